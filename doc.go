@@ -1,0 +1,2 @@
+// Package tenure is the contract of a lease.
+package tenure

@@ -1,0 +1,68 @@
+package machine
+
+import "time"
+
+// NodeID names a member of a group. Zero is nobody.
+type NodeID uint64
+
+// Mono is a reading of a monotonic clock that counts suspend (CLOCK_BOOTTIME on
+// Linux), in nanoseconds since an origin that differs from host to host and
+// boot to boot. Readings of two hosts must never be compared.
+type Mono int64
+
+// Never is the alarm of a machine that waits for input only.
+const Never Mono = 1<<63 - 1
+
+// Add returns the reading d later.
+func (m Mono) Add(d time.Duration) Mono { return m + Mono(d) }
+
+// Sub returns the time from o to m.
+func (m Mono) Sub(o Mono) time.Duration { return time.Duration(m - o) }
+
+// Wall is a reading of a host's wall clock in nanoseconds since the Unix epoch.
+// It may step and it differs between hosts; only protocols whose model bounds
+// that difference may look at it.
+type Wall int64
+
+// Now is what a machine is told about time when it is stepped.
+type Now struct {
+	Mono Mono
+	Wall Wall
+}
+
+// Envelope is a message on its way. Whoever holds the Body must not change it.
+type Envelope struct {
+	From, To NodeID
+	Body     any
+}
+
+// Persist is a record to be made durable, and what may leave only after that.
+type Persist struct {
+	// Record is what to write; its type is the machine's and its storage's.
+	// Nil when Then merely has to wait for the records before it.
+	Record any
+	// Then holds the envelopes that wait for Record and all earlier records.
+	// Those addressed to the machine itself are stepped instead of sent.
+	Then []Envelope
+}
+
+// Ready holds the effects of the steps since the last Ready.
+type Ready struct {
+	Sends    []Envelope // may leave at once
+	Persists []Persist  // to be made durable, in order
+	Outcomes []any      // for the machine's owner
+	Alarm    Mono       // when to step Wake; Never if not at all
+}
+
+// Wake is the input that a driver steps when the alarm has rung.
+type Wake struct{}
+
+// Machine is a protocol. See the package comment for the driver's duties.
+type Machine interface {
+	// Step takes one input: an Envelope, Wake, or one of the machine's own
+	// input types. Input of a kind the machine does not know is a bug of the
+	// caller; a message that makes no sense is data and is ignored.
+	Step(now Now, input any)
+	// Ready returns the effects of all steps since the last call.
+	Ready() Ready
+}
