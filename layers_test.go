@@ -168,10 +168,10 @@ func TestLayersHasTeeth(t *testing.T) {
 		}
 	}
 	sources := map[string]string{
-		"package p\nimport \"time\"\nvar x = time.Now()":                  "p.go:3:9: time.Now: take the time as an argument",
-		"package p\nimport clk \"time\"\nvar x = clk.Now()":               "p.go:3:9: time.Now: take the time as an argument",
-		"package p\nfunc f() { go f() }":                                  "p.go:2:12: goroutines and channels belong in package driver and above",
-		"package p\nfunc f(c chan int) { select { case <-c: } }":          "p.go:2:22: goroutines and channels belong in package driver and above",
+		"package p\nimport \"time\"\nvar x = time.Now()":                   "p.go:3:9: time.Now: take the time as an argument",
+		"package p\nimport clk \"time\"\nvar x = clk.Now()":                "p.go:3:9: time.Now: take the time as an argument",
+		"package p\nfunc f() { go f() }":                                   "p.go:2:12: goroutines and channels belong in package driver and above",
+		"package p\nfunc f(c chan int) { select { case <-c: } }":           "p.go:2:22: goroutines and channels belong in package driver and above",
 		"package p\nimport \"time\"\nfunc f() { time.Sleep(time.Second) }": "p.go:3:12: time.Sleep: take the time as an argument",
 	}
 	for src, want := range sources {
