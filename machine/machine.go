@@ -41,7 +41,8 @@ type Persist struct {
 	// Record is what to write; its type is the machine's and its storage's.
 	// Nil when Then merely has to wait for the records before it.
 	Record any
-	// Then holds the envelopes that wait for Record and all earlier records.
+	// Then holds the envelopes that wait for Record and all earlier records; when
+	// there are none, Record must be written in its place but not forced.
 	// Those addressed to the machine itself are stepped instead of sent.
 	Then []Envelope
 }

@@ -1,0 +1,197 @@
+package driver
+
+import (
+	"sync"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// Config ties a machine to the world.
+type Config struct {
+	Machine machine.Machine
+	// Now reads the clocks. Its Mono must count suspend and never go back.
+	Now func() machine.Now
+	// Send takes envelopes on their way; it may drop them, and must not block.
+	Send func([]machine.Envelope)
+	// Persist writes the records in order. It returns when they, and all before
+	// them, are durable; with force unset it need not wait for that.
+	Persist func(records []any, force bool) error
+	// Outcome takes what the machine reports, in order, on the goroutine that
+	// steps it. It must not block and may call Step.
+	Outcome func([]any)
+	// Fail is called once if Persist fails. The machine is not stepped again.
+	Fail func(error)
+	// QueueLimit is the number of waiting inputs above which Offer waits.
+	// Default 16,384.
+	QueueLimit int
+}
+
+// Driver runs one machine.
+type Driver struct {
+	cfg Config
+
+	mu      sync.Mutex
+	room    sync.Cond // signaled when the queue was taken
+	queue   []any
+	stopped bool
+	wake    chan struct{} // capacity 1
+
+	writes  writeQueue
+	stop    chan struct{}
+	done    sync.WaitGroup
+	failing sync.Once
+}
+
+// Start runs the machine until Stop.
+func Start(cfg Config) *Driver {
+	if cfg.QueueLimit == 0 {
+		cfg.QueueLimit = 16384
+	}
+	d := &Driver{cfg: cfg, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	d.room.L = &d.mu
+	d.writes.wake = make(chan struct{}, 1)
+	d.done.Add(2)
+	go d.run()
+	go d.persist()
+	return d
+}
+
+// Step queues an input and returns at once. An input of type func() any is
+// called on the stepping goroutine when its turn comes, and what it returns is
+// stepped unless it is nil: so a caller can gather until the last moment, or
+// look at the machine between two steps.
+func (d *Driver) Step(input any) {
+	d.mu.Lock()
+	first := len(d.queue) == 0
+	d.queue = append(d.queue, input)
+	d.mu.Unlock()
+	if first {
+		poke(d.wake)
+	}
+}
+
+// Offer is Step for inputs from outside: it waits while the queue is full, so
+// that a peer that sends faster than the machine can step is held back.
+func (d *Driver) Offer(inputs ...any) {
+	d.mu.Lock()
+	for len(d.queue) >= d.cfg.QueueLimit && !d.stopped {
+		d.room.Wait()
+	}
+	first := len(d.queue) == 0
+	d.queue = append(d.queue, inputs...)
+	d.mu.Unlock()
+	if first {
+		poke(d.wake)
+	}
+}
+
+// Do runs f on the stepping goroutine, between two steps, and waits for it. It
+// reports false if the driver stopped first.
+func (d *Driver) Do(f func()) bool {
+	ran := make(chan struct{})
+	d.Step(func() any { f(); close(ran); return nil })
+	select {
+	case <-ran:
+		return true
+	case <-d.stop:
+		return false
+	}
+}
+
+// Stop ends the stepping, waits for it, and drops what is queued.
+func (d *Driver) Stop() {
+	d.halt()
+	d.done.Wait()
+}
+
+func (d *Driver) halt() {
+	d.mu.Lock()
+	if !d.stopped {
+		d.stopped = true
+		close(d.stop)
+		d.room.Broadcast()
+	}
+	d.mu.Unlock()
+}
+
+func (d *Driver) fail(err error) {
+	d.failing.Do(func() {
+		d.halt()
+		d.cfg.Fail(err)
+	})
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// run is the loop of package machine's comment.
+func (d *Driver) run() {
+	defer d.done.Done()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var spare []any
+	alarm := machine.Mono(0)
+	for {
+		inputs := d.take(spare)
+		for len(inputs) == 0 {
+			now := d.cfg.Now().Mono
+			if alarm <= now {
+				break
+			}
+			// Go's timers do not count suspend, so after one the alarm is
+			// late by what was left of the wait. A second bounds that.
+			timer.Reset(min(alarm.Sub(now), time.Second))
+			select {
+			case <-d.wake:
+			case <-timer.C:
+			case <-d.stop:
+				return
+			}
+			inputs = d.take(inputs)
+		}
+		select {
+		case <-d.stop:
+			return
+		default:
+		}
+		for i, in := range inputs {
+			if f, ok := in.(func() any); ok {
+				in = f()
+			}
+			if in != nil {
+				d.cfg.Machine.Step(d.cfg.Now(), in)
+			}
+			inputs[i] = nil
+		}
+		if now := d.cfg.Now(); alarm <= now.Mono {
+			d.cfg.Machine.Step(now, machine.Wake{})
+		}
+		rd := d.cfg.Machine.Ready()
+		if len(rd.Sends) > 0 {
+			d.cfg.Send(rd.Sends)
+		}
+		d.writes.put(rd.Persists)
+		if len(rd.Outcomes) > 0 {
+			d.cfg.Outcome(rd.Outcomes)
+		}
+		alarm = rd.Alarm
+		spare = inputs[:0]
+	}
+}
+
+// take returns what is queued and leaves spare in its place.
+func (d *Driver) take(spare []any) []any {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	inputs := d.queue
+	d.queue = spare[:0]
+	if len(inputs) >= d.cfg.QueueLimit {
+		d.room.Broadcast()
+	}
+	return inputs
+}

@@ -1,0 +1,152 @@
+package replica
+
+import (
+	"slices"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// asks brings questions about leases, renewals above all, to the leader and
+// the answers back. At the leader an ask waits for a round of confirmation that
+// began after it arrived, then for the leases of that moment to be applied:
+// a leader that was deposed while it slept answers nothing. Asking twice does no
+// harm, so an ask is repeated until it is answered.
+type asks struct {
+	own   map[uint64]*ownAsk
+	fresh []*ownAsk // of these, not yet with a leader
+
+	// At the leader:
+	inbox     []askBatch // arrived, waiting for a round to begin
+	confirmed []askBatch // waiting for index to be applied
+}
+
+type ownAsk struct {
+	ask         leaseAsk
+	since, sent machine.Mono
+}
+
+type askBatch struct {
+	asker
+	index uint64
+	asks  []leaseAsk
+}
+
+// asker is where an answer goes: a member, and the boot of it that asked.
+type asker struct {
+	node machine.NodeID
+	boot uint64
+}
+
+func (a *asks) add(r *Replica, in AskLease) {
+	if a.own == nil {
+		a.own = map[uint64]*ownAsk{}
+	}
+	ask := &ownAsk{ask: leaseAsk(in), since: r.now}
+	a.own[in.ID] = ask
+	a.fresh = append(a.fresh, ask)
+}
+
+// turn hands fresh asks to the leader.
+func (a *asks) turn(r *Replica) {
+	if r.leader == 0 || len(a.fresh) == 0 {
+		return
+	}
+	out := make([]leaseAsk, len(a.fresh))
+	for i, f := range a.fresh {
+		out[i], f.sent = f.ask, r.now
+	}
+	a.fresh = nil
+	if r.leading() {
+		a.inbox = append(a.inbox, askBatch{asker: asker{r.cfg.ID, r.cfg.Boot}, asks: out})
+		return
+	}
+	r.send(r.leader, leaseAsks{Boot: r.cfg.Boot, Asks: out})
+}
+
+// receive takes another member's asks. A member that does not lead drops them:
+// the sender asks again when it hears who does.
+func (a *asks) receive(r *Replica, from machine.NodeID, m leaseAsks) {
+	if r.leading() {
+		a.inbox = append(a.inbox, askBatch{asker: asker{from, m.Boot}, asks: m.Asks})
+	}
+}
+
+// redirect makes everything unanswered fresh, for another leader.
+func (a *asks) redirect() {
+	a.inbox, a.confirmed, a.fresh = nil, nil, nil
+	for _, f := range a.own {
+		a.fresh = append(a.fresh, f)
+	}
+	slices.SortFunc(a.fresh, byID)
+}
+
+func byID(x, y *ownAsk) int {
+	if x.ask.ID < y.ask.ID {
+		return -1
+	}
+	return 1
+}
+
+// onTick repeats asks that seem lost and forgets those nobody waits for.
+func (a *asks) onTick(r *Replica) {
+	var again []*ownAsk
+	for id, f := range a.own {
+		switch {
+		case r.now.Sub(f.since) > r.cfg.patience():
+			delete(a.own, id)
+			a.fresh = slices.DeleteFunc(a.fresh, func(x *ownAsk) bool { return x == f })
+		case f.sent != 0 && r.now.Sub(f.sent) > r.cfg.electionTimeout():
+			f.sent = 0
+			again = append(again, f)
+		}
+	}
+	slices.SortFunc(again, byID)
+	a.fresh = append(a.fresh, again...)
+}
+
+// settle answers the confirmed asks whose index has been applied.
+func (a *asks) settle(r *Replica) {
+	if !r.leases.ticking {
+		return
+	}
+	var wait []askBatch
+	for _, b := range a.confirmed {
+		if b.index > r.applied {
+			wait = append(wait, b)
+			continue
+		}
+		answers := make([]AnswerLease, 0, len(b.asks))
+		for _, ask := range b.asks {
+			if answer, ok := r.leases.ask(r, b.asker, ask); ok {
+				answers = append(answers, answer)
+			}
+		}
+		a.answer(r, b.asker, answers)
+	}
+	a.confirmed = wait
+}
+
+// answer sends answers to the member that asked.
+func (a *asks) answer(r *Replica, to asker, answers []AnswerLease) {
+	m := leaseAnswers{Boot: to.boot, Answers: answers}
+	switch {
+	case len(answers) == 0:
+	case to.node == r.cfg.ID:
+		a.answered(r, m)
+	default:
+		r.send(to.node, m)
+	}
+}
+
+// answered passes answers on to the owner, the first to each ask.
+func (a *asks) answered(r *Replica, m leaseAnswers) {
+	if m.Boot != r.cfg.Boot {
+		return // to an ask of an earlier life, which used the same numbers
+	}
+	for _, answer := range m.Answers {
+		if own, ok := a.own[answer.ID]; ok && own.ask.Lease == answer.Lease {
+			delete(a.own, answer.ID)
+			r.outcomes = append(r.outcomes, answer)
+		}
+	}
+}

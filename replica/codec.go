@@ -1,0 +1,129 @@
+package replica
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Kinds of messages between members, the first byte on the wire.
+const (
+	wireRaft         = 1
+	wireForward      = 2
+	wireRefused      = 3
+	wireLeaseAsks    = 4
+	wireLeaseAnswers = 5
+)
+
+var errBadMessage = errors.New("replica: a message from a member makes no sense")
+
+// EncodeBody encodes the body of an envelope for the way to another member.
+func EncodeBody(body any) ([]byte, error) {
+	switch m := body.(type) {
+	case *raftpb.Message:
+		p := make([]byte, 1, 1+proto.Size(m))
+		p[0] = wireRaft
+		return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(p, m)
+	case forward:
+		p := make([]byte, 0, 1+2*binary.MaxVarintLen64+len(m.Entry))
+		p = append(p, wireForward)
+		p = binary.AppendUvarint(p, m.Term)
+		p = binary.AppendUvarint(p, m.Seq)
+		return append(p, m.Entry...), nil
+	case refused:
+		p := []byte{wireRefused}
+		p = binary.AppendUvarint(p, m.Boot)
+		p = binary.AppendUvarint(p, m.Term)
+		return binary.AppendUvarint(p, m.Seq), nil
+	case leaseAsks:
+		p := make([]byte, 0, 16+20*len(m.Asks))
+		p = append(p, wireLeaseAsks)
+		p = binary.AppendUvarint(p, m.Boot)
+		p = binary.AppendUvarint(p, uint64(len(m.Asks)))
+		for _, a := range m.Asks {
+			p = binary.AppendUvarint(p, a.ID)
+			p = binary.AppendVarint(p, a.Lease)
+			renew := byte(0)
+			if a.Renew {
+				renew = 1
+			}
+			p = append(p, renew)
+		}
+		return p, nil
+	case leaseAnswers:
+		p := make([]byte, 0, 16+28*len(m.Answers))
+		p = append(p, wireLeaseAnswers)
+		p = binary.AppendUvarint(p, m.Boot)
+		p = binary.AppendUvarint(p, uint64(len(m.Answers)))
+		for _, a := range m.Answers {
+			p = binary.AppendUvarint(p, a.ID)
+			p = binary.AppendVarint(p, a.Lease)
+			p = binary.AppendVarint(p, a.TTL)
+			p = binary.AppendVarint(p, a.Remaining)
+		}
+		return p, nil
+	}
+	return nil, fmt.Errorf("replica: %T is not for other members", body)
+}
+
+// DecodeBody is the inverse of EncodeBody. It fails on anything that
+// EncodeBody did not make, and keeps no part of p.
+func DecodeBody(p []byte) (any, error) {
+	if len(p) == 0 {
+		return nil, errBadMessage
+	}
+	r := reader{p: p[1:]}
+	switch p[0] {
+	case wireRaft:
+		m := new(raftpb.Message)
+		if err := proto.Unmarshal(p[1:], m); err != nil {
+			return nil, fmt.Errorf("%w: %v", errBadMessage, err)
+		}
+		return m, nil
+	case wireForward:
+		m := forward{Term: r.uvarint(), Seq: r.uvarint()}
+		if r.bad {
+			return nil, errBadMessage
+		}
+		m.Entry = append([]byte(nil), r.p...)
+		return m, nil
+	case wireRefused:
+		m := refused{Boot: r.uvarint(), Term: r.uvarint(), Seq: r.uvarint()}
+		if r.bad || len(r.p) != 0 {
+			return nil, errBadMessage
+		}
+		return m, nil
+	case wireLeaseAsks:
+		m := leaseAsks{Boot: r.uvarint()}
+		n := r.uvarint()
+		if r.bad || n > uint64(len(r.p)) {
+			return nil, errBadMessage
+		}
+		m.Asks = make([]leaseAsk, n)
+		for i := range m.Asks {
+			m.Asks[i] = leaseAsk{ID: r.uvarint(), Lease: r.varint(), Renew: r.byte() == 1}
+		}
+		if r.bad || len(r.p) != 0 {
+			return nil, errBadMessage
+		}
+		return m, nil
+	case wireLeaseAnswers:
+		m := leaseAnswers{Boot: r.uvarint()}
+		n := r.uvarint()
+		if r.bad || n > uint64(len(r.p)) {
+			return nil, errBadMessage
+		}
+		m.Answers = make([]AnswerLease, n)
+		for i := range m.Answers {
+			m.Answers[i] = AnswerLease{ID: r.uvarint(), Lease: r.varint(), TTL: r.varint(), Remaining: r.varint()}
+		}
+		if r.bad || len(r.p) != 0 {
+			return nil, errBadMessage
+		}
+		return m, nil
+	}
+	return nil, fmt.Errorf("%w: unknown kind %d", errBadMessage, p[0])
+}

@@ -1,0 +1,211 @@
+package replica
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/tenure-lease/tenure/machine"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// A raft entry is a batch of requests from one member:
+//
+//	version byte (1), uvarint term, from, boot, seq, count,
+//	then count times: uvarint id, uvarint length, body
+//
+// and a request's body is a kind byte followed by its protobuf encoding. Term
+// is the term of the leader that the batch was meant for: apply refuses a batch
+// found under another. So a proposal is dead as soon as an entry of a later
+// term is applied, and its member can safely propose it again; and a leader
+// that was stopped for a while revokes nothing when it wakes.
+const entryVersion = 1
+
+type batch struct {
+	Term uint64
+	From machine.NodeID
+	Boot uint64
+	Seq  uint64
+
+	Requests []Propose
+}
+
+// size bounds the encoded length from above.
+func (p Propose) size() int { return len(p.Body) + 2*binary.MaxVarintLen64 }
+
+func (b *batch) encode() []byte {
+	n := 1 + 5*binary.MaxVarintLen64
+	for _, r := range b.Requests {
+		n += r.size()
+	}
+	p := make([]byte, 0, n)
+	p = append(p, entryVersion)
+	p = binary.AppendUvarint(p, b.Term)
+	p = binary.AppendUvarint(p, uint64(b.From))
+	p = binary.AppendUvarint(p, b.Boot)
+	p = binary.AppendUvarint(p, b.Seq)
+	p = binary.AppendUvarint(p, uint64(len(b.Requests)))
+	for _, r := range b.Requests {
+		p = binary.AppendUvarint(p, r.ID)
+		p = binary.AppendUvarint(p, uint64(len(r.Body)))
+		p = append(p, r.Body...)
+	}
+	return p
+}
+
+var errBadEntry = errors.New("replica: an entry of the log is not a batch of requests")
+
+// decodeBatch reads an entry. Bodies alias p.
+func decodeBatch(p []byte) (*batch, error) {
+	if len(p) == 0 || p[0] != entryVersion {
+		return nil, errBadEntry
+	}
+	r := reader{p: p[1:]}
+	b := &batch{
+		Term: r.uvarint(),
+		From: machine.NodeID(r.uvarint()),
+		Boot: r.uvarint(),
+		Seq:  r.uvarint(),
+	}
+	n := r.uvarint()
+	if r.bad || n > uint64(len(p)) {
+		return nil, errBadEntry
+	}
+	b.Requests = make([]Propose, n)
+	for i := range b.Requests {
+		b.Requests[i].ID = r.uvarint()
+		b.Requests[i].Body = r.bytes()
+	}
+	if r.bad || len(r.p) != 0 {
+		return nil, errBadEntry
+	}
+	return b, nil
+}
+
+// Kinds of requests. The numbers are on disk: never change or reuse one.
+const (
+	kindPut         = 1
+	kindDeleteRange = 2
+	kindTxn         = 3
+	kindCompact     = 4
+	kindGrant       = 5
+	kindRevoke      = 6
+	kindCheckpoint  = 7
+	kindExpire      = 8
+	kindMember      = 9
+)
+
+// requestTypes ties kinds to their messages. An expiry lists its leases as a
+// checkpoint does, with nothing remaining.
+func requestType(kind byte) proto.Message {
+	switch kind {
+	case kindPut:
+		return new(pb.PutRequest)
+	case kindDeleteRange:
+		return new(pb.DeleteRangeRequest)
+	case kindTxn:
+		return new(pb.TxnRequest)
+	case kindCompact:
+		return new(pb.CompactionRequest)
+	case kindGrant:
+		return new(pb.LeaseGrantRequest)
+	case kindRevoke:
+		return new(pb.LeaseRevokeRequest)
+	case kindCheckpoint, kindExpire:
+		return new(pb.LeaseCheckpointRequest)
+	case kindMember:
+		return new(pb.Member)
+	}
+	return nil
+}
+
+// EncodeRequest encodes one of etcd's request messages, or a *pb.Member to
+// announce a member's name and client URLs, as the body of a Propose.
+func EncodeRequest(m proto.Message) ([]byte, error) {
+	switch m.(type) {
+	case *pb.PutRequest:
+		return encodeRequest(kindPut, m)
+	case *pb.DeleteRangeRequest:
+		return encodeRequest(kindDeleteRange, m)
+	case *pb.TxnRequest:
+		return encodeRequest(kindTxn, m)
+	case *pb.CompactionRequest:
+		return encodeRequest(kindCompact, m)
+	case *pb.LeaseGrantRequest:
+		return encodeRequest(kindGrant, m)
+	case *pb.LeaseRevokeRequest:
+		return encodeRequest(kindRevoke, m)
+	case *pb.Member:
+		return encodeRequest(kindMember, m)
+	}
+	return nil, fmt.Errorf("replica: %T is not a request that can be replicated", m)
+}
+
+func encodeRequest(kind byte, m proto.Message) ([]byte, error) {
+	p := make([]byte, 1, 1+proto.Size(m))
+	p[0] = kind
+	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(p, m)
+}
+
+// decodeRequest reads a request's body. The message owns its bytes.
+func decodeRequest(body []byte) (kind byte, m proto.Message, err error) {
+	if len(body) == 0 {
+		return 0, nil, errBadEntry
+	}
+	m = requestType(body[0])
+	if m == nil {
+		return 0, nil, fmt.Errorf("%w: unknown request kind %d; a newer version wrote it", errBadEntry, body[0])
+	}
+	if err := proto.Unmarshal(body[1:], m); err != nil {
+		return 0, nil, fmt.Errorf("%w: %v", errBadEntry, err)
+	}
+	return body[0], m, nil
+}
+
+// reader takes numbers and byte strings off a slice and remembers a failure.
+type reader struct {
+	p   []byte
+	bad bool
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.p)
+	if n <= 0 {
+		r.bad, r.p = true, nil
+		return 0
+	}
+	r.p = r.p[n:]
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.p)
+	if n <= 0 {
+		r.bad, r.p = true, nil
+		return 0
+	}
+	r.p = r.p[n:]
+	return v
+}
+
+func (r *reader) bytes() []byte {
+	n := r.uvarint()
+	if n > uint64(len(r.p)) {
+		r.bad, r.p = true, nil
+		return nil
+	}
+	b := r.p[:n:n]
+	r.p = r.p[n:]
+	return b
+}
+
+func (r *reader) byte() byte {
+	if len(r.p) == 0 {
+		r.bad = true
+		return 0
+	}
+	b := r.p[0]
+	r.p = r.p[1:]
+	return b
+}

@@ -1,0 +1,311 @@
+package replica
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// leases keeps the time of leases. Every member knows which leases exist, from
+// the log; only the leader counts their time, on its own clock.
+//
+//   - A renewal moves the deadline and touches no log.
+//   - A lease past its deadline is put into an expiry entry, up to
+//     maxExpiries a time. A renewal that meets it there waits for the outcome.
+//   - A new leader gives every lease its whole time again, from the moment when
+//     it has applied an entry of its own term. So that a dead lease does not
+//     live for ever while leaders come and go, one that was not renewed for
+//     0.4 TTL has its remaining time checkpointed in the log, and again after
+//     each further 0.2 TTL; the new leader gives it no more than that.
+//   - A renewal of a checkpointed lease is answered when the checkpoint's
+//     removal has been applied; otherwise a new leader could end the lease
+//     before the renewal that its client was promised.
+//
+// How long a dead lease may outlive its TTL: an undisturbed leader ends it after
+// one TTL. Each change of leader adds the time without a leader and at most 0.4
+// TTL (0.2 once a checkpoint is in the log). Leaders that all reign shorter than
+// that make no progress: then leases end when the flapping does.
+type leases struct {
+	table   map[int64]*lease
+	ticking bool
+	heap    dueHeap
+
+	grain   machine.Mono // checkpoints are made at multiples of it
+
+	// inFlight holds the batches of expiries that the log has not decided.
+	inFlight map[uint64][]int64
+	parked   map[int64][]parkedAsk
+}
+
+type lease struct {
+	id, ttl  int64        // ttl in milliseconds
+	deadline machine.Mono // while ticking
+	due      machine.Mono // heap position: never later than what is to be done
+	marked   int64        // remaining ms of the checkpoint in the log, 0: none
+	marking  int64        // same, of a checkpoint that was proposed here
+	slot     int32        // in the heap
+	expiring bool         // in an expiry entry
+	clearing bool         // the removal of a checkpoint was proposed
+}
+
+type parkedAsk struct {
+	asker
+	ask leaseAsk
+}
+
+const (
+	// maxExpiries in an entry, so that applying one stays short.
+	maxExpiries = 1000
+	// maxExpiryEntries on their way at once: the log belongs to clients too.
+	maxExpiryEntries = 4
+)
+
+func (ls *leases) init(known []LeaseChange) {
+	*ls = leases{table: make(map[int64]*lease, len(known))}
+	for _, c := range known {
+		ls.table[c.ID] = &lease{id: c.ID, ttl: c.TTL * 1000, marked: c.Checkpoint}
+	}
+}
+
+// start begins to count, at the leader that has applied an entry of its term.
+func (ls *leases) start(now machine.Mono, tick time.Duration) {
+	ls.ticking = true
+	ls.grain = machine.Mono(tick)
+	ls.parked = map[int64][]parkedAsk{}
+	ls.inFlight = map[uint64][]int64{}
+	ls.heap = make(dueHeap, 0, len(ls.table))
+	for _, l := range ls.table {
+		left := l.ttl
+		if l.marked > 0 {
+			left = min(left, l.marked)
+		}
+		// A proposal of an earlier reign that never reached the log is void.
+		l.marking, l.expiring, l.clearing = l.marked, false, false
+		l.deadline = now.Add(millis(left))
+		l.due = ls.nextDue(l)
+		l.slot = int32(len(ls.heap))
+		ls.heap = append(ls.heap, l)
+	}
+	heap.Init(&ls.heap)
+}
+
+// stop ends counting, when leadership or its term ends.
+func (ls *leases) stop() {
+	ls.ticking, ls.heap, ls.parked, ls.inFlight = false, nil, nil, nil
+}
+
+func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// nextDue is when a lease wants attention: its next checkpoint or its end.
+func (ls *leases) nextDue(l *lease) machine.Mono {
+	// Checkpoints stand at 0.6 TTL remaining, then each 0.2 TTL below the last
+	// one. None is made while one is being removed: behind the removal it would
+	// outlive the renewals that no longer wait.
+	next := l.ttl * 6 / 10
+	if l.marking > 0 {
+		next = l.marking - l.ttl*2/10
+	}
+	if next <= 0 || l.clearing {
+		return l.deadline
+	}
+	// On the tick, so that many leases share an entry.
+	at := l.deadline.Add(-millis(next))
+	at += ls.grain - 1
+	at -= at % ls.grain
+	return min(l.deadline, at)
+}
+
+// due is the alarm for the earliest lease.
+func (ls *leases) due() machine.Mono {
+	if !ls.ticking || len(ls.heap) == 0 || len(ls.inFlight) >= maxExpiryEntries {
+		return machine.Never
+	}
+	return ls.heap[0].due
+}
+
+// turn proposes the expiries and checkpoints that are due.
+func (ls *leases) turn(r *Replica) {
+	if !ls.ticking {
+		return
+	}
+	var marks []*pb.LeaseCheckpoint
+	for len(ls.heap) > 0 && ls.heap[0].due <= r.now && len(ls.inFlight) < maxExpiryEntries {
+		var dead []int64
+		for len(ls.heap) > 0 && ls.heap[0].due <= r.now && len(dead) < maxExpiries {
+			l := ls.heap[0]
+			switch left := l.deadline.Sub(r.now); {
+			case left <= 0:
+				heap.Pop(&ls.heap)
+				l.slot, l.expiring = -1, true
+				dead = append(dead, l.id)
+				continue
+			case ls.nextDue(l) <= r.now:
+				l.marking = (left + time.Millisecond - 1).Milliseconds()
+				marks = append(marks, &pb.LeaseCheckpoint{ID: l.id, Remaining_TTL: l.marking})
+			}
+			l.due = ls.nextDue(l)
+			heap.Fix(&ls.heap, 0)
+		}
+		if len(dead) == 0 {
+			break
+		}
+		if seq, ok := ls.propose(r, kindExpire, listOf(dead)); ok {
+			ls.inFlight[seq] = dead
+		} else {
+			ls.revive(r, dead)
+			break
+		}
+	}
+	for len(marks) > 0 {
+		n := min(len(marks), maxExpiries)
+		// One that the log has no room for is made good by the next.
+		ls.propose(r, kindCheckpoint, &pb.LeaseCheckpointRequest{Checkpoints: marks[:n]})
+		marks = marks[n:]
+	}
+}
+
+// revive takes leases back whose expiry did not reach the log.
+func (ls *leases) revive(r *Replica, ids []int64) {
+	for _, id := range ids {
+		if l := ls.table[id]; l != nil && l.expiring {
+			l.expiring = false
+			l.due = r.now.Add(r.cfg.Tick)
+			heap.Push(&ls.heap, l)
+		}
+	}
+}
+
+func listOf(ids []int64) *pb.LeaseCheckpointRequest {
+	req := &pb.LeaseCheckpointRequest{Checkpoints: make([]*pb.LeaseCheckpoint, len(ids))}
+	for i, id := range ids {
+		req.Checkpoints[i] = &pb.LeaseCheckpoint{ID: id}
+	}
+	return req
+}
+
+// propose appends an entry of the leader's own, under the leader's term.
+func (ls *leases) propose(r *Replica, kind byte, m proto.Message) (seq uint64, ok bool) {
+	body, err := encodeRequest(kind, m)
+	if err != nil {
+		panic(err) // a list of numbers always encodes
+	}
+	r.proposals.seq++
+	b := &batch{Term: r.term, From: r.cfg.ID, Boot: r.cfg.Boot, Seq: r.proposals.seq, Requests: []Propose{{Body: body}}}
+	return b.Seq, r.append(r.term, b.encode())
+}
+
+// settled learns the fate of an expiry entry.
+func (ls *leases) settled(r *Replica, fate BatchFate) {
+	ids, ok := ls.inFlight[fate.Seq]
+	if !ok {
+		return
+	}
+	delete(ls.inFlight, fate.Seq)
+	if fate.Refused {
+		ls.revive(r, ids)
+	}
+}
+
+// changed learns what the log did to leases, and answers who waited for it.
+func (ls *leases) changed(r *Replica, changes []LeaseChange) {
+	for _, c := range changes {
+		l := ls.table[c.ID]
+		switch c.Kind {
+		case LeaseGranted:
+			l = &lease{id: c.ID, ttl: c.TTL * 1000, slot: -1}
+			ls.table[c.ID] = l
+			if ls.ticking {
+				l.deadline = r.now.Add(millis(l.ttl))
+				l.due = ls.nextDue(l)
+				heap.Push(&ls.heap, l)
+			}
+		case LeaseGone:
+			delete(ls.table, c.ID)
+			if ls.ticking {
+				if l != nil && l.slot >= 0 {
+					heap.Remove(&ls.heap, int(l.slot))
+				}
+				ls.unpark(r, c.ID)
+			}
+		case LeaseCheckpointed:
+			if l == nil {
+				continue
+			}
+			l.marked = c.Checkpoint
+			if c.Checkpoint == 0 && l.clearing {
+				l.clearing, l.marking = false, 0
+				if ls.ticking && l.slot >= 0 {
+					l.due = ls.nextDue(l)
+					heap.Fix(&ls.heap, int(l.slot))
+				}
+				ls.unpark(r, c.ID)
+			}
+		}
+	}
+}
+
+// unpark answers the asks that waited for what happened to a lease.
+func (ls *leases) unpark(r *Replica, id int64) {
+	waiting := ls.parked[id]
+	delete(ls.parked, id)
+	for _, p := range waiting {
+		if answer, ok := ls.ask(r, p.asker, p.ask); ok {
+			r.asks.answer(r, p.asker, []AnswerLease{answer})
+		}
+	}
+}
+
+// ask answers an ask at the confirmed leader, or parks it.
+func (ls *leases) ask(r *Replica, from asker, ask leaseAsk) (AnswerLease, bool) {
+	answer := AnswerLease{ID: ask.ID, Lease: ask.Lease}
+	l := ls.table[ask.Lease]
+	if l == nil {
+		return answer, true
+	}
+	if ask.Renew {
+		if l.expiring {
+			ls.parked[l.id] = append(ls.parked[l.id], parkedAsk{from, ask})
+			return answer, false
+		}
+		l.deadline = r.now.Add(millis(l.ttl))
+		if l.marking > 0 || l.marked > 0 {
+			ls.parked[l.id] = append(ls.parked[l.id], parkedAsk{from, ask})
+			if !l.clearing {
+				_, l.clearing = ls.propose(r, kindCheckpoint, listOf([]int64{l.id}))
+			}
+			return answer, false
+		}
+	}
+	answer.TTL = l.ttl
+	answer.Remaining = max(0, l.deadline.Sub(r.now).Milliseconds())
+	return answer, true
+}
+
+// dueHeap orders leases by due, then id so that the order is the same in every
+// run.
+type dueHeap []*lease
+
+func (h dueHeap) Len() int { return len(h) }
+func (h dueHeap) Less(i, j int) bool {
+	return h[i].due < h[j].due || h[i].due == h[j].due && h[i].id < h[j].id
+}
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].slot, h[j].slot = int32(i), int32(j)
+}
+func (h *dueHeap) Push(x any) {
+	l := x.(*lease)
+	l.slot = int32(len(*h))
+	*h = append(*h, l)
+}
+func (h *dueHeap) Pop() any {
+	old := *h
+	l := old[len(old)-1]
+	old[len(old)-1] = nil
+	l.slot = -1
+	*h = old[:len(old)-1]
+	return l
+}

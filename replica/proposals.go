@@ -1,0 +1,132 @@
+package replica
+
+import "github.com/tenure-lease/tenure/machine"
+
+// proposals brings this member's requests into the log, each exactly once.
+//
+// A batch is addressed to the leader of one term and can enter the log in that
+// term only. So when an entry of a later term has been applied and the batch
+// was not among those before it, the batch is dead, and it is addressed anew:
+// a change of leader costs a client time but no error.
+type proposals struct {
+	seq  uint64
+	open []Propose  // not yet in a batch
+	sent []*pending // batches whose fate is open, oldest first
+	// appliedTerm is the term up to which dead batches were looked for.
+	appliedTerm uint64
+}
+
+type pending struct {
+	requests []Propose
+	seq      uint64
+	term     uint64 // that it is addressed to; 0: nobody yet
+	since    machine.Mono
+}
+
+func (p *proposals) add(_ *Replica, in Propose) { p.open = append(p.open, in) }
+
+// turn addresses what is not addressed yet.
+func (p *proposals) turn(r *Replica) {
+	for len(p.open) > 0 {
+		n, bytes := 0, 0
+		for n < len(p.open) {
+			bytes += p.open[n].size()
+			if n > 0 && bytes > r.cfg.MaxEntryBytes {
+				break
+			}
+			n++
+		}
+		p.sent = append(p.sent, &pending{requests: p.open[:n:n], since: r.now})
+		p.open = p.open[n:]
+	}
+	p.open = nil
+	if r.leader == 0 {
+		return
+	}
+	for _, b := range p.sent {
+		if b.term == 0 && !p.address(r, b) {
+			return
+		}
+	}
+}
+
+func (p *proposals) address(r *Replica, b *pending) bool {
+	p.seq++
+	entry := (&batch{Term: r.term, From: r.cfg.ID, Boot: r.cfg.Boot, Seq: p.seq, Requests: b.requests}).encode()
+	if r.leading() {
+		if !r.append(r.term, entry) {
+			return false // busy, or about to learn of a new term: at the next tick
+		}
+	} else {
+		r.send(r.leader, forward{Term: r.term, Seq: p.seq, Entry: entry})
+	}
+	b.term, b.seq = r.term, p.seq
+	return true
+}
+
+// settled learns from the Applier which batches are done or dead.
+func (p *proposals) settled(r *Replica, in Applied) {
+	for _, fate := range in.Batches {
+		for i, b := range p.sent {
+			if b.term == 0 || b.seq != fate.Seq {
+				continue
+			}
+			if fate.Refused {
+				b.term = 0
+			} else {
+				p.sent = append(p.sent[:i:i], p.sent[i+1:]...)
+			}
+			break
+		}
+		r.leases.settled(r, fate)
+	}
+	if in.Term > p.appliedTerm {
+		p.appliedTerm = in.Term
+		for _, b := range p.sent {
+			if b.term < in.Term {
+				b.term = 0
+			}
+		}
+	}
+}
+
+// refused takes back a batch that the leader did not append. It is tried again
+// at the next tick, when the leader may be less busy.
+func (p *proposals) refused(r *Replica, m refused) {
+	if m.Boot != r.cfg.Boot {
+		return
+	}
+	for _, b := range p.sent {
+		if b.term == m.Term && b.seq == m.Seq {
+			b.term = 0
+		}
+	}
+}
+
+// restored gives up the batches whose fate a snapshot has hidden.
+func (p *proposals) restored(r *Replica, term uint64) {
+	p.appliedTerm = max(p.appliedTerm, term)
+	p.abandon(r, func(b *pending) bool { return b.term != 0 && b.term <= term })
+}
+
+func (p *proposals) onTick(r *Replica) {
+	p.abandon(r, func(b *pending) bool {
+		return r.now.Sub(b.since) > r.cfg.patience()
+	})
+}
+
+func (p *proposals) abandon(r *Replica, which func(*pending) bool) {
+	var keep []*pending
+	for _, b := range p.sent {
+		if !which(b) {
+			keep = append(keep, b)
+			continue
+		}
+		d := Dropped{Ambiguous: b.term != 0}
+		for _, req := range b.requests {
+			d.IDs = append(d.IDs, req.ID)
+		}
+		r.outcomes = append(r.outcomes, d)
+	}
+	p.sent = keep
+}
