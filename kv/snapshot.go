@@ -1,0 +1,149 @@
+package kv
+
+import (
+	"bufio"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+)
+
+// A snapshot is
+//
+//	"TENUREKV" version:uint32          big endian
+//	revision compact                   varints, as all numbers below
+//	base…                              each key's version at the compact revision
+//	                                   that is older than it, in order of keys
+//	events…                            from the compact revision on, in order
+//	leases…                            in order of id
+//	end
+//	CRC32C:uint32                      of all bytes before, big endian
+//
+// where a record is a kind byte and
+//
+//	base, put   create mod version lease key value
+//	delete      mod key
+//	lease       id ttl remaining
+//
+// with keys and values preceded by their length as an unsigned varint. The bytes
+// are a function of what a View shows: it does not matter what was reclaimed, nor
+// whether the store was itself read from a snapshot.
+const (
+	snapshotMagic   = "TENUREKV"
+	snapshotVersion = 1
+
+	recordEnd    = 0
+	recordBase   = 1
+	recordPut    = 2
+	recordDelete = 3
+	recordLease  = 4
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// WriteTo writes the view as a snapshot, which [Read] makes a Store of. It takes
+// long for a large view: pin the view (see [Store.Pin]), or it may fail with
+// [ErrStaleView] when history was reclaimed meanwhile; what was written then is
+// worthless. Views of the same state give the same bytes.
+func (v View) WriteTo(w io.Writer) (int64, error) {
+	e := newEncoder(w)
+	e.header(v)
+	v.keys.Scan(func(_ string, it *item) bool {
+		if base := it.at(v.compact); base != nil && base.kv.ModRevision < v.compact {
+			e.version(recordBase, base)
+		}
+		return e.err == nil
+	})
+	for i := v.log.search(v.compact); i < v.log.n && e.err == nil; i++ {
+		e.version(recordPut, v.log.at(i))
+	}
+	v.leases.Scan(func(_ int64, l *lease) bool {
+		e.record(recordLease, l.info.ID, l.info.TTL, l.info.Remaining)
+		return e.err == nil
+	})
+	e.record(recordEnd)
+	n, err := e.finish()
+	if err == nil && v.floor.Load() > max(v.compact, 0) {
+		err = ErrStaleView
+	}
+	return n, err
+}
+
+// encoder writes records through a buffer and sums them up. It keeps the first
+// error and writes nothing after it.
+type encoder struct {
+	out     *bufio.Writer
+	sum     summer
+	err     error
+	scratch []byte
+}
+
+// summer is a writer that counts and checksums what passes.
+type summer struct {
+	w   io.Writer
+	n   int64
+	crc uint32
+}
+
+func (s *summer) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p)
+	s.n += int64(n)
+	s.crc = crc32.Update(s.crc, castagnoli, p[:n])
+	return n, err
+}
+
+func newEncoder(w io.Writer) *encoder {
+	e := &encoder{sum: summer{w: w}}
+	e.out = bufio.NewWriterSize(&e.sum, 64<<10)
+	return e
+}
+
+func (e *encoder) write(p []byte) {
+	if e.err == nil {
+		_, e.err = e.out.Write(p)
+	}
+}
+
+func (e *encoder) header(v View) {
+	b := binary.BigEndian.AppendUint32([]byte(snapshotMagic), snapshotVersion)
+	b = binary.AppendVarint(b, v.revision)
+	e.write(binary.AppendVarint(b, v.compact))
+}
+
+func (e *encoder) record(kind byte, numbers ...int64) {
+	b := append(e.scratch[:0], kind)
+	for _, n := range numbers {
+		b = binary.AppendVarint(b, n)
+	}
+	e.write(b)
+	e.scratch = b
+}
+
+func (e *encoder) version(kind byte, v *version) {
+	kv := &v.kv
+	if v.dead() {
+		e.record(recordDelete, kv.ModRevision)
+		e.bytes(kv.Key)
+		return
+	}
+	e.record(kind, kv.CreateRevision, kv.ModRevision, kv.Version, kv.Lease)
+	e.bytes(kv.Key)
+	e.bytes(kv.Value)
+}
+
+func (e *encoder) bytes(p []byte) {
+	e.scratch = binary.AppendUvarint(e.scratch[:0], uint64(len(p)))
+	e.write(e.scratch)
+	e.write(p)
+}
+
+// finish adds the checksum and gives the number of bytes written.
+func (e *encoder) finish() (int64, error) {
+	if e.err == nil {
+		e.err = e.out.Flush() // so that the sum covers all
+	}
+	e.write(binary.BigEndian.AppendUint32(nil, e.sum.crc))
+	if e.err == nil {
+		e.err = e.out.Flush()
+	}
+	return e.sum.n, e.err
+}
