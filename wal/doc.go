@@ -1,0 +1,91 @@
+// Package wal keeps the durable state of one member: a write-ahead log in
+// segment files, and snapshot files beside it. It knows nothing of raft; it
+// stores records of a kind (a byte) and a payload (bytes), and snapshots that
+// carry an index, a term and opaque metadata.
+//
+//	l, err := wal.Open(dir, wal.Options{}, func(r wal.Record) error {
+//		return state.restore(r.Seq, r.Kind, r.Payload)  // copy what you keep
+//	})
+//	…
+//	l.Append(entry, hardState)   // buffered
+//	if err := l.Sync(); err != nil {
+//		log.Fatal(err)       // never go on: see duty 2
+//	}
+//	acknowledge()                // only now
+//	…
+//	l.Snapshots().Save(info, store.WriteTo)
+//	l.ReleaseTo(seqOfFirstNeededRecord)
+//
+// # Duties of the caller
+//
+//  1. One goroutine at a time calls Append and Sync. Snapshots, ReleaseTo and
+//     Usage may be called from others at the same time.
+//  2. After a failed write or fsync the log refuses everything with the same
+//     error. The process has to end: whether the lost write is on disk is not
+//     known, and a second fsync would lie (the kernel drops the dirty pages and
+//     reports success). The next Open finds out what is there.
+//  3. Before ReleaseTo, everything that is needed from the released records is
+//     in a durable snapshot or in later records.
+//
+// # Files
+//
+//	dir/lock                          flock, held while the log is open
+//	dir/wal/<first sequence, hex>.wal  segments, preallocated with zeros
+//	dir/snap/<index, hex>.snap         snapshots
+//	*.tmp                             unfinished, removed by Open
+//
+// All integers are little endian. A segment starts with
+//
+//	magic "TENUREWL" | version u32 | ^version u32 | log id u64 | first seq u64 |
+//	meta length u32 | meta | zeros to a multiple of 8, less 4 | CRC32C u32
+//
+// and goes on with records, each at a multiple of 8 bytes:
+//
+//	length u32 | CRC32C u32 | seq u64 | lag u32 | kind u8 | 0 0 0 |
+//	payload, masked | 1 to 8 bytes 0xff
+//
+// Sequence numbers count the records of the log from 1, without a gap. The
+// checksum covers the whole record and is seeded with the log's random id, so
+// that neither a misplaced record, nor one of another log, nor a value that
+// looks like a record is ever taken for one. seq-lag is the newest record that
+// was known to be durable when this one was written. The mask (the payload
+// XORed with a word drawn from the id) and the closing 0xff see to it that a
+// sector of a record is never all zeros by itself: zeros mean not written.
+//
+// # The end of the log after a crash
+//
+// A crash may leave any subset of the sectors (512 bytes) written since the last
+// Sync, the others still being the zeros of preallocation. Open reads records
+// until one is bad. Zeros to the end of the file are the regular end. Otherwise,
+// in the last segment:
+//
+//  1. If a later record is whole and says that the bad one was durable by then,
+//     the bad record was damaged after it was written: [CorruptError].
+//  2. Otherwise it is a torn write if the file ends within it, if one of its
+//     sectors is still zeros, if its last byte is, or if there is no header of
+//     the expected sequence number at all. It was never acknowledged; it and
+//     what follows are cut off, and [Log.Repair] tells.
+//  3. Otherwise all of it was written and it is wrong: [CorruptError].
+//
+// In an earlier segment every bad record is rule 1, because a segment is synced
+// before the next begins. What cannot be seen: damage that looks like a write
+// that never happened (zeroed sectors, or a header that is no header) within the
+// records of the very last Sync.
+//
+// Open writes again, and syncs, the records that are not known to be durable: a
+// process may have been killed between write and fsync, or after a failed fsync,
+// and the page cache shows such records as if they were safe.
+//
+// # Why not etcd's wal package
+//
+// It is proven and its log can be read by etcd's tools. But its errors do not
+// name file and offset, its records carry neither sequence numbers nor what was
+// durable, so damage among the last records and a torn write can look alike;
+// its format has no version to refuse; and it pulls in etcd's server module. The
+// log is small enough to own.
+//
+// # Left out
+//
+// Encryption, compression, segment recycling, more than one log a directory,
+// and repair of damage: the other members have the data.
+package wal

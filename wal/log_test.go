@@ -1,0 +1,300 @@
+package wal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// payload is a recognizable payload of n bytes for record seq, mostly zeros.
+func payload(seq uint64, n int) []byte {
+	b := make([]byte, n+8)
+	le.PutUint64(b, seq)
+	return b[:n]
+}
+
+// open opens a log and returns its records.
+func open(t testing.TB, dir string, opts Options) (*Log, []Record) {
+	t.Helper()
+	l, got, err := tryOpen(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l, got
+}
+
+func tryOpen(dir string, opts Options) (*Log, []Record, error) {
+	var got []Record
+	l, err := Open(dir, opts, func(r Record) error {
+		r.Payload = bytes.Clone(r.Payload)
+		got = append(got, r)
+		return nil
+	})
+	return l, got, err
+}
+
+func create(t testing.TB, dir string, opts Options) *Log {
+	t.Helper()
+	l, err := Create(dir, []byte("member 1"), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// write appends records with payloads of the given sizes, each synced.
+func write(t testing.TB, l *Log, sizes ...int) {
+	t.Helper()
+	for _, n := range sizes {
+		if _, err := l.Append(Record{Kind: 7, Payload: payload(l.LastSeq()+1, n)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// wantRecords wants records first, first+1, … with payloads of the given sizes.
+func wantRecords(t testing.TB, got []Record, first uint64, sizes ...int) {
+	t.Helper()
+	if len(got) != len(sizes) {
+		t.Fatalf("got %d records, want %d", len(got), len(sizes))
+	}
+	for i, n := range sizes {
+		seq := first + uint64(i)
+		if got[i].Seq != seq || got[i].Kind != 7 || !bytes.Equal(got[i].Payload, payload(seq, n)) {
+			t.Fatalf("record %d: got seq %d kind %d and %d bytes, want seq %d kind 7 and %d bytes",
+				i, got[i].Seq, got[i].Kind, len(got[i].Payload), seq, n)
+		}
+	}
+}
+
+func TestReopenKeepsEverything(t *testing.T) {
+	dir, opts := filepath.Join(t.TempDir(), "member"), Options{SegmentBytes: 16 << 10}
+	sizes := []int{0, 1, 7, 8, 9, 500, 5000, 40_000, 3}
+	l := create(t, dir, opts)
+	write(t, l, sizes...)
+	l.Close()
+	for range 2 {
+		l, got := open(t, dir, opts)
+		wantRecords(t, got, 1, sizes...)
+		if string(l.Meta()) != "member 1" || l.Repair() != nil || l.LastSeq() != uint64(len(sizes)) {
+			t.Errorf("meta %q, repair %v, last %d", l.Meta(), l.Repair(), l.LastSeq())
+		}
+		write(t, l, 11)
+		sizes = append(sizes, 11)
+		l.Close()
+	}
+}
+
+func TestAppendNumbersAndBatches(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, Options{})
+	recs := []Record{{Kind: 1, Payload: []byte("a")}, {Kind: 2, Payload: []byte("b")}}
+	last, err := l.Append(recs...)
+	if err != nil || last != 2 || recs[0].Seq != 1 || recs[1].Seq != 2 {
+		t.Errorf("Append: last %d, seqs %d %d, %v", last, recs[0].Seq, recs[1].Seq, err)
+	}
+	l.Close() // not synced, and never handed to the kernel: gone
+	if _, got := open(t, dir, Options{}); len(got) != 0 {
+		t.Errorf("got %d records, want none without Sync", len(got))
+	}
+}
+
+func TestCutAndRelease(t *testing.T) {
+	dir, opts := t.TempDir(), Options{SegmentBytes: 4096}
+	l := create(t, dir, opts)
+	var sizes []int
+	for range 40 {
+		sizes = append(sizes, 600)
+	}
+	write(t, l, sizes...)
+	// 6 records of 632 bytes and a header fit a segment.
+	if got, want := segmentNames(t, dir), 7; len(got) != want {
+		t.Fatalf("segments %v, want %d", got, want)
+	}
+	if err := l.ReleaseTo(20); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.FirstSeq(); got != 19 {
+		t.Errorf("FirstSeq %d, want 19: the segment that holds record 20 stays whole", got)
+	}
+	var onDisk int64
+	for _, name := range segmentNames(t, dir) {
+		info, err := os.Stat(filepath.Join(dir, "wal", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		onDisk += info.Size()
+	}
+	if got := l.Usage(); got != onDisk {
+		t.Errorf("Usage %d, on disk %d", got, onDisk)
+	}
+	l.Close()
+	l, got := open(t, dir, opts)
+	wantRecords(t, got, 19, sizes[18:]...)
+	if l.Usage() != onDisk || l.FirstSeq() != 19 {
+		t.Errorf("after reopening: usage %d, first %d; want %d, 19", l.Usage(), l.FirstSeq(), onDisk)
+	}
+	if err := l.ReleaseTo(1 << 60); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(segmentNames(t, dir)); n != 1 {
+		t.Errorf("%d segments, want 1: the last always stays", n)
+	}
+}
+
+func segmentNames(t *testing.T, dir string) (names []string) {
+	all, err := OS{}.ReadDir(filepath.Join(dir, "wal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestLock(t *testing.T) {
+	dir := t.TempDir()
+	create(t, dir, Options{})
+	_, _, err := tryOpen(dir, Options{})
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d:", os.Getpid())) {
+		t.Errorf("second Open: %v, want ErrLocked with the process id", err)
+	}
+	if _, err := Create(dir, nil, Options{}); !errors.Is(err, ErrLocked) {
+		t.Errorf("second Create: %v, want ErrLocked", err)
+	}
+}
+
+func TestCreateAndOpenCheckWhatIsThere(t *testing.T) {
+	dir := t.TempDir()
+	if _, _, err := tryOpen(dir, Options{}); !errors.Is(err, ErrNotExist) {
+		t.Errorf("Open of an empty directory: %v, want ErrNotExist", err)
+	}
+	l := create(t, dir, Options{})
+	if err := l.Snapshots().Save(SnapshotInfo{Index: 1}, body("x")); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if _, err := Create(dir, nil, Options{}); !errors.Is(err, ErrExists) {
+		t.Errorf("Create over a log: %v, want ErrExists", err)
+	}
+	for _, name := range segmentNames(t, dir) {
+		os.Remove(filepath.Join(dir, "wal", name))
+	}
+	if _, err := Create(dir, nil, Options{}); !errors.Is(err, ErrExists) {
+		t.Errorf("Create over snapshots: %v, want ErrExists", err)
+	}
+	if _, _, err := tryOpen(dir, Options{}); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("Open of snapshots without a log: %v, want ErrCorrupt", err)
+	}
+}
+
+func TestReplayErrorEndsOpen(t *testing.T) {
+	dir, stop := t.TempDir(), errors.New("stop")
+	l := create(t, dir, Options{})
+	write(t, l, 1)
+	l.Close()
+	if _, err := Open(dir, Options{}, func(Record) error { return stop }); err != stop {
+		t.Errorf("got %v, want the callback's own error", err)
+	}
+	open(t, dir, Options{}) // the lock was given back
+}
+
+// TestFailureIsFinal fails each operation of a running log once; the log must
+// refuse everything from then on, and the next Open must find what was synced.
+func TestFailureIsFinal(t *testing.T) {
+	tests := []struct {
+		op    string
+		errno error
+	}{
+		{"write", syscall.ENOSPC}, {"sync", syscall.EIO}, {"preallocate", syscall.ENOSPC},
+		{"rename", syscall.EIO}, {"syncdir", syscall.EIO}, {"open", syscall.EMFILE}, {"truncate", syscall.EIO},
+	}
+	for _, tt := range tests {
+		t.Run(tt.op, func(t *testing.T) {
+			m := newMemFS()
+			opts := Options{SegmentBytes: 2048, FS: m}
+			l := create(t, "/d", opts)
+			write(t, l, 1500)
+			calls := 0
+			m.fault = func(op, path string) error {
+				if op != tt.op {
+					return nil
+				}
+				calls++
+				return tt.errno
+			}
+			_, err := l.Append(Record{Payload: payload(2, 1500)}) // needs a new segment
+			if err == nil {
+				err = l.Sync()
+			}
+			if !errors.Is(err, tt.errno) || !errors.Is(err, ErrFailed) {
+				t.Fatalf("got %v, want %v and ErrFailed", err, tt.errno)
+			}
+			if again := l.Sync(); again != err {
+				t.Errorf("Sync again: %v, want the first error", again)
+			}
+			if _, again := l.Append(Record{}); again != err {
+				t.Errorf("Append again: %v, want the first error", again)
+			}
+			if calls != 1 {
+				t.Errorf("%s was tried %d times, want 1", tt.op, calls)
+			}
+			m.fault = nil
+			l.Close()
+			if _, got := open(t, "/d", opts); len(got) == 0 {
+				t.Error("the synced record is lost")
+			}
+		})
+	}
+}
+
+// A failed fsync drops dirty pages while the page cache still shows them. Open
+// must write such records again before it hands them out.
+func TestOpenRewritesWhatMayBeOnlyInTheCache(t *testing.T) {
+	m := newMemFS()
+	l := create(t, "/d", Options{FS: m})
+	write(t, l, 10)
+	m.fault = func(op, path string) error {
+		if op == "sync" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	l.Append(Record{Kind: 7, Payload: payload(2, 10)})
+	if err := l.Sync(); err == nil {
+		t.Fatal("sync did not fail")
+	}
+	m.fault = nil
+	l.Close()
+	var written []string
+	m.fault = func(op, path string) error {
+		if op == "write" || op == "sync" {
+			written = append(written, op)
+		}
+		return nil
+	}
+	_, got := open(t, "/d", Options{FS: m})
+	wantRecords(t, got, 1, 10, 10)
+	if fmt.Sprint(written) != "[write sync]" {
+		t.Errorf("Open did %v, want [write sync]", written)
+	}
+}
+
+func TestClosedLogSaysSo(t *testing.T) {
+	l := create(t, t.TempDir(), Options{})
+	l.Close()
+	if _, err := l.Append(Record{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("got %v, want ErrClosed", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+}

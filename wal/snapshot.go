@@ -1,0 +1,231 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+)
+
+// SnapshotInfo is what a snapshot file says of itself.
+type SnapshotInfo struct {
+	Index uint64 // names the file; the larger, the newer
+	Term  uint64
+	Meta  []byte // the caller's, at most 1 MiB
+}
+
+// Snapshots are the snapshot files of one data directory. Any goroutine may
+// call any method; a file that is being read stays readable when it is pruned.
+type Snapshots struct {
+	fs  FS
+	dir string
+	tmp atomic.Uint64 // numbers unfinished files
+}
+
+func (s *Snapshots) path(index uint64) string {
+	return filepath.Join(s.dir, fmt.Sprintf("%016x%s", index, snapshotSuffix))
+}
+
+// Save writes a snapshot, whose body comes from the given function, and returns
+// when it is durable. Until then nothing of it is seen under its name.
+func (s *Snapshots) Save(info SnapshotInfo, body func(io.Writer) error) error {
+	if len(info.Meta) > metadataBytesMax {
+		return fmt.Errorf("wal: snapshot metadata of %d bytes: %d are the limit", len(info.Meta), metadataBytesMax)
+	}
+	_, err := s.create(func(w io.Writer) (SnapshotInfo, error) {
+		enc, err := newSnapshotEncoder(w, info)
+		if err == nil {
+			err = body(enc)
+		}
+		if err == nil {
+			err = enc.finish()
+		}
+		return info, err
+	})
+	if err != nil {
+		return fmt.Errorf("wal: save snapshot %d: %w", info.Index, err)
+	}
+	return nil
+}
+
+// Import keeps a snapshot that another member sent, the bytes of its file. It
+// checks them on the way and returns when the file is durable. A damaged or
+// unfinished one leaves nothing behind; the error matches ErrCorrupt.
+func (s *Snapshots) Import(r io.Reader) (SnapshotInfo, error) {
+	info, err := s.create(func(w io.Writer) (SnapshotInfo, error) {
+		dec, err := newSnapshotDecoder("stream", io.TeeReader(r, w))
+		if err == nil {
+			_, err = io.Copy(io.Discard, dec)
+		}
+		return dec.info, err
+	})
+	var corrupt *CorruptError
+	switch {
+	case errors.As(err, &corrupt):
+		return info, fmt.Errorf("wal: received snapshot %d: offset %d: %s; it was not kept, have it sent again: %w",
+			info.Index, corrupt.Offset, corrupt.Reason, ErrCorrupt)
+	case err != nil:
+		return info, fmt.Errorf("wal: receive snapshot: %w", err)
+	}
+	return info, nil
+}
+
+// create makes a file of what write writes, durable before it has its name.
+func (s *Snapshots) create(write func(io.Writer) (SnapshotInfo, error)) (info SnapshotInfo, err error) {
+	tmp := filepath.Join(s.dir, fmt.Sprintf("%d%s%s", s.tmp.Add(1), snapshotSuffix, tmpSuffix))
+	f, err := s.fs.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return info, err
+	}
+	info, err = write(&syncingWriter{file: f})
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = s.fs.Rename(tmp, s.path(info.Index))
+	}
+	if err != nil {
+		s.fs.Remove(tmp) // or Open will
+		return info, err
+	}
+	return info, s.fs.SyncDir(s.dir)
+}
+
+// syncingWriter appends to a file and syncs it every few megabytes, so that the
+// kernel never has a whole snapshot to write while the log waits for its fsync.
+type syncingWriter struct {
+	file     File
+	off      int64
+	unsynced int
+}
+
+const syncEveryBytes = 4 << 20
+
+func (w *syncingWriter) Write(b []byte) (int, error) {
+	n, err := w.file.WriteAt(b, w.off)
+	w.off += int64(n)
+	w.unsynced += n
+	if err == nil && w.unsynced >= syncEveryBytes {
+		w.unsynced = 0
+		err = w.file.Sync()
+	}
+	return n, err
+}
+
+// Newest returns the newest snapshot after reading all of it. A damaged one is
+// an error, unless an older one is good and reaches, given that one, says that
+// the log still holds all that came after it; skipped then has the errors, to be
+// reported. It returns ErrNoSnapshot if there is none.
+func (s *Snapshots) Newest(reaches func(SnapshotInfo) bool) (info SnapshotInfo, skipped []error, err error) {
+	indexes, err := listNumbers(s.fs, s.dir, snapshotSuffix)
+	if err != nil {
+		return info, nil, err
+	}
+	for i := len(indexes) - 1; i >= 0; i-- {
+		info, err := s.Verify(indexes[i])
+		switch {
+		case errors.Is(err, ErrCorrupt):
+			skipped = append(skipped, err)
+		case err != nil:
+			return info, nil, err
+		case len(skipped) > 0 && !reaches(info):
+			return info, nil, fmt.Errorf("%w (snapshot %d is whole, but the log does not reach back to it)", skipped[0], info.Index)
+		default:
+			return info, skipped, nil
+		}
+	}
+	if len(skipped) > 0 {
+		return info, nil, skipped[0]
+	}
+	return info, nil, ErrNoSnapshot
+}
+
+// Verify reads all of a snapshot and returns what it says of itself.
+func (s *Snapshots) Verify(index uint64) (SnapshotInfo, error) {
+	r, err := s.Open(index)
+	if err != nil {
+		return SnapshotInfo{}, err
+	}
+	defer r.Close()
+	_, err = io.Copy(io.Discard, r)
+	return r.Info(), err
+}
+
+// Open opens a snapshot. What Read returns is verified; io.EOF comes only after
+// the whole file was found good, so wait for it before using what was read.
+func (s *Snapshots) Open(index uint64) (*SnapshotReader, error) {
+	raw, _, err := s.Export(index)
+	if err != nil {
+		return nil, err
+	}
+	dec, err := newSnapshotDecoder(s.path(index), raw)
+	if err == nil && dec.info.Index != index {
+		err = &CorruptError{File: s.path(index), Offset: 16,
+			Reason: fmt.Sprintf("the header says snapshot %d, the name says %d", dec.info.Index, index)}
+	}
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	dec.wholeFile = true
+	return &SnapshotReader{dec, raw}, nil
+}
+
+// SnapshotReader reads the body of a snapshot.
+type SnapshotReader struct {
+	dec *snapshotDecoder
+	raw io.ReadCloser
+}
+
+// Info returns what the header says.
+func (r *SnapshotReader) Info() SnapshotInfo { return r.dec.info }
+
+// Read reads from the body; a *CorruptError says where it is damaged.
+func (r *SnapshotReader) Read(b []byte) (int, error) { return r.dec.Read(b) }
+
+// Close closes the file.
+func (r *SnapshotReader) Close() error { return r.raw.Close() }
+
+// Export opens the bytes of a snapshot file, unverified, to be sent to another
+// member's Import, which verifies them. It also returns how many they are.
+func (s *Snapshots) Export(index uint64) (io.ReadCloser, int64, error) {
+	f, err := s.fs.OpenFile(s.path(index), os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, fmt.Errorf("wal: snapshot %d in %s: %w", index, s.dir, ErrNoSnapshot)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	size, err := f.Size()
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.NewSectionReader(f, 0, size), f}, size, nil
+}
+
+// List returns the indexes of the snapshots, ascending, damaged ones included.
+func (s *Snapshots) List() ([]uint64, error) { return listNumbers(s.fs, s.dir, snapshotSuffix) }
+
+// Prune removes all but the newest keep snapshots, at least one.
+func (s *Snapshots) Prune(keep int) error {
+	indexes, err := s.List()
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(indexes)-max(keep, 1); i++ {
+		if err := s.fs.Remove(s.path(indexes[i])); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("wal: prune snapshots: %w", err)
+		}
+	}
+	return nil
+}

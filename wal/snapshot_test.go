@@ -1,0 +1,237 @@
+package wal
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func body(s string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, s)
+		return err
+	}
+}
+
+// bigBody needs several chunks and several syncs.
+var bigBody = strings.Repeat("0123456789abcdef", 600_000)
+
+func testSnapshots(t *testing.T, m *memFS) *Snapshots {
+	t.Helper()
+	return create(t, "/d", Options{FS: m, SegmentBytes: 4096}).Snapshots()
+}
+
+func save(t *testing.T, s *Snapshots, index uint64, content string) {
+	t.Helper()
+	if err := s.Save(SnapshotInfo{Index: index, Term: 3, Meta: []byte("conf")}, body(content)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func load(t *testing.T, s *Snapshots, index uint64) (SnapshotInfo, string) {
+	t.Helper()
+	r, err := s.Open(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Info(), string(b)
+}
+
+func TestSnapshotSaveAndLoad(t *testing.T) {
+	s := testSnapshots(t, newMemFS())
+	if _, _, err := s.Newest(nil); !errors.Is(err, ErrNoSnapshot) {
+		t.Errorf("Newest of none: %v, want ErrNoSnapshot", err)
+	}
+	for i, want := range []string{"", "x", strings.Repeat("y", chunkBytes), bigBody} {
+		save(t, s, uint64(i+1), want)
+		info, got := load(t, s, uint64(i+1))
+		if got != want || info.Index != uint64(i+1) || info.Term != 3 || string(info.Meta) != "conf" {
+			t.Errorf("snapshot %d: %d bytes, %+v; want %d bytes", i+1, len(got), info, len(want))
+		}
+	}
+	if info, skipped, err := s.Newest(nil); err != nil || info.Index != 4 || skipped != nil {
+		t.Errorf("Newest: %d, %v, %v; want 4", info.Index, skipped, err)
+	}
+	if err := s.Prune(2); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := s.List(); len(got) != 2 || got[0] != 3 {
+		t.Errorf("after Prune(2): %v, want [3 4]", got)
+	}
+	if _, err := s.Open(1); !errors.Is(err, ErrNoSnapshot) {
+		t.Errorf("Open of a pruned one: %v, want ErrNoSnapshot", err)
+	}
+}
+
+func TestSnapshotBodyErrorLeavesNothing(t *testing.T) {
+	m, stop := newMemFS(), errors.New("stop")
+	s := testSnapshots(t, m)
+	err := s.Save(SnapshotInfo{Index: 1}, func(w io.Writer) error {
+		io.WriteString(w, "half")
+		return stop
+	})
+	if names, _ := m.ReadDir(s.dir); !errors.Is(err, stop) || len(names) != 0 {
+		t.Errorf("got %v and files %v, want the body's error and no file", err, names)
+	}
+}
+
+func TestSnapshotOnHost(t *testing.T) {
+	s := create(t, t.TempDir(), Options{}).Snapshots()
+	save(t, s, 42, bigBody)
+	if _, got := load(t, s, 42); got != bigBody {
+		t.Errorf("%d bytes came back, want %d", len(got), len(bigBody))
+	}
+	if _, err := os.Stat(s.path(42)); err != nil || !strings.HasSuffix(s.path(42), "000000000000002a.snap") {
+		t.Errorf("%s: %v", s.path(42), err)
+	}
+}
+
+func TestSnapshotExportImport(t *testing.T) {
+	a, b := testSnapshots(t, newMemFS()), testSnapshots(t, newMemFS())
+	save(t, a, 9, bigBody)
+	raw, size, err := a.Export(9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	// The stream may go on: Import takes what is the snapshot's and no more.
+	stream := io.MultiReader(raw, strings.NewReader("more"))
+	info, err := b.Import(stream)
+	if err != nil || info.Index != 9 {
+		t.Fatalf("Import: %+v, %v", info, err)
+	}
+	if rest, _ := io.ReadAll(stream); string(rest) != "more" {
+		t.Errorf("Import left %q of the stream, want %q", rest, "more")
+	}
+	if _, got := load(t, b, 9); got != bigBody {
+		t.Errorf("%d bytes came through, want %d", len(got), len(bigBody))
+	}
+	if _, got, _ := b.Export(9); got != size {
+		t.Errorf("imported file has %d bytes, want %d", got, size)
+	}
+}
+
+// snapshotBytes returns the file of snapshot index.
+func snapshotBytes(t *testing.T, s *Snapshots, index uint64) []byte {
+	t.Helper()
+	raw, _, err := s.Export(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	b, err := io.ReadAll(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestSnapshotDamageAnywhere flips a bit of each byte, and cuts the file there.
+func TestSnapshotDamageAnywhere(t *testing.T) {
+	m := newMemFS()
+	s := testSnapshots(t, m)
+	save(t, s, 1, strings.Repeat("body", 20))
+	good := snapshotBytes(t, s, 1)
+	ino := m.dirs[s.dir].names["0000000000000001.snap"]
+	for i := range good {
+		flipped := bytes.Clone(good)
+		flipped[i] ^= 0x10
+		for name, bad := range map[string][]byte{"flip": flipped, "cut": good[:i]} {
+			ino.data = bad
+			var corrupt *CorruptError
+			if _, err := s.Verify(1); !errors.As(err, &corrupt) || corrupt.File != s.path(1) || corrupt.Offset > int64(i) {
+				t.Fatalf("%s at %d: %v, want a CorruptError at or before it", name, i, err)
+			}
+			if _, err := testSnapshots(t, newMemFS()).Import(bytes.NewReader(bad)); !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("import, %s at %d: %v, want ErrCorrupt", name, i, err)
+			}
+		}
+	}
+	ino.data = append(bytes.Clone(good), 0)
+	if _, err := s.Verify(1); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a byte too much: %v, want ErrCorrupt", err)
+	}
+}
+
+func TestSnapshotDamageNamesTheChunk(t *testing.T) {
+	m := newMemFS()
+	s := testSnapshots(t, m)
+	save(t, s, 1, strings.Repeat("z", 5*chunkBytes))
+	at := snapshotFixed + 4 + 4 + 3*(8+chunkBytes) // header, "conf", checksum, three chunks
+	m.dirs[s.dir].names["0000000000000001.snap"].data[at+1000] ^= 1
+	var corrupt *CorruptError
+	if _, err := s.Verify(1); !errors.As(err, &corrupt) || corrupt.Offset != int64(at) {
+		t.Errorf("got %v, want offset %d", err, at)
+	}
+}
+
+func TestDamagedNewestSnapshot(t *testing.T) {
+	m := newMemFS()
+	s := testSnapshots(t, m)
+	save(t, s, 1, "one")
+	save(t, s, 2, "two")
+	m.dirs[s.dir].names["0000000000000002.snap"].data[50] ^= 1
+	yes := func(info SnapshotInfo) bool { return info.Index == 1 }
+	if info, skipped, err := s.Newest(yes); err != nil || info.Index != 1 || len(skipped) != 1 || !errors.Is(skipped[0], ErrCorrupt) {
+		t.Errorf("log reaches back: %d, %v, %v; want 1 and a report", info.Index, skipped, err)
+	}
+	no := func(SnapshotInfo) bool { return false }
+	var corrupt *CorruptError
+	if _, _, err := s.Newest(no); !errors.As(err, &corrupt) || corrupt.File != s.path(2) {
+		t.Errorf("log does not reach back: %v, want a CorruptError naming %s", err, s.path(2))
+	}
+	m.dirs[s.dir].names["0000000000000001.snap"].data[50] ^= 1
+	if _, _, err := s.Newest(yes); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("both damaged: %v, want ErrCorrupt", err)
+	}
+}
+
+func TestNewerSnapshotVersionIsRefused(t *testing.T) {
+	m := newMemFS()
+	s := testSnapshots(t, m)
+	save(t, s, 1, "one")
+	putVersion(m.dirs[s.dir].names["0000000000000001.snap"].data[8:], snapshotVersion+1)
+	_, _, err := s.Newest(func(SnapshotInfo) bool { return true })
+	if !errors.Is(err, ErrNewerVersion) || errors.Is(err, ErrCorrupt) {
+		t.Errorf("got %v, want ErrNewerVersion", err)
+	}
+}
+
+// TestSnapshotCrash saves snapshot 2 over and over, crashes at a random
+// operation, and wants snapshot 1 or 2 whole, 2 if Save had returned.
+func TestSnapshotCrash(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		m := newMemFS()
+		s := testSnapshots(t, m)
+		save(t, s, 1, "one")
+		left := r.IntN(12)
+		m.fault = func(op, path string) error {
+			if left--; left < 0 {
+				return syscall.EIO
+			}
+			return nil
+		}
+		saved := s.Save(SnapshotInfo{Index: 2}, body(strings.Repeat("two", 1000))) == nil
+		m.fault = nil
+		m.crash(r)
+		l, _ := open(t, "/d", Options{FS: m, SegmentBytes: 4096})
+		info, skipped, err := l.Snapshots().Newest(nil)
+		if err != nil || skipped != nil || saved && info.Index != 2 {
+			t.Fatalf("seed %d: saved %v, newest %d, skipped %v, %v", seed, saved, info.Index, skipped, err)
+		}
+		if names, _ := m.ReadDir(s.dir); len(names) != int(info.Index) {
+			t.Fatalf("seed %d: unfinished files are left: %v", seed, names)
+		}
+	}
+}
