@@ -127,6 +127,17 @@ func TestDamageInTheMiddle(t *testing.T) {
 	}
 }
 
+// A sector of zeros is a torn write only if nothing says it was durable.
+func TestZeroedSectorOfADurableRecord(t *testing.T) {
+	m, ino, offsets := oneSegment(t, []int{2000}, []int{10})
+	lost := bytes.Clone(ino.data)
+	clear(lost[sectorBytes : 2*sectorBytes])
+	var corrupt *CorruptError
+	if _, _, err := reopen(m, ino, lost); !errors.As(err, &corrupt) || corrupt.Offset != int64(offsets[0]) {
+		t.Errorf("got %v, want a CorruptError at %d", err, offsets[0])
+	}
+}
+
 // Even the last record is not given up silently when its bytes are all there.
 func TestDamageInTheLastRecord(t *testing.T) {
 	m, ino, offsets := oneSegment(t, []int{50}, []int{2000})
