@@ -1,0 +1,53 @@
+package watch
+
+import (
+	"bytes"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/protobuf/proto"
+)
+
+func TestWire(t *testing.T) {
+	w := newWorld(t, Config{})
+	s := w.stream()
+	w.put("a", "a")
+	w.del("a")
+	create(t, s, watch("a", "", 1))
+	next(t, s)
+	r, err := s.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, prev := range []bool{false, true} {
+		resp := &pb.WatchResponse{Header: &pb.ResponseHeader{Revision: 4}, WatchId: 3}
+		got, err := proto.Marshal(resp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // made, then from the cache
+			for _, e := range r.Events {
+				resp.Events = append(resp.Events, e.Message(prev))
+				wire, err := e.Wire(prev)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, wire...)
+			}
+		}
+		want, err := proto.Marshal(resp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("prev %v: got % x, want % x", prev, got, want)
+		}
+	}
+	if e := r.Events[2].Message(true); e.Type != mvccpb.Event_DELETE || string(e.PrevKv.GetValue()) != "v3" {
+		t.Errorf("deletion %v, want previous value v3", e)
+	}
+	if e := r.Events[0].Message(true); e.PrevKv != nil {
+		t.Errorf("creation %v, want no previous value", e)
+	}
+}

@@ -1,0 +1,172 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.uber.org/goleak"
+
+	"github.com/tenure-lease/tenure/kv"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A world is a store and a hub that follows it. One goroutine changes it.
+type world struct {
+	t     testing.TB
+	store *kv.Store
+	hub   *Hub
+}
+
+func newWorld(t testing.TB, c Config) *world {
+	store := kv.New()
+	w := &world{t: t, store: store, hub: NewHub(store.View(), c)}
+	t.Cleanup(w.hub.Close)
+	return w
+}
+
+func (w *world) check(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// put writes keys, one revision each, and publishes.
+func (w *world) put(keys ...string) {
+	w.t.Helper()
+	for _, k := range keys {
+		_, err := w.store.Put(&pb.PutRequest{Key: []byte(k), Value: []byte(fmt.Sprint("v", w.store.Revision()+1))})
+		w.check(err)
+	}
+	w.hub.Publish(w.store.View())
+}
+
+// txn writes keys in one revision and publishes.
+func (w *world) txn(keys ...string) {
+	w.t.Helper()
+	r := &pb.TxnRequest{}
+	for _, k := range keys {
+		r.Success = append(r.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{
+			RequestPut: &pb.PutRequest{Key: []byte(k), Value: []byte("txn")},
+		}})
+	}
+	_, err := w.store.Txn(r)
+	w.check(err)
+	w.hub.Publish(w.store.View())
+}
+
+// del deletes keys, one revision each, and publishes.
+func (w *world) del(keys ...string) {
+	w.t.Helper()
+	for _, k := range keys {
+		_, err := w.store.DeleteRange(&pb.DeleteRangeRequest{Key: []byte(k)})
+		w.check(err)
+	}
+	w.hub.Publish(w.store.View())
+}
+
+func (w *world) compact(rev int64) {
+	w.t.Helper()
+	w.check(w.store.Compact(rev))
+	for w.store.Reclaim(1000) {
+	}
+	w.hub.Publish(w.store.View())
+}
+
+// settle waits until the hub has handed out all that is published.
+func (w *world) settle() {
+	w.hub.mu.Lock()
+	w.hub.dispatch()
+	w.hub.mu.Unlock()
+}
+
+func (w *world) stream() *Stream {
+	s := w.hub.NewStream(0)
+	w.t.Cleanup(s.Close)
+	return s
+}
+
+func create(t testing.TB, s *Stream, r *pb.WatchCreateRequest) {
+	t.Helper()
+	if err := s.Create(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// watch is the request of a watch of [key, end) from a revision.
+func watch(key, end string, start int64) *pb.WatchCreateRequest {
+	return &pb.WatchCreateRequest{Key: []byte(key), RangeEnd: []byte(end), StartRevision: start}
+}
+
+// next returns the next response in short: "7:created@1", "7:put a@2,del a@3",
+// "-1:progress@5", "7:compacted 4", "-1:refused reason", "7:canceled".
+func next(t testing.TB, s *Stream) string {
+	t.Helper()
+	r, err := s.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return short(r)
+}
+
+func short(r Response) string {
+	id := fmt.Sprint(r.WatchID, ":")
+	switch {
+	case r.Created && r.Canceled:
+		return id + "refused " + r.CancelReason
+	case r.Created:
+		return fmt.Sprint(id, "created@", r.Revision)
+	case r.CompactRevision != 0:
+		return fmt.Sprint(id, "compacted ", r.CompactRevision)
+	case r.Canceled:
+		return id + "canceled"
+	case len(r.Events) == 0:
+		return fmt.Sprint(id, "progress@", r.Revision)
+	}
+	s := id
+	for i, e := range r.Events {
+		if i > 0 {
+			s += ","
+		}
+		verb := "put "
+		if e.Type != 0 {
+			verb = "del "
+		}
+		s += fmt.Sprint(verb, string(e.KV.Key), "@", e.KV.ModRevision)
+	}
+	return s
+}
+
+// want checks the next responses.
+func want(t testing.TB, s *Stream, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if got := next(t, s); got != want {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// quiet checks that nothing waits on the stream.
+func quiet(t testing.TB, w *world, s *Stream) {
+	t.Helper()
+	w.settle()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for {
+		s.mu.Lock()
+		waits, behind := !s.queue.empty(), s.behind
+		s.mu.Unlock()
+		if !waits && behind == 0 && len(s.pending) == 0 {
+			return
+		}
+		r, err := s.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Fatalf("unexpected response %q", short(r))
+	}
+}
