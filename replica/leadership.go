@@ -17,6 +17,7 @@ func (r *Replica) leadership(leader machine.NodeID, term uint64) {
 		r.bereaved = false
 	}
 	// Whatever was confirmed or asked under the old leader is asked anew.
+	r.forwards = nil
 	r.leases.stop()
 	r.rounds.reset()
 	r.asks.redirect()
@@ -80,15 +81,62 @@ func (r *Replica) append(term uint64, entry []byte) bool {
 	return r.raft.Propose(entry) == nil
 }
 
-// onForward appends a member's batch, or tells it that it was not appended.
+// onForward appends a member's batch, once however often it arrives, or tells
+// the member that it was not appended.
 func (r *Replica) onForward(from machine.NodeID, m forward) {
 	b, err := decodeBatch(m.Entry)
-	if err != nil || b.From != from || b.Term != m.Term {
+	if err != nil || b.From != from || b.Term != m.Term || b.Seq != m.Seq {
 		return // not from one of ours: the log must not be spoiled by it
 	}
-	if !r.append(m.Term, m.Entry) {
-		// In a later term than the sender knew, it finds out by itself.
+	if m.Term != r.term || !r.leading() {
+		return // the sender finds out by itself that this term is over
+	}
+	// A batch is for one term, so a leader need remember only its own reign.
+	key := asker{from, b.Boot}
+	if r.forwards == nil {
+		r.forwards = map[asker]*fates{}
+	}
+	if r.forwards[key] == nil {
+		r.forwards[key] = &fates{}
+	}
+	accepted, known := r.forwards[key].find(m.Seq)
+	if !known {
+		accepted = r.append(m.Term, m.Entry)
+		r.forwards[key].add(m.Seq, accepted)
+	}
+	if !accepted {
 		r.send(from, refused{Boot: b.Boot, Term: m.Term, Seq: m.Seq})
+	}
+}
+
+// fates remembers what a leader decided about a member's latest batches.
+type fates struct {
+	order    []uint64
+	accepted map[uint64]bool
+	floor    uint64 // what is not above was forgotten
+}
+
+// rememberedFates is far more than a member has batches on their way.
+const rememberedFates = 4096
+
+func (f *fates) find(seq uint64) (accepted, known bool) {
+	if seq <= f.floor {
+		return true, true // too late to tell: silence, and the sender gives up
+	}
+	accepted, known = f.accepted[seq]
+	return accepted, known
+}
+
+func (f *fates) add(seq uint64, accepted bool) {
+	if f.accepted == nil {
+		f.accepted = map[uint64]bool{}
+	}
+	f.accepted[seq] = accepted
+	f.order = append(f.order, seq)
+	if len(f.order) > rememberedFates {
+		f.floor = max(f.floor, f.order[0])
+		delete(f.accepted, f.order[0])
+		f.order = f.order[1:]
 	}
 }
 

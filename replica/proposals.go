@@ -21,6 +21,8 @@ type pending struct {
 	seq      uint64
 	term     uint64 // that it is addressed to; 0: nobody yet
 	since    machine.Mono
+	sent     machine.Mono
+	entry    []byte // as it was sent to another member; nil once it is not
 }
 
 func (p *proposals) add(_ *Replica, in Propose) { p.open = append(p.open, in) }
@@ -57,10 +59,11 @@ func (p *proposals) address(r *Replica, b *pending) bool {
 		if !r.append(r.term, entry) {
 			return false // busy, or about to learn of a new term: at the next tick
 		}
+		entry = nil
 	} else {
 		r.send(r.leader, forward{Term: r.term, Seq: p.seq, Entry: entry})
 	}
-	b.term, b.seq = r.term, p.seq
+	b.term, b.seq, b.sent, b.entry = r.term, p.seq, r.now, entry
 	return true
 }
 
@@ -109,7 +112,15 @@ func (p *proposals) restored(r *Replica, term uint64) {
 	p.abandon(r, func(b *pending) bool { return b.term != 0 && b.term <= term })
 }
 
+// onTick repeats what may have been lost on the way, and gives up what nobody
+// waits for.
 func (p *proposals) onTick(r *Replica) {
+	for _, b := range p.sent {
+		if b.entry != nil && b.term == r.term && r.leader != 0 && !r.leading() && r.now.Sub(b.sent) > r.cfg.electionTimeout() {
+			b.sent = r.now
+			r.send(r.leader, forward{Term: b.term, Seq: b.seq, Entry: b.entry})
+		}
+	}
 	p.abandon(r, func(b *pending) bool {
 		return r.now.Sub(b.since) > r.cfg.patience()
 	})

@@ -114,6 +114,7 @@ type Replica struct {
 	rounds    rounds
 	asks      asks
 	leases    leases
+	forwards  map[asker]*fates // at the leader, of its reign
 
 	// bereaved is set after the leader's process died, until there is another;
 	// campaignAt is when this member tries to become that.

@@ -1,0 +1,116 @@
+package node
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/replica"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+)
+
+// outcomes takes what the replica reports, on the stepping goroutine.
+func (n *Node) outcomes(list []any) {
+	for _, out := range list {
+		switch out := out.(type) {
+		case replica.Committed, replica.Restore, replica.WantSnapshot:
+			n.applier.put(out)
+		case replica.ReadReady:
+			n.barriers.confirmed(n, out)
+		case replica.AnswerLease:
+			n.asks.answer(out.ID, askResult{answer: out})
+		case replica.Dropped:
+			err := rpctypes.ErrGRPCNoLeader
+			if out.Ambiguous {
+				err = rpctypes.ErrGRPCTimeoutDueToLeaderFail
+			}
+			for _, id := range out.IDs {
+				n.results.answer(id, result{err: err})
+			}
+		case replica.LeaderChanged:
+			n.leaderChanged(out)
+		case replica.SendSnapshot:
+			n.snapshots.send(n, out)
+		default:
+			panic(fmt.Sprintf("node: unknown outcome %T", out))
+		}
+	}
+}
+
+func (n *Node) leaderChanged(out replica.LeaderChanged) {
+	l := &leadership{leader: out.Leader, term: out.Term}
+	if old := n.leadership.Load(); out.Leader == 0 {
+		l.lostAt = old.lostAt
+		if old.leader != 0 {
+			l.lostAt = time.Now()
+		}
+	}
+	n.leadership.Store(l)
+	n.logger.Info("leader", "is", fmt.Sprintf("%x", uint64(out.Leader)), "term", out.Term, "me", out.Leader == n.id)
+}
+
+// connect joins the other members.
+func (n *Node) connect() error {
+	addrs, err := peerAddresses(n.roster, n.id)
+	if err != nil {
+		return err
+	}
+	n.peers, err = peer.New(peer.Config{
+		Self: n.id, ClusterID: n.cluster, Listener: n.cfg.PeerListener, Peers: addrs, TLS: n.cfg.PeerTLS,
+		Logger:  n.logger,
+		Deliver: n.deliver,
+		Stream:  n.receive,
+		Down:    func(id machine.NodeID, _ error) { n.driver.Step(replica.Down{Node: id}) },
+		Unreachable: func(id machine.NodeID) {
+			n.driver.Step(replica.Unreachable{Node: id})
+		},
+	})
+	return err
+}
+
+// deliver steps another member's messages, and waits while there are too many.
+func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
+	inputs := make([]any, 0, len(msgs))
+	for _, p := range msgs {
+		body, err := replica.DecodeBody(p)
+		if err != nil {
+			n.logger.Warn("a message that makes no sense", "from", fmt.Sprintf("%x", uint64(from)), "err", err)
+			continue
+		}
+		inputs = append(inputs, machine.Envelope{From: from, To: n.id, Body: body})
+	}
+	n.driver.Offer(inputs...)
+}
+
+// send hands envelopes to the transport.
+func (n *Node) send(envs []machine.Envelope) {
+	if n.peers == nil {
+		return
+	}
+	for _, env := range envs {
+		p, err := replica.EncodeBody(env.Body)
+		if err != nil {
+			panic(err) // a body of our own making
+		}
+		n.peers.Send(env.To, p)
+	}
+}
+
+// raftLogger passes raft's own messages on: what an operator wants to know is
+// logged here already, so raft's information is debugging.
+type raftLogger struct{ l *slog.Logger }
+
+func (r raftLogger) Debug(v ...any)              {}
+func (r raftLogger) Debugf(f string, v ...any)   {}
+func (r raftLogger) Info(v ...any)               { r.l.Debug(fmt.Sprint(v...)) }
+func (r raftLogger) Infof(f string, v ...any)    { r.l.Debug(fmt.Sprintf(f, v...)) }
+func (r raftLogger) Warning(v ...any)            { r.l.Debug(fmt.Sprint(v...)) }
+func (r raftLogger) Warningf(f string, v ...any) { r.l.Debug(fmt.Sprintf(f, v...)) }
+func (r raftLogger) Error(v ...any)              { r.l.Error(fmt.Sprint(v...)) }
+func (r raftLogger) Errorf(f string, v ...any)   { r.l.Error(fmt.Sprintf(f, v...)) }
+func (r raftLogger) Fatal(v ...any)              { panic(fmt.Sprint(v...)) }
+func (r raftLogger) Fatalf(f string, v ...any)   { panic(fmt.Sprintf(f, v...)) }
+func (r raftLogger) Panic(v ...any)              { panic(fmt.Sprint(v...)) }
+func (r raftLogger) Panicf(f string, v ...any)   { panic(fmt.Sprintf(f, v...)) }

@@ -1,0 +1,119 @@
+package node
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tenure-lease/tenure/replica"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/protobuf/proto"
+)
+
+var errStopped = rpctypes.ErrGRPCStopped
+
+type result struct {
+	response proto.Message
+	err      error
+}
+
+// Propose replicates a request and returns its response once the state that
+// this member publishes includes it. Requests are etcd's: Put, DeleteRange, Txn,
+// Compaction, LeaseGrant, LeaseRevoke. Errors are package kv's for what the state
+// refuses, else etcd's own: a timeout leaves open whether the request takes
+// effect, all others mean that it does not.
+func (n *Node) Propose(ctx context.Context, req proto.Message) (proto.Message, error) {
+	if grant, ok := req.(*pb.LeaseGrantRequest); ok {
+		var err error
+		if req, err = n.grant(grant); err != nil {
+			return nil, err
+		}
+	}
+	body, err := replica.EncodeRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	size := int64(len(body))
+	if n.pending.Add(size) > n.cfg.MaxPendingBytes {
+		n.pending.Add(-size)
+		return nil, rpctypes.ErrGRPCRequestTooManyRequests
+	}
+	defer n.pending.Add(-size)
+	id := n.ids.Add(1)
+	answer := n.results.add(id, time.Now().Add(n.cfg.RequestTimeout))
+	n.driver.Step(replica.Propose{ID: id, Body: body})
+	select {
+	case r := <-answer:
+		return r.response, r.err
+	case <-ctx.Done():
+		n.results.forget(id)
+		return nil, ctx.Err()
+	case <-n.stop:
+		return nil, errStopped
+	}
+}
+
+// grant fills in what a client leaves to the server.
+func (n *Node) grant(req *pb.LeaseGrantRequest) (*pb.LeaseGrantRequest, error) {
+	if n.State().view.Stats().Leases >= n.cfg.MaxLeases {
+		return nil, rpctypes.ErrGRPCRequestTooManyRequests
+	}
+	grant := &pb.LeaseGrantRequest{ID: req.ID, TTL: max(req.TTL, n.cfg.minTTL())}
+	for grant.ID == 0 {
+		grant.ID = rand.Int64()
+	}
+	return grant, nil
+}
+
+// timeout is what a caller is told whose time is up.
+func (n *Node) timeout(now time.Time) error {
+	l := n.leadership.Load()
+	switch {
+	case l.leader == 0:
+		return rpctypes.ErrGRPCTimeoutDueToLeaderFail
+	default:
+		return rpctypes.ErrGRPCTimeout
+	}
+}
+
+type askResult struct {
+	answer replica.AnswerLease
+	err    error
+}
+
+func (n *Node) ask(ctx context.Context, lease int64, renew bool) (replica.AnswerLease, error) {
+	id := n.ids.Add(1)
+	answer := n.asks.add(id, time.Now().Add(n.cfg.RequestTimeout))
+	n.driver.Step(replica.AskLease{ID: id, Lease: lease, Renew: renew})
+	select {
+	case r := <-answer:
+		return r.answer, r.err
+	case <-ctx.Done():
+		n.asks.forget(id)
+		return replica.AnswerLease{}, ctx.Err()
+	case <-n.stop:
+		return replica.AnswerLease{}, errStopped
+	}
+}
+
+// KeepAlive renews a lease and returns its time to live in seconds, 0 if there
+// is no such lease. The leader has confirmed that it was the leader after the
+// call; the lease lives for that long from the call on.
+func (n *Node) KeepAlive(ctx context.Context, lease int64) (ttl int64, err error) {
+	a, err := n.ask(ctx, lease, true)
+	return a.TTL / 1000, err
+}
+
+// TimeToLive returns how long a lease has left and was granted for, in seconds;
+// remaining is -1 if there is no such lease.
+func (n *Node) TimeToLive(ctx context.Context, lease int64) (remaining, granted int64, err error) {
+	a, err := n.ask(ctx, lease, false)
+	if err != nil {
+		return 0, 0, err
+	}
+	if a.TTL == 0 {
+		return -1, 0, nil
+	}
+	return a.Remaining / 1000, a.TTL / 1000, nil
+}

@@ -1,0 +1,121 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/replica"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// snapshotting makes and moves snapshots beside everything else.
+type snapshotting struct {
+	mu     sync.Mutex
+	newest uint64 // index of the newest durable one
+	done   sync.WaitGroup
+}
+
+func (s *snapshotting) wait() { s.done.Wait() }
+
+// advance notes a newer snapshot. The log is kept back to the one before it,
+// which stays as a reserve.
+func (s *snapshotting) advance(n *Node, index uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.storage.allowRelease(s.newest)
+	s.newest = index
+}
+
+// start writes a snapshot of the applier's state to disk.
+func (s *snapshotting) start(n *Node, snap replica.Snapshot) {
+	s.done.Add(1)
+	go func() {
+		defer s.done.Done()
+		began := time.Now()
+		voters := make([]uint64, len(n.roster))
+		for i, m := range n.roster {
+			voters[i] = m.ID
+		}
+		conf := &raftpb.ConfState{Voters: voters}
+		err := n.storage.saveSnapshot(snap.Index, snap.Term, conf, func(w io.Writer) error {
+			_, err := snap.WriteTo(w)
+			return err
+		})
+		snap.Release()
+		if err != nil {
+			// A disk that does not take a snapshot will not take the log for
+			// long: better to say so now.
+			n.fail(fmt.Errorf("node: save a snapshot: %w", err))
+			return
+		}
+		s.advance(n, snap.Index)
+		n.logger.Info("saved a snapshot", "index", snap.Index, "took", time.Since(began))
+		n.driver.Step(replica.Snapshotted{Index: snap.Index, Term: snap.Term, ConfState: conf})
+	}()
+}
+
+// received notes a snapshot that came from the leader.
+func (s *snapshotting) received(n *Node, index uint64) { s.advance(n, index) }
+
+// send streams the newest durable snapshot to a member that fell behind.
+func (s *snapshotting) send(n *Node, out replica.SendSnapshot) {
+	s.done.Add(1)
+	go func() {
+		defer s.done.Done()
+		err := s.stream(n, out)
+		if err != nil {
+			n.logger.Warn("send a snapshot", "to", fmt.Sprintf("%x", uint64(out.To)), "err", err)
+		} else {
+			n.logger.Info("sent a snapshot", "to", fmt.Sprintf("%x", uint64(out.To)), "index", out.Message.GetSnapshot().GetMetadata().GetIndex())
+		}
+		n.driver.Step(replica.SnapshotSent{To: out.To, OK: err == nil})
+	}()
+}
+
+func (s *snapshotting) stream(n *Node, out replica.SendSnapshot) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-n.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	header, err := replica.EncodeBody(out.Message)
+	if err != nil {
+		return err
+	}
+	file, _, err := n.storage.log.Snapshots().Export(out.Message.GetSnapshot().GetMetadata().GetIndex())
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return n.peers.SendStream(ctx, out.To, header, file)
+}
+
+// receive keeps a snapshot that the leader streams, and only then lets the
+// replica know of it.
+func (n *Node) receive(from machine.NodeID, header []byte, r io.Reader) error {
+	body, err := replica.DecodeBody(header)
+	if err != nil {
+		return err
+	}
+	msg, ok := body.(*raftpb.Message)
+	if !ok || msg.GetType() != raftpb.MsgSnap {
+		return fmt.Errorf("node: a stream from member %x is not a snapshot", uint64(from))
+	}
+	info, err := n.storage.log.Snapshots().Import(r)
+	if err != nil {
+		return err
+	}
+	if want := msg.GetSnapshot().GetMetadata().GetIndex(); info.Index != want {
+		return fmt.Errorf("node: member %x announced a snapshot at %d and sent one at %d", uint64(from), want, info.Index)
+	}
+	n.driver.Offer(machine.Envelope{From: from, To: n.id, Body: msg})
+	return nil
+}

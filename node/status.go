@@ -1,0 +1,85 @@
+package node
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/tenure-lease/tenure/kv"
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/replica"
+	"github.com/tenure-lease/tenure/watch"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+)
+
+// ID is this member's.
+func (n *Node) ID() uint64 { return uint64(n.id) }
+
+// ClusterID is the cluster's.
+func (n *Node) ClusterID() uint64 { return n.cluster }
+
+// State is the published state.
+func (n *Node) State() *state { return n.state.Load() }
+
+// View is the published state of the store: immutable, for any goroutine.
+func (n *Node) View() kv.View { return n.State().view }
+
+// Watches is where watchers of this member's published states register.
+func (n *Node) Watches() *watch.Hub { return n.hub }
+
+// Leader is the member that this one believes to lead, 0 if none, and for how
+// long there has been none.
+func (n *Node) Leader() (id uint64, term uint64, lostFor time.Duration) {
+	l := n.leadership.Load()
+	if l.leader == 0 {
+		lostFor = time.Since(l.lostAt)
+	}
+	return uint64(l.leader), l.term, lostFor
+}
+
+// Status asks the replica; it takes a turn of the stepping goroutine.
+func (n *Node) Status() (st replica.Status, ok bool) {
+	ok = n.driver.Do(func() { st = n.replica.Status() })
+	return st, ok
+}
+
+// DiskUsage is the size in bytes of the log's segments.
+func (n *Node) DiskUsage() int64 { return n.storage.log.Usage() }
+
+// Members lists the members, by ID: names and peer URLs as the flags have them,
+// client URLs as each has announced them.
+func (n *Node) Members() []*pb.Member {
+	told := n.State().members
+	list := make([]*pb.Member, len(n.roster))
+	for i, m := range n.roster {
+		list[i] = &pb.Member{ID: m.ID, PeerURLs: m.PeerURLs}
+		// A member without a name is one that has not started, to etcd's tools.
+		if at := slices.IndexFunc(told, func(t *pb.Member) bool { return t.ID == m.ID }); at >= 0 {
+			list[i].Name, list[i].ClientURLs = told[at].Name, told[at].ClientURLs
+		}
+	}
+	return list
+}
+
+func announced(told []*pb.Member, me *pb.Member) bool {
+	return slices.ContainsFunc(told, func(t *pb.Member) bool {
+		return t.ID == me.ID && t.Name == me.Name && slices.Equal(t.ClientURLs, me.ClientURLs)
+	})
+}
+
+// peerAddresses are host:port of the other members.
+func peerAddresses(roster []*pb.Member, self machine.NodeID) (map[machine.NodeID]string, error) {
+	addrs := map[machine.NodeID]string{}
+	for _, m := range roster {
+		if machine.NodeID(m.ID) == self {
+			continue
+		}
+		u, err := url.Parse(m.PeerURLs[0])
+		if err != nil || u.Host == "" {
+			return nil, fmt.Errorf("node: peer URL %q of member %q: want http://host:port or https://host:port", m.PeerURLs[0], m.Name)
+		}
+		addrs[machine.NodeID(m.ID)] = u.Host
+	}
+	return addrs, nil
+}

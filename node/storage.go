@@ -1,0 +1,333 @@
+package node
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/replica"
+	"github.com/tenure-lease/tenure/wal"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Kinds of records in the write-ahead log. The numbers are on disk.
+const (
+	recordEntries   = 1 // a sequence of length-prefixed raftpb.Entry
+	recordHardState = 2 // raftpb.HardState
+	recordSnapshot  = 3 // raftpb.SnapshotMetadata: the log goes on from there
+)
+
+// identity says whose data directory it is. It is the log's metadata, in JSON,
+// so that a person can read it.
+type identity struct {
+	Cluster uint64   `json:"cluster_id"`
+	Member  uint64   `json:"member_id"`
+	Voters  []uint64 `json:"initial_voters"`
+}
+
+// snapshotMeta is a snapshot file's metadata.
+type snapshotMeta struct {
+	Voters   []uint64 `json:"voters"`
+	Learners []uint64 `json:"learners,omitempty"`
+}
+
+// storage keeps a member's raft state in a wal.Log and its snapshot files.
+type storage struct {
+	log    *wal.Log
+	logger *slog.Logger
+
+	hard *raftpb.HardState // last written
+
+	mu sync.Mutex
+	// reach remembers, for each record of entries, the highest index in it.
+	reach    []reach
+	keepFrom uint64 // entries up to this index can be released
+}
+
+type reach struct{ seq, index uint64 }
+
+// openStorage opens or creates the data directory, and returns the log that it
+// holds from the newest snapshot on.
+func openStorage(dir string, id identity, opts wal.Options, logger *slog.Logger) (*storage, replica.Log, error) {
+	s := &storage{logger: logger}
+	found, err := wal.Exists(dir, opts.FS)
+	if err != nil {
+		return nil, replica.Log{}, err
+	}
+	if !found {
+		meta, err := json.Marshal(id)
+		if err != nil {
+			return nil, replica.Log{}, err
+		}
+		if s.log, err = wal.Create(dir, meta, opts); err != nil {
+			return nil, replica.Log{}, err
+		}
+		genesis := replica.Genesis(nodeIDs(id.Voters))
+		err = s.persist([]any{replica.Record{HardState: genesis.HardState}}, true)
+		if err != nil {
+			s.log.Close()
+		}
+		return s, genesis, err
+	}
+	var l replica.Log
+	if s.log, err = wal.Open(dir, opts, func(r wal.Record) error { return s.replay(&l, r) }); err != nil {
+		return nil, l, err
+	}
+	if err := s.recover(dir, id, &l); err != nil {
+		s.log.Close()
+		return nil, l, err
+	}
+	return s, l, nil
+}
+
+func nodeIDs(ids []uint64) []machine.NodeID {
+	out := make([]machine.NodeID, len(ids))
+	for i, id := range ids {
+		out[i] = machine.NodeID(id)
+	}
+	return out
+}
+
+// replay adds one record of the log to what is known.
+func (s *storage) replay(l *replica.Log, r wal.Record) error {
+	switch r.Kind {
+	case recordEntries:
+		last := uint64(0)
+		for p := r.Payload; len(p) > 0; {
+			n, w := binary.Uvarint(p)
+			if w <= 0 || n > uint64(len(p)-w) {
+				return errors.New("a record of entries has a bad length")
+			}
+			e := new(raftpb.Entry)
+			if err := proto.Unmarshal(p[w:w+int(n)], e); err != nil {
+				return err
+			}
+			p = p[w+int(n):]
+			if len(l.Entries) > 0 {
+				// A later record replaces what an earlier one wrote there.
+				first := l.Entries[0].GetIndex()
+				switch {
+				case e.GetIndex() < first:
+					l.Entries = nil
+				case e.GetIndex() > first+uint64(len(l.Entries)):
+					return fmt.Errorf("entry %d follows entry %d", e.GetIndex(), first+uint64(len(l.Entries))-1)
+				default:
+					l.Entries = l.Entries[:e.GetIndex()-first]
+				}
+			}
+			l.Entries = append(l.Entries, e)
+			last = e.GetIndex()
+		}
+		s.reach = append(s.reach, reach{seq: r.Seq, index: last})
+	case recordHardState:
+		l.HardState = new(raftpb.HardState)
+		return proto.Unmarshal(r.Payload, l.HardState)
+	case recordSnapshot:
+		l.Snapshot = new(raftpb.SnapshotMetadata)
+		if err := proto.Unmarshal(r.Payload, l.Snapshot); err != nil {
+			return err
+		}
+		l.Entries = after(l.Entries, l.Snapshot)
+	default:
+		return fmt.Errorf("record of unknown kind %d: a newer version wrote it; start that version", r.Kind)
+	}
+	return nil
+}
+
+// after returns the entries that go on from a snapshot: those behind it, if the
+// log agrees with it at its index, and none otherwise.
+func after(entries []*raftpb.Entry, snap *raftpb.SnapshotMetadata) []*raftpb.Entry {
+	if len(entries) == 0 {
+		return nil
+	}
+	first := entries[0].GetIndex()
+	switch at := snap.GetIndex(); {
+	case at+1 == first:
+		return entries
+	case at < first || at >= first+uint64(len(entries)):
+		return nil
+	case entries[at-first].GetTerm() != snap.GetTerm():
+		return nil
+	default:
+		return entries[at-first+1:]
+	}
+}
+
+// recover puts together log and newest snapshot file.
+func (s *storage) recover(dir string, id identity, l *replica.Log) error {
+	if note := s.log.Repair(); note != nil {
+		s.logger.Warn("cut off an unfinished write at the end of the log; nothing in it was acknowledged", "repair", note.String())
+	}
+	var found identity
+	if err := json.Unmarshal(s.log.Meta(), &found); err != nil {
+		return fmt.Errorf("%s: the log's metadata is not a member's identity: %w", dir, err)
+	}
+	if found.Cluster != id.Cluster {
+		return fmt.Errorf("%s belongs to cluster %x, but the flags describe cluster %x: use that cluster's --initial-cluster and --initial-cluster-token, or another --data-dir", dir, found.Cluster, id.Cluster)
+	}
+	if found.Member != id.Member {
+		return fmt.Errorf("%s belongs to member %x, but the flags describe member %x: give every member a --data-dir of its own", dir, found.Member, id.Member)
+	}
+	genesis := replica.Genesis(nodeIDs(found.Voters))
+	marked := l.Snapshot // what the log says it goes on from
+	if marked == nil {
+		marked = genesis.Snapshot
+	}
+	info, skipped, err := s.log.Snapshots().Newest(func(info wal.SnapshotInfo) bool {
+		return info.Index+1 >= firstIndex(l.Entries, info.Index+1)
+	})
+	for _, err := range skipped {
+		s.logger.Error("a snapshot is damaged; going on from an older one", "err", err)
+	}
+	if err != nil && !errors.Is(err, wal.ErrNoSnapshot) {
+		return err
+	}
+	snap := genesis.Snapshot
+	if info.Index > 0 {
+		if snap, err = metadataOf(info); err != nil {
+			return err
+		}
+	}
+	if marked.GetIndex() > snap.GetIndex() && firstIndex(l.Entries, marked.GetIndex()+1) > snap.GetIndex()+1 {
+		return fmt.Errorf("%s: the log goes on from a snapshot at %d that is not there: its file was deleted by hand? Remove the directory and let the member catch up from the others", dir, marked.GetIndex())
+	}
+	l.Entries = after(l.Entries, snap)
+	l.Snapshot = snap
+	if l.HardState == nil {
+		l.HardState = genesis.HardState
+	}
+	// A snapshot may have become durable just before the state that follows
+	// from it: what it holds was committed.
+	if l.HardState.GetCommit() < snap.GetIndex() {
+		commit := snap.GetIndex()
+		l.HardState.Commit = &commit
+	}
+	if l.HardState.GetTerm() < snap.GetTerm() {
+		l.HardState = &raftpb.HardState{Term: snap.Term, Commit: l.HardState.Commit}
+	}
+	if last := snap.GetIndex() + uint64(len(l.Entries)); l.HardState.GetCommit() > last {
+		return fmt.Errorf("%s: entries up to %d were committed but the log ends at %d: it was damaged or an older copy put in its place. Remove the directory and let the member catch up from the others", dir, l.HardState.GetCommit(), last)
+	}
+	s.hard = l.HardState
+	return nil
+}
+
+func firstIndex(entries []*raftpb.Entry, otherwise uint64) uint64 {
+	if len(entries) == 0 {
+		return otherwise
+	}
+	return entries[0].GetIndex()
+}
+
+func metadataOf(info wal.SnapshotInfo) (*raftpb.SnapshotMetadata, error) {
+	var meta snapshotMeta
+	if err := json.Unmarshal(info.Meta, &meta); err != nil {
+		return nil, fmt.Errorf("snapshot %d: its metadata does not list the members: %w", info.Index, err)
+	}
+	return &raftpb.SnapshotMetadata{
+		Index: &info.Index, Term: &info.Term,
+		ConfState: &raftpb.ConfState{Voters: meta.Voters, Learners: meta.Learners},
+	}, nil
+}
+
+// persist is the driver's Persist: it is called by one goroutine.
+func (s *storage) persist(records []any, force bool) error {
+	for _, rec := range records {
+		if err := s.write(rec.(replica.Record)); err != nil {
+			return err
+		}
+	}
+	if !force {
+		return nil
+	}
+	return s.sync()
+}
+
+func (s *storage) write(rec replica.Record) error {
+	if rec.Snapshot != nil {
+		if err := s.append(recordSnapshot, rec.Snapshot.GetMetadata()); err != nil {
+			return err
+		}
+	}
+	if len(rec.Entries) > 0 {
+		var p []byte
+		for _, e := range rec.Entries {
+			p = binary.AppendUvarint(p, uint64(proto.Size(e)))
+			var err error
+			if p, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(p, e); err != nil {
+				return err
+			}
+		}
+		seq, err := s.log.Append(wal.Record{Kind: recordEntries, Payload: p})
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.reach = append(s.reach, reach{seq: seq, index: rec.Entries[len(rec.Entries)-1].GetIndex()})
+		s.mu.Unlock()
+	}
+	if rec.HardState != nil {
+		s.hard = rec.HardState
+		return s.append(recordHardState, rec.HardState)
+	}
+	return nil
+}
+
+func (s *storage) append(kind byte, m proto.Message) error {
+	p, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	_, err = s.log.Append(wal.Record{Kind: kind, Payload: p})
+	return err
+}
+
+// saveSnapshot makes a snapshot file; body writes the state.
+func (s *storage) saveSnapshot(index, term uint64, conf *raftpb.ConfState, body func(io.Writer) error) error {
+	meta, err := json.Marshal(snapshotMeta{Voters: conf.GetVoters(), Learners: conf.GetLearners()})
+	if err != nil {
+		return err
+	}
+	return s.log.Snapshots().Save(wal.SnapshotInfo{Index: index, Term: term, Meta: meta}, body)
+}
+
+// allowRelease tells that the log is needed only from keepFrom on. The release
+// itself happens with the next forced write, which states the hard state anew:
+// the record that held it may be among the released.
+func (s *storage) allowRelease(keepFrom uint64) {
+	s.mu.Lock()
+	s.keepFrom = keepFrom
+	s.mu.Unlock()
+}
+
+// sync makes everything written durable, and releases what is allowed.
+func (s *storage) sync() error {
+	s.mu.Lock()
+	n := slices.IndexFunc(s.reach, func(r reach) bool { return r.index > s.keepFrom })
+	var upTo uint64
+	if n > 0 {
+		upTo = s.reach[n].seq
+		s.reach = slices.Clone(s.reach[n:])
+	}
+	s.mu.Unlock()
+	if upTo > 0 {
+		if err := s.append(recordHardState, s.hard); err != nil {
+			return err
+		}
+	}
+	if err := s.log.Sync(); err != nil || upTo == 0 {
+		return err
+	}
+	if err := s.log.ReleaseTo(upTo); err != nil {
+		return err
+	}
+	// The newest snapshot but one is a reserve, should the newest be damaged.
+	return s.log.Snapshots().Prune(2)
+}
