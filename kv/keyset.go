@@ -6,7 +6,7 @@ import (
 )
 
 // fewKeys is how many keys a keySet holds in a slice.
-const fewKeys = 8
+const fewKeys = 4
 
 // keySet is the set of a lease's keys, in order. Most leases have one key, which
 // costs a pointer; large sets are copy-on-write trees. The slice is never changed

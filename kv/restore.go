@@ -128,6 +128,9 @@ func (d *decoder) store(s *Store) error {
 			if err := d.end(); err != nil {
 				return err
 			}
+			if s.revision != max(s.lastReplayed(), 1) {
+				return corrupt("the last events are missing")
+			}
 			return s.attachAll()
 		case recordLease:
 			lastLease, err = d.lease(s, lastLease)
@@ -229,7 +232,7 @@ func (s *Store) replay(kind byte, v *version, lastKey []byte) error {
 		}
 		it.head.Store(v)
 	default:
-		if s.log.n > 0 && kv.ModRevision < s.log.at(s.log.n-1).kv.ModRevision || !s.follows(v, live) {
+		if !s.follows(v, live) {
 			return corrupt("impossible event")
 		}
 		if old := it.head.Load(); old != nil {
@@ -257,21 +260,34 @@ func plausible(kv *mvccpb.KeyValue) bool {
 	return kv.Version >= 1 && kv.CreateRevision >= 2 && kv.CreateRevision <= kv.ModRevision
 }
 
-// follows tells whether v can be the event after live, the key's newest version
-// if it exists. Of events at the compact revision the versions before are gone.
+// lastReplayed is the revision of the last event that was read. Before the first
+// it is the one before the compact revision, for each revision from there on has
+// an event.
+func (s *Store) lastReplayed() int64 {
+	if s.log.n == 0 {
+		return max(s.compact, 2) - 1
+	}
+	return s.log.at(s.log.n - 1).kv.ModRevision
+}
+
+// follows tells whether v can be the next event, after live, the key's newest
+// version if it exists. The versions before events at the compact revision are
+// gone.
 func (s *Store) follows(v, live *version) bool {
-	kv := &v.kv
-	switch {
-	case kv.ModRevision < s.compact:
+	kv, last := &v.kv, s.lastReplayed()
+	if kv.ModRevision != last+1 && (s.log.n == 0 || kv.ModRevision != last) {
 		return false
+	}
+	orphan := live == nil && kv.ModRevision == s.compact
+	switch {
 	case v.dead():
-		return live != nil || kv.ModRevision == s.compact
+		return live != nil || orphan
 	case !plausible(kv):
 		return false
 	case live != nil:
 		return kv.CreateRevision == live.kv.CreateRevision && kv.Version == live.kv.Version+1
 	default:
-		return kv.CreateRevision == kv.ModRevision && kv.Version == 1 || kv.ModRevision == s.compact
+		return kv.CreateRevision == kv.ModRevision && kv.Version == 1 || orphan
 	}
 }
 

@@ -62,7 +62,7 @@ func (v View) WriteTo(w io.Writer) (int64, error) {
 	})
 	e.record(recordEnd)
 	n, err := e.finish()
-	if err == nil && v.floor.Load() > max(v.compact, 0) {
+	if err == nil && v.compact > 0 && v.floor.Load() > v.compact {
 		err = ErrStaleView
 	}
 	return n, err
