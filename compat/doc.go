@@ -1,0 +1,16 @@
+// Package compat holds Tenure against stock etcd. It is a Go module of its own,
+// so that etcd's server and command line never enter Tenure's dependencies:
+// both are tools of this module, built from the module proxy.
+//
+//	server    starts, stops, kills and pauses members of either kind
+//	diff      the same random calls to both kinds, replies compared
+//	ctl       one etcdctl script, its output compared between the kinds
+//	clientv3  etcd's own concurrency tests, and its lease and naming cases
+//	bench     both kinds side by side, with server CPU per operation
+//	torture   kill -9, SIGSTOP and SIGCONT under load; histories are judged
+//
+// Every test takes either kind. TENURE_COMPAT_KINDS=etcd runs a part against
+// etcd alone (the tests themselves are checked that way), =tenure against
+// Tenure alone. `go test -short ./...` is CI's sample, without -short the runs
+// are long.
+package compat

@@ -1,0 +1,170 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// Config says what cluster to start.
+type Config struct {
+	Kind    Kind
+	Members int      // 1 when zero
+	Dir     string   // holds a data directory and a log per member; must exist
+	Env     []string // added to the environment of each member: "GOGC=400"
+	Args    []string // added to the command line of each member
+
+	// Binary overrides the program of a kind, for a mutant of it.
+	Binary string
+}
+
+// Cluster is a running set of members.
+type Cluster struct {
+	Kind    Kind
+	Members []*Member
+}
+
+// Start starts a new, empty cluster and waits until each member is ready.
+func Start(ctx context.Context, cfg Config) (*Cluster, error) {
+	binary := cfg.Binary
+	if binary == "" {
+		var err error
+		if binary, err = Binary(cfg.Kind); err != nil {
+			return nil, err
+		}
+	}
+	c := &Cluster{Kind: cfg.Kind}
+	var initial []string
+	for i := range max(cfg.Members, 1) {
+		ports, err := freePorts(2)
+		if err != nil {
+			return nil, err
+		}
+		m := &Member{
+			Name:     fmt.Sprintf("m%d", i),
+			Endpoint: fmt.Sprintf("127.0.0.1:%d", ports[0]),
+			PeerURL:  fmt.Sprintf("http://127.0.0.1:%d", ports[1]),
+			Log:      filepath.Join(cfg.Dir, fmt.Sprintf("m%d.log", i)),
+			DataDir:  filepath.Join(cfg.Dir, fmt.Sprintf("m%d.data", i)),
+			binary:   binary,
+			env:      cfg.Env,
+		}
+		if cfg.Kind == Tenure {
+			m.args = []string{"serve"}
+		}
+		initial = append(initial, m.Name+"="+m.PeerURL)
+		c.Members = append(c.Members, m)
+	}
+	token := fmt.Sprintf("compat-%d", os.Getpid())
+	for _, m := range c.Members {
+		m.args = append(m.args,
+			"--name="+m.Name, "--data-dir="+m.DataDir,
+			"--listen-client-urls=http://"+m.Endpoint, "--advertise-client-urls=http://"+m.Endpoint,
+			"--listen-peer-urls="+m.PeerURL, "--initial-advertise-peer-urls="+m.PeerURL,
+			"--initial-cluster="+strings.Join(initial, ","), "--initial-cluster-state=new",
+			"--initial-cluster-token="+token)
+		m.args = append(m.args, cfg.Args...)
+	}
+	if err := c.startAll(ctx); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+// startAll starts members at once: the first is not ready before a majority is.
+func (c *Cluster) startAll(ctx context.Context) error {
+	errs := make(chan error)
+	for _, m := range c.Members {
+		go func() { errs <- m.Start(ctx) }()
+	}
+	var all error
+	for range c.Members {
+		all = errors.Join(all, <-errs)
+	}
+	return all
+}
+
+// Restart starts all members again, over their data; they must have stopped.
+func (c *Cluster) Restart(ctx context.Context) error { return c.startAll(ctx) }
+
+// Stop kills every member. The data stays.
+func (c *Cluster) Stop() {
+	for _, m := range c.Members {
+		m.Kill()
+	}
+}
+
+// Endpoints are the client addresses, as host:port, in the order of Members.
+func (c *Cluster) Endpoints() []string {
+	var endpoints []string
+	for _, m := range c.Members {
+		endpoints = append(endpoints, m.Endpoint)
+	}
+	return endpoints
+}
+
+// Client opens a client to the given members, or to all.
+func (c *Cluster) Client(members ...int) (*clientv3.Client, error) {
+	endpoints := c.Endpoints()
+	if len(members) > 0 {
+		endpoints = nil
+		for _, i := range members {
+			endpoints = append(endpoints, c.Members[i].Endpoint)
+		}
+	}
+	return Client(endpoints...)
+}
+
+// Client opens a quiet client to endpoints.
+func Client(endpoints ...string) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{
+		Endpoints:   endpoints,
+		DialTimeout: 5 * time.Second,
+		Logger:      zap.NewNop(),
+	})
+}
+
+// Leader asks the members who leads, until one that answers says it does, and
+// returns its index.
+func (c *Cluster) Leader(ctx context.Context) (int, error) {
+	for {
+		for i, m := range c.Members {
+			if m.leads(ctx) {
+				return i, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("no member leads: %w", ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// freePorts finds TCP ports nobody listens on, below the range from which
+// systems draw the ports of outgoing connections.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range 1000 {
+		port := 10000 + rand.IntN(22000)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		defer l.Close() // after all are found, so that they differ
+		if ports = append(ports, port); len(ports) == n {
+			return ports, nil
+		}
+	}
+	return nil, errors.New("no free TCP port between 10000 and 32000")
+}
