@@ -33,7 +33,7 @@ type leases struct {
 	ticking bool
 	heap    dueHeap
 
-	grain   machine.Mono // checkpoints are made at multiples of it
+	grain machine.Mono // checkpoints are made at multiples of it
 
 	// inFlight holds the batches of expiries that the log has not decided.
 	inFlight map[uint64][]int64

@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// checks stand outside the cluster and know true time.
+type checks struct {
+	history []porcupine.Operation
+	values  map[string][]string // that were ever written, by key
+	entries map[uint64]appliedEntry
+	leases  map[int64]*held
+	holders []*holder
+	known   map[uint64]map[int64]bool // leases by member, to see them go
+	faults  []error
+}
+
+type appliedEntry struct {
+	term uint64
+	data string
+	by   uint64
+}
+
+func newChecks() checks {
+	return checks{
+		values: map[string][]string{}, entries: map[uint64]appliedEntry{},
+		leases: map[int64]*held{}, known: map[uint64]map[int64]bool{},
+	}
+}
+
+func (k *checks) fail(w *World, format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	w.Note("VIOLATION %v", err)
+	k.faults = append(k.faults, err)
+}
+
+// operation records what a client saw.
+func (k *checks) operation(client int, o op, output string, call, ret int64, known bool) {
+	if o.new != "" {
+		k.values[o.key] = append(k.values[o.key], o.new)
+	}
+	if !known {
+		if o.kind == 'r' {
+			return
+		}
+		ret = 1 << 62 // it may take effect at any later time
+	}
+	k.history = append(k.history, porcupine.Operation{ClientId: client, Input: o, Output: outcome{output, known}, Call: call, Return: ret})
+}
+
+func (k *checks) someValue(w *World, key string) string {
+	values := k.values[key]
+	if len(values) == 0 {
+		return "none"
+	}
+	// A recent one, so that it often matches.
+	return values[len(values)-1-w.Rand.IntN(min(3, len(values)))]
+}
+
+// applied checks that members agree on every entry, and watches leases go.
+func (k *checks) applied(w *World, m *Member, e *raftpb.Entry) {
+	mine := appliedEntry{e.GetTerm(), string(e.GetData()), uint64(m.ID)}
+	if first, ok := k.entries[e.GetIndex()]; !ok {
+		k.entries[e.GetIndex()] = mine
+	} else if first.term != mine.term || first.data != mine.data {
+		k.fail(w, "state machine safety: members %d and %d applied different entries at %d", first.by, mine.by, e.GetIndex())
+	}
+	k.watchLeases(w, m)
+}
+
+// rebooted forgets what a member knew: it goes back in time, to its snapshot.
+func (k *checks) rebooted(m *Member) { delete(k.known, uint64(m.ID)) }
+
+// watchLeases finds leases that a member no longer has, and fails if a holder
+// could still believe in one.
+func (k *checks) watchLeases(w *World, m *Member) {
+	now := map[int64]bool{}
+	for info := range m.state.Store().View().Leases() {
+		now[info.ID] = true
+	}
+	var gone []int64
+	for id := range k.known[uint64(m.ID)] {
+		if !now[id] {
+			gone = append(gone, id)
+		}
+	}
+	slices.Sort(gone)
+	for _, id := range gone {
+		l := k.leases[id]
+		if l == nil || l.gone > 0 {
+			continue
+		}
+		l.gone = w.Now()
+		w.Note("lease %d gone at member %d", id, m.ID)
+		if l.gone < l.believedUntil {
+			k.fail(w, "lease %d ended at %v while its holder believes in it until %v", id, l.gone, l.believedUntil)
+		}
+	}
+	k.known[uint64(m.ID)] = now
+}
+
+// Check judges the whole run.
+func (c *Cluster) Check() error {
+	k := &c.checks
+	if r := porcupine.CheckOperationsTimeout(registers, k.history, 20*time.Second); r == porcupine.Illegal {
+		k.fail(c.w, "linearizability: the history of %d operations has no order", len(k.history))
+	} else if r == porcupine.Unknown {
+		c.w.Note("linearizability was not decided in time")
+	}
+	return errors.Join(k.faults...)
+}

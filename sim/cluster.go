@@ -1,0 +1,383 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/tenure-lease/tenure/kv"
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/replica"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Cluster is a simulated consistent core: replicas with their appliers, which
+// keep a store, and clients that use it.
+type Cluster struct {
+	w       *World
+	net     *Network
+	members []*Member
+	ids     []machine.NodeID
+	checks  checks
+	clients []*client
+}
+
+// Member is one replica on its host.
+type Member struct {
+	*Host
+	c       *Cluster
+	replica *replica.Replica
+	state   *replica.Applier
+	boot    uint64
+
+	// What its disk holds besides the log: snapshots, newest last.
+	snapshots []savedSnapshot
+	taking    bool // a snapshot is being made
+
+	applying []any // outcomes for the applier, in order
+	busy     bool
+
+	nextID   uint64
+	results  map[uint64]func(replica.Result, error)
+	answers  map[uint64]func(replica.AnswerLease)
+	reads    map[uint64]func()
+	readNext uint64
+	waiting  []indexedRead
+	term     uint64
+}
+
+type savedSnapshot struct {
+	index, term uint64
+	body        []byte
+}
+
+type indexedRead struct {
+	index uint64
+	f     func()
+}
+
+// tick and electionTicks are etcd's defaults.
+const (
+	tick          = 100 * time.Millisecond
+	electionTicks = 10
+	tailBytes     = 64 << 10 // small, so that worlds see snapshots
+	drift         = 1e-4     // clocks differ in rate by at most this, each way
+)
+
+// NewCluster starts a cluster of n members.
+func NewCluster(w *World, n int) *Cluster {
+	c := &Cluster{w: w, checks: newChecks()}
+	c.net = NewNetwork(w, overTheWire)
+	for i := range n {
+		c.ids = append(c.ids, machine.NodeID(i+1))
+	}
+	for _, id := range c.ids {
+		m := &Member{Host: NewHost(w, c.net, id, drift), c: c}
+		m.Outcome = m.outcome
+		c.members = append(c.members, m)
+		m.boots()
+	}
+	return c
+}
+
+// overTheWire encodes and decodes, so that no member can see another's memory.
+func overTheWire(body any) any {
+	p, err := replica.EncodeBody(body)
+	if err != nil {
+		panic(err)
+	}
+	out, err := replica.DecodeBody(p)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// boots starts the member from what its disk holds.
+func (m *Member) boots() {
+	m.c.checks.rebooted(m)
+	m.boot = m.w.Rand.Uint64() | 1
+	log := replica.Genesis(m.c.ids)
+	m.state = replica.NewApplier(m.ID, m.boot)
+	for _, rec := range m.disk.durable {
+		rec := rec.(replica.Record)
+		if rec.Snapshot != nil {
+			log.Snapshot = rec.Snapshot.GetMetadata()
+			log.Entries = keepAfter(log.Entries, log.Snapshot)
+		}
+		for _, e := range rec.Entries {
+			if len(log.Entries) > 0 {
+				log.Entries = log.Entries[:e.GetIndex()-log.Entries[0].GetIndex()]
+			}
+			log.Entries = append(log.Entries, e)
+		}
+		if rec.HardState != nil {
+			log.HardState = rec.HardState
+		}
+	}
+	// A snapshot file counts once it is there, told of in the log or not.
+	if k := len(m.snapshots); k > 0 {
+		s := m.snapshots[k-1]
+		if s.index > log.Snapshot.GetIndex() {
+			meta := m.metadata(s)
+			log.Entries = keepAfter(log.Entries, meta)
+			log.Snapshot = meta
+		}
+		m.restore(log.Snapshot.GetIndex())
+		if log.HardState.GetCommit() < log.Snapshot.GetIndex() {
+			log.HardState = &raftpb.HardState{Term: new(max(log.HardState.GetTerm(), log.Snapshot.GetTerm())), Vote: log.HardState.Vote, Commit: new(log.Snapshot.GetIndex())}
+		}
+	}
+	start := m.state.Restored()
+	r, err := replica.New(replica.Config{
+		ID: m.ID, Boot: m.boot, Tick: tick, ElectionTicks: electionTicks,
+		Log: log, Applied: start.Index, Leases: start.Leases, MaxTailBytes: tailBytes,
+	}, m.Now())
+	if err != nil {
+		panic(err)
+	}
+	m.replica = r
+	m.applying, m.busy, m.taking = nil, false, false
+	m.results = map[uint64]func(replica.Result, error){}
+	m.answers = map[uint64]func(replica.AnswerLease){}
+	m.reads = map[uint64]func(){}
+	m.nextID, m.readNext, m.waiting, m.term = 0, 0, nil, 0
+	m.w.Note("start %d from %d", m.ID, start.Index)
+	m.Start(r)
+}
+
+func keepAfter(entries []*raftpb.Entry, snap *raftpb.SnapshotMetadata) []*raftpb.Entry {
+	for i, e := range entries {
+		if e.GetIndex() == snap.GetIndex() && e.GetTerm() == snap.GetTerm() {
+			return entries[i+1:]
+		}
+	}
+	if len(entries) > 0 && entries[0].GetIndex() == snap.GetIndex()+1 {
+		return entries
+	}
+	return nil
+}
+
+func (m *Member) metadata(s savedSnapshot) *raftpb.SnapshotMetadata {
+	conf := replica.Genesis(m.c.ids).Snapshot.GetConfState()
+	return &raftpb.SnapshotMetadata{Index: &s.index, Term: &s.term, ConfState: conf}
+}
+
+func (m *Member) restore(index uint64) {
+	for _, s := range m.snapshots {
+		if s.index == index {
+			if err := m.state.Restore(bytes.NewReader(s.body), s.index, s.term); err != nil {
+				panic(err)
+			}
+			return
+		}
+	}
+	panic(fmt.Sprintf("member %d has no snapshot %d", m.ID, index))
+}
+
+// crash stops the member; a snapshot being made is lost.
+func (m *Member) crash() {
+	m.Host.Crash()
+	m.results, m.answers, m.reads, m.waiting = nil, nil, nil, nil
+}
+
+// outcome does what a node does.
+func (m *Member) outcome(out any) {
+	switch out := out.(type) {
+	case replica.Committed, replica.Restore:
+		m.applying = append(m.applying, out)
+		m.apply()
+	case replica.WantSnapshot:
+		m.takeSnapshot()
+	case replica.ReadReady:
+		for n := m.readNext + 1; n <= out.Number; n++ {
+			if f := m.reads[n]; f != nil {
+				delete(m.reads, n)
+				m.waiting = append(m.waiting, indexedRead{out.Index, f})
+			}
+		}
+		m.readNext = max(m.readNext, out.Number)
+		m.serveReads()
+	case replica.AnswerLease:
+		if f := m.answers[out.ID]; f != nil {
+			delete(m.answers, out.ID)
+			f(out)
+		}
+	case replica.Dropped:
+		for _, id := range out.IDs {
+			if f := m.results[id]; f != nil {
+				delete(m.results, id)
+				f(replica.Result{}, fmt.Errorf("dropped, ambiguous=%v", out.Ambiguous))
+			}
+		}
+	case replica.LeaderChanged:
+		m.w.Note("member %d: leader %d term %d", m.ID, out.Leader, out.Term)
+	case replica.SendSnapshot:
+		m.sendSnapshot(out)
+	default:
+		panic(fmt.Sprintf("unknown outcome %T", out))
+	}
+}
+
+// apply works off the committed entries some at a time, later than they were
+// handed out, as the second goroutine of a node does.
+func (m *Member) apply() {
+	if m.busy || len(m.applying) == 0 {
+		return
+	}
+	m.busy = true
+	life := m.life
+	m.w.After(m.w.Between(0, 3*time.Millisecond), func() {
+		if m.life != life {
+			return
+		}
+		if m.paused {
+			m.busy = false
+			m.w.After(10*time.Millisecond, func() {
+				if m.life == life {
+					m.apply()
+				}
+			})
+			return
+		}
+		m.busy = false
+		item := m.applying[0]
+		m.applying = m.applying[1:]
+		switch item := item.(type) {
+		case replica.Committed:
+			for _, e := range item.Entries {
+				if err := m.state.Apply(e); err != nil {
+					panic(err)
+				}
+				m.c.checks.applied(m.c.w, m, e)
+			}
+			m.report()
+		case replica.Restore:
+			m.restore(item.Index)
+			m.c.checks.watchLeases(m.w, m)
+			m.Step(m.state.Restored())
+			m.serveReads()
+		}
+		m.apply()
+	})
+}
+
+func (m *Member) report() {
+	applied, results := m.state.Take()
+	m.Step(applied)
+	for _, r := range results {
+		if f := m.results[r.ID]; f != nil {
+			delete(m.results, r.ID)
+			f(r, nil)
+		}
+	}
+	m.state.Store().Reclaim(100)
+	m.serveReads()
+}
+
+func (m *Member) serveReads() {
+	for len(m.waiting) > 0 && m.waiting[0].index <= m.state.Index() {
+		f := m.waiting[0].f
+		m.waiting = m.waiting[1:]
+		f()
+	}
+}
+
+func (m *Member) takeSnapshot() {
+	if m.taking {
+		return
+	}
+	m.taking = true
+	snap := m.state.Snapshot()
+	life := m.life
+	m.w.After(m.w.Between(0, 300*time.Millisecond), func() {
+		defer snap.Release()
+		if m.life != life {
+			return
+		}
+		m.taking = false
+		var b bytes.Buffer
+		if _, err := snap.WriteTo(&b); err != nil {
+			panic(err)
+		}
+		s := savedSnapshot{snap.Index, snap.Term, b.Bytes()}
+		m.keep(s)
+		m.Step(replica.Snapshotted{Index: s.index, Term: s.term, ConfState: m.metadata(s).GetConfState()})
+	})
+}
+
+func (m *Member) keep(s savedSnapshot) {
+	m.w.Note("member %d: snapshot %d", m.ID, s.index)
+	at := len(m.snapshots)
+	for at > 0 && m.snapshots[at-1].index >= s.index {
+		at--
+	}
+	m.snapshots = append(m.snapshots[:at], append([]savedSnapshot{s}, m.snapshots[at:]...)...)
+	if len(m.snapshots) > 3 {
+		m.snapshots = m.snapshots[len(m.snapshots)-3:]
+	}
+}
+
+func (m *Member) sendSnapshot(out replica.SendSnapshot) {
+	index := out.Message.GetSnapshot().GetMetadata().GetIndex()
+	var found *savedSnapshot
+	for i := range m.snapshots {
+		if m.snapshots[i].index == index {
+			found = &m.snapshots[i]
+		}
+	}
+	life := m.life
+	to := m.c.members[out.To-1]
+	msg := overTheWire(out.Message)
+	ok := found != nil && !m.c.w.Chance(0.1)
+	m.w.After(m.w.Between(time.Millisecond, 500*time.Millisecond), func() {
+		cut := m.net.cut[[2]machine.NodeID{m.ID, to.ID}] || !to.Up() || to.paused
+		if ok && !cut {
+			to.keep(*found)
+			to.Step(machine.Envelope{From: m.ID, To: to.ID, Body: msg})
+		}
+		if m.life == life {
+			m.Step(replica.SnapshotSent{To: out.To, OK: ok && !cut})
+		}
+	})
+}
+
+// propose has a request replicated; f is called at most once.
+func (m *Member) propose(req proto.Message, f func(replica.Result, error)) {
+	body, err := replica.EncodeRequest(req)
+	if err != nil {
+		panic(err)
+	}
+	m.nextID++
+	m.results[m.nextID] = f
+	m.Step(replica.Propose{ID: m.nextID, Body: body})
+}
+
+// read calls f when the state may be read linearizably.
+func (m *Member) read(f func(kv.View)) {
+	m.nextID++
+	n := uint64(len(m.reads)) + m.readNext + 1
+	for m.reads[n] != nil {
+		n++
+	}
+	m.reads[n] = func() { f(m.state.Store().View()) }
+	m.Step(replica.Read{Number: n})
+}
+
+// keepAlive renews a lease.
+func (m *Member) keepAlive(lease int64, f func(replica.AnswerLease)) {
+	m.nextID++
+	m.answers[m.nextID] = f
+	m.Step(replica.AskLease{ID: m.nextID, Lease: lease, Renew: true})
+}
+
+// fingerprint is a number that equal states share.
+func (m *Member) fingerprint() uint64 {
+	h := fnv.New64a()
+	if _, err := m.state.Store().View().WriteTo(h); err != nil {
+		panic(err)
+	}
+	return h.Sum64()
+}
