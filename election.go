@@ -1,0 +1,111 @@
+package tenure
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+)
+
+// ErrNoLeader is returned by Election.Leader when nobody leads.
+var ErrNoLeader = errors.New("no leader")
+
+// Election is a lease by another name: its holder leads. Claim.Name is the
+// election and Claim.Holder what the leader proclaims, for instance its address.
+type Election struct {
+	Leaser Leaser
+	Claim  Claim
+}
+
+// Campaign waits until we lead. Lead while the lease is held; Release resigns.
+func (e Election) Campaign(ctx context.Context) (Lease, error) {
+	return e.Leaser.Acquire(ctx, e.Claim)
+}
+
+// Lead campaigns and runs fn whenever we lead, until fn returns while still
+// leading or ctx is done. The context of fn ends with its leadership; after a
+// loss Lead waits for fn to return and campaigns again.
+func (e Election) Lead(ctx context.Context, fn func(ctx context.Context, lease Lease) error) error {
+	for {
+		err := Do(ctx, e.Leaser, e.Claim, fn)
+		if !errors.Is(err, ErrLost) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// Leader returns who leads, or ErrNoLeader.
+func (e Election) Leader(ctx context.Context) (Holding, error) {
+	s, err := e.Leaser.Observe(ctx, e.Claim.Name)
+	if err != nil {
+		return Holding{}, err
+	}
+	if len(s.Holders) == 0 {
+		return Holding{}, ErrNoLeader
+	}
+	return s.Holders[0], nil
+}
+
+// Observe yields each leader, the present one first, without contending. A
+// reign that is shorter than the observer takes to look may be missed; tokens
+// never go back. It ends when ctx is done or with the first error.
+func (e Election) Observe(ctx context.Context) iter.Seq2[Holding, error] {
+	return func(yield func(Holding, error) bool) {
+		s, err := e.Leaser.Observe(ctx, e.Claim.Name)
+		for seen := uint64(0); ; s, err = Await(ctx, e.Leaser, s) {
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				yield(Holding{}, err)
+				return
+			}
+			if len(s.Holders) > 0 && s.Holders[0].Token > seen {
+				seen = s.Holders[0].Token
+				if !yield(s.Holders[0], nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Awaiter is a Leaser that notices changes by itself. See Await.
+type Awaiter interface {
+	// Await returns the state of the name once its holders are others than
+	// those in since.
+	Await(ctx context.Context, since State) (State, error)
+}
+
+// Await waits until the holders of since.Name are others than those in since,
+// and returns the new state. It looks once a second at a Leaser that is not an
+// Awaiter.
+func Await(ctx context.Context, l Leaser, since State) (State, error) {
+	if a, ok := l.(Awaiter); ok {
+		return a.Await(ctx, since)
+	}
+	for {
+		s, err := l.Observe(ctx, since.Name)
+		if err != nil || !SameHolders(s, since) {
+			return s, err
+		}
+		select {
+		case <-ctx.Done():
+			return s, ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// SameHolders tells whether both states show the same tenures.
+func SameHolders(a, b State) bool {
+	return slices.EqualFunc(a.Holders, b.Holders, func(x, y Holding) bool { return x.Token == y.Token })
+}
+
+// Lister is a Leaser that can tell which names are held.
+type Lister interface {
+	// List returns the names with the prefix that are held or waited for, in
+	// order.
+	List(ctx context.Context, prefix string) ([]string, error)
+}
