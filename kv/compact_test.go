@@ -1,0 +1,150 @@
+package kv
+
+import (
+	"fmt"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+)
+
+// TestReclaimGivesBackEverything: after all is deleted and compacted only the
+// events of the compact revision are left, and the estimate of bytes is back to
+// where it was.
+func TestReclaimGivesBackEverything(t *testing.T) {
+	s := New()
+	const n = 3000
+	for i := range n {
+		mustPut(t, s, fmt.Sprintf("key/%d", i%100), "a value", 0)
+	}
+	full := s.View().Stats()
+	if full.Versions != n || full.Keys != 100 {
+		t.Fatalf("stats %+v, want %d versions of 100 keys", full, n)
+	}
+	if _, err := s.DeleteRange(&pb.DeleteRangeRequest{Key: []byte("key/"), RangeEnd: []byte("key0")}); err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, s, "last", "", 0)
+	if _, err := s.DeleteRange(&pb.DeleteRangeRequest{Key: []byte("last")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Compact(s.Revision()); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	for s.Reclaim(500) {
+		calls++
+	}
+	if calls != (n+102)/500 {
+		t.Errorf("%d calls of Reclaim had more to do, want %d", calls, (n+102)/500)
+	}
+	if got := s.View().Stats(); got != (Stats{}) {
+		t.Errorf("stats %+v, want zeros", got)
+	}
+	if got := len(s.log.chunks); got != 1 {
+		t.Errorf("%d chunks of events are left, want 1", got)
+	}
+	if got := s.keys.Len(); got != 0 {
+		t.Errorf("%d keys are left in the tree", got)
+	}
+	events, err := s.View().Events(s.Revision())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e := range events {
+		if string(e.KV.Key) != "last" || e.KV.ModRevision != s.Revision() {
+			t.Errorf("event %v, want the last deletion", e.KV)
+		}
+	}
+}
+
+// TestReclaimLeavesOldViewsTheirEvents: chunks that the store drops stay with the
+// views that have them.
+func TestReclaimLeavesOldViewsTheirEvents(t *testing.T) {
+	s := New()
+	for i := range 5 * chunkSize {
+		mustPut(t, s, "k", fmt.Sprint(i), 0)
+		if i%chunkSize == 17 {
+			v, want := s.View(), i+1
+			if err := s.Compact(s.Revision()); err != nil {
+				t.Fatal(err)
+			}
+			for s.Reclaim(10) {
+			}
+			events, err := v.Events(max(v.CompactRevision(), 2))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.CompactRevision() > 0 {
+				want = chunkSize + 1
+			}
+			got := 0
+			for range events {
+				got++
+			}
+			if got != want {
+				t.Errorf("at revision %d: %d events, want %d", v.Revision(), got, want)
+			}
+		}
+	}
+}
+
+// TestPinsHoldTheOldest: several pins, released out of order.
+func TestPinsHoldTheOldest(t *testing.T) {
+	s := New()
+	put := func() {
+		for range 10 {
+			mustPut(t, s, "k", "v", 0)
+		}
+	}
+	compact := func() {
+		if err := s.Compact(s.Revision()); err != nil {
+			t.Fatal(err)
+		}
+		for s.Reclaim(3) {
+		}
+	}
+	put()
+	_, releaseA := s.Pin()
+	put()
+	compact() // to 21, held by A
+	_, releaseB := s.Pin()
+	put()
+	compact() // to 31, held by A and B
+	steps := []struct {
+		name string
+		do   func()
+		want int64 // versions
+	}{
+		{"both pinned", func() {}, 30},
+		{"the older released", releaseA, 11}, // from revision 21 on
+		{"released again", releaseA, 11},
+		{"all released", releaseB, 1},
+	}
+	for _, step := range steps {
+		step.do()
+		for s.Reclaim(3) {
+		}
+		if got := s.View().Stats().Versions; got != step.want {
+			t.Errorf("%s: %d versions, want %d", step.name, got, step.want)
+		}
+	}
+}
+
+// TestViewsShareUntilKeysMove: publishing is free while keys are only updated.
+func TestViewsShareUntilKeysMove(t *testing.T) {
+	s := New()
+	mustPut(t, s, "k", "1", 0)
+	a := s.View()
+	mustPut(t, s, "k", "2", 0)
+	b := s.View()
+	if a.keys != b.keys {
+		t.Error("an update made the view copy the tree")
+	}
+	mustPut(t, s, "new", "1", 0)
+	if c := s.View(); c.keys == b.keys {
+		t.Error("a created key is missing from the view's tree")
+	}
+	if a.leases != b.leases {
+		t.Error("an update without a lease made the view copy the lease table")
+	}
+}
