@@ -1,0 +1,61 @@
+package etcdapi
+
+import (
+	"context"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenure-lease/tenure/kv"
+	"github.com/tenure-lease/tenure/watch"
+)
+
+// A Backend is one member of the cluster that the API serves. All its methods
+// are called by many goroutines at a time.
+//
+// Errors are package kv's for what the state refuses, those of ctx, or etcd's
+// gRPC errors (rpctypes.ErrGRPC…), which go to the client as they are.
+type Backend interface {
+	// Propose replicates a request (Put, DeleteRange, Txn, Compaction,
+	// LeaseGrant or LeaseRevoke), and returns its response when View includes
+	// it. It may keep the request's keys and values.
+	Propose(ctx context.Context, request proto.Message) (response proto.Message, err error)
+	// Barrier returns when View includes every write that was acknowledged,
+	// by any member, before the call.
+	Barrier(ctx context.Context) error
+	// View is the published state.
+	View() kv.View
+	// Watches follows the published states.
+	Watches() *watch.Hub
+
+	// KeepAlive renews a lease and returns its time to live in seconds; 0 means
+	// that there is no such lease.
+	KeepAlive(ctx context.Context, id int64) (ttl int64, err error)
+	// TimeToLive returns the seconds that a lease has left and those that it was
+	// granted for; -1 left means that there is no such lease.
+	TimeToLive(ctx context.Context, id int64) (remaining, granted int64, err error)
+
+	// ID is this member's, ClusterID the cluster's.
+	ID() uint64
+	ClusterID() uint64
+	// Leader returns the member that leads as far as is known here, 0 if none,
+	// the term, and for how long there has been no leader. Each response asks
+	// for it, so it must be cheap.
+	Leader() (id, term uint64, lostFor time.Duration)
+	// Members lists the members of the cluster.
+	Members() []*pb.Member
+	// Status is what only Maintenance.Status asks for.
+	Status() Status
+}
+
+// Status describes a member for Maintenance.Status.
+type Status struct {
+	CommittedIndex uint64   // of the replicated log
+	AppliedIndex   uint64   // up to which View includes it
+	Size           int64    // bytes allocated for the state
+	SizeInUse      int64    // bytes of it that hold data
+	SizeQuota      int64    // bytes that Size may reach; 0 if there is no quota
+	IsLearner      bool     // the member has no vote
+	Errors         []string // what an operator should know, beside a missing leader
+}

@@ -1,0 +1,124 @@
+package etcdapi
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// unary guards the calls that have one answer.
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if ours(info.FullMethod) {
+		requireLeader, err := admit(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if leader, _, _ := s.backend.Leader(); requireLeader && leader == 0 {
+			return nil, rpctypes.ErrGRPCNoLeader
+		}
+	}
+	return handle(ctx, req)
+}
+
+// stream guards the streams. Those that require a leader end when there is none
+// for long.
+func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if !ours(info.FullMethod) {
+		return handle(srv, ss)
+	}
+	requireLeader, err := admit(ss.Context())
+	if err != nil {
+		return err
+	}
+	if !requireLeader {
+		return handle(srv, ss)
+	}
+	if leader, _, _ := s.backend.Leader(); leader == 0 {
+		return rpctypes.ErrGRPCNoLeader
+	}
+	ctx, cancel := context.WithCancelCause(ss.Context())
+	defer cancel(nil)
+	defer s.leaderless.guard(cancel)()
+	return handle(srv, contextStream{ss, ctx})
+}
+
+// ours tells etcd's services from those of gRPC itself, which always answer.
+func ours(method string) bool { return !strings.HasPrefix(method, "/grpc.") }
+
+// admit reads the metadata that etcd's clients send.
+func admit(ctx context.Context) (requireLeader bool, err error) {
+	if v := metadata.ValueFromIncomingContext(ctx, rpctypes.MetadataClientAPIVersionKey); len(v) > 0 && !utf8.ValidString(v[0]) {
+		return false, rpctypes.ErrGRPCInvalidClientAPIVersion
+	}
+	v := metadata.ValueFromIncomingContext(ctx, rpctypes.MetadataRequireLeaderKey)
+	return len(v) > 0 && v[0] == rpctypes.MetadataHasLeader, nil
+}
+
+// contextStream is a stream that ends with a context of our own.
+type contextStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s contextStream) Context() context.Context { return s.ctx }
+
+// leaderless cuts the streams it guards when there was no leader for long. It
+// looks from time to time, while it guards any.
+type leaderless struct {
+	server *Server
+
+	mu      sync.Mutex
+	streams map[*context.CancelCauseFunc]struct{}
+	timer   *time.Timer
+}
+
+// guard adds a stream, by what ends its context, and returns what removes it.
+func (l *leaderless) guard(cancel context.CancelCauseFunc) (remove func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.streams == nil {
+		l.streams = make(map[*context.CancelCauseFunc]struct{})
+	}
+	l.streams[&cancel] = struct{}{}
+	if len(l.streams) == 1 {
+		l.arm()
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.streams, &cancel)
+		if len(l.streams) == 0 && l.timer != nil {
+			l.timer.Stop()
+		}
+	}
+}
+
+func (l *leaderless) arm() {
+	interval := l.server.config.ElectionTimeout / 4
+	if l.timer == nil {
+		l.timer = time.AfterFunc(interval, l.look)
+		return
+	}
+	l.timer.Reset(interval)
+}
+
+func (l *leaderless) look() {
+	leader, _, lost := l.server.backend.Leader()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if leader == 0 && lost >= noLeaderTimeouts*l.server.config.ElectionTimeout {
+		for cancel := range l.streams {
+			(*cancel)(rpctypes.ErrGRPCNoLeader)
+		}
+		clear(l.streams)
+	}
+	if len(l.streams) > 0 {
+		l.arm()
+	}
+}

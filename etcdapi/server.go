@@ -1,0 +1,92 @@
+package etcdapi
+
+import (
+	"math"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+)
+
+// A Server answers etcd's gRPC API from a Backend.
+type Server struct {
+	backend    Backend
+	config     Config
+	clusterID  uint64
+	memberID   uint64
+	leaderless leaderless
+	health     *health.Server
+}
+
+// New returns a Server over a Backend that is ready to be used.
+func New(b Backend, c Config) *Server {
+	s := &Server{
+		backend:   b,
+		config:    c.withDefaults(),
+		clusterID: b.ClusterID(),
+		memberID:  b.ID(),
+		health:    health.NewServer(),
+	}
+	s.leaderless.server = s
+	return s
+}
+
+// Options are what the grpc.Server must be made with that Register is given:
+// the limits of the Config, the codec that watches need, and the interceptors.
+func (s *Server) Options() []grpc.ServerOption {
+	c := &s.config
+	streams := c.MaxConcurrentStreams
+	if streams == 0 {
+		streams = math.MaxUint32
+	}
+	return []grpc.ServerOption{
+		grpc.ForceServerCodecV2(codec{}),
+		grpc.MaxRecvMsgSize(c.MaxRequestBytes + wireOverhead),
+		grpc.MaxSendMsgSize(math.MaxInt32),
+		grpc.MaxConcurrentStreams(streams),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: c.KeepAliveMinTime}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: c.KeepAliveInterval, Timeout: c.KeepAliveTimeout}),
+		grpc.ChainUnaryInterceptor(s.unary),
+		grpc.ChainStreamInterceptor(s.stream),
+	}
+}
+
+// Register adds all services to g: etcd's, gRPC's health, and reflection.
+func (s *Server) Register(g *grpc.Server) {
+	pb.RegisterKVServer(g, &kvServer{Server: s})
+	pb.RegisterWatchServer(g, &watchServer{Server: s})
+	pb.RegisterLeaseServer(g, &leaseServer{Server: s})
+	pb.RegisterClusterServer(g, &clusterServer{Server: s})
+	pb.RegisterMaintenanceServer(g, &maintenanceServer{Server: s})
+	pb.RegisterAuthServer(g, &authServer{})
+	v3lockpb.RegisterLockServer(g, &lockServer{Server: s})
+	v3electionpb.RegisterElectionServer(g, &electionServer{Server: s})
+	grpc_health_v1.RegisterHealthServer(g, s.health)
+	reflection.Register(g)
+}
+
+// Shutdown tells those who ask for the server's health that it stops serving.
+// Call it before the grpc.Server is stopped.
+func (s *Server) Shutdown() { s.health.Shutdown() }
+
+// fill completes the header of a response, which has its revision.
+func (s *Server) fill(h *pb.ResponseHeader) {
+	_, term, _ := s.backend.Leader()
+	h.ClusterId, h.MemberId, h.RaftTerm = s.clusterID, s.memberID, term
+}
+
+// header is for a response that tells of the present revision.
+func (s *Server) header() *pb.ResponseHeader {
+	return s.headerAt(s.backend.View().Revision())
+}
+
+func (s *Server) headerAt(revision int64) *pb.ResponseHeader {
+	h := &pb.ResponseHeader{Revision: revision}
+	s.fill(h)
+	return h
+}
