@@ -65,6 +65,9 @@ func (d *decoder) noteVarint() {
 	}
 }
 
+// maxRevision leaves room for more than will ever happen.
+const maxRevision = 1 << 62
+
 // grain is how much memory a length is believed at once.
 const grain = 1 << 20
 
@@ -159,7 +162,7 @@ func (d *decoder) header(s *Store) error {
 		return fmt.Errorf("%w: %d", ErrSnapshotVersion, v)
 	}
 	s.revision, s.compact = d.number(), d.number()
-	if d.err == nil && (s.revision < 1 || s.compact < -1 || s.compact > s.revision) {
+	if d.err == nil && (s.revision < 1 || s.revision > maxRevision || s.compact < -1 || s.compact > s.revision) {
 		return corrupt("impossible revision")
 	}
 	s.floor.Store(s.compact)
