@@ -260,6 +260,9 @@ func (h *holder) renew(l *held, times int) {
 			sent := w.Now()
 			l.lastSent = sent
 			m.keepAlive(l.id, func(a replica.AnswerLease) {
+				if a.TTL == 0 && l.gone == 0 {
+					h.c.checks.fail(w, "lease %d was called unknown while it lives", l.id)
+				}
 				if a.TTL > 0 && w.Now() < l.believedUntil {
 					h.believe(l, sent)
 				}
