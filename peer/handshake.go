@@ -1,0 +1,145 @@
+package peer
+
+import (
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+const (
+	protocolMagic   = "TENUREPR"
+	protocolVersion = 1
+	helloBytes      = 48
+	welcomeBytes    = 20
+	reasonBytesMax  = 1024
+)
+
+type streamKind byte
+
+const (
+	kindMessages streamKind = 1
+	kindBulk     streamKind = 2
+)
+
+// hello is how a dialer introduces itself.
+type hello struct {
+	kind     streamKind
+	cluster  uint64
+	from, to machine.NodeID
+	instance uint64 // of the dialing process
+}
+
+func (h hello) encode() []byte {
+	b := make([]byte, helloBytes)
+	copy(b, protocolMagic)
+	le.PutUint16(b[8:], protocolVersion)
+	b[10] = byte(h.kind)
+	le.PutUint64(b[12:], h.cluster)
+	le.PutUint64(b[20:], uint64(h.from))
+	le.PutUint64(b[28:], uint64(h.to))
+	le.PutUint64(b[36:], h.instance)
+	le.PutUint32(b[44:], crc32.Checksum(b[:44], castagnoli))
+	return b
+}
+
+// readHello reads a hello. The status is that to answer with, besides the error.
+func readHello(r io.Reader) (hello, status, error) {
+	var b [helloBytes]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return hello{}, statusGarbage, noEOF(err)
+	}
+	if string(b[:8]) != protocolMagic {
+		return hello{}, statusGarbage, violation("the connection starts with %q: no Tenure peer, or one with TLS", b[:8])
+	}
+	if v := le.Uint16(b[8:]); v > protocolVersion {
+		return hello{}, statusVersion, fmt.Errorf("peer: the other side speaks protocol %d and this program %d at most: %w",
+			v, protocolVersion, ErrVersion)
+	}
+	if crc32.Checksum(b[:44], castagnoli) != le.Uint32(b[44:]) || b[11] != 0 {
+		return hello{}, statusGarbage, violation("the greeting is damaged")
+	}
+	h := hello{
+		kind:     streamKind(b[10]),
+		cluster:  le.Uint64(b[12:]),
+		from:     machine.NodeID(le.Uint64(b[20:])),
+		to:       machine.NodeID(le.Uint64(b[28:])),
+		instance: le.Uint64(b[36:]),
+	}
+	if h.kind != kindMessages && h.kind != kindBulk {
+		return hello{}, statusGarbage, violation("a stream of kind %d", h.kind)
+	}
+	return h, statusWelcome, nil
+}
+
+// status is the answer to a hello.
+type status byte
+
+const (
+	statusWelcome status = iota
+	statusGarbage
+	statusVersion
+	statusWrongCluster
+	statusUnknownMember
+	statusWrongAddress
+	statusDuplicateID
+	statusBusy
+	statusUnsupported
+)
+
+// err is the sentinel that a refused dialer gets.
+func (s status) err() error {
+	switch s {
+	case statusVersion:
+		return ErrVersion
+	case statusWrongCluster:
+		return ErrWrongCluster
+	case statusUnknownMember:
+		return ErrUnknownMember
+	case statusWrongAddress:
+		return ErrWrongAddress
+	case statusDuplicateID:
+		return ErrDuplicateID
+	case statusBusy:
+		return ErrBusy
+	case statusUnsupported:
+		return ErrUnsupported
+	}
+	return ErrProtocol
+}
+
+func encodeWelcome(s status, reason string) []byte {
+	reason = reason[:min(len(reason), reasonBytesMax)]
+	b := make([]byte, welcomeBytes, welcomeBytes+len(reason))
+	copy(b, protocolMagic)
+	le.PutUint16(b[8:], protocolVersion)
+	b[10] = byte(s)
+	le.PutUint32(b[12:], uint32(len(reason)))
+	le.PutUint32(b[16:], frameSum(b[:16], []byte(reason)))
+	return append(b, reason...)
+}
+
+// readWelcome reads the answer of a member; nil means welcome, a *Refusal that
+// it was understood and refused.
+func readWelcome(r io.Reader, by machine.NodeID) error {
+	var b [welcomeBytes]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return fmt.Errorf("peer: no answer to the greeting: %w", noEOF(err))
+	}
+	n := le.Uint32(b[12:])
+	if string(b[:8]) != protocolMagic || b[11] != 0 || n > reasonBytesMax {
+		return violation("the answer starts with %q: no Tenure peer, or one with TLS", b[:8])
+	}
+	reason := make([]byte, n)
+	if _, err := io.ReadFull(r, reason); err != nil {
+		return fmt.Errorf("peer: no answer to the greeting: %w", noEOF(err))
+	}
+	if frameSum(b[:16], reason) != le.Uint32(b[16:]) {
+		return violation("the answer is damaged")
+	}
+	if s := status(b[10]); s != statusWelcome {
+		return &Refusal{By: by, Reason: string(reason), kind: s.err()}
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// withStream makes member 2 take streams with f.
+func withStream(f func(from machine.NodeID, header []byte, r io.Reader) error) func(machine.NodeID, *Config) {
+	return func(id machine.NodeID, c *Config) {
+		if id == 2 {
+			c.Stream = f
+		}
+	}
+}
+
+// TestLargeStreamBesideMessages sends 100 MB and wants messages, over the other
+// connection, to stay fast meanwhile.
+func TestLargeStreamBesideMessages(t *testing.T) {
+	size := int64(100 << 20)
+	if testing.Short() {
+		size = 10 << 20
+	}
+	content := func() io.Reader { return io.LimitReader(rand.NewChaCha8([32]byte{7}), size) }
+	want := sha256.New()
+	io.Copy(want, content())
+	got := sha256.New()
+	c := newCluster(t, 2, quick, withStream(func(from machine.NodeID, header []byte, r io.Reader) error {
+		if from != 1 || string(header) != "snapshot 42" {
+			return fmt.Errorf("header %q from %d", header, from)
+		}
+		_, err := io.Copy(got, r)
+		return err
+	}))
+	done := make(chan error, 1)
+	go func() { done <- c[0].SendStream(context.Background(), 2, []byte("snapshot 42"), content()) }()
+	var slowest time.Duration
+	for i, running := 0, true; running; i++ {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			running = false
+		default:
+			msg, sent := fmt.Sprint(i), time.Now()
+			c[0].Send(2, []byte(msg))
+			c[1].waitMessage(1, msg)
+			slowest = max(slowest, time.Since(sent))
+		}
+	}
+	if !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
+		t.Error("other bytes came out")
+	}
+	if s, r := c[0].Stats(2), c[1].Stats(1); int64(s.StreamBytesSent) != size || int64(r.StreamBytesReceived) != size {
+		t.Errorf("counted %d and %d bytes, want %d", s.StreamBytesSent, r.StreamBytesReceived, size)
+	}
+	t.Logf("slowest message %v", slowest)
+	if slowest > time.Second {
+		t.Errorf("a message took %v beside the stream", slowest)
+	}
+}
+
+func TestStreamVerdicts(t *testing.T) {
+	broken := errors.New("broken source")
+	takeAll := func(_ machine.NodeID, _ []byte, r io.Reader) error {
+		_, err := io.Copy(io.Discard, r)
+		return err
+	}
+	big := strings.Repeat("x", 20<<20)
+	tests := []struct {
+		name string
+		take func(machine.NodeID, []byte, io.Reader) error
+		src  io.Reader
+		want error
+		text string
+	}{
+		{"empty", takeAll, strings.NewReader(""), nil, ""},
+		{"taken", takeAll, strings.NewReader(big), nil, ""},
+		{"not read to the end", func(machine.NodeID, []byte, io.Reader) error { return nil }, strings.NewReader(big), nil, ""},
+		{"rejected at once", func(machine.NodeID, []byte, io.Reader) error { return errors.New("too old") }, strings.NewReader(big), ErrRejected, "too old"},
+		{"rejected on the way", func(_ machine.NodeID, _ []byte, r io.Reader) error {
+			io.CopyN(io.Discard, r, 1<<20)
+			return errors.New("disk full")
+		}, strings.NewReader(big), ErrRejected, "disk full"},
+		{"the source fails", takeAll, io.MultiReader(strings.NewReader(big), errReader{broken}), broken, "broken source"},
+		{"streams are not taken", nil, strings.NewReader(big), ErrUnsupported, "takes no streams"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			taken := make(chan error, 1)
+			var take func(machine.NodeID, []byte, io.Reader) error
+			if tt.take != nil {
+				take = func(from machine.NodeID, header []byte, r io.Reader) error {
+					err := tt.take(from, header, r)
+					taken <- err
+					return err
+				}
+			}
+			c := newCluster(t, 2, quick, withStream(take))
+			err := c[0].SendStream(context.Background(), 2, nil, tt.src)
+			if !errors.Is(err, tt.want) || tt.want != nil && !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("got %v, want %v with %q", err, tt.want, tt.text)
+			}
+			if tt.want == broken {
+				if err := <-taken; err == nil || !strings.Contains(err.Error(), "broken source") {
+					t.Errorf("the receiver got %v, want what the sender's source said", err)
+				}
+			}
+		})
+	}
+	c := newCluster(t, 1, quick, nil)
+	if err := c[0].SendStream(context.Background(), 2, nil, nil); !errors.Is(err, ErrUnknownMember) {
+		t.Errorf("got %v, want ErrUnknownMember", err)
+	}
+}
+
+type errReader struct{ err error }
+
+func (e errReader) Read([]byte) (int, error) { return 0, e.err }
+
+// endless is a source that never ends.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// TestStreamCutOff ends a stream in three ways; both sides must notice.
+func TestStreamCutOff(t *testing.T) {
+	for _, how := range []string{"sender's context", "sender closes", "receiver closes"} {
+		t.Run(how, func(t *testing.T) {
+			started, taken := make(chan struct{}), make(chan error, 1)
+			c := newCluster(t, 2, quick, withStream(func(_ machine.NodeID, _ []byte, r io.Reader) error {
+				io.CopyN(io.Discard, r, 1<<20)
+				close(started)
+				_, err := io.Copy(io.Discard, r)
+				taken <- err
+				return err
+			}))
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			sent := make(chan error, 1)
+			go func() { sent <- c[0].SendStream(ctx, 2, nil, endless{}) }()
+			<-started
+			var want error
+			switch how {
+			case "sender's context":
+				cancel()
+				want = context.Canceled
+			case "sender closes":
+				c[0].Close()
+				want = ErrClosed
+			case "receiver closes":
+				c[1].Close()
+			}
+			if err := <-sent; err == nil || want != nil && !errors.Is(err, want) {
+				t.Errorf("sender: %v, want %v", err, want)
+			}
+			if err := <-taken; err == nil {
+				t.Error("the receiver took a cut-off stream for a whole one")
+			}
+		})
+	}
+}
+
+func TestStreamsTakeTurns(t *testing.T) {
+	release := make(chan struct{})
+	started := make(chan struct{}, 10)
+	c := newCluster(t, 2, quick, withStream(func(_ machine.NodeID, _ []byte, r io.Reader) error {
+		started <- struct{}{}
+		<-release
+		_, err := io.Copy(io.Discard, r)
+		return err
+	}))
+	first := make(chan error, 1)
+	go func() { first <- c[0].SendStream(context.Background(), 2, nil, strings.NewReader("one")) }()
+	<-started
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := c[0].SendStream(ctx, 2, nil, strings.NewReader("two")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("second stream: %v, want it to wait its turn", err)
+	}
+	// A sender that does not keep to it is told.
+	_, err := greetRaw(t, c[1].addr, hello{kindBulk, 77, 1, 2, 5})
+	if !errors.Is(err, ErrBusy) {
+		t.Errorf("got %v, want ErrBusy", err)
+	}
+	close(release)
+	if err := <-first; err != nil {
+		t.Errorf("first stream: %v", err)
+	}
+	if err := c[0].SendStream(context.Background(), 2, nil, strings.NewReader("three")); err != nil {
+		t.Errorf("third stream: %v", err)
+	}
+}
+
+func TestStreamRate(t *testing.T) {
+	c := newCluster(t, 2, quick, func(id machine.NodeID, c *Config) {
+		c.StreamBytesPerSecond = 10 << 20
+		c.Stream = func(_ machine.NodeID, _ []byte, r io.Reader) error {
+			_, err := io.Copy(io.Discard, r)
+			return err
+		}
+	})
+	start := time.Now()
+	if err := c[0].SendStream(context.Background(), 2, nil, io.LimitReader(endless{}, 2<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < 190*time.Millisecond {
+		t.Errorf("2 MiB at 10 MiB/s took %v, want 200 ms or more", took)
+	}
+}

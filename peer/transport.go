@@ -1,0 +1,205 @@
+package peer
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// strangersMax is how many connections may be in their handshake at a time.
+const strangersMax = 64
+
+// Transport is one member's end of the streams to all others. All methods may be
+// called by any goroutine.
+type Transport struct {
+	cfg      Config
+	timing   timing
+	instance uint64 // tells this process from another with the same id
+	start    time.Time
+	remotes  map[machine.NodeID]*remote
+	events   *events
+	refusals quietLog
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{} // all that are open, for Close
+}
+
+// New starts listening and dialing.
+func New(cfg Config) (*Transport, error) { return start(cfg, defaultTiming) }
+
+func start(cfg Config, tm timing) (*Transport, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	t := &Transport{
+		cfg:     cfg,
+		timing:  tm,
+		start:   time.Now(),
+		remotes: map[machine.NodeID]*remote{},
+		events:  newEvents(),
+		conns:   map[net.Conn]struct{}{},
+	}
+	var id [8]byte
+	rand.Read(id[:]) // never fails
+	t.instance = le.Uint64(id[:])
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	for id, addr := range cfg.Peers {
+		if id != cfg.Self {
+			t.remotes[id] = newRemote(t, id, addr)
+		}
+	}
+	t.wg.Go(t.accept)
+	t.wg.Go(t.events.run)
+	for _, r := range t.remotes {
+		t.wg.Go(r.run)
+	}
+	return t, nil
+}
+
+// Send queues a message, which must not be changed any more. It never blocks and
+// tells whether the message was queued; if not, or if the connection is lost
+// later, the message is lost.
+func (t *Transport) Send(to machine.NodeID, msg []byte) bool {
+	r := t.remotes[to]
+	return r != nil && r.send(msg)
+}
+
+// Close ends all streams and waits for all goroutines, so also for Deliver,
+// Stream and the other callbacks to return.
+func (t *Transport) Close() error {
+	t.cancel()
+	err := t.cfg.Listener.Close()
+	t.mu.Lock()
+	for c := range t.conns {
+		c.Close()
+	}
+	t.mu.Unlock()
+	t.events.close()
+	t.wg.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// track remembers an open connection for Close, which may have come before.
+func (t *Transport) track(c net.Conn) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() != nil {
+		c.Close()
+		return ErrClosed
+	}
+	t.conns[c] = struct{}{}
+	return nil
+}
+
+// drop closes a connection.
+func (t *Transport) drop(c net.Conn) {
+	c.Close()
+	t.mu.Lock()
+	delete(t.conns, c)
+	t.mu.Unlock()
+}
+
+// accept takes connections until the listener is closed.
+func (t *Transport) accept() {
+	strangers := make(chan struct{}, strangersMax)
+	for {
+		c, err := t.cfg.Listener.Accept()
+		switch {
+		case t.ctx.Err() != nil:
+			if err == nil {
+				c.Close()
+			}
+			return
+		case err != nil: // out of file descriptors, or the like
+			t.refusals.log(t.cfg.Logger, "peer: cannot accept connections", "error", err)
+			if sleep(t.ctx, 100*time.Millisecond) != nil {
+				return
+			}
+			continue
+		}
+		select {
+		case strangers <- struct{}{}:
+		default:
+			t.refusals.log(t.cfg.Logger, "peer: too many unfinished handshakes, connection dropped", "from", c.RemoteAddr())
+			c.Close()
+			continue
+		}
+		if t.track(c) != nil {
+			return
+		}
+		t.wg.Go(func() {
+			defer t.drop(c)
+			t.serve(c, func() { <-strangers })
+		})
+	}
+}
+
+// dial connects to a peer and introduces us. hangUp ends the connection.
+func (t *Transport) dial(ctx context.Context, r *remote, kind streamKind) (c net.Conn, hangUp func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, t.timing.handshake)
+	defer cancel()
+	var d net.Dialer
+	raw, err := d.DialContext(ctx, "tcp", r.addr)
+	if err != nil {
+		return nil, nil, fmt.Errorf("peer: %w", err)
+	}
+	if err := t.track(raw); err != nil {
+		return nil, nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
+	c, err = t.greet(ctx, raw, r, kind)
+	if !stop() && err == nil {
+		err = fmt.Errorf("peer: handshake: %w", ctx.Err())
+	}
+	if err != nil {
+		t.drop(raw)
+		return nil, nil, err
+	}
+	return c, func() { t.drop(raw) }, nil
+}
+
+func (t *Transport) greet(ctx context.Context, c net.Conn, r *remote, kind streamKind) (net.Conn, error) {
+	if t.cfg.TLS != nil {
+		cfg := t.cfg.TLS.Clone()
+		if cfg.ServerName == "" {
+			cfg.ServerName, _, _ = net.SplitHostPort(r.addr) // validated
+		}
+		tc := tls.Client(c, cfg)
+		if err := tc.HandshakeContext(ctx); err != nil {
+			return nil, fmt.Errorf("peer: TLS handshake with %s: %w", r.addr, err)
+		}
+		c = tc
+	}
+	h := hello{kind: kind, cluster: t.cfg.ClusterID, from: t.cfg.Self, to: r.id, instance: t.instance}
+	if _, err := c.Write(h.encode()); err != nil {
+		return nil, fmt.Errorf("peer: %w", err)
+	}
+	return c, readWelcome(c, r.id)
+}
+
+// sleep waits for d or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

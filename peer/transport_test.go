@@ -1,0 +1,221 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+func TestMessagesArriveInOrderAndInBatches(t *testing.T) {
+	c := newCluster(t, 2, quick, nil)
+	const n = 20_000
+	for i := range n {
+		if !c[0].Send(2, fmt.Appendf(nil, "m%d", i)) {
+			t.Fatalf("message %d was not taken", i)
+		}
+	}
+	c[1].waitMessage(1, fmt.Sprintf("m%d", n-1))
+	c[1].mu.Lock()
+	defer c[1].mu.Unlock()
+	if len(c[1].got[1]) != n {
+		t.Fatalf("%d messages came, want %d", len(c[1].got[1]), n)
+	}
+	for i, got := range c[1].got[1] {
+		if want := fmt.Sprintf("m%d", i); got != want {
+			t.Fatalf("message %d is %q, want %q", i, got, want)
+		}
+	}
+	s, r := c[0].Stats(2), c[1].Stats(1)
+	if s.MessagesSent != n || r.MessagesReceived != n || s.FramesSent >= n/2 || s.FramesSent != r.FramesReceived || s.BytesSent != r.BytesReceived {
+		t.Errorf("sent %+v\nreceived %+v; want %d messages in far fewer frames", s, r, n)
+	}
+	if s.MessagesDropped != 0 || s.QueueBytes != 0 || !s.Connected {
+		t.Errorf("stats after all was sent: %+v", s)
+	}
+}
+
+func TestEmptyAndLargeMessages(t *testing.T) {
+	const limit = 300_000
+	c := newCluster(t, 2, quick, func(_ machine.NodeID, c *Config) { c.FrameBytesMax = limit })
+	large := strings.Repeat("x", limit-5)
+	for _, msg := range []string{"", large, "last"} {
+		if !c[0].Send(2, []byte(msg)) {
+			t.Errorf("a message of %d bytes was not taken", len(msg))
+		}
+		c[1].waitMessage(1, msg)
+	}
+	if c[0].Send(2, []byte(large+"x")) {
+		t.Error("a message that fits no frame was taken")
+	}
+	c[0].wait("unreachable 2")
+	c[0].waitLog("larger than a frame")
+	if c[0].Send(9, nil) {
+		t.Error("a message for nobody was taken")
+	}
+}
+
+func TestRoundTripTime(t *testing.T) {
+	c := newCluster(t, 2, quick, nil)
+	poll(t, "a round trip time", func() bool { return c[0].Stats(2).RTT > 0 })
+	if rtt := c[0].Stats(2).RTT; rtt > quick.silence {
+		t.Errorf("RTT %v on the loopback", rtt)
+	}
+}
+
+func TestReconnectAfterRestart(t *testing.T) {
+	c := newCluster(t, 2, quick, nil)
+	c[1].Close()
+	c[0].wait("down 2")
+	poll(t, "the outgoing stream to end", func() bool { return !c[0].Stats(2).Connected })
+	if c[0].Send(2, []byte("lost")) {
+		t.Error("a message was taken without a connection")
+	}
+	c[0].wait("unreachable 2")
+	again := newMember(t, 2, listen(t, c[1].addr), map[machine.NodeID]string{1: c[0].addr}, quick, nil)
+	c[0].waitCount("up 2", 2)
+	again.wait("up 1")
+	c[0].Send(2, []byte("hello again"))
+	again.waitMessage(1, "hello again")
+	again.Send(1, []byte("I am back"))
+	c[0].waitMessage(2, "I am back")
+	if n := c[0].count("down 2"); n != 1 {
+		t.Errorf("Down was called %d times, want 1", n)
+	}
+	if n := len(again.got[1]); n != 1 {
+		t.Errorf("%d messages came, want only the one sent after the reconnection", n)
+	}
+}
+
+// A sender that gives up its stream, for a write that took too long, is alive.
+func TestOneStreamGivenUpIsNotDown(t *testing.T) {
+	c := newCluster(t, 2, quick, nil)
+	r := c[0].remotes[2]
+	r.mu.Lock()
+	in := r.in // from 2 to 1
+	r.mu.Unlock()
+	in.hangUp()
+	c[1].waitCount("up 1", 2)
+	c[1].Send(1, []byte("still here"))
+	c[0].waitMessage(2, "still here")
+	if c[0].count("down 2") != 0 || c[1].count("down 1") != 0 {
+		t.Errorf("events %v and %v, want no down", c[0].events, c[1].events)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	c := newCluster(t, 2, quick, nil)
+	addr := c[0].addr
+	tests := []struct {
+		name   string
+		self   machine.NodeID
+		peer   machine.NodeID // whom we believe to be at addr
+		change func(*Config)
+		want   error
+		log    string // at the refusing side
+	}{
+		{"wrong cluster", 2, 1, func(c *Config) { c.ClusterID = 78 }, ErrWrongCluster, "you are of 4e"},
+		{"unknown member", 3, 1, nil, ErrUnknownMember, "3 is not known here"},
+		{"wrong address", 2, 7, nil, ErrWrongAddress, "you want 7"},
+		{"two processes with one id", 2, 1, nil, ErrDuplicateID, "connected from a process that is alive"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c[0].refusals.mu.Lock()
+			c[0].refusals.last = time.Time{} // so that it does not keep quiet
+			c[0].refusals.mu.Unlock()
+			refused := make(chan error, 10)
+			m := newMember(t, tt.self, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{tt.peer: addr}, quick, func(c *Config) {
+				c.Refused = func(_ machine.NodeID, err error) { refused <- err }
+				if tt.change != nil {
+					tt.change(c)
+				}
+			})
+			err := <-refused
+			var refusal *Refusal
+			if !errors.Is(err, tt.want) || !errors.As(err, &refusal) || refusal.By != tt.peer {
+				t.Errorf("got %v, want %v by %d", err, tt.want, tt.peer)
+			}
+			c[0].waitLog(tt.log)
+			m.Close()
+		})
+	}
+	c[1].Send(1, []byte("undisturbed"))
+	c[0].waitMessage(2, "undisturbed")
+	if n := c[0].count("down 2"); n != 0 {
+		t.Error("the refused ones made member 2 look dead")
+	}
+}
+
+// Of two processes that share member 1's own id, 1 itself refuses the other.
+func TestOwnIDIsRefused(t *testing.T) {
+	c := newCluster(t, 1, quick, nil)
+	_, answer := greetRaw(t, c[0].addr, hello{kindMessages, 77, 1, 1, 5})
+	if !errors.Is(answer, ErrDuplicateID) {
+		t.Errorf("got %v, want ErrDuplicateID", answer)
+	}
+}
+
+func TestSlowReceiverHoldsNobodyElse(t *testing.T) {
+	const queueBytes = 1 << 20
+	patient := quick
+	patient.silence = 30e9
+	hold := make(chan struct{})
+	c := newCluster(t, 3, patient, func(id machine.NodeID, c *Config) {
+		c.QueueBytes = queueBytes
+		if id == 2 {
+			deliver := c.Deliver
+			c.Deliver = func(from machine.NodeID, msgs [][]byte) {
+				<-hold
+				deliver(from, msgs)
+			}
+		}
+	})
+	msg := make([]byte, 10_000)
+	taken := 0
+	for c[0].Send(2, msg) { // ends once the kernel's buffers and the queue are full
+		taken++
+		if q := c[0].Stats(2).QueueBytes; q > queueBytes {
+			t.Fatalf("queue holds %d bytes, the limit is %d", q, queueBytes)
+		}
+		if taken > 100_000 {
+			t.Fatal("a gigabyte was taken for a receiver that takes nothing")
+		}
+	}
+	c[0].Send(2, msg)
+	c[0].wait("unreachable 2")
+	c[0].Send(3, []byte("past the slow one"))
+	c[2].waitMessage(1, "past the slow one")
+	if n := c[0].count("unreachable 2"); n != 1 {
+		t.Errorf("Unreachable was called %d times, want once an episode", n)
+	}
+	close(hold)
+	c[1].waitFor("what was taken", func() bool { return len(c[1].got[1]) >= taken })
+	poll(t, "room again", func() bool { return c[0].Send(2, []byte("go on")) })
+	c[1].waitMessage(1, "go on")
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	ln := listen(t, "127.0.0.1:0")
+	defer ln.Close()
+	good := Config{Self: 1, Listener: ln, Deliver: func(machine.NodeID, [][]byte) {}}
+	tests := map[string]func(*Config){
+		"Self":                 func(c *Config) { c.Self = 0 },
+		"Listener":             func(c *Config) { c.Listener = nil },
+		"Deliver":              func(c *Config) { c.Deliver = nil },
+		"FrameBytesMax":        func(c *Config) { c.FrameBytesMax = -1 },
+		"QueueBytes":           func(c *Config) { c.QueueBytes = -1 },
+		"StreamBytesPerSecond": func(c *Config) { c.StreamBytesPerSecond = -1 },
+		"host:port":            func(c *Config) { c.Peers = map[machine.NodeID]string{2: "nowhere"} },
+	}
+	for want, change := range tests {
+		cfg := good
+		change(&cfg)
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error about %s", err, want)
+		}
+	}
+}
