@@ -159,6 +159,8 @@ func (n *Node) Stop() {
 		close(n.stop)
 		if n.peers != nil {
 			n.peers.Close()
+		} else if n.cfg.PeerListener != nil {
+			n.cfg.PeerListener.Close()
 		}
 		n.driver.Stop()
 		n.done.Wait()

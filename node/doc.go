@@ -1,0 +1,54 @@
+// Package node runs a member of the consistent core inside a Go program: a
+// replica, its log on disk, the connections to the other members, and the
+// published state that readers share.
+//
+//	n, err := node.Start(node.Config{
+//		Name:    "a",
+//		DataDir: dir,
+//		Peers:   map[string]string{"a": "http://10.0.0.1:2380", …},
+//		PeerListener: listener,
+//	})
+//	if err == nil {
+//		err = n.Ready(ctx)                     // caught up, with a leader
+//	}
+//	resp, err := n.Propose(ctx, &pb.PutRequest{…})
+//	err = n.Barrier(ctx)                       // then View is linearizable
+//	kvs, err := n.View().Range(&pb.RangeRequest{…})
+//	…
+//	n.HandOver(ctx)
+//	n.Stop()
+//
+// Package etcdapi puts etcd's gRPC API on top, `tenure serve` a process around.
+//
+// # Goroutines, and what goes between them
+//
+//	caller ── Propose, Read, AskLease ─▶ stepping goroutine (driver + replica)
+//	peers  ── messages ───────────────▶     │ records       │ committed entries
+//	                                        ▼               ▼
+//	                               writing goroutine    applier ── Applied ─▶ back
+//	                               (wal, one fsync      (kv.Store, one writer)
+//	                               for all waiting)         │ publishes state,
+//	                                                        ▼ then answers callers
+//	                                                readers, watchers: kv.View
+//
+// The applier publishes an immutable state before anything in it is
+// acknowledged, so a reader that comes after an acknowledgment finds the write.
+// It publishes at least every 5 ms; a request that takes longer (a delete of a
+// million keys) holds back only what waits for the log, never a heartbeat.
+//
+// # When things go wrong
+//
+// A write or fsync that fails ends the member: Config.Fail is called and nothing
+// that waited for it is ever acknowledged. A data directory of another member or
+// cluster, a newer format, or damage in the middle of the log are errors of
+// Start that name the file and say what to do.
+//
+// A change of leader costs callers time and no error: proposals that the old
+// leader lost are proposed again (package replica). ErrGRPCTimeout and
+// ErrGRPCTimeoutDueToLeaderFail leave open whether a request took effect.
+//
+// # Limits
+//
+// See Config: bytes of requests waiting, leases, watchers, log in memory. The
+// membership is fixed by the flags.
+package node
