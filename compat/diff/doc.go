@@ -1,0 +1,34 @@
+// Package diff sends the same calls to two servers and compares every reply,
+// every error's code and text, and every watch event.
+//
+// A seed gives a list of Steps: random calls, valid and invalid, to KV, Lease
+// and Watch, as raw gRPC messages, so that nothing a client library would
+// refuse stays untried. Both servers start empty and get the steps one after
+// the other, so revisions must agree exactly. The first difference ends the run
+// and is shown with the steps before it; Shrink looks for a shorter list that
+// still differs.
+//
+// Steps are symbolic: a revision is given relative to the store's at that
+// moment, a lease chosen by the server by its index (see symbol.go). A list can
+// therefore lose steps and still mean something.
+//
+// What may differ and is not compared:
+//   - cluster id, member id, raft term (only whether they are set);
+//   - lease ids chosen by the server (renamed to their index), the order of
+//     LeaseLeases and of a lease's keys (etcd's follows expiry times and a map);
+//   - a remaining TTL, within 3 seconds of the granted one;
+//   - how watch events are cut into responses, and the interleaving of
+//     different watches of a stream, but: no revision may be split over
+//     responses that are not fragments, no response may be behind its events,
+//     no event may come after a progress notification that covers it;
+//   - prev_kv on watches that did not ask for it: etcd 3.7 shares events among
+//     the watches of a member, so it sometimes sends what another watch asked
+//     for;
+//   - how RangeStream cuts a range into chunks.
+//
+// Not covered: expiry (time; see packages clientv3 and torture), sorted ranges
+// with ties over more than 12 keys (etcd's order is then an accident of Go's
+// sort), a watch cancelled by compaction and what its stream does later (in
+// etcd it never gets a progress notification again), auth, maintenance and
+// cluster changes.
+package diff

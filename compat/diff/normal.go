@@ -1,0 +1,45 @@
+package diff
+
+import (
+	"cmp"
+	"slices"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// normalize removes, in place, what two correct servers may answer differently.
+func normalize(reply proto.Message, granted []int64) {
+	rename(reply, granted)
+	normalizeHeaders(reply.ProtoReflect())
+	switch r := reply.(type) {
+	case *pb.LeaseTimeToLiveResponse:
+		if r.TTL <= r.GrantedTTL && r.TTL >= r.GrantedTTL-3 {
+			r.TTL = r.GrantedTTL
+		}
+		slices.SortFunc(r.Keys, slices.Compare)
+	case *pb.LeaseLeasesResponse:
+		slices.SortFunc(r.Leases, func(a, b *pb.LeaseStatus) int { return cmp.Compare(a.ID, b.ID) })
+	}
+}
+
+// normalizeHeaders keeps of the ids and the term only whether they are there.
+func normalizeHeaders(m protoreflect.Message) {
+	if h, ok := m.Interface().(*pb.ResponseHeader); ok {
+		h.ClusterId, h.MemberId, h.RaftTerm = min(h.ClusterId, 1), min(h.MemberId, 1), min(h.RaftTerm, 1)
+		return
+	}
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case fd.Kind() != protoreflect.MessageKind:
+		case fd.IsList():
+			for i := range v.List().Len() {
+				normalizeHeaders(v.List().Get(i).Message())
+			}
+		default:
+			normalizeHeaders(v.Message())
+		}
+		return true
+	})
+}
