@@ -1,0 +1,151 @@
+package etcdapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenure-lease/tenure/watch"
+)
+
+func TestLease(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	c, ctx := s.client(), t.Context()
+	drawn, err := c.Grant(ctx, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if drawn.ID <= 0 || drawn.TTL != 10 {
+		t.Errorf("grant: %v, want a positive id and 10 s", drawn)
+	}
+	checkHeader(t, "grant", drawn.ResponseHeader, 1)
+	raw := pb.NewLeaseClient(s.conn)
+	given, err := raw.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: 5, TTL: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if given.ID != 5 || given.TTL != 2 {
+		t.Errorf("grant: %v, want id 5 and the backend's least time", given)
+	}
+	for _, key := range []string{"b", "a"} {
+		if _, err := c.Put(ctx, key, "", clientv3.WithLease(5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ r, want proto.Message }{
+		{&pb.LeaseTimeToLiveRequest{ID: 5}, &pb.LeaseTimeToLiveResponse{Header: header(3), ID: 5, TTL: 1, GrantedTTL: 2}},
+		{&pb.LeaseTimeToLiveRequest{ID: 5, Keys: true}, &pb.LeaseTimeToLiveResponse{Header: header(3), ID: 5, TTL: 1, GrantedTTL: 2, Keys: [][]byte{[]byte("a"), []byte("b")}}},
+		{&pb.LeaseTimeToLiveRequest{ID: 6, Keys: true}, &pb.LeaseTimeToLiveResponse{Header: header(3), ID: 6, TTL: -1}},
+	} {
+		got, err := raw.LeaseTimeToLive(ctx, c.r.(*pb.LeaseTimeToLiveRequest))
+		if err != nil || !proto.Equal(got, c.want) {
+			t.Errorf("%v: got %v, %v, want %v", c.r, got, err, c.want)
+		}
+	}
+	list, err := raw.LeaseLeases(ctx, &pb.LeaseLeasesRequest{})
+	if err != nil || len(list.Leases) != 2 || list.Leases[0].ID != 5 || list.Leases[1].ID != int64(drawn.ID) {
+		t.Errorf("leases: %v, %v, want 5 and %d", list, err, drawn.ID)
+	}
+	revoked, err := c.Revoke(ctx, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkHeader(t, "revoke", revoked.Header, 4)
+}
+
+func TestKeepAlive(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	c, ctx := s.client(), t.Context()
+	granted, err := c.Grant(ctx, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	once, err := c.KeepAliveOnce(ctx, granted.ID)
+	if err != nil || once.TTL != 10 {
+		t.Errorf("keep-alive: %v, %v, want 10 s", once, err)
+	}
+	if _, err := c.KeepAliveOnce(ctx, 77); !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		t.Errorf("keep-alive of an unknown lease: %v, want the client to find none", err)
+	}
+	stream, err := pb.NewLeaseClient(s.conn).LeaseKeepAlive(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: 77}); err != nil {
+		t.Fatal(err)
+	}
+	want := &pb.LeaseKeepAliveResponse{Header: header(1), ID: 77}
+	if got, err := stream.Recv(); err != nil || !proto.Equal(got, want) {
+		t.Errorf("keep-alive of an unknown lease: %v, %v, want %v", got, err, want)
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != io.EOF {
+		t.Errorf("after the last: %v, want the end", err)
+	}
+}
+
+// TestKeepAlivesOverlap lets no renewal end before a whole window of them is under
+// way, and wants the answers in order.
+func TestKeepAlivesOverlap(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	var mu sync.Mutex
+	under, all := 0, make(chan struct{})
+	s.keepAlive = func(ctx context.Context) {
+		mu.Lock()
+		if under++; under == keepAliveWindow {
+			close(all)
+		}
+		mu.Unlock()
+		select {
+		case <-all:
+		case <-ctx.Done():
+		}
+	}
+	stream, err := pb.NewLeaseClient(s.conn).LeaseKeepAlive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 5 * keepAliveWindow
+	go func() {
+		for i := range n {
+			if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(i)}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for i := range n {
+		got, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.ID != int64(i) {
+			t.Fatalf("answer for lease %d, want %d", got.ID, i)
+		}
+	}
+}
+
+func TestKeepAliveError(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	failure := rpctypes.ErrGRPCTimeout
+	s.fail.Store(&failure)
+	stream, err := pb.NewLeaseClient(s.conn).LeaseKeepAlive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); !errors.Is(err, rpctypes.ErrGRPCTimeout) {
+		t.Errorf("got %v, want a timeout", err)
+	}
+}

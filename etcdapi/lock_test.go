@@ -1,0 +1,238 @@
+package etcdapi
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenure-lease/tenure/watch"
+)
+
+func (s *served) grant(id int64) {
+	s.t.Helper()
+	if _, err := s.Propose(context.Background(), &pb.LeaseGrantRequest{ID: id, TTL: 30}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *served) revoke(id int64) {
+	s.t.Helper()
+	if _, err := s.Propose(context.Background(), &pb.LeaseRevokeRequest{ID: id}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// keys counts what is under name.
+func (s *served) keys(name string) int64 {
+	s.t.Helper()
+	key, end := contenders([]byte(name))
+	r, err := s.View().Range(&pb.RangeRequest{Key: key, RangeEnd: end})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r.Count
+}
+
+// await waits until n contenders are under name.
+func (s *served) await(name string, n int64) {
+	s.t.Helper()
+	key, end := contenders([]byte(name))
+	w := s.watch(s.t.(*testing.T))
+	w.create(&pb.WatchCreateRequest{Key: key, RangeEnd: end})
+	for s.keys(name) != n {
+		w.recv()
+	}
+}
+
+func TestLockService(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	c, ctx := v3lockpb.NewLockClient(s.conn), t.Context()
+	s.grant(0xa)
+	s.grant(0xb)
+	s.grant(0xc)
+	first, err := c.Lock(ctx, &v3lockpb.LockRequest{Name: []byte("l"), Lease: 0xa})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(first.Key) != "l/a" {
+		t.Errorf("key %q, want l/a", first.Key)
+	}
+	checkHeader(t, "lock", first.Header, 2)
+	again, err := c.Lock(ctx, &v3lockpb.LockRequest{Name: []byte("l"), Lease: 0xa})
+	if err != nil || string(again.Key) != "l/a" {
+		t.Errorf("lock again: %v, %v, want the same", again, err)
+	}
+	type outcome struct {
+		resp *v3lockpb.LockResponse
+		err  error
+	}
+	lock := func(ctx context.Context, lease int64) chan outcome {
+		done := make(chan outcome, 1)
+		go func() {
+			resp, err := c.Lock(ctx, &v3lockpb.LockRequest{Name: []byte("l"), Lease: lease})
+			done <- outcome{resp, err}
+		}()
+		return done
+	}
+	// Three wait: one gives up, one loses its lease, one gets it.
+	impatient, stop := context.WithCancel(ctx)
+	b := lock(impatient, 0xb)
+	s.await("l", 2)
+	expired := lock(ctx, 0xc)
+	s.await("l", 3)
+	last := lock(ctx, 0) // with a lease of the server's
+	s.await("l", 4)
+	stop()
+	if o := <-b; status.Code(o.err) != codes.Canceled {
+		t.Errorf("canceled lock: %v", o.err)
+	}
+	s.await("l", 3)
+	s.revoke(0xc)
+	if o := <-expired; status.Convert(o.err).Message() != concurrency.ErrSessionExpired.Error() {
+		t.Errorf("lock whose lease ended: %v, want %v", o.err, concurrency.ErrSessionExpired)
+	}
+	if got, err := c.Unlock(ctx, &v3lockpb.UnlockRequest{Key: first.Key}); err != nil || got.Header.Revision == 0 {
+		t.Errorf("unlock: %v, %v", got, err)
+	}
+	o := <-last
+	if o.err != nil || !strings.HasPrefix(string(o.resp.Key), "l/") || s.keys("l") != 1 {
+		t.Errorf("last lock: %v with %d keys, want it to hold alone", o, s.keys("l"))
+	}
+	for name, call := range map[string]struct {
+		want error
+		got  func() error
+	}{
+		"unknown lease": {rpctypes.ErrGRPCLeaseNotFound, func() error {
+			_, err := c.Lock(ctx, &v3lockpb.LockRequest{Name: []byte("l"), Lease: 99})
+			return err
+		}},
+		"unlock nothing": {rpctypes.ErrGRPCEmptyKey, func() error {
+			_, err := c.Unlock(ctx, &v3lockpb.UnlockRequest{})
+			return err
+		}},
+	} {
+		if err := call.got(); !errors.Is(err, call.want) {
+			t.Errorf("%s: %v, want %v", name, err, call.want)
+		}
+	}
+}
+
+func TestLockServiceExcludes(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{MaxStreamEvents: 2, ChunkEvents: 1})
+	const contenders, rounds = 8, 20
+	held := 0 // guarded by the lock alone
+	var wg sync.WaitGroup
+	for i := range contenders {
+		s.grant(int64(i + 1))
+		c := v3lockpb.NewLockClient(s.conn)
+		wg.Go(func() {
+			for range rounds {
+				l, err := c.Lock(t.Context(), &v3lockpb.LockRequest{Name: []byte("l"), Lease: int64(i + 1)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				held++
+				if _, err := c.Unlock(t.Context(), &v3lockpb.UnlockRequest{Key: l.Key}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if held != contenders*rounds {
+		t.Errorf("held %d times, want %d", held, contenders*rounds)
+	}
+}
+
+func TestElectionService(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	c := v3electionpb.NewElectionClient(s.conn)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	name := []byte("e")
+	if _, err := c.Leader(ctx, &v3electionpb.LeaderRequest{Name: name}); status.Convert(err).Message() != concurrency.ErrElectionNoLeader.Error() {
+		t.Errorf("leader of nobody: %v", err)
+	}
+	observe, err := c.Observe(ctx, &v3electionpb.LeaderRequest{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(value string) {
+		t.Helper()
+		r, err := observe.Recv()
+		if err != nil || string(r.Kv.Value) != value || r.Header.RaftTerm != 33 {
+			t.Fatalf("observed %v, %v, want %s", r, err, value)
+		}
+	}
+	s.grant(0xa)
+	s.grant(0xb)
+	one, err := c.Campaign(ctx, &v3electionpb.CampaignRequest{Name: name, Lease: 0xa, Value: []byte("one")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := one.Leader; string(l.Key) != "e/a" || l.Lease != 0xa || l.Rev != 2 || string(l.Name) != "e" {
+		t.Errorf("leader %v, want e/a of revision 2", l)
+	}
+	want("one")
+	if _, err := c.Proclaim(ctx, &v3electionpb.ProclaimRequest{Leader: one.Leader, Value: []byte("uno")}); err != nil {
+		t.Fatal(err)
+	}
+	want("uno")
+	again, err := c.Campaign(ctx, &v3electionpb.CampaignRequest{Name: name, Lease: 0xa, Value: []byte("ein")})
+	if err != nil || again.Leader.Rev != 2 {
+		t.Errorf("campaign again: %v, %v, want revision 2", again, err)
+	}
+	want("ein")
+	elected := make(chan *v3electionpb.CampaignResponse)
+	go func() {
+		two, err := c.Campaign(ctx, &v3electionpb.CampaignRequest{Name: name, Lease: 0xb, Value: []byte("two")})
+		if err != nil {
+			t.Error(err)
+		}
+		elected <- two
+	}()
+	s.await("e", 2)
+	if _, err := c.Resign(ctx, &v3electionpb.ResignRequest{Leader: one.Leader}); err != nil {
+		t.Fatal(err)
+	}
+	two := <-elected
+	want("two")
+	leader, err := c.Leader(ctx, &v3electionpb.LeaderRequest{Name: name})
+	if err != nil || string(leader.Kv.Key) != "e/b" {
+		t.Errorf("leader %v, %v, want e/b", leader, err)
+	}
+	_, err = c.Proclaim(ctx, &v3electionpb.ProclaimRequest{Leader: one.Leader, Value: []byte("x")})
+	if status.Convert(err).Message() != concurrency.ErrElectionNotLeader.Error() {
+		t.Errorf("proclaim of a former leader: %v", err)
+	}
+	kept := two.Leader
+	kept.Lease = 0 // not told: the key keeps its lease
+	if _, err := c.Proclaim(ctx, &v3electionpb.ProclaimRequest{Leader: kept, Value: []byte("duo")}); err != nil {
+		t.Fatal(err)
+	}
+	want("duo")
+	s.revoke(0xb)
+	if n := s.keys("e"); n != 0 {
+		t.Errorf("%d keys after the leader's lease ended, want none", n)
+	}
+	for _, err := range []error{
+		func() error { _, err := c.Proclaim(ctx, &v3electionpb.ProclaimRequest{}); return err }(),
+		func() error { _, err := c.Resign(ctx, &v3electionpb.ResignRequest{}); return err }(),
+	} {
+		if status.Code(err) != codes.Unknown || status.Convert(err).Message() != errMissingLeader.Error() {
+			t.Errorf("no leader given: %v", err)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package etcdapi
+
+import (
+	"strings"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenure-lease/tenure/watch"
+)
+
+func TestMaintenance(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	s.put("a", "1")
+	m, ctx := pb.NewMaintenanceClient(s.conn), t.Context()
+	want := &pb.StatusResponse{
+		Header: header(2), Version: "3.7.3", StorageVersion: "3.7.0",
+		Leader: 11, RaftTerm: 33, RaftIndex: 44, RaftAppliedIndex: 43,
+		DbSize: 1000, DbSizeInUse: 900, Errors: []string{"odd"}, DowngradeInfo: &pb.DowngradeInfo{},
+	}
+	got, err := m.Status(ctx, &pb.StatusRequest{})
+	if err != nil || !proto.Equal(got, want) {
+		t.Errorf("status: %v, %v\nwant %v", got, err, want)
+	}
+	s.loseLeader(0)
+	got, err = m.Status(ctx, &pb.StatusRequest{})
+	if err != nil || got.Leader != 0 || len(got.Errors) != 2 || got.Errors[0] != "etcdserver: no leader" {
+		t.Errorf("status without leader: %v, %v", got, err)
+	}
+	if d, err := m.Defragment(ctx, &pb.DefragmentRequest{}); err != nil || d.Header.Revision != 2 {
+		t.Errorf("defragment: %v, %v, want it to do nothing", d, err)
+	}
+	if a, err := m.Alarm(ctx, &pb.AlarmRequest{}); err != nil || len(a.Alarms) != 0 {
+		t.Errorf("alarms: %v, %v, want none", a, err)
+	}
+}
+
+func TestMemberList(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	for i, linearizable := range []bool{false, true} {
+		got, err := pb.NewClusterClient(s.conn).MemberList(t.Context(), &pb.MemberListRequest{Linearizable: linearizable})
+		want := &pb.MemberListResponse{Header: header(1), Members: s.Members()}
+		if err != nil || !proto.Equal(got, want) || s.barriers.Load() != int64(i) {
+			t.Errorf("members: %v, %v after %d barriers\nwant %v after %d", got, err, s.barriers.Load(), want, i)
+		}
+	}
+}
+
+func TestUnimplemented(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	ctx := t.Context()
+	c, m, a := pb.NewClusterClient(s.conn), pb.NewMaintenanceClient(s.conn), pb.NewAuthClient(s.conn)
+	calls := map[string]func() error{
+		"member add":     func() error { _, err := c.MemberAdd(ctx, &pb.MemberAddRequest{}); return err },
+		"member remove":  func() error { _, err := c.MemberRemove(ctx, &pb.MemberRemoveRequest{}); return err },
+		"member update":  func() error { _, err := c.MemberUpdate(ctx, &pb.MemberUpdateRequest{}); return err },
+		"member promote": func() error { _, err := c.MemberPromote(ctx, &pb.MemberPromoteRequest{}); return err },
+		"alarm": func() error {
+			_, err := m.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE})
+			return err
+		},
+		"hash":        func() error { _, err := m.Hash(ctx, &pb.HashRequest{}); return err },
+		"hash kv":     func() error { _, err := m.HashKV(ctx, &pb.HashKVRequest{}); return err },
+		"move leader": func() error { _, err := m.MoveLeader(ctx, &pb.MoveLeaderRequest{}); return err },
+		"downgrade":   func() error { _, err := m.Downgrade(ctx, &pb.DowngradeRequest{}); return err },
+		"snapshot": func() error {
+			stream, err := m.Snapshot(ctx, &pb.SnapshotRequest{})
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			return err
+		},
+		"auth enable":  func() error { _, err := a.AuthEnable(ctx, &pb.AuthEnableRequest{}); return err },
+		"authenticate": func() error { _, err := a.Authenticate(ctx, &pb.AuthenticateRequest{}); return err },
+	}
+	for name, call := range calls {
+		if err := call(); status.Code(err) != codes.Unimplemented || status.Convert(err).Message() == "" {
+			t.Errorf("%s: %v, want Unimplemented and a reason", name, err)
+		}
+	}
+}
+
+func TestHealthAndReflection(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	h := grpc_health_v1.NewHealthClient(s.conn)
+	got, err := h.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil || got.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Errorf("health: %v, %v, want serving", got, err)
+	}
+	s.server.Shutdown()
+	got, err = h.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil || got.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health after shutdown: %v, %v, want not serving", got, err)
+	}
+	r, err := grpc_reflection_v1.NewServerReflectionClient(s.conn).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := &grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}
+	if err := r.Send(list); err != nil {
+		t.Fatal(err)
+	}
+	services, err := r.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"etcdserverpb.KV", "etcdserverpb.Watch", "etcdserverpb.Lease", "v3lockpb.Lock", "v3electionpb.Election"} {
+		if !strings.Contains(services.String(), want) {
+			t.Errorf("reflection lists %v, want %s too", services, want)
+		}
+	}
+	if err := r.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+}

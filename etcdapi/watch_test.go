@@ -1,0 +1,313 @@
+package etcdapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenure-lease/tenure/watch"
+)
+
+// A rawWatch is a watch stream without etcd's client.
+type rawWatch struct {
+	t      *testing.T
+	stream pb.Watch_WatchClient
+}
+
+func (s *served) watch(t *testing.T) rawWatch {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	stream, err := pb.NewWatchClient(s.conn).Watch(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rawWatch{t, stream}
+}
+
+func (w rawWatch) send(r *pb.WatchRequest) {
+	w.t.Helper()
+	if err := w.stream.Send(r); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w rawWatch) create(r *pb.WatchCreateRequest) {
+	w.t.Helper()
+	w.send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: r}})
+}
+
+func (w rawWatch) recv() *pb.WatchResponse {
+	w.t.Helper()
+	r, err := w.stream.Recv()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+func (w rawWatch) want(wants ...*pb.WatchResponse) {
+	w.t.Helper()
+	for _, want := range wants {
+		if got := w.recv(); !proto.Equal(got, want) {
+			w.t.Fatalf("got %v\nwant %v", got, want)
+		}
+	}
+}
+
+func header(revision int64) *pb.ResponseHeader {
+	return &pb.ResponseHeader{ClusterId: 22, MemberId: 11, RaftTerm: 33, Revision: revision}
+}
+
+func TestWatchResponses(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	s.put("a", "1") // 2
+	w := s.watch(t)
+	a := []byte("a")
+	w.create(&pb.WatchCreateRequest{Key: a, WatchId: 7, StartRevision: 2, PrevKv: true})
+	one := &mvccpb.KeyValue{Key: a, Value: []byte("1"), CreateRevision: 2, ModRevision: 2, Version: 1}
+	w.want(
+		&pb.WatchResponse{Header: header(2), WatchId: 7, Created: true},
+		&pb.WatchResponse{Header: header(2), WatchId: 7, Events: []*mvccpb.Event{{Kv: one}}},
+	)
+	w.create(&pb.WatchCreateRequest{Key: a, WatchId: 7})
+	w.create(&pb.WatchCreateRequest{Key: []byte("b"), RangeEnd: a})
+	w.create(&pb.WatchCreateRequest{Key: a, StartRevision: -1})
+	w.want(
+		&pb.WatchResponse{Header: header(2), WatchId: -1, Created: true, Canceled: true, CancelReason: "mvcc: duplicate watch ID provided on the WatchStream"},
+		&pb.WatchResponse{Header: header(2), WatchId: -1, Created: true, Canceled: true, CancelReason: "mvcc: watcher range is empty"},
+		&pb.WatchResponse{Header: header(2), WatchId: -1, Created: true, Canceled: true, CancelReason: rpctypes.ErrCompacted.Error()},
+	)
+	if _, err := s.Propose(t.Context(), &pb.DeleteRangeRequest{Key: a}); err != nil {
+		t.Fatal(err)
+	}
+	w.want(&pb.WatchResponse{Header: header(3), WatchId: 7, Events: []*mvccpb.Event{
+		{Type: mvccpb.Event_DELETE, Kv: &mvccpb.KeyValue{Key: a, ModRevision: 3}, PrevKv: one},
+	}})
+	w.send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
+	w.want(&pb.WatchResponse{Header: header(3), WatchId: -1})
+	w.send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: 7}}})
+	w.want(&pb.WatchResponse{Header: header(3), WatchId: 7, Canceled: true})
+	if _, err := s.Propose(t.Context(), &pb.CompactionRequest{Revision: 3}); err != nil {
+		t.Fatal(err)
+	}
+	w.send(&pb.WatchRequest{}) // nothing: ignored
+	w.create(&pb.WatchCreateRequest{Key: a, StartRevision: 2})
+	w.want(
+		&pb.WatchResponse{Header: header(3), Created: true},
+		&pb.WatchResponse{Header: header(3), Canceled: true, CompactRevision: 3},
+	)
+}
+
+func TestWatchHalfClosed(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	w := s.watch(t)
+	w.create(&pb.WatchCreateRequest{Key: []byte("a")})
+	w.recv()
+	if err := w.stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	s.put("a", "1")
+	if got := w.recv(); len(got.Events) != 1 {
+		t.Errorf("got %v, want the event", got)
+	}
+}
+
+func TestWatchFragments(t *testing.T) {
+	const limit = 1000 // with wireOverhead below
+	s := serve(t, Config{MaxRequestBytes: limit}, watch.Config{})
+	value := []byte(strings.Repeat("v", 100_000))
+	ops := make([]*pb.RequestOp, 20)
+	for i := range ops {
+		ops[i] = putOp(fmt.Appendf(nil, "k%02d", i), value, 0)
+	}
+	if _, err := s.Propose(t.Context(), &pb.TxnRequest{Success: ops}); err != nil {
+		t.Fatal(err)
+	}
+	w := s.watch(t)
+	w.create(&pb.WatchCreateRequest{Key: []byte("k"), RangeEnd: []byte("l"), StartRevision: 2})
+	w.recv()
+	whole := w.recv()
+	if len(whole.Events) != 20 || whole.Fragment {
+		t.Fatalf("%d events, fragment %v: want all 20 in one", len(whole.Events), whole.Fragment)
+	}
+	w.create(&pb.WatchCreateRequest{Key: []byte("k"), RangeEnd: []byte("l"), StartRevision: 2, Fragment: true})
+	w.recv()
+	var got []*mvccpb.Event
+	for i := 0; ; i++ {
+		r := w.recv()
+		if size := proto.Size(r); size >= limit+wireOverhead {
+			t.Errorf("fragment of %d bytes, want less than %d", size, limit+wireOverhead)
+		}
+		got = append(got, r.Events...)
+		if !r.Fragment {
+			if i != 3 {
+				t.Errorf("%d fragments, want 4 of 5 events", i+1)
+			}
+			break
+		}
+	}
+	if !proto.Equal(&pb.WatchResponse{Events: got}, &pb.WatchResponse{Events: whole.Events}) {
+		t.Error("the fragments do not make up the whole")
+	}
+}
+
+// TestWatchClient uses etcd's client, with keys enough that the responses take
+// both ways through the codec.
+func TestWatchClient(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	c := s.client()
+	ctx := clientv3.WithRequireLeader(t.Context())
+	wch := c.Watch(ctx, "a", clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithCreatedNotify())
+	if r := <-wch; !r.Created {
+		t.Fatalf("got %v, want created", r)
+	}
+	large := strings.Repeat("v", copyBelow)
+	for i, value := range []string{"1", large, "2"} {
+		if _, err := c.Put(ctx, "a", value); err != nil {
+			t.Fatal(err)
+		}
+		r := <-wch
+		if err := r.Err(); err != nil || len(r.Events) != 1 {
+			t.Fatalf("got %v, %v, want an event", r, err)
+		}
+		e := r.Events[0]
+		if string(e.Kv.Value) != value || e.IsCreate() != (i == 0) || (e.PrevKv == nil) != (i == 0) {
+			t.Errorf("put %d: got %d bytes, create %v", i, len(e.Kv.Value), e.IsCreate())
+		}
+	}
+	if err := c.RequestProgress(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-wch; !r.IsProgressNotify() || r.Header.Revision != 4 {
+		t.Errorf("got %v, want progress at 4", r)
+	}
+	if _, err := c.Compact(ctx, 4); err != nil {
+		t.Fatal(err)
+	}
+	r := <-c.Watch(t.Context(), "a", clientv3.WithRev(2))
+	if !errors.Is(r.Err(), rpctypes.ErrCompacted) || r.CompactRevision != 4 {
+		t.Errorf("got %v, want compacted at 4", r.Err())
+	}
+}
+
+func TestWatchProgressNotify(t *testing.T) {
+	s := serve(t, Config{WatchProgressInterval: 1}, watch.Config{}) // raised to 100 ms
+	w := s.watch(t)
+	w.create(&pb.WatchCreateRequest{Key: []byte("a"), ProgressNotify: true})
+	w.want(
+		&pb.WatchResponse{Header: header(1), Created: true},
+		&pb.WatchResponse{Header: header(1)},
+		&pb.WatchResponse{Header: header(1)},
+	)
+}
+
+func TestWatchSlowClient(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{MaxStreamEvents: 10})
+	slow := s.watch(t)
+	slow.create(&pb.WatchCreateRequest{Key: []byte("a")})
+	slow.recv()
+	fast := s.watch(t)
+	fast.create(&pb.WatchCreateRequest{Key: []byte("a")})
+	fast.recv()
+	value := strings.Repeat("v", 10_000)
+	const puts = 500 // far more than the windows of the connection take
+	read := func(w rawWatch) {
+		for next := int64(2); next < puts+2; {
+			for _, e := range w.recv().Events {
+				if e.Kv.ModRevision != next {
+					t.Fatalf("event of revision %d, want %d", e.Kv.ModRevision, next)
+				}
+				next++
+			}
+		}
+	}
+	for range puts {
+		s.put("a", value)
+	}
+	read(fast)
+	read(slow)
+}
+
+func TestManyWatchers(t *testing.T) {
+	const n = 10_000
+	s := serve(t, Config{}, watch.Config{})
+	w := s.watch(t)
+	go func() {
+		for i := range n {
+			r := &pb.WatchCreateRequest{Key: fmt.Append(nil, "k", i), StartRevision: int64(i % 2)}
+			if err := w.stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: r}}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for range n {
+		if r := w.recv(); !r.Created || r.Canceled {
+			t.Fatalf("got %v, want created", r)
+		}
+	}
+	for _, i := range []int{0, 1, n - 1} {
+		s.put(fmt.Sprint("k", i), "v")
+		if r := w.recv(); r.WatchId != int64(i) || len(r.Events) != 1 {
+			t.Errorf("got %v, want an event for watch %d", r, i)
+		}
+	}
+}
+
+func TestStreamsWithoutLeader(t *testing.T) {
+	s := serve(t, Config{ElectionTimeout: 20 * time.Millisecond}, watch.Config{})
+	ctx := clientv3.WithRequireLeader(t.Context())
+	w, err := pb.NewWatchClient(s.conn).Watch(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := pb.NewLeaseClient(s.conn).LeaseKeepAlive(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One exchange each, so that the server knows them.
+	create := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{Key: []byte("a")}}}
+	if err := w.Send(create); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Send(&pb.LeaseKeepAliveRequest{ID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	other := s.watch(t)
+	other.create(&pb.WatchCreateRequest{Key: []byte("a")})
+	other.recv()
+	s.loseLeader(time.Second)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := w.Recv(); !errors.Is(err, rpctypes.ErrGRPCNoLeader) {
+			t.Errorf("watch: %v, want no leader", err)
+		}
+	})
+	wg.Go(func() {
+		if _, err := k.Recv(); !errors.Is(err, rpctypes.ErrGRPCNoLeader) {
+			t.Errorf("keep-alive: %v, want no leader", err)
+		}
+	})
+	wg.Wait()
+	s.put("a", "1")
+	if got := other.recv(); len(got.Events) != 1 {
+		t.Errorf("a stream that requires no leader: got %v, want the event", got)
+	}
+}
