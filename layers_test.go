@@ -36,11 +36,12 @@ watch: kv
 node: machine clock driver wal peer kv replica watch
 
 etcdapi: kv watch
+server: node etcdapi
 engine/etcd: tenure clock
 engine: tenure engine/etcd
 sim: machine kv replica
 
-cmd/tenure: tenure clock engine node etcdapi kv
+cmd/tenure: tenure clock engine node server etcdapi
 `
 
 // pure packages neither block nor look at the world: time, randomness and

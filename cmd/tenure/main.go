@@ -1,0 +1,6 @@
+// Command tenure is the lease server and its tools; see `tenure --help`.
+package main
+
+import "os"
+
+func main() { os.Exit(run(os.Args[1:])) }

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenure-lease/tenure/server"
+)
+
+func serveCommand() *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a member of the lease server, which etcd's clients can use",
+		Long: `Run a member of the lease server: a key-value store with leases, watches and
+transactions over etcd v3's gRPC API, replicated among the members.
+
+Flags have etcd's names and meanings. Each can also be set by the environment
+(--data-dir is TENURE_DATA_DIR or ETCD_DATA_DIR) and in the YAML file that
+--config-file names (data-dir: …, as etcd's file has it). A flag wins over
+TENURE_*, that over ETCD_*, and that over the file.
+
+It logs "ready to serve client requests" when it has found a leader and caught up.
+SIGTERM and SIGINT hand leadership over and exit with 0.`,
+		Example: `  # One member, on this machine only.
+  tenure serve
+
+  # Three members; the same --initial-cluster on each.
+  tenure serve --name a --listen-peer-urls http://10.0.0.1:2380 --initial-advertise-peer-urls http://10.0.0.1:2380 \
+    --listen-client-urls http://10.0.0.1:2379,http://127.0.0.1:2379 --advertise-client-urls http://10.0.0.1:2379 \
+    --initial-cluster a=http://10.0.0.1:2380,b=http://10.0.0.2:2380,c=http://10.0.0.3:2380
+
+  # With TLS, only for clients that have a certificate.
+  tenure serve --listen-client-urls https://0.0.0.0:2379 --advertise-client-urls https://db1:2379 \
+    --cert-file db1.pem --key-file db1-key.pem --client-cert-auth --trusted-ca-file ca.pem`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(cmd.Flags(), os.Environ()); err != nil {
+				return err
+			}
+			return serve(cmd.Context(), o)
+		},
+	}
+	o.register(cmd.Flags())
+	return cmd
+}
+
+// serve runs a member until it is told to stop or cannot go on.
+func serve(ctx context.Context, o serveOptions) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	logger, err := o.logger(os.Stderr)
+	if err != nil {
+		return err
+	}
+	failed := make(chan error, 1)
+	cfg, err := o.config(logger, func(err error) {
+		select {
+		case failed <- err:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer runtime.KeepAlive(heapFloor())
+
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+
+	s, err := server.Start(cfg)
+	if err != nil {
+		return err
+	}
+	ready, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		if s.Node.Ready(ready) == nil {
+			logger.Info("ready to serve client requests", "name", o.name, "clients", o.listenClientURLs,
+				"member", fmt.Sprintf("%x", s.Node.ID()), "cluster", fmt.Sprintf("%x", s.Node.ClusterID()))
+		}
+	}()
+	select {
+	case err := <-failed:
+		// Nothing that is not durable was acknowledged; there is nothing to save.
+		return fmt.Errorf("this member cannot go on: %w", err)
+	case sig := <-signals:
+		logger.Info("stopping", "signal", sig.String())
+	case <-ctx.Done():
+	}
+	cancel()
+	end, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	go func() {
+		<-signals
+		fmt.Fprintln(os.Stderr, "tenure: stopped at once by a second signal")
+		os.Exit(1)
+	}()
+	s.Shutdown(end)
+	logger.Info("stopped")
+	return nil
+}
+
+// heapFloorBytes is how much may be allocated between two garbage collections
+// however little is alive.
+const heapFloorBytes = 128 << 20
+
+// heapFloor keeps a small server from collecting all the time: Go waits until
+// the heap has doubled, and this allocation, which never becomes memory because
+// nothing touches it, counts as part of it. An operator's own GOGC is respected.
+func heapFloor() []byte {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return nil
+	}
+	return make([]byte, heapFloorBytes)
+}
+
+// logger makes the log that etcd's operators expect: JSON, on stderr.
+func (o *serveOptions) logger(w *os.File) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", o.logLevel)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch o.logFormat {
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	case "console", "text":
+		return slog.New(slog.NewTextHandler(w, opts)), nil
+	}
+	return nil, errors.New("--log-format: want json or console")
+}

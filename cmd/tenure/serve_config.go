@@ -1,0 +1,316 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tenure-lease/tenure/etcdapi"
+	"github.com/tenure-lease/tenure/node"
+	"github.com/tenure-lease/tenure/server"
+)
+
+// serveOptions are etcd's flags, as far as they have a meaning here.
+type serveOptions struct {
+	configFile string
+
+	name, dataDir                           string
+	listenPeerURLs, listenClientURLs        []string
+	advertisePeerURLs, advertiseClientURLs  []string
+	initialCluster, clusterState            string
+	clusterToken                            string
+	heartbeatMillis, electionMillis         int
+	maxRequestBytes, maxTxnOps              int
+	maxStreams                              uint32
+	keepAliveMin, keepAliveInterval         time.Duration
+	keepAliveTimeout, watchProgressInterval time.Duration
+	client, peer                            tlsOptions
+	logLevel, logFormat                     string
+}
+
+type tlsOptions struct {
+	cert, key, ca string
+	clientAuth    bool
+}
+
+const (
+	defaultName      = "default"
+	defaultPeerURL   = "http://localhost:2380"
+	defaultClientURL = "http://localhost:2379"
+)
+
+func (o *serveOptions) register(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.StringVar(&o.configFile, "config-file", "", "YAML `file` with the names of these flags as keys")
+	f.StringVar(&o.name, "name", defaultName, "this member's name, one of those in --initial-cluster")
+	f.StringVar(&o.dataDir, "data-dir", "", "`directory` of this member's log and snapshots (default NAME.tenure)")
+	f.StringSliceVar(&o.listenPeerURLs, "listen-peer-urls", []string{defaultPeerURL}, "`URL` to listen on for other members")
+	f.StringSliceVar(&o.listenClientURLs, "listen-client-urls", []string{defaultClientURL}, "`URLs` to listen on for clients")
+	f.StringSliceVar(&o.advertisePeerURLs, "initial-advertise-peer-urls", []string{defaultPeerURL}, "this member's `URL` for the other members")
+	f.StringSliceVar(&o.advertiseClientURLs, "advertise-client-urls", nil, "this member's `URLs` for clients (default those of --listen-client-urls)")
+	f.StringVar(&o.initialCluster, "initial-cluster", "", "all members, the same on each: `name=url,name=url,…` (default NAME=<initial-advertise-peer-urls>)")
+	f.StringVar(&o.clusterState, "initial-cluster-state", "new", "new or existing; a member whose data directory is empty can only be new")
+	f.StringVar(&o.clusterToken, "initial-cluster-token", "etcd-cluster", "tells clusters with equal URLs apart")
+	f.IntVar(&o.heartbeatMillis, "heartbeat-interval", 100, "`milliseconds` between heartbeats, the same on each member")
+	f.IntVar(&o.electionMillis, "election-timeout", 1000, "`milliseconds` without a heartbeat until an election, the same on each member")
+	f.IntVar(&o.maxTxnOps, "max-txn-ops", 128, "operations in a transaction at most")
+	f.IntVar(&o.maxRequestBytes, "max-request-bytes", 3<<19, "`bytes` of a request at most")
+	f.Uint32Var(&o.maxStreams, "max-concurrent-streams", 0, "calls in flight on one connection at most (default no limit)")
+	f.DurationVar(&o.keepAliveMin, "grpc-keepalive-min-time", 5*time.Second, "how often a client may ping at most")
+	f.DurationVar(&o.keepAliveInterval, "grpc-keepalive-interval", 2*time.Hour, "how often an idle client is pinged")
+	f.DurationVar(&o.keepAliveTimeout, "grpc-keepalive-timeout", 20*time.Second, "how long a pinged client may take to answer")
+	f.DurationVar(&o.watchProgressInterval, "watch-progress-notify-interval", 10*time.Minute, "how often a quiet watch reports progress, if it asked for that")
+	o.client.register(f, "", "clients")
+	o.peer.register(f, "peer-", "other members")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.StringVar(&o.logFormat, "log-format", "json", "json or console")
+}
+
+func (t *tlsOptions) register(f *pflag.FlagSet, prefix, who string) {
+	f.StringVar(&t.cert, prefix+"cert-file", "", "certificate `file` (PEM) for "+who)
+	f.StringVar(&t.key, prefix+"key-file", "", "private key `file` (PEM) for "+who)
+	f.StringVar(&t.ca, prefix+"trusted-ca-file", "", "`file` (PEM) of the authorities whose certificates "+who+" may show")
+	f.BoolVar(&t.clientAuth, prefix+"client-cert-auth", false, "refuse "+who+" without a certificate of --"+prefix+"trusted-ca-file")
+}
+
+// transportSecurity are the sections of etcd's file that hold TLS settings.
+var transportSecurity = map[string]string{"client-transport-security": "", "peer-transport-security": "peer-"}
+
+// complete takes from the environment and the file what no flag has set.
+func (o *serveOptions) complete(f *pflag.FlagSet, environ []string) error {
+	env := map[string]string{}
+	for _, line := range environ {
+		key, value, _ := strings.Cut(line, "=")
+		env[key] = value
+	}
+	var failed error
+	set := func(name, value, where string) {
+		if f.Changed(name) || failed != nil {
+			return
+		}
+		if err := f.Set(name, value); err != nil {
+			failed = fmt.Errorf("%s: %w", where, err)
+		}
+	}
+	for _, prefix := range []string{"TENURE_", "ETCD_"} {
+		f.VisitAll(func(flag *pflag.Flag) {
+			key := prefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+			if value := env[key]; value != "" {
+				set(flag.Name, value, key)
+			}
+		})
+	}
+	if failed == nil && o.configFile != "" {
+		settings, err := readConfigFile(o.configFile)
+		if err != nil {
+			return err
+		}
+		for _, s := range settings {
+			if f.Lookup(s[0]) == nil {
+				return fmt.Errorf("--config-file %s: there is no setting %q here; `tenure serve --help` lists them", o.configFile, s[0])
+			}
+			set(s[0], s[1], o.configFile)
+		}
+	}
+	return failed
+}
+
+// readConfigFile returns the settings of a YAML file, in the order of their names.
+func readConfigFile(path string) ([][2]string, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--config-file: %w", err)
+	}
+	var file map[string]any
+	if err := yaml.Unmarshal(raw, &file); err != nil {
+		return nil, fmt.Errorf("--config-file %s: %w", path, err)
+	}
+	var settings [][2]string
+	for key, value := range file {
+		prefix, section := transportSecurity[key]
+		if !section {
+			settings = append(settings, [2]string{key, settingText(value)})
+			continue
+		}
+		inner, ok := value.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("--config-file %s: %s should hold settings, such as cert-file", path, key)
+		}
+		for key, value := range inner {
+			settings = append(settings, [2]string{prefix + key, settingText(value)})
+		}
+	}
+	slices.SortFunc(settings, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
+	return settings, nil
+}
+
+// settingText is what the flag of that name would be given: numbers without an
+// exponent, lists with commas.
+func settingText(v any) string {
+	switch v := v.(type) {
+	case float64:
+		return fmt.Sprintf("%.0f", v)
+	case []any:
+		parts := make([]string, len(v))
+		for i := range v {
+			parts[i] = settingText(v[i])
+		}
+		return strings.Join(parts, ",")
+	}
+	return fmt.Sprint(v)
+}
+
+// config checks the options against each other and opens the listeners.
+func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server.Config, err error) {
+	if len(o.advertisePeerURLs) != 1 || len(o.listenPeerURLs) != 1 {
+		return cfg, errors.New("--listen-peer-urls and --initial-advertise-peer-urls: one URL each")
+	}
+	if o.initialCluster == "" {
+		o.initialCluster = o.name + "=" + o.advertisePeerURLs[0]
+	}
+	if len(o.advertiseClientURLs) == 0 {
+		o.advertiseClientURLs = o.listenClientURLs
+	}
+	if o.dataDir == "" {
+		o.dataDir = o.name + ".tenure"
+	}
+	peers, err := parseCluster(o.initialCluster)
+	if err != nil {
+		return cfg, err
+	}
+	if url, ok := peers[o.name]; ok && url != o.advertisePeerURLs[0] {
+		return cfg, fmt.Errorf("--initial-cluster says that %s is at %s, --initial-advertise-peer-urls says %s: they must agree", o.name, url, o.advertisePeerURLs[0])
+	}
+	switch o.clusterState {
+	case "new":
+	case "existing":
+		if _, err := os.Stat(filepath.Join(o.dataDir, "wal")); err != nil {
+			return cfg, fmt.Errorf("--initial-cluster-state existing, but %s holds no member yet: joining a running cluster is not possible so far", o.dataDir)
+		}
+	default:
+		return cfg, fmt.Errorf("--initial-cluster-state %q: want new or existing", o.clusterState)
+	}
+	cfg = server.Config{
+		Node: node.Config{
+			Name: o.name, DataDir: o.dataDir, Peers: peers, ClusterToken: o.clusterToken, ClientURLs: o.advertiseClientURLs,
+			HeartbeatInterval: time.Duration(o.heartbeatMillis) * time.Millisecond,
+			ElectionTimeout:   time.Duration(o.electionMillis) * time.Millisecond,
+			Fail:              fail, Logger: logger,
+		},
+		API: etcdapi.Config{
+			MaxRequestBytes: o.maxRequestBytes, MaxTxnOps: o.maxTxnOps, MaxConcurrentStreams: o.maxStreams,
+			WatchProgressInterval: o.watchProgressInterval, KeepAliveMinTime: o.keepAliveMin,
+			KeepAliveInterval: o.keepAliveInterval, KeepAliveTimeout: o.keepAliveTimeout,
+		},
+	}
+	if cfg.ClientTLS, err = o.client.load("", o.listenClientURLs); err != nil {
+		return cfg, err
+	}
+	if cfg.Node.PeerTLS, err = o.peer.load("peer-", o.listenPeerURLs); err != nil {
+		return cfg, err
+	}
+	var open []net.Listener
+	defer func() {
+		if err != nil {
+			for _, l := range open {
+				l.Close()
+			}
+		}
+	}()
+	for _, u := range append([]string{o.listenPeerURLs[0]}, o.listenClientURLs...) {
+		l, err := listen(u)
+		if err != nil {
+			return cfg, err
+		}
+		open = append(open, l)
+	}
+	cfg.Node.PeerListener, cfg.Clients = open[0], open[1:]
+	return cfg, nil
+}
+
+// parseCluster reads name=url,name=url.
+func parseCluster(s string) (map[string]string, error) {
+	peers := map[string]string{}
+	for part := range strings.SplitSeq(s, ",") {
+		name, u, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if !ok || name == "" || u == "" {
+			return nil, fmt.Errorf("--initial-cluster: %q: want name=http://host:port", part)
+		}
+		if peers[name] != "" {
+			return nil, fmt.Errorf("--initial-cluster: %s is there twice; a member has one peer URL", name)
+		}
+		peers[name] = u
+	}
+	return peers, nil
+}
+
+func listen(raw string) (net.Listener, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("%q is no URL to listen on: want http://host:port or https://host:port", raw)
+	}
+	l, err := net.Listen("tcp", u.Host)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w; is another server running there?", raw, err)
+	}
+	return l, nil
+}
+
+// load makes a TLS configuration, or none if the URLs are plain http.
+func (t *tlsOptions) load(prefix string, urls []string) (*tls.Config, error) {
+	secure := slices.ContainsFunc(urls, func(u string) bool { return strings.HasPrefix(u, "https://") })
+	if secure && slices.ContainsFunc(urls, func(u string) bool { return !strings.HasPrefix(u, "https://") }) {
+		return nil, fmt.Errorf("%v: either all of them https or none", urls)
+	}
+	switch {
+	case !secure && (t.cert != "" || t.key != "" || t.ca != "" || t.clientAuth):
+		return nil, fmt.Errorf("--%scert-file and its like are set, but %v is not https", prefix, urls)
+	case !secure:
+		return nil, nil
+	case t.cert == "" || t.key == "":
+		return nil, fmt.Errorf("%v needs --%scert-file and --%skey-file", urls, prefix, prefix)
+	case t.clientAuth && t.ca == "":
+		return nil, fmt.Errorf("--%sclient-cert-auth needs --%strusted-ca-file", prefix, prefix)
+	}
+	if _, err := tls.LoadX509KeyPair(t.cert, t.key); err != nil {
+		return nil, fmt.Errorf("--%scert-file, --%skey-file: %w", prefix, prefix, err)
+	}
+	// Read at each handshake, so that a renewed certificate needs no restart.
+	load := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(t.cert, t.key)
+		return &pair, err
+	}
+	cfg := &tls.Config{
+		MinVersion:           tls.VersionTLS12,
+		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() },
+	}
+	if t.ca != "" {
+		pem, err := os.ReadFile(t.ca)
+		if err != nil {
+			return nil, fmt.Errorf("--%strusted-ca-file: %w", prefix, err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--%strusted-ca-file %s: no certificate in it", prefix, t.ca)
+		}
+		cfg.RootCAs, cfg.ClientCAs = pool, pool
+		cfg.ClientAuth = tls.VerifyClientCertIfGiven
+	}
+	if t.clientAuth {
+		cfg.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return cfg, nil
+}

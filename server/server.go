@@ -1,0 +1,125 @@
+// Package server is a member with its face: a node.Node and etcd's gRPC API in
+// front of it, in one process. `tenure serve` is this package with flags; a Go
+// program can start one of its own:
+//
+//	s, err := server.Start(server.Config{
+//		Node:    node.Config{Name: "a", DataDir: dir, Peers: map[string]string{"a": "http://127.0.0.1:2380"}},
+//		Clients: []net.Listener{listener},
+//	})
+//	…
+//	s.Shutdown(ctx)
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/tenure-lease/tenure/etcdapi"
+	"github.com/tenure-lease/tenure/node"
+)
+
+// Config is what a Server is made from.
+type Config struct {
+	Node node.Config
+	// API holds the limits of the API. Its ElectionTimeout and Logger are taken
+	// from Node.
+	API etcdapi.Config
+	// Clients are where clients connect, at least one. The Server closes them.
+	Clients []net.Listener
+	// ClientTLS, if set, is asked of clients.
+	ClientTLS *tls.Config
+}
+
+// Server is a running member.
+type Server struct {
+	Node   *node.Node
+	api    *etcdapi.Server
+	grpc   *grpc.Server
+	logger *slog.Logger
+	done   sync.WaitGroup
+}
+
+// Start starts the node and serves clients. It returns before the member has
+// found its cluster; see node.Node.Ready.
+func Start(cfg Config) (*Server, error) {
+	if len(cfg.Clients) == 0 {
+		return nil, errors.New("server: no listener for clients")
+	}
+	n, err := node.Start(cfg.Node)
+	if err != nil {
+		for _, l := range cfg.Clients {
+			l.Close()
+		}
+		return nil, err
+	}
+	if cfg.API.ElectionTimeout == 0 {
+		cfg.API.ElectionTimeout = cfg.Node.ElectionTimeout
+	}
+	if cfg.API.Logger == nil {
+		cfg.API.Logger = cfg.Node.Logger
+	}
+	s := &Server{Node: n, logger: cfg.Node.Logger}
+	if s.logger == nil {
+		s.logger = slog.Default()
+	}
+	s.api = etcdapi.New(backend{n}, cfg.API)
+	opts := s.api.Options()
+	if cfg.ClientTLS != nil {
+		opts = append(opts, grpc.Creds(credentials.NewTLS(cfg.ClientTLS)))
+	}
+	s.grpc = grpc.NewServer(opts...)
+	s.api.Register(s.grpc)
+	for _, l := range cfg.Clients {
+		s.done.Add(1)
+		go func() {
+			defer s.done.Done()
+			if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+				s.logger.Error("serving clients ended", "at", l.Addr(), "err", err)
+			}
+		}()
+	}
+	return s, nil
+}
+
+// Shutdown leaves gently: leadership is handed over, clients are told, calls in
+// flight may end while ctx lasts. Then it is as Stop.
+func (s *Server) Shutdown(ctx context.Context) {
+	s.api.Shutdown()
+	if err := s.Node.HandOver(ctx); err != nil {
+		s.logger.Warn("leadership was not handed over", "err", err)
+	}
+	s.Stop()
+}
+
+// Stop ends serving and the node at once.
+func (s *Server) Stop() {
+	s.grpc.Stop()
+	s.Node.Stop()
+	s.done.Wait()
+}
+
+// backend makes a node an etcdapi.Backend.
+type backend struct{ *node.Node }
+
+var _ etcdapi.Backend = backend{}
+
+// Status is what Maintenance.Status asks for.
+func (b backend) Status() etcdapi.Status {
+	st, ok := b.Node.Status()
+	stats := b.View().Stats()
+	out := etcdapi.Status{
+		CommittedIndex: st.Commit, AppliedIndex: st.Applied, IsLearner: st.Learner,
+		Size: stats.Bytes, SizeInUse: stats.Bytes,
+	}
+	if !ok {
+		out.Errors = append(out.Errors, "tenure: this member is stopping")
+	}
+	return out
+}
