@@ -34,8 +34,9 @@ type Claim struct {
 
 	// TTL is how long the lease outlives its last renewal: the longest that
 	// others wait after we crashed, and the longest outage of the store that we
-	// live through. An engine may grant more (it rounds up to what it can do),
-	// never less. Default DefaultTTL.
+	// live through. An engine may grant more (it rounds up to what it can do).
+	// The holder itself gives up a little earlier, by the margin that the engine
+	// states for clocks that do not tick alike. Default DefaultTTL.
 	TTL time.Duration
 
 	// Slots is how many may hold the name at once, this claim included. 0 and 1
@@ -97,6 +98,19 @@ func CheckName(name string) error {
 		return fmt.Errorf("%w: name %q ends with a slash; drop it", ErrClaim, name)
 	}
 	return nil
+}
+
+// Admitted is the rule for claims that wait for one name: given the Slots of each
+// in order of arrival, it tells how many, from the first, hold the name. Nobody
+// overtakes, and every holder is content with the number of holders.
+func Admitted(slots []int) int {
+	allowed := Shared
+	for i, n := range slots {
+		if allowed = min(allowed, n); i+1 > allowed {
+			return i
+		}
+	}
+	return len(slots)
 }
 
 func badText(s string) string {

@@ -24,7 +24,7 @@ func (s *watchServer) Watch(stream pb.Watch_WatchServer) error {
 	defer ws.Close()
 	go func() {
 		// A client that only closes its side still wants its events.
-		if err := receive(ctx, stream, ws); err != nil && !errors.Is(err, io.EOF) {
+		if err := receive(ctx, stream, ws); !errors.Is(err, io.EOF) {
 			cancel(err)
 		}
 	}()
@@ -49,7 +49,7 @@ func (s *watchServer) Watch(stream pb.Watch_WatchServer) error {
 	}
 }
 
-// receive takes the client's requests until it sends no more.
+// receive takes the client's requests until it sends no more, which is io.EOF.
 func receive(ctx context.Context, stream pb.Watch_WatchServer, ws *watch.Stream) error {
 	for {
 		req, err := stream.Recv()

@@ -100,11 +100,21 @@ func TestStoppedProcessIsNotDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer child.Signal(syscall.SIGCONT)
+	taken := m.Stats(2).MessagesSent
+	for range 500 { // more than the kernel takes
+		if m.Send(2, make([]byte, 100_000)) {
+			taken++
+		}
+	}
 	poll(t, "the silence to be noticed", func() bool { return !m.Stats(2).Connected })
 	poll(t, "the reason", func() bool { return errors.Is(m.Stats(2).LastError, ErrTooQuiet) })
 	m.waitLog("connection from member ended") // the incoming one too
 	if q := m.Stats(2).QueueBytes; q != 0 {
 		t.Errorf("%d bytes are kept for a peer that is not there", q)
+	}
+	m.wait("unreachable 2")
+	if s := m.Stats(2); s.MessagesDropped == 0 || s.MessagesSent+s.MessagesDropped < taken {
+		t.Errorf("%d messages sent and %d dropped of %d", s.MessagesSent, s.MessagesDropped, taken)
 	}
 	if n := m.count("down 2"); n != 0 {
 		t.Error("a stopped process was taken for a dead one")

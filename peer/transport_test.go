@@ -93,11 +93,13 @@ func TestReconnectAfterRestart(t *testing.T) {
 // A sender that gives up its stream, for a write that took too long, is alive.
 func TestOneStreamGivenUpIsNotDown(t *testing.T) {
 	c := newCluster(t, 2, quick, nil)
-	r := c[0].remotes[2]
-	r.mu.Lock()
-	in := r.in // from 2 to 1
-	r.mu.Unlock()
-	in.hangUp()
+	c[1].Transport.mu.Lock()
+	for conn := range c[1].conns {
+		if conn.RemoteAddr().String() == c[0].addr { // from 2 to 1
+			conn.Close()
+		}
+	}
+	c[1].Transport.mu.Unlock()
 	c[1].waitCount("up 1", 2)
 	c[1].Send(1, []byte("still here"))
 	c[0].waitMessage(2, "still here")
@@ -156,6 +158,40 @@ func TestOwnIDIsRefused(t *testing.T) {
 	_, answer := greetRaw(t, c[0].addr, hello{kindMessages, 77, 1, 1, 5})
 	if !errors.Is(answer, ErrDuplicateID) {
 		t.Errorf("got %v, want ErrDuplicateID", answer)
+	}
+}
+
+// A host that lost power leaves a connection that never ends. When its member is
+// back, as another process, the old one has to go, and it is a death.
+func TestRestartBehindAHalfOpenConnection(t *testing.T) {
+	m := alone(t, quick)
+	old, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 6}); err != nil {
+		t.Fatalf("the restarted process: %v", err)
+	}
+	m.wait("down 2")
+	wantHangUp(t, old)
+}
+
+// A process that dials again, for it saw its connection break, is let in at once.
+func TestSecondConnectionReplacesTheFirst(t *testing.T) {
+	m := alone(t, quick)
+	first, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantHangUp(t, first)
+	second.Write(appendFrame(nil, frameBatch, []byte("\x03new")))
+	m.waitMessage(2, "new")
+	if n := m.count("down 2"); n != 0 {
+		t.Error("a new connection was taken for a death")
 	}
 }
 

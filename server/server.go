@@ -116,10 +116,14 @@ func (b backend) Status() etcdapi.Status {
 	stats := b.View().Stats()
 	out := etcdapi.Status{
 		CommittedIndex: st.Commit, AppliedIndex: st.Applied, IsLearner: st.Learner,
-		Size: stats.Bytes, SizeInUse: stats.Bytes,
+		Size: stats.Bytes + emptySize, SizeInUse: stats.Bytes + emptySize,
 	}
 	if !ok {
 		out.Errors = append(out.Errors, "tenure: this member is stopping")
 	}
 	return out
 }
+
+// emptySize is about what an empty store occupies. etcd's tools divide by the
+// size and do not expect zero.
+const emptySize = 4096
