@@ -123,7 +123,7 @@ func (t *Transport) admit(conn net.Conn, r *remote, in *incoming) error {
 			break
 		}
 		r.mu.Unlock()
-		if false {
+		if old.instance != in.instance && t.alive(old) {
 			err := fmt.Errorf("%w: %x is connected from a process that is alive", ErrDuplicateID, uint64(r.id))
 			conn.Write(encodeWelcome(statusDuplicateID, err.Error()))
 			return err
