@@ -1,0 +1,141 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
+)
+
+// callTimeout bounds one request, so that one which got lost is sent again.
+const callTimeout = 5 * time.Second
+
+// Config says where the servers are.
+type Config struct {
+	// Endpoints are the members' client addresses, host:port. One suffices; with
+	// more, any may fail.
+	Endpoints []string
+	// TLS is nil for plain text.
+	TLS *tls.Config
+	// Clock measures leases. Default clock.System.
+	Clock clock.Clock
+}
+
+// Leaser is a tenure.Leaser over an etcd client. It is a tenure.Awaiter and a
+// tenure.Lister as well.
+type Leaser struct {
+	client *clientv3.Client
+	owned  bool // the client is closed with us
+	clock  clock.Clock
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	leases map[*lease]struct{} // not yet released
+	busy   sync.WaitGroup      // Acquires under way
+}
+
+var (
+	_ tenure.Leaser  = (*Leaser)(nil)
+	_ tenure.Awaiter = (*Leaser)(nil)
+	_ tenure.Lister  = (*Leaser)(nil)
+)
+
+// Open connects and makes sure that a server answers, which it awaits until ctx
+// is done, but no longer than five seconds.
+func Open(ctx context.Context, cfg Config) (*Leaser, error) {
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: cfg.Endpoints,
+		TLS:       cfg.TLS,
+		Logger:    zap.NewNop(),
+		// A connection that goes nowhere is replaced after eight seconds; etcd
+		// does not allow to ask more often than each five.
+		DialKeepAliveTime:    5 * time.Second,
+		DialKeepAliveTimeout: 3 * time.Second,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("etcd client for %s: %w", strings.Join(cfg.Endpoints, ","), err)
+	}
+	l := New(client, cfg.Clock)
+	l.owned = true
+	ask, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if _, err := client.Get(ask, "\x00", clientv3.WithCountOnly()); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("no answer from %s (%w): check the address, and that a majority of the servers is up", strings.Join(cfg.Endpoints, ","), err)
+	}
+	return l, nil
+}
+
+// New makes a Leaser over a client that remains the caller's to close, after
+// the Leaser. c may be nil for clock.System.
+func New(client *clientv3.Client, c clock.Clock) *Leaser {
+	if c == nil {
+		c = clock.System
+	}
+	l := &Leaser{client: client, clock: c, leases: map[*lease]struct{}{}}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// Close implements tenure.Leaser. It waits for the releases to be confirmed, but
+// no longer than five seconds.
+func (l *Leaser) Close() error {
+	l.mu.Lock()
+	if l.ctx.Err() != nil {
+		l.mu.Unlock()
+		return nil
+	}
+	l.cancel()
+	l.mu.Unlock()
+	l.busy.Wait()
+
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	var releases sync.WaitGroup
+	l.mu.Lock()
+	for x := range l.leases {
+		// What was lost was lost before: its holder has been told.
+		releases.Go(func() { _ = x.Release(ctx) })
+	}
+	l.mu.Unlock()
+	releases.Wait()
+	if l.owned {
+		return l.client.Close()
+	}
+	return nil
+}
+
+// begin registers work that Close waits for. The context it returns ends with
+// ctx or with the Leaser, and must be ended with the function.
+func (l *Leaser) begin(ctx context.Context) (context.Context, func(), error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() != nil {
+		return nil, nil, tenure.ErrClosed
+	}
+	l.busy.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.ctx, func() { cancel(tenure.ErrClosed) })
+	return ctx, func() { stop(); cancel(nil); l.busy.Done() }, nil
+}
+
+func (l *Leaser) add(x *lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leases[x] = struct{}{}
+}
+
+func (l *Leaser) drop(x *lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.leases, x)
+}

@@ -1,0 +1,140 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tenure-lease/tenure"
+)
+
+// Observe implements tenure.Leaser. Until is what is left of the server's
+// lease, in whole seconds as etcd tells it, so it may be a second early.
+func (l *Leaser) Observe(ctx context.Context, name string) (tenure.State, error) {
+	if err := l.open(name); err != nil {
+		return tenure.State{Name: name}, err
+	}
+	s, _, err := l.observe(ctx, name)
+	if err != nil {
+		err = fmt.Errorf("observe %q: %w", name, err)
+	}
+	return s, err
+}
+
+func (l *Leaser) open(name string) error {
+	if l.ctx.Err() != nil {
+		return tenure.ErrClosed
+	}
+	return tenure.CheckName(name)
+}
+
+// observe returns the records of the whole queue, too.
+func (l *Leaser) observe(ctx context.Context, name string) (tenure.State, []record, error) {
+	s := tenure.State{Name: name}
+	got, err := l.client.Get(ctx, prefix(name), clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	if err != nil {
+		return s, nil, err
+	}
+	queue := queued(name, got.Kvs)
+	rs := records(queue)
+	n := tenure.Admitted(slots(rs))
+	s.Waiting = len(queue) - n
+	s.Holders, err = l.holdings(ctx, queue[:n], rs)
+	return s, rs, err
+}
+
+// holdings adds to the keys of holders what the server knows of their leases.
+func (l *Leaser) holdings(ctx context.Context, keys []*mvccpb.KeyValue, rs []record) ([]tenure.Holding, error) {
+	all := make([]tenure.Holding, len(keys))
+	asks, ctx := errgroup.WithContext(ctx)
+	asks.SetLimit(8)
+	for i, kv := range keys {
+		asks.Go(func() error {
+			ttl, err := l.client.TimeToLive(ctx, clientv3.LeaseID(kv.Lease))
+			if err != nil || ttl.TTL < 0 {
+				return err // gone since we looked at the keys: skipped below
+			}
+			all[i] = tenure.Holding{
+				Holder: rs[i].Holder,
+				Token:  uint64(kv.CreateRevision),
+				Slots:  rs[i].Slots,
+				Until:  time.Now().Add(time.Duration(ttl.TTL)*time.Second - rs[i].delay()),
+			}
+			return nil
+		})
+	}
+	err := asks.Wait()
+	return slices.DeleteFunc(all, func(h tenure.Holding) bool { return h.Token == 0 }), err
+}
+
+// Await implements tenure.Awaiter by a watch.
+func (l *Leaser) Await(outer context.Context, since tenure.State) (tenure.State, error) {
+	if err := l.open(since.Name); err != nil {
+		return since, err
+	}
+	ctx, end, err := l.begin(outer)
+	if err != nil {
+		return since, err
+	}
+	defer end()
+	watch, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	changes := l.client.Watch(watch, prefix(since.Name), clientv3.WithPrefix(), clientv3.WithCreatedNotify())
+	for {
+		select {
+		case _, ok := <-changes: // the first says that the watch is there
+			if ctx.Err() != nil {
+				return since, context.Cause(ctx)
+			}
+			s, _, err := l.observe(ctx, since.Name)
+			if err == nil && !tenure.SameHolders(s, since) {
+				return s, nil
+			}
+			if err != nil && !passing(err) {
+				return since, fmt.Errorf("observe %q: %w", since.Name, err)
+			}
+			if !ok { // no leader, or compacted
+				pause(ctx)
+				changes = l.client.Watch(watch, prefix(since.Name), clientv3.WithPrefix(), clientv3.WithCreatedNotify())
+			}
+		case <-ctx.Done():
+			return since, context.Cause(ctx)
+		}
+	}
+}
+
+// List implements tenure.Lister. It reads the keys under the prefix page by page,
+// those that have nothing to do with leases too.
+func (l *Leaser) List(ctx context.Context, prefix string) ([]string, error) {
+	if l.ctx.Err() != nil {
+		return nil, tenure.ErrClosed
+	}
+	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
+	if prefix == "" {
+		from, end = "\x00", "\x00"
+	}
+	var names []string
+	for {
+		page, err := l.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(1000))
+		if err != nil {
+			return nil, fmt.Errorf("list names under %q: %w", prefix, err)
+		}
+		for _, kv := range page.Kvs {
+			if name, ok := queueName(kv); ok && strings.HasPrefix(name, prefix) {
+				names = append(names, name)
+			}
+		}
+		if !page.More {
+			slices.Sort(names)
+			return slices.Compact(names), nil
+		}
+		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+	}
+}

@@ -1,0 +1,237 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tenure-lease/tenure"
+)
+
+// join grants a lease and puts its key at the end of the queue. It returns what
+// stands ahead, or for an exclusive claim at least its head.
+func (l *Leaser) join(ctx context.Context, c tenure.Claim) (*lease, []*mvccpb.KeyValue, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	value, err := encodeRecord(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	sent := l.clock.Now()
+	grant, err := l.client.Grant(ctx, wholeSeconds(c.TTL+c.LockDelay))
+	if err != nil {
+		return nil, nil, fmt.Errorf("grant a lease of %v: %w", c.TTL+c.LockDelay, err)
+	}
+	ttl := time.Duration(grant.TTL) * time.Second
+	renew := func(ctx context.Context) (time.Duration, error) { return l.renew(ctx, grant.ID) }
+	x := &lease{leaser: l, claim: c, id: grant.ID, key: queueKey(c.Name, int64(grant.ID))}
+	x.keeper = newKeeper(l.clock, sent, ttl, c.LockDelay, renew)
+	ahead, err := x.put(ctx, value)
+	if err == nil {
+		err = l.weigh(ctx, ttl-c.LockDelay, l.clock.Now().Sub(sent), renew)
+	}
+	if err != nil {
+		x.abandon()
+		return nil, nil, err
+	}
+	return x, ahead, nil
+}
+
+// put writes our key and looks at the queue, at one revision.
+func (x *lease) put(ctx context.Context, value string) ([]*mvccpb.KeyValue, error) {
+	look := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)}
+	if x.claim.Slots == 1 {
+		look = append(look, clientv3.WithLimit(1)) // alone or not: the head tells
+	}
+	resp, err := x.leaser.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(x.key), "=", 0)).
+		Then(clientv3.OpPut(x.key, value, clientv3.WithLease(x.id)), clientv3.OpGet(prefix(x.claim.Name), look...)).
+		Commit()
+	if err != nil {
+		return nil, fmt.Errorf("queue up: %w", err)
+	}
+	if !resp.Succeeded {
+		return nil, fmt.Errorf("key %q exists already, although its lease is new: %w", x.key, errGone)
+	}
+	x.rev = resp.Header.Revision
+	kvs := resp.Responses[1].GetResponseRange().Kvs
+	return slices.DeleteFunc(kvs, func(kv *mvccpb.KeyValue) bool { return kv.CreateRevision >= x.rev }), nil
+}
+
+// weigh refuses a TTL that leaves no time for renewals. A grant waits for disks
+// and a keep-alive does not, so that the first impression gets a second chance.
+func (l *Leaser) weigh(ctx context.Context, ttl, trip time.Duration, renew func(context.Context) (time.Duration, error)) error {
+	if trip > ttl/3 {
+		sent := l.clock.Now()
+		if _, err := renew(ctx); err != nil {
+			return err
+		}
+		trip = l.clock.Now().Sub(sent)
+	}
+	if trip > ttl/3 {
+		return fmt.Errorf("%w: %v for a TTL of %v; ask for at least %v, or use a server that is nearer or less busy",
+			tenure.ErrTTLTooShort, trip.Round(time.Millisecond), ttl, time.Duration(wholeSeconds(6*trip))*time.Second)
+	}
+	return nil
+}
+
+// renew sends one keep-alive on a stream of its own, so that a stream which is
+// stuck holds up nothing.
+func (l *Leaser) renew(ctx context.Context, id clientv3.LeaseID) (time.Duration, error) {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	stream, err := pb.NewLeaseClient(l.client.ActiveConnection()).LeaseKeepAlive(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)}); err != nil {
+		return 0, err
+	}
+	resp, err := stream.Recv()
+	if err != nil {
+		return 0, err
+	}
+	if resp.TTL <= 0 {
+		return 0, errUnknownLease
+	}
+	return time.Duration(resp.TTL) * time.Second, nil
+}
+
+func wholeSeconds(d time.Duration) int64 {
+	return int64((d + time.Second - 1) / time.Second)
+}
+
+// fits tells whether a claim for slots is admitted at the end of the queue.
+func fits(ahead []record, n int) bool {
+	return tenure.Admitted(append(slots(ahead), n)) == len(ahead)+1
+}
+
+func (x *lease) fits(ahead []*mvccpb.KeyValue) bool {
+	if x.claim.Slots == 1 {
+		return len(ahead) == 0
+	}
+	return fits(records(queued(x.claim.Name, ahead)), x.claim.Slots)
+}
+
+func records(queue []*mvccpb.KeyValue) []record {
+	rs := make([]record, len(queue))
+	for i, kv := range queue {
+		rs[i] = decodeRecord(kv)
+	}
+	return rs
+}
+
+// ahead returns the queue ahead of us, or for an exclusive claim at least its last
+// key, at a revision at which our own key is there: so our lease is, too.
+func (x *lease) ahead(ctx context.Context) ([]*mvccpb.KeyValue, error) {
+	if x.claim.Slots == 1 {
+		last, err := x.look(ctx, clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(1))
+		if err != nil || len(last) == 0 || len(queued(x.claim.Name, last)) == 1 {
+			return last, err
+		}
+		// A key that is none of this queue's is in the way: look past it.
+	}
+	all, err := x.look(ctx, clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	return queued(x.claim.Name, all), err
+}
+
+func (x *lease) look(ctx context.Context, opts ...clientv3.OpOption) (kvs []*mvccpb.KeyValue, err error) {
+	opts = append(opts, clientv3.WithPrefix(), clientv3.WithMaxCreateRev(x.rev-1))
+	err = retry(ctx, func(ctx context.Context) error {
+		resp, err := x.leaser.client.Txn(ctx).
+			If(clientv3.Compare(clientv3.CreateRevision(x.key), "=", x.rev)).
+			Then(clientv3.OpGet(prefix(x.claim.Name), opts...)).
+			Commit()
+		switch {
+		case err != nil:
+			return err
+		case !resp.Succeeded:
+			return errGone
+		}
+		kvs = resp.Responses[0].GetResponseRange().Kvs
+		return nil
+	})
+	return kvs, err
+}
+
+// await returns when we are admitted.
+func (x *lease) await(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(x.keeper.ctx, func() { cancel(errGone) })()
+	for {
+		ahead, err := x.ahead(ctx)
+		if err == nil && x.fits(ahead) {
+			// The look shows the past; the clock says whether it still counts.
+			if x.keeper.check() != nil {
+				return errGone
+			}
+			return nil
+		}
+		if err == nil {
+			err = x.change(ctx, ahead)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// change returns when what is ahead may have changed.
+func (x *lease) change(ctx context.Context, ahead []*mvccpb.KeyValue) error {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	key := string(ahead[len(ahead)-1].Key)
+	opts := []clientv3.OpOption{clientv3.WithFilterPut(), clientv3.WithCreatedNotify()}
+	if x.claim.Slots > 1 { // anyone's leaving may let us in
+		key, opts = prefix(x.claim.Name), append(opts, clientv3.WithPrefix())
+	}
+	// The watch begins at the present, and once it is there we look again for
+	// what it missed. A watch from the revision of the look would miss nothing,
+	// but a stock etcd serves watches from the past with 100 ms delay.
+	for resp := range x.leaser.client.Watch(ctx, key, opts...) {
+		switch {
+		case resp.Canceled:
+			pause(ctx) // no leader, or compacted: look again, not at once
+			return nil
+		case resp.Created:
+			again, err := x.ahead(ctx)
+			if err != nil || !slices.EqualFunc(ahead, again, sameKey) {
+				return err
+			}
+		case len(resp.Events) > 0:
+			return nil
+		}
+	}
+	if ctx.Err() == nil {
+		pause(ctx)
+	}
+	return nil
+}
+
+func sameKey(a, b *mvccpb.KeyValue) bool {
+	return bytes.Equal(a.Key, b.Key) && a.CreateRevision == b.CreateRevision
+}
+
+// hold makes an admitted claim a tenure.
+func (x *lease) hold() *lease {
+	x.leaser.add(x)
+	go x.guard()
+	return x
+}
+
+// abandon leaves the queue. What cannot be undone quickly ends by expiry.
+func (x *lease) abandon() {
+	x.keeper.end(errors.New("not admitted"))
+	_ = x.revoke(context.Background(), time.Second)
+}

@@ -1,0 +1,50 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// retry calls f until it succeeds or fails for a reason that will not go away.
+// When ctx ends first it returns f's last error joined with that of ctx.
+func retry(ctx context.Context, f func(context.Context) error) error {
+	for {
+		try, cancel := context.WithTimeout(ctx, callTimeout)
+		err := f(try)
+		cancel()
+		if err == nil || ctx.Err() == nil && !passing(err) {
+			return err
+		}
+		if pause(ctx); ctx.Err() != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// passing tells trouble that waiting may cure from mistakes.
+func passing(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return true // of one try
+	}
+	var coded interface{ GRPCStatus() *status.Status }
+	code := codes.Unknown
+	if errors.As(err, &coded) {
+		code = coded.GRPCStatus().Code()
+	} else if c, ok := err.(interface{ Code() codes.Code }); ok { // rpctypes.EtcdError
+		code = c.Code()
+	}
+	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.ResourceExhausted
+}
+
+// pause waits for about 100 ms or until ctx is done.
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(50*time.Millisecond + rand.N(100*time.Millisecond)):
+	}
+}

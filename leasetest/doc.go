@@ -1,0 +1,24 @@
+// Package leasetest checks that an engine keeps the promises of package tenure,
+// and has an engine in memory for the tests of programs that use leases.
+//
+//	func TestConformance(t *testing.T) {
+//		leasetest.Run(t, func(t testing.TB) leasetest.Fixture {
+//			return leasetest.Fixture{TTL: time.Second, Open: …, Cut: …, Heal: …}
+//		})
+//	}
+//
+// Run reports all misbehavior it finds, each with the promise that is broken.
+// Promises about trouble need a fixture that can make some: it puts each
+// Leaser behind a proxy of its own, and Cut stops that proxy. What a fixture
+// cannot do is skipped, visibly.
+//
+// Exclusion is judged in real time: whenever somebody is admitted, everybody
+// who must be out is asked at that moment whether they believe to hold. A
+// holder's goroutine that closes Done gets a grace of [Grace], for on a busy
+// machine it may have to wait for its turn; Check gets none.
+//
+// [Memory] is the engine in memory. It makes every kind of trouble, measures
+// with Go's clock, and therefore runs in a bubble of testing/synctest, too. It is
+// the correct engine that the suite is tested with; the incorrect ones are in
+// the suite's own tests.
+package leasetest

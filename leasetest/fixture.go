@@ -1,0 +1,74 @@
+package leasetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+)
+
+// Grace is how long after another's admission a holder's Done may still be open.
+const Grace = 100 * time.Millisecond
+
+// Fixture is an engine over one store, with the trouble that it can make.
+type Fixture struct {
+	// Open returns another Leaser on the same store, as another process would
+	// have it. The suite closes it, unless it is cut off at the end. Required.
+	Open func() (tenure.Leaser, error)
+
+	// TTL is the shortest that the engine grants as asked for. Required. The
+	// suite takes a few dozen of them.
+	TTL time.Duration
+
+	// Cut stops all traffic between the Leaser and its store until Heal, without
+	// closing connections. Optional, both or none.
+	Cut, Heal func(tenure.Leaser)
+
+	// Lag delays all answers to the Leaser by d from now on. Optional.
+	Lag func(l tenure.Leaser, d time.Duration)
+
+	// Restart stops the store and starts it again on what it had made durable,
+	// while no lease is held. Optional.
+	Restart func() error
+}
+
+// Run tests the engine, each case with a Fixture and names of its own. Cases run
+// in parallel, as far as -parallel permits.
+func Run(t *testing.T, open func(t testing.TB) Fixture) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(newBench(t, c.name, open(t)))
+		})
+	}
+}
+
+// cases are the suite. The name of each is the promise that it tests.
+var cases = []struct {
+	name string
+	run  func(*bench)
+}{
+	{"exclusive-holders-never-overlap", exclusive},
+	{"exclusive-under-partitions", exclusiveUnderPartitions},
+	{"shared-beside-shared-only", shared},
+	{"slots-are-never-exceeded", slots},
+	{"arrivals-are-not-overtaken", notOvertaken},
+	{"names-are-independent", namesAreIndependent},
+	{"tokens-only-grow", tokensGrow},
+	{"tokens-grow-over-a-restart", tokensGrowOverRestart},
+	{"renewed-while-held", renewed},
+	{"short-outage-is-survived", shortOutage},
+	{"done-closes-at-the-local-deadline", doneAtDeadline},
+	{"deadline-counts-from-the-send", deadlineFromSend},
+	{"late-renewal-is-a-loss", lateRenewal},
+	{"loss-is-final", lossIsFinal},
+	{"lock-delay-after-a-loss", lockDelay},
+	{"release-frees-at-once", releaseFrees},
+	{"release-never-frees-a-newer-holder", releaseNotNewer},
+	{"close-releases", closeReleases},
+	{"waiting-ends-with-the-context", waitingEnds},
+	{"try-tells-who-holds", tryTells},
+	{"observe-does-not-contend", observe},
+	{"bad-claims-are-refused", badClaims},
+	{"many-goroutines-share-a-leaser", manyGoroutines},
+}

@@ -1,0 +1,14 @@
+package leasetest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/leasetest"
+)
+
+func TestMemoryConforms(t *testing.T) {
+	leasetest.Run(t, func(testing.TB) leasetest.Fixture {
+		return leasetest.NewMemory().Fixture(400 * time.Millisecond)
+	})
+}

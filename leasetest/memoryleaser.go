@@ -1,0 +1,170 @@
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+)
+
+// memoryLeaser is a Leaser over a Memory.
+type memoryLeaser struct {
+	store  *Memory
+	line   line
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	leases map[*memoryLease]struct{}
+	busy   sync.WaitGroup
+}
+
+// Open returns a Leaser over the store, as another process would have it.
+func (m *Memory) Open() tenure.Leaser {
+	l := &memoryLeaser{store: m, leases: map[*memoryLease]struct{}{}}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// begin returns a context that ends with the Leaser as well.
+func (l *memoryLeaser) begin(ctx context.Context) (context.Context, func(), error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() != nil {
+		return nil, nil, tenure.ErrClosed
+	}
+	l.busy.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.ctx, func() { cancel(tenure.ErrClosed) })
+	return ctx, func() { stop(); cancel(nil); l.busy.Done() }, nil
+}
+
+func (l *memoryLeaser) Acquire(outer context.Context, c tenure.Claim) (tenure.Lease, error) {
+	c, err := c.Complete()
+	if err != nil {
+		return nil, err
+	}
+	ctx, end, err := l.begin(outer)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	for {
+		x, err := l.queue(ctx, c)
+		if err == nil {
+			return x, nil
+		}
+		if ctx.Err() == nil {
+			continue // expired while waiting: queue up anew
+		}
+		if s, _, _, _, _ := l.store.look(c.Name, nil); len(s.Holders) > 0 && outer.Err() != nil {
+			return nil, fmt.Errorf("gave up waiting: %w: %w", held(s), context.Cause(outer))
+		}
+		return nil, fmt.Errorf("acquire %q: %w", c.Name, context.Cause(ctx))
+	}
+}
+
+// queue waits for admission once.
+func (l *memoryLeaser) queue(ctx context.Context, c tenure.Claim) (*memoryLease, error) {
+	x, err := l.join(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		var in, admitted bool
+		var changed <-chan struct{}
+		var soonest time.Time
+		err := l.line.call(ctx, func() { _, in, admitted, changed, soonest = l.store.look(c.Name, x.entry) })
+		if err == nil && !in {
+			err = errors.New("expired while waiting")
+		}
+		if err == nil && admitted {
+			err = x.Check()
+			if err == nil {
+				return x, nil
+			}
+		}
+		if err == nil {
+			select {
+			case <-changed:
+			case <-time.After(time.Until(soonest)):
+			case <-x.done:
+				err = x.Err()
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
+		if err != nil {
+			x.Release(context.Background())
+			return nil, err
+		}
+	}
+}
+
+func (l *memoryLeaser) TryAcquire(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+	c, err := c.Complete()
+	if err != nil {
+		return nil, err
+	}
+	ctx, end, err := l.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	x, err := l.join(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var s tenure.State
+	var admitted bool
+	err = l.line.call(ctx, func() { s, _, admitted, _, _ = l.store.look(c.Name, x.entry) })
+	if err == nil && admitted {
+		return x, nil
+	}
+	x.Release(context.Background())
+	if err == nil {
+		err = held(s)
+	}
+	return nil, err
+}
+
+func held(s tenure.State) tenure.HeldError {
+	if len(s.Holders) == 0 {
+		return tenure.HeldError{Name: s.Name}
+	}
+	return tenure.HeldError{Name: s.Name, Holder: s.Holders[0].Holder, Until: s.Holders[0].Until}
+}
+
+func (l *memoryLeaser) Observe(ctx context.Context, name string) (tenure.State, error) {
+	var s tenure.State
+	if err := tenure.CheckName(name); err != nil {
+		return s, err
+	}
+	ctx, end, err := l.begin(ctx)
+	if err != nil {
+		return s, err
+	}
+	defer end()
+	if err := l.line.call(ctx, func() { s, _, _, _, _ = l.store.look(name, nil) }); err != nil {
+		return tenure.State{Name: name}, err
+	}
+	return s, nil
+}
+
+func (l *memoryLeaser) Close() error {
+	l.cancel()
+	l.busy.Wait()
+	l.mu.Lock()
+	var all []*memoryLease
+	for x := range l.leases {
+		all = append(all, x)
+	}
+	l.mu.Unlock()
+	for _, x := range all {
+		x.Release(context.Background())
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+)
+
+func releaseFrees(b *bench) {
+	l, m := b.leaser(), b.leaser()
+	lease := b.acquire(l, b.claim())
+	next := make(chan struct{})
+	go func() {
+		defer close(next)
+		got, err := m.Acquire(b.ctx, b.claim())
+		if err != nil {
+			b.Errorf("acquire behind a holder: %v", err)
+			return
+		}
+		b.release(got)
+	}()
+	b.pass(b.TTL / 4) // so that the other waits, most likely
+	b.release(lease)
+	released := time.Now()
+	b.ended(lease, tenure.ErrReleased, "after Release")
+	b.await(next, b.TTL, "the next holder, after Release")
+	if d := time.Since(released); d > b.TTL/2 {
+		b.Errorf("the next holder came %v after the release: it waited for the deadline", d)
+	}
+	if err := lease.Release(b.ctx); err != nil {
+		b.Errorf("a second Release: %v", err)
+	}
+}
+
+func releaseNotNewer(b *bench) {
+	b.needs("Cut", b.Cut != nil)
+	l, m := b.leaser(), b.leaser()
+	lost := b.acquire(l, b.claim())
+	b.lose(l, lost)
+	newer := b.acquire(m, b.claim())
+	b.Heal(l)
+	if err := lost.Release(b.ctx); !errors.Is(err, tenure.ErrLost) {
+		b.Errorf("Release of a lost lease returns %v, want %q: the work may have overlapped", err, tenure.ErrLost)
+	}
+	b.held(newer, "after the release of the lost lease")
+	b.refused(l, b.claim(), "after the release of the lost lease")
+	b.pass(b.TTL)
+	b.held(newer, "a TTL after the release of the lost lease")
+	b.release(newer)
+}
+
+func closeReleases(b *bench) {
+	l, m := b.leaser(), b.leaser()
+	lease := b.acquire(l, b.claim())
+	other := b.claim()
+	other.Name += "/taken"
+	taken := b.acquire(m, other)
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(b.ctx, other)
+		waiting <- err
+	}()
+	for n := 0; n == 0; {
+		s, err := m.Observe(b.ctx, other.Name)
+		if err != nil {
+			b.Fatalf("observe: %v", err)
+		}
+		n = s.Waiting
+	}
+	closing := time.Now()
+	if err := l.Close(); err != nil {
+		b.Errorf("close: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		b.Errorf("close again: %v", err)
+	}
+	b.ended(lease, tenure.ErrReleased, "after Close")
+	if err := <-waiting; !errors.Is(err, tenure.ErrClosed) {
+		b.Errorf("an Acquire that waited when its Leaser closed returns %v, want %q", err, tenure.ErrClosed)
+	}
+	if _, err := l.Acquire(b.ctx, b.claim()); !errors.Is(err, tenure.ErrClosed) {
+		b.Errorf("Acquire after Close returns %v, want %q", err, tenure.ErrClosed)
+	}
+	if _, err := l.TryAcquire(b.ctx, b.claim()); !errors.Is(err, tenure.ErrClosed) {
+		b.Errorf("TryAcquire after Close returns %v, want %q", err, tenure.ErrClosed)
+	}
+	if _, err := l.Observe(b.ctx, other.Name); !errors.Is(err, tenure.ErrClosed) {
+		b.Errorf("Observe after Close returns %v, want %q", err, tenure.ErrClosed)
+	}
+	next := b.acquire(m, b.claim())
+	if d := time.Since(closing); d > b.TTL {
+		b.Errorf("the next holder came %v after Close: it waited for the deadline", d)
+	}
+	b.release(next)
+	b.release(taken)
+}
+
+func waitingEnds(b *bench) {
+	l, m := b.leaser(), b.leaser()
+	lease := b.acquire(l, b.claim())
+	short, cancel := context.WithTimeout(b.ctx, b.TTL/4)
+	defer cancel()
+	began := time.Now()
+	_, err := m.Acquire(short, b.claim())
+	if !errors.Is(err, context.DeadlineExceeded) {
+		b.Errorf("Acquire returns %v when its time is over, want %q", err, context.DeadlineExceeded)
+	}
+	if he := (tenure.HeldError{}); !errors.As(err, &he) || he.Holder != lease.Holder() {
+		b.Errorf("Acquire returns %q when its time is over, want a HeldError that names %q", err, lease.Holder())
+	}
+	if d := time.Since(began); d > b.TTL/4+b.TTL/2 {
+		b.Errorf("Acquire came back after %v, with a context of %v", d, b.TTL/4)
+	}
+	over, cancel := context.WithCancel(b.ctx)
+	cancel()
+	if _, err := m.Acquire(over, b.claim()); !errors.Is(err, context.Canceled) {
+		b.Errorf("Acquire with a canceled context returns %v, want %q", err, context.Canceled)
+	}
+	// Who gave up stands in nobody's way.
+	b.release(lease)
+	next, err := l.TryAcquire(b.ctx, b.claim())
+	if err != nil {
+		b.Fatalf("after the holder released and the waiter gave up: %v", err)
+	}
+	b.release(next)
+}

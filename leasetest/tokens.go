@@ -1,0 +1,54 @@
+package leasetest
+
+import "github.com/tenure-lease/tenure"
+
+func (b *bench) grows(last *uint64, lease tenure.Lease, after string) {
+	b.Helper()
+	if lease.Token() <= *last {
+		b.Errorf("token %d after token %d: it must grow over %s", lease.Token(), *last, after)
+	}
+	if again := lease.Token(); again != lease.Token() {
+		b.Errorf("the token of one tenure changed from %d to %d", lease.Token(), again)
+	}
+	*last = lease.Token()
+}
+
+func tokensGrow(b *bench) {
+	var last uint64
+	l, m := b.leaser(), b.leaser()
+	for range 3 {
+		lease := b.acquire(l, b.claim())
+		b.grows(&last, lease, "a release")
+		b.release(lease)
+		lease = b.acquire(m, b.claim())
+		b.grows(&last, lease, "another's release")
+		b.release(lease)
+	}
+	lease := b.acquire(l, b.claim())
+	b.grows(&last, lease, "a release")
+	if err := l.Close(); err != nil {
+		b.Errorf("close: %v", err)
+	}
+	reopened := b.leaser()
+	lease = b.acquire(reopened, b.claim())
+	b.grows(&last, lease, "closing and opening")
+	if b.Cut != nil {
+		b.lose(reopened, lease) // as good as a crash
+		b.grows(&last, b.acquire(m, b.claim()), "a loss")
+	}
+}
+
+func tokensGrowOverRestart(b *bench) {
+	b.needs("Restart", b.Restart != nil)
+	var last uint64
+	for range 2 {
+		l := b.leaser()
+		lease := b.acquire(l, b.claim())
+		b.grows(&last, lease, "a restart of the store")
+		b.release(lease)
+		l.Close()
+		if err := b.Restart(); err != nil {
+			b.Fatalf("restart the store: %v", err)
+		}
+	}
+}
