@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestEndpoints(t *testing.T) {
+	for _, c := range []struct {
+		url  string
+		want []string
+	}{
+		{"etcd://a:1", []string{"a:1"}},
+		{"etcd://a", []string{"a:2379"}},
+		{"etcd://a/", []string{"a:2379"}},
+		{"etcd://a:1,b,10.0.0.1:3", []string{"a:1", "b:2379", "10.0.0.1:3"}},
+		{"etcd://[::1]:1,[::2]", []string{"[::1]:1", "[::2]:2379"}},
+		{"etcds://a", []string{"a:2379"}},
+	} {
+		cfg, err := Etcd(c.url)
+		if err != nil {
+			t.Errorf("%s: %v", c.url, err)
+		}
+		if diff := cmp.Diff(c.want, cfg.Endpoints); diff != "" {
+			t.Errorf("%s: %s", c.url, diff)
+		}
+		if secure := strings.HasPrefix(c.url, "etcds"); (cfg.TLS != nil) != secure {
+			t.Errorf("%s: TLS is %v", c.url, cfg.TLS)
+		}
+	}
+}
+
+func TestBadURLs(t *testing.T) {
+	dir := t.TempDir()
+	junk := filepath.Join(dir, "junk.pem")
+	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{
+		"":                            "has no scheme: write for instance etcd://",
+		"127.0.0.1:2379":              "has no scheme: write for instance etcd://127.0.0.1:2379",
+		"zk://a":                      `no engine is called "zk"; there are etcd, etcds`,
+		"http://a:2379":               "write etcd://a:2379",
+		"https://a:2379":              "write etcds://a:2379",
+		"etcd://":                     "an address is empty",
+		"etcd://a,,b":                 "an address is empty",
+		"etcd://user:pw@a":            "more than a host and a port",
+		"etcd://a/path":               "more than a host and a port",
+		"etcd://a:http":               `"http" is not a port`,
+		"etcd://a:0":                  `"0" is not a port`,
+		"etcd://a?cacert=x":           "use etcds",
+		"etcds://a?ca=x":              `option "ca" is unknown; there are cacert, cert, key, servername`,
+		"etcds://a?cert=x":            "cert and key go together",
+		"etcds://a?cert=%zz":          "invalid URL escape",
+		"etcds://a?cacert=/none.pem":  "cacert: open /none.pem",
+		"etcds://a?cacert=" + junk:    "holds no PEM certificate",
+		"etcds://a?cert=/c&key=/none": "cert and key: open /c",
+	} {
+		l, err := Open(t.Context(), url)
+		if err == nil || l != nil {
+			t.Fatalf("%q: got %v, %v", url, l, err)
+		}
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %q, want it to contain %q", url, err, want)
+		}
+	}
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	l, err := Open(t.Context(), "etcd://127.0.0.1:1")
+	if err == nil || l != nil {
+		t.Fatalf("got %v, %v", l, err)
+	}
+	if want := "no answer from 127.0.0.1:1"; !strings.Contains(err.Error(), want) {
+		t.Errorf("got %q, want it to contain %q", err, want)
+	}
+}
+
+func TestTLSOptions(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: keyDER}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, err := Etcd("etcds://a,b?cacert=" + cert + "&cert=" + cert + "&key=" + key + "&servername=x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.TLS.RootCAs == nil || len(cfg.TLS.Certificates) != 1 || cfg.TLS.ServerName != "x" {
+		t.Errorf("got %+v", cfg.TLS)
+	}
+}

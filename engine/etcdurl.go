@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tenure-lease/tenure/engine/etcd"
+)
+
+// Etcd reads an etcd or etcds URL. It is for those who need etcd's own client
+// beside the Leaser.
+func Etcd(whole string) (etcd.Config, error) {
+	cfg, err := etcdConfig(whole)
+	if err != nil {
+		return cfg, fmt.Errorf("engine URL %q: %w", whole, err)
+	}
+	return cfg, nil
+}
+
+func etcdConfig(whole string) (cfg etcd.Config, err error) {
+	scheme, rest, _ := strings.Cut(whole, "://")
+	if scheme != "etcd" && scheme != "etcds" {
+		return cfg, fmt.Errorf("%q is not etcd or etcds", scheme)
+	}
+	hosts, query, _ := strings.Cut(rest, "?")
+	if cfg.Endpoints, err = endpoints(strings.TrimSuffix(hosts, "/")); err != nil {
+		return cfg, err
+	}
+	options, err := url.ParseQuery(query)
+	if err != nil {
+		return cfg, err
+	}
+	if scheme == "etcds" {
+		cfg.TLS, err = tlsConfig(options)
+		return cfg, err
+	}
+	for name := range options {
+		return cfg, fmt.Errorf("option %q is for TLS only, or unknown: use etcds, or leave it out", name)
+	}
+	return cfg, nil
+}
+
+func endpoints(hosts string) ([]string, error) {
+	var all []string
+	for host := range strings.SplitSeq(hosts, ",") {
+		if host == "" {
+			return nil, errors.New("an address is empty: write host:port, with commas in between")
+		}
+		if strings.ContainsAny(host, "/@") {
+			return nil, fmt.Errorf("address %q has more than a host and a port", host)
+		}
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), "2379")
+		}
+		_, port, err := net.SplitHostPort(host)
+		if err != nil {
+			return nil, err
+		}
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return nil, fmt.Errorf("address %q: %q is not a port", host, port)
+		}
+		all = append(all, host)
+	}
+	return all, nil
+}
+
+func tlsConfig(options url.Values) (*tls.Config, error) {
+	known := []string{"cacert", "cert", "key", "servername"}
+	for name := range options {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("option %q is unknown; there are %s", name, strings.Join(known, ", "))
+		}
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: options.Get("servername")}
+	if file := options.Get("cacert"); file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("cacert: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("cacert: %s holds no PEM certificate", file)
+		}
+	}
+	cert, key := options.Get("cert"), options.Get("key")
+	if (cert == "") != (key == "") {
+		return nil, errors.New("cert and key go together: give both or none")
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("cert and key: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}
