@@ -13,7 +13,7 @@ import (
 )
 
 // Config describes one member's end of all streams. Callbacks must not call
-// Close; all others methods of the transport are fine.
+// Close; all other methods of the transport are fine.
 type Config struct {
 	// Self is this member, ClusterID what all members have in common. Both are
 	// checked in every handshake.

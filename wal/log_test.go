@@ -260,7 +260,7 @@ func TestFailureIsFinal(t *testing.T) {
 // must write such records again before it hands them out.
 func TestOpenRewritesWhatMayBeOnlyInTheCache(t *testing.T) {
 	m := newMemFS()
-	l := create(t, "/d", Options{FS: m})
+	l := create(t, "/d", Options{FS: m, SegmentBytes: 1 << 16})
 	write(t, l, 10)
 	m.fault = func(op, path string) error {
 		if op == "sync" {
@@ -281,7 +281,7 @@ func TestOpenRewritesWhatMayBeOnlyInTheCache(t *testing.T) {
 		}
 		return nil
 	}
-	_, got := open(t, "/d", Options{FS: m})
+	_, got := open(t, "/d", Options{FS: m, SegmentBytes: 1 << 16})
 	wantRecords(t, got, 1, 10, 10)
 	if fmt.Sprint(written) != "[write sync]" {
 		t.Errorf("Open did %v, want [write sync]", written)

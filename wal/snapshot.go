@@ -134,7 +134,7 @@ func (s *Snapshots) Newest(reaches func(SnapshotInfo) bool) (info SnapshotInfo, 
 			skipped = append(skipped, err)
 		case err != nil:
 			return info, nil, err
-		case len(skipped) > 0 && !reaches(info):
+		case len(skipped) > 0 && (reaches == nil || !reaches(info)):
 			return info, nil, fmt.Errorf("%w (snapshot %d is whole, but the log does not reach back to it)", skipped[0], info.Index)
 		default:
 			return info, skipped, nil
