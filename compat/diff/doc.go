@@ -21,6 +21,8 @@
 //     different watches of a stream, but: no revision may be split over
 //     responses that are not fragments, no response may be behind its events,
 //     no event may come after a progress notification that covers it;
+//   - the header's revision in the answer that ends a watch on compacted
+//     history: etcd sends 0, where every other answer has the store's;
 //   - prev_kv on watches that did not ask for it: etcd 3.7 shares events among
 //     the watches of a member, so it sometimes sends what another watch asked
 //     for;

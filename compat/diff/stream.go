@@ -85,6 +85,9 @@ func (s *stream) take(r *pb.WatchResponse) {
 		} else {
 			s.canceled++
 		}
+		if r.CompactRevision != 0 && r.Header != nil {
+			r.Header.Revision = 0 // see the package comment
+		}
 		normalize(r, s.target.granted)
 		s.controls[r.WatchId] = append(s.controls[r.WatchId], r)
 	case len(r.Events) > 0:
