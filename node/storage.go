@@ -196,7 +196,7 @@ func (s *storage) recover(dir string, id identity, l *replica.Log) error {
 		}
 	}
 	if marked.GetIndex() > snap.GetIndex() && firstIndex(l.Entries, marked.GetIndex()+1) > snap.GetIndex()+1 {
-		return fmt.Errorf("%s: the log goes on from a snapshot at %d that is not there: its file was deleted by hand? Remove the directory and let the member catch up from the others", dir, marked.GetIndex())
+		return fmt.Errorf("%s: the log goes on from a snapshot at %d that is not there: its file was deleted by hand? Put the file back, or replace the member; do not empty the directory, for the member would have forgotten its votes", dir, marked.GetIndex())
 	}
 	l.Entries = after(l.Entries, snap)
 	l.Snapshot = snap
@@ -213,7 +213,7 @@ func (s *storage) recover(dir string, id identity, l *replica.Log) error {
 		l.HardState = &raftpb.HardState{Term: snap.Term, Commit: l.HardState.Commit}
 	}
 	if last := snap.GetIndex() + uint64(len(l.Entries)); l.HardState.GetCommit() > last {
-		return fmt.Errorf("%s: entries up to %d were committed but the log ends at %d: it was damaged or an older copy put in its place. Remove the directory and let the member catch up from the others", dir, l.HardState.GetCommit(), last)
+		return fmt.Errorf("%s: entries up to %d were committed but the log ends at %d: it was damaged, or an older copy put in its place. Replace the member; do not empty the directory, for the member would have forgotten its votes", dir, l.HardState.GetCommit(), last)
 	}
 	s.hard = l.HardState
 	return nil

@@ -35,8 +35,8 @@ type CorruptError struct {
 // Error names the place and says what to do.
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("wal: %s: offset %d: %s; this member's data cannot be trusted: "+
-		"keep a copy of its data directory, then restore the member from the others "+
-		"(with a majority of them healthy, start it with an empty data directory so that it catches up); "+
+		"leave it stopped, the others go on without it, keep a copy of its data directory and replace the member; "+
+		"do not start it with an empty directory under the same name, for it would have forgotten its votes; "+
 		"never edit or delete single files", e.File, e.Offset, e.Reason)
 }
 

@@ -1,0 +1,146 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+
+	"github.com/tenure-lease/tenure/node"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start runs n members on loopback, in this process, and returns their client
+// endpoints once each can serve.
+func start(tb testing.TB, n int) (servers []*Server, endpoints []string) {
+	tb.Helper()
+	peers := map[string]string{}
+	var configs []Config
+	for i := range n {
+		peerListener, clients := listen(tb), listen(tb)
+		name := fmt.Sprintf("m%d", i)
+		peers[name] = "http://" + peerListener.Addr().String()
+		endpoints = append(endpoints, clients.Addr().String())
+		configs = append(configs, Config{
+			Node: node.Config{
+				Name: name, DataDir: tb.TempDir(), Peers: peers, PeerListener: peerListener,
+				ClientURLs: []string{"http://" + clients.Addr().String()}, Logger: slog.New(slog.DiscardHandler),
+				Fail: func(err error) { tb.Errorf("%s: %v", name, err) },
+			},
+			Clients: []net.Listener{clients},
+		})
+	}
+	for _, cfg := range configs {
+		s, err := Start(cfg)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		servers = append(servers, s)
+		tb.Cleanup(s.Stop)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for _, s := range servers {
+		if err := s.Node.Ready(ctx); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return servers, endpoints
+}
+
+func listen(tb testing.TB) net.Listener {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+func dial(tb testing.TB, endpoint string) *clientv3.Client {
+	tb.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestShutdownLosesNothing(t *testing.T) {
+	servers, endpoints := start(t, 3)
+	var clients []*clientv3.Client
+	for _, e := range endpoints {
+		clients = append(clients, dial(t, e))
+	}
+	lead := 0
+	for i, s := range servers {
+		if id, _, _ := s.Node.Leader(); id == s.Node.ID() {
+			lead = i
+		}
+	}
+	other := (lead + 1) % 3
+	// Writes through another member go on without an error while the leader
+	// leaves.
+	stop, done := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				done <- n
+				return
+			default:
+			}
+			if _, err := clients[other].Put(t.Context(), fmt.Sprintf("k%d", n), "v"); err != nil {
+				t.Errorf("put %d: %v", n, err)
+			}
+			n++
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	servers[lead].Shutdown(ctx)
+	if _, err := clients[other].Put(t.Context(), "after", "v"); err != nil {
+		t.Error(err)
+	}
+	close(stop)
+	n := <-done
+	resp, err := clients[other].Get(t.Context(), "k", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil || resp.Count != int64(n) {
+		t.Errorf("%v keys, %v; want %d", resp, err, n)
+	}
+}
+
+func BenchmarkPut(b *testing.B) {
+	for _, members := range []int{1, 3} {
+		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {
+			_, endpoints := start(b, members)
+			var clients []*clientv3.Client
+			for i := range 8 {
+				clients = append(clients, dial(b, endpoints[i%len(endpoints)]))
+			}
+			value := string(make([]byte, 128))
+			var next atomic.Int64
+			b.SetParallelism(32)
+			b.ResetTimer()
+			b.RunParallel(func(p *testing.PB) {
+				id := next.Add(1)
+				c := clients[int(id)%len(clients)]
+				for i := 0; p.Next(); i++ {
+					if _, err := c.Put(context.Background(), fmt.Sprintf("bench-%d-%d", id, i%100), value); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
+	}
+}
