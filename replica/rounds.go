@@ -37,6 +37,13 @@ func (rs *rounds) turn(r *Replica) {
 	if r.leader == 0 || len(rs.flying) >= maxRounds {
 		return
 	}
+	// A new leader does not know what was committed before it has committed an
+	// entry of its own term. Raft itself makes an exception for a group of one,
+	// which after a restart would answer with the commit index of its last
+	// hard state: older than what it has acknowledged.
+	if r.leading() && r.appliedTerm != r.term {
+		return
+	}
 	covered := rs.done
 	for _, f := range rs.flying {
 		covered = max(covered, f.reads)
