@@ -40,8 +40,13 @@ func Has(kind Kind) bool { return slices.Contains(Kinds(), kind) }
 
 // Binary builds the server of a kind, or etcdctl when asked for "etcdctl", and
 // returns its path. Builds are kept in the user's cache directory and are
-// brought up to date by each call; processes that build at once take turns.
+// brought up to date by each call; processes that build at once take turns. The
+// environment variable TENURE_COMPAT_BINARY names a Tenure built before, to try
+// another version of it.
 func Binary(kind Kind) (string, error) {
+	if path := os.Getenv("TENURE_COMPAT_BINARY"); path != "" && kind == Tenure {
+		return path, nil
+	}
 	module, pkg := moduleDir(), ""
 	switch kind {
 	case Etcd:
