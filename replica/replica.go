@@ -143,6 +143,7 @@ func New(cfg Config, now machine.Now) (*Replica, error) {
 		tail:        newTail(cfg.Log.HardState, cfg.Log.Snapshot, cfg.Log.Entries, cfg.MaxTailBytes/4),
 		now:         now.Mono,
 		nextTick:    now.Mono.Add(cfg.Tick),
+		term:        cfg.Log.HardState.GetTerm(),
 		applied:     cfg.Applied,
 		appliedTerm: cfg.Log.Snapshot.GetTerm(),
 	}
