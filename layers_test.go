@@ -36,7 +36,7 @@ watch: kv
 node: machine clock driver wal peer kv replica watch
 
 etcdapi: kv watch
-server: node etcdapi
+server: node etcdapi kv
 engine/etcd: tenure clock
 engine: tenure engine/etcd
 sim: machine kv replica

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,6 +101,7 @@ func Start(cfg Config) (_ *Node, err error) {
 		}
 	}()
 	state := replica.NewApplier(n.id, boot)
+	state.Store().Pause = runtime.Gosched
 	if index := log.Snapshot.GetIndex(); index > state.Index() {
 		if err := n.storage.load(state, index); err != nil {
 			return nil, err

@@ -35,6 +35,8 @@ type Config struct {
 	Clients []net.Listener
 	// ClientTLS, if set, is asked of clients.
 	ClientTLS *tls.Config
+	// History is what automatic compaction keeps.
+	History Retention
 }
 
 // Server is a running member.
@@ -43,6 +45,7 @@ type Server struct {
 	api    *etcdapi.Server
 	grpc   *grpc.Server
 	logger *slog.Logger
+	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
 
@@ -76,14 +79,19 @@ func Start(cfg Config) (*Server, error) {
 	}
 	s.grpc = grpc.NewServer(opts...)
 	s.api.Register(s.grpc)
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.done.Go(func() {
+		(&compactor{node: n, keep: cfg.History}).run(ctx, func(err error) {
+			s.logger.Warn("automatic compaction", "err", err)
+		})
+	})
 	for _, l := range cfg.Clients {
-		s.done.Add(1)
-		go func() {
-			defer s.done.Done()
+		s.done.Go(func() {
 			if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 				s.logger.Error("serving clients ended", "at", l.Addr(), "err", err)
 			}
-		}()
+		})
 	}
 	return s, nil
 }
@@ -100,6 +108,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 
 // Stop ends serving and the node at once.
 func (s *Server) Stop() {
+	s.cancel()
 	s.grpc.Stop()
 	s.Node.Stop()
 	s.done.Wait()

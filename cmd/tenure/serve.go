@@ -47,6 +47,11 @@ SIGTERM and SIGINT hand leadership over and exit with 0.`,
 			if err := o.complete(cmd.Flags(), os.Environ()); err != nil {
 				return err
 			}
+			for _, name := range withoutEffect {
+				if cmd.Flags().Changed(name) {
+					fmt.Fprintf(os.Stderr, "tenure: --%s has no effect here\n", name)
+				}
+			}
 			return serve(cmd.Context(), o)
 		},
 	}

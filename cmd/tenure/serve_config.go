@@ -36,6 +36,7 @@ type serveOptions struct {
 	maxStreams                              uint32
 	keepAliveMin, keepAliveInterval         time.Duration
 	keepAliveTimeout, watchProgressInterval time.Duration
+	compactionMode, compactionRetention     string
 	client, peer                            tlsOptions
 	logLevel, logFormat                     string
 }
@@ -72,10 +73,24 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.keepAliveInterval, "grpc-keepalive-interval", 2*time.Hour, "how often an idle client is pinged")
 	f.DurationVar(&o.keepAliveTimeout, "grpc-keepalive-timeout", 20*time.Second, "how long a pinged client may take to answer")
 	f.DurationVar(&o.watchProgressInterval, "watch-progress-notify-interval", 10*time.Minute, "how often a quiet watch reports progress, if it asked for that")
+	f.StringVar(&o.compactionMode, "auto-compaction-mode", "periodic", "periodic or revision")
+	f.StringVar(&o.compactionRetention, "auto-compaction-retention", "0", "history to keep: a `duration` (or hours), or revisions; 0 keeps all")
 	o.client.register(f, "", "clients")
 	o.peer.register(f, "peer-", "other members")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "json or console")
+	for _, name := range withoutEffect {
+		f.String(name, "", "has no effect here; accepted so that etcd's unit files carry over")
+		f.Lookup(name).NoOptDefVal = "true"
+		f.Lookup(name).Hidden = true
+	}
+}
+
+// withoutEffect are etcd's flags for what is otherwise here, or is not needed.
+var withoutEffect = []string{
+	"backend-batch-interval", "backend-batch-limit", "enable-v2", "experimental-initial-corrupt-check",
+	"feature-gates", "initial-election-tick-advance", "log-outputs", "logger", "max-snapshots", "max-wals",
+	"pre-vote", "snapshot-count", "strict-reconfig-check",
 }
 
 func (t *tlsOptions) register(f *pflag.FlagSet, prefix, who string) {
@@ -214,6 +229,9 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 			WatchProgressInterval: o.watchProgressInterval, KeepAliveMinTime: o.keepAliveMin,
 			KeepAliveInterval: o.keepAliveInterval, KeepAliveTimeout: o.keepAliveTimeout,
 		},
+	}
+	if cfg.History, err = server.ParseRetention(o.compactionMode, o.compactionRetention); err != nil {
+		return cfg, fmt.Errorf("--auto-compaction-mode and -retention: %w", err)
 	}
 	if cfg.ClientTLS, err = o.client.load("", o.listenClientURLs); err != nil {
 		return cfg, err
