@@ -18,6 +18,7 @@ func (r *Replica) leadership(leader machine.NodeID, term uint64) {
 	}
 	// Whatever was confirmed or asked under the old leader is asked anew.
 	r.forwards = nil
+	r.proposals.refusal = false
 	r.leases.stop()
 	r.rounds.reset()
 	r.asks.redirect()

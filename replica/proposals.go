@@ -14,6 +14,9 @@ type proposals struct {
 	sent []*pending // batches whose fate is open, oldest first
 	// appliedTerm is the term up to which dead batches were looked for.
 	appliedTerm uint64
+	// refusal stops addressing until the next tick or leader: a leader without
+	// room must not be asked at wire speed.
+	refusal bool
 }
 
 type pending struct {
@@ -42,11 +45,12 @@ func (p *proposals) turn(r *Replica) {
 		p.open = p.open[n:]
 	}
 	p.open = nil
-	if r.leader == 0 {
+	if r.leader == 0 || p.refusal {
 		return
 	}
 	for _, b := range p.sent {
 		if b.term == 0 && !p.address(r, b) {
+			p.refusal = true
 			return
 		}
 	}
@@ -57,7 +61,7 @@ func (p *proposals) address(r *Replica, b *pending) bool {
 	entry := (&batch{Term: r.term, From: r.cfg.ID, Boot: r.cfg.Boot, Seq: p.seq, Requests: b.requests}).encode()
 	if r.leading() {
 		if !r.append(r.term, entry) {
-			return false // busy, or about to learn of a new term: at the next tick
+			return false // busy, or about to learn of a new term
 		}
 		entry = nil
 	} else {
@@ -102,6 +106,7 @@ func (p *proposals) refused(r *Replica, m refused) {
 	for _, b := range p.sent {
 		if b.term == m.Term && b.seq == m.Seq {
 			b.term = 0
+			p.refusal = true
 		}
 	}
 }
@@ -115,6 +120,7 @@ func (p *proposals) restored(r *Replica, term uint64) {
 // onTick repeats what may have been lost on the way, and gives up what nobody
 // waits for.
 func (p *proposals) onTick(r *Replica) {
+	p.refusal = false
 	for _, b := range p.sent {
 		if b.entry != nil && b.term == r.term && r.leader != 0 && !r.leading() && r.now.Sub(b.sent) > r.cfg.electionTimeout() {
 			b.sent = r.now
