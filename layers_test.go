@@ -37,11 +37,11 @@ node: machine clock driver wal peer kv replica watch
 
 etcdapi: kv watch
 server: node etcdapi kv
-engine/etcd: tenure clock
+engine/etcd: tenure clock machine
 engine: tenure engine/etcd
 sim: machine kv replica
 
-cmd/tenure: tenure clock engine node server etcdapi
+cmd/tenure: tenure clock machine engine node server etcdapi
 `
 
 // pure packages neither block nor look at the world: time, randomness and

@@ -1,0 +1,205 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/tenure-lease/tenure/wal"
+)
+
+// single is the configuration of a cluster of one.
+func single(t *testing.T, dir string) Config {
+	return Config{
+		Name: "a", DataDir: dir, Peers: map[string]string{"a": "http://127.0.0.1:1"},
+		Logger: slog.New(slog.DiscardHandler), Fail: func(err error) { t.Errorf("failed: %v", err) },
+	}
+}
+
+// filled is a data directory with a hundred writes, and its node stopped.
+func filled(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	n, err := Start(single(t, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		if _, err := n.Propose(t.Context(), &pb.PutRequest{Key: fmt.Appendf(nil, "k%d", i), Value: make([]byte, 100)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.Stop()
+	return dir
+}
+
+func TestWrongDataDirectoriesAreRefused(t *testing.T) {
+	segment := func(t *testing.T, dir string) string {
+		files, err := filepath.Glob(filepath.Join(dir, "wal", "*.wal"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("segments %v, %v", files, err)
+		}
+		return files[0]
+	}
+	flip := func(t *testing.T, file string, at int64) {
+		f, err := os.OpenFile(file, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		b := []byte{0}
+		f.ReadAt(b, at)
+		f.WriteAt([]byte{b[0] ^ 0x10}, at)
+	}
+	for _, tt := range []struct {
+		name   string
+		damage func(t *testing.T, dir string, cfg *Config)
+		want   []string
+	}{
+		{"another member", func(_ *testing.T, _ string, cfg *Config) {
+			cfg.Name = "b"
+			cfg.Peers = map[string]string{"b": "http://127.0.0.1:2"}
+		}, []string{"belongs to cluster", "--data-dir"}},
+		{"another cluster", func(_ *testing.T, _ string, cfg *Config) {
+			cfg.ClusterToken = "other"
+		}, []string{"belongs to cluster", "--initial-cluster"}},
+		{"damage in the middle", func(t *testing.T, dir string, _ *Config) {
+			flip(t, segment(t, dir), 4000)
+		}, []string{".wal", "offset", "do not start it with an empty directory"}},
+		{"a newer format", func(t *testing.T, dir string, _ *Config) {
+			f, err := os.OpenFile(segment(t, dir), os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			f.WriteAt([]byte{99, 0, 0, 0, 0xff - 99, 0xff, 0xff, 0xff}, 8)
+		}, []string{".wal", "newer"}},
+		{"in use", func(t *testing.T, dir string, cfg *Config) {
+			n, err := Start(single(t, dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(n.Stop)
+		}, []string{"another process"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filled(t)
+			cfg := single(t, dir)
+			tt.damage(t, dir, &cfg)
+			n, err := Start(cfg)
+			if err == nil {
+				n.Stop()
+				t.Fatal("it started")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// failingFS fails every fsync once broken is set.
+type failingFS struct {
+	wal.OS
+	broken atomic.Bool
+}
+
+type failingFile struct {
+	wal.File
+	fs *failingFS
+}
+
+var errDisk = errors.New("input/output error")
+
+func (f *failingFS) OpenFile(path string, flag int, perm fs.FileMode) (wal.File, error) {
+	file, err := f.OS.OpenFile(path, flag, perm)
+	return &failingFile{file, f}, err
+}
+
+func (f *failingFile) Sync() error {
+	if f.fs.broken.Load() {
+		return errDisk
+	}
+	return f.File.Sync()
+}
+
+func TestFailedSyncEndsTheMemberAndAcknowledgesNothing(t *testing.T) {
+	disk := &failingFS{}
+	failed := make(chan error, 1)
+	cfg := single(t, t.TempDir())
+	cfg.WAL.FS = disk
+	cfg.Fail = func(err error) { failed <- err }
+	n, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Stop()
+	put := func(timeout time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		_, err := n.Propose(ctx, &pb.PutRequest{Key: []byte("k")})
+		return err
+	}
+	if err := put(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	disk.broken.Store(true)
+	if err := put(500 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a put that cannot be made durable: %v, want no answer", err)
+	}
+	select {
+	case err := <-failed:
+		if !errors.Is(err, errDisk) {
+			t.Errorf("the failure is %v, want the disk's", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the member went on")
+	}
+	// The disk is well again, but what the kernel dropped is gone: no retry.
+	disk.broken.Store(false)
+	if err := put(300 * time.Millisecond); err == nil {
+		t.Error("a put was acknowledged after the failure")
+	}
+}
+
+func TestMassDeleteStopsNoHeartbeat(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while; `go test ./node` runs it")
+	}
+	c := newCluster(t, 3)
+	lead := c.leader()
+	_, term, _ := c.nodes[lead].Leader()
+	const keys = 100_000
+	for base := 0; base < keys; {
+		var ops []*pb.RequestOp
+		for range 1000 {
+			ops = append(ops, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: fmt.Appendf(nil, "mass/%08d", base)}}})
+			base++
+		}
+		if _, err := c.nodes[lead].Propose(t.Context(), &pb.TxnRequest{Success: ops}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resp, err := c.nodes[lead].Propose(t.Context(), &pb.DeleteRangeRequest{Key: []byte("mass/"), RangeEnd: []byte("mass0")})
+	if err != nil || resp.(*pb.DeleteRangeResponse).Deleted != keys {
+		t.Fatalf("deleted %v, %v; want %d", resp, err, keys)
+	}
+	if got := c.put((lead+1)%3, "after", "x"); got != keys/1000+3 {
+		t.Errorf("revision %d after, want %d: the delete is one", got, keys/1000+3)
+	}
+	if _, now, _ := c.nodes[lead].Leader(); now != term {
+		t.Errorf("term %d became %d: a heartbeat was missed", term, now)
+	}
+}
