@@ -81,7 +81,7 @@ func TestNobodyAnswers(t *testing.T) {
 	if err == nil || l != nil {
 		t.Fatalf("got %v, %v", l, err)
 	}
-	if want := "no answer from 127.0.0.1:1"; !strings.Contains(err.Error(), want) {
+	if want := "cannot reach 127.0.0.1:1: dial tcp"; !strings.Contains(err.Error(), want) {
 		t.Errorf("got %q, want it to contain %q", err, want)
 	}
 }

@@ -3,7 +3,9 @@ package etcd
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -49,7 +51,7 @@ var (
 	_ tenure.Lister  = (*Leaser)(nil)
 )
 
-// Open connects and makes sure that a server answers, which it awaits until ctx
+// Open connects and makes sure that a server answers, for which it waits until ctx
 // is done, but no longer than five seconds.
 func Open(ctx context.Context, cfg Config) (*Leaser, error) {
 	client, err := clientv3.New(clientv3.Config{
@@ -66,13 +68,50 @@ func Open(ctx context.Context, cfg Config) (*Leaser, error) {
 	}
 	l := New(client, cfg.Clock)
 	l.owned = true
-	ask, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if _, err := client.Get(ask, "\x00", clientv3.WithCountOnly()); err != nil {
+	if err := l.reach(ctx); err != nil {
 		l.Close()
-		return nil, fmt.Errorf("no answer from %s (%w): check the address, and that a majority of the servers is up", strings.Join(cfg.Endpoints, ","), err)
+		return nil, err
 	}
 	return l, nil
+}
+
+// reach waits until a server answers. It gives up at once when nothing listens at
+// any of the addresses, for then nothing is about to answer.
+func (l *Leaser) reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	where := strings.Join(l.client.Endpoints(), ",")
+	for {
+		try, cancel := context.WithTimeout(ctx, callTimeout/5)
+		_, err := l.client.Get(try, "\x00", clientv3.WithCountOnly())
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if refused := dial(ctx, l.client.Endpoints()); refused != nil {
+			return fmt.Errorf("cannot reach %s: %w; check the address, and that the server runs", where, refused)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("no answer from %s (%w): check that a majority of the servers is up, and whether they want TLS", where, err)
+		case !passing(err):
+			return fmt.Errorf("%s answers with an error: %w", where, err)
+		}
+	}
+}
+
+// dial returns nil if any of the addresses takes connections.
+func dial(ctx context.Context, addresses []string) error {
+	var all error
+	for _, a := range addresses {
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", a)
+		if err == nil {
+			conn.Close()
+			return nil
+		}
+		all = errors.Join(all, err)
+	}
+	return all
 }
 
 // New makes a Leaser over a client that remains the caller's to close, after

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -107,34 +106,5 @@ func (l *Leaser) Await(outer context.Context, since tenure.State) (tenure.State,
 		case <-ctx.Done():
 			return since, context.Cause(ctx)
 		}
-	}
-}
-
-// List implements tenure.Lister. It reads the keys under the prefix page by page,
-// those that have nothing to do with leases too.
-func (l *Leaser) List(ctx context.Context, prefix string) ([]string, error) {
-	if l.ctx.Err() != nil {
-		return nil, tenure.ErrClosed
-	}
-	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
-	if prefix == "" {
-		from, end = "\x00", "\x00"
-	}
-	var names []string
-	for {
-		page, err := l.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(1000))
-		if err != nil {
-			return nil, fmt.Errorf("list names under %q: %w", prefix, err)
-		}
-		for _, kv := range page.Kvs {
-			if name, ok := queueName(kv); ok && strings.HasPrefix(name, prefix) {
-				names = append(names, name)
-			}
-		}
-		if !page.More {
-			slices.Sort(names)
-			return slices.Compact(names), nil
-		}
-		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
 	}
 }

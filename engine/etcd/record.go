@@ -55,6 +55,13 @@ func queueName(kv *mvccpb.KeyValue) (string, bool) {
 	return name, ok && name != "" && kv.Lease != 0 && id == strconv.FormatInt(kv.Lease, 16)
 }
 
+// looksQueued tells whether the key without its lease may stand in a queue.
+func looksQueued(kv *mvccpb.KeyValue) bool {
+	_, id, ok := cutLast(string(kv.Key), "/")
+	_, err := strconv.ParseInt(id, 16, 64)
+	return ok && err == nil
+}
+
 func cutLast(s, sep string) (before, after string, ok bool) {
 	if i := strings.LastIndex(s, sep); i >= 0 {
 		return s[:i], s[i+len(sep):], true

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenure-lease/tenure"
+)
+
+func electCommand() *cobra.Command {
+	var t tenancy
+	var listen, once bool
+	var onLeader string
+	var o output
+	cmd := &cobra.Command{
+		Use:   "elect NAME [flags] -- COMMAND [ARG…]",
+		Short: "Run a command while being the leader, or listen for leaders",
+		Long: `Campaigns in the election NAME and runs COMMAND while we lead. When leadership is lost,
+COMMAND is stopped and we campaign again; when COMMAND ends by itself, we resign and
+exit with its code. COMMAND finds in its environment what lock gives it, and
+  TENURE_LEADER  our own value
+
+--on-leader runs a shell command, beside all else, whenever somebody becomes leader,
+ourselves included, with TENURE_LEASE, TENURE_TOKEN and TENURE_LEADER of that one.
+It is not killed when the leader changes again: make it quick.
+
+With --listen we do not campaign but print the leaders, one a line, until a signal.
+
+` + guardHelp + `
+
+` + exitHelp,
+		Example: `  # The leader's address is its value, for others to see.
+  tenure elect db --value 10.0.0.1:5432 -- postgres-primary
+
+  # Followers follow.
+  tenure elect db --value 10.0.0.2:5432 --on-leader './follow "$TENURE_LEADER"' -- postgres-primary
+
+  # Who leads, now and from now on?
+  tenure elect db --listen -o json`,
+		ValidArgsFunction: completeNames(&t.at),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := context.Background()
+			if listen {
+				if len(args) != 1 {
+					return errors.New("--listen takes the name of an election and nothing else")
+				}
+				t.claim.Name = args[0]
+				return listenLeaders(ctx, &t, o, cmd.OutOrStdout())
+			}
+			t.asJSON = t.asJSON || o == "json"
+			if err := t.complete(cmd, args); err != nil {
+				return err
+			}
+			return elect(ctx, &t, once, onLeader)
+		},
+	}
+	flags := cmd.Flags()
+	t.register(flags)
+	outputFlag(cmd, &o)
+	flags.StringVar(&t.claim.Holder, "value", "", "what we proclaim as leader, such as our address (default host:pid)")
+	flags.StringVar(&onLeader, "on-leader", "", "shell `command` to run for each new leader")
+	flags.BoolVar(&listen, "listen", false, "print the leaders instead of campaigning")
+	flags.BoolVar(&once, "once", false, "exit with 76 when leadership is lost, instead of campaigning again")
+	return cmd
+}
+
+func elect(ctx context.Context, t *tenancy, once bool, onLeader string) error {
+	leaser, err := t.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer leaser.Close()
+	if onLeader != "" {
+		var hooks sync.WaitGroup
+		following, cancel := context.WithCancel(ctx)
+		hooks.Go(func() { follow(following, leaser, t, onLeader) })
+		defer hooks.Wait()
+		defer cancel()
+	}
+	for {
+		lease, err := t.acquire(ctx, leaser, wait{})
+		if err != nil {
+			return err
+		}
+		code, err := t.under(ctx, lease, "TENURE_LEADER="+t.claim.Holder)
+		var exit exitError
+		switch {
+		case errors.As(err, &exit) && exit.code == exitLost && !once:
+			fmt.Fprintln(os.Stderr, "tenure:", err)
+			continue
+		case err == nil && code != 0:
+			return exitError{code: code}
+		}
+		return err
+	}
+}
+
+// follow runs the hook for each leader.
+func follow(ctx context.Context, l tenure.Leaser, t *tenancy, hook string) {
+	for leader, err := range (tenure.Election{Leaser: l, Claim: t.claim}).Observe(ctx) {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "tenure: --on-leader:", err)
+			return
+		}
+		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", hook)
+		cmd.Env = append(os.Environ(), "TENURE_LEASE="+t.claim.Name, "TENURE_AT="+t.at,
+			"TENURE_TOKEN="+strconv.FormatUint(leader.Token, 10), "TENURE_LEADER="+leader.Holder)
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		if err := cmd.Run(); err != nil && ctx.Err() == nil {
+			fmt.Fprintf(os.Stderr, "tenure: --on-leader for %s: %v\n", leader.Holder, err)
+		}
+	}
+}
+
+func listenLeaders(ctx context.Context, t *tenancy, o output, w io.Writer) error {
+	t.catch()
+	ctx, stop := t.calm(ctx)
+	defer stop()
+	l, err := openAt(ctx, t.at)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	for leader, err := range (tenure.Election{Leaser: l, Claim: t.claim}).Observe(ctx) {
+		if err != nil {
+			return refusal(err)
+		}
+		if o == "json" {
+			if err := json.NewEncoder(w).Encode(leader); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%d\n", leader.Holder, leader.Token)
+	}
+	return nil
+}

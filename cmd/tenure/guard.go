@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
+)
+
+// guard runs a command under a lease, and ends it before the lease does.
+type guard struct {
+	lease   tenure.Lease
+	ttl     time.Duration
+	env     []string
+	signals <-chan os.Signal // forwarded
+	events  *events
+}
+
+// environment is what the command learns about its lease.
+func environment(lease tenure.Lease, at string) []string {
+	return append(os.Environ(),
+		"TENURE_LEASE="+lease.Name(),
+		"TENURE_TOKEN="+strconv.FormatUint(lease.Token(), 10),
+		"TENURE_AT="+at)
+}
+
+// termAt and killAt are how long before the deadline the command is asked to end,
+// and killed. Renewals are tried from a third of the TTL on, so that three
+// quarters without one mean trouble; a kill takes effect within milliseconds.
+func (g *guard) termAt() time.Duration { return g.ttl / 4 }
+func (g *guard) killAt() time.Duration { return g.ttl / 20 }
+
+// run returns the command's exit code once its group has ended, or an error if it
+// did not run or had to be stopped. It does not release the lease.
+func (g *guard) run(argv []string) (int, error) {
+	group, err := startGroup(argv, g.env)
+	if err != nil {
+		return 0, err
+	}
+	code, stopped := g.watch(group)
+	// What was asked to end has had its time.
+	limit := min(g.termAt(), max(0, time.Until(g.lease.Deadline())-g.killAt()))
+	if stopped != "" {
+		limit = 0
+	}
+	group.sweep(limit)
+	g.events.print(event{Event: "exited", Name: g.lease.Name(), Token: g.lease.Token(), Code: &code, Why: stopped})
+	if err := g.lease.Check(); err != nil && stopped == "" {
+		stopped = err.Error()
+	}
+	if stopped != "" {
+		return code, exitError{exitLost, fmt.Errorf("lost the lease on %q, stopped the command: %s", g.lease.Name(), stopped)}
+	}
+	return code, nil
+}
+
+// watch returns when the command has exited: its code, and why it was stopped if
+// it was.
+func (g *guard) watch(group *group) (code int, stopped string) {
+	done := g.lease.Done()
+	deadline := g.lease.Deadline()
+	for {
+		next := g.termAt()
+		if stopped != "" {
+			next = g.killAt()
+		}
+		alarm := clock.System.Alarm(clock.Now().Add(max(5*time.Millisecond, min(time.Until(deadline)-next, g.ttl/3))))
+		select {
+		case code := <-group.exited:
+			alarm.Stop()
+			return code, stopped
+		case sig := <-g.signals:
+			group.signal(sig.(syscall.Signal))
+		case <-done:
+			// Too late to ask: the next holder may start now.
+			stopped = g.lease.Err().Error()
+			g.events.why("lost", g.lease, stopped)
+			group.signal(syscall.SIGKILL)
+			done = nil
+		case <-alarm.C:
+		}
+		alarm.Stop()
+
+		if d := g.lease.Deadline(); d.Sub(deadline) > time.Millisecond && done != nil {
+			deadline = d
+			g.events.lease("renewed", g.lease)
+		}
+		switch left := time.Until(deadline); {
+		case left <= g.killAt():
+			group.signal(syscall.SIGKILL)
+		case left <= g.termAt() && stopped == "":
+			stopped = fmt.Sprintf("no renewal until %v before its deadline", left.Round(time.Millisecond))
+			g.events.why("stopping", g.lease, stopped)
+			group.terminate()
+		}
+	}
+}
+
+// hold keeps a lease without a command, until ctx is done or the lease lost.
+func (g *guard) hold(ctx context.Context) error {
+	deadline := g.lease.Deadline()
+	for {
+		alarm := clock.System.Alarm(clock.Now().Add(g.ttl / 6))
+		select {
+		case <-ctx.Done():
+			alarm.Stop()
+			return nil
+		case <-g.lease.Done():
+			alarm.Stop()
+			g.events.why("lost", g.lease, g.lease.Err().Error())
+			return exitError{exitLost, fmt.Errorf("lost %q: %w", g.lease.Name(), g.lease.Err())}
+		case <-alarm.C:
+		}
+		if d := g.lease.Deadline(); d.Sub(deadline) > time.Millisecond {
+			deadline = d
+			g.events.lease("renewed", g.lease)
+		}
+	}
+}

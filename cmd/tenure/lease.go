@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenure-lease/tenure"
+)
+
+func leaseCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lease",
+		Short: "Look at named leases, without contending for them",
+		Long: `Shows who holds which name, and until when. (These are the leases that tenure lock,
+etcdctl lock and the like hold names by. The server's bare leases are etcdctl's:
+etcdctl lease list.)`,
+		Example: "  tenure lease list\n  tenure lease show backup -o json",
+		Args:    cobra.NoArgs,
+	}
+	cmd.AddCommand(leaseListCommand(), leaseShowCommand())
+	return cmd
+}
+
+func leaseListCommand() *cobra.Command {
+	var at string
+	var o output
+	cmd := &cobra.Command{
+		Use:     "list [PREFIX]",
+		Short:   "List the names that are held",
+		Example: "  tenure lease list\n  tenure lease list jobs/ -o json\n  tenure lease list --at etcd://10.0.0.1:2379,10.0.0.2:2379",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withLeaser(cmd, at, func(ctx context.Context, l tenure.Leaser) error {
+				lister, ok := l.(tenure.Lister)
+				if !ok {
+					return fmt.Errorf("the engine at %s cannot list names; ask for one by `tenure lease show NAME`", at)
+				}
+				prefix := ""
+				if len(args) > 0 {
+					prefix = args[0]
+				}
+				names, err := lister.List(ctx, prefix)
+				if err != nil {
+					return err
+				}
+				states := []tenure.State{}
+				for _, name := range names {
+					s, err := l.Observe(ctx, name)
+					if err != nil {
+						return err
+					}
+					states = append(states, s)
+				}
+				return o.print(cmd.OutOrStdout(), states, func() { leaseTable(cmd.OutOrStdout(), states) })
+			})
+		},
+	}
+	atFlag(cmd.Flags(), &at)
+	outputFlag(cmd, &o)
+	return cmd
+}
+
+func leaseShowCommand() *cobra.Command {
+	var at string
+	var o output
+	cmd := &cobra.Command{
+		Use:               "show NAME",
+		Short:             "Show who holds a name and until when",
+		Example:           "  tenure lease show backup\n  tenure lease show backup -o json",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeNames(&at),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withLeaser(cmd, at, func(ctx context.Context, l tenure.Leaser) error {
+				s, err := l.Observe(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return o.print(cmd.OutOrStdout(), s, func() { leaseTable(cmd.OutOrStdout(), []tenure.State{s}) })
+			})
+		},
+	}
+	atFlag(cmd.Flags(), &at)
+	outputFlag(cmd, &o)
+	return cmd
+}
+
+func leaseTable(w io.Writer, states []tenure.State) {
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "NAME\tHOLDER\tTOKEN\tSLOTS\tEXPIRES IN\tWAITING")
+	for _, s := range states {
+		if len(s.Holders) == 0 {
+			fmt.Fprintf(tw, "%s\t(free)\t\t\t\t%d\n", s.Name, s.Waiting)
+		}
+		for _, h := range s.Holders {
+			slots := fmt.Sprint(h.Slots)
+			if h.Slots == tenure.Shared {
+				slots = "shared"
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%v\t%d\n", s.Name, h.Holder, h.Token, slots, time.Until(h.Until).Round(time.Second), s.Waiting)
+		}
+	}
+	tw.Flush()
+}
+
+// withLeaser opens the engine for one short command.
+func withLeaser(cmd *cobra.Command, at string, f func(context.Context, tenure.Leaser) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	l, err := openAt(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	err = f(ctx, l)
+	if errors.Is(err, tenure.ErrClaim) {
+		return err
+	}
+	if err != nil {
+		return exitError{exitUnavailable, err}
+	}
+	return nil
+}
+
+// completeNames completes the first argument with names that are held.
+func completeNames(at *string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		var names []string
+		_ = withLeaser(cmd, *at, func(ctx context.Context, l tenure.Leaser) (err error) {
+			if lister, ok := l.(tenure.Lister); ok {
+				names, err = lister.List(ctx, begun)
+			}
+			return err
+		})
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}

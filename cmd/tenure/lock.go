@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenure-lease/tenure"
+)
+
+func lockCommand() *cobra.Command {
+	var t tenancy
+	var patience wait
+	var shared bool
+	cmd := &cobra.Command{
+		Use:   "lock NAME [flags] -- COMMAND [ARG…]",
+		Short: "Run a command while holding a lease: flock for a cluster",
+		Long: `Waits for the lease on NAME, runs COMMAND, and releases the lease after it has
+ended. COMMAND finds in its environment
+  TENURE_LEASE  the name
+  TENURE_TOKEN  the fencing token, a decimal number that grows from holder to holder
+  TENURE_AT     the engine's URL, also the default of --at: for a tenure inside it
+
+` + guardHelp + `
+
+With --events and no command the lease is held until standard input ends or
+a signal comes, so that a program in any language can hold a lease: start
+this as a child, read its lines, and stop when it says "lost" or ends.
+
+` + exitHelp,
+		Example: `  # One backup at a time in the whole cluster.
+  tenure lock backup -- pg_dump -f /backup/db.sql
+
+  # Give up after ten seconds; exit code 75 says that somebody else has it.
+  tenure lock nightly-report --wait 10s --ttl 30s -- ./report
+
+  # At most three at once; readers beside readers.
+  tenure lock encoder -n 3 -- ffmpeg -i in.mkv out.mp4
+  tenure lock catalog --shared -- ./export
+
+  # Hand the token to the resource.
+  tenure lock ledger -- sh -c 'curl -H "Tenure-Token: $TENURE_TOKEN" -d @entry http://ledger/'
+
+  # Hold a lease from another language: it ends with our standard input.
+  tenure lock worker-7 --events`,
+		ValidArgsFunction: completeNames(&t.at),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if shared {
+				if cmd.Flags().Changed("slots") {
+					return errors.New("--shared and -n exclude each other: a shared lease has room for any number")
+				}
+				t.claim.Slots = tenure.Shared
+			}
+			if err := t.complete(cmd, args); err != nil {
+				return err
+			}
+			return lock(context.Background(), &t, patience)
+		},
+	}
+	flags := cmd.Flags()
+	t.register(flags)
+	flags.StringVar(&t.claim.Holder, "holder", "", "what others are told about us (default host:pid)")
+	flags.Var(&patience, "wait", "how long to wait for the lease; 0 to try once")
+	flags.IntVarP(&t.claim.Slots, "slots", "n", 1, "how many may hold the name at once (a semaphore)")
+	flags.BoolVar(&shared, "shared", false, "hold beside others with --shared, exclude all others")
+	return cmd
+}
+
+func lock(ctx context.Context, t *tenancy, patience wait) error {
+	leaser, err := t.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer leaser.Close()
+	lease, err := t.acquire(ctx, leaser, patience)
+	if err != nil {
+		return err
+	}
+	code, err := t.under(ctx, lease)
+	if err == nil && code != 0 {
+		err = exitError{code: code}
+	}
+	return err
+}

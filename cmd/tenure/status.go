@@ -1,0 +1,186 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tenure-lease/tenure/engine"
+)
+
+// clusterStatus is what `tenure status` prints.
+type clusterStatus struct {
+	Cluster string         `json:"cluster"`
+	Leader  string         `json:"leader"` // name, or id if it has none; empty if there is none
+	Term    uint64         `json:"term"`
+	Leases  int            `json:"leases"`
+	Members []memberStatus `json:"members"`
+}
+
+type memberStatus struct {
+	ID       string   `json:"id"`
+	Name     string   `json:"name"`
+	URLs     []string `json:"urls"`
+	Leader   bool     `json:"leader"`
+	Learner  bool     `json:"learner"`
+	Version  string   `json:"version,omitempty"`
+	Revision int64    `json:"revision"`
+	Index    uint64   `json:"index"` // applied
+	Lag      uint64   `json:"lag"`   // log entries behind the foremost member
+	Bytes    int64    `json:"bytes"`
+	Errors   []string `json:"errors,omitempty"`
+}
+
+func statusCommand() *cobra.Command {
+	var at string
+	var o output
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the server's members, their leader, leases and lag",
+		Long: `Asks every member of the cluster that --at names for its state. LAG is how many log
+entries a member has yet to apply, counted from the foremost one. A member
+that does not answer is listed with the reason; the exit code is 69 if no member
+answers or there is no leader.`,
+		Example: "  tenure status\n  tenure status --at etcd://10.0.0.1:2379 -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			s, err := askStatus(ctx, at)
+			if err != nil {
+				return exitError{exitUnavailable, err}
+			}
+			if err := o.print(cmd.OutOrStdout(), s, func() { s.table(cmd.OutOrStdout()) }); err != nil {
+				return err
+			}
+			if s.Leader == "" {
+				return exitError{exitUnavailable, fmt.Errorf("there is no leader: a majority of the %d members must be up and reach each other", len(s.Members))}
+			}
+			return nil
+		},
+	}
+	atFlag(cmd.Flags(), &at)
+	outputFlag(cmd, &o)
+	return cmd
+}
+
+func askStatus(ctx context.Context, at string) (clusterStatus, error) {
+	var s clusterStatus
+	cfg, err := engine.Etcd(at)
+	if err != nil {
+		return s, err
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: cfg.Endpoints, TLS: cfg.TLS, Logger: zap.NewNop()})
+	if err != nil {
+		return s, err
+	}
+	defer client.Close()
+	ask, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	// From the member's own memory: it answers without a leader, too.
+	list, err := client.MemberList(ask, clientv3.WithSerializable())
+	if err != nil {
+		return s, fmt.Errorf("no member answers at %s: %w; check the address, and that the server runs", at, err)
+	}
+	s.Cluster = fmt.Sprintf("%x", list.Header.ClusterId)
+	s.Members = make([]memberStatus, len(list.Members))
+	answers := make([]*clientv3.StatusResponse, len(list.Members))
+	var asks errgroup.Group
+	for i, m := range list.Members {
+		s.Members[i] = memberStatus{ID: fmt.Sprintf("%x", m.ID), Name: m.Name, URLs: m.ClientURLs, Learner: m.IsLearner}
+		asks.Go(func() error {
+			var err error
+			if answers[i], err = askMember(ctx, client, m.ClientURLs); err != nil {
+				s.Members[i].Errors = []string{err.Error()}
+			}
+			return nil
+		})
+	}
+	_ = asks.Wait()
+	s.fill(answers)
+	ask, cancel = context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	if leases, err := client.Leases(ask); err == nil {
+		s.Leases = len(leases.Leases)
+	}
+	return s, nil
+}
+
+func askMember(ctx context.Context, client *clientv3.Client, urls []string) (*clientv3.StatusResponse, error) {
+	if len(urls) == 0 {
+		return nil, fmt.Errorf("it has not started yet: it has no client URL")
+	}
+	var last error
+	for _, url := range urls {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		got, err := client.Status(ctx, url)
+		cancel()
+		if err == nil {
+			return got, nil
+		}
+		last = fmt.Errorf("no answer from %s: %w", url, err)
+	}
+	return nil, last
+}
+
+// fill adds the members' answers, nil for those who gave none.
+func (s *clusterStatus) fill(answers []*clientv3.StatusResponse) {
+	var foremost uint64
+	for _, a := range answers {
+		if a != nil {
+			foremost = max(foremost, a.RaftIndex)
+		}
+	}
+	for i, a := range answers {
+		if a == nil {
+			continue
+		}
+		m := &s.Members[i]
+		m.Leader = a.Leader != 0 && fmt.Sprintf("%x", a.Leader) == m.ID
+		m.Version, m.Revision, m.Index, m.Bytes = a.Version, a.Header.Revision, a.RaftAppliedIndex, a.DbSize
+		m.Lag = foremost - min(foremost, a.RaftAppliedIndex)
+		m.Errors = append(m.Errors, a.Errors...)
+		if a.Leader != 0 && a.RaftTerm >= s.Term {
+			s.Term = a.RaftTerm
+			s.Leader = s.nameOf(fmt.Sprintf("%x", a.Leader))
+		}
+	}
+}
+
+func (s *clusterStatus) nameOf(id string) string {
+	for _, m := range s.Members {
+		if m.ID == id {
+			return cmp.Or(m.Name, id)
+		}
+	}
+	return id
+}
+
+func (s clusterStatus) table(w io.Writer) {
+	fmt.Fprintf(w, "cluster %s, leader %s, term %d, %d leases\n\n", s.Cluster, cmp.Or(s.Leader, "none"), s.Term, s.Leases)
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "NAME\tID\tROLE\tVERSION\tREVISION\tAPPLIED\tLAG\tBYTES\tURLS\tERRORS")
+	for _, m := range s.Members {
+		role := "follower"
+		switch {
+		case m.Leader:
+			role = "leader"
+		case m.Learner:
+			role = "learner"
+		case m.Version == "":
+			role = "?"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", m.Name, m.ID, role, m.Version, m.Revision, m.Index, m.Lag, m.Bytes,
+			strings.Join(m.URLs, ","), strings.Join(m.Errors, "; "))
+	}
+	tw.Flush()
+}

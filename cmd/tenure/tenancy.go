@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tenure-lease/tenure"
+)
+
+// tenancy is what lock and elect have in common: a claim, and a command to run
+// under it.
+type tenancy struct {
+	claim  tenure.Claim
+	at     string
+	events events
+	asJSON bool
+	argv   []string // of the command; empty to hold without one
+
+	signals chan os.Signal
+	caught  os.Signal // the last one that ended a calm context
+}
+
+func (t *tenancy) register(flags *pflag.FlagSet) {
+	atFlag(flags, &t.at)
+	flags.DurationVar(&t.claim.TTL, "ttl", tenure.DefaultTTL, "how long the lease outlives us, or an outage of the store (`duration`)")
+	flags.DurationVar(&t.claim.LockDelay, "lock-delay", 0, "how long others wait in addition if we do not release (`duration`)")
+	flags.BoolVar(&t.asJSON, "events", false, "print JSON lines about the lease: on standard output, or on standard error beside a command")
+}
+
+// complete takes what stands on the command line: a name, and after -- the command.
+func (t *tenancy) complete(cmd *cobra.Command, args []string) error {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case dash < 0 && len(args) == 1 && t.asJSON, dash == 1 && len(args) > 1:
+	case dash == 1:
+		return errors.New("there is no command after --")
+	case len(args) == 0 || dash == 0:
+		return fmt.Errorf("which name? write: tenure %s NAME -- COMMAND", cmd.Name())
+	case len(args) == 1:
+		return fmt.Errorf("which command? write: tenure %s %s -- COMMAND, or --events to hold the lease without one", cmd.Name(), args[0])
+	default:
+		return fmt.Errorf("put -- before the command: tenure %s %s -- %s …", cmd.Name(), args[0], args[1])
+	}
+	t.claim.Name, t.argv = args[0], args[1:]
+	var err error
+	t.claim, err = t.claim.Complete()
+	if t.asJSON {
+		t.events.w = cmd.OutOrStdout()
+		if len(t.argv) > 0 {
+			t.events.w = cmd.ErrOrStderr()
+		}
+	}
+	return err
+}
+
+// start catches signals and opens the engine.
+func (t *tenancy) start(ctx context.Context) (tenure.Leaser, error) {
+	t.catch()
+	if len(t.argv) == 0 {
+		go func() { // whoever holds a lease through us may go
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			t.signals <- syscall.SIGTERM
+		}()
+	}
+	ctx, stop := t.calm(ctx)
+	leaser, err := openAt(ctx, t.at)
+	stop()
+	if err != nil && t.caught != nil {
+		err = t.interrupted()
+	}
+	return leaser, err
+}
+
+func (t *tenancy) catch() {
+	t.signals = make(chan os.Signal, 16)
+	signal.Notify(t.signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
+}
+
+// acquire waits for the lease, no longer than patience.
+func (t *tenancy) acquire(ctx context.Context, l tenure.Leaser, patience wait) (tenure.Lease, error) {
+	ctx, stop := t.calm(ctx)
+	lease, err := t.admission(ctx, l, patience)
+	stop()
+	switch {
+	case err == nil:
+		return lease, nil // a signal that came last ends the command, or the hold
+	case t.caught != nil:
+		return nil, t.interrupted()
+	}
+	return nil, refusal(err)
+}
+
+// admission tries first, so that a wait can be told from none.
+func (t *tenancy) admission(ctx context.Context, l tenure.Leaser, patience wait) (tenure.Lease, error) {
+	lease, err := l.TryAcquire(ctx, t.claim)
+	if !errors.As(err, new(tenure.HeldError)) || patience.set && patience.limit == 0 {
+		return lease, err
+	}
+	t.waiting(ctx, l)
+	if patience.set {
+		limited, cancel := context.WithTimeout(ctx, patience.limit)
+		defer cancel()
+		ctx = limited
+	}
+	return l.Acquire(ctx, t.claim)
+}
+
+// calm returns a context that ends with the next signal, which is then in
+// t.caught. The function must be called before anyone else takes signals.
+func (t *tenancy) calm(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case t.caught = <-t.signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(); <-ended }
+}
+
+// interrupted is the error of a wait that a signal ended, with a shell's exit
+// code for it.
+func (t *tenancy) interrupted() error {
+	return exitError{exitSignal + int(t.caught.(syscall.Signal)), fmt.Errorf("stopped waiting for %q: %v", t.claim.Name, t.caught)}
+}
+
+// waiting prints the event of a wait that begins.
+func (t *tenancy) waiting(ctx context.Context, l tenure.Leaser) {
+	if t.events.w == nil {
+		return
+	}
+	ev := event{Event: "waiting", Name: t.claim.Name}
+	if s, err := l.Observe(ctx, t.claim.Name); err == nil && len(s.Holders) > 0 {
+		ev.Holder, ev.Token, ev.Deadline = s.Holders[0].Holder, s.Holders[0].Token, &s.Holders[0].Until
+	}
+	t.events.print(ev)
+}
+
+// under runs the command under the lease, or holds the lease until a signal or
+// the end of standard input, and releases it.
+func (t *tenancy) under(ctx context.Context, lease tenure.Lease, env ...string) (int, error) {
+	t.events.lease("acquired", lease)
+	g := guard{lease: lease, ttl: t.claim.TTL, env: append(environment(lease, t.at), env...), signals: t.signals, events: &t.events}
+	var code int
+	var err error
+	if len(t.argv) > 0 {
+		code, err = g.run(t.argv)
+	} else {
+		held, stop := t.calm(ctx)
+		err = g.hold(held)
+		stop()
+	}
+	if released := lease.Release(context.WithoutCancel(ctx)); released == nil {
+		t.events.why("released", lease, "")
+	} else if err == nil {
+		err = exitError{exitUnavailable, released}
+		if errors.Is(released, tenure.ErrLost) {
+			err = exitError{exitLost, released}
+		}
+	}
+	return code, err
+}
+
+// refusal gives an Acquire's error its exit code.
+func refusal(err error) error {
+	code := exitUnavailable
+	switch {
+	case errors.As(err, new(tenure.HeldError)), errors.Is(err, context.DeadlineExceeded):
+		code = exitNotAcquired
+	case errors.Is(err, tenure.ErrClaim), errors.Is(err, tenure.ErrTTLTooShort):
+		code = exitFailure
+	}
+	return exitError{code, err}
+}
+
+// exitHelp is in the help of lock and elect.
+var exitHelp = fmt.Sprintf(`The exit code is the command's own (%d and the signal's number, if one ended it), or
+  %d   the lease was not acquired in time: somebody else holds it
+  %d   the lease was lost, or about to be, and the command was stopped
+  %d   the server cannot be reached
+  %d  the command cannot be run; %d: it cannot be found
+  %d    the command line or the claim makes no sense`,
+	exitSignal, exitNotAcquired, exitLost, exitUnavailable, exitCannotRun, exitNotFound, exitFailure)
+
+// guardHelp is in the help of lock and elect.
+const guardHelp = `The command runs in a process group of its own, gets the signals that we get, and
+dies with us, even if we are killed. It is asked to end (SIGTERM) when the lease could
+not be renewed for three quarters of its time, and killed (SIGKILL) shortly
+before another may hold the lease. What it leaves behind in its process group
+when it ends is ended, too; after that the lease is released.
+
+A process that is itself stopped (SIGSTOP, a suspended machine, a debugger) cannot
+stop its command. When both are stopped and go on after the lease has passed to
+another, the command may do some harm before it is killed. Only the resource can refuse
+that: hand $TENURE_TOKEN to it with every write, and let it refuse a number
+smaller than the highest that it has seen.`
+
+// wait is the duration of --wait, for ever unless given.
+type wait struct {
+	limit time.Duration
+	set   bool
+}
+
+func (w *wait) String() string {
+	if !w.set {
+		return "for ever"
+	}
+	return w.limit.String()
+}
+
+func (w *wait) Type() string { return "duration" }
+
+func (w *wait) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	if err == nil && d < 0 {
+		err = errors.New("want 0 or more; leave it out to wait for ever")
+	}
+	w.limit, w.set = d, err == nil
+	return err
+}
