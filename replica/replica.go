@@ -255,7 +255,7 @@ func (r *Replica) receive(env machine.Envelope) {
 
 func (r *Replica) onDurable(rec Record) {
 	if rec.Snapshot != nil {
-		r.tail.snapshotted(rec.Snapshot.GetMetadata())
+		r.tail.restored(rec.Snapshot.GetMetadata())
 	}
 	r.tail.append(rec.Entries)
 }

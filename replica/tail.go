@@ -63,17 +63,21 @@ func (t *tail) append(entries []*raftpb.Entry) {
 // entryBytes approximates what an entry occupies.
 func entryBytes(e *raftpb.Entry) int { return len(e.GetData()) + 96 }
 
-// snapshotted tells that a snapshot is durable and gives memory back.
+// restored tells that a snapshot of the leader's is durable. The log goes on
+// from it: raft has given up all entries, those beyond it as well, which were
+// never committed.
+func (t *tail) restored(snap *raftpb.SnapshotMetadata) {
+	t.snap, t.conf = snap, snap.GetConfState()
+	t.reset(snap.GetIndex(), snap.GetTerm())
+}
+
+// snapshotted tells that a snapshot of this member's own state is durable, and
+// gives memory back.
 func (t *tail) snapshotted(snap *raftpb.SnapshotMetadata) {
-	if snap.GetIndex() <= t.snap.GetIndex() {
+	if snap.GetIndex() <= t.snap.GetIndex() || snap.GetIndex() > t.last() {
 		return
 	}
 	t.snap = snap
-	if snap.GetIndex() > t.last() { // it came from the leader
-		t.conf = snap.GetConfState()
-		t.reset(snap.GetIndex(), snap.GetTerm())
-		return
-	}
 	t.covered = 0
 	for _, e := range t.entries[1 : snap.GetIndex()-t.entries[0].GetIndex()+1] {
 		t.covered += entryBytes(e)
