@@ -27,6 +27,7 @@ func TestReclaimGivesBackEverything(t *testing.T) {
 	if _, err := s.DeleteRange(&pb.DeleteRangeRequest{Key: []byte("last")}); err != nil {
 		t.Fatal(err)
 	}
+	s.View() // so that the removed keys have to be published
 	if err := s.Compact(s.Revision()); err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +44,8 @@ func TestReclaimGivesBackEverything(t *testing.T) {
 	if got := len(s.log.chunks); got != 1 {
 		t.Errorf("%d chunks of events are left, want 1", got)
 	}
-	if got := s.keys.Len(); got != 0 {
-		t.Errorf("%d keys are left in the tree", got)
+	if got := s.View().keys.Len(); got != 0 {
+		t.Errorf("%d keys are left in the tree that is published", got)
 	}
 	events, err := s.View().Events(s.Revision())
 	if err != nil {
@@ -85,6 +86,30 @@ func TestReclaimLeavesOldViewsTheirEvents(t *testing.T) {
 				t.Errorf("at revision %d: %d events, want %d", v.Revision(), got, want)
 			}
 		}
+	}
+}
+
+// TestReclaimKeepsEventsOfTheCompactRevision, also when they end a chunk.
+func TestReclaimKeepsEventsOfTheCompactRevision(t *testing.T) {
+	s := New()
+	for i := range chunkSize + 1 {
+		mustPut(t, s, "k", fmt.Sprint(i), 0)
+	}
+	if err := s.Compact(s.Revision() - 1); err != nil {
+		t.Fatal(err)
+	}
+	for s.Reclaim(10) {
+	}
+	events, err := s.View().Events(s.CompactRevision())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := 0
+	for range events {
+		got++
+	}
+	if got != 2 {
+		t.Errorf("%d events from the compact revision on, want 2", got)
 	}
 }
 

@@ -136,7 +136,7 @@ func (g generator) txnRequest(depth int) *pb.TxnRequest {
 }
 
 func (g generator) op(depth int) *pb.RequestOp {
-	if g.rarely("no request") && g.rarely("no request") {
+	if g.rarely("no request") {
 		return &pb.RequestOp{}
 	}
 	kinds := 5

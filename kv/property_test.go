@@ -23,8 +23,10 @@ func TestAgainstModel(t *testing.T) {
 			"":           p.check,
 			"put":        p.put,
 			"put again":  p.put,
+			"fill":       p.fill,
 			"delete":     p.delete,
 			"range":      p.read,
+			"ranges":     p.reads,
 			"txn":        p.txn,
 			"txn again":  p.txn,
 			"compact":    p.compact,
@@ -81,6 +83,21 @@ func (p *pair) put(t *rapid.T) {
 	same(t, r, got, err, want, wantErr)
 }
 
+// fill puts most keys, so that ranges and leases have something to hold.
+func (p *pair) fill(t *rapid.T) {
+	g := p.generator(t)
+	lease := g.lease()
+	for _, key := range someKeys {
+		if g.sometimes("skip") {
+			continue
+		}
+		r := &pb.PutRequest{Key: []byte(key), Value: g.value(), Lease: lease}
+		want, wantErr := p.m.Put(clone(r))
+		got, err := p.s.Put(r)
+		same(t, r, got, err, want, wantErr)
+	}
+}
+
 func (p *pair) delete(t *rapid.T) {
 	r := p.generator(t).deleteRequest()
 	want, wantErr := p.m.DeleteRange(r)
@@ -102,6 +119,12 @@ func (p *pair) read(t *rapid.T) {
 		page.Count = want.Count
 	}
 	same(t, r, page, err, want, wantErr)
+}
+
+func (p *pair) reads(t *rapid.T) {
+	for range 10 {
+		p.read(t)
+	}
 }
 
 func (p *pair) txn(t *rapid.T) {

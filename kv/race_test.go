@@ -125,7 +125,7 @@ func judgeSnapshot(v View) error {
 // TestReadersBesideWriter lets one goroutine write, compact and reclaim, and others
 // read published views and write snapshots of pinned ones. It is for -race.
 func TestReadersBesideWriter(t *testing.T) {
-	const revisions = 4000
+	const revisions = 3000
 	s := New()
 	for id := int64(1); id <= 3; id++ {
 		if err := s.Grant(id, 60); err != nil {

@@ -318,7 +318,7 @@ func (sc *script) number(word string) int64 {
 	return n
 }
 
-// unescape reads \0 as the zero byte; '' is the empty string.
+// unescape reads \0 as the zero byte.
 func unescape(word string) []byte {
-	return []byte(strings.ReplaceAll(strings.ReplaceAll(word, `\0`, "\x00"), "''", ""))
+	return []byte(strings.ReplaceAll(word, `\0`, "\x00"))
 }
