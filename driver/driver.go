@@ -159,16 +159,19 @@ func (d *Driver) run() {
 			return
 		default:
 		}
+		// Read once, after the inputs were taken: none arrived later than now,
+		// and reading a clock that counts suspend costs a system call.
+		now := d.cfg.Now()
 		for i, in := range inputs {
 			if f, ok := in.(func() any); ok {
 				in = f()
 			}
 			if in != nil {
-				d.cfg.Machine.Step(d.cfg.Now(), in)
+				d.cfg.Machine.Step(now, in)
 			}
 			inputs[i] = nil
 		}
-		if now := d.cfg.Now(); alarm <= now.Mono {
+		if alarm <= now.Mono {
 			d.cfg.Machine.Step(now, machine.Wake{})
 		}
 		rd := d.cfg.Machine.Ready()
