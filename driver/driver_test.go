@@ -1,0 +1,259 @@
+package driver
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// recorder is a machine that does what it is told and remembers what it saw.
+type recorder struct {
+	next machine.Ready
+
+	mu    sync.Mutex
+	steps []any
+	times []machine.Mono
+	ready int
+}
+
+// saw returns the inputs so far, when each was stepped, and the turns.
+func (r *recorder) saw() (steps []any, times []machine.Mono, ready int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.steps), slices.Clone(r.times), r.ready
+}
+
+// effects is an input that becomes the next Ready.
+type effects machine.Ready
+
+func (r *recorder) Step(now machine.Now, input any) {
+	r.mu.Lock()
+	r.times = append(r.times, now.Mono)
+	r.steps = append(r.steps, input)
+	r.mu.Unlock()
+	if e, ok := input.(effects); ok {
+		r.next.Sends = append(r.next.Sends, e.Sends...)
+		r.next.Persists = append(r.next.Persists, e.Persists...)
+		r.next.Outcomes = append(r.next.Outcomes, e.Outcomes...)
+		r.next.Alarm = e.Alarm
+	}
+}
+
+func (r *recorder) Ready() machine.Ready {
+	r.mu.Lock()
+	r.ready++
+	r.mu.Unlock()
+	rd := r.next
+	if rd.Alarm == 0 {
+		rd.Alarm = machine.Never
+	}
+	r.next = machine.Ready{}
+	return rd
+}
+
+// world is what the driver touches, and records it.
+type world struct {
+	mu       sync.Mutex
+	sent     []machine.Envelope
+	written  []any
+	forced   []bool
+	outcomes []any
+	failed   []error
+	hold     chan struct{} // Persist waits for it, if set
+	broken   error
+}
+
+func start(t *testing.T, m machine.Machine, w *world, limit int) *Driver {
+	began := time.Now()
+	d := Start(Config{
+		Machine: m, QueueLimit: limit,
+		Now: func() machine.Now { return machine.Now{Mono: machine.Mono(time.Since(began)) + 1} },
+		Send: func(envs []machine.Envelope) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.sent = append(w.sent, envs...)
+		},
+		Persist: func(records []any, force bool) error {
+			if w.hold != nil {
+				<-w.hold
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.written, w.forced = append(w.written, records...), append(w.forced, force)
+			return w.broken
+		},
+		Outcome: func(outs []any) { w.outcomes = append(w.outcomes, outs...) },
+		Fail:    func(err error) { w.failed = append(w.failed, err) },
+	})
+	t.Cleanup(d.Stop)
+	return d
+}
+
+func env(to machine.NodeID, body string) machine.Envelope {
+	return machine.Envelope{From: 1, To: to, Body: body}
+}
+
+func TestInputsThatWaitShareATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := &recorder{}, &world{}
+		d := start(t, m, w, 0)
+		synctest.Wait()
+		_, _, before := m.saw()
+		release := make(chan struct{})
+		d.Step(func() any { <-release; return "first" })
+		synctest.Wait()
+		for i := range 10 {
+			d.Step(i)
+		}
+		d.Step(func() any { return nil })
+		close(release)
+		synctest.Wait()
+		steps, _, ready := m.saw()
+		if got := ready - before; got != 2 {
+			t.Errorf("%d turns, want 2: one for the first input, one for all that waited", got)
+		}
+		if want := []any{"first", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9}; len(steps) < 11 || !slices.Equal(steps[len(steps)-11:], want) {
+			t.Errorf("stepped %v, want %v at the end", steps, want)
+		}
+	})
+}
+
+func TestNothingLeavesBeforeItsRecordIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := &recorder{}, &world{hold: make(chan struct{})}
+		d := start(t, m, w, 0)
+		d.Step(effects{
+			Sends: []machine.Envelope{env(2, "at once")},
+			Persists: []machine.Persist{
+				{Record: "a", Then: []machine.Envelope{env(2, "after a"), env(1, "own")}},
+				{Record: "b"},
+			},
+			Outcomes: []any{"news"},
+		})
+		synctest.Wait()
+		if want := []machine.Envelope{env(2, "at once")}; !slices.Equal(w.sent, want) {
+			t.Errorf("before the write, sent %v; want %v", w.sent, want)
+		}
+		if !slices.Equal(w.outcomes, []any{"news"}) {
+			t.Errorf("outcomes %v, want them without waiting", w.outcomes)
+		}
+		close(w.hold)
+		synctest.Wait()
+		if want := []machine.Envelope{env(2, "at once"), env(2, "after a")}; !slices.Equal(w.sent, want) {
+			t.Errorf("after the write, sent %v; want %v", w.sent, want)
+		}
+		if !slices.Equal(w.written, []any{"a", "b"}) || !slices.Equal(w.forced, []bool{true}) {
+			t.Errorf("written %v, forced %v; want a and b in one forced write", w.written, w.forced)
+		}
+		steps, _, _ := m.saw()
+		if got := steps[len(steps)-1]; got != any(env(1, "own")) {
+			t.Errorf("last stepped %v, want the machine's own envelope", got)
+		}
+	})
+}
+
+func TestRecordsThatNothingWaitsForAreNotForced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		d := start(t, &recorder{}, w, 0)
+		d.Step(effects{Persists: []machine.Persist{{Record: "a"}}})
+		synctest.Wait()
+		if !slices.Equal(w.forced, []bool{false}) {
+			t.Errorf("forced %v, want one write that is not", w.forced)
+		}
+	})
+}
+
+func TestAFailedWriteEndsEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := &recorder{}, &world{broken: errors.New("disk")}
+		d := start(t, m, w, 0)
+		d.Step(effects{Persists: []machine.Persist{{Record: "a", Then: []machine.Envelope{env(2, "x")}}}})
+		synctest.Wait()
+		if len(w.sent) != 0 {
+			t.Errorf("sent %v though the write failed", w.sent)
+		}
+		if len(w.failed) != 1 || w.failed[0] != w.broken {
+			t.Errorf("failed with %v, want %v once", w.failed, w.broken)
+		}
+		before, _, _ := m.saw()
+		d.Step("more")
+		synctest.Wait()
+		if after, _, _ := m.saw(); len(after) != len(before) {
+			t.Error("stepped after the failure")
+		}
+		if d.Do(func() {}) {
+			t.Error("Do ran after the failure")
+		}
+	})
+}
+
+func TestTheAlarmWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := &recorder{}, &world{}
+		d := start(t, m, w, 0)
+		at := machine.Mono(5 * time.Second) // longer than one wait of the loop
+		d.Step(effects{Alarm: at})
+		synctest.Wait()
+		before, _, _ := m.saw()
+		time.Sleep(4900 * time.Millisecond)
+		synctest.Wait()
+		if after, _, _ := m.saw(); len(after) != len(before) {
+			t.Errorf("woken early: %v", after[len(before):])
+		}
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		steps, times, _ := m.saw()
+		steps, times = steps[len(before):], times[len(before):]
+		if len(steps) != 1 || steps[0] != any(machine.Wake{}) || times[0] < at {
+			t.Errorf("steps %v at %v, want one Wake at %v or later", steps, times, at)
+		}
+	})
+}
+
+func TestOfferWaitsWhileTheQueueIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := start(t, &recorder{}, &world{}, 4)
+		release := make(chan struct{})
+		d.Step(func() any { <-release; return nil })
+		synctest.Wait()
+		d.Offer(1, 2, 3, 4)
+		offered := false
+		go func() {
+			d.Offer(5)
+			offered = true
+		}()
+		synctest.Wait()
+		if offered {
+			t.Error("Offer returned while the queue was full")
+		}
+		d.Step("from inside") // never waits
+		close(release)
+		synctest.Wait()
+		if !offered {
+			t.Error("Offer still waits though there is room")
+		}
+	})
+}
+
+func TestStopReleasesWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := start(t, &recorder{}, &world{}, 1)
+		release := make(chan struct{})
+		d.Step(func() any { <-release; return nil })
+		synctest.Wait()
+		d.Offer(1)
+		go d.Offer(2)
+		go d.Do(func() {})
+		synctest.Wait()
+		go d.Stop()
+		synctest.Wait()
+		close(release)
+		synctest.Wait() // a goroutine that still waits fails the test
+	})
+}
