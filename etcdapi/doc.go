@@ -1,0 +1,62 @@
+// Package etcdapi serves etcd's v3 gRPC API from one member of a cluster, so that
+// etcd's own clients and tools work with it unchanged.
+//
+//	api := etcdapi.New(backend, etcdapi.Config{})
+//	g := grpc.NewServer(api.Options()...)      // the options are not optional
+//	api.Register(g)
+//	go g.Serve(listener)
+//	…
+//	api.Shutdown()                             // health: not serving
+//	g.Stop()
+//
+// One file answers one verb. Messages, error codes and error texts are etcd's own,
+// imported and not retyped: clients match on both. A handler checks the shape of
+// its request in etcd's order, proposes it or reads the published view, and
+// completes the header of the response.
+//
+// # Reads and writes
+//
+// A read takes the backend's published view, behind a barrier unless it is
+// serializable, and reads in its own goroutine. Key-values are sent from where the
+// store has them: nothing is copied before it is encoded. A write is proposed, and
+// answered when the view that this member publishes includes it.
+//
+// # Watches
+//
+// Package watch finds the events; here they are sent. A stream has two goroutines,
+// one a direction. Events are encoded once for all the watchers that get them, which is what
+// the codec in [Server.Options] is for: a watch response is put together from the
+// encoded events. For everything else gRPC's own codec, which sizes a message once
+// and encodes into pooled buffers, could not be bettered.
+//
+// # Leases
+//
+// A client renews all its leases on one stream. Up to 64 renewals of a stream are
+// under way at a time, and answered in order.
+//
+// # Locks and elections
+//
+// The services Lock and Election keep their keys exactly as etcd's client package
+// concurrency does, so both exclude each other. They wait inside the server: a
+// contender watches the key before its own and its own.
+//
+// # Where it differs from etcd, on purpose
+//
+//   - Errors of Lock and Election carry their codes, such as NotFound for an
+//     unknown lease; etcd's server answers Unknown with the same texts. A waiting
+//     contender whose lease ends is told at once, and leaves no key behind.
+//   - Consecutive events of one watcher may share a response when the client is
+//     slower than the writers. Revisions are never split, but for fragments.
+//   - A manual progress request that comes while a watcher is behind is answered
+//     when it has caught up; etcd forgets the request.
+//   - The response that cancels a watch for compaction has a revision in its
+//     header, and so has that to MemberList.
+//   - LeaseTimeToLive with keys reads them behind a barrier.
+//   - Compact never waits; its flag physical means nothing here.
+//
+// # Left out
+//
+// Users and roles, changes of membership, alarms (the list is empty), hashes,
+// snapshots, MoveLeader and Downgrade answer Unimplemented; Defragment has nothing
+// to do and says OK. There are no quotas, and no metrics yet.
+package etcdapi
