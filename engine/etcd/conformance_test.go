@@ -13,14 +13,13 @@ import (
 	"github.com/tenure-lease/tenure/leasetest"
 )
 
-// endpoint is the server that the tests use: one that is given by the
-// environment, for instance an etcd, or else a Tenure server in this process.
+// endpoint returns the address of a server: the one that the environment
+// gives, for instance a stock etcd's, or else a Tenure server in this process.
 func endpoint(t testing.TB) string {
 	if given := os.Getenv("TENURE_TEST_ENDPOINT"); given != "" {
 		return strings.TrimPrefix(given, "etcd://")
 	}
-	t.Skip("TENURE_TEST_ENDPOINT names no server")
-	return ""
+	return startServer(t).addr
 }
 
 func open(t testing.TB, endpoint string) *etcd.Leaser {
@@ -32,9 +31,19 @@ func open(t testing.TB, endpoint string) *etcd.Leaser {
 	return l
 }
 
+// ttl is the least that a stock etcd and Tenure grant at default settings.
+const ttl = 2 * time.Second
+
 func TestConformance(t *testing.T) {
-	server := endpoint(t)
-	leasetest.Run(t, func(t testing.TB) leasetest.Fixture { return fixture(t, server) })
+	leasetest.Run(t, func(t testing.TB) leasetest.Fixture {
+		if os.Getenv("TENURE_TEST_ENDPOINT") != "" {
+			return fixture(t, endpoint(t))
+		}
+		s := startServer(t)
+		f := fixture(t, s.addr)
+		f.Restart = s.restart
+		return f
+	})
 }
 
 // fixture puts a proxy in front of each Leaser.
@@ -47,6 +56,7 @@ func fixture(t testing.TB, server string) leasetest.Fixture {
 		return proxies[l]
 	}
 	return leasetest.Fixture{
+		TTL: ttl,
 		Open: func() (tenure.Leaser, error) {
 			p := newProxy(t, server)
 			l, err := etcd.Open(context.Background(), etcd.Config{Endpoints: []string{p.addr()}})
@@ -58,7 +68,6 @@ func fixture(t testing.TB, server string) leasetest.Fixture {
 			proxies[l] = p
 			return l, nil
 		},
-		TTL:  2 * time.Second, // the least that a stock etcd at default settings grants
 		Cut:  func(l tenure.Leaser) { of(l).set(true, 0) },
 		Heal: func(l tenure.Leaser) { of(l).set(false, 0) },
 		Lag:  func(l tenure.Leaser, d time.Duration) { of(l).set(false, d) },

@@ -1,0 +1,180 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
+)
+
+// renewals is a scripted server: each renewal waits for its answer.
+type renewals struct {
+	asked chan chan answer
+}
+
+type answer struct {
+	ttl time.Duration
+	err error
+}
+
+func (r renewals) renew(ctx context.Context) (time.Duration, error) {
+	reply := make(chan answer, 1)
+	r.asked <- reply
+	select {
+	case a := <-reply:
+		return a.ttl, a.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// keeperTest runs f in a bubble, with a keeper of 90 s whose clock is the test's.
+func keeperTest(t *testing.T, delay time.Duration, f func(k *keeper, c *clock.Fake, asked chan chan answer)) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock.Fake
+		c.Advance(time.Hour)
+		r := renewals{asked: make(chan chan answer, 100)}
+		k := newKeeper(&c, c.Now(), 90*time.Second, delay, r.renew)
+		synctest.Wait()
+		f(k, &c, r.asked)
+		k.end(tenure.ErrReleased)
+	})
+}
+
+func advance(c *clock.Fake, d time.Duration) {
+	c.Advance(d)
+	synctest.Wait()
+}
+
+func TestKeeperRenewsAtAThird(t *testing.T) {
+	keeperTest(t, 0, func(k *keeper, c *clock.Fake, asked chan chan answer) {
+		first := k.until()
+		advance(c, 30*time.Second-1)
+		if len(asked) != 0 {
+			t.Fatalf("%d renewals before a third of the TTL", len(asked))
+		}
+		advance(c, 1)
+		if len(asked) != 1 {
+			t.Fatalf("%d renewals after a third of the TTL, want 1", len(asked))
+		}
+		advance(c, 5*time.Second) // the answer takes a while, and does not count
+		(<-asked) <- answer{90 * time.Second, nil}
+		synctest.Wait()
+		if moved := k.until().Sub(first); moved != 30*time.Second {
+			t.Errorf("the deadline moved by %v, want 30s: from send to send", moved)
+		}
+		advance(c, 25*time.Second)
+		if len(asked) != 1 {
+			t.Errorf("%d renewals a third of the TTL after the last was sent, want 1", len(asked))
+		}
+	})
+}
+
+func TestKeeperDeadline(t *testing.T) {
+	keeperTest(t, 10*time.Second, func(k *keeper, c *clock.Fake, asked chan chan answer) {
+		// 90 s less the lock delay and one percent for the clocks.
+		end := 90*time.Second - 10*time.Second - 900*time.Millisecond
+		for range int(end / time.Second) { // in steps, as time does
+			advance(c, time.Second)
+		}
+		advance(c, end%time.Second-1)
+		if err := k.check(); err != nil {
+			t.Fatalf("a nanosecond before its deadline: %v", err)
+		}
+		select {
+		case <-k.done:
+			t.Fatal("Done is closed before the deadline")
+		default:
+		}
+		advance(c, 1)
+		select {
+		case <-k.done:
+		default:
+			t.Fatal("Done is open at the deadline")
+		}
+		if err := k.check(); !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("check returns %v, want %v", err, tenure.ErrLost)
+		}
+		// Attempts: at 30 s, and then each 10 s.
+		if got := len(asked); got != 5 {
+			t.Errorf("%d renewals were sent, want 5", got)
+		}
+		// None is sent or accepted afterwards.
+		(<-asked) <- answer{90 * time.Second, nil}
+		advance(c, time.Hour)
+		if err := k.check(); !errors.Is(err, tenure.ErrLost) || len(asked) != 4 {
+			t.Errorf("after a late answer check returns %v, and %d renewals are open; want it lost, and 4", err, len(asked))
+		}
+	})
+}
+
+// TestKeeperIsAsleep: the machine was suspended, everything rings at once.
+func TestKeeperIsAsleep(t *testing.T) {
+	keeperTest(t, 0, func(k *keeper, c *clock.Fake, asked chan chan answer) {
+		advance(c, 30*time.Second)
+		(<-asked) <- answer{90 * time.Second, nil} // arrives during the sleep
+		c.Advance(time.Hour)
+		if err := k.check(); !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("check returns %v before any goroutine ran, want %v", err, tenure.ErrLost)
+		}
+		synctest.Wait()
+		if err := k.end(tenure.ErrReleased); !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("a release after the sleep returns %v, want %v", err, tenure.ErrLost)
+		}
+	})
+}
+
+func TestKeeperSurvivesFailures(t *testing.T) {
+	keeperTest(t, 0, func(k *keeper, c *clock.Fake, asked chan chan answer) {
+		advance(c, 30*time.Second)
+		(<-asked) <- answer{0, errors.New("connection refused")}
+		synctest.Wait()
+		advance(c, 10*time.Second)
+		stuck := <-asked // gets no answer for now
+		advance(c, 10*time.Second)
+		(<-asked) <- answer{60 * time.Second, nil} // 50 s: and less is granted
+		synctest.Wait()
+		want := 50*time.Second + 60*time.Second*99/100
+		if got := k.until().Sub(c.Now()) + 50*time.Second; got != max(want, 90*time.Second*99/100) {
+			t.Errorf("the deadline is at %v, want %v", got, want)
+		}
+		// An old answer that comes late moves the deadline from its own send.
+		stuck <- answer{90 * time.Second, nil}
+		synctest.Wait()
+		want = 40*time.Second + 90*time.Second*99/100
+		if got := k.until().Sub(c.Now()) + 50*time.Second; got != want {
+			t.Errorf("the deadline is at %v, want %v", got, want)
+		}
+	})
+}
+
+func TestKeeperOfUnknownLease(t *testing.T) {
+	keeperTest(t, 0, func(k *keeper, c *clock.Fake, asked chan chan answer) {
+		advance(c, 30*time.Second)
+		(<-asked) <- answer{0, errUnknownLease}
+		synctest.Wait()
+		if err := k.check(); !errors.Is(err, tenure.ErrLost) || !errors.Is(err, errUnknownLease) {
+			t.Errorf("check returns %v, want it lost because of %v", err, errUnknownLease)
+		}
+	})
+}
+
+func TestKeeperSaysWhy(t *testing.T) {
+	keeperTest(t, 0, func(k *keeper, c *clock.Fake, asked chan chan answer) {
+		refused := errors.New("connection refused")
+		for k.ctx.Err() == nil {
+			advance(c, 10*time.Second)
+			for len(asked) > 0 {
+				(<-asked) <- answer{0, refused}
+				synctest.Wait()
+			}
+		}
+		if err := k.check(); !errors.Is(err, tenure.ErrLost) || !errors.Is(err, refused) {
+			t.Errorf("check returns %v, want it lost because of %v", err, refused)
+		}
+	})
+}
