@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// kills is how often a run of a gap case kills the leader. P50 is the median
+// gap and P99 the longest.
+const kills = 3
+
+func gapOpen(ctx context.Context, b *bench) (result, error)   { return gap(ctx, b, openLoop) }
+func gapClosed(ctx context.Context, b *bench) (result, error) { return gap(ctx, b, closedLoop) }
+
+// gap measures the longest time in which no put was acknowledged, around each
+// kill.
+func gap(ctx context.Context, b *bench, write func(context.Context, *clientv3.Client, func())) (result, error) {
+	var gaps []time.Duration
+	for range kills {
+		leader, err := b.cluster.Leader(ctx)
+		if err != nil {
+			return result{}, err
+		}
+		longest, err := b.gapOfOne(ctx, leader, write)
+		if err != nil {
+			return result{}, err
+		}
+		gaps = append(gaps, longest)
+		if err := b.cluster.Members[leader].Start(ctx); err != nil {
+			return result{}, err
+		}
+	}
+	slices.Sort(gaps)
+	return result{P50: gaps[len(gaps)/2], P99: gaps[len(gaps)-1]}, nil
+}
+
+func (b *bench) gapOfOne(ctx context.Context, leader int, write func(context.Context, *clientv3.Client, func())) (time.Duration, error) {
+	cli, err := b.cluster.Client()
+	if err != nil {
+		return 0, err
+	}
+	defer cli.Close()
+	// The connections exist before the kill, as they do in a running program.
+	if _, err := cli.Get(ctx, "gap"); err != nil {
+		return 0, err
+	}
+	writing, stop := context.WithCancel(ctx)
+	defer stop()
+	var mu sync.Mutex
+	var acknowledged []time.Time
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		write(writing, cli, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			acknowledged = append(acknowledged, time.Now())
+		})
+	}()
+	time.Sleep(time.Second)
+	b.cluster.Members[leader].Kill()
+	killed := time.Now()
+	time.Sleep(5 * time.Second)
+	end := time.Now()
+	stop()
+	<-done
+	// The gap that matters begins with the last answer before the kill at the
+	// earliest. An answer that never came counts until the end.
+	longest, last := time.Duration(0), killed.Add(-50*time.Millisecond)
+	slices.SortFunc(acknowledged, time.Time.Compare)
+	for _, at := range append(acknowledged, end) {
+		if at.Before(last) || at.After(end) {
+			continue
+		}
+		longest, last = max(longest, at.Sub(last)), at
+	}
+	return longest, nil
+}
+
+// openLoop starts a put every 5 ms, however many are still under way.
+func openLoop(ctx context.Context, cli *clientv3.Client, acknowledged func()) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		<-ticker.C
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, 7*time.Second)
+			defer cancel()
+			if _, err := cli.Put(ctx, "gap", "v"); err == nil {
+				acknowledged()
+			}
+		})
+	}
+}
+
+// closedLoop has eight writers that put as soon as their last put ended.
+func closedLoop(ctx context.Context, cli *clientv3.Client, acknowledged func()) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for range 8 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := cli.Put(ctx, "gap", "v"); err == nil {
+					acknowledged()
+				}
+			}
+		})
+	}
+}

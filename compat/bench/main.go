@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/tenure-lease/tenure/compat/server"
+)
+
+// variant is a server as it is compared: a kind with an environment.
+type variant struct {
+	name string
+	kind server.Kind
+	env  []string
+}
+
+// options are the command line.
+type options struct {
+	clients  int
+	duration time.Duration
+	leases   float64 // factor on the numbers of leases, for short tests
+	runs     int
+	only     []string
+	variants []variant
+	plot     string
+	json     bool
+}
+
+func main() {
+	opt, err := parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	results, err := measure(ctx, opt, os.Stderr)
+	if len(results) > 0 {
+		medians := summarize(results)
+		if opt.json {
+			json.NewEncoder(os.Stdout).Encode(map[string]any{"runs": results, "medians": medians})
+		} else {
+			table(os.Stdout, medians)
+		}
+		if opt.plot != "" && err == nil {
+			err = os.WriteFile(opt.plot, plot(medians), 0o644)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (options, error) {
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	var opt options
+	fs.IntVar(&opt.clients, "clients", 64, "clients, each with a connection of its own")
+	fs.DurationVar(&opt.duration, "duration", 5*time.Second, "time a case is measured, after a warm-up of a fifth of it")
+	fs.Float64Var(&opt.leases, "leases", 1, "factor on the number of leases in memory and expiry cases")
+	fs.IntVar(&opt.runs, "runs", 3, "runs, interleaved; medians are printed")
+	fs.StringVar(&opt.plot, "plot", "", "write the ratios as SVG to this file")
+	only := fs.String("only", "", "parts of case names, separated by commas")
+	kinds := fs.String("kinds", "etcd,tenure", "what to measure, separated by commas")
+	env := fs.String("etcd-env", "", "measure etcd a second time, with these NAME=VALUE, separated by commas")
+	output := fs.String("o", "table", "table or json")
+	if err := fs.Parse(args); err != nil {
+		return opt, err
+	}
+	if *only != "" {
+		opt.only = strings.Split(*only, ",")
+	}
+	switch *output {
+	case "json":
+		opt.json = true
+	case "table":
+	default:
+		return opt, fmt.Errorf("-o %s: want table or json", *output)
+	}
+	for kind := range strings.SplitSeq(*kinds, ",") {
+		opt.variants = append(opt.variants, variant{name: kind, kind: server.Kind(kind)})
+	}
+	if *env != "" {
+		opt.variants = append(opt.variants, variant{name: "etcd+env", kind: server.Etcd, env: strings.Split(*env, ",")})
+	}
+	if opt.clients < 1 || opt.runs < 1 || opt.duration <= 0 {
+		return opt, fmt.Errorf("-clients, -runs and -duration must be positive")
+	}
+	return opt, nil
+}

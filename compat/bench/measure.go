@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenure-lease/tenure/compat/server"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// result is one case in one run. What a case does not measure is zero.
+type result struct {
+	Case    string
+	Variant string
+	Run     int
+	Rate    float64       // operations a second
+	P50     time.Duration // latency
+	P99     time.Duration
+	CPU     time.Duration // of all members, for an operation
+	Bytes   float64       // of memory, for a lease
+}
+
+// bench is what a case works with.
+type bench struct {
+	options
+	cluster *server.Cluster
+	leader  int
+	dir     string
+	variant variant
+}
+
+// benchCase is a named measurement.
+type benchCase struct {
+	name string
+	run  func(context.Context, *bench) (result, error)
+	own  bool // starts its own cluster
+}
+
+var cases = []benchCase{
+	{name: "put", run: put},
+	{name: "get-leader", run: getLeader},
+	{name: "get-follower", run: getFollower},
+	{name: "get-serializable", run: getSerializable},
+	{name: "grant", run: grant},
+	{name: "keepalive-leader", run: keepAliveLeader},
+	{name: "keepalive-follower", run: keepAliveFollower},
+	{name: "cycle", run: cycle},
+	{name: "lock", run: lock},
+	{name: "watch", run: watch},
+	{name: "gap-open", run: gapOpen, own: true},
+	{name: "gap-closed", run: gapClosed, own: true},
+	{name: "memory", run: memory, own: true},
+	{name: "expiry-10k", run: expiry10k, own: true},
+	{name: "expiry-100k", run: expiry100k, own: true},
+}
+
+func (o options) wants(name string) bool {
+	return len(o.only) == 0 || slices.ContainsFunc(o.only, func(part string) bool { return strings.Contains(name, part) })
+}
+
+// measure runs the wanted cases on each variant in turn, and tells progress.
+func measure(ctx context.Context, opt options, progress io.Writer) (results []result, err error) {
+	for run := range opt.runs {
+		for i := range opt.variants {
+			v := opt.variants[(i+run)%len(opt.variants)]
+			more, err := measureVariant(ctx, opt, v, run, progress)
+			results = append(results, more...)
+			if err != nil {
+				return results, fmt.Errorf("%s: %w", v.name, err)
+			}
+		}
+	}
+	return results, nil
+}
+
+func measureVariant(ctx context.Context, opt options, v variant, run int, progress io.Writer) (results []result, err error) {
+	var shared *bench
+	defer func() {
+		if shared != nil {
+			shared.stop()
+		}
+	}()
+	for _, c := range cases {
+		if !opt.wants(c.name) {
+			continue
+		}
+		b := shared
+		if b == nil || c.own {
+			if b, err = start(ctx, opt, v, c); err != nil {
+				return results, fmt.Errorf("%s: %w", c.name, err)
+			}
+			if !c.own {
+				shared = b
+			}
+		}
+		r, err := c.run(ctx, b)
+		if c.own {
+			b.stop()
+		}
+		if err != nil {
+			return results, fmt.Errorf("%s: %w", c.name, err)
+		}
+		r.Case, r.Variant, r.Run = c.name, v.name, run
+		fmt.Fprintf(progress, "run %d  %-9s %-19s %s\n", run+1, v.name, c.name, r)
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+func start(ctx context.Context, opt options, v variant, c benchCase) (*bench, error) {
+	dir, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return nil, err
+	}
+	env := v.env
+	if c.name == "memory" {
+		env = append(slices.Clone(env), "GOGC=10")
+	}
+	b := &bench{options: opt, dir: dir, variant: v}
+	if b.cluster, err = server.Start(ctx, server.Config{Kind: v.kind, Members: 3, Dir: dir, Env: env}); err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	if b.leader, err = b.cluster.Leader(ctx); err != nil {
+		b.stop()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *bench) stop() {
+	b.cluster.Stop()
+	os.RemoveAll(b.dir)
+}
+
+// cpu is the time of all members so far.
+func (b *bench) cpu() (sum time.Duration) {
+	for _, m := range b.cluster.Members {
+		sum += m.CPU()
+	}
+	return sum
+}
+
+// followers are the members that do not lead.
+func (b *bench) followers() []int {
+	return slices.DeleteFunc([]int{0, 1, 2}, func(i int) bool { return i == b.leader })
+}
+
+// connect opens n clients, each to one of the members given, in turn.
+func (b *bench) connect(n int, members ...int) ([]*clientv3.Client, error) {
+	if len(members) == 0 {
+		members = []int{0, 1, 2}
+	}
+	var clients []*clientv3.Client
+	for i := range n {
+		cli, err := b.cluster.Client(members[i%len(members)])
+		if err != nil {
+			closeAll(clients)
+			return nil, err
+		}
+		clients = append(clients, cli)
+	}
+	return clients, nil
+}
+
+func closeAll(clients []*clientv3.Client) {
+	for _, c := range clients {
+		c.Close()
+	}
+}
+
+func (r result) String() string {
+	var parts []string
+	if r.Rate > 0 {
+		parts = append(parts, fmt.Sprintf("%.0f/s", r.Rate))
+	}
+	if r.P99 > 0 {
+		parts = append(parts, fmt.Sprintf("p50 %s  p99 %s", brief(r.P50), brief(r.P99)))
+	}
+	if r.CPU > 0 {
+		parts = append(parts, fmt.Sprintf("CPU/op %s", brief(r.CPU)))
+	}
+	if r.Bytes != 0 {
+		parts = append(parts, fmt.Sprintf("%.0f bytes", r.Bytes))
+	}
+	return strings.Join(parts, "  ")
+}
+
+// brief prints a duration with three digits.
+func brief(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	default:
+		return d.Round(100 * time.Nanosecond).String()
+	}
+}
