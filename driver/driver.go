@@ -135,20 +135,18 @@ func (d *Driver) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var spare []any
-	alarm := machine.Mono(0)
+	now := d.cfg.Now()
+	alarm := now.Mono
 	for {
 		inputs := d.take(spare)
-		for len(inputs) == 0 {
-			now := d.cfg.Now().Mono
-			if alarm <= now {
-				break
-			}
+		for len(inputs) == 0 && now.Mono < alarm {
 			// Go's timers do not count suspend, so after one the alarm is
 			// late by what was left of the wait. A second bounds that.
-			timer.Reset(min(alarm.Sub(now), time.Second))
+			timer.Reset(min(alarm.Sub(now.Mono), time.Second))
 			select {
 			case <-d.wake:
 			case <-timer.C:
+				now = d.cfg.Now()
 			case <-d.stop:
 				return
 			}
@@ -161,7 +159,7 @@ func (d *Driver) run() {
 		}
 		// Read once, after the inputs were taken: none arrived later than now,
 		// and reading a clock that counts suspend costs a system call.
-		now := d.cfg.Now()
+		now = d.cfg.Now()
 		for i, in := range inputs {
 			if f, ok := in.(func() any); ok {
 				in = f()
