@@ -18,7 +18,7 @@ var ErrTooManyWatchers = errors.New("watch: too many watchers")
 // Config holds the limits of a Hub. A zero field means its default.
 type Config struct {
 	// MaxWatchers bounds the watchers of all streams. Default 2,000,000; each
-	// takes about 400 bytes.
+	// takes about 260 bytes and its key.
 	MaxWatchers int
 	// MaxStreamWatchers bounds the watchers of one stream. Default 200,000.
 	MaxStreamWatchers int

@@ -171,20 +171,21 @@ func TestRevisionIsNotSplit(t *testing.T) {
 	w.settle()
 	want(t, s, "0:put a@2,put b@2,put c@2", "0:put d@3,put e@3,put f@3")
 	w.put("g")
-	want(t, s, "0:put g@4")
+	w.settle()
 	if got := w.hub.Stats().Behind; got != 0 {
 		t.Errorf("%d watchers behind after all was read, want 0", got)
 	}
+	want(t, s, "0:put g@4")
 }
 
 func TestSlowWatcher(t *testing.T) {
 	limits := Config{MaxStreamEvents: 10, MaxStreamBytes: 4000, MaxBytes: 6000}
 	w := newWorld(t, limits)
-	slow, fast := w.stream(), w.stream()
-	create(t, slow, watch("", "\x00", 0))
-	create(t, fast, watch("", "\x00", 0))
-	want(t, slow, "0:created@1")
-	want(t, fast, "0:created@1")
+	slow, slower, fast := w.stream(), w.stream(), w.stream()
+	for _, s := range []*Stream{slow, slower, fast} {
+		create(t, s, watch("", "\x00", 0))
+		want(t, s, "0:created@1")
+	}
 	seen := int64(1)
 	count := func(s *Stream, seen, until int64) int64 {
 		for seen < until {
@@ -207,11 +208,13 @@ func TestSlowWatcher(t *testing.T) {
 			t.Fatalf("%d bytes queued, want at most %d", got, limits.MaxBytes)
 		}
 	}
-	if got := w.hub.Stats().Behind; got != 1 {
-		t.Fatalf("%d watchers behind, want 1", got)
+	if got := w.hub.Stats().Behind; got != 2 {
+		t.Fatalf("%d watchers behind, want 2", got)
 	}
 	count(slow, 1, w.store.Revision())
 	quiet(t, w, slow)
+	count(slower, 1, w.store.Revision())
+	quiet(t, w, slower)
 	if got := w.hub.Stats(); got.Behind != 0 || got.Bytes != 0 {
 		t.Errorf("stats %+v, want none behind and nothing queued", got)
 	}

@@ -1,0 +1,80 @@
+package watch
+
+import (
+	"slices"
+	"testing"
+)
+
+// take delivers what is queued, as far as it is no response, and returns the
+// responses. Late watchers stay late.
+func take(s *Stream) (responses []string) {
+	s.mu.Lock()
+	var items []item
+	for !s.queue.empty() {
+		items = append(items, s.queue.pop())
+	}
+	s.mu.Unlock()
+	for _, it := range items {
+		if r, ok := s.deliver(it); ok {
+			responses = append(responses, short(r))
+		}
+	}
+	return responses
+}
+
+func TestHubGoesOnDuringCatchUp(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.put("a")
+	s := w.stream()
+	create(t, s, watch("a", "", 2))
+	take(s)
+	// The reader has come to revision 2 when the hub hands out revision 3.
+	view := w.hub.view.Load()
+	log, err := view.Events(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upto := s.read(view, log)
+	w.put("a")
+	w.settle()
+	s.join(upto)
+	if s.late.count != 1 {
+		t.Errorf("%d watchers late, want the one that has not got revision 3", s.late.count)
+	}
+	s.late.all(func(w *watcher) { w.next = upto + 1 })
+	want(t, s, "0:put a@2", "0:put a@3")
+	w.put("a")
+	want(t, s, "0:put a@4")
+}
+
+func TestCompactionEndsOnlyWhomItConcerns(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.put("a", "a", "a", "a") // 2..5
+	s := w.stream()
+	create(t, s, watch("a", "", 3))
+	create(t, s, watch("a", "", 4))
+	take(s)
+	w.compact(4)
+	want(t, s, "0:compacted 4", "1:put a@4,put a@5")
+	quiet(t, w, s)
+}
+
+func TestCancelWhileLate(t *testing.T) {
+	w := newWorld(t, Config{ChunkEvents: 1, ChunkBytes: 1})
+	w.put("a", "a", "a", "a") // 2..5
+	s := w.stream()
+	create(t, s, watch("a", "", 2))
+	want(t, s, "0:created@5", "0:put a@2")
+	if err := s.Cancel(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for !slices.Contains(got, "0:canceled") {
+		got = append(got, next(t, s))
+	}
+	if s.late.count != 0 {
+		t.Errorf("%d watchers late after the cancellation, want none", s.late.count)
+	}
+	w.put("a")
+	quiet(t, w, s)
+}
