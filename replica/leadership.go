@@ -71,7 +71,7 @@ func (r *Replica) handOver() {
 }
 
 // append puts a batch into the log if this member leads in term, and only then.
-func (r *Replica) append(term uint64, entry []byte) bool {
+func (r *Replica) append(term uint64, entry []byte, requests []Propose) bool {
 	st := r.raft.BasicStatus()
 	if st.RaftState != raft.StateLeader || st.HardState.GetTerm() != term {
 		return false
@@ -79,7 +79,12 @@ func (r *Replica) append(term uint64, entry []byte) bool {
 	if r.tail.sinceSnapshot() > r.cfg.MaxTailBytes {
 		return false
 	}
-	return r.raft.Propose(entry) == nil
+	if r.raft.Propose(entry) != nil {
+		return false
+	}
+	r.last++
+	r.leases.appended(r.last, requests)
+	return true
 }
 
 // onForward appends a member's batch, once however often it arrives, or tells
@@ -102,7 +107,7 @@ func (r *Replica) onForward(from machine.NodeID, m forward) {
 	}
 	accepted, known := r.forwards[key].find(m.Seq)
 	if !known {
-		accepted = r.append(m.Term, m.Entry)
+		accepted = r.append(m.Term, m.Entry, b.Requests)
 		r.forwards[key].add(m.Seq, accepted)
 	}
 	if !accepted {

@@ -38,6 +38,18 @@ type leases struct {
 	// inFlight holds the batches of expiries that the log has not decided.
 	inFlight map[uint64][]int64
 	parked   map[int64][]parkedAsk
+
+	// granting holds, by lease, the index of the last entry of this reign that
+	// grants it and is not applied yet; grants lists them by index. A lease that
+	// is known under such an ID may have been revoked before that entry. What is
+	// said about it in a later one would be about the new lease.
+	granting map[int64]uint64
+	grants   []grant
+}
+
+type grant struct {
+	index uint64
+	id    int64
 }
 
 type lease struct {
@@ -95,6 +107,37 @@ func (ls *leases) start(now machine.Mono, tick time.Duration) {
 // stop ends counting, when leadership or its term ends.
 func (ls *leases) stop() {
 	ls.ticking, ls.heap, ls.parked, ls.inFlight = false, nil, nil, nil
+	ls.granting, ls.grants = nil, nil
+}
+
+// appended takes note of the grants that this leader put into the log.
+func (ls *leases) appended(index uint64, requests []Propose) {
+	for _, req := range requests {
+		if len(req.Body) == 0 || req.Body[0] != kindGrant {
+			continue
+		}
+		_, m, err := decodeRequest(req.Body)
+		if err != nil {
+			continue
+		}
+		id := m.(*pb.LeaseGrantRequest).ID
+		if ls.granting == nil {
+			ls.granting = map[int64]uint64{}
+		}
+		ls.granting[id] = index
+		ls.grants = append(ls.grants, grant{index, id})
+	}
+}
+
+// applied forgets the grants up to an index.
+func (ls *leases) applied(index uint64) {
+	for len(ls.grants) > 0 && ls.grants[0].index <= index {
+		g := ls.grants[0]
+		ls.grants = ls.grants[1:]
+		if ls.granting[g.id] == g.index {
+			delete(ls.granting, g.id)
+		}
+	}
 }
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
@@ -137,6 +180,10 @@ func (ls *leases) turn(r *Replica) {
 		for len(ls.heap) > 0 && ls.heap[0].due <= r.now && len(dead) < maxExpiries {
 			l := ls.heap[0]
 			switch left := l.deadline.Sub(r.now); {
+			case ls.granting[l.id] > 0:
+				l.due = r.now.Add(r.cfg.Tick)
+				heap.Fix(&ls.heap, 0)
+				continue
 			case left <= 0:
 				heap.Pop(&ls.heap)
 				l.slot, l.expiring = -1, true
@@ -194,7 +241,7 @@ func (ls *leases) propose(r *Replica, kind byte, m proto.Message) (seq uint64, o
 	}
 	r.proposals.seq++
 	b := &batch{Term: r.term, From: r.cfg.ID, Boot: r.cfg.Boot, Seq: r.proposals.seq, Requests: []Propose{{Body: body}}}
-	return b.Seq, r.append(r.term, b.encode())
+	return b.Seq, r.append(r.term, b.encode(), nil)
 }
 
 // settled learns the fate of an expiry entry.

@@ -60,7 +60,7 @@ func (p *proposals) address(r *Replica, b *pending) bool {
 	p.seq++
 	entry := (&batch{Term: r.term, From: r.cfg.ID, Boot: r.cfg.Boot, Seq: p.seq, Requests: b.requests}).encode()
 	if r.leading() {
-		if !r.append(r.term, entry) {
+		if !r.append(r.term, entry, b.requests) {
 			return false // busy, or about to learn of a new term
 		}
 		entry = nil

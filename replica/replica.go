@@ -107,6 +107,8 @@ type Replica struct {
 	term   uint64 // under which leader was last reported
 	// applied is what the Applier has reported, and the term of that entry.
 	applied, appliedTerm uint64
+	// last is the index of the last entry in the log; at a leader, exactly.
+	last uint64
 	// applying holds raft's apply messages that wait for that report.
 	applying []*raftpb.Message
 
@@ -264,6 +266,7 @@ func (r *Replica) onDurable(rec Record) {
 func (r *Replica) onApplied(in Applied) {
 	r.applied, r.appliedTerm = in.Index, in.Term
 	r.leases.changed(r, in.Leases)
+	r.leases.applied(in.Index)
 	r.proposals.settled(r, in)
 	r.afterApply()
 }
@@ -366,6 +369,9 @@ func (r *Replica) takeReady(rd raft.Ready) {
 // persist turns a MsgStorageAppend into a Persist.
 func (r *Replica) persist(m *raftpb.Message) {
 	rec := Record{Entries: m.GetEntries()}
+	if n := len(rec.Entries); n > 0 {
+		r.last = rec.Entries[n-1].GetIndex()
+	}
 	if m.Term != nil && m.Commit != nil {
 		rec.HardState = &raftpb.HardState{Term: m.Term, Vote: m.Vote, Commit: m.Commit}
 	}
