@@ -3,7 +3,6 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -72,37 +71,6 @@ func (k *checks) applied(w *World, m *Member, e *raftpb.Entry) {
 		k.fail(w, "state machine safety: members %d and %d applied different entries at %d", first.by, mine.by, e.GetIndex())
 	}
 	k.watchLeases(w, m)
-}
-
-// rebooted forgets what a member knew: it goes back in time, to its snapshot.
-func (k *checks) rebooted(m *Member) { delete(k.known, uint64(m.ID)) }
-
-// watchLeases finds leases that a member no longer has, and fails if a holder
-// could still believe in one.
-func (k *checks) watchLeases(w *World, m *Member) {
-	now := map[int64]bool{}
-	for info := range m.state.Store().View().Leases() {
-		now[info.ID] = true
-	}
-	var gone []int64
-	for id := range k.known[uint64(m.ID)] {
-		if !now[id] {
-			gone = append(gone, id)
-		}
-	}
-	slices.Sort(gone)
-	for _, id := range gone {
-		l := k.leases[id]
-		if l == nil || l.gone > 0 {
-			continue
-		}
-		l.gone = w.Now()
-		w.Note("lease %d gone at member %d", id, m.ID)
-		if l.gone < l.believedUntil {
-			k.fail(w, "lease %d ended at %v while its holder believes in it until %v", id, l.gone, l.believedUntil)
-		}
-	}
-	k.known[uint64(m.ID)] = now
 }
 
 // Check judges the whole run.

@@ -5,9 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	"github.com/tenure-lease/tenure/kv"
-	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/replica"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -17,9 +15,7 @@ type client struct {
 	c    *Cluster
 	id   int
 	seq  int
-	busy bool
 	stop bool
-	rate float64 // of its clock
 }
 
 // op is what a client asked, as the checker sees it.
@@ -114,160 +110,4 @@ func (cl *client) act(m *Member) {
 			}
 		})
 	}
-}
-
-// registers is the model: each key a register with compare and swap.
-var registers = porcupine.Model{
-	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-		byKey := map[string][]porcupine.Operation{}
-		var keys []string
-		for _, o := range history {
-			key := o.Input.(op).key
-			if byKey[key] == nil {
-				keys = append(keys, key)
-			}
-			byKey[key] = append(byKey[key], o)
-		}
-		var parts [][]porcupine.Operation
-		for _, key := range keys {
-			parts = append(parts, byKey[key])
-		}
-		return parts
-	},
-	Init: func() any { return "" },
-	Step: func(state, input, output any) (bool, any) {
-		o, value := input.(op), state.(string)
-		out := output.(outcome)
-		switch o.kind {
-		case 'r':
-			return !out.known || out.value == value, value
-		case 'w':
-			return true, o.new
-		}
-		// A compare of a key that does not exist fails, whatever the value.
-		swapped := value != "" && value == o.old
-		if out.known && out.value != strconv.FormatBool(swapped) {
-			return false, value
-		}
-		if swapped {
-			return true, o.new
-		}
-		return true, value
-	},
-	DescribeOperation: func(input, output any) string {
-		o := input.(op)
-		return fmt.Sprintf("%c(%s %s>%s)=%v", o.kind, o.key, o.old, o.new, output.(outcome))
-	},
-}
-
-type outcome struct {
-	value string
-	known bool
-}
-
-// holder is a client that keeps a lease: it grants one, renews it for a while by
-// its own clock, then stops, and begins again.
-type holder struct {
-	c     *Cluster
-	id    int
-	host  machine.NodeID
-	rate  float64
-	stop  bool
-	lease *held
-}
-
-// held is what the checker knows of a lease.
-type held struct {
-	id  int64
-	ttl time.Duration
-	// believedUntil is when, in true time, its holder stops believing in it.
-	believedUntil time.Duration
-	// lastSent is when the last renewal that anyone may have seen was sent.
-	lastSent time.Duration
-	gone     time.Duration // when the first member removed it; 0: not yet
-	released bool
-}
-
-// Holders sets n lease holders to work.
-func (c *Cluster) Holders(n int) {
-	for i := range n {
-		h := &holder{c: c, id: i, rate: (2*c.w.Rand.Float64() - 1) * drift}
-		c.checks.holders = append(c.checks.holders, h)
-		h.grant()
-	}
-}
-
-func (h *holder) grant() {
-	w := h.c.w
-	w.After(w.Between(0, time.Second), func() {
-		m := h.c.anyMember()
-		if h.stop {
-			return
-		}
-		if m == nil {
-			h.grant()
-			return
-		}
-		l := &held{id: w.Rand.Int64N(1<<40) + 1, ttl: time.Duration(2+w.Rand.Int64N(5)) * time.Second}
-		h.lease = l
-		sent := w.Now()
-		over := false
-		m.propose(&pb.LeaseGrantRequest{ID: l.id, TTL: int64(l.ttl / time.Second)}, func(r replica.Result, err error) {
-			if over || err != nil || r.Err != nil {
-				return
-			}
-			over = true
-			h.c.checks.leases[l.id] = l
-			l.lastSent = sent
-			h.believe(l, sent)
-			m.propose(&pb.PutRequest{Key: fmt.Appendf(nil, "lease/%d", l.id), Lease: l.id}, func(replica.Result, error) {})
-			h.renew(l, w.Rand.IntN(12))
-		})
-		w.After(3*time.Second, func() {
-			if !over {
-				over = true
-				h.grant()
-			}
-		})
-	})
-}
-
-// believe notes that the holder trusts its lease until TTL after sending, by its
-// own clock less the drift that it allows for.
-func (h *holder) believe(l *held, sent time.Duration) {
-	trust := time.Duration(float64(l.ttl) * (1 - 2*drift) / (1 + h.rate))
-	until := sent + trust
-	if h.c.w.Now() < until { // an answer that comes too late renews nothing
-		l.believedUntil = max(l.believedUntil, until)
-	}
-}
-
-// renew sends renewals at a third of the TTL, a number of times, then leaves the
-// lease to die.
-func (h *holder) renew(l *held, times int) {
-	w := h.c.w
-	if times == 0 || h.stop {
-		w.Note("holder %d leaves lease %d", h.id, l.id)
-		h.grant()
-		return
-	}
-	w.After(l.ttl/3, func() {
-		if l.gone > 0 && w.Now() > l.believedUntil {
-			h.grant()
-			return
-		}
-		if m := h.c.anyMember(); m != nil {
-			sent := w.Now()
-			l.lastSent = sent
-			m.keepAlive(l.id, func(a replica.AnswerLease) {
-				if a.TTL == 0 && l.gone == 0 {
-					h.c.checks.fail(w, "lease %d was called unknown while it lives", l.id)
-				}
-				if a.TTL > 0 && w.Now() < l.believedUntil {
-					h.believe(l, sent)
-				}
-			})
-		}
-		h.renew(l, times-1)
-	})
 }

@@ -38,6 +38,7 @@ type Member struct {
 
 	applying []any // outcomes for the applier, in order
 	busy     bool
+	stalled  bool // the applier stands still
 
 	nextID   uint64
 	results  map[uint64]func(replica.Result, error)
@@ -122,8 +123,14 @@ func (m *Member) boots() {
 		s := m.snapshots[k-1]
 		if s.index > log.Snapshot.GetIndex() {
 			meta := m.metadata(s)
+			before := len(log.Entries)
 			log.Entries = keepAfter(log.Entries, meta)
 			log.Snapshot = meta
+			if before > 0 && len(log.Entries) == 0 {
+				// The log did not lead up to it. It must say so before it goes
+				// on, or what follows would not be found there the next time.
+				m.disk.durable = append(m.disk.durable, replica.Record{Snapshot: &raftpb.Snapshot{Metadata: meta}})
+			}
 		}
 		m.restore(log.Snapshot.GetIndex())
 		if log.HardState.GetCommit() < log.Snapshot.GetIndex() {
@@ -139,7 +146,7 @@ func (m *Member) boots() {
 		panic(err)
 	}
 	m.replica = r
-	m.applying, m.busy, m.taking = nil, false, false
+	m.applying, m.busy, m.taking, m.stalled = nil, false, false, false
 	m.results = map[uint64]func(replica.Result, error){}
 	m.answers = map[uint64]func(replica.AnswerLease){}
 	m.reads = map[uint64]func(){}
@@ -224,7 +231,7 @@ func (m *Member) outcome(out any) {
 // apply works off the committed entries some at a time, later than they were
 // handed out, as the second goroutine of a node does.
 func (m *Member) apply() {
-	if m.busy || len(m.applying) == 0 {
+	if m.busy || m.stalled || len(m.applying) == 0 {
 		return
 	}
 	m.busy = true

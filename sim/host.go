@@ -205,6 +205,8 @@ type Network struct {
 	cut             map[[2]machine.NodeID]bool
 	// Copy makes what arrives from what was sent, as a wire would.
 	Copy func(any) any
+	// Take, if set, may take an envelope off the wire by returning true.
+	Take func(machine.Envelope) bool
 }
 
 // NewNetwork returns a network without faults.
@@ -226,6 +228,9 @@ func (n *Network) Mend() { clear(n.cut); n.w.Note("mend") }
 
 func (n *Network) send(env machine.Envelope) {
 	if n.cut[[2]machine.NodeID{env.From, env.To}] || n.w.Chance(n.Loss) {
+		return
+	}
+	if n.Take != nil && n.Take(env) {
 		return
 	}
 	n.deliver(env)
