@@ -1,0 +1,5 @@
+package torture
+
+import "golang.org/x/sys/unix"
+
+const clockID = unix.CLOCK_MONOTONIC // counts suspend on darwin
