@@ -1,0 +1,230 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tenure-lease/tenure/server"
+)
+
+// parse returns the options of a command line, an environment and a file.
+func parse(t *testing.T, args, environ []string) (serveOptions, error) {
+	t.Helper()
+	var o serveOptions
+	f := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	o.register(f)
+	if err := f.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return o, o.complete(f, environ)
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestServeSettingsHaveAnOrder(t *testing.T) {
+	file := write(t, "tenure.yaml", `
+name: file
+data-dir: from-file
+election-timeout: 3000
+max-request-bytes: 33554432
+listen-client-urls: http://a:1,http://b:2
+client-transport-security:
+  cert-file: c.pem
+  client-cert-auth: true
+peer-transport-security:
+  key-file: p.pem
+`)
+	o, err := parse(t, []string{"--config-file", file, "--name", "flag"},
+		[]string{"ETCD_NAME=etcd", "TENURE_NAME=tenure", "ETCD_DATA_DIR=from-etcd", "ETCD_HEARTBEAT_INTERVAL=50", "TENURE_HEARTBEAT_INTERVAL=70"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.name != "flag" || o.dataDir != "from-etcd" || o.electionMillis != 3000 || o.heartbeatMillis != 70 || o.maxRequestBytes != 32<<20 {
+		t.Errorf("name %q (want the flag's), data-dir %q (want ETCD_'s), election %d (want the file's), heartbeat %d (want TENURE_'s), request bytes %d (want 32 MiB)",
+			o.name, o.dataDir, o.electionMillis, o.heartbeatMillis, o.maxRequestBytes)
+	}
+	if len(o.listenClientURLs) != 2 || o.client.cert != "c.pem" || !o.client.clientAuth || o.peer.key != "p.pem" {
+		t.Errorf("urls %v, client %+v, peer %+v; want the file's", o.listenClientURLs, o.client, o.peer)
+	}
+}
+
+func TestServeSettingsThatMakeNoSense(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		args, environ []string
+		want          string
+	}{
+		{"a setting that does not exist", []string{"--config-file", write(t, "a.yaml", "data_dir: x")}, nil, `no setting "data_dir"`},
+		{"no YAML", []string{"--config-file", write(t, "b.yaml", "{")}, nil, "b.yaml"},
+		{"no file", []string{"--config-file", "/does/not/exist"}, nil, "--config-file"},
+		{"a word for a number", nil, []string{"ETCD_ELECTION_TIMEOUT=soon"}, "ETCD_ELECTION_TIMEOUT"},
+		{"names that disagree", []string{"--name", "a", "--initial-cluster", "b=http://127.0.0.1:1"}, nil, "--initial-cluster must agree"},
+		{"URLs that disagree", []string{"--name", "a", "--initial-cluster", "a=http://127.0.0.1:1"}, nil, "they must agree"},
+		{"no member", []string{"--initial-cluster", "http://127.0.0.1:1"}, nil, "want name=http://host:port"},
+		{"a member twice", []string{"--initial-cluster", "a=http://x:1,a=http://y:1"}, nil, "twice"},
+		{"a state", []string{"--initial-cluster-state", "old"}, nil, "want new or existing"},
+		{"joining", []string{"--initial-cluster-state", "existing", "--data-dir", t.TempDir()}, nil, "joining"},
+		{"certificates without TLS", []string{"--cert-file", "c.pem"}, nil, "not https"},
+		{"TLS without certificates", []string{"--listen-client-urls", "https://127.0.0.1:0"}, nil, "--cert-file"},
+		{"half TLS", []string{"--listen-client-urls", "https://127.0.0.1:0,http://127.0.0.1:0"}, nil, "either all"},
+		{"no URL", []string{"--listen-client-urls", "localhost:2379"}, nil, "no URL"},
+		{"an election too short", []string{"--election-timeout", "200"}, nil, "too short"},
+		{"retention", []string{"--auto-compaction-retention", "-1"}, nil, "negative"},
+		{"a level", []string{"--log-level", "loud"}, nil, "--log-level"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			args := append([]string{"--data-dir", t.TempDir(), "--listen-peer-urls", "http://127.0.0.1:0"}, tt.args...)
+			o, err := parse(t, args, tt.environ)
+			if err == nil {
+				var s *server.Server
+				_, err = o.logger(os.Stderr)
+				if err == nil {
+					var cfg server.Config
+					if cfg, err = o.config(slog.New(slog.DiscardHandler), func(error) {}); err == nil {
+						s, err = server.Start(cfg)
+					}
+				}
+				if err == nil {
+					s.Stop()
+				}
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want it to say %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// certificates makes an authority and a certificate for 127.0.0.1 in files.
+func certificates(t *testing.T) (ca, cert, key string) {
+	t.Helper()
+	newKey := func() *ecdsa.PrivateKey {
+		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	sign := func(c, parent *x509.Certificate, pub *ecdsa.PublicKey, by *ecdsa.PrivateKey) []byte {
+		der, err := x509.CreateCertificate(rand.Reader, c, parent, pub, by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return der
+	}
+	file := func(name, kind string, der []byte) string {
+		return write(t, name, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
+	}
+	root := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "root"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	rootKey, leafKey := newKey(), newKey()
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "leaf"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: root.NotBefore, NotAfter: root.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.MarshalECPrivateKey(leafKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file("ca.pem", "CERTIFICATE", sign(root, root, &rootKey.PublicKey, rootKey)),
+		file("cert.pem", "CERTIFICATE", sign(leaf, root, &leafKey.PublicKey, rootKey)),
+		file("key.pem", "EC PRIVATE KEY", der)
+}
+
+// freePort returns a port that was free a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestServeWithCertificates(t *testing.T) {
+	ca, cert, key := certificates(t)
+	members := map[string]string{}
+	var cluster []string
+	for _, name := range []string{"a", "b", "c"} {
+		members[name] = "https://" + freePort(t)
+		cluster = append(cluster, name+"="+members[name])
+	}
+	var endpoint string
+	for name, peer := range members {
+		client := freePort(t)
+		endpoint = "https://" + client
+		o, err := parse(t, []string{
+			"--name", name, "--data-dir", t.TempDir(), "--initial-cluster", strings.Join(cluster, ","),
+			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--listen-client-urls", endpoint,
+			"--cert-file", cert, "--key-file", key, "--trusted-ca-file", ca, "--client-cert-auth",
+			"--peer-cert-file", cert, "--peer-key-file", key, "--peer-trusted-ca-file", ca, "--peer-client-cert-auth",
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := o.config(slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := server.Start(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Stop)
+	}
+	get := func(with tlsOptions) error {
+		tlsConfig, err := with.load("", []string{endpoint})
+		if err != nil {
+			return err
+		}
+		c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, TLS: tlsConfig, DialTimeout: 5 * time.Second})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.Put(t.Context(), "k", "v")
+		return err
+	}
+	if err := get(tlsOptions{cert: cert, key: key, ca: ca}); err != nil {
+		t.Errorf("a client with a certificate: %v", err)
+	}
+	pool := x509.NewCertPool()
+	pemCA, err := os.ReadFile(ca)
+	if err != nil || !pool.AppendCertsFromPEM(pemCA) {
+		t.Fatal(err)
+	}
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(endpoint, "https://"), &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
+	if err == nil {
+		_, err = conn.Read(make([]byte, 1)) // TLS 1.3 tells the client after its handshake
+	}
+	if err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a client without a certificate: %v, want it to be refused", err)
+	}
+}
