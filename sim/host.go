@@ -114,9 +114,7 @@ func (h *Host) turn() {
 	for _, env := range rd.Sends {
 		h.net.send(env)
 	}
-	for _, p := range rd.Persists {
-		h.disk.queue = append(h.disk.queue, p)
-	}
+	h.disk.queue = append(h.disk.queue, rd.Persists...)
 	h.write()
 	for _, out := range rd.Outcomes {
 		h.Outcome(out)
