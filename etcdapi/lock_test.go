@@ -86,9 +86,9 @@ func TestLockService(t *testing.T) {
 	}
 	// Three wait: one gives up, one loses its lease, one gets it.
 	impatient, stop := context.WithCancel(ctx)
-	b := lock(impatient, 0xb)
-	s.await("l", 2)
 	expired := lock(ctx, 0xc)
+	s.await("l", 2)
+	b := lock(impatient, 0xb)
 	s.await("l", 3)
 	last := lock(ctx, 0) // with a lease of the server's
 	s.await("l", 4)

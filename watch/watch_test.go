@@ -179,7 +179,7 @@ func TestRevisionIsNotSplit(t *testing.T) {
 }
 
 func TestSlowWatcher(t *testing.T) {
-	limits := Config{MaxStreamEvents: 10, MaxStreamBytes: 4000, MaxBytes: 6000}
+	limits := Config{MaxStreamEvents: 10, MaxStreamBytes: 4000, MaxBytes: 2000}
 	w := newWorld(t, limits)
 	slow, slower, fast := w.stream(), w.stream(), w.stream()
 	for _, s := range []*Stream{slow, slower, fast} {
