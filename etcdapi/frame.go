@@ -24,12 +24,14 @@ func (f *frame) buffers() mem.BufferSlice {
 	if len(f.events) == 0 {
 		return mem.BufferSlice{mem.SliceBuffer(f.head)}
 	}
+	if mem.IsBelowBufferPoolingThreshold(f.size) {
+		return mem.BufferSlice{mem.SliceBuffer(f.appendTo(make([]byte, 0, f.size)))}
+	}
 	if f.size <= copyBelow {
-		buf := append(make([]byte, 0, f.size), f.head...)
-		for _, e := range f.events {
-			buf = append(buf, e...)
-		}
-		return mem.BufferSlice{mem.SliceBuffer(buf)}
+		pool := mem.DefaultBufferPool()
+		buf := pool.Get(f.size)
+		*buf = f.appendTo((*buf)[:0])
+		return mem.BufferSlice{mem.NewBuffer(buf, pool)}
 	}
 	slices := make(mem.BufferSlice, 0, 1+len(f.events))
 	slices = append(slices, mem.SliceBuffer(f.head))
@@ -37,6 +39,14 @@ func (f *frame) buffers() mem.BufferSlice {
 		slices = append(slices, mem.SliceBuffer(e))
 	}
 	return slices
+}
+
+func (f *frame) appendTo(buf []byte) []byte {
+	buf = append(buf, f.head...)
+	for _, e := range f.events {
+		buf = append(buf, e...)
+	}
+	return buf
 }
 
 // frames encodes a response, in several frames if it has reached the limit and
