@@ -11,6 +11,8 @@ import "github.com/tenure-lease/tenure/machine"
 type proposals struct {
 	seq  uint64
 	open []Propose  // not yet in a batch
+	// openSince is when the oldest of these came.
+	openSince machine.Mono
 	sent []*pending // batches whose fate is open, oldest first
 	// appliedTerm is the term up to which dead batches were looked for.
 	appliedTerm uint64
@@ -28,11 +30,22 @@ type pending struct {
 	entry    []byte // as it was sent to another member; nil once it is not
 }
 
-func (p *proposals) add(_ *Replica, in Propose) { p.open = append(p.open, in) }
+func (p *proposals) add(r *Replica, in Propose) {
+	if len(p.open) == 0 {
+		p.openSince = r.now
+	}
+	p.open = append(p.open, in)
+}
+
+// maxBatches of this member are on their way at once; what comes up meanwhile
+// shares the next. One is being written while another is being applied; more of
+// them would be smaller, and each costs every member a message, a record and a
+// wake-up.
+const maxBatches = 2
 
 // turn addresses what is not addressed yet.
 func (p *proposals) turn(r *Replica) {
-	for len(p.open) > 0 {
+	for len(p.open) > 0 && len(p.sent) < maxBatches {
 		n, bytes := 0, 0
 		for n < len(p.open) {
 			bytes += p.open[n].size()
@@ -42,9 +55,11 @@ func (p *proposals) turn(r *Replica) {
 			n++
 		}
 		p.sent = append(p.sent, &pending{requests: p.open[:n:n], since: r.now})
-		p.open = p.open[n:]
+		p.open, p.openSince = p.open[n:], r.now
 	}
-	p.open = nil
+	if len(p.open) == 0 {
+		p.open = nil
+	}
 	if r.leader == 0 || p.refusal {
 		return
 	}
@@ -130,6 +145,19 @@ func (p *proposals) onTick(r *Replica) {
 	p.abandon(r, func(b *pending) bool {
 		return r.now.Sub(b.since) > r.cfg.patience()
 	})
+	if len(p.open) > 0 && r.now.Sub(p.openSince) > r.cfg.patience() {
+		// Without a leader nothing moves; what piles up must not be kept.
+		r.outcomes = append(r.outcomes, Dropped{IDs: idsOf(p.open)})
+		p.open = nil
+	}
+}
+
+func idsOf(requests []Propose) []uint64 {
+	ids := make([]uint64, len(requests))
+	for i, req := range requests {
+		ids[i] = req.ID
+	}
+	return ids
 }
 
 func (p *proposals) abandon(r *Replica, which func(*pending) bool) {
@@ -139,11 +167,7 @@ func (p *proposals) abandon(r *Replica, which func(*pending) bool) {
 			keep = append(keep, b)
 			continue
 		}
-		d := Dropped{Ambiguous: b.term != 0}
-		for _, req := range b.requests {
-			d.IDs = append(d.IDs, req.ID)
-		}
-		r.outcomes = append(r.outcomes, d)
+		r.outcomes = append(r.outcomes, Dropped{IDs: idsOf(b.requests), Ambiguous: b.term != 0})
 	}
 	p.sent = keep
 }
