@@ -10,10 +10,10 @@ import "github.com/tenure-lease/tenure/machine"
 // a change of leader costs a client time but no error.
 type proposals struct {
 	seq  uint64
-	open []Propose  // not yet in a batch
+	open []Propose // not yet in a batch
 	// openSince is when the oldest of these came.
 	openSince machine.Mono
-	sent []*pending // batches whose fate is open, oldest first
+	sent      []*pending // batches whose fate is open, oldest first
 	// appliedTerm is the term up to which dead batches were looked for.
 	appliedTerm uint64
 	// refusal stops addressing until the next tick or leader: a leader without

@@ -116,7 +116,7 @@ func TestDamageInTheMiddle(t *testing.T) {
 				if !errors.As(err, &corrupt) || corrupt.File != segmentName || corrupt.Offset != int64(offsets[2]) {
 					t.Fatalf("bit flip at %d: %v, want a CorruptError at %d", i, err, offsets[2])
 				}
-				if !strings.Contains(err.Error(), "restore the member from the others") {
+				if !strings.Contains(err.Error(), "replace the member") {
 					t.Fatalf("the error does not say what to do: %v", err)
 				}
 				if !bytes.Equal(ino.data, flipped) {
