@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+
+	"github.com/tenure-lease/tenure/node"
+	"github.com/tenure-lease/tenure/server"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"tenure": main})
+}
+
+// TestScripts runs testdata/script against the server that TENURE_TEST_ENDPOINT
+// names, a stock etcd perhaps, or against one in this process. $TENURE_AT is its
+// URL; $CLIENT and $PEER are free addresses for scripts that start their own.
+func TestScripts(t *testing.T) {
+	at := os.Getenv("TENURE_TEST_ENDPOINT")
+	if at == "" {
+		at = startServer(t)
+	}
+	if !strings.Contains(at, "://") {
+		at = "etcd://" + at
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("TENURE_AT", at)
+			env.Setenv("HOME", env.WorkDir)
+			for _, name := range []string{"CLIENT", "PEER"} {
+				addr, err := freeAddress()
+				if err != nil {
+					return err
+				}
+				env.Setenv(name, addr)
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"code": codeCmd, "await": awaitCmd, "signal": signalCmd, "gone": goneCmd,
+		},
+	})
+}
+
+func startServer(t *testing.T) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	s, err := server.Start(server.Config{
+		Node: node.Config{
+			Name: "one", DataDir: t.TempDir(), Peers: map[string]string{"one": "http://127.0.0.1:1"},
+			ClientURLs: []string{"http://" + addr}, Logger: slog.New(slog.DiscardHandler),
+		},
+		Clients: []net.Listener{listener},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.Node.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// codeCmd is "code N PROGRAM [ARG…]": exec that wants an exit code.
+func codeCmd(ts *testscript.TestScript, neg bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// awaitCmd is "await FILE REGEXP": wait until the file has it.
+func awaitCmd(ts *testscript.TestScript, neg bool, args []string) {
+	re := regexp.MustCompile("(?m)" + args[1])
+	poll(ts, fmt.Sprintf("%s in %s", args[1], args[0]), func() bool {
+		b, err := os.ReadFile(ts.MkAbs(args[0]))
+		return err == nil && re.Match(b)
+	})
+}
+
+// signalCmd is "signal NAME FILE": send it to the process whose id is in the file.
+func signalCmd(ts *testscript.TestScript, neg bool, args []string) {
+	sig := unix.SignalNum("SIG" + args[0])
+	if sig == 0 {
+		ts.Fatalf("no signal is called %s", args[0])
+	}
+	ts.Check(syscall.Kill(pid(ts, args[1]), sig))
+}
+
+// goneCmd is "gone FILE": wait until the process whose id is in the file has ended.
+func goneCmd(ts *testscript.TestScript, neg bool, args []string) {
+	id := pid(ts, args[0])
+	poll(ts, fmt.Sprintf("the end of process %d", id), func() bool {
+		// One that nobody has reaped yet has ended, too.
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
+		return syscall.Kill(id, 0) != nil || err == nil && strings.Contains(string(state), ") Z ")
+	})
+}
+
+func pid(ts *testscript.TestScript, file string) int {
+	id, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(file)))
+	ts.Check(err)
+	return id
+}
+
+func poll(ts *testscript.TestScript, what string, is func() bool) {
+	for end := time.Now().Add(20 * time.Second); !is(); {
+		if time.Now().After(end) {
+			ts.Fatalf("waited in vain for %s", what)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
