@@ -19,12 +19,13 @@ func (c *Cluster) Chaos(d time.Duration) {
 	}
 	c.net.Loss, c.net.Duplicate, c.net.Slow = swarm(0.1), swarm(0.1), swarm(0.02)
 	kinds := []func(){}
-	for _, kind := range []func(){c.crashOne, c.crashAll, c.pauseOne, c.pauseLeader, c.partition, c.isolateLeader, c.slowDisk, c.handOver} {
+	for _, kind := range []func(){c.crashOne, c.crashAll, c.pauseOne, c.pauseLeader, c.partition, c.isolateLeader, c.slowDisk, c.handOver, c.stallOne, c.falseDeath} {
 		if w.Chance(0.6) {
 			kinds = append(kinds, kind)
 		}
 	}
 	end := w.Now() + d
+	c.checks.quiet = end
 	every := w.Between(300*time.Millisecond, 4*time.Second)
 	var strike func()
 	strike = func() {
@@ -149,12 +150,31 @@ func (c *Cluster) handOver() {
 	}
 }
 
+// stallOne lets a member's applier fall behind.
+func (c *Cluster) stallOne() {
+	m := c.some()
+	m.stalled = true
+	life := m.life
+	c.w.After(c.w.Between(0, 3*time.Second), func() {
+		if m.life == life {
+			m.stalled = false
+			m.apply()
+		}
+	})
+}
+
+// falseDeath lets members be wrong about the death of another.
+func (c *Cluster) falseDeath() { c.died(c.some()) }
+
 // Heal ends all faults.
 func (c *Cluster) Heal() {
+	c.checks.quiet = c.w.Now()
 	c.net.Mend()
 	c.net.Loss, c.net.Duplicate, c.net.Slow = 0, 0, 0
 	for _, m := range c.members {
 		m.disk.slow = 0
+		m.stalled = false
+		m.apply()
 		if !m.Up() {
 			m.boots()
 		}
@@ -175,8 +195,16 @@ func (c *Cluster) Settle() error {
 	if !c.w.Until(10*time.Second, func() bool { return len(c.checks.history) > before+5 }) {
 		return fmt.Errorf("liveness: no operation completed in 10 s after the faults ended")
 	}
+	entered := c.checks.entered
+	c.w.Run(8 * time.Second)
+	if c.checks.entered < entered+2 && len(c.lockers) > 0 {
+		return fmt.Errorf("liveness: the lock was taken %d times in 8 s after the faults ended", c.checks.entered-entered)
+	}
 	for _, cl := range c.clients {
 		cl.stop = true
+	}
+	for _, l := range c.lockers {
+		l.stop = true
 	}
 	longest := time.Duration(0)
 	for _, h := range c.checks.holders {
@@ -198,6 +226,9 @@ func (c *Cluster) Settle() error {
 		for info := range m.state.Store().View().Leases() {
 			return fmt.Errorf("lease %d of %d s still lives long after its last renewal", info.ID, info.TTL)
 		}
+	}
+	if rev := lead.state.Store().Revision(); rev != c.checks.revisions.last {
+		return fmt.Errorf("revision %d was published, but the state ends at %d", c.checks.revisions.last, rev)
 	}
 	return nil
 }

@@ -17,7 +17,20 @@ type checks struct {
 	leases  map[int64]*held
 	holders []*holder
 	known   map[uint64]map[int64]bool // leases by member, to see them go
-	faults  []error
+	void    []string                  // values whose writers were told that they will never be
+	// newest is the highest revision that any client has seen.
+	newest    int64
+	revisions revisions
+	// quiet is since when there was no fault and no change of leader.
+	quiet time.Duration
+
+	// Of the lock: who was last inside, under which lease, with which token.
+	inside      *locker
+	insideRound int
+	token       int64
+	entered     int
+
+	faults []error
 }
 
 type appliedEntry struct {
@@ -30,6 +43,7 @@ func newChecks() checks {
 	return checks{
 		values: map[string][]string{}, entries: map[uint64]appliedEntry{},
 		leases: map[int64]*held{}, known: map[uint64]map[int64]bool{},
+		revisions: newRevisions(),
 	}
 }
 
@@ -71,7 +85,11 @@ func (k *checks) applied(w *World, m *Member, e *raftpb.Entry) {
 		k.fail(w, "state machine safety: members %d and %d applied different entries at %d", first.by, mine.by, e.GetIndex())
 	}
 	k.watchLeases(w, m)
+	k.watchEvents(w, m)
 }
+
+// sawRevision notes a revision that a client was told of.
+func (k *checks) sawRevision(rev int64) { k.newest = max(k.newest, rev) }
 
 // Check judges the whole run.
 func (c *Cluster) Check() error {
@@ -81,5 +99,6 @@ func (c *Cluster) Check() error {
 	} else if r == porcupine.Unknown {
 		c.w.Note("linearizability was not decided in time")
 	}
+	k.once(c.w)
 	return errors.Join(k.faults...)
 }

@@ -7,6 +7,13 @@ import (
 	"github.com/tenure-lease/tenure/replica"
 )
 
+const (
+	// lateMessages is how long a message may be under way.
+	lateMessages = 3 * time.Second
+	// lateExpiry is by how much a leader that is well may be late to end a lease.
+	lateExpiry = 500 * time.Millisecond
+)
+
 // held is what the checkers know of a lease.
 type held struct {
 	id  int64
@@ -16,6 +23,7 @@ type held struct {
 	// lastSent is when the last renewal that anyone may have seen was sent.
 	lastSent time.Duration
 	gone     time.Duration // when the first member removed it; 0: not yet
+	revoked  bool          // or about to be: nobody counts on it any more
 }
 
 // until is how long a holder trusts its lease: until TTL after it sent the
@@ -33,6 +41,7 @@ func (l *held) trust(sent time.Duration, rate float64) {
 // answered judges the answer to a renewal, and lets the holder believe it.
 func (k *checks) answered(w *World, l *held, sent time.Duration, rate float64, a replica.AnswerLease) {
 	switch {
+	case l.revoked:
 	case a.TTL == 0 && l.gone == 0:
 		k.fail(w, "lease %d was called unknown while it lives", l.id)
 	case a.TTL > 0 && l.gone > 0 && l.gone < l.until(sent, rate) && w.Now() < l.until(sent, rate):
@@ -43,7 +52,10 @@ func (k *checks) answered(w *World, l *held, sent time.Duration, rate float64, a
 }
 
 // rebooted forgets what a member knew: it goes back in time, to its snapshot.
-func (k *checks) rebooted(m *Member) { delete(k.known, uint64(m.ID)) }
+func (k *checks) rebooted(m *Member) {
+	delete(k.known, uint64(m.ID))
+	delete(k.revisions.seen, uint64(m.ID))
+}
 
 // watchLeases finds leases that a member no longer has, and fails if a holder
 // could still believe in one.
@@ -66,8 +78,11 @@ func (k *checks) watchLeases(w *World, m *Member) {
 		}
 		l.gone = w.Now()
 		w.Note("lease %d gone at member %d", id, m.ID)
-		if l.gone < l.believedUntil {
+		if l.gone < l.believedUntil && !l.revoked {
 			k.fail(w, "lease %d ended at %v while its holder believes in it until %v", id, l.gone, l.believedUntil)
+		}
+		if over := l.lastSent + l.ttl; l.lastSent > k.quiet+lateMessages && l.gone > over+lateExpiry {
+			k.fail(w, "lease %d of %v ended at %v: nobody renewed it after %v and nothing was amiss", id, l.ttl, l.gone, l.lastSent)
 		}
 	}
 	k.known[uint64(m.ID)] = now

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -64,16 +65,26 @@ func (cl *client) act(m *Member) {
 	cl.seq++
 	o := op{key: "k" + strconv.Itoa(w.Rand.IntN(3)), new: fmt.Sprintf("%d.%d", cl.id, cl.seq)}
 	call := int64(w.Now())
+	floor := c.checks.newest
 	over := false
-	end := func(output string, known bool) {
+	end := func(output string, known bool, rev int64) {
 		if over {
 			return
 		}
 		over = true
+		if known && rev < floor {
+			c.checks.fail(w, "client %d was told of revision %d after somebody had seen %d", cl.id, rev, floor)
+		}
+		c.checks.sawRevision(rev)
 		c.checks.operation(cl.id, o, output, call, int64(w.Now()), known)
 		cl.next()
 	}
-	w.After(4*time.Second, func() { end("", false) })
+	w.After(4*time.Second, func() { end("", false, 0) })
+	dropped := func(err error) {
+		if errors.Is(err, errVoid) {
+			c.checks.void = append(c.checks.void, o.new)
+		}
+	}
 	switch p := w.Rand.Float64(); {
 	case p < 0.45:
 		o.kind, o.new = 'r', ""
@@ -86,14 +97,16 @@ func (cl *client) act(m *Member) {
 			if len(resp.Kvs) > 0 {
 				value = string(resp.Kvs[0].Value)
 			}
-			end(value, true)
+			end(value, true, v.Revision())
 		})
 	case p < 0.75:
 		o.kind = 'w'
 		m.propose(&pb.PutRequest{Key: []byte(o.key), Value: []byte(o.new)}, func(r replica.Result, err error) {
-			if err == nil {
-				end("", true)
+			if err != nil {
+				dropped(err)
+				return
 			}
+			end("", true, r.Response.(*pb.PutResponse).Header.Revision)
 		})
 	default:
 		o.kind = 'c'
@@ -105,9 +118,23 @@ func (cl *client) act(m *Member) {
 			}},
 			Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte(o.key), Value: []byte(o.new)}}}},
 		}, func(r replica.Result, err error) {
-			if err == nil {
-				end(strconv.FormatBool(r.Response.(*pb.TxnResponse).Succeeded), true)
+			if err != nil {
+				dropped(err)
+				return
 			}
+			resp := r.Response.(*pb.TxnResponse)
+			end(strconv.FormatBool(resp.Succeeded), true, resp.Header.Revision)
 		})
 	}
+}
+
+// Janitor compacts the history now and then.
+func (c *Cluster) Janitor() {
+	c.w.After(c.w.Between(0, 6*time.Second), func() {
+		if m := c.anyMember(); m != nil {
+			rev := m.state.Store().Revision() - c.w.Rand.Int64N(50)
+			m.propose(&pb.CompactionRequest{Revision: max(1, rev)}, func(replica.Result, error) {})
+		}
+		c.Janitor()
+	})
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -18,10 +19,12 @@ import (
 type Cluster struct {
 	w       *World
 	net     *Network
+	tail    int // bytes of log in memory
 	members []*Member
 	ids     []machine.NodeID
 	checks  checks
 	clients []*client
+	lockers []*locker
 }
 
 // Member is one replica on its host.
@@ -63,13 +66,20 @@ type indexedRead struct {
 const (
 	tick          = 100 * time.Millisecond
 	electionTicks = 10
-	tailBytes     = 64 << 10 // small, so that worlds see snapshots
+	smallTail     = 64 << 10 // so that worlds see snapshots
 	drift         = 1e-4     // clocks differ in rate by at most this, each way
 )
 
-// NewCluster starts a cluster of n members.
-func NewCluster(w *World, n int) *Cluster {
-	c := &Cluster{w: w, checks: newChecks()}
+// What a client is told of a request that was given up.
+var (
+	errAmbiguous = errors.New("given up: it may take effect or not")
+	errVoid      = errors.New("given up: it will never take effect")
+)
+
+// NewCluster starts a cluster of n members that hold no more than about tail
+// bytes of log in memory.
+func NewCluster(w *World, n, tail int) *Cluster {
+	c := &Cluster{w: w, tail: tail, checks: newChecks()}
 	c.net = NewNetwork(w, overTheWire)
 	for i := range n {
 		c.ids = append(c.ids, machine.NodeID(i+1))
@@ -140,7 +150,7 @@ func (m *Member) boots() {
 	start := m.state.Restored()
 	r, err := replica.New(replica.Config{
 		ID: m.ID, Boot: m.boot, Tick: tick, ElectionTicks: electionTicks,
-		Log: log, Applied: start.Index, Leases: start.Leases, MaxTailBytes: tailBytes,
+		Log: log, Applied: start.Index, Leases: start.Leases, MaxTailBytes: m.c.tail,
 	}, m.Now())
 	if err != nil {
 		panic(err)
@@ -216,11 +226,16 @@ func (m *Member) outcome(out any) {
 		for _, id := range out.IDs {
 			if f := m.results[id]; f != nil {
 				delete(m.results, id)
-				f(replica.Result{}, fmt.Errorf("dropped, ambiguous=%v", out.Ambiguous))
+				err := errVoid
+				if out.Ambiguous {
+					err = errAmbiguous
+				}
+				f(replica.Result{}, err)
 			}
 		}
 	case replica.LeaderChanged:
 		m.w.Note("member %d: leader %d term %d", m.ID, out.Leader, out.Term)
+		m.c.checks.quiet = max(m.c.checks.quiet, m.w.Now())
 	case replica.SendSnapshot:
 		m.sendSnapshot(out)
 	default:
@@ -264,6 +279,7 @@ func (m *Member) apply() {
 		case replica.Restore:
 			m.restore(item.Index)
 			m.c.checks.watchLeases(m.w, m)
+			m.c.checks.watchEvents(m.w, m)
 			m.Step(m.state.Restored())
 			m.serveReads()
 		}

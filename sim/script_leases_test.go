@@ -55,6 +55,29 @@ var leaseScripts = []script{
 		s.mend()
 		s.w.Run(3 * time.Second)
 	}},
+	{name: "renewal-joins-a-round-that-set-out", play: func(s *stage) {
+		// Two rounds fly, and are confirmed by answers from before the leader
+		// was deposed. What waits for a third was asked after that.
+		lead, f, g := s.three()
+		l := s.grant(f, 1, 5)
+		slow := s.hold(nil, lead, "MsgHeartbeatResp")
+		for n := range 2 {
+			s.renew(lead, l)
+			slow.catch(2 * (n + 1))
+		}
+		slow.open = false
+		s.cutOff(lead)
+		f.Step(replica.Down{Node: lead.ID})
+		g.Step(replica.Down{Node: lead.ID})
+		s.until(time.Second, "another leader", func() bool { return f.leads() })
+		s.w.Run(100 * time.Millisecond)
+		s.renew(lead, l)
+		s.w.Run(10 * time.Millisecond)
+		slow.release()
+		s.until(6*time.Second, "the lease ends", func() bool { return l.gone > 0 })
+		s.mend()
+		s.w.Run(3 * time.Second)
+	}},
 	{name: "expiry-by-a-leader-that-slept", play: func(s *stage) {
 		// By the clock of the one that slept, all leases are over.
 		lead, f, g := s.three()
@@ -76,9 +99,13 @@ var leaseScripts = []script{
 	}},
 	{name: "renewal-meets-an-expiry", play: func(s *stage) {
 		lead, f, _ := s.three()
-		l := s.grant(lead, 1, 2)
+		l := s.grant(lead, 1, 1)
+		s.w.Run(300 * time.Millisecond)
+		lead.Pause() // so that it leaves no checkpoint
+		s.w.Run(720 * time.Millisecond)
 		slow := s.hold(nil, lead, "MsgAppResp")
-		s.w.Run(2050 * time.Millisecond)
+		lead.Resume()
+		s.w.Run(20 * time.Millisecond)
 		r := s.renew(f, l)
 		s.w.Run(300 * time.Millisecond)
 		slow.release()
@@ -136,10 +163,13 @@ var leaseScripts = []script{
 		f.boots()
 		s.until(time.Second, "the follower finds its leader", func() bool { return f.follows(lead) })
 		lost := s.hold(f, lead, "leaseAsks")
-		s.renew(f, l)
+		r := s.renew(f, l)
 		lost.catch(1)
 		old.pass(0)
 		s.w.Run(100 * time.Millisecond)
+		if r.done {
+			s.fatalf("a renewal that nobody has seen was answered: TTL %d ms", r.ttl)
+		}
 	}},
 	{name: "renewal-removes-the-checkpoint", play: func(s *stage) {
 		// S-2.
@@ -181,7 +211,10 @@ var leaseScripts = []script{
 		s.w.Run(2150 * time.Millisecond)
 		slow := s.hold(nil, lead, "MsgAppResp")
 		s.renew(g, l)
-		s.w.Run(3150 * time.Millisecond)
+		s.w.Run(50 * time.Millisecond)
+		once := s.hold(g, lead, "leaseAsks") // it would be repeated
+		s.w.Run(3100 * time.Millisecond)
+		once.away()
 		r := s.renew(g, l)
 		s.w.Run(20 * time.Millisecond)
 		slow.release()
@@ -256,18 +289,19 @@ var leaseScripts = []script{
 			s.fatalf("a lease of %v ended after %v", l.ttl, after)
 		}
 	}},
-	{name: "thousands-expire-together", play: func(s *stage) {
+	{name: "thousands-expire-together", tail: 4 << 20, play: func(s *stage) {
 		lead, f, _ := s.three()
 		const n = 4500
 		for id := range int64(n) {
 			s.grantCall(lead, &held{id: id + 1, ttl: 2 * time.Second})
 		}
-		s.w.Run(1700 * time.Millisecond)
+		s.w.Run(1620 * time.Millisecond)
+		s.w.Run(330 * time.Millisecond)
 		if got := lead.replica.Status().Leases; got != n {
 			s.fatalf("%d leases, want %d", got, n)
 		}
 		slow := s.hold(nil, lead, "MsgAppResp")
-		s.w.Run(800 * time.Millisecond)
+		s.w.Run(500 * time.Millisecond)
 		st := lead.replica.Status()
 		if on := st.Last - st.Applied; on < 2 || on > 4 {
 			s.fatalf("%d expiry entries are on their way, want 4 at most", on)
@@ -295,7 +329,7 @@ func (s *stage) grantCall(m *Member, l *held) *call {
 
 func (s *stage) revoke(m *Member, l *held) *call {
 	c := &call{}
-	l.believedUntil = 0 // given up
+	l.revoked = true
 	m.propose(&pb.LeaseRevokeRequest{ID: l.id}, c.end)
 	return c
 }

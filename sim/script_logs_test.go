@@ -38,7 +38,7 @@ var logScripts = []script{
 		// snapshot that brings it up to date ends before they do.
 		lead, f, g := s.three()
 		s.cutOff(lead)
-		for range 150 {
+		for range 400 {
 			s.put(lead, "void", "v")
 			s.w.Run(2 * time.Millisecond)
 		}
@@ -46,7 +46,7 @@ var logScripts = []script{
 		s.fill(f, 160)
 		s.w.Run(500 * time.Millisecond)
 		if n := len(g.snapshots); n == 0 || g.snapshots[n-1].index >= lead.replica.Status().Last {
-			s.fatalf("the snapshot does not end within the void entries")
+			s.fatalf("the snapshot at %d does not end within the void entries, up to %d", g.snapshots[len(g.snapshots)-1].index, lead.replica.Status().Last)
 		}
 		s.mend()
 		s.together(5 * time.Second)
@@ -63,7 +63,7 @@ var logScripts = []script{
 		// when the member crashes, and holds void entries beyond it.
 		lead, f, g := s.three()
 		s.cutOff(lead)
-		for range 150 {
+		for range 400 {
 			s.put(lead, "void", "v")
 			s.w.Run(2 * time.Millisecond)
 		}
@@ -97,8 +97,8 @@ var logScripts = []script{
 			s.put(lead, "l", strings.Repeat("x", 2048))
 			s.w.Run(5 * time.Millisecond)
 		}
-		if n := lead.replica.Status().TailBytes; n > 2*tailBytes {
-			s.fatalf("%d bytes are held in memory, want no more than twice %d", n, tailBytes)
+		if n := lead.replica.Status().TailBytes; n > 2*smallTail {
+			s.fatalf("%d bytes are held in memory, want no more than twice %d", n, smallTail)
 		}
 		for _, m := range s.members {
 			m.taking = false
@@ -109,15 +109,17 @@ var logScripts = []script{
 	{name: "slow-applier-bounds-what-is-handed-out", play: func(s *stage) {
 		lead, f, _ := s.three()
 		f.stall()
-		s.fill(lead, 200)
-		n := 0
+		for range 60 {
+			s.success(5*time.Second, "a large put", s.put(lead, "k", strings.Repeat("x", 200<<10)))
+		}
+		bytes := 0
 		for _, item := range f.applying {
-			if item, ok := item.(replica.Committed); ok {
-				n += len(item.Entries)
+			for _, e := range item.(replica.Committed).Entries {
+				bytes += len(e.GetData())
 			}
 		}
-		if n == 0 {
-			s.fatalf("nothing was handed out")
+		if bytes == 0 || bytes > 9<<20 {
+			s.fatalf("%d bytes were handed out, want some but no more than 9 MiB", bytes)
 		}
 		f.resume()
 		s.together(3 * time.Second)

@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"strings"
+	"errors"
 	"time"
 )
 
@@ -143,6 +143,18 @@ var proposalScripts = []script{
 			s.fatalf("a request was answered by a member that had died")
 		}
 	}},
+	{name: "leader-changes-with-a-batch-in-the-log", play: func(s *stage) {
+		lead, f, g := s.three()
+		s.hold(nil, lead, "MsgAppResp")
+		p := s.put(g, "k", "v")
+		s.w.Run(50 * time.Millisecond)
+		s.kill(lead)
+		s.until(time.Second, "another leader", func() bool { return f.leads() })
+		s.mend()
+		lead.boots()
+		s.success(time.Second, "the put", p)
+		s.once("k")
+	}},
 	{name: "entry-of-this-term-is-no-reason", play: func(s *stage) {
 		// The batch is on its way in the very term whose first entry is applied.
 		lead, f, g := s.three()
@@ -175,7 +187,7 @@ var proposalScripts = []script{
 		blind.away()
 		f.resume()
 		s.until(5*time.Second, "the request is given up", func() bool { return p.done })
-		if p.ok || !strings.Contains(p.err.Error(), "ambiguous=true") {
+		if !errors.Is(p.err, errAmbiguous) {
 			s.fatalf("the request's fate was told: %v", p.err)
 		}
 		s.once("k")

@@ -10,11 +10,13 @@ import (
 // asked for.
 var readScripts = []script{
 	{name: "read-at-a-deposed-leader", play: func(s *stage) {
-		lead, f, _ := s.three()
+		lead, f, g := s.three()
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
 		s.w.Run(200 * time.Millisecond)
 		s.cutOff(lead)
-		s.until(5*time.Second, "another leader", func() bool { return s.leaderBut(lead) != nil })
+		f.Step(replica.Down{Node: lead.ID})
+		g.Step(replica.Down{Node: lead.ID})
+		s.until(time.Second, "another leader", func() bool { return f.leads() })
 		s.success(time.Second, "a put under the new leader", s.put(f, "k", "new"))
 		s.fresh(s.read(lead, "k"), "new")
 		s.mend()

@@ -7,6 +7,7 @@ import "testing"
 type script struct {
 	name    string
 	members int // 0: three
+	tail    int // bytes of log in memory; 0: smallTail
 	play    func(*stage)
 }
 
@@ -17,7 +18,10 @@ func TestScripts(t *testing.T) {
 				if sc.members == 0 {
 					sc.members = 3
 				}
-				s := newStage(t, sc.members)
+				if sc.tail == 0 {
+					sc.tail = smallTail
+				}
+				s := newStage(t, sc.members, sc.tail)
 				sc.play(s)
 				s.end()
 			})

@@ -10,15 +10,18 @@ import (
 var (
 	seedFlag   = flag.Uint64("seed", 0, "replay this one world")
 	worldsFlag = flag.Int("worlds", 60, "number of worlds")
+	notesFlag  = flag.Int("notes", 60, "how many of the last notes to print of a world that failed")
 )
 
 func world(t *testing.T, seed uint64) (hash uint64, ops int) {
 	t.Helper()
 	w := NewWorld(seed)
-	c := NewCluster(w, 1+2*int(seed%3))
+	c := NewCluster(w, 1+2*int(seed%3), smallTail)
 	w.Run(3 * time.Second)
 	c.Clients(4)
 	c.Holders(4)
+	c.Lockers(3)
+	c.Janitor()
 	c.Chaos(25 * time.Second)
 	c.Heal()
 	err := c.Settle()
@@ -27,7 +30,7 @@ func world(t *testing.T, seed uint64) (hash uint64, ops int) {
 	}
 	if err != nil {
 		t.Fatalf("seed %d: %v\n%s\nreplay: go test ./sim -run TestWorlds -seed %d",
-			seed, err, strings.Join(w.Recent(60), "\n"), seed)
+			seed, err, strings.Join(w.Recent(*notesFlag), "\n"), seed)
 	}
 	return w.Hash(), len(c.checks.history)
 }

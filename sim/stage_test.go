@@ -22,8 +22,8 @@ type stage struct {
 	traps []*trap
 }
 
-func newStage(t *testing.T, members int) *stage {
-	c := NewCluster(NewWorld(1), members)
+func newStage(t *testing.T, members, tail int) *stage {
+	c := NewCluster(NewWorld(1), members, tail)
 	s := &stage{Cluster: c, t: t}
 	c.net.Take = s.take
 	s.until(5*time.Second, "a first leader", func() bool { return c.leader() != nil })
@@ -131,7 +131,12 @@ func (s *stage) lead(m *Member) {
 			s.transfer(lead, m)
 			next = s.w.Now() + 200*time.Millisecond
 		}
-		return m.leads() && m.state.Term() == m.replica.Status().Term
+		for _, o := range s.members {
+			if o.Up() && !o.follows(m) {
+				return false
+			}
+		}
+		return m.state.Term() == m.replica.Status().Term
 	})
 }
 
