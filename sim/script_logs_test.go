@@ -37,17 +37,7 @@ var logScripts = []script{
 		// A deposed leader has many entries that were never committed. The
 		// snapshot that brings it up to date ends before they do.
 		lead, f, g := s.three()
-		s.cutOff(lead)
-		for range 400 {
-			s.put(lead, "void", "v")
-			s.w.Run(2 * time.Millisecond)
-		}
-		s.until(5*time.Second, "another leader", func() bool { return s.leaderBut(lead) != nil })
-		s.fill(f, 160)
-		s.w.Run(500 * time.Millisecond)
-		if n := len(g.snapshots); n == 0 || g.snapshots[n-1].index >= lead.replica.Status().Last {
-			s.fatalf("the snapshot at %d does not end within the void entries, up to %d", g.snapshots[len(g.snapshots)-1].index, lead.replica.Status().Last)
-		}
+		s.void(lead, f, g)
 		s.mend()
 		s.together(5 * time.Second)
 		s.success(3*time.Second, "a put through the one that came back", s.put(lead, "k", "v"))
@@ -62,14 +52,7 @@ var logScripts = []script{
 		// A snapshot has arrived and is on disk; the log does not tell of it
 		// when the member crashes, and holds void entries beyond it.
 		lead, f, g := s.three()
-		s.cutOff(lead)
-		for range 400 {
-			s.put(lead, "void", "v")
-			s.w.Run(2 * time.Millisecond)
-		}
-		s.until(5*time.Second, "another leader", func() bool { return s.leaderBut(lead) != nil })
-		s.fill(f, 160)
-		s.w.Run(500 * time.Millisecond)
+		s.void(lead, f, g)
 		next := s.leaderBut(lead)
 		lead.keep(next.snapshots[len(next.snapshots)-1])
 		lead.crash()
@@ -124,4 +107,29 @@ var logScripts = []script{
 		f.resume()
 		s.together(3 * time.Second)
 	}},
+}
+
+// void cuts a leader off with entries in its log that are never committed. The
+// others meanwhile take a snapshot that ends at a lower index.
+func (s *stage) void(lead, f, g *Member) {
+	s.t.Helper()
+	for id := range int64(10) {
+		s.grant(lead, id+1, 10).revoked = true // checkpoints will be the entries
+		s.w.Run(100 * time.Millisecond)
+	}
+	s.w.Run(2850 * time.Millisecond)
+	s.cutOff(lead)
+	f.Step(replica.Down{Node: lead.ID})
+	g.Step(replica.Down{Node: lead.ID})
+	s.until(time.Second, "another leader", func() bool { return f.leads() })
+	s.success(time.Second, "a large put", s.put(f, "large", strings.Repeat("x", smallTail)))
+	s.until(3*time.Second, "the old leader gives up", func() bool { return !lead.leads() })
+	s.w.Run(500 * time.Millisecond)
+	end, last := uint64(0), lead.replica.Status().Last
+	if n := len(f.snapshots); n > 0 {
+		end = f.snapshots[n-1].index
+	}
+	if end == 0 || end >= last {
+		s.fatalf("the snapshot at %d does not end within the void entries, up to %d", end, last)
+	}
 }
