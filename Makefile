@@ -1,6 +1,6 @@
 # The verbs of this repository. `make` prints this help.
 .DEFAULT_GOAL := help
-.PHONY: help build test race modules vet fuzz bench nightly
+.PHONY: help build test race modules vet fuzz bench sim mutants compare nightly
 
 help: ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -33,6 +33,19 @@ fuzz: ## run every fuzz target for FUZZTIME (20s)
 bench: ## micro benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
-nightly: ## the long runs: fuzzing, the whole differential test, peers
+sim: ## many simulated worlds: make sim WORLDS=2000, or SEED=42 to replay one
+	go test ./sim -run '^TestWorlds$$' -timeout 2h -v -worlds $(WORLDS) -seed $(SEED)
+WORLDS ?= 2000
+SEED ?= 0
+
+mutants: ## break every safety rule once; the simulator must notice
+	go test ./sim -run '^TestMutants$$' -timeout 2h -v -mutants all
+
+compare: ## etcd and Tenure side by side: medians of three runs, ratios
+	cd compat && go run ./bench -runs 3 -plot ../bench.svg
+
+nightly: ## the long runs: fuzzing, worlds, mutants, the whole differential test, torture, peers
 	$(MAKE) fuzz FUZZTIME=60s
-	@for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go test -timeout 2h ./...) || exit 1; done
+	$(MAKE) sim mutants
+	@for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go test -timeout 3h ./...) || exit 1; done
+	$(MAKE) compare
