@@ -92,8 +92,8 @@ var logScripts = []script{
 	{name: "slow-applier-bounds-what-is-handed-out", play: func(s *stage) {
 		lead, f, _ := s.three()
 		f.stall()
-		for range 60 {
-			s.success(5*time.Second, "a large put", s.put(lead, "k", strings.Repeat("x", 200<<10)))
+		for range 40 {
+			s.success(5*time.Second, "a large put", s.put(lead, "k", strings.Repeat("x", 256<<10)))
 		}
 		bytes := 0
 		for _, item := range f.applying {

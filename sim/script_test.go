@@ -2,8 +2,7 @@ package sim
 
 import "testing"
 
-// script is a directed schedule: a suspicion, played out. Each has a mutant in
-// testdata/mutants that it catches.
+// script is a directed schedule: a suspicion, played out.
 type script struct {
 	name    string
 	members int // 0: three
@@ -11,8 +10,10 @@ type script struct {
 	play    func(*stage)
 }
 
+var scriptLists = [][]script{proposalScripts, leaseScripts, leaderScripts, readScripts, logScripts}
+
 func TestScripts(t *testing.T) {
-	for _, list := range [][]script{proposalScripts, leaseScripts, leaderScripts, readScripts, logScripts} {
+	for _, list := range scriptLists {
 		for _, sc := range list {
 			t.Run(sc.name, func(t *testing.T) {
 				if sc.members == 0 {

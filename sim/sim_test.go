@@ -9,7 +9,7 @@ import (
 
 var (
 	seedFlag   = flag.Uint64("seed", 0, "replay this one world")
-	worldsFlag = flag.Int("worlds", 60, "number of worlds")
+	worldsFlag = flag.Int("worlds", 30, "number of worlds")
 	notesFlag  = flag.Int("notes", 60, "how many of the last notes to print of a world that failed")
 )
 
@@ -49,7 +49,7 @@ func TestWorlds(t *testing.T) {
 }
 
 func TestWorldsReplay(t *testing.T) {
-	for seed := uint64(1); seed <= 6; seed++ {
+	for seed := uint64(1); seed <= 3; seed++ {
 		a, _ := world(t, seed)
 		b, _ := world(t, seed)
 		if a != b {
