@@ -21,7 +21,7 @@ type bench struct {
 }
 
 func newBench(t testing.TB, name string, f Fixture) *bench {
-	ctx, cancel := context.WithTimeout(context.Background(), 40*f.TTL+10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*f.TTL+5*time.Second)
 	t.Cleanup(cancel)
 	return &bench{TB: t, Fixture: f, ctx: ctx, names: fmt.Sprintf("leasetest/%x/%s", rand.Uint32(), name)}
 }
@@ -62,6 +62,16 @@ func (b *bench) acquire(l tenure.Leaser, c tenure.Claim) tenure.Lease {
 	lease, err := l.Acquire(b.ctx, c)
 	if err != nil {
 		b.Fatalf("acquire %q: %v", c.Name, err)
+	}
+	return lease
+}
+
+// now acquires a claim that must not have to wait.
+func (b *bench) now(l tenure.Leaser, c tenure.Claim, when string) tenure.Lease {
+	b.Helper()
+	lease, err := l.TryAcquire(b.ctx, c)
+	if err != nil {
+		b.Fatalf("%s: TryAcquire returns %q, want a lease", when, err)
 	}
 	return lease
 }
@@ -179,16 +189,15 @@ func (j *judge) enter(lease tenure.Lease, slots int) {
 	j.inside[lease] = slots
 }
 
-// leave is called before the lease is released, or after it was lost.
+// leave is called before the lease is released.
 func (j *judge) leave(lease tenure.Lease) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.inside, lease)
 }
 
-// contend acquires and releases until ctx is done, each time staying for up to
-// stay.
-func (j *judge) contend(ctx context.Context, l tenure.Leaser, c tenure.Claim, stay time.Duration) {
+// contend acquires and releases until ctx is done, and calls inside each time.
+func (j *judge) contend(ctx context.Context, l tenure.Leaser, c tenure.Claim, inside func()) {
 	for ctx.Err() == nil {
 		lease, err := l.Acquire(ctx, c)
 		if err != nil {
@@ -198,12 +207,12 @@ func (j *judge) contend(ctx context.Context, l tenure.Leaser, c tenure.Claim, st
 			return
 		}
 		j.enter(lease, max(c.Slots, 1))
-		select {
-		case <-lease.Done():
-		case <-time.After(rand.N(stay)):
-		}
+		inside() // to the end, even if the lease ends before: the judge asks it then
 		j.leave(lease)
 		// Lost or not confirmed: both happen under trouble, and end the tenure.
 		_ = lease.Release(ctx)
 	}
 }
+
+// stay is an inside that lasts for up to d.
+func (b *bench) stay(d time.Duration) func() { return func() { b.pass(rand.N(d)) } }

@@ -17,7 +17,7 @@ func exclusive(b *bench) {
 	for range 4 {
 		l := b.leaser()
 		for range 4 { // some share a Leaser
-			contenders.Go(func() { j.contend(ctx, l, b.claim(), 5*time.Millisecond) })
+			contenders.Go(func() { j.contend(ctx, l, b.claim(), b.stay(5*time.Millisecond)) })
 		}
 	}
 	contenders.Wait()
@@ -27,33 +27,39 @@ func exclusive(b *bench) {
 	}
 }
 
-// exclusiveUnderPartitions cuts off holders and waiters alike, for shorter and
-// longer than their leases last.
+// exclusiveUnderPartitions cuts off holders for longer than their leases last, while
+// others wait, who are cut off now and then as well.
 func exclusiveUnderPartitions(b *bench) {
 	b.needs("Cut", b.Cut != nil)
 	j := b.judge()
-	ctx, cancel := context.WithTimeout(b.ctx, 8*b.TTL)
+	ctx, cancel := context.WithTimeout(b.ctx, 10*b.TTL)
 	defer cancel()
-	var contenders sync.WaitGroup
-	for range 4 {
+	var all sync.WaitGroup
+	for range 3 {
 		l := b.leaser()
-		for range 2 {
-			// Stays are as long as TTLs, so that most are hit by a cut.
-			contenders.Go(func() { j.contend(ctx, l, b.claim(), b.TTL) })
-		}
-		contenders.Go(func() {
-			for ctx.Err() == nil {
-				b.pass(rand.N(2 * b.TTL))
+		all.Go(func() {
+			j.contend(ctx, l, b.claim(), func() {
+				b.pass(rand.N(b.TTL / 2))
 				b.Cut(l)
-				b.pass(rand.N(2 * b.TTL))
+				b.pass(2*b.TTL + rand.N(b.TTL))
 				b.Heal(l)
-			}
+			})
 		})
 	}
-	contenders.Wait()
+	l := b.leaser()
+	all.Go(func() { j.contend(ctx, l, b.claim(), b.stay(b.TTL)) })
+	all.Go(func() {
+		for ctx.Err() == nil {
+			b.pass(rand.N(b.TTL))
+			b.Cut(l)
+			b.pass(rand.N(2 * b.TTL))
+			b.Heal(l)
+		}
+	})
+	all.Wait()
 	j.late.Wait()
 	if j.count < 3 {
-		b.Errorf("the lease was acquired %d times in %v; want it to move on", j.count, 8*b.TTL)
+		b.Errorf("the lease was acquired %d times in %v; want it to move on", j.count, 10*b.TTL)
 	}
 }
 
@@ -62,7 +68,8 @@ func shared(b *bench) {
 	readers.Slots = tenure.Shared
 	l, m := b.leaser(), b.leaser()
 
-	first, second := b.acquire(l, readers), b.acquire(m, readers)
+	first := b.now(l, readers, "a reader")
+	second := b.now(m, readers, "a reader beside a reader")
 	b.held(first, "a reader beside a reader")
 	b.refused(m, writers, "a writer beside readers")
 	b.release(first)
@@ -80,11 +87,11 @@ func slots(b *bench) {
 	l, m := b.leaser(), b.leaser()
 	var got []tenure.Lease
 	for range 3 {
-		got = append(got, b.acquire(l, three))
+		got = append(got, b.now(l, three, "one of three"))
 	}
 	b.refused(m, three, "a fourth of three")
 	b.release(got[1])
-	got[1] = b.acquire(m, three)
+	got[1] = b.now(m, three, "the third of three, after a release")
 	for _, lease := range got {
 		b.held(lease, "one of three")
 		b.release(lease)
@@ -103,7 +110,7 @@ func (b *bench) crowd(claims ...tenure.Claim) {
 	for range 3 {
 		l := b.leaser()
 		for _, c := range claims {
-			contenders.Go(func() { j.contend(ctx, l, c, 10*time.Millisecond) })
+			contenders.Go(func() { j.contend(ctx, l, c, b.stay(10*time.Millisecond)) })
 		}
 	}
 	contenders.Wait()

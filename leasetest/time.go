@@ -90,6 +90,7 @@ func lateRenewal(b *bench) {
 	deadline := lease.Deadline()
 	b.Lag(l, 2*b.TTL)
 	b.await(lease.Done(), time.Until(deadline)+Grace, "Done, with answers that take two TTLs")
+	b.ended(lease, tenure.ErrLost, "at the deadline, with renewals that the store knows and we do not")
 	b.Lag(l, 0)
 	b.pass(2 * b.TTL) // the late answers arrive
 	b.ended(lease, tenure.ErrLost, "renewals were answered late")

@@ -42,6 +42,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TENURE_AT", at)
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("GORACE", "atexit_sleep_ms=10") // each script runs many short processes
 			for _, name := range []string{"CLIENT", "PEER"} {
 				addr, err := freeAddress()
 				if err != nil {
