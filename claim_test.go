@@ -1,0 +1,110 @@
+package tenure_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tenure-lease/tenure"
+)
+
+func TestClaimDefaults(t *testing.T) {
+	c, err := tenure.Claim{Name: "n"}.Complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(c.Holder, ":") {
+		t.Errorf("holder is %q, want host:pid", c.Holder)
+	}
+	want := tenure.Claim{Name: "n", Holder: c.Holder, TTL: tenure.DefaultTTL, Slots: 1}
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Error(diff)
+	}
+	if again, err := c.Complete(); err != nil || again != c {
+		t.Errorf("a complete claim became %+v, %v", again, err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, name := range []string{"a", "/a", "a/b", "a//b", "é", "a b", strings.Repeat("x", tenure.MaxName)} {
+		if err := tenure.CheckName(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for name, want := range map[string]string{
+		"":                                    "is empty; give the resource a name",
+		"a/":                                  "ends with a slash; drop it",
+		"/":                                   "ends with a slash; drop it",
+		"a\nb":                                "has control characters; remove them",
+		"a\u0085":                             "has control characters; remove them",
+		"a\xff":                               "is not valid UTF-8",
+		"a\x00b":                              "has control characters",
+		strings.Repeat("x", tenure.MaxName+1): "is 513 bytes long; 512 is the most",
+	} {
+		err := tenure.CheckName(name)
+		if !errors.Is(err, tenure.ErrClaim) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.10q: got %v, want it to say %q", name, err, want)
+		}
+	}
+}
+
+func TestAdmitted(t *testing.T) {
+	const x, s = 1, tenure.Shared
+	for _, c := range []struct {
+		queue []int
+		want  int
+	}{
+		{nil, 0},
+		{[]int{x}, 1},
+		{[]int{x, x}, 1},
+		{[]int{x, s, s}, 1},
+		{[]int{s, s, s}, 3},
+		{[]int{s, s, x, s}, 2},
+		{[]int{3, 3, 3, 3}, 3},
+		{[]int{3, 2, 3}, 2},
+		{[]int{s, 2, s}, 2},
+		{[]int{s, s, 2}, 2},
+	} {
+		if got := tenure.Admitted(c.queue); got != c.want {
+			t.Errorf("%v: %d admitted, want %d", c.queue, got, c.want)
+		}
+	}
+}
+
+// TestAdmittedStay: whoever holds goes on holding when others leave or arrive.
+func TestAdmittedStay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		slots := rapid.SampledFrom([]int{1, 2, 3, 5, tenure.Shared})
+		var queue []int
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			before := tenure.Admitted(queue)
+			for i, n := range queue[:before] {
+				if before > n {
+					t.Fatalf("%v: %d hold, and number %d bears %d", queue, before, i, n)
+				}
+			}
+			if len(queue) > 0 && rapid.Bool().Draw(t, "leave") {
+				i := rapid.IntRange(0, len(queue)-1).Draw(t, "who")
+				queue = append(queue[:i:i], queue[i+1:]...)
+				if i < before {
+					before--
+				}
+			} else {
+				queue = append(queue, slots.Draw(t, "slots"))
+			}
+			if after := tenure.Admitted(queue); after < before {
+				t.Fatalf("%v: %d hold, and %d held before", queue, after, before)
+			}
+		}
+	})
+}
+
+func TestHeldError(t *testing.T) {
+	err := error(tenure.HeldError{Name: "n", Holder: "h"})
+	if got, want := err.Error(), `"n" is held by h`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,127 @@
+package tenure_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/leasetest"
+)
+
+const ttl = 10 * time.Second
+
+// bubble runs f with fake time and a store of leases.
+func bubble(t *testing.T, f func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture)) {
+	synctest.Test(t, func(t *testing.T) {
+		store := leasetest.NewMemory()
+		f(t, store, store.Fixture(ttl))
+	})
+}
+
+func TestDo(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+		l := store.Open()
+		defer l.Close()
+		claim := tenure.Claim{Name: "n", TTL: ttl}
+		failure := errors.New("failure")
+		for _, want := range []error{nil, failure} {
+			var used tenure.Lease
+			err := tenure.Do(t.Context(), l, claim, func(ctx context.Context, lease tenure.Lease) error {
+				used = lease
+				time.Sleep(5 * ttl) // of the bubble's time
+				if ctx.Err() != nil || lease.Check() != nil {
+					t.Errorf("during the work: context %v, check %v", ctx.Err(), lease.Check())
+				}
+				return want
+			})
+			if err != want {
+				t.Errorf("Do returns %v, want %v", err, want)
+			}
+			if err := used.Err(); !errors.Is(err, tenure.ErrReleased) {
+				t.Errorf("after Do the lease's Err is %v, want %v", err, tenure.ErrReleased)
+			}
+		}
+	})
+}
+
+func TestDoLosesTheLease(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
+		l := store.Open()
+		defer l.Close()
+		failure := errors.New("failure")
+		err := tenure.Do(t.Context(), l, tenure.Claim{Name: "n", TTL: ttl}, func(ctx context.Context, _ tenure.Lease) error {
+			fix.Cut(l)
+			<-ctx.Done()
+			if cause := context.Cause(ctx); !errors.Is(cause, tenure.ErrLost) {
+				t.Errorf("the context ends because of %v, want %v", cause, tenure.ErrLost)
+			}
+			fix.Heal(l)
+			return failure
+		})
+		if !errors.Is(err, tenure.ErrLost) || !errors.Is(err, failure) {
+			t.Errorf("Do returns %v, want it to wrap %v and %v", err, tenure.ErrLost, failure)
+		}
+		// The work did not notice: Do did.
+		err = tenure.Do(t.Context(), l, tenure.Claim{Name: "n", TTL: ttl}, func(context.Context, tenure.Lease) error {
+			fix.Cut(l)
+			time.Sleep(2 * ttl)
+			fix.Heal(l)
+			return nil
+		})
+		if !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("Do returns %v, want it to wrap %v", err, tenure.ErrLost)
+		}
+	})
+}
+
+func TestDoReleases(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+		l := store.Open()
+		defer l.Close()
+		claim := tenure.Claim{Name: "n", TTL: ttl}
+		// When its caller's context is over,
+		ctx, cancel := context.WithCancel(t.Context())
+		err := tenure.Do(ctx, l, claim, func(ctx context.Context, _ tenure.Lease) error {
+			cancel()
+			<-ctx.Done()
+			if cause := context.Cause(ctx); cause != context.Canceled {
+				t.Errorf("the context ends because of %v, want %v", cause, context.Canceled)
+			}
+			return ctx.Err()
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Do returns %v, want %v", err, context.Canceled)
+		}
+		// and when the work panics.
+		func() {
+			defer func() {
+				if got := recover(); got != "panic" {
+					t.Errorf("recovered %v, want the work's panic", got)
+				}
+			}()
+			tenure.Do(t.Context(), l, claim, func(context.Context, tenure.Lease) error { panic("panic") })
+		}()
+		lease, err := l.TryAcquire(t.Context(), claim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease.Release(t.Context())
+	})
+}
+
+func TestDoIsNotAdmitted(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+		l := store.Open()
+		defer l.Close()
+		err := tenure.Do(t.Context(), l, tenure.Claim{}, func(context.Context, tenure.Lease) error {
+			t.Error("the work runs without a lease")
+			return nil
+		})
+		if !errors.Is(err, tenure.ErrClaim) {
+			t.Errorf("Do returns %v, want %v", err, tenure.ErrClaim)
+		}
+	})
+}

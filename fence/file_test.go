@@ -1,0 +1,113 @@
+package fence
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestStores(t *testing.T) {
+	for name, store := range map[string]Store{
+		"memory": &Memory{},
+		"file":   File{filepath.Join(t.TempDir(), "token")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, step := range []struct {
+				token uint64
+				want  error
+			}{
+				{0, ErrNoToken}, {5, nil}, {5, nil}, {4, ErrStale}, {5, nil}, {7, nil}, {5, ErrStale}, {0, ErrNoToken}, {1<<64 - 1, nil}, {7, ErrStale},
+			} {
+				called := false
+				err := store.Do(step.token, func() error { called = true; return nil })
+				if !errors.Is(err, step.want) || called != (step.want == nil) {
+					t.Errorf("token %d: got %v, called is %v; want %v", step.token, err, called, step.want)
+				}
+			}
+			failure := errors.New("failure")
+			if err := store.Do(1<<64-1, func() error { return failure }); err != failure {
+				t.Errorf("got %v, want the write's own error", err)
+			}
+		})
+	}
+}
+
+// TestStoresNeverGoBack: writes arrive in any order, and are done in the tokens'.
+func TestStoresNeverGoBack(t *testing.T) {
+	for name, store := range map[string]Store{
+		"memory": &Memory{},
+		"file":   File{filepath.Join(t.TempDir(), "token")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			var last uint64
+			done := 0
+			var all sync.WaitGroup
+			for i := range uint64(200) {
+				token := (i*7919)%50 + 1
+				all.Go(func() {
+					err := store.Do(token, func() error {
+						mu.Lock()
+						defer mu.Unlock()
+						if token < last {
+							t.Errorf("token %d writes after %d", token, last)
+						}
+						last = token
+						done++
+						return nil
+					})
+					if err != nil && !errors.Is(err, ErrStale) {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if last != 50 || done < 4 {
+				t.Errorf("%d writes, the last with token %d; want token 50 in the end", done, last)
+			}
+		})
+	}
+}
+
+func TestFileOutlivesTheProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	if err := (File{path}).Check(41); err != nil {
+		t.Fatal(err)
+	}
+	// A crash before the rename leaves a half-written next file.
+	if err := os.WriteFile(path+".next", []byte("9"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f := File{path}
+	if got, err := f.Highest(); got != 41 || err != nil {
+		t.Errorf("highest is %d, %v; want 41", got, err)
+	}
+	if err := f.Check(40); !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "40, but 41 was seen") {
+		t.Errorf("got %v, want it stale, with both tokens", err)
+	}
+	if err := f.Check(42); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(path); string(b) != "42\n" || err != nil {
+		t.Errorf("the file holds %q, %v; want 42", b, err)
+	}
+}
+
+func TestFileDamaged(t *testing.T) {
+	for _, text := range []string{"", "12", "x\n", "-1\n", "1 2\n", "18446744073709551616\n"} {
+		path := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		// To begin anew would let everybody in.
+		if err := (File{path}).Check(99); err == nil || errors.Is(err, ErrStale) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%q: got %v, want an error that names the file", text, err)
+		}
+	}
+	if err := (File{filepath.Join(t.TempDir(), "none", "token")}).Check(1); err == nil {
+		t.Error("a directory that is not there: got no error")
+	}
+}
