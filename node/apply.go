@@ -137,7 +137,7 @@ func (a *applier) restore(item replica.Restore) error {
 		return err
 	}
 	a.n.logger.Info("caught up by a snapshot", "index", item.Index)
-	a.n.snapshots.received(a.n, item.Index)
+	a.n.advance(item.Index)
 	st := a.publish()
 	a.n.hub.Publish(st.view)
 	a.n.driver.Step(a.state.Restored())

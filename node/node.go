@@ -116,7 +116,6 @@ func Start(cfg Config) (_ *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n.snapshots.newest = log.Snapshot.GetIndex()
 	n.applier = newApplier(n, state)
 	n.hub = watch.NewHub(n.State().view, cfg.Watch)
 	n.done.Add(2)

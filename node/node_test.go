@@ -239,8 +239,8 @@ func TestFollowerCatchesUpBySnapshot(t *testing.T) {
 			t.Fatalf("k%d is wrong at the member that was away", i%50)
 		}
 	}
-	if c.nodes[away].snapshots.newest < 100 {
-		t.Errorf("it caught up without a snapshot: newest %d", c.nodes[away].snapshots.newest)
+	if newest := c.nodes[away].storage.newest; newest < 100 {
+		t.Errorf("it caught up without a snapshot: newest %d", newest)
 	}
 	c.kill(away)
 	c.start(away)

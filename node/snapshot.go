@@ -13,21 +13,15 @@ import (
 )
 
 // snapshotting makes and moves snapshots beside everything else.
-type snapshotting struct {
-	mu     sync.Mutex
-	newest uint64 // index of the newest durable one
-	done   sync.WaitGroup
-}
+type snapshotting struct{ done sync.WaitGroup }
 
 func (s *snapshotting) wait() { s.done.Wait() }
 
-// advance notes a newer snapshot. The log is kept back to the one before it,
-// which stays as a reserve.
-func (s *snapshotting) advance(n *Node, index uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n.storage.allowRelease(s.newest)
-	s.newest = index
+// advance notes that a newer snapshot is in use.
+func (n *Node) advance(index uint64) {
+	if err := n.storage.advance(index); err != nil {
+		n.logger.Warn("remove old snapshots", "err", err) // the next one tries again
+	}
 }
 
 // start writes a snapshot of the applier's state to disk.
@@ -52,14 +46,11 @@ func (s *snapshotting) start(n *Node, snap replica.Snapshot) {
 			n.fail(fmt.Errorf("node: save a snapshot: %w", err))
 			return
 		}
-		s.advance(n, snap.Index)
+		n.advance(snap.Index)
 		n.logger.Info("saved a snapshot", "index", snap.Index, "took", time.Since(began))
 		n.driver.Step(replica.Snapshotted{Index: snap.Index, Term: snap.Term, ConfState: conf})
 	}()
 }
-
-// received notes a snapshot that came from the leader.
-func (s *snapshotting) received(n *Node, index uint64) { s.advance(n, index) }
 
 // send streams the newest durable snapshot to a member that fell behind.
 func (s *snapshotting) send(n *Node, out replica.SendSnapshot) {

@@ -48,7 +48,8 @@ type storage struct {
 	mu sync.Mutex
 	// reach remembers, for each record of entries, the highest index in it.
 	reach    []reach
-	keepFrom uint64 // entries up to this index can be released
+	newest   uint64 // index of the newest snapshot in use
+	keepFrom uint64 // index of the one before it: entries up to there can be released
 }
 
 type reach struct{ seq, index uint64 }
@@ -117,7 +118,8 @@ func (s *storage) replay(l *replica.Log, r wal.Record) error {
 				case e.GetIndex() < first:
 					l.Entries = nil
 				case e.GetIndex() > first+uint64(len(l.Entries)):
-					return fmt.Errorf("entry %d follows entry %d", e.GetIndex(), first+uint64(len(l.Entries))-1)
+					return fmt.Errorf("record %d: entry %d follows entry %d, so that some are missing: this is a bug; keep a copy of the directory and replace the member; do not empty it, for the member would have forgotten its votes",
+						r.Seq, e.GetIndex(), first+uint64(len(l.Entries))-1)
 				default:
 					l.Entries = l.Entries[:e.GetIndex()-first]
 				}
@@ -180,24 +182,14 @@ func (s *storage) recover(dir string, id identity, l *replica.Log) error {
 	if marked == nil {
 		marked = genesis.Snapshot
 	}
-	info, skipped, err := s.log.Snapshots().Newest(func(info wal.SnapshotInfo) bool {
-		return info.Index+1 >= firstIndex(l.Entries, info.Index+1)
-	})
-	for _, err := range skipped {
-		s.logger.Error("a snapshot is damaged; going on from an older one", "err", err)
-	}
-	if err != nil && !errors.Is(err, wal.ErrNoSnapshot) {
+	snap, err := s.newestSnapshot(l.Entries, genesis.Snapshot)
+	if err != nil {
 		return err
 	}
-	snap := genesis.Snapshot
-	if info.Index > 0 {
-		if snap, err = metadataOf(info); err != nil {
-			return err
-		}
+	if first := firstIndex(l.Entries, max(marked.GetIndex(), snap.GetIndex())+1); first > snap.GetIndex()+1 {
+		return fmt.Errorf("%s: the log goes on from a snapshot at %d that is not there: its file was deleted by hand? Put the file back, or replace the member; do not empty the directory, for the member would have forgotten its votes", dir, first-1)
 	}
-	if marked.GetIndex() > snap.GetIndex() && firstIndex(l.Entries, marked.GetIndex()+1) > snap.GetIndex()+1 {
-		return fmt.Errorf("%s: the log goes on from a snapshot at %d that is not there: its file was deleted by hand? Put the file back, or replace the member; do not empty the directory, for the member would have forgotten its votes", dir, marked.GetIndex())
-	}
+	joined := joins(l.Entries, marked, snap)
 	l.Entries = after(l.Entries, snap)
 	l.Snapshot = snap
 	if l.HardState == nil {
@@ -215,8 +207,44 @@ func (s *storage) recover(dir string, id identity, l *replica.Log) error {
 	if last := snap.GetIndex() + uint64(len(l.Entries)); l.HardState.GetCommit() > last {
 		return fmt.Errorf("%s: entries up to %d were committed but the log ends at %d: it was damaged, or an older copy put in its place. Replace the member; do not empty the directory, for the member would have forgotten its votes", dir, l.HardState.GetCommit(), last)
 	}
-	s.hard = l.HardState
-	return nil
+	s.hard, s.newest = l.HardState, snap.GetIndex()
+	if joined {
+		return nil
+	}
+	// The snapshot is one of the leader's, and this member died before it had
+	// written that its log goes on from there. What follows would not fit to
+	// what the log holds now.
+	return s.persist([]any{replica.Record{Snapshot: &raftpb.Snapshot{Metadata: snap}, HardState: l.HardState}}, true)
+}
+
+// newestSnapshot finds the newest snapshot that is whole. If it is not the very
+// newest, the log has to reach back to it.
+func (s *storage) newestSnapshot(entries []*raftpb.Entry, genesis *raftpb.SnapshotMetadata) (*raftpb.SnapshotMetadata, error) {
+	info, skipped, err := s.log.Snapshots().Newest(func(info wal.SnapshotInfo) bool {
+		return info.Index+1 >= firstIndex(entries, info.Index+1)
+	})
+	if errors.Is(err, wal.ErrCorrupt) && firstIndex(entries, 0) == genesis.GetIndex()+1 {
+		skipped, err = []error{err}, wal.ErrNoSnapshot // all is in the log
+	}
+	for _, err := range skipped {
+		s.logger.Error("a snapshot is damaged; going on from what was before it", "err", err)
+	}
+	switch {
+	case errors.Is(err, wal.ErrNoSnapshot):
+		return genesis, nil
+	case err != nil:
+		return nil, err
+	}
+	return metadataOf(info)
+}
+
+// joins tells whether a log, as it was read, goes on from or through a snapshot.
+func joins(entries []*raftpb.Entry, marked, snap *raftpb.SnapshotMetadata) bool {
+	if len(entries) == 0 {
+		return marked.GetIndex() == snap.GetIndex()
+	}
+	first, at := entries[0].GetIndex(), snap.GetIndex()
+	return at+1 == first || at >= first && at < first+uint64(len(entries)) && entries[at-first].GetTerm() == snap.GetTerm()
 }
 
 func firstIndex(entries []*raftpb.Entry, otherwise uint64) uint64 {
@@ -298,13 +326,30 @@ func (s *storage) saveSnapshot(index, term uint64, conf *raftpb.ConfState, body 
 	return s.log.Snapshots().Save(wal.SnapshotInfo{Index: index, Term: term, Meta: meta}, body)
 }
 
-// allowRelease tells that the log is needed only from keepFrom on. The release
-// itself happens with the next forced write, which states the hard state anew:
-// the record that held it may be among the released.
-func (s *storage) allowRelease(keepFrom uint64) {
+// advance notes that a snapshot is durable and its state in use. Log and
+// snapshots are kept back to the one before it, a reserve should it be damaged.
+// Snapshots that came later and wait for the applier stay too.
+//
+// The log is released with the next forced write, which states the hard state
+// anew: the record that held it may be among the released.
+func (s *storage) advance(index uint64) error {
 	s.mu.Lock()
-	s.keepFrom = keepFrom
+	if index > s.newest { // else one of the leader's was faster
+		s.keepFrom, s.newest = s.newest, index
+	}
+	newest := s.newest
 	s.mu.Unlock()
+	there, err := s.log.Snapshots().List()
+	if err != nil {
+		return err
+	}
+	keep := 2
+	for _, index := range there {
+		if index > newest {
+			keep++
+		}
+	}
+	return s.log.Snapshots().Prune(keep)
 }
 
 // sync makes everything written durable, and releases what is allowed.
@@ -325,9 +370,5 @@ func (s *storage) sync() error {
 	if err := s.log.Sync(); err != nil || upTo == 0 {
 		return err
 	}
-	if err := s.log.ReleaseTo(upTo); err != nil {
-		return err
-	}
-	// The newest snapshot but one is a reserve, should the newest be damaged.
-	return s.log.Snapshots().Prune(2)
+	return s.log.ReleaseTo(upTo)
 }

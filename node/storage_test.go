@@ -1,0 +1,514 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/tenure-lease/tenure/replica"
+	"github.com/tenure-lease/tenure/wal"
+)
+
+var testIdentity = identity{Cluster: 7, Member: 2, Voters: []uint64{1, 2, 3}}
+
+// bench is a storage on a disk that crashes, and what it should remember.
+type bench struct {
+	t    *testing.T
+	disk *memDisk
+	s    *storage
+	log  replica.Log // as found at the last start
+
+	now   raftState   // with all that was written
+	maybe []raftState // the states since the last that was synced, that one first
+}
+
+// raftState is what a member must not forget. Entries are terms, by index.
+type raftState struct {
+	term, vote, commit uint64
+	snap, snapTerm     uint64
+	last               uint64
+	entries            map[uint64]uint64
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t, disk: newMemDisk()}
+	b.now = raftState{term: 1, commit: 1, snap: 1, snapTerm: 1, last: 1, entries: map[uint64]uint64{}}
+	b.maybe = []raftState{b.now}
+	b.start()
+	return b
+}
+
+// open starts a process on the disk.
+func (b *bench) open() error {
+	var err error
+	b.s, b.log, err = openStorage("/data", testIdentity, wal.Options{FS: b.disk.fs(), SegmentBytes: 8 << 10}, slog.New(slog.DiscardHandler))
+	return err
+}
+
+func (b *bench) start() {
+	b.t.Helper()
+	if err := b.open(); err != nil {
+		b.t.Fatalf("start: %v", err)
+	}
+	var why []string
+	for i := len(b.maybe) - 1; i >= 0; i-- {
+		found, reason := b.matches(b.maybe[i])
+		if reason == "" {
+			b.now, b.maybe = found, []raftState{found}
+			return
+		}
+		why = append(why, reason)
+	}
+	b.t.Fatalf("what was found after a restart is none of the states since the last sync: snapshot %d, %d entries, %v\n%s",
+		b.log.Snapshot.GetIndex(), len(b.log.Entries), b.log.HardState, strings.Join(why, "\n"))
+}
+
+// matches tells whether what was found at the start is st, or st with a newer
+// snapshot that was durable before the record of it, and what it is then.
+func (b *bench) matches(st raftState) (found raftState, reason string) {
+	hard, snap := b.log.HardState, b.log.Snapshot
+	at, term := snap.GetIndex(), snap.GetTerm()
+	if at < st.snap {
+		return found, fmt.Sprintf("snapshot %d, want %d or newer", at, st.snap)
+	}
+	st.entries = maps.Clone(st.entries)
+	if at > st.snap && st.entries[at] != term { // the leader's, and not ours
+		clear(st.entries)
+		st.last = at
+	}
+	for i := st.snap; i <= at; i++ {
+		delete(st.entries, i)
+	}
+	st.snap, st.snapTerm = at, term
+	st.commit = max(st.commit, at)
+	if st.term < term {
+		st.term, st.vote = term, 0
+	}
+	if hard.GetTerm() != st.term || hard.GetVote() != st.vote || hard.GetCommit() != st.commit {
+		return found, fmt.Sprintf("hard state %v, want term %d vote %d commit %d", hard, st.term, st.vote, st.commit)
+	}
+	if len(b.log.Entries) != len(st.entries) {
+		return found, fmt.Sprintf("%d entries, want %d", len(b.log.Entries), len(st.entries))
+	}
+	for i, e := range b.log.Entries {
+		if want := at + 1 + uint64(i); e.GetIndex() != want || e.GetTerm() != st.entries[want] || string(e.GetData()) != entryData(want, e.GetTerm()) {
+			return found, fmt.Sprintf("entry %d of term %d, want %d of term %d", e.GetIndex(), e.GetTerm(), want, st.entries[want])
+		}
+	}
+	return st, ""
+}
+
+func entryData(index, term uint64) string {
+	return fmt.Sprintf("%d/%d%s", index, term, strings.Repeat("x", int(index*7%900)))
+}
+
+func (b *bench) write(rec replica.Record, force bool) {
+	b.t.Helper()
+	if err := b.s.persist([]any{rec}, force); err != nil {
+		b.t.Fatal(err)
+	}
+	b.wrote(force)
+}
+
+func (b *bench) wrote(force bool) {
+	if b.maybe = append(b.maybe, b.now); force {
+		b.maybe = []raftState{b.now}
+	}
+}
+
+// append writes n entries of the present term from index on, and the hard state.
+func (b *bench) append(from uint64, n int, force bool) {
+	b.t.Helper()
+	var rec replica.Record
+	b.now.entries = maps.Clone(b.now.entries) // the states before keep theirs
+	for i := from; i <= b.now.last; i++ {
+		delete(b.now.entries, i)
+	}
+	for i := from; i < from+uint64(n); i++ {
+		term := b.now.term
+		rec.Entries = append(rec.Entries, &raftpb.Entry{Index: &i, Term: &term, Data: []byte(entryData(i, term))})
+		b.now.entries[i], b.now.last = term, i
+	}
+	rec.HardState = b.hard()
+	b.write(rec, force)
+}
+
+func (b *bench) hard() *raftpb.HardState {
+	term, vote, commit := b.now.term, b.now.vote, b.now.commit
+	return &raftpb.HardState{Term: &term, Vote: &vote, Commit: &commit}
+}
+
+// save makes a snapshot of the member's own, of what is durable and committed.
+func (b *bench) save(at uint64) {
+	b.t.Helper()
+	b.file(at, b.now.entries[at])
+	b.advance(at)
+}
+
+func (b *bench) advance(at uint64) {
+	b.t.Helper()
+	if err := b.s.advance(at); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) file(at, term uint64) {
+	b.t.Helper()
+	err := b.s.saveSnapshot(at, term, &raftpb.ConfState{Voters: testIdentity.Voters}, func(w io.Writer) error {
+		_, err := io.WriteString(w, entryData(at, term))
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// restore writes that the log goes on from a snapshot of the leader's, whose
+// file is there.
+func (b *bench) restore(at, term uint64, force bool) {
+	b.t.Helper()
+	b.now.snap, b.now.snapTerm, b.now.last, b.now.commit = at, term, at, at
+	b.now.entries = map[uint64]uint64{}
+	md := &raftpb.SnapshotMetadata{Index: &at, Term: &term, ConfState: &raftpb.ConfState{Voters: testIdentity.Voters}}
+	b.write(replica.Record{Snapshot: &raftpb.Snapshot{Metadata: md}, HardState: b.hard()}, force)
+}
+
+// mayDie lets the process or the machine die and start again, sometimes.
+func (b *bench) mayDie(r *rand.Rand) (died bool) {
+	b.t.Helper()
+	switch r.IntN(4) {
+	case 0:
+		b.disk.crash(r)
+	case 1:
+		b.kill()
+	default:
+		return false
+	}
+	b.start()
+	return true
+}
+
+// kill ends the process; what it wrote is still in the page cache.
+func (b *bench) kill() { b.s.log.Close() }
+
+// TestStorageForgetsNothing does what raft may do to a storage, in any order,
+// and crashes in between.
+func TestStorageForgetsNothing(t *testing.T) {
+	seeds := 300
+	if testing.Short() {
+		seeds = 50
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { stormStorage(t, rand.New(rand.NewPCG(uint64(seed), 1)), 120) })
+	}
+}
+
+func stormStorage(t *testing.T, r *rand.Rand, steps int) {
+	b := newBench(t)
+	for range steps {
+		st := &b.now
+		force := r.IntN(3) > 0
+		switch r.IntN(14) {
+		case 0, 1, 2, 3:
+			b.append(st.last+1, 1+r.IntN(6), force)
+		case 4: // another leader replaces what was not committed
+			if st.last > st.commit {
+				st.term, st.vote = st.term+1, uint64(r.IntN(4))
+				b.append(st.commit+1+r.Uint64N(st.last-st.commit), 1+r.IntN(3), force)
+			}
+		case 5:
+			st.term, st.vote = st.term+1, uint64(r.IntN(4))
+			b.write(replica.Record{HardState: b.hard()}, force)
+		case 6, 7, 8:
+			if st.last > st.commit {
+				st.commit += 1 + r.Uint64N(st.last-st.commit)
+				b.write(replica.Record{HardState: b.hard()}, force)
+			}
+		case 9, 10: // only what is durable is applied, and what is applied is in a snapshot
+			if st.commit > st.snap {
+				b.write(replica.Record{HardState: b.hard()}, true)
+				b.save(st.snap + 1 + r.Uint64N(st.commit-st.snap))
+			}
+		case 11: // a snapshot of the leader's, ahead of what we know to be committed
+			at := st.commit + 1 + r.Uint64N(8)
+			if old, held := st.entries[at]; held && (old == st.term || r.IntN(2) == 0) {
+				b.file(at, old) // ours, after all: raft only learns that it is committed
+				b.mayDie(r)
+				b.now.commit = max(at, b.now.commit)
+				b.write(replica.Record{HardState: b.hard()}, force)
+				continue
+			}
+			b.file(at, st.term)
+			if b.mayDie(r) {
+				continue
+			}
+			if r.IntN(4) == 0 { // too late: its entries were faster
+				b.append(st.commit+1, int(at-st.commit)+r.IntN(3), force)
+				continue
+			}
+			if r.IntN(2) == 0 {
+				b.advance(at)
+				b.restore(at, st.term, force)
+			} else {
+				b.restore(at, st.term, force)
+				b.advance(at)
+			}
+		case 12, 13:
+			b.mayDie(r)
+		}
+	}
+	b.disk.crash(r)
+	b.start()
+}
+
+func TestStorageRecovers(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		do   func(b *bench)
+	}{
+		{"nothing but a hard state", func(b *bench) {
+			b.now.term, b.now.vote = 5, 3
+			b.write(replica.Record{HardState: b.hard()}, true)
+		}},
+		{"a vote that was not synced may be forgotten", func(b *bench) {
+			b.now.term, b.now.vote = 5, 3
+			b.write(replica.Record{HardState: b.hard()}, false)
+		}},
+		{"entries of a later term in place of earlier ones", func(b *bench) {
+			b.append(2, 10, true)
+			b.now.term = 2
+			b.append(5, 2, true)
+		}},
+		{"a snapshot that came without a record of it, and what was appended since", func(b *bench) {
+			b.append(2, 4, true)
+			b.file(20, 1)
+			b.kill()
+			b.start()
+			b.append(21, 3, true)
+		}},
+		{"the same over entries that the leader does not have", func(b *bench) {
+			b.append(2, 30, true)
+			b.now.term = 2
+			b.write(replica.Record{HardState: b.hard()}, true)
+			b.file(20, 2)
+			b.kill()
+			b.start()
+			b.append(21, 3, true)
+		}},
+		{"the same twice", func(b *bench) {
+			b.file(20, 1)
+			b.kill()
+			b.start()
+			b.file(40, 1)
+			b.kill()
+			b.start()
+			b.append(41, 3, true)
+		}},
+		{"a snapshot of a later term than any that was heard of", func(b *bench) {
+			b.append(2, 4, true)
+			b.file(20, 9)
+			b.kill()
+			b.start()
+			b.append(21, 1, true)
+		}},
+		{"segments released, and the hard state with them", func(b *bench) {
+			b.now.vote = 3
+			for range 20 {
+				b.now.commit = b.now.last
+				b.append(b.now.last+1, 10, true)
+				b.save(b.now.commit)
+			}
+			b.append(b.now.last+1, 1, true)
+			if first := b.s.log.FirstSeq(); first < 10 {
+				b.t.Errorf("the log starts with record %d: nothing was released", first)
+			}
+		}},
+		{"own snapshot overtaken by the leader's", func(b *bench) {
+			b.append(2, 20, true)
+			b.now.commit = 15
+			b.write(replica.Record{HardState: b.hard()}, true)
+			b.file(30, 1)
+			b.advance(30)
+			b.restore(30, 1, true)
+			b.file(12, 1) // began before, ends now
+			b.advance(12)
+			b.append(31, 10, true)
+			b.now.commit = 40
+			b.append(41, 1, true)
+			b.save(40)
+			b.append(42, 1, true)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for seed := range uint64(20) {
+				r := rand.New(rand.NewPCG(seed, 2))
+				b := newBench(t)
+				tt.do(b)
+				for range 3 { // and several restarts in a row
+					b.disk.crash(r)
+					b.start()
+				}
+				b.append(b.now.last+1, 1, true)
+				b.kill()
+				b.start()
+			}
+		})
+	}
+}
+
+// damage flips a bit in the middle of a file.
+func (b *bench) damage(path string) {
+	b.t.Helper()
+	b.disk.mu.Lock()
+	defer b.disk.mu.Unlock()
+	for dir, d := range b.disk.dirs {
+		for name, ino := range d.names {
+			if dir+"/"+name == path {
+				ino.data[len(ino.data)/2] ^= 4
+				return
+			}
+		}
+	}
+	b.t.Fatalf("no file %s", path)
+}
+
+func (b *bench) remove(path string) {
+	b.t.Helper()
+	if err := b.disk.fs().Remove(path); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func snapshotFile(index uint64) string { return fmt.Sprintf("/data/snap/%016x.snap", index) }
+
+// history makes two snapshots, at 11 and 21, with the log from 12 on.
+func (b *bench) history() {
+	for range 2 {
+		b.append(b.now.last+1, 10, true)
+		b.now.commit = b.now.last
+		b.write(replica.Record{HardState: b.hard()}, true)
+		b.save(b.now.commit)
+	}
+	b.append(b.now.last+1, 2, true)
+	b.now.snap, b.now.snapTerm = 1, 1
+	b.kill()
+}
+
+func TestDamagedSnapshots(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		damage func(b *bench)
+		want   uint64 // the snapshot gone on from; 0: it must not start
+		is     error
+		says   string
+	}{
+		{"none", func(*bench) {}, 21, nil, ""},
+		{"the newest", func(b *bench) { b.damage(snapshotFile(21)) }, 11, nil, ""},
+		{"the reserve", func(b *bench) { b.damage(snapshotFile(11)) }, 21, nil, ""},
+		{"both, the log reaching back to the beginning", func(b *bench) {
+			b.damage(snapshotFile(11))
+			b.damage(snapshotFile(21))
+		}, 1, nil, ""},
+		{"deleted by hand, the log reaching back", func(b *bench) { b.remove(snapshotFile(21)) }, 11, nil, ""},
+		{"both, the log released", func(b *bench) {
+			b.start()
+			for range 40 {
+				b.now.commit = b.now.last
+				b.append(b.now.last+1, 20, true)
+				b.save(b.now.commit)
+			}
+			b.append(b.now.last+1, 1, true)
+			names, err := b.s.log.Snapshots().List()
+			if err != nil || len(names) != 2 {
+				b.t.Fatalf("snapshots %v, %v; want 2", names, err)
+			}
+			b.kill()
+			b.damage(snapshotFile(names[0]))
+			b.damage(snapshotFile(names[1]))
+		}, 0, wal.ErrCorrupt, ".snap"},
+		{"all deleted by hand, the log released", func(b *bench) {
+			b.start()
+			for range 40 {
+				b.now.commit = b.now.last
+				b.append(b.now.last+1, 20, true)
+				b.save(b.now.commit)
+			}
+			b.append(b.now.last+1, 1, true)
+			names, _ := b.s.log.Snapshots().List()
+			b.kill()
+			for _, name := range names {
+				b.remove(snapshotFile(name))
+			}
+		}, 0, nil, "deleted by hand"},
+		{"the leader's, with nothing before it", func(b *bench) {
+			b.start()
+			b.file(50, 1)
+			b.advance(50)
+			b.restore(50, 1, true)
+			b.append(51, 1, true)
+			b.kill()
+			b.damage(snapshotFile(50))
+		}, 0, wal.ErrCorrupt, ".snap"},
+		{"the leader's, deleted by hand", func(b *bench) {
+			b.start()
+			b.file(50, 1)
+			b.advance(50)
+			b.restore(50, 1, true)
+			b.append(51, 1, true)
+			b.kill()
+			b.remove(snapshotFile(50))
+		}, 0, nil, "deleted by hand"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			b.history()
+			tt.damage(b)
+			err := b.open()
+			if tt.want == 0 {
+				if err == nil {
+					t.Fatalf("it started, from snapshot %d", b.log.Snapshot.GetIndex())
+				}
+				if tt.is != nil && !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("error %v, want %v, saying %q", err, tt.is, tt.says)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := b.log.Snapshot.GetIndex(); got != tt.want {
+				t.Errorf("it goes on from snapshot %d, want %d", got, tt.want)
+			}
+			if got := tt.want + uint64(len(b.log.Entries)); got != b.now.last {
+				t.Errorf("the log ends at %d, want %d", got, b.now.last)
+			}
+			b.kill()
+		})
+	}
+}
+
+func TestDirectoryOfAnotherMemberIsRefused(t *testing.T) {
+	for _, tt := range []struct {
+		id   identity
+		want string
+	}{
+		{identity{Cluster: 7, Member: 3, Voters: testIdentity.Voters}, "belongs to member 2"},
+		{identity{Cluster: 8, Member: 2, Voters: testIdentity.Voters}, "belongs to cluster 7"},
+	} {
+		b := newBench(t)
+		b.append(2, 3, true)
+		b.kill()
+		_, _, err := openStorage("/data", tt.id, wal.Options{FS: b.disk.fs()}, slog.New(slog.DiscardHandler))
+		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "/data") {
+			t.Errorf("as member %d of cluster %d: %v, want that /data %s", tt.id.Member, tt.id.Cluster, err, tt.want)
+		}
+		b.start() // nothing of it is lost, and the lock is free
+	}
+}
