@@ -41,14 +41,14 @@ func (h *holder) grant() {
 		l := &held{id: w.Rand.Int64N(1<<40) + 1, ttl: time.Duration(2+w.Rand.Int64N(5)) * time.Second}
 		h.lease = l
 		sent := w.Now()
+		l.lastSent = sent
+		h.c.checks.leases[l.id] = l
 		over := false
 		m.propose(&pb.LeaseGrantRequest{ID: l.id, TTL: int64(l.ttl / time.Second)}, func(r replica.Result, err error) {
 			if over || err != nil || r.Err != nil {
 				return
 			}
 			over = true
-			h.c.checks.leases[l.id] = l
-			l.lastSent = sent
 			if w.Now() < l.until(sent, h.rate) {
 				l.trust(sent, h.rate)
 			}

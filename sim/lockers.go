@@ -66,13 +66,13 @@ func (k *locker) begin() {
 	k.later(w.Between(0, 500*time.Millisecond), func(m *Member) {
 		sent := w.Now()
 		k.until = l.until(sent, k.rate)
+		l.lastSent = sent
+		k.c.checks.leases[l.id] = l
 		round := k.round
 		m.propose(&pb.LeaseGrantRequest{ID: l.id, TTL: int64(l.ttl / time.Second)}, func(r replica.Result, err error) {
 			if round != k.round || err != nil || r.Err != nil || w.Now() >= k.until {
 				return
 			}
-			k.c.checks.leases[l.id] = l
-			l.lastSent = sent
 			l.trust(sent, k.rate)
 			k.renew()
 			k.queue()
