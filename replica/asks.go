@@ -18,6 +18,12 @@ type asks struct {
 	// At the leader:
 	inbox     []askBatch // arrived, waiting for a round to begin
 	confirmed []askBatch // waiting for index to be applied
+	outbox    []answers  // to be sent in this turn, one for each asker
+}
+
+type answers struct {
+	to   asker
+	list []AnswerLease
 }
 
 type ownAsk struct {
@@ -46,8 +52,9 @@ func (a *asks) add(r *Replica, in AskLease) {
 	a.fresh = append(a.fresh, ask)
 }
 
-// turn hands fresh asks to the leader.
+// turn sends answers, and hands fresh asks to the leader.
 func (a *asks) turn(r *Replica) {
+	a.flush(r)
 	if r.leader == 0 || len(a.fresh) == 0 {
 		return
 	}
@@ -115,27 +122,40 @@ func (a *asks) settle(r *Replica) {
 			wait = append(wait, b)
 			continue
 		}
-		answers := make([]AnswerLease, 0, len(b.asks))
+		list := make([]AnswerLease, 0, len(b.asks))
 		for _, ask := range b.asks {
 			if answer, ok := r.leases.ask(r, b.asker, ask); ok {
-				answers = append(answers, answer)
+				list = append(list, answer)
 			}
 		}
-		a.answer(r, b.asker, answers)
+		a.answer(b.asker, list...)
 	}
 	a.confirmed = wait
 }
 
-// answer sends answers to the member that asked.
-func (a *asks) answer(r *Replica, to asker, answers []AnswerLease) {
-	m := leaseAnswers{Boot: to.boot, Answers: answers}
-	switch {
-	case len(answers) == 0:
-	case to.node == r.cfg.ID:
-		a.answered(r, m)
-	default:
-		r.send(to.node, m)
+// answer puts answers into the outbox.
+func (a *asks) answer(to asker, list ...AnswerLease) {
+	for i := range a.outbox {
+		if a.outbox[i].to == to {
+			a.outbox[i].list = append(a.outbox[i].list, list...)
+			return
+		}
 	}
+	if len(list) > 0 {
+		a.outbox = append(a.outbox, answers{to, list})
+	}
+}
+
+// flush sends what is in the outbox.
+func (a *asks) flush(r *Replica) {
+	for _, o := range a.outbox {
+		if m := (leaseAnswers{Boot: o.to.boot, Answers: o.list}); o.to.node == r.cfg.ID {
+			a.answered(r, m)
+		} else {
+			r.send(o.to.node, m)
+		}
+	}
+	a.outbox = nil
 }
 
 // answered passes answers on to the owner, the first to each ask.

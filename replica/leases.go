@@ -38,6 +38,8 @@ type leases struct {
 	// inFlight holds the batches of expiries that the log has not decided.
 	inFlight map[uint64][]int64
 	parked   map[int64][]parkedAsk
+	// renewed are the leases whose checkpoints are to be removed.
+	renewed []int64
 
 	// granting holds, by lease, the index of the last entry of this reign that
 	// grants it and is not applied yet; grants lists them by index. A lease that
@@ -107,6 +109,7 @@ func (ls *leases) start(now machine.Mono, tick time.Duration) {
 // stop ends counting, when leadership or its term ends.
 func (ls *leases) stop() {
 	ls.ticking, ls.heap, ls.parked, ls.inFlight = false, nil, nil, nil
+	ls.renewed = nil
 	ls.granting, ls.grants = nil, nil
 }
 
@@ -214,6 +217,25 @@ func (ls *leases) turn(r *Replica) {
 	}
 }
 
+// unmark proposes the removal of the checkpoints of renewed leases, many in one
+// entry: after a pause of the network all leases may have one.
+func (ls *leases) unmark(r *Replica) {
+	for len(ls.renewed) > 0 {
+		n := min(len(ls.renewed), maxExpiries)
+		ids := ls.renewed[:n]
+		ls.renewed = ls.renewed[n:]
+		if _, ok := ls.propose(r, kindCheckpoint, listOf(ids)); ok {
+			continue
+		}
+		for _, id := range ids {
+			if l := ls.table[id]; l != nil {
+				l.clearing = false // until the renewal is repeated
+			}
+		}
+	}
+	ls.renewed = nil
+}
+
 // revive takes leases back whose expiry did not reach the log.
 func (ls *leases) revive(r *Replica, ids []int64) {
 	for _, id := range ids {
@@ -300,7 +322,7 @@ func (ls *leases) unpark(r *Replica, id int64) {
 	delete(ls.parked, id)
 	for _, p := range waiting {
 		if answer, ok := ls.ask(r, p.asker, p.ask); ok {
-			r.asks.answer(r, p.asker, []AnswerLease{answer})
+			r.asks.answer(p.asker, answer)
 		}
 	}
 }
@@ -321,7 +343,8 @@ func (ls *leases) ask(r *Replica, from asker, ask leaseAsk) (AnswerLease, bool) 
 		if l.marking > 0 || l.marked > 0 {
 			ls.parked[l.id] = append(ls.parked[l.id], parkedAsk{from, ask})
 			if !l.clearing {
-				_, l.clearing = ls.propose(r, kindCheckpoint, listOf([]int64{l.id}))
+				l.clearing = true
+				ls.renewed = append(ls.renewed, l.id)
 			}
 			return answer, false
 		}

@@ -131,7 +131,7 @@ type (
 		Lease int64
 		Renew bool
 	}
-	// leaseAnswers carries the answers back, possibly in several parts.
+	// leaseAnswers carries answers back, of one or more leaseAsks or parts of them.
 	leaseAnswers struct {
 		Boot    uint64 // of the asker
 		Answers []AnswerLease

@@ -306,11 +306,13 @@ func (r *Replica) Ready() machine.Ready {
 	// that all of it leaves in this turn.
 	r.campaign()
 	r.leases.turn(r)
+	r.leases.unmark(r)
 	r.proposals.turn(r)
 	r.asks.turn(r)
 	r.rounds.turn(r)
 	for r.raft.HasReady() {
 		r.takeReady(r.raft.Ready())
+		r.leases.unmark(r)
 		r.proposals.turn(r)
 		r.asks.turn(r)
 		r.rounds.turn(r)

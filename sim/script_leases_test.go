@@ -289,6 +289,29 @@ var leaseScripts = []script{
 			s.fatalf("a lease of %v ended after %v", l.ttl, after)
 		}
 	}},
+	{name: "thousands-are-renewed-after-a-silence", tail: 4 << 20, play: func(s *stage) {
+		// All have a checkpoint by then. Its removal must not cost an entry, and
+		// its answer a message, for each.
+		lead, f, _ := s.three()
+		const n = 3000
+		for id := range int64(n) {
+			s.grantCall(lead, &held{id: id + 1, ttl: 10 * time.Second})
+		}
+		s.w.Run(5 * time.Second)
+		before, messages := lead.replica.Status().Last, s.count("leaseAnswers")
+		answers := 0
+		for id := range int64(n) {
+			f.keepAlive(id+1, func(a replica.AnswerLease) {
+				if a.TTL > 0 {
+					answers++
+				}
+			})
+		}
+		s.until(time.Second, "all are renewed", func() bool { return answers == n })
+		if entries := lead.replica.Status().Last - before; entries < 3 || entries > 10 || *messages > 10 {
+			s.fatalf("%d entries and %d messages, want a few of each", entries, *messages)
+		}
+	}},
 	{name: "thousands-expire-together", tail: 4 << 20, play: func(s *stage) {
 		lead, f, _ := s.three()
 		const n = 4500

@@ -91,18 +91,11 @@ var proposalScripts = []script{
 		lead, f, g := s.three()
 		s.hold(lead, g, "MsgTimeoutNow")
 		s.transfer(lead, g)
-		n := 0
-		forwards := s.net.Take
-		s.net.Take = func(env envelope) bool {
-			if kindOf(env.Body) == "forward" {
-				n++
-			}
-			return forwards(env)
-		}
+		n := s.count("forward")
 		p := s.put(f, "k", "v")
 		s.success(3*time.Second, "the put", p)
-		if n > 20 {
-			s.fatalf("the batch was forwarded %d times in a second", n)
+		if *n > 20 {
+			s.fatalf("the batch was forwarded %d times in a second", *n)
 		}
 		s.once("k")
 	}},

@@ -310,7 +310,17 @@ func (s *stage) fill(m *Member, kilobytes int) {
 	}
 }
 
-type envelope = machine.Envelope
+// count counts the messages of a kind from now on.
+func (s *stage) count(kind string) *int {
+	n, take := new(int), s.net.Take
+	s.net.Take = func(env machine.Envelope) bool {
+		if kindOf(env.Body) == kind {
+			*n++
+		}
+		return take(env)
+	}
+	return n
+}
 
 // leaderBut is a leader other than m.
 func (s *stage) leaderBut(m *Member) *Member {
