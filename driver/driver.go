@@ -20,7 +20,8 @@ type Config struct {
 	// Outcome takes what the machine reports, in order, on the goroutine that
 	// steps it. It must not block and may call Step.
 	Outcome func([]any)
-	// Fail is called once if Persist fails. The machine is not stepped again.
+	// Fail is called once if Persist fails. The machine is not stepped again. It
+	// must not call Stop, which would wait for it.
 	Fail func(error)
 	// QueueLimit is the number of waiting inputs above which Offer waits.
 	// Default 16,384.
@@ -60,11 +61,20 @@ func Start(cfg Config) *Driver {
 // Step queues an input and returns at once. An input of type func() any is
 // called on the stepping goroutine when its turn comes, and what it returns is
 // stepped unless it is nil: so a caller can gather until the last moment, or
-// look at the machine between two steps.
+// look at the machine between two steps. What comes after Stop is dropped.
 func (d *Driver) Step(input any) {
 	d.mu.Lock()
+	d.add(input)
+}
+
+// add queues inputs and gives d.mu back.
+func (d *Driver) add(inputs ...any) {
+	if d.stopped {
+		d.mu.Unlock()
+		return
+	}
 	first := len(d.queue) == 0
-	d.queue = append(d.queue, input)
+	d.queue = append(d.queue, inputs...)
 	d.mu.Unlock()
 	if first {
 		poke(d.wake)
@@ -78,12 +88,7 @@ func (d *Driver) Offer(inputs ...any) {
 	for len(d.queue) >= d.cfg.QueueLimit && !d.stopped {
 		d.room.Wait()
 	}
-	first := len(d.queue) == 0
-	d.queue = append(d.queue, inputs...)
-	d.mu.Unlock()
-	if first {
-		poke(d.wake)
-	}
+	d.add(inputs...)
 }
 
 // Do runs f on the stepping goroutine, between two steps, and waits for it. It
@@ -101,14 +106,15 @@ func (d *Driver) Do(f func()) bool {
 
 // Stop ends the stepping, waits for it, and drops what is queued.
 func (d *Driver) Stop() {
-	d.halt()
+	d.Halt()
 	d.done.Wait()
 }
 
-func (d *Driver) halt() {
+// Halt is Stop without the wait, so that callbacks may call it.
+func (d *Driver) Halt() {
 	d.mu.Lock()
 	if !d.stopped {
-		d.stopped = true
+		d.stopped, d.queue = true, nil
 		close(d.stop)
 		d.room.Broadcast()
 	}
@@ -117,7 +123,7 @@ func (d *Driver) halt() {
 
 func (d *Driver) fail(err error) {
 	d.failing.Do(func() {
-		d.halt()
+		d.Halt()
 		d.cfg.Fail(err)
 	})
 }

@@ -257,3 +257,23 @@ func TestStopReleasesWhoWaits(t *testing.T) {
 		synctest.Wait() // a goroutine that still waits fails the test
 	})
 }
+
+func TestWhatComesAfterTheEndIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{hold: make(chan struct{})}
+		d := start(t, &recorder{}, w, 1)
+		d.Step(effects{Persists: []machine.Persist{{Record: "a", Then: []machine.Envelope{env(1, "own")}}}})
+		d.Step(effects{Persists: []machine.Persist{{Record: "b"}}})
+		synctest.Wait()
+		d.Halt()
+		close(w.hold)
+		synctest.Wait()
+		d.Step("x")
+		d.Offer("y", "z")
+		d.Stop()
+		d.Stop()
+		if len(d.queue) != 0 {
+			t.Errorf("kept %v after the end", d.queue)
+		}
+	})
+}

@@ -36,13 +36,13 @@ func (q *writeQueue) take() []machine.Persist {
 func (d *Driver) persist() {
 	defer d.done.Done()
 	for {
+		select {
+		case <-d.writes.wake:
+		case <-d.stop:
+			return
+		}
 		list := d.writes.take()
 		if len(list) == 0 {
-			select {
-			case <-d.writes.wake:
-			case <-d.stop:
-				return
-			}
 			continue
 		}
 		var records []any
@@ -78,11 +78,6 @@ func (d *Driver) release(then []machine.Envelope) {
 	}
 	if len(own) > 0 {
 		d.mu.Lock()
-		first := len(d.queue) == 0
-		d.queue = append(d.queue, own...)
-		d.mu.Unlock()
-		if first {
-			poke(d.wake)
-		}
+		d.add(own...)
 	}
 }
