@@ -10,9 +10,10 @@ import (
 // Inputs: what the owner of a Replica steps into it, beside machine.Envelope
 // and machine.Wake.
 type (
-	// Propose asks for a request to be replicated. Its fate comes back once, as
-	// a [Result] of the [Applier] or as [Dropped], under the same ID. Bodies of
-	// up to MaxEntryBytes share an entry.
+	// Propose asks for a request to be replicated. Its fate comes back as a
+	// [Result] of the [Applier] or as [Dropped], under the same ID; a Result may
+	// still follow a Dropped that was ambiguous. Bodies of up to MaxEntryBytes
+	// share an entry.
 	Propose struct {
 		ID   uint64 // chosen by the owner, never reused within a boot
 		Body []byte // from EncodeRequest

@@ -248,9 +248,19 @@ var leaseScripts = []script{
 			s.w.Run(4500 * time.Millisecond)
 			s.lead(next)
 		}
-		if l.gone == 0 || l.gone-granted > 14*time.Second {
-			s.fatalf("a lease of 10 s that nobody renewed ended after %v, want 14 s at most", l.gone-granted)
+		if l.gone == 0 || l.gone-granted > 11500*time.Millisecond {
+			s.fatalf("a lease of 10 s that nobody renewed ended after %v, want 11.5 s at most", l.gone-granted)
 		}
+	}},
+	{name: "leaders-reign-too-short", play: func(s *stage) {
+		// The bound says so: below 0.4 TTL nothing is remembered.
+		lead, f, g := s.three()
+		l := s.grant(lead, 1, 10)
+		for _, next := range []*Member{f, g, lead, f, g, lead} {
+			s.w.Run(3 * time.Second)
+			s.lead(next)
+		}
+		s.endsBetween(l, 9500*time.Millisecond, 10500*time.Millisecond)
 	}},
 	{name: "granted-again-before-its-expiry", play: func(s *stage) {
 		// The leader has not applied that the lease was revoked and its ID

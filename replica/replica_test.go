@@ -1,0 +1,107 @@
+package replica
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// A message that claims another sender than the connection it came by is not
+// heard; least of all one that claims to be this member's own storage.
+func TestSenderMustBeWhoItSays(t *testing.T) {
+	s := newStage(t)
+	s.do("elect 1")
+	m := s.members[0]
+	before := m.r.Status()
+	for _, from := range []uint64{raft.LocalAppendThread, raft.LocalApplyThread, 1, 3} {
+		term, index := before.Term+1, uint64(99)
+		for _, typ := range []raftpb.MessageType{raftpb.MsgStorageAppendResp, raftpb.MsgStorageApplyResp, raftpb.MsgApp, raftpb.MsgHeartbeat} {
+			m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: &raftpb.Message{
+				Type: typ.Enum(), From: &from, Term: &term, Index: &index,
+			}})
+		}
+	}
+	m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: durable{Record{Entries: []*raftpb.Entry{entryAt(50, 9, 1)}}}})
+	s.ready(m)
+	if after := m.r.Status(); after.Term != before.Term || after.Leader != before.Leader || after.Last != before.Last {
+		t.Errorf("the member went from %+v to %+v", before, after)
+	}
+}
+
+// What is not a batch of its sender never gets into the log.
+func TestForwardMustBeItsSendersBatch(t *testing.T) {
+	s := newStage(t)
+	s.do("elect 1")
+	m := s.members[0]
+	term := m.r.Status().Term
+	good := (&batch{Term: term, From: 2, Boot: 1, Seq: 1}).encode()
+	for _, f := range []forward{
+		{Term: term, Seq: 1, Entry: nil},
+		{Term: term, Seq: 1, Entry: []byte("nonsense")},
+		{Term: term, Seq: 1, Entry: good[:len(good)-1]},
+		{Term: term, Seq: 2, Entry: good},
+		{Term: term + 1, Seq: 1, Entry: good},
+		{Term: term, Seq: 1, Entry: (&batch{Term: term, From: 3, Boot: 1, Seq: 1}).encode()},
+		{Term: term, Seq: 1, Entry: (&batch{Term: term - 1, From: 2, Boot: 1, Seq: 1}).encode()},
+	} {
+		last := m.r.Status().Last
+		s.step(m, machine.Envelope{From: 2, To: 1, Body: f})
+		if got := m.r.Status().Last; got != last {
+			t.Errorf("%+v got into the log", f)
+		}
+	}
+	last := m.r.Status().Last
+	s.step(m, machine.Envelope{From: 2, To: 1, Body: forward{Term: term, Seq: 1, Entry: good}})
+	if got := m.r.Status().Last; got != last+1 {
+		t.Errorf("a good batch did not get into the log")
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	log := Genesis([]machine.NodeID{1})
+	for want, cfg := range map[string]Config{
+		"ID is zero":         {},
+		"is not positive":    {ID: 1},
+		"is less than 3":     {ID: 1, Tick: time.Second, ElectionTicks: 2},
+		"use Genesis":        {ID: 1, Tick: time.Second, ElectionTicks: 10},
+		"before the snapsho": {ID: 1, Tick: time.Second, ElectionTicks: 10, Log: log},
+	} {
+		if _, err := New(cfg, machine.Now{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error with %q", err, want)
+		}
+	}
+}
+
+// An entry that this version does not understand stops the Applier; it must not
+// guess what the others do.
+func TestApplierRefuses(t *testing.T) {
+	unknown := (&batch{Term: 2, From: 1, Requests: []Propose{{Body: []byte{200}}}}).encode()
+	broken := (&batch{Term: 2, From: 1, Requests: []Propose{{Body: []byte{kindPut, 0xff}}}}).encode()
+	two, three, four := uint64(2), uint64(3), uint64(4)
+	for name, e := range map[string]*raftpb.Entry{
+		"a gap":              {Index: &four, Term: &two},
+		"one applied before": {Index: new(uint64), Term: &two},
+		"no batch":           {Index: &two, Term: &two, Data: []byte("x")},
+		"an unknown kind":    {Index: &two, Term: &two, Data: unknown},
+		"a broken request":   {Index: &two, Term: &two, Data: broken},
+		"a new membership":   {Index: &two, Term: &two, Type: raftpb.EntryConfChange.Enum()},
+	} {
+		a := NewApplier(1, 1)
+		if err := a.Apply(e); err == nil || a.Index() != 1 {
+			t.Errorf("%s: applied up to %d, error %v", name, a.Index(), err)
+		}
+	}
+	a := NewApplier(1, 1)
+	void := (&batch{Term: 2, From: 1, Boot: 1, Seq: 7, Requests: []Propose{{ID: 1, Body: []byte{200}}}}).encode()
+	if err := a.Apply(&raftpb.Entry{Index: &two, Term: &three, Data: void}); err != nil {
+		t.Errorf("a batch for another term: %v", err)
+	}
+	applied, results := a.Take()
+	if len(results) != 0 || len(applied.Batches) != 1 || applied.Batches[0] != (BatchFate{Seq: 7, Refused: true}) {
+		t.Errorf("a batch for another term: %+v, results %v", applied, results)
+	}
+}
