@@ -19,9 +19,8 @@ const reclaimVersions = 2000
 // applier applies committed entries on a goroutine of its own: a mass delete or
 // expiry may take as long as it does, and heartbeats go on.
 type applier struct {
-	n       *Node
-	state   *replica.Applier
-	started chan struct{} // closed when the driver is there
+	n     *Node
+	state *replica.Applier
 
 	mu    sync.Mutex
 	queue []any // of replica.Committed, .Restore, .WantSnapshot
@@ -31,7 +30,7 @@ type applier struct {
 }
 
 func newApplier(n *Node, state *replica.Applier) *applier {
-	a := &applier{n: n, state: state, started: make(chan struct{}), wake: make(chan struct{}, 1), reclaim: true}
+	a := &applier{n: n, state: state, wake: make(chan struct{}, 1), reclaim: true}
 	a.publish()
 	return a
 }
@@ -57,25 +56,24 @@ func (a *applier) take() []any {
 
 func (a *applier) run() {
 	defer a.n.done.Done()
-	<-a.started
 	for {
 		items := a.take()
 		for _, item := range items {
-			if err := a.do(item); err != nil {
-				a.n.fail(err)
-				return
-			}
+			err := a.do(item)
 			select {
-			case <-a.n.stop:
+			case <-a.n.stop: // which may have made do fail
 				return
 			default:
 			}
+			if err != nil {
+				a.n.fail(err)
+				return
+			}
 		}
-		if len(items) > 0 {
-			continue
-		}
-		if a.reclaim {
+		if a.reclaim { // in turn with entries, however many there are
 			a.reclaim = a.state.Store().Reclaim(reclaimVersions)
+		}
+		if len(items) > 0 || a.reclaim {
 			continue
 		}
 		select {
@@ -133,7 +131,7 @@ func (a *applier) publish() *state {
 
 // restore takes the place of everything with a snapshot that the leader sent.
 func (a *applier) restore(item replica.Restore) error {
-	if err := a.n.storage.load(a.state, item.Index); err != nil {
+	if err := a.n.storage.load(a.state, item.Index, a.n.stop); err != nil {
 		return err
 	}
 	a.n.logger.Info("caught up by a snapshot", "index", item.Index)
@@ -146,14 +144,14 @@ func (a *applier) restore(item replica.Restore) error {
 	return nil
 }
 
-// load puts a snapshot file into an applier.
-func (s *storage) load(state *replica.Applier, index uint64) error {
+// load puts a snapshot file into an applier, unless stop is closed meanwhile.
+func (s *storage) load(state *replica.Applier, index uint64, stop <-chan struct{}) error {
 	r, err := s.log.Snapshots().Open(index)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if err := state.Restore(r, index, r.Info().Term); err != nil {
+	if err := state.Restore(untilStop{stop: stop, r: r}, index, r.Info().Term); err != nil {
 		return err
 	}
 	// Read on to the end, where the checksum is.

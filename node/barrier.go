@@ -91,14 +91,15 @@ func (bs *barriers) published(index uint64) {
 	}
 }
 
-// expire ends the barriers that have waited too long.
-func (bs *barriers) expire(before time.Time, err error) {
+// expire ends the barriers that have waited since before then.
+func (bs *barriers) expire(before time.Time, answer func(since time.Time) error) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	for _, list := range []*[]*barrier{&bs.waiting, &bs.indexed} {
 		for len(*list) > 0 && (*list)[0].since.Before(before) && (*list)[0] != bs.open {
-			(*list)[0].err = err
-			close((*list)[0].done)
+			b := (*list)[0]
+			b.err = answer(b.since)
+			close(b.done)
 			*list = (*list)[1:]
 		}
 	}

@@ -28,7 +28,7 @@ type Config struct {
 	ClientURLs []string
 
 	// PeerListener takes the other members' connections. Not needed by a
-	// cluster of one. The Node closes it.
+	// cluster of one. The Node closes it, also when Start fails.
 	PeerListener net.Listener
 	// PeerTLS, if set, authenticates and encrypts between members.
 	PeerTLS *tls.Config
@@ -40,8 +40,9 @@ type Config struct {
 	// RequestTimeout bounds how long a request waits for its outcome. Default
 	// 5 s and two election timeouts.
 	RequestTimeout time.Duration
-	// MaxPendingBytes bounds the requests that wait to be replicated; beyond it
-	// new ones are refused. Default 64 MiB.
+	// MaxPendingBytes bounds the requests that wait to be replicated, those
+	// whose callers have gone included; beyond it new ones are refused. Default
+	// 64 MiB.
 	MaxPendingBytes int64
 	// MaxLeases bounds the leases that exist. Default 5,000,000.
 	MaxLeases int64
@@ -56,9 +57,10 @@ type Config struct {
 	// Now reads the clocks; nil means the host's. For tests.
 	Now func() machine.Now
 
-	// Fail is called once, from any goroutine, if the node cannot go on: a write
-	// to disk failed, or the log holds what this version does not know. The
-	// process should end. Nil means panic.
+	// Fail is called once, on a goroutine of its own, if the node cannot go on: a
+	// write to disk failed, the log holds what this version does not know, or the
+	// other members refuse this one. The process should end, or call Stop. Nil
+	// means panic.
 	Fail func(error)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
@@ -79,6 +81,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.MaxLeases == 0 {
 		c.MaxLeases = 5_000_000
+	}
+	if c.Now == nil {
+		c.Now = hostNow
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -156,8 +156,8 @@ func TestFailedSyncEndsTheMemberAndAcknowledgesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	disk.broken.Store(true)
-	if err := put(500 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a put that cannot be made durable: %v, want no answer", err)
+	if err := put(10 * time.Second); !errors.Is(err, errStopped) {
+		t.Errorf("a put that cannot be made durable: %v, want that the member stopped", err)
 	}
 	select {
 	case err := <-failed:
@@ -169,8 +169,11 @@ func TestFailedSyncEndsTheMemberAndAcknowledgesNothing(t *testing.T) {
 	}
 	// The disk is well again, but what the kernel dropped is gone: no retry.
 	disk.broken.Store(false)
-	if err := put(300 * time.Millisecond); err == nil {
-		t.Error("a put was acknowledged after the failure")
+	if err := put(10 * time.Second); !errors.Is(err, errStopped) {
+		t.Errorf("a put after the failure: %v, want that the member stopped", err)
+	}
+	if err := n.Ready(t.Context()); !errors.Is(err, errStopped) {
+		t.Errorf("ready after the failure: %v, want that the member stopped", err)
 	}
 }
 

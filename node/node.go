@@ -37,7 +37,6 @@ type Node struct {
 	hub     *watch.Hub
 
 	ids      atomic.Uint64
-	pending  atomic.Int64 // bytes of requests that wait
 	results  *waits[result]
 	asks     *waits[askResult]
 	barriers barriers
@@ -45,8 +44,12 @@ type Node struct {
 	state      atomic.Pointer[state]
 	leadership atomic.Pointer[leadership]
 	snapshots  snapshotting
+	refusals   refusals
 
-	stop     chan struct{}
+	running  chan struct{} // closed when all parts are there
+	stop     chan struct{} // closed when callers are to go
+	halting  sync.Once
+	failing  sync.Once
 	stopping sync.Once
 	done     sync.WaitGroup
 }
@@ -62,30 +65,32 @@ type state struct {
 type leadership struct {
 	leader machine.NodeID
 	term   uint64
-	lostAt time.Time // when leader became 0; zero otherwise
+	at     time.Time // when it became so
 }
 
 // Start opens the data directory, or makes it, and starts the member. It returns
 // before the member knows of a leader; see Ready.
 func Start(cfg Config) (_ *Node, err error) {
+	defer func() {
+		if err != nil && cfg.PeerListener != nil {
+			cfg.PeerListener.Close()
+		}
+	}()
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	if cfg.Now == nil {
-		cfg.Now = hostNow
-	}
 	n := &Node{
 		cfg: cfg, id: memberID(cfg.Peers[cfg.Name], cfg.ClusterToken), logger: cfg.Logger,
-		results: newWaits[result](), asks: newWaits[askResult](), stop: make(chan struct{}),
+		results: newWaits[result](), asks: newWaits[askResult](),
+		running: make(chan struct{}), stop: make(chan struct{}),
 	}
 	if n.roster, err = roster(cfg.Peers, cfg.ClusterToken); err != nil {
 		return nil, err
 	}
 	ids := rosterIDs(n.roster)
 	n.cluster = clusterID(ids, cfg.ClusterToken)
-	n.leadership.Store(&leadership{lostAt: time.Now()})
+	n.leadership.Store(&leadership{at: time.Now()})
 
-	boot := bootID()
 	voters := make([]uint64, len(ids))
 	for i, id := range ids {
 		voters[i] = uint64(id)
@@ -100,41 +105,51 @@ func Start(cfg Config) (_ *Node, err error) {
 			n.storage.log.Close()
 		}
 	}()
+	if err := n.restart(log); err != nil {
+		return nil, err
+	}
+	if len(cfg.Peers) > 1 {
+		if err := n.connect(); err != nil {
+			return nil, err
+		}
+	}
+	n.run()
+	return n, nil
+}
+
+// restart makes replica and applier from what is on disk.
+func (n *Node) restart(log replica.Log) (err error) {
+	boot := bootID()
 	state := replica.NewApplier(n.id, boot)
 	state.Store().Pause = runtime.Gosched
 	if index := log.Snapshot.GetIndex(); index > state.Index() {
-		if err := n.storage.load(state, index); err != nil {
-			return nil, err
+		if err := n.storage.load(state, index, nil); err != nil {
+			return err
 		}
 	}
 	start := state.Restored()
 	n.replica, err = replica.New(replica.Config{
 		ID: n.id, Boot: boot, Log: log, Applied: start.Index, Leases: start.Leases,
-		Tick: cfg.HeartbeatInterval, ElectionTicks: int(cfg.ElectionTimeout / cfg.HeartbeatInterval),
-		MaxTailBytes: cfg.MaxTailBytes, Logger: raftLogger{cfg.Logger},
-	}, cfg.Now())
-	if err != nil {
-		return nil, err
-	}
+		Tick: n.cfg.HeartbeatInterval, ElectionTicks: int(n.cfg.ElectionTimeout / n.cfg.HeartbeatInterval),
+		MaxTailBytes: n.cfg.MaxTailBytes, Logger: raftLogger{n.logger},
+	}, n.cfg.Now())
 	n.applier = newApplier(n, state)
-	n.hub = watch.NewHub(n.State().view, cfg.Watch)
-	n.done.Add(2)
-	go n.applier.run()
-	go n.housekeeping()
+	return err
+}
+
+// run starts the goroutines. Nothing fails from here on, and what other members
+// send has waited until here.
+func (n *Node) run() {
+	n.hub = watch.NewHub(n.State().view, n.cfg.Watch)
 	n.driver = driver.Start(driver.Config{
-		Machine: n.replica, Now: cfg.Now, Send: n.send, Persist: n.storage.persist,
+		Machine: n.replica, Now: n.cfg.Now, Send: n.send, Persist: n.storage.persist,
 		Outcome: n.outcomes, Fail: n.fail,
 	})
-	close(n.applier.started)
-	if len(cfg.Peers) > 1 {
-		if err := n.connect(); err != nil {
-			n.Stop()
-			return nil, err
-		}
-	}
-	n.done.Add(1)
+	n.done.Add(3)
+	go n.applier.run()
+	go n.housekeeping()
 	go n.announce()
-	return n, nil
+	close(n.running)
 }
 
 func hostNow() machine.Now {
@@ -148,16 +163,27 @@ func bootID() uint64 {
 	return binary.BigEndian.Uint64(p[:]) | 1
 }
 
+// fail ends the member's work. Nothing is stepped, applied or acknowledged any
+// more, and who waits is told that the member stopped.
 func (n *Node) fail(err error) {
-	n.logger.Error("this member cannot go on", "err", err)
-	n.cfg.Fail(err)
+	n.failing.Do(func() {
+		n.logger.Error("this member cannot go on", "err", err)
+		n.halt()
+		go n.cfg.Fail(err)
+	})
 }
 
-// Stop ends the member at once, as a crash would but for open files. See HandOver
-// for going gently.
+// halt lets callers go and ends the stepping.
+func (n *Node) halt() {
+	n.halting.Do(func() { close(n.stop) })
+	n.driver.Halt()
+}
+
+// Stop ends the member at once, as a crash would but for open files. Callers get
+// ErrGRPCStopped. See HandOver for going gently.
 func (n *Node) Stop() {
 	n.stopping.Do(func() {
-		close(n.stop)
+		n.halt()
 		if n.peers != nil {
 			n.peers.Close()
 		} else if n.cfg.PeerListener != nil {
@@ -205,13 +231,9 @@ func (n *Node) Ready(ctx context.Context) error {
 	}
 }
 
-// announce tells the cluster this member's name and client URLs, so that clients
-// can ask any member for all of them.
-func (n *Node) announce() {
-	defer n.done.Done()
-	me := &pb.Member{ID: uint64(n.id), Name: n.cfg.Name, PeerURLs: []string{n.cfg.Peers[n.cfg.Name]}, ClientURLs: n.cfg.ClientURLs}
+// context ends when the node stops.
+func (n *Node) context() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	go func() {
 		select {
 		case <-n.stop:
@@ -219,8 +241,16 @@ func (n *Node) announce() {
 		case <-ctx.Done():
 		}
 	}()
+	return ctx, cancel
+}
+
+// announce tells the cluster this member's name and client URLs, so that clients
+// can ask any member for all of them.
+func (n *Node) announce() {
+	defer n.done.Done()
+	me := &pb.Member{ID: uint64(n.id), Name: n.cfg.Name, PeerURLs: []string{n.cfg.Peers[n.cfg.Name]}, ClientURLs: n.cfg.ClientURLs}
 	for !announced(n.State().members, me) {
-		if _, err := n.Propose(ctx, me); err == nil {
+		if _, err := n.Propose(context.Background(), me); err == nil {
 			return
 		}
 		select {
@@ -241,9 +271,13 @@ func (n *Node) housekeeping() {
 		case <-n.stop:
 			return
 		case now := <-tick.C:
-			n.results.expire(now, result{err: n.timeout(now)})
-			n.asks.expire(now, askResult{err: n.timeout(now)})
-			n.barriers.expire(now.Add(-n.cfg.RequestTimeout), n.timeout(now))
+			before := now.Add(-n.cfg.RequestTimeout)
+			n.results.expire(before, func(since time.Time) result { return result{err: n.timeout(since)} })
+			n.asks.expire(before, func(since time.Time) askResult { return askResult{err: n.timeout(since)} })
+			n.barriers.expire(before, n.timeout)
+			if n.peers != nil {
+				n.refusals.look(n, now)
+			}
 		}
 	}
 }

@@ -40,12 +40,9 @@ func (n *Node) outcomes(list []any) {
 }
 
 func (n *Node) leaderChanged(out replica.LeaderChanged) {
-	l := &leadership{leader: out.Leader, term: out.Term}
-	if old := n.leadership.Load(); out.Leader == 0 {
-		l.lostAt = old.lostAt
-		if old.leader != 0 {
-			l.lostAt = time.Now()
-		}
+	l := &leadership{leader: out.Leader, term: out.Term, at: time.Now()}
+	if old := n.leadership.Load(); out.Leader == 0 && old.leader == 0 {
+		l.at = old.at
 	}
 	n.leadership.Store(l)
 	n.logger.Info("leader", "is", fmt.Sprintf("%x", uint64(out.Leader)), "term", out.Term, "me", out.Leader == n.id)
@@ -62,16 +59,22 @@ func (n *Node) connect() error {
 		Logger:  n.logger,
 		Deliver: n.deliver,
 		Stream:  n.receive,
-		Down:    func(id machine.NodeID, _ error) { n.driver.Step(replica.Down{Node: id}) },
+		Down: func(id machine.NodeID, _ error) {
+			<-n.running
+			n.driver.Step(replica.Down{Node: id})
+		},
 		Unreachable: func(id machine.NodeID) {
+			<-n.running
 			n.driver.Step(replica.Unreachable{Node: id})
 		},
+		Refused: n.refused,
 	})
 	return err
 }
 
 // deliver steps another member's messages, and waits while there are too many.
 func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
+	<-n.running
 	inputs := make([]any, 0, len(msgs))
 	for _, p := range msgs {
 		body, err := replica.DecodeBody(p)

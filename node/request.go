@@ -13,6 +13,10 @@ import (
 
 var errStopped = rpctypes.ErrGRPCStopped
 
+// maxRequestBytes bounds a request, whatever the API in front allows: an entry
+// has to fit into a frame between members, or it would never reach them.
+const maxRequestBytes = 32 << 20
+
 type result struct {
 	response proto.Message
 	err      error
@@ -21,8 +25,9 @@ type result struct {
 // Propose replicates a request and returns its response once the state that
 // this member publishes includes it. Requests are etcd's: Put, DeleteRange, Txn,
 // Compaction, LeaseGrant, LeaseRevoke. Errors are package kv's for what the state
-// refuses, else etcd's own: a timeout leaves open whether the request takes
-// effect, all others mean that it does not.
+// refuses, ctx's, or etcd's own. After a timeout, ErrGRPCStopped and the end of
+// ctx it is open whether the request takes effect; all others mean that it does
+// not.
 func (n *Node) Propose(ctx context.Context, req proto.Message) (proto.Message, error) {
 	if grant, ok := req.(*pb.LeaseGrantRequest); ok {
 		var err error
@@ -34,14 +39,14 @@ func (n *Node) Propose(ctx context.Context, req proto.Message) (proto.Message, e
 	if err != nil {
 		return nil, err
 	}
-	size := int64(len(body))
-	if n.pending.Add(size) > n.cfg.MaxPendingBytes {
-		n.pending.Add(-size)
+	if len(body) > maxRequestBytes {
+		return nil, rpctypes.ErrGRPCRequestTooLarge
+	}
+	if n.results.cost.Load()+int64(len(body)) > n.cfg.MaxPendingBytes {
 		return nil, rpctypes.ErrGRPCRequestTooManyRequests
 	}
-	defer n.pending.Add(-size)
 	id := n.ids.Add(1)
-	answer := n.results.add(id, time.Now().Add(n.cfg.RequestTimeout))
+	answer := n.results.add(id, int64(len(body)))
 	n.driver.Step(replica.Propose{ID: id, Body: body})
 	select {
 	case r := <-answer:
@@ -66,15 +71,12 @@ func (n *Node) grant(req *pb.LeaseGrantRequest) (*pb.LeaseGrantRequest, error) {
 	return grant, nil
 }
 
-// timeout is what a caller is told whose time is up.
-func (n *Node) timeout(now time.Time) error {
-	l := n.leadership.Load()
-	switch {
-	case l.leader == 0:
+// timeout is what a caller is told who has waited since then in vain.
+func (n *Node) timeout(since time.Time) error {
+	if l := n.leadership.Load(); l.leader == 0 || l.at.After(since) {
 		return rpctypes.ErrGRPCTimeoutDueToLeaderFail
-	default:
-		return rpctypes.ErrGRPCTimeout
 	}
+	return rpctypes.ErrGRPCTimeout
 }
 
 type askResult struct {
@@ -84,7 +86,7 @@ type askResult struct {
 
 func (n *Node) ask(ctx context.Context, lease int64, renew bool) (replica.AnswerLease, error) {
 	id := n.ids.Add(1)
-	answer := n.asks.add(id, time.Now().Add(n.cfg.RequestTimeout))
+	answer := n.asks.add(id, 0)
 	n.driver.Step(replica.AskLease{ID: id, Lease: lease, Renew: renew})
 	select {
 	case r := <-answer:

@@ -1,7 +1,7 @@
 package node
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -36,10 +36,13 @@ func (s *snapshotting) start(n *Node, snap replica.Snapshot) {
 		}
 		conf := &raftpb.ConfState{Voters: voters}
 		err := n.storage.saveSnapshot(snap.Index, snap.Term, conf, func(w io.Writer) error {
-			_, err := snap.WriteTo(w)
+			_, err := snap.WriteTo(untilStop{stop: n.stop, w: w})
 			return err
 		})
 		snap.Release()
+		if errors.Is(err, errStopped) {
+			return
+		}
 		if err != nil {
 			// A disk that does not take a snapshot will not take the log for
 			// long: better to say so now.
@@ -50,6 +53,31 @@ func (s *snapshotting) start(n *Node, snap replica.Snapshot) {
 		n.logger.Info("saved a snapshot", "index", snap.Index, "took", time.Since(began))
 		n.driver.Step(replica.Snapshotted{Index: snap.Index, Term: snap.Term, ConfState: conf})
 	}()
+}
+
+// untilStop fails when the node stops, which does not wait for a large snapshot.
+type untilStop struct {
+	stop <-chan struct{}
+	w    io.Writer
+	r    io.Reader
+}
+
+func (u untilStop) Write(p []byte) (int, error) {
+	select {
+	case <-u.stop:
+		return 0, errStopped
+	default:
+		return u.w.Write(p)
+	}
+}
+
+func (u untilStop) Read(p []byte) (int, error) {
+	select {
+	case <-u.stop:
+		return 0, errStopped
+	default:
+		return u.r.Read(p)
+	}
 }
 
 // send streams the newest durable snapshot to a member that fell behind.
@@ -68,15 +96,8 @@ func (s *snapshotting) send(n *Node, out replica.SendSnapshot) {
 }
 
 func (s *snapshotting) stream(n *Node, out replica.SendSnapshot) error {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := n.context()
 	defer cancel()
-	go func() {
-		select {
-		case <-n.stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	header, err := replica.EncodeBody(out.Message)
 	if err != nil {
 		return err
@@ -92,6 +113,7 @@ func (s *snapshotting) stream(n *Node, out replica.SendSnapshot) error {
 // receive keeps a snapshot that the leader streams, and only then lets the
 // replica know of it.
 func (n *Node) receive(from machine.NodeID, header []byte, r io.Reader) error {
+	<-n.running
 	body, err := replica.DecodeBody(header)
 	if err != nil {
 		return err

@@ -33,15 +33,18 @@ func (n *Node) Watches() *watch.Hub { return n.hub }
 func (n *Node) Leader() (id uint64, term uint64, lostFor time.Duration) {
 	l := n.leadership.Load()
 	if l.leader == 0 {
-		lostFor = time.Since(l.lostAt)
+		lostFor = time.Since(l.at)
 	}
 	return uint64(l.leader), l.term, lostFor
 }
 
 // Status asks the replica; it takes a turn of the stepping goroutine.
 func (n *Node) Status() (st replica.Status, ok bool) {
-	ok = n.driver.Do(func() { st = n.replica.Status() })
-	return st, ok
+	answer := make(chan replica.Status, 1)
+	if !n.driver.Do(func() { answer <- n.replica.Status() }) {
+		return st, false
+	}
+	return <-answer, true
 }
 
 // DiskUsage is the size in bytes of the log's segments.

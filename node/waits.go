@@ -2,12 +2,14 @@ package node
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // waits holds the callers that wait for an answer under a number. It is split
 // so that callers on many cores seldom meet.
 type waits[T any] struct {
+	cost   atomic.Int64 // of all that is in it
 	shards [16]struct {
 		sync.Mutex
 		byID map[uint64]wait[T]
@@ -15,8 +17,9 @@ type waits[T any] struct {
 }
 
 type wait[T any] struct {
-	answer   chan T // capacity 1
-	deadline time.Time
+	answer chan T // capacity 1; nil once the caller has gone
+	since  time.Time
+	cost   int64
 }
 
 func newWaits[T any]() *waits[T] {
@@ -27,12 +30,14 @@ func newWaits[T any]() *waits[T] {
 	return w
 }
 
-// add returns the channel on which the answer to id will come.
-func (w *waits[T]) add(id uint64, deadline time.Time) chan T {
+// add returns the channel on which the answer to id will come. What costs
+// something stays until it is answered, even if the caller goes.
+func (w *waits[T]) add(id uint64, cost int64) chan T {
 	answer := make(chan T, 1)
+	w.cost.Add(cost)
 	s := &w.shards[id%16]
 	s.Lock()
-	s.byID[id] = wait[T]{answer, deadline}
+	s.byID[id] = wait[T]{answer, time.Now(), cost}
 	s.Unlock()
 	return answer
 }
@@ -41,31 +46,44 @@ func (w *waits[T]) add(id uint64, deadline time.Time) chan T {
 func (w *waits[T]) answer(id uint64, t T) {
 	s := &w.shards[id%16]
 	s.Lock()
-	wait, ok := s.byID[id]
+	wait := s.byID[id]
 	delete(s.byID, id)
 	s.Unlock()
-	if ok {
+	w.cost.Add(-wait.cost)
+	if wait.answer != nil {
 		wait.answer <- t
 	}
 }
 
-// forget takes back an add.
+// forget tells that the caller of id has gone.
 func (w *waits[T]) forget(id uint64) {
 	s := &w.shards[id%16]
 	s.Lock()
-	delete(s.byID, id)
-	s.Unlock()
+	defer s.Unlock()
+	if wait, ok := s.byID[id]; ok {
+		w.left(s.byID, id, wait)
+	}
 }
 
-// expire answers all whose deadline has passed.
-func (w *waits[T]) expire(now time.Time, t T) {
+// left notes that nobody waits any more. The shard is locked.
+func (w *waits[T]) left(byID map[uint64]wait[T], id uint64, wait wait[T]) {
+	if wait.cost == 0 {
+		delete(byID, id)
+		return
+	}
+	wait.answer = nil
+	byID[id] = wait
+}
+
+// expire answers all that have waited since before then.
+func (w *waits[T]) expire(before time.Time, answer func(since time.Time) T) {
 	for i := range w.shards {
 		s := &w.shards[i]
 		s.Lock()
 		for id, wait := range s.byID {
-			if now.After(wait.deadline) {
-				delete(s.byID, id)
-				wait.answer <- t
+			if wait.answer != nil && wait.since.Before(before) {
+				wait.answer <- answer(wait.since)
+				w.left(s.byID, id, wait)
 			}
 		}
 		s.Unlock()
