@@ -22,7 +22,8 @@ type (
 	// are numbered upwards; a ReadReady for number n answers all up to n.
 	Read struct{ Number uint64 }
 	// AskLease asks the leader about a lease, and renews it if Renew is set.
-	// The answer is an AnswerLease with the same ID.
+	// The answer is an AnswerLease with the same ID; there is none if no leader
+	// can be asked for eight election timeouts.
 	AskLease struct {
 		ID    uint64
 		Lease int64

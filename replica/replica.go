@@ -234,8 +234,9 @@ func (r *Replica) receive(env machine.Envelope) {
 	local := env.From == r.cfg.ID
 	switch m := env.Body.(type) {
 	case *raftpb.Message:
-		// Only this member's own storage may speak as raft's local threads.
-		if !local && machine.NodeID(m.GetFrom()) != env.From {
+		// Only this member's own storage may speak as raft's local threads, and
+		// what gets into the log comes as a forward, where it is looked at.
+		if !local && (machine.NodeID(m.GetFrom()) != env.From || m.GetType() == raftpb.MsgProp) {
 			return
 		}
 		// The error tells of messages from unknown members: data, ignored.
@@ -403,21 +404,3 @@ func (r *Replica) readContext(round uint64) []byte {
 	p := binary.BigEndian.AppendUint64(make([]byte, 0, 16), r.cfg.Boot)
 	return binary.BigEndian.AppendUint64(p, round)
 }
-
-// discard is a raft.Logger that says nothing, and panics when raft does.
-type discard struct{}
-
-func (discard) Debug(...any)            {}
-func (discard) Debugf(string, ...any)   {}
-func (discard) Info(...any)             {}
-func (discard) Infof(string, ...any)    {}
-func (discard) Warning(...any)          {}
-func (discard) Warningf(string, ...any) {}
-func (discard) Error(...any)            {}
-func (discard) Errorf(string, ...any)   {}
-func (discard) Fatal(v ...any)          { panic(fmt.Sprint(v...)) }
-func (discard) Fatalf(f string, v ...any) {
-	panic(fmt.Sprintf(f, v...))
-}
-func (discard) Panic(v ...any)            { panic(fmt.Sprint(v...)) }
-func (discard) Panicf(f string, v ...any) { panic(fmt.Sprintf(f, v...)) }

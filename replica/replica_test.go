@@ -25,6 +25,10 @@ func TestSenderMustBeWhoItSays(t *testing.T) {
 			}})
 		}
 	}
+	two := uint64(2)
+	m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: &raftpb.Message{
+		Type: raftpb.MsgProp.Enum(), From: &two, Entries: []*raftpb.Entry{{Data: []byte("x")}},
+	}})
 	m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: durable{Record{Entries: []*raftpb.Entry{entryAt(50, 9, 1)}}}})
 	s.ready(m)
 	if after := m.r.Status(); after.Term != before.Term || after.Leader != before.Leader || after.Last != before.Last {

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -50,11 +49,6 @@ type Member struct {
 	readNext uint64
 	waiting  []indexedRead
 	term     uint64
-}
-
-type savedSnapshot struct {
-	index, term uint64
-	body        []byte
 }
 
 type indexedRead struct {
@@ -163,35 +157,6 @@ func (m *Member) boots() {
 	m.nextID, m.readNext, m.waiting, m.term = 0, 0, nil, 0
 	m.w.Note("start %d from %d", m.ID, start.Index)
 	m.Start(r)
-}
-
-func keepAfter(entries []*raftpb.Entry, snap *raftpb.SnapshotMetadata) []*raftpb.Entry {
-	for i, e := range entries {
-		if e.GetIndex() == snap.GetIndex() && e.GetTerm() == snap.GetTerm() {
-			return entries[i+1:]
-		}
-	}
-	if len(entries) > 0 && entries[0].GetIndex() == snap.GetIndex()+1 {
-		return entries
-	}
-	return nil
-}
-
-func (m *Member) metadata(s savedSnapshot) *raftpb.SnapshotMetadata {
-	conf := replica.Genesis(m.c.ids).Snapshot.GetConfState()
-	return &raftpb.SnapshotMetadata{Index: &s.index, Term: &s.term, ConfState: conf}
-}
-
-func (m *Member) restore(index uint64) {
-	for _, s := range m.snapshots {
-		if s.index == index {
-			if err := m.state.Restore(bytes.NewReader(s.body), s.index, s.term); err != nil {
-				panic(err)
-			}
-			return
-		}
-	}
-	panic(fmt.Sprintf("member %d has no snapshot %d", m.ID, index))
 }
 
 // crash stops the member; a snapshot being made is lost.
@@ -306,65 +271,6 @@ func (m *Member) serveReads() {
 		m.waiting = m.waiting[1:]
 		f()
 	}
-}
-
-func (m *Member) takeSnapshot() {
-	if m.taking {
-		return
-	}
-	m.taking = true
-	snap := m.state.Snapshot()
-	life := m.life
-	m.w.After(m.w.Between(0, 300*time.Millisecond), func() {
-		defer snap.Release()
-		if m.life != life {
-			return
-		}
-		m.taking = false
-		var b bytes.Buffer
-		if _, err := snap.WriteTo(&b); err != nil {
-			panic(err)
-		}
-		s := savedSnapshot{snap.Index, snap.Term, b.Bytes()}
-		m.keep(s)
-		m.Step(replica.Snapshotted{Index: s.index, Term: s.term, ConfState: m.metadata(s).GetConfState()})
-	})
-}
-
-func (m *Member) keep(s savedSnapshot) {
-	m.w.Note("member %d: snapshot %d", m.ID, s.index)
-	at := len(m.snapshots)
-	for at > 0 && m.snapshots[at-1].index >= s.index {
-		at--
-	}
-	m.snapshots = append(m.snapshots[:at], append([]savedSnapshot{s}, m.snapshots[at:]...)...)
-	if len(m.snapshots) > 3 {
-		m.snapshots = m.snapshots[len(m.snapshots)-3:]
-	}
-}
-
-func (m *Member) sendSnapshot(out replica.SendSnapshot) {
-	index := out.Message.GetSnapshot().GetMetadata().GetIndex()
-	var found *savedSnapshot
-	for i := range m.snapshots {
-		if m.snapshots[i].index == index {
-			found = &m.snapshots[i]
-		}
-	}
-	life := m.life
-	to := m.c.members[out.To-1]
-	msg := overTheWire(out.Message)
-	ok := found != nil && !m.c.w.Chance(0.1)
-	m.w.After(m.w.Between(time.Millisecond, 500*time.Millisecond), func() {
-		cut := m.net.cut[[2]machine.NodeID{m.ID, to.ID}] || !to.Up() || to.paused
-		if ok && !cut {
-			to.keep(*found)
-			to.Step(machine.Envelope{From: m.ID, To: to.ID, Body: msg})
-		}
-		if m.life == life {
-			m.Step(replica.SnapshotSent{To: out.To, OK: ok && !cut})
-		}
-	})
 }
 
 // propose has a request replicated; f is called at most once.

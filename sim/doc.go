@@ -21,7 +21,7 @@
 // stalled appliers, false reports of death, hand-overs, loss, repetition and
 // late arrival). They find what nobody thought of.
 //
-//	go test ./sim -run TestWorlds -worlds=1000
+//	go test ./sim -run TestWorlds -worlds=1000 -first=5000
 //	go test ./sim -run TestWorlds -seed=4711 -notes=500
 //
 // Scripts are directed: TestScripts plays one suspicion each, on a stage where

@@ -10,6 +10,7 @@ import (
 var (
 	seedFlag   = flag.Uint64("seed", 0, "replay this one world")
 	worldsFlag = flag.Int("worlds", 30, "number of worlds")
+	firstFlag  = flag.Uint64("first", 1, "seed of the first world")
 	notesFlag  = flag.Int("notes", 60, "how many of the last notes to print of a world that failed")
 )
 
@@ -41,7 +42,7 @@ func TestWorlds(t *testing.T) {
 		return
 	}
 	total := 0
-	for seed := uint64(1); seed <= uint64(*worldsFlag); seed++ {
+	for seed := *firstFlag; seed < *firstFlag+uint64(*worldsFlag); seed++ {
 		_, ops := world(t, seed)
 		total += ops
 	}
