@@ -21,7 +21,7 @@ type cluster struct {
 	nodes []*Node
 }
 
-func newCluster(t *testing.T, size int) *cluster {
+func newCluster(t *testing.T, size int, adjust ...func(*Config)) *cluster {
 	t.Helper()
 	c := &cluster{t: t, nodes: make([]*Node, size)}
 	peers := map[string]string{}
@@ -37,6 +37,9 @@ func newCluster(t *testing.T, size int) *cluster {
 			ClientURLs: []string{"http://client-of-" + name}, Logger: slog.New(slog.DiscardHandler),
 			Fail: func(err error) { t.Errorf("member %s failed: %v", name, err) },
 		})
+		for _, f := range adjust {
+			f(&c.cfgs[i])
+		}
 	}
 	for i := range size {
 		c.start(i)
@@ -50,6 +53,9 @@ func newCluster(t *testing.T, size int) *cluster {
 	})
 	return c
 }
+
+// nimble makes elections fast, for tests that lose leaders.
+func nimble(cfg *Config) { cfg.HeartbeatInterval, cfg.ElectionTimeout = 30*time.Millisecond, 300*time.Millisecond }
 
 func (c *cluster) start(i int) {
 	c.t.Helper()
@@ -218,14 +224,7 @@ func TestLeaseLivesAndDies(t *testing.T) {
 }
 
 func TestFollowerCatchesUpBySnapshot(t *testing.T) {
-	c := newCluster(t, 3)
-	for i := range c.cfgs {
-		c.cfgs[i].MaxTailBytes = 256 << 10
-	}
-	for i := range c.nodes { // restart with the small tail
-		c.kill(i)
-		c.start(i)
-	}
+	c := newCluster(t, 3, nimble, func(cfg *Config) { cfg.MaxTailBytes = 256 << 10 })
 	lead := c.leader()
 	away := (lead + 1) % 3
 	c.kill(away)

@@ -509,7 +509,7 @@ func TestDirectoryOfAnotherMemberIsRefused(t *testing.T) {
 		b := newBench(t)
 		b.append(2, 3, true)
 		b.kill()
-		_, _, err := openStorage("/data", tt.id, wal.Options{FS: b.disk.fs()}, slog.New(slog.DiscardHandler))
+		_, _, err := openStorage("/data", tt.id, wal.Options{FS: b.disk.fs(), SegmentBytes: 8 << 10}, slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "/data") {
 			t.Errorf("as member %d of cluster %d: %v, want that /data %s", tt.id.Member, tt.id.Cluster, err, tt.want)
 		}

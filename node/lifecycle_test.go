@@ -1,0 +1,364 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.uber.org/goleak"
+
+	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/wal"
+)
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestStartThatFailsLeavesNothing(t *testing.T) {
+	errBroken := errors.New("broken")
+	for _, tt := range []struct {
+		name  string
+		spoil func(cfg *Config)
+		says  string
+	}{
+		{"no data directory", func(cfg *Config) { cfg.DataDir = "" }, "DataDir"},
+		{"not in the cluster", func(cfg *Config) { cfg.Name = "x" }, "--initial-cluster"},
+		{"short election timeout", func(cfg *Config) { cfg.ElectionTimeout = cfg.HeartbeatInterval }, "too short"},
+		{"heartbeats at a negative interval", func(cfg *Config) { cfg.HeartbeatInterval = -1 }, "not positive"},
+		{"two members at one URL", func(cfg *Config) { cfg.Peers["c"] = cfg.Peers["b"] }, "same URL"},
+		{"a peer URL that is none", func(cfg *Config) { cfg.Peers["b"] = "10.0.0.1" }, "peer URL"},
+		{"a peer URL without a port", func(cfg *Config) { cfg.Peers["b"] = "http://10.0.0.1" }, "host:port"},
+		{"a disk that fails", func(cfg *Config) {
+			disk := newMemDisk().fs()
+			disk.fault = func(op, _ string) error {
+				if op == "sync" {
+					return errBroken
+				}
+				return nil
+			}
+			cfg.WAL.FS = disk
+		}, "broken"},
+		{"a disk that cannot be listed", func(cfg *Config) {
+			disk := newMemDisk().fs()
+			disk.fault = func(op, _ string) error {
+				if op == "readdir" {
+					return fs.ErrPermission
+				}
+				return nil
+			}
+			cfg.WAL.FS = disk
+		}, "permission"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := listen(t)
+			cfg := Config{
+				Name: "a", DataDir: "/data", PeerListener: l, Logger: slog.New(slog.DiscardHandler),
+				HeartbeatInterval: 100 * time.Millisecond, ElectionTimeout: time.Second,
+				Peers: map[string]string{"a": "http://" + l.Addr().String(), "b": "http://127.0.0.1:1", "c": "http://127.0.0.1:2"},
+				WAL:   wal.Options{FS: newMemDisk().fs(), SegmentBytes: 8 << 10},
+			}
+			tt.spoil(&cfg)
+			n, err := Start(cfg)
+			if err == nil {
+				n.Stop()
+				t.Fatal("it started")
+			}
+			if !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error %q does not say %q", err, tt.says)
+			}
+			if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("the listener: %v, want that it is closed", err)
+			}
+			if disk := cfg.WAL.FS.(*memFS); disk.lock["/data/lock"] {
+				t.Error("the data directory is still locked")
+			}
+			goleak.VerifyNone(t)
+		})
+	}
+}
+
+// TestStopDuringEverything stops a member under all kinds of calls, and none of
+// them hangs or says anything but that.
+func TestStopDuringEverything(t *testing.T) {
+	c := newCluster(t, 3, nimble)
+	c.leader()
+	ctx := t.Context()
+	resp, err := c.nodes[0].Propose(ctx, &pb.LeaseGrantRequest{TTL: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := resp.(*pb.LeaseGrantResponse).ID
+	for i, n := range c.nodes {
+		calls := map[string]func() error{
+			"put": func() error {
+				_, err := n.Propose(ctx, &pb.PutRequest{Key: []byte("k"), Value: make([]byte, 1000)})
+				return err
+			},
+			"barrier":   func() error { return n.Barrier(ctx) },
+			"ready":     func() error { return n.Ready(ctx) },
+			"keepalive": func() error { _, err := n.KeepAlive(ctx, lease); return err },
+			"ttl":       func() error { _, _, err := n.TimeToLive(ctx, lease); return err },
+			"handover":  func() error { return n.HandOver(ctx) },
+			"status": func() error {
+				if _, ok := n.Status(); !ok {
+					return errStopped
+				}
+				return nil
+			},
+		}
+		var ends sync.WaitGroup
+		var warm sync.WaitGroup
+		for name, call := range calls {
+			for range 4 {
+				warm.Add(1)
+				ends.Go(func() {
+					for done := 0; ; done++ {
+						if done == 3 {
+							warm.Done()
+						}
+						err := call()
+						switch {
+						case err == nil && name == "handover" && done > 3:
+							// A follower has nothing to hand over, stopped or not.
+							select {
+							case <-n.stop:
+								return
+							default:
+							}
+						case errors.Is(err, errStopped):
+							if done < 3 {
+								warm.Done()
+							}
+							return
+						case err != nil:
+							t.Errorf("%s at member %d: %v, want no error but that it stopped", name, i, err)
+							if done < 3 {
+								warm.Done()
+							}
+							return
+						}
+					}
+				})
+			}
+		}
+		warm.Wait()
+		for range 2 { // at once, and again
+			ends.Go(n.Stop)
+		}
+		n.Stop()
+		ends.Wait()
+		n.Stop()
+		if err := n.Barrier(ctx); !errors.Is(err, errStopped) {
+			t.Errorf("a barrier after the end: %v", err)
+		}
+		c.start(i)
+		c.leader()
+	}
+}
+
+func TestEndedContexts(t *testing.T) {
+	c := newCluster(t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	n := c.nodes[0]
+	hold := make(chan struct{})
+	n.driver.Step(func() any { <-hold; return nil })
+	var ends sync.WaitGroup
+	for name, call := range map[string]func() error{
+		"put":       func() error { _, err := n.Propose(ctx, &pb.PutRequest{Key: []byte("k")}); return err },
+		"barrier":   func() error { return n.Barrier(ctx) },
+		"ready":     func() error { return n.Ready(ctx) },
+		"keepalive": func() error { _, err := n.KeepAlive(ctx, 1); return err },
+	} {
+		ends.Go(func() {
+			if err := call(); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v, want %v", name, err, context.Canceled)
+			}
+		})
+	}
+	cancel()
+	ends.Wait()
+	close(hold)
+}
+
+// lonely is one of three members, and the others are not there.
+func lonely(t *testing.T, adjust func(*Config)) *Node {
+	t.Helper()
+	l := listen(t)
+	cfg := Config{
+		Name: "a", DataDir: t.TempDir(), PeerListener: l, Logger: slog.New(slog.DiscardHandler),
+		HeartbeatInterval: 10 * time.Millisecond, ElectionTimeout: 50 * time.Millisecond,
+		Peers: map[string]string{"a": "http://" + l.Addr().String(), "b": "http://127.0.0.1:1", "c": "http://127.0.0.1:2"},
+		Fail:  func(err error) { t.Errorf("failed: %v", err) },
+	}
+	adjust(&cfg)
+	n, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Stop)
+	return n
+}
+
+// held tells what a node holds for callers.
+func held(n *Node) (results, asks, barriers int, cost int64) {
+	for i := range n.results.shards {
+		n.results.shards[i].Lock()
+		results += len(n.results.shards[i].byID)
+		n.results.shards[i].Unlock()
+		n.asks.shards[i].Lock()
+		asks += len(n.asks.shards[i].byID)
+		n.asks.shards[i].Unlock()
+	}
+	n.barriers.mu.Lock()
+	defer n.barriers.mu.Unlock()
+	return results, asks, len(n.barriers.waiting) + len(n.barriers.indexed), n.results.cost.Load()
+}
+
+func TestCallersThatLeaveStillCount(t *testing.T) {
+	n := lonely(t, func(cfg *Config) {
+		cfg.MaxPendingBytes = 10_000
+		cfg.ElectionTimeout = 200 * time.Millisecond // requests are kept for 8 of them
+		cfg.RequestTimeout = 100 * time.Millisecond
+	})
+	put := func(ctx context.Context) error {
+		_, err := n.Propose(ctx, &pb.PutRequest{Key: []byte("k"), Value: make([]byte, 1000)})
+		return err
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	kept := 0
+	for ; kept < 20; kept++ {
+		if err := put(gone); err != nil && !errors.Is(err, context.Canceled) {
+			if !errors.Is(err, rpctypes.ErrGRPCRequestTooManyRequests) {
+				t.Errorf("with %d requests waiting: %v, want %v", kept, err, rpctypes.ErrGRPCRequestTooManyRequests)
+			}
+			break
+		}
+	}
+	if kept < 7 || kept > 10 {
+		t.Errorf("%d requests of 1,000 bytes wait, and 10,000 are the limit", kept)
+	}
+	for range 100 {
+		n.KeepAlive(gone, 1)
+		n.Barrier(gone)
+	}
+	// After a time nobody's request is kept but the member's own announcement,
+	// and there is room again.
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		results, asks, barriers, cost := held(n)
+		if results < kept && asks+barriers == 0 && cost < 1000 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still held: %d requests, %d asks, %d barriers, %d bytes", results, asks, barriers, cost)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := put(t.Context()); !errors.Is(err, rpctypes.ErrGRPCTimeoutDueToLeaderFail) {
+		t.Errorf("a put without a leader: %v, want %v", err, rpctypes.ErrGRPCTimeoutDueToLeaderFail)
+	}
+}
+
+func TestTimeoutsTellWhy(t *testing.T) {
+	n := lonely(t, func(cfg *Config) { cfg.RequestTimeout = 50 * time.Millisecond })
+	_, err := n.Propose(t.Context(), &pb.PutRequest{Key: []byte("k")})
+	_, errLease := n.KeepAlive(t.Context(), 1)
+	for call, err := range map[string]error{"put": err, "keep-alive": errLease, "barrier": n.Barrier(t.Context())} {
+		if !errors.Is(err, rpctypes.ErrGRPCTimeoutDueToLeaderFail) {
+			t.Errorf("%s without a leader: %v, want %v", call, err, rpctypes.ErrGRPCTimeoutDueToLeaderFail)
+		}
+	}
+	now := time.Now()
+	for _, tt := range []struct {
+		l    leadership
+		want error
+	}{
+		{leadership{leader: 1, at: now.Add(-time.Hour)}, rpctypes.ErrGRPCTimeout},
+		{leadership{leader: 1, at: now.Add(-time.Second)}, rpctypes.ErrGRPCTimeoutDueToLeaderFail},
+		{leadership{at: now.Add(-time.Hour)}, rpctypes.ErrGRPCTimeoutDueToLeaderFail},
+	} {
+		m := &Node{}
+		m.leadership.Store(&tt.l)
+		if got := m.timeout(now.Add(-5 * time.Second)); !errors.Is(got, tt.want) {
+			t.Errorf("waiting 5 s under %+v: %v, want %v", tt.l, got, tt.want)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	cfg := single(t, t.TempDir())
+	cfg.MaxLeases = 2
+	n, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Stop()
+	ctx := t.Context()
+	for i := range 3 {
+		_, err := n.Propose(ctx, &pb.LeaseGrantRequest{TTL: 60})
+		if want := rpctypes.ErrGRPCRequestTooManyRequests; i < 2 && err != nil || i == 2 && !errors.Is(err, want) {
+			t.Errorf("grant %d of at most 2: %v", i+1, err)
+		}
+	}
+	if _, err := n.Propose(ctx, &pb.PutRequest{Key: []byte("k"), Value: make([]byte, maxRequestBytes)}); !errors.Is(err, rpctypes.ErrGRPCRequestTooLarge) {
+		t.Errorf("a put larger than a frame: %v, want %v", err, rpctypes.ErrGRPCRequestTooLarge)
+	}
+	if _, err := n.Propose(ctx, &pb.PutRequest{Key: []byte("k"), Value: make([]byte, maxRequestBytes-100)}); err != nil {
+		t.Errorf("a put as large as may be: %v", err)
+	}
+	if _, err := n.Propose(ctx, &pb.RangeRequest{Key: []byte("k")}); err == nil {
+		t.Error("a range was replicated")
+	}
+}
+
+func TestWrongMembersAreRefusedAndEnd(t *testing.T) {
+	failed := make(chan error, 10)
+	quick := func(cfg *Config) { cfg.HeartbeatInterval, cfg.ElectionTimeout = 50*time.Millisecond, 250*time.Millisecond }
+	c := newCluster(t, 3, quick)
+	c.leader()
+	stranger := func(adjust func(*Config)) {
+		t.Helper()
+		cfg := c.cfgs[0]
+		cfg.DataDir, cfg.PeerListener = t.TempDir(), listen(t)
+		cfg.Fail = func(err error) { failed <- err }
+		adjust(&cfg)
+		n, err := Start(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(n.Stop)
+	}
+	expect := func(want error, says string) {
+		t.Helper()
+		select {
+		case err := <-failed:
+			if !errors.Is(err, want) || !strings.Contains(err.Error(), says) {
+				t.Errorf("it ended with %v, want %v, saying %q", err, want, says)
+			}
+		case <-time.After(30 * time.Second):
+			t.Errorf("it did not end; want %v", want)
+		}
+	}
+	stranger(func(cfg *Config) { cfg.ClusterToken = "other" })
+	expect(peer.ErrWrongCluster, "--initial-cluster")
+	stranger(func(*Config) {}) // a second m0
+	expect(peer.ErrDuplicateID, "--data-dir")
+	for i := range c.nodes { // nobody else minds
+		c.put(i, "k", "v")
+	}
+}
