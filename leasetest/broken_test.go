@@ -15,9 +15,8 @@ import (
 // broken is a correct Leaser with some of its methods replaced.
 type broken struct {
 	*memoryLeaser
-	acquire func(context.Context, tenure.Claim) (tenure.Lease, error) // Acquire and TryAcquire, if set
-	wait    func(context.Context, tenure.Claim) (tenure.Lease, error) // Acquire alone
-	try     func(context.Context, tenure.Claim) (tenure.Lease, error) // TryAcquire alone
+	wait    func(context.Context, tenure.Claim) (tenure.Lease, error) // Acquire
+	try     func(context.Context, tenure.Claim) (tenure.Lease, error) // TryAcquire
 	claim   func(tenure.Claim) tenure.Claim                           // what is claimed instead
 	lease   func(*brokenLease)                                        // breaks each lease
 	observe func(tenure.State) tenure.State

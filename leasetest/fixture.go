@@ -1,6 +1,7 @@
 package leasetest
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -32,15 +33,22 @@ type Fixture struct {
 	Restart func() error
 }
 
-// Run tests the engine, each case with a Fixture and names of its own. Cases run
-// in parallel, as far as -parallel permits.
+// width is how many cases run side by side: they mostly wait for leases to end.
+const width = 4
+
+// Run tests the engine, each case with a Fixture and names of its own, some of them
+// at the same time. open must not be surprised by that.
 func Run(t *testing.T, open func(t testing.TB) Fixture) {
+	var all sync.WaitGroup
+	turns := make(chan struct{}, width)
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			c.run(newBench(t, c.name, open(t)))
+		turns <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turns }()
+			t.Run(c.name, func(t *testing.T) { c.run(newBench(t, c.name, open(t))) })
 		})
 	}
+	all.Wait()
 }
 
 // cases are the suite. The name of each is the promise that it tests.

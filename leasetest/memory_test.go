@@ -9,6 +9,6 @@ import (
 
 func TestMemoryConforms(t *testing.T) {
 	leasetest.Run(t, func(testing.TB) leasetest.Fixture {
-		return leasetest.NewMemory().Fixture(400 * time.Millisecond)
+		return leasetest.NewMemory().Fixture(800 * time.Millisecond)
 	})
 }

@@ -46,7 +46,9 @@ func (l *memoryLeaser) join(ctx context.Context, c tenure.Claim) (*memoryLease, 
 	}
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	x.deadline = sent.Add(x.ttl())
+	x.mu.Lock() // the alarm may ring at once
 	x.alarm = time.AfterFunc(time.Until(x.deadline), func() { x.Check() })
+	x.mu.Unlock()
 	l.mu.Lock()
 	l.leases[x] = struct{}{}
 	l.mu.Unlock()

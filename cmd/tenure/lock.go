@@ -13,6 +13,7 @@ func lockCommand() *cobra.Command {
 	var t tenancy
 	var patience wait
 	var shared bool
+	var o output
 	cmd := &cobra.Command{
 		Use:   "lock NAME [flags] -- COMMAND [ARG…]",
 		Short: "Run a command while holding a lease: flock for a cluster",
@@ -52,6 +53,7 @@ this as a child, read its lines, and stop when it says "lost" or ends.
 				}
 				t.claim.Slots = tenure.Shared
 			}
+			t.asJSON = t.asJSON || o == "json"
 			if err := t.complete(cmd, args); err != nil {
 				return err
 			}
@@ -60,6 +62,7 @@ this as a child, read its lines, and stop when it says "lost" or ends.
 	}
 	flags := cmd.Flags()
 	t.register(flags)
+	outputFlag(cmd, &o)
 	flags.StringVar(&t.claim.Holder, "holder", "", "what others are told about us (default host:pid)")
 	flags.Var(&patience, "wait", "how long to wait for the lease; 0 to try once")
 	flags.IntVarP(&t.claim.Slots, "slots", "n", 1, "how many may hold the name at once (a semaphore)")

@@ -33,7 +33,7 @@ func (t *tenancy) register(flags *pflag.FlagSet) {
 	atFlag(flags, &t.at)
 	flags.DurationVar(&t.claim.TTL, "ttl", tenure.DefaultTTL, "how long the lease outlives us, or an outage of the store (`duration`)")
 	flags.DurationVar(&t.claim.LockDelay, "lock-delay", 0, "how long others wait in addition if we do not release (`duration`)")
-	flags.BoolVar(&t.asJSON, "events", false, "print JSON lines about the lease: on standard output, or on standard error beside a command")
+	flags.BoolVar(&t.asJSON, "events", false, "print JSON lines about the lease, as -o json does: on standard output, or on standard error beside a command")
 }
 
 // complete takes what stands on the command line: a name, and after -- the command.
@@ -152,7 +152,9 @@ func (t *tenancy) waiting(ctx context.Context, l tenure.Leaser) {
 // the end of standard input, and releases it.
 func (t *tenancy) under(ctx context.Context, lease tenure.Lease, env ...string) (int, error) {
 	t.events.lease("acquired", lease)
-	g := guard{lease: lease, ttl: t.claim.TTL, env: append(environment(lease, t.at), env...), signals: t.signals, events: &t.events}
+	// The server may have granted more than was asked for.
+	ttl := max(t.claim.TTL, time.Until(lease.Deadline()))
+	g := guard{lease: lease, ttl: ttl, env: append(environment(lease, t.at), env...), signals: t.signals, events: &t.events}
 	var code int
 	var err error
 	if len(t.argv) > 0 {

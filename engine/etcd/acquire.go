@@ -48,11 +48,14 @@ func (l *Leaser) queue(ctx context.Context, c tenure.Claim) (*lease, error) {
 	if !x.fits(ahead) {
 		err = x.await(ctx)
 	}
+	if err == nil {
+		err = x.hold()
+	}
 	if err != nil {
 		x.abandon()
 		return nil, err
 	}
-	return x.hold(), nil
+	return x, nil
 }
 
 // gaveUp is the error of an Acquire whose caller no longer waits. It says who
@@ -116,7 +119,9 @@ func (l *Leaser) try(ctx context.Context, c tenure.Claim) (*lease, error) {
 			ahead, err = x.ahead(ctx)
 		}
 		if err == nil && x.fits(ahead) {
-			return x.hold(), nil
+			if err = x.hold(); err == nil {
+				return x, nil
+			}
 		}
 		x.abandon()
 		if err != nil && !errors.Is(err, errGone) {

@@ -70,10 +70,13 @@ func (x *lease) put(ctx context.Context, value string) ([]*mvccpb.KeyValue, erro
 func (l *Leaser) weigh(ctx context.Context, ttl, trip time.Duration, renew func(context.Context) (time.Duration, error)) error {
 	if trip > ttl/3 {
 		sent := l.clock.Now()
-		if _, err := renew(ctx); err != nil {
+		switch _, err := renew(ctx); {
+		case errors.Is(err, errUnknownLease): // it ended meanwhile: too long indeed
+		case err != nil:
 			return err
+		default:
+			trip = l.clock.Now().Sub(sent)
 		}
-		trip = l.clock.Now().Sub(sent)
 	}
 	if trip > ttl/3 {
 		return fmt.Errorf("%w: %v for a TTL of %v; ask for at least %v, or use a server that is nearer or less busy",
@@ -169,10 +172,6 @@ func (x *lease) await(ctx context.Context) error {
 	for {
 		ahead, err := x.ahead(ctx)
 		if err == nil && x.fits(ahead) {
-			// The look shows the past; the clock says whether it still counts.
-			if x.keeper.check() != nil {
-				return errGone
-			}
 			return nil
 		}
 		if err == nil {
@@ -223,11 +222,15 @@ func sameKey(a, b *mvccpb.KeyValue) bool {
 	return bytes.Equal(a.Key, b.Key) && a.CreateRevision == b.CreateRevision
 }
 
-// hold makes an admitted claim a tenure.
-func (x *lease) hold() *lease {
+// hold makes an admitted claim a tenure. The look that admitted it shows the past; the
+// clock says whether it still counts.
+func (x *lease) hold() error {
+	if x.keeper.check() != nil {
+		return errGone
+	}
 	x.leaser.add(x)
 	go x.guard()
-	return x
+	return nil
 }
 
 // abandon leaves the queue. What cannot be undone quickly ends by expiry.
