@@ -64,7 +64,16 @@ func (b *bench) gapOfOne(ctx context.Context, leader int, write func(context.Con
 	time.Sleep(time.Second)
 	b.cluster.Members[leader].Kill()
 	killed := time.Now()
-	time.Sleep(5 * time.Second)
+	// Go on until answers came again for a while. A closed loop without time
+	// limits can stand still until the members give up its requests.
+	resumed := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(acknowledged) > 0 && acknowledged[len(acknowledged)-1].After(time.Now().Add(-300*time.Millisecond))
+	}
+	for since := time.Duration(0); since < 3*time.Second || !resumed() && since < 20*time.Second; since = time.Since(killed) {
+		time.Sleep(100 * time.Millisecond)
+	}
 	end := time.Now()
 	stop()
 	<-done

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,9 +26,12 @@ import (
 	_ "go.etcd.io/etcd/client/v3/naming/resolver"
 	_ "go.etcd.io/etcd/pkg/v3/grpctesting"
 	_ "go.etcd.io/etcd/tests/v3/framework/config" // the module itself
+	_ "go.etcd.io/gofail/runtime"
 	_ "google.golang.org/grpc/interop/grpc_testing"
 	_ "google.golang.org/protobuf/testing/protocmp"
 )
+
+var only = flag.String("only", "", "pattern of etcd's tests to run, in the suites that -run chooses")
 
 const shim = "github.com/tenure-lease/tenure/compat/upstream/integration"
 
@@ -56,6 +60,9 @@ func runSuite(t *testing.T, kind server.Kind, s suite) {
 	pattern := s.run
 	if testing.Short() && s.short != "" {
 		pattern = s.short
+	}
+	if *only != "" {
+		pattern = *only
 	}
 	if pattern != "" {
 		args = append(args, "-test.run="+pattern)
@@ -157,6 +164,16 @@ func overlay(t *testing.T, s suite) string {
 	}
 	dir := t.TempDir()
 	replace := map[string]string{}
+	add := func(name string, text []byte) {
+		to := filepath.Join(dir, name)
+		if err := os.WriteFile(to, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		replace[filepath.Join(here, "etcd", s.title(), name)] = to
+	}
+	if s.extra != "" {
+		add("extra_test.go", []byte("package integration\n"+s.extra))
+	}
 	for _, file := range files {
 		name := filepath.Base(file)
 		if s.files != nil && !slices.Contains(s.files, name) {
@@ -169,11 +186,7 @@ func overlay(t *testing.T, s suite) string {
 		for _, theirs := range []string{testsModule + "/framework/integration", testsModule + "/integration"} {
 			text = bytes.ReplaceAll(text, fmt.Appendf(nil, "%q", theirs), fmt.Appendf(nil, "%q", shim))
 		}
-		to := filepath.Join(dir, name)
-		if err := os.WriteFile(to, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		replace[filepath.Join(here, "etcd", s.title(), name)] = to
+		add(name, text)
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {

@@ -34,6 +34,10 @@ type ClusterConfig struct {
 	UseBridge                                          bool // a Bridge between each client and its member
 	UseTCP                                             bool
 	ClientMaxCallSendMsgSize, ClientMaxCallRecvMsgSize int
+
+	// Not passed on; the tests that need them are left out.
+	EnableLeaseCheckpoint, LeaseCheckpointPersist bool
+	LeaseCheckpointInterval                       time.Duration
 }
 
 // Cluster is a set of members with a client to each.
@@ -219,4 +223,24 @@ func CloseClients(t testing.TB, clients []*clientv3.Client) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// NewClientV3 opens another client to a member, and connects it: tests call
+// below the methods that would try again.
+func NewClientV3(m *Member) (*clientv3.Client, error) {
+	cli, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{m.GRPCURL}, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, err = cli.Get(ctx, "/")
+	return cli, err
+}
+
+// ClusterClient opens a client to all members.
+func (c *Cluster) ClusterClient(t testing.TB) (*clientv3.Client, error) {
+	return NewClient(t, clientv3.Config{Endpoints: c.Endpoints(), DialTimeout: 5 * time.Second})
 }

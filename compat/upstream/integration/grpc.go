@@ -15,6 +15,7 @@ type GRPCAPI struct {
 	Lease       pb.LeaseClient
 	Watch       pb.WatchClient
 	Maintenance pb.MaintenanceClient
+	Auth        pb.AuthClient
 	Lock        lockpb.LockClient
 	Election    epb.ElectionClient
 }
@@ -28,6 +29,7 @@ func ToGRPC(c *clientv3.Client) GRPCAPI {
 		Lease:       pb.NewLeaseClient(conn),
 		Watch:       pb.NewWatchClient(conn),
 		Maintenance: pb.NewMaintenanceClient(conn),
+		Auth:        pb.NewAuthClient(conn),
 		Lock:        lockpb.NewLockClient(conn),
 		Election:    epb.NewElectionClient(conn),
 	}

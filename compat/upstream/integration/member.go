@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenure-lease/tenure/compat/server"
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -25,8 +27,17 @@ type Member struct {
 // Stop ends the process at once.
 func (m *Member) Stop(testing.TB) { m.process.Kill() }
 
-// Restart starts it again over its data.
-func (m *Member) Restart(t testing.TB) error { return m.process.Start(context.Background()) }
+// Restart starts it again over its data, and waits until its client is connected
+// again: tests call below the methods that would try again.
+func (m *Member) Restart(testing.TB) error {
+	if err := m.process.Start(context.Background()); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	m.Client.Get(ctx, "/", clientv3.WithSerializable()) // a client may be closed by now
+	return nil
+}
 
 // Terminate ends it for good.
 func (m *Member) Terminate(testing.TB) { m.process.Kill() }
@@ -68,4 +79,25 @@ lines:
 		return line[strings.LastIndexByte(line, ' ')+1:], nil
 	}
 	return "", scan.Err()
+}
+
+// Pause stops the process where it is, Resume lets it go on.
+func (m *Member) Pause()  { m.process.Pause() }
+func (m *Member) Resume() { m.process.Resume() }
+
+// ElectionTicks is after how many ticks without a leader members elect one.
+const ElectionTicks = 10
+
+// SkipIfNoGoFail skips a test that plants faults in etcd's own code.
+func SkipIfNoGoFail(t testing.TB) { t.Skip("plants faults in the code of etcd") }
+
+// ID is the member's id.
+func (m *Member) ID() types.ID {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	status, err := m.process.Status(ctx)
+	if err != nil {
+		panic(err) // the interface has no way to say it
+	}
+	return types.ID(status.Header.MemberId)
 }
