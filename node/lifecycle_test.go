@@ -328,7 +328,9 @@ func TestLimits(t *testing.T) {
 
 func TestWrongMembersAreRefusedAndEnd(t *testing.T) {
 	failed := make(chan error, 10)
-	quick := func(cfg *Config) { cfg.HeartbeatInterval, cfg.ElectionTimeout = 50*time.Millisecond, 250*time.Millisecond }
+	quick := func(cfg *Config) {
+		cfg.HeartbeatInterval, cfg.ElectionTimeout = 50*time.Millisecond, 250*time.Millisecond
+	}
 	c := newCluster(t, 3, quick)
 	c.leader()
 	stranger := func(adjust func(*Config)) {

@@ -55,7 +55,9 @@ func newCluster(t *testing.T, size int, adjust ...func(*Config)) *cluster {
 }
 
 // nimble makes elections fast, for tests that lose leaders.
-func nimble(cfg *Config) { cfg.HeartbeatInterval, cfg.ElectionTimeout = 30*time.Millisecond, 300*time.Millisecond }
+func nimble(cfg *Config) {
+	cfg.HeartbeatInterval, cfg.ElectionTimeout = 30*time.Millisecond, 300*time.Millisecond
+}
 
 func (c *cluster) start(i int) {
 	c.t.Helper()
