@@ -42,6 +42,8 @@ engine: tenure engine/etcd
 sim: machine kv replica
 
 cmd/tenure: tenure clock machine engine node server etcdapi
+examples/membership:
+examples/pool: tenure engine
 `
 
 // pure packages neither block nor look at the world: time, randomness and
