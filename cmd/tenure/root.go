@@ -57,6 +57,7 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "tenure",
 		Short:         "Leases for distributed systems: rights that end by themselves",
+		Example:       "  tenure serve\n  tenure lock nightly-report -- ./report\n  tenure lease list\n  tenure status",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       versionOf().Tenure,
