@@ -9,6 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/peer"
 	"github.com/tenure-lease/tenure/replica"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/raft/v3/raftpb"
 )
 
 // outcomes takes what the replica reports, on the stepping goroutine.
@@ -81,6 +82,9 @@ func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
 		if err != nil {
 			n.logger.Warn("a message that makes no sense", "from", fmt.Sprintf("%x", uint64(from)), "err", err)
 			continue
+		}
+		if m, ok := body.(*raftpb.Message); ok && m.GetType() == raftpb.MsgSnap {
+			continue // without the snapshot itself; see receive
 		}
 		inputs = append(inputs, machine.Envelope{From: from, To: n.id, Body: body})
 	}

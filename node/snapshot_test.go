@@ -1,0 +1,306 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/replica"
+	"github.com/tenure-lease/tenure/wal"
+)
+
+// behind is a cluster with a member that has to catch up by a snapshot, whose
+// disk holds it up when that begins.
+type behind struct {
+	*crashing
+	lead, away int
+	held       chan struct{} // closed when the snapshot begins to be written
+	release    chan struct{}
+	value      []byte
+}
+
+func newBehind(t *testing.T) *behind {
+	b := &behind{crashing: newCrashing(t, 3, 9), value: make([]byte, 2048), held: make(chan struct{}), release: make(chan struct{})}
+	b.lead = b.leader()
+	b.away = (b.lead + 1) % 3
+	b.crash(b.away)
+	b.fill(0, 200)
+	disk := b.disks[b.away].fs()
+	var once sync.Once
+	disk.fault = func(op, path string) error {
+		if op == "write" && strings.Contains(path, "/snap/") {
+			once.Do(func() {
+				close(b.held)
+				<-b.release
+			})
+		}
+		return nil
+	}
+	b.cfgs[b.away].WAL.FS = disk
+	b.start(b.away)
+	b.wait(b.held, "a snapshot")
+	return b
+}
+
+func (b *behind) wait(c chan struct{}, what string) {
+	b.t.Helper()
+	select {
+	case <-c:
+	case <-time.After(20 * time.Second):
+		b.t.Fatalf("no %s in 20 s", what)
+	}
+}
+
+func (b *behind) fill(from, to int) {
+	b.t.Helper()
+	for i := from; i < to; i++ {
+		b.put(b.lead, fmt.Sprintf("k%d", i%40), fmt.Sprintf("%d %s", i, b.value))
+	}
+}
+
+// caughtUp wants the writes up to n at the member that was away, which has
+// restarted from what it holds, and the snapshots to be no more than they should.
+func (b *behind) caughtUp(n int) {
+	b.t.Helper()
+	check := func() {
+		b.t.Helper()
+		for i := n - 40; i < n; i++ {
+			var got int
+			fmt.Sscan(b.get(b.away, fmt.Sprintf("k%d", i%40)), &got)
+			if got != i {
+				b.t.Fatalf("k%d is %d at the member that was away, want %d", i%40, got, i)
+			}
+		}
+	}
+	check()
+	b.crash(b.away)
+	b.restart(b.away)
+	check()
+	for i, d := range b.disks {
+		names, err := d.fs().ReadDir("/data/snap")
+		if err != nil || len(names) > 3 { // two, and one that is being made
+			b.t.Errorf("member %d has snapshots %v, %v", i, names, err)
+		}
+	}
+}
+
+func TestSnapshotThatIsPrunedWhileItIsSent(t *testing.T) {
+	b := newBehind(t)
+	before, err := b.nodes[b.lead].storage.log.Snapshots().List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.fill(200, 500) // writes go on, and newer snapshots are made
+	after, err := b.nodes[b.lead].storage.log.Snapshots().List()
+	if err != nil || len(after) == 0 || after[0] <= before[len(before)-1] {
+		t.Fatalf("snapshots %v became %v, %v; want those before to be gone", before, after, err)
+	}
+	close(b.release)
+	b.caughtUp(500)
+}
+
+func TestFollowerDiesWhileItReceivesASnapshot(t *testing.T) {
+	b := newBehind(t)
+	b.disks[b.away].crash(b.rand)
+	close(b.release)
+	b.crash(b.away)
+	b.fill(200, 240)
+	b.restart(b.away)
+	b.caughtUp(240)
+}
+
+func TestLeaderDiesWhileItSendsASnapshot(t *testing.T) {
+	b := newBehind(t)
+	died := b.lead
+	go func() { // the two others elect one, of which one is held up by its disk
+		time.Sleep(100 * time.Millisecond)
+		close(b.release)
+	}()
+	b.crash(died)
+	b.lead = b.leader()
+	b.fill(200, 240)
+	b.restart(died)
+	b.caughtUp(240)
+}
+
+func TestLeaderChangesWhileASnapshotIsSent(t *testing.T) {
+	b := newBehind(t)
+	if err := b.nodes[b.lead].HandOver(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.lead = 3 - b.away - b.lead
+	b.fill(200, 240)
+	close(b.release)
+	b.caughtUp(240)
+}
+
+// TestReceivedSnapshots are streams that a member must not act on.
+func TestReceivedSnapshots(t *testing.T) {
+	n := lonely(t, func(cfg *Config) {
+		cfg.DataDir = "/data"
+		cfg.WAL = wal.Options{FS: newMemDisk().fs(), SegmentBytes: 8 << 10}
+	})
+	from := machine.NodeID(n.roster[0].ID)
+	if from == n.id {
+		from = machine.NodeID(n.roster[1].ID)
+	}
+	other := wal.Options{FS: newMemDisk().fs(), SegmentBytes: 8 << 10}
+	log, err := wal.Create("/other", nil, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	meta := fmt.Appendf(nil, `{"voters":[%d]}`, from)
+	if err := log.Snapshots().Save(wal.SnapshotInfo{Index: 9, Term: 3, Meta: meta}, func(w io.Writer) error {
+		_, err := replica.NewApplier(from, 1).Snapshot().WriteTo(w)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r, _, err := log.Snapshots().Export(9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	message := func(typ raftpb.MessageType, index uint64) []byte {
+		term, to, by := uint64(1), uint64(n.id), uint64(from)
+		p, err := replica.EncodeBody(&raftpb.Message{Type: &typ, Term: &term, From: &by, To: &to,
+			Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: &raftpb.ConfState{Voters: []uint64{by, to}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	damaged := bytes.Clone(whole)
+	damaged[len(damaged)/2] ^= 1
+	for _, tt := range []struct {
+		name   string
+		header []byte
+		body   []byte
+		want   string
+	}{
+		{"no header", nil, whole, "no sense"},
+		{"another message", message(raftpb.MsgApp, 9), whole, "not a snapshot"},
+		{"another index", message(raftpb.MsgSnap, 8), whole, "announced a snapshot at 8 and sent one at 9"},
+		{"cut off", message(raftpb.MsgSnap, 9), whole[:len(whole)-1], "damaged"},
+		{"damaged", message(raftpb.MsgSnap, 9), damaged, "damaged"},
+		{"nothing", message(raftpb.MsgSnap, 9), nil, "damaged"},
+	} {
+		if err := n.receive(from, tt.header, bytes.NewReader(tt.body)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	// A message that announces a snapshot and comes without one.
+	n.deliver(from, [][]byte{message(raftpb.MsgSnap, 50)})
+	if st, ok := n.Status(); !ok || st.Commit != 1 || n.State().index != 1 {
+		t.Errorf("status %+v, applied %d: want that nothing was restored", st, n.State().index)
+	}
+}
+
+// TestSnapshotDoesNotStallWrites makes snapshots of a larger state and looks how
+// long writes take meanwhile.
+func TestSnapshotDoesNotStallWrites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while; `go test ./node` runs it")
+	}
+	const size = 100 << 20
+	c := newCluster(t, 1)
+	n := c.nodes[0]
+	value := make([]byte, 1000)
+	for at := 0; at < size/len(value); {
+		var ops []*pb.RequestOp
+		for range 1000 {
+			ops = append(ops, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: fmt.Appendf(nil, "big/%08d", at), Value: value}}})
+			at++
+		}
+		if _, err := n.Propose(t.Context(), &pb.TxnRequest{Success: ops}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newest := func() uint64 {
+		n.storage.mu.Lock()
+		defer n.storage.mu.Unlock()
+		return n.storage.newest
+	}
+	measure := func(until func() bool) (worst time.Duration, puts int) {
+		for ; !until() || puts < 20; puts++ {
+			began := time.Now()
+			c.put(0, "small", "x")
+			worst = max(worst, time.Since(began))
+		}
+		return worst, puts
+	}
+	quiet, _ := measure(func() bool { return true })
+	before := newest()
+	began := time.Now()
+	n.applier.put(replica.WantSnapshot{})
+	worst, puts := measure(func() bool { return newest() > before })
+	t.Logf("a snapshot of %d MB took %v; the longest of %d writes meanwhile %v, of 20 before %v", size>>20, time.Since(began), puts, worst, quiet)
+	if worst > time.Second {
+		t.Errorf("a write took %v during a snapshot", worst)
+	}
+}
+
+// TestTailStaysBounded writes as fast as it goes while a follower is away.
+func TestTailStaysBounded(t *testing.T) {
+	const limit = 512 << 10
+	c := newCluster(t, 3, nimble, func(cfg *Config) { cfg.MaxTailBytes = limit })
+	lead := c.leader()
+	c.kill((lead + 1) % 3)
+	n := c.nodes[lead]
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var writers sync.WaitGroup
+	var bytes atomic.Int64
+	for w := range 32 {
+		writers.Go(func() {
+			req := &pb.PutRequest{Key: fmt.Appendf(nil, "k%d", w), Value: make([]byte, 4000)}
+			for ctx.Err() == nil {
+				if _, err := n.Propose(ctx, req); err == nil {
+					bytes.Add(4000)
+				} else if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("put: %v", err)
+				}
+			}
+		})
+	}
+	worst := make([]int, 3)
+	for ctx.Err() == nil {
+		for i, n := range c.nodes {
+			if n != nil {
+				st, _ := n.Status()
+				worst[i] = max(worst[i], st.TailBytes)
+			}
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	writers.Wait()
+	t.Logf("%d MB written, tails up to %v bytes", bytes.Load()>>20, worst)
+	if bytes.Load() < 4*limit {
+		t.Fatalf("only %d bytes were written", bytes.Load())
+	}
+	for i, got := range worst {
+		if got > 2*limit {
+			t.Errorf("member %d held %d bytes of log, the bound is %d", i, got, limit)
+		}
+	}
+	c.start((lead + 1) % 3)
+	if got := c.get((lead+1)%3, "k0"); len(got) != 4000 {
+		t.Errorf("the member that was away has %d bytes", len(got))
+	}
+}
