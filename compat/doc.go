@@ -5,7 +5,8 @@
 //	server    starts, stops, kills and pauses members of either kind
 //	diff      the same random calls to both kinds, replies compared
 //	ctl       one etcdctl script, its output compared between the kinds
-//	clientv3  etcd's own concurrency tests, and its lease and naming cases
+//	upstream  etcd's own tests of locks, elections, leases and naming, redirected
+//	leases    our cases of leases: expiry, attachment, dead and stopped leaders
 //	bench     both kinds side by side, with server CPU per operation
 //	torture   kill -9, SIGSTOP and SIGCONT under load; histories are judged
 //
