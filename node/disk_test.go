@@ -176,33 +176,3 @@ func TestFailedSyncEndsTheMemberAndAcknowledgesNothing(t *testing.T) {
 		t.Errorf("ready after the failure: %v, want that the member stopped", err)
 	}
 }
-
-func TestMassDeleteStopsNoHeartbeat(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a while; `go test ./node` runs it")
-	}
-	c := newCluster(t, 3)
-	lead := c.leader()
-	_, term, _ := c.nodes[lead].Leader()
-	const keys = 100_000
-	for base := 0; base < keys; {
-		var ops []*pb.RequestOp
-		for range 1000 {
-			ops = append(ops, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: fmt.Appendf(nil, "mass/%08d", base)}}})
-			base++
-		}
-		if _, err := c.nodes[lead].Propose(t.Context(), &pb.TxnRequest{Success: ops}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	resp, err := c.nodes[lead].Propose(t.Context(), &pb.DeleteRangeRequest{Key: []byte("mass/"), RangeEnd: []byte("mass0")})
-	if err != nil || resp.(*pb.DeleteRangeResponse).Deleted != keys {
-		t.Fatalf("deleted %v, %v; want %d", resp, err, keys)
-	}
-	if got := c.put((lead+1)%3, "after", "x"); got != keys/1000+3 {
-		t.Errorf("revision %d after, want %d: the delete is one", got, keys/1000+3)
-	}
-	if _, now, _ := c.nodes[lead].Leader(); now != term {
-		t.Errorf("term %d became %d: a heartbeat was missed", term, now)
-	}
-}

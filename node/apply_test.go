@@ -1,0 +1,143 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+)
+
+// steady runs work on a cluster and wants that it costs no election and holds up
+// no reader of the published states. It returns how long the longest of the
+// writes beside it took.
+func steady(t *testing.T, c *cluster, name string, work func(n *Node)) {
+	t.Helper()
+	lead := c.leader()
+	_, term, _ := c.nodes[lead].Leader()
+	ctx, cancel := context.WithCancel(t.Context())
+	var beside sync.WaitGroup
+	var worstRead, worstWrite, worstRenewal atomic.Int64
+	watch := func(worst *atomic.Int64, do func()) {
+		beside.Go(func() {
+			for ctx.Err() == nil {
+				began := time.Now()
+				do()
+				worst.Store(max(worst.Load(), int64(time.Since(began))))
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	for _, n := range c.nodes {
+		watch(&worstRead, func() {
+			if _, err := n.View().Range(&pb.RangeRequest{Key: []byte("small")}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	watch(&worstWrite, func() { c.put(lead, "small", "x") })
+	watch(&worstRenewal, func() {
+		if _, err := c.nodes[(lead+1)%3].KeepAlive(t.Context(), 1); err != nil {
+			t.Error(err)
+		}
+	})
+	began := time.Now()
+	work(c.nodes[lead])
+	took := time.Since(began)
+	cancel()
+	beside.Wait()
+	t.Logf("%s took %v; beside it the longest read of a published state took %v, write %v, renewal %v", name, took,
+		time.Duration(worstRead.Load()), time.Duration(worstWrite.Load()), time.Duration(worstRenewal.Load()))
+	if d := time.Duration(worstRead.Load()); d > 500*time.Millisecond {
+		t.Errorf("%s: a read of the published state took %v", name, d)
+	}
+	if _, now, _ := c.nodes[lead].Leader(); now != term {
+		t.Errorf("%s: term %d became %d: a heartbeat was missed", name, term, now)
+	}
+}
+
+// fill puts keys under a prefix, 1,000 in a revision.
+func fill(t *testing.T, n *Node, prefix string, keys int) {
+	t.Helper()
+	for at := 0; at < keys; {
+		var ops []*pb.RequestOp
+		for range 1000 {
+			ops = append(ops, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: fmt.Appendf(nil, "%s%08d", prefix, at)}}})
+			at++
+		}
+		if _, err := n.Propose(t.Context(), &pb.TxnRequest{Success: ops}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestLongWorkStopsNoHeartbeat(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while; `go test ./node` runs it")
+	}
+	c := newCluster(t, 3)
+	n := c.nodes[c.leader()]
+	ctx := t.Context()
+
+	const keys = 100_000
+	fill(t, n, "mass/", keys)
+	steady(t, c, "the delete of 100,000 keys", func(n *Node) {
+		resp, err := n.Propose(ctx, &pb.DeleteRangeRequest{Key: []byte("mass/"), RangeEnd: []byte("mass0")})
+		if err != nil || resp.(*pb.DeleteRangeResponse).Deleted != keys {
+			t.Errorf("deleted %v, %v; want %d", resp, err, keys)
+		}
+	})
+
+	for range 300 {
+		fill(t, n, "version/", 1000)
+	}
+	steady(t, c, "the compaction of 500,000 versions", func(n *Node) {
+		if got := n.View().Stats().Versions; got < 500_000 {
+			t.Errorf("%d versions to begin with", got)
+		}
+		if _, err := n.Propose(ctx, &pb.CompactionRequest{Revision: n.View().Revision()}); err != nil {
+			t.Error(err)
+		}
+		for began := time.Now(); n.View().Stats().Versions > 5000; time.Sleep(time.Millisecond) {
+			if time.Since(began) > 20*time.Second {
+				t.Fatalf("%d versions are left", n.View().Stats().Versions)
+			}
+		}
+	})
+
+	const leases, ttl = 20_000, 4
+	var granters sync.WaitGroup
+	var last atomic.Int64
+	for g := range 200 {
+		granters.Go(func() {
+			for i := range leases / 200 {
+				id := int64(1000 + g*leases/200 + i)
+				if _, err := n.Propose(ctx, &pb.LeaseGrantRequest{ID: id, TTL: ttl}); err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := n.Propose(ctx, &pb.PutRequest{Key: fmt.Appendf(nil, "lease/%d", id), Lease: id}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+			last.Store(max(last.Load(), time.Now().UnixNano()))
+		})
+	}
+	granters.Wait()
+	steady(t, c, "the expiry of 20,000 leases", func(n *Node) {
+		due := time.Unix(0, last.Load()).Add(ttl * time.Second)
+		for began := time.Now(); n.View().Stats().Leases > 0; time.Sleep(time.Millisecond) {
+			if time.Since(began) > 20*time.Second {
+				t.Fatalf("%d leases are left", n.View().Stats().Leases)
+			}
+		}
+		t.Logf("the last lease ended %v after it was due at the latest", time.Since(due))
+		if resp, err := n.View().Range(&pb.RangeRequest{Key: []byte("lease/"), RangeEnd: []byte("lease0"), CountOnly: true}); err != nil || resp.Count != 0 {
+			t.Errorf("%d keys outlived their leases, %v", resp.GetCount(), err)
+		}
+	})
+}
