@@ -218,7 +218,10 @@ func TestSnapshotDoesNotStallWrites(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a while; `go test ./node` runs it")
 	}
-	const size = 100 << 20
+	size := 100 << 20
+	if raceDetector {
+		size /= 4
+	}
 	c := newCluster(t, 1)
 	n := c.nodes[0]
 	value := make([]byte, 1000)

@@ -1,0 +1,208 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/replica"
+)
+
+// TestBarriersAreLinearizable reads at all members what others write, while
+// leadership moves: what was acknowledged before a barrier is there after it, and
+// what one read has shown a later one does not take back.
+func TestBarriersAreLinearizable(t *testing.T) {
+	c := newCluster(t, 3, nimble)
+	c.leader()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	var acked, seen [4]atomic.Int64
+	var reads, writes atomic.Int64
+	for w := range acked {
+		all.Go(func() {
+			for i := int64(1); ctx.Err() == nil; i++ {
+				n := c.nodes[rand.IntN(3)]
+				if _, err := n.Propose(ctx, &pb.PutRequest{Key: fmt.Appendf(nil, "k%d", w), Value: fmt.Append(nil, i)}); err == nil {
+					acked[w].Store(i)
+					writes.Add(1)
+				}
+			}
+		})
+	}
+	for r := range 12 {
+		all.Go(func() {
+			n := c.nodes[r%3]
+			for ctx.Err() == nil {
+				w := rand.IntN(len(acked))
+				floor := max(acked[w].Load(), seen[w].Load())
+				if n.Barrier(ctx) != nil {
+					continue
+				}
+				resp, err := n.View().Range(&pb.RangeRequest{Key: fmt.Appendf(nil, "k%d", w)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var got int64
+				if len(resp.Kvs) > 0 {
+					fmt.Sscan(string(resp.Kvs[0].Value), &got)
+				}
+				if got < floor {
+					t.Errorf("a linearizable read at member %d gave %d for k%d, after %d was acknowledged or read", r%3, got, w, floor)
+					return
+				}
+				for old := seen[w].Load(); old < got && !seen[w].CompareAndSwap(old, got); old = seen[w].Load() {
+				}
+				reads.Add(1)
+			}
+		})
+	}
+	all.Go(func() {
+		for ctx.Err() == nil {
+			time.Sleep(300 * time.Millisecond)
+			for _, n := range c.nodes {
+				if leader, _, _ := n.Leader(); leader == n.ID() {
+					n.HandOver(ctx)
+				}
+			}
+		}
+	})
+	all.Wait()
+	t.Logf("%d writes, %d linearizable reads", writes.Load(), reads.Load())
+	if writes.Load() < 20 || reads.Load() < 20 {
+		t.Error("hardly anything was done")
+	}
+}
+
+// TestBarriersDoNotStall lets barriers come at every moment of a publication.
+func TestBarriersDoNotStall(t *testing.T) {
+	c := newCluster(t, 1)
+	n := c.nodes[0]
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	var worst, barriers atomic.Int64
+	for range 2 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				c.put(0, "k", "v")
+			}
+		})
+	}
+	for range 8 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				began := time.Now()
+				if err := n.Barrier(t.Context()); err != nil {
+					t.Errorf("barrier: %v", err)
+				}
+				worst.Store(max(worst.Load(), int64(time.Since(began))))
+				barriers.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d barriers, the longest %v", barriers.Load(), time.Duration(worst.Load()))
+	if time.Duration(worst.Load()) > 2*time.Second {
+		t.Errorf("a barrier took %v", time.Duration(worst.Load()))
+	}
+}
+
+func ended(b *barrier) bool {
+	select {
+	case <-b.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestBarrierStates(t *testing.T) {
+	n := lonely(t, func(cfg *Config) { cfg.Now = stoppedClock() })
+	bs := &n.barriers
+	publish := func(index uint64) {
+		n.state.Store(&state{index: index})
+		bs.published(index)
+	}
+	join := func() *barrier {
+		b := bs.join(n)
+		if again := bs.join(n); again != b {
+			t.Error("a second reader did not join")
+		}
+		n.driver.Do(func() {}) // the stepping goroutine has looked
+		return b
+	}
+	publish(10)
+	first, second, third := join(), join(), join()
+	if first == second || second == third {
+		t.Fatal("a reader joined a barrier that had set out")
+	}
+	if first.number+1 != second.number || second.number+1 != third.number {
+		t.Errorf("numbers %d, %d, %d", first.number, second.number, third.number)
+	}
+	bs.confirmed(n, replica.ReadReady{Number: first.number, Index: 9})
+	if !ended(first) || ended(second) {
+		t.Errorf("confirmed at an index that is published: ended %v and %v, want only the first", ended(first), ended(second))
+	}
+	bs.confirmed(n, replica.ReadReady{Number: second.number, Index: 12})
+	publish(11)
+	if ended(second) {
+		t.Error("ended before its index was published")
+	}
+	publish(12)
+	if !ended(second) || second.err != nil || ended(third) {
+		t.Errorf("published: ended %v with %v, the third %v", ended(second), second.err, ended(third))
+	}
+	// An expiry ends what the leader has not confirmed and what is not published.
+	fourth := join()
+	bs.confirmed(n, replica.ReadReady{Number: third.number, Index: 99})
+	bs.expire(time.Now().Add(time.Hour), func(time.Time) error { return errDisk })
+	for _, b := range []*barrier{third, fourth} {
+		if !ended(b) || !errors.Is(b.err, errDisk) {
+			t.Errorf("barrier %d after its expiry: ended %v with %v", b.number, ended(b), b.err)
+		}
+	}
+	publish(100)
+	bs.confirmed(n, replica.ReadReady{Number: fourth.number, Index: 50}) // too late
+	if fifth := join(); ended(fifth) || len(bs.waiting) != 1 || len(bs.indexed) != 0 {
+		t.Errorf("afterwards %d wait and %d have an index, want one new", len(bs.waiting), len(bs.indexed))
+	}
+	bs.expire(time.Now().Add(time.Hour), func(time.Time) error { return errDisk })
+}
+
+// stoppedClock makes a member that does nothing by itself.
+func stoppedClock() func() machine.Now {
+	return func() machine.Now { return machine.Now{Mono: 1, Wall: 1} }
+}
+
+// TestPublishedBeforeAcknowledged reads at once, without a barrier, what a write
+// was acknowledged for at the same member.
+func TestPublishedBeforeAcknowledged(t *testing.T) {
+	c := newCluster(t, 1)
+	n := c.nodes[0]
+	var all sync.WaitGroup
+	for w := range 8 {
+		all.Go(func() {
+			for range 200 {
+				resp, err := n.Propose(t.Context(), &pb.PutRequest{Key: fmt.Appendf(nil, "k%d", w)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if at := resp.(*pb.PutResponse).Header.Revision; n.View().Revision() < at {
+					t.Errorf("revision %d was acknowledged while %d was published", at, n.View().Revision())
+				}
+			}
+		})
+	}
+	all.Wait()
+}
