@@ -25,7 +25,6 @@ type holders struct {
 
 	mu      sync.Mutex
 	procs   []*exec.Cmd
-	paused  map[*exec.Cmd]bool
 	names   int
 	claims  []claimed
 	readers sync.WaitGroup
