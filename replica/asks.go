@@ -14,6 +14,9 @@ import (
 type asks struct {
 	own   map[uint64]*ownAsk
 	fresh []*ownAsk // of these, not yet with a leader
+	// away is set while a message with asks is on its way and nothing came
+	// back: what comes up meanwhile shares the next one.
+	away bool
 
 	// At the leader:
 	inbox     []askBatch // arrived, waiting for a round to begin
@@ -55,7 +58,7 @@ func (a *asks) add(r *Replica, in AskLease) {
 // turn sends answers, and hands fresh asks to the leader.
 func (a *asks) turn(r *Replica) {
 	a.flush(r)
-	if r.leader == 0 || len(a.fresh) == 0 {
+	if r.leader == 0 || len(a.fresh) == 0 || a.away && !r.leading() {
 		return
 	}
 	out := make([]leaseAsk, len(a.fresh))
@@ -68,6 +71,7 @@ func (a *asks) turn(r *Replica) {
 		return
 	}
 	r.send(r.leader, leaseAsks{Boot: r.cfg.Boot, Asks: out})
+	a.away = true
 }
 
 // receive takes another member's asks. A member that does not lead drops them:
@@ -80,7 +84,7 @@ func (a *asks) receive(r *Replica, from machine.NodeID, m leaseAsks) {
 
 // redirect makes everything unanswered fresh, for another leader.
 func (a *asks) redirect() {
-	a.inbox, a.confirmed, a.fresh = nil, nil, nil
+	a.inbox, a.confirmed, a.fresh, a.away = nil, nil, nil, false
 	for _, f := range a.own {
 		a.fresh = append(a.fresh, f)
 	}
@@ -96,6 +100,7 @@ func byID(x, y *ownAsk) int {
 
 // onTick repeats asks that seem lost and forgets those nobody waits for.
 func (a *asks) onTick(r *Replica) {
+	a.away = false // it was lost, or all of its asks are parked
 	var again []*ownAsk
 	for id, f := range a.own {
 		switch {
@@ -163,6 +168,7 @@ func (a *asks) answered(r *Replica, m leaseAnswers) {
 	if m.Boot != r.cfg.Boot {
 		return // to an ask of an earlier life, which used the same numbers
 	}
+	a.away = false
 	for _, answer := range m.Answers {
 		if own, ok := a.own[answer.ID]; ok && own.ask.Lease == answer.Lease {
 			delete(a.own, answer.ID)
