@@ -13,7 +13,7 @@ test: ## all tests of the main module
 
 # Packages with goroutines; the pure ones have nothing to race with, but kv's
 # readers run beside its writer.
-RACE := $(shell go list ./... | grep -E '/(kv|clock|driver|wal|peer|watch|node|etcdapi|engine|leasetest|fence)')
+RACE := $(shell go list ./... | grep -E '/(kv|clock|driver|wal|peer|watch|node|etcdapi|server|engine|leasetest|fence|cmd|examples)|/tenure$$')
 race: ## race detector on the packages with goroutines
 	go test -race $(RACE)
 
