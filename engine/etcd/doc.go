@@ -40,7 +40,7 @@
 //
 // The server grants whole seconds and no less than its minimum (a stock etcd: 2 s at
 // default settings). The holder's deadline counts from when the grant or renewal
-// was sent, by package clock, and is earlier than the server's by one percent of the TTL:
+// was sent, by package clock, and is earlier than the server's by one percent:
 // the clocks of the holder and of the server's leader may tick at rates that
 // differ by that much. (NTP slews by at most 0.05 %; chrony may be configured
 // for 8 %, where leases must not be relied on while it does so.)
@@ -57,6 +57,8 @@
 // LockDelay is a longer lease: the server is asked for TTL + LockDelay, and the
 // holder believes in TTL only. So the server itself keeps everyone out for the
 // delay, etcdctl included, whichever way the holder went; and a revoke ends both.
+// Renewals and the one percent go by the holder's part alone. A claim that ends while
+// it waits, its process killed, keeps its place in the queue for TTL + LockDelay too.
 // A longer TTL granted than asked for goes to the holder, not to the delay.
 //
 // # Assumptions, and what is left out
@@ -66,6 +68,11 @@
 // etcd renews on the word of the member that believes to be leader: one that was
 // suspended and wakes may confirm a renewal that its successor knows nothing
 // about. Check tokens at the resource.
+//
+// Tokens are revisions of the whole store, and grow as long as its data is kept. A
+// cluster that is made anew, or from a backup, begins at a smaller revision: resources
+// that remember tokens refuse all holders until it has caught up. Restore with
+// etcdutl's --bump-revision, larger than what was written since the backup.
 //
 // A holder notices by a watch that its key was deleted by somebody else (`etcdctl
 // del`), and is lost; but whoever deletes keys of others gives the name to the

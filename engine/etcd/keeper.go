@@ -36,8 +36,8 @@ type keeper struct {
 }
 
 // margin is by how much the holder's deadline is earlier than the server's, for
-// clocks whose rates differ.
-func margin(ttl time.Duration) time.Duration { return ttl / 100 }
+// clocks whose rates differ. The lock delay needs none: the server alone measures it.
+func margin(held time.Duration) time.Duration { return held / 100 }
 
 // newKeeper starts to renew a lease that was granted for ttl by a request sent at
 // sent.
@@ -45,7 +45,7 @@ func newKeeper(c clock.Clock, sent machine.Mono, ttl, delay time.Duration, renew
 	k := &keeper{clock: c, delay: delay, renew: renew, done: make(chan struct{})}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	k.extend(sent, ttl)
-	go k.run(sent, ttl)
+	go k.run(sent, ttl-delay)
 	return k
 }
 
@@ -55,9 +55,11 @@ type renewal struct {
 	err  error
 }
 
-func (k *keeper) run(sent machine.Mono, ttl time.Duration) {
+// run renews. held is the holder's part of what was granted, by which it has to
+// hurry: what is left to others may be far longer.
+func (k *keeper) run(sent machine.Mono, held time.Duration) {
 	answers := make(chan renewal)
-	next := sent.Add(ttl / 3)
+	next := sent.Add(held / 3)
 	why := errNoAnswer
 	for {
 		late, due := k.clock.Alarm(k.until()), k.clock.Alarm(next)
@@ -68,13 +70,13 @@ func (k *keeper) run(sent machine.Mono, ttl time.Duration) {
 			k.lose(fmt.Errorf("not renewed in time: %w", why))
 		case <-due.C:
 			sent = k.clock.Now()
-			next = sent.Add(ttl / 9)
-			go k.try(sent, answers)
+			next = sent.Add(held / 9)
+			go k.try(sent, held, answers)
 		case a := <-answers:
 			switch {
 			case a.err == nil && k.extend(a.sent, a.ttl):
-				ttl = a.ttl
-				next = max(a.sent.Add(ttl/3), sent.Add(ttl/9))
+				held = a.ttl - k.delay
+				next = max(a.sent.Add(held/3), sent.Add(held/9))
 				why = errNoAnswer
 			case errors.Is(a.err, errUnknownLease):
 				k.lose(a.err)
@@ -90,8 +92,11 @@ func (k *keeper) run(sent machine.Mono, ttl time.Duration) {
 	}
 }
 
-func (k *keeper) try(sent machine.Mono, answers chan<- renewal) {
-	ttl, err := k.renew(k.ctx)
+// try sends one renewal. It waits no longer than the answer could be worth.
+func (k *keeper) try(sent machine.Mono, worth time.Duration, answers chan<- renewal) {
+	ctx, cancel := context.WithTimeout(k.ctx, worth)
+	defer cancel()
+	ttl, err := k.renew(ctx)
 	select {
 	case answers <- renewal{sent, ttl, err}:
 	case <-k.ctx.Done():
@@ -105,8 +110,9 @@ func (k *keeper) extend(sent machine.Mono, ttl time.Duration) bool {
 	if k.err != nil || k.deadline != 0 && k.clock.Now() >= k.deadline {
 		return false
 	}
-	k.deadline = max(k.deadline, sent.Add(ttl-margin(ttl)-k.delay))
-	return true
+	held := ttl - k.delay
+	k.deadline = max(k.deadline, sent.Add(held-margin(held)))
+	return held > 0
 }
 
 func (k *keeper) until() machine.Mono {

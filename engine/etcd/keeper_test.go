@@ -76,8 +76,8 @@ func TestKeeperRenewsAtAThird(t *testing.T) {
 
 func TestKeeperDeadline(t *testing.T) {
 	keeperTest(t, 10*time.Second, func(k *keeper, c *clock.Fake, asked chan chan answer) {
-		// 90 s less the lock delay and one percent for the clocks.
-		end := 90*time.Second - 10*time.Second - 900*time.Millisecond
+		// 90 s less the lock delay and one percent of the rest for the clocks.
+		end := 90*time.Second - 10*time.Second - 800*time.Millisecond
 		for range int(end / time.Second) { // in steps, as time does
 			advance(c, time.Second)
 		}
@@ -99,15 +99,15 @@ func TestKeeperDeadline(t *testing.T) {
 		if err := k.check(); !errors.Is(err, tenure.ErrLost) {
 			t.Errorf("check returns %v, want %v", err, tenure.ErrLost)
 		}
-		// Attempts: at 30 s, and then each 10 s.
-		if got := len(asked); got != 5 {
-			t.Errorf("%d renewals were sent, want 5", got)
+		// Attempts: at 80 s / 3, and then each 80 s / 9.
+		if got := len(asked); got != 6 {
+			t.Errorf("%d renewals were sent, want 6", got)
 		}
 		// None is sent or accepted afterwards.
 		(<-asked) <- answer{90 * time.Second, nil}
 		advance(c, time.Hour)
-		if err := k.check(); !errors.Is(err, tenure.ErrLost) || len(asked) != 4 {
-			t.Errorf("after a late answer check returns %v, and %d renewals are open; want it lost, and 4", err, len(asked))
+		if err := k.check(); !errors.Is(err, tenure.ErrLost) || len(asked) != 5 {
+			t.Errorf("after a late answer check returns %v, and %d renewals are open; want it lost, and 5", err, len(asked))
 		}
 	})
 }
@@ -176,5 +176,55 @@ func TestKeeperSaysWhy(t *testing.T) {
 		if err := k.check(); !errors.Is(err, tenure.ErrLost) || !errors.Is(err, refused) {
 			t.Errorf("check returns %v, want it lost because of %v", err, refused)
 		}
+	})
+}
+
+// TestKeeperWithLongDelay: what is left to others is no time to renew in, and its
+// clocks are the server's alone.
+func TestKeeperWithLongDelay(t *testing.T) {
+	keeperTest(t, 87*time.Second, func(k *keeper, c *clock.Fake, asked chan chan answer) {
+		if left := k.until().Sub(c.Now()); left != 2970*time.Millisecond {
+			t.Errorf("the deadline is %v away, want 2.97s", left)
+		}
+		for range 10 {
+			advance(c, time.Second)
+			if len(asked) != 1 {
+				t.Fatalf("%d renewals a third of the holder's part after the last, want 1", len(asked))
+			}
+			(<-asked) <- answer{90 * time.Second, nil}
+			synctest.Wait()
+		}
+		if err := k.check(); err != nil {
+			t.Errorf("renewed each second: %v", err)
+		}
+	})
+}
+
+// TestKeeperForgetsOldAttempts: an attempt that gets no answer ends when its answer
+// could promise nothing, though the tenure goes on.
+func TestKeeperForgetsOldAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock.Fake
+		c.Advance(time.Hour)
+		ended := make(chan struct{})
+		first := true
+		k := newKeeper(&c, c.Now(), 90*time.Second, 0, func(ctx context.Context) (time.Duration, error) {
+			if !first {
+				return 90 * time.Second, nil
+			}
+			first = false
+			defer close(ended)
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
+		synctest.Wait()
+		advance(&c, 30*time.Second)
+		advance(&c, 10*time.Second) // the second attempt succeeds
+		select {
+		case <-ended:
+		case <-time.After(time.Hour): // of the bubble's
+			t.Error("an attempt without an answer is still under way an hour later")
+		}
+		k.end(tenure.ErrReleased)
 	})
 }
