@@ -88,27 +88,34 @@ func (x *lease) revoke(ctx context.Context, limit time.Duration) error {
 
 // guard watches the key of a holder, who is lost when somebody deletes it.
 func (x *lease) guard() {
+	from := x.rev + 1
 	for ctx := x.keeper.ctx; ctx.Err() == nil; {
-		if x.gone(ctx) {
+		gone, seen := x.gone(ctx, from)
+		if gone {
 			x.keeper.lose(errors.New("its key was deleted on the server: it expired there or somebody removed it"))
 		}
-		pause(ctx) // the renewals, not this watch, decide how long we may be cut off
+		from = max(from, seen+1) // what was compacted cannot be watched again
+		pause(ctx)               // the renewals, not this watch, decide how long we may be cut off
 	}
 	if errors.Is(x.keeper.check(), tenure.ErrLost) {
 		x.leaser.drop(x) // Close has nothing to release
 	}
 }
 
-// gone returns true once the key is not there, or false when it cannot tell.
-func (x *lease) gone(ctx context.Context) bool {
+// gone returns true once the key is not there, or else the revision at which it was
+// seen last, 0 if it cannot tell.
+func (x *lease) gone(ctx context.Context, from int64) (gone bool, seen int64) {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	for change := range x.leaser.client.Watch(ctx, x.key, clientv3.WithRev(x.rev+1), clientv3.WithFilterPut()) {
+	for change := range x.leaser.client.Watch(ctx, x.key, clientv3.WithRev(from), clientv3.WithFilterPut()) {
 		if len(change.Events) > 0 {
-			return true
+			return true, 0
 		}
 	}
 	// Canceled: there is no leader, or the revision was compacted. Ask.
 	got, err := x.leaser.client.Get(ctx, x.key)
-	return err == nil && (len(got.Kvs) == 0 || got.Kvs[0].CreateRevision != x.rev)
+	if err != nil {
+		return false, 0
+	}
+	return len(got.Kvs) == 0 || got.Kvs[0].CreateRevision != x.rev, got.Header.Revision
 }

@@ -92,12 +92,18 @@ func (l *Leaser) Await(outer context.Context, since tenure.State) (tenure.State,
 			if ctx.Err() != nil {
 				return since, context.Cause(ctx)
 			}
-			s, _, err := l.observe(ctx, since.Name)
-			if err == nil && !tenure.SameHolders(s, since) {
-				return s, nil
-			}
-			if err != nil && !passing(err) {
+			var s tenure.State
+			err := retry(ctx, func(ctx context.Context) (err error) {
+				s, _, err = l.observe(ctx, since.Name) // no later change may tell of this one
+				return err
+			})
+			switch {
+			case ctx.Err() != nil:
+				return since, context.Cause(ctx)
+			case err != nil:
 				return since, fmt.Errorf("observe %q: %w", since.Name, err)
+			case !tenure.SameHolders(s, since):
+				return s, nil
 			}
 			if !ok { // no leader, or compacted
 				pause(ctx)

@@ -121,3 +121,13 @@ func (p *proxy) close() {
 		c.Close()
 	}
 }
+
+// sever ends all connections; new ones are taken.
+func (p *proxy) sever() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		c.Close()
+	}
+	p.conns = nil
+}
