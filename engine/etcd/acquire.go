@@ -77,7 +77,8 @@ func held(s tenure.State) tenure.HeldError {
 	return tenure.HeldError{Name: s.Name, Holder: h.Holder, Until: h.Until}
 }
 
-// TryAcquire implements tenure.Leaser.
+// TryAcquire implements tenure.Leaser. It waits for answers no longer than five
+// seconds.
 func (l *Leaser) TryAcquire(outer context.Context, c tenure.Claim) (tenure.Lease, error) {
 	c, err := c.Complete()
 	if err != nil {
@@ -88,12 +89,17 @@ func (l *Leaser) TryAcquire(outer context.Context, c tenure.Claim) (tenure.Lease
 		return nil, err
 	}
 	defer end()
-	x, err := l.try(ctx, c)
+	bound, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	x, err := l.try(bound, c)
 	switch {
 	case err == nil:
 		return x, nil
 	case ctx.Err() != nil && outer.Err() == nil:
 		return nil, tenure.ErrClosed
+	case bound.Err() != nil && outer.Err() == nil:
+		// Not wrapped: it is no deadline of the caller's that has passed.
+		return nil, fmt.Errorf("acquire %q: %w within %v: check that a majority of the servers is up (%v)", c.Name, errNoAnswer, callTimeout, err)
 	case errors.As(err, new(tenure.HeldError)):
 		return nil, err
 	}

@@ -349,3 +349,24 @@ func TestReleaseUnconfirmed(t *testing.T) {
 		t.Errorf("released again: %v", err)
 	}
 }
+
+// TestTryAcquireDoesNotWait for a server that does not answer.
+func TestTryAcquireDoesNotWait(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, endpoint(t))
+	l := open(t, p.addr())
+	p.set(true, 0)
+	tried := make(chan error, 1)
+	go func() {
+		_, err := l.TryAcquire(context.Background(), tenure.Claim{Name: t.Name(), TTL: ttl})
+		tried <- err
+	}()
+	select {
+	case err := <-tried:
+		if err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer from the server within 5s") {
+			t.Errorf("got %v, want no answer within 5s", err)
+		}
+	case <-time.After(8 * time.Second):
+		t.Fatal("TryAcquire waits")
+	}
+}
