@@ -142,7 +142,11 @@ func (g *generator) compare() *pb.Compare {
 	case pb.Compare_VALUE:
 		c.TargetUnion = &pb.Compare_Value{Value: fmt.Appendf(nil, "v%d", g.IntN(30))}
 	case pb.Compare_LEASE:
-		c.TargetUnion = &pb.Compare_Lease{Lease: pick(g, 0, g.lease())}
+		lease := pick(g, 0, g.lease())
+		if c.Result == pb.Compare_LESS || c.Result == pb.Compare_GREATER {
+			lease = g.Int64N(9) // the ids that servers choose have no common order
+		}
+		c.TargetUnion = &pb.Compare_Lease{Lease: lease}
 	}
 	switch {
 	case g.percent(1):
