@@ -130,6 +130,7 @@ func testCrashes(t *testing.T, size, rounds int, seed uint64) {
 }
 
 func TestCrashesLoseNothingThatWasAcknowledged(t *testing.T) {
-	t.Run("one member", func(t *testing.T) { testCrashes(t, 1, 25, 1) })
-	t.Run("three members", func(t *testing.T) { testCrashes(t, 3, 8, 2) })
+	t.Parallel()
+	t.Run("one member", func(t *testing.T) { testCrashes(t, 1, 20, 1) })
+	t.Run("three members", func(t *testing.T) { testCrashes(t, 3, 6, 2) })
 }

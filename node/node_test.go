@@ -157,6 +157,7 @@ func TestOneMemberKeepsAllOverRestarts(t *testing.T) {
 }
 
 func TestThreeMembersLoseAnyOne(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	lead := c.leader()
 	for i := range 30 {
@@ -179,6 +180,7 @@ func TestThreeMembersLoseAnyOne(t *testing.T) {
 }
 
 func TestLeaseLivesAndDies(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.leader()
 	ctx := t.Context()

@@ -203,7 +203,7 @@ func (b *bench) kill() { b.s.log.Close() }
 // TestStorageForgetsNothing does what raft may do to a storage, in any order,
 // and crashes in between.
 func TestStorageForgetsNothing(t *testing.T) {
-	seeds := 300
+	seeds := 200
 	if testing.Short() {
 		seeds = 50
 	}

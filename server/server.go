@@ -17,6 +17,8 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -31,7 +33,8 @@ type Config struct {
 	// API holds the limits of the API. Its ElectionTimeout and Logger are taken
 	// from Node.
 	API etcdapi.Config
-	// Clients are where clients connect, at least one. The Server closes them.
+	// Clients are where clients connect, at least one. The Server closes them,
+	// also when Start fails.
 	Clients []net.Listener
 	// ClientTLS, if set, is asked of clients.
 	ClientTLS *tls.Config
@@ -46,6 +49,7 @@ type Server struct {
 	grpc   *grpc.Server
 	logger *slog.Logger
 	cancel context.CancelFunc
+	calls  atomic.Int64 // in flight, streams not counted
 	done   sync.WaitGroup
 }
 
@@ -53,6 +57,9 @@ type Server struct {
 // found its cluster; see node.Node.Ready.
 func Start(cfg Config) (*Server, error) {
 	if len(cfg.Clients) == 0 {
+		if cfg.Node.PeerListener != nil {
+			cfg.Node.PeerListener.Close()
+		}
 		return nil, errors.New("server: no listener for clients")
 	}
 	n, err := node.Start(cfg.Node)
@@ -73,7 +80,7 @@ func Start(cfg Config) (*Server, error) {
 		s.logger = slog.Default()
 	}
 	s.api = etcdapi.New(backend{n}, cfg.API)
-	opts := s.api.Options()
+	opts := append(s.api.Options(), grpc.ChainUnaryInterceptor(s.count))
 	if cfg.ClientTLS != nil {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(cfg.ClientTLS)))
 	}
@@ -96,14 +103,38 @@ func Start(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Shutdown leaves gently: leadership is handed over, clients are told, calls in
-// flight may end while ctx lasts. Then it is as Stop.
+// count counts the calls in flight.
+func (s *Server) count(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	s.calls.Add(1)
+	defer s.calls.Add(-1)
+	return handle(ctx, req)
+}
+
+// Shutdown leaves gently: leadership is handed over, clients are told to go
+// elsewhere, and calls in flight are answered, while ctx lasts. Streams, which
+// have no end of their own, are cut off. Then it is as Stop.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.api.Shutdown()
 	if err := s.Node.HandOver(ctx); err != nil {
 		s.logger.Warn("leadership was not handed over", "err", err)
 	}
+	ended := make(chan struct{})
+	go func() {
+		s.grpc.GracefulStop() // no new calls; returns when Stop has cut off the streams
+		close(ended)
+	}()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for wait := true; wait; {
+		select {
+		case <-look.C: // once at least, for calls that are just coming in
+			wait = s.calls.Load() > 0
+		case <-ctx.Done():
+			wait = false
+		}
+	}
 	s.Stop()
+	<-ended
 }
 
 // Stop ends serving and the node at once.

@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -64,9 +66,9 @@ func listen(tb testing.TB) net.Listener {
 	return l
 }
 
-func dial(tb testing.TB, endpoint string) *clientv3.Client {
+func dial(tb testing.TB, endpoints ...string) *clientv3.Client {
 	tb.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
+	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -117,6 +119,82 @@ func TestShutdownLosesNothing(t *testing.T) {
 	if err != nil || resp.Count != int64(n) {
 		t.Errorf("%v keys, %v; want %d", resp, err, n)
 	}
+}
+
+// TestShutdownAnswersCallsInFlight leaves while clients write through the very
+// member that leaves: each call is answered, and the next goes elsewhere.
+func TestShutdownAnswersCallsInFlight(t *testing.T) {
+	servers, endpoints := start(t, 3)
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	var puts atomic.Int64
+	for w := range 8 {
+		c := dial(t, endpoints...)
+		watch := c.Watch(t.Context(), fmt.Sprintf("w%d", w)) // a stream does not end by itself
+		if _, err := c.Put(t.Context(), fmt.Sprintf("w%d", w), "v"); err != nil {
+			t.Fatal(err)
+		}
+		<-watch
+		writers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := c.Put(t.Context(), fmt.Sprintf("w%d", w), "v"); err != nil {
+					t.Errorf("put: %v", err)
+				}
+				puts.Add(1)
+			}
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for _, i := range []int{0, 1} {
+		for before := puts.Load(); puts.Load() < before+100; {
+			time.Sleep(time.Millisecond)
+		}
+		if i == 1 { // of the two that are left, both are needed
+			break
+		}
+		servers[i].Shutdown(ctx)
+		if ctx.Err() != nil {
+			t.Error("the shutdown waited for streams")
+		}
+	}
+	close(stop)
+	writers.Wait()
+}
+
+func TestStartAndStopOfAServer(t *testing.T) {
+	clients := listen(t)
+	cfg := Config{Clients: []net.Listener{clients}, Node: node.Config{Name: "a", Logger: slog.New(slog.DiscardHandler)}}
+	if s, err := Start(cfg); err == nil {
+		s.Stop()
+		t.Fatal("it started without a data directory")
+	}
+	closed := func(l net.Listener) {
+		t.Helper()
+		l.(*net.TCPListener).SetDeadline(time.Now().Add(time.Millisecond))
+		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("after a start that failed, a listener: %v, want that it is closed", err)
+		}
+	}
+	closed(clients)
+	peers := listen(t)
+	if _, err := Start(Config{Node: node.Config{PeerListener: peers}}); err == nil {
+		t.Error("it started without a listener for clients")
+	}
+	closed(peers)
+	servers, _ := start(t, 1)
+	var ends sync.WaitGroup
+	for range 3 {
+		ends.Go(servers[0].Stop)
+		ends.Go(func() { servers[0].Shutdown(t.Context()) })
+	}
+	ends.Wait()
+	servers[0].Stop()
 }
 
 func BenchmarkPut(b *testing.B) {
