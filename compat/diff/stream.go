@@ -24,6 +24,7 @@ type stream struct {
 	created  int                           // answers to create requests
 	canceled int                           // watches that ended
 	progress int64                         // highest revision of a progress notification
+	notified int                           // progress notifications
 	fault    string                        // the first broken promise, or how the stream ended
 	changed  chan struct{}                 // closed and replaced at each response
 }
@@ -96,6 +97,7 @@ func (s *stream) take(r *pb.WatchResponse) {
 		s.blame(fmt.Sprintf("progress goes back from %d: %s", s.progress, show(r)))
 	default:
 		s.progress = revision
+		s.notified++
 	}
 }
 

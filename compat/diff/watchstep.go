@@ -103,24 +103,19 @@ func (p *pair) await(ctx context.Context, want int, counter func(*stream) *int) 
 }
 
 // sync asks the past stream for progress until both targets have announced the
-// store's revision: then every event up to it was received.
+// store's revision: then every event up to it was received, and every watch has
+// caught up. It wants two announcements, as the first may answer a request that
+// was repeated before the last watch was created.
 func (c *comparison) sync(ctx context.Context) string {
 	if len(c.past.active) == 0 {
 		return ""
 	}
-	req := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	for _, s := range []*stream{c.past.a, c.past.b} {
-		for announced := false; !announced; { // a request made while a watch catches up is dropped
-			if err := s.rpc.Send(req); err != nil {
-				return fmt.Sprintf("%s: send: %v", s.target.Name, err)
-			}
-			short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-			announced = s.until(short, func() bool { return s.progress >= c.revision || s.fault != "" })
-			cancel()
-			if ctx.Err() != nil {
-				return fmt.Sprintf("%s: no progress notification for revision %d", s.target.Name, c.revision)
+		for range 2 {
+			if fault := s.announce(ctx, c.revision); fault != "" {
+				return fault
 			}
 		}
 	}
@@ -133,4 +128,24 @@ func (c *comparison) sync(ctx context.Context) string {
 		}
 	}
 	return c.past.settle(ctx)
+}
+
+// announce gets one more progress notification, for a revision at least.
+func (s *stream) announce(ctx context.Context, revision int64) (fault string) {
+	s.mu.Lock()
+	before := s.notified
+	s.mu.Unlock()
+	req := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}}
+	for ctx.Err() == nil { // a request made while a watch catches up is dropped
+		if err := s.rpc.Send(req); err != nil {
+			return fmt.Sprintf("%s: send: %v", s.target.Name, err)
+		}
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		done := s.until(short, func() bool { return s.notified > before && s.progress >= revision || s.fault != "" })
+		cancel()
+		if done {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%s: no progress notification for revision %d", s.target.Name, revision)
 }
