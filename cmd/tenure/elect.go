@@ -74,6 +74,7 @@ With --listen we do not campaign but print the leaders, one a line, until a sign
 }
 
 func elect(ctx context.Context, t *tenancy, once bool, onLeader string) error {
+	defer t.events.close()
 	leaser, err := t.start(ctx)
 	if err != nil {
 		return err
@@ -94,7 +95,7 @@ func elect(ctx context.Context, t *tenancy, once bool, onLeader string) error {
 		code, err := t.under(ctx, lease, "TENURE_LEADER="+t.claim.Holder)
 		var exit exitError
 		switch {
-		case errors.As(err, &exit) && exit.code == exitLost && !once:
+		case errors.As(err, &exit) && exit.code == exitLost && !once && t.caught == nil:
 			fmt.Fprintln(os.Stderr, "tenure:", err)
 			continue
 		case err == nil && code != 0:

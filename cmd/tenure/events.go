@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/tenure-lease/tenure"
@@ -21,14 +20,30 @@ type event struct {
 	Why      string     `json:"why,omitempty"`
 }
 
-// events prints what happens to a lease. The zero value prints nothing.
+// events prints what happens to a lease, from a goroutine of its own: a reader that
+// reads no more must not keep us from ending the command in time. The zero value
+// prints nothing.
 type events struct {
-	mu sync.Mutex
-	w  io.Writer
+	lines   chan []byte
+	written chan struct{} // closed after the last line
 }
 
+// newEvents prints to w.
+func newEvents(w io.Writer) events {
+	e := events{make(chan []byte, 256), make(chan struct{})}
+	go func() {
+		defer close(e.written)
+		for line := range e.lines {
+			_, _ = w.Write(line) // a reader that went away does not end the tenure
+		}
+	}()
+	return e
+}
+
+// print queues a line. When nobody reads for long, renewals are left out first, and
+// then all else.
 func (e *events) print(ev event) {
-	if e.w == nil {
+	if e.lines == nil || ev.Event == "renewed" && len(e.lines) > cap(e.lines)/2 {
 		return
 	}
 	ev.Time = time.Now()
@@ -36,10 +51,22 @@ func (e *events) print(ev event) {
 	if err != nil {
 		panic(err) // plain fields only
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	// A reader that went away does not end the tenure.
-	_, _ = e.w.Write(append(line, '\n'))
+	select {
+	case e.lines <- append(line, '\n'):
+	default:
+	}
+}
+
+// close waits until all has been written, but no longer than a second.
+func (e *events) close() {
+	if e.lines == nil {
+		return
+	}
+	close(e.lines)
+	select {
+	case <-e.written:
+	case <-time.After(time.Second):
+	}
 }
 
 func (e *events) lease(what string, l tenure.Lease) {

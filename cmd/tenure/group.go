@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tenure-lease/tenure/clock"
 )
 
 // group is a command with all the processes that it starts, as long as they stay
@@ -78,25 +80,34 @@ func (g *group) terminate() {
 }
 
 // sweep ends what the command left behind in its group: it would go on without
-// a lease. It gets until limit to end by itself.
-func (g *group) sweep(limit time.Duration) {
+// a lease. It gets until limit to end by itself, and then until grace to be killed:
+// the kernel takes a moment, or longer for one that waits for a disk.
+func (g *group) sweep(limit, grace time.Duration) {
 	g.signal(syscall.SIGTERM)
-	end := time.After(limit)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for syscall.Kill(-g.id, 0) == nil {
-		select {
-		case <-tick.C:
-			continue
-		case <-end:
-			g.signal(syscall.SIGKILL)
-		}
-		break
+	if !g.ended(limit) {
+		g.signal(syscall.SIGKILL)
+		g.ended(grace)
 	}
 	g.shepherd.dismiss()
 	if g.tty {
 		takeTerminal()
 	}
+}
+
+// ended waits until none of the group is left, or returns false at the limit.
+func (g *group) ended(limit time.Duration) bool {
+	end := clock.System.Alarm(clock.After(clock.System, limit))
+	defer end.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for syscall.Kill(-g.id, 0) == nil {
+		select {
+		case <-tick.C:
+		case <-end.C:
+			return false
+		}
+	}
+	return true
 }
 
 // ownsTerminal tells whether we are in the foreground of a terminal that is our

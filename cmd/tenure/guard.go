@@ -19,6 +19,8 @@ type guard struct {
 	env     []string
 	signals <-chan os.Signal // forwarded
 	events  *events
+
+	told os.Signal // the last one forwarded that asks for the end
 }
 
 // environment is what the command learns about its lease.
@@ -38,17 +40,20 @@ func (g *guard) killAt() time.Duration { return g.ttl / 20 }
 // run returns the command's exit code once its group has ended, or an error if it
 // did not run or had to be stopped. It does not release the lease.
 func (g *guard) run(argv []string) (int, error) {
+	if err := g.lease.Check(); err != nil {
+		return 0, exitError{exitLost, fmt.Errorf("did not run the command: %w", err)}
+	}
 	group, err := startGroup(argv, g.env)
 	if err != nil {
 		return 0, err
 	}
 	code, stopped := g.watch(group)
 	// What was asked to end has had its time.
-	limit := min(g.termAt(), max(0, time.Until(g.lease.Deadline())-g.killAt()))
+	limit := min(g.termAt(), time.Until(g.lease.Deadline())-g.killAt())
 	if stopped != "" {
 		limit = 0
 	}
-	group.sweep(limit)
+	group.sweep(limit, g.killAt())
 	g.events.print(event{Event: "exited", Name: g.lease.Name(), Token: g.lease.Token(), Code: &code, Why: stopped})
 	if err := g.lease.Check(); err != nil && stopped == "" {
 		stopped = err.Error()
@@ -63,19 +68,22 @@ func (g *guard) run(argv []string) (int, error) {
 // it was.
 func (g *guard) watch(group *group) (code int, stopped string) {
 	done := g.lease.Done()
-	deadline := g.lease.Deadline()
+	deadline := g.lease.Deadline() // last told of; time.Time does not count suspend
 	for {
 		next := g.termAt()
 		if stopped != "" {
 			next = g.killAt()
 		}
-		alarm := clock.System.Alarm(clock.Now().Add(max(5*time.Millisecond, min(time.Until(deadline)-next, g.ttl/3))))
+		alarm := clock.System.Alarm(clock.Now().Add(max(5*time.Millisecond, min(time.Until(g.lease.Deadline())-next, g.ttl/3))))
 		select {
 		case code := <-group.exited:
 			alarm.Stop()
 			return code, stopped
 		case sig := <-g.signals:
 			group.signal(sig.(syscall.Signal))
+			if sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGQUIT {
+				g.told = sig
+			}
 		case <-done:
 			// Too late to ask: the next holder may start now.
 			stopped = g.lease.Err().Error()
@@ -90,8 +98,11 @@ func (g *guard) watch(group *group) (code int, stopped string) {
 			deadline = d
 			g.events.lease("renewed", g.lease)
 		}
-		switch left := time.Until(deadline); {
+		switch left := time.Until(g.lease.Deadline()); {
 		case left <= g.killAt():
+			if stopped == "" { // we woke up late
+				stopped = "no renewal until shortly before its deadline"
+			}
 			group.signal(syscall.SIGKILL)
 		case left <= g.termAt() && stopped == "":
 			stopped = fmt.Sprintf("no renewal until %v before its deadline", left.Round(time.Millisecond))

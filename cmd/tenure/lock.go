@@ -71,6 +71,7 @@ this as a child, read its lines, and stop when it says "lost" or ends.
 }
 
 func lock(ctx context.Context, t *tenancy, patience wait) error {
+	defer t.events.close()
 	leaser, err := t.start(ctx)
 	if err != nil {
 		return err

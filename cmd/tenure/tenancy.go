@@ -53,11 +53,12 @@ func (t *tenancy) complete(cmd *cobra.Command, args []string) error {
 	t.claim.Name, t.argv = args[0], args[1:]
 	var err error
 	t.claim, err = t.claim.Complete()
-	if t.asJSON {
-		t.events.w = cmd.OutOrStdout()
+	if err == nil && t.asJSON {
+		w := cmd.OutOrStdout()
 		if len(t.argv) > 0 {
-			t.events.w = cmd.ErrOrStderr()
+			w = cmd.ErrOrStderr()
 		}
+		t.events = newEvents(w)
 	}
 	return err
 }
@@ -75,14 +76,31 @@ func (t *tenancy) start(ctx context.Context) (tenure.Leaser, error) {
 	leaser, err := openAt(ctx, t.at)
 	stop()
 	if err != nil && t.caught != nil {
-		err = t.interrupted()
+		return nil, t.interrupted()
 	}
+	t.keep()
 	return leaser, err
 }
 
 func (t *tenancy) catch() {
 	t.signals = make(chan os.Signal, 16)
 	signal.Notify(t.signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
+	// A reader of our output that went away would end us. Caught, not ignored: what
+	// is ignored stays so in the command.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+}
+
+// keep puts back a signal that came too late to end a wait: it ends the command, or
+// the hold.
+func (t *tenancy) keep() {
+	if t.caught == nil {
+		return
+	}
+	select {
+	case t.signals <- t.caught:
+	default: // there are others
+	}
+	t.caught = nil
 }
 
 // acquire waits for the lease, no longer than patience.
@@ -92,7 +110,8 @@ func (t *tenancy) acquire(ctx context.Context, l tenure.Leaser, patience wait) (
 	stop()
 	switch {
 	case err == nil:
-		return lease, nil // a signal that came last ends the command, or the hold
+		t.keep()
+		return lease, nil
 	case t.caught != nil:
 		return nil, t.interrupted()
 	}
@@ -101,16 +120,16 @@ func (t *tenancy) acquire(ctx context.Context, l tenure.Leaser, patience wait) (
 
 // admission tries first, so that a wait can be told from none.
 func (t *tenancy) admission(ctx context.Context, l tenure.Leaser, patience wait) (tenure.Lease, error) {
+	if patience.limit > 0 {
+		limited, cancel := context.WithTimeout(ctx, patience.limit)
+		defer cancel()
+		ctx = limited
+	}
 	lease, err := l.TryAcquire(ctx, t.claim)
 	if !errors.As(err, new(tenure.HeldError)) || patience.set && patience.limit == 0 {
 		return lease, err
 	}
 	t.waiting(ctx, l)
-	if patience.set {
-		limited, cancel := context.WithTimeout(ctx, patience.limit)
-		defer cancel()
-		ctx = limited
-	}
 	return l.Acquire(ctx, t.claim)
 }
 
@@ -138,7 +157,7 @@ func (t *tenancy) interrupted() error {
 
 // waiting prints the event of a wait that begins.
 func (t *tenancy) waiting(ctx context.Context, l tenure.Leaser) {
-	if t.events.w == nil {
+	if t.events.lines == nil {
 		return
 	}
 	ev := event{Event: "waiting", Name: t.claim.Name}
@@ -159,6 +178,7 @@ func (t *tenancy) under(ctx context.Context, lease tenure.Lease, env ...string) 
 	var err error
 	if len(t.argv) > 0 {
 		code, err = g.run(t.argv)
+		t.caught = g.told
 	} else {
 		held, stop := t.calm(ctx)
 		err = g.hold(held)
