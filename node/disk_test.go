@@ -15,6 +15,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"github.com/tenure-lease/tenure/replica"
 	"github.com/tenure-lease/tenure/wal"
 )
 
@@ -174,5 +175,75 @@ func TestFailedSyncEndsTheMemberAndAcknowledgesNothing(t *testing.T) {
 	}
 	if err := n.Ready(t.Context()); !errors.Is(err, errStopped) {
 		t.Errorf("ready after the failure: %v, want that the member stopped", err)
+	}
+}
+
+// TestFailures are those after which a member must not go on. The owner is told
+// once, and may stop the member from there.
+func TestFailures(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		broken func(op, path string) bool
+		do     func(n *Node)
+		want   string
+	}{
+		{"no room for a snapshot", func(op, path string) bool {
+			return op == "write" && strings.Contains(path, "/snap/")
+		}, func(n *Node) { n.applier.put(replica.WantSnapshot{}) }, "save a snapshot"},
+		{"no room for the log", func(op, path string) bool {
+			return op == "write" && strings.Contains(path, "/wal/")
+		}, func(n *Node) {}, "the log cannot be written"},
+		{"a snapshot that is not there", func(string, string) bool { return false }, func(n *Node) {
+			n.applier.put(replica.Restore{Index: 77, Term: 1})
+		}, "snapshot 77"},
+		{"a request of a newer version", func(string, string) bool { return false }, func(n *Node) {
+			n.driver.Step(replica.Propose{ID: 1 << 60, Body: []byte{99}})
+		}, "newer version"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var broken atomic.Bool
+			disk := newMemDisk().fs()
+			disk.fault = func(op, path string) error {
+				if broken.Load() && tt.broken(op, path) {
+					return errDisk
+				}
+				return nil
+			}
+			failed, started := make(chan error, 10), make(chan *Node, 1)
+			cfg := single(t, "/data")
+			cfg.WAL = wal.Options{FS: disk, SegmentBytes: 8 << 10}
+			cfg.Fail = func(err error) {
+				(<-started).Stop()
+				failed <- err
+			}
+			n, err := Start(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			started <- n
+			if err := n.Ready(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			broken.Store(true)
+			tt.do(n)
+			for err == nil { // until it ends
+				_, err = n.Propose(t.Context(), &pb.PutRequest{Key: []byte("k")})
+			}
+			if !errors.Is(err, errStopped) {
+				t.Errorf("a put at the end: %v", err)
+			}
+			select {
+			case err := <-failed:
+				if !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("failed with %v, want %q", err, tt.want)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("the owner was not told, or could not stop it")
+			}
+			n.Stop()
+			if len(failed) > 0 {
+				t.Errorf("the owner was told again: %v", <-failed)
+			}
+		})
 	}
 }

@@ -38,17 +38,25 @@
 //
 // # When things go wrong
 //
-// A write or fsync that fails ends the member: Config.Fail is called and nothing
-// that waited for it is ever acknowledged. A data directory of another member or
-// cluster, a newer format, or damage in the middle of the log are errors of
-// Start that name the file and say what to do.
+// A write or fsync that fails ends the member: it stops stepping, whoever waits
+// gets ErrGRPCStopped and nothing is acknowledged any more, and Config.Fail is
+// called. A data directory of another member or cluster, a newer format, or damage
+// in the middle of the log are errors of Start that name the file and say what to
+// do. A member that all others refuse from the start, or whose ID another process
+// has, says so at once and ends after ten election timeouts.
+//
+// The newest snapshot but one is kept, with the log from there on, in case the
+// newest cannot be read. A snapshot that the leader sent counts from the moment
+// when its file is durable, even if the log does not say so yet: what it holds was
+// committed.
 //
 // A change of leader costs callers time and no error: proposals that the old
-// leader lost are proposed again (package replica). ErrGRPCTimeout and
-// ErrGRPCTimeoutDueToLeaderFail leave open whether a request took effect.
+// leader lost are proposed again (package replica). ErrGRPCTimeout,
+// ErrGRPCTimeoutDueToLeaderFail, ErrGRPCStopped and the end of the caller's context
+// leave open whether a request took effect.
 //
 // # Limits
 //
-// See Config: bytes of requests waiting, leases, watchers, log in memory. The
-// membership is fixed by the flags.
+// See Config: bytes of requests waiting, leases, watchers, log in memory. A request
+// has 16 MiB at most. The membership is fixed by the flags.
 package node

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -42,6 +43,10 @@ func TestStartThatFailsLeavesNothing(t *testing.T) {
 		{"two members at one URL", func(cfg *Config) { cfg.Peers["c"] = cfg.Peers["b"] }, "same URL"},
 		{"a peer URL that is none", func(cfg *Config) { cfg.Peers["b"] = "10.0.0.1" }, "peer URL"},
 		{"a peer URL without a port", func(cfg *Config) { cfg.Peers["b"] = "http://10.0.0.1" }, "host:port"},
+		{"a peer URL with TLS, without a certificate", func(cfg *Config) { cfg.Peers["b"] = "https://10.0.0.1:2380" }, "speaks http with"},
+		{"a certificate, and a peer URL without TLS", func(cfg *Config) {
+			cfg.PeerTLS = &tls.Config{Certificates: make([]tls.Certificate, 1)}
+		}, "speaks https with"},
 		{"a disk that fails", func(cfg *Config) {
 			disk := newMemDisk().fs()
 			disk.fault = func(op, _ string) error {
@@ -326,11 +331,60 @@ func TestLimits(t *testing.T) {
 	if _, err := n.Propose(ctx, &pb.PutRequest{Key: []byte("k"), Value: make([]byte, maxRequestBytes)}); !errors.Is(err, rpctypes.ErrGRPCRequestTooLarge) {
 		t.Errorf("a put larger than a frame: %v, want %v", err, rpctypes.ErrGRPCRequestTooLarge)
 	}
-	if _, err := n.Propose(ctx, &pb.PutRequest{Key: []byte("k"), Value: make([]byte, maxRequestBytes-100)}); err != nil {
-		t.Errorf("a put as large as may be: %v", err)
-	}
 	if _, err := n.Propose(ctx, &pb.RangeRequest{Key: []byte("k")}); err == nil {
 		t.Error("a range was replicated")
+	}
+}
+
+// TestLargestRequestReachesAll by the way over another member, the leader's log
+// and everybody's disk.
+func TestLargestRequestReachesAll(t *testing.T) {
+	c := newCluster(t, 3)
+	from := (c.leader() + 1) % 3
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := c.nodes[from].Propose(ctx, &pb.PutRequest{Key: []byte("k"), Value: make([]byte, maxRequestBytes-100)}); err != nil {
+		t.Errorf("a put as large as may be: %v", err)
+	}
+	for i := range c.nodes {
+		if got := len(c.get(i, "k")); got != maxRequestBytes-100 {
+			t.Errorf("member %d has %d bytes", i, got)
+		}
+	}
+}
+
+func TestHandOver(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, nimble)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for range 3 {
+		lead := c.leader()
+		for i, n := range c.nodes {
+			if i != lead {
+				if err := n.HandOver(ctx); err != nil {
+					t.Errorf("a follower: %v", err)
+				}
+			}
+		}
+		if err := c.nodes[lead].HandOver(ctx); err != nil {
+			t.Errorf("the leader: %v", err)
+		}
+		if id, _, _ := c.nodes[lead].Leader(); id == c.nodes[lead].ID() {
+			t.Error("it leads still")
+		}
+	}
+	lead := c.leader()
+	c.kill((lead + 1) % 3)
+	c.kill((lead + 2) % 3)
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if err := c.nodes[lead].HandOver(short); err == nil {
+		if id, _, _ := c.nodes[lead].Leader(); id != 0 { // else it has noticed that it is alone
+			t.Errorf("handed over to %x, and nobody is there", id)
+		}
+	} else if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("with nobody to take it: %v, want %v", err, context.DeadlineExceeded)
 	}
 }
 

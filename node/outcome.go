@@ -24,8 +24,11 @@ func (n *Node) outcomes(list []any) {
 			n.asks.answer(out.ID, askResult{answer: out})
 		case replica.Dropped:
 			err := rpctypes.ErrGRPCNoLeader
-			if out.Ambiguous {
+			switch {
+			case out.Ambiguous:
 				err = rpctypes.ErrGRPCTimeoutDueToLeaderFail
+			case n.leadership.Load().leader != 0: // it had no room for them
+				err = rpctypes.ErrGRPCRequestTooManyRequests
 			}
 			for _, id := range out.IDs {
 				n.results.answer(id, result{err: err})
@@ -51,7 +54,7 @@ func (n *Node) leaderChanged(out replica.LeaderChanged) {
 
 // connect joins the other members.
 func (n *Node) connect() error {
-	addrs, err := peerAddresses(n.roster, n.id)
+	addrs, err := peerAddresses(n.roster, n.id, n.cfg.PeerTLS != nil)
 	if err != nil {
 		return err
 	}

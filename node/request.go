@@ -13,9 +13,9 @@ import (
 
 var errStopped = rpctypes.ErrGRPCStopped
 
-// maxRequestBytes bounds a request, whatever the API in front allows: an entry
-// has to fit into a frame between members, or it would never reach them.
-const maxRequestBytes = 32 << 20
+// maxRequestBytes bounds a request, whatever the API in front allows: heartbeats
+// wait behind it on the connections between members, and a frame has to hold it.
+const maxRequestBytes = 16 << 20
 
 type result struct {
 	response proto.Message

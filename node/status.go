@@ -71,8 +71,13 @@ func announced(told []*pb.Member, me *pb.Member) bool {
 	})
 }
 
-// peerAddresses are host:port of the other members.
-func peerAddresses(roster []*pb.Member, self machine.NodeID) (map[machine.NodeID]string, error) {
+// peerAddresses are host:port of the other members. Their URLs have to say
+// whether there is TLS.
+func peerAddresses(roster []*pb.Member, self machine.NodeID, secure bool) (map[machine.NodeID]string, error) {
+	scheme := "http"
+	if secure {
+		scheme = "https"
+	}
 	addrs := map[machine.NodeID]string{}
 	for _, m := range roster {
 		if machine.NodeID(m.ID) == self {
@@ -81,6 +86,9 @@ func peerAddresses(roster []*pb.Member, self machine.NodeID) (map[machine.NodeID
 		u, err := url.Parse(m.PeerURLs[0])
 		if err != nil || u.Host == "" {
 			return nil, fmt.Errorf("node: peer URL %q of member %q: want http://host:port or https://host:port", m.PeerURLs[0], m.Name)
+		}
+		if u.Scheme != scheme {
+			return nil, fmt.Errorf("node: peer URL %s of member %q: this member speaks %s with its peers, by --listen-peer-urls; all members must do the same", m.PeerURLs[0], m.Name, scheme)
 		}
 		addrs[machine.NodeID(m.ID)] = u.Host
 	}

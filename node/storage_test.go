@@ -460,6 +460,12 @@ func TestDamagedSnapshots(t *testing.T) {
 			b.kill()
 			b.damage(snapshotFile(50))
 		}, 0, wal.ErrCorrupt, ".snap"},
+		{"none, but the log lost its end", func(b *bench) {
+			b.start()
+			b.now.commit = 99
+			b.write(replica.Record{HardState: b.hard()}, true)
+			b.kill()
+		}, 0, nil, "entries up to 99 were committed but the log ends at 23"},
 		{"the leader's, deleted by hand", func(b *bench) {
 			b.start()
 			b.file(50, 1)
