@@ -72,7 +72,7 @@ type comparison struct {
 // pair is a Watch stream of each target, that were sent the same.
 type pair struct {
 	a, b   *stream
-	active map[int64]bool // watches created and not cancelled
+	active map[int64]int64 // start revisions of the watches created and not cancelled
 }
 
 func newComparison(ctx context.Context, a, b *Target) (*comparison, error) {
@@ -99,7 +99,7 @@ func (c *comparison) open(ctx context.Context) (*pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pair{a: a, b: b, active: map[int64]bool{}}, nil
+	return &pair{a: a, b: b, active: map[int64]int64{}}, nil
 }
 
 // step makes one step on both targets and says how their answers differ.

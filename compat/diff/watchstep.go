@@ -16,15 +16,7 @@ func (c *comparison) watchStep(ctx context.Context, s Step) (answer, detail stri
 	case *pb.WatchRequest_CreateRequest:
 		return "", c.create(ctx, req, r.CreateRequest)
 	case *pb.WatchRequest_CancelRequest:
-		p, id := c.past, r.CancelRequest.WatchId
-		if !p.active[id] && c.future.active[id] {
-			p = c.future
-		}
-		if !p.active[id] { // neither knows it: no answer, and nothing else happens
-			return "", p.send(req)
-		}
-		delete(p.active, id)
-		return "", p.ask(ctx, req, func(s *stream) *int { return &s.canceled })
+		return "", c.cancel(ctx, req, r.CancelRequest.WatchId)
 	case *pb.WatchRequest_ProgressRequest:
 		return "", c.sync(ctx)
 	default:
@@ -58,8 +50,8 @@ func (c *comparison) create(ctx context.Context, req *pb.WatchRequest, create *p
 	p.a.mu.Lock()
 	for id := range p.a.watches {
 		controls := p.a.controls[id]
-		if last := controls[len(controls)-1]; last.Created {
-			p.active[id] = true
+		if _, known := p.active[id]; !known && controls[len(controls)-1].Created {
+			p.active[id] = create.StartRevision
 		}
 	}
 	accepted := len(p.active) > 0
@@ -68,6 +60,26 @@ func (c *comparison) create(ctx context.Context, req *pb.WatchRequest, create *p
 		return p.await(ctx, 1, func(s *stream) *int { return &s.canceled })
 	}
 	return ""
+}
+
+// cancel ends a watch at a moment when no event can be on its way to it: etcd may
+// send such an event or not.
+func (c *comparison) cancel(ctx context.Context, req *pb.WatchRequest, id int64) string {
+	p := c.past
+	if _, ok := p.active[id]; ok {
+		if detail := c.sync(ctx); detail != "" {
+			return detail
+		}
+	} else if start, ok := c.future.active[id]; ok {
+		if start <= c.revision {
+			return ""
+		}
+		p = c.future
+	} else { // neither knows it: no answer, and nothing else happens
+		return p.send(req)
+	}
+	delete(p.active, id)
+	return p.ask(ctx, req, func(s *stream) *int { return &s.canceled })
 }
 
 func (p *pair) send(req *pb.WatchRequest) string {
