@@ -66,7 +66,13 @@ func run(t *testing.T, subject server.Kind, steps []Step) error {
 	b := target(t, ctx, string(subject)+" (tested)", subject)
 	defer a.stop()
 	defer b.stop()
-	return Compare(ctx, a.Target, b.Target, steps)
+	err := Compare(ctx, a.Target, b.Target, steps)
+	for _, s := range []started{a, b} {
+		if m := s.cluster.Members[0]; !m.Running() {
+			t.Errorf("%s died:\n%s", s.Name, m.Tail())
+		}
+	}
+	return err
 }
 
 type started struct {

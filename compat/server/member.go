@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -62,15 +63,22 @@ func (m *Member) Launch() error {
 	cmd.Env = append(os.Environ(), m.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	dieWithParent(cmd)
-	if err := cmd.Start(); err != nil {
+	// The kernel ties the child's life to the thread that forks it, so that
+	// thread is kept until the child is gone.
+	started, exited := make(chan error), make(chan struct{})
+	go func() {
+		defer close(exited)
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
 		return fmt.Errorf("start %s: %w", m.Name, err)
 	}
-	exited := make(chan struct{})
 	m.cmd, m.exited = cmd, exited
-	go func() {
-		cmd.Wait()
-		close(exited)
-	}()
 	return nil
 }
 
@@ -95,6 +103,9 @@ func (m *Member) WaitReady(ctx context.Context) error {
 		}
 	}
 }
+
+// Tail is the end of what the member printed since its last start.
+func (m *Member) Tail() string { return m.tail() }
 
 // lastRun is what the member printed since its last start.
 func (m *Member) lastRun() string {
