@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -106,5 +107,20 @@ func TestHeldError(t *testing.T) {
 	err := error(tenure.HeldError{Name: "n", Holder: "h"})
 	if got, want := err.Error(), `"n" is held by h`; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTimesThatCannotBe(t *testing.T) {
+	const century = 100 * 365 * 24 * time.Hour
+	for _, c := range []tenure.Claim{
+		{Name: "n", TTL: -1}, {Name: "n", LockDelay: -1},
+		{Name: "n", TTL: century + 1}, {Name: "n", LockDelay: century + 1},
+	} {
+		if _, err := c.Complete(); !errors.Is(err, tenure.ErrClaim) {
+			t.Errorf("TTL %v, lock delay %v: %v, want ErrClaim", c.TTL, c.LockDelay, err)
+		}
+	}
+	if _, err := (tenure.Claim{Name: "n", TTL: century, LockDelay: century}).Complete(); err != nil {
+		t.Errorf("a century each: %v", err)
 	}
 }
