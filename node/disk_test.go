@@ -240,6 +240,7 @@ func TestFailures(t *testing.T) {
 			case <-time.After(20 * time.Second):
 				t.Fatal("the owner was not told, or could not stop it")
 			}
+			n.fail(errDisk) // on top of that; a second call of Fail would never end
 			n.Stop()
 			if len(failed) > 0 {
 				t.Errorf("the owner was told again: %v", <-failed)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -343,6 +344,9 @@ func TestStorageRecovers(t *testing.T) {
 			b.restore(30, 1, true)
 			b.file(12, 1) // began before, ends now
 			b.advance(12)
+			if b.s.newest != 30 {
+				b.t.Errorf("the newest snapshot is %d, want 30", b.s.newest)
+			}
 			b.append(31, 10, true)
 			b.now.commit = 40
 			b.append(41, 1, true)
@@ -364,6 +368,25 @@ func TestStorageRecovers(t *testing.T) {
 				b.start()
 			}
 		})
+	}
+}
+
+// TestSnapshotsThatWaitAreKept: the leader's may arrive faster than the applier
+// takes them, while snapshots of our own end.
+func TestSnapshotsThatWaitAreKept(t *testing.T) {
+	b := newBench(t)
+	b.append(2, 20, true)
+	b.now.commit = 20
+	b.write(replica.Record{HardState: b.hard()}, true)
+	b.save(5)
+	for _, at := range []uint64{30, 40, 50} {
+		b.file(at, 1)
+	}
+	b.save(10)
+	b.save(15)
+	got, err := b.s.log.Snapshots().List()
+	if want := []uint64{10, 15, 30, 40, 50}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("snapshots %v, %v; want %v", got, err, want)
 	}
 }
 
