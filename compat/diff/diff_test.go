@@ -68,7 +68,7 @@ func run(t *testing.T, subject server.Kind, steps []Step) error {
 	defer b.stop()
 	err := Compare(ctx, a.Target, b.Target, steps)
 	for _, s := range []started{a, b} {
-		if m := s.cluster.Members[0]; !m.Running() {
+		if m := s.cluster.Members[0]; err != nil && !m.Running() {
 			t.Errorf("%s died:\n%s", s.Name, m.Tail())
 		}
 	}

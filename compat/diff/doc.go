@@ -28,6 +28,10 @@
 //     for;
 //   - how RangeStream cuts a range into chunks.
 //
+// Never sent: a transaction that deletes from a key on and puts one of those keys
+// with ignore_lease or ignore_value. It kills every member of etcd 3.7.3, for
+// good; Tenure answers that the key is not found.
+//
 // Not covered: expiry (time; see packages clientv3 and torture), sorted ranges
 // with ties over more than 12 keys (etcd's order is then an accident of Go's
 // sort), a watch cancelled by compaction and what its stream does later (in

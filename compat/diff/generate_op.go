@@ -1,7 +1,9 @@
 package diff
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -88,7 +90,39 @@ func (g *generator) txn(depth int) *pb.TxnRequest {
 			}})
 		}
 	}
+	if depth == 0 && deletesFromKey(req) {
+		dropIgnores(req)
+	}
 	return req
+}
+
+// deletesFromKey looks for a delete of all keys from one on. etcd does not see
+// that it overlaps with a put of the same branch, and panics when that put is
+// to keep the lease or the value of a key that it has just deleted. All members
+// do, and again at each start.
+func deletesFromKey(t *pb.TxnRequest) bool {
+	return anyOp(t, func(op *pb.RequestOp) bool {
+		return bytes.Equal(op.GetRequestDeleteRange().GetRangeEnd(), []byte{0})
+	})
+}
+
+func dropIgnores(t *pb.TxnRequest) {
+	anyOp(t, func(op *pb.RequestOp) bool {
+		if put := op.GetRequestPut(); put != nil {
+			put.IgnoreLease, put.IgnoreValue = false, false
+		}
+		return false
+	})
+}
+
+// anyOp calls f for the operations at every depth until one is true.
+func anyOp(t *pb.TxnRequest, f func(*pb.RequestOp) bool) bool {
+	for _, op := range slices.Concat(t.Success, t.Failure) {
+		if f(op) || op.GetRequestTxn() != nil && anyOp(op.GetRequestTxn(), f) {
+			return true
+		}
+	}
+	return false
 }
 
 func (g *generator) branch(depth int) (ops []*pb.RequestOp) {
