@@ -337,11 +337,14 @@ func TestLimits(t *testing.T) {
 }
 
 // TestLargestRequestReachesAll by the way over another member, the leader's log
-// and everybody's disk.
+// and everybody's disk. Heartbeats wait behind it, and on a slow machine under the
+// race detector it is long on its way: the cluster is a patient one.
 func TestLargestRequestReachesAll(t *testing.T) {
-	c := newCluster(t, 3)
+	c := newCluster(t, 3, func(cfg *Config) {
+		cfg.HeartbeatInterval, cfg.ElectionTimeout = 200*time.Millisecond, 3*time.Second
+	})
 	from := (c.leader() + 1) % 3
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	if _, err := c.nodes[from].Propose(ctx, &pb.PutRequest{Key: []byte("k"), Value: make([]byte, maxRequestBytes-100)}); err != nil {
 		t.Errorf("a put as large as may be: %v", err)
