@@ -82,7 +82,7 @@ func TestLongWorkStopsNoHeartbeat(t *testing.T) {
 	n := c.nodes[c.leader()]
 	ctx := t.Context()
 
-	keys, versions, leases := 100_000, 350_000, 20_000
+	keys, versions, leases := 50_000, 200_000, 20_000
 	if raceDetector { // it makes all of this ten times slower
 		keys, versions, leases = keys/5, versions/10, leases/10
 	}

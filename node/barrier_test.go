@@ -23,7 +23,7 @@ import (
 func TestBarriersAreLinearizable(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.leader()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 	defer cancel()
 	var all sync.WaitGroup
 	var acked, seen [4]atomic.Int64

@@ -141,6 +141,7 @@ func TestStopDuringEverything(t *testing.T) {
 							warm.Done()
 						}
 						err := call()
+						time.Sleep(time.Millisecond) // the members need time as well
 						switch {
 						case err == nil && name == "handover" && done > 3:
 							// A follower has nothing to hand over, stopped or not.

@@ -266,7 +266,7 @@ func TestTailStaysBounded(t *testing.T) {
 	lead := c.leader()
 	c.kill((lead + 1) % 3)
 	n := c.nodes[lead]
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 	defer cancel()
 	var writers sync.WaitGroup
 	var bytes atomic.Int64
