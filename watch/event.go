@@ -45,10 +45,11 @@ func (e *Event) Wire(prev bool) ([]byte, error) {
 }
 
 // Message returns the event in etcd's form. As etcd, it gives a previous value
-// only where there was a key before.
+// only where there was a key before, and none with a creation: a transaction can
+// delete a key and put it anew, in one revision.
 func (e *Event) Message(prev bool) *mvccpb.Event {
 	m := &mvccpb.Event{Type: e.Type, Kv: e.KV}
-	if prev {
+	if prev && !e.IsCreate() {
 		m.PrevKv = e.Prev()
 	}
 	return m

@@ -51,3 +51,28 @@ func TestWire(t *testing.T) {
 		t.Errorf("creation %v, want no previous value", e)
 	}
 }
+
+// A transaction may delete all keys from one on and put one of them again, for
+// etcd does not see the overlap: a creation, and it comes without a previous
+// value although there was a key before the transaction.
+func TestNoPreviousValueWithACreation(t *testing.T) {
+	w := newWorld(t, Config{})
+	s := w.stream()
+	w.put("h")
+	create(t, s, watch("h", "", 3))
+	next(t, s)
+	_, err := w.store.Txn(&pb.TxnRequest{Success: []*pb.RequestOp{
+		{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte("f"), RangeEnd: []byte{0}}}},
+		{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte("h"), Value: []byte("anew")}}},
+	}})
+	w.check(err)
+	w.hub.Publish(w.store.View())
+	r, err := s.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := r.Events[len(r.Events)-1].Message(true)
+	if string(e.Kv.Value) != "anew" || e.PrevKv != nil {
+		t.Errorf("event %v, want the creation of h without a previous value", e)
+	}
+}
