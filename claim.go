@@ -36,7 +36,7 @@ type Claim struct {
 	// others wait after we crashed, and the longest outage of the store that we
 	// live through. An engine may grant more (it rounds up to what it can do).
 	// The holder itself gives up a little earlier, by the margin that the engine
-	// states for clocks that do not tick alike. A century at most. Default DefaultTTL.
+	// states for clocks that do not tick alike. Default DefaultTTL.
 	TTL time.Duration
 
 	// Slots is how many may hold the name at once, this claim included. 0 and 1
@@ -50,7 +50,7 @@ type Claim struct {
 	// start of the next when we did not release: time for what we sent to
 	// others in good faith to arrive. The delay is on the store's books while we
 	// hold, so it holds for every kind of successor. A release is never
-	// delayed. A century at most. Default 0.
+	// delayed. Default 0.
 	LockDelay time.Duration
 }
 
@@ -83,14 +83,11 @@ func (c Claim) Complete() (Claim, error) {
 		return c, fmt.Errorf("%w: %d slots; give 1 for exclusive tenure, n for one of n, or tenure.Shared", ErrClaim, c.Slots)
 	case c.LockDelay < 0:
 		return c, fmt.Errorf("%w: lock delay %v is negative; give 0 for none", ErrClaim, c.LockDelay)
-	case c.TTL > maxTime || c.LockDelay > maxTime:
-		return c, fmt.Errorf("%w: TTL %v, lock delay %v; a century each is the most", ErrClaim, c.TTL, c.LockDelay)
+	case c.TTL+c.LockDelay < 0:
+		return c, fmt.Errorf("%w: TTL %v and lock delay %v are together longer than time.Duration holds; make them shorter", ErrClaim, c.TTL, c.LockDelay)
 	}
 	return c, nil
 }
-
-// maxTime bounds TTL and LockDelay, whose sum must not overflow.
-const maxTime = 100 * 365 * 24 * time.Hour
 
 // CheckName returns an error that wraps ErrClaim if name cannot name a resource.
 func CheckName(name string) error {
