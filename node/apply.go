@@ -26,7 +26,8 @@ type applier struct {
 	queue []any // of replica.Committed, .Restore, .WantSnapshot
 	wake  chan struct{}
 
-	reclaim bool // compacted history may be left
+	reclaim   bool  // compacted history may be left
+	compacted int64 // up to where it was given back
 }
 
 func newApplier(n *Node, state *replica.Applier) *applier {
@@ -72,6 +73,7 @@ func (a *applier) run() {
 		}
 		if a.reclaim { // in turn with entries, however many there are
 			a.reclaim = a.state.Store().Reclaim(reclaimVersions)
+			a.reclaimed()
 		}
 		if len(items) > 0 || a.reclaim {
 			continue
@@ -81,6 +83,15 @@ func (a *applier) run() {
 		case <-a.n.stop:
 			return
 		}
+	}
+}
+
+// reclaimed publishes the state anew when a compaction is done: the one before
+// holds on to what was given back, and tells the old size.
+func (a *applier) reclaimed() {
+	if now := a.n.State().view.CompactRevision(); !a.reclaim && now != a.compacted {
+		a.compacted = now
+		a.n.hub.Publish(a.publish().view)
 	}
 }
 

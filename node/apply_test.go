@@ -144,3 +144,22 @@ func TestLongWorkStopsNoHeartbeat(t *testing.T) {
 		}
 	})
 }
+
+// TestCompactionShowsWithoutFurtherWrites: the size that is told, and the memory
+// that the published state holds, go down by themselves.
+func TestCompactionShowsWithoutFurtherWrites(t *testing.T) {
+	c := newCluster(t, 1)
+	n := c.nodes[0]
+	for range 30 {
+		fill(t, n, "k", 1000)
+	}
+	before := n.View().Stats()
+	if _, err := n.Propose(t.Context(), &pb.CompactionRequest{Revision: n.View().Revision()}); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); n.View().Stats().Versions > 1000; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("%+v became %+v", before, n.View().Stats())
+		}
+	}
+}

@@ -37,6 +37,7 @@ type Node struct {
 	hub     *watch.Hub
 
 	ids      atomic.Uint64
+	granting atomic.Int64 // leases that are being granted
 	results  *waits[result]
 	asks     *waits[askResult]
 	barriers barriers

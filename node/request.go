@@ -30,6 +30,8 @@ type result struct {
 // not.
 func (n *Node) Propose(ctx context.Context, req proto.Message) (proto.Message, error) {
 	if grant, ok := req.(*pb.LeaseGrantRequest); ok {
+		n.granting.Add(1)
+		defer n.granting.Add(-1)
 		var err error
 		if req, err = n.grant(grant); err != nil {
 			return nil, err
@@ -61,7 +63,7 @@ func (n *Node) Propose(ctx context.Context, req proto.Message) (proto.Message, e
 
 // grant fills in what a client leaves to the server.
 func (n *Node) grant(req *pb.LeaseGrantRequest) (*pb.LeaseGrantRequest, error) {
-	if n.State().view.Stats().Leases >= n.cfg.MaxLeases {
+	if n.State().view.Stats().Leases+n.granting.Load() > n.cfg.MaxLeases {
 		return nil, rpctypes.ErrGRPCRequestTooManyRequests
 	}
 	grant := &pb.LeaseGrantRequest{ID: req.ID, TTL: max(req.TTL, n.cfg.minTTL())}
