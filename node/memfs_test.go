@@ -41,6 +41,13 @@ func (m *memDisk) fs() *memFS {
 	return &memFS{memDisk: m, boot: m.boot}
 }
 
+// dead ends all processes; crash has to follow.
+func (m *memDisk) dead() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.boot++
+}
+
 // crash ends all processes, and forgets what was not synced, as chance has it.
 func (m *memDisk) crash(r *rand.Rand) {
 	m.mu.Lock()
@@ -214,17 +221,19 @@ func (f *memFS) Lock(path string) (io.Closer, error) {
 		return nil, wal.ErrLocked
 	}
 	f.lock[path] = true
-	return unlocker(func() {
-		if leave, err := f.enter("unlock", path); err == nil {
-			defer leave()
+	return unlocker(func() error {
+		leave, err := f.enter("unlock", path)
+		if err == nil {
 			delete(f.lock, path)
+			leave()
 		}
+		return err
 	}), nil
 }
 
-type unlocker func()
+type unlocker func() error
 
-func (u unlocker) Close() error { u(); return nil }
+func (u unlocker) Close() error { return u() }
 
 type memFile struct {
 	fs   *memFS

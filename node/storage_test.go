@@ -26,6 +26,8 @@ type bench struct {
 	s    *storage
 	log  replica.Log // as found at the last start
 
+	ops, crashAt int // calls of the file system, and the one at which it crashes
+
 	now   raftState   // with all that was written
 	maybe []raftState // the states since the last that was synced, that one first
 }
@@ -40,24 +42,34 @@ type raftState struct {
 
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, disk: newMemDisk()}
-	b.now = raftState{term: 1, commit: 1, snap: 1, snapTerm: 1, last: 1, entries: map[uint64]uint64{}}
-	b.maybe = []raftState{b.now}
+	b.begin()
 	b.start()
 	return b
+}
+
+// begin expects a fresh member.
+func (b *bench) begin() {
+	b.now = raftState{term: 1, commit: 1, snap: 1, snapTerm: 1, last: 1, entries: map[uint64]uint64{}}
+	b.maybe = []raftState{b.now}
 }
 
 // open starts a process on the disk.
 func (b *bench) open() error {
 	var err error
-	b.s, b.log, err = openStorage("/data", testIdentity, wal.Options{FS: b.disk.fs(), SegmentBytes: 8 << 10}, slog.New(slog.DiscardHandler))
+	disk := b.disk.fs()
+	disk.fault = func(op, _ string) error {
+		if b.ops++; b.ops == b.crashAt {
+			b.disk.dead()
+		}
+		return nil
+	}
+	b.s, b.log, err = openStorage("/data", testIdentity, wal.Options{FS: disk, SegmentBytes: 8 << 10}, slog.New(slog.DiscardHandler))
 	return err
 }
 
 func (b *bench) start() {
 	b.t.Helper()
-	if err := b.open(); err != nil {
-		b.t.Fatalf("start: %v", err)
-	}
+	b.check(b.open())
 	var why []string
 	for i := len(b.maybe) - 1; i >= 0; i-- {
 		found, reason := b.matches(b.maybe[i])
@@ -112,15 +124,21 @@ func entryData(index, term uint64) string {
 
 func (b *bench) write(rec replica.Record, force bool) {
 	b.t.Helper()
-	if err := b.s.persist([]any{rec}, force); err != nil {
-		b.t.Fatal(err)
+	b.maybe = append(b.maybe, b.now)
+	b.check(b.s.persist([]any{rec}, force))
+	if force {
+		b.maybe = []raftState{b.now}
 	}
-	b.wrote(force)
 }
 
-func (b *bench) wrote(force bool) {
-	if b.maybe = append(b.maybe, b.now); force {
-		b.maybe = []raftState{b.now}
+// check fails the test, unless the error is the crash that it wants.
+func (b *bench) check(err error) {
+	b.t.Helper()
+	if errors.Is(err, errCrashed) {
+		panic(errCrashed)
+	}
+	if err != nil {
+		b.t.Fatal(err)
 	}
 }
 
@@ -157,9 +175,7 @@ func (b *bench) save(at uint64) {
 
 func (b *bench) advance(at uint64) {
 	b.t.Helper()
-	if err := b.s.advance(at); err != nil {
-		b.t.Fatal(err)
-	}
+	b.check(b.s.advance(at))
 }
 
 func (b *bench) file(at, term uint64) {
@@ -168,9 +184,7 @@ func (b *bench) file(at, term uint64) {
 		_, err := io.WriteString(w, entryData(at, term))
 		return err
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	b.check(err)
 }
 
 // restore writes that the log goes on from a snapshot of the leader's, whose
@@ -199,7 +213,10 @@ func (b *bench) mayDie(r *rand.Rand) (died bool) {
 }
 
 // kill ends the process; what it wrote is still in the page cache.
-func (b *bench) kill() { b.s.log.Close() }
+func (b *bench) kill() {
+	b.t.Helper()
+	b.check(b.s.log.Close())
+}
 
 // TestStorageForgetsNothing does what raft may do to a storage, in any order,
 // and crashes in between.
@@ -388,6 +405,86 @@ func TestSnapshotsThatWaitAreKept(t *testing.T) {
 	if want := []uint64{10, 15, 30, 40, 50}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("snapshots %v, %v; want %v", got, err, want)
 	}
+}
+
+// TestStorageCrashesAtEveryPoint lets the machine die at each call of the file
+// system in a life with everything in it, those of a start included.
+func TestStorageCrashesAtEveryPoint(t *testing.T) {
+	life := func(b *bench) {
+		b.start()
+		b.append(2, 8, true)
+		b.now.term, b.now.vote, b.now.commit = 2, 3, 6
+		b.append(8, 4, true) // over two that were not committed
+		b.save(6)
+		b.now.commit = 11
+		b.append(12, 20, false)
+		b.append(32, 20, true)
+		b.save(11)
+		b.append(52, 20, true)
+		b.kill()
+		b.start()
+		b.now.commit = 71
+		b.write(replica.Record{HardState: b.hard()}, true)
+		b.save(60)
+		b.now.term, b.now.vote = 3, 0
+		b.file(90, 3)
+		b.restore(90, 3, true)
+		b.advance(90)
+		b.append(91, 20, true)
+		b.now.commit = 110
+		b.append(111, 1, true)
+		b.save(100)
+		b.save(110)
+		b.append(112, 20, true)
+		b.file(150, 3)
+		b.kill()
+		b.start()
+		b.append(151, 3, true)
+		b.kill()
+	}
+	// dies tells whether f crashed.
+	dies := func(f func()) (died bool) {
+		defer func() {
+			switch r := recover(); r {
+			case nil:
+			case errCrashed:
+				died = true
+			default:
+				panic(r)
+			}
+		}()
+		f()
+		return false
+	}
+	points := 0
+	for at, more := 1, true; more; at++ {
+		more = false
+		for seed := range uint64(3) {
+			r := rand.New(rand.NewPCG(seed, uint64(at)))
+			b := &bench{t: t, disk: newMemDisk(), crashAt: at}
+			b.begin()
+			if !dies(func() { life(b) }) {
+				break
+			}
+			more = true
+			b.disk.crash(r)
+			b.ops, b.crashAt = 0, 1+r.IntN(40) // and once more, during the start
+			if dies(b.start) {
+				b.disk.crash(r)
+				b.crashAt = 0
+				b.start()
+			}
+			b.crashAt = 0
+			b.append(b.now.last+1, 2, true)
+			b.kill()
+			b.start()
+			if t.Failed() {
+				t.Fatalf("crash at call %d, seed %d", at, seed)
+			}
+		}
+		points = at
+	}
+	t.Logf("%d points", points)
 }
 
 // damage flips a bit in the middle of a file.
