@@ -13,15 +13,17 @@ test: ## all tests of the main module
 
 # Packages with goroutines; the pure ones have nothing to race with, but kv's
 # readers run beside its writer.
-RACE := $(shell go list ./... | grep -E '/(kv|clock|driver|wal|peer|watch|node|etcdapi|server|engine|leasetest|fence|cmd|examples)|/tenure$$')
+RACE := $(shell go list ./... | grep -E '/(kv|clock|driver|register|wal|peer|watch|node|etcdapi|server|engine|leasetest|fence|cmd|examples)|/(tenure|sim)$$')
+SLOW := %/engine/file %/engine/redis %/engine/etcd %/cmd/tenure
 race: ## race detector on the packages with goroutines
-	go test -race $(RACE)
+	go test -race $(filter-out $(SLOW),$(RACE))
+	go test -race -short $(filter $(SLOW),$(RACE))
 
 vet: ## vet and staticcheck
 	go vet ./...
 	go tool staticcheck ./...
 
-MODULES := $(filter-out ./go.mod,$(shell find . -name go.mod -not -path './.git/*'))
+MODULES := $(filter-out ./go.mod,$(shell find . -name go.mod -not -path './.git/*' -not -path '*/testdata/*'))
 modules: ## build, vet and test (-short) every other Go module in the repository
 	@for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go vet ./... && go test -short ./...) || exit 1; done
 
@@ -33,19 +35,25 @@ fuzz: ## run every fuzz target for FUZZTIME (20s)
 bench: ## micro benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
-sim: ## many simulated worlds: make sim WORLDS=2000, or SEED=42 to replay one
-	go test ./sim -run '^TestWorlds$$' -timeout 2h -v -worlds $(WORLDS) -seed $(SEED)
+# The packages that simulate a protocol each, or the one that SIM names.
+SIM ?= $(shell go list ./sim/... | grep -E '/sim/[a-z]+sim$$')
 WORLDS ?= 2000
 SEED ?= 0
+sim: ## many simulated worlds of each protocol: WORLDS=2000; SIM=./sim/replicasim SEED=42 replays one
+	go test $(SIM) -p 1 -run '^TestWorlds$$' -timeout 2h -v -worlds $(WORLDS) -seed $(SEED)
 
 mutants: ## break every safety rule once; the simulator must notice
-	go test ./sim -run '^TestMutants$$' -timeout 2h -v -mutants all
+	go test $(SIM) -p 1 -run '^TestMutants$$' -timeout 2h -v -mutants all
 
-compare: ## etcd and Tenure side by side: medians of three runs, ratios
+compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios
 	cd compat && go run ./bench -runs 3 -plot ../bench.svg
+	cd compat && go run ./storage/bench -cost-runs 3
 
-nightly: ## the long runs: fuzzing, worlds, mutants, the whole differential test, torture, peers
+nightly: ## the long runs: fuzzing, worlds, mutants, large models, the whole differential test, torture, peers
 	$(MAKE) fuzz FUZZTIME=60s
 	$(MAKE) sim mutants
+	go test ./sim/replicasim -run '^Test(ReadLease|KeyOrder|Push)Worlds$$' -timeout 4h -v -worlds $(WORLDS)
+	go test ./sim/diskleasesim -run '^TestConsensusWorlds$$' -timeout 2h -v -worlds $(WORLDS)
+	go test ./disklease -v -run TestAgreementInAllCourses -deep
 	@for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go test -timeout 3h ./...) || exit 1; done
 	$(MAKE) compare

@@ -50,7 +50,7 @@ type Claim struct {
 	// start of the next when we did not release: time for what we sent to
 	// others in good faith to arrive. The delay is on the store's books while we
 	// hold, so it holds for every kind of successor. A release is never
-	// delayed. Default 0.
+	// delayed; one that comes after the loss does not shorten the delay. Default 0.
 	LockDelay time.Duration
 }
 

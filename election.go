@@ -25,11 +25,16 @@ func (e Election) Campaign(ctx context.Context) (Lease, error) {
 
 // Lead campaigns and runs fn whenever we lead, until fn returns while still
 // leading or ctx is done. The context of fn ends with its leadership; after a
-// loss Lead waits for fn to return and campaigns again.
+// loss Lead waits for fn to return and campaigns again. Only the loss of its own lease
+// counts: when fn fails because it lost another one, Lead returns that error.
 func (e Election) Lead(ctx context.Context, fn func(ctx context.Context, lease Lease) error) error {
 	for {
-		err := Do(ctx, e.Leaser, e.Claim, fn)
-		if !errors.Is(err, ErrLost) || ctx.Err() != nil {
+		lease, err := e.Campaign(ctx)
+		if err != nil {
+			return err
+		}
+		err = run(ctx, lease, fn)
+		if !errors.Is(lease.Err(), ErrLost) || ctx.Err() != nil {
 			return err
 		}
 	}

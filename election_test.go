@@ -3,11 +3,8 @@ package tenure_test
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/leasetest"
@@ -25,7 +22,7 @@ func TestElection(t *testing.T) {
 		if _, err := a.Leader(t.Context()); err != tenure.ErrNoLeader {
 			t.Errorf("before the election Leader returns %v, want %v", err, tenure.ErrNoLeader)
 		}
-		var seen []string
+		seen := make(chan string, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		observed := make(chan struct{})
 		go func() {
@@ -34,7 +31,7 @@ func TestElection(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				seen = append(seen, leader.Holder)
+				seen <- leader.Holder
 			}
 		}()
 		for _, e := range []tenure.Election{a, b, a} {
@@ -46,15 +43,17 @@ func TestElection(t *testing.T) {
 			if err != nil || leader.Holder != e.Claim.Holder || leader.Token != lease.Token() {
 				t.Errorf("leader is %+v, %v; want %s with token %d", leader, err, e.Claim.Holder, lease.Token())
 			}
-			time.Sleep(2 * time.Second) // so that the observer, who looks each second, sees it
+			if got := <-seen; got != e.Claim.Holder {
+				t.Errorf("observed %q, want %q", got, e.Claim.Holder)
+			}
 			if err := lease.Release(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
 		cancel()
 		<-observed
-		if want := []string{"a", "b", "a"}; !slices.Equal(seen, want) {
-			t.Errorf("observed %q, want %q", seen, want)
+		if len(seen) > 0 {
+			t.Errorf("observed %q once more", <-seen)
 		}
 	})
 }
@@ -66,19 +65,16 @@ func TestLead(t *testing.T) {
 		defer l.Close()
 		defer m.Close()
 		ctx, cancel := context.WithCancel(t.Context())
-		var reigns atomic.Int32
-		first := make(chan struct{})
+		reigns := make(chan uint64, 10) // their tokens
 		ended := make(chan error)
 		go func() {
 			ended <- election(l, "a").Lead(ctx, func(ctx context.Context, lease tenure.Lease) error {
-				if reigns.Add(1) == 1 {
-					close(first)
-				}
+				reigns <- lease.Token()
 				<-ctx.Done()
 				return context.Cause(ctx)
 			})
 		}()
-		<-first
+		first := <-reigns
 		fix.Cut(l)
 		lease, err := election(m, "b").Campaign(t.Context())
 		if err != nil {
@@ -86,19 +82,43 @@ func TestLead(t *testing.T) {
 		}
 		fix.Heal(l)
 		synctest.Wait()
-		if n := reigns.Load(); n != 1 {
-			t.Errorf("%d reigns while another leads, want 1", n)
+		if n := len(reigns); n != 0 {
+			t.Errorf("%d more reigns while another leads, want none", n)
 		}
 		if err := lease.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(ttl)
-		if n := reigns.Load(); n != 2 {
-			t.Errorf("%d reigns after the other resigned, want 2", n)
+		if second := <-reigns; second <= lease.Token() || lease.Token() <= first {
+			t.Errorf("reigns with tokens %d, %d, %d; want them to grow", first, lease.Token(), second)
 		}
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("Lead returns %v, want %v", err, context.Canceled)
+		}
+	})
+}
+
+// TestLeadEndsWithAnotherLoss: work that lost a lease of its own, while we lead, has failed.
+func TestLeadEndsWithAnotherLoss(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
+		l, m := store.Open(), store.Open()
+		defer l.Close()
+		defer m.Close()
+		reigns := 0
+		err := election(l, "a").Lead(t.Context(), func(ctx context.Context, leading tenure.Lease) error {
+			reigns++
+			return tenure.Do(ctx, m, tenure.Claim{Name: "shard", TTL: ttl}, func(ctx context.Context, lease tenure.Lease) error {
+				fix.Cut(m)
+				<-lease.Done()
+				fix.Heal(m)
+				if err := leading.Check(); err != nil {
+					t.Errorf("leadership was lost, too: %v", err)
+				}
+				return context.Cause(ctx)
+			})
+		})
+		if !errors.Is(err, tenure.ErrLost) || reigns != 1 {
+			t.Errorf("Lead returns %v after %d reigns, want %v after 1", err, reigns, tenure.ErrLost)
 		}
 	})
 }

@@ -22,6 +22,10 @@ var (
 	// ErrClaim is a claim that no engine can serve, or not this one.
 	ErrClaim = errors.New("bad claim")
 
+	// ErrUnavailable says that the store could not be reached, or did not answer in
+	// time. What it was asked for may have been done all the same.
+	ErrUnavailable = errors.New("the store cannot be reached or does not answer")
+
 	// ErrTTLTooShort is a TTL that leaves no time to renew over the round trip
 	// to the store.
 	ErrTTLTooShort = errors.New("TTL too short for the round trip to the store")

@@ -22,33 +22,62 @@ const layers = `
 tenure:
 leasetest: tenure
 fence:
+chart:
 
 machine:
 
 kv:
-replica: machine kv
+keyspan:
+quorumregister: machine
+disklease: machine
+placement: machine
+ycsb:
+quorumlease: machine
+replica: machine kv keyspan placement quorumlease
 
 clock: machine
 driver: machine clock
 wal:
+wal/waltest: wal
 peer: machine
 watch: kv
-node: machine clock driver wal peer kv replica watch
+node: machine clock driver wal peer kv placement quorumlease replica watch
+register: machine clock driver quorumregister
+register/registertest: machine register quorumregister
+register/file: machine register quorumregister
+register/redis: machine register quorumregister
 
-etcdapi: kv watch
-server: node etcdapi kv
-engine/etcd: tenure clock machine
-engine: tenure engine/etcd
-sim: machine kv replica
+readleasepb:
+etcdapi: kv watch quorumlease readleasepb
+server: machine node etcdapi kv placement quorumlease
+engine/stint: tenure clock machine
+engine/etcd: tenure clock machine engine/stint
+engine/storage: tenure clock machine engine/stint driver quorumregister disklease register
+engine/file: tenure clock machine quorumregister register register/file engine/storage
+engine/redis: tenure clock machine register register/redis engine/storage
+engine: tenure engine/etcd engine/file engine/redis
 
-cmd/tenure: tenure clock machine engine node server etcdapi
+sim: machine
+sim/simtest: sim
+sim/mutant:
+sim/replicasim: machine sim kv keyspan placement quorumlease replica
+sim/quorumregistersim: machine sim quorumregister register/registertest
+sim/diskleasesim: machine sim quorumregister disklease
+sim/widearea: machine quorumlease replica sim sim/replicasim ycsb
+sim/widearea/live: node sim/widearea
+
+cmd/tenure: tenure chart clock machine engine engine/file engine/redis engine/storage register register/file node server etcdapi readleasepb quorumlease sim sim/replicasim sim/quorumregistersim sim/diskleasesim sim/widearea sim/widearea/live
+examples/cache: tenure clock machine register register/file quorumregister engine/file engine/storage fence
+examples/hierarchy: tenure clock machine engine/file
+examples/leader: tenure engine/file fence
+examples/lockword: tenure engine/file
 examples/membership:
 examples/pool: tenure engine
 `
 
 // pure packages neither block nor look at the world: time, randomness and
 // messages are arguments.
-var pure = []string{"machine", "kv", "replica"}
+var pure = []string{"machine", "kv", "keyspan", "quorumlease", "replica", "quorumregister", "disklease", "placement", "ycsb"}
 
 var impure = []string{
 	"context", "crypto/rand", "log", "log/slog", "math/rand", "math/rand/v2",

@@ -43,11 +43,12 @@ type Lease interface {
 type Leaser interface {
 	// Acquire waits until the claim is admitted or ctx is done. Trouble in
 	// reaching the store is waited out, too. When ctx ends first the error wraps
-	// its error, and HeldError where the holder could be seen. ctx does not
-	// bound the tenure.
+	// its error, and HeldError where the holder could be seen, or ErrUnavailable
+	// where the store did not answer. ctx does not bound the tenure.
 	Acquire(ctx context.Context, c Claim) (Lease, error)
 	// TryAcquire does not wait: it returns a HeldError if the claim cannot be
-	// admitted at once.
+	// admitted at once, and an error that wraps ErrUnavailable if the store does not
+	// answer.
 	TryAcquire(ctx context.Context, c Claim) (Lease, error)
 	// Observe tells who holds the name and until when, without contending.
 	Observe(ctx context.Context, name string) (State, error)

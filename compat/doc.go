@@ -8,9 +8,12 @@
 //	upstream  etcd's own tests of locks, elections, leases and naming, redirected
 //	leases    our cases of leases: expiry, attachment, dead and stopped leaders
 //	bench     both kinds side by side, with server CPU per operation
+//	redis     register/redis against real Redis servers, and beside Redlock
+//	storage   leases in directories: beside sanlock, the lease server and Redis; tortured
+//	readtorture  read leases under kill -9, SIGSTOP and held links; every answer is judged
 //	torture   kill -9, SIGSTOP and SIGCONT under load; histories are judged
 //
-// Every test takes either kind. TENURE_COMPAT_KINDS=etcd runs a part against
+// Every test of etcd's side takes either kind. TENURE_COMPAT_KINDS=etcd runs a part against
 // etcd alone (the tests themselves are checked that way), =tenure against
 // Tenure alone. `go test -short ./...` is CI's sample, without -short the runs
 // are long.

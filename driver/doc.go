@@ -17,6 +17,9 @@
 // nothing waits for a timer when there is none. The same holds for records: all
 // that came up during one fsync share the next.
 //
+// Accesses to shared storage are begun by the owner's Access, which must not block,
+// and come back as inputs.
+//
 // After a failed Persist nothing that waited for it, or for a later record, is
 // ever sent: the driver stops stepping and calls Fail once. See package machine
 // for the duties that a driver keeps.

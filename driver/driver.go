@@ -1,6 +1,8 @@
 package driver
 
 import (
+	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -15,13 +17,17 @@ type Config struct {
 	// Send takes envelopes on their way; it may drop them, and must not block.
 	Send func([]machine.Envelope)
 	// Persist writes the records in order. It returns when they, and all before
-	// them, are durable; with force unset it need not wait for that.
+	// them, are durable; with force unset, when they outlive the process.
+	// Nil if the machine persists nothing.
 	Persist func(records []any, force bool) error
+	// Access begins operations on shared storage. It must not block; each ends in a
+	// Step of machine.Accessed. Nil if the machine has none.
+	Access func([]machine.Access)
 	// Outcome takes what the machine reports, in order, on the goroutine that
 	// steps it. It must not block and may call Step.
 	Outcome func([]any)
-	// Fail is called once if Persist fails. The machine is not stepped again. It
-	// must not call Stop, which would wait for it.
+	// Fail is called once if Persist fails, or if Mono goes back. The machine is not
+	// stepped again. It must not call Stop, which would wait for it.
 	Fail func(error)
 	// QueueLimit is the number of waiting inputs above which Offer waits.
 	// Default 16,384.
@@ -52,9 +58,10 @@ func Start(cfg Config) *Driver {
 	d := &Driver{cfg: cfg, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	d.room.L = &d.mu
 	d.writes.wake = make(chan struct{}, 1)
-	d.done.Add(2)
-	go d.run()
-	go d.persist()
+	d.done.Go(d.run)
+	if cfg.Persist != nil {
+		d.done.Go(d.persist)
+	}
 	return d
 }
 
@@ -137,7 +144,6 @@ func poke(c chan struct{}) {
 
 // run is the loop of package machine's comment.
 func (d *Driver) run() {
-	defer d.done.Done()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var spare []any
@@ -151,8 +157,13 @@ func (d *Driver) run() {
 			timer.Reset(min(alarm.Sub(now.Mono), time.Second))
 			select {
 			case <-d.wake:
+				// Who is about to step goes first and shares the turn: under
+				// load a turn is dearer than what is stepped in it.
+				runtime.Gosched()
 			case <-timer.C:
-				now = d.cfg.Now()
+				if !d.read(&now) {
+					return
+				}
 			case <-d.stop:
 				return
 			}
@@ -163,12 +174,17 @@ func (d *Driver) run() {
 			return
 		default:
 		}
-		// Read once, after the inputs were taken: none arrived later than now,
-		// and reading a clock that counts suspend costs a system call.
-		now = d.cfg.Now()
+		// Read once, after the inputs were taken: none that gathers nothing arrived
+		// later than now, and reading a clock that counts suspend costs a system call.
+		if !d.read(&now) {
+			return
+		}
 		for i, in := range inputs {
 			if f, ok := in.(func() any); ok {
 				in = f()
+				if !d.read(&now) { // what it gathered may have come since
+					return
+				}
 			}
 			if in != nil {
 				d.cfg.Machine.Step(now, in)
@@ -179,16 +195,32 @@ func (d *Driver) run() {
 			d.cfg.Machine.Step(now, machine.Wake{})
 		}
 		rd := d.cfg.Machine.Ready()
+		// First, for what others hear may rest on what the owner has heard.
+		if len(rd.Outcomes) > 0 {
+			d.cfg.Outcome(rd.Outcomes)
+		}
 		if len(rd.Sends) > 0 {
 			d.cfg.Send(rd.Sends)
 		}
 		d.writes.put(rd.Persists)
-		if len(rd.Outcomes) > 0 {
-			d.cfg.Outcome(rd.Outcomes)
+		if len(rd.Accesses) > 0 {
+			d.cfg.Access(rd.Accesses)
 		}
 		alarm = rd.Alarm
 		spare = inputs[:0]
 	}
+}
+
+// read reads the clocks. One that goes back is worse than none: what a machine
+// believes or has promised for a time may be over, and it cannot know.
+func (d *Driver) read(now *machine.Now) bool {
+	next := d.cfg.Now()
+	if back := now.Mono.Sub(next.Mono); back > 0 {
+		d.fail(fmt.Errorf("driver: the monotonic clock went back by %v: restart the process, and find out what sets the clocks of this machine", back))
+		return false
+	}
+	*now = next
+	return true
 }
 
 // take returns what is queued and leaves spare in its place.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,6 +40,7 @@ func (r *recorder) Step(now machine.Now, input any) {
 	if e, ok := input.(effects); ok {
 		r.next.Sends = append(r.next.Sends, e.Sends...)
 		r.next.Persists = append(r.next.Persists, e.Persists...)
+		r.next.Accesses = append(r.next.Accesses, e.Accesses...)
 		r.next.Outcomes = append(r.next.Outcomes, e.Outcomes...)
 		r.next.Alarm = e.Alarm
 	}
@@ -62,17 +64,23 @@ type world struct {
 	sent     []machine.Envelope
 	written  []any
 	forced   []bool
+	accesses [][]machine.Access
 	outcomes []any
 	failed   []error
 	hold     chan struct{} // Persist waits for it, if set
 	broken   error
+	back     atomic.Int64 // ns by which the clock went back
 }
+
+func (w *world) setBack() { w.back.Store(int64(5 * time.Second)) }
 
 func start(t *testing.T, m machine.Machine, w *world, limit int) *Driver {
 	began := time.Now()
 	d := Start(Config{
 		Machine: m, QueueLimit: limit,
-		Now: func() machine.Now { return machine.Now{Mono: machine.Mono(time.Since(began)) + 1} },
+		Now: func() machine.Now {
+			return machine.Now{Mono: machine.Mono(time.Since(began)) + 1 - machine.Mono(w.back.Load())}
+		},
 		Send: func(envs []machine.Envelope) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -87,6 +95,7 @@ func start(t *testing.T, m machine.Machine, w *world, limit int) *Driver {
 			w.written, w.forced = append(w.written, records...), append(w.forced, force)
 			return w.broken
 		},
+		Access:  func(as []machine.Access) { w.accesses = append(w.accesses, as) },
 		Outcome: func(outs []any) { w.outcomes = append(w.outcomes, outs...) },
 		Fail:    func(err error) { w.failed = append(w.failed, err) },
 	})
@@ -121,6 +130,67 @@ func TestInputsThatWaitShareATurn(t *testing.T) {
 			t.Errorf("stepped %v, want %v at the end", steps, want)
 		}
 	})
+}
+
+// TestTheClockIsReadBehindWhatGathers has the process stand still while inputs are
+// gathered: what they gather may have come since their turn began.
+func TestTheClockIsReadBehindWhatGathers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &recorder{}
+		d := start(t, m, &world{}, 0)
+		gather := func() any { time.Sleep(time.Second); return "gathered" }
+		d.Step(gather)
+		d.Step(gather)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		var got []machine.Mono
+		steps, times, _ := m.saw()
+		for i, in := range steps {
+			if in == any("gathered") {
+				got = append(got, times[i])
+			}
+		}
+		if want := []machine.Mono{machine.Mono(time.Second) + 1, machine.Mono(2*time.Second) + 1}; !slices.Equal(got, want) {
+			t.Errorf("stepped at %v what was gathered by %v", got, want)
+		}
+	})
+}
+
+func TestAClockThatGoesBackEndsEverything(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		turn func(d *Driver, w *world)
+	}{
+		{"before an input", func(d *Driver, w *world) { w.setBack(); d.Step("input") }},
+		{"while an input is gathered", func(d *Driver, w *world) { d.Step(func() any { w.setBack(); return "input" }) }},
+		{"while it waits for an alarm", func(d *Driver, w *world) {
+			w.setBack()
+			time.Sleep(2 * time.Second) // longer than one wait of the loop
+			d.Step("input")
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, w := &recorder{}, &world{}
+				d := start(t, m, w, 0)
+				d.Step(effects{Alarm: machine.Mono(time.Hour)})
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				before, _, _ := m.saw()
+				tt.turn(d, w)
+				synctest.Wait()
+				if len(w.failed) != 1 {
+					t.Errorf("failed with %v, want one error", w.failed)
+				}
+				if after, _, _ := m.saw(); len(after) != len(before) {
+					t.Errorf("stepped %v by a clock that went back", after[len(before):])
+				}
+				if d.Do(func() {}) {
+					t.Error("Do ran after the failure")
+				}
+			})
+		})
+	}
 }
 
 func TestNothingLeavesBeforeItsRecordIsDurable(t *testing.T) {
@@ -166,6 +236,52 @@ func TestRecordsThatNothingWaitsForAreNotForced(t *testing.T) {
 		if !slices.Equal(w.forced, []bool{false}) {
 			t.Errorf("forced %v, want one write that is not", w.forced)
 		}
+	})
+}
+
+func TestWhatOnlyWaitsIsNotWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{hold: make(chan struct{})}
+		d := start(t, &recorder{}, w, 0)
+		d.Step(effects{Persists: []machine.Persist{{Record: "a", Then: []machine.Envelope{env(2, "after a")}}}})
+		synctest.Wait()
+		d.Step(effects{Persists: []machine.Persist{{Then: []machine.Envelope{env(2, "too")}}}})
+		synctest.Wait()
+		if len(w.sent) != 0 {
+			t.Errorf("before the write, sent %v", w.sent)
+		}
+		close(w.hold)
+		synctest.Wait()
+		if want := []machine.Envelope{env(2, "after a"), env(2, "too")}; !slices.Equal(w.sent, want) {
+			t.Errorf("sent %v, want %v", w.sent, want)
+		}
+		if !slices.Equal(w.forced, []bool{true}) {
+			t.Errorf("forced %v, want the one write", w.forced)
+		}
+	})
+}
+
+func TestAccessesOfATurnBeginTogetherAndEndAsInputs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := &recorder{}, &world{hold: make(chan struct{})}
+		d := start(t, m, w, 0)
+		first := []machine.Access{{ID: 1, At: 2, Op: "read"}, {ID: 2, Op: "write"}}
+		d.Step(effects{
+			Persists: []machine.Persist{{Record: "a", Then: []machine.Envelope{env(2, "after a")}}},
+			Accesses: first,
+		})
+		synctest.Wait() // the record is not durable yet, and no access waits for it
+		d.Step(effects{Accesses: []machine.Access{{ID: 3, Op: "read"}}})
+		synctest.Wait()
+		if len(w.accesses) != 2 || !slices.Equal(w.accesses[0], first) || w.accesses[1][0].ID != 3 {
+			t.Errorf("began %v; want each turn's together, and nothing for turns without", w.accesses)
+		}
+		d.Step(machine.Accessed{ID: 2})
+		synctest.Wait()
+		if steps, _, _ := m.saw(); steps[len(steps)-1] != any(machine.Accessed{ID: 2}) {
+			t.Errorf("last stepped %v, want the end of the access", steps[len(steps)-1])
+		}
+		close(w.hold)
 	})
 }
 

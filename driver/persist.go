@@ -34,7 +34,6 @@ func (q *writeQueue) take() []machine.Persist {
 // persist makes records durable, all that wait in one go, and then lets go of
 // what waited for them.
 func (d *Driver) persist() {
-	defer d.done.Done()
 	for {
 		select {
 		case <-d.writes.wake:
@@ -47,15 +46,19 @@ func (d *Driver) persist() {
 		}
 		var records []any
 		var then []machine.Envelope
+		force := false
 		for _, p := range list {
 			if p.Record != nil {
 				records = append(records, p.Record)
+				force = force || len(p.Then) > 0
 			}
 			then = append(then, p.Then...)
 		}
-		if err := d.cfg.Persist(records, len(then) > 0); err != nil {
-			d.fail(err)
-			return
+		if len(records) > 0 {
+			if err := d.cfg.Persist(records, force); err != nil {
+				d.fail(err)
+				return
+			}
 		}
 		d.release(then)
 	}

@@ -3,9 +3,13 @@
 //	etcd://host[:2379][,host2[:2379]…]                            a Tenure server or an etcd, plain text
 //	etcds://host[:2379],…[?cacert=FILE][&cert=FILE&key=FILE]      the same over TLS
 //	                                  [&servername=NAME]
+//	file:///directory                                             storage that is shared, or this machine's
+//	file:///dir1,/dir2,/dir3                                      several: a minority may fail
+//	redis://[user:password@]host[:6379],…[/db][?prefix=NAME]      one Redis server, or several independent ones
+//	rediss://…                                                    the same over TLS, with etcds' options
 //
 // Without cacert the system's certificate authorities are trusted. cert and key
-// are what the client shows of itself.
+// are what the client shows of itself. In a path, a comma is written %2c.
 //
 // There is one package per engine, for who wants to link only that; this one
 // links them all. It is a switch, and nothing registers itself.
@@ -13,22 +17,28 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine/etcd"
+	"github.com/tenure-lease/tenure/engine/file"
+	"github.com/tenure-lease/tenure/engine/redis"
 )
 
+// ErrURL is an engine URL that makes no sense.
+var ErrURL = errors.New("engine URL")
+
 // Schemes are the URL schemes that Open knows.
-var Schemes = []string{"etcd", "etcds"}
+var Schemes = []string{"etcd", "etcds", "file", "redis", "rediss"}
 
 // Open connects to the engine at the URL. The error says which part of the URL to
-// change, or that nothing answers there.
+// change, or that nothing answers there; only the former wrap ErrURL.
 func Open(ctx context.Context, url string) (tenure.Leaser, error) {
 	scheme, rest, ok := strings.Cut(url, "://")
 	if !ok {
-		return nil, fmt.Errorf("engine URL %q has no scheme: write for instance etcd://%s", url, strings.TrimPrefix(url, "//"))
+		return nil, fmt.Errorf("%w %q has no scheme: write for instance etcd://%s", ErrURL, url, strings.TrimPrefix(url, "//"))
 	}
 	switch scheme {
 	case "etcd", "etcds":
@@ -41,8 +51,28 @@ func Open(ctx context.Context, url string) (tenure.Leaser, error) {
 			return nil, err // not l: a nil *etcd.Leaser is no nil Leaser
 		}
 		return l, nil
+	case "file":
+		cfg, err := File(url)
+		if err != nil {
+			return nil, err
+		}
+		l, err := file.Open(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	case "redis", "rediss":
+		cfg, err := Redis(url)
+		if err != nil {
+			return nil, err
+		}
+		l, err := redis.Open(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
 	case "http", "https":
-		return nil, fmt.Errorf("engine URL %q names a protocol, not an engine: write etcd%s://%s", url, strings.TrimPrefix(scheme, "http"), rest)
+		return nil, fmt.Errorf("%w %q names a protocol, not an engine: write etcd%s://%s", ErrURL, url, strings.TrimPrefix(scheme, "http"), rest)
 	}
-	return nil, fmt.Errorf("engine URL %q: no engine is called %q; there are %s", url, scheme, strings.Join(Schemes, ", "))
+	return nil, fmt.Errorf("%w %q: no engine is called %q; there are %s", ErrURL, url, scheme, strings.Join(Schemes, ", "))
 }

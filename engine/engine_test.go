@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenure-lease/tenure/engine/redis"
 )
 
 func TestEndpoints(t *testing.T) {
@@ -37,6 +40,41 @@ func TestEndpoints(t *testing.T) {
 		if secure := strings.HasPrefix(c.url, "etcds"); (cfg.TLS != nil) != secure {
 			t.Errorf("%s: TLS is %v", c.url, cfg.TLS)
 		}
+	}
+}
+
+func TestPaths(t *testing.T) {
+	for url, want := range map[string][]string{
+		"file:///mnt/leases":     {"/mnt/leases"},
+		"file:///mnt/leases/":    {"/mnt/leases"},
+		"file:///a,/b,/c":        {"/a", "/b", "/c"},
+		"file:///a%2cb,/c%3f%20": {"/a,b", "/c? "},
+		"file:///dev/sdx":        {"/dev/sdx"},
+	} {
+		cfg, err := File(url)
+		if diff := cmp.Diff(want, cfg.Paths); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", url, err, diff)
+		}
+	}
+}
+
+func TestServers(t *testing.T) {
+	for url, want := range map[string]redis.Config{
+		"redis://a":                         {Addrs: []string{"a:6379"}},
+		"redis://a,b:1,[::1]/3?prefix=x%2f": {Addrs: []string{"a:6379", "b:1", "[::1]:6379"}, DB: 3, Prefix: "x/"},
+		"redis://u:p%40:q@a/":               {Addrs: []string{"a:6379"}, Username: "u", Password: "p@:q"},
+		"redis://:secret@a":                 {Addrs: []string{"a:6379"}, Password: "secret"},
+	} {
+		cfg, err := Redis(url)
+		if diff := cmp.Diff(want, cfg); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", url, err, diff)
+		}
+	}
+	if cfg, err := Redis("rediss://a?servername=b&prefix=x"); err != nil || cfg.TLS == nil || cfg.TLS.ServerName != "b" || cfg.Prefix != "x" {
+		t.Errorf("with TLS: %+v, %v", cfg, err)
+	}
+	if _, err := Redis("redis://u:secret@a/x"); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v: want an error that does not tell the password", err)
 	}
 }
 
@@ -65,13 +103,24 @@ func TestBadURLs(t *testing.T) {
 		"etcds://a?cacert=/none.pem":  "cacert: open /none.pem",
 		"etcds://a?cacert=" + junk:    "holds no PEM certificate",
 		"etcds://a?cert=/c&key=/none": "cert and key: open /c",
+		"file://":                     "there are three",
+		"file://leases":               "there are three",
+		"file:///a,b":                 `path "b" is not absolute`,
+		"file:///a,/a/":               `path "/a" is given twice`,
+		"file:///a?term=3s":           "tenure lease init",
+		"file:///a%zz":                "invalid URL escape",
+		"redis://":                    "an address is empty",
+		"redis://a,a:6379":            `server "a:6379" is given twice`,
+		"redis://a/x":                 `"x" is not the number of a database`,
+		"redis://secret@a":            "write user:password@",
+		"redis://a?cacert=x":          "use rediss",
 	} {
 		l, err := Open(t.Context(), url)
 		if err == nil || l != nil {
 			t.Fatalf("%q: got %v, %v", url, l, err)
 		}
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %q, want it to contain %q", url, err, want)
+		if !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %q, want %v with %q", url, err, ErrURL, want)
 		}
 	}
 }
@@ -81,7 +130,7 @@ func TestNobodyAnswers(t *testing.T) {
 	if err == nil || l != nil {
 		t.Fatalf("got %v, %v", l, err)
 	}
-	if want := "cannot reach 127.0.0.1:1: dial tcp"; !strings.Contains(err.Error(), want) {
+	if want := "cannot reach 127.0.0.1:1: dial tcp"; errors.Is(err, ErrURL) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %q, want it to contain %q", err, want)
 	}
 }

@@ -20,7 +20,7 @@ import (
 func Etcd(whole string) (etcd.Config, error) {
 	cfg, err := etcdConfig(whole)
 	if err != nil {
-		return cfg, fmt.Errorf("engine URL %q: %w", whole, err)
+		return cfg, fmt.Errorf("%w %q: %w", ErrURL, whole, err)
 	}
 	return cfg, nil
 }
@@ -31,7 +31,7 @@ func etcdConfig(whole string) (cfg etcd.Config, err error) {
 		return cfg, fmt.Errorf("%q is not etcd or etcds", scheme)
 	}
 	hosts, query, _ := strings.Cut(rest, "?")
-	if cfg.Endpoints, err = endpoints(strings.TrimSuffix(hosts, "/")); err != nil {
+	if cfg.Endpoints, err = addresses(strings.TrimSuffix(hosts, "/"), "2379"); err != nil {
 		return cfg, err
 	}
 	options, err := url.ParseQuery(query)
@@ -48,7 +48,8 @@ func etcdConfig(whole string) (cfg etcd.Config, err error) {
 	return cfg, nil
 }
 
-func endpoints(hosts string) ([]string, error) {
+// addresses reads hosts with commas in between. Where a port is missing it is the usual one.
+func addresses(hosts, usual string) ([]string, error) {
 	var all []string
 	for host := range strings.SplitSeq(hosts, ",") {
 		if host == "" {
@@ -58,7 +59,7 @@ func endpoints(hosts string) ([]string, error) {
 			return nil, fmt.Errorf("address %q has more than a host and a port", host)
 		}
 		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), "2379")
+			host = net.JoinHostPort(strings.Trim(host, "[]"), usual)
 		}
 		_, port, err := net.SplitHostPort(host)
 		if err != nil {

@@ -4,16 +4,12 @@ import (
 	"context"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 type clusterServer struct {
 	*Server
 	pb.UnsafeClusterServer
 }
-
-var errMembership = status.Error(codes.Unimplemented, "tenure: the members of a cluster cannot be changed yet")
 
 // MemberList lists the members.
 func (s *clusterServer) MemberList(ctx context.Context, r *pb.MemberListRequest) (*pb.MemberListResponse, error) {
@@ -25,22 +21,38 @@ func (s *clusterServer) MemberList(ctx context.Context, r *pb.MemberListRequest)
 	return &pb.MemberListResponse{Header: s.header(), Members: s.backend.Members()}, nil
 }
 
-// MemberAdd is not there yet.
-func (s *clusterServer) MemberAdd(context.Context, *pb.MemberAddRequest) (*pb.MemberAddResponse, error) {
-	return nil, errMembership
+// MemberAdd adds a voter or a learner, which has to be started then.
+func (s *clusterServer) MemberAdd(ctx context.Context, r *pb.MemberAddRequest) (*pb.MemberAddResponse, error) {
+	m, all, err := s.backend.AddMember(ctx, r.PeerURLs, r.IsLearner)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &pb.MemberAddResponse{Header: s.header(), Member: m, Members: all}, nil
 }
 
-// MemberRemove is not there yet.
-func (s *clusterServer) MemberRemove(context.Context, *pb.MemberRemoveRequest) (*pb.MemberRemoveResponse, error) {
-	return nil, errMembership
+// MemberRemove removes a member for good.
+func (s *clusterServer) MemberRemove(ctx context.Context, r *pb.MemberRemoveRequest) (*pb.MemberRemoveResponse, error) {
+	all, err := s.backend.RemoveMember(ctx, r.ID)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &pb.MemberRemoveResponse{Header: s.header(), Members: all}, nil
 }
 
-// MemberUpdate is not there yet.
-func (s *clusterServer) MemberUpdate(context.Context, *pb.MemberUpdateRequest) (*pb.MemberUpdateResponse, error) {
-	return nil, errMembership
+// MemberUpdate says at which URL the others find a member from now on.
+func (s *clusterServer) MemberUpdate(ctx context.Context, r *pb.MemberUpdateRequest) (*pb.MemberUpdateResponse, error) {
+	all, err := s.backend.UpdateMember(ctx, r.ID, r.PeerURLs)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &pb.MemberUpdateResponse{Header: s.header(), Members: all}, nil
 }
 
-// MemberPromote is not there yet.
-func (s *clusterServer) MemberPromote(context.Context, *pb.MemberPromoteRequest) (*pb.MemberPromoteResponse, error) {
-	return nil, errMembership
+// MemberPromote gives a learner a vote, once it has caught up.
+func (s *clusterServer) MemberPromote(ctx context.Context, r *pb.MemberPromoteRequest) (*pb.MemberPromoteResponse, error) {
+	all, err := s.backend.PromoteMember(ctx, r.ID)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &pb.MemberPromoteResponse{Header: s.header(), Members: all}, nil
 }

@@ -40,6 +40,12 @@
 // concurrency does, so both exclude each other. They wait inside the server: a
 // contender watches the key before its own and its own.
 //
+// # Read leases
+//
+// How members come to answer linearizable reads by themselves is the backend's. For
+// who holds such a lease, what that holds up, and how to change the policy there is
+// one service that etcd does not have: package readleasepb.
+//
 // # Where it differs from etcd, on purpose
 //
 //   - Errors of Lock and Election carry their codes, such as NotFound for an
@@ -51,12 +57,15 @@
 //     when it has caught up; etcd forgets the request.
 //   - The response that cancels a watch for compaction has a revision in its
 //     header, and so has that to MemberList.
+//   - A change of the membership is answered when all who read under a lease know of
+//     it, and the next begins then. A member has one peer URL, and a learner serves
+//     whatever it is asked.
 //   - LeaseTimeToLive with keys reads them behind a barrier.
 //   - Compact never waits; its flag physical means nothing here.
 //
 // # Left out
 //
-// Users and roles, changes of membership, alarms (the list is empty), hashes,
+// Users and roles, alarms (the list is empty), hashes,
 // snapshots, MoveLeader and Downgrade answer Unimplemented; Defragment has nothing
 // to do and says OK. There are no quotas, and no metrics yet.
 package etcdapi

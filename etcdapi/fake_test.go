@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -31,10 +33,13 @@ type fake struct {
 	hub   *watch.Hub
 
 	leader    atomic.Uint64
-	lostAt    atomic.Int64              // unix nanoseconds
-	fail      atomic.Pointer[error]     // what Propose, Barrier and KeepAlive return
-	barriers  atomic.Int64              // calls of Barrier
-	keepAlive func(ctx context.Context) // called by KeepAlive, if set
+	lostAt    atomic.Int64                        // unix nanoseconds
+	fail      atomic.Pointer[error]               // what Propose, Barrier and KeepAlive return
+	barriers  atomic.Int64                        // calls of Barrier
+	keepAlive func() (wait func(context.Context)) // called by KeepAlive, if set
+
+	members    atomic.Pointer[[]*pb.Member] // those of Members, if set
+	readLeases atomic.Pointer[ReadLeaseStatus]
 }
 
 func newFake(t testing.TB, c watch.Config) *fake {
@@ -43,6 +48,7 @@ func newFake(t testing.TB, c watch.Config) *fake {
 	f.view.Store(&v)
 	f.hub = watch.NewHub(v, c)
 	f.leader.Store(11)
+	f.readLeases.Store(&ReadLeaseStatus{Policy: "off", Order: "strict"})
 	t.Cleanup(f.hub.Close)
 	return f
 }
@@ -100,15 +106,24 @@ func (f *fake) Barrier(context.Context) error {
 	return f.failure()
 }
 
+func (f *fake) ReadView(ctx context.Context, _ proto.Message) (kv.View, error) {
+	err := f.Barrier(ctx)
+	return f.View(), err
+}
+
 func (f *fake) View() kv.View       { return *f.view.Load() }
 func (f *fake) Watches() *watch.Hub { return f.hub }
 
-func (f *fake) KeepAlive(ctx context.Context, id int64) (int64, error) {
+func (f *fake) KeepAlive(id int64) func(context.Context) (int64, error) {
+	wait := func(context.Context) {}
 	if f.keepAlive != nil {
-		f.keepAlive(ctx)
+		wait = f.keepAlive()
 	}
-	l, _ := f.View().Lease(id)
-	return l.TTL, f.failure()
+	return func(ctx context.Context) (int64, error) {
+		wait(ctx)
+		l, _ := f.View().Lease(id)
+		return l.TTL, f.failure()
+	}
 }
 
 func (f *fake) TimeToLive(_ context.Context, id int64) (int64, int64, error) {
@@ -136,11 +151,59 @@ func (f *fake) loseLeader(ago time.Duration) {
 }
 
 func (f *fake) Members() []*pb.Member {
+	if list := f.members.Load(); list != nil {
+		return *list
+	}
 	return []*pb.Member{{ID: 11, Name: "one", PeerURLs: []string{"http://p"}, ClientURLs: []string{"http://c"}}}
+}
+
+func (f *fake) AddMember(_ context.Context, peerURLs []string, learner bool) (*pb.Member, []*pb.Member, error) {
+	m := &pb.Member{ID: 12, PeerURLs: peerURLs, IsLearner: learner}
+	list := append(f.Members(), m)
+	f.members.Store(&list)
+	return m, list, f.failure()
+}
+
+// member has its member 12 be another; nil is none.
+func (f *fake) member(id uint64, now *pb.Member) ([]*pb.Member, error) {
+	list := slices.Clone(f.Members())
+	if at := len(list) - 1; list[at].ID != id || at == 0 {
+		return nil, rpctypes.ErrGRPCMemberNotFound
+	} else if list = list[:at]; now != nil {
+		list = append(list, now)
+	}
+	f.members.Store(&list)
+	return list, nil
+}
+
+func (f *fake) RemoveMember(_ context.Context, id uint64) ([]*pb.Member, error) {
+	return f.member(id, nil)
+}
+
+func (f *fake) PromoteMember(_ context.Context, id uint64) ([]*pb.Member, error) {
+	return f.member(id, &pb.Member{ID: id, PeerURLs: []string{"http://p2"}})
+}
+
+func (f *fake) UpdateMember(_ context.Context, id uint64, peerURLs []string) ([]*pb.Member, error) {
+	return f.member(id, &pb.Member{ID: id, PeerURLs: peerURLs})
 }
 
 func (f *fake) Status() Status {
 	return Status{CommittedIndex: 44, AppliedIndex: 43, Size: 1000, SizeInUse: 900, Errors: []string{"odd"}}
+}
+
+func (f *fake) ReadLeases() (ReadLeaseStatus, error) { return *f.readLeases.Load(), f.failure() }
+
+func (f *fake) SetReadPolicy(_ context.Context, policy, cells string) error {
+	if cells == "nonsense" {
+		return fmt.Errorf("%w: %s", ErrCells, cells)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	st := *f.readLeases.Load()
+	st.Policy = policy
+	f.readLeases.Store(&st)
+	return f.failure()
 }
 
 // A served is a server in this process, and connections to it.

@@ -49,6 +49,11 @@ func (s *Server) lookup(r *pb.RangeRequest) (kvs []*mvccpb.KeyValue, revision in
 // exists any more, and the revision at which that is so. It returns gone if the
 // contender's own key, created at mine, disappears meanwhile.
 func (s *Server) awaitTurn(ctx context.Context, name, key []byte, mine int64, gone error) (revision int64, err error) {
+	if s.backend.View().Revision() < mine { // in key order a write may be answered before
+		if err := s.backend.Barrier(ctx); err != nil {
+			return 0, err
+		}
+	}
 	ws := s.backend.Watches().NewStream(0)
 	defer ws.Close()
 	ahead := holderOf(name)

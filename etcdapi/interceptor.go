@@ -26,25 +26,24 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return handle(ctx, req)
 }
 
-// stream guards the streams. Those that require a leader end when there is none
-// for long.
+// stream guards the streams. They end with EndStreams, and those that require a
+// leader when there is none for long.
 func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	if !ours(info.FullMethod) {
-		return handle(srv, ss)
-	}
-	requireLeader, err := admit(ss.Context())
-	if err != nil {
-		return err
-	}
-	if !requireLeader {
-		return handle(srv, ss)
-	}
-	if leader, _, _ := s.backend.Leader(); leader == 0 {
-		return rpctypes.ErrGRPCNoLeader
-	}
 	ctx, cancel := context.WithCancelCause(ss.Context())
 	defer cancel(nil)
-	defer s.leaderless.guard(cancel)()
+	defer context.AfterFunc(s.streaming, func() { cancel(context.Cause(s.streaming)) })()
+	if ours(info.FullMethod) {
+		requireLeader, err := admit(ctx)
+		if err != nil {
+			return err
+		}
+		if requireLeader {
+			if leader, _, _ := s.backend.Leader(); leader == 0 {
+				return rpctypes.ErrGRPCNoLeader
+			}
+			defer s.leaderless.guard(cancel)()
+		}
+	}
 	return handle(srv, contextStream{ss, ctx})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync/atomic"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -14,13 +13,10 @@ import (
 // members, so that one after the other they would be slow.
 const keepAliveWindow = 64
 
-// A renewal is one request of a keep-alive stream. Either the goroutine that
-// answers takes it when it comes to it, or before that a goroutine of its own.
+// A renewal is one request of a keep-alive stream, under way.
 type renewal struct {
 	response *pb.LeaseKeepAliveResponse
-	err      error
-	taken    atomic.Bool
-	done     chan struct{}
+	wait     func(context.Context) (ttl int64, err error)
 }
 
 // LeaseKeepAlive renews leases, answering in the order of the requests; a time to
@@ -28,8 +24,7 @@ type renewal struct {
 func (s *leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error {
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
-	queue := make(chan *renewal, keepAliveWindow)
-	var unanswered atomic.Int32
+	queue := make(chan renewal, keepAliveWindow-2) // one is being answered, one waits to be queued
 	go func() {
 		defer close(queue)
 		for {
@@ -43,53 +38,33 @@ func (s *leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error
 			}
 			// The header is of before the renewal: had the lease ended at a
 			// later revision, the client must not see that revision with it.
-			r := &renewal{
-				response: &pb.LeaseKeepAliveResponse{ID: req.ID, Header: s.header()},
-				done:     make(chan struct{}),
-			}
+			resp := &pb.LeaseKeepAliveResponse{ID: req.ID, Header: s.header()}
 			select {
-			case queue <- r:
+			case queue <- renewal{resp, s.backend.KeepAlive(req.ID)}:
 			case <-ctx.Done():
 				return
-			}
-			if unanswered.Add(1) > 1 {
-				go s.renew(ctx, r)
 			}
 		}
 	}()
 	for {
-		var r *renewal
-		var ok bool
+		var r renewal
+		var more bool
 		select {
-		case r, ok = <-queue:
-		case <-ctx.Done():
+		case r, more = <-queue:
+		case <-ctx.Done(): // which does not end Recv
 		}
-		if ctx.Err() != nil {
+		if !more {
 			return toStatus(context.Cause(ctx))
 		}
-		if !ok {
-			return nil
+		var err error
+		if r.response.TTL, err = r.wait(ctx); ctx.Err() != nil {
+			return toStatus(context.Cause(ctx))
 		}
-		s.renew(ctx, r)
-		<-r.done
-		if r.err != nil {
-			return toStatus(r.err)
+		if err != nil {
+			return toStatus(err)
 		}
 		if err := stream.Send(r.response); err != nil {
 			return err
 		}
-		unanswered.Add(-1)
 	}
-}
-
-// renew does a renewal unless another goroutine has taken it.
-func (s *leaseServer) renew(ctx context.Context, r *renewal) {
-	if !r.taken.CompareAndSwap(false, true) {
-		return
-	}
-	r.response.TTL, r.err = s.backend.KeepAlive(ctx, r.response.ID)
-	if r.err != nil && ctx.Err() != nil {
-		r.err = context.Cause(ctx)
-	}
-	close(r.done)
 }

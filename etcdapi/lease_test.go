@@ -99,15 +99,17 @@ func TestKeepAlivesOverlap(t *testing.T) {
 	s := serve(t, Config{}, watch.Config{})
 	var mu sync.Mutex
 	under, all := 0, make(chan struct{})
-	s.keepAlive = func(ctx context.Context) {
+	s.keepAlive = func() func(context.Context) {
 		mu.Lock()
+		defer mu.Unlock()
 		if under++; under == keepAliveWindow {
 			close(all)
 		}
-		mu.Unlock()
-		select {
-		case <-all:
-		case <-ctx.Done():
+		return func(ctx context.Context) {
+			select {
+			case <-all:
+			case <-ctx.Done():
+			}
 		}
 	}
 	stream, err := pb.NewLeaseClient(s.conn).LeaseKeepAlive(t.Context())

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenure-lease/tenure/kv"
 )
@@ -27,18 +28,31 @@ func (s *kvServer) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResp
 	return resp, nil
 }
 
-// read answers from the published state, behind a barrier if that is asked for.
+// read answers from a state that is as fresh as is asked for.
 func (s *Server) read(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
-	if !r.Serializable {
-		if err := s.backend.Barrier(ctx); err != nil {
+	view, err := s.view(ctx, r, r.Serializable)
+	for again := !r.Serializable; ; {
+		if err != nil {
 			return nil, err
 		}
-	}
-	for {
-		resp, err := s.backend.View().Range(r)
-		if !errors.Is(err, kv.ErrStaleView) {
-			return resp, err
+		resp, failed := view.Range(r)
+		switch {
+		case errors.Is(failed, kv.ErrStaleView) && ctx.Err() == nil: // compacted while we read
+			view, err = s.view(ctx, r, r.Serializable)
+		case errors.Is(failed, kv.ErrFutureRevision) && again: // of a key that is held elsewhere, maybe
+			again = false
+			err = s.backend.Barrier(ctx)
+			view = s.backend.View()
+		default:
+			return resp, failed
 		}
-		// Compacted while we read. The next view is not.
 	}
+}
+
+// view is a state for a request that reads.
+func (s *Server) view(ctx context.Context, r proto.Message, serializable bool) (kv.View, error) {
+	if serializable {
+		return s.backend.View(), nil
+	}
+	return s.backend.ReadView(ctx, r)
 }

@@ -1,9 +1,11 @@
 package etcdapi
 
 import (
+	"context"
 	"math"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"google.golang.org/grpc"
@@ -11,6 +13,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+
+	"github.com/tenure-lease/tenure/readleasepb"
 )
 
 // A Server answers etcd's gRPC API from a Backend.
@@ -21,6 +25,8 @@ type Server struct {
 	memberID   uint64
 	leaderless leaderless
 	health     *health.Server
+	streaming  context.Context // ends with EndStreams
+	endStreams context.CancelCauseFunc
 }
 
 // New returns a Server over a Backend that is ready to be used.
@@ -33,6 +39,7 @@ func New(b Backend, c Config) *Server {
 		health:    health.NewServer(),
 	}
 	s.leaderless.server = s
+	s.streaming, s.endStreams = context.WithCancelCause(context.Background())
 	return s
 }
 
@@ -62,7 +69,8 @@ func (s *Server) Options() []grpc.ServerOption {
 // beyond that number, and streams that hold a worker for long, still get their own.
 const streamWorkers = 256
 
-// Register adds all services to g: etcd's, gRPC's health, and reflection.
+// Register adds all services to g: etcd's, ours for read leases, gRPC's health, and
+// reflection.
 func (s *Server) Register(g *grpc.Server) {
 	pb.RegisterKVServer(g, &kvServer{Server: s})
 	pb.RegisterWatchServer(g, &watchServer{Server: s})
@@ -72,6 +80,7 @@ func (s *Server) Register(g *grpc.Server) {
 	pb.RegisterAuthServer(g, &authServer{})
 	v3lockpb.RegisterLockServer(g, &lockServer{Server: s})
 	v3electionpb.RegisterElectionServer(g, &electionServer{Server: s})
+	readleasepb.RegisterReadLeaseServer(g, &readLeaseServer{Server: s})
 	grpc_health_v1.RegisterHealthServer(g, s.health)
 	reflection.Register(g)
 }
@@ -79,6 +88,12 @@ func (s *Server) Register(g *grpc.Server) {
 // Shutdown tells those who ask for the server's health that it stops serving.
 // Call it before the grpc.Server is stopped.
 func (s *Server) Shutdown() { s.health.Shutdown() }
+
+// EndStreams ends watches and other streams, which have no end of their own, with
+// the error on which etcd's clients go on at another member. Then, and only then,
+// grpc.Server.GracefulStop comes to an end by itself; to cut it short loses calls
+// that clients sent before they learned that the server leaves.
+func (s *Server) EndStreams() { s.endStreams(rpctypes.ErrGRPCStopped) }
 
 // fill completes the header of a response, which has its revision.
 func (s *Server) fill(h *pb.ResponseHeader) {

@@ -1,10 +1,12 @@
 package etcdapi
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
@@ -51,15 +53,37 @@ func TestMemberList(t *testing.T) {
 	}
 }
 
+func TestMembersComeAndGo(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	c, ctx := pb.NewClusterClient(s.conn), t.Context()
+	list := func() []*pb.Member { return s.Members() }
+	add, err := c.MemberAdd(ctx, &pb.MemberAddRequest{PeerURLs: []string{"http://p2"}, IsLearner: true})
+	want := &pb.MemberAddResponse{Header: header(1), Member: &pb.Member{ID: 12, PeerURLs: []string{"http://p2"}, IsLearner: true}, Members: list()}
+	if err != nil || !proto.Equal(add, want) || len(want.Members) != 2 {
+		t.Errorf("add: %v, %v\nwant %v", add, err, want)
+	}
+	promote, err := c.MemberPromote(ctx, &pb.MemberPromoteRequest{ID: 12})
+	if want := (&pb.MemberPromoteResponse{Header: header(1), Members: list()}); err != nil || !proto.Equal(promote, want) || want.Members[1].IsLearner {
+		t.Errorf("promote: %v, %v\nwant %v", promote, err, want)
+	}
+	update, err := c.MemberUpdate(ctx, &pb.MemberUpdateRequest{ID: 12, PeerURLs: []string{"http://p3"}})
+	if want := (&pb.MemberUpdateResponse{Header: header(1), Members: list()}); err != nil || !proto.Equal(update, want) || want.Members[1].PeerURLs[0] != "http://p3" {
+		t.Errorf("update: %v, %v\nwant %v", update, err, want)
+	}
+	remove, err := c.MemberRemove(ctx, &pb.MemberRemoveRequest{ID: 12})
+	if want := (&pb.MemberRemoveResponse{Header: header(1), Members: list()}); err != nil || !proto.Equal(remove, want) || len(want.Members) != 1 {
+		t.Errorf("remove: %v, %v\nwant %v", remove, err, want)
+	}
+	if _, err := c.MemberRemove(ctx, &pb.MemberRemoveRequest{ID: 12}); !errors.Is(rpctypes.Error(err), rpctypes.ErrMemberNotFound) {
+		t.Errorf("removed again: %v", err)
+	}
+}
+
 func TestUnimplemented(t *testing.T) {
 	s := serve(t, Config{}, watch.Config{})
 	ctx := t.Context()
-	c, m, a := pb.NewClusterClient(s.conn), pb.NewMaintenanceClient(s.conn), pb.NewAuthClient(s.conn)
+	m, a := pb.NewMaintenanceClient(s.conn), pb.NewAuthClient(s.conn)
 	calls := map[string]func() error{
-		"member add":     func() error { _, err := c.MemberAdd(ctx, &pb.MemberAddRequest{}); return err },
-		"member remove":  func() error { _, err := c.MemberRemove(ctx, &pb.MemberRemoveRequest{}); return err },
-		"member update":  func() error { _, err := c.MemberUpdate(ctx, &pb.MemberUpdateRequest{}); return err },
-		"member promote": func() error { _, err := c.MemberPromote(ctx, &pb.MemberPromoteRequest{}); return err },
 		"alarm": func() error {
 			_, err := m.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE})
 			return err
@@ -109,7 +133,7 @@ func TestHealthAndReflection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"etcdserverpb.KV", "etcdserverpb.Watch", "etcdserverpb.Lease", "v3lockpb.Lock", "v3electionpb.Election"} {
+	for _, want := range []string{"etcdserverpb.KV", "etcdserverpb.Watch", "etcdserverpb.Lease", "v3lockpb.Lock", "v3electionpb.Election", "tenure.readlease.v1.ReadLease"} {
 		if !strings.Contains(services.String(), want) {
 			t.Errorf("reflection lists %v, want %s too", services, want)
 		}

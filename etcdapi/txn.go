@@ -18,18 +18,18 @@ func (s *kvServer) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, 
 	if !kv.ReadOnly(r) {
 		return propose[*pb.TxnResponse](ctx, s.Server, r)
 	}
-	if !kv.Serializable(r) {
-		if err := s.backend.Barrier(ctx); err != nil {
-			return nil, toStatus(err)
-		}
-	}
+	view, err := s.view(ctx, r, kv.Serializable(r))
 	for {
-		resp, err := s.backend.View().Txn(r)
-		if errors.Is(err, kv.ErrStaleView) {
-			continue // compacted while we read
-		}
 		if err != nil {
 			return nil, toStatus(err)
+		}
+		resp, failed := view.Txn(r)
+		if errors.Is(failed, kv.ErrStaleView) && ctx.Err() == nil { // compacted while we read
+			view, err = s.view(ctx, r, kv.Serializable(r))
+			continue
+		}
+		if failed != nil {
+			return nil, toStatus(failed)
 		}
 		s.fill(resp.Header)
 		return resp, nil

@@ -7,12 +7,13 @@ import (
 // MaxLeaseTTL is the longest time-to-live of a lease, in seconds.
 const MaxLeaseTTL = 9_000_000_000
 
-// LeaseInfo describes a lease. Times are in seconds.
+// LeaseInfo describes a lease.
 type LeaseInfo struct {
 	ID int64
-	// TTL is the time-to-live that was granted.
+	// TTL is the time-to-live that was granted, in seconds.
 	TTL int64
-	// Remaining is what was left of it at the last checkpoint; 0: all of it.
+	// Remaining is what was left of it at the last checkpoint, in milliseconds;
+	// 0: all of it.
 	Remaining int64
 }
 
@@ -67,7 +68,7 @@ func (s *Store) Revoke(id int64) error {
 	return nil
 }
 
-// Checkpoint records what remains of a lease's time, in seconds; zero (or less)
+// Checkpoint records what remains of a lease's time, in milliseconds; zero (or less)
 // forgets the record, so that the lease has all its time. It returns
 // [ErrLeaseNotFound].
 func (s *Store) Checkpoint(id, remaining int64) error {

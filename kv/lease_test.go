@@ -14,7 +14,7 @@ import (
 // TestKeySet compares a set and its old copies with maps.
 func TestKeySet(t *testing.T) {
 	var items []*item
-	for i := range 3 * fewKeys {
+	for i := range 12 {
 		it := new(item)
 		it.head.Store(&version{kv: mvccpb.KeyValue{Key: fmt.Appendf(nil, "key/%02d", i)}})
 		items = append(items, it)

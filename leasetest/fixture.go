@@ -71,6 +71,7 @@ var cases = []struct {
 	{"late-renewal-is-a-loss", lateRenewal},
 	{"loss-is-final", lossIsFinal},
 	{"lock-delay-after-a-loss", lockDelay},
+	{"lock-delay-longer-than-the-ttl", longDelay},
 	{"release-frees-at-once", releaseFrees},
 	{"release-never-frees-a-newer-holder", releaseNotNewer},
 	{"close-releases", closeReleases},

@@ -133,6 +133,9 @@ func (x *memoryLease) Release(ctx context.Context) error {
 	x.leaser.mu.Lock()
 	delete(x.leaser.leases, x)
 	x.leaser.mu.Unlock()
+	if errors.Is(end, tenure.ErrLost) && x.entry.claim.LockDelay > 0 {
+		return end // a release after the loss does not shorten the delay
+	}
 	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
 	err := x.leaser.line.call(ctx, func() { x.leaser.store.remove(x.entry) })

@@ -60,11 +60,25 @@ func (l *memoryLeaser) Acquire(outer context.Context, c tenure.Claim) (tenure.Le
 		if ctx.Err() == nil {
 			continue // expired while waiting: queue up anew
 		}
-		if s, _, _, _, _ := l.store.look(c.Name, nil); len(s.Holders) > 0 && outer.Err() != nil {
-			return nil, fmt.Errorf("gave up waiting: %w: %w", held(s), context.Cause(outer))
+		if outer.Err() == nil {
+			return nil, tenure.ErrClosed
 		}
-		return nil, fmt.Errorf("acquire %q: %w", c.Name, context.Cause(ctx))
+		return nil, fmt.Errorf("gave up waiting for %q: %w: %w", c.Name, context.Cause(outer), l.obstacle(c.Name))
 	}
+}
+
+// obstacle is why a claim was not admitted.
+func (l *memoryLeaser) obstacle(name string) error {
+	ctx, cancel := context.WithTimeout(l.ctx, 100*time.Millisecond)
+	defer cancel()
+	var s tenure.State
+	if l.line.call(ctx, func() { s, _, _, _, _ = l.store.look(name, nil) }) != nil {
+		return tenure.ErrUnavailable
+	}
+	if len(s.Holders) == 0 {
+		return errors.New("it is free by now")
+	}
+	return held(s)
 }
 
 // queue waits for admission once.
@@ -116,7 +130,7 @@ func (l *memoryLeaser) TryAcquire(ctx context.Context, c tenure.Claim) (tenure.L
 	defer end()
 	x, err := l.join(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, unanswered(err)
 	}
 	var s tenure.State
 	var admitted bool
@@ -125,10 +139,18 @@ func (l *memoryLeaser) TryAcquire(ctx context.Context, c tenure.Claim) (tenure.L
 		return x, nil
 	}
 	x.Release(context.Background())
-	if err == nil {
-		err = held(s)
+	if err != nil {
+		return nil, unanswered(err)
 	}
-	return nil, err
+	return nil, held(s)
+}
+
+// unanswered adds to the end of a context what it means.
+func unanswered(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", tenure.ErrUnavailable, err)
+	}
+	return err
 }
 
 func held(s tenure.State) tenure.HeldError {

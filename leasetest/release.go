@@ -1,7 +1,6 @@
 package leasetest
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -21,7 +20,7 @@ func releaseFrees(b *bench) {
 		}
 		b.release(got)
 	}()
-	b.pass(b.TTL / 4) // so that the other waits, most likely
+	b.queued(l, b.names)
 	b.release(lease)
 	released := time.Now()
 	b.ended(lease, tenure.ErrReleased, "after Release")
@@ -62,13 +61,7 @@ func closeReleases(b *bench) {
 		_, err := l.Acquire(b.ctx, other)
 		waiting <- err
 	}()
-	for n := 0; n == 0; {
-		s, err := m.Observe(b.ctx, other.Name)
-		if err != nil {
-			b.Fatalf("observe: %v", err)
-		}
-		n = s.Waiting
-	}
+	b.queued(m, other.Name)
 	closing := time.Now()
 	if err := l.Close(); err != nil {
 		b.Errorf("close: %v", err)
@@ -95,34 +88,4 @@ func closeReleases(b *bench) {
 	}
 	b.release(next)
 	b.release(taken)
-}
-
-func waitingEnds(b *bench) {
-	l, m := b.leaser(), b.leaser()
-	lease := b.acquire(l, b.claim())
-	short, cancel := context.WithTimeout(b.ctx, b.TTL/4)
-	defer cancel()
-	began := time.Now()
-	_, err := m.Acquire(short, b.claim())
-	if !errors.Is(err, context.DeadlineExceeded) {
-		b.Errorf("Acquire returns %v when its time is over, want %q", err, context.DeadlineExceeded)
-	}
-	if he := (tenure.HeldError{}); !errors.As(err, &he) || he.Holder != lease.Holder() {
-		b.Errorf("Acquire returns %q when its time is over, want a HeldError that names %q", err, lease.Holder())
-	}
-	if d := time.Since(began); d > b.TTL/4+b.TTL/2 {
-		b.Errorf("Acquire came back after %v, with a context of %v", d, b.TTL/4)
-	}
-	over, cancel := context.WithCancel(b.ctx)
-	cancel()
-	if _, err := m.Acquire(over, b.claim()); !errors.Is(err, context.Canceled) {
-		b.Errorf("Acquire with a canceled context returns %v, want %q", err, context.Canceled)
-	}
-	// Who gave up stands in nobody's way.
-	b.release(lease)
-	next, err := l.TryAcquire(b.ctx, b.claim())
-	if err != nil {
-		b.Fatalf("after the holder released and the waiter gave up: %v", err)
-	}
-	b.release(next)
 }

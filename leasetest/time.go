@@ -109,29 +109,3 @@ func lossIsFinal(b *bench) {
 	b.pass(b.TTL)
 	b.ended(lease, tenure.ErrLost, "a TTL after the partition healed")
 }
-
-func lockDelay(b *bench) {
-	l, m := b.leaser(), b.leaser()
-	c := b.claim()
-	c.LockDelay = b.TTL
-
-	lease := b.acquire(l, c)
-	if d := time.Until(lease.Deadline()); d > b.TTL {
-		b.Errorf("the deadline is %v away, with a TTL of %v: the lock delay is not the holder's", d, b.TTL)
-	}
-	b.release(lease)
-	released := time.Now()
-	lease = b.acquire(l, c)
-	if d := time.Since(released); d > b.TTL {
-		b.Errorf("%v from release to the next holder: a release is not delayed", d)
-	}
-
-	b.needs("Cut", b.Cut != nil)
-	b.lose(l, lease)
-	lost := time.Now()
-	next := b.acquire(m, b.claim())
-	if d := time.Since(lost); d < c.LockDelay-Grace {
-		b.Errorf("the next holder started %v after the loss, want a lock delay of %v", d, c.LockDelay)
-	}
-	b.release(next)
-}

@@ -14,10 +14,11 @@
 //		input, now := wait()          // a message, a caller's wish, a finished
 //		m.Step(now, input)            // write, or Wake when the alarm rings
 //		rd := m.Ready()
+//		report(rd.Outcomes)           // before anything leaves
 //		send(rd.Sends)                // at once, in any order
 //		persist(rd.Persists)          // in order; once durable, step Persisted
 //		                              // for it and send its Then
-//		report(rd.Outcomes)
+//		access(rd.Accesses)           // begin them; step Accessed as each ends
 //		setAlarm(rd.Alarm)
 //	}
 //
@@ -27,10 +28,13 @@
 //     Mono never goes back.
 //  2. Persists become durable in the order given. An envelope in Then may leave
 //     (or, when addressed to the machine itself, be stepped) only when its own
-//     record and all earlier ones are durable. A failed write is fatal: the
+//     record and all before that one are durable. A failed write is fatal: the
 //     driver stops the machine for good.
 //  3. Sends may be lost, duplicated, delayed or reordered. A Body is never
 //     changed after it was handed out, by either side.
-//  4. A machine is woken (Step with Wake) at Alarm or later, never relied upon
+//  4. Accesses to shared storage run beside the machine and each other, in any
+//     order. Each ends at most once, in an Accessed; one may never end.
+//  5. Outcomes reach the owner before anything of the same Ready leaves.
+//  6. A machine is woken (Step with Wake) at Alarm or later, never relied upon
 //     to be punctual.
 package machine

@@ -39,7 +39,8 @@ type Envelope struct {
 // Persist is a record to be made durable, and what may leave only after that.
 type Persist struct {
 	// Record is what to write; its type is the machine's and its storage's.
-	// Nil when Then merely has to wait for the records before it.
+	// Nil when Then merely has to wait for the records before it that had a
+	// Then of their own.
 	Record any
 	// Then holds the envelopes that wait for Record and all earlier records; when
 	// there are none, Record must be written in its place but not forced.
@@ -51,6 +52,7 @@ type Persist struct {
 type Ready struct {
 	Sends    []Envelope // may leave at once
 	Persists []Persist  // to be made durable, in order
+	Accesses []Access   // operations on shared storage, to begin at once, in any order
 	Outcomes []any      // for the machine's owner
 	Alarm    Mono       // when to step Wake; Never if not at all
 }
@@ -60,7 +62,7 @@ type Wake struct{}
 
 // Machine is a protocol. See the package comment for the driver's duties.
 type Machine interface {
-	// Step takes one input: an Envelope, Wake, or one of the machine's own
+	// Step takes one input: an Envelope, an Accessed, Wake, or one of the machine's own
 	// input types. Input of a kind the machine does not know is a bug of the
 	// caller; a message that makes no sense is data and is ignored.
 	Step(now Now, input any)

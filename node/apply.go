@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenure-lease/tenure/quorumlease"
 	"github.com/tenure-lease/tenure/replica"
-	"go.etcd.io/raft/v3/raftpb"
 )
 
 // sliceTime is how long the applier works before it publishes what it has, so
@@ -19,20 +19,25 @@ const reclaimVersions = 2000
 // applier applies committed entries on a goroutine of its own: a mass delete or
 // expiry may take as long as it does, and heartbeats go on.
 type applier struct {
-	n     *Node
-	state *replica.Applier
+	n       *Node
+	state   *replica.Applier
+	visible visible
 
 	mu    sync.Mutex
-	queue []any // of replica.Committed, .Restore, .WantSnapshot
+	queue []any // of replica.Committed, .Released, .Restore, .WantSnapshot
 	wake  chan struct{}
 
-	reclaim   bool  // compacted history may be left
-	compacted int64 // up to where it was given back
+	members   uint64 // index of the change of the membership that the peers know
+	reclaim   bool   // compacted history may be left
+	compacted int64  // up to where it was given back
 }
 
 func newApplier(n *Node, state *replica.Applier) *applier {
-	a := &applier{n: n, state: state, wake: make(chan struct{}, 1), reclaim: true}
-	a.publish()
+	a := &applier{n: n, state: state, wake: make(chan struct{}, 1), reclaim: true, visible: visible{n: n}}
+	restored := state.Restored()
+	a.order(restored.ReadPolicy)
+	a.visible.begin(a.now(), restored.Released)
+	a.members = state.Roster().Memberships.Newest().Index
 	return a
 }
 
@@ -71,11 +76,13 @@ func (a *applier) run() {
 				return
 			}
 		}
-		if a.reclaim { // in turn with entries, however many there are
+		// In turn with entries, however many there are; but while something is held the
+		// published state is an older one, of which nothing may be given back.
+		if a.reclaim && len(a.visible.ahead) == 1 {
 			a.reclaim = a.state.Store().Reclaim(reclaimVersions)
 			a.reclaimed()
 		}
-		if len(items) > 0 || a.reclaim {
+		if len(items) > 0 || a.reclaim && len(a.visible.ahead) == 1 {
 			continue
 		}
 		select {
@@ -91,14 +98,21 @@ func (a *applier) run() {
 func (a *applier) reclaimed() {
 	if now := a.n.State().view.CompactRevision(); !a.reclaim && now != a.compacted {
 		a.compacted = now
-		a.n.hub.Publish(a.publish().view)
+		if len(a.visible.ahead) == 1 {
+			a.visible.add(a.now(), false)
+			a.visible.show()
+		}
 	}
 }
 
 func (a *applier) do(item any) error {
 	switch item := item.(type) {
 	case replica.Committed:
-		return a.apply(item.Entries)
+		return a.apply(item)
+	case replica.Released:
+		a.visible.release(item)
+		a.state.Released(a.visible.through)
+		a.show(nil)
 	case replica.Restore:
 		return a.restore(item)
 	case replica.WantSnapshot:
@@ -107,13 +121,17 @@ func (a *applier) do(item any) error {
 	return nil
 }
 
-func (a *applier) apply(entries []*raftpb.Entry) error {
+func (a *applier) apply(item replica.Committed) error {
 	began := time.Now()
-	for i, e := range entries {
+	for i, e := range item.Entries {
 		if err := a.state.Apply(e); err != nil {
 			return err
 		}
-		if i == len(entries)-1 || time.Since(began) > sliceTime {
+		due := i == len(item.Entries)-1 || time.Since(began) > sliceTime
+		if item.Held || due { // what is held is released one by one
+			a.visible.add(a.now(), item.Held)
+		}
+		if due {
 			a.report()
 			began = time.Now()
 		}
@@ -125,19 +143,37 @@ func (a *applier) apply(entries []*raftpb.Entry) error {
 // report publishes the state and then tells who waited for it.
 func (a *applier) report() {
 	applied, results := a.state.Take()
-	st := a.publish()
-	a.n.hub.Publish(st.view)
+	a.visible.capture(results)
+	a.state.Released(a.visible.through)
+	a.order(applied.ReadPolicy)
+	a.visible.show()
 	a.n.driver.Step(applied)
-	for _, r := range results {
-		a.n.results.answer(r.ID, result{r.Response, r.Err})
-	}
-	a.n.barriers.published(st.index)
+	a.show(results)
 }
 
-func (a *applier) publish() *state {
-	st := &state{view: a.state.Store().View(), index: a.state.Index(), term: a.state.Term(), members: a.state.Members()}
-	a.n.state.Store(st)
-	return st
+// order has readers go by keys or not, before a state is published of which they must
+// know.
+func (a *applier) order(policy quorumlease.Policy) {
+	if byKey(a.n.order.Load()) != policy.ByKey() {
+		a.n.order.Add(1)
+	}
+}
+
+// show answers what may be answered by now.
+func (a *applier) show(results []replica.Result) {
+	a.visible.show()
+	a.visible.answer(results)
+	if now := a.state.Roster(); now.Memberships.Newest().Index != a.members {
+		a.members = now.Memberships.Newest().Index
+		a.n.reconnect(now)
+	}
+	a.n.barriers.published(a.n.State().index)
+	a.n.applications.published(a.n.appliedIndex())
+}
+
+// now is the state as it was applied.
+func (a *applier) now() *state {
+	return &state{view: a.state.Store().View(), index: a.state.Index(), term: a.state.Term(), roster: a.state.Roster()}
 }
 
 // restore takes the place of everything with a snapshot that the leader sent.
@@ -147,10 +183,11 @@ func (a *applier) restore(item replica.Restore) error {
 	}
 	a.n.logger.Info("caught up by a snapshot", "index", item.Index)
 	a.n.advance(item.Index)
-	st := a.publish()
-	a.n.hub.Publish(st.view)
-	a.n.driver.Step(a.state.Restored())
-	a.n.barriers.published(st.index)
+	restored := a.state.Restored()
+	a.order(restored.ReadPolicy)
+	a.visible.begin(a.now(), restored.Released)
+	a.n.driver.Step(restored)
+	a.show(nil)
 	a.reclaim = true
 	return nil
 }

@@ -40,7 +40,7 @@ func steady(t *testing.T, c *cluster, name string, work func(n *Node)) {
 	}
 	watch(&worstWrite, func() { c.put(lead, "small", "x") })
 	watch(&worstRenewal, func() {
-		if _, err := c.nodes[(lead+1)%3].KeepAlive(t.Context(), 1); err != nil {
+		if _, err := c.nodes[(lead+1)%3].KeepAlive(1)(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +18,7 @@ type barriers struct {
 	open    *barrier   // takes more readers
 	waiting []*barrier // for the leader's word, by number
 	indexed []*barrier // for index to be published
+	leased  []*barrier // for index, in no order: a log may be cut
 }
 
 type barrier struct {
@@ -27,9 +30,23 @@ type barrier struct {
 }
 
 // Barrier returns when the published state includes every write that was
-// acknowledged, by any member, before the call.
+// acknowledged, by any member, before the call. Under a read lease that takes no
+// message.
 func (n *Node) Barrier(ctx context.Context) error {
-	b := n.barriers.join(n)
+	if index, ok := n.reads.leased(); ok {
+		if n.State().index >= index {
+			return nil
+		}
+		// It is in this member's log, and will be applied soon, or cut off.
+		if err := n.barriers.awaitIndex(n.publishedIndex, index).wait(ctx, n); !errors.Is(err, errOverdue) {
+			return err
+		}
+	}
+	n.reads.asks(n.leadership.Load().leader == n.id)
+	return n.barriers.join(n).wait(ctx, n)
+}
+
+func (b *barrier) wait(ctx context.Context, n *Node) error {
 	select {
 	case <-b.done:
 		return b.err
@@ -38,6 +55,28 @@ func (n *Node) Barrier(ctx context.Context) error {
 	case <-n.stop:
 		return errStopped
 	}
+}
+
+// errOverdue tells that an index of this member's own log was not reached in time.
+var errOverdue = errors.New("node: what is in the log was not released in time")
+
+func (n *Node) publishedIndex() uint64 { return n.State().index }
+
+// awaitIndex gives a barrier for an index of this member's log, of which now tells
+// how far it has come.
+func (bs *barriers) awaitIndex(now func() uint64, index uint64) *barrier {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if k := len(bs.leased); k > 0 && bs.leased[k-1].index == index {
+		return bs.leased[k-1]
+	}
+	b := &barrier{index: index, since: time.Now(), done: make(chan struct{})}
+	if now() >= index { // in between
+		close(b.done)
+	} else {
+		bs.leased = append(bs.leased, b)
+	}
+	return b
 }
 
 func (bs *barriers) join(n *Node) *barrier {
@@ -89,6 +128,27 @@ func (bs *barriers) published(index uint64) {
 		close(bs.indexed[0].done)
 		bs.indexed = bs.indexed[1:]
 	}
+	bs.leased = slices.DeleteFunc(bs.leased, func(b *barrier) bool {
+		if b.index <= index {
+			close(b.done)
+		}
+		return b.index <= index
+	})
+}
+
+// overdue ends the barriers of this member's own log that have waited since before
+// then: another round finds out what there is.
+func (bs *barriers) overdue(before time.Time) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	bs.leased = slices.DeleteFunc(bs.leased, func(b *barrier) bool {
+		late := b.since.Before(before)
+		if late {
+			b.err = errOverdue
+			close(b.done)
+		}
+		return late
+	})
 }
 
 // expire ends the barriers that have waited since before then.

@@ -8,7 +8,9 @@ import (
 	"net"
 	"time"
 
+	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/quorumlease"
 	"github.com/tenure-lease/tenure/wal"
 	"github.com/tenure-lease/tenure/watch"
 )
@@ -24,6 +26,9 @@ type Config struct {
 	// ClusterToken.
 	Peers        map[string]string
 	ClusterToken string
+	// Existing says that the cluster runs already, and that this member was added to
+	// it: one without data asks the others in Peers who it is.
+	Existing bool
 	// ClientURLs are told to clients that ask for the members.
 	ClientURLs []string
 
@@ -46,9 +51,18 @@ type Config struct {
 	MaxPendingBytes int64
 	// MaxLeases bounds the leases that exist. Default 5,000,000.
 	MaxLeases int64
+	// MaxLearners bounds the members that learn and do not vote. Default 1.
+	MaxLearners int
 	// MaxTailBytes bounds the log in memory; half of it makes a snapshot.
 	// Default 128 MiB.
 	MaxTailBytes int
+
+	// ReadLease is the policy of read leases that a new cluster begins with; see
+	// package quorumlease. Default leader.
+	ReadLease string
+	// ReadLeaseTTL is how long this member's promises to readers last, and so how
+	// long writes may wait for a reader that died. Default 200 ms.
+	ReadLeaseTTL time.Duration
 
 	// Watch holds the limits of watches.
 	Watch watch.Config
@@ -64,6 +78,8 @@ type Config struct {
 	Fail func(error)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
+
+	mono func() machine.Mono // of Now
 }
 
 func (c *Config) setDefaults() error {
@@ -82,8 +98,17 @@ func (c *Config) setDefaults() error {
 	if c.MaxLeases == 0 {
 		c.MaxLeases = 5_000_000
 	}
+	if c.ReadLease == "" {
+		c.ReadLease = string(quorumlease.Leader)
+	}
+	if c.ReadLeaseTTL == 0 {
+		c.ReadLeaseTTL = 200 * time.Millisecond
+	}
+	c.mono = clock.Now
 	if c.Now == nil {
 		c.Now = hostNow
+	} else {
+		c.mono = func() machine.Mono { return c.Now().Mono }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -91,7 +116,12 @@ func (c *Config) setDefaults() error {
 	if c.Fail == nil {
 		c.Fail = func(err error) { panic(err) }
 	}
+	if _, err := quorumlease.ParsePolicy(c.ReadLease); err != nil {
+		return fmt.Errorf("node: ReadLease: %w", err)
+	}
 	switch {
+	case c.ReadLeaseTTL < quorumlease.MinTTL || c.ReadLeaseTTL > quorumlease.MaxTTL:
+		return fmt.Errorf("node: a read lease of %v: it must be from %v to %v", c.ReadLeaseTTL, quorumlease.MinTTL, quorumlease.MaxTTL)
 	case c.DataDir == "":
 		return errors.New("node: DataDir is empty")
 	case c.Peers[c.Name] == "":

@@ -12,12 +12,13 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
 )
 
 // crashing is a cluster on disks that forget what was not synced.
 type crashing struct {
 	*cluster
-	disks []*memDisk
+	disks []*waltest.Disk
 	rand  *rand.Rand
 	mu    sync.RWMutex // guards nodes
 }
@@ -25,11 +26,11 @@ type crashing struct {
 func newCrashing(t *testing.T, size int, seed uint64) *crashing {
 	c := &crashing{rand: rand.New(rand.NewPCG(seed, 3))}
 	c.cluster = newCluster(t, size, nimble, func(cfg *Config) {
-		disk := newMemDisk()
+		disk := waltest.NewDisk()
 		c.disks = append(c.disks, disk)
 		cfg.DataDir = "/data"
 		cfg.MaxTailBytes = 64 << 10
-		cfg.WAL = wal.Options{FS: disk.fs(), SegmentBytes: 16 << 10}
+		cfg.WAL = wal.Options{FS: disk.FS(), SegmentBytes: 16 << 10}
 		cfg.Fail = func(error) {} // its disk is gone: that is the test
 	})
 	return c
@@ -38,7 +39,7 @@ func newCrashing(t *testing.T, size int, seed uint64) *crashing {
 // crash ends members, all at the same moment.
 func (c *crashing) crash(members ...int) {
 	for _, i := range members {
-		c.disks[i].crash(c.rand)
+		c.disks[i].Crash(c.rand)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +52,7 @@ func (c *crashing) restart(members ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, i := range members {
-		c.cfgs[i].WAL.FS = c.disks[i].fs()
+		c.cfgs[i].WAL.FS = c.disks[i].FS()
 		c.start(i)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenure-lease/tenure/replica"
 	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
 )
 
 // single is the configuration of a cluster of one.
@@ -202,8 +203,8 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var broken atomic.Bool
-			disk := newMemDisk().fs()
-			disk.fault = func(op, path string) error {
+			disk := waltest.NewDisk().FS()
+			disk.Fault = func(op, path string) error {
 				if broken.Load() && tt.broken(op, path) {
 					return errDisk
 				}

@@ -58,5 +58,16 @@
 // # Limits
 //
 // See Config: bytes of requests waiting, leases, watchers, log in memory. A request
-// has 16 MiB at most. The membership is fixed by the flags.
+// has 16 MiB at most.
+//
+// # Members
+//
+// The first members know each other by their flags; their IDs follow from those. Later
+// ones are added through any member ([Node.AddMember]), with an ID of their own, and
+// find it out by asking the others at the addresses that they were given
+// ([Config.Existing]). Who the members are, and where, is part of the state from then
+// on, so flags say nothing more once a data directory is there. A member that was away
+// while others were replaced refuses those it does not know; then they tell it who the
+// members are, and it goes by that until its own state says so. One that was removed
+// ends with an error that says so, and never starts again from its data directory.
 package node

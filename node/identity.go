@@ -14,8 +14,10 @@ import (
 
 // memberID derives a member's ID from its URL and the cluster's token, so that
 // all members know each other's without asking.
-func memberID(url, token string) machine.NodeID {
-	sum := sha256.Sum256([]byte(url + "\x00" + token))
+//
+// One that joins later has a nonce, for another may have had its URL and been removed.
+func memberID(url, token, nonce string) machine.NodeID {
+	sum := sha256.Sum256([]byte(url + "\x00" + token + nonce))
 	// Positive as an int64 for JSON clients, and never raft's reserved values.
 	return machine.NodeID(binary.BigEndian.Uint64(sum[:8])>>1 | 1)
 }
@@ -34,7 +36,7 @@ func clusterID(members []machine.NodeID, token string) uint64 {
 func roster(peers map[string]string, token string) ([]*pb.Member, error) {
 	var members []*pb.Member
 	for name, url := range peers {
-		members = append(members, &pb.Member{ID: uint64(memberID(url, token)), Name: name, PeerURLs: []string{url}})
+		members = append(members, &pb.Member{ID: uint64(memberID(url, token, "")), Name: name, PeerURLs: []string{url}})
 	}
 	slices.SortFunc(members, func(a, b *pb.Member) int { return cmp.Compare(a.ID, b.ID) })
 	for i := 1; i < len(members); i++ {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenure-lease/tenure/peer"
 	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
 )
 
 func listen(t *testing.T) net.Listener {
@@ -47,8 +48,8 @@ func TestStartThatFailsLeavesNothing(t *testing.T) {
 			cfg.PeerTLS = &tls.Config{Certificates: make([]tls.Certificate, 1)}
 		}, "speaks https with"},
 		{"a disk that fails", func(cfg *Config) {
-			disk := newMemDisk().fs()
-			disk.fault = func(op, _ string) error {
+			disk := waltest.NewDisk().FS()
+			disk.Fault = func(op, _ string) error {
 				if op == "sync" {
 					return errBroken
 				}
@@ -57,8 +58,8 @@ func TestStartThatFailsLeavesNothing(t *testing.T) {
 			cfg.WAL.FS = disk
 		}, "broken"},
 		{"a disk that cannot be listed", func(cfg *Config) {
-			disk := newMemDisk().fs()
-			disk.fault = func(op, _ string) error {
+			disk := waltest.NewDisk().FS()
+			disk.Fault = func(op, _ string) error {
 				if op == "readdir" {
 					return fs.ErrPermission
 				}
@@ -73,7 +74,7 @@ func TestStartThatFailsLeavesNothing(t *testing.T) {
 				Name: "a", DataDir: "/data", PeerListener: l, Logger: slog.New(slog.DiscardHandler),
 				HeartbeatInterval: 100 * time.Millisecond, ElectionTimeout: time.Second,
 				Peers: map[string]string{"a": "http://" + l.Addr().String(), "b": "http://127.0.0.1:1", "c": "http://127.0.0.1:2"},
-				WAL:   wal.Options{FS: newMemDisk().fs(), SegmentBytes: 8 << 10},
+				WAL:   wal.Options{FS: waltest.NewDisk().FS(), SegmentBytes: 8 << 10},
 			}
 			tt.spoil(&cfg)
 			n, err := Start(cfg)
@@ -88,8 +89,8 @@ func TestStartThatFailsLeavesNothing(t *testing.T) {
 			if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 				t.Errorf("the listener: %v, want that it is closed", err)
 			}
-			if disk := cfg.WAL.FS.(*memFS); disk.lock["/data/lock"] {
-				t.Error("the data directory is still locked")
+			if _, err := cfg.WAL.FS.Lock("/data/lock"); err != nil {
+				t.Errorf("the lock of the data directory: %v, want that it is free", err)
 			}
 			goleak.VerifyNone(t)
 		})
@@ -115,7 +116,7 @@ func TestStopDuringEverything(t *testing.T) {
 			},
 			"barrier":   func() error { return n.Barrier(ctx) },
 			"ready":     func() error { return n.Ready(ctx) },
-			"keepalive": func() error { _, err := n.KeepAlive(ctx, lease); return err },
+			"keepalive": func() error { _, err := n.KeepAlive(lease)(ctx); return err },
 			"ttl":       func() error { _, _, err := n.TimeToLive(ctx, lease); return err },
 			"handover":  func() error { return n.HandOver(ctx) },
 			"status": func() error {
@@ -191,7 +192,7 @@ func TestEndedContexts(t *testing.T) {
 		"put":       func() error { _, err := n.Propose(ctx, &pb.PutRequest{Key: []byte("k")}); return err },
 		"barrier":   func() error { return n.Barrier(ctx) },
 		"ready":     func() error { return n.Ready(ctx) },
-		"keepalive": func() error { _, err := n.KeepAlive(ctx, 1); return err },
+		"keepalive": func() error { _, err := n.KeepAlive(1)(ctx); return err },
 	} {
 		ends.Go(func() {
 			if err := call(); !errors.Is(err, context.Canceled) {

@@ -72,7 +72,7 @@ func TestCallersThatLeaveStillCount(t *testing.T) {
 		t.Errorf("%d requests of 1,000 bytes wait, and 10,000 are the limit", kept)
 	}
 	for range 100 {
-		n.KeepAlive(gone, 1)
+		n.KeepAlive(1)(gone)
 		n.Barrier(gone)
 	}
 	// After a time nobody's request is kept but the member's own announcement,
@@ -97,7 +97,7 @@ func TestTimeoutsTellWhy(t *testing.T) {
 	t.Parallel()
 	n := lonely(t, func(cfg *Config) { cfg.RequestTimeout = 50 * time.Millisecond })
 	_, err := n.Propose(t.Context(), &pb.PutRequest{Key: []byte("k")})
-	_, errLease := n.KeepAlive(t.Context(), 1)
+	_, errLease := n.KeepAlive(1)(t.Context())
 	for call, err := range map[string]error{"put": err, "keep-alive": errLease, "barrier": n.Barrier(t.Context())} {
 		if !errors.Is(err, rpctypes.ErrGRPCTimeoutDueToLeaderFail) {
 			t.Errorf("%s without a leader: %v, want %v", call, err, rpctypes.ErrGRPCTimeoutDueToLeaderFail)

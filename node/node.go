@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	crand "crypto/rand"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -16,6 +14,7 @@ import (
 	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/quorumlease"
 	"github.com/tenure-lease/tenure/replica"
 	"github.com/tenure-lease/tenure/watch"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -23,26 +22,33 @@ import (
 
 // Node is a running member.
 type Node struct {
-	cfg     Config
-	id      machine.NodeID
-	cluster uint64
-	roster  []*pb.Member // as the flags have it
-	logger  *slog.Logger
+	cfg      Config
+	id       machine.NodeID
+	cluster  uint64
+	founders []*pb.Member // who began the cluster
+	logger   *slog.Logger
 
-	storage *storage
-	replica *replica.Replica // stepped by driver only
-	driver  *driver.Driver
-	applier *applier
-	peers   *peer.Transport // nil in a cluster of one
-	hub     *watch.Hub
+	storage  *storage
+	replica  *replica.Replica // stepped by driver only
+	driver   *driver.Driver
+	applier  *applier
+	peers    *peer.Transport // nil in a cluster of one that cannot grow
+	hub      *watch.Hub
+	contacts contacts
 
 	ids      atomic.Uint64
 	granting atomic.Int64 // leases that are being granted
 	results  *waits[result]
 	asks     *waits[askResult]
+	keyReads *waits[keysResult]
 	barriers barriers
+	// applications are waits for an index to be applied, released or not.
+	applications barriers
 
 	state      atomic.Pointer[state]
+	ahead      atomic.Pointer[[]*state] // that one, and those that are not released
+	order      atomic.Uint64            // how often reads began or ceased to go by keys
+	reads      reads
 	leadership atomic.Pointer[leadership]
 	snapshots  snapshotting
 	refusals   refusals
@@ -60,7 +66,7 @@ type Node struct {
 type state struct {
 	view        kv.View
 	index, term uint64
-	members     []*pb.Member
+	roster      replica.Roster
 }
 
 type leadership struct {
@@ -81,35 +87,48 @@ func Start(cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, id: memberID(cfg.Peers[cfg.Name], cfg.ClusterToken), logger: cfg.Logger,
-		results: newWaits[result](), asks: newWaits[askResult](),
+		cfg: cfg, id: memberID(cfg.Peers[cfg.Name], cfg.ClusterToken, ""), logger: cfg.Logger,
+		results: newWaits[result](), asks: newWaits[askResult](), keyReads: newWaits[keysResult](),
 		running: make(chan struct{}), stop: make(chan struct{}),
 	}
-	if n.roster, err = roster(cfg.Peers, cfg.ClusterToken); err != nil {
+	if n.founders, err = roster(cfg.Peers, cfg.ClusterToken); err != nil {
 		return nil, err
 	}
-	ids := rosterIDs(n.roster)
-	n.cluster = clusterID(ids, cfg.ClusterToken)
 	n.leadership.Store(&leadership{at: time.Now()})
+	n.reads.clock = cfg.mono
 
-	voters := make([]uint64, len(ids))
-	for i, id := range ids {
-		voters[i] = uint64(id)
+	if wasRemoved(cfg.DataDir) {
+		return nil, errRemoved
+	}
+	id := described(n.founders, n.id, cfg.ClusterToken)
+	if cfg.Existing {
+		if id, err = n.join(); err != nil {
+			return nil, err
+		}
 	}
 	var log replica.Log
-	n.storage, log, err = openStorage(cfg.DataDir, identity{Cluster: n.cluster, Member: uint64(n.id), Voters: voters}, cfg.WAL, cfg.Logger)
+	n.storage, log, err = openStorage(cfg.DataDir, id, cfg.WAL, cfg.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("node: open data directory: %w", err)
+	}
+	id = n.storage.identity
+	n.id, n.cluster = machine.NodeID(id.Member), id.Cluster
+	if len(id.Founders) > 0 {
+		n.founders = id.founders(n.founders)
 	}
 	defer func() {
 		if err != nil {
 			n.storage.log.Close()
 		}
 	}()
-	if err := n.restart(log); err != nil {
+	boot, earlier, err := n.storage.begin(cfg.ReadLeaseTTL)
+	if err != nil {
+		return nil, fmt.Errorf("node: write to data directory: %w", err)
+	}
+	if err := n.restart(log, boot, earlier); err != nil {
 		return nil, err
 	}
-	if len(cfg.Peers) > 1 {
+	if cfg.PeerListener != nil {
 		if err := n.connect(); err != nil {
 			return nil, err
 		}
@@ -119,9 +138,9 @@ func Start(cfg Config) (_ *Node, err error) {
 }
 
 // restart makes replica and applier from what is on disk.
-func (n *Node) restart(log replica.Log) (err error) {
-	boot := bootID()
+func (n *Node) restart(log replica.Log, boot uint64, earlier time.Duration) (err error) {
 	state := replica.NewApplier(n.id, boot)
+	state.Found(replica.FoundedBy(n.founders))
 	state.Store().Pause = runtime.Gosched
 	if index := log.Snapshot.GetIndex(); index > state.Index() {
 		if err := n.storage.load(state, index, nil); err != nil {
@@ -130,9 +149,12 @@ func (n *Node) restart(log replica.Log) (err error) {
 	}
 	start := state.Restored()
 	n.replica, err = replica.New(replica.Config{
-		ID: n.id, Boot: boot, Log: log, Applied: start.Index, Leases: start.Leases,
+		ID: n.id, Boot: boot, Log: log, Restored: start,
 		Tick: n.cfg.HeartbeatInterval, ElectionTicks: int(n.cfg.ElectionTimeout / n.cfg.HeartbeatInterval),
-		MaxTailBytes: n.cfg.MaxTailBytes, Logger: raftLogger{n.logger},
+		ReadLeases: replica.ReadLeases{
+			Policy: quorumlease.Policy(n.cfg.ReadLease), TTL: n.cfg.ReadLeaseTTL, EarlierTTL: earlier,
+		},
+		MaxTailBytes: n.cfg.MaxTailBytes, MaxLearners: n.cfg.MaxLearners, Logger: raftLogger{n.logger},
 	}, n.cfg.Now())
 	n.applier = newApplier(n, state)
 	return err
@@ -157,17 +179,11 @@ func hostNow() machine.Now {
 	return machine.Now{Mono: clock.Now(), Wall: machine.Wall(time.Now().UnixNano())}
 }
 
-// bootID tells this life of the member from all others.
-func bootID() uint64 {
-	var p [8]byte
-	crand.Read(p[:]) // never fails
-	return binary.BigEndian.Uint64(p[:]) | 1
-}
-
 // fail ends the member's work. Nothing is stepped, applied or acknowledged any
 // more, and who waits is told that the member stopped.
 func (n *Node) fail(err error) {
 	n.failing.Do(func() {
+		<-n.running // the first write may fail before Start is through
 		n.logger.Error("this member cannot go on", "err", err)
 		n.halt()
 		go n.cfg.Fail(err)
@@ -191,6 +207,7 @@ func (n *Node) Stop() {
 			n.cfg.PeerListener.Close()
 		}
 		n.driver.Stop()
+		n.reads.lease.Store(nil) // others no longer wait for this life once the next begins (R15)
 		n.done.Wait()
 		n.hub.Close()
 		n.snapshots.wait()
@@ -203,7 +220,7 @@ func (n *Node) Stop() {
 // HandOver passes leadership on, if this member has it, and waits until another
 // leads. It returns early when the context ends.
 func (n *Node) HandOver(ctx context.Context) error {
-	for len(n.roster) > 1 && n.leadership.Load().leader == n.id {
+	for len(n.State().roster.ConfState().GetVoters()) > 1 && n.leadership.Load().leader == n.id {
 		n.driver.Step(replica.HandOver{})
 		select {
 		case <-ctx.Done():
@@ -250,7 +267,7 @@ func (n *Node) context() (context.Context, context.CancelFunc) {
 func (n *Node) announce() {
 	defer n.done.Done()
 	me := &pb.Member{ID: uint64(n.id), Name: n.cfg.Name, PeerURLs: []string{n.cfg.Peers[n.cfg.Name]}, ClientURLs: n.cfg.ClientURLs}
-	for !announced(n.State().members, me) {
+	for !announced(n.State().roster.Members, me) {
 		if _, err := n.Propose(context.Background(), me); err == nil {
 			return
 		}
@@ -276,6 +293,10 @@ func (n *Node) housekeeping() {
 			n.results.expire(before, func(since time.Time) result { return result{err: n.timeout(since)} })
 			n.asks.expire(before, func(since time.Time) askResult { return askResult{err: n.timeout(since)} })
 			n.barriers.expire(before, n.timeout)
+			n.keyReads.expire(before, func(since time.Time) keysResult { return keysResult{err: n.timeout(since)} })
+			n.applications.overdue(now.Add(-n.cfg.ElectionTimeout))
+			n.barriers.overdue(now.Add(-n.cfg.ElectionTimeout))
+			n.reads.look(n)
 			if n.peers != nil {
 				n.refusals.look(n, now)
 			}

@@ -198,7 +198,7 @@ func TestLeaseLivesAndDies(t *testing.T) {
 	// Renewed through any member it outlives its TTL.
 	for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(500 * time.Millisecond) {
 		for i, n := range c.nodes {
-			if ttl, err := n.KeepAlive(ctx, lease.ID); err != nil || ttl != 2 {
+			if ttl, err := n.KeepAlive(lease.ID)(ctx); err != nil || ttl != 2 {
 				t.Fatalf("keep-alive at member %d: ttl %d, %v", i, ttl, err)
 			}
 		}
@@ -219,7 +219,7 @@ func TestLeaseLivesAndDies(t *testing.T) {
 	if got := c.get(1, "mine"); got != "" {
 		t.Errorf("its key outlived it: %q", got)
 	}
-	if ttl, err := c.nodes[1].KeepAlive(ctx, lease.ID); err != nil || ttl != 0 {
+	if ttl, err := c.nodes[1].KeepAlive(lease.ID)(ctx); err != nil || ttl != 0 {
 		t.Errorf("keep-alive of a lease that is gone: ttl %d, %v; want 0", ttl, err)
 	}
 	if left, _, err := c.nodes[1].TimeToLive(ctx, lease.ID); err != nil || left != -1 {

@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -16,10 +17,17 @@ import (
 func (n *Node) outcomes(list []any) {
 	for _, out := range list {
 		switch out := out.(type) {
-		case replica.Committed, replica.Restore, replica.WantSnapshot:
+		case replica.Committed, replica.Released, replica.Restore, replica.WantSnapshot:
 			n.applier.put(out)
+		case replica.ReadLease:
+			n.reads.lease.Store(&out)
 		case replica.ReadReady:
 			n.barriers.confirmed(n, out)
+		case replica.KeysReady:
+			n.keyReads.answer(out.ID, keysResult{ready: out})
+		case *replica.Plan:
+			// Not here: heartbeats would wait for it.
+			n.done.Go(func() { n.driver.Step(out.Make()) })
 		case replica.AnswerLease:
 			n.asks.answer(out.ID, askResult{answer: out})
 		case replica.Dropped:
@@ -35,6 +43,10 @@ func (n *Node) outcomes(list []any) {
 			}
 		case replica.LeaderChanged:
 			n.leaderChanged(out)
+		case replica.Rejected:
+			n.results.answer(out.ID, result{err: out.Err})
+		case replica.Removed:
+			n.removed()
 		case replica.SendSnapshot:
 			n.snapshots.send(n, out)
 		default:
@@ -54,13 +66,20 @@ func (n *Node) leaderChanged(out replica.LeaderChanged) {
 
 // connect joins the other members.
 func (n *Node) connect() error {
-	addrs, err := peerAddresses(n.roster, n.id, n.cfg.PeerTLS != nil)
-	if err != nil {
+	if _, err := peerAddresses(n.State().roster.Members, n.id, n.cfg.PeerTLS != nil); err != nil {
 		return err
 	}
+	addrs := n.addresses(n.State().roster)
+	first := maps.Clone(n.contacts.heard) // by the one that it asked
+	if first == nil {
+		first = map[machine.NodeID]string{}
+	}
+	maps.Copy(first, addrs)
+	n.contacts.members = addrs
+	var err error
 	n.peers, err = peer.New(peer.Config{
-		Self: n.id, ClusterID: n.cluster, Listener: n.cfg.PeerListener, Peers: addrs, TLS: n.cfg.PeerTLS,
-		Logger:  n.logger,
+		Self: n.id, ClusterID: n.cluster, Listener: n.cfg.PeerListener, Peers: first, TLS: n.cfg.PeerTLS,
+		Logger: n.logger, Answer: n.introduces,
 		Deliver: n.deliver,
 		Stream:  n.receive,
 		Down: func(id machine.NodeID, _ error) {

@@ -15,11 +15,16 @@ import (
 // is an operator's mistake, which nobody but an operator can mend.
 type refusals struct {
 	since map[machine.NodeID]time.Time // since when each refuses us
+	told  map[machine.NodeID]time.Time // when each that does not know us was told last
 	met   bool                         // a member has let us in
 }
 
 // refused tells the operator at once.
 func (n *Node) refused(id machine.NodeID, reason error) {
+	if errors.Is(reason, peer.ErrRemoved) {
+		go n.removed() // not in a turn of the transport's
+		return
+	}
 	n.logger.Error("another member refuses this one", "member", fmt.Sprintf("%x", uint64(id)), "err", reason, "advice", refusalAdvice(reason))
 }
 
@@ -42,10 +47,11 @@ func refusalAdvice(reason error) string {
 // so that it can never take part.
 func (rs *refusals) look(n *Node, now time.Time) {
 	if rs.since == nil {
-		rs.since = map[machine.NodeID]time.Time{}
+		rs.since, rs.told = map[machine.NodeID]time.Time{}, map[machine.NodeID]time.Time{}
 	}
 	lasting := 0
-	for _, m := range n.roster {
+	members := n.State().roster.Members
+	for _, m := range members {
 		id := machine.NodeID(m.ID)
 		if id == n.id {
 			continue
@@ -57,6 +63,10 @@ func (rs *refusals) look(n *Node, now time.Time) {
 			delete(rs.since, id)
 			continue
 		}
+		if errors.Is(refusal, peer.ErrUnknownMember) && now.Sub(rs.told[id]) > n.cfg.ElectionTimeout/2 {
+			rs.told[id] = now
+			n.introduce(id)
+		}
 		if rs.since[id].IsZero() {
 			rs.since[id] = now
 		}
@@ -64,7 +74,7 @@ func (rs *refusals) look(n *Node, now time.Time) {
 			continue
 		}
 		lasting++
-		if errors.Is(refusal, peer.ErrDuplicateID) || !rs.met && lasting == len(n.roster)-1 {
+		if errors.Is(refusal, peer.ErrDuplicateID) || !rs.met && lasting == len(members)-1 {
 			n.fail(fmt.Errorf("node: %w: %s", refusal, refusalAdvice(refusal)))
 			return
 		}

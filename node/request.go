@@ -17,13 +17,18 @@ var errStopped = rpctypes.ErrGRPCStopped
 // wait behind it on the connections between members, and a frame has to hold it.
 const maxRequestBytes = 16 << 20
 
+// requestOverhead is about what a request costs here beside its own bytes.
+const requestOverhead = 256
+
 type result struct {
 	response proto.Message
 	err      error
+	state    *state // of a read by the log, which has no response
 }
 
 // Propose replicates a request and returns its response once the state that
-// this member publishes includes it. Requests are etcd's: Put, DeleteRange, Txn,
+// this member publishes includes it; in key order, once it is released, though
+// what is published may be older. Requests are etcd's: Put, DeleteRange, Txn,
 // Compaction, LeaseGrant, LeaseRevoke. Errors are package kv's for what the state
 // refuses, ctx's, or etcd's own. After a timeout, ErrGRPCStopped and the end of
 // ctx it is open whether the request takes effect; all others mean that it does
@@ -41,23 +46,30 @@ func (n *Node) Propose(ctx context.Context, req proto.Message) (proto.Message, e
 	if err != nil {
 		return nil, err
 	}
+	r, err := n.propose(ctx, body)
+	return r.response, err
+}
+
+// propose replicates an encoded request.
+func (n *Node) propose(ctx context.Context, body []byte) (result, error) {
 	if len(body) > maxRequestBytes {
-		return nil, rpctypes.ErrGRPCRequestTooLarge
+		return result{}, rpctypes.ErrGRPCRequestTooLarge
 	}
-	if n.results.cost.Load()+int64(len(body)) > n.cfg.MaxPendingBytes {
-		return nil, rpctypes.ErrGRPCRequestTooManyRequests
+	cost := int64(len(body)) + requestOverhead
+	if n.results.cost.Load()+cost > n.cfg.MaxPendingBytes {
+		return result{}, rpctypes.ErrGRPCRequestTooManyRequests
 	}
 	id := n.ids.Add(1)
-	answer := n.results.add(id, int64(len(body)))
+	answer := n.results.add(id, cost)
 	n.driver.Step(replica.Propose{ID: id, Body: body})
 	select {
 	case r := <-answer:
-		return r.response, r.err
+		return r, r.err
 	case <-ctx.Done():
 		n.results.forget(id)
-		return nil, ctx.Err()
+		return result{}, ctx.Err()
 	case <-n.stop:
-		return nil, errStopped
+		return result{}, errStopped
 	}
 }
 
@@ -86,38 +98,46 @@ type askResult struct {
 	err    error
 }
 
-func (n *Node) ask(ctx context.Context, lease int64, renew bool) (replica.AnswerLease, error) {
+// ask puts a question about a lease; to wait, once, gives the answer.
+func (n *Node) ask(lease int64, renew bool) (wait func(context.Context) (replica.AnswerLease, error)) {
 	id := n.ids.Add(1)
 	answer := n.asks.add(id, 0)
 	n.driver.Step(replica.AskLease{ID: id, Lease: lease, Renew: renew})
-	select {
-	case r := <-answer:
-		return r.answer, r.err
-	case <-ctx.Done():
-		n.asks.forget(id)
-		return replica.AnswerLease{}, ctx.Err()
-	case <-n.stop:
-		return replica.AnswerLease{}, errStopped
+	return func(ctx context.Context) (replica.AnswerLease, error) {
+		select {
+		case r := <-answer:
+			return r.answer, r.err
+		case <-ctx.Done():
+			n.asks.forget(id)
+			return replica.AnswerLease{}, ctx.Err()
+		case <-n.stop:
+			return replica.AnswerLease{}, errStopped
+		}
 	}
 }
 
-// KeepAlive renews a lease and returns its time to live in seconds, 0 if there
-// is no such lease. The leader has confirmed that it was the leader after the
-// call; the lease lives for that long from the call on.
-func (n *Node) KeepAlive(ctx context.Context, lease int64) (ttl int64, err error) {
-	a, err := n.ask(ctx, lease, true)
-	return a.TTL / 1000, err
+// KeepAlive begins to renew a lease. To wait, once, returns its time to live in
+// seconds, 0 if there is no such lease. The leader has then confirmed that it was
+// the leader after the call of KeepAlive; the lease lives for that long from that
+// call on.
+func (n *Node) KeepAlive(lease int64) (wait func(context.Context) (ttl int64, err error)) {
+	answer := n.ask(lease, true)
+	return func(ctx context.Context) (int64, error) {
+		a, err := answer(ctx)
+		return a.TTL / 1000, err
+	}
 }
 
 // TimeToLive returns how long a lease has left and was granted for, in seconds;
 // remaining is -1 if there is no such lease.
 func (n *Node) TimeToLive(ctx context.Context, lease int64) (remaining, granted int64, err error) {
-	a, err := n.ask(ctx, lease, false)
+	a, err := n.ask(lease, false)(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
 	if a.TTL == 0 {
 		return -1, 0, nil
 	}
-	return a.Remaining / 1000, a.TTL / 1000, nil
+	// Whole seconds that are left for sure, as etcd says it: 89 of 90 at once.
+	return max(a.Remaining-1, 0) / 1000, a.TTL / 1000, nil
 }

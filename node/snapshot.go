@@ -30,11 +30,7 @@ func (s *snapshotting) start(n *Node, snap replica.Snapshot) {
 	go func() {
 		defer s.done.Done()
 		began := time.Now()
-		voters := make([]uint64, len(n.roster))
-		for i, m := range n.roster {
-			voters[i] = m.ID
-		}
-		conf := &raftpb.ConfState{Voters: voters}
+		conf := snap.ConfState()
 		err := n.storage.saveSnapshot(snap.Index, snap.Term, conf, func(w io.Writer) error {
 			_, err := snap.WriteTo(untilStop{stop: n.stop, w: w})
 			return err

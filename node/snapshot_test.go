@@ -2,13 +2,10 @@ package node
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +15,7 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/replica"
 	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
 )
 
 // behind is a cluster with a member that has to catch up by a snapshot, whose
@@ -36,9 +34,9 @@ func newBehind(t *testing.T) *behind {
 	b.away = (b.lead + 1) % 3
 	b.crash(b.away)
 	b.fill(0, 200)
-	disk := b.disks[b.away].fs()
+	disk := b.disks[b.away].FS()
 	var once sync.Once
-	disk.fault = func(op, path string) error {
+	disk.Fault = func(op, path string) error {
 		if op == "write" && strings.Contains(path, "/snap/") {
 			once.Do(func() {
 				close(b.held)
@@ -88,9 +86,16 @@ func (b *behind) caughtUp(n int) {
 	b.restart(b.away)
 	check()
 	for i, d := range b.disks {
-		names, err := d.fs().ReadDir("/data/snap")
-		if err != nil || len(names) > 3 { // two, and one that is being made
-			b.t.Errorf("member %d has snapshots %v, %v", i, names, err)
+		// Those that are being made take the place of older ones in the end. A
+		// crash between the two leaves one more, until the next is made.
+		for began := time.Now(); ; time.Sleep(time.Millisecond) {
+			names, err := d.FS().ReadDir("/data/snap")
+			if err == nil && len(names) <= 3 {
+				break
+			}
+			if err != nil || time.Since(began) > 10*time.Second {
+				b.t.Fatalf("member %d has snapshots %v, %v; want two or three", i, names, err)
+			}
 		}
 	}
 }
@@ -112,7 +117,7 @@ func TestSnapshotThatIsPrunedWhileItIsSent(t *testing.T) {
 
 func TestFollowerDiesWhileItReceivesASnapshot(t *testing.T) {
 	b := newBehind(t)
-	b.disks[b.away].crash(b.rand)
+	b.disks[b.away].Crash(b.rand)
 	close(b.release)
 	b.crash(b.away)
 	b.fill(200, 240)
@@ -149,13 +154,13 @@ func TestLeaderChangesWhileASnapshotIsSent(t *testing.T) {
 func TestReceivedSnapshots(t *testing.T) {
 	n := lonely(t, func(cfg *Config) {
 		cfg.DataDir = "/data"
-		cfg.WAL = wal.Options{FS: newMemDisk().fs(), SegmentBytes: 8 << 10}
+		cfg.WAL = wal.Options{FS: waltest.NewDisk().FS(), SegmentBytes: 8 << 10}
 	})
-	from := machine.NodeID(n.roster[0].ID)
+	from := machine.NodeID(n.founders[0].ID)
 	if from == n.id {
-		from = machine.NodeID(n.roster[1].ID)
+		from = machine.NodeID(n.founders[1].ID)
 	}
-	other := wal.Options{FS: newMemDisk().fs(), SegmentBytes: 8 << 10}
+	other := wal.Options{FS: waltest.NewDisk().FS(), SegmentBytes: 8 << 10}
 	log, err := wal.Create("/other", nil, other)
 	if err != nil {
 		t.Fatal(err)
@@ -256,54 +261,5 @@ func TestSnapshotDoesNotStallWrites(t *testing.T) {
 	t.Logf("a snapshot of %d MB took %v; the longest of %d writes meanwhile %v, of 20 before %v", size>>20, time.Since(began), puts, worst, quiet)
 	if worst > time.Second {
 		t.Errorf("a write took %v during a snapshot", worst)
-	}
-}
-
-// TestTailStaysBounded writes as fast as it goes while a follower is away.
-func TestTailStaysBounded(t *testing.T) {
-	const limit = 512 << 10
-	c := newCluster(t, 3, nimble, func(cfg *Config) { cfg.MaxTailBytes = limit })
-	lead := c.leader()
-	c.kill((lead + 1) % 3)
-	n := c.nodes[lead]
-	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
-	defer cancel()
-	var writers sync.WaitGroup
-	var bytes atomic.Int64
-	for w := range 32 {
-		writers.Go(func() {
-			req := &pb.PutRequest{Key: fmt.Appendf(nil, "k%d", w), Value: make([]byte, 4000)}
-			for ctx.Err() == nil {
-				if _, err := n.Propose(ctx, req); err == nil {
-					bytes.Add(4000)
-				} else if !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("put: %v", err)
-				}
-			}
-		})
-	}
-	worst := make([]int, 3)
-	for ctx.Err() == nil {
-		for i, n := range c.nodes {
-			if n != nil {
-				st, _ := n.Status()
-				worst[i] = max(worst[i], st.TailBytes)
-			}
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-	writers.Wait()
-	t.Logf("%d MB written, tails up to %v bytes", bytes.Load()>>20, worst)
-	if bytes.Load() < 4*limit {
-		t.Fatalf("only %d bytes were written", bytes.Load())
-	}
-	for i, got := range worst {
-		if got > 2*limit {
-			t.Errorf("member %d held %d bytes of log, the bound is %d", i, got, limit)
-		}
-	}
-	c.start((lead + 1) % 3)
-	if got := c.get((lead+1)%3, "k0"); len(got) != 4000 {
-		t.Errorf("the member that was away has %d bytes", len(got))
 	}
 }

@@ -47,23 +47,19 @@ func (n *Node) Status() (st replica.Status, ok bool) {
 	return <-answer, true
 }
 
+// RoundTrip is the distance to another member, smoothed; 0 if it is not known.
+func (n *Node) RoundTrip(id uint64) time.Duration {
+	if n.peers == nil {
+		return 0
+	}
+	return n.peers.Stats(machine.NodeID(id)).RTT
+}
+
 // DiskUsage is the size in bytes of the log's segments.
 func (n *Node) DiskUsage() int64 { return n.storage.log.Usage() }
 
-// Members lists the members, by ID: names and peer URLs as the flags have them,
-// client URLs as each has announced them.
-func (n *Node) Members() []*pb.Member {
-	told := n.State().members
-	list := make([]*pb.Member, len(n.roster))
-	for i, m := range n.roster {
-		list[i] = &pb.Member{ID: m.ID, PeerURLs: m.PeerURLs}
-		// A member without a name is one that has not started, to etcd's tools.
-		if at := slices.IndexFunc(told, func(t *pb.Member) bool { return t.ID == m.ID }); at >= 0 {
-			list[i].Name, list[i].ClientURLs = told[at].Name, told[at].ClientURLs
-		}
-	}
-	return list
-}
+// Members lists the members, by ID: those that have not started have no name.
+func (n *Node) Members() []*pb.Member { return n.State().roster.Members }
 
 func announced(told []*pb.Member, me *pb.Member) bool {
 	return slices.ContainsFunc(told, func(t *pb.Member) bool {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	crand "crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/replica"
@@ -22,6 +24,8 @@ const (
 	recordEntries   = 1 // a sequence of length-prefixed raftpb.Entry
 	recordHardState = 2 // raftpb.HardState
 	recordSnapshot  = 3 // raftpb.SnapshotMetadata: the log goes on from there
+	recordLife      = 4 // life, in JSON
+	recordReleased  = 5 // a uvarint: up to where the log is released
 )
 
 // identity says whose data directory it is. It is the log's metadata, in JSON,
@@ -30,6 +34,16 @@ type identity struct {
 	Cluster uint64   `json:"cluster_id"`
 	Member  uint64   `json:"member_id"`
 	Voters  []uint64 `json:"initial_voters"`
+	// Founders are those voters, with their URLs; Joined says that this member is none
+	// of them, so that its flags do not tell whose it is.
+	Founders []founder `json:"founders,omitempty"`
+	Joined   bool      `json:"joined,omitempty"`
+}
+
+// founder is one of a cluster's first members.
+type founder struct {
+	ID  uint64 `json:"id"`
+	URL string `json:"peer_url"`
 }
 
 // snapshotMeta is a snapshot file's metadata.
@@ -38,12 +52,24 @@ type snapshotMeta struct {
 	Learners []uint64 `json:"learners,omitempty"`
 }
 
+// life is written each time a member starts, before it says anything.
+type life struct {
+	Starts uint64 `json:"starts"`
+	// PromiseTTL is the longest promise to a reader, in nanoseconds, that any life
+	// until now may have made.
+	PromiseTTL time.Duration `json:"promise_ttl_ns"`
+}
+
 // storage keeps a member's raft state in a wal.Log and its snapshot files.
 type storage struct {
-	log    *wal.Log
-	logger *slog.Logger
+	log      *wal.Log
+	identity identity
+	logger   *slog.Logger
 
-	hard *raftpb.HardState // last written
+	// As they were last written:
+	hard     *raftpb.HardState
+	life     life
+	released uint64
 
 	mu sync.Mutex
 	// reach remembers, for each record of entries, the highest index in it.
@@ -57,7 +83,7 @@ type reach struct{ seq, index uint64 }
 // openStorage opens or creates the data directory, and returns the log that it
 // holds from the newest snapshot on.
 func openStorage(dir string, id identity, opts wal.Options, logger *slog.Logger) (*storage, replica.Log, error) {
-	s := &storage{logger: logger}
+	s := &storage{logger: logger, identity: id}
 	found, err := wal.Exists(dir, opts.FS)
 	if err != nil {
 		return nil, replica.Log{}, err
@@ -86,6 +112,32 @@ func openStorage(dir string, id identity, opts wal.Options, logger *slog.Logger)
 		return nil, l, err
 	}
 	return s, l, nil
+}
+
+// begin makes durable that the member starts once more and may promise for up to ttl.
+// It returns what tells this life from all others, greater than in any before, and
+// how long a promise of those may last.
+func (s *storage) begin(ttl time.Duration) (boot uint64, earlier time.Duration, err error) {
+	earlier = s.life.PromiseTTL
+	s.life = life{Starts: s.life.Starts + 1, PromiseTTL: max(earlier, ttl)}
+	if err := s.appendLife(); err != nil {
+		return 0, 0, err
+	}
+	if err := s.log.Sync(); err != nil {
+		return 0, 0, err
+	}
+	var p [4]byte
+	crand.Read(p[:]) // never fails; a directory may have been copied
+	return s.life.Starts<<32 | uint64(binary.BigEndian.Uint32(p[:])), earlier, nil
+}
+
+func (s *storage) appendLife() error {
+	p, err := json.Marshal(s.life)
+	if err != nil {
+		return err
+	}
+	_, err = s.log.Append(wal.Record{Kind: recordLife, Payload: p})
+	return err
 }
 
 func nodeIDs(ids []uint64) []machine.NodeID {
@@ -137,6 +189,14 @@ func (s *storage) replay(l *replica.Log, r wal.Record) error {
 			return err
 		}
 		l.Entries = after(l.Entries, l.Snapshot)
+	case recordLife:
+		return json.Unmarshal(r.Payload, &s.life)
+	case recordReleased:
+		released, n := binary.Uvarint(r.Payload)
+		if n <= 0 {
+			return errors.New("a record of what is released is no number")
+		}
+		s.released, l.Released = released, released
 	default:
 		return fmt.Errorf("record of unknown kind %d: a newer version wrote it; start that version", r.Kind)
 	}
@@ -171,6 +231,10 @@ func (s *storage) recover(dir string, id identity, l *replica.Log) error {
 	if err := json.Unmarshal(s.log.Meta(), &found); err != nil {
 		return fmt.Errorf("%s: the log's metadata is not a member's identity: %w", dir, err)
 	}
+	s.identity = found
+	if found.Joined || id.Cluster == 0 { // the flags do not describe it
+		id.Cluster, id.Member = found.Cluster, found.Member
+	}
 	if found.Cluster != id.Cluster {
 		return fmt.Errorf("%s belongs to cluster %x, but the flags describe cluster %x: use that cluster's --initial-cluster and --initial-cluster-token, or another --data-dir", dir, found.Cluster, id.Cluster)
 	}
@@ -195,6 +259,8 @@ func (s *storage) recover(dir string, id identity, l *replica.Log) error {
 	if l.HardState == nil {
 		l.HardState = genesis.HardState
 	}
+	// A crash may leave this and not the hard state that goes with it.
+	l.Released = min(l.Released, max(l.HardState.GetCommit(), snap.GetIndex()))
 	// A snapshot may have become durable just before the state that follows
 	// from it: what it holds was committed.
 	if l.HardState.GetCommit() < snap.GetIndex() {
@@ -227,7 +293,7 @@ func (s *storage) newestSnapshot(entries []*raftpb.Entry, genesis *raftpb.Snapsh
 		skipped, err = []error{err}, wal.ErrNoSnapshot // all is in the log
 	}
 	for _, err := range skipped {
-		s.logger.Error("a snapshot is damaged; going on from what was before it", "err", err)
+		s.logger.Error("a snapshot is damaged and set aside, as *.damaged; going on from what was before it", "err", err)
 	}
 	switch {
 	case errors.Is(err, wal.ErrNoSnapshot):
@@ -273,7 +339,7 @@ func (s *storage) persist(records []any, force bool) error {
 		}
 	}
 	if !force {
-		return nil
+		return s.log.Flush()
 	}
 	return s.sync()
 }
@@ -303,9 +369,20 @@ func (s *storage) write(rec replica.Record) error {
 	}
 	if rec.HardState != nil {
 		s.hard = rec.HardState
-		return s.append(recordHardState, rec.HardState)
+		if err := s.append(recordHardState, rec.HardState); err != nil {
+			return err
+		}
+	}
+	if rec.Released > 0 {
+		s.released = rec.Released
+		return s.appendReleased()
 	}
 	return nil
+}
+
+func (s *storage) appendReleased() error {
+	_, err := s.log.Append(wal.Record{Kind: recordReleased, Payload: binary.AppendUvarint(nil, s.released)})
+	return err
 }
 
 func (s *storage) append(kind byte, m proto.Message) error {
@@ -330,8 +407,8 @@ func (s *storage) saveSnapshot(index, term uint64, conf *raftpb.ConfState, body 
 // snapshots are kept back to the one before it, a reserve should it be damaged.
 // Snapshots that came later and wait for the applier stay too.
 //
-// The log is released with the next forced write, which states the hard state
-// anew: the record that held it may be among the released.
+// The log is released with the next forced write, which states the hard state and
+// the life anew: the records that held them may be among the released.
 func (s *storage) advance(index uint64) error {
 	s.mu.Lock()
 	if index > s.newest { // else one of the leader's was faster
@@ -364,6 +441,12 @@ func (s *storage) sync() error {
 	s.mu.Unlock()
 	if upTo > 0 {
 		if err := s.append(recordHardState, s.hard); err != nil {
+			return err
+		}
+		if err := s.appendLife(); err != nil {
+			return err
+		}
+		if err := s.appendReleased(); err != nil {
 			return err
 		}
 	}

@@ -21,8 +21,8 @@ type Config struct {
 	ClusterID uint64
 	// Listener is where the others dial. The transport owns it from now on.
 	Listener net.Listener
-	// Peers are the addresses (host:port) of the other members. Self may be
-	// among them and is passed over.
+	// Peers are the addresses (host:port) of the other members, until SetPeers says
+	// otherwise. Self may be among them and is passed over.
 	Peers map[machine.NodeID]string
 	// TLS is used for both directions: Certificates for both, RootCAs when
 	// dialing, ClientCAs and ClientAuth when accepting. ServerName defaults to
@@ -48,6 +48,10 @@ type Config struct {
 	// stream that was cut off ends with an error, never with io.EOF. Nil
 	// refuses streams. The header is valid for good.
 	Stream func(from machine.NodeID, header []byte, r io.Reader) error
+
+	// Answer is given what somebody says with [Ask], member or not, which may be nothing,
+	// and returns what that one is told: 1 MiB at most, each. Nil refuses questions.
+	Answer func(said []byte) []byte
 
 	// Up, Down, Unreachable and Refused may be nil. One goroutine calls them, in
 	// order.

@@ -10,6 +10,7 @@
 //	…
 //	t.Send(2, msg)                        // never blocks
 //	err = t.SendStream(ctx, 3, header, r) // a snapshot, over its own connection
+//	t.SetPeers(now, removed)              // members come and go
 //	t.Close()
 //
 // # Streams
@@ -47,7 +48,8 @@
 //	magic "TENUREPR" | version u16 | kind u8 | 0 | cluster u64 | from u64 | to u64 |
 //	instance u64 | CRC32C u32
 //
-// where kind is 1 for messages and 2 for a bulk stream, and instance is drawn at
+// where kind is 1 for messages, 2 for a bulk stream and 3 for a question ([Ask]), which
+// comes from nobody, to nobody, of no cluster, and is a frame each way, and instance is drawn at
 // random by each process. The answer is
 //
 //	magic "TENUREPR" | version u16 | status u8 | 0 | reason length u32 | CRC32C u32 | reason
@@ -71,6 +73,5 @@
 //
 // # Left out
 //
-// Changing the members of a running transport, binding a certificate to a member,
-// compression, and delivery guarantees.
+// Binding a certificate to a member, compression, and delivery guarantees.
 package peer

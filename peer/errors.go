@@ -12,6 +12,8 @@ var (
 	ErrWrongCluster = errors.New("cluster ids differ")
 	// ErrUnknownMember means that the other side does not know this member.
 	ErrUnknownMember = errors.New("not a member of the cluster")
+	// ErrRemoved means that the other side knows this member to be one no more.
+	ErrRemoved = errors.New("the member has been permanently removed from the cluster")
 	// ErrWrongAddress means that another member answers at a peer's address.
 	ErrWrongAddress = errors.New("another member is at that address")
 	// ErrDuplicateID means that two running processes claim one member id.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"net"
 
 	"github.com/tenure-lease/tenure/machine"
 )
@@ -21,6 +22,7 @@ type streamKind byte
 const (
 	kindMessages streamKind = 1
 	kindBulk     streamKind = 2
+	kindInquiry  streamKind = 3
 )
 
 // hello is how a dialer introduces itself.
@@ -42,6 +44,14 @@ func (h hello) encode() []byte {
 	le.PutUint64(b[36:], h.instance)
 	le.PutUint32(b[44:], crc32.Checksum(b[:44], castagnoli))
 	return b
+}
+
+// introduce sends a hello and reads the answer.
+func (h hello) introduce(c net.Conn) error {
+	if _, err := c.Write(h.encode()); err != nil {
+		return fmt.Errorf("peer: %w", err)
+	}
+	return readWelcome(c, h.to)
 }
 
 // readHello reads a hello. The status is that to answer with, besides the error.
@@ -67,7 +77,7 @@ func readHello(r io.Reader) (hello, status, error) {
 		to:       machine.NodeID(le.Uint64(b[28:])),
 		instance: le.Uint64(b[36:]),
 	}
-	if h.kind != kindMessages && h.kind != kindBulk {
+	if h.kind < kindMessages || h.kind > kindInquiry {
 		return hello{}, statusGarbage, violation("a stream of kind %d", h.kind)
 	}
 	return h, statusWelcome, nil
@@ -86,6 +96,7 @@ const (
 	statusDuplicateID
 	statusBusy
 	statusUnsupported
+	statusRemoved
 )
 
 // err is the sentinel that a refused dialer gets.
@@ -105,6 +116,8 @@ func (s status) err() error {
 		return ErrBusy
 	case statusUnsupported:
 		return ErrUnsupported
+	case statusRemoved:
+		return ErrRemoved
 	}
 	return ErrProtocol
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -31,8 +32,12 @@ func (t *Transport) serve(raw net.Conn, greeted func()) {
 		}
 		return
 	}
-	if h.kind == kindBulk {
+	switch h.kind {
+	case kindBulk:
 		t.serveBulk(conn, r)
+		return
+	case kindInquiry:
+		t.answer(conn)
 		return
 	}
 	in := &incoming{
@@ -83,6 +88,10 @@ func (t *Transport) welcome(raw net.Conn) (conn net.Conn, r *remote, h hello, er
 			s, err = statusBusy, ErrBusy
 		}
 	}
+	if err == nil && h.kind == kindInquiry {
+		_, err = conn.Write(encodeWelcome(statusWelcome, ""))
+		return conn, r, h, err
+	}
 	// Nothing is said to who does not speak the protocol.
 	if err != nil && s != statusGarbage {
 		conn.Write(encodeWelcome(s, err.Error()))
@@ -92,14 +101,22 @@ func (t *Transport) welcome(raw net.Conn) (conn net.Conn, r *remote, h hello, er
 
 // judge tells whether the sender of a greeting belongs here.
 func (t *Transport) judge(h hello) (*remote, status, error) {
-	r := t.remotes[h.from]
+	t.mu.Lock()
+	r, removed := t.remotes[h.from], slices.Contains(t.removed, h.from)
+	t.mu.Unlock()
 	switch {
+	case h.kind == kindInquiry && t.cfg.Answer == nil:
+		return nil, statusUnsupported, ErrUnsupported
+	case h.kind == kindInquiry:
+		return nil, statusWelcome, nil
 	case h.cluster != t.cfg.ClusterID:
 		return nil, statusWrongCluster, fmt.Errorf("%w: this is %x, you are of %x", ErrWrongCluster, t.cfg.ClusterID, h.cluster)
 	case h.to != t.cfg.Self:
 		return nil, statusWrongAddress, fmt.Errorf("%w: this is %x, you want %x", ErrWrongAddress, uint64(t.cfg.Self), uint64(h.to))
 	case h.from == t.cfg.Self:
 		return nil, statusDuplicateID, fmt.Errorf("%w: this process is %x too", ErrDuplicateID, uint64(h.from))
+	case removed && h.cluster == t.cfg.ClusterID:
+		return nil, statusRemoved, fmt.Errorf("%w: %x", ErrRemoved, uint64(h.from))
 	case r == nil:
 		return nil, statusUnknownMember, fmt.Errorf("%w: %x is not known here", ErrUnknownMember, uint64(h.from))
 	case h.kind == kindBulk && t.cfg.Stream == nil:
@@ -116,6 +133,10 @@ func (t *Transport) admit(conn net.Conn, r *remote, in *incoming) error {
 	defer deadline.Stop()
 	for {
 		r.mu.Lock()
+		if r.ctx.Err() != nil {
+			r.mu.Unlock()
+			return ErrUnknownMember
+		}
 		old := r.in
 		if old == nil {
 			r.admitted(in)

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// run keeps a connection to the peer until the transport is closed.
+// run keeps a connection to the peer until the transport is closed, or it is no peer.
 func (r *remote) run() {
 	t := r.t
 	wait, told := t.timing.backoffMin, ""
-	for t.ctx.Err() == nil {
-		conn, hangUp, err := t.dial(t.ctx, r, kindMessages)
+	for r.ctx.Err() == nil {
+		conn, hangUp, err := t.dial(r.ctx, r, kindMessages)
 		if err == nil {
 			wait, told = t.timing.backoffMin, ""
 			err = r.talk(conn, hangUp)
 		}
-		if t.ctx.Err() != nil {
+		if r.ctx.Err() != nil {
 			return
 		}
 		r.count(func(s *Stats) { s.LastError = err })
@@ -40,7 +40,7 @@ func (r *remote) run() {
 			wait = min(2*wait, t.timing.backoffMax)
 		case <-r.kick:
 			wait = t.timing.backoffMin
-		case <-t.ctx.Done():
+		case <-r.ctx.Done():
 		}
 		timer.Stop()
 	}
@@ -49,7 +49,7 @@ func (r *remote) run() {
 // talk sends messages until the connection ends, and returns why.
 func (r *remote) talk(conn net.Conn, hangUp func()) error {
 	t := r.t
-	ctx, end := context.WithCancelCause(t.ctx)
+	ctx, end := context.WithCancelCause(r.ctx)
 	heard := make(chan struct{})
 	go func() {
 		defer close(heard)

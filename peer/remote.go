@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -16,6 +17,9 @@ type remote struct {
 	t    *Transport
 	id   machine.NodeID
 	addr string
+
+	ctx    context.Context // ends with the transport, or when it is no peer any more
+	cancel context.CancelFunc
 
 	kick    chan struct{} // dial at once: the other side has just dialed us
 	ready   chan struct{} // there is something in the queue
@@ -35,8 +39,9 @@ type remote struct {
 }
 
 func newRemote(t *Transport, id machine.NodeID, addr string) *remote {
+	ctx, cancel := context.WithCancel(t.ctx)
 	return &remote{
-		t: t, id: id, addr: addr,
+		t: t, id: id, addr: addr, ctx: ctx, cancel: cancel,
 		kick:    make(chan struct{}, 1),
 		ready:   make(chan struct{}, 1),
 		bulkOut: make(chan struct{}, 1),
@@ -187,7 +192,7 @@ type Stats struct {
 // Stats returns the state of the streams with a peer, the zero value if there is
 // no such peer.
 func (t *Transport) Stats(id machine.NodeID) Stats {
-	r := t.remotes[id]
+	r := t.remote(id)
 	if r == nil {
 		return Stats{}
 	}

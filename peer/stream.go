@@ -30,7 +30,7 @@ type sourceError struct{ error }
 // is, and the receiver is told. ctx bounds the whole, the wait for the receiver's
 // verdict included. Streams to one peer take turns.
 func (t *Transport) SendStream(ctx context.Context, to machine.NodeID, header []byte, src io.Reader) error {
-	r := t.remotes[to]
+	r := t.remote(to)
 	if r == nil {
 		return fmt.Errorf("peer: no member %x: %w", uint64(to), ErrUnknownMember)
 	}
@@ -40,7 +40,7 @@ func (t *Transport) SendStream(ctx context.Context, to machine.NodeID, header []
 	caller := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(t.ctx, cancel)()
+	defer context.AfterFunc(r.ctx, cancel)()
 	err := r.stream(ctx, header, src)
 	switch {
 	case err == nil:
@@ -49,6 +49,8 @@ func (t *Transport) SendStream(ctx context.Context, to machine.NodeID, header []
 		return caller.Err()
 	case t.ctx.Err() != nil:
 		return ErrClosed
+	case r.ctx.Err() != nil:
+		return fmt.Errorf("peer: member %x: %w", uint64(to), ErrUnknownMember)
 	}
 	return err
 }

@@ -23,7 +23,6 @@ type Transport struct {
 	timing   timing
 	instance uint64 // tells this process from another with the same id
 	start    time.Time
-	remotes  map[machine.NodeID]*remote
 	events   *events
 	refusals quietLog
 
@@ -31,8 +30,10 @@ type Transport struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[net.Conn]struct{} // all that are open, for Close
+	mu      sync.Mutex
+	conns   map[net.Conn]struct{} // all that are open, for Close
+	remotes map[machine.NodeID]*remote
+	removed []machine.NodeID
 }
 
 // New starts listening and dialing.
@@ -55,24 +56,65 @@ func start(cfg Config, tm timing) (*Transport, error) {
 	rand.Read(id[:]) // never fails
 	t.instance = le.Uint64(id[:])
 	t.ctx, t.cancel = context.WithCancel(context.Background())
-	for id, addr := range cfg.Peers {
-		if id != cfg.Self {
-			t.remotes[id] = newRemote(t, id, addr)
-		}
-	}
 	t.wg.Go(t.accept)
 	t.wg.Go(t.events.run)
-	for _, r := range t.remotes {
-		t.wg.Go(r.run)
+	return t, t.SetPeers(cfg.Peers, nil)
+}
+
+// SetPeers says who the peers are from now on, as Config.Peers does, and which members
+// were removed, who are told so when they dial. Streams of those that are no peers any
+// more, or that are elsewhere now, end.
+func (t *Transport) SetPeers(peers map[machine.NodeID]string, removed []machine.NodeID) error {
+	cfg := t.cfg
+	cfg.Peers = peers
+	if err := cfg.validate(); err != nil {
+		return err
 	}
-	return t, nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() != nil {
+		return ErrClosed
+	}
+	t.removed = removed
+	for id, r := range t.remotes {
+		if peers[id] != r.addr {
+			delete(t.remotes, id)
+			r.leave()
+		}
+	}
+	for id, addr := range peers {
+		if id != t.cfg.Self && t.remotes[id] == nil {
+			r := newRemote(t, id, addr)
+			t.remotes[id] = r
+			t.wg.Go(r.run)
+		}
+	}
+	return nil
+}
+
+// remote is what is known of a peer, nil if it is none.
+func (t *Transport) remote(id machine.NodeID) *remote {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.remotes[id]
+}
+
+// leave ends all streams.
+func (r *remote) leave() {
+	r.cancel()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.in != nil {
+		r.in.replaced.Store(true)
+		r.in.hangUp()
+	}
 }
 
 // Send queues a message, which must not be changed any more. It never blocks and
 // tells whether the message was queued; if not, or if the connection is lost
 // later, the message is lost.
 func (t *Transport) Send(to machine.NodeID, msg []byte) bool {
-	r := t.remotes[to]
+	r := t.remote(to)
 	return r != nil && r.send(msg)
 }
 
@@ -174,22 +216,28 @@ func (t *Transport) dial(ctx context.Context, r *remote, kind streamKind) (c net
 }
 
 func (t *Transport) greet(ctx context.Context, c net.Conn, r *remote, kind streamKind) (net.Conn, error) {
-	if t.cfg.TLS != nil {
-		cfg := t.cfg.TLS.Clone()
-		if cfg.ServerName == "" {
-			cfg.ServerName, _, _ = net.SplitHostPort(r.addr) // validated
-		}
-		tc := tls.Client(c, cfg)
-		if err := tc.HandshakeContext(ctx); err != nil {
-			return nil, fmt.Errorf("peer: TLS handshake with %s: %w", r.addr, err)
-		}
-		c = tc
+	c, err := secure(ctx, c, t.cfg.TLS, r.addr)
+	if err != nil {
+		return nil, err
 	}
 	h := hello{kind: kind, cluster: t.cfg.ClusterID, from: t.cfg.Self, to: r.id, instance: t.instance}
-	if _, err := c.Write(h.encode()); err != nil {
-		return nil, fmt.Errorf("peer: %w", err)
+	return c, h.introduce(c)
+}
+
+// secure begins TLS, if there is a configuration for it.
+func secure(ctx context.Context, c net.Conn, with *tls.Config, addr string) (net.Conn, error) {
+	if with == nil {
+		return c, nil
 	}
-	return c, readWelcome(c, r.id)
+	cfg := with.Clone()
+	if cfg.ServerName == "" {
+		cfg.ServerName, _, _ = net.SplitHostPort(addr) // validated
+	}
+	tc := tls.Client(c, cfg)
+	if err := tc.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("peer: TLS handshake with %s: %w", addr, err)
+	}
+	return tc, nil
 }
 
 // sleep waits for d or until ctx ends.

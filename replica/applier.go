@@ -1,27 +1,31 @@
 package replica
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/quorumlease"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // Applier is the replicated state and the rules by which committed entries
 // change it. It is as pure as a Replica, but a driver may run it on another
 // goroutine, so that a long entry never delays a heartbeat.
 type Applier struct {
-	id    machine.NodeID
-	boot  uint64
-	store *kv.Store
-	// members are what members told of themselves, by ID.
-	members []*pb.Member
+	id      machine.NodeID
+	boot    uint64
+	store   *kv.Store
+	roster  Roster
+	setting readSetting
+	// released is up to where the owner has said that the state may be seen.
+	released uint64
 
 	index, term uint64
 	changes     []LeaseChange
@@ -31,7 +35,7 @@ type Applier struct {
 
 // NewApplier returns the state of a fresh cluster, from Genesis on.
 func NewApplier(id machine.NodeID, boot uint64) *Applier {
-	return &Applier{id: id, boot: boot, store: kv.New(), index: 1, term: 1}
+	return &Applier{id: id, boot: boot, store: kv.New(), index: 1, term: 1, released: 1}
 }
 
 // Store gives the state itself. Only the Applier's goroutine may touch it; what
@@ -44,9 +48,20 @@ func (a *Applier) Index() uint64 { return a.index }
 // Term is the term of that entry.
 func (a *Applier) Term() uint64 { return a.term }
 
-// Members returns what the members told of themselves, by ID. The slice is
-// never changed, only replaced.
-func (a *Applier) Members() []*pb.Member { return a.members }
+// Found says who begins a fresh cluster. All members must say the same.
+func (a *Applier) Found(by Roster) { a.roster = by }
+
+// Roster is who the members are.
+func (a *Applier) Roster() Roster { return a.roster }
+
+// ReadPolicy is the policy of read leases, empty until one was set.
+func (a *Applier) ReadPolicy() quorumlease.Policy { return a.setting.policy }
+
+// Released tells that everything up to an index is released; a snapshot tells it on.
+func (a *Applier) Released(index uint64) {
+	a.released = max(a.released, index)
+	a.roster.Memberships = a.roster.Memberships.Released(min(a.released, a.index))
+}
 
 // Apply applies one committed entry. An error means that this version cannot
 // make sense of the log; going on would make the members differ.
@@ -54,10 +69,14 @@ func (a *Applier) Apply(e *raftpb.Entry) error {
 	if e.GetIndex() != a.index+1 {
 		return fmt.Errorf("replica: entry %d follows %d", e.GetIndex(), a.index)
 	}
-	if e.GetType() != raftpb.EntryNormal {
-		return fmt.Errorf("%w: entry %d changes the membership; a newer version wrote it", errBadEntry, e.GetIndex())
-	}
-	if len(e.GetData()) > 0 { // else a new leader's first entry
+	switch {
+	case changes(e):
+		if err := a.change(e); err != nil {
+			return fmt.Errorf("entry %d: %w", e.GetIndex(), err)
+		}
+	case e.GetType() != raftpb.EntryNormal:
+		return fmt.Errorf("%w: entry %d is of a kind that a newer version wrote", errBadEntry, e.GetIndex())
+	case len(e.GetData()) > 0: // else a new leader's first entry
 		b, err := decodeBatch(e.GetData())
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", e.GetIndex(), err)
@@ -86,14 +105,49 @@ func (a *Applier) batch(b *batch, term uint64) error {
 		}
 		resp, err := a.request(kind, m)
 		if own && req.ID != 0 {
-			a.results = append(a.results, Result{ID: req.ID, Response: resp, Err: err})
+			a.results = append(a.results, Result{ID: req.ID, Index: a.index + 1, Response: resp, Err: err})
 		}
+	}
+	return nil
+}
+
+// change applies a change of the membership, which its leader has found to make sense.
+func (a *Applier) change(e *raftpb.Entry) error {
+	cc, err := changeOf(e)
+	if err != nil {
+		return err
+	}
+	b, err := decodeBatch(cc.GetContext())
+	if err != nil {
+		return err
+	}
+	if len(b.Requests) != 1 || b.Term != e.GetTerm() {
+		return errBadEntry
+	}
+	_, m, err := decodeRequest(b.Requests[0].Body)
+	if err != nil {
+		return err
+	}
+	asked, ok := m.(*raftpb.ConfChange)
+	if !ok || asked.GetType() != cc.GetType() || asked.GetNodeId() != cc.GetNodeId() {
+		return errBadEntry
+	}
+	if a.roster, err = a.roster.after(e.GetIndex(), asked); err != nil {
+		return err
+	}
+	if b.From == a.id && b.Boot == a.boot {
+		a.fates = append(a.fates, BatchFate{Seq: b.Seq})
+		list := &pb.MemberListResponse{Header: a.header(), Members: a.roster.Members}
+		a.results = append(a.results, Result{ID: b.Requests[0].ID, Index: e.GetIndex(), Response: list})
 	}
 	return nil
 }
 
 // request applies one request. Its error is the client's, the same everywhere.
 func (a *Applier) request(kind byte, m proto.Message) (proto.Message, error) {
+	if kind == kindRead {
+		return nil, nil
+	}
 	switch m := m.(type) {
 	case *pb.PutRequest:
 		return answer(a.store.Put(m))
@@ -123,7 +177,14 @@ func (a *Applier) request(kind byte, m proto.Message) (proto.Message, error) {
 		}
 		return nil, nil
 	case *pb.Member:
-		a.announce(m)
+		a.roster = a.roster.told(m)
+		return m, nil
+	case *wrapperspb.StringValue, *wrapperspb.BytesValue:
+		setting, err := a.setting.with(m)
+		if err != nil {
+			return nil, err
+		}
+		a.setting = setting
 		return m, nil
 	}
 	return nil, errors.New("replica: a request without a rule")
@@ -161,22 +222,14 @@ func (a *Applier) leaseEntry(kind byte, c *pb.LeaseCheckpoint) {
 	}
 }
 
-func (a *Applier) announce(m *pb.Member) {
-	next := slices.DeleteFunc(slices.Clone(a.members), func(o *pb.Member) bool { return o.ID == m.ID })
-	at, _ := slices.BinarySearchFunc(next, m.ID, func(o *pb.Member, id uint64) int {
-		if o.ID < id {
-			return -1
-		}
-		return 1
-	})
-	a.members = slices.Insert(next, at, m)
-}
-
 // Take returns what was applied since the last Take: the report for the Replica,
 // and the results of this member's own requests, to be answered after the
 // state that includes them was published.
 func (a *Applier) Take() (Applied, []Result) {
-	in := Applied{Index: a.index, Term: a.term, Leases: a.changes, Batches: a.fates}
+	in := Applied{
+		Index: a.index, Term: a.term, Leases: a.changes, Batches: a.fates, ReadPolicy: a.setting.policy, ReadCells: a.setting.cells,
+		LeaseKeys: a.store.View().LeaseKeys, Roster: a.roster,
+	}
 	results := a.results
 	a.changes, a.fates, a.results = nil, nil, nil
 	return in, results
@@ -193,13 +246,18 @@ func (a *Applier) leaseList() []LeaseChange {
 
 // Restored reports the Applier's state to a Replica that starts from it.
 func (a *Applier) Restored() Restored {
-	return Restored{Index: a.index, Term: a.term, Leases: a.leaseList()}
+	return Restored{
+		Index: a.index, Term: a.term, Released: min(a.released, a.index), Leases: a.leaseList(),
+		ReadPolicy: a.setting.policy, ReadCells: a.setting.cells, LeaseKeys: a.store.View().LeaseKeys, Roster: a.roster,
+	}
 }
 
 // Snapshot is the state at an index, held still while it is written.
 type Snapshot struct {
 	Index, Term uint64
-	members     []*pb.Member
+	roster      Roster
+	setting     readSetting
+	released    uint64
 	view        kv.View
 	release     func()
 }
@@ -208,21 +266,32 @@ type Snapshot struct {
 // it and WriteTo may be called by another goroutine.
 func (a *Applier) Snapshot() Snapshot {
 	view, release := a.store.Pin()
-	return Snapshot{Index: a.index, Term: a.term, members: a.members, view: view, release: release}
+	return Snapshot{
+		Index: a.index, Term: a.term, roster: a.roster, setting: a.setting, released: min(a.released, a.index),
+		view: view, release: release,
+	}
 }
 
 // Release lets the store give up what the snapshot held.
 func (s Snapshot) Release() { s.release() }
 
-// snapshotMembers is a *pb.MemberListResponse: the members, with a length
-// before it. The kv state follows.
+// ConfState is who the members are, for the metadata of the snapshot.
+func (s Snapshot) ConfState() *raftpb.ConfState { return s.roster.ConfState() }
+
+// WriteTo writes the snapshot: the members, as a *pb.MemberListResponse, the policy of
+// read leases, who holds which keys, up to where the state is released, and who votes,
+// learns, and was removed, each with its length before it; then the kv state.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
-	p, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.MemberListResponse{Members: s.members})
+	members, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.MemberListResponse{Members: s.roster.Members})
 	if err != nil {
 		return 0, err
 	}
-	head := []byte{byte(len(p) >> 24), byte(len(p) >> 16), byte(len(p) >> 8), byte(len(p))}
-	n, err := w.Write(append(head, p...))
+	var head []byte
+	for _, p := range [][]byte{members, []byte(s.setting.policy), s.setting.encodeCells(), binary.AppendUvarint(nil, s.released), s.roster.encode()} {
+		head = binary.BigEndian.AppendUint32(head, uint32(len(p)))
+		head = append(head, p...)
+	}
+	n, err := w.Write(head)
 	if err != nil {
 		return int64(n), err
 	}
@@ -230,25 +299,49 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	return int64(n) + m, err
 }
 
-// maxMemberBytes bounds what a snapshot may claim for its list of members.
-const maxMemberBytes = 16 << 20
+// maxSectionBytes bounds what a snapshot may claim for what is before the kv state.
+const maxSectionBytes = 16 << 20
 
-// Restore replaces the state by that of a snapshot taken at index.
-func (a *Applier) Restore(r io.Reader, index, term uint64) error {
+// readSection reads a length and as many bytes.
+func readSection(r io.Reader) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return fmt.Errorf("replica: read snapshot: %w", err)
+		return nil, fmt.Errorf("replica: read snapshot: %w", err)
 	}
-	n := int(head[0])<<24 | int(head[1])<<16 | int(head[2])<<8 | int(head[3])
-	if n > maxMemberBytes {
-		return fmt.Errorf("replica: read snapshot: a list of members of %d bytes", n)
+	n := binary.BigEndian.Uint32(head[:])
+	if n > maxSectionBytes {
+		return nil, fmt.Errorf("replica: read snapshot: a section of %d bytes", n)
 	}
 	p := make([]byte, n)
 	if _, err := io.ReadFull(r, p); err != nil {
-		return fmt.Errorf("replica: read snapshot: %w", err)
+		return nil, fmt.Errorf("replica: read snapshot: %w", err)
+	}
+	return p, nil
+}
+
+// Restore replaces the state by that of a snapshot taken at index.
+func (a *Applier) Restore(r io.Reader, index, term uint64) error {
+	var sections [5][]byte
+	for i := range sections {
+		var err error
+		if sections[i], err = readSection(r); err != nil {
+			return err
+		}
 	}
 	var list pb.MemberListResponse
-	if err := proto.Unmarshal(p, &list); err != nil {
+	if err := proto.Unmarshal(sections[0], &list); err != nil {
+		return fmt.Errorf("replica: read snapshot: %w", err)
+	}
+	setting, err := decodeSetting(string(sections[1]), sections[2])
+	if err != nil {
+		return fmt.Errorf("replica: read snapshot: %w", err)
+	}
+	released, n := binary.Uvarint(sections[3])
+	if n != len(sections[3]) {
+		return errors.New("replica: read snapshot: it does not say up to where it is released")
+	}
+	roster, err := decodeRoster(list.Members, sections[4])
+	if err != nil {
 		return fmt.Errorf("replica: read snapshot: %w", err)
 	}
 	store, err := kv.Read(r)
@@ -256,7 +349,8 @@ func (a *Applier) Restore(r io.Reader, index, term uint64) error {
 		return fmt.Errorf("replica: read snapshot: %w", err)
 	}
 	store.Pause = a.store.Pause
-	a.store, a.members, a.index, a.term = store, list.Members, index, term
+	a.store, a.roster, a.setting, a.index, a.term = store, roster, setting, index, term
+	a.released = released
 	a.changes, a.fates, a.results = nil, nil, nil
 	return nil
 }

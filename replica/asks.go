@@ -77,8 +77,13 @@ func (a *asks) turn(r *Replica) {
 // receive takes another member's asks. A member that does not lead drops them:
 // the sender asks again when it hears who does.
 func (a *asks) receive(r *Replica, from machine.NodeID, m leaseAsks) {
-	if r.leading() {
-		a.inbox = append(a.inbox, askBatch{asker: asker{from, m.Boot}, asks: m.Asks})
+	b := askBatch{asker: asker{from, m.Boot}, asks: m.Asks}
+	if index, ok := r.vouched(from); ok {
+		b.index = r.reads.behind(r, index)
+		a.confirmed = append(a.confirmed, b)
+		a.settle(r)
+	} else if r.leading() {
+		a.inbox = append(a.inbox, b)
 	}
 }
 

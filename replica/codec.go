@@ -1,10 +1,12 @@
 package replica
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 
+	"github.com/tenure-lease/tenure/keyspan"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 )
@@ -16,6 +18,17 @@ const (
 	wireRefused      = 3
 	wireLeaseAsks    = 4
 	wireLeaseAnswers = 5
+	wireReadAsk      = 6
+	wireReadAnswer   = 7
+	wireReported     = 8
+	wireAnnounced    = 9
+	wireRequest      = 10
+	wirePromise      = 11
+	wireReturn       = 12
+	wireReport       = 13
+	wireNews         = 14
+	wireCounts       = 15
+	wireRejected     = 16
 )
 
 var errBadMessage = errors.New("replica: a message from a member makes no sense")
@@ -38,6 +51,25 @@ func EncodeBody(body any) ([]byte, error) {
 		p = binary.AppendUvarint(p, m.Boot)
 		p = binary.AppendUvarint(p, m.Term)
 		return binary.AppendUvarint(p, m.Seq), nil
+	case rejected:
+		return appendUvarints([]byte{wireRejected}, m.Boot, m.Term, m.Seq, uint64(m.Why)), nil
+	case readAsk:
+		p := []byte{wireReadAsk}
+		p = binary.AppendUvarint(p, m.Boot)
+		p = binary.AppendUvarint(p, m.Round)
+		p = binary.AppendUvarint(p, uint64(len(m.Keys)))
+		for _, s := range m.Keys {
+			for _, part := range [2][]byte{s.Key, s.End} {
+				p = binary.AppendUvarint(p, uint64(len(part)))
+				p = append(p, part...)
+			}
+		}
+		return p, nil
+	case readAnswer:
+		p := []byte{wireReadAnswer}
+		p = binary.AppendUvarint(p, m.Boot)
+		p = binary.AppendUvarint(p, m.Round)
+		return binary.AppendUvarint(p, m.Index), nil
 	case leaseAsks:
 		p := make([]byte, 0, 16+20*len(m.Asks))
 		p = append(p, wireLeaseAsks)
@@ -66,6 +98,9 @@ func EncodeBody(body any) ([]byte, error) {
 		}
 		return p, nil
 	}
+	if p, ok := encodeReadLeases(body); ok {
+		return p, nil
+	}
 	return nil, fmt.Errorf("replica: %T is not for other members", body)
 }
 
@@ -92,6 +127,27 @@ func DecodeBody(p []byte) (any, error) {
 		return m, nil
 	case wireRefused:
 		m := refused{Boot: r.uvarint(), Term: r.uvarint(), Seq: r.uvarint()}
+		if r.bad || len(r.p) != 0 {
+			return nil, errBadMessage
+		}
+		return m, nil
+	case wireRejected:
+		m := rejected{Boot: r.uvarint(), Term: r.uvarint(), Seq: r.uvarint(), Why: verdict(r.uvarint())}
+		if r.bad || len(r.p) != 0 || m.Why < refusals || m.Why >= pastVerdicts {
+			return nil, errBadMessage
+		}
+		return m, nil
+	case wireReadAsk:
+		m := readAsk{Boot: r.uvarint(), Round: r.uvarint()}
+		for n := r.count(); n > 0 && !r.bad; n-- {
+			m.Keys = append(m.Keys, keyspan.Span{Key: bytes.Clone(r.bytes()), End: bytes.Clone(r.bytes())})
+		}
+		if r.bad || len(r.p) != 0 {
+			return nil, errBadMessage
+		}
+		return m, nil
+	case wireReadAnswer:
+		m := readAnswer{Boot: r.uvarint(), Round: r.uvarint(), Index: r.uvarint()}
 		if r.bad || len(r.p) != 0 {
 			return nil, errBadMessage
 		}
@@ -125,5 +181,5 @@ func DecodeBody(p []byte) (any, error) {
 		}
 		return m, nil
 	}
-	return nil, fmt.Errorf("%w: unknown kind %d", errBadMessage, p[0])
+	return decodeReadLeases(p[0], &r)
 }

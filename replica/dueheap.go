@@ -1,27 +1,57 @@
 package replica
 
-// dueHeap orders leases by due, then id so that the order is the same in every
-// run.
-type dueHeap []*lease
+import "container/heap"
 
-func (h dueHeap) Len() int { return len(h) }
-func (h dueHeap) Less(i, j int) bool {
-	return h[i].due < h[j].due || h[i].due == h[j].due && h[i].id < h[j].id
+// dueHeap holds leases. The first of them, as many as are ordered, are a heap by
+// due, then id so that the order is the same in every run. The rest wait to be
+// ordered one by one: ordering millions at once takes seconds.
+type dueHeap struct {
+	all     []*lease
+	ordered int
 }
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].slot, h[j].slot = int32(i), int32(j)
+
+// add puts a lease behind all others.
+func (h *dueHeap) add(l *lease) {
+	l.slot = int32(len(h.all))
+	h.all = append(h.all, l)
 }
-func (h *dueHeap) Push(x any) {
-	l := x.(*lease)
-	l.slot = int32(len(*h))
-	*h = append(*h, l)
+
+// next is the lease that order takes into the heap; nil if all are in.
+func (h *dueHeap) next() *lease {
+	if h.ordered == len(h.all) {
+		return nil
+	}
+	return h.all[h.ordered]
 }
-func (h *dueHeap) Pop() any {
-	old := *h
-	l := old[len(old)-1]
-	old[len(old)-1] = nil
+
+func (h *dueHeap) order() { heap.Push(h, nil) }
+
+func (h *dueHeap) remove(l *lease) {
+	i, last := int(l.slot), len(h.all)-1
+	if i < h.ordered {
+		heap.Remove(h, i)
+		i = h.ordered // just behind the heap
+	}
+	h.Swap(i, last)
+	h.all[last] = nil
+	h.all = h.all[:last]
 	l.slot = -1
-	*h = old[:len(old)-1]
-	return l
 }
+
+func (h *dueHeap) Len() int { return h.ordered }
+
+func (h *dueHeap) Less(i, j int) bool {
+	a, b := h.all[i], h.all[j]
+	return a.due < b.due || a.due == b.due && a.id < b.id
+}
+
+func (h *dueHeap) Swap(i, j int) {
+	h.all[i], h.all[j] = h.all[j], h.all[i]
+	h.all[i].slot, h.all[j].slot = int32(i), int32(j)
+}
+
+// Push and Pop are for package heap. The lease that comes or goes is the one
+// behind the heap.
+func (h *dueHeap) Push(any) { h.ordered++ }
+
+func (h *dueHeap) Pop() any { h.ordered--; return nil }

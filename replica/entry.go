@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tenure-lease/tenure/keyspan"
 	"github.com/tenure-lease/tenure/machine"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // A raft entry is a batch of requests from one member:
@@ -94,6 +97,10 @@ const (
 	kindCheckpoint  = 7
 	kindExpire      = 8
 	kindMember      = 9
+	kindReadPolicy  = 10
+	kindReadCells   = 11
+	kindRead        = 12
+	kindMembership  = 13
 )
 
 // requestTypes ties kinds to their messages. An expiry lists its leases as a
@@ -104,7 +111,7 @@ func requestType(kind byte) proto.Message {
 		return new(pb.PutRequest)
 	case kindDeleteRange:
 		return new(pb.DeleteRangeRequest)
-	case kindTxn:
+	case kindTxn, kindRead:
 		return new(pb.TxnRequest)
 	case kindCompact:
 		return new(pb.CompactionRequest)
@@ -116,12 +123,21 @@ func requestType(kind byte) proto.Message {
 		return new(pb.LeaseCheckpointRequest)
 	case kindMember:
 		return new(pb.Member)
+	case kindReadPolicy:
+		return new(wrapperspb.StringValue)
+	case kindReadCells:
+		return new(wrapperspb.BytesValue)
+	case kindMembership:
+		return new(raftpb.ConfChange)
 	}
 	return nil
 }
 
-// EncodeRequest encodes one of etcd's request messages, or a *pb.Member to
-// announce a member's name and client URLs, as the body of a Propose.
+// EncodeRequest encodes one of etcd's request messages, a *pb.Member to announce a
+// member's name and client URLs, a *wrapperspb.StringValue to set the policy of read
+// leases, a *wrapperspb.BytesValue with an encoded placement.Configuration to say who
+// holds which keys, or a *raftpb.ConfChange from [AddMember] and the like to change the
+// membership, as the body of a Propose.
 func EncodeRequest(m proto.Message) ([]byte, error) {
 	switch m.(type) {
 	case *pb.PutRequest:
@@ -138,8 +154,30 @@ func EncodeRequest(m proto.Message) ([]byte, error) {
 		return encodeRequest(kindRevoke, m)
 	case *pb.Member:
 		return encodeRequest(kindMember, m)
+	case *wrapperspb.StringValue:
+		return encodeRequest(kindReadPolicy, m)
+	case *wrapperspb.BytesValue:
+		return encodeRequest(kindReadCells, m)
+	case *raftpb.ConfChange:
+		return encodeRequest(kindMembership, m)
 	}
 	return nil, fmt.Errorf("replica: %T is not a request that can be replicated", m)
+}
+
+// EncodeRead encodes a request that only takes a place in the log: at its index the
+// keys may be read together, from the state as it is there, once its Result may be
+// given, which has no Response. No entry before it that changes them is released after
+// it, and none behind it before it (R25, R26).
+func EncodeRead(keys keyspan.Set) []byte {
+	txn := &pb.TxnRequest{}
+	for _, s := range keys { // comparisons that nobody makes
+		txn.Compare = append(txn.Compare, &pb.Compare{Key: s.Key, RangeEnd: s.End})
+	}
+	body, err := encodeRequest(kindRead, txn)
+	if err != nil {
+		panic(err) // bytes can always be encoded
+	}
+	return body
 }
 
 func encodeRequest(kind byte, m proto.Message) ([]byte, error) {

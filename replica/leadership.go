@@ -6,21 +6,24 @@ import (
 
 	"github.com/tenure-lease/tenure/machine"
 	"go.etcd.io/raft/v3"
-	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
+	"google.golang.org/protobuf/proto"
 )
 
 // leadership takes note of a new leader or term.
 func (r *Replica) leadership(leader machine.NodeID, term uint64) {
+	fresh := term != r.term
 	r.leader, r.term = leader, term
+	r.reads.reign(r, fresh)
 	if leader != 0 {
 		r.bereaved = false
 	}
 	// Whatever was confirmed or asked under the old leader is asked anew.
 	r.forwards = nil
 	r.proposals.refusal = false
-	r.leases.stop()
+	r.leases.stop(r)
 	r.rounds.reset()
+	r.reads.keys.again(r.reads.commit)
 	r.asks.redirect()
 	r.outcomes = append(r.outcomes, LeaderChanged{Leader: leader, Term: term})
 }
@@ -29,13 +32,14 @@ func (r *Replica) leadership(leader machine.NodeID, term uint64) {
 // timeout. The members campaign one after the other, lowest ID first, so that
 // they do not split the vote; raft's PreVote keeps a mistake harmless.
 func (r *Replica) onDown(node machine.NodeID) {
-	if node != r.leader || r.leading() {
+	// Raft may know of another leader than was last reported.
+	if uint64(node) != r.raft.BasicStatus().Lead || node == r.cfg.ID {
 		return
 	}
 	if err := r.raft.ForgetLeader(); err != nil {
 		return
 	}
-	r.bereaved = true
+	r.bereaved, r.patience = true, 2*r.cfg.Tick
 	r.campaignAt = r.now.Add(r.cfg.Tick/10 + r.turnAfter(node))
 }
 
@@ -47,10 +51,14 @@ func (r *Replica) turnAfter(dead machine.NodeID) time.Duration {
 }
 
 func (r *Replica) campaign() {
+	// The leader may have been heard of again in the same turn.
+	r.bereaved = r.bereaved && r.raft.BasicStatus().Lead == raft.None
 	if !r.bereaved || r.now < r.campaignAt {
 		return
 	}
-	r.campaignAt = r.now.Add(2*r.cfg.Tick + r.turnAfter(0))
+	// Another campaign ends the one under way, whose votes may be far off.
+	r.campaignAt = r.now.Add(r.patience + r.turnAfter(0))
+	r.patience *= 2
 	_ = r.raft.Campaign() // fails only for a leader
 }
 
@@ -59,6 +67,8 @@ func (r *Replica) handOver() {
 	if !r.leading() {
 		return
 	}
+	// The next leader need not wait until this one's lease ends.
+	r.reads.yield()
 	var best, match uint64
 	r.raft.WithProgress(func(id uint64, typ raft.ProgressType, pr tracker.Progress) {
 		if id != uint64(r.cfg.ID) && typ == raft.ProgressTypePeer && pr.RecentActive && pr.Match > match {
@@ -87,6 +97,17 @@ func (r *Replica) append(term uint64, entry []byte, requests []Propose) bool {
 	return true
 }
 
+// proposeOwn appends an entry of the leader's own, under the leader's term.
+func (r *Replica) proposeOwn(kind byte, m proto.Message) (seq uint64, ok bool) {
+	body, err := encodeRequest(kind, m)
+	if err != nil {
+		panic(err) // a message of our own making
+	}
+	r.proposals.seq++
+	b := &batch{Term: r.term, From: r.cfg.ID, Boot: r.cfg.Boot, Seq: r.proposals.seq, Requests: []Propose{{Body: body}}}
+	return b.Seq, r.append(r.term, b.encode(), nil)
+}
+
 // onForward appends a member's batch, once however often it arrives, or tells
 // the member that it was not appended.
 func (r *Replica) onForward(from machine.NodeID, m forward) {
@@ -105,78 +126,46 @@ func (r *Replica) onForward(from machine.NodeID, m forward) {
 	if r.forwards[key] == nil {
 		r.forwards[key] = &fates{}
 	}
-	accepted, known := r.forwards[key].find(m.Seq)
+	v, known := r.forwards[key].find(m.Seq)
 	if !known {
-		accepted = r.append(m.Term, m.Entry, b.Requests)
-		r.forwards[key].add(m.Seq, accepted)
+		v = r.admit(m.Term, m.Entry, b.Requests)
+		r.forwards[key].add(m.Seq, v)
 	}
-	if !accepted {
+	switch {
+	case v == notNow:
 		r.send(from, refused{Boot: b.Boot, Term: m.Term, Seq: m.Seq})
+	case v >= refusals:
+		r.send(from, rejected{Boot: b.Boot, Term: m.Term, Seq: m.Seq, Why: v})
 	}
 }
 
 // fates remembers what a leader decided about a member's latest batches.
 type fates struct {
 	order    []uint64
-	accepted map[uint64]bool
+	verdicts map[uint64]verdict
 	floor    uint64 // what is not above was forgotten
 }
 
 // rememberedFates is far more than a member has batches on their way.
 const rememberedFates = 4096
 
-func (f *fates) find(seq uint64) (accepted, known bool) {
+func (f *fates) find(seq uint64) (v verdict, known bool) {
 	if seq <= f.floor {
-		return true, true // too late to tell: silence, and the sender gives up
+		return accepted, true // too late to tell: silence, and the sender gives up
 	}
-	accepted, known = f.accepted[seq]
-	return accepted, known
+	v, known = f.verdicts[seq]
+	return v, known
 }
 
-func (f *fates) add(seq uint64, accepted bool) {
-	if f.accepted == nil {
-		f.accepted = map[uint64]bool{}
+func (f *fates) add(seq uint64, v verdict) {
+	if f.verdicts == nil {
+		f.verdicts = map[uint64]verdict{}
 	}
-	f.accepted[seq] = accepted
+	f.verdicts[seq] = v
 	f.order = append(f.order, seq)
 	if len(f.order) > rememberedFates {
 		f.floor = max(f.floor, f.order[0])
-		delete(f.accepted, f.order[0])
+		delete(f.verdicts, f.order[0])
 		f.order = f.order[1:]
 	}
-}
-
-// Status is a moment's view of a Replica, for people.
-type Status struct {
-	Leader             machine.NodeID
-	Term               uint64
-	Commit, Applied    uint64
-	Last               uint64
-	Learner            bool
-	TailBytes          int
-	Leases             int
-	Progress           map[machine.NodeID]uint64 // each member's durable index, at the leader
-	ConfState          *raftpb.ConfState
-	PendingProposals   int
-	UnansweredLeaseAsk int
-}
-
-// Status returns the Replica's present state. It may be called between steps
-// only, by the driver's goroutine.
-func (r *Replica) Status() Status {
-	st := r.raft.BasicStatus()
-	s := Status{
-		Leader: machine.NodeID(st.Lead), Term: st.HardState.GetTerm(),
-		Commit: st.HardState.GetCommit(), Applied: r.applied, Last: r.tail.last(),
-		Learner:   slices.Contains(r.tail.conf.GetLearners(), uint64(r.cfg.ID)),
-		TailBytes: r.tail.bytes, Leases: len(r.leases.table), ConfState: r.tail.conf,
-		PendingProposals: len(r.proposals.sent), UnansweredLeaseAsk: len(r.asks.own),
-	}
-	if r.leading() {
-		s.Progress = map[machine.NodeID]uint64{}
-		r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-			s.Progress[machine.NodeID(id)] = pr.Match
-		})
-	}
-	return s
 }

@@ -2,11 +2,12 @@ package replica
 
 import (
 	"container/heap"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"google.golang.org/protobuf/proto"
 )
 
 // leases keeps the time of leases. Every member knows which leases exist, from
@@ -15,11 +16,13 @@ import (
 //   - A renewal moves the deadline and touches no log.
 //   - A lease past its deadline is put into an expiry entry, up to
 //     maxExpiries a time. A renewal that meets it there waits for the outcome.
-//   - A new leader gives every lease its whole time again, from the moment when
-//     it has applied an entry of its own term. So that a dead lease does not
-//     live for ever while leaders come and go, one that was not renewed for
-//     0.4 TTL has its remaining time checkpointed in the log, and again after
-//     each further 0.2 TTL; the new leader gives it no more than that.
+//   - A new leader that has applied an entry of its own term gives every lease
+//     its whole time again, some thousands a turn, lest it miss a heartbeat over
+//     millions of them. It counts, and answers, when all have their time. So
+//     that a dead lease does not live for ever while leaders come and go, one
+//     that was not renewed for 0.4 TTL has its remaining time checkpointed in
+//     the log, and again after each further 0.2 TTL; the new leader gives it no
+//     more than that.
 //   - A renewal of a checkpointed lease is answered when the checkpoint's
 //     removal has been applied; otherwise a new leader could end the lease
 //     before the renewal that its client was promised.
@@ -31,7 +34,13 @@ import (
 type leases struct {
 	table   map[int64]*lease
 	ticking bool
-	heap    dueHeap
+	// heap holds all leases but those in an expiry entry. They are ordered while
+	// ticking, one slice after the other before that, and not at followers.
+	heap dueHeap
+
+	// known are leases of a snapshot that are not in the table yet, late what the
+	// log did since then.
+	known, late []LeaseChange
 
 	grain machine.Mono // checkpoints are made at multiples of it
 
@@ -56,13 +65,18 @@ type grant struct {
 
 type lease struct {
 	id, ttl  int64        // ttl in milliseconds
-	deadline machine.Mono // while ticking
+	deadline machine.Mono // while ordered
 	due      machine.Mono // heap position: never later than what is to be done
-	marked   int64        // remaining ms of the checkpoint in the log, 0: none
-	marking  int64        // same, of a checkpoint that was proposed here
-	slot     int32        // in the heap
+	mark     *mark        // nil: no checkpoint, as most of the time
+	slot     int32        // in the heap; -1 while expiring
 	expiring bool         // in an expiry entry
 	clearing bool         // the removal of a checkpoint was proposed
+}
+
+// mark is what checkpoints say that a lease has left, in ms; 0 for none.
+type mark struct {
+	logged   int64 // by the one in the log
+	proposed int64 // by one that was proposed here
 }
 
 type parkedAsk struct {
@@ -71,6 +85,9 @@ type parkedAsk struct {
 }
 
 const (
+	// slice is how many leases are loaded, or given their time by a new leader, in
+	// one turn: less than a millisecond's work.
+	slice = 2000
 	// maxExpiries in an entry, so that applying one stays short.
 	maxExpiries = 1000
 	// maxExpiryEntries on their way at once: the log belongs to clients too.
@@ -78,37 +95,77 @@ const (
 )
 
 func (ls *leases) init(known []LeaseChange) {
-	*ls = leases{table: make(map[int64]*lease, len(known))}
-	for _, c := range known {
-		ls.table[c.ID] = &lease{id: c.ID, ttl: c.TTL * 1000, marked: c.Checkpoint}
+	*ls = leases{known: known, table: make(map[int64]*lease, len(known)), heap: dueHeap{all: make([]*lease, 0, len(known))}}
+}
+
+// load takes in the next slice of a snapshot's leases, and what happened since
+// with the last one.
+func (ls *leases) load(r *Replica) {
+	n := min(len(ls.known), slice)
+	for _, c := range ls.known[:n] {
+		l := &lease{id: c.ID, ttl: c.TTL * 1000}
+		if c.Checkpoint > 0 {
+			l.mark = &mark{logged: c.Checkpoint}
+		}
+		ls.table[c.ID] = l
+		ls.heap.add(l)
+	}
+	if ls.known = ls.known[n:]; len(ls.known) == 0 {
+		late := ls.late
+		ls.known, ls.late = nil, nil
+		ls.changed(r, late)
 	}
 }
 
-// start begins to count, at the leader that has applied an entry of its term.
-func (ls *leases) start(now machine.Mono, tick time.Duration) {
+// starting tells whether this leader has yet to give some leases their time. It
+// knows all leases once it has applied an entry of its own term.
+func (ls *leases) starting(r *Replica) bool {
+	return r.leading() && r.appliedTerm == r.term && !ls.ticking
+}
+
+// start gives the next slice of leases their time, and begins to count with the
+// last one.
+func (ls *leases) start(r *Replica) {
+	ls.grain = machine.Mono(r.cfg.Tick)
+	for range slice {
+		l := ls.heap.next()
+		if l == nil {
+			break
+		}
+		ls.begin(l, r.now)
+	}
+	if ls.heap.next() != nil {
+		return
+	}
 	ls.ticking = true
-	ls.grain = machine.Mono(tick)
 	ls.parked = map[int64][]parkedAsk{}
 	ls.inFlight = map[uint64][]int64{}
-	ls.heap = make(dueHeap, 0, len(ls.table))
-	for _, l := range ls.table {
-		left := l.ttl
-		if l.marked > 0 {
-			left = min(left, l.marked)
-		}
-		// A proposal of an earlier reign that never reached the log is void.
-		l.marking, l.expiring, l.clearing = l.marked, false, false
-		l.deadline = now.Add(millis(left))
-		l.due = ls.nextDue(l)
-		l.slot = int32(len(ls.heap))
-		ls.heap = append(ls.heap, l)
-	}
-	heap.Init(&ls.heap)
+	r.asks.settle(r) // first, as those that came first may be over by now
 }
 
-// stop ends counting, when leadership or its term ends.
-func (ls *leases) stop() {
-	ls.ticking, ls.heap, ls.parked, ls.inFlight = false, nil, nil, nil
+// begin gives the first lease that is not ordered its time.
+func (ls *leases) begin(l *lease, now machine.Mono) {
+	left := l.ttl
+	l.clearing = false // a proposal of an earlier reign is void
+	if l.mark != nil && l.mark.logged > 0 {
+		left = min(left, l.mark.logged)
+		l.mark.proposed = l.mark.logged
+	} else {
+		l.mark = nil
+	}
+	l.deadline = now.Add(millis(left))
+	l.due = ls.nextDue(l)
+	ls.heap.order()
+}
+
+// stop ends counting, when leadership or its term ends. Whether proposed expiries
+// come to be is the log's affair.
+func (ls *leases) stop(r *Replica) {
+	for _, seq := range slices.Sorted(maps.Keys(ls.inFlight)) {
+		ls.revive(r, ls.inFlight[seq])
+	}
+	ls.heap.ordered = 0
+	ls.ticking, ls.parked, ls.inFlight = false, nil, nil
 	ls.renewed = nil
 	ls.granting, ls.grants = nil, nil
 }
@@ -132,13 +189,15 @@ func (ls *leases) appended(index uint64, requests []Propose) {
 	}
 }
 
-// applied forgets the grants up to an index.
-func (ls *leases) applied(index uint64) {
+// applied forgets the grants up to an index, and looks again at the asks that
+// waited for one.
+func (ls *leases) applied(r *Replica, index uint64) {
 	for len(ls.grants) > 0 && ls.grants[0].index <= index {
 		g := ls.grants[0]
 		ls.grants = ls.grants[1:]
 		if ls.granting[g.id] == g.index {
 			delete(ls.granting, g.id)
+			ls.unpark(r, g.id)
 		}
 	}
 }
@@ -151,8 +210,8 @@ func (ls *leases) nextDue(l *lease) machine.Mono {
 	// one. None is made while one is being removed: behind the removal it would
 	// outlive the renewals that no longer wait.
 	next := l.ttl * 6 / 10
-	if l.marking > 0 {
-		next = l.marking - l.ttl*2/10
+	if l.mark != nil && l.mark.proposed > 0 {
+		next = l.mark.proposed - l.ttl*2/10
 	}
 	if next <= 0 || l.clearing {
 		return l.deadline
@@ -165,36 +224,48 @@ func (ls *leases) nextDue(l *lease) machine.Mono {
 }
 
 // due is the alarm for the earliest lease.
-func (ls *leases) due() machine.Mono {
-	if !ls.ticking || len(ls.heap) == 0 || len(ls.inFlight) >= maxExpiryEntries {
+func (ls *leases) due(r *Replica) machine.Mono {
+	if len(ls.known) > 0 || ls.starting(r) {
+		return r.now
+	}
+	if !ls.ticking || ls.heap.Len() == 0 || len(ls.inFlight) >= maxExpiryEntries {
 		return machine.Never
 	}
-	return ls.heap[0].due
+	return ls.heap.all[0].due
 }
 
 // turn proposes the expiries and checkpoints that are due.
 func (ls *leases) turn(r *Replica) {
+	if len(ls.known) > 0 {
+		ls.load(r)
+	}
+	if len(ls.known) == 0 && ls.starting(r) {
+		ls.start(r)
+	}
 	if !ls.ticking {
 		return
 	}
 	var marks []*pb.LeaseCheckpoint
-	for len(ls.heap) > 0 && ls.heap[0].due <= r.now && len(ls.inFlight) < maxExpiryEntries {
+	for ls.heap.Len() > 0 && ls.heap.all[0].due <= r.now && len(ls.inFlight) < maxExpiryEntries {
 		var dead []int64
-		for len(ls.heap) > 0 && ls.heap[0].due <= r.now && len(dead) < maxExpiries {
-			l := ls.heap[0]
+		for ls.heap.Len() > 0 && ls.heap.all[0].due <= r.now && len(dead) < maxExpiries {
+			l := ls.heap.all[0]
 			switch left := l.deadline.Sub(r.now); {
 			case ls.granting[l.id] > 0:
 				l.due = r.now.Add(r.cfg.Tick)
 				heap.Fix(&ls.heap, 0)
 				continue
 			case left <= 0:
-				heap.Pop(&ls.heap)
-				l.slot, l.expiring = -1, true
+				ls.heap.remove(l)
+				l.expiring = true
 				dead = append(dead, l.id)
 				continue
 			case ls.nextDue(l) <= r.now:
-				l.marking = (left + time.Millisecond - 1).Milliseconds()
-				marks = append(marks, &pb.LeaseCheckpoint{ID: l.id, Remaining_TTL: l.marking})
+				if l.mark == nil {
+					l.mark = new(mark)
+				}
+				l.mark.proposed = (left + time.Millisecond - 1).Milliseconds()
+				marks = append(marks, &pb.LeaseCheckpoint{ID: l.id, Remaining_TTL: l.mark.proposed})
 			}
 			l.due = ls.nextDue(l)
 			heap.Fix(&ls.heap, 0)
@@ -202,7 +273,7 @@ func (ls *leases) turn(r *Replica) {
 		if len(dead) == 0 {
 			break
 		}
-		if seq, ok := ls.propose(r, kindExpire, listOf(dead)); ok {
+		if seq, ok := r.proposeOwn(kindExpire, listOf(dead)); ok {
 			ls.inFlight[seq] = dead
 		} else {
 			ls.revive(r, dead)
@@ -212,7 +283,7 @@ func (ls *leases) turn(r *Replica) {
 	for len(marks) > 0 {
 		n := min(len(marks), maxExpiries)
 		// One that the log has no room for is made good by the next.
-		ls.propose(r, kindCheckpoint, &pb.LeaseCheckpointRequest{Checkpoints: marks[:n]})
+		r.proposeOwn(kindCheckpoint, &pb.LeaseCheckpointRequest{Checkpoints: marks[:n]})
 		marks = marks[n:]
 	}
 }
@@ -224,7 +295,7 @@ func (ls *leases) unmark(r *Replica) {
 		n := min(len(ls.renewed), maxExpiries)
 		ids := ls.renewed[:n]
 		ls.renewed = ls.renewed[n:]
-		if _, ok := ls.propose(r, kindCheckpoint, listOf(ids)); ok {
+		if _, ok := r.proposeOwn(kindCheckpoint, listOf(ids)); ok {
 			continue
 		}
 		for _, id := range ids {
@@ -242,7 +313,8 @@ func (ls *leases) revive(r *Replica, ids []int64) {
 		if l := ls.table[id]; l != nil && l.expiring {
 			l.expiring = false
 			l.due = r.now.Add(r.cfg.Tick)
-			heap.Push(&ls.heap, l)
+			ls.heap.add(l)
+			ls.heap.order()
 		}
 	}
 }
@@ -253,17 +325,6 @@ func listOf(ids []int64) *pb.LeaseCheckpointRequest {
 		req.Checkpoints[i] = &pb.LeaseCheckpoint{ID: id}
 	}
 	return req
-}
-
-// propose appends an entry of the leader's own, under the leader's term.
-func (ls *leases) propose(r *Replica, kind byte, m proto.Message) (seq uint64, ok bool) {
-	body, err := encodeRequest(kind, m)
-	if err != nil {
-		panic(err) // a list of numbers always encodes
-	}
-	r.proposals.seq++
-	b := &batch{Term: r.term, From: r.cfg.ID, Boot: r.cfg.Boot, Seq: r.proposals.seq, Requests: []Propose{{Body: body}}}
-	return b.Seq, r.append(r.term, b.encode(), nil)
 }
 
 // settled learns the fate of an expiry entry.
@@ -280,32 +341,40 @@ func (ls *leases) settled(r *Replica, fate BatchFate) {
 
 // changed learns what the log did to leases, and answers who waited for it.
 func (ls *leases) changed(r *Replica, changes []LeaseChange) {
+	if len(ls.known) > 0 {
+		ls.late = append(ls.late, changes...)
+		return
+	}
 	for _, c := range changes {
 		l := ls.table[c.ID]
 		switch c.Kind {
 		case LeaseGranted:
-			l = &lease{id: c.ID, ttl: c.TTL * 1000, slot: -1}
+			l = &lease{id: c.ID, ttl: c.TTL * 1000}
 			ls.table[c.ID] = l
+			ls.heap.add(l)
 			if ls.ticking {
-				l.deadline = r.now.Add(millis(l.ttl))
-				l.due = ls.nextDue(l)
-				heap.Push(&ls.heap, l)
+				ls.begin(l, r.now)
 			}
 		case LeaseGone:
 			delete(ls.table, c.ID)
+			if l != nil && l.slot >= 0 {
+				ls.heap.remove(l)
+			}
 			if ls.ticking {
-				if l != nil && l.slot >= 0 {
-					heap.Remove(&ls.heap, int(l.slot))
-				}
 				ls.unpark(r, c.ID)
 			}
 		case LeaseCheckpointed:
 			if l == nil {
 				continue
 			}
-			l.marked = c.Checkpoint
+			if c.Checkpoint > 0 && l.mark == nil {
+				l.mark = new(mark)
+			}
+			if l.mark != nil {
+				l.mark.logged = c.Checkpoint
+			}
 			if c.Checkpoint == 0 && l.clearing {
-				l.clearing, l.marking = false, 0
+				l.clearing, l.mark = false, nil
 				if ls.ticking && l.slot >= 0 {
 					l.due = ls.nextDue(l)
 					heap.Fix(&ls.heap, int(l.slot))
@@ -340,9 +409,11 @@ func (ls *leases) ask(r *Replica, from asker, ask leaseAsk) (AnswerLease, bool) 
 			return answer, false
 		}
 		l.deadline = r.now.Add(millis(l.ttl))
-		if l.marking > 0 || l.marked > 0 {
+		if l.mark != nil {
 			ls.parked[l.id] = append(ls.parked[l.id], parkedAsk{from, ask})
-			if !l.clearing {
+			// Behind a grant the removal could be taken for that of a checkpoint
+			// of the new lease.
+			if !l.clearing && ls.granting[l.id] == 0 {
 				l.clearing = true
 				ls.renewed = append(ls.renewed, l.id)
 			}

@@ -3,12 +3,15 @@ package replica
 import (
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/keyspan"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/placement"
+	"github.com/tenure-lease/tenure/quorumlease"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Inputs: what the owner of a Replica steps into it, beside machine.Envelope
-// and machine.Wake.
+// Inputs: what the owner of a Replica steps into it, beside machine.Envelope,
+// machine.Wake, and Planned.
 type (
 	// Propose asks for a request to be replicated. Its fate comes back as a
 	// [Result] of the [Applier] or as [Dropped], under the same ID; a Result may
@@ -21,6 +24,14 @@ type (
 	// Read asks for the index that a linearizable read has to wait for. Reads
 	// are numbered upwards; a ReadReady for number n answers all up to n.
 	Read struct{ Number uint64 }
+	// ReadKeys asks how some keys may be read, in key order; the answer is KeysReady.
+	// There is none if no leader can be asked for eight election timeouts.
+	ReadKeys struct {
+		ID   uint64 // chosen by the owner, never reused within a boot
+		Keys keyspan.Set
+	}
+	// Served tells that reads were served under the lease, so that it goes on.
+	Served struct{}
 	// AskLease asks the leader about a lease, and renews it if Renew is set.
 	// The answer is an AnswerLease with the same ID; there is none if no leader
 	// can be asked for eight election timeouts.
@@ -35,11 +46,21 @@ type (
 		Index, Term uint64
 		Leases      []LeaseChange
 		Batches     []BatchFate
+		// As of Index:
+		ReadPolicy quorumlease.Policy
+		ReadCells  *placement.Configuration // nil: who has promises holds all keys
+		LeaseKeys  func(lease int64) [][]byte
+		Roster     Roster
 	}
 	// Restored tells that the Applier now holds the state of a snapshot.
 	Restored struct {
 		Index, Term uint64
+		Released    uint64 // up to where the state may be seen
 		Leases      []LeaseChange
+		ReadPolicy  quorumlease.Policy
+		ReadCells   *placement.Configuration
+		LeaseKeys   func(lease int64) [][]byte
+		Roster      Roster
 	}
 	// Snapshotted tells that the state at Index is durable as a snapshot, so
 	// that older entries are needed no more.
@@ -61,11 +82,33 @@ type (
 	HandOver struct{}
 )
 
-// Outcomes: what a Replica reports to its owner.
+// Outcomes: what a Replica reports to its owner, beside a *Plan.
 type (
 	// Committed entries are to be given to the Applier, in order, and then
-	// reported with Applied.
-	Committed struct{ Entries []*raftpb.Entry }
+	// reported with Applied. Nobody may see what is Held before a Released says so:
+	// no reader, watcher, or who waits for a Result.
+	Committed struct {
+		Entries []*raftpb.Entry
+		Held    bool
+	}
+	// Released tells what may be seen of what was Held: everything Through an index,
+	// and the Results and keys of some entries Apart from it.
+	Released struct {
+		Through uint64
+		Apart   []uint64
+	}
+	// KeysReady answers a ReadKeys: it may be served from a state that has applied
+	// Index, as it was at UpTo or before, or as it is published. Local tells that no
+	// message was needed. Exact reads are of keys that must be seen together: no state
+	// behind UpTo will do, published or not. Those that must be ordered ByLog may be
+	// served from no state yet: propose EncodeRead of the keys.
+	KeysReady struct {
+		ID          uint64
+		Index, UpTo uint64
+		Local       bool
+		Exact       bool
+		ByLog       bool
+	}
 	// Restore asks the owner to put the snapshot that arrived with this index
 	// in place of the Applier's state, and to report Restored. It is in order
 	// with Committed.
@@ -73,6 +116,14 @@ type (
 	// ReadReady answers all Reads up to Number: they may be served from a state
 	// that has applied Index.
 	ReadReady struct{ Number, Index uint64 }
+	// ReadLease lets this member's readers answer by themselves: one that loads it,
+	// then reads the clock, and finds Until not reached, may answer from any state
+	// that has applied Index. It must be visible to readers before anything of the
+	// same turn leaves (R8). The zero ReadLease is none.
+	ReadLease struct {
+		Until machine.Mono
+		Index uint64
+	}
 	// AnswerLease answers an AskLease. TTL and Remaining are in milliseconds;
 	// both are zero for a lease that does not exist.
 	AnswerLease struct {
@@ -85,6 +136,14 @@ type (
 		IDs       []uint64
 		Ambiguous bool // they may have been, or may yet be
 	}
+	// Rejected tells that a change of the membership makes no sense, or would leave a
+	// cluster that does not work. Err is etcd's for it.
+	Rejected struct {
+		ID  uint64
+		Err error
+	}
+	// Removed tells that this member is one no more, and never will be again.
+	Removed struct{}
 	// LeaderChanged reports what this member believes about leadership.
 	LeaderChanged struct {
 		Leader machine.NodeID // 0: none known
@@ -106,6 +165,9 @@ type Record struct {
 	HardState *raftpb.HardState // nil when unchanged
 	Entries   []*raftpb.Entry
 	Snapshot  *raftpb.Snapshot // nil unless one arrived; metadata only
+	// Released is up to where the log is known to be released, zero when unchanged.
+	// It may be lost: a member that knows less waits until it is told again.
+	Released uint64
 }
 
 // Bodies of envelopes between replicas, beside *raftpb.Message.
@@ -123,6 +185,25 @@ type (
 		Term uint64
 		Seq  uint64
 	}
+	// rejected tells the sender of a forward that its change of the membership was
+	// refused for good.
+	rejected struct {
+		Boot, Term, Seq uint64
+		Why             verdict
+	}
+	// readAsk asks the leader for an index that a round's reads may be served from.
+	// With Keys, it is for those only.
+	readAsk struct {
+		Keys  keyspan.Set
+		Boot  uint64 // of the asker
+		Round uint64
+	}
+	// readAnswer answers a readAsk.
+	readAnswer struct {
+		Boot  uint64 // of the asker
+		Round uint64
+		Index uint64
+	}
 	// leaseAsks carries a member's questions about leases to the leader.
 	leaseAsks struct {
 		Boot uint64
@@ -138,9 +219,26 @@ type (
 		Boot    uint64 // of the asker
 		Answers []AnswerLease
 	}
-	// durable is stepped by the driver when a Record has become durable. It
-	// never leaves the machine.
-	durable struct{ Record Record }
+	// durable is stepped by the driver when a Record, or all before it if it is
+	// empty, has become durable. It never leaves the machine.
+	durable struct {
+		Record Record
+		// Since is when it was handed out, Term and Index up to where the log is
+		// then durable that the leader of a term has vouched for.
+		Since       machine.Mono
+		Term, Index uint64
+	}
+
+	// reported is an acknowledgment of raft's, and to whom its sender was bound.
+	reported struct {
+		*raftpb.Message
+		Report quorumlease.Report
+	}
+	// announced is a message of raft's leader, and what is released.
+	announced struct {
+		*raftpb.Message
+		News quorumlease.News
+	}
 )
 
 // LeaseChange tells what an entry did to a lease.
@@ -169,6 +267,7 @@ type BatchFate struct {
 // Result is the outcome of a proposed request at the member that proposed it.
 type Result struct {
 	ID       uint64
+	Index    uint64        // of its entry
 	Response proto.Message // nil on error
 	Err      error
 }

@@ -1,6 +1,11 @@
 package replica
 
-import "github.com/tenure-lease/tenure/machine"
+import (
+	"slices"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
 
 // proposals brings this member's requests into the log, each exactly once.
 //
@@ -28,6 +33,7 @@ type pending struct {
 	since    machine.Mono
 	sent     machine.Mono
 	entry    []byte // as it was sent to another member; nil once it is not
+	waits    bool   // until the next tick
 }
 
 func (p *proposals) add(r *Replica, in Propose) {
@@ -43,13 +49,43 @@ func (p *proposals) add(r *Replica, in Propose) {
 // wake-up.
 const maxBatches = 2
 
+// maxApart are on their way at once in key order, where each request has an entry to
+// itself, so that it waits for nobody else's keys.
+const maxApart = 1024
+
+// Where members are near each other, two are enough, for batches as for rounds, and
+// what comes up meanwhile shares the next. Where they are far, an answer takes longer
+// than spacing: then another sets out, up to maxFlying of them.
+const (
+	spacing   = 5 * time.Millisecond
+	maxFlying = 64
+)
+
+// mayGo tells whether another batch may set out.
+func (p *proposals) mayGo(r *Replica) bool {
+	n := len(p.sent)
+	if r.reads.keys.on {
+		return n < maxApart
+	}
+	return n < maxBatches || n < maxFlying && r.now.Sub(p.sent[n-1].since) >= spacing
+}
+
+// due is when another batch may set out.
+func (p *proposals) due(r *Replica) machine.Mono {
+	if n := len(p.sent); len(p.open) > 0 && n > 0 && n < maxFlying && !p.mayGo(r) {
+		return p.sent[n-1].since.Add(spacing)
+	}
+	return machine.Never
+}
+
 // turn addresses what is not addressed yet.
 func (p *proposals) turn(r *Replica) {
-	for len(p.open) > 0 && len(p.sent) < maxBatches {
+	for len(p.open) > 0 && p.mayGo(r) {
 		n, bytes := 0, 0
-		for n < len(p.open) {
+		for n < len(p.open) && (n == 0 || !r.reads.keys.on) {
 			bytes += p.open[n].size()
-			if n > 0 && bytes > r.cfg.MaxEntryBytes {
+			alone := asksChange(p.open[n:]) || asksChange(p.open[max(0, n-1):n])
+			if n > 0 && (bytes > r.cfg.MaxEntryBytes || alone) {
 				break
 			}
 			n++
@@ -63,20 +99,30 @@ func (p *proposals) turn(r *Replica) {
 	if r.leader == 0 || p.refusal {
 		return
 	}
-	for _, b := range p.sent {
-		if b.term == 0 && !p.address(r, b) {
-			p.refusal = true
-			return
+	for _, b := range slices.Clone(p.sent) {
+		if b.term != 0 || b.waits || p.address(r, b) {
+			continue
 		}
+		if asksChange(b.requests) { // which waits for the one before, and holds up nothing
+			b.waits = true
+			continue
+		}
+		p.refusal = true
+		return
 	}
 }
 
+// address sends a batch to the leader, and returns false if that must be tried again.
 func (p *proposals) address(r *Replica, b *pending) bool {
 	p.seq++
 	entry := (&batch{Term: r.term, From: r.cfg.ID, Boot: r.cfg.Boot, Seq: p.seq, Requests: b.requests}).encode()
 	if r.leading() {
-		if !r.append(r.term, entry, b.requests) {
+		switch v := r.admit(r.term, entry, b.requests); {
+		case v == notNow:
 			return false // busy, or about to learn of a new term
+		case v >= refusals:
+			p.reject(r, b, v)
+			return true
 		}
 		entry = nil
 	} else {
@@ -121,9 +167,27 @@ func (p *proposals) refused(r *Replica, m refused) {
 	for _, b := range p.sent {
 		if b.term == m.Term && b.seq == m.Seq {
 			b.term = 0
-			p.refusal = true
+			b.waits = asksChange(b.requests)
+			p.refusal = p.refusal || !b.waits
 		}
 	}
+}
+
+// rejected takes back a change of the membership that no leader may make.
+func (p *proposals) rejected(r *Replica, m rejected) {
+	if m.Boot != r.cfg.Boot {
+		return
+	}
+	for _, b := range slices.Clone(p.sent) {
+		if b.term == m.Term && b.seq == m.Seq {
+			p.reject(r, b, m.Why)
+		}
+	}
+}
+
+func (p *proposals) reject(r *Replica, b *pending, why verdict) {
+	p.sent = slices.DeleteFunc(slices.Clone(p.sent), func(o *pending) bool { return o == b })
+	r.outcomes = append(r.outcomes, Rejected{ID: b.requests[0].ID, Err: why.err()})
 }
 
 // restored gives up the batches whose fate a snapshot has hidden.
@@ -137,6 +201,7 @@ func (p *proposals) restored(r *Replica, term uint64) {
 func (p *proposals) onTick(r *Replica) {
 	p.refusal = false
 	for _, b := range p.sent {
+		b.waits = false
 		if b.entry != nil && b.term == r.term && r.leader != 0 && !r.leading() && r.now.Sub(b.sent) > r.cfg.electionTimeout() {
 			b.sent = r.now
 			r.send(r.leader, forward{Term: b.term, Seq: b.seq, Entry: b.entry})

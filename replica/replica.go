@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/placement"
+	"github.com/tenure-lease/tenure/quorumlease"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 )
@@ -27,10 +29,8 @@ type Config struct {
 
 	// Log is the state found on disk at the start.
 	Log Log
-	// Applied is the index that the Applier's state includes: the snapshot's.
-	Applied uint64
-	// Leases are those that the snapshot holds.
-	Leases []LeaseChange
+	// Restored is the Applier's state: the snapshot's.
+	Restored Restored
 
 	// MaxEntryBytes bounds a batch of more than one request. Default 1 MiB.
 	MaxEntryBytes int
@@ -38,6 +38,14 @@ type Config struct {
 	// snapshot is wanted at half of it, and proposals are dropped beyond it.
 	// Default 128 MiB.
 	MaxTailBytes int
+
+	// MaxLearners bounds the learners that a change may make. Default 1.
+	MaxLearners int
+
+	// ReadLeases are the settings of read leases.
+	ReadLeases ReadLeases
+	// Controls are for measurements and tests only.
+	Controls Controls
 
 	// Logger receives raft's own messages; nil discards them.
 	Logger raft.Logger
@@ -49,6 +57,7 @@ type Log struct {
 	HardState *raftpb.HardState
 	Snapshot  *raftpb.SnapshotMetadata
 	Entries   []*raftpb.Entry
+	Released  uint64 // as the last Record had it
 }
 
 // Genesis is the log that every member of a fresh cluster starts from.
@@ -74,14 +83,40 @@ func (c *Config) validate() error {
 		return fmt.Errorf("replica: ElectionTicks %d is less than 3: one lost heartbeat would start an election", c.ElectionTicks)
 	case c.Log.Snapshot.GetIndex() == 0:
 		return errors.New("replica: Log has no snapshot to start from; use Genesis for a fresh cluster")
-	case c.Applied < c.Log.Snapshot.GetIndex():
-		return fmt.Errorf("replica: applied index %d is before the snapshot at %d", c.Applied, c.Log.Snapshot.GetIndex())
+	case c.Restored.Index < c.Log.Snapshot.GetIndex():
+		return fmt.Errorf("replica: applied index %d is before the snapshot at %d", c.Restored.Index, c.Log.Snapshot.GetIndex())
 	}
 	if c.MaxEntryBytes == 0 {
 		c.MaxEntryBytes = 1 << 20
 	}
 	if c.MaxTailBytes == 0 {
 		c.MaxTailBytes = 128 << 20
+	}
+	if c.MaxLearners == 0 {
+		c.MaxLearners = 1
+	}
+	if len(c.Restored.Roster.Memberships) == 0 { // a fresh cluster whose members have no URLs
+		conf := c.Log.Snapshot.GetConfState()
+		c.Restored.Roster.Memberships = quorumlease.Memberships{{
+			Index: c.Log.Snapshot.GetIndex(), Voters: nodeIDs(conf.GetVoters()), Learners: nodeIDs(conf.GetLearners()),
+		}}
+	}
+	c.Log = settledChanges(c.Log)
+	c.ReadLeases.setDefaults()
+	if err := c.Controls.check(); err != nil {
+		return err
+	}
+	if _, err := quorumlease.ParsePolicy(string(c.ReadLeases.Policy)); err != nil && c.ReadLeases.Policy != "" {
+		return err
+	}
+	if c.ReadLeases.PlanEvery < 0 {
+		return fmt.Errorf("replica: PlanEvery %v is negative", c.ReadLeases.PlanEvery)
+	}
+	if _, err := placement.NewPlanner(c.planner(quorumlease.Cost, []machine.NodeID{c.ID}, nil), nil); err != nil {
+		return fmt.Errorf("replica: %w", err)
+	}
+	if err := (quorumlease.Config{Self: c.ID, Boot: c.Boot, TTL: c.ReadLeases.TTL}).Check(); err != nil {
+		return err
 	}
 	return nil
 }
@@ -105,23 +140,35 @@ type Replica struct {
 
 	leader machine.NodeID
 	term   uint64 // under which leader was last reported
-	// applied is what the Applier has reported, and the term of that entry.
+	// applied is what the Applier has reported and is released, and the term of that
+	// entry; seen are reports that are not released yet.
 	applied, appliedTerm uint64
+	seen                 []Applied
 	// last is the index of the last entry in the log; at a leader, exactly.
 	last uint64
-	// applying holds raft's apply messages that wait for that report.
-	applying []*raftpb.Message
+	// applying are the entries that raft handed out and that it has not been told to
+	// be applied.
+	applying []*raftpb.Entry
 
+	writes    writes
 	proposals proposals
 	rounds    rounds
 	asks      asks
 	leases    leases
+	reads     readLeases
 	forwards  map[asker]*fates // at the leader, of its reign
 
+	roster  Roster                          // as of applied
+	heard   map[machine.NodeID]machine.Mono // when the others were heard of last
+	removed bool                            // and the owner knows
+
 	// bereaved is set after the leader's process died, until there is another;
-	// campaignAt is when this member tries to become that.
+	// campaignAt is when this member tries to become that, and patience is how long it
+	// waits for the outcome.
 	bereaved   bool
 	campaignAt machine.Mono
+	patience   time.Duration
+	rejoin     machine.Mono // when this member may take part, if it has to wait: see Controls
 
 	snapshotWanted bool
 
@@ -146,26 +193,32 @@ func New(cfg Config, now machine.Now) (*Replica, error) {
 		now:         now.Mono,
 		nextTick:    now.Mono.Add(cfg.Tick),
 		term:        cfg.Log.HardState.GetTerm(),
-		applied:     cfg.Applied,
+		applied:     cfg.Restored.Index,
 		appliedTerm: cfg.Log.Snapshot.GetTerm(),
+		roster:      cfg.Restored.Roster,
+		heard:       map[machine.NodeID]machine.Mono{},
 	}
+	r.last = r.tail.last()
 	r.rounds.id = 1
-	r.leases.init(cfg.Leases)
+	r.writes.init(cfg.Log.HardState)
+	r.leases.init(cfg.Restored.Leases)
+	r.reads.init(r)
 	rn, err := raft.NewRawNode(&raft.Config{
 		ID:                        uint64(cfg.ID),
 		ElectionTick:              cfg.ElectionTicks,
 		HeartbeatTick:             1,
 		Storage:                   r.tail,
-		Applied:                   cfg.Applied,
+		Applied:                   cfg.Restored.Index,
 		AsyncStorageWrites:        true,
 		MaxSizePerMsg:             1 << 20,
-		MaxCommittedSizePerReady:  8 << 20,
+		MaxCommittedSizePerReady:  maxApplyingBytes,
 		MaxUncommittedEntriesSize: uint64(cfg.MaxTailBytes) / 4,
 		MaxInflightMsgs:           256,
 		MaxInflightBytes:          16 << 20,
 		CheckQuorum:               true,
 		PreVote:                   true,
 		DisableProposalForwarding: true,
+		StepDownOnRemoval:         true,
 		Logger:                    cfg.Logger,
 	})
 	if err != nil {
@@ -173,7 +226,7 @@ func New(cfg Config, now machine.Now) (*Replica, error) {
 	}
 	r.raft = rn
 	// A group of one need not wait out an election timeout.
-	if voters := cfg.Log.Snapshot.GetConfState().GetVoters(); len(voters) == 1 && voters[0] == uint64(cfg.ID) {
+	if voters := cfg.Log.Snapshot.GetConfState().GetVoters(); len(voters) == 1 && voters[0] == uint64(cfg.ID) && !r.absent() {
 		if err := rn.Campaign(); err != nil {
 			return nil, fmt.Errorf("replica: %w", err)
 		}
@@ -191,8 +244,18 @@ func (r *Replica) Step(now machine.Now, input any) {
 	case Propose:
 		r.proposals.add(r, in)
 	case Read:
+		r.reads.served(r)
 		r.rounds.want(in.Number)
+	case ReadKeys:
+		r.reads.served(r)
+		r.reads.plans.read(in.Keys)
+		r.reads.keys.read(r, in)
+	case Planned:
+		r.reads.plans.planned(in)
+	case Served:
+		r.reads.served(r)
 	case AskLease:
+		r.reads.asked(r)
 		r.asks.add(r, in)
 	case Applied:
 		r.onApplied(in)
@@ -217,14 +280,19 @@ func (r *Replica) Step(now machine.Now, input any) {
 	default:
 		panic(fmt.Sprintf("replica: unknown input %T", input))
 	}
+	if r.now >= r.nextTick && r.absent() {
+		r.nextTick = r.now.Add(r.cfg.Tick)
+	}
 	if r.now >= r.nextTick {
 		// After a pause there is one tick and not a burst of them: a member
 		// that slept must listen before it judges the others.
 		r.raft.Tick()
 		r.nextTick = r.now.Add(r.cfg.Tick)
+		r.writes.onTick(r)
 		r.proposals.onTick(r)
 		r.rounds.onTick(r)
 		r.asks.onTick(r)
+		r.reads.onTick(r)
 	}
 }
 
@@ -232,6 +300,15 @@ func (r *Replica) Step(now machine.Now, input any) {
 // durability here.
 func (r *Replica) receive(env machine.Envelope) {
 	local := env.From == r.cfg.ID
+	if !local && r.absent() {
+		return
+	}
+	if _, gives := env.Body.(quorumlease.Return); r.roster.WasRemoved(uint64(env.From)) && !gives {
+		return // it may not know, and must not disturb
+	}
+	if !local {
+		r.heard[env.From] = r.now
+	}
 	switch m := env.Body.(type) {
 	case *raftpb.Message:
 		// Only this member's own storage may speak as raft's local threads, and
@@ -239,62 +316,109 @@ func (r *Replica) receive(env machine.Envelope) {
 		if !local && (machine.NodeID(m.GetFrom()) != env.From || m.GetType() == raftpb.MsgProp) {
 			return
 		}
+		// Raft tells whoever led an earlier term of a later one by a response that
+		// acknowledges nothing. If that is the leader by now, it would take this for
+		// the state of the sender's log, and begin with it from the start.
+		if m.GetType() == raftpb.MsgAppResp && m.GetIndex() == 0 && !m.GetReject() && m.GetTerm() == r.raft.BasicStatus().HardState.GetTerm() {
+			return
+		}
 		// The error tells of messages from unknown members: data, ignored.
 		_ = r.raft.Step(m)
+	case reported:
+		r.receive(machine.Envelope{From: env.From, To: env.To, Body: m.Message})
+		r.reads.receive(r, env.From, m.Report)
+	case announced:
+		r.receive(machine.Envelope{From: env.From, To: env.To, Body: m.Message})
+		r.reads.receive(r, env.From, m.News)
+	case quorumlease.Request, quorumlease.Promise, quorumlease.Return, quorumlease.Report, quorumlease.News:
+		r.reads.receive(r, env.From, m)
+	case quorumlease.Guard, quorumlease.GuardAck, quorumlease.Pushed, quorumlease.PromiseReply, suspicion:
+		r.reads.controls.receive(r, env.From, m)
+	case counts:
+		r.reads.plans.told(r, env.From, m)
 	case durable:
 		if local {
-			r.onDurable(m.Record)
+			r.writes.durable(r, m)
 		}
 	case forward:
 		r.onForward(env.From, m)
 	case refused:
 		r.proposals.refused(r, m)
+	case rejected:
+		r.proposals.rejected(r, m)
+	case readAsk:
+		r.reads.asked(r)
+		r.rounds.asked(r, env.From, m)
+	case readAnswer:
+		r.rounds.answered(r, m)
 	case leaseAsks:
+		r.reads.asked(r)
 		r.asks.receive(r, env.From, m)
 	case leaseAnswers:
-		r.asks.answered(r, m)
+		// It may have slept over a question that vouched for it. While this
+		// member follows it, nobody has been elected since.
+		if env.From == r.leader {
+			r.asks.answered(r, m)
+		}
 	}
-}
-
-func (r *Replica) onDurable(rec Record) {
-	if rec.Snapshot != nil {
-		r.tail.restored(rec.Snapshot.GetMetadata())
-	}
-	r.tail.append(rec.Entries)
 }
 
 // onApplied learns what the Applier did.
 func (r *Replica) onApplied(in Applied) {
-	r.applied, r.appliedTerm = in.Index, in.Term
-	r.leases.changed(r, in.Leases)
-	r.leases.applied(in.Index)
 	r.proposals.settled(r, in)
-	r.afterApply()
+	r.afterApply(in.Index)
+	r.reads.applied(r, in)
+	r.seen = append(r.seen, in)
+	r.show()
+}
+
+// show takes what was applied for the present state, as far as it is released.
+func (r *Replica) show() {
+	for len(r.seen) > 0 && r.seen[0].Index <= r.reads.visible(r.seen[0].Index) {
+		in := r.seen[0]
+		r.seen = r.seen[1:]
+		r.applied, r.appliedTerm = in.Index, in.Term
+		r.enrolled(in.Roster)
+		r.leases.changed(r, in.Leases)
+		r.leases.applied(r, in.Index)
+		r.asks.settle(r)
+	}
 }
 
 func (r *Replica) onRestored(in Restored) {
-	r.applied, r.appliedTerm = in.Index, in.Term
+	r.applied, r.appliedTerm, r.seen = in.Index, in.Term, nil
+	r.enrolled(in.Roster)
+	r.reads.restored(r, in)
 	r.leases.init(in.Leases)
 	r.proposals.restored(r, in.Term)
-	r.afterApply()
+	r.afterApply(in.Index)
+	r.asks.settle(r)
 }
 
-func (r *Replica) afterApply() {
-	for len(r.applying) > 0 {
-		m := r.applying[0]
-		if es := m.GetEntries(); es[len(es)-1].GetIndex() > r.applied {
-			break
-		}
-		for _, resp := range m.GetResponses() {
-			_ = r.raft.Step(resp)
-		}
-		r.applying = r.applying[1:]
+// enrolled learns who the members are.
+func (r *Replica) enrolled(now Roster) {
+	r.roster = now
+	if !r.removed && now.WasRemoved(uint64(r.cfg.ID)) {
+		r.removed = true
+		r.outcomes = append(r.outcomes, Removed{})
 	}
-	// A leader knows all leases once it has applied an entry of its own term.
-	if r.leading() && r.appliedTerm == r.term && !r.leases.ticking {
-		r.leases.start(r.now, r.cfg.Tick)
+}
+
+// afterApply tells raft what was applied, so that it hands out more. What it hands
+// out together is applied a part at a time, as it is released, and the log may be
+// compacted in between: raft must know how far.
+func (r *Replica) afterApply(index uint64) {
+	n := 0
+	for n < len(r.applying) && r.applying[n].GetIndex() <= index {
+		n++
 	}
-	r.asks.settle(r)
+	if n > 0 {
+		id, from, term := uint64(r.cfg.ID), raft.LocalApplyThread, uint64(0)
+		_ = r.raft.Step(&raftpb.Message{
+			Type: raftpb.MsgStorageApplyResp.Enum(), To: &id, From: &from, Term: &term, Entries: r.applying[:n:n],
+		})
+		r.applying = r.applying[n:]
+	}
 }
 
 // leading tells whether this member believes to be the leader. Only a round of
@@ -307,18 +431,15 @@ func (r *Replica) Ready() machine.Ready {
 	// that all of it leaves in this turn.
 	r.campaign()
 	r.leases.turn(r)
-	r.leases.unmark(r)
-	r.proposals.turn(r)
-	r.asks.turn(r)
-	r.rounds.turn(r)
+	r.turn()
 	for r.raft.HasReady() {
 		r.takeReady(r.raft.Ready())
-		r.leases.unmark(r)
-		r.proposals.turn(r)
-		r.asks.turn(r)
-		r.rounds.turn(r)
+		r.turn()
 	}
-	if !r.snapshotWanted && r.tail.sinceSnapshot() > r.cfg.MaxTailBytes/2 && r.applied > r.tail.snap.GetIndex() {
+	r.reads.announce(r)
+	r.reads.publish(r)
+	large := r.tail.sinceSnapshot() > r.cfg.MaxTailBytes/2 && r.reads.handed > r.tail.snap.GetIndex()
+	if !r.snapshotWanted && (large || r.tail.missed && r.applied >= r.tail.joined) {
 		r.snapshotWanted = true
 		r.outcomes = append(r.outcomes, WantSnapshot{})
 	}
@@ -327,8 +448,20 @@ func (r *Replica) Ready() machine.Ready {
 	return rd
 }
 
+// turn is what one part may have left for another to do.
+func (r *Replica) turn() {
+	r.reads.turn(r)
+	r.reads.foresee(r)
+	r.reads.release(r)
+	r.show()
+	r.leases.unmark(r)
+	r.proposals.turn(r)
+	r.asks.turn(r)
+	r.rounds.turn(r)
+}
+
 func (r *Replica) alarm() machine.Mono {
-	alarm := min(r.nextTick, r.leases.due())
+	alarm := min(r.nextTick, r.leases.due(r), r.reads.due(r), r.proposals.due(r), r.rounds.due(r))
 	if r.bereaved {
 		alarm = min(alarm, r.campaignAt)
 	}
@@ -350,57 +483,35 @@ func (r *Replica) takeReady(rd raft.Ready) {
 	for _, rs := range rd.ReadStates {
 		r.rounds.confirmed(r, rs)
 	}
+	r.reads.release(r) // so that what goes to the others now tells of it
 	for _, m := range rd.Messages {
 		switch m.GetTo() {
 		case raft.LocalAppendThread:
-			r.persist(m)
+			r.writes.take(r, m)
 		case raft.LocalApplyThread:
 			// The answer waits for the Applier, so that raft hands out no more
-			// than MaxCommittedSizePerReady ahead of it.
-			r.outcomes = append(r.outcomes, Committed{Entries: m.GetEntries()})
-			r.applying = append(r.applying, m)
+			// than maxApplyingBytes ahead of it.
+			r.reads.commits(m.GetEntries())
+			r.applying = append(r.applying, m.GetEntries()...)
+			r.reconfigure(m.GetEntries())
 		default:
 			if m.GetType() == raftpb.MsgSnap {
 				r.outcomes = append(r.outcomes, SendSnapshot{To: machine.NodeID(m.GetTo()), Message: m})
 				continue
 			}
-			r.send(machine.NodeID(m.GetTo()), m)
+			r.send(machine.NodeID(m.GetTo()), r.reads.carries(r, m))
 		}
 	}
-}
-
-// persist turns a MsgStorageAppend into a Persist.
-func (r *Replica) persist(m *raftpb.Message) {
-	rec := Record{Entries: m.GetEntries()}
-	if n := len(rec.Entries); n > 0 {
-		r.last = rec.Entries[n-1].GetIndex()
+	if rd.HardState != nil {
+		r.reads.commit = rd.HardState.GetCommit()
 	}
-	if m.Term != nil && m.Commit != nil {
-		rec.HardState = &raftpb.HardState{Term: m.Term, Vote: m.Vote, Commit: m.Commit}
-	}
-	if !raft.IsEmptySnap(m.GetSnapshot()) {
-		rec.Snapshot = m.GetSnapshot()
-		md := rec.Snapshot.GetMetadata()
-		r.outcomes = append(r.outcomes, Restore{Index: md.GetIndex(), Term: md.GetTerm()})
-	}
-	p := machine.Persist{Record: rec}
-	if len(m.GetResponses()) > 0 {
-		p.Then = make([]machine.Envelope, 0, 1+len(m.GetResponses()))
-		p.Then = append(p.Then, machine.Envelope{From: r.cfg.ID, To: r.cfg.ID, Body: durable{rec}})
-		for _, resp := range m.GetResponses() {
-			p.Then = append(p.Then, machine.Envelope{From: r.cfg.ID, To: machine.NodeID(resp.GetTo()), Body: resp})
-		}
-	}
-	r.persists = append(r.persists, p)
 }
 
 func (r *Replica) send(to machine.NodeID, body any) {
 	r.sends = append(r.sends, machine.Envelope{From: r.cfg.ID, To: to, Body: body})
 }
 
-// readContext is what comes back with a ReadState: fresh for every round of
-// every boot, so that no late answer is taken for another's.
-func (r *Replica) readContext(round uint64) []byte {
-	p := binary.BigEndian.AppendUint64(make([]byte, 0, 16), r.cfg.Boot)
-	return binary.BigEndian.AppendUint64(p, round)
-}
+// readContext is what comes back with a ReadState of this leader: fresh for every
+// round, so that no late answer is taken for another's. Those to an earlier life
+// are of an earlier term, too, and raft drops them.
+func readContext(round uint64) []byte { return binary.BigEndian.AppendUint64(nil, round) }

@@ -29,7 +29,7 @@ func TestSenderMustBeWhoItSays(t *testing.T) {
 	m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: &raftpb.Message{
 		Type: raftpb.MsgProp.Enum(), From: &two, Entries: []*raftpb.Entry{{Data: []byte("x")}},
 	}})
-	m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: durable{Record{Entries: []*raftpb.Entry{entryAt(50, 9, 1)}}}})
+	m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: durable{Record: Record{Entries: []*raftpb.Entry{entryAt(50, 9, 1)}}}})
 	s.ready(m)
 	if after := m.r.Status(); after.Term != before.Term || after.Leader != before.Leader || after.Last != before.Last {
 		t.Errorf("the member went from %+v to %+v", before, after)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/quorumlease"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -53,9 +54,10 @@ func (s *stage) boot(m *member) {
 	m.boot++
 	m.nextID, m.readNext, m.inbox, m.queue = 0, 0, nil, nil
 	m.a = NewApplier(m.id, m.boot)
+	m.a.Found(FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}, {ID: 3}}))
 	r, err := New(Config{
 		ID: m.id, Boot: m.boot, Tick: 100 * time.Millisecond, ElectionTicks: 10,
-		Log: m.log, Applied: m.a.Index(),
+		Log: m.log, Restored: m.a.Restored(),
 	}, machine.Now{Mono: s.now})
 	if err != nil {
 		s.t.Fatal(err)
@@ -314,22 +316,25 @@ func (s *stage) tell(env machine.Envelope, how string) {
 		text = fmt.Sprintf("forward %d for term %d", m.Seq, m.Term)
 	case refused:
 		text = fmt.Sprintf("refused %d of term %d", m.Seq, m.Term)
+	case readAsk:
+		text = "read, please"
+	case readAnswer:
+		text = fmt.Sprintf("read from %d on", m.Index)
 	case leaseAsks:
 		text = fmt.Sprintf("%d asks", len(m.Asks))
 	case leaseAnswers:
 		text = fmt.Sprintf("%d answers", len(m.Answers))
-	case *raftpb.Message:
-		switch m.GetType() {
-		case raftpb.MsgHeartbeat:
-			if len(m.GetContext()) == 0 {
-				return
-			}
-			text = "confirm, please"
-		case raftpb.MsgReadIndex, raftpb.MsgReadIndexResp:
-			text = m.GetType().String()
-		default:
+	case quorumlease.News:
+		text = fmt.Sprintf("released up to %d", m.Released)
+	case announced:
+		if m.GetType() != raftpb.MsgHeartbeat || len(m.GetContext()) == 0 {
 			return
 		}
+		text = "confirm, please"
+	case *raftpb.Message, reported:
+		return
+	default:
+		text = fmt.Sprintf("%+v", m)
 	}
 	s.say("%s%d>%d %s", how, env.From, env.To, text)
 }

@@ -19,6 +19,9 @@ type tail struct {
 	bytes   int // of all entries
 	covered int // of those that the snapshot covers, kept for slow followers
 
+	joined uint64 // index of the last entry that made somebody a member
+	missed bool   // a snapshot was asked for that has that entry, and there was none
+
 	keepBytes int
 }
 
@@ -67,7 +70,7 @@ func entryBytes(e *raftpb.Entry) int { return len(e.GetData()) + 96 }
 // from it: raft has given up all entries, those beyond it as well, which were
 // never committed.
 func (t *tail) restored(snap *raftpb.SnapshotMetadata) {
-	t.snap, t.conf = snap, snap.GetConfState()
+	t.snap, t.conf, t.missed = snap, snap.GetConfState(), false
 	t.reset(snap.GetIndex(), snap.GetTerm())
 }
 
@@ -78,6 +81,7 @@ func (t *tail) snapshotted(snap *raftpb.SnapshotMetadata) {
 		return
 	}
 	t.snap = snap
+	t.missed = t.missed && snap.GetIndex() < t.joined
 	t.covered = 0
 	for _, e := range t.entries[1 : snap.GetIndex()-t.entries[0].GetIndex()+1] {
 		t.covered += entryBytes(e)
@@ -140,6 +144,10 @@ func (t *tail) LastIndex() (uint64, error)  { return t.last(), nil }
 func (t *tail) FirstIndex() (uint64, error) { return t.first(), nil }
 
 func (t *tail) Snapshot() (*raftpb.Snapshot, error) {
+	if t.snap.GetIndex() < t.joined { // raft takes none that does not know who takes it
+		t.missed = true
+		return nil, raft.ErrSnapshotTemporarilyUnavailable
+	}
 	if t.snap.GetIndex() < t.entries[0].GetIndex() {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}

@@ -17,8 +17,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -49,7 +47,6 @@ type Server struct {
 	grpc   *grpc.Server
 	logger *slog.Logger
 	cancel context.CancelFunc
-	calls  atomic.Int64 // in flight, streams not counted
 	done   sync.WaitGroup
 }
 
@@ -80,7 +77,7 @@ func Start(cfg Config) (*Server, error) {
 		s.logger = slog.Default()
 	}
 	s.api = etcdapi.New(backend{n}, cfg.API)
-	opts := append(s.api.Options(), grpc.ChainUnaryInterceptor(s.count))
+	opts := s.api.Options()
 	if cfg.ClientTLS != nil {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(cfg.ClientTLS)))
 	}
@@ -103,35 +100,23 @@ func Start(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// count counts the calls in flight.
-func (s *Server) count(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	s.calls.Add(1)
-	defer s.calls.Add(-1)
-	return handle(ctx, req)
-}
-
 // Shutdown leaves gently: leadership is handed over, clients are told to go
-// elsewhere, and calls in flight are answered, while ctx lasts. Streams, which
-// have no end of their own, are cut off. Then it is as Stop.
+// elsewhere, streams end, and calls in flight are answered, while ctx lasts. Then
+// it is as Stop.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.api.Shutdown()
 	if err := s.Node.HandOver(ctx); err != nil {
 		s.logger.Warn("leadership was not handed over", "err", err)
 	}
+	s.api.EndStreams()
 	ended := make(chan struct{})
 	go func() {
-		s.grpc.GracefulStop() // no new calls; returns when Stop has cut off the streams
+		s.grpc.GracefulStop()
 		close(ended)
 	}()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	for wait := true; wait; {
-		select {
-		case <-look.C: // once at least, for calls that are just coming in
-			wait = s.calls.Load() > 0
-		case <-ctx.Done():
-			wait = false
-		}
+	select {
+	case <-ended:
+	case <-ctx.Done():
 	}
 	s.Stop()
 	<-ended

@@ -23,6 +23,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // endpoints once each can serve.
 func start(tb testing.TB, n int) (servers []*Server, endpoints []string) {
 	tb.Helper()
+	return startWith(tb, n, func(*Config) {})
+}
+
+// startWith is start with members that edit configures.
+func startWith(tb testing.TB, n int, edit func(*Config)) (servers []*Server, endpoints []string) {
+	tb.Helper()
 	peers := map[string]string{}
 	var configs []Config
 	for i := range n {
@@ -40,6 +46,7 @@ func start(tb testing.TB, n int) (servers []*Server, endpoints []string) {
 		})
 	}
 	for _, cfg := range configs {
+		edit(&cfg)
 		s, err := Start(cfg)
 		if err != nil {
 			tb.Fatal(err)

@@ -1,60 +1,54 @@
 // Package sim runs many machines in one seeded world: a scheduler, a network, a
-// disk and a clock for each host, all of them faulty. One seed is one world, and
+// disk and clocks for each host, all of them faulty. One seed is one world, and
 // replays exactly.
 //
 //	w := sim.NewWorld(seed)
-//	c := sim.NewCluster(w, 3, 64<<10)
-//	w.Run(3 * time.Second)
-//	c.Clients(4)                // read, write, compare and swap
-//	c.Holders(4)                // keep leases, then leave them
-//	c.Lockers(3)                // compete for a lock, as etcd's Mutex does
-//	c.Janitor()                 // compacts the history
-//	c.Chaos(30 * time.Second)   // faults of the kinds that this seed drew
-//	c.Heal()                    // no more faults
-//	err := c.Settle()           // what must come true now
-//	err = c.Check()             // what must have been true all the time
+//	net := sim.NewNetwork(w, overTheWire)
+//	h := sim.NewHost(w, net, 1, 1e-4)   // clocks up to 100 ppm off
+//	h.Outcome = func(out any) { … }     // the machine's owner
+//	h.Access = func(h *sim.Host, a machine.Access) { … } // a shared storage
+//	h.Start(m)                          // a machine.Machine
+//	w.After(3*time.Second, h.Crash)
+//	w.Run(time.Minute)                  // true time, that no host sees
 //
-// # Two ways to look for trouble
+// It knows no protocol. A world package does: it sets hosts, clients and storages
+// up, draws the faults, and holds the checkers, which stand apart from the machines
+// and know true time. It offers all that as a [Protocol], whose Play
 //
-// Worlds are random: TestWorlds runs many seeds, each with faults of its own
-// (crashes of one or all, pauses, partitions both ways and one way, slow disks,
-// stalled appliers, false reports of death, hand-overs, loss, repetition and
-// late arrival). They find what nobody thought of.
+//  1. draws everything from World.Rand and waits by World.After only, so that the
+//     seed decides what happens. Map order must not reach the world;
+//  2. draws which kinds of faults there are (World.Swarm), for faults hide others;
+//  3. heals, wants progress within a bound, and breaks things again;
+//  4. says what happens with World.Note, which the hash covers, and adds what there
+//     was to be judged to World.Count;
+//  5. returns the first violations. A panic is one, too.
 //
-//	go test ./sim -run TestWorlds -worlds=1000 -first=5000
-//	go test ./sim -run TestWorlds -seed=4711 -notes=500
+// [Run] plays the worlds of many seeds, in parallel where the protocol allows; the
+// report is the same each time. `tenure sim` is a thin face of it. Package
+// sim/replicasim is an example of a world package, sim/simtest has the tests that
+// they share, sim/mutant shows that those can fail.
 //
-// Scripts are directed: TestScripts plays one suspicion each, on a stage where
-// nothing fails unless the script says so, and where it can take any message off
-// the wire to deliver it later, twice or never. They are exact and fast. Each
-// rule of package replica has a mutant that a script must catch;
-// testdata/mutants/README.md has the table.
+// # Pictures
 //
-// # What is checked
+// Protocol.Replay plays a world again and keeps a [Timeline]: who held what, which
+// operation was under way, what was broken meanwhile. World.Mark adds to it, and
+// costs next to nothing when nobody looks. Marks neither draw random numbers nor
+// change the hash.
 //
-// The checkers stand apart from the machines and know true time.
+//	m := w.Mark(sim.Holds, h.Lane, "token %d", token).Of("x")
+//	m.Until(deadline)                   // again at each renewal
+//	m.End()                             // released, or lost
 //
-//   - Members apply the same entry at the same index, and end in equal states.
-//   - The history of reads, writes and swaps is linearizable (porcupine).
-//   - A write takes effect once if it was acknowledged, at most once if its fate
-//     is unknown, and never if its client was told so; none is lost.
-//   - Events are the same at all members, in all lives, in the order of revisions.
-//   - Nobody who asks later is told of a lower revision, at whatever member.
-//   - No lease ends before TTL has passed since a renewal that was granted was
-//     sent, on the clock of a holder that allows for drift.
-//   - A lease that lives is never called unknown, one that ended never granted.
-//   - Without faults a lease ends within half a second of its TTL; with faults,
-//     it does not survive them for long.
-//   - Two holders of one lock are never inside at once, as they themselves
-//     reckon; the token grows from one to the next.
-//   - After the faults there is a leader, operations complete, and locks are taken.
+// # What a host goes through
+//
+// It crashes and starts with what its disk has kept; is paused (SIGSTOP) or
+// suspended; its monotonic clock shows anything and drifts, at a rate that may
+// change, and counts suspend; its wall clock drifts and steps; messages are lost,
+// repeated, late, reordered, cut off one way or both; its disk is slow. An access
+// to shared storage that it began takes effect even if it is gone by then.
 //
 // # What is not simulated
 //
-// Disks tear no write and flip no bit: that is package wal's own test. Wall
-// clocks play no part. The time that a step takes is small and not modelled.
-//
-// raft draws its election timeouts from crypto/rand. NewWorld therefore puts a
-// seeded source in place of crypto/rand.Reader, for the whole process: only one
-// world may run at a time, and never beside anything that needs secrets.
+// A turn takes no time, but may begin late (Host.Lag). A host's own disk tears no
+// write and flips no bit; a shared storage does what its world makes it do.
 package sim

@@ -1,10 +1,12 @@
-package wal
+package wal_test
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+
+	. "github.com/tenure-lease/tenure/wal"
 )
 
 // BenchmarkAppendSync compares a batch of records with a bare write and fdatasync
@@ -52,17 +54,6 @@ func BenchmarkAppendSync(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// BenchmarkAppend is the log's own work for a record, without the disk.
-func BenchmarkAppend(b *testing.B) {
-	c, p := newCodec(1), payload(1, 256)
-	var buf []byte
-	b.SetBytes(256)
-	b.ReportAllocs()
-	for b.Loop() {
-		buf = c.append(buf[:0], 9, 8, 1, p)
 	}
 }
 

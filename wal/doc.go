@@ -18,8 +18,8 @@
 //
 // # Duties of the caller
 //
-//  1. One goroutine at a time calls Append and Sync. Snapshots, ReleaseTo and
-//     Usage may be called from others at the same time.
+//  1. One goroutine at a time calls Append, Flush and Sync. Snapshots, ReleaseTo
+//     and Usage may be called from others at the same time.
 //  2. After a failed write or fsync the log refuses everything with the same
 //     error. The process has to end: whether the lost write is on disk is not
 //     known, and a second fsync would lie (the kernel drops the dirty pages and

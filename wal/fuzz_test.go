@@ -1,4 +1,4 @@
-package wal
+package wal_test
 
 import (
 	"bytes"
@@ -6,31 +6,34 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	. "github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
 )
 
 // FuzzOpen opens arbitrary bytes as the only segment of a log: an error or a log
 // that can be opened again with the same records, never a panic.
 func FuzzOpen(f *testing.F) {
 	for _, batches := range [][][]int{{}, {{0}}, {{10, 600}, {300}}} {
-		_, ino, offsets := oneSegment(f, batches...)
-		end := offsets[len(offsets)-1]
-		f.Add(ino.data[:end])
-		f.Add(ino.data[:end-3])
-		torn := bytes.Clone(ino.data[:end+100])
+		disk, offsets := oneSegment(f, batches...)
+		whole, end := disk.ReadFile(segmentName), offsets[len(offsets)-1]
+		f.Add(whole[:end])
+		f.Add(whole[:end-3])
+		torn := bytes.Clone(whole[:end+100])
 		clear(torn[end/2:])
 		torn[end+50] = 1
 		f.Add(torn)
 	}
 	f.Fuzz(func(t *testing.T, seg []byte) {
-		m, ino, _ := oneSegment(t, []int{0})
-		got, note, err := reopen(m, ino, seg)
+		disk, _ := oneSegment(t, []int{0})
+		got, note, err := reopen(disk, seg)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerVersion) {
 				t.Fatalf("got %v, want ErrCorrupt or ErrNewerVersion", err)
 			}
 			return
 		}
-		again, secondNote, err := reopen(m, ino, bytes.Clone(ino.data))
+		again, secondNote, err := reopen(disk, disk.ReadFile(segmentName))
 		if err != nil || secondNote != nil || len(again) != len(got) {
 			t.Fatalf("opened with %d records and %v; again: %d records, %v, %v", len(got), note, len(again), secondNote, err)
 		}
@@ -41,15 +44,15 @@ func FuzzOpen(f *testing.F) {
 // snapshot that is kept as it came.
 func FuzzSnapshot(f *testing.F) {
 	for _, content := range []string{"", "x", strings.Repeat("y", 1000)} {
-		var b bytes.Buffer
-		enc, _ := newSnapshotEncoder(&b, SnapshotInfo{Index: 5, Term: 2, Meta: []byte("conf")})
-		enc.Write([]byte(content))
-		enc.finish()
-		f.Add(b.Bytes())
-		f.Add(b.Bytes()[:b.Len()-1])
+		disk := waltest.NewDisk()
+		s := testSnapshots(f, disk)
+		save(f, s, 5, content)
+		file := disk.ReadFile(s.Path(5))
+		f.Add(file)
+		f.Add(file[:len(file)-1])
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
-		s := &Snapshots{fs: newMemFS(), dir: "/s"}
+		s := testSnapshots(t, waltest.NewDisk())
 		info, err := s.Import(bytes.NewReader(file))
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerVersion) {

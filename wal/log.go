@@ -188,6 +188,15 @@ func (l *Log) Sync() error {
 	return nil
 }
 
+// Flush hands what was appended to the kernel, so that it outlives the process;
+// only Sync makes it outlive the machine.
+func (l *Log) Flush() error {
+	if l.err != nil {
+		return l.err
+	}
+	return l.flush()
+}
+
 // flush writes the buffer, to a new segment if the last one has no room.
 func (l *Log) flush() error {
 	if len(l.buf) == 0 {

@@ -1,20 +1,22 @@
-package wal
+package wal_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+
+	. "github.com/tenure-lease/tenure/wal"
 )
 
 // payload is a recognizable payload of n bytes for record seq, mostly zeros.
 func payload(seq uint64, n int) []byte {
 	b := make([]byte, n+8)
-	le.PutUint64(b, seq)
+	binary.LittleEndian.PutUint64(b, seq)
 	return b[:n]
 }
 
@@ -205,87 +207,6 @@ func TestReplayErrorEndsOpen(t *testing.T) {
 		t.Errorf("got %v, want the callback's own error", err)
 	}
 	open(t, dir, Options{}) // the lock was given back
-}
-
-// TestFailureIsFinal fails each operation of a running log once; the log must
-// refuse everything from then on, and the next Open must find what was synced.
-func TestFailureIsFinal(t *testing.T) {
-	tests := []struct {
-		op    string
-		errno error
-	}{
-		{"write", syscall.ENOSPC}, {"sync", syscall.EIO}, {"preallocate", syscall.ENOSPC},
-		{"rename", syscall.EIO}, {"syncdir", syscall.EIO}, {"open", syscall.EMFILE}, {"truncate", syscall.EIO},
-	}
-	for _, tt := range tests {
-		t.Run(tt.op, func(t *testing.T) {
-			m := newMemFS()
-			opts := Options{SegmentBytes: 2048, FS: m}
-			l := create(t, "/d", opts)
-			write(t, l, 1500)
-			calls := 0
-			m.fault = func(op, path string) error {
-				if op != tt.op {
-					return nil
-				}
-				calls++
-				return tt.errno
-			}
-			_, err := l.Append(Record{Payload: payload(2, 1500)}) // needs a new segment
-			if err == nil {
-				err = l.Sync()
-			}
-			if !errors.Is(err, tt.errno) || !errors.Is(err, ErrFailed) {
-				t.Fatalf("got %v, want %v and ErrFailed", err, tt.errno)
-			}
-			if again := l.Sync(); again != err {
-				t.Errorf("Sync again: %v, want the first error", again)
-			}
-			if _, again := l.Append(Record{}); again != err {
-				t.Errorf("Append again: %v, want the first error", again)
-			}
-			if calls != 1 {
-				t.Errorf("%s was tried %d times, want 1", tt.op, calls)
-			}
-			m.fault = nil
-			l.Close()
-			if _, got := open(t, "/d", opts); len(got) == 0 {
-				t.Error("the synced record is lost")
-			}
-		})
-	}
-}
-
-// A failed fsync drops dirty pages while the page cache still shows them. Open
-// must write such records again before it hands them out.
-func TestOpenRewritesWhatMayBeOnlyInTheCache(t *testing.T) {
-	m := newMemFS()
-	l := create(t, "/d", Options{FS: m, SegmentBytes: 1 << 16})
-	write(t, l, 10)
-	m.fault = func(op, path string) error {
-		if op == "sync" {
-			return syscall.EIO
-		}
-		return nil
-	}
-	l.Append(Record{Kind: 7, Payload: payload(2, 10)})
-	if err := l.Sync(); err == nil {
-		t.Fatal("sync did not fail")
-	}
-	m.fault = nil
-	l.Close()
-	var written []string
-	m.fault = func(op, path string) error {
-		if op == "write" || op == "sync" {
-			written = append(written, op)
-		}
-		return nil
-	}
-	_, got := open(t, "/d", Options{FS: m, SegmentBytes: 1 << 16})
-	wantRecords(t, got, 1, 10, 10)
-	if fmt.Sprint(written) != "[write sync]" {
-		t.Errorf("Open did %v, want [write sync]", written)
-	}
 }
 
 func TestClosedLogSaysSo(t *testing.T) {

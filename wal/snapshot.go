@@ -121,7 +121,8 @@ func (w *syncingWriter) Write(b []byte) (int, error) {
 // Newest returns the newest snapshot after reading all of it. A damaged one is
 // an error, unless an older one is good and reaches, given that one, says that
 // the log still holds all that came after it; skipped then has the errors, to be
-// reported. It returns ErrNoSnapshot if there is none.
+// reported, and the damaged files are renamed, so that none is taken for a reserve.
+// It returns ErrNoSnapshot if there is none.
 func (s *Snapshots) Newest(reaches func(SnapshotInfo) bool) (info SnapshotInfo, skipped []error, err error) {
 	indexes, err := listNumbers(s.fs, s.dir, snapshotSuffix)
 	if err != nil {
@@ -137,13 +138,23 @@ func (s *Snapshots) Newest(reaches func(SnapshotInfo) bool) (info SnapshotInfo, 
 		case len(skipped) > 0 && (reaches == nil || !reaches(info)):
 			return info, nil, fmt.Errorf("%w (snapshot %d is whole, but the log does not reach back to it)", skipped[0], info.Index)
 		default:
-			return info, skipped, nil
+			return info, skipped, s.setAside(indexes[i+1:])
 		}
 	}
 	if len(skipped) > 0 {
 		return info, nil, skipped[0]
 	}
 	return info, nil, ErrNoSnapshot
+}
+
+// setAside renames damaged snapshots.
+func (s *Snapshots) setAside(indexes []uint64) error {
+	for _, index := range indexes {
+		if err := s.fs.Rename(s.path(index), s.path(index)+damagedSuffix); err != nil {
+			return fmt.Errorf("wal: set a damaged snapshot aside: %w", err)
+		}
+	}
+	return nil
 }
 
 // Verify reads all of a snapshot and returns what it says of itself.

@@ -20,7 +20,8 @@ const (
 	snapshotMagic   = "TENURESN"
 	snapshotVersion = 1
 	snapshotSuffix  = ".snap"
-	snapshotFixed   = 36 // bytes before the metadata
+	damagedSuffix   = ".damaged" // behind that
+	snapshotFixed   = 36         // bytes before the metadata
 	chunkBytes      = 128 << 10
 )
 

@@ -1,4 +1,4 @@
-package wal
+package wal_test
 
 import (
 	"bytes"
@@ -6,9 +6,13 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	. "github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
 )
 
 func body(s string) func(io.Writer) error {
@@ -21,12 +25,12 @@ func body(s string) func(io.Writer) error {
 // bigBody needs several chunks and several syncs.
 var bigBody = strings.Repeat("0123456789abcdef", 600_000)
 
-func testSnapshots(t *testing.T, m *memFS) *Snapshots {
+func testSnapshots(t testing.TB, disk *waltest.Disk) *Snapshots {
 	t.Helper()
-	return create(t, "/d", Options{FS: m, SegmentBytes: 4096}).Snapshots()
+	return create(t, "/d", Options{FS: disk.FS(), SegmentBytes: 4096}).Snapshots()
 }
 
-func save(t *testing.T, s *Snapshots, index uint64, content string) {
+func save(t testing.TB, s *Snapshots, index uint64, content string) {
 	t.Helper()
 	if err := s.Save(SnapshotInfo{Index: index, Term: 3, Meta: []byte("conf")}, body(content)); err != nil {
 		t.Fatal(err)
@@ -48,11 +52,11 @@ func load(t *testing.T, s *Snapshots, index uint64) (SnapshotInfo, string) {
 }
 
 func TestSnapshotSaveAndLoad(t *testing.T) {
-	s := testSnapshots(t, newMemFS())
+	s := testSnapshots(t, waltest.NewDisk())
 	if _, _, err := s.Newest(nil); !errors.Is(err, ErrNoSnapshot) {
 		t.Errorf("Newest of none: %v, want ErrNoSnapshot", err)
 	}
-	for i, want := range []string{"", "x", strings.Repeat("y", chunkBytes), bigBody} {
+	for i, want := range []string{"", "x", strings.Repeat("y", ChunkBytes), bigBody} {
 		save(t, s, uint64(i+1), want)
 		info, got := load(t, s, uint64(i+1))
 		if got != want || info.Index != uint64(i+1) || info.Term != 3 || string(info.Meta) != "conf" {
@@ -74,13 +78,13 @@ func TestSnapshotSaveAndLoad(t *testing.T) {
 }
 
 func TestSnapshotBodyErrorLeavesNothing(t *testing.T) {
-	m, stop := newMemFS(), errors.New("stop")
-	s := testSnapshots(t, m)
+	disk, stop := waltest.NewDisk(), errors.New("stop")
+	s := testSnapshots(t, disk)
 	err := s.Save(SnapshotInfo{Index: 1}, func(w io.Writer) error {
 		io.WriteString(w, "half")
 		return stop
 	})
-	if names, _ := m.ReadDir(s.dir); !errors.Is(err, stop) || len(names) != 0 {
+	if names, _ := disk.FS().ReadDir(s.Dir()); !errors.Is(err, stop) || len(names) != 0 {
 		t.Errorf("got %v and files %v, want the body's error and no file", err, names)
 	}
 }
@@ -91,13 +95,13 @@ func TestSnapshotOnHost(t *testing.T) {
 	if _, got := load(t, s, 42); got != bigBody {
 		t.Errorf("%d bytes came back, want %d", len(got), len(bigBody))
 	}
-	if _, err := os.Stat(s.path(42)); err != nil || !strings.HasSuffix(s.path(42), "000000000000002a.snap") {
-		t.Errorf("%s: %v", s.path(42), err)
+	if _, err := os.Stat(s.Path(42)); err != nil || !strings.HasSuffix(s.Path(42), "000000000000002a.snap") {
+		t.Errorf("%s: %v", s.Path(42), err)
 	}
 }
 
 func TestSnapshotExportImport(t *testing.T) {
-	a, b := testSnapshots(t, newMemFS()), testSnapshots(t, newMemFS())
+	a, b := testSnapshots(t, waltest.NewDisk()), testSnapshots(t, waltest.NewDisk())
 	save(t, a, 9, bigBody)
 	raw, size, err := a.Export(9)
 	if err != nil {
@@ -136,39 +140,45 @@ func snapshotBytes(t *testing.T, s *Snapshots, index uint64) []byte {
 	return b
 }
 
+// flip changes one bit of a file.
+func flip(disk *waltest.Disk, path string, at int) {
+	b := disk.ReadFile(path)
+	b[at] ^= 1
+	disk.WriteFile(path, b)
+}
+
 // TestSnapshotDamageAnywhere flips a bit of each byte, and cuts the file there.
 func TestSnapshotDamageAnywhere(t *testing.T) {
-	m := newMemFS()
-	s := testSnapshots(t, m)
+	disk := waltest.NewDisk()
+	s := testSnapshots(t, disk)
 	save(t, s, 1, strings.Repeat("body", 20))
 	good := snapshotBytes(t, s, 1)
-	ino := m.dirs[s.dir].names["0000000000000001.snap"]
 	for i := range good {
 		flipped := bytes.Clone(good)
 		flipped[i] ^= 0x10
 		for name, bad := range map[string][]byte{"flip": flipped, "cut": good[:i]} {
-			ino.data = bad
+			disk.WriteFile(s.Path(1), bad)
 			var corrupt *CorruptError
-			if _, err := s.Verify(1); !errors.As(err, &corrupt) || corrupt.File != s.path(1) || corrupt.Offset > int64(i) {
+			if _, err := s.Verify(1); !errors.As(err, &corrupt) || corrupt.File != s.Path(1) || corrupt.Offset > int64(i) {
 				t.Fatalf("%s at %d: %v, want a CorruptError at or before it", name, i, err)
 			}
-			if _, err := testSnapshots(t, newMemFS()).Import(bytes.NewReader(bad)); !errors.Is(err, ErrCorrupt) {
+			if _, err := testSnapshots(t, waltest.NewDisk()).Import(bytes.NewReader(bad)); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("import, %s at %d: %v, want ErrCorrupt", name, i, err)
 			}
 		}
 	}
-	ino.data = append(bytes.Clone(good), 0)
+	disk.WriteFile(s.Path(1), append(good, 0))
 	if _, err := s.Verify(1); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a byte too much: %v, want ErrCorrupt", err)
 	}
 }
 
 func TestSnapshotDamageNamesTheChunk(t *testing.T) {
-	m := newMemFS()
-	s := testSnapshots(t, m)
-	save(t, s, 1, strings.Repeat("z", 5*chunkBytes))
-	at := snapshotFixed + 4 + 4 + 3*(8+chunkBytes) // header, "conf", checksum, three chunks
-	m.dirs[s.dir].names["0000000000000001.snap"].data[at+1000] ^= 1
+	disk := waltest.NewDisk()
+	s := testSnapshots(t, disk)
+	save(t, s, 1, strings.Repeat("z", 5*ChunkBytes))
+	at := SnapshotFixed + 4 + 4 + 3*(8+ChunkBytes) // header, "conf", checksum, three chunks
+	flip(disk, s.Path(1), at+1000)
 	var corrupt *CorruptError
 	if _, err := s.Verify(1); !errors.As(err, &corrupt) || corrupt.Offset != int64(at) {
 		t.Errorf("got %v, want offset %d", err, at)
@@ -176,31 +186,36 @@ func TestSnapshotDamageNamesTheChunk(t *testing.T) {
 }
 
 func TestDamagedNewestSnapshot(t *testing.T) {
-	m := newMemFS()
-	s := testSnapshots(t, m)
+	disk := waltest.NewDisk()
+	s := testSnapshots(t, disk)
 	save(t, s, 1, "one")
 	save(t, s, 2, "two")
-	m.dirs[s.dir].names["0000000000000002.snap"].data[50] ^= 1
+	flip(disk, s.Path(2), 50)
+	no := func(SnapshotInfo) bool { return false }
+	var corrupt *CorruptError
+	if _, _, err := s.Newest(no); !errors.As(err, &corrupt) || corrupt.File != s.Path(2) {
+		t.Errorf("log does not reach back: %v, want a CorruptError naming %s", err, s.Path(2))
+	}
 	yes := func(info SnapshotInfo) bool { return info.Index == 1 }
 	if info, skipped, err := s.Newest(yes); err != nil || info.Index != 1 || len(skipped) != 1 || !errors.Is(skipped[0], ErrCorrupt) {
 		t.Errorf("log reaches back: %d, %v, %v; want 1 and a report", info.Index, skipped, err)
 	}
-	no := func(SnapshotInfo) bool { return false }
-	var corrupt *CorruptError
-	if _, _, err := s.Newest(no); !errors.As(err, &corrupt) || corrupt.File != s.path(2) {
-		t.Errorf("log does not reach back: %v, want a CorruptError naming %s", err, s.path(2))
+	if got, err := s.List(); err != nil || !slices.Equal(got, []uint64{1}) {
+		t.Errorf("then there are %v, %v; want 1 alone", got, err)
 	}
-	m.dirs[s.dir].names["0000000000000001.snap"].data[50] ^= 1
+	flip(disk, s.Path(1), 50)
 	if _, _, err := s.Newest(yes); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("both damaged: %v, want ErrCorrupt", err)
 	}
 }
 
 func TestNewerSnapshotVersionIsRefused(t *testing.T) {
-	m := newMemFS()
-	s := testSnapshots(t, m)
+	disk := waltest.NewDisk()
+	s := testSnapshots(t, disk)
 	save(t, s, 1, "one")
-	putVersion(m.dirs[s.dir].names["0000000000000001.snap"].data[8:], snapshotVersion+1)
+	newer := disk.ReadFile(s.Path(1))
+	PutVersion(newer[8:], SnapshotVersion+1)
+	disk.WriteFile(s.Path(1), newer)
 	_, _, err := s.Newest(func(SnapshotInfo) bool { return true })
 	if !errors.Is(err, ErrNewerVersion) || errors.Is(err, ErrCorrupt) {
 		t.Errorf("got %v, want ErrNewerVersion", err)
@@ -212,25 +227,25 @@ func TestNewerSnapshotVersionIsRefused(t *testing.T) {
 func TestSnapshotCrash(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		m := newMemFS()
-		s := testSnapshots(t, m)
+		disk := waltest.NewDisk()
+		fs := disk.FS()
+		s := create(t, "/d", Options{FS: fs, SegmentBytes: 4096}).Snapshots()
 		save(t, s, 1, "one")
 		left := r.IntN(12)
-		m.fault = func(op, path string) error {
+		fs.Fault = func(op, path string) error {
 			if left--; left < 0 {
 				return syscall.EIO
 			}
 			return nil
 		}
 		saved := s.Save(SnapshotInfo{Index: 2}, body(strings.Repeat("two", 1000))) == nil
-		m.fault = nil
-		m.crash(r)
-		l, _ := open(t, "/d", Options{FS: m, SegmentBytes: 4096})
+		disk.Crash(r)
+		l, _ := open(t, "/d", Options{FS: disk.FS(), SegmentBytes: 4096})
 		info, skipped, err := l.Snapshots().Newest(nil)
 		if err != nil || skipped != nil || saved && info.Index != 2 {
 			t.Fatalf("seed %d: saved %v, newest %d, skipped %v, %v", seed, saved, info.Index, skipped, err)
 		}
-		if names, _ := m.ReadDir(s.dir); len(names) != int(info.Index) {
+		if names, _ := disk.FS().ReadDir(s.Dir()); len(names) != int(info.Index) {
 			t.Fatalf("seed %d: unfinished files are left: %v", seed, names)
 		}
 	}

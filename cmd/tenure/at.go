@@ -4,33 +4,118 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
+	"github.com/tenure-lease/tenure/engine/file"
+	"github.com/tenure-lease/tenure/engine/storage"
 )
 
-// defaultAt is where leases are kept unless --at or TENURE_AT says otherwise.
-const defaultAt = "etcd://127.0.0.1:2379"
+const (
+	// atLocal keeps leases in a directory of this user's on this machine.
+	atLocal = "local"
+	// atServer is where the commands that are about servers look for one.
+	atServer = "etcd://127.0.0.1:2379"
+)
 
-// atFlag registers --at.
+// atFlag registers --at for commands that use leases.
 func atFlag(flags *pflag.FlagSet, at *string) {
-	flags.StringVar(at, "at", cmp.Or(os.Getenv("TENURE_AT"), defaultAt),
-		"engine `URL`: etcd://host:port,… or etcds://…?cacert=F&cert=F&key=F; also by TENURE_AT")
+	flags.StringVar(at, "at", os.Getenv("TENURE_AT"),
+		"engine `URL`: file:///DIR[,/DIR2,/DIR3], etcd://host:port,…, redis://host:port,…, or local; also by TENURE_AT; by default local, with a word about it")
+}
+
+// serverFlag registers --at for commands that are about servers.
+func serverFlag(flags *pflag.FlagSet, at *string) {
+	flags.StringVar(at, "at", cmp.Or(os.Getenv("TENURE_AT"), atServer),
+		"server's `URL`: etcd://host:port,… or etcds://…?cacert=F&cert=F&key=F; also by TENURE_AT")
+}
+
+// settle fills in where leases are kept if nobody has said so, and tells the user then what that
+// excludes. Silence would be taken for a lock on all machines.
+func settle(at *string, w io.Writer) {
+	if *at == "" {
+		*at = atLocal
+		fmt.Fprintf(w, "tenure: leases are kept in %s and exclude only this user's processes on this machine; --at file:///DIR is for machines that share DIR, --at %s says this is meant\n", localDir(), atLocal)
+	}
+}
+
+func localDir() string {
+	state := storage.StateDir()
+	if state == "" {
+		return ""
+	}
+	return filepath.Join(state, "leases")
+}
+
+// local is the store of this user on this machine.
+func local() (file.Config, error) {
+	dir := localDir()
+	if dir == "" {
+		return file.Config{}, errors.New("there is no place for leases: set HOME or XDG_STATE_HOME, or give --at")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return file.Config{}, fmt.Errorf("make a place for leases: %w; set XDG_STATE_HOME, or give --at", err)
+	}
+	return file.Config{Paths: []string{dir}, SingleHost: true}, nil
 }
 
 // openAt opens the engine, with the exit code that trouble deserves.
 func openAt(ctx context.Context, at string) (tenure.Leaser, error) {
-	l, err := engine.Open(ctx, at)
+	return unavailable(at)(open(ctx, at, false))
+}
+
+// lookAt opens the engine to look only, for which no right to write is needed.
+func lookAt(ctx context.Context, at string) (tenure.Leaser, error) {
+	return unavailable(at)(open(ctx, at, true))
+}
+
+func open(ctx context.Context, at string, look bool) (tenure.Leaser, error) {
+	var cfg file.Config
+	var err error
+	switch {
+	case at == atLocal:
+		cfg, err = local()
+	case strings.HasPrefix(at, "file:"):
+		cfg, err = engine.File(at)
+		cfg.ReadOnly = look
+	default:
+		return engine.Open(ctx, at)
+	}
 	if err != nil {
-		return nil, exitError{exitUnavailable, fmt.Errorf("%w (--at or TENURE_AT names the server; `tenure serve` starts one)", err)}
+		return nil, err
+	}
+	l, err := file.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if l.Made() && at != atLocal {
+		h := l.Header()
+		fmt.Fprintf(os.Stderr, "tenure: made a store for leases of %v in %s, which was empty; if there should have been one, look whether it is mounted\n", h.Term, strings.Join(cfg.Paths, ", "))
 	}
 	return l, nil
+}
+
+func unavailable(at string) func(tenure.Leaser, error) (tenure.Leaser, error) {
+	return func(l tenure.Leaser, err error) (tenure.Leaser, error) {
+		switch {
+		case err == nil:
+			return l, nil
+		case errors.Is(err, engine.ErrURL):
+			return nil, exitError{exitFailure, err}
+		case strings.HasPrefix(at, "etcd"):
+			err = fmt.Errorf("%w (--at or TENURE_AT names the server; `tenure serve` starts one)", err)
+		}
+		return nil, exitError{exitUnavailable, err}
+	}
 }
 
 // output is the form in which a command prints.

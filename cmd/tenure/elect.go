@@ -124,9 +124,10 @@ func follow(ctx context.Context, l tenure.Leaser, t *tenancy, hook string) {
 
 func listenLeaders(ctx context.Context, t *tenancy, o output, w io.Writer) error {
 	t.catch()
+	settle(&t.at, os.Stderr)
 	ctx, stop := t.calm(ctx)
 	defer stop()
-	l, err := openAt(ctx, t.at)
+	l, err := lookAt(ctx, t.at)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"syscall"
 	"time"
@@ -19,13 +18,15 @@ import (
 // in its process group.
 type group struct {
 	id       int
-	exited   <-chan int // the command's exit code, once
+	exited   <-chan int            // the command's exit code, once
+	stopped  <-chan syscall.Signal // what stopped the command
 	shepherd *shepherd
 	tty      bool // it has the terminal
 }
 
-// startGroup starts a command with our own standard files.
-func startGroup(argv, env []string) (*group, error) {
+// startGroup starts a command with our own standard files, if may has no objection at
+// the last moment.
+func startGroup(argv, env []string, may func() error) (*group, error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		code := exitNotFound
@@ -38,36 +39,59 @@ func startGroup(argv, env []string) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &group{shepherd: s, tty: ownsTerminal()}
+	g := &group{shepherd: s, tty: foreground() == unix.Getpgrp()}
 	cmd := &exec.Cmd{
 		Path: path, Args: argv, Env: env,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		SysProcAttr: childAttributes(g.tty),
 	}
-	started, exited := make(chan error), make(chan int, 1)
+	started, exited, stopped := make(chan error), make(chan int, 1), make(chan syscall.Signal, 1)
 	go func() {
 		runtime.LockOSThread() // see childAttributes
-		err := cmd.Start()
+		err := may()
+		if err == nil {
+			if err = cmd.Start(); err != nil {
+				err = exitError{exitCannotRun, fmt.Errorf("cannot run %q: %w", argv[0], err)}
+			}
+		}
 		started <- err
 		if err == nil {
-			_ = cmd.Wait()
-			exited <- exitCode(cmd.ProcessState)
+			exited <- await(cmd.Process.Pid, stopped)
 		}
 	}()
 	if err := <-started; err != nil {
 		s.dismiss()
-		return nil, exitError{exitCannotRun, fmt.Errorf("cannot run %q: %w", argv[0], err)}
+		return nil, err
 	}
-	g.id, g.exited = cmd.Process.Pid, exited
+	g.id, g.exited, g.stopped = cmd.Process.Pid, exited, stopped
 	s.watch(g.id)
 	return g, nil
 }
 
-func exitCode(p *os.ProcessState) int {
-	if status, ok := p.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+// await returns the exit code of a child, and tells when it is stopped.
+func await(pid int, stopped chan<- syscall.Signal) int {
+	for {
+		var status syscall.WaitStatus
+		switch _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); {
+		case err == syscall.EINTR:
+		case err != nil:
+			panic(fmt.Sprintf("wait for process %d: %v", pid, err)) // a bug: it is our child
+		case !status.Stopped():
+			return exitCode(status)
+		default:
+			select {
+			case stopped <- status.StopSignal():
+			default: // it was told, and not heard yet
+			}
+		}
+	}
+}
+
+func exitCode(status syscall.WaitStatus) int {
+	if status.Signaled() {
 		return exitSignal + int(status.Signal())
 	}
-	return p.ExitCode()
+	return status.ExitStatus()
 }
 
 // signal sends a signal to all of the group; one that is gone is no error.
@@ -83,14 +107,14 @@ func (g *group) terminate() {
 // a lease. It gets until limit to end by itself, and then until grace to be killed:
 // the kernel takes a moment, or longer for one that waits for a disk.
 func (g *group) sweep(limit, grace time.Duration) {
-	g.signal(syscall.SIGTERM)
+	g.terminate()
 	if !g.ended(limit) {
 		g.signal(syscall.SIGKILL)
 		g.ended(grace)
 	}
 	g.shepherd.dismiss()
 	if g.tty {
-		takeTerminal()
+		passTerminal(unix.Getpgrp())
 	}
 }
 
@@ -98,9 +122,9 @@ func (g *group) sweep(limit, grace time.Duration) {
 func (g *group) ended(limit time.Duration) bool {
 	end := clock.System.Alarm(clock.After(clock.System, limit))
 	defer end.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
+	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for syscall.Kill(-g.id, 0) == nil {
+	for alive(g.id) {
 		select {
 		case <-tick.C:
 		case <-end.C:
@@ -108,20 +132,4 @@ func (g *group) ended(limit time.Duration) bool {
 		}
 	}
 	return true
-}
-
-// ownsTerminal tells whether we are in the foreground of a terminal that is our
-// standard input.
-func ownsTerminal() bool {
-	front, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
-	return err == nil && front == unix.Getpgrp()
-}
-
-// takeTerminal brings us back to the foreground.
-func takeTerminal() {
-	// Whoever asks for the terminal from the background is stopped, unless it
-	// ignores that.
-	signal.Ignore(syscall.SIGTTOU)
-	defer signal.Reset(syscall.SIGTTOU)
-	_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, unix.Getpgrp())
 }

@@ -8,3 +8,6 @@ import "syscall"
 func childAttributes(tty bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Foreground: tty, Ctty: 0}
 }
+
+// alive tells whether any process of the group is left.
+func alive(group int) bool { return syscall.Kill(-group, 0) == nil }

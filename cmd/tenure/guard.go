@@ -18,6 +18,7 @@ type guard struct {
 	ttl     time.Duration
 	env     []string
 	signals <-chan os.Signal // forwarded
+	jobs    chan os.Signal   // SIGTSTP and SIGCONT
 	events  *events
 
 	told os.Signal // the last one forwarded that asks for the end
@@ -40,10 +41,13 @@ func (g *guard) killAt() time.Duration { return g.ttl / 20 }
 // run returns the command's exit code once its group has ended, or an error if it
 // did not run or had to be stopped. It does not release the lease.
 func (g *guard) run(argv []string) (int, error) {
-	if err := g.lease.Check(); err != nil {
-		return 0, exitError{exitLost, fmt.Errorf("did not run the command: %w", err)}
-	}
-	group, err := startGroup(argv, g.env)
+	defer g.catchStops()()
+	group, err := startGroup(argv, g.env, func() error {
+		if err := g.lease.Check(); err != nil {
+			return exitError{exitLost, fmt.Errorf("did not run the command: %w", err)}
+		}
+		return nil
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -83,6 +87,19 @@ func (g *guard) watch(group *group) (code int, stopped string) {
 			group.signal(sig.(syscall.Signal))
 			if sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGQUIT {
 				g.told = sig
+			}
+		case by := <-group.stopped:
+			// Otherwise it is the command's own affair.
+			if group.tty || by == syscall.SIGTTIN || by == syscall.SIGTTOU {
+				g.suspend(group, true)
+			}
+		case sig := <-g.jobs:
+			switch {
+			case stopped != "": // it is to end, and we must not stop before
+			case sig == syscall.SIGTSTP:
+				g.suspend(group, false)
+			default:
+				g.proceed(group)
 			}
 		case <-done:
 			// Too late to ask: the next holder may start now.

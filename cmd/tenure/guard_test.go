@@ -39,7 +39,7 @@ func TestStopsAfterSuspend(t *testing.T) {
 	exited := make(chan int, 1)
 	go func() {
 		_ = cmd.Wait()
-		exited <- exitCode(cmd.ProcessState)
+		exited <- exitCode(cmd.ProcessState.Sys().(syscall.WaitStatus))
 	}()
 	unread, w := io.Pipe()
 	defer unread.Close()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,14 +17,17 @@ import (
 func leaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lease",
-		Short: "Look at named leases, without contending for them",
-		Long: `Shows who holds which name, and until when. (These are the leases that tenure lock,
-etcdctl lock and the like hold names by. The server's bare leases are etcdctl's:
-etcdctl lease list.)`,
-		Example: "  tenure lease list\n  tenure lease show backup -o json",
+		Short: "Look at named leases, and at the storage that keeps them",
+		Long: `Shows who holds which name, and until when, without contending. (These are the leases
+that tenure lock, etcdctl lock and the like hold names by. A server's bare leases are
+etcdctl's: etcdctl lease list.)
+
+Leases need no server: a directory will do, of this machine or shared. init prepares one,
+bench tells what to expect of it.`,
+		Example: "  tenure lease list\n  tenure lease show backup -o json\n  tenure lease init --at file:///mnt/shared/leases --ttl 30s\n  tenure lease bench --at file:///mnt/shared/leases",
 		Args:    cobra.NoArgs,
 	}
-	cmd.AddCommand(leaseListCommand(), leaseShowCommand())
+	cmd.AddCommand(leaseListCommand(), leaseShowCommand(), leaseInitCommand(), leaseBenchCommand())
 	return cmd
 }
 
@@ -33,10 +37,11 @@ func leaseListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list [PREFIX]",
 		Short:   "List the names that are held",
-		Example: "  tenure lease list\n  tenure lease list jobs/ -o json\n  tenure lease list --at etcd://10.0.0.1:2379,10.0.0.2:2379",
+		Example: "  tenure lease list\n  tenure lease list jobs/ -o json\n  tenure lease list --at file:///mnt/shared/leases\n  tenure lease list --at etcd://10.0.0.1:2379,10.0.0.2:2379",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withLeaser(cmd, at, func(ctx context.Context, l tenure.Leaser) error {
+			settle(&at, cmd.ErrOrStderr())
+			return withLeaser(at, func(ctx context.Context, l tenure.Leaser) error {
 				lister, ok := l.(tenure.Lister)
 				if !ok {
 					return fmt.Errorf("the engine at %s cannot list names; ask for one by `tenure lease show NAME`", at)
@@ -70,18 +75,21 @@ func leaseShowCommand() *cobra.Command {
 	var at string
 	var o output
 	cmd := &cobra.Command{
-		Use:               "show NAME",
-		Short:             "Show who holds a name and until when",
-		Example:           "  tenure lease show backup\n  tenure lease show backup -o json",
+		Use:   "show NAME",
+		Short: "Show who holds a name and until when",
+		Long: `Shows who holds a name and until when, and how many wait.
+
+Of leases that are kept in storage it shows each store as well: whether it answers and
+how fast, how many processes have it open or died with it, what is damaged. A holder who
+died is shown until somebody has taken over, or until two looks that are far enough apart
+have seen no sign of life; EXPIRES IN is the latest that is possible.`,
+		Example:           "  tenure lease show backup\n  tenure lease show backup -o json\n  tenure lease show backup --at file:///mnt/a,/mnt/b,/mnt/c",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNames(&at),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withLeaser(cmd, at, func(ctx context.Context, l tenure.Leaser) error {
-				s, err := l.Observe(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return o.print(cmd.OutOrStdout(), s, func() { leaseTable(cmd.OutOrStdout(), []tenure.State{s}) })
+			settle(&at, cmd.ErrOrStderr())
+			return withLeaser(at, func(ctx context.Context, l tenure.Leaser) error {
+				return showLease(ctx, l, args[0], o, cmd.OutOrStdout())
 			})
 		},
 	}
@@ -109,10 +117,10 @@ func leaseTable(w io.Writer, states []tenure.State) {
 }
 
 // withLeaser opens the engine for one short command.
-func withLeaser(cmd *cobra.Command, at string, f func(context.Context, tenure.Leaser) error) error {
+func withLeaser(at string, f func(context.Context, tenure.Leaser) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	l, err := openAt(ctx, at)
+	l, err := lookAt(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -129,12 +137,12 @@ func withLeaser(cmd *cobra.Command, at string, f func(context.Context, tenure.Le
 
 // completeNames completes the first argument with names that are held.
 func completeNames(at *string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
 		var names []string
-		_ = withLeaser(cmd, *at, func(ctx context.Context, l tenure.Leaser) (err error) {
+		_ = withLeaser(cmp.Or(*at, atLocal), func(ctx context.Context, l tenure.Leaser) (err error) {
 			if lister, ok := l.(tenure.Lister); ok {
 				names, err = lister.List(ctx, begun)
 			}

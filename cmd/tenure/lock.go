@@ -23,6 +23,10 @@ ended. COMMAND finds in its environment
   TENURE_TOKEN  the fencing token, a decimal number that grows from holder to holder
   TENURE_AT     the engine's URL, also the default of --at: for a tenure inside it
 
+Leases are kept where --at says: in directories or on devices that machines share, on a
+Tenure server or an etcd, on Redis servers; see tenure lease init. By default they are
+kept in a directory of this user's, and exclude only what this user runs on this machine.
+
 ` + guardHelp + `
 
 With --events and no command the lease is held until standard input ends or
@@ -30,8 +34,11 @@ a signal comes, so that a program in any language can hold a lease: start
 this as a child, read its lines, and stop when it says "lost" or ends.
 
 ` + exitHelp,
-		Example: `  # One backup at a time in the whole cluster.
+		Example: `  # One backup at a time: of this user on this machine, with nothing to set up;
+  # on all machines that share a directory; in the whole cluster.
   tenure lock backup -- pg_dump -f /backup/db.sql
+  tenure lock backup --at file:///mnt/shared/leases -- pg_dump -f /backup/db.sql
+  tenure lock backup --at etcd://10.0.0.1:2379 -- pg_dump -f /backup/db.sql
 
   # Give up after ten seconds; exit code 75 says that somebody else has it.
   tenure lock nightly-report --wait 10s --ttl 30s -- ./report
@@ -64,7 +71,7 @@ this as a child, read its lines, and stop when it says "lost" or ends.
 	t.register(flags)
 	outputFlag(cmd, &o)
 	flags.StringVar(&t.claim.Holder, "holder", "", "what others are told about us (default host:pid)")
-	flags.Var(&patience, "wait", "how long to wait for the lease; 0 to try once")
+	flags.Var(&patience, "wait", "how long to wait for the lease, and the server; 0 to try once")
 	flags.IntVarP(&t.claim.Slots, "slots", "n", 1, "how many may hold the name at once (a semaphore)")
 	flags.BoolVar(&shared, "shared", false, "hold beside others with --shared, exclude all others")
 	return cmd
@@ -72,12 +79,14 @@ this as a child, read its lines, and stop when it says "lost" or ends.
 
 func lock(ctx context.Context, t *tenancy, patience wait) error {
 	defer t.events.close()
-	leaser, err := t.start(ctx)
+	waiting, cancel := patience.bound(ctx)
+	defer cancel()
+	leaser, err := t.start(waiting)
 	if err != nil {
 		return err
 	}
 	defer leaser.Close()
-	lease, err := t.acquire(ctx, leaser, patience)
+	lease, err := t.acquire(waiting, leaser, patience)
 	if err != nil {
 		return err
 	}

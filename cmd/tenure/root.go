@@ -12,8 +12,8 @@ import (
 // that they rarely meet those of the commands that lock and elect run.
 const (
 	exitFailure     = 1
-	exitUnavailable = 69 // the store cannot be reached, or failed
-	exitNotAcquired = 75 // somebody else holds the lease
+	exitUnavailable = 69 // the store cannot be reached or does not answer, or failed: no command was run
+	exitNotAcquired = 75 // somebody else holds the lease: no command was run
 	exitLost        = 76 // the lease was lost and the command stopped
 	exitCannotRun   = 126
 	exitNotFound    = 127
@@ -65,7 +65,7 @@ func rootCommand() *cobra.Command {
 	root.SetVersionTemplate("tenure {{.Version}}\n")
 	root.AddCommand(
 		serveCommand(),
-		lockCommand(), electCommand(), leaseCommand(), statusCommand(), versionCommand(),
+		lockCommand(), electCommand(), leaseCommand(), statusCommand(), readLeaseCommand(), simCommand(), benchCommand(), versionCommand(),
 		shepherdCommand(),
 	)
 	return root

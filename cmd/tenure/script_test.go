@@ -23,6 +23,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "shepherd" { // of a command that a test of ours runs
+		main()
+	}
 	testscript.Main(m, map[string]func(){"tenure": main})
 }
 
@@ -30,6 +33,9 @@ func TestMain(m *testing.M) {
 // names, a stock etcd perhaps, or against one in this process. $TENURE_AT is its
 // URL; $CLIENT and $PEER are free addresses for scripts that start their own.
 func TestScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
 	at := os.Getenv("TENURE_TEST_ENDPOINT")
 	if at == "" {
 		at = startServer(t)
@@ -40,6 +46,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
+			env.Values["terminal"] = &terminal{}
 			env.Setenv("TENURE_AT", at)
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("GORACE", "atexit_sleep_ms=10") // each script runs many short processes
@@ -53,7 +60,8 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code": codeCmd, "await": awaitCmd, "signal": signalCmd, "gone": goneCmd,
+			"code": codeCmd, "await": awaitCmd, "signal": signalCmd, "gone": goneCmd, "halted": haltedCmd,
+			"terminal": terminalCmd, "type": typeCmd,
 		},
 	})
 }
@@ -133,6 +141,15 @@ func goneCmd(ts *testscript.TestScript, neg bool, args []string) {
 		// One that nobody has reaped yet has ended, too.
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
 		return syscall.Kill(id, 0) != nil || err == nil && strings.Contains(string(state), ") Z ")
+	})
+}
+
+// haltedCmd is "halted FILE": wait until the process whose id is in the file is stopped.
+func haltedCmd(ts *testscript.TestScript, neg bool, args []string) {
+	id := pid(ts, args[0])
+	poll(ts, fmt.Sprintf("a stop of process %d", id), func() bool {
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
+		return err == nil && strings.Contains(string(state), ") T ")
 	})
 }
 

@@ -19,10 +19,12 @@ import (
 
 	"github.com/tenure-lease/tenure/etcdapi"
 	"github.com/tenure-lease/tenure/node"
+	"github.com/tenure-lease/tenure/quorumlease"
 	"github.com/tenure-lease/tenure/server"
 )
 
-// serveOptions are etcd's flags, as far as they have a meaning here.
+// serveOptions are etcd's flags, as far as they have a meaning here, and those of
+// read leases.
 type serveOptions struct {
 	configFile string
 
@@ -32,11 +34,13 @@ type serveOptions struct {
 	initialCluster, clusterState            string
 	clusterToken                            string
 	heartbeatMillis, electionMillis         int
-	maxRequestBytes, maxTxnOps              int
+	maxRequestBytes, maxTxnOps, maxLearners int
 	maxStreams                              uint32
 	keepAliveMin, keepAliveInterval         time.Duration
 	keepAliveTimeout, watchProgressInterval time.Duration
 	compactionMode, compactionRetention     string
+	readLease, readLeaseOrder               string
+	readLeaseTTL                            time.Duration
 	client, peer                            tlsOptions
 	logLevel, logFormat                     string
 }
@@ -61,9 +65,10 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.listenClientURLs, "listen-client-urls", []string{defaultClientURL}, "`URLs` to listen on for clients")
 	f.StringSliceVar(&o.advertisePeerURLs, "initial-advertise-peer-urls", []string{defaultPeerURL}, "this member's `URL` for the other members")
 	f.StringSliceVar(&o.advertiseClientURLs, "advertise-client-urls", nil, "this member's `URLs` for clients (default those of --listen-client-urls)")
-	f.StringVar(&o.initialCluster, "initial-cluster", "", "all members, the same on each: `name=url,name=url,…` (default NAME=<initial-advertise-peer-urls>)")
-	f.StringVar(&o.clusterState, "initial-cluster-state", "new", "new or existing; a member whose data directory is empty can only be new")
+	f.StringVar(&o.initialCluster, "initial-cluster", "", "all members, the same on each: `name=url,name=url,…` (default NAME=<initial-advertise-peer-urls>); without effect at a member that has joined")
+	f.StringVar(&o.clusterState, "initial-cluster-state", "new", "new, or existing for a member that was added to a cluster that runs (`etcdctl member add`)")
 	f.StringVar(&o.clusterToken, "initial-cluster-token", "etcd-cluster", "tells clusters with equal URLs apart")
+	f.IntVar(&o.maxLearners, "max-learners", 1, "members that learn and do not vote, at most; the same on each member")
 	f.IntVar(&o.heartbeatMillis, "heartbeat-interval", 100, "`milliseconds` between heartbeats, the same on each member")
 	f.IntVar(&o.electionMillis, "election-timeout", 1000, "`milliseconds` without a heartbeat until an election, the same on each member")
 	f.IntVar(&o.maxTxnOps, "max-txn-ops", 128, "operations in a transaction at most")
@@ -75,6 +80,9 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.watchProgressInterval, "watch-progress-notify-interval", 10*time.Minute, "how often a quiet watch reports progress, if it asked for that")
 	f.StringVar(&o.compactionMode, "auto-compaction-mode", "periodic", "periodic or revision")
 	f.StringVar(&o.compactionRetention, "auto-compaction-retention", "0", "history to keep: a `duration` (or hours), or revisions; 0 keeps all")
+	f.StringVar(&o.readLease, "read-lease", string(quorumlease.Leader), "`policy` that a new cluster begins with: which members answer linearizable reads without asking others: off, leader or all, and with --read-lease-order key also static, quorum or cost; `tenure read-lease set` changes it later")
+	f.StringVar(&o.readLeaseOrder, "read-lease-order", "", "`order` in which a new cluster shows what is written: strict (the default), as etcd has it, or key, where a write waits for those only that hold its keys, and revisions of different keys may be seen out of order")
+	f.DurationVar(&o.readLeaseTTL, "read-lease-ttl", 200*time.Millisecond, "how long this member's promises to readers last, and so how long writes may wait for a reader that died: 20ms to 10s")
 	o.client.register(f, "", "clients")
 	o.peer.register(f, "peer-", "other members")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -156,6 +164,9 @@ func readConfigFile(path string) ([][2]string, error) {
 	for key, value := range file {
 		prefix, section := transportSecurity[key]
 		if !section {
+			if key == "read-lease" && value == false {
+				value = string(quorumlease.Off) // a bare off is a boolean, to YAML
+			}
 			settings = append(settings, [2]string{key, settingText(value)})
 			continue
 		}
@@ -211,18 +222,26 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	switch o.clusterState {
 	case "new":
 	case "existing":
-		if _, err := os.Stat(filepath.Join(o.dataDir, "wal")); err != nil {
-			return cfg, fmt.Errorf("--initial-cluster-state existing, but %s holds no member yet: joining a running cluster is not possible so far", o.dataDir)
+		if _, err := os.Stat(filepath.Join(o.dataDir, "wal")); err != nil && len(peers) < 2 {
+			return cfg, fmt.Errorf("--initial-cluster-state existing, and %s is empty: --initial-cluster must name other members, to be asked who this one is, as `etcdctl member add` prints it", o.dataDir)
 		}
 	default:
 		return cfg, fmt.Errorf("--initial-cluster-state %q: want new or existing", o.clusterState)
 	}
+	policy, err := readLeasePolicy(o.readLease, o.readLeaseOrder)
+	if err != nil {
+		return cfg, fmt.Errorf("--read-lease and --read-lease-order: %w", err)
+	}
+	if o.readLeaseTTL < quorumlease.MinTTL || o.readLeaseTTL > quorumlease.MaxTTL {
+		return cfg, fmt.Errorf("--read-lease-ttl %v: want from %v, as renewals cost messages, to %v, as writes may wait that long for a reader that died", o.readLeaseTTL, quorumlease.MinTTL, quorumlease.MaxTTL)
+	}
 	cfg = server.Config{
 		Node: node.Config{
-			Name: o.name, DataDir: o.dataDir, Peers: peers, ClusterToken: o.clusterToken, ClientURLs: o.advertiseClientURLs,
+			Name: o.name, DataDir: o.dataDir, Peers: peers, ClusterToken: o.clusterToken, Existing: o.clusterState == "existing", ClientURLs: o.advertiseClientURLs,
 			HeartbeatInterval: time.Duration(o.heartbeatMillis) * time.Millisecond,
 			ElectionTimeout:   time.Duration(o.electionMillis) * time.Millisecond,
-			Fail:              fail, Logger: logger,
+			ReadLease:         string(policy), ReadLeaseTTL: o.readLeaseTTL, MaxLearners: o.maxLearners,
+			Fail: fail, Logger: logger,
 		},
 		API: etcdapi.Config{
 			MaxRequestBytes: o.maxRequestBytes, MaxTxnOps: o.maxTxnOps, MaxConcurrentStreams: o.maxStreams,

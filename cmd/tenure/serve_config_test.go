@@ -71,6 +71,45 @@ peer-transport-security:
 	}
 }
 
+func TestServeReadLease(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		file          string
+		args, environ []string
+		policy        string
+		ttl           time.Duration
+	}{
+		{"nothing said", "", nil, nil, "leader", 200 * time.Millisecond},
+		{"flags", "", []string{"--read-lease", "all", "--read-lease-ttl", "1s"}, []string{"TENURE_READ_LEASE=off"}, "all", time.Second},
+		{"environment", "read-lease: leader", nil, []string{"TENURE_READ_LEASE=all", "TENURE_READ_LEASE_TTL=20ms"}, "all", 20 * time.Millisecond},
+		{"file", "read-lease: all\nread-lease-ttl: 10s", nil, nil, "all", 10 * time.Second},
+		{"key order", "", []string{"--read-lease", "cost", "--read-lease-order", "key"}, nil, "cost/key", 200 * time.Millisecond},
+		{"key order in the name", "read-lease: leader/key", nil, nil, "leader/key", 200 * time.Millisecond},
+		{"a bare off in the file", "read-lease: off", nil, nil, "off", 200 * time.Millisecond},
+		{"off in quotes", "read-lease: 'off'", nil, nil, "off", 200 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			args := append([]string{
+				"--data-dir", t.TempDir(), "--listen-peer-urls", "http://127.0.0.1:0", "--listen-client-urls", "http://127.0.0.1:0",
+				"--config-file", write(t, "tenure.yaml", tt.file),
+			}, tt.args...)
+			o, err := parse(t, args, tt.environ)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := o.config(slog.New(slog.DiscardHandler), func(error) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Node.PeerListener.Close()
+			cfg.Clients[0].Close()
+			if got := cfg.Node; got.ReadLease != tt.policy || got.ReadLeaseTTL != tt.ttl {
+				t.Errorf("policy %q for %v, want %q for %v", got.ReadLease, got.ReadLeaseTTL, tt.policy, tt.ttl)
+			}
+		})
+	}
+}
+
 func TestServeSettingsThatMakeNoSense(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
@@ -86,13 +125,23 @@ func TestServeSettingsThatMakeNoSense(t *testing.T) {
 		{"no member", []string{"--initial-cluster", "http://127.0.0.1:1"}, nil, "want name=http://host:port"},
 		{"a member twice", []string{"--initial-cluster", "a=http://x:1,a=http://y:1"}, nil, "twice"},
 		{"a state", []string{"--initial-cluster-state", "old"}, nil, "want new or existing"},
-		{"joining", []string{"--initial-cluster-state", "existing", "--data-dir", t.TempDir()}, nil, "joining"},
+		{"joining", []string{"--initial-cluster-state", "existing", "--data-dir", t.TempDir()}, nil, "must name other members"},
 		{"certificates without TLS", []string{"--cert-file", "c.pem"}, nil, "not https"},
 		{"TLS without certificates", []string{"--listen-client-urls", "https://127.0.0.1:0"}, nil, "--cert-file"},
 		{"half TLS", []string{"--listen-client-urls", "https://127.0.0.1:0,http://127.0.0.1:0"}, nil, "either all"},
 		{"no URL", []string{"--listen-client-urls", "localhost:2379"}, nil, "no URL"},
 		{"an election too short", []string{"--election-timeout", "200"}, nil, "too short"},
 		{"retention", []string{"--auto-compaction-retention", "-1"}, nil, "negative"},
+		{"a policy of read leases", []string{"--read-lease", "some"}, nil, `--read-lease and --read-lease-order: quorumlease: no such policy of read leases: "some"; there are off, leader, all`},
+		{"a policy that divides keys in strict order", []string{"--read-lease", "quorum"}, nil, "quorum divides the keys among members, which takes order key"},
+		{"key order of nothing", []string{"--read-lease", "off", "--read-lease-order", "key"}, nil, "off has no order"},
+		{"two orders", []string{"--read-lease", "all/key", "--read-lease-order", "strict"}, nil, "all/key is in key order"},
+		{"an order", nil, []string{"TENURE_READ_LEASE_ORDER=loose"}, "want strict or key"},
+		{"a policy from the environment", nil, []string{"TENURE_READ_LEASE=some"}, "there are off, leader, all"},
+		{"no policy", []string{"--read-lease="}, nil, "there are off, leader, all"},
+		{"a short read lease", []string{"--read-lease-ttl", "19ms"}, nil, "--read-lease-ttl 19ms: want from 20ms"},
+		{"a long read lease", []string{"--read-lease-ttl", "11s"}, nil, "to 10s"},
+		{"a read lease without a unit", nil, []string{"TENURE_READ_LEASE_TTL=200"}, "TENURE_READ_LEASE_TTL"},
 		{"a level", []string{"--log-level", "loud"}, nil, "--log-level"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -24,6 +25,8 @@ type clusterStatus struct {
 	Term    uint64         `json:"term"`
 	Leases  int            `json:"leases"`
 	Members []memberStatus `json:"members"`
+	// ReadLeases is absent if the servers have none, or did not tell.
+	ReadLeases *readLeases `json:"read_leases,omitempty"`
 }
 
 type memberStatus struct {
@@ -45,11 +48,15 @@ func statusCommand() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show the server's members, their leader, leases and lag",
+		Short: "Show the server's members, their leader, leases, lag and local reads",
 		Long: `Asks every member of the cluster that --at names for its state. LAG is how many log
 entries a member has yet to apply, counted from the foremost one. A member
 that does not answer is listed with the reason; the exit code is 69 if no member
-answers or there is no leader.`,
+answers or there is no leader.
+
+HOLDS is what a member reads by itself at this time, and LOCAL how many of its
+linearizable READS it answered so since it started; the line "read leases" says what
+is held up for that, and by whom. tenure read-lease shows more, and changes it.`,
 		Example: "  tenure status\n  tenure status --at etcd://10.0.0.1:2379 -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,26 +75,19 @@ answers or there is no leader.`,
 			return nil
 		},
 	}
-	atFlag(cmd.Flags(), &at)
+	serverFlag(cmd.Flags(), &at)
 	outputFlag(cmd, &o)
 	return cmd
 }
 
 func askStatus(ctx context.Context, at string) (clusterStatus, error) {
 	var s clusterStatus
-	cfg, err := engine.Etcd(at)
-	if err != nil {
-		return s, err
-	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: cfg.Endpoints, TLS: cfg.TLS, Logger: zap.NewNop()})
+	client, err := serverAt(at)
 	if err != nil {
 		return s, err
 	}
 	defer client.Close()
-	ask, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	// From the member's own memory: it answers without a leader, too.
-	list, err := client.MemberList(ask, clientv3.WithSerializable())
+	list, err := listMembers(ctx, client)
 	if err != nil {
 		return s, fmt.Errorf("no member answers at %s: %w; check the address, and that the server runs", at, err)
 	}
@@ -96,7 +96,7 @@ func askStatus(ctx context.Context, at string) (clusterStatus, error) {
 	answers := make([]*clientv3.StatusResponse, len(list.Members))
 	var asks errgroup.Group
 	for i, m := range list.Members {
-		s.Members[i] = memberStatus{ID: fmt.Sprintf("%x", m.ID), Name: m.Name, URLs: m.ClientURLs, Learner: m.IsLearner}
+		s.Members[i] = memberStatus{ID: hexID(m.ID), Name: m.Name, URLs: m.ClientURLs, Learner: m.IsLearner}
 		asks.Go(func() error {
 			var err error
 			if answers[i], err = askMember(ctx, client, m.ClientURLs); err != nil {
@@ -107,12 +107,37 @@ func askStatus(ctx context.Context, at string) (clusterStatus, error) {
 	}
 	_ = asks.Wait()
 	s.fill(answers)
-	ask, cancel = context.WithTimeout(ctx, 3*time.Second)
+	var there []*pb.Member
+	for i, m := range list.Members {
+		if answers[i] != nil {
+			there = append(there, m)
+		}
+	}
+	if leases, err := askReadLeases(ctx, client, list.Members, there); err == nil {
+		s.ReadLeases = leases
+	}
+	ask, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	if leases, err := client.Leases(ask); err == nil {
 		s.Leases = len(leases.Leases)
 	}
 	return s, nil
+}
+
+// serverAt makes a client of the servers that --at names.
+func serverAt(at string) (*clientv3.Client, error) {
+	cfg, err := engine.Etcd(at)
+	if err != nil {
+		return nil, err
+	}
+	return clientv3.New(clientv3.Config{Endpoints: cfg.Endpoints, TLS: cfg.TLS, Logger: zap.NewNop()})
+}
+
+// listMembers is from a member's own memory: it answers without a leader, too.
+func listMembers(ctx context.Context, client *clientv3.Client) (*clientv3.MemberListResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	return client.MemberList(ctx, clientv3.WithSerializable())
 }
 
 func askMember(ctx context.Context, client *clientv3.Client, urls []string) (*clientv3.StatusResponse, error) {
@@ -145,13 +170,13 @@ func (s *clusterStatus) fill(answers []*clientv3.StatusResponse) {
 			continue
 		}
 		m := &s.Members[i]
-		m.Leader = a.Leader != 0 && fmt.Sprintf("%x", a.Leader) == m.ID
+		m.Leader = a.Leader != 0 && hexID(a.Leader) == m.ID
 		m.Version, m.Revision, m.Index, m.Bytes = a.Version, a.Header.Revision, a.RaftAppliedIndex, a.DbSize
 		m.Lag = foremost - min(foremost, a.RaftAppliedIndex)
 		m.Errors = append(m.Errors, a.Errors...)
 		if a.Leader != 0 && a.RaftTerm >= s.Term {
 			s.Term = a.RaftTerm
-			s.Leader = s.nameOf(fmt.Sprintf("%x", a.Leader))
+			s.Leader = s.nameOf(hexID(a.Leader))
 		}
 	}
 }
@@ -166,10 +191,16 @@ func (s *clusterStatus) nameOf(id string) string {
 }
 
 func (s clusterStatus) table(w io.Writer) {
-	fmt.Fprintf(w, "cluster %s, leader %s, term %d, %d leases\n\n", s.Cluster, cmp.Or(s.Leader, "none"), s.Term, s.Leases)
+	fmt.Fprintf(w, "cluster %s, leader %s, term %d, %d leases\n", s.Cluster, cmp.Or(s.Leader, "none"), s.Term, s.Leases)
+	columns := "NAME\tID\tROLE\tVERSION\tREVISION\tAPPLIED\tLAG\tBYTES\t"
+	if s.ReadLeases != nil {
+		fmt.Fprintln(w, s.ReadLeases.summary())
+		columns += "HOLDS\tREADS\tLOCAL\t"
+	}
+	fmt.Fprintln(w)
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tw, "NAME\tID\tROLE\tVERSION\tREVISION\tAPPLIED\tLAG\tBYTES\tURLS\tERRORS")
-	for _, m := range s.Members {
+	fmt.Fprintln(tw, columns+"URLS\tERRORS")
+	for i, m := range s.Members {
 		role := "follower"
 		switch {
 		case m.Leader:
@@ -179,8 +210,12 @@ func (s clusterStatus) table(w io.Writer) {
 		case m.Version == "":
 			role = "?"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", m.Name, m.ID, role, m.Version, m.Revision, m.Index, m.Lag, m.Bytes,
-			strings.Join(m.URLs, ","), strings.Join(m.Errors, "; "))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t", m.Name, m.ID, role, m.Version, m.Revision, m.Index, m.Lag, m.Bytes)
+		if s.ReadLeases != nil {
+			held := s.ReadLeases.Members[i]
+			fmt.Fprintf(tw, "%s\t%s\t", cmp.Or(held.Holds, "-"), held.Reads.cells())
+		}
+		fmt.Fprintf(tw, "%s\t%s\n", strings.Join(m.URLs, ","), strings.Join(m.Errors, "; "))
 	}
 	tw.Flush()
 }

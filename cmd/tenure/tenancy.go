@@ -31,7 +31,7 @@ type tenancy struct {
 
 func (t *tenancy) register(flags *pflag.FlagSet) {
 	atFlag(flags, &t.at)
-	flags.DurationVar(&t.claim.TTL, "ttl", tenure.DefaultTTL, "how long the lease outlives us, or an outage of the store (`duration`)")
+	flags.DurationVar(&t.claim.TTL, "ttl", 0, "how long the lease outlives us, or an outage of the store (`duration`; default 15s, in storage what it was made for)")
 	flags.DurationVar(&t.claim.LockDelay, "lock-delay", 0, "how long others wait in addition if we do not release (`duration`)")
 	flags.BoolVar(&t.asJSON, "events", false, "print JSON lines about the lease, as -o json does: on standard output, or on standard error beside a command")
 }
@@ -51,8 +51,10 @@ func (t *tenancy) complete(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("put -- before the command: tenure %s %s -- %s …", cmd.Name(), args[0], args[1])
 	}
 	t.claim.Name, t.argv = args[0], args[1:]
+	ttl := t.claim.TTL
 	var err error
 	t.claim, err = t.claim.Complete()
+	t.claim.TTL = ttl // 0 is for the engine to choose
 	if err == nil && t.asJSON {
 		w := cmd.OutOrStdout()
 		if len(t.argv) > 0 {
@@ -66,6 +68,7 @@ func (t *tenancy) complete(cmd *cobra.Command, args []string) error {
 // start catches signals and opens the engine.
 func (t *tenancy) start(ctx context.Context) (tenure.Leaser, error) {
 	t.catch()
+	settle(&t.at, os.Stderr)
 	if len(t.argv) == 0 {
 		go func() { // whoever holds a lease through us may go
 			_, _ = io.Copy(io.Discard, os.Stdin)
@@ -84,7 +87,11 @@ func (t *tenancy) start(ctx context.Context) (tenure.Leaser, error) {
 
 func (t *tenancy) catch() {
 	t.signals = make(chan os.Signal, 16)
-	signal.Notify(t.signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2} {
+		if !signal.Ignored(sig) { // as by nohup, and then by the command too
+			signal.Notify(t.signals, sig)
+		}
+	}
 	// A reader of our output that went away would end us. Caught, not ignored: what
 	// is ignored stays so in the command.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -103,7 +110,7 @@ func (t *tenancy) keep() {
 	t.caught = nil
 }
 
-// acquire waits for the lease, no longer than patience.
+// acquire waits for the lease until ctx is done, or tries once.
 func (t *tenancy) acquire(ctx context.Context, l tenure.Leaser, patience wait) (tenure.Lease, error) {
 	ctx, stop := t.calm(ctx)
 	lease, err := t.admission(ctx, l, patience)
@@ -120,11 +127,6 @@ func (t *tenancy) acquire(ctx context.Context, l tenure.Leaser, patience wait) (
 
 // admission tries first, so that a wait can be told from none.
 func (t *tenancy) admission(ctx context.Context, l tenure.Leaser, patience wait) (tenure.Lease, error) {
-	if patience.limit > 0 {
-		limited, cancel := context.WithTimeout(ctx, patience.limit)
-		defer cancel()
-		ctx = limited
-	}
 	lease, err := l.TryAcquire(ctx, t.claim)
 	if !errors.As(err, new(tenure.HeldError)) || patience.set && patience.limit == 0 {
 		return lease, err
@@ -184,22 +186,45 @@ func (t *tenancy) under(ctx context.Context, lease tenure.Lease, env ...string) 
 		err = g.hold(held)
 		stop()
 	}
-	if released := lease.Release(context.WithoutCancel(ctx)); released == nil {
+	if released := t.release(lease); released == nil {
 		t.events.why("released", lease, "")
 	} else if err == nil {
-		err = exitError{exitUnavailable, released}
-		if errors.Is(released, tenure.ErrLost) {
+		switch {
+		case errors.Is(released, tenure.ErrLost):
 			err = exitError{exitLost, released}
+		case len(t.argv) == 0:
+			err = exitError{exitUnavailable, released}
+		default: // it ran to its end under the lease: its exit code tells how
+			fmt.Fprintln(os.Stderr, "tenure:", released)
 		}
 	}
 	return code, err
+}
+
+// release gives the lease back. Who sends a signal meanwhile does not want to wait for
+// a server that is silent: that leaves it one more second.
+func (t *tenancy) release(lease tenure.Lease) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	released := make(chan error, 1)
+	go func() { released <- lease.Release(ctx) }()
+	select {
+	case err := <-released:
+		return err
+	case t.caught = <-t.signals:
+		defer time.AfterFunc(time.Second, cancel).Stop()
+		return <-released
+	}
 }
 
 // refusal gives an Acquire's error its exit code.
 func refusal(err error) error {
 	code := exitUnavailable
 	switch {
-	case errors.As(err, new(tenure.HeldError)), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, new(tenure.HeldError)):
+		code = exitNotAcquired
+	case errors.Is(err, tenure.ErrUnavailable):
+	case errors.Is(err, context.DeadlineExceeded): // others were quicker
 		code = exitNotAcquired
 	case errors.Is(err, tenure.ErrClaim), errors.Is(err, tenure.ErrTTLTooShort):
 		code = exitFailure
@@ -209,9 +234,9 @@ func refusal(err error) error {
 
 // exitHelp is in the help of lock and elect.
 var exitHelp = fmt.Sprintf(`The exit code is the command's own (%d and the signal's number, if one ended it), or
-  %d   the lease was not acquired in time: somebody else holds it
+  %d   somebody else holds the lease, and did until we gave up; the command was not run
   %d   the lease was lost, or about to be, and the command was stopped
-  %d   the server cannot be reached
+  %d   the server cannot be reached or does not answer; the command was not run
   %d  the command cannot be run; %d: it cannot be found
   %d    the command line or the claim makes no sense`,
 	exitSignal, exitNotAcquired, exitLost, exitUnavailable, exitCannotRun, exitNotFound, exitFailure)
@@ -223,11 +248,21 @@ not be renewed for three quarters of its time, and killed (SIGKILL) shortly
 before another may hold the lease. What it leaves behind in its process group
 when it ends is ended, too; after that the lease is released.
 
-A process that is itself stopped (SIGSTOP, a suspended machine, a debugger) cannot
-stop its command. When both are stopped and go on after the lease has passed to
+Ctrl-Z and SIGTSTP stop the command and us, and the lease ends if nobody makes us go
+on in time. When we go on, the command does so only if the lease is still ours, and
+is killed otherwise. A process that is stopped without being asked (SIGSTOP, a
+suspended machine, a debugger) cannot stop its command. When both are stopped and go on after the lease has passed to
 another, the command may do some harm before it is killed. Only the resource can refuse
 that: hand $TENURE_TOKEN to it with every write, and let it refuse a number
 smaller than the highest that it has seen.`
+
+// bound returns a context that ends when patience does.
+func (w *wait) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if w.limit > 0 {
+		return context.WithTimeout(ctx, w.limit)
+	}
+	return context.WithCancel(ctx)
+}
 
 // wait is the duration of --wait, for ever unless given.
 type wait struct {

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -10,9 +12,17 @@ import (
 	"github.com/tenure-lease/tenure/compat/server"
 )
 
+func TestMain(m *testing.M) {
+	if os.Getenv(echoVariable) != "" {
+		fmt.Fprintln(os.Stderr, echo(os.Args[1:]))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
 // TestCases runs every case small, on each kind, and wants figures from all.
 func TestCases(t *testing.T) {
-	var kinds []string
+	kinds := []string{string(kindEcho)}
 	for _, k := range server.Kinds() {
 		kinds = append(kinds, string(k))
 	}
@@ -21,7 +31,7 @@ func TestCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	if testing.Short() {
-		opt.only = []string{"put", "keepalive", "cycle", "lock", "watch", "expiry-10k"}
+		opt.only = []string{"put", "reads", "keepalive", "cycle", "lock", "watch", "expiry-10k"}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -33,8 +43,10 @@ func TestCases(t *testing.T) {
 	}
 	wanted := 0
 	for _, c := range cases {
-		if opt.wants(c.name) {
-			wanted += len(kinds)
+		for _, v := range opt.variants {
+			if opt.wants(c.name) && v.has(c.name) {
+				wanted++
+			}
 		}
 	}
 	if len(results) != wanted {
@@ -43,6 +55,11 @@ func TestCases(t *testing.T) {
 	for _, r := range results {
 		if r.Rate <= 0 && r.Bytes == 0 && r.P99 <= 0 {
 			t.Errorf("%s, %s: nothing measured", r.Case, r.Variant)
+		}
+		leased := r.Case == "reads-leader" && (r.Variant == "tenure leader" || r.Variant == "tenure all") ||
+			r.Case == "reads-follower" && r.Variant == "tenure all"
+		if leased != (r.Local > 0) {
+			t.Errorf("%s, %s: %.2f of the reads were under a lease", r.Case, r.Variant, r.Local)
 		}
 	}
 }
@@ -74,6 +91,23 @@ func TestSummarize(t *testing.T) {
 	}
 	if svg := string(plot(medians)); !strings.Contains(svg, "put CPU/op, tenure") || !strings.Contains(svg, ">2.00<") {
 		t.Errorf("the plot has no bar:\n%s", svg)
+	}
+}
+
+func TestReadsTable(t *testing.T) {
+	var text bytes.Buffer
+	readsTable(&text, summarize([]result{
+		{Case: "put", Variant: "tenure", Rate: 1, CPU: 1},
+		{Case: "reads-follower", Variant: "echo", Rate: 100, CPU: 10},
+		{Case: "reads-follower", Variant: "tenure all", Rate: 80, CPU: 15, Local: 0.995},
+	}))
+	got := strings.Join(strings.Fields(text.String()), " ")
+	if want := "tenure all 80 0.80 0s 1.50 99.5 %"; !strings.Contains(got, want) || strings.Contains(got, "put") {
+		t.Errorf("want %q, and nothing of other cases, in\n%s", want, &text)
+	}
+	text.Reset()
+	if readsTable(&text, []result{{Case: "put"}}); text.Len() > 0 {
+		t.Errorf("a table of no reads:\n%s", &text)
 	}
 }
 

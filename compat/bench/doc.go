@@ -1,8 +1,10 @@
-// Command bench measures etcd and Tenure side by side, on three members each.
+// Command bench measures etcd and Tenure side by side, on three members each, or as many as -members says.
 //
 //	go run ./bench -runs 3                                 # everything
 //	go run ./bench -only put,keepalive -duration 2s        # cases whose names contain these
 //	go run ./bench -etcd-env GOGC=800                      # etcd a second time, with these
+//	go run ./bench -only reads                             # reads under leases, and the least they could cost
+//	go run ./bench -only policy -members 5                 # what a policy costs, and saves
 //	go run ./bench -o json > result.json
 //	go run ./bench -plot ratios.svg
 //
@@ -36,6 +38,17 @@
 //	                        with GOGC=10 so that garbage counts little
 //	expiry-10k, expiry-100k leases renewed together and left to expire, each with a
 //	                        key; from TTL after the renewal's answer to the delete event
+//	reads-leader, -follower, -serializable  gets at the leader, at one follower, and
+//	                        serializable ones at one follower; for these cases Tenure
+//	                        is there once for each policy of read leases, and beside
+//	                        the servers an echo: one process with the same gRPC
+//	                        options, codec and heap floor, that answers any get with
+//	                        256 bytes. A second table has ratios to the echo, and how
+//	                        many reads were answered under a lease
+//	policy-put, -get        one client alone, at the leader and at a follower, under
+//	                        each policy of read leases, while each member is read from
+//	policy-leader-dies, -holder-dies  as gap-open, under each policy; the holder is a
+//	                        follower. With -members 1 nobody dies
 //	gap-open, gap-closed    longest time without an acknowledged put around kill -9 of
 //	                        the leader; puts start every 5 ms whatever happens, or
 //	                        when the last of the same client ended

@@ -9,28 +9,33 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// kills is how often a run of a gap case kills the leader. P50 is the median
+// kills is how often a run of a gap case kills a member. P50 is the median
 // gap and P99 the longest.
 const kills = 3
 
-func gapOpen(ctx context.Context, b *bench) (result, error)   { return gap(ctx, b, openLoop) }
-func gapClosed(ctx context.Context, b *bench) (result, error) { return gap(ctx, b, closedLoop) }
+func gapOpen(ctx context.Context, b *bench) (result, error) {
+	return b.gaps(ctx, b.cluster.Leader, openLoop)
+}
 
-// gap measures the longest time in which no put was acknowledged, around each
-// kill.
-func gap(ctx context.Context, b *bench, write func(context.Context, *clientv3.Client, func())) (result, error) {
+func gapClosed(ctx context.Context, b *bench) (result, error) {
+	return b.gaps(ctx, b.cluster.Leader, closedLoop)
+}
+
+// gaps measures the longest time in which no put was acknowledged, around each kill of
+// a member.
+func (b *bench) gaps(ctx context.Context, who func(context.Context) (int, error), write func(context.Context, *clientv3.Client, func())) (result, error) {
 	var gaps []time.Duration
 	for range kills {
-		leader, err := b.cluster.Leader(ctx)
+		member, err := who(ctx)
 		if err != nil {
 			return result{}, err
 		}
-		longest, err := b.gapOfOne(ctx, leader, write)
+		longest, err := b.gapOfOne(ctx, member, write)
 		if err != nil {
 			return result{}, err
 		}
 		gaps = append(gaps, longest)
-		if err := b.cluster.Members[leader].Start(ctx); err != nil {
+		if err := b.cluster.Members[member].Start(ctx); err != nil {
 			return result{}, err
 		}
 	}
@@ -38,7 +43,7 @@ func gap(ctx context.Context, b *bench, write func(context.Context, *clientv3.Cl
 	return result{P50: gaps[len(gaps)/2], P99: gaps[len(gaps)-1]}, nil
 }
 
-func (b *bench) gapOfOne(ctx context.Context, leader int, write func(context.Context, *clientv3.Client, func())) (time.Duration, error) {
+func (b *bench) gapOfOne(ctx context.Context, member int, write func(context.Context, *clientv3.Client, func())) (time.Duration, error) {
 	cli, err := b.cluster.Client()
 	if err != nil {
 		return 0, err
@@ -62,7 +67,7 @@ func (b *bench) gapOfOne(ctx context.Context, leader int, write func(context.Con
 		})
 	}()
 	time.Sleep(time.Second)
-	b.cluster.Members[leader].Kill()
+	b.cluster.Members[member].Kill()
 	killed := time.Now()
 	// Go on until answers came again for a while. A closed loop without time
 	// limits can stand still until the members give up its requests.

@@ -23,6 +23,7 @@ type result struct {
 	P99     time.Duration
 	CPU     time.Duration // of all members, for an operation
 	Bytes   float64       // of memory, for a lease
+	Local   float64       // share of the reads that were answered under a read lease
 }
 
 // bench is what a case works with.
@@ -52,6 +53,13 @@ var cases = []benchCase{
 	{name: "cycle", run: cycle},
 	{name: "lock", run: lock},
 	{name: "watch", run: watch},
+	{name: "reads-leader", run: readsLeader},
+	{name: "reads-follower", run: readsFollower},
+	{name: "reads-serializable", run: readsSerializable},
+	{name: "policy-put", run: policyPut},
+	{name: "policy-get", run: policyGet},
+	{name: "policy-leader-dies", run: policyLeaderDies, own: true},
+	{name: "policy-holder-dies", run: policyHolderDies, own: true},
 	{name: "gap-open", run: gapOpen, own: true},
 	{name: "gap-closed", run: gapClosed, own: true},
 	{name: "memory", run: memory, own: true},
@@ -86,7 +94,7 @@ func measureVariant(ctx context.Context, opt options, v variant, run int, progre
 		}
 	}()
 	for _, c := range cases {
-		if !opt.wants(c.name) {
+		if !opt.wants(c.name) || !v.has(c.name) {
 			continue
 		}
 		b := shared
@@ -106,7 +114,7 @@ func measureVariant(ctx context.Context, opt options, v variant, run int, progre
 			return results, fmt.Errorf("%s: %w", c.name, err)
 		}
 		r.Case, r.Variant, r.Run = c.name, v.name, run
-		fmt.Fprintf(progress, "run %d  %-9s %-19s %s\n", run+1, v.name, c.name, r)
+		fmt.Fprintf(progress, "run %d  %-13s %-19s %s\n", run+1, v.name, c.name, r)
 		results = append(results, r)
 	}
 	return results, nil
@@ -117,12 +125,15 @@ func start(ctx context.Context, opt options, v variant, c benchCase) (*bench, er
 	if err != nil {
 		return nil, err
 	}
-	env := v.env
+	env, members := v.env, opt.members
+	if v.kind == kindEcho {
+		members = 1
+	}
 	if c.name == "memory" {
 		env = append(slices.Clone(env), "GOGC=10")
 	}
 	b := &bench{options: opt, dir: dir, variant: v}
-	if b.cluster, err = server.Start(ctx, server.Config{Kind: v.kind, Members: 3, Dir: dir, Env: env}); err != nil {
+	if b.cluster, err = server.Start(ctx, server.Config{Kind: v.kind, Members: members, Dir: dir, Env: env, Args: v.args, Binary: v.binary()}); err != nil {
 		os.RemoveAll(dir)
 		return nil, err
 	}
@@ -146,15 +157,23 @@ func (b *bench) cpu() (sum time.Duration) {
 	return sum
 }
 
+// all are the members, by index.
+func (b *bench) all() (list []int) {
+	for i := range b.cluster.Members {
+		list = append(list, i)
+	}
+	return list
+}
+
 // followers are the members that do not lead.
 func (b *bench) followers() []int {
-	return slices.DeleteFunc([]int{0, 1, 2}, func(i int) bool { return i == b.leader })
+	return slices.DeleteFunc(b.all(), func(i int) bool { return i == b.leader })
 }
 
 // connect opens n clients, each to one of the members given, in turn.
 func (b *bench) connect(n int, members ...int) ([]*clientv3.Client, error) {
 	if len(members) == 0 {
-		members = []int{0, 1, 2}
+		members = b.all()
 	}
 	var clients []*clientv3.Client
 	for i := range n {
@@ -184,6 +203,9 @@ func (r result) String() string {
 	}
 	if r.CPU > 0 {
 		parts = append(parts, fmt.Sprintf("CPU/op %s", brief(r.CPU)))
+	}
+	if r.Local > 0 {
+		parts = append(parts, fmt.Sprintf("%.0f %% under a lease", 100*r.Local))
 	}
 	if r.Bytes != 0 {
 		parts = append(parts, fmt.Sprintf("%.0f bytes", r.Bytes))

@@ -17,7 +17,7 @@ func plot(medians []result) []byte {
 	var bars []bar
 	for _, r := range medians {
 		base, ok := baseline(medians, r)
-		if !ok || r.Variant == "etcd" {
+		if !ok || r.Variant == "etcd" || r.Variant == string(kindEcho) {
 			continue
 		}
 		x := compare(base, r)

@@ -31,6 +31,7 @@ func summarize(results []result) (medians []result) {
 			P99:   median(g, func(r result) time.Duration { return r.P99 }),
 			CPU:   median(g, func(r result) time.Duration { return r.CPU }),
 			Bytes: median(g, func(r result) float64 { return r.Bytes }),
+			Local: median(g, func(r result) float64 { return r.Local }),
 		})
 	}
 	position := func(r result) int {

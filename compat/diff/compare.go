@@ -40,7 +40,8 @@ func Compare(ctx context.Context, a, b *Target, steps []Step) error {
 	}
 	var history []string
 	for i, s := range steps {
-		resolved := Step{s.Method, resolve(s.Req, c.revision, a.granted)}.String()
+		s.Member %= max(len(a.conns), len(b.conns))
+		resolved := Step{s.Method, resolve(s.Req, c.revision, a.granted), s.Member}.String()
 		answer, detail := c.step(ctx, s)
 		if detail == "" && (i == len(steps)-1 || i%25 == 24) {
 			if detail = c.sync(ctx); detail == "" {
@@ -65,7 +66,8 @@ type comparison struct {
 
 	// Watches that begin at or before the store's revision share one stream.
 	// Those that begin later have another, because a stream with such a watch
-	// gets no progress notifications before its revision is reached.
+	// gets no progress notifications before its revision is reached. Where there
+	// are followers, each stream is at another of them.
 	past, future *pair
 }
 
@@ -77,25 +79,25 @@ type pair struct {
 
 func newComparison(ctx context.Context, a, b *Target) (*comparison, error) {
 	c := &comparison{a: a, b: b}
-	first := a.call(ctx, Step{methodRange, &pb.RangeRequest{Key: []byte("a")}}, 0)
+	first := a.call(ctx, Step{Method: methodRange, Req: &pb.RangeRequest{Key: []byte("a")}}, 0)
 	if first.err != "" {
 		return nil, fmt.Errorf("%s does not answer: %s", a.Name, first.err)
 	}
 	c.revision = first.msg.(*pb.RangeResponse).Header.Revision
 	var err error
-	if c.past, err = c.open(ctx); err != nil {
+	if c.past, err = c.open(ctx, 1); err != nil {
 		return nil, err
 	}
-	c.future, err = c.open(ctx)
+	c.future, err = c.open(ctx, 2)
 	return c, err
 }
 
-func (c *comparison) open(ctx context.Context) (*pair, error) {
-	a, err := c.a.watch(ctx)
+func (c *comparison) open(ctx context.Context, member int) (*pair, error) {
+	a, err := c.a.watch(ctx, member)
 	if err != nil {
 		return nil, err
 	}
-	b, err := c.b.watch(ctx)
+	b, err := c.b.watch(ctx, member)
 	if err != nil {
 		return nil, err
 	}

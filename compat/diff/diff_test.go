@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +15,9 @@ import (
 var (
 	seedFlag  = flag.Uint64("seed", 0, "run this seed only")
 	stepsFlag = flag.Int("steps", 0, "steps a seed; 0 is 400 with -short, else 3000")
-	seedsFlag = flag.Int("seeds", 0, "seeds to run; 0 is 2 with -short, else 20")
+	seedsFlag = flag.Int("seeds", 0, "seeds to run; 0 is 3 with -short, else 20")
+	members   = flag.Int("members", 0, "members of the tested server; 0 is 3 for every third seed, else 1")
+	stock     = flag.Int("stock", 1, "members of the etcd that it is held against")
 	shrink    = flag.Int("shrink", 60, "tries to shorten a failing list, about a second each")
 )
 
@@ -26,7 +29,7 @@ func TestDifferential(t *testing.T) {
 	}
 	steps, seeds := 3000, 20
 	if testing.Short() {
-		steps, seeds = 400, 2
+		steps, seeds = 400, 3
 	}
 	if *stepsFlag > 0 {
 		steps = *stepsFlag
@@ -40,36 +43,50 @@ func TestDifferential(t *testing.T) {
 	}
 	for seed := from; seed < from+uint64(seeds); seed++ {
 		all := Generate(seed, steps)
-		err := run(t, subject, all)
+		n := *members
+		if n == 0 && seed%3 == 0 {
+			n = 3
+		}
+		err := run(t, subject, n, all)
 		var mismatch *Mismatch
 		if errors.As(err, &mismatch) && *shrink > 0 {
 			short := Shrink(all[:mismatch.Index+1], *shrink, func(fewer []Step) bool {
 				var again *Mismatch
-				return errors.As(run(t, subject, fewer), &again)
+				return errors.As(run(t, subject, n, fewer), &again)
 			})
-			if again := run(t, subject, short); again != nil {
+			if again := run(t, subject, n, short); again != nil {
 				err = again
 			}
 			t.Logf("shortened from %d steps to %d", mismatch.Index+1, len(short))
 		}
 		if err != nil {
-			t.Fatalf("seed %d (run again with -seed=%d -steps=%d):\n%v", seed, seed, steps, err)
+			t.Fatalf("seed %d (run again with -seed=%d -steps=%d -members=%d):\n%v", seed, seed, steps, n, err)
 		}
 	}
 }
 
-// run compares a new etcd with a new subject.
-func run(t *testing.T, subject server.Kind, steps []Step) error {
+// patient keeps members from electing another leader on a busy machine, as
+// answers differ then.
+const patient = "--election-timeout=3000"
+
+// run compares a new etcd with a new subject of so many members.
+func run(t *testing.T, subject server.Kind, n int, steps []Step) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
-	a := target(t, ctx, "etcd", server.Etcd)
-	b := target(t, ctx, string(subject)+" (tested)", subject)
+	var args []string // of both: the shortest time to live depends on it
+	if n > 1 || *stock > 1 {
+		args = []string{patient}
+	}
+	a := target(t, ctx, "etcd", server.Config{Kind: server.Etcd, Members: *stock, Args: args})
+	b := target(t, ctx, string(subject)+" (tested)", server.Config{Kind: subject, Members: n, Args: args})
 	defer a.stop()
 	defer b.stop()
 	err := Compare(ctx, a.Target, b.Target, steps)
 	for _, s := range []started{a, b} {
-		if m := s.cluster.Members[0]; err != nil && !m.Running() {
-			t.Errorf("%s died:\n%s", s.Name, m.Tail())
+		for _, m := range s.cluster.Members {
+			if err != nil && !m.Running() {
+				t.Errorf("%s died:\n%s", s.Name, m.Tail())
+			}
 		}
 	}
 	return err
@@ -85,13 +102,20 @@ func (s started) stop() {
 	s.cluster.Stop()
 }
 
-func target(t *testing.T, ctx context.Context, name string, kind server.Kind, options ...grpc.DialOption) started {
+func target(t *testing.T, ctx context.Context, name string, cfg server.Config, options ...grpc.DialOption) started {
 	t.Helper()
-	cluster, err := server.Start(ctx, server.Config{Kind: kind, Dir: t.TempDir()})
+	cfg.Dir = t.TempDir()
+	cluster, err := server.Start(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tg, err := Dial(name, cluster.Endpoints()[0], options...)
+	leader, err := cluster.Leader(ctx)
+	if err != nil {
+		cluster.Stop()
+		t.Fatal(err)
+	}
+	endpoints := cluster.Endpoints()
+	tg, err := Dial(name, slices.Concat(endpoints[leader:], endpoints[:leader]), options...)
 	if err != nil {
 		cluster.Stop()
 		t.Fatal(err)

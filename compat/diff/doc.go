@@ -12,11 +12,16 @@
 // moment, a lease chosen by the server by its index (see symbol.go). A list can
 // therefore lose steps and still mean something.
 //
+// Each server is one member or three (flags -members and -stock). Of three, each
+// step goes to a random one and the watches are at the two followers, so what
+// followers forward, read under a barrier and watch has to look like the work of
+// one member.
+//
 // What may differ and is not compared:
 //   - cluster id, member id, raft term (only whether they are set);
 //   - lease ids chosen by the server (renamed to their index), the order of
 //     LeaseLeases and of a lease's keys (etcd's follows expiry times and a map);
-//   - a remaining TTL, within 3 seconds of the granted one;
+//   - a remaining TTL, by 3 seconds;
 //   - how watch events are cut into responses, and the interleaving of
 //     different watches of a stream, but: no revision may be split over
 //     responses that are not fragments, no response may be behind its events,
@@ -26,7 +31,11 @@
 //   - prev_kv on watches that did not ask for it: etcd 3.7 shares events among
 //     the watches of a member, so it sometimes sends what another watch asked
 //     for;
-//   - how RangeStream cuts a range into chunks.
+//   - how RangeStream cuts a range into chunks;
+//   - at one of three members, how far it lags: a linearizable read is made
+//     there before a call that the member answers from what it has (serializable
+//     reads, LeaseLeases, watches), and a header that is behind is let pass
+//     where the leader answers (LeaseTimeToLive, LeaseKeepAlive).
 //
 // Never sent: a transaction that deletes from a key on and puts one of those keys
 // with ignore_lease or ignore_value. It kills every member of etcd 3.7.3, for
@@ -35,6 +44,6 @@
 // Not covered: expiry (time; see packages clientv3 and torture), sorted ranges
 // with ties over more than 12 keys (etcd's order is then an accident of Go's
 // sort), a watch cancelled by compaction and what its stream does later (in
-// etcd it never gets a progress notification again), auth, maintenance and
-// cluster changes.
+// etcd it never gets a progress notification again), changes of leader (see
+// package torture), auth, maintenance and cluster changes.
 package diff

@@ -11,7 +11,10 @@ import (
 
 // Generate makes n random steps, the same for the same seed.
 func Generate(seed uint64, n int) []Step {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0))}
+	g := &generator{
+		Rand:    rand.New(rand.NewPCG(seed, 0)),
+		members: rand.New(rand.NewPCG(seed, 1)),
+	}
 	for len(g.steps) < n {
 		g.next()
 	}
@@ -20,10 +23,14 @@ func Generate(seed uint64, n int) []Step {
 
 type generator struct {
 	*rand.Rand
-	steps  []Step
-	chosen int64 // leases granted with an ID chosen by the server, if all are
-	brief  int64 // leases granted for a moment
+	members *rand.Rand // of its own, so that the calls do not depend on it
+	steps   []Step
+	chosen  int64 // leases granted with an ID chosen by the server, if all are
+	brief   int64 // leases granted for a moment
 }
+
+// maxMembers is how many a step may choose from.
+const maxMembers = 3
 
 // percent is true so often.
 func (g *generator) percent(n int) bool { return g.IntN(100) < n }
@@ -62,7 +69,7 @@ func (g *generator) next() {
 }
 
 func (g *generator) add(method string, req proto.Message) {
-	g.steps = append(g.steps, Step{Method: method, Req: req})
+	g.steps = append(g.steps, Step{Method: method, Req: req, Member: g.members.IntN(maxMembers)})
 }
 
 func (g *generator) key() []byte {

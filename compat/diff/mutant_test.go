@@ -119,6 +119,12 @@ var mutants = []struct {
 		}
 		return err
 	}},
+	{"remaining time to live", func(reply any, err error) error {
+		if r, ok := reply.(*pb.LeaseTimeToLiveResponse); ok && r.TTL > 0 {
+			r.TTL -= 60
+		}
+		return err
+	}},
 }
 
 // TestTeeth puts each mutant between the comparison and an etcd, and wants it
@@ -138,9 +144,9 @@ func TestTeeth(t *testing.T) {
 			return (*f)(reply, nil)
 		}
 	}
-	a := target(t, ctx, "etcd", server.Etcd)
+	a := target(t, ctx, "etcd", server.Config{Kind: server.Etcd})
 	defer a.stop()
-	b := target(t, ctx, "etcd that lies", server.Etcd,
+	b := target(t, ctx, "etcd that lies", server.Config{Kind: server.Etcd},
 		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any,
 			cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			return lie(reply, invoke(ctx, method, req, reply, cc, opts...))

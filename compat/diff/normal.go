@@ -15,13 +15,23 @@ func normalize(reply proto.Message, granted []int64) {
 	normalizeHeaders(reply.ProtoReflect())
 	switch r := reply.(type) {
 	case *pb.LeaseTimeToLiveResponse:
-		if r.TTL <= r.GrantedTTL && r.TTL >= r.GrantedTTL-3 {
-			r.TTL = r.GrantedTTL
-		}
 		slices.SortFunc(r.Keys, slices.Compare)
 	case *pb.LeaseLeasesResponse:
 		slices.SortFunc(r.Leases, func(a, b *pb.LeaseStatus) int { return cmp.Compare(a.ID, b.ID) })
 	}
+}
+
+// sameTime says whether two replies are remaining times to live that are about
+// the same, and differ in nothing else. The replies are normalized.
+func sameTime(a, b proto.Message) bool {
+	x, xok := a.(*pb.LeaseTimeToLiveResponse)
+	y, yok := b.(*pb.LeaseTimeToLiveResponse)
+	if !xok || !yok || max(x.TTL, y.TTL)-min(x.TTL, y.TTL) > 3 || max(x.TTL, y.TTL) > x.GrantedTTL {
+		return false
+	}
+	y = proto.Clone(y).(*pb.LeaseTimeToLiveResponse)
+	y.TTL = x.TTL
+	return proto.Equal(x, y)
 }
 
 // normalizeHeaders keeps of the ids and the term only whether they are there.

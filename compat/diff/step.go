@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"fmt"
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -12,6 +13,7 @@ import (
 type Step struct {
 	Method string
 	Req    proto.Message
+	Member int // that gets it: 0 leads at the start; modulo the members there are
 }
 
 // The methods that steps call.
@@ -58,7 +60,11 @@ func newReply(method string) proto.Message {
 }
 
 func (s Step) String() string {
-	return s.Method[strings.LastIndexByte(s.Method, '/')+1:] + " " + show(s.Req)
+	at := ""
+	if s.Member > 0 {
+		at = fmt.Sprintf(" at member %d", s.Member)
+	}
+	return s.Method[strings.LastIndexByte(s.Method, '/')+1:] + at + " " + show(s.Req)
 }
 
 // show prints a message on one line, long ones cut.

@@ -14,6 +14,7 @@ import (
 // watch.
 type stream struct {
 	target *Target
+	member int // of the target
 	rpc    pb.Watch_WatchClient
 
 	mu       sync.Mutex
@@ -36,13 +37,13 @@ type watchState struct {
 	last             int64 // revision of its last event
 }
 
-func (t *Target) watch(ctx context.Context) (*stream, error) {
-	rpc, err := pb.NewWatchClient(t.conn).Watch(ctx)
+func (t *Target) watch(ctx context.Context, member int) (*stream, error) {
+	rpc, err := pb.NewWatchClient(t.conn(member)).Watch(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := &stream{
-		target: t, rpc: rpc,
+		target: t, member: member, rpc: rpc,
 		controls: map[int64][]*pb.WatchResponse{}, events: map[int64][]*mvccpb.Event{},
 		watches: map[int64]*watchState{}, changed: make(chan struct{}),
 	}

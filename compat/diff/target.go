@@ -13,11 +13,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Target is one of the two servers.
+// Target is one of the two servers: one member or several.
 type Target struct {
 	Name    string
-	conn    *grpc.ClientConn
-	granted []int64 // leases whose ID the server chose, in order
+	conns   []*grpc.ClientConn // to each member
+	granted []int64            // leases whose ID the server chose, in order
 
 	compacted int64 // revision of the last compaction made through this target
 }
@@ -25,20 +25,33 @@ type Target struct {
 // callTimeout is far more than any call takes; a server that hangs differs.
 const callTimeout = 10 * time.Second
 
-// Dial connects to a server at host:port. Options may interpose on the calls.
-func Dial(name, endpoint string, options ...grpc.DialOption) (*Target, error) {
+// Dial connects to the members of a server, each at host:port, the leader first.
+// Options may interpose on the calls.
+func Dial(name string, endpoints []string, options ...grpc.DialOption) (*Target, error) {
 	options = append(options,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)))
-	conn, err := grpc.NewClient(endpoint, options...)
-	if err != nil {
-		return nil, err
+	t := &Target{Name: name}
+	for _, endpoint := range endpoints {
+		conn, err := grpc.NewClient(endpoint, options...)
+		if err != nil {
+			t.Close()
+			return nil, err
+		}
+		t.conns = append(t.conns, conn)
 	}
-	return &Target{Name: name, conn: conn}, nil
+	return t, nil
 }
 
-// Close closes the connection.
-func (t *Target) Close() { t.conn.Close() }
+// Close closes the connections.
+func (t *Target) Close() {
+	for _, conn := range t.conns {
+		conn.Close()
+	}
+}
+
+// conn is the connection to a member, by the number that a step gives.
+func (t *Target) conn(member int) *grpc.ClientConn { return t.conns[member%len(t.conns)] }
 
 // reply is what a call gave, normalized; Msg is nil after an error.
 type reply struct {
@@ -53,7 +66,9 @@ func (r reply) String() string {
 	return show(r.msg)
 }
 
-func (r reply) equal(o reply) bool { return r.err == o.err && proto.Equal(r.msg, o.msg) }
+func (r reply) equal(o reply) bool {
+	return r.err == o.err && (proto.Equal(r.msg, o.msg) || sameTime(r.msg, o.msg))
+}
 
 // call makes a call of any kind but Watch, at a store of the given revision.
 func (t *Target) call(ctx context.Context, s Step, revision int64) reply {
@@ -61,14 +76,19 @@ func (t *Target) call(ctx context.Context, s Step, revision int64) reply {
 	defer cancel()
 	req := resolve(s.Req, revision, t.granted)
 	msg := newReply(s.Method)
+	conn := t.conn(s.Member)
 	var err error
-	switch s.Method {
-	case methodRangeStream:
-		err = t.rangeStream(ctx, req, msg.(*pb.RangeResponse))
-	case methodKeepAlive:
-		err = t.keepAlive(ctx, req, msg)
+	if local(req) {
+		err = t.catchUp(ctx, s.Member)
+	}
+	switch {
+	case err != nil:
+	case s.Method == methodRangeStream:
+		err = rangeStream(ctx, conn, req, msg.(*pb.RangeResponse))
+	case s.Method == methodKeepAlive:
+		err = keepAlive(ctx, conn, req, msg)
 	default:
-		err = t.conn.Invoke(ctx, s.Method, req, msg)
+		err = conn.Invoke(ctx, s.Method, req, msg)
 	}
 	if err != nil {
 		st := status.Convert(err)
@@ -78,12 +98,15 @@ func (t *Target) call(ctx context.Context, s Step, revision int64) reply {
 		t.granted = append(t.granted, msg.(*pb.LeaseGrantResponse).ID)
 	}
 	normalize(msg, t.granted)
+	if len(t.conns) > 1 {
+		normalizeLag(msg, revision)
+	}
 	return reply{msg: msg}
 }
 
 // rangeStream joins the chunks into one response.
-func (t *Target) rangeStream(ctx context.Context, req proto.Message, joined *pb.RangeResponse) error {
-	stream, err := pb.NewKVClient(t.conn).RangeStream(ctx, req.(*pb.RangeRequest))
+func rangeStream(ctx context.Context, conn *grpc.ClientConn, req proto.Message, joined *pb.RangeResponse) error {
+	stream, err := pb.NewKVClient(conn).RangeStream(ctx, req.(*pb.RangeRequest))
 	if err != nil {
 		return err
 	}
@@ -100,8 +123,8 @@ func (t *Target) rangeStream(ctx context.Context, req proto.Message, joined *pb.
 }
 
 // keepAlive is a stream of one request.
-func (t *Target) keepAlive(ctx context.Context, req, msg proto.Message) error {
-	stream, err := pb.NewLeaseClient(t.conn).LeaseKeepAlive(ctx)
+func keepAlive(ctx context.Context, conn *grpc.ClientConn, req, msg proto.Message) error {
+	stream, err := pb.NewLeaseClient(conn).LeaseKeepAlive(ctx)
 	if err != nil {
 		return err
 	}

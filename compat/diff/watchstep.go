@@ -14,7 +14,7 @@ func (c *comparison) watchStep(ctx context.Context, s Step) (answer, detail stri
 	req := resolve(s.Req, c.revision, nil).(*pb.WatchRequest)
 	switch r := req.RequestUnion.(type) {
 	case *pb.WatchRequest_CreateRequest:
-		return "", c.create(ctx, req, r.CreateRequest)
+		return "", c.create(ctx, req, r.CreateRequest, s.Member)
 	case *pb.WatchRequest_CancelRequest:
 		return "", c.cancel(ctx, req, r.CancelRequest.WatchId)
 	case *pb.WatchRequest_ProgressRequest:
@@ -24,7 +24,7 @@ func (c *comparison) watchStep(ctx context.Context, s Step) (answer, detail stri
 	}
 }
 
-func (c *comparison) create(ctx context.Context, req *pb.WatchRequest, create *pb.WatchCreateRequest) string {
+func (c *comparison) create(ctx context.Context, req *pb.WatchRequest, create *pb.WatchCreateRequest, member int) string {
 	p := c.past
 	compacted := create.StartRevision > 0 && create.StartRevision < c.a.compacted
 	switch {
@@ -33,7 +33,7 @@ func (c *comparison) create(ctx context.Context, req *pb.WatchRequest, create *p
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
 		var err error
-		if p, err = c.open(ctx); err != nil {
+		if p, err = c.open(ctx, member); err != nil {
 			return err.Error()
 		}
 	case create.StartRevision > c.revision:
@@ -97,6 +97,9 @@ func (p *pair) ask(ctx context.Context, req *pb.WatchRequest, counter func(*stre
 	p.a.mu.Lock()
 	want := *counter(p.a) + 1
 	p.a.mu.Unlock()
+	if detail := p.catchUp(ctx); detail != "" {
+		return detail
+	}
 	if detail := p.send(req); detail != "" {
 		return detail
 	}
@@ -124,6 +127,9 @@ func (c *comparison) sync(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
+	if detail := c.past.catchUp(ctx); detail != "" {
+		return detail
+	}
 	for _, s := range []*stream{c.past.a, c.past.b} {
 		for range 2 {
 			if fault := s.announce(ctx, c.revision); fault != "" {

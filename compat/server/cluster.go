@@ -22,6 +22,11 @@ type Config struct {
 	Dir     string   // holds a data directory and a log per member; must exist
 	Env     []string // added to the environment of each member: "GOGC=400"
 	Args    []string // added to the command line of each member
+	Links   bool     // has the members talk to each other through Links; Tenure only
+
+	// ArgsOf, if set, adds to the command line of the i-th member when it is
+	// started for the n-th time, from 0 on.
+	ArgsOf func(i, n int) []string
 
 	// Binary overrides the program of a kind, for a mutant of it.
 	Binary string
@@ -31,6 +36,7 @@ type Config struct {
 type Cluster struct {
 	Kind    Kind
 	Members []*Member
+	Links   *Links // nil without Config.Links
 }
 
 // Start starts a new, empty cluster and waits until each member is ready.
@@ -44,8 +50,11 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{Kind: cfg.Kind}
 	var initial []string
+	if cfg.Links {
+		c.Links = newLinks()
+	}
 	for i := range max(cfg.Members, 1) {
-		ports, err := freePorts(2)
+		ports, err := freePorts(3)
 		if err != nil {
 			return nil, err
 		}
@@ -57,6 +66,17 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 			DataDir:  filepath.Join(cfg.Dir, fmt.Sprintf("m%d.data", i)),
 			binary:   binary,
 			env:      cfg.Env,
+			listen:   fmt.Sprintf("http://127.0.0.1:%d", ports[1]),
+		}
+		if cfg.Links {
+			m.listen = fmt.Sprintf("http://127.0.0.1:%d", ports[2])
+			if err := c.Links.proxy(i, fmt.Sprintf("127.0.0.1:%d", ports[1]), fmt.Sprintf("127.0.0.1:%d", ports[2])); err != nil {
+				c.Close()
+				return nil, err
+			}
+		}
+		if cfg.ArgsOf != nil {
+			m.argsOf = func(n int) []string { return cfg.ArgsOf(i, n) }
 		}
 		if cfg.Kind == Tenure {
 			m.args = []string{"serve"}
@@ -69,16 +89,38 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		m.args = append(m.args,
 			"--name="+m.Name, "--data-dir="+m.DataDir,
 			"--listen-client-urls=http://"+m.Endpoint, "--advertise-client-urls=http://"+m.Endpoint,
-			"--listen-peer-urls="+m.PeerURL, "--initial-advertise-peer-urls="+m.PeerURL,
+			"--listen-peer-urls="+m.listen, "--initial-advertise-peer-urls="+m.PeerURL,
 			"--initial-cluster="+strings.Join(initial, ","), "--initial-cluster-state=new",
 			"--initial-cluster-token="+token)
 		m.args = append(m.args, cfg.Args...)
 	}
 	if err := c.startAll(ctx); err != nil {
-		c.Stop()
+		c.Close()
 		return nil, err
 	}
+	if c.Links != nil {
+		ids, err := c.ids(ctx)
+		if err != nil {
+			c.Close()
+			return nil, err
+		}
+		c.Links.know(ids)
+	}
 	return c, nil
+}
+
+// ids asks the members for theirs.
+func (c *Cluster) ids(ctx context.Context) (ids []uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for _, m := range c.Members {
+		status, err := m.Status(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("ask %s for its id: %w", m.Name, err)
+		}
+		ids = append(ids, status.Header.MemberId)
+	}
+	return ids, nil
 }
 
 // startAll starts members at once: the first is not ready before a majority is.
@@ -101,6 +143,14 @@ func (c *Cluster) Restart(ctx context.Context) error { return c.startAll(ctx) }
 func (c *Cluster) Stop() {
 	for _, m := range c.Members {
 		m.Kill()
+	}
+}
+
+// Close stops every member, and the links between them, for good.
+func (c *Cluster) Close() {
+	c.Stop()
+	if c.Links != nil {
+		c.Links.stop()
 	}
 }
 

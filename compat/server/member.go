@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,15 +23,18 @@ const readyLine = "ready to serve client requests"
 type Member struct {
 	Name     string
 	Endpoint string // for clients, host:port
-	PeerURL  string
+	PeerURL  string // as the other members have it
 	DataDir  string
 	Log      string // file of everything the member printed, over restarts
 
 	binary string
+	listen string // for other members, as it has it itself
 	args   []string
+	argsOf func(n int) []string // more of them, of the n-th start; may be nil
 	env    []string
 
 	mu     sync.Mutex
+	starts int
 	cmd    *exec.Cmd     // nil when not running
 	exited chan struct{} // closed when cmd's process is gone
 }
@@ -59,7 +63,12 @@ func (m *Member) Launch() error {
 	}
 	defer log.Close() // the child has its own
 	fmt.Fprintf(log, "%s%s\n", startMark, time.Now().Format(time.RFC3339Nano))
-	cmd := exec.Command(m.binary, m.args...)
+	args := slices.Clone(m.args)
+	if m.argsOf != nil {
+		args = append(args, m.argsOf(m.starts)...)
+	}
+	m.starts++
+	cmd := exec.Command(m.binary, args...)
 	cmd.Env = append(os.Environ(), m.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	dieWithParent(cmd)
@@ -168,6 +177,13 @@ func (m *Member) signal(sig syscall.Signal) {
 	}
 }
 
+// Starts is how often the member was started.
+func (m *Member) Starts() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.starts
+}
+
 // Running says whether the process was started and has not ended, by us or by
 // itself.
 func (m *Member) Running() bool {
@@ -192,6 +208,9 @@ func (m *Member) pid() int {
 	}
 	return m.cmd.Process.Pid
 }
+
+// PID is the running process, 0 if none runs.
+func (m *Member) PID() int { return m.pid() }
 
 // CPU is the processor time, user and system, of the running process.
 func (m *Member) CPU() time.Duration { return processCPU(m.pid()) }

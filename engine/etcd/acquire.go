@@ -63,10 +63,13 @@ func (l *Leaser) queue(ctx context.Context, c tenure.Claim) (*lease, error) {
 func (l *Leaser) gaveUp(ctx context.Context, name string, last error) error {
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if s, err := l.Observe(look, name); err == nil && len(s.Holders) > 0 {
+	s, err := l.Observe(look, name)
+	switch {
+	case err == nil && len(s.Holders) > 0:
 		return fmt.Errorf("gave up waiting: %w: %w", held(s), context.Cause(ctx))
-	}
-	if errors.Is(last, ctx.Err()) {
+	case err != nil && passing(err):
+		return fmt.Errorf("acquire %q: %w: %w (%v)", name, context.Cause(ctx), tenure.ErrUnavailable, err)
+	case errors.Is(last, ctx.Err()):
 		return fmt.Errorf("acquire %q: %w", name, last)
 	}
 	return fmt.Errorf("acquire %q: %w: %w", name, context.Cause(ctx), last)
@@ -99,9 +102,11 @@ func (l *Leaser) TryAcquire(outer context.Context, c tenure.Claim) (tenure.Lease
 		return nil, tenure.ErrClosed
 	case bound.Err() != nil && outer.Err() == nil:
 		// Not wrapped: it is no deadline of the caller's that has passed.
-		return nil, fmt.Errorf("acquire %q: %w within %v: check that a majority of the servers is up (%v)", c.Name, errNoAnswer, callTimeout, err)
+		return nil, fmt.Errorf("acquire %q: %w within %v: check that a majority of the servers is up (%v)", c.Name, tenure.ErrUnavailable, callTimeout, err)
 	case errors.As(err, new(tenure.HeldError)):
 		return nil, err
+	case passing(err):
+		return nil, fmt.Errorf("acquire %q: %w: %w", c.Name, tenure.ErrUnavailable, err)
 	}
 	return nil, fmt.Errorf("acquire %q: %w", c.Name, err)
 }

@@ -36,6 +36,9 @@ func open(t testing.TB, endpoint string) *etcd.Leaser {
 const ttl = 3 * time.Second
 
 func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute; leasetest runs the same suite over memory")
+	}
 	leasetest.Run(t, func(t testing.TB) leasetest.Fixture {
 		if os.Getenv("TENURE_TEST_ENDPOINT") != "" {
 			return fixture(t, endpoint(t))

@@ -34,7 +34,10 @@
 // guarded by our own key's create revision, so that nobody is admitted whose
 // lease has ended meanwhile. A claim whose lease ends while it waits queues up
 // anew, with a greater token. Release revokes the lease: it deletes the key that
-// is attached to it, ours, in one round trip, and cannot touch another's.
+// is attached to it, ours, in one round trip, and cannot touch another's. When a release,
+// or a waiter who gives up, gets no answer from the server, the revoke is tried on in the
+// background for as long as the lease was granted, so that the key stands in the
+// way no longer than the trouble lasts.
 //
 // # Time
 //
@@ -56,7 +59,8 @@
 //
 // LockDelay is a longer lease: the server is asked for TTL + LockDelay, and the
 // holder believes in TTL only. So the server itself keeps everyone out for the
-// delay, etcdctl included, whichever way the holder went; and a revoke ends both.
+// delay, etcdctl included, whichever way the holder went; and a revoke ends both. So
+// a lease that was lost with a lock delay is not revoked by a release that comes after.
 // Renewals and the one percent go by the holder's part alone. A claim that ends while
 // it waits, its process killed, keeps its place in the queue for TTL + LockDelay too.
 // A longer TTL granted than asked for goes to the holder, not to the delay.

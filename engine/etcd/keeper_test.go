@@ -41,7 +41,7 @@ func keeperTest(t *testing.T, delay time.Duration, f func(k *keeper, c *clock.Fa
 		k := newKeeper(&c, c.Now(), 90*time.Second, delay, r.renew)
 		synctest.Wait()
 		f(k, &c, r.asked)
-		k.end(tenure.ErrReleased)
+		k.End(tenure.ErrReleased)
 	})
 }
 
@@ -52,7 +52,7 @@ func advance(c *clock.Fake, d time.Duration) {
 
 func TestKeeperRenewsAtAThird(t *testing.T) {
 	keeperTest(t, 0, func(k *keeper, c *clock.Fake, asked chan chan answer) {
-		first := k.until()
+		first := k.Deadline()
 		advance(c, 30*time.Second-1)
 		if len(asked) != 0 {
 			t.Fatalf("%d renewals before a third of the TTL", len(asked))
@@ -64,7 +64,7 @@ func TestKeeperRenewsAtAThird(t *testing.T) {
 		advance(c, 5*time.Second) // the answer takes a while, and does not count
 		(<-asked) <- answer{90 * time.Second, nil}
 		synctest.Wait()
-		if moved := k.until().Sub(first); moved != 30*time.Second {
+		if moved := k.Deadline().Sub(first); moved != 30*time.Second {
 			t.Errorf("the deadline moved by %v, want 30s: from send to send", moved)
 		}
 		advance(c, 25*time.Second)
@@ -82,22 +82,22 @@ func TestKeeperDeadline(t *testing.T) {
 			advance(c, time.Second)
 		}
 		advance(c, end%time.Second-1)
-		if err := k.check(); err != nil {
+		if err := k.Check(); err != nil {
 			t.Fatalf("a nanosecond before its deadline: %v", err)
 		}
 		select {
-		case <-k.done:
+		case <-k.Done():
 			t.Fatal("Done is closed before the deadline")
 		default:
 		}
 		advance(c, 1)
 		select {
-		case <-k.done:
+		case <-k.Done():
 		default:
 			t.Fatal("Done is open at the deadline")
 		}
-		if err := k.check(); !errors.Is(err, tenure.ErrLost) {
-			t.Errorf("check returns %v, want %v", err, tenure.ErrLost)
+		if err := k.Check(); !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("Check returns %v, want %v", err, tenure.ErrLost)
 		}
 		// Attempts: at 80 s / 3, and then each 80 s / 9.
 		if got := len(asked); got != 6 {
@@ -106,8 +106,8 @@ func TestKeeperDeadline(t *testing.T) {
 		// None is sent or accepted afterwards.
 		(<-asked) <- answer{90 * time.Second, nil}
 		advance(c, time.Hour)
-		if err := k.check(); !errors.Is(err, tenure.ErrLost) || len(asked) != 5 {
-			t.Errorf("after a late answer check returns %v, and %d renewals are open; want it lost, and 5", err, len(asked))
+		if err := k.Check(); !errors.Is(err, tenure.ErrLost) || len(asked) != 5 {
+			t.Errorf("after a late answer Check returns %v, and %d renewals are open; want it lost, and 5", err, len(asked))
 		}
 	})
 }
@@ -118,11 +118,11 @@ func TestKeeperIsAsleep(t *testing.T) {
 		advance(c, 30*time.Second)
 		(<-asked) <- answer{90 * time.Second, nil} // arrives during the sleep
 		c.Advance(time.Hour)
-		if err := k.check(); !errors.Is(err, tenure.ErrLost) {
-			t.Errorf("check returns %v before any goroutine ran, want %v", err, tenure.ErrLost)
+		if err := k.Check(); !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("Check returns %v before any goroutine ran, want %v", err, tenure.ErrLost)
 		}
 		synctest.Wait()
-		if err := k.end(tenure.ErrReleased); !errors.Is(err, tenure.ErrLost) {
+		if err := k.End(tenure.ErrReleased); !errors.Is(err, tenure.ErrLost) {
 			t.Errorf("a release after the sleep returns %v, want %v", err, tenure.ErrLost)
 		}
 	})
@@ -139,14 +139,14 @@ func TestKeeperSurvivesFailures(t *testing.T) {
 		(<-asked) <- answer{60 * time.Second, nil} // 50 s: and less is granted
 		synctest.Wait()
 		want := 50*time.Second + 60*time.Second*99/100
-		if got := k.until().Sub(c.Now()) + 50*time.Second; got != max(want, 90*time.Second*99/100) {
+		if got := k.Deadline().Sub(c.Now()) + 50*time.Second; got != max(want, 90*time.Second*99/100) {
 			t.Errorf("the deadline is at %v, want %v", got, want)
 		}
 		// An old answer that comes late moves the deadline from its own send.
 		stuck <- answer{90 * time.Second, nil}
 		synctest.Wait()
 		want = 40*time.Second + 90*time.Second*99/100
-		if got := k.until().Sub(c.Now()) + 50*time.Second; got != want {
+		if got := k.Deadline().Sub(c.Now()) + 50*time.Second; got != want {
 			t.Errorf("the deadline is at %v, want %v", got, want)
 		}
 	})
@@ -157,8 +157,8 @@ func TestKeeperOfUnknownLease(t *testing.T) {
 		advance(c, 30*time.Second)
 		(<-asked) <- answer{0, errUnknownLease}
 		synctest.Wait()
-		if err := k.check(); !errors.Is(err, tenure.ErrLost) || !errors.Is(err, errUnknownLease) {
-			t.Errorf("check returns %v, want it lost because of %v", err, errUnknownLease)
+		if err := k.Check(); !errors.Is(err, tenure.ErrLost) || !errors.Is(err, errUnknownLease) {
+			t.Errorf("Check returns %v, want it lost because of %v", err, errUnknownLease)
 		}
 	})
 }
@@ -166,15 +166,15 @@ func TestKeeperOfUnknownLease(t *testing.T) {
 func TestKeeperSaysWhy(t *testing.T) {
 	keeperTest(t, 0, func(k *keeper, c *clock.Fake, asked chan chan answer) {
 		refused := errors.New("connection refused")
-		for k.ctx.Err() == nil {
+		for k.Context().Err() == nil {
 			advance(c, 10*time.Second)
 			for len(asked) > 0 {
 				(<-asked) <- answer{0, refused}
 				synctest.Wait()
 			}
 		}
-		if err := k.check(); !errors.Is(err, tenure.ErrLost) || !errors.Is(err, refused) {
-			t.Errorf("check returns %v, want it lost because of %v", err, refused)
+		if err := k.Check(); !errors.Is(err, tenure.ErrLost) || !errors.Is(err, refused) {
+			t.Errorf("Check returns %v, want it lost because of %v", err, refused)
 		}
 	})
 }
@@ -183,7 +183,7 @@ func TestKeeperSaysWhy(t *testing.T) {
 // clocks are the server's alone.
 func TestKeeperWithLongDelay(t *testing.T) {
 	keeperTest(t, 87*time.Second, func(k *keeper, c *clock.Fake, asked chan chan answer) {
-		if left := k.until().Sub(c.Now()); left != 2970*time.Millisecond {
+		if left := k.Deadline().Sub(c.Now()); left != 2970*time.Millisecond {
 			t.Errorf("the deadline is %v away, want 2.97s", left)
 		}
 		for range 10 {
@@ -194,7 +194,7 @@ func TestKeeperWithLongDelay(t *testing.T) {
 			(<-asked) <- answer{90 * time.Second, nil}
 			synctest.Wait()
 		}
-		if err := k.check(); err != nil {
+		if err := k.Check(); err != nil {
 			t.Errorf("renewed each second: %v", err)
 		}
 	})
@@ -225,6 +225,6 @@ func TestKeeperForgetsOldAttempts(t *testing.T) {
 		case <-time.After(time.Hour): // of the bubble's
 			t.Error("an attempt without an answer is still under way an hour later")
 		}
-		k.end(tenure.ErrReleased)
+		k.End(tenure.ErrReleased)
 	})
 }

@@ -41,8 +41,8 @@ type Leaser struct {
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
-	leases map[*lease]struct{} // not yet released
-	busy   sync.WaitGroup      // Acquires under way
+	leases map[*lease]struct{} // not yet revoked
+	busy   sync.WaitGroup      // Acquires under way, and revokes
 }
 
 var (

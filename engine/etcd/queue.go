@@ -10,6 +10,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tenure-lease/tenure"
@@ -26,12 +27,15 @@ func (l *Leaser) join(ctx context.Context, c tenure.Claim) (*lease, []*mvccpb.Ke
 	}
 	sent := l.clock.Now()
 	grant, err := l.client.Grant(ctx, wholeSeconds(c.TTL+c.LockDelay))
+	if errors.Is(err, rpctypes.ErrLeaseTTLTooLarge) {
+		err = fmt.Errorf("%w: %w", tenure.ErrClaim, err)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("grant a lease of %v: %w", c.TTL+c.LockDelay, err)
 	}
 	ttl := time.Duration(grant.TTL) * time.Second
 	renew := func(ctx context.Context) (time.Duration, error) { return l.renew(ctx, grant.ID) }
-	x := &lease{leaser: l, claim: c, id: grant.ID, key: queueKey(c.Name, int64(grant.ID))}
+	x := &lease{leaser: l, claim: c, id: grant.ID, key: queueKey(c.Name, int64(grant.ID)), granted: ttl}
 	x.keeper = newKeeper(l.clock, sent, ttl, c.LockDelay, renew)
 	ahead, err := x.put(ctx, value)
 	if err == nil {
@@ -168,7 +172,7 @@ func (x *lease) look(ctx context.Context, opts ...clientv3.OpOption) (kvs []*mvc
 func (x *lease) await(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(x.keeper.ctx, func() { cancel(errGone) })()
+	defer context.AfterFunc(x.keeper.Context(), func() { cancel(errGone) })()
 	for {
 		ahead, err := x.ahead(ctx)
 		if err == nil && x.fits(ahead) {
@@ -225,7 +229,7 @@ func sameKey(a, b *mvccpb.KeyValue) bool {
 // hold makes an admitted claim a tenure. The look that admitted it shows the past; the
 // clock says whether it still counts.
 func (x *lease) hold() error {
-	if x.keeper.check() != nil {
+	if x.keeper.Check() != nil {
 		return errGone
 	}
 	x.leaser.add(x)
@@ -233,8 +237,9 @@ func (x *lease) hold() error {
 	return nil
 }
 
-// abandon leaves the queue. What cannot be undone quickly ends by expiry.
+// abandon leaves the queue.
 func (x *lease) abandon() {
-	x.keeper.end(errors.New("not admitted"))
-	_ = x.revoke(context.Background(), time.Second)
+	x.keeper.End(errors.New("not admitted"))
+	x.claim.LockDelay = 0 // who never held has sent nothing
+	_ = x.leave(context.Background(), time.Second)
 }

@@ -1,0 +1,10 @@
+// Package chart draws what a benchmark's reader would rather see than read, as SVG:
+// lines, distributions and points on linear or logarithmic axes, and groups of bars.
+//
+//	c := chart.Chart{Title: "Writes", X: "latency, ms", Y: "share", LinearY: true}
+//	c.Lines = append(c.Lines, chart.Line{Name: "all", Shape: chart.Plain, Points: cdf})
+//	err := c.SVG(w)
+//
+// A picture adapts to a dark page, and can stand alone or inside HTML. gonum/plot can
+// do more and brings eight modules, PDF and TeX among them.
+package chart

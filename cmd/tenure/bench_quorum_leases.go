@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenure-lease/tenure/sim/widearea"
+)
+
+func benchQuorumLeasesCommand() *cobra.Command {
+	var o output
+	var html, svg string
+	var seed uint64
+	var policies []string
+	var quick, real bool
+	var lease, realTime time.Duration
+	cmd := &cobra.Command{
+		Use:   "quorum-leases",
+		Short: "Read leases over a wide area, simulated: the paper's evaluation beside ours",
+		Long: `Runs the evaluation of Paxos Quorum Leases (SoCC 2014, section 5) over the product's
+own replicas in simulated time: five of them in Japan, California (the leader), Oregon,
+Virginia and Ireland, with ten clients each, which read and write 100,000 keys, and
+links as long as in the paper's Table 1. Measured are, for each policy of read leases,
+
+  - how long reads and writes take at each site (Figure 6), with keys that are popular
+    at one site each and with keys that are equally likely,
+  - how many reads take less than 10 ms if nine of ten operations read (Table 2),
+  - how long both take on three keys at once, which go together or are leased apart (5.5),
+  - how long writes stall when a replica dies, the leader or another (Figure 7), and
+    what the length of leases has to do with it,
+  - the same under the paper's own protocol, which the product has for this comparison
+    only: promises that are pushed, with a guard and a grace period (section 3.8). It
+    is measured if the policies quorum/key and all/key are.
+  - how much a local cluster can do, by a model of what replicas' processors take (Figure 8).
+
+A full run has 2,500,000 operations a policy, which take up to half an hour each; --quick shows
+in seconds that it works. A seed always gives the same figures. Each operation is
+judged as well: "stale" counts those that missed an earlier one, and has to be 0.
+
+With --real each policy also runs for a minute over five real members in this process,
+with links that take as long, beside a minute of simulated time; the report says by how
+much the two differ. What else the machine does is in that.`,
+		Example: `  tenure bench quorum-leases --quick
+  tenure bench quorum-leases --html report.html --svg figures
+  tenure bench quorum-leases --policy leader,all --lease 1s -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			plan := widearea.FullPlan
+			if quick {
+				plan = widearea.QuickPlan
+			}
+			if lease < 0 {
+				return fmt.Errorf("--lease %v: want it positive, or 0 for leases as shipped", lease)
+			}
+			if realTime < 3*time.Second {
+				return fmt.Errorf("--real-time %v: want 3 s at least, and a minute for figures to go by", realTime)
+			}
+			plan.Seed, plan.Policies, plan.Length = seed, policies, lease
+			var line *progress
+			plan.Progress = func(what string, done, of int) {
+				if line == nil {
+					line = newProgress(os.Stderr, of, "")
+				}
+				line.what = "operations (now: " + what + ")"
+				line.show(done, 0)
+			}
+			report, err := plan.Evaluate()
+			if line != nil {
+				line.clear()
+			}
+			if err != nil {
+				return err
+			}
+			if real {
+				if report.Real, err = realRuns(cmd.Context(), plan, realTime); err != nil {
+					return err
+				}
+			}
+			if err := drawReport(report, html, svg); err != nil {
+				return err
+			}
+			return o.print(cmd.OutOrStdout(), report, func() { quorumLeasesTable(cmd.OutOrStdout(), report) })
+		},
+	}
+	cmd.Flags().StringVar(&html, "html", "", "write the report with all figures to this `file`")
+	cmd.Flags().StringVar(&svg, "svg", "", "draw each figure to a file in this `directory`")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "of the simulated worlds")
+	cmd.Flags().StringSliceVar(&policies, "policy", widearea.AllPolicies, "policies of read leases to measure")
+	cmd.Flags().DurationVar(&lease, "lease", 0, "how long read leases last (`duration`); 0: as shipped")
+	cmd.Flags().BoolVar(&quick, "quick", false, "few operations: it shows that it works, and no figures to go by")
+	cmd.Flags().BoolVar(&real, "real", false, "run each policy over real members in real time as well, as a check")
+	cmd.Flags().DurationVar(&realTime, "real-time", time.Minute, "how long that takes for each policy (`duration`)")
+	outputFlag(cmd, &o)
+	return cmd
+}
+
+// drawReport writes the report and the figures where they are wanted.
+func drawReport(r widearea.Report, html, svg string) error {
+	if html == "" && svg == "" {
+		return nil
+	}
+	figures, err := quorumLeasesFigures(r)
+	if err != nil {
+		return err
+	}
+	if svg != "" {
+		if err := os.MkdirAll(svg, 0o755); err != nil {
+			return fmt.Errorf("draw the figures: %w", err)
+		}
+		for _, f := range figures {
+			if err := os.WriteFile(filepath.Join(svg, f.name+".svg"), f.svg, 0o644); err != nil {
+				return fmt.Errorf("draw the figures: %w", err)
+			}
+		}
+	}
+	if html == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := quorumLeasesHTML(&b, r, figures); err != nil {
+		return err
+	}
+	if err := os.WriteFile(html, b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
+// quorumLeasesTable prints what matters most: for each policy and site how many reads
+// are local, how long operations take, and what a death costs.
+func quorumLeasesTable(w io.Writer, r widearea.Report) {
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
+	for i, o := range r.Measured.Runs {
+		if i == 0 {
+			fmt.Fprintf(tw, "WORKLOAD\tPOLICY\t\t%s\tMEAN OPERATION\tSTALE\t\n", strings.Join(widearea.Sites[:], "\t"))
+		}
+		row := func(first, what string, of func(widearea.SiteOutcome) string, rest string) {
+			fmt.Fprintf(tw, "%s\t%s\t", first, what)
+			for _, s := range o.Sites {
+				fmt.Fprintf(tw, "%s\t", of(s))
+			}
+			fmt.Fprintf(tw, "%s\t\n", rest)
+		}
+		row(o.Workload+"\t"+o.Policy, "reads < 10 ms", func(s widearea.SiteOutcome) string { return percent(s.Reads.Under10) }, fmt.Sprintf("%.1f ms\t%d", o.Mean, o.Stale))
+		row("\t", "mean read", func(s widearea.SiteOutcome) string { return fmt.Sprintf("%.1f ms", s.Reads.Mean) }, "\t")
+		row("\t", "mean write", func(s widearea.SiteOutcome) string { return fmt.Sprintf("%.1f ms", s.Writes.Mean) }, "\t")
+		row("\t", "writes at minimum", func(s widearea.SiteOutcome) string { return atMinimum(r, s) }, "\t")
+	}
+	tw.Flush()
+	fmt.Fprintln(w)
+	fmt.Fprintln(tw, "DEATH AT\tPOLICY\tLEASE\tDEATHS\tSTALL, KEYS READ THERE\tOTHER KEYS\tLOCAL READS BEFORE\tSTALE\t")
+	for _, t := range append(r.Measured.Deaths, r.Measured.Sweep...) {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%.2f s (max %.2f s)\t%.2f s (max %.2f s)\t%s\t%d\t\n",
+			t.Site, t.Policy, leaseLength(t.Length), t.Deaths, t.Held.Stall, t.Held.MaxStall, t.Other.Stall, t.Other.MaxStall, percent(t.Local), t.Stale)
+	}
+	tw.Flush()
+	fmt.Fprintln(w)
+	controlsTable(w, r)
+	fmt.Fprintln(tw, "LOCAL CLUSTER\tPOLICY\tA SECOND\t95 % CONFIDENCE\tLEADER BUSY\tOTHERS BUSY\tSTALE\t")
+	for _, t := range r.Measured.Throughput {
+		fmt.Fprintf(tw, "%s\t%s\t%.0f\t%.0f to %.0f\t%s\t%s\t%d\t\n", t.What, throughputName(t), t.Mean, t.Low, t.High, percent(t.Leader), percent(t.Others), t.Stale)
+	}
+	tw.Flush()
+	fmt.Fprintln(w)
+	tw = tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "\tTHE PAPER\tHERE")
+	for _, s := range statementRows(r) {
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", s.What, s.Paper, s.Here)
+	}
+	tw.Flush()
+	realTable(w, r.Real)
+	for _, l := range r.Measured.LeftOut {
+		fmt.Fprintln(w, "left out:", l.Why)
+	}
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+
+// atMinimum says how many writes took the least, if that was measured.
+func atMinimum(r widearea.Report, s widearea.SiteOutcome) string {
+	if r.Measured.MinimumOf == "" {
+		return "-"
+	}
+	return percent(s.AtMinimum)
+}
+
+// leaseLength names a length of leases, of which 0 is the product's own.
+func leaseLength(seconds float64) string {
+	if seconds == 0 {
+		return "as shipped"
+	}
+	return fmt.Sprintf("%g s", seconds)
+}
+
+// statementRow is a figure of the paper's text, and ours.
+type statementRow struct{ Where, What, Paper, Here string }
+
+func statementRows(r widearea.Report) (rows []statementRow) {
+	measured := map[string]widearea.Statement{}
+	for _, s := range r.Measured.Statements {
+		measured[s.ID] = s
+	}
+	for _, s := range r.Paper.Statements {
+		row := statementRow{s.Where, s.What, s.Text, "not measured"}
+		if m, ok := measured[s.ID]; ok {
+			switch m.Unit {
+			case "share":
+				row.Here = percent(m.Value)
+			case "times":
+				row.Here = fmt.Sprintf("%.1f times", m.Value)
+			default:
+				row.Here = fmt.Sprintf("%.2f %s", m.Value, m.Unit)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func readLeaseCommand() *cobra.Command {
+	var at string
+	var o output
+	cmd := &cobra.Command{
+		Use:   "read-lease",
+		Short: "Show which members answer linearizable reads by themselves, and choose them",
+		Long: `A member with a read lease answers linearizable reads from its own memory, without a
+message. In return a write is answered only when every such member has it, or its
+lease has run out. The policy of the cluster says who takes leases:
+
+  off     nobody: each read waits until the leader has asked the others
+  leader  the leader; reads at other members cost a question to it
+  all     every member that is read from
+
+HOLDS is what a member reads by itself at this time, LEFT for how much longer unless
+it renews its lease, which it does while it is read from. BOUND TO IT are the members
+that wait for it. HAS LOG TO is how far it has the log, as far as the leader has heard.
+READS are linearizable ones since the member started: LOCAL by its lease, ROUND by
+asking the others, FORWARDED by asking the leader.
+
+"Held up" are writes that are replicated and wait for a member with a lease; a member
+that is waited for too long is stalled: its lease is not renewed until it has caught up.`,
+		Example: "  tenure read-lease\n  tenure read-lease -o json\n  tenure read-lease set all\n  tenure read-lease holders config/ --prefix",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withMembers(at, func(ctx context.Context, client *clientv3.Client, members []*pb.Member) error {
+				leases, err := askReadLeases(ctx, client, members, members)
+				if err != nil {
+					return trouble(at, err)
+				}
+				return o.print(cmd.OutOrStdout(), leases, func() { leases.table(cmd.OutOrStdout()) })
+			})
+		},
+	}
+	serverFlag(cmd.PersistentFlags(), &at)
+	outputFlag(cmd, &o)
+	cmd.AddCommand(readLeaseSetCommand(&at), readLeaseHoldersCommand(&at))
+	return cmd
+}
+
+// withMembers runs one short command with a client of the cluster and its members.
+func withMembers(at string, f func(context.Context, *clientv3.Client, []*pb.Member) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	client, err := serverAt(at)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	list, err := listMembers(ctx, client)
+	if err != nil {
+		return exitError{exitUnavailable, fmt.Errorf("no member answers at %s: %w; check the address, and that the server runs", at, err)}
+	}
+	return f(ctx, client, list.Members)
+}
+
+// errNoReadLeases tells of servers without the service.
+var errNoReadLeases = errors.New("no server there knows read leases")
+
+// trouble is an error of the service's, as a colleague would put it, with the exit
+// code that it deserves.
+func trouble(at string, err error) error {
+	switch code := status.Code(err); {
+	case errors.Is(err, errNoReadLeases) || code == codes.Unimplemented:
+		return fmt.Errorf("the server at %s has no read leases to show or set: it is a stock etcd, or a Tenure before they came; it serves all the same, each linearizable read by way of its leader", at)
+	case code == codes.InvalidArgument:
+		return errors.New(strings.TrimPrefix(status.Convert(err).Message(), "quorumlease: "))
+	}
+	return exitError{exitUnavailable, errors.New(status.Convert(err).Message())}
+}

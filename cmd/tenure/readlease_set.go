@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenure-lease/tenure/quorumlease"
+	"github.com/tenure-lease/tenure/readleasepb"
+)
+
+// changedPolicy is what `read-lease set` prints.
+type changedPolicy struct {
+	Previous string `json:"previous"`
+	Policy   string `json:"policy"`
+}
+
+func readLeaseSetCommand(at *string) *cobra.Command {
+	var o output
+	var order, cells string
+	cmd := &cobra.Command{
+		Use:   "set POLICY",
+		Short: "Change which members answer linearizable reads by themselves: off, leader, all, static, quorum or cost",
+		Long: `Changes the cluster's policy of read leases, while it serves and for all its members.
+No read is wrong and no write is lost meanwhile: leases that the new policy does not
+want are given back, those that it wants are taken when somebody reads.
+
+  off     for clusters that must never wait for a member that died, nor rely on clocks
+          that run at about the same rate
+  leader  reads at the leader ask nobody; writes are as fast as with off, and wait up to
+          a lease's length when the leader dies
+  all     reads at every member ask nobody; a write waits for all that are read from,
+          and up to a lease's length when one of those dies
+
+With --order key a write waits for those only that hold its keys, and what a reader of
+one key has seen says nothing of other keys: revisions are in order for each key and no
+more. These policies divide the keys among members and need it:
+
+  static  as --cells says, and the leader of that time holds all keys besides
+  quorum  each key is held by the leader and those who read it most, a majority together
+  cost    each key is held by whoever makes reads and writes of it cheapest
+
+--cells lists who holds what by the names of members, * for all:
+  prefix:/jp/ = a,b; range:/eu/a../eu/n = b,c; key:/motd = *; default = a`,
+		Example:   "  tenure read-lease set all\n  tenure read-lease set off --at etcd://10.0.0.1:2379\n  tenure read-lease set cost --order key\n  tenure read-lease set static --order key --cells 'prefix:/jp/ = tokyo; default = *'",
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: policyNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			policy, err := readLeasePolicy(args[0], order)
+			switch {
+			case err != nil:
+				return errors.New(strings.TrimPrefix(err.Error(), "quorumlease: "))
+			case cells != "" && policy != quorumlease.Static:
+				return fmt.Errorf("--cells says who holds which keys with the policy static only; with %s the leader finds that out", args[0])
+			}
+			return withMembers(*at, func(ctx context.Context, client *clientv3.Client, _ []*pb.Member) error {
+				service := readleasepb.NewReadLeaseClient(client.ActiveConnection())
+				got, err := service.Set(ctx, &readleasepb.SetRequest{Policy: string(policy), Cells: cells})
+				if err != nil {
+					return trouble(*at, undecided(err))
+				}
+				changed := changedPolicy{got.Previous, got.Policy}
+				return o.print(cmd.OutOrStdout(), changed, func() {
+					if cells != "" {
+						fmt.Fprintf(cmd.OutOrStdout(), "policy %s with these cells, was %s\n", got.Policy, got.Previous)
+						return
+					}
+					if got.Previous == got.Policy {
+						fmt.Fprintf(cmd.OutOrStdout(), "policy %s, as it was\n", got.Policy)
+						return
+					}
+					fmt.Fprintf(cmd.OutOrStdout(), "policy %s, was %s\n", got.Policy, got.Previous)
+				})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&order, "order", "", "strict, as etcd has it, or key (default that of POLICY, which is strict unless it ends in /key)")
+	cmd.Flags().StringVar(&cells, "cells", "", "who holds which keys, with the policy static")
+	outputFlag(cmd, &o)
+	return cmd
+}
+
+// policyNames are the policies without their order.
+var policyNames = []string{"off", "leader", "all", "static", "quorum", "cost"}
+
+// readLeasePolicy is the policy of a name in an order, "" for that of the name.
+func readLeasePolicy(name, order string) (quorumlease.Policy, error) {
+	policy, err := quorumlease.ParsePolicy(name)
+	byKey, keyErr := quorumlease.ParsePolicy(name + "/key")
+	switch {
+	case order != "" && order != "strict" && order != "key":
+		return "", fmt.Errorf("order %q: want strict or key", order)
+	case order == "key" && keyErr == nil:
+		return byKey, nil
+	case order == "key" && err == nil && !policy.ByKey():
+		return "", fmt.Errorf("the policy %s has no order, as nobody holds anything", name)
+	case order == "strict" && err == nil && policy.ByKey():
+		return "", fmt.Errorf("the policy %s is in key order, not strict", name)
+	case err != nil && keyErr == nil:
+		return "", fmt.Errorf("the policy %s divides the keys among members, which takes order key: what a reader of one key has seen then says nothing of other keys", name)
+	}
+	return policy, err
+}
+
+// undecided adds to an error what to do about it, if the change may have been made.
+func undecided(err error) error {
+	switch code := status.Code(err); code {
+	case codes.InvalidArgument, codes.Unimplemented:
+		return err
+	default:
+		return status.Errorf(code, "%s; whether the policy was changed is not known: `tenure read-lease` shows it, and to set it again does no harm", status.Convert(err).Message())
+	}
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/tenure-lease/tenure/readleasepb"
+)
+
+// TestReadLeasesOfManyWords puts together what members say that do not agree.
+func TestReadLeasesOfManyWords(t *testing.T) {
+	member := func(id uint64) *readleasepb.Member { return &readleasepb.Member{Id: id} }
+	ranges := make([]*readleasepb.KeyRange, 3)
+	roster := []readLeaseMember{{ID: "a", Name: "a"}, {ID: "b", Name: "b"}, {ID: "c"}, {ID: "d", Name: "d", Learner: true}}
+	for _, tt := range []struct {
+		name    string
+		answers []*readleasepb.GetResponse // of a, b, c, d
+		want    []string                   // lines, with single spaces
+	}{
+		{"two believe to lead; the later does", []*readleasepb.GetResponse{
+			{MemberId: 0xa, Leader: member(0xa), Term: 4, Policy: "leader", Order: "strict", ReleasedIndex: 90},
+			{MemberId: 0xb, Leader: member(0xb), Term: 5, Policy: "all", Order: "strict", ReleasedIndex: 80},
+		}, []string{
+			"policy all, strict order, leader b, term 5", "released up to 80; nothing is held up",
+			"a follower - - - - 0 - 0 0", "b leader - - - - 0 - 0 0", "c ? - ? - - ? ? ? ?",
+			"read leases: policy all, strict order, held by nobody at this time",
+		}},
+		{"no leader", []*readleasepb.GetResponse{
+			{MemberId: 0xa, Term: 5, Policy: "all", Order: "strict", ReleasedIndex: 80},
+			{MemberId: 0xb, Term: 5, Policy: "all", Order: "strict", ReleasedIndex: 81},
+		}, []string{
+			"policy all, strict order, leader unknown, term 5",
+			"released up to 81 at least; what is held up, and by whom, only the leader knows: it did not answer, or there is none",
+		}},
+		{"ranges, a stalled holder, and a grantor that has forgotten whom it is bound to", []*readleasepb.GetResponse{
+			{
+				MemberId: 0xa, Leader: member(0xa), Term: 5, Policy: "quorum", Order: "key", ReleasedIndex: 80, CommittedIndex: 81,
+				HeldUp: &readleasepb.HeldUp{Entries: 1, Waiting: durationpb.New(1500 * time.Microsecond)}, Stalled: []uint64{0xb},
+				LeaseLeft: durationpb.New(time.Hour),
+				Holders: []*readleasepb.Holder{
+					{Member: member(0xa), Active: true},
+					{Member: member(0xb), Active: true, HasIndex: 70, Keys: ranges[:1], Grantors: []uint64{0xa, 0xb, 0xc}},
+					{Member: member(0xc), Active: true, HasIndex: 80, Keys: ranges, Grantors: []uint64{0xa}},
+				},
+			},
+			{
+				MemberId: 0xb, Leader: member(0xa), Term: 5, LeaseLeft: durationpb.New(20 * time.Millisecond),
+				Holders: []*readleasepb.Holder{{Member: member(0xb), Active: true, Keys: ranges[:1]}, {Member: member(0xc), Grantors: []uint64{0xb, 0xc}}},
+			},
+			nil,
+			{MemberId: 0xd, Leader: member(0xa), Term: 5, Reads: &readleasepb.Reads{Local: 1, Forwarded: 2}},
+		}, []string{
+			"released up to 80 of 81: 1 entry held up, for 2ms by now, by a member that restarted",
+			"a leader all keys no end - - 0 - 0 0", "b follower 1 range 20ms a,c 70 0 - 0 0 stalled: not renewed until it has caught up",
+			"c ? 3 ranges ? a,b 80 ? ? ? ?", "d learner - - - - 3 33.3 % 0 2",
+			"read leases: policy quorum, key order, held by a, b (1 range), c (3 ranges); 1 entry held up, for 2ms by now, by a member that restarted",
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &readLeases{Members: append([]readLeaseMember(nil), roster...)}
+			s.fill(tt.answers)
+			var text strings.Builder
+			s.table(&text)
+			text.WriteString(s.summary() + "\n")
+			got := map[string]bool{}
+			for line := range strings.Lines(text.String()) {
+				got[strings.Join(strings.Fields(line), " ")] = true
+			}
+			for _, want := range tt.want {
+				if !got[want] {
+					t.Errorf("no line %q in\n%s", want, text.String())
+				}
+			}
+		})
+	}
+}

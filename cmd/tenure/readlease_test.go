@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+
+	"github.com/tenure-lease/tenure/etcdapi"
+	"github.com/tenure-lease/tenure/kv"
+)
+
+// TestReadLeaseScripts runs testdata/readlease against members that say what is made
+// up here, so that scripts see what is rare: entries that are held up, stalled holders.
+// $THREE is a cluster whose third member is dead, $ALONE one member, $STOCK a server
+// without the service.
+func TestReadLeaseScripts(t *testing.T) {
+	three := &story{policy: "all"}
+	listeners := []net.Listener{listenLocal(t), listenLocal(t)}
+	dead, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, addr := range []string{listeners[0].Addr().String(), listeners[1].Addr().String(), dead} {
+		three.members = append(three.members, &pb.Member{ID: uint64(0xa + i), Name: string(rune('a' + i)), ClientURLs: []string{"http://" + addr}})
+	}
+	ms := time.Millisecond
+	three.serve(t, listeners[0], 0xa, etcdapi.ReadLeaseStatus{
+		Left: 150 * ms, Committed: 100, Released: 97, HeldUp: 3, Waiting: 130 * ms, WaitsFor: []uint64{0xc}, Stalled: []uint64{0xc},
+		Holders: []etcdapi.ReadLeaseHolder{
+			{Member: 0xa, Boot: 4, Has: 100}, {Member: 0xb, Boot: 2, Grantors: []uint64{0xa}, Has: 99},
+			{Member: 0xc, Boot: 6, Grantors: []uint64{0xa, 0xb}, Has: 97}, {Member: 0xc, Boot: 5, Grantors: []uint64{0xb}, Has: 1},
+		},
+		LocalReads: 900, RoundReads: 100,
+	})
+	three.serve(t, listeners[1], 0xb, etcdapi.ReadLeaseStatus{
+		Left: 120 * ms, Committed: 98, Released: 96, LocalReads: 3, ForwardedReads: 1,
+		// It is bound to the leader, which has not heard of it yet, and no longer
+		// to the third, which the leader still believes.
+		Holders: []etcdapi.ReadLeaseHolder{{Member: 0xa, Boot: 4, Grantors: []uint64{0xb}}},
+	})
+
+	stock := grpc.NewServer()
+	listener := listenLocal(t)
+	pb.RegisterClusterServer(stock, stockMember{url: "http://" + listener.Addr().String()})
+	pb.RegisterMaintenanceServer(stock, stockMember{})
+	serveUntilEnd(t, stock, listener)
+
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/readlease",
+		Setup: func(env *testscript.Env) error {
+			// Each script has one of its own, to set its policy.
+			alone, own := &story{policy: "off"}, listenLocal(t)
+			alone.members = []*pb.Member{{ID: 0xa, Name: "a", ClientURLs: []string{"http://" + own.Addr().String()}}}
+			alone.serve(t, own, 0xa, etcdapi.ReadLeaseStatus{Committed: 7, Released: 7})
+			env.Setenv("THREE", "etcd://"+listeners[0].Addr().String()+","+listeners[1].Addr().String())
+			env.Setenv("SECOND", "etcd://"+listeners[1].Addr().String())
+			env.Setenv("ALONE", strings.Replace(alone.members[0].ClientURLs[0], "http", "etcd", 1))
+			env.Setenv("STOCK", "etcd://"+listener.Addr().String())
+			env.Setenv("HOME", env.WorkDir)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": codeCmd},
+	})
+}
+
+// story is a cluster that leads a made-up life. Its first member leads.
+type story struct {
+	members []*pb.Member
+	mu      sync.Mutex
+	policy  string
+}
+
+// teller is a member of it. What it does not tell of, nothing here asks for.
+type teller struct {
+	etcdapi.Backend
+	*story
+	id     uint64
+	leases etcdapi.ReadLeaseStatus
+}
+
+func (s *story) serve(t *testing.T, l net.Listener, id uint64, leases etcdapi.ReadLeaseStatus) {
+	leases.Order, leases.TTL = "strict", 200*time.Millisecond
+	api := etcdapi.New(&teller{story: s, id: id, leases: leases}, etcdapi.Config{})
+	g := grpc.NewServer(api.Options()...)
+	api.Register(g)
+	serveUntilEnd(t, g, l)
+}
+
+func (m *teller) ID() uint64                    { return m.id }
+func (m *teller) ClusterID() uint64             { return 0xc1 }
+func (m *teller) View() kv.View                 { return kv.New().View() }
+func (m *teller) Members() []*pb.Member         { return m.members }
+func (m *teller) Status() etcdapi.Status        { return etcdapi.Status{} }
+func (m *teller) Barrier(context.Context) error { return nil }
+
+func (m *teller) Leader() (uint64, uint64, time.Duration) { return m.members[0].ID, 5, 0 }
+
+func (m *teller) ReadLeases() (etcdapi.ReadLeaseStatus, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st := m.leases
+	st.Policy = m.policy
+	return st, nil
+}
+
+func (m *teller) SetReadPolicy(_ context.Context, policy, cells string) error {
+	if cells == "nonsense" {
+		return fmt.Errorf("%w: %q: write it as SELECTOR=NAME,NAME", etcdapi.ErrCells, cells)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.policy = policy
+	return nil
+}
+
+// stockMember is as much of an etcd as these commands ask before they give up.
+type stockMember struct {
+	pb.UnimplementedClusterServer
+	pb.UnimplementedMaintenanceServer
+	url string
+}
+
+func (m stockMember) MemberList(context.Context, *pb.MemberListRequest) (*pb.MemberListResponse, error) {
+	return &pb.MemberListResponse{Header: &pb.ResponseHeader{}, Members: []*pb.Member{{ID: 1, Name: "stock", ClientURLs: []string{m.url}}}}, nil
+}
+
+func (m stockMember) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+	return &pb.StatusResponse{Header: &pb.ResponseHeader{}, Version: "3.7.3", Leader: 1, RaftTerm: 2}, nil
+}
+
+// serveUntilEnd serves until the test ends.
+func serveUntilEnd(t *testing.T, g *grpc.Server, l net.Listener) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := g.Serve(l); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() {
+		g.Stop()
+		<-done
+	})
+}
+
+func listenLocal(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+)
+
+// fakeLease is held for a minute.
+type fakeLease struct {
+	check   func() error
+	release func(context.Context) error
+}
+
+func (f *fakeLease) Name() string          { return "fake" }
+func (f *fakeLease) Holder() string        { return "test" }
+func (f *fakeLease) Token() uint64         { return 1 }
+func (f *fakeLease) Done() <-chan struct{} { return nil }
+func (f *fakeLease) Err() error            { return nil }
+func (f *fakeLease) Deadline() time.Time   { return time.Now().Add(time.Minute) }
+
+func (f *fakeLease) Check() error {
+	if f.check != nil {
+		return f.check()
+	}
+	return nil
+}
+
+func (f *fakeLease) Release(ctx context.Context) error {
+	if f.release != nil {
+		return f.release(ctx)
+	}
+	return nil
+}
+
+// fakeLeaser acquires as the test says.
+type fakeLeaser struct {
+	tenure.Leaser
+	try, wait func(context.Context) (tenure.Lease, error)
+}
+
+func (f fakeLeaser) TryAcquire(ctx context.Context, _ tenure.Claim) (tenure.Lease, error) {
+	return f.try(ctx)
+}
+
+func (f fakeLeaser) Acquire(ctx context.Context, _ tenure.Claim) (tenure.Lease, error) {
+	return f.wait(ctx)
+}
+
+func fakeTenancy(argv ...string) *tenancy {
+	return &tenancy{
+		claim: tenure.Claim{Name: "fake", TTL: time.Minute}, argv: argv,
+		signals: make(chan os.Signal, 16),
+	}
+}
+
+// TestSignalWhileAcquiring: one that comes too late to end the wait ends the command,
+// whoever has taken it by then.
+func TestSignalWhileAcquiring(t *testing.T) {
+	for what, heard := range map[string]bool{"heard by the wait": true, "in the queue": false} {
+		t.Run(what, func(t *testing.T) {
+			ten := fakeTenancy("sleep", "60")
+			lease, err := ten.acquire(t.Context(), fakeLeaser{try: func(ctx context.Context) (tenure.Lease, error) {
+				if heard {
+					ten.signals <- syscall.SIGTERM
+					<-ctx.Done() // and the server says yes all the same
+				}
+				return &fakeLease{}, nil
+			}}, wait{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !heard {
+				ten.signals <- syscall.SIGTERM
+			}
+			code, err := ten.under(t.Context(), lease)
+			if want := exitSignal + int(syscall.SIGTERM); code != want || err != nil {
+				t.Errorf("the command ends with %d, %v; want %d", code, err, want)
+			}
+		})
+	}
+}
+
+// TestSignalEndsWaiting: with a shell's exit code for it.
+func TestSignalEndsWaiting(t *testing.T) {
+	ten := fakeTenancy("true")
+	_, err := ten.acquire(t.Context(), fakeLeaser{
+		try: func(context.Context) (tenure.Lease, error) { return nil, tenure.HeldError{Name: "fake"} },
+		wait: func(ctx context.Context) (tenure.Lease, error) {
+			ten.signals <- syscall.SIGINT
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	}, wait{})
+	wantExit(t, err, exitSignal+int(syscall.SIGINT))
+}
+
+// TestSignalWhileReleasing: it ends the wait for a server that is silent, and the next
+// wait of elect.
+func TestSignalWhileReleasing(t *testing.T) {
+	ten := fakeTenancy("true")
+	code, err := ten.under(t.Context(), &fakeLease{release: func(ctx context.Context) error {
+		ten.signals <- syscall.SIGTERM
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not confirmed: %w", ctx.Err())
+		case <-time.After(20 * time.Second):
+			t.Error("a signal does not end the wait for the release")
+			return nil
+		}
+	}})
+	if code != 0 || err != nil {
+		t.Errorf("got %d, %v; want the command's 0: it ran under the lease to its end", code, err)
+	}
+	ten.keep()
+	_, err = ten.acquire(t.Context(), fakeLeaser{try: func(ctx context.Context) (tenure.Lease, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}, wait{})
+	wantExit(t, err, exitSignal+int(syscall.SIGTERM))
+}
+
+// TestGoneBeforeRelease: nothing of the command's group is left when the lease is released,
+// though some of it pays no heed to SIGTERM, or is stopped.
+func TestGoneBeforeRelease(t *testing.T) {
+	for what, leftover := range map[string]string{
+		"gentle":   `sleep 60 & echo $! >child`,
+		"stubborn": `sh -c 'trap "" TERM; echo $$ >child; while :; do sleep 1; done' & while ! test -s child; do sleep 0.01; done`,
+		"stopped":  `sleep 60 & echo $! >child; kill -STOP $!`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			released := false
+			ten := fakeTenancy("sh", "-c", `echo $$ >group; `+leftover)
+			ten.claim.TTL = 4 * time.Second
+			code, err := ten.under(t.Context(), &nearLease{fakeLease{release: func(context.Context) error {
+				released = true
+				if group := readID(t, "group"); alive(group) {
+					t.Errorf("some of group %d is alive at the release", group)
+				}
+				stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", readID(t, "child")))
+				if err == nil && !strings.Contains(string(stat), ") Z ") {
+					t.Errorf("the child is alive at the release: %s", stat)
+				}
+				return nil
+			}}})
+			if code != 0 || err != nil || !released {
+				t.Errorf("got %d, %v, released: %v", code, err, released)
+			}
+		})
+	}
+}
+
+// nearLease is held for four seconds from whenever one asks.
+type nearLease struct{ fakeLease }
+
+func (f *nearLease) Deadline() time.Time { return time.Now().Add(4 * time.Second) }
+
+func readID(t *testing.T, file string) int {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// TestNothingStartsLate: a lease that has ended by the time when the command would start.
+func TestNothingStartsLate(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "mark")
+	ten := fakeTenancy("touch", mark)
+	_, err := ten.under(t.Context(), &fakeLease{check: func() error { return tenure.ErrLost }})
+	wantExit(t, err, exitLost)
+	if !errors.Is(err, tenure.ErrLost) || !strings.Contains(err.Error(), "did not run the command") {
+		t.Errorf("got %v, want that the command did not run", err)
+	}
+	if _, err := os.Stat(mark); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the command ran without a lease: %v", err)
+	}
+}
+
+// TestLastMoment: the lease is checked after all that takes time to prepare.
+func TestLastMoment(t *testing.T) {
+	objection := errors.New("objection")
+	children := func() (all string) {
+		files, _ := filepath.Glob("/proc/self/task/*/children")
+		if len(files) == 0 {
+			t.Skip("this kernel does not tell")
+		}
+		for _, file := range files {
+			b, _ := os.ReadFile(file) // a thread may have ended
+			all += string(b)
+		}
+		return all
+	}
+	before := children()
+	_, err := startGroup([]string{"true"}, nil, func() error {
+		if children() == before {
+			t.Error("asked before the shepherd was there")
+		}
+		return objection
+	})
+	if err != objection {
+		t.Errorf("got %v, want %v", err, objection)
+	}
+	if after := children(); after != before {
+		t.Errorf("children %q remain, want %q", after, before)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{tenure.HeldError{}, exitNotAcquired},
+		{fmt.Errorf("%w: %w", tenure.HeldError{}, context.DeadlineExceeded), exitNotAcquired},
+		{fmt.Errorf("free by now: %w", context.DeadlineExceeded), exitNotAcquired},
+		{fmt.Errorf("%w: %w", tenure.ErrUnavailable, context.DeadlineExceeded), exitUnavailable},
+		{tenure.ErrUnavailable, exitUnavailable},
+		{errors.New("etcdserver: permission denied"), exitUnavailable},
+		{fmt.Errorf("%w: no", tenure.ErrClaim), exitFailure},
+		{tenure.ErrTTLTooShort, exitFailure},
+	} {
+		wantExit(t, refusal(c.err), c.want)
+	}
+}
+
+func wantExit(t *testing.T, err error, code int) {
+	t.Helper()
+	var exit exitError
+	if !errors.As(err, &exit) || exit.code != code {
+		t.Errorf("got exit code %d of %v, want %d", exit.code, err, code)
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+)
+
+// terminal is a pseudo-terminal with a session on it, for what a shell with job control
+// does to us.
+type terminal struct {
+	keys *os.File
+
+	mu     sync.Mutex
+	screen bytes.Buffer
+}
+
+// terminalCmd is "terminal PROGRAM [ARG…]": start it as the leader of a session on a new
+// terminal.
+func terminalCmd(ts *testscript.TestScript, neg bool, args []string) {
+	t := ts.Value("terminal").(*terminal)
+	keys, screen, err := openTerminal()
+	ts.Check(err)
+	defer screen.Close()
+	t.keys = keys
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, name := range []string{"PATH", "HOME", "TENURE_AT", "GORACE"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	ts.Check(cmd.Start())
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		buf := make([]byte, 4096)
+		for {
+			n, err := keys.Read(buf)
+			if err != nil {
+				return // the last of the session has gone
+			}
+			t.mu.Lock()
+			t.screen.Write(buf[:n])
+			t.mu.Unlock()
+		}
+	}()
+	ts.Defer(func() {
+		_ = cmd.Process.Kill() // the others get a SIGHUP
+		_ = cmd.Wait()
+		keys.Close()
+		<-read
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		ts.Logf("[terminal]\n%s", t.screen.String())
+	})
+}
+
+// typeCmd is "type TEXT": press keys; TEXT may have Go's escapes.
+func typeCmd(ts *testscript.TestScript, neg bool, args []string) {
+	text, err := strconv.Unquote(`"` + args[0] + `"`)
+	ts.Check(err)
+	_, err = ts.Value("terminal").(*terminal).keys.WriteString(text)
+	ts.Check(err)
+}
+
+func openTerminal() (keys, screen *os.File, err error) {
+	keys, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	fd := int(keys.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		return nil, nil, err
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		return nil, nil, err
+	}
+	screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	return keys, screen, err
+}

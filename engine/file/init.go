@@ -1,0 +1,127 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/register/file"
+)
+
+// Spec is what is fixed when stores are made. Zero values are chosen: for Delay twice what
+// Measure finds a read and a write to take, at least storage.LeastDelay; for devices 50 ms.
+type Spec struct {
+	storage.Spec
+	// SingleHost makes stores for the processes of one host only, on any filesystem.
+	SingleHost bool
+	// Handles is how many processes can have a device open at a time. 0 for directories.
+	Handles int
+}
+
+const deviceDelay = 50 * time.Millisecond
+
+// Init makes the stores of a new set, and returns what they agree on. All paths have to be
+// empty directories, or all devices that hold nothing.
+func Init(ctx context.Context, paths []string, spec Spec) (register.Header, error) {
+	var h register.Header
+	if err := CheckPaths(paths); err != nil {
+		return h, err
+	}
+	for _, path := range paths { // before any is made
+		if err := vacant(path); err != nil {
+			return h, err
+		}
+	}
+	var err error
+	if spec.Delay == 0 {
+		if spec.Delay, err = choose(ctx, paths, spec); err != nil {
+			return h, err
+		}
+	}
+	if h, err = spec.Header(len(paths)); err != nil {
+		return h, err
+	}
+	for i, path := range paths {
+		h.Index = i
+		if err := file.Init(path, h, file.InitOptions{SingleHost: spec.SingleHost, Handles: spec.Handles}); err != nil {
+			return h, err
+		}
+	}
+	h.Index = 0
+	return h, nil
+}
+
+// vacant tells what is in the way of a store at path, as far as that can be told
+// without writing.
+func vacant(path string) error {
+	_, _, err := file.Find(path)
+	if err == nil {
+		return fmt.Errorf("%s is a store already: use it as it is, or empty it when nobody uses it any more: %w", path, fs.ErrExist)
+	}
+	st, missing := os.Stat(path)
+	switch {
+	case missing != nil:
+		return noPlace(missing)
+	case st.IsDir() && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return nil
+}
+
+func noPlace(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: make the directory first (mkdir), on the filesystem that is to be shared", err)
+	}
+	return err
+}
+
+// choose is δ by measurement, of the slowest store. Devices are not written before they
+// are made.
+func choose(ctx context.Context, paths []string, spec Spec) (time.Duration, error) {
+	delay := storage.LeastDelay
+	for _, path := range paths {
+		if st, err := os.Stat(path); err != nil || !st.IsDir() {
+			delay = max(delay, deviceDelay)
+			continue // Init says what is wrong
+		}
+		times, err := Measure(ctx, path, spec.SingleHost, someAccesses, nil)
+		if err != nil {
+			return 0, err
+		}
+		delay = max(delay, times.Delay())
+	}
+	return delay.Round(time.Millisecond), nil
+}
+
+// makeAll is Init for whoever comes first. Of several at once the one that makes the first
+// store makes them all, and the others wait for it.
+func makeAll(ctx context.Context, cfg Config) error {
+	_, err := Init(ctx, cfg.Paths, Spec{SingleHost: cfg.SingleHost})
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	for end := time.Now().Add(grace); ; {
+		missing := ""
+		for _, path := range cfg.Paths {
+			if _, _, err := file.Find(path); err != nil {
+				missing = path
+			}
+		}
+		switch {
+		case missing == "":
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("somebody began to make a set of stores and did not end it: %s is still empty; if nobody has used the others yet, empty them too", missing)
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

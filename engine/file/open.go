@@ -1,0 +1,191 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/register/file"
+)
+
+// Leaser is a storage.Leaser that knows its paths.
+type Leaser struct {
+	*storage.Leaser
+	paths  []string      // by store
+	stores []*file.Store // by store; nil if it was missing
+	absent []error       // by store: why it was
+	made   bool
+}
+
+var _ tenure.Leaser = (*Leaser)(nil)
+
+// Open opens the stores at the paths, in any order. A minority of them may be missing. It
+// waits for those that hang no longer than until ctx is done, or some seconds after a
+// majority is open.
+func Open(ctx context.Context, cfg Config) (*Leaser, error) {
+	if err := CheckPaths(cfg.Paths); err != nil {
+		return nil, err
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System
+	}
+	if cfg.State == "" {
+		cfg.State = storage.StateDir()
+	}
+	made := false
+	found := openAll(ctx, cfg)
+	if !cfg.Existing && !cfg.ReadOnly && found.empty() {
+		if err := makeAll(ctx, cfg); err != nil {
+			return nil, err
+		}
+		made = true
+		found = openAll(ctx, cfg)
+	}
+	l, err := found.join(cfg)
+	if err != nil {
+		found.close()
+		return nil, err
+	}
+	l.made = made
+	return l, nil
+}
+
+// Made tells whether Open made the stores, which were empty directories.
+func (l *Leaser) Made() bool { return l.made }
+
+// findings are what was found at the paths, in the order of the paths.
+type findings []finding
+
+type finding struct {
+	path  string
+	store *file.Store
+	err   error
+	empty bool // there is no store, and one can be made
+}
+
+// grace is for how long Open waits for the others once a majority is open.
+const grace = 2 * time.Second
+
+var errSilent = errors.New("it does not answer")
+
+// openAll opens each path in a goroutine of its own: one that hangs is left behind.
+func openAll(ctx context.Context, cfg Config) findings {
+	type answer struct {
+		index int
+		finding
+	}
+	answers := make(chan answer)
+	done := make(chan struct{})
+	defer close(done)
+	all := make(findings, len(cfg.Paths))
+	for i, path := range cfg.Paths {
+		all[i] = finding{path: path, err: fmt.Errorf("%s: %w", path, errSilent)}
+		go func() {
+			f := openOne(path, cfg)
+			select {
+			case answers <- answer{i, f}:
+			case <-done:
+				findings{f}.close()
+			}
+		}()
+	}
+	var late <-chan time.Time
+	for answered, open := 0, 0; answered < len(all); {
+		select {
+		case a := <-answers:
+			all[a.index] = a.finding
+			answered++
+			if a.err == nil {
+				if open++; open > len(all)/2 && late == nil {
+					// A device that was in use takes a Term and more to open.
+					h := a.store.Header()
+					late = time.After(max(grace, h.Term+10*h.Delay))
+				}
+			}
+		case <-late:
+			return all
+		case <-ctx.Done():
+			return all
+		}
+	}
+	return all
+}
+
+func openOne(path string, cfg Config) finding {
+	f := finding{path: path}
+	f.store, f.err = file.Open(path, file.Options{
+		Clock: cfg.Clock.Now, Holder: self(), ReadOnly: cfg.ReadOnly,
+		Obsolete: func(_ string, v machine.Value, writer machine.ID) bool { return storage.Obsolete(v, writer) },
+	})
+	if errors.Is(f.err, fs.ErrNotExist) {
+		st, err := os.Stat(path)
+		if f.empty = err == nil && st.IsDir(); err != nil {
+			f.err = noPlace(err)
+		}
+	}
+	return f
+}
+
+// empty tells whether all of the paths are empty directories.
+func (f findings) empty() bool {
+	return !slices.ContainsFunc(f, func(x finding) bool { return !x.empty })
+}
+
+// join makes a Leaser of the stores that were found.
+func (f findings) join(cfg Config) (*Leaser, error) {
+	var stores []register.Store
+	var errs []error
+	for _, x := range f {
+		if x.err != nil {
+			errs = append(errs, x.err)
+			continue
+		}
+		stores = append(stores, x.store)
+		if of := x.store.Header().Of; of != len(f) {
+			return nil, fmt.Errorf("%s is one of a set of %d, and %d paths are given: %w: give them all, in any order", x.path, of, len(f), register.ErrMismatch)
+		}
+	}
+	if len(stores) <= len(f)/2 {
+		err := errors.Join(errs...)
+		if len(f) > 1 {
+			err = fmt.Errorf("%d of %d stores can be used, and it takes more than half:\n%w", len(stores), len(f), err)
+		}
+		return nil, err
+	}
+	set, err := register.NewSet(stores)
+	if err != nil {
+		return nil, err
+	}
+	l := &Leaser{paths: make([]string, len(f)), stores: make([]*file.Store, len(f)), absent: make([]error, len(f))}
+	for _, x := range f {
+		if x.err == nil {
+			i := x.store.Header().Index
+			l.paths[i], l.stores[i] = x.path, x.store
+		}
+	}
+	for _, x := range f { // what is missing has the places that are left
+		if x.err != nil {
+			i := slices.Index(l.paths, "")
+			l.paths[i], l.absent[i] = x.path, x.err
+		}
+	}
+	l.Leaser = storage.New(set, storage.Options{Clock: cfg.Clock, State: cfg.State})
+	return l, nil
+}
+
+func (f findings) close() {
+	for _, x := range f {
+		if x.store != nil {
+			x.store.Close()
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package engine
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/tenure-lease/tenure/engine/file"
+)
+
+// File reads a file URL. It is for those who need more than a Leaser.
+func File(whole string) (cfg file.Config, err error) {
+	rest, ok := strings.CutPrefix(whole, "file://")
+	switch {
+	case !ok:
+		return cfg, fmt.Errorf("%w %q is not a file URL", ErrURL, whole)
+	case !strings.HasPrefix(rest, "/"):
+		return cfg, fmt.Errorf("%w %q: a path begins with a slash, so there are three: file:///mnt/shared/leases", ErrURL, whole)
+	case strings.ContainsAny(rest, "?#"):
+		return cfg, fmt.Errorf("%w %q has no options: `tenure lease init` fixes what there is to choose; write a ? in a path as %%3f", ErrURL, whole)
+	}
+	for path := range strings.SplitSeq(rest, ",") {
+		path, err := url.PathUnescape(path)
+		if err != nil {
+			return cfg, fmt.Errorf("%w %q: %w", ErrURL, whole, err)
+		}
+		if len(path) > 1 {
+			path = strings.TrimRight(path, "/")
+		}
+		cfg.Paths = append(cfg.Paths, path)
+	}
+	if err := file.CheckPaths(cfg.Paths); err != nil {
+		return cfg, fmt.Errorf("%w %q: %w", ErrURL, whole, err)
+	}
+	return cfg, nil
+}

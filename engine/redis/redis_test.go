@@ -1,0 +1,167 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	miniserver "github.com/alicebob/miniredis/v2/server"
+
+	"github.com/tenure-lease/tenure"
+	engine "github.com/tenure-lease/tenure/engine/redis"
+	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/leasetest"
+	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/register/redis"
+)
+
+func TestMain(m *testing.M) {
+	state, err := os.MkdirTemp("", "state")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("XDG_STATE_HOME", state)
+	code := m.Run()
+	os.RemoveAll(state)
+	os.Exit(code)
+}
+
+// Leases that are as short as may be with a δ that a very busy machine keeps.
+const (
+	term  = 4 * time.Second
+	delay = 150 * time.Millisecond
+)
+
+// host is a stand-in for Redis. It answers INFO itself: miniredis would read there what
+// its Close writes.
+func host(t testing.TB) *miniredis.Miniredis {
+	h := miniredis.RunT(t)
+	h.Server().SetPreHook(func(c *miniserver.Peer, cmd string, _ ...string) bool {
+		if !strings.EqualFold(cmd, "INFO") {
+			return false
+		}
+		c.WriteBulk("# Clients\r\nconnected_clients:1\r\n")
+		return true
+	})
+	return h
+}
+
+// servers are stand-ins for Redis, with the stores of one set.
+func servers(t testing.TB, n int) (hosts []*miniredis.Miniredis, cfg engine.Config) {
+	for range n {
+		h := host(t)
+		hosts = append(hosts, h)
+		cfg.Addrs = append(cfg.Addrs, h.Addr())
+	}
+	if _, err := engine.Init(t.Context(), cfg, storage.Spec{Term: term, Delay: delay}); err != nil {
+		t.Fatal(err)
+	}
+	return hosts, cfg
+}
+
+func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute; engine/storage runs the same suite over memory")
+	}
+	t.Parallel()
+	leasetest.Run(t, func(t testing.TB) leasetest.Fixture {
+		_, cfg := servers(t, 1)
+		var mu sync.Mutex
+		faults := map[tenure.Leaser]*register.Faults{}
+		of := func(l tenure.Leaser) *register.Faults {
+			mu.Lock()
+			defer mu.Unlock()
+			return faults[l]
+		}
+		return leasetest.Fixture{
+			TTL: term,
+			Open: func() (tenure.Leaser, error) {
+				s, err := redis.Open(context.Background(), redis.Options{Addr: cfg.Addrs[0], Obsolete: storage.Obsolete})
+				if err != nil {
+					return nil, err
+				}
+				f := &register.Faults{Store: s}
+				set, err := register.NewSet([]register.Store{f})
+				if err != nil {
+					return nil, err
+				}
+				l := storage.New(set, storage.Options{})
+				mu.Lock()
+				defer mu.Unlock()
+				faults[l] = f
+				return l, nil
+			},
+			Cut:  func(l tenure.Leaser) { of(l).Hang() },
+			Heal: func(l tenure.Leaser) { of(l).Heal() },
+		}
+	})
+}
+
+// TestOneOfThreeIsDown: before the set is opened, and while it is in use.
+func TestOneOfThreeIsDown(t *testing.T) {
+	t.Parallel()
+	hosts, cfg := servers(t, 3)
+	hosts[1].Close()
+	l, err := engine.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	lease, err := l.Acquire(t.Context(), tenure.Claim{Name: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	health, err := l.Health(t.Context(), "x")
+	if err != nil || len(health) != 3 {
+		t.Fatalf("%+v, %v", health, err)
+	}
+	for i, h := range health {
+		if h.Addr != cfg.Addrs[i] || (h.Err == nil) != (i != 1) {
+			t.Errorf("store %d: %+v", i, h)
+		}
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	hosts[2].Close()
+	if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "x"}); !errors.Is(err, tenure.ErrUnavailable) {
+		t.Errorf("with one of three: %v, want %v", err, tenure.ErrUnavailable)
+	}
+	if _, err := engine.Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "1 of 3 servers can be used") {
+		t.Errorf("with one of three: %v", err)
+	}
+}
+
+// TestStoresAreMadeOnce, and not by Open.
+func TestStoresAreMadeOnce(t *testing.T) {
+	t.Parallel()
+	cfg := engine.Config{Addrs: []string{host(t).Addr()}}
+	if _, err := engine.Open(t.Context(), cfg); !errors.Is(err, register.ErrForeign) {
+		t.Errorf("open what was not made: %v, want %v", err, register.ErrForeign)
+	}
+	h, err := engine.Init(t.Context(), cfg, storage.Spec{})
+	if err != nil || h.Term != tenure.DefaultTTL || h.Delay < storage.LeastDelay {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	if _, err := engine.Init(t.Context(), cfg, storage.Spec{}); !errors.Is(err, redis.ErrExists) {
+		t.Errorf("a second time: %v, want %v", err, redis.ErrExists)
+	}
+	l, err := engine.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if l.Header() != h {
+		t.Errorf("opened %+v, want %+v", l.Header(), h)
+	}
+	_, two := servers(t, 3)
+	two.Addrs = two.Addrs[:2]
+	if _, err := engine.Open(t.Context(), two); !errors.Is(err, register.ErrMismatch) {
+		t.Errorf("two servers of a set of three: %v, want %v", err, register.ErrMismatch)
+	}
+}

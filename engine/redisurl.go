@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/tenure-lease/tenure/engine/redis"
+)
+
+// Redis reads a redis or rediss URL. It is for those who need more than a Leaser.
+func Redis(whole string) (redis.Config, error) {
+	cfg, err := redisConfig(whole)
+	if err != nil {
+		return cfg, fmt.Errorf("%w %q: %w", ErrURL, hidden(whole), err)
+	}
+	return cfg, nil
+}
+
+// hidden leaves a password out of what people see.
+func hidden(whole string) string {
+	scheme, rest, _ := strings.Cut(whole, "://")
+	if _, servers, ok := cutLast(rest, "@"); ok {
+		return scheme + "://…@" + servers
+	}
+	return whole
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return "", s, false
+}
+
+func redisConfig(whole string) (cfg redis.Config, err error) {
+	scheme, rest, _ := strings.Cut(whole, "://")
+	if scheme != "redis" && scheme != "rediss" {
+		return cfg, fmt.Errorf("%q is not redis or rediss", scheme)
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	who, rest, known := cutLast(rest, "@")
+	if known {
+		user, password, secret := strings.Cut(who, ":")
+		if !secret {
+			return cfg, errors.New("write user:password@, or :password@ without a user")
+		}
+		if cfg.Username, err = url.PathUnescape(user); err != nil {
+			return cfg, err
+		}
+		if cfg.Password, err = url.PathUnescape(password); err != nil {
+			return cfg, err
+		}
+	}
+	hosts, db, _ := strings.Cut(rest, "/")
+	if db != "" {
+		if cfg.DB, err = strconv.Atoi(db); err != nil || cfg.DB < 0 {
+			return cfg, fmt.Errorf("%q is not the number of a database", db)
+		}
+	}
+	if cfg.Addrs, err = addresses(hosts, "6379"); err != nil {
+		return cfg, err
+	}
+	if err := redis.CheckAddrs(cfg.Addrs); err != nil {
+		return cfg, err
+	}
+	options, err := url.ParseQuery(query)
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Prefix = options.Get("prefix")
+	delete(options, "prefix")
+	if scheme == "rediss" {
+		cfg.TLS, err = tlsConfig(options)
+		return cfg, err
+	}
+	for name := range options {
+		return cfg, fmt.Errorf("option %q is for TLS only, or unknown: use rediss, or leave it out", name)
+	}
+	return cfg, nil
+}

@@ -1,0 +1,76 @@
+package stint
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
+)
+
+var errTrouble = errors.New("trouble")
+
+func TestEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(s *Stint, c *clock.Fake)
+		want []error
+	}{
+		"in time":              {func(s *Stint, c *clock.Fake) { c.Advance(59) }, nil},
+		"late":                 {func(s *Stint, c *clock.Fake) { c.Advance(60) }, []error{tenure.ErrLost}},
+		"late, with a reason":  {func(s *Stint, c *clock.Fake) { s.Trouble(errTrouble); c.Advance(60) }, []error{tenure.ErrLost, errTrouble}},
+		"extended":             {func(s *Stint, c *clock.Fake) { c.Advance(59); s.Extend(61); c.Advance(1) }, nil},
+		"extended too late":    {func(s *Stint, c *clock.Fake) { c.Advance(60); s.Extend(99) }, []error{tenure.ErrLost}},
+		"never shortened":      {func(s *Stint, c *clock.Fake) { s.Extend(10); c.Advance(59) }, nil},
+		"given up":             {func(s *Stint, c *clock.Fake) { s.End(tenure.ErrReleased) }, []error{tenure.ErrReleased}},
+		"given up too late":    {func(s *Stint, c *clock.Fake) { c.Advance(60); s.End(tenure.ErrReleased) }, []error{tenure.ErrLost}},
+		"given up, then lost":  {func(s *Stint, c *clock.Fake) { s.End(tenure.ErrReleased); c.Advance(60) }, []error{tenure.ErrReleased}},
+		"taken away":           {func(s *Stint, c *clock.Fake) { s.Lose(errTrouble) }, []error{tenure.ErrLost, errTrouble}},
+		"trouble that is over": {func(s *Stint, c *clock.Fake) { s.Trouble(errTrouble); s.Extend(61); c.Advance(60) }, nil},
+	} {
+		var clk clock.Fake
+		s := Begin(&clk, 60)
+		c.do(s, &clk)
+		err := s.Check()
+		if (err == nil) != (c.want == nil) {
+			t.Errorf("%s: Check returns %v, want %v", name, err, c.want)
+		}
+		for _, want := range c.want {
+			if !errors.Is(err, want) {
+				t.Errorf("%s: Check returns %v, want it to be %v", name, err, want)
+			}
+		}
+		select {
+		case <-s.Done():
+			if err == nil || s.Err() != err {
+				t.Errorf("%s: Done is closed, Check returns %v and Err %v", name, err, s.Err())
+			}
+		default:
+			if err != nil || s.Err() != nil {
+				t.Errorf("%s: Done is open, Check returns %v and Err %v", name, err, s.Err())
+			}
+		}
+	}
+}
+
+// TestWatch: the deadline ends the tenure though nobody asks.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock.Fake
+		s := Begin(&c, 60)
+		ended := make(chan error, 1)
+		go func() { ended <- s.Watch() }()
+		synctest.Wait()
+		s.Extend(100)
+		c.Advance(99 * time.Nanosecond)
+		synctest.Wait()
+		if len(ended) != 0 || s.Err() != nil {
+			t.Fatalf("it ended before its deadline: %v", s.Err())
+		}
+		c.Advance(1)
+		if err := <-ended; !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("Watch returns %v, want %v", err, tenure.ErrLost)
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package storage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/register"
+)
+
+// memories are stores of one set, which any number of Leasers may open.
+type memories []*register.Memory
+
+func newMemories(n int, term, delay time.Duration) (all memories) {
+	for i := range n {
+		all = append(all, register.NewMemory(register.Header{
+			Set: machine.ID{1}, Of: n, Index: i, Term: term, Delay: delay, Drift: 1000,
+		}))
+	}
+	return all
+}
+
+// open returns a Leaser, and what can make its way to each store fail.
+func (all memories) open(t testing.TB, o storage.Options) (*storage.Leaser, []*register.Faults) {
+	l, faults, err := all.tryOpen(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, f := range faults {
+			f.Heal()
+		}
+		l.Close()
+	})
+	return l, faults
+}
+
+func (all memories) tryOpen(o storage.Options) (*storage.Leaser, []*register.Faults, error) {
+	var stores []register.Store
+	var faults []*register.Faults
+	for _, m := range all {
+		f := &register.Faults{Store: m.Open()}
+		stores, faults = append(stores, f), append(faults, f)
+	}
+	set, err := register.NewSet(stores)
+	if err != nil {
+		return nil, nil, err
+	}
+	return storage.New(set, o), faults, nil
+}

@@ -1,0 +1,109 @@
+package storage
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+func TestWitnesses(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	set, seen := machine.ID{1}, []byte("seen")
+	newWitnesses(dir, set).keep("x", seen)
+
+	if got := newWitnesses(dir, set).of("x"); !bytes.Equal(got, seen) {
+		t.Errorf("another process reads %q, want %q", got, seen)
+	}
+	if got := newWitnesses(dir, set).of("y"); got != nil {
+		t.Errorf("of another name: %q", got)
+	}
+	if got := newWitnesses(dir, machine.ID{2}).of("x"); got != nil {
+		t.Errorf("of another set: %q", got)
+	}
+	later := newWitnesses(dir, set)
+	later.era[0] ^= 1
+	if got := later.of("x"); got != nil {
+		t.Errorf("after a boot, by another clock: %q", got)
+	}
+	w := newWitnesses(dir, set)
+	for path, want := range map[string]os.FileMode{w.path("x"): 0o600, w.dir: 0o700} {
+		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v, want mode %v", path, st.Mode().Perm(), err, want)
+		}
+	}
+	whole, err := os.ReadFile(w.path("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range whole {
+		broken := bytes.Clone(whole)
+		broken[i] ^= 0x40
+		for _, b := range [][]byte{broken, whole[:i]} {
+			if err := os.WriteFile(w.path("x"), b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.of("x"); got != nil {
+				t.Errorf("of a file that is damaged at byte %d: %q", i, got)
+			}
+		}
+	}
+	w.forget("x")
+	if _, err := os.Stat(w.path("x")); !os.IsNotExist(err) {
+		t.Errorf("a file is left of what was forgotten: %v", err)
+	}
+}
+
+// TestOldWitnesses: nobody comes back for what was seen a month ago.
+func TestOldWitnesses(t *testing.T) {
+	w := newWitnesses(t.TempDir(), machine.ID{1})
+	w.keep("old", []byte("seen"))
+	month := time.Now().Add(-oldWitness - time.Hour)
+	if err := os.Chtimes(w.path("old"), month, month); err != nil {
+		t.Fatal(err)
+	}
+	w.keep("new", []byte("seen"))
+	files, err := os.ReadDir(w.dir)
+	if err != nil || len(files) != 1 || files[0].Name() != filepath.Base(w.path("new")) {
+		t.Errorf("%v, %v: want the new one only", files, err)
+	}
+}
+
+// TestWitnessesWithoutFiles: where nothing can be written, the process remembers.
+func TestWitnessesWithoutFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range []string{"", file} {
+		w := newWitnesses(state, machine.ID{1})
+		w.keep("x", []byte("seen"))
+		if got := w.of("x"); string(got) != "seen" {
+			t.Errorf("below %q: %q is remembered", state, got)
+		}
+		for i := range manyWitnesses {
+			w.keep(string(rune(i+0x100)), []byte("seen"))
+		}
+		if len(w.seen) > manyWitnesses {
+			t.Errorf("%d names are remembered, want %d at most", len(w.seen), manyWitnesses)
+		}
+	}
+}
+
+func TestStateDir(t *testing.T) {
+	for _, c := range []struct{ state, home, want string }{
+		{"/s", "/h", "/s/tenure"},
+		{"", "/h", "/h/.local/state/tenure"},
+		{"relative", "/h", "/h/.local/state/tenure"},
+		{"", "", ""},
+	} {
+		t.Setenv("XDG_STATE_HOME", c.state)
+		t.Setenv("HOME", c.home)
+		if got := StateDir(); got != c.want {
+			t.Errorf("with %q and %q: %q, want %q", c.state, c.home, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package etcdapi
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/tenure-lease/tenure/readleasepb"
+	"github.com/tenure-lease/tenure/watch"
+)
+
+// three voters and a learner, of which the server is 11.
+var fourMembers = []*pb.Member{
+	{ID: 11, Name: "one", ClientURLs: []string{"http://c1"}}, {ID: 12, Name: "two", ClientURLs: []string{"http://c2"}},
+	{ID: 13, Name: "three"}, {ID: 14, Name: "four", IsLearner: true},
+}
+
+func serveReadLeases(t *testing.T, st ReadLeaseStatus) (*served, readleasepb.ReadLeaseClient) {
+	t.Helper()
+	s := serve(t, Config{}, watch.Config{})
+	s.members.Store(&fourMembers)
+	s.readLeases.Store(&st)
+	return s, readleasepb.NewReadLeaseClient(s.conn)
+}
+
+func TestReadLeaseGet(t *testing.T) {
+	s, client := serveReadLeases(t, ReadLeaseStatus{
+		Policy: "all", Order: "strict", TTL: 200 * time.Millisecond, Left: 150 * time.Millisecond,
+		Committed: 10, Released: 7, HeldUp: 3, Waiting: time.Second, WaitsFor: []uint64{12}, Stalled: []uint64{12},
+		Holders: []ReadLeaseHolder{
+			{Member: 14, Boot: 3, Grantors: []uint64{12}, Has: 10, RoundTrip: time.Millisecond},
+			{Member: 12, Boot: 5, Grantors: []uint64{11}, Has: 7, Keys: []KeyRange{{[]byte("a"), []byte("b")}}},
+		},
+		LocalReads: 100, RoundReads: 20, ForwardedReads: 3,
+	})
+	got, err := client.Get(t.Context(), &readleasepb.GetRequest{})
+	want := &readleasepb.GetResponse{
+		ClusterId: 22, MemberId: 11, Leader: &readleasepb.Member{Id: 11, Name: "one", ClientUrls: []string{"http://c1"}}, Term: 33,
+		Policy: "all", Order: "strict", Ttl: durationpb.New(200 * time.Millisecond), LeaseLeft: durationpb.New(150 * time.Millisecond),
+		CommittedIndex: 10, ReleasedIndex: 7, Stalled: []uint64{12},
+		HeldUp: &readleasepb.HeldUp{Entries: 3, Waiting: durationpb.New(time.Second), By: []uint64{12}},
+		Reads:  &readleasepb.Reads{Local: 100, Rounds: 20, Forwarded: 3},
+		Holders: []*readleasepb.Holder{
+			{Member: &readleasepb.Member{Id: 11, Name: "one", ClientUrls: []string{"http://c1"}}, Active: true},
+			{
+				Member: &readleasepb.Member{Id: 12, Name: "two", ClientUrls: []string{"http://c2"}}, Boot: 5, Grantors: []uint64{11},
+				Active: true, Stalled: true, HasIndex: 7, Keys: []*readleasepb.KeyRange{{Key: []byte("a"), RangeEnd: []byte("b")}},
+			},
+			{
+				Member: &readleasepb.Member{Id: 14, Name: "four"}, Boot: 3, Grantors: []uint64{12}, HasIndex: 10,
+				RoundTrip: durationpb.New(time.Millisecond),
+			},
+		},
+	}
+	if err != nil || !proto.Equal(got, want) {
+		t.Errorf("get: %v, %v\nwant %v", got, err, want)
+	}
+
+	// A quiet member that knows no leader answers, too.
+	s.readLeases.Store(&ReadLeaseStatus{Policy: "off", Order: "strict", Committed: 10, Released: 10})
+	s.loseLeader(0)
+	got, err = client.Get(t.Context(), &readleasepb.GetRequest{})
+	if err != nil || got.Leader != nil || got.HeldUp != nil || got.LeaseLeft != nil || len(got.Holders) != 0 {
+		t.Errorf("get without leader and leases: %v, %v, want none of either", got, err)
+	}
+}
+
+func TestReadLeaseSet(t *testing.T) {
+	s, client := serveReadLeases(t, ReadLeaseStatus{Policy: "leader", Order: "strict"})
+	got, err := client.Set(t.Context(), &readleasepb.SetRequest{Policy: "all"})
+	if err != nil || got.Previous != "leader" || got.Policy != "all" {
+		t.Errorf("set: %v, %v; want that it was leader and is all", got, err)
+	}
+	for _, policy := range []string{"", "ALL", "some"} {
+		_, err = client.Set(t.Context(), &readleasepb.SetRequest{Policy: policy})
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "off, leader, all") {
+			t.Errorf("set %q: %v, want InvalidArgument and what there is", policy, err)
+		}
+	}
+	if now := s.readLeases.Load().Policy; now != "all" {
+		t.Errorf("policy %q after refusals, want all", now)
+	}
+	s.fail.Store(&rpctypes.ErrGRPCNoLeader)
+	if _, err = client.Set(t.Context(), &readleasepb.SetRequest{Policy: "off"}); status.Code(err) != codes.Unavailable {
+		t.Errorf("set without a leader: %v, want the backend's error", err)
+	}
+	if _, err = client.Get(t.Context(), &readleasepb.GetRequest{}); status.Code(err) != codes.Unavailable {
+		t.Errorf("get from a backend that fails: %v, want its error", err)
+	}
+}
+
+func TestReadLeaseHolders(t *testing.T) {
+	holder := func(member uint64, rtt time.Duration, grantors ...uint64) ReadLeaseHolder {
+		return ReadLeaseHolder{Member: member, Grantors: grantors, RoundTrip: rtt}
+	}
+	keyed := func(h ReadLeaseHolder, keys ...KeyRange) ReadLeaseHolder {
+		h.Keys = keys
+		return h
+	}
+	span := func(from, to string) KeyRange { return KeyRange{[]byte(from), []byte(to)} }
+	ms := time.Millisecond
+	for _, tt := range []struct {
+		name          string
+		left          time.Duration
+		holders       []ReadLeaseHolder
+		key, rangeEnd string
+		want          []uint64
+	}{
+		{"nobody", 0, nil, "a", "", nil},
+		{"itself, though nobody told of it", ms, nil, "a", "", []uint64{11}},
+		{"itself no longer, whatever others are bound to", 0, []ReadLeaseHolder{holder(11, 0, 12, 13)}, "a", "", nil},
+		{"another with one of three", 0, []ReadLeaseHolder{holder(12, 0, 13)}, "a", "", []uint64{12}},
+		{"a voter that nobody is bound to", 0, []ReadLeaseHolder{holder(12, 0)}, "a", "", nil},
+		{"a learner needs two", 0, []ReadLeaseHolder{holder(14, 0, 13)}, "a", "", nil},
+		{"a learner has two", 0, []ReadLeaseHolder{holder(14, 0, 13, 12)}, "a", "", []uint64{14}},
+		{"nobody is bound twice", 0, []ReadLeaseHolder{holder(14, 0, 13, 13)}, "a", "", nil},
+		{"a learner's promise binds nobody", 0, []ReadLeaseHolder{holder(12, 0, 14)}, "a", "", nil},
+		{"nearest first", ms, []ReadLeaseHolder{holder(14, 0, 12, 13), holder(13, 2*ms, 12), holder(12, 3*ms, 11)}, "a", "", []uint64{11, 13, 12, 14}},
+		{"of one key", 0, []ReadLeaseHolder{keyed(holder(12, 0, 13), span("a", "")), keyed(holder(13, 0, 11), span("b", ""))}, "b", "", []uint64{13}},
+		{"of part of a range", 0, []ReadLeaseHolder{keyed(holder(12, 0, 13), span("a", "c"))}, "b", "d", nil},
+		{"of a range in two parts", 0, []ReadLeaseHolder{keyed(holder(12, 0, 13), span("0", "1"), span("a", "c"), span("c", "e"))}, "b", "d", []uint64{12}},
+		{"of a range with a gap", 0, []ReadLeaseHolder{keyed(holder(12, 0, 13), span("a", "b"), span("c", "e"))}, "a", "d", nil},
+		{"from a key on", 0, []ReadLeaseHolder{keyed(holder(12, 0, 13), span("a", "\x00"))}, "b", "\x00", []uint64{12}},
+		{"from a key on, but not all", 0, []ReadLeaseHolder{keyed(holder(12, 0, 13), span("a", "z"))}, "b", "\x00", nil},
+		{"a key and the one behind it", 0, []ReadLeaseHolder{keyed(holder(12, 0, 13), span("a", ""), span("a\x00", ""))}, "a", "a\x00\x00", []uint64{12}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, client := serveReadLeases(t, ReadLeaseStatus{Policy: "all", Order: "strict", Left: tt.left, Holders: tt.holders})
+			got, err := client.Holders(t.Context(), &readleasepb.HoldersRequest{Key: []byte(tt.key), RangeEnd: []byte(tt.rangeEnd)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ids []uint64
+			for _, h := range got.Holders {
+				ids = append(ids, h.Member.Id)
+			}
+			if !slices.Equal(ids, tt.want) || got.Leader.Id != 11 || got.MemberId != 11 || got.Policy != "all" || got.Term != 33 {
+				t.Errorf("holders %v in %v, want %v", ids, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestReadLeaseHoldersOfNothing(t *testing.T) {
+	_, client := serveReadLeases(t, ReadLeaseStatus{})
+	for _, r := range []*readleasepb.HoldersRequest{
+		{}, {RangeEnd: []byte("b")}, {Key: []byte("b"), RangeEnd: []byte("a")}, {Key: []byte("b"), RangeEnd: []byte("b")},
+	} {
+		if got, err := client.Holders(t.Context(), r); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("holders of %v: %v, %v; want InvalidArgument", r, got, err)
+		}
+	}
+}
+
+// TestStockServerHasNoReadLeases is what clients meet at a stock etcd, and what an
+// implementation that knows nothing says.
+func TestStockServerHasNoReadLeases(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	unknown := status.Error(codes.Unimplemented, "not known here")
+	s.fail.Store(&unknown)
+	for name, err := range map[string]error{
+		"no such service": s.conn.Invoke(t.Context(), "/tenure.readlease.v2.ReadLease/Get", &readleasepb.GetRequest{}, &readleasepb.GetResponse{}),
+		"not known":       second(readleasepb.NewReadLeaseClient(s.conn).Get(context.Background(), &readleasepb.GetRequest{})),
+	} {
+		if status.Code(err) != codes.Unimplemented {
+			t.Errorf("%s: %v, want Unimplemented", name, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

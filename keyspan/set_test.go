@@ -1,0 +1,64 @@
+package keyspan
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func sp(key, end string) Span { return Span{Key: []byte(key), End: []byte(end)} }
+
+func TestNormalize(t *testing.T) {
+	tests := []struct {
+		in   Set
+		want string
+	}{
+		{nil, `{}`},
+		{Set{sp("b", ""), sp("a", ""), sp("b", "")}, `{"a", "b"}`},
+		{Set{sp("a", ""), sp("a\x00", "")}, `{["a", "a\x00\x00")}`},
+		{Set{sp("a", "a\x00")}, `{"a"}`},
+		{Set{sp("b", "c"), sp("a", "b")}, `{["a", "c")}`},
+		{Set{sp("a", "d"), sp("b", "c"), sp("d", "")}, `{["a", "d\x00")}`},
+		{Set{sp("c", "b"), sp("b", "b")}, `{}`},
+		{Set{sp("a", "\x00"), sp("z", ""), sp("b", "c")}, `{["a", …)}`},
+		{Set{sp("", ""), sp("\x00", "")}, `{"", "\x00"}`},
+		{Set{All(), sp("a", "")}, `{["", …)}`},
+		{Set{sp("a", "b"), sp("c", "d")}, `{["a", "b"), ["c", "d")}`},
+	}
+	for _, tt := range tests {
+		if got := slices.Clone(tt.in).Normalize().String(); got != tt.want {
+			t.Errorf("%v: got %s, want %s", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestSetsAgainstTheirKeys(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := someSet(t, 5), someSet(t, 5)
+		na, nb := slices.Clone(a).Normalize(), slices.Clone(b).Normalize()
+		if got, want := keysOf(na), keysOf(a); !slices.Equal(got, want) {
+			t.Fatalf("%v became %v: got keys %q, want %q", a, na, got, want)
+		}
+		for i := 1; i < len(na); i++ {
+			if na[i-1].touches(na[i]) || string(na[i-1].Key) >= string(na[i].Key) {
+				t.Fatalf("%v is not normalised", na)
+			}
+		}
+		if got, want := na.Meets(nb), share(a, b); got != want {
+			t.Fatalf("%v meets %v: got %v, want %v", na, nb, got, want)
+		}
+		// Together with b, a set that covers b is the same as alone.
+		both := slices.Concat(slices.Clone(a), slices.Clone(b)).Normalize()
+		if got, want := na.Covers(nb), both.String() == na.String(); got != want {
+			t.Fatalf("%v covers %v: got %v, want %v", na, nb, got, want)
+		}
+		if len(a) > 0 {
+			for _, k := range universe {
+				if got, want := a[0].Contains([]byte(k)), slices.Contains(keysOf(a[:1]), k); got != want {
+					t.Fatalf("%v contains %q: got %v, want %v", a[0], k, got, want)
+				}
+			}
+		}
+	})
+}

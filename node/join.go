@@ -1,0 +1,227 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/replica"
+	"github.com/tenure-lease/tenure/wal"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// introduction is what a member tells of its cluster to one that wants to join.
+type introduction struct {
+	Cluster  uint64    `json:"cluster_id"`
+	Founders []founder `json:"founders"`
+	Members  []founder `json:"members"` // a line for each URL
+	Started  []uint64  `json:"started"` // those who have told their names: who has voted, maybe
+}
+
+// described is the identity of a founder, by its flags.
+func described(founders []*pb.Member, self machine.NodeID, token string) identity {
+	id := identity{Member: uint64(self)}
+	for _, m := range founders {
+		id.Voters = append(id.Voters, m.ID)
+		id.Founders = append(id.Founders, founder{m.ID, m.PeerURLs[0]})
+	}
+	id.Cluster = clusterID(rosterIDs(founders), token)
+	return id
+}
+
+// founders are who began the cluster, as the data directory has it, with the names that
+// the flags have for them.
+func (id identity) founders(flags []*pb.Member) []*pb.Member {
+	var list []*pb.Member
+	for _, f := range id.Founders {
+		m := &pb.Member{ID: f.ID, PeerURLs: []string{f.URL}}
+		if at := slices.IndexFunc(flags, func(o *pb.Member) bool { return o.ID == f.ID }); at >= 0 {
+			m.Name = flags[at].Name
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// introduces answers the question of one that wants to join, and takes note of what
+// another member says that this one does not know.
+func (n *Node) introduces(said []byte) []byte {
+	var in introduction
+	if len(said) > 0 && json.Unmarshal(said, &in) == nil && in.Cluster == n.cluster {
+		<-n.running
+		n.meet(in.Members)
+	}
+	return n.introduction()
+}
+
+// introduction is what this member says of the cluster.
+func (n *Node) introduction() []byte {
+	in := introduction{Cluster: n.cluster}
+	for _, m := range n.founders {
+		in.Founders = append(in.Founders, founder{m.ID, m.PeerURLs[0]})
+	}
+	for _, m := range n.State().roster.Members {
+		for _, u := range m.PeerURLs {
+			in.Members = append(in.Members, founder{m.ID, u})
+		}
+		if m.Name != "" {
+			in.Started = append(in.Started, m.ID)
+		}
+	}
+	p, err := json.Marshal(in)
+	if err != nil {
+		panic(err) // numbers and strings
+	}
+	return p
+}
+
+// join finds out who this member is: from its data, or from the others, who know it by
+// its URL.
+func (n *Node) join() (identity, error) {
+	found, err := wal.Exists(n.cfg.DataDir, n.cfg.WAL.FS)
+	if err != nil {
+		return identity{}, err
+	}
+	if found {
+		return identity{}, nil // which tells
+	}
+	url := n.cfg.Peers[n.cfg.Name]
+	addrs, err := peerAddresses(n.founders, n.id, n.cfg.PeerTLS != nil)
+	if err != nil {
+		return identity{}, err
+	}
+	if len(addrs) == 0 {
+		return identity{}, errors.New("node: a member that joins a cluster needs to know others: name them in --initial-cluster")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.RequestTimeout)
+	defer cancel()
+	for {
+		var failures []error
+		for _, id := range slices.Sorted(maps.Keys(addrs)) {
+			who, err := introduced(ctx, n, addrs[id], url)
+			if err == nil {
+				return who, nil
+			}
+			failures = append(failures, err)
+		}
+		select {
+		case <-ctx.Done():
+			return identity{}, fmt.Errorf("node: join the cluster: %w", errors.Join(failures...))
+		case <-time.After(n.cfg.HeartbeatInterval): // one that is asked may not have heard of us yet
+		}
+	}
+}
+
+// introduced asks one member.
+func introduced(ctx context.Context, n *Node, addr, url string) (identity, error) {
+	p, err := peer.Ask(ctx, addr, n.cfg.PeerTLS, nil)
+	if err != nil {
+		return identity{}, fmt.Errorf("ask %s: %w", addr, err)
+	}
+	var in introduction
+	if err := json.Unmarshal(p, &in); err != nil {
+		return identity{}, fmt.Errorf("ask %s: %w", addr, err)
+	}
+	at := slices.IndexFunc(in.Members, func(m founder) bool { return m.URL == url })
+	if at < 0 {
+		return identity{}, fmt.Errorf("%s knows no member at %s: `etcdctl member add %s --peer-urls=%s` first", addr, url, n.cfg.Name, url)
+	}
+	if slices.Contains(in.Started, in.Members[at].ID) {
+		return identity{}, fmt.Errorf("%s says that the member at %s has run before, and this directory is empty: if its disk was lost, remove it and add it again, for it must not forget its votes", addr, url)
+	}
+	n.contacts.heard = n.reachable(in.Members, in.Members[at].ID)
+	id := identity{Cluster: in.Cluster, Member: in.Members[at].ID, Founders: in.Founders, Joined: true}
+	for _, f := range in.Founders {
+		id.Voters = append(id.Voters, f.ID)
+		if f.ID == id.Member {
+			return identity{}, fmt.Errorf("%s says that the member at %s is one of the first, which cannot join: if its disk was lost, remove it and add it again", addr, url)
+		}
+	}
+	return id, nil
+}
+
+// errRemoved is why a member ends that is one no more: in etcd's words.
+var errRemoved = errors.New("node: the member has been permanently removed from the cluster: add it again, and start it with another, empty data directory")
+
+// removedFile in the data directory says that its member was removed.
+const removedFile = "removed"
+
+func wasRemoved(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, removedFile))
+	return err == nil
+}
+
+// removed ends the member for good, when who waits for the change was answered.
+func (n *Node) removed() {
+	text := fmt.Sprintf("Member %x was removed from its cluster, and never starts again from here.\n", uint64(n.id))
+	if err := os.WriteFile(filepath.Join(n.cfg.DataDir, removedFile), []byte(text), 0o600); err != nil {
+		n.logger.Warn("note that this member was removed", "err", err) // it will be told again
+	}
+	time.AfterFunc(n.cfg.HeartbeatInterval, func() { n.fail(errRemoved) })
+}
+
+// AddMember makes another member, that votes or only learns, at a URL where nobody is,
+// and returns it and all members. It has to be started, with Existing and that URL.
+// Errors are etcd's, as those of the other changes of the membership. Each returns when
+// it is in force at this member.
+func (n *Node) AddMember(ctx context.Context, peerURLs []string, learner bool) (*pb.Member, []*pb.Member, error) {
+	if !n.goodURLs(peerURLs) {
+		return nil, nil, rpctypes.ErrGRPCMemberBadURLs
+	}
+	if n.peers == nil {
+		return nil, nil, errors.New("node: this member does not listen for others: set PeerListener")
+	}
+	id := uint64(memberID(peerURLs[0], n.cfg.ClusterToken, rand.Text()))
+	list, err := n.reshape(ctx, replica.AddMember(id, peerURLs, learner))
+	if err != nil {
+		return nil, nil, err
+	}
+	at := slices.IndexFunc(list, func(m *pb.Member) bool { return m.ID == id })
+	return list[at], list, nil
+}
+
+// RemoveMember removes a member for good, and returns those that are left.
+func (n *Node) RemoveMember(ctx context.Context, id uint64) ([]*pb.Member, error) {
+	return n.reshape(ctx, replica.RemoveMember(id))
+}
+
+// PromoteMember gives a learner a vote.
+func (n *Node) PromoteMember(ctx context.Context, id uint64) ([]*pb.Member, error) {
+	return n.reshape(ctx, replica.PromoteMember(id))
+}
+
+// UpdateMember says where a member is from now on.
+func (n *Node) UpdateMember(ctx context.Context, id uint64, peerURLs []string) ([]*pb.Member, error) {
+	if !n.goodURLs(peerURLs) {
+		return nil, rpctypes.ErrGRPCMemberBadURLs
+	}
+	return n.reshape(ctx, replica.UpdateMember(id, peerURLs))
+}
+
+// goodURLs tells whether a member may be there.
+func (n *Node) goodURLs(peerURLs []string) bool {
+	if len(peerURLs) != 1 { // as everywhere here
+		return false
+	}
+	_, err := peerAddresses([]*pb.Member{{ID: 1, PeerURLs: peerURLs}}, 0, n.cfg.PeerTLS != nil)
+	return err == nil
+}
+
+func (n *Node) reshape(ctx context.Context, cc *raftpb.ConfChange) ([]*pb.Member, error) {
+	resp, err := n.Propose(ctx, cc)
+	if err != nil {
+		return nil, err
+	}
+	return resp.(*pb.MemberListResponse).Members, nil
+}

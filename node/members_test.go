@@ -1,0 +1,265 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+)
+
+// newcomer adds a member through another and starts it.
+func (c *cluster) newcomer(through int, name, at string, learner bool) (i int, m *pb.Member) {
+	c.t.Helper()
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	url := "http://" + l.Addr().String()
+	m, _, err = c.nodes[through].AddMember(c.ctx(), []string{url}, learner)
+	if err != nil {
+		c.t.Fatalf("add %s: %v", name, err)
+	}
+	peers := map[string]string{name: url}
+	for i, n := range c.nodes { // those that it asks
+		if n != nil {
+			peers[c.cfgs[i].Name] = c.cfgs[i].Peers[c.cfgs[i].Name]
+		}
+	}
+	cfg := Config{
+		Name: name, DataDir: c.t.TempDir(), Peers: peers, PeerListener: l, Existing: true,
+		ClientURLs: []string{"http://client-of-" + name}, Logger: slog.New(slog.DiscardHandler),
+		Fail: func(err error) { c.t.Errorf("member %s failed: %v", name, err) },
+	}
+	nimble(&cfg)
+	c.cfgs, c.nodes = append(c.cfgs, cfg), append(c.nodes, nil)
+	i = len(c.nodes) - 1
+	c.start(i)
+	return i, m
+}
+
+func (c *cluster) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	c.t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually asks again until it is so.
+func (c *cluster) eventually(what string, ok func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			c.t.Fatalf("%s: not in 20 s", what)
+		}
+	}
+}
+
+func TestMembersComeAndGo(t *testing.T) {
+	out := make(chan error, 1)
+	c := newCluster(t, 3, nimble, func(cfg *Config) {
+		cfg.MaxTailBytes = 64 << 10 // the newcomer needs a snapshot
+		if cfg.Name == "m2" {
+			cfg.Fail = func(err error) { out <- err }
+		}
+	})
+	for range 50 {
+		c.put(0, "filler", strings.Repeat("x", 4096))
+	}
+	c.put(0, "k", "before")
+	learner, m := c.newcomer(1, "m3", "127.0.0.1:0", true)
+	if got := c.get(learner, "k"); got != "before" {
+		t.Errorf("the newcomer reads %q", got)
+	}
+	c.eventually("its vote", func() bool {
+		list, err := c.nodes[learner].PromoteMember(c.ctx(), m.ID)
+		if err != nil && !errors.Is(err, rpctypes.ErrGRPCLearnerNotReady) {
+			t.Fatal(err)
+		}
+		return err == nil && len(list) == 4
+	})
+
+	two := c.nodes[2].ID()
+	if list, err := c.nodes[learner].RemoveMember(c.ctx(), two); err != nil || len(list) != 3 {
+		t.Fatalf("remove: %d are left, %v", len(list), err)
+	}
+	select {
+	case err := <-out:
+		if !errors.Is(err, errRemoved) {
+			t.Errorf("the one that was removed ends with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the one that was removed goes on")
+	}
+	c.kill(2)
+	again := c.cfgs[2]
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.PeerListener = l
+	if _, err := Start(again); !errors.Is(err, errRemoved) {
+		t.Errorf("it starts again: %v", err)
+	}
+	if _, err := c.nodes[0].RemoveMember(c.ctx(), two); !errors.Is(err, rpctypes.ErrGRPCMemberNotFound) {
+		t.Errorf("removed again: %v", err)
+	}
+
+	// Those who are left know each other after a restart, however it is told.
+	for _, i := range []int{learner, 0, 1} {
+		c.kill(i)
+		c.cfgs[i].Existing = true
+		c.start(i)
+		c.put(i, "k", "after")
+	}
+	for _, i := range []int{0, 1, learner} {
+		if got := c.get(i, "k"); got != "after" {
+			t.Errorf("member %d reads %q", i, got)
+		}
+		if got := len(c.nodes[i].Members()); got != 3 {
+			t.Errorf("member %d knows %d members", i, got)
+		}
+	}
+}
+
+// A member whose disk was lost comes back at its old URL, as another.
+func TestLostDiskIsReplaced(t *testing.T) {
+	c := newCluster(t, 3, nimble)
+	for range 3 {
+		c.put(0, "k", "v")
+	}
+	c.leader()
+	lost, at := c.nodes[2].ID(), c.cfgs[2].Peers["m2"][len("http://"):]
+	c.kill(2)
+	if _, err := c.nodes[1].RemoveMember(c.ctx(), lost); err != nil {
+		t.Fatal(err)
+	}
+	i, m := c.newcomer(0, "m2", at, false)
+	if m.ID == lost {
+		t.Errorf("it has its old ID")
+	}
+	if got := c.get(i, "k"); got != "v" {
+		t.Errorf("it reads %q", got)
+	}
+	c.eventually("its name and URLs", func() bool {
+		for _, m := range c.nodes[0].Members() {
+			if m.Name == "" || len(m.ClientURLs) == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	c.kill(1) // two of three are left
+	c.put(i, "k", "w")
+}
+
+// One member grows, and another takes over from it.
+func TestOneMemberIsReplaced(t *testing.T) {
+	out := make(chan error, 1)
+	c := newCluster(t, 1, nimble, func(cfg *Config) { cfg.Fail = func(err error) { out <- err } })
+	c.put(0, "k", "v")
+	i, _ := c.newcomer(0, "m1", "127.0.0.1:0", false)
+	if got := c.get(i, "k"); got != "v" {
+		t.Errorf("it reads %q", got)
+	}
+	if _, err := c.nodes[i].RemoveMember(c.ctx(), c.nodes[0].ID()); err != nil {
+		t.Fatal(err)
+	}
+	c.put(i, "k", "w")
+	select {
+	case <-out:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the one that was removed goes on")
+	}
+	c.kill(0)
+	c.kill(i)
+	c.start(i)
+	if got := c.get(i, "k"); got != "w" {
+		t.Errorf("alone it reads %q", got)
+	}
+}
+
+// Whose disk is lost has forgotten its votes: it must not come back as who it was.
+func TestLostDiskOfOneThatJoined(t *testing.T) {
+	c := newCluster(t, 3, nimble)
+	i, m := c.newcomer(0, "m3", "127.0.0.1:0", false)
+	c.eventually("its name is known everywhere", func() bool {
+		for _, n := range c.nodes {
+			for _, o := range n.Members() {
+				if o.ID == m.ID && o.Name == "" {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	c.kill(i)
+	l, err := net.Listen("tcp", c.cfgs[i].Peers["m3"][len("http://"):])
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := c.cfgs[i]
+	cfg.PeerListener, cfg.DataDir, cfg.RequestTimeout = l, t.TempDir(), 300*time.Millisecond
+	if n, err := Start(cfg); err == nil {
+		n.Stop()
+		t.Error("it has started")
+	} else if !strings.Contains(err.Error(), "has run before") {
+		t.Errorf("it is told: %v", err)
+	}
+}
+
+func TestJoinWithoutBeingAdded(t *testing.T) {
+	c := newCluster(t, 1, nimble)
+	c.put(0, "k", "v")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{
+		Name: "x", DataDir: t.TempDir(), PeerListener: l, Existing: true, RequestTimeout: 300 * time.Millisecond,
+		Peers:  map[string]string{"x": "http://" + l.Addr().String(), "m0": c.cfgs[0].Peers["m0"]},
+		Logger: slog.New(slog.DiscardHandler), Fail: func(err error) { t.Error(err) },
+	}
+	if _, err := Start(cfg); err == nil {
+		t.Error("it has started")
+	}
+	if _, _, err := c.nodes[0].AddMember(c.ctx(), []string{"nowhere"}, true); !errors.Is(err, rpctypes.ErrGRPCMemberBadURLs) {
+		t.Errorf("a URL that is none: %v", err)
+	}
+	if _, _, err := c.nodes[0].AddMember(c.ctx(), []string{c.cfgs[0].Peers["m0"]}, true); !errors.Is(err, rpctypes.ErrGRPCPeerURLExist) {
+		t.Errorf("a URL that is taken: %v", err)
+	}
+}
+
+// One that was away while all others were replaced knows nobody when it is back, until
+// they say who they are.
+func TestAllOthersAreReplaced(t *testing.T) {
+	c := newCluster(t, 3, nimble, func(cfg *Config) { cfg.Fail = func(error) {} })
+	c.leader()
+	c.put(2, "k", "before")
+	c.kill(2)
+	through := 0
+	for _, old := range []int{0, 1} {
+		i, m := c.newcomer(1, fmt.Sprintf("n%d", old), "127.0.0.1:0", true)
+		c.eventually("its vote", func() bool {
+			_, err := c.nodes[i].PromoteMember(c.ctx(), m.ID)
+			return err == nil
+		})
+		c.eventually("a removal", func() bool {
+			_, err := c.nodes[i].RemoveMember(c.ctx(), c.nodes[old].ID())
+			return err == nil || errors.Is(err, rpctypes.ErrGRPCMemberNotFound)
+		})
+		c.kill(old)
+		through = i
+	}
+	c.put(through, "k", "after")
+	c.start(2)
+	if got := c.get(2, "k"); got != "after" {
+		t.Errorf("it reads %q", got)
+	}
+}

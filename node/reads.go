@@ -1,0 +1,70 @@
+package node
+
+import (
+	"context"
+	"sync/atomic"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/quorumlease"
+	"github.com/tenure-lease/tenure/replica"
+)
+
+// reads answers linearizable reads by this member's lease, while it has one.
+type reads struct {
+	clock func() machine.Mono
+	// lease is published by the stepping goroutine before any message of the same
+	// turn leaves.
+	lease atomic.Pointer[replica.ReadLease]
+	// Counts, since the start: reads under the lease, those for which this member
+	// asked the others as their leader, and those for which it asked the leader.
+	local, rounds, forwarded atomic.Uint64
+	told                     uint64 // of local, by the last look
+}
+
+// leased gives the index that a state must have for a linearizable read which arrived
+// before the call, if the lease lasts. The order matters: first the lease, then the
+// clock, and the state last. What was acknowledged anywhere while the lease lasted is
+// in this member's log, and was when the lease was published with that index.
+func (rs *reads) leased() (index uint64, ok bool) {
+	if l := rs.lease.Load(); l != nil && l.Until > 0 && rs.clock() < l.Until {
+		rs.local.Add(1)
+		return l.Index, true
+	}
+	return 0, false
+}
+
+// asks counts a read that is not under the lease.
+func (rs *reads) asks(leading bool) {
+	if leading {
+		rs.rounds.Add(1)
+	} else {
+		rs.forwarded.Add(1)
+	}
+}
+
+// ReadCounts are how many linearizable reads this member has answered since it
+// started: under its lease, as the leader after asking the others, and after asking
+// the leader.
+func (n *Node) ReadCounts() (local, rounds, forwarded uint64) {
+	return n.reads.local.Load(), n.reads.rounds.Load(), n.reads.forwarded.Load()
+}
+
+// SetReadPolicy sets the cluster's policy of read leases. Errors are
+// quorumlease.ErrPolicy and Propose's.
+func (n *Node) SetReadPolicy(ctx context.Context, policy string) error {
+	if _, err := quorumlease.ParsePolicy(policy); err != nil {
+		return err
+	}
+	_, err := n.Propose(ctx, wrapperspb.String(policy))
+	return err
+}
+
+// look tells the replica, now and then, that its lease is of use.
+func (rs *reads) look(n *Node) {
+	if now := rs.local.Load(); now != rs.told {
+		rs.told = now
+		n.driver.Step(replica.Served{})
+	}
+}

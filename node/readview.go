@@ -1,0 +1,83 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenure-lease/tenure/kv"
+	"github.com/tenure-lease/tenure/replica"
+)
+
+// keysResult answers a read of keys.
+type keysResult struct {
+	ready replica.KeysReady
+	err   error
+}
+
+// ReadView returns a state from which a *pb.RangeRequest, or a *pb.TxnRequest that
+// only reads, may be answered linearizably. In key order other keys of it may be
+// older, or not there yet (R27).
+func (n *Node) ReadView(ctx context.Context, request proto.Message) (kv.View, error) {
+	if order := n.order.Load(); !byKey(order) {
+		err := n.Barrier(ctx)
+		// A state that is published in key order is for readers of single keys.
+		if view := n.View(); err != nil || n.order.Load() == order {
+			return view, err
+		}
+	}
+	keys := replica.AppendReads(nil, request)
+	for {
+		id := n.ids.Add(1)
+		answer := n.keyReads.add(id, 0)
+		n.driver.Step(replica.ReadKeys{ID: id, Keys: keys})
+		var r keysResult
+		select {
+		case r = <-answer:
+		case <-ctx.Done():
+			n.keyReads.forget(id)
+			return kv.View{}, ctx.Err()
+		case <-n.stop:
+			return kv.View{}, errStopped
+		}
+		if r.err != nil {
+			return kv.View{}, r.err
+		}
+		if r.ready.ByLog {
+			n.reads.asks(n.leadership.Load().leader == n.id)
+			return n.readByLog(ctx, replica.EncodeRead(keys))
+		}
+		if r.ready.Local {
+			n.reads.local.Add(1)
+		} else {
+			n.reads.asks(n.leadership.Load().leader == n.id)
+		}
+		err := n.applications.awaitIndex(n.appliedIndex, r.ready.Index).wait(ctx, n)
+		if err != nil && !errors.Is(err, errOverdue) {
+			return kv.View{}, err
+		}
+		upTo := r.ready.UpTo
+		if !r.ready.Exact {
+			upTo = max(upTo, n.State().index)
+		}
+		st, ok := n.stateUpTo(upTo)
+		if err == nil && ok && st.index >= r.ready.Index {
+			return st.view, nil
+		}
+		// A snapshot took the place of that state, or the log was cut.
+	}
+}
+
+// byKey tells whether reads go by keys, given how often that has changed.
+func byKey(order uint64) bool { return order%2 == 1 }
+
+// readByLog proposes a place in the log for a read of some keys, and gives the log's
+// state there.
+func (n *Node) readByLog(ctx context.Context, place []byte) (kv.View, error) {
+	r, err := n.propose(ctx, place)
+	if err != nil {
+		return kv.View{}, err
+	}
+	return r.state.view, nil
+}

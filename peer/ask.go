@@ -1,0 +1,61 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"time"
+)
+
+// answerMax bounds an answer.
+const answerMax = 1 << 20
+
+// Ask says something to the member that listens at an address, and returns what its
+// Config.Answer gives. It is for those who do not know each other: one that wants to
+// become a member knows nothing but where others are, and one that was away for long may
+// know nobody of those who are members now. A nil configuration means plain TCP, as in
+// Config.
+func Ask(ctx context.Context, addr string, with *tls.Config, say []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, defaultTiming.handshake)
+	defer cancel()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("peer: %w", err)
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })()
+	if c, err = secure(ctx, c, with, addr); err != nil {
+		return nil, err
+	}
+	if err := (hello{kind: kindInquiry}).introduce(c); err != nil {
+		return nil, err
+	}
+	if _, err := c.Write(appendFrame(nil, frameHeader, say)); err != nil {
+		return nil, fmt.Errorf("peer: %w", err)
+	}
+	typ, body, err := readFrame(bufio.NewReader(c), nil, answerMax)
+	if err == nil && typ != frameHeader {
+		err = violation("a frame of type %d where an answer belongs", typ)
+	}
+	return body, err
+}
+
+// answer answers a question.
+func (t *Transport) answer(conn net.Conn) {
+	if err := conn.SetDeadline(time.Now().Add(t.timing.handshake)); err != nil {
+		return
+	}
+	typ, said, err := readFrame(bufio.NewReader(conn), nil, answerMax)
+	if err == nil && typ != frameHeader {
+		err = violation("a frame of type %d where a question belongs", typ)
+	}
+	if err == nil {
+		_, err = conn.Write(appendFrame(nil, frameHeader, t.cfg.Answer(said)))
+	}
+	if err != nil {
+		t.cfg.Logger.Warn("peer: a question was not answered", "from", conn.RemoteAddr(), "error", err)
+	}
+}

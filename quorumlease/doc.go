@@ -1,0 +1,116 @@
+// Package quorumlease is quorum read leases (Moraru, Andersen and Kaminsky: Paxos
+// Quorum Leases, SoCC 2014): any replica of a log may answer linearizable reads from
+// its own memory, while a majority of the voters has promised to wait for it.
+//
+// It knows nothing of the log's protocol but that it has terms with a leader each, as
+// raft and Multi-Paxos have; and nothing of what the log is about. It is four parts
+// without clocks, goroutines or I/O, which the owner of a replica calls:
+//
+//	g := quorumlease.NewGrantor(cfg, now)   // at each voter: promises given
+//	h := quorumlease.NewHolder(cfg)         // at each member: promises got
+//	var l quorumlease.Ledger                // at the leader: what is released
+//	s := quorumlease.NewStalls(cfg)         // at the leader: who holds it up
+//
+//	send(voters, h.Ask(now))                // a Request, four times a TTL
+//	p, ok := g.Grant(now, from, request, log)
+//	h.Promised(from, p, log)
+//	clock < h.Until(members)                // the lease is active
+//
+//	// with each acknowledgment of the log, made when the entries were put into it:
+//	holders, everyone := g.Holders(now)
+//	send(leader, Report{…, Holders: holders, Everyone: everyone})
+//	l.Report(from, report)
+//	l.Release(commit)                       // seen by everybody up to here
+//
+// # The rule
+//
+// An entry is released, that is answered and visible to anybody, when it is committed
+// and a majority of the voters vouches for it: each of them has it, and so has every
+// holder that it is bound to by a promise, if the holder holds what the entry touches
+// (R1). Whoever reads under a lease has promises of a majority too; one voter is in
+// both. That one either had promised before it reported the entry, and so named the
+// holder, which has the entry; or it promised afterwards, and the promise is stamped
+// with a place in the log behind the entry, which the holder must have reached before
+// the promise counts; or its promise had run out, and the read was before.
+//
+// What is released stays so, whoever leads (Lemma S of the notes). So anyone may act on
+// old news of it, and votes need not know of leases.
+//
+// # The rules, by the numbers of the notes
+//
+//	R1       Ledger.Limit: a majority vouches, holder by holder.
+//	R3       Grant and Holders speak of one moment; a Report is made when its entries
+//	         are put into the log, not when they are durable.
+//	R4, Q-5  A Report speaks for itself: it is never paired with what another said.
+//	R5, Q-1  A promise that is not a renewal is stamped, and all renewals of its
+//	         unbroken chain repeat the stamp.
+//	R6       A majority of the voters, the holder itself included if it is one.
+//	R10, Q-6 The holder counts from when it sent its request, the grantor from when it
+//	         had it; the promise carries its length. Each allows for clocks whose
+//	         rates are one in a hundred off.
+//	R14      A grantor that restarted counts as bound to everyone, for as long as any
+//	         earlier promise may last; it votes and acknowledges meanwhile.
+//	R15, Q-4 A life of a member is over when a later one is heard of. What a life has
+//	         only received dies with it.
+//	R21      A holder that holds up what is committed gets no more promises.
+//	R23      Until a change of the membership is released, Until needs a majority of
+//	         the voters before it and of those behind it; see below.
+//	R31      A holder is waited for until it has received an entry, not until it has
+//	         flushed it.
+//
+// # When members come and go
+//
+// One at a time: a change of the membership is an entry that every holder is waited for,
+// whatever it holds, and the next is proposed when it is released, by a leader that has
+// had an entry of its own released before. So of [Memberships] two count at most, and
+// any majority of the one shares a voter with any majority of the other.
+//
+// Hence an entry up to a change, and the change itself, is released by a majority of
+// either. Who reads without it knows the voters before, and has promises of a majority
+// of them; one of those is among the ones that vouch. The notes want both majorities.
+// That is no safer, and stops where a cluster of one grows, whose newcomer has not been
+// started, or where one of two was removed, is gone, and was bound to others when it
+// spoke last. What is behind a change needs the majority behind it; for by then nobody
+// reads who does not know the change, and nobody ever will: of those that vouched for
+// it, each names the holder, which has it, or stamps its promise with a place behind it.
+//
+// For a reader, too, the newest majority would do, by the same argument. It needs both
+// while it does not know that the change is released: that costs nothing, and what it
+// believes then rests on no other rule.
+//
+// A replica that is removed stays a holder until it has the entry, stops reading when it
+// sees it and gives its promises back, or until they have run out: nobody who has the
+// entry renews them. Promises of a grantor that was removed count for nobody who has the
+// entry. The notes have promises carry an epoch, so that one from before is not taken
+// for one of a member that came back. Here nobody comes back: an ID that was removed is
+// never added again, and who votes says the rest.
+//
+// # Assumptions
+//
+//   - Clocks count suspend and differ in rate by less than one in a hundred, each way.
+//     They need not agree on the time. A virtual machine that is copied, or frozen with
+//     its clock, is outside of this.
+//   - A member's boots grow, and no two of its lives overlap. EarlierTTL is durable
+//     before a promise of that length is made.
+//   - Messages may be lost, repeated, late and out of order; they are not forged.
+//   - A committed entry is in the log of each later leader, and is never replaced where
+//     it was acknowledged.
+//
+// # What it costs
+//
+// A write waits for every live holder of what it touches, in place of a majority. A
+// holder that dies is waited for until its promises have run out, TTL and a hundredth;
+// one that the leader cannot hear, for half a TTL more and the way of two messages. A
+// holder asks all voters four times a TTL, and each answers.
+//
+// # Where it differs from the paper
+//
+//   - Holders ask for promises. In the paper grantors push them, and need a guard and a
+//     grace period to bound what they do not know: nine seconds from a death to the next
+//     write, where this takes a TTL. That way is here, too, to compare with: see below.
+//   - A promise says nothing of keys. Who holds which is for the owner to say, by
+//     entries of the log, so a new configuration lets no lease lapse (R12).
+//   - The paper's replica waits after a restart before it accepts anything (t_wait).
+//   - The paper commits when the holders have accepted; here the log commits as ever,
+//     and releasing comes after, so that nothing of the log's protocol changes.
+package quorumlease

@@ -1,0 +1,79 @@
+package quorumlease
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Policy says which members hold read leases, and in which order entries are
+// released.
+type Policy string
+
+// The policies of strict order: a holder holds all keys, and entries are released in
+// the order of the log, so that revisions are as etcd has them.
+const (
+	// Off: no member. Every linearizable read asks the leader.
+	Off Policy = "off"
+	// Leader: the leader only, as in most systems that use Paxos or Raft.
+	Leader Policy = "leader"
+	// All: every member that is read from, as in Megastore.
+	All Policy = "all"
+)
+
+// The policies of key order: an entry waits for the holders of the keys that it
+// touches only, and for earlier entries that touch these. What a reader of one key
+// has seen says nothing of other keys (R27).
+const (
+	LeaderByKey Policy = "leader/key"
+	AllByKey    Policy = "all/key"
+	// Static: the keys are divided among holders by hand.
+	Static Policy = "static/key"
+	// Quorum: each key is held by the leader and those who read it most, a majority
+	// together (the paper, section 3.4).
+	Quorum Policy = "quorum/key"
+	// Cost: each key is held by whoever makes reads and writes cheapest.
+	Cost Policy = "cost/key"
+)
+
+// ErrPolicy tells that there is no such policy.
+var ErrPolicy = errors.New("quorumlease: no such policy of read leases")
+
+// Policies are all there are.
+var Policies = []Policy{Off, Leader, All, LeaderByKey, AllByKey, Static, Quorum, Cost}
+
+// ParsePolicy checks the name of a policy.
+func ParsePolicy(s string) (Policy, error) {
+	if p := Policy(s); slices.Contains(Policies, p) {
+		return p, nil
+	}
+	names := make([]string, len(Policies))
+	for i, p := range Policies {
+		names[i] = string(p)
+	}
+	return "", fmt.Errorf("%w: %q; there are %s", ErrPolicy, s, strings.Join(names, ", "))
+}
+
+// ByKey tells whether entries are released in key order.
+func (p Policy) ByKey() bool { return strings.HasSuffix(string(p), "/key") }
+
+// Placed tells whether a configuration says who holds which keys.
+func (p Policy) Placed() bool { return p == Static || p == Quorum || p == Cost }
+
+// Planned tells whether the leader makes that configuration, from what is read and
+// written.
+func (p Policy) Planned() bool { return p == Quorum || p == Cost }
+
+// Asks tells whether a member asks for promises, given whether it leads. Under which
+// policy a promise was asked for does not matter to anybody's safety: whoever has
+// promises is waited for.
+func (p Policy) Asks(leads bool) bool {
+	switch p {
+	case All, AllByKey, Static, Quorum, Cost:
+		return true
+	case Leader, LeaderByKey:
+		return leads
+	}
+	return false
+}

@@ -1,0 +1,37 @@
+package file
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// openPast opens a file past the page cache, unless buffered.
+func openPast(path string, how int, perm os.FileMode, buffered bool) (*os.File, error) {
+	f, err := os.OpenFile(path, how|unix.O_SYNC, perm)
+	if err != nil || buffered {
+		return f, err
+	}
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_NOCACHE, 1); err != nil {
+		f.Close()
+		return nil, &os.PathError{Op: "F_NOCACHE", Path: path, Err: err}
+	}
+	return f, nil
+}
+
+// probe tells why machines that share the file at path could not rely on each
+// other's writes.
+func probe(path string) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	if unix.ByteSliceToString(fs.Fstypename[:]) == "nfs" {
+		return fmt.Errorf("%s is on NFS, of which this system tells too little to rely on: make the store single-host, or use another directory", path)
+	}
+	return nil
+}
+
+// settle empties the drive's cache, which O_SYNC does not do here.
+func settle(f *os.File) error { return f.Sync() }

@@ -1,0 +1,82 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// openPast opens a file past the page cache, unless buffered.
+func openPast(path string, how int, perm os.FileMode, buffered bool) (*os.File, error) {
+	how |= unix.O_SYNC
+	if !buffered {
+		how |= unix.O_DIRECT
+	}
+	return os.OpenFile(path, how, perm)
+}
+
+// probe tells why machines that share the file at path could not rely on each
+// other's writes.
+func probe(path string) error {
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
+		return probeDirect(path) // a device: what it is listed in does not matter
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	switch int64(fs.Type) {
+	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
+		return fmt.Errorf("%s is in memory: no other host sees it and nothing outlives a power loss; make it single-host, or use another directory", path)
+	case unix.NFS_SUPER_MAGIC:
+		if err := probeNFS(path); err != nil {
+			return err
+		}
+	}
+	return probeDirect(path)
+}
+
+func probeNFS(path string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	device := fmt.Sprintf("%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev))
+	if cachesNames(parseMounts(string(mounts), device)) {
+		return fmt.Errorf("%s is on NFS, mounted so that this host remembers names and attributes: mount it with noac (or actimeo=0,lookupcache=none)", path)
+	}
+	return nil
+}
+
+// probeDirect tries direct I/O and looks whether it takes our blocks.
+func probeDirect(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
+		return fmt.Errorf("the filesystem of %s has no direct I/O, so hosts that share it may read old data: use another one, or make the store single-host", path)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var st unix.Statx_t
+	err = unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN, &st)
+	if err != nil || st.Mask&unix.STATX_DIOALIGN == 0 {
+		return nil // before Linux 6.1: all take 4096
+	}
+	if st.Dio_offset_align == 0 {
+		return fmt.Errorf("%s takes no direct I/O (encrypted or compressed, perhaps), so hosts that share it may read old data: use another one, or make the store single-host", path)
+	}
+	if st.Dio_mem_align > block || st.Dio_offset_align > block {
+		return fmt.Errorf("%s takes direct I/O only in units of %d bytes; this program writes %d", path, max(st.Dio_mem_align, st.Dio_offset_align), block)
+	}
+	return nil
+}
+
+// settle has nothing to do: O_SYNC did it.
+func settle(*os.File) error { return nil }

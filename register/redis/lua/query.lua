@@ -1,0 +1,2 @@
+write()
+return {floor, redis.call('HGETALL', lease)}

@@ -1,0 +1,180 @@
+package register
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/quorumregister"
+)
+
+func TestACell(t *testing.T) {
+	stores, faults := memories(3)
+	s := newSet(t, stores)
+	x, y := s.Register("x"), s.Regular("x")
+	ctx := t.Context()
+	if v, err := x.Read(ctx); err != nil || v.Version.Seq != 0 || v.Next != 1 {
+		t.Errorf("empty: %+v, %v", v, err)
+	}
+	faults[1].Fail(errors.New("unplugged"))
+	version, err := x.Write(ctx, []byte("one"))
+	if err != nil || version.Seq != 1 {
+		t.Errorf("wrote %v, %v", version, err)
+	}
+	if err := x.Note(ctx, []byte("note")); err != nil {
+		t.Error(err)
+	}
+	v, err := y.Read(ctx)
+	if err != nil || string(v.Data) != "one" || v.Version != version || len(v.Notes) != 1 || string(v.Notes[0].Data) != "note" {
+		t.Errorf("read %+v, %v", v, err)
+	}
+	if got, want := x.Bounds(), (Bounds{10 * time.Millisecond, true}); got != want {
+		t.Errorf("bounds %v, want %v", got, want)
+	}
+	if y.Bounds().Atomic {
+		t.Error("a regular cell says that it is atomic")
+	}
+
+	faults[2].Fail(errors.New("on fire"))
+	if _, err := x.Write(ctx, nil); !errors.Is(err, quorumregister.ErrMinority) ||
+		!strings.Contains(err.Error(), `write register "x"`) || !strings.Contains(err.Error(), "store 2: on fire") {
+		t.Errorf("error %v", err)
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := x.Note(ctx, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+	s.Close()
+	if _, err := y.Read(ctx); !errors.Is(err, ErrClosed) {
+		t.Errorf("the set is closed: %v", err)
+	}
+}
+
+func TestOneStoreIsAtomic(t *testing.T) {
+	x := newSet(t, []Store{NewMemory(header(1, 0)).Open()}).Regular("x")
+	defer x.Close()
+	if !x.Bounds().Atomic {
+		t.Error("not atomic")
+	}
+}
+
+// TestPatienceEnds: the caller of an operation that hangs learns what is amiss, and
+// the next one does not pile up behind it.
+func TestPatienceEnds(t *testing.T) {
+	stores, faults := memories(3)
+	x := newSet(t, stores).Register("x")
+	defer x.Close()
+	if _, err := x.Write(t.Context(), []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	faults[0].Hang()
+	faults[1].Hang()
+	faults[2].Fail(errors.New("unplugged"))
+	impatient := errors.New("no more patience")
+	for range 3 {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, impatient)
+		_, err := x.Read(ctx)
+		cancel()
+		if !errors.Is(err, impatient) || !strings.Contains(err.Error(), "store 2: unplugged") {
+			t.Errorf("error %v", err)
+		}
+	}
+	for _, f := range faults {
+		f.Heal()
+	}
+	if v, err := x.Read(t.Context()); err != nil || string(v.Data) != "one" {
+		t.Errorf("read %q, %v", v.Data, err)
+	}
+}
+
+func TestCloseEndsWhatWaits(t *testing.T) {
+	stores, faults := memories(1)
+	s := newSet(t, stores)
+	x := s.Register("x")
+	faults[0].Hang()
+	defer faults[0].Heal()
+	errs := make(chan error)
+	for range 2 { // one lasts, one waits for its turn
+		go func() { _, err := x.Read(context.Background()); errs <- err }()
+	}
+	x.Close()
+	for range 2 {
+		if err := <-errs; !errors.Is(err, ErrClosed) {
+			t.Errorf("ended with %v", err)
+		}
+	}
+}
+
+func TestAStoreThatWentBackIsTold(t *testing.T) {
+	var ts troubles
+	ts.note(quorumregister.Stale{Base: 1})
+	ts.note(quorumregister.Failing{Base: 0, Err: errors.New("unplugged")})
+	why := errors.New("why")
+	if err := ts.explain(why); !errors.Is(err, why) || !strings.Contains(err.Error(), "store 0: unplugged; store 1: went back") {
+		t.Errorf("error %v", err)
+	}
+	ts.note(quorumregister.Counted{Base: 1})
+	ts.note(quorumregister.Failing{Base: 0})
+	if err := ts.explain(why); err != why {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestDelays(t *testing.T) {
+	const least, usual = 10 * time.Millisecond, 8 * time.Millisecond
+	d := NewDelays(least)
+	add := func(n int, took time.Duration) {
+		for range n {
+			d.Add(took)
+		}
+	}
+	for _, c := range []struct {
+		what     string
+		n        int
+		took     time.Duration
+		low, top time.Duration
+	}{
+		{"fast ones", 100, time.Millisecond, least, least},
+		{"usual ones", 100, usual, 2 * usual, 2 * usual},
+		{"one that hung", 1, time.Minute, 4 * usual, 4 * usual},
+		{"and usual ones, slowly", window / 8, usual, 2 * usual, 4 * usual},
+		{"and more", 2 * window, usual, 2 * usual, 2*usual + 3*time.Millisecond},
+		{"slow ones", 2 * often, time.Second, 2 * time.Second, 2 * time.Second},
+		{"they are remembered", window - often, usual, time.Second, 2 * time.Second},
+		{"and forgotten", 8 * window, usual, 2 * usual, 3 * usual},
+	} {
+		add(c.n, c.took)
+		if got := d.Bound(); got < c.low || got > c.top {
+			t.Errorf("after %d %s (%v): %v, want %v to %v", c.n, c.what, c.took, got, c.low, c.top)
+		}
+	}
+}
+
+func TestBackup(t *testing.T) {
+	m := NewMemory(header(1, 0))
+	s := m.Open()
+	put := func(seq uint64) { s.Do([]Op{{Name: "x", Op: quorumregister.Put{Version: machine.Version{Seq: seq}}}}) }
+	read := func() quorumregister.State {
+		return s.Do([]Op{{Name: "x", Op: quorumregister.Query{}}})[0].Value.(quorumregister.State)
+	}
+	put(1)
+	restore := m.Backup()
+	for range 2 {
+		put(5)
+		if got := read(); got.Version.Seq != 5 || got.Floor != 5 {
+			t.Errorf("wrote 5, shows %+v", got)
+		}
+		restore()
+		if got := read(); got.Version.Seq != 1 || got.Floor != 1 {
+			t.Errorf("restored 1, shows %+v", got)
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package register
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/quorumregister"
+)
+
+func header(of, index int) Header {
+	return Header{Set: machine.ID{7}, Of: of, Index: index, Term: 10 * time.Second, Delay: 10 * time.Millisecond, Drift: 1000}
+}
+
+// memories returns n stores of one set, in memory, with faults to inject.
+func memories(n int) (stores []Store, faults []*Faults) {
+	for i := range n {
+		f := &Faults{Store: NewMemory(header(n, i)).Open()}
+		stores, faults = append(stores, f), append(faults, f)
+	}
+	return stores, faults
+}
+
+func newSet(t *testing.T, stores []Store) *Set {
+	t.Helper()
+	s, err := NewSet(stores)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestStoresOfASetBelongTogether(t *testing.T) {
+	with := func(change func(*Header)) Store {
+		h := header(3, 1)
+		change(&h)
+		return NewMemory(h).Open()
+	}
+	first := NewMemory(header(3, 0)).Open()
+	for name, c := range map[string]struct {
+		stores []Store
+		want   string // "" if it is right
+	}{
+		"a majority":       {[]Store{with(func(*Header) {}), first}, ""},
+		"none":             {nil, "name one or more"},
+		"a minority":       {[]Store{first}, "1 of the 3 stores"},
+		"twice":            {[]Store{first, first}, "given twice"},
+		"another set":      {[]Store{first, with(func(h *Header) { h.Set = machine.ID{8} })}, "number 2 of the stores given belong to different sets"},
+		"another number":   {[]Store{first, with(func(h *Header) { h.Of = 5 })}, "for 3 and for 5 stores"},
+		"another term":     {[]Store{first, with(func(h *Header) { h.Term = time.Hour })}, "different terms, 10s and 1h"},
+		"another delay":    {[]Store{first, with(func(h *Header) { h.Delay = time.Hour })}, "different delays"},
+		"another drift":    {[]Store{first, with(func(h *Header) { h.Drift = 5 })}, "1000 and by 5 ppm"},
+		"a wrong index":    {[]Store{first, with(func(h *Header) { h.Index = 3 })}, "3 of 3"},
+		"a negative index": {[]Store{with(func(h *Header) { h.Index = -1 })}, "-1 of 3"},
+		"a set of none":    {[]Store{with(func(h *Header) { h.Of = 0 })}, "damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := NewSet(c.stores)
+			if err == nil {
+				s.Close()
+			}
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("error %v, want one that says %q", err, c.want)
+			}
+			if err != nil && len(c.stores) > 0 && !errors.Is(err, ErrMismatch) && !errors.Is(err, ErrDamaged) {
+				t.Errorf("error %v is no sentinel", err)
+			}
+		})
+	}
+}
+
+// ends collects what is stepped.
+type ends struct {
+	mu  sync.Mutex
+	got []machine.Accessed
+}
+
+func (e *ends) step(a machine.Accessed) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.got = append(e.got, a)
+}
+
+func (e *ends) ids() (ids []uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, a := range e.got {
+		if a.Err == nil {
+			ids = append(ids, a.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// batches is a store that remembers what was asked of it together.
+type batches struct {
+	Store
+	got [][]Op
+}
+
+func (b *batches) Do(ops []Op) []Reply {
+	b.got = append(b.got, ops)
+	return b.Store.Do(ops)
+}
+
+func TestWhatWaitsIsDoneAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &batches{Store: NewMemory(header(1, 0)).Open()}
+		f := &Faults{Store: b}
+		s := newSet(t, []Store{f})
+		f.Hang()
+		e := &ends{}
+		for i := range 5 {
+			access, _ := s.Serve(string(rune('a'+i)), machine.ID{byte(i)}, e.step)
+			access([]machine.Access{{ID: uint64(i), Op: quorumregister.Query{}}})
+			synctest.Wait() // the first hangs, the others wait
+		}
+		f.Heal()
+		synctest.Wait()
+		if got := e.ids(); !slices.Equal(got, []uint64{0, 1, 2, 3, 4}) {
+			t.Errorf("done: %v", got)
+		}
+		if len(b.got) != 2 || len(b.got[1]) != 4 || b.got[1][0].Name != "b" || b.got[1][0].Writer != (machine.ID{1}) {
+			t.Errorf("batches %v, want the first alone and then all others", b.got)
+		}
+	})
+}
+
+func TestWhoLeavesDropsWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &batches{Store: NewMemory(header(1, 0)).Open()}
+		f := &Faults{Store: b}
+		s := newSet(t, []Store{f})
+		query := func(id uint64) []machine.Access { return []machine.Access{{ID: id, Op: quorumregister.Query{}}} }
+		f.Hang()
+		e := &ends{}
+		begins, leaveBegun := s.Serve("begun", machine.ID{1}, e.step)
+		begins(query(1))
+		synctest.Wait()
+		access, leaveWaiting := s.Serve("waiting", machine.ID{2}, e.step)
+		access(query(2))
+		access, _ = s.Serve("staying", machine.ID{3}, e.step)
+		access(query(3))
+		leaveBegun()
+		begins(query(4)) // too late
+		leaveWaiting()
+		f.Heal()
+		synctest.Wait()
+		if got := e.ids(); !slices.Equal(got, []uint64{3}) {
+			t.Errorf("stepped %v, want the one who stayed", got)
+		}
+		var names []string
+		for _, op := range slices.Concat(b.got...) {
+			_, leaves := op.Op.(Leave)
+			if leaves {
+				names = append(names, "leave")
+			}
+			names = append(names, op.Name)
+		}
+		slices.Sort(names)
+		if want := []string{"begun", "begun", "leave", "staying"}; !slices.Equal(names, want) {
+			t.Errorf("the store was asked %v, want %v: it never heard of who left while waiting", names, want)
+		}
+	})
+}
+
+func TestLimits(t *testing.T) {
+	e := &ends{}
+	s := newSet(t, []Store{NewMemory(header(3, 0)).Open(), NewMemory(header(3, 2)).Open()})
+	long := strings.Repeat("x", MaxData+1)
+	for _, c := range []struct {
+		name string
+		a    machine.Access
+		want string
+	}{
+		{strings.Repeat("n", MaxName+1), machine.Access{Op: quorumregister.Query{}}, "name of 513 bytes"},
+		{"x", machine.Access{Op: quorumregister.Put{Data: []byte(long)}}, "at most 2800"},
+		{"x", machine.Access{Op: quorumregister.PutNote{Data: []byte(long[:MaxNote+1])}}, "at most 640"},
+		{"x", machine.Access{At: 1, Op: quorumregister.Query{}}, "not opened"},
+	} {
+		access, leave := s.Serve(c.name, machine.ID{1}, e.step)
+		access([]machine.Access{c.a})
+		if last := e.got[len(e.got)-1]; last.Err == nil || !strings.Contains(last.Err.Error(), c.want) {
+			t.Errorf("%v, want an error that says %q", last.Err, c.want)
+		}
+		leave()
+	}
+}
+
+func TestNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stores, faults := memories(3)
+		s := newSet(t, stores)
+		for i, name := range []string{"b", "a", "b"} {
+			stores[i].Do([]Op{{Name: name, Op: quorumregister.Put{Version: machine.Version{Seq: 1}}}})
+		}
+		stores[0].Do([]Op{{Name: "only a note", Op: quorumregister.PutNote{Seq: 1}}})
+		faults[2].Hang()
+		got, err := s.Names(t.Context())
+		if err != nil || !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("names %v, %v", got, err)
+		}
+		faults[0].Fail(errors.New("unplugged"))
+		faults[1].Fail(errors.New("on fire"))
+		if _, err := s.Names(t.Context()); err == nil || !strings.Contains(err.Error(), "store 1: on fire") {
+			t.Errorf("error %v, want what failed", err)
+		}
+		faults[2].Heal()
+	})
+}
+
+func TestCloseLeavesBehindWhatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stores, faults := memories(3)
+		s := newSet(t, stores)
+		faults[1].Hang()
+		e := &ends{}
+		access, leave := s.Serve("x", machine.ID{1}, e.step)
+		access([]machine.Access{{ID: 1, At: 0, Op: quorumregister.Query{}}, {ID: 2, At: 1, Op: quorumregister.Query{}}})
+		synctest.Wait()
+		access([]machine.Access{{ID: 3, At: 1, Op: quorumregister.Query{}}})
+		began := time.Now()
+		err := s.Close()
+		if took := time.Since(began); !errors.Is(err, errHangs) || !strings.Contains(err.Error(), "store 1") || took > 2*closeWait {
+			t.Errorf("closed in %v with %v", took, err)
+		}
+		if again := s.Close(); again != err {
+			t.Errorf("closed again with %v", again)
+		}
+		if last := e.got[len(e.got)-1]; last.ID != 3 || !errors.Is(last.Err, ErrClosed) {
+			t.Errorf("what waited ended with %+v", last)
+		}
+		access([]machine.Access{{ID: 4, At: 0, Op: quorumregister.Query{}}})
+		if last := e.got[len(e.got)-1]; last.ID != 4 || !errors.Is(last.Err, ErrClosed) {
+			t.Errorf("afterwards: %+v", last)
+		}
+		if _, err := s.Names(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("names: %v", err)
+		}
+		leave()
+		faults[1].Heal()
+	})
+}
+
+// TestCloseLetsWhoLeavesLeave: the store hears of it, for it may free his place.
+func TestCloseLetsWhoLeavesLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &batches{Store: NewMemory(header(1, 0)).Open()}
+		s := newSet(t, []Store{b})
+		access, leave := s.Serve("x", machine.ID{1}, func(machine.Accessed) {})
+		access([]machine.Access{{ID: 1, Op: quorumregister.Query{}}})
+		synctest.Wait()
+		leave()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if ops := slices.Concat(b.got...); len(ops) != 2 || ops[1].Op != any(Leave{}) {
+			t.Errorf("asked: %v", ops)
+		}
+	})
+}
+
+func TestConfig(t *testing.T) {
+	s := newSet(t, []Store{NewMemory(header(1, 0)).Open()})
+	c := s.Config(machine.ID{1}, true)
+	if least := s.Header().Term + 6*s.Header().Delay; c.Quiet < least || c.Bases != 1 || !c.Atomic || c.Retry <= 0 {
+		t.Errorf("%+v", c)
+	}
+}

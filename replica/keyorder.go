@@ -1,0 +1,396 @@
+package replica
+
+import (
+	"slices"
+
+	"github.com/tenure-lease/tenure/keyspan"
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/placement"
+	"github.com/tenure-lease/tenure/quorumlease"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// keyOrder releases entries by the keys that they touch, and has holders for each
+// key. What is committed goes to the Applier at once (R24); what of it may be seen
+// is said by Released, and to readers of some keys by KeysReady.
+type keyOrder struct {
+	on      bool
+	log     TouchLog // what in the log is not released
+	through uint64   // everything up to here is released, as far as is known
+	// fences are entries that everyone with a promise must have, whatever it holds:
+	// a leader's first, and those that change who holds what (R13, R17).
+	fences []uint64
+	// missed are unreleased entries that some holder may not have, as of when they were
+	// appended; behind are those that no holder lacks, by the entry that has to be
+	// released before them (R25).
+	missed []missed
+	behind map[uint64][]uint64
+	// confs are the configurations from the last released one on (R13).
+	confs []conf
+	// former are others that entries have to wait for: see Controls.
+	former []conf
+	// blind is set until the state is released with which the account began, and so
+	// all configurations before it, which are not known. Meanwhile it takes everyone
+	// for a holder, and this member for none.
+	// Only what its leader says is released whole makes it go on.
+	blind   bool
+	loading bool   // that state has yet to be loaded
+	unknown uint64 // its index
+	// leaseKeys are the keys of clients' leases, as the Applier had them last.
+	leaseKeys func(lease int64) [][]byte
+
+	fresh  []uint64 // released apart from all before, not reported yet
+	told   uint64   // through, as reported
+	news   quorumlease.News
+	learnt learnt
+	reads  []*keyRead // by arrival
+}
+
+// missed are entries, ascending, that any of the same holders may lack.
+type missed struct {
+	holders []machine.NodeID // ascending; nil is everyone
+	entries []uint64
+}
+
+// learnt is what was made of the leader's news already.
+type learnt struct {
+	term, horizon, commit uint64
+	held                  int
+}
+
+// conf is who holds which keys from an entry on. Without one, who has promises
+// holds all keys.
+type conf struct {
+	index   uint64
+	setting readSetting
+}
+
+// start begins to keep account: of a state at an index that is released up to
+// through, and of the entries that the log has behind it.
+func (k *keyOrder) start(index, through uint64, setting readSetting, entries []*raftpb.Entry) {
+	*k = keyOrder{on: true, through: max(k.through, through), told: k.told, reads: k.reads, news: k.news, leaseKeys: k.leaseKeys}
+	k.log.Restored(index)
+	k.log.ReleaseThrough(k.through)
+	k.behind = map[uint64][]uint64{}
+	k.confs = []conf{{index, setting}}
+	k.blind, k.unknown = k.through < index, index
+	for _, e := range entries {
+		k.append(e)
+	}
+}
+
+// stop ends the account.
+func (k *keyOrder) stop() { *k = keyOrder{through: k.through, told: k.told, reads: k.reads} }
+
+// append takes an entry into account, before it is acknowledged (R8). It returns who
+// sent it and what it changes, valid until the next call.
+func (k *keyOrder) append(e *raftpb.Entry) (from machine.NodeID, writes keyspan.Set) {
+	i := e.GetIndex()
+	touch := k.log.Add(e, k.leaseKeys)
+	if len(e.GetData()) == 0 || changes(e) {
+		k.fences = append(k.fences, i)
+		return 0, nil
+	}
+	settles := false
+	from = glance(e, func(body []byte) { settles = settles || body[0] == kindReadPolicy || body[0] == kindReadCells })
+	if settles {
+		if b, err := decodeBatch(e.GetData()); err == nil && b.Term == e.GetTerm() {
+			if next, ok := k.confs[len(k.confs)-1].setting.after(b); ok {
+				k.fences = append(k.fences, i)
+				k.confs = append(k.confs, conf{i, next})
+				return 0, nil
+			}
+		}
+	}
+	k.misses(i, k.holdersOf(touch.Keys.Writes))
+	return from, touch.Keys.Writes
+}
+
+// misses notes who may lack an entry.
+func (k *keyOrder) misses(i uint64, holders []machine.NodeID) {
+	if !k.log.Held(i) {
+		return // it touches nothing
+	}
+	n := slices.IndexFunc(k.missed, func(m missed) bool {
+		return (m.holders == nil) == (holders == nil) && slices.Equal(m.holders, holders)
+	})
+	if n < 0 {
+		n = len(k.missed)
+		k.missed = append(k.missed, missed{holders: holders})
+	}
+	k.missed[n].entries = append(k.missed[n].entries, i)
+}
+
+// latest is what the log says last, committed or not.
+func (k *keyOrder) latest() readSetting {
+	if len(k.confs) == 0 {
+		return readSetting{}
+	}
+	return k.confs[len(k.confs)-1].setting
+}
+
+// holdersOf is who may hold any of what an entry changes, under any configuration
+// that may be in force; nil is everyone (R13).
+func (k *keyOrder) holdersOf(writes keyspan.Set) []machine.NodeID {
+	if k.blind {
+		return nil
+	}
+	ids := []machine.NodeID{}
+	for _, list := range [2][]conf{k.confs, k.former} {
+		for _, c := range list {
+			if c.setting.cells == nil {
+				return nil
+			}
+			var all placement.Set
+			for _, s := range writes {
+				_, some := c.setting.cells.HoldersOfRange(s.Key, s.End)
+				all |= some
+			}
+			for place, id := range c.setting.cells.Members() {
+				if all.Has(place) && !slices.Contains(ids, id) {
+					ids = append(ids, id)
+				}
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// holds tells whether a member holds all of some keys: under the configuration that
+// was committed last, and under all that may replace it.
+func (k *keyOrder) holds(id machine.NodeID, keys keyspan.Set, commit uint64) bool {
+	if k.blind {
+		return false
+	}
+	first := 0
+	for i, c := range k.confs {
+		if c.index <= commit {
+			first = i
+		}
+	}
+	for _, c := range k.confs[first:] {
+		if c.setting.cells == nil {
+			continue
+		}
+		place := c.setting.cells.Place(id)
+		for _, s := range keys {
+			if every, _ := c.setting.cells.HoldersOfRange(s.Key, s.End); place < 0 || !every.Has(place) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// truncate forgets the entries from an index on.
+func (k *keyOrder) truncate(from, last uint64) {
+	k.log.Truncate(from)
+	k.fences = slices.DeleteFunc(k.fences, func(i uint64) bool { return i >= from })
+	k.confs = slices.DeleteFunc(k.confs, func(c conf) bool { return c.index >= from })
+	gone := func(i uint64) bool { return i >= from }
+	for n := range k.missed {
+		k.missed[n].entries = slices.DeleteFunc(k.missed[n].entries, gone)
+	}
+}
+
+// judge finds out what is released, from reports. Whatever is released in log order is
+// released.
+func (k *keyOrder) judge(l *quorumlease.Ledger, commit uint64) {
+	k.releaseThrough(l.Release(commit))
+	for n := range k.missed {
+		m := &k.missed[n]
+		if len(m.entries) == 0 {
+			continue
+		}
+		upTo := min(commit, l.Limit(func(id machine.NodeID) bool { return m.holders == nil || slices.Contains(m.holders, id) }))
+		for len(m.entries) > 0 && m.entries[0] <= upTo {
+			i := m.entries[0]
+			m.entries = m.entries[1:]
+			k.assured(i)
+		}
+	}
+	k.advance(l.Acknowledged(commit))
+}
+
+// assured tells that no holder lacks an entry: it is released once all are that it
+// depends on (R25).
+func (k *keyOrder) assured(i uint64) {
+	if !k.log.Held(i) {
+		return
+	}
+	if before := k.log.Blocked(i); before != 0 {
+		k.behind[before] = append(k.behind[before], i)
+		return
+	}
+	k.release(i)
+}
+
+// release notes that one entry is released, and so those may be that depend on it.
+func (k *keyOrder) release(i uint64) {
+	k.log.Release(i)
+	if i > k.through {
+		k.fresh = append(k.fresh, i)
+	}
+	list := k.behind[i]
+	delete(k.behind, i)
+	for _, next := range list {
+		k.assured(next)
+	}
+}
+
+// learn takes the leader's word for what is released, up to where this member knows
+// the log to be committed (R19).
+func (k *keyOrder) learn(commit uint64) {
+	k.releaseThrough(min(k.news.Released, commit))
+	if k.stillBlind() {
+		return // it does not know what the leader names as held
+	}
+	// What is held up to a horizon only gets less in a term.
+	now := learnt{k.news.Term, k.news.Horizon, commit, len(k.news.Held)}
+	if now == k.learnt {
+		return
+	}
+	k.learnt = now
+	upTo := min(k.news.Horizon, commit)
+	k.fences = slices.DeleteFunc(k.fences, func(i uint64) bool {
+		if i > upTo || k.heldBack(i) {
+			return false
+		}
+		if i > k.through {
+			k.fresh = append(k.fresh, i)
+		}
+		return true
+	})
+	for i := range k.log.Unreleased() {
+		if i > upTo {
+			break
+		}
+		if !k.heldBack(i) {
+			k.release(i)
+		}
+	}
+	k.advance(upTo)
+}
+
+// heldBack tells whether the leader's news names an entry.
+func (k *keyOrder) heldBack(i uint64) bool {
+	_, found := slices.BinarySearch(k.news.Held, i)
+	return found
+}
+
+// stillBlind ends the blindness when it may end.
+func (k *keyOrder) stillBlind() bool {
+	k.blind = k.blind && (k.loading || k.through < k.unknown)
+	return k.blind
+}
+
+// releaseThrough notes that everything up to an index is released.
+func (k *keyOrder) releaseThrough(i uint64) {
+	if i <= k.through {
+		return
+	}
+	k.through = i
+	k.log.ReleaseThrough(i)
+	k.fences = slices.DeleteFunc(k.fences, func(f uint64) bool { return f <= i })
+	k.unblock()
+}
+
+// trim forgets what is released of what somebody might have missed.
+func (k *keyOrder) trim() {
+	for n := range k.missed {
+		m := &k.missed[n]
+		for len(m.entries) > 0 && !k.log.Held(m.entries[0]) {
+			m.entries = m.entries[1:]
+		}
+	}
+	k.missed = slices.DeleteFunc(k.missed, func(m missed) bool { return len(m.entries) == 0 })
+}
+
+// unblock looks again at what waits for entries that are released by now.
+func (k *keyOrder) unblock() {
+	var done []uint64
+	for before := range k.behind {
+		if before <= k.through {
+			done = append(done, before)
+		}
+	}
+	slices.Sort(done)
+	for _, before := range done {
+		list := k.behind[before]
+		delete(k.behind, before)
+		for _, next := range list {
+			k.assured(next)
+		}
+	}
+}
+
+// advance moves through as far as nothing is held, but no further than upTo, where
+// entries that touch nothing are released, too.
+func (k *keyOrder) advance(upTo uint64) {
+	if k.stillBlind() {
+		return
+	}
+	for i := range k.log.Unreleased() {
+		upTo = min(upTo, i-1)
+		break
+	}
+	if len(k.fences) > 0 {
+		upTo = min(upTo, k.fences[0]-1)
+	}
+	k.through = max(k.through, upTo)
+	k.trim()
+	// A configuration before the last released one binds nobody any more.
+	n := 0
+	for j, c := range k.confs {
+		if c.index <= k.through {
+			n = j
+		}
+	}
+	k.confs = k.confs[n:]
+}
+
+// held are the entries up to the horizon that are not released, for the news; the
+// horizon is nearer than the commit index if they are too many.
+func (k *keyOrder) held(commit uint64) (horizon uint64, held []uint64) {
+	if k.blind {
+		return k.through, nil // what is behind it cannot name
+	}
+	for i := range k.log.Unreleased() {
+		if i > commit {
+			break
+		}
+		held = append(held, i)
+	}
+	for _, f := range k.fences {
+		if f <= commit {
+			held = append(held, f)
+		}
+	}
+	slices.Sort(held)
+	if held = slices.Compact(held); len(held) > maxHeld {
+		return held[maxHeld] - 1, held[:maxHeld]
+	}
+	return commit, held
+}
+
+// maxHeld entries are named in the news.
+const maxHeld = 256
+
+// report says what became visible.
+func (k *keyOrder) report() (out Released, ok bool) {
+	fresh := slices.DeleteFunc(k.fresh, func(i uint64) bool { return i <= k.through })
+	k.fresh = nil
+	if k.through == k.told && len(fresh) == 0 {
+		return out, false
+	}
+	k.told = k.through
+	slices.Sort(fresh)
+	return Released{Through: k.through, Apart: fresh}, true
+}
+
+// everywhere tells whether each holder holds all keys, whatever configuration is in
+// force.
+func (k *keyOrder) everywhere() bool {
+	return !k.on || !k.blind && !slices.ContainsFunc(k.confs, func(c conf) bool { return c.setting.cells != nil })
+}

@@ -1,0 +1,240 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// alone is a group of one that starts with many leases. Writes are durable by
+// the next turn; what is applied is up to the test.
+type alone struct {
+	r       *Replica
+	now     machine.Mono
+	durable []any // to be stepped
+	answers []AnswerLease
+	last    *raftpb.Entry // that was committed
+}
+
+func newAlone(t testing.TB, leases []LeaseChange) *alone {
+	r, err := New(Config{
+		ID: 1, Boot: 1, Tick: 100 * time.Millisecond, ElectionTicks: 10,
+		Log: Genesis([]machine.NodeID{1}), Restored: Restored{Index: 1, Released: 1, Leases: leases},
+	}, machine.Now{Mono: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &alone{r: r, now: 1}
+}
+
+// turn steps inputs and takes the effects, and tells when the next turn is due.
+func (a *alone) turn(inputs ...any) (alarm machine.Mono) {
+	inputs = append(a.durable, inputs...)
+	a.durable = nil
+	for _, in := range inputs {
+		a.r.Step(machine.Now{Mono: a.now}, in)
+	}
+	rd := a.r.Ready()
+	for _, out := range rd.Outcomes {
+		switch out := out.(type) {
+		case AnswerLease:
+			a.answers = append(a.answers, out)
+		case Committed:
+			a.last = out.Entries[len(out.Entries)-1]
+		}
+	}
+	for _, p := range rd.Persists {
+		for _, env := range p.Then {
+			a.durable = append(a.durable, env)
+		}
+	}
+	return rd.Alarm
+}
+
+// lead takes turns until this member leads, and its first entry is committed.
+func (a *alone) lead() {
+	for a.last == nil {
+		a.turn(machine.Wake{})
+	}
+}
+
+// applied is the report on the entries that were committed.
+func (a *alone) applied(changes ...LeaseChange) Applied {
+	return Applied{Index: a.last.GetIndex(), Term: a.last.GetTerm(), Leases: changes}
+}
+
+// A new leader gives leases their time in slices, and waits for the last of them
+// with what it does about leases. Those that come and go meanwhile are no matter.
+func TestLeadersStartInSlices(t *testing.T) {
+	var known []LeaseChange
+	for id := int64(1); id <= 3*slice; id++ {
+		known = append(known, LeaseChange{ID: id, TTL: 60 - id%7})
+	}
+	known[0].TTL, known[1].TTL = 1, 1
+	known[2].Checkpoint = 3000
+	a := newAlone(t, known)
+	ls := &a.r.leases
+	for a.lead(); len(ls.known) > 0; a.turn(machine.Wake{}) {
+	}
+	began := a.now
+	for n, inputs := range [][]any{
+		{a.applied(), AskLease{ID: 1, Lease: 1, Renew: true}, AskLease{ID: 2, Lease: 3*slice + 1, Renew: true}},
+		{a.applied(
+			LeaseChange{ID: 7, Kind: LeaseGone},                      // it has its time, others take its place
+			LeaseChange{ID: 3 * slice, Kind: LeaseGone},              // it has none yet, and is the last
+			LeaseChange{ID: 2*slice + 1, Kind: LeaseGone},            // nor has this one, others take its place
+			LeaseChange{ID: 3*slice + 1, Kind: LeaseGranted, TTL: 9}, // it is last now
+		)},
+	} {
+		if alarm := a.turn(inputs...); alarm != a.now {
+			t.Errorf("turn %d: the next slice waits for %v", n, alarm.Sub(a.now))
+		}
+		if got, most := ls.heap.ordered, (n+1)*slice; got > most || got < most-1 {
+			t.Errorf("turn %d: %d leases have their time, want %d, less those that went", n, got, most)
+		}
+		if len(a.answers) > 0 || ls.ticking {
+			t.Errorf("turn %d: %v was answered before all leases had their time", n, a.answers)
+		}
+		a.now = a.now.Add(700 * time.Millisecond)
+	}
+	a.turn(machine.Wake{})
+	if !ls.ticking {
+		t.Fatal("three turns are not enough for three slices")
+	}
+	want := []AnswerLease{{ID: 1, Lease: 1, TTL: 1000, Remaining: 1000}, {ID: 2, Lease: 3*slice + 1, TTL: 9000, Remaining: 9000}}
+	slices.SortFunc(a.answers, func(x, y AnswerLease) int { return int(x.ID) - int(y.ID) })
+	if !slices.Equal(a.answers, want) {
+		t.Errorf("answers %v, want %v", a.answers, want)
+	}
+	if l := ls.table[2]; !l.expiring {
+		t.Error("lease 2 of 1 s is not expiring after 1.4 s, and nobody renewed it")
+	}
+	if got := ls.table[3].deadline; got != began.Add(3*time.Second) {
+		t.Errorf("lease 3 ends after %v, want 3 s by its checkpoint", got.Sub(began))
+	}
+	checkHeap(t, ls, 3*slice-3) // of one more three went, and one is expiring
+	for id, turn := range map[int64]time.Duration{slice: 0, slice + 1: 1, 2*slice + 2: 2} {
+		l := ls.table[id]
+		if got, want := l.deadline.Sub(began), turn*700*time.Millisecond+millis(l.ttl); got != want {
+			t.Errorf("lease %d ends after %v, want %v: its TTL from turn %d", id, got, want, turn)
+		}
+	}
+	// A leader that is deposed takes its expiries back.
+	ls.stop(a.r)
+	if ls.heap.ordered != 0 || len(ls.heap.all) != len(ls.table) || ls.table[2].expiring {
+		t.Errorf("after a reign, %d of %d leases are waiting for the next", len(ls.heap.all), len(ls.table))
+	}
+}
+
+// Leases of a snapshot are loaded in slices. What the log did to them since then
+// waits for the last one.
+func TestLeasesLoadInSlices(t *testing.T) {
+	const n = 5 * slice
+	var known []LeaseChange
+	for id := int64(1); id <= n; id++ {
+		known = append(known, LeaseChange{ID: id, TTL: 60})
+	}
+	a := newAlone(t, known)
+	ls := &a.r.leases
+	if alarm := a.turn(); alarm != a.now || len(ls.table) != slice {
+		t.Errorf("%d leases are loaded in one turn, and the next is in %v", len(ls.table), alarm.Sub(a.now))
+	}
+	a.lead()
+	if len(ls.known) == 0 {
+		t.Fatal("all leases were loaded before anything was applied")
+	}
+	a.turn(a.applied(
+		LeaseChange{ID: n, Kind: LeaseGone},
+		LeaseChange{ID: n, Kind: LeaseGranted, TTL: 5},
+		LeaseChange{ID: n - 1, Kind: LeaseGone},
+		LeaseChange{ID: n - 2, Kind: LeaseCheckpointed, Checkpoint: 7000},
+	), AskLease{ID: 1, Lease: n}, AskLease{ID: 2, Lease: n - 1}, AskLease{ID: 3, Lease: n - 2})
+	for range 10 {
+		a.turn(machine.Wake{})
+	}
+	slices.SortFunc(a.answers, func(x, y AnswerLease) int { return int(x.ID) - int(y.ID) })
+	want := []AnswerLease{
+		{ID: 1, Lease: n, TTL: 5000, Remaining: 5000},
+		{ID: 2, Lease: n - 1},
+		{ID: 3, Lease: n - 2, TTL: 60000, Remaining: 7000},
+	}
+	if !slices.Equal(a.answers, want) {
+		t.Errorf("answers %v, want %v", a.answers, want)
+	}
+	checkHeap(t, ls, n-1)
+}
+
+func checkHeap(t *testing.T, ls *leases, want int) {
+	t.Helper()
+	h := &ls.heap
+	if h.ordered != want || len(h.all) != want {
+		t.Errorf("%d leases are ordered of %d, want %d", h.ordered, len(h.all), want)
+	}
+	for i, l := range h.all {
+		if int(l.slot) != i || ls.table[l.id] != l {
+			t.Fatalf("lease %d in slot %d believes in %d", l.id, i, l.slot)
+		}
+		if i > 0 && h.Less(i, (i-1)/2) {
+			t.Fatalf("lease %d is before the one above it in the heap", l.id)
+		}
+	}
+}
+
+// What a new leader does about its leases, in all and in one turn at most.
+func BenchmarkLeasesStart(b *testing.B) {
+	for _, n := range []int{1_000_000, 5_000_000} {
+		known := manyLeases(n)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			a := newAlone(b, known)
+			for a.lead(); len(a.r.leases.known) > 0; a.turn(machine.Wake{}) {
+			}
+			var longest time.Duration
+			for b.Loop() {
+				a.r.leases.stop(a.r)
+				a.r.appliedTerm = a.r.term
+				for !a.r.leases.ticking {
+					began := time.Now()
+					a.now++
+					a.turn(machine.Wake{})
+					longest = max(longest, time.Since(began))
+				}
+			}
+			b.ReportMetric(float64(longest.Microseconds()), "us/turn-max")
+		})
+	}
+}
+
+// What a member does about the leases of a snapshot.
+func BenchmarkLeasesLoad(b *testing.B) {
+	for _, n := range []int{1_000_000, 5_000_000} {
+		known := manyLeases(n)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			a := newAlone(b, nil)
+			var first, longest time.Duration
+			for b.Loop() {
+				began := time.Now()
+				a.r.leases.init(known)
+				first = time.Since(began)
+				for len(a.r.leases.known) > 0 {
+					began := time.Now()
+					a.turn(machine.Wake{})
+					longest = max(longest, time.Since(began))
+				}
+			}
+			b.ReportMetric(float64(first.Microseconds()), "us/init")
+			b.ReportMetric(float64(longest.Microseconds()), "us/turn-max")
+		})
+	}
+}
+
+func manyLeases(n int) []LeaseChange {
+	list := make([]LeaseChange, n)
+	for i := range list {
+		list[i] = LeaseChange{ID: int64(i)*7919 + 1, TTL: int64(10 + i%50)}
+	}
+	return list
+}

@@ -1,0 +1,158 @@
+package replica
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/tenure-lease/tenure/machine"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// A roster goes by what was asked for, one change after the other, and survives a
+// snapshot at any point.
+func TestRoster(t *testing.T) {
+	ro := FoundedBy([]*pb.Member{{ID: 3, PeerURLs: []string{"c"}}, {ID: 1, Name: "flag", PeerURLs: []string{"a"}}, {ID: 2, PeerURLs: []string{"b"}}})
+	ro = ro.told(&pb.Member{ID: 1, Name: "one", PeerURLs: []string{"else"}, ClientURLs: []string{"x"}})
+	for i, tc := range []struct {
+		name     string
+		cc       *raftpb.ConfChange
+		members  string // IDs, URLs, and l for learners
+		voters   []machine.NodeID
+		learners []machine.NodeID
+		removed  []uint64
+	}{
+		{"a learner", AddMember(9, []string{"z"}, true), "1a 2b 3c 9zl ", []machine.NodeID{1, 2, 3}, []machine.NodeID{9}, nil},
+		{"elsewhere", UpdateMember(9, []string{"y"}), "1a 2b 3c 9yl ", []machine.NodeID{1, 2, 3}, []machine.NodeID{9}, nil},
+		{"its vote", PromoteMember(9), "1a 2b 3c 9y ", []machine.NodeID{1, 2, 3, 9}, nil, nil},
+		{"a removal", RemoveMember(2), "1a 3c 9y ", []machine.NodeID{1, 3, 9}, nil, []uint64{2}},
+		{"a voter", AddMember(5, []string{"b"}, false), "1a 3c 5b 9y ", []machine.NodeID{1, 3, 5, 9}, nil, []uint64{2}},
+		{"another removal", RemoveMember(1), "3c 5b 9y ", []machine.NodeID{3, 5, 9}, nil, []uint64{1, 2}},
+	} {
+		before := ro
+		var err error
+		if ro, err = ro.after(uint64(10+i), tc.cc); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, m := range ro.Members {
+			got += string(rune('0'+m.ID)) + m.PeerURLs[0]
+			if m.IsLearner {
+				got += "l"
+			}
+			got += " "
+		}
+		now := ro.Memberships.Newest()
+		if got != tc.members || !slices.Equal(now.Voters, tc.voters) || !slices.Equal(now.Learners, tc.learners) || !slices.Equal(ro.Removed, tc.removed) || now.Index != uint64(10+i) {
+			t.Errorf("%s: %s, %+v, removed %d; want %s, %d and %d, removed %d", tc.name, got, now, ro.Removed, tc.members, tc.voters, tc.learners, tc.removed)
+		}
+		if len(ro.Memberships) != 2 || ro.Memberships[0].Index != before.Memberships.Newest().Index {
+			t.Errorf("%s: %+v count", tc.name, ro.Memberships)
+		}
+		again, err := decodeRoster(ro.Members, ro.encode())
+		if err != nil || !bytes.Equal(again.encode(), ro.encode()) || len(again.Memberships) != 2 {
+			t.Errorf("%s: %+v comes back as %+v, %v", tc.name, ro, again, err)
+		}
+	}
+	if m := ro.Find(1); m != nil {
+		t.Errorf("one that was removed is %v", m)
+	}
+	if again := ro.told(&pb.Member{ID: 1, Name: "one"}); again.Find(1) != nil {
+		t.Error("one that was removed has told that it is there")
+	}
+}
+
+// One change in a log tells that the change before it is committed.
+func TestSettledChanges(t *testing.T) {
+	entry := func(index uint64, typ raftpb.EntryType) *raftpb.Entry {
+		return &raftpb.Entry{Index: &index, Type: &typ}
+	}
+	normal, change := raftpb.EntryNormal, raftpb.EntryConfChange
+	for _, tc := range []struct {
+		name    string
+		entries []*raftpb.Entry
+		commit  uint64
+		want    uint64
+	}{
+		{"no change", []*raftpb.Entry{entry(5, normal), entry(6, normal)}, 4, 4},
+		{"one", []*raftpb.Entry{entry(5, change), entry(6, normal)}, 4, 4},
+		{"two", []*raftpb.Entry{entry(5, change), entry(6, normal), entry(7, change)}, 4, 5},
+		{"three", []*raftpb.Entry{entry(5, change), entry(6, change), entry(7, change)}, 4, 6},
+		{"known", []*raftpb.Entry{entry(5, change), entry(6, normal), entry(7, change)}, 6, 6},
+	} {
+		term := uint64(3)
+		l := settledChanges(Log{HardState: &raftpb.HardState{Term: &term, Vote: &term, Commit: &tc.commit}, Entries: tc.entries})
+		if got := l.HardState; got.GetCommit() != tc.want || got.GetTerm() != 3 || got.GetVote() != 3 {
+			t.Errorf("%s: %v, want it to be committed up to %d", tc.name, got, tc.want)
+		}
+	}
+}
+
+// Each reason to refuse a change goes over the wire, and is etcd's.
+func TestRefusalsOnTheWire(t *testing.T) {
+	for v, want := range map[verdict]error{
+		memberExists: rpctypes.ErrGRPCMemberExist, urlExists: rpctypes.ErrGRPCPeerURLExist, notFound: rpctypes.ErrGRPCMemberNotFound,
+		notLearner: rpctypes.ErrGRPCMemberNotLearner, notReady: rpctypes.ErrGRPCLearnerNotReady, tooManyLearners: rpctypes.ErrGRPCTooManyLearners,
+		lastVoter: rpctypes.ErrGRPCMemberNotEnoughStarted, unhealthy: rpctypes.ErrGRPCUnhealthy,
+	} {
+		p, err := EncodeBody(rejected{Boot: 1, Term: 2, Seq: 3, Why: v})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := DecodeBody(p)
+		if m, ok := got.(rejected); err != nil || !ok || !errors.Is(m.Why.err(), want) {
+			t.Errorf("%d comes as %v, %v, want %v", v, got, err, want)
+		}
+	}
+	for _, v := range []verdict{notNow, accepted, pastVerdicts} {
+		p, _ := EncodeBody(rejected{Why: v})
+		if got, err := DecodeBody(p); err == nil {
+			t.Errorf("%d is taken for a reason: %v", v, got)
+		}
+	}
+}
+
+// An entry of the kind that raft goes by, with anything else in it than what was asked
+// for, must not be applied: raft would have another membership than the state.
+func TestChangeThatContradictsItself(t *testing.T) {
+	encoded := func(term uint64, cc *raftpb.ConfChange, list ...*raftpb.ConfChange) *raftpb.Entry {
+		b := &batch{Term: term, From: 1, Boot: 1, Seq: 1}
+		for _, one := range list {
+			body, err := EncodeRequest(one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Requests = append(b.Requests, Propose{ID: 1, Body: body})
+		}
+		data, err := proto.Marshal(&raftpb.ConfChange{Type: cc.Type, NodeId: cc.NodeId, Context: b.encode()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &raftpb.Entry{Index: new(uint64(2)), Term: new(uint64(1)), Type: raftpb.EntryConfChange.Enum(), Data: data}
+	}
+	add, remove := AddMember(4, []string{"d"}, true), RemoveMember(3)
+	for _, tc := range []struct {
+		name string
+		e    *raftpb.Entry
+		ok   bool
+	}{
+		{"as asked", encoded(1, add, add), true},
+		{"something else", encoded(1, add, remove), false},
+		{"somebody else", encoded(1, add, AddMember(5, []string{"d"}, true)), false},
+		{"for another term", encoded(2, add, add), false},
+		{"nothing", encoded(1, add), false},
+		{"two", encoded(1, add, add, remove), false},
+	} {
+		a := NewApplier(1, 1)
+		a.Found(FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}, {ID: 3}}))
+		err := a.Apply(tc.e)
+		_, results := a.Take()
+		if (err == nil) != tc.ok || tc.ok && (len(results) != 1 || a.Roster().Find(4) == nil) || !tc.ok && !errors.Is(err, errBadEntry) {
+			t.Errorf("%s: %v and %d results, applied is to be %v", tc.name, err, len(results), tc.ok)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package replica
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/placement"
+	"github.com/tenure-lease/tenure/quorumlease"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// readSetting is what a cluster has decided about read leases.
+type readSetting struct {
+	policy quorumlease.Policy       // empty until one is set
+	cells  *placement.Configuration // who holds which keys; nil: who has promises holds all
+}
+
+// with returns the setting after a request.
+func (s readSetting) with(m proto.Message) (readSetting, error) {
+	switch m := m.(type) {
+	case *wrapperspb.StringValue:
+		policy, err := quorumlease.ParsePolicy(m.Value)
+		if err != nil {
+			return s, err
+		}
+		s.policy = policy
+		if !policy.Placed() {
+			s.cells = nil
+		}
+	case *wrapperspb.BytesValue:
+		cells, err := placement.Decode(m.Value)
+		if err != nil {
+			return s, err
+		}
+		s.cells = cells
+		if !s.policy.Placed() {
+			s.policy = quorumlease.Static
+		}
+	}
+	return s, nil
+}
+
+// after returns the setting after the requests of an entry that change it, and tells
+// whether there are any.
+func (s readSetting) after(b *batch) (next readSetting, ok bool) {
+	for _, req := range b.Requests {
+		if len(req.Body) == 0 || req.Body[0] != kindReadPolicy && req.Body[0] != kindReadCells {
+			continue
+		}
+		_, m, err := decodeRequest(req.Body)
+		if err != nil {
+			continue
+		}
+		if next, err := s.with(m); err == nil {
+			s, ok = next, true
+		}
+	}
+	return s, ok
+}
+
+// setsReads tells whether an entry has a request after which a holder may not hold all
+// keys. Another policy of strict order is none: it lets no lease lapse (R12).
+func setsReads(e *raftpb.Entry) bool {
+	sets := false
+	glance(e, func(body []byte) {
+		sets = sets || body[0] == kindReadCells || body[0] == kindReadPolicy && bytes.HasSuffix(body, []byte("/key"))
+	})
+	return sets
+}
+
+// glance looks at the encoded requests of an entry, as far as it can be read, and tells
+// who sent it.
+func glance(e *raftpb.Entry, each func(body []byte)) (from machine.NodeID) {
+	p := e.GetData()
+	if len(p) == 0 || p[0] != entryVersion {
+		return 0
+	}
+	r := reader{p: p[1:]}
+	r.uvarint() // term
+	from = machine.NodeID(r.uvarint())
+	r.uvarint() // boot
+	r.uvarint() // seq
+	for n := r.uvarint(); n > 0 && !r.bad; n-- {
+		r.uvarint() // ID
+		if body := r.bytes(); len(body) > 0 {
+			each(body)
+		}
+	}
+	return from
+}
+
+func (s readSetting) encodeCells() []byte {
+	if s.cells == nil {
+		return nil
+	}
+	return s.cells.Encode()
+}
+
+func decodeSetting(policy string, cells []byte) (s readSetting, err error) {
+	if policy != "" {
+		if s.policy, err = quorumlease.ParsePolicy(policy); err != nil {
+			return s, err
+		}
+	}
+	if len(cells) > 0 {
+		if s.cells, err = placement.Decode(cells); err != nil {
+			return s, fmt.Errorf("who holds which keys: %w", err)
+		}
+	}
+	return s, nil
+}

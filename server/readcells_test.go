@@ -1,0 +1,58 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tenure-lease/tenure/etcdapi"
+	"github.com/tenure-lease/tenure/placement"
+)
+
+// What a holder is said to hold is what the configuration gives it.
+func TestHolds(t *testing.T) {
+	members := []placement.Member{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}, {ID: 3, Name: "c"}}
+	for _, tt := range []struct {
+		text    string
+		partial bool
+		keys    string // of member 2
+	}{
+		{"default = *", false, ""},
+		{"default = a", true, ""},
+		{"default = b", false, ""},
+		{"default = a; range:k..n = b; key:x = b", true, "k-n x-x\x00"},
+		{"default = b; range:k..n = a; key:x = a", true, "\x00-k n-x x\x00-\x00"},
+		{"default = b; range:k..n = a; range:n..p = a", true, "\x00-k p-\x00"},
+		{"default = a; range:k..n = b; range:n..p = b", true, "k-p"},
+		{"default = a; range:k.. = b", true, "k-\x00"},
+		{"default = b; range:k.. = a", true, "\x00-k"},
+		{"default = b; hash:0/2 = a", true, ""},
+		{"default = a; hash:0/2 = b; key:k = b", true, "k-k\x00"},
+		{"default = b; hash:0/2 = b; key:k = a", true, "\x00-k k\x00-\x00"},
+	} {
+		conf, err := placement.Parse(tt.text, members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := etcdapi.ReadLeaseHolder{Member: 2}
+		holds(&h, conf)
+		var got []string
+		for _, k := range h.Keys {
+			got = append(got, fmt.Sprintf("%s-%s", k.Key, k.End))
+		}
+		if strings.Join(got, " ") != tt.keys || h.Partial != tt.partial {
+			t.Errorf("%s: got %q, partial %v, want %q, partial %v", tt.text, got, h.Partial, tt.keys, tt.partial)
+		}
+		for _, key := range []string{"a", "k", "kk", "n", "x", "xx"} {
+			want := conf.Holders([]byte(key)).Has(1)
+			if got := h.Covers == nil || h.Covers(etcdapi.KeyRange{Key: []byte(key)}); got != want {
+				t.Errorf("%s: that it holds %s is said to be %v", tt.text, key, got)
+			}
+		}
+	}
+	h := etcdapi.ReadLeaseHolder{Member: 4}
+	conf, _ := placement.Parse("default = *", members)
+	if holds(&h, conf); !h.Partial || h.Covers(etcdapi.KeyRange{Key: []byte("a")}) {
+		t.Error("a member that is in no configuration is said to hold keys")
+	}
+}

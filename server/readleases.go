@@ -1,0 +1,88 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/tenure-lease/tenure/etcdapi"
+	"github.com/tenure-lease/tenure/placement"
+	"github.com/tenure-lease/tenure/quorumlease"
+)
+
+// ReadLeases is what this member knows of read leases.
+func (b backend) ReadLeases() (etcdapi.ReadLeaseStatus, error) {
+	st, ok := b.Node.Status()
+	if !ok {
+		return etcdapi.ReadLeaseStatus{}, rpctypes.ErrGRPCStopped
+	}
+	leases := st.ReadLeases
+	out := etcdapi.ReadLeaseStatus{
+		// A cluster whose log has no policy yet has no leases either.
+		Policy: cmp.Or(string(leases.Policy), string(quorumlease.Off)), Order: "strict",
+		TTL: leases.TTL, Left: leases.Left,
+		Committed: st.Commit, Released: leases.Released,
+		HeldUp: uint64(leases.Held), Waiting: leases.HeldFor,
+	}
+	if leases.Left < 0 { // alone, it needs nobody's promise
+		out.Left = math.MaxInt64
+	}
+	for _, id := range leases.Stalled {
+		out.Stalled = append(out.Stalled, uint64(id))
+	}
+	if leases.Policy.ByKey() {
+		out.Order = "key"
+	}
+	self := b.ID()
+	for _, h := range leases.Holdings {
+		if h.Has == math.MaxUint64 {
+			continue // that life of it is over
+		}
+		holder := etcdapi.ReadLeaseHolder{Member: uint64(h.Member), Boot: h.Boot, Has: h.Has}
+		for _, g := range h.Grantors {
+			if uint64(g) != self { // to whom this member is bound it knows better now
+				holder.Grantors = append(holder.Grantors, uint64(g))
+			}
+		}
+		out.Holders = append(out.Holders, holder)
+		if out.HeldUp > 0 && h.Has < st.Commit {
+			out.WaitsFor = append(out.WaitsFor, holder.Member)
+		}
+	}
+	for _, l := range leases.Bound {
+		is := func(h etcdapi.ReadLeaseHolder) bool { return h.Member == uint64(l.Member) && h.Boot == l.Boot }
+		at := slices.IndexFunc(out.Holders, is)
+		if at < 0 {
+			at = len(out.Holders)
+			out.Holders = append(out.Holders, etcdapi.ReadLeaseHolder{Member: uint64(l.Member), Boot: l.Boot})
+		}
+		out.Holders[at].Grantors = append(out.Holders[at].Grantors, self)
+	}
+	if out.Left > 0 && !slices.ContainsFunc(out.Holders, func(h etcdapi.ReadLeaseHolder) bool { return h.Member == self }) {
+		out.Holders = append(out.Holders, etcdapi.ReadLeaseHolder{Member: self})
+	}
+	for i := range out.Holders {
+		holds(&out.Holders[i], leases.Cells)
+		out.Holders[i].RoundTrip = b.RoundTrip(out.Holders[i].Member)
+		slices.Sort(out.Holders[i].Grantors)
+	}
+	out.LocalReads, out.RoundReads, out.ForwardedReads = b.ReadCounts()
+	return out, nil
+}
+
+// SetReadPolicy sets the policy, or with cells static/key and who holds which keys.
+func (b backend) SetReadPolicy(ctx context.Context, policy, cells string) error {
+	if cells == "" {
+		return b.Node.SetReadPolicy(ctx, policy)
+	}
+	err := b.SetReadCells(ctx, cells)
+	if errors.Is(err, placement.ErrConfiguration) {
+		return fmt.Errorf("%w: %w", etcdapi.ErrCells, err)
+	}
+	return err
+}

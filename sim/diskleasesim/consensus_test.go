@@ -1,0 +1,11 @@
+package diskleasesim
+
+import (
+	"testing"
+
+	"github.com/tenure-lease/tenure/sim/simtest"
+)
+
+func TestConsensusWorlds(t *testing.T) { simtest.Worlds(t, ConsensusProtocol(), 200) }
+
+func TestConsensusRepeats(t *testing.T) { simtest.Repeats(t, ConsensusProtocol(), 1, 2, 3, 4) }

@@ -1,0 +1,138 @@
+package mutant
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// mutant is a file of testdata/mutants: the rule that it breaks, the test that
+// catches it, and edits.
+type mutant struct {
+	name, rule string
+	test       string   // as -run would have it, but for the anchors: TestScripts/a-name
+	flags      []string // of the test's binary
+	edits      []edit
+}
+
+type edit struct{ path, before, after string } // path is from the module's root
+
+// load reads all mutants of a test package's directory, by name.
+func load() ([]mutant, error) {
+	files, err := filepath.Glob("testdata/mutants/*.txt")
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("there are no files testdata/mutants/*.txt")
+	}
+	var list []mutant
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		m, err := parse(string(raw))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		m.name = strings.TrimSuffix(filepath.Base(file), ".txt")
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// parse reads a mutant.
+func parse(raw string) (m mutant, err error) {
+	head, rest, ok := strings.Cut(raw, "\n\n")
+	if !ok {
+		return m, fmt.Errorf("want a rule and a test, then a blank line")
+	}
+	rule, caught, ok := strings.Cut(head, "\ncaught by: ")
+	command := strings.Fields(caught)
+	if !ok || len(command) == 0 {
+		return m, fmt.Errorf("want a second line `caught by: a test, its flags`")
+	}
+	m.rule, m.test, m.flags = rule, command[0], command[1:]
+	for rest = strings.Trim(rest, "\n"); rest != ""; rest = strings.Trim(rest, "\n") {
+		var e edit
+		var ok [3]bool
+		e.path, rest, ok[0] = strings.Cut(rest, "\n<<<<\n")
+		e.before, rest, ok[1] = strings.Cut(rest, "\n====\n")
+		e.after, rest, ok[2] = strings.Cut("\n"+rest, "\n>>>>")
+		if ok != [3]bool{true, true, true} {
+			return m, fmt.Errorf("want a path, <<<<, ====, >>>>, each on its own line")
+		}
+		e.after = strings.TrimPrefix(e.after, "\n")
+		m.edits = append(m.edits, e)
+	}
+	if len(m.edits) == 0 {
+		return m, fmt.Errorf("want an edit")
+	}
+	return m, nil
+}
+
+// args are the arguments of `go test` that catch the mutant.
+func (m mutant) args() []string {
+	var pattern []string
+	for part := range strings.SplitSeq(m.test, "/") {
+		pattern = append(pattern, "^"+part+"$")
+	}
+	args := []string{"-run", strings.Join(pattern, "/"), "."}
+	if len(m.flags) > 0 {
+		args = append(append(args, "-args"), m.flags...)
+	}
+	return args
+}
+
+// worlds is how many worlds it takes to catch the mutant, or "script".
+func (m mutant) worlds() string {
+	for i, f := range m.flags {
+		if name, n, ok := strings.Cut(f, "="); ok && name == "-worlds" {
+			return n
+		}
+		if f == "-worlds" && i+1 < len(m.flags) {
+			return m.flags[i+1]
+		}
+		if strings.HasPrefix(f, "-seed") {
+			return "1"
+		}
+	}
+	return "script"
+}
+
+// plant writes the mutant's sources into dir, and the overlay that puts them in
+// place of those below root.
+func (m mutant) plant(root, dir string) (overlay string, err error) {
+	sources := map[string]string{}
+	for _, e := range m.edits {
+		src, read := sources[e.path]
+		if !read {
+			p, err := os.ReadFile(filepath.Join(root, e.path))
+			if err != nil {
+				return "", err
+			}
+			src = string(p)
+		}
+		if n := strings.Count(src, e.before); n != 1 {
+			return "", fmt.Errorf("it no longer applies: this text is %d times in %s:\n%s", n, e.path, e.before)
+		}
+		sources[e.path] = strings.Replace(src, e.before, e.after, 1)
+	}
+	replace := map[string]string{}
+	for path, src := range sources {
+		file := filepath.Join(dir, strings.ReplaceAll(path, "/", "_"))
+		if err := os.WriteFile(file, []byte(src), 0o600); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(root, path)] = file
+	}
+	p, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay = filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, p, 0o600)
+}

@@ -1,0 +1,147 @@
+package mutant
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const script = "a rule\ncaught by: TestScripts/a-name\n\nx/x.go\n<<<<\n > 0\n====\n >= 0\n>>>>\n"
+
+func TestParse(t *testing.T) {
+	m, err := parse(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (edit{"x/x.go", " > 0", " >= 0"}); m.rule != "a rule" || m.test != "TestScripts/a-name" || len(m.edits) != 1 || m.edits[0] != want {
+		t.Errorf("got %+v", m)
+	}
+	if want := []string{"-run", "^TestScripts$/^a-name$", "."}; !slices.Equal(m.args(), want) || m.worlds() != "script" {
+		t.Errorf("it is caught by %q in %s, want %q in a script", m.args(), m.worlds(), want)
+	}
+	m, err = parse("a rule\ncaught by: TestWorlds -first 7 -worlds 12\n\nx.go\n<<<<\na\n====\n\n>>>>\n\ny.go\n<<<<\nb\nc\n====\nd\n>>>>\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []edit{{"x.go", "a", ""}, {"y.go", "b\nc", "d"}}; !slices.Equal(m.edits, want) {
+		t.Errorf("edits: got %q, want %q", m.edits, want)
+	}
+	if want := []string{"-run", "^TestWorlds$", ".", "-args", "-first", "7", "-worlds", "12"}; !slices.Equal(m.args(), want) || m.worlds() != "12" {
+		t.Errorf("it is caught by %q in %s worlds, want %q in 12", m.args(), m.worlds(), want)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for name, raw := range map[string]string{
+		"empty":       "",
+		"no test":     strings.Replace(script, "caught by: TestScripts/a-name", "caught: it", 1),
+		"a blank one": strings.Replace(script, "TestScripts/a-name", "", 1),
+		"no edit":     "a rule\ncaught by: TestX\n\n",
+		"no end":      strings.Replace(script, ">>>>", "", 1),
+		"no middle":   strings.Replace(script, "====", "", 1),
+	} {
+		if m, err := parse(raw); err == nil {
+			t.Errorf("%s: got %+v, want an error", name, m)
+		}
+	}
+}
+
+func TestPlant(t *testing.T) {
+	root := t.TempDir()
+	source := filepath.Join(root, "x", "x.go")
+	if err := os.MkdirAll(filepath.Dir(source), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m, err := parse(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for src, want := range map[string]string{
+		"if x > 0 {":           "if x >= 0 {",
+		"if x < 0 {":           "no longer applies: this text is 0 times",
+		"if x > 0 { if y > 0 ": "no longer applies: this text is 2 times",
+	} {
+		if err := os.WriteFile(source, []byte(src), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		overlay, err := m.plant(root, t.TempDir())
+		if err != nil {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %q", src, err, want)
+			}
+			continue
+		}
+		var o struct{ Replace map[string]string }
+		if p, err := os.ReadFile(overlay); err != nil || json.Unmarshal(p, &o) != nil {
+			t.Fatalf("overlay %s: %v", p, err)
+		}
+		if got, err := os.ReadFile(o.Replace[source]); err != nil || string(got) != want {
+			t.Errorf("%s: planted %q, %v; want %q", src, got, err, want)
+		}
+		if got, err := os.ReadFile(source); err != nil || string(got) != src {
+			t.Errorf("the source was changed: %q, %v", got, err)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for name, tc := range map[string]struct{ out, want string }{
+		"a script":        {"--- FAIL: TestScripts (0.1s)\n    --- FAIL: TestScripts/x (0.1s)\n        x_test.go:12: stale read\nFAIL", "x_test.go:12: stale read"},
+		"a world":         {"--- FAIL: TestWorlds\n    worlds_test.go:9: world 3 of 9 failed\n    worlds_test.go:9: seed 3: two hold\nFAIL", "worlds_test.go:9: seed 3: two hold"},
+		"a panic":         {"--- FAIL: TestX\npanic: boom\n", "panic: boom"},
+		"no compilation":  {"# pkg\n./x.go:3: undefined: y\nFAIL pkg [build failed]", ""},
+		"a time-out":      {"panic: test timed out after 60s\n--- FAIL: TestX\n", ""},
+		"no failed tests": {"ok pkg\n", ""},
+	} {
+		if got := verdict(tc.out); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// A mutant that lives, one that does not compile and one that is caught are told
+// apart, in a module of their own.
+func TestCaught(t *testing.T) {
+	t.Chdir("testdata/module")
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range list {
+		overlay, err := m.plant(root, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := m.caught(overlay)
+		switch m.name {
+		case "caught":
+			if err != nil || !strings.Contains(said, "abs_test.go:7: got -1") {
+				t.Errorf("%s: got %q, %v", m.name, said, err)
+			}
+		case "lives":
+			if err == nil || !strings.Contains(err.Error(), "this mutant lives: a rule that nobody checks") {
+				t.Errorf("%s: got %q, %v", m.name, said, err)
+			}
+		case "does-not-compile":
+			if err == nil || !strings.Contains(err.Error(), "no verdict") {
+				t.Errorf("%s: got %q, %v", m.name, said, err)
+			}
+		default:
+			t.Errorf("unknown mutant %s", m.name)
+		}
+	}
+	if len(list) != 3 {
+		t.Errorf("got %d mutants, want 3", len(list))
+	}
+	want, err := os.ReadFile("table.golden")
+	if got := table("./abs", list); err != nil || got[strings.Index(got, "| planted"):] != string(want) {
+		t.Errorf("the table: %v, got\n%s", err, got)
+	}
+}

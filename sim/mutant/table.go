@@ -1,0 +1,87 @@
+package mutant
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var rewriteFlag = flag.Bool("rewrite", false, "rewrite the golden files, such as the table of mutants")
+
+const tablePath = "testdata/mutants/README.md"
+
+const tableHead = `# Mutants
+
+A mutant breaks one rule of the product on purpose; the test named beside it must
+fail. How they are written is said in package sim/mutant.
+
+    go test PKG -run TestMutants -mutants=all        # all of them
+    go test PKG -run TestMutants -mutants=NAME -v    # one
+    go test PKG -run TestMutants                     # a sample; all must still apply
+
+The command that finds one is ` + "`go test PKG -run`" + ` with what is said in the column
+"found by": a directed script takes milliseconds, random worlds take as many as the
+last column says. This table is written by ` + "`go test PKG -run TestMutantTable -rewrite`" + `.
+
+| planted bug: it breaks the rule that | mutant | found by | worlds needed |
+|---|---|---|---|
+`
+
+// Table wants that testdata/mutants/README.md lists the mutants as they are, and
+// that each names a test that exists: scripts are the names of subtests, such as
+// TestScripts/a-name. A mutant whose script does not exist would seem to live.
+func Table(t *testing.T, scripts ...string) {
+	t.Helper()
+	list, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range scripts {
+		if slices.Contains(scripts[:i], name) {
+			t.Errorf("two scripts are called %s", name)
+		}
+	}
+	for _, m := range list {
+		if strings.Contains(m.test, "/") && !slices.Contains(scripts, m.test) {
+			t.Errorf("mutant %s names a script that does not exist: %s", m.name, m.test)
+		}
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkg, err := filepath.Rel(root, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := table("./"+filepath.ToSlash(pkg), list)
+	if *rewriteFlag {
+		if err := os.WriteFile(tablePath, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(tablePath); err != nil || string(got) != want {
+		t.Errorf("%s is not up to date (%v): run go test ./%s -run TestMutantTable -rewrite", tablePath, err, pkg)
+	}
+}
+
+func table(pkg string, list []mutant) string {
+	var b strings.Builder
+	b.WriteString(strings.ReplaceAll(tableHead, "PKG", pkg))
+	for _, m := range list {
+		found := m.test
+		if len(m.flags) > 0 {
+			found += " -args " + strings.Join(m.flags, " ")
+		}
+		fmt.Fprintf(&b, "| %s | %s | `%s` | %s |\n", m.rule, m.name, found, m.worlds())
+	}
+	return b.String()
+}

@@ -1,0 +1,3 @@
+module example.test/abs
+
+go 1.24

@@ -1,0 +1,71 @@
+package sim
+
+import "time"
+
+// Processor does one piece of work after the other. A host that has one takes time for
+// its turns, so that it can have too much to do. What its machine has to do goes before
+// what clients ask for, as goroutines that are woken go before those that queue.
+type Processor struct {
+	w     *World
+	queue [2][]work // the machine's, and clients'
+	busy  bool
+
+	worked time.Duration
+}
+
+// Worked is how long it has worked so far.
+func (p *Processor) Worked() time.Duration { return p.worked }
+
+type work struct {
+	life  int
+	begin func() (takes time.Duration, end func())
+}
+
+// Serve has the host's processor work for a client when all work before is done: begin
+// tells how long it takes, and what happens at its end. A host without a processor takes
+// no time. What a crash overtakes does not happen.
+func (h *Host) Serve(begin func() (takes time.Duration, end func())) { h.queue(1, begin) }
+
+// Work has it work for the machine.
+func (h *Host) Work(begin func() (takes time.Duration, end func())) { h.queue(0, begin) }
+
+func (h *Host) queue(class int, begin func() (takes time.Duration, end func())) {
+	p := h.Processor
+	if p == nil {
+		_, end := begin()
+		end()
+		return
+	}
+	p.w = h.w
+	p.queue[class] = append(p.queue[class], work{h.life, begin})
+	if !p.busy {
+		h.works()
+	}
+}
+
+// works does what is first in the queue, and goes on.
+func (h *Host) works() {
+	p := h.Processor
+	for len(p.queue[0])+len(p.queue[1]) > 0 {
+		q := &p.queue[0]
+		if len(*q) == 0 {
+			q = &p.queue[1]
+		}
+		next := (*q)[0]
+		*q = (*q)[1:]
+		if next.life != h.life {
+			continue
+		}
+		takes, end := next.begin()
+		p.busy = true
+		p.w.After(takes, func() {
+			p.busy = false
+			p.worked += takes
+			if next.life == h.life {
+				end()
+			}
+			h.works()
+		})
+		return
+	}
+}

@@ -1,0 +1,19 @@
+package replicasim
+
+import (
+	"testing"
+
+	"github.com/tenure-lease/tenure/sim/simtest"
+)
+
+func TestWorlds(t *testing.T) { simtest.Worlds(t, Protocol(), 30) }
+
+// Worlds that are hard for read leases.
+func TestReadLeaseWorlds(t *testing.T) { simtest.Worlds(t, ReadLeaseProtocol(), 15) }
+
+// Worlds that are hard for key order.
+func TestKeyOrderWorlds(t *testing.T) { simtest.Worlds(t, KeyOrderProtocol(), 15) }
+
+func TestRepeats(t *testing.T)          { simtest.Repeats(t, Protocol(), 1, 2, 3) }
+func TestReadLeaseRepeats(t *testing.T) { simtest.Repeats(t, ReadLeaseProtocol(), 1, 2) }
+func TestKeyOrderRepeats(t *testing.T)  { simtest.Repeats(t, KeyOrderProtocol(), 1, 2) }

@@ -1,0 +1,62 @@
+package widearea
+
+import (
+	"reflect"
+	"testing"
+	"time"
+)
+
+// Without leases a follower's death costs nothing, and the leader's an election.
+func TestDeathWithoutLeases(t *testing.T) {
+	follower, err := Deaths{Seed: 1, Policy: "off", Site: 3, Times: 2}.Play()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, w := range map[string]Writes{"held": follower.Held, "other": follower.Other} {
+		if w.MaxStall > 0.2 || w.MaxStall < w.Stall || w.Stall == 0 {
+			t.Errorf("%s: a follower's death stalls writes for %v s, and %v at most", name, w.Stall, w.MaxStall)
+		}
+		if want := int((before + after) / (2 * writeEvery)); len(w.Series) < want-2 || len(w.Series) > want+2 {
+			t.Errorf("%s: %d writes in the series, want about %d", name, len(w.Series), want)
+		}
+	}
+	leader, err := Deaths{Seed: 1, Policy: "off", Site: Leader, Times: 1}.Play()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := leader.Held.Stall; s < 0.9 || s > 3 {
+		t.Errorf("the leader's death stalls writes for %v s, want about an election timeout", s)
+	}
+	if again, _ := (Deaths{Seed: 1, Policy: "off", Site: Leader, Times: 1}).Play(); !reflect.DeepEqual(again, leader) {
+		t.Error("the same seed gave another course of events")
+	}
+}
+
+// A holder that dies keeps writes waiting until its lease is over, and no longer.
+func TestDeathOfAHolder(t *testing.T) {
+	const length = 2 * time.Second
+	toll, err := Deaths{Seed: 1, Policy: "all", Length: length, Site: 3, Times: 2}.Play()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := toll.Held.MaxStall; s < length.Seconds()/2 || s > length.Seconds()*1.05+0.5 {
+		t.Errorf("with leases of %v writes stall for %v s", length, s)
+	}
+	if toll.Stale != 0 {
+		t.Errorf("%d operations are stale", toll.Stale)
+	}
+	if toll.Held.Usual > toll.Held.Slowest {
+		t.Errorf("writes took up to %v ms before the death and %v after", toll.Held.Usual, toll.Held.Slowest)
+	}
+}
+
+func TestStall(t *testing.T) {
+	s := time.Second
+	x := &death{writes: [2][]write{{{-9 * s, -8 * s}, {-3 * s, -2 * s}, {-1 * s, 1 * s}, {2 * s, 3 * s}}}}
+	if got := x.stall(0); got != 3*s { // the six seconds before the death are none of its
+		t.Errorf("got %v, want 3s", got)
+	}
+	if got := x.stall(1); got != 0 {
+		t.Errorf("got %v without a write", got)
+	}
+}

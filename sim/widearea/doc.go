@@ -1,0 +1,57 @@
+// Package widearea plays the evaluation of quorum leases (Moraru, Andersen and
+// Kaminsky, Paxos Quorum Leases: Fast Reads Without Sacrificing Writes, SoCC 2014,
+// section 5) over the product's own replicas, in virtual time: what policies of read
+// leases cost and gain where replicas are far apart.
+//
+//	report, err := widearea.QuickPlan.Evaluate()   // all of it, in seconds
+//
+//	o, err := widearea.Run{                        // a policy under a workload
+//		Seed: 1, Policy: "all", Workload: widearea.Figure6, Size: widearea.Full,
+//	}.Play()
+//	t, err := widearea.Deaths{                     // and through a replica's death
+//		Seed: 1, Policy: "all", Site: 3, Times: 20,
+//	}.Play()
+//
+// # What is played
+//
+// Five replicas, a site each, as far apart as in the paper's Table 1; ten clients a
+// site, that do one operation after the other at the replica of their site; 100,000
+// keys of YCSB's popularity, another order of it at each site, or all equally likely.
+// A [Run] measures latencies: Figure 6, Table 2, and operations on several keys, of
+// which section 5.5 only says what to expect. [Deaths] measure writes at a
+// steady rate while a replica dies: Figure 7. All clients ask for the same under each
+// policy, so that differences are the policies'.
+//
+// A policy is a name that the cluster is given and nothing more here. One that the
+// build does not know is left out, and named in the report.
+//
+// A [Control] puts the paper's own ways in the place of the product's: promises that are
+// pushed, with guard and grace, and what goes with them. Deaths under it are Figure 7 as
+// the paper has it, over the same code; a sweep of the lengths is its section 3.8.
+//
+// Each operation is judged as it ends: it may not miss what one on its key has seen
+// that ended before it began. What the paper says and what was measured are kept
+// apart, in [Paper] and [Measured].
+//
+// # What is different from the paper
+//
+//   - In strict order, where a policy has that, a write is released with all that are
+//     before it in the log. A holder's read then waits for every write that is on its
+//     way, and not for those to its key only.
+//   - Raft with entries durable at a majority, 50 µs to 2 ms a disk; the paper's
+//     Multi-Paxos keeps nothing on disk.
+//   - A write takes four one-way delays (see [Floor]), or as few as the product needs.
+//     The paper's answers after three.
+//   - Links keep order, as streams do, and take up to 1 ms more than half of Table 1.
+//   - A replica that dies is gone with its host: nobody sees a connection close.
+//
+// # What is left out
+//
+// The time that a processor takes, but for [Throughput] (Figure 8), which models it: each
+// replica has one, and what the product was measured to take for a request, a write and a
+// frame of messages ([ServiceTimes]) is taken of it. What a machine's other work does to
+// a replica is not in it, nor bytes on a wire.
+//
+// Like all worlds of replicas they are played one at a time, in a process that needs
+// no secrets meanwhile: see package replicasim.
+package widearea

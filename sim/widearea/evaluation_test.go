@@ -1,0 +1,124 @@
+package widearea
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/sim/replicasim"
+)
+
+func TestEvaluate(t *testing.T) {
+	last := 0
+	plan := Plan{
+		Seed: 3, Policies: []string{"off", "no such policy", "off"}, Size: small, Deaths: 1, Sweeps: 1, Loads: 1, Lengths: []time.Duration{time.Second},
+		Progress: func(_ string, done, of int) {
+			if done < last || done > of {
+				t.Errorf("%d of %d done after %d", done, of, last)
+			}
+			last = done
+		},
+	}
+	r, err := plan.Evaluate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.Measured
+	if len(m.LeftOut) != 1 || m.LeftOut[0].Policy != "no such policy" {
+		t.Errorf("left out: %+v", m.LeftOut)
+	}
+	if len(m.Runs) != len(Workloads) || len(m.Deaths) != 2 || len(m.Sweep) != 2 {
+		t.Errorf("%d runs, %d and %d deaths, want %d, 2 and 2", len(m.Runs), len(m.Deaths), len(m.Sweep), len(Workloads))
+	}
+	for _, o := range m.Runs {
+		for _, s := range o.Sites {
+			if s.AtMinimum < 0.1 || s.AtMinimum > 1 {
+				t.Errorf("%s, %s: %v of the writes are at the minimum, which is their own", o.Workload, s.Site, s.AtMinimum)
+			}
+		}
+	}
+	plan.Policies = []string{"no such policy"}
+	if _, err := plan.Evaluate(); !errors.Is(err, replicasim.ErrPolicy) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The paper's statements are measured by the runs that they are about.
+func TestStatements(t *testing.T) {
+	outcome := func(policy string, load Workload, local, minimal, read, write float64) Outcome {
+		o := Outcome{Policy: policy, Workload: load.Name}
+		for i := range Sites {
+			s := SiteOutcome{AtMinimum: minimal, Reads: Latencies{Mean: read, Under10: local}, Writes: Latencies{Mean: write}}
+			s.Reads.Under10 -= float64(i) / 100
+			o.Sites = append(o.Sites, s)
+		}
+		return o
+	}
+	m := Measured{
+		MinimumOf: "leader",
+		Runs: []Outcome{
+			outcome("leader", Figure6, 0.2, 1, 100, 110), outcome("all", Figure6, 0.97, 0, 0.5, 220),
+			outcome("quorum/key", Figure6, 0.9, 0.75, 5, 150), outcome("quorum/key", Table2, 0.1, 0.1, 1, 1),
+			outcome("static/key", Uniform, 0.52, 0.5, 1, 1),
+			outcome("quorum/key", Together, 0, 0, 6, 120), outcome("quorum/key", Apart, 0, 0, 1, 198), outcome("all/key", Apart, 0, 0, 1, 220),
+		},
+		Deaths: []Toll{{Policy: "quorum/key", Site: "CA", Held: Writes{Slowest: 5000}}, {Policy: "quorum/key", Site: "VA", Held: Writes{Slowest: 1250}}},
+		Controls: ControlReport{Deaths: []Toll{
+			{Control: "", Site: "VA", Held: Writes{Slowest: 1}}, {Control: "pushed", Site: "VA", Held: Writes{Slowest: 8900}},
+			{Control: "pushed", Site: "CA", Held: Writes{Slowest: 9000}, Other: Writes{Slowest: 9100}},
+			{Control: "the paper's", Site: "VA", Held: Writes{Slowest: 2}},
+		}},
+	}
+	want := map[string]float64{
+		"quorum-local-reads": 0.86, "quorum-minimal-writes": 0.75, "all-local-reads": 0.95, "all-write-ratio": 2,
+		"leader-read-ratio": 200, "static-local-reads": 0.5, "static-minimal-writes": 0.5, "quorum-stall": 1.25,
+		"together-read-ratio": 1.2, "together-write-ratio": 0.8, "apart-write-ratio": 0.9, "apart-ratio": 1.5,
+		"all-read-throughput": 3, "quorum-read-throughput": 0.99, "quorum-write-throughput": 0.5,
+		"pushed-stall": 8.9, "pushed-leader-stall": 9.1,
+	}
+	m.Runs[6].Mean, m.Runs[7].Mean = 150, 100
+	for policy, mean := range map[string]float64{"static/key": 95, "all/key": 100, "leader/key": 96, "all": 90} {
+		m.Throughput = append(m.Throughput, Rate{Policy: policy, What: "reads", Asks: Anything, Mean: mean}, Rate{Policy: policy, What: "writes", Asks: Anything, Mean: mean})
+	}
+	m.Throughput = append(m.Throughput, Rate{Policy: "static/key", What: "reads", Asks: Held, Mean: 99},
+		Rate{Policy: "static/key", What: "writes", Asks: Held, Mean: 48}, Rate{Policy: "leader", What: "reads", Asks: TheLeader, Mean: 30})
+	got := m.statements()
+	if len(got) != len(ThePaper.Statements) {
+		t.Errorf("%d of %d statements are measured", len(got), len(ThePaper.Statements))
+	}
+	for _, s := range got {
+		if w, ok := want[s.ID]; !ok || math.Abs(s.Value-w) > 1e-9 || s.Text != "" {
+			t.Errorf("%s: got %v %q, want %v", s.ID, s.Value, s.Text, w)
+		}
+	}
+	if none := (&Measured{}).statements(); len(none) != 0 {
+		t.Errorf("without a run there is %+v", none)
+	}
+}
+
+func TestMinimum(t *testing.T) {
+	const load = "zipf 1:1"
+	run := func(policy string, latencies ...time.Duration) Outcome {
+		o := Outcome{Policy: policy, Workload: load}
+		for range Sites {
+			o.Sites = append(o.Sites, SiteOutcome{Writes: summarize(latencies)})
+		}
+		return o
+	}
+	ms := time.Millisecond
+	m := Measured{Runs: []Outcome{run("all", 100*ms, 110*ms, 111*ms, 200*ms), run("off", 10*ms), run("leader", 100*ms)}}
+	m.minimum()
+	if got := m.Runs[0].Sites[0].AtMinimum; got != 0.5 {
+		t.Errorf("got %v, want the two writes that took 1.1 times the leader lease's at most", got)
+	}
+	m = Measured{Runs: m.Runs[:2]}
+	m.minimum()
+	if got := m.Runs[0].Sites[0].AtMinimum; got != 0 {
+		t.Errorf("got %v, want none: without the leader lease no lease at all is the minimum", got)
+	}
+	m = Measured{Runs: m.Runs[:1]}
+	if m.minimum(); m.MinimumOf != "" {
+		t.Errorf("%q set the minimum, but was not measured", m.MinimumOf)
+	}
+}

@@ -1,0 +1,98 @@
+package wal_test
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	. "github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
+)
+
+// TestCrash appends, syncs, releases, crashes and opens at random. All that was
+// synced must come back, in order, and nothing that was not appended.
+func TestCrash(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		disk := waltest.NewDisk()
+		fs := disk.FS()
+		opts := Options{FS: fs, SegmentBytes: int64(rapid.SampledFrom([]int{2048, 8192, 65536}).Draw(t, "segment"))}
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		l, err := Create("/d", nil, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sizes []int // of all records that may be in the log; seq is index+1
+		synced, first := 0, 1
+		crash := func(failAfter int) {
+			if failAfter >= 0 { // die in the middle of an append or sync
+				fs.Fault = func(op, path string) error {
+					if failAfter--; failAfter < 0 {
+						return errors.New("dead")
+					}
+					return nil
+				}
+				n := r.IntN(3000)
+				l.Append(Record{Kind: 7, Payload: payload(uint64(len(sizes)+1), n)})
+				sizes = append(sizes, n)
+				l.Sync()
+			}
+			l.Close()
+			disk.Crash(r)
+			fs = disk.FS()
+			opts.FS = fs
+			var got []Record
+			l, got, err = tryOpen("/d", opts)
+			if err != nil {
+				t.Fatalf("open after crash: %v", err)
+			}
+			if len(got) > 0 && int(got[0].Seq) > first || len(got) == 0 && synced >= first {
+				t.Fatalf("records from %d on are gone", first)
+			}
+			for i, rec := range got {
+				if want := int(l.FirstSeq()) + i; int(rec.Seq) != want || want > len(sizes) ||
+					!bytes.Equal(rec.Payload, payload(rec.Seq, sizes[want-1])) {
+					t.Fatalf("record %d is not what was appended", rec.Seq)
+				}
+			}
+			if int(l.LastSeq()) < synced {
+				t.Fatalf("log ends at %d, %d was synced", l.LastSeq(), synced)
+			}
+			sizes, synced = sizes[:l.LastSeq()], int(l.LastSeq())
+		}
+		for range rapid.IntRange(1, 25).Draw(t, "steps") {
+			switch rapid.IntRange(0, 7).Draw(t, "step") {
+			case 0, 1, 2:
+				for range rapid.IntRange(1, 6).Draw(t, "records") {
+					n := rapid.IntRange(0, 3000).Draw(t, "bytes")
+					if _, err := l.Append(Record{Kind: 7, Payload: payload(uint64(len(sizes)+1), n)}); err != nil {
+						t.Fatal(err)
+					}
+					sizes = append(sizes, n)
+				}
+			case 3, 4:
+				if err := l.Sync(); err != nil {
+					t.Fatal(err)
+				}
+				synced = len(sizes)
+			case 5: // hand over to the kernel without a sync
+				if err := l.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			case 6:
+				crash(rapid.IntRange(-1, 8).Draw(t, "fail after"))
+			case 7:
+				if synced > 0 {
+					first = max(first, rapid.IntRange(1, synced).Draw(t, "release"))
+					if err := l.ReleaseTo(uint64(first)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		crash(-1)
+		l.Close()
+	})
+}

@@ -1,0 +1,28 @@
+package wal
+
+// The tests are in package wal_test, as their disk is in package waltest, which
+// imports this one. This is what they know of the format.
+
+const (
+	SectorBytes       = sectorBytes
+	RecordHeaderBytes = recordHeaderBytes
+	SegmentVersion    = segmentVersion
+	SnapshotVersion   = snapshotVersion
+	SnapshotFixed     = snapshotFixed
+	ChunkBytes        = chunkBytes
+)
+
+// RecordBytes is the size on disk of a record with a payload of n bytes.
+func RecordBytes(n int) int { return recordBytes(n) }
+
+// PutVersion writes a format version.
+func PutVersion(b []byte, version uint32) { putVersion(b, version) }
+
+// Offset is where the next record begins in the last segment.
+func (l *Log) Offset() int { return int(l.off) }
+
+// Path is the file of a snapshot.
+func (s *Snapshots) Path(index uint64) string { return s.path(index) }
+
+// Dir holds the snapshots' files.
+func (s *Snapshots) Dir() string { return s.dir }

@@ -1,0 +1,92 @@
+package wal_test
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	. "github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
+)
+
+// TestFailureIsFinal fails each operation of a running log once; the log must
+// refuse everything from then on, and the next Open must find what was synced.
+func TestFailureIsFinal(t *testing.T) {
+	tests := []struct {
+		op    string
+		errno error
+	}{
+		{"write", syscall.ENOSPC}, {"sync", syscall.EIO}, {"preallocate", syscall.ENOSPC},
+		{"rename", syscall.EIO}, {"syncdir", syscall.EIO}, {"open", syscall.EMFILE}, {"truncate", syscall.EIO},
+	}
+	for _, tt := range tests {
+		t.Run(tt.op, func(t *testing.T) {
+			fs := waltest.NewDisk().FS()
+			opts := Options{SegmentBytes: 2048, FS: fs}
+			l := create(t, "/d", opts)
+			write(t, l, 1500)
+			calls := 0
+			fs.Fault = func(op, path string) error {
+				if op != tt.op {
+					return nil
+				}
+				calls++
+				return tt.errno
+			}
+			_, err := l.Append(Record{Payload: payload(2, 1500)}) // needs a new segment
+			if err == nil {
+				err = l.Sync()
+			}
+			if !errors.Is(err, tt.errno) || !errors.Is(err, ErrFailed) {
+				t.Fatalf("got %v, want %v and ErrFailed", err, tt.errno)
+			}
+			if again := l.Sync(); again != err {
+				t.Errorf("Sync again: %v, want the first error", again)
+			}
+			if _, again := l.Append(Record{}); again != err {
+				t.Errorf("Append again: %v, want the first error", again)
+			}
+			if calls != 1 {
+				t.Errorf("%s was tried %d times, want 1", tt.op, calls)
+			}
+			fs.Fault = nil
+			l.Close()
+			if _, got := open(t, "/d", opts); len(got) == 0 {
+				t.Error("the synced record is lost")
+			}
+		})
+	}
+}
+
+// A failed fsync drops dirty pages while the page cache still shows them. Open
+// must write such records again before it hands them out.
+func TestOpenRewritesWhatMayBeOnlyInTheCache(t *testing.T) {
+	fs := waltest.NewDisk().FS()
+	l := create(t, "/d", Options{FS: fs, SegmentBytes: 1 << 16})
+	write(t, l, 10)
+	fs.Fault = func(op, path string) error {
+		if op == "sync" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	l.Append(Record{Kind: 7, Payload: payload(2, 10)})
+	if err := l.Sync(); err == nil {
+		t.Fatal("sync did not fail")
+	}
+	fs.Fault = nil
+	l.Close()
+	var written []string
+	fs.Fault = func(op, path string) error {
+		if op == "write" || op == "sync" {
+			written = append(written, op)
+		}
+		return nil
+	}
+	_, got := open(t, "/d", Options{FS: fs, SegmentBytes: 1 << 16})
+	wantRecords(t, got, 1, 10, 10)
+	if fmt.Sprint(written) != "[write sync]" {
+		t.Errorf("Open did %v, want [write sync]", written)
+	}
+}

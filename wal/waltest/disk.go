@@ -1,0 +1,138 @@
+package waltest
+
+import (
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// sectorBytes is what a disk writes as a whole or not at all.
+const sectorBytes = 512
+
+// Disk outlives the processes that use it. Any goroutine may use it.
+type Disk struct {
+	mu   sync.Mutex
+	boot int  // counts crashes: processes of before are dead
+	dead bool // killed, and not crashed yet: so are those of now
+	dirs map[string]*dir
+	lock map[string]bool
+}
+
+// dir is a directory: the names as processes see them, those that a crash
+// leaves for certain, and the changes from the latter to the former.
+type dir struct {
+	names, durable map[string]*inode
+	pending        []func(map[string]*inode)
+}
+
+// inode is a file: its bytes as the page cache has them, and as of the last sync.
+type inode struct{ data, disk []byte }
+
+// NewDisk is an empty disk.
+func NewDisk() *Disk {
+	return &Disk{dirs: map[string]*dir{}, lock: map[string]bool{}}
+}
+
+// FS is the disk as a process sees it that starts now.
+func (d *Disk) FS() *FS {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &FS{disk: d, boot: d.boot}
+}
+
+// Kill ends all processes at once, in the middle of what they do. The disk is
+// then off until Crash decides what it holds.
+func (d *Disk) Kill() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dead = true
+}
+
+// Crash ends all processes and forgets what was not synced, as chance has it.
+func (d *Disk) Crash(r *rand.Rand) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.boot++
+	d.dead = false
+	d.lock = map[string]bool{}
+	for _, path := range slices.Sorted(maps.Keys(d.dirs)) {
+		d.dirs[path].crash(r)
+	}
+}
+
+func (d *dir) crash(r *rand.Rand) {
+	for _, change := range d.pending[:r.IntN(len(d.pending)+1)] {
+		change(d.durable)
+	}
+	d.pending = nil
+	d.names = maps.Clone(d.durable)
+	for _, name := range slices.Sorted(maps.Keys(d.names)) {
+		d.names[name].crash(r)
+	}
+}
+
+func (ino *inode) crash(r *rand.Rand) {
+	size := len(ino.disk)
+	if r.IntN(2) == 0 {
+		size = len(ino.data)
+	}
+	chance := r.IntN(5) // of a sector to be there, in quarters
+	after := make([]byte, size)
+	for off := 0; off < size; off += sectorBytes {
+		from := ino.disk
+		if r.IntN(4) < chance {
+			from = ino.data
+		}
+		if off < len(from) {
+			copy(after[off:min(off+sectorBytes, size)], from[off:])
+		}
+	}
+	ino.data, ino.disk = after, slices.Clone(after)
+}
+
+// change makes a change that is durable only after a SyncDir.
+func (d *dir) change(apply func(names map[string]*inode)) {
+	apply(d.names)
+	d.pending = append(d.pending, apply)
+}
+
+// at is a directory, made when it is first asked for. The lock is held.
+func (d *Disk) at(path string) *dir {
+	if d.dirs[path] == nil {
+		d.dirs[path] = &dir{names: map[string]*inode{}, durable: map[string]*inode{}}
+	}
+	return d.dirs[path]
+}
+
+// find is a directory and the file of that path in it, nil if there is none. The
+// lock is held.
+func (d *Disk) find(path string) (*dir, *inode) {
+	in := d.at(filepath.Dir(path))
+	return in, in.names[filepath.Base(path)]
+}
+
+// ReadFile is what a file holds, synced or not; nil if there is none.
+func (d *Disk) ReadFile(path string) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ino := d.find(path); ino != nil {
+		return append([]byte{}, ino.data...)
+	}
+	return nil
+}
+
+// WriteFile puts contents in the place of a file's own, or makes the file, so
+// that a crash leaves all of it.
+func (d *Disk) WriteFile(path string, contents []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	in, ino := d.find(path)
+	if ino == nil {
+		ino = &inode{}
+		in.names[filepath.Base(path)] = ino
+		in.durable[filepath.Base(path)] = ino
+	}
+	ino.data, ino.disk = slices.Clone(contents), slices.Clone(contents)
+}
