@@ -30,6 +30,7 @@ kv:
 keyspan:
 quorumregister: machine
 disklease: machine
+flease: machine
 placement: machine
 ycsb:
 quorumlease: machine
@@ -77,7 +78,7 @@ examples/pool: tenure engine
 
 // pure packages neither block nor look at the world: time, randomness and
 // messages are arguments.
-var pure = []string{"machine", "kv", "keyspan", "quorumlease", "replica", "quorumregister", "disklease", "placement", "ycsb"}
+var pure = []string{"machine", "kv", "keyspan", "quorumlease", "replica", "quorumregister", "disklease", "flease", "placement", "ycsb"}
 
 var impure = []string{
 	"context", "crypto/rand", "log", "log/slog", "math/rand", "math/rand/v2",
