@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/sim"
+	"github.com/tenure-lease/tenure/sim/asyncleasesim"
 	"github.com/tenure-lease/tenure/sim/diskleasesim"
 	"github.com/tenure-lease/tenure/sim/quorumregistersim"
 	"github.com/tenure-lease/tenure/sim/replicasim"
@@ -33,6 +34,7 @@ func protocols() []sim.Protocol {
 		quorumregistersim.Protocol(),
 		diskleasesim.Protocol(),
 		diskleasesim.ConsensusProtocol(),
+		asyncleasesim.Protocol(),
 	}
 }
 

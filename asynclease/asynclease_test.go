@@ -1,0 +1,119 @@
+package asynclease_test
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/asynclease"
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/sim/stage"
+)
+
+func TestOverlaps(t *testing.T) {
+	in := func(first, last uint64) asynclease.Interval { return asynclease.Interval{First: first, Last: last} }
+	for _, tc := range []struct {
+		a, b asynclease.Interval
+		want bool
+	}{
+		{in(1, 10), in(5, 15), true},
+		{in(1, 10), in(5, 6), true}, // contained: as printed, section 2 misses one direction
+		{in(1, 10), in(10, 10), true},
+		{in(1, 10), in(11, 20), false},
+		{in(7, math.MaxUint64), in(math.MaxUint64, math.MaxUint64), true},
+	} {
+		if tc.a.Overlaps(tc.b) != tc.want || tc.b.Overlaps(tc.a) != tc.want {
+			t.Errorf("%v and %v: got %v and %v, want %v both ways", tc.a, tc.b, tc.a.Overlaps(tc.b), tc.b.Overlaps(tc.a), tc.want)
+		}
+	}
+}
+
+func TestIntervalsThatAreNone(t *testing.T) {
+	for _, tc := range []struct{ first, n uint64 }{{1, 0}, {0, 1}, {math.MaxUint64, 2}, {2, math.MaxUint64}} {
+		if in, err := asynclease.Length(tc.first, tc.n); !errors.Is(err, asynclease.ErrInterval) {
+			t.Errorf("%d integers from %d on: got %v, %v; want ErrInterval", tc.n, tc.first, in, err)
+		}
+	}
+	if in, err := asynclease.Length(math.MaxUint64, 1); err != nil || in.Last != math.MaxUint64 {
+		t.Errorf("the last integer of all: got %v, %v", in, err)
+	}
+	m := member(t, 1)
+	m.Ready()
+	for _, in := range []asynclease.Interval{{First: 10, Last: 1}, {First: 0, Last: 3}} {
+		m.Step(machine.Now{}, asynclease.Ask{ID: 1, Interval: in})
+		rd := m.Ready()
+		v, _ := rd.Outcomes[0].(asynclease.Verdict)
+		if !errors.Is(v.Err, asynclease.ErrInterval) || v.Granted || len(rd.Sends)+len(rd.Persists) > 0 {
+			t.Errorf("%v: got %+v, want ErrInterval and nothing else", in, rd)
+		}
+	}
+}
+
+// What makes no sense is ignored.
+func TestMessagesOfStrangers(t *testing.T) {
+	m := member(t, 1)
+	m.Ready()
+	ask := asynclease.Lease{Request: asynclease.Request{Node: 9, Life: 1, Seq: 1}, Interval: asynclease.Interval{First: 1, Last: 2}}
+	upside := asynclease.Lease{Request: asynclease.Request{Node: 2, Life: 1, Seq: 1}, Interval: asynclease.Interval{First: 2, Last: 1}}
+	for _, e := range []machine.Envelope{
+		{From: 9, To: 1, Body: ask}, {From: 2, To: 1, Body: ask}, {From: 2, To: 3, Body: ask}, {From: 2, To: 1, Body: upside},
+		{From: 2, To: 1, Body: asynclease.Ack{Request: asynclease.Request{Node: 1, Life: 1, Seq: 4}}}, {From: 2, To: 1, Body: "hello"},
+	} {
+		m.Step(machine.Now{}, e)
+		if rd := m.Ready(); len(rd.Sends)+len(rd.Persists)+len(rd.Outcomes) > 0 || len(m.Permitted()) > 0 {
+			t.Errorf("%+v: got %+v, want nothing", e, rd)
+		}
+	}
+}
+
+func TestLogsOfOthers(t *testing.T) {
+	cfg := asynclease.Config{ID: 1, Members: []machine.NodeID{3, 1, 2}, Life: 2, Retry: time.Second}
+	mine := asynclease.Identity{Node: 1, Members: []machine.NodeID{1, 2, 3}}
+	mark := asynclease.Permitted{Interval: asynclease.Interval{First: 1, Last: 2}}
+	for name, records := range map[string][]any{
+		"another member":  {asynclease.Identity{Node: 2, Members: mine.Members}},
+		"another group":   {asynclease.Identity{Node: 1, Members: []machine.NodeID{1, 2}}},
+		"no beginning":    {mark},
+		"two beginnings":  {mine, mine},
+		"of another kind": {mine, "?"},
+	} {
+		if _, err := asynclease.New(cfg, records); !errors.Is(err, asynclease.ErrLog) {
+			t.Errorf("%s: got %v, want ErrLog", name, err)
+		}
+	}
+	if _, err := asynclease.New(cfg, []any{mine, mark}); err != nil {
+		t.Error(err)
+	}
+	cfg.ID = 4
+	if _, err := asynclease.New(cfg, nil); err == nil {
+		t.Error("a member that is not of the group was made")
+	}
+}
+
+// A log that was written anew says the same as the old one.
+func TestRecords(t *testing.T) {
+	s := stage.New(t)
+	for id := range machine.NodeID(3) {
+		s.Start(id+1, member(t, id+1))
+	}
+	s.Step(1, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 11, Last: 20}})
+	s.Step(2, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 1, Last: 5}})
+	s.Settle()
+	s.Step(1, asynclease.Return{ID: 1, From: 16})
+	s.Settle()
+	s.Step(3, asynclease.Forget{Below: 6})
+	cfg := asynclease.Config{ID: 3, Members: []machine.NodeID{1, 2, 3}, Life: 2, Retry: time.Second}
+	long, err := asynclease.New(cfg, s.Durable(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := asynclease.New(cfg, long.Records())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(long.Permitted(), short.Permitted()) || len(short.Permitted()) != 1 || short.Permitted()[0].Interval.Last != 15 {
+		t.Errorf("got %v from the short log, %v from the long one; want [11,15] alone", short.Permitted(), long.Permitted())
+	}
+}
