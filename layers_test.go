@@ -31,10 +31,10 @@ keyspan:
 quorumregister: machine
 disklease: machine
 flease: machine
-asynclease: machine
 placement: machine
 ycsb:
 quorumlease: machine
+asynclease: machine
 replica: machine kv keyspan placement quorumlease
 
 clock: machine
