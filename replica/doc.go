@@ -132,6 +132,13 @@
 // otherwise the read takes a place in the log by itself ([EncodeRead]), and waits for
 // what is before it as all that is behind it waits for it. The paper has single objects.
 //
+// What a leader proposes itself, in key order, only the leader releases in its term; the
+// others wait for its word. So while it is the leader beyond doubt it need not make readers
+// of a key wait for a put of its own that is on its way: nobody has seen that, and it
+// answers with what was there before. Far members find out by themselves what they
+// proposed, and the leader's readers wait for those (R30). The paper has no such reads:
+// its leader's wait for every write, which takes a majority's time.
+//
 // Who holds none of the keys asks the leader up to where it has to look, and waits until
 // its own log is released so far: never the commit index, of which others may know more
 // than the leader (R29, Q-3). To ask the nearest holder for that instead gains nothing:

@@ -25,6 +25,10 @@ type keyOrder struct {
 	// released before them (R25).
 	missed []missed
 	behind map[uint64][]uint64
+	// own are unreleased entries, ascending, that this member proposed as a leader. In
+	// its term nobody else releases them; those of an earlier reign are released before
+	// the leader of a later one is beyond doubt.
+	own []uint64
 	// confs are the configurations from the last released one on (R13).
 	confs []conf
 	// former are others that entries have to wait for: see Controls.
@@ -46,10 +50,17 @@ type keyOrder struct {
 	reads  []*keyRead // by arrival
 }
 
-// missed are entries, ascending, that any of the same holders may lack.
+// missed are entries, ascending, that any of the same holders may lack, and that one
+// member proposed in one term.
 type missed struct {
 	holders []machine.NodeID // ascending; nil is everyone
+	by      proposer
 	entries []uint64
+}
+
+type proposer struct {
+	member machine.NodeID
+	term   uint64
 }
 
 // learnt is what was made of the leader's news already.
@@ -102,21 +113,21 @@ func (k *keyOrder) append(e *raftpb.Entry) (from machine.NodeID, writes keyspan.
 			}
 		}
 	}
-	k.misses(i, k.holdersOf(touch.Keys.Writes))
+	k.misses(i, k.holdersOf(touch.Keys.Writes), proposer{from, e.GetTerm()})
 	return from, touch.Keys.Writes
 }
 
 // misses notes who may lack an entry.
-func (k *keyOrder) misses(i uint64, holders []machine.NodeID) {
+func (k *keyOrder) misses(i uint64, holders []machine.NodeID, by proposer) {
 	if !k.log.Held(i) {
 		return // it touches nothing
 	}
 	n := slices.IndexFunc(k.missed, func(m missed) bool {
-		return (m.holders == nil) == (holders == nil) && slices.Equal(m.holders, holders)
+		return m.by == by && (m.holders == nil) == (holders == nil) && slices.Equal(m.holders, holders)
 	})
 	if n < 0 {
 		n = len(k.missed)
-		k.missed = append(k.missed, missed{holders: holders})
+		k.missed = append(k.missed, missed{holders: holders, by: by})
 	}
 	k.missed[n].entries = append(k.missed[n].entries, i)
 }
@@ -192,162 +203,7 @@ func (k *keyOrder) truncate(from, last uint64) {
 	for n := range k.missed {
 		k.missed[n].entries = slices.DeleteFunc(k.missed[n].entries, gone)
 	}
-}
-
-// judge finds out what is released, from reports. Whatever is released in log order is
-// released.
-func (k *keyOrder) judge(l *quorumlease.Ledger, commit uint64) {
-	k.releaseThrough(l.Release(commit))
-	for n := range k.missed {
-		m := &k.missed[n]
-		if len(m.entries) == 0 {
-			continue
-		}
-		upTo := min(commit, l.Limit(func(id machine.NodeID) bool { return m.holders == nil || slices.Contains(m.holders, id) }))
-		for len(m.entries) > 0 && m.entries[0] <= upTo {
-			i := m.entries[0]
-			m.entries = m.entries[1:]
-			k.assured(i)
-		}
-	}
-	k.advance(l.Acknowledged(commit))
-}
-
-// assured tells that no holder lacks an entry: it is released once all are that it
-// depends on (R25).
-func (k *keyOrder) assured(i uint64) {
-	if !k.log.Held(i) {
-		return
-	}
-	if before := k.log.Blocked(i); before != 0 {
-		k.behind[before] = append(k.behind[before], i)
-		return
-	}
-	k.release(i)
-}
-
-// release notes that one entry is released, and so those may be that depend on it.
-func (k *keyOrder) release(i uint64) {
-	k.log.Release(i)
-	if i > k.through {
-		k.fresh = append(k.fresh, i)
-	}
-	list := k.behind[i]
-	delete(k.behind, i)
-	for _, next := range list {
-		k.assured(next)
-	}
-}
-
-// learn takes the leader's word for what is released, up to where this member knows
-// the log to be committed (R19).
-func (k *keyOrder) learn(commit uint64) {
-	k.releaseThrough(min(k.news.Released, commit))
-	if k.stillBlind() {
-		return // it does not know what the leader names as held
-	}
-	// What is held up to a horizon only gets less in a term.
-	now := learnt{k.news.Term, k.news.Horizon, commit, len(k.news.Held)}
-	if now == k.learnt {
-		return
-	}
-	k.learnt = now
-	upTo := min(k.news.Horizon, commit)
-	k.fences = slices.DeleteFunc(k.fences, func(i uint64) bool {
-		if i > upTo || k.heldBack(i) {
-			return false
-		}
-		if i > k.through {
-			k.fresh = append(k.fresh, i)
-		}
-		return true
-	})
-	for i := range k.log.Unreleased() {
-		if i > upTo {
-			break
-		}
-		if !k.heldBack(i) {
-			k.release(i)
-		}
-	}
-	k.advance(upTo)
-}
-
-// heldBack tells whether the leader's news names an entry.
-func (k *keyOrder) heldBack(i uint64) bool {
-	_, found := slices.BinarySearch(k.news.Held, i)
-	return found
-}
-
-// stillBlind ends the blindness when it may end.
-func (k *keyOrder) stillBlind() bool {
-	k.blind = k.blind && (k.loading || k.through < k.unknown)
-	return k.blind
-}
-
-// releaseThrough notes that everything up to an index is released.
-func (k *keyOrder) releaseThrough(i uint64) {
-	if i <= k.through {
-		return
-	}
-	k.through = i
-	k.log.ReleaseThrough(i)
-	k.fences = slices.DeleteFunc(k.fences, func(f uint64) bool { return f <= i })
-	k.unblock()
-}
-
-// trim forgets what is released of what somebody might have missed.
-func (k *keyOrder) trim() {
-	for n := range k.missed {
-		m := &k.missed[n]
-		for len(m.entries) > 0 && !k.log.Held(m.entries[0]) {
-			m.entries = m.entries[1:]
-		}
-	}
-	k.missed = slices.DeleteFunc(k.missed, func(m missed) bool { return len(m.entries) == 0 })
-}
-
-// unblock looks again at what waits for entries that are released by now.
-func (k *keyOrder) unblock() {
-	var done []uint64
-	for before := range k.behind {
-		if before <= k.through {
-			done = append(done, before)
-		}
-	}
-	slices.Sort(done)
-	for _, before := range done {
-		list := k.behind[before]
-		delete(k.behind, before)
-		for _, next := range list {
-			k.assured(next)
-		}
-	}
-}
-
-// advance moves through as far as nothing is held, but no further than upTo, where
-// entries that touch nothing are released, too.
-func (k *keyOrder) advance(upTo uint64) {
-	if k.stillBlind() {
-		return
-	}
-	for i := range k.log.Unreleased() {
-		upTo = min(upTo, i-1)
-		break
-	}
-	if len(k.fences) > 0 {
-		upTo = min(upTo, k.fences[0]-1)
-	}
-	k.through = max(k.through, upTo)
-	k.trim()
-	// A configuration before the last released one binds nobody any more.
-	n := 0
-	for j, c := range k.confs {
-		if c.index <= k.through {
-			n = j
-		}
-	}
-	k.confs = k.confs[n:]
+	k.own = slices.DeleteFunc(k.own, gone)
 }
 
 // held are the entries up to the horizon that are not released, for the news; the

@@ -42,10 +42,12 @@ func together(keys keyspan.Set) bool {
 }
 
 // settle answers the reads that may be served. One whose keys this member holds, and
-// which it finds under its lease, waits for nothing but its own log (R7); others learn
-// from the leader how far they have to look (R29).
+// which it finds under its lease, waits for nothing but its own log (R7), and at the
+// leader not for what only the leader releases; others learn from it how far they have to
+// look (R29).
 func (k *keyOrder) settle(r *Replica, until machine.Mono) {
 	commit := r.reads.commit
+	_, leads := r.reads.assured(r)
 	k.reads = slices.DeleteFunc(k.reads, func(q *keyRead) bool {
 		// What its state holds it may not know, or only of what is behind a snapshot.
 		if k.blind || k.log.Keys().Held(q.behind) {
@@ -55,6 +57,12 @@ func (k *keyOrder) settle(r *Replica, until machine.Mono) {
 		if q.together {
 			local := first == 0 && r.now < until && k.holds(r.cfg.ID, q.Keys, commit)
 			r.outcomes = append(r.outcomes, KeysReady{ID: q.ID, Index: last, UpTo: commit, Local: local, Exact: true, ByLog: !local})
+			return true
+		}
+		if leads && k.isOwn(first) && k.holds(r.cfg.ID, q.Keys, commit) {
+			// Nobody has seen it yet, nor will before this leader says so.
+			before := min(commit, first-1)
+			r.outcomes = append(r.outcomes, KeysReady{ID: q.ID, Index: before, UpTo: before, Local: true})
 			return true
 		}
 		if !q.known && r.now < until && k.holds(r.cfg.ID, q.Keys, commit) {

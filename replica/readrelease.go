@@ -28,6 +28,9 @@ func (rl *readLeases) appends(r *Replica, entries []*raftpb.Entry) {
 			from, writes := rl.keys.append(e)
 			if r.leading() && e.GetTerm() == r.term {
 				rl.plans.wrote(from, writes)
+				if from == r.cfg.ID {
+					rl.keys.proposes(e.GetIndex())
+				}
 			}
 		}
 	}
@@ -177,9 +180,9 @@ func (rl *readLeases) release(r *Replica) {
 	switch {
 	case judges:
 		rl.far = true
-		k.judge(&rl.ledger, rl.commit)
+		k.judge(&rl.ledger, rl.commit, proposer{})
 	case rl.foresees(r):
-		k.judge(&rl.ledger, rl.commit)
+		k.judge(&rl.ledger, rl.commit, proposer{r.leader, r.term})
 		fallthrough
 	default:
 		k.learn(rl.commit)

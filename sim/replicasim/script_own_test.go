@@ -1,0 +1,136 @@
+package replicasim
+
+import "time"
+
+// ownScripts are of what a leader proposes itself: in key order only the leader releases
+// it, and so the leader reads what was there before until it does.
+var ownScripts = []script{
+	{name: "leader-reads-before-its-own", policy: "leader/key", play: func(s *stage) {
+		lead, f, _ := s.three()
+		s.success(time.Second, "a put", s.put(lead, "k", "old"))
+		s.reader(lead, "k")
+		s.hold(nil, lead, "MsgAppResp", "quorumlease.Report")
+		put := s.put(lead, "k", "new")
+		s.w.Run(5 * time.Millisecond)
+		s.success(20*time.Millisecond, "a read that need not wait", s.readKey(lead, "k", "old"))
+		elsewhere := s.readKey(f, "k", "new") // it does not know of any lease, and waits
+		s.w.Run(20 * time.Millisecond)
+		if put.done || elsewhere.done {
+			s.fatalf("the leader has heard of nobody who has the put")
+		}
+		s.mend()
+		s.success(time.Second, "the put", put)
+		s.success(time.Second, "a read after it", s.readKey(lead, "k", "new"))
+		s.success(time.Second, "the read elsewhere", elsewhere)
+	}},
+	{name: "leader-has-released-nothing", policy: "leader/key", play: func(s *stage) {
+		// The others have all that it takes to find out that the put is released.
+		lead, f, g := s.three()
+		s.success(time.Second, "a put", s.put(f, "k", "old"))
+		s.reader(lead, "k")
+		s.hold(nil, lead, "MsgAppResp", "quorumlease.Report")
+		put := s.put(lead, "k", "new")
+		for _, m := range []*Member{f, g} {
+			r := s.readKey(m, "k", "new")
+			s.w.Run(20 * time.Millisecond)
+			if r.done {
+				s.fatalf("member %d has seen what the leader has not released", m.ID)
+			}
+		}
+		s.success(20*time.Millisecond, "a read at the leader", s.readKey(lead, "k", "old"))
+		other := s.put(f, "j", "new") // which nothing holds up
+		s.success(100*time.Millisecond, "a put of another", other)
+		s.mend()
+		s.success(time.Second, "the put", put)
+	}},
+	{name: "others-before-its-own", policy: "leader/key", play: func(s *stage) {
+		// The leader's put is behind another's of the same key, which that other may
+		// have released already.
+		lead, f, _ := s.three()
+		s.success(time.Second, "a put", s.put(f, "k", "old"))
+		s.reader(lead, "k")
+		s.hold(nil, lead, "MsgAppResp", "quorumlease.Report")
+		s.success(300*time.Millisecond, "a put", s.put(f, "k", "new"))
+		put := s.put(lead, "k", "newest")
+		s.w.Run(5 * time.Millisecond)
+		r := s.askKey(lead, "k", "")
+		s.w.Run(20 * time.Millisecond)
+		s.mend()
+		s.success(time.Second, "the read", r)
+		if r.value == "old" {
+			s.fatalf("the leader reads what was there before a put that is done")
+		}
+		s.success(time.Second, "the leader's put", put)
+	}},
+	{name: "shown-before-it-is-released", policy: "all/key", play: func(s *stage) {
+		// It is committed, and one who holds the key does not have it.
+		lead, f, g := s.three()
+		s.success(time.Second, "a put", s.put(f, "k", "old"))
+		s.reader(lead, "k")
+		s.reader(g, "k")
+		entries := s.hold(lead, g, growth...)
+		put := s.put(lead, "k", "new")
+		s.w.Run(20 * time.Millisecond)
+		if put.done {
+			s.fatalf("3 may read, and does not have it")
+		}
+		s.success(20*time.Millisecond, "a read at the leader", s.readKey(lead, "k", "old"))
+		s.success(20*time.Millisecond, "a read elsewhere", s.readKey(g, "k", "old"))
+		entries.release()
+		s.success(time.Second, "the put", put)
+	}},
+	{name: "leader-of-the-past-reads-before-its-own", policy: "leader/key", play: func(s *stage) {
+		// It slept while another was elected.
+		lead, f, _ := s.three()
+		s.success(time.Second, "a put", s.put(f, "k", "old"))
+		s.reader(lead, "k")
+		s.hold(lead, nil, growth...)
+		s.put(lead, "k", "lost")
+		s.w.Run(5 * time.Millisecond)
+		s.cutOff(lead)
+		lead.Pause()
+		s.until(5*time.Second, "another leader", func() bool { return s.leaderBut(lead) != nil })
+		s.success(5*time.Second, "a put", s.put(f, "k", "new"))
+		lead.Resume()
+		r := s.readKey(lead, "k", "new")
+		s.w.Run(50 * time.Millisecond)
+		s.mend()
+		s.success(5*time.Second, "the read", r)
+	}},
+	{name: "index-of-its-own-in-an-earlier-reign", policy: "leader/key", play: func(s *stage) {
+		// Its entries were lost, it leads again, and another's is in the place of one.
+		lead, f, _ := s.three()
+		s.success(time.Second, "a put", s.put(f, "k", "old"))
+		s.reader(lead, "k")
+		s.w.Run(2 * tick)
+		to, from := s.hold(lead, nil), s.hold(nil, lead)
+		first := lead.replica.Status().Last + 1
+		for range 8 {
+			s.put(lead, "lost", "v")
+			s.w.Run(time.Millisecond)
+		}
+		lost := lead.replica.Status().Last
+		s.until(5*time.Second, "another leader", func() bool { return s.leaderBut(lead) != nil })
+		other := s.leaderBut(lead)
+		s.hold(lead, nil, "forward") // else they would be in the log once more
+		to.away()
+		from.away()
+		s.until(time.Second, "its entries are replaced", func() bool { return lead.replica.Status().Last < lost })
+		acks := s.hold(nil, lead, "MsgAppResp", "quorumlease.Report")
+		s.transfer(other, lead)
+		acks.catch(2) // of its first entry; before that is applied it proposes nothing anew
+		put := s.put(f, "k", "new")
+		s.w.Run(3 * time.Millisecond)
+		acks.pass(0)
+		acks.pass(1)
+		s.reader(lead, "j")
+		s.success(300*time.Millisecond, "a put that the leader need not know to be done", put)
+		if first+2 > lost {
+			s.fatalf("too few were lost")
+		}
+		r := s.readKey(lead, "k", "new")
+		s.w.Run(20 * time.Millisecond)
+		s.mend()
+		s.success(time.Second, "the read", r)
+	}},
+}
