@@ -13,6 +13,9 @@ import (
 )
 
 func TestBenchQuorumLeases(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute under the race detector")
+	}
 	dir := t.TempDir()
 	page, figures := filepath.Join(dir, "report.html"), filepath.Join(dir, "figures")
 	var out bytes.Buffer

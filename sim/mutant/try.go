@@ -13,8 +13,8 @@ import (
 
 var mutantsFlag = flag.String("mutants", "sample", "which mutants to try: sample, all, none, or a name")
 
-// sampled is every how many of the mutants are tried without being asked for.
-const sampled = 16
+// sampled is how many of the mutants are tried, at most, without being asked for.
+const sampled = 4
 
 // Try plants the mutants that the flag names, one at a time, and wants each to be
 // caught by its own test. All of them must apply.
@@ -35,6 +35,7 @@ func Try(t *testing.T) {
 	if !named && *mutantsFlag != "all" && *mutantsFlag != "sample" {
 		t.Fatalf("there is no testdata/mutants/%s.txt", *mutantsFlag)
 	}
+	every := max(16, (len(list)+sampled-1)/sampled)
 	for i, m := range list {
 		t.Run(m.name, func(t *testing.T) {
 			overlay, err := m.plant(root, t.TempDir())
@@ -44,7 +45,7 @@ func Try(t *testing.T) {
 			switch *mutantsFlag {
 			case "all", m.name:
 			case "sample":
-				if i%sampled != 0 {
+				if i%every != 0 {
 					return // that it applies is all that was asked
 				}
 			default:

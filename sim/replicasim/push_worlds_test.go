@@ -7,6 +7,6 @@ import (
 )
 
 // Worlds under the paper's own protocol.
-func TestPushWorlds(t *testing.T) { simtest.Worlds(t, PushProtocol(), 10) }
+func TestPushWorlds(t *testing.T) { simtest.Worlds(t, PushProtocol(), 4) }
 
 func TestPushRepeats(t *testing.T) { simtest.Repeats(t, PushProtocol(), 1, 2) }

@@ -6,13 +6,13 @@ import (
 	"github.com/tenure-lease/tenure/sim/simtest"
 )
 
-func TestWorlds(t *testing.T) { simtest.Worlds(t, Protocol(), 30) }
+func TestWorlds(t *testing.T) { simtest.Worlds(t, Protocol(), 15) }
 
 // Worlds that are hard for read leases.
-func TestReadLeaseWorlds(t *testing.T) { simtest.Worlds(t, ReadLeaseProtocol(), 15) }
+func TestReadLeaseWorlds(t *testing.T) { simtest.Worlds(t, ReadLeaseProtocol(), 10) }
 
 // Worlds that are hard for key order.
-func TestKeyOrderWorlds(t *testing.T) { simtest.Worlds(t, KeyOrderProtocol(), 15) }
+func TestKeyOrderWorlds(t *testing.T) { simtest.Worlds(t, KeyOrderProtocol(), 8) }
 
 func TestRepeats(t *testing.T)          { simtest.Repeats(t, Protocol(), 1, 2, 3) }
 func TestReadLeaseRepeats(t *testing.T) { simtest.Repeats(t, ReadLeaseProtocol(), 1, 2) }
