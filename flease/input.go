@@ -101,10 +101,12 @@ type (
 		State State
 		Err   error
 	}
-	// Waits says that a claim has to wait, and for whom, when that changes.
+	// Waits says that a claim has to wait, and for whom, when that changes. Err is
+	// ErrNoMajority while nobody can tell.
 	Waits struct {
 		ID    uint64
 		State State
+		Err   error
 	}
 	// Released ends a claim. Confirmed: nobody has to wait for it. Else its lease
 	// ends by itself, at TTL and lock delay after its last renewal.
