@@ -35,6 +35,8 @@ placement: machine
 ycsb:
 quorumlease: machine
 asynclease: machine
+fastct: machine
+abcast: machine asynclease fastct
 replica: machine kv keyspan placement quorumlease
 
 clock: machine
@@ -67,10 +69,11 @@ sim/quorumregistersim: machine sim quorumregister register/registertest
 sim/diskleasesim: machine sim quorumregister disklease
 sim/stage: machine
 sim/asyncleasesim: machine sim asynclease
+sim/fastctsim: machine sim abcast fastct
 sim/widearea: machine quorumlease replica sim sim/replicasim ycsb
 sim/widearea/live: node sim/widearea
 
-cmd/tenure: tenure chart clock machine engine engine/file engine/redis engine/storage register register/file node server etcdapi readleasepb quorumlease sim sim/replicasim sim/quorumregistersim sim/diskleasesim sim/asyncleasesim sim/widearea sim/widearea/live
+cmd/tenure: tenure chart clock machine engine engine/file engine/redis engine/storage register register/file node server etcdapi readleasepb quorumlease sim sim/replicasim sim/quorumregistersim sim/diskleasesim sim/asyncleasesim sim/fastctsim sim/widearea sim/widearea/live
 examples/cache: tenure clock machine register register/file quorumregister engine/file engine/storage fence
 examples/hierarchy: tenure clock machine engine/file
 examples/leader: tenure engine/file fence
@@ -81,7 +84,7 @@ examples/pool: tenure engine
 
 // pure packages neither block nor look at the world: time, randomness and
 // messages are arguments.
-var pure = []string{"machine", "kv", "keyspan", "quorumlease", "replica", "quorumregister", "disklease", "flease", "placement", "ycsb", "asynclease"}
+var pure = []string{"machine", "kv", "keyspan", "quorumlease", "replica", "quorumregister", "disklease", "flease", "placement", "ycsb", "asynclease", "fastct", "abcast"}
 
 var impure = []string{
 	"context", "crypto/rand", "log", "log/slog", "math/rand", "math/rand/v2",

@@ -20,6 +20,7 @@ import (
 	"github.com/tenure-lease/tenure/sim"
 	"github.com/tenure-lease/tenure/sim/asyncleasesim"
 	"github.com/tenure-lease/tenure/sim/diskleasesim"
+	"github.com/tenure-lease/tenure/sim/fastctsim"
 	"github.com/tenure-lease/tenure/sim/quorumregistersim"
 	"github.com/tenure-lease/tenure/sim/replicasim"
 )
@@ -35,6 +36,7 @@ func protocols() []sim.Protocol {
 		diskleasesim.Protocol(),
 		diskleasesim.ConsensusProtocol(),
 		asyncleasesim.Protocol(),
+		fastctsim.Protocol(),
 	}
 }
 

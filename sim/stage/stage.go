@@ -84,10 +84,13 @@ func (s *Stage) send(envelopes []machine.Envelope) {
 func (s *Stage) Hold(id machine.NodeID) { s.members[id].held = true }
 
 // Sync makes all of a member's records durable.
-func (s *Stage) Sync(id machine.NodeID) {
+func (s *Stage) Sync(id machine.NodeID) { s.SyncFirst(id, len(s.members[id].queue)) }
+
+// SyncFirst makes the first n of a member's records durable that are not.
+func (s *Stage) SyncFirst(id machine.NodeID, n int) {
 	k := s.members[id]
-	queue := k.queue
-	k.queue = nil
+	queue := k.queue[:n:n]
+	k.queue = k.queue[n:]
 	for _, p := range queue {
 		if p.Record != nil {
 			k.durable = append(k.durable, p.Record)

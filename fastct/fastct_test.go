@@ -1,0 +1,174 @@
+package fastct_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/fastct"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+var three = []machine.NodeID{1, 2, 3}
+
+func config() fastct.Config {
+	return fastct.Config{ID: 1, Members: three, Lambda: 8, Retry: time.Second}
+}
+
+func member(t *testing.T, cfg fastct.Config) *fastct.Machine {
+	t.Helper()
+	m, err := fastct.New(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Ready()
+	return m
+}
+
+func TestConfig(t *testing.T) {
+	for name, change := range map[string]func(*fastct.Config){
+		"a stranger":         func(c *fastct.Config) { c.ID = 4 },
+		"nobody":             func(c *fastct.Config) { c.Members = []machine.NodeID{1, 0} },
+		"somebody twice":     func(c *fastct.Config) { c.Members = []machine.NodeID{1, 2, 2} },
+		"no lambda":          func(c *fastct.Config) { c.Lambda = 0 },
+		"no retry":           func(c *fastct.Config) { c.Retry = 0 },
+		"a hurried detector": func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, time.Second },
+	} {
+		cfg := config()
+		change(&cfg)
+		if m, err := fastct.New(cfg, nil); err == nil {
+			t.Errorf("%s: got %v, want an error", name, m)
+		}
+	}
+}
+
+func TestLogsOfOthers(t *testing.T) {
+	mine := fastct.Identity{Node: 1, Members: three}
+	for name, records := range map[string][]any{
+		"another member":        {fastct.Identity{Node: 2, Members: three}},
+		"another group":         {fastct.Identity{Node: 1, Members: three[:2]}},
+		"another algorithm":     {fastct.Identity{Node: 1, Members: three, Plain: true}},
+		"no beginning":          {fastct.Entered{CN: 1, Round: 3}},
+		"two beginnings":        {mine, mine},
+		"of another kind":       {mine, 7},
+		"decided, adopted none": {mine, fastct.Settled{CN: 1, Adopted: true}},
+	} {
+		if _, err := fastct.New(config(), records); !errors.Is(err, fastct.ErrLog) {
+			t.Errorf("%s: got %v, want ErrLog", name, err)
+		}
+	}
+}
+
+// What makes no sense is ignored: unknown members, rounds that are impossible or not the
+// sender's, instances that are too far away.
+func TestMessagesThatMakeNoSense(t *testing.T) {
+	m := member(t, config())
+	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+	m.Ready()
+	for _, e := range []machine.Envelope{
+		{From: 9, To: 1, Body: fastct.Estimate{CN: 1, Round: 3}},
+		{From: 2, To: 3, Body: fastct.Estimate{CN: 1, Round: 3}},
+		{From: 2, To: 1, Body: fastct.Estimate{CN: 1, Round: 4}},                     // of which 2 is the coordinator
+		{From: 2, To: 1, Body: fastct.Estimate{CN: 1, Round: -1}},                    // before the first
+		{From: 2, To: 1, Body: fastct.NewEstimate{CN: 1, Round: 5}},                  // 3's round
+		{From: 2, To: 1, Body: fastct.Ack{CN: 1, Round: 5}},                          // 3's round
+		{From: 2, To: 1, Body: fastct.Call{CN: 1, Round: 5}},                         // 3's round
+		{From: 2, To: 1, Body: fastct.Estimate{CN: 2 + fastct.Window, Round: 3}},     // too far away
+		{From: 2, To: 1, Body: fastct.Decide{CN: 0, Whole: true}},                    // no instance
+		{From: 2, To: 1, Body: fastct.Counts{Counts: []uint64{1, 2, 3, 4, 5, 6, 7}}}, // of another group
+		{From: 2, To: 1, Body: fastct.Trimmed{}},
+		{From: 2, To: 1, Body: "hello"},
+	} {
+		m.Step(machine.Now{}, e)
+		if rd := m.Ready(); len(rd.Sends)+len(rd.Persists)+len(rd.Outcomes) > 0 {
+			t.Errorf("%+v: got %+v, want nothing", e, rd)
+		}
+	}
+}
+
+// A member that is sent much before it takes part keeps a bounded part of it.
+func TestBufferIsBounded(t *testing.T) {
+	m := member(t, config())
+	for r := range int64(10_000) {
+		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Estimate{CN: 1, Round: 3 * (r + 1), Value: make([]byte, 10)}})
+	}
+	if rd := m.Ready(); len(rd.Outcomes) != 2 { // Leader, and Wanted once
+		t.Errorf("got %v, want Wanted once", rd.Outcomes)
+	}
+	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+	m.Step(machine.Now{}, fastct.Leased{ID: 1, Granted: true})
+	if n := len(m.Ready().Persists); n > 200 {
+		t.Errorf("%d records come of messages that should have been dropped", n)
+	}
+}
+
+// Section 5: half of the greatest at first, halved by a refusal, a quarter more with
+// each lease.
+func TestLambdaAdapts(t *testing.T) {
+	asks := func(cfg fastct.Config, granted ...bool) (lengths []uint64) {
+		m := member(t, cfg)
+		cn := uint64(1)
+		for _, g := range granted {
+			m.Step(machine.Now{}, fastct.Propose{CN: cn, Value: []byte("a")})
+			for _, out := range m.Ready().Outcomes {
+				if w, ok := out.(fastct.WantLease); ok {
+					lengths = append(lengths, w.Last-w.First+1)
+					m.Step(machine.Now{}, fastct.Leased{ID: w.ID, Granted: g})
+					cn = w.Last + 1
+				}
+			}
+		}
+		return lengths
+	}
+	cfg := config()
+	cfg.Lambda = 20
+	for _, tc := range []struct {
+		fixed, optimistic bool
+		granted           []bool
+		want              []uint64
+	}{
+		{granted: []bool{true, true, true, true, true}, want: []uint64{10, 12, 15, 18, 20}},
+		{granted: []bool{false, false, false, false, false, true, true}, want: []uint64{10, 5, 2, 1, 1, 1, 2}},
+		{optimistic: true, granted: []bool{true, false, true}, want: []uint64{20, 20, 10}},
+		{fixed: true, granted: []bool{false, true, false}, want: []uint64{20, 20, 20}},
+	} {
+		cfg.Fixed, cfg.Optimistic = tc.fixed, tc.optimistic
+		got := asks(cfg, tc.granted...)
+		if len(got) != len(tc.want) {
+			t.Errorf("%+v: got %v", tc, got)
+			continue
+		}
+		for i := range got {
+			if got[i] != tc.want[i] {
+				t.Errorf("%+v: got %v", tc, got)
+				break
+			}
+		}
+	}
+}
+
+// Trimmed instances are gone, for this member and for who asks it.
+func TestTrim(t *testing.T) {
+	m := member(t, config())
+	m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 1, Value: []byte("x"), Whole: true}})
+	m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 2, Value: []byte("y"), Whole: true}})
+	if v, ok := m.Decision(1); !ok || string(v) != "x" {
+		t.Fatalf("instance 1 has decided %q (%v), want x", v, ok)
+	}
+	m.Step(machine.Now{}, fastct.Trim{Below: 2})
+	m.Ready()
+	if _, ok := m.Decision(1); ok {
+		t.Error("instance 1 is still there")
+	}
+	m.Step(machine.Now{}, machine.Envelope{From: 3, To: 1, Body: fastct.Call{CN: 1}})
+	if rd := m.Ready(); len(rd.Sends) != 1 || rd.Sends[0].Body != (fastct.Trimmed{Below: 2}) {
+		t.Errorf("got %+v, want Trimmed", rd.Sends)
+	}
+	again, err := fastct.New(config(), m.Records())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, ok := again.Decision(2); !ok || string(v) != "y" || again.Floor() != 2 {
+		t.Errorf("from a new log: %q (%v), floor %d; want y, floor 2", v, ok, again.Floor())
+	}
+}

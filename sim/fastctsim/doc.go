@@ -1,0 +1,17 @@
+// Package fastctsim judges package fastct over package asynclease in simulated worlds:
+// members propose to one instance after the other, or to some at once, crash in the
+// middle of a round and come back (or, in crash-stop worlds, do not), are paused and
+// suspected falsely, over a network that loses, repeats and reorders. Some worlds play
+// CT96 without leases.
+//
+// # What is checked
+//
+//   - Uniform agreement (Lemma 6), validity, integrity: of crashed members, too, and
+//     from one life to the next.
+//   - Termination (Lemma 7): when faults end, whoever lives decides all instances.
+//   - Lemma 5: an instance has one FAST round in which something is imposed, and each
+//     round has one estimate.
+//
+// Scripts play single schedules by hand, the deadlocks of section 4.2.2 among them;
+// mutants show that they notice: testdata/mutants/README.md.
+package fastctsim

@@ -1,0 +1,351 @@
+package fastctsim
+
+import (
+	"testing"
+
+	"github.com/tenure-lease/tenure/asynclease"
+	"github.com/tenure-lease/tenure/fastct"
+	"github.com/tenure-lease/tenure/machine"
+	. "github.com/tenure-lease/tenure/sim/stage"
+)
+
+func TestScripts(t *testing.T) {
+	for _, sc := range scripts {
+		t.Run(sc.name, func(t *testing.T) {
+			n := sc.members
+			if n == 0 {
+				n = 3
+			}
+			th := newTheater(t, n, sc.cfg)
+			sc.play(th)
+			if err := th.judge.Err(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// about chooses messages of an instance's round.
+func about(round int64) Match {
+	return func(e machine.Envelope) bool {
+		switch b := e.Body.(type) {
+		case fastct.Estimate:
+			return b.Round == round
+		case fastct.NewEstimate:
+			return b.Round == round
+		}
+		return false
+	}
+}
+
+var decisions = Kind[fastct.Decide]()
+
+// scripts are schedules in which one rule each is needed, with three members whose
+// leases are for one instance unless they say otherwise. Members 1, 2, 3 propose a, b, c.
+// Nobody repeats anything unless time passes.
+var scripts = []struct {
+	name    string
+	members int
+	cfg     fastct.Config
+	play    func(th *theater)
+}{
+	{name: "stable", play: func(th *theater) {
+		th.proposes(1, "", 1, 2, 3)
+		th.Settle()
+		th.decides(1, "a", 1, 2, 3)
+		th.fast(1, 1)
+		th.proposes(2, "", 3, 2, 1)
+		th.Settle()
+		th.decides(2, "a", 1, 2, 3)
+		th.fast(2, 1) // rotate() begins anew
+		th.leases(1, 2)
+		th.leases(2, 0)
+	}},
+	{name: "ct96", cfg: fastct.Config{Plain: true}, play: func(th *theater) {
+		th.proposes(1, "", 2, 3)
+		th.proposes(1, "", 1)
+		th.Settle()
+		th.decides(1, "", 1, 2, 3)
+		th.leases(1, 0)
+	}},
+	{name: "a-lease-covers-lambda", cfg: fastct.Config{Lambda: 10, Fixed: true}, play: func(th *theater) {
+		for cn := range uint64(10) {
+			th.proposes(cn+1, "", 1, 2, 3)
+			th.Settle()
+			th.fast(cn+1, 1)
+		}
+		th.leases(1, 1)
+		th.proposes(11, "", 1, 2, 3)
+		th.Settle()
+		th.fast(11, 1)
+		th.leases(1, 2)
+	}},
+	{name: "known-leases-stay", cfg: fastct.Config{Lambda: 5, Fixed: true}, play: func(th *theater) {
+		th.proposes(7, "", 1)
+		th.Settle() // 1 has [7,11]
+		th.suspects(2, 1)
+		th.Lose(Kind[fastct.Counts]())
+		th.proposes(2, "", 2)
+		th.Settle() // 2 has [2,6]
+		th.proposes(3, "", 1)
+		th.Settle() // refused, and so would be all up to 11
+		th.leases(1, 2)
+		th.proposes(8, "", 1, 3)
+		th.Settle()
+		th.leases(1, 2)
+		th.fast(8, 1)
+	}},
+	{name: "a-lease-is-used-once", cfg: fastct.Config{Lambda: 10, Fixed: true}, play: func(th *theater) {
+		th.proposes(1, "", 1)
+		th.Settle(Kind[fastct.NewEstimate]())
+		th.Pass(Kind[fastct.NewEstimate](), To(3)) // 3 will adopt it when it takes part
+		th.Lose(Kind[fastct.NewEstimate]())
+		th.suspects(2, 1)
+		th.Settle() // 1 hears that it is not trusted any more and gives back what it has not used
+		th.proposes(1, "", 2)
+		th.Settle()
+		th.proposes(1, "", 3)
+		th.Settle()
+		th.proposes(2, "", 2, 3, 1)
+		th.Settle()
+		th.decides(1, "", 1, 2, 3)
+		th.fast(2, 2) // it got what 1 gave back
+	}},
+	// 4.2.2 (1): 1 trusts itself and has the lease, and only a minority trusts it.
+	{name: "deadlock-1-nobody-trusts-the-coordinator", play: func(th *theater) {
+		th.suspects(3, 1)
+		th.trusts(3, 1)
+		th.Lose(Kind[fastct.Counts]())
+		th.proposes(1, "", 1, 3) // 3 waits for 2, which is slow
+		th.Settle(To(2))
+		th.Pass(Kind[asynclease.Lease](), To(2))
+		th.Settle(To(2))
+		th.undecided(1, 1, 3)
+		th.Settle(To(2), about(0))
+		if !th.Has(From(3), To(2), about(1)) || th.Has(From(1), about(0), To(3)) {
+			th.t.Error("3 should trust 2, and have heard of 1")
+		}
+		if !th.Has(From(1), Kind[fastct.Abort]()) {
+			th.t.Error("1 still waits for acknowledgments, though 3 will not send one")
+		}
+		th.proposes(1, "", 2)
+		th.Settle()
+		th.decides(1, "", 1, 2, 3)
+	}},
+	// 4.2.2 (2): 3 trusts 2, which is correct and does not trust itself.
+	{name: "deadlock-2-the-coordinator-does-not-trust-itself", play: func(th *theater) {
+		th.suspects(3, 1)
+		th.Lose(Kind[fastct.Counts]())
+		th.Crash(1)
+		th.proposes(1, "", 2) // trusts 1
+		th.suspects(2, 1)     // goes to NORMAL mode
+		th.Lose(Kind[fastct.Counts]())
+		th.proposes(1, "", 3) // trusts 2, and never suspects it
+		th.Settle()
+		th.decides(1, "", 2, 3)
+	}},
+	// The same, with a coordinator that trusts itself and is refused the lease.
+	{name: "deadlock-2-the-coordinator-has-no-lease", play: func(th *theater) {
+		th.suspects(2, 1)
+		th.suspects(3, 1)
+		th.Lose(Kind[fastct.Counts]())
+		th.proposes(1, "", 1)
+		th.Settle(Kind[fastct.NewEstimate]())
+		th.Lose(Kind[fastct.NewEstimate]())
+		th.Crash(1)
+		th.proposes(1, "", 3, 2)
+		th.Settle()
+		th.decides(1, "", 2, 3)
+	}},
+	{name: "locked-in-round-0", play: func(th *theater) {
+		th.proposes(1, "", 1, 2, 3)
+		th.Settle(decisions, Kind[fastct.NewEstimate]())
+		th.Pass(Kind[fastct.NewEstimate](), To(3))
+		th.Lose(Kind[fastct.NewEstimate](), To(2))
+		th.Settle(decisions)
+		th.decides(1, "a", 1)
+		th.Lose(decisions)
+		th.Crash(1)
+		th.suspects(3, 1)
+		th.suspects(2, 1)
+		th.Settle()
+		th.decides(1, "a", 2, 3)
+	}},
+	{name: "halves-of-four", members: 4, play: func(th *theater) {
+		th.proposes(1, "", 1, 2, 3, 4)
+		th.Settle(Kind[fastct.NewEstimate]())
+		th.Lose(Kind[fastct.NewEstimate](), To(3, 4))
+		th.Pass(To(2), Kind[fastct.NewEstimate]())
+		th.Pass(From(2), To(1), Kind[fastct.Ack]())
+		th.suspects(3, 1, 2)
+		th.suspects(4, 1, 2)
+		th.Settle(decisions, To(1, 2))
+	}},
+	{name: "an-estimate-counts-once", members: 5, play: func(th *theater) {
+		th.proposes(1, "", 1, 4, 5, 2)
+		th.Settle(Kind[fastct.NewEstimate]())
+		th.Lose(Kind[fastct.NewEstimate](), To(2, 3))
+		th.Settle(decisions)
+		th.decides(1, "a", 1)
+		th.Lose(decisions)
+		th.proposes(1, "", 3)
+		th.Lose(From(3))
+		th.suspects(2, 1)
+		th.suspects(3, 1, 2) // on to round 7, which it coordinates
+		th.suspects(2, 3)
+		th.trusts(2, 3)
+		th.Lose(Kind[fastct.Counts]())
+		th.Wait(2 * retry)
+		th.Pass(Kind[fastct.Call](), To(2))
+		once := th.Lose(From(2), To(3), about(7))
+		th.Late(once)
+		th.Late(once)
+		th.Late(once)
+		if th.Has(From(3), Kind[fastct.NewEstimate]()) {
+			th.t.Error("3 imposes an estimate, and has that of one other member")
+		}
+	}},
+	{name: "the-round-is-durable-before-its-estimate", play: func(th *theater) { // B-1
+		th.proposes(1, "", 1, 2, 3)
+		th.Lose(Kind[asynclease.Lease]()) // 1 waits for its lease
+		th.suspects(2, 1)
+		th.suspects(3, 1)
+		th.Lose(Kind[fastct.Counts]())
+		th.Settle(about(4), From(2), To(1))
+		th.Pass(Kind[fastct.Estimate](), about(4)) // 2 imposes b in round 4
+		slow := th.Lose(Kind[fastct.NewEstimate](), about(4))
+		th.suspects(3, 2)
+		th.Lose(Kind[fastct.Counts]())
+		th.Wait(2 * retry)
+		th.Pass(Kind[fastct.Call](), From(3), To(1))
+		third := th.Lose(Kind[fastct.Estimate](), From(1), about(5))
+		th.restarts(1)
+		th.Wire = nil
+		th.proposes(1, "d", 1)
+		th.Wire = nil
+		th.Late(slow[:1])
+		th.Settle(decisions)
+		th.Late(third)
+		th.Settle(decisions)
+	}},
+	{name: "a-round-has-one-estimate", play: func(th *theater) {
+		th.proposes(1, "", 1, 2, 3)
+		th.Lose(Kind[asynclease.Lease]())
+		th.suspects(3, 1)
+		th.Hold(2)
+		th.suspects(2, 1)
+		th.Lose(Kind[fastct.Counts]())
+		th.Settle(To(1))
+		th.Lose(To(1))
+		th.Wait(2 * retry)
+		th.Pass(Kind[fastct.Call](), From(2), To(1))
+		th.Pass(about(4), From(1))
+		if th.Has(Kind[fastct.NewEstimate]()) {
+			th.t.Errorf("2 imposes an estimate in a round that is not durable: %+v", th.Wire)
+		}
+		th.Settle(Kind[fastct.NewEstimate]())
+		th.restarts(2)
+		th.proposes(1, "e", 2)
+		th.suspects(2, 1)
+		th.Settle()
+		th.Wait(2 * retry)
+		th.Settle()
+	}},
+	{name: "a-coordinator-goes-on-behind-its-round", play: func(th *theater) {
+		th.proposes(1, "", 2, 3)
+		th.suspects(3, 1)
+		th.suspects(2, 1)
+		th.Lose(Kind[fastct.Counts]())
+		th.Settle(about(4))
+		th.Hold(2)
+		th.Pass(Kind[fastct.Estimate](), about(4))
+		th.SyncFirst(2, 1) // the estimate leaves, and that it was adopted is not durable
+		if !th.Has(Kind[fastct.NewEstimate](), about(4)) {
+			th.t.Error("2 should have imposed an estimate")
+		}
+		th.Lose(Kind[fastct.NewEstimate]())
+		th.restarts(2)
+		th.proposes(1, "e", 2)
+		th.Wait(2 * retry)
+		th.Settle()
+	}},
+	{name: "durable-before-it-is-acknowledged", play: func(th *theater) {
+		th.proposes(1, "", 1, 2, 3)
+		th.Settle(Kind[fastct.NewEstimate]())
+		th.Hold(2)
+		th.Lose(To(3), Kind[fastct.NewEstimate]())
+		th.Settle()
+		th.undecided(1, 1)
+		th.Crash(1)
+		th.restarts(2)
+		th.Wire = nil
+		th.proposes(1, "e", 2)
+		th.suspects(2, 1)
+		th.suspects(3, 1)
+		th.Settle()
+		th.Wait(2 * retry)
+		th.Settle()
+		th.decides(1, "", 2, 3)
+	}},
+	{name: "durable-before-the-coordinator-counts-itself", play: func(th *theater) {
+		th.proposes(1, "", 1, 2)
+		th.Lose(To(3))
+		th.Settle(Kind[asynclease.Ack]())
+		th.Hold(1)
+		th.Settle()
+		th.undecided(1, 1)
+		th.Crash(2)
+		th.restarts(1)
+		th.Wire = nil
+		th.proposes(1, "", 3)
+		th.proposes(1, "e", 1)
+		th.suspects(1, 2)
+		th.suspects(3, 2)
+		for range 4 {
+			th.Settle()
+			th.Wait(2 * retry)
+		}
+		th.decides(1, "", 1, 3)
+	}},
+	{name: "the-decision-overtakes-the-estimate", play: func(th *theater) {
+		th.proposes(1, "", 1, 2, 3)
+		th.Settle(To(3))
+		th.decides(1, "a", 1, 2)
+		th.Pass(To(3), decisions)
+		th.undecided(1, 3)
+		th.Pass(To(3), Kind[fastct.NewEstimate]())
+		th.decides(1, "a", 3)
+	}},
+	{name: "the-decision-comes-first-of-all", play: func(th *theater) {
+		th.proposes(1, "", 1, 2)
+		th.Settle(To(3))
+		th.Lose(To(3), Kind[fastct.NewEstimate]())
+		th.Settle()
+		th.proposes(1, "", 3)
+		th.Settle()
+		th.decides(1, "a", 3)
+	}},
+	{name: "who-missed-the-decision-hears-of-it", play: func(th *theater) {
+		th.proposes(1, "", 1, 2, 3)
+		th.Settle(decisions)
+		th.Lose(decisions)
+		th.Wait(2 * retry)
+		th.Settle()
+		th.decides(1, "a", 1, 2, 3)
+	}},
+	{name: "decisions-survive", play: func(th *theater) {
+		th.proposes(1, "", 1, 2)
+		th.Settle(To(3))
+		th.Lose(To(3))
+		th.proposes(1, "", 3)
+		th.Wait(2 * retry)
+		th.Settle()
+		th.decides(1, "a", 3) // it was told, and has acknowledged nothing
+		for _, id := range th.ids {
+			th.restarts(id)
+			if v, ok := th.members[id].Decision(1); !ok || string(v) != "a" {
+				th.t.Errorf("member %d has decided a before its crash and %q (%v) after it", id, v, ok)
+			}
+		}
+	}},
+}
