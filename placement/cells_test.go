@@ -22,8 +22,10 @@ func TestSinglingOut(t *testing.T) {
 		if a, b := s.Present().Holders([]byte("a")), s.Present().Holders([]byte("b")); a&SetOf(va, irl) != SetOf(va, irl) || b&SetOf(jp, or, irl) != SetOf(jp, or) {
 			t.Errorf("%v: a is held by %05b and b by %05b, want each at its readers, and b not at IRL: %s", policy, a, b, s.Present().Format(wide))
 		}
-		if n := len(s.Present().Cells()); n != 1 {
-			t.Errorf("%v: %d cells, want 1: the hotter key decides for the bucket", policy, n)
+		// The hotter key decides for the bucket; but by cost nobody is to hold what only
+		// the bucket's other keys have him read.
+		if n := len(s.Present().Cells()); n != 1 && (policy == Quorum || n != 2) {
+			t.Errorf("%v: %d cells", policy, n)
 		}
 	}
 }

@@ -99,7 +99,9 @@
 // as if it had seen a few operations of the usual mix already, where the usual mix is
 // taken over buckets, none with more say than those few, so that a hot key does not
 // speak for all. What was never seen goes to the default, which is best for that mix:
-// to all, when reads prevail.
+// to all, when reads prevail. Whoever would have read a cell three times by what is usual,
+// and has not, does not hold it: it costs nothing as long as he lives, and makes writes
+// wait for his lease when he dies.
 //
 // # Forgetting, and not wavering
 //
@@ -139,7 +141,7 @@
 // of more than 1,024 bytes have no cells, but buckets. Writes of whole ranges (deletes)
 // are not counted. Costs are those of an idle network: queues, reads that wait for a
 // write to their key, and the CPU that a holder spends, are not in them, and nor is the
-// risk that each further holder is one more whose silence may stall writes.
+// risk that each further holder who reads is one more whose silence may stall writes.
 //
 // # Differences from the paper
 //

@@ -78,10 +78,31 @@ func TestColdKeys(t *testing.T) {
 				t.Errorf("what is not known is held by %05b, want %05b", got, test.want)
 			}
 			if test.hot {
-				s.wantHeld("counter", SetOf(jp, ca, or)) // no write at JP waits for JP and OR
+				s.wantHeld("counter", SetOf(ca)) // writes would not wait for JP and OR, but who reads it?
 			}
 		})
 	}
+}
+
+// TestIdle: where a key is not read it is not held either, even if that cost nothing as
+// long as all live.
+func TestIdle(t *testing.T) {
+	s := newStage(t, Settings{Policy: Cost})
+	for i := range 100 {
+		s.reads(va, 10, fmt.Sprint(i)) // by what is usual VA reads
+		s.writes(ca, 10, fmt.Sprint(i))
+	}
+	s.reads(or, 5, "k")
+	s.writes(ca, 1, "k")
+	s.plan(10)
+	s.wantHeld("k", SetOf(ca, or, va)) // so few tell nothing of VA
+	s.reads(or, 20, "k")
+	s.writes(ca, 4, "k")
+	s.plan(10)
+	s.wantHeld("k", SetOf(ca, or))
+	s.reads(va, 5, "k")
+	s.plan(10)
+	s.wantHeld("k", SetOf(ca, or, va))
 }
 
 // TestForgetting: habits change, and holders follow within some half-lives, not at once.

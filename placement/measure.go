@@ -172,10 +172,37 @@ func (m *measure) evidence(load []float32) (sum float32) {
 	return sum
 }
 
-// best is the set that costs least; among equals, the one with fewer holders.
+// expected is how many reads of a site there would be in a load of the usual mix for it
+// to be idle if there is none: chance alone shows that to one cell in twenty.
+const expected = 3
+
+// idle are those who would read here if this were as usual, and were not seen to. To
+// have them hold it may cost nothing, as long as they live.
+func (m *measure) idle(load []float32) (set Set) {
+	if m.policy == Quorum {
+		return 0 // each has its place, read or not
+	}
+	usual := 0.0
+	for _, x := range m.prior {
+		usual += x
+	}
+	times := float64(total(load))
+	for site := range len(load) / 2 {
+		if load[site] < forgotten && times*m.prior[site] >= expected*usual && usual > 0 {
+			set |= SetOf(site)
+		}
+	}
+	return set &^ m.leaderOnly
+}
+
+// best is the set that costs least; among equals, the one with fewer holders. Who is
+// idle is in none.
 func (m *measure) best(load []float32) (best Set) {
-	least := math.Inf(1)
+	least, idle := math.Inf(1), m.idle(load)
 	for i, set := range m.candidates {
+		if set&idle != 0 {
+			continue
+		}
 		if ms := m.cost(load, m.costs[i]); ms < least {
 			best, least = set, ms
 		}
@@ -193,7 +220,7 @@ func (m *measure) best(load []float32) (best Set) {
 // took over from another has had the time to see some.
 func (m *measure) choose(load []float32, present, fallback Set) Set {
 	settled := present != fallback
-	lame := present&m.leaderOnly == 0 || present&m.distances.down != 0
+	lame := present&m.leaderOnly == 0 || present&(m.distances.down|m.idle(load)) != 0
 	if m.evidence(load) < forgotten {
 		if settled && !lame && !m.mature {
 			return present

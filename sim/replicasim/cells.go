@@ -136,3 +136,7 @@ func (c *Cluster) gerrymanders(every time.Duration, policies bool) {
 		c.gerrymanders(every, policies)
 	})
 }
+
+// Cells is who holds which keys, as far as this member knows; nil: who has promises
+// holds all.
+func (m *Member) Cells() *placement.Configuration { return m.replica.Status().ReadLeases.Cells }

@@ -43,8 +43,8 @@ type Toll struct {
 	// Before is the share of such reads in each half second before the first death: when,
 	// in seconds from the death, and the share.
 	Before [][2]float64 `json:"local_reads_before"`
-	Held   Writes       `json:"held"`  // writes to keys that were read where the replica died
-	Other  Writes       `json:"other"` // and to keys that were not
+	Held   Writes       `json:"held"`  // writes to keys that were read where the replica died, or held there unread
+	Other  Writes       `json:"other"` // and to others
 	Stale  int          `json:"stale"` // as in Outcome: it has to be 0
 }
 
@@ -63,10 +63,10 @@ type Writes struct {
 }
 
 const (
-	deathKeys  = 1000
+	deathKeys  = 200
 	writeEvery = 10 * time.Millisecond // alternately of the two classes
 	readEvery  = 25 * time.Millisecond // at each site
-	adapting   = 12 * time.Second      // before anything counts
+	adapting   = 20 * time.Second      // before anything counts
 	before     = 3 * time.Second       // of the death, that counts
 	after      = 15 * time.Second
 	// Local reads are shown for so long before the death, in steps.
@@ -226,6 +226,12 @@ func (x *death) writer(m *replicasim.Member, n int) {
 		x.open++
 		key := x.key(k == 1)
 		seen := x.begin(key)
+		if cells := m.Cells(); k == 0 && cells != nil && x.site != Leader {
+			// What is held although it is not read belongs to the others.
+			if _, some := cells.HoldersOfRange(x.keys[key], nil); some.Has(cells.Place(replicaAt(x.site))) {
+				k = 1
+			}
+		}
 		m.Put(x.keys[key], value, func(rev int64, err error) {
 			x.open--
 			if err == nil {
