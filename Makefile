@@ -56,5 +56,6 @@ nightly: ## the long runs: fuzzing, worlds, mutants, large models, the whole dif
 	go test ./sim/replicasim -run '^Test(ReadLease|KeyOrder|Push)Worlds$$' -timeout 4h -v -worlds $(WORLDS)
 	go test ./sim/diskleasesim -run '^TestConsensusWorlds$$' -timeout 2h -v -worlds $(WORLDS)
 	go test ./disklease -v -run TestAgreementInAllCourses -deep
+	go test ./sim/widearea -timeout 1h -deep
 	@for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go test -timeout 3h ./...) || exit 1; done
 	$(MAKE) compare

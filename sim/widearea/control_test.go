@@ -23,7 +23,7 @@ func TestDeathUnderControls(t *testing.T) {
 		{"pushed", pushed(quorumlease.PaperLengths), 0, holderThatDies, 8, 9.4, 80},
 		{"pushed, the leader dies", pushed(quorumlease.PaperLengths), 0, Leader, 8, 9.4, 80},
 		{"pushed, shorter", pushed(sweepLengths(0.25)[3]), 0, holderThatDies, 2, 2.6, 320},
-	} {
+	}[:cases(2, 4)] {
 		toll, err := Deaths{Seed: 1, Policy: sweepPolicy, Length: tc.length, Control: tc.control, Site: tc.site, Times: 1}.Play()
 		if err != nil {
 			t.Fatal(err)
@@ -63,6 +63,7 @@ func TestSweepLengths(t *testing.T) {
 
 // What a plan says of controls is measured when the policies are there that it takes.
 func TestControlPlan(t *testing.T) {
+	long(t)
 	p := ControlPlan{Lengths: sweepLengths(0.25)[3], Deaths: 1, Sweep: sweepLengths(0.25)[3:], Sweeps: 1}
 	last := 0
 	r, err := p.measure(1, func(_ string, n int) { last = n })

@@ -8,7 +8,7 @@ import (
 
 // Without leases a follower's death costs nothing, and the leader's an election.
 func TestDeathWithoutLeases(t *testing.T) {
-	follower, err := Deaths{Seed: 1, Policy: "off", Site: 3, Times: 2}.Play()
+	follower, err := Deaths{Seed: 1, Policy: "off", Site: 3, Times: cases(1, 2)}.Play()
 	if err != nil {
 		t.Fatal(err)
 	}

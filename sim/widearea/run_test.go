@@ -147,6 +147,7 @@ func TestSeveralKeys(t *testing.T) {
 // Operations on keys that are leased apart wait for all their holders, and for the
 // furthest.
 func TestSeveralKeysApart(t *testing.T) {
+	long(t)
 	size := Size{Keys: 90, Clients: 4, Requests: 300, Discard: 150}
 	mean := func(load Workload) (read, write float64) {
 		o, err := Run{Seed: 1, Policy: "quorum/key", Workload: load, Size: size}.Play()
