@@ -320,6 +320,10 @@ func (p *Peer) shutdown() {
 			l.drop()
 		}
 	}
+	if p.silent() {
+		p.report(Snapshot{}) // what it does not know it cannot vouch for
+		return
+	}
 	p.report(Snapshot{Record: p.snapshot()})
 }
 

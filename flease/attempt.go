@@ -48,8 +48,10 @@ type attempt struct {
 	value       Value
 	queue       []Waiter // who waits, as all that answered know
 	waiting     uint32
-	agree       bool // all showed the same
-	back        bool // it writes another's lease back, to decide it
+	agree       bool  // all showed the same
+	wrote       Value // what it writes
+	other       bool  // who refused it did so for another reason than a greater ballot
+	back        bool  // it writes another's lease back, to decide it
 }
 
 const attemptBits = 22 // of a Ref; the rest is gen
@@ -118,6 +120,9 @@ func (p *Peer) begin(i int32, why aim) {
 		}
 	} else if c.ticket == 0 {
 		c.ticket = at.k
+	}
+	if why != looking {
+		p.trace(ReadInvoke, a)
 	}
 	p.ask(a, op)
 }
@@ -200,12 +205,20 @@ func (p *Peer) nacked(a int32, bit uint32, from machine.NodeID, o *Op) {
 			p.hlc.observe(o.Written)
 		}
 	}
+	at.other = at.other || o.Kind == Skewed || o.Kind == WrongView
 	at.nacks |= bit
 	if len(at.cell.members)-bits.OnesCount32(at.nacks) >= at.cell.majority {
 		return
 	}
 	i := at.claim
 	returns := at.aim == returning && at.stage == writing
+	switch {
+	case at.other:
+	case at.stage == reading:
+		p.trace(ReadAbort, a)
+	case at.stage == writing:
+		p.trace(WriteAbort, a)
+	}
 	p.abandon(a)
 	if c := &p.claims[i]; returns && c.wrote != 0 {
 		// Others have written since: the release needs a ballot of its own.
@@ -224,7 +237,7 @@ func (a *attempt) gather(o *Op) {
 		a.queue, a.waiting = o.Queue, o.Waiting
 	} else {
 		a.agree = a.agree && o.Written == a.best && released(o.Value) == released(a.value)
-		a.queue, a.waiting = common(a.queue, o.Queue), max(a.waiting, o.Waiting)
+		a.queue, a.waiting = common(a.queue, o.Queue), min(a.waiting, o.Waiting)
 	}
 	if first || o.Written > a.best || o.Written == a.best && released(o.Value) > released(a.value) {
 		a.best, a.value = o.Written, o.Value
@@ -248,7 +261,8 @@ func common(a, b []Waiter) (both []Waiter) {
 func (p *Peer) propose(a int32, v Value) {
 	at := &p.attempts[a]
 	c := &p.claims[at.claim]
-	at.stage, at.acks, at.nacks = writing, 0, 0
+	at.stage, at.acks, at.nacks, at.wrote = writing, 0, 0, v
+	p.trace(WriteInvoke, a)
 	op := Op{Kind: Write, Ref: p.ref(a), Ballot: at.k, Name: p.cells[c.cell].name, Value: v}
 	if !at.back {
 		c.wrote, c.value = at.k, v
@@ -261,6 +275,7 @@ func (p *Peer) propose(a int32, v Value) {
 
 // committed: a majority has written the value.
 func (p *Peer) committed(a int32) {
+	p.trace(WriteCommit, a)
 	at := p.attempts[a]
 	i := at.claim
 	c := &p.claims[i]

@@ -8,6 +8,9 @@ func (p *Peer) chosen(a int32) {
 	at := &p.attempts[a]
 	i := at.claim
 	c := &p.claims[i]
+	if at.aim != looking {
+		p.trace(ReadCommit, a)
+	}
 	switch {
 	case c.watches:
 		p.report(Observed{ID: c.id, State: p.state(c, at, at.waiting)})

@@ -36,6 +36,10 @@ type Config struct {
 	// twentieth of each lease.
 	Guard time.Duration
 
+	// Trace, if set, is told of every operation on a register. It must do nothing else than
+	// remember it.
+	Trace func(Event)
+
 	// Seed makes peers draw different random waits. Nothing else depends on it.
 	Seed uint64
 

@@ -47,8 +47,8 @@ func (p *Peer) changeView(v View) {
 			p.alert(Alarm{Kind: Disagreement, Why: fmt.Sprintf("view %d comes with other members than before", v.Epoch)})
 		}
 	case v.Epoch != p.lay.view.Epoch+1:
-		// The view between is unknown, and only those who were in it can tell that it is over.
-		p.alert(Alarm{Kind: Disagreement, Why: fmt.Sprintf("view %d comes while %d is not complete: wait until it is", v.Epoch, v.Epoch-1)})
+		// We have missed the view between, and only those who were in it know that it is
+		// over. They will tell.
 	default:
 		p.next = &viewChange{lay: newLayout(v, p.cfg.Self), tell: p.now.Mono}
 		p.closes(p.cfg.Self)

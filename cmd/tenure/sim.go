@@ -21,6 +21,7 @@ import (
 	"github.com/tenure-lease/tenure/sim/asyncleasesim"
 	"github.com/tenure-lease/tenure/sim/diskleasesim"
 	"github.com/tenure-lease/tenure/sim/fastctsim"
+	"github.com/tenure-lease/tenure/sim/fleasesim"
 	"github.com/tenure-lease/tenure/sim/quorumregistersim"
 	"github.com/tenure-lease/tenure/sim/replicasim"
 )
@@ -35,6 +36,7 @@ func protocols() []sim.Protocol {
 		quorumregistersim.Protocol(),
 		diskleasesim.Protocol(),
 		diskleasesim.ConsensusProtocol(),
+		fleasesim.Protocol(),
 		asyncleasesim.Protocol(),
 		fastctsim.Protocol(),
 	}

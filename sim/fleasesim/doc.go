@@ -1,0 +1,30 @@
+// Package fleasesim plays worlds of package flease: peers that keep leases among
+// themselves while the network, the clocks and the peers fail, with a judge who knows true
+// time.
+//
+// # Worlds
+//
+// A seed draws the size of the cluster and of its cells, ε and t_max, how clients behave
+// (exclusive, shared and counted claims, tries, lock delays, releases, handovers, looks,
+// write-backs), and which faults there are: loss, duplication, messages that come again
+// after more than t_max + W, delays, partitions of one or both ways, pauses and suspends longer
+// than t_max, crashes, planned restarts, clocks that drift and wander inside ±ε/2. Some
+// worlds have peers with a disk (section 3.5), some change the membership. After the
+// chaos everything heals, and claims must be served within a bound.
+//
+// In one world of eight the synchronized clocks break ε on purpose, by minutes. Then leases
+// may overlap, and tokens must still grow.
+//
+// # What is checked
+//
+//   - Exclusion: when a lease begins or is renewed, nobody whose own clocks let it believe
+//     holds beside it, but those whom it bears. By true time, and across the lives of a peer.
+//   - Fencing: tokens of a name grow.
+//   - L1, L2: what is committed under a greater ballot has every lease of the lesser ones
+//     that is not over by the proposer's clock, with the same owner and no earlier end.
+//   - R1 to R5 of the round-based register, by direct quantification.
+//   - Progress once all is healed, and no loss from then on.
+//
+// Scripts play single schedules that random worlds meet rarely or never, each against
+// mutants with one rule removed: testdata/mutants/README.md.
+package fleasesim

@@ -1,0 +1,132 @@
+package fleasesim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/sim"
+)
+
+// judge stands outside and knows true time and everybody's clocks.
+type judge struct {
+	w      *sim.World
+	broken bool // clocks break ε: only tokens are judged
+	steady bool // nothing fails any more: no lease may be lost
+	eps    flease.Time
+	names  map[string]*resource
+	fault  error
+}
+
+// resource is what the judge knows of one.
+type resource struct {
+	holds  []*hold
+	tokens [2]uint64 // the greatest: of exclusive tenures, of all
+	registers
+}
+
+// hold is the time during which a client believes in its tenure.
+type hold struct {
+	p        *peer
+	life     int
+	id       uint64
+	name     string
+	slots    int
+	token    uint64
+	deadline flease.Acquired // its two limits
+	mark     *sim.Mark
+}
+
+// believes tells whether Check would succeed: by the holder's own clocks, whether it runs
+// or is stopped.
+func (h *hold) believes() bool {
+	now := h.p.host.Now()
+	return h.p.host.Life() == h.life && now.Mono < h.deadline.Deadline && now.Wall < h.deadline.Until
+}
+
+func newJudge(w *sim.World) *judge { return &judge{w: w, names: map[string]*resource{}} }
+
+func (j *judge) of(name string) *resource {
+	r := j.names[name]
+	if r == nil {
+		r = &resource{registers: registers{j: j, name: name}}
+		j.names[name] = r
+	}
+	return r
+}
+
+func (j *judge) fail(format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	j.w.Note("VIOLATION %v", err)
+	if j.fault == nil {
+		j.fault = err
+		j.w.Mark(sim.Violation, "", "%v", err)
+	}
+}
+
+// starts is the beginning of a tenure.
+func (j *judge) starts(h *hold) {
+	r := j.of(h.name)
+	j.w.Note("%v acquires %s: token %d", h.p, h.name, h.token)
+	j.w.Count("tenures", 1)
+	kind := sim.Holds
+	if h.slots > 1 {
+		kind = sim.Shares
+	}
+	h.mark = j.w.Begin(kind, h.p.host.Lane, "%s, token %d", h.name, h.token).Of(h.name)
+	h.mark.Until(j.w.Now() + time.Duration(h.deadline.Deadline-h.p.host.Mono()))
+	r.holds = append(r.holds, h)
+	j.exclusive(r, h)
+	before := r.tokens[1]
+	if h.slots > 1 {
+		before = r.tokens[0] // two that share may be admitted in either order
+	}
+	if h.token <= before {
+		j.fail("fencing: %v acquires %s with token %d after token %d", h.p, h.name, h.token, before)
+	}
+	r.tokens[1] = max(r.tokens[1], h.token)
+	if h.slots == 1 {
+		r.tokens[0] = max(r.tokens[0], h.token)
+	}
+}
+
+// renews moves the end of a tenure.
+func (j *judge) renews(h *hold) {
+	j.w.Count("renewals", 1)
+	h.mark.Until(j.w.Now() + time.Duration(h.deadline.Deadline-h.p.host.Mono()))
+	j.exclusive(j.of(h.name), h)
+}
+
+// exclusive wants that nobody who minds holds beside h.
+func (j *judge) exclusive(r *resource, h *hold) {
+	if j.broken {
+		return
+	}
+	kept := r.holds[:0]
+	for _, o := range r.holds {
+		if o.believes() {
+			kept = append(kept, o)
+		} else {
+			o.mark.End()
+		}
+	}
+	r.holds = kept
+	for _, o := range r.holds {
+		if len(r.holds) > o.slots {
+			j.fail("%d hold %s when %v comes, and %v bears %d", len(r.holds), h.name, h.p, o.p, o.slots)
+			return
+		}
+	}
+}
+
+// ends is the end of a tenure by its owner, who stops believing.
+func (j *judge) ends(h *hold) {
+	r := j.of(h.name)
+	h.mark.End()
+	for i, o := range r.holds {
+		if o == h {
+			r.holds = append(r.holds[:i:i], r.holds[i+1:]...)
+			return
+		}
+	}
+}
