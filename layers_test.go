@@ -70,12 +70,11 @@ sim/diskleasesim: machine sim quorumregister disklease
 sim/stage: machine
 sim/asyncleasesim: machine sim asynclease
 sim/fastctsim: machine sim abcast fastct
-sim/abcastsim: machine sim abcast fastct sim/fastctsim
 sim/fleasesim: machine sim flease
 sim/widearea: machine quorumlease replica sim sim/replicasim ycsb
 sim/widearea/live: node sim/widearea
 
-cmd/tenure: tenure chart clock machine engine engine/file engine/redis engine/storage register register/file node server etcdapi readleasepb quorumlease sim sim/replicasim sim/quorumregistersim sim/diskleasesim sim/fleasesim sim/asyncleasesim sim/fastctsim sim/abcastsim sim/widearea sim/widearea/live
+cmd/tenure: tenure chart clock machine engine engine/file engine/redis engine/storage register register/file node server etcdapi readleasepb quorumlease sim sim/replicasim sim/quorumregistersim sim/diskleasesim sim/fleasesim sim/asyncleasesim sim/fastctsim sim/widearea sim/widearea/live
 examples/cache: tenure clock machine register register/file quorumregister engine/file engine/storage fence
 examples/hierarchy: tenure clock machine engine/file
 examples/leader: tenure engine/file fence

@@ -36,7 +36,6 @@ func NewConsensus(cfg fastct.Config, life uint64, records []any) (*Consensus, er
 	if c.Machine, err = fastct.New(cfg, ofFast); err != nil {
 		return nil, err
 	}
-	c.gather(c.Machine.Ready())
 	if cfg.Plain {
 		return c, nil
 	}
@@ -46,7 +45,6 @@ func NewConsensus(cfg fastct.Config, life uint64, records []any) (*Consensus, er
 	if err != nil {
 		return nil, fmt.Errorf("leases: %w", err)
 	}
-	c.gather(c.lease.Ready())
 	return c, nil
 }
 
@@ -124,8 +122,7 @@ func (c *Consensus) gather(rd machine.Ready) {
 	c.ready.Persists = append(c.ready.Persists, rd.Persists...)
 }
 
-// Ready returns the effects of the steps since the last call. Each step has left nothing
-// but alarms with the two machines.
+// Ready returns the effects of the steps since the last call.
 func (c *Consensus) Ready() machine.Ready {
 	rd := c.ready
 	c.ready = machine.Ready{}

@@ -43,7 +43,8 @@
 //	         are put into the log, not when they are durable.
 //	R4, Q-5  A Report speaks for itself: it is never paired with what another said.
 //	R5, Q-1  A promise that is not a renewal is stamped, and all renewals of its
-//	         unbroken chain repeat the stamp.
+//	         unbroken chain repeat the stamp. It counts for who knows its term: so none
+//	         that counts for the leader of a term was first made in a later one.
 //	R6       A majority of the voters, the holder itself included if it is one.
 //	R10, Q-6 The holder counts from when it sent its request, the grantor from when it
 //	         had it; the promise carries its length. Each allows for clocks whose

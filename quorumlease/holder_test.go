@@ -26,7 +26,8 @@ func TestPromiseCounts(t *testing.T) {
 		{"vouched for", Promise{Boot: 1, Seq: 1, TTL: ttl, Stamp: Stamp{2, 9}}, Log{Term: 2, Last: 9, Received: 9, Commit: 8}, 198 * time.Millisecond},
 		{"vouched for by a later leader", Promise{Boot: 1, Seq: 1, TTL: ttl, Stamp: Stamp{2, 9}}, Log{Term: 3, Last: 9, Received: 9}, 198 * time.Millisecond},
 		{"vouched for by an earlier leader", Promise{Boot: 1, Seq: 1, TTL: ttl, Stamp: Stamp{2, 9}}, Log{Term: 1, Last: 9, Received: 9}, 0},
-		{"committed", Promise{Boot: 1, Seq: 1, TTL: ttl, Stamp: Stamp{2, 9}}, Log{Term: 1, Commit: 9}, 198 * time.Millisecond},
+		{"committed", Promise{Boot: 1, Seq: 1, TTL: ttl, Stamp: Stamp{2, 9}}, Log{Term: 2, Commit: 9}, 198 * time.Millisecond},
+		{"committed in an earlier term", Promise{Boot: 1, Seq: 1, TTL: ttl, Stamp: Stamp{2, 9}}, Log{Term: 1, Commit: 9}, 0},
 	} {
 		h := NewHolder(config(1))
 		h.Ask(at(0))
@@ -66,7 +67,7 @@ func TestChain(t *testing.T) {
 			t.Errorf("%s: counts %v, want %v", st.name, got, st.counts)
 		}
 	}
-	h.Reached(Log{Commit: 12})
+	h.Reached(Log{Term: 2, Commit: 12})
 	if h.Until(voting(voters...)) == 0 {
 		t.Errorf("the log has come to the stamp, and the promise does not count")
 	}

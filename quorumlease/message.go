@@ -76,6 +76,9 @@ type Log struct {
 // reaches tells whether a log has everything that a grantor had acknowledged when
 // it set the stamp and that was or will be released (R5). What is committed is in
 // the log of each later leader, so a log that a later leader vouches for is as good.
+// One that a grantor of a later term has promised something has to know that term: what
+// was released there by then was released without it, and it may take itself for the
+// leader yet.
 func (l Log) reaches(s Stamp) bool {
-	return l.Commit >= s.Index || l.Term >= s.Term && l.Received >= s.Index
+	return l.Term >= s.Term && max(l.Commit, l.Received) >= s.Index
 }

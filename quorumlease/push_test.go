@@ -136,14 +136,14 @@ func TestPushedTwice(t *testing.T) {
 	ms := time.Millisecond
 	m := p.establish(t)
 	p.h.Guarded(at(250*ms), 1, Guard{Boot: 1, Seq: 1}) // again
-	if _, ok := p.h.Promised(at(310*ms), 1, m, Log{Commit: 10}); ok {
+	if _, ok := p.h.Promised(at(310*ms), 1, m, Log{Term: 1, Commit: 10}); ok {
 		t.Error("a promise is taken by an acknowledgment that was repeated later")
 	}
 	p = newPair()
 	m = p.establish(t)
-	p.h.Promised(at(20*ms), 1, m, Log{Commit: 10})
+	p.h.Promised(at(20*ms), 1, m, Log{Term: 1, Commit: 10})
 	until := p.h.Until(voting(both...))
-	if _, ok := p.h.Promised(at(200*ms), 1, m, Log{Commit: 10}); ok || p.h.Until(voting(both...)) != until {
+	if _, ok := p.h.Promised(at(200*ms), 1, m, Log{Term: 1, Commit: 10}); ok || p.h.Until(voting(both...)) != until {
 		t.Error("a promise that came twice lasts longer")
 	}
 }
@@ -154,12 +154,12 @@ func TestPushedTwice(t *testing.T) {
 func TestLine20(t *testing.T) {
 	p := newPair()
 	ms := time.Millisecond
-	first, _ := p.h.Promised(at(20*ms), 1, p.establish(t), Log{Commit: 10})
+	first, _ := p.h.Promised(at(20*ms), 1, p.establish(t), Log{Term: 1, Commit: 10})
 	second := p.turn(t, 110*ms).(Pushed)
 	printed := p.g.Due(at(110 * ms)) // line 15
 	p.g.Replied(at(120*ms), 2, first)
 	printed = min(printed, at(120*ms).Add(bound(lengths.Lease))) // line 20
-	if _, ok := p.h.Promised(at(290*ms), 1, second, Log{Commit: 10}); !ok {
+	if _, ok := p.h.Promised(at(290*ms), 1, second, Log{Term: 1, Commit: 10}); !ok {
 		t.Fatal("the second promise came too late")
 	}
 	if until := p.h.Until(voting(both...)); printed >= until {

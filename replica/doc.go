@@ -137,7 +137,19 @@
 // of a key wait for a put of its own that is on its way: nobody has seen that, and it
 // answers with what was there before. Far members find out by themselves what they
 // proposed, and the leader's readers wait for those (R30). The paper has no such reads:
-// its leader's wait for every write, which takes a majority's time.
+// its leader's wait for every write, which takes a majority's time. It rests on this:
+//
+//   - Nobody else judges it in that term: neither one by one, nor in the prefix of the
+//     log, nor blindly, from a state that does not tell whose entries it has. And nothing
+//     that others found out about it in that term is brought into the next.
+//   - A later leader releases it by reports of its own term. Each majority of these has
+//     one of the leader's grantors, which names it, since none of the promises that it
+//     counts was first made in a later term than its own; and it would know better by
+//     the time it had reported.
+//   - By the configuration of the moment it is a holder of what the entry changes, so
+//     that it is waited for.
+//   - All members see the same keys in the entry, so that nobody releases what is behind
+//     it before it. The end of a lease is not like that: its keys depend on the state.
 //
 // Who holds none of the keys asks the leader up to where it has to look, and waits until
 // its own log is released so far: never the commit index, of which others may know more

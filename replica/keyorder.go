@@ -25,9 +25,9 @@ type keyOrder struct {
 	// released before them (R25).
 	missed []missed
 	behind map[uint64][]uint64
-	// own are unreleased entries, ascending, that this member proposed as a leader. In
-	// its term nobody else releases them; those of an earlier reign are released before
-	// the leader of a later one is beyond doubt.
+	// own are unreleased entries, ascending, that this member proposed as a leader, and
+	// that it may read past. In its term nobody else releases them; those of an earlier
+	// reign are released before the leader of a later one is beyond doubt.
 	own []uint64
 	// confs are the configurations from the last released one on (R13).
 	confs []conf
@@ -94,10 +94,11 @@ func (k *keyOrder) start(index, through uint64, setting readSetting, entries []*
 func (k *keyOrder) stop() { *k = keyOrder{through: k.through, told: k.told, reads: k.reads} }
 
 // append takes an entry into account, before it is acknowledged (R8). It returns who
-// sent it and what it changes, valid until the next call.
-func (k *keyOrder) append(e *raftpb.Entry) (from machine.NodeID, writes keyspan.Set) {
+// sent it and what it touches, valid until the next call; nothing if everyone must have
+// it.
+func (k *keyOrder) append(e *raftpb.Entry) (from machine.NodeID, touch *Touch) {
 	i := e.GetIndex()
-	touch := k.log.Add(e, k.leaseKeys)
+	touch = k.log.Add(e, k.leaseKeys)
 	if len(e.GetData()) == 0 || changes(e) {
 		k.fences = append(k.fences, i)
 		return 0, nil
@@ -114,7 +115,7 @@ func (k *keyOrder) append(e *raftpb.Entry) (from machine.NodeID, writes keyspan.
 		}
 	}
 	k.misses(i, k.holdersOf(touch.Keys.Writes), proposer{from, e.GetTerm()})
-	return from, touch.Keys.Writes
+	return from, touch
 }
 
 // misses notes who may lack an entry.

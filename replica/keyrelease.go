@@ -10,9 +10,10 @@ import (
 
 // judge finds out what is released, from reports. Whatever is released in log order is
 // released. What the leader proposed itself only the leader judges: it reads what was
-// there before for as long as it has not.
+// there before for as long as it has not. Nor does the ledger hear of more, since what it
+// has found is good in all later terms.
 func (k *keyOrder) judge(l *quorumlease.Ledger, commit uint64, left proposer) {
-	k.releaseThrough(min(l.Release(commit), k.firstBy(left)-1))
+	k.releaseThrough(l.Release(min(commit, k.firstBy(left)-1)))
 	for n := range k.missed {
 		m := &k.missed[n]
 		if len(m.entries) == 0 || m.by == left {
@@ -42,8 +43,16 @@ func (k *keyOrder) firstBy(p proposer) uint64 {
 	return first
 }
 
-// proposes notes an entry that this leader has proposed.
-func (k *keyOrder) proposes(i uint64) { k.own = append(k.own, i) }
+// proposes notes an entry that this leader has proposed, if it may read what was there
+// before until it releases it. For that the others have to see in the entry what this one
+// sees: which keys end with a lease depends on what a member has applied, and who sees
+// fewer releases what is behind it. And the next leader has to wait for this one as a
+// holder, by the configuration of that moment (R13).
+func (k *keyOrder) proposes(self machine.NodeID, i uint64, touch *Touch) {
+	if !touch.resolved && k.latest().holdsAny(self, touch.Keys.Writes) {
+		k.own = append(k.own, i)
+	}
+}
 
 // isOwn tells whether an unreleased entry is such a one.
 func (k *keyOrder) isOwn(i uint64) bool {

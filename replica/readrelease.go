@@ -25,11 +25,11 @@ func (rl *readLeases) appends(r *Replica, entries []*raftpb.Entry) {
 	rl.look(entries)
 	if rl.keys.on {
 		for _, e := range entries {
-			from, writes := rl.keys.append(e)
-			if r.leading() && e.GetTerm() == r.term {
-				rl.plans.wrote(from, writes)
+			from, touch := rl.keys.append(e)
+			if touch != nil && r.leading() && e.GetTerm() == r.term {
+				rl.plans.wrote(from, touch.Keys.Writes)
 				if from == r.cfg.ID {
-					rl.keys.proposes(e.GetIndex())
+					rl.keys.proposes(from, e.GetIndex(), touch)
 				}
 			}
 		}
@@ -181,7 +181,7 @@ func (rl *readLeases) release(r *Replica) {
 	case judges:
 		rl.far = true
 		k.judge(&rl.ledger, rl.commit, proposer{})
-	case rl.foresees(r):
+	case rl.foresees(r) && !k.stillBlind(): // else it does not know whose entries are in its state
 		k.judge(&rl.ledger, rl.commit, proposer{r.leader, r.term})
 		fallthrough
 	default:

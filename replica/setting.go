@@ -3,7 +3,9 @@ package replica
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
+	"github.com/tenure-lease/tenure/keyspan"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/placement"
 	"github.com/tenure-lease/tenure/quorumlease"
@@ -59,6 +61,18 @@ func (s readSetting) after(b *batch) (next readSetting, ok bool) {
 		}
 	}
 	return s, ok
+}
+
+// holdsAny tells whether a member may hold any of some keys.
+func (s readSetting) holdsAny(id machine.NodeID, keys keyspan.Set) bool {
+	if s.cells == nil {
+		return true
+	}
+	place := s.cells.Place(id)
+	return place >= 0 && slices.ContainsFunc(keys, func(key keyspan.Span) bool {
+		_, some := s.cells.HoldersOfRange(key.Key, key.End)
+		return some.Has(place)
+	})
 }
 
 // setsReads tells whether an entry has a request after which a holder may not hold all

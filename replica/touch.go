@@ -26,6 +26,7 @@ type Touch struct {
 	Leases Access
 
 	all      bool // it is a barrier
+	resolved bool // by a state, or for want of one: other members may see more or less
 	attached []attachment
 	ended    []int64
 	ids      []byte // what Leases refers to

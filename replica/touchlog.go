@@ -39,7 +39,8 @@ type TouchLog struct {
 func (l *TouchLog) Add(e *raftpb.Entry, keysOf func(lease int64) [][]byte) *Touch {
 	t := &l.scratch
 	t.Scan(e)
-	if len(t.ended) > 0 {
+	t.resolved = len(t.ended) > 0
+	if t.resolved {
 		if keysOf == nil {
 			t.barrier()
 		} else {

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/sim"
-	"github.com/tenure-lease/tenure/sim/abcastsim"
 	"github.com/tenure-lease/tenure/sim/asyncleasesim"
 	"github.com/tenure-lease/tenure/sim/diskleasesim"
 	"github.com/tenure-lease/tenure/sim/fastctsim"
@@ -40,7 +39,6 @@ func protocols() []sim.Protocol {
 		fleasesim.Protocol(),
 		asyncleasesim.Protocol(),
 		fastctsim.Protocol(),
-		abcastsim.Protocol(),
 	}
 }
 

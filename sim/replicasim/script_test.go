@@ -24,7 +24,7 @@ type script struct {
 var scriptLists = [][]script{
 	proposalScripts, leaseScripts, regrantScripts, leaderScripts, readScripts, logScripts,
 	promiseScripts, holderScripts, releaseScripts, lapseScripts,
-	cellScripts, requestScripts, stallScripts, restartScripts, roundScripts, directScripts, orderScripts, heldScripts, foresightScripts, ownScripts,
+	cellScripts, requestScripts, stallScripts, restartScripts, roundScripts, directScripts, orderScripts, heldScripts, foresightScripts, ownScripts, pastScripts,
 	pushScripts, membershipScripts,
 }
 
