@@ -59,7 +59,8 @@ engine/etcd: tenure clock machine engine/stint
 engine/storage: tenure clock machine engine/stint driver quorumregister disklease register
 engine/file: tenure clock machine quorumregister register register/file engine/storage
 engine/redis: tenure clock machine register register/redis engine/storage
-engine: tenure engine/etcd engine/file engine/redis
+engine/flease: tenure clock machine engine/stint driver peer flease
+engine: tenure engine/etcd engine/file engine/flease engine/redis
 
 sim: machine
 sim/simtest: sim
@@ -74,7 +75,7 @@ sim/fleasesim: machine sim flease
 sim/widearea: machine quorumlease replica sim sim/replicasim ycsb
 sim/widearea/live: node sim/widearea
 
-cmd/tenure: tenure chart clock machine engine engine/file engine/redis engine/storage register register/file node server etcdapi readleasepb quorumlease sim sim/replicasim sim/quorumregistersim sim/diskleasesim sim/fleasesim sim/asyncleasesim sim/fastctsim sim/widearea sim/widearea/live
+cmd/tenure: tenure chart clock machine engine engine/file engine/redis engine/storage register register/file node server etcdapi readleasepb quorumlease sim sim/replicasim sim/quorumregistersim sim/diskleasesim sim/fleasesim sim/asyncleasesim sim/fastctsim sim/widearea sim/widearea/live sim/abcastsim engine/flease
 examples/cache: tenure clock machine register register/file quorumregister engine/file engine/storage fence
 examples/hierarchy: tenure clock machine engine/file
 examples/leader: tenure engine/file fence

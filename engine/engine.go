@@ -7,9 +7,19 @@
 //	file:///dir1,/dir2,/dir3                                      several: a minority may fail
 //	redis://[user:password@]host[:6379],…[/db][?prefix=NAME]      one Redis server, or several independent ones
 //	rediss://…                                                    the same over TLS, with etcds' options
+//	flease:///path/peer.sock                                      through the peer on this machine, see `tenure peer`
+//	flease://a:7000@a:7000,b:7000,c:7000[?…]                      this process is the peer at a:7000 of three
+//	flease://a:7000@/path/members[?…]                             the same, with members that a file tells
 //
 // Without cacert the system's certificate authorities are trusted. cert and key
 // are what the client shows of itself. In a path, a comma is written %2c.
+//
+// A flease URL's options are the same for all peers, but for listen and state: t_max and
+// epsilon (the longest lease, and by how much clocks differ: durations, by default 30s and
+// 250ms), round (a round trip at most), cell (how many peers coordinate a resource, by
+// default 3), cluster (a name), listen (an address to listen at that others do not know),
+// state (a directory that spares a restart the quarantine), clock=kernel (fall silent when
+// the kernel does not vouch for its clock), and cacert, cert and key, which go together.
 //
 // There is one package per engine, for who wants to link only that; this one
 // links them all. It is a switch, and nothing registers itself.
@@ -24,6 +34,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine/etcd"
 	"github.com/tenure-lease/tenure/engine/file"
+	"github.com/tenure-lease/tenure/engine/flease"
 	"github.com/tenure-lease/tenure/engine/redis"
 )
 
@@ -31,7 +42,7 @@ import (
 var ErrURL = errors.New("engine URL")
 
 // Schemes are the URL schemes that Open knows.
-var Schemes = []string{"etcd", "etcds", "file", "redis", "rediss"}
+var Schemes = []string{"etcd", "etcds", "file", "flease", "redis", "rediss"}
 
 // Open connects to the engine at the URL. The error says which part of the URL to
 // change, or that nothing answers there; only the former wrap ErrURL.
@@ -71,8 +82,36 @@ func Open(ctx context.Context, url string) (tenure.Leaser, error) {
 			return nil, err
 		}
 		return l, nil
+	case "flease":
+		return openFlease(ctx, url)
 	case "http", "https":
 		return nil, fmt.Errorf("%w %q names a protocol, not an engine: write etcd%s://%s", ErrURL, url, strings.TrimPrefix(scheme, "http"), rest)
 	}
 	return nil, fmt.Errorf("%w %q: no engine is called %q; there are %s", ErrURL, url, scheme, strings.Join(Schemes, ", "))
+}
+
+func openFlease(ctx context.Context, url string) (tenure.Leaser, error) {
+	path, socket, err := FleaseSocket(url)
+	if err != nil {
+		return nil, err
+	}
+	if socket {
+		c, err := flease.Dial(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+	cfg, err := Flease(url)
+	if err != nil {
+		return nil, err
+	}
+	l, err := flease.Open(ctx, cfg)
+	if errors.Is(err, flease.ErrConfig) {
+		return nil, fmt.Errorf("%w %q: %w", ErrURL, url, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }

@@ -12,10 +12,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/tenure-lease/tenure/engine/flease"
 	"github.com/tenure-lease/tenure/engine/redis"
+	"github.com/tenure-lease/tenure/machine"
 )
 
 func TestEndpoints(t *testing.T) {
@@ -58,6 +62,39 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+func TestPeers(t *testing.T) {
+	cfg, err := Flease("flease://b:1@c:1,a:1,b:1/?t_max=10s&epsilon=5ms&round=20ms&cell=5&cluster=x&listen=:2&state=/var/x&clock=kernel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	members, err := cfg.Membership(t.Context(), flease.Members{})
+	want := flease.Members{Epoch: 1, Addrs: map[machine.NodeID]string{1: "a:1", 2: "b:1", 3: "c:1"}}
+	if diff := cmp.Diff(want, members); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	cfg.Membership = nil
+	if diff := cmp.Diff(flease.Config{
+		Self: "b:1", TMax: 10 * time.Second, Epsilon: 5 * time.Millisecond, RoundTimeout: 20 * time.Millisecond,
+		Replicas: 5, Cluster: "x", Listen: ":2", State: "/var/x", CheckClock: true,
+	}, cfg, cmpopts.IgnoreUnexported(flease.Config{})); diff != "" {
+		t.Error(diff)
+	}
+	file := filepath.Join(t.TempDir(), "members")
+	if err := os.WriteFile(file, []byte("epoch 7\n3 127.0.0.1:1 # we\n\n4 192.0.2.1:1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if cfg, err = Flease("flease://self@" + file); err != nil || cfg.Self != "127.0.0.1:1" {
+		t.Errorf("from a file: %v, %v", cfg.Self, err)
+	}
+	path, socket, err := FleaseSocket("flease:///run/x%3fy.sock")
+	if path != "/run/x?y.sock" || !socket || err != nil {
+		t.Errorf("%q, %v, %v", path, socket, err)
+	}
+	if _, socket, _ := FleaseSocket("flease://a:1@a:1"); socket {
+		t.Error("a peer is taken for a socket")
+	}
+}
+
 func TestServers(t *testing.T) {
 	for url, want := range map[string]redis.Config{
 		"redis://a":                         {Addrs: []string{"a:6379"}},
@@ -85,35 +122,52 @@ func TestBadURLs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for url, want := range map[string]string{
-		"":                            "has no scheme: write for instance etcd://",
-		"127.0.0.1:2379":              "has no scheme: write for instance etcd://127.0.0.1:2379",
-		"zk://a":                      `no engine is called "zk"; there are etcd, etcds`,
-		"http://a:2379":               "write etcd://a:2379",
-		"https://a:2379":              "write etcds://a:2379",
-		"etcd://":                     "an address is empty",
-		"etcd://a,,b":                 "an address is empty",
-		"etcd://user:pw@a":            "more than a host and a port",
-		"etcd://a/path":               "more than a host and a port",
-		"etcd://a:http":               `"http" is not a port`,
-		"etcd://a:0":                  `"0" is not a port`,
-		"etcd://a?cacert=x":           "use etcds",
-		"etcds://a?ca=x":              `option "ca" is unknown; there are cacert, cert, key, servername`,
-		"etcds://a?cert=x":            "cert and key go together",
-		"etcds://a?cert=%zz":          "invalid URL escape",
-		"etcds://a?cacert=/none.pem":  "cacert: open /none.pem",
-		"etcds://a?cacert=" + junk:    "holds no PEM certificate",
-		"etcds://a?cert=/c&key=/none": "cert and key: open /c",
-		"file://":                     "there are three",
-		"file://leases":               "there are three",
-		"file:///a,b":                 `path "b" is not absolute`,
-		"file:///a,/a/":               `path "/a" is given twice`,
-		"file:///a?term=3s":           "tenure lease init",
-		"file:///a%zz":                "invalid URL escape",
-		"redis://":                    "an address is empty",
-		"redis://a,a:6379":            `server "a:6379" is given twice`,
-		"redis://a/x":                 `"x" is not the number of a database`,
-		"redis://secret@a":            "write user:password@",
-		"redis://a?cacert=x":          "use rediss",
+		"":                                        "has no scheme: write for instance etcd://",
+		"127.0.0.1:2379":                          "has no scheme: write for instance etcd://127.0.0.1:2379",
+		"zk://a":                                  `no engine is called "zk"; there are etcd, etcds`,
+		"http://a:2379":                           "write etcd://a:2379",
+		"https://a:2379":                          "write etcds://a:2379",
+		"etcd://":                                 "an address is empty",
+		"etcd://a,,b":                             "an address is empty",
+		"etcd://user:pw@a":                        "more than a host and a port",
+		"etcd://a/path":                           "more than a host and a port",
+		"etcd://a:http":                           `"http" is not a port`,
+		"etcd://a:0":                              `"0" is not a port`,
+		"etcd://a?cacert=x":                       "use etcds",
+		"etcds://a?ca=x":                          `option "ca" is unknown; there are cacert, cert, key, servername`,
+		"etcds://a?cert=x":                        "cert and key go together",
+		"etcds://a?cert=%zz":                      "invalid URL escape",
+		"etcds://a?cacert=/none.pem":              "cacert: open /none.pem",
+		"etcds://a?cacert=" + junk:                "holds no PEM certificate",
+		"etcds://a?cert=/c&key=/none":             "cert and key: open /c",
+		"file://":                                 "there are three",
+		"file://leases":                           "there are three",
+		"file:///a,b":                             `path "b" is not absolute`,
+		"file:///a,/a/":                           `path "/a" is given twice`,
+		"file:///a?term=3s":                       "tenure lease init",
+		"file:///a%zz":                            "invalid URL escape",
+		"flease://a:1,b:1":                        "which of them is this process? write flease://a:7000@",
+		"flease:///sock?t_max=3s":                 "the peer that listens there has them",
+		"flease://a:1@":                           `peer 1 is at "": write host:port`,
+		"flease://a:1@a:1,a:1":                    "a:1 is listed twice",
+		"flease://a:1@a":                          `peer 1 is at "a": write host:port`,
+		"flease://a:1@1=a:1,b:1":                  "an index with every peer or with none",
+		"flease://a:1@1=a:1,1=b:1":                "two peers with index 1, a:1 and b:1",
+		"flease://a:1@0=a:1":                      "give it one from 1 to 1023",
+		"flease://c:1@a:1,b:1":                    "c:1, is not among the members",
+		"flease://a:1@/none":                      "open /none",
+		"flease://self@192.0.2.1:1":               "0 of the addresses are this machine's",
+		"flease://a:1@a:1?ttl=3s":                 `option "ttl" is unknown; there are cluster, t_max`,
+		"flease://a:1@a:1?t_max=3":                "t_max=3 is no duration: write for instance t_max=500ms",
+		"flease://a:1@a:1?cell=x":                 "cell=x",
+		"flease://a:1@a:1?clock=ntp":              "write kernel",
+		"flease://a:1@a:1?cert=x":                 "cacert is missing: peers authenticate each other",
+		"flease://a:1@a:1?t_max=1s&epsilon=300ms": "t_max = 1s is too short for ε = 300ms and a round timeout of 25ms: make it more than 1.3s",
+		"redis://":                                "an address is empty",
+		"redis://a,a:6379":                        `server "a:6379" is given twice`,
+		"redis://a/x":                             `"x" is not the number of a database`,
+		"redis://secret@a":                        "write user:password@",
+		"redis://a?cacert=x":                      "use rediss",
 	} {
 		l, err := Open(t.Context(), url)
 		if err == nil || l != nil {

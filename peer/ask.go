@@ -21,13 +21,14 @@ func Ask(ctx context.Context, addr string, with *tls.Config, say []byte) ([]byte
 	ctx, cancel := context.WithTimeout(ctx, defaultTiming.handshake)
 	defer cancel()
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", addr)
+	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
 	}
-	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })()
-	if c, err = secure(ctx, c, with, addr); err != nil {
+	defer raw.Close()
+	defer context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })()
+	c, err := secure(ctx, raw, with, addr)
+	if err != nil {
 		return nil, err
 	}
 	if err := (hello{kind: kindInquiry}).introduce(c); err != nil {

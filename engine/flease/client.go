@@ -1,0 +1,230 @@
+package flease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+)
+
+// Client is a tenure.Leaser through the peer on this machine, which listens at a socket:
+// see Peer.Serve. Its leases are bound to its connection and to its saying that it is
+// alive. It is a tenure.Awaiter as well.
+type Client struct {
+	path   string
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	close  sync.Once
+	closed error
+
+	mu      sync.Mutex
+	conn    *clientConn // nil before the first, and after the last has ended
+	calls   sync.WaitGroup
+	dialing chan struct{} // holds the token of who dials
+	running sync.WaitGroup
+}
+
+var (
+	_ tenure.Leaser  = (*Client)(nil)
+	_ tenure.Awaiter = (*Client)(nil)
+)
+
+// Dial connects to the peer that listens at the path.
+func Dial(ctx context.Context, path string) (*Client, error) {
+	c := &Client{path: path, dialing: make(chan struct{}, 1)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	if _, err := c.connect(ctx); err != nil {
+		c.cancel()
+		return nil, err
+	}
+	return c, nil
+}
+
+// connect returns the connection, a new one if there is none.
+func (c *Client) connect(ctx context.Context) (*clientConn, error) {
+	select {
+	case c.dialing <- struct{}{}:
+		defer func() { <-c.dialing }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	c.mu.Lock()
+	conn := c.conn
+	c.mu.Unlock()
+	if conn != nil && conn.ctx.Err() == nil {
+		return conn, nil
+	}
+	ctx, cancel := within(ctx, 5*time.Second, errPatience)
+	defer cancel()
+	var d net.Dialer
+	raw, err := d.DialContext(ctx, "unix", c.path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: no peer listens at %s: %w (`tenure peer --listen %s` starts one)", tenure.ErrUnavailable, c.path, err, c.path)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
+	conn = &clientConn{
+		client: c, lines: newLines(raw), asked: map[uint64]*question{}, leases: map[uint64]*clientLease{},
+		faster: make(chan struct{}, 1),
+	}
+	err = conn.greet()
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		raw.Close()
+		return nil, fmt.Errorf("%w: the peer at %s: %w", tenure.ErrUnavailable, c.path, err)
+	}
+	// Not of c's context: what is released while c closes goes over it.
+	conn.ctx, conn.end = context.WithCancelCause(context.Background())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		raw.Close()
+		return nil, tenure.ErrClosed
+	}
+	c.conn = conn
+	c.running.Go(conn.read)
+	c.running.Go(conn.live)
+	return conn, nil
+}
+
+// call asks and waits for the answer, on a new connection if the one there is has ended,
+// until ctx ends.
+func (c *Client) call(ctx context.Context, r request) (event, error) {
+	for {
+		n, err := c.connect(ctx)
+		if err == nil {
+			var id uint64
+			var answer <-chan event
+			if id, answer, err = n.ask(r, nil); err == nil {
+				select {
+				case e := <-answer:
+					return e, e.err()
+				case <-n.ctx.Done():
+					err = context.Cause(n.ctx)
+				case <-ctx.Done():
+					err = context.Cause(ctx)
+				}
+			}
+			n.unask(id)
+		}
+		if ctx.Err() != nil {
+			return event{}, err
+		}
+		if cut := wait(ctx, 50*time.Millisecond); cut != nil {
+			return event{}, fmt.Errorf("%w: %w", cut, err)
+		}
+	}
+}
+
+// begin registers a call that Close waits for, see Leaser.begin.
+func (c *Client) begin(ctx context.Context) (context.Context, func(), error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return nil, nil, tenure.ErrClosed
+	}
+	c.calls.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.ctx, func() { cancel(tenure.ErrClosed) })
+	return ctx, func() { stop(); cancel(nil); c.calls.Done() }, nil
+}
+
+// final is the error of a call that the peer did not answer.
+func (c *Client) final(outer context.Context, verb, name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case outer.Err() == nil && c.ctx.Err() != nil:
+		return tenure.ErrClosed
+	case errors.Is(err, tenure.ErrUnavailable) && outer.Err() != nil && !errors.Is(err, context.Cause(outer)):
+		return fmt.Errorf("%s %q: %w: %w", verb, name, context.Cause(outer), err)
+	case errors.As(err, new(tenure.HeldError)), errors.As(err, new(told)):
+		return err
+	case errors.Is(err, tenure.ErrUnavailable):
+		return fmt.Errorf("%s %q: %w", verb, name, err)
+	}
+	return fmt.Errorf("%s %q: %w: the peer at %s: %w", verb, name, tenure.ErrUnavailable, c.path, err)
+}
+
+// Observe implements tenure.Leaser. It waits for an answer no longer than some seconds.
+func (c *Client) Observe(outer context.Context, name string) (tenure.State, error) {
+	if err := tenure.CheckName(name); err != nil {
+		return tenure.State{Name: name}, err
+	}
+	ctx, end, err := c.begin(outer)
+	if err != nil {
+		return tenure.State{Name: name}, err
+	}
+	defer end()
+	ctx, cancel := within(ctx, 2*clientPatience, errPatience)
+	defer cancel()
+	return c.look(outer, ctx, name)
+}
+
+// clientPatience is somewhat more than a peer's.
+const clientPatience = 6 * time.Second
+
+func (c *Client) look(outer, ctx context.Context, name string) (tenure.State, error) {
+	e, err := c.call(ctx, request{Op: "observe", Name: name})
+	if err != nil || e.State == nil {
+		return tenure.State{Name: name}, c.final(outer, "observe", name, err)
+	}
+	return *e.State, nil
+}
+
+// Await implements tenure.Awaiter, by looking again and again.
+func (c *Client) Await(outer context.Context, since tenure.State) (tenure.State, error) {
+	if err := tenure.CheckName(since.Name); err != nil {
+		return since, err
+	}
+	ctx, end, err := c.begin(outer)
+	if err != nil {
+		return since, err
+	}
+	defer end()
+	for {
+		s, err := c.look(outer, ctx, since.Name)
+		if err != nil || !tenure.SameHolders(s, since) {
+			return s, err
+		}
+		if err := wait(ctx, 100*time.Millisecond); err != nil {
+			return s, c.final(outer, "observe", since.Name, err)
+		}
+	}
+}
+
+// Status asks the peer how it does.
+func (c *Client) Status(outer context.Context) (Status, error) {
+	ctx, end, err := c.begin(outer)
+	if err != nil {
+		return Status{}, err
+	}
+	defer end()
+	e, err := c.call(ctx, request{Op: "status"})
+	if err != nil || e.Status == nil {
+		return Status{}, c.final(outer, "status", c.path, err)
+	}
+	return *e.Status, nil
+}
+
+// Close implements tenure.Leaser. It waits for releases to be confirmed for some seconds
+// at most.
+func (c *Client) Close() error {
+	c.close.Do(func() {
+		c.mu.Lock() // no call begins any more
+		c.cancel()
+		c.mu.Unlock()
+		c.calls.Wait()
+		if conn := c.conn; conn != nil {
+			c.closed = conn.releaseAll()
+			conn.end(tenure.ErrClosed)
+		}
+		c.running.Wait()
+	})
+	return c.closed
+}

@@ -1,0 +1,167 @@
+package flease_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	engine "github.com/tenure-lease/tenure/engine/flease"
+)
+
+// TestConnectionEnds: a client whose connection ends keeps its lease until the deadline
+// that it knows, and nobody else has it before; a client that comes back can acquire again.
+func TestConnectionEnds(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, brief)
+	c.ready()
+	p := newProxy(t, c.socket(0).path)
+	l, err := engine.Dial(t.Context(), p.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	other := c.peers[1].Leaser()
+	defer other.Close()
+	claim := tenure.Claim{Name: "x", TTL: time.Second}
+	lease, err := l.Acquire(t.Context(), claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.sever()
+	next, err := other.Acquire(t.Context(), claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Check(); !errors.Is(err, tenure.ErrLost) {
+		t.Errorf("the next holds, and Check of the one before returns %v", err)
+	}
+	if next.Token() <= lease.Token() {
+		t.Errorf("token %d after %d", next.Token(), lease.Token())
+	}
+	if err := next.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if lease, err = l.Acquire(t.Context(), claim); err != nil {
+		t.Fatalf("over a new connection: %v", err)
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSilentClient: a client that is connected and does not say that it is alive, as one
+// that is stopped, loses its lease though the peer could renew it.
+func TestSilentClient(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, brief)
+	c.ready()
+	conn := talk(t, c.socket(0).path)
+	conn.say(`{"op":"hello","version":1}`)
+	now := conn.hear("welcome").At
+	conn.say(fmt.Sprintf(`{"op":"acquire","id":1,"at":%d,"name":"x","ttl_ms":1000,"slots":1}`, now))
+	got := conn.hear("acquired")
+	if got.Until > now+1e9 || got.Token == "" {
+		t.Errorf("acquired %+v at %d", got, now)
+	}
+	if lost := conn.hear("lost"); !strings.Contains(lost.Error, "did not say that it is alive") {
+		t.Errorf("lost: %+v", lost)
+	}
+	l := c.peers[1].Leaser()
+	defer l.Close()
+	if _, err := l.Acquire(t.Context(), tenure.Claim{Name: "x", TTL: time.Second}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBadRequests: what makes no sense ends the connection, with a reason, and nothing else.
+func TestBadRequests(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, brief)
+	c.ready()
+	s := c.socket(0)
+	for say, want := range map[string]string{
+		`{"op":"acquire"}`: "the first line must be",
+		`{"op":"hello"}`:   "the first line must be",
+		`lock x`:           "no JSON",
+		"{\"op\":\"hello\",\"version\":1}\n{\"op\":\"steal\"}":                                 "no request is called \"steal\"",
+		"{\"op\":\"hello\",\"version\":1}\n{\"op\":\"alive\",\"at\":9000000000000000000}":      "another clock",
+		"{\"op\":\"hello\",\"version\":1}\n{\"name\":\"" + strings.Repeat("x", 20<<10) + "\"}": "more than 16384 bytes",
+	} {
+		conn := talk(t, s.path)
+		conn.say(say)
+		if e := conn.hear("error"); !strings.Contains(e.Error, want) {
+			t.Errorf("%.60s: %q, want %q", say, e.Error, want)
+		}
+	}
+	l, err := engine.Dial(t.Context(), s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "x", TTL: time.Hour}); !errors.Is(err, tenure.ErrClaim) || !strings.Contains(err.Error(), "more than t_max") {
+		t.Errorf("an hour: %v", err)
+	}
+	if st, err := l.Status(t.Context()); err != nil || !st.Serving || st.Self != 1 || len(st.Peers) != 1 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if _, err := engine.ListenSocket(s.path, 0o600); err == nil || !strings.Contains(err.Error(), "another process listens") {
+		t.Errorf("a second peer at one socket: %v", err)
+	}
+	if _, err := engine.Dial(t.Context(), s.path+"x"); !errors.Is(err, tenure.ErrUnavailable) || !strings.Contains(err.Error(), "tenure peer --listen") {
+		t.Errorf("no peer: %v", err)
+	}
+}
+
+// talker speaks to a socket by hand.
+type talker struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Scanner
+}
+
+func talk(t *testing.T, path string) *talker {
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return &talker{t, c, bufio.NewScanner(c)}
+}
+
+func (k *talker) say(line string) {
+	if _, err := fmt.Fprintln(k.conn, line); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// heard is what tests look at of an event.
+type heard struct {
+	Event, Token, Error string
+	At                  int64
+	Until               int64 `json:"deadline"`
+}
+
+// hear waits for an event of the kind.
+func (k *talker) hear(kind string) (e heard) {
+	k.t.Helper()
+	for k.in.Scan() {
+		e = heard{}
+		if err := json.Unmarshal(k.in.Bytes(), &e); err != nil {
+			k.t.Fatal(err)
+		}
+		if e.Event == kind {
+			return e
+		}
+	}
+	k.t.Fatalf("the connection ended without %q: %v", kind, k.in.Err())
+	return e
+}

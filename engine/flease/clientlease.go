@@ -1,0 +1,173 @@
+package flease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/engine/stint"
+)
+
+// Acquire implements tenure.Leaser.
+func (c *Client) Acquire(ctx context.Context, cl tenure.Claim) (tenure.Lease, error) {
+	return c.acquire(ctx, cl, false)
+}
+
+// TryAcquire implements tenure.Leaser. It waits for the peer, and the peer for others, no
+// longer than some seconds.
+func (c *Client) TryAcquire(ctx context.Context, cl tenure.Claim) (tenure.Lease, error) {
+	return c.acquire(ctx, cl, true)
+}
+
+func (c *Client) acquire(outer context.Context, cl tenure.Claim, try bool) (tenure.Lease, error) {
+	asked := cl.TTL
+	cl, err := cl.Complete()
+	if err != nil {
+		return nil, err
+	}
+	ctx, end, err := c.begin(outer)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if try {
+		bound, cancel := within(ctx, 2*clientPatience, errPatience)
+		defer cancel()
+		ctx = bound
+	}
+	r := request{
+		Op: "acquire", Name: cl.Name, Holder: cl.Holder, Slots: cl.Slots, Try: try,
+		TTLMS: roundUp(cl.TTL).Milliseconds(), LockDelayMS: roundUp(cl.LockDelay).Milliseconds(),
+	}
+	for {
+		if ctx.Err() != nil {
+			return nil, c.final(outer, "acquire", cl.Name, context.Cause(ctx))
+		}
+		n, err := c.connect(ctx)
+		if err == nil {
+			if asked == 0 {
+				r.TTLMS = min(r.TTLMS, n.tmax.Milliseconds()-r.LockDelayMS)
+			}
+			var l *clientLease
+			if l, err = n.acquire(ctx, r); err == nil {
+				return l, nil
+			}
+			if errors.Is(err, tenure.ErrLost) {
+				continue // before anybody knew of it
+			}
+			waits := !try && errors.Is(err, tenure.ErrUnavailable) && ctx.Err() == nil
+			if n.ctx.Err() == nil && !waits {
+				return nil, c.final(outer, "acquire", cl.Name, err)
+			}
+		}
+		// The peer is away, or of no use at the moment: whoever can wait does.
+		if cut := wait(ctx, 50*time.Millisecond); cut != nil {
+			return nil, c.final(outer, "acquire", cl.Name, fmt.Errorf("%w: %w", cut, err))
+		}
+	}
+}
+
+// acquire makes one claim over the connection.
+func (n *clientConn) acquire(ctx context.Context, r request) (*clientLease, error) {
+	l := &clientLease{name: r.Name, holder: r.Holder}
+	id, answer, err := n.ask(r, l)
+	if err != nil {
+		n.unask(id)
+		return nil, err
+	}
+	verdict := func(e event) (*clientLease, error) {
+		if err := e.err(); err != nil {
+			return nil, err
+		}
+		return l, l.stint.Check()
+	}
+	select {
+	case e := <-answer:
+		return verdict(e)
+	case <-n.ctx.Done():
+		n.unask(id)
+		return nil, context.Cause(n.ctx)
+	case <-ctx.Done():
+	}
+	_ = n.lines.send(request{Op: "cancel", ID: id})
+	enough := time.NewTimer(2 * farewell)
+	defer enough.Stop()
+	select {
+	case e := <-answer:
+		err = e.err()
+		if err == nil { // it was admitted after all
+			go func() { _ = l.Release(n.client.ctx) }()
+		}
+	case <-enough.C:
+		n.disown(id)
+	case <-n.ctx.Done():
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, context.Cause(ctx))
+	}
+	return nil, context.Cause(ctx)
+}
+
+// clientLease is a lease as its holder in this process sees it.
+type clientLease struct {
+	conn         *clientConn
+	id           uint64
+	name, holder string
+	token        uint64
+	stint        *stint.Stint
+}
+
+var _ tenure.Lease = (*clientLease)(nil)
+
+func (l *clientLease) Name() string          { return l.name }
+func (l *clientLease) Holder() string        { return l.holder }
+func (l *clientLease) Token() uint64         { return l.token }
+func (l *clientLease) Done() <-chan struct{} { return l.stint.Done() }
+func (l *clientLease) Err() error            { return l.stint.Err() }
+func (l *clientLease) Check() error          { return l.stint.Check() }
+func (l *clientLease) Deadline() time.Time   { return time.Now().Add(l.stint.Left()) }
+
+// begin begins the tenure, with the peer's answer.
+func (l *clientLease) begin(e event) {
+	l.token, l.stint = e.Token, stint.Begin(clock.System, e.Until)
+	l.conn.client.running.Go(func() {
+		if errors.Is(l.stint.Watch(), tenure.ErrLost) {
+			l.conn.forget(l.id)
+		}
+	})
+}
+
+// Release implements tenure.Lease.
+func (l *clientLease) Release(ctx context.Context) error {
+	if err := l.stint.End(fmt.Errorf("%w by its holder", tenure.ErrReleased)); errors.Is(err, tenure.ErrLost) {
+		return err
+	}
+	n := l.conn
+	n.mu.Lock()
+	held := n.leases[l.id] == l
+	delete(n.leases, l.id)
+	n.mu.Unlock()
+	if !held {
+		return nil // a second time
+	}
+	_, answer, err := n.ask(request{Op: "release", ID: l.id}, nil)
+	if err == nil {
+		enough := time.NewTimer(max(l.stint.Left(), time.Second))
+		defer enough.Stop()
+		select {
+		case e := <-answer:
+			return e.err()
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-enough.C:
+			err = errors.New("the peer does not answer")
+		case <-n.ctx.Done():
+			err = context.Cause(n.ctx)
+		}
+	}
+	n.unask(l.id)
+	return fmt.Errorf("the release was not confirmed, the lease ends by itself: %w: %w", tenure.ErrUnavailable, err)
+}

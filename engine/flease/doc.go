@@ -1,0 +1,83 @@
+// Package flease keeps leases among the processes that want them: each is a peer, and a
+// majority of the peers agrees, by the protocol of package flease. There is no server and
+// no disk. It is the engine behind flease:// URLs.
+//
+//	leaser, err := flease.Open(ctx, flease.Config{
+//		Self:       "a:7000",
+//		Membership: flease.Fixed(members), // of flease.ParseMembers("a:7000,b:7000,c:7000")
+//	})
+//	lease, err := leaser.Acquire(ctx, tenure.Claim{Name: "shard-7"})
+//
+// A [Peer] may have many Leasers. Processes that are too short-lived to be peers, because
+// each start costs the quarantine, use the one on their machine: `tenure peer` or
+// [Peer.Serve] listens at a socket, [Dial] makes a Leaser of it.
+//
+// # Assumptions
+//
+//   - The synchronized clocks (machine.Wall: what NTP or PTP sets) of any two peers differ
+//     by less than ε. Exclusion rests on it. What can be noticed is: a ballot from ahead of
+//     our clock is refused and heard of; a clock that steps by more than ε/4 against
+//     CLOCK_BOOTTIME counts as a crash of its peer, with all its leases lost and a
+//     quarantine; with Config.CheckClock, so does a kernel that does not vouch for ε/2.
+//     Tokens grow even if ε is broken.
+//   - Every peer is started with one index that no other process has. A second one is
+//     refused as long as the first lives.
+//   - A State directory belongs to one peer and never goes back in time, as one restored from a
+//     backup would.
+//
+// # Time
+//
+//	acquire a free lease      two round trips to a majority of three peers
+//	renew, every TTL/2        the same
+//	release                   one
+//	take over from the dead   the rest of its TTL and lock delay, and ε
+//	start a peer              t_max + 3ε of silence, unless it was closed with a State
+//
+// A claim's TTL and lock delay are together t_max at most; a TTL below four round
+// timeouts is raised to that. The holder stops at a twentieth of the TTL before its lease
+// ends.
+//
+// # Who keeps what
+//
+// A resource is coordinated by a cell of Config.Replicas peers, which follows from its
+// name and the list of members, so that capacity grows with the peers and nobody draws
+// partitions. Everything about a lease is in memory: a resource that nobody wanted lately
+// costs nothing.
+//
+// # Membership
+//
+// A list with addresses is for ever: its order gives the indices. Lists that change come
+// from a file or a callback, with an epoch and an index for each peer; see [Membership].
+// A peer whose address changes is a new peer.
+//
+// # What callers wait for
+//
+// Claims beyond Config.MaxClaims, and new ones while renewals are late, are refused to
+// TryAcquire with [ErrBusy], and held back in Acquire. The queue to the machine is
+// bounded, too, so that calls take longer when there are too many.
+//
+// # The socket
+//
+// Both sides send JSON, one value a line, of at most 16 KiB. The client begins:
+//
+//	{"op":"hello","version":1}
+//	{"event":"welcome","version":1,"at":123456789,"t_max_ms":30000}
+//	{"op":"acquire","id":1,"at":123999999,"name":"x","holder":"web-3","ttl_ms":15000,"try":true}
+//	{"event":"acquired","id":1,"token":"17","ttl_ms":15000,"deadline":138000000}
+//	{"op":"alive","at":125000000}
+//	{"event":"renewed","id":1,"deadline":140000000}
+//	{"op":"release","id":1}
+//	{"event":"released","id":1}
+//
+// Times are readings of CLOCK_BOOTTIME in nanoseconds, which both sides read: a client
+// holds its lease until the deadline that it was told, which is no later than a TTL after
+// it last said to be alive. It has to say so more often than once in a TTL. Other requests
+// are cancel (a wait; answered by refused), lapse (it came too late; others may wait for
+// the lock delay), observe and status. A connection that ends is no release: what its
+// process started may still run, so its leases run out.
+//
+// # Left out
+//
+// Listing names, since only cells know of them, each of its own. A client's leases do not move to another peer. A
+// claim is refused, not kept, where more than flease.MaxHoldings would share.
+package flease

@@ -1,0 +1,19 @@
+package flease
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// kernelClock says why the kernel does not vouch for the synchronized clock being right
+// to within limit; nil if it does.
+func kernelClock(limit time.Duration) error {
+	var t unix.Timex // Modes 0 only reads, which anyone may
+	state, err := unix.Adjtimex(&t)
+	if err != nil {
+		return fmt.Errorf("the kernel does not say how wrong its clock may be: %w; run without the check", err)
+	}
+	return judgeClock(state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0, time.Duration(t.Maxerror)*time.Microsecond, limit)
+}

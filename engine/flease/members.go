@@ -1,0 +1,197 @@
+package flease
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// Members are the peers of a cluster under one epoch. Each has an index that is its own
+// for good: it is part of every ballot and token.
+type Members struct {
+	// Epoch counts the changes, from 1. Who has a greater one is right.
+	Epoch uint64
+	// Addrs are where the peers listen for each other, host:port, by index.
+	Addrs map[machine.NodeID]string
+}
+
+// A Membership says who the members are. It returns the first it knows when known is
+// zero; else it waits until they are others than known, or ctx ends. An error is logged
+// and it is asked again a little later, but at the start, where it ends Start.
+//
+// Whatever it asks decides on the order of changes: two lists with one epoch and different
+// members are refused by whoever sees both.
+type Membership func(ctx context.Context, known Members) (Members, error)
+
+// Fixed is a Membership that never changes.
+func Fixed(m Members) Membership {
+	return func(ctx context.Context, known Members) (Members, error) {
+		if known.Epoch == 0 {
+			return m, nil
+		}
+		<-ctx.Done()
+		return known, context.Cause(ctx)
+	}
+}
+
+// FromFile is the Membership that a file tells, which is looked at every second. Its
+// lines are
+//
+//	epoch 2          # raise it with every change
+//	1 a.example:7000 # the index of a peer, and its address
+//	3 c.example:7000
+//
+// Write a new file beside it and rename it, so that nobody reads half a list.
+func FromFile(path string) Membership {
+	return func(ctx context.Context, known Members) (Members, error) {
+		for {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return known, fmt.Errorf("members: %w", err)
+			}
+			m, err := parseFile(text)
+			if err != nil {
+				return known, fmt.Errorf("members in %s: %w", path, err)
+			}
+			if known.Epoch == 0 || m.Epoch != known.Epoch || !maps.Equal(m.Addrs, known.Addrs) {
+				return m, nil
+			}
+			select {
+			case <-ctx.Done():
+				return known, context.Cause(ctx)
+			case <-time.After(time.Second):
+			}
+		}
+	}
+}
+
+func parseFile(text []byte) (Members, error) {
+	m := Members{Addrs: map[machine.NodeID]string{}}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		f := strings.Fields(line)
+		switch {
+		case len(f) == 0:
+			continue
+		case len(f) != 2:
+			return m, fmt.Errorf("line %d: want \"epoch N\" or \"INDEX host:port\"", n)
+		}
+		number, err := strconv.ParseUint(f[0], 10, 63)
+		if f[0] == "epoch" {
+			if m.Epoch, err = strconv.ParseUint(f[1], 10, 63); err != nil || m.Epoch == 0 {
+				return m, fmt.Errorf("line %d: %q is no epoch: write a number, from 1", n, f[1])
+			}
+			continue
+		}
+		if err != nil {
+			return m, fmt.Errorf("line %d: %q is no index: write a number from 1 to %d", n, f[0], flease.MaxMember)
+		}
+		if old, twice := m.Addrs[machine.NodeID(number)]; twice {
+			return m, fmt.Errorf("line %d: two peers with index %d, %s and %s: give each its own", n, number, old, f[1])
+		}
+		m.Addrs[machine.NodeID(number)] = f[1]
+	}
+	if m.Epoch == 0 {
+		return m, errors.New("there is no line \"epoch N\": write epoch 1, and raise it with every change")
+	}
+	return m, cmp.Or(lines.Err(), m.check())
+}
+
+// ParseMembers reads addresses with commas in between. Peers get their indices from the
+// order of their addresses, so that lists in any order agree; or each is given as
+// INDEX=host:port. The epoch is 1: lists that change belong into a file, see FromFile.
+func ParseMembers(list string) (Members, error) {
+	m := Members{Epoch: 1, Addrs: map[machine.NodeID]string{}}
+	var plain []string
+	for one := range strings.SplitSeq(list, ",") {
+		index, addr, numbered := strings.Cut(one, "=")
+		if !numbered {
+			plain = append(plain, one)
+			continue
+		}
+		n, err := strconv.ParseUint(index, 10, 63)
+		if err != nil {
+			return m, fmt.Errorf("%q is no index: write INDEX=host:port with an index from 1 to %d", index, flease.MaxMember)
+		}
+		if old, twice := m.Addrs[machine.NodeID(n)]; twice {
+			return m, fmt.Errorf("two peers with index %d, %s and %s: give each its own", n, old, addr)
+		}
+		m.Addrs[machine.NodeID(n)] = addr
+	}
+	if len(plain) > 0 && len(m.Addrs) > 0 {
+		return m, errors.New("give an index with every peer or with none")
+	}
+	slices.Sort(plain)
+	for i, addr := range plain {
+		m.Addrs[machine.NodeID(i+1)] = addr
+	}
+	return m, m.check()
+}
+
+// check says what is wrong with a list.
+func (m Members) check() error {
+	if len(m.Addrs) == 0 {
+		return errors.New("there are no members: name the peers, host:port each")
+	}
+	seen := map[string]machine.NodeID{}
+	for _, id := range m.indices() {
+		addr := m.Addrs[id]
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil || host == "" {
+			return fmt.Errorf("peer %d is at %q: write host:port, as others reach it", id, addr)
+		}
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return fmt.Errorf("peer %d is at %q: %q is not a port", id, addr, port)
+		}
+		if id < 1 || id > flease.MaxMember {
+			return fmt.Errorf("peer %s has index %d: give it one from 1 to %d", addr, id, flease.MaxMember)
+		}
+		if other, twice := seen[addr]; twice {
+			return fmt.Errorf("%s is listed twice, with the indices %d and %d: one peer, one index", addr, other, id)
+		}
+		seen[addr] = id
+	}
+	return nil
+}
+
+// indices are the members', ascending.
+func (m Members) indices() []machine.NodeID { return slices.Sorted(maps.Keys(m.Addrs)) }
+
+// index is that of the peer at the address.
+func (m Members) index(addr string) (machine.NodeID, bool) {
+	for _, id := range m.indices() {
+		if m.Addrs[id] == addr {
+			return id, true
+		}
+	}
+	return 0, false
+}
+
+// view is what package flease knows of the members.
+func (m Members) view(replicas int) flease.View {
+	return flease.View{Epoch: m.Epoch, Members: m.indices(), Replicas: replicas}
+}
+
+// String is the list in ParseMembers' form, with the epoch.
+func (m Members) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "epoch %d:", m.Epoch)
+	for _, id := range m.indices() {
+		fmt.Fprintf(&b, " %d=%s", id, m.Addrs[id])
+	}
+	return b.String()
+}

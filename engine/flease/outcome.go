@@ -1,0 +1,161 @@
+package flease
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/flease"
+)
+
+// outcomes takes what the machine reports, on the goroutine that steps it.
+func (p *Peer) outcomes(outs []any) {
+	for _, out := range outs {
+		switch out := out.(type) {
+		case flease.Renewed:
+			if x := p.claim(out.ID, false); x != nil {
+				x.renewed(out)
+			}
+		case flease.Acquired:
+			if x := p.claim(out.ID, false); x != nil {
+				x.acquired(out)
+			}
+		case flease.Waits:
+			if x := p.claim(out.ID, false); x != nil {
+				s := stateOf(x.name, out.State)
+				x.mu.Lock()
+				x.seen = &s
+				x.mu.Unlock()
+			}
+		case flease.Refused:
+			if x := p.claim(out.ID, true); x != nil {
+				x.over(verdict(x.name, out), nil)
+			}
+		case flease.Lost:
+			if x := p.claim(out.ID, true); x != nil {
+				x.over(fmt.Errorf("%w: %s", tenure.ErrLost, out.Why), nil)
+			}
+		case flease.Released:
+			if x := p.claim(out.ID, true); x != nil {
+				x.over(errReleased, &out)
+			}
+		case flease.Observed:
+			p.observed(out)
+		default:
+			p.news(out)
+		}
+	}
+}
+
+// claim finds a claim, for the last time if it is over.
+func (p *Peer) claim(id uint64, over bool) *claim {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x := p.claims[id]
+	if over {
+		delete(p.claims, id)
+	}
+	return x
+}
+
+func (p *Peer) observed(o flease.Observed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.looks[o.ID]; c != nil {
+		delete(p.looks, o.ID)
+		c <- o
+	}
+}
+
+// acquired begins the tenure. Who gave up meanwhile has told the machine.
+func (x *claim) acquired(a flease.Acquired) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.err != nil {
+		return
+	}
+	x.token, x.held, x.seen = a.Token, true, nil
+	x.deadline.Store(int64(a.Deadline))
+	x.until.Store(int64(a.Until))
+	x.decide(nil)
+}
+
+// renewed extends the tenure, unless it has ended: who has seen a deadline pass has
+// stopped for good. Others then wait as if the holder had died, lock delay included.
+func (x *claim) renewed(r flease.Renewed) {
+	err := x.Check()
+	if err == nil {
+		x.deadline.Store(int64(r.Deadline))
+		x.until.Store(int64(r.Until))
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		select {
+		case x.moved <- struct{}{}:
+		default: // of a nil channel, too
+		}
+	} else if errors.Is(err, tenure.ErrLost) {
+		p := x.leaser.peer
+		time.AfterFunc(x.delay, func() { p.driver.Step(flease.Release{ID: x.id}) })
+	}
+}
+
+// over is the end of the claim at the machine.
+func (x *claim) over(why error, r *flease.Released) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.end(why)
+	x.decide(x.err)
+	if x.gone = r; r == nil {
+		x.gone = &flease.Released{ID: x.id}
+	}
+	if x.left != nil {
+		close(x.left)
+	}
+}
+
+// abandon ends all claims of a peer that has ended.
+func (p *Peer) abandon(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, x := range p.claims {
+		delete(p.claims, id)
+		x.over(fmt.Errorf("%w: the peer has ended: %w", tenure.ErrLost, why), nil)
+	}
+}
+
+// news is about the peer and no claim.
+func (p *Peer) news(out any) {
+	log := p.cfg.Logger
+	switch out := out.(type) {
+	case flease.Serving:
+		p.mu.Lock()
+		p.serving = true
+		p.mu.Unlock()
+		log.Info("flease: the peer serves", "peer", p.self)
+	case flease.Quarantined:
+		p.mu.Lock()
+		p.serving, p.silent = false, out
+		p.mu.Unlock()
+		now := p.cfg.Clocks()
+		log.Info("flease: the peer is silent until what it may have promised is over", "peer", p.self, "for", out.Deadline.Sub(now.Mono))
+	case flease.Active:
+		log.Info("flease: the view is active", "peer", p.self, "epoch", out.View.Epoch)
+		p.spawn(func() { p.active(out.View) })
+	case flease.Snapshot:
+		r := out.Record
+		if p.mu.Lock(); !p.serving {
+			r = nil // a silent peer has forgotten, and can vouch for nothing
+		}
+		p.mu.Unlock()
+		p.snapshot <- r
+	case flease.Alarm:
+		log.Warn("flease: "+out.Kind.String(), "peer", p.self, "about", out.Peer, "by", out.By, "why", out.Why)
+		switch out.Kind {
+		case flease.Disagreement:
+			p.spawn(func() { p.compare(out.Peer, nil) })
+		case flease.Skew:
+			p.note(out.Peer, fmt.Errorf("the clock of peer %d, or ours, is wrong by more than ε, about %v: synchronize them", out.Peer, out.By))
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package flease
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/driver"
+	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/peer"
+)
+
+// Peer is one of the peers that keep leases among themselves. Its methods may be called
+// from any goroutine.
+type Peer struct {
+	cfg  Config
+	self machine.NodeID
+	pure flease.Config
+
+	transport *peer.Transport
+	linked    atomic.Pointer[peer.Transport] // the same, once it is there
+	driver    *driver.Driver
+	lastID    atomic.Uint64
+
+	ctx     context.Context // ends with Close, or when the peer fails
+	cancel  context.CancelCauseFunc
+	running sync.WaitGroup
+	close   sync.Once
+	closed  error
+
+	mu       sync.Mutex
+	members  Members
+	troubles map[machine.NodeID]error // why a peer is no help
+	clock    error                    // why ours cannot be trusted, as far as the kernel says
+	serving  bool
+	silent   flease.Quarantined // until when, while not serving
+	claims   map[uint64]*claim
+	looks    map[uint64]chan flease.Observed
+	snapshot chan *flease.Record
+}
+
+// Start starts a peer. It does not wait for others, nor for its quarantine to end: the
+// leasers' calls do.
+func Start(ctx context.Context, cfg Config) (*Peer, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	p := &Peer{
+		cfg: cfg, troubles: map[machine.NodeID]error{}, claims: map[uint64]*claim{},
+		looks: map[uint64]chan flease.Observed{}, snapshot: make(chan *flease.Record, 1),
+	}
+	if p.members, err = cfg.Membership(ctx, Members{}); err != nil {
+		return nil, err
+	}
+	if err := p.members.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	member := false
+	if p.self, member = p.members.index(cfg.Self); !member {
+		return nil, fmt.Errorf("%w: this peer, %s, is not among the members (%v): give its address as the list has it, or add it to the list", ErrConfig, cfg.Self, p.members)
+	}
+	p.pure, err = flease.Config{
+		Self: p.self, Incarnation: incarnation(), View: p.members.view(cfg.Replicas),
+		TMax: cfg.TMax, Epsilon: cfg.Epsilon, RoundTimeout: cfg.RoundTimeout, Guard: cfg.Guard,
+		MaxClaims: cfg.MaxClaims, Seed: uint64(incarnation()),
+	}.Complete()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if advice := p.pure.Advice(); advice != "" {
+		cfg.Logger.Warn("flease: " + advice)
+	}
+	if cfg.CheckClock {
+		if err := kernelClock(cfg.Epsilon / 2); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
+	listener := cfg.Listener
+	if listener == nil {
+		var listen net.ListenConfig
+		if listener, err = listen.Listen(ctx, "tcp", cfg.Listen); err != nil {
+			return nil, fmt.Errorf("flease: listen for peers: %w", err)
+		}
+	}
+	if p.pure.Restore, err = p.restore(); err != nil {
+		listener.Close()
+		return nil, err
+	}
+	m, err := flease.New(p.pure)
+	if err != nil {
+		listener.Close()
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	p.driver = driver.Start(driver.Config{
+		Machine: m, Now: cfg.Clocks, Send: p.send, Outcome: p.outcomes, Fail: p.fail,
+		// A few claims each of many callers: who has more waits here.
+		QueueLimit: 1 << 16,
+	})
+	p.transport, err = peer.New(peer.Config{
+		Self: p.self, ClusterID: p.terms().id(), Listener: listener, Peers: p.members.Addrs, TLS: cfg.TLS,
+		FrameBytesMax: 2 * flease.MaxBatch, QueueBytes: 16 * flease.MaxBatch,
+		Deliver: p.deliver, Answer: p.answer, Up: p.up, Refused: p.refused, Logger: cfg.Logger,
+	})
+	if err != nil {
+		p.cancel(tenure.ErrClosed)
+		p.driver.Stop()
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	p.linked.Store(p.transport)
+	p.spawn(p.followMembers)
+	if cfg.CheckClock {
+		p.spawn(p.watchClock)
+	}
+	return p, nil
+}
+
+// incarnation is a number that this peer has not used before, but by a chance of one in
+// four billion. A clock would repeat itself within a second.
+func incarnation() uint32 {
+	var b [4]byte
+	rand.Read(b[:]) // never fails
+	return max(1, binary.LittleEndian.Uint32(b[:]))
+}
+
+// send takes batches on their way.
+func (p *Peer) send(envs []machine.Envelope) {
+	t := p.linked.Load()
+	if t == nil {
+		return // the first moment: as good as lost
+	}
+	for _, env := range envs {
+		b, err := env.Body.(*flease.Batch).MarshalBinary()
+		if err != nil {
+			panic(err) // the machine keeps its own limits
+		}
+		p.tapped(true, func() { t.Send(env.To, b) })
+	}
+}
+
+// deliver takes what came from a peer. Whatever is no batch is dropped, and heard of.
+func (p *Peer) deliver(from machine.NodeID, msgs [][]byte) {
+	in := make([]any, 0, len(msgs))
+	for _, m := range msgs {
+		b := new(flease.Batch)
+		if err := b.UnmarshalBinary(m); err != nil {
+			if p.note(from, fmt.Errorf("peer %d sends what this one does not understand: %w: run one version of the program everywhere", from, err)) {
+				p.cfg.Logger.Warn("flease: a message was dropped", "peer", from, "error", err)
+			}
+			continue
+		}
+		in = append(in, machine.Envelope{From: from, To: p.self, Body: b})
+	}
+	p.tapped(false, func() { p.driver.Offer(in...) })
+}
+
+func (p *Peer) tapped(sending bool, forward func()) {
+	if p.cfg.tap == nil {
+		forward()
+		return
+	}
+	p.cfg.tap(sending, forward)
+}
+
+// followMembers installs the views that the Membership tells.
+func (p *Peer) followMembers() {
+	for p.ctx.Err() == nil {
+		known := p.Members()
+		m, err := p.cfg.Membership(p.ctx, known)
+		if err == nil {
+			err = p.change(known, m)
+		}
+		if err != nil && p.ctx.Err() == nil {
+			p.cfg.Logger.Error("flease: the members stay as they are", "error", err)
+			select {
+			case <-p.ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+	}
+}
+
+// change begins a change of the members. Until its view is active, both the old and the
+// new ones are spoken to.
+func (p *Peer) change(known, next Members) error {
+	if err := next.check(); err != nil {
+		return err
+	}
+	if next.Epoch <= known.Epoch {
+		return fmt.Errorf("a list of members for epoch %d, with others than those of epoch %d: raise the epoch with every change", next.Epoch, known.Epoch)
+	}
+	all := map[machine.NodeID]string{}
+	for id, addr := range known.Addrs {
+		all[id] = addr
+	}
+	for id, addr := range next.Addrs {
+		all[id] = addr
+	}
+	if next.Addrs[p.self] != known.Addrs[p.self] && next.Addrs[p.self] != "" {
+		return fmt.Errorf("index %d, which is this peer, is at %s now: a peer that moves is a new one, give it a new index", p.self, next.Addrs[p.self])
+	}
+	p.mu.Lock()
+	p.members = next
+	p.mu.Unlock()
+	if err := p.transport.SetPeers(all, nil); err != nil {
+		return err
+	}
+	p.cfg.Logger.Info("flease: the members change", "from", known.String(), "to", next.String())
+	p.driver.Step(flease.ChangeView{View: next.view(p.cfg.Replicas)})
+	return nil
+}
+
+// active: a view is complete, and who is not in it needs no streams any more.
+func (p *Peer) active(v flease.View) {
+	m := p.Members()
+	if v.Epoch != m.Epoch {
+		return
+	}
+	if err := p.transport.SetPeers(m.Addrs, nil); err != nil && p.ctx.Err() == nil {
+		p.cfg.Logger.Error("flease: set the peers", "error", err)
+	}
+	if !slices.Contains(v.Members, p.self) {
+		p.fail(fmt.Errorf("peer %d (%s) is no member any more since epoch %d", p.self, p.cfg.Self, v.Epoch))
+	}
+}
+
+// Members are those of the newest list.
+func (p *Peer) Members() Members {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.members
+}
+
+// Done is closed when the peer has ended: by Close, or because it must not go on; see
+// Err.
+func (p *Peer) Done() <-chan struct{} { return p.ctx.Done() }
+
+// Err is nil while the peer runs, then tenure.ErrClosed or why it had to end.
+func (p *Peer) Err() error {
+	if p.ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(p.ctx)
+}
+
+// fail ends the peer without the courtesies of Close. All leases are lost.
+func (p *Peer) fail(err error) {
+	if p.ctx.Err() != nil {
+		return
+	}
+	p.cfg.Logger.Error("flease: the peer ends", "error", err)
+	p.cancel(err)
+	p.driver.Halt()
+	p.abandon(err)
+}
+
+// Close releases all leases, falls silent, leaves what spares the next life its
+// quarantine if Config.State says where, and ends the peer.
+func (p *Peer) Close() error {
+	p.close.Do(func() {
+		if p.ctx.Err() == nil {
+			p.closed = errors.Join(p.releaseAll(), p.save())
+			p.cancel(tenure.ErrClosed)
+		}
+		p.driver.Stop()
+		p.abandon(tenure.ErrClosed)
+		p.running.Wait() // nobody is spawned any more
+		p.closed = errors.Join(p.closed, p.transport.Close())
+	})
+	return p.closed
+}
+
+// why says what keeps the peer from being of use, for errors of calls that nobody
+// answered; nil if nothing is known.
+func (p *Peer) why() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []error
+	if p.clock != nil {
+		all = append(all, p.clock)
+	}
+	if !p.serving && p.silent.Deadline != 0 {
+		now := p.cfg.Clocks()
+		left := max(p.silent.Deadline.Sub(now.Mono), time.Duration(p.silent.Until-now.Wall), 0)
+		all = append(all, fmt.Errorf("the peer is silent after its start, for another %v", left.Round(time.Millisecond)))
+	}
+	for _, id := range p.members.indices() {
+		if id == p.self {
+			continue
+		}
+		if err := p.troubles[id]; err != nil {
+			all = append(all, err)
+		} else if s := p.transport.Stats(id); !s.Connected {
+			all = append(all, fmt.Errorf("no connection to peer %d: %w", id, cmp.Or(s.LastError, errors.New("not yet tried"))))
+		}
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,159 @@
+package flease
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// Limits of what may be said over a socket.
+const (
+	socketVersion = 1
+	// lineBytesMax has room for a name and a holder with every byte escaped.
+	lineBytesMax = 16 << 10
+	// sessionClaimsMax is how many claims a connection may have under way or held.
+	sessionClaimsMax = 4096
+	// sessionsMax is how many connections a peer serves.
+	sessionsMax = 4096
+	// sendPatience is how long a reader may take for a line.
+	sendPatience = 5 * time.Second
+)
+
+// request is a line from a client, see the package comment.
+type request struct {
+	Op      string `json:"op"`
+	Version int    `json:"version,omitempty"`
+	ID      uint64 `json:"id,omitempty"`
+	// At is the monotonic clock (CLOCK_BOOTTIME, in nanoseconds) when this was sent.
+	At          machine.Mono `json:"at,omitempty"`
+	Name        string       `json:"name,omitempty"`
+	Holder      string       `json:"holder,omitempty"`
+	TTLMS       int64        `json:"ttl_ms,omitempty"`
+	LockDelayMS int64        `json:"lock_delay_ms,omitempty"`
+	Slots       int          `json:"slots,omitempty"`
+	Try         bool         `json:"try,omitempty"`
+}
+
+// event is a line from the peer.
+type event struct {
+	Event   string        `json:"event"`
+	Version int           `json:"version,omitempty"`
+	ID      uint64        `json:"id,omitempty"`
+	At      machine.Mono  `json:"at,omitempty"` // of the peer's clock, in welcome
+	TMaxMS  int64         `json:"t_max_ms,omitempty"`
+	Token   uint64        `json:"token,omitempty,string"`
+	TTLMS   int64         `json:"ttl_ms,omitempty"`
+	Until   machine.Mono  `json:"deadline,omitempty"`
+	Reason  string        `json:"reason,omitempty"` // of an error, see reasons
+	Error   string        `json:"error,omitempty"`
+	State   *tenure.State `json:"state,omitempty"`
+	Status  *Status       `json:"status,omitempty"`
+}
+
+// reasons are the words for errors that callers tell apart, in the order in which they
+// are looked for.
+var reasons = []struct {
+	word string
+	err  error
+}{
+	{"busy", ErrBusy}, {"claim", tenure.ErrClaim}, {"ttl", tenure.ErrTTLTooShort}, {"closed", tenure.ErrClosed},
+	{"lost", tenure.ErrLost}, {"unavailable", tenure.ErrUnavailable},
+}
+
+// fill puts an error into an event.
+func (e event) fill(err error) event {
+	var held tenure.HeldError
+	switch e.Error = err.Error(); {
+	case errors.As(err, &held):
+		e.Reason = "held"
+		e.State = &tenure.State{Name: held.Name, Holders: []tenure.Holding{{Holder: held.Holder, Until: held.Until}}}
+		return e
+	}
+	for _, r := range reasons {
+		if errors.Is(err, r.err) {
+			e.Reason = r.word
+			return e
+		}
+	}
+	return e
+}
+
+// err is the error in an event, nil if there is none.
+func (e event) err() error {
+	switch {
+	case e.Error == "":
+		return nil
+	case e.Reason == "held" && e.State != nil && len(e.State.Holders) == 1:
+		h := e.State.Holders[0]
+		return told{e.Error, tenure.HeldError{Name: e.State.Name, Holder: h.Holder, Until: h.Until}}
+	}
+	for _, r := range reasons {
+		if r.word == e.Reason {
+			return told{e.Error, r.err}
+		}
+	}
+	return errors.New(e.Error)
+}
+
+// told is an error in the peer's words.
+type told struct {
+	words string
+	kind  error
+}
+
+func (t told) Error() string { return t.words }
+func (t told) Unwrap() error { return t.kind }
+
+// lines is a connection that carries JSON, a value a line.
+type lines struct {
+	conn net.Conn
+	in   *bufio.Reader
+	mu   sync.Mutex
+	out  []byte
+}
+
+func newLines(c net.Conn) *lines {
+	return &lines{conn: c, in: bufio.NewReaderSize(c, lineBytesMax)}
+}
+
+// send writes a line, or closes the connection.
+func (l *lines) send(v any) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	l.out = append(append(l.out[:0], b...), '\n')
+	if err = l.conn.SetWriteDeadline(time.Now().Add(sendPatience)); err == nil {
+		_, err = l.conn.Write(l.out)
+	}
+	if err != nil {
+		l.conn.Close()
+	}
+	return err
+}
+
+// receive reads a line.
+func (l *lines) receive(v any) error {
+	b, err := l.in.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return fmt.Errorf("a line of more than %d bytes", lineBytesMax)
+	case err != nil:
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("a line that is no JSON of the expected kind: %w", err)
+	}
+	return nil
+}

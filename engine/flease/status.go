@@ -1,0 +1,73 @@
+package flease
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// Status is how a peer does.
+type Status struct {
+	Cluster string         `json:"cluster,omitempty"`
+	Self    machine.NodeID `json:"index"`
+	Addr    string         `json:"address"`
+	Epoch   uint64         `json:"epoch"`
+	// Serving is false while the peer is silent after its start, or because of a clock;
+	// SilentMS is for how much longer.
+	Serving  bool  `json:"serving"`
+	SilentMS int64 `json:"silent_ms,omitempty"`
+	// Claims is how many claims of this process and its clients there are, held ones
+	// included.
+	Claims int `json:"claims"`
+
+	TMaxMS    int64          `json:"t_max_ms"`
+	EpsilonMS int64          `json:"epsilon_ms"`
+	Peers     []MemberStatus `json:"peers"`
+	// Clock is why the kernel's clock cannot be trusted, if that is checked.
+	Clock string `json:"clock,omitempty"`
+}
+
+// MemberStatus is a member as a peer sees it.
+type MemberStatus struct {
+	Index     machine.NodeID `json:"index"`
+	Addr      string         `json:"address"`
+	Connected bool           `json:"connected"` // true of the peer itself
+	RTTMS     float64        `json:"rtt_ms,omitempty"`
+	Error     string         `json:"error,omitempty"`
+}
+
+// Status tells how the peer does.
+func (p *Peer) Status() Status {
+	now := p.cfg.Clocks()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := Status{
+		Cluster: p.cfg.Cluster, Self: p.self, Addr: p.cfg.Self, Epoch: p.members.Epoch,
+		Serving: p.serving, Claims: len(p.claims),
+		TMaxMS: p.cfg.TMax.Milliseconds(), EpsilonMS: p.cfg.Epsilon.Milliseconds(),
+	}
+	if !p.serving {
+		s.SilentMS = max(p.silent.Deadline.Sub(now.Mono), time.Duration(p.silent.Until-now.Wall), 0).Milliseconds()
+	}
+	if p.clock != nil {
+		s.Clock = p.clock.Error()
+	}
+	for _, id := range p.members.indices() {
+		m := MemberStatus{Index: id, Addr: p.members.Addrs[id], Connected: id == p.self}
+		if id != p.self {
+			t := p.transport.Stats(id)
+			m.Connected, m.RTTMS = t.Connected, float64(t.RTT)/float64(time.Millisecond)
+			err := p.troubles[id]
+			if err == nil && !t.Connected {
+				err = cmp.Or(t.LastError, errors.New("not yet tried"))
+			}
+			if err != nil {
+				m.Error = err.Error()
+			}
+		}
+		s.Peers = append(s.Peers, m)
+	}
+	return s
+}

@@ -1,0 +1,157 @@
+package flease
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/peer"
+)
+
+// terms are what all peers of a cluster must have in common, as a peer tells anyone who
+// asks, in JSON.
+type terms struct {
+	Cluster  string                    `json:"cluster"`
+	TMax     time.Duration             `json:"t_max"`
+	Epsilon  time.Duration             `json:"epsilon"`
+	Replicas int                       `json:"replicas"`
+	Self     machine.NodeID            `json:"self"`
+	Epoch    uint64                    `json:"epoch"`
+	Members  map[machine.NodeID]string `json:"members"`
+}
+
+// id is the cluster's id in the peers' handshakes: peers that do not agree on what never
+// changes have no streams at all. Members may change; package flease compares them with
+// every batch.
+func (t terms) id() uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(t.Cluster))
+	for _, n := range []uint64{uint64(t.TMax), uint64(t.Epsilon), uint64(t.Replicas)} {
+		_ = binary.Write(h, binary.LittleEndian, n)
+	}
+	return h.Sum64()
+}
+
+// disagreement tells how another's terms differ from ours, and what to do about it; nil
+// if they agree.
+func (t terms) disagreement(o terms, at string) error {
+	var all []string
+	differ := func(what string, ours, theirs any) {
+		all = append(all, fmt.Sprintf("%s is %v here and %v there", what, ours, theirs))
+	}
+	if t.Cluster != o.Cluster {
+		return fmt.Errorf("the peer at %s is of cluster %q, this one of %q: correct its address here, or give both one cluster name", at, o.Cluster, t.Cluster)
+	}
+	if t.TMax != o.TMax {
+		differ("t_max", t.TMax, o.TMax)
+	}
+	if t.Epsilon != o.Epsilon {
+		differ("ε", t.Epsilon, o.Epsilon)
+	}
+	if t.Replicas != o.Replicas {
+		differ("the size of cells", t.Replicas, o.Replicas)
+	}
+	if t.Epoch == o.Epoch && !maps.Equal(t.Members, o.Members) {
+		differ("the list of members", Members{t.Epoch, t.Members}, Members{o.Epoch, o.Members})
+	}
+	if len(all) > 0 {
+		return fmt.Errorf("the peer at %s disagrees: %s: give all peers the same, and restart those that had another", at, strings.Join(all, "; "))
+	}
+	return nil
+}
+
+// terms are this peer's.
+func (p *Peer) terms() terms {
+	m := p.Members()
+	return terms{
+		Cluster: p.cfg.Cluster, TMax: p.cfg.TMax, Epsilon: p.cfg.Epsilon, Replicas: p.cfg.Replicas,
+		Self: p.self, Epoch: m.Epoch, Members: m.Addrs,
+	}
+}
+
+// answer tells our terms to who asks.
+func (p *Peer) answer([]byte) []byte {
+	b, err := json.Marshal(p.terms())
+	if err != nil {
+		panic(err) // nothing in it can fail
+	}
+	return b
+}
+
+// compare asks another peer for its terms and remembers whether they agree with ours.
+// reason is why we ask, if it is a refusal.
+func (p *Peer) compare(id machine.NodeID, reason error) {
+	m := p.Members()
+	addr, member := m.Addrs[id]
+	if !member {
+		return
+	}
+	said, err := peer.Ask(p.ctx, addr, p.cfg.TLS, nil)
+	var theirs terms
+	if err == nil {
+		err = json.Unmarshal(said, &theirs)
+	}
+	switch {
+	case p.ctx.Err() != nil:
+		return
+	case err != nil:
+		err = reason // it did not say; a refusal has its own words
+	case theirs.Self != id && theirs.Cluster == p.cfg.Cluster:
+		err = fmt.Errorf("the peer at %s has index %d, and index %d in the list of this one (%v): give both the same list", addr, theirs.Self, id, m)
+	default:
+		err = p.terms().disagreement(theirs, addr)
+		if err == nil && errors.Is(reason, peer.ErrUnknownMember) {
+			err = reason
+		}
+	}
+	if p.note(id, err) {
+		p.cfg.Logger.Error("flease: "+err.Error(), "peer", id)
+	}
+}
+
+// note remembers what is the matter with a peer, nil for nothing, and tells whether that
+// is news that somebody should hear.
+func (p *Peer) note(id machine.NodeID, err error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old := p.troubles[id]
+	if err == nil {
+		delete(p.troubles, id)
+		return false
+	}
+	p.troubles[id] = err
+	return old == nil || old.Error() != err.Error()
+}
+
+// up: a stream to the peer stands.
+func (p *Peer) up(id machine.NodeID) { p.spawn(func() { p.compare(id, nil) }) }
+
+// refused: a peer does not want our messages.
+func (p *Peer) refused(id machine.NodeID, reason error) {
+	if errors.Is(reason, peer.ErrDuplicateID) {
+		p.fail(fmt.Errorf("another process runs as peer %d (%s): end one of the two, or give this one an address and an index of its own: %w", p.self, p.cfg.Self, reason))
+		return
+	}
+	p.spawn(func() { p.compare(id, reason) })
+}
+
+// spawn runs f on a goroutine that Close waits for.
+func (p *Peer) spawn(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() == nil {
+		p.running.Go(f)
+	}
+}
+
+// within bounds a context.
+func within(ctx context.Context, d time.Duration, why error) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, why)
+}
