@@ -30,7 +30,7 @@ const (
 // atFlag registers --at for commands that use leases.
 func atFlag(flags *pflag.FlagSet, at *string) {
 	flags.StringVar(at, "at", os.Getenv("TENURE_AT"),
-		"engine `URL`: file:///DIR[,/DIR2,/DIR3], etcd://host:port,…, redis://host:port,…, or local; also by TENURE_AT; by default local, with a word about it")
+		"engine `URL`: file:///DIR[,/DIR2,/DIR3], etcd://host:port,…, redis://host:port,…, flease:///SOCKET, or local; also by TENURE_AT; by default local, with a word about it")
 }
 
 // serverFlag registers --at for commands that are about servers.
@@ -87,6 +87,11 @@ func open(ctx context.Context, at string, look bool) (tenure.Leaser, error) {
 	case strings.HasPrefix(at, "file:"):
 		cfg, err = engine.File(at)
 		cfg.ReadOnly = look
+	case strings.HasPrefix(at, "flease:"):
+		if _, socket, err := engine.FleaseSocket(at); err == nil && !socket {
+			return nil, fmt.Errorf("%w %q would make this command a peer, which is silent for a while after its start: run tenure peer on this machine, and write --at flease:///PATH with its socket", engine.ErrURL, at)
+		}
+		return engine.Open(ctx, at)
 	default:
 		return engine.Open(ctx, at)
 	}

@@ -24,7 +24,8 @@ ended. COMMAND finds in its environment
   TENURE_AT     the engine's URL, also the default of --at: for a tenure inside it
 
 Leases are kept where --at says: in directories or on devices that machines share, on a
-Tenure server or an etcd, on Redis servers; see tenure lease init. By default they are
+Tenure server or an etcd, on Redis servers (see tenure lease init), or among machines
+that each run tenure peer. By default they are
 kept in a directory of this user's, and exclude only what this user runs on this machine.
 
 ` + guardHelp + `
@@ -39,6 +40,7 @@ this as a child, read its lines, and stop when it says "lost" or ends.
   tenure lock backup -- pg_dump -f /backup/db.sql
   tenure lock backup --at file:///mnt/shared/leases -- pg_dump -f /backup/db.sql
   tenure lock backup --at etcd://10.0.0.1:2379 -- pg_dump -f /backup/db.sql
+  tenure lock backup --at flease:///run/tenure/peer.sock -- pg_dump -f /backup/db.sql
 
   # Give up after ten seconds; exit code 75 says that somebody else has it.
   tenure lock nightly-report --wait 10s --ttl 30s -- ./report

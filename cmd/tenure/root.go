@@ -64,7 +64,7 @@ func rootCommand() *cobra.Command {
 	}
 	root.SetVersionTemplate("tenure {{.Version}}\n")
 	root.AddCommand(
-		serveCommand(),
+		serveCommand(), peerCommand(),
 		lockCommand(), electCommand(), leaseCommand(), statusCommand(), readLeaseCommand(), simCommand(), benchCommand(), versionCommand(),
 		shepherdCommand(),
 	)

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs testdata/script against the server that TENURE_TEST_ENDPOINT
 // names, a stock etcd perhaps, or against one in this process. $TENURE_AT is its
-// URL; $CLIENT and $PEER are free addresses for scripts that start their own.
+// URL; $CLIENT, $PEER and $THIRD are free addresses for scripts that start their own.
 func TestScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -50,7 +50,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TENURE_AT", at)
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("GORACE", "atexit_sleep_ms=10") // each script runs many short processes
-			for _, name := range []string{"CLIENT", "PEER"} {
+			for _, name := range []string{"CLIENT", "PEER", "THIRD"} {
 				addr, err := freeAddress()
 				if err != nil {
 					return err

@@ -102,6 +102,10 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		listener.Close()
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+	if now := cfg.Clocks(); p.pure.Restore == nil { // until the machine says so itself
+		w := p.pure.Quarantine()
+		p.silent = flease.Quarantined{Deadline: now.Mono.Add(w), Until: now.Wall + machine.Wall(w)}
+	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.driver = driver.Start(driver.Config{
 		Machine: m, Now: cfg.Clocks, Send: p.send, Outcome: p.outcomes, Fail: p.fail,
@@ -240,6 +244,25 @@ func (p *Peer) Members() Members {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.members
+}
+
+// Ready waits until the peer serves: until a quarantine at its start is over. It returns
+// an error if ctx or the peer ends first.
+func (p *Peer) Ready(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		serving := p.serving
+		p.mu.Unlock()
+		if serving {
+			return nil
+		}
+		if p.ctx.Err() != nil {
+			return p.Err()
+		}
+		if err := wait(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // Done is closed when the peer has ended: by Close, or because it must not go on; see

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenure-lease/tenure/engine"
+	"github.com/tenure-lease/tenure/engine/flease"
+)
+
+// peerOptions are the flags of tenure peer. Those of the peer itself end up in a flease URL,
+// so that flags and URLs mean the same.
+type peerOptions struct {
+	self, peers, members string
+	listen               string // the socket
+	mode                 string
+	bind                 string
+	tmax, epsilon, round time.Duration
+	cell                 int
+	cluster, state       string
+	clock                string
+	cacert, cert, key    string
+	output               output
+}
+
+func peerCommand() *cobra.Command {
+	var o peerOptions
+	cmd := &cobra.Command{
+		Use:   "peer --self ADDRESS --peers ADDRESS,… --listen SOCKET",
+		Short: "Run a peer: leases that machines keep among themselves, with no server and no disk",
+		Long: `Runs this machine's peer. The peers keep leases among themselves: a majority of them
+agrees on who holds what, in memory. Commands on this machine take leases through the
+socket:
+
+  tenure lock NAME --at flease:///SOCKET -- COMMAND
+
+The clocks of any two machines must differ by less than --epsilon at all times: run an
+NTP client. A peer that was started is silent for --t-max and three times --epsilon,
+because it does not know what it promised in the life before; with --state, a planned
+restart is spared that. So leave it running, and do not start peers for single commands.
+
+All peers need the same --peers (in any order), --t-max, --epsilon, --cell and --cluster.
+They compare when they meet, and say what to change. Lists of peers that change come from a
+file, --members, with lines "epoch 2" and "INDEX host:port"; it is looked at every second.
+
+SIGTERM and SIGINT end the peer. What commands hold through it runs out by itself.`,
+		Example: `  # On each of three machines, with its own --self.
+  tenure peer --self a:7000 --peers a:7000,b:7000,c:7000 --listen /run/tenure/peer.sock
+
+  # Commands use the peer of their machine.
+  tenure lock nightly-report --at flease:///run/tenure/peer.sock -- ./report
+
+  # Clocks that PTP keeps together, shorter leases, planned restarts without silence.
+  tenure peer --self a:7000 --peers a:7000,b:7000,c:7000 --listen /run/tenure/peer.sock \
+    --epsilon 1ms --clock kernel --t-max 5s --state /var/lib/tenure
+
+  # Peers that authenticate each other.
+  tenure peer --self a:7000 --peers a:7000,b:7000,c:7000 --listen /run/tenure/peer.sock \
+    --cacert ca.pem --cert a.pem --key a-key.pem
+
+  # How the peer at a socket does.
+  tenure peer status --at flease:///run/tenure/peer.sock -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, mode, err := o.complete()
+			if err != nil {
+				return err
+			}
+			return runPeer(cfg, o, mode, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.self, "self", "", "this peer's `address` among the peers', host:port; self if it can be told from the machine's")
+	flags.StringVar(&o.peers, "peers", "", "the `addresses` of all peers, host:port with commas in between")
+	flags.StringVar(&o.members, "members", "", "a `file` that lists the peers, instead of --peers")
+	flags.StringVar(&o.listen, "listen", "", "`path` of the socket that commands use")
+	flags.StringVar(&o.mode, "mode", "660", "who may use the socket, as chmod has it (octal `number`)")
+	flags.StringVar(&o.bind, "bind", "", "`address` to listen at for peers, if it is another than --self, such as 0.0.0.0:7000")
+	flags.DurationVar(&o.tmax, "t-max", flease.DefaultTMax, "how long a lease may last at most, lock delay included (`duration`)")
+	flags.DurationVar(&o.epsilon, "epsilon", flease.DefaultEpsilon, "by how much the clocks of two peers differ at most (`duration`)")
+	flags.DurationVar(&o.round, "round", 0, "how long a round trip takes at most (`duration`; default a fortieth of --t-max, from 5ms to 500ms)")
+	flags.IntVar(&o.cell, "cell", 0, "how many peers coordinate each resource (default 3, or all if there are fewer)")
+	flags.StringVar(&o.cluster, "cluster", "", "`name` that all peers of the cluster share")
+	flags.StringVar(&o.state, "state", "", "`directory` of this peer's for what spares a planned restart the silence")
+	flags.StringVar(&o.clock, "clock", "trust", "kernel: fall silent while the kernel does not vouch for its clock; or trust")
+	flags.StringVar(&o.cacert, "cacert", "", "`file` with the authority whose certificates peers show")
+	flags.StringVar(&o.cert, "cert", "", "`file` with this peer's certificate")
+	flags.StringVar(&o.key, "key", "", "`file` with the certificate's key")
+	outputFlag(cmd, &o.output)
+	cmd.AddCommand(peerStatusCommand())
+	return cmd
+}
+
+// complete makes a configuration of the flags, or says which to change.
+func (o peerOptions) complete() (flease.Config, fs.FileMode, error) {
+	bad := func(format string, args ...any) (flease.Config, fs.FileMode, error) {
+		return flease.Config{}, 0, fmt.Errorf(format, args...)
+	}
+	switch {
+	case o.self == "":
+		return bad("which peer is this? write --self with its address in the list of peers")
+	case (o.peers == "") == (o.members == ""):
+		return bad("who are the peers? write either --peers a:7000,b:7000,c:7000 or --members FILE")
+	case o.listen == "":
+		return bad("where do commands find the peer? write for instance --listen /run/tenure/peer.sock")
+	}
+	mode, err := strconv.ParseUint(o.mode, 8, 9)
+	if err != nil {
+		return bad("--mode %s: want an octal number such as 660", o.mode)
+	}
+	list := o.peers
+	if o.members != "" {
+		path, err := filepath.Abs(o.members)
+		if err != nil {
+			return bad("--members: %w", err)
+		}
+		list = (&url.URL{Path: path}).EscapedPath()
+	}
+	q := url.Values{"t_max": {o.tmax.String()}, "epsilon": {o.epsilon.String()}, "clock": {o.clock}}
+	for name, value := range map[string]string{
+		"listen": o.bind, "cluster": o.cluster, "state": o.state, "cacert": o.cacert, "cert": o.cert, "key": o.key,
+	} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if o.round != 0 {
+		q.Set("round", o.round.String())
+	}
+	if o.cell != 0 {
+		q.Set("cell", strconv.Itoa(o.cell))
+	}
+	cfg, err := engine.Flease("flease://" + o.self + "@" + list + "?" + q.Encode())
+	if err != nil {
+		if both, ok := err.(interface{ Unwrap() []error }); ok { // without the URL, which nobody wrote
+			err = both.Unwrap()[1]
+		}
+		return cfg, 0, err
+	}
+	return cfg, fs.FileMode(mode), nil
+}
+
+// peerEvent is a line of tenure peer -o json.
+type peerEvent struct {
+	Event  string         `json:"event"` // started, serving, stopped
+	Socket string         `json:"socket,omitempty"`
+	Peer   *flease.Status `json:"peer,omitempty"`
+}
+
+// runPeer runs a peer until a signal, or until it must not go on.
+func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+
+	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	l, err := flease.ListenSocket(o.listen, mode)
+	if err != nil {
+		return err
+	}
+	p, err := flease.Start(context.Background(), cfg)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	print := func(e peerEvent, line string) {
+		if o.output == "json" {
+			_ = json.NewEncoder(w).Encode(e)
+		} else {
+			fmt.Fprintln(w, line)
+		}
+	}
+	s := p.Status()
+	print(peerEvent{"started", o.listen, &s}, fmt.Sprintf("peer %d of %d at %s, for commands at %s; silent for %v",
+		s.Self, len(s.Peers), s.Addr, o.listen, time.Duration(s.SilentMS)*time.Millisecond))
+	served := make(chan error, 1)
+	go func() { served <- p.Serve(l) }()
+	serving := make(chan struct{})
+	go func() {
+		if p.Ready(context.Background()) == nil {
+			close(serving)
+		}
+	}()
+	for {
+		select {
+		case <-serving:
+			serving = nil
+			s := p.Status()
+			print(peerEvent{"serving", o.listen, &s}, "serving")
+		case <-signals:
+			go func() {
+				<-signals
+				fmt.Fprintln(os.Stderr, "tenure: stopped at once by a second signal")
+				os.Exit(1)
+			}()
+			err = p.Close()
+			<-served
+			print(peerEvent{Event: "stopped"}, "stopped")
+			return err
+		case err := <-served:
+			return errors.Join(fmt.Errorf("this peer cannot go on: %w", cmp.Or(p.Err(), err)), p.Close())
+		}
+	}
+}
+
+func peerStatusCommand() *cobra.Command {
+	var at string
+	var o output
+	cmd := &cobra.Command{
+		Use:     "status",
+		Short:   "Show how the peer at a socket does, and whom it reaches",
+		Example: "  tenure peer status --at flease:///run/tenure/peer.sock\n  tenure peer status -o json   # at TENURE_AT",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, ok, err := engine.FleaseSocket(at)
+			if err == nil && !ok {
+				err = fmt.Errorf("--at %q: want the socket of a peer, flease:///PATH", at)
+			}
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			c, err := flease.Dial(ctx, path)
+			if err != nil {
+				return exitError{exitUnavailable, err}
+			}
+			defer c.Close()
+			s, err := c.Status(ctx)
+			if err != nil {
+				return exitError{exitUnavailable, err}
+			}
+			return o.print(cmd.OutOrStdout(), s, func() { peerTable(cmd.OutOrStdout(), s) })
+		},
+	}
+	atFlag(cmd.Flags(), &at)
+	outputFlag(cmd, &o)
+	return cmd
+}
+
+func peerTable(w io.Writer, s flease.Status) {
+	state := "serving"
+	if !s.Serving {
+		state = fmt.Sprintf("silent for another %v", time.Duration(s.SilentMS)*time.Millisecond)
+	}
+	fmt.Fprintf(w, "peer %d at %s: %s; epoch %d, %d claims, t_max %v, ε %v\n", s.Self, s.Addr, state, s.Epoch, s.Claims,
+		time.Duration(s.TMaxMS)*time.Millisecond, time.Duration(s.EpsilonMS)*time.Millisecond)
+	if s.Clock != "" {
+		fmt.Fprintln(w, s.Clock)
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "PEER\tADDRESS\tCONNECTED\tRTT\tERROR")
+	for _, m := range s.Peers {
+		rtt := "-"
+		if m.RTTMS > 0 {
+			rtt = fmt.Sprintf("%.2fms", m.RTTMS)
+		}
+		fmt.Fprintf(tw, "%d\t%s\t%v\t%s\t%s\n", m.Index, m.Addr, m.Connected, rtt, strings.ReplaceAll(m.Error, "\n", "; "))
+	}
+	tw.Flush()
+}
