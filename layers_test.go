@@ -72,10 +72,11 @@ sim/stage: machine
 sim/asyncleasesim: machine sim asynclease
 sim/fastctsim: machine sim abcast fastct
 sim/fleasesim: machine sim flease
+sim/fleasescale: machine sim flease
 sim/widearea: machine quorumlease replica sim sim/replicasim ycsb
 sim/widearea/live: node sim/widearea
 
-cmd/tenure: tenure chart clock machine engine engine/file engine/redis engine/storage register register/file node server etcdapi readleasepb quorumlease sim sim/replicasim sim/quorumregistersim sim/diskleasesim sim/fleasesim sim/asyncleasesim sim/fastctsim sim/widearea sim/widearea/live sim/abcastsim engine/flease
+cmd/tenure: tenure chart clock machine engine engine/file engine/redis engine/storage register register/file node server etcdapi readleasepb quorumlease sim sim/replicasim sim/quorumregistersim sim/diskleasesim sim/fleasesim sim/asyncleasesim sim/fastctsim sim/widearea sim/widearea/live sim/abcastsim engine/flease sim/fleasescale
 examples/cache: tenure clock machine register register/file quorumregister engine/file engine/storage fence
 examples/hierarchy: tenure clock machine engine/file
 examples/leader: tenure engine/file fence

@@ -20,7 +20,7 @@ func benchCommand() *cobra.Command {
 		Example: "  tenure bench contention --svg contention.svg\n  tenure bench quorum-leases --html report.html",
 		Args:    cobra.NoArgs,
 	}
-	cmd.AddCommand(benchContentionCommand(), benchQuorumLeasesCommand())
+	cmd.AddCommand(benchContentionCommand(), benchFleaseScaleCommand(), benchQuorumLeasesCommand())
 	return cmd
 }
 
@@ -86,11 +86,16 @@ func drawContests(path string, contests []diskleasesim.Contest, term, delay time
 			c.Lines[i].Points = append(c.Lines[i].Points, [2]float64{float64(x.Contenders), y})
 		}
 	}
+	return draw(path, c.SVG)
+}
+
+// draw writes a picture to a file.
+func draw(path string, svg func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	if err := c.SVG(f); err != nil {
+	if err := svg(f); err != nil {
 		f.Close()
 		return err
 	}

@@ -161,7 +161,7 @@ func (s *simulation) one(cmd *cobra.Command) error {
 		return err
 	}
 	w, _ := s.protocol.Replay(s.seed)
-	return s.draw(w, s.svg)
+	return draw(s.svg, w.Timeline().SVG)
 }
 
 // many plays worlds, and the first again in which something was violated.
@@ -201,7 +201,7 @@ func (s *simulation) explain(w io.Writer, f sim.Failure) error {
 	if path == "" {
 		path = fmt.Sprintf("%s-%d.svg", s.protocol.Name, f.Seed)
 	}
-	if err := s.draw(world, path); err != nil {
+	if err := draw(path, world.Timeline().SVG); err != nil {
 		return err
 	}
 	if !filepath.IsAbs(path) {
@@ -209,16 +209,6 @@ func (s *simulation) explain(w io.Writer, f sim.Failure) error {
 	}
 	fmt.Fprintf(w, "picture: %s\nagain:   tenure sim %s --seed %d\n", path, s.protocol.Name, f.Seed)
 	return exitError{exitFailure, fmt.Errorf("%s, seed %d: %w", s.protocol.Name, f.Seed, f.Err)}
-}
-
-// draw writes a world's picture.
-func (s *simulation) draw(w *sim.World, path string) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("draw the history: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return w.Timeline().SVG(f)
 }
 
 func (r simReport) table(w io.Writer) {
