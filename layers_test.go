@@ -71,6 +71,7 @@ sim/diskleasesim: machine sim quorumregister disklease
 sim/stage: machine
 sim/asyncleasesim: machine sim asynclease
 sim/fastctsim: machine sim abcast fastct
+sim/abcastsim: machine sim abcast asynclease fastct sim/fastctsim
 sim/fleasesim: machine sim flease
 sim/fleasescale: machine sim flease
 sim/widearea: machine quorumlease replica sim sim/replicasim ycsb

@@ -36,6 +36,7 @@ func NewConsensus(cfg fastct.Config, life uint64, records []any) (*Consensus, er
 	if c.Machine, err = fastct.New(cfg, ofFast); err != nil {
 		return nil, err
 	}
+	c.gather(c.Machine.Ready())
 	if cfg.Plain {
 		return c, nil
 	}
@@ -45,6 +46,7 @@ func NewConsensus(cfg fastct.Config, life uint64, records []any) (*Consensus, er
 	if err != nil {
 		return nil, fmt.Errorf("leases: %w", err)
 	}
+	c.gather(c.lease.Ready())
 	return c, nil
 }
 
@@ -122,7 +124,8 @@ func (c *Consensus) gather(rd machine.Ready) {
 	c.ready.Persists = append(c.ready.Persists, rd.Persists...)
 }
 
-// Ready returns the effects of the steps since the last call.
+// Ready returns the effects of the steps since the last call. Each step has left nothing
+// but alarms with the two machines.
 func (c *Consensus) Ready() machine.Ready {
 	rd := c.ready
 	c.ready = machine.Ready{}

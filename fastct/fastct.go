@@ -14,6 +14,7 @@ type Machine struct {
 	instances map[uint64]*instance
 	open      []*instance // undecided ones with something to do, by cn
 	highest   uint64      // the highest instance proposed to or decided
+	begun     uint64      // the highest instance in the log
 	floor     uint64      // instances below are forgotten
 	leases    leases
 	lambda    lambda
@@ -57,12 +58,15 @@ func (m *Machine) restore(r any) error {
 	switch r := r.(type) {
 	case Identity:
 	case Entered:
+		m.begun = max(m.begun, r.CN)
 		in := m.instance(r.CN)
 		in.round = max(in.round, r.Round)
 	case Adopted:
+		m.begun = max(m.begun, r.CN)
 		in := m.instance(r.CN)
 		in.round, in.ts, in.est = max(in.round, r.Round), r.Round, r.Value
 	case Settled:
+		m.begun = max(m.begun, r.CN)
 		in := m.instance(r.CN)
 		if !r.Adopted {
 			in.est = r.Value
@@ -111,6 +115,11 @@ func (m *Machine) Decision(cn uint64) (value []byte, ok bool) {
 	}
 	return in.est, true
 }
+
+// Begun is the highest instance that the log knows of, from before this start. It may
+// have been decided, though the log does not say so: the owner should propose to all
+// up to it.
+func (m *Machine) Begun() uint64 { return m.begun }
 
 // Floor is the lowest instance that is not forgotten.
 func (m *Machine) Floor() uint64 { return m.floor }

@@ -91,7 +91,10 @@ type (
 	GiveLease struct{ ID, From uint64 }
 	// Wanted tells that somebody takes part in an instance to which the owner has
 	// proposed nothing yet. It should: others may have to wait for this member.
-	Wanted struct{ CN uint64 }
+	Wanted struct {
+		CN   uint64
+		From machine.NodeID
+	}
 	// Decided is a decision, once for each instance.
 	Decided struct {
 		CN    uint64

@@ -20,7 +20,7 @@ func (m *Machine) receive(in *instance, e machine.Envelope) {
 		m.buffers(in, e)
 		if !in.wanted {
 			in.wanted = true
-			m.out(Wanted{in.cn})
+			m.out(Wanted{in.cn, e.From})
 		}
 		return
 	}
@@ -150,7 +150,7 @@ func (m *Machine) decided(in *instance, from machine.NodeID, d Decide) {
 			m.opens(in)
 		} else if !in.wanted {
 			in.wanted = true
-			m.out(Wanted{in.cn})
+			m.out(Wanted{in.cn, from})
 		}
 	}
 }

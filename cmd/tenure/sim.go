@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/sim"
+	"github.com/tenure-lease/tenure/sim/abcastsim"
 	"github.com/tenure-lease/tenure/sim/asyncleasesim"
 	"github.com/tenure-lease/tenure/sim/diskleasesim"
 	"github.com/tenure-lease/tenure/sim/fastctsim"
@@ -39,6 +40,7 @@ func protocols() []sim.Protocol {
 		fleasesim.Protocol(),
 		asyncleasesim.Protocol(),
 		fastctsim.Protocol(),
+		abcastsim.Protocol(),
 	}
 }
 

@@ -38,6 +38,7 @@ type play struct {
 	pipeline int
 	down     int
 	highest  uint64 // instance that was proposed to
+	limit    uint64 // of instances that members begin by themselves
 	stopped  bool   // no new instances
 }
 
@@ -58,6 +59,7 @@ func playWorld(w *sim.World) error {
 		p.ids = append(p.ids, machine.NodeID(i+1))
 	}
 	p.judge = NewJudge(len(p.ids))
+	p.net.Take = func(e machine.Envelope) bool { p.judge.Sends(e); return false }
 	p.cfg = fastct.Config{
 		Members: p.ids, Retry: retry, Heartbeat: heartbeat, Timeout: timeout, Lambda: 1 + w.Rand.Uint64N(20),
 		Plain: w.Chance(0.2), Spread: w.Chance(0.5), Volatile: w.Chance(0.3), Fixed: w.Chance(0.3), Optimistic: w.Chance(0.3), Prefetch: w.Chance(0.3),
@@ -77,25 +79,6 @@ func playWorld(w *sim.World) error {
 	return p.judge.Err()
 }
 
-// watched tells the judge of what a machine sends.
-type watched struct {
-	machine.Machine
-	judge *Judge
-}
-
-func (m watched) Ready() machine.Ready {
-	rd := m.Machine.Ready()
-	for _, e := range rd.Sends {
-		m.judge.Sends(e)
-	}
-	for _, p := range rd.Persists {
-		for _, e := range p.Then {
-			m.judge.Sends(e)
-		}
-	}
-	return rd
-}
-
 // starts gives a member its next life.
 func (k *member) starts() {
 	k.lives++
@@ -113,16 +96,20 @@ func (k *member) starts() {
 	}
 	for k.next = 1; k.decided[k.next]; k.next++ {
 	}
-	k.host.Start(watched{c, k.p.judge})
+	k.host.Start(c)
 	k.goesOn()
 }
 
 // goesOn proposes to the next instances in a while.
 func (k *member) goesOn() {
-	k.host.After(k.p.w.Between(0, 500*time.Millisecond), func() {
+	think := 500 * time.Millisecond
+	if k.p.stopped {
+		think /= 50 // who is behind has little time left
+	}
+	k.host.After(k.p.w.Between(0, think), func() {
 		for i := range k.p.pipeline {
 			cn := k.next + uint64(i)
-			if !k.p.stopped || cn <= k.p.highest {
+			if !k.p.stopped && cn <= k.p.limit || cn <= k.p.highest {
 				k.propose(cn)
 			}
 		}
@@ -191,6 +178,7 @@ func (p *play) some() *member { return p.members[p.w.Rand.IntN(len(p.members))] 
 func (p *play) chaos(d time.Duration) {
 	w, n := p.w, p.net
 	p.stopped = false
+	p.limit = p.highest + 250
 	for _, k := range p.members {
 		if k.host.Up() {
 			k.goesOn()

@@ -1,0 +1,86 @@
+package abcast
+
+import (
+	"container/list"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// State is what follows from the decisions up to an instance, the same at all members.
+type State struct {
+	Instance uint64    // the last that was delivered
+	Position uint64    // of the last message
+	Sessions []Session // whose messages were ordered the longest ago first
+}
+
+// Session is how far a client's messages are ordered.
+type Session struct {
+	Client machine.ID
+	Upto   uint64
+}
+
+// order is State as it changes.
+type order struct {
+	instance, position uint64
+	clients            int // most that are remembered
+	sessions           map[machine.ID]*list.Element
+	recent             list.List // of *Session, as in State
+}
+
+func newOrder(s State, clients int) *order {
+	o := &order{instance: s.Instance, position: s.Position, clients: clients, sessions: map[machine.ID]*list.Element{}}
+	for _, session := range s.Sessions {
+		o.sessions[session.Client] = o.recent.PushBack(&Session{session.Client, session.Upto})
+	}
+	return o
+}
+
+func (o *order) state() State {
+	s := State{Instance: o.instance, Position: o.position}
+	for e := o.recent.Front(); e != nil; e = e.Next() {
+		s.Sessions = append(s.Sessions, *e.Value.(*Session))
+	}
+	return s
+}
+
+// upto is the number of a client's last message that was ordered.
+func (o *order) upto(client machine.ID) uint64 {
+	if e := o.sessions[client]; e != nil {
+		return e.Value.(*Session).Upto
+	}
+	return 0
+}
+
+// next takes in the decision of the instance after the last, and returns what it
+// orders: of each client only the message after his last one, so that none is ordered
+// twice and each after its predecessor.
+func (o *order) next(batch []byte) (delivered []Delivered) {
+	o.instance++
+	messages, err := decodeBatch(batch)
+	if err != nil {
+		return nil // all members find the same
+	}
+	for _, m := range messages {
+		if m.Seq != o.upto(m.Client)+1 {
+			continue
+		}
+		o.position++
+		o.remember(m.Client, m.Seq)
+		delivered = append(delivered, Delivered{o.position, m})
+	}
+	return delivered
+}
+
+func (o *order) remember(client machine.ID, seq uint64) {
+	e := o.sessions[client]
+	if e == nil {
+		e = o.recent.PushBack(&Session{Client: client})
+		o.sessions[client] = e
+	}
+	e.Value.(*Session).Upto = seq
+	o.recent.MoveToBack(e)
+	if o.recent.Len() > o.clients {
+		oldest := o.recent.Remove(o.recent.Front()).(*Session)
+		delete(o.sessions, oldest.Client)
+	}
+}

@@ -1,0 +1,100 @@
+package abcast
+
+import (
+	"slices"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// pending is what waits to be ordered, in order of arrival.
+type pending struct {
+	list  []*waiting
+	byKey map[key]*waiting
+	bytes int
+	// proposed is how many of the list are proposed to an undecided instance.
+	proposed int
+}
+
+type key struct {
+	client machine.ID
+	seq    uint64
+}
+
+// waiting is a message that was not ordered yet.
+type waiting struct {
+	Message
+	own   bool         // it was broadcast here
+	in    uint64       // the undecided instance that it was proposed to from here; 0 if none
+	tries int          // instances that it was proposed to in vain since it was sent to all
+	relay machine.Mono // when it is sent to all (again)
+}
+
+func (p *pending) get(client machine.ID, seq uint64) *waiting { return p.byKey[key{client, seq}] }
+
+func (p *pending) add(w *waiting) {
+	p.list = append(p.list, w)
+	p.byKey[key{w.Client, w.Seq}] = w
+	p.bytes += w.size()
+}
+
+// drop removes what was ordered: all up to a client's last.
+func (p *pending) drop(o *order) {
+	p.list = slices.DeleteFunc(p.list, func(w *waiting) bool {
+		if w.Seq > o.upto(w.Client) {
+			return false
+		}
+		delete(p.byKey, key{w.Client, w.Seq})
+		p.bytes -= w.size()
+		if w.in != 0 {
+			p.proposed--
+		}
+		return true
+	})
+}
+
+// free gives back what was proposed to an instance and not ordered there.
+func (p *pending) free(instance uint64) {
+	for _, w := range p.list {
+		if w.in != 0 && w.in <= instance {
+			w.in = 0
+			w.tries++
+			p.proposed--
+		}
+	}
+}
+
+// turn tells whether a message may be proposed: the one before it is ordered, or was
+// proposed from here to an instance that is not decided, maybe to the same.
+func (p *pending) turn(w *waiting, o *order) bool {
+	before := p.get(w.Client, w.Seq-1)
+	return w.Seq == o.upto(w.Client)+1 || before != nil && before.in != 0
+}
+
+// batch proposes what can be ordered to an instance: of each client the messages in
+// turn, each to one instance at a time, within the bounds.
+func (p *pending) batch(instance uint64, o *order, count, size int) (batch []byte) {
+	for _, w := range p.list {
+		if w.in != 0 || !p.turn(w, o) {
+			continue
+		}
+		if count == 0 || size < w.size() {
+			break
+		}
+		batch = appendMessage(batch, w.Message)
+		w.in = instance
+		p.proposed++
+		count--
+		size -= w.size()
+	}
+	return batch
+}
+
+// maxTries is how many instances in a row are begun for a message that others do not
+// propose: they may not have it, and would take part in empty ones until it is sent
+// again. It is proposed to those that are begun for other reasons.
+const maxTries = 3
+
+// any tells whether there is something for which to begin an instance.
+func (p *pending) any(o *order) bool {
+	return p.proposed < len(p.list) && slices.ContainsFunc(p.list, func(w *waiting) bool { return w.in == 0 && w.tries < maxTries && p.turn(w, o) })
+}

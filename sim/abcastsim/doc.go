@@ -1,0 +1,25 @@
+// Package abcastsim judges package abcast in simulated worlds: clients broadcast at
+// several members, again after a crash and at another member, while members crash and
+// come back (or, in crash-stop worlds, do not), trim, fall so far behind that they need
+// another's state, are paused and suspected falsely, over a network that loses, repeats
+// and reorders.
+//
+// # What is checked
+//
+//   - Total order: what a member delivers at a position is what all deliver there.
+//   - Contiguity: positions have no gap, from one life to the next either.
+//   - No duplication: a client's message is at one position, however often it was
+//     broadcast. No creation: somebody has broadcast it. A client's messages are in turn.
+//   - Agreement and validity: when faults end, members that live have delivered the
+//     same, and all that was broadcast at them.
+//   - What consensus owes: package fastctsim's judge watches each instance.
+//   - Lemma 5 in each instance: package fastctsim's judge watches the network.
+//
+// # Figure 5
+//
+// [CountFigure5] counts communication steps in stable periods, message by message, and
+// [CountCrashes] what a long lease costs when its holder dies.
+//
+// Scripts play single schedules by hand; mutants show that they notice:
+// testdata/mutants/README.md.
+package abcastsim

@@ -1,0 +1,89 @@
+package abcastsim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// Judge knows what was broadcast, and the one order that there is.
+type Judge struct {
+	broadcast map[key][]byte
+	order     []abcast.Message // position-1
+	at        map[key]uint64
+	errs      []error
+}
+
+type key struct {
+	client machine.ID
+	seq    uint64
+}
+
+// NewJudge returns a judge.
+func NewJudge() *Judge { return &Judge{broadcast: map[key][]byte{}, at: map[key]uint64{}} }
+
+func (j *Judge) violated(format string, args ...any) {
+	j.errs = append(j.errs, fmt.Errorf(format, args...))
+}
+
+// Err returns what was violated so far.
+func (j *Judge) Err() error { return errors.Join(j.errs...) }
+
+// Broadcasts is told before a client broadcasts, each time that he does.
+func (j *Judge) Broadcasts(m abcast.Message) { j.broadcast[key{m.Client, m.Seq}] = m.Payload }
+
+// Ordered tells whether a message has a position.
+func (j *Judge) Ordered(m abcast.Message) bool { return j.at[key{m.Client, m.Seq}] > 0 }
+
+// Length is how many messages have a position.
+func (j *Judge) Length() uint64 { return uint64(len(j.order)) }
+
+// App is what an application's state after a position says: all up to there.
+func (j *Judge) App(position uint64) []byte { return fmt.Appendf(nil, "state after %d", position) }
+
+// replica is what the judge knows of a member's life.
+type replica struct {
+	name     string
+	position uint64 // of the last message delivered
+}
+
+// Delivers is told of each delivery.
+func (j *Judge) Delivers(r *replica, d abcast.Delivered) {
+	if d.Position != r.position+1 {
+		j.violated("contiguity: %s delivers position %d after %d", r.name, d.Position, r.position)
+	}
+	r.position = d.Position
+	k := key{d.Client, d.Seq}
+	payload, ok := j.broadcast[k]
+	if !ok || !bytes.Equal(payload, d.Payload) {
+		j.violated("creation: %s delivers %q of client %.4v, number %d, which was not broadcast", r.name, d.Payload, d.Client, d.Seq)
+	}
+	switch n := uint64(len(j.order)); {
+	case d.Position <= n:
+		if o := j.order[d.Position-1]; o.Client != d.Client || o.Seq != d.Seq {
+			j.violated("total order: %s delivers %q at position %d, and another member %q", r.name, d.Payload, d.Position, o.Payload)
+		}
+	case d.Position > n+1:
+		j.violated("contiguity: %s delivers position %d, and nobody has delivered %d", r.name, d.Position, n+1)
+	default:
+		if at := j.at[k]; at > 0 {
+			j.violated("duplication: %s delivers %q at positions %d and %d", r.name, d.Payload, at, d.Position)
+		}
+		if d.Seq > 1 && j.at[key{d.Client, d.Seq - 1}] == 0 {
+			j.violated("turn: %s delivers number %d of client %.4v before the one before it", r.name, d.Seq, d.Client)
+		}
+		j.at[k] = d.Position
+		j.order = append(j.order, d.Message)
+	}
+}
+
+// Installs is told when a member goes on from another one's state.
+func (j *Judge) Installs(r *replica, in abcast.Installed) {
+	if !bytes.Equal(in.App, j.App(in.Position)) || in.Position < r.position {
+		j.violated("%s is at %d and installs %q as the state after %d", r.name, r.position, in.App, in.Position)
+	}
+	r.position = in.Position
+}

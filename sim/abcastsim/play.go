@@ -1,0 +1,290 @@
+package abcastsim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/fastct"
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/sim"
+	"github.com/tenure-lease/tenure/sim/fastctsim"
+)
+
+// Protocol is package abcast in worlds of its own.
+func Protocol() sim.Protocol {
+	return sim.Protocol{
+		Name:  "abcast",
+		About: "atomic broadcast among one to seven members that crash, trim and catch up; total order, no duplication, no creation, contiguity, validity",
+		Play:  playWorld,
+	}
+}
+
+const (
+	retry     = 100 * time.Millisecond
+	heartbeat = 100 * time.Millisecond
+	timeout   = 400 * time.Millisecond
+	patience  = 60 * time.Second
+)
+
+type play struct {
+	w         *sim.World
+	net       *sim.Network
+	judge     *Judge
+	consensus *fastctsim.Judge
+	members   []*member
+	clients   []*client
+	ids       []machine.NodeID
+	cfg       abcast.Config
+	down      int
+	stopped   bool
+}
+
+// member is a host with a replica.
+type member struct {
+	p     *play
+	host  *sim.Host
+	m     *abcast.Machine
+	lives uint64
+	replica
+	dead bool
+}
+
+// client broadcasts one message after the other, at a member that he may change.
+type client struct {
+	p    *play
+	id   machine.ID
+	seq  uint64
+	at   *member
+	msg  abcast.Message
+	busy bool
+}
+
+func playWorld(w *sim.World) error {
+	p := &play{w: w, net: sim.NewNetwork(w, func(b any) any { return b }), judge: NewJudge()}
+	for i := range [...]int{3, 5, 3, 4, 2, 7, 1}[w.Seed%7] {
+		p.ids = append(p.ids, machine.NodeID(i+1))
+	}
+	p.consensus = fastctsim.NewJudge(len(p.ids))
+	p.net.Take = func(e machine.Envelope) bool { p.consensus.Sends(e); return false }
+	p.cfg = abcast.Config{
+		Consensus: fastct.Config{
+			Members: p.ids, Retry: retry, Heartbeat: heartbeat, Timeout: timeout, Lambda: 1 + w.Rand.Uint64N(20),
+			Plain: w.Chance(0.2), Spread: w.Chance(0.5), Volatile: w.Chance(0.3), Optimistic: w.Chance(0.3), Prefetch: w.Chance(0.3),
+		},
+		BatchCount: 1 + w.Rand.IntN(8), BatchBytes: 400, PendingCount: 20, PendingBytes: 1 << 20,
+		Pipeline: 1 + w.Rand.IntN(4), Relay: 3 * retry, Clients: 100,
+	}
+	for _, id := range p.ids {
+		k := &member{p: p, host: sim.NewHost(w, p.net, id, 1e-3), replica: replica{name: fmt.Sprintf("member %d", id)}}
+		k.host.Lane = k.name
+		k.host.Outcome = k.outcome
+		p.members = append(p.members, k)
+		k.starts()
+	}
+	for i := range 1 + w.Rand.IntN(5) {
+		c := &client{p: p, at: p.some()}
+		binary.BigEndian.PutUint64(c.id[:], w.Rand.Uint64())
+		c.id[15] = byte(i)
+		p.clients = append(p.clients, c)
+		c.later()
+	}
+	for range 2 {
+		p.chaos(w.Between(3*time.Second, 8*time.Second))
+		p.settle()
+	}
+	if err := p.consensus.Err(); err != nil {
+		return err
+	}
+	return p.judge.Err()
+}
+
+// starts gives a member its next life. The application has kept nothing but what the
+// log begins with.
+func (k *member) starts() {
+	k.lives++
+	cfg := k.p.cfg
+	cfg.Consensus.ID, cfg.Life = k.host.ID, k.lives
+	m, err := abcast.New(cfg, k.host.Disk.Durable)
+	if err != nil {
+		k.p.judge.violated("%s does not start again: %v", k.name, err)
+		return
+	}
+	k.m = m
+	base := m.Base()
+	k.position = base.Order.Position
+	messages, ok := m.Messages(k.position, 1<<30)
+	if !ok {
+		k.p.judge.violated("%s has not kept what follows the state that it begins with, %d", k.name, k.position)
+	}
+	for _, d := range messages {
+		k.p.judge.Delivers(&k.replica, d)
+	}
+	if k.position != m.Position() {
+		k.p.judge.violated("%s begins at %d, and its log ends at %d", k.name, m.Position(), k.position)
+	}
+	k.host.Start(m)
+}
+
+func (k *member) outcome(out any) {
+	w, j := k.p.w, k.p.judge
+	switch o := out.(type) {
+	case abcast.Delivered:
+		w.Note("%s delivers %q at %d", k.name, o.Payload, o.Position)
+		w.Count("deliveries", 1)
+		j.Delivers(&k.replica, o)
+		for _, c := range k.p.clients {
+			c.delivered(o.Client, o.Seq)
+		}
+	case abcast.Repeated:
+		w.Count("repeated", 1)
+		for _, c := range k.p.clients {
+			c.delivered(o.Client, o.Seq)
+		}
+	case abcast.Refused:
+		w.Note("%s refuses number %d: %v", k.name, o.Seq, o.Err)
+		for _, c := range k.p.clients {
+			if c.id == o.Client {
+				c.refused(o)
+			}
+		}
+	case abcast.WantSnapshot:
+		w.Count("snapshots", 1)
+		if o.Position != k.position {
+			j.violated("%s is asked for its state at %d, and has delivered up to %d", k.name, o.Position, k.position)
+		}
+		k.host.Step(abcast.Snapshot{To: o.To, App: j.App(o.Position)})
+	case abcast.Installed:
+		w.Note("%s installs %d", k.name, o.Position)
+		j.Installs(&k.replica, o)
+	case fastct.Leader:
+		w.Note("%s trusts %d", k.name, o.Node)
+	}
+	if err := j.Err(); err != nil {
+		w.Mark(sim.Violation, k.name, "%v", err)
+	}
+}
+
+func (c *client) later() { c.p.w.After(c.p.w.Between(0, 300*time.Millisecond), c.act) }
+
+// act broadcasts the next message, or the same again, maybe elsewhere.
+func (c *client) act() {
+	w := c.p.w
+	defer c.later()
+	if c.p.stopped && !c.busy {
+		return
+	}
+	if !c.busy {
+		c.seq++
+		c.busy = true
+		c.msg = abcast.Message{Client: c.id, Seq: c.seq, Payload: fmt.Appendf(nil, "%d.%d", c.id[15], c.seq)}
+		w.Count("broadcasts", 1)
+	} else if w.Chance(0.7) && c.at.host.Up() && !c.p.stopped {
+		return // he waits
+	}
+	if !c.at.host.Up() || w.Chance(0.1) {
+		c.at = c.p.some()
+	}
+	c.p.judge.Broadcasts(c.msg)
+	c.at.host.Step(abcast.Broadcast{Message: c.msg})
+}
+
+func (c *client) delivered(id machine.ID, seq uint64) {
+	if c.id == id && c.busy && seq == c.seq {
+		c.busy = false
+	}
+}
+
+// refused: a member that is behind may not know yet that the message before was ordered.
+func (c *client) refused(r abcast.Refused) {
+	if r.Err != abcast.ErrBusy && r.Err != abcast.ErrSequence {
+		c.p.judge.violated("number %d of client %d is refused: %v", r.Seq, c.id[15], r.Err)
+	}
+}
+
+// crashes ends a member's life. In crash-stop worlds it was the last one.
+func (k *member) crashes() {
+	if n := len(k.p.ids); !k.host.Up() || k.p.cfg.Consensus.Volatile && n-k.p.down-1 < n/2+1 {
+		return // a majority has to live
+	}
+	k.host.Crash()
+	if k.p.cfg.Consensus.Volatile {
+		k.p.down++
+		k.dead = true
+		return
+	}
+	k.p.w.After(k.p.w.Between(0, 3*time.Second), func() {
+		if !k.host.Up() {
+			k.starts()
+		}
+	})
+}
+
+func (p *play) some() *member { return p.members[p.w.Rand.IntN(len(p.members))] }
+
+// chaos lets d pass, with faults of the kinds that this world draws.
+func (p *play) chaos(d time.Duration) {
+	w, n := p.w, p.net
+	p.stopped = false
+	n.Loss, n.Duplicate, n.Slow = w.Swarm(0.3), w.Swarm(0.3), w.Swarm(0.1)
+	var kinds []func()
+	for _, kind := range []func(){
+		func() { p.some().crashes() },
+		func() { p.some().crashes() },
+		func() { n.Cut(p.some().host.ID, p.some().host.ID) },
+		func() { n.Mend() },
+		func() { p.some().host.Step(fastct.Suspect{Node: p.some().host.ID, Suspected: true}) },
+		func() {
+			if k := p.some(); k.host.Up() && !k.host.Paused() {
+				k.host.Pause()
+				k.host.After(w.Between(0, 2*time.Second), k.host.Resume)
+			}
+		},
+		func() { p.some().host.Disk.Slow = w.Between(0, 200*time.Millisecond) },
+		func() {
+			if k := p.some(); k.host.Up() {
+				k.host.Step(abcast.Trim{Below: k.position + 1 - min(k.position, uint64(w.Rand.IntN(20)))})
+			}
+		},
+	} {
+		if w.Chance(0.5) {
+			kinds = append(kinds, kind)
+		}
+	}
+	for end := w.Now() + d; w.Now() < end && p.judge.Err() == nil; {
+		if len(kinds) > 0 {
+			kinds[w.Rand.IntN(len(kinds))]()
+		}
+		w.Run(w.Between(0, 500*time.Millisecond))
+	}
+}
+
+// settle ends all faults but death. Then all that live deliver the same, and what their
+// clients have broadcast.
+func (p *play) settle() {
+	w, n := p.w, p.net
+	n.Loss, n.Duplicate, n.Slow = 0, 0, 0
+	n.Mend()
+	for _, k := range p.members {
+		k.host.Disk.Slow = 0
+	}
+	p.stopped = true
+	w.Run(4 * time.Second) // whoever is down or paused comes back
+	missing := func() error {
+		for _, c := range p.clients {
+			if c.busy {
+				return fmt.Errorf("validity: number %d of client %d is not ordered", c.seq, c.id[15])
+			}
+		}
+		for _, k := range p.members {
+			if !k.dead && k.position != p.judge.Length() {
+				return fmt.Errorf("agreement: %s has delivered up to %d of %d", k.name, k.position, p.judge.Length())
+			}
+		}
+		return nil
+	}
+	if p.judge.Err() == nil && !w.Until(patience, func() bool { return missing() == nil || p.judge.Err() != nil }) {
+		p.judge.errs = append(p.judge.errs, missing())
+	}
+}
