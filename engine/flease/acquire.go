@@ -107,13 +107,13 @@ const farewell = 250 * time.Millisecond
 // so to others; a while at most.
 func (x *claim) awaitGone(most time.Duration) {
 	x.mu.Lock()
-	if x.left == nil {
-		x.left = make(chan struct{})
+	if x.freed == nil {
+		x.freed = make(chan struct{})
 		if x.gone != nil {
-			close(x.left)
+			close(x.freed)
 		}
 	}
-	left := x.left
+	left := x.freed
 	x.mu.Unlock()
 	timer := time.NewTimer(most)
 	defer timer.Stop()

@@ -32,7 +32,7 @@ type claim struct {
 	held   bool             // admitted, perhaps over by now
 	err    error            // why it is over
 	done   chan struct{}    // made when somebody asks for it
-	left   chan struct{}    // closed when Released is known; made by Release
+	freed  chan struct{}    // closed when Released is known; made by Release
 	gone   *flease.Released // once it is
 	moved  chan struct{}    // nudged when it was renewed; made by who wants to know
 }
@@ -57,7 +57,10 @@ func (x *claim) Deadline() time.Time { return time.Now().Add(x.remaining()) }
 
 // remaining is the time until the end; not above 0 after it.
 func (x *claim) remaining() time.Duration {
-	now := x.leaser.peer.cfg.Clocks()
+	return x.left(x.leaser.peer.cfg.Clocks())
+}
+
+func (x *claim) left(now machine.Now) time.Duration {
 	return min(machine.Mono(x.deadline.Load()).Sub(now.Mono), time.Duration(x.until.Load()-int64(now.Wall)))
 }
 
@@ -157,13 +160,13 @@ func (x *claim) beginRelease() func(context.Context) error {
 		x.mu.Unlock()
 		return func(context.Context) error { return err }
 	}
-	if x.left == nil {
-		x.left = make(chan struct{})
+	if x.freed == nil {
+		x.freed = make(chan struct{})
 		if x.gone != nil {
-			close(x.left)
+			close(x.freed)
 		}
 	}
-	left := x.left
+	left := x.freed
 	x.mu.Unlock()
 	if first {
 		x.leaser.peer.driver.Step(flease.Release{ID: x.id})

@@ -7,15 +7,17 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/machine"
 )
 
 // outcomes takes what the machine reports, on the goroutine that steps it.
 func (p *Peer) outcomes(outs []any) {
+	now := p.cfg.Clocks()
 	for _, out := range outs {
 		switch out := out.(type) {
 		case flease.Renewed:
 			if x := p.claim(out.ID, false); x != nil {
-				x.renewed(out)
+				x.renewed(now, out)
 			}
 		case flease.Acquired:
 			if x := p.claim(out.ID, false); x != nil {
@@ -83,19 +85,23 @@ func (x *claim) acquired(a flease.Acquired) {
 
 // renewed extends the tenure, unless it has ended: who has seen a deadline pass has
 // stopped for good. Others then wait as if the holder had died, lock delay included.
-func (x *claim) renewed(r flease.Renewed) {
-	err := x.Check()
-	if err == nil {
+func (x *claim) renewed(now machine.Now, r flease.Renewed) {
+	p := x.leaser.peer
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	left := x.left(now)
+	if x.err == nil && left <= 0 {
+		x.end(errDeadline)
+	}
+	if x.err == nil {
+		p.renewals.note(x.ttl, x.ttl-guard(p.cfg.Guard, x.ttl)-left)
 		x.deadline.Store(int64(r.Deadline))
 		x.until.Store(int64(r.Until))
-		x.mu.Lock()
-		defer x.mu.Unlock()
 		select {
 		case x.moved <- struct{}{}:
 		default: // of a nil channel, too
 		}
-	} else if errors.Is(err, tenure.ErrLost) {
-		p := x.leaser.peer
+	} else if errors.Is(x.err, tenure.ErrLost) {
 		time.AfterFunc(x.delay, func() { p.driver.Step(flease.Release{ID: x.id}) })
 	}
 }
@@ -109,8 +115,8 @@ func (x *claim) over(why error, r *flease.Released) {
 	if x.gone = r; r == nil {
 		x.gone = &flease.Released{ID: x.id}
 	}
-	if x.left != nil {
-		close(x.left)
+	if x.freed != nil {
+		close(x.freed)
 	}
 }
 

@@ -31,6 +31,7 @@ type Peer struct {
 	linked    atomic.Pointer[peer.Transport] // the same, once it is there
 	driver    *driver.Driver
 	lastID    atomic.Uint64
+	renewals  punctuality
 
 	ctx     context.Context // ends with Close, or when the peer fails
 	cancel  context.CancelCauseFunc
