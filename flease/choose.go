@@ -165,11 +165,8 @@ func (p *Peer) replaced(a int32, change func(*Holding)) (v Value, found bool) {
 		h := at.value[j]
 		switch {
 		case h.Token == c.token && machine.NodeID(h.Owner) == p.cfg.Self && h.Incarnation == p.cfg.Incarnation:
-			if h.Released {
-				return nil, false
-			}
+			found = !h.Released
 			change(&h)
-			found = true
 		case !p.abides(c.cell, &h):
 			continue
 		}

@@ -47,7 +47,7 @@ type Peer struct {
 	turn         int
 	lateUntil    machine.Mono
 
-	lanes   [MaxMember + 1]*lane
+	lanes   []*lane          // by member
 	peers   []machine.NodeID // who have a lane, ascending
 	changed []CellRecord     // of a Durable peer, to be persisted
 	delays  map[Ballot]Time  // tokens of ours that were lost with a lock delay, and until when that lasts
@@ -70,7 +70,7 @@ func New(cfg Config) (*Peer, error) {
 	p := &Peer{
 		cfg: cfg, eps: millis(cfg.Epsilon), tmax: millis(cfg.TMax), quarantine: cfg.Quarantine(),
 		names: map[string]int32{}, lines: map[int32][]waiter{}, byID: map[uint64]int32{},
-		delays: map[Ballot]Time{}, alarmed: map[alarmKey]machine.Mono{}, random: cfg.Seed, since: make([]uint64, slots),
+		delays: map[Ballot]Time{}, alarmed: map[alarmKey]machine.Mono{}, random: cfg.Seed, since: make([]uint64, slots), lanes: make([]*lane, MaxMember+1),
 	}
 	p.lay = newLayout(cfg.View, cfg.Self)
 	for s := range p.since {

@@ -68,15 +68,11 @@ func (p *Peer) giveBack(i int32) {
 // handBack is the second round of a release under a new ballot.
 func (p *Peer) handBack(a int32) {
 	at := &p.attempts[a]
-	i := at.claim
-	c := &p.claims[i]
+	c := &p.claims[at.claim]
 	at.aim = returning
-	v, found := p.replaced(a, func(h *Holding) { p.giveUp(c, h) })
-	if !found { // others have seen that it is over
-		p.report(Released{ID: c.id, Confirmed: true})
-		p.drop(i)
-		return
-	}
+	// It is written even if our holding is not there any more, or is released already: that
+	// may be known to a minority, and a majority of others may still show the lease.
+	v, _ := p.replaced(a, func(h *Holding) { p.giveUp(c, h) })
 	p.propose(a, v)
 }
 

@@ -6,6 +6,6 @@ import (
 	"github.com/tenure-lease/tenure/sim/simtest"
 )
 
-func TestWorlds(t *testing.T) { simtest.Worlds(t, Protocol(), 16) }
+func TestWorlds(t *testing.T) { simtest.Worlds(t, Protocol(), 8) }
 
-func TestRepeats(t *testing.T) { simtest.Repeats(t, Protocol(), 1, 7) }
+func TestRepeats(t *testing.T) { simtest.Repeats(t, Protocol(), 1) }

@@ -1,0 +1,121 @@
+package fleasesim
+
+import (
+	"time"
+
+	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// toView decides on the next view, and tells those who are named.
+func (th *theater) toView(members []machine.NodeID, told ...machine.NodeID) flease.View {
+	v := flease.View{Epoch: th.view.Epoch + 1, Members: members, Replicas: len(members)}
+	th.next = &v
+	for _, id := range told {
+		th.p(id).host.Step(flease.ChangeView{View: v})
+		th.pass(0)
+	}
+	return v
+}
+
+// exchange lets all news about views among some peers arrive, for a few rounds.
+func (th *theater) exchange(ids ...machine.NodeID) {
+	for range 4 {
+		for _, a := range ids {
+			for _, b := range ids {
+				th.pick(a, b, 0, true)
+			}
+		}
+	}
+}
+
+// F-1: from {4,5,6} to {1,2}, nobody in common. The lease lives on in the old cell while
+// the new one has no idea of it.
+func disjointViews(th *theater) {
+	a := th.wins(3, 4, 5)
+	th.wire = nil
+	th.toView([]machine.NodeID{1, 2}, 1, 2, 4, 5)
+	th.exchange(1, 2, 4, 5)
+	th.pass(time.Millisecond)
+	b := th.acquires(1, flease.Acquire{})
+	th.exchange(1, 2)
+	th.holds("the view before has just closed", a, true)
+	th.holds("its leases have not run out", b, false)
+	th.pass(wait + 10*time.Millisecond)
+	for range 20 {
+		th.pass(tmax / 32)
+		th.exchange(1, 2)
+	}
+	th.holds("the new view is active", b, true)
+}
+
+// F-1: only a minority of the old cell has closed. The rest may go on for ever.
+func minorityCloses(th *theater) {
+	a := th.wins(3, 4, 5)
+	th.wire = nil
+	th.toView([]machine.NodeID{1, 2}, 1, 2, 6)
+	b := th.acquires(1, flease.Acquire{})
+	for end := th.w.Now() + 2*wait; th.w.Now() < end; th.pass(100 * time.Millisecond) {
+		for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+			th.asks(3, 4, kind)
+			th.asks(3, 5, kind)
+		}
+		th.exchange(1, 2, 6)
+	}
+	th.holds("4 and 5 have not heard of a new view", a, true)
+	th.holds("its view is not complete", b, false)
+}
+
+// An acceptor that has closed does not vote in the old cell any more.
+func closedMeansClosed(th *theater) {
+	v := th.toView([]machine.NodeID{1, 2}, 1, 2, 4, 5)
+	th.exchange(1, 2, 4, 5)
+	a := th.acquires(3, flease.Acquire{}) // has not heard
+	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+		th.asks(3, 4, kind)
+		th.asks(3, 5, kind)
+		th.asks(3, 6, kind)
+	}
+	th.holds("4 and 5 have closed", a, false)
+	th.wire = nil
+	th.pass(wait + 10*time.Millisecond)
+	th.exchange(1, 2, 4, 5)
+	if th.view.Epoch != v.Epoch {
+		th.t.Fatal("the new view is not active")
+	}
+	b := th.acquires(3, flease.Acquire{})
+	for range 3 {
+		for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+			th.asks(3, 4, kind)
+			th.asks(3, 5, kind)
+			th.asks(3, 6, kind)
+		}
+	}
+	th.holds("4 and 5 are in the old view for good", b, false)
+}
+
+// Cells that stay as they are go on through a change of the membership.
+func unchangedCells(th *theater) {
+	p := th.p(1)
+	v := flease.View{Epoch: 2, Members: []machine.NodeID{4, 5, 6}, Replicas: 3}
+	for _, id := range []machine.NodeID{1, 4, 5, 6} {
+		th.p(id).host.Step(flease.ChangeView{View: v})
+		th.pass(0)
+	}
+	th.settles()
+	a := th.wins(1, 4, 5)
+	th.holds("nothing has changed for it", a, true)
+	_ = p
+}
+
+// A peer with other members under the same epoch is not listened to.
+func disagreement(th *theater) {
+	th.j.broken = true // it is an alarm for something
+	head := th.head(2)
+	head.Digest++
+	k := flease.BallotOf(flease.TimeOf(th.p(4).host.Now().Wall), 0, 2)
+	th.brings(letter{2, 4, head, flease.Op{Kind: flease.Read, Ref: 7, Ballot: k, Name: "r"}})
+	if n := th.pick(4, 2, 0, false); n != 0 {
+		th.t.Errorf("a peer of another membership gets %d answers", n)
+	}
+}
