@@ -248,6 +248,7 @@ func releaseOfAMinority(th *theater) {
 	if a.id != 0 {
 		th.t.Error("the release is not confirmed")
 	}
+	th.pass(time.Millisecond)
 	c := th.acquires(3, flease.Acquire{Try: true})
 	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
 		th.asks(3, 5, kind)
