@@ -84,6 +84,7 @@ examples/leader: tenure engine/file fence
 examples/lockword: tenure engine/file
 examples/membership:
 examples/pool: tenure engine
+examples/primary: tenure engine/flease
 `
 
 // pure packages neither block nor look at the world: time, randomness and
