@@ -44,6 +44,7 @@ driver: machine clock
 wal:
 wal/waltest: wal
 peer: machine
+broadcast: machine asynclease fastct abcast clock driver wal peer
 watch: kv
 node: machine clock driver wal peer kv placement quorumlease replica watch
 register: machine clock driver quorumregister

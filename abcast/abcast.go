@@ -19,7 +19,6 @@ type Machine struct {
 	opened  uint64       // the highest instance that was proposed to in this life
 	wanted  uint64       // the highest instance that somebody takes part in
 	base    Base         // what the first decision that is kept applies to
-	asked   []request    // snapshots that the owner was asked for
 	submit  []Message    // of this step
 	status  machine.Mono // when the next Status leaves
 	fetched machine.Mono // when Fetch was sent last
@@ -27,12 +26,6 @@ type Machine struct {
 	now     machine.Mono
 	ready   machine.Ready
 	alarm   machine.Mono // of cons
-}
-
-// request is of a snapshot.
-type request struct {
-	to    machine.NodeID
-	order State
 }
 
 // New returns a member that has the given durable records, none at its first start. The
@@ -82,7 +75,7 @@ func (m *Machine) mark() {
 }
 
 // Position is that of the last message that was delivered.
-func (m *Machine) Position() uint64 { return m.order.position }
+func (m *Machine) Position() uint64 { return max(m.order.position, m.base.Position) }
 
 // Consensus is for looking at its counters.
 func (m *Machine) Consensus() *Consensus { return m.cons }
@@ -90,7 +83,7 @@ func (m *Machine) Consensus() *Consensus { return m.cons }
 // Messages returns the messages behind a position that are not trimmed, at most n; ok
 // is false if some that should be among them were.
 func (m *Machine) Messages(after uint64, n int) (messages []Delivered, ok bool) {
-	if after < m.base.Order.Position {
+	if after < m.base.Position {
 		return nil, false
 	}
 	replayed := newOrder(m.base.Order, m.cfg.Clients)
@@ -105,24 +98,21 @@ func (m *Machine) Messages(after uint64, n int) (messages []Delivered, ok bool) 
 	return messages, true
 }
 
-// Base is the state before the first message that is kept. If it came from another
-// member, which Installed told, its App is there: a restart begins with it, unless the
-// owner has kept a later state himself.
+// Base is what the owner has to begin with after a restart: his state after a position,
+// from Trim or Installed. Messages has what follows.
 func (m *Machine) Base() Base { return m.base }
 
 // Records returns what a new log may begin with in place of all records so far.
 func (m *Machine) Records() []any { return append([]any{m.base}, m.cons.Records()...) }
 
-// Step takes a Broadcast, a Trim, a Snapshot, a fastct.Suspect, an Envelope or a Wake.
+// Step takes a Broadcast, a Trim, a fastct.Suspect, an Envelope or a Wake.
 func (m *Machine) Step(now machine.Now, input any) {
 	m.now = now.Mono
 	switch in := input.(type) {
 	case Broadcast:
 		m.broadcast(in.Message)
 	case Trim:
-		m.trim(now, in.Below)
-	case Snapshot:
-		m.provide(in)
+		m.trim(now, in)
 	case fastct.Suspect:
 		m.cons.Step(now, in)
 	case machine.Envelope:
@@ -191,7 +181,9 @@ func (m *Machine) deliver() {
 			return
 		}
 		for _, d := range m.order.next(batch) {
-			m.out(d)
+			if d.Position > m.base.Position { // an installed state may be ahead of the order
+				m.out(d)
+			}
 		}
 		m.mark()
 		m.pending.drop(m.order)
@@ -261,12 +253,19 @@ func (m *Machine) broadcast(msg Message) {
 		w.own = true
 		return
 	}
-	if len(m.pending.list) >= m.cfg.PendingCount || m.pending.bytes+msg.size() > m.cfg.PendingBytes {
+	if !m.Room(len(msg.Payload)) {
 		refuse(ErrBusy)
 		return
 	}
 	m.pending.add(&waiting{Message: msg, own: true, relay: m.now.Add(m.cfg.Consensus.Retry)})
 	m.submit = append(m.submit, msg)
+}
+
+// Room tells whether a message with a payload of so many bytes would be taken now, as far
+// as what waits goes.
+func (m *Machine) Room(payload int) bool {
+	size := Message{}.size() + payload
+	return len(m.pending.list) < m.cfg.PendingCount && m.pending.bytes+size <= m.cfg.PendingBytes
 }
 
 // submitted is R-deliver. What has no room here will be sent again.

@@ -131,7 +131,10 @@ func TestLogsWithAGap(t *testing.T) {
 	for seq := range uint64(5) {
 		a.step(message(1, seq+1, "x"))
 	}
-	a.step(abcast.Trim{Below: 4})
+	a.step(abcast.Trim{Position: 3, App: []byte("three")})
+	if b := starts(t, config(), a.log).m.Base(); b.Position != 3 || string(b.App) != "three" {
+		t.Errorf("after a restart the owner's state is %q after %d, want three after 3", b.App, b.Position)
+	}
 	var log []any
 	for _, r := range a.log {
 		if _, base := r.(abcast.Base); !base {

@@ -20,20 +20,14 @@ func (m *Machine) fetch(from machine.NodeID) {
 	m.send(from, Fetch{m.order.instance + 1})
 }
 
-// serve answers a Fetch: with decisions, or, if they are forgotten, with the state that
-// the owner has.
+// serve answers a Fetch: with decisions, or, if they are forgotten, with the
+// state under them.
 func (m *Machine) serve(to machine.NodeID, from uint64) {
 	if from == 0 {
 		return
 	}
 	if from <= m.base.Order.Instance {
-		for _, r := range m.asked {
-			if r.to == to {
-				return
-			}
-		}
-		m.asked = append(m.asked, request{to, m.order.state()})
-		m.out(WantSnapshot{to, m.order.position})
+		m.send(to, Transfer{m.base})
 		return
 	}
 	size := 0
@@ -47,49 +41,36 @@ func (m *Machine) serve(to machine.NodeID, from uint64) {
 	}
 }
 
-// provide sends the owner's state to who has asked.
-func (m *Machine) provide(s Snapshot) {
-	for i, r := range m.asked {
-		if r.to == s.To {
-			m.asked = append(m.asked[:i:i], m.asked[i+1:]...)
-			m.send(s.To, Transfer{Order: r.order, App: s.App})
-			return
-		}
-	}
-}
-
 // install goes on from another member's state.
 func (m *Machine) install(now machine.Now, t Transfer) {
-	if t.Order.Instance <= m.order.instance {
+	if t.Base.Order.Instance <= m.order.instance {
 		return
 	}
-	m.base, m.order, m.marks = Base(t), newOrder(t.Order, m.cfg.Clients), nil
+	before := m.Position()
+	m.base, m.order, m.marks = t.Base, newOrder(t.Base.Order, m.cfg.Clients), nil
 	m.durable(m.base)
-	m.cons.Step(now, fastct.Trim{Below: t.Order.Instance + 1})
-	m.out(Installed{t.Order.Position, t.App})
+	m.cons.Step(now, fastct.Trim{Below: m.base.Order.Instance + 1})
+	if m.base.Position > before {
+		m.out(Installed{m.base.Position, m.base.App})
+	}
 	m.pending.drop(m.order)
 	m.pending.free(m.order.instance)
 	m.deliver()
 }
 
-// trim forgets whole instances, as far as they have nothing from a position on.
-func (m *Machine) trim(now machine.Now, below uint64) {
-	last := -1
-	for i, s := range m.marks {
-		if s.Position < below {
-			last = i
-		}
-	}
-	if last < 0 {
+// trim forgets the instances that have nothing behind the owner's position.
+func (m *Machine) trim(now machine.Now, t Trim) {
+	if t.Position <= m.base.Position || t.Position > m.Position() {
 		return
 	}
-	// What clients are remembered after that instance follows from its decisions.
+	// What clients are remembered after an instance follows from its decisions.
 	o := newOrder(m.base.Order, m.cfg.Clients)
-	for o.instance < m.marks[last].Instance {
+	for len(m.marks) > 0 && m.marks[0].Position <= t.Position {
 		batch, _ := m.cons.Decision(o.instance + 1)
 		o.next(batch)
+		m.marks = m.marks[1:]
 	}
-	m.base, m.marks = Base{Order: o.state()}, m.marks[last+1:]
+	m.base = Base{Order: o.state(), Position: t.Position, App: t.App}
 	m.durable(m.base)
 	m.cons.Step(now, fastct.Trim{Below: m.base.Order.Instance + 1})
 }

@@ -47,10 +47,11 @@
 //   - Batches are bounded in bytes and number; so is what waits, of this member's clients
 //     (ErrBusy) and of others' (dropped, and sent again).
 //   - Config.Pipeline instances may be undecided at a time. In the paper it is one.
+//   - A member's owner trims for himself, and says what his state is in place of what is
+//     forgotten. Decisions from there on are kept in memory, and [Machine.Messages] reads
+//     them.
 //   - Members tell each other how far they are. Who is behind fetches decisions, and if
-//     those are trimmed the state: the owner's, and that of the order.
-//   - A member trims for itself. Decisions from there on are kept in memory, and
-//     [Machine.Messages] reads them.
+//     those are trimmed that state, and the order's under it.
 //   - After a restart all instances that the log knows of are decided again before new
 //     ones: what was decided by them may have been delivered, and its record lost.
 //

@@ -22,25 +22,22 @@ type (
 	Status struct{ Delivered uint64 }
 	// Fetch asks for the decisions from an instance on. Some come, as fastct.Decide.
 	Fetch struct{ From uint64 }
-	// Transfer brings the state after an instance to a member that is so far behind
-	// that the decisions are forgotten.
-	Transfer struct {
-		Order State
-		App   []byte
-	}
+	// Transfer brings the sender's Base to a member that is so far behind that the
+	// decisions are forgotten.
+	Transfer struct{ Base Base }
 )
 
 // Inputs of the machine's owner, beside fastct.Suspect.
 type (
 	// Broadcast has a message ordered. Delivered, Repeated or Refused tells of it.
 	Broadcast struct{ Message }
-	// Trim says that nobody asks this member for messages at positions below any more.
-	Trim struct{ Below uint64 }
-	// Snapshot answers a WantSnapshot: the owner's state after exactly the messages up
-	// to its position.
-	Snapshot struct {
-		To  machine.NodeID
-		App []byte
+	// Trim says that the owner's state after the message at Position is App. What led to
+	// it is forgotten; a member that lacks that is given App, and so is the owner after
+	// a restart. A Position that was not delivered, or is below an earlier one, is
+	// passed over.
+	Trim struct {
+		Position uint64
+		App      []byte
 	}
 )
 
@@ -63,11 +60,6 @@ type (
 		Seq    uint64
 		Err    error
 	}
-	// WantSnapshot asks for the owner's state at a position, for another member.
-	WantSnapshot struct {
-		To       machine.NodeID
-		Position uint64
-	}
 	// Installed gives the owner the state that he has to go on from: the next that is
 	// delivered is at Position+1.
 	Installed struct {
@@ -78,10 +70,11 @@ type (
 
 // Records of the log, beside those of fastct and asynclease.
 type (
-	// Base is the state that later decisions are applied to; App is there if it came
-	// from another member and the owner may not have kept it.
+	// Base is what later decisions are applied to: the order's state after an instance,
+	// and the owner's after a position that may be some messages further.
 	Base struct {
-		Order State
-		App   []byte
+		Order    State
+		Position uint64
+		App      []byte
 	}
 )

@@ -44,8 +44,6 @@ func newTheater(t *testing.T, cfg abcast.Config) *theater {
 			th.judge.Delivers(th.replicas[id], o)
 		case abcast.Installed:
 			th.judge.Installs(th.replicas[id], o)
-		case abcast.WantSnapshot:
-			th.Step(id, abcast.Snapshot{To: o.To, App: th.judge.App(o.Position)})
 		case abcast.Refused:
 			th.refused[id] = o.Err
 		case abcast.Repeated:
@@ -67,7 +65,7 @@ func (th *theater) starts(id machine.NodeID, records []any) {
 	if err != nil {
 		th.t.Fatal(err)
 	}
-	r := &replica{name: fmt.Sprintf("member %d", id), position: m.Base().Order.Position}
+	r := &replica{name: fmt.Sprintf("member %d", id), position: m.Base().Position}
 	th.members[id], th.replicas[id] = m, r
 	messages, _ := m.Messages(r.position, 1000)
 	for _, d := range messages {
@@ -88,6 +86,13 @@ func (th *theater) broadcasts(client byte, seq uint64, at ...machine.NodeID) {
 		m := abcast.Message{Client: machine.ID{client}, Seq: seq, Payload: fmt.Appendf(nil, "%d.%d", client, seq)}
 		th.judge.Broadcasts(m)
 		th.Step(id, abcast.Broadcast{Message: m})
+	}
+}
+
+// trims lets members' owners have a state after a position.
+func (th *theater) trims(position uint64, ids ...machine.NodeID) {
+	for _, id := range ids {
+		th.Step(id, abcast.Trim{Position: position, App: th.judge.App(position)})
 	}
 }
 
@@ -259,9 +264,9 @@ var scripts = []struct {
 			th.broadcasts(1, seq+1, 2)
 			th.Settle()
 		}
-		th.Step(2, abcast.Trim{Below: 3})
+		th.trims(2, 2)
 		th.restarts(2)
-		if p := th.members[2].Base().Order.Position; p != 2 {
+		if p := th.members[2].Base().Position; p != 2 {
 			th.t.Errorf("the log begins after position %d, want 2", p)
 		}
 		th.delivered(4, 2)
@@ -282,8 +287,7 @@ var scripts = []struct {
 			th.Lose(behind)
 		}
 		th.delivered(1, 3)
-		th.Step(1, abcast.Trim{Below: 6})
-		th.Step(2, abcast.Trim{Below: 6})
+		th.trims(5, 1, 2)
 		th.broadcasts(1, 8, 1)
 		for range 6 {
 			th.Settle()
@@ -296,6 +300,27 @@ var scripts = []struct {
 		th.delivered(9, 1, 2, 3)
 		th.restarts(3)
 		th.delivered(9, 3)
+	}},
+	{name: "a-state-within-a-batch", play: func(th *theater) {
+		behind := To(3)
+		th.broadcasts(2, 1, 1)
+		for seq := range uint64(4) {
+			th.broadcasts(1, seq+1, 1) // one instance orders them all
+		}
+		th.Settle(behind)
+		th.Lose(behind)
+		th.trims(3, 1, 2)
+		th.broadcasts(1, 5, 1)
+		for range 4 {
+			th.Settle()
+			th.Wait(2 * retry)
+		}
+		th.delivered(6, 1, 2, 3)
+		th.restarts(1)
+		if p := th.members[1].Base().Position; p != 3 {
+			th.t.Errorf("the log begins after position %d, want 3", p)
+		}
+		th.delivered(6, 1)
 	}},
 	{name: "busy", change: func(c *abcast.Config) { c.PendingCount = 2 }, play: func(th *theater) {
 		for seq := range uint64(3) {

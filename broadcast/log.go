@@ -1,0 +1,119 @@
+package broadcast
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/tenure-lease/tenure/wal"
+)
+
+// journal keeps the records of a member's machine in a log.
+type journal struct {
+	log  *wal.Log
+	life uint64
+}
+
+// rewrite is the record that stands in place of all before it.
+type rewrite struct{ records []any }
+
+// openJournal opens or makes the log in a directory, begins the next life, and returns
+// the records that are kept.
+func openJournal(cfg Config) (j *journal, records []any, err error) {
+	var meta writer
+	meta.u(cfg.Group, uint64(cfg.ID))
+	exists, err := wal.Exists(cfg.Dir, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("broadcast: %w", err)
+	}
+	j = &journal{}
+	if !exists {
+		if j.log, err = wal.Create(cfg.Dir, meta, wal.Options{}); err != nil {
+			return nil, nil, fmt.Errorf("broadcast: %w", err)
+		}
+	} else {
+		var anew []any // what follows a kindBegin whose kindEnd has not come
+		inside := false
+		j.log, err = wal.Open(cfg.Dir, wal.Options{}, func(r wal.Record) error {
+			switch r.Kind {
+			case kindBegin:
+				anew, inside = nil, true
+				return nil
+			case kindEnd:
+				if !inside {
+					return nil // what it ends was released with what came before
+				}
+				records, inside = anew, false
+				return nil
+			}
+			body, err := decode(r.Kind, bytes.Clone(r.Payload))
+			if err != nil {
+				return fmt.Errorf("record %d: %w", r.Seq, err)
+			}
+			if l, ok := body.(life); ok {
+				j.life = max(j.life, l.N)
+				return nil
+			}
+			if inside {
+				anew = append(anew, body)
+			} else {
+				records = append(records, body)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("broadcast: %w", err)
+		}
+		if !bytes.Equal(j.log.Meta(), meta) {
+			return nil, nil, errors.Join(fmt.Errorf("%w: %s", ErrGroup, cfg.Dir), j.log.Close())
+		}
+	}
+	j.life++
+	if err := j.write([]any{life{j.life}}, true); err != nil {
+		return nil, nil, errors.Join(err, j.log.Close())
+	}
+	return j, records, nil
+}
+
+// write is driver.Config.Persist.
+func (j *journal) write(records []any, force bool) error {
+	release := uint64(0)
+	for _, r := range records {
+		w, ok := r.(rewrite)
+		if !ok {
+			if err := j.append(r); err != nil {
+				return err
+			}
+			continue
+		}
+		begin, err := j.log.Append(wal.Record{Kind: kindBegin})
+		if err != nil {
+			return err
+		}
+		for _, r := range append([]any{life{j.life}}, w.records...) {
+			if err := j.append(r); err != nil {
+				return err
+			}
+		}
+		if _, err := j.log.Append(wal.Record{Kind: kindEnd}); err != nil {
+			return err
+		}
+		release = begin
+	}
+	if !force && release == 0 {
+		return j.log.Flush()
+	}
+	if err := j.log.Sync(); err != nil {
+		return err
+	}
+	if release > 0 {
+		return j.log.ReleaseTo(release)
+	}
+	return nil
+}
+
+func (j *journal) append(record any) error {
+	kind, payload := encode(record)
+	_, err := j.log.Append(wal.Record{Kind: kind, Payload: payload})
+	return err
+}

@@ -1,0 +1,337 @@
+package broadcast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// group is members on the loopback.
+type group struct {
+	t       *testing.T
+	members map[machine.NodeID]string
+	dirs    map[machine.NodeID]string
+	nodes   map[machine.NodeID]*broadcast.Node
+	change  func(*broadcast.Config)
+}
+
+func newGroup(t *testing.T, n int) *group {
+	t.Helper()
+	g := &group{t: t, members: map[machine.NodeID]string{}, dirs: map[machine.NodeID]string{}, nodes: map[machine.NodeID]*broadcast.Node{}}
+	listeners := map[machine.NodeID]net.Listener{}
+	for i := range n {
+		id := machine.NodeID(i + 1)
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners[id], g.members[id], g.dirs[id] = ln, ln.Addr().String(), t.TempDir()
+	}
+	for id, ln := range listeners {
+		g.start(id, ln)
+	}
+	t.Cleanup(func() {
+		for _, node := range g.nodes {
+			if err := node.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return g
+}
+
+func (g *group) start(id machine.NodeID, ln net.Listener) {
+	g.t.Helper()
+	if ln == nil {
+		var err error
+		if ln, err = net.Listen("tcp", g.members[id]); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	cfg := broadcast.Config{
+		ID: id, Group: 7, Members: g.members, Listener: ln, Dir: g.dirs[id], Timeout: 400 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+	if g.change != nil {
+		g.change(&cfg)
+	}
+	node, err := broadcast.Start(cfg)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.nodes[id] = node
+}
+
+func (g *group) stop(id machine.NodeID) {
+	g.t.Helper()
+	if err := g.nodes[id].Close(); err != nil {
+		g.t.Error(err)
+	}
+	delete(g.nodes, id)
+}
+
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// delivers returns the payloads of n messages from a position on.
+func (g *group) delivers(id machine.NodeID, from broadcast.Position, n int) (payloads []string) {
+	g.t.Helper()
+	if n == 0 {
+		return nil
+	}
+	for m, err := range g.nodes[id].Deliver(soon(g.t), from) {
+		if err != nil {
+			g.t.Fatalf("member %d, behind %d messages from %d on: %v", id, len(payloads), from, err)
+		}
+		if want := from + broadcast.Position(len(payloads)); m.Position != want {
+			g.t.Fatalf("member %d delivers position %d, want %d", id, m.Position, want)
+		}
+		if payloads = append(payloads, string(m.Payload)); len(payloads) == n {
+			break
+		}
+	}
+	return payloads
+}
+
+func (g *group) broadcasts(id machine.NodeID, payload string) broadcast.Position {
+	g.t.Helper()
+	position, err := g.nodes[id].Broadcast(soon(g.t), []byte(payload))
+	if err != nil {
+		g.t.Fatalf("member %d, %s: %v", id, payload, err)
+	}
+	return position
+}
+
+func TestSameOrderEverywhere(t *testing.T) {
+	g := newGroup(t, 3)
+	const each = 50
+	var all sync.WaitGroup
+	at := make([]string, 3*each+1)
+	var mu sync.Mutex
+	for id := range g.nodes {
+		for i := range each {
+			all.Go(func() {
+				payload := fmt.Sprintf("%d.%d", id, i)
+				position, err := g.nodes[id].Broadcast(soon(t), []byte(payload))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				at[position] = payload
+			})
+		}
+	}
+	all.Wait()
+	for id := range g.nodes {
+		for i, payload := range g.delivers(id, 1, 3*each) {
+			if payload != at[i+1] {
+				t.Fatalf("member %d delivers %q at %d, and its broadcast returned at that of %q", id, payload, i+1, at[i+1])
+			}
+		}
+	}
+}
+
+func TestMembersGoAndComeBack(t *testing.T) {
+	g := newGroup(t, 3)
+	for i := range 5 {
+		g.broadcasts(1, fmt.Sprint(i))
+	}
+	leader := g.nodes[2].Leader()
+	g.stop(leader)
+	other := machine.NodeID(1)
+	if leader == other {
+		other = 2
+	}
+	for i := range 5 {
+		g.broadcasts(other, fmt.Sprint(5+i))
+	}
+	g.start(leader, nil)
+	for i, payload := range g.delivers(leader, 1, 10) {
+		if payload != fmt.Sprint(i) {
+			t.Errorf("position %d is %q, want %d", i+1, payload, i)
+		}
+	}
+	if p := g.broadcasts(leader, "back"); p != 11 {
+		t.Errorf("the next position is %d, want 11", p)
+	}
+}
+
+func TestAllRestart(t *testing.T) {
+	g := newGroup(t, 3)
+	for i := range 10 {
+		g.broadcasts(2, fmt.Sprint(i))
+	}
+	g.delivers(1, 1, 10)
+	g.nodes[1].Trim(4, []byte("four"))
+	g.broadcasts(1, "10") // the trim was stepped before
+	for id := range g.members {
+		g.stop(id)
+	}
+	for id := range g.members {
+		g.start(id, nil)
+	}
+	if at, state := g.nodes[1].Base(); at != 4 || string(state) != "four" {
+		t.Errorf("member 1 begins with %q after %d, want four after 4", state, at)
+	}
+	for m, err := range g.nodes[1].Deliver(soon(t), 4) {
+		if !errors.Is(err, broadcast.ErrTrimmed) {
+			t.Errorf("position 4 was trimmed: got %+v, %v", m, err)
+		}
+	}
+	for id := range g.members {
+		for i, payload := range g.delivers(id, 5, 7) {
+			if payload != fmt.Sprint(4+i) {
+				t.Errorf("member %d: position %d is %q", id, 5+i, payload)
+			}
+		}
+	}
+}
+
+func TestFarBehind(t *testing.T) {
+	g := newGroup(t, 3)
+	g.broadcasts(1, "0")
+	g.stop(3)
+	for i := range 20 {
+		g.broadcasts(1, fmt.Sprint(i+1))
+	}
+	g.delivers(2, 1, 21)
+	for id := range g.nodes {
+		g.nodes[id].Trim(15, []byte("fifteen"))
+	}
+	g.broadcasts(1, "21")
+	g.broadcasts(2, "22")
+	g.start(3, nil)
+	ctx := soon(t)
+	for at, state := g.nodes[3].Base(); at != 15 || string(state) != "fifteen"; at, state = g.nodes[3].Base() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("member 3 begins with %q after %d, want fifteen after 15", state, at)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	for i, payload := range g.delivers(3, 16, 8) {
+		if payload != fmt.Sprint(15+i) {
+			t.Errorf("position %d is %q, want %d", 16+i, payload, 15+i)
+		}
+	}
+}
+
+func TestExactlyOnce(t *testing.T) {
+	g := newGroup(t, 3)
+	client := machine.ID{9}
+	for _, id := range []machine.NodeID{1, 2, 3, 1} {
+		if p, err := g.nodes[id].BroadcastAs(soon(t), client, 1, []byte("once")); err != nil || p > 1 {
+			t.Errorf("member %d: position %d, %v; want 1, or 0 for what it knows to be ordered", id, p, err)
+		}
+	}
+	if _, err := g.nodes[2].BroadcastAs(soon(t), client, 3, nil); !errors.Is(err, broadcast.ErrSequence) {
+		t.Errorf("number 3 without number 2: got %v, want ErrSequence", err)
+	}
+	if _, err := g.nodes[2].BroadcastAs(soon(t), client, 2, []byte("twice")); err != nil {
+		t.Error(err)
+	}
+	if got := g.delivers(3, 1, 2); got[0] != "once" || got[1] != "twice" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	g := newGroup(t, 3)
+	g.broadcasts(1, "x")
+	if _, err := g.nodes[1].Broadcast(soon(t), make([]byte, broadcast.MessageBytesMax+1)); !errors.Is(err, broadcast.ErrTooLarge) {
+		t.Errorf("got %v, want ErrTooLarge", err)
+	}
+	g.broadcasts(1, string(make([]byte, broadcast.MessageBytesMax)))
+	g.stop(2)
+	g.stop(3)
+	// A minority orders nothing, and says so to who asks for how long to wait.
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	if p, err := g.nodes[1].Broadcast(ctx, []byte("y")); !errors.Is(err, broadcast.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %d, %v; want ErrUnknown because of the deadline", p, err)
+	}
+	busy := 0
+	var waiting sync.WaitGroup
+	results := make(chan error, 40)
+	for range 40 {
+		waiting.Go(func() {
+			_, err := g.nodes[1].Broadcast(context.Background(), make([]byte, 1<<19))
+			results <- err
+		})
+	}
+	for range 8 { // 16 MiB hold 31 of them beside the one that waits
+		if err := <-results; errors.Is(err, broadcast.ErrBusy) {
+			busy++
+		}
+	}
+	if busy != 8 {
+		t.Errorf("%d of the first 8 answers were ErrBusy, want all", busy)
+	}
+	node := g.nodes[1]
+	g.stop(1)
+	waiting.Wait()
+	for range 32 {
+		if err := <-results; !errors.Is(err, broadcast.ErrUnknown) && !errors.Is(err, broadcast.ErrBusy) {
+			t.Errorf("what was under way at the end: got %v, want ErrUnknown", err)
+		}
+	}
+	if _, err := node.Broadcast(context.Background(), nil); !errors.Is(err, broadcast.ErrClosed) || errors.Is(err, broadcast.ErrUnknown) {
+		t.Errorf("got %v, want ErrClosed alone", err)
+	}
+}
+
+func TestDirectoriesOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	cfg := broadcast.Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: dir}
+	n, err := broadcast.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := n.Broadcast(soon(t), []byte("alone")); err != nil || p != 1 {
+		t.Errorf("a group of one: position %d, %v", p, err)
+	}
+	if p, err := n.Barrier(soon(t)); err != nil || p != 2 || n.Position() != 2 {
+		t.Errorf("a barrier: position %d of %d, %v", p, n.Position(), err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*broadcast.Config){
+		"another group":  func(c *broadcast.Config) { c.Group = 8 },
+		"another member": func(c *broadcast.Config) { c.ID, c.Members = 2, map[machine.NodeID]string{2: "127.0.0.1:1"} },
+	} {
+		other := cfg
+		change(&other)
+		if n, err := broadcast.Start(other); !errors.Is(err, broadcast.ErrGroup) {
+			t.Errorf("%s: got %v, %v; want ErrGroup", name, n, err)
+		}
+	}
+	cfg.Members = map[machine.NodeID]string{1: "127.0.0.1:1", 2: "127.0.0.1:2"}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	cfg.Listener = ln
+	if n, err := broadcast.Start(cfg); err == nil {
+		t.Errorf("other members than the log knows: got %v", n)
+	}
+}
