@@ -48,6 +48,7 @@ mutants: ## break every safety rule once; the simulator must notice
 compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios
 	cd compat && go run ./bench -runs 3 -plot ../bench.svg
 	cd compat && go run ./storage/bench -cost-runs 3
+	cd compat && go run ./flease -runs 3
 
 nightly: ## the long runs: fuzzing, worlds, mutants, large models, the whole differential test, torture, peers
 	$(MAKE) fuzz FUZZTIME=60s

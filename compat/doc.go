@@ -9,6 +9,7 @@
 //	leases    our cases of leases: expiry, attachment, dead and stopped leaders
 //	bench     both kinds side by side, with server CPU per operation
 //	redis     register/redis against real Redis servers, and beside Redlock
+//	flease    leases among peers, beside etcd and ZooKeeper: rates
 //	storage   leases in directories: beside sanlock, the lease server and Redis; tortured
 //	readtorture  read leases under kill -9, SIGSTOP and held links; every answer is judged
 //	torture   kill -9, SIGSTOP and SIGCONT under load; histories are judged

@@ -113,7 +113,7 @@ func (b *fleaseBench) run(tmax, d, hold time.Duration, w io.Writer) error {
 		}
 	}
 	fmt.Fprintf(w, "released; waiting until they are forgotten\n")
-	time.Sleep(tmax + tmax/8)
+	time.Sleep(tmax + tmax/2)
 	b.IdleBytes = float64(max(heap()-empty, 0)) / float64(max(b.Leases, 1))
 	return nil
 }

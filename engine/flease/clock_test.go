@@ -1,0 +1,110 @@
+package flease_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
+	engine "github.com/tenure-lease/tenure/engine/flease"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// TestClockJumps: a peer whose wall clock is set counts as crashed. What it held is lost,
+// it is silent for a quarantine, and others go on.
+func TestClockJumps(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]time.Duration{"ahead": 15 * time.Millisecond, "back": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var offset atomic.Int64
+			cfg := brief
+			cfg.Clocks = func() machine.Now {
+				for {
+					mono, wall := clock.Now(), time.Now().UnixNano()
+					if clock.Now().Sub(mono) < 200*time.Microsecond {
+						return machine.Now{Mono: mono, Wall: machine.Wall(wall + offset.Load())}
+					}
+				}
+			}
+			c := newCluster(t, 1, cfg) // alone, so that nobody else's clock is in question
+			c.ready()
+			l := c.peers[0].Leaser()
+			defer l.Close()
+			lease, err := l.Acquire(t.Context(), tenure.Claim{Name: "x", TTL: 2 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			offset.Store(int64(by))
+			select {
+			case <-lease.Done():
+			case <-time.After(1200 * time.Millisecond): // a renewal is due after one second
+				t.Fatal("the lease is held by a clock that was set")
+			}
+			if err := lease.Err(); !errors.Is(err, tenure.ErrLost) {
+				t.Errorf("it ended with %v", err)
+			}
+			if s := c.peers[0].Status(); s.Serving || s.SilentMS == 0 {
+				t.Errorf("the peer serves on: %+v", s)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := l.TryAcquire(ctx, tenure.Claim{Name: "y", TTL: 2 * time.Second}); !errors.Is(err, tenure.ErrUnavailable) || !strings.Contains(err.Error(), "the peer is silent after its start, for another") {
+				t.Errorf("acquire while it is silent: %v", err)
+			}
+		})
+	}
+}
+
+// TestJudgeClock: what the kernel says of its clock, and what follows.
+func TestJudgeClock(t *testing.T) {
+	for _, c := range []struct {
+		unsynchronized bool
+		wrong          time.Duration
+		want           string
+	}{
+		{false, time.Millisecond, ""},
+		{false, 2 * time.Millisecond, ""},
+		{false, 2001 * time.Microsecond, "may be wrong by 2.001ms, and ε/2 is 2ms: give all peers a greater ε"},
+		{true, 0, "is not synchronized"},
+	} {
+		err := engine.JudgeClock(c.unsynchronized, c.wrong, 2*time.Millisecond)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestBusy: more claims than there may be are refused at once to who does not wait, and
+// held back from who does.
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	cfg := brief
+	cfg.MaxClaims = 1
+	c := newCluster(t, 1, cfg)
+	c.ready()
+	l := c.peers[0].Leaser()
+	defer l.Close()
+	lease, err := l.Acquire(t.Context(), tenure.Claim{Name: "x", TTL: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "y", TTL: time.Second}); !errors.Is(err, engine.ErrBusy) || !errors.Is(err, tenure.ErrUnavailable) {
+		t.Errorf("one too many: %v, want %v", err, engine.ErrBusy)
+	}
+	later := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(t.Context(), tenure.Claim{Name: "y", TTL: time.Second})
+		later <- err
+	}()
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-later; err != nil {
+		t.Errorf("once there is room: %v", err)
+	}
+}
