@@ -38,6 +38,7 @@ func protocols() []sim.Protocol {
 		diskleasesim.Protocol(),
 		diskleasesim.ConsensusProtocol(),
 		fleasesim.Protocol(),
+		fleasesim.PaperProtocol(),
 		asyncleasesim.Protocol(),
 		fastctsim.Protocol(),
 		abcastsim.Protocol(),

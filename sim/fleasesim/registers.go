@@ -78,10 +78,12 @@ func (r *registers) r3(o operation) {
 	}
 }
 
-// since finds the invocation that an operation began with.
+// since finds when an operation began. A write may be sent again, and with its lease
+// released, under the same ballot: that is the same operation, which acceptors who had
+// it before go on acknowledging.
 func (r *registers) since(o operation) time.Duration {
-	for i := len(r.invoked) - 1; i >= 0; i-- {
-		if x := r.invoked[i]; x.k == o.k && x.write == o.write {
+	for _, x := range r.invoked {
+		if x.k == o.k && x.write == o.write {
 			return x.at
 		}
 	}
@@ -124,7 +126,7 @@ func (r *registers) reads(o operation) {
 func (r *registers) decides(o operation) {
 	began := r.since(o)
 	for _, c := range r.committed {
-		if c.at < began && c.k > o.k && !r.j.broken && !givesBack(o.value) {
+		if c.at < began && c.k > o.k && !r.j.broken {
 			r.j.fail("R3: a write of %s commits under %v, after %v had committed", r.name, o.k, c.k)
 		}
 		if !c.write || c.k >= o.k || r.j.broken {
@@ -140,15 +142,6 @@ func (r *registers) decides(o operation) {
 			}
 		}
 	}
-}
-
-func givesBack(v flease.Value) bool {
-	for _, h := range v {
-		if h.Released {
-			return true
-		}
-	}
-	return false
 }
 
 // keeps tells whether a value has the lease, or a later one of the same owner.

@@ -9,3 +9,5 @@ import (
 func TestWorlds(t *testing.T) { simtest.Worlds(t, Protocol(), 8) }
 
 func TestRepeats(t *testing.T) { simtest.Repeats(t, Protocol(), 1) }
+
+func TestPaperWorlds(t *testing.T) { simtest.Worlds(t, PaperProtocol(), 300) }

@@ -1,0 +1,13 @@
+package flease
+
+import (
+	"testing"
+
+	"github.com/tenure-lease/tenure/sim/mutant"
+)
+
+func TestMutants(t *testing.T) { mutant.Try(t) }
+
+func TestMutantTable(t *testing.T) {
+	mutant.Table(t, "TestExplore/two-ballots", "TestExplore/two-ballots-third-crashes")
+}
