@@ -40,7 +40,6 @@ type paperProcess struct {
 	offset flease.Time
 	stops  bool
 	lease  flease.Lambda // that it owns
-	seq    int
 }
 
 type decision struct {

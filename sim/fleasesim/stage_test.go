@@ -210,16 +210,6 @@ func (th *theater) holds(what string, c *client, want bool) {
 	}
 }
 
-// offset sets a clock that is right, before its peer starts again.
-func (th *theater) offset(id machine.NodeID, by time.Duration) *peer {
-	p := th.p(id)
-	p.crashes(0)
-	p.host.StepWall(by)
-	th.pass(0)
-	th.pass(wait + 300*time.Millisecond)
-	return p
-}
-
 // head is what the batches of a peer begin with.
 func (th *theater) head(id machine.NodeID) flease.Batch {
 	p := th.p(id)
