@@ -66,6 +66,7 @@ func rootCommand() *cobra.Command {
 	root.AddCommand(
 		serveCommand(), peerCommand(),
 		lockCommand(), electCommand(), leaseCommand(), statusCommand(), readLeaseCommand(), simCommand(), benchCommand(), versionCommand(),
+		broadcastCommand(), deliverCommand(),
 		shepherdCommand(),
 	)
 	return root

@@ -1,0 +1,78 @@
+// Command counter is a counter that survives the death of any one of three processes,
+// with nothing else installed: each keeps the whole of it, and applies the same changes in
+// the same order.
+//
+//	M=1=localhost:7001,2=localhost:7002,3=localhost:7003
+//	go run ./examples/counter -id 1 -members $M -http :8001 -dir /tmp/counter1 &
+//	go run ./examples/counter -id 2 -members $M -http :8002 -dir /tmp/counter2 &
+//	go run ./examples/counter -id 3 -members $M -http :8003 -dir /tmp/counter3 &
+//	curl -X POST localhost:8001/add?n=5     # 5
+//	curl -X POST localhost:8002/add?n=2     # 7
+//	curl localhost:8003/                    # 7
+//
+// Kill one, with -9, and go on with the others; start it again and it has what it missed.
+//
+// An addition is a message of package broadcast. It is applied by whoever delivers it, at
+// its position, once; the process that broadcast it waits for that and answers. A read
+// waits for a barrier, so that it shows all that was answered before. Now and then a
+// checkpoint is handed to Trim: memory and log stay small, and a member that was away for
+// long gets it in place of the messages.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+func main() {
+	id := flag.Uint64("id", 0, "which of the members this is")
+	members := flag.String("members", "", "all members, as ID=HOST:PORT,…")
+	addr := flag.String("http", ":8001", "where to serve")
+	dir := flag.String("dir", "", "directory of this member")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, machine.NodeID(*id), *members, *addr, *dir); err != nil {
+		fmt.Fprintln(os.Stderr, "counter:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, id machine.NodeID, members, addr, dir string) error {
+	cfg := broadcast.Config{ID: id, Group: 1, Dir: dir, Members: map[machine.NodeID]string{}}
+	for m := range strings.SplitSeq(members, ",") {
+		number, at, _ := strings.Cut(m, "=")
+		n, err := strconv.ParseUint(number, 10, 64)
+		if err != nil {
+			return fmt.Errorf("-members: %w", err)
+		}
+		cfg.Members[machine.NodeID(n)] = at
+	}
+	ln, err := net.Listen("tcp", cfg.Members[id])
+	if err != nil {
+		return err
+	}
+	cfg.Listener = ln
+	c, err := newCounter(cfg)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	server := &http.Server{Addr: addr, Handler: c}
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	if err = server.ListenAndServe(); errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return errors.Join(err, c.close())
+}
