@@ -233,8 +233,11 @@ func (n *Node) Close() error {
 	n.closing.Do(func() {
 		n.fail(ErrClosed)
 		n.driver.Stop()
-		if n.peers != nil {
+		switch {
+		case n.peers != nil:
 			err = n.peers.Close()
+		case n.cfg.Listener != nil:
+			err = n.cfg.Listener.Close()
 		}
 		err = errors.Join(err, n.journal.log.Close())
 	})

@@ -27,7 +27,8 @@ import (
 const broadcastAbout = `
 The group is fixed: --members names all of it, the same at each, and --id says which one
 this process is. It keeps what it must not forget below --data-dir, and goes on there
-when it is started again. A majority has to run. There is no server besides. Whoever
+when it is started again. A majority has to run, also for a member to get what it lacks. There is
+no server besides. Whoever
 reaches the ports can speak for a member: for a trusted network.`
 
 // memberOptions say which member of a group this process is.
