@@ -50,6 +50,11 @@
 // from a file or a callback, with an epoch and an index for each peer; see [Membership].
 // A peer whose address changes is a new peer.
 //
+// A cell that a change gives other members falls silent for t_max + 3ε, and its leases run
+// out; cells that stay as they are go on. Peers that start while a change is under way need to
+// know the members before it: lines with "was" in the file. One that starts with a later
+// list than its peers vote in, and does not know what was before, refuses to.
+//
 // # What callers wait for
 //
 // Claims beyond Config.MaxClaims, and new ones while renewals are late, are refused to

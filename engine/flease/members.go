@@ -26,6 +26,10 @@ type Members struct {
 	Epoch uint64
 	// Addrs are where the peers listen for each other, host:port, by index.
 	Addrs map[machine.NodeID]string
+	// Was are those of the epoch before, if the change from them may not be complete. A peer
+	// that starts takes part in the change then. Without it, a start says that all peers
+	// have been in this epoch for t_max and 3ε or more, or that there was none before.
+	Was map[machine.NodeID]string
 }
 
 // A Membership says who the members are. It returns the first it knows when known is
@@ -50,9 +54,15 @@ func Fixed(m Members) Membership {
 // FromFile is the Membership that a file tells, which is looked at every second. Its
 // lines are
 //
-//	epoch 2          # raise it with every change
-//	1 a.example:7000 # the index of a peer, and its address
+//	epoch 2              # raise it with every change
+//	1 a.example:7000     # the index of a peer, and its address
 //	3 c.example:7000
+//	was 1 a.example:7000 # those of the epoch before, until the change is complete
+//	was 2 b.example:7000
+//
+// A newcomer that starts while there are no lines with "was" believes that it is in a
+// cluster of long standing; it asks the others, and does not start if one says no. Take them
+// away when every peer has logged that the view is active, before the next change.
 //
 // Write a new file beside it and rename it, so that nobody reads half a list.
 func FromFile(path string) Membership {
@@ -84,11 +94,18 @@ func parseFile(text []byte) (Members, error) {
 	for n := 1; lines.Scan(); n++ {
 		line, _, _ := strings.Cut(lines.Text(), "#")
 		f := strings.Fields(line)
+		to := &m.Addrs
+		if len(f) == 3 && f[0] == "was" {
+			f = f[1:]
+			if to = &m.Was; m.Was == nil {
+				m.Was = map[machine.NodeID]string{}
+			}
+		}
 		switch {
 		case len(f) == 0:
 			continue
 		case len(f) != 2:
-			return m, fmt.Errorf("line %d: want \"epoch N\" or \"INDEX host:port\"", n)
+			return m, fmt.Errorf("line %d: want \"epoch N\", \"INDEX host:port\" or \"was INDEX host:port\"", n)
 		}
 		number, err := strconv.ParseUint(f[0], 10, 63)
 		if f[0] == "epoch" {
@@ -100,10 +117,10 @@ func parseFile(text []byte) (Members, error) {
 		if err != nil {
 			return m, fmt.Errorf("line %d: %q is no index: write a number from 1 to %d", n, f[0], flease.MaxMember)
 		}
-		if old, twice := m.Addrs[machine.NodeID(number)]; twice {
+		if old, twice := (*to)[machine.NodeID(number)]; twice {
 			return m, fmt.Errorf("line %d: two peers with index %d, %s and %s: give each its own", n, number, old, f[1])
 		}
-		m.Addrs[machine.NodeID(number)] = f[1]
+		(*to)[machine.NodeID(number)] = f[1]
 	}
 	if m.Epoch == 0 {
 		return m, errors.New("there is no line \"epoch N\": write epoch 1, and raise it with every change")
@@ -144,6 +161,14 @@ func ParseMembers(list string) (Members, error) {
 
 // check says what is wrong with a list.
 func (m Members) check() error {
+	if len(m.Was) > 0 {
+		if err := (Members{Epoch: m.Epoch - 1, Addrs: m.Was}).check(); err != nil {
+			return fmt.Errorf("of the epoch before: %w", err)
+		}
+		if m.Epoch < 2 {
+			return errors.New("there is no epoch before the first: take the lines with \"was\" away, or raise the epoch")
+		}
+	}
 	if len(m.Addrs) == 0 {
 		return errors.New("there are no members: name the peers, host:port each")
 	}
@@ -179,6 +204,24 @@ func (m Members) index(addr string) (machine.NodeID, bool) {
 		}
 	}
 	return 0, false
+}
+
+// all are the members of this epoch and of the one before.
+func (m Members) all() map[machine.NodeID]string {
+	all := maps.Clone(m.Was)
+	if all == nil {
+		all = map[machine.NodeID]string{}
+	}
+	maps.Copy(all, m.Addrs)
+	return all
+}
+
+// first is the view that a peer starts in.
+func (m Members) first(replicas int) flease.View {
+	if len(m.Was) > 0 {
+		return Members{Epoch: m.Epoch - 1, Addrs: m.Was}.view(replicas)
+	}
+	return m.view(replicas)
 }
 
 // view is what package flease knows of the members.

@@ -1,6 +1,7 @@
 package flease_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	engine "github.com/tenure-lease/tenure/engine/flease"
+	"github.com/tenure-lease/tenure/machine"
 )
 
 // TestBadFiles: what a list of members must be.
@@ -38,7 +40,8 @@ func TestBadFiles(t *testing.T) {
 }
 
 // TestMembersChange: a file gives the cluster a fourth and a fifth peer and takes the first
-// two away; leases that are held go on, and the others agree with the new ones.
+// two away. The only cell changes, so the lease that is held runs out, and the new
+// cell, of which a majority has never heard of it, gives it to nobody before.
 func TestMembersChange(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "members")
@@ -49,6 +52,11 @@ func TestMembersChange(t *testing.T) {
 		text := fmt.Sprintf("epoch %d\n", epoch)
 		for _, i := range indices {
 			text += fmt.Sprintf("%d %s\n", i, addrs[i-1])
+		}
+		if epoch == 2 {
+			for i := range 3 {
+				text += fmt.Sprintf("was %d %s\n", i+1, addrs[i])
+			}
 		}
 		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -93,22 +101,40 @@ func TestMembersChange(t *testing.T) {
 			t.Errorf("peer %d ends with %v", gone+1, err)
 		}
 	}
-	if err := held.Check(); err != nil {
-		t.Errorf("a lease that was held over the change: %v", err)
+	for end := time.Now().Add(20 * time.Second); c.peers[3].Status().Active != 2; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the newcomer: %+v", c.peers[3].Status())
+		}
 	}
 	newcomer := c.peers[3].Leaser()
 	defer newcomer.Close()
-	if s, err := newcomer.Observe(t.Context(), "held"); err != nil || len(s.Holders) != 1 || s.Holders[0].Token != held.Token() {
-		t.Errorf("the newcomer sees %+v, %v", s, err)
-	}
-	if err := held.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
 	next, err := newcomer.Acquire(t.Context(), tenure.Claim{Name: "held", TTL: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := held.Check(); !errors.Is(err, tenure.ErrLost) {
+		t.Errorf("the next holds, and Check of the one before the change returns %v", err)
+	}
 	if next.Token() <= held.Token() {
 		t.Errorf("token %d after %d", next.Token(), held.Token())
+	}
+}
+
+// TestLateList: a newcomer whose list says nothing of the epoch before does not start
+// while others are in that.
+func TestLateList(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, brief)
+	c.ready()
+	l := listen(t, "127.0.0.1:0")
+	defer l.Close()
+	cfg := c.config(0, l)
+	m := engine.Members{Epoch: 2, Addrs: map[machine.NodeID]string{3: c.addr(2), 4: l.Addr().String()}}
+	cfg.Self, cfg.Membership = l.Addr().String(), engine.Fixed(m)
+	if p, err := engine.Start(t.Context(), cfg); !errors.Is(err, engine.ErrConfig) || !strings.Contains(err.Error(), "is in epoch 1, and the list of this one is of epoch 2") {
+		if err == nil {
+			p.Close()
+		}
+		t.Errorf("it starts: %v", err)
 	}
 }

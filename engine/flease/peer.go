@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -32,6 +33,8 @@ type Peer struct {
 	driver    *driver.Driver
 	lastID    atomic.Uint64
 	renewals  punctuality
+	// activeEpoch is that of the view in which the peer votes.
+	activeEpoch atomic.Uint64
 
 	ctx     context.Context // ends with Close, or when the peer fails
 	cancel  context.CancelCauseFunc
@@ -72,7 +75,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		return nil, fmt.Errorf("%w: this peer, %s, is not among the members (%v): give its address as the list has it, or add it to the list", ErrConfig, cfg.Self, p.members)
 	}
 	p.pure, err = flease.Config{
-		Self: p.self, Incarnation: incarnation(), View: p.members.view(cfg.Replicas),
+		Self: p.self, Incarnation: incarnation(), View: p.members.first(cfg.Replicas),
 		TMax: cfg.TMax, Epsilon: cfg.Epsilon, RoundTimeout: cfg.RoundTimeout, Guard: cfg.Guard,
 		MaxClaims: cfg.MaxClaims, Seed: uint64(incarnation()),
 	}.Complete()
@@ -81,6 +84,10 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 	}
 	if advice := p.pure.Advice(); advice != "" {
 		cfg.Logger.Warn("flease: " + advice)
+	}
+	p.activeEpoch.Store(p.pure.View.Epoch)
+	if err := p.askEpoch(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if cfg.CheckClock {
 		if err := kernelClock(cfg.Epsilon / 2); err != nil {
@@ -114,7 +121,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		QueueLimit: 1 << 16,
 	})
 	p.transport, err = peer.New(peer.Config{
-		Self: p.self, ClusterID: p.terms().id(), Listener: listener, Peers: p.members.Addrs, TLS: cfg.TLS,
+		Self: p.self, ClusterID: p.terms().id(), Listener: listener, Peers: p.members.all(), TLS: cfg.TLS,
 		FrameBytesMax: 2 * flease.MaxBatch, QueueBytes: 16 * flease.MaxBatch,
 		Deliver: p.deliver, Answer: p.answer, Up: p.up, Refused: p.refused, Logger: cfg.Logger,
 	})
@@ -124,6 +131,9 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	p.linked.Store(p.transport)
+	if len(p.members.Was) > 0 {
+		p.driver.Step(flease.ChangeView{View: p.members.view(cfg.Replicas)})
+	}
 	p.spawn(p.followMembers)
 	if cfg.CheckClock {
 		p.spawn(p.watchClock)
@@ -205,13 +215,8 @@ func (p *Peer) change(known, next Members) error {
 	if next.Epoch <= known.Epoch {
 		return fmt.Errorf("a list of members for epoch %d, with others than those of epoch %d: raise the epoch with every change", next.Epoch, known.Epoch)
 	}
-	all := map[machine.NodeID]string{}
-	for id, addr := range known.Addrs {
-		all[id] = addr
-	}
-	for id, addr := range next.Addrs {
-		all[id] = addr
-	}
+	all := known.all()
+	maps.Copy(all, next.all())
 	if next.Addrs[p.self] != known.Addrs[p.self] && next.Addrs[p.self] != "" {
 		return fmt.Errorf("index %d, which is this peer, is at %s now: a peer that moves is a new one, give it a new index", p.self, next.Addrs[p.self])
 	}
@@ -228,6 +233,7 @@ func (p *Peer) change(known, next Members) error {
 
 // active: a view is complete, and who is not in it needs no streams any more.
 func (p *Peer) active(v flease.View) {
+	p.activeEpoch.Store(v.Epoch)
 	m := p.Members()
 	if v.Epoch != m.Epoch {
 		return

@@ -13,7 +13,8 @@ type Status struct {
 	Cluster string         `json:"cluster,omitempty"`
 	Self    machine.NodeID `json:"index"`
 	Addr    string         `json:"address"`
-	Epoch   uint64         `json:"epoch"`
+	Epoch   uint64         `json:"epoch"`  // of the list of members
+	Active  uint64         `json:"active"` // of the view in which the peer votes
 	// Serving is false while the peer is silent after its start, or because of a clock;
 	// SilentMS is for how much longer.
 	Serving  bool  `json:"serving"`
@@ -49,7 +50,7 @@ func (p *Peer) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := Status{
-		Cluster: p.cfg.Cluster, Self: p.self, Addr: p.cfg.Self, Epoch: p.members.Epoch,
+		Cluster: p.cfg.Cluster, Self: p.self, Addr: p.cfg.Self, Epoch: p.members.Epoch, Active: p.activeEpoch.Load(),
 		Serving: p.serving, Claims: len(p.claims),
 		Renewals: p.renewals.count.Load(), RenewedAt: p.renewals.quantiles(0.5, 0.99, 1),
 		TMaxMS: p.cfg.TMax.Milliseconds(), EpsilonMS: p.cfg.Epsilon.Milliseconds(),

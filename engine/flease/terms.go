@@ -9,6 +9,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -23,7 +24,8 @@ type terms struct {
 	Epsilon  time.Duration             `json:"epsilon"`
 	Replicas int                       `json:"replicas"`
 	Self     machine.NodeID            `json:"self"`
-	Epoch    uint64                    `json:"epoch"`
+	Epoch    uint64                    `json:"epoch"`  // of the members
+	Active   uint64                    `json:"active"` // of the view in which the peer votes
 	Members  map[machine.NodeID]string `json:"members"`
 }
 
@@ -59,7 +61,7 @@ func (t terms) disagreement(o terms, at string) error {
 		differ("the size of cells", t.Replicas, o.Replicas)
 	}
 	if t.Epoch == o.Epoch && !maps.Equal(t.Members, o.Members) {
-		differ("the list of members", Members{t.Epoch, t.Members}, Members{o.Epoch, o.Members})
+		differ("the list of members", Members{Epoch: t.Epoch, Addrs: t.Members}, Members{Epoch: o.Epoch, Addrs: o.Members})
 	}
 	if len(all) > 0 {
 		return fmt.Errorf("the peer at %s disagrees: %s: give all peers the same, and restart those that had another", at, strings.Join(all, "; "))
@@ -72,7 +74,7 @@ func (p *Peer) terms() terms {
 	m := p.Members()
 	return terms{
 		Cluster: p.cfg.Cluster, TMax: p.cfg.TMax, Epsilon: p.cfg.Epsilon, Replicas: p.cfg.Replicas,
-		Self: p.self, Epoch: m.Epoch, Members: m.Addrs,
+		Self: p.self, Epoch: m.Epoch, Active: p.activeEpoch.Load(), Members: m.Addrs,
 	}
 }
 
@@ -83,6 +85,38 @@ func (p *Peer) answer([]byte) []byte {
 		panic(err) // nothing in it can fail
 	}
 	return b
+}
+
+// askEpoch asks the others, before a peer starts in a view that is not the first, whether
+// that view is the one in which they vote. Had it only been decided on, the newcomers of it
+// would agree among themselves, beside those who have not heard of it.
+func (p *Peer) askEpoch(ctx context.Context) error {
+	m := p.members
+	if m.Epoch < 2 || len(m.Was) > 0 || p.cfg.fresh {
+		return nil
+	}
+	ctx, cancel := within(ctx, 2*time.Second, errPatience)
+	defer cancel()
+	var mu sync.Mutex
+	var behind error
+	var all sync.WaitGroup
+	for _, id := range m.indices() {
+		if id == p.self {
+			continue
+		}
+		all.Go(func() {
+			said, err := peer.Ask(ctx, m.Addrs[id], p.cfg.TLS, nil)
+			var theirs terms
+			if err != nil || json.Unmarshal(said, &theirs) != nil || theirs.Cluster != p.cfg.Cluster || theirs.Active >= m.Epoch {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			behind = fmt.Errorf("peer %d at %s is in epoch %d, and the list of this one is of epoch %d and does not say who was before: add lines \"was INDEX host:port\" until the change is complete", id, m.Addrs[id], theirs.Active, m.Epoch)
+		})
+	}
+	all.Wait()
+	return behind
 }
 
 // compare asks another peer for its terms and remembers whether they agree with ours.
