@@ -19,10 +19,25 @@ type cell struct {
 
 // serve answers a request.
 func (p *Peer) serve(from machine.NodeID, epoch uint64, o *Op) {
+	i, known := p.names[o.Name]
+	if !known {
+		i = -1
+	}
+	p.serveAt(i, from, epoch, o)
+}
+
+// serveAt does for the cell at i, or for one that is not known if that is -1.
+func (p *Peer) serveAt(i int32, from machine.NodeID, epoch uint64, o *Op) {
 	if p.silent() {
 		return // also to ourselves: own proposals wait, too
 	}
-	if !p.votes(slotOf(o.Name), epoch) {
+	slot := 0
+	if i >= 0 {
+		slot = int(p.cells[i].slot)
+	} else {
+		slot = slotOf(o.Name)
+	}
+	if !p.votes(slot, epoch) {
 		p.reply(from, Op{Kind: WrongView, Ref: o.Ref, Ballot: o.Ballot})
 		return
 	}
@@ -43,17 +58,22 @@ func (p *Peer) serve(from machine.NodeID, epoch uint64, o *Op) {
 			return // too old to give a valid lease, and we may have forgotten better (F-6: ≤)
 		}
 		p.hlc.observe(o.Ballot)
+		if o.Kind == Write && !p.lawful(o) {
+			return
+		}
+		if i < 0 {
+			i = p.cellOf(o.Name)
+		}
 		if o.Kind == Read {
-			p.read(from, o)
+			p.read(i, from, o)
 		} else {
-			p.write(from, o)
+			p.write(i, from, o)
 		}
 	}
 }
 
 // read is `upon receive (READ,k)` of Algorithm 1.
-func (p *Peer) read(from machine.NodeID, o *Op) {
-	i := p.cellOf(o.Name)
+func (p *Peer) read(i int32, from machine.NodeID, o *Op) {
 	c := &p.cells[i]
 	again := o.Ballot == c.promised && c.written != o.Ballot // an exact duplicate: the same answer
 	if o.Ballot <= c.promised && !again {
@@ -66,14 +86,18 @@ func (p *Peer) read(from machine.NodeID, o *Op) {
 	p.reply(from, Op{Kind: AckRead, Ref: o.Ref, Ballot: o.Ballot, Written: c.written, Value: c.value, Queue: queue, Waiting: waiting})
 }
 
-// write is `upon receive (WRITE,k,v)` of Algorithm 1.
-func (p *Peer) write(from machine.NodeID, o *Op) {
+// lawful: no lease lasts longer than λ.t ≤ k.t + t_max (E9).
+func (p *Peer) lawful(o *Op) bool {
 	for j := range o.Value {
-		if o.Value[j].Until > o.Ballot.Time()+p.tmax { // keeps λ.t ≤ k.t + t_max (E9)
-			return
+		if o.Value[j].Until > o.Ballot.Time()+p.tmax {
+			return false
 		}
 	}
-	i := p.cellOf(o.Name)
+	return true
+}
+
+// write is `upon receive (WRITE,k,v)` of Algorithm 1.
+func (p *Peer) write(i int32, from machine.NodeID, o *Op) {
 	c := &p.cells[i]
 	switch {
 	case o.Ballot == c.written:

@@ -142,7 +142,7 @@ func (p *Peer) ask(a int32, op Op) {
 		}
 	}
 	if g.self >= 0 {
-		p.send(p.cfg.Self, how, op)
+		p.serveAt(p.claims[at.claim].cell, p.cfg.Self, p.lay.view.Epoch, &op)
 	}
 }
 

@@ -17,9 +17,17 @@ const (
 type lane struct {
 	ops  [2][]Op
 	news *ViewNews
+	room [2]int // how many operations there were the last times
 }
 
 func (l *lane) drop() { *l = lane{} }
+
+func (l *lane) add(how int, o Op) {
+	if l.ops[how] == nil {
+		l.ops[how] = make([]Op, 0, l.room[how]+l.room[how]/8+1)
+	}
+	l.ops[how] = append(l.ops[how], o)
+}
 
 // lane of a peer.
 func (p *Peer) lane(to machine.NodeID) *lane {
@@ -36,8 +44,7 @@ func (p *Peer) send(to machine.NodeID, how int, o Op) {
 		p.take(to, p.lay.view.Epoch, &o)
 		return
 	}
-	l := p.lane(to)
-	l.ops[how] = append(l.ops[how], o)
+	p.lane(to).add(how, o)
 }
 
 // reply answers a request. Our own come back at once, unless they have to be durable first.
@@ -46,8 +53,7 @@ func (p *Peer) reply(to machine.NodeID, o Op) {
 		p.answered(to, &o)
 		return
 	}
-	l := p.lane(to)
-	l.ops[urgent] = append(l.ops[urgent], o)
+	p.lane(to).add(urgent, o)
 }
 
 // flush makes batches of what waits, one for each peer, and tells whether something is left.
@@ -63,6 +69,7 @@ func (p *Peer) flush(rd *machine.Ready) (more bool) {
 		size := 0
 		for how := range l.ops {
 			q := l.ops[how]
+			l.room[how] = (l.room[how] + len(q)) / 2
 			n := 0
 			for n < len(q) && len(b.Ops)+n < MaxOps && size < MaxBatch/2 {
 				size += q[n].size()
