@@ -45,6 +45,7 @@ wal:
 wal/waltest: wal
 peer: machine
 broadcast: machine asynclease fastct abcast clock driver wal peer
+broadcast/rival: machine peer wal
 watch: kv
 node: machine clock driver wal peer kv placement quorumlease replica watch
 register: machine clock driver quorumregister
@@ -78,7 +79,7 @@ sim/fleasescale: machine sim flease
 sim/widearea: machine quorumlease replica sim sim/replicasim ycsb
 sim/widearea/live: node sim/widearea
 
-cmd/tenure: tenure broadcast chart clock machine engine engine/file engine/redis engine/storage register register/file node server etcdapi readleasepb quorumlease sim sim/replicasim sim/quorumregistersim sim/diskleasesim sim/fleasesim sim/asyncleasesim sim/fastctsim sim/widearea sim/widearea/live sim/abcastsim engine/flease sim/fleasescale
+cmd/tenure: tenure broadcast broadcast/rival peer chart clock machine engine engine/file engine/redis engine/storage register register/file node server etcdapi readleasepb quorumlease sim sim/replicasim sim/quorumregistersim sim/diskleasesim sim/fleasesim sim/asyncleasesim sim/fastctsim sim/widearea sim/widearea/live sim/abcastsim engine/flease sim/fleasescale
 examples/cache: tenure clock machine register register/file quorumregister engine/file engine/storage fence
 examples/counter: machine broadcast
 examples/hierarchy: tenure clock machine engine/file

@@ -20,7 +20,7 @@ func benchCommand() *cobra.Command {
 		Example: "  tenure bench contention --svg contention.svg\n  tenure bench quorum-leases --html report.html",
 		Args:    cobra.NoArgs,
 	}
-	cmd.AddCommand(benchContentionCommand(), benchFleaseCommand(), benchFleaseScaleCommand(), benchQuorumLeasesCommand(), benchFigure5Command())
+	cmd.AddCommand(benchContentionCommand(), benchFleaseCommand(), benchFleaseScaleCommand(), benchQuorumLeasesCommand(), benchFigure5Command(), benchBroadcastCommand())
 	return cmd
 }
 
