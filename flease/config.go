@@ -18,7 +18,9 @@ type Config struct {
 	// Incarnation tells this life of the peer from earlier ones. It is not 0 and never
 	// used again by this peer: the time of its start in seconds, say.
 	Incarnation uint32
-	// View is who the members are.
+	// View is who the members are: a view that is active, for the peer goes by it at
+	// once. One that was only decided comes by ChangeView, on top of the one before:
+	// the leases of the old cells have to run out first.
 	View View
 
 	// TMax is t_max: how long a lease lasts at most, lock delay included, counted from

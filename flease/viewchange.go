@@ -88,8 +88,15 @@ func (p *Peer) closes(m machine.NodeID) {
 			return
 		}
 	}
-	n.closed = true
-	n.open = silence{mono: p.now.Mono.Add(p.quarantine), wall: p.c + millis(p.quarantine), on: true}
+	p.rest()
+}
+
+// rest begins the quarantine between two views.
+func (p *Peer) rest() {
+	if n := p.next; !n.closed {
+		n.closed = true
+		n.open = silence{mono: p.now.Mono.Add(p.quarantine), wall: p.c + millis(p.quarantine), on: true}
+	}
 }
 
 // changes tells whether some names of a cell get another.
@@ -178,7 +185,12 @@ func (p *Peer) heard(from machine.NodeID, n *ViewNews) {
 		p.tell(from, ViewNews{View: p.lay.view, Active: true})
 	case n.View.Epoch == cur:
 	case n.Active:
-		p.install(newLayout(n.View, p.cfg.Self))
+		// Who says so has waited; or was configured wrongly, with a view that never was
+		// complete. So we wait, too, from when we stopped voting in the old cells.
+		if p.next == nil || p.next.lay.view.Epoch != n.View.Epoch {
+			p.next = &viewChange{lay: newLayout(n.View, p.cfg.Self), tell: p.now.Mono}
+		}
+		p.rest()
 	case n.Closed && n.View.Epoch == cur+1:
 		if p.next == nil {
 			p.changeView(n.View)

@@ -44,6 +44,7 @@ var scripts = []struct {
 	{"disjoint-views", disjointViews},
 	{"minority-closes", minorityCloses},
 	{"closed-means-closed", closedMeansClosed},
+	{"told-too-soon", toldTooSoon},
 	{"unchanged-cells", unchangedCells},
 	{"disagreement", disagreement},
 }

@@ -94,6 +94,23 @@ func closedMeansClosed(th *theater) {
 	th.holds("4 and 5 are in the old view for good", b, false)
 }
 
+// A peer that was started with a view that never was active, by mistake, says that it is.
+// Nobody forgets a lease for that.
+func toldTooSoon(th *theater) {
+	a := th.wins(3, 4, 5)
+	th.wire = nil
+	v := flease.View{Epoch: 2, Members: []machine.NodeID{1, 2, 6}, Replicas: 3}
+	for _, id := range []machine.NodeID{1, 2} {
+		th.brings(letter{from: 6, to: id, head: flease.Batch{Incarnation: 1, Epoch: 2, View: &flease.ViewNews{View: v, Active: true}}})
+	}
+	b := th.acquires(2, flease.Acquire{})
+	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+		th.asks(2, 1, kind)
+	}
+	th.holds("its lease has not run out", a, true)
+	th.holds("1 and 2 wait", b, false)
+}
+
 // Cells that stay as they are go on through a change of the membership.
 func unchangedCells(th *theater) {
 	p := th.p(1)
