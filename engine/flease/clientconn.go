@@ -88,7 +88,11 @@ func (n *clientConn) take(e event) {
 		}
 	case "lost":
 		if l != nil {
-			l.stint.End(fmt.Errorf("%w: %w", tenure.ErrLost, errors.New(e.Error)))
+			err := e.err()
+			if !errors.Is(err, tenure.ErrLost) {
+				err = fmt.Errorf("%w: %w", tenure.ErrLost, err)
+			}
+			l.stint.End(err)
 			n.forget(e.ID)
 		}
 	default:

@@ -83,6 +83,7 @@
 //
 // # Left out
 //
-// Listing names, since only cells know of them, each of its own. A client's leases do not move to another peer. A
-// claim is refused, not kept, where more than flease.MaxHoldings would share.
+// Listing names: each cell knows only of its own. A client's leases do not move to another
+// peer. At most flease.MaxHoldings share a resource; more wait. Certificates are not bound to
+// indices: who has one of the authority may say which peer it is.
 package flease

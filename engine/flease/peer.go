@@ -43,6 +43,7 @@ type Peer struct {
 	closed  error
 
 	mu       sync.Mutex
+	ended    bool // by Close
 	members  Members
 	troubles map[machine.NodeID]error // why a peer is no help
 	clock    error                    // why ours cannot be trusted, as far as the kernel says
@@ -305,7 +306,10 @@ func (p *Peer) Close() error {
 		}
 		p.driver.Stop()
 		p.abandon(tenure.ErrClosed)
-		p.running.Wait() // nobody is spawned any more
+		p.mu.Lock()
+		p.ended = true // nobody is spawned any more
+		p.mu.Unlock()
+		p.running.Wait()
 		p.closed = errors.Join(p.closed, p.transport.Close())
 	})
 	return p.closed

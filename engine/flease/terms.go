@@ -180,7 +180,7 @@ func (p *Peer) refused(id machine.NodeID, reason error) {
 func (p *Peer) spawn(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ctx.Err() == nil {
+	if p.ctx.Err() == nil && !p.ended {
 		p.running.Go(f)
 	}
 }
