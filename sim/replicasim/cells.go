@@ -86,7 +86,7 @@ func (c *Cluster) someHolders() placement.Set {
 // someCells divides the keys that clients use at random.
 func (c *Cluster) someCells() *placement.Configuration {
 	cells := []placement.Cell{}
-	for _, s := range [...]struct{ key, end string }{{"k0", ""}, {"k1", "k3"}, {"leas", "leat"}, {"m0", "m2"}, {"m2", ""}} {
+	for _, s := range [...]struct{ key, end string }{{"k0", ""}, {"k1", "k3"}, {"leas", "leat"}, {"m0", "m2"}, {"m2", ""}, {"m4", ""}} {
 		if c.w.Chance(0.4) {
 			cells = append(cells, placement.Cell{Key: []byte(s.key), End: []byte(s.end), Holders: c.someHolders()})
 		}

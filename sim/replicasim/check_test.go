@@ -216,7 +216,7 @@ func wrote(rev int64, value string, keys ...int) func(*Cluster) {
 
 func surveyOf(rev int64, found land) func(*Cluster) {
 	return func(c *Cluster) {
-		all := [surveyed]bool{true, true, true, true}
+		all := [surveyed]bool{true, true, true, true, true}
 		c.checks.surveys = append(c.checks.surveys, survey{kind: 'r', keys: all, read: found, rev: rev, call: 3, end: 4})
 	}
 }

@@ -17,7 +17,7 @@ import (
 func KeyOrderProtocol() sim.Protocol {
 	return sim.Protocol{
 		Name:  "keyorder",
-		About: "key order: keys divided at random, over and over; policies of both orders; transactions on condition of other keys; holders whose logs grow late",
+		About: "key order: keys divided at random, over and over; policies of both orders; transactions on condition of other keys; holders whose logs grow late; leaders that hear nothing of what they put",
 		Play:  playKeyOrder,
 		Alone: true,
 	}
@@ -50,8 +50,14 @@ func playKeyOrder(w *sim.World) error {
 		c.checks.apart = apart
 	}
 	w.Run(3 * time.Second)
-	c.Surveyors(4, 4)
-	c.Clients(2)
+	besieged := w.Chance(0.6)
+	if besieged {
+		c.Surveyors(2, 2)
+		c.Clients(1)
+	} else {
+		c.Surveyors(4, 4)
+		c.Clients(2)
+	}
 	c.Lockers(2)
 	if w.Chance(0.5) {
 		c.Holders(2)
@@ -62,7 +68,9 @@ func playKeyOrder(w *sim.World) error {
 	if w.Chance(0.5) {
 		c.wavers(w.Between(200*time.Millisecond, 3*time.Second))
 	}
-	if w.Chance(0.7) {
+	if besieged {
+		c.sieges(c.courier())
+	} else if w.Chance(0.8) {
 		c.laggards()
 	}
 	if w.Chance(0.5) {

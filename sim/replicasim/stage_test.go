@@ -147,15 +147,7 @@ func (s *stage) lead(m *Member) {
 }
 
 // transfer asks a leader to pass leadership to a member.
-func (s *stage) transfer(lead, to *Member) {
-	from, at := uint64(to.ID), uint64(lead.ID)
-	lead.Step(machine.Envelope{From: to.ID, To: lead.ID, Body: &raftpb.Message{
-		Type: raftpb.MsgTransferLeader.Enum(), From: &from, To: &at,
-	}})
-}
-
-// leads tells whether a member believes to lead.
-func (m *Member) leads() bool { return m.Up() && m.replica.Status().Leader == m.ID }
+func (s *stage) transfer(lead, to *Member) { lead.handsTo(to) }
 
 // follows tells whether a member knows another as its leader.
 func (m *Member) follows(lead *Member) bool { return m.Up() && m.replica.Status().Leader == lead.ID }

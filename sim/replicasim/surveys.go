@@ -21,10 +21,15 @@ type surveyor struct {
 	// looks says that it only reads, and gives up soon, so that it reads much when
 	// others have to wait.
 	looks bool
+	// called says that it does what it is asked to, and nothing of its own accord.
+	called bool
 }
 
-// surveyed is how many keys there are, m0 and so on.
-const surveyed = 4
+// surveyed is how many keys there are, m0 and so on. The last is the crown: see siege.
+const (
+	surveyed = 5
+	crown    = surveyed - 1
+)
 
 // land is what all of these keys hold.
 type land [surveyed]string
@@ -56,9 +61,19 @@ func (c *Cluster) Surveyors(n, lookers int) {
 	}
 }
 
+// courier is a surveyor who is called.
+func (c *Cluster) courier() *surveyor {
+	s := &surveyor{c: c, id: len(c.surveyors), called: true}
+	c.surveyors = append(c.surveyors, s)
+	return s
+}
+
 func surveyKey(i int) []byte { return fmt.Appendf(nil, "m%d", i) }
 
 func (s *surveyor) next() {
+	if s.called {
+		return
+	}
 	pause := s.c.pause()
 	if s.looks {
 		pause /= 4
@@ -75,11 +90,13 @@ func (s *surveyor) next() {
 	})
 }
 
-func (s *surveyor) act(m *Member) {
+// act does something at a member, and goes on when that is answered or given up.
+func (s *surveyor) act(m *Member) { s.does(m, s.draws(), s.some()) }
+
+func (s *surveyor) does(m *Member, kind byte, keys [surveyed]bool) {
 	c, w := s.c, s.c.w
 	s.seq++
-	at := survey{kind: s.draws(), call: w.Now(), client: s.id}
-	at.keys = s.some()
+	at := survey{kind: kind, keys: keys, call: w.Now(), client: s.id}
 	floor, floors, over := c.checks.newest, c.checks.floors, false
 	lane := fmt.Sprintf("surveyor %d", s.id)
 	var mark *sim.Mark
@@ -162,13 +179,14 @@ func (s *surveyor) draws() byte {
 	return 'c'
 }
 
-// some draws keys: one, all, or some.
+// some draws keys: one, all but the crown, or some; and all to be read, now and then.
 func (s *surveyor) some() (keys [surveyed]bool) {
 	p := s.c.w.Rand.Float64()
-	for i := range keys {
+	for i := range crown {
 		keys[i] = p > 0.7 || p > 0.4 && s.c.w.Chance(0.5)
 	}
-	keys[s.c.w.Rand.IntN(surveyed)] = true
+	keys[crown] = s.looks && p > 0.9
+	keys[s.c.w.Rand.IntN(crown)] = true
 	return keys
 }
 

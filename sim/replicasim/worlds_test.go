@@ -12,7 +12,7 @@ func TestWorlds(t *testing.T) { simtest.Worlds(t, Protocol(), 15) }
 func TestReadLeaseWorlds(t *testing.T) { simtest.Worlds(t, ReadLeaseProtocol(), 10) }
 
 // Worlds that are hard for key order.
-func TestKeyOrderWorlds(t *testing.T) { simtest.Worlds(t, KeyOrderProtocol(), 8) }
+func TestKeyOrderWorlds(t *testing.T) { simtest.Worlds(t, KeyOrderProtocol(), 16) }
 
 func TestRepeats(t *testing.T)          { simtest.Repeats(t, Protocol(), 1, 2, 3) }
 func TestReadLeaseRepeats(t *testing.T) { simtest.Repeats(t, ReadLeaseProtocol(), 1, 2) }
