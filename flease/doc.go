@@ -107,8 +107,8 @@
 // # Costs
 //
 // In messages between n peers, and one-way trips (TestCosts): acquire and renew 4(n-1) in 4,
-// release and observe 2(n-1) in 2. They travel in batches. A held lease takes about 250 bytes
-// at its owner and 150 at an acceptor, and its name.
+// release and observe 2(n-1) in 2. They travel in batches. What is idle takes no memory
+// (TestIdleResourcesCostNothing).
 //
 // # What was covered
 //
