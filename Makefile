@@ -13,7 +13,7 @@ test: ## all tests of the main module
 
 # Packages with goroutines; the pure ones have nothing to race with, but kv's
 # readers run beside its writer.
-RACE := $(shell go list ./... | grep -E '/(kv|clock|driver|register|wal|peer|watch|node|etcdapi|server|engine|leasetest|fence|cmd|examples)|/(tenure|sim)$$')
+RACE := $(shell go list ./... | grep -E '/(kv|broadcast|clock|driver|register|wal|peer|watch|node|etcdapi|server|engine|leasetest|fence|cmd|examples)|/(tenure|sim)$$')
 SLOW ?= %/engine/file %/engine/redis %/engine/etcd %/cmd/tenure %/register/file
 race: ## race detector on the packages with goroutines; SLOW= does no test by halves
 	go test -race $(filter-out $(SLOW),$(RACE))
