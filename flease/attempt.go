@@ -73,8 +73,11 @@ func (p *Peer) newAttempt(i int32, why aim) int32 {
 		claim: i, gen: p.attempts[a].gen + 1, aim: why, agree: true, cell: p.lay.cells[p.cells[c.cell].slot],
 		t0: p.c, m0: p.now.Mono, exp: p.c + Time(c.ttl) + Time(c.delay),
 	}
-	if why == acquiring || why == looking {
+	switch why {
+	case acquiring, looking:
 		p.busy++
+	case renewing:
+		p.renewals++
 	}
 	c.att = a
 	p.wheel.set(i, p.alarmOf(c, p.now.Mono.Add(p.cfg.attemptTimeout())))
@@ -91,8 +94,11 @@ func (p *Peer) alarmOf(c *claim, at machine.Mono) machine.Mono {
 // abandon ends an attempt. What comes later for it meets another gen.
 func (p *Peer) abandon(a int32) {
 	at := &p.attempts[a]
-	if at.aim == acquiring || at.aim == looking {
+	switch at.aim {
+	case acquiring, looking:
 		p.busy--
+	case renewing:
+		p.renewals--
 	}
 	p.claims[at.claim].att = -1
 	*at = attempt{gen: at.gen}

@@ -237,6 +237,12 @@ func (p *Peer) rang(i int32) {
 			p.lateUntil = p.now.Mono.Add(p.cfg.RoundTimeout)
 			p.alert(Alarm{Kind: Late, By: behind, Why: "renewals are late: this peer has too much to do, or was stopped"})
 		}
+		if p.renewals >= p.cfg.MaxAttempts {
+			// Better here, where it costs nothing, than behind others on the way, until its
+			// answers come too late to be of use.
+			p.wheel.set(i, min(p.now.Mono.Add(p.cfg.RoundTimeout/32), c.deadline))
+			return
+		}
 		p.begin(i, renewing)
 	case c.phase == held:
 		p.wheel.set(i, min(c.renewAt, c.deadline))
@@ -273,6 +279,7 @@ func (p *Peer) failed(i int32, timedOut bool) {
 			return
 		}
 		if timedOut {
+			p.lateUntil = p.now.Mono.Add(p.cfg.RoundTimeout) // for whatever reason: nothing new besides
 			again = p.now.Mono.Add(p.rand(time.Duration(c.ttl) * time.Millisecond / 8))
 		}
 		c.renewAt = again

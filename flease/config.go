@@ -47,8 +47,9 @@ type Config struct {
 
 	// MaxClaims is how many claims there may be, held ones included. Default 4,194,304.
 	MaxClaims int
-	// MaxAttempts is how many attempts to acquire, to look and to wait may be under way;
-	// more wait for their turn. Renewals and releases are not counted. Default 4096.
+	// MaxAttempts is how many attempts to acquire, to look and to wait may be under way, and
+	// how many to renew besides; more wait for their turn. Releases are not counted.
+	// Default 4096.
 	MaxAttempts int
 	// MaxQueued is how many claims and observations may wait for their turn before more are
 	// refused. Default 65,536.

@@ -43,6 +43,7 @@ type Peer struct {
 	attempts     []attempt
 	freeAttempts []int32
 	busy         int    // attempts under way that count against MaxAttempts
+	renewals     int    // those that renew
 	turns        []turn // claims that wait for their turn, from turn on
 	turn         int
 	lateUntil    machine.Mono

@@ -232,6 +232,8 @@
 //   - A leader that was elected with its own removal in its log steps down as soon as
 //     that is committed. With two voters, if its last messages are lost and it is
 //     switched off at once, the one that is left waits for its vote for ever.
+//   - Order between a lease and the keys that have left it, in key order: who sees the lease
+//     ended may still read a key as it was before it was put without the lease.
 //   - Leases of clients are told in the order of the log, in key order as well: while a
 //     key is held, renewals wait for what is before them. They should last longer than
 //     promises to readers, 200 ms unless that is changed.

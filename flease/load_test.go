@@ -1,0 +1,56 @@
+package flease
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// TestRenewalsTakeTurns: what is due at one moment does not all set out at that moment, to
+// arrive when it is too late. All are renewed in the end.
+func TestRenewalsTakeTurns(t *testing.T) {
+	const leases, most = 200, 5
+	c := newCluster(t, 3, func(cfg *Config) { cfg.MaxAttempts = most })
+	for i := range leases {
+		c.do(1, Acquire{ID: uint64(i), Name: fmt.Sprint(i)})
+		if !has[Acquired](c, 1) {
+			t.Fatal("a lease is not granted")
+		}
+	}
+	reads, under := map[Ballot]bool{}, 0
+	c.cut = func(env machine.Envelope) bool {
+		under = max(under, c.peers[1].renewals)
+		for _, o := range env.Body.(*Batch).Ops {
+			if o.Kind == Read {
+				reads[o.Ballot] = true
+			}
+		}
+		return false
+	}
+	c.out = map[machine.NodeID][]any{}
+	c.pass(9 * time.Second)
+	if has[Lost](c, 1) {
+		t.Errorf("lost: %+v", last[Lost](c, 1))
+	}
+	if len(reads) < leases || under > most {
+		t.Errorf("%d renewals of %d leases, %d at once, want no more than %d", len(reads), leases, under, most)
+	}
+}
+
+// TestNothingNewWhileRenewalsFail: a peer whose renewals come to nothing takes no claims.
+func TestNothingNewWhileRenewalsFail(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	c.do(1, Acquire{ID: 1, Name: "held"})
+	c.cut = func(machine.Envelope) bool { return true }
+	for !c.peers[1].late() {
+		if c.pass(10 * time.Millisecond); has[Lost](c, 1) {
+			t.Fatal("the lease was lost before anything was made of it")
+		}
+	}
+	c.do(1, Acquire{ID: 2, Name: "new", Try: true})
+	if r := last[Refused](c, 1); r.ID != 2 || r.Err != ErrBusy {
+		t.Errorf("got %+v, want ErrBusy", r)
+	}
+}
