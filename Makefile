@@ -14,7 +14,7 @@ test: ## all tests of the main module
 # Packages with goroutines; the pure ones have nothing to race with, but kv's
 # readers run beside its writer.
 RACE := $(shell go list ./... | grep -E '/(kv|broadcast|clock|driver|register|wal|peer|watch|node|etcdapi|server|engine|leasetest|fence|cmd|examples)|/(tenure|sim)$$')
-SLOW ?= %/engine/file %/engine/redis %/engine/etcd %/cmd/tenure %/register/file
+SLOW ?= %/engine/file %/engine/redis %/engine/etcd %/cmd/tenure %/register/file %/engine/flease %/node
 race: ## race detector on the packages with goroutines; SLOW= does no test by halves
 	go test -race $(filter-out $(SLOW),$(RACE))
 	$(if $(SLOW),go test -race -short $(filter $(SLOW),$(RACE)))
