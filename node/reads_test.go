@@ -70,9 +70,13 @@ func TestReadPolicyOutlivesRestart(t *testing.T) {
 	if err := c.nodes[0].Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.put(0, "k", "v") // the replica hears of what was applied after readers do
-	if st, _ := c.nodes[0].Status(); st.ReadLeases.Policy != quorumlease.Off {
-		t.Errorf("after a restart the policy is %q", st.ReadLeases.Policy)
+	var got quorumlease.Policy
+	for end := time.Now().Add(10 * time.Second); got != quorumlease.Off && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		st, _ := c.nodes[0].Status() // the replica hears of what was applied after readers do
+		got = st.ReadLeases.Policy
+	}
+	if got != quorumlease.Off {
+		t.Errorf("after a restart the policy is %q", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -82,22 +83,29 @@ func (g *group) count(i int) (n, primary int) {
 	return 0, 0
 }
 
+// addresses finds free ones that nobody takes by chance while a process is down: not from
+// the range of which the system gives ports to whoever connects.
+func addresses(t *testing.T, n int) (list []string) {
+	t.Helper()
+	for tries := 0; len(list) < n; tries++ {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(15000)))
+		if err == nil {
+			list = append(list, l.Addr().String())
+			defer l.Close()
+		} else if tries > 1000 {
+			t.Fatal(err)
+		}
+	}
+	return list
+}
+
 // TestPrimary kills one primary and stops another: the count goes on, and neither a process
 // that wakes up nor one that was started anew takes it back.
 func TestPrimary(t *testing.T) {
 	g := &group{t: t, processes: make([]*exec.Cmd, 3), client: &http.Client{Timeout: time.Second}}
 	t.Cleanup(g.client.CloseIdleConnections)
-	for range 6 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		if g.peers = append(g.peers, l.Addr().String()); len(g.peers) > 3 {
-			g.replicas, g.peers = append(g.replicas, g.peers[3]), g.peers[:3]
-		}
-		l.Close()
-	}
+	all := addresses(t, 6)
+	g.peers, g.replicas = all[:3], all[3:]
 	for i := range 3 {
 		g.start(i, "first")
 	}
