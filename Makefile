@@ -14,10 +14,12 @@ test: ## all tests of the main module
 # Packages with goroutines; the pure ones have nothing to race with, but kv's
 # readers run beside its writer.
 RACE := $(shell go list ./... | grep -E '/(kv|broadcast|clock|driver|register|wal|peer|watch|node|etcdapi|server|engine|leasetest|fence|cmd|examples)|/(tenure|sim)$$')
-SLOW ?= %/engine/file %/engine/redis %/engine/etcd %/cmd/tenure %/register/file %/engine/flease %/node
-race: ## race detector on the packages with goroutines; SLOW= does no test by halves
-	go test -race $(filter-out $(SLOW),$(RACE))
-	$(if $(SLOW),go test -race -short $(filter $(SLOW),$(RACE)))
+# Some take so long under it that only `make nightly` runs them, others by halves.
+SLOW ?= %/engine/file %/engine/redis %/engine/etcd %/cmd/tenure %/leasetest
+HALF ?= %/engine/flease %/register/file %/node
+race: ## race detector on the packages with goroutines; SLOW= HALF= leaves nothing out
+	go test -race $(filter-out $(SLOW) $(HALF),$(RACE))
+	$(if $(HALF),go test -race -short $(filter $(HALF),$(RACE)))
 
 vet: ## vet and staticcheck
 	go vet ./...
@@ -52,7 +54,7 @@ compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios
 
 nightly: ## the long runs: fuzzing, worlds, mutants, large models, the whole differential test, torture, peers
 	$(MAKE) fuzz FUZZTIME=60s
-	$(MAKE) race SLOW=
+	$(MAKE) race SLOW= HALF=
 	$(MAKE) sim mutants
 	go test ./sim/replicasim -run '^Test(ReadLease|KeyOrder|Push)Worlds$$' -timeout 4h -v -worlds $(WORLDS)
 	go test ./sim/diskleasesim -run '^TestConsensusWorlds$$' -timeout 2h -v -worlds $(WORLDS)
