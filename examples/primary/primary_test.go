@@ -139,10 +139,15 @@ func TestPrimary(t *testing.T) {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if r, err := g.client.Get("http://" + g.replicas[first] + "/"); err == nil {
 			r.Body.Close()
-			break
+			if r.StatusCode == http.StatusOK { // its peer is not silent any more
+				break
+			}
 		}
 	}
-	count(second)
+	for range 20 { // one of them is stored there, once it has heard who the primary is
+		count(second)
+		time.Sleep(50 * time.Millisecond)
+	}
 	if err := g.processes[second].Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
