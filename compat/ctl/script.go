@@ -138,7 +138,7 @@ var masks = []struct {
 	{regexp.MustCompile(`(?m)^\{"level".*\n`), ""},
 	{regexp.MustCompile(`(http://)?127\.0\.0\.1:\d+`), "ADDRESS"},
 	{regexp.MustCompile(`("ClusterID" : |"MemberID" : |"RaftTerm" : |"cluster_id":|"member_id":|"raft_term":)\d+`), "${1}N"},
-	{regexp.MustCompile(`Member +`), "Member "}, // etcdctl pads an ID that begins with zeros
+	{regexp.MustCompile(`(Member|cluster) +`), "${1} "}, // etcdctl pads an ID that begins with zeros
 	{regexp.MustCompile(`took = \S+`), "took = TIME"},
 	{regexp.MustCompile(`remaining\(\d+s\)`), "remaining(TIME)"},
 	// endpoint status: version, storage version, sizes, share in use, quota,
