@@ -45,7 +45,7 @@ sim: ## many simulated worlds of each protocol: WORLDS=2000; SIM=./sim/replicasi
 	go test $(SIM) -p 1 -run '^TestWorlds$$' -timeout 2h -v -worlds $(WORLDS) -seed $(SEED)
 
 mutants: ## break every safety rule once; the simulator must notice
-	go test $(SIM) -p 1 -run '^TestMutants$$' -timeout 2h -v -mutants all
+	go test $(SIM) ./flease -p 1 -run '^TestMutants$$' -timeout 2h -v -mutants all
 
 compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios
 	cd compat && go run ./bench -runs 3 -plot ../bench.svg
@@ -60,5 +60,6 @@ nightly: ## the long runs: fuzzing, worlds, mutants, large models, the whole dif
 	go test ./sim/diskleasesim -run '^TestConsensusWorlds$$' -timeout 2h -v -worlds $(WORLDS)
 	go test ./disklease -v -run TestAgreementInAllCourses -deep
 	go test ./sim/widearea -timeout 1h -deep
+	go test ./flease -timeout 1h -run '^TestExplore$$' -explore
 	@for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go test -timeout 3h ./...) || exit 1; done
 	$(MAKE) compare
