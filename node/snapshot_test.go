@@ -201,7 +201,7 @@ func TestReceivedSnapshots(t *testing.T) {
 	}{
 		{"no header", nil, whole, "no sense"},
 		{"another message", message(raftpb.MsgApp, 9), whole, "not a snapshot"},
-		{"another index", message(raftpb.MsgSnap, 8), whole, "announced a snapshot at 8 and sent one at 9"},
+		{"another index", message(raftpb.MsgSnap, 8), whole, "snapshot 8 was announced"},
 		{"cut off", message(raftpb.MsgSnap, 9), whole[:len(whole)-1], "damaged"},
 		{"damaged", message(raftpb.MsgSnap, 9), damaged, "damaged"},
 		{"nothing", message(raftpb.MsgSnap, 9), nil, "damaged"},

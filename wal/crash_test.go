@@ -3,6 +3,7 @@ package wal_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"testing"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // TestCrash appends, syncs, releases, crashes and opens at random. All that was
-// synced must come back, in order, and nothing that was not appended.
+// synced, or that Open has found, must come back, in order, and nothing that was not
+// appended.
 func TestCrash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		disk := waltest.NewDisk()
@@ -40,7 +42,11 @@ func TestCrash(t *testing.T) {
 				l.Sync()
 			}
 			l.Close()
-			disk.Crash(r)
+			if r.IntN(3) == 0 {
+				disk.Exit()
+			} else {
+				disk.Crash(r)
+			}
 			fs = disk.FS()
 			opts.FS = fs
 			var got []Record
@@ -95,4 +101,52 @@ func TestCrash(t *testing.T) {
 		crash(-1)
 		l.Close()
 	})
+}
+
+// A process may die when a file has its name, and before that is durable. What the next one
+// finds is durable.
+func TestNamesThatAProcessLeaves(t *testing.T) {
+	for seed := range uint64(20) {
+		namesThatAProcessLeaves(t, rand.New(rand.NewPCG(seed, 0)))
+	}
+}
+
+func namesThatAProcessLeaves(t *testing.T, r *rand.Rand) {
+	t.Helper()
+	disk := waltest.NewDisk()
+	dies := func(fs *waltest.FS) {
+		fs.Fault = func(op, path string) error {
+			if op == "syncdir" {
+				disk.Kill()
+			}
+			return nil
+		}
+	}
+	fs := disk.FS()
+	l := create(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+	write(t, l, 1500)
+	dies(fs)
+	if err := l.Snapshots().Save(SnapshotInfo{Index: 7}, func(io.Writer) error { return nil }); err == nil {
+		t.Fatal("a snapshot whose name is not durable was saved")
+	}
+	disk.Exit()
+	fs = disk.FS()
+	l, _ = open(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+	dies(fs)
+	l.Append(Record{Payload: payload(2, 1500)}) // needs a new segment
+	if err := l.Sync(); err == nil {
+		t.Fatal("a record in a segment whose name is not durable was synced")
+	}
+	disk.Exit()
+	l, _ = open(t, "/d", Options{FS: disk.FS(), SegmentBytes: 2048})
+	write(t, l, 10)
+	last := l.LastSeq()
+	disk.Crash(r)
+	l, got := open(t, "/d", Options{FS: disk.FS(), SegmentBytes: 2048})
+	if uint64(len(got)) != last {
+		t.Errorf("%d records are there, want %d", len(got), last)
+	}
+	if list, err := l.Snapshots().List(); err != nil || len(list) != 1 {
+		t.Errorf("the snapshots are %v, %v; want one", list, err)
+	}
 }

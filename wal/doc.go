@@ -74,7 +74,8 @@
 //
 // Open writes again, and syncs, the records that are not known to be durable: a
 // process may have been killed between write and fsync, or after a failed fsync,
-// and the page cache shows such records as if they were safe.
+// and the page cache shows such records as if they were safe. The same holds for the names
+// of segments and snapshots.
 //
 // # Why not etcd's wal package
 //

@@ -21,6 +21,8 @@ var (
 	ErrFailed = errors.New("the log cannot be written")
 	// ErrClosed means that the log was closed.
 	ErrClosed = errors.New("the log is closed")
+	// ErrReleased means that a Reader is behind ReleaseTo.
+	ErrReleased = errors.New("the record was released")
 	// ErrNoSnapshot means that there is no snapshot file at all.
 	ErrNoSnapshot = errors.New("no snapshot")
 )

@@ -2,6 +2,7 @@ package wal_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"strings"
@@ -53,7 +54,11 @@ func FuzzSnapshot(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		s := testSnapshots(t, waltest.NewDisk())
-		info, err := s.Import(bytes.NewReader(file))
+		index := uint64(0)
+		if len(file) >= 24 {
+			index = binary.LittleEndian.Uint64(file[16:])
+		}
+		info, err := s.Import(index, bytes.NewReader(file))
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerVersion) {
 				t.Fatalf("got %v, want ErrCorrupt or ErrNewerVersion", err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 )
 
 // Options are the same for Create and Open; the zero value is good.
@@ -52,6 +53,8 @@ type Log struct {
 	seq     uint64 // of the newest record
 	durable uint64 // newest record known to be on disk
 	err     error  // what ended the log
+
+	written atomic.Uint64 // newest record that the kernel has; for Readers
 
 	mu       sync.Mutex // guards what follows
 	segments []segment  // oldest first
@@ -123,6 +126,10 @@ func prepare(dir string, opts Options) (*Log, error) {
 	for _, sub := range []string{l.dir, l.snaps.dir} {
 		if err = opts.FS.MkdirAll(sub); err == nil {
 			err = removeUnfinished(opts.FS, sub)
+		}
+		if err == nil {
+			// A process may have died after it gave a file its name, and before that was durable.
+			err = opts.FS.SyncDir(sub)
 		}
 		if err != nil {
 			l.lock.Close()
@@ -211,6 +218,7 @@ func (l *Log) flush() error {
 		return l.fail("write", err)
 	}
 	l.off += int64(len(l.buf))
+	l.written.Store(l.seq)
 	if cap(l.buf) > 4*flushBytes {
 		l.buf = nil // a rare giant batch is no reason to hold its memory
 	}

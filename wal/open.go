@@ -53,6 +53,7 @@ func (l *Log) load(replay func(Record) error) error {
 		}
 	}
 	l.durable = l.seq
+	l.written.Store(l.seq)
 	return nil
 }
 

@@ -47,8 +47,13 @@ type segmentHeader struct {
 	meta  []byte
 }
 
+// segmentHeaderBytes is the size of a header with metadata of n bytes.
+func segmentHeaderBytes(n int) int {
+	return (segmentFixed + n + 4 + recordAlign - 1) / recordAlign * recordAlign
+}
+
 func (h segmentHeader) encode() []byte {
-	size := (segmentFixed + len(h.meta) + 4 + recordAlign - 1) / recordAlign * recordAlign
+	size := segmentHeaderBytes(len(h.meta))
 	b := make([]byte, size)
 	copy(b, segmentMagic)
 	putVersion(b[8:], segmentVersion)
@@ -73,7 +78,7 @@ func parseSegmentHeader(path string, b []byte) (segmentHeader, int, error) {
 		return segmentHeader{}, 0, err
 	}
 	n := int(le.Uint32(b[32:]))
-	size := (segmentFixed + n + 4 + recordAlign - 1) / recordAlign * recordAlign
+	size := segmentHeaderBytes(n)
 	if n > metadataBytesMax || size > len(b) {
 		return bad("the segment header has an impossible length")
 	}

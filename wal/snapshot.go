@@ -51,12 +51,16 @@ func (s *Snapshots) Save(info SnapshotInfo, body func(io.Writer) error) error {
 	return nil
 }
 
-// Import keeps a snapshot that another member sent, the bytes of its file. It
+// Import keeps a snapshot of an index that another member sent, the bytes of its file. It
 // checks them on the way and returns when the file is durable. A damaged or
-// unfinished one leaves nothing behind; the error matches ErrCorrupt.
-func (s *Snapshots) Import(r io.Reader) (SnapshotInfo, error) {
+// unfinished one, or one of another index, leaves nothing behind; the error matches
+// ErrCorrupt.
+func (s *Snapshots) Import(index uint64, r io.Reader) (SnapshotInfo, error) {
 	info, err := s.create(func(w io.Writer) (SnapshotInfo, error) {
 		dec, err := newSnapshotDecoder("stream", io.TeeReader(r, w))
+		if err == nil && dec.info.Index != index {
+			err = dec.corrupt(16, fmt.Sprintf("snapshot %d was announced", index))
+		}
 		if err == nil {
 			_, err = io.Copy(io.Discard, dec)
 		}
@@ -80,20 +84,24 @@ func (s *Snapshots) create(write func(io.Writer) (SnapshotInfo, error)) (info Sn
 	if err != nil {
 		return info, err
 	}
+	named := false
+	defer func() { // the caller's write may panic, too
+		f.Close()
+		if !named {
+			s.fs.Remove(tmp) // or Open will
+		}
+	}()
 	info, err = write(&syncingWriter{file: f})
 	if err == nil {
 		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
 	}
 	if err == nil {
 		err = s.fs.Rename(tmp, s.path(info.Index))
 	}
 	if err != nil {
-		s.fs.Remove(tmp) // or Open will
 		return info, err
 	}
+	named = true
 	return info, s.fs.SyncDir(s.dir)
 }
 

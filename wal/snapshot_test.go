@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -110,7 +111,7 @@ func TestSnapshotExportImport(t *testing.T) {
 	defer raw.Close()
 	// The stream may go on: Import takes what is the snapshot's and no more.
 	stream := io.MultiReader(raw, strings.NewReader("more"))
-	info, err := b.Import(stream)
+	info, err := b.Import(9, stream)
 	if err != nil || info.Index != 9 {
 		t.Fatalf("Import: %+v, %v", info, err)
 	}
@@ -162,7 +163,7 @@ func TestSnapshotDamageAnywhere(t *testing.T) {
 			if _, err := s.Verify(1); !errors.As(err, &corrupt) || corrupt.File != s.Path(1) || corrupt.Offset > int64(i) {
 				t.Fatalf("%s at %d: %v, want a CorruptError at or before it", name, i, err)
 			}
-			if _, err := testSnapshots(t, waltest.NewDisk()).Import(bytes.NewReader(bad)); !errors.Is(err, ErrCorrupt) {
+			if _, err := testSnapshots(t, waltest.NewDisk()).Import(1, bytes.NewReader(bad)); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("import, %s at %d: %v, want ErrCorrupt", name, i, err)
 			}
 		}
@@ -248,5 +249,23 @@ func TestSnapshotCrash(t *testing.T) {
 		if names, _ := disk.FS().ReadDir(s.Dir()); len(names) != int(info.Index) {
 			t.Fatalf("seed %d: unfinished files are left: %v", seed, names)
 		}
+	}
+}
+
+// What is not whole, or not what was announced, leaves nothing behind.
+func TestSnapshotLeavesNothing(t *testing.T) {
+	a, disk := testSnapshots(t, waltest.NewDisk()), waltest.NewDisk()
+	save(t, a, 9, "body")
+	b := testSnapshots(t, disk)
+	if _, err := b.Import(8, bytes.NewReader(snapshotBytes(t, a, 9))); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("another index than announced: %v, want ErrCorrupt", err)
+	}
+	func() {
+		defer func() { recover() }()
+		b.Save(SnapshotInfo{Index: 7}, func(io.Writer) error { panic("the caller's") })
+	}()
+	names, err := disk.FS().ReadDir(filepath.Dir(b.Path(1)))
+	if err != nil || len(names) > 0 {
+		t.Errorf("there are %q, %v", names, err)
 	}
 }

@@ -31,7 +31,7 @@
 // Fault stands before every call of a process and may fail it. A write that
 // fails has written its first half. Kill ends the processes at a point that a
 // Fault chooses, as the loss of power in the middle of a call does, and Crash
-// then says what is left. ReadFile and WriteFile go past the processes: to look
+// then says what is left, or Exit, if only the processes have died. ReadFile and WriteFile go past the processes: to look
 // at what is on the disk, and to damage it.
 //
 // Left out: permissions, open files that were removed from their directory and

@@ -1,0 +1,130 @@
+package wal_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	. "github.com/tenure-lease/tenure/wal"
+)
+
+// reads wants a reader to return records first, first+1, … with payloads of the given
+// sizes, and then nothing for now.
+func reads(t *testing.T, r *Reader, first uint64, sizes ...int) {
+	t.Helper()
+	var got []Record
+	for {
+		record, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, record)
+	}
+	wantRecords(t, got, first, sizes...)
+}
+
+func TestReader(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, Options{SegmentBytes: 4 << 10})
+	ahead := l.Reader(3)
+	defer ahead.Close()
+	reads(t, ahead, 3)
+	write(t, l, 0, 100)
+	r := l.Reader(1)
+	defer r.Close()
+	reads(t, r, 1, 0, 100)
+	reads(t, ahead, 3)
+	write(t, l, 3000, 10, 5000, 7, 200<<10, 1)
+	reads(t, r, 3, 3000, 10, 5000, 7, 200<<10, 1)
+	reads(t, ahead, 3, 3000, 10, 5000, 7, 200<<10, 1)
+	if _, err := l.Append(Record{Kind: 7, Payload: payload(9, 5)}); err != nil {
+		t.Fatal(err)
+	}
+	reads(t, r, 9) // the kernel has it not
+	if err := l.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	reads(t, r, 9, 5)
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	l, _ = open(t, dir, Options{SegmentBytes: 4 << 10})
+	again := l.Reader(8)
+	defer again.Close()
+	reads(t, again, 8, 1, 5)
+	write(t, l, 2)
+	reads(t, again, 10, 2)
+	if err := l.ReleaseTo(8); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Reader(2).Next(); !errors.Is(err, ErrReleased) {
+		t.Errorf("a record that was released: got %v, want ErrReleased", err)
+	}
+	reads(t, again, 11)
+}
+
+func TestReaderOfADamagedLog(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, Options{})
+	write(t, l, 100, 100, 100)
+	files, err := filepath.Glob(filepath.Join(dir, "wal", "*.wal"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	f, err := os.OpenFile(files[0], os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte{0xaa}, int64(l.Offset()-RecordBytes(100)-10)); err != nil { // in the second
+		t.Fatal(err)
+	}
+	r := l.Reader(1)
+	defer r.Close()
+	if _, err := r.Next(); err != nil {
+		t.Error(err)
+	}
+	if got, err := r.Next(); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a damaged record: got %v, %v; want ErrCorrupt", got, err)
+	}
+}
+
+// Readers and the one who appends do not wait for each other.
+func TestReadersBesideAWriter(t *testing.T) {
+	l := create(t, t.TempDir(), Options{SegmentBytes: 8 << 10})
+	const n = 500
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			r := l.Reader(1)
+			defer r.Close()
+			for seq := uint64(1); seq <= n; {
+				record, err := r.Next()
+				if err == io.EOF {
+					continue
+				}
+				if err != nil || record.Seq != seq {
+					t.Errorf("record %d: got %d, %v", seq, record.Seq, err)
+					return
+				}
+				seq++
+			}
+		})
+	}
+	for i := range n {
+		if _, err := l.Append(Record{Kind: 7, Payload: payload(uint64(i), i)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all.Wait()
+}
