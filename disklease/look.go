@@ -126,15 +126,15 @@ func decodeWitness(p []byte) witness {
 	if err != nil {
 		return w
 	}
-	for n := r.number(); n > 0 && !r.bad; n-- {
+	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
 		var k stamp
-		copy(k.id[:], r.bytes(16))
-		k.stamp = r.number()
+		copy(k.id[:], r.Take(16))
+		k.stamp = r.Uvarint()
 		w.entries[k] = r.evidence()
 	}
-	for n := r.number(); n > 0 && !r.bad; n-- {
+	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
 		var id machine.ID
-		copy(id[:], r.bytes(16))
+		copy(id[:], r.Take(16))
 		w.wishes[id] = r.evidence()
 	}
 	if r.end() != nil {
@@ -144,13 +144,8 @@ func decodeWitness(p []byte) witness {
 }
 
 func (r *reader) evidence() evidence {
-	e := evidence{value: r.number(), live: true}
-	since, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return evidence{}
-	}
-	r.b = r.b[n:]
-	e.since, e.last = machine.Mono(since), machine.Mono(since)
+	e := evidence{value: r.Uvarint(), live: true}
+	e.since = machine.Mono(r.Varint())
+	e.last = e.since
 	return e
 }

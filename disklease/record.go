@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/wire"
 )
 
 // ErrRecord is data in the register that is no record of ours. It is never taken
@@ -64,42 +65,19 @@ func (n note) encode() []byte {
 	return b
 }
 
-// reader takes numbers and bytes off the front and remembers that there were too few.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) number() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) bytes(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return nil
-	}
-	p := r.b[:n]
-	r.b = r.b[n:]
-	return p
-}
+// reader takes fields off what a register shows.
+type reader struct{ wire.Reader }
 
 // begin checks the format.
 func begin(data []byte) (*reader, error) {
 	if len(data) == 0 || data[0] != format {
 		return nil, fmt.Errorf("%w: it begins with %.8x", ErrRecord, data)
 	}
-	return &reader{b: data[1:]}, nil
+	return &reader{wire.Reader{Rest: data[1:]}}, nil
 }
 
 func (r *reader) end() error {
-	if r.bad || len(r.b) > 0 {
+	if !r.Done() {
 		return fmt.Errorf("%w: it is too short or too long", ErrRecord)
 	}
 	return nil
@@ -114,13 +92,13 @@ func decodeRecord(v machine.Value, initial time.Duration) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	rec := record{delay: initial + time.Duration(r.number())}
-	for n := r.number(); n > 0 && !r.bad; n-- {
+	rec := record{delay: initial + time.Duration(r.Uvarint())}
+	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
 		var e entry
-		copy(e.id[:], r.bytes(uint64(len(e.id))))
-		e.stamp, e.slots, e.token = r.number(), r.number(), r.number()
-		e.lockDelay = time.Duration(r.number())
-		e.holder = string(r.bytes(r.number()))
+		copy(e.id[:], r.Take(uint64(len(e.id))))
+		e.stamp, e.slots, e.token = r.Uvarint(), r.Uvarint(), r.Uvarint()
+		e.lockDelay = time.Duration(r.Uvarint())
+		e.holder = string(r.Bytes())
 		if e.token == 0 {
 			e.token = v.Version.Seq
 		}
@@ -137,6 +115,6 @@ func decodeNote(data []byte) (note, error) {
 	if err != nil {
 		return note{}, err
 	}
-	n := note{r.number(), r.number(), r.number(), r.number(), r.number(), r.number()}
+	n := note{r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()}
 	return n, r.end()
 }

@@ -106,6 +106,7 @@ func (n *Node) join() (identity, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.RequestTimeout)
 	defer cancel()
+	var told []error // by the last round that was not cut short
 	for {
 		var failures []error
 		for _, id := range slices.Sorted(maps.Keys(addrs)) {
@@ -115,9 +116,12 @@ func (n *Node) join() (identity, error) {
 			}
 			failures = append(failures, err)
 		}
+		if told == nil || ctx.Err() == nil {
+			told = failures
+		}
 		select {
 		case <-ctx.Done():
-			return identity{}, fmt.Errorf("node: join the cluster: %w", errors.Join(failures...))
+			return identity{}, fmt.Errorf("node: join the cluster: %w", errors.Join(told...))
 		case <-time.After(n.cfg.HeartbeatInterval): // one that is asked may not have heard of us yet
 		}
 	}

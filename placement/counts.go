@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/tenure-lease/tenure/machine"
 )
@@ -49,6 +50,17 @@ type Load struct {
 type PairCount struct {
 	A, B   []byte
 	Writes []uint64 // by origin
+}
+
+// Of is what was counted of a key by itself: nothing, of one that is not hot.
+func (c Counts) Of(key []byte) Load {
+	i, found := slices.BinarySearchFunc(c.Spans, key, func(s SpanCount, key []byte) int {
+		return s.compare(SpanCount{Key: key})
+	})
+	if !found {
+		return Load{}
+	}
+	return c.Spans[i].Load
 }
 
 func (s SpanCount) compare(o SpanCount) int {

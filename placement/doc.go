@@ -99,7 +99,7 @@
 // as if it had seen a few operations of the usual mix already, where the usual mix is
 // taken over buckets, none with more say than those few, so that a hot key does not
 // speak for all. What was never seen goes to the default, which is best for that mix:
-// to all, when reads prevail. Whoever would have read a cell three times by what is usual,
+// to all, when reads prevail. Whoever would have read a cell five times by what is usual,
 // and has not, does not hold it: it costs nothing as long as he lives, and makes writes
 // wait for his lease when he dies.
 //

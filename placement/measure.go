@@ -173,8 +173,8 @@ func (m *measure) evidence(load []float32) (sum float32) {
 }
 
 // expected is how many reads of a site there would be in a load of the usual mix for it
-// to be idle if there is none: chance alone shows that to one cell in twenty.
-const expected = 3
+// to be idle if there is none: chance alone shows that to one cell in 150.
+const expected = 5
 
 // idle are those who would read here if this were as usual, and were not seen to. To
 // have them hold it may cost nothing, as long as they live.

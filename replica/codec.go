@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/tenure-lease/tenure/keyspan"
+	"github.com/tenure-lease/tenure/wire"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 )
@@ -110,7 +111,7 @@ func DecodeBody(p []byte) (any, error) {
 	if len(p) == 0 {
 		return nil, errBadMessage
 	}
-	r := reader{p: p[1:]}
+	r := reader{wire.Reader{Rest: p[1:]}}
 	switch p[0] {
 	case wireRaft:
 		m := new(raftpb.Message)
@@ -119,64 +120,64 @@ func DecodeBody(p []byte) (any, error) {
 		}
 		return m, nil
 	case wireForward:
-		m := forward{Term: r.uvarint(), Seq: r.uvarint()}
-		if r.bad {
+		m := forward{Term: r.Uvarint(), Seq: r.Uvarint()}
+		if r.Bad {
 			return nil, errBadMessage
 		}
-		m.Entry = append([]byte(nil), r.p...)
+		m.Entry = append([]byte(nil), r.Rest...)
 		return m, nil
 	case wireRefused:
-		m := refused{Boot: r.uvarint(), Term: r.uvarint(), Seq: r.uvarint()}
-		if r.bad || len(r.p) != 0 {
+		m := refused{Boot: r.Uvarint(), Term: r.Uvarint(), Seq: r.Uvarint()}
+		if !r.Done() {
 			return nil, errBadMessage
 		}
 		return m, nil
 	case wireRejected:
-		m := rejected{Boot: r.uvarint(), Term: r.uvarint(), Seq: r.uvarint(), Why: verdict(r.uvarint())}
-		if r.bad || len(r.p) != 0 || m.Why < refusals || m.Why >= pastVerdicts {
+		m := rejected{Boot: r.Uvarint(), Term: r.Uvarint(), Seq: r.Uvarint(), Why: verdict(r.Uvarint())}
+		if !r.Done() || m.Why < refusals || m.Why >= pastVerdicts {
 			return nil, errBadMessage
 		}
 		return m, nil
 	case wireReadAsk:
-		m := readAsk{Boot: r.uvarint(), Round: r.uvarint()}
-		for n := r.count(); n > 0 && !r.bad; n-- {
-			m.Keys = append(m.Keys, keyspan.Span{Key: bytes.Clone(r.bytes()), End: bytes.Clone(r.bytes())})
+		m := readAsk{Boot: r.Uvarint(), Round: r.Uvarint()}
+		for n := r.Count(); n > 0 && !r.Bad; n-- {
+			m.Keys = append(m.Keys, keyspan.Span{Key: bytes.Clone(r.Bytes()), End: bytes.Clone(r.Bytes())})
 		}
-		if r.bad || len(r.p) != 0 {
+		if !r.Done() {
 			return nil, errBadMessage
 		}
 		return m, nil
 	case wireReadAnswer:
-		m := readAnswer{Boot: r.uvarint(), Round: r.uvarint(), Index: r.uvarint()}
-		if r.bad || len(r.p) != 0 {
+		m := readAnswer{Boot: r.Uvarint(), Round: r.Uvarint(), Index: r.Uvarint()}
+		if !r.Done() {
 			return nil, errBadMessage
 		}
 		return m, nil
 	case wireLeaseAsks:
-		m := leaseAsks{Boot: r.uvarint()}
-		n := r.uvarint()
-		if r.bad || n > uint64(len(r.p)) {
+		m := leaseAsks{Boot: r.Uvarint()}
+		n := r.Uvarint()
+		if r.Bad || n > uint64(len(r.Rest)) {
 			return nil, errBadMessage
 		}
 		m.Asks = make([]leaseAsk, n)
 		for i := range m.Asks {
-			m.Asks[i] = leaseAsk{ID: r.uvarint(), Lease: r.varint(), Renew: r.byte() == 1}
+			m.Asks[i] = leaseAsk{ID: r.Uvarint(), Lease: r.Varint(), Renew: r.Byte() == 1}
 		}
-		if r.bad || len(r.p) != 0 {
+		if !r.Done() {
 			return nil, errBadMessage
 		}
 		return m, nil
 	case wireLeaseAnswers:
-		m := leaseAnswers{Boot: r.uvarint()}
-		n := r.uvarint()
-		if r.bad || n > uint64(len(r.p)) {
+		m := leaseAnswers{Boot: r.Uvarint()}
+		n := r.Uvarint()
+		if r.Bad || n > uint64(len(r.Rest)) {
 			return nil, errBadMessage
 		}
 		m.Answers = make([]AnswerLease, n)
 		for i := range m.Answers {
-			m.Answers[i] = AnswerLease{ID: r.uvarint(), Lease: r.varint(), TTL: r.varint(), Remaining: r.varint()}
+			m.Answers[i] = AnswerLease{ID: r.Uvarint(), Lease: r.Varint(), TTL: r.Varint(), Remaining: r.Varint()}
 		}
-		if r.bad || len(r.p) != 0 {
+		if !r.Done() {
 			return nil, errBadMessage
 		}
 		return m, nil

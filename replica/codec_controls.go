@@ -43,27 +43,27 @@ func encodeControls(body any) ([]byte, bool) {
 func decodeControls(kind byte, r *reader) (body any, err error) {
 	switch kind {
 	case wireGuard:
-		body = quorumlease.Guard{Boot: r.uvarint(), Seq: r.uvarint()}
+		body = quorumlease.Guard{Boot: r.Uvarint(), Seq: r.Uvarint()}
 	case wireGuardAck:
-		body = quorumlease.GuardAck{Boot: r.uvarint(), To: r.uvarint(), Seq: r.uvarint()}
+		body = quorumlease.GuardAck{Boot: r.Uvarint(), To: r.Uvarint(), Seq: r.Uvarint()}
 	case wirePushed:
 		body = quorumlease.Pushed{
-			Boot: r.uvarint(), To: r.uvarint(), Seq: r.uvarint(), Acked: r.uvarint(),
-			Since: time.Duration(r.uvarint()), Guard: time.Duration(r.uvarint()), Lease: time.Duration(r.uvarint()),
-			Stamp: quorumlease.Stamp{Term: r.uvarint(), Index: r.uvarint()},
+			Boot: r.Uvarint(), To: r.Uvarint(), Seq: r.Uvarint(), Acked: r.Uvarint(),
+			Since: time.Duration(r.Uvarint()), Guard: time.Duration(r.Uvarint()), Lease: time.Duration(r.Uvarint()),
+			Stamp: quorumlease.Stamp{Term: r.Uvarint(), Index: r.Uvarint()},
 		}
 	case wirePromiseReply:
-		body = quorumlease.PromiseReply{Boot: r.uvarint(), To: r.uvarint(), Seq: r.uvarint()}
+		body = quorumlease.PromiseReply{Boot: r.Uvarint(), To: r.Uvarint(), Seq: r.Uvarint()}
 	case wireSuspicion:
 		m := suspicion{}
-		for n := r.count(); n > 0 && !r.bad; n-- {
-			m.Members = append(m.Members, machine.NodeID(r.uvarint()))
+		for n := r.Count(); n > 0 && !r.Bad; n-- {
+			m.Members = append(m.Members, machine.NodeID(r.Uvarint()))
 		}
 		body = m
 	default:
 		return nil, fmt.Errorf("%w: unknown kind %d", errBadMessage, kind)
 	}
-	if r.bad || len(r.p) != 0 {
+	if !r.Done() {
 		return nil, errBadMessage
 	}
 	return body, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumlease"
+	"github.com/tenure-lease/tenure/wire"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 )
@@ -90,14 +91,14 @@ func decodeReadLeases(kind byte, r *reader) (any, error) {
 		news := r.news()
 		return rest(r, func(m *raftpb.Message) any { return announced{m, news} }, raftpb.MsgApp, raftpb.MsgHeartbeat)
 	case wireRequest:
-		body = quorumlease.Request{Boot: r.uvarint(), Seq: r.uvarint()}
+		body = quorumlease.Request{Boot: r.Uvarint(), Seq: r.Uvarint()}
 	case wirePromise:
 		body = quorumlease.Promise{
-			Boot: r.uvarint(), Seq: r.uvarint(), TTL: time.Duration(r.uvarint()),
-			Stamp: quorumlease.Stamp{Term: r.uvarint(), Index: r.uvarint()},
+			Boot: r.Uvarint(), Seq: r.Uvarint(), TTL: time.Duration(r.Uvarint()),
+			Stamp: quorumlease.Stamp{Term: r.Uvarint(), Index: r.Uvarint()},
 		}
 	case wireReturn:
-		body = quorumlease.Return{Boot: r.uvarint(), Seq: r.uvarint()}
+		body = quorumlease.Return{Boot: r.Uvarint(), Seq: r.Uvarint()}
 	case wireReport:
 		body = r.report()
 	case wireNews:
@@ -107,7 +108,7 @@ func decodeReadLeases(kind byte, r *reader) (any, error) {
 	default:
 		return decodeControls(kind, r)
 	}
-	if r.bad || len(r.p) != 0 {
+	if !r.Done() {
 		return nil, errBadMessage
 	}
 	return body, nil
@@ -116,51 +117,44 @@ func decodeReadLeases(kind byte, r *reader) (any, error) {
 // rest decodes a message of raft's at the end, of one of the types that come there.
 func rest(r *reader, with func(*raftpb.Message) any, types ...raftpb.MessageType) (any, error) {
 	m := new(raftpb.Message)
-	if r.bad || proto.Unmarshal(r.p, m) != nil || !slices.Contains(types, m.GetType()) {
+	if r.Bad || proto.Unmarshal(r.Rest, m) != nil || !slices.Contains(types, m.GetType()) {
 		return nil, errBadMessage
 	}
 	return with(m), nil
 }
 
+// reader takes what a message is made of off it.
+type reader struct{ wire.Reader }
+
 func (r *reader) report() quorumlease.Report {
 	m := quorumlease.Report{
-		Boot: r.uvarint(), Term: r.uvarint(), Durable: r.uvarint(), Received: r.uvarint(), Everyone: r.uvarint() != 0,
+		Boot: r.Uvarint(), Term: r.Uvarint(), Durable: r.Uvarint(), Received: r.Uvarint(), Everyone: r.Uvarint() != 0,
 	}
-	for n := r.count(); n > 0 && !r.bad; n-- {
-		m.Holders = append(m.Holders, quorumlease.Lifetime{Member: machine.NodeID(r.uvarint()), Boot: r.uvarint()})
+	for n := r.Count(); n > 0 && !r.Bad; n-- {
+		m.Holders = append(m.Holders, quorumlease.Lifetime{Member: machine.NodeID(r.Uvarint()), Boot: r.Uvarint()})
 	}
 	return m
 }
 
 func (r *reader) news() quorumlease.News {
-	m := quorumlease.News{Term: r.uvarint(), Released: r.uvarint(), Horizon: r.uvarint()}
-	for n := r.count(); n > 0 && !r.bad; n-- {
-		m.Held = append(m.Held, r.uvarint())
+	m := quorumlease.News{Term: r.Uvarint(), Released: r.Uvarint(), Horizon: r.Uvarint()}
+	for n := r.Count(); n > 0 && !r.Bad; n-- {
+		m.Held = append(m.Held, r.Uvarint())
 	}
-	for n := r.count(); n > 0 && !r.bad; n-- {
-		m.Stalled = append(m.Stalled, machine.NodeID(r.uvarint()))
+	for n := r.Count(); n > 0 && !r.Bad; n-- {
+		m.Stalled = append(m.Stalled, machine.NodeID(r.Uvarint()))
 	}
 	return m
 }
 
 func (r *reader) counts() (any, error) {
-	m := counts{Boot: r.uvarint(), Seq: r.uvarint()}
-	for n := r.count(); n > 0 && !r.bad; n-- {
-		m.Trips = append(m.Trips, roundTrip{machine.NodeID(r.uvarint()), time.Duration(r.uvarint())})
+	m := counts{Boot: r.Uvarint(), Seq: r.Uvarint()}
+	for n := r.Count(); n > 0 && !r.Bad; n-- {
+		m.Trips = append(m.Trips, roundTrip{machine.NodeID(r.Uvarint()), time.Duration(r.Uvarint())})
 	}
-	if r.bad || len(r.p) > maxCounts {
+	if r.Bad || len(r.Rest) > maxCounts {
 		return nil, errBadMessage
 	}
-	m.Body = append([]byte(nil), r.p...)
+	m.Body = append([]byte(nil), r.Rest...)
 	return m, nil
-}
-
-// count reads how many of something follow, each of a byte at least.
-func (r *reader) count() uint64 {
-	n := r.uvarint()
-	if n > uint64(len(r.p)) {
-		r.bad, r.p = true, nil
-		return 0
-	}
-	return n
 }

@@ -132,11 +132,13 @@
 // otherwise the read takes a place in the log by itself ([EncodeRead]), and waits for
 // what is before it as all that is behind it waits for it. The paper has single objects.
 //
-// What a leader proposes itself, in key order, only the leader releases in its term; the
-// others wait for its word. So while it is the leader beyond doubt it need not make readers
-// of a key wait for a put of its own that is on its way: nobody has seen that, and it
-// answers with what was there before. Far members find out by themselves what they
-// proposed, and the leader's readers wait for those (R30). The paper has no such reads:
+// What a leader proposes itself it may *keep*, in key order: a mark in the entry says that
+// in its term only the leader releases it; the others wait for its word. So while it is the
+// leader beyond doubt it need not make readers of a key wait for a put of its own that is on
+// its way: nobody has seen that, and it answers with what was there before. It keeps what it
+// holds and, where reads are counted, is read there much, for readers elsewhere wait longer.
+// Everything else the others find out by themselves, and the leader's readers wait for it
+// (R30). The paper has no such reads:
 // its leader's wait for every write, which takes a majority's time. It rests on this:
 //
 //   - Nobody else judges it in that term: neither one by one, nor in the prefix of the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenure-lease/tenure/keyspan"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/wire"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -15,15 +16,30 @@ import (
 
 // A raft entry is a batch of requests from one member:
 //
-//	version byte (1), uvarint term, from, boot, seq, count,
+//	version byte (1, or 2 if it is kept), uvarint term, from, boot, seq, count,
 //	then count times: uvarint id, uvarint length, body
 //
-// and a request's body is a kind byte followed by its protobuf encoding. Term
+// and a request's body is a kind byte followed by its protobuf encoding. One that is kept
+// only its sender releases while it leads, in key order (see keyOrder.judge). Term
 // is the term of the leader that the batch was meant for: apply refuses a batch
 // found under another. So a proposal is dead as soon as an entry of a later
 // term is applied, and its member can safely propose it again; and a leader
 // that was stopped for a while revokes nothing when it wakes.
-const entryVersion = 1
+const (
+	entryVersion = 1
+	keptVersion  = 2
+)
+
+// isBatch tells whether an entry's data is a batch that this version can read.
+func isBatch(p []byte) bool {
+	return len(p) > 0 && (p[0] == entryVersion || p[0] == keptVersion)
+}
+
+// keep marks an encoded batch.
+func keep(p []byte) { p[0] = keptVersion }
+
+// isKept tells whether a batch is marked so.
+func isKept(p []byte) bool { return p[0] == keptVersion }
 
 type batch struct {
 	Term uint64
@@ -61,26 +77,26 @@ var errBadEntry = errors.New("replica: an entry of the log is not a batch of req
 
 // decodeBatch reads an entry. Bodies alias p.
 func decodeBatch(p []byte) (*batch, error) {
-	if len(p) == 0 || p[0] != entryVersion {
+	if !isBatch(p) {
 		return nil, errBadEntry
 	}
-	r := reader{p: p[1:]}
+	r := reader{wire.Reader{Rest: p[1:]}}
 	b := &batch{
-		Term: r.uvarint(),
-		From: machine.NodeID(r.uvarint()),
-		Boot: r.uvarint(),
-		Seq:  r.uvarint(),
+		Term: r.Uvarint(),
+		From: machine.NodeID(r.Uvarint()),
+		Boot: r.Uvarint(),
+		Seq:  r.Uvarint(),
 	}
-	n := r.uvarint()
-	if r.bad || n > uint64(len(p)) {
+	n := r.Uvarint()
+	if r.Bad || n > uint64(len(p)) {
 		return nil, errBadEntry
 	}
 	b.Requests = make([]Propose, n)
 	for i := range b.Requests {
-		b.Requests[i].ID = r.uvarint()
-		b.Requests[i].Body = r.bytes()
+		b.Requests[i].ID = r.Uvarint()
+		b.Requests[i].Body = r.Bytes()
 	}
-	if r.bad || len(r.p) != 0 {
+	if !r.Done() {
 		return nil, errBadEntry
 	}
 	return b, nil
@@ -199,51 +215,4 @@ func decodeRequest(body []byte) (kind byte, m proto.Message, err error) {
 		return 0, nil, fmt.Errorf("%w: %v", errBadEntry, err)
 	}
 	return body[0], m, nil
-}
-
-// reader takes numbers and byte strings off a slice and remembers a failure.
-type reader struct {
-	p   []byte
-	bad bool
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.p)
-	if n <= 0 {
-		r.bad, r.p = true, nil
-		return 0
-	}
-	r.p = r.p[n:]
-	return v
-}
-
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.p)
-	if n <= 0 {
-		r.bad, r.p = true, nil
-		return 0
-	}
-	r.p = r.p[n:]
-	return v
-}
-
-func (r *reader) bytes() []byte {
-	n := r.uvarint()
-	if n > uint64(len(r.p)) {
-		r.bad, r.p = true, nil
-		return nil
-	}
-	b := r.p[:n:n]
-	r.p = r.p[n:]
-	return b
-}
-
-func (r *reader) byte() byte {
-	if len(r.p) == 0 {
-		r.bad = true
-		return 0
-	}
-	b := r.p[0]
-	r.p = r.p[1:]
-	return b
 }

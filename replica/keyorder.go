@@ -25,8 +25,8 @@ type keyOrder struct {
 	// released before them (R25).
 	missed []missed
 	behind map[uint64][]uint64
-	// own are unreleased entries, ascending, that this member proposed as a leader, and
-	// that it may read past. In its term nobody else releases them; those of an earlier
+	// own are unreleased entries, ascending, that this member proposed as a leader and
+	// keeps, so that it may read past them. In its term nobody else releases them; those of an earlier
 	// reign are released before the leader of a later one is beyond doubt.
 	own []uint64
 	// confs are the configurations from the last released one on (R13).
@@ -42,6 +42,7 @@ type keyOrder struct {
 	unknown uint64 // its index
 	// leaseKeys are the keys of clients' leases, as the Applier had them last.
 	leaseKeys func(lease int64) [][]byte
+	scratch   Touch
 
 	fresh  []uint64 // released apart from all before, not reported yet
 	told   uint64   // through, as reported
@@ -50,15 +51,16 @@ type keyOrder struct {
 	reads  []*keyRead // by arrival
 }
 
-// missed are entries, ascending, that any of the same holders may lack, and that one
-// member proposed in one term.
+// missed are entries, ascending, that any of the same holders may lack, and that the
+// same leader keeps, or none.
 type missed struct {
 	holders []machine.NodeID // ascending; nil is everyone
-	by      proposer
+	by      keeper
 	entries []uint64
 }
 
-type proposer struct {
+// keeper is the leader of a term; the zero keeper is nobody.
+type keeper struct {
 	member machine.NodeID
 	term   uint64
 }
@@ -94,32 +96,36 @@ func (k *keyOrder) start(index, through uint64, setting readSetting, entries []*
 func (k *keyOrder) stop() { *k = keyOrder{through: k.through, told: k.told, reads: k.reads} }
 
 // append takes an entry into account, before it is acknowledged (R8). It returns who
-// sent it and what it touches, valid until the next call; nothing if everyone must have
-// it.
-func (k *keyOrder) append(e *raftpb.Entry) (from machine.NodeID, touch *Touch) {
+// sent it, whether that keeps it, and what it touches, valid until the next call; nothing
+// if everyone must have it.
+func (k *keyOrder) append(e *raftpb.Entry) (from machine.NodeID, kept bool, touch *Touch) {
 	i := e.GetIndex()
 	touch = k.log.Add(e, k.leaseKeys)
 	if len(e.GetData()) == 0 || changes(e) {
 		k.fences = append(k.fences, i)
-		return 0, nil
+		return 0, false, nil
 	}
 	settles := false
-	from = glance(e, func(body []byte) { settles = settles || body[0] == kindReadPolicy || body[0] == kindReadCells })
+	from, kept = glance(e, func(body []byte) { settles = settles || body[0] == kindReadPolicy || body[0] == kindReadCells })
 	if settles {
 		if b, err := decodeBatch(e.GetData()); err == nil && b.Term == e.GetTerm() {
 			if next, ok := k.confs[len(k.confs)-1].setting.after(b); ok {
 				k.fences = append(k.fences, i)
 				k.confs = append(k.confs, conf{i, next})
-				return 0, nil
+				return 0, false, nil
 			}
 		}
 	}
-	k.misses(i, k.holdersOf(touch.Keys.Writes), proposer{from, e.GetTerm()})
-	return from, touch
+	by := keeper{}
+	if kept {
+		by = keeper{from, e.GetTerm()}
+	}
+	k.misses(i, k.holdersOf(touch.Keys.Writes), by)
+	return from, kept, touch
 }
 
 // misses notes who may lack an entry.
-func (k *keyOrder) misses(i uint64, holders []machine.NodeID, by proposer) {
+func (k *keyOrder) misses(i uint64, holders []machine.NodeID, by keeper) {
 	if !k.log.Held(i) {
 		return // it touches nothing
 	}

@@ -4,19 +4,21 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tenure-lease/tenure/keyspan"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumlease"
+	"go.etcd.io/raft/v3/raftpb"
 )
 
 // judge finds out what is released, from reports. Whatever is released in log order is
-// released. What the leader proposed itself only the leader judges: it reads what was
-// there before for as long as it has not. Nor does the ledger hear of more, since what it
-// has found is good in all later terms.
-func (k *keyOrder) judge(l *quorumlease.Ledger, commit uint64, left proposer) {
-	k.releaseThrough(l.Release(min(commit, k.firstBy(left)-1)))
+// released. What the leader keeps only the leader judges: it reads what was there before
+// for as long as it has not. Nor does the ledger hear of more, since what it has found is
+// good in all later terms.
+func (k *keyOrder) judge(l *quorumlease.Ledger, commit uint64, left keeper) {
+	k.releaseThrough(l.Release(min(commit, k.firstOf(left)-1)))
 	for n := range k.missed {
 		m := &k.missed[n]
-		if len(m.entries) == 0 || m.by == left {
+		if len(m.entries) == 0 || m.isLeftTo(left) {
 			continue
 		}
 		upTo := min(commit, l.Limit(func(id machine.NodeID) bool { return m.holders == nil || slices.Contains(m.holders, id) }))
@@ -29,11 +31,13 @@ func (k *keyOrder) judge(l *quorumlease.Ledger, commit uint64, left proposer) {
 	k.advance(l.Acknowledged(commit))
 }
 
-// firstBy is the first unreleased entry of a proposer.
-func (k *keyOrder) firstBy(p proposer) uint64 {
+func (m *missed) isLeftTo(by keeper) bool { return m.by == by && by != keeper{} }
+
+// firstOf is the first unreleased entry that somebody keeps.
+func (k *keyOrder) firstOf(by keeper) uint64 {
 	first := uint64(math.MaxUint64)
 	for _, m := range k.missed {
-		if m.by != p {
+		if !m.isLeftTo(by) {
 			continue
 		}
 		if n := slices.IndexFunc(m.entries, k.log.Held); n >= 0 {
@@ -43,12 +47,20 @@ func (k *keyOrder) firstBy(p proposer) uint64 {
 	return first
 }
 
-// proposes notes an entry that this leader has proposed, if it may read what was there
-// before until it releases it. For that the others have to see in the entry what this one
-// sees: which keys end with a lease depends on what a member has applied, and who sees
-// fewer releases what is behind it. And the next leader has to wait for this one as a
-// holder, by the configuration of that moment (R13).
-func (k *keyOrder) proposes(self machine.NodeID, i uint64, touch *Touch) {
+// mayKeep tells what a batch changes, if this leader may keep it to itself: then it reads
+// what was there before until it releases it. For that the others have to see in the entry
+// what this one sees: which keys end with a lease depends on what a member has applied, and
+// who sees fewer releases what is behind it. And the next leader has to wait for this one
+// as a holder.
+func (k *keyOrder) mayKeep(self machine.NodeID, term uint64, data []byte) (keyspan.Set, bool) {
+	t := &k.scratch
+	t.Scan(&raftpb.Entry{Term: &term, Data: data})
+	return t.Keys.Writes, len(t.ended) == 0 && k.latest().holdsAny(self, t.Keys.Writes)
+}
+
+// keeps notes an entry that this leader has proposed and keeps, by the configuration of
+// this moment (R13).
+func (k *keyOrder) keeps(self machine.NodeID, i uint64, touch *Touch) {
 	if !touch.resolved && k.latest().holdsAny(self, touch.Keys.Writes) {
 		k.own = append(k.own, i)
 	}

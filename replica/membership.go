@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumlease"
+	"github.com/tenure-lease/tenure/wire"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -179,20 +180,20 @@ func (ro Roster) encode() []byte {
 
 // decodeRoster reads what encode wrote.
 func decodeRoster(members []*pb.Member, p []byte) (Roster, error) {
-	ro, r := Roster{Members: members}, reader{p: p}
-	for n := r.count(); n > 0 && !r.bad; n-- {
-		ro.Removed = append(ro.Removed, r.uvarint())
+	ro, r := Roster{Members: members}, reader{wire.Reader{Rest: p}}
+	for n := r.Count(); n > 0 && !r.Bad; n-- {
+		ro.Removed = append(ro.Removed, r.Uvarint())
 	}
-	for n := r.count(); n > 0 && !r.bad; n-- {
-		m := quorumlease.Membership{Index: r.uvarint()}
+	for n := r.Count(); n > 0 && !r.Bad; n-- {
+		m := quorumlease.Membership{Index: r.Uvarint()}
 		for _, list := range [2]*[]machine.NodeID{&m.Voters, &m.Learners} {
-			for k := r.count(); k > 0 && !r.bad; k-- {
-				*list = append(*list, machine.NodeID(r.uvarint()))
+			for k := r.Count(); k > 0 && !r.Bad; k-- {
+				*list = append(*list, machine.NodeID(r.Uvarint()))
 			}
 		}
 		ro.Memberships = append(ro.Memberships, m)
 	}
-	if r.bad || len(r.p) != 0 {
+	if !r.Done() {
 		return ro, fmt.Errorf("%w: it does not say who the members are", errBadMessage)
 	}
 	return ro, nil

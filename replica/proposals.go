@@ -116,6 +116,9 @@ func (p *proposals) turn(r *Replica) {
 func (p *proposals) address(r *Replica, b *pending) bool {
 	p.seq++
 	entry := (&batch{Term: r.term, From: r.cfg.ID, Boot: r.cfg.Boot, Seq: p.seq, Requests: b.requests}).encode()
+	if r.reads.keeps(r, entry) {
+		keep(entry)
+	}
 	if r.leading() {
 		switch v := r.admit(r.term, entry, b.requests); {
 		case v == notNow:

@@ -332,7 +332,9 @@ func (rl *readLeases) turn(r *Replica) {
 		rl.version++ // others are told at once
 	}
 	rl.stalled, rl.stalledTerm = stalled, r.term
-	if rl.presides(r) && rl.setting.policy == "" && rl.cfg.Policy != "" && rl.proposed != r.term {
+	// Somebody may have set one that is not applied.
+	if rl.presides(r) && rl.setting.policy == "" && rl.cfg.Policy != "" && rl.proposed != r.term &&
+		rl.accounted(r) && !slices.ContainsFunc(rl.tail, setsPolicy) {
 		rl.proposed = r.term
 		// One that the log has no room for is proposed by the next leader.
 		r.proposeOwn(kindReadPolicy, wrapperspb.String(string(rl.cfg.Policy)))

@@ -22,6 +22,7 @@ type plans struct {
 	seq     uint64             // of the counts told last
 	next    machine.Mono       // when to tell, and to plan
 	trips   []roundTrip        // to voters, smoothed, by member
+	counted placement.Counts   // what was told last
 
 	// At the leader, of its reign:
 	planner  *placement.Planner
@@ -142,6 +143,14 @@ func (p *plans) read(keys keyspan.Set) {
 	}
 }
 
+// readHere tells whether any of some keys was read much here of late. While nothing is
+// counted they may all be.
+func (p *plans) readHere(keys keyspan.Set) bool {
+	return p.counter == nil || slices.ContainsFunc(keys, func(s keyspan.Span) bool {
+		return len(s.End) == 0 && p.counted.Of(s.Key).Reads > 0
+	})
+}
+
 // wrote counts, at the leader, an entry that came from a member.
 func (p *plans) wrote(from machine.NodeID, writes keyspan.Set) {
 	if p.counter == nil {
@@ -190,7 +199,8 @@ func (p *plans) turn(r *Replica) {
 		return // what is counted is told to the next one
 	}
 	p.seq++
-	m := counts{Boot: r.cfg.Boot, Seq: p.seq, Trips: slices.Clone(p.trips), Body: p.counter.Take().Encode()}
+	p.counted = p.counter.Take()
+	m := counts{Boot: r.cfg.Boot, Seq: p.seq, Trips: slices.Clone(p.trips), Body: p.counted.Encode()}
 	switch {
 	case r.leading():
 		p.told(r, r.cfg.ID, m)

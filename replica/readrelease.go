@@ -25,15 +25,26 @@ func (rl *readLeases) appends(r *Replica, entries []*raftpb.Entry) {
 	rl.look(entries)
 	if rl.keys.on {
 		for _, e := range entries {
-			from, touch := rl.keys.append(e)
+			from, kept, touch := rl.keys.append(e)
 			if touch != nil && r.leading() && e.GetTerm() == r.term {
 				rl.plans.wrote(from, touch.Keys.Writes)
-				if from == r.cfg.ID {
-					rl.keys.proposes(from, e.GetIndex(), touch)
+				if kept && from == r.cfg.ID {
+					rl.keys.keeps(from, e.GetIndex(), touch)
 				}
 			}
 		}
 	}
+}
+
+// keeps tells whether this leader keeps a batch of its own to itself, in key order: then
+// its readers need not wait for it, and those of other holders wait longer. So it keeps
+// what is read here.
+func (rl *readLeases) keeps(r *Replica, data []byte) bool {
+	if !rl.keys.on || !r.leading() {
+		return false
+	}
+	writes, may := rl.keys.mayKeep(r.cfg.ID, r.term, data)
+	return may && rl.plans.readHere(writes)
 }
 
 // look notes the entries that change who holds what, and who is a member.
@@ -180,9 +191,9 @@ func (rl *readLeases) release(r *Replica) {
 	switch {
 	case judges:
 		rl.far = true
-		k.judge(&rl.ledger, rl.commit, proposer{})
+		k.judge(&rl.ledger, rl.commit, keeper{})
 	case rl.foresees(r) && !k.stillBlind(): // else it does not know whose entries are in its state
-		k.judge(&rl.ledger, rl.commit, proposer{r.leader, r.term})
+		k.judge(&rl.ledger, rl.commit, keeper{r.leader, r.term})
 		fallthrough
 	default:
 		k.learn(rl.commit)

@@ -9,6 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/placement"
 	"github.com/tenure-lease/tenure/quorumlease"
+	"github.com/tenure-lease/tenure/wire"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -85,25 +86,32 @@ func setsReads(e *raftpb.Entry) bool {
 	return sets
 }
 
+// setsPolicy tells whether an entry has a request that sets the policy, or who holds what.
+func setsPolicy(e *raftpb.Entry) bool {
+	sets := false
+	glance(e, func(body []byte) { sets = sets || body[0] == kindReadPolicy || body[0] == kindReadCells })
+	return sets
+}
+
 // glance looks at the encoded requests of an entry, as far as it can be read, and tells
-// who sent it.
-func glance(e *raftpb.Entry, each func(body []byte)) (from machine.NodeID) {
+// who sent it, and whether the sender keeps it.
+func glance(e *raftpb.Entry, each func(body []byte)) (from machine.NodeID, kept bool) {
 	p := e.GetData()
-	if len(p) == 0 || p[0] != entryVersion {
-		return 0
+	if !isBatch(p) {
+		return 0, false
 	}
-	r := reader{p: p[1:]}
-	r.uvarint() // term
-	from = machine.NodeID(r.uvarint())
-	r.uvarint() // boot
-	r.uvarint() // seq
-	for n := r.uvarint(); n > 0 && !r.bad; n-- {
-		r.uvarint() // ID
-		if body := r.bytes(); len(body) > 0 {
+	r := reader{wire.Reader{Rest: p[1:]}}
+	r.Uvarint() // term
+	from = machine.NodeID(r.Uvarint())
+	r.Uvarint() // boot
+	r.Uvarint() // seq
+	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
+		r.Uvarint() // ID
+		if body := r.Bytes(); len(body) > 0 {
 			each(body)
 		}
 	}
-	return from
+	return from, isKept(p)
 }
 
 func (s readSetting) encodeCells() []byte {

@@ -23,6 +23,7 @@ type stage struct {
 	wire    []machine.Envelope
 	applied uint64 // the highest index of which was told
 	said    []string
+	reads   ReadLeases
 }
 
 type member struct {
@@ -40,8 +41,10 @@ type member struct {
 	readNext uint64
 }
 
-func newStage(t *testing.T) *stage {
-	s := &stage{t: t, now: machine.Mono(time.Hour)}
+func newStage(t *testing.T) *stage { return newStageOf(t, ReadLeases{}) }
+
+func newStageOf(t *testing.T, reads ReadLeases) *stage {
+	s := &stage{t: t, now: machine.Mono(time.Hour), reads: reads}
 	for id := machine.NodeID(1); id <= 3; id++ {
 		m := &member{id: id, log: Genesis([]machine.NodeID{1, 2, 3})}
 		s.members = append(s.members, m)
@@ -57,7 +60,7 @@ func (s *stage) boot(m *member) {
 	m.a.Found(FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}, {ID: 3}}))
 	r, err := New(Config{
 		ID: m.id, Boot: m.boot, Tick: 100 * time.Millisecond, ElectionTicks: 10,
-		Log: m.log, Restored: m.a.Restored(),
+		Log: m.log, Restored: m.a.Restored(), ReadLeases: s.reads,
 	}, machine.Now{Mono: s.now})
 	if err != nil {
 		s.t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/tenure-lease/tenure/keyspan"
+	"github.com/tenure-lease/tenure/wire"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -89,23 +90,23 @@ func (t *Touch) barrier() {
 // that this version would have written.
 
 func (t *Touch) batch(p []byte, term uint64) bool {
-	if p[0] != entryVersion {
+	if !isBatch(p) {
 		return false
 	}
-	r := reader{p: p[1:]}
-	meant := r.uvarint()
-	r.uvarint() // from
-	r.uvarint() // boot
-	r.uvarint() // seq
-	n := r.uvarint()
-	for ; n > 0 && !r.bad; n-- {
-		r.uvarint() // ID
-		body := r.bytes()
-		if !r.bad && meant == term && !t.request(body) {
+	r := reader{wire.Reader{Rest: p[1:]}}
+	meant := r.Uvarint()
+	r.Uvarint() // from
+	r.Uvarint() // boot
+	r.Uvarint() // seq
+	n := r.Uvarint()
+	for ; n > 0 && !r.Bad; n-- {
+		r.Uvarint() // ID
+		body := r.Bytes()
+		if !r.Bad && meant == term && !t.request(body) {
 			return false
 		}
 	}
-	return !r.bad && len(r.p) == 0
+	return !r.Bad && len(r.Rest) == 0
 }
 
 func (t *Touch) request(body []byte) bool {

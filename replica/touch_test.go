@@ -89,7 +89,7 @@ func TestTouch(t *testing.T) {
 	for name, e := range map[string]*raftpb.Entry{
 		"membership": {Type: raftpb.EntryConfChangeV2.Enum()},
 		"no batch":   {Data: []byte{entryVersion}},
-		"version":    {Data: []byte{entryVersion + 1}},
+		"version":    {Data: []byte{keptVersion + 1}},
 		"tail":       {Term: proto.Uint64(1), Data: append(entryOf(2, put).Data, 0)},
 	} {
 		if touch.Scan(e); shown(&touch) != [4]string{all, `{}`, all, `{}`} {

@@ -41,6 +41,10 @@ func TestReadLeasesAreSeen(t *testing.T) {
 	reader := dial(t, endpoints[other])
 
 	// A follower reads by the leader under the policy that a cluster begins with.
+	until(t, "the first leader's policy is there", func() bool {
+		got, err := atOther.Get(t.Context(), &readleasepb.GetRequest{})
+		return err == nil && got.Policy == "leader"
+	})
 	if _, err := reader.Get(t.Context(), "k"); err != nil {
 		t.Fatal(err)
 	}

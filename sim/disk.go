@@ -28,9 +28,7 @@ func (d *Disk) sync(n int) []machine.Persist {
 	for _, p := range done {
 		if p.Record != nil {
 			d.Durable = append(d.Durable, p.Record)
-		}
-		if len(p.Then) > 0 {
-			force = true
+			force = force || len(p.Then) > 0 // what merely waits forces nothing: machine.Persist
 		}
 	}
 	if force {

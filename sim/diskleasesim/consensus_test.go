@@ -6,6 +6,6 @@ import (
 	"github.com/tenure-lease/tenure/sim/simtest"
 )
 
-func TestConsensusWorlds(t *testing.T) { simtest.Worlds(t, ConsensusProtocol(), 200) }
+func TestConsensusWorlds(t *testing.T) { simtest.Worlds(t, ConsensusProtocol(), 80) }
 
 func TestConsensusRepeats(t *testing.T) { simtest.Repeats(t, ConsensusProtocol(), 1, 2, 3, 4) }

@@ -6,6 +6,6 @@ import (
 	"github.com/tenure-lease/tenure/sim/simtest"
 )
 
-func TestWorlds(t *testing.T) { simtest.Worlds(t, Protocol(), 200) }
+func TestWorlds(t *testing.T) { simtest.Worlds(t, Protocol(), 60) }
 
 func TestRepeats(t *testing.T) { simtest.Repeats(t, Protocol(), 1, 2, 3, 4) }

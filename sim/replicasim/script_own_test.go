@@ -133,4 +133,42 @@ var ownScripts = []script{
 		s.mend()
 		s.success(time.Second, "the read", r)
 	}},
+	{name: "not-kept-but-found-out-by-others", policy: "cost/key", play: func(s *stage) {
+		// What is not read at the leader the others find out by themselves, and it does
+		// not read past that.
+		lead, f, _ := s.three()
+		s.success(time.Second, "a put", s.put(f, "k", "old"))
+		s.reader(lead, "k")
+		s.hold(nil, lead, "MsgAppResp", "quorumlease.Report")
+		put := s.put(lead, "k", "new")
+		s.success(100*time.Millisecond, "a read elsewhere", s.readKey(f, "k", "new"))
+		r := s.readKey(lead, "k", "new")
+		s.w.Run(20 * time.Millisecond)
+		if put.done {
+			s.fatalf("the leader has heard of nobody who has the put")
+		}
+		s.mend()
+		s.success(time.Second, "the read", r)
+		s.success(time.Second, "the put", put)
+	}},
+	{name: "kept-since-it-is-read-here", policy: "cost/key", plan: 500 * time.Millisecond, play: func(s *stage) {
+		lead, f, _ := s.three()
+		s.success(time.Second, "a put", s.put(f, "k", "old"))
+		for range 40 {
+			s.reader(lead, "k")
+			s.w.Run(20 * time.Millisecond)
+		}
+		s.hold(nil, lead, "MsgAppResp", "quorumlease.Report")
+		put := s.put(lead, "k", "new")
+		s.w.Run(5 * time.Millisecond)
+		s.success(20*time.Millisecond, "a read that need not wait", s.readKey(lead, "k", "old"))
+		elsewhere := s.readKey(f, "k", "new")
+		s.w.Run(20 * time.Millisecond)
+		if put.done || elsewhere.done {
+			s.fatalf("the leader has heard of nobody who has the put")
+		}
+		s.mend()
+		s.success(time.Second, "the put", put)
+		s.success(time.Second, "the read elsewhere", elsewhere)
+	}},
 }

@@ -50,8 +50,8 @@ type Toll struct {
 
 // Writes are the writes to a class of keys.
 type Writes struct {
-	// Stall is the longest time without a write that ended, from the death on: the
-	// median of all deaths, and the longest.
+	// Stall is how much longer than the slowest write before the death the slowest of
+	// those took that ended after it: the median of all deaths, and the longest.
 	Stall    float64 `json:"stall_s"`
 	MaxStall float64 `json:"max_stall_s"`
 	// Usual is the greatest latency before the death, and Slowest that after it.
@@ -92,7 +92,7 @@ func (d Deaths) Play() (Toll, error) {
 			stalls[k] = append(stalls[k], x.stall(k))
 			for _, w := range x.writes[k] {
 				latency := ms(w.ended - w.sent)
-				if w.sent < 0 && w.ended <= 0 {
+				if w.ended <= 0 {
 					class.Usual = max(class.Usual, latency)
 				} else {
 					class.Slowest = max(class.Slowest, latency)
@@ -245,13 +245,16 @@ func (x *death) writer(m *replicasim.Member, n int) {
 	})
 }
 
-// stall is the longest time between two writes of a class that ended one after the
-// other, the second after the death. Writes that end are noted in this order.
-func (x *death) stall(class int) (longest time.Duration) {
-	for i, w := range x.writes[class] {
-		if i > 0 && w.ended > 0 {
-			longest = max(longest, w.ended-x.writes[class][i-1].ended)
+// stall is how much longer than any before the death the slowest write of a class took
+// that ended after it.
+func (x *death) stall(class int) time.Duration {
+	usual, slowest := time.Duration(0), time.Duration(0)
+	for _, w := range x.writes[class] {
+		if took := w.ended - w.sent; w.ended <= 0 {
+			usual = max(usual, took)
+		} else {
+			slowest = max(slowest, took)
 		}
 	}
-	return longest
+	return max(0, slowest-usual)
 }

@@ -1,0 +1,62 @@
+package wire
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+)
+
+func TestReader(t *testing.T) {
+	p := binary.AppendUvarint(nil, math.MaxUint64)
+	p = binary.AppendVarint(p, math.MinInt64)
+	p = append(p, 7)
+	p = append(binary.AppendUvarint(p, 3), "abc"...)
+	p = append(binary.AppendUvarint(p, 2), 1, 2)
+	r := Reader{Rest: p}
+	if r.Uvarint() != math.MaxUint64 || r.Varint() != math.MinInt64 || r.Byte() != 7 || string(r.Bytes()) != "abc" {
+		t.Fatal("not what was written")
+	}
+	if n := r.Count(); n != 2 || r.Done() {
+		t.Fatalf("%d things follow, done: %v", n, r.Done())
+	}
+	if b := r.Take(2); len(b) != 2 || cap(b) != 2 || !r.Done() {
+		t.Fatalf("%d bytes with room for %d, done: %v", len(b), cap(b), r.Done())
+	}
+}
+
+// What is missing is zero, and so is all that would come after it.
+func TestMissing(t *testing.T) {
+	long := append(binary.AppendUvarint(nil, 100), 1, 2, 3)
+	for name, take := range map[string]func(r *Reader) bool{
+		"a number":             func(r *Reader) bool { r.Take(uint64(len(long))); return r.Uvarint() == 0 },
+		"a signed number":      func(r *Reader) bool { r.Take(uint64(len(long))); return r.Varint() == 0 },
+		"a byte":               func(r *Reader) bool { r.Take(uint64(len(long))); return r.Byte() == 0 },
+		"some bytes":           func(r *Reader) bool { return r.Take(uint64(len(long))+1) == nil },
+		"as many as there are": func(r *Reader) bool { return r.Take(math.MaxUint64) == nil },
+		"a string":             func(r *Reader) bool { return r.Bytes() == nil },
+		"so many things":       func(r *Reader) bool { return r.Count() == 0 },
+	} {
+		r := Reader{Rest: long}
+		if !take(&r) || !r.Bad || r.Done() || r.Uvarint() != 0 || r.Take(1) != nil {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	over := Reader{Rest: []byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}}
+	if over.Uvarint() != 0 || !over.Bad {
+		t.Error("a number of more than 64 bits was read")
+	}
+}
+
+func FuzzReader(f *testing.F) {
+	f.Add([]byte{3, 'a', 'b', 'c', 1, 9})
+	f.Fuzz(func(t *testing.T, p []byte) {
+		r := Reader{Rest: p}
+		for left := len(p); !r.Bad && !r.Done(); left = len(r.Rest) {
+			r.Bytes()
+			r.Varint()
+			if len(r.Rest) > left {
+				t.Fatal("there is more than before")
+			}
+		}
+	})
+}
