@@ -80,10 +80,17 @@ func (p *Peer) read(i int32, from machine.NodeID, o *Op) {
 		p.reply(from, Op{Kind: NackRead, Ref: o.Ref, Ballot: o.Ballot, Written: c.promised})
 		return
 	}
-	c.promised = o.Ballot
-	p.touch(i)
+	answer := AckRead
+	if adm := p.admission(c.value); o.Slots > 0 && !adm.admits(o.Slots) {
+		// It could do nothing with a promise, which would only have the owner's renewal
+		// refused: many who try would keep it from ever being renewed (A3.12).
+		answer = Peeked
+	} else {
+		c.promised = o.Ballot
+		p.touch(i)
+	}
 	queue, waiting := p.queue(i)
-	p.reply(from, Op{Kind: AckRead, Ref: o.Ref, Ballot: o.Ballot, Written: c.written, Value: c.value, Queue: queue, Waiting: waiting})
+	p.reply(from, Op{Kind: answer, Ref: o.Ref, Ballot: o.Ballot, Written: c.written, Value: c.value, Queue: queue, Waiting: waiting})
 }
 
 // lawful: no lease lasts longer than λ.t ≤ k.t + t_max (E9).
@@ -254,12 +261,7 @@ func (p *Peer) call(i int32) {
 	if len(line) == 0 {
 		return
 	}
-	adm := admission{}
-	for j := range c.value {
-		if h := &c.value[j]; p.mayHold(h) {
-			adm.hold(h.Slots)
-		}
-	}
+	adm := p.admission(c.value)
 	heir := p.heir(c.value)
 	for j := range line {
 		w := &line[j]
@@ -298,6 +300,16 @@ type admission struct {
 	least   int32 // of their Slots; 0 for none yet
 }
 
+// admission counts those who may hold.
+func (p *Peer) admission(v Value) (a admission) {
+	for j := range v {
+		if h := &v[j]; p.mayHold(h) {
+			a.hold(h.Slots)
+		}
+	}
+	return a
+}
+
 func (a *admission) hold(slots int32) {
 	a.holders++
 	if a.least == 0 || slots < a.least {
@@ -311,7 +323,7 @@ func (a *admission) admits(slots int32) bool {
 
 // snapshot is all that is live, for a planned restart (E5).
 func (p *Peer) snapshot() *Record {
-	r := &Record{Floor: p.floor, Highest: p.hlc.last}
+	r := &Record{Floor: p.floor, Highest: p.hlc.last, Silent: p.silent()}
 	for i := range p.cells {
 		c := &p.cells[i]
 		if c.name != "" && c.promised.Time() > p.floor {
@@ -343,10 +355,6 @@ func (p *Peer) shutdown() {
 		if l != nil {
 			l.drop()
 		}
-	}
-	if p.silent() {
-		p.report(Snapshot{}) // what it does not know it cannot vouch for
-		return
 	}
 	p.report(Snapshot{Record: p.snapshot()})
 }

@@ -44,6 +44,7 @@ type attempt struct {
 	exp Time // λ.t, should it come to a WRITE
 
 	acks, nacks uint32 // of distinct acceptors, by their place in the cell (E10)
+	shown       uint32 // who told what there is, and promised nothing
 	best        Ballot // the highest k' of the answers, and its v
 	value       Value
 	queue       []Waiter // who waits, as all that answered know
@@ -73,15 +74,24 @@ func (p *Peer) newAttempt(i int32, why aim) int32 {
 		claim: i, gen: p.attempts[a].gen + 1, aim: why, agree: true, cell: p.lay.cells[p.cells[c.cell].slot],
 		t0: p.c, m0: p.now.Mono, exp: p.c + Time(c.ttl) + Time(c.delay),
 	}
-	switch why {
-	case acquiring, looking:
-		p.busy++
-	case renewing:
-		p.renewals++
-	}
+	*p.under(why, c)++
 	c.att = a
 	p.wheel.set(i, p.alarmOf(c, p.now.Mono.Add(p.cfg.attemptTimeout())))
 	return a
+}
+
+// under is the counter that attempts of a kind go by. Each kind has its own limit: claims
+// that wait, for peers that are gone perhaps, take no turns from those who could acquire.
+func (p *Peer) under(why aim, c *claim) *int {
+	switch {
+	case why == renewing:
+		return &p.renewals
+	case why == returning:
+		return &p.returns
+	case why == looking && !c.watches:
+		return &p.looks
+	}
+	return &p.busy
 }
 
 func (p *Peer) alarmOf(c *claim, at machine.Mono) machine.Mono {
@@ -94,12 +104,7 @@ func (p *Peer) alarmOf(c *claim, at machine.Mono) machine.Mono {
 // abandon ends an attempt. What comes later for it meets another gen.
 func (p *Peer) abandon(a int32) {
 	at := &p.attempts[a]
-	switch at.aim {
-	case acquiring, looking:
-		p.busy--
-	case renewing:
-		p.renewals--
-	}
+	*p.under(at.aim, &p.claims[at.claim])--
 	p.claims[at.claim].att = -1
 	*at = attempt{gen: at.gen}
 	p.freeAttempts = append(p.freeAttempts, a)
@@ -108,7 +113,10 @@ func (p *Peer) abandon(a int32) {
 // begin starts an attempt of two rounds, or a look.
 func (p *Peer) begin(i int32, why aim) {
 	c := &p.claims[i]
-	if p.silent() || p.closed(int(p.cells[c.cell].slot)) {
+	if shut := p.closed(int(p.cells[c.cell].slot)); shut && (c.watches || c.try && why == acquiring) {
+		p.end(i, "it changes with the view")
+		return
+	} else if shut || p.silent() {
 		p.wheel.set(i, p.alarmOf(c, p.now.Mono.Add(p.cfg.poll())))
 		return
 	}
@@ -127,6 +135,10 @@ func (p *Peer) begin(i int32, why aim) {
 	} else if c.ticket == 0 {
 		c.ticket = at.k
 	}
+	if why == acquiring && !c.decide && !c.insists {
+		op.Slots = c.slots
+	}
+	c.insists = false
 	if why != looking {
 		p.trace(ReadInvoke, a)
 	}
@@ -182,6 +194,17 @@ func (p *Peer) answered(from machine.NodeID, o *Op) {
 		at.acks |= bit
 		if bits.OnesCount32(at.acks) == at.cell.majority {
 			p.chosen(a)
+		} else if bits.OnesCount32(at.acks|at.shown) == at.cell.majority {
+			p.keptOut(a)
+		}
+	case o.Kind == Peeked && at.stage == reading:
+		if (at.acks|at.shown)&bit != 0 {
+			return
+		}
+		at.gather(o)
+		at.shown |= bit
+		if bits.OnesCount32(at.acks|at.shown) == at.cell.majority {
+			p.keptOut(a)
 		}
 	case o.Kind == AckWrite && at.stage == writing:
 		at.acks |= bit
@@ -238,7 +261,7 @@ func (p *Peer) nacked(a int32, bit uint32, from machine.NodeID, o *Op) {
 // gather keeps the value of the highest ballot; of a lease and the same released, the
 // released one.
 func (a *attempt) gather(o *Op) {
-	first := a.acks == 0
+	first := a.acks|a.shown == 0
 	if first {
 		a.queue, a.waiting = o.Queue, o.Waiting
 	} else {

@@ -1,6 +1,10 @@
 package flease
 
-import "github.com/tenure-lease/tenure/machine"
+import (
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
 
 // chosen is the middle of GetLease (Algorithms 3 and 4, rule A3.8): a majority has told
 // what it has written.
@@ -45,16 +49,39 @@ func (p *Peer) contend(a int32) {
 		}))
 		return
 	}
-	switch {
-	case c.decide:
+	if c.decide {
 		at.back = true
 		p.propose(a, at.value)
-	case c.try:
+		return
+	}
+	p.yield(a)
+}
+
+// yield is the end of an attempt that others keep out.
+func (p *Peer) yield(a int32) {
+	at := &p.attempts[a]
+	i := at.claim
+	c := &p.claims[i]
+	if c.try {
 		p.report(Refused{ID: c.id, State: p.state(c, at, at.waiting)})
 		p.drop(i)
-	default:
-		p.wait(a)
+		return
 	}
+	p.wait(a)
+}
+
+// keptOut: a majority has told what there is, but some have promised nothing, because by
+// what they know a lease keeps the claim out. Together we may know better: it may be
+// released, or one of ours that is over. Then we insist on promises.
+func (p *Peer) keptOut(a int32) {
+	i := p.attempts[a].claim
+	if !p.admissible(a, nil) {
+		p.yield(a)
+		return
+	}
+	p.abandon(a)
+	p.claims[i].insists = true
+	p.begin(i, acquiring)
 }
 
 // admissible tells whether the claim may be proposed, and gathers those who hold beside it.
@@ -78,30 +105,33 @@ func (p *Peer) admissible(a int32, others *Value) bool {
 		c.yielded = 0
 		return false
 	}
-	// From here on it is courtesy: to an heir, and to those who came before. It is not
-	// extended for ever, since they may wait for something that will not come.
-	if c.yielded != 0 && p.now.Mono.Sub(c.yielded) > 4*p.cfg.poll() {
-		return true
-	}
 	heir := p.heir(at.value)
 	if heir == p.cfg.Self {
 		return true
 	}
-	polite := heir != 0
-	for _, w := range at.queue {
+	// From here on it is courtesy: to an heir, and to those who came before.
+	polite, blocked := heir != 0, false
+	for j, w := range at.queue {
 		if c.ticket != 0 && w.Ticket >= c.ticket && c.lined || polite {
 			break
 		}
 		polite = !adm.admits(w.Slots)
+		blocked = polite && j == 0
 		adm.hold(w.Slots)
 	}
-	if polite || !adm.admits(c.slots) {
-		if c.yielded == 0 {
-			c.yielded = p.now.Mono
-		}
-		return false
+	switch {
+	case !polite && adm.admits(c.slots):
+		return true
+	case blocked:
+		// The first in the line waits for those who hold: a writer for readers. Readers who
+		// went past it would keep it waiting for ever.
+		c.yielded = 0
+	case c.yielded == 0:
+		c.yielded = p.now.Mono
+	case p.now.Mono.Sub(c.yielded) > 4*p.cfg.poll():
+		return true // they could, and do not: they are cut off, or have too much to do
 	}
-	return true
+	return false
 }
 
 // wait has a claim look again when something may have changed: when it is told, when the
@@ -123,7 +153,7 @@ func (p *Peer) wait(a int32) {
 		p.report(Waits{ID: c.id, State: s})
 	}
 	if !c.lined {
-		p.begin(i, looking) // so that those who come later see us
+		p.look(i) // so that those who come later see us
 		return
 	}
 	again := p.now.Mono.Add(p.cfg.poll()*3/4 + p.rand(p.cfg.poll()/4))
@@ -136,6 +166,15 @@ func (p *Peer) wait(a int32) {
 		}
 	}
 	p.wheel.set(i, again)
+}
+
+// look has a claim that waits look, if there are not too many who do.
+func (p *Peer) look(i int32) {
+	if p.looks >= p.cfg.MaxAttempts {
+		p.wheel.set(i, p.now.Mono.Add(time.Millisecond+p.rand(p.cfg.poll())))
+		return
+	}
+	p.begin(i, looking)
 }
 
 // prolong is the renewal (Algorithm 3).
@@ -162,15 +201,15 @@ func (p *Peer) replaced(a int32, change func(*Holding)) (v Value, found bool) {
 	c := &p.claims[at.claim]
 	v = make(Value, 0, len(at.value))
 	for j := range at.value {
-		h := at.value[j]
-		switch {
+		switch h := &at.value[j]; {
 		case h.Token == c.token && machine.NodeID(h.Owner) == p.cfg.Self && h.Incarnation == p.cfg.Incarnation:
 			found = !h.Released
-			change(&h)
-		case !p.abides(c.cell, &h):
-			continue
+			v = append(v, *h)
+			change(&v[len(v)-1])
+		case !p.abides(c.cell, h):
+		default:
+			v = append(v, *h)
 		}
-		v = append(v, h)
 	}
 	return v, found
 }

@@ -49,6 +49,7 @@ type claim struct {
 	lined      bool // acceptors may know its ticket
 	alone      bool // Waits has said that no majority answers
 	watches    bool // it is an observation
+	insists    bool // its next READ is to be promised whatever is there
 	heir       uint16
 }
 
@@ -107,6 +108,8 @@ func (p *Peer) observe(in Observe) {
 		refuse(fmt.Errorf("%w: a name of %d bytes; want 1 to %d", ErrClaim, len(in.Name), MaxName))
 	case len(p.byID) >= p.cfg.MaxClaims || len(p.turns)-p.turn >= p.cfg.MaxQueued:
 		refuse(ErrBusy)
+	case p.silent():
+		refuse(ErrQuarantine)
 	default:
 		i := p.newClaim(in.ID, in.Name)
 		p.claims[i].watches = true
@@ -155,7 +158,8 @@ func (p *Peer) end(i int32, why string) {
 	c := &p.claims[i]
 	switch {
 	case c.watches:
-		p.report(Observed{ID: c.id, State: p.state(c, nil, 0), Err: fmt.Errorf("%w: %s", ErrNoMajority, why)})
+		p.endWith(i, fmt.Errorf("%w: %s", ErrNoMajority, why))
+		return
 	case c.phase == held:
 		p.report(Lost{ID: c.id, Why: why})
 		if c.delay > 0 {
@@ -164,7 +168,18 @@ func (p *Peer) end(i int32, why string) {
 	case c.phase == releasing:
 		p.report(Released{ID: c.id})
 	default:
-		p.report(Refused{ID: c.id, State: p.state(c, nil, 0), Err: fmt.Errorf("%w: %s", ErrNoMajority, why)})
+		p.endWith(i, fmt.Errorf("%w: %s", ErrNoMajority, why))
+		return
+	}
+	p.drop(i)
+}
+
+// endWith ends an observation, or a claim that is not held.
+func (p *Peer) endWith(i int32, err error) {
+	if c := &p.claims[i]; c.watches {
+		p.report(Observed{ID: c.id, State: p.state(c, nil, 0), Err: err})
+	} else {
+		p.report(Refused{ID: c.id, State: p.state(c, nil, 0), Err: err})
 	}
 	p.drop(i)
 }
@@ -249,7 +264,7 @@ func (p *Peer) rang(i int32) {
 	case c.phase == releasing:
 		p.giveBack(i)
 	case c.phase == waiting:
-		p.begin(i, looking)
+		p.look(i)
 	case c.phase == trying, c.phase == observing:
 		p.requeue(i)
 	}
@@ -259,6 +274,10 @@ func (p *Peer) rang(i int32) {
 func (p *Peer) over(c *claim) bool {
 	return p.now.Mono >= c.deadline || p.c >= c.until-Time(c.delay)
 }
+
+// mostTries is how often a claim that does not wait is refused, by clocks that are apart or a
+// view that changes, before its caller is told.
+const mostTries = 8
 
 // failed is the end of an attempt that came to nothing, because nobody answered or others
 // were ahead. It will be tried again, under another ballot, not at once.
@@ -298,8 +317,13 @@ func (p *Peer) failed(i int32, timedOut bool) {
 			c.alone = true
 			p.report(Waits{ID: c.id, State: p.state(c, nil, 0), Err: ErrNoMajority})
 		}
-		if (c.try || c.watches) && timedOut && c.tries >= 2 {
+		switch {
+		case !c.try && !c.watches:
+		case timedOut && c.tries >= 2:
 			p.end(i, "it was asked twice")
+			return
+		case c.tries >= mostTries:
+			p.end(i, "it refused again and again, or others were quicker")
 			return
 		}
 	}

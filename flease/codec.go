@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/tenure-lease/tenure/machine"
 )
@@ -37,7 +39,13 @@ const (
 // MarshalBinary encodes a batch: a version, a header, operations of only the fields that
 // they have, integers as uvarints but ballots, which are little endian. What carries it
 // sees to damage on the way.
-func (b *Batch) MarshalBinary() ([]byte, error) { return b.AppendBinary(nil) }
+func (b *Batch) MarshalBinary() ([]byte, error) {
+	n := 64
+	for i := range b.Ops {
+		n += b.Ops[i].size()
+	}
+	return b.AppendBinary(make([]byte, 0, n))
+}
 
 // AppendBinary appends what MarshalBinary returns to dst.
 func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
@@ -142,27 +150,57 @@ func (o *Op) size() int {
 	return n
 }
 
-// UnmarshalBinary decodes a batch. Strings of the batch share the memory of one copy of
-// data. The error wraps ErrBatch.
+// Reset empties a batch and keeps its memory for the next one that is decoded into it.
+// Nobody may hold it any more; what a Peer was stepped with, it does not hold.
+func (b *Batch) Reset() {
+	clear(b.Ops)
+	*b = Batch{Ops: b.Ops[:0]}
+}
+
+// UnmarshalBinary decodes a batch. The error wraps ErrBatch.
 func (b *Batch) UnmarshalBinary(data []byte) error {
+	b.Reset()
+	return new(Decoder).Decode(data, b)
+}
+
+// Decoder decodes batches. It knows the holders that it has met lately, so that what a
+// register keeps does not keep the whole batch that it came in. Names share the memory of one
+// copy of data.
+type Decoder struct{ holders [64]string }
+
+// known returns s, in memory of its own.
+func (d *Decoder) known(s string) string {
+	if s == "" {
+		return ""
+	}
+	at := &d.holders[(len(s)*31+int(s[0])*7+int(s[len(s)-1]))%len(d.holders)]
+	if *at != s {
+		*at = strings.Clone(s)
+	}
+	return *at
+}
+
+// Decode decodes data into b, which is empty: new, or after Reset. The error wraps ErrBatch.
+func (d *Decoder) Decode(data []byte, b *Batch) error {
 	if len(data) > MaxBatch {
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrBatch, len(data), MaxBatch)
 	}
-	r := reader{b: data, s: string(data)}
+	r := reader{b: data, s: string(data), d: d}
 	if v := r.byte(); v != batchVersion {
 		return fmt.Errorf("%w: version %d, this peer speaks %d", ErrBatch, v, batchVersion)
 	}
 	flags := r.byte()
-	*b = Batch{Incarnation: r.uint32(), Epoch: r.uvarint(1<<63 - 1), Digest: r.uint32()}
+	b.Incarnation, b.Epoch, b.Digest = r.uint32(), r.uvarint(1<<63-1), r.uint32()
 	if flags&1 != 0 {
 		news := r.byte()
 		b.View = &ViewNews{Closed: news&1 != 0, Active: news&2 != 0, View: r.view()}
 	}
 	n := int(r.uvarint(MaxOps))
 	if flags > 1 || b.Incarnation == 0 || !r.ok(n*11) { // an Op has 11 bytes at least
+		*b = Batch{}
 		return fmt.Errorf("%w: damaged header", ErrBatch)
 	}
-	b.Ops = make([]Op, n)
+	b.Ops = slices.Grow(b.Ops[:0], n)[:n]
 	for i := range b.Ops {
 		r.op(&b.Ops[i])
 	}
@@ -179,6 +217,7 @@ type reader struct {
 	s   string // the same bytes
 	at  int
 	bad bool
+	d   *Decoder
 }
 
 // ok tells whether n bytes are there.
@@ -306,7 +345,7 @@ func (r *reader) value() Value {
 		if flags&2 != 0 {
 			h.Heir = uint16(r.uvarint(MaxMember))
 		}
-		h.Holder = r.string(MaxHolder)
+		h.Holder = r.d.known(r.string(MaxHolder))
 		if flags > 7 || h.Owner == 0 || h.Slots == 0 {
 			r.bad = true
 		}

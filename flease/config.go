@@ -45,11 +45,12 @@ type Config struct {
 	// Seed makes peers draw different random waits. Nothing else depends on it.
 	Seed uint64
 
-	// MaxClaims is how many claims there may be, held ones included. Default 4,194,304.
+	// MaxClaims is how many claims there may be, held ones included. Default, and at
+	// most, 4,194,304.
 	MaxClaims int
-	// MaxAttempts is how many attempts to acquire, to look and to wait may be under way, and
-	// how many to renew besides; more wait for their turn. Releases are not counted.
-	// Default 4096.
+	// MaxAttempts is how many attempts to acquire and to observe may be under way, how many
+	// to renew besides, and how many looks of claims that wait; more wait for their turn.
+	// Releases are not counted. Default 4096.
 	MaxAttempts int
 	// MaxQueued is how many claims and observations may wait for their turn before more are
 	// refused. Default 65,536.
@@ -77,7 +78,7 @@ func (c Config) Complete() (Config, error) {
 	c.Epsilon = millis(c.Epsilon).duration()
 	c.RoundTimeout = millis(c.RoundTimeout).duration()
 	if c.MaxClaims == 0 {
-		c.MaxClaims = 1 << 22
+		c.MaxClaims = 1 << attemptBits
 	}
 	if c.MaxAttempts == 0 {
 		c.MaxAttempts = 4096
@@ -106,8 +107,8 @@ func (c Config) Complete() (Config, error) {
 			ErrConfig, c.TMax, c.Epsilon, c.RoundTimeout, c.MinTMax())
 	case c.Guard < 0 || c.Guard > c.TMax/4:
 		return c, fmt.Errorf("%w: a guard of %v; want 0 for the default, at most a quarter of t_max = %v", ErrConfig, c.Guard, c.TMax)
-	case c.MaxClaims < 1 || c.MaxClaims > 1<<30 || c.MaxAttempts < 1 || c.MaxQueued < 1:
-		return c, fmt.Errorf("%w: limits of %d claims, %d attempts, %d queued; each must be at least 1", ErrConfig, c.MaxClaims, c.MaxAttempts, c.MaxQueued)
+	case c.MaxClaims < 1 || c.MaxClaims > 1<<attemptBits || c.MaxAttempts < 1 || c.MaxQueued < 1:
+		return c, fmt.Errorf("%w: limits of %d claims, %d attempts, %d queued; each must be at least 1, and claims at most %d", ErrConfig, c.MaxClaims, c.MaxAttempts, c.MaxQueued, 1<<attemptBits)
 	}
 	return c, nil
 }

@@ -249,11 +249,11 @@ func (w *world) hash() uint64 {
 		}
 		for i := range p.claims {
 			c := &p.claims[i]
-			d.add(uint64(c.phase), uint64(c.wrote), uint64(c.token), uint64(c.until), uint64(c.deadline), uint64(c.renewAt), uint64(c.tries), uint64(c.att), c.id)
+			d.add(uint64(c.phase), uint64(c.wrote), uint64(c.token), uint64(c.until), uint64(c.deadline), uint64(c.renewAt), uint64(c.tries), uint64(c.att), c.id, uint64(oneIf(c.insists)))
 		}
 		for i := range p.attempts {
 			a := &p.attempts[i]
-			d.add(uint64(a.k), uint64(a.claim), uint64(a.gen), uint64(a.aim)<<8|uint64(a.stage), uint64(a.m0), uint64(a.exp), uint64(a.acks)<<32|uint64(a.nacks), uint64(a.best))
+			d.add(uint64(a.k), uint64(a.claim), uint64(a.gen), uint64(a.aim)<<8|uint64(a.stage), uint64(a.m0), uint64(a.exp), uint64(a.acks)<<32|uint64(a.nacks), uint64(a.shown), uint64(a.best))
 			d.value(a.value)
 		}
 		for _, l := range p.wheel.links {

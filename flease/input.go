@@ -138,8 +138,8 @@ type (
 	// Serving says that a quarantine is over, or that none was needed.
 	Serving struct{}
 	// Snapshot answers Shutdown. Make Record durable; give it to the next life at most
-	// once: remove it, durably, before New. Record is nil while the peer is silent: then
-	// the next life has a quarantine of its own.
+	// once: remove it, durably, before New. If the peer was silent, the next life has a
+	// quarantine of its own.
 	Snapshot struct{ Record *Record }
 )
 

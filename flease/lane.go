@@ -22,11 +22,36 @@ type lane struct {
 
 func (l *lane) drop() { *l = lane{} }
 
-func (l *lane) add(how int, o Op) {
+func (p *Peer) add(l *lane, how int, o *Op) {
 	if l.ops[how] == nil {
-		l.ops[how] = make([]Op, 0, l.room[how]+l.room[how]/8+1)
+		l.ops[how] = p.opsFor(l.room[how] + l.room[how]/8 + 1)
 	}
-	l.ops[how] = append(l.ops[how], o)
+	l.ops[how] = append(l.ops[how], *o)
+}
+
+// opsFor returns room for n operations, used before or new.
+func (p *Peer) opsFor(n int) []Op {
+	if last := len(p.spare) - 1; last >= 0 {
+		ops := p.spare[last]
+		p.spare[last] = nil
+		if p.spare = p.spare[:last]; cap(ops) >= n {
+			return ops
+		}
+	}
+	return make([]Op, 0, n)
+}
+
+// maxSpare is how many lists of operations are kept for later.
+const maxSpare = 16
+
+// Reuse takes a batch of Ready's back, once its envelope has been encoded and nobody else
+// holds it: the memory serves for batches to come. A driver need not do so.
+func (p *Peer) Reuse(b *Batch) {
+	if len(p.spare) < maxSpare && cap(b.Ops) > 0 {
+		clear(b.Ops)
+		p.spare = append(p.spare, b.Ops[:0])
+	}
+	*b = Batch{}
 }
 
 // lane of a peer.
@@ -44,7 +69,7 @@ func (p *Peer) send(to machine.NodeID, how int, o Op) {
 		p.take(to, p.lay.view.Epoch, &o)
 		return
 	}
-	p.lane(to).add(how, o)
+	p.add(p.lane(to), how, &o)
 }
 
 // reply answers a request. Our own come back at once, unless they have to be durable first.
@@ -53,7 +78,7 @@ func (p *Peer) reply(to machine.NodeID, o Op) {
 		p.answered(to, &o)
 		return
 	}
-	p.lane(to).add(urgent, o)
+	p.add(p.lane(to), urgent, &o)
 }
 
 // flush makes batches of what waits, one for each peer, and tells whether something is left.

@@ -54,3 +54,28 @@ func TestNothingNewWhileRenewalsFail(t *testing.T) {
 		t.Errorf("got %+v, want ErrBusy", r)
 	}
 }
+
+// TestReleasesDuringRenewalsAreCounted: a renewal that ends as a release (F-4) gives its turn
+// back, else a peer that releases often would come to renew nothing any more.
+func TestReleasesDuringRenewalsAreCounted(t *testing.T) {
+	c := newCluster(t, 3, func(cfg *Config) { cfg.MaxAttempts = 1 })
+	c.do(1, Acquire{ID: 1, Name: "kept"})
+	c.do(1, Acquire{ID: 2, Name: "given back"})
+	p := c.peers[1]
+	for given := &p.claims[p.byID[2]]; given.att < 0; {
+		c.now.Mono, c.now.Wall = c.now.Mono.Add(time.Millisecond), c.now.Wall+machine.Wall(time.Millisecond)
+		c.step(1, machine.Wake{})
+		if given.att < 0 {
+			c.settle()
+		}
+	}
+	c.step(1, Release{ID: 2}) // its READ is on its way
+	c.settle()
+	if !last[Released](c, 1).Confirmed {
+		t.Fatal("the release is not confirmed")
+	}
+	c.pass(20 * time.Second)
+	if has[Lost](c, 1) || p.renewals != 0 {
+		t.Errorf("%d renewals under way, lost: %v", p.renewals, has[Lost](c, 1))
+	}
+}

@@ -42,7 +42,8 @@ const (
 	// Skewed refuses a request whose ballot is ahead of the acceptor's clock by more than
 	// ε: Written is what the acceptor's clock shows, as a ballot.
 	Skewed
-	// Peek asks for the value and promises nothing (A3.12). With a Ticket its sender waits,
+	// Peek asks for the value and promises nothing (A3.12). A Read with Slots is answered
+	// like one while the lease that is there keeps its claim out. With a Ticket its sender waits,
 	// and is told by a Learn when its turn may have come.
 	Peek
 	Peeked
@@ -69,7 +70,7 @@ type Op struct {
 	Value   Value // of Write, AckRead, Peeked, Learn
 
 	Ticket Ballot // of Peek and Quit, and of a Write that ends a wait; of Learn whose turn it is
-	Slots  int32  // of Peek with a Ticket
+	Slots  int32  // of Peek with a Ticket, and of a Read that promises nothing while they do not fit
 	// Queue is, of AckRead and Peeked, who waits, by ticket: the first few.
 	Queue []Waiter
 	// Waiting is how many wait.

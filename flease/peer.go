@@ -2,6 +2,7 @@ package flease
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -33,7 +34,9 @@ type Peer struct {
 	freeCells []int32
 	lines     map[int32][]waiter // waiters of the cells that have some
 	sweepNext int
-	sweepAt   machine.Mono
+	// sweepLeast is how many cells are looked at in each sweep of this round at least.
+	sweepLeast int
+	sweepAt    machine.Mono
 
 	claims     []claim
 	freeClaims []int32
@@ -42,14 +45,17 @@ type Peer struct {
 
 	attempts     []attempt
 	freeAttempts []int32
-	busy         int    // attempts under way that count against MaxAttempts
+	busy         int    // attempts under way to acquire and to observe
 	renewals     int    // those that renew
+	looks        int    // those of claims that wait
+	returns      int    // those that release: without limit
 	turns        []turn // claims that wait for their turn, from turn on
 	turn         int
 	lateUntil    machine.Mono
 
 	lanes   []*lane          // by member
 	peers   []machine.NodeID // who have a lane, ascending
+	spare   [][]Op           // used before, see Reuse
 	changed []CellRecord     // of a Durable peer, to be persisted
 	delays  map[Ballot]Time  // tokens of ours that were lost with a lock delay, and until when that lasts
 	alarmed map[alarmKey]machine.Mono
@@ -236,9 +242,9 @@ func (p *Peer) sweep() {
 			delete(p.delays, token)
 		}
 	}
-	for range len(p.cells)/64 + 1 {
+	for range max(len(p.cells)/64+1, p.sweepLeast) {
 		if p.sweepNext >= len(p.cells) {
-			p.sweepNext = 0
+			p.sweepNext, p.sweepLeast = 0, 0
 		}
 		i := int32(p.sweepNext)
 		p.sweepNext++
@@ -249,26 +255,27 @@ func (p *Peer) sweep() {
 		if c.lined {
 			p.line(i)
 		}
-		if c.promised.Time() <= p.floor && c.claims < 0 && !c.lined {
+		if c.promised.Time() <= p.floor && c.claims < 0 && !c.lined && !c.dirty {
 			delete(p.names, c.name)
 			*c = cell{}
 			p.freeCells = append(p.freeCells, i)
 		}
 	}
+	p.shrink()
 }
 
-// Names lists the resources with a prefix of which this peer, as an acceptor, remembers a
-// lease that may be valid, ascending. It looks at all that it remembers.
-func (p *Peer) Names(prefix string) []string {
-	var names []string
-	for i := range p.cells {
-		c := &p.cells[i]
-		if strings.HasPrefix(c.name, prefix) && slices.ContainsFunc(c.value, func(h Holding) bool { return p.mayHold(&h) }) {
-			names = append(names, c.name)
+// Names are the resources of which this peer, as an acceptor, remembers a lease that may be
+// valid, or somebody who waits; in no particular order.
+func (p *Peer) Names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range p.cells {
+			c := &p.cells[i]
+			known := c.name != "" && (c.lined || slices.ContainsFunc(c.value, func(h Holding) bool { return p.mayHold(&h) }))
+			if known && !yield(c.name) {
+				return
+			}
 		}
 	}
-	slices.Sort(names)
-	return names
 }
 
 // Stats is what a peer has in its tables.

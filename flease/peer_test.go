@@ -194,6 +194,7 @@ func TestBadClaims(t *testing.T) {
 		"bad slots":     {Name: "a", Slots: -1},
 	} {
 		in.ID = 9
+		c.out[1] = nil
 		c.do(1, in)
 		if err := last[Refused](c, 1).Err; !errors.Is(err, ErrClaim) {
 			t.Errorf("%s: %v", what, err)
@@ -257,7 +258,7 @@ func TestDurableRestartsAtOnce(t *testing.T) {
 		now.Mono, now.Wall = now.Mono.Add(d), now.Wall+machine.Wall(d)
 	}
 	pump(machine.Wake{})
-	pass(cfg.Epsilon)
+	pass(cfg.Epsilon + time.Millisecond)
 	got, ok := pump(Acquire{ID: 1, Name: "a"})[1].(Acquired)
 	if !ok || len(log) == 0 {
 		t.Fatal("not acquired, or nothing persisted")
@@ -267,7 +268,7 @@ func TestDurableRestartsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	pump(machine.Wake{})
-	pass(cfg.Epsilon)
+	pass(cfg.Epsilon + time.Millisecond)
 	out := pump(Acquire{ID: 1, Name: "a", Try: true})
 	if r, ok := out[len(out)-1].(Refused); !ok || len(r.State.Holdings) != 1 || uint64(r.State.Holdings[0].Token) != got.Token {
 		t.Errorf("the next life has forgotten the lease: %+v", out)

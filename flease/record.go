@@ -14,6 +14,9 @@ type Record struct {
 	// Highest is the greatest ballot that the peer has drawn or seen.
 	Highest Ballot
 	Cells   []CellRecord
+	// Silent: the peer was in quarantine, and there may be more that it had forgotten. The next
+	// life has a quarantine of its own, and what is here keeps its tokens from going back.
+	Silent bool
 }
 
 // CellRecord is the state of an acceptor for one resource: readi, writei and vi of
@@ -24,14 +27,15 @@ type CellRecord struct {
 	Value             Value
 }
 
-const recordVersion = 1
+// Version 2 is a Silent one: who knows only version 1 has a quarantine anyway.
+const recordVersion, silentVersion = 1, 2
 
 // ErrRecord is an encoding of a record that no peer wrote.
 var ErrRecord = errors.New("flease: bad record")
 
 // MarshalBinary encodes a record. Its storage sees to damage.
 func (r *Record) MarshalBinary() ([]byte, error) {
-	dst := []byte{recordVersion}
+	dst := []byte{recordVersion + oneIf(r.Silent)*(silentVersion-recordVersion)}
 	dst = binary.AppendVarint(dst, int64(r.Floor))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.Highest))
 	dst = binary.AppendUvarint(dst, uint64(len(r.Cells)))
@@ -50,16 +54,17 @@ func (r *Record) MarshalBinary() ([]byte, error) {
 
 // UnmarshalBinary decodes a record. The error wraps ErrRecord.
 func (r *Record) UnmarshalBinary(data []byte) error {
-	rd := reader{b: data, s: string(data)}
-	if v := rd.byte(); v != recordVersion {
-		return fmt.Errorf("%w: version %d, this peer knows %d", ErrRecord, v, recordVersion)
+	rd := reader{b: data, s: string(data), d: new(Decoder)}
+	version := rd.byte()
+	if version != recordVersion && version != silentVersion {
+		return fmt.Errorf("%w: version %d, this peer knows %d and %d", ErrRecord, version, recordVersion, silentVersion)
 	}
 	floor, n := binary.Varint(data[rd.at:])
 	if n <= 0 {
 		return fmt.Errorf("%w: damaged at its beginning", ErrRecord)
 	}
 	rd.at += n
-	*r = Record{Floor: Time(floor), Highest: rd.ballot()}
+	*r = Record{Floor: Time(floor), Highest: rd.ballot(), Silent: version == silentVersion}
 	for count := rd.uvarint(1 << 32); count > 0 && !rd.bad; count-- {
 		c := CellRecord{Name: rd.string(MaxName), Promised: rd.ballot(), Written: rd.ballot()}
 		if rd.byte() == 1 {

@@ -69,7 +69,9 @@ func (p *Peer) giveBack(i int32) {
 func (p *Peer) handBack(a int32) {
 	at := &p.attempts[a]
 	c := &p.claims[at.claim]
+	*p.under(at.aim, c)-- // it gives its turn back
 	at.aim = returning
+	*p.under(at.aim, c)++
 	// It is written even if our holding is not there any more, or is released already: that
 	// may be known to a minority, and a majority of others may still show the lease.
 	v, _ := p.replaced(a, func(h *Holding) { p.giveUp(c, h) })

@@ -28,26 +28,35 @@ func (p *Peer) silent() bool { return p.silence.on }
 // of our clock, so none up to there is accepted ever again.
 func (p *Peer) hush() {
 	p.floor = max(p.floor, p.c+p.eps)
-	p.silence = silence{mono: p.now.Mono.Add(p.quarantine), wall: p.c + millis(p.quarantine), on: true}
-	p.report(Quarantined{Deadline: p.silence.mono, Until: p.silence.wall.Wall()})
+	p.silentFor(p.quarantine)
+}
+
+// silentFor begins a silence of d on both clocks. If the synchronized clock was ahead of
+// others' for long and has been set right, it lasts until that clock is back where it was:
+// till then the peer could accept and draw no ballots, or tokens would go back.
+func (p *Peer) silentFor(d time.Duration) {
+	until := max(p.c+millis(d), p.floor, p.hlc.last.Time()-p.eps)
+	p.silence = silence{mono: p.now.Mono.Add(d), wall: until, on: true}
+	p.report(Quarantined{Deadline: p.now.Mono.Add(max(d, (until - p.c).duration())), Until: until.Wall()})
 }
 
 // start is the first step.
 func (p *Peer) start() {
 	p.started = true
 	p.wheel.cur = int64(p.now.Mono) >> tickBits
-	if p.cfg.Restore == nil {
+	forgot := p.cfg.Restore == nil
+	for _, r := range p.cfg.Restore {
+		p.restore(r)
+		forgot = forgot || r.Silent
+	}
+	p.cfg.Restore = nil
+	if forgot {
 		p.hush()
 		return
 	}
-	for _, r := range p.cfg.Restore {
-		p.restore(r)
-	}
-	p.cfg.Restore = nil
 	// Ballots of this life must be others than those of the last, of which some may not
-	// have been recorded: by then our clock is ahead of them all.
-	p.silence = silence{mono: p.now.Mono.Add(p.cfg.Epsilon), wall: p.c + p.eps, on: true}
-	p.report(Quarantined{Deadline: p.silence.mono, Until: p.silence.wall.Wall()})
+	// have been recorded: by then our clock is ahead of them all, by a millisecond at least.
+	p.silentFor(p.cfg.Epsilon + time.Millisecond)
 }
 
 // tick reads the clocks: once for each step, so that no comparison sees two times (E6).
@@ -84,7 +93,11 @@ func (p *Peer) fault(by time.Duration, why string) {
 		}
 	}
 	for i := range p.claims {
-		if c := &p.claims[i]; c.att >= 0 {
+		switch c := &p.claims[i]; {
+		case c.phase == free:
+		case c.try || c.watches:
+			p.endWith(int32(i), ErrQuarantine)
+		case c.att >= 0:
 			p.abandon(c.att)
 			p.requeue(int32(i))
 		}

@@ -11,6 +11,7 @@ import (
 // view before vote in neither.
 type viewChange struct {
 	lay    *layout
+	shut   [slots]bool      // whose cell changes: for good, also if another view comes instead
 	closed bool             // enough have closed; the quarantine between the views runs
 	who    []machine.NodeID // who have closed, ascending
 	open   silence
@@ -28,8 +29,15 @@ func (p *Peer) votes(slot int, epoch uint64) bool {
 }
 
 // closed: the slot is between two cells, and belongs to neither.
-func (p *Peer) closed(slot int) bool {
-	return p.next != nil && !sameCell(p.lay.cells[slot], p.next.lay.cells[slot])
+func (p *Peer) closed(slot int) bool { return p.next != nil && p.next.shut[slot] }
+
+// expect begins a change to a view, or to a later one instead of that which was next.
+func (p *Peer) expect(v View) {
+	n := &viewChange{lay: newLayout(v, p.cfg.Self), tell: p.now.Mono}
+	for s := range n.shut {
+		n.shut[s] = p.closed(s) || !sameCell(p.lay.cells[s], n.lay.cells[s])
+	}
+	p.next = n
 }
 
 func sameCell(a, b *cellGroup) bool { return slices.Equal(a.members, b.members) }
@@ -50,7 +58,7 @@ func (p *Peer) changeView(v View) {
 		// We have missed the view between, and only those who were in it know that it is
 		// over. They will tell.
 	default:
-		p.next = &viewChange{lay: newLayout(v, p.cfg.Self), tell: p.now.Mono}
+		p.expect(v)
 		p.closes(p.cfg.Self)
 		p.tellNews()
 	}
@@ -102,7 +110,7 @@ func (p *Peer) rest() {
 // changes tells whether some names of a cell get another.
 func (p *Peer) changes(g *cellGroup) bool {
 	for s := range slots {
-		if p.lay.cells[s] == g && !sameCell(g, p.next.lay.cells[s]) {
+		if p.lay.cells[s] == g && p.closed(s) {
 			return true
 		}
 	}
@@ -116,7 +124,7 @@ func (p *Peer) turnView() {
 		return
 	}
 	if n.closed && p.now.Mono >= n.open.mono && p.c >= n.open.wall {
-		p.install(n.lay)
+		p.install(n)
 		return
 	}
 	if p.now.Mono >= n.tell {
@@ -125,13 +133,13 @@ func (p *Peer) turnView() {
 }
 
 // install makes a view the one that we vote in.
-func (p *Peer) install(l *layout) {
+func (p *Peer) install(n *viewChange) {
+	l, old := n.lay, p.lay
 	for s := range slots {
-		if !sameCell(p.lay.cells[s], l.cells[s]) {
+		if n.shut[s] {
 			p.since[s] = l.view.Epoch
 		}
 	}
-	old := p.lay
 	p.lay, p.next = l, nil
 	p.report(Active{View: l.view})
 	p.tellAll(old.view, ViewNews{View: l.view, Active: true})
@@ -167,8 +175,8 @@ func (p *Peer) viewed(from machine.NodeID, b *Batch) bool {
 		p.heard(from, b.View)
 	}
 	switch cur := p.lay.view.Epoch; {
-	case b.Epoch == cur && b.Digest != p.lay.digest:
-		p.alert(Alarm{Kind: Disagreement, Peer: from, Why: fmt.Sprintf("peer %d has other members in view %d: give all peers the same", from, cur)})
+	case b.Epoch == cur && b.Digest != p.lay.digest, p.next != nil && b.Epoch == p.next.lay.view.Epoch && b.Digest != p.next.lay.digest:
+		p.alert(Alarm{Kind: Disagreement, Peer: from, Why: fmt.Sprintf("peer %d has other members in view %d: give all peers the same", from, b.Epoch)})
 		return false
 	case b.Epoch < cur && b.View == nil && len(b.Ops) > 0:
 		p.tell(from, ViewNews{View: p.lay.view, Active: true})
@@ -188,7 +196,7 @@ func (p *Peer) heard(from machine.NodeID, n *ViewNews) {
 		// Who says so has waited; or was configured wrongly, with a view that never was
 		// complete. So we wait, too, from when we stopped voting in the old cells.
 		if p.next == nil || p.next.lay.view.Epoch != n.View.Epoch {
-			p.next = &viewChange{lay: newLayout(n.View, p.cfg.Self), tell: p.now.Mono}
+			p.expect(n.View)
 		}
 		p.rest()
 	case n.Closed && n.View.Epoch == cur+1:

@@ -33,15 +33,28 @@ type link struct {
 
 // set has id ring at a time, or a tick from now if that is past.
 func (w *wheel) set(id int32, at machine.Mono) {
+	if at > machine.Never>>1 {
+		w.clear(id)
+		return
+	}
+	w.setTick(id, max((int64(at)+1<<tickBits-1)>>tickBits, w.cur+1))
+}
+
+// setTick does so for a tick, which may be the present one.
+func (w *wheel) setTick(id int32, tick int64) {
 	for int(id) >= len(w.links) {
 		w.links = append(w.links, link{level: -1})
 	}
 	w.clear(id)
-	tick := (int64(at) + 1<<tickBits - 1) >> tickBits
-	if at > machine.Never>>1 {
-		return
+	w.put(id, max(tick, w.cur))
+}
+
+// link is the alarm of id.
+func (w *wheel) link(id int32) link {
+	if int(id) >= len(w.links) {
+		return link{level: -1}
 	}
-	w.put(id, max(tick, w.cur+1))
+	return w.links[id]
 }
 
 func (w *wheel) put(id int32, tick int64) {

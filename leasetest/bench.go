@@ -159,6 +159,13 @@ type judge struct {
 
 func (b *bench) judge() *judge { return &judge{b: b, inside: map[tenure.Lease]int{}} }
 
+// had tells whether the lease was acquired so many times.
+func (j *judge) had(times int) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.count >= times
+}
+
 // enter is called as soon as a claim for the name was admitted.
 func (j *judge) enter(lease tenure.Lease, slots int) {
 	j.mu.Lock()

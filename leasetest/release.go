@@ -44,6 +44,10 @@ func releaseNotNewer(b *bench) {
 		b.Errorf("Release of a lost lease returns %v, want %q: the work may have overlapped", err, tenure.ErrLost)
 	}
 	b.held(newer, "after the release of the lost lease")
+	// Who was cut off may say that it cannot tell, until it has found its feet.
+	other := b.claim()
+	other.Name += "/other"
+	b.release(b.acquire(l, other))
 	b.refused(l, b.claim(), "after the release of the lost lease")
 	b.pass(b.TTL)
 	b.held(newer, "a TTL after the release of the lost lease")

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -170,6 +171,8 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
 
+	floor := heapFloor()
+	defer runtime.KeepAlive(floor)
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	l, err := flease.ListenSocket(o.listen, mode)
 	if err != nil {

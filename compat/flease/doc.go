@@ -11,6 +11,14 @@
 //	turn   take a free lease and give it back: Acquire and Release; Lock and Unlock of a
 //	       concurrency.Mutex; create and delete an ephemeral node
 //	take   take a free lease and keep it: Acquire; Grant; create an ephemeral node
+//	renew  keep a lease: what a peer does by itself at half of each; a keep-alive of a lease on
+//	       a stream of its own; a ping of a session, for ZooKeeper's leases are sessions
+//	touch  of ZooKeeper, set an ephemeral node, beside flease's renewals: a ping is answered by
+//	       one server alone, and what is set is agreed on by a majority as a renewal is
+//
+// Renewals of flease cannot be asked for. So leases of four seconds are added until one
+// renewal in a hundred comes later than a tenth of that, or a lease is lost; what counts is
+// the last rate before. In the place of latencies stands by how much they were late.
 //
 // Beside the rate stands what the whole machine spent on each, in CPU time of all processes
 // that the contestant needs, callers included, for the callers of flease are its

@@ -10,17 +10,29 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"text/tabwriter"
 	"time"
 )
 
+const (
+	members = 3
+	ttl     = 30 * time.Second
+)
+
 // contestant keeps leases. Each of its callers uses a member of its own choice.
 type contestant interface {
-	// caller makes the calls of one caller.
-	caller(i int) (turn, take func(ctx context.Context, name string) error, err error)
+	// caller makes the calls of one caller, by case.
+	caller(ctx context.Context, i int) (map[string]call, error)
 	cpu() time.Duration // of all processes but this one
 	close()
 }
+
+// call does one operation on a name that no other call was given.
+type call func(ctx context.Context, name string) error
+
+// cases are what is measured, in this order.
+var cases = []string{"turn", "take", "renew", "touch"}
 
 // result is what one contestant did in one case.
 type result struct {
@@ -41,9 +53,11 @@ func main() {
 	duration := flag.Duration("duration", 5*time.Second, "of each case, after a warm-up of a fifth of it")
 	runs := flag.Int("runs", 3, "runs, interleaved; medians are printed")
 	only := flag.String("only", "flease,etcd,zookeeper", "contestants, with commas in between")
+	which := flag.String("cases", strings.Join(cases, ","), "cases, with commas in between")
 	asJSON := flag.Bool("json", false, "print JSON")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	cases = strings.Split(*which, ",")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var all []result
 	for run := range *runs {
@@ -54,7 +68,6 @@ func main() {
 				if ctx.Err() != nil {
 					os.Exit(1)
 				}
-				continue
 			}
 			for _, r := range rs {
 				fmt.Fprintf(os.Stderr, "run %d: %s %s %.0f/s\n", run+1, r.Contestant, r.Case, r.Rate)
@@ -70,7 +83,7 @@ func main() {
 	table(medians)
 }
 
-// measure starts a contestant and has it do both cases.
+// measure starts a contestant and has it do all cases.
 func measure(ctx context.Context, name string, callers int, d time.Duration) ([]result, error) {
 	start, ok := contestants[name]
 	if !ok {
@@ -86,24 +99,25 @@ func measure(ctx context.Context, name string, callers int, d time.Duration) ([]
 		return nil, err
 	}
 	defer c.close()
-	type calls struct {
-		turn, take func(context.Context, string) error
-	}
-	all := make([]calls, callers)
+	all := make([]map[string]call, callers)
 	for i := range all {
-		if all[i].turn, all[i].take, err = c.caller(i); err != nil {
+		if all[i], err = c.caller(ctx, i); err != nil {
 			return nil, err
 		}
 	}
 	var rs []result
-	for _, which := range []string{"turn", "take"} {
-		r, err := load(ctx, c, callers, d, func(ctx context.Context, i, n int) error {
-			name := fmt.Sprintf("%s-%d-%d", which, i, n)
-			if which == "turn" {
-				return all[i].turn(ctx, name)
-			}
-			return all[i].take(ctx, name)
-		})
+	for _, which := range cases {
+		var r result
+		switch p, self := c.(*peers); {
+		case self && which == "renew":
+			r, err = p.renewals(ctx, d)
+		case all[0][which] == nil:
+			continue
+		default:
+			r, err = load(ctx, c, callers, d, func(ctx context.Context, i, n int) error {
+				return all[i][which](ctx, fmt.Sprintf("%s-%d-%d", which, i, n))
+			})
+		}
 		if err != nil {
 			return rs, fmt.Errorf("%s: %w", which, err)
 		}
@@ -179,8 +193,11 @@ func summarize(all []result) (medians []result) {
 func table(medians []result) {
 	tw := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "CASE\tCONTESTANT\tPER SECOND\tMEDIAN\t99 %\tCPU EACH\tFLEASE IS\t")
-	for _, which := range []string{"turn", "take"} {
-		var ours float64
+	var ours float64 // of the case, or of renew for touch, which flease has no other word for
+	for _, which := range cases {
+		if which != "touch" {
+			ours = 0
+		}
 		for _, m := range medians {
 			if m.Case == which && m.Contestant == "flease" {
 				ours = m.Rate

@@ -26,18 +26,18 @@ func (l *Leaser) acquire(outer context.Context, c tenure.Claim, try bool) (tenur
 	if err != nil {
 		return nil, err
 	}
-	ctx, end, err := l.begin(outer)
+	in, err := l.begin(outer)
 	if err != nil {
 		return nil, err
 	}
-	defer end()
+	defer l.calls.Done()
 	if try {
-		bound, cancel := context.WithTimeoutCause(ctx, l.patience(), errPatience)
+		bound, cancel := context.WithTimeoutCause(outer, l.patience(), errPatience)
 		defer cancel()
-		ctx = bound
+		in.ctx = bound
 	}
 	for {
-		x, err := l.pursue(ctx, c, try)
+		x, err := in.pursue(c, try)
 		if err == nil && x.Check() == nil {
 			return x, nil
 		}
@@ -49,7 +49,7 @@ func (l *Leaser) acquire(outer context.Context, c tenure.Claim, try bool) (tenur
 		}
 		// The peer is silent, or nobody answers, or it has too much to do: whoever can wait
 		// does, which holds callers back.
-		if cut := wait(ctx, l.peer.pure.RoundTimeout); cut != nil {
+		if cut := in.wait(l.peer.pure.RoundTimeout); cut != nil {
 			return nil, l.refusal(outer, c.Name, fmt.Errorf("%w: %w", cut, err))
 		}
 	}
@@ -66,16 +66,17 @@ func passing(err error) bool {
 }
 
 // pursue makes one claim, and waits for its verdict.
-func (l *Leaser) pursue(ctx context.Context, c tenure.Claim, try bool) (*claim, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+func (in call) pursue(c tenure.Claim, try bool) (*claim, error) {
+	if err := in.cut(); err != nil {
+		return nil, err
 	}
-	p := l.peer
+	p := in.l.peer
 	answer := make(chan error, 1)
-	x := &claim{leaser: l, name: c.Name, holder: c.Holder, ttl: c.TTL, delay: c.LockDelay, answer: answer}
+	x := &claim{leaser: in.l, name: c.Name, holder: c.Holder, ttl: c.TTL, delay: c.LockDelay, answer: answer}
 	x.id = p.lastID.Add(1)
 	p.mu.Lock()
 	p.claims[x.id] = x
+	p.most = max(p.most, len(p.claims))
 	p.mu.Unlock()
 	p.driver.Offer(flease.Acquire{
 		ID: x.id, Name: c.Name, Holder: c.Holder, TTL: c.TTL, LockDelay: c.LockDelay, Slots: slots(c.Slots), Try: try,
@@ -83,7 +84,8 @@ func (l *Leaser) pursue(ctx context.Context, c tenure.Claim, try bool) (*claim, 
 	select {
 	case err := <-answer:
 		return x, err
-	case <-ctx.Done():
+	case <-in.ctx.Done():
+	case <-in.l.ctx.Done():
 	}
 	seen, late := x.giveUp()
 	p.driver.Step(flease.Release{ID: x.id})
@@ -93,9 +95,9 @@ func (l *Leaser) pursue(ctx context.Context, c tenure.Claim, try bool) (*claim, 
 	}
 	if len(seen.Holders) > 0 {
 		h := seen.Holders[0]
-		return nil, fmt.Errorf("gave up waiting: %w: %w", tenure.HeldError{Name: c.Name, Holder: h.Holder, Until: h.Until}, context.Cause(ctx))
+		return nil, fmt.Errorf("gave up waiting: %w: %w", tenure.HeldError{Name: c.Name, Holder: h.Holder, Until: h.Until}, in.cut())
 	}
-	return nil, context.Cause(ctx)
+	return nil, in.cut()
 }
 
 // farewell is how long a caller who gives up waits for that to be on its way, so that
@@ -136,7 +138,7 @@ func (l *Leaser) refusal(outer context.Context, name string, err error) error {
 	switch {
 	case errors.Is(err, flease.ErrBusy):
 		return fmt.Errorf("acquire %q: %w: %w", name, ErrBusy, err)
-	case outer.Err() == nil && l.ctx.Err() != nil:
+	case outer.Err() == nil && l.isClosed():
 		return tenure.ErrClosed
 	case errors.As(err, new(tenure.HeldError)):
 		return err
@@ -161,10 +163,15 @@ func verdict(name string, r flease.Refused) error {
 	return held
 }
 
-// releasePatience is how long a Leaser that closes waits for its releases.
-const releasePatience = 2 * time.Second
+// releasePatience is how long a Leaser that closes waits for the next of its releases, and
+// releaseWindow how many are under way: peers that get a million at once would be late
+// with all of them.
+const (
+	releasePatience = 2 * time.Second
+	releaseWindow   = 4096
+)
 
-// releaseOf releases the leases of a Leaser, all at once.
+// releaseOf releases the leases of a Leaser, many at a time.
 func (p *Peer) releaseOf(l *Leaser) error {
 	p.mu.Lock()
 	var mine []*claim
@@ -174,18 +181,24 @@ func (p *Peer) releaseOf(l *Leaser) error {
 		}
 	}
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), max(releasePatience, 8*p.pure.RoundTimeout))
-	defer cancel()
+	patience := max(releasePatience, 8*p.pure.RoundTimeout)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	enough := time.AfterFunc(patience, func() { cancel(errPatience) })
+	defer enough.Stop()
 	waits := make([]func(context.Context) error, 0, len(mine))
-	for _, x := range mine {
-		waits = append(waits, x.beginRelease())
-	}
 	var errs []error
-	for i, confirmed := range waits {
-		// What was lost was lost before: its holder has been told.
-		if err := confirmed(ctx); err != nil && !errors.Is(err, tenure.ErrLost) && len(errs) < 10 {
-			errs = append(errs, fmt.Errorf("%q: %w", mine[i].name, err))
+	for i, x := range mine {
+		for n := len(waits); n < min(i+releaseWindow, len(mine)); n++ {
+			waits = append(waits, mine[n].beginRelease())
 		}
+		switch err := waits[i](ctx); {
+		case err == nil:
+			enough.Reset(patience)
+		case !errors.Is(err, tenure.ErrLost) && len(errs) < 10: // of what was lost, its holder has been told
+			errs = append(errs, fmt.Errorf("%q: %w", x.name, err))
+		}
+		waits[i] = nil
 	}
 	return errors.Join(errs...)
 }

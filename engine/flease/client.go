@@ -108,6 +108,9 @@ func (c *Client) call(ctx context.Context, r request) (event, error) {
 					err = context.Cause(n.ctx)
 				case <-ctx.Done():
 					err = context.Cause(ctx)
+					if r.Op == "await" {
+						_ = n.lines.send(request{Op: "cancel", ID: id})
+					}
 				}
 			}
 			n.unask(id)
@@ -175,27 +178,6 @@ func (c *Client) look(outer, ctx context.Context, name string) (tenure.State, er
 		return tenure.State{Name: name}, c.final(outer, "observe", name, err)
 	}
 	return *e.State, nil
-}
-
-// Await implements tenure.Awaiter, by looking again and again.
-func (c *Client) Await(outer context.Context, since tenure.State) (tenure.State, error) {
-	if err := tenure.CheckName(since.Name); err != nil {
-		return since, err
-	}
-	ctx, end, err := c.begin(outer)
-	if err != nil {
-		return since, err
-	}
-	defer end()
-	for {
-		s, err := c.look(outer, ctx, since.Name)
-		if err != nil || !tenure.SameHolders(s, since) {
-			return s, err
-		}
-		if err := wait(ctx, 100*time.Millisecond); err != nil {
-			return s, c.final(outer, "observe", since.Name, err)
-		}
-	}
 }
 
 // Status asks the peer how it does.

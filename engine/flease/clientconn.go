@@ -32,6 +32,7 @@ type clientConn struct {
 type question struct {
 	answer chan event   // one
 	lease  *clientLease // to begin with the answer "acquired"; or nil
+	names  []string     // of earlier parts of the answer
 }
 
 // greet makes sure that both sides speak one language and read one clock.
@@ -99,6 +100,10 @@ func (n *clientConn) take(e event) {
 		if q == nil {
 			return
 		}
+		if q.names = append(q.names, e.Names...); e.More {
+			return
+		}
+		e.Names = q.names
 		n.mu.Lock()
 		delete(n.asked, e.ID)
 		if e.Event == "acquired" && q.lease != nil {
@@ -145,7 +150,7 @@ func (n *clientConn) live() {
 // ask sends a request, under an id of its own if it has none, and returns where its answer
 // will be.
 func (n *clientConn) ask(r request, lease *clientLease) (uint64, <-chan event, error) {
-	q := &question{make(chan event, 1), lease}
+	q := &question{answer: make(chan event, 1), lease: lease}
 	n.mu.Lock()
 	id := r.ID
 	if id == 0 {

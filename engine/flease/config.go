@@ -76,6 +76,9 @@ type Config struct {
 	// Logger is told about peers and clocks. Default slog.Default.
 	Logger *slog.Logger
 
+	// glance reads both clocks without seeing to it that it is at one moment.
+	glance func() machine.Now
+
 	// fresh says that no peer of the cluster has ever run, so that there is nothing to be
 	// silent for. Only tests can know that.
 	fresh bool
@@ -105,8 +108,8 @@ func (c Config) complete() (Config, error) {
 	if c.Epsilon == 0 {
 		c.Epsilon = DefaultEpsilon
 	}
-	if c.Clocks == nil {
-		c.Clocks = systemClocks
+	if c.glance = c.Clocks; c.Clocks == nil {
+		c.Clocks, c.glance = systemClocks, glance
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -115,6 +118,11 @@ func (c Config) complete() (Config, error) {
 		c.Listen = c.Self
 	}
 	return c, nil
+}
+
+// glance is for those who compare each clock with a deadline of its own.
+func glance() machine.Now {
+	return machine.Now{Mono: clock.Now(), Wall: machine.Wall(time.Now().UnixNano())}
 }
 
 // systemClocks reads both of the system's clocks at one moment: had the thread to wait

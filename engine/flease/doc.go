@@ -78,12 +78,15 @@
 // holds its lease until the deadline that it was told, which is no later than a TTL after
 // it last said to be alive. It has to say so more often than once in a TTL. Other requests
 // are cancel (a wait; answered by refused), lapse (it came too late; others may wait for
-// the lock delay), observe and status. A connection that ends is no release: what its
-// process started may still run, so its leases run out.
+// the lock delay), observe, await (an observe that is answered when others hold the name
+// than those with "tokens"; cancel ends it), list (of the names that begin with "name",
+// answered by events "names", of which all but the last have "more") and status. A
+// connection that ends is no release: what its process started may still run, so its
+// leases run out.
 //
 // # Left out
 //
-// Listing names: each cell knows only of its own. A client's leases do not move to another
+// A client's leases do not move to another
 // peer. At most flease.MaxHoldings share a resource; more wait. Certificates are not bound to
 // indices: who has one of the authority may say which peer it is.
 package flease

@@ -13,3 +13,13 @@ var JudgeClock = judgeClock
 
 // Deliver hands the peer what came from another.
 func (p *Peer) Deliver(from machine.NodeID, msgs [][]byte) { p.deliver(from, msgs) }
+
+// Watched is how many names are looked at for those who await them, and how many do.
+func (p *Peer) Watched() (names, refs int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.watches {
+		refs += w.refs
+	}
+	return len(p.watches), refs
+}

@@ -57,7 +57,7 @@ func (x *claim) Deadline() time.Time { return time.Now().Add(x.remaining()) }
 
 // remaining is the time until the end; not above 0 after it.
 func (x *claim) remaining() time.Duration {
-	return x.left(x.leaser.peer.cfg.Clocks())
+	return x.left(x.leaser.peer.cfg.glance())
 }
 
 func (x *claim) left(now machine.Now) time.Duration {
@@ -176,7 +176,7 @@ func (x *claim) beginRelease() func(context.Context) error {
 
 func (x *claim) released(ctx context.Context, left <-chan struct{}) error {
 	p := x.leaser.peer
-	enough := time.NewTimer(max(x.remaining(), time.Second))
+	enough := time.NewTimer(max(x.ttl, time.Second)) // it has ended by itself then
 	defer enough.Stop()
 	why := errors.New("no majority answered")
 	select {

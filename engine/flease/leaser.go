@@ -19,8 +19,8 @@ type Leaser struct {
 	// the peer closes.
 	client bool
 
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
+	ctx    context.Context // ends with Close, or with the peer
+	cancel context.CancelCauseFunc
 	close  sync.Once
 	closed error
 
@@ -37,7 +37,7 @@ var (
 // running.
 func (p *Peer) Leaser() *Leaser {
 	l := &Leaser{peer: p}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.ctx, l.cancel = context.WithCancelCause(p.ctx)
 	return l
 }
 
@@ -62,12 +62,12 @@ func Open(ctx context.Context, cfg Config) (*Leaser, error) {
 // Peer is the peer that the leases are taken through.
 func (l *Leaser) Peer() *Peer { return l.peer }
 
-// Close implements tenure.Leaser. It waits for releases to be confirmed for some seconds
-// at most.
+// Close implements tenure.Leaser. It waits for releases to be confirmed until there was none
+// for some seconds.
 func (l *Leaser) Close() error {
 	l.close.Do(func() {
 		l.mu.Lock() // no call begins any more
-		l.cancel()
+		l.cancel(tenure.ErrClosed)
 		l.mu.Unlock()
 		l.calls.Wait()
 		l.closed = l.peer.releaseOf(l)
@@ -78,23 +78,50 @@ func (l *Leaser) Close() error {
 	return l.closed
 }
 
-// begin registers a call that Close waits for. The context it returns ends with ctx, the
-// Leaser or the peer, and must be ended with the function.
-func (l *Leaser) begin(ctx context.Context) (context.Context, func(), error) {
+// call is a call of a Leaser. It ends with its caller's context, with the Leaser, or with
+// the peer; a context of its own would cost more than the rest of it.
+type call struct {
+	l   *Leaser
+	ctx context.Context
+}
+
+// begin registers a call that Close waits for, until l.calls.Done.
+func (l *Leaser) begin(ctx context.Context) (call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx.Err() != nil {
-		return nil, nil, tenure.ErrClosed
-	}
-	if err := l.peer.Err(); err != nil {
-		return nil, nil, ended(err)
+		return call{}, ended(context.Cause(l.ctx))
 	}
 	l.calls.Add(1)
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.ctx, func() { cancel(tenure.ErrClosed) })
-	stopToo := context.AfterFunc(l.peer.ctx, func() { cancel(ended(l.peer.Err())) })
-	return ctx, func() { stop(); stopToo(); cancel(nil); l.calls.Done() }, nil
+	return call{l, ctx}, nil
 }
+
+// cut says why the call is over; nil while it is not.
+func (c call) cut() error {
+	switch {
+	case c.ctx.Err() != nil:
+		return context.Cause(c.ctx)
+	case c.l.ctx.Err() != nil:
+		return ended(context.Cause(c.l.ctx))
+	}
+	return nil
+}
+
+// wait lets d pass, or returns why the call is over.
+func (c call) wait(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-c.ctx.Done():
+	case <-c.l.ctx.Done():
+	}
+	return c.cut()
+}
+
+// isClosed tells a Leaser that was closed from one whose peer has failed.
+func (l *Leaser) isClosed() bool { return errors.Is(context.Cause(l.ctx), tenure.ErrClosed) }
 
 // ended is the error of calls to a peer that has ended.
 func ended(why error) error {
@@ -137,20 +164,21 @@ func (l *Leaser) Observe(outer context.Context, name string) (tenure.State, erro
 	if err := tenure.CheckName(name); err != nil {
 		return tenure.State{Name: name}, err
 	}
-	ctx, end, err := l.begin(outer)
+	c, err := l.begin(outer)
 	if err != nil {
 		return tenure.State{Name: name}, err
 	}
-	defer end()
-	ctx, cancel := context.WithTimeoutCause(ctx, l.patience(), errPatience)
+	defer l.calls.Done()
+	ctx, cancel := context.WithTimeoutCause(outer, l.patience(), errPatience)
 	defer cancel()
-	s, err := l.look(ctx, name)
+	c.ctx = ctx
+	s, err := c.look(name)
 	return s, l.final(outer, "observe", name, err)
 }
 
-// look asks until a majority answers or ctx ends.
-func (l *Leaser) look(ctx context.Context, name string) (tenure.State, error) {
-	p := l.peer
+// look asks until a majority answers or the call is over.
+func (c call) look(name string) (tenure.State, error) {
+	p := c.l.peer
 	answer := make(chan flease.Observed, 1)
 	id := p.lastID.Add(1)
 	for pause := p.pure.RoundTimeout; ; {
@@ -161,11 +189,14 @@ func (l *Leaser) look(ctx context.Context, name string) (tenure.State, error) {
 		var o flease.Observed
 		select {
 		case o = <-answer:
-		case <-ctx.Done():
+		case <-c.ctx.Done():
+		case <-c.l.ctx.Done():
+		}
+		if o.ID == 0 {
 			p.mu.Lock()
 			delete(p.looks, id)
 			p.mu.Unlock()
-			return tenure.State{Name: name}, context.Cause(ctx)
+			return tenure.State{Name: name}, c.cut()
 		}
 		switch {
 		case o.Err == nil:
@@ -173,30 +204,8 @@ func (l *Leaser) look(ctx context.Context, name string) (tenure.State, error) {
 		case errors.Is(o.Err, flease.ErrClaim):
 			return tenure.State{Name: name}, fmt.Errorf("%w: %w", tenure.ErrClaim, o.Err)
 		}
-		if err := wait(ctx, pause); err != nil {
+		if err := c.wait(pause); err != nil {
 			return tenure.State{Name: name}, fmt.Errorf("%w: %w", o.Err, err)
-		}
-	}
-}
-
-// Await implements tenure.Awaiter. It looks about every fiftieth of t_max.
-func (l *Leaser) Await(outer context.Context, since tenure.State) (tenure.State, error) {
-	if err := tenure.CheckName(since.Name); err != nil {
-		return since, err
-	}
-	ctx, end, err := l.begin(outer)
-	if err != nil {
-		return since, err
-	}
-	defer end()
-	pause := min(max(l.peer.cfg.TMax/50, 5*time.Millisecond), 250*time.Millisecond)
-	for {
-		s, err := l.look(ctx, since.Name)
-		if err != nil || !tenure.SameHolders(s, since) {
-			return s, l.final(outer, "observe", since.Name, err)
-		}
-		if err := wait(ctx, pause); err != nil {
-			return s, l.final(outer, "observe", since.Name, err)
 		}
 	}
 }
@@ -224,7 +233,7 @@ func (l *Leaser) final(outer context.Context, verb, name string, err error) erro
 	switch {
 	case err == nil:
 		return nil
-	case outer.Err() == nil && l.ctx.Err() != nil:
+	case outer.Err() == nil && l.isClosed():
 		return tenure.ErrClosed
 	case errors.Is(err, tenure.ErrClaim):
 		return err

@@ -3,6 +3,7 @@ package flease
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/tenure-lease/tenure"
@@ -57,6 +58,9 @@ func (p *Peer) claim(id uint64, over bool) *claim {
 	x := p.claims[id]
 	if over {
 		delete(p.claims, id)
+		if p.most > 4096 && len(p.claims) < p.most/4 { // Go's maps stay as large as they were
+			p.claims, p.most = maps.Collect(maps.All(p.claims)), len(p.claims)
+		}
 	}
 	return x
 }
@@ -149,12 +153,7 @@ func (p *Peer) news(out any) {
 		log.Info("flease: the view is active", "peer", p.self, "epoch", out.View.Epoch)
 		p.spawn(func() { p.active(out.View) })
 	case flease.Snapshot:
-		r := out.Record
-		if p.mu.Lock(); !p.serving {
-			r = nil // a silent peer has forgotten, and can vouch for nothing
-		}
-		p.mu.Unlock()
-		p.snapshot <- r
+		p.snapshot <- out.Record
 	case flease.Alarm:
 		log.Warn("flease: "+out.Kind.String(), "peer", p.self, "about", out.Peer, "by", out.By, "why", out.Why)
 		switch out.Kind {

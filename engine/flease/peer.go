@@ -31,6 +31,9 @@ type Peer struct {
 	transport *peer.Transport
 	linked    atomic.Pointer[peer.Transport] // the same, once it is there
 	driver    *driver.Driver
+	machine   *flease.Peer // for the goroutine that steps it
+	batches   sync.Pool    // of *flease.Batch, empty
+	decoders  sync.Pool    // of *flease.Decoder
 	lastID    atomic.Uint64
 	renewals  punctuality
 	// activeEpoch is that of the view in which the peer votes.
@@ -50,8 +53,12 @@ type Peer struct {
 	serving  bool
 	silent   flease.Quarantined // until when, while not serving
 	claims   map[uint64]*claim
+	most     int // claims that there were since the map was made
 	looks    map[uint64]chan flease.Observed
+	watches  map[string]*watch
 	snapshot chan *flease.Record
+
+	watcher *Leaser // of nobody, for watches
 }
 
 // Start starts a peer. It does not wait for others, nor for its quarantine to end: the
@@ -63,7 +70,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 	}
 	p := &Peer{
 		cfg: cfg, troubles: map[machine.NodeID]error{}, claims: map[uint64]*claim{},
-		looks: map[uint64]chan flease.Observed{}, snapshot: make(chan *flease.Record, 1),
+		looks: map[uint64]chan flease.Observed{}, watches: map[string]*watch{}, snapshot: make(chan *flease.Record, 1),
 	}
 	if p.members, err = cfg.Membership(ctx, Members{}); err != nil {
 		return nil, err
@@ -116,8 +123,9 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		p.silent = flease.Quarantined{Deadline: now.Mono.Add(w), Until: now.Wall + machine.Wall(w)}
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	p.machine, p.watcher = m, p.Leaser()
 	p.driver = driver.Start(driver.Config{
-		Machine: m, Now: cfg.Clocks, Send: p.send, Outcome: p.outcomes, Fail: p.fail,
+		Machine: stepped{m, p}, Now: cfg.Clocks, Send: p.send, Outcome: p.outcomes, Fail: p.fail,
 		// A few claims each of many callers: who has more waits here.
 		QueueLimit: 1 << 16,
 	})
@@ -148,45 +156,6 @@ func incarnation() uint32 {
 	var b [4]byte
 	rand.Read(b[:]) // never fails
 	return max(1, binary.LittleEndian.Uint32(b[:]))
-}
-
-// send takes batches on their way.
-func (p *Peer) send(envs []machine.Envelope) {
-	t := p.linked.Load()
-	if t == nil {
-		return // the first moment: as good as lost
-	}
-	for _, env := range envs {
-		b, err := env.Body.(*flease.Batch).MarshalBinary()
-		if err != nil {
-			panic(err) // the machine keeps its own limits
-		}
-		p.tapped(true, func() { t.Send(env.To, b) })
-	}
-}
-
-// deliver takes what came from a peer. Whatever is no batch is dropped, and heard of.
-func (p *Peer) deliver(from machine.NodeID, msgs [][]byte) {
-	in := make([]any, 0, len(msgs))
-	for _, m := range msgs {
-		b := new(flease.Batch)
-		if err := b.UnmarshalBinary(m); err != nil {
-			if p.note(from, fmt.Errorf("peer %d sends what this one does not understand: %w: run one version of the program everywhere", from, err)) {
-				p.cfg.Logger.Warn("flease: a message was dropped", "peer", from, "error", err)
-			}
-			continue
-		}
-		in = append(in, machine.Envelope{From: from, To: p.self, Body: b})
-	}
-	p.tapped(false, func() { p.driver.Offer(in...) })
-}
-
-func (p *Peer) tapped(sending bool, forward func()) {
-	if p.cfg.tap == nil {
-		forward()
-		return
-	}
-	p.cfg.tap(sending, forward)
 }
 
 // followMembers installs the views that the Membership tells.

@@ -28,6 +28,7 @@ type session struct {
 	over   bool         // the connection has ended
 	change chan struct{}
 	claims map[uint64]*sessionClaim
+	awaits map[uint64]context.CancelFunc
 	minds  sync.WaitGroup
 }
 
@@ -52,7 +53,7 @@ func (p *Peer) session(ctx context.Context, c net.Conn) {
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	s := &session{
 		peer: p, leaser: p.clientLeaser(), lines: newLines(c), ctx: ctx,
-		change: make(chan struct{}), claims: map[uint64]*sessionClaim{},
+		change: make(chan struct{}), claims: map[uint64]*sessionClaim{}, awaits: map[uint64]context.CancelFunc{},
 	}
 	var hello request
 	err := s.lines.receive(&hello)
@@ -100,6 +101,8 @@ func (s *session) handle(r request) error {
 		defer s.mu.Unlock()
 		if x := s.claims[r.ID]; x != nil {
 			x.cancel()
+		} else if cancel := s.awaits[r.ID]; cancel != nil {
+			cancel()
 		}
 	case "release":
 		s.free(r.ID)
@@ -121,6 +124,10 @@ func (s *session) handle(r request) error {
 			}
 			_ = s.lines.send(e)
 		})
+	case "await":
+		return s.await(r)
+	case "list":
+		s.minds.Go(func() { s.list(r) })
 	case "status":
 		st := s.peer.Status()
 		return s.lines.send(event{Event: "status", ID: r.ID, Status: &st})

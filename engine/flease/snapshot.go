@@ -92,9 +92,6 @@ func (p *Peer) save() error {
 	case <-time.After(5 * time.Second):
 		return errors.New("flease: the peer is too busy to save its state; its next start has a quarantine")
 	}
-	if r == nil { // it was in quarantine: there is nothing to vouch for
-		return nil
-	}
 	record, err := r.MarshalBinary()
 	if err != nil {
 		return fmt.Errorf("flease: save the state: %w", err)

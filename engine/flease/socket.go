@@ -40,6 +40,7 @@ type request struct {
 	LockDelayMS int64        `json:"lock_delay_ms,omitempty"`
 	Slots       int          `json:"slots,omitempty"`
 	Try         bool         `json:"try,omitempty"`
+	Tokens      []string     `json:"tokens,omitempty"` // of the holders that await knows
 }
 
 // event is a line from the peer.
@@ -56,6 +57,8 @@ type event struct {
 	Error   string        `json:"error,omitempty"`
 	State   *tenure.State `json:"state,omitempty"`
 	Status  *Status       `json:"status,omitempty"`
+	Names   []string      `json:"names,omitempty"`
+	More    bool          `json:"more,omitempty"` // names follow in another event
 }
 
 // reasons are the words for errors that callers tell apart, in the order in which they

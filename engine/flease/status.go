@@ -47,12 +47,13 @@ type MemberStatus struct {
 // Status tells how the peer does.
 func (p *Peer) Status() Status {
 	now := p.cfg.Clocks()
+	renewed := p.renewals.recent()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := Status{
 		Cluster: p.cfg.Cluster, Self: p.self, Addr: p.cfg.Self, Epoch: p.members.Epoch, Active: p.activeEpoch.Load(),
 		Serving: p.serving, Claims: len(p.claims),
-		Renewals: p.renewals.count.Load(), RenewedAt: p.renewals.quantiles(0.5, 0.99, 1),
+		Renewals: p.renewals.count.Load(), RenewedAt: [3]float64{renewed.Quantile(0.5), renewed.Quantile(0.99), renewed.Quantile(1)},
 		TMaxMS: p.cfg.TMax.Milliseconds(), EpsilonMS: p.cfg.Epsilon.Milliseconds(),
 	}
 	if !p.serving {

@@ -78,9 +78,14 @@ func (p *Peer) terms() terms {
 	}
 }
 
-// answer tells our terms to who asks.
-func (p *Peer) answer([]byte) []byte {
-	b, err := json.Marshal(p.terms())
+// answer tells our terms to who asks, or the names that we know.
+func (p *Peer) answer(say []byte) []byte {
+	var said any = p.terms()
+	var in inquiry
+	if len(say) > 0 && json.Unmarshal(say, &in) == nil && in.Names {
+		said = p.names(in)
+	}
+	b, err := json.Marshal(said)
 	if err != nil {
 		panic(err) // nothing in it can fail
 	}

@@ -51,7 +51,7 @@ func distinctAcceptors(th *theater) {
 	th.lost(1, 5, flease.Write)
 	th.lost(1, 6, flease.Write)
 	d := th.acquires(2, flease.Acquire{})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		th.asks(2, 5, kind)
 		th.asks(2, 6, kind)
 	}
@@ -100,6 +100,40 @@ func looksPromiseNothing(th *theater) {
 	if c.hold.deadline.Deadline == before {
 		th.t.Error("the renewal failed because somebody looked")
 	}
+}
+
+// Who tries while somebody holds does not disturb the renewal, however often: between each
+// READ and WRITE of the owner, another's READ comes in (A3.12).
+func triesDisturbNothing(th *theater) {
+	c := th.wins(1, 4, 5)
+	for end := th.w.Now() + tmax + eps; th.w.Now() < end && c.hold != nil; th.pass(100 * time.Millisecond) {
+		th.asks(1, 4, flease.Read)
+		th.asks(1, 5, flease.Read)
+		th.acquires(2, flease.Acquire{Try: true})
+		th.asks(2, 4, flease.Read)
+		th.asks(2, 5, flease.Read)
+		th.asks(1, 4, flease.Write)
+		th.asks(1, 5, flease.Write)
+	}
+	th.holds("it renews though others try", c, true)
+	if len(th.p(2).claims) > 0 {
+		th.t.Errorf("%d tries are not answered", len(th.p(2).claims))
+	}
+}
+
+// What keeps a claim out as far as one acceptor knows is released, as the other does: then
+// both are asked to promise.
+func keptOutByTheStale(th *theater) {
+	a := th.wins(1, 4, 5)
+	th.gives(a)
+	th.asks(1, 4, flease.Write) // the release reaches nobody else
+	th.wire = nil
+	b := th.acquires(2, flease.Acquire{Try: true})
+	for _, kind := range acquisition {
+		th.asks(2, 4, kind)
+		th.asks(2, 5, kind)
+	}
+	th.holds("it was released", b, true)
 }
 
 // F-3: a ballot of a clock that is an hour ahead is refused, is not remembered, and moves

@@ -73,7 +73,7 @@ func recoveryOutlastsLeases(th *theater) {
 	th.pass(0)
 	th.pass(tmax + 20*time.Millisecond)
 	d := th.acquires(2, flease.Acquire{})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		th.asks(2, 5, kind)
 		th.asks(2, 6, kind)
 	}
@@ -101,7 +101,7 @@ func forgottenPromise(th *theater) {
 	th.holds("P2 has 4 and 6", b2, true)
 	th.wire = nil
 	for end := th.w.Now() + tmax + 10*time.Millisecond; th.w.Now() < end; th.pass(5 * time.Millisecond) {
-		for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+		for _, kind := range acquisition {
 			th.asks(2, 4, kind)
 			th.asks(2, 6, kind)
 		}
@@ -121,7 +121,7 @@ func restartIsSilent(th *theater) {
 	th.p(5).crashes(0)
 	th.pass(0)
 	b := th.acquires(2, flease.Acquire{})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		th.asks(2, 5, kind)
 		th.asks(2, 6, kind)
 	}
@@ -169,12 +169,44 @@ func shutdownInQuarantine(th *theater) {
 	}
 	th.pass(2 * eps)
 	b := th.acquires(2, flease.Acquire{})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		th.asks(2, 5, kind)
 		th.asks(2, 6, kind)
 	}
 	th.holds("5 has forgotten", b, false)
 	_ = a
+}
+
+// A clock that is set back and a planned shutdown while the peer is silent for it: the next
+// life has a quarantine, and has not forgotten which tokens there were. It says that it
+// serves when it can.
+func tokensOutliveJumps(th *theater) {
+	th.j.broken = true
+	th.p(4).host.StepWall(time.Minute)
+	th.p(4).host.Step(machine.Wake{})
+	far := flease.BallotOf(flease.TimeOf(th.p(4).host.Now().Wall), 0, 2)
+	th.pass(wait + 10*time.Millisecond)
+	if !th.p(4).serving {
+		th.t.Error("the quarantine after a jump lasts for too long")
+	}
+	th.p(4).host.StepWall(-time.Minute)
+	th.p(4).host.Step(machine.Wake{})
+	th.pass(time.Millisecond)
+	th.p(4).restarts()
+	for th.pass(0); !th.p(4).host.Up(); {
+		th.pass(10 * time.Millisecond)
+	}
+	th.pass(wait + 10*time.Millisecond)
+	if th.p(4).serving {
+		th.t.Error("it says that it serves, and could accept no ballot")
+	}
+	for end := th.w.Now() + time.Minute; !th.p(4).serving && th.w.Now() < end; {
+		th.pass(10 * time.Millisecond)
+	}
+	th.brings(letter{2, 4, th.head(2), flease.Op{Kind: flease.Read, Ref: 7, Ballot: far, Name: "r"}})
+	if n := th.pick(4, 2, 0, false); n != 0 || !th.p(4).serving {
+		th.t.Errorf("it is silent for ever, or takes a ballot that it may have refused before the restart: %d answers", n)
+	}
 }
 
 // F-2: the quarantine ends when both clocks have come far enough.
@@ -216,7 +248,7 @@ func formerSelf(th *theater) {
 	th.pass(0)
 	th.pass(2 * eps)
 	b := th.acquires(1, flease.Acquire{})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		th.asks(1, 4, kind)
 		th.asks(1, 5, kind)
 	}
@@ -234,7 +266,7 @@ func durableBeforeAnswer(th *theater) {
 	th.pass(0)
 	th.pass(wait + 10*time.Millisecond) // the first start has nothing on its disk
 	a := th.acquires(1, flease.Acquire{})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		for _, id := range []uint32{4, 5} {
 			th.arrives(1, th.view.Members[id-4], kind)
 		}
@@ -251,7 +283,7 @@ func durableBeforeAnswer(th *theater) {
 	th.back(4, 1)
 	th.pass(2 * eps)
 	b := th.acquires(2, flease.Acquire{})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		th.arrives(2, 5, kind)
 		th.arrives(2, 6, kind)
 		th.pass(5 * time.Millisecond)

@@ -25,8 +25,9 @@ func staleRelease(th *theater) {
 	b := th.wins(1, 4, 5)
 	th.brings(stuck[0])
 	th.brings(stuck[1])
+	th.pass(time.Millisecond)
 	c := th.acquires(2, flease.Acquire{})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		th.asks(2, 4, kind)
 		th.asks(2, 5, kind)
 	}
@@ -51,7 +52,7 @@ func releasedWins(th *theater) {
 	}
 	th.brings(late)
 	b := th.acquires(2, flease.Acquire{Try: true})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		th.asks(2, 5, kind)
 		th.asks(2, 6, kind)
 	}
@@ -63,7 +64,7 @@ func releasedWins(th *theater) {
 func releaseBehindReads(th *theater) {
 	a := th.wins(1, 4, 5)
 	th.pass(time.Millisecond)
-	th.acquires(2, flease.Acquire{Try: true})
+	th.acquires(2, flease.Acquire{Try: true, Decide: true})
 	th.asks(2, 4, flease.Read)
 	th.asks(2, 5, flease.Read)
 	th.gives(a)
@@ -126,7 +127,7 @@ func safetyPeriod(th *theater) {
 	until := a.hold.deadline.Until
 	th.pass(time.Duration(until-taker.host.Now().Wall) + time.Millisecond)
 	b := th.acquires(2, flease.Acquire{})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		th.asks(2, 4, kind)
 		th.asks(2, 5, kind)
 	}
@@ -171,12 +172,12 @@ func clockJump(th *theater) {
 // Who shares keeps the others' leases when it writes, and knows its own by its token.
 func othersAreKept(th *theater) {
 	a := th.acquires(1, flease.Acquire{Slots: flease.Shared})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		th.asks(1, 4, kind)
 		th.asks(1, 5, kind)
 	}
 	b := th.acquires(2, flease.Acquire{Slots: flease.Shared})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		th.asks(2, 4, kind)
 		th.asks(2, 5, kind)
 	}
@@ -188,12 +189,12 @@ func othersAreKept(th *theater) {
 	th.lost(1, 4, 0)
 	th.lost(1, 5, 0)
 	th.lost(1, 6, 0)
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		th.asks(2, 4, kind)
 		th.asks(2, 5, kind)
 	}
 	c := th.acquires(3, flease.Acquire{Slots: 2})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		th.asks(3, 4, kind)
 		th.asks(3, 5, kind)
 	}
@@ -211,6 +212,12 @@ func ownWriteUnderWay(th *theater) {
 	b := th.acquires(1, flease.Acquire{})
 	th.arrives(1, 4, flease.Read)
 	th.arrives(1, 5, flease.Read)
+	for range 2 { // the second READ, if there is one
+		th.arrives(4, 1, flease.Peeked)
+		th.arrives(5, 1, flease.Peeked)
+		th.arrives(1, 4, flease.Read)
+		th.arrives(1, 5, flease.Read)
+	}
 	th.arrives(4, 1, flease.AckRead)
 	th.arrives(5, 1, flease.AckRead)
 	th.arrives(1, 4, flease.Write)
@@ -233,7 +240,7 @@ func releaseOfAMinority(th *theater) {
 	th.arrives(1, 4, flease.Write) // the renewal reaches 4 only
 	th.wire = nil
 	th.pass(time.Millisecond)
-	th.acquires(2, flease.Acquire{Try: true}) // 5 and 6 promise a greater ballot
+	th.acquires(2, flease.Acquire{Try: true, Decide: true}) // 5 and 6 promise a greater ballot
 	th.arrives(2, 5, flease.Read)
 	th.arrives(2, 6, flease.Read)
 	th.wire = nil
@@ -250,7 +257,7 @@ func releaseOfAMinority(th *theater) {
 	}
 	th.pass(time.Millisecond)
 	c := th.acquires(3, flease.Acquire{Try: true})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		th.asks(3, 5, kind)
 		th.asks(3, 6, kind)
 	}

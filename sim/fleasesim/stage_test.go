@@ -17,6 +17,10 @@ const (
 	wait  = tmax + 3*eps // W
 )
 
+// acquisition is what one asks for to acquire. READ comes twice: who is told of a lease, and
+// knows that it is over, insists.
+var acquisition = []flease.Kind{flease.Read, flease.Read, flease.Write}
+
 // theater is a stage on which a script says which message arrives when.
 type theater struct {
 	*stage
@@ -178,7 +182,7 @@ func (th *theater) back(from, to machine.NodeID) {
 func (th *theater) wins(id machine.NodeID, voters ...machine.NodeID) *client {
 	th.t.Helper()
 	c := th.acquires(id, flease.Acquire{})
-	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
+	for _, kind := range acquisition {
 		for _, v := range voters {
 			th.asks(id, v, kind)
 		}

@@ -1,0 +1,120 @@
+package flease
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+)
+
+// watch is the looking at a name that all share who await it at one peer: a thousand
+// followers of an election ask the other peers no more than one does.
+type watch struct {
+	kick   chan struct{} // somebody has come: look at once
+	cancel context.CancelFunc
+
+	// Under Peer.mu.
+	refs    int
+	begun   uint64 // looks
+	seen    uint64 // the look that state and err are from
+	state   tenure.State
+	err     error
+	changed chan struct{} // closed with each look
+}
+
+// Await implements tenure.Awaiter. It looks about every fiftieth of t_max.
+func (l *Leaser) Await(outer context.Context, since tenure.State) (tenure.State, error) {
+	if err := tenure.CheckName(since.Name); err != nil {
+		return since, err
+	}
+	c, err := l.begin(outer)
+	if err != nil {
+		return since, err
+	}
+	defer l.calls.Done()
+	p := l.peer
+	w, before := p.watch(since.Name)
+	defer p.unwatch(since.Name, w)
+	for {
+		p.mu.Lock()
+		// Of a look that had begun before we came nobody knows whether it is older than since.
+		known, s, err, changed := w.seen > before, w.state, w.err, w.changed
+		p.mu.Unlock()
+		if known && (err != nil || !tenure.SameHolders(s, since)) {
+			return s, l.final(outer, "observe", since.Name, err)
+		}
+		select {
+		case <-changed:
+		case <-c.ctx.Done():
+			return s, l.final(outer, "observe", since.Name, c.cut())
+		case <-l.ctx.Done():
+			return s, l.final(outer, "observe", since.Name, c.cut())
+		}
+	}
+}
+
+// watch joins those who await a name, and tells how many looks had begun.
+func (p *Peer) watch(name string) (*watch, uint64) {
+	p.mu.Lock()
+	w := p.watches[name]
+	first := w == nil
+	if first {
+		w = &watch{kick: make(chan struct{}, 1), changed: make(chan struct{})}
+		p.watches[name] = w
+	}
+	w.refs++
+	before := w.begun
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+	p.mu.Unlock()
+	if first {
+		ctx, cancel := context.WithCancel(p.ctx)
+		p.mu.Lock()
+		w.cancel = cancel
+		p.mu.Unlock()
+		p.spawn(func() { p.look(ctx, name, w) })
+	}
+	return w, before
+}
+
+func (p *Peer) unwatch(name string, w *watch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.refs--; w.refs == 0 {
+		delete(p.watches, name)
+		if w.cancel != nil {
+			w.cancel()
+		}
+	}
+}
+
+// look looks at a name until ctx ends.
+func (p *Peer) look(ctx context.Context, name string, w *watch) {
+	pause := min(max(p.cfg.TMax/50, 5*time.Millisecond), 250*time.Millisecond)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-w.kick:
+		case <-ctx.Done():
+			return
+		}
+		p.mu.Lock()
+		w.begun++
+		n := w.begun
+		p.mu.Unlock()
+		s, err := call{p.watcher, ctx}.look(name)
+		if ctx.Err() != nil {
+			return // who is still there sees that the peer has ended
+		}
+		p.mu.Lock()
+		w.seen, w.state, w.err = n, s, err
+		close(w.changed)
+		w.changed = make(chan struct{})
+		p.mu.Unlock()
+		timer.Reset(pause)
+	}
+}

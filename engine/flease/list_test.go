@@ -1,0 +1,72 @@
+package flease_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tenure-lease/tenure"
+	engine "github.com/tenure-lease/tenure/engine/flease"
+)
+
+// TestList: who asks at any peer, or through its socket, is told of all names that are held,
+// page by page, as long as each cell has a majority.
+func TestList(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 5, brief) // cells of three
+	c.ready()
+	var want []string
+	l := c.peers[0].Leaser()
+	defer l.Close()
+	long := strings.Repeat("x", 480) // so that clients are told in several lines
+	for i := range 60 {
+		name := fmt.Sprintf("job/%s/%02d", long, i)
+		if i%10 == 0 {
+			name = fmt.Sprintf("other/%02d", i)
+		} else {
+			want = append(want, name)
+		}
+		if _, err := l.Acquire(t.Context(), tenure.Claim{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	freed, err := l.Acquire(t.Context(), tenure.Claim{Name: "job/freed"})
+	if err != nil || freed.Release(t.Context()) != nil {
+		t.Fatal(err)
+	}
+
+	path := filepath.Join(t.TempDir(), "s")
+	socket, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go c.peers[4].Serve(socket)
+	client, err := engine.Dial(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+
+	check := func(from tenure.Lister) {
+		t.Helper()
+		if got, err := from.List(t.Context(), "job/"); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d names, %v; want %d", len(got), err, len(want))
+		}
+	}
+	check(l)
+	check(client)
+	if got, err := client.List(t.Context(), ""); err != nil || len(got) != 60 {
+		t.Errorf("%d names, %v", len(got), err)
+	}
+	c.peers[1].Close()
+	check(l)
+	check(client)
+	c.peers[2].Close()
+	if _, err := client.List(t.Context(), ""); !errors.Is(err, tenure.ErrUnavailable) {
+		t.Errorf("with two of a cell missing, perhaps: %v", err)
+	}
+}

@@ -1,0 +1,75 @@
+package flease
+
+import (
+	"fmt"
+
+	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// send takes batches on their way, on the goroutine that steps the machine.
+func (p *Peer) send(envs []machine.Envelope) {
+	t := p.linked.Load()
+	if t == nil {
+		return // the first moment: as good as lost
+	}
+	for _, env := range envs {
+		batch := env.Body.(*flease.Batch)
+		b, err := batch.MarshalBinary()
+		if err != nil {
+			panic(err) // the machine keeps its own limits
+		}
+		p.machine.Reuse(batch)
+		p.tapped(true, func() { t.Send(env.To, b) })
+	}
+}
+
+// deliver takes what came from a peer. Whatever is no batch is dropped, and heard of.
+func (p *Peer) deliver(from machine.NodeID, msgs [][]byte) {
+	in := make([]any, 0, len(msgs))
+	d, _ := p.decoders.Get().(*flease.Decoder)
+	if d == nil {
+		d = new(flease.Decoder)
+	}
+	defer p.decoders.Put(d)
+	for _, m := range msgs {
+		b, _ := p.batches.Get().(*flease.Batch)
+		if b == nil || p.cfg.tap != nil { // which may deliver a batch twice
+			b = new(flease.Batch)
+		}
+		if err := d.Decode(m, b); err != nil {
+			if p.note(from, fmt.Errorf("peer %d sends what this one does not understand: %w: run one version of the program everywhere", from, err)) {
+				p.cfg.Logger.Warn("flease: a message was dropped", "peer", from, "error", err)
+			}
+			continue
+		}
+		in = append(in, machine.Envelope{From: from, To: p.self, Body: b})
+	}
+	p.tapped(false, func() { p.driver.Offer(in...) })
+}
+
+func (p *Peer) tapped(sending bool, forward func()) {
+	if p.cfg.tap == nil {
+		forward()
+		return
+	}
+	p.cfg.tap(sending, forward)
+}
+
+// stepped is the machine, with batches used again once it was stepped with them: what
+// renews a million leases decodes four operations for each.
+type stepped struct {
+	*flease.Peer
+	peer *Peer
+}
+
+// Step implements machine.Machine.
+func (s stepped) Step(now machine.Now, input any) {
+	s.Peer.Step(now, input)
+	if env, ok := input.(machine.Envelope); ok && s.peer.cfg.tap == nil {
+		if b, ok := env.Body.(*flease.Batch); ok {
+			b.Reset()
+			s.peer.batches.Put(b)
+		}
+	}
+}

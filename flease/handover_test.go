@@ -1,0 +1,32 @@
+package flease
+
+import "testing"
+
+// TestHandoverReserves: the heir comes first though it has not asked yet, for two round
+// timeouts; then anybody may come.
+func TestHandoverReserves(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	c.do(1, Acquire{ID: 1, Name: "a"})
+	c.do(1, Handover{ID: 1, To: 3})
+	c.do(2, Acquire{ID: 2, Name: "a", Try: true})
+	if r := last[Refused](c, 2); r.Err != nil || len(r.State.Holdings) != 0 {
+		t.Fatalf("another comes before the heir: %+v", r)
+	}
+	c.do(3, Acquire{ID: 3, Name: "a", Try: true})
+	if !has[Acquired](c, 3) {
+		t.Fatalf("the heir is refused: %+v", c.out[3])
+	}
+	// The next heir is dead.
+	c.do(3, Handover{ID: 3, To: 1})
+	delete(c.peers, 1)
+	c.pass(c.peers[2].cfg.RoundTimeout)
+	c.do(2, Acquire{ID: 4, Name: "a", Try: true})
+	if has[Acquired](c, 2) {
+		t.Fatal("another comes before the heir, who has a round timeout left")
+	}
+	c.pass(c.peers[2].cfg.RoundTimeout + c.peers[2].cfg.RoundTimeout/10)
+	c.do(2, Acquire{ID: 5, Name: "a", Try: true})
+	if !has[Acquired](c, 2) {
+		t.Errorf("it waits for a dead heir: %+v", c.out[2])
+	}
+}

@@ -1,0 +1,112 @@
+package flease
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// TestShrink: when most leases are gone, the tables are as large as what is left, which
+// goes on as before: it is renewed, given back, and taken by who waits.
+func TestShrink(t *testing.T) {
+	const leases, each = 3 * minTable, 100
+	c := newCluster(t, 3, nil)
+	take := func(id uint64) {
+		c.peers[1].Step(c.now, Acquire{ID: id, Name: fmt.Sprint(id)})
+		if id%256 == 0 {
+			c.do(1, machine.Wake{})
+		}
+	}
+	for id := range uint64(leases) {
+		take(id)
+	}
+	c.do(1, machine.Wake{})
+	for id := range uint64(leases) {
+		if id%each == 0 && id%(2*each) == 0 {
+			c.do(2, Acquire{ID: id, Name: fmt.Sprint(id)}) // and waits
+		}
+	}
+	if s := c.peers[1].Stats(); s.Held != leases {
+		t.Fatalf("%+v", s)
+	}
+	for id := range uint64(leases) {
+		if id%each != 0 {
+			c.peers[1].Step(c.now, Release{ID: id})
+		}
+	}
+	c.do(1, machine.Wake{})
+	c.out = map[machine.NodeID][]any{}
+	c.pass(3 * c.peers[1].cfg.TMax)
+	left := (leases + each - 1) / each
+	for id, p := range c.peers {
+		if len(p.cells) > minTable || len(p.claims) > 2*left || len(p.wheel.links) > 2*left || len(p.freeCells) > minTable {
+			t.Errorf("peer %d has room for %d resources, %d claims and %d alarms", id, len(p.cells), len(p.claims), len(p.wheel.links))
+		}
+	}
+	renewed := map[uint64]bool{}
+	for _, out := range c.out[1] {
+		switch out := out.(type) {
+		case Renewed:
+			renewed[out.ID] = true
+		case Lost:
+			t.Errorf("%+v", out)
+		}
+	}
+	if s := c.peers[1].Stats(); s.Held != left || s.Claims != left || len(renewed) != left {
+		t.Errorf("%+v, %d renewed; want %d", s, len(renewed), left)
+	}
+	for id := uint64(0); id < leases; id += each {
+		c.do(1, Release{ID: id})
+		if id%(2*each) != 0 {
+			continue
+		}
+		c.pass(10 * time.Millisecond)
+		if got := last[Acquired](c, 2); got.ID != id {
+			t.Fatalf("%d has been given back, and %d was taken", id, got.ID)
+		}
+	}
+	take(leases + 1) // places of old are free again
+	c.do(1, machine.Wake{})
+	if last[Acquired](c, 1).ID != leases+1 {
+		t.Error("nothing new can be taken")
+	}
+}
+
+// BenchmarkMemory is what a peer keeps: for a lease that is held through one of three
+// peers, all of them together, and for each of as many that are long gone.
+func BenchmarkMemory(b *testing.B) {
+	const leases = 90_000
+	for b.Loop() {
+		c := newCluster(b, 3, func(cfg *Config) { cfg.TMax = 30 * time.Second })
+		before := heap()
+		for i := range uint64(leases) {
+			c.peers[1].Step(c.now, Acquire{ID: i, Name: fmt.Sprintf("resource/%d", i), Holder: "host:1234"})
+			if i%256 == 255 {
+				c.do(1, machine.Wake{})
+				c.out = map[machine.NodeID][]any{}
+				c.pass(5 * time.Millisecond)
+			}
+		}
+		c.do(1, machine.Wake{})
+		c.out = map[machine.NodeID][]any{}
+		c.pass(20 * time.Second)
+		c.out = map[machine.NodeID][]any{}
+		b.ReportMetric(float64(int64(heap()-before))/leases, "B/held")
+		for i := range uint64(leases) {
+			c.peers[1].Step(c.now, Release{ID: i})
+			if i%256 == 255 {
+				c.do(1, machine.Wake{})
+			}
+		}
+		c.do(1, machine.Wake{})
+		c.out = map[machine.NodeID][]any{}
+		c.pass(80 * time.Second)
+		c.out = map[machine.NodeID][]any{}
+		b.ReportMetric(float64(int64(heap()-before))/leases, "B/gone")
+		if s := c.peers[1].Stats(); s != (Stats{}) {
+			b.Fatalf("%+v", s)
+		}
+	}
+}
