@@ -12,20 +12,31 @@ import (
 // Machine is a member. It is a machine.Machine.
 type Machine struct {
 	cfg     Config
-	cons    *Consensus
+	cons    *Consensus // of the present epoch; nil for who is no member of it
 	order   *order
+	epoch   epoch
 	pending pending
-	marks   []State      // after each instance from the floor on, without sessions
-	opened  uint64       // the highest instance that was proposed to in this life
-	wanted  uint64       // the highest instance that somebody takes part in
-	base    Base         // what the first decision that is kept applies to
-	submit  []Message    // of this step
-	status  machine.Mono // when the next Status leaves
-	fetched machine.Mono // when Fetch was sent last
+	kept    []decided      // of each instance behind base.Order
+	opened  uint64         // the highest instance that was proposed to in this life
+	wanted  uint64         // the highest instance that somebody takes part in
+	base    Base           // what the first decision that is kept applies to
+	lacks   *Base          // where to go on from when the owner has what led there
+	submit  []Message      // of this step
+	again   bool           // some of them were sent before
+	fast    machine.NodeID // who led the last instance that was decided, if that was in FAST mode; else 0
+	status  machine.Mono   // when the next Status leaves
+	fetched machine.Mono   // when Fetch was sent last
+	asked   machine.NodeID
 	relays  machine.Mono // when to look next what has to be relayed
 	now     machine.Mono
 	ready   machine.Ready
 	alarm   machine.Mono // of cons
+}
+
+// decided is the decision of an instance, and the position of the last message up to it.
+type decided struct {
+	batch    []byte
+	position uint64
 }
 
 // New returns a member that has the given durable records, none at its first start. The
@@ -34,50 +45,82 @@ func New(cfg Config, records []any) (*Machine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	var base Base
-	var ofConsensus []any
+	base := Base{Order: State{Group: cfg.founders()}}
+	if cfg.Join {
+		base = Base{}
+	}
+	started := uint64(1)
+	learned, epochs := map[uint64][]byte{}, map[uint64][]any{}
 	for _, r := range records {
-		if b, ok := r.(Base); ok {
-			base = b
-			continue
+		switch r := r.(type) {
+		case Base:
+			base = r
+		case Learned:
+			learned[r.CN] = r.Value
+		case Started:
+			started = r.Epoch
+		case In:
+			epochs[r.Epoch] = append(epochs[r.Epoch], r.Body)
+		default:
+			epochs[1] = append(epochs[1], r)
 		}
-		ofConsensus = append(ofConsensus, r)
 	}
-	cons, err := NewConsensus(cfg.Consensus, cfg.Life, ofConsensus)
-	if err != nil {
-		return nil, fmt.Errorf("abcast: %w", err)
+	m := &Machine{cfg: cfg, base: base, order: newOrder(base.Order, cfg.Clients)}
+	m.epoch = epoch{moved: started, begun: map[machine.NodeID]uint64{}}
+	m.pending.clear()
+	if err := m.replay(learned, epochs); err != nil {
+		return nil, err
 	}
-	if cons.Floor() > base.Order.Instance+1 {
-		return nil, fmt.Errorf("abcast: %w: decisions are kept from instance %d on, and the state is of instance %d", ErrLog, cons.Floor(), base.Order.Instance)
+	switch g := m.order.group; {
+	case len(records) == 0 && !cfg.Join:
+		m.durable(m.base)
+	case g.First == 1 && !cfg.Join && !slices.Equal(g.IDs(), cfg.founders().IDs()):
+		return nil, fmt.Errorf("abcast: %w: the members are %v, and this is to be one of %v", ErrLog, g.IDs(), cfg.founders().IDs())
+	case g.First > started:
+		m.starts()
 	}
-	m := &Machine{cfg: cfg, cons: cons, base: base, order: newOrder(base.Order, cfg.Clients)}
-	m.pending.byKey = map[key]*waiting{}
-	m.replay()
 	return m, nil
 }
 
 // replay applies the decisions that the log has, up to the first that is missing.
-func (m *Machine) replay() {
-	for {
-		batch, ok := m.cons.Decision(m.order.instance + 1)
+func (m *Machine) replay(learned map[uint64][]byte, epochs map[uint64][]any) error {
+	for first := uint64(0); ; {
+		if g := m.order.group; g.First != first {
+			first = g.First
+			if err := m.consensus(epochs[first]); err != nil {
+				return fmt.Errorf("abcast: %w", err)
+			}
+		}
+		batch, ok := learned[m.order.instance+1]
+		if !ok && m.cons != nil {
+			batch, ok = m.cons.Decision(m.order.instance + 1)
+		}
 		if !ok {
 			break
 		}
 		m.order.next(batch)
-		m.mark()
+		m.keep(batch)
 	}
-	m.opened = m.order.instance
+	m.opened, m.wanted = m.order.instance, m.order.instance
+	if m.cons == nil {
+		return nil
+	}
+	if m.cons.Floor() > m.order.instance+1 {
+		return fmt.Errorf("abcast: %w: decisions are kept from instance %d on, and the state is of instance %d", ErrLog, m.cons.Floor(), m.order.instance)
+	}
 	m.wanted = m.cons.Begun() // what is decided may have been delivered: it must not wait for more to order
+	return nil
 }
 
-func (m *Machine) mark() {
-	m.marks = append(m.marks, State{Instance: m.order.instance, Position: m.order.position})
-}
+func (m *Machine) keep(batch []byte) { m.kept = append(m.kept, decided{batch, m.order.position}) }
 
 // Position is that of the last message that was delivered.
 func (m *Machine) Position() uint64 { return max(m.order.position, m.base.Position) }
 
-// Consensus is for looking at its counters.
+// Instance is the last instance of consensus that was delivered; some order nothing.
+func (m *Machine) Instance() uint64 { return m.order.instance }
+
+// Consensus is for looking at the counters of the present epoch; nil for who is no member.
 func (m *Machine) Consensus() *Consensus { return m.cons }
 
 // Messages returns the messages behind a position that are not trimmed, at most n; ok
@@ -87,9 +130,11 @@ func (m *Machine) Messages(after uint64, n int) (messages []Delivered, ok bool) 
 		return nil, false
 	}
 	replayed := newOrder(m.base.Order, m.cfg.Clients)
-	for replayed.instance < m.order.instance && len(messages) < n {
-		batch, _ := m.cons.Decision(replayed.instance + 1)
-		for _, d := range replayed.next(batch) {
+	for _, k := range m.kept {
+		if len(messages) >= n {
+			break
+		}
+		for _, d := range replayed.next(k.batch) {
 			if d.Position > after && len(messages) < n {
 				messages = append(messages, d)
 			}
@@ -98,14 +143,35 @@ func (m *Machine) Messages(after uint64, n int) (messages []Delivered, ok bool) 
 	return messages, true
 }
 
-// Base is what the owner has to begin with after a restart: his state after a position,
-// from Trim or Installed. Messages has what follows.
+// Base is what the messages that are kept follow. The owner has what led to its Position;
+// Messages has what comes behind it.
 func (m *Machine) Base() Base { return m.base }
 
 // Records returns what a new log may begin with in place of all records so far.
-func (m *Machine) Records() []any { return append([]any{m.base}, m.cons.Records()...) }
+func (m *Machine) Records() []any {
+	records := []any{m.base}
+	first := m.order.group.First
+	for i, k := range m.kept {
+		if cn := m.base.Order.Instance + 1 + uint64(i); m.cons == nil || cn < first {
+			records = append(records, Learned{cn, k.batch})
+		}
+	}
+	if first > 1 {
+		records = append(records, Started{m.epoch.moved})
+	}
+	if m.cons == nil {
+		return records
+	}
+	of := m.cons.Records()
+	if first > 1 {
+		for i, r := range of {
+			of[i] = In{first, r}
+		}
+	}
+	return append(records, of...)
+}
 
-// Step takes a Broadcast, a Trim, a fastct.Suspect, an Envelope or a Wake.
+// Step takes a Broadcast, a Trim, a Restored, a fastct.Suspect, an Envelope or a Wake.
 func (m *Machine) Step(now machine.Now, input any) {
 	m.now = now.Mono
 	switch in := input.(type) {
@@ -113,36 +179,46 @@ func (m *Machine) Step(now machine.Now, input any) {
 		m.broadcast(in.Message)
 	case Trim:
 		m.trim(now, in)
+	case Restored:
+		m.restored(now, in.Position)
 	case fastct.Suspect:
-		m.cons.Step(now, in)
+		if m.cons != nil {
+			m.cons.Step(now, in)
+		}
 	case machine.Envelope:
 		m.envelope(now, in)
 	case machine.Wake:
-		m.cons.Step(now, in)
+		if m.cons != nil {
+			m.cons.Step(now, in)
+		}
 		m.relay()
 		m.tell()
 	default:
 		panic(fmt.Sprintf("abcast: no such input: %T", input))
 	}
 	m.advance(now)
+	if m.cfg.Direct {
+		m.routes()
+	}
 }
 
 // advance takes in what consensus has come to, and opens instances, until neither
 // changes anything.
 func (m *Machine) advance(now machine.Now) {
-	for {
+	for m.cons != nil {
 		m.open(now)
-		rd := m.cons.Ready()
-		m.ready.Sends = append(m.ready.Sends, rd.Sends...)
-		m.ready.Persists = append(m.ready.Persists, rd.Persists...)
-		m.alarm = rd.Alarm
-		if len(rd.Outcomes) == 0 {
+		cons, outcomes := m.cons, m.gather()
+		if len(outcomes) == 0 {
 			return
 		}
-		for _, out := range rd.Outcomes {
+		for _, out := range outcomes {
+			if m.cons != cons {
+				break // the rest is of an epoch that is over
+			}
 			switch o := out.(type) {
 			case fastct.Decided:
-				m.deliver()
+				m.fast = cons.FastLeader(o.Round)
+				m.deliver(now)
 			case fastct.Wanted:
 				m.wanted = max(m.wanted, o.CN)
 				if o.CN >= m.order.instance+1+uint64(m.cfg.Pipeline) {
@@ -155,6 +231,15 @@ func (m *Machine) advance(now machine.Now) {
 			}
 		}
 	}
+	m.alarm = machine.Never
+}
+
+// begins tells whether there is enough to order for another instance. While some are
+// undecided, as much has to wait as they have: many small batches cost more than they
+// gain.
+func (m *Machine) begins() bool {
+	p := &m.pending
+	return (m.opened == m.order.instance || len(p.list)-p.proposed >= p.proposed) && p.any(m.order)
 }
 
 // open proposes to the next instances: those that others take part in, and more if
@@ -162,7 +247,7 @@ func (m *Machine) advance(now machine.Now) {
 // proposed here is proposed again.
 func (m *Machine) open(now machine.Now) {
 	for m.opened = max(m.opened, m.order.instance); m.opened < m.order.instance+uint64(m.cfg.Pipeline); {
-		if m.opened >= m.wanted && !m.pending.any(m.order) {
+		if m.opened >= m.wanted && !m.begins() {
 			return
 		}
 		m.opened++
@@ -174,20 +259,34 @@ func (m *Machine) open(now machine.Now) {
 }
 
 // deliver delivers what decisions order whose turn has come.
-func (m *Machine) deliver() {
-	for {
+func (m *Machine) deliver(now machine.Now) {
+	for m.cons != nil {
 		batch, ok := m.cons.Decision(m.order.instance + 1)
 		if !ok {
 			return
 		}
-		for _, d := range m.order.next(batch) {
-			if d.Position > m.base.Position { // an installed state may be ahead of the order
-				m.out(d)
-			}
+		m.apply(now, batch)
+	}
+}
+
+// apply delivers what the next instance orders.
+func (m *Machine) apply(now machine.Now, batch []byte) {
+	first := m.order.group.First
+	for _, d := range m.order.next(batch) {
+		if d.Position > m.base.Position {
+			m.out(d)
+		} else if w := m.pending.get(d.Client, d.Seq); w != nil && w.own {
+			m.out(Repeated{d.Client, d.Seq}) // an installed state is ahead of the order
 		}
-		m.mark()
-		m.pending.drop(m.order)
-		m.pending.free(m.order.instance)
+	}
+	m.keep(batch)
+	m.pending.drop(m.order)
+	m.pending.free(m.order.instance)
+	if m.lacks != nil && m.lacks.Order.Instance <= m.order.instance {
+		m.lacks = nil
+	}
+	if m.order.group.First != first {
+		m.begin(now)
 	}
 }
 
@@ -198,15 +297,22 @@ func (m *Machine) Ready() machine.Ready {
 	if len(m.submit) > 0 {
 		// Before what consensus sends: who takes part because of that has something to
 		// propose then.
-		m.toOthers(Submit{m.submit})
-		m.submit = nil
+		for len(m.submit) > 0 {
+			n, size := 1, m.submit[0].size()
+			for ; n < len(m.submit) && size+m.submit[n].size() <= m.cfg.BatchBytes; n++ {
+				size += m.submit[n].size()
+			}
+			m.submits(m.submit[:n:n])
+			m.submit = m.submit[n:]
+		}
+		m.submit, m.again = nil, false
 		rd.Sends, m.ready.Sends = append(m.ready.Sends, rd.Sends...), nil
 	}
 	rd.Alarm = m.alarm
 	if len(m.pending.list) > 0 {
 		rd.Alarm = min(rd.Alarm, m.relays)
 	}
-	if m.cfg.Consensus.Heartbeat > 0 {
+	if m.tells() {
 		rd.Alarm = min(rd.Alarm, m.status)
 	}
 	return rd
@@ -214,96 +320,56 @@ func (m *Machine) Ready() machine.Ready {
 
 // envelope takes in a message of another member, or of consensus to itself.
 func (m *Machine) envelope(now machine.Now, e machine.Envelope) {
-	if e.To != m.cfg.Consensus.ID || !slices.Contains(m.cfg.Consensus.Members, e.From) {
+	if e.To != m.cfg.Consensus.ID {
 		return
 	}
 	switch b := e.Body.(type) {
+	case Moved:
+		if e.From == e.To {
+			m.hasMoved(b.Epoch)
+		}
 	case Submit:
+		if m.cons == nil || !m.order.group.Has(e.From) {
+			return
+		}
 		for _, msg := range b.Messages {
 			m.submitted(msg)
 		}
 	case Status:
-		if b.Delivered > m.order.instance {
-			m.fetch(e.From)
-		}
+		m.hears(e.From, b)
 	case Fetch:
 		m.serve(e.From, b.From)
 	case Transfer:
-		m.install(now, b)
+		if m.knows(e.From) {
+			m.transferred(now, e.From, b.Base)
+		}
+	case Decisions:
+		if m.knows(e.From) {
+			m.learn(now, e.From, b)
+		}
+	case In:
+		e.Body = b.Body
+		m.of(now, b.Epoch, e)
 	default:
-		m.cons.Step(now, e)
+		m.of(now, 1, e)
 	}
 }
 
-// broadcast takes a message of the owner: R-broadcast, and A-deliver will follow.
-func (m *Machine) broadcast(msg Message) {
-	refuse := func(err error) { m.out(Refused{msg.Client, msg.Seq, err}) }
-	switch upto := m.order.upto(msg.Client); {
-	case msg.Seq <= upto && msg.Seq > 0:
-		m.out(Repeated{msg.Client, msg.Seq})
-		return
-	case msg.size() > m.cfg.BatchBytes:
-		refuse(ErrTooLarge)
-		return
-	case msg.Seq == 0 || msg.Seq != upto+1 && m.pending.get(msg.Client, msg.Seq-1) == nil:
-		refuse(ErrSequence)
-		return
-	}
-	if w := m.pending.get(msg.Client, msg.Seq); w != nil {
-		w.own = true
-		return
-	}
-	if !m.Room(len(msg.Payload)) {
-		refuse(ErrBusy)
-		return
-	}
-	m.pending.add(&waiting{Message: msg, own: true, relay: m.now.Add(m.cfg.Consensus.Retry)})
-	m.submit = append(m.submit, msg)
-}
-
-// Room tells whether a message with a payload of so many bytes would be taken now, as far
-// as what waits goes.
-func (m *Machine) Room(payload int) bool {
-	size := Message{}.size() + payload
-	return len(m.pending.list) < m.cfg.PendingCount && m.pending.bytes+size <= m.cfg.PendingBytes
-}
-
-// submitted is R-deliver. What has no room here will be sent again.
-func (m *Machine) submitted(msg Message) {
-	if msg.Seq <= m.order.upto(msg.Client) || m.pending.get(msg.Client, msg.Seq) != nil || msg.size() > m.cfg.BatchBytes ||
-		len(m.pending.list) >= 2*m.cfg.PendingCount || m.pending.bytes+msg.size() > 2*m.cfg.PendingBytes {
-		return
-	}
-	m.pending.add(&waiting{Message: msg, relay: m.now.Add(m.cfg.Relay)})
-}
-
-// relay sends again what is not ordered yet: its own messages each Retry, those of
-// others each Relay.
-func (m *Machine) relay() {
-	if m.now < m.relays {
-		return
-	}
-	m.relays = m.now.Add(m.once())
-	for _, w := range m.pending.list {
-		if m.now < w.relay {
-			continue
-		}
-		after := m.cfg.Relay
-		if w.own {
-			after = m.cfg.Consensus.Retry
-		}
-		w.relay, w.tries = m.now.Add(after), 0
-		m.submit = append(m.submit, w.Message)
-	}
+// tells tells whether the others are told how far this member is: one that was removed
+// has nothing to tell when it is not needed any more, nor has who does not know anybody.
+func (m *Machine) tells() bool {
+	return m.cfg.Consensus.Heartbeat > 0 && !m.joins() && !(m.removed() && m.epoch.established)
 }
 
 // tell tells the others how far this member is.
 func (m *Machine) tell() {
-	if every := m.cfg.Consensus.Heartbeat; every > 0 && m.now >= m.status {
-		m.status = m.now.Add(every)
-		m.toOthers(Status{m.order.instance})
+	if m.tells() && m.now >= m.status {
+		m.status = m.now.Add(m.cfg.Consensus.Heartbeat)
+		m.tellAll()
 	}
 }
+
+func (m *Machine) tellAll() { m.toOthers(Status{m.order.instance, m.epoch.moved}) }
 
 func (m *Machine) out(outcome any) { m.ready.Outcomes = append(m.ready.Outcomes, outcome) }
 
@@ -312,9 +378,9 @@ func (m *Machine) send(to machine.NodeID, body any) {
 }
 
 func (m *Machine) toOthers(body any) {
-	for _, to := range m.cfg.Consensus.Members {
-		if to != m.cfg.Consensus.ID {
-			m.send(to, body)
+	for _, to := range m.order.group.Members {
+		if to.ID != m.cfg.Consensus.ID {
+			m.send(to.ID, body)
 		}
 	}
 }

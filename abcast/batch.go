@@ -9,12 +9,17 @@ import (
 //
 //	a client (16 bytes), its Seq, the length of the payload (uvarints), the payload
 //
-// one after the other. An empty batch is no bytes.
+// one after the other. The length's lowest bit says that the payload is a Change; the
+// others are the length. An empty batch is no bytes.
 
 func appendMessage(b []byte, m Message) []byte {
 	b = append(b, m.Client[:]...)
 	b = binary.AppendUvarint(b, m.Seq)
-	b = binary.AppendUvarint(b, uint64(len(m.Payload)))
+	length := uint64(len(m.Payload)) << 1
+	if m.Change {
+		length |= 1
+	}
+	b = binary.AppendUvarint(b, length)
 	return append(b, m.Payload...)
 }
 
@@ -33,11 +38,16 @@ func decodeBatch(b []byte) (messages []Message, err error) {
 			return nil, errBatch
 		}
 		b = b[n:]
-		size, n := binary.Uvarint(b)
+		length, n := binary.Uvarint(b)
+		size := length >> 1
 		if n <= 0 || size > uint64(len(b)-n) {
 			return nil, errBatch
 		}
-		m.Seq, m.Payload, b = seq, b[n:n+int(size):n+int(size)], b[n+int(size):]
+		m.Seq, m.Change = seq, length&1 != 0
+		m.Payload, b = b[n:n+int(size):n+int(size)], b[n+int(size):]
+		if messages == nil { // most often all are of about one size
+			messages = make([]Message, 0, 1+len(b)/max(m.size(), 1))
+		}
 		messages = append(messages, m)
 	}
 	return messages, nil

@@ -10,7 +10,7 @@ import (
 // FuzzBatch wants whatever decodes to encode to a batch that decodes to the same, and
 // nothing to panic.
 func FuzzBatch(f *testing.F) {
-	f.Add(appendMessage(appendMessage(nil, Message{machine.ID{1}, 1, []byte("x")}), Message{machine.ID{2}, 1 << 40, nil}))
+	f.Add(appendMessage(appendMessage(nil, Message{Client: machine.ID{1}, Seq: 1, Payload: []byte("x")}), Message{Client: machine.ID{2}, Seq: 1 << 40, Change: true}))
 	f.Add([]byte{1})
 	f.Add(append(make([]byte, 16), 1, 200, 1))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -27,7 +27,7 @@ func FuzzBatch(f *testing.F) {
 			t.Fatalf("%d messages became %d, %v", len(messages), len(same), err)
 		}
 		for i, m := range messages {
-			if o := same[i]; o.Client != m.Client || o.Seq != m.Seq || !bytes.Equal(o.Payload, m.Payload) {
+			if o := same[i]; o.Client != m.Client || o.Seq != m.Seq || o.Change != m.Change || !bytes.Equal(o.Payload, m.Payload) {
 				t.Errorf("message %d: %+v became %+v", i, m, o)
 			}
 		}
@@ -40,7 +40,7 @@ func TestDamagedBatch(t *testing.T) {
 	if got := o.next([]byte("not a batch")); len(got) != 0 || o.instance != 1 {
 		t.Errorf("got %v at instance %d", got, o.instance)
 	}
-	if got := o.next(appendMessage(nil, Message{machine.ID{1}, 1, []byte("x")})); len(got) != 1 || got[0].Position != 1 {
+	if got := o.next(appendMessage(nil, Message{Client: machine.ID{1}, Seq: 1, Payload: []byte("x")})); len(got) != 1 || got[0].Position != 1 {
 		t.Errorf("got %v, want a message at position 1", got)
 	}
 }

@@ -1,6 +1,8 @@
 package abcast
 
 import (
+	"slices"
+
 	"github.com/tenure-lease/tenure/fastct"
 	"github.com/tenure-lease/tenure/machine"
 )
@@ -13,49 +15,121 @@ const (
 
 // fetch asks a member that is further for what is missing here.
 func (m *Machine) fetch(from machine.NodeID) {
-	if m.fetched != 0 && m.now < m.fetched.Add(m.once()) {
+	pause := m.once()
+	if m.lacks != nil {
+		pause = m.cfg.Relay // it is for the owner to act; but who is asked next may have the decisions
+	}
+	if m.fetched != 0 && m.now < m.fetched.Add(pause) || m.removed() {
 		return
 	}
-	m.fetched = m.now
+	m.fetched, m.asked = m.now, from
+	if m.joins() {
+		m.send(from, Fetch{0})
+		return
+	}
 	m.send(from, Fetch{m.order.instance + 1})
 }
 
 // serve answers a Fetch: with decisions, or, if they are forgotten, with the
-// state under them.
+// order's state under them.
 func (m *Machine) serve(to machine.NodeID, from uint64) {
-	if from == 0 {
+	if m.joins() {
 		return
 	}
 	if from <= m.base.Order.Instance {
 		m.send(to, Transfer{m.base})
-		return
-	}
-	size := 0
-	for cn := from; cn < from+fetchCount && size < fetchBytes; cn++ {
-		value, ok := m.cons.Decision(cn)
-		if !ok {
+		if from > 0 {
 			return
 		}
-		size += len(value)
-		m.send(to, fastct.Decide{CN: cn, Value: value, Whole: true})
+		from = m.base.Order.Instance + 1 // it is new, and wants all
+	}
+	b := Decisions{From: from}
+	for i := from - m.base.Order.Instance - 1; i < uint64(len(m.kept)) && !b.full(); i++ {
+		b.Values = append(b.Values, m.kept[i].batch)
+	}
+	if len(b.Values) > 0 {
+		m.send(to, b)
+	}
+}
+
+// learn takes in decisions that another member told, up to the end of this member's
+// epochs and beyond.
+func (m *Machine) learn(now machine.Now, from machine.NodeID, b Decisions) {
+	before := m.order.instance
+	for i, value := range b.Values {
+		cn := b.From + uint64(i)
+		switch {
+		case cn <= m.order.instance:
+		case cn > m.order.instance+1 || m.removed() || m.joins():
+			return
+		case m.cons != nil:
+			m.cons.Step(now, fastct.Learn{CN: cn, Value: value})
+			m.advance(now)
+		default:
+			m.durable(Learned{cn, value})
+			m.apply(now, value)
+		}
+	}
+	if m.order.instance > before && b.full() {
+		m.fetched = 0 // there is more: who asked once in a while would not catch up under load
+		m.fetch(from)
+	}
+}
+
+// full tells whether there was no room for more.
+func (b Decisions) full() bool {
+	size := 0
+	for _, v := range b.Values {
+		size += len(v)
+	}
+	return len(b.Values) >= fetchCount || size >= fetchBytes
+}
+
+// transferred takes in how far the order is where another member's decisions begin. To go
+// on from there the owner has to have what the messages up to there led to: a member that
+// passes over an instance may be counted on for what that has decided.
+func (m *Machine) transferred(now machine.Now, from machine.NodeID, b Base) {
+	switch {
+	case b.Order.Instance <= m.order.instance && !m.joins(), m.removed(), len(b.Order.Group.Members) == 0:
+	case b.Position <= m.base.Position: // and decisions from there on can be had
+		m.install(now, b)
+	case m.lacks != nil && b.Order.Instance < m.lacks.Order.Instance:
+	default:
+		m.lacks = &b
+		m.out(Lacks{from, b.Position})
+	}
+}
+
+// restored goes on from what another member has told, if the owner has all below it.
+func (m *Machine) restored(now machine.Now, position uint64) {
+	if b := m.lacks; b != nil && b.Position <= position && !m.removed() {
+		m.install(now, Base{Order: b.Order, Position: position})
 	}
 }
 
 // install goes on from another member's state.
-func (m *Machine) install(now machine.Now, t Transfer) {
-	if t.Base.Order.Instance <= m.order.instance {
-		return
-	}
-	before := m.Position()
-	m.base, m.order, m.marks = t.Base, newOrder(t.Base.Order, m.cfg.Clients), nil
+func (m *Machine) install(now machine.Now, b Base) {
+	before, first := m.Position(), m.order.group.First
+	b.Position = max(b.Position, before)
+	m.base, m.order, m.kept, m.lacks = b, newOrder(b.Order, m.cfg.Clients), nil, nil
 	m.durable(m.base)
-	m.cons.Step(now, fastct.Trim{Below: m.base.Order.Instance + 1})
 	if m.base.Position > before {
-		m.out(Installed{m.base.Position, m.base.App})
+		m.out(Installed{m.base.Position})
+	}
+	for _, w := range m.pending.list {
+		if w.own && w.Seq <= m.order.upto(w.Client) {
+			m.out(Repeated{w.Client, w.Seq}) // it is in the state, and at a position that is not known here
+		}
 	}
 	m.pending.drop(m.order)
 	m.pending.free(m.order.instance)
-	m.deliver()
+	if m.order.group.First != first {
+		m.begin(now)
+	}
+	if m.cons != nil {
+		m.cons.Step(now, fastct.Trim{Below: m.base.Order.Instance + 1})
+	}
+	m.deliver(now)
 }
 
 // trim forgets the instances that have nothing behind the owner's position.
@@ -65,12 +139,15 @@ func (m *Machine) trim(now machine.Now, t Trim) {
 	}
 	// What clients are remembered after an instance follows from its decisions.
 	o := newOrder(m.base.Order, m.cfg.Clients)
-	for len(m.marks) > 0 && m.marks[0].Position <= t.Position {
-		batch, _ := m.cons.Decision(o.instance + 1)
-		o.next(batch)
-		m.marks = m.marks[1:]
+	n := 0
+	for n < len(m.kept) && m.kept[n].position <= t.Position {
+		o.next(m.kept[n].batch)
+		n++
 	}
-	m.base = Base{Order: o.state(), Position: t.Position, App: t.App}
+	m.kept = slices.Clone(m.kept[n:])
+	m.base = Base{Order: o.state(), Position: t.Position}
 	m.durable(m.base)
-	m.cons.Step(now, fastct.Trim{Below: m.base.Order.Instance + 1})
+	if m.cons != nil {
+		m.cons.Step(now, fastct.Trim{Below: m.base.Order.Instance + 1})
+	}
 }

@@ -120,8 +120,16 @@ func (c *Consensus) exchange(now machine.Now) (any bool) {
 }
 
 func (c *Consensus) gather(rd machine.Ready) {
-	c.ready.Sends = append(c.ready.Sends, rd.Sends...)
-	c.ready.Persists = append(c.ready.Persists, rd.Persists...)
+	c.ready.Sends = joined(c.ready.Sends, rd.Sends)
+	c.ready.Persists = joined(c.ready.Persists, rd.Persists)
+}
+
+// joined is append for a list that nobody else has any more: most often it is the first.
+func joined[T any](list, more []T) []T {
+	if len(list) == 0 {
+		return more
+	}
+	return append(list, more...)
 }
 
 // Ready returns the effects of the steps since the last call. Each step has left nothing

@@ -29,7 +29,8 @@
 //
 // Reliable broadcast is lazy. The sender repeats until a message is ordered; others
 // pass it on only if it is not ordered for Config.Relay. If the sender crashes and nobody
-// has the message, nobody delivers it.
+// has the message, nobody delivers it, nor what the client has broadcast behind it: that
+// is dropped after Relay.
 //
 // A client is a random ID that numbers his messages from 1. An instance's batch orders,
 // of each client, the message after his last, and nothing else. So exactly-once and
@@ -44,14 +45,22 @@
 //
 // # Beside the paper
 //
+//   - With Config.Direct a message goes at first only to the member that leads, and the
+//     others begin no instance for it. That is for as long as what that member proposes is
+//     decided, in FAST mode. NORMAL mode needs proposals of a majority: then all get the
+//     message, as in the paper.
+//   - While instances are undecided, another is begun only if as much waits as they have:
+//     under load batches are few and large.
 //   - Batches are bounded in bytes and number; so is what waits, of this member's clients
 //     (ErrBusy) and of others' (dropped, and sent again).
 //   - Config.Pipeline instances may be undecided at a time. In the paper it is one.
-//   - A member's owner trims for himself, and says what his state is in place of what is
-//     forgotten. Decisions from there on are kept in memory, and [Machine.Messages] reads
-//     them.
+//   - A member's owner trims for himself ([Trim]): what that led to is his, and he gives it
+//     to owners who ask. Decisions from there on are kept in memory, and [Machine.Messages]
+//     reads them.
 //   - Members tell each other how far they are. Who is behind fetches decisions, and if
-//     those are trimmed that state, and the order's under it.
+//     those are trimmed the order's state. It goes on from that when its owner has what
+//     led there ([Lacks], [Restored]), on disk, and not before: it passes over instances
+//     then, and a majority with it in it must be able to say what they decided.
 //   - After a restart all instances that the log knows of are decided again before new
 //     ones: what was decided by them may have been delivered, and its record lost.
 //
@@ -60,8 +69,35 @@
 // Records are those of consensus and leases, and Base. Adopting a proposal is the one
 // forced write of a member in an instance, and a lease one in λ instances.
 //
+// # Members that come and go
+//
+// A [Change] is a message like any other, and has its position. The instance that orders
+// it is the last of its epoch; the next one is the first instance of the next epoch,
+// among the new members, who need have nothing in common with the old ones. An epoch has a
+// consensus and leases of its own, named by its first instance ([In], [Group]): what was
+// said, adopted, permitted or granted in one counts in no other. So the old majority
+// decides up to the change, the new one behind it, and no majorities of two epochs have to
+// intersect.
+//
+// With a pipeline, instances behind the change may be decided in the old epoch. They are
+// void: each member finds that from the order, and none has delivered them, since
+// instances are delivered in turn. Their messages are proposed again. Raft-like systems
+// let a change count a fixed number of instances later instead, and leases would have to
+// end there; a barrier, with nothing under way while a change is, would cost a pause. This
+// costs at most Config.Pipeline-1 instances for each change.
+//
+// Who has begun an epoch takes no part in the old one any more, as if it had crashed
+// there; it tells those that are behind what was decided. A newcomer is given the state
+// and the decisions since, and has all that on disk before anybody counts on it ([Started],
+// Status.Began). A member that was removed goes on telling until a majority of the new ones
+// has begun (Established): until then it may be the only one who knows how the old epoch
+// ended. IDs do not return, so that nobody takes a late message for another one's, and a
+// directory that was removed stays removed.
+//
+// Whoever wants to add a member to a group of one, or replaces most of a group at once, waits
+// for the new ones: they are the majority, or needed for it.
+//
 // # Left out
 //
-// Changing the members: leases and instances would have to belong to an epoch each.
 // Members that lie. A bound on how long a Broadcast takes: there is none without clocks.
 package abcast

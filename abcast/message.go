@@ -10,6 +10,7 @@ type Message struct {
 	Client  machine.ID
 	Seq     uint64
 	Payload []byte
+	Change  bool // Payload is that of a Change of the members
 }
 
 func (m Message) size() int { return len(m.Payload) + 32 }
@@ -18,12 +19,19 @@ func (m Message) size() int { return len(m.Payload) + 32 }
 type (
 	// Submit is a reliable broadcast of messages, to be ordered.
 	Submit struct{ Messages []Message }
-	// Status tells up to which instance the sender has delivered.
-	Status struct{ Delivered uint64 }
-	// Fetch asks for the decisions from an instance on. Some come, as fastct.Decide.
+	// Status tells up to which instance the sender has delivered, and which epoch it has
+	// begun, durably.
+	Status struct{ Delivered, Began uint64 }
+	// Fetch asks for the decisions from an instance on; from 0 on if the sender does not
+	// know of any group yet. Some come.
 	Fetch struct{ From uint64 }
+	// Decisions are those of the instances from From on, of whichever epochs.
+	Decisions struct {
+		From   uint64
+		Values [][]byte
+	}
 	// Transfer brings the sender's Base to a member that is so far behind that the
-	// decisions are forgotten.
+	// decisions are forgotten. What it rests on is for the owners to transfer.
 	Transfer struct{ Base Base }
 )
 
@@ -31,14 +39,13 @@ type (
 type (
 	// Broadcast has a message ordered. Delivered, Repeated or Refused tells of it.
 	Broadcast struct{ Message }
-	// Trim says that the owner's state after the message at Position is App. What led to
-	// it is forgotten; a member that lacks that is given App, and so is the owner after
-	// a restart. A Position that was not delivered, or is below an earlier one, is
-	// passed over.
-	Trim struct {
-		Position uint64
-		App      []byte
-	}
+	// Trim says that the owner has, durably and so that other members' owners can get it
+	// from him, what the messages up to Position led to. They are forgotten here. A
+	// Position that was not delivered, or is below an earlier one, is passed over.
+	Trim struct{ Position uint64 }
+	// Restored says that the owner has, durably, what the messages up to Position led to,
+	// though they were not delivered here: he was told that he Lacks them.
+	Restored struct{ Position uint64 }
 )
 
 // Outcomes, beside fastct.Leader.
@@ -48,33 +55,56 @@ type (
 	Delivered struct {
 		Position uint64
 		Message
+		// Members, of a change, are those from now on. Err is ErrChange if it was none.
+		Members []Member
+		Err     error
 	}
-	// Repeated tells that a Broadcast of this life was ordered before.
+	// Began tells who the members are from now on. A member that is none of them orders
+	// nothing any more, and has work until Established.
+	Began struct{ Group Group }
+	// Established tells that a majority of the members has begun their epoch: whoever was
+	// removed is not needed any more.
+	Established struct{ Group Group }
+	// Repeated tells that a Broadcast of this life was ordered, before it was made or at
+	// a position that this member was given the state of.
 	Repeated struct {
 		Client machine.ID
 		Seq    uint64
 	}
-	// Refused tells that a Broadcast was not taken.
+	// Refused tells that a Broadcast was not taken, or, with ErrSequence, that it cannot be
+	// ordered any more.
 	Refused struct {
 		Client machine.ID
 		Seq    uint64
 		Err    error
 	}
-	// Installed gives the owner the state that he has to go on from: the next that is
-	// delivered is at Position+1.
-	Installed struct {
+	// Lacks tells that others have forgotten what this member lacks: its owner has to get
+	// what the messages up to Position led to from another one's owner, From's or any, and
+	// say Restored. Until then this member is as far as it was; decisions that it is told
+	// meanwhile may bring it further.
+	Lacks struct {
+		From     machine.NodeID
 		Position uint64
-		App      []byte
 	}
+	// Installed tells that this member goes on from what was Restored: the next that is
+	// delivered is at Position+1.
+	Installed struct{ Position uint64 }
 )
 
 // Records of the log, beside those of fastct and asynclease.
 type (
-	// Base is what later decisions are applied to: the order's state after an instance,
-	// and the owner's after a position that may be some messages further.
+	// Learned is the decision of an instance in whose epoch this member has no part.
+	Learned struct {
+		CN    uint64
+		Value []byte
+	}
+	// Started is that an epoch has begun here. It is forced, so that what led there is
+	// durable, too.
+	Started struct{ Epoch uint64 }
+	// Base is what later decisions are applied to: the order's state after an instance. The
+	// owner has what the messages up to Position led to, which may be some further.
 	Base struct {
 		Order    State
 		Position uint64
-		App      []byte
 	}
 )

@@ -10,6 +10,7 @@ import (
 type State struct {
 	Instance uint64    // the last that was delivered
 	Position uint64    // of the last message
+	Group    Group     // of the next instance
 	Sessions []Session // whose messages were ordered the longest ago first
 }
 
@@ -22,13 +23,14 @@ type Session struct {
 // order is State as it changes.
 type order struct {
 	instance, position uint64
+	group              Group
 	clients            int // most that are remembered
 	sessions           map[machine.ID]*list.Element
 	recent             list.List // of *Session, as in State
 }
 
 func newOrder(s State, clients int) *order {
-	o := &order{instance: s.Instance, position: s.Position, clients: clients, sessions: map[machine.ID]*list.Element{}}
+	o := &order{instance: s.Instance, position: s.Position, group: s.Group, clients: clients, sessions: map[machine.ID]*list.Element{}}
 	for _, session := range s.Sessions {
 		o.sessions[session.Client] = o.recent.PushBack(&Session{session.Client, session.Upto})
 	}
@@ -36,7 +38,7 @@ func newOrder(s State, clients int) *order {
 }
 
 func (o *order) state() State {
-	s := State{Instance: o.instance, Position: o.position}
+	s := State{Instance: o.instance, Position: o.position, Group: o.group}
 	for e := o.recent.Front(); e != nil; e = e.Next() {
 		s.Sessions = append(s.Sessions, *e.Value.(*Session))
 	}
@@ -53,12 +55,17 @@ func (o *order) upto(client machine.ID) uint64 {
 
 // next takes in the decision of the instance after the last, and returns what it
 // orders: of each client only the message after his last one, so that none is ordered
-// twice and each after its predecessor.
+// twice and each after its predecessor. If it changes the group, the next instance is
+// the first of another epoch.
 func (o *order) next(batch []byte) (delivered []Delivered) {
 	o.instance++
 	messages, err := decodeBatch(batch)
 	if err != nil {
 		return nil // all members find the same
+	}
+	group, changed := o.group, false
+	if len(messages) > 0 {
+		delivered = make([]Delivered, 0, len(messages))
 	}
 	for _, m := range messages {
 		if m.Seq != o.upto(m.Client)+1 {
@@ -66,7 +73,20 @@ func (o *order) next(batch []byte) (delivered []Delivered) {
 		}
 		o.position++
 		o.remember(m.Client, m.Seq)
-		delivered = append(delivered, Delivered{o.position, m})
+		d := Delivered{Position: o.position, Message: m}
+		if m.Change {
+			var change Change
+			var did bool
+			if change, d.Err = decodeChange(m.Payload); d.Err == nil {
+				group, did, d.Err = group.after(change)
+			}
+			d.Members, changed = group.Members, changed || did
+		}
+		delivered = append(delivered, d)
+	}
+	if changed {
+		group.First = o.instance + 1
+		o.group = group
 	}
 	return delivered
 }

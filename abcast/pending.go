@@ -13,6 +13,9 @@ type pending struct {
 	bytes int
 	// proposed is how many of the list are proposed to an undecided instance.
 	proposed int
+	// leader is who alone gets what is new, and leads whether that is this member.
+	leader machine.NodeID
+	leads  bool
 }
 
 type key struct {
@@ -24,10 +27,15 @@ type key struct {
 type waiting struct {
 	Message
 	own   bool         // it was broadcast here
+	alone bool         // it was sent to pending.leader alone: the others do not have it
 	in    uint64       // the undecided instance that it was proposed to from here; 0 if none
 	tries int          // instances that it was proposed to in vain since it was sent to all
 	relay machine.Mono // when it is sent to all (again)
+	again int          // how often the time to that has doubled
 }
+
+// againMax is how often the time from sending a message to sending it again doubles.
+const againMax = 2
 
 func (p *pending) get(client machine.ID, seq uint64) *waiting { return p.byKey[key{client, seq}] }
 
@@ -63,6 +71,38 @@ func (p *pending) free(instance uint64) {
 	}
 }
 
+// clear drops all.
+func (p *pending) clear() { *p = pending{byKey: map[key]*waiting{}} }
+
+// lost removes and returns what has waited for its Relay or Retry and cannot be ordered:
+// the message before it is not here. It was lost, or its client was forgotten. Whoever
+// has all of them sends them again; if nobody does, this one would stay for ever, and
+// with others like it take the place of what can be ordered.
+func (p *pending) lost(now machine.Mono, o *order) (lost []*waiting) {
+	turns := map[machine.ID]uint64{} // up to which number a client's messages are here, without a gap
+	p.list = slices.DeleteFunc(p.list, func(w *waiting) bool {
+		if now < w.relay || w.in != 0 {
+			return false
+		}
+		upto, known := turns[w.Client]
+		if !known {
+			for upto = o.upto(w.Client); p.get(w.Client, upto+1) != nil; upto++ {
+			}
+			turns[w.Client] = upto
+		}
+		if w.Seq <= upto {
+			return false
+		}
+		lost = append(lost, w)
+		return true
+	})
+	for _, w := range lost {
+		delete(p.byKey, key{w.Client, w.Seq})
+		p.bytes -= w.size()
+	}
+	return lost
+}
+
 // turn tells whether a message may be proposed: the one before it is ordered, or was
 // proposed from here to an instance that is not decided, maybe to the same.
 func (p *pending) turn(w *waiting, o *order) bool {
@@ -71,20 +111,24 @@ func (p *pending) turn(w *waiting, o *order) bool {
 }
 
 // batch proposes what can be ordered to an instance: of each client the messages in
-// turn, each to one instance at a time, within the bounds.
+// turn, each to one instance at a time, within the bounds. What only the leader was sent
+// is left to it. Those for which an instance is begun go first: if the others filled it,
+// it would be begun for them again and again.
 func (p *pending) batch(instance uint64, o *order, count, size int) (batch []byte) {
-	for _, w := range p.list {
-		if w.in != 0 || !p.turn(w, o) {
-			continue
+	for _, again := range [...]bool{false, true} {
+		for _, w := range p.list {
+			if w.in != 0 || (w.tries >= maxTries) != again || w.alone && !p.leads || !p.turn(w, o) {
+				continue
+			}
+			if count == 0 || size < w.size() {
+				return batch
+			}
+			batch = appendMessage(batch, w.Message)
+			w.in = instance
+			p.proposed++
+			count--
+			size -= w.size()
 		}
-		if count == 0 || size < w.size() {
-			break
-		}
-		batch = appendMessage(batch, w.Message)
-		w.in = instance
-		p.proposed++
-		count--
-		size -= w.size()
 	}
 	return batch
 }
@@ -96,5 +140,5 @@ const maxTries = 3
 
 // any tells whether there is something for which to begin an instance.
 func (p *pending) any(o *order) bool {
-	return p.proposed < len(p.list) && slices.ContainsFunc(p.list, func(w *waiting) bool { return w.in == 0 && w.tries < maxTries && p.turn(w, o) })
+	return p.proposed < len(p.list) && slices.ContainsFunc(p.list, func(w *waiting) bool { return w.in == 0 && w.tries < maxTries && (!w.alone || p.leads) && p.turn(w, o) })
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tenure-lease/tenure/machine"
 )
@@ -29,6 +30,7 @@ type request struct {
 	acks     int
 	until    uint64
 	retry    machine.Mono
+	pause    time.Duration // from retry to the next
 }
 
 // New returns a member that has the given durable records, none at its first start.
@@ -141,7 +143,7 @@ func (m *Machine) ask(in Ask) {
 		return
 	}
 	m.seq++
-	r := &request{id: in.ID, answered: map[machine.NodeID]bool{}}
+	r := &request{id: in.ID, answered: map[machine.NodeID]bool{}, pause: m.cfg.Retry}
 	r.Lease = Lease{Request: Request{m.cfg.ID, m.cfg.Life, m.seq}, Interval: in.Interval}
 	m.asked = append(m.asked, r)
 	m.send(r)
@@ -149,7 +151,7 @@ func (m *Machine) ask(in Ask) {
 
 // send asks those that have not answered.
 func (m *Machine) send(r *request) {
-	r.retry = m.now.Add(m.cfg.Retry)
+	r.retry, r.pause = m.now.Add(r.pause), min(2*r.pause, retryMax*m.cfg.Retry)
 	r.Open = m.asked[0].Request.Seq
 	for _, to := range m.cfg.Members {
 		if _, ok := r.answered[to]; ok {

@@ -15,7 +15,8 @@ type Config struct {
 	Members []machine.NodeID // all, this one included; the same at each of them
 	// Life is greater at each start of this member.
 	Life uint64
-	// Retry is the time from asking a member that does not answer to asking it again.
+	// Retry is the time from asking a member that does not answer to asking it again. From
+	// there to the next time it is twice as long, and so on, up to four times as long.
 	Retry time.Duration
 	// MarkRefused marks the interval of a refused request, too, as line 10 of Figure 2
 	// does: then two that race may spoil it for all.
@@ -24,6 +25,9 @@ type Config struct {
 	// crashed must not come back.
 	Volatile bool
 }
+
+// retryMax is how many times Retry it is at most from one try to the next.
+const retryMax = 4
 
 // ErrLog says that the records are not this member's.
 var ErrLog = errors.New("the log is of another group or member")

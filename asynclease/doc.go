@@ -49,7 +49,8 @@
 //     process that asks keeps nothing: a lease does not outlive its crash, and nobody is
 //     granted its interval again. Config.Volatile is the crash-stop algorithm of Figure
 //     2; whoever sets it must never start a member twice.
-//   - Lossy links. Asking is repeated to those that have not answered, each Config.Retry.
+//   - Lossy links. Asking is repeated to those that have not answered, after Config.Retry
+//     and then after longer and longer.
 //   - The tail of a lease may be given back. At-most-once then holds for what was kept.
 //     What was refused is given back as a whole, by the machine itself. Losing a Give is
 //     harmless: then those integers are nobody's.
@@ -69,5 +70,5 @@
 //
 // Waiting for a majority of acknowledgments while more answers may come: it would be
 // refused less often and is not wait-free. Changing the members: a group is fixed, and
-// another group needs a lease object of its own.
+// another group needs a lease object of its own, as package abcast makes for each epoch.
 package asynclease

@@ -2,17 +2,34 @@ package broadcast
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"iter"
 	"slices"
 
 	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/driver"
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// Broadcast has a message ordered, and returns its position when it was delivered here.
-// Errors are ErrBusy, ErrUnknown, ErrClosed and ErrTooLarge. The payload is copied.
+// Broadcast has a message ordered, and returns its position when it was delivered here;
+// 0 if this member fell so far behind meanwhile that it was given another's state in
+// place of the message. Errors are ErrBusy, ErrUnknown, ErrClosed and ErrTooLarge. The
+// payload is copied.
 func (n *Node) Broadcast(ctx context.Context, payload []byte) (Position, error) {
-	return n.broadcast(ctx, n.client, 0, payload)
+	return n.own(ctx, abcast.Message{Payload: payload})
+}
+
+// own broadcasts a message of the node itself, which has no Client and Seq yet.
+func (n *Node) own(ctx context.Context, m abcast.Message) (Position, error) {
+	for {
+		position, err := n.broadcast(ctx, m)
+		if !errors.Is(err, ErrSequence) {
+			return position, err
+		}
+		// So many others have broadcast meanwhile that the node was forgotten as a client,
+		// and its message can never be ordered. It goes on as another one.
+	}
 }
 
 // BroadcastAs is Broadcast for a client that numbers its messages from 1 and wants each
@@ -24,39 +41,60 @@ func (n *Node) BroadcastAs(ctx context.Context, client machine.ID, seq uint64, p
 	if seq == 0 {
 		return 0, ErrSequence
 	}
-	return n.broadcast(ctx, client, seq, payload)
+	return n.broadcast(ctx, abcast.Message{Client: client, Seq: seq, Payload: payload})
 }
 
-func (n *Node) broadcast(ctx context.Context, client machine.ID, seq uint64, payload []byte) (Position, error) {
-	if len(payload) > MessageBytesMax {
+// broadcast has a message ordered. One without a number is this node's own.
+func (n *Node) broadcast(ctx context.Context, m abcast.Message) (Position, error) {
+	if len(m.Payload) > MessageBytesMax {
 		return 0, ErrTooLarge
 	}
-	payload = slices.Clone(payload)
+	m.Payload = slices.Clone(m.Payload)
 	c := make(chan outcome, 1)
-	if err := n.reason(); err != nil {
+	n.mu.Lock()
+	full, err := n.full(), n.err
+	n.mu.Unlock()
+	switch {
+	case err != nil:
 		return 0, err
+	case full:
+		return 0, ErrBusy
 	}
-	n.driver.Step(func() any {
-		if seq == 0 && !n.machine.Room(len(payload)) {
-			c <- outcome{err: ErrBusy}
-			return nil // so that no number of the node's is left out
-		}
+	n.driver.Step(driver.Look(func() any {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if n.err != nil {
-			c <- outcome{err: n.err}
-			return nil
+		if err := n.refuses(m); err != nil {
+			c <- outcome{err: err}
+			return nil // so that no number of the node's is left out
 		}
-		m := abcast.Message{Client: client, Seq: seq, Payload: payload}
-		if seq == 0 {
+		if m.Seq == 0 {
+			if !n.machine.InTurn(n.client, n.seq+1) {
+				rand.Read(n.client[:]) // never fails
+				n.seq = 0
+			}
 			n.seq++
-			m.Seq = n.seq
+			m.Client, m.Seq = n.client, n.seq
 		}
-		k := key{client, m.Seq}
+		k := key{m.Client, m.Seq}
 		n.waiting[k] = append(n.waiting[k], c)
 		return abcast.Broadcast{Message: m}
-	})
+	}))
 	return n.wait(ctx, c)
+}
+
+// refuses tells why a message is not taken.
+func (n *Node) refuses(m abcast.Message) error {
+	switch {
+	case n.err != nil:
+		return n.err
+	case n.group.Gone(n.cfg.ID):
+		return ErrRemoved
+	case !n.group.Has(n.cfg.ID):
+		return ErrNotMember
+	case m.Seq == 0 && !n.machine.Room(len(m.Payload)):
+		return ErrBusy
+	}
+	return nil
 }
 
 // Barrier returns when all that was ordered before it was called is delivered here. It
@@ -67,66 +105,45 @@ func (n *Node) Barrier(ctx context.Context) (Position, error) { return n.Broadca
 func (n *Node) Position() Position {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.base + Position(len(n.log))
-}
-
-// Base is the state that what is kept follows on, and after which position: what Trim
-// was given last, here or at a member that this one got it from. An application begins
-// with it.
-func (n *Node) Base() (Position, []byte) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.base, n.state
+	return n.ram + Position(len(n.log))
 }
 
 // Deliver returns the messages from a position on, and waits for those that are not
 // ordered yet, until the context ends. An error is the last that it gives: the
-// context's, ErrTrimmed, or ErrClosed.
+// context's, ErrTrimmed, or ErrClosed. What is not in memory any more is read from disk.
 func (n *Node) Deliver(ctx context.Context, from Position) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
+		var disk cursor
+		defer disk.close()
 		for next := max(from, 1); ; {
 			n.mu.Lock()
-			base, log, more, ended := n.base, n.log, n.more, n.err
+			ram, log, more, ended := n.ram, n.log, n.more, n.err
 			n.mu.Unlock()
-			if next <= base {
-				yield(Message{}, ErrTrimmed)
-				return
-			}
-			if i := int(next - base - 1); i < len(log) {
-				for _, m := range log[i:] {
+			switch {
+			case next <= ram:
+				m, err := n.history.read(&disk, next)
+				if !yield(m, err) || err != nil {
+					return
+				}
+				next++
+			case next-ram <= Position(len(log)):
+				for _, m := range log[next-ram-1:] {
 					if !yield(m, nil) {
 						return
 					}
 					next++
 				}
-				continue
-			}
-			if ended != nil {
+			case ended != nil:
 				yield(Message{}, ended)
 				return
-			}
-			select {
-			case <-more:
-			case <-ctx.Done():
-				yield(Message{}, context.Cause(ctx))
-				return
+			default:
+				select {
+				case <-more:
+				case <-ctx.Done():
+					yield(Message{}, context.Cause(ctx))
+					return
+				}
 			}
 		}
 	}
-}
-
-// Trim says that the application's state after a position is state: what led to it is
-// forgotten, here, and members that lack it are given the state. It is kept in memory
-// and in the log. A position that was not delivered here is passed over.
-func (n *Node) Trim(position Position, state []byte) {
-	state = slices.Clone(state)
-	n.driver.Step(func() any {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if position > n.base && position <= n.base+Position(len(n.log)) {
-			n.log = slices.Clone(n.log[position-n.base:])
-			n.base, n.state = position, state
-		}
-		return abcast.Trim{Position: uint64(position), App: state}
-	})
 }

@@ -44,6 +44,12 @@ const (
 	kindSettled
 	kindGone
 	kindBase
+
+	kindIn // of an epoch behind the first; the kind within follows
+	kindDecisions
+	kindLearned
+	kindStarted
+	kindWant
 )
 
 // life is the record of a start.
@@ -78,7 +84,23 @@ func (w *writer) members(ids []machine.NodeID) {
 		w.u(uint64(id))
 	}
 }
+func (w *writer) message(m abcast.Message) {
+	*w = append(*w, m.Client[:]...)
+	w.u(m.Seq)
+	w.flag(m.Change)
+	w.bytes(m.Payload)
+}
+func (w *writer) group(list []abcast.Member) {
+	w.u(uint64(len(list)))
+	for _, m := range list {
+		w.u(uint64(m.ID))
+		w.bytes([]byte(m.Address))
+	}
+}
 func (w *writer) state(s abcast.State) {
+	w.u(s.Group.First)
+	w.group(s.Group.Members)
+	w.group(s.Group.Removed)
 	w.u(s.Instance, s.Position, uint64(len(s.Sessions)))
 	for _, x := range s.Sessions {
 		*w = append(*w, x.Client[:]...)
@@ -89,12 +111,12 @@ func (w *writer) state(s abcast.State) {
 func (w *writer) base(b abcast.Base) {
 	w.state(b.Order)
 	w.u(b.Position)
-	w.bytes(b.App)
 }
 
 // encode returns a message or record as its kind and what follows.
-func encode(body any) (kind byte, payload []byte) {
-	var w writer
+func encode(body any) []byte {
+	w := make(writer, 1, 48+carried(body))
+	var kind byte
 	switch b := body.(type) {
 	case asynclease.Lease:
 		kind = kindLease
@@ -157,13 +179,11 @@ func encode(body any) (kind byte, payload []byte) {
 		kind = kindSubmit
 		w.u(uint64(len(b.Messages)))
 		for _, m := range b.Messages {
-			w = append(w, m.Client[:]...)
-			w.u(m.Seq)
-			w.bytes(m.Payload)
+			w.message(m)
 		}
 	case abcast.Status:
 		kind = kindStatus
-		w.u(b.Delivered)
+		w.u(b.Delivered, b.Began)
 	case abcast.Fetch:
 		kind = kindFetch
 		w.u(b.From)
@@ -214,154 +234,48 @@ func encode(body any) (kind byte, payload []byte) {
 	case abcast.Base:
 		kind = kindBase
 		w.base(b)
+	case abcast.In:
+		kind = kindIn
+		w.u(b.Epoch)
+		w = append(w, encode(b.Body)...)
+	case abcast.Decisions:
+		kind = kindDecisions
+		w.u(b.From, uint64(len(b.Values)))
+		for _, v := range b.Values {
+			w.bytes(v)
+		}
+	case abcast.Learned:
+		kind = kindLearned
+		w.u(b.CN)
+		w.bytes(b.Value)
+	case abcast.Started:
+		kind = kindStarted
+		w.u(b.Epoch)
+	case want:
+		kind = kindWant
+		w.u(uint64(b.From))
 	default:
 		panic(fmt.Sprintf("broadcast: a %T has no form on the wire", body))
 	}
-	return kind, w
+	w[0] = kind
+	return w
 }
 
-// reader takes fields off; after the first that is missing all are zero.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) u() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-func (r *reader) i() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-func (r *reader) flag() bool { return r.u() != 0 }
-
-// take returns the next n bytes, a part of what is read.
-func (r *reader) take(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return nil
-	}
-	b := r.b[:n:n]
-	r.b = r.b[n:]
-	return b
-}
-func (r *reader) bytes() []byte { return r.take(r.u()) }
-
-// count is the number of things that follow, each of which takes a byte at least.
-func (r *reader) count() uint64 {
-	n := r.u()
-	if n > uint64(len(r.b)) {
-		r.bad = true
-		return 0
-	}
-	return n
-}
-func (r *reader) client() (id machine.ID) { copy(id[:], r.take(uint64(len(id)))); return id }
-func (r *reader) request() asynclease.Request {
-	return asynclease.Request{Node: machine.NodeID(r.u()), Life: r.u(), Seq: r.u()}
-}
-func (r *reader) members() (ids []machine.NodeID) {
-	for range r.count() {
-		ids = append(ids, machine.NodeID(r.u()))
-	}
-	return ids
-}
-func (r *reader) state() abcast.State {
-	s := abcast.State{Instance: r.u(), Position: r.u()}
-	for range r.count() {
-		s.Sessions = append(s.Sessions, abcast.Session{Client: r.client(), Upto: r.u()})
-	}
-	return s
-}
-
-func (r *reader) base() abcast.Base {
-	return abcast.Base{Order: r.state(), Position: r.u(), App: r.bytes()}
-}
-
-// decode is the inverse of encode. What it returns has parts of payload in it.
-func decode(kind byte, payload []byte) (body any, err error) {
-	r := &reader{b: payload}
-	switch kind {
-	case kindLease:
-		body = asynclease.Lease{Request: r.request(), Interval: asynclease.Interval{First: r.u(), Last: r.u()}, Open: r.u()}
-	case kindLeaseAck:
-		body = asynclease.Ack{Request: r.request()}
-	case kindLeaseNack:
-		body = asynclease.Nack{Request: r.request(), Until: r.u()}
-	case kindGive:
-		body = asynclease.Give{Request: r.request(), From: r.u()}
-	case kindEstimate:
-		body = fastct.Estimate{CN: r.u(), Round: r.i(), TS: r.i(), Again: r.flag(), Value: r.bytes()}
-	case kindNewEstimate:
-		body = fastct.NewEstimate{CN: r.u(), Round: r.i(), Again: r.flag(), Value: r.bytes()}
-	case kindAck:
-		body = fastct.Ack{CN: r.u(), Round: r.i(), Again: r.flag()}
-	case kindNack:
-		body = fastct.Nack{CN: r.u(), Round: r.i()}
-	case kindAbort:
-		body = fastct.Abort{CN: r.u(), Round: r.i()}
-	case kindCall:
-		body = fastct.Call{CN: r.u(), Round: r.i()}
-	case kindDecide:
-		body = fastct.Decide{CN: r.u(), Round: r.i(), Whole: r.flag(), Value: r.bytes()}
-	case kindCounts:
-		var c fastct.Counts
-		for range r.count() {
-			c.Counts = append(c.Counts, r.u())
+// carried is about how many bytes an often sent message or record carries.
+func carried(body any) int {
+	switch b := body.(type) {
+	case fastct.NewEstimate:
+		return len(b.Value)
+	case fastct.Adopted:
+		return len(b.Value)
+	case abcast.Submit:
+		size := 0
+		for _, m := range b.Messages {
+			size += len(m.Payload) + 32
 		}
-		body = c
-	case kindTrimmed:
-		body = fastct.Trimmed{Below: r.u()}
-	case kindSubmit:
-		var s abcast.Submit
-		for range r.count() {
-			s.Messages = append(s.Messages, abcast.Message{Client: r.client(), Seq: r.u(), Payload: r.bytes()})
-		}
-		body = s
-	case kindStatus:
-		body = abcast.Status{Delivered: r.u()}
-	case kindFetch:
-		body = abcast.Fetch{From: r.u()}
-	case kindTransfer:
-		body = abcast.Transfer{Base: r.base()}
-	case kindLife:
-		body = life{r.u()}
-	case kindLeaseIdentity:
-		body = asynclease.Identity{Node: machine.NodeID(r.u()), Members: r.members()}
-	case kindPermitted:
-		body = asynclease.Permitted{Request: r.request(), Interval: asynclease.Interval{First: r.u(), Last: r.u()}}
-	case kindCut:
-		body = asynclease.Cut{Request: r.request(), From: r.u()}
-	case kindFloor:
-		body = asynclease.Floor{Below: r.u()}
-	case kindIdentity:
-		body = fastct.Identity{Node: machine.NodeID(r.u()), Members: r.members(), Plain: r.flag(), Spread: r.flag()}
-	case kindEntered:
-		body = fastct.Entered{CN: r.u(), Round: r.i()}
-	case kindAdopted:
-		body = fastct.Adopted{CN: r.u(), Round: r.i(), Value: r.bytes()}
-	case kindSettled:
-		body = fastct.Settled{CN: r.u(), Adopted: r.flag(), Value: r.bytes()}
-	case kindGone:
-		body = fastct.Gone{Below: r.u()}
-	case kindBase:
-		body = r.base()
-	default:
-		return nil, fmt.Errorf("broadcast: a message or record of kind %d, which this version does not know", kind)
+		return size
+	case abcast.In:
+		return carried(b.Body)
 	}
-	if r.bad || len(r.b) > 0 {
-		return nil, fmt.Errorf("broadcast: a message or record of kind %d is damaged", kind)
-	}
-	return body, nil
+	return 0
 }

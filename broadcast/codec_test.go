@@ -1,6 +1,7 @@
 package broadcast
 
 import (
+	"math"
 	"reflect"
 	"testing"
 
@@ -14,8 +15,11 @@ var (
 	request = asynclease.Request{Node: 3, Life: 2, Seq: 1 << 40}
 	between = asynclease.Interval{First: 7, Last: 1 << 63}
 	ids     = []machine.NodeID{1, 2, 1 << 50}
-	base    = abcast.Base{Order: order, Position: 11, App: []byte("app")}
-	order   = abcast.State{Instance: 9, Position: 8, Sessions: []abcast.Session{{Client: machine.ID{5}, Upto: 6}}}
+	base    = abcast.Base{Order: order, Position: 11}
+	order   = abcast.State{
+		Group:    abcast.Group{First: 5, Members: []abcast.Member{{ID: 3, Address: "c:1"}}, Removed: []abcast.Member{{ID: 1, Address: "a:1"}}},
+		Instance: 9, Position: 8, Sessions: []abcast.Session{{Client: machine.ID{5}, Upto: 6}},
+	}
 )
 
 // bodies is one of each.
@@ -25,18 +29,21 @@ var bodies = []any{
 	fastct.Estimate{CN: 1, Round: 2, TS: -1, Value: []byte("v"), Again: true}, fastct.NewEstimate{CN: 1, Round: 2, Value: []byte("v"), Again: true},
 	fastct.Ack{CN: 1, Round: 2, Again: true}, fastct.Nack{CN: 1, Round: 2}, fastct.Abort{CN: 1, Round: 2}, fastct.Call{CN: 1, Round: 2},
 	fastct.Decide{CN: 1, Round: 2, Value: []byte("v"), Whole: true}, fastct.Counts{Counts: []uint64{1, 0, 3}}, fastct.Trimmed{Below: 4},
-	abcast.Submit{Messages: []abcast.Message{{Client: machine.ID{1}, Seq: 2, Payload: []byte("p")}, {Client: machine.ID{2}, Seq: 1, Payload: []byte("q")}}},
-	abcast.Status{Delivered: 5}, abcast.Fetch{From: 6}, abcast.Transfer{Base: base},
+	abcast.Submit{Messages: []abcast.Message{{Client: machine.ID{1}, Seq: 2, Payload: []byte("p")}, {Client: machine.ID{2}, Seq: 1, Payload: []byte("q"), Change: true}}},
+	abcast.Status{Delivered: 5, Began: 2}, abcast.Fetch{From: 6}, abcast.Transfer{Base: base},
 	life{3}, asynclease.Identity{Node: 1, Members: ids}, asynclease.Permitted{Request: request, Interval: between},
 	asynclease.Cut{Request: request, From: 2}, asynclease.Floor{Below: 2}, fastct.Identity{Node: 1, Members: ids, Spread: true},
 	fastct.Entered{CN: 1, Round: 5}, fastct.Adopted{CN: 1, Round: 0, Value: []byte("v")}, fastct.Settled{CN: 1, Adopted: true, Value: []byte{}},
 	fastct.Gone{Below: 2}, base,
+	abcast.In{Epoch: 7, Body: fastct.Ack{CN: 1, Round: 2}}, abcast.Decisions{From: 3, Values: [][]byte{[]byte("v"), []byte("w")}},
+	abcast.Learned{CN: 4, Value: []byte("v")}, abcast.Started{Epoch: 7}, want{6},
 }
 
 func TestCodec(t *testing.T) {
 	seen := map[byte]bool{}
 	for _, body := range bodies {
-		kind, payload := encode(body)
+		b := encode(body)
+		kind, payload := b[0], b[1:]
 		if seen[kind] {
 			t.Errorf("%T shares its kind, %d, with another", body, kind)
 		}
@@ -56,7 +63,8 @@ func TestCodec(t *testing.T) {
 // FuzzDecode wants no input to panic, nor to take more memory than it has bytes.
 func FuzzDecode(f *testing.F) {
 	for _, body := range bodies {
-		kind, payload := encode(body)
+		b := encode(body)
+		kind, payload := b[0], b[1:]
 		f.Add(kind, payload)
 	}
 	f.Fuzz(func(t *testing.T, kind byte, payload []byte) {
@@ -64,9 +72,25 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, payload := encode(body)
+		b := encode(body)
+		again, payload := b[0], b[1:]
 		if same, err := decode(again, payload); err != nil || !reflect.DeepEqual(body, same) {
 			t.Errorf("%+v became %+v, %v", body, same, err)
 		}
 	})
+}
+
+// A member that is behind can be told of all clients that may be remembered.
+func TestAllClientsFitInAMessage(t *testing.T) {
+	b := abcast.Transfer{Base: abcast.Base{Order: abcast.State{Sessions: make([]abcast.Session, clientsMax)}}}
+	for i := range b.Base.Order.Sessions {
+		b.Base.Order.Sessions[i].Upto = math.MaxUint64
+	}
+	if msg := encode(b); len(msg) > 63<<20 { // peer.Config.FrameBytesMax is a little more
+		t.Errorf("%d bytes", len(msg))
+	}
+	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: "x", Clients: clientsMax + 1}
+	if cfg.validate() == nil {
+		t.Error("more clients are taken")
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/abcast"
 	"github.com/tenure-lease/tenure/fastct"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/wal"
 )
 
 // Config describes a member.
@@ -20,26 +21,45 @@ type Config struct {
 	ID machine.NodeID
 	// Group is a number that all members have in common and no other group has.
 	Group uint64
-	// Members are all members, this one included, and where they listen (host:port).
+	// Members are all members, this one included, and where they listen (host:port). It
+	// describes the first start: afterwards the log knows who they are, and Members are
+	// only where to look, too, for somebody who knows more.
 	Members map[machine.NodeID]string
+	// Join is for a member that comes to a group that is there: AddMember has to name it, at
+	// any of the others, before or after it starts. Its Members are the group's. It does
+	// nothing once the directory has something in it.
+	Join bool
 	// Listener is where the others reach this member. The node owns it from now on. It
-	// may be missing if there is one member.
+	// may be missing if there is one member for good.
 	Listener net.Listener
 	TLS      *tls.Config // see peer.Config; nil means plain TCP
-	// Dir is the directory of this member's log.
+	// Dir is the directory of this member's log, and WAL are its options.
 	Dir string
+	WAL wal.Options
 
 	// Lambda is for how many instances of consensus a leader asks for a lease at most; 0
 	// means 1,000. A longer one costs more if the leader dies.
 	Lambda uint64
 	// Plain is CT96 without leases, for comparison. The same at all members.
 	Plain bool
+	// Paper has leases and coordinators as the paper counts them, for comparison: each lease
+	// is for Lambda instances and asked for when an instance needs it, and NORMAL rounds
+	// begin with the first member. Messages go to all members. The same at all members.
+	Paper bool
 	// Timeout is after what silence a member is suspected; 0 means 1 s.
 	Timeout time.Duration
 	// Pipeline is how many batches may be under way at a time; 0 means 4.
 	Pipeline int
 	// PendingBytes bounds what waits here to be ordered; 0 means 16 MiB.
 	PendingBytes int
+	// MemoryBytes is how much of what was delivered is kept in memory; what is older is read
+	// from disk. 0 means 32 MiB. A disk that is too slow may make it four times as much; then
+	// this member stands still until there is room, and Broadcast is ErrBusy.
+	MemoryBytes int
+	// Clients is how many clients are remembered: those whose messages were ordered last. 0
+	// means 100,000, a million is the limit: a member that is behind is told all of them, in
+	// one message. The same at all members.
+	Clients int
 	// Logger is told about connections and suspicions; nil means slog.Default.
 	Logger *slog.Logger
 }
@@ -50,7 +70,13 @@ const (
 
 	batchBytes = 1 << 20
 	batchCount = 1000
-	clientsMax = 100_000
+	clientsMax = 1_000_000
+	// memoryFactor times MemoryBytes may be in memory when the disk is slow.
+	memoryFactor = 4
+
+	// linger is how long a decision may wait to be written with a record that is forced.
+	// Who has lost it with his process is told again, or decides it again.
+	linger = 20 * time.Millisecond
 )
 
 // Why an operation failed.
@@ -63,13 +89,23 @@ var (
 	// ErrClosed says that the node was closed.
 	ErrClosed = errors.New("broadcast: the node is closed")
 	// ErrTrimmed says that messages from a position on are asked for that are not kept
-	// any more. Base has the state that they led to.
+	// any more. Install has the state that they led to.
 	ErrTrimmed = errors.New("broadcast: messages at this position are trimmed")
+	// ErrPosition says that there can be no snapshot of a position, or that it cannot be
+	// trimmed.
+	ErrPosition = errors.New("broadcast: the position is not possible")
 	// ErrTooLarge says that a payload is larger than MessageBytesMax.
 	ErrTooLarge = errors.New("broadcast: the message is too large")
 	// ErrSequence says that a client's message before this one was neither ordered nor
 	// broadcast here, or that the client was not heard of for long and is forgotten.
 	ErrSequence = abcast.ErrSequence
+	// ErrNotMember says that the node waits to be made a member. Nothing was sent.
+	ErrNotMember = errors.New("broadcast: this is not yet a member of the group")
+	// ErrRemoved says that the node is a member no more. It should be closed, and its
+	// directory can be deleted.
+	ErrRemoved = errors.New("broadcast: this member was removed from the group")
+	// ErrChange says that a change of the members makes no sense: none was made.
+	ErrChange = abcast.ErrChange
 	// ErrGroup says that a directory is another group's or member's.
 	ErrGroup = errors.New("broadcast: the directory belongs to another group or member")
 )
@@ -78,15 +114,22 @@ func (c Config) validate() error {
 	switch {
 	case c.ID == 0 || c.Group == 0:
 		return errors.New("broadcast: a member and its group need numbers other than 0")
-	case c.Members[c.ID] == "":
+	case c.Members[c.ID] == "" && !c.Join:
 		return fmt.Errorf("broadcast: member %d is not one of the group %v", c.ID, c.Members)
-	case len(c.Members) > 1 && c.Listener == nil:
+	case (len(c.Members) > 1 || c.Join) && c.Listener == nil:
 		return errors.New("broadcast: Listener is missing, and others could not reach this member")
+	case c.MemoryBytes < 0:
+		return errors.New("broadcast: MemoryBytes is negative")
+	case c.Clients < 0 || c.Clients > clientsMax:
+		return fmt.Errorf("broadcast: Clients is %d: must be from 1 to %d", c.Clients, clientsMax)
 	case c.Dir == "":
 		return errors.New("broadcast: Dir is missing")
 	}
 	return nil
 }
+
+func (c Config) timeout() time.Duration { return cmp.Or(c.Timeout, time.Second) }
+func (c Config) memoryBytes() int       { return cmp.Or(c.MemoryBytes, 32<<20) }
 
 // machine returns the configuration of the protocol.
 func (c Config) machine(life uint64) abcast.Config {
@@ -95,14 +138,14 @@ func (c Config) machine(life uint64) abcast.Config {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	timeout := cmp.Or(c.Timeout, time.Second)
+	timeout := c.timeout()
 	waits := max(cmp.Or(c.PendingBytes, 16<<20), batchBytes)
 	return abcast.Config{
 		Consensus: fastct.Config{
-			ID: c.ID, Members: ids, Plain: c.Plain, Spread: true, Lambda: cmp.Or(c.Lambda, 1000), Prefetch: true,
+			ID: c.ID, Members: ids, Plain: c.Plain, Spread: !c.Paper, Lambda: cmp.Or(c.Lambda, 1000), Fixed: c.Paper, Prefetch: !c.Paper,
 			Retry: timeout / 4, Heartbeat: timeout / 5, Timeout: timeout,
 		},
-		Life: life, BatchCount: batchCount, BatchBytes: batchBytes, PendingCount: 1 << 16, PendingBytes: waits,
-		Pipeline: cmp.Or(c.Pipeline, 4), Relay: timeout, Clients: clientsMax,
+		Addresses: c.Members, Join: c.Join, Life: life, BatchCount: batchCount, BatchBytes: batchBytes, PendingCount: 1 << 16, PendingBytes: waits,
+		Pipeline: cmp.Or(c.Pipeline, 4), Relay: timeout, Direct: !c.Paper, Clients: cmp.Or(c.Clients, 100_000),
 	}
 }

@@ -1,5 +1,5 @@
 // Package broadcast is atomic broadcast for programs: messages that all members of a
-// fixed group get in the same order, durably, without a leader to find and without a
+// group get in the same order, durably, without a leader to find and without a
 // clock to trust. It is package abcast with disks, sockets and goroutines around it.
 //
 //	n, err := broadcast.Start(broadcast.Config{
@@ -10,7 +10,8 @@
 //	for m, err := range n.Deliver(ctx, from) {            // from := what was applied, plus 1
 //		…                                             // m.Position, m.Payload
 //	}
-//	n.Trim(position, state)                               // a checkpoint
+//	n.Snapshot(position, func(w io.Writer) error { … })   // the state after position …
+//	n.Trim(position)                                      // … in place of what led to it
 //
 // # What it promises
 //
@@ -31,10 +32,16 @@
 //
 // # Reading
 //
-// Deliver is a loop that waits for more at the end. A slow one holds back nobody: it
-// reads from memory what is ordered, and what is ordered stays there until Trim. So
-// memory is bounded by whoever trims. A position that is trimmed gives [ErrTrimmed]; then
-// Base has the state to begin with, which another member may have sent.
+// Deliver is a loop that waits for more at the end. A slow one holds back nobody: what is
+// ordered is kept in memory up to Config.MemoryBytes, and on disk until Trim. A position
+// that is trimmed gives [ErrTrimmed]; then Install has the state to begin with, which
+// another member may have sent.
+//
+// A member that is behind is sent what it lacks by any other: messages as far as they are
+// kept, else the newest snapshot and what follows it. Until then it delivers what it has.
+// Who sends trims nothing of what follows until the other has asked for it, or has not for
+// ten times Config.Timeout: else a state that takes longer to send than applications take to
+// their next Trim would be sent for ever.
 //
 // # Failures of others
 //
@@ -42,15 +49,39 @@
 // or is cut off is suspected after Config.Timeout. A suspicion that is wrong costs
 // time and no message.
 //
+// # Failures of one's own machine
+//
+// If the log cannot be written or synced the node ends: what waits gets ErrUnknown, all
+// that comes later and Deliver get the log's error (wal.ErrFailed), and connections close,
+// so that the others go on at once. Nothing that may not be durable was acknowledged. The
+// process should end, and can start again once the disk is well. A clock that goes back
+// ends the node, too.
+//
 // # Duties
 //
 // A directory belongs to one member, and its contents to the group for good: a member
 // that lost it must not come back under the same ID, for it has forgotten what it
-// acknowledged. The same Members everywhere. Without TLS whoever reaches the port can
+// acknowledged. The same Members everywhere at the first start. Without TLS whoever reaches the port can
 // speak for a member.
+//
+// # Members that come and go
+//
+//	n.AddMember(ctx, 4, "d:7000")       // at any member; 4 runs with Config.Join
+//	n.ReplaceMember(ctx, 4, 5, "e:7000")
+//	n.RemoveMember(ctx, 1)
+//
+// A change is a message with a position, and Deliver shows it (Message.Members). All go over
+// to the new members there. The log keeps who they are and where: Config.Members is for the
+// first start. A new member is sent the last snapshot and what followed, and can
+// broadcast when Joined returns. One that was removed gets [ErrRemoved] as soon as the
+// others can do without it, or when it comes back from being away; IDs do not return. An
+// address is changed by AddMember with the new one.
+//
+// # Figures
+//
+// Stats has what a member has sent, by what it was for, and how its streams are.
 //
 // # Left out
 //
-// Changing the members; payloads beyond MessageBytesMax; reading the log from disk, so
-// that what is not trimmed has to fit into memory.
+// Payloads beyond MessageBytesMax. Trimming by itself: without Trim the disk fills up.
 package broadcast

@@ -22,19 +22,19 @@ type rewrite struct{ records []any }
 func openJournal(cfg Config) (j *journal, records []any, err error) {
 	var meta writer
 	meta.u(cfg.Group, uint64(cfg.ID))
-	exists, err := wal.Exists(cfg.Dir, nil)
+	exists, err := wal.Exists(cfg.Dir, cfg.WAL.FS)
 	if err != nil {
 		return nil, nil, fmt.Errorf("broadcast: %w", err)
 	}
 	j = &journal{}
 	if !exists {
-		if j.log, err = wal.Create(cfg.Dir, meta, wal.Options{}); err != nil {
+		if j.log, err = wal.Create(cfg.Dir, meta, cfg.WAL); err != nil {
 			return nil, nil, fmt.Errorf("broadcast: %w", err)
 		}
 	} else {
 		var anew []any // what follows a kindBegin whose kindEnd has not come
 		inside := false
-		j.log, err = wal.Open(cfg.Dir, wal.Options{}, func(r wal.Record) error {
+		j.log, err = wal.Open(cfg.Dir, cfg.WAL, func(r wal.Record) error {
 			switch r.Kind {
 			case kindBegin:
 				anew, inside = nil, true
@@ -51,6 +51,9 @@ func openJournal(cfg Config) (j *journal, records []any, err error) {
 				return fmt.Errorf("record %d: %w", r.Seq, err)
 			}
 			if l, ok := body.(life); ok {
+				if 0 < j.life && j.life < l.N {
+					anew, inside = nil, false // a start: the crash before it cut a rewriting short
+				}
 				j.life = max(j.life, l.N)
 				return nil
 			}
@@ -113,7 +116,7 @@ func (j *journal) write(records []any, force bool) error {
 }
 
 func (j *journal) append(record any) error {
-	kind, payload := encode(record)
-	_, err := j.log.Append(wal.Record{Kind: kind, Payload: payload})
+	b := encode(record)
+	_, err := j.log.Append(wal.Record{Kind: b[0], Payload: b[1:]})
 	return err
 }

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"path/filepath"
 	"sync"
 
 	"github.com/tenure-lease/tenure/abcast"
@@ -22,9 +24,12 @@ type Position uint64
 // Message is a message at its place.
 type Message struct {
 	Position Position
-	Client   machine.ID // who broadcast it; of a node itself, a random ID for each start
+	Client   machine.ID // who broadcast it; of a node itself, a random ID
 	Seq      uint64     // the client's number
 	Payload  []byte     // not to be changed
+	// Members, of a message that is a change of the members, are those from here on: such a
+	// one has no payload, nor has one that belongs to a Barrier.
+	Members map[machine.NodeID]string
 }
 
 // Node is a member. Its methods may be called by many goroutines.
@@ -34,19 +39,35 @@ type Node struct {
 	machine *abcast.Machine // of the stepping goroutine
 	driver  *driver.Driver
 	peers   *peer.Transport // nil if there is one member
-	client  machine.ID
-	seq     uint64 // of the stepping goroutine
+	sent    counters
+	client  machine.ID // of the stepping goroutine, as is seq: whom Broadcast is by
+	seq     uint64
+
+	keeping sync.Mutex // held by who writes history, and for no longer; before mu
+	history *history
+	saving  sync.Mutex     // held by Snapshot
+	stir    chan struct{}  // of the keeper
+	work    sync.WaitGroup // of the keeper, and of those who give
 
 	mu      sync.Mutex
-	base    Position      // of the message before the first of log
-	state   []byte        // after base
-	log     []Message     // delivered and not trimmed
-	more    chan struct{} // closed when log has grown
+	ram     Position     // of the message before the first of log: history has it, or it is trimmed
+	log     []Message    // delivered and in memory
+	bytes   int          // of log
+	lacks   abcast.Lacks // zero: nothing
+	gifts   map[machine.NodeID]*gift
+	taking  bool           // what another member sends is being taken in
+	giver   machine.NodeID // whose stream brought something last; 0: nobody's
+	tries   int            // how often others were asked since
+	room    sync.Cond      // signaled when bytes has become less, or err is set
+	more    chan struct{}  // closed when log has grown
 	waiting map[key][]chan outcome
 	leader  machine.NodeID
-	err     error // why nothing goes on; ErrClosed after Close
+	group   abcast.Group
+	joined  chan struct{} // closed once this is a member
+	err     error         // why nothing goes on; ErrClosed after Close
 
-	ended   chan struct{} // closed with err
+	ctx     context.Context // ends with err
+	cancel  context.CancelFunc
 	closing sync.Once
 }
 
@@ -72,40 +93,88 @@ func Start(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, journal: j, more: make(chan struct{}), ended: make(chan struct{}), waiting: map[key][]chan outcome{}}
-	rand.Read(n.client[:]) // never fails
+	n := &Node{
+		cfg: cfg, journal: j, more: make(chan struct{}), joined: make(chan struct{}), waiting: map[key][]chan outcome{},
+		stir: make(chan struct{}, 1), gifts: map[machine.NodeID]*gift{},
+	}
+	n.room.L = &n.mu
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	rand.Read(n.client[:])
 	if n.machine, err = abcast.New(cfg.machine(j.life), records); err != nil {
 		return nil, errors.Join(fmt.Errorf("broadcast: %s: %w", cfg.Dir, err), j.log.Close())
 	}
-	base := n.machine.Base()
-	n.base, n.state = Position(base.Position), base.App
-	messages, _ := n.machine.Messages(base.Position, int(n.machine.Position()-base.Position))
-	for _, d := range messages {
-		n.log = append(n.log, message(d))
+	if err := n.remembers(); err != nil {
+		return nil, errors.Join(err, j.log.Close())
 	}
 	var ready sync.WaitGroup // messages may arrive before there is a driver
 	ready.Add(1)
-	if len(cfg.Members) > 1 {
+	n.group = n.machine.Group()
+	if n.group.Has(cfg.ID) {
+		close(n.joined)
+	}
+	if cfg.Listener != nil {
 		n.peers, err = peer.New(peer.Config{
-			Self: cfg.ID, ClusterID: cfg.Group, Listener: cfg.Listener, Peers: cfg.Members, TLS: cfg.TLS, Logger: cfg.Logger,
+			Self: cfg.ID, ClusterID: cfg.Group, Listener: cfg.Listener, Peers: n.addresses(n.group, false), TLS: cfg.TLS, Logger: cfg.Logger,
 			Deliver: func(from machine.NodeID, msgs [][]byte) { ready.Wait(); n.deliver(from, msgs) },
+			Stream: func(from machine.NodeID, header []byte, r io.Reader) error {
+				ready.Wait()
+				return n.receives(from, header, r)
+			},
 			Down: func(id machine.NodeID, reason error) {
 				ready.Wait()
 				cfg.Logger.Info("broadcast: a member's process has ended", "member", id, "reason", reason)
 				n.driver.Step(fastct.Suspect{Node: id, Suspected: true})
 			},
+			Refused: func(id machine.NodeID, reason error) {
+				if errors.Is(reason, peer.ErrRemoved) {
+					n.fail(ErrRemoved)
+				}
+			},
 		})
 		if err != nil {
-			return nil, errors.Join(err, j.log.Close())
+			return nil, errors.Join(err, n.history.close(), j.log.Close())
 		}
 	}
 	n.driver = driver.Start(driver.Config{
 		Machine: compacting{n.machine}, Now: func() machine.Now { return machine.Now{Mono: clock.Now()} },
-		Send: n.send, Persist: j.write, Outcome: n.outcomes,
-		Fail: func(err error) { n.fail(fmt.Errorf("broadcast: the log: %w", err)) },
+		Send: n.send, Persist: j.write, Linger: linger, Alone: true, Outcome: n.outcomes,
+		Fail: func(err error) { n.breaks(fmt.Errorf("broadcast: %w", err)) },
 	})
 	ready.Done()
+	n.work.Go(n.keep)
 	return n, nil
+}
+
+// remembers opens the history, and takes from the log what comes behind it.
+func (n *Node) remembers() (err error) {
+	if n.history, err = openHistory(filepath.Join(n.cfg.Dir, "history"), n.cfg.WAL); err != nil {
+		return err
+	}
+	base := n.machine.Base().Position
+	trimmed, has := n.history.bounds()
+	at, err := n.newest()
+	switch {
+	case err != nil:
+	case uint64(has) < base:
+		err = fmt.Errorf("broadcast: %s ends at position %d, and the log begins behind %d: messages are missing", n.history.dir, has, base)
+	case at < trimmed:
+		err = fmt.Errorf("broadcast: %s begins behind position %d, and the newest snapshot is of %d: messages are missing", n.history.dir, trimmed, at)
+	}
+	if err != nil {
+		return errors.Join(err, n.history.close())
+	}
+	n.ram = Position(base)
+	messages, _ := n.machine.Messages(base, int(n.machine.Position()-base))
+	for _, d := range messages {
+		n.remember(message(d))
+	}
+	return nil
+}
+
+// remember adds a message to what is in memory.
+func (n *Node) remember(m Message) {
+	n.log = append(n.log, m)
+	n.bytes += m.size()
 }
 
 // compacting writes the log anew after a Trim.
@@ -124,7 +193,11 @@ func (m compacting) Ready() machine.Ready {
 }
 
 func message(d abcast.Delivered) Message {
-	return Message{Position: Position(d.Position), Client: d.Client, Seq: d.Seq, Payload: d.Payload}
+	m := Message{Position: Position(d.Position), Client: d.Client, Seq: d.Seq, Payload: d.Payload}
+	if d.Change {
+		m.Payload, m.Members = nil, addresses(d.Members)
+	}
+	return m
 }
 
 // send is driver.Config.Send.
@@ -133,8 +206,10 @@ func (n *Node) send(envelopes []machine.Envelope) {
 		return
 	}
 	for _, e := range envelopes {
-		kind, payload := encode(e.Body)
-		n.peers.Send(e.To, append([]byte{kind}, payload...))
+		msg := encode(e.Body)
+		if n.peers.Send(e.To, msg) {
+			n.sent.add(e.Body, len(msg))
+		}
 	}
 }
 
@@ -147,14 +222,33 @@ func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
 		}
 		msg = append([]byte(nil), msg...) // it is valid during the call only
 		body, err := decode(msg[0], msg[1:])
+		if w, ok := body.(want); ok {
+			n.gives(from, w)
+			continue
+		}
 		if err != nil {
 			n.cfg.Logger.Warn("broadcast: a message was dropped", "from", from, "error", err)
 			continue
 		}
 		inputs = append(inputs, machine.Envelope{From: from, To: n.cfg.ID, Body: body})
 	}
+	n.mu.Lock()
+	n.waits()
+	n.mu.Unlock()
 	n.driver.Offer(inputs...)
 }
+
+// waits waits while what is delivered comes faster than it goes to disk. The machine does,
+// too, so that the others take this member for stopped: one that lives and hears nothing
+// could go on leading. n.mu is held.
+func (n *Node) waits() {
+	for n.full() && n.err == nil {
+		n.room.Wait()
+	}
+}
+
+// full tells whether memory has much more in it than it should. n.mu is held.
+func (n *Node) full() bool { return n.bytes > memoryFactor*n.cfg.memoryBytes() }
 
 // outcomes is driver.Config.Outcome.
 func (n *Node) outcomes(outs []any) {
@@ -164,25 +258,37 @@ func (n *Node) outcomes(outs []any) {
 	for _, out := range outs {
 		switch o := out.(type) {
 		case abcast.Delivered:
-			n.log = append(n.log, message(o))
-			n.answer(key{o.Client, o.Seq}, outcome{position: Position(o.Position)})
+			n.remember(message(o))
+			n.answer(key{o.Client, o.Seq}, outcome{Position(o.Position), o.Err})
 			grown = true
 		case abcast.Repeated:
 			n.answer(key{o.Client, o.Seq}, outcome{})
 		case abcast.Refused:
 			n.answer(key{o.Client, o.Seq}, outcome{err: refusal(o.Err)})
+		case abcast.Lacks:
+			n.lacks = o
+			n.stirs()
 		case abcast.Installed:
-			n.base, n.state, n.log = Position(o.Position), o.App, nil
-			n.cfg.Logger.Warn("broadcast: this member was behind, and goes on from another one's state", "position", o.Position)
+			n.ram, n.log, n.bytes = Position(o.Position), nil, 0
+			n.room.Broadcast()
+			n.cfg.Logger.Warn("broadcast: this member was behind, and goes on from what another one had kept", "position", o.Position)
 			grown = true
+		case abcast.Began:
+			n.begins(o.Group)
+		case abcast.Established:
+			n.established(o.Group)
 		case fastct.Leader:
 			n.leader = o.Node
 		}
+	}
+	if n.bytes > n.cfg.memoryBytes() {
+		n.stirs()
 	}
 	if grown && n.err == nil {
 		close(n.more)
 		n.more = make(chan struct{})
 	}
+	n.waits()
 }
 
 func refusal(err error) error {
@@ -191,6 +297,8 @@ func refusal(err error) error {
 		return ErrBusy
 	case errors.Is(err, abcast.ErrTooLarge):
 		return ErrTooLarge
+	case errors.Is(err, abcast.ErrOutside):
+		return ErrNotMember
 	}
 	return err
 }
@@ -213,18 +321,37 @@ func (n *Node) Leader() machine.NodeID {
 func (n *Node) fail(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.ends(err)
+}
+
+// breaks ends a node whose disk has failed.
+func (n *Node) breaks(err error) {
+	n.fail(err)
+	if n.peers != nil {
+		go n.peers.Close() // or the others would find out by a timeout
+	}
+}
+
+func (n *Node) ends(err error) {
 	if n.err != nil {
 		return
 	}
 	n.err = err
-	for _, list := range n.waiting {
+	n.leave(err)
+	n.waiting = nil
+	close(n.more)
+	n.cancel()
+	n.room.Broadcast()
+}
+
+// leave tells all that wait that nobody knows.
+func (n *Node) leave(err error) {
+	for k, list := range n.waiting {
 		for _, c := range list {
 			c <- outcome{err: fmt.Errorf("%w: %w", ErrUnknown, err)}
 		}
+		delete(n.waiting, k)
 	}
-	n.waiting = nil
-	close(n.more)
-	close(n.ended)
 }
 
 // Close ends the node. What is under way gets ErrUnknown.
@@ -239,7 +366,10 @@ func (n *Node) Close() error {
 		case n.cfg.Listener != nil:
 			err = n.cfg.Listener.Close()
 		}
-		err = errors.Join(err, n.journal.log.Close())
+		n.work.Wait()
+		n.keeping.Lock() // Trim may be under way
+		defer n.keeping.Unlock()
+		err = errors.Join(err, n.history.close(), n.journal.log.Close())
 	})
 	return err
 }
@@ -251,7 +381,7 @@ func (n *Node) wait(ctx context.Context, c chan outcome) (Position, error) {
 		return o.position, o.err
 	case <-ctx.Done():
 		return 0, fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
-	case <-n.ended:
+	case <-n.ctx.Done():
 		select {
 		case o := <-c:
 			return o.position, o.err

@@ -20,6 +20,10 @@
 // Accesses to shared storage are begun by the owner's Access, which must not block,
 // and come back as inputs.
 //
+// Two options are for owners whom a turn of the second goroutine costs more than it gains:
+// with Config.Alone the first writes while nobody else waits for it, and with Config.Linger
+// records that nothing waits for are written with the next that is forced.
+//
 // After a failed Persist nothing that waited for it, or for a later record, is
 // ever sent: the driver stops stepping and calls Fail once. See package machine
 // for the duties that a driver keeps.

@@ -20,6 +20,12 @@ type Config struct {
 	// them, are durable; with force unset, when they outlive the process.
 	// Nil if the machine persists nothing.
 	Persist func(records []any, force bool) error
+	// Linger is how long records that nothing waits for may wait for one that is forced, to
+	// be written with it; 0: not at all. Until then they do not outlive the process.
+	Linger time.Duration
+	// Alone lets the goroutine that steps call Persist itself as long as turns have one input
+	// each: then nobody waits meanwhile, and another goroutine need not be woken.
+	Alone bool
 	// Access begins operations on shared storage. It must not block; each ends in a
 	// Step of machine.Accessed. Nil if the machine has none.
 	Access func([]machine.Access)
@@ -57,6 +63,7 @@ func Start(cfg Config) *Driver {
 	}
 	d := &Driver{cfg: cfg, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	d.room.L = &d.mu
+	d.writes.linger = cfg.Linger
 	d.writes.wake = make(chan struct{}, 1)
 	d.done.Go(d.run)
 	if cfg.Persist != nil {
@@ -69,10 +76,15 @@ func Start(cfg Config) *Driver {
 // called on the stepping goroutine when its turn comes, and what it returns is
 // stepped unless it is nil: so a caller can gather until the last moment, or
 // look at the machine between two steps. What comes after Stop is dropped.
+// A Look is the same for less.
 func (d *Driver) Step(input any) {
 	d.mu.Lock()
 	d.add(input)
 }
+
+// Look is an input that is called like a func() any, and gathers nothing that could be
+// younger than the call of Step: the clock need not be read again for what it returns.
+type Look func() any
 
 // add queues inputs and gives d.mu back.
 func (d *Driver) add(inputs ...any) {
@@ -142,11 +154,16 @@ func poke(c chan struct{}) {
 	}
 }
 
+// busyTurns is how long a turn of several inputs is taken for load.
+const busyTurns = 16
+
 // run is the loop of package machine's comment.
 func (d *Driver) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var spare []any
+	busy := 0                // for how many turns more others are let go first
+	armed := machine.Mono(0) // until when timer waits
 	now := d.cfg.Now()
 	alarm := now.Mono
 	for {
@@ -154,13 +171,22 @@ func (d *Driver) run() {
 		for len(inputs) == 0 && now.Mono < alarm {
 			// Go's timers do not count suspend, so after one the alarm is
 			// late by what was left of the wait. A second bounds that.
-			timer.Reset(min(alarm.Sub(now.Mono), time.Second))
+			// One that rings too early costs less than to set it each time.
+			if until := min(alarm, now.Mono.Add(time.Second)); until < armed || armed <= now.Mono {
+				armed = until
+				timer.Reset(until.Sub(now.Mono))
+			}
 			select {
 			case <-d.wake:
 				// Who is about to step goes first and shares the turn: under
-				// load a turn is dearer than what is stepped in it.
-				runtime.Gosched()
+				// load a turn is dearer than what is stepped in it. Without load
+				// nobody is, and looking for him wakes a thread.
+				if busy > 0 {
+					busy--
+					runtime.Gosched()
+				}
 			case <-timer.C:
+				armed = 0
 				if !d.read(&now) {
 					return
 				}
@@ -179,12 +205,18 @@ func (d *Driver) run() {
 		if !d.read(&now) {
 			return
 		}
+		if len(inputs) > 1 {
+			busy = busyTurns
+		}
 		for i, in := range inputs {
-			if f, ok := in.(func() any); ok {
+			switch f := in.(type) {
+			case func() any:
 				in = f()
 				if !d.read(&now) { // what it gathered may have come since
 					return
 				}
+			case Look:
+				in = f()
 			}
 			if in != nil {
 				d.cfg.Machine.Step(now, in)
@@ -202,7 +234,9 @@ func (d *Driver) run() {
 		if len(rd.Sends) > 0 {
 			d.cfg.Send(rd.Sends)
 		}
-		d.writes.put(rd.Persists)
+		if !d.cfg.Alone || busy > 0 || !d.persistAlone(rd.Persists) {
+			d.writes.put(rd.Persists)
+		}
 		if len(rd.Accesses) > 0 {
 			d.cfg.Access(rd.Accesses)
 		}

@@ -75,9 +75,14 @@ type world struct {
 func (w *world) setBack() { w.back.Store(int64(5 * time.Second)) }
 
 func start(t *testing.T, m machine.Machine, w *world, limit int) *Driver {
+	return startWith(t, m, w, Config{QueueLimit: limit})
+}
+
+// startWith starts a driver of a machine in a world, with the other options of a Config.
+func startWith(t *testing.T, m machine.Machine, w *world, c Config) *Driver {
 	began := time.Now()
 	d := Start(Config{
-		Machine: m, QueueLimit: limit,
+		Machine: m, QueueLimit: c.QueueLimit, Linger: c.Linger, Alone: c.Alone,
 		Now: func() machine.Now {
 			return machine.Now{Mono: machine.Mono(time.Since(began)) + 1 - machine.Mono(w.back.Load())}
 		},

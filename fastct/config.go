@@ -19,14 +19,16 @@ type Config struct {
 	// instance; else it is always the first member, and a dead one costs each of them
 	// a round (F15). The same at all members.
 	Spread bool
-	// Lambda is for how many instances a lease is asked for, at most.
+	// Lambda is for how many instances a lease is asked for, at most; up to LambdaMax, for
+	// what is known of each of them is kept.
 	Lambda uint64
 	// Fixed asks for Lambda always; else that adapts (section 5), and begins with
 	// half of Lambda, or with Lambda if Optimistic.
 	Fixed, Optimistic bool
 	// Prefetch asks for the next lease when a quarter of one is left.
 	Prefetch bool
-	// Retry is the time from a message without an answer to its repetition.
+	// Retry is the time from a message without an answer to its repetition. From there to the
+	// next it is twice as long, and so on, up to four times as long.
 	Retry time.Duration
 	// Heartbeat is the time from one step of task Transform to the next, each of which
 	// tells the others that this member lives. 0: there is no failure detector, and
@@ -45,6 +47,12 @@ type Config struct {
 // repeated.
 const Window = 1024
 
+// retryMax is how many times Retry it is at most from one repetition to the next.
+const retryMax = 4
+
+// LambdaMax is how many instances a lease may have.
+const LambdaMax = 1 << 20
+
 // ErrLog says that the records are not this member's.
 var ErrLog = errors.New("the log is of another group or member")
 
@@ -58,6 +66,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("a timeout of %v suspects everybody, with heartbeats each %v", c.Timeout, c.Heartbeat)
 	case c.Lambda == 0 && !c.Plain:
 		return errors.New("a lease for no instance is none: Lambda is 0")
+	case c.Lambda > LambdaMax:
+		return fmt.Errorf("a lease for %d instances is too long: %d may be asked for", c.Lambda, LambdaMax)
 	}
 	for i, m := range c.Members {
 		if m == 0 || slices.Contains(c.Members[:i], m) {

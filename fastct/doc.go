@@ -36,6 +36,19 @@
 // A FAST coordinator need not ask what was locked before, for its is the only FAST round
 // in which something is imposed (Lemma 5): the lease is granted once, and used once.
 //
+// What keeps that safe, and what package sim/fastctsim checks at each message: an instance
+// has one FAST round with a NEWESTIMATE (Lemma 5); each round has one estimate, and all
+// that are imposed behind a majority's ACKs are the same (Lemma 6); who has sent ESTIMATE
+// in a NORMAL round acknowledges no earlier one, in a later life neither (B-1).
+//
+// # Assumptions
+//
+// A majority of the members works eventually, and some member that works is suspected by
+// nobody from then on: with heartbeats, if messages take less than 64 times Timeout. What
+// was reported durable is there at the next start. Who answers WantLease grants an
+// instance once, whatever crashes. Members are honest: of what they cannot have said,
+// only what would break this machine is refused.
+//
 // # Where the text is mended
 //
 //   - ts_p begins at -1 (F8): at 0 what round 0 locked would look like what nobody has.
@@ -46,7 +59,8 @@
 //     waits for a FAST round that this member does not coordinate, also when it has left
 //     FAST mode (F16). Without one of them the two cases of section 4.2.2 deadlock.
 //   - Nothing blocks (F13, F20). What comes before phases 1 and 2 of FAST mode are done,
-//     or before the owner has proposed, is kept, a bounded part of it.
+//     or before the owner has proposed, is kept: at most eight messages of each member in
+//     each of Window instances. What else comes is dropped, and sent again.
 //   - The first round is computed anew in each instance (F14).
 //   - Config.Spread lets the first NORMAL coordinator depend on the instance (F15); as
 //     printed it is always the first member, dead or not.
@@ -59,16 +73,19 @@
 //     behind its last durable round. A FAST NEWESTIMATE need not be durable: its lease
 //     is gone after a crash, and nobody is granted it again. A decision is logged
 //     without being forced, for a majority has adopted it.
-//   - Lossy links. Whoever waits repeats what it waits on, each Config.Retry. Whoever has
-//     decided answers that with the decision. That is a reliable broadcast which relays
-//     only what somebody lacks.
+//   - Lossy links. Whoever waits repeats what it waits on after Config.Retry, and again
+//     after longer and longer. Whoever has decided answers that with the decision. That is
+//     a reliable broadcast which relays only what somebody lacks.
 //   - A member that has acknowledged waits for DECIDE, or for an ABORT, or suspects. In
 //     the paper it sends ESTIMATE of the next round at once: n messages, and with B-1 a
 //     forced write, in each instance for nothing.
 //   - A message of a later NORMAL round takes a member there. In the paper it passes
-//     through all the rounds between. A NORMAL coordinator that lacks estimates calls.
+//     through all the rounds between.
+//   - A NORMAL coordinator that lacks estimates calls: at once if it is one because another
+//     is suspected, else at first after a sixteenth of Retry. Who does not know of the
+//     instance sends none.
 //   - DECIDE goes without the value to all, who have it from NEWESTIMATE; FAST ESTIMATEs
-//     go without it because nobody reads them.
+//     go without it because nobody reads them, and not at all if NEWESTIMATE is there.
 //   - A refusal may say how far it reaches (Leased.Until), so that a member which follows
 //     a dead leader does not ask for each of its instances. What a member that is no
 //     longer trusted has not used of its leases, it gives back.
@@ -86,5 +103,6 @@
 //
 // # Left out
 //
-// Changing the members. Members that lie. Choosing a coordinator by its distance.
+// Changing the members: see package abcast, whose epochs have a Machine each. Members that
+// lie. Choosing a coordinator by its distance.
 package fastct

@@ -3,6 +3,7 @@ package fastct
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -124,7 +125,7 @@ func (m *Machine) Begun() uint64 { return m.begun }
 // Floor is the lowest instance that is not forgotten.
 func (m *Machine) Floor() uint64 { return m.floor }
 
-// Step takes a Propose, a Leased, a Suspect, a Trim, an Envelope or a Wake.
+// Step takes a Propose, a Leased, a Suspect, a Learn, a Trim, an Envelope or a Wake.
 func (m *Machine) Step(now machine.Now, input any) {
 	m.now = now.Mono
 	if !m.started {
@@ -138,6 +139,12 @@ func (m *Machine) Step(now machine.Now, input any) {
 		m.verdict(in)
 	case Suspect:
 		m.suspect(in.Node, in.Suspected)
+	case Learn:
+		if in.CN >= m.floor {
+			if i := m.instance(in.CN); i.phase != settled {
+				m.settle(i, in.Value, -1)
+			}
+		}
 	case Trim:
 		if in.Below > m.floor {
 			m.forget(in.Below)
@@ -194,13 +201,19 @@ func (m *Machine) envelope(e machine.Envelope) {
 	}
 	cn, round, ok := cnRound(e.Body)
 	switch {
-	case !ok || round < 0 || cn == 0 || cn > m.highest+Window && cn > m.floor+Window:
+	case !ok || round < 0 || round > maxRound || cn == 0 || beyond(cn, max(m.highest, m.floor)):
 	case cn < m.floor:
 		m.send(e.From, Trimmed{m.floor})
 	default:
 		m.receive(m.instance(cn), e)
 	}
 }
+
+// maxRound is far beyond every round that members get to, and leaves room for the next.
+const maxRound = math.MaxInt64 / 2
+
+// beyond tells whether an instance is more than Window behind another one.
+func beyond(cn, from uint64) bool { return cn > from && cn-from > Window }
 
 func (m *Machine) instance(cn uint64) *instance {
 	in := m.instances[cn]
@@ -217,7 +230,7 @@ func (m *Machine) opens(in *instance) {
 	if !found {
 		m.open = slices.Insert(m.open, i, in)
 	}
-	in.retry = m.now.Add(m.cfg.Retry)
+	m.waits(in, m.cfg.Retry)
 }
 
 func (m *Machine) closes(in *instance) {

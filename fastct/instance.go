@@ -1,6 +1,10 @@
 package fastct
 
-import "github.com/tenure-lease/tenure/machine"
+import (
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
 
 // phase is where a member is within a round of an instance.
 type phase int
@@ -32,8 +36,9 @@ type instance struct {
 	buffer    []machine.Envelope          // what came before it was ready
 	due       int64                       // the round that was decided in, as long as the value is not here; -1
 	dueFrom   machine.NodeID
-	wanted    bool // Wanted was said
-	retry     machine.Mono
+	wanted    bool          // Wanted was said
+	retry     machine.Mono  // when to repeat what is waited on
+	pause     time.Duration // from then to the next time
 }
 
 func newInstance(cn uint64) *instance { return &instance{cn: cn, ts: -1, round: -1, due: -1} }

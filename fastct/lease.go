@@ -51,7 +51,7 @@ func (m *Machine) verdict(v Leased) {
 	} else {
 		// The paper gives up the whole interval. The hint tells which part of it, or how
 		// much more, another try would not get.
-		last = min(max(l.first, v.Until), l.first+m.cfg.Lambda)
+		last = l.first + min(max(l.first, v.Until)-l.first, m.cfg.Lambda) // Until is no more than there are integers
 	}
 	for cn := l.first; ; cn++ {
 		if _, known := m.leases.status[cn]; !known && cn >= m.floor {

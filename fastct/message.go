@@ -78,6 +78,11 @@ type (
 		Node      machine.NodeID
 		Suspected bool
 	}
+	// Learn is a decision that the owner has heard of in another way.
+	Learn struct {
+		CN    uint64
+		Value []byte
+	}
 	// Trim forgets the instances below Below, all of which have been decided here or
 	// are known in another way.
 	Trim struct{ Below uint64 }

@@ -43,6 +43,36 @@ func (o *omega) min() int {
 
 func (m *Machine) index(id machine.NodeID) int { return slices.Index(m.cfg.Members, id) }
 
+// Leader is whom this member trusts: the output of Ω. Who is suspected there leads until
+// the next heartbeat has counted that.
+func (m *Machine) Leader() (id machine.NodeID, suspected bool) {
+	i := m.omega.min()
+	return m.cfg.Members[i], m.omega.peers[i].suspected
+}
+
+// FastLeader is the coordinator of a FAST round, and 0 of any other.
+func (m *Machine) FastLeader(round int64) machine.NodeID {
+	if round < 0 || round >= m.cfg.normal() || m.cfg.Plain {
+		return 0
+	}
+	return m.cfg.Members[round]
+}
+
+// Normal tells whether this member takes part in an undecided instance in NORMAL mode.
+func (m *Machine) Normal() bool {
+	return slices.ContainsFunc(m.open, func(in *instance) bool { return in.round >= m.cfg.normal() })
+}
+
+// Suspects returns whom this member suspects.
+func (m *Machine) Suspects() (ids []machine.NodeID) {
+	for _, id := range m.cfg.Members {
+		if m.suspects(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 func (m *Machine) suspects(id machine.NodeID) bool { return m.omega.peers[m.index(id)].suspected }
 
 // hears takes in that a member lives.
@@ -52,6 +82,9 @@ func (m *Machine) hears(id machine.NodeID) {
 	if p.suspected && m.cfg.Heartbeat > 0 {
 		p.suspected = false
 		p.timeout = min(2*p.timeout, 64*m.cfg.Timeout)
+		for _, in := range m.open { // it may answer now
+			in.retry, in.pause = min(in.retry, m.now.Add(m.cfg.Retry)), min(in.pause, 2*m.cfg.Retry)
+		}
 	}
 }
 

@@ -104,6 +104,9 @@ func (m *Machine) newEstimate(in *instance, from machine.NodeID, b NewEstimate) 
 		m.leave(in)
 		in.round, in.estimates, in.replies = b.Round, nil, nil
 		m.adopt(in, from, b)
+		if in.phase != settled {
+			m.flush(in) // a FAST coordinator that waited for its lease is none any more (F20)
+		}
 	default: // an earlier round, or, in FAST mode, one of whom this member does not trust
 		m.send(from, Nack{in.cn, b.Round})
 	}

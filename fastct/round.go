@@ -2,6 +2,7 @@ package fastct
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tenure-lease/tenure/machine"
 )
@@ -43,7 +44,7 @@ func (m *Machine) coordinatorOf(in *instance) machine.NodeID {
 // enter begins a round: phase 1.
 func (m *Machine) enter(in *instance, round int64) {
 	in.round, in.estimates, in.replies = round, nil, nil
-	in.retry = m.now.Add(m.cfg.Retry)
+	m.waits(in, m.cfg.Retry)
 	c := m.coordinatorOf(in)
 	if round < m.cfg.normal() {
 		if c == m.cfg.ID {
@@ -51,17 +52,30 @@ func (m *Machine) enter(in *instance, round int64) {
 			return
 		}
 		in.phase = waiting
-		m.send(c, Estimate{CN: in.cn, Round: round, TS: -1})
+		if !m.imposed(in) { // else it would tell the coordinator nothing
+			m.send(c, Estimate{CN: in.cn, Round: round, TS: -1})
+		}
 	} else {
 		in.phase = waiting
 		if c == m.cfg.ID {
+			// Nobody hears of what a coordinator alone has begun, and who has proposed in vain
+			// may not begin by himself (see package abcast): so it calls soon.
 			in.phase = collecting
+			m.waits(in, m.cfg.Retry/16)
 		}
 		// The round is durable before anybody hears of it (B-1).
 		m.durable(Entered{in.cn, round}, m.to(c, Estimate{CN: in.cn, Round: round, TS: in.ts, Value: in.est}))
 	}
 	m.flush(in)
 	m.doubt(in)
+}
+
+// imposed tells whether the coordinator's estimate of this round has come already.
+func (m *Machine) imposed(in *instance) bool {
+	return slices.ContainsFunc(in.buffer, func(e machine.Envelope) bool {
+		b, ok := e.Body.(NewEstimate)
+		return ok && b.Round == in.round && e.From == m.coordinatorOf(in)
+	})
 }
 
 // next is the round after this one: from FAST mode always the first of NORMAL mode.
@@ -94,7 +108,7 @@ func (m *Machine) coordinate(in *instance) {
 // impose sends the coordinator's estimate to all, itself included: the end of phase 2.
 func (m *Machine) impose(in *instance, durably bool) {
 	in.phase, in.replies = counting, map[machine.NodeID]bool{}
-	in.retry = m.now.Add(m.cfg.Retry)
+	m.waits(in, m.cfg.Retry)
 	b := NewEstimate{CN: in.cn, Round: in.round, Value: in.est}
 	if durably {
 		// Another estimate must never be imposed in this round, so that it was entered
@@ -121,7 +135,7 @@ func (m *Machine) adopt(in *instance, from machine.NodeID, b NewEstimate) {
 	}
 	in.est, in.ts = b.Value, b.Round
 	in.phase = acked
-	in.retry = m.now.Add(m.cfg.Retry)
+	m.waits(in, m.cfg.Retry)
 	m.durable(Adopted{in.cn, b.Round, b.Value}, m.to(from, Ack{CN: in.cn, Round: b.Round}))
 	m.doubt(in)
 }
@@ -137,14 +151,29 @@ func (m *Machine) leave(in *instance) {
 	}
 }
 
-// doubt leaves a round whose coordinator is suspected: line 36.
+// doubt leaves a round whose coordinator is suspected: line 36. Who coordinates the next
+// one calls at once: the others may have been told the decision, or may not know of the
+// instance at all.
 func (m *Machine) doubt(in *instance) {
 	if in.phase != waiting && in.phase != acked {
 		return
 	}
 	if c := m.coordinatorOf(in); in.round >= 0 && c != m.cfg.ID && m.suspects(c) {
 		m.leave(in)
+		following := max(in.round+1, m.cfg.normal())
 		m.next(in)
+		if in.phase == collecting && in.round == following {
+			m.call(in)
+		}
+	}
+}
+
+// call asks those for their estimates from whom there is none yet.
+func (m *Machine) call(in *instance) {
+	for _, to := range m.cfg.Members {
+		if _, ok := in.estimates[to]; !ok && to != m.cfg.ID {
+			m.send(to, Call{in.cn, in.round})
+		}
 	}
 }
 
@@ -158,9 +187,15 @@ func (m *Machine) flush(in *instance) {
 	}
 }
 
-// repeat sends again what this member waits for an answer to.
+// waits begins to wait for an answer, for so long at first.
+func (m *Machine) waits(in *instance, first time.Duration) {
+	in.retry, in.pause = m.now.Add(first), max(m.cfg.Retry, 2*first)
+}
+
+// repeat sends again what this member waits for an answer to, and waits for longer: who
+// does not answer has more to do than it can, or is away.
 func (m *Machine) repeat(in *instance) {
-	in.retry = m.now.Add(m.cfg.Retry)
+	in.retry, in.pause = m.now.Add(in.pause), min(2*in.pause, retryMax*m.cfg.Retry)
 	if in.due >= 0 {
 		m.toOthers(Call{CN: in.cn})
 	}
@@ -170,11 +205,7 @@ func (m *Machine) repeat(in *instance) {
 	c := m.coordinatorOf(in)
 	switch in.phase {
 	case collecting:
-		for _, to := range m.cfg.Members {
-			if _, ok := in.estimates[to]; !ok && to != m.cfg.ID {
-				m.send(to, Call{in.cn, in.round})
-			}
-		}
+		m.call(in)
 	case waiting:
 		if in.round < m.cfg.normal() {
 			m.send(c, Estimate{CN: in.cn, Round: in.round, TS: -1, Again: true})

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -19,8 +16,8 @@ import (
 
 	"github.com/tenure-lease/tenure/broadcast"
 	"github.com/tenure-lease/tenure/broadcast/rival"
+	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/peer"
 )
 
 // broadcastRun is what one kind of group did.
@@ -31,154 +28,132 @@ type broadcastRun struct {
 	Rate     float64 `json:"messages_per_s"`
 	Median   float64 `json:"median_ms"`
 	P99      float64 `json:"p99_ms"`
-	Recovery float64 `json:"leader_crash_ms,omitempty"` // longest time without a message after the leader ended
+	CPU      float64 `json:"cpu_us_per_message"`        // of all three
+	Recovery float64 `json:"leader_crash_ms,omitempty"` // longest time without a message after the leader was killed
+	Hang     float64 `json:"leader_hangs_ms,omitempty"` // the same after it was stopped
 }
 
-// ordered is a member of any kind.
-type ordered interface {
-	Leader() machine.NodeID
-	Close() error
-}
+// orderedGroup is three members on the loopback, each a process.
+type orderedGroup map[machine.NodeID]*orderedMember
 
-// orderedGroup is three members on the loopback.
-type orderedGroup struct {
-	members map[machine.NodeID]ordered
-	say     func(ctx context.Context, at machine.NodeID, payload []byte) error
-}
-
-func startOrdered(kind, dir string) (g orderedGroup, err error) {
-	g.members = map[machine.NodeID]ordered{}
-	addrs, listeners := map[machine.NodeID]string{}, map[machine.NodeID]net.Listener{}
-	ids := []machine.NodeID{1, 2, 3}
+// startOrdered starts a group, and returns when each has had a message ordered.
+func startOrdered(kind, dir string, timeout time.Duration) (g orderedGroup, leader machine.NodeID, err error) {
+	ids, listeners, addrs, err := loopback(3)
+	if err != nil {
+		return nil, 0, err
+	}
+	g = orderedGroup{}
 	for _, id := range ids {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return g, err
+		cfg := orderedConfig{Kind: kind, ID: id, Members: addrs, Dir: filepath.Join(dir, fmt.Sprintf("%s-%d", kind, id)), Timeout: timeout}
+		m, failed := startOrderedMember(cfg, listeners[id])
+		if failed == nil {
+			g[id] = m
 		}
-		listeners[id], addrs[id] = ln, ln.Addr().String()
+		err = errors.Join(err, failed, listeners[id].Close())
 	}
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	for _, id := range ids {
-		sub := filepath.Join(dir, fmt.Sprintf("%s-%d", kind, id))
-		if kind == "raft" {
-			g.members[id], err = rival.Start(peer.Config{Self: id, ClusterID: 1, Listener: listeners[id], Peers: addrs, Logger: quiet}, ids, sub)
-		} else {
-			g.members[id], err = broadcast.Start(broadcast.Config{ID: id, Group: 1, Members: addrs, Listener: listeners[id], Dir: sub, Plain: kind == "ct96", Logger: quiet})
-		}
-		if err != nil {
-			return g, errors.Join(err, g.close())
+		if err == nil {
+			var done orderedDone
+			done, err = g[id].does(orderedWork{Clients: 1})
+			leader = done.Leader
 		}
 	}
-	g.say = func(ctx context.Context, at machine.NodeID, payload []byte) error {
-		switch m := g.members[at].(type) {
-		case *broadcast.Node:
-			_, err := m.Broadcast(ctx, payload)
-			return err
-		case *rival.Node:
-			return m.Broadcast(ctx, payload)
-		}
-		return nil
+	if err != nil {
+		g.kill()
+		return nil, 0, fmt.Errorf("%s: %w", kind, err)
 	}
-	return g, nil
+	return g, leader, nil
+}
+
+// loopback returns members' IDs, from 1, and where they listen.
+func loopback(n int) (ids []machine.NodeID, listeners map[machine.NodeID]net.Listener, addrs map[machine.NodeID]string, err error) {
+	addrs, listeners = map[machine.NodeID]string{}, map[machine.NodeID]net.Listener{}
+	for i := range n {
+		id := machine.NodeID(i + 1)
+		if listeners[id], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return nil, nil, nil, err
+		}
+		ids, addrs[id] = append(ids, id), listeners[id].Addr().String()
+	}
+	return ids, listeners, addrs, nil
 }
 
 func (g orderedGroup) close() (err error) {
-	for _, m := range g.members {
-		if m != nil {
-			err = errors.Join(err, m.Close())
-		}
+	for _, m := range g {
+		err = errors.Join(err, m.close())
 	}
 	return err
 }
 
-// measure lets clients, spread over the members, the leader first, broadcast one message
-// after the other.
-func (g orderedGroup) measure(kind string, clients, payload int, length time.Duration) (r broadcastRun, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), length+10*time.Second)
-	defer cancel()
-	r = broadcastRun{Kind: kind, Clients: clients, Payload: payload}
-	for id := machine.NodeID(1); id <= 3; id++ {
-		if err := g.say(ctx, id, make([]byte, payload)); err != nil {
-			return r, fmt.Errorf("%s: the first message at member %d: %w", kind, id, err)
-		}
+func (g orderedGroup) kill() {
+	for _, m := range g {
+		m.kill()
 	}
-	leader := g.members[1].Leader()
+}
+
+// measure lets clients broadcast, spread over the members, the leader first.
+func (g orderedGroup) measure(kind string, leader machine.NodeID, clients, payload int, length time.Duration) (r broadcastRun, err error) {
+	r = broadcastRun{Kind: kind, Clients: clients, Payload: payload}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var times []time.Duration
-	began := time.Now()
-	for i := range clients {
+	var cpu time.Duration
+	for i := range machine.NodeID(3) {
+		work := orderedWork{Clients: (clients + 2 - int(i)) / 3, Payload: payload, Length: length}
 		all.Go(func() {
-			var own []time.Duration
-			for time.Since(began) < length {
-				t := time.Now()
-				if failed := g.say(ctx, (leader+machine.NodeID(i)-1)%3+1, make([]byte, payload)); failed != nil {
-					mu.Lock()
-					err = failed
-					mu.Unlock()
-					return
-				}
-				own = append(own, time.Since(t))
-			}
+			done, failed := g[(leader+i-1)%3+1].does(work)
 			mu.Lock()
-			times = append(times, own...)
-			mu.Unlock()
+			defer mu.Unlock()
+			err = errors.Join(err, failed)
+			times = append(times, done.Times...)
+			cpu += done.CPU
 		})
 	}
 	all.Wait()
 	if err != nil {
-		return r, err
+		return r, fmt.Errorf("%s, %d clients: %w", kind, clients, err)
 	}
 	slices.Sort(times)
-	r.Rate = float64(len(times)) / time.Since(began).Seconds()
+	r.Rate = float64(len(times)) / length.Seconds()
 	r.Median = times[len(times)/2].Seconds() * 1000
 	r.P99 = times[len(times)*99/100].Seconds() * 1000
+	r.CPU = float64(cpu.Microseconds()) / float64(len(times))
 	return r, nil
 }
 
-// crash ends the leader while a client at another member broadcasts, and returns the
-// longest time between two messages from then on.
-func (g orderedGroup) crash() (longest time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	at := machine.NodeID(1)
-	leader := g.members[at].Leader()
-	if leader == at {
-		at = 2
-	}
-	var last atomic.Int64
-	var done sync.WaitGroup
-	began := time.Now()
-	var killed atomic.Int64
-	stop := make(chan struct{})
-	var gap time.Duration
-	done.Go(func() {
-		last.Store(int64(time.Since(began)))
-		for ctx.Err() == nil {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if g.say(ctx, at, []byte("x")) != nil {
-				return
-			}
-			now := time.Since(began)
-			if k := killed.Load(); k > 0 && int64(now) > k {
-				gap = max(gap, now-max(time.Duration(last.Load()), time.Duration(k)))
-			}
-			last.Store(int64(now))
+// fail kills the leader, or stops it, while a client at another member broadcasts, and
+// returns the longest time between two messages from then on, for some time.
+func (g orderedGroup) fail(leader machine.NodeID, hangs bool, after time.Duration) (gap time.Duration, err error) {
+	const before = 300 * time.Millisecond
+	var done orderedDone
+	var failed error
+	var other sync.WaitGroup
+	other.Go(func() { done, failed = g[leader%3+1].does(orderedWork{Clients: 1, Payload: 1, Length: before + after}) })
+	time.Sleep(before)
+	at := clock.Now()
+	err = g[leader].fails(hangs)
+	other.Wait()
+	last := at
+	for _, end := range done.Ends {
+		if end > at {
+			gap = max(gap, end.Sub(last))
+			last = end
 		}
-	})
-	time.Sleep(300 * time.Millisecond)
-	killed.Store(int64(time.Since(began)))
-	dead := g.members[leader]
-	delete(g.members, leader)
-	err = dead.Close()
-	time.Sleep(3 * time.Second)
-	close(stop)
-	done.Wait()
-	return gap, err
+	}
+	if last == at && failed == nil {
+		failed = errors.New("nothing was ordered after the leader failed")
+	}
+	return gap, errors.Join(err, failed)
+}
+
+// failure is how long nothing is ordered after the leader of a new group failed.
+func failure(kind, dir string, hangs bool, after time.Duration) (gap time.Duration, err error) {
+	g, leader, err := startOrdered(kind, dir, 10*rival.Tick)
+	if err != nil {
+		return 0, err
+	}
+	defer g.kill()
+	return g.fail(leader, hangs, after)
 }
 
 func benchBroadcastCommand() *cobra.Command {
@@ -190,12 +165,14 @@ func benchBroadcastCommand() *cobra.Command {
 	var crash bool
 	cmd := &cobra.Command{
 		Use:   "broadcast",
-		Short: "Atomic broadcast against raft: three members, sockets and fsyncs",
+		Short: "Atomic broadcast against raft: three processes, sockets and fsyncs",
 		Long: `Measures package broadcast with FastCT and with CT96, and beside it proposals through
-go.etcd.io/raft, in the same run: three members in this process, over the loopback, each
-with its own log and fsync, the same payloads and bounds of batches, and clients spread
-over the members. Then the leader ends: raft finds that by its election timeout (200 to
-400 ms here), package broadcast by the connections that close.`,
+go.etcd.io/raft, in the same run: three processes, over the loopback, each with its own
+log and fsync, the same payloads and bounds of batches, and clients spread over the
+members. Then the leader is killed: raft finds that by its election timeout (200 to 400 ms
+here), package broadcast by the connections that close. In another group it is stopped
+(SIGSTOP) while its connections stay open: then package broadcast, too, has only a
+timeout, of 200 ms.`,
 		Example: "  tenure bench broadcast\n  tenure bench broadcast --clients 1,64 --payload 1000 -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -208,27 +185,37 @@ over the members. Then the leader ends: raft finds that by its election timeout 
 			defer os.RemoveAll(dir)
 			runs := []broadcastRun{}
 			for _, kind := range []string{"fastct", "ct96", "raft"} {
-				g, err := startOrdered(kind, dir)
+				g, leader, err := startOrdered(kind, filepath.Join(dir, "rates"), 0)
 				if err != nil {
 					return err
 				}
-				for i, c := range clients {
+				for _, c := range clients {
 					fmt.Fprintf(cmd.ErrOrStderr(), "\r%s, %d clients   ", kind, c)
-					r, err := g.measure(kind, c, payload, length)
+					r, err := g.measure(kind, leader, c, payload, length)
 					if err != nil {
-						return errors.Join(err, g.close())
-					}
-					if i == len(clients)-1 && crash {
-						gap, err := g.crash()
-						if err != nil {
-							return errors.Join(err, g.close())
-						}
-						r.Recovery = gap.Seconds() * 1000
+						g.kill()
+						return err
 					}
 					runs = append(runs, r)
 				}
 				if err := g.close(); err != nil {
 					return err
+				}
+				if !crash {
+					continue
+				}
+				last := &runs[len(runs)-1]
+				for _, f := range []struct {
+					how   string
+					hangs bool
+					took  *float64
+				}{{"killed", false, &last.Recovery}, {"stopped", true, &last.Hang}} {
+					fmt.Fprintf(cmd.ErrOrStderr(), "\r%s, leader %s   ", kind, f.how)
+					gap, err := failure(kind, filepath.Join(dir, f.how), f.hangs, 3*time.Second)
+					if err != nil {
+						return fmt.Errorf("%s, leader %s: %w", kind, f.how, err)
+					}
+					*f.took = gap.Seconds() * 1000
 				}
 			}
 			fmt.Fprintln(cmd.ErrOrStderr())
@@ -238,7 +225,7 @@ over the members. Then the leader ends: raft finds that by its election timeout 
 	cmd.Flags().IntSliceVar(&clients, "clients", []int{1, 16, 256}, "how many clients broadcast at a time")
 	cmd.Flags().IntVar(&payload, "payload", 100, "`bytes` of a message")
 	cmd.Flags().DurationVar(&length, "time", 3*time.Second, "`duration` of each measurement")
-	cmd.Flags().BoolVar(&crash, "crash", true, "end the leader in the end, and see how long nothing is ordered")
+	cmd.Flags().BoolVar(&crash, "crash", true, "kill and stop leaders in the end, and see how long nothing is ordered")
 	cmd.Flags().StringVar(&dir, "dir", "", "`directory` for the logs (default that of temporary files)")
 	outputFlag(cmd, &o)
 	return cmd
@@ -246,13 +233,13 @@ over the members. Then the leader ends: raft finds that by its election timeout 
 
 func broadcastTable(w io.Writer, runs []broadcastRun) {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "KIND\tCLIENTS\tMESSAGES/S\tMEDIAN\tP99\tLEADER ENDS\t")
+	fmt.Fprintln(tw, "KIND\tCLIENTS\tMESSAGES/S\tMEDIAN\tP99\tCPU\tLEADER KILLED\tLEADER STOPPED\t")
 	for _, r := range runs {
-		crash := ""
+		crash, hang := "", ""
 		if r.Recovery > 0 {
-			crash = fmt.Sprintf("%.0f ms", r.Recovery)
+			crash, hang = fmt.Sprintf("%.0f ms", r.Recovery), fmt.Sprintf("%.0f ms", r.Hang)
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.2f ms\t%.2f ms\t%s\t\n", r.Kind, r.Clients, r.Rate, r.Median, r.P99, crash)
+		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.2f ms\t%.2f ms\t%.1f µs\t%s\t%s\t\n", r.Kind, r.Clients, r.Rate, r.Median, r.P99, r.CPU, crash, hang)
 	}
 	tw.Flush()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
+	"time"
 )
 
 func TestBenchBroadcast(t *testing.T) {
@@ -22,8 +23,17 @@ func TestBenchBroadcast(t *testing.T) {
 		t.Fatalf("%d runs, want fastct, ct96 and raft with 1 and 8 clients: %+v", len(runs), runs)
 	}
 	for _, r := range runs {
-		if r.Rate <= 0 || r.Median <= 0 || r.P99 < r.Median {
+		if r.Rate <= 0 || r.Median <= 0 || r.P99 < r.Median || r.CPU <= 0 {
 			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestBenchBroadcastFailures(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		gap, err := failure("fastct", t.TempDir(), hangs, time.Second)
+		if err != nil || gap <= 0 {
+			t.Errorf("the leader fails, hangs: %v: nothing for %v, %v", hangs, gap, err)
 		}
 	}
 }

@@ -13,11 +13,19 @@ import (
 	"github.com/tenure-lease/tenure/sim/abcastsim"
 )
 
+// figure5Report is what `tenure bench figure5 -o json` prints: what is counted in simulated
+// runs, what the paper has, and what was measured between real members.
+type figure5Report struct {
+	abcastsim.Figure5
+	Measured []measuredRow `json:"measured"`
+}
+
 func benchFigure5Command() *cobra.Command {
 	var o output
-	var svg string
+	var svg, dir string
 	var seed uint64
 	var sizes []int
+	var broadcasts int
 	cmd := &cobra.Command{
 		Use:   "figure5",
 		Short: "Steps of consensus with and without asynchronous leases, counted",
@@ -26,11 +34,21 @@ communication steps 100 instances of consensus take in a stable period, for leas
 1 to 100 instances, and without leases (CT96). They are counted message by message in
 simulated runs of Tenure's atomic broadcast, and do not depend on delays.
 
-Beside it: messages and bytes between members, and how long a message of 100 bytes
-takes to be ordered, in simulated time (a message takes 0.5 to 1.5 ms, a forced write
-up to 2 ms); one instance by itself; an adaptive lease that begins with half of its
-greatest length, or with all of it; and what a long lease costs if its holder dies.`,
-		Example: "  tenure bench figure5\n  tenure bench figure5 --members 3 -o json\n  tenure bench figure5 --svg figure5.svg",
+Beside it: messages and bytes between members (8 bytes a number), of consensus and
+leases, and how long a message of 100 bytes takes to be ordered, in simulated time (a
+message takes 0.5 to 1.5 ms, a forced write up to 2 ms); one instance by itself; an
+adaptive lease that begins with half of its greatest length, or with all of it; and what a
+long lease costs if its holder dies.
+
+Then each row is measured: --broadcasts messages of 100 bytes, one at a time, at a member
+that does not lead, between real members in this process, over TCP on the loopback, each
+with its log and fsync. Some more instances order nothing: the paper sends a message to
+all, and a member may hear of the instance before it has the message. Messages and bytes
+of consensus and leases are told apart from those that carry what is broadcast to all
+(submits), and both from heartbeats, which have to do with time and not with broadcasts.
+The frames that carry all three come last; pings of connections, two a second and stream,
+are in no figure.`,
+		Example: "  tenure bench figure5\n  tenure bench figure5 --members 3 -o json\n  tenure bench figure5 --broadcasts 0 --svg figure5.svg",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, n := range sizes {
@@ -38,10 +56,14 @@ greatest length, or with all of it; and what a long lease costs if its holder di
 					return fmt.Errorf("--members %d: want groups of 3 to 15", n)
 				}
 			}
-			f, err := abcastsim.CountFigure5(seed, sizes...)
+			if broadcasts < 0 {
+				return fmt.Errorf("--broadcasts %d: want a number of messages, or 0 to measure nothing", broadcasts)
+			}
+			counted, err := abcastsim.CountFigure5(seed, sizes...)
 			if err != nil {
 				return err
 			}
+			f := figure5Report{Figure5: counted, Measured: []measuredRow{}}
 			for _, n := range sizes {
 				crashes, err := abcastsim.CountCrashes(seed, 5, n, 1, 10, 20, 50, 100)
 				if err != nil {
@@ -50,16 +72,28 @@ greatest length, or with all of it; and what a long lease costs if its holder di
 				f.Crashes = append(f.Crashes, crashes...)
 			}
 			if svg != "" {
-				if err := drawFigure5(svg, f); err != nil {
+				if err := drawFigure5(svg, f.Figure5); err != nil {
 					return err
 				}
 			}
-			return o.print(cmd.OutOrStdout(), f, func() { figure5Tables(cmd.OutOrStdout(), f) })
+			if broadcasts > 0 {
+				if f.Measured, err = measureFigure5(cmd.Context(), dir, broadcasts, sizes); err != nil {
+					return err
+				}
+			}
+			return o.print(cmd.OutOrStdout(), f, func() {
+				figure5Tables(cmd.OutOrStdout(), f.Figure5)
+				if broadcasts > 0 {
+					measuredTable(cmd.OutOrStdout(), f.Measured)
+				}
+			})
 		},
 	}
 	cmd.Flags().StringVar(&svg, "svg", "", "draw it to this `file`")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "of the simulated worlds")
 	cmd.Flags().IntSliceVar(&sizes, "members", []int{3, 5, 7}, "sizes of the groups")
+	cmd.Flags().IntVar(&broadcasts, "broadcasts", 100, "how many messages to measure over sockets, of each row; 0: none")
+	cmd.Flags().StringVar(&dir, "dir", "", "`directory` for the logs (default that of temporary files)")
 	outputFlag(cmd, &o)
 	return cmd
 }

@@ -13,17 +13,21 @@ func TestBenchFigure5(t *testing.T) {
 	var out bytes.Buffer
 	root := rootCommand()
 	root.SetOut(&out)
-	root.SetArgs([]string{"bench", "figure5", "--members", "3", "--svg", picture, "-o", "json"})
+	root.SetArgs([]string{"bench", "figure5", "--members", "3", "--broadcasts", "3", "--dir", t.TempDir(), "--svg", picture, "-o", "json"})
 	if err := root.Execute(); err != nil {
 		t.Fatal(err)
 	}
 	var f struct {
-		Counted []struct{ Lambda, Steps int }
-		Paper   []struct {
+		Counted []struct {
+			Algorithm     string
+			Lambda, Steps int
+		}
+		Paper []struct {
 			Lambda int
 			FastCT int `json:"fastct"`
 		}
-		Crashes []struct{ Normal int }
+		Crashes  []struct{ Normal int }
+		Measured []measuredRow
 	}
 	if err := json.Unmarshal(out.Bytes(), &f); err != nil {
 		t.Fatal(err)
@@ -36,12 +40,29 @@ func TestBenchFigure5(t *testing.T) {
 			t.Errorf("counted %+v, the paper has %+v", c, p)
 		}
 	}
+	if len(f.Measured) != 6 {
+		t.Fatalf("%d rows were measured, want 6", len(f.Measured))
+	}
+	for i, m := range f.Measured {
+		if c := f.Counted[i]; m.Algorithm != c.Algorithm || m.Lambda != uint64(c.Lambda) || m.Broadcasts != 3 {
+			t.Errorf("measured %+v beside %+v", m, c)
+		}
+		// Of each instance, others have the coordinator's estimate, and one of them acknowledges it.
+		if m.Instances < 3 || m.Messages < 3*3 || m.Submits < 3*2 || m.SubmitBytes < 3*2*100 || m.WireBytes <= m.Bytes+m.SubmitBytes || m.Frames == 0 {
+			t.Errorf("3 broadcasts to two others took %+v", m)
+		}
+		if m.Median <= 0 || m.P99 < m.Median {
+			t.Errorf("measured %+v", m)
+		}
+	}
 	if svg, err := os.ReadFile(picture); err != nil || !bytes.Contains(svg, []byte("FastCT")) {
 		t.Errorf("the picture: %v, %d bytes", err, len(svg))
 	}
-	root = rootCommand()
-	root.SetArgs([]string{"bench", "figure5", "--members", "2"})
-	if err := root.Execute(); err == nil {
-		t.Error("a group of two was taken")
+	for _, args := range [][]string{{"--members", "2"}, {"--broadcasts", "-1"}} {
+		root = rootCommand()
+		root.SetArgs(append([]string{"bench", "figure5"}, args...))
+		if err := root.Execute(); err == nil {
+			t.Errorf("%v was taken", args)
+		}
 	}
 }

@@ -21,7 +21,7 @@ func TestBenchQuorumLeases(t *testing.T) {
 	var out bytes.Buffer
 	root := rootCommand()
 	root.SetOut(&out)
-	root.SetArgs([]string{"bench", "quorum-leases", "--quick", "--real", "--real-time", "6s", "--policy", "leader,unheard-of", "--html", page, "--svg", figures, "-o", "json"})
+	root.SetArgs([]string{"bench", "quorum-leases", "--quick", "--real", "--real-time", "3s", "--policy", "leader,unheard-of", "--html", page, "--svg", figures, "-o", "json"})
 	if err := root.Execute(); err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -25,10 +23,10 @@ import (
 )
 
 const broadcastAbout = `
-The group is fixed: --members names all of it, the same at each, and --id says which one
-this process is. It keeps what it must not forget below --data-dir, and goes on there
-when it is started again. A majority has to run, also for a member to get what it lacks. There is
-no server besides. Whoever
+--members names all of the group, the same at each, and --id says which one this process
+is. It keeps what it must not forget below --data-dir, and goes on there when it is
+started again; then the log knows the members, which tenure regroup changes. A majority
+has to run, also for a member to get what it lacks. There is no server besides. Whoever
 reaches the ports can speak for a member: for a trusted network.`
 
 // memberOptions say which member of a group this process is.
@@ -37,6 +35,7 @@ type memberOptions struct {
 	group   uint64
 	members []string
 	dir     string
+	join    bool
 }
 
 func (o *memberOptions) flags(cmd *cobra.Command) {
@@ -44,6 +43,7 @@ func (o *memberOptions) flags(cmd *cobra.Command) {
 	f.Uint64Var(&o.id, "id", 0, "`number` of the member that this process is, one of --members")
 	f.Uint64Var(&o.group, "group", 1, "`number` of the group, the same at all its members and of no other group")
 	f.StringSliceVar(&o.members, "members", nil, "all members as `ID=HOST:PORT`, this one included")
+	f.BoolVar(&o.join, "join", false, "this process is a new member of a group that is there: see tenure regroup")
 	f.StringVar(&o.dir, "data-dir", "", "`directory` of this member's log (default broadcast-GROUP-ID.tenure)")
 	for _, name := range []string{"id", "members"} {
 		_ = cmd.MarkFlagRequired(name)
@@ -52,14 +52,13 @@ func (o *memberOptions) flags(cmd *cobra.Command) {
 
 // config checks what was asked for.
 func (o *memberOptions) config() (c broadcast.Config, err error) {
-	c = broadcast.Config{ID: machine.NodeID(o.id), Group: o.group, Members: map[machine.NodeID]string{}, Dir: o.dir}
+	c = broadcast.Config{ID: machine.NodeID(o.id), Group: o.group, Members: map[machine.NodeID]string{}, Dir: o.dir, Join: o.join}
 	for _, m := range o.members {
-		number, addr, ok := strings.Cut(m, "=")
-		id, err := strconv.ParseUint(number, 10, 64)
-		if _, _, split := net.SplitHostPort(addr); !ok || err != nil || split != nil || id == 0 || c.Members[machine.NodeID(id)] != "" {
+		id, addr, err := parseMember(m)
+		if err != nil || c.Members[id] != "" {
 			return c, fmt.Errorf("--members %q: want ID=HOST:PORT, each ID once", m)
 		}
-		c.Members[machine.NodeID(id)] = addr
+		c.Members[id] = addr
 	}
 	if c.Members[c.ID] == "" {
 		return c, fmt.Errorf("--id %d: that is none of the members %v", o.id, slices.Sorted(maps.Keys(c.Members)))
@@ -106,6 +105,9 @@ each line of the standard input), prints the position of each, and leaves.
 			if err != nil {
 				return err
 			}
+			if err := n.Joined(ctx); err != nil {
+				return errors.Join(err, n.Close())
+			}
 			say := func(message string) error {
 				position, err := n.Broadcast(ctx, []byte(message))
 				if err == nil {
@@ -141,6 +143,8 @@ type deliveredMessage struct {
 	Client   string             `json:"client"`
 	Seq      uint64             `json:"seq"`
 	Payload  string             `json:"payload"`
+	// Members are set by a change of the members.
+	Members map[machine.NodeID]string `json:"members,omitempty"`
 }
 
 func deliverCommand() *cobra.Command {
@@ -151,8 +155,9 @@ func deliverCommand() *cobra.Command {
 		Use:   "deliver",
 		Short: "Print the messages of a group in their order",
 		Long: `Becomes a member of a group and prints what is broadcast in it, with positions from 1
-on, without gaps, the same at all members; until it is interrupted, or for --count
-messages. Nothing is ever trimmed: this is for trying package broadcast, whose users trim.
+on, without gaps, the same at all members; until it is interrupted or removed, or for
+--count messages. Nothing is ever trimmed from its disk: this is for trying package broadcast, whose
+users make snapshots and trim.
 ` + broadcastAbout,
 		Example: `  tenure deliver --id 1 --members 1=localhost:7001,2=localhost:7002,3=localhost:7003
   tenure deliver --id 1 --members $M --from 17 -o json`,
@@ -172,7 +177,9 @@ messages. Nothing is ever trimmed: this is for trying package broadcast, whose u
 					return errors.Join(err, n.Close())
 				}
 				if out == "json" {
-					err = json.NewEncoder(cmd.OutOrStdout()).Encode(deliveredMessage{m.Position, m.Client.String(), m.Seq, string(m.Payload)})
+					err = json.NewEncoder(cmd.OutOrStdout()).Encode(deliveredMessage{m.Position, m.Client.String(), m.Seq, string(m.Payload), m.Members})
+				} else if m.Members != nil {
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d\tmembers %v\n", m.Position, slices.Sorted(maps.Keys(m.Members)))
 				} else {
 					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d\t%s\n", m.Position, m.Payload)
 				}

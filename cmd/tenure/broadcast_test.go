@@ -6,30 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// freePorts returns addresses on which nobody listens just now.
-func freePorts(t *testing.T, n int) (addrs []string) {
-	t.Helper()
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		addrs = append(addrs, ln.Addr().String())
-	}
-	return addrs
-}
-
 func TestBroadcastAndDeliver(t *testing.T) {
 	var members []string
-	for i, addr := range freePorts(t, 3) {
+	for i, addr := range freeAddresses(t, 3) {
 		members = append(members, fmt.Sprintf("%d=%s", i+1, addr))
 	}
 	dir := t.TempDir()
@@ -74,7 +59,7 @@ func TestBroadcastAndDeliver(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Position != 3 || last.Payload != "three" || len(lines) != 3 {
 		t.Errorf("member 2 prints %q, %v", outs[1].String(), err)
 	}
-	alone := "7=" + freePorts(t, 1)[0]
+	alone := "7=" + freeAddresses(t, 1)[0]
 	out.Reset()
 	if err := command(limit, &out, "", "broadcast", "7", alone, "x", "y"); err != nil {
 		t.Error(err)
@@ -93,6 +78,48 @@ func TestBroadcastAndDeliver(t *testing.T) {
 		if err := root.ExecuteContext(limit); err == nil {
 			t.Errorf("%q was taken", args)
 		}
+	}
+}
+
+func TestRegroup(t *testing.T) {
+	limit, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	ports := freeAddresses(t, 2)
+	one, two := "1="+ports[0], "2="+ports[1]
+	dir := t.TempDir()
+	command := func(ctx context.Context, out io.Writer, args ...string) error {
+		root := rootCommand()
+		root.SetOut(out)
+		root.SetErr(io.Discard)
+		root.SetArgs(append(args, "--data-dir", dir+"/"+args[2]))
+		return root.ExecuteContext(ctx)
+	}
+	if err := command(limit, io.Discard, "broadcast", "--id", "1", "--members", one, "x"); err != nil {
+		t.Fatal(err)
+	}
+	var joined lockedBuffer
+	var joining sync.WaitGroup
+	ctx, stop := context.WithCancel(limit)
+	joining.Go(func() {
+		if err := command(ctx, &joined, "deliver", "--id", "2", "--join", "--members", one+","+two); err != nil {
+			t.Error(err)
+		}
+	})
+	var out bytes.Buffer
+	if err := command(limit, &out, "regroup", "--id", "1", "--members", one, "--remove", "1", "--add", two); err != nil || out.String() != two+"\n" {
+		t.Errorf("got %q, %v; want the new member alone", out.String(), err)
+	}
+	for strings.Count(joined.String(), "\n") < 2 && limit.Err() == nil {
+		time.Sleep(5 * time.Millisecond)
+	}
+	stop()
+	joining.Wait()
+	if got := joined.String(); got != "1\tx\n2\tmembers [2]\n" {
+		t.Errorf("the new member prints %q", got)
+	}
+	out.Reset()
+	if err := command(limit, &out, "regroup", "--id", "2", "--members", two, "-o", "json"); err != nil || !strings.Contains(out.String(), ports[1]) {
+		t.Errorf("got %q, %v; want the new member alone", out.String(), err)
 	}
 }
 

@@ -24,10 +24,7 @@ import (
 func TestReadLeaseScripts(t *testing.T) {
 	three := &story{policy: "all"}
 	listeners := []net.Listener{listenLocal(t), listenLocal(t)}
-	dead, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dead := freeAddresses(t, 1)[0]
 	for i, addr := range []string{listeners[0].Addr().String(), listeners[1].Addr().String(), dead} {
 		three.members = append(three.members, &pb.Member{ID: uint64(0xa + i), Name: string(rune('a' + i)), ClientURLs: []string{"http://" + addr}})
 	}

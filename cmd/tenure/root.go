@@ -66,8 +66,9 @@ func rootCommand() *cobra.Command {
 	root.AddCommand(
 		serveCommand(), peerCommand(),
 		lockCommand(), electCommand(), leaseCommand(), statusCommand(), readLeaseCommand(), simCommand(), benchCommand(), versionCommand(),
-		broadcastCommand(), deliverCommand(),
+		broadcastCommand(), deliverCommand(), regroupCommand(),
 		shepherdCommand(),
+		orderedMemberCommand(),
 	)
 	return root
 }

@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "shepherd" { // of a command that a test of ours runs
+	if len(os.Args) == 2 && (os.Args[1] == "shepherd" || os.Args[1] == "ordered-member") { // of a command that a test of ours runs
 		main()
 	}
 	testscript.Main(m, map[string]func(){"tenure": main})
@@ -50,12 +50,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TENURE_AT", at)
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("GORACE", "atexit_sleep_ms=10") // each script runs many short processes
-			for _, name := range []string{"CLIENT", "PEER", "THIRD"} {
-				addr, err := freeAddress()
-				if err != nil {
-					return err
-				}
-				env.Setenv(name, addr)
+			for i, addr := range freeAddresses(t, 3) {
+				env.Setenv([]string{"CLIENT", "PEER", "THIRD"}[i], addr)
 			}
 			return nil
 		},
@@ -89,15 +85,6 @@ func startServer(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return addr
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // codeCmd is "code N PROGRAM [ARG…]": exec that wants an exit code.

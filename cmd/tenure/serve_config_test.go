@@ -206,28 +206,17 @@ func certificates(t *testing.T) (ca, cert, key string) {
 		file("key.pem", "EC PRIVATE KEY", der)
 }
 
-// freePort returns a port that was free a moment ago.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func TestServeWithCertificates(t *testing.T) {
 	ca, cert, key := certificates(t)
 	members := map[string]string{}
 	var cluster []string
 	for _, name := range []string{"a", "b", "c"} {
-		members[name] = "https://" + freePort(t)
+		members[name] = "https://" + freeAddresses(t, 1)[0]
 		cluster = append(cluster, name+"="+members[name])
 	}
 	var endpoint string
 	for name, peer := range members {
-		client := freePort(t)
+		client := freeAddresses(t, 1)[0]
 		endpoint = "https://" + client
 		o, err := parse(t, []string{
 			"--name", name, "--data-dir", t.TempDir(), "--initial-cluster", strings.Join(cluster, ","),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -12,8 +13,8 @@ import (
 	"github.com/tenure-lease/tenure/broadcast"
 )
 
-// checkpointEach is after how many messages the state takes their place.
-const checkpointEach = 100
+// snapshotEach is after how many messages the state takes their place.
+const snapshotEach = 100
 
 // counter is the state, and the member that keeps it the same everywhere.
 type counter struct {
@@ -56,8 +57,10 @@ func (c *counter) apply(ctx context.Context) {
 			}
 			n, _ := strconv.ParseInt(string(m.Payload), 10, 64) // a barrier has no payload
 			c.move(m.Position, c.value+n)
-			if m.Position%checkpointEach == 0 {
-				c.node.Trim(m.Position, strconv.AppendInt(nil, c.value, 10))
+			if m.Position%snapshotEach == 0 {
+				if err = c.snapshot(); err != nil {
+					break
+				}
 			}
 		}
 		if !errors.Is(err, broadcast.ErrTrimmed) {
@@ -70,11 +73,31 @@ func (c *counter) apply(ctx context.Context) {
 	}
 }
 
-// begin takes the state of the last checkpoint, if that is further.
+// snapshot has the state take the place of what led to it.
+func (c *counter) snapshot() error {
+	err := c.node.Snapshot(c.at, func(w io.Writer) error {
+		_, err := w.Write(strconv.AppendInt(nil, c.value, 10))
+		return err
+	})
+	if errors.Is(err, broadcast.ErrPosition) {
+		return nil // a newer one came from another member
+	}
+	if err != nil {
+		return err
+	}
+	return c.node.Trim(c.at)
+}
+
+// begin takes the state of the last snapshot, if that is further.
 func (c *counter) begin() error {
-	at, state := c.node.Base()
-	if at <= c.at {
-		return nil
+	at, r, err := c.node.Install()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	state, err := io.ReadAll(r)
+	if err != nil || at <= c.at {
+		return err
 	}
 	value, err := strconv.ParseInt(string(state), 10, 64)
 	c.move(at, value)

@@ -67,7 +67,7 @@ func TestCounter(t *testing.T) {
 	if err := counters[2].close(); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 2*checkpointEach + 10 {
+	for i := range 2*snapshotEach + 10 {
 		if got, want := ask(t, counters[1], "POST", "/add?n=1"), strconv.Itoa(6+i); got != want {
 			t.Fatalf("got %s, want %s", got, want)
 		}

@@ -15,8 +15,8 @@
 // An addition is a message of package broadcast. It is applied by whoever delivers it, at
 // its position, once; the process that broadcast it waits for that and answers. A read
 // waits for a barrier, so that it shows all that was answered before. Now and then a
-// checkpoint is handed to Trim: memory and log stay small, and a member that was away for
-// long gets it in place of the messages.
+// snapshot is made, and what led to it is trimmed: the disk stays empty, and a member that
+// was away for long gets the snapshot in place of the messages.
 package main
 
 import (

@@ -295,38 +295,44 @@ func TestContendInTime(t *testing.T) {
 	t.Error("never in time")
 }
 
-// No two ever have an area at a time.
+// No two ever have an area at a time, and one who waits gets it: who contended in vain
+// may have left a claim, which has to run out first.
 func TestContendersForAnArea(t *testing.T) {
 	path := newDevice(t, InitOptions{Handles: 1, SingleHost: true})
 	var inside, had atomic.Int64
-	var crowd sync.WaitGroup
-	for range 5 {
-		crowd.Go(func() {
-			for range 4 {
-				f, err := host{buffered: true}.open(path, true)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				h, _ := readHeader(path)
-				dev := &device{path: path, header: h, f: f}
-				c, err := dev.acquire(realClock, false)
-				if err == nil {
-					if inside.Add(1) > 1 {
-						t.Error("two have the area")
-					}
-					had.Add(1)
-					inside.Add(-1)
-					c.release()
-				}
-				f.Close()
-			}
-		})
+	contend := func(patient bool) {
+		f, err := host{buffered: true}.open(path, true)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer f.Close()
+		h, _ := readHeader(path)
+		c, err := (&device{path: path, header: h, f: f}).acquire(realClock, patient)
+		if err != nil {
+			return // it is in use
+		}
+		if inside.Add(1) > 1 {
+			t.Error("two have the area")
+		}
+		had.Add(1)
+		time.Sleep(h.Delay)
+		inside.Add(-1)
+		c.release()
 	}
-	crowd.Wait()
-	if had.Load() == 0 {
-		t.Error("nobody had the area")
+	for range 20 {
+		var crowd sync.WaitGroup
+		for range 5 {
+			crowd.Go(func() { contend(false) })
+		}
+		crowd.Wait()
 	}
+	until(t, "somebody has the area", func() bool {
+		if had.Load() == 0 {
+			contend(true)
+		}
+		return had.Load() > 0
+	})
 }
 
 func TestAFullArea(t *testing.T) {

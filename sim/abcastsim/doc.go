@@ -1,8 +1,8 @@
 // Package abcastsim judges package abcast in simulated worlds: clients broadcast at
 // several members, again after a crash and at another member, while members crash and
 // come back (or, in crash-stop worlds, do not), trim, fall so far behind that they need
-// another's state, are paused and suspected falsely, over a network that loses, repeats
-// and reorders.
+// another's state, come, go and are replaced, are paused and suspected falsely, over a
+// network that loses, repeats and reorders.
 //
 // # What is checked
 //
@@ -13,6 +13,8 @@
 //   - Agreement and validity: when faults end, members that live have delivered the
 //     same, and all that was broadcast at them.
 //   - What consensus owes: package fastctsim's judge watches each instance.
+//   - Members: all find the same ones from the same instance on. Members that were removed
+//     die for good at any time from when the first member calls the new epoch established.
 //   - Lemma 5 in each instance: package fastctsim's judge watches the network.
 //
 // # Figure 5
@@ -20,6 +22,8 @@
 // [CountFigure5] counts communication steps in stable periods, message by message, and
 // [CountCrashes] what a long lease costs when its holder dies.
 //
-// Scripts play single schedules by hand; mutants show that they notice:
+// TestWeather plays the machines on a stage under random orders of events, without regard
+// to time: thousands of runs in a second. Scripts play single schedules by hand;
+// mutants show that they notice:
 // testdata/mutants/README.md.
 package abcastsim

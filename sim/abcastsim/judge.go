@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tenure-lease/tenure/abcast"
 	"github.com/tenure-lease/tenure/machine"
@@ -14,6 +15,7 @@ type Judge struct {
 	broadcast map[key][]byte
 	order     []abcast.Message // position-1
 	at        map[key]uint64
+	members   map[uint64][]abcast.Member // by position of a change
 	errs      []error
 }
 
@@ -23,7 +25,9 @@ type key struct {
 }
 
 // NewJudge returns a judge.
-func NewJudge() *Judge { return &Judge{broadcast: map[key][]byte{}, at: map[key]uint64{}} }
+func NewJudge() *Judge {
+	return &Judge{broadcast: map[key][]byte{}, at: map[key]uint64{}, members: map[uint64][]abcast.Member{}}
+}
 
 func (j *Judge) violated(format string, args ...any) {
 	j.errs = append(j.errs, fmt.Errorf(format, args...))
@@ -41,13 +45,19 @@ func (j *Judge) Ordered(m abcast.Message) bool { return j.at[key{m.Client, m.Seq
 // Length is how many messages have a position.
 func (j *Judge) Length() uint64 { return uint64(len(j.order)) }
 
-// App is what an application's state after a position says: all up to there.
-func (j *Judge) App(position uint64) []byte { return fmt.Appendf(nil, "state after %d", position) }
-
 // replica is what the judge knows of a member's life.
 type replica struct {
 	name     string
 	position uint64 // of the last message delivered
+	owner    *owner
+}
+
+// Begins is told what a member's life begins after.
+func (j *Judge) Begins(r *replica, base abcast.Base) {
+	if base.Position > r.owner.has {
+		j.violated("durability: %s begins after position %d, and its owner has what led to %d", r.name, base.Position, r.owner.has)
+	}
+	r.position = base.Position
 }
 
 // Delivers is told of each delivery.
@@ -63,6 +73,9 @@ func (j *Judge) Delivers(r *replica, d abcast.Delivered) {
 	}
 	switch n := uint64(len(j.order)); {
 	case d.Position <= n:
+		if !slices.Equal(j.members[d.Position], d.Members) {
+			j.violated("members: %s delivers a change to %v at position %d, and another member one to %v", r.name, d.Members, d.Position, j.members[d.Position])
+		}
 		if o := j.order[d.Position-1]; o.Client != d.Client || o.Seq != d.Seq {
 			j.violated("total order: %s delivers %q at position %d, and another member %q", r.name, d.Payload, d.Position, o.Payload)
 		}
@@ -77,13 +90,14 @@ func (j *Judge) Delivers(r *replica, d abcast.Delivered) {
 		}
 		j.at[k] = d.Position
 		j.order = append(j.order, d.Message)
+		j.members[d.Position] = d.Members
 	}
 }
 
 // Installs is told when a member goes on from another one's state.
 func (j *Judge) Installs(r *replica, in abcast.Installed) {
-	if !bytes.Equal(in.App, j.App(in.Position)) || in.Position < r.position {
-		j.violated("%s is at %d and installs %q as the state after %d", r.name, r.position, in.App, in.Position)
+	if in.Position > r.owner.has || in.Position < r.position {
+		j.violated("durability: %s is at %d and installs the state after %d, and its owner has what led to %d", r.name, r.position, in.Position, r.owner.has)
 	}
 	r.position = in.Position
 }

@@ -2,6 +2,7 @@ package abcastsim
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,7 +10,6 @@ import (
 	"github.com/tenure-lease/tenure/fastct"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/sim"
-	"github.com/tenure-lease/tenure/sim/fastctsim"
 )
 
 // Protocol is package abcast in worlds of its own.
@@ -29,16 +29,17 @@ const (
 )
 
 type play struct {
-	w         *sim.World
-	net       *sim.Network
-	judge     *Judge
-	consensus *fastctsim.Judge
-	members   []*member
-	clients   []*client
-	ids       []machine.NodeID
-	cfg       abcast.Config
-	down      int
-	stopped   bool
+	w       *sim.World
+	net     *sim.Network
+	judge   *Judge
+	epochs  *epochs
+	members []*member
+	clients []*client
+	ids     []machine.NodeID // of the founders
+	changes bool
+	cfg     abcast.Config
+	down    int
+	stopped bool
 }
 
 // member is a host with a replica.
@@ -49,12 +50,14 @@ type member struct {
 	lives uint64
 	replica
 	dead bool
+	join bool // it is no founder
 }
 
 // client broadcasts one message after the other, at a member that he may change.
 type client struct {
 	p    *play
 	id   machine.ID
+	next func() abcast.Change // of one who changes the members
 	seq  uint64
 	at   *member
 	msg  abcast.Message
@@ -66,57 +69,58 @@ func playWorld(w *sim.World) error {
 	for i := range [...]int{3, 5, 3, 4, 2, 7, 1}[w.Seed%7] {
 		p.ids = append(p.ids, machine.NodeID(i+1))
 	}
-	p.consensus = fastctsim.NewJudge(len(p.ids))
-	p.net.Take = func(e machine.Envelope) bool { p.consensus.Sends(e); return false }
+	p.epochs = newEpochs(p.ids)
+	p.net.Take = func(e machine.Envelope) bool { p.epochs.sends(e); return false }
 	p.cfg = abcast.Config{
 		Consensus: fastct.Config{
 			Members: p.ids, Retry: retry, Heartbeat: heartbeat, Timeout: timeout, Lambda: 1 + w.Rand.Uint64N(20),
 			Plain: w.Chance(0.2), Spread: w.Chance(0.5), Volatile: w.Chance(0.3), Optimistic: w.Chance(0.3), Prefetch: w.Chance(0.3),
 		},
 		BatchCount: 1 + w.Rand.IntN(8), BatchBytes: 400, PendingCount: 20, PendingBytes: 1 << 20,
-		Pipeline: 1 + w.Rand.IntN(4), Relay: 3 * retry, Clients: 100,
+		Pipeline: 1 + w.Rand.IntN(4), Relay: 3 * retry, Direct: w.Chance(0.5), Clients: 100,
 	}
+	p.changes = !p.cfg.Consensus.Volatile && w.Chance(0.5)
 	for _, id := range p.ids {
-		k := &member{p: p, host: sim.NewHost(w, p.net, id, 1e-3), replica: replica{name: fmt.Sprintf("member %d", id)}}
-		k.host.Lane = k.name
-		k.host.Outcome = k.outcome
-		p.members = append(p.members, k)
-		k.starts()
+		p.appears(id).starts()
 	}
 	for i := range 1 + w.Rand.IntN(5) {
 		c := &client{p: p, at: p.some()}
 		binary.BigEndian.PutUint64(c.id[:], w.Rand.Uint64())
 		c.id[15] = byte(i)
 		p.clients = append(p.clients, c)
+		if p.changes && i == 0 {
+			c.next = p.change
+		}
 		c.later()
 	}
 	for range 2 {
 		p.chaos(w.Between(3*time.Second, 8*time.Second))
 		p.settle()
 	}
-	if err := p.consensus.Err(); err != nil {
-		return err
-	}
-	return p.judge.Err()
+	return errors.Join(p.epochs.Err(), p.judge.Err())
 }
 
-// starts gives a member its next life. The application has kept nothing but what the
-// log begins with.
+// appears adds a host.
+func (p *play) appears(id machine.NodeID) *member {
+	k := &member{p: p, host: sim.NewHost(p.w, p.net, id, 1e-3), replica: replica{name: fmt.Sprintf("member %d", id), owner: &owner{}}}
+	k.host.Lane = k.name
+	k.host.Outcome = k.outcome
+	p.members = append(p.members, k)
+	return k
+}
+
+// starts gives a member its next life. The application begins where the log does.
 func (k *member) starts() {
 	k.lives++
 	cfg := k.p.cfg
-	cfg.Consensus.ID, cfg.Life = k.host.ID, k.lives
+	cfg.Consensus.ID, cfg.Life, cfg.Join = k.host.ID, k.lives, k.join
 	m, err := abcast.New(cfg, k.host.Disk.Durable)
 	if err != nil {
 		k.p.judge.violated("%s does not start again: %v", k.name, err)
 		return
 	}
 	k.m = m
-	base := m.Base()
-	k.position = 0
-	if base.Position > 0 {
-		k.p.judge.Installs(&k.replica, abcast.Installed{Position: base.Position, App: base.App})
-	}
+	k.p.judge.Begins(&k.replica, m.Base())
 	messages, ok := m.Messages(k.position, 1<<30)
 	if !ok {
 		k.p.judge.violated("%s has not kept what follows the state that it begins with, %d", k.name, k.position)
@@ -152,16 +156,39 @@ func (k *member) outcome(out any) {
 				c.refused(o)
 			}
 		}
+	case abcast.Lacks:
+		w.Note("%s lacks what led to %d", k.name, o.Position)
+		k.host.After(w.Between(0, 2*time.Second), func() { k.restores(o.Position) })
 	case abcast.Installed:
 		w.Note("%s installs %d", k.name, o.Position)
 		w.Count("installed", 1)
 		j.Installs(&k.replica, o)
+	case abcast.Began:
+		w.Note("%s begins epoch %d: %v", k.name, o.Group.First, o.Group.IDs())
+		w.Count("began", 1)
+		k.p.epochs.begins(k.name, o.Group)
+	case abcast.Established:
+		k.p.established(o.Group)
 	case fastct.Leader:
 		w.Note("%s trusts %d", k.name, o.Node)
 	}
 	if err := j.Err(); err != nil {
 		w.Mark(sim.Violation, k.name, "%v", err)
 	}
+}
+
+// restores gets what led to a position from another member, the first of those who are
+// asked that knows it.
+func (k *member) restores(position uint64) {
+	from := k.p.some()
+	if has := max(from.position, from.owner.has); has >= position && from.host.Up() {
+		k.owner.has = max(k.owner.has, has)
+	}
+	if k.owner.has < position {
+		k.host.After(k.p.w.Between(0, 2*time.Second), func() { k.restores(position) })
+		return
+	}
+	k.host.Step(abcast.Restored{Position: k.owner.has})
 }
 
 func (c *client) later() { c.p.w.After(c.p.w.Between(0, 300*time.Millisecond), c.act) }
@@ -177,6 +204,9 @@ func (c *client) act() {
 		c.seq++
 		c.busy = true
 		c.msg = abcast.Message{Client: c.id, Seq: c.seq, Payload: fmt.Appendf(nil, "%d.%d", c.id[15], c.seq)}
+		if c.next != nil {
+			c.msg.Change, c.msg.Payload = true, c.next().Payload()
+		}
 		w.Count("broadcasts", 1)
 	} else if w.Chance(0.7) && c.at.host.Up() && !c.p.stopped {
 		return // he waits
@@ -196,6 +226,10 @@ func (c *client) delivered(id machine.ID, seq uint64) {
 
 // refused: a member that is behind may not know yet that the message before was ordered.
 func (c *client) refused(r abcast.Refused) {
+	if r.Err == abcast.ErrOutside {
+		c.at = c.p.some()
+		return
+	}
 	if r.Err != abcast.ErrBusy && r.Err != abcast.ErrSequence {
 		c.p.judge.violated("number %d of client %d is refused: %v", r.Seq, c.id[15], r.Err)
 	}
@@ -213,7 +247,7 @@ func (k *member) crashes() {
 		return
 	}
 	k.p.w.After(k.p.w.Between(0, 3*time.Second), func() {
-		if !k.host.Up() {
+		if !k.host.Up() && !k.dead {
 			k.starts()
 		}
 	})
@@ -243,7 +277,8 @@ func (p *play) chaos(d time.Duration) {
 		func() {
 			if k := p.some(); k.host.Up() {
 				at := k.position - min(k.position, uint64(w.Rand.IntN(20)))
-				k.host.Step(abcast.Trim{Position: at, App: k.p.judge.App(at)})
+				k.owner.has = max(k.owner.has, at)
+				k.host.Step(abcast.Trim{Position: at})
 			}
 		},
 	} {
@@ -277,7 +312,7 @@ func (p *play) settle() {
 			}
 		}
 		for _, k := range p.members {
-			if !k.dead && k.position != p.judge.Length() {
+			if !k.dead && p.epochs.last.Has(k.host.ID) && k.position != p.judge.Length() {
 				return fmt.Errorf("agreement: %s has delivered up to %d of %d", k.name, k.position, p.judge.Length())
 			}
 		}

@@ -12,7 +12,9 @@
 //     works, and by the end of the faults at the latest.
 //   - One verdict for each invocation, and none that was not asked for.
 //
-// Scripts play single schedules by hand; mutants show that they notice:
+// TestWeather plays the machines on a stage under random orders of events, without regard
+// to time: thousands of runs in a second. Scripts play single schedules by hand;
+// mutants show that they notice:
 // testdata/mutants/README.md. Figure 1 (a) to (f) of the paper are golden files of
 // package asynclease itself.
 package asyncleasesim

@@ -240,9 +240,13 @@ var scripts = []struct {
 	}},
 	{name: "asked-until-a-majority-answers", play: func(th *theater) {
 		th.asks(1, 1, 1, 10)
-		for range 3 {
+		for _, pause := range []time.Duration{retry, 2 * retry, 4 * retry, 4 * retry} {
 			th.Lose(Kind[asynclease.Lease]())
-			th.Wait(retry + time.Millisecond)
+			th.Wait(pause - time.Millisecond)
+			if th.Has(Kind[asynclease.Lease]()) {
+				th.t.Errorf("asked again before %v have passed", pause)
+			}
+			th.Wait(time.Millisecond)
 		}
 		th.Settle(To(3))
 		th.granted(1, 1)

@@ -12,6 +12,8 @@
 //   - Lemma 5: an instance has one FAST round in which something is imposed, and each
 //     round has one estimate.
 //
-// Scripts play single schedules by hand, the deadlocks of section 4.2.2 among them;
+// TestWeather plays the machines on a stage under random orders of events, without regard
+// to time: thousands of runs in a second. Scripts play single schedules by hand, the
+// deadlocks of section 4.2.2 among them;
 // mutants show that they notice: testdata/mutants/README.md.
 package fastctsim

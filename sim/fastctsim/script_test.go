@@ -1,6 +1,7 @@
 package fastctsim
 
 import (
+	"math"
 	"testing"
 
 	"github.com/tenure-lease/tenure/asynclease"
@@ -80,6 +81,43 @@ var scripts = []struct {
 		th.fast(11, 1)
 		th.leases(1, 2)
 	}},
+	{name: "impossible-rounds", play: func(th *theater) {
+		last := int64(math.MaxInt64) - 2 // coordinated by 3
+		th.proposes(1, "", 1)
+		th.Lose(Kind[asynclease.Lease]())
+		for _, b := range []any{fastct.Call{CN: 1, Round: last}, fastct.Estimate{CN: 1, Round: last + 1}, fastct.Call{CN: 1, Round: -2}} {
+			th.Step(1, machine.Envelope{From: 3, To: 1, Body: b})
+		}
+		th.Wait(2 * retry)
+		th.Settle()
+		th.proposes(1, "", 2, 3)
+		th.Settle()
+		th.decides(1, "a", 1, 2, 3)
+		th.fast(1, 1)
+	}},
+	{name: "the-last-instances", cfg: fastct.Config{Lambda: 10, Fixed: true}, play: func(th *theater) {
+		last := uint64(math.MaxUint64)
+		th.proposes(last-2, "", 1, 2, 3)
+		th.Settle()
+		th.fast(last-2, 1) // and it has a lease up to the last one
+		th.suspects(2, 1)
+		th.suspects(3, 1)
+		th.Lose(Kind[fastct.Counts]())
+		th.proposes(last-1, "", 2, 3, 1)
+		for range 3 {
+			th.Settle()
+			th.Wait(2 * retry)
+		}
+		th.decides(last-1, "", 1, 2, 3)
+		th.trusts(2, 1)
+		th.trusts(3, 1)
+		th.proposes(last, "", 1, 2, 3)
+		for range 3 {
+			th.Settle()
+			th.Wait(2 * retry)
+		}
+		th.decides(last, "", 1, 2, 3)
+	}},
 	{name: "known-leases-stay", cfg: fastct.Config{Lambda: 5, Fixed: true}, play: func(th *theater) {
 		th.proposes(7, "", 1)
 		th.Settle() // 1 has [7,11]
@@ -140,8 +178,8 @@ var scripts = []struct {
 		th.proposes(1, "", 2) // trusts 1
 		th.suspects(2, 1)     // goes to NORMAL mode
 		th.Lose(Kind[fastct.Counts]())
-		th.proposes(1, "", 3) // trusts 2, and never suspects it
-		th.Settle()
+		th.proposes(1, "", 3)          // trusts 2, and never suspects it
+		th.Settle(Kind[fastct.Call]()) // which would do, too, and comes later
 		th.decides(1, "", 2, 3)
 	}},
 	// The same, with a coordinator that trusts itself and is refused the lease.
@@ -154,7 +192,7 @@ var scripts = []struct {
 		th.Lose(Kind[fastct.NewEstimate]())
 		th.Crash(1)
 		th.proposes(1, "", 3, 2)
-		th.Settle()
+		th.Settle(Kind[fastct.Call]()) // which would do, too, and comes later
 		th.decides(1, "", 2, 3)
 	}},
 	{name: "locked-in-round-0", play: func(th *theater) {

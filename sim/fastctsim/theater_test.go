@@ -20,12 +20,15 @@ type theater struct {
 	members map[machine.NodeID]*abcast.Consensus
 	cfg     fastct.Config
 	decided map[machine.NodeID]map[uint64]fastct.Decided
+	// proposed is what a member has proposed to in this life.
+	proposed map[machine.NodeID]map[uint64]bool
 }
 
 func newTheater(t *testing.T, n int, cfg fastct.Config) *theater {
 	th := &theater{
 		Stage: stage.New(t), t: t, judge: NewJudge(n), cfg: cfg, lives: map[machine.NodeID]uint64{},
 		members: map[machine.NodeID]*abcast.Consensus{}, decided: map[machine.NodeID]map[uint64]fastct.Decided{},
+		proposed: map[machine.NodeID]map[uint64]bool{},
 	}
 	th.Sent = th.judge.Sends
 	th.Outcome = func(id machine.NodeID, out any) {
@@ -46,7 +49,7 @@ func newTheater(t *testing.T, n int, cfg fastct.Config) *theater {
 func (th *theater) starts(id machine.NodeID, records []any) {
 	th.t.Helper()
 	th.lives[id]++
-	th.decided[id] = map[uint64]fastct.Decided{}
+	th.decided[id], th.proposed[id] = map[uint64]fastct.Decided{}, map[uint64]bool{}
 	cfg := th.cfg
 	cfg.ID, cfg.Members, cfg.Retry = id, th.ids, retry
 	if cfg.Lambda == 0 {

@@ -87,7 +87,7 @@ func (m mutant) args() []string {
 	return args
 }
 
-// worlds is how many worlds it takes to catch the mutant, or "script".
+// worlds is how many worlds, or crashes, it takes to catch the mutant, or "script".
 func (m mutant) worlds() string {
 	for i, f := range m.flags {
 		if name, n, ok := strings.Cut(f, "="); ok && name == "-worlds" {
@@ -95,6 +95,9 @@ func (m mutant) worlds() string {
 		}
 		if f == "-worlds" && i+1 < len(m.flags) {
 			return m.flags[i+1]
+		}
+		if f == "-crashes" && i+1 < len(m.flags) {
+			return m.flags[i+1] + " crashes"
 		}
 		if strings.HasPrefix(f, "-seed") {
 			return "1"

@@ -14,7 +14,7 @@ import (
 var mutantsFlag = flag.String("mutants", "sample", "which mutants to try: sample, all, none, or a name")
 
 // sampled is how many of the mutants are tried, at most, without being asked for.
-const sampled = 2
+const sampled = 1
 
 // Try plants the mutants that the flag names, one at a time, and wants each to be
 // caught by its own test. All of them must apply.

@@ -13,4 +13,10 @@
 //
 // Messages wait on the wire until the script passes, repeats or loses them; records
 // are durable at once unless the script holds a member's disk. Time passes by Wait.
+//
+// Weather plays a stage at random, and Storms a test of it under many seeds:
+//
+//	var storms = stage.NewStorms(2000)  // flags -storms and -storm
+//
+//	func TestWeather(t *testing.T) { storms.Play(t, weather) }
 package stage

@@ -30,6 +30,7 @@ type Stage struct {
 type member struct {
 	m        machine.Machine // nil while crashed
 	durable  []any
+	forced   int // how many of durable no crash can take
 	queue    []machine.Persist
 	held     bool // the disk
 	alarm    machine.Mono
@@ -94,6 +95,9 @@ func (s *Stage) SyncFirst(id machine.NodeID, n int) {
 	for _, p := range queue {
 		if p.Record != nil {
 			k.durable = append(k.durable, p.Record)
+			if len(p.Then) > 0 {
+				k.forced = len(k.durable)
+			}
 		}
 	}
 	for _, p := range queue {
@@ -212,5 +216,5 @@ func (s *Stage) Settle(but ...Match) {
 		s.Wire = slices.Delete(s.Wire, i, i+1)
 		s.Step(e.To, e)
 	}
-	s.T.Fatalf("messages beget messages without end; %d are on the wire", len(s.Wire))
+	s.T.Fatalf("messages beget messages without end; %d are on the wire, such as %+v", len(s.Wire), s.Wire[0])
 }

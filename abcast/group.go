@@ -1,0 +1,118 @@
+package abcast
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/wire"
+)
+
+// Member is one of a group, and where it can be reached: of that this package knows
+// nothing.
+type Member struct {
+	ID      machine.NodeID
+	Address string
+}
+
+// Group is who orders the messages of the instances from First on: an epoch.
+type Group struct {
+	First   uint64   // 1 for the founders
+	Members []Member // by ID
+	Removed []Member // by ID; none of them ever comes back
+}
+
+// MembersMax is how many members a group may have.
+const MembersMax = 31
+
+// ErrChange says that a change of the members makes no sense where it was ordered, and
+// has changed nothing.
+var ErrChange = errors.New("the members cannot be changed like this")
+
+func find(members []Member, id machine.NodeID) (int, bool) {
+	return slices.BinarySearchFunc(members, id, func(m Member, id machine.NodeID) int { return cmp.Compare(m.ID, id) })
+}
+
+// Has tells whether somebody is a member.
+func (g Group) Has(id machine.NodeID) bool { _, ok := find(g.Members, id); return ok }
+
+// Gone tells whether somebody was removed.
+func (g Group) Gone(id machine.NodeID) bool { _, ok := find(g.Removed, id); return ok }
+
+// IDs returns the members' IDs, ascending.
+func (g Group) IDs() (ids []machine.NodeID) {
+	for _, m := range g.Members {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+func (g Group) majority() int { return len(g.Members)/2 + 1 }
+
+// Change is of the members. It may have any number of parts, and is made as a whole.
+type Change struct {
+	Add    []Member // new ones; a member that is there has moved to the Address
+	Remove []machine.NodeID
+}
+
+// Payload is the change as it travels in a Message with Change set.
+func (c Change) Payload() []byte {
+	b := binary.AppendUvarint(nil, uint64(len(c.Add)))
+	for _, m := range c.Add {
+		b = binary.AppendUvarint(b, uint64(m.ID))
+		b = binary.AppendUvarint(b, uint64(len(m.Address)))
+		b = append(b, m.Address...)
+	}
+	for _, id := range c.Remove {
+		b = binary.AppendUvarint(b, uint64(id))
+	}
+	return b
+}
+
+func decodeChange(b []byte) (c Change, err error) {
+	r := wire.Reader{Rest: b}
+	for n := r.Count(); n > 0 && !r.Bad; n-- {
+		c.Add = append(c.Add, Member{ID: machine.NodeID(r.Uvarint()), Address: string(r.Bytes())})
+	}
+	for len(r.Rest) > 0 {
+		c.Remove = append(c.Remove, machine.NodeID(r.Uvarint()))
+	}
+	if r.Bad {
+		return c, fmt.Errorf("%w: it is cut off", ErrChange)
+	}
+	return c, nil
+}
+
+// after returns the group that a change makes, with g's First; changed is false if it is
+// the same.
+func (g Group) after(c Change) (_ Group, changed bool, err error) {
+	n := Group{First: g.First, Members: slices.Clone(g.Members), Removed: slices.Clone(g.Removed)}
+	for _, m := range c.Add {
+		i, there := find(n.Members, m.ID)
+		switch {
+		case m.ID == 0:
+			return g, false, fmt.Errorf("%w: 0 is nobody's ID", ErrChange)
+		case n.Gone(m.ID):
+			return g, false, fmt.Errorf("%w: member %d was removed, and IDs do not return", ErrChange, m.ID)
+		case there && n.Members[i] == m:
+		case there:
+			n.Members[i], changed = m, true
+		default:
+			n.Members, changed = slices.Insert(n.Members, i, m), true
+		}
+	}
+	for _, id := range c.Remove {
+		if i, there := find(n.Members, id); there {
+			k, _ := find(n.Removed, id)
+			n.Removed, changed = slices.Insert(n.Removed, k, n.Members[i]), true
+			n.Members = slices.Delete(n.Members, i, i+1)
+		}
+	}
+	if len(n.Members) == 0 || len(n.Members) > MembersMax {
+		return g, false, fmt.Errorf("%w: %d members would be left, and may be 1 to %d", ErrChange, len(n.Members), MembersMax)
+	}
+	return n, changed, nil
+}

@@ -1,0 +1,141 @@
+package broadcast
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// syncBytes is how much of a history is written between two fsyncs: the log's own must
+// not wait for long behind it.
+const syncBytes = 4 << 20
+
+// keep moves what was delivered from memory to disk when there is much of it, and gets
+// what this member lacks, until the node ends.
+func (n *Node) keep() {
+	retry := time.NewTicker(n.cfg.timeout())
+	defer retry.Stop()
+	for {
+		select {
+		case <-n.ctx.Done():
+			return
+		case <-n.stir:
+		case <-retry.C:
+		}
+		if err := n.moves(); err != nil {
+			n.breaks(err)
+			return
+		}
+		n.mu.Lock()
+		lacks, taking := n.lacks, n.taking
+		n.mu.Unlock()
+		switch _, has := n.history.bounds(); {
+		case lacks.Position == 0:
+		case has >= Position(lacks.Position):
+			n.restored(lacks, has)
+		case !taking:
+			n.asks(lacks, has+1)
+		}
+	}
+}
+
+// stirs has the keeper look.
+func (n *Node) stirs() {
+	select {
+	case n.stir <- struct{}{}:
+	default:
+	}
+}
+
+// moves makes what is delivered durable as history, and forgets it elsewhere: up to what
+// others have begun to forget, or three quarters of what memory may have.
+func (n *Node) moves() error {
+	n.keeping.Lock()
+	defer n.keeping.Unlock()
+	n.mu.Lock()
+	var messages []Message
+	if upto := Position(n.lacks.Position); upto > n.ram {
+		messages = n.log[:min(upto-n.ram, Position(len(n.log)))]
+	} else if n.bytes > n.cfg.memoryBytes() {
+		left := n.bytes
+		k := 0
+		for ; k < len(n.log) && left > n.cfg.memoryBytes()/4; k++ {
+			left -= n.log[k].size()
+		}
+		messages = n.log[:k]
+	}
+	n.mu.Unlock()
+	if err := n.stores(messages); err != nil || len(messages) == 0 {
+		return err
+	}
+	n.forgets(messages[len(messages)-1].Position)
+	return nil
+}
+
+// stores makes messages durable as history. n.keeping is held.
+func (n *Node) stores(messages []Message) error {
+	for from := 0; from < len(messages); {
+		size, k := 0, from
+		for ; k < len(messages) && size < syncBytes; k++ {
+			size += messages[k].size()
+		}
+		if err := n.history.append(messages[from:k], true); err != nil {
+			return err
+		}
+		from = k
+	}
+	return nil
+}
+
+// forgets drops from memory what led to a position: it is kept elsewhere, durably.
+func (n *Node) forgets(position Position) {
+	n.mu.Lock()
+	if k := min(position-min(n.ram, position), Position(len(n.log))); k > 0 {
+		for _, m := range n.log[:k] {
+			n.bytes -= m.size()
+		}
+		n.log = slices.Clone(n.log[k:])
+		n.ram += k
+		n.room.Broadcast()
+	}
+	more := n.bytes > n.cfg.memoryBytes()
+	n.mu.Unlock()
+	if more {
+		n.stirs()
+	}
+	n.driver.Step(abcast.Trim{Position: uint64(position)})
+}
+
+// restored tells the machine what its owner has.
+func (n *Node) restored(lacked abcast.Lacks, has Position) {
+	n.mu.Lock()
+	if n.lacks == lacked {
+		n.lacks = abcast.Lacks{}
+	}
+	n.mu.Unlock()
+	n.driver.Step(abcast.Restored{Position: uint64(has)})
+}
+
+// asks asks a member for what is missing here from a position on, another one at each try:
+// at first who has given something before, for he keeps what follows.
+func (n *Node) asks(lacks abcast.Lacks, from Position) {
+	n.mu.Lock()
+	whom := []machine.NodeID{lacks.From}
+	if n.giver != 0 && n.giver != lacks.From {
+		whom = []machine.NodeID{n.giver, lacks.From}
+	}
+	all := n.addresses(n.group, false)
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		if id != n.cfg.ID && !slices.Contains(whom, id) {
+			whom = append(whom, id)
+		}
+	}
+	to := whom[n.tries%len(whom)]
+	n.tries++
+	n.mu.Unlock()
+	n.send([]machine.Envelope{{From: n.cfg.ID, To: to, Body: want{from}}})
+	n.cfg.Logger.Info("broadcast: this member is behind, and asks for what led to the present", "member", to, "from", from, "to", lacks.Position)
+}

@@ -1,0 +1,80 @@
+package broadcast
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/fastct"
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/wal"
+)
+
+// reopens opens a directory's log as a start of the member does, and wants records.
+func reopens(t *testing.T, cfg Config, life uint64, want ...any) *journal {
+	t.Helper()
+	j, records, err := openJournal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(records, want) {
+		t.Errorf("start %d: the log has %+v, want %+v", life, records, want)
+	}
+	if j.life != life {
+		t.Errorf("start %d is numbered %d", life, j.life)
+	}
+	return j
+}
+
+func (j *journal) ends(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func records(cns ...uint64) (records []any) {
+	for _, cn := range cns {
+		records = append(records, fastct.Entered{CN: cn, Round: 3})
+	}
+	return records
+}
+
+func TestLogIsRewritten(t *testing.T) {
+	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()}
+	j := reopens(t, cfg, 1)
+	j.ends(t, j.write(append(records(1, 2), rewrite{records(20)}, records(3)[0]), true))
+	j = reopens(t, cfg, 2, records(20, 3)...)
+	j.ends(t, j.write(records(4), true))
+	reopens(t, cfg, 3, records(20, 3, 4)...).ends(t, nil)
+}
+
+// A crash may cut a rewriting short. Then what was there before counts, and so does what
+// comes after, in that life and in later ones.
+func TestRewritingCutShort(t *testing.T) {
+	whole := []any{life{1}, abcast.Base{Position: 9}, fastct.Entered{CN: 20, Round: 3}}
+	for _, n := range []int{0, 1, len(whole)} {
+		cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()}
+		j := reopens(t, cfg, 1)
+		if err := j.write(records(1, 2), true); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := j.log.Append(wal.Record{Kind: kindBegin}); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range whole[:n] {
+			if err := j.append(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j.ends(t, j.log.Sync())
+		j = reopens(t, cfg, 2, records(1, 2)...)
+		j.ends(t, j.write(records(3), true))
+		j = reopens(t, cfg, 3, records(1, 2, 3)...)
+		j.ends(t, j.write([]any{rewrite{records(30)}}, true))
+		reopens(t, cfg, 4, records(30)...).ends(t, nil)
+	}
+}

@@ -1,0 +1,236 @@
+package broadcast
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/wal"
+)
+
+func numbered(from, to Position) (list []Message) {
+	for p := from; p <= to; p++ {
+		m := Message{Position: p, Client: machine.ID{1}, Seq: uint64(p), Payload: fmt.Append(nil, p)}
+		if p%5 == 0 {
+			m.Payload, m.Members = nil, map[machine.NodeID]string{1: "a:1", 2: ""}
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+func reopened(t *testing.T, h *history) *history {
+	t.Helper()
+	if err := h.close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openHistory(h.dir, wal.Options{SegmentBytes: 1 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { again.close() })
+	return again
+}
+
+// holds wants a history to have the messages between two positions, and none before.
+func holds(t *testing.T, h *history, from, to Position) {
+	t.Helper()
+	if trimmed, last := h.bounds(); trimmed != from-1 || last != to {
+		t.Fatalf("the history has %d to %d, want %d to %d", trimmed+1, last, from, to)
+	}
+	var c cursor
+	defer c.close()
+	for _, want := range numbered(from, to) {
+		if m, err := h.read(&c, want.Position); err != nil || fmt.Sprint(m) != fmt.Sprint(want) {
+			t.Fatalf("got %+v, %v; want %+v", m, err, want)
+		}
+	}
+	if _, err := h.read(&c, from-1); !errors.Is(err, ErrTrimmed) {
+		t.Errorf("position %d: got %v, want ErrTrimmed", from-1, err)
+	}
+}
+
+func TestHistory(t *testing.T) {
+	h, err := openHistory(filepath.Join(t.TempDir(), "history"), wal.Options{SegmentBytes: 1 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	appends := func(from, to Position) {
+		t.Helper()
+		if err := h.append(numbered(from, to), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appends(1, 20)
+	appends(15, 25) // some are there
+	if err := h.append(numbered(27, 27), true); err == nil {
+		t.Error("a gap was taken")
+	}
+	h = reopened(t, h)
+	holds(t, h, 1, 25)
+	if err := h.restart(40); err != nil { // what led there is in a snapshot
+		t.Fatal(err)
+	}
+	holds(t, h, 41, 40)
+	h = reopened(t, h)
+	holds(t, h, 41, 40)
+	for i := range Position(100) {
+		appends(41+i, 41+i)
+	}
+	holds(t, h, 41, 140)
+	h = reopened(t, h)
+	holds(t, h, 41, 140)
+	if err := h.trim(120); err != nil {
+		t.Fatal(err)
+	}
+	trimmed, _ := h.bounds()
+	if trimmed < 100 || trimmed > 120 {
+		t.Errorf("trimmed up to %d, want a little before 120", trimmed)
+	}
+	holds(t, h, trimmed+1, 140)
+	h = reopened(t, h) // without the record of where it began
+	holds(t, h, trimmed+1, 140)
+	appends(141, 145)
+	if err := h.trim(200); err != nil {
+		t.Fatal(err)
+	}
+	appends(201, 203)
+	h = reopened(t, h)
+	holds(t, h, 201, 203)
+}
+
+// All that there is may be trimmed, again and again: each time takes a record more than
+// there are positions.
+func TestHistoryIsTrimmedToItsEnd(t *testing.T) {
+	h, err := openHistory(filepath.Join(t.TempDir(), "history"), wal.Options{SegmentBytes: 1 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := Position(1); p < 40; p += 2 {
+		if err := h.append(numbered(p, p+1), true); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, h, p, p+1)
+		h = reopened(t, h)
+		holds(t, h, p, p+1)
+		if err := h.trim(p + 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A log whose history is gone is not gone on with, nor a history whose beginning is.
+func TestHistoryGone(t *testing.T) {
+	for _, gone := range []string{"history", "snap"} {
+		t.Run(gone, func(t *testing.T) { historyGone(t, gone) })
+	}
+}
+
+func historyGone(t *testing.T, gone string) {
+	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(), MemoryBytes: 200}
+	n, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n.Position() < 10 {
+		if _, err := n.Barrier(t.Context()); err != nil && !errors.Is(err, ErrBusy) { // the disk may be slow
+			t.Fatal(err)
+		}
+	}
+	for base := uint64(0); base == 0; {
+		n.driver.Do(func() { base = n.machine.Base().Position })
+	}
+	if err := n.Snapshot(10, func(io.Writer) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Trim(10); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(cfg.Dir, gone)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Start(cfg); err == nil {
+		t.Errorf("starts without its %s, at %d", gone, n.Position())
+		n.Close()
+	}
+}
+
+// What a member sends that is damaged, or not what was asked for, changes nothing.
+func TestStreamsThatCannotBe(t *testing.T) {
+	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()}
+	n, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	from, err := wal.Create(t.TempDir(), nil, wal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	if err := from.Snapshots().Save(wal.SnapshotInfo{Index: 9}, func(io.Writer) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	r, size, err := from.Snapshots().Export(9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	snapshot, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := func(values ...uint64) (w writer) { w.u(values...); return w }
+	message := func(size uint64) []byte { return append(binary.AppendUvarint(nil, size), 1, 2, 3) }
+	n.mu.Lock()
+	n.lacks = abcast.Lacks{From: 2, Position: 20}
+	n.mu.Unlock()
+	for _, tt := range []struct {
+		what   string
+		header writer
+		body   []byte
+	}{
+		{"no header", nil, nil},
+		{"half a header", header(1, 0), nil},
+		{"too long a header", header(1, 0, 0, 0), nil},
+		{"messages behind a gap", header(2, 0, 0), nil},
+		{"a snapshot of less than is missing", header(1, 0, uint64(size)), snapshot},
+		{"a snapshot of another position", header(1, 8, uint64(size)), snapshot},
+		{"half a snapshot", header(1, 9, uint64(size)), snapshot[:size/2]},
+		{"too short a snapshot", header(1, 9, uint64(size)-1), snapshot},
+		{"a negative size", header(1, 9, 1<<63), snapshot},
+		{"a message that is too large", header(1, 0, 0), message(1 << 62)},
+		{"a message that is cut off", header(1, 0, 0), message(4)},
+		{"a message that is damaged", header(1, 0, 0), message(3)},
+	} {
+		if err := n.receives(2, tt.header, bytes.NewReader(tt.body)); err == nil {
+			t.Errorf("%s was taken", tt.what)
+		}
+		at, err := n.newest()
+		if trimmed, last := n.history.bounds(); at+trimmed+last != 0 || err != nil {
+			t.Fatalf("%s: a snapshot of %d, a history from %d to %d, %v", tt.what, at, trimmed, last, err)
+		}
+	}
+	if err := n.receives(2, header(1, 9, uint64(size)+3), bytes.NewReader(append(snapshot, 1, 2, 3))); err == nil {
+		t.Error("a snapshot with something behind it was taken")
+	}
+	if _, last := n.history.bounds(); last != 0 {
+		t.Errorf("the history ends at %d", last)
+	}
+	if err := n.receives(2, header(1, 9, uint64(size)), bytes.NewReader(snapshot)); err != nil {
+		t.Error(err)
+	}
+	if _, last := n.history.bounds(); last != 9 {
+		t.Errorf("the history ends at %d, want 9", last)
+	}
+}

@@ -1,0 +1,106 @@
+package broadcast
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tenure-lease/tenure/wal"
+)
+
+// Snapshot keeps the application's state after a position, as written by a function, in a
+// file, in place of the one before. It returns when that is durable. Members that lack what
+// was trimmed are given it, and so is the application by Install. The position is one that
+// was delivered here, and greater than that of the last snapshot; else ErrPosition.
+func (n *Node) Snapshot(position Position, write func(io.Writer) error) error {
+	if err := n.reason(); err != nil {
+		return err
+	}
+	n.saving.Lock() // and not keeping: it may take long
+	defer n.saving.Unlock()
+	last, err := n.newest()
+	if err != nil {
+		return err
+	}
+	if position <= last || position > n.Position() {
+		return fmt.Errorf("%w: a snapshot of %d, and %d are delivered, the last snapshot is of %d", ErrPosition, position, n.Position(), last)
+	}
+	snapshots := n.journal.log.Snapshots()
+	if err := snapshots.Save(wal.SnapshotInfo{Index: uint64(position)}, write); err != nil {
+		return fmt.Errorf("broadcast: %w", err)
+	}
+	if err := snapshots.Prune(1); err != nil {
+		return fmt.Errorf("broadcast: %w", err)
+	}
+	return nil
+}
+
+// Install opens the newest snapshot, made here or at a member that this one got it from,
+// and tells of which position it is: what an application begins with if Deliver says
+// ErrTrimmed, and goes on from with the position after it. Position 0 is that of no
+// snapshot, with nothing to read. What was read is good only if io.EOF comes at its end.
+func (n *Node) Install() (Position, io.ReadCloser, error) {
+	for {
+		at, err := n.newest()
+		if err != nil || at == 0 {
+			return 0, io.NopCloser(bytes.NewReader(nil)), err
+		}
+		r, err := n.journal.log.Snapshots().Open(uint64(at))
+		if errors.Is(err, wal.ErrNoSnapshot) {
+			continue // there is a newer one
+		}
+		if err != nil {
+			return 0, nil, fmt.Errorf("broadcast: %w", err)
+		}
+		return at, r, nil
+	}
+}
+
+// newest is the position of the newest snapshot, 0 without one.
+func (n *Node) newest() (Position, error) {
+	list, err := n.journal.log.Snapshots().List()
+	if err != nil {
+		return 0, fmt.Errorf("broadcast: %w", err)
+	}
+	if len(list) == 0 {
+		return 0, nil
+	}
+	return Position(list[len(list)-1]), nil
+}
+
+// Trim forgets the messages up to a position, here: one of which, or behind which, there is
+// a Snapshot; else ErrPosition. On disk they go file by file, and those that another member
+// is being sent, or was sent what comes before, stay until a later Trim: so some may still be
+// delivered.
+func (n *Node) Trim(position Position) error {
+	n.keeping.Lock()
+	defer n.keeping.Unlock()
+	if err := n.reason(); err != nil {
+		return err
+	}
+	last, err := n.newest()
+	if err != nil {
+		return err
+	}
+	if position > last || position > n.Position() {
+		return fmt.Errorf("%w: %d is to be trimmed, and the last snapshot is of %d", ErrPosition, position, last)
+	}
+	upto := position
+	if held := n.held(); held <= position {
+		upto = held - 1
+		n.mu.Lock()
+		messages := n.log[:min(position-min(n.ram, position), Position(len(n.log)))]
+		n.mu.Unlock()
+		err = n.stores(messages)
+	}
+	if err == nil {
+		err = n.history.trim(upto)
+	}
+	if err != nil {
+		n.breaks(err)
+		return err
+	}
+	n.forgets(position)
+	return nil
+}

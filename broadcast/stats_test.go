@@ -1,0 +1,75 @@
+package broadcast_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/broadcast"
+)
+
+// until waits for a condition of a member's figures.
+func (g *group) until(what string, node *broadcast.Node, ok func(broadcast.Stats) bool) {
+	g.t.Helper()
+	ctx := soon(g.t)
+	for !ok(node.Stats()) {
+		select {
+		case <-ctx.Done():
+			g.t.Fatalf("%s: %+v", what, node.Stats())
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func connected(s broadcast.Stats) bool {
+	for _, p := range s.Peers {
+		if !p.Connected {
+			return false
+		}
+	}
+	return len(s.Peers) == 2
+}
+
+func TestStats(t *testing.T) {
+	g := newGroup(t, 3)
+	for _, node := range g.nodes {
+		g.until("a member has no connections", node, connected)
+	}
+	const n, size = 20, 1000
+	for range n {
+		g.broadcasts(3, string(make([]byte, size)))
+	}
+	node := g.nodes[3]
+	s := node.Stats()
+	if s.Submits.Messages < n || s.Submits.Bytes < n*size || s.Submits.Bytes > s.Submits.Messages*(size+50) {
+		t.Errorf("%d messages of %d bytes went to the leader in %+v", n, size, s.Submits)
+	}
+	// Who is told a decision before it acknowledges does not.
+	if s.Consensus.Messages < n/2 || s.Instances < n {
+		t.Errorf("%d messages took %d instances and %d messages of a member", n, s.Instances, s.Consensus.Messages)
+	}
+	var leases uint64
+	for _, node := range g.nodes {
+		leases += node.Stats().Leases.Messages
+	}
+	if leases < 2 { // asked of a majority, who answers
+		t.Errorf("%d instances of the FAST mode took %d messages about leases", n, leases)
+	}
+	// What is idle says that it lives, and nothing else.
+	g.until("an idle member sends no heartbeats", node, func(now broadcast.Stats) bool {
+		return now.Heartbeats.Messages > s.Heartbeats.Messages+8
+	})
+	if now := node.Stats(); now.Submits != s.Submits {
+		t.Errorf("an idle member submits: %+v, and before %+v", now.Submits, s.Submits)
+	}
+	// The streams carry all of it, and no more.
+	g.until("messages and frames differ", node, func(s broadcast.Stats) bool {
+		var all, bytes, sent, dropped, framed uint64
+		for _, of := range []broadcast.Traffic{s.Submits, s.Consensus, s.Leases, s.Heartbeats, s.CatchUp} {
+			all, bytes = all+of.Messages, bytes+of.Bytes
+		}
+		for _, p := range s.Peers {
+			sent, dropped, framed = sent+p.MessagesSent, dropped+p.MessagesDropped, framed+p.BytesSent
+		}
+		return sent <= all && all <= sent+dropped && (dropped > 0 || bytes < framed)
+	})
+}

@@ -1,0 +1,130 @@
+package broadcast
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/wire"
+)
+
+// want asks a member to send the messages from a position on, or, if it has trimmed them,
+// its snapshot and what follows that. What it sends is a stream: the header says from
+// where, the snapshot's position and its file's size (uvarints, 0 if there is none); the
+// file follows, and then the messages, each after its length (a uvarint).
+type want struct{ From Position }
+
+// receives takes in what another member sends. What came before an error is kept.
+func (n *Node) receives(from machine.NodeID, header []byte, body io.Reader) error {
+	h := wire.Reader{Rest: header}
+	first, at, size := Position(h.Uvarint()), Position(h.Uvarint()), int64(h.Uvarint())
+	if !h.Done() || size < 0 || size > 0 && at < first {
+		return errors.New("the header is damaged")
+	}
+	_, has := n.history.bounds()
+	n.mu.Lock()
+	wanted := !n.taking && first <= has+1 && has < Position(n.lacks.Position) && n.err == nil
+	n.taking = n.taking || wanted
+	n.mu.Unlock()
+	if !wanted {
+		return fmt.Errorf("messages from %d on are not wanted any more", first)
+	}
+	defer n.stirs()
+	defer func() {
+		n.mu.Lock()
+		n.taking = false
+		n.mu.Unlock()
+	}()
+	n.cfg.Logger.Info("broadcast: another member sends what is missing here", "member", from, "from", first, "snapshot", at)
+	if size > 0 {
+		if err := n.imports(at, body, size); err != nil {
+			return err
+		}
+		n.brought(from)
+		first = at + 1
+	}
+	return n.pulls(from, bufio.NewReaderSize(body, 256<<10), first)
+}
+
+// imports takes in a snapshot's file, in place of the messages up to its position.
+func (n *Node) imports(at Position, body io.Reader, size int64) error {
+	snapshots, file := n.journal.log.Snapshots(), &io.LimitedReader{R: body, N: size}
+	if _, err := snapshots.Import(uint64(at), file); err != nil {
+		return err
+	}
+	if file.N > 0 {
+		return fmt.Errorf("a snapshot of %d bytes came as one of %d", size-file.N, size)
+	}
+	n.keeping.Lock()
+	defer n.keeping.Unlock()
+	if _, last := n.history.bounds(); last < at {
+		if err := n.history.restart(at); err != nil {
+			n.breaks(err)
+			return err
+		}
+	}
+	return snapshots.Prune(1)
+}
+
+// pulls takes in messages from a position on, and makes them durable.
+func (n *Node) pulls(from machine.NodeID, in *bufio.Reader, next Position) error {
+	var messages []Message
+	size := 0
+	for {
+		m, err := pull(in)
+		if err == nil {
+			m.Position = next
+			next++
+			messages = append(messages, m)
+			size += m.size()
+		}
+		if len(messages) > 0 && (err != nil || size > syncBytes) {
+			if err := n.takes(messages); err != nil {
+				n.breaks(err)
+				return err
+			}
+			n.brought(from)
+			messages, size = nil, 0
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// takes adds messages to the history.
+func (n *Node) takes(messages []Message) error {
+	n.keeping.Lock()
+	defer n.keeping.Unlock()
+	return n.history.append(messages, true)
+}
+
+// brought remembers that another member has sent something that was missing here.
+func (n *Node) brought(from machine.NodeID) {
+	n.mu.Lock()
+	n.giver, n.tries = from, 0
+	n.mu.Unlock()
+	n.stirs()
+}
+
+// pull reads a message; io.EOF is the end.
+func pull(in *bufio.Reader) (m Message, err error) {
+	size, err := binary.ReadUvarint(in)
+	if err != nil {
+		return m, err
+	}
+	if size > 2*MessageBytesMax {
+		return m, fmt.Errorf("a message of %d bytes", size)
+	}
+	b := make([]byte, size)
+	if _, err := io.ReadFull(in, b); err != nil {
+		return m, fmt.Errorf("a message is cut off: %w", err)
+	}
+	return decodeMessage(b)
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+func regroupCommand() *cobra.Command {
+	var o memberOptions
+	var out output
+	var add string
+	var remove uint64
+	cmd := &cobra.Command{
+		Use:   "regroup",
+		Short: "Change, or list, the members of a group that broadcasts",
+		Long: `Becomes a member of a group, changes who its members are, prints those, and leaves.
+Without --add and --remove it only prints them. With both, one comes in the place of the
+other. The change has its place among the messages of the group: all go over to the new
+members there. IDs of members that were removed do not return.
+
+The process that is added runs with --join, from before or from now on. One that is
+removed goes on until the others can do without it, and ends by itself. If it is the one
+that --id names, then this is the process: it stays until the others can do without it.
+` + broadcastAbout,
+		Example: `  tenure deliver --join --id 4 --members $M,4=localhost:7004 &
+  tenure regroup --id 3 --members $M --add 4=localhost:7004
+  tenure regroup --id 3 --members $M --remove 1
+  tenure regroup --id 3 --members $M --remove 2 --add 5=localhost:7005 -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			id, addr, err := parseMember(add)
+			if err != nil && add != "" {
+				return fmt.Errorf("--add %q: want ID=HOST:PORT", add)
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			n, err := o.start(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if err := regroup(ctx, n, machine.NodeID(remove), id, addr); err != nil {
+				return errors.Join(err, n.Close())
+			}
+			members := n.Members()
+			return errors.Join(out.print(cmd.OutOrStdout(), members, func() {
+				for _, id := range slices.Sorted(maps.Keys(members)) {
+					fmt.Fprintf(cmd.OutOrStdout(), "%d=%s\n", id, members[id])
+				}
+			}), n.Close())
+		},
+	}
+	o.flags(cmd)
+	cmd.Flags().StringVar(&add, "add", "", "the new member, as `ID=HOST:PORT`; or where one has moved to")
+	cmd.Flags().Uint64Var(&remove, "remove", 0, "`ID` of the member that leaves")
+	outputFlag(cmd, &out)
+	return cmd
+}
+
+func regroup(ctx context.Context, n *broadcast.Node, remove, id machine.NodeID, addr string) (err error) {
+	switch {
+	case remove != 0 && id != 0:
+		_, err = n.ReplaceMember(ctx, remove, id, addr)
+	case remove != 0:
+		_, err = n.RemoveMember(ctx, remove)
+	case id != 0:
+		_, err = n.AddMember(ctx, id, addr)
+	default:
+		_, err = n.Barrier(ctx) // it may have been away
+	}
+	return err
+}
+
+// parseMember takes ID=HOST:PORT apart.
+func parseMember(s string) (machine.NodeID, string, error) {
+	number, addr, ok := strings.Cut(s, "=")
+	id, err := strconv.ParseUint(number, 10, 64)
+	if _, _, split := net.SplitHostPort(addr); !ok || err != nil || split != nil || id == 0 {
+		return 0, "", fmt.Errorf("%q: want ID=HOST:PORT", s)
+	}
+	return machine.NodeID(id), addr, nil
+}

@@ -1,0 +1,175 @@
+package abcastsim
+
+import (
+	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/machine"
+	. "github.com/tenure-lease/tenure/sim/stage"
+)
+
+// catchUpScripts are schedules with members that are behind, and owners who trim.
+var catchUpScripts = []script{
+	{name: "trimmed-and-restarted", play: func(th *theater) {
+		for seq := range uint64(4) {
+			th.broadcasts(1, seq+1, 2)
+			th.Settle()
+		}
+		th.trims(2, 2)
+		th.restarts(2)
+		if p := th.members[2].Base().Position; p != 2 {
+			th.t.Errorf("the log begins after position %d, want 2", p)
+		}
+		th.delivered(4, 2)
+		if _, ok := th.members[2].Messages(1, 10); ok {
+			th.t.Error("message 2 was trimmed, and is there")
+		}
+		th.broadcasts(1, 4, 2) // ordered before what was trimmed is forgotten
+		th.Settle()
+		th.delivered(4, 1, 2)
+	}},
+	{name: "far-behind", play: func(th *theater) {
+		behind := To(3)
+		th.broadcasts(1, 1, 1)
+		th.Settle()
+		for seq := range uint64(6) {
+			th.broadcasts(1, seq+2, 1)
+			th.Settle(behind)
+			th.Lose(behind)
+		}
+		th.delivered(1, 3)
+		th.trims(5, 1, 2)
+		th.broadcasts(1, 8, 1)
+		for range 6 {
+			th.Settle()
+			th.Wait(2 * retry)
+		}
+		th.delivered(8, 1, 2, 3)
+		th.broadcasts(1, 7, 3) // it knows what was ordered before
+		th.broadcasts(1, 9, 1)
+		th.Settle()
+		th.delivered(9, 1, 2, 3)
+		th.restarts(3)
+		th.delivered(9, 3)
+	}},
+	{name: "the-owner-first", change: alive, play: func(th *theater) {
+		th.slow = true
+		th.broadcasts(1, 1, 1)
+		th.Settle()
+		for seq := range uint64(3) {
+			th.broadcasts(1, seq+2, 1)
+			th.Settle(To(3))
+			th.Lose(To(3))
+		}
+		th.trims(4, 1, 2)
+		th.beats()
+		if th.delivered(1, 3); th.lacks[3] != 4 {
+			th.t.Errorf("member 3 says to lack what led to %d, want 4", th.lacks[3])
+		}
+		th.owners[3].has = 3 // of a part that was transferred
+		th.Step(3, abcast.Restored{Position: 3})
+		th.delivered(1, 3)
+		th.restarts(3)
+		th.delivered(1, 3)
+		th.beats()
+		th.restores(3)
+		th.delivered(4, 3)
+		th.restarts(3)
+		th.broadcasts(1, 5, 3)
+		th.beats()
+		th.delivered(5, 1, 2, 3)
+	}},
+	{name: "the-owner-is-not-needed", change: alive, play: func(th *theater) {
+		th.slow = true
+		for seq := range uint64(3) {
+			th.broadcasts(1, seq+1, 1)
+			th.Settle(To(3))
+			th.Lose(To(3))
+		}
+		th.trims(3, 1)
+		th.beats(From(2))
+		th.Lose(From(2))
+		if th.lacks[3] != 3 {
+			th.t.Errorf("member 3 says to lack what led to %d, want 3", th.lacks[3])
+		}
+		th.Crash(1) // for good, and its owner with it
+		for range 4 {
+			th.beats()
+		}
+		th.delivered(3, 2, 3)
+	}},
+	{name: "what-was-delivered-may-be-lost", play: func(th *theater) {
+		th.broadcasts(1, 1, 1)
+		th.Settle()
+		th.delivered(1, 3)
+		of := th.members[3].Group()
+		ahead := abcast.Base{Order: abcast.State{Instance: 9, Position: 1, Group: of}, Position: 1} // eight had nothing in them
+		th.slow = true
+		th.Step(3, machine.Envelope{From: 2, To: 3, Body: abcast.Transfer{Base: ahead}})
+		if p := th.members[3].Base().Position; p != 0 || th.lacks[3] != 1 {
+			th.t.Errorf("member 3 begins after %d, and its owner has nothing on disk", p)
+		}
+	}},
+	{name: "who-is-behind-catches-up-at-once", change: alive, play: func(th *theater) {
+		for seq := range uint64(200) {
+			th.broadcasts(1, seq+1, 1)
+			th.Settle(To(3))
+			th.Lose(To(3))
+		}
+		th.Wait(retry)
+		th.Settle()
+		th.delivered(200, 1, 2, 3)
+	}},
+	{name: "a-state-within-a-batch", play: func(th *theater) {
+		behind := To(3)
+		th.broadcasts(2, 1, 1)
+		for seq := range uint64(4) {
+			th.broadcasts(1, seq+1, 1) // one instance orders them all
+		}
+		th.Settle(behind)
+		th.Lose(behind)
+		th.trims(3, 1, 2)
+		th.broadcasts(1, 5, 1)
+		for range 4 {
+			th.Settle()
+			th.Wait(2 * retry)
+		}
+		th.delivered(6, 1, 2, 3)
+		th.restarts(1)
+		if p := th.members[1].Base().Position; p != 3 {
+			th.t.Errorf("the log begins after position %d, want 3", p)
+		}
+		th.delivered(6, 1)
+	}},
+	{name: "told-of-what-a-state-has-in-it", play: func(th *theater) {
+		th.broadcasts(1, 1, 3)
+		th.Pass(submits, To(1))
+		th.Settle(To(3)) // 1 and 2 order it, and 3 does not hear of it
+		th.Lose(To(3))
+		th.trims(1, 1, 2)
+		th.delivered(0, 3)
+		for range 4 {
+			th.Wait(2 * retry)
+			th.Settle()
+		}
+		th.delivered(1, 1, 2, 3)
+		if th.repeated[3] != 1 {
+			th.t.Error("member 3 does not say that the message was ordered")
+		}
+	}},
+	{name: "told-of-what-a-state-within-a-batch-has-in-it", play: func(th *theater) {
+		th.broadcasts(2, 1, 1)
+		th.broadcasts(1, 1, 3)
+		th.broadcasts(1, 2, 3)
+		th.Pass(submits, From(3), To(1)) // one instance orders them both
+		th.Settle(To(3))
+		th.Lose(To(3))
+		th.trims(2, 1, 2)
+		for range 4 {
+			th.Wait(2 * retry)
+			th.Settle()
+		}
+		th.delivered(3, 1, 2, 3)
+		if p := th.members[3].Base().Position; p != 2 || th.repeated[3] != 1 {
+			th.t.Errorf("member 3 was given the state after %d and told of number %d, want 2 and 1", p, th.repeated[3])
+		}
+	}},
+}
