@@ -14,12 +14,10 @@ test: ## all tests of the main module
 # Packages with goroutines; the pure ones have nothing to race with, but kv's
 # readers run beside its writer.
 RACE := $(shell go list ./... | grep -E '/(kv|broadcast|clock|driver|register|wal|peer|watch|node|etcdapi|server|engine|leasetest|fence|cmd|examples)|/(tenure|sim)$$')
-# Some take so long under it that only `make nightly` runs them, others by halves.
-SLOW ?= %/engine/file %/engine/redis %/engine/etcd %/cmd/tenure %/leasetest
-HALF ?= %/engine/flease %/register/file %/node
-race: ## race detector on the packages with goroutines; SLOW= HALF= leaves nothing out
-	go test -race $(filter-out $(SLOW) $(HALF),$(RACE))
-	$(if $(HALF),go test -race -short $(filter $(HALF),$(RACE)))
+# Some take so long under it that only `make nightly` runs them.
+SLOW ?= $(foreach p,$(RACE),$(if $(findstring /examples/,$p),$p)) %/engine/file %/engine/redis %/engine/etcd %/engine/storage %/register/redis %/cmd/tenure %/leasetest %/engine/flease %/register/file %/wal %/node %/kv
+race: ## race detector on the packages with goroutines; SLOW= leaves nothing out
+	go test -race -skip "^TestMutants$$" $(filter-out $(SLOW),$(RACE))
 
 vet: ## vet and staticcheck
 	go vet ./...
@@ -45,7 +43,7 @@ sim: ## many simulated worlds of each protocol: WORLDS=2000; SIM=./sim/replicasi
 	go test $(SIM) -p 1 -run '^TestWorlds$$' -timeout 2h -v -worlds $(WORLDS) -seed $(SEED)
 
 mutants: ## break every safety rule once; the simulator must notice
-	go test $(SIM) ./flease -p 1 -run '^TestMutants$$' -timeout 2h -v -mutants all
+	go test $(SIM) ./flease ./broadcast -p 1 -run '^TestMutants$$' -timeout 2h -v -mutants all
 
 compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios
 	cd compat && go run ./bench -runs 3 -plot ../bench.svg
@@ -53,13 +51,16 @@ compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios
 	cd compat && go run ./flease -runs 3
 
 nightly: ## the long runs: fuzzing, worlds, mutants, large models, the whole differential test, torture, peers
+	GOOS=darwin GOARCH=arm64 go build ./...
 	$(MAKE) fuzz FUZZTIME=60s
-	$(MAKE) race SLOW= HALF=
+	$(MAKE) race SLOW=
 	$(MAKE) sim mutants
 	go test ./sim/replicasim -run '^Test(ReadLease|KeyOrder|Push)Worlds$$' -timeout 4h -v -worlds $(WORLDS)
 	go test ./sim/diskleasesim -run '^TestConsensusWorlds$$' -timeout 2h -v -worlds $(WORLDS)
+	go test ./sim/diskleasesim -run '^Test(Constants|FailAware)$$' -v -deep
 	go test ./disklease -v -run TestAgreementInAllCourses -deep
 	go test ./sim/widearea -timeout 1h -deep
 	go test ./flease -timeout 1h -run '^TestExplore$$' -explore
+	go test ./broadcast -timeout 1h -v -run '^TestCrashes$$' -crashes 5000
 	@for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go test -timeout 3h ./...) || exit 1; done
 	$(MAKE) compare

@@ -28,23 +28,24 @@ machine:
 
 kv:
 keyspan:
+wire:
 quorumregister: machine
-disklease: machine
+disklease: machine wire
 flease: machine
 placement: machine
 ycsb:
 quorumlease: machine
 asynclease: machine
 fastct: machine
-abcast: machine asynclease fastct
-replica: machine kv keyspan placement quorumlease
+abcast: machine asynclease fastct wire
+replica: machine kv keyspan placement quorumlease wire
 
 clock: machine
 driver: machine clock
 wal:
 wal/waltest: wal
 peer: machine
-broadcast: machine asynclease fastct abcast clock driver wal peer
+broadcast: machine asynclease fastct abcast clock driver wal peer wire
 broadcast/rival: machine peer wal
 watch: kv
 node: machine clock driver wal peer kv placement quorumlease replica watch
@@ -92,7 +93,7 @@ examples/primary: tenure engine/flease
 
 // pure packages neither block nor look at the world: time, randomness and
 // messages are arguments.
-var pure = []string{"machine", "kv", "keyspan", "quorumlease", "replica", "quorumregister", "disklease", "flease", "placement", "ycsb", "asynclease", "fastct", "abcast"}
+var pure = []string{"machine", "kv", "keyspan", "wire", "quorumlease", "replica", "quorumregister", "disklease", "flease", "placement", "ycsb", "asynclease", "fastct", "abcast"}
 
 var impure = []string{
 	"context", "crypto/rand", "log", "log/slog", "math/rand", "math/rand/v2",

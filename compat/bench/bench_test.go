@@ -31,7 +31,7 @@ func TestCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	if testing.Short() {
-		opt.only = []string{"put", "reads", "keepalive", "cycle", "lock", "watch", "expiry-10k"}
+		opt.only = []string{"put", "reads", "lock", "watch"}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()

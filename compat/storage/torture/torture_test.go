@@ -66,7 +66,7 @@ func config(t *testing.T, seed uint64) Config {
 func TestTorture(t *testing.T) {
 	from, n := uint64(1), *seeds
 	if testing.Short() {
-		n = 2
+		n = 1
 	}
 	if *seedFlag > 0 {
 		from, n = *seedFlag, 1
