@@ -34,8 +34,9 @@ type Config struct {
 	// tells the others that this member lives. 0: there is no failure detector, and
 	// only the owner says who is suspected.
 	Heartbeat time.Duration
-	// Timeout is after what silence a member is suspected at first. It doubles with
-	// each suspicion that was false, up to 64 times as much.
+	// Timeout is after what silence a member is suspected at first, a day at most. It doubles
+	// with each suspicion that was false, up to 64 times as much, and in quiet times it
+	// becomes less again.
 	Timeout time.Duration
 	// Volatile makes nothing durable: the crash-stop model of the paper. A member that
 	// crashed must not come back.
@@ -64,6 +65,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("times between tries of %v and heartbeats of %v are none", c.Retry, c.Heartbeat)
 	case c.Heartbeat > 0 && c.Timeout < 2*c.Heartbeat:
 		return fmt.Errorf("a timeout of %v suspects everybody, with heartbeats each %v", c.Timeout, c.Heartbeat)
+	case c.Heartbeat > 0 && c.Timeout > 24*time.Hour:
+		return fmt.Errorf("a timeout of %v is too long: a day is the limit", c.Timeout)
 	case c.Lambda == 0 && !c.Plain:
 		return errors.New("a lease for no instance is none: Lambda is 0")
 	case c.Lambda > LambdaMax:

@@ -44,8 +44,8 @@
 // # Assumptions
 //
 // A majority of the members works eventually, and some member that works is suspected by
-// nobody from then on: with heartbeats, if messages take less than 64 times Timeout. What
-// was reported durable is there at the next start. Who answers WantLease grants an
+// nobody for as long as an instance takes, again and again: with heartbeats, if messages take
+// less than 64 times Timeout. What was reported durable is there at the next start. Who answers WantLease grants an
 // instance once, whatever crashes. Members are honest: of what they cannot have said,
 // only what would break this machine is refused.
 //
@@ -96,7 +96,9 @@
 //
 // # Failure detector
 //
-// ◇S is a heartbeat and a timeout that doubles when it was wrong. Task Transform is
+// ◇S is a heartbeat and a timeout for each member, which doubles when it was wrong and is
+// halved after long quiet. It was not wrong about whose process the owner saw end, nor about
+// who was silent for longer than any message takes. Task Transform is
 // Chu's Slander: members count suspicions of each member, heartbeats carry the counts,
 // and the member with the least is trusted. The counts only grow (F18), by one in a
 // period, so whom a partition has slandered does not lead again for about as long.

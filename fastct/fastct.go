@@ -138,7 +138,7 @@ func (m *Machine) Step(now machine.Now, input any) {
 	case Leased:
 		m.verdict(in)
 	case Suspect:
-		m.suspect(in.Node, in.Suspected)
+		m.told(in)
 	case Learn:
 		if in.CN >= m.floor {
 			if i := m.instance(in.CN); i.phase != settled {

@@ -32,6 +32,7 @@ func TestConfig(t *testing.T) {
 		"somebody twice":     func(c *fastct.Config) { c.Members = []machine.NodeID{1, 2, 2} },
 		"no lambda":          func(c *fastct.Config) { c.Lambda = 0 },
 		"no retry":           func(c *fastct.Config) { c.Retry = 0 },
+		"a slow detector":    func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 25*time.Hour },
 		"a hurried detector": func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, time.Second },
 	} {
 		cfg := config()

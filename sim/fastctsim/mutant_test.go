@@ -13,5 +13,8 @@ func TestMutantTable(t *testing.T) {
 	for _, sc := range scripts {
 		names = append(names, "TestScripts/"+sc.name)
 	}
+	for _, d := range detections {
+		names = append(names, "TestDetector/"+d.name)
+	}
 	mutant.Table(t, names...)
 }

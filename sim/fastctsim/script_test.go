@@ -39,6 +39,14 @@ func about(round int64) Match {
 	}
 }
 
+// asksFor chooses LEASEs for so many instances.
+func asksFor(n uint64) Match {
+	return func(e machine.Envelope) bool {
+		b, ok := e.Body.(asynclease.Lease)
+		return ok && b.Interval.Last-b.Interval.First+1 == n
+	}
+}
+
 var decisions = Kind[fastct.Decide]()
 
 // scripts are schedules in which one rule each is needed, with three members whose
@@ -117,6 +125,27 @@ var scripts = []struct {
 			th.Wait(2 * retry)
 		}
 		th.decides(last, "", 1, 2, 3)
+	}},
+	{name: "lambda-begins-anew", cfg: fastct.Config{Lambda: 20}, play: func(th *theater) {
+		th.proposes(1, "", 1)
+		if !th.Has(asksFor(10)) {
+			th.t.Errorf("a leader should begin with half of the greatest: %+v", th.Wire)
+		}
+		th.Settle()
+		th.proposes(11, "", 1)
+		if !th.Has(asksFor(12)) {
+			th.t.Errorf("a lease that was granted should make the next one longer: %+v", th.Wire)
+		}
+		th.Settle()
+		th.suspects(2, 1)
+		th.Settle()          // 2 leads
+		th.suspects(1, 2, 3) // two suspicions each
+		th.suspects(1, 2, 3)
+		th.Settle() // 1 leads again
+		th.proposes(40, "", 1)
+		if !th.Has(asksFor(10)) {
+			th.t.Errorf("who begins to lead should ask for half of the greatest, as at first: %+v", th.Wire)
+		}
 	}},
 	{name: "known-leases-stay", cfg: fastct.Config{Lambda: 5, Fixed: true}, play: func(th *theater) {
 		th.proposes(7, "", 1)
