@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -12,10 +13,11 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// Broadcast has a message ordered, and returns its position when it was delivered here;
-// 0 if this member fell so far behind meanwhile that it was given another's state in
-// place of the message. Errors are ErrBusy, ErrUnknown, ErrClosed and ErrTooLarge. The
-// payload is copied.
+// Broadcast has a message ordered, and returns its position when it was delivered here. If
+// this member fell so far behind meanwhile that it was given another's state in place of the
+// message, its place is not known: then it is a later position, up to which all is delivered
+// here or in that state, the message, too. Errors are ErrBusy, ErrUnknown, ErrClosed and
+// ErrTooLarge. The payload is copied.
 func (n *Node) Broadcast(ctx context.Context, payload []byte) (Position, error) {
 	return n.own(ctx, abcast.Message{Payload: payload})
 }
@@ -24,17 +26,24 @@ func (n *Node) Broadcast(ctx context.Context, payload []byte) (Position, error) 
 func (n *Node) own(ctx context.Context, m abcast.Message) (Position, error) {
 	for {
 		position, err := n.broadcast(ctx, m)
-		if !errors.Is(err, ErrSequence) {
+		switch {
+		case errors.Is(err, ErrSequence):
+			// So many others have broadcast meanwhile that the node was forgotten as a client,
+			// and its message can never be ordered. It goes on as another one.
+		case err == nil && position == 0 && m.Change:
+			return 0, fmt.Errorf("%w: this member was given the state behind the change", ErrUnknown)
+		case err == nil && position == 0:
+			return n.Position(), nil // that of the state that has it, or behind it
+		default:
 			return position, err
 		}
-		// So many others have broadcast meanwhile that the node was forgotten as a client,
-		// and its message can never be ordered. It goes on as another one.
 	}
 }
 
 // BroadcastAs is Broadcast for a client that numbers its messages from 1 and wants each
 // ordered once, and in turn, even if it tries again after ErrUnknown, here or elsewhere.
-// The position is 0 if it was ordered before this call: it is not remembered where. An
+// The position is 0 if it was ordered before this call, or is in a state that this member was
+// given meanwhile: it is not remembered where, but not behind [Node.Position] of now. An
 // ID is random and never used by another client. ErrSequence means that the number is
 // not the next.
 func (n *Node) BroadcastAs(ctx context.Context, client machine.ID, seq uint64, payload []byte) (Position, error) {
@@ -97,8 +106,9 @@ func (n *Node) refuses(m abcast.Message) error {
 	return nil
 }
 
-// Barrier returns when all that was ordered before it was called is delivered here. It
-// takes a position itself: a message without payload.
+// Barrier returns when all that was ordered before it was called is delivered here, or in a
+// state that this member was given: whoever has applied all up to the position that it returns
+// has seen it. It takes a place in the order itself: a message without payload.
 func (n *Node) Barrier(ctx context.Context) (Position, error) { return n.Broadcast(ctx, nil) }
 
 // Position is that of the last message that was delivered here.

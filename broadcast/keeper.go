@@ -136,6 +136,6 @@ func (n *Node) asks(lacks abcast.Lacks, from Position) {
 	to := whom[n.tries%len(whom)]
 	n.tries++
 	n.mu.Unlock()
-	n.send([]machine.Envelope{{From: n.cfg.ID, To: to, Body: want{from}}})
 	n.cfg.Logger.Info("broadcast: this member is behind, and asks for what led to the present", "member", to, "from", from, "to", lacks.Position)
+	n.send([]machine.Envelope{{From: n.cfg.ID, To: to, Body: want{from}}})
 }

@@ -19,6 +19,7 @@ const snapshotEach = 100
 // counter is the state, and the member that keeps it the same everywhere.
 type counter struct {
 	node *broadcast.Node
+	ctx  context.Context // of apply
 	stop context.CancelFunc
 	done sync.WaitGroup
 
@@ -34,10 +35,16 @@ func newCounter(cfg broadcast.Config) (*counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	c := &counter{node: node, stop: stop, moved: make(chan struct{})}
-	c.done.Go(func() { c.apply(ctx) })
+	c := over(node)
+	c.done.Go(func() { c.apply() })
 	return c, nil
+}
+
+// over is a counter that does not apply anything yet.
+func over(node *broadcast.Node) *counter {
+	c := &counter{node: node, moved: make(chan struct{})}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	return c
 }
 
 func (c *counter) close() error {
@@ -48,10 +55,10 @@ func (c *counter) close() error {
 
 // apply applies one message after the other, for good. What was trimmed before it was
 // applied here is in the state that stands in its place.
-func (c *counter) apply(ctx context.Context) {
+func (c *counter) apply() {
 	for {
 		err := c.begin()
-		for m, failed := range c.node.Deliver(ctx, c.at+1) {
+		for m, failed := range c.node.Deliver(c.ctx, c.at+1) {
 			if err = errors.Join(err, failed); err != nil {
 				break
 			}

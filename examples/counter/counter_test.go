@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,57 +29,140 @@ func ask(t *testing.T, c *counter, method, path string) string {
 	return body
 }
 
-func TestCounter(t *testing.T) {
-	members, dirs, counters := map[machine.NodeID]string{}, map[machine.NodeID]string{}, map[machine.NodeID]*counter{}
-	start := func(id machine.NodeID, ln net.Listener) {
-		c, err := newCounter(broadcast.Config{
-			ID: id, Group: 1, Members: members, Listener: ln, Dir: dirs[id], Timeout: 500 * time.Millisecond,
-			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		counters[id] = c
-	}
+// trio is three members on the loopback.
+type trio struct {
+	t        *testing.T
+	members  map[machine.NodeID]string
+	dirs     map[machine.NodeID]string
+	counters map[machine.NodeID]*counter
+}
+
+func newTrio(t *testing.T) *trio {
+	t.Helper()
+	g := &trio{t: t, members: map[machine.NodeID]string{}, dirs: map[machine.NodeID]string{}, counters: map[machine.NodeID]*counter{}}
 	listeners := map[machine.NodeID]net.Listener{}
 	for id := machine.NodeID(1); id <= 3; id++ {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		listeners[id], members[id], dirs[id] = ln, ln.Addr().String(), t.TempDir()
+		listeners[id], g.members[id], g.dirs[id] = ln, ln.Addr().String(), t.TempDir()
 	}
 	for id, ln := range listeners {
-		start(id, ln)
+		c, err := newCounter(g.config(id, ln))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.counters[id] = c
 	}
 	t.Cleanup(func() {
-		for _, c := range counters {
+		for _, c := range g.counters {
 			if err := c.close(); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	if got := ask(t, counters[1], "POST", "/add?n=5"); got != "5" {
-		t.Errorf("5 added: got %s", got)
-	}
-	if got := ask(t, counters[3], "GET", "/"); got != "5" {
-		t.Errorf("member 3 shows %s, want 5", got)
-	}
-	// One is away for so long that the others have forgotten what it missed.
-	if err := counters[2].close(); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 2*snapshotEach + 10 {
-		if got, want := ask(t, counters[1], "POST", "/add?n=1"), strconv.Itoa(6+i); got != want {
-			t.Fatalf("got %s, want %s", got, want)
+	return g
+}
+
+func (g *trio) config(id machine.NodeID, ln net.Listener) broadcast.Config {
+	g.t.Helper()
+	if ln == nil {
+		var err error
+		if ln, err = net.Listen("tcp", g.members[id]); err != nil {
+			g.t.Fatal(err)
 		}
 	}
-	ln, err := net.Listen("tcp", members[2])
+	return broadcast.Config{
+		ID: id, Group: 1, Members: g.members, Listener: ln, Dir: g.dirs[id], Timeout: 500 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+}
+
+// misses has one be away for so long that the others have forgotten what it missed.
+func (g *trio) misses(id machine.NodeID) {
+	g.t.Helper()
+	if err := g.counters[id].close(); err != nil {
+		g.t.Fatal(err)
+	}
+	delete(g.counters, id)
+	for range 2*snapshotEach + 10 {
+		ask(g.t, g.counters[id%3+1], "POST", "/add?n=1")
+	}
+}
+
+func TestCounter(t *testing.T) {
+	g := newTrio(t)
+	if got := ask(t, g.counters[1], "POST", "/add?n=5"); got != "5" {
+		t.Errorf("5 added: got %s", got)
+	}
+	if got := ask(t, g.counters[3], "GET", "/"); got != "5" {
+		t.Errorf("member 3 shows %s, want 5", got)
+	}
+	g.misses(2)
+	c, err := newCounter(g.config(2, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	start(2, ln)
-	if got := ask(t, counters[2], "POST", "/add?n=-15"); got != "200" {
+	g.counters[2] = c
+	if got := ask(t, c, "POST", "/add?n=-15"); got != "200" {
 		t.Errorf("member 2 is back and shows %s, want 200", got)
+	}
+}
+
+// gate is a log that stops who says a text, until it is opened.
+type gate struct {
+	slog.Handler
+	text   string
+	closed chan struct{}
+}
+
+func (h gate) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h gate) Handle(ctx context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, h.text) {
+		<-h.closed
+	}
+	return nil
+}
+
+// A member that is given the others' state in place of the messages that it waits for
+// shows that, and not what it had before.
+func TestReadOfOneThatIsBehind(t *testing.T) {
+	g := newTrio(t)
+	g.misses(2)
+	cfg := g.config(2, nil)
+	asks := make(chan struct{})
+	cfg.Logger = slog.New(gate{slog.DiscardHandler, "asks for what led to the present", asks})
+	node, err := broadcast.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := over(node)
+	g.counters[2] = c
+	barrier := g.counters[3].node.Position() + 1
+	ctx, enough := context.WithCancel(t.Context())
+	defer enough()
+	w := httptest.NewRecorder()
+	var reading sync.WaitGroup
+	reading.Go(func() { c.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/", nil)) })
+	// The read's barrier is ordered before member 2 is given anything.
+	for g.counters[1].node.Position() < barrier || g.counters[3].node.Position() < barrier {
+		time.Sleep(time.Millisecond)
+	}
+	close(asks)
+	for node.Position() < barrier {
+		time.Sleep(time.Millisecond)
+	}
+	// Its application is slow, so that there is nothing to show yet.
+	time.Sleep(200 * time.Millisecond)
+	enough()
+	reading.Wait()
+	if w.Code == http.StatusOK {
+		t.Errorf("member 2 has applied nothing and shows %s", w.Body)
+	}
+	c.done.Go(c.apply)
+	if got, want := ask(t, c, "GET", "/"), strconv.Itoa(2*snapshotEach+10); got != want {
+		t.Errorf("member 2 is back and shows %s, want %s", got, want)
 	}
 }
