@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,16 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenure-lease/tenure/quorumlease"
 	"github.com/tenure-lease/tenure/sim/widearea"
 )
 
 func benchQuorumLeasesCommand() *cobra.Command {
-	var o output
-	var html, svg string
-	var seed uint64
-	var policies []string
-	var quick, real bool
-	var lease, realTime time.Duration
+	b := quorumLeasesBench{plan: widearea.FullPlan}
+	var quick bool
 	cmd := &cobra.Command{
 		Use:   "quorum-leases",
 		Short: "Read leases over a wide area, simulated: the paper's evaluation beside ours",
@@ -53,53 +52,100 @@ much the two differ. What else the machine does is in that.`,
   tenure bench quorum-leases --policy leader,all --lease 1s -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			plan := widearea.FullPlan
 			if quick {
-				plan = widearea.QuickPlan
+				asked := b.plan
+				b.plan = widearea.QuickPlan
+				b.plan.Seed, b.plan.Policies, b.plan.Length = asked.Seed, asked.Policies, asked.Length
 			}
-			if lease < 0 {
-				return fmt.Errorf("--lease %v: want it positive, or 0 for leases as shipped", lease)
-			}
-			if realTime < 3*time.Second {
-				return fmt.Errorf("--real-time %v: want 3 s at least, and a minute for figures to go by", realTime)
-			}
-			plan.Seed, plan.Policies, plan.Length = seed, policies, lease
-			var line *progress
-			plan.Progress = func(what string, done, of int) {
-				if line == nil {
-					line = newProgress(os.Stderr, of, "")
-				}
-				line.what = "operations (now: " + what + ")"
-				line.show(done, 0)
-			}
-			report, err := plan.Evaluate()
-			if line != nil {
-				line.clear()
-			}
-			if err != nil {
+			if err := b.check(); err != nil {
 				return err
 			}
-			if real {
-				if report.Real, err = realRuns(cmd.Context(), plan, realTime); err != nil {
-					return err
-				}
-			}
-			if err := drawReport(report, html, svg); err != nil {
-				return err
-			}
-			return o.print(cmd.OutOrStdout(), report, func() { quorumLeasesTable(cmd.OutOrStdout(), report) })
+			return b.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&html, "html", "", "write the report with all figures to this `file`")
-	cmd.Flags().StringVar(&svg, "svg", "", "draw each figure to a file in this `directory`")
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "of the simulated worlds")
-	cmd.Flags().StringSliceVar(&policies, "policy", widearea.AllPolicies, "policies of read leases to measure")
-	cmd.Flags().DurationVar(&lease, "lease", 0, "how long read leases last (`duration`); 0: as shipped")
+	cmd.Flags().StringVar(&b.html, "html", "", "write the report with all figures to this `file`")
+	cmd.Flags().StringVar(&b.svg, "svg", "", "draw each figure to a file in this `directory`")
+	cmd.Flags().Uint64Var(&b.plan.Seed, "seed", 1, "of the simulated worlds")
+	cmd.Flags().StringSliceVar(&b.plan.Policies, "policy", widearea.AllPolicies, "policies of read leases to measure")
+	cmd.Flags().DurationVar(&b.plan.Length, "lease", 0, "how long read leases last (`duration`); 0: as shipped")
 	cmd.Flags().BoolVar(&quick, "quick", false, "few operations: it shows that it works, and no figures to go by")
-	cmd.Flags().BoolVar(&real, "real", false, "run each policy over real members in real time as well, as a check")
-	cmd.Flags().DurationVar(&realTime, "real-time", time.Minute, "how long that takes for each policy (`duration`)")
-	outputFlag(cmd, &o)
+	cmd.Flags().BoolVar(&b.real, "real", false, "run each policy over real members in real time as well, as a check")
+	cmd.Flags().DurationVar(&b.realTime, "real-time", time.Minute, "how long that takes for each policy (`duration`)")
+	outputFlag(cmd, &b.output)
 	return cmd
+}
+
+// quorumLeasesBench is what was asked for.
+type quorumLeasesBench struct {
+	plan      widearea.Plan
+	real      bool
+	realTime  time.Duration
+	html, svg string
+	output    output
+}
+
+// check refuses what would fail later, perhaps after hours.
+func (b *quorumLeasesBench) check() error {
+	if l := b.plan.Length; l != 0 && (l < quorumlease.MinTTL || l > quorumlease.MaxTTL) {
+		return fmt.Errorf("--lease %v: want from %v to %v, as a member has it, or 0 for leases as shipped", l, quorumlease.MinTTL, quorumlease.MaxTTL)
+	}
+	if b.realTime < 3*time.Second {
+		return fmt.Errorf("--real-time %v: want 3 s at least, and a minute for figures to go by", b.realTime)
+	}
+	if b.svg != "" {
+		if err := os.MkdirAll(b.svg, 0o755); err != nil {
+			return fmt.Errorf("--svg: %w", err)
+		}
+		probe, err := os.CreateTemp(b.svg, ".tenure")
+		if err != nil {
+			return fmt.Errorf("--svg: %w", err)
+		}
+		probe.Close()
+		if err := os.Remove(probe.Name()); err != nil {
+			return fmt.Errorf("--svg: %w", err)
+		}
+	}
+	if b.html != "" {
+		// What an earlier run wrote stays until there is something in its place.
+		f, err := os.OpenFile(b.html, os.O_WRONLY|os.O_CREATE, 0o644)
+		if err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+		return f.Close()
+	}
+	return nil
+}
+
+// run measures, prints and draws. What was measured took long: it is printed before
+// anything else can go wrong, and whatever went wrong meanwhile.
+func (b *quorumLeasesBench) run(ctx context.Context, w io.Writer) error {
+	var line *progress
+	b.plan.Progress = func(what string, done, of int) {
+		if line == nil {
+			line = newProgress(os.Stderr, of, "")
+		}
+		line.what = "operations (now: " + what + ")"
+		line.show(done, 0)
+	}
+	report, err := b.plan.Evaluate()
+	if line != nil {
+		line.clear()
+	}
+	if len(report.Measured.Runs) == 0 {
+		return err
+	}
+	if err != nil {
+		err = fmt.Errorf("this is not all: %w", err)
+	}
+	if b.real && err == nil {
+		if report.Real, err = realRuns(ctx, b.plan, b.realTime); err != nil {
+			err = fmt.Errorf("in real time: %w", err)
+		}
+	}
+	return errors.Join(
+		b.output.print(w, report, func() { quorumLeasesTable(w, report) }),
+		drawReport(report, b.html, b.svg),
+		err)
 }
 
 // drawReport writes the report and the figures where they are wanted.
@@ -112,9 +158,6 @@ func drawReport(r widearea.Report, html, svg string) error {
 		return err
 	}
 	if svg != "" {
-		if err := os.MkdirAll(svg, 0o755); err != nil {
-			return fmt.Errorf("draw the figures: %w", err)
-		}
 		for _, f := range figures {
 			if err := os.WriteFile(filepath.Join(svg, f.name+".svg"), f.svg, 0o644); err != nil {
 				return fmt.Errorf("draw the figures: %w", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/tenure-lease/tenure/chart"
@@ -43,8 +44,13 @@ func quorumLeasesFigures(r widearea.Report) (figures []figure, err error) {
 		}
 		figures = append(figures, figure{part, part + "-" + strings.NewReplacer(" ", "-", "/", "-").Replace(name), b.Bytes()})
 	}
+	measured := func(loads ...widearea.Workload) []widearea.Workload {
+		return slices.DeleteFunc(loads, func(load widearea.Workload) bool {
+			return !slices.ContainsFunc(r.Measured.Runs, func(o widearea.Outcome) bool { return o.Workload == load.Name })
+		})
+	}
 	add(partTable2, "reads", table2Bars(r))
-	for _, load := range []widearea.Workload{widearea.Figure6, widearea.Uniform} {
+	for _, load := range measured(widearea.Figure6, widearea.Uniform) {
 		part := partFigure6
 		if load == widearea.Uniform {
 			part = partUniform
@@ -55,10 +61,10 @@ func quorumLeasesFigures(r widearea.Report) (figures []figure, err error) {
 			add(part, name+" writes", writes)
 		}
 	}
-	for _, load := range []widearea.Workload{widearea.Figure6, widearea.Uniform, widearea.Table2} {
+	for _, load := range measured(widearea.Figure6, widearea.Uniform, widearea.Table2) {
 		add(partMeans, strings.ReplaceAll(load.Name, ":", "-"), meanBars(r, load))
 	}
-	for _, load := range []widearea.Workload{widearea.Together, widearea.Apart} {
+	for _, load := range measured(widearea.Together, widearea.Apart) {
 		add(partSeveral, load.Name, meanBars(r, load))
 	}
 	for _, t := range r.Measured.Deaths {

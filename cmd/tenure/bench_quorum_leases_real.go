@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,10 +16,13 @@ import (
 	"github.com/tenure-lease/tenure/sim/widearea/live"
 )
 
-// realRuns plays each policy for some time over real members, and in virtual time.
+// realRuns plays each policy for some time over real members, and in virtual time. An
+// error or an interrupt ends it; what was measured before is returned in any case.
 func realRuns(ctx context.Context, plan widearea.Plan, length time.Duration) (pairs []widearea.Pair, err error) {
 	line := newProgress(os.Stderr, 2*len(plan.Policies), "")
 	defer line.clear()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt) // members clean up behind them
+	defer stop()
 	for i, policy := range plan.Policies {
 		if replicasim.CheckPolicy(policy) != nil {
 			continue // the report names it
@@ -28,14 +33,14 @@ func realRuns(ctx context.Context, plan widearea.Plan, length time.Duration) (pa
 		}
 		var p widearea.Pair
 		show(2*i, "real time")
-		p.Real, err = live.Run{Seed: plan.Seed, Policy: policy, Workload: widearea.Table2, Size: plan.Size, For: length}.Play(ctx)
-		if err != nil {
-			return nil, err
+		p.Real, err = live.Run{Seed: plan.Seed, Policy: policy, Length: plan.Length, Workload: widearea.Table2, Size: plan.Size, For: length}.Play(ctx)
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return pairs, err
 		}
 		show(2*i+1, "virtual time")
-		p.Virtual, err = widearea.Run{Seed: plan.Seed, Policy: policy, Workload: widearea.Table2, Size: plan.Size, For: length}.Play()
+		p.Virtual, err = widearea.Run{Seed: plan.Seed, Policy: policy, Length: plan.Length, Workload: widearea.Table2, Size: plan.Size, For: length}.Play()
 		if err != nil {
-			return nil, err
+			return pairs, err
 		}
 		pairs = append(pairs, p)
 	}

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenure-lease/tenure/sim/widearea"
 )
@@ -68,6 +71,60 @@ func TestBenchQuorumLeases(t *testing.T) {
 	for _, want := range []string{"zipf 9:1  leader", "mean write", "left out: \"unheard-of\"", "as shipped", "DEATH AT", "REAL TIME"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, table.String())
+		}
+	}
+}
+
+// What cannot be done is refused before anything is measured: here that would be
+// nothing, and an error of its own.
+func TestBenchQuorumLeasesRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("an earlier report"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ args, want string }{
+		{"--lease 1h", "--lease 1h0m0s: want from 20ms to 10s"},
+		{"--lease 1ms", "--lease 1ms: want from 20ms to 10s"},
+		{"--lease -1s", "--lease -1s: want from 20ms to 10s"},
+		{"--real-time 1s", "--real-time 1s: want 3 s at least"},
+		{"--html " + dir + "/none/x.html", "--html: open " + dir + "/none/x.html: no such file"},
+		{"--html " + dir, "--html: open " + dir + ": is a directory"},
+		{"--svg " + file, "--svg: mkdir " + file},
+		{"--lease 20ms --svg " + dir + "/new --html " + file, "none of the policies"},
+	} {
+		root := rootCommand()
+		root.SetArgs(append([]string{"bench", "quorum-leases", "--policy", "unheard-of"}, strings.Fields(tt.args)...))
+		if err := root.Execute(); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", tt.args, err, tt.want)
+		}
+	}
+	if kept, err := os.ReadFile(file); err != nil || string(kept) != "an earlier report" {
+		t.Errorf("the earlier report is %q, %v", kept, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "new", "*")); err != nil || len(left) > 0 {
+		t.Errorf("files that nobody wants: %v, %v", left, err)
+	}
+}
+
+// What was measured is printed although something else fails.
+func TestBenchQuorumLeasesKeeps(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	b := quorumLeasesBench{
+		plan: widearea.Plan{
+			Seed: 1, Policies: []string{"off"}, Size: widearea.Size{Keys: 100, Clients: 2, Requests: 40, Discard: 10}, Deaths: 1, Loads: 1,
+		},
+		real: true, realTime: 3 * time.Second, html: t.TempDir(), output: "table",
+	}
+	var out strings.Builder
+	err := b.run(ended, &out)
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "write the report:") {
+		t.Errorf("got %v, want that the runs in real time were interrupted and that the report cannot be written", err)
+	}
+	for _, want := range []string{"zipf 9:1", "DEATH AT", "THE PAPER"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("what was measured lacks %q:\n%s", want, out.String())
 		}
 	}
 }

@@ -93,8 +93,14 @@ const (
 	operationsPerLoad  = 15_000
 )
 
-// Evaluate does what the plan says. What it measures follows from the seed.
+// Evaluate does what the plan says. What it measures follows from the seed. With an error
+// it returns what it had measured before.
 func (p Plan) Evaluate() (Report, error) {
+	for _, length := range append([]time.Duration{p.Length}, p.Lengths...) {
+		if err := checkLength(length); err != nil {
+			return Report{}, err
+		}
+	}
 	m := Measured{Seed: p.Seed, Length: p.Length.Seconds(), Size: p.Size, LeftOut: []LeftOut{}, Deaths: []Toll{}, Sweep: []Toll{}, Throughput: []Rate{}}
 	var policies []string
 	for _, policy := range p.Policies {
@@ -107,6 +113,14 @@ func (p Plan) Evaluate() (Report, error) {
 	if len(policies) == 0 {
 		return Report{}, fmt.Errorf("none of the policies %q can be measured: %w", p.Policies, replicasim.ErrPolicy)
 	}
+	err := p.measure(&m, policies)
+	m.minimum()
+	m.Statements = m.statements()
+	return Report{Paper: ThePaper, Measured: m}, err
+}
+
+// measure measures these policies.
+func (p Plan) measure(m *Measured, policies []string) (err error) {
 	sites := []int{holderThatDies, Leader}
 	if !slices.Contains(policies, controlPolicy) || !slices.Contains(policies, sweepPolicy) {
 		p.Controls.Deaths = 0
@@ -124,7 +138,7 @@ func (p Plan) Evaluate() (Report, error) {
 				Progress: func(n int) { at(n, "%s, %s", policy, load.Name) },
 			}.Play()
 			if err != nil {
-				return Report{}, err
+				return err
 			}
 			m.Runs = append(m.Runs, o)
 			done += p.Size.Operations()
@@ -140,12 +154,12 @@ func (p Plan) Evaluate() (Report, error) {
 		for _, site := range sites {
 			t, err := deaths(site, p.Deaths, p.Length)
 			if err != nil {
-				return Report{}, err
+				return err
 			}
 			m.Deaths = append(m.Deaths, t)
 			for _, length := range p.Lengths {
 				if t, err = deaths(site, p.Sweeps, length); err != nil {
-					return Report{}, err
+					return err
 				}
 				t.Held.Series, t.Other.Series = nil, nil
 				m.Sweep = append(m.Sweep, t)
@@ -157,19 +171,13 @@ func (p Plan) Evaluate() (Report, error) {
 		t.Progress = func(n int) { at(n*operationsPerLoad, "%s, throughput", t.Policy) }
 		r, err := t.Play()
 		if err != nil {
-			return Report{}, err
+			return err
 		}
 		m.Throughput = append(m.Throughput, r)
 		done += p.Loads * operationsPerLoad
 	}
-	var err error
 	m.Controls, err = p.Controls.measure(p.Seed, func(what string, n int) { at(n*operationsPerDeath, "%s", what) })
-	if err != nil {
-		return Report{}, err
-	}
-	m.minimum()
-	m.Statements = m.statements()
-	return Report{Paper: ThePaper, Measured: m}, nil
+	return err
 }
 
 // minimum finds the share of writes that took little more than the least, as the

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/quorumlease"
 	"github.com/tenure-lease/tenure/sim/replicasim"
 )
 
@@ -41,6 +42,24 @@ func TestEvaluate(t *testing.T) {
 	plan.Policies = []string{"no such policy"}
 	if _, err := plan.Evaluate(); !errors.Is(err, replicasim.ErrPolicy) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A length that no member would take is refused, and not played.
+func TestLengthsOfNoMember(t *testing.T) {
+	for _, length := range []time.Duration{time.Millisecond, time.Hour, -time.Second} {
+		plan := QuickPlan
+		plan.Length = length
+		_, whole := plan.Evaluate()
+		plan.Length, plan.Lengths = 0, []time.Duration{length}
+		_, sweep := plan.Evaluate()
+		_, run := Run{Seed: 1, Policy: "all", Length: length, Workload: Figure6, Size: small}.Play()
+		_, deaths := Deaths{Seed: 1, Policy: "all", Length: length, Site: 3, Times: 1}.Play()
+		for what, err := range map[string]error{"the evaluation": whole, "its sweep": sweep, "a run": run, "deaths": deaths} {
+			if !errors.Is(err, quorumlease.ErrTTL) {
+				t.Errorf("%s with leases of %v: got %v", what, length, err)
+			}
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	mrand "math/rand/v2"
 	"time"
 
+	"github.com/tenure-lease/tenure/quorumlease"
 	"github.com/tenure-lease/tenure/sim"
 	"github.com/tenure-lease/tenure/sim/replicasim"
 )
@@ -129,10 +130,21 @@ func StaticCells(keys int, name func(site int) string) string {
 	return fmt.Sprintf("range:key..%s = %s,%s,%s; default = %s,%s,%s", KeyName(keys/2), name(0), name(1), name(2), name(1), name(3), name(4))
 }
 
+// checkLength tells whether members take leases of this length; 0 is the product's.
+func checkLength(length time.Duration) error {
+	if length != 0 && (length < quorumlease.MinTTL || length > quorumlease.MaxTTL) {
+		return fmt.Errorf("%w: %v is not from %v to %v", quorumlease.ErrTTL, length, quorumlease.MinTTL, quorumlease.MaxTTL)
+	}
+	return nil
+}
+
 // start starts the five replicas. A static policy has the paper's two cells: half of
 // the keys for JP and OR, the other half for VA and IRL, and all for CA.
 func start(w *sim.World, policy string, length time.Duration, control Control, keys int) (*replicasim.Cluster, error) {
 	if err := replicasim.CheckPolicy(policy); err != nil {
+		return nil, err
+	}
+	if err := checkLength(length); err != nil {
 		return nil, err
 	}
 	c := replicasim.Start(w, replicasim.Options{

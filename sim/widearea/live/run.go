@@ -24,6 +24,7 @@ import (
 type Run struct {
 	Seed     uint64 // of what clients ask for
 	Policy   string
+	Length   time.Duration     // of read leases; 0: as shipped
 	Workload widearea.Workload // of single keys
 	Size     widearea.Size     // its requests do not matter
 	For      time.Duration     // of which a part does not count: see widearea.Settling
@@ -103,7 +104,7 @@ func (r *run) start(ctx context.Context, dir string) error {
 	for _, site := range leaderFirst() {
 		n, err := node.Start(node.Config{
 			Name: widearea.Sites[site], DataDir: filepath.Join(dir, widearea.Sites[site]), Peers: peers, ClusterToken: "widearea",
-			PeerListener: listeners[site], ReadLease: r.Policy, ElectionTimeout: patience, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			PeerListener: listeners[site], ReadLease: r.Policy, ReadLeaseTTL: r.Length, ElectionTimeout: patience, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
 		listeners[site] = nil // Start closes it
 		if err != nil {
