@@ -1,20 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -92,110 +87,61 @@ func broadcastCommand() *cobra.Command {
 		Use:   "broadcast [MESSAGE]...",
 		Short: "Send messages that all members of a group get in the same order",
 		Long: `Becomes a member of a group, has the messages ordered (those of the command line, or
-each line of the standard input), prints the position of each, and leaves.
+each line of the standard input), prints the position of each, and leaves. When a signal
+ends it, or an error, what it has printed a position of is ordered, and one more may be.
 ` + broadcastAbout,
 		Example: `  M=1=localhost:7001,2=localhost:7002,3=localhost:7003
   tenure deliver --id 1 --members $M &
   tenure deliver --id 2 --members $M &
   tenure broadcast --id 3 --members $M hello world`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			n, err := o.start(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			if err := n.Joined(ctx); err != nil {
-				return errors.Join(err, n.Close())
-			}
-			say := func(message string) error {
-				position, err := n.Broadcast(ctx, []byte(message))
-				if err == nil {
-					_, err = fmt.Fprintln(cmd.OutOrStdout(), position)
+			return o.run(cmd, func(ctx context.Context, n *broadcast.Node) error {
+				if err := n.Joined(ctx); err != nil {
+					return err
 				}
-				return err
-			}
-			if len(args) > 0 {
-				for _, m := range args {
-					if err := say(m); err != nil {
-						return errors.Join(err, n.Close())
+				say := func(what string, i int, message []byte) error {
+					position, err := n.Broadcast(ctx, message)
+					if errors.Is(err, broadcast.ErrTooLarge) {
+						err = fmt.Errorf("longer than the %d bytes that a message may have; what comes before it is ordered", broadcast.MessageBytesMax)
+					}
+					if err != nil {
+						return fmt.Errorf("%s %d: %w", what, i, err)
+					}
+					_, err = fmt.Fprintln(cmd.OutOrStdout(), position)
+					return err
+				}
+				for i, m := range args {
+					if err := say("message", i+1, []byte(m)); err != nil {
+						return err
 					}
 				}
-				return n.Close()
-			}
-			in := bufio.NewScanner(cmd.InOrStdin())
-			in.Buffer(nil, broadcast.MessageBytesMax+1)
-			for in.Scan() {
-				if err := say(in.Text()); err != nil {
-					return errors.Join(err, n.Close())
+				if len(args) > 0 {
+					return nil
 				}
-			}
-			return errors.Join(in.Err(), n.Close())
+				i := 0
+				for line, err := range lines(ctx, cmd.InOrStdin(), broadcast.MessageBytesMax) {
+					if i++; err == nil {
+						err = say("line", i, line)
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
 		},
 	}
 	o.flags(cmd)
 	return cmd
 }
 
-// deliveredMessage is what `tenure deliver -o json` prints, one a line.
-type deliveredMessage struct {
-	Position broadcast.Position `json:"position"`
-	Client   string             `json:"client"`
-	Seq      uint64             `json:"seq"`
-	Payload  string             `json:"payload"`
-	// Members are set by a change of the members.
-	Members map[machine.NodeID]string `json:"members,omitempty"`
-}
-
-func deliverCommand() *cobra.Command {
-	var o memberOptions
-	var out output
-	var from, count uint64
-	cmd := &cobra.Command{
-		Use:   "deliver",
-		Short: "Print the messages of a group in their order",
-		Long: `Becomes a member of a group and prints what is broadcast in it, with positions from 1
-on, without gaps, the same at all members; until it is interrupted or removed, or for
---count messages. Nothing is ever trimmed from its disk: this is for trying package broadcast, whose
-users make snapshots and trim.
-` + broadcastAbout,
-		Example: `  tenure deliver --id 1 --members 1=localhost:7001,2=localhost:7002,3=localhost:7003
-  tenure deliver --id 1 --members $M --from 17 -o json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			n, err := o.start(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			for m, err := range n.Deliver(ctx, broadcast.Position(from)) {
-				switch {
-				case errors.Is(err, context.Canceled):
-					return n.Close()
-				case err != nil:
-					return errors.Join(err, n.Close())
-				}
-				if out == "json" {
-					err = json.NewEncoder(cmd.OutOrStdout()).Encode(deliveredMessage{m.Position, m.Client.String(), m.Seq, string(m.Payload), m.Members})
-				} else if m.Members != nil {
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d\tmembers %v\n", m.Position, slices.Sorted(maps.Keys(m.Members)))
-				} else {
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d\t%s\n", m.Position, m.Payload)
-				}
-				if err != nil {
-					return errors.Join(err, n.Close())
-				}
-				if count--; count == 0 {
-					break
-				}
-			}
-			return n.Close()
-		},
+// run does something at this member, until it is done or a signal comes.
+func (o *memberOptions) run(cmd *cobra.Command, do func(context.Context, *broadcast.Node) error) error {
+	ctx, stop := untilSignal(cmd.Context())
+	defer stop()
+	n, err := o.start(cmd.ErrOrStderr())
+	if err != nil {
+		return err
 	}
-	o.flags(cmd)
-	cmd.Flags().Uint64Var(&from, "from", 1, "first `position` to print")
-	cmd.Flags().Uint64Var(&count, "count", 0, "stop after so many messages; 0: do not")
-	outputFlag(cmd, &out)
-	return cmd
+	return interrupted(errors.Join(do(ctx, n), n.Close()))
 }

@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/machine"
 )
 
 func TestBroadcastAndDeliver(t *testing.T) {
@@ -56,7 +60,7 @@ func TestBroadcastAndDeliver(t *testing.T) {
 	}
 	var last deliveredMessage
 	lines := strings.Split(strings.TrimSpace(outs[1].String()), "\n")
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Position != 3 || last.Payload != "three" || len(lines) != 3 {
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Position != 3 || string(last.Payload) != "three" || last.Text == nil || *last.Text != "three" || len(lines) != 3 {
 		t.Errorf("member 2 prints %q, %v", outs[1].String(), err)
 	}
 	alone := "7=" + freeAddresses(t, 1)[0]
@@ -78,6 +82,71 @@ func TestBroadcastAndDeliver(t *testing.T) {
 		if err := root.ExecuteContext(limit); err == nil {
 			t.Errorf("%q was taken", args)
 		}
+	}
+}
+
+// What is printed of a message can be taken for no other's.
+func TestShownMessages(t *testing.T) {
+	for _, tt := range []struct {
+		m          broadcast.Message
+		line, json string
+	}{
+		{broadcast.Message{Payload: []byte("größe 5 kB")}, "größe 5 kB", `"payload":"Z3LDtsOfZSA1IGtC","text":"größe 5 kB"`},
+		{broadcast.Message{Payload: []byte("a\n7\tb")}, `"a\n7\tb"`, `"payload":"YQo3CWI=","text":"a\n7\tb"`},
+		{broadcast.Message{Payload: []byte{0xff, 0}}, `"\xff\x00"`, `"payload":"/wA="`},
+		{broadcast.Message{Payload: []byte("\u202e")}, `"\u202e"`, `"payload":"4oCu"`},
+		{broadcast.Message{Payload: []byte(`"x"`)}, `"\"x\""`, `"payload":"Ingi"`},
+		{broadcast.Message{Payload: []byte(`{"x": 1}`)}, `{"x": 1}`, `"payload":"eyJ4IjogMX0="`},
+		{broadcast.Message{Payload: []byte("(barrier)")}, `"(barrier)"`, `"payload":"KGJhcnJpZXIp"`},
+		{broadcast.Message{Payload: []byte{}}, "(barrier)", `"payload":"","text":""`},
+		{broadcast.Message{Members: map[machine.NodeID]string{2: "b:1", 1: "a:1"}}, "(members 1=a:1 2=b:1)", `"payload":null,"members":{"1":"a:1","2":"b:1"}`},
+	} {
+		if got := shown(tt.m); got != tt.line {
+			t.Errorf("%q is printed as %s, want %s", tt.m.Payload, got, tt.line)
+		}
+		if got, err := json.Marshal(delivered(tt.m)); err != nil || !strings.Contains(string(got), tt.json) {
+			t.Errorf("%q is %s, %v; want %s", tt.m.Payload, got, err, tt.json)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                       "[]",
+		"a\n\nb":                 "[a  b]",
+		"a\r\n1234567890\r\nb\n": "[a 1234567890 b]",
+		"12345678901\n":          "[12345678901]", // which is too long
+		"12345678901234\nb":      "[12345678901 too long]",
+	} {
+		got := []string{}
+		for line, err := range lines(t.Context(), strings.NewReader(in), 10) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got = append(got, string(line)); len(line) > 11 {
+				got = append(got[:len(got)-1], string(line[:11]), "too long")
+				break
+			}
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%q: got %q, want %s", in, got, want)
+		}
+	}
+	r, w := io.Pipe()
+	defer w.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("stop")
+	defer cancel(nil)
+	go io.WriteString(w, "a\n")
+	var last error
+	for line, err := range lines(ctx, r, 10) {
+		if last = err; err == nil && string(line) != "a" {
+			t.Errorf("got %q, want a", line)
+		}
+		cancel(stop)
+	}
+	if last != stop {
+		t.Errorf("got %v while it waited for a line, want %v", last, stop)
 	}
 }
 
@@ -114,7 +183,7 @@ func TestRegroup(t *testing.T) {
 	}
 	stop()
 	joining.Wait()
-	if got := joined.String(); got != "1\tx\n2\tmembers [2]\n" {
+	if got := joined.String(); got != fmt.Sprintf("1\tx\n2\t(members %s)\n", two) {
 		t.Errorf("the new member prints %q", got)
 	}
 	out.Reset()

@@ -2,16 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
-	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -46,21 +42,17 @@ that --id names, then this is the process: it stays until the others can do with
 			if err != nil && add != "" {
 				return fmt.Errorf("--add %q: want ID=HOST:PORT", add)
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			n, err := o.start(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			if err := regroup(ctx, n, machine.NodeID(remove), id, addr); err != nil {
-				return errors.Join(err, n.Close())
-			}
-			members := n.Members()
-			return errors.Join(out.print(cmd.OutOrStdout(), members, func() {
-				for _, id := range slices.Sorted(maps.Keys(members)) {
-					fmt.Fprintf(cmd.OutOrStdout(), "%d=%s\n", id, members[id])
+			return o.run(cmd, func(ctx context.Context, n *broadcast.Node) error {
+				if err := regroup(ctx, n, machine.NodeID(remove), id, addr); err != nil {
+					return err
 				}
-			}), n.Close())
+				members := n.Members()
+				return out.print(cmd.OutOrStdout(), members, func() {
+					for _, id := range slices.Sorted(maps.Keys(members)) {
+						fmt.Fprintf(cmd.OutOrStdout(), "%d=%s\n", id, members[id])
+					}
+				})
+			})
 		},
 	}
 	o.flags(cmd)
