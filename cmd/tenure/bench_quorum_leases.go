@@ -247,7 +247,7 @@ func leaseLength(seconds float64) string {
 type statementRow struct{ Where, What, Paper, Here string }
 
 func statementRows(r widearea.Report) (rows []statementRow) {
-	measured := map[string]widearea.Statement{}
+	measured := map[string]widearea.Finding{}
 	for _, s := range r.Measured.Statements {
 		measured[s.ID] = s
 	}
@@ -261,6 +261,9 @@ func statementRows(r widearea.Report) (rows []statementRow) {
 				row.Here = fmt.Sprintf("%.1f times", m.Value)
 			default:
 				row.Here = fmt.Sprintf("%.2f %s", m.Value, m.Unit)
+			}
+			if m.Under != "" {
+				row.Here += " (" + m.Under + ")"
 			}
 		}
 		rows = append(rows, row)

@@ -199,7 +199,7 @@ func deathSites(r widearea.Report) (sites []string) {
 // stallBars are the medians of the stalls, and up to the longest.
 func stallBars(r widearea.Report, site string) chart.Bars {
 	b := chart.Bars{
-		Title: "Longest time without writes when the replica at " + site + " dies", Y: "seconds: median, and up to the longest",
+		Title: "Slowest write after the death at " + site + ", beyond the slowest before", Y: "seconds: median, and up to the longest",
 		Groups: []string{"keys read at " + site, "other keys"},
 	}
 	for _, t := range r.Measured.Deaths {

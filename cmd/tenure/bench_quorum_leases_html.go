@@ -6,7 +6,6 @@ import (
 	"html/template"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/tenure-lease/tenure/sim/widearea"
 )
@@ -37,9 +36,8 @@ func quorumLeasesHTML(w io.Writer, r widearea.Report, figures []figure) error {
 		"rate":       func(v float64) string { return fmt.Sprintf("%.0f", v) },
 		"throughput": throughputName,
 		"services":   func() any { return widearea.ServiceTimes },
-		"floor": func(site int) string {
-			return fmt.Sprintf("%.0f", float64(widearea.Floor(site))/float64(time.Millisecond))
-		},
+		"floor":      func(site int) string { return fmt.Sprintf("%.0f", widearea.Floor(site).Seconds()*1000) },
+		"floorByKey": func(site int) string { return fmt.Sprintf("%.0f", widearea.FloorByKey(site).Seconds()*1000) },
 	}).Parse(quorumLeasesPage)
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func TestBenchQuorumLeases(t *testing.T) {
 	}
 	for _, want := range []string{
 		"This is no full run", "&#34;unheard-of&#34;: this build has no such policy", "<td>81.0 %<td>95.0 %<td>89.0 %<td>89.0 %<td>81.0 %",
-		"over 70 %<td>not measured", "JP, zipf 1:1: writes", "Policy leader: the replica at CA dies", "In real time", "<td>JP<td>0<td>120<td>120<td>180<td>270<td>205",
+		"over 70 %<td>not measured", "JP, zipf 1:1: writes", "Policy leader: the replica at CA dies", "In real time", "<td>JP<td>0<td>120<td>120<td>180<td>270<td>205<td>130",
 	} {
 		if !strings.Contains(string(html), want) {
 			t.Errorf("the report lacks %q", want)
@@ -131,10 +131,12 @@ func TestBenchQuorumLeasesKeeps(t *testing.T) {
 
 func TestStatementRows(t *testing.T) {
 	r := widearea.Report{Paper: widearea.ThePaper}
-	r.Measured.Statements = []widearea.Statement{
-		{ID: "quorum-local-reads", Value: 0.87, Unit: "share"}, {ID: "all-write-ratio", Value: 2.25, Unit: "times"}, {ID: "quorum-stall", Value: 1.234, Unit: "s"},
+	r.Measured.Statements = []widearea.Finding{
+		{Statement: widearea.Statement{ID: "quorum-local-reads", Value: 0.87, Unit: "share"}},
+		{Statement: widearea.Statement{ID: "all-write-ratio", Value: 2.25, Unit: "times"}, Under: "all over leader"},
+		{Statement: widearea.Statement{ID: "quorum-stall", Value: 1.234, Unit: "s"}},
 	}
-	want := map[string]string{"over 80 %": "87.0 %", "2 to 3 times": "2.2 times", "about 9 s: grace, guard and lease": "1.23 s", "95 %": "not measured"}
+	want := map[string]string{"over 80 %": "87.0 %", "2 to 3 times": "2.2 times (all over leader)", "about 9 s: grace, guard and lease": "1.23 s", "95 %": "not measured"}
 	for _, row := range statementRows(r) {
 		if w, ok := want[row.Paper]; ok && row.Here != w {
 			t.Errorf("%s: got %s, want %s", row.What, row.Here, w)

@@ -40,8 +40,9 @@
 //     way, and not for those to its key only.
 //   - Raft with entries durable at a majority, 50 µs to 2 ms a disk; the paper's
 //     Multi-Paxos keeps nothing on disk.
-//   - A write takes four one-way delays (see [Floor]), or as few as the product needs.
-//     The paper's answers after three.
+//   - A write takes four one-way delays in strict order (see [Floor]), and in key order
+//     three (see [FloorByKey]), as all systems of the paper's. So what it says of its
+//     leader lease and of Megastore's leases is held against leader/key and all/key.
 //   - Links keep order, as streams do, and take up to 1 ms more than half of Table 1.
 //   - A replica that dies is gone with its host: nobody sees a connection close.
 //

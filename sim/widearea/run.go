@@ -61,7 +61,8 @@ type SiteOutcome struct {
 	Reads  Latencies `json:"reads"`
 	Writes Latencies `json:"writes"`
 	// AtMinimum is the share of writes that took no more than 1.1 times the least (the
-	// 5th percentile) under the leader lease, whose writes wait for a majority only.
+	// 5th percentile) under the leader lease, whose writes wait for a majority only: see
+	// Measured.MinimumOf.
 	AtMinimum float64 `json:"writes_at_minimum"`
 }
 

@@ -57,6 +57,19 @@ func TestNothingIsFasterThanTheLinks(t *testing.T) {
 	}
 }
 
+// In key order writes take three one-way delays, and a little more.
+func TestThreeDelays(t *testing.T) {
+	o, err := Run{Seed: 1, Policy: "leader/key", Workload: Figure6, Size: small}.Play()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range o.Sites {
+		if least := s.Writes.CDF[0][0]; least < ms(FloorByKey(i)+Local) || least > ms(FloorByKey(i)+Local)+5 {
+			t.Errorf("%s: the shortest write took %v ms, want a little more than %v", s.Site, least, FloorByKey(i)+Local)
+		}
+	}
+}
+
 func TestLeaderLease(t *testing.T) {
 	o, err := Run{Seed: 1, Policy: "leader", Workload: Figure6, Size: small}.Play()
 	if err != nil {
@@ -73,9 +86,9 @@ func TestLeaderLease(t *testing.T) {
 }
 
 func TestFloor(t *testing.T) {
-	for i, want := range []int{205, 85, 105, 170, 235} {
-		if got := Floor(i); got != time.Duration(want)*time.Millisecond {
-			t.Errorf("%s: got %v, want %d ms", Sites[i], got, want)
+	for i, want := range [][2]float64{{205, 130}, {85, 85}, {105, 90}, {170, 90}, {235, 163.5}} {
+		if strict, byKey := Floor(i), FloorByKey(i); ms(strict) != want[0] || ms(byKey) != want[1] {
+			t.Errorf("%s: got %v and %v, want %v ms", Sites[i], strict, byKey, want)
 		}
 	}
 	for a, row := range RoundTrips {

@@ -40,7 +40,7 @@ func replicaAt(site int) machine.NodeID { return machine.NodeID(site + 1) }
 // oneWay is half of a round trip, for links are taken to be alike both ways.
 func oneWay(from, to machine.NodeID) time.Duration { return RoundTrip(int(from)-1, int(to)-1) / 2 }
 
-// Floor is the least time that a write at a site can take in which it goes to the
+// Floor is the least time that a write at a site can take in strict order: it goes to the
 // leader, from there to the nearest majority and back, and back to the site: four
 // one-way delays, by Table 1 alone.
 func Floor(site int) time.Duration {
@@ -50,4 +50,15 @@ func Floor(site int) time.Duration {
 	}
 	slices.Sort(acks)
 	return RoundTrip(site, Leader) + acks[len(Sites)/2]
+}
+
+// FloorByKey is the same in key order: the write goes to the leader, from there to all, and
+// from a majority of them to its site, which is one of them. Three one-way delays.
+func FloorByKey(site int) time.Duration {
+	var acks []time.Duration
+	for s := range Sites {
+		acks = append(acks, (RoundTrip(Leader, s)+RoundTrip(s, site))/2)
+	}
+	slices.Sort(acks)
+	return RoundTrip(site, Leader)/2 + acks[len(Sites)/2]
 }

@@ -1,45 +1,45 @@
 package widearea
 
+import (
+	"cmp"
+	"strings"
+)
+
 // statements measures what the paper states in its text, as far as the policies were
 // measured that it takes.
-func (m *Measured) statements() []Statement {
-	leader, all := m.run("leader", Figure6.Name), m.run("all", Figure6.Name)
-	quorum, static := m.run("quorum/key", Figure6.Name), m.run("static/key", Uniform.Name)
-	found := map[string]float64{}
+func (m *Measured) statements() []Finding {
+	found := findings{}
+	quorum := m.run("quorum/key", Figure6.Name)
 	if quorum != nil {
 		least := 1.0
 		for _, s := range quorum.Sites {
 			least = min(least, s.Reads.Under10)
 		}
-		found["quorum-local-reads"] = least
-		if m.MinimumOf != "" {
-			found["quorum-minimal-writes"] = quorum.Average(minimalWrites)
-		}
+		found.put("quorum-local-reads", least, quorum.Policy)
+		found.minimal("quorum-minimal-writes", quorum, m.MinimumOf)
 	}
-	if all != nil {
-		found["all-local-reads"] = all.Average(LocalReads)
+	if all := cmp.Or(m.run("all/key", Figure6.Name), m.run("all", Figure6.Name)); all != nil {
+		found.put("all-local-reads", all.Average(LocalReads), all.Policy)
 	}
-	if all != nil && leader != nil {
-		found["all-write-ratio"] = all.Average(MeanWrite) / leader.Average(MeanWrite)
-		found["leader-read-ratio"] = leader.Average(MeanRead) / all.Average(MeanRead)
+	if all, leader := m.pair(Figure6.Name, "all", "leader"); all != nil {
+		found.put("all-write-ratio", all.Average(MeanWrite)/leader.Average(MeanWrite), all.Policy, leader.Policy)
+		found.put("leader-read-ratio", leader.Average(MeanRead)/all.Average(MeanRead), leader.Policy, all.Policy)
 	}
-	if static != nil {
-		found["static-local-reads"] = static.Average(LocalReads)
-		if m.MinimumOf != "" {
-			found["static-minimal-writes"] = static.Average(minimalWrites)
-		}
+	if static := m.run("static/key", Uniform.Name); static != nil {
+		found.put("static-local-reads", static.Average(LocalReads), static.Policy)
+		found.minimal("static-minimal-writes", static, m.MinimumOf)
 	}
 	if o := m.run("quorum/key", Together.Name); o != nil && quorum != nil {
-		found["together-read-ratio"] = o.Average(MeanRead) / quorum.Average(MeanRead)
-		found["together-write-ratio"] = o.Average(MeanWrite) / quorum.Average(MeanWrite)
+		found.put("together-read-ratio", o.Average(MeanRead)/quorum.Average(MeanRead), o.Policy)
+		found.put("together-write-ratio", o.Average(MeanWrite)/quorum.Average(MeanWrite), o.Policy)
 	}
 	if o, megastore := m.run("quorum/key", Apart.Name), m.run("all/key", Apart.Name); o != nil && megastore != nil {
-		found["apart-write-ratio"] = o.Average(MeanWrite) / megastore.Average(MeanWrite)
-		found["apart-ratio"] = o.Mean / megastore.Mean
+		found.put("apart-write-ratio", o.Average(MeanWrite)/megastore.Average(MeanWrite), o.Policy, megastore.Policy)
+		found.put("apart-ratio", o.Mean/megastore.Mean, o.Policy, megastore.Policy)
 	}
 	ratio := func(id string, a, b Throughput) {
 		if x, y := m.rate(a), m.rate(b); x > 0 && y > 0 {
-			found[id] = x / y
+			found.put(id, x/y, a.Policy, b.Policy)
 		}
 	}
 	ratio("all-read-throughput", Throughput{Policy: "all", Reads: true, Asks: Anything}, Throughput{Policy: "leader", Reads: true, Asks: TheLeader})
@@ -47,26 +47,66 @@ func (m *Measured) statements() []Statement {
 	ratio("quorum-write-throughput", Throughput{Policy: "static/key", Asks: Held}, Throughput{Policy: "leader/key", Asks: Anything})
 	for _, t := range m.Deaths {
 		if t.Policy == "quorum/key" && t.Site != Sites[Leader] {
-			found["quorum-stall"] = t.Held.Slowest / 1000
+			found.put("quorum-stall", t.Held.Slowest/1000, t.Policy)
 		}
 	}
 	for _, t := range m.Controls.Deaths {
 		switch {
 		case t.Control != "pushed":
 		case t.Site == Sites[Leader]:
-			found["pushed-leader-stall"] = max(t.Held.Slowest, t.Other.Slowest) / 1000
+			found.put("pushed-leader-stall", max(t.Held.Slowest, t.Other.Slowest)/1000, t.Policy+", promises pushed")
 		default:
-			found["pushed-stall"] = t.Held.Slowest / 1000
+			found.put("pushed-stall", t.Held.Slowest/1000, t.Policy+", promises pushed")
 		}
 	}
-	measured := []Statement{}
+	return found.list()
+}
+
+// Finding is what was measured beside a statement of the paper's.
+type Finding struct {
+	Statement
+	// Under are the policies that it was measured under, one "over" the other if it
+	// compares two.
+	Under string `json:"under"`
+}
+
+// findings are by the statement's ID.
+type findings map[string]Finding
+
+func (f findings) put(id string, value float64, policies ...string) {
+	f[id] = Finding{Statement{Value: value}, strings.Join(policies, " over ")}
+}
+
+// minimal puts the share of an outcome's writes at the minimum of a policy, if there
+// is one.
+func (f findings) minimal(id string, o *Outcome, of string) {
+	if of != "" {
+		f[id] = Finding{Statement{Value: o.Average(minimalWrites)}, o.Policy + ", the least of " + of}
+	}
+}
+
+// list has them in the paper's order and words.
+func (f findings) list() []Finding {
+	list := []Finding{}
 	for _, s := range ThePaper.Statements {
-		if v, ok := found[s.ID]; ok {
-			s.Value, s.Text = v, ""
-			measured = append(measured, s)
+		if found, ok := f[s.ID]; ok {
+			s.Value, s.Text = found.Value, ""
+			list = append(list, Finding{s, found.Under})
 		}
 	}
-	return measured
+	return list
+}
+
+// pair are the runs of two policies in the same order. The paper's systems answer a write
+// after three one-way delays and order the writes of a key, as ours do in key order; in
+// strict order they are compared only if that was not measured.
+func (m *Measured) pair(workload, a, b string) (x, y *Outcome) {
+	for _, order := range []string{"/key", ""} {
+		if x, y = m.run(a+order, workload), m.run(b+order, workload); x != nil && y != nil {
+			return x, y
+		}
+	}
+	return nil, nil
 }
 
 // LocalReads, MeanRead and MeanWrite are of a site.
