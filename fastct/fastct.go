@@ -3,7 +3,6 @@ package fastct
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -25,6 +24,8 @@ type Machine struct {
 	now   machine.Mono
 	self  []machine.Envelope // to this member, in crash-stop mode
 	ready machine.Ready
+
+	refusals []Refusal // since the owner asked last
 }
 
 // New returns a member that has the given durable records, none at its first start. It
@@ -184,10 +185,15 @@ func (m *Machine) Ready() machine.Ready {
 // envelope takes in a message, unless it makes no sense.
 func (m *Machine) envelope(e machine.Envelope) {
 	if e.To != m.cfg.ID || !slices.Contains(m.cfg.Members, e.From) {
+		m.refuse(e.From, fmt.Errorf("from member %d to %d, and this is member %d of %v", e.From, e.To, m.cfg.ID, m.cfg.Members))
 		return
 	}
 	if e.From != m.cfg.ID {
 		m.hears(e.From)
+	}
+	if err := m.possible(e); err != nil {
+		m.refuse(e.From, err)
+		return
 	}
 	switch b := e.Body.(type) {
 	case Counts:
@@ -199,18 +205,14 @@ func (m *Machine) envelope(e machine.Envelope) {
 		}
 		return
 	}
-	cn, round, ok := cnRound(e.Body)
-	switch {
-	case !ok || round < 0 || round > maxRound || cn == 0 || beyond(cn, max(m.highest, m.floor)):
+	switch cn, _, _ := cnRound(e.Body); {
+	case beyond(cn, max(m.highest, m.floor)):
 	case cn < m.floor:
 		m.send(e.From, Trimmed{m.floor})
 	default:
 		m.receive(m.instance(cn), e)
 	}
 }
-
-// maxRound is far beyond every round that members get to, and leaves room for the next.
-const maxRound = math.MaxInt64 / 2
 
 // beyond tells whether an instance is more than Window behind another one.
 func beyond(cn, from uint64) bool { return cn > from && cn-from > Window }

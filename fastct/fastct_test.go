@@ -2,6 +2,7 @@ package fastct_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,30 +61,68 @@ func TestLogsOfOthers(t *testing.T) {
 	}
 }
 
-// What makes no sense is ignored: unknown members, rounds that are impossible or not the
-// sender's, instances that are too far away.
+// What makes no sense is refused, and the owner can tell why: unknown members, rounds that
+// are impossible or not the sender's. Instances that are too far away are passed over.
 func TestMessagesThatMakeNoSense(t *testing.T) {
 	m := member(t, config())
 	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
 	m.Ready()
-	for _, e := range []machine.Envelope{
-		{From: 9, To: 1, Body: fastct.Estimate{CN: 1, Round: 3}},
-		{From: 2, To: 3, Body: fastct.Estimate{CN: 1, Round: 3}},
-		{From: 2, To: 1, Body: fastct.Estimate{CN: 1, Round: 4}},                     // of which 2 is the coordinator
-		{From: 2, To: 1, Body: fastct.Estimate{CN: 1, Round: -1}},                    // before the first
-		{From: 2, To: 1, Body: fastct.NewEstimate{CN: 1, Round: 5}},                  // 3's round
-		{From: 2, To: 1, Body: fastct.Ack{CN: 1, Round: 5}},                          // 3's round
-		{From: 2, To: 1, Body: fastct.Call{CN: 1, Round: 5}},                         // 3's round
-		{From: 2, To: 1, Body: fastct.Estimate{CN: 2 + fastct.Window, Round: 3}},     // too far away
-		{From: 2, To: 1, Body: fastct.Decide{CN: 0, Whole: true}},                    // no instance
-		{From: 2, To: 1, Body: fastct.Counts{Counts: []uint64{1, 2, 3, 4, 5, 6, 7}}}, // of another group
-		{From: 2, To: 1, Body: fastct.Trimmed{}},
-		{From: 2, To: 1, Body: "hello"},
+	const far = 1<<32 + 3 // beyond NORMAL mode's first round; 2's
+	for _, tc := range []struct {
+		e    machine.Envelope
+		want string // in the error; "" if it is passed over
+	}{
+		{machine.Envelope{From: 9, To: 1, Body: fastct.Estimate{CN: 1, Round: 3}}, "from member 9 to 1"},
+		{machine.Envelope{From: 2, To: 3, Body: fastct.Estimate{CN: 1, Round: 3}}, "from member 2 to 3, and this is member 1 of [1 2 3]"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Estimate{CN: 1, Round: 4, TS: -1}}, "round 4 from member 2 to 1, and the coordinator is 2"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Estimate{CN: 1, Round: -1, TS: -1}}, "round -1, and this member is in round 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Estimate{CN: 1, Round: 3, TS: 3}}, "round 3 that was adopted in round 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Estimate{CN: 1, Round: 3, TS: -2}}, "round 3 that was adopted in round -2"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.NewEstimate{CN: 1, Round: 5}}, "the coordinator is 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Abort{CN: 1, Round: 5}}, "the coordinator is 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Ack{CN: 1, Round: 5}}, "the coordinator is 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Nack{CN: 1, Round: 5}}, "the coordinator is 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Call{CN: 1, Round: 5}}, "the coordinator is 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Call{CN: 1, Round: far + 3}}, "this member is in round 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 1, Round: far + 3}}, "this member is in round 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 0, Whole: true}}, "instance 0"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Counts{Counts: []uint64{1, 2, 3, 4}}}, "4 members are counted, and there are 3"},
+		{machine.Envelope{From: 2, To: 1, Body: "hello"}, "a string is none of fastct's"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Trimmed{}}, ""},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Estimate{CN: 2 + fastct.Window, Round: 3, TS: -1}}, ""},
 	} {
-		m.Step(machine.Now{}, e)
+		m.Step(machine.Now{}, tc.e)
 		if rd := m.Ready(); len(rd.Sends)+len(rd.Persists)+len(rd.Outcomes) > 0 {
-			t.Errorf("%+v: got %+v, want nothing", e, rd)
+			t.Errorf("%+v: got %+v, want nothing", tc.e, rd)
 		}
+		switch got := m.Refusals(); {
+		case tc.want == "" && len(got) == 0:
+		case tc.want != "" && len(got) == 1 && got[0].From == tc.e.From && got[0].Count == 1 &&
+			errors.Is(got[0].Err, fastct.ErrImpossible) && strings.Contains(got[0].Err.Error(), tc.want):
+		default:
+			t.Errorf("%+v: got the refusals %+v, want one that says %q", tc.e, got, tc.want)
+		}
+	}
+	// What is just possible is followed.
+	m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Call{CN: 1, Round: far}})
+	if rd := m.Ready(); len(rd.Persists) != 1 || rd.Persists[0].Record != (fastct.Entered{CN: 1, Round: far}) || len(m.Refusals()) > 0 {
+		t.Errorf("called to round %d: got %+v, want to enter it", int64(far), rd)
+	}
+}
+
+// Refusals are kept in bounds until the owner asks.
+func TestRefusalsAreCounted(t *testing.T) {
+	m := member(t, config())
+	for from := range machine.NodeID(10_000) {
+		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: from})
+		m.Step(machine.Now{}, machine.Envelope{From: 4 + from, To: 1, Body: from})
+	}
+	got := m.Refusals()
+	if len(got) != 64 || got[0].From != 2 || got[0].Count != 10_000 || got[1].From != 4 || got[1].Count != 1 {
+		t.Errorf("got %d, the first of them %+v", len(got), got[:2])
+	}
+	if again := m.Refusals(); len(again) > 0 {
+		t.Errorf("told again: %+v", again)
 	}
 }
 

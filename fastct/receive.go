@@ -45,7 +45,7 @@ func (m *Machine) receive(in *instance, e machine.Envelope) {
 			m.next(in)
 		}
 	case Call:
-		if b.Round > in.round && b.Round >= m.cfg.normal() && m.cfg.coordinator(in.cn, b.Round) == e.From {
+		if b.Round > in.round && b.Round >= m.cfg.normal() {
 			m.leave(in)
 			m.enter(in, b.Round)
 		}
@@ -55,9 +55,6 @@ func (m *Machine) receive(in *instance, e machine.Envelope) {
 // estimate is line 26 for a NORMAL coordinator, and lines 45 and 46 for whoever does not
 // coordinate the sender's FAST round, or no longer does (F16, F20).
 func (m *Machine) estimate(in *instance, from machine.NodeID, b Estimate) {
-	if m.cfg.coordinator(in.cn, b.Round) != m.cfg.ID {
-		return
-	}
 	switch {
 	case b.Round < m.cfg.normal():
 		if !(in.fast && in.round == b.Round && in.phase == counting) {
@@ -89,7 +86,7 @@ func (m *Machine) estimate(in *instance, from machine.NodeID, b Estimate) {
 // newEstimate is phase 3, and lines 47 and 48, which want q != firstc_p, for whoever
 // trusts another one in FAST mode (F12): that is any FAST round but its own.
 func (m *Machine) newEstimate(in *instance, from machine.NodeID, b NewEstimate) {
-	if m.cfg.coordinator(in.cn, b.Round) != from || from == m.cfg.ID {
+	if from == m.cfg.ID {
 		return
 	}
 	switch {
@@ -116,7 +113,7 @@ func (m *Machine) newEstimate(in *instance, from machine.NodeID, b NewEstimate) 
 // of replies for as long as the round lasts (F17).
 func (m *Machine) reply(in *instance, from machine.NodeID, round int64, ack bool) {
 	if in.round != round || in.phase != counting || m.coordinatorOf(in) != m.cfg.ID {
-		if ack && round <= in.round && m.cfg.coordinator(in.cn, round) == m.cfg.ID {
+		if ack && round <= in.round {
 			m.send(from, Abort{in.cn, round}) // who has acknowledged waits to be told
 		}
 		return

@@ -46,6 +46,7 @@ type play struct {
 type member struct {
 	p        *play
 	host     *sim.Host
+	cons     *abcast.Consensus // of the last life
 	lives    uint64
 	proposed map[uint64]bool // in this life
 	decided  map[uint64]bool // as far as this life knows
@@ -96,6 +97,7 @@ func (k *member) starts() {
 	}
 	for k.next = 1; k.decided[k.next]; k.next++ {
 	}
+	k.cons = c
 	k.host.Start(c)
 	k.goesOn()
 }
@@ -237,5 +239,10 @@ func (p *play) settle() {
 	}
 	if p.judge.Err() == nil && !w.Until(patience, func() bool { return missing() == nil || p.judge.Err() != nil }) {
 		p.judge.errs = append(p.judge.errs, missing())
+	}
+	for _, k := range p.members {
+		for _, r := range k.cons.Refusals() {
+			p.judge.violated("member %d refuses what member %d has sent: %v", k.host.ID, r.From, r.Err)
+		}
 	}
 }

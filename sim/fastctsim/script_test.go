@@ -103,6 +103,37 @@ var scripts = []struct {
 		th.decides(1, "a", 1, 2, 3)
 		th.fast(1, 1)
 	}},
+	{name: "a-round-far-beyond", play: func(th *theater) {
+		th.proposes(1, "", 2, 3)
+		// It is as far as rounds go, and behind it there is none to go on in.
+		th.Step(2, machine.Envelope{From: 1, To: 2, Body: fastct.Call{CN: 1, Round: math.MaxInt64 / 2}})
+		th.Crash(1)
+		th.suspects(2, 1)
+		th.suspects(3, 1)
+		for range 4 {
+			th.Settle()
+			th.Wait(2 * retry)
+		}
+		th.decides(1, "", 2, 3)
+	}},
+	{name: "adopted-later-than-it-was-estimated", play: func(th *theater) {
+		th.proposes(1, "", 1, 2, 3)
+		th.Settle(decisions, Kind[fastct.NewEstimate]())
+		th.Pass(Kind[fastct.NewEstimate](), To(2))
+		th.Lose(Kind[fastct.NewEstimate](), To(3))
+		th.Settle(decisions)
+		th.decides(1, "a", 1)
+		th.Lose(decisions)
+		th.Crash(1)
+		th.suspects(2, 1) // in round 4, which it coordinates, and needs one estimate besides its own
+		th.Lose(Kind[fastct.Counts]())
+		for _, ts := range []int64{4, 1000, math.MinInt64} {
+			th.Step(2, machine.Envelope{From: 3, To: 2, Body: fastct.Estimate{CN: 1, Round: 4, TS: ts, Value: []byte("x")}})
+		}
+		th.suspects(3, 1)
+		th.Settle()
+		th.decides(1, "a", 2, 3)
+	}},
 	{name: "the-last-instances", cfg: fastct.Config{Lambda: 10, Fixed: true}, play: func(th *theater) {
 		last := uint64(math.MaxUint64)
 		th.proposes(last-2, "", 1, 2, 3)

@@ -66,6 +66,11 @@ func weather(t *testing.T, r *rand.Rand) {
 	if !w.Clears(40, func() bool { return missing() == nil }) {
 		t.Error(missing())
 	}
+	for _, id := range th.ids {
+		for _, r := range th.members[id].Refusals() {
+			t.Errorf("member %d refuses what member %d has sent: %v", id, r.From, r.Err)
+		}
+	}
 	if err := th.judge.Err(); err != nil {
 		t.Error(err)
 	}
