@@ -94,7 +94,7 @@ func (m *Machine) Step(now machine.Now, input any) {
 			maps.DeleteFunc(m.held, func(_ uint64, p Permitted) bool { return p.Interval.Last < in.Below })
 		}
 	case machine.Envelope:
-		if slices.Contains(m.cfg.Members, in.From) && in.To == m.cfg.ID {
+		if slices.Contains(m.cfg.Members, in.From) && in.To == m.cfg.ID && Check(in) == nil {
 			m.receive(in.From, in.Body)
 		}
 	case machine.Wake:
@@ -122,13 +122,9 @@ func (m *Machine) Ready() machine.Ready {
 func (m *Machine) receive(from machine.NodeID, body any) {
 	switch b := body.(type) {
 	case Lease:
-		if b.Request.Node == from && b.Interval.check() == nil {
-			m.accept(b)
-		}
+		m.accept(b)
 	case Give:
-		if b.Request.Node == from {
-			m.given(b)
-		}
+		m.given(b)
 	case Ack:
 		m.answer(from, b.Request, true, 0)
 	case Nack:

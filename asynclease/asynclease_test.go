@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,38 @@ func TestIntervalsThatAreNone(t *testing.T) {
 	}
 }
 
+// What no member would send is told from what it would.
+func TestCheck(t *testing.T) {
+	in := asynclease.Interval{First: 3, Last: 4}
+	of := func(node machine.NodeID, seq uint64) asynclease.Request {
+		return asynclease.Request{Node: node, Life: 1, Seq: seq}
+	}
+	for _, tc := range []struct {
+		body any // from 2 to 1
+		want string
+	}{
+		{asynclease.Lease{Request: of(2, 5), Interval: in, Open: 5}, ""},
+		{asynclease.Ack{Request: of(1, 5)}, ""},
+		{asynclease.Nack{Request: of(1, 5)}, ""},
+		{asynclease.Give{Request: of(2, 5), From: 4}, ""},
+		{asynclease.Lease{Request: of(3, 5), Interval: in}, "from member 2 to 1 about request 3.1.5"},
+		{asynclease.Lease{Request: of(2, 0), Interval: in}, "about request 2.1.0"},
+		{asynclease.Lease{Request: of(2, 5), Interval: in, Open: 6}, "all before 6 are over"},
+		{asynclease.Lease{Request: of(2, 5), Interval: asynclease.Interval{First: 4, Last: 3}}, "[4,3]"},
+		{asynclease.Lease{Request: of(2, 5), Interval: asynclease.Interval{First: 0, Last: 3}}, "[0,3]"},
+		{asynclease.Ack{Request: of(2, 5)}, "about request 2.1.5"},
+		{asynclease.Nack{Request: of(2, 5)}, "about request 2.1.5"},
+		{asynclease.Give{Request: of(1, 5), From: 4}, "about request 1.1.5"},
+		{asynclease.Give{Request: of(2, 5)}, "[0,"},
+		{"hello", "a string"},
+	} {
+		err := asynclease.Check(machine.Envelope{From: 2, To: 1, Body: tc.body})
+		if (err == nil) != (tc.want == "") || err != nil && (!errors.Is(err, asynclease.ErrImpossible) || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%+v: got %v, want %q", tc.body, err, tc.want)
+		}
+	}
+}
+
 // What makes no sense is ignored.
 func TestMessagesOfStrangers(t *testing.T) {
 	m := member(t, 1)
@@ -59,6 +92,7 @@ func TestMessagesOfStrangers(t *testing.T) {
 	upside := asynclease.Lease{Request: asynclease.Request{Node: 2, Life: 1, Seq: 1}, Interval: asynclease.Interval{First: 2, Last: 1}}
 	for _, e := range []machine.Envelope{
 		{From: 9, To: 1, Body: ask}, {From: 2, To: 1, Body: ask}, {From: 2, To: 3, Body: ask}, {From: 2, To: 1, Body: upside},
+		{From: 2, To: 1, Body: asynclease.Give{Request: asynclease.Request{Node: 3, Life: 1, Seq: 1}, From: 1}},
 		{From: 2, To: 1, Body: asynclease.Ack{Request: asynclease.Request{Node: 1, Life: 1, Seq: 4}}}, {From: 2, To: 1, Body: "hello"},
 	} {
 		m.Step(machine.Now{}, e)
