@@ -64,7 +64,8 @@
 //
 // A majority of the members works eventually. Config.Life grows with each start of a
 // member, and records that were reported durable are there at the next start. Members
-// are honest. Time plays no part but for Retry.
+// are honest; what none of them can mean is dropped, and Check says why. Time plays no part
+// but for Retry.
 //
 // # Left out
 //

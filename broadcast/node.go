@@ -40,6 +40,7 @@ type Node struct {
 	driver  *driver.Driver
 	peers   *peer.Transport // nil if there is one member
 	sent    counters
+	refused refused
 	client  machine.ID // of the stepping goroutine, as is seq: whom Broadcast is by
 	seq     uint64
 
@@ -136,7 +137,7 @@ func Start(cfg Config) (*Node, error) {
 		}
 	}
 	n.driver = driver.Start(driver.Config{
-		Machine: compacting{n.machine}, Now: func() machine.Now { return machine.Now{Mono: clock.Now()} },
+		Machine: compacting{n.machine, n.drops}, Now: func() machine.Now { return machine.Now{Mono: clock.Now()} },
 		Send: n.send, Persist: j.write, Linger: linger, Alone: true, Outcome: n.outcomes,
 		Fail: func(err error) { n.breaks(fmt.Errorf("broadcast: %w", err)) },
 	})
@@ -177,11 +178,19 @@ func (n *Node) remember(m Message) {
 	n.bytes += m.size()
 }
 
-// compacting writes the log anew after a Trim.
-type compacting struct{ *abcast.Machine }
+// compacting writes the log anew after a Trim, and tells what consensus has refused.
+type compacting struct {
+	*abcast.Machine
+	drops func(from machine.NodeID, count uint64, err error)
+}
 
 func (m compacting) Ready() machine.Ready {
 	rd := m.Machine.Ready()
+	if c := m.Consensus(); c != nil {
+		for _, r := range c.Refusals() {
+			m.drops(r.From, r.Count, r.Err)
+		}
+	}
 	for _, p := range rd.Persists {
 		if _, ok := p.Record.(abcast.Base); ok {
 			// All that the records of this turn say is in it.
@@ -226,11 +235,15 @@ func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
 			n.gives(from, w)
 			continue
 		}
+		e := machine.Envelope{From: from, To: n.cfg.ID, Body: body}
+		if err == nil {
+			err = impossible(e)
+		}
 		if err != nil {
-			n.cfg.Logger.Warn("broadcast: a message was dropped", "from", from, "error", err)
+			n.drops(from, 1, err)
 			continue
 		}
-		inputs = append(inputs, machine.Envelope{From: from, To: n.cfg.ID, Body: body})
+		inputs = append(inputs, e)
 	}
 	n.mu.Lock()
 	n.waits()

@@ -26,6 +26,10 @@ type Stats struct {
 	Heartbeats Traffic
 	// CatchUp is for members that were behind.
 	CatchUp Traffic
+	// Refused is how many messages of each other member were dropped because they make no
+	// sense: they were damaged, of another version, or of a member with another Config. It
+	// should be empty; the log says what they were.
+	Refused map[machine.NodeID]uint64
 	// Peers are the streams with each other member, in the units of peer.Stats. Their bytes
 	// are those of frames, which messages share; pings are in no figure.
 	Peers map[machine.NodeID]peer.Stats
@@ -40,7 +44,7 @@ type Traffic struct{ Messages, Bytes uint64 }
 func (n *Node) Stats() Stats {
 	s := Stats{
 		Submits: n.sent[submits].load(), Consensus: n.sent[consensus].load(), Leases: n.sent[leases].load(),
-		Heartbeats: n.sent[heartbeats].load(), CatchUp: n.sent[catchUp].load(), Peers: map[machine.NodeID]peer.Stats{},
+		Heartbeats: n.sent[heartbeats].load(), CatchUp: n.sent[catchUp].load(), Refused: n.refused.counts(), Peers: map[machine.NodeID]peer.Stats{},
 	}
 	var instances atomic.Uint64
 	if n.driver.Do(func() { instances.Store(n.machine.Instance()) }) {

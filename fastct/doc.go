@@ -46,8 +46,9 @@
 // A majority of the members works eventually, and some member that works is suspected by
 // nobody for as long as an instance takes, again and again: with heartbeats, if messages take
 // less than 64 times Timeout. What was reported durable is there at the next start. Who answers WantLease grants an
-// instance once, whatever crashes. Members are honest: of what they cannot have said,
-// only what would break this machine is refused.
+// instance once, whatever crashes. Members are honest: of what they cannot have said
+// much is refused, and the owner can tell somebody (Refusals), for then somebody's program
+// or Config is another one; but nobody is seen through who lies well.
 //
 // # Where the text is mended
 //

@@ -1,0 +1,93 @@
+package broadcast
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/asynclease"
+	"github.com/tenure-lease/tenure/fastct"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// written is a log that a test can look at while it is written.
+type written struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (w *written) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.Write(p)
+}
+
+func (w *written) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}
+
+// What a member cannot mean is counted, and the log says once what it was.
+func TestImpossibleMessages(t *testing.T) {
+	request := asynclease.Request{Node: 3, Life: 1, Seq: 1}
+	for name, tc := range map[string]struct {
+		msg  []byte
+		want string
+	}{
+		"damaged":              {[]byte{kindEstimate, 1}, "is damaged"},
+		"of no kind":           {[]byte{255}, "of kind 255"},
+		"a record":             {encode(fastct.Gone{Below: 7}), "a fastct.Gone is none of fastct's"},
+		"an impossible round":  {encode(fastct.Call{CN: 1, Round: 1 << 61}), "instance 1 in round 2305843009213693952"},
+		"adopted too late":     {encode(fastct.Estimate{CN: 1, Round: 3, TS: 3}), "adopted in round 3"},
+		"another's request":    {encode(asynclease.Lease{Request: request, Interval: asynclease.Interval{First: 1, Last: 2}}), "about request 3.1.1"},
+		"within another epoch": {encode(abcast.In{Epoch: 5, Body: asynclease.Lease{Request: request}}), "request 3.1.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var log written
+			n, err := Start(Config{
+				ID: 1, Group: 9, Members: map[machine.NodeID]string{1: ln.Addr().String(), 2: "127.0.0.1:1", 3: "127.0.0.1:1"}, Listener: ln,
+				Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer n.Close()
+			for range 3 {
+				n.deliver(2, [][]byte{tc.msg})
+			}
+			for end := time.Now().Add(time.Minute); n.Stats().Refused[2] < 3; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("got %v refused, want 3 of member 2", n.Stats().Refused)
+				}
+			}
+			said := log.String()
+			if strings.Count(said, "a message was dropped") != 1 || !strings.Contains(said, "from=2") || !strings.Contains(said, tc.want) {
+				t.Errorf("want one line about member 2 that says %q, got:\n%s", tc.want, said)
+			}
+		})
+	}
+}
+
+func TestRefusedIsSaidNowAndThen(t *testing.T) {
+	var r refused
+	at := machine.Mono(0)
+	for i, want := range []bool{true, false, false, true, false} {
+		if total, say := r.add(2, 2, at); say != want || total != uint64(2*i+2) {
+			t.Errorf("after %v: %d, and say it: %v, want %d and %v", time.Duration(at), total, say, 2*i+2, want)
+		}
+		at = at.Add(refusedPause / 3)
+	}
+	if _, say := r.add(3, 1, at); !say {
+		t.Error("another member's were not told")
+	}
+}
