@@ -89,13 +89,13 @@ type readLeases struct {
 	// commit is up to where the log is committed that this member has accounted for:
 	// raft may have replaced more of it in this turn.
 	commit    uint64
-	released  uint64          // in the order of the log, as far as is known
+	released  uint64          // in the order of the log, as far as is known: see releasedHere
 	given     uint64          // up to where entries were given to the Applier
 	written   uint64          // up to where the disk knows it to be released
 	handed    uint64          // up to where it has applied them
 	tail      []*raftpb.Entry // of the log, from there on
 	settings  []uint64        // entries of it that change who holds what
-	loading   bool            // a snapshot is being loaded
+	loading   uint64          // the index of the snapshot that is being loaded; 0: none is
 	keys      keyOrder
 	held      []*raftpb.Entry // committed and not released
 	heldSince machine.Mono    // when nothing was, or something was released, last
@@ -148,15 +148,10 @@ func (rl *readLeases) count(members quorumlease.Memberships) {
 
 // settle notes that a change of the membership is released.
 func (rl *readLeases) settle(r *Replica) {
-	if rl.loading {
+	if rl.loading != 0 {
 		return // what the snapshot says counts
 	}
-	released := rl.released
-	if rl.keys.on {
-		released = rl.keys.through
-	}
-	// Of what is not committed here, the log may have something else.
-	now := rl.memberships.Released(min(released, rl.commit))
+	now := rl.memberships.Released(rl.releasedHere())
 	if len(now) == len(rl.memberships) {
 		return
 	}
@@ -292,8 +287,10 @@ func (rl *readLeases) receive(r *Replica, from machine.NodeID, body any) {
 func (rl *readLeases) reign(r *Replica, fresh bool) {
 	if fresh {
 		// What is committed every later leader has, even if there is nothing left to be
-		// acknowledged to it.
-		rl.received, rl.durable, rl.stalled, rl.told, rl.far = rl.commit, rl.commit, nil, nil, false
+		// acknowledged to it. A majority has it on disk, which need not be this member:
+		// and of the rest that is on disk the leader may not have it.
+		rl.received, rl.durable = rl.commit, min(rl.durable, rl.commit)
+		rl.stalled, rl.told, rl.far = nil, nil, false
 		rl.stalls.Reset()
 	}
 	rl.plans.reign()

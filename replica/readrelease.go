@@ -62,7 +62,7 @@ func (rl *readLeases) look(entries []*raftpb.Entry) {
 // unsettled tells whether the log has an entry that changes who holds what, and that is
 // not applied. Until then this member cannot read in the order of the log, for by that
 // entry it may hold less (R13).
-func (rl *readLeases) unsettled() bool { return rl.loading || len(rl.settings) > 0 }
+func (rl *readLeases) unsettled() bool { return rl.loading != 0 || len(rl.settings) > 0 }
 
 // commits takes entries that raft has committed.
 func (rl *readLeases) commits(entries []*raftpb.Entry) {
@@ -83,7 +83,7 @@ func (rl *readLeases) replaces(r *Replica, index uint64) {
 	if index < r.last {
 		rl.bound.Shortened(index)
 	}
-	rl.tail, rl.settings, rl.loading = nil, nil, true
+	rl.tail, rl.settings, rl.loading = nil, nil, index
 	if rl.keys.on {
 		rl.keys.start(index, 0, rl.setting, nil)
 		rl.keys.loading, rl.keys.blind = true, true
@@ -93,8 +93,11 @@ func (rl *readLeases) replaces(r *Replica, index uint64) {
 // restored tells what the Applier's state holds after a snapshot. What of it is
 // released it says itself (R16).
 func (rl *readLeases) restored(r *Replica, in Restored) {
+	if in.Index < rl.loading {
+		return // another has replaced it meanwhile
+	}
 	rl.set(r, readSetting{in.ReadPolicy, in.ReadCells})
-	rl.loading = false
+	rl.loading = 0
 	if rl.keys.loading {
 		rl.keys.stop()
 	}
@@ -106,7 +109,7 @@ func (rl *readLeases) restored(r *Replica, in Restored) {
 	rl.look(rl.tail)
 	rl.keys.told = in.Released // by which the owner goes
 	if rl.setting.policy.ByKey() || rl.released < in.Index {
-		rl.keys.start(in.Index, rl.released, rl.setting, rl.tail)
+		rl.keys.start(in.Index, rl.releasedHere(), rl.setting, rl.tail)
 	} else if rl.released > in.Released {
 		r.outcomes = append(r.outcomes, Released{Through: rl.released})
 	}
@@ -135,7 +138,7 @@ func (rl *readLeases) seen(index uint64) {
 func (rl *readLeases) applied(r *Replica, in Applied) {
 	rl.set(r, readSetting{in.ReadPolicy, in.ReadCells})
 	rl.seen(in.Index)
-	if rl.loading {
+	if rl.loading != 0 {
 		return // this is of before the snapshot, and tells nothing of what that holds
 	}
 	k := &rl.keys
@@ -164,7 +167,7 @@ func (rl *readLeases) release(r *Replica) {
 	st := r.raft.BasicStatus()
 	// One that is being deposed in this turn has another's commit index already.
 	// One that loads a snapshot does not know who the members are.
-	judges := r.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == rl.ledger.Term() && !rl.loading
+	judges := r.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == rl.ledger.Term() && rl.loading == 0
 	if judges {
 		rl.commit = st.HardState.GetCommit()
 		if released := rl.ledger.Release(rl.commit); released > rl.released {
@@ -209,14 +212,20 @@ func (rl *readLeases) release(r *Replica) {
 	}
 }
 
+// releasedHere is up to where the log that is here is known to be released. The leader
+// may have told of more (rl.released), and what is not committed here it may replace.
+func (rl *readLeases) releasedHere() uint64 {
+	if rl.keys.on {
+		return min(rl.keys.through, rl.commit)
+	}
+	return min(rl.released, rl.commit)
+}
+
 // unwritten is up to where the log is released, if the disk does not know yet, and
 // zero otherwise. Of what is not in the log it says nothing.
 func (rl *readLeases) unwritten() uint64 {
-	released := rl.released
-	if rl.keys.on {
-		released = rl.keys.through
-	}
-	if released = min(released, rl.commit); released <= rl.written {
+	released := rl.releasedHere()
+	if released <= rl.written {
 		return 0
 	}
 	rl.written = released

@@ -77,7 +77,7 @@ func (rl *readLeases) foresee(r *Replica) {
 // foresees tells whether this follower may find out for itself what is released: its
 // leader must know that followers do, for what it tells readers (behind).
 func (rl *readLeases) foresees(r *Replica) bool {
-	return rl.keys.on && !rl.loading && r.leader != 0 && !r.leading() && rl.ledger.Term() == r.term &&
+	return rl.keys.on && rl.loading == 0 && r.leader != 0 && !r.leading() && rl.ledger.Term() == r.term &&
 		rl.keys.news.Term == r.term && rl.keys.news.Horizon > 0
 }
 
