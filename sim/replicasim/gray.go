@@ -86,6 +86,9 @@ func (c *Cluster) cutOneWay(from, to *Member) {
 func (c *Cluster) well(lead *Member, voters []uint64) bool {
 	n := 0
 	for _, id := range voters {
+		if int(id) > len(c.members) {
+			continue // it was added, and is not started yet
+		}
 		m := c.members[id-1]
 		if m.Up() && m.Disk.Slow == 0 && !c.net.IsCut(lead.ID, m.ID) && !c.net.IsCut(m.ID, lead.ID) {
 			n++
