@@ -273,14 +273,22 @@ func (m *Machine) deliver(now machine.Now) {
 func (m *Machine) apply(now machine.Now, batch []byte) {
 	first := m.order.group.First
 	for _, d := range m.order.next(batch) {
+		w := m.pending.get(d.Client, d.Seq)
+		if w != nil {
+			w.done = true // its client may be forgotten within the same batch
+		}
 		if d.Position > m.base.Position {
 			m.out(d)
-		} else if w := m.pending.get(d.Client, d.Seq); w != nil && w.own {
+		} else if w != nil && w.own {
 			m.out(Repeated{d.Client, d.Seq}) // an installed state is ahead of the order
 		}
 	}
 	m.keep(batch)
-	m.pending.drop(m.order)
+	for _, w := range m.pending.drop(m.order) {
+		if w.own {
+			m.out(Refused{w.Client, w.Seq, ErrSequence}) // what was ordered until now is known here
+		}
+	}
 	m.pending.free(m.order.instance)
 	if m.lacks != nil && m.lacks.Order.Instance <= m.order.instance {
 		m.lacks = nil

@@ -65,7 +65,7 @@ func starts(t *testing.T, cfg abcast.Config, log []any) *alone {
 }
 
 func message(client byte, seq uint64, payload string) abcast.Broadcast {
-	return abcast.Broadcast{Message: abcast.Message{Client: machine.ID{client}, Seq: seq, Payload: []byte(payload)}}
+	return abcast.Broadcast{Message: abcast.Message{Client: abcast.NewClient(0, uint64(client)), Seq: seq, Payload: []byte(payload)}}
 }
 
 func TestBroadcasts(t *testing.T) {
@@ -76,7 +76,7 @@ func TestBroadcasts(t *testing.T) {
 	a.step(message(1, 2, "again"))
 	var got string
 	for _, d := range a.delivered {
-		got += fmt.Sprintf("%d:%d.%d=%s ", d.Position, d.Client[0], d.Seq, d.Payload)
+		got += fmt.Sprintf("%d:%d.%d=%s ", d.Position, d.Client[15], d.Seq, d.Payload)
 	}
 	if want := "1:1.1=x 2:1.2= 3:2.1=y "; got != want {
 		t.Errorf("got %q, want %q", got, want)

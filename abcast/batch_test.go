@@ -3,14 +3,12 @@ package abcast
 import (
 	"bytes"
 	"testing"
-
-	"github.com/tenure-lease/tenure/machine"
 )
 
 // FuzzBatch wants whatever decodes to encode to a batch that decodes to the same, and
 // nothing to panic.
 func FuzzBatch(f *testing.F) {
-	f.Add(appendMessage(appendMessage(nil, Message{Client: machine.ID{1}, Seq: 1, Payload: []byte("x")}), Message{Client: machine.ID{2}, Seq: 1 << 40, Change: true}))
+	f.Add(appendMessage(appendMessage(nil, Message{Client: NewClient(0, 1), Seq: 1, Payload: []byte("x")}), Message{Client: NewClient(0, 2), Seq: 1 << 40, Change: true}))
 	f.Add([]byte{1})
 	f.Add(append(make([]byte, 16), 1, 200, 1))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -40,7 +38,7 @@ func TestDamagedBatch(t *testing.T) {
 	if got := o.next([]byte("not a batch")); len(got) != 0 || o.instance != 1 {
 		t.Errorf("got %v at instance %d", got, o.instance)
 	}
-	if got := o.next(appendMessage(nil, Message{Client: machine.ID{1}, Seq: 1, Payload: []byte("x")})); len(got) != 1 || got[0].Position != 1 {
+	if got := o.next(appendMessage(nil, Message{Client: NewClient(0, 1), Seq: 1, Payload: []byte("x")})); len(got) != 1 || got[0].Position != 1 {
 		t.Errorf("got %v, want a message at position 1", got)
 	}
 }

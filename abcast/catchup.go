@@ -121,7 +121,11 @@ func (m *Machine) install(now machine.Now, b Base) {
 			m.out(Repeated{w.Client, w.Seq}) // it is in the state, and at a position that is not known here
 		}
 	}
-	m.pending.drop(m.order)
+	for _, w := range m.pending.drop(m.order) {
+		if w.own {
+			m.out(Forgotten{w.Client, w.Seq}) // it may be in the state, whose last trace of its client is gone
+		}
+	}
 	m.pending.free(m.order.instance)
 	if m.order.group.First != first {
 		m.begin(now)

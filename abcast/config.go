@@ -51,10 +51,14 @@ var (
 	ErrBusy = errors.New("too many messages wait to be ordered; try again later")
 	// ErrTooLarge says that a message is greater than a batch may be.
 	ErrTooLarge = errors.New("the message is too large")
-	// ErrSequence says that a client's messages come out of turn: the one before was
+	// ErrSequence says that a client's messages come out of turn: one before this was
 	// neither ordered nor broadcast here, or the client is not remembered any more. It is
-	// said later if that turns out while the message waits.
+	// said later if that turns out while the message waits. This Broadcast has not ordered
+	// it, and will not; an earlier one may have.
 	ErrSequence = errors.New("the message before this one is missing, or the client was forgotten")
+	// ErrClient says that a client's ID was made at a position that this member has not
+	// delivered: not by NewClient, or by a member that is further. Nothing was sent.
+	ErrClient = errors.New("the client's ID is of a position that is not known here: IDs are made by NewClient, and one of a member that is further can be used a little later")
 	// ErrOutside says that this member is none yet, or none any more. Nothing was sent.
 	ErrOutside = errors.New("this is not a member of the group")
 	// ErrLog says that the log has a gap or is of another group.

@@ -32,11 +32,19 @@
 // has the message, nobody delivers it, nor what the client has broadcast behind it: that
 // is dropped after Relay.
 //
-// A client is a random ID that numbers his messages from 1. An instance's batch orders,
+// A client is an ID that numbers his messages from 1. An instance's batch orders,
 // of each client, the message after his last, and nothing else. So exactly-once and
 // the turn of a client's messages follow from the order itself, at all members alike,
-// and are in the state that a late joiner is given. The Config.Clients clients that were
-// ordered last are remembered; who was forgotten needs a new ID.
+// and are in the state that a late joiner is given.
+//
+// The Config.Clients clients that were ordered last are remembered. Who was forgotten is
+// never ordered again, however late his messages come: his ID says since which position it
+// exists ([NewClient]), and the order keeps, as its horizon, the position of the last message
+// of whom it has forgotten last. An ID from before the horizon without a session may have
+// been forgotten, and is passed over; one from behind it cannot have been. So ErrSequence is
+// exact: the message is not ordered by this Broadcast, and will not be. Only a member that was
+// given another's state may not know what became of a client's message that is in no session
+// there: it says [Forgotten]. Who was forgotten needs a new ID.
 //
 // A member that has nothing to say takes part in what others begin, with an empty batch
 // if need be. It begins an instance for a message a few times in vain, and then waits

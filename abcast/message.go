@@ -5,7 +5,7 @@ import (
 )
 
 // Message is what is broadcast. A client's messages are numbered from 1, and each is
-// ordered once and after the one before it.
+// ordered once and after the one before it. His ID is made by NewClient.
 type Message struct {
 	Client  machine.ID
 	Seq     uint64
@@ -37,7 +37,7 @@ type (
 
 // Inputs of the machine's owner, beside fastct.Suspect.
 type (
-	// Broadcast has a message ordered. Delivered, Repeated or Refused tells of it.
+	// Broadcast has a message ordered. Delivered, Repeated, Forgotten or Refused tells of it.
 	Broadcast struct{ Message }
 	// Trim says that the owner has, durably and so that other members' owners can get it
 	// from him, what the messages up to Position led to. They are forgotten here. A
@@ -71,8 +71,14 @@ type (
 		Client machine.ID
 		Seq    uint64
 	}
-	// Refused tells that a Broadcast was not taken, or, with ErrSequence, that it cannot be
-	// ordered any more.
+	// Forgotten tells that it is not known whether a Broadcast of this life was ordered, and
+	// that it will not be: this member was given a state in which the client is forgotten.
+	Forgotten struct {
+		Client machine.ID
+		Seq    uint64
+	}
+	// Refused tells that a Broadcast was not taken, or, with ErrSequence, that it was not
+	// ordered and cannot be any more.
 	Refused struct {
 		Client machine.ID
 		Seq    uint64

@@ -12,17 +12,20 @@ type State struct {
 	Position uint64    // of the last message
 	Group    Group     // of the next instance
 	Sessions []Session // whose messages were ordered the longest ago first
+	Horizon  uint64    // the Position of the session that was dropped last; 0 if none was
 }
 
 // Session is how far a client's messages are ordered.
 type Session struct {
-	Client machine.ID
-	Upto   uint64
+	Client   machine.ID
+	Upto     uint64 // the number of the last
+	Position uint64 // and where it is
 }
 
 // order is State as it changes.
 type order struct {
 	instance, position uint64
+	horizon            uint64
 	group              Group
 	clients            int // most that are remembered
 	sessions           map[machine.ID]*list.Element
@@ -30,15 +33,15 @@ type order struct {
 }
 
 func newOrder(s State, clients int) *order {
-	o := &order{instance: s.Instance, position: s.Position, group: s.Group, clients: clients, sessions: map[machine.ID]*list.Element{}}
+	o := &order{instance: s.Instance, position: s.Position, horizon: s.Horizon, group: s.Group, clients: clients, sessions: map[machine.ID]*list.Element{}}
 	for _, session := range s.Sessions {
-		o.sessions[session.Client] = o.recent.PushBack(&Session{session.Client, session.Upto})
+		o.sessions[session.Client] = o.recent.PushBack(&session)
 	}
 	return o
 }
 
 func (o *order) state() State {
-	s := State{Instance: o.instance, Position: o.position, Group: o.group}
+	s := State{Instance: o.instance, Position: o.position, Horizon: o.horizon, Group: o.group}
 	for e := o.recent.Front(); e != nil; e = e.Next() {
 		s.Sessions = append(s.Sessions, *e.Value.(*Session))
 	}
@@ -53,8 +56,31 @@ func (o *order) upto(client machine.ID) uint64 {
 	return 0
 }
 
+// due is the number of the only message of a client that may be ordered next; 0 if none
+// ever will: he was forgotten. Of a client without a session that is not known, but who has
+// been dropped once has an ID from before the horizon: his messages are behind the position
+// in it, and the horizon is not before the last of them. So nobody begins anew who may have
+// begun before, wherever and however late his messages come.
+func (o *order) due(client machine.ID) uint64 {
+	if e := o.sessions[client]; e != nil {
+		return e.Value.(*Session).Upto + 1
+	}
+	if born(client) < o.horizon {
+		return 0
+	}
+	return 1
+}
+
+// takes tells whether a message is ordered if it comes next. An ID from beyond the position
+// was not made by NewClient: whoever made it has delivered up to there, so that those
+// instances were decided, and they are not about messages that were broadcast later.
+// It would be beyond each horizon, and forgotten again and again.
+func (o *order) takes(client machine.ID, seq uint64) bool {
+	return seq > 0 && seq == o.due(client) && (seq > 1 || born(client) <= o.position)
+}
+
 // next takes in the decision of the instance after the last, and returns what it
-// orders: of each client only the message after his last one, so that none is ordered
+// orders: of each client only the message that is due, so that none is ordered
 // twice and each after its predecessor. If it changes the group, the next instance is
 // the first of another epoch.
 func (o *order) next(batch []byte) (delivered []Delivered) {
@@ -68,7 +94,7 @@ func (o *order) next(batch []byte) (delivered []Delivered) {
 		delivered = make([]Delivered, 0, len(messages))
 	}
 	for _, m := range messages {
-		if m.Seq != o.upto(m.Client)+1 {
+		if !o.takes(m.Client, m.Seq) {
 			continue
 		}
 		o.position++
@@ -97,10 +123,12 @@ func (o *order) remember(client machine.ID, seq uint64) {
 		e = o.recent.PushBack(&Session{Client: client})
 		o.sessions[client] = e
 	}
-	e.Value.(*Session).Upto = seq
+	s := e.Value.(*Session)
+	s.Upto, s.Position = seq, o.position
 	o.recent.MoveToBack(e)
 	if o.recent.Len() > o.clients {
 		oldest := o.recent.Remove(o.recent.Front()).(*Session)
 		delete(o.sessions, oldest.Client)
+		o.horizon = oldest.Position
 	}
 }

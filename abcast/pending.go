@@ -27,6 +27,7 @@ type key struct {
 type waiting struct {
 	Message
 	own   bool         // it was broadcast here
+	done  bool         // it is ordered
 	alone bool         // it was sent to pending.leader alone: the others do not have it
 	in    uint64       // the undecided instance that it was proposed to from here; 0 if none
 	tries int          // instances that it was proposed to in vain since it was sent to all
@@ -45,10 +46,16 @@ func (p *pending) add(w *waiting) {
 	p.bytes += w.size()
 }
 
-// drop removes what was ordered: all up to a client's last.
-func (p *pending) drop(o *order) {
+// drop removes what was ordered, and what never will be: it returns messages of clients
+// that were forgotten.
+func (p *pending) drop(o *order) (forgotten []*waiting) {
 	p.list = slices.DeleteFunc(p.list, func(w *waiting) bool {
-		if w.Seq > o.upto(w.Client) {
+		due := o.due(w.Client)
+		switch {
+		case w.done || w.Seq < due:
+		case due == 0:
+			forgotten = append(forgotten, w)
+		default:
 			return false
 		}
 		delete(p.byKey, key{w.Client, w.Seq})
@@ -58,6 +65,7 @@ func (p *pending) drop(o *order) {
 		}
 		return true
 	})
+	return forgotten
 }
 
 // free gives back what was proposed to an instance and not ordered there.
@@ -74,11 +82,11 @@ func (p *pending) free(instance uint64) {
 // clear drops all.
 func (p *pending) clear() { *p = pending{byKey: map[key]*waiting{}} }
 
-// lost removes and returns what has waited for its Relay or Retry and cannot be ordered:
-// the message before it is not here. It was lost, or its client was forgotten. Whoever
-// has all of them sends them again; if nobody does, this one would stay for ever, and
-// with others like it take the place of what can be ordered.
-func (p *pending) lost(now machine.Mono, o *order) (lost []*waiting) {
+// lost removes what has waited for its Relay and cannot be ordered: a message before it is
+// not here. Whoever has all of them sends them again; if nobody does, this one would stay
+// for ever, and with others like it take the place of what can be ordered. Nothing of it was
+// broadcast here: that is in turn, and what is before it stays until it is ordered.
+func (p *pending) lost(now machine.Mono, o *order) {
 	turns := map[machine.ID]uint64{} // up to which number a client's messages are here, without a gap
 	p.list = slices.DeleteFunc(p.list, func(w *waiting) bool {
 		if now < w.relay || w.in != 0 {
@@ -86,28 +94,40 @@ func (p *pending) lost(now machine.Mono, o *order) (lost []*waiting) {
 		}
 		upto, known := turns[w.Client]
 		if !known {
-			for upto = o.upto(w.Client); p.get(w.Client, upto+1) != nil; upto++ {
+			for upto = o.due(w.Client) - 1; p.get(w.Client, upto+1) != nil; upto++ {
 			}
 			turns[w.Client] = upto
 		}
 		if w.Seq <= upto {
 			return false
 		}
-		lost = append(lost, w)
-		return true
-	})
-	for _, w := range lost {
 		delete(p.byKey, key{w.Client, w.Seq})
 		p.bytes -= w.size()
+		return true
+	})
+}
+
+// follows tells whether a message may be broadcast here: nothing is missing between what is
+// ordered of its client and this one. It need not be looked beyond one that was broadcast
+// here.
+func (p *pending) follows(client machine.ID, seq uint64, o *order) bool {
+	for due := o.due(client); due > 0 && seq > due; seq-- {
+		w := p.get(client, seq-1)
+		if w == nil {
+			return false
+		}
+		if w.own {
+			return true
+		}
 	}
-	return lost
+	return seq > 0 && seq == o.due(client)
 }
 
 // turn tells whether a message may be proposed: the one before it is ordered, or was
 // proposed from here to an instance that is not decided, maybe to the same.
 func (p *pending) turn(w *waiting, o *order) bool {
 	before := p.get(w.Client, w.Seq-1)
-	return w.Seq == o.upto(w.Client)+1 || before != nil && before.in != 0
+	return o.takes(w.Client, w.Seq) || before != nil && before.in != 0
 }
 
 // batch proposes what can be ordered to an instance: of each client the messages in

@@ -28,6 +28,9 @@ func (m *Machine) broadcast(msg Message) {
 	case msg.size() > m.cfg.BatchBytes:
 		refuse(ErrTooLarge)
 		return
+	case m.unborn(msg.Client):
+		refuse(ErrClient)
+		return
 	case !m.InTurn(msg.Client, msg.Seq):
 		refuse(ErrSequence)
 		return
@@ -46,7 +49,12 @@ func (m *Machine) broadcast(msg Message) {
 
 // InTurn tells whether a client's message would be taken as far as its number goes.
 func (m *Machine) InTurn(client machine.ID, seq uint64) bool {
-	return seq > 0 && (seq == m.order.upto(client)+1 || m.pending.get(client, seq-1) != nil)
+	return m.pending.follows(client, seq, m.order)
+}
+
+// unborn tells whether a client's ID is of a position that was not delivered here.
+func (m *Machine) unborn(client machine.ID) bool {
+	return m.order.upto(client) == 0 && born(client) > m.Position()
 }
 
 // Room tells whether a message with a payload of so many bytes would be taken now, as far
@@ -62,7 +70,7 @@ func (m *Machine) submitted(msg Message) {
 		w.alone = false // the leader passes it on
 		return
 	}
-	if msg.Seq <= m.order.upto(msg.Client) || msg.size() > m.cfg.BatchBytes ||
+	if msg.Seq < m.order.due(msg.Client) || m.order.due(msg.Client) == 0 || msg.size() > m.cfg.BatchBytes ||
 		len(m.pending.list) >= 2*m.cfg.PendingCount || m.pending.bytes+msg.size() > 2*m.cfg.PendingBytes {
 		return
 	}
@@ -77,11 +85,7 @@ func (m *Machine) relay() {
 		return
 	}
 	m.relays = m.now.Add(m.once())
-	for _, w := range m.pending.lost(m.now, m.order) {
-		if w.own {
-			m.out(Refused{w.Client, w.Seq, ErrSequence})
-		}
-	}
+	m.pending.lost(m.now, m.order)
 	for _, w := range m.pending.list {
 		if m.now < w.relay {
 			continue

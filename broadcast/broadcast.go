@@ -3,6 +3,7 @@ package broadcast
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -28,8 +29,9 @@ func (n *Node) own(ctx context.Context, m abcast.Message) (Position, error) {
 		position, err := n.broadcast(ctx, m)
 		switch {
 		case errors.Is(err, ErrSequence):
-			// So many others have broadcast meanwhile that the node was forgotten as a client,
-			// and its message can never be ordered. It goes on as another one.
+			// So many others have broadcast meanwhile that the node was forgotten as a client:
+			// this message was not ordered, and cannot be any more. It goes on as another one.
+			// Where the message may have been ordered, the error is ErrUnknown.
 		case err == nil && position == 0 && m.Change:
 			return 0, fmt.Errorf("%w: this member was given the state behind the change", ErrUnknown)
 		case err == nil && position == 0:
@@ -40,12 +42,24 @@ func (n *Node) own(ctx context.Context, m abcast.Message) (Position, error) {
 	}
 }
 
+// NewClient returns an ID for BroadcastAs, at whichever member: nobody else has it. It is
+// good as long as fewer than Config.Clients others have broadcast since it was made, or since
+// the last message under it.
+func (n *Node) NewClient() machine.ID { return newClient(uint64(n.Position())) }
+
+func newClient(position uint64) machine.ID {
+	var random [8]byte
+	rand.Read(random[:]) // never fails
+	return abcast.NewClient(position, binary.LittleEndian.Uint64(random[:]))
+}
+
 // BroadcastAs is Broadcast for a client that numbers its messages from 1 and wants each
 // ordered once, and in turn, even if it tries again after ErrUnknown, here or elsewhere.
 // The position is 0 if it was ordered before this call, or is in a state that this member was
-// given meanwhile: it is not remembered where, but not behind [Node.Position] of now. An
-// ID is random and never used by another client. ErrSequence means that the number is
-// not the next.
+// given meanwhile: it is not remembered where, but not behind [Node.Position] of now. The ID
+// is of NewClient, here or at another member; else the error is ErrClient. ErrSequence means
+// that the number is not the next, or that the client is forgotten: this call has not ordered
+// the message, and will not. One that got ErrUnknown before may have.
 func (n *Node) BroadcastAs(ctx context.Context, client machine.ID, seq uint64, payload []byte) (Position, error) {
 	if seq == 0 {
 		return 0, ErrSequence
@@ -77,9 +91,8 @@ func (n *Node) broadcast(ctx context.Context, m abcast.Message) (Position, error
 			return nil // so that no number of the node's is left out
 		}
 		if m.Seq == 0 {
-			if !n.machine.InTurn(n.client, n.seq+1) {
-				rand.Read(n.client[:]) // never fails
-				n.seq = 0
+			if n.seq == 0 || !n.machine.InTurn(n.client, n.seq+1) {
+				n.client, n.seq = newClient(n.machine.Position()), 0
 			}
 			n.seq++
 			m.Client, m.Seq = n.client, n.seq

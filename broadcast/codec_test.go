@@ -18,7 +18,7 @@ var (
 	base    = abcast.Base{Order: order, Position: 11}
 	order   = abcast.State{
 		Group:    abcast.Group{First: 5, Members: []abcast.Member{{ID: 3, Address: "c:1"}}, Removed: []abcast.Member{{ID: 1, Address: "a:1"}}},
-		Instance: 9, Position: 8, Sessions: []abcast.Session{{Client: machine.ID{5}, Upto: 6}},
+		Instance: 9, Position: 8, Horizon: 3, Sessions: []abcast.Session{{Client: machine.ID{5}, Upto: 6, Position: 7}},
 	}
 )
 

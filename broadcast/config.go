@@ -97,15 +97,20 @@ var (
 	// ErrTooLarge says that a payload is larger than MessageBytesMax.
 	ErrTooLarge = errors.New("broadcast: the message is too large")
 	// ErrSequence says that a client's message before this one was neither ordered nor
-	// broadcast here, or that the client was not heard of for long and is forgotten.
+	// broadcast here, or that the client was not heard of for long and is forgotten. This
+	// call has not ordered the message, and will not.
 	ErrSequence = abcast.ErrSequence
+	// ErrClient says that a client's ID was not made by NewClient, or at a member that is
+	// further than this one. Nothing was sent.
+	ErrClient = errors.New("broadcast: the client's ID is not known here: make it with NewClient; if another member did, this one is behind, and can be tried again")
 	// ErrNotMember says that the node waits to be made a member. Nothing was sent.
 	ErrNotMember = errors.New("broadcast: this is not yet a member of the group")
 	// ErrRemoved says that the node is a member no more. It should be closed, and its
 	// directory can be deleted.
 	ErrRemoved = errors.New("broadcast: this member was removed from the group")
 	// ErrChange says that a change of the members makes no sense: none was made.
-	ErrChange = abcast.ErrChange
+	ErrChange    = abcast.ErrChange
+	errForgotten = fmt.Errorf("%w: this member was given the state of another one, in which the client is forgotten", ErrUnknown)
 	// ErrGroup says that a directory is another group's or member's.
 	ErrGroup = errors.New("broadcast: the directory belongs to another group or member")
 )

@@ -210,6 +210,7 @@ func (x *torture) falls(id machine.NodeID) {
 
 // client broadcasts one message after the other, each until it is ordered.
 func (x *torture) client(ctx context.Context, number byte, r *rand.Rand) {
+	var id machine.ID
 	for seq, payload := uint64(1), ""; ctx.Err() == nil; {
 		if payload == "" {
 			payload = fmt.Sprintf("%d.%d.%s", number, seq, strings.Repeat("x", r.IntN(100)))
@@ -224,8 +225,11 @@ func (x *torture) client(ctx context.Context, number byte, r *rand.Rand) {
 			time.Sleep(time.Millisecond)
 			continue
 		}
+		if id == (machine.ID{}) {
+			id = n.NewClient()
+		}
 		soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-		at, err := n.BroadcastAs(soon, machine.ID{number}, seq, []byte(payload))
+		at, err := n.BroadcastAs(soon, id, seq, []byte(payload))
 		cancel()
 		if err != nil {
 			time.Sleep(time.Millisecond)

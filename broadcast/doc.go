@@ -27,8 +27,11 @@
 //     ordered yet. To try again without ordering it twice, name it: see BroadcastAs.
 //   - [ErrClosed]: the node was closed before. Nothing was sent.
 //
-// BroadcastAs takes a client's ID and the message's number, from 1. The same number is
-// ordered once, at whichever member and however often it is broadcast.
+// BroadcastAs takes a client's ID, which NewClient makes, and the message's number, from 1.
+// The same number is ordered once, at whichever member and however often it is broadcast.
+// Of as many clients as Config.Clients it is remembered how far they are; who was not
+// heard of for so long that he is forgotten gets [ErrSequence], and nothing of his is ordered
+// any more: he goes on with a new ID, unless what he broadcast last may be ordered.
 //
 // # Reading
 //

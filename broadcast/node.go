@@ -2,7 +2,6 @@ package broadcast
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -24,7 +23,7 @@ type Position uint64
 // Message is a message at its place.
 type Message struct {
 	Position Position
-	Client   machine.ID // who broadcast it; of a node itself, a random ID
+	Client   machine.ID // who broadcast it; of a node itself, one of its own
 	Seq      uint64     // the client's number
 	Payload  []byte     // not to be changed
 	// Members, of a message that is a change of the members, are those from here on: such a
@@ -100,7 +99,6 @@ func Start(cfg Config) (*Node, error) {
 	}
 	n.room.L = &n.mu
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	rand.Read(n.client[:])
 	if n.machine, err = abcast.New(cfg.machine(j.life), records); err != nil {
 		return nil, errors.Join(fmt.Errorf("broadcast: %s: %w", cfg.Dir, err), j.log.Close())
 	}
@@ -276,6 +274,8 @@ func (n *Node) outcomes(outs []any) {
 			grown = true
 		case abcast.Repeated:
 			n.answer(key{o.Client, o.Seq}, outcome{})
+		case abcast.Forgotten:
+			n.answer(key{o.Client, o.Seq}, outcome{err: errForgotten})
 		case abcast.Refused:
 			n.answer(key{o.Client, o.Seq}, outcome{err: refusal(o.Err)})
 		case abcast.Lacks:
@@ -310,6 +310,8 @@ func refusal(err error) error {
 		return ErrBusy
 	case errors.Is(err, abcast.ErrTooLarge):
 		return ErrTooLarge
+	case errors.Is(err, abcast.ErrClient):
+		return ErrClient
 	case errors.Is(err, abcast.ErrOutside):
 		return ErrNotMember
 	}

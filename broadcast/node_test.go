@@ -244,7 +244,7 @@ func TestAllRestart(t *testing.T) {
 
 func TestExactlyOnce(t *testing.T) {
 	g := newGroup(t, 3)
-	client := machine.ID{9}
+	client := g.nodes[1].NewClient()
 	for _, id := range []machine.NodeID{1, 2, 3, 1} {
 		if p, err := g.nodes[id].BroadcastAs(soon(t), client, 1, []byte("once")); err != nil || p > 1 {
 			t.Errorf("member %d: position %d, %v; want 1, or 0 for what it knows to be ordered", id, p, err)
@@ -266,11 +266,12 @@ func TestForgottenClients(t *testing.T) {
 	g.change = func(c *broadcast.Config) { c.Clients = 2 }
 	g.members[1], g.dirs[1] = "127.0.0.1:0", t.TempDir()
 	g.start(1, nil)
-	as := func(client byte, seq uint64) (broadcast.Position, error) {
-		return g.nodes[1].BroadcastAs(soon(t), machine.ID{client}, seq, nil)
+	clients := []machine.ID{g.nodes[1].NewClient(), g.nodes[1].NewClient()}
+	as := func(client int, seq uint64) (broadcast.Position, error) {
+		return g.nodes[1].BroadcastAs(soon(t), clients[client], seq, nil)
 	}
 	g.broadcasts(1, "a")
-	for client := range byte(2) {
+	for client := range clients {
 		if p, err := as(client, 1); err != nil || p != broadcast.Position(client)+2 {
 			t.Errorf("client %d: position %d, %v", client, p, err)
 		}
@@ -278,8 +279,16 @@ func TestForgottenClients(t *testing.T) {
 	if p := g.broadcasts(1, "b"); p != 4 { // the node itself was forgotten
 		t.Errorf("b is at position %d, want 4", p)
 	}
-	if p, err := as(0, 2); !errors.Is(err, broadcast.ErrSequence) {
-		t.Errorf("a client that was forgotten: position %d, %v; want ErrSequence", p, err)
+	for seq := range uint64(2) {
+		if p, err := as(0, seq+1); !errors.Is(err, broadcast.ErrSequence) {
+			t.Errorf("number %d of a client that was forgotten: position %d, %v; want ErrSequence", seq+1, p, err)
+		}
+	}
+	if p, err := g.nodes[1].BroadcastAs(soon(t), g.nodes[1].NewClient(), 1, nil); err != nil || p != 5 {
+		t.Errorf("a client that was made just now: position %d, %v; want 5", p, err)
+	}
+	if p, err := g.nodes[1].BroadcastAs(soon(t), machine.ID{9}, 1, nil); !errors.Is(err, broadcast.ErrClient) {
+		t.Errorf("a client that was not made by NewClient: position %d, %v; want ErrClient", p, err)
 	}
 }
 

@@ -35,7 +35,7 @@ func death(seed uint64, n int, direct bool, clients ...machine.NodeID) (time.Dur
 	broadcast := func(id machine.NodeID) {
 		seqs[id]++
 		since[id] = w.Now()
-		hosts[id].Step(abcast.Broadcast{Message: abcast.Message{Client: machine.ID{byte(id)}, Seq: seqs[id], Payload: make([]byte, 100)}})
+		hosts[id].Step(abcast.Broadcast{Message: abcast.Message{Client: abcast.NewClient(0, uint64(id)), Seq: seqs[id], Payload: make([]byte, 100)}})
 	}
 	waited := func(id machine.NodeID) {
 		if died > 0 {
@@ -50,7 +50,7 @@ func death(seed uint64, n int, direct bool, clients ...machine.NodeID) (time.Dur
 		}
 		h := sim.NewHost(w, net, id, 1e-5)
 		h.Outcome = func(out any) {
-			if d, ok := out.(abcast.Delivered); ok && d.Client == (machine.ID{byte(id)}) && d.Seq == seqs[id] {
+			if d, ok := out.(abcast.Delivered); ok && d.Client == abcast.NewClient(0, uint64(id)) && d.Seq == seqs[id] {
 				waited(id)
 				w.After(5*time.Millisecond, func() { broadcast(id) })
 			}

@@ -9,7 +9,9 @@
 //   - Total order: what a member delivers at a position is what all deliver there.
 //   - Contiguity: positions have no gap, from one life to the next either.
 //   - No duplication: a client's message is at one position, however often it was
-//     broadcast. No creation: somebody has broadcast it. A client's messages are in turn.
+//     broadcast, in half of the worlds with so few clients remembered that some are
+//     forgotten all the time. Who is told that his message is not ordered broadcasts it
+//     as another client, and it is still at one position. No creation: somebody has broadcast it. A client's messages are in turn.
 //   - Agreement and validity: when faults end, members that live have delivered the
 //     same, and all that was broadcast at them.
 //   - What consensus owes: package fastctsim's judge watches each instance.

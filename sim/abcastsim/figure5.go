@@ -97,7 +97,7 @@ func newGroup(seed uint64, n int, cfg fastct.Config) (*group, error) {
 func (g *group) broadcast() {
 	g.seq++
 	g.since = g.w.Now()
-	g.hosts[g.sender].Step(abcast.Broadcast{Message: abcast.Message{Client: machine.ID{1}, Seq: g.seq, Payload: make([]byte, 100)}})
+	g.hosts[g.sender].Step(abcast.Broadcast{Message: abcast.Message{Client: abcast.NewClient(0, 1), Seq: g.seq, Payload: make([]byte, 100)}})
 }
 
 // delivered broadcasts the next when all that are up have delivered the last.

@@ -11,7 +11,7 @@ import (
 
 // changes lets a client of its own change the members at one of them.
 func (th *theater) changes(client byte, seq uint64, at machine.NodeID, c abcast.Change) {
-	m := abcast.Message{Client: machine.ID{client}, Seq: seq, Payload: c.Payload(), Change: true}
+	m := abcast.Message{Client: th.client(client, at), Seq: seq, Payload: c.Payload(), Change: true}
 	th.judge.Broadcasts(m)
 	th.Step(at, abcast.Broadcast{Message: m})
 }

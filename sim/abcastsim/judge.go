@@ -15,6 +15,7 @@ type Judge struct {
 	broadcast map[key][]byte
 	order     []abcast.Message // position-1
 	at        map[key]uint64
+	payloads  map[string]uint64          // where each is, but changes: a client who begins anew takes his message along
 	members   map[uint64][]abcast.Member // by position of a change
 	errs      []error
 }
@@ -26,7 +27,7 @@ type key struct {
 
 // NewJudge returns a judge.
 func NewJudge() *Judge {
-	return &Judge{broadcast: map[key][]byte{}, at: map[key]uint64{}, members: map[uint64][]abcast.Member{}}
+	return &Judge{broadcast: map[key][]byte{}, at: map[key]uint64{}, payloads: map[string]uint64{}, members: map[uint64][]abcast.Member{}}
 }
 
 func (j *Judge) violated(format string, args ...any) {
@@ -88,7 +89,11 @@ func (j *Judge) Delivers(r *replica, d abcast.Delivered) {
 		if d.Seq > 1 && j.at[key{d.Client, d.Seq - 1}] == 0 {
 			j.violated("turn: %s delivers number %d of client %.4v before the one before it", r.name, d.Seq, d.Client)
 		}
+		if at := j.payloads[string(d.Payload)]; at > 0 && !d.Change {
+			j.violated("duplication: %s delivers %q at positions %d and %d, of a client that was told that it is not ordered", r.name, d.Payload, at, d.Position)
+		}
 		j.at[k] = d.Position
+		j.payloads[string(d.Payload)] = d.Position
 		j.order = append(j.order, d.Message)
 		j.members[d.Position] = d.Members
 	}

@@ -1,7 +1,6 @@
 package abcastsim
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -53,15 +52,19 @@ type member struct {
 	join bool // it is no founder
 }
 
-// client broadcasts one message after the other, at a member that he may change.
+// client broadcasts one message after the other, at a member that he may change. Who was
+// forgotten goes on under another ID.
 type client struct {
-	p    *play
-	id   machine.ID
-	next func() abcast.Change // of one who changes the members
-	seq  uint64
-	at   *member
-	msg  abcast.Message
-	busy bool
+	p      *play
+	number int
+	id     machine.ID           // none yet if it is zero
+	next   func() abcast.Change // of one who changes the members
+	count  int                  // of his messages
+	seq    uint64               // of the last one under his ID
+	at     *member
+	msg    abcast.Message
+	busy   bool
+	open   int // how many of the calls for msg under his ID may order it yet
 }
 
 func playWorld(w *sim.World) error {
@@ -79,14 +82,17 @@ func playWorld(w *sim.World) error {
 		BatchCount: 1 + w.Rand.IntN(8), BatchBytes: 400, PendingCount: 20, PendingBytes: 1 << 20,
 		Pipeline: 1 + w.Rand.IntN(4), Relay: 3 * retry, Direct: w.Chance(0.5), Clients: 100,
 	}
+	clients := 1 + w.Rand.IntN(5)
+	if w.Chance(0.5) { // somebody is forgotten all the time
+		p.cfg.Clients = 1 + w.Rand.IntN(4)
+		clients += p.cfg.Clients
+	}
 	p.changes = !p.cfg.Consensus.Volatile && w.Chance(0.5)
 	for _, id := range p.ids {
 		p.appears(id).starts()
 	}
-	for i := range 1 + w.Rand.IntN(5) {
-		c := &client{p: p, at: p.some()}
-		binary.BigEndian.PutUint64(c.id[:], w.Rand.Uint64())
-		c.id[15] = byte(i)
+	for i := range clients {
+		c := &client{p: p, number: i, at: p.some()}
 		p.clients = append(p.clients, c)
 		if p.changes && i == 0 {
 			c.next = p.change
@@ -156,6 +162,14 @@ func (k *member) outcome(out any) {
 				c.refused(o)
 			}
 		}
+	case abcast.Forgotten:
+		w.Note("%s does not know of number %d", k.name, o.Seq)
+		w.Count("forgotten", 1)
+		for _, c := range k.p.clients {
+			if c.id == o.Client && c.seq == o.Seq && c.busy {
+				c.id, c.busy = machine.ID{}, false
+			}
+		}
 	case abcast.Lacks:
 		w.Note("%s lacks what led to %d", k.name, o.Position)
 		k.host.After(w.Between(0, 2*time.Second), func() { k.restores(o.Position) })
@@ -201,12 +215,14 @@ func (c *client) act() {
 		return
 	}
 	if !c.busy {
-		c.seq++
+		c.count++
 		c.busy = true
-		c.msg = abcast.Message{Client: c.id, Seq: c.seq, Payload: fmt.Appendf(nil, "%d.%d", c.id[15], c.seq)}
+		c.msg = abcast.Message{Payload: fmt.Appendf(nil, "%d.%d", c.number, c.count)}
 		if c.next != nil {
 			c.msg.Change, c.msg.Payload = true, c.next().Payload()
 		}
+		c.seq++
+		c.open = 0
 		w.Count("broadcasts", 1)
 	} else if w.Chance(0.7) && c.at.host.Up() && !c.p.stopped {
 		return // he waits
@@ -214,7 +230,15 @@ func (c *client) act() {
 	if !c.at.host.Up() || w.Chance(0.1) {
 		c.at = c.p.some()
 	}
+	if !c.at.host.Up() {
+		return
+	}
+	if c.id == (machine.ID{}) {
+		c.id, c.seq, c.open = abcast.NewClient(c.at.m.Position(), w.Rand.Uint64()), 1, 0
+	}
+	c.msg.Client, c.msg.Seq = c.id, c.seq
 	c.p.judge.Broadcasts(c.msg)
+	c.open++
 	c.at.host.Step(abcast.Broadcast{Message: c.msg})
 }
 
@@ -225,13 +249,28 @@ func (c *client) delivered(id machine.ID, seq uint64) {
 }
 
 // refused: a member that is behind may not know yet that the message before was ordered.
+// Who is told of each call that it will not order the message broadcasts it as another
+// client; who does not know of all gives it up, or tries on.
 func (c *client) refused(r abcast.Refused) {
-	if r.Err == abcast.ErrOutside {
-		c.at = c.p.some()
+	if c.seq != r.Seq || !c.busy {
 		return
 	}
-	if r.Err != abcast.ErrBusy && r.Err != abcast.ErrSequence {
-		c.p.judge.violated("number %d of client %d is refused: %v", r.Seq, c.id[15], r.Err)
+	c.open--
+	switch r.Err {
+	case abcast.ErrOutside:
+		c.at = c.p.some()
+	case abcast.ErrBusy, abcast.ErrClient:
+	case abcast.ErrSequence:
+		switch {
+		case c.open <= 0:
+			c.id = machine.ID{}
+			c.p.w.Count("anew", 1)
+		case c.p.w.Chance(0.5):
+			c.id, c.busy = machine.ID{}, false
+			c.p.w.Count("given up", 1)
+		}
+	default:
+		c.p.judge.violated("number %d of client %d is refused: %v", r.Seq, c.number, r.Err)
 	}
 }
 
@@ -308,7 +347,7 @@ func (p *play) settle() {
 	missing := func() error {
 		for _, c := range p.clients {
 			if c.busy {
-				return fmt.Errorf("validity: number %d of client %d is not ordered", c.seq, c.id[15])
+				return fmt.Errorf("validity: message %d of client %d is not ordered", c.count, c.number)
 			}
 		}
 		for _, k := range p.members {

@@ -11,7 +11,7 @@ import (
 )
 
 func allScripts() []script {
-	return slices.Concat(scripts, directScripts, catchUpScripts, groupScripts)
+	return slices.Concat(scripts, directScripts, catchUpScripts, groupScripts, forgetScripts)
 }
 
 func TestScripts(t *testing.T) {
@@ -41,8 +41,8 @@ type script struct {
 	play   func(th *theater)
 }
 
-// scripts are schedules in which one rule each is needed. More are in catchUpScripts and
-// groupScripts.
+// scripts are schedules in which one rule each is needed. More are in the lists
+// of allScripts.
 var scripts = []script{
 	{name: "from-anywhere", play: func(th *theater) {
 		for seq := range uint64(5) {
@@ -210,20 +210,6 @@ var scripts = []script{
 		th.broadcasts(9, 1, 1)
 		th.Settle()
 		th.delivered(1, 1, 2, 3)
-	}},
-	{name: "who-was-forgotten-is-told", change: func(c *abcast.Config) { c.Clients = 1 }, play: func(th *theater) {
-		th.broadcasts(1, 1, 1)
-		th.Settle()
-		th.broadcasts(1, 2, 3)
-		th.Lose(From(3))
-		th.broadcasts(2, 1, 1) // client 1 is forgotten
-		th.Settle()
-		th.Wait(2 * retry)
-		th.Settle()
-		th.delivered(2, 1, 2, 3)
-		if th.refused[3] != abcast.ErrSequence {
-			th.t.Errorf("what can never be ordered: got %v, want ErrSequence", th.refused[3])
-		}
 	}},
 	{name: "in-normal-mode-all-get-it", change: func(c *abcast.Config) { c.Direct = true }, play: func(th *theater) {
 		th.broadcasts(1, 1, 2)

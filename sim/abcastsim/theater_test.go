@@ -30,6 +30,8 @@ type theater struct {
 	// established is the last epoch that a member calls that.
 	established map[machine.NodeID]uint64
 	lastChange  abcast.Change // that was broadcast
+	clients     map[byte]machine.ID
+	forgotten   map[machine.NodeID]uint64 // the number of which that was said last
 }
 
 func config() abcast.Config {
@@ -44,6 +46,7 @@ func newTheater(t *testing.T, cfg abcast.Config) *theater {
 		Stage: New(t), t: t, judge: NewJudge(), epochs: newEpochs(cfg.Consensus.Members), cfg: cfg, members: map[machine.NodeID]*abcast.Machine{},
 		replicas: map[machine.NodeID]*replica{}, lives: map[machine.NodeID]uint64{}, refused: map[machine.NodeID]error{}, repeated: map[machine.NodeID]uint64{},
 		established: map[machine.NodeID]uint64{}, owners: map[machine.NodeID]*owner{}, lacks: map[machine.NodeID]uint64{}, gone: map[machine.NodeID]bool{},
+		clients: map[byte]machine.ID{}, forgotten: map[machine.NodeID]uint64{},
 	}
 	th.Sent = th.epochs.sends
 	th.Outcome = func(id machine.NodeID, out any) {
@@ -56,6 +59,8 @@ func newTheater(t *testing.T, cfg abcast.Config) *theater {
 			th.judge.Installs(th.replicas[id], o)
 		case abcast.Refused:
 			th.refused[id] = o.Err
+		case abcast.Forgotten:
+			th.forgotten[id] = o.Seq
 		case abcast.Repeated:
 			th.repeated[id] = o.Seq
 		case abcast.Began:
@@ -122,10 +127,20 @@ func (th *theater) restarts(id machine.NodeID) {
 	th.starts(id, th.Durable(id))
 }
 
+// client is the ID of a client with a number, made at the member where he is first.
+func (th *theater) client(number byte, at machine.NodeID) machine.ID {
+	id, ok := th.clients[number]
+	if !ok {
+		id = abcast.NewClient(th.members[at].Position(), uint64(number))
+		th.clients[number] = id
+	}
+	return id
+}
+
 // broadcasts lets a client, numbered, broadcast his message of a number at members.
 func (th *theater) broadcasts(client byte, seq uint64, at ...machine.NodeID) {
 	for _, id := range at {
-		m := abcast.Message{Client: machine.ID{client}, Seq: seq, Payload: fmt.Appendf(nil, "%d.%d", client, seq)}
+		m := abcast.Message{Client: th.client(client, id), Seq: seq, Payload: fmt.Appendf(nil, "%d.%d", client, seq)}
 		th.judge.Broadcasts(m)
 		th.Step(id, abcast.Broadcast{Message: m})
 	}

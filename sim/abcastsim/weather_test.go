@@ -78,7 +78,7 @@ func weather(t *testing.T, r *rand.Rand) {
 			for len(members) > 1 && chance(0.5) {
 				c.Remove = append(c.Remove, members[r.IntN(len(members))])
 			}
-			if ordered := th.judge.Ordered(abcast.Message{Client: machine.ID{9}, Seq: changes}); ordered || changes == 0 {
+			if ordered := th.judge.Ordered(abcast.Message{Client: th.clients[9], Seq: changes}); ordered || changes == 0 {
 				changes++
 				th.lastChange = c
 			}
@@ -151,7 +151,7 @@ func (th *theater) mayGo(id machine.NodeID) bool {
 
 // next is the number of a client's first message that has no position.
 func (th *theater) next(client int) (seq uint64) {
-	for seq = 1; th.judge.Ordered(abcast.Message{Client: machine.ID{byte(client)}, Seq: seq}); seq++ {
+	for seq = 1; th.judge.Ordered(abcast.Message{Client: th.clients[byte(client)], Seq: seq}); seq++ {
 	}
 	return seq
 }

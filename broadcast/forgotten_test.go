@@ -1,0 +1,78 @@
+package broadcast
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// minority starts one of two members, without the other: it orders nothing.
+func minority(t *testing.T) *Node {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := Start(Config{
+		ID: 1, Group: 7, Members: map[machine.NodeID]string{1: ln.Addr().String(), 2: "127.0.0.1:1"}, Listener: ln, Dir: t.TempDir(),
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	return n
+}
+
+// waiters is how many calls wait for something to be ordered.
+func (n *Node) waiters() (count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, list := range n.waiting {
+		count += len(list)
+	}
+	return count
+}
+
+// until waits until something is the case.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("in vain waited until %s", what)
+		}
+	}
+}
+
+// Whose message was under way when his member was given a state that has forgotten him hears
+// that nobody knows: it is not broadcast again, for it may have been ordered.
+func TestForgottenInAState(t *testing.T) {
+	n := minority(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := n.Broadcast(ctx, []byte("x"))
+		failed <- err
+	}()
+	until(t, "it is under way", func() bool { return n.waiters() == 1 })
+	n.mu.Lock()
+	group := n.group
+	n.mu.Unlock()
+	state := abcast.State{Instance: 5, Position: 4, Horizon: 3, Group: group}
+	n.driver.Step(machine.Envelope{From: 2, To: 1, Body: abcast.Transfer{Base: abcast.Base{Order: state, Position: 4}}})
+	n.driver.Step(abcast.Restored{Position: 4})
+	if err := <-failed; !errors.Is(err, ErrUnknown) || ctx.Err() != nil {
+		t.Errorf("got %v, want ErrUnknown, and not because of the context", err)
+	}
+	if p := n.Position(); p != 4 {
+		t.Errorf("the member is at position %d, want 4", p)
+	}
+}
