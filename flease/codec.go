@@ -244,12 +244,14 @@ func (r *reader) uint32() uint32 {
 	return binary.LittleEndian.Uint32(r.b[r.at-4:])
 }
 
-func (r *reader) ballot() Ballot {
+func (r *reader) ballot() Ballot { return Ballot(r.uint64()) }
+
+func (r *reader) uint64() uint64 {
 	if !r.ok(8) {
 		return 0
 	}
 	r.at += 8
-	return Ballot(binary.LittleEndian.Uint64(r.b[r.at-8:]))
+	return binary.LittleEndian.Uint64(r.b[r.at-8:])
 }
 
 func (r *reader) uvarint(most uint64) uint64 {
@@ -284,6 +286,7 @@ func (r *reader) view() View {
 	for i := range v.Members {
 		v.Members[i] = machine.NodeID(r.uvarint(MaxMember))
 	}
+	v.Places = r.uint64()
 	if v.Check() != nil {
 		r.bad = true
 	}

@@ -23,7 +23,7 @@
 //  3. Peers that meet compare cluster, t_max, ε and view before they listen to each other.
 //  4. Envelopes come from who they say; damage is found before UnmarshalBinary.
 //  5. From the moment that a next view is decided, a peer that starts gets it as a
-//     ChangeView before anything else.
+//     ChangeView before anything else. The one after it waits for Active.
 //  6. It wakes the peer now and then though it has no alarm, if steps of the synchronized clock
 //     shall be noticed by an idle peer: what is compared is two readings of two steps.
 //  7. A Snapshot is used once. Records of a Durable peer are all kept, in order; it may
@@ -92,7 +92,7 @@
 //   - A value lists all who share, each with its Slots; the paper's has one lease. A
 //     proposer keeps the others' as it read them. L2 holds for each.
 //   - A lock delay is a part of λ.t that the holder itself does not use.
-//   - Views: cells that a change leaves alone go on. The others close at a majority of
+//   - Views go up by one, each when the last is active. Cells that a change leaves alone go on. The others close at a majority of
 //     each old cell, then W passes, then the new view votes, whatever the change (F-1). What
 //     has closed stays closed, whatever view comes next.
 //

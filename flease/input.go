@@ -59,7 +59,8 @@ type (
 		Name string
 	}
 	// ChangeView installs the next view. Give it to all peers of both views, some
-	// authority having decided it; peers also tell each other.
+	// authority having decided it; peers also tell each other. Its epoch is one more than
+	// that of the view that is active here: another has no effect but an Alarm.
 	ChangeView struct{ View View }
 	// Shutdown makes the peer fall silent for good and report a Snapshot. Claims
 	// are lost; release them before.
@@ -155,9 +156,14 @@ const (
 	Disagreement
 	// Late: renewals are late; new claims are refused until they are not.
 	Late
+	// Gap: a view was to be installed that does not follow on the one that is active. Give
+	// it again when the one before it is Active.
+	Gap
 )
 
-func (k AlarmKind) String() string { return [...]string{"skew", "jump", "disagreement", "late"}[k] }
+func (k AlarmKind) String() string {
+	return [...]string{"skew", "jump", "disagreement", "late", "gap"}[k]
+}
 
 // State is what a look at a resource showed. By the time it is read it may be history.
 type State struct {

@@ -24,6 +24,10 @@ type View struct {
 	// resource's name, by rendezvous hashing, so that capacity grows with the members
 	// and nobody draws partitions.
 	Replicas int
+	// Places is a hash of where the members are, or 0. Who has other places under the same
+	// epoch has another view: with one index at two places, two majorities of a cell may have
+	// nobody in common.
+	Places uint64
 }
 
 // MaxReplicas is how many members a cell may have.
@@ -70,7 +74,7 @@ func (v View) append(b []byte) []byte {
 	for _, m := range v.Members {
 		b = binary.AppendUvarint(b, uint64(m))
 	}
-	return b
+	return binary.LittleEndian.AppendUint64(b, v.Places)
 }
 
 // Cell names the members that coordinate a resource under a view, ascending. It works

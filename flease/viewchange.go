@@ -55,8 +55,9 @@ func (p *Peer) changeView(v View) {
 			p.alert(Alarm{Kind: Disagreement, Why: fmt.Sprintf("view %d comes with other members than before", v.Epoch)})
 		}
 	case v.Epoch != p.lay.view.Epoch+1:
-		// We have missed the view between, and only those who were in it know that it is
-		// over. They will tell.
+		// Leases of the view between run out only if that was complete, and only those who
+		// were in it know. They will tell.
+		p.alert(Alarm{Kind: Gap, Why: fmt.Sprintf("view %d comes while view %d is active: views go up by one, and each waits until the last is active", v.Epoch, p.lay.view.Epoch)})
 	default:
 		p.expect(v)
 		p.closes(p.cfg.Self)

@@ -60,6 +60,8 @@ restart is spared that. So leave it running, and do not start peers for single c
 All peers need the same --peers (in any order), --t-max, --epsilon, --cell and --cluster.
 They compare when they meet, and say what to change. Lists of peers that change come from a
 file, --members, with lines "epoch 2" and "INDEX host:port"; it is looked at every second.
+Raise the epoch by one with every change, and change the list again only when all peers have
+logged that the view is active. Destroy old lists: who starts with one may hold what others do.
 
 SIGTERM and SIGINT end the peer. What commands hold through it runs out by itself.`,
 		Example: `  # On each of three machines, with its own --self.

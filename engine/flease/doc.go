@@ -48,12 +48,16 @@
 //
 // A list with addresses is for ever: its order gives the indices. Lists that change come
 // from a file or a callback, with an epoch and an index for each peer; see [Membership].
-// A peer whose address changes is a new peer.
+// A peer whose address changes is a new peer. Epochs go up by one, and the next list comes
+// when every peer has logged that the view of the last is active: peers keep one that
+// comes sooner until then, and refuse one that skips an epoch. Destroy old lists: a majority
+// of peers that start with one, and reach nobody who knows better, gives out leases a second
+// time.
 //
 // A cell that a change gives other members falls silent for t_max + 3ε, and its leases run
 // out; cells that stay as they are go on. Peers that start while a change is under way need to
-// know the members before it: lines with "was" in the file. One that starts with a later
-// list than its peers vote in, and does not know what was before, refuses to.
+// know the members before it: lines with "was" in the file. One whose list does not follow
+// on the view in which its peers vote, or is older, refuses to start.
 //
 // # What callers wait for
 //

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"net"
 	"os"
@@ -22,13 +23,15 @@ import (
 // Members are the peers of a cluster under one epoch. Each has an index that is its own
 // for good: it is part of every ballot and token.
 type Members struct {
-	// Epoch counts the changes, from 1. Who has a greater one is right.
+	// Epoch counts the changes, from 1 and by one. A list whose epoch is more than one
+	// greater than a peer's is refused there: the leases of the epoch between may not be over.
 	Epoch uint64
 	// Addrs are where the peers listen for each other, host:port, by index.
 	Addrs map[machine.NodeID]string
-	// Was are those of the epoch before, if the change from them may not be complete. A peer
-	// that starts takes part in the change then. Without it, a start says that all peers
-	// have been in this epoch for t_max and 3ε or more, or that there was none before.
+	// Was are those of the epoch before, Epoch-1, which has to be active, if the change from
+	// them may not be complete. A peer that starts takes part in the change then. Without it, a
+	// start says that all peers have been in this epoch for t_max and 3ε or more, or that there
+	// was none before.
 	Was map[machine.NodeID]string
 }
 
@@ -36,8 +39,13 @@ type Members struct {
 // zero; else it waits until they are others than known, or ctx ends. An error is logged
 // and it is asked again a little later, but at the start, where it ends Start.
 //
-// Whatever it asks decides on the order of changes: two lists with one epoch and different
+// Whatever it asks decides on the order of changes: epochs go up by one, and the next list
+// comes when every peer has logged that the view of the last is active. A peer keeps one that
+// comes sooner until then; meanwhile known is that. Two lists with one epoch and different
 // members are refused by whoever sees both.
+//
+// Nobody may start a peer with an old list any more: a majority of an old cell that cannot
+// reach the others would agree among itself. So destroy old lists, wherever there are copies.
 type Membership func(ctx context.Context, known Members) (Members, error)
 
 // Fixed is a Membership that never changes.
@@ -54,17 +62,23 @@ func Fixed(m Members) Membership {
 // FromFile is the Membership that a file tells, which is looked at every second. Its
 // lines are
 //
-//	epoch 2              # raise it with every change
+//	epoch 2              # raise it by one with every change
 //	1 a.example:7000     # the index of a peer, and its address
 //	3 c.example:7000
 //	was 1 a.example:7000 # those of the epoch before, until the change is complete
 //	was 2 b.example:7000
 //
 // A newcomer that starts while there are no lines with "was" believes that it is in a
-// cluster of long standing; it asks the others, and does not start if one says no. Take them
-// away when every peer has logged that the view is active, before the next change.
+// cluster of long standing; it asks the others, and does not start if one says no. Nor does
+// one start whose lines with "was" are of an epoch that is not active yet, or are others than
+// the members that there were. When every peer has logged that the view is active
+// (`tenure peer status` says it, too), take these lines away; only then is the next change
+// due, with the next epoch. A peer with a file of more than one epoch later stays as it is
+// and says so.
 //
-// Write a new file beside it and rename it, so that nobody reads half a list.
+// Write a new file beside it and rename it, so that nobody reads half a list, and destroy
+// old ones: peers that start with an old list, and reach nobody with the new one, give out
+// leases a second time.
 func FromFile(path string) Membership {
 	return func(ctx context.Context, known Members) (Members, error) {
 		for {
@@ -162,11 +176,15 @@ func ParseMembers(list string) (Members, error) {
 // check says what is wrong with a list.
 func (m Members) check() error {
 	if len(m.Was) > 0 {
-		if err := (Members{Epoch: m.Epoch - 1, Addrs: m.Was}).check(); err != nil {
+		was := Members{Epoch: m.Epoch - 1, Addrs: m.Was}
+		if err := was.check(); err != nil {
 			return fmt.Errorf("of the epoch before: %w", err)
 		}
 		if m.Epoch < 2 {
 			return errors.New("there is no epoch before the first: take the lines with \"was\" away, or raise the epoch")
+		}
+		if err := was.stay(m); err != nil {
+			return err
 		}
 	}
 	if len(m.Addrs) == 0 {
@@ -226,7 +244,39 @@ func (m Members) first(replicas int) flease.View {
 
 // view is what package flease knows of the members.
 func (m Members) view(replicas int) flease.View {
-	return flease.View{Epoch: m.Epoch, Members: m.indices(), Replicas: replicas}
+	places := fnv.New64a()
+	for _, id := range m.indices() {
+		fmt.Fprintf(places, "%d=%s\n", id, m.Addrs[id])
+	}
+	return flease.View{Epoch: m.Epoch, Members: m.indices(), Replicas: replicas, Places: places.Sum64()}
+}
+
+// follows says what keeps a list from being the next after m.
+func (m Members) follows(next Members) error {
+	if err := next.check(); err != nil {
+		return err
+	}
+	switch {
+	case next.Epoch <= m.Epoch:
+		return fmt.Errorf("a list of members for epoch %d, with others than those of epoch %d: raise the epoch with every change", next.Epoch, m.Epoch)
+	case next.Epoch > m.Epoch+1:
+		return fmt.Errorf("a list of members for epoch %d, and the last one here is of epoch %d: epochs go up by one, each when the one before is active at every peer: write epoch %d", next.Epoch, m.Epoch, m.Epoch+1)
+	case len(next.Was) > 0 && !maps.Equal(next.Was, m.Addrs):
+		return fmt.Errorf("the list of epoch %d says that there was %v, and there is %v: write that with \"was\"", next.Epoch, Members{Epoch: m.Epoch, Addrs: next.Was}, m)
+	}
+	return m.stay(next)
+}
+
+// stay says which peer of both lists has another address in the next: two processes would
+// be one peer.
+func (m Members) stay(next Members) error {
+	all := m.all()
+	for _, id := range next.indices() {
+		if old, known := all[id]; known && old != next.Addrs[id] {
+			return fmt.Errorf("index %d, which is the peer at %s, is at %s in epoch %d: a peer that moves is a new one, give it a new index", id, old, next.Addrs[id], next.Epoch)
+		}
+	}
+	return nil
 }
 
 // String is the list in ParseMembers' form, with the epoch.

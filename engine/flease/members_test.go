@@ -3,6 +3,8 @@ package flease_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -136,5 +138,114 @@ func TestLateList(t *testing.T) {
 			p.Close()
 		}
 		t.Errorf("it starts: %v", err)
+	}
+}
+
+// membersFile is a list of members that changes.
+type membersFile struct {
+	t    *testing.T
+	path string
+}
+
+func newMembersFile(t *testing.T) *membersFile {
+	return &membersFile{t, filepath.Join(t.TempDir(), "members")}
+}
+
+func (f *membersFile) write(text string) {
+	f.t.Helper()
+	if err := os.WriteFile(f.path+".new", []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.Rename(f.path+".new", f.path); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// TestListsByOne: a list that skips an epoch is refused by peers that run and by those
+// that start with it; one that comes before the last is active waits for that.
+func TestListsByOne(t *testing.T) {
+	t.Parallel()
+	var log lockedBuffer
+	cfg := brief
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	file := newMembersFile(t)
+	a, b, d := listen(t, "127.0.0.1:0"), listen(t, "127.0.0.1:0"), listen(t, "127.0.0.1:0")
+	defer d.Close()
+	pair := fmt.Sprintf("1 %s\n2 %s\n", a.Addr(), b.Addr())
+	file.write("epoch 1\n" + pair)
+	cfg.Membership = engine.FromFile(file.path)
+	peers := []*engine.Peer{begin(t, cfg, a), begin(t, cfg, b)}
+	l := peers[0].Leaser()
+	defer l.Close()
+	held, err := l.Acquire(t.Context(), tenure.Claim{Name: "x", TTL: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: %+v, %+v\n%s", what, peers[0].Status(), peers[1].Status(), log.String())
+			}
+		}
+	}
+	both := func(ok func(engine.Status) bool) func() bool {
+		return func() bool { return ok(peers[0].Status()) && ok(peers[1].Status()) }
+	}
+
+	far := fmt.Sprintf("epoch 3\n2 %s\n4 %s\n", b.Addr(), d.Addr())
+	file.write(far + fmt.Sprintf("was 2 %s\nwas 4 %s\n", b.Addr(), d.Addr()))
+	until("nobody says what to write", func() bool { return strings.Count(log.String(), "write epoch 2") >= 2 })
+	newcomer := cfg
+	newcomer.Self, newcomer.Listener = d.Addr().String(), d
+	if p, err := engine.Start(t.Context(), newcomer); !errors.Is(err, engine.ErrConfig) || !strings.Contains(err.Error(), "first let epoch 2 become active") {
+		if err == nil {
+			p.Close()
+		}
+		t.Errorf("a peer that starts with epoch 3 beside epoch 1: %v", err)
+	}
+	if err := held.Check(); err != nil {
+		t.Errorf("a list that is refused ends a lease: %v", err)
+	}
+
+	file.write("epoch 2\n" + pair + "4 " + d.Addr().String() + "\n")
+	until("epoch 2 is not taken", both(func(s engine.Status) bool { return s.Epoch == 2 }))
+	file.write("epoch 3\n" + pair)
+	until("epoch 3 never comes", both(func(s engine.Status) bool { return s.Epoch == 3 && s.Active == 3 }))
+
+	file.write("epoch 4\n1 " + a.Addr().String() + "\n2 " + d.Addr().String() + "\n")
+	until("a peer moves", func() bool { return strings.Contains(log.String(), "a peer that moves is a new one") })
+}
+
+// TestOldList: nobody starts with a list that is older than that of the others, or that
+// says other things of the one before.
+func TestOldList(t *testing.T) {
+	t.Parallel()
+	var listeners []net.Listener
+	addrs := map[machine.NodeID]string{}
+	for i := range 3 {
+		l := listen(t, "127.0.0.1:0")
+		listeners = append(listeners, l)
+		addrs[machine.NodeID(i+1)] = l.Addr().String()
+	}
+	defer listeners[2].Close()
+	cfg := brief
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	cfg.Membership = engine.Fixed(engine.Members{Epoch: 2, Addrs: addrs})
+	begin(t, cfg, listeners[0])
+	begin(t, cfg, listeners[1])
+	cfg.Self, cfg.Listener = addrs[3], listeners[2]
+	for want, m := range map[string]engine.Members{
+		"start it with the newest list": {Epoch: 1, Addrs: addrs},
+		"says that there was epoch 2":   {Epoch: 3, Addrs: addrs, Was: map[machine.NodeID]string{1: addrs[1], 3: addrs[3]}},
+		"a peer that moves":             {Epoch: 3, Addrs: addrs, Was: map[machine.NodeID]string{1: addrs[1], 2: "127.0.0.1:1"}},
+	} {
+		cfg.Membership = engine.Fixed(m)
+		if p, err := engine.Start(t.Context(), cfg); !errors.Is(err, engine.ErrConfig) || !strings.Contains(err.Error(), want) {
+			if err == nil {
+				p.Close()
+			}
+			t.Errorf("%v: %v, want %q", m, err, want)
+		}
 	}
 }

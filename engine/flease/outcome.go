@@ -151,6 +151,7 @@ func (p *Peer) news(out any) {
 		log.Info("flease: the peer is silent until what it may have promised is over", "peer", p.self, "for", out.Deadline.Sub(now.Mono))
 	case flease.Active:
 		log.Info("flease: the view is active", "peer", p.self, "epoch", out.View.Epoch)
+		p.activeEpoch.Store(out.View.Epoch)
 		p.spawn(func() { p.active(out.View) })
 	case flease.Snapshot:
 		p.snapshot <- out.Record

@@ -7,9 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,9 +43,12 @@ type Peer struct {
 	close   sync.Once
 	closed  error
 
+	changing sync.Mutex // held while the members change
+
 	mu       sync.Mutex
 	ended    bool // by Close
 	members  Members
+	later    Members                  // that come when the members' epoch is active; zero if none
 	troubles map[machine.NodeID]error // why a peer is no help
 	clock    error                    // why ours cannot be trusted, as far as the kernel says
 	serving  bool
@@ -129,6 +130,9 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		// A few claims each of many callers: who has more waits here.
 		QueueLimit: 1 << 16,
 	})
+	if len(p.members.Was) > 0 { // before anything from another
+		p.driver.Step(flease.ChangeView{View: p.members.view(cfg.Replicas)})
+	}
 	p.transport, err = peer.New(peer.Config{
 		Self: p.self, ClusterID: p.terms().id(), Listener: listener, Peers: p.members.all(), TLS: cfg.TLS,
 		FrameBytesMax: 2 * flease.MaxBatch, QueueBytes: 16 * flease.MaxBatch,
@@ -140,9 +144,6 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	p.linked.Store(p.transport)
-	if len(p.members.Was) > 0 {
-		p.driver.Step(flease.ChangeView{View: p.members.view(cfg.Replicas)})
-	}
 	p.spawn(p.followMembers)
 	if cfg.CheckClock {
 		p.spawn(p.watchClock)
@@ -158,65 +159,7 @@ func incarnation() uint32 {
 	return max(1, binary.LittleEndian.Uint32(b[:]))
 }
 
-// followMembers installs the views that the Membership tells.
-func (p *Peer) followMembers() {
-	for p.ctx.Err() == nil {
-		known := p.Members()
-		m, err := p.cfg.Membership(p.ctx, known)
-		if err == nil {
-			err = p.change(known, m)
-		}
-		if err != nil && p.ctx.Err() == nil {
-			p.cfg.Logger.Error("flease: the members stay as they are", "error", err)
-			select {
-			case <-p.ctx.Done():
-			case <-time.After(time.Second):
-			}
-		}
-	}
-}
-
-// change begins a change of the members. Until its view is active, both the old and the
-// new ones are spoken to.
-func (p *Peer) change(known, next Members) error {
-	if err := next.check(); err != nil {
-		return err
-	}
-	if next.Epoch <= known.Epoch {
-		return fmt.Errorf("a list of members for epoch %d, with others than those of epoch %d: raise the epoch with every change", next.Epoch, known.Epoch)
-	}
-	all := known.all()
-	maps.Copy(all, next.all())
-	if next.Addrs[p.self] != known.Addrs[p.self] && next.Addrs[p.self] != "" {
-		return fmt.Errorf("index %d, which is this peer, is at %s now: a peer that moves is a new one, give it a new index", p.self, next.Addrs[p.self])
-	}
-	p.mu.Lock()
-	p.members = next
-	p.mu.Unlock()
-	if err := p.transport.SetPeers(all, nil); err != nil {
-		return err
-	}
-	p.cfg.Logger.Info("flease: the members change", "from", known.String(), "to", next.String())
-	p.driver.Step(flease.ChangeView{View: next.view(p.cfg.Replicas)})
-	return nil
-}
-
-// active: a view is complete, and who is not in it needs no streams any more.
-func (p *Peer) active(v flease.View) {
-	p.activeEpoch.Store(v.Epoch)
-	m := p.Members()
-	if v.Epoch != m.Epoch {
-		return
-	}
-	if err := p.transport.SetPeers(m.Addrs, nil); err != nil && p.ctx.Err() == nil {
-		p.cfg.Logger.Error("flease: set the peers", "error", err)
-	}
-	if !slices.Contains(v.Members, p.self) {
-		p.fail(fmt.Errorf("peer %d (%s) is no member any more since epoch %d", p.self, p.cfg.Self, v.Epoch))
-	}
-}
-
-// Members are those of the newest list.
+// Members are those of the newest list that the peer goes by, or is changing to.
 func (p *Peer) Members() Members {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -92,36 +92,54 @@ func (p *Peer) answer(say []byte) []byte {
 	return b
 }
 
-// askEpoch asks the others, before a peer starts in a view that is not the first, whether
-// that view is the one in which they vote. Had it only been decided on, the newcomers of it
-// would agree among themselves, beside those who have not heard of it.
+// askEpoch asks the others, before a peer starts, whether its list follows on the view in
+// which they vote. With a list that had only been decided on, or that is old, those who
+// have it would agree among themselves, beside the others.
 func (p *Peer) askEpoch(ctx context.Context) error {
-	m := p.members
-	if m.Epoch < 2 || len(m.Was) > 0 || p.cfg.fresh {
+	if p.cfg.fresh {
 		return nil
 	}
 	ctx, cancel := within(ctx, 2*time.Second, errPatience)
 	defer cancel()
 	var mu sync.Mutex
-	var behind error
+	var out error
 	var all sync.WaitGroup
-	for _, id := range m.indices() {
+	for id, addr := range p.members.all() {
 		if id == p.self {
 			continue
 		}
 		all.Go(func() {
-			said, err := peer.Ask(ctx, m.Addrs[id], p.cfg.TLS, nil)
+			said, err := peer.Ask(ctx, addr, p.cfg.TLS, nil)
 			var theirs terms
-			if err != nil || json.Unmarshal(said, &theirs) != nil || theirs.Cluster != p.cfg.Cluster || theirs.Active >= m.Epoch {
+			if err != nil || json.Unmarshal(said, &theirs) != nil || theirs.Cluster != p.cfg.Cluster {
 				return
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			behind = fmt.Errorf("peer %d at %s is in epoch %d, and the list of this one is of epoch %d and does not say who was before: add lines \"was INDEX host:port\" until the change is complete", id, m.Addrs[id], theirs.Active, m.Epoch)
+			if err := p.members.startsBeside(theirs); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				out = fmt.Errorf("peer %d at %s is in epoch %d, and the list of this one is of epoch %d%w", id, addr, theirs.Active, p.members.Epoch, err)
+			}
 		})
 	}
 	all.Wait()
-	return behind
+	return out
+}
+
+// startsBeside says what to do about a list with which a peer must not start beside one that
+// runs.
+func (m Members) startsBeside(theirs terms) error {
+	switch {
+	case theirs.Active > m.Epoch:
+		return errors.New(": start it with the newest list, and destroy old ones")
+	case len(m.Was) == 0 && theirs.Active < m.Epoch:
+		return errors.New(" and does not say who was before: add lines \"was INDEX host:port\" until the change is complete")
+	case len(m.Was) > 0 && theirs.Active+1 < m.Epoch:
+		return fmt.Errorf(": epochs go up by one: first let epoch %d become active at every peer", theirs.Active+1)
+	case len(m.Was) > 0 && theirs.Epoch+1 == m.Epoch && !maps.Equal(theirs.Members, m.Was):
+		return fmt.Errorf(" and says that there was %v, where there is %v: write that with \"was\"",
+			Members{Epoch: m.Epoch - 1, Addrs: m.Was}, Members{Epoch: theirs.Epoch, Addrs: theirs.Members})
+	}
+	return nil
 }
 
 // compare asks another peer for its terms and remembers whether they agree with ours.

@@ -54,11 +54,13 @@ var scripts = []struct {
 	{"own-write-under-way", ownWriteUnderWay},
 	{"disjoint-views", disjointViews},
 	{"minority-closes", minorityCloses},
+	{"view-missed", viewMissed},
 	{"closed-means-closed", closedMeansClosed},
 	{"closed-for-good", closedForGood},
 	{"told-too-soon", toldTooSoon},
 	{"unchanged-cells", unchangedCells},
 	{"disagreement", disagreement},
+	{"other-places", otherPlaces},
 }
 
 func TestScripts(t *testing.T) {

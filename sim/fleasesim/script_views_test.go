@@ -66,6 +66,38 @@ func minorityCloses(th *theater) {
 	th.holds("its view is not complete", b, false)
 }
 
+// F-1: who has missed a view cannot tell when its leases are over. 3 and 6 are in view 1, view
+// 2 is active at others, and 3 and 6 are told of view 3; a majority of view 1 has closed for it.
+func viewMissed(th *theater) {
+	th.toView([]machine.NodeID{1, 2}, 1, 2, 4, 5)
+	th.exchange(1, 2, 4, 5)
+	th.pass(wait + 10*time.Millisecond)
+	th.exchange(1, 2, 4, 5)
+	a := th.acquires(1, flease.Acquire{})
+	th.exchange(1, 2)
+	th.holds("view 2 is active", a, true)
+	th.wire = nil
+	gaps := 0
+	for _, id := range []machine.NodeID{3, 6} {
+		th.p(id).host.Outcome = func(out any) {
+			if a, ok := out.(flease.Alarm); ok && a.Kind == flease.Gap {
+				gaps++
+			}
+		}
+	}
+	th.toView([]machine.NodeID{3, 6}, 3, 4, 5, 6)
+	if gaps != 2 {
+		th.t.Errorf("%d of 3 and 6 raise an alarm for a view that does not follow on theirs", gaps)
+	}
+	b := th.acquires(3, flease.Acquire{})
+	for end := th.w.Now() + 2*wait; th.w.Now() < end; th.pass(100 * time.Millisecond) {
+		th.exchange(1, 2)
+		th.exchange(3, 4, 5, 6)
+	}
+	th.holds("nobody of its cell has closed", a, true)
+	th.holds("view 2 is not over", b, false)
+}
+
 // An acceptor that has closed does not vote in the old cell any more.
 func closedMeansClosed(th *theater) {
 	v := th.toView([]machine.NodeID{1, 2}, 1, 2, 4, 5)
@@ -165,4 +197,21 @@ func disagreement(th *theater) {
 	if n := th.pick(4, 2, 0, false); n != 0 {
 		th.t.Errorf("a peer of another next membership gets %d answers", n)
 	}
+}
+
+// A peer whose list has a member elsewhere, under the same epoch and index, is not listened
+// to: what it takes for that member may be another process, and their majorities disjoint.
+func otherPlaces(th *theater) {
+	th.view.Places = 1
+	th.p(2).crashes(0)
+	th.pass(0)
+	th.view.Places = 0
+	th.j.broken = true // it is an alarm for something
+	th.pass(wait + 10*time.Millisecond)
+	b := th.acquires(2, flease.Acquire{})
+	for _, kind := range acquisition {
+		th.asks(2, 4, kind)
+		th.asks(2, 5, kind)
+	}
+	th.holds("4 and 5 have other places", b, false)
 }

@@ -1,0 +1,112 @@
+package flease
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// errEarly keeps a list waiting for the one before it, and needs no words.
+var errEarly = errors.New("another list waits")
+
+// followMembers takes the lists that the Membership tells.
+func (p *Peer) followMembers() {
+	known, told := p.Members(), ""
+	for p.ctx.Err() == nil {
+		m, err := p.cfg.Membership(p.ctx, known)
+		if err == nil {
+			err = p.offer(m)
+		}
+		if err == nil {
+			known, told = m, ""
+			p.advance()
+			continue
+		}
+		if now := err.Error(); p.ctx.Err() == nil && now != told && !errors.Is(err, errEarly) {
+			p.cfg.Logger.Error("flease: the members stay as they are", "error", err)
+			told = now
+		}
+		select {
+		case <-p.ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// offer takes a list to be the next, when it is time. In the place of one that waits
+// comes another of the same epoch.
+func (p *Peer) offer(m Members) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var err error
+	switch known, active := p.members, p.activeEpoch.Load(); {
+	case p.later.Epoch != 0 && m.Epoch == p.later.Epoch+1:
+		err = errEarly
+	case known.Epoch < m.Epoch && known.Epoch < active && m.Epoch <= active+1:
+		// Others have told of the views between. What they said is compared with this.
+		if err = m.check(); err == nil {
+			err = known.stay(m)
+		}
+	default:
+		err = known.follows(m)
+	}
+	if err != nil {
+		return err
+	}
+	p.later = m
+	return nil
+}
+
+// advance begins the change to the list that waits, if the view before is active: until
+// then, leases of its cells may be held that nobody of the next view knows of.
+func (p *Peer) advance() {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	p.mu.Lock()
+	known, next := p.members, p.later
+	due := next.Epoch != 0 && p.activeEpoch.Load() >= next.Epoch-1
+	if due {
+		p.members, p.later = next, Members{}
+	}
+	p.mu.Unlock()
+	if !due {
+		return
+	}
+	// Until the next view is active, both the old and the new ones are spoken to.
+	all := known.all()
+	maps.Copy(all, next.all())
+	p.setPeers(all)
+	p.cfg.Logger.Info("flease: the members change", "from", known.String(), "to", next.String())
+	p.driver.Step(flease.ChangeView{View: next.view(p.cfg.Replicas)})
+	p.settle()
+}
+
+// active: a view is complete. One that waits for it comes now.
+func (p *Peer) active(v flease.View) {
+	if !slices.Contains(v.Members, p.self) {
+		p.fail(fmt.Errorf("peer %d (%s) is no member any more since epoch %d", p.self, p.cfg.Self, v.Epoch))
+		return
+	}
+	p.changing.Lock()
+	p.settle()
+	p.changing.Unlock()
+	p.advance()
+}
+
+// settle ends the streams of those who are not in the view that is active.
+func (p *Peer) settle() {
+	if m := p.Members(); m.Epoch == p.activeEpoch.Load() {
+		p.setPeers(m.Addrs)
+	}
+}
+
+func (p *Peer) setPeers(all map[machine.NodeID]string) {
+	if err := p.transport.SetPeers(all, nil); err != nil && p.ctx.Err() == nil {
+		p.cfg.Logger.Error("flease: set the peers", "error", err)
+	}
+}
