@@ -92,9 +92,9 @@
 //   - A value lists all who share, each with its Slots; the paper's has one lease. A
 //     proposer keeps the others' as it read them. L2 holds for each.
 //   - A lock delay is a part of λ.t that the holder itself does not use.
-//   - Views go up by one, each when the last is active. Cells that a change leaves alone go on. The others close at a majority of
-//     each old cell, then W passes, then the new view votes, whatever the change (F-1). What
-//     has closed stays closed, whatever view comes next.
+//   - Views go up by one, each when the last is active. Cells that a change leaves alone go
+//     on. The others close at a majority of each old cell, then W passes, then the new view
+//     votes, whatever the change (F-1). What has closed stays closed, whatever view comes next.
 //
 // # Invariants
 //
