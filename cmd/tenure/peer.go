@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"os/signal"
@@ -44,13 +45,17 @@ type peerOptions struct {
 func peerCommand() *cobra.Command {
 	var o peerOptions
 	cmd := &cobra.Command{
-		Use:   "peer --self ADDRESS --peers ADDRESS,… --listen SOCKET",
+		Use:   "peer --self ADDRESS --peers ADDRESS,… [--listen SOCKET]",
 		Short: "Run a peer: leases that machines keep among themselves, with no server and no disk",
 		Long: `Runs this machine's peer. The peers keep leases among themselves: a majority of them
 agrees on who holds what, in memory. Commands on this machine take leases through the
 socket:
 
-  tenure lock NAME --at flease:///SOCKET -- COMMAND
+  tenure lock NAME --at flease:///run/tenure/peer.sock -- COMMAND
+
+Its directory is made if it is missing. A peer that does not run as root may not make it
+under /run: then make it beforehand (install -d -o USER /run/tenure), let systemd do so
+(RuntimeDirectory=tenure), or choose another path with --listen.
 
 The clocks of any two machines must differ by less than --epsilon at all times: run an
 NTP client. A peer that was started is silent for --t-max and three times --epsilon,
@@ -65,17 +70,17 @@ logged that the view is active. Destroy old lists: who starts with one may hold 
 
 SIGTERM and SIGINT end the peer. What commands hold through it runs out by itself.`,
 		Example: `  # On each of three machines, with its own --self.
-  tenure peer --self a:7000 --peers a:7000,b:7000,c:7000 --listen /run/tenure/peer.sock
+  tenure peer --self a:7000 --peers a:7000,b:7000,c:7000
 
   # Commands use the peer of their machine.
   tenure lock nightly-report --at flease:///run/tenure/peer.sock -- ./report
 
   # Clocks that PTP keeps together, shorter leases, planned restarts without silence.
-  tenure peer --self a:7000 --peers a:7000,b:7000,c:7000 --listen /run/tenure/peer.sock \
+  tenure peer --self a:7000 --peers a:7000,b:7000,c:7000 \
     --epsilon 1ms --clock kernel --t-max 5s --state /var/lib/tenure
 
   # Peers that authenticate each other.
-  tenure peer --self a:7000 --peers a:7000,b:7000,c:7000 --listen /run/tenure/peer.sock \
+  tenure peer --self a:7000 --peers a:7000,b:7000,c:7000 \
     --cacert ca.pem --cert a.pem --key a-key.pem
 
   # How the peer at a socket does.
@@ -93,7 +98,7 @@ SIGTERM and SIGINT end the peer. What commands hold through it runs out by itsel
 	flags.StringVar(&o.self, "self", "", "this peer's `address` among the peers', host:port; self if it can be told from the machine's")
 	flags.StringVar(&o.peers, "peers", "", "the `addresses` of all peers, host:port with commas in between")
 	flags.StringVar(&o.members, "members", "", "a `file` that lists the peers, instead of --peers")
-	flags.StringVar(&o.listen, "listen", "", "`path` of the socket that commands use")
+	flags.StringVar(&o.listen, "listen", flease.DefaultSocket, "`path` of the socket that commands use")
 	flags.StringVar(&o.mode, "mode", "660", "who may use the socket, as chmod has it (octal `number`)")
 	flags.StringVar(&o.bind, "bind", "", "`address` to listen at for peers, if it is another than --self, such as 0.0.0.0:7000")
 	flags.DurationVar(&o.tmax, "t-max", flease.DefaultTMax, "how long a lease may last at most, lock delay included (`duration`)")
@@ -122,7 +127,7 @@ func (o peerOptions) complete() (flease.Config, fs.FileMode, error) {
 	case (o.peers == "") == (o.members == ""):
 		return bad("who are the peers? write either --peers a:7000,b:7000,c:7000 or --members FILE")
 	case o.listen == "":
-		return bad("where do commands find the peer? write for instance --listen /run/tenure/peer.sock")
+		return bad("where do commands find the peer? leave --listen away, for %s, or give a path", flease.DefaultSocket)
 	}
 	mode, err := strconv.ParseUint(o.mode, 8, 9)
 	if err != nil {
@@ -167,6 +172,16 @@ type peerEvent struct {
 	Peer   *flease.Status `json:"peer,omitempty"`
 }
 
+// listenSocket says what to do where the socket's directory is missing, or another's.
+func listenSocket(path string, mode fs.FileMode) (net.Listener, error) {
+	l, err := flease.ListenSocket(path, mode)
+	if errors.As(err, new(*fs.PathError)) || errors.As(err, new(*net.OpError)) {
+		dir := filepath.Dir(path)
+		err = fmt.Errorf("%w: make the directory for who runs the peer (install -d -o USER %s), have systemd make it (RuntimeDirectory=tenure, for /run/tenure), or choose another path with --listen", err, dir)
+	}
+	return l, err
+}
+
 // runPeer runs a peer until a signal, or until it must not go on.
 func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) error {
 	signals := make(chan os.Signal, 2)
@@ -176,7 +191,7 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 	floor := heapFloor()
 	defer runtime.KeepAlive(floor)
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
-	l, err := flease.ListenSocket(o.listen, mode)
+	l, err := listenSocket(o.listen, mode)
 	if err != nil {
 		return err
 	}

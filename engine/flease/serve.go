@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
 
-// ListenSocket listens at a path for Serve, with the mode given. What a peer that was
-// killed has left there is removed; a path where somebody answers is not.
+// DefaultSocket is where `tenure peer` listens for the commands of its machine.
+const DefaultSocket = "/run/tenure/peer.sock"
+
+// ListenSocket listens at a path for Serve, with the mode given. The directory is made if
+// only that is missing, as it is under /run after each boot. What a peer that was killed has
+// left at the path is removed; a path where somebody answers is not.
 func ListenSocket(path string, mode os.FileMode) (net.Listener, error) {
 	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
 		c.Close()
@@ -24,6 +29,9 @@ func ListenSocket(path string, mode os.FileMode) (net.Listener, error) {
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("flease: what an earlier peer left: %w", err)
 		}
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("flease: listen for clients: %w", err)
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
