@@ -24,8 +24,9 @@
 //  4. Envelopes come from who they say; damage is found before UnmarshalBinary.
 //  5. From the moment that a next view is decided, a peer that starts gets it as a
 //     ChangeView before anything else. The one after it waits for Active.
-//  6. It wakes the peer now and then though it has no alarm, if steps of the synchronized clock
-//     shall be noticed by an idle peer: what is compared is two readings of two steps.
+//  6. It wakes the peer about every second, though it has no alarm: what is compared is the
+//     readings of two steps, and a clock that is slewed for longer than ten seconds between
+//     two may look as if it had been set.
 //  7. A Snapshot is used once. Records of a Durable peer are all kept, in order; it may
 //     replace them by one of all that is live.
 //

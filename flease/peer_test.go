@@ -3,6 +3,7 @@ package flease
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,29 @@ func TestCosts(t *testing.T) {
 			t.Error("the release is not confirmed")
 		}
 		want("release", 2*(n-1), 2)
+	}
+}
+
+// TestIdleForAnHour: what a clock may be slewed by in an hour is no leave to set it by as
+// much in the last moment of one; and slewing, looked at every second, is no step.
+func TestIdleForAnHour(t *testing.T) {
+	c := newCluster(t, 1, nil)
+	p := c.peers[1]
+	jumps := func(mono, wall time.Duration) bool {
+		c.now.Mono, c.now.Wall = c.now.Mono.Add(mono), c.now.Wall+machine.Wall(wall)
+		p.Step(c.now, machine.Wake{})
+		return slices.ContainsFunc(p.Ready().Outcomes, func(out any) bool {
+			a, ok := out.(Alarm)
+			return ok && a.Kind == Jump
+		})
+	}
+	for range 3600 {
+		if jumps(time.Second, time.Second+time.Millisecond) {
+			t.Fatal("a clock that is slewed by a thousandth passes for one that was set")
+		}
+	}
+	if !jumps(time.Hour, time.Hour+5*time.Second) {
+		t.Error("a step of five seconds after an idle hour passes for slewing")
 	}
 }
 

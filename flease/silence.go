@@ -59,6 +59,9 @@ func (p *Peer) start() {
 	p.silentFor(p.cfg.Epsilon + time.Millisecond)
 }
 
+// unwatched is how long clocks may move apart between two steps: see duty 6 of the driver.
+const unwatched = 10 * time.Second
+
 // tick reads the clocks: once for each step, so that no comparison sees two times (E6).
 func (p *Peer) tick(now machine.Now) {
 	before := p.now
@@ -70,8 +73,9 @@ func (p *Peer) tick(now machine.Now) {
 	passed := now.Mono.Sub(before.Mono)
 	apart := time.Duration(now.Wall-before.Wall) - passed
 	// A clock that is only slewed moves apart slowly. A step, or a stop of one of them, is
-	// as good as a crash (A3.19).
-	if limit := p.cfg.Epsilon/4 + passed/500; apart > limit || -apart > limit {
+	// as good as a crash (A3.19). How slowly is a matter of seconds: who was not woken for an
+	// hour would else take a step of seven for that.
+	if limit := p.cfg.Epsilon/4 + min(passed, unwatched)/500; apart > limit || -apart > limit {
 		p.fault(apart, fmt.Sprintf("the synchronized clock went %v while the monotonic one went %v", passed+apart, passed))
 	}
 	// Monotone, so that what was forgotten stays refused if the clock is set back.

@@ -3,6 +3,7 @@ package flease_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,14 +24,7 @@ func TestClockJumps(t *testing.T) {
 			t.Parallel()
 			var offset atomic.Int64
 			cfg := brief
-			cfg.Clocks = func() machine.Now {
-				for {
-					mono, wall := clock.Now(), time.Now().UnixNano()
-					if clock.Now().Sub(mono) < 200*time.Microsecond {
-						return machine.Now{Mono: mono, Wall: machine.Wall(wall + offset.Load())}
-					}
-				}
-			}
+			cfg.Clocks = clocksThatAreSet(&offset)
 			c := newCluster(t, 1, cfg) // alone, so that nobody else's clock is in question
 			c.ready()
 			l := c.peers[0].Leaser()
@@ -57,6 +51,37 @@ func TestClockJumps(t *testing.T) {
 				t.Errorf("acquire while it is silent: %v", err)
 			}
 		})
+	}
+}
+
+// clocksThatAreSet are right, but that the synchronized one is ahead by an offset.
+func clocksThatAreSet(offset *atomic.Int64) func() machine.Now {
+	return func() machine.Now {
+		for {
+			mono, wall := clock.Now(), time.Now().UnixNano()
+			if clock.Now().Sub(mono) < 200*time.Microsecond {
+				return machine.Now{Mono: mono, Wall: machine.Wall(wall + offset.Load())}
+			}
+		}
+	}
+}
+
+// TestIdleClockJumps: a peer that has nothing to do notices that its clock was set, though
+// nobody asks it for anything.
+func TestIdleClockJumps(t *testing.T) {
+	t.Parallel()
+	var offset atomic.Int64
+	var log lockedBuffer
+	cfg := brief
+	cfg.Clocks = clocksThatAreSet(&offset)
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	c := newCluster(t, 1, cfg)
+	c.ready()
+	offset.Store(int64(time.Second))
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(log.String(), "flease: jump"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("nothing is noticed: %+v\n%s", c.peers[0].Status(), log.String())
+		}
 	}
 }
 

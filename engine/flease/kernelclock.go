@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/machine"
 )
 
 // judgeClock tells what to do about a clock that may be too wrong.
@@ -43,6 +44,23 @@ func (p *Peer) watchClock() {
 			}
 		case news:
 			p.cfg.Logger.Info("flease: the kernel vouches for its clock again")
+		}
+	}
+}
+
+// wakeEvery is how often a peer looks at its clocks though it has nothing to do.
+const wakeEvery = time.Second
+
+// keepAwake has the machine compare its clocks, for nobody asks an idle peer what time it is.
+func (p *Peer) keepAwake() {
+	again := time.NewTicker(wakeEvery)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			p.driver.Step(machine.Wake{})
+		case <-p.ctx.Done():
+			return
 		}
 	}
 }

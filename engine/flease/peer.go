@@ -145,6 +145,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 	}
 	p.linked.Store(p.transport)
 	p.spawn(p.followMembers)
+	p.spawn(p.keepAwake)
 	if cfg.CheckClock {
 		p.spawn(p.watchClock)
 	}
