@@ -87,7 +87,7 @@ func (m mutant) args() []string {
 	return args
 }
 
-// worlds is how many worlds, or crashes, it takes to catch the mutant, or "script".
+// worlds is how many worlds, storms or crashes it takes to catch the mutant, or "script".
 func (m mutant) worlds() string {
 	for i, f := range m.flags {
 		if name, n, ok := strings.Cut(f, "="); ok && name == "-worlds" {
@@ -96,11 +96,14 @@ func (m mutant) worlds() string {
 		if f == "-worlds" && i+1 < len(m.flags) {
 			return m.flags[i+1]
 		}
-		if f == "-crashes" && i+1 < len(m.flags) {
-			return m.flags[i+1] + " crashes"
+		if (f == "-crashes" || f == "-storms") && i+1 < len(m.flags) {
+			return m.flags[i+1] + " " + f[1:]
 		}
 		if strings.HasPrefix(f, "-seed") {
 			return "1"
+		}
+		if f == "-storm" {
+			return "1 storm"
 		}
 	}
 	return "script"

@@ -34,6 +34,18 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// A test at random is not taken for a script, which gets a minute and no more.
+func TestWorldsNeeded(t *testing.T) {
+	for flags, want := range map[string]string{
+		"": "script", " -worlds 12": "12", " -worlds=12": "12", " -seed 7": "1", " -crashes 50": "50 crashes", " -storms 200": "200 storms", " -storm 35": "1 storm",
+	} {
+		m, err := parse(strings.Replace(script, "TestScripts/a-name", "TestIt"+flags, 1))
+		if err != nil || m.worlds() != want {
+			t.Errorf("TestIt%s: got %q, %v; want %q", flags, m.worlds(), err, want)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for name, raw := range map[string]string{
 		"empty":       "",
