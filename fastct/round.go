@@ -213,7 +213,9 @@ func (m *Machine) repeat(in *instance) {
 		}
 		m.durable(nil, m.to(c, Estimate{CN: in.cn, Round: in.round, TS: in.ts, Value: in.est, Again: true}))
 	case acked:
-		m.durable(nil, m.to(c, Ack{CN: in.cn, Round: in.round, Again: true}))
+		if in.ts == in.round { // else it knows that there is a decision, and has acknowledged nothing
+			m.durable(nil, m.to(c, Ack{CN: in.cn, Round: in.round, Again: true}))
+		}
 	case counting:
 		for _, to := range m.cfg.Members {
 			if _, ok := in.replies[to]; !ok && to != m.cfg.ID {

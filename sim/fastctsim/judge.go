@@ -14,10 +14,9 @@ type Judge struct {
 	n         int // members
 	proposed  map[uint64][][]byte
 	decisions map[uint64]fastct.Decided
-	first     map[uint64]machine.NodeID      // who decided an instance first
-	by        map[decision]bool              // who decided what, in which life
-	imposed   map[imposed]fastct.NewEstimate // the estimate of an interesting round
-	fast      map[uint64]imposed             // the f-round of an instance
+	first     map[uint64]machine.NodeID // who decided an instance first
+	by        map[decision]bool         // who decided what, in which life
+	courses   map[uint64]*course        // by instance
 	errs      []error
 }
 
@@ -27,17 +26,11 @@ type decision struct {
 	cn   uint64
 }
 
-type imposed struct {
-	by    machine.NodeID
-	cn    uint64
-	round int64
-}
-
 // NewJudge returns a judge of a group of n.
 func NewJudge(n int) *Judge {
 	return &Judge{
 		n: n, proposed: map[uint64][][]byte{}, decisions: map[uint64]fastct.Decided{}, first: map[uint64]machine.NodeID{},
-		by: map[decision]bool{}, imposed: map[imposed]fastct.NewEstimate{}, fast: map[uint64]imposed{},
+		by: map[decision]bool{}, courses: map[uint64]*course{},
 	}
 }
 
@@ -72,25 +65,31 @@ func (j *Judge) Decides(by machine.NodeID, life uint64, d fastct.Decided) {
 	}
 }
 
-// Sends is told of each message that leaves. An interesting round has one estimate, and
-// an instance one FAST round that is interesting (Lemma 5).
+// Sends is told of each message that leaves.
 func (j *Judge) Sends(e machine.Envelope) {
-	b, ok := e.Body.(fastct.NewEstimate)
-	if !ok {
-		return
+	switch b := e.Body.(type) {
+	case fastct.NewEstimate:
+		j.course(b.CN).imposes(e.From, b)
+	case fastct.Estimate:
+		if b.Round >= int64(j.n) {
+			j.course(b.CN).estimate(e.From, b)
+		}
+	case fastct.Ack:
+		j.course(b.CN).acknowledges(e.From, b)
+	case fastct.Decide:
+		if !b.Whole {
+			j.course(b.CN).locks(b.Round)
+		}
 	}
-	k := imposed{e.From, b.CN, b.Round}
-	if o, ok := j.imposed[k]; ok && !bytes.Equal(o.Value, b.Value) {
-		j.violated("instance %d: member %d imposes %q and %q in round %d", b.CN, e.From, o.Value, b.Value, b.Round)
+}
+
+func (j *Judge) course(cn uint64) *course {
+	c := j.courses[cn]
+	if c == nil {
+		c = newCourse(j)
+		j.courses[cn] = c
 	}
-	j.imposed[k] = b
-	if b.Round >= int64(j.n) {
-		return
-	}
-	if o, ok := j.fast[b.CN]; ok && o != k {
-		j.violated("Lemma 5: instance %d has the f-rounds %d of member %d and %d of member %d", b.CN, o.round, o.by, b.Round, e.From)
-	}
-	j.fast[b.CN] = k
+	return c
 }
 
 // Decided returns what was decided in an instance.

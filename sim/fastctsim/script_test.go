@@ -431,6 +431,29 @@ var scripts = []struct {
 		th.Settle()
 		th.decides(1, "a", 1, 2, 3)
 	}},
+	{name: "who-has-not-adopted-acknowledges-nothing", play: func(th *theater) {
+		th.proposes(1, "", 1, 2, 3)
+		th.Lose(Kind[asynclease.Lease]())
+		th.suspects(3, 1)
+		th.suspects(2, 1)
+		th.Settle(about(4))
+		th.Lose(about(4), From(3))
+		th.restarts(3) // in round 4, for which it has given its estimate
+		th.Wait(2 * retry)
+		th.Pass(Kind[fastct.Call](), To(1))
+		th.Pass(about(4), From(1))
+		th.Lose(Kind[fastct.NewEstimate](), To(3))
+		th.Settle(decisions)
+		th.Pass(decisions, To(3)) // it is decided, and 3 does not know what
+		th.Crash(2)
+		th.proposes(1, "d", 3)
+		th.Wait(2 * retry)
+		if th.Has(From(3), Kind[fastct.Ack]()) {
+			th.t.Errorf("3 acknowledges an estimate that it has never seen: %+v", th.Wire)
+		}
+		th.Settle()
+		th.decides(1, "", 1, 3)
+	}},
 	{name: "decisions-survive", play: func(th *theater) {
 		th.proposes(1, "", 1, 2)
 		th.Settle(To(3))
