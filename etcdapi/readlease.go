@@ -27,7 +27,7 @@ type readLeaseServer struct {
 }
 
 // Get tells what this member knows of read leases.
-func (s *readLeaseServer) Get(context.Context, *readleasepb.GetRequest) (*readleasepb.GetResponse, error) {
+func (s *readLeaseServer) Get(_ context.Context, r *readleasepb.GetRequest) (*readleasepb.GetResponse, error) {
 	st, err := s.readLeases()
 	if err != nil {
 		return nil, err
@@ -45,6 +45,9 @@ func (s *readLeaseServer) Get(context.Context, *readleasepb.GetRequest) (*readle
 	}
 	for _, h := range st.Holders {
 		resp.Holders = append(resp.Holders, s.holder(&st, &h, members))
+	}
+	if r.Cells && st.Cells != nil {
+		resp.Cells = st.Cells()
 	}
 	return resp, nil
 }

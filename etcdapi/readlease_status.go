@@ -28,6 +28,10 @@ type ReadLeaseStatus struct {
 	// Stalled are members whose leases nobody renews until they have caught up.
 	Stalled []uint64
 
+	// Cells say who holds which keys, each as people write it; nil if each holder holds
+	// all keys.
+	Cells func() []string
+
 	HeldUp   uint64        // entries that are committed and not released
 	Waiting  time.Duration // for how long the first of them has been held up
 	WaitsFor []uint64      // the members that do not have them yet

@@ -196,6 +196,12 @@ func split(text string, sep byte) (parts []string) {
 // Format writes the configuration as Parse reads it. Members without a name are
 // called by their number.
 func (c *Configuration) Format(members []Member) string {
+	return strings.Join(c.Parts(members), "; ")
+}
+
+// Parts are the parts of what Format writes: keys and ranges in order, then hash
+// buckets, at last the default.
+func (c *Configuration) Parts(members []Member) []string {
 	names := make([]string, len(c.members))
 	for i, id := range c.members {
 		names[i] = strconv.FormatUint(uint64(id), 10)
@@ -205,8 +211,9 @@ func (c *Configuration) Format(members []Member) string {
 			}
 		}
 	}
-	var b strings.Builder
+	parts := make([]string, 0, len(c.cells)+len(c.buckets)+1)
 	part := func(selector string, s Set) {
+		var b strings.Builder
 		b.WriteString(selector)
 		sep := "="
 		for i, name := range names {
@@ -215,7 +222,7 @@ func (c *Configuration) Format(members []Member) string {
 				sep = ","
 			}
 		}
-		b.WriteString("; ")
+		parts = append(parts, b.String())
 	}
 	for _, cell := range c.cells {
 		part(cell.String(), cell.Holders)
@@ -226,5 +233,5 @@ func (c *Configuration) Format(members []Member) string {
 		}
 	}
 	part("default", c.fallback)
-	return strings.TrimSuffix(b.String(), "; ")
+	return parts
 }

@@ -27,7 +27,9 @@ const (
 )
 
 type GetRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// cells asks for them, too: there may be 70,000.
+	Cells         bool `protobuf:"varint,1,opt,name=cells,proto3" json:"cells,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -62,6 +64,13 @@ func (*GetRequest) Descriptor() ([]byte, []int) {
 	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{0}
 }
 
+func (x *GetRequest) GetCells() bool {
+	if x != nil {
+		return x.Cells
+	}
+	return false
+}
+
 type GetResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId uint64                 `protobuf:"varint,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -92,8 +101,12 @@ type GetResponse struct {
 	// holders are the members to which some voter is bound, by member.
 	Holders []*Holder `protobuf:"bytes,12,rep,name=holders,proto3" json:"holders,omitempty"`
 	// stalled are members whose leases nobody renews until they have caught up.
-	Stalled       []uint64 `protobuf:"varint,13,rep,packed,name=stalled,proto3" json:"stalled,omitempty"`
-	Reads         *Reads   `protobuf:"bytes,14,opt,name=reads,proto3" json:"reads,omitempty"`
+	Stalled []uint64 `protobuf:"varint,13,rep,packed,name=stalled,proto3" json:"stalled,omitempty"`
+	Reads   *Reads   `protobuf:"bytes,14,opt,name=reads,proto3" json:"reads,omitempty"`
+	// cells say who holds which keys, if that was asked for; none if each holder holds all
+	// keys. They are parts of what SetRequest's cells are made of, "prefix:/jp/=a,b": keys
+	// and ranges first, then what is left by its hash, "hash:0/65536=a,b", then the default.
+	Cells         []string `protobuf:"bytes,15,rep,name=cells,proto3" json:"cells,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -222,6 +235,13 @@ func (x *GetResponse) GetStalled() []uint64 {
 func (x *GetResponse) GetReads() *Reads {
 	if x != nil {
 		return x.Reads
+	}
+	return nil
+}
+
+func (x *GetResponse) GetCells() []string {
+	if x != nil {
+		return x.Cells
 	}
 	return nil
 }
@@ -838,9 +858,10 @@ var File_readleasepb_readlease_proto protoreflect.FileDescriptor
 
 const file_readleasepb_readlease_proto_rawDesc = "" +
 	"\n" +
-	"\x1breadleasepb/readlease.proto\x12\x13tenure.readlease.v1\x1a\x1egoogle/protobuf/duration.proto\"\f\n" +
+	"\x1breadleasepb/readlease.proto\x12\x13tenure.readlease.v1\x1a\x1egoogle/protobuf/duration.proto\"\"\n" +
 	"\n" +
-	"GetRequest\"\xb0\x04\n" +
+	"GetRequest\x12\x14\n" +
+	"\x05cells\x18\x01 \x01(\bR\x05cells\"\xc6\x04\n" +
 	"\vGetResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\x04R\tclusterId\x12\x1b\n" +
@@ -858,7 +879,8 @@ const file_readleasepb_readlease_proto_rawDesc = "" +
 	"\aheld_up\x18\v \x01(\v2\x1b.tenure.readlease.v1.HeldUpR\x06heldUp\x125\n" +
 	"\aholders\x18\f \x03(\v2\x1b.tenure.readlease.v1.HolderR\aholders\x12\x18\n" +
 	"\astalled\x18\r \x03(\x04R\astalled\x120\n" +
-	"\x05reads\x18\x0e \x01(\v2\x1a.tenure.readlease.v1.ReadsR\x05reads\"M\n" +
+	"\x05reads\x18\x0e \x01(\v2\x1a.tenure.readlease.v1.ReadsR\x05reads\x12\x14\n" +
+	"\x05cells\x18\x0f \x03(\tR\x05cells\"M\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1f\n" +

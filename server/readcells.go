@@ -27,6 +27,14 @@ func holds(h *etcdapi.ReadLeaseHolder, conf *placement.Configuration) {
 	}
 }
 
+// named are the members by which configurations are written.
+func (b backend) named() (members []placement.Member) {
+	for _, m := range b.Members() {
+		members = append(members, placement.Member{ID: machine.NodeID(m.ID), Name: m.Name})
+	}
+	return members
+}
+
 // keysOf are the ranges of which a member holds every key, in order and apart. Of keys
 // that go by their hash they have all or none.
 func keysOf(conf *placement.Configuration, place int) (keys []etcdapi.KeyRange) {

@@ -2,12 +2,45 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tenure-lease/tenure/etcdapi"
 	"github.com/tenure-lease/tenure/placement"
+	"github.com/tenure-lease/tenure/readleasepb"
 )
+
+// Who holds which keys is told as it was set, and can be set again as it is told.
+func TestCellsAreTold(t *testing.T) {
+	servers, endpoints := startWith(t, 1, func(*Config) {})
+	client := readLeases(t, endpoints[0])
+	cells := func(asked bool) []string {
+		got, err := client.Get(t.Context(), &readleasepb.GetRequest{Cells: asked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Cells
+	}
+	if got := cells(true); got != nil {
+		t.Errorf("nothing is divided, but told is %q", got)
+	}
+	until(t, "the member has told its name", func() bool { return servers[0].Node.Members()[0].Name != "" })
+	want := []string{"key:/motd=m0", `prefix:"/a; b"=m0`, "default=m0"}
+	text := `default = *; prefix:"/a; b" = m0; key:/motd = *`
+	for range 2 {
+		if _, err := client.Set(t.Context(), &readleasepb.SetRequest{Policy: "static/key", Cells: text}); err != nil {
+			t.Fatal(err)
+		}
+		if got := cells(true); !slices.Equal(got, want) {
+			t.Errorf("after %q: got %q, want %q", text, got, want)
+		}
+		text = strings.Join(want, ";\n")
+	}
+	if got := cells(false); got != nil {
+		t.Errorf("not asked for: %q", got)
+	}
+}
 
 // What a holder is said to hold is what the configuration gives it.
 func TestHolds(t *testing.T) {

@@ -66,6 +66,9 @@ func (b backend) ReadLeases() (etcdapi.ReadLeaseStatus, error) {
 	if out.Left > 0 && !slices.ContainsFunc(out.Holders, func(h etcdapi.ReadLeaseHolder) bool { return h.Member == self }) {
 		out.Holders = append(out.Holders, etcdapi.ReadLeaseHolder{Member: self})
 	}
+	if conf := leases.Cells; conf != nil {
+		out.Cells = func() []string { return conf.Parts(b.named()) }
+	}
 	for i := range out.Holders {
 		holds(&out.Holders[i], leases.Cells)
 		out.Holders[i].RoundTrip = b.RoundTrip(out.Holders[i].Member)

@@ -17,6 +17,7 @@ import (
 func readLeaseCommand() *cobra.Command {
 	var at string
 	var o output
+	var cells bool
 	cmd := &cobra.Command{
 		Use:   "read-lease",
 		Short: "Show which members answer linearizable reads by themselves, and choose them",
@@ -27,16 +28,31 @@ lease has run out. The policy of the cluster says who takes leases:
   off     nobody: each read waits until the leader has asked the others
   leader  the leader; reads at other members cost a question to it
   all     every member that is read from
+  static, quorum, cost
+          the keys are divided among members: by hand, each key to who reads it most,
+          or to whom makes its reads and writes cheapest
 
-HOLDS is what a member reads by itself at this time, LEFT for how much longer unless
-it renews its lease, which it does while it is read from. BOUND TO IT are the members
+The order is strict, as etcd has it: who has seen a revision sees all before it. In key
+order, which those that divide the keys take and the others may (leader/key, all/key),
+a write waits only for those that hold its keys, and that is promised of each key and of
+keys that are read or written together, but of no two others.
+
+HOLDS is what a member reads by itself at this time: all keys, so many ranges of keys,
+or some keys, by their hash. LEFT is for how much longer unless it renews its lease,
+which it does while it is read from. BOUND TO IT are the members
 that wait for it. HAS LOG TO is how far it has the log, as far as the leader has heard.
 READS are linearizable ones since the member started: LOCAL by its lease, ROUND by
 asking the others, FORWARDED by asking the leader.
 
 "Held up" are writes that are replicated and wait for a member with a lease; a member
-that is waited for too long is stalled: its lease is not renewed until it has caught up.`,
-		Example: "  tenure read-lease\n  tenure read-lease -o json\n  tenure read-lease set all\n  tenure read-lease holders config/ --prefix",
+that is waited for too long is stalled: its lease is not renewed until it has caught up.
+
+If the keys are divided, a part of who holds which is shown below, and all of it with
+--cells, in the words of "tenure read-lease set --cells". Keys and ranges come first; all
+other keys go by their hash, hash:I/N being the I-th of N parts; and the default has what
+is in none of these. Members that are named hold the keys if they are read from, and have
+a lease by the table above.`,
+		Example: "  tenure read-lease\n  tenure read-lease -o json\n  tenure read-lease --cells\n  tenure read-lease set all\n  tenure read-lease holders config/ --prefix",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withMembers(at, func(ctx context.Context, client *clientv3.Client, members []*pb.Member) error {
@@ -44,11 +60,20 @@ that is waited for too long is stalled: its lease is not renewed until it has ca
 				if err != nil {
 					return trouble(at, err)
 				}
+				if cells || o == "table" {
+					if err := leases.askCells(ctx, client, members); err != nil && cells {
+						return trouble(at, err)
+					}
+				}
+				if cells && o == "table" {
+					return leases.allCells(cmd.OutOrStdout())
+				}
 				return o.print(cmd.OutOrStdout(), leases, func() { leases.table(cmd.OutOrStdout()) })
 			})
 		},
 	}
 	serverFlag(cmd.PersistentFlags(), &at)
+	cmd.Flags().BoolVar(&cells, "cells", false, "show who holds which keys and nothing else, or with -o json that besides")
 	outputFlag(cmd, &o)
 	cmd.AddCommand(readLeaseSetCommand(&at), readLeaseHoldersCommand(&at))
 	return cmd

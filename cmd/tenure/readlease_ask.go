@@ -28,6 +28,10 @@ type readLeases struct {
 	Released  uint64            `json:"released"`
 	HeldUp    *heldUp           `json:"held_up,omitempty"`
 	Members   []readLeaseMember `json:"members"`
+	// Cells say who holds which keys, if the policy divides them.
+	Cells []string `json:"cells,omitempty"`
+
+	best uint64 // the member whose word of the cluster this is
 }
 
 type heldUp struct {
@@ -138,6 +142,7 @@ func (s *readLeases) fill(answers []*readleasepb.GetResponse) {
 	best := slices.MaxFunc(answers, func(a, b *readleasepb.GetResponse) int {
 		return cmp.Or(cmp.Compare(leads(a), leads(b)), cmp.Compare(a.Term, b.Term), cmp.Compare(a.ReleasedIndex, b.ReleasedIndex))
 	})
+	s.best = best.MemberId
 	s.Policy, s.Order, s.Term = best.Policy, best.Order, best.Term
 	s.Committed, s.Released = best.CommittedIndex, best.ReleasedIndex
 	if leads(best) == 1 {

@@ -43,12 +43,20 @@ With --order key a write waits for those only that hold its keys, and what a rea
 one key has seen says nothing of other keys: revisions are in order for each key and no
 more. These policies divide the keys among members and need it:
 
-  static  as --cells says, and the leader of that time holds all keys besides
+  static  as --cells says
   quorum  each key is held by the leader and those who read it most, a majority together
   cost    each key is held by whoever makes reads and writes of it cheapest
 
 --cells lists who holds what by the names of members, * for all:
-  prefix:/jp/ = a,b; range:/eu/a../eu/n = b,c; key:/motd = *; default = a`,
+  prefix:/jp/ = a,b; range:/eu/a../eu/n = b,c; key:/motd = *; default = a
+hash:I/N is the I-th of N parts, from 0, by the hash of keys that are in no prefix, range or
+key; N is a power of two. The default holds the rest, and there has to be one.
+
+The member that leads when cells are set holds all keys besides, which costs writes
+nothing. When another leads, it reads what it does not hold by asking others, until the
+cells are set again; the former leader goes on to hold all. quorum and cost look at that
+every few seconds themselves. What they have found stays if the policy becomes static with
+--cells "$(tenure read-lease --cells)".`,
 		Example:   "  tenure read-lease set all\n  tenure read-lease set off --at etcd://10.0.0.1:2379\n  tenure read-lease set cost --order key\n  tenure read-lease set static --order key --cells 'prefix:/jp/ = tokyo; default = *'",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: policyNames,
@@ -59,6 +67,8 @@ more. These policies divide the keys among members and need it:
 				return errors.New(strings.TrimPrefix(err.Error(), "quorumlease: "))
 			case cells != "" && policy != quorumlease.Static:
 				return fmt.Errorf("--cells says who holds which keys with the policy static only; with %s the leader finds that out", args[0])
+			case cells == "" && policy == quorumlease.Static:
+				return errors.New("static needs --cells: who holds which keys, such as 'prefix:/jp/ = tokyo; default = *'; to keep what quorum or cost have found: --cells \"$(tenure read-lease --cells)\"")
 			}
 			return withMembers(*at, func(ctx context.Context, client *clientv3.Client, _ []*pb.Member) error {
 				service := readleasepb.NewReadLeaseClient(client.ActiveConnection())

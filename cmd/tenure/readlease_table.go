@@ -30,6 +30,7 @@ func (s *readLeases) table(w io.Writer) {
 			cmp.Or(strings.Join(m.Grantors, ","), "-"), has, m.Reads.cells(), asked, m.trouble())
 	}
 	tw.Flush()
+	s.someCells(w)
 }
 
 // progress says how far the log is released, and what is held up by whom.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -19,8 +20,8 @@ import (
 
 // TestReadLeaseScripts runs testdata/readlease against members that say what is made
 // up here, so that scripts see what is rare: entries that are held up, stalled holders.
-// $THREE is a cluster whose third member is dead, $ALONE one member, $STOCK a server
-// without the service.
+// $THREE is a cluster whose third member is dead, $ALONE one member, $DIVIDED one that
+// divides the keys, $STOCK a server without the service.
 func TestReadLeaseScripts(t *testing.T) {
 	three := &story{policy: "all"}
 	listeners := []net.Listener{listenLocal(t), listenLocal(t)}
@@ -37,6 +38,18 @@ func TestReadLeaseScripts(t *testing.T) {
 		},
 		LocalReads: 900, RoundReads: 100,
 	})
+	divided, ownDivided := &story{policy: "cost/key"}, listenLocal(t)
+	divided.members = []*pb.Member{{ID: 0xa, Name: "a", ClientURLs: []string{"http://" + ownDivided.Addr().String()}}}
+	divided.serve(t, ownDivided, 0xa, etcdapi.ReadLeaseStatus{Order: "key", Cells: func() []string {
+		cells := []string{"key:/motd=a,b,c", `prefix:"/x; y"=b`}
+		for i := range 10 {
+			cells = append(cells, fmt.Sprintf("key:/z/%d=a", i))
+		}
+		for i := range 16 {
+			cells = append(cells, fmt.Sprintf("hash:%d/16=%s", i, []string{"a,b", "a,c", "a,b"}[i%3]))
+		}
+		return append(cells, "default=a,b,c")
+	}})
 	three.serve(t, listeners[1], 0xb, etcdapi.ReadLeaseStatus{
 		Left: 120 * ms, Committed: 98, Released: 96, LocalReads: 3, ForwardedReads: 1,
 		// It is bound to the leader, which has not heard of it yet, and no longer
@@ -60,6 +73,7 @@ func TestReadLeaseScripts(t *testing.T) {
 			env.Setenv("THREE", "etcd://"+listeners[0].Addr().String()+","+listeners[1].Addr().String())
 			env.Setenv("SECOND", "etcd://"+listeners[1].Addr().String())
 			env.Setenv("ALONE", strings.Replace(alone.members[0].ClientURLs[0], "http", "etcd", 1))
+			env.Setenv("DIVIDED", "etcd://"+ownDivided.Addr().String())
 			env.Setenv("STOCK", "etcd://"+listener.Addr().String())
 			env.Setenv("HOME", env.WorkDir)
 			return nil
@@ -84,7 +98,7 @@ type teller struct {
 }
 
 func (s *story) serve(t *testing.T, l net.Listener, id uint64, leases etcdapi.ReadLeaseStatus) {
-	leases.Order, leases.TTL = "strict", 200*time.Millisecond
+	leases.Order, leases.TTL = cmp.Or(leases.Order, "strict"), 200*time.Millisecond
 	api := etcdapi.New(&teller{story: s, id: id, leases: leases}, etcdapi.Config{})
 	g := grpc.NewServer(api.Options()...)
 	api.Register(g)
