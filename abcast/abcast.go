@@ -45,7 +45,7 @@ func New(cfg Config, records []any) (*Machine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	base := Base{Order: State{Group: cfg.founders()}}
+	base := Base{Order: State{Group: cfg.founders(), Clients: cfg.Clients}}
 	if cfg.Join {
 		base = Base{}
 	}
@@ -65,7 +65,7 @@ func New(cfg Config, records []any) (*Machine, error) {
 			epochs[1] = append(epochs[1], r)
 		}
 	}
-	m := &Machine{cfg: cfg, base: base, order: newOrder(base.Order, cfg.Clients)}
+	m := &Machine{cfg: cfg, base: base, order: newOrder(base.Order)}
 	m.epoch = epoch{moved: started, begun: map[machine.NodeID]uint64{}}
 	m.pending.clear()
 	if err := m.replay(learned, epochs); err != nil {
@@ -76,6 +76,8 @@ func New(cfg Config, records []any) (*Machine, error) {
 		m.durable(m.base)
 	case g.First == 1 && !cfg.Join && !slices.Equal(g.IDs(), cfg.founders().IDs()):
 		return nil, fmt.Errorf("abcast: %w: the members are %v, and this is to be one of %v", ErrLog, g.IDs(), cfg.founders().IDs())
+	case !m.joins() && m.order.clients != cfg.Clients:
+		return nil, fmt.Errorf("abcast: %w: its members remember %d clients, which cannot be changed, and Clients is %d", ErrLog, m.order.clients, cfg.Clients)
 	case g.First > started:
 		m.starts()
 	}
@@ -129,7 +131,7 @@ func (m *Machine) Messages(after uint64, n int) (messages []Delivered, ok bool) 
 	if after < m.base.Position {
 		return nil, false
 	}
-	replayed := newOrder(m.base.Order, m.cfg.Clients)
+	replayed := newOrder(m.base.Order)
 	for _, k := range m.kept {
 		if len(messages) >= n {
 			break

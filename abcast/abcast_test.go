@@ -3,6 +3,7 @@ package abcast_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,6 +149,19 @@ func TestLogsWithAGap(t *testing.T) {
 	other.Consensus.Members = []machine.NodeID{1, 2, 3}
 	if _, err := abcast.New(other, a.log); !errors.Is(err, abcast.ErrLog) {
 		t.Errorf("another group's log: got %v, want ErrLog", err)
+	}
+}
+
+// How many clients are remembered decides what is ordered: it is the group's, for good.
+func TestOtherClients(t *testing.T) {
+	a := starts(t, config(), nil)
+	a.step(message(1, 1, "x"))
+	other := config()
+	other.Clients = 4
+	for name, log := range map[string][]any{"the log": a.log, "a new log": a.m.Records()} {
+		if _, err := abcast.New(other, log); !errors.Is(err, abcast.ErrLog) || !strings.Contains(err.Error(), "remember 3 clients") {
+			t.Errorf("%s with other Clients: got %v, want ErrLog", name, err)
+		}
 	}
 }
 

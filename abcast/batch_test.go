@@ -34,7 +34,7 @@ func FuzzBatch(f *testing.F) {
 
 // A batch that is none orders nothing, and does not stop what follows.
 func TestDamagedBatch(t *testing.T) {
-	o := newOrder(State{}, 10)
+	o := newOrder(State{Clients: 10})
 	if got := o.next([]byte("not a batch")); len(got) != 0 || o.instance != 1 {
 		t.Errorf("got %v at instance %d", got, o.instance)
 	}

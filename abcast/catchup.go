@@ -90,7 +90,7 @@ func (b Decisions) full() bool {
 // passes over an instance may be counted on for what that has decided.
 func (m *Machine) transferred(now machine.Now, from machine.NodeID, b Base) {
 	switch {
-	case b.Order.Instance <= m.order.instance && !m.joins(), m.removed(), len(b.Order.Group.Members) == 0:
+	case b.Order.Instance <= m.order.instance && !m.joins(), m.removed(), len(b.Order.Group.Members) == 0, b.Order.Clients < 1:
 	case b.Position <= m.base.Position: // and decisions from there on can be had
 		m.install(now, b)
 	case m.lacks != nil && b.Order.Instance < m.lacks.Order.Instance:
@@ -111,7 +111,7 @@ func (m *Machine) restored(now machine.Now, position uint64) {
 func (m *Machine) install(now machine.Now, b Base) {
 	before, first := m.Position(), m.order.group.First
 	b.Position = max(b.Position, before)
-	m.base, m.order, m.kept, m.lacks = b, newOrder(b.Order, m.cfg.Clients), nil, nil
+	m.base, m.order, m.kept, m.lacks = b, newOrder(b.Order), nil, nil
 	m.durable(m.base)
 	if m.base.Position > before {
 		m.out(Installed{m.base.Position})
@@ -142,7 +142,7 @@ func (m *Machine) trim(now machine.Now, t Trim) {
 		return
 	}
 	// What clients are remembered after an instance follows from its decisions.
-	o := newOrder(m.base.Order, m.cfg.Clients)
+	o := newOrder(m.base.Order)
 	n := 0
 	for n < len(m.kept) && m.kept[n].position <= t.Position {
 		o.next(m.kept[n].batch)

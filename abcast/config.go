@@ -41,7 +41,8 @@ type Config struct {
 	// instances are decided in NORMAL mode. The paper sends a message to all.
 	Direct bool
 	// Clients is how many clients are remembered, so that what they broadcast twice is
-	// ordered once: those whose messages were ordered last. The same at all members.
+	// ordered once: those whose messages were ordered last. It decides what is ordered, so it
+	// is part of the State, from the founders', and the same at all members for good.
 	Clients int
 }
 

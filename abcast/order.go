@@ -11,6 +11,7 @@ type State struct {
 	Instance uint64    // the last that was delivered
 	Position uint64    // of the last message
 	Group    Group     // of the next instance
+	Clients  int       // how many sessions there may be; the same for good
 	Sessions []Session // whose messages were ordered the longest ago first
 	Horizon  uint64    // the Position of the session that was dropped last; 0 if none was
 }
@@ -32,8 +33,8 @@ type order struct {
 	recent             list.List // of *Session, as in State
 }
 
-func newOrder(s State, clients int) *order {
-	o := &order{instance: s.Instance, position: s.Position, horizon: s.Horizon, group: s.Group, clients: clients, sessions: map[machine.ID]*list.Element{}}
+func newOrder(s State) *order {
+	o := &order{instance: s.Instance, position: s.Position, horizon: s.Horizon, group: s.Group, clients: s.Clients, sessions: map[machine.ID]*list.Element{}}
 	for _, session := range s.Sessions {
 		o.sessions[session.Client] = o.recent.PushBack(&session)
 	}
@@ -41,7 +42,7 @@ func newOrder(s State, clients int) *order {
 }
 
 func (o *order) state() State {
-	s := State{Instance: o.instance, Position: o.position, Horizon: o.horizon, Group: o.group}
+	s := State{Instance: o.instance, Position: o.position, Horizon: o.horizon, Group: o.group, Clients: o.clients}
 	for e := o.recent.Front(); e != nil; e = e.Next() {
 		s.Sessions = append(s.Sessions, *e.Value.(*Session))
 	}

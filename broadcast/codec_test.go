@@ -18,7 +18,7 @@ var (
 	base    = abcast.Base{Order: order, Position: 11}
 	order   = abcast.State{
 		Group:    abcast.Group{First: 5, Members: []abcast.Member{{ID: 3, Address: "c:1"}}, Removed: []abcast.Member{{ID: 1, Address: "a:1"}}},
-		Instance: 9, Position: 8, Horizon: 3, Sessions: []abcast.Session{{Client: machine.ID{5}, Upto: 6, Position: 7}},
+		Instance: 9, Position: 8, Horizon: 3, Clients: 12, Sessions: []abcast.Session{{Client: machine.ID{5}, Upto: 6, Position: 7}},
 	}
 )
 
@@ -84,7 +84,7 @@ func FuzzDecode(f *testing.F) {
 func TestAllClientsFitInAMessage(t *testing.T) {
 	b := abcast.Transfer{Base: abcast.Base{Order: abcast.State{Sessions: make([]abcast.Session, clientsMax)}}}
 	for i := range b.Base.Order.Sessions {
-		b.Base.Order.Sessions[i].Upto = math.MaxUint64
+		b.Base.Order.Sessions[i].Upto, b.Base.Order.Sessions[i].Position = math.MaxUint64, math.MaxUint64
 	}
 	if msg := encode(b); len(msg) > 63<<20 { // peer.Config.FrameBytesMax is a little more
 		t.Errorf("%d bytes", len(msg))

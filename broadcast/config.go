@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"net"
 	"slices"
@@ -58,7 +59,7 @@ type Config struct {
 	MemoryBytes int
 	// Clients is how many clients are remembered: those whose messages were ordered last. 0
 	// means 100,000, a million is the limit: a member that is behind is told all of them, in
-	// one message. The same at all members.
+	// one message. The same at all members, for good: it decides what is ordered.
 	Clients int
 	// Logger is told about connections and suspicions; nil means slog.Default.
 	Logger *slog.Logger
@@ -68,9 +69,10 @@ const (
 	// MessageBytesMax is the size of the largest payload.
 	MessageBytesMax = 1<<20 - 64
 
-	batchBytes = 1 << 20
-	batchCount = 1000
-	clientsMax = 1_000_000
+	batchBytes     = 1 << 20
+	batchCount     = 1000
+	clientsMax     = 1_000_000
+	clientsDefault = 100_000
 	// memoryFactor times MemoryBytes may be in memory when the disk is slow.
 	memoryFactor = 4
 
@@ -135,6 +137,18 @@ func (c Config) validate() error {
 
 func (c Config) timeout() time.Duration { return cmp.Or(c.Timeout, time.Second) }
 func (c Config) memoryBytes() int       { return cmp.Or(c.MemoryBytes, 32<<20) }
+func (c Config) clients() int           { return cmp.Or(c.Clients, clientsDefault) }
+
+// cluster is what members tell each other to be of. Those that go by other rules would order
+// other messages, or wait for each other: they are of another group.
+func (c Config) cluster() uint64 {
+	if c.clients() == clientsDefault && !c.Plain && !c.Paper {
+		return c.Group
+	}
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d %d %t %t", c.Group, c.clients(), c.Plain, c.Paper)
+	return h.Sum64()
+}
 
 // machine returns the configuration of the protocol.
 func (c Config) machine(life uint64) abcast.Config {
@@ -151,6 +165,6 @@ func (c Config) machine(life uint64) abcast.Config {
 			Retry: timeout / 4, Heartbeat: timeout / 5, Timeout: timeout,
 		},
 		Addresses: c.Members, Join: c.Join, Life: life, BatchCount: batchCount, BatchBytes: batchBytes, PendingCount: 1 << 16, PendingBytes: waits,
-		Pipeline: cmp.Or(c.Pipeline, 4), Relay: timeout, Direct: !c.Paper, Clients: cmp.Or(c.Clients, 100_000),
+		Pipeline: cmp.Or(c.Pipeline, 4), Relay: timeout, Direct: !c.Paper, Clients: c.clients(),
 	}
 }

@@ -36,7 +36,7 @@ func (r *reader) group() (list []abcast.Member) {
 }
 func (r *reader) state() abcast.State {
 	s := abcast.State{Group: abcast.Group{First: r.Uvarint(), Members: r.group(), Removed: r.group()}}
-	s.Instance, s.Position, s.Horizon = r.Uvarint(), r.Uvarint(), r.Uvarint()
+	s.Instance, s.Position, s.Horizon, s.Clients = r.Uvarint(), r.Uvarint(), r.Uvarint(), int(r.Uvarint())
 	for range r.Count() {
 		s.Sessions = append(s.Sessions, abcast.Session{Client: r.client(), Upto: r.Uvarint(), Position: r.Uvarint()})
 	}

@@ -66,7 +66,7 @@ func TestForgottenInAState(t *testing.T) {
 	n.mu.Lock()
 	group := n.group
 	n.mu.Unlock()
-	state := abcast.State{Instance: 5, Position: 4, Horizon: 3, Group: group}
+	state := abcast.State{Instance: 5, Position: 4, Horizon: 3, Group: group, Clients: clientsDefault}
 	n.driver.Step(machine.Envelope{From: 2, To: 1, Body: abcast.Transfer{Base: abcast.Base{Order: state, Position: 4}}})
 	n.driver.Step(abcast.Restored{Position: 4})
 	if err := <-failed; !errors.Is(err, ErrUnknown) || ctx.Err() != nil {

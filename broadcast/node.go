@@ -113,7 +113,7 @@ func Start(cfg Config) (*Node, error) {
 	}
 	if cfg.Listener != nil {
 		n.peers, err = peer.New(peer.Config{
-			Self: cfg.ID, ClusterID: cfg.Group, Listener: cfg.Listener, Peers: n.addresses(n.group, false), TLS: cfg.TLS, Logger: cfg.Logger,
+			Self: cfg.ID, ClusterID: cfg.cluster(), Listener: cfg.Listener, Peers: n.addresses(n.group, false), TLS: cfg.TLS, Logger: cfg.Logger,
 			Deliver: func(from machine.NodeID, msgs [][]byte) { ready.Wait(); n.deliver(from, msgs) },
 			Stream: func(from machine.NodeID, header []byte, r io.Reader) error {
 				ready.Wait()
@@ -125,8 +125,12 @@ func Start(cfg Config) (*Node, error) {
 				n.driver.Step(fastct.Suspect{Node: id, Suspected: true})
 			},
 			Refused: func(id machine.NodeID, reason error) {
-				if errors.Is(reason, peer.ErrRemoved) {
+				switch {
+				case errors.Is(reason, peer.ErrRemoved):
 					n.fail(ErrRemoved)
+				case errors.Is(reason, peer.ErrWrongCluster):
+					cfg.Logger.Error("broadcast: a member refuses this one: Group, Clients, Plain or Paper is another in its configuration, and has to be the same",
+						"member", id, "group", cfg.Group, "clients", cfg.clients(), "plain", cfg.Plain, "paper", cfg.Paper)
 				}
 			},
 		})

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -362,6 +363,11 @@ func TestDirectoriesOfOthers(t *testing.T) {
 		if n, err := broadcast.Start(other); !errors.Is(err, broadcast.ErrGroup) {
 			t.Errorf("%s: got %v, %v; want ErrGroup", name, n, err)
 		}
+	}
+	other := cfg
+	other.Clients = 5
+	if n, err := broadcast.Start(other); err == nil || !strings.Contains(err.Error(), "remember 100000 clients, which cannot be changed, and Clients is 5") {
+		t.Errorf("other Clients: got %v, %v", n, err)
 	}
 	cfg.Members = map[machine.NodeID]string{1: "127.0.0.1:1", 2: "127.0.0.1:2"}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -101,7 +101,7 @@ var catchUpScripts = []script{
 		th.Settle()
 		th.delivered(1, 3)
 		of := th.members[3].Group()
-		ahead := abcast.Base{Order: abcast.State{Instance: 9, Position: 1, Group: of}, Position: 1} // eight had nothing in them
+		ahead := abcast.Base{Order: abcast.State{Instance: 9, Position: 1, Group: of, Clients: 100}, Position: 1} // eight had nothing in them
 		th.slow = true
 		th.Step(3, machine.Envelope{From: 2, To: 3, Body: abcast.Transfer{Base: ahead}})
 		if p := th.members[3].Base().Position; p != 0 || th.lacks[3] != 1 {

@@ -163,6 +163,19 @@ var forgetScripts = []script{
 			th.t.Errorf("number 2, which was ordered and is in no session of the state: refused (%v), and should be Forgotten", th.refused[3])
 		}
 	}},
+	{name: "who-comes-forgets-whom-the-others-forget", change: func(c *abcast.Config) { alive(c); one(c) }, play: func(th *theater) {
+		th.cfg.Clients = 50
+		th.starts(4, nil)
+		th.broadcasts(1, 1, 1)
+		th.changes(9, 1, 2, add(4))
+		th.beats()
+		th.broadcasts(1, 2, 4) // the change has made all forget client 1
+		if th.refused[4] != abcast.ErrSequence {
+			th.t.Errorf("number 2 of who was forgotten, at the newcomer: got %v, want ErrSequence", th.refused[4])
+		}
+		th.beats()
+		th.delivered(2, 1, 2, 3, 4)
+	}},
 	{name: "what-waits-goes-on-behind-a-state", change: func(c *abcast.Config) { alive(c); one(c) }, play: func(th *theater) {
 		th.broadcasts(1, 1, 1)
 		th.Settle()
