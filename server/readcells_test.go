@@ -26,7 +26,7 @@ func TestCellsAreTold(t *testing.T) {
 		t.Errorf("nothing is divided, but told is %q", got)
 	}
 	until(t, "the member has told its name", func() bool { return servers[0].Node.Members()[0].Name != "" })
-	want := []string{"key:/motd=m0", `prefix:"/a; b"=m0`, "default=m0"}
+	want := []string{`prefix:"/a; b"=m0`, "key:/motd=m0", "default=m0"}
 	text := `default = *; prefix:"/a; b" = m0; key:/motd = *`
 	for range 2 {
 		if _, err := client.Set(t.Context(), &readleasepb.SetRequest{Policy: "static/key", Cells: text}); err != nil {
