@@ -263,9 +263,22 @@ func best(estimates map[machine.NodeID]Estimate, members []machine.NodeID) (b Es
 	return b
 }
 
+// bufferMax is how many messages of each member are kept in an instance. A bound for all
+// together could be used up by one of them.
+const bufferMax = 8
+
 // buffers keeps a message until it can be taken in. What is too much will be repeated.
 func (m *Machine) buffers(in *instance, e machine.Envelope) {
-	if len(in.buffer) < 8*len(m.cfg.Members) && !slices.ContainsFunc(in.buffer, func(o machine.Envelope) bool { return same(o, e) }) {
+	of := 0 // the sender's
+	for _, o := range in.buffer {
+		if same(o, e) {
+			return
+		}
+		if o.From == e.From {
+			of++
+		}
+	}
+	if of < bufferMax {
 		in.buffer = append(in.buffer, e)
 	}
 }

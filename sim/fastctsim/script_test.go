@@ -423,6 +423,14 @@ var scripts = []struct {
 		th.Settle()
 		th.decides(1, "a", 3)
 	}},
+	{name: "one-member-fills-no-other-s-buffer", play: func(th *theater) {
+		for round := range int64(100) {
+			th.Step(3, machine.Envelope{From: 2, To: 3, Body: fastct.Call{CN: 1, Round: 4 + 3*round}})
+		}
+		th.proposes(1, "", 1, 2)
+		th.Settle()
+		th.decides(1, "a", 3) // it was told that round 0 decides, and had kept what 1 has imposed there
+	}},
 	{name: "who-missed-the-decision-hears-of-it", play: func(th *theater) {
 		th.proposes(1, "", 1, 2, 3)
 		th.Settle(decisions)
