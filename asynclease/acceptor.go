@@ -104,7 +104,8 @@ func (a *acceptor) mark(p Permitted) bool {
 }
 
 // cut takes back what a request was permitted of from and above. A Lease of that
-// request that comes later is refused.
+// request that comes later is refused, behind a crash, too: who has asked awaits no answer, and
+// would never give back what was marked again.
 func (a *acceptor) cut(r Request, from uint64) (changed bool) {
 	if k, ok := a.asker(r); ok {
 		k.verdicts[r.Seq] = verdict{}

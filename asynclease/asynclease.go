@@ -61,7 +61,6 @@ func New(cfg Config, records []any) (*Machine, error) {
 			return nil, fmt.Errorf("asynclease: the log does not begin with whose it is: %w", ErrLog)
 		}
 	}
-	m.acc.askers = map[machine.NodeID]*asker{} // what a cut left there would be an answer nobody gave
 	if len(records) == 0 {
 		m.record(me)
 	}

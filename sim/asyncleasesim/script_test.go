@@ -201,6 +201,21 @@ var scripts = []struct {
 		th.Settle()
 		th.refused(3, 1)
 	}},
+	{name: "returned-and-asked-for-late", play: func(th *theater) {
+		th.asks(1, 1, 1, 10)
+		late := th.Lose(To(3))
+		th.Late(late)
+		th.Settle()
+		th.returns(1, 1, 1)
+		th.Settle()
+		th.crashes(3)
+		th.Late(late) // it marks nothing again, for nobody would ever take that back
+		th.Settle()
+		th.asks(2, 1, 5, 6)
+		th.Lose(From(2), To(1))
+		th.Settle()
+		th.granted(2, 1)
+	}},
 	{name: "a-refused-request-leaves-nothing", play: func(th *theater) {
 		th.asks(1, 1, 1, 10)
 		th.Pass(To(2))

@@ -47,6 +47,11 @@ func asksFor(n uint64) Match {
 	}
 }
 
+// returnsFrom chooses what gives a lease back from an instance on.
+func returnsFrom(cn uint64) Match {
+	return func(e machine.Envelope) bool { b, ok := e.Body.(asynclease.Give); return ok && b.From == cn }
+}
+
 var decisions = Kind[fastct.Decide]()
 
 // scripts are schedules in which one rule each is needed, with three members whose
@@ -192,6 +197,20 @@ var scripts = []struct {
 		th.Settle()
 		th.leases(1, 2)
 		th.fast(8, 1)
+	}},
+	{name: "a-lease-is-known-from-the-floor-on", cfg: fastct.Config{Lambda: 10, Fixed: true}, play: func(th *theater) {
+		th.proposes(1, "", 1)
+		for cn := range uint64(5) { // it hears what was decided meanwhile, and forgets it
+			th.judge.Proposes(fastct.Propose{CN: cn + 1})
+			th.Step(1, fastct.Learn{CN: cn + 1})
+		}
+		th.Step(1, fastct.Trim{Below: 6})
+		th.Settle() // now it has [1,10]
+		th.suspects(2, 1)
+		th.Settle(Kind[asynclease.Give]())
+		if !th.Has(returnsFrom(6)) || th.Has(returnsFrom(1)) {
+			th.t.Errorf("it should give back what it can use, and no more: %+v", th.Wire)
+		}
 	}},
 	{name: "a-lease-is-used-once", cfg: fastct.Config{Lambda: 10, Fixed: true}, play: func(th *theater) {
 		th.proposes(1, "", 1)
