@@ -111,6 +111,12 @@ func (g Group) after(c Change) (_ Group, changed bool, err error) {
 			n.Members = slices.Delete(n.Members, i, i+1)
 		}
 	}
+	for _, m := range c.Add {
+		same := func(o Member) bool { return o.ID != m.ID && o.Address == m.Address }
+		if i := slices.IndexFunc(n.Members, same); i >= 0 && m.Address != "" {
+			return g, false, fmt.Errorf("%w: member %d is at %s already, and member %d cannot be there, too", ErrChange, n.Members[i].ID, m.Address, m.ID)
+		}
+	}
 	if len(n.Members) == 0 || len(n.Members) > MembersMax {
 		return g, false, fmt.Errorf("%w: %d members would be left, and may be 1 to %d", ErrChange, len(n.Members), MembersMax)
 	}

@@ -72,8 +72,11 @@ func (n *Node) broadcast(ctx context.Context, m abcast.Message) (Position, error
 	if len(m.Payload) > MessageBytesMax {
 		return 0, ErrTooLarge
 	}
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx) // before anything is sent
+	}
 	m.Payload = slices.Clone(m.Payload)
-	c := make(chan outcome, 1)
+	w := &waiter{outcome: make(chan outcome, 1)}
 	n.mu.Lock()
 	full, err := n.full(), n.err
 	n.mu.Unlock()
@@ -86,8 +89,11 @@ func (n *Node) broadcast(ctx context.Context, m abcast.Message) (Position, error
 	n.driver.Step(driver.Look(func() any {
 		n.mu.Lock()
 		defer n.mu.Unlock()
+		if ctx.Err() != nil {
+			return nil // nobody waits any more
+		}
 		if err := n.refuses(m); err != nil {
-			c <- outcome{err: err}
+			w.outcome <- outcome{err: err}
 			return nil // so that no number of the node's is left out
 		}
 		if m.Seq == 0 {
@@ -97,11 +103,11 @@ func (n *Node) broadcast(ctx context.Context, m abcast.Message) (Position, error
 			n.seq++
 			m.Client, m.Seq = n.client, n.seq
 		}
-		k := key{m.Client, m.Seq}
-		n.waiting[k] = append(n.waiting[k], c)
+		w.key = key{m.Client, m.Seq}
+		n.waiting[w.key] = append(n.waiting[w.key], w)
 		return abcast.Broadcast{Message: m}
 	}))
-	return n.wait(ctx, c)
+	return n.wait(ctx, w)
 }
 
 // refuses tells why a message is not taken.

@@ -26,6 +26,7 @@
 //   - [ErrUnknown]: the context or the node ended while it was under way. It may be
 //     ordered yet. To try again without ordering it twice, name it: see BroadcastAs.
 //   - [ErrClosed]: the node was closed before. Nothing was sent.
+//   - The context's own error: it had ended before. Nothing was sent.
 //
 // BroadcastAs takes a client's ID, which NewClient makes, and the message's number, from 1.
 // The same number is ordered once, at whichever member and however often it is broadcast.

@@ -35,7 +35,7 @@ func (n *Node) Joined(ctx context.Context) error {
 }
 
 // AddMember makes another process a member, or says where a member has moved to. The ID is
-// one that no member ever had, the address host:port. The process may have been started
+// one that no member ever had, the address host:port, and no other member's. The process may have been started
 // before, with Config.Join, or is started now; until it is there, one more of the others
 // has to work for a majority. The position is that of the change. Errors are those of
 // Broadcast and ErrChange.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/tenure-lease/tenure/abcast"
@@ -60,7 +61,7 @@ type Node struct {
 	tries   int            // how often others were asked since
 	room    sync.Cond      // signaled when bytes has become less, or err is set
 	more    chan struct{}  // closed when log has grown
-	waiting map[key][]chan outcome
+	waiting map[key][]*waiter
 	leader  machine.NodeID
 	group   abcast.Group
 	joined  chan struct{} // closed once this is a member
@@ -81,6 +82,12 @@ type outcome struct {
 	err      error
 }
 
+// waiter is a call that waits for what becomes of its message.
+type waiter struct {
+	key     key // once it is among Node.waiting
+	outcome chan outcome
+}
+
 // Start makes a node of a member, and returns when it takes part.
 func Start(cfg Config) (*Node, error) {
 	if err := cfg.validate(); err != nil {
@@ -94,7 +101,7 @@ func Start(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, journal: j, more: make(chan struct{}), joined: make(chan struct{}), waiting: map[key][]chan outcome{},
+		cfg: cfg, journal: j, more: make(chan struct{}), joined: make(chan struct{}), waiting: map[key][]*waiter{},
 		stir: make(chan struct{}, 1), gifts: map[machine.NodeID]*gift{},
 	}
 	n.room.L = &n.mu
@@ -323,8 +330,8 @@ func refusal(err error) error {
 }
 
 func (n *Node) answer(k key, o outcome) {
-	for _, c := range n.waiting[k] {
-		c <- o
+	for _, w := range n.waiting[k] {
+		w.outcome <- o
 	}
 	delete(n.waiting, k)
 }
@@ -366,8 +373,8 @@ func (n *Node) ends(err error) {
 // leave tells all that wait that nobody knows.
 func (n *Node) leave(err error) {
 	for k, list := range n.waiting {
-		for _, c := range list {
-			c <- outcome{err: fmt.Errorf("%w: %w", ErrUnknown, err)}
+		for _, w := range list {
+			w.outcome <- outcome{err: fmt.Errorf("%w: %w", ErrUnknown, err)}
 		}
 		delete(n.waiting, k)
 	}
@@ -394,19 +401,34 @@ func (n *Node) Close() error {
 }
 
 // wait waits for the outcome of a broadcast.
-func (n *Node) wait(ctx context.Context, c chan outcome) (Position, error) {
+func (n *Node) wait(ctx context.Context, w *waiter) (Position, error) {
+	var why error
 	select {
-	case o := <-c:
+	case o := <-w.outcome:
 		return o.position, o.err
 	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
+		why = context.Cause(ctx)
 	case <-n.ctx.Done():
-		select {
-		case o := <-c:
-			return o.position, o.err
-		default: // it waited to be stepped, maybe for ever
-			return 0, fmt.Errorf("%w: %w", ErrUnknown, n.reason())
-		}
+		why = n.reason() // it waited to be stepped, maybe for ever
+	}
+	n.leaves(w)
+	select {
+	case o := <-w.outcome:
+		return o.position, o.err
+	default:
+		return 0, fmt.Errorf("%w: %w", ErrUnknown, why)
+	}
+}
+
+// leaves takes somebody out of those who wait: his message may do so for long.
+func (n *Node) leaves(w *waiter) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := slices.DeleteFunc(n.waiting[w.key], func(other *waiter) bool { return other == w })
+	if len(list) > 0 {
+		n.waiting[w.key] = list
+	} else {
+		delete(n.waiting, w.key)
 	}
 }
 

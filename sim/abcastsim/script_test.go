@@ -211,6 +211,25 @@ var scripts = []script{
 		th.Settle()
 		th.delivered(1, 1, 2, 3)
 	}},
+	{name: "strangers-are-not-believed", change: alive, play: func(th *theater) {
+		m := abcast.Message{Client: abcast.NewClient(0, 7), Seq: 1, Payload: []byte("of a stranger")}
+		var batch []byte
+		batch = append(batch, m.Client[:]...)
+		batch = append(batch, 1, byte(len(m.Payload)<<1))
+		batch = append(batch, m.Payload...)
+		ahead := abcast.Base{Order: abcast.State{Instance: 3, Position: 0, Group: th.members[1].Group(), Clients: 100}}
+		for _, body := range []any{
+			abcast.Submit{Messages: []abcast.Message{m}}, abcast.Decisions{From: 1, Values: [][]byte{batch}}, abcast.Transfer{Base: ahead},
+		} {
+			th.Late([]machine.Envelope{{From: 99, To: 2, Body: body}})
+		}
+		if i := th.members[2].Instance(); i != 0 {
+			th.t.Errorf("member 2 is at instance %d, as a stranger says", i)
+		}
+		th.broadcasts(1, 1, 1)
+		th.beats()
+		th.delivered(1, 1, 2, 3)
+	}},
 	{name: "in-normal-mode-all-get-it", change: func(c *abcast.Config) { c.Direct = true }, play: func(th *theater) {
 		th.broadcasts(1, 1, 2)
 		th.Settle()

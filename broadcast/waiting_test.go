@@ -76,3 +76,48 @@ func TestForgottenInAState(t *testing.T) {
 		t.Errorf("the member is at position %d, want 4", p)
 	}
 }
+
+// Whoever does not wait any more leaves nothing behind, however often he tries again.
+func TestWhoLeavesIsForgotten(t *testing.T) {
+	n := minority(t)
+	client := n.NewClient()
+	for range 3 {
+		ctx, cancel := context.WithCancel(context.Background())
+		failed := make(chan error, 2)
+		go func() {
+			_, err := n.BroadcastAs(ctx, client, 1, []byte("x"))
+			failed <- err
+		}()
+		go func() {
+			_, err := n.Broadcast(ctx, []byte("y"))
+			failed <- err
+		}()
+		until(t, "both are under way", func() bool { return n.waiters() == 2 })
+		cancel()
+		for range 2 {
+			if err := <-failed; !errors.Is(err, ErrUnknown) || !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v, want ErrUnknown because the context has ended", err)
+			}
+		}
+		if k := n.waiters(); k != 0 {
+			t.Errorf("%d are taken to wait", k)
+		}
+	}
+}
+
+// Nothing is sent for who has left before.
+func TestContextThatHasEnded(t *testing.T) {
+	n, err := Start(Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if p, err := n.Broadcast(ctx, []byte("x")); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknown) {
+		t.Errorf("position %d, %v; want that the context has ended, and no doubt", p, err)
+	}
+	if p, err := n.Barrier(context.Background()); err != nil || p != 1 {
+		t.Errorf("the next position is %d, %v; want 1", p, err)
+	}
+}
