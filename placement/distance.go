@@ -39,7 +39,8 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
 // Read is how long a read takes at a site: nothing more than a local read if the site
-// is a holder, else a round trip to the nearest holder (R29).
+// is a holder, else a round trip to the nearest holder, whom clients may ask. A replica
+// asks the leader for them, which may be farther.
 func (d *Distances) Read(site int, holders Set) time.Duration {
 	return duration(d.read(site, holders, d.longest()))
 }

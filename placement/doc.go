@@ -11,7 +11,7 @@
 //
 // # How to drive it
 //
-// Each replica counts what its clients do, and tells the leader every 10 s or so:
+// Each replica counts what its clients do, and tells the leader every few seconds, 5 by default in package replica:
 //
 //	c := placement.NewCounter(placement.MaxBuckets)
 //	c.Read(key)                        // a client here read, wherever the reply came from
@@ -74,7 +74,9 @@
 //
 //	reads × round trip to the nearest holder + writes × write latency
 //
-// is least. Write latency is that of three one-way delays (origin, leader, follower,
+// is least. That is what clients pay who ask the nearest holder themselves. A replica that
+// does not hold a key asks the leader, which holds all, and pays somewhat more than the
+// model has it. Write latency is that of three one-way delays (origin, leader, follower,
 // origin), as late as a majority and all holders take ([Distances.Write]), or of four.
 // All sets are tried, among the leader and the seven others that do most.
 //

@@ -33,10 +33,15 @@
 // with a place in the log behind the entry, which the holder must have reached before
 // the promise counts; or its promise had run out, and the read was before.
 //
-// What is released stays so, whoever leads (Lemma S of the notes). So anyone may act on
-// old news of it, and votes need not know of leases.
+// What is released stays so, whoever leads: an entry that is committed stays in the log, a
+// holder keeps what it has acknowledged of it, and what is promised later is stamped
+// behind it. So anyone may act on old news of it, and votes need not know of leases.
 //
-// # The rules, by the numbers of the notes
+// # The rules
+//
+// Tests call them by these numbers, and so do the mutants that break them one by one
+// (sim/replicasim/testdata/mutants/README.md); Q are ways to get a rule wrong. This package
+// keeps
 //
 //	R1       Ledger.Limit: a majority vouches, holder by holder.
 //	R3       Grant and Holders speak of one moment; a Report is made when its entries
@@ -59,6 +64,42 @@
 //	R31      A holder is waited for until it has received an entry, not until it has
 //	         flushed it.
 //
+// and whoever owns the parts has to keep the others; package replica does:
+//
+//	R2       Nobody sees an entry before it is released: no reader, writer or watcher.
+//	R7, Q-2  A reader takes a state first and looks at the clock then; and every entry of
+//	         its log that touches the keys is released, and in that state.
+//	R8       What a member has put into its log is known to its readers before it is
+//	         acknowledged, and forgotten when it is replaced.
+//	R9       Who does not know whether such an entry is released waits; he does not answer
+//	         with what was before it. What a leader keeps is an exception (package replica).
+//	R11      Clocks count suspend, and nobody looks at the time of day.
+//	R12      Another configuration, or policy, lets no lease lapse.
+//	R13      An entry waits for the holders under each configuration from the last one
+//	         released on. A holder loses keys when the entry that takes them is in its
+//	         log, and gets keys when the one that gives them is committed.
+//	R16      Of what came in a snapshot, or was there at a restart, nobody reads before
+//	         all of it is known to be released.
+//	R17      A new leader releases by reports of its own term only, and nothing before an
+//	         entry of that term.
+//	R18      Nobody puts reports of two terms together.
+//	R19      News of what is released says up to where it goes; it only adds, and only to
+//	         what is committed here.
+//	R20      What an entry touches is known when it is appended, rather too much of it.
+//	R22      A leader without a majority releases nothing, and the others wait for its
+//	         promises while they elect another, not afterwards.
+//	R24      In key order an entry is applied when it is committed and seen when it is
+//	         released, each by itself;
+//	R25      but not before what it depends on: what it reads, or the same keys.
+//	R26      A range is read by who holds all of it, as it was at one moment.
+//	R27      Revisions are in order for the keys that are read together, and for no others.
+//	R28      A watcher gets the events of its range in order and without a gap.
+//	R29, Q-3 Who does not hold the keys asks how far the leader's log has them, committed
+//	         or not, and waits until that is released.
+//	R30      Acknowledgments go to where a write came from, too, which releases it itself if
+//	         it is of the present term: three one-way delays in place of four.
+//	Q-7      Reads are counted where they are answered, and reported.
+//
 // # When members come and go
 //
 // One at a time: a change of the membership is an entry that every holder is waited for,
@@ -68,10 +109,10 @@
 //
 // Hence an entry up to a change, and the change itself, is released by a majority of
 // either. Who reads without it knows the voters before, and has promises of a majority
-// of them; one of those is among the ones that vouch. The notes want both majorities.
-// That is no safer, and stops where a cluster of one grows, whose newcomer has not been
-// started, or where one of two was removed, is gone, and was bound to others when it
-// spoke last. What is behind a change needs the majority behind it; for by then nobody
+// of them; one of those is among the ones that vouch. To ask for
+// both majorities would be no safer, and would stop where a cluster of one grows, whose
+// newcomer has not been started, or where one of two was removed, is gone, and was bound
+// to others when it spoke last. What is behind a change needs the majority behind it; for by then nobody
 // reads who does not know the change, and nobody ever will: of those that vouched for
 // it, each names the holder, which has it, or stamps its promise with a place behind it.
 //
@@ -82,9 +123,9 @@
 // A replica that is removed stays a holder until it has the entry, stops reading when it
 // sees it and gives its promises back, or until they have run out: nobody who has the
 // entry renews them. Promises of a grantor that was removed count for nobody who has the
-// entry. The notes have promises carry an epoch, so that one from before is not taken
-// for one of a member that came back. Here nobody comes back: an ID that was removed is
-// never added again, and who votes says the rest.
+// entry. That a promise from before is taken for one of a member that came back needs no
+// epoch to prevent it, for nobody comes back: an ID that was removed is never added again,
+// and who votes says the rest.
 //
 // # Assumptions
 //

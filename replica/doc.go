@@ -57,9 +57,10 @@
 //
 // # The rules
 //
-// Each is checked by scripts in package sim, and a mutant that breaks it is
-// planted there to see that it is; `go test ./sim -run TestMutants
-// -mutants=all`, table in sim/testdata/mutants/README.md.
+// Each is checked by scripts in sim/replicasim, and a mutant that breaks it is
+// planted there to see that it is: `go test ./sim/replicasim -run TestMutants
+// -mutants=all`, table in sim/replicasim/testdata/mutants/README.md. Rules that are
+// called R or Q are of read leases, and listed in package quorumlease.
 //
 //	P1  A batch enters the log once, in the term that it was addressed to.
 //	P2  It is addressed anew only when an entry of a later term was applied, or
@@ -69,19 +70,19 @@
 //	    taken for this life's.
 //	P5  A leader without room is asked once a tick; the log in memory, and what
 //	    is handed to the Applier, are bounded.
-//	R1  A read is served under a read lease (below), or after a round of confirmation
+//	C1  A read is served under a read lease (below), or after a round of confirmation
 //	    that began after the read arrived. A round that is tried again has a fresh ID.
-//	R2  A leader confirms nothing before it has applied an entry of its term.
-//	R3  A voter's question, of reads or leases, is a round of its own if it and the
+//	C2  A leader confirms nothing before it has applied an entry of its term.
+//	C3  A voter's question, of reads or leases, is a round of its own if it and the
 //	    leader are a majority; else the leader begins one (rounds.go says why).
 //	L1  Only the leader counts time, from when it has applied an entry of its term.
 //	L2  A renewal is answered after a round that began after it arrived, or by a
 //	    leader that has a read lease then, from the leases of that moment, by the
-//	    leader that the asker follows still. (One that slept promises nothing.)
+//	    leader that the asker follows still. One that slept promises nothing (S-1).
 //	L3  A new leader gives every lease its whole TTL, or what remains by a
 //	    checkpoint in the log.
 //	L4  A renewal of a checkpointed lease is answered when the checkpoint's removal
-//	    was applied; no checkpoint follows a removal that is still on its way.
+//	    was applied (S-2); no checkpoint follows a removal that is still on its way.
 //	L5  A renewal that meets a proposed expiry waits for its outcome.
 //	L6  Expiries, checkpoints and removals hold in their proposer's term only, and
 //	    never for a lease granted after they were decided.
