@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +23,8 @@ type Client struct {
 	closed error
 
 	mu      sync.Mutex
-	conn    *clientConn // nil before the first, and after the last has ended
+	conn    *clientConn   // the newest; nil before the first
+	conns   []*clientConn // that live, or that may have leases left which have not run out
 	calls   sync.WaitGroup
 	dialing chan struct{} // holds the token of who dials
 	running sync.WaitGroup
@@ -87,6 +89,7 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 		return nil, tenure.ErrClosed
 	}
 	c.conn = conn
+	c.conns = append(slices.DeleteFunc(c.conns, (*clientConn).gone), conn)
 	c.running.Go(conn.read)
 	c.running.Go(conn.live)
 	return conn, nil
@@ -195,15 +198,18 @@ func (c *Client) Status(outer context.Context) (Status, error) {
 }
 
 // Close implements tenure.Leaser. It waits for releases to be confirmed for some seconds
-// at most.
+// at most. Leases of connections that have ended end here, too; others wait until they run out.
 func (c *Client) Close() error {
 	c.close.Do(func() {
 		c.mu.Lock() // no call begins any more
 		c.cancel()
 		c.mu.Unlock()
 		c.calls.Wait()
-		if conn := c.conn; conn != nil {
-			c.closed = conn.releaseAll()
+		c.mu.Lock() // who dials for somebody who has left comes too late
+		conns := c.conns
+		c.mu.Unlock()
+		for _, conn := range conns {
+			c.closed = errors.Join(c.closed, conn.releaseAll())
 			conn.end(tenure.ErrClosed)
 		}
 		c.running.Wait()

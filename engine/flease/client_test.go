@@ -55,6 +55,45 @@ func TestConnectionEnds(t *testing.T) {
 	}
 }
 
+// TestCloseAfterReconnect: Close ends what was held over a connection that has ended since,
+// and does not wait until it would have run out.
+func TestCloseAfterReconnect(t *testing.T) {
+	t.Parallel()
+	cfg := brief
+	cfg.TMax = time.Hour
+	c := newCluster(t, 1, cfg)
+	c.ready()
+	p := newProxy(t, c.socket(0).path)
+	l, err := engine.Dial(t.Context(), p.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { // the peer keeps it for its client, until it runs out: so it must not
+		c.peers[0].Close()
+	}()
+	lease, err := l.Acquire(t.Context(), tenure.Claim{Name: "x", TTL: 50 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.sever()
+	if _, err := l.Observe(t.Context(), "y"); err != nil { // over a new connection
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() {
+		l.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(time.Minute):
+		t.Fatal("Close waits for a lease to run out")
+	}
+	if err := lease.Check(); !errors.Is(err, tenure.ErrReleased) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
 // TestSilentClient: a client that is connected and does not say that it is alive, as one
 // that is stopped, loses its lease though the peer could renew it.
 func TestSilentClient(t *testing.T) {

@@ -193,6 +193,13 @@ func (n *clientConn) disown(id uint64) {
 	}()
 }
 
+// gone tells whether nothing is left of the connection.
+func (n *clientConn) gone() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ctx.Err() != nil && len(n.leases) == 0
+}
+
 // unask drops what nobody waits for any more.
 func (n *clientConn) unask(id uint64) {
 	n.mu.Lock()

@@ -82,7 +82,8 @@ func (s *Service) recover(ctx context.Context, lease tenure.Lease) (Entry, error
 	return last, err
 }
 
-// majority asks all replicas, and returns the answers once a majority agreed.
+// majority asks all replicas, and returns the answers once a majority agreed; after two
+// seconds at the latest.
 func (s *Service) majority(ctx context.Context, verb string, e Entry) (answers []Entry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	type answer struct {
@@ -153,7 +154,9 @@ func (s *Service) serve(w http.ResponseWriter, q *http.Request, add int) {
 	next := s.entry
 	if add > 0 {
 		next.Seq, next.Count = next.Seq+1, next.Count+add
-		if _, err := s.majority(q.Context(), "store", next); err != nil {
+		// Not as long as the client waits: one that hangs up would end the reign, and keep it
+		// from those who are late.
+		if _, err := s.majority(context.WithoutCancel(q.Context()), "store", next); err != nil {
 			// It may be stored somewhere, or not: the next reign finds out.
 			s.quit()
 			http.Error(w, fmt.Sprintf("it may have been counted: %v", err), http.StatusServiceUnavailable)
