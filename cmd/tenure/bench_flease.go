@@ -40,10 +40,14 @@ type fleaseBench struct {
 	LatenessMax float64 `json:"lateness_max"`
 	Lost        int     `json:"lost"`
 	// HeldBytes is memory of all peers together, so of an owner and of a cell's acceptors.
-	HeldBytes float64 `json:"bytes_per_held"`
-	IdleBytes float64 `json:"bytes_per_idle"` // t_max and 3ε after the release
-	CPUs      int     `json:"cpus"`
+	// Of fewer than bytesFrom leases it is not told: what else is in memory hides them.
+	HeldBytes *float64 `json:"bytes_per_held,omitempty"`
+	IdleBytes *float64 `json:"bytes_per_idle,omitempty"` // t_max and 3ε after the release
+	CPUs      int      `json:"cpus"`
 }
+
+// bytesFrom is how many leases weigh enough to be weighed.
+const bytesFrom = 1000
 
 func benchFleaseCommand() *cobra.Command {
 	var o output
@@ -62,6 +66,9 @@ measured when the peers have forgotten them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if peers < 1 || leases < 0 || callers < 1 {
 				return errors.New("want at least one peer and one caller, and no negative number of leases")
+			}
+			if d <= 0 || hold <= 0 {
+				return errors.New("--duration and --hold are how long it is measured: give each a positive time")
 			}
 			b := fleaseBench{Peers: peers, TMaxS: tmax.Seconds(), Callers: callers, Leases: leases, CPUs: runtime.NumCPU()}
 			if err := b.run(tmax, d, hold, os.Stderr); err != nil {
@@ -107,7 +114,7 @@ func (b *fleaseBench) run(tmax, d, hold time.Duration, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	b.HeldBytes = float64(heap()-empty) / float64(max(b.Leases, 1))
+	b.HeldBytes = b.weigh(heap() - empty)
 	fmt.Fprintf(w, "taken at %.0f a second; holding them for %v\n", b.TakenPerS, hold)
 	b.hold(ps, hold)
 	for i := range ps {
@@ -117,8 +124,17 @@ func (b *fleaseBench) run(tmax, d, hold time.Duration, w io.Writer) error {
 	}
 	fmt.Fprintf(w, "released; waiting until they are forgotten\n")
 	time.Sleep(2*tmax + tmax/4) // each place is looked at once in a t_max
-	b.IdleBytes = float64(max(heap()-empty, 0)) / float64(max(b.Leases, 1))
+	b.IdleBytes = b.weigh(heap() - empty)
 	return nil
+}
+
+// weigh is what one of the leases takes of some bytes, if that can be told.
+func (b *fleaseBench) weigh(bytes int64) *float64 {
+	if b.Leases < bytesFrom {
+		return nil
+	}
+	each := float64(max(bytes, 0)) / float64(b.Leases)
+	return &each
 }
 
 // benchPeers starts peers.
@@ -252,7 +268,11 @@ func (b *fleaseBench) table(w io.Writer) {
 	fmt.Fprintf(w, "%10.0f  leases taken a second\n", b.TakenPerS)
 	fmt.Fprintf(w, "%10.0f  renewals a second of %d leases, %.1f µs of CPU each; %d leases lost\n", b.RenewalsS, b.Leases, b.RenewalCPU, b.Lost)
 	fmt.Fprintf(w, "%9.1f%%  of t_max: the lateness of renewals, 99 %% of them; at most %.1f%%\n", 100*b.LatenessP99, 100*b.LatenessMax)
-	fmt.Fprintf(w, "%10.0f  bytes for each held lease, in all peers together; %.0f for each that was released long ago\n", b.HeldBytes, b.IdleBytes)
+	if b.HeldBytes != nil && b.IdleBytes != nil {
+		fmt.Fprintf(w, "%10.0f  bytes for each held lease, in all peers together; %.0f for each that was released long ago\n", *b.HeldBytes, *b.IdleBytes)
+	} else {
+		fmt.Fprintf(w, "%10s  their bytes are told from %d leases on\n", "-", bytesFrom)
+	}
 }
 
 // ownCPU is what this process has used.

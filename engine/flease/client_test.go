@@ -146,6 +146,10 @@ func TestBadRequests(t *testing.T) {
 	if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "x", TTL: time.Hour}); !errors.Is(err, tenure.ErrClaim) || !strings.Contains(err.Error(), "more than t_max") {
 		t.Errorf("an hour: %v", err)
 	}
+	_, err = l.TryAcquire(t.Context(), tenure.Claim{Name: "x", LockDelay: time.Hour})
+	if !errors.Is(err, tenure.ErrClaim) || !strings.Contains(err.Error(), "more than t_max") || strings.Contains(err.Error(), "negative") {
+		t.Errorf("a lock delay of an hour: %v", err)
+	}
 	if st, err := l.Status(t.Context()); err != nil || !st.Serving || st.Self != 1 || len(st.Peers) != 1 {
 		t.Errorf("%+v, %v", st, err)
 	}
@@ -154,6 +158,27 @@ func TestBadRequests(t *testing.T) {
 	}
 	if _, err := engine.Dial(t.Context(), s.path+"x"); !errors.Is(err, tenure.ErrUnavailable) || !strings.Contains(err.Error(), "tenure peer --listen") {
 		t.Errorf("no peer: %v", err)
+	}
+}
+
+// TestTooManyLooks: who asks faster than the peer can look is told, and costs no more.
+func TestTooManyLooks(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, brief)
+	c.ready()
+	c.taps[0].set(true, 0) // so that looks take their time
+	conn := talk(t, c.socket(0).path)
+	conn.say(`{"op":"hello","version":1}`)
+	conn.hear("welcome")
+	go func() {
+		for id := 1; ; id++ {
+			if _, err := fmt.Fprintf(conn.conn, "{\"op\":\"observe\",\"id\":%d,\"name\":\"x\"}\n", id); err != nil {
+				return // it was enough
+			}
+		}
+	}()
+	if e := conn.hear("error"); !strings.Contains(e.Error, "one too many") {
+		t.Errorf("%+v", e)
 	}
 }
 

@@ -18,24 +18,44 @@ func (s *session) await(r request) error {
 		}
 		since.Holders = append(since.Holders, tenure.Holding{Token: n})
 	}
+	return s.look(r.ID, func(ctx context.Context) event {
+		st, err := s.leaser.Await(ctx, since)
+		return observed(st, err)
+	})
+}
+
+// observe looks once.
+func (s *session) observe(r request) error {
+	return s.look(r.ID, func(ctx context.Context) event {
+		st, err := s.leaser.Observe(ctx, r.Name)
+		return observed(st, err)
+	})
+}
+
+func observed(st tenure.State, err error) event {
+	if err != nil {
+		return event{Event: "observed"}.fill(err)
+	}
+	return event{Event: "observed", State: &st}
+}
+
+// look answers a request that changes nothing, beside others: so many of a connection, and
+// no more.
+func (s *session) look(id uint64, f func(context.Context) event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.awaits[r.ID] != nil || len(s.awaits) >= sessionClaimsMax {
-		return fmt.Errorf("request %d is one too many: ids are used once, and a connection has at most %d such requests", r.ID, sessionClaimsMax)
+	if s.looks[id] != nil || len(s.looks) >= sessionClaimsMax {
+		return fmt.Errorf("request %d is one too many: ids are used once, and a connection has at most %d such requests", id, sessionClaimsMax)
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
-	s.awaits[r.ID] = cancel
+	s.looks[id] = cancel
 	s.minds.Go(func() {
 		defer cancel()
-		st, err := s.leaser.Await(ctx, since)
+		e := f(ctx)
 		s.mu.Lock()
-		delete(s.awaits, r.ID)
+		delete(s.looks, id)
 		s.mu.Unlock()
-		e := event{Event: "observed", ID: r.ID, State: &st}
-		if err != nil {
-			e.State = nil
-			e = e.fill(err)
-		}
+		e.ID = id
 		_ = s.lines.send(e)
 	})
 	return nil

@@ -49,7 +49,8 @@ func (c *Client) acquire(outer context.Context, cl tenure.Claim, try bool) (tenu
 		n, err := c.connect(ctx)
 		if err == nil {
 			if asked == 0 {
-				r.TTLMS = min(r.TTLMS, n.tmax.Milliseconds()-r.LockDelayMS)
+				// None, if the lock delay leaves no room for one: the peer says so.
+				r.TTLMS = max(0, min(r.TTLMS, n.tmax.Milliseconds()-r.LockDelayMS))
 			}
 			var l *clientLease
 			if l, err = n.acquire(ctx, r); err == nil {

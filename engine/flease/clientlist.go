@@ -10,13 +10,19 @@ import (
 var _ tenure.Lister = (*Client)(nil)
 
 // list answers a client with names, as many in a line as have room.
-func (s *session) list(r request) {
-	names, err := s.leaser.List(s.ctx, r.Name)
-	if err != nil {
-		_ = s.lines.send(event{Event: "names", ID: r.ID}.fill(err))
-		return
-	}
-	for more := true; more; {
+func (s *session) list(r request) error {
+	return s.look(r.ID, func(ctx context.Context) event {
+		names, err := s.leaser.List(ctx, r.Name)
+		if err != nil {
+			return event{Event: "names"}.fill(err)
+		}
+		return s.pages(r.ID, names)
+	})
+}
+
+// pages sends names, and returns the last event of them.
+func (s *session) pages(id uint64, names []string) event {
+	for {
 		n, size := 0, 0
 		for ; n < len(names); n++ {
 			b, _ := json.Marshal(names[n]) // a string: never fails
@@ -24,9 +30,9 @@ func (s *session) list(r request) {
 				break
 			}
 		}
-		more = n < len(names)
-		if s.lines.send(event{Event: "names", ID: r.ID, Names: names[:n], More: more}) != nil {
-			return
+		e := event{Event: "names", ID: id, Names: names[:n], More: n < len(names)}
+		if !e.More || s.lines.send(e) != nil {
+			return e
 		}
 		names = names[n:]
 	}

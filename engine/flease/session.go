@@ -28,7 +28,7 @@ type session struct {
 	over   bool         // the connection has ended
 	change chan struct{}
 	claims map[uint64]*sessionClaim
-	awaits map[uint64]context.CancelFunc
+	looks  map[uint64]context.CancelFunc // requests that only look
 	minds  sync.WaitGroup
 }
 
@@ -53,7 +53,7 @@ func (p *Peer) session(ctx context.Context, c net.Conn) {
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	s := &session{
 		peer: p, leaser: p.clientLeaser(), lines: newLines(c), ctx: ctx,
-		change: make(chan struct{}), claims: map[uint64]*sessionClaim{}, awaits: map[uint64]context.CancelFunc{},
+		change: make(chan struct{}), claims: map[uint64]*sessionClaim{}, looks: map[uint64]context.CancelFunc{},
 	}
 	var hello request
 	err := s.lines.receive(&hello)
@@ -101,7 +101,7 @@ func (s *session) handle(r request) error {
 		defer s.mu.Unlock()
 		if x := s.claims[r.ID]; x != nil {
 			x.cancel()
-		} else if cancel := s.awaits[r.ID]; cancel != nil {
+		} else if cancel := s.looks[r.ID]; cancel != nil {
 			cancel()
 		}
 	case "release":
@@ -114,20 +114,11 @@ func (s *session) handle(r request) error {
 			s.changed()
 		}
 	case "observe":
-		s.minds.Go(func() {
-			e := event{Event: "observed", ID: r.ID}
-			st, err := s.leaser.Observe(s.ctx, r.Name)
-			if err != nil {
-				e = e.fill(err)
-			} else {
-				e.State = &st
-			}
-			_ = s.lines.send(e)
-		})
+		return s.observe(r)
 	case "await":
 		return s.await(r)
 	case "list":
-		s.minds.Go(func() { s.list(r) })
+		return s.list(r)
 	case "status":
 		st := s.peer.Status()
 		return s.lines.send(event{Event: "status", ID: r.ID, Status: &st})
