@@ -115,21 +115,7 @@ func (p *peer) outcome(out any) {
 	case flease.Quarantined:
 		p.serving = false
 	case flease.Snapshot:
-		p.restore = nil
-		if out.Record != nil {
-			data, err := out.Record.MarshalBinary()
-			if err != nil {
-				panic(err)
-			}
-			r := &flease.Record{}
-			if err := r.UnmarshalBinary(data); err != nil {
-				panic(err)
-			}
-			p.restore = []*flease.Record{r}
-		}
-		p.host.Crash()
-		p.endAll()
-		p.s.w.After(w.Between(0, p.s.tmax), p.start)
+		p.leaves(out, w.Between(0, p.s.tmax))
 	case flease.Alarm:
 		w.Note("%v: alarm: %v of %d, %s", p, out.Kind, out.Peer, out.Why)
 		w.Count("alarm: "+out.Kind.String(), 1)
@@ -140,6 +126,25 @@ func (p *peer) outcome(out any) {
 		w.Note("%v: view %d is active", p, out.View.Epoch)
 		p.s.activated(out.View)
 	}
+}
+
+// leaves ends a life that was shut down, with what it leaves to the next, in a while.
+func (p *peer) leaves(out flease.Snapshot, down time.Duration) {
+	p.restore = nil
+	if out.Record != nil {
+		data, err := out.Record.MarshalBinary()
+		if err != nil {
+			panic(err)
+		}
+		r := &flease.Record{}
+		if err := r.UnmarshalBinary(data); err != nil {
+			panic(err)
+		}
+		p.restore = []*flease.Record{r}
+	}
+	p.host.Crash()
+	p.endAll()
+	p.s.w.After(down, p.start)
 }
 
 // over is the end of what the client had asked for.

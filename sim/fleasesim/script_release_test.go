@@ -118,7 +118,7 @@ func safetyPeriod(th *theater) {
 	owner, taker := th.p(1), th.p(2)
 	owner.host.SlewWall(-1e-3)
 	taker.host.SlewWall(1e-3)
-	th.pass(90 * time.Second)
+	th.idles(90 * time.Second)
 	owner.host.SlewWall(0)
 	taker.host.SlewWall(0)
 	a := th.wins(1, 4, 5)

@@ -98,6 +98,36 @@ func viewMissed(th *theater) {
 	th.holds("view 2 is not over", b, false)
 }
 
+// F-2: W between two views ends when both clocks have come far enough, as one at a start does.
+func viewsByBothClocks(th *theater) {
+	th.p(1).host.SlewWall(-2e-3)
+	th.p(2).host.Drift(-2e-3)
+	active := 0
+	for _, id := range []machine.NodeID{1, 2} {
+		th.p(id).host.Outcome = func(out any) {
+			if _, ok := out.(flease.Active); ok {
+				active++
+			}
+		}
+	}
+	th.toView([]machine.NodeID{1, 2}, 1, 2, 4, 5)
+	th.exchange(1, 2, 4, 5)
+	look := func() {
+		for _, id := range []machine.NodeID{1, 2} {
+			th.p(id).host.Step(machine.Wake{})
+		}
+		th.pass(0)
+	}
+	th.pass(wait + 10*time.Millisecond)
+	if look(); active != 0 {
+		th.t.Errorf("%d of 1, whose synchronized clock is slow, and 2, whose monotonic clock is, vote already", active)
+	}
+	th.pass(wait / 100)
+	if look(); active != 2 {
+		th.t.Errorf("%d of 1 and 2 vote", active)
+	}
+}
+
 // An acceptor that has closed does not vote in the old cell any more.
 func closedMeansClosed(th *theater) {
 	v := th.toView([]machine.NodeID{1, 2}, 1, 2, 4, 5)

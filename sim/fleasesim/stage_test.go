@@ -90,6 +90,15 @@ func (th *theater) p(id machine.NodeID) *peer {
 // pass lets time pass, in which messages do not move.
 func (th *theater) pass(d time.Duration) { th.w.Run(d) }
 
+// idles lets time pass, with every peer woken each second as a driver does.
+func (th *theater) idles(d time.Duration) {
+	for end := th.w.Now() + d; th.w.Now() < end; th.pass(min(time.Second, end-th.w.Now())) {
+		for _, p := range th.peers {
+			p.host.Step(machine.Wake{})
+		}
+	}
+}
+
 // acquires has a peer begin a claim.
 func (th *theater) acquires(id machine.NodeID, in flease.Acquire) *client {
 	p := th.p(id)
