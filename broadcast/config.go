@@ -30,8 +30,8 @@ type Config struct {
 	// any of the others, before or after it starts. Its Members are the group's. It does
 	// nothing once the directory has something in it.
 	Join bool
-	// Listener is where the others reach this member. The node owns it from now on. It
-	// may be missing if there is one member for good.
+	// Listener is where the others reach this member. Start owns it from now on, and closes
+	// it if it fails. It may be missing if there is one member for good.
 	Listener net.Listener
 	TLS      *tls.Config // see peer.Config; nil means plain TCP
 	// Dir is the directory of this member's log, and WAL are its options.
@@ -41,6 +41,9 @@ type Config struct {
 	// Lambda is for how many instances of consensus a leader asks for a lease at most; 0
 	// means 1,000. A longer one costs more if the leader dies.
 	Lambda uint64
+	// Fixed asks for Lambda each time. Else that adapts: who begins to lead asks for half of
+	// it, or for all if Optimistic, a quarter more after each lease, and half after a refusal.
+	Fixed, Optimistic bool
 	// Plain is CT96 without leases, for comparison. The same at all members.
 	Plain bool
 	// Paper has leases and coordinators as the paper counts them, for comparison: each lease
@@ -73,6 +76,7 @@ const (
 	batchCount     = 1000
 	clientsMax     = 1_000_000
 	clientsDefault = 100_000
+	timeoutMax     = 24 * time.Hour
 	// memoryFactor times MemoryBytes may be in memory when the disk is slow.
 	memoryFactor = 4
 
@@ -125,8 +129,18 @@ func (c Config) validate() error {
 		return fmt.Errorf("broadcast: member %d is not one of the group %v", c.ID, c.Members)
 	case (len(c.Members) > 1 || c.Join) && c.Listener == nil:
 		return errors.New("broadcast: Listener is missing, and others could not reach this member")
+	case c.Timeout < 0 || c.Timeout > timeoutMax:
+		return fmt.Errorf("broadcast: Timeout is %v: must be from 0, the default, to %v", c.Timeout, timeoutMax)
+	case c.Pipeline < 0 || c.Pipeline > fastct.Window/2:
+		return fmt.Errorf("broadcast: Pipeline is %d: must be from 0, the default, to %d", c.Pipeline, fastct.Window/2)
+	case c.Lambda > fastct.LambdaMax:
+		return fmt.Errorf("broadcast: Lambda is %d: must be from 0, the default, to %d", c.Lambda, fastct.LambdaMax)
+	case c.Fixed && c.Optimistic:
+		return errors.New("broadcast: Fixed and Optimistic exclude each other: what is fixed does not adapt")
+	case c.PendingBytes < 0:
+		return fmt.Errorf("broadcast: PendingBytes is %d: must not be negative", c.PendingBytes)
 	case c.MemoryBytes < 0:
-		return errors.New("broadcast: MemoryBytes is negative")
+		return fmt.Errorf("broadcast: MemoryBytes is %d: must not be negative", c.MemoryBytes)
 	case c.Clients < 0 || c.Clients > clientsMax:
 		return fmt.Errorf("broadcast: Clients is %d: must be from 1 to %d", c.Clients, clientsMax)
 	case c.Dir == "":
@@ -161,7 +175,7 @@ func (c Config) machine(life uint64) abcast.Config {
 	waits := max(cmp.Or(c.PendingBytes, 16<<20), batchBytes)
 	return abcast.Config{
 		Consensus: fastct.Config{
-			ID: c.ID, Members: ids, Plain: c.Plain, Spread: !c.Paper, Lambda: cmp.Or(c.Lambda, 1000), Fixed: c.Paper, Prefetch: !c.Paper,
+			ID: c.ID, Members: ids, Plain: c.Plain, Spread: !c.Paper, Lambda: cmp.Or(c.Lambda, 1000), Fixed: c.Fixed || c.Paper, Optimistic: c.Optimistic, Prefetch: !c.Paper,
 			Retry: timeout / 4, Heartbeat: timeout / 5, Timeout: timeout,
 		},
 		Addresses: c.Members, Join: c.Join, Life: life, BatchCount: batchCount, BatchBytes: batchBytes, PendingCount: 1 << 16, PendingBytes: waits,

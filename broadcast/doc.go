@@ -53,6 +53,13 @@
 // or is cut off is suspected after Config.Timeout. A suspicion that is wrong costs
 // time and no message.
 //
+// # Leases
+//
+// A leader orders in three steps and not four while it has a lease for the next instances of
+// consensus; if it dies, those of the lease that are left take the longer way. So for how
+// many it asks is a trade: Config.Lambda at most, fewer after refusals, or always as many
+// (Config.Fixed). `tenure bench figure5` counts both sides of it.
+//
 // # Failures of one's own machine
 //
 // If the log cannot be written or synced the node ends: what waits gets ErrUnknown, all

@@ -88,8 +88,18 @@ type waiter struct {
 	outcome chan outcome
 }
 
-// Start makes a node of a member, and returns when it takes part.
+// Start makes a node of a member. It returns when the node knows again what its directory
+// keeps, and runs: it does not wait for the others, as Broadcast does, nor for the group to
+// take in one that joins, as Joined does.
 func Start(cfg Config) (*Node, error) {
+	n, err := start(cfg)
+	if err != nil && cfg.Listener != nil {
+		cfg.Listener.Close()
+	}
+	return n, err
+}
+
+func start(cfg Config) (*Node, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -380,7 +390,8 @@ func (n *Node) leave(err error) {
 	}
 }
 
-// Close ends the node. What is under way gets ErrUnknown.
+// Close ends the node. What is under way gets ErrUnknown; a snapshot that is being written
+// is given up, but waited for.
 func (n *Node) Close() error {
 	var err error
 	n.closing.Do(func() {
@@ -393,7 +404,9 @@ func (n *Node) Close() error {
 			err = n.cfg.Listener.Close()
 		}
 		n.work.Wait()
-		n.keeping.Lock() // Trim may be under way
+		n.saving.Lock() // Snapshot may be under way
+		defer n.saving.Unlock()
+		n.keeping.Lock() // Trim may be
 		defer n.keeping.Unlock()
 		err = errors.Join(err, n.history.close(), n.journal.log.Close())
 	})

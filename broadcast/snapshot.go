@@ -12,13 +12,15 @@ import (
 // Snapshot keeps the application's state after a position, as written by a function, in a
 // file, in place of the one before. It returns when that is durable. Members that lack what
 // was trimmed are given it, and so is the application by Install. The position is one that
-// was delivered here, and greater than that of the last snapshot; else ErrPosition.
+// was delivered here, and greater than that of the last snapshot; else ErrPosition. Close
+// waits for the function to return, and what it writes from then on fails: it must not wait
+// for Close.
 func (n *Node) Snapshot(position Position, write func(io.Writer) error) error {
+	n.saving.Lock() // and not keeping: it may take long
+	defer n.saving.Unlock()
 	if err := n.reason(); err != nil {
 		return err
 	}
-	n.saving.Lock() // and not keeping: it may take long
-	defer n.saving.Unlock()
 	last, err := n.newest()
 	if err != nil {
 		return err
@@ -27,13 +29,27 @@ func (n *Node) Snapshot(position Position, write func(io.Writer) error) error {
 		return fmt.Errorf("%w: a snapshot of %d, and %d are delivered, the last snapshot is of %d", ErrPosition, position, n.Position(), last)
 	}
 	snapshots := n.journal.log.Snapshots()
-	if err := snapshots.Save(wal.SnapshotInfo{Index: uint64(position)}, write); err != nil {
+	save := func(w io.Writer) error { return write(lasting{n, w}) }
+	if err := snapshots.Save(wal.SnapshotInfo{Index: uint64(position)}, save); err != nil {
 		return fmt.Errorf("broadcast: %w", err)
 	}
 	if err := snapshots.Prune(1); err != nil {
 		return fmt.Errorf("broadcast: %w", err)
 	}
 	return nil
+}
+
+// lasting writes as long as the node lasts.
+type lasting struct {
+	n *Node
+	w io.Writer
+}
+
+func (l lasting) Write(b []byte) (int, error) {
+	if err := l.n.reason(); err != nil {
+		return 0, err
+	}
+	return l.w.Write(b)
 }
 
 // Install opens the newest snapshot, made here or at a member that this one got it from,

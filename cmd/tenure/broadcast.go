@@ -74,11 +74,7 @@ func (o *memberOptions) start(log io.Writer) (*broadcast.Node, error) {
 	if c.Listener, err = net.Listen("tcp", c.Members[c.ID]); err != nil {
 		return nil, exitError{exitUnavailable, err}
 	}
-	n, err := broadcast.Start(c)
-	if err != nil {
-		return nil, errors.Join(err, c.Listener.Close())
-	}
-	return n, nil
+	return broadcast.Start(c)
 }
 
 func broadcastCommand() *cobra.Command {

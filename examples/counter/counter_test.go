@@ -166,3 +166,25 @@ func TestReadOfOneThatIsBehind(t *testing.T) {
 		t.Errorf("member 2 is back and shows %s, want %s", got, want)
 	}
 }
+
+func TestFlags(t *testing.T) {
+	for _, tt := range []struct {
+		id                 machine.NodeID
+		members, dir, want string
+	}{
+		{0, "", "", "-members"},
+		{1, "localhost:1", "x", "-members"},
+		{1, "1=localhost:1,1=localhost:2", "x", "-members"},
+		{1, "1=localhost", "x", "-members"},
+		{2, "1=localhost:1", "x", "-id 2"},
+		{1, "1=localhost:1", "", "-dir"},
+		{1, "1=localhost:1,2=localhost:2", "x", ""},
+	} {
+		switch _, err := config(tt.id, tt.members, tt.dir); {
+		case tt.want == "" && err != nil:
+			t.Errorf("%+v: %v", tt, err)
+		case tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want) || !strings.Contains(err.Error(), "for example: counter -id 1")):
+			t.Errorf("%+v: got %v", tt, err)
+		}
+	}
+}

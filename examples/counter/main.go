@@ -38,7 +38,7 @@ import (
 
 func main() {
 	id := flag.Uint64("id", 0, "which of the members this is")
-	members := flag.String("members", "", "all members, as ID=HOST:PORT,…")
+	members := flag.String("members", "", "all members, this one included, as ID=HOST:PORT,…")
 	addr := flag.String("http", ":8001", "where to serve")
 	dir := flag.String("dir", "", "directory of this member")
 	flag.Parse()
@@ -51,14 +51,9 @@ func main() {
 }
 
 func run(ctx context.Context, id machine.NodeID, members, addr, dir string) error {
-	cfg := broadcast.Config{ID: id, Group: 1, Dir: dir, Members: map[machine.NodeID]string{}}
-	for m := range strings.SplitSeq(members, ",") {
-		number, at, _ := strings.Cut(m, "=")
-		n, err := strconv.ParseUint(number, 10, 64)
-		if err != nil {
-			return fmt.Errorf("-members: %w", err)
-		}
-		cfg.Members[machine.NodeID(n)] = at
+	cfg, err := config(id, members, dir)
+	if err != nil {
+		return err
 	}
 	ln, err := net.Listen("tcp", cfg.Members[id])
 	if err != nil {
@@ -67,7 +62,7 @@ func run(ctx context.Context, id machine.NodeID, members, addr, dir string) erro
 	cfg.Listener = ln
 	c, err := newCounter(cfg)
 	if err != nil {
-		return errors.Join(err, ln.Close())
+		return err
 	}
 	server := &http.Server{Addr: addr, Handler: c}
 	defer context.AfterFunc(ctx, func() { server.Close() })()
@@ -75,4 +70,25 @@ func run(ctx context.Context, id machine.NodeID, members, addr, dir string) erro
 		err = nil
 	}
 	return errors.Join(err, c.close())
+}
+
+// config checks what the flags say.
+func config(id machine.NodeID, members, dir string) (broadcast.Config, error) {
+	const example = "for example: counter -id 1 -members 1=localhost:7001,2=localhost:7002,3=localhost:7003 -dir /tmp/counter1"
+	cfg := broadcast.Config{ID: id, Group: 1, Dir: dir, Members: map[machine.NodeID]string{}}
+	for m := range strings.SplitSeq(members, ",") {
+		number, at, _ := strings.Cut(m, "=")
+		n, err := strconv.ParseUint(number, 10, 64)
+		if _, _, split := net.SplitHostPort(at); err != nil || split != nil || cfg.Members[machine.NodeID(n)] != "" {
+			return cfg, fmt.Errorf("-members %q: want ID=HOST:PORT of each, once; %s", members, example)
+		}
+		cfg.Members[machine.NodeID(n)] = at
+	}
+	switch {
+	case cfg.Members[id] == "":
+		return cfg, fmt.Errorf("-id %d is none of -members %s; %s", id, members, example)
+	case dir == "":
+		return cfg, fmt.Errorf("-dir is missing: where to keep what this member must not forget; %s", example)
+	}
+	return cfg, nil
 }
