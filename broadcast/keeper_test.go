@@ -18,7 +18,7 @@ import (
 )
 
 // An application may take its time to write its state: what is delivered goes to disk
-// meanwhile, what was kept before can be trimmed, and the node be closed.
+// meanwhile, and what was kept before can be trimmed. Close ends all else and waits for it.
 func TestSlowSnapshot(t *testing.T) {
 	g := newGroupOf(t, 1, func(c *broadcast.Config) { c.MemoryBytes = 1000 })
 	for i := range 5 {
@@ -43,8 +43,20 @@ func TestSlowSnapshot(t *testing.T) {
 		t.Error(err)
 	}
 	g.order(1, 3, 5+more)
-	g.stop(1)
+	closed := make(chan struct{})
+	go func() { defer close(closed); g.stop(1) }()
+	for _, err := range node.Deliver(soon(t), 6+more) {
+		if !errors.Is(err, broadcast.ErrClosed) {
+			t.Error(err)
+		}
+	}
+	select {
+	case <-closed:
+		t.Error("Close did not wait")
+	default:
+	}
 	close(goOn)
+	<-closed
 	if err := <-done; err != nil && !errors.Is(err, broadcast.ErrClosed) {
 		t.Error(err)
 	}
