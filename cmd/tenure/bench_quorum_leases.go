@@ -183,7 +183,7 @@ func quorumLeasesTable(w io.Writer, r widearea.Report) {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
 	for i, o := range r.Measured.Runs {
 		if i == 0 {
-			fmt.Fprintf(tw, "WORKLOAD\tPOLICY\t\t%s\tMEAN OPERATION\tSTALE\t\n", strings.Join(widearea.Sites[:], "\t"))
+			fmt.Fprintf(tw, "WORKLOAD\tPOLICY\t\t%s\tMEAN OPERATION\tSTALE\tFAILED\t\n", strings.Join(widearea.Sites[:], "\t"))
 		}
 		row := func(first, what string, of func(widearea.SiteOutcome) string, rest string) {
 			fmt.Fprintf(tw, "%s\t%s\t", first, what)
@@ -192,24 +192,24 @@ func quorumLeasesTable(w io.Writer, r widearea.Report) {
 			}
 			fmt.Fprintf(tw, "%s\t\n", rest)
 		}
-		row(o.Workload+"\t"+o.Policy, "reads < 10 ms", func(s widearea.SiteOutcome) string { return percent(s.Reads.Under10) }, fmt.Sprintf("%.1f ms\t%d", o.Mean, o.Stale))
-		row("\t", "mean read", func(s widearea.SiteOutcome) string { return fmt.Sprintf("%.1f ms", s.Reads.Mean) }, "\t")
-		row("\t", "mean write", func(s widearea.SiteOutcome) string { return fmt.Sprintf("%.1f ms", s.Writes.Mean) }, "\t")
-		row("\t", "writes at minimum", func(s widearea.SiteOutcome) string { return atMinimum(r, s) }, "\t")
+		row(o.Workload+"\t"+o.Policy, "reads < 10 ms", func(s widearea.SiteOutcome) string { return percent(s.Reads.Under10) }, fmt.Sprintf("%.1f ms\t%d\t%d", o.Mean, o.Stale, o.Failed))
+		row("\t", "mean read", func(s widearea.SiteOutcome) string { return fmt.Sprintf("%.1f ms", s.Reads.Mean) }, "\t\t")
+		row("\t", "mean write", func(s widearea.SiteOutcome) string { return fmt.Sprintf("%.1f ms", s.Writes.Mean) }, "\t\t")
+		row("\t", "writes at minimum", func(s widearea.SiteOutcome) string { return atMinimum(r, s) }, "\t\t")
 	}
 	tw.Flush()
 	fmt.Fprintln(w)
-	fmt.Fprintln(tw, "DEATH AT\tPOLICY\tLEASE\tDEATHS\tSTALL, KEYS READ THERE\tOTHER KEYS\tLOCAL READS BEFORE\tSTALE\t")
+	fmt.Fprintln(tw, "DEATH AT\tPOLICY\tLEASE\tDEATHS\tSTALL, KEYS READ THERE\tOTHER KEYS\tLOCAL READS BEFORE\tSTALE\tFAILED\t")
 	for _, t := range append(r.Measured.Deaths, r.Measured.Sweep...) {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%.2f s (max %.2f s)\t%.2f s (max %.2f s)\t%s\t%d\t\n",
-			t.Site, t.Policy, leaseLength(t.Length), t.Deaths, t.Held.Stall, t.Held.MaxStall, t.Other.Stall, t.Other.MaxStall, percent(t.Local), t.Stale)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%.2f s (max %.2f s)\t%.2f s (max %.2f s)\t%s\t%d\t%d\t\n",
+			t.Site, t.Policy, leaseLength(t.Length), t.Deaths, t.Held.Stall, t.Held.MaxStall, t.Other.Stall, t.Other.MaxStall, percent(t.Local), t.Stale, t.Failed)
 	}
 	tw.Flush()
 	fmt.Fprintln(w)
 	controlsTable(w, r)
-	fmt.Fprintln(tw, "LOCAL CLUSTER\tPOLICY\tA SECOND\t95 % CONFIDENCE\tLEADER BUSY\tOTHERS BUSY\tSTALE\t")
+	fmt.Fprintln(tw, "LOCAL CLUSTER\tPOLICY\tA SECOND\t95 % CONFIDENCE\tLEADER BUSY\tOTHERS BUSY\tSTALE\tFAILED\t")
 	for _, t := range r.Measured.Throughput {
-		fmt.Fprintf(tw, "%s\t%s\t%.0f\t%.0f to %.0f\t%s\t%s\t%d\t\n", t.What, throughputName(t), t.Mean, t.Low, t.High, percent(t.Leader), percent(t.Others), t.Stale)
+		fmt.Fprintf(tw, "%s\t%s\t%.0f\t%.0f to %.0f\t%s\t%s\t%d\t%d\t\n", t.What, throughputName(t), t.Mean, t.Low, t.High, percent(t.Leader), percent(t.Others), t.Stale, t.Failed)
 	}
 	tw.Flush()
 	fmt.Fprintln(w)

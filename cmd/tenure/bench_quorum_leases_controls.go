@@ -172,10 +172,10 @@ func controlsTable(w io.Writer, r widearea.Report) {
 		return
 	}
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "DEATH AT\tPOLICY\tPROMISES, GRACE+GUARD+LEASE\tDEATHS\tLONGEST WAIT, KEYS READ THERE\tOTHER KEYS\tLOCAL READS BEFORE\tMESSAGES/S\tSTALE\t")
+	fmt.Fprintln(tw, "DEATH AT\tPOLICY\tPROMISES, GRACE+GUARD+LEASE\tDEATHS\tLONGEST WAIT, KEYS READ THERE\tOTHER KEYS\tLOCAL READS BEFORE\tMESSAGES/S\tSTALE\tFAILED\t")
 	for _, t := range slices.Concat(c.Deaths, c.Sweep) {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%.2f s\t%.2f s\t%s\t%.0f\t%d\t\n",
-			t.Site, t.Policy, controlName(t), t.Deaths, longestWait(t), t.Other.Slowest/1000, percent(t.Local), t.Messages, t.Stale)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%.2f s\t%.2f s\t%s\t%.0f\t%d\t%d\t\n",
+			t.Site, t.Policy, controlName(t), t.Deaths, longestWait(t), t.Other.Slowest/1000, percent(t.Local), t.Messages, t.Stale, t.Failed)
 	}
 	tw.Flush()
 	fmt.Fprintln(w)

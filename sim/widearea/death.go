@@ -45,7 +45,10 @@ type Toll struct {
 	Before [][2]float64 `json:"local_reads_before"`
 	Held   Writes       `json:"held"`  // writes to keys that were read where the replica died, or held there unread
 	Other  Writes       `json:"other"` // and to others
-	Stale  int          `json:"stale"` // as in Outcome: it has to be 0
+	// Stale and Failed are as in Outcome: they have to be 0. A write that failed counts in
+	// Held and Other, too, for whoever sent it waited for that.
+	Stale  int `json:"stale"`
+	Failed int `json:"failed"`
 }
 
 // Writes are the writes to a class of keys.
@@ -87,7 +90,8 @@ func (d Deaths) Play() (Toll, error) {
 		if err != nil {
 			return Toll{}, err
 		}
-		reads, fast, messages, t.Stale = reads+x.reads, fast+x.fast, messages+x.messages, t.Stale+x.stale
+		reads, fast, messages = reads+x.reads, fast+x.fast, messages+x.messages
+		t.Stale, t.Failed = t.Stale+x.stale, t.Failed+x.failed
 		for k, class := range []*Writes{&t.Other, &t.Held} {
 			stalls[k] = append(stalls[k], x.stall(k))
 			for _, w := range x.writes[k] {
@@ -130,6 +134,7 @@ type death struct {
 	steps       [shown / inStep]struct{ reads, fast int }
 	writes      [2][]write // of keys that the site does not read, and of those that it does
 	open        int        // writes that have not ended
+	failed      int        // and that have, in an error
 	messages    int        // about promises, in the time before the death that counts
 }
 
@@ -237,12 +242,21 @@ func (x *death) writer(m *replicasim.Member, n int) {
 			if err == nil {
 				x.wrote([]int{key}, seen, rev)
 			}
-			if sent > x.at-before && err == nil {
-				x.writes[k] = append(x.writes[k], write{sent - Local/2 - x.at, x.w.Now() + Local/2 - x.at})
-			}
+			x.answered(k, sent, x.w.Now(), err)
 		})
 		x.writer(m, n+1)
 	})
+}
+
+// answered takes note that a write ended, if it counts.
+func (x *death) answered(class int, sent, now time.Duration, err error) {
+	if sent <= x.at-before {
+		return
+	}
+	x.writes[class] = append(x.writes[class], write{sent - Local/2 - x.at, now + Local/2 - x.at})
+	if err != nil {
+		x.failed++
+	}
 }
 
 // stall is how much longer than any before the death the slowest write of a class took

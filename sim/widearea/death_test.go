@@ -1,6 +1,7 @@
 package widearea
 
 import (
+	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -27,6 +28,9 @@ func TestDeathWithoutLeases(t *testing.T) {
 	if s := leader.Held.Stall; s < 0.9 || s > 3 {
 		t.Errorf("the leader's death stalls writes for %v s, want about an election timeout", s)
 	}
+	if leader.Failed != 0 || follower.Failed != 0 {
+		t.Errorf("%d and %d writes failed: a change of leader costs time and no error", leader.Failed, follower.Failed)
+	}
 	if again, _ := (Deaths{Seed: 1, Policy: "off", Site: Leader, Times: 1}).Play(); !reflect.DeepEqual(again, leader) {
 		t.Error("the same seed gave another course of events")
 	}
@@ -42,11 +46,23 @@ func TestDeathOfAHolder(t *testing.T) {
 	if s := toll.Held.MaxStall; s < length.Seconds()/2 || s > length.Seconds()*1.05+0.5 {
 		t.Errorf("with leases of %v writes stall for %v s", length, s)
 	}
-	if toll.Stale != 0 {
-		t.Errorf("%d operations are stale", toll.Stale)
+	if toll.Stale != 0 || toll.Failed != 0 {
+		t.Errorf("%d operations are stale and %d failed, want none", toll.Stale, toll.Failed)
 	}
 	if toll.Held.Usual > toll.Held.Slowest {
 		t.Errorf("writes took up to %v ms before the death and %v after", toll.Held.Usual, toll.Held.Slowest)
+	}
+}
+
+// A write that fails is counted, and so is how long it took to fail.
+func TestFailedWrites(t *testing.T) {
+	s := time.Second
+	x := &death{at: 100 * s}
+	x.answered(1, 98*s, 99*s, nil)
+	x.answered(1, 101*s, 105*s, errors.New("nobody knows"))
+	x.answered(0, 90*s, 105*s, errors.New("long before the death"))
+	if got := x.stall(1); x.failed != 1 || got != 3*s || len(x.writes[0]) != 0 {
+		t.Errorf("%d failed, a stall of %v, want 1 and 3 s; %v", x.failed, got, x.writes)
 	}
 }
 

@@ -50,7 +50,8 @@ type Rate struct {
 	// Leader and Others are how busy processors were: the leader's, and the others' mean.
 	Leader float64 `json:"leader_busy"`
 	Others float64 `json:"others_busy"`
-	Stale  int     `json:"stale"` // as in Outcome: it has to be 0
+	Stale  int     `json:"stale"`  // as in Outcome: it has to be 0
+	Failed int     `json:"failed"` // this, too; they are not among the operations
 }
 
 // ServiceTimes are what the product took, in processor time, on the machine of README.md's
@@ -113,7 +114,7 @@ func (t Throughput) Play() (Rate, error) {
 				r.Others += share / float64(len(Sites)-1)
 			}
 		}
-		r.Stale += x.stale
+		r.Stale, r.Failed = r.Stale+x.stale, r.Failed+x.failed
 		if t.Progress != nil {
 			t.Progress(i + 1)
 		}
@@ -147,6 +148,7 @@ type saturation struct {
 	keys   [][]byte
 	counts bool
 	ended  int
+	failed int
 	worked [len(Sites)]time.Duration
 }
 
@@ -234,9 +236,12 @@ func (x *saturation) next(site int, m *replicasim.Member, rnd *mrand.Rand) {
 				return
 			}
 			m.Put(x.keys[key], value, func(rev int64, err error) {
-				if err == nil {
-					x.wrote([]int{key}, seen, rev)
+				if err != nil {
+					x.failed++
+					x.next(site, m, rnd)
+					return
 				}
+				x.wrote([]int{key}, seen, rev)
 				done()
 			})
 		})
