@@ -95,6 +95,7 @@ func (rs *rounds) turn(r *Replica) {
 		}
 		return
 	}
+	rs.underLease(r)
 	if r.leader == 0 || !rs.mayGo(r) {
 		return
 	}
@@ -115,6 +116,23 @@ func (rs *rounds) turn(r *Replica) {
 		}
 		rs.launch(r, round{keys: keys})
 	}
+}
+
+// underLease answers questions about keys that this leader holds: as it may read them
+// itself, and by what others may have found to be released of them (R29, Q-3). Else who
+// misses would pay for the leader's round to a majority beside his own to the leader.
+func (rs *rounds) underLease(r *Replica) {
+	index, ok := r.reads.assured(r)
+	if !ok {
+		return
+	}
+	rs.inbox = slices.DeleteFunc(rs.inbox, func(q question) bool {
+		holds := len(q.keys) > 0 && r.reads.keys.holds(r.cfg.ID, q.keys, r.reads.commit)
+		if holds {
+			r.answer(q, r.reads.touched(r, q.keys, index))
+		}
+		return holds
+	})
 }
 
 // launch sends a round out.

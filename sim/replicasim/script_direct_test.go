@@ -39,6 +39,28 @@ var directScripts = []script{
 			s.success(2*time.Second, "a read", r)
 		}
 	}},
+	{name: "leader-that-knows-less-under-its-lease", members: 5, policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
+		// the same, when the leader holds the key and makes no round.
+		lead, f, g, x := s.members[0], s.members[1], s.members[2], s.members[3]
+		s.divide("default = 1")
+		s.success(time.Second, "a put", s.put(f, "k", "old"))
+		s.asks(lead)
+		s.until(time.Second, "the leader has promises", func() bool { return lead.replica.Status().ReadLeases.Left != 0 })
+		s.w.Run(3 * tick)
+		s.hold(f, lead, "MsgAppResp", "quorumlease.Report")
+		s.hold(x, lead, "MsgAppResp", "quorumlease.Report")
+		s.hold(lead, g, "MsgApp")
+		s.hold(lead, s.members[4], "MsgApp")
+		before := lead.replica.Status().Commit
+		s.success(300*time.Millisecond, "a put", s.put(f, "k", "new"))
+		if lead.replica.Status().Commit != before {
+			s.fatalf("the leader knows")
+		}
+		read := s.readKey(g, "k", "new")
+		s.w.Run(50 * time.Millisecond)
+		s.mend()
+		s.success(2*time.Second, "a read", read)
+	}},
 	{name: "lease-that-the-leader-has-not-heard-of", policy: "leader/key", play: func(s *stage) {
 		// The same of a lease: a renewal must not be told that there is none.
 		lead, f, g := s.three()

@@ -296,6 +296,40 @@ var orderScripts = []script{
 		s.mend()
 		s.renewed(10*time.Second, a)
 	}},
+	{name: "deposed-leader-is-asked-for-keys", members: 5, policy: "static/key", length: 500 * time.Millisecond, play: func(s *stage) {
+		// R29. Under its lease a leader answers for the keys that it holds, for as long as
+		// the lease lasts. Others may be written meanwhile under the next leader.
+		lead, h := s.members[0], s.members[4]
+		lead.setCells(s.cells("key:k = 2; default = 1"), func() {})
+		s.success(time.Second, "a put", s.put(lead, "k", "old"))
+		s.success(time.Second, "a put", s.put(lead, "j", "old"))
+		s.w.Run(3 * tick)
+		s.asks(lead)
+		s.until(time.Second, "the leader has promises", func() bool { return lead.replica.Status().ReadLeases.Left != 0 })
+		for _, o := range s.members[1:4] {
+			for _, m := range []*Member{lead, h} {
+				s.hold(o, m)
+				s.hold(m, o)
+			}
+		}
+		for _, o := range s.members[1:4] {
+			o.Step(replica.Down{Node: lead.ID})
+		}
+		s.success(20*time.Millisecond, "a read of what the leader holds", s.readKey(h, "j", "old"))
+		s.until(time.Second, "another leader", func() bool { return s.leaderBut(lead) != nil })
+		next := s.leaderBut(lead)
+		s.success(time.Second, "a put to what it does not hold", s.put(next, "k", "new"))
+		put := s.put(next, "j", "new")
+		late := s.readKey(h, "k", "new")
+		s.w.Run(20 * time.Millisecond)
+		s.success(20*time.Millisecond, "a read of what it holds", s.readKey(h, "j", "old"))
+		s.until(5*time.Second, "its lease has ended", func() bool { return put.done })
+		later := s.readKey(h, "j", "new")
+		s.w.Run(20 * time.Millisecond)
+		s.mend()
+		s.success(5*time.Second, "the reads", late)
+		s.success(5*time.Second, "the reads", later)
+	}},
 	{name: "asked-in-order-shown-by-key", members: 5, policy: "all/key", length: 2 * time.Second, play: func(s *stage) {
 		// The member's replica is in strict order yet and says what may be seen; by the
 		// time that it is looked at more is there, which is held.
