@@ -78,6 +78,6 @@ func (c *Cluster) longestPromise() time.Duration {
 }
 
 // longestWait is how long an operation may take when nothing is amiss: a holder may
-// be given up as stalled, half a promise's length, a promise may have to run out, and
+// be given up as stalled, one and a half promises later at most, a promise may have to run out, and
 // what got lost before may have to be sent again.
-func (c *Cluster) longestWait() time.Duration { return 3*c.longestPromise()/2 + 5*tick }
+func (c *Cluster) longestWait() time.Duration { return 5*c.longestPromise()/2 + 5*tick }
