@@ -27,7 +27,7 @@ type Backend interface {
 	// ReadView returns a state from which a *pb.RangeRequest, or a *pb.TxnRequest that
 	// only reads, may be answered linearizably.
 	ReadView(ctx context.Context, request proto.Message) (kv.View, error)
-	// View is the published state.
+	// View is the published state, the zero View while there is none that may be seen.
 	View() kv.View
 	// Watches follows the published states.
 	Watches() *watch.Hub

@@ -21,6 +21,12 @@
 // store has them: nothing is copied before it is encoded. A write is proposed, and
 // answered when the view that this member publishes includes it.
 //
+// A member that has just started may have no view that it may publish, until it hears
+// what was released (package node). Meanwhile serializable reads and watches are refused
+// with Unavailable, on which etcd's clients go to another member. What asks the leader in
+// any case waits, such as linearizable reads, writes and renewals. Members and status
+// are told; headers have revision 0, which is none.
+//
 // # Watches
 //
 // Package watch finds the events; here they are sent. A stream has two goroutines,

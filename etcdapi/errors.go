@@ -26,8 +26,13 @@ var fromState = []struct{ err, status error }{
 	{kv.ErrLeaseNotFound, rpctypes.ErrGRPCLeaseNotFound},
 	{kv.ErrLeaseExists, rpctypes.ErrGRPCLeaseExist},
 	{kv.ErrLeaseTTLTooLarge, rpctypes.ErrGRPCLeaseTTLTooLarge},
+	{kv.ErrNoState, errNoState},
 	{watch.ErrClosed, rpctypes.ErrGRPCStopped},
 }
+
+// errNoState has the code on which etcd's clients try another member. etcd itself takes no
+// connections until it is ready.
+var errNoState = status.Error(codes.Unavailable, "tenure: this member has just started, and does not know yet what of its state may be seen: try again, or another member")
 
 // toStatus gives an error the code and text that etcd gives it. Errors that have
 // a status keep it; gRPC knows those of contexts.

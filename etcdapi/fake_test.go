@@ -44,7 +44,11 @@ type fake struct {
 
 func newFake(t testing.TB, c watch.Config) *fake {
 	f := &fake{store: kv.New()}
-	v := f.store.View()
+	return f.begin(t, c, f.store.View())
+}
+
+// begin has it show a view.
+func (f *fake) begin(t testing.TB, c watch.Config, v kv.View) *fake {
 	f.view.Store(&v)
 	f.hub = watch.NewHub(v, c)
 	f.leader.Store(11)
@@ -217,7 +221,12 @@ type served struct {
 
 func serve(t testing.TB, c Config, w watch.Config) *served {
 	t.Helper()
-	s := &served{fake: newFake(t, w), t: t, listen: bufconn.Listen(1 << 20)}
+	return newFake(t, w).serve(t, c)
+}
+
+func (f *fake) serve(t testing.TB, c Config) *served {
+	t.Helper()
+	s := &served{fake: f, t: t, listen: bufconn.Listen(1 << 20)}
 	s.server = New(s.fake, c)
 	g := grpc.NewServer(append(s.server.Options(), grpc.WaitForHandlers(true))...)
 	s.server.Register(g)

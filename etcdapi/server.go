@@ -101,7 +101,7 @@ func (s *Server) fill(h *pb.ResponseHeader) {
 	h.ClusterId, h.MemberId, h.RaftTerm = s.clusterID, s.memberID, term
 }
 
-// header is for a response that tells of the present revision.
+// header is for a response that tells of the present revision, 0 if that is not known.
 func (s *Server) header() *pb.ResponseHeader {
 	return s.headerAt(s.backend.View().Revision())
 }

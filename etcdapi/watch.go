@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
+	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/watch"
 )
+
+// noStatePause is how long a watch is not refused for which there is no state yet.
+const noStatePause = 100 * time.Millisecond
 
 type watchServer struct {
 	*Server
@@ -60,6 +65,12 @@ func receive(ctx context.Context, stream pb.Watch_WatchServer, ws *watch.Stream)
 		case *pb.WatchRequest_CreateRequest:
 			if r.CreateRequest != nil {
 				err = ws.Create(ctx, r.CreateRequest)
+			}
+			if errors.Is(err, kv.ErrNoState) {
+				select { // clients try again at once
+				case <-time.After(noStatePause):
+				case <-ctx.Done():
+				}
 			}
 		case *pb.WatchRequest_CancelRequest:
 			if r.CancelRequest != nil {

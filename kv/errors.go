@@ -37,6 +37,8 @@ var (
 	// ErrStaleView: history that the View needs to answer at its own revision was
 	// reclaimed after a compaction. Take a newer View and try again.
 	ErrStaleView = errors.New("kv: view is older than the history that was reclaimed: take a newer view")
+	// ErrNoState: the View is the zero one, of no state.
+	ErrNoState = errors.New("kv: there is no state to read yet: try again")
 	// ErrNotReadOnly: [View.Txn] was given a transaction that writes.
 	ErrNotReadOnly = errors.New("kv: transaction writes: apply it to the store, not to a view")
 	// ErrSnapshotCorrupt: a snapshot is cut short, damaged or inconsistent.

@@ -45,6 +45,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // [ErrStaleView] when history was reclaimed meanwhile; what was written then is
 // worthless. Views of the same state give the same bytes.
 func (v View) WriteTo(w io.Writer) (int64, error) {
+	if v.none() {
+		return 0, ErrNoState
+	}
 	e := newEncoder(w)
 	e.header(v)
 	v.keys.Scan(func(_ string, it *item) bool {

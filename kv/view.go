@@ -8,7 +8,8 @@ import (
 )
 
 // View is the state at one revision. It is a value that never changes and that
-// any number of goroutines may read. The zero View must not be used.
+// any number of goroutines may read. The zero View is of no state: its revision is 0, it
+// has no leases, and reads of it return [ErrNoState].
 //
 // A View keeps the memory it refers to alive, except history below what the Store
 // has reclaimed since; reads that would need it return [ErrCompacted] or
@@ -25,6 +26,9 @@ type View struct {
 	// revision afterwards has therefore seen all there was.
 	floor *atomic.Int64
 }
+
+// none tells the zero View.
+func (v View) none() bool { return v.revision == 0 }
 
 // Revision is the newest revision in the view.
 func (v View) Revision() int64 { return v.revision }
@@ -43,7 +47,7 @@ func (v View) reader() reader {
 // Range reads keys, at the revision of the view or at an older one. Count counts
 // all keys of the range, whatever the limit and the filters. The header has the
 // revision of the view. Errors are those of [CheckRange], [ErrFutureRevision],
-// [ErrCompacted] and [ErrStaleView].
+// [ErrCompacted], [ErrStaleView] and [ErrNoState].
 func (v View) Range(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	return v.read(r, true)
 }
@@ -57,6 +61,9 @@ func (v View) Page(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 func (v View) read(r *pb.RangeRequest, countAll bool) (*pb.RangeResponse, error) {
 	if err := CheckRange(r); err != nil {
 		return nil, err
+	}
+	if v.none() {
+		return nil, ErrNoState
 	}
 	out, err := v.reader().rangeKeys(r, countAll)
 	if err != nil {
@@ -82,10 +89,13 @@ func (v View) fresh(rev int64) error {
 
 // Txn answers a transaction that only reads, see [ReadOnly]. Errors are those of
 // [CheckTxn] without a limit, [ErrNotReadOnly], [ErrFutureRevision],
-// [ErrCompacted] and [ErrStaleView].
+// [ErrCompacted], [ErrStaleView] and [ErrNoState].
 func (v View) Txn(r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	if !ReadOnly(r) {
 		return nil, ErrNotReadOnly
+	}
+	if v.none() {
+		return nil, ErrNoState
 	}
 	out, path, err := runTxn(&txn{before: v.reader()}, r)
 	if err != nil {
@@ -124,6 +134,9 @@ func (v View) freshOps(r *pb.TxnRequest, c *course) error {
 // [ErrCompacted] if from is below the compact revision; events at the compact
 // revision itself are still there. Reclaiming never disturbs an iteration.
 func (v View) Events(from int64) (iter.Seq[Event], error) {
+	if v.none() {
+		return nil, ErrNoState
+	}
 	if from < v.compact {
 		return nil, ErrCompacted
 	}
@@ -138,6 +151,9 @@ func (v View) Events(from int64) (iter.Seq[Event], error) {
 
 // Lease looks a lease up.
 func (v View) Lease(id int64) (LeaseInfo, bool) {
+	if v.none() {
+		return LeaseInfo{}, false
+	}
 	l, ok := v.leases.Get(id)
 	if !ok {
 		return LeaseInfo{}, false
@@ -148,6 +164,9 @@ func (v View) Lease(id int64) (LeaseInfo, bool) {
 // Leases gives all leases in order of id.
 func (v View) Leases() iter.Seq[LeaseInfo] {
 	return func(yield func(LeaseInfo) bool) {
+		if v.none() {
+			return
+		}
 		v.leases.Scan(func(_ int64, l *lease) bool { return yield(l.info) })
 	}
 }
@@ -155,6 +174,9 @@ func (v View) Leases() iter.Seq[LeaseInfo] {
 // LeaseKeys gives the keys attached to a lease, in order; none if the lease does
 // not exist. The slices are the stored ones and must not be changed.
 func (v View) LeaseKeys(id int64) [][]byte {
+	if v.none() {
+		return nil
+	}
 	l, ok := v.leases.Get(id)
 	if !ok {
 		return nil

@@ -32,11 +32,13 @@ type applier struct {
 	compacted int64  // up to where it was given back
 }
 
-func newApplier(n *Node, state *replica.Applier) *applier {
+// newApplier begins with a state of which everything up to released may be seen, as the
+// log says. The snapshot may say less: it was made when less was known.
+func newApplier(n *Node, state *replica.Applier, released uint64) *applier {
 	a := &applier{n: n, state: state, wake: make(chan struct{}, 1), reclaim: true, visible: visible{n: n}}
 	restored := state.Restored()
 	a.order(restored.ReadPolicy)
-	a.visible.begin(a.now(), restored.Released)
+	a.visible.begin(a.now(), max(restored.Released, released))
 	a.members = state.Roster().Memberships.Newest().Index
 	return a
 }

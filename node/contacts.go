@@ -45,7 +45,7 @@ func (n *Node) reconnect(now replica.Roster) {
 		time.AfterFunc(n.cfg.ElectionTimeout, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			n.setPeers(n.State().roster, nil)
+			n.setPeers(n.applied().roster, nil)
 		})
 	}
 }
@@ -59,7 +59,7 @@ func (n *Node) meet(members []founder) {
 		c.heard = map[machine.NodeID]string{}
 	}
 	maps.Copy(c.heard, n.reachable(members, uint64(n.id)))
-	n.setPeers(n.State().roster, nil)
+	n.setPeers(n.applied().roster, nil)
 }
 
 // setPeers tells the transport. The contacts' lock is held.

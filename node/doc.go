@@ -36,6 +36,16 @@
 // It publishes at least every 5 ms; a request that takes longer (a delete of a
 // million keys) holds back only what waits for the log, never a heartbeat.
 //
+// In key order (package quorumlease, and Config.ReadLease) what is applied may not be
+// released yet, and nobody may see it; a snapshot of such a state says up to where it was
+// released. A member that starts from one, and whose log knows no better, has nothing to
+// publish until it hears from a leader that the snapshot's state is released, which takes
+// a majority, and for what a dead member held the rest of that one's lease. Until then
+// View is the zero View: reads of it are refused ([kv.ErrNoState]), and so are watches,
+// for an empty or old store would be a lie and this member cannot say when it ends; Barrier,
+// ReadView and Propose wait. What the member needs for itself it takes from
+// the applied state: who the members are and where, how many leases there are.
+//
 // # When things go wrong
 //
 // A write or fsync that fails ends the member: it stops stepping, whoever waits

@@ -71,7 +71,7 @@ func (n *Node) introduction() []byte {
 	for _, m := range n.founders {
 		in.Founders = append(in.Founders, founder{m.ID, m.PeerURLs[0]})
 	}
-	for _, m := range n.State().roster.Members {
+	for _, m := range n.applied().roster.Members {
 		for _, u := range m.PeerURLs {
 			in.Members = append(in.Members, founder{m.ID, u})
 		}

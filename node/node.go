@@ -156,7 +156,7 @@ func (n *Node) restart(log replica.Log, boot uint64, earlier time.Duration) (err
 		},
 		MaxTailBytes: n.cfg.MaxTailBytes, MaxLearners: n.cfg.MaxLearners, Logger: raftLogger{n.logger},
 	}, n.cfg.Now())
-	n.applier = newApplier(n, state)
+	n.applier = newApplier(n, state, log.Released)
 	return err
 }
 
@@ -220,7 +220,7 @@ func (n *Node) Stop() {
 // HandOver passes leadership on, if this member has it, and waits until another
 // leads. It returns early when the context ends.
 func (n *Node) HandOver(ctx context.Context) error {
-	for len(n.State().roster.ConfState().GetVoters()) > 1 && n.leadership.Load().leader == n.id {
+	for len(n.applied().roster.ConfState().GetVoters()) > 1 && n.leadership.Load().leader == n.id {
 		n.driver.Step(replica.HandOver{})
 		select {
 		case <-ctx.Done():
@@ -267,7 +267,7 @@ func (n *Node) context() (context.Context, context.CancelFunc) {
 func (n *Node) announce() {
 	defer n.done.Done()
 	me := &pb.Member{ID: uint64(n.id), Name: n.cfg.Name, PeerURLs: []string{n.cfg.Peers[n.cfg.Name]}, ClientURLs: n.cfg.ClientURLs}
-	for !announced(n.State().roster.Members, me) {
+	for !announced(n.applied().roster.Members, me) {
 		if _, err := n.Propose(context.Background(), me); err == nil {
 			return
 		}

@@ -66,10 +66,11 @@ func (n *Node) leaderChanged(out replica.LeaderChanged) {
 
 // connect joins the other members.
 func (n *Node) connect() error {
-	if _, err := peerAddresses(n.State().roster.Members, n.id, n.cfg.PeerTLS != nil); err != nil {
+	now := n.applied().roster
+	if _, err := peerAddresses(now.Members, n.id, n.cfg.PeerTLS != nil); err != nil {
 		return err
 	}
-	addrs := n.addresses(n.State().roster)
+	addrs := n.addresses(now)
 	first := maps.Clone(n.contacts.heard) // by the one that it asked
 	if first == nil {
 		first = map[machine.NodeID]string{}

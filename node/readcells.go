@@ -34,7 +34,7 @@ func (n *Node) SetReadCells(ctx context.Context, text string) error {
 
 func (n *Node) parseCells(text string, leader machine.NodeID) (*placement.Configuration, error) {
 	var members []placement.Member
-	for _, m := range n.State().roster.Members {
+	for _, m := range n.applied().roster.Members {
 		name := m.Name
 		if at := slices.IndexFunc(n.founders, func(f *pb.Member) bool { return f.ID == m.ID }); name == "" && at >= 0 {
 			name = n.founders[at].Name // it has not started

@@ -50,7 +50,7 @@ func (rs *refusals) look(n *Node, now time.Time) {
 		rs.since, rs.told = map[machine.NodeID]time.Time{}, map[machine.NodeID]time.Time{}
 	}
 	lasting := 0
-	members := n.State().roster.Members
+	members := n.applied().roster.Members
 	for _, m := range members {
 		id := machine.NodeID(m.ID)
 		if id == n.id {

@@ -75,7 +75,7 @@ func (n *Node) propose(ctx context.Context, body []byte) (result, error) {
 
 // grant fills in what a client leaves to the server.
 func (n *Node) grant(req *pb.LeaseGrantRequest) (*pb.LeaseGrantRequest, error) {
-	if n.State().view.Stats().Leases+n.granting.Load() > n.cfg.MaxLeases {
+	if n.applied().view.Stats().Leases+n.granting.Load() > n.cfg.MaxLeases {
 		return nil, rpctypes.ErrGRPCRequestTooManyRequests
 	}
 	grant := &pb.LeaseGrantRequest{ID: req.ID, TTL: max(req.TTL, n.cfg.minTTL())}

@@ -22,7 +22,8 @@ func (n *Node) ClusterID() uint64 { return n.cluster }
 // State is the published state.
 func (n *Node) State() *state { return n.state.Load() }
 
-// View is the published state of the store: immutable, for any goroutine.
+// View is the published state of the store: immutable, for any goroutine. It is the zero
+// View while there is none.
 func (n *Node) View() kv.View { return n.State().view }
 
 // Watches is where watchers of this member's published states register.
@@ -57,6 +58,9 @@ func (n *Node) RoundTrip(id uint64) time.Duration {
 
 // DiskUsage is the size in bytes of the log's segments.
 func (n *Node) DiskUsage() int64 { return n.storage.log.Usage() }
+
+// Stats are of the newest state, whether it may be seen or not.
+func (n *Node) Stats() kv.Stats { return n.applied().view.Stats() }
 
 // Members lists the members, by ID: those that have not started have no name.
 func (n *Node) Members() []*pb.Member { return n.State().roster.Members }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/replica"
 )
 
@@ -29,8 +28,8 @@ func (v *visible) begin(now *state, released uint64) {
 	v.ahead = []*state{now}
 	if now.index > v.through {
 		before := v.n.State()
-		if before == nil { // as nobody has been shown anything yet
-			before = &state{view: kv.New().View(), index: 1, term: 1}
+		if before == nil { // nor is anybody shown anything yet
+			before = &state{roster: now.roster}
 		}
 		v.ahead = []*state{before, now}
 	}
@@ -128,11 +127,14 @@ func (v *visible) capture(results []replica.Result) {
 	}
 }
 
-// appliedIndex is that of the newest state.
-func (n *Node) appliedIndex() uint64 {
+// applied is the newest state: what the member itself goes by, and shows to nobody. Who
+// the members are, and where, has to be known before others can tell what may be seen.
+func (n *Node) applied() *state {
 	ahead := *n.ahead.Load()
-	return ahead[len(ahead)-1].index
+	return ahead[len(ahead)-1]
 }
+
+func (n *Node) appliedIndex() uint64 { return n.applied().index }
 
 // stateUpTo is the newest state up to an index, if there is one.
 func (n *Node) stateUpTo(index uint64) (st *state, ok bool) {

@@ -138,10 +138,13 @@ var _ etcdapi.Backend = backend{}
 // Status is what Maintenance.Status asks for.
 func (b backend) Status() etcdapi.Status {
 	st, ok := b.Node.Status()
-	stats := b.View().Stats()
+	stats := b.Stats()
 	out := etcdapi.Status{
 		CommittedIndex: st.Commit, AppliedIndex: st.Applied, IsLearner: st.Learner,
 		Size: stats.Bytes + emptySize, SizeInUse: stats.Bytes + emptySize,
+	}
+	if b.View().Revision() == 0 {
+		out.Errors = append(out.Errors, "tenure: this member does not know yet what of its state may be seen")
 	}
 	if !ok {
 		out.Errors = append(out.Errors, "tenure: this member is stopping")

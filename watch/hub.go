@@ -74,7 +74,8 @@ type Hub struct {
 }
 
 // NewHub starts a hub at a state. Events after it, as later published, are
-// handed out live, earlier ones from the log of the latest view.
+// handed out live, earlier ones from the log of the latest view. While that is the zero
+// View nobody can begin to watch.
 func NewHub(view kv.View, c Config) *Hub {
 	h := &Hub{
 		config:  c.withDefaults(),
@@ -139,6 +140,10 @@ func (h *Hub) run() {
 func (h *Hub) dispatch() {
 	view := h.view.Load()
 	if view.Revision() <= h.at {
+		return
+	}
+	if h.at == 0 { // there was no state, and so there is no watcher
+		h.at = view.Revision()
 		return
 	}
 	events, err := view.Events(h.at + 1)

@@ -8,6 +8,8 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/tenure-lease/tenure/kv"
 )
 
 // InvalidID is the watch id of a response that concerns no single watcher.
@@ -81,7 +83,8 @@ func (s *Stream) begin(ctx context.Context) error {
 }
 
 // Create adds a watcher, or refuses to: the answer comes from Next. The error is
-// about the stream, not about the watch.
+// about the stream, not about the watch: kv.ErrNoState while the hub has no state, by
+// which it could say which revision is now.
 func (s *Stream) Create(ctx context.Context, r *pb.WatchCreateRequest) error {
 	if err := s.begin(ctx); err != nil {
 		return err
@@ -90,6 +93,10 @@ func (s *Stream) Create(ctx context.Context, r *pb.WatchCreateRequest) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.dispatch()
+	if h.at == 0 {
+		<-s.controls
+		return kv.ErrNoState
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, err := s.admit(r)

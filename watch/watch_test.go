@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -358,4 +359,30 @@ func TestControlsPushBack(t *testing.T) {
 	}
 	next(t, s)
 	create(t, s, watch("a", "", 0))
+}
+
+// From no state nobody can watch; from the first one on all is as ever.
+func TestHubWithoutState(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.put("a") // 2
+	hub := NewHub(kv.View{}, Config{})
+	t.Cleanup(hub.Close)
+	s := hub.NewStream(0)
+	t.Cleanup(s.Close)
+	for range 2 * maxControls { // a refusal leaves nothing behind
+		if err := s.Create(t.Context(), watch("a", "", 0)); !errors.Is(err, kv.ErrNoState) {
+			t.Fatalf("a watch of no state: %v", err)
+		}
+	}
+	hub.Publish(w.store.View())
+	create(t, s, watch("a", "", 0))
+	want(t, s, "0:created@2")
+	create(t, s, watch("a", "", 1))
+	want(t, s, "1:created@2", "1:put a@2")
+	w.put("b", "a") // 4
+	hub.Publish(w.store.View())
+	got := []string{next(t, s), next(t, s)}
+	if slices.Sort(got); !slices.Equal(got, []string{"0:put a@4", "1:put a@4"}) {
+		t.Errorf("then %v", got)
+	}
 }
