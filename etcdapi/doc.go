@@ -21,6 +21,10 @@
 // store has them: nothing is copied before it is encoded. A write is proposed, and
 // answered when the view that this member publishes includes it.
 //
+// In key order it may be answered before. Then a serializable read that follows, at this
+// very member, may lack it, and a watch "from now" report it. A linearizable read at the
+// write's revision waits for it.
+//
 // A member that has just started may have no view that it may publish, until it hears
 // what was released (package node). Meanwhile serializable reads and watches are refused
 // with Unavailable, on which etcd's clients go to another member. What asks the leader in
@@ -66,7 +70,7 @@
 //   - A change of the membership is answered when all who read under a lease know of
 //     it, and the next begins then. A member has one peer URL, and a learner serves
 //     whatever it is asked.
-//   - LeaseTimeToLive with keys reads them behind a barrier.
+//   - LeaseTimeToLive with keys reads them behind a barrier, and so does LeaseLeases.
 //   - Compact never waits; its flag physical means nothing here.
 //
 // # Left out

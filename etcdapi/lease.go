@@ -64,8 +64,12 @@ func (s *leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLive
 	return resp, nil
 }
 
-// LeaseLeases lists the leases that this member knows of, in order of id.
-func (s *leaseServer) LeaseLeases(context.Context, *pb.LeaseLeasesRequest) (*pb.LeaseLeasesResponse, error) {
+// LeaseLeases lists the leases, in order of id. In key order the published state may lack
+// one that this member has just granted.
+func (s *leaseServer) LeaseLeases(ctx context.Context, _ *pb.LeaseLeasesRequest) (*pb.LeaseLeasesResponse, error) {
+	if err := s.backend.Barrier(ctx); err != nil {
+		return nil, toStatus(err)
+	}
 	view := s.backend.View()
 	resp := &pb.LeaseLeasesResponse{Header: s.headerAt(view.Revision())}
 	for l := range view.Leases() {

@@ -49,7 +49,11 @@ func TestLease(t *testing.T) {
 			t.Errorf("%v: got %v, %v, want %v", c.r, got, err, c.want)
 		}
 	}
+	before := s.barriers.Load()
 	list, err := raw.LeaseLeases(ctx, &pb.LeaseLeasesRequest{})
+	if s.barriers.Load() != before+1 {
+		t.Error("leases were listed without a barrier")
+	}
 	if err != nil || len(list.Leases) != 2 || list.Leases[0].ID != 5 || list.Leases[1].ID != int64(drawn.ID) {
 		t.Errorf("leases: %v, %v, want 5 and %d", list, err, drawn.ID)
 	}

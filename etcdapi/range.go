@@ -28,17 +28,22 @@ func (s *kvServer) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResp
 	return resp, nil
 }
 
-// read answers from a state that is as fresh as is asked for.
+// read answers a range.
 func (s *Server) read(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
-	view, err := s.view(ctx, r, r.Serializable)
-	for again := !r.Serializable; ; {
+	return read(ctx, s, r, r.Serializable, func(v kv.View) (*pb.RangeResponse, error) { return v.Range(r) })
+}
+
+// read has a request answered from a state that is as fresh as is asked for.
+func read[Response any](ctx context.Context, s *Server, r proto.Message, serializable bool, answer func(kv.View) (*Response, error)) (*Response, error) {
+	view, err := s.view(ctx, r, serializable)
+	for again := !serializable; ; {
 		if err != nil {
 			return nil, err
 		}
-		resp, failed := view.Range(r)
+		resp, failed := answer(view)
 		switch {
 		case errors.Is(failed, kv.ErrStaleView) && ctx.Err() == nil: // compacted while we read
-			view, err = s.view(ctx, r, r.Serializable)
+			view, err = s.view(ctx, r, serializable)
 		case errors.Is(failed, kv.ErrFutureRevision) && again: // of a key that is held elsewhere, maybe
 			again = false
 			err = s.backend.Barrier(ctx)

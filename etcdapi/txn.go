@@ -2,7 +2,6 @@ package etcdapi
 
 import (
 	"context"
-	"errors"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
@@ -18,20 +17,10 @@ func (s *kvServer) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, 
 	if !kv.ReadOnly(r) {
 		return propose[*pb.TxnResponse](ctx, s.Server, r)
 	}
-	view, err := s.view(ctx, r, kv.Serializable(r))
-	for {
-		if err != nil {
-			return nil, toStatus(err)
-		}
-		resp, failed := view.Txn(r)
-		if errors.Is(failed, kv.ErrStaleView) && ctx.Err() == nil { // compacted while we read
-			view, err = s.view(ctx, r, kv.Serializable(r))
-			continue
-		}
-		if failed != nil {
-			return nil, toStatus(failed)
-		}
-		s.fill(resp.Header)
-		return resp, nil
+	resp, err := read(ctx, s.Server, r, kv.Serializable(r), func(v kv.View) (*pb.TxnResponse, error) { return v.Txn(r) })
+	if err != nil {
+		return nil, toStatus(err)
 	}
+	s.fill(resp.Header)
+	return resp, nil
 }

@@ -33,18 +33,28 @@ type barrier struct {
 // acknowledged, by any member, before the call. Under a read lease that takes no
 // message.
 func (n *Node) Barrier(ctx context.Context) error {
+	local, err := n.barrier(ctx)
+	if err == nil {
+		n.counts(local)
+	}
+	return err
+}
+
+// barrier also tells whether it was this member's lease that answered.
+func (n *Node) barrier(ctx context.Context) (local bool, err error) {
 	if index, ok := n.reads.leased(); ok {
 		if n.State().index >= index {
-			return nil
+			return true, nil
 		}
 		// It is in this member's log, and will be applied soon, or cut off.
 		if err := n.barriers.awaitIndex(n.publishedIndex, index).wait(ctx, n); !errors.Is(err, errOverdue) {
-			return err
+			return true, err
 		}
 	}
-	n.reads.asks(n.leadership.Load().leader == n.id)
-	return n.barriers.join(n).wait(ctx, n)
+	return false, n.barriers.join(n).wait(ctx, n)
 }
+
+func (n *Node) counts(local bool) { n.reads.count(local, n.leadership.Load().leader == n.id) }
 
 func (b *barrier) wait(ctx context.Context, n *Node) error {
 	select {

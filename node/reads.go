@@ -17,8 +17,8 @@ type reads struct {
 	// lease is published by the stepping goroutine before any message of the same
 	// turn leaves.
 	lease atomic.Pointer[replica.ReadLease]
-	// Counts, since the start: reads under the lease, those for which this member
-	// asked the others as their leader, and those for which it asked the leader.
+	// Counts of answered reads, since the start: those under the lease, those for which
+	// this member asked the others as their leader, and for which it asked the leader.
 	local, rounds, forwarded atomic.Uint64
 	told                     uint64 // of local, by the last look
 }
@@ -29,17 +29,19 @@ type reads struct {
 // in this member's log, and was when the lease was published with that index.
 func (rs *reads) leased() (index uint64, ok bool) {
 	if l := rs.lease.Load(); l != nil && l.Until > 0 && rs.clock() < l.Until {
-		rs.local.Add(1)
 		return l.Index, true
 	}
 	return 0, false
 }
 
-// asks counts a read that is not under the lease.
-func (rs *reads) asks(leading bool) {
-	if leading {
+// count counts a read that is answered.
+func (rs *reads) count(local, leading bool) {
+	switch {
+	case local:
+		rs.local.Add(1)
+	case leading:
 		rs.rounds.Add(1)
-	} else {
+	default:
 		rs.forwarded.Add(1)
 	}
 }

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
 	"github.com/tenure-lease/tenure/quorumlease"
+	"github.com/tenure-lease/tenure/replica"
 )
 
 // leases waits until a member answers reads by itself, or does not.
@@ -163,4 +165,41 @@ func TestReadsByKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.leases(c.leader(), true)
+}
+
+// TestReadsAreCountedOnce has the replica's first answer to a read be of no use: of a log
+// that is cut off before it is applied.
+func TestReadsAreCountedOnce(t *testing.T) {
+	n := lonely(t, func(*Config) {})
+	n.order.Add(1) // by keys; alone the replica answers nobody
+	read := make(chan error, 1)
+	go func() {
+		_, err := n.ReadView(t.Context(), &pb.RangeRequest{Key: []byte("k")})
+		read <- err
+	}()
+	seen := uint64(0)
+	for _, index := range []uint64{1000, 0} {
+		id := uint64(0)
+		for end := time.Now().Add(30 * time.Second); id == 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("no question in 30 s")
+			}
+			for now := n.ids.Load(); now > seen && id == 0; now-- {
+				s := &n.keyReads.shards[now%16]
+				s.Lock()
+				if _, ok := s.byID[now]; ok {
+					id = now
+				}
+				s.Unlock()
+			}
+		}
+		seen = id
+		n.keyReads.answer(id, keysResult{ready: replica.KeysReady{ID: id, Index: index, UpTo: 1, Local: true}})
+	}
+	if err := <-read; err != nil {
+		t.Fatal(err)
+	}
+	if local, rounds, forwarded := n.ReadCounts(); local != 1 || rounds+forwarded != 0 {
+		t.Errorf("%d local reads, %d and %d others; want the one", local, rounds, forwarded)
+	}
 }

@@ -21,10 +21,14 @@ type keysResult struct {
 // older, or not there yet (R27).
 func (n *Node) ReadView(ctx context.Context, request proto.Message) (kv.View, error) {
 	if order := n.order.Load(); !byKey(order) {
-		err := n.Barrier(ctx)
+		local, err := n.barrier(ctx)
+		if err != nil {
+			return kv.View{}, err
+		}
 		// A state that is published in key order is for readers of single keys.
-		if view := n.View(); err != nil || n.order.Load() == order {
-			return view, err
+		if view := n.View(); n.order.Load() == order {
+			n.counts(local)
+			return view, nil
 		}
 	}
 	keys := replica.AppendReads(nil, request)
@@ -45,13 +49,7 @@ func (n *Node) ReadView(ctx context.Context, request proto.Message) (kv.View, er
 			return kv.View{}, r.err
 		}
 		if r.ready.ByLog {
-			n.reads.asks(n.leadership.Load().leader == n.id)
 			return n.readByLog(ctx, replica.EncodeRead(keys))
-		}
-		if r.ready.Local {
-			n.reads.local.Add(1)
-		} else {
-			n.reads.asks(n.leadership.Load().leader == n.id)
 		}
 		err := n.applications.awaitIndex(n.appliedIndex, r.ready.Index).wait(ctx, n)
 		if err != nil && !errors.Is(err, errOverdue) {
@@ -63,6 +61,7 @@ func (n *Node) ReadView(ctx context.Context, request proto.Message) (kv.View, er
 		}
 		st, ok := n.stateUpTo(upTo)
 		if err == nil && ok && st.index >= r.ready.Index {
+			n.counts(r.ready.Local)
 			return st.view, nil
 		}
 		// A snapshot took the place of that state, or the log was cut.
@@ -79,5 +78,6 @@ func (n *Node) readByLog(ctx context.Context, place []byte) (kv.View, error) {
 	if err != nil {
 		return kv.View{}, err
 	}
+	n.counts(false)
 	return r.state.view, nil
 }

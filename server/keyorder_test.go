@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"google.golang.org/grpc/codes"
@@ -95,5 +97,35 @@ func TestCompactionWhileAKeyIsHeld(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestReadsOfWhatWasAnswered reads at revisions that writes have just returned, and lists
+// a lease that was just granted: what is published lacks them yet.
+func TestReadsOfWhatWasAnswered(t *testing.T) {
+	cl, _ := heldUp(t, 2*time.Second)
+	written, err := cl.Put(t.Context(), "cold", "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted, err := cl.Grant(t.Context(), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := clientv3.OpGet("cold", clientv3.WithRev(written.Header.Revision))
+	if resp, err := cl.Txn(t.Context()).Then(get).Commit(); err != nil {
+		t.Errorf("a transaction at revision %d: %v", written.Header.Revision, err)
+	} else if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) != 1 || string(kvs[0].Value) != "2" {
+		t.Errorf("a transaction at revision %d: %v", written.Header.Revision, kvs)
+	}
+	if resp, err := cl.Do(t.Context(), get); err != nil || len(resp.Get().Kvs) != 1 {
+		t.Errorf("a get at revision %d: %v, %v", written.Header.Revision, resp, err)
+	}
+	future := clientv3.OpGet("cold", clientv3.WithRev(written.Header.Revision+1000))
+	if resp, err := cl.Txn(t.Context()).Then(future).Commit(); !errors.Is(err, rpctypes.ErrFutureRev) {
+		t.Errorf("a transaction at a revision that there is not: %v, %v", resp, err)
+	}
+	if resp, err := cl.Leases(t.Context()); err != nil || len(resp.Leases) != 1 || resp.Leases[0].ID != granted.ID {
+		t.Errorf("the leases: %v, %v, want %x", resp, err, granted.ID)
 	}
 }

@@ -21,8 +21,10 @@
 //   - A watcher gets each event of its range from its start revision on once, in
 //     order of revision. The events of one revision are in one response.
 //   - Start revision 0 is now: the first revision after the one in the header of
-//     the created response. An older one is served from the log, at once; a newer
-//     one is waited for.
+//     the created response. That may be lower than the revision of a write which was
+//     answered before, if the owner answers before it publishes (see [Hub.Publish]): who
+//     wants what is behind a write begins at the revision after it. An older one is
+//     served from the log, at once; a newer one is waited for.
 //   - A watcher whose next event is compacted away, from the start or because it
 //     fell so far behind, is canceled with the compact revision.
 //   - A progress report with a revision is sent after every event up to it.

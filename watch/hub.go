@@ -90,9 +90,10 @@ func NewHub(view kv.View, c Config) *Hub {
 }
 
 // Publish tells the hub of a newer state. It stores the view and wakes the hub,
-// and so is cheap enough for the goroutine that applies the log. Call it before
-// the writers of that state are answered: then a watch "from now" that a client
-// opens after a write was acknowledged does not report that write.
+// and so is cheap enough for the goroutine that applies the log. If it is called before
+// the writers of that state are answered, a watch "from now" that a client opens after a
+// write was acknowledged does not report that write. A node does so but in key order,
+// where a write may be answered while one before it, of other keys, must not be seen yet.
 func (h *Hub) Publish(view kv.View) {
 	h.view.Store(&view)
 	select {
