@@ -209,7 +209,7 @@ var scripts = []struct {
 		th.suspects(2, 1)
 		th.Settle(Kind[asynclease.Give]())
 		if !th.Has(returnsFrom(6)) || th.Has(returnsFrom(1)) {
-			th.t.Errorf("it should give back what it can use, and no more: %+v", th.Wire)
+			th.t.Errorf("it should give back what is not decided yet, and no more: %+v", th.Wire)
 		}
 	}},
 	{name: "a-lease-is-used-once", cfg: fastct.Config{Lambda: 10, Fixed: true}, play: func(th *theater) {
