@@ -312,7 +312,9 @@ type HeldUp struct {
 	Entries uint64                 `protobuf:"varint,1,opt,name=entries,proto3" json:"entries,omitempty"`
 	// waiting is for how long the first of them has been held up.
 	Waiting *durationpb.Duration `protobuf:"bytes,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	// by are the members that are waited for.
+	// by are the holders that lack some of what is committed. In strict order they are
+	// those that are waited for. In key order these are among them, and another may be,
+	// too, which holds none of the keys that wait: a replica does not tell which those are.
 	By            []uint64 `protobuf:"varint,3,rep,packed,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

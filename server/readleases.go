@@ -50,7 +50,7 @@ func (b backend) ReadLeases() (etcdapi.ReadLeaseStatus, error) {
 			}
 		}
 		out.Holders = append(out.Holders, holder)
-		if out.HeldUp > 0 && h.Has < st.Commit {
+		if out.HeldUp > 0 && h.Has < st.Commit { // of which keys, the replica does not tell
 			out.WaitsFor = append(out.WaitsFor, holder.Member)
 		}
 	}

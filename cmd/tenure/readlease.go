@@ -44,7 +44,9 @@ that wait for it. HAS LOG TO is how far it has the log, as far as the leader has
 READS are linearizable ones since the member started: LOCAL by its lease, ROUND by
 asking the others, FORWARDED by asking the leader.
 
-"Held up" are writes that are replicated and wait for a member with a lease; a member
+"Held up" are writes that are replicated and wait for a member with a lease. Those that
+are named lack something that is replicated; in key order that may be writes to other
+keys, and then they hold nothing up. A member
 that is waited for too long is stalled: its lease is not renewed until it has caught up.
 
 If the keys are divided, a part of who holds which is shown below, and all of it with
