@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const script = "a rule\ncaught by: TestScripts/a-name\n\nx/x.go\n<<<<\n > 0\n====\n >= 0\n>>>>\n"
@@ -43,6 +44,21 @@ func TestWorldsNeeded(t *testing.T) {
 		if err != nil || m.worlds() != want {
 			t.Errorf("TestIt%s: got %q, %v; want %q", flags, m.worlds(), err, want)
 		}
+	}
+}
+
+// In as many days as there are scripts each has had its turn, and nothing else has.
+func TestSample(t *testing.T) {
+	list := []mutant{{name: "a"}, {name: "b", flags: []string{"-worlds", "9"}}, {name: "c"}, {name: "d"}}
+	turns := map[string]int{}
+	for day := range 6 {
+		turns[sample(list, time.Date(2026, 12, 29+day, 12, 0, 0, 0, time.UTC))]++
+	}
+	if len(turns) != 3 || turns["a"] != 2 || turns["c"] != 2 || turns["d"] != 2 {
+		t.Errorf("in six days: %v", turns)
+	}
+	if got := sample(list[1:2], time.Now()); got != "" {
+		t.Errorf("of none that is a script: %q", got)
 	}
 }
 
