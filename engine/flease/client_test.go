@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
 	engine "github.com/tenure-lease/tenure/engine/flease"
 )
 
@@ -159,6 +162,86 @@ func TestBadRequests(t *testing.T) {
 	if _, err := engine.Dial(t.Context(), s.path+"x"); !errors.Is(err, tenure.ErrUnavailable) || !strings.Contains(err.Error(), "tenure peer --listen") {
 		t.Errorf("no peer: %v", err)
 	}
+}
+
+// TestClientOfACutPeer: a client that says that it is alive holds no longer than its peer
+// does, which cannot renew.
+func TestClientOfACutPeer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, brief)
+	c.ready()
+	conn := talk(t, c.socket(0).path)
+	conn.say(`{"op":"hello","version":1}`)
+	now := conn.hear("welcome").At
+	conn.say(fmt.Sprintf(`{"op":"acquire","id":1,"at":%d,"name":"x","ttl_ms":2000,"slots":1}`, now))
+	last := conn.hear("acquired").Until
+	c.taps[0].set(true, 0)
+	told := make(chan int64)
+	go func() { // until the claim is over
+		defer close(told)
+		for conn.in.Scan() {
+			var e heard
+			if json.Unmarshal(conn.in.Bytes(), &e) != nil || e.Event == "lost" {
+				return
+			}
+			told <- e.Until
+		}
+	}()
+	alive := time.NewTicker(20 * time.Millisecond)
+	defer alive.Stop()
+	for over := false; !over; {
+		select {
+		case until, more := <-told:
+			last, over = max(last, until), !more
+		case <-alive.C:
+			conn.say(fmt.Sprintf(`{"op":"alive","at":%d}`, clock.Now()))
+		}
+	}
+	// The peer has told of the loss when its own lease was over. Nobody may believe longer.
+	if at := int64(clock.Now()); last > at {
+		t.Errorf("the client may believe for another %v", time.Duration(last-at))
+	}
+}
+
+// TestOtherClock: a client that reads another clock than the peer has no use for deadlines by
+// that.
+func TestOtherClock(t *testing.T) {
+	t.Parallel()
+	for _, by := range []time.Duration{-time.Hour, time.Hour} {
+		path := filepath.Join(shortDir(t), "peer.sock")
+		l, err := engine.ListenSocket(path, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				if bufio.NewScanner(conn).Scan() {
+					fmt.Fprintf(conn, "{\"event\":\"welcome\",\"version\":1,\"at\":%d,\"t_max_ms\":4000}\n", clock.Now().Add(by))
+				}
+			}
+		}()
+		if c, err := engine.Dial(t.Context(), path); !errors.Is(err, tenure.ErrUnavailable) || !strings.Contains(err.Error(), "another clock") {
+			if err == nil {
+				c.Close()
+			}
+			t.Errorf("a peer whose clock is off by %v: %v", by, err)
+		}
+	}
+}
+
+// shortDir is a directory whose paths are short enough for sockets.
+func shortDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "flease")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 // TestTooManyLooks: who asks faster than the peer can look is told, and costs no more.

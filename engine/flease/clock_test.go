@@ -85,6 +85,36 @@ func TestIdleClockJumps(t *testing.T) {
 	}
 }
 
+// TestEitherClockEndsALease: a holder stops when either clock has come to the end.
+func TestEitherClockEndsALease(t *testing.T) {
+	t.Parallel()
+	cfg := brief
+	cfg.TMax = time.Hour
+	c := newCluster(t, 1, cfg)
+	c.ready()
+	l := c.peers[0].Leaser()
+	defer l.Close()
+	lease, err := l.Acquire(t.Context(), tenure.Claim{Name: "x", TTL: 50 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := machine.Now{Mono: clock.Now(), Wall: machine.Wall(time.Now().UnixNano())}
+	late := now
+	late.Mono = late.Mono.Add(50 * time.Minute)
+	set := now
+	set.Wall += machine.Wall(50 * time.Minute)
+	for what, c := range map[string]struct {
+		now  machine.Now
+		held bool
+	}{
+		"now": {now, true}, "late by the monotonic clock": {late, false}, "late by the synchronized clock": {set, false},
+	} {
+		if left := engine.Left(lease, c.now); left > 0 != c.held {
+			t.Errorf("%s: %v are left", what, left)
+		}
+	}
+}
+
 // TestJudgeClock: what the kernel says of its clock, and what follows.
 func TestJudgeClock(t *testing.T) {
 	for _, c := range []struct {

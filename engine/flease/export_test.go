@@ -1,6 +1,11 @@
 package flease
 
-import "github.com/tenure-lease/tenure/machine"
+import (
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/machine"
+)
 
 // Fresh is cfg for a peer of a cluster that has never run, with a tap, which may be nil.
 func Fresh(cfg Config, tap func(sending bool, forward func())) Config {
@@ -23,3 +28,6 @@ func (p *Peer) Watched() (names, refs int) {
 	}
 	return len(p.watches), refs
 }
+
+// Left is how long a lease of a Leaser lasts by clocks that show this.
+func Left(l tenure.Lease, now machine.Now) time.Duration { return l.(*claim).left(now) }
