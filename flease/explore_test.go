@@ -17,10 +17,12 @@ var exploreFlag = flag.Bool("explore", false, "explore the greater scopes, too: 
 // TestExplore looks at every state that some peers can reach: every order in which
 // messages arrive or stay away, every moment of a crash with restart, and time that passes
 // in jumps, with clocks ε apart. In each, at most one lease is believed in by its owner's
-// own clocks, and tokens grow. Doc says what was covered.
+// own clocks, tokens grow, and no acceptor promises less than it ever has. Doc says what was
+// covered.
 func TestExplore(t *testing.T) {
 	const ms = time.Millisecond
 	short := explorer{jumps: []time.Duration{380 * ms, 1160 * ms}, passes: 2}
+	lives := []time.Duration{520 * ms, 1020 * ms, 1160 * ms} // half of t_max, t_max, W; and a little
 	for _, scope := range []struct {
 		name  string
 		large bool
@@ -30,6 +32,10 @@ func TestExplore(t *testing.T) {
 	}{
 		{"two-ballots", false, explorer{ballots: 2}, []machine.NodeID{1, 2}, [3]time.Duration{}},
 		{"two-ballots-third-crashes", false, explorer{ballots: 2, crashes: 1, only: 3, jumps: []time.Duration{1160 * ms}, passes: 1}, []machine.NodeID{1, 2}, [3]time.Duration{25 * ms, -25 * ms, 0}},
+		// The third forgets what the first holds by it, and the second comes when half of that is
+		// over, or just all, or the third is back.
+		{"lease-outlasts-a-crash", false, explorer{ballots: 3, crashes: 1, only: 3, jumps: lives, passes: 1, later: 2, staged: true}, []machine.NodeID{1}, [3]time.Duration{}},
+		{"lease-outlasts-a-crash-in-any-order", true, explorer{ballots: 3, crashes: 1, only: 3, jumps: lives, passes: 1, later: 2}, []machine.NodeID{1}, [3]time.Duration{-25 * ms, 25 * ms, 25 * ms}},
 		{"two-ballots-one-crash", true, explorer{ballots: 2, crashes: 1, jumps: []time.Duration{1160 * ms}, passes: 1}, []machine.NodeID{1, 2}, [3]time.Duration{25 * ms, -25 * ms, 0}},
 		{"two-ballots-one-crash-skewed", true, explorer{ballots: 2, crashes: 1, jumps: short.jumps, passes: 2}, []machine.NodeID{1, 2}, [3]time.Duration{-25 * ms, 25 * ms, 25 * ms}},
 		{"three-ballots-one-crash", true, explorer{ballots: 3, crashes: 1, jumps: []time.Duration{1160 * ms}, passes: 1}, []machine.NodeID{1, 2}, [3]time.Duration{25 * ms, -25 * ms, -25 * ms}},
@@ -53,7 +59,9 @@ func TestExplore(t *testing.T) {
 // explorer bounds a search.
 type explorer struct {
 	ballots, crashes, passes int
-	only                     int // the peer that may crash; 0: any
+	only                     int            // the peer that may crash; 0: any
+	later                    machine.NodeID // whose claim begins at any time, if at all
+	staged                   bool           // somebody holds, then crashes, then passes, then that claim
 	jumps                    []time.Duration
 
 	t                    *testing.T
@@ -68,6 +76,8 @@ type world struct {
 	offsets  [3]time.Duration
 	wire     []message
 	believed []belief
+	promised [3]Ballot // the greatest of each acceptor, in all its lives
+	waits    machine.NodeID
 	token    uint64
 	crashes  int
 	passes   int
@@ -108,9 +118,14 @@ func (e *explorer) begin(offsets [3]time.Duration, proposers []machine.NodeID) *
 		e.step(w, i, machine.Wake{})
 	}
 	for _, id := range proposers {
-		e.step(w, int(id)-1, Acquire{ID: uint64(id), Name: "r", Try: true})
+		e.acquires(w, id)
 	}
+	w.waits = e.later
 	return w
+}
+
+func (e *explorer) acquires(w *world, id machine.NodeID) {
+	e.step(w, int(id)-1, Acquire{ID: uint64(id), Name: "r", Try: true})
 }
 
 func (e *explorer) restart(w *world, i int, inc uint32) {
@@ -128,6 +143,14 @@ func (e *explorer) step(w *world, i int, input any) {
 	w.peers[i] = p
 	p.Step(w.clock(i), input)
 	rd := p.Ready()
+	if c, known := p.names["r"]; known {
+		// R1 to R5 for all lives: who has forgotten k accepts nothing below it.
+		k := p.cells[c].promised
+		if k != 0 && k < w.promised[i] {
+			e.t.Fatalf("acceptor %d promises %v, and had promised %v", i+1, k, w.promised[i])
+		}
+		w.promised[i] = max(w.promised[i], k)
+	}
 	for _, out := range rd.Outcomes {
 		if a, ok := out.(Acquired); ok {
 			for _, b := range w.believed {
@@ -185,7 +208,13 @@ func (e *explorer) from(w *world) {
 				Incarnation: 1, Epoch: m.epoch, Digest: n.peers[0].lay.digest, Ops: []Op{m.op}}})
 		})
 	}
-	if w.crashes < e.crashes {
+	if w.waits != 0 && (!e.staged || w.passes == e.passes) {
+		try(func(n *world) {
+			n.waits = 0
+			e.acquires(n, w.waits)
+		})
+	}
+	if w.crashes < e.crashes && (!e.staged || len(w.believed) > 0 && w.passes == 0) {
 		for i := range w.peers {
 			if e.only != 0 && e.only != i+1 {
 				continue
@@ -197,7 +226,7 @@ func (e *explorer) from(w *world) {
 			})
 		}
 	}
-	if w.passes < e.passes {
+	if w.passes < e.passes && (!e.staged || w.crashes == e.crashes) {
 		for _, d := range e.jumps {
 			try(func(n *world) {
 				n.passes++
@@ -236,7 +265,10 @@ func (p *Peer) clone() *Peer {
 // hash stands for all that decides what can follow.
 func (w *world) hash() uint64 {
 	var d digest
-	d.add(uint64(w.now), uint64(w.crashes), uint64(w.passes), uint64(w.ballots), w.token)
+	d.add(uint64(w.now), uint64(w.crashes), uint64(w.passes), uint64(w.ballots), w.token, uint64(w.waits))
+	for _, k := range w.promised {
+		d.add(uint64(k))
+	}
 	for _, b := range w.believed {
 		d.add(uint64(b.peer), uint64(b.inc), uint64(b.acquired.Deadline))
 	}

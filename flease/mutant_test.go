@@ -9,6 +9,6 @@ import (
 func TestMutants(t *testing.T) { mutant.Try(t) }
 
 func TestMutantTable(t *testing.T) {
-	mutant.Table(t, "TestExplore/two-ballots", "TestExplore/two-ballots-third-crashes",
+	mutant.Table(t, "TestExplore/two-ballots", "TestExplore/two-ballots-third-crashes", "TestExplore/lease-outlasts-a-crash",
 		"TestTriesAndLooksEnd/others-have-left", "TestTriesAndLooksEnd/view-changes", "TestTriesAndLooksEnd/clock-faults")
 }
