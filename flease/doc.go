@@ -94,8 +94,9 @@
 //     proposer keeps the others' as it read them. L2 holds for each.
 //   - A lock delay is a part of λ.t that the holder itself does not use.
 //   - Views go up by one, each when the last is active. Cells that a change leaves alone go
-//     on. The others close at a majority of each old cell, then W passes, then the new view
-//     votes, whatever the change (F-1). What has closed stays closed, whatever view comes next.
+//     on (engine/flease ends a peer that is no member any more, with all its leases). The
+//     others close at a majority of each old cell, then W passes, then the new view votes,
+//     whatever the change (F-1). What has closed stays closed, whatever view comes next.
 //
 // # Invariants
 //

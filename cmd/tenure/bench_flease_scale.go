@@ -22,8 +22,9 @@ func benchFleaseScaleCommand() *cobra.Command {
 		Use:   "flease-scale",
 		Short: "Leases a second against the number of Flease peers, simulated",
 		Long: `Lets clusters of 3 to 1,000 Flease peers acquire and give back leases as fast as they
-can, in simulated time: each peer keeps claims under way for resources that are drawn
-from ten million, and its one processor takes time for each frame and each operation
+can, in simulated time: each peer keeps claims under way for resources whose names are
+drawn from ten million (so many may be named; few of them are held at any moment, and
+what is idle takes nothing), and its one processor takes time for each frame and each operation
 that comes or goes, as measured on a real machine. Names are spread over cells of three
 by themselves. Shown are the leases that all peers together are granted, how long one
 takes, and how many operations share a frame: fewer, the more peers there are.
@@ -59,7 +60,7 @@ A thousand peers take some minutes. A seed always gives the same figures.`,
 	}
 	cmd.Flags().IntSliceVar(&peers, "peers", []int{3, 10, 30, 100, 300, 1000}, "sizes of the cluster")
 	cmd.Flags().IntVar(&run.UnderWay, "claims", 256, "that each peer keeps under way")
-	cmd.Flags().IntVar(&run.Resources, "resources", 10_000_000, "whose names are drawn")
+	cmd.Flags().IntVar(&run.Resources, "resources", 10_000_000, "from whose names claims draw; it is no number of leases that are held")
 	cmd.Flags().StringVar(&svg, "svg", "", "draw it to this `file`")
 	cmd.Flags().Uint64Var(&run.Seed, "seed", 1, "of the simulated worlds")
 	outputFlag(cmd, &o)

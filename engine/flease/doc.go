@@ -55,9 +55,12 @@
 // time.
 //
 // A cell that a change gives other members falls silent for t_max + 3ε, and its leases run
-// out; cells that stay as they are go on. Peers that start while a change is under way need to
-// know the members before it: lines with "was" in the file. One whose list does not follow
-// on the view in which its peers vote, or is older, refuses to start.
+// out; cells that stay as they are go on. But a peer that is no member any more ends when the
+// view is active, and loses all that it and its clients hold at once, in cells that the change
+// leaves alone, too: release before, or hold through one that stays. Peers that start while a
+// change is under way need to know the members before it: lines with "was" in the file. One
+// whose list does not follow on the view in which its peers vote, or is older, refuses to
+// start.
 //
 // # What callers wait for
 //
@@ -90,7 +93,8 @@
 //
 // # Left out
 //
-// A client's leases do not move to another
-// peer. At most flease.MaxHoldings share a resource; more wait. Certificates are not bound to
-// indices: who has one of the authority may say which peer it is.
+// A client's leases do not move to another peer. At most flease.MaxHoldings share a resource;
+// more wait. Certificates are not bound to indices: who has one of the authority may say which
+// peer it is. Handover to an heir, and the durable variant without quarantine, are in package
+// flease only.
 package flease
