@@ -56,6 +56,24 @@ func (g *group) start(i int, first string) {
 	g.processes[i] = cmd
 }
 
+// stop stops process i. The signal does so only when each of its threads has had a turn.
+func (g *group) stop(i int) {
+	p := g.processes[i].Process
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		g.t.Fatal(err)
+	}
+	for {
+		var s syscall.WaitStatus
+		_, err := syscall.Wait4(p.Pid, &s, syscall.WUNTRACED, nil)
+		if err == nil && s.Stopped() {
+			return
+		}
+		if err != nil && err != syscall.EINTR {
+			g.t.Fatal(err)
+		}
+	}
+}
+
 // count counts one more by way of process i, and returns the count and who is the
 // primary. It tries until there is one.
 func (g *group) count(i int) (n, primary int) {
@@ -148,9 +166,7 @@ func TestPrimary(t *testing.T) {
 		count(second)
 		time.Sleep(50 * time.Millisecond)
 	}
-	if err := g.processes[second].Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	g.stop(second)
 	if p := count(third); p == second {
 		t.Errorf("process %d counts though it was stopped", p)
 	}
