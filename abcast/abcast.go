@@ -17,9 +17,12 @@ type Machine struct {
 	epoch   epoch
 	pending pending
 	kept    []decided      // of each instance behind base.Order
+	bytes   int            // of all that was kept so far
+	dropped int            // of bytes: what is kept no more
 	opened  uint64         // the highest instance that was proposed to in this life
 	wanted  uint64         // the highest instance that somebody takes part in
-	base    Base           // what the first decision that is kept applies to
+	base    Base           // what the first decision that is kept applies to, without Sessions until they are needed
+	behind  *order         // is at base
 	lacks   *Base          // where to go on from when the owner has what led there
 	submit  []Message      // of this step
 	again   bool           // some of them were sent before
@@ -37,6 +40,7 @@ type Machine struct {
 type decided struct {
 	batch    []byte
 	position uint64
+	bytes    int // Machine.bytes up to it
 }
 
 // New returns a member that has the given durable records, none at its first start. The
@@ -65,7 +69,7 @@ func New(cfg Config, records []any) (*Machine, error) {
 			epochs[1] = append(epochs[1], r)
 		}
 	}
-	m := &Machine{cfg: cfg, base: base, order: newOrder(base.Order)}
+	m := &Machine{cfg: cfg, base: base, order: newOrder(base.Order), behind: newOrder(base.Order)}
 	m.epoch = epoch{moved: started, begun: map[machine.NodeID]uint64{}}
 	m.pending.clear()
 	if err := m.replay(learned, epochs); err != nil {
@@ -73,7 +77,7 @@ func New(cfg Config, records []any) (*Machine, error) {
 	}
 	switch g := m.order.group; {
 	case len(records) == 0 && !cfg.Join:
-		m.durable(m.base)
+		m.durable(m.Base())
 	case g.First == 1 && !cfg.Join && !slices.Equal(g.IDs(), cfg.founders().IDs()):
 		return nil, fmt.Errorf("abcast: %w: the members are %v, and this is to be one of %v", ErrLog, g.IDs(), cfg.founders().IDs())
 	case !m.joins() && m.order.clients != cfg.Clients:
@@ -114,7 +118,10 @@ func (m *Machine) replay(learned map[uint64][]byte, epochs map[uint64][]any) err
 	return nil
 }
 
-func (m *Machine) keep(batch []byte) { m.kept = append(m.kept, decided{batch, m.order.position}) }
+func (m *Machine) keep(batch []byte) {
+	m.bytes += len(batch)
+	m.kept = append(m.kept, decided{batch, m.order.position, m.bytes})
+}
 
 // Position is that of the last message that was delivered.
 func (m *Machine) Position() uint64 { return max(m.order.position, m.base.Position) }
@@ -131,7 +138,7 @@ func (m *Machine) Messages(after uint64, n int) (messages []Delivered, ok bool) 
 	if after < m.base.Position {
 		return nil, false
 	}
-	replayed := newOrder(m.base.Order)
+	replayed := newOrder(m.Base().Order)
 	for _, k := range m.kept {
 		if len(messages) >= n {
 			break
@@ -147,11 +154,16 @@ func (m *Machine) Messages(after uint64, n int) (messages []Delivered, ok bool) 
 
 // Base is what the messages that are kept follow. The owner has what led to its Position;
 // Messages has what comes behind it.
-func (m *Machine) Base() Base { return m.base }
+func (m *Machine) Base() Base {
+	if m.base.Order.Sessions == nil {
+		m.base.Order.Sessions = m.behind.list()
+	}
+	return m.base
+}
 
 // Records returns what a new log may begin with in place of all records so far.
 func (m *Machine) Records() []any {
-	records := []any{m.base}
+	records := []any{m.Base()}
 	first := m.order.group.First
 	for i, k := range m.kept {
 		if cn := m.base.Order.Instance + 1 + uint64(i); m.cons == nil || cn < first {

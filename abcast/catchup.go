@@ -2,6 +2,7 @@ package abcast
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/tenure-lease/tenure/fastct"
 	"github.com/tenure-lease/tenure/machine"
@@ -37,7 +38,7 @@ func (m *Machine) serve(to machine.NodeID, from uint64) {
 		return
 	}
 	if from <= m.base.Order.Instance {
-		m.send(to, Transfer{m.base})
+		m.send(to, Transfer{m.Base()})
 		if from > 0 {
 			return
 		}
@@ -112,7 +113,8 @@ func (m *Machine) install(now machine.Now, b Base) {
 	before, first := m.Position(), m.order.group.First
 	b.Position = max(b.Position, before)
 	m.base, m.order, m.kept, m.lacks = b, newOrder(b.Order), nil, nil
-	m.durable(m.base)
+	m.behind, m.dropped = newOrder(b.Order), m.bytes
+	m.durable(m.Base())
 	if m.base.Position > before {
 		m.out(Installed{m.base.Position})
 	}
@@ -141,17 +143,37 @@ func (m *Machine) trim(now machine.Now, t Trim) {
 	if t.Position <= m.base.Position || t.Position > m.Position() {
 		return
 	}
-	// What clients are remembered after an instance follows from its decisions.
-	o := newOrder(m.base.Order)
-	n := 0
-	for n < len(m.kept) && m.kept[n].position <= t.Position {
-		o.next(m.kept[n].batch)
-		n++
+	n := m.upto(t.Position)
+	for _, k := range m.kept[:n] {
+		m.behind.next(k.batch) // which clients are remembered after an instance follows from its decisions
+		m.dropped = k.bytes
 	}
 	m.kept = slices.Clone(m.kept[n:])
-	m.base = Base{Order: o.state(), Position: t.Position}
-	m.durable(m.base)
+	m.base = Base{Order: m.behind.head(), Position: t.Position}
+	m.durable(m.Base())
 	if m.cons != nil {
 		m.cons.Step(now, fastct.Trim{Below: m.base.Order.Instance + 1})
 	}
+}
+
+// upto is how many of the decisions that are kept have nothing behind a position.
+func (m *Machine) upto(position uint64) int {
+	return sort.Search(len(m.kept), func(i int) bool { return m.kept[i].position > position })
+}
+
+// A Base takes about sessionBytes for each client; one of sessionsFew is small. To forget
+// instancesMany takes milliseconds, in which this member does nothing else.
+const (
+	sessionBytes  = 32
+	sessionsFew   = 1000
+	instancesMany = 4096
+)
+
+// Worthwhile tells whether a Trim would drop as much as the Base takes that becomes durable
+// with it, or many instances. An owner who waits for that writes about as much for all of his
+// Trims as was broadcast, and keeps that much longer.
+func (m *Machine) Worthwhile(t Trim) bool {
+	n := m.upto(t.Position)
+	sessions := len(m.behind.sessions)
+	return sessions <= sessionsFew || n >= instancesMany || n > 0 && m.kept[n-1].bytes-m.dropped >= sessions*sessionBytes
 }

@@ -64,7 +64,8 @@
 //   - Config.Pipeline instances may be undecided at a time. In the paper it is one.
 //   - A member's owner trims for himself ([Trim]): what that led to is his, and he gives it
 //     to owners who ask. Decisions from there on are kept in memory, and [Machine.Messages]
-//     reads them.
+//     reads them. The state under them follows behind, from what is trimmed; all sessions are
+//     copied only for a record or another member ([Machine.Worthwhile]).
 //   - Members tell each other how far they are. Who is behind fetches decisions, and if
 //     those are trimmed the order's state. It goes on from that when its owner has what
 //     led there ([Lacks], [Restored]), on disk, and not before: it passes over instances

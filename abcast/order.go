@@ -1,10 +1,6 @@
 package abcast
 
-import (
-	"container/list"
-
-	"github.com/tenure-lease/tenure/machine"
-)
+import "github.com/tenure-lease/tenure/machine"
 
 // State is what follows from the decisions up to an instance, the same at all members.
 type State struct {
@@ -29,32 +25,62 @@ type order struct {
 	horizon            uint64
 	group              Group
 	clients            int // most that are remembered
-	sessions           map[machine.ID]*list.Element
-	recent             list.List // of *Session, as in State
+	sessions           map[machine.ID]int32
+	slots              []slot // by the numbers in sessions
+}
+
+// slot is a session in a ring, as in State; the first slot is where the ring begins and ends,
+// and nobody's. There may be a million: they are one piece of memory, without pointers.
+type slot struct {
+	Session
+	before, after int32
 }
 
 func newOrder(s State) *order {
-	o := &order{instance: s.Instance, position: s.Position, horizon: s.Horizon, group: s.Group, clients: s.Clients, sessions: map[machine.ID]*list.Element{}}
+	o := &order{instance: s.Instance, position: s.Position, horizon: s.Horizon, group: s.Group, clients: s.Clients}
+	o.sessions, o.slots = make(map[machine.ID]int32, len(s.Sessions)), make([]slot, 1, 1+len(s.Sessions))
 	for _, session := range s.Sessions {
-		o.sessions[session.Client] = o.recent.PushBack(&session)
+		o.add(session)
 	}
 	return o
 }
 
-func (o *order) state() State {
-	s := State{Instance: o.instance, Position: o.position, Horizon: o.horizon, Group: o.group, Clients: o.clients}
-	for e := o.recent.Front(); e != nil; e = e.Next() {
-		s.Sessions = append(s.Sessions, *e.Value.(*Session))
+// add makes a session the last of the ring.
+func (o *order) add(s Session) {
+	i := int32(len(o.slots))
+	o.slots = append(o.slots, slot{Session: s})
+	o.sessions[s.Client] = i
+	o.link(i)
+}
+
+func (o *order) link(i int32) {
+	last := o.slots[0].before
+	o.slots[i].before, o.slots[i].after = last, 0
+	o.slots[last].after, o.slots[0].before = i, i
+}
+
+func (o *order) unlink(i int32) {
+	before, after := o.slots[i].before, o.slots[i].after
+	o.slots[before].after, o.slots[after].before = after, before
+}
+
+// head is the state without its sessions.
+func (o *order) head() State {
+	return State{Instance: o.instance, Position: o.position, Horizon: o.horizon, Group: o.group, Clients: o.clients}
+}
+
+// list returns the sessions; not nil.
+func (o *order) list() []Session {
+	list := make([]Session, 0, len(o.sessions))
+	for i := o.slots[0].after; i != 0; i = o.slots[i].after {
+		list = append(list, o.slots[i].Session)
 	}
-	return s
+	return list
 }
 
 // upto is the number of a client's last message that was ordered.
 func (o *order) upto(client machine.ID) uint64 {
-	if e := o.sessions[client]; e != nil {
-		return e.Value.(*Session).Upto
-	}
-	return 0
+	return o.slots[o.sessions[client]].Upto // the first slot's is 0
 }
 
 // due is the number of the only message of a client that may be ordered next; 0 if none
@@ -63,8 +89,8 @@ func (o *order) upto(client machine.ID) uint64 {
 // in it, and the horizon is not before the last of them. So nobody begins anew who may have
 // begun before, wherever and however late his messages come.
 func (o *order) due(client machine.ID) uint64 {
-	if e := o.sessions[client]; e != nil {
-		return e.Value.(*Session).Upto + 1
+	if i := o.sessions[client]; i != 0 {
+		return o.slots[i].Upto + 1
 	}
 	if born(client) < o.horizon {
 		return 0
@@ -118,18 +144,21 @@ func (o *order) next(batch []byte) (delivered []Delivered) {
 	return delivered
 }
 
+// remember notes a client's message at the present position.
 func (o *order) remember(client machine.ID, seq uint64) {
-	e := o.sessions[client]
-	if e == nil {
-		e = o.recent.PushBack(&Session{Client: client})
-		o.sessions[client] = e
+	session := Session{client, seq, o.position}
+	i, known := o.sessions[client]
+	switch {
+	case !known && len(o.sessions) < o.clients:
+		o.add(session)
+		return
+	case !known:
+		i = o.slots[0].after
+		delete(o.sessions, o.slots[i].Client)
+		o.sessions[client] = i
+		o.horizon = o.slots[i].Position
 	}
-	s := e.Value.(*Session)
-	s.Upto, s.Position = seq, o.position
-	o.recent.MoveToBack(e)
-	if o.recent.Len() > o.clients {
-		oldest := o.recent.Remove(o.recent.Front()).(*Session)
-		delete(o.sessions, oldest.Client)
-		o.horizon = oldest.Position
-	}
+	o.slots[i].Session = session
+	o.unlink(i)
+	o.link(i)
 }

@@ -274,6 +274,10 @@ func carried(body any) int {
 			size += len(m.Payload) + 32
 		}
 		return size
+	case abcast.Base:
+		return 26 * len(b.Order.Sessions)
+	case abcast.Transfer:
+		return 26 * len(b.Base.Order.Sessions)
 	case abcast.In:
 		return carried(b.Body)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/driver"
 	"github.com/tenure-lease/tenure/machine"
 )
 
@@ -106,7 +107,12 @@ func (n *Node) forgets(position Position) {
 	if more {
 		n.stirs()
 	}
-	n.driver.Step(abcast.Trim{Position: uint64(position)})
+	n.driver.Step(driver.Look(func() any {
+		if trim := (abcast.Trim{Position: uint64(position)}); n.machine.Worthwhile(trim) {
+			return trim
+		}
+		return nil // a later one will be: until then the log has these messages, too
+	}))
 }
 
 // restored tells the machine what its owner has.

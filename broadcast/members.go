@@ -35,10 +35,10 @@ func (n *Node) Joined(ctx context.Context) error {
 }
 
 // AddMember makes another process a member, or says where a member has moved to. The ID is
-// one that no member ever had, the address host:port, and no other member's. The process may have been started
-// before, with Config.Join, or is started now; until it is there, one more of the others
-// has to work for a majority. The position is that of the change. Errors are those of
-// Broadcast and ErrChange.
+// one that no member ever had, the address host:port, and no other member's. The process
+// may have been started before, with Config.Join, or is started now; until it is there, one
+// more of the others has to work for a majority. The position is that of the change. Errors
+// are those of Broadcast and ErrChange.
 func (n *Node) AddMember(ctx context.Context, id machine.NodeID, addr string) (Position, error) {
 	if err := n.checkAddress(id, addr); err != nil {
 		return 0, err

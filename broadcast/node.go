@@ -210,12 +210,13 @@ func (m compacting) Ready() machine.Ready {
 			m.drops(r.From, r.Count, r.Err)
 		}
 	}
-	for _, p := range rd.Persists {
-		if _, ok := p.Record.(abcast.Base); ok {
-			// All that the records of this turn say is in it.
-			rd.Persists = append(rd.Persists, machine.Persist{Record: rewrite{m.Records()}})
-			break
+	isBase := func(p machine.Persist) bool { _, ok := p.Record.(abcast.Base); return ok }
+	if slices.ContainsFunc(rd.Persists, isBase) {
+		anew := machine.Persist{Record: rewrite{m.Records()}} // with all that the records of this turn say
+		for _, p := range rd.Persists {
+			anew.Then = append(anew.Then, p.Then...)
 		}
+		rd.Persists = []machine.Persist{anew}
 	}
 	return rd
 }

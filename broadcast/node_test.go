@@ -293,6 +293,46 @@ func TestForgottenClients(t *testing.T) {
 	}
 }
 
+// With many clients a Trim waits for others before the log is written anew. What is trimmed is
+// delivered no more all the same, and what is not is there after a restart.
+func TestTrimWithManyClients(t *testing.T) {
+	const clients = 1500
+	g := newGroup(t, 1)
+	all := g.nodes[1].NewClient()
+	var work sync.WaitGroup
+	for i := range clients {
+		work.Go(func() {
+			client := all
+			client[15], client[14] = byte(i), byte(i>>8)
+			if _, err := g.nodes[1].BroadcastAs(soon(t), client, 1, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	work.Wait()
+	for last := broadcast.Position(clients); last < clients+3; last++ {
+		g.trims(1, last-1)
+		g.stop(1)
+		g.start(1, nil)
+		if p := g.nodes[1].Position(); p != last {
+			t.Errorf("after a restart the member is at %d, want %d", p, last)
+		}
+		g.installs(1, last-1)
+		g.delivers(1, last, 1)
+		if p := g.broadcasts(1, "x"); p != last+1 {
+			t.Errorf("the next is at %d, want %d", p, last+1)
+		}
+	}
+	if p, err := g.nodes[1].BroadcastAs(soon(t), g.nodes[1].NewClient(), 2, nil); !errors.Is(err, broadcast.ErrSequence) {
+		t.Errorf("number 2 of somebody new: position %d, %v; want ErrSequence", p, err)
+	}
+	first := all
+	first[15], first[14] = 0, 0
+	if p, err := g.nodes[1].BroadcastAs(soon(t), first, 1, nil); err != nil || p != 0 {
+		t.Errorf("number 1 of a client that is remembered: position %d, %v; want 0, for it was ordered before", p, err)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	g := newGroup(t, 3)
 	g.broadcasts(1, "x")
