@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,8 +20,9 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// broadcastRun is what one kind of group did.
+// broadcastRun is what one kind of group did in one round.
 type broadcastRun struct {
+	Round    int     `json:"round"`
 	Kind     string  `json:"kind"` // fastct, ct96 or raft
 	Clients  int     `json:"clients"`
 	Payload  int     `json:"payload_bytes"`
@@ -36,8 +37,9 @@ type broadcastRun struct {
 // orderedGroup is three members on the loopback, each a process.
 type orderedGroup map[machine.NodeID]*orderedMember
 
-// startOrdered starts a group, and returns when each has had a message ordered.
-func startOrdered(kind, dir string, timeout time.Duration) (g orderedGroup, leader machine.NodeID, err error) {
+// startOrdered starts a group, and returns when each has had a message ordered. Its
+// processes end with the context.
+func startOrdered(ctx context.Context, kind, dir string, timeout time.Duration) (g orderedGroup, leader machine.NodeID, err error) {
 	ids, listeners, addrs, err := loopback(3)
 	if err != nil {
 		return nil, 0, err
@@ -45,7 +47,7 @@ func startOrdered(kind, dir string, timeout time.Duration) (g orderedGroup, lead
 	g = orderedGroup{}
 	for _, id := range ids {
 		cfg := orderedConfig{Kind: kind, ID: id, Members: addrs, Dir: filepath.Join(dir, fmt.Sprintf("%s-%d", kind, id)), Timeout: timeout}
-		m, failed := startOrderedMember(cfg, listeners[id])
+		m, failed := startOrderedMember(ctx, cfg, listeners[id])
 		if failed == nil {
 			g[id] = m
 		}
@@ -121,9 +123,10 @@ func (g orderedGroup) measure(kind string, leader machine.NodeID, clients, paylo
 	return r, nil
 }
 
-// fail kills the leader, or stops it, while a client at another member broadcasts, and
-// returns the longest time between two messages from then on, for some time.
-func (g orderedGroup) fail(leader machine.NodeID, hangs bool, after time.Duration) (gap time.Duration, err error) {
+// fail kills the leader, or stops it, while a client at another member broadcasts. It
+// returns the longest time between two messages from then on, for some time, and who leads
+// then.
+func (g orderedGroup) fail(leader machine.NodeID, hangs bool, after time.Duration) (gap time.Duration, next machine.NodeID, err error) {
 	const before = 300 * time.Millisecond
 	var done orderedDone
 	var failed error
@@ -143,26 +146,95 @@ func (g orderedGroup) fail(leader machine.NodeID, hangs bool, after time.Duratio
 	if last == at && failed == nil {
 		failed = errors.New("nothing was ordered after the leader failed")
 	}
-	return gap, errors.Join(err, failed)
+	return gap, done.Leader, errors.Join(err, failed)
 }
 
-// failure is how long nothing is ordered after the leader of a new group failed.
-func failure(kind, dir string, hangs bool, after time.Duration) (gap time.Duration, err error) {
-	g, leader, err := startOrdered(kind, dir, 10*rival.Tick)
+// failTimeout is after what silence a leader that hangs is suspected, to be compared with
+// rival's least.
+const failTimeout = 10 * rival.Tick
+
+// failure is how long nothing is ordered after the leader of a new group failed, and
+// whether another one leads then.
+func failure(ctx context.Context, kind, dir string, hangs bool, after time.Duration) (gap time.Duration, replaced bool, err error) {
+	g, leader, err := startOrdered(ctx, kind, dir, failTimeout)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer g.kill()
-	return g.fail(leader, hangs, after)
+	gap, next, err := g.fail(leader, hangs, after)
+	return gap, next != leader && next != 0, err
+}
+
+// broadcastBench says what is measured.
+type broadcastBench struct {
+	clients         []int
+	payload, rounds int
+	length          time.Duration
+	crash           bool
+	progress        io.Writer
+}
+
+// run measures the kinds of groups in turns, so that what else the machine does from time to
+// time is not one kind's alone.
+func (b broadcastBench) run(ctx context.Context, dir string) (runs []broadcastRun, err error) {
+	for round := range b.rounds {
+		for _, kind := range []string{"fastct", "ct96", "raft"} {
+			at := filepath.Join(dir, fmt.Sprint(round+1))
+			list, err := b.kind(ctx, kind, at)
+			if err != nil {
+				return nil, err
+			}
+			for i := range list {
+				list[i].Round = round + 1
+			}
+			runs = append(runs, list...)
+			if err := os.RemoveAll(at); err != nil {
+				return nil, err
+			}
+		}
+	}
+	fmt.Fprintln(b.progress)
+	return runs, nil
+}
+
+// kind measures one kind of group in one round.
+func (b broadcastBench) kind(ctx context.Context, kind, dir string) (runs []broadcastRun, err error) {
+	g, leader, err := startOrdered(ctx, kind, filepath.Join(dir, "rates"), 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range b.clients {
+		fmt.Fprintf(b.progress, "\r%s, %d clients   ", kind, c)
+		r, err := g.measure(kind, leader, c, b.payload, b.length)
+		if err != nil {
+			g.kill()
+			return nil, err
+		}
+		runs = append(runs, r)
+	}
+	if err := g.close(); err != nil || !b.crash {
+		return runs, err
+	}
+	last := &runs[len(runs)-1]
+	for _, f := range []struct {
+		how   string
+		hangs bool
+		took  *float64
+	}{{"killed", false, &last.Recovery}, {"stopped", true, &last.Hang}} {
+		fmt.Fprintf(b.progress, "\r%s, leader %s   ", kind, f.how)
+		gap, _, err := failure(ctx, kind, filepath.Join(dir, f.how), f.hangs, 3*time.Second)
+		if err != nil {
+			return nil, fmt.Errorf("%s, leader %s: %w", kind, f.how, err)
+		}
+		*f.took = gap.Seconds() * 1000
+	}
+	return runs, nil
 }
 
 func benchBroadcastCommand() *cobra.Command {
 	var o output
-	var length time.Duration
-	var clients []int
-	var payload int
+	var b broadcastBench
 	var dir string
-	var crash bool
 	cmd := &cobra.Command{
 		Use:   "broadcast",
 		Short: "Atomic broadcast against raft: three processes, sockets and fsyncs",
@@ -172,74 +244,44 @@ log and fsync, the same payloads and bounds of batches, and clients spread over 
 members. Then the leader is killed: raft finds that by its election timeout (200 to 400 ms
 here), package broadcast by the connections that close. In another group it is stopped
 (SIGSTOP) while its connections stay open: then package broadcast, too, has only a
-timeout, of 200 ms.`,
-		Example: "  tenure bench broadcast\n  tenure bench broadcast --clients 1,64 --payload 1000 -o json",
+timeout, of 200 ms. The kinds take turns, for --rounds; what is printed are medians, and
+the least and the greatest rate. -o json has each round besides.`,
+		Example: "  tenure bench broadcast\n  tenure bench broadcast --clients 1,64 --payload 1000 --rounds 5 -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if len(clients) == 0 || slices.Min(clients) < 1 || payload < 0 || payload > broadcast.MessageBytesMax || length <= 0 {
-				return fmt.Errorf("--clients %v, --payload %d, --time %v: want at least one client, up to %d bytes, and some time", clients, payload, length, broadcast.MessageBytesMax)
+			switch {
+			case len(b.clients) == 0 || slices.Min(b.clients) < 1 || b.payload < 0 || b.payload > broadcast.MessageBytesMax || b.length <= 0:
+				return fmt.Errorf("--clients %v, --payload %d, --time %v: want at least one client, up to %d bytes, and some time", b.clients, b.payload, b.length, broadcast.MessageBytesMax)
+			case b.rounds < 1:
+				return fmt.Errorf("--rounds %d: want at least one", b.rounds)
 			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
 			if dir, err = os.MkdirTemp(dir, "tenure-bench-"); err != nil {
 				return err
 			}
 			defer os.RemoveAll(dir)
-			runs := []broadcastRun{}
-			for _, kind := range []string{"fastct", "ct96", "raft"} {
-				g, leader, err := startOrdered(kind, filepath.Join(dir, "rates"), 0)
-				if err != nil {
-					return err
-				}
-				for _, c := range clients {
-					fmt.Fprintf(cmd.ErrOrStderr(), "\r%s, %d clients   ", kind, c)
-					r, err := g.measure(kind, leader, c, payload, length)
-					if err != nil {
-						g.kill()
-						return err
-					}
-					runs = append(runs, r)
-				}
-				if err := g.close(); err != nil {
-					return err
-				}
-				if !crash {
-					continue
-				}
-				last := &runs[len(runs)-1]
-				for _, f := range []struct {
-					how   string
-					hangs bool
-					took  *float64
-				}{{"killed", false, &last.Recovery}, {"stopped", true, &last.Hang}} {
-					fmt.Fprintf(cmd.ErrOrStderr(), "\r%s, leader %s   ", kind, f.how)
-					gap, err := failure(kind, filepath.Join(dir, f.how), f.hangs, 3*time.Second)
-					if err != nil {
-						return fmt.Errorf("%s, leader %s: %w", kind, f.how, err)
-					}
-					*f.took = gap.Seconds() * 1000
-				}
+			if inMemory(dir) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "tenure: %s is in memory, where an fsync costs nothing: name a directory on a disk with --dir\n", filepath.Dir(dir))
 			}
-			fmt.Fprintln(cmd.ErrOrStderr())
-			return o.print(cmd.OutOrStdout(), runs, func() { broadcastTable(cmd.OutOrStdout(), runs) })
+			b.progress = cmd.ErrOrStderr()
+			runs, err := b.run(ctx, dir)
+			if ctx.Err() != nil {
+				return interrupted(context.Cause(ctx)) // which has ended the processes, and that is what went wrong
+			}
+			if err != nil {
+				return err
+			}
+			report := broadcastReport{b.rounds, summaries(runs), runs}
+			return o.print(cmd.OutOrStdout(), report, func() { report.table(cmd.OutOrStdout()) })
 		},
 	}
-	cmd.Flags().IntSliceVar(&clients, "clients", []int{1, 16, 256}, "how many clients broadcast at a time")
-	cmd.Flags().IntVar(&payload, "payload", 100, "`bytes` of a message")
-	cmd.Flags().DurationVar(&length, "time", 3*time.Second, "`duration` of each measurement")
-	cmd.Flags().BoolVar(&crash, "crash", true, "kill and stop leaders in the end, and see how long nothing is ordered")
+	cmd.Flags().IntSliceVar(&b.clients, "clients", []int{1, 16, 256}, "how many clients broadcast at a time")
+	cmd.Flags().IntVar(&b.payload, "payload", 100, "`bytes` of a message")
+	cmd.Flags().DurationVar(&b.length, "time", 3*time.Second, "`duration` of each measurement")
+	cmd.Flags().BoolVar(&b.crash, "crash", true, "kill and stop leaders in the end, and see how long nothing is ordered")
+	cmd.Flags().IntVar(&b.rounds, "rounds", 3, "how often each kind has its `turn`")
 	cmd.Flags().StringVar(&dir, "dir", "", "`directory` for the logs (default that of temporary files)")
 	outputFlag(cmd, &o)
 	return cmd
-}
-
-func broadcastTable(w io.Writer, runs []broadcastRun) {
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "KIND\tCLIENTS\tMESSAGES/S\tMEDIAN\tP99\tCPU\tLEADER KILLED\tLEADER STOPPED\t")
-	for _, r := range runs {
-		crash, hang := "", ""
-		if r.Recovery > 0 {
-			crash, hang = fmt.Sprintf("%.0f ms", r.Recovery), fmt.Sprintf("%.0f ms", r.Hang)
-		}
-		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.2f ms\t%.2f ms\t%.1f µs\t%s\t%s\t\n", r.Kind, r.Clients, r.Rate, r.Median, r.P99, r.CPU, crash, hang)
-	}
-	tw.Flush()
 }

@@ -56,8 +56,8 @@ type orderedMember struct {
 	hear    *json.Decoder
 }
 
-// startOrderedMember starts a process for a member.
-func startOrderedMember(cfg orderedConfig, ln net.Listener) (m *orderedMember, err error) {
+// startOrderedMember starts a process for a member. It is killed when the context ends.
+func startOrderedMember(ctx context.Context, cfg orderedConfig, ln net.Listener) (m *orderedMember, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
@@ -67,7 +67,7 @@ func startOrderedMember(cfg orderedConfig, ln net.Listener) (m *orderedMember, e
 		return nil, err
 	}
 	defer socket.Close()
-	m = &orderedMember{process: exec.Command(self, "ordered-member")}
+	m = &orderedMember{process: exec.CommandContext(ctx, self, "ordered-member")}
 	m.process.Args[0], m.process.Stderr, m.process.ExtraFiles = os.Args[0], os.Stderr, []*os.File{socket}
 	m.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt ends us, and we end it
 	if m.pipe, err = m.process.StdinPipe(); err != nil {
