@@ -39,6 +39,7 @@ asynclease: machine
 fastct: machine
 abcast: machine asynclease fastct wire
 replica: machine kv keyspan placement quorumlease wire
+seen: replica
 
 clock: machine
 driver: machine clock
@@ -48,7 +49,7 @@ peer: machine
 broadcast: machine asynclease fastct abcast clock driver wal peer wire
 broadcast/rival: machine peer wal
 watch: kv
-node: machine clock driver wal peer kv placement quorumlease replica watch
+node: machine clock driver wal peer kv placement quorumlease replica seen watch
 register: machine clock driver quorumregister
 register/registertest: machine register quorumregister
 register/file: machine register quorumregister
@@ -68,7 +69,7 @@ engine: tenure engine/etcd engine/file engine/flease engine/redis
 sim: machine
 sim/simtest: sim
 sim/mutant:
-sim/replicasim: machine sim kv keyspan placement quorumlease replica
+sim/replicasim: machine sim kv keyspan placement quorumlease replica seen
 sim/quorumregistersim: machine sim quorumregister register/registertest
 sim/diskleasesim: machine sim quorumregister disklease
 sim/stage: machine
@@ -93,7 +94,7 @@ examples/primary: tenure engine/flease
 
 // pure packages neither block nor look at the world: time, randomness and
 // messages are arguments.
-var pure = []string{"machine", "kv", "keyspan", "wire", "quorumlease", "replica", "quorumregister", "disklease", "flease", "placement", "ycsb", "asynclease", "fastct", "abcast"}
+var pure = []string{"machine", "kv", "keyspan", "wire", "quorumlease", "replica", "seen", "quorumregister", "disklease", "flease", "placement", "ycsb", "asynclease", "fastct", "abcast"}
 
 var impure = []string{
 	"context", "crypto/rand", "log", "log/slog", "math/rand", "math/rand/v2",

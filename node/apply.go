@@ -80,11 +80,11 @@ func (a *applier) run() {
 		}
 		// In turn with entries, however many there are; but while something is held the
 		// published state is an older one, of which nothing may be given back.
-		if a.reclaim && len(a.visible.ahead) == 1 {
+		if a.reclaim && len(a.visible.Ahead()) == 1 {
 			a.reclaim = a.state.Store().Reclaim(reclaimVersions)
 			a.reclaimed()
 		}
-		if len(items) > 0 || a.reclaim && len(a.visible.ahead) == 1 {
+		if len(items) > 0 || a.reclaim && len(a.visible.Ahead()) == 1 {
 			continue
 		}
 		select {
@@ -100,8 +100,8 @@ func (a *applier) run() {
 func (a *applier) reclaimed() {
 	if now := a.n.State().view.CompactRevision(); !a.reclaim && now != a.compacted {
 		a.compacted = now
-		if len(a.visible.ahead) == 1 {
-			a.visible.add(a.now(), false)
+		if len(a.visible.Ahead()) == 1 {
+			a.visible.Add(a.now(), false)
 			a.visible.show()
 		}
 	}
@@ -112,8 +112,8 @@ func (a *applier) do(item any) error {
 	case replica.Committed:
 		return a.apply(item)
 	case replica.Released:
-		a.visible.release(item)
-		a.state.Released(a.visible.through)
+		a.visible.Release(item)
+		a.state.Released(a.visible.Through())
 		a.show(nil)
 	case replica.Restore:
 		return a.restore(item)
@@ -131,7 +131,7 @@ func (a *applier) apply(item replica.Committed) error {
 		}
 		due := i == len(item.Entries)-1 || time.Since(began) > sliceTime
 		if item.Held || due { // what is held is released one by one
-			a.visible.add(a.now(), item.Held)
+			a.visible.Add(a.now(), item.Held)
 		}
 		if due {
 			a.report()
@@ -145,8 +145,8 @@ func (a *applier) apply(item replica.Committed) error {
 // report publishes the state and then tells who waited for it.
 func (a *applier) report() {
 	applied, results := a.state.Take()
-	a.visible.capture(results)
-	a.state.Released(a.visible.through)
+	a.visible.Capture(results)
+	a.state.Released(a.visible.Through())
 	a.order(applied.ReadPolicy)
 	a.visible.show()
 	a.n.driver.Step(applied)

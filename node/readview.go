@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/replica"
+	"github.com/tenure-lease/tenure/seen"
 )
 
 // keysResult answers a read of keys.
@@ -55,12 +56,7 @@ func (n *Node) ReadView(ctx context.Context, request proto.Message) (kv.View, er
 		if err != nil && !errors.Is(err, errOverdue) {
 			return kv.View{}, err
 		}
-		upTo := r.ready.UpTo
-		if !r.ready.Exact {
-			upTo = max(upTo, n.State().index)
-		}
-		st, ok := n.stateUpTo(upTo)
-		if err == nil && ok && st.index >= r.ready.Index {
+		if st, ok := seen.For(*n.ahead.Load(), r.ready); err == nil && ok {
 			n.counts(r.ready.Local)
 			return st.view, nil
 		}

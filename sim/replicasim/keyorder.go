@@ -1,26 +1,18 @@
 package replicasim
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/tenure-lease/tenure/keyspan"
 	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/quorumlease"
 	"github.com/tenure-lease/tenure/replica"
+	"github.com/tenure-lease/tenure/seen"
 )
 
-// seen is what of a member's state may be seen.
-type seen struct {
-	through uint64          // everything up to here
-	apart   map[uint64]bool // entries beyond
-	// ahead are the states from the one that may be seen on, by index.
-	ahead []view
-	// kept are results whose entries are not released.
-	kept  []replica.Result
-	reads map[uint64]view // the states of reads by the log, by ID
+// keyReads are a member's reads of keys.
+type keyReads struct {
 	asked map[uint64]askedRead
 	ready []readyRead
+	state view // of the read by the log that is being answered
 }
 
 // readyRead waits until its member has applied what it has to see.
@@ -43,96 +35,36 @@ func (m *Member) newest() view { return view{m.state.Store().View(), m.state.Ind
 
 // applies notes the state behind an entry.
 func (m *Member) applies(held bool) {
-	if held {
-		m.seen.ahead = append(m.seen.ahead, m.newest())
-		return
-	}
-	m.seen.ahead = []view{m.newest()}
-	m.seen.through = max(m.seen.through, m.state.Index())
-	m.state.Released(m.state.Index())
+	m.seen.Add(m.newest(), held)
+	m.seen.Reveal()
+	m.state.Released(m.seen.Through())
 }
 
 // view is the newest state that anybody may see; its index is 0 if there is none.
-func (m *Member) view() view {
-	if v := m.seen.ahead[0]; v.index <= m.seen.through {
-		return v
-	}
-	return view{}
-}
+func (m *Member) view() view { return m.seen.Shown() }
 
-// at is the newest state up to an index, if there is one.
-func (m *Member) at(index uint64) (v view, ok bool) {
-	n, found := slices.BinarySearchFunc(m.seen.ahead, index, func(v view, i uint64) int { return cmp.Compare(v.index, i) })
-	if !found {
-		n--
-	}
-	if n < 0 {
-		return v, false
-	}
-	return m.seen.ahead[n], true
-}
+// Index is that of the last entry applied.
+func (v view) Index() uint64 { return v.index }
 
 // releases learns what may be seen.
 func (m *Member) releases(out replica.Released) {
-	s := &m.seen
-	s.through = max(s.through, out.Through)
-	for _, i := range out.Apart {
-		if s.apart == nil {
-			s.apart = map[uint64]bool{}
-		}
-		s.apart[i] = true
-	}
-	m.state.Released(s.through)
-	m.reveal()
+	m.seen.Release(out)
+	m.state.Released(m.seen.Through())
+	m.reveal(nil)
 }
 
-// reveal gives up the states before the one that may be seen, and answers.
-func (m *Member) reveal() {
-	s := &m.seen
-	n := 0
-	for n+1 < len(s.ahead) && s.ahead[n+1].index <= s.through {
-		n++
-	}
-	s.ahead = s.ahead[n:]
-	kept := s.kept
-	s.kept = nil
-	for _, r := range kept {
-		m.answer(r)
-	}
-	for i := range s.apart {
-		if i <= s.through {
-			delete(s.apart, i)
-		}
-	}
+// reveal shows what may be seen, and answers.
+func (m *Member) reveal(results []replica.Result) {
+	m.seen.Reveal()
 	m.c.publishes(m)
+	m.seen.Answer(results, func(r replica.Result, read view) {
+		if f := m.results[r.ID]; f != nil {
+			delete(m.results, r.ID)
+			m.keys.state = read
+			f(r, nil)
+		}
+	})
 	m.serveReads()
-}
-
-// captures keeps the state of a read by the log: in key order that of its entry, in
-// strict order one that is as good.
-func (m *Member) captures(results []replica.Result) {
-	for _, r := range results {
-		if r.Response != nil || r.Err != nil {
-			continue
-		}
-		if m.seen.reads == nil {
-			m.seen.reads = map[uint64]view{}
-		}
-		n, _ := slices.BinarySearchFunc(m.seen.ahead, r.Index, func(v view, i uint64) int { return cmp.Compare(v.index, i) })
-		m.seen.reads[r.ID] = m.seen.ahead[n]
-	}
-}
-
-// answer gives a result to who waits for it, once its entry is released.
-func (m *Member) answer(r replica.Result) {
-	if r.Index > m.seen.through && !m.seen.apart[r.Index] {
-		m.seen.kept = append(m.seen.kept, r)
-		return
-	}
-	if f := m.results[r.ID]; f != nil {
-		delete(m.results, r.ID)
-		f(r, nil)
-	}
 }
 
 // readKeys calls f with a state in which some keys may be read linearizably. It goes by
@@ -154,10 +86,10 @@ func (m *Member) readKeys(keys keyspan.Set, f func(kv.View)) {
 // askKeys asks the replica.
 func (m *Member) askKeys(keys keyspan.Set, f func(kv.View)) {
 	m.nextID++
-	if m.seen.asked == nil {
-		m.seen.asked = map[uint64]askedRead{}
+	if m.keys.asked == nil {
+		m.keys.asked = map[uint64]askedRead{}
 	}
-	m.seen.asked[m.nextID] = askedRead{keys, func(v view, out replica.KeysReady) {
+	m.keys.asked[m.nextID] = askedRead{keys, func(v view, out replica.KeysReady) {
 		if out.Local {
 			m.local++
 		}
@@ -168,17 +100,16 @@ func (m *Member) askKeys(keys keyspan.Set, f func(kv.View)) {
 
 // keysReady serves a read of keys, or lets it wait for the Applier.
 func (m *Member) keysReady(out replica.KeysReady) {
-	asked, ok := m.seen.asked[out.ID]
+	asked, ok := m.keys.asked[out.ID]
 	if !ok {
 		return
 	}
-	delete(m.seen.asked, out.ID)
+	delete(m.keys.asked, out.ID)
 	if out.ByLog {
 		m.nextID++
-		m.results[m.nextID] = func(r replica.Result, err error) {
+		m.results[m.nextID] = func(_ replica.Result, err error) {
 			if err == nil {
-				v := m.seen.reads[r.ID]
-				delete(m.seen.reads, r.ID)
+				v := m.keys.state
 				m.moment(func() { asked.f(v, out) })
 			}
 		}
@@ -186,28 +117,24 @@ func (m *Member) keysReady(out replica.KeysReady) {
 		return
 	}
 	m.moment(func() {
-		m.seen.ready = append(m.seen.ready, readyRead{out, asked})
+		m.keys.ready = append(m.keys.ready, readyRead{out, asked})
 		m.serveKeys()
 	})
 }
 
 func (m *Member) serveKeys() {
-	ready := m.seen.ready
-	m.seen.ready = nil
+	ready := m.keys.ready
+	m.keys.ready = nil
 	for _, r := range ready {
 		if m.state.Index() < r.Index {
-			m.seen.ready = append(m.seen.ready, r)
+			m.keys.ready = append(m.keys.ready, r)
 			continue
 		}
 		m.moment(func() {
-			upTo := r.UpTo
-			if !r.Exact {
-				upTo = max(upTo, m.view().index)
-			}
-			v, ok := m.at(upTo)
-			if !ok || v.index < r.Index { // a snapshot took the place of that state
+			v, ok := seen.For(m.seen.Ahead(), r.KeysReady)
+			if !ok { // a snapshot took the place of that state
 				m.nextID++
-				m.seen.asked[m.nextID] = r.askedRead
+				m.keys.asked[m.nextID] = r.askedRead
 				m.Step(replica.ReadKeys{ID: m.nextID, Keys: r.keys})
 				return
 			}

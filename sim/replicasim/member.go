@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/replica"
+	"github.com/tenure-lease/tenure/seen"
 	"github.com/tenure-lease/tenure/sim"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -22,7 +23,8 @@ type Member struct {
 	lease   replica.ReadLease // as it was published last
 	told    time.Duration     // when the replica was last told of reads
 	local   int               // reads answered under the lease
-	seen    seen
+	seen    seen.States[view]
+	keys    keyReads
 
 	// What its disk holds besides the log: snapshots, newest last.
 	snapshots []savedSnapshot
@@ -111,7 +113,9 @@ func (m *Member) boots() {
 	m.reads = map[uint64]func(){}
 	m.nextID, m.readNext, m.waiting, m.term = 0, 0, nil, 0
 	m.lease, m.told = replica.ReadLease{}, 0
-	m.seen = seen{through: start.Released, ahead: []view{m.newest()}}
+	m.seen, m.keys = seen.States[view]{}, keyReads{}
+	known := min(log.Released, max(log.HardState.GetCommit(), start.Index)) // as a node's storage says it
+	m.seen.Begin(view{}, m.newest(), max(start.Released, known))
 	m.c.publishes(m)
 	m.c.w.Note("start %d from %d", m.ID, start.Index)
 	m.Start(r)
@@ -229,8 +233,7 @@ func (m *Member) work() {
 			}
 		case replica.Restore:
 			m.restore(item.Index)
-			m.seen.ahead = []view{m.newest()}
-			m.seen.through = max(m.seen.through, m.state.Restored().Released)
+			m.seen.Begin(view{}, m.newest(), m.state.Restored().Released)
 			m.c.publishes(m)
 			m.c.checks.watchLeases(m.c.w, m)
 			m.c.checks.watchEvents(m.c.w, m)
@@ -243,15 +246,12 @@ func (m *Member) work() {
 
 func (m *Member) report() {
 	applied, results := m.state.Take()
-	m.captures(results)
+	m.seen.Capture(results)
 	m.Step(applied)
-	for _, r := range results {
-		m.answer(r)
-	}
-	if len(m.seen.ahead) == 1 { // else what may be seen is older
+	if len(m.seen.Ahead()) == 1 { // else what may be seen is older
 		m.state.Store().Reclaim(100)
 	}
-	m.reveal()
+	m.reveal(results)
 }
 
 func (m *Member) serveReads() {
