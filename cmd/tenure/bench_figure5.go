@@ -141,7 +141,7 @@ func lambdaName(lambda uint64) string {
 func drawFigure5(path string, f abcastsim.Figure5) error {
 	c := chart.Chart{
 		Title: "Figure 5: communication steps for 100 consensus instances", X: "λ, instances per lease", Y: "steps", LinearY: true,
-		Lines: []chart.Line{{Name: "CT96, counted"}, {Name: "FastCT, counted"}, {Name: "FastCT, the paper", Shape: chart.Dots}, {Name: "in NORMAL mode after the leader's death"}},
+		Lines: []chart.Line{{Name: "CT96, counted"}, {Name: "FastCT, counted"}, {Name: "FastCT, the paper", Shape: chart.Dots}, {Name: "NORMAL, leader dead"}},
 	}
 	n := f.Counted[0].Members
 	ct96 := 0
