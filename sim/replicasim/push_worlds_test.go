@@ -9,4 +9,4 @@ import (
 // Worlds under the paper's own protocol.
 func TestPushWorlds(t *testing.T) { simtest.Worlds(t, PushProtocol(), 1) }
 
-func TestPushRepeats(t *testing.T) { simtest.Repeats(t, PushProtocol(), 1) }
+func TestPushRepeats(t *testing.T) { simtest.Repeats(t, PushProtocol(), 4) } // a short world

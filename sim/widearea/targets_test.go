@@ -6,9 +6,7 @@ import "testing"
 // them (README.md has those of the full one), but large enough to notice a policy, or a
 // release, that has become worse. What is measured follows from the seed.
 func TestTargets(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds of a processor for each policy")
-	}
+	long(t)
 	floors := map[string][len(Sites)]float64{
 		"quorum/key": {0.78, 0.95, 0.86, 0.87, 0.79}, // the paper: 81, 95, 89, 89, 81 %
 		"cost/key":   {0.94, 0.97, 0.96, 0.96, 0.95}, // 97 % or more
@@ -38,9 +36,7 @@ func TestTargets(t *testing.T) {
 
 // A holder's death holds up writes to its keys for less than 1.5 s, and no others.
 func TestStallTargets(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds of a processor for each policy")
-	}
+	long(t)
 	for _, policy := range []string{"quorum/key", "cost/key"} {
 		toll, err := Deaths{Seed: 1, Policy: policy, Site: holderThatDies, Times: cases(1, 5)}.Play()
 		if err != nil {
