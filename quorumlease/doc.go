@@ -97,7 +97,10 @@
 //	R29, Q-3 Who does not hold the keys asks how far the leader's log has them, committed
 //	         or not, and waits until that is released.
 //	R30      Acknowledgments go to where a write came from, too, which releases it itself if
-//	         it is of the present term: three one-way delays in place of four.
+//	         it is of the present term: three one-way delays in place of four. In key order
+//	         only. In the order of the log the leader reads past whatever is on its way,
+//	         since nobody can have released that before it; else each read there would wait
+//	         for every write, to any key.
 //	Q-7      Reads are counted where they are answered, and reported.
 //
 // # When members come and go
