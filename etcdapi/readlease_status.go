@@ -34,7 +34,7 @@ type ReadLeaseStatus struct {
 
 	HeldUp   uint64        // entries that are committed and not released
 	Waiting  time.Duration // for how long the first of them has been held up
-	WaitsFor []uint64      // holders that lack some of what is committed; in key order perhaps of other keys
+	WaitsFor []uint64      // holders that lack some of these, of keys that they hold
 
 	// Linearizable reads since the member started: answered under its lease; by the
 	// leader once it had asked the others; by a follower once it had asked the

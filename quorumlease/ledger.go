@@ -118,6 +118,26 @@ func (l *Ledger) vouches(r *Report, holds func(machine.NodeID) bool) uint64 {
 	return limit
 }
 
+// Lacking are the members that do not have the log up to an index, while a voter that has
+// reported is bound to them: of what they hold, that is not released by its word. For
+// people.
+func (l *Ledger) Lacking(index uint64, holds func(machine.NodeID) bool) []machine.NodeID {
+	var list []machine.NodeID
+	for _, m := range l.all {
+		if !holds(m) {
+			continue
+		}
+		for i := range l.members {
+			r := &l.members[i].report
+			if r.Everyone && l.flushed(m) < index || slices.ContainsFunc(r.Holders, func(h Lifetime) bool { return h.Member == m && l.has(h) < index }) {
+				list = append(list, m)
+				break
+			}
+		}
+	}
+	return list
+}
+
 func everybody(machine.NodeID) bool { return true }
 func nobody(machine.NodeID) bool    { return false }
 

@@ -312,9 +312,8 @@ type HeldUp struct {
 	Entries uint64                 `protobuf:"varint,1,opt,name=entries,proto3" json:"entries,omitempty"`
 	// waiting is for how long the first of them has been held up.
 	Waiting *durationpb.Duration `protobuf:"bytes,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	// by are the holders that lack some of what is committed. In strict order they are
-	// those that are waited for. In key order these are among them, and another may be,
-	// too, which holds none of the keys that wait: a replica does not tell which those are.
+	// by are those that lack some of them, hold keys of these, and have promises of some
+	// voter. A voter that has just restarted has promised, as far as it knows, everybody.
 	By            []uint64 `protobuf:"varint,3,rep,packed,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -21,7 +21,7 @@ func (k *keyOrder) judge(l *quorumlease.Ledger, commit uint64, left keeper) {
 		if len(m.entries) == 0 || m.isLeftTo(left) {
 			continue
 		}
-		upTo := min(commit, l.Limit(func(id machine.NodeID) bool { return m.holders == nil || slices.Contains(m.holders, id) }))
+		upTo := min(commit, l.Limit(m.mayLack))
 		for len(m.entries) > 0 && m.entries[0] <= upTo {
 			i := m.entries[0]
 			m.entries = m.entries[1:]
@@ -30,6 +30,9 @@ func (k *keyOrder) judge(l *quorumlease.Ledger, commit uint64, left keeper) {
 	}
 	k.advance(l.Acknowledged(commit))
 }
+
+// mayLack tells whether a member is one of the holders.
+func (m *missed) mayLack(id machine.NodeID) bool { return m.holders == nil || slices.Contains(m.holders, id) }
 
 func (m *missed) isLeftTo(by keeper) bool { return m.by == by && by != keeper{} }
 

@@ -97,8 +97,8 @@ type readLeases struct {
 	settings  []uint64        // entries of it that change who holds what
 	loading   uint64          // the index of the snapshot that is being loaded; 0: none is
 	keys      keyOrder
-	held      []*raftpb.Entry // committed and not released
-	heldSince machine.Mono    // when nothing was, or something was released, last
+	held      []*raftpb.Entry // committed and not given to the Applier
+	waits     heldUp          // since when what is committed waits to be released
 
 	// What the leader of that term said last.
 	stalled     []machine.NodeID

@@ -65,11 +65,12 @@ func (rl *readLeases) look(entries []*raftpb.Entry) {
 func (rl *readLeases) unsettled() bool { return rl.loading != 0 || len(rl.settings) > 0 }
 
 // commits takes entries that raft has committed.
-func (rl *readLeases) commits(entries []*raftpb.Entry) {
+func (rl *readLeases) commits(r *Replica, entries []*raftpb.Entry) {
 	rl.held = append(rl.held, entries...)
 	// Raft hands out what is durable here, and no leader of this term or a later one
 	// lacks it. A report must say so even if nothing is left to be acknowledged.
 	last := entries[len(entries)-1].GetIndex()
+	rl.waits.committed(last, r.now)
 	rl.received, rl.durable = max(rl.received, last), max(rl.durable, last)
 }
 
@@ -176,10 +177,8 @@ func (rl *readLeases) release(r *Replica) {
 		}
 	}
 	defer rl.settle(r)
+	defer func() { rl.waits.released(rl.releasedHere()) }()
 	k := &rl.keys
-	if len(rl.held) == 0 && (!k.on || k.through >= rl.given) {
-		rl.heldSince = r.now
-	}
 	if !k.on {
 		rl.handOut(r, rl.released, false)
 		k.through = max(k.through, min(rl.released, rl.handed))
@@ -202,7 +201,6 @@ func (rl *readLeases) release(r *Replica) {
 		k.learn(rl.commit)
 	}
 	if out, ok := k.report(); ok {
-		rl.heldSince = r.now
 		rl.version++
 		r.outcomes = append(r.outcomes, out)
 	}
@@ -242,7 +240,7 @@ func (rl *readLeases) handOut(r *Replica, upTo uint64, held bool) {
 	if n > 0 {
 		rl.given = rl.held[n-1].GetIndex()
 		r.outcomes = append(r.outcomes, Committed{Entries: rl.held[:n:n], Held: held})
-		rl.held, rl.heldSince = rl.held[n:], r.now
+		rl.held = rl.held[n:]
 	}
 }
 

@@ -57,7 +57,10 @@ type ReadLeaseStatus struct {
 	Left     time.Duration            // of this member's lease; 0: it has none, negative: it needs none to last
 	Released uint64                   // up to where the log is released, as far as is known here
 	Held     int                      // entries that are committed and not released
-	HeldFor  time.Duration            // for how long nothing has been released while something was held
+	HeldFor  time.Duration            // for how long the first of them has been committed, as far as is known here
+	// WaitsFor are, at the leader, members that lack some of them of which they hold keys,
+	// while a voter is bound to them.
+	WaitsFor []machine.NodeID
 	Bound    []quorumlease.Lifetime   // whom this member has promised to wait for
 	// At the leader, as reported: who is bound to whom, and who gets no more promises.
 	Holdings []quorumlease.Holding
@@ -76,11 +79,14 @@ func (rl *readLeases) status(r *Replica) ReadLeaseStatus {
 		s.Released, s.Held = rl.keys.through, len(held)
 	}
 	if s.Held > 0 {
-		s.HeldFor = r.now.Sub(rl.heldSince)
+		s.HeldFor = rl.waits.since(r.now)
 	}
 	s.Bound, _ = rl.bound.Holders(r.now)
 	if r.leading() {
 		s.Holdings, s.Stalled = rl.ledger.Holdings(), slices.Clone(rl.stalled)
+		if s.Held > 0 {
+			s.WaitsFor = rl.waitsFor()
+		}
 	}
 	return s
 }

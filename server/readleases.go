@@ -32,6 +32,9 @@ func (b backend) ReadLeases() (etcdapi.ReadLeaseStatus, error) {
 	if leases.Left < 0 { // alone, it needs nobody's promise
 		out.Left = math.MaxInt64
 	}
+	for _, id := range leases.WaitsFor {
+		out.WaitsFor = append(out.WaitsFor, uint64(id))
+	}
 	for _, id := range leases.Stalled {
 		out.Stalled = append(out.Stalled, uint64(id))
 	}
@@ -50,9 +53,6 @@ func (b backend) ReadLeases() (etcdapi.ReadLeaseStatus, error) {
 			}
 		}
 		out.Holders = append(out.Holders, holder)
-		if out.HeldUp > 0 && h.Has < st.Commit { // of which keys, the replica does not tell
-			out.WaitsFor = append(out.WaitsFor, holder.Member)
-		}
 	}
 	for _, l := range leases.Bound {
 		is := func(h etcdapi.ReadLeaseHolder) bool { return h.Member == uint64(l.Member) && h.Boot == l.Boot }
