@@ -29,6 +29,8 @@ type Backend interface {
 	ReadView(ctx context.Context, request proto.Message) (kv.View, error)
 	// View is the published state, the zero View while there is none that may be seen.
 	View() kv.View
+	// Shown is closed when View is a state for the first time.
+	Shown() <-chan struct{}
 	// Watches follows the published states.
 	Watches() *watch.Hub
 

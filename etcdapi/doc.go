@@ -29,7 +29,7 @@
 // what was released (package node). Meanwhile serializable reads and watches are refused
 // with Unavailable, on which etcd's clients go to another member. What asks the leader in
 // any case waits, such as linearizable reads, writes and renewals. Members and status
-// are told; headers have revision 0, which is none.
+// are told; headers have revision 0, which is none. Its health is NOT_SERVING.
 //
 // # Watches
 //

@@ -30,6 +30,7 @@ type fake struct {
 	mu    sync.Mutex
 	store *kv.Store
 	view  atomic.Pointer[kv.View]
+	shown chan struct{} // closed when view is a state
 	hub   *watch.Hub
 
 	leader    atomic.Uint64
@@ -49,7 +50,8 @@ func newFake(t testing.TB, c watch.Config) *fake {
 
 // begin has it show a view.
 func (f *fake) begin(t testing.TB, c watch.Config, v kv.View) *fake {
-	f.view.Store(&v)
+	f.shown = make(chan struct{})
+	f.show(v)
 	f.hub = watch.NewHub(v, c)
 	f.leader.Store(11)
 	f.readLeases.Store(&ReadLeaseStatus{Policy: "off", Order: "strict"})
@@ -59,8 +61,15 @@ func (f *fake) begin(t testing.TB, c watch.Config, v kv.View) *fake {
 
 func (f *fake) publish() {
 	v := f.store.View()
-	f.view.Store(&v)
+	f.show(v)
 	f.hub.Publish(v)
+}
+
+// show stores a view; one caller at a time.
+func (f *fake) show(v kv.View) {
+	if before := f.view.Swap(&v); v.Revision() > 0 && (before == nil || before.Revision() == 0) {
+		close(f.shown)
+	}
 }
 
 func (f *fake) failure() error {
@@ -115,8 +124,9 @@ func (f *fake) ReadView(ctx context.Context, _ proto.Message) (kv.View, error) {
 	return f.View(), err
 }
 
-func (f *fake) View() kv.View       { return *f.view.Load() }
-func (f *fake) Watches() *watch.Hub { return f.hub }
+func (f *fake) View() kv.View          { return *f.view.Load() }
+func (f *fake) Shown() <-chan struct{} { return f.shown }
+func (f *fake) Watches() *watch.Hub    { return f.hub }
 
 func (f *fake) KeepAlive(id int64) func(context.Context) (int64, error) {
 	wait := func(context.Context) {}

@@ -6,6 +6,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/tenure-lease/tenure/kv"
@@ -37,6 +38,24 @@ func TestNothingToShow(t *testing.T) {
 	if resp, err := pb.NewClusterClient(s.conn).MemberList(ctx, &pb.MemberListRequest{}); err != nil || resp.Header.Revision != 0 || len(resp.Members) != 1 {
 		t.Errorf("members: %v, %v, want them, and no revision", resp, err)
 	}
+	h := grpc_health_v1.NewHealthClient(s.conn)
+	wantHealth := func(want grpc_health_v1.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		if got, err := h.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil || got.Status != want {
+			t.Errorf("health: %v, %v, want %v", got, err, want)
+		}
+		if got, err := h.List(ctx, &grpc_health_v1.HealthListRequest{}); err != nil || got.Statuses[""].GetStatus() != want {
+			t.Errorf("health, as listed: %v, %v, want %v", got, err, want)
+		}
+	}
+	wantHealth(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	changes, err := h.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := changes.Recv(); err != nil || got.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health, watched: %v, %v, want not serving", got, err)
+	}
 	// Etcd's own client tries again until there is one, and then watches from there.
 	c := s.client()
 	watches := make(chan clientv3.WatchChan, 1)
@@ -47,6 +66,10 @@ func TestNothingToShow(t *testing.T) {
 		read <- err
 	}()
 	s.publish()
+	wantHealth(grpc_health_v1.HealthCheckResponse_SERVING)
+	if got, err := changes.Recv(); err != nil || got.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Errorf("health, watched: %v, %v, want serving", got, err)
+	}
 	events := <-watches
 	if r, ok := <-events; !ok || !r.Created || r.Header.Revision != 2 {
 		t.Errorf("the watch: %+v", r)

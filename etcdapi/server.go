@@ -81,7 +81,7 @@ func (s *Server) Register(g *grpc.Server) {
 	v3lockpb.RegisterLockServer(g, &lockServer{Server: s})
 	v3electionpb.RegisterElectionServer(g, &electionServer{Server: s})
 	readleasepb.RegisterReadLeaseServer(g, &readLeaseServer{Server: s})
-	grpc_health_v1.RegisterHealthServer(g, s.health)
+	grpc_health_v1.RegisterHealthServer(g, &healthServer{s.health, s.backend.Shown()})
 	reflection.Register(g)
 }
 

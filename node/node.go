@@ -53,6 +53,8 @@ type Node struct {
 	snapshots  snapshotting
 	refusals   refusals
 
+	shown    chan struct{} // closed when state is of a store
+	showing  sync.Once
 	running  chan struct{} // closed when all parts are there
 	stop     chan struct{} // closed when callers are to go
 	halting  sync.Once
@@ -89,7 +91,7 @@ func Start(cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg, id: memberID(cfg.Peers[cfg.Name], cfg.ClusterToken, ""), logger: cfg.Logger,
 		results: newWaits[result](), asks: newWaits[askResult](), keyReads: newWaits[keysResult](),
-		running: make(chan struct{}), stop: make(chan struct{}),
+		shown: make(chan struct{}), running: make(chan struct{}), stop: make(chan struct{}),
 	}
 	if n.founders, err = roster(cfg.Peers, cfg.ClusterToken); err != nil {
 		return nil, err

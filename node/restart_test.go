@@ -116,6 +116,11 @@ func (c *heldUp) showsNothing(i int) {
 	if _, err := n.View().Range(&pb.RangeRequest{Key: []byte("before")}); !errors.Is(err, kv.ErrNoState) {
 		is("a serializable read: %v, want %v", err, kv.ErrNoState)
 	}
+	select {
+	case <-n.Shown():
+		is("it says that it shows something")
+	default:
+	}
 	ws := n.Watches().NewStream(0)
 	defer ws.Close()
 	if err := ws.Create(c.t.Context(), &pb.WatchCreateRequest{Key: []byte("before")}); !errors.Is(err, kv.ErrNoState) {
@@ -144,6 +149,7 @@ func (c *heldUp) recovers() {
 	c.leader()
 	for i, n := range c.nodes {
 		c.until("it shows a state", func() bool { return n.View().Revision() > 0 })
+		<-n.Shown()
 		if now := n.View().Revision(); now < c.revision && i != c.h {
 			c.t.Errorf("member %d: it shows revision %d after %d", i, now, c.revision)
 		}

@@ -26,6 +26,9 @@ func (n *Node) State() *state { return n.state.Load() }
 // View while there is none.
 func (n *Node) View() kv.View { return n.State().view }
 
+// Shown is closed when View is a state for the first time.
+func (n *Node) Shown() <-chan struct{} { return n.shown }
+
 // Watches is where watchers of this member's published states register.
 func (n *Node) Watches() *watch.Hub { return n.hub }
 

@@ -27,6 +27,9 @@ func (v *visible) show() {
 	if v.n.state.Swap(now) != now && v.n.hub != nil {
 		v.n.hub.Publish(now.view)
 	}
+	if now.view.Revision() > 0 {
+		v.n.showing.Do(func() { close(v.n.shown) })
+	}
 }
 
 // answer gives results to who waits for them, as far as they may be seen.

@@ -108,6 +108,7 @@ func (s *story) serve(t *testing.T, l net.Listener, id uint64, leases etcdapi.Re
 func (m *teller) ID() uint64                    { return m.id }
 func (m *teller) ClusterID() uint64             { return 0xc1 }
 func (m *teller) View() kv.View                 { return kv.New().View() }
+func (m *teller) Shown() <-chan struct{}        { return nil }
 func (m *teller) Members() []*pb.Member         { return m.members }
 func (m *teller) Status() etcdapi.Status        { return etcdapi.Status{} }
 func (m *teller) Barrier(context.Context) error { return nil }
