@@ -57,9 +57,21 @@ func (s *readLeaseServer) Set(ctx context.Context, r *readleasepb.SetRequest) (*
 	if _, err := quorumlease.ParsePolicy(r.Policy); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+	kept := r.Cells == "" && r.Policy == string(quorumlease.Static)
+	if kept { // what the cluster has now decides
+		if err := s.backend.Barrier(ctx); err != nil {
+			return nil, toStatus(err)
+		}
+	}
 	before, err := s.readLeases()
 	if err != nil {
 		return nil, err
+	}
+	if kept {
+		if before.Policy != r.Policy {
+			return nil, status.Errorf(codes.InvalidArgument, "policy %s needs cells, who holds which keys: the policy is %s, and nobody has said so by hand; to keep what quorum/key or cost/key have found, give the cells that Get tells of", r.Policy, before.Policy)
+		}
+		return &readleasepb.SetResponse{Previous: before.Policy, Policy: r.Policy}, nil
 	}
 	if r.Cells != "" && r.Policy != string(quorumlease.Static) {
 		return nil, status.Errorf(codes.InvalidArgument, "who holds which keys is said with policy %s only: with %s nobody is asked", quorumlease.Static, r.Policy)

@@ -86,8 +86,21 @@ func TestReadLeaseSet(t *testing.T) {
 			t.Errorf("set %q: %v, want InvalidArgument and what there is", policy, err)
 		}
 	}
+	_, err = client.Set(t.Context(), &readleasepb.SetRequest{Policy: "static/key"})
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "needs cells") {
+		t.Errorf("set static/key without cells: %v, want InvalidArgument and what it needs", err)
+	}
 	if now := s.readLeases.Load().Policy; now != "all" {
 		t.Errorf("policy %q after refusals, want all", now)
+	}
+	for _, cells := range []string{"default = *", ""} { // given once, they stay
+		got, err = client.Set(t.Context(), &readleasepb.SetRequest{Policy: "static/key", Cells: cells})
+		if err != nil || got.Policy != "static/key" {
+			t.Errorf("set static/key with %q: %v, %v", cells, got, err)
+		}
+	}
+	if got.Previous != "static/key" || s.barriers.Load() != 2 {
+		t.Errorf("set without cells: was %q after %d barriers, want static/key after one each time", got.Previous, s.barriers.Load())
 	}
 	s.fail.Store(&rpctypes.ErrGRPCNoLeader)
 	if _, err = client.Set(t.Context(), &readleasepb.SetRequest{Policy: "off"}); status.Code(err) != codes.Unavailable {

@@ -53,8 +53,9 @@ func (n *Node) ReadCounts() (local, rounds, forwarded uint64) {
 	return n.reads.local.Load(), n.reads.rounds.Load(), n.reads.forwarded.Load()
 }
 
-// SetReadPolicy sets the cluster's policy of read leases. Errors are
-// quorumlease.ErrPolicy and Propose's.
+// SetReadPolicy sets the cluster's policy of read leases. With static/key the keys stay
+// divided as they are, if they are: see SetReadCells. Errors are quorumlease.ErrPolicy and
+// Propose's.
 func (n *Node) SetReadPolicy(ctx context.Context, policy string) error {
 	if _, err := quorumlease.ParsePolicy(policy); err != nil {
 		return err

@@ -611,8 +611,9 @@ type SetRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Policy string                 `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
 	// cells say, with policy "static/key", who holds which keys, with the names of
-	// members: "prefix:/jp/ = a,b; key:/motd = *; default = a". Without them it stays
-	// as it was.
+	// members: "prefix:/jp/ = a,b; key:/motd = *; default = a". Without them all stays as it
+	// is if that is the policy already, and is refused otherwise: no plan of "quorum/key" or
+	// "cost/key" becomes one of yours unless you say it, as GetResponse's cells do.
 	Cells         string `protobuf:"bytes,2,opt,name=cells,proto3" json:"cells,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -41,7 +41,7 @@ type ReadLeaseClient interface {
 	// is replicated, and answered when the member that was asked has it applied.
 	//
 	// InvalidArgument: there is no such policy, and the text lists those that there are;
-	// or the cells say nothing, and the text says where.
+	// or the cells say nothing, and the text says where; or there are none, and have to be.
 	Set(ctx context.Context, in *SetRequest, opts ...grpc.CallOption) (*SetResponse, error)
 	// Holders tells which members may answer reads of a key or a range at this time,
 	// for clients that choose whom they ask. It is a hint: whoever is asked answers
@@ -102,7 +102,7 @@ type ReadLeaseServer interface {
 	// is replicated, and answered when the member that was asked has it applied.
 	//
 	// InvalidArgument: there is no such policy, and the text lists those that there are;
-	// or the cells say nothing, and the text says where.
+	// or the cells say nothing, and the text says where; or there are none, and have to be.
 	Set(context.Context, *SetRequest) (*SetResponse, error)
 	// Holders tells which members may answer reads of a key or a range at this time,
 	// for clients that choose whom they ask. It is a hint: whoever is asked answers
