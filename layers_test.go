@@ -46,6 +46,7 @@ driver: machine clock
 wal:
 wal/waltest: wal
 peer: machine
+peer/peertest:
 broadcast: machine asynclease fastct abcast clock driver wal peer wire
 broadcast/rival: machine peer wal
 watch: kv
@@ -79,7 +80,7 @@ sim/abcastsim: machine sim abcast asynclease fastct sim/fastctsim
 sim/fleasesim: machine sim flease
 sim/fleasescale: machine sim flease
 sim/widearea: machine quorumlease replica sim sim/replicasim ycsb
-sim/widearea/live: node sim/widearea
+sim/widearea/live: node peer/peertest sim/widearea
 
 cmd/tenure: tenure broadcast broadcast/rival peer chart clock machine engine engine/file engine/redis engine/storage register register/file node server etcdapi readleasepb quorumlease sim sim/replicasim sim/quorumregistersim sim/diskleasesim sim/fleasesim sim/asyncleasesim sim/fastctsim sim/widearea sim/widearea/live sim/abcastsim engine/flease sim/fleasescale
 examples/cache: tenure clock machine register register/file quorumregister engine/file engine/storage fence

@@ -8,11 +8,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/tenure-lease/tenure/peer/peertest"
 )
 
 // Config says what cluster to start.
@@ -22,7 +25,7 @@ type Config struct {
 	Dir     string   // holds a data directory and a log per member; must exist
 	Env     []string // added to the environment of each member: "GOGC=400"
 	Args    []string // added to the command line of each member
-	Links   bool     // has the members talk to each other through Links; Tenure only
+	Links   bool     // has the members talk to each other through Links
 
 	// ArgsOf, if set, adds to the command line of the i-th member when it is
 	// started for the n-th time, from 0 on.
@@ -36,7 +39,7 @@ type Config struct {
 type Cluster struct {
 	Kind    Kind
 	Members []*Member
-	Links   *Links // nil without Config.Links
+	Links   *peertest.Links // nil without Config.Links; members by index
 }
 
 // Start starts a new, empty cluster and waits until each member is ready.
@@ -50,11 +53,8 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{Kind: cfg.Kind}
 	var initial []string
-	if cfg.Links {
-		c.Links = newLinks()
-	}
 	for i := range max(cfg.Members, 1) {
-		ports, err := freePorts(3)
+		ports, err := freePorts(2)
 		if err != nil {
 			return nil, err
 		}
@@ -66,23 +66,24 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 			DataDir:  filepath.Join(cfg.Dir, fmt.Sprintf("m%d.data", i)),
 			binary:   binary,
 			env:      cfg.Env,
-			listen:   fmt.Sprintf("http://127.0.0.1:%d", ports[1]),
 		}
-		if cfg.Links {
-			m.listen = fmt.Sprintf("http://127.0.0.1:%d", ports[2])
-			if err := c.Links.proxy(i, fmt.Sprintf("127.0.0.1:%d", ports[1]), fmt.Sprintf("127.0.0.1:%d", ports[2])); err != nil {
-				c.Close()
-				return nil, err
-			}
-		}
+		m.listen = m.PeerURL
 		if cfg.ArgsOf != nil {
 			m.argsOf = func(n int) []string { return cfg.ArgsOf(i, n) }
 		}
 		if cfg.Kind == Tenure {
 			m.args = []string{"serve"}
 		}
-		initial = append(initial, m.Name+"="+m.PeerURL)
 		c.Members = append(c.Members, m)
+	}
+	if cfg.Links {
+		if err := c.link(); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	for _, m := range c.Members {
+		initial = append(initial, m.Name+"="+m.PeerURL)
 	}
 	token := fmt.Sprintf("compat-%d", os.Getpid())
 	for _, m := range c.Members {
@@ -104,9 +105,40 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 			c.Close()
 			return nil, err
 		}
-		c.Links.know(ids)
+		c.Links.Know(ids)
 	}
 	return c, nil
+}
+
+// link puts links between the members, which have not started.
+func (c *Cluster) link() error {
+	c.Links = peertest.New()
+	if c.Kind == Tenure {
+		for i, m := range c.Members {
+			at, err := c.Links.Proxy(i, "127.0.0.1:0", m.peerAddress())
+			if err != nil {
+				return err
+			}
+			m.PeerURL = "http://" + at
+		}
+		return nil
+	}
+	// Etcd dials through a proxy if it has one, unless what it dials is this machine. So
+	// members have addresses that are nowhere (RFC 5737), and a proxy each.
+	var members []peertest.Target
+	for i, m := range c.Members {
+		address := fmt.Sprintf("192.0.2.%d:2380", i+1)
+		members = append(members, peertest.Target{Address: address, Real: m.peerAddress()})
+		m.PeerURL = "http://" + address
+	}
+	for i, m := range c.Members {
+		at, err := c.Links.Socks(i, members)
+		if err != nil {
+			return err
+		}
+		m.env = append(slices.Clone(m.env), "HTTP_PROXY=socks5://"+at, "NO_PROXY=", "no_proxy=")
+	}
+	return nil
 }
 
 // ids asks the members for theirs.
@@ -150,7 +182,7 @@ func (c *Cluster) Stop() {
 func (c *Cluster) Close() {
 	c.Stop()
 	if c.Links != nil {
-		c.Links.stop()
+		c.Links.Stop()
 	}
 }
 

@@ -12,8 +12,8 @@
 // built on first use into the user's cache directory. Members die with the
 // process that started them, where the system can do that (Linux).
 //
-// The members of a Tenure cluster can talk to each other through Links, which a test
-// holds in one direction or both, or slows down.
+// The members of a cluster can talk to each other through links (package peertest),
+// which a test holds in one direction or both, or slows down.
 //
 // CPU and memory figures are read from /proc, so they are zero elsewhere.
 package server

@@ -10,12 +10,15 @@ import (
 
 // TestLinks cuts a leader off in each way and wants what follows from that to follow.
 func TestLinks(t *testing.T) {
-	if !server.Has(server.Tenure) {
-		t.Skip("links are for Tenure")
+	for _, kind := range server.Kinds() {
+		t.Run(string(kind), func(t *testing.T) { testLinks(t, kind) })
 	}
+}
+
+func testLinks(t *testing.T, kind server.Kind) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	c, err := server.Start(ctx, server.Config{Kind: server.Tenure, Members: 3, Dir: t.TempDir(), Links: true})
+	c, err := server.Start(ctx, server.Config{Kind: kind, Members: 3, Dir: t.TempDir(), Links: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +43,11 @@ func TestLinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := cli.Put(ctx, hold.name, "v"); err != nil {
+		_, err = cli.Put(ctx, hold.name, "v")
+		for kind == server.Etcd && err != nil && ctx.Err() == nil { // it loses what the old leader got
+			_, err = cli.Put(ctx, hold.name, "v")
+		}
+		if err != nil {
 			t.Errorf("the leader is %s; a put at the others: %v", hold.name, err)
 		}
 		cli.Close()
@@ -77,4 +84,49 @@ func leader(t *testing.T, ctx context.Context, c *server.Cluster) int {
 		t.Fatal(err)
 	}
 	return i
+}
+
+// TestDelays has all ways of a cluster take long, and wants what needs them to take longer:
+// from a follower to the leader and back a read, and a write that and the leader's
+// round besides.
+func TestDelays(t *testing.T) {
+	const oneWay = 40 * time.Millisecond
+	for _, kind := range server.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			c, err := server.Start(ctx, server.Config{Kind: kind, Members: 3, Dir: t.TempDir(), Links: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			for from := range c.Members {
+				for to := range c.Members {
+					c.Links.Delay(from, to, oneWay)
+				}
+			}
+			at := (leader(t, ctx, c) + 1) % len(c.Members)
+			cli, err := c.Client(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cli.Close()
+			for range 5 {
+				begun := time.Now()
+				if _, err := cli.Put(ctx, "k", "v"); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(begun); took < 4*oneWay {
+					t.Errorf("a put at a follower took %v, want %v at least", took, 4*oneWay)
+				}
+				begun = time.Now()
+				if _, err := cli.Get(ctx, "k"); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(begun); took < 2*oneWay {
+					t.Errorf("a get at a follower took %v, want %v at least", took, 2*oneWay)
+				}
+			}
+		})
+	}
 }

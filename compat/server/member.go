@@ -39,6 +39,9 @@ type Member struct {
 	exited chan struct{} // closed when cmd's process is gone
 }
 
+// peerAddress is where it listens for the others, as host:port.
+func (m *Member) peerAddress() string { return strings.TrimPrefix(m.listen, "http://") }
+
 // Start starts the member, over what its data directory holds, and waits until
 // it is ready, for at most a minute.
 func (m *Member) Start(ctx context.Context) error {

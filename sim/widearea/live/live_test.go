@@ -1,8 +1,6 @@
 package live
 
 import (
-	"io"
-	"net"
 	"testing"
 	"time"
 
@@ -36,35 +34,4 @@ func TestRun(t *testing.T) {
 	if local != len(o.Sites) {
 		t.Errorf("at %d of %d sites some read was local", local, len(o.Sites))
 	}
-}
-
-// What is sent in one go or in pieces arrives whole, in order, and no earlier than the way
-// takes, but does not wait for what was sent before.
-func TestCarry(t *testing.T) {
-	const way, pieces = 50 * time.Millisecond, 40
-	sender, in := net.Pipe()
-	out, receiver := net.Pipe()
-	done := make(chan bool)
-	go func() { carry(out, in, way); close(done) }()
-	begun := time.Now()
-	go func() {
-		for i := range pieces {
-			sender.Write([]byte{byte(i)})
-		}
-		sender.Close()
-	}()
-	data, err := io.ReadAll(receiver)
-	took := time.Since(begun)
-	if err != nil || len(data) != pieces {
-		t.Fatalf("%d bytes arrived, %v", len(data), err)
-	}
-	for i, b := range data {
-		if int(b) != i {
-			t.Fatalf("in place of %d came %d", i, b)
-		}
-	}
-	if took < way || took > pieces*way/2 {
-		t.Errorf("it took %v: want one way of %v, not one a piece", took, way)
-	}
-	<-done
 }

@@ -1,22 +1,20 @@
 package live
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/tenure-lease/tenure/node"
+	"github.com/tenure-lease/tenure/peer/peertest"
 	"github.com/tenure-lease/tenure/sim/widearea"
 )
 
@@ -34,19 +32,13 @@ type Run struct {
 // run is a Run under way.
 type run struct {
 	Run
-	members []*node.Node
-	links   links
-	begun   time.Time
-
-	mu            sync.Mutex
-	newest        []int64 // of each key: the latest revision that an operation which ended has seen
-	stale, failed int
-	reads, writes [len(widearea.Sites)][]time.Duration
+	members []*node.Node // by site
+	links   *peertest.Links
 }
 
 // Play plays it, which takes For and some seconds to begin and to end.
 func (r Run) Play(ctx context.Context) (widearea.Outcome, error) {
-	p := &run{Run: r, newest: make([]int64, r.Size.Keys)}
+	p := &run{Run: r, members: make([]*node.Node, len(widearea.Sites)), links: Links()}
 	dir, err := os.MkdirTemp(r.Dir, "widearea")
 	if err != nil {
 		return widearea.Outcome{}, err
@@ -57,21 +49,27 @@ func (r Run) Play(ctx context.Context) (widearea.Outcome, error) {
 		return widearea.Outcome{}, fmt.Errorf("policy %q in real time: %w", r.Policy, err)
 	}
 	_, term, _ := p.members[widearea.Leader].Leader()
-	p.begun = time.Now()
-	ctx, cancel := context.WithTimeout(ctx, r.For)
-	defer cancel()
-	var clients sync.WaitGroup
-	for site, load := range r.Workload.Loads(r.Seed, r.Size.Keys) {
-		for i := range r.Size.Clients {
-			clients.Go(func() { p.client(ctx, site, load, rand.NewPCG(r.Seed, uint64(100+site*r.Size.Clients+i))) })
-		}
-	}
-	clients.Wait()
-	o := widearea.NewOutcome(r.Policy, r.Workload, time.Since(p.begun), p.reads, p.writes)
-	o.Stale, o.Failed = p.stale, p.failed
+	o := Clients{
+		Seed: r.Seed, Workload: r.Workload, Size: r.Size, For: r.For,
+		Operate: func(ctx context.Context, site, _ int, key string, read bool) (int64, error) {
+			return operate(ctx, p.members[site], []byte(key), read)
+		},
+	}.Play(ctx, r.Policy)
 	_, later, _ := p.members[widearea.Leader].Leader()
 	o.Elections = int(later - term)
 	return o, nil
+}
+
+// Links are ways between members at the sites, in their order, that take half of a round
+// trip each.
+func Links() *peertest.Links {
+	links := peertest.New()
+	for from := range widearea.Sites {
+		for to := range widearea.Sites {
+			links.Delay(from, to, widearea.RoundTrip(from, to)/2)
+		}
+	}
+	return links
 }
 
 // patience is the election timeout: longer than the product's, for a machine that has
@@ -95,12 +93,13 @@ func (r *run) start(ctx context.Context, dir string) error {
 			return err
 		}
 		listeners[site] = l
-		at, err := r.links.proxy(site, l.Addr().String())
+		at, err := r.links.Proxy(site, "127.0.0.1:0", l.Addr().String())
 		if err != nil {
 			return err
 		}
 		peers[name] = "http://" + at
 	}
+	ids := make([]uint64, len(widearea.Sites))
 	for _, site := range leaderFirst() {
 		n, err := node.Start(node.Config{
 			Name: widearea.Sites[site], DataDir: filepath.Join(dir, widearea.Sites[site]), Peers: peers, ClusterToken: "widearea",
@@ -110,13 +109,12 @@ func (r *run) start(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		r.members = append(r.members, n)
-		r.links.know(n.ID(), site)
+		r.members[site], ids[site] = n, n.ID()
+		r.links.Know(ids)
 		if site == widearea.Leader {
 			time.Sleep(patience)
 		}
 	}
-	slices.SortFunc(r.members, func(a, b *node.Node) int { return cmp.Compare(r.links.sites[a.ID()], r.links.sites[b.ID()]) })
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for _, n := range r.members {
@@ -148,10 +146,10 @@ func leaderFirst() []int {
 func (r *run) elect(ctx context.Context) error {
 	for ctx.Err() == nil {
 		id, _, _ := r.members[widearea.Leader].Leader()
-		switch site, known := r.links.sites[id]; {
-		case known && site == widearea.Leader:
+		switch site := slices.IndexFunc(r.members, func(n *node.Node) bool { return n.ID() == id }); {
+		case site == widearea.Leader:
 			return nil
-		case known:
+		case site >= 0:
 			if err := r.members[site].HandOver(ctx); err != nil {
 				return err
 			}
@@ -163,40 +161,15 @@ func (r *run) elect(ctx context.Context) error {
 
 func (r *run) stop() {
 	for _, n := range r.members {
-		n.Stop()
+		if n != nil {
+			n.Stop()
+		}
 	}
-	r.links.stop()
+	r.links.Stop()
 }
 
 // value is as long as in virtual time.
 var value = make([]byte, 8)
-
-// client does one operation after the other at the member of its site.
-func (r *run) client(ctx context.Context, site int, load widearea.Load, source rand.Source) {
-	n := r.members[site]
-	for ctx.Err() == nil {
-		keys, read := load.Next(source)
-		key, sent := keys[0], time.Now()
-		r.mu.Lock()
-		seen := r.newest[key]
-		r.mu.Unlock()
-		rev, err := operate(ctx, n, []byte(widearea.KeyName(key)), read)
-		took := time.Since(sent)
-		if ctx.Err() != nil {
-			return
-		}
-		r.mu.Lock()
-		r.ended(key, read, seen, rev, err)
-		if err == nil && sent.Sub(r.begun) >= widearea.Settling(r.For) {
-			list := &r.writes[site]
-			if read {
-				list = &r.reads[site]
-			}
-			*list = append(*list, took)
-		}
-		r.mu.Unlock()
-	}
-}
 
 // operate reads a key or writes it, and returns the revision that it has then.
 func operate(ctx context.Context, n *node.Node, key []byte, read bool) (rev int64, err error) {
@@ -217,17 +190,4 @@ func operate(ctx context.Context, n *node.Node, key []byte, read bool) (rev int6
 		return 0, err
 	}
 	return resp.Kvs[0].ModRevision, nil
-}
-
-// ended judges an operation as it ends: it may not miss what one on its key has seen
-// that ended before it began.
-func (r *run) ended(key int, read bool, seen, rev int64, err error) {
-	switch {
-	case err != nil:
-		r.failed++
-		return
-	case read && rev < seen, !read && rev <= seen:
-		r.stale++
-	}
-	r.newest[key] = max(r.newest[key], rev)
 }
