@@ -47,6 +47,7 @@ mutants: ## break every safety rule once; the simulator must notice
 
 compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios
 	cd compat && go run ./bench -runs 3 -plot ../bench.svg
+	cd compat && go run ./widearea
 	cd compat && go run ./storage/bench -cost-runs 3
 	cd compat && go run ./flease -runs 3
 

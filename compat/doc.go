@@ -8,6 +8,7 @@
 //	upstream  etcd's own tests of locks, elections, leases and naming, redirected
 //	leases    our cases of leases: expiry, attachment, dead and stopped leaders
 //	bench     both kinds side by side, with server CPU per operation
+//	widearea  both kinds side by side where members are far apart, by delayed links
 //	redis     register/redis against real Redis servers, and beside Redlock
 //	flease    leases among peers, beside etcd and ZooKeeper: rates
 //	storage   leases in directories: beside sanlock, the lease server and Redis; tortured

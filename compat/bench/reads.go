@@ -8,12 +8,10 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tenure-lease/tenure/compat/server"
-	"github.com/tenure-lease/tenure/readleasepb"
 )
 
 // readCases is how the names of the cases about read leases begin.
@@ -91,7 +89,7 @@ func (b *bench) reads(ctx context.Context, member int, options ...clientv3.OpOpt
 			return result{}, err
 		}
 	}
-	before, err := b.readCounts(ctx, cli)
+	before, err := b.cluster.Members[member].Reads(ctx)
 	if err != nil {
 		return result{}, err
 	}
@@ -105,27 +103,9 @@ func (b *bench) reads(ctx context.Context, member int, options ...clientv3.OpOpt
 	if err != nil {
 		return result{}, err
 	}
-	after, err := b.readCounts(ctx, cli)
-	if n := after.all() - before.all(); n > 0 {
-		r.Local = float64(after.local-before.local) / float64(n)
-	}
+	after, err := b.cluster.Members[member].Reads(ctx)
+	r.Local = after.Since(before)
 	return r, err
-}
-
-// readCounts are linearizable reads of a member: those that it answered under its
-// lease, and the others.
-type readCounts struct{ local, others uint64 }
-
-func (c readCounts) all() uint64 { return c.local + c.others }
-
-func (b *bench) readCounts(ctx context.Context, cli *clientv3.Client) (c readCounts, err error) {
-	if b.variant.kind != server.Tenure {
-		return c, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	got, err := readleasepb.NewReadLeaseClient(cli.ActiveConnection()).Get(ctx, &readleasepb.GetRequest{})
-	return readCounts{got.GetReads().GetLocal(), got.GetReads().GetRounds() + got.GetReads().GetForwarded()}, err
 }
 
 // readsTable holds reads against the echo, if both were measured.

@@ -64,6 +64,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 			PeerURL:  fmt.Sprintf("http://127.0.0.1:%d", ports[1]),
 			Log:      filepath.Join(cfg.Dir, fmt.Sprintf("m%d.log", i)),
 			DataDir:  filepath.Join(cfg.Dir, fmt.Sprintf("m%d.data", i)),
+			kind:     cfg.Kind,
 			binary:   binary,
 			env:      cfg.Env,
 		}

@@ -27,6 +27,7 @@ type Member struct {
 	DataDir  string
 	Log      string // file of everything the member printed, over restarts
 
+	kind   Kind
 	binary string
 	listen string // for other members, as it has it itself
 	args   []string

@@ -4,6 +4,9 @@
 //
 //	o, err := live.Run{Policy: "quorum/key", Workload: widearea.Table2, For: time.Minute, Dir: dir}.Play(ctx)
 //
+// [Clients] and the ways between members ([Stretch]) are for other systems, too, that are
+// compared in the same way.
+//
 // What it measures it measures in real time, so that nothing of it repeats exactly, and
 // all else that the machine does is in it. It is there to show that the figures of
 // virtual time are no dream; those are the evaluation.

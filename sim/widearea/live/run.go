@@ -38,7 +38,8 @@ type run struct {
 
 // Play plays it, which takes For and some seconds to begin and to end.
 func (r Run) Play(ctx context.Context) (widearea.Outcome, error) {
-	p := &run{Run: r, members: make([]*node.Node, len(widearea.Sites)), links: Links()}
+	p := &run{Run: r, members: make([]*node.Node, len(widearea.Sites)), links: peertest.New()}
+	Stretch(p.links)
 	dir, err := os.MkdirTemp(r.Dir, "widearea")
 	if err != nil {
 		return widearea.Outcome{}, err
@@ -60,16 +61,14 @@ func (r Run) Play(ctx context.Context) (widearea.Outcome, error) {
 	return o, nil
 }
 
-// Links are ways between members at the sites, in their order, that take half of a round
-// trip each.
-func Links() *peertest.Links {
-	links := peertest.New()
+// Stretch has the ways between members at the sites, in their order, take half of a
+// round trip each.
+func Stretch(links *peertest.Links) {
 	for from := range widearea.Sites {
 		for to := range widearea.Sites {
 			links.Delay(from, to, widearea.RoundTrip(from, to)/2)
 		}
 	}
-	return links
 }
 
 // patience is the election timeout: longer than the product's, for a machine that has
