@@ -47,6 +47,11 @@
 // ten times Config.Timeout: else a state that takes longer to send than applications take to
 // their next Trim would be sent for ever.
 //
+// A start reads what may not be in the history yet, about Config.MemoryBytes, and both ends of
+// the history: it takes no longer for what was kept longer. So damage in the middle of a history
+// is found, and told, by who reads there: Deliver, here, or who wanted it sent, who asks another
+// member.
+//
 // # Failures of others
 //
 // A process that dies closes its connections: it is suspected at once. One that hangs

@@ -32,7 +32,9 @@ const (
 // historySegmentBytes is how much of a trimmed history stays at most.
 const historySegmentBytes = 16 << 20
 
-// openHistory opens the history in a directory, or makes one.
+// openHistory opens the history in a directory, or makes one. It reads two segments at most,
+// however long the history is: where it began anew is in the first one that is kept, or in the
+// last, if a crash came before those behind it were released.
 func openHistory(dir string, opts wal.Options) (*history, error) {
 	if opts.SegmentBytes == 0 {
 		opts.SegmentBytes = historySegmentBytes
@@ -42,7 +44,13 @@ func openHistory(dir string, opts wal.Options) (*history, error) {
 	switch {
 	case err != nil:
 	case exists:
-		h.log, err = wal.Open(dir, opts, h.replay)
+		if h.log, err = wal.OpenEnds(dir, opts, h.replay); err != nil {
+			break
+		}
+		h.last = h.base + Position(h.log.LastSeq()-h.at) // the last segment may be empty
+		if err = h.log.ReleaseTo(h.at); err != nil {
+			err = errors.Join(err, h.log.Close())
+		}
 	default:
 		h.log, err = wal.Create(dir, nil, opts)
 	}
@@ -64,8 +72,8 @@ func (h *history) replay(r wal.Record) error {
 		h.begins(p, r.Seq)
 	case h.last == 0: // what came before was released
 		h.begins(p-1, r.Seq-1)
-	case p != h.last+1:
-		return fmt.Errorf("broadcast: %s has position %d behind %d: messages are missing", h.dir, p, h.last)
+	case h.seq(p) != r.Seq: // counted from base, for those between the ends are not here
+		return fmt.Errorf("broadcast: %s has position %d in the place of another, behind %d: messages are missing", h.dir, p, h.last)
 	}
 	h.last = p
 	return nil

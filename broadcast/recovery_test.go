@@ -8,11 +8,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/tenure-lease/tenure/abcast"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
 )
 
 func numbered(from, to Position) (list []Message) {
@@ -124,6 +127,88 @@ func TestHistoryIsTrimmedToItsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A start reads the ends of a history, and knows what is between them.
+func TestLongHistoryIsOpened(t *testing.T) {
+	disk, reads, stuck := waltest.NewDisk(), 0, false
+	opens := func() *history {
+		fs := disk.FS()
+		fs.Fault = func(op, path string) error {
+			switch {
+			case op == "read":
+				reads++
+			case op == "remove" && stuck:
+				return errors.New("stuck")
+			}
+			return nil
+		}
+		h, err := openHistory("/data", wal.Options{FS: fs, SegmentBytes: 1 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	h := opens()
+	const last = 1000
+	for p := Position(1); p <= last; p += 10 {
+		if err := h.append(numbered(p, p+9), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.close(); err != nil {
+		t.Fatal(err)
+	}
+	reads = 0
+	h = opens()
+	names, err := disk.FS().ReadDir("/data/wal")
+	if err != nil || len(names) < 50 {
+		t.Fatalf("segments %v, %v; want many", names, err)
+	}
+	if most := 2 * len(names); reads > most {
+		t.Errorf("%d segments took %d reads, want %d at most", len(names), reads, most)
+	}
+	holds(t, h, 1, last)
+	if err := h.close(); err != nil {
+		t.Fatal(err)
+	}
+
+	// A crash may leave a last segment that has nothing in it.
+	path := "/data/wal/" + names[len(names)-1]
+	first, err := strconv.ParseUint(strings.TrimSuffix(names[len(names)-1], ".wal"), 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := disk.ReadFile(path)
+	clear(empty[40:])
+	disk.WriteFile(path, empty)
+	h = opens()
+	holds(t, h, 1, Position(first-1))
+	if err := h.append(numbered(Position(first), last), true); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, h, 1, last)
+
+	// What comes before a beginning need not have been released.
+	stuck = true
+	if err := h.restart(2000); err == nil {
+		t.Fatal("what cannot be removed was released")
+	}
+	if err := h.close(); err != nil {
+		t.Fatal(err)
+	}
+	stuck = false
+	h = opens()
+	holds(t, h, 2001, 2000)
+	for p := Position(2001); p <= 2100; p += 10 {
+		if err := h.append(numbered(p, p+9), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.close(); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, opens(), 2001, 2100)
 }
 
 // A log whose history is gone is not gone on with, nor a history whose beginning is.

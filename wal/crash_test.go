@@ -63,6 +63,17 @@ func TestCrash(t *testing.T) {
 					t.Fatalf("record %d is not what was appended", rec.Seq)
 				}
 			}
+			last := l.LastSeq()
+			l.Close()
+			if l, err = OpenEnds("/d", opts, func(Record) error { return nil }); err != nil || l.LastSeq() != last {
+				t.Fatalf("open the ends after crash: %v", err)
+			}
+			all := l.Reader(l.FirstSeq())
+			for _, want := range got {
+				if rec, err := all.Next(); err != nil || rec.Seq != want.Seq || !bytes.Equal(rec.Payload, want.Payload) {
+					t.Fatalf("record %d is read as %d, %v", want.Seq, rec.Seq, err)
+				}
+			}
 			if int(l.LastSeq()) < synced {
 				t.Fatalf("log ends at %d, %d was synced", l.LastSeq(), synced)
 			}

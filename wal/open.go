@@ -17,6 +17,11 @@ import (
 // It returns ErrNotExist if there is nothing to open, ErrLocked, ErrNewerVersion,
 // or a *CorruptError. All but the first mean: do not start.
 func Open(dir string, opts Options, replay func(Record) error) (*Log, error) {
+	return openLog(dir, opts, false, replay)
+}
+
+// openLog is Open, or OpenEnds.
+func openLog(dir string, opts Options, ends bool, replay func(Record) error) (*Log, error) {
 	exists, err := Exists(dir, opts.FS)
 	if err != nil {
 		return nil, err
@@ -28,7 +33,7 @@ func Open(dir string, opts Options, replay func(Record) error) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.load(replay); err != nil {
+	if err := l.load(ends, replay); err != nil {
 		if l.file != nil {
 			l.file.Close()
 		}
@@ -38,8 +43,8 @@ func Open(dir string, opts Options, replay func(Record) error) (*Log, error) {
 	return l, nil
 }
 
-// load reads all segments, one in memory at a time.
-func (l *Log) load(replay func(Record) error) error {
+// load reads all segments, one in memory at a time, or the first and the last.
+func (l *Log) load(ends bool, replay func(Record) error) error {
 	firsts, err := listNumbers(l.opts.FS, l.dir, segmentSuffix)
 	if err != nil {
 		return err
@@ -47,8 +52,15 @@ func (l *Log) load(replay func(Record) error) error {
 	if len(firsts) == 0 {
 		return &CorruptError{File: l.dir, Reason: "there are snapshots but no log: its segments are gone"}
 	}
+	var buf []byte
 	for i, first := range firsts {
-		if err := l.loadSegment(first, i == len(firsts)-1, replay); err != nil {
+		last := i == len(firsts)-1
+		if ends && i > 0 && !last {
+			err = l.skip(first, firsts[i+1])
+		} else {
+			buf, err = l.loadSegment(first, last, buf, replay)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -57,27 +69,28 @@ func (l *Log) load(replay func(Record) error) error {
 	return nil
 }
 
-func (l *Log) loadSegment(first uint64, last bool, replay func(Record) error) error {
+// loadSegment reads a segment into a buffer, which it returns for the next one.
+func (l *Log) loadSegment(first uint64, last bool, buf []byte, replay func(Record) error) ([]byte, error) {
 	path := segmentPath(l.dir, first)
 	f, err := l.opts.FS.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if last {
 		l.file = f // Open closes it if need be
 	} else {
 		defer f.Close()
 	}
-	seg, err := readFile(f)
+	seg, err := readFile(f, buf)
 	if err != nil {
-		return fmt.Errorf("wal: read %s: %w", path, err)
+		return nil, fmt.Errorf("wal: read %s: %w", path, err)
 	}
 	h, start, err := parseSegmentHeader(path, seg)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := l.checkOwner(path, first, h); err != nil {
-		return err
+		return nil, err
 	}
 
 	// Verify first, which leaves the bytes as they are on disk, then hand out.
@@ -88,10 +101,10 @@ func (l *Log) loadSegment(first uint64, last bool, replay func(Record) error) er
 	})
 	if !allZero(seg[end:]) {
 		if !last {
-			return &CorruptError{path, int64(end), fmt.Sprintf("record %d is damaged, and later segments follow", next)}
+			return nil, &CorruptError{path, int64(end), fmt.Sprintf("record %d is damaged, and later segments follow", next)}
 		}
 		if damage := l.codec.judge(seg, end, next); damage != "" {
-			return &CorruptError{path, int64(end), damage}
+			return nil, &CorruptError{path, int64(end), damage}
 		}
 		l.repair = &RepairNote{File: path, Offset: int64(end), Bytes: dirtyBytes(seg[end:]), Seq: next}
 	}
@@ -104,7 +117,7 @@ func (l *Log) loadSegment(first uint64, last bool, replay func(Record) error) er
 	}
 	if last {
 		if err := l.resume(seg[:end], unsafeFrom); err != nil {
-			return fmt.Errorf("wal: repair %s: %w", path, err)
+			return nil, fmt.Errorf("wal: repair %s: %w", path, err)
 		}
 	}
 	size := int64(len(seg))
@@ -116,11 +129,11 @@ func (l *Log) loadSegment(first uint64, last bool, replay func(Record) error) er
 	for off := start; off < end; {
 		h, _ := parseHeader(seg[off:])
 		if err := replay(Record{h.seq, h.kind, l.codec.payload(seg[off:], h)}); err != nil {
-			return err
+			return nil, err
 		}
 		off += h.size
 	}
-	return nil
+	return seg, nil
 }
 
 // checkOwner wants the segments to be those of one log, without a gap.

@@ -230,6 +230,9 @@ func TestSegmentsMustBeOneLog(t *testing.T) {
 			if _, _, err := tryOpen("/d", opts(disk)); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want ErrCorrupt with %q", err, tt.want)
 			}
+			if _, err := OpenEnds("/d", opts(disk), func(Record) error { return nil }); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("its ends: got %v, want ErrCorrupt", err)
+			}
 		})
 	}
 }

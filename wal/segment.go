@@ -150,14 +150,21 @@ func createSegment(fsys FS, dir string, h segmentHeader, bytes int64) (File, int
 	return f, int64(len(head)), nil
 }
 
-// readFile reads all of an open file.
-func readFile(f File) ([]byte, error) {
+// readFile reads all of an open file, into a buffer if it has room.
+func readFile(f File, into []byte) ([]byte, error) {
 	size, err := f.Size()
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, size)
-	if n, err := f.ReadAt(b, 0); n < len(b) {
+	if size > int64(cap(into)) {
+		into = make([]byte, size)
+	}
+	return readAt(f, 0, into[:size])
+}
+
+// readAt fills b from an open file.
+func readAt(f File, off int64, b []byte) ([]byte, error) {
+	if got, err := f.ReadAt(b, off); got < len(b) {
 		return nil, err
 	}
 	return b, nil

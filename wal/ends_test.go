@@ -1,0 +1,93 @@
+package wal_test
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"testing"
+
+	. "github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
+)
+
+// openEnds opens a log of four segments by its ends, and returns what it was given.
+func openEnds(t *testing.T, disk *waltest.Disk) (*Log, []uint64) {
+	t.Helper()
+	var seqs []uint64
+	l, err := OpenEnds("/d", Options{FS: disk.FS(), SegmentBytes: 2048}, func(r Record) error {
+		seqs = append(seqs, r.Seq)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l, seqs
+}
+
+func TestOpenEnds(t *testing.T) {
+	disk := waltest.NewDisk()
+	sizes := []int{900, 900, 900, 900, 900, 900, 900}
+	l := create(t, "/d", Options{FS: disk.FS(), SegmentBytes: 2048})
+	write(t, l, sizes...)
+	usage := l.Usage()
+	l.Close()
+	l, seqs := openEnds(t, disk)
+	if want := []uint64{1, 2, 7}; !slices.Equal(seqs, want) {
+		t.Errorf("replayed %v, want %v", seqs, want)
+	}
+	if l.LastSeq() != 7 || l.FirstSeq() != 1 || l.Usage() != usage {
+		t.Errorf("records %d to %d in %d bytes, want 1 to 7 in %d", l.FirstSeq(), l.LastSeq(), l.Usage(), usage)
+	}
+	reads(t, l.Reader(1), 1, sizes...)
+	write(t, l, 5, 2000)
+	reads(t, l.Reader(4), 4, 900, 900, 900, 900, 5, 2000)
+	if err := l.ReleaseTo(4); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	l, seqs = openEnds(t, disk)
+	if want := []uint64{3, 4, 9}; !slices.Equal(seqs, want) {
+		t.Errorf("replayed %v, want %v", seqs, want)
+	}
+	reads(t, l.Reader(3), 3, 900, 900, 900, 900, 900, 5, 2000)
+}
+
+// The zeros behind the last record of a segment go when the next is begun, if no crash
+// comes in between.
+func TestOpenEndsOfSegmentsWithZeros(t *testing.T) {
+	disk := waltest.NewDisk()
+	l := create(t, "/d", Options{FS: disk.FS(), SegmentBytes: 2048})
+	write(t, l, 900, 900, 900, 900, 900)
+	l.Close()
+	const second = "/d/wal/0000000000000003.wal"
+	disk.WriteFile(second, append(disk.ReadFile(second), make([]byte, 1<<20+5)...))
+	l, _ = openEnds(t, disk)
+	reads(t, l.Reader(1), 1, 900, 900, 900, 900, 900)
+}
+
+// What is damaged in the middle is found by who reads it, and no record takes its place.
+func TestOpenEndsOfADamagedLog(t *testing.T) {
+	disk := waltest.NewDisk()
+	l := create(t, "/d", Options{FS: disk.FS(), SegmentBytes: 2048})
+	write(t, l, 900, 900, 900, 900, 900)
+	l.Close()
+	const second = "/d/wal/0000000000000003.wal"
+	flipped := disk.ReadFile(second)
+	flipped[500] ^= 1 // in record 3
+	disk.WriteFile(second, flipped)
+	l, _ = openEnds(t, disk)
+	r := l.Reader(2)
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	var corrupt *CorruptError
+	for range 2 {
+		if record, err := r.Next(); !errors.As(err, &corrupt) || corrupt.File != second {
+			t.Errorf("got record %d, %v; want a CorruptError of %s", record.Seq, err, second)
+		}
+	}
+	if _, err := l.Reader(6).Next(); err != io.EOF {
+		t.Errorf("behind the end: got %v, want io.EOF", err)
+	}
+}
