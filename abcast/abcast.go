@@ -2,7 +2,6 @@ package abcast
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tenure-lease/tenure/fastct"
@@ -78,8 +77,6 @@ func New(cfg Config, records []any) (*Machine, error) {
 	switch g := m.order.group; {
 	case len(records) == 0 && !cfg.Join:
 		m.durable(m.Base())
-	case g.First == 1 && !cfg.Join && !slices.Equal(g.IDs(), cfg.founders().IDs()):
-		return nil, fmt.Errorf("abcast: %w: the members are %v, and this is to be one of %v", ErrLog, g.IDs(), cfg.founders().IDs())
 	case !m.joins() && m.order.clients != cfg.Clients:
 		return nil, fmt.Errorf("abcast: %w: its members remember %d clients, which cannot be changed, and Clients is %d", ErrLog, m.order.clients, cfg.Clients)
 	case g.First > started:

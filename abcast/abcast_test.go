@@ -3,6 +3,7 @@ package abcast_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -146,9 +147,23 @@ func TestLogsWithAGap(t *testing.T) {
 		t.Errorf("decisions without the state under them: got %v, want ErrLog", err)
 	}
 	other := config()
-	other.Consensus.Members = []machine.NodeID{1, 2, 3}
+	other.Consensus.ID, other.Consensus.Members = 2, []machine.NodeID{2}
 	if _, err := abcast.New(other, a.log); !errors.Is(err, abcast.ErrLog) {
-		t.Errorf("another group's log: got %v, want ErrLog", err)
+		t.Errorf("another member's log: got %v, want ErrLog", err)
+	}
+}
+
+// The configuration says who the members are at the first start. A log that is there knows.
+func TestMembersAreOfTheLog(t *testing.T) {
+	a := starts(t, config(), nil)
+	a.step(message(1, 1, "x"))
+	for _, members := range [][]machine.NodeID{{1, 2, 3}, {2, 3}, nil} {
+		other := config()
+		other.Consensus.Members = members
+		b := starts(t, other, a.log)
+		if got := b.m.Group().IDs(); !slices.Equal(got, []machine.NodeID{1}) || b.m.Position() != 1 {
+			t.Errorf("configured as %v: the members are %v, at %d; want 1 alone, at 1", members, got, b.m.Position())
+		}
 	}
 }
 

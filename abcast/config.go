@@ -14,7 +14,8 @@ import (
 type Config struct {
 	// Consensus is that of each instance. Its Heartbeat is also how often members tell
 	// each other how far they are. Its Members are the founders; they and Addresses
-	// describe the first start. Afterwards the log knows who the members are.
+	// describe the first start. Afterwards the log knows who the members are, and they are
+	// not looked at.
 	Consensus fastct.Config
 	// Addresses are where the founders can be reached; see Member.
 	Addresses map[machine.NodeID]string

@@ -53,6 +53,9 @@ func (m *Machine) consensus(records []any) (err error) {
 	g := m.order.group
 	m.cons, m.epoch.first = nil, g.First
 	if !g.Has(m.cfg.Consensus.ID) {
+		if len(records) > 0 {
+			return fmt.Errorf("%w: its owner took part in what members %v decided, and %d is none of them", ErrLog, g.IDs(), m.cfg.Consensus.ID)
+		}
 		return nil
 	}
 	cfg := m.cfg.Consensus

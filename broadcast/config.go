@@ -23,8 +23,8 @@ type Config struct {
 	// Group is a number that all members have in common and no other group has.
 	Group uint64
 	// Members are all members, this one included, and where they listen (host:port). It
-	// describes the first start: afterwards the log knows who they are, and Members are
-	// only where to look, too, for somebody who knows more.
+	// describes the first start: afterwards the log knows who they are, whatever Members says,
+	// which is only where to look, too, for somebody who knows more, and may be left out.
 	Members map[machine.NodeID]string
 	// Join is for a member that comes to a group that is there: AddMember has to name it, at
 	// any of the others, before or after it starts. Its Members are the group's. It does
@@ -50,7 +50,8 @@ type Config struct {
 	// is for Lambda instances and asked for when an instance needs it, and NORMAL rounds
 	// begin with the first member. Messages go to all members. The same at all members.
 	Paper bool
-	// Timeout is after what silence a member is suspected; 0 means 1 s.
+	// Timeout is after what silence a member is suspected; 0 means 1 s. For one that was
+	// suspected wrongly it is longer for some time: see the package comment.
 	Timeout time.Duration
 	// Pipeline is how many batches may be under way at a time; 0 means 4.
 	Pipeline int
@@ -125,10 +126,6 @@ func (c Config) validate() error {
 	switch {
 	case c.ID == 0 || c.Group == 0:
 		return errors.New("broadcast: a member and its group need numbers other than 0")
-	case c.Members[c.ID] == "" && !c.Join:
-		return fmt.Errorf("broadcast: member %d is not one of the group %v", c.ID, c.Members)
-	case (len(c.Members) > 1 || c.Join) && c.Listener == nil:
-		return errors.New("broadcast: Listener is missing, and others could not reach this member")
 	case c.Timeout < 0 || c.Timeout > timeoutMax:
 		return fmt.Errorf("broadcast: Timeout is %v: must be from 0, the default, to %v", c.Timeout, timeoutMax)
 	case c.Pipeline < 0 || c.Pipeline > fastct.Window/2:
@@ -145,6 +142,22 @@ func (c Config) validate() error {
 		return fmt.Errorf("broadcast: Clients is %d: must be from 1 to %d", c.Clients, clientsMax)
 	case c.Dir == "":
 		return errors.New("broadcast: Dir is missing")
+	}
+	return nil
+}
+
+// founds checks what the first start needs.
+func (c Config) founds() error {
+	if c.Members[c.ID] == "" && !c.Join {
+		return fmt.Errorf("broadcast: member %d is not one of the group %v", c.ID, c.Members)
+	}
+	return c.reached(len(c.Members))
+}
+
+// reached checks that the others, if the members are more than one, can reach this one.
+func (c Config) reached(members int) error {
+	if (members > 1 || c.Join) && c.Listener == nil {
+		return errors.New("broadcast: Listener is missing, and others could not reach this member")
 	}
 	return nil
 }

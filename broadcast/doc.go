@@ -55,8 +55,11 @@
 // # Failures of others
 //
 // A process that dies closes its connections: it is suspected at once. One that hangs
-// or is cut off is suspected after Config.Timeout. A suspicion that is wrong costs
-// time and no message.
+// or is cut off is suspected after a silence of Config.Timeout; or of more, up to 64 times
+// that, if it was suspected wrongly before: each time doubles what it takes, for that member
+// in the eyes of the one that was wrong. It is halved again behind a time in which no silence
+// of that member was longer than the half, at first 64 times Config.Timeout and longer after
+// each mistake. A suspicion that is wrong costs time and no message.
 //
 // # Leases
 //
@@ -89,7 +92,7 @@
 //
 // A change is a message with a position, and Deliver shows it (Message.Members). All go over
 // to the new members there. The log keeps who they are and where: Config.Members is for the
-// first start. A new member is sent the last snapshot and what followed, and can
+// first start, and what it says later does no harm. A new member is sent the last snapshot and what followed, and can
 // broadcast when Joined returns. One that was removed gets [ErrRemoved] as soon as the
 // others can do without it, or when it comes back from being away; IDs do not return. An
 // address is changed by AddMember with the new one.

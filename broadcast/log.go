@@ -28,6 +28,9 @@ func openJournal(cfg Config) (j *journal, records []any, err error) {
 	}
 	j = &journal{}
 	if !exists {
+		if err := cfg.founds(); err != nil {
+			return nil, nil, err
+		}
 		if j.log, err = wal.Create(cfg.Dir, meta, cfg.WAL); err != nil {
 			return nil, nil, fmt.Errorf("broadcast: %w", err)
 		}

@@ -174,3 +174,47 @@ func TestRemovesItself(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// Whom Config.Members names counts at the first start. A founder that was away while others
+// took the places of all it knew is started with those, or with nobody, and goes on.
+func TestMembersOfALogThatIsThere(t *testing.T) {
+	g := newGroup(t, 3)
+	g.broadcasts(1, "1")
+	g.delivers(3, 1, 1)
+	g.stop(3)
+	for old := machine.NodeID(1); old <= 2; old++ {
+		id := old + 3
+		addr := g.joins(id)
+		if _, err := g.nodes[old].ReplaceMember(soon(t), old, id, addr); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.nodes[id].Joined(soon(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.broadcasts(4, "4")
+	for id := machine.NodeID(1); id <= 2; id++ {
+		for range g.nodes[id].Deliver(soon(t), 5) { // until it is not needed any more
+		}
+		g.stop(id)
+		delete(g.members, id)
+	}
+	g.start(3, nil)
+	if p := g.broadcasts(3, "5"); p != 5 {
+		t.Errorf("the next position is %d, want 5", p)
+	}
+	g.stop(3)
+	before := g.change
+	g.change = func(c *broadcast.Config) { c.Members = nil }
+	g.start(3, nil)
+	g.change = before
+	g.broadcasts(3, "6")
+	for id := range g.nodes {
+		if got := g.delivers(id, 1, 6); got[0] != "1" || !slices.Equal(got[3:], []string{"4", "5", "6"}) {
+			t.Errorf("member %d has %q", id, got)
+		}
+		if got := ids(g.nodes[id].Members()); !slices.Equal(got, []machine.NodeID{3, 4, 5}) {
+			t.Errorf("member %d has members %v, want 3 to 5", id, got)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -119,12 +120,18 @@ func start(cfg Config) (*Node, error) {
 	if n.machine, err = abcast.New(cfg.machine(j.life), records); err != nil {
 		return nil, errors.Join(fmt.Errorf("broadcast: %s: %w", cfg.Dir, err), j.log.Close())
 	}
+	n.group = n.machine.Group()
+	if err := cfg.reached(len(n.group.Members)); err != nil {
+		return nil, errors.Join(err, j.log.Close())
+	}
 	if err := n.remembers(); err != nil {
 		return nil, errors.Join(err, j.log.Close())
 	}
 	var ready sync.WaitGroup // messages may arrive before there is a driver
 	ready.Add(1)
-	n.group = n.machine.Group()
+	if named := slices.Sorted(maps.Keys(cfg.Members)); len(n.group.Members) > 0 && !slices.Equal(named, n.group.IDs()) {
+		cfg.Logger.Info("broadcast: the log says who the members are, and Config.Members names others", "members", n.group.IDs(), "named", named)
+	}
 	if n.group.Has(cfg.ID) {
 		close(n.joined)
 	}
