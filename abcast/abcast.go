@@ -29,6 +29,7 @@ type Machine struct {
 	status  machine.Mono   // when the next Status leaves
 	fetched machine.Mono   // when Fetch was sent last
 	asked   machine.NodeID
+	told    map[machine.NodeID]told
 	relays  machine.Mono // when to look next what has to be relayed
 	now     machine.Mono
 	ready   machine.Ready
@@ -68,7 +69,8 @@ func New(cfg Config, records []any) (*Machine, error) {
 			epochs[1] = append(epochs[1], r)
 		}
 	}
-	m := &Machine{cfg: cfg, base: base, order: newOrder(base.Order), behind: newOrder(base.Order)}
+	m := &Machine{cfg: cfg, base: base, order: newOrder(base.Order), told: map[machine.NodeID]told{}}
+	m.behind = m.order.clone()
 	m.epoch = epoch{moved: started, begun: map[machine.NodeID]uint64{}}
 	m.pending.clear()
 	if err := m.replay(learned, epochs); err != nil {
@@ -135,7 +137,7 @@ func (m *Machine) Messages(after uint64, n int) (messages []Delivered, ok bool) 
 	if after < m.base.Position {
 		return nil, false
 	}
-	replayed := newOrder(m.Base().Order)
+	replayed := m.behind.clone()
 	for _, k := range m.kept {
 		if len(messages) >= n {
 			break

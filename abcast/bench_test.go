@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/machine"
 )
 
 // BenchmarkTrim orders 100 messages and trims, as package broadcast does, with so many
@@ -45,6 +46,34 @@ func BenchmarkTrim(b *testing.B) {
 				longest = max(longest, time.Since(before))
 			}
 			b.ReportMetric(float64(longest.Microseconds())/1000, "longest-ms")
+		})
+	}
+}
+
+// BenchmarkInstall is what a member does that takes in another's state, in one step.
+func BenchmarkInstall(b *testing.B) {
+	for _, clients := range []int{1_000, 100_000} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			cfg := config()
+			cfg.Clients = clients
+			state := abcast.State{Instance: 9, Position: 9, Group: abcast.Group{First: 1, Members: []abcast.Member{{ID: 1}, {ID: 2}}}, Clients: clients}
+			for k := range clients {
+				state.Sessions = append(state.Sessions, abcast.Session{Client: abcast.NewClient(0, uint64(k)), Upto: 1, Position: 1})
+			}
+			cfg.Consensus.Members = []machine.NodeID{1, 2}
+			for b.Loop() {
+				b.StopTimer()
+				m, err := abcast.New(cfg, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: abcast.Transfer{Base: abcast.Base{Order: state, Position: 9}}})
+				b.StartTimer()
+				m.Step(machine.Now{}, abcast.Restored{Position: 9})
+				if m.Position() != 9 {
+					b.Fatal("it was not taken in")
+				}
+			}
 		})
 	}
 }

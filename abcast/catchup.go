@@ -31,6 +31,12 @@ func (m *Machine) fetch(from machine.NodeID) {
 	m.send(from, Fetch{m.order.instance + 1})
 }
 
+// told is which Base a member was sent last, and when.
+type told struct {
+	instance uint64
+	at       machine.Mono
+}
+
 // serve answers a Fetch: with decisions, or, if they are forgotten, with the
 // order's state under them.
 func (m *Machine) serve(to machine.NodeID, from uint64) {
@@ -38,6 +44,10 @@ func (m *Machine) serve(to machine.NodeID, from uint64) {
 		return
 	}
 	if from <= m.base.Order.Instance {
+		if last, any := m.told[to]; any && last.instance == m.base.Order.Instance && m.now < last.at.Add(m.cfg.Relay) {
+			return // it is large, and may be on its way for longer than who wants it waits
+		}
+		m.told[to] = told{m.base.Order.Instance, m.now}
 		m.send(to, Transfer{m.Base()})
 		if from > 0 {
 			return
@@ -113,7 +123,7 @@ func (m *Machine) install(now machine.Now, b Base) {
 	before, first := m.Position(), m.order.group.First
 	b.Position = max(b.Position, before)
 	m.base, m.order, m.kept, m.lacks = b, newOrder(b.Order), nil, nil
-	m.behind, m.dropped = newOrder(b.Order), m.bytes
+	m.behind, m.dropped = m.order.clone(), m.bytes
 	m.durable(m.Base())
 	if m.base.Position > before {
 		m.out(Installed{m.base.Position})

@@ -1,6 +1,11 @@
 package abcast
 
-import "github.com/tenure-lease/tenure/machine"
+import (
+	"maps"
+	"slices"
+
+	"github.com/tenure-lease/tenure/machine"
+)
 
 // State is what follows from the decisions up to an instance, the same at all members.
 type State struct {
@@ -43,6 +48,13 @@ func newOrder(s State) *order {
 		o.add(session)
 	}
 	return o
+}
+
+// clone is a copy that changes for itself.
+func (o *order) clone() *order {
+	c := *o
+	c.sessions, c.slots = maps.Clone(o.sessions), slices.Clone(o.slots)
+	return &c
 }
 
 // add makes a session the last of the ring.

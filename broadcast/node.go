@@ -242,10 +242,19 @@ func (n *Node) send(envelopes []machine.Envelope) {
 		return
 	}
 	for _, e := range envelopes {
-		msg := encode(e.Body)
-		if n.peers.Send(e.To, msg) {
-			n.sent.add(e.Body, len(msg))
+		if t, ok := e.Body.(abcast.Transfer); ok && len(t.Base.Order.Sessions) > sessionsFew {
+			transfer := e
+			n.work.Go(func() { n.sendNow(transfer) }) // nothing would be stepped for as long as it takes
+		} else {
+			n.sendNow(e)
 		}
+	}
+}
+
+func (n *Node) sendNow(e machine.Envelope) {
+	msg := encode(e.Body)
+	if n.peers.Send(e.To, msg) {
+		n.sent.add(e.Body, len(msg))
 	}
 }
 

@@ -293,23 +293,67 @@ func TestForgottenClients(t *testing.T) {
 	}
 }
 
+// clients has so many clients broadcast one message each, and returns the ID that theirs
+// come from: see clientOf.
+func (g *group) clients(at machine.NodeID, n int, payload []byte) machine.ID {
+	all := g.nodes[at].NewClient()
+	var work sync.WaitGroup
+	for i := range n {
+		work.Go(func() {
+			if _, err := g.nodes[at].BroadcastAs(soon(g.t), clientOf(all, i), 1, payload); err != nil {
+				g.t.Error(err)
+			}
+		})
+	}
+	work.Wait()
+	return all
+}
+
+func clientOf(all machine.ID, i int) machine.ID {
+	all[15], all[14] = byte(i), byte(i>>8)
+	return all
+}
+
+// Who is behind, or new, is told of many clients apart from all else. He knows them then.
+func TestManyClientsAreTransferred(t *testing.T) {
+	const clients = 1500
+	g := newGroup(t, 3)
+	g.broadcasts(1, "1")
+	g.delivers(3, 1, 1)
+	g.stop(3)
+	all := g.clients(1, clients, make([]byte, 100))
+	for id := machine.NodeID(1); id <= 2; id++ {
+		g.delivers(id, clients+1, 1)
+		g.trims(id, clients+1)
+	}
+	g.start(3, nil)
+	addr := g.joins(4)
+	if _, err := g.nodes[1].AddMember(soon(t), 4, addr); err != nil {
+		t.Fatal(err)
+	}
+	for id := machine.NodeID(3); id <= 4; id++ {
+		if err := g.nodes[id].Joined(soon(t)); err != nil {
+			t.Fatal(err)
+		}
+		g.delivers(id, clients+2, 1)
+		g.installs(id, clients+1)
+		for _, i := range []int{0, clients - 1} {
+			if p, err := g.nodes[id].BroadcastAs(soon(t), clientOf(all, i), 1, nil); p != 0 || err != nil {
+				t.Errorf("member %d: client %d's message is ordered again, at %d, %v", id, i, p, err)
+			}
+			if p, err := g.nodes[id].BroadcastAs(soon(t), clientOf(all, i), 2, nil); p == 0 && id == 3 || err != nil {
+				t.Errorf("member %d: client %d's next message is at %d, %v", id, i, p, err)
+			}
+		}
+	}
+}
+
 // With many clients a Trim waits for others before the log is written anew. What is trimmed is
 // delivered no more all the same, and what is not is there after a restart.
 func TestTrimWithManyClients(t *testing.T) {
 	const clients = 1500
 	g := newGroup(t, 1)
-	all := g.nodes[1].NewClient()
-	var work sync.WaitGroup
-	for i := range clients {
-		work.Go(func() {
-			client := all
-			client[15], client[14] = byte(i), byte(i>>8)
-			if _, err := g.nodes[1].BroadcastAs(soon(t), client, 1, nil); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	work.Wait()
+	all := g.clients(1, clients, nil)
 	for last := broadcast.Position(clients); last < clients+3; last++ {
 		g.trims(1, last-1)
 		g.stop(1)
@@ -326,8 +370,7 @@ func TestTrimWithManyClients(t *testing.T) {
 	if p, err := g.nodes[1].BroadcastAs(soon(t), g.nodes[1].NewClient(), 2, nil); !errors.Is(err, broadcast.ErrSequence) {
 		t.Errorf("number 2 of somebody new: position %d, %v; want ErrSequence", p, err)
 	}
-	first := all
-	first[15], first[14] = 0, 0
+	first := clientOf(all, 0)
 	if p, err := g.nodes[1].BroadcastAs(soon(t), first, 1, nil); err != nil || p != 0 {
 		t.Errorf("number 1 of a client that is remembered: position %d, %v; want 0, for it was ordered before", p, err)
 	}
@@ -416,7 +459,11 @@ func TestDirectoriesOfOthers(t *testing.T) {
 	}
 	defer ln.Close()
 	cfg.Listener = ln
-	if n, err := broadcast.Start(cfg); err == nil {
-		t.Errorf("other members than the log knows: got %v", n)
+	if n, err = broadcast.Start(cfg); err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if p, err := n.Barrier(soon(t)); err != nil || p != 3 || len(n.Members()) != 1 {
+		t.Errorf("other members than the log knows: position %d, %v, members %v", p, err, n.Members())
 	}
 }

@@ -96,6 +96,33 @@ var catchUpScripts = []script{
 		}
 		th.delivered(3, 2, 3)
 	}},
+	{name: "a-state-takes-long", change: alive, play: func(th *theater) {
+		state := Kind[abcast.Transfer]()
+		sent := func(what string, waits, want int) {
+			th.t.Helper()
+			for range waits {
+				th.Wait(retry)
+				th.Settle(state)
+			}
+			if got := len(th.Lose(state, From(1))); got != want {
+				th.t.Errorf("%s: %d states are on their way from 1, want %d", what, got, want)
+			}
+		}
+		th.Settle()
+		for seq := range uint64(4) {
+			th.broadcasts(1, seq+1, 1)
+			th.Settle(To(3))
+			th.Lose(To(3))
+		}
+		th.Crash(2)
+		th.trims(3, 1)
+		sent("asked for again and again", 3, 1)
+		sent("again behind Relay", 3, 1)
+		th.trims(4, 1)
+		sent("another state", 1, 1)
+		th.beats()
+		th.delivered(4, 1, 3)
+	}},
 	{name: "what-was-delivered-may-be-lost", play: func(th *theater) {
 		th.broadcasts(1, 1, 1)
 		th.Settle()
