@@ -14,10 +14,25 @@ type mutant struct {
 	name, rule string
 	test       string   // as -run would have it, but for the anchors: TestScripts/a-name
 	flags      []string // of the test's binary
-	edits      []edit
+	edits      []Edit
 }
 
-type edit struct{ path, before, after string } // path is from the module's root
+// Edit puts something else in place of what stands in a file, exactly once. Path is from
+// the module's root.
+type Edit struct{ Path, Before, After string }
+
+// Edits reads what a mutant of a file breaks: the rule, and how.
+func Edits(file string) (rule string, edits []Edit, err error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return "", nil, err
+	}
+	m, err := parse(string(raw))
+	if err != nil {
+		return "", nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return m.rule, m.edits, nil
+}
 
 // load reads all mutants of a test package's directory, by name.
 func load() ([]mutant, error) {
@@ -57,15 +72,15 @@ func parse(raw string) (m mutant, err error) {
 	}
 	m.rule, m.test, m.flags = rule, command[0], command[1:]
 	for rest = strings.Trim(rest, "\n"); rest != ""; rest = strings.Trim(rest, "\n") {
-		var e edit
+		var e Edit
 		var ok [3]bool
-		e.path, rest, ok[0] = strings.Cut(rest, "\n<<<<\n")
-		e.before, rest, ok[1] = strings.Cut(rest, "\n====\n")
-		e.after, rest, ok[2] = strings.Cut("\n"+rest, "\n>>>>")
+		e.Path, rest, ok[0] = strings.Cut(rest, "\n<<<<\n")
+		e.Before, rest, ok[1] = strings.Cut(rest, "\n====\n")
+		e.After, rest, ok[2] = strings.Cut("\n"+rest, "\n>>>>")
 		if ok != [3]bool{true, true, true} {
 			return m, fmt.Errorf("want a path, <<<<, ====, >>>>, each on its own line")
 		}
-		e.after = strings.TrimPrefix(e.after, "\n")
+		e.After = strings.TrimPrefix(e.After, "\n")
 		m.edits = append(m.edits, e)
 	}
 	if len(m.edits) == 0 {
@@ -109,25 +124,28 @@ func (m mutant) worlds() string {
 	return "script"
 }
 
-// plant writes the mutant's sources into dir, and the overlay that puts them in
-// place of those below root.
-func (m mutant) plant(root, dir string) (overlay string, err error) {
+// Plant writes edited sources into dir, and the overlay that puts them in place of those
+// below root; and others in place of what is at more, which need not be there.
+func Plant(root, dir string, edits []Edit, more map[string]string) (overlay string, err error) {
 	sources := map[string]string{}
-	for _, e := range m.edits {
-		src, read := sources[e.path]
+	for _, e := range edits {
+		src, read := sources[e.Path]
 		if !read {
-			p, err := os.ReadFile(filepath.Join(root, e.path))
+			p, err := os.ReadFile(filepath.Join(root, e.Path))
 			if err != nil {
 				return "", err
 			}
 			src = string(p)
 		}
-		if n := strings.Count(src, e.before); n != 1 {
-			return "", fmt.Errorf("it no longer applies: this text is %d times in %s:\n%s", n, e.path, e.before)
+		if n := strings.Count(src, e.Before); n != 1 {
+			return "", fmt.Errorf("it no longer applies: this text is %d times in %s:\n%s", n, e.Path, e.Before)
 		}
-		sources[e.path] = strings.Replace(src, e.before, e.after, 1)
+		sources[e.Path] = strings.Replace(src, e.Before, e.After, 1)
 	}
 	replace := map[string]string{}
+	for path, file := range more {
+		replace[filepath.Join(root, path)] = file
+	}
 	for path, src := range sources {
 		file := filepath.Join(dir, strings.ReplaceAll(path, "/", "_"))
 		if err := os.WriteFile(file, []byte(src), 0o600); err != nil {

@@ -17,7 +17,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (edit{"x/x.go", " > 0", " >= 0"}); m.rule != "a rule" || m.test != "TestScripts/a-name" || len(m.edits) != 1 || m.edits[0] != want {
+	if want := (Edit{"x/x.go", " > 0", " >= 0"}); m.rule != "a rule" || m.test != "TestScripts/a-name" || len(m.edits) != 1 || m.edits[0] != want {
 		t.Errorf("got %+v", m)
 	}
 	if want := []string{"-run", "^TestScripts$/^a-name$", "."}; !slices.Equal(m.args(), want) || m.worlds() != "script" {
@@ -27,7 +27,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []edit{{"x.go", "a", ""}, {"y.go", "b\nc", "d"}}; !slices.Equal(m.edits, want) {
+	if want := []Edit{{"x.go", "a", ""}, {"y.go", "b\nc", "d"}}; !slices.Equal(m.edits, want) {
 		t.Errorf("edits: got %q, want %q", m.edits, want)
 	}
 	if want := []string{"-run", "^TestWorlds$", ".", "-args", "-first", "7", "-worlds", "12"}; !slices.Equal(m.args(), want) || m.worlds() != "12" {
@@ -95,7 +95,7 @@ func TestPlant(t *testing.T) {
 		if err := os.WriteFile(source, []byte(src), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		overlay, err := m.plant(root, t.TempDir())
+		overlay, err := Plant(root, t.TempDir(), m.edits, nil)
 		if err != nil {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: got %v, want %q", src, err, want)
@@ -143,7 +143,7 @@ func TestCaught(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range list {
-		overlay, err := m.plant(root, t.TempDir())
+		overlay, err := Plant(root, t.TempDir(), m.edits, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

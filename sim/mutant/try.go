@@ -51,7 +51,7 @@ func Try(t *testing.T) {
 	today := sample(list, time.Now())
 	for _, m := range list {
 		t.Run(m.name, func(t *testing.T) {
-			overlay, err := m.plant(root, t.TempDir())
+			overlay, err := Plant(root, t.TempDir(), m.edits, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
