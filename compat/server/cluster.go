@@ -30,6 +30,8 @@ type Config struct {
 	// ArgsOf, if set, adds to the command line of the i-th member when it is
 	// started for the n-th time, from 0 on.
 	ArgsOf func(i, n int) []string
+	// EnvOf does so for the environment.
+	EnvOf func(i, n int) []string
 
 	// Binary overrides the program of a kind, for a mutant of it.
 	Binary string
@@ -71,6 +73,9 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		m.listen = m.PeerURL
 		if cfg.ArgsOf != nil {
 			m.argsOf = func(n int) []string { return cfg.ArgsOf(i, n) }
+		}
+		if cfg.EnvOf != nil {
+			m.envOf = func(n int) []string { return cfg.EnvOf(i, n) }
 		}
 		if cfg.Kind == Tenure {
 			m.args = []string{"serve"}

@@ -33,8 +33,10 @@ type Member struct {
 	args   []string
 	argsOf func(n int) []string // more of them, of the n-th start; may be nil
 	env    []string
+	envOf  func(n int) []string // likewise
 
 	mu     sync.Mutex
+	joins  bool // it is none of the first members
 	starts int
 	cmd    *exec.Cmd     // nil when not running
 	exited chan struct{} // closed when cmd's process is gone
@@ -71,9 +73,12 @@ func (m *Member) Launch() error {
 	if m.argsOf != nil {
 		args = append(args, m.argsOf(m.starts)...)
 	}
-	m.starts++
 	cmd := exec.Command(m.binary, args...)
 	cmd.Env = append(os.Environ(), m.env...)
+	if m.envOf != nil {
+		cmd.Env = append(cmd.Env, m.envOf(m.starts)...)
+	}
+	m.starts++
 	cmd.Stdout, cmd.Stderr = log, log
 	dieWithParent(cmd)
 	// The kernel ties the child's life to the thread that forks it, so that
@@ -93,6 +98,20 @@ func (m *Member) Launch() error {
 	}
 	m.cmd, m.exited = cmd, exited
 	return nil
+}
+
+// Renew makes another member in place of one that was removed and does not run: without
+// data, to be started when it was added. Links have to Know who it is.
+func (m *Member) Renew() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cmd != nil {
+		return fmt.Errorf("%s runs", m.Name)
+	}
+	if !m.joins {
+		m.args, m.joins = append(m.args, "--initial-cluster-state=existing"), true
+	}
+	return os.RemoveAll(m.DataDir)
 }
 
 // startMark begins the line that separates runs in the log.
