@@ -12,7 +12,7 @@
 //	redis     register/redis against real Redis servers, and beside Redlock
 //	flease    leases among peers, beside etcd and ZooKeeper: rates
 //	storage   leases in directories: beside sanlock, the lease server and Redis; tortured
-//	readtorture  read leases under kill -9, SIGSTOP and held links; every answer is judged
+//	readtorture  read leases under kill -9, SIGSTOP, held links, slow disks, wrong clocks and changes of members and cells; every answer is judged
 //	torture   kill -9, SIGSTOP and SIGCONT under load; histories are judged
 //
 // Every test of etcd's side takes either kind. TENURE_COMPAT_KINDS=etcd runs a part against

@@ -16,7 +16,6 @@ const (
 	root          = "t/"
 	closedLoops   = 3 // at each member
 	objects       = 4 // at a time
-	objectLife    = time.Second
 	operationTime = 2 * time.Second
 	openEvery     = 5 * time.Millisecond
 	openAtMost    = 100 // gets of one open loop under way
@@ -25,6 +24,7 @@ const (
 // load is all the clients' work.
 type load struct {
 	start   time.Time
+	life    time.Duration // of an object
 	mu      sync.Mutex
 	history []operation
 }
@@ -78,9 +78,15 @@ type worker struct {
 	seen   map[string]string // last value known of a key, for a CAS to succeed at times
 }
 
-// object is one of those of this time.
+// object is one of those of this time. Each member's clients prefer one, for the longest
+// part of its life, so that there is something to say for holding it there.
 func (w *worker) object() string {
-	return fmt.Sprintf("%s%d/%d", root, w.now()/objectLife, w.random.IntN(objects))
+	now := w.now()
+	n := w.random.IntN(objects)
+	if w.random.IntN(2) == 0 {
+		n = (w.member + int(4*now/(3*w.life))) % objects
+	}
+	return fmt.Sprintf("%s%d/%d", root, n, now/w.life)
 }
 
 func (w *worker) closedLoop(ctx context.Context) {

@@ -3,7 +3,9 @@ package readtorture
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,16 +16,53 @@ import (
 )
 
 // ReadCounts are linearizable reads by the way in which they were answered.
-type ReadCounts struct{ Local, Rounds, Forwarded uint64 }
+type ReadCounts struct {
+	Local, Rounds, Forwarded uint64
+	// Part are those of Local at a member that held some keys and not all.
+	Part uint64
+}
+
+func (c ReadCounts) plus(d ReadCounts) ReadCounts {
+	return ReadCounts{c.Local + d.Local, c.Rounds + d.Rounds, c.Forwarded + d.Forwarded, c.Part + d.Part}
+}
 
 func (c ReadCounts) String() string {
-	return fmt.Sprintf("%d reads under a lease, %d by rounds, %d forwarded", c.Local, c.Rounds, c.Forwarded)
+	return fmt.Sprintf("%d reads under a lease (%d where some keys are held only), %d by rounds, %d forwarded", c.Local, c.Part, c.Rounds, c.Forwarded)
+}
+
+// Counts are all of a run, by the policy that the members knew of when they were asked.
+type Counts struct {
+	ByPolicy map[string]ReadCounts
+	// Divisions is how often the keys were seen divided in another way than before, and
+	// Sets how many sets of holders one division had at most.
+	Divisions, Sets int
+}
+
+func (c Counts) all() (sum ReadCounts) {
+	for _, n := range c.ByPolicy {
+		sum = sum.plus(n)
+	}
+	return sum
+}
+
+func (c Counts) String() string {
+	list := []string{c.all().String()}
+	for _, policy := range slices.Sorted(maps.Keys(c.ByPolicy)) {
+		list = append(list, fmt.Sprintf("%s: %v", policy, c.ByPolicy[policy]))
+	}
+	return fmt.Sprintf("%s; keys divided anew %d times, among up to %d sets of holders", strings.Join(list, "; "), c.Divisions, c.Sets)
 }
 
 // counter asks each member for its counts, which begin anew with each life.
 type counter struct {
-	mu    sync.Mutex
-	lives map[[2]int]ReadCounts // by member and number of starts
+	mu     sync.Mutex
+	lives  map[[2]int]ReadCounts // as told last, by member and number of starts
+	counts Counts
+	cells  string
+}
+
+func newCounter() *counter {
+	return &counter{lives: map[[2]int]ReadCounts{}, counts: Counts{ByPolicy: map[string]ReadCounts{}}}
 }
 
 // run asks until ctx ends, and once more.
@@ -51,48 +90,41 @@ func (c *counter) ask(cli *clientv3.Client, i int, m *server.Member) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	life := m.Starts()
-	got, err := readleasepb.NewReadLeaseClient(cli.ActiveConnection()).Get(ctx, &readleasepb.GetRequest{})
+	// The first tells of cells for all, as long as it lives.
+	got, err := readleasepb.NewReadLeaseClient(cli.ActiveConnection()).Get(ctx, &readleasepb.GetRequest{Cells: i == 0})
 	if err != nil || m.Starts() != life {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lives[[2]int{i, life}] = ReadCounts{got.Reads.GetLocal(), got.Reads.GetRounds(), got.Reads.GetForwarded()}
+	is, was := got.Reads, c.lives[[2]int{i, life}]
+	now := ReadCounts{Local: is.GetLocal(), Rounds: is.GetRounds(), Forwarded: is.GetForwarded()}
+	c.lives[[2]int{i, life}] = now
+	if now.Local < was.Local || now.Rounds < was.Rounds || now.Forwarded < was.Forwarded {
+		return // a life that began since
+	}
+	since := ReadCounts{Local: now.Local - was.Local, Rounds: now.Rounds - was.Rounds, Forwarded: now.Forwarded - was.Forwarded}
+	if slices.ContainsFunc(got.Holders, func(h *readleasepb.Holder) bool { return h.Member.GetId() == got.MemberId && h.Partial }) {
+		since.Part = since.Local
+	}
+	if cells := strings.Join(got.Cells, ";"); cells != "" && cells != c.cells {
+		c.cells = cells
+		c.counts.Divisions++
+		sets := map[string]bool{}
+		for _, part := range got.Cells {
+			sets[part[strings.LastIndexByte(part, '=')+1:]] = true
+		}
+		c.counts.Sets = max(c.counts.Sets, len(sets))
+	}
+	if since != (ReadCounts{}) {
+		c.counts.ByPolicy[got.Policy] = c.counts.ByPolicy[got.Policy].plus(since)
+	}
 }
 
-func (c *counter) sum() (all ReadCounts) {
+func (c *counter) sum() Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, n := range c.lives {
-		all.Local += n.Local
-		all.Rounds += n.Rounds
-		all.Forwarded += n.Forwarded
-	}
+	all := c.counts
+	all.ByPolicy = maps.Clone(all.ByPolicy)
 	return all
-}
-
-// turns sets the policies one after the other, a second each, at any member, until ctx
-// ends. It returns how often that was acknowledged.
-func turns(ctx context.Context, c *server.Cluster, p *Plan) (done int, err error) {
-	random := rand.New(rand.NewPCG(p.Seed, 3))
-	clients := make([]*clientv3.Client, len(c.Members))
-	for i := range clients {
-		if clients[i], err = c.Client(i); err != nil {
-			return done, err
-		}
-		defer clients[i].Close()
-	}
-	for {
-		pause(ctx, time.Second)
-		if ctx.Err() != nil {
-			return done, nil
-		}
-		policy, at := p.Policies[random.IntN(len(p.Policies))], random.IntN(len(clients))
-		try, cancel := context.WithTimeout(ctx, operationTime)
-		_, err := readleasepb.NewReadLeaseClient(clients[at].ActiveConnection()).Set(try, &readleasepb.SetRequest{Policy: policy})
-		cancel()
-		if err == nil {
-			done++
-		}
-	}
 }

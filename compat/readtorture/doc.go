@@ -6,18 +6,33 @@
 //
 // The load of a run: at each member, clients that know no other,
 //   - in a closed loop: gets, puts, compare-and-swaps, deletes, and transactions and
-//     ranges over several keys, on few keys that are replaced by others each second;
+//     ranges over several keys, on few keys that are replaced by others each second,
+//     or every six where policies have to learn who reads what: each member's clients
+//     prefer some of them, and others a little later;
 //   - in an open loop: gets that set out every few milliseconds whatever has become of
 //     those before, so that a member that was stopped finds on waking reads that were
 //     sent while others could no longer wait for it;
 //   - a watch of everything from the first revision.
 //
 // The plan of a run follows from its seed (plan.go): three members or five, the policy
-// or the policies that take turns every second, the TTL of each life of each member,
-// and two schedules side by side. One is of processes: kill -9 with a start at once or
-// later, of one or all; SIGSTOP for shorter and for longer than promises last, and in
-// staccato. The other is of links (server.Links): a pair, or all to or from a member,
-// held in one direction or both, whose bytes arrive later; or slow.
+// or the policies that take turns every second, who holds which keys, divided anew every
+// second where that is given by hand, the TTL of each life of each member, and four
+// schedules side by side:
+//   - of processes: kill -9 with a start at once or later, of one or all; SIGSTOP for
+//     shorter and for longer than promises last, and in staccato;
+//   - of links (server.Links): a pair, or all to or from a member, held in one direction
+//     or both, whose bytes arrive later; or slow;
+//   - of the membership: a member is removed, and, as it may be cut off, stopped or dead,
+//     does not know, while its clients go on asking it; then a learner takes its place,
+//     from an empty directory, and is promoted;
+//   - of what is within a member (package hook): disks whose syncs take up to seconds, and
+//     readers who pause between looking at their lease, the clock and the state, and
+//     answering.
+//
+// For the last of these, and for clocks that are up to 0.9 % fast or slow and logs so
+// short that who was away is sent a snapshot, Tenure's sources are built with a few
+// calls laid over them (altered.go); there is nothing of it in Tenure itself. -plain, and
+// -short, torture Tenure as it is.
 //
 // The judges know the time of one clock, and nothing of the servers:
 //   - linearizability by porcupine (model.go): keys that are read and written together
@@ -34,15 +49,15 @@
 //   - all watches show the same changes in the same order, without a gap or a repetition,
 //     and in the end each member has what they add up to (watches.go).
 //
-// Reads under a lease are counted by the service ReadLease. What a killed member answered
-// since it was last asked is not, so the count is a lower bound.
+// Reads under a lease are counted by the service ReadLease, by policy, and those apart
+// that were answered by a member that held some of the keys only. What a killed member
+// answered since it was last asked is not, so the count is a lower bound.
 //
 // Each judge is shown false histories in its tests, and the whole is shown members that
-// break a rule.
+// break a rule, most of them of package replicasim's.
 //
-// Disks are not made slow: that takes a device of one's own. Package sim/replicasim does
-// it. Leaders are not asked to move, for Tenure answers MoveLeader with Unimplemented; they
-// lose their office when they are stopped or cut off.
+// Leaders are not asked to move, for Tenure answers MoveLeader with Unimplemented; they
+// lose their office when they are stopped, cut off or removed.
 //
 // On failure the plan is printed and the history is kept; -seed runs the plan again. What
 // the machine makes of it is not the same.

@@ -1,6 +1,8 @@
 package readtorture
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -9,6 +11,9 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tenure-lease/tenure/compat/server"
+	"github.com/tenure-lease/tenure/placement"
 )
 
 var first = [together]bool{true, false, false}
@@ -208,21 +213,65 @@ func TestKept(t *testing.T) {
 }
 
 func TestPlanRepeats(t *testing.T) {
-	faults, links, courses, sizes := map[processFault]bool{}, map[linkFault]bool{}, map[string]bool{}, map[int]bool{}
-	for seed := range uint64(12) {
+	const seeds = 20
+	seen := map[string]map[string]bool{}
+	note := func(what string, which any) {
+		if seen[what] == nil {
+			seen[what] = map[string]bool{}
+		}
+		seen[what][fmt.Sprint(which)] = true
+	}
+	for seed := range uint64(seeds) {
 		p := NewPlan(seed, "", 0, time.Minute)
 		if !reflect.DeepEqual(p, NewPlan(seed, "", 0, time.Minute)) {
 			t.Errorf("seed %d has two plans", seed)
 		}
 		for _, a := range p.Processes {
-			faults[a.Fault] = true
+			note("faults of processes", a.Fault)
 		}
 		for _, a := range p.Links {
-			links[a.Fault] = true
+			note("faults of links", a.Fault)
 		}
-		courses[p.Policies[0]], sizes[p.Members] = true, true
+		for _, a := range p.Insides {
+			note("faults within", a.Fault)
+		}
+		for _, c := range p.Changes {
+			note("changes", c.Leaving)
+		}
+		note("first policies", p.Policies[0])
+		note("sizes", p.Members)
 	}
-	if len(faults) != int(staccato)+1 || len(links) != int(slow)+1 || len(courses) != 4 || len(sizes) != 2 {
-		t.Errorf("twelve plans have %d faults of processes, %d of links, %d first policies, %d sizes", len(faults), len(links), len(courses), len(sizes))
+	for what, want := range map[string]int{
+		"faults of processes": int(staccato) + 1, "faults of links": int(slow) + 1, "faults within": int(pauses) + 1,
+		"changes": int(dead) + 1, "first policies": 7, "sizes": 2,
+	} {
+		if got := len(seen[what]); got != want {
+			t.Errorf("%d plans have %d %s, want %d", seeds, got, what, want)
+		}
+	}
+}
+
+// TestCells wants the cells that are given by hand to be such, and to divide keys that are
+// read and written together.
+func TestCells(t *testing.T) {
+	members := []*server.Member{{Name: "m0"}, {Name: "m1"}, {Name: "m2"}}
+	named := []placement.Member{{ID: 1, Name: "m0"}, {ID: 2, Name: "m1"}, {ID: 3, Name: "m2"}}
+	random := rand.New(rand.NewPCG(1, 1))
+	divided := 0
+	for range 100 {
+		text := cells(random, members)
+		conf, err := placement.Parse(text, named)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		for n := range objects {
+			object := fmt.Sprintf("%s%d/1", root, n)
+			if conf.Holders([]byte(key(object, 0))) != conf.Holders([]byte(key(object, 1))) {
+				divided++
+			}
+		}
+	}
+	if divided < 50 {
+		t.Errorf("of %d objects %d are divided", 100*objects, divided)
 	}
 }

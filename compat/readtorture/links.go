@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"github.com/tenure-lease/tenure/compat/server"
 )
 
 // linkFault is a thing that is done to the links of a member.
@@ -55,7 +53,7 @@ func linkAttacks(random *rand.Rand, total time.Duration) (attacks []linkAttack) 
 }
 
 // carryOut does it and undoes it.
-func (a linkAttack) carryOut(ctx context.Context, c *server.Cluster) error {
+func (a linkAttack) carryOut(ctx context.Context, c *cluster) error {
 	pause(ctx, a.Wait)
 	m, n := a.Victim.of(ctx, c), len(c.Members)
 	var out, in []int // to whom, from whom
@@ -86,7 +84,8 @@ func (a linkAttack) carryOut(ctx context.Context, c *server.Cluster) error {
 	pause(ctx, a.Last)
 	each(func(from, to int) {
 		c.Links.Release(from, to)
-		c.Links.Delay(from, to, 0)
+		c.Links.Delay(from, to, c.plan.apart(from, to))
 	})
+	c.did(a.Fault)
 	return nil
 }

@@ -2,38 +2,64 @@ package readtorture
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/tenure-lease/tenure/compat/server"
+	"github.com/tenure-lease/tenure/sim/mutant"
 )
 
 // mutants are members that break a rule of read leases, for the whole of this package
 // to find. Package sim/replicasim has one for each rule; here are those that take a
 // driver, or that real processes find soon.
-var mutants = []struct{ rule, path, before, after string }{
-	{"a member reads on when its lease has ended", "node/reads.go", "rs.clock() < l.Until", "rs.clock() > 0"},
-	{"an entry is released although a holder does not have it", "quorumlease/ledger.go", "limit = min(limit, l.has(h))", "_ = h"},
-	{"a member reads what it has applied, whatever its log holds", "replica/readrelease.go", "now.Index = r.last\n", "now.Index = rl.released\n"},
+var mutants = []struct {
+	name     string // one of package replicasim's, or what rule the edits break
+	edits    []mutant.Edit
+	policies string
+	insides  bool // the plan's attacks on insides are needed
+	changes  bool // and its changes of the membership
+}{
+	{"a member reads on when its lease has ended", []mutant.Edit{
+		{Path: "node/reads.go", Before: "rs.clock() < l.Until", After: "rs.clock() > 0"},
+	}, "all", false, false},
+	{"a reader looks at its lease first, and then at the clock", []mutant.Edit{
+		{Path: "node/reads.go", Before: "ok bool) {\n\tif l :=", After: "ok bool) {\n\tnow := rs.clock()\n\tif l :="},
+		{Path: "node/reads.go", Before: "rs.clock() < l.Until", After: "now < l.Until"},
+	}, "all", true, false},
+	{"a member reads what its log has, not what it has applied", []mutant.Edit{
+		{Path: "replica/readrelease.go", Before: "now.Index = r.last\n", After: "now.Index = rl.released\n"},
+	}, "all", false, false},
+	{"a range is read by who holds all of it", []mutant.Edit{
+		{Path: "replica/keyorder.go", Before: "if every, _ := c.setting", After: "if _, every := c.setting"},
+	}, "static/key", false, false},
+	{"lease-r1-holders-ignored", nil, "all", false, false},
+	{"lease-r13-older-holders-forgotten", nil, "static/key", false, false},
+	{"lease-r26-keys-one-by-one", nil, "static/key", false, false},
+	{"lease-r23-removed-replica-forgotten", nil, "all", false, true},
+	{"lease-r14-forgets", nil, "all", false, false},
+	{"sent-before-durable", nil, "all", true, false},
 }
 
-// module is Tenure's own, whose sources are read for mutants and not changed.
-const module = "../.."
+// edited are the edits of a mutant, and what rule it breaks.
+func edited(t *testing.T, name string, edits []mutant.Edit) (string, []mutant.Edit) {
+	t.Helper()
+	if len(edits) > 0 {
+		return name, edits
+	}
+	rule, edits, err := mutant.Edits(filepath.Join(module, "sim/replicasim/testdata/mutants", name+".txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rule, edits
+}
 
 func TestMutantsApply(t *testing.T) {
 	for _, m := range mutants {
-		source, err := os.ReadFile(filepath.Join(module, m.path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(source), m.before); n != 1 {
-			t.Errorf("%s: it no longer applies: %q is %d times in %s", m.rule, m.before, n, m.path)
+		_, edits := edited(t, m.name, m.edits)
+		if _, err := plant(t.TempDir(), hooked(edits)); err != nil {
+			t.Errorf("%s: %v", m.name, err)
 		}
 	}
 }
@@ -45,53 +71,34 @@ func TestMutantsAreFound(t *testing.T) {
 	}
 	for i, m := range mutants {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Log(m.rule)
-			binary := plant(t, m.path, m.before, m.after)
+			rule, edits := edited(t, m.name, m.edits)
+			t.Log(rule)
+			if m.insides {
+				edits = hooked(edits)
+			}
+			program, err := build(t.TempDir(), edits)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for seed := uint64(13); seed < 17; seed++ {
-				p := NewPlan(seed, "all", 3, 30*time.Second)
-				p.Binary = binary
+				p := NewPlan(seed, m.policies, 3, 30*time.Second)
+				p.Binary, p.Hooked = program, m.insides
+				if !m.changes {
+					p.Changes = nil
+				}
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				out, err := Run(ctx, p, t.TempDir(), func(string) {})
 				cancel()
 				if err != nil {
 					t.Fatal(err)
 				}
+				t.Logf("seed %d: %v", seed, out)
 				if n := len(out.Violations); n > 0 {
-					t.Logf("seed %d finds %d violations, first %v", seed, n, out.Violations[0])
+					t.Logf("first %v", out.Violations[0])
 					return
 				}
 			}
 			t.Error("it was not found")
 		})
 	}
-}
-
-// plant builds a mutant and returns its program.
-func plant(t *testing.T, path, before, after string) string {
-	t.Helper()
-	dir := t.TempDir()
-	root, err := filepath.Abs(module)
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile(filepath.Join(root, path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed, overlay, binary := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "tenure")
-	places, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, path): changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, text := range map[string]string{changed: strings.Replace(string(source), before, after, 1), overlay: string(places)} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	build := exec.Command("go", "build", "-overlay", overlay, "-o", binary, "./cmd/tenure")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the mutant: %v\n%s", err, out)
-	}
-	return binary
 }

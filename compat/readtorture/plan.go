@@ -3,6 +3,7 @@ package readtorture
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -16,8 +17,15 @@ type Plan struct {
 	// Heartbeat of the cluster; an election timeout is ten of them.
 	Heartbeat time.Duration
 	Binary    string // of the members, if it is another than Tenure as it is here
+	Hooked    bool   // it has package hook, which clocks, snapshots and the attacks on insides take
+	// Life is how long an object is used until another takes its place. Who plans by what
+	// is read needs some time.
+	Life      time.Duration
+	Apart     [][]time.Duration // how much longer it takes from one member to another; nil: no longer
 	Processes []processAttack
 	Links     []linkAttack
+	Insides   []insideAttack
+	Changes   []change // of the membership
 }
 
 // courses are what policies a run may have.
@@ -28,6 +36,10 @@ var courses = [][]string{
 	{"all", "all/key", "off", "leader", "leader/key"},
 	{"leader"},
 	{"off"},
+	{"static/key"},
+	{"quorum/key"},
+	{"cost/key"},
+	{"static/key", "cost/key", "all/key", "quorum/key", "leader/key", "all"},
 }
 
 // NewPlan makes the plan of a seed. Policies other than those that the seed draws may
@@ -46,8 +58,43 @@ func NewPlan(seed uint64, policies string, members int, span time.Duration) Plan
 	}
 	p.Processes = processAttacks(rand.New(rand.NewPCG(seed, 1)), span)
 	p.Links = linkAttacks(rand.New(rand.NewPCG(seed, 2)), span)
+	p.Insides = insideAttacks(rand.New(rand.NewPCG(seed, 4)), span)
+	p.Changes = changes(rand.New(rand.NewPCG(seed, 5)), span)
+	p.Life = time.Second
+	if planned := strings.Join(p.Policies, ","); strings.Contains(planned, "quorum") || strings.Contains(planned, "cost") {
+		p.Life = 6 * time.Second
+		p.Apart = distances(rand.New(rand.NewPCG(seed, 6)), p.Members)
+	}
 	return p
 }
+
+// distances draws how far members are from each other: between a local network and
+// somewhat more, that there be something to plan.
+func distances(random *rand.Rand, members int) [][]time.Duration {
+	apart := make([][]time.Duration, members)
+	for i := range apart {
+		apart[i] = make([]time.Duration, members)
+		for j := range i {
+			d := between(random, 0, 6*ms)
+			apart[i][j], apart[j][i] = d, d
+		}
+	}
+	return apart
+}
+
+// apart is how much longer it takes from one member to another when no attack goes on.
+func (p *Plan) apart(from, to int) time.Duration {
+	if p.Apart == nil {
+		return 0
+	}
+	return p.Apart[from][to]
+}
+
+// divides tells whether keys are divided by hand at some time: again every second then.
+func (p *Plan) divides() bool { return slices.Contains(p.Policies, static) }
+
+// static is the policy whose cells are given by hand.
+const static = "static/key"
 
 // strict tells whether entries are released in the order of the log all along.
 func (p *Plan) strict() bool {
@@ -73,6 +120,27 @@ func (p *Plan) ttl(member, n int) time.Duration {
 	return ttls[rand.New(rand.NewPCG(p.Seed, uint64(1000+100*n+member))).IntN(len(ttls))]
 }
 
+// rates are those of members' clocks, in millionths, fast or slow: read leases allow for
+// one in a hundred.
+var rates = []int{-9000, -9000, -5000, 0, 5000, 9000, 9000}
+
+// tails are how much of the log members keep, and so how soon one that was away is sent
+// a snapshot.
+var tails = []int{128 << 10, 512 << 10, 0}
+
+// env is that of a member's n-th life. What package hook is told stays so in its file.
+func (p *Plan) env(dir string, member, n int) []string {
+	if !p.Hooked {
+		return nil
+	}
+	random := rand.New(rand.NewPCG(p.Seed, uint64(5000+100*n+member)))
+	return []string{
+		fmt.Sprintf("TORTURE_PPM=%d", rates[random.IntN(len(rates))]),
+		fmt.Sprintf("TORTURE_TAIL=%d", tails[int(p.Seed)%len(tails)]),
+		"TORTURE_FILE=" + insideOf(dir, member),
+	}
+}
+
 // args are those of a member's n-th life.
 func (p *Plan) args(member, n int) []string {
 	ms := p.Heartbeat.Milliseconds()
@@ -93,6 +161,12 @@ func (p Plan) String() string {
 	}
 	for _, a := range p.Links {
 		fmt.Fprintf(&s, "\n  %v", a)
+	}
+	for _, a := range p.Insides {
+		fmt.Fprintf(&s, "\n  %v", a)
+	}
+	for _, c := range p.Changes {
+		fmt.Fprintf(&s, "\n  %v", c)
 	}
 	return s.String()
 }

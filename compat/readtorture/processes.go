@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
-
-	"github.com/tenure-lease/tenure/compat/server"
 )
 
 // victim is who an attack hits: the leader of that time, or another by number.
@@ -22,7 +21,7 @@ func (v victim) String() string {
 func drawVictim(random *rand.Rand) victim { return victim(max(0, random.IntN(8)-2)) }
 
 // of finds the victim. It asks for the leader, for a short time only: there may be none.
-func (v victim) of(ctx context.Context, c *server.Cluster) int {
+func (v victim) of(ctx context.Context, c *cluster) int {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	leader, err := c.Leader(ctx)
@@ -104,20 +103,35 @@ func processAttacks(random *rand.Rand, total time.Duration) (attacks []processAt
 	return attacks
 }
 
-// carryOut does it and undoes it.
-func (a processAttack) carryOut(ctx context.Context, c *server.Cluster) error {
+// carryOut does it and undoes it. A member that is just being replaced is left alone.
+func (a processAttack) carryOut(ctx context.Context, c *cluster) error {
 	pause(ctx, a.Wait)
-	m := c.Members[a.Victim.of(ctx, c)]
+	hit := []int{a.Victim.of(ctx, c)}
+	if a.Fault == killAll {
+		hit = nil
+		for i := range c.Members {
+			hit = append(hit, i)
+		}
+	}
+	hit = slices.DeleteFunc(hit, func(i int) bool { return !c.owned[i].TryLock() })
+	if len(hit) == 0 {
+		return nil
+	}
+	defer func() {
+		for _, i := range hit {
+			c.owned[i].Unlock()
+		}
+	}()
+	c.did(a.Fault)
+	m := c.Members[hit[0]]
 	switch a.Fault {
-	case kill:
-		m.Kill()
+	case kill, killAll:
+		for _, i := range hit {
+			c.Members[i].Kill()
+		}
 		pause(ctx, a.Last)
-		return m.Launch() // ready or not: it may be cut off
-	case killAll:
-		c.Stop()
-		pause(ctx, a.Last)
-		for _, m := range c.Members {
-			if err := m.Launch(); err != nil {
+		for _, i := range hit {
+			if err := c.Members[i].Launch(); err != nil { // ready or not: it may be cut off
 				return err
 			}
 		}

@@ -14,7 +14,8 @@ import (
 var (
 	seedFlag = flag.Uint64("seed", 0, "run this seed only")
 	from     = flag.Uint64("from", 1, "first seed of a long run")
-	seeds    = flag.Int("seeds", 12, "seeds to run without -short")
+	seeds    = flag.Int("seeds", 20, "seeds to run without -short")
+	plain    = flag.Bool("plain", false, "without -short, too: members as they are shipped, whose clocks, disks and readers are left alone")
 	timeFlag = flag.Duration("time", 0, "time of attacks a seed; 0 is 5s with -short, else 60s")
 	policies = flag.String("policies", "", "policies, which take turns if there are several, separated by commas, instead of the seed's")
 	kept     = flag.String("history", "", "judge this file, which a run has kept, instead of a run")
@@ -34,18 +35,32 @@ func TestReadTorture(t *testing.T) {
 		report(t, out.Violations)
 		return
 	}
-	first, n, span := *from, *seeds, time.Minute
+	var run []uint64
+	for i := range *seeds {
+		run = append(run, *from+uint64(i))
+	}
+	span, program := time.Minute, ""
 	if testing.Short() {
-		first, n, span = 6, 2, 5*time.Second // policies of both orders by turns, three and five members
+		// Three members with policies of both orders by turns, five with cells given by hand.
+		run, span = []uint64{6, 13}, 5*time.Second
+	} else if !*plain {
+		var err error
+		if program, err = Build(t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if *seedFlag > 0 {
-		first, n = *seedFlag, 1
+		run = []uint64{*seedFlag}
 	}
 	if *timeFlag > 0 {
 		span = *timeFlag
 	}
-	for seed := first; seed < first+uint64(n); seed++ {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { torture(t, NewPlan(seed, *policies, *members, span)) })
+	for _, seed := range run {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			p := NewPlan(seed, *policies, *members, span)
+			p.Binary, p.Hooked = program, program != ""
+			torture(t, p)
+		})
 	}
 }
 
@@ -65,8 +80,10 @@ func torture(t *testing.T, p Plan) {
 	switch {
 	case out.Operations-out.Unknown < 100 || out.Events < 50:
 		t.Error("too little happened to say anything")
-	case p.leases() && out.Reads.Local == 0:
+	case p.leases() && out.Reads.all().Local == 0:
 		t.Error("no read was answered under a lease")
+	case p.divides() && p.Time >= 30*time.Second && (out.Reads.Divisions < 5 || out.Reads.all().Part == 0):
+		t.Error("no read was answered under a lease where keys are divided, or they were not divided anew")
 	}
 	if t.Failed() {
 		t.Logf("logs, data and, if it was judged, the history are in %s; again with -seed=%d -time=%v -policies=%q -members=%d:\n%v",

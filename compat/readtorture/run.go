@@ -16,14 +16,17 @@ import (
 // Outcome counts what a run saw, so that a run in which nothing happened does not pass
 // for a good one.
 type Outcome struct {
-	Operations, Unknown, Events, Policies, Restarts int
-	Reads                                           ReadCounts
-	Violations                                      []error
+	Operations, Unknown, Events int
+	Policies, Restarts          int // how often a policy was set, and a member started again
+	Snapshots                   int // that were sent to members
+	Reads                       Counts
+	Faults                      Faults
+	Violations                  []error
 }
 
 func (o Outcome) String() string {
-	return fmt.Sprintf("%d operations (%d without an answer), %d events, %v, %d changes of policy, %d restarts, %d violations",
-		o.Operations, o.Unknown, o.Events, o.Reads, o.Policies, o.Restarts, len(o.Violations))
+	return fmt.Sprintf("%d operations (%d without an answer), %d events, %v; %d policies set; %v; %d restarts, %d snapshots sent; %d violations",
+		o.Operations, o.Unknown, o.Events, o.Reads, o.Policies, o.Faults, o.Restarts, o.Snapshots, len(o.Violations))
 }
 
 // Run carries a plan out, with members that keep their data and logs in dir, and judges
@@ -32,25 +35,33 @@ func (o Outcome) String() string {
 func Run(ctx context.Context, p Plan, dir string, progress func(string)) (out Outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := server.Start(ctx, server.Config{Kind: server.Tenure, Members: p.Members, Dir: dir, Links: true, ArgsOf: p.args, Binary: p.Binary})
+	env := func(i, n int) []string { return p.env(dir, i, n) }
+	servers, err := server.Start(ctx, server.Config{Kind: server.Tenure, Members: p.Members, Dir: dir, Links: true, ArgsOf: p.args, EnvOf: env, Binary: p.Binary})
 	if err != nil {
 		return out, err
 	}
-	defer c.Close()
-	l := &load{start: time.Now()}
-	ws, err := watch(ctx, l, c)
+	defer servers.Close()
+	c := &cluster{Cluster: servers, plan: &p, dir: dir, owned: make([]sync.Mutex, p.Members), faults: Faults{}}
+	for i, to := range p.Apart {
+		for j, d := range to {
+			c.Links.Delay(i, j, d)
+		}
+	}
+	l := &load{start: time.Now(), life: p.Life}
+	ws, err := watch(ctx, l, c.Cluster)
 	if err != nil {
 		return out, err
 	}
 	defer ws.stop()
-	counts := &counter{lives: map[[2]int]ReadCounts{}}
+	counts := newCounter()
 	if err := p.carryOut(ctx, c, l, counts, &out, progress); err != nil {
 		return out, err
 	}
 	for _, m := range c.Members {
 		out.Restarts += m.Starts() - 1
 	}
-	ends, err := settle(ctx, c)
+	out.Faults, out.Reads = c.faults, counts.sum()
+	ends, err := settle(ctx, c.Cluster)
 	if err != nil {
 		return out, err
 	}
@@ -60,7 +71,9 @@ func Run(ctx context.Context, p Plan, dir string, progress func(string)) (out Ou
 	if err != nil {
 		return out, err
 	}
-	out.Reads = counts.sum()
+	if out.Snapshots, err = c.snapshots(); err != nil {
+		return out, err
+	}
 	out.judge(&p, l.history, shown, ends)
 	if len(out.Violations) > 0 {
 		err = keep(filepath.Join(dir, "history.json"), &p, l.history, shown)
@@ -69,43 +82,49 @@ func Run(ctx context.Context, p Plan, dir string, progress func(string)) (out Ou
 }
 
 // carryOut has clients work while faults come and go.
-func (p *Plan) carryOut(ctx context.Context, c *server.Cluster, l *load, counts *counter, out *Outcome, progress func(string)) error {
+func (p *Plan) carryOut(ctx context.Context, c *cluster, l *load, counts *counter, out *Outcome, progress func(string)) error {
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	var (
 		all, attacks sync.WaitGroup
-		errs         [5]error
+		errs         [7]error
 	)
-	all.Go(func() { errs[0] = l.run(working, c, p.Seed) })
-	all.Go(func() { errs[1] = counts.run(working, c) })
-	if len(p.Policies) > 1 {
-		all.Go(func() { out.Policies, errs[2] = turns(working, c, p) })
+	all.Go(func() { errs[0] = l.run(working, c.Cluster, p.Seed) })
+	all.Go(func() { errs[1] = counts.run(working, c.Cluster) })
+	if len(p.Policies) > 1 || p.divides() {
+		all.Go(func() { out.Policies, errs[2] = turns(working, c.Cluster, p) })
 	}
 	all.Go(func() {
 		for pause(working, 5*time.Second); working.Err() == nil; pause(working, 5*time.Second) {
-			progress(fmt.Sprintf("seed %d at %v of about %v: %d operations, %v", p.Seed, l.now().Round(time.Second), p.Time, l.done(), counts.sum()))
+			progress(fmt.Sprintf("seed %d at %v of about %v: %d operations, %v", p.Seed, l.now().Round(time.Second), p.Time, l.done(), counts.sum().all()))
 		}
 	})
-	attacks.Go(func() {
-		for _, a := range p.Processes {
-			if err := a.carryOut(ctx, c); err != nil {
-				errs[3] = fmt.Errorf("%v: %w", a, err)
-				return
-			}
-		}
-	})
-	attacks.Go(func() {
-		for _, a := range p.Links {
-			if err := a.carryOut(ctx, c); err != nil {
-				errs[4] = fmt.Errorf("%v: %w", a, err)
-				return
-			}
-		}
-	})
+	attacks.Go(func() { errs[3] = carryOut(ctx, c, p.Processes) })
+	attacks.Go(func() { errs[4] = carryOut(ctx, c, p.Links) })
+	attacks.Go(func() { errs[5] = carryOut(ctx, c, p.Changes) })
+	if p.Hooked {
+		attacks.Go(func() { errs[6] = carryOut(ctx, c, p.Insides) })
+	}
 	attacks.Wait()
 	stop()
 	all.Wait()
 	return errors.Join(errs[:]...)
+}
+
+// attack is something that is done to the cluster.
+type attack interface {
+	fmt.Stringer
+	carryOut(context.Context, *cluster) error
+}
+
+// carryOut does one after the other.
+func carryOut[A attack](ctx context.Context, c *cluster, list []A) error {
+	for _, a := range list {
+		if err := a.carryOut(ctx, c); err != nil {
+			return fmt.Errorf("%v: %w", a, err)
+		}
+	}
+	return nil
 }
 
 // settle waits until each member is well, and reads all of it.
