@@ -64,5 +64,6 @@ nightly: ## the long runs: fuzzing, worlds, mutants, large models, the whole dif
 	go test ./sim/widearea -timeout 1h -deep
 	go test ./flease -timeout 1h -run '^TestExplore$$' -explore
 	go test ./broadcast -timeout 1h -v -run '^TestCrashes$$' -crashes 5000
-	@for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go test -timeout 3h ./...) || exit 1; done
+	cd compat && go test ./readtorture -run '^TestReadTorture$$' -timeout 3h -v
+	@for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go test -timeout 3h -skip '^TestReadTorture$$' ./...) || exit 1; done
 	$(MAKE) compare

@@ -18,7 +18,7 @@ var hooks = []mutant.Edit{
 	{Path: "wal/fs_linux.go", Before: "func (f osFile) Sync() error {\n", After: "func (f osFile) Sync() error {\n\thook.Disk()\n"},
 	{Path: "node/reads.go", Before: "l.Until > 0 && ", After: "l.Until > 0 && hook.Pause() && "},
 	{Path: "node/barrier.go", Before: "if n.State().index >= index {\n", After: "if hook.Pause() && n.State().index >= index {\n"},
-	{Path: "node/readview.go", Before: "if view := n.View(); n.order", After: "if view := n.View(); hook.Pause() && n.order"},
+	{Path: "node/readview.go", Before: "n.order.Load() == order", After: "hook.Pause() && n.order.Load() == order"},
 	{Path: "node/readview.go", Before: "if r.ready.ByLog {\n", After: "if hook.Pause() && r.ready.ByLog {\n"},
 	{Path: "node/readview.go", Before: "ok := seen.For(*n.ahead.Load(), r.ready); err", After: "ok := seen.For(*n.ahead.Load(), r.ready); hook.Pause() && err"},
 	{Path: "node/node.go", Before: "MaxTailBytes: n.cfg.MaxTailBytes", After: "MaxTailBytes: hook.Tail(n.cfg.MaxTailBytes)"},

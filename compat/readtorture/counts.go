@@ -46,11 +46,14 @@ func (c Counts) all() (sum ReadCounts) {
 }
 
 func (c Counts) String() string {
-	list := []string{c.all().String()}
+	s := c.all().String()
 	for _, policy := range slices.Sorted(maps.Keys(c.ByPolicy)) {
-		list = append(list, fmt.Sprintf("%s: %v", policy, c.ByPolicy[policy]))
+		s += fmt.Sprintf("\n  %s: %v", policy, c.ByPolicy[policy])
 	}
-	return fmt.Sprintf("%s; keys divided anew %d times, among up to %d sets of holders", strings.Join(list, "; "), c.Divisions, c.Sets)
+	if c.Divisions > 0 {
+		s += fmt.Sprintf("\n  keys divided anew %d times, among up to %d sets of holders", c.Divisions, c.Sets)
+	}
+	return s
 }
 
 // counter asks each member for its counts, which begin anew with each life.

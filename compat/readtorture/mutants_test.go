@@ -2,6 +2,7 @@ package readtorture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -11,54 +12,58 @@ import (
 	"github.com/tenure-lease/tenure/sim/mutant"
 )
 
-// mutants are members that break a rule of read leases, for the whole of this package
-// to find. Package sim/replicasim has one for each rule; here are those that take a
-// driver, or that real processes find soon.
-var mutants = []struct {
-	name     string // one of package replicasim's, or what rule the edits break
-	edits    []mutant.Edit
+// broken is a member that breaks a rule of read leases, or a world that does.
+type broken struct {
+	name     string        // one of package replicasim's mutants, or what rule is broken
+	edits    []mutant.Edit // how, if it is none of those
 	policies string
-	insides  bool // the plan's attacks on insides are needed
-	changes  bool // and its changes of the membership
-}{
-	{"a member reads on when its lease has ended", []mutant.Edit{
-		{Path: "node/reads.go", Before: "rs.clock() < l.Until", After: "rs.clock() > 0"},
-	}, "all", false, false},
-	{"a reader looks at its lease first, and then at the clock", []mutant.Edit{
-		{Path: "node/reads.go", Before: "ok bool) {\n\tif l :=", After: "ok bool) {\n\tnow := rs.clock()\n\tif l :="},
-		{Path: "node/reads.go", Before: "rs.clock() < l.Until", After: "now < l.Until"},
-	}, "all", true, false},
-	{"a member reads what its log has, not what it has applied", []mutant.Edit{
-		{Path: "replica/readrelease.go", Before: "now.Index = r.last\n", After: "now.Index = rl.released\n"},
-	}, "all", false, false},
-	{"a range is read by who holds all of it", []mutant.Edit{
-		{Path: "replica/keyorder.go", Before: "if every, _ := c.setting", After: "if _, every := c.setting"},
-	}, "static/key", false, false},
-	{"lease-r1-holders-ignored", nil, "all", false, false},
-	{"lease-r13-older-holders-forgotten", nil, "static/key", false, false},
-	{"lease-r26-keys-one-by-one", nil, "static/key", false, false},
-	{"lease-r23-removed-replica-forgotten", nil, "all", false, true},
-	{"lease-r14-forgets", nil, "all", false, false},
-	{"sent-before-durable", nil, "all", true, false},
+	insides  bool  // the plan's attacks on insides are needed
+	changes  bool  // and its changes of the membership
+	rates    []int // of clocks, if they are to blame
 }
 
-// edited are the edits of a mutant, and what rule it breaks.
-func edited(t *testing.T, name string, edits []mutant.Edit) (string, []mutant.Edit) {
-	t.Helper()
-	if len(edits) > 0 {
-		return name, edits
+// mutants are for the whole of this package to find. Package sim/replicasim has one for
+// each rule; here are those that take a driver, or that real processes find soon.
+var mutants = []broken{
+	{name: "a member reads on when its lease has ended", edits: []mutant.Edit{
+		{Path: "node/reads.go", Before: "rs.clock() < l.Until", After: "rs.clock() > 0"},
+	}, policies: "all"},
+	{name: "a reader takes the state last", edits: []mutant.Edit{
+		{Path: "node/readview.go", Before: "!byKey(order) {\n", After: "!byKey(order) {\n\t\tview := n.View()\n"},
+		{Path: "node/readview.go", Before: "if view := n.View(); n.order", After: "if n.order"},
+	}, policies: "all", insides: true},
+	{name: "a member reads what its log has, not what it has applied", edits: []mutant.Edit{
+		{Path: "replica/readrelease.go", Before: "now.Index = r.last\n", After: "now.Index = rl.released\n"},
+	}, policies: "all"},
+	{name: "a range is read by who holds all of it", edits: []mutant.Edit{
+		{Path: "replica/keyorder.go", Before: "if every, _ := c.setting", After: "if _, every := c.setting"},
+	}, policies: "static/key"},
+	{name: "lease-r1-holders-ignored", policies: "all"},
+	{name: "lease-r26-keys-one-by-one", policies: "static/key"},
+	{name: "lease-r23-removed-replica-forgotten", policies: "all", changes: true},
+	{name: "sent-before-durable", policies: "all", insides: true},
+	{name: "clocks differ in rate by less than one in a hundred", policies: "all", insides: true, rates: []int{-600_000, 600_000}},
+}
+
+// read gives the rule, and the edits that break it.
+func (m broken) read() (rule string, edits []mutant.Edit, err error) {
+	rule, edits = m.name, m.edits
+	if len(edits) == 0 && m.rates == nil {
+		rule, edits, err = mutant.Edits(filepath.Join(module, "sim/replicasim/testdata/mutants", m.name+".txt"))
 	}
-	rule, edits, err := mutant.Edits(filepath.Join(module, "sim/replicasim/testdata/mutants", name+".txt"))
-	if err != nil {
-		t.Fatal(err)
+	if m.insides {
+		edits = hooked(edits)
 	}
-	return rule, edits
+	return rule, edits, err
 }
 
 func TestMutantsApply(t *testing.T) {
 	for _, m := range mutants {
-		_, edits := edited(t, m.name, m.edits)
-		if _, err := plant(t.TempDir(), hooked(edits)); err != nil {
+		_, edits, err := m.read()
+		if err == nil {
+			_, err = plant(t.TempDir(), edits)
+		}
+		if err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
 	}
@@ -71,11 +76,11 @@ func TestMutantsAreFound(t *testing.T) {
 	}
 	for i, m := range mutants {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			rule, edits := edited(t, m.name, m.edits)
-			t.Log(rule)
-			if m.insides {
-				edits = hooked(edits)
+			rule, edits, err := m.read()
+			if err != nil {
+				t.Fatal(err)
 			}
+			t.Log(rule)
 			program, err := build(t.TempDir(), edits)
 			if err != nil {
 				t.Fatal(err)
@@ -86,9 +91,16 @@ func TestMutantsAreFound(t *testing.T) {
 				if !m.changes {
 					p.Changes = nil
 				}
+				if m.rates != nil {
+					p.Rates = m.rates
+				}
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				out, err := Run(ctx, p, t.TempDir(), func(string) {})
 				cancel()
+				if errors.Is(err, errEnded) {
+					t.Logf("seed %d: %.1000v", seed, err)
+					return
+				}
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -25,8 +25,8 @@ type Outcome struct {
 }
 
 func (o Outcome) String() string {
-	return fmt.Sprintf("%d operations (%d without an answer), %d events, %v; %d policies set; %v; %d restarts, %d snapshots sent; %d violations",
-		o.Operations, o.Unknown, o.Events, o.Reads, o.Policies, o.Faults, o.Restarts, o.Snapshots, len(o.Violations))
+	return fmt.Sprintf("%d violations in %d operations (%d without an answer), %d events, %v\n  %d policies set, %d restarts, %d snapshots sent, %v",
+		len(o.Violations), o.Operations, o.Unknown, o.Events, o.Reads, o.Policies, o.Restarts, o.Snapshots, o.Faults)
 }
 
 // Run carries a plan out, with members that keep their data and logs in dir, and judges
@@ -127,11 +127,13 @@ func carryOut[A attack](ctx context.Context, c *cluster, list []A) error {
 	return nil
 }
 
+var errEnded = errors.New("has ended by itself")
+
 // settle waits until each member is well, and reads all of it.
 func settle(ctx context.Context, c *server.Cluster) (ends []*clientv3.GetResponse, err error) {
 	for i, m := range c.Members {
 		if !m.Running() {
-			return nil, fmt.Errorf("%s has ended by itself\n%s", m.Name, m.Tail())
+			return nil, fmt.Errorf("%s %w\n%s", m.Name, errEnded, m.Tail())
 		}
 		if err := m.WaitReady(ctx); err != nil {
 			return nil, err
