@@ -128,6 +128,19 @@ func TestDamageInTheMiddle(t *testing.T) {
 	}
 }
 
+// A disk may put a record where another log's belongs that has the same number.
+func TestRecordOfAnotherLog(t *testing.T) {
+	batches := [][]int{{50}, {60}, {70}}
+	disk, offsets := oneSegment(t, batches...)
+	other, _ := oneSegment(t, batches...)
+	mixed := disk.ReadFile(segmentName)
+	copy(mixed[offsets[1]:offsets[2]], other.ReadFile(segmentName)[offsets[1]:])
+	var corrupt *CorruptError
+	if got, _, err := reopen(disk, mixed); !errors.As(err, &corrupt) || corrupt.Offset != int64(offsets[1]) {
+		t.Errorf("got %d records, %v; want a CorruptError at %d", len(got), err, offsets[1])
+	}
+}
+
 // A sector of zeros is a torn write only if nothing says it was durable.
 func TestZeroedSectorOfADurableRecord(t *testing.T) {
 	disk, offsets := oneSegment(t, []int{2000}, []int{10})
@@ -208,6 +221,9 @@ func TestSegmentsMustBeOneLog(t *testing.T) {
 		}, "by its name"},
 		{"an earlier segment is cut short", func(disk *waltest.Disk) {
 			disk.WriteFile(first, disk.ReadFile(first)[:1500])
+		}, "later segments follow"},
+		{"something follows in an earlier segment", func(disk *waltest.Disk) {
+			disk.WriteFile(second, append(disk.ReadFile(second), 1, 2, 3))
 		}, "later segments follow"},
 		{"an earlier segment lost a record's worth", func(disk *waltest.Disk) {
 			b := disk.ReadFile(second)

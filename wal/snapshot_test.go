@@ -124,6 +124,12 @@ func TestSnapshotExportImport(t *testing.T) {
 	if _, got, _ := b.Export(9); got != size {
 		t.Errorf("imported file has %d bytes, want %d", got, size)
 	}
+	if info, err := b.Import(10, bytes.NewReader(snapshotBytes(t, a, 9))); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("snapshot 9 in the place of 10: %+v, %v; want ErrCorrupt", info, err)
+	}
+	if list, err := b.List(); err != nil || !slices.Equal(list, []uint64{9}) {
+		t.Errorf("the snapshots are %v, %v; want 9 alone", list, err)
+	}
 }
 
 // snapshotBytes returns the file of snapshot index.

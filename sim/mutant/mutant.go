@@ -102,7 +102,7 @@ func (m mutant) args() []string {
 	return args
 }
 
-// worlds is how many worlds, storms or crashes it takes to catch the mutant, or "script".
+// worlds is how many worlds, storms, crashes or checks it takes to catch the mutant, or "script".
 func (m mutant) worlds() string {
 	for i, f := range m.flags {
 		if name, n, ok := strings.Cut(f, "="); ok && name == "-worlds" {
@@ -111,8 +111,8 @@ func (m mutant) worlds() string {
 		if f == "-worlds" && i+1 < len(m.flags) {
 			return m.flags[i+1]
 		}
-		if (f == "-crashes" || f == "-storms") && i+1 < len(m.flags) {
-			return m.flags[i+1] + " " + f[1:]
+		if (f == "-crashes" || f == "-storms" || f == "-rapid.checks") && i+1 < len(m.flags) {
+			return m.flags[i+1] + " " + strings.TrimPrefix(f[1:], "rapid.")
 		}
 		if strings.HasPrefix(f, "-seed") {
 			return "1"

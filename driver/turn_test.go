@@ -1,0 +1,47 @@
+package driver
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// What others are sent in a turn may rest on what the owner is told in it.
+func TestTheOwnerHearsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var did []string
+		d := Start(Config{
+			Machine: &recorder{}, Now: func() machine.Now { return machine.Now{Mono: 1} },
+			Send:    func([]machine.Envelope) { did = append(did, "sent") },
+			Outcome: func([]any) { did = append(did, "told") },
+		})
+		defer d.Stop()
+		d.Step(effects{Sends: []machine.Envelope{env(2, "x")}, Outcomes: []any{"news"}})
+		synctest.Wait()
+		if want := []string{"told", "sent"}; !slices.Equal(did, want) {
+			t.Errorf("%v, want %v", did, want)
+		}
+	})
+}
+
+// Go's timers stand still while the machine sleeps, and its clock goes on.
+func TestAnAlarmBehindASuspend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := &recorder{}, &world{}
+		d := start(t, m, w, 0)
+		at := machine.Mono(time.Hour)
+		d.Step(effects{Alarm: at})
+		synctest.Wait()
+		before, _, _ := m.saw()
+		w.back.Store(-int64(2 * time.Hour)) // it was suspended for so long
+		time.Sleep(time.Second)
+		synctest.Wait()
+		steps, times, _ := m.saw()
+		if steps, times = steps[len(before):], times[len(before):]; len(steps) != 1 || steps[0] != any(machine.Wake{}) || times[0] < at {
+			t.Errorf("steps %v at %v within a second, want a Wake", steps, times)
+		}
+	})
+}
