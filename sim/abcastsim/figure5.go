@@ -251,13 +251,17 @@ func crash(seed uint64, n int, lambda uint64) (Crash, error) {
 		}
 	}
 	fast := func() bool {
+		c.Normal = 0
 		for cn := last + 1; ; cn++ {
 			r, ok := g.count.rounds[cn]
 			if !ok {
 				return false
 			}
-			if r < int64(n) && g.w.Now() > died+detected {
-				c.Normal = int(cn - last - 1)
+			switch g.members[n-1].Consensus().FastLeader(r) {
+			case 0:
+				c.Normal++
+			case 1: // it was under way when the leader died
+			default:
 				return true
 			}
 		}

@@ -49,14 +49,16 @@ func TestStepsDoNotDependOnDelays(t *testing.T) {
 
 // A leader that dies with a long lease keeps the others from FAST mode for longer.
 func TestCrashes(t *testing.T) {
-	crashes, err := CountCrashes(1, 3, 3, 1, 10, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, c := range crashes {
-		t.Logf("%+v", c)
-		if i > 0 && c.Normal <= crashes[i-1].Normal {
-			t.Errorf("λ = %d costs %d instances in NORMAL mode, and λ = %d %d", c.Lambda, c.Normal, crashes[i-1].Lambda, crashes[i-1].Normal)
+	for _, n := range []int{3, 5, 7} {
+		crashes, err := CountCrashes(1, 3, n, 1, 10, 20, 50, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range crashes {
+			t.Logf("%+v", c)
+			if i > 0 && c.Normal <= crashes[i-1].Normal {
+				t.Errorf("%d members: λ = %d costs %d instances in NORMAL mode, and λ = %d %d", n, c.Lambda, c.Normal, crashes[i-1].Lambda, crashes[i-1].Normal)
+			}
 		}
 	}
 }
