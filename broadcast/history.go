@@ -1,9 +1,11 @@
 package broadcast
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sync"
 
 	"github.com/tenure-lease/tenure/wal"
@@ -32,10 +34,13 @@ const (
 // historySegmentBytes is how much of a trimmed history stays at most.
 const historySegmentBytes = 16 << 20
 
-// openHistory opens the history in a directory, or makes one. It reads two segments at most,
+// historyDir is where the history of a member is whose directory that is.
+func historyDir(dir string) string { return filepath.Join(dir, "history") }
+
+// openHistory opens the history in a directory, or makes one, of an owner. It reads two segments at most,
 // however long the history is: where it began anew is in the first one that is kept, or in the
 // last, if a crash came before those behind it were released.
-func openHistory(dir string, opts wal.Options) (*history, error) {
+func openHistory(dir string, owner []byte, opts wal.Options) (*history, error) {
 	if opts.SegmentBytes == 0 {
 		opts.SegmentBytes = historySegmentBytes
 	}
@@ -47,12 +52,15 @@ func openHistory(dir string, opts wal.Options) (*history, error) {
 		if h.log, err = wal.OpenEnds(dir, opts, h.replay); err != nil {
 			break
 		}
+		if !bytes.Equal(h.log.Meta(), owner) {
+			return nil, errors.Join(fmt.Errorf("%w: %s", ErrGroup, dir), h.log.Close())
+		}
 		h.last = h.base + Position(h.log.LastSeq()-h.at) // the last segment may be empty
 		if err = h.log.ReleaseTo(h.at); err != nil {
 			err = errors.Join(err, h.log.Close())
 		}
 	default:
-		h.log, err = wal.Create(dir, nil, opts)
+		h.log, err = wal.Create(dir, owner, opts)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("broadcast: %w", err)

@@ -17,11 +17,17 @@ type journal struct {
 // rewrite is the record that stands in place of all before it.
 type rewrite struct{ records []any }
 
+// owner is what a member's files say whose they are.
+func (c Config) owner() []byte {
+	var meta writer
+	meta.u(c.Group, uint64(c.ID))
+	return meta
+}
+
 // openJournal opens or makes the log in a directory, begins the next life, and returns
 // the records that are kept.
 func openJournal(cfg Config) (j *journal, records []any, err error) {
-	var meta writer
-	meta.u(cfg.Group, uint64(cfg.ID))
+	meta := cfg.owner()
 	exists, err := wal.Exists(cfg.Dir, cfg.WAL.FS)
 	if err != nil {
 		return nil, nil, fmt.Errorf("broadcast: %w", err)
@@ -30,6 +36,9 @@ func openJournal(cfg Config) (j *journal, records []any, err error) {
 	if !exists {
 		if err := cfg.founds(); err != nil {
 			return nil, nil, err
+		}
+		if left, err := wal.Exists(historyDir(cfg.Dir), cfg.WAL.FS); err != nil || left {
+			return nil, nil, errors.Join(fmt.Errorf("broadcast: %s has a history and no log: what this member has acknowledged is gone; remove it from the group and add another", cfg.Dir), err)
 		}
 		if j.log, err = wal.Create(cfg.Dir, meta, cfg.WAL); err != nil {
 			return nil, nil, fmt.Errorf("broadcast: %w", err)

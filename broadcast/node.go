@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -174,7 +173,7 @@ func start(cfg Config) (*Node, error) {
 
 // remembers opens the history, and takes from the log what comes behind it.
 func (n *Node) remembers() (err error) {
-	if n.history, err = openHistory(filepath.Join(n.cfg.Dir, "history"), n.cfg.WAL); err != nil {
+	if n.history, err = openHistory(historyDir(n.cfg.Dir), n.cfg.owner(), n.cfg.WAL); err != nil {
 		return err
 	}
 	base := n.machine.Base().Position

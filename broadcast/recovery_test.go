@@ -34,7 +34,7 @@ func reopened(t *testing.T, h *history) *history {
 	if err := h.close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := openHistory(h.dir, wal.Options{SegmentBytes: 1 << 10})
+	again, err := openHistory(h.dir, nil, wal.Options{SegmentBytes: 1 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func holds(t *testing.T, h *history, from, to Position) {
 }
 
 func TestHistory(t *testing.T) {
-	h, err := openHistory(filepath.Join(t.TempDir(), "history"), wal.Options{SegmentBytes: 1 << 10})
+	h, err := openHistory(filepath.Join(t.TempDir(), "history"), nil, wal.Options{SegmentBytes: 1 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestHistory(t *testing.T) {
 // All that there is may be trimmed, again and again: each time takes a record more than
 // there are positions.
 func TestHistoryIsTrimmedToItsEnd(t *testing.T) {
-	h, err := openHistory(filepath.Join(t.TempDir(), "history"), wal.Options{SegmentBytes: 1 << 10})
+	h, err := openHistory(filepath.Join(t.TempDir(), "history"), nil, wal.Options{SegmentBytes: 1 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestLongHistoryIsOpened(t *testing.T) {
 			}
 			return nil
 		}
-		h, err := openHistory("/data", wal.Options{FS: fs, SegmentBytes: 1 << 10})
+		h, err := openHistory("/data", nil, wal.Options{FS: fs, SegmentBytes: 1 << 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,15 +211,60 @@ func TestLongHistoryIsOpened(t *testing.T) {
 	holds(t, opens(), 2001, 2100)
 }
 
-// A log whose history is gone is not gone on with, nor a history whose beginning is.
+// A log whose history is gone is not gone on with, nor a history whose beginning or whose log
+// is, or that is another group's.
 func TestHistoryGone(t *testing.T) {
-	for _, gone := range []string{"history", "snap"} {
-		t.Run(gone, func(t *testing.T) { historyGone(t, gone) })
+	for _, gone := range []string{"history", "snap", "wal"} {
+		for _, trim := range []Position{0, 10} {
+			if gone == "snap" && trim == 0 {
+				continue // there is none
+			}
+			t.Run(fmt.Sprintf("%s trimmed %d", gone, trim), func(t *testing.T) {
+				historyGone(t, trim, func(dir string) error { return os.RemoveAll(filepath.Join(dir, gone)) })
+			})
+		}
+	}
+	t.Run("another's", func(t *testing.T) {
+		historyGone(t, 10, func(dir string) error {
+			other := Config{ID: 1, Group: 8, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(), MemoryBytes: 200}
+			if err := filled(t, other).Close(); err != nil {
+				return err
+			}
+			if err := os.RemoveAll(historyDir(dir)); err != nil {
+				return err
+			}
+			return os.Rename(historyDir(other.Dir), historyDir(dir))
+		})
+	})
+}
+
+func historyGone(t *testing.T, trim Position, goes func(dir string) error) {
+	t.Helper()
+	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(), MemoryBytes: 200}
+	n := filled(t, cfg)
+	if trim > 0 {
+		if err := n.Snapshot(trim, func(io.Writer) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Trim(trim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := goes(cfg.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Start(cfg); err == nil {
+		t.Errorf("starts at %d", n.Position())
+		n.Close()
 	}
 }
 
-func historyGone(t *testing.T, gone string) {
-	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(), MemoryBytes: 200}
+// filled starts a member, which has ten messages and some of them in its history only.
+func filled(t *testing.T, cfg Config) *Node {
+	t.Helper()
 	n, err := Start(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -232,22 +277,7 @@ func historyGone(t *testing.T, gone string) {
 	for base := uint64(0); base == 0; {
 		n.driver.Do(func() { base = n.machine.Base().Position })
 	}
-	if err := n.Snapshot(10, func(io.Writer) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Trim(10); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(cfg.Dir, gone)); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := Start(cfg); err == nil {
-		t.Errorf("starts without its %s, at %d", gone, n.Position())
-		n.Close()
-	}
+	return n
 }
 
 // What a member sends that is damaged, or not what was asked for, changes nothing.
