@@ -62,17 +62,21 @@ func (a change) carryOut(ctx context.Context, c *cluster) error {
 	c.owned[i].Lock()
 	defer c.owned[i].Unlock()
 	m := c.Members[i]
-	var others []int
+	var (
+		others  []int
+		clients council
+	)
 	for o := range c.Members {
-		if o != i {
-			others = append(others, o)
+		if o == i {
+			continue
 		}
+		cli, err := c.Client(o)
+		if err != nil {
+			return err
+		}
+		defer cli.Close()
+		others, clients = append(others, o), append(clients, cli)
 	}
-	cli, err := c.Client(others...)
-	if err != nil {
-		return err
-	}
-	defer cli.Close()
 
 	between := func(f func(from, to int)) {
 		for _, o := range others {
@@ -88,7 +92,10 @@ func (a change) carryOut(ctx context.Context, c *cluster) error {
 	case dead:
 		m.Kill()
 	}
-	old, err := c.until(ctx, cli, m.PeerURL, func(ctx context.Context, id uint64) error {
+	old, err := clients.until(ctx, m.PeerURL, func(ctx context.Context, cli *clientv3.Client, id uint64) error {
+		if a.Leaving == unaware {
+			between(c.Links.Hold) // another attack's end may have let it go
+		}
 		_, err := cli.MemberRemove(ctx, id)
 		return err
 	}, func(is *etcdserverpb.Member) bool { return is == nil })
@@ -104,14 +111,14 @@ func (a change) carryOut(ctx context.Context, c *cluster) error {
 		return err
 	}
 	pause(ctx, a.Away)
-	if _, err := c.until(ctx, cli, m.PeerURL, func(ctx context.Context, _ uint64) error {
+	if _, err := clients.until(ctx, m.PeerURL, func(ctx context.Context, cli *clientv3.Client, _ uint64) error {
 		_, err := cli.MemberAddAsLearner(ctx, []string{m.PeerURL})
 		return err
 	}, func(is *etcdserverpb.Member) bool { return is != nil && is.ID != old }); err != nil {
 		return fmt.Errorf("add: %w", err)
 	}
 	began := time.Now()
-	if err := c.begin(ctx, cli, i); err != nil {
+	if err := c.begin(ctx, clients, i); err != nil {
 		return err
 	}
 	if a.Killed {
@@ -122,7 +129,7 @@ func (a change) carryOut(ctx context.Context, c *cluster) error {
 		}
 	}
 	pause(ctx, a.Learns-time.Since(began))
-	if _, err := c.until(ctx, cli, m.PeerURL, func(ctx context.Context, id uint64) error {
+	if _, err := clients.until(ctx, m.PeerURL, func(ctx context.Context, cli *clientv3.Client, id uint64) error {
 		if !m.Running() { // nobody told it in time who it is
 			m.Kill()
 			if err := m.Launch(); err != nil {
@@ -139,10 +146,10 @@ func (a change) carryOut(ctx context.Context, c *cluster) error {
 }
 
 // begin starts the member that was added, when the links know it.
-func (c *cluster) begin(ctx context.Context, cli *clientv3.Client, i int) error {
+func (c *cluster) begin(ctx context.Context, clients council, i int) error {
 	ids := make([]uint64, len(c.Members))
 	for at, m := range c.Members {
-		is, err := find(ctx, cli, m.PeerURL)
+		is, err := clients.find(ctx, m.PeerURL)
 		if err != nil {
 			return err
 		}
@@ -154,14 +161,20 @@ func (c *cluster) begin(ctx context.Context, cli *clientv3.Client, i int) error 
 	return c.Members[i].Launch()
 }
 
+// council are clients of the members that stay, one of each. Any may be cut off from the
+// leader, so it takes turns at random.
+type council []*clientv3.Client
+
+func (all council) one() *clientv3.Client { return all[rand.IntN(len(all))] }
+
 // until asks for a change again and again until the members' list shows it. It returns
 // who was at that address before, as it found it first.
-func (c *cluster) until(ctx context.Context, cli *clientv3.Client, url string, ask func(context.Context, uint64) error, done func(*etcdserverpb.Member) bool) (before uint64, err error) {
+func (all council) until(ctx context.Context, url string, ask func(context.Context, *clientv3.Client, uint64) error, done func(*etcdserverpb.Member) bool) (before uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
 	var last error
 	for first := true; ; first = false {
-		is, err := find(ctx, cli, url)
+		is, err := all.find(ctx, url)
 		if err != nil {
 			return before, fmt.Errorf("%w, after %w", err, last)
 		}
@@ -176,7 +189,7 @@ func (c *cluster) until(ctx context.Context, cli *clientv3.Client, url string, a
 			before = id
 		}
 		try, cancel := context.WithTimeout(ctx, operationTime)
-		last = ask(try, id)
+		last = ask(try, all.one(), id)
 		cancel()
 		pause(ctx, 50*ms)
 	}
@@ -187,10 +200,10 @@ func (c *cluster) until(ctx context.Context, cli *clientv3.Client, url string, a
 const changeTime = 2 * time.Minute
 
 // find is the member at an address, nil if there is none.
-func find(ctx context.Context, cli *clientv3.Client, url string) (*etcdserverpb.Member, error) {
+func (all council) find(ctx context.Context, url string) (*etcdserverpb.Member, error) {
 	for {
 		try, cancel := context.WithTimeout(ctx, operationTime)
-		list, err := cli.MemberList(try)
+		list, err := all.one().MemberList(try)
 		cancel()
 		if err == nil {
 			for _, m := range list.Members {

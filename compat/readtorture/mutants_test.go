@@ -12,14 +12,13 @@ import (
 	"github.com/tenure-lease/tenure/sim/mutant"
 )
 
-// broken is a member that breaks a rule of read leases, or a world that does.
+// broken is a member that breaks a rule of read leases.
 type broken struct {
 	name     string        // one of package replicasim's mutants, or what rule is broken
 	edits    []mutant.Edit // how, if it is none of those
 	policies string
-	insides  bool  // the plan's attacks on insides are needed
-	changes  bool  // and its changes of the membership
-	rates    []int // of clocks, if they are to blame
+	insides  bool // the plan's attacks on insides are needed
+	changes  bool // and its changes of the membership
 }
 
 // mutants are for the whole of this package to find. Package sim/replicasim has one for
@@ -42,13 +41,12 @@ var mutants = []broken{
 	{name: "lease-r26-keys-one-by-one", policies: "static/key"},
 	{name: "lease-r23-removed-replica-forgotten", policies: "all", changes: true},
 	{name: "sent-before-durable", policies: "all", insides: true},
-	{name: "clocks differ in rate by less than one in a hundred", policies: "all", insides: true, rates: []int{-600_000, 600_000}},
 }
 
 // read gives the rule, and the edits that break it.
 func (m broken) read() (rule string, edits []mutant.Edit, err error) {
 	rule, edits = m.name, m.edits
-	if len(edits) == 0 && m.rates == nil {
+	if len(edits) == 0 {
 		rule, edits, err = mutant.Edits(filepath.Join(module, "sim/replicasim/testdata/mutants", m.name+".txt"))
 	}
 	if m.insides {
@@ -91,9 +89,6 @@ func TestMutantsAreFound(t *testing.T) {
 				if !m.changes {
 					p.Changes = nil
 				}
-				if m.rates != nil {
-					p.Rates = m.rates
-				}
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				out, err := Run(ctx, p, t.TempDir(), func(string) {})
 				cancel()
@@ -112,5 +107,42 @@ func TestMutantsAreFound(t *testing.T) {
 			}
 			t.Error("it was not found")
 		})
+	}
+}
+
+// TestClocksAreFound has one member's clock slow and those of the others fast, and cuts it off
+// again and again: within what read leases allow for that does nothing, and far beyond that
+// it has to be seen.
+func TestClocksAreFound(t *testing.T) {
+	if testing.Short() || !server.Has(server.Tenure) {
+		t.Skip("it is built and run: the clock's own tests run")
+	}
+	program, err := Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		rates []int
+		found bool
+	}{{[]int{-9000, 9000, 9000}, false}, {[]int{-900_000, 900_000, 900_000}, true}} {
+		p := NewPlan(1, "all", 3, 30*time.Second)
+		for p.ttl(1, 0) < 400*ms || p.ttl(2, 0) < 400*ms { // they are what is promised to the slow one
+			p = NewPlan(p.Seed+1, "all", 3, 30*time.Second)
+		}
+		p.Binary, p.Hooked, p.Rates = program, true, tt.rates
+		p.Processes, p.Insides, p.Changes, p.Links = nil, nil, nil, nil
+		for i := range 20 { // it does not lead: its election timeout is the longest
+			p.Links = append(p.Links, linkAttack{Wait: 500 * ms, Fault: alone, Victim: victim(1 + i%2), Last: time.Second})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		out, err := Run(ctx, p, t.TempDir(), func(string) {})
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("rates %v: %v", tt.rates, out)
+		if found := len(out.Violations) > 0; found != tt.found {
+			t.Errorf("rates %v: violations %t, want %t", tt.rates, found, tt.found)
+		}
 	}
 }

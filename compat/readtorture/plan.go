@@ -22,7 +22,7 @@ type Plan struct {
 	// is read needs some time.
 	Life      time.Duration
 	Apart     [][]time.Duration // how much longer it takes from one member to another; nil: no longer
-	Rates     []int             // of members' clocks, to be drawn from, in millionths, fast or slow
+	Rates     []int             // by how many millionths members' clocks are fast; nil: drawn for each life
 	Processes []processAttack
 	Links     []linkAttack
 	Insides   []insideAttack
@@ -61,7 +61,6 @@ func NewPlan(seed uint64, policies string, members int, span time.Duration) Plan
 	p.Links = linkAttacks(rand.New(rand.NewPCG(seed, 2)), span)
 	p.Insides = insideAttacks(rand.New(rand.NewPCG(seed, 4)), span)
 	p.Changes = changes(rand.New(rand.NewPCG(seed, 5)), span)
-	p.Rates = rates
 	p.Life = time.Second
 	if planned := strings.Join(p.Policies, ","); strings.Contains(planned, "quorum") || strings.Contains(planned, "cost") {
 		p.Life = 6 * time.Second
@@ -122,7 +121,7 @@ func (p *Plan) ttl(member, n int) time.Duration {
 	return ttls[rand.New(rand.NewPCG(p.Seed, uint64(1000+100*n+member))).IntN(len(ttls))]
 }
 
-// rates are within the one in a hundred that read leases allow for.
+// rates are what is drawn from: within the one in a hundred that read leases allow for.
 var rates = []int{-9000, -9000, -5000, 0, 5000, 9000, 9000}
 
 // tails are how much of the log members keep, and so how soon one that was away is sent
@@ -135,8 +134,12 @@ func (p *Plan) env(dir string, member, n int) []string {
 		return nil
 	}
 	random := rand.New(rand.NewPCG(p.Seed, uint64(5000+100*n+member)))
+	rate := rates[random.IntN(len(rates))]
+	if p.Rates != nil {
+		rate = p.Rates[member]
+	}
 	return []string{
-		fmt.Sprintf("TORTURE_PPM=%d", p.Rates[random.IntN(len(p.Rates))]),
+		fmt.Sprintf("TORTURE_PPM=%d", rate),
 		fmt.Sprintf("TORTURE_TAIL=%d", tails[int(p.Seed)%len(tails)]),
 		"TORTURE_FILE=" + insideOf(dir, member),
 	}
