@@ -100,8 +100,14 @@ func (b Decisions) full() bool {
 // on from there the owner has to have what the messages up to there led to: a member that
 // passes over an instance may be counted on for what that has decided.
 func (m *Machine) transferred(now machine.Now, from machine.NodeID, b Base) {
+	clients := m.order.clients
+	if m.joins() {
+		clients = b.Order.Clients // it is the group's
+	}
+	ours, theirs := m.order.group, b.Order.Group
 	switch {
-	case b.Order.Instance <= m.order.instance && !m.joins(), m.removed(), len(b.Order.Group.Members) == 0, b.Order.Clients < 1:
+	case b.Order.Instance <= m.order.instance && !m.joins(), m.removed(), b.Check(clients) != nil:
+	case theirs.First < ours.First, theirs.First == ours.First && !slices.Equal(theirs.Members, ours.Members): // of another group
 	case b.Position <= m.base.Position: // and decisions from there on can be had
 		m.install(now, b)
 	case m.lacks != nil && b.Order.Instance < m.lacks.Order.Instance:

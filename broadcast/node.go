@@ -272,7 +272,7 @@ func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
 		}
 		e := machine.Envelope{From: from, To: n.cfg.ID, Body: body}
 		if err == nil {
-			err = impossible(e)
+			err = impossible(e, n.cfg.clients())
 		}
 		if err != nil {
 			n.drops(from, 1, err)

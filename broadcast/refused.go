@@ -65,15 +65,18 @@ func (n *Node) drops(from machine.NodeID, count uint64, err error) {
 	}
 }
 
-// impossible says why a message about leases makes no sense. Who decides instances tells of
-// the others (see compacting).
-func impossible(e machine.Envelope) error {
+// impossible says why a message about leases makes no sense, or one about the order's state in
+// a group that remembers so many clients. Who decides instances tells of the others (see
+// compacting).
+func impossible(e machine.Envelope, clients int) error {
 	if in, ok := e.Body.(abcast.In); ok {
 		e.Body = in.Body
 	}
-	switch e.Body.(type) {
+	switch b := e.Body.(type) {
 	case asynclease.Lease, asynclease.Ack, asynclease.Nack, asynclease.Give:
 		return asynclease.Check(e)
+	case abcast.Transfer:
+		return b.Base.Check(clients)
 	}
 	return nil
 }

@@ -45,6 +45,7 @@ func TestImpossibleMessages(t *testing.T) {
 		"a record":             {encode(fastct.Gone{Below: 7}), "a fastct.Gone is none of fastct's"},
 		"an impossible round":  {encode(fastct.Call{CN: 1, Round: 1 << 61}), "instance 1 in round 2305843009213693952"},
 		"adopted too late":     {encode(fastct.Estimate{CN: 1, Round: 3, TS: 3}), "adopted in round 3"},
+		"a state":              {encode(abcast.Transfer{Base: base}), "of a group that remembers 12 clients"},
 		"another's request":    {encode(asynclease.Lease{Request: request, Interval: asynclease.Interval{First: 1, Last: 2}}), "about request 3.1.1"},
 		"within another epoch": {encode(abcast.In{Epoch: 5, Body: asynclease.Lease{Request: request}}), "request 3.1.1"},
 	} {

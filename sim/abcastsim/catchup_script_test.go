@@ -1,6 +1,8 @@
 package abcastsim
 
 import (
+	"slices"
+
 	"github.com/tenure-lease/tenure/abcast"
 	"github.com/tenure-lease/tenure/machine"
 	. "github.com/tenure-lease/tenure/sim/stage"
@@ -134,6 +136,46 @@ var catchUpScripts = []script{
 		if p := th.members[3].Base().Position; p != 0 || th.lacks[3] != 1 {
 			th.t.Errorf("member 3 begins after %d, and its owner has nothing on disk", p)
 		}
+	}},
+	{name: "states-that-cannot-be", play: func(th *theater) {
+		th.slow = true
+		is := func(what string, want uint64, change func(*abcast.Base)) {
+			th.t.Helper()
+			b := abcast.Base{Position: 9, Order: abcast.State{
+				Instance: 9, Position: 8, Horizon: 2, Group: th.members[3].Group(), Clients: th.cfg.Clients,
+				Sessions: []abcast.Session{{Client: abcast.NewClient(1, 1), Upto: 2, Position: 4}, {Client: abcast.NewClient(1, 2), Upto: 1, Position: 8}},
+			}}
+			b.Order.Group.Members = slices.Clone(b.Order.Group.Members)
+			change(&b)
+			th.Step(3, machine.Envelope{From: 2, To: 3, Body: abcast.Transfer{Base: b}})
+			if th.lacks[3] != want {
+				th.t.Errorf("%s: member 3 says to lack what led to %d, want %d", what, th.lacks[3], want)
+			}
+			th.lacks[3] = 0
+		}
+		is("another number of clients", 0, func(b *abcast.Base) { b.Order.Clients++ })
+		is("more clients than may be", 0, func(b *abcast.Base) { b.Order.Sessions = make([]abcast.Session, th.cfg.Clients+1) })
+		is("no members", 0, func(b *abcast.Base) { b.Order.Group.Members = nil })
+		is("a member twice", 0, func(b *abcast.Base) { b.Order.Group.Members[1].ID = 1 })
+		is("a member without an ID", 0, func(b *abcast.Base) { b.Order.Group.Members[0].ID = 0 })
+		is("too many members", 0, func(b *abcast.Base) {
+			for id := range machine.NodeID(abcast.MembersMax) {
+				b.Order.Group.Members = append(b.Order.Group.Members, abcast.Member{ID: 4 + id})
+			}
+		})
+		is("a member that was removed", 0, func(b *abcast.Base) { b.Order.Group.Removed = []abcast.Member{{ID: 2}} })
+		is("an epoch of the future", 0, func(b *abcast.Base) { b.Order.Group.First = 11 })
+		is("other members of this epoch", 0, func(b *abcast.Base) {
+			b.Order.Group.Members[0].ID = 7
+			b.Order.Group.Members = b.Order.Group.Members[:1]
+		})
+		is("no epoch", 0, func(b *abcast.Base) { b.Order.Group.First = 0 })
+		is("further than what led there", 0, func(b *abcast.Base) { b.Position = 7 })
+		is("forgotten before it was ordered", 0, func(b *abcast.Base) { b.Order.Horizon = 9 })
+		is("a client beyond the end", 0, func(b *abcast.Base) { b.Order.Sessions[1].Position = 9 })
+		is("two clients at a position", 0, func(b *abcast.Base) { b.Order.Sessions[0].Position = 8 })
+		is("a client without a message", 0, func(b *abcast.Base) { b.Order.Sessions[0].Upto = 0 })
+		is("one that can be", 9, func(*abcast.Base) {})
 	}},
 	{name: "who-is-behind-catches-up-at-once", change: alive, play: func(th *theater) {
 		for seq := range uint64(200) {
