@@ -323,7 +323,7 @@ func (r *Replica) Ready() machine.Ready {
 	r.reads.announce(r)
 	r.reads.publish(r)
 	large := r.tail.sinceSnapshot() > r.cfg.MaxTailBytes/2 && r.reads.handed > r.tail.snap.GetIndex()
-	if !r.snapshotWanted && (large || r.tail.missed && r.applied >= r.tail.joined) {
+	if !r.snapshotWanted && (large || r.tail.missed && r.reads.handed >= r.tail.joined) {
 		r.snapshotWanted = true
 		r.outcomes = append(r.outcomes, WantSnapshot{})
 	}

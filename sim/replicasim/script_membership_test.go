@@ -87,6 +87,24 @@ var membershipScripts = []script{
 		s.lead(s.members[1])
 		s.success(time.Second, "another", s.put(s.members[1], "k", "w"))
 	}},
+	{name: "one-grows-to-two-in-key-order", members: 1, policy: "all/key", play: func(s *stage) {
+		// What comes to be committed together with the change is behind it, and waits for
+		// the newcomer; which needs a snapshot that knows of it.
+		lead := s.members[0]
+		s.fill(lead, 200)
+		s.w.Run(time.Second)
+		lead.Disk.Slow = 50 * time.Millisecond
+		s.put(lead, "j", "v")
+		s.w.Run(5 * time.Millisecond)
+		c := s.change(lead, replica.AddMember(2, []string{"http://b:2380"}, false))
+		s.w.Run(5 * time.Millisecond)
+		p := s.put(lead, "k", "v")
+		s.success(time.Second, "a voter", c)
+		lead.Disk.Slow = 0
+		s.never(300*time.Millisecond, "one of two is a majority", func() bool { return p.done })
+		s.caughtUp(s.newcomer(), lead, 3*time.Second)
+		s.success(time.Second, "the put", p)
+	}},
 	{name: "two-shrink-to-one-that-restarts", members: 2, policy: "all", play: func(s *stage) {
 		// It has forgotten that the change was released, and the one who could vouch
 		// for it is gone.
