@@ -43,7 +43,7 @@ sim: ## many simulated worlds of each protocol: WORLDS=2000; SIM=./sim/replicasi
 	go test $(SIM) -p 1 -run '^TestWorlds$$' -timeout 2h -v -worlds $(WORLDS) -seed $(SEED)
 
 mutants: ## break every safety rule once; the simulator must notice
-	go test $(SIM) ./flease ./broadcast ./wal ./driver -p 1 -run '^TestMutants$$' -timeout 2h -v -mutants all
+	go test $(SIM) ./flease ./broadcast ./placement ./wal ./driver -p 1 -run '^TestMutants$$' -timeout 2h -v -mutants all
 
 compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios
 	cd compat && go run ./bench -runs 3 -plot ../bench.svg

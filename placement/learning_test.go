@@ -252,3 +252,26 @@ func TestIdleHolders(t *testing.T) {
 	s.plan(10)
 	s.wantHeld("k", SetOf(ca, jp, irl))
 }
+
+// TestIdleUnderCost: who reads as much as anybody, but for some keys, does not hold those,
+// whatever is usual. To have it hold them would cost nothing before it dies.
+func TestIdleUnderCost(t *testing.T) {
+	for name, elsewhere := range map[string]bool{"it reads them too": false, "it reads others only": true} {
+		s := newStage(t, Settings{Policy: Cost})
+		for i := range 200 {
+			for site := range wide {
+				s.reads(site, 5, fmt.Sprint("usual", i))
+			}
+			s.writes(ca, 1, fmt.Sprint("usual", i))
+		}
+		for site := range wide {
+			if site != jp || !elsewhere {
+				s.reads(site, 40, "k")
+			}
+		}
+		s.plan(10)
+		if set := s.Present().Holders([]byte("k")); set.Has(jp) == elsewhere || !set.Has(irl) {
+			t.Errorf("%s: the key is held by %05b", name, set)
+		}
+	}
+}
