@@ -70,7 +70,7 @@ engine: tenure engine/etcd engine/file engine/flease engine/redis
 sim: machine
 sim/simtest: sim
 sim/mutant:
-sim/replicasim: machine sim kv keyspan placement quorumlease replica seen
+sim/replicasim: machine sim kv keyspan placement quorumlease replica seen watch
 sim/quorumregistersim: machine sim quorumregister register/registertest
 sim/diskleasesim: machine sim quorumregister disklease
 sim/stage: machine

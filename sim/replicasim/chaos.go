@@ -282,6 +282,9 @@ func (c *Cluster) Settle() error {
 	for _, s := range c.surveyors {
 		s.stop = true
 	}
+	for _, o := range c.watchers {
+		o.stop = true
+	}
 	c.harsh.stop = true
 	longest := time.Duration(0)
 	for _, h := range c.checks.holders {

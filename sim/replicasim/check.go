@@ -124,6 +124,9 @@ func (c *Cluster) Check() error {
 	} else if r == porcupine.Unknown {
 		c.w.Count("histories undecided", 1) // not a note: a slower processor must not change the hash
 	}
+	for _, m := range c.members {
+		m.hub.close()
+	}
 	k.once(c.w)
 	k.surveyed(c.w, c.byKey())
 	return errors.Join(k.faults...)

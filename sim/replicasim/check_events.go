@@ -6,12 +6,13 @@ import (
 
 	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/sim"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
 // revisions is what the members published, by revision: every member must show
 // the same events, in the same order, in every life.
 type revisions struct {
-	events map[int64][]string
+	events map[int64][]shownEvent
 	last   int64
 	seen   map[uint64]int64 // by member: up to where it was looked at
 	puts   map[string]int   // how often each value was put
@@ -25,8 +26,24 @@ type revisions struct {
 }
 
 func newRevisions() revisions {
-	return revisions{events: map[int64][]string{}, seen: map[uint64]int64{}, puts: map[string]int{}, lands: map[int64]land{}, shown: map[int64]time.Duration{}, of: map[string]int64{}}
+	return revisions{events: map[int64][]shownEvent{}, seen: map[uint64]int64{}, puts: map[string]int{}, lands: map[int64]land{}, shown: map[int64]time.Duration{}, of: map[string]int64{}}
 }
+
+// shownEvent is an event as whoever compares it needs it.
+type shownEvent struct {
+	key, what string
+	gone      bool // the key is not there any more
+}
+
+func shownEventOf(e kv.Event) shownEvent {
+	return shownEvent{
+		key:  string(e.KV.Key),
+		what: fmt.Sprintf("%v %s=%s v%d c%d l%d", e.Type, e.KV.Key, e.KV.Value, e.KV.Version, e.KV.CreateRevision, e.KV.Lease),
+		gone: e.Type == mvccpb.DELETE,
+	}
+}
+
+func (e shownEvent) String() string { return e.what }
 
 // watchEvents looks at what a member has published since it was last looked at.
 func (k *checks) watchEvents(w *sim.World, m *Member) {
@@ -41,7 +58,7 @@ func (k *checks) watchEvents(w *sim.World, m *Member) {
 		k.fail(w, "events: member %d at revision %d, from %d: %v", m.ID, view.Revision(), from, err)
 		return
 	}
-	shown := map[int64][]string{}
+	shown := map[int64][]shownEvent{}
 	last := int64(0)
 	for e := range events {
 		rev := e.KV.ModRevision
@@ -49,7 +66,7 @@ func (k *checks) watchEvents(w *sim.World, m *Member) {
 			k.fail(w, "events: member %d shows revision %d after %d", m.ID, rev, last)
 		}
 		last = rev
-		shown[rev] = append(shown[rev], fmt.Sprintf("%v %s=%s v%d c%d l%d", e.Type, e.KV.Key, e.KV.Value, e.KV.Version, e.KV.CreateRevision, e.KV.Lease))
+		shown[rev] = append(shown[rev], shownEventOf(e))
 	}
 	for rev := from; rev <= view.Revision(); rev++ {
 		if rev > r.last {

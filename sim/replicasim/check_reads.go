@@ -17,6 +17,7 @@ type view struct {
 func (c *Cluster) publishes(m *Member) {
 	v := m.view()
 	index := v.index
+	m.hub.publishes(v)
 	if c.byKey() {
 		// What one has seen binds nobody who looks at another key.
 		if index > 0 && len(c.surveyors) > 0 {

@@ -97,11 +97,11 @@ func surveyView(v kv.View) (found [surveyed]*mvccpb.KeyValue) {
 	return found
 }
 
-// floors are the newest revisions of the surveyors' keys that anybody was shown: who
-// sets out to read later may find nothing older. It is as much as the order of their
-// operations asks for, but it knows at once, and of more: of what is published, which
-// watchers see, too.
-type floors [surveyed]int64
+// floors are the newest revisions of keys that anybody was shown, the surveyors' and
+// behind them the clients': who sets out to read later may find nothing older. It is as
+// much as the order of their operations asks for, but it knows at once, and of more: of
+// what is published, which watchers see, too.
+type floors [surveyed + clientKeys]int64
 
 // showed notes that keys are as new as a revision.
 func (k *checks) showed(keys [surveyed]bool, rev int64) {
@@ -119,21 +119,35 @@ func (k *checks) shows(v kv.View) {
 			k.floors[i] = max(k.floors[i], found.ModRevision)
 		}
 	}
+	for i := range clientKeys {
+		k.showedClients(i, writtenAt(v, []byte(clientKey(i))))
+	}
+}
+
+// showedClients is showed for a key of the clients.
+func (k *checks) showedClients(i int, rev int64) {
+	k.floors[surveyed+i] = max(k.floors[surveyed+i], rev)
 }
 
 // looked judges a linearizable read of some keys by what had been shown when it set out.
 func (k *checks) looked(w *sim.World, m *Member, v kv.View, keys [surveyed]bool, before floors) {
 	for i, found := range surveyView(v) {
+		if !keys[i] {
+			continue
+		}
 		rev := int64(0)
 		if found != nil {
 			rev = found.ModRevision
 		}
-		if keys[i] && rev < before[i] {
-			k.fail(w, "stale read: m%d at member %d is of revision %d, but %d was shown before it set out", i, m.ID, rev, before[i])
-		}
-		if keys[i] {
-			k.floors[i] = max(k.floors[i], rev)
-		}
+		k.lookedAt(w, m, surveyKey(i), rev, before[i])
+		k.floors[i] = max(k.floors[i], rev)
+	}
+}
+
+// lookedAt judges what a linearizable read has found of one key.
+func (k *checks) lookedAt(w *sim.World, m *Member, key []byte, rev, before int64) {
+	if rev < before {
+		k.fail(w, "stale read: %s at member %d is of revision %d, but %d was shown before it set out", key, m.ID, rev, before)
 	}
 }
 

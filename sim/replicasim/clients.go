@@ -37,6 +37,11 @@ func (c *Cluster) Clients(n int) {
 	}
 }
 
+// clientKeys is how many keys clients work on: k0 and so on.
+const clientKeys = 3
+
+func clientKey(i int) string { return "k" + strconv.Itoa(i) }
+
 func (cl *client) lane() string { return fmt.Sprintf("client %d", cl.id) }
 
 func (cl *client) next() {
@@ -75,9 +80,10 @@ func (c *Cluster) anyMember() *Member {
 func (cl *client) act(m *Member) {
 	c, w := cl.c, cl.c.w
 	cl.seq++
-	o := op{key: "k" + strconv.Itoa(w.Rand.IntN(3)), new: fmt.Sprintf("%d.%d", cl.id, cl.seq)}
+	place := w.Rand.IntN(clientKeys)
+	o := op{key: clientKey(place), new: fmt.Sprintf("%d.%d", cl.id, cl.seq)}
 	call := int64(w.Now())
-	floor := c.checks.newest
+	floor, floors := c.checks.newest, c.checks.floors
 	over := false
 	var mark *sim.Mark
 	end := func(output string, known bool, rev int64) {
@@ -110,9 +116,13 @@ func (cl *client) act(m *Member) {
 			if err != nil {
 				panic(err)
 			}
-			value := ""
+			value, written := "", int64(0)
 			if len(resp.Kvs) > 0 {
-				value = string(resp.Kvs[0].Value)
+				value, written = string(resp.Kvs[0].Value), resp.Kvs[0].ModRevision
+			}
+			if c.byKey() {
+				c.checks.lookedAt(w, m, []byte(o.key), written, floors[surveyed+place])
+				c.checks.showedClients(place, written)
 			}
 			end(value, true, v.Revision())
 		})
@@ -124,7 +134,9 @@ func (cl *client) act(m *Member) {
 				dropped(err)
 				return
 			}
-			end("", true, r.Response.(*pb.PutResponse).Header.Revision)
+			rev := r.Response.(*pb.PutResponse).Header.Revision
+			c.checks.showedClients(place, rev)
+			end("", true, rev)
 		})
 	default:
 		o.kind = 'c'
@@ -142,6 +154,9 @@ func (cl *client) act(m *Member) {
 				return
 			}
 			resp := r.Response.(*pb.TxnResponse)
+			if resp.Succeeded {
+				c.checks.showedClients(place, resp.Header.Revision)
+			}
 			end(strconv.FormatBool(resp.Succeeded), true, resp.Header.Revision)
 		})
 	}

@@ -22,6 +22,7 @@ type Cluster struct {
 	clients   []*client
 	lockers   []*locker
 	surveyors []*surveyor
+	watchers  []*watcher
 	harsh     harshness
 	reshaping reshaping
 }

@@ -63,6 +63,10 @@
 //     that every linearizable read finds which sets out later, at whatever member.
 //     And no member's lease, as published and by that member's clock, would let a
 //     reader answer from less. That needs no reader to be there.
+//   - A watcher of any keys, at one member after the other, is told of each event of
+//     theirs once, in the order of revisions, and of its progress not before: in both
+//     orders, from behind what it has read, or from where it was elsewhere. What it is
+//     told of is shown, and so in each linearizable read that sets out later.
 //   - What is told of many keys at once is what they held at that revision; the
 //     history of such reads and transactions is linearizable as a whole.
 //   - No lease ends before TTL has passed since a renewal that was granted was

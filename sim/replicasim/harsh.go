@@ -56,6 +56,7 @@ func playReadLeases(w *sim.World) error {
 	c.Clients(4)
 	c.Surveyors(3, 0)
 	c.Holders(2)
+	c.Watchers(2)
 	c.Lockers(2)
 	c.Janitor()
 	if w.Chance(0.5) {

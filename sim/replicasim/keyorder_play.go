@@ -59,6 +59,7 @@ func playKeyOrder(w *sim.World) error {
 		c.Clients(2)
 	}
 	c.Lockers(2)
+	c.Watchers(3)
 	if w.Chance(0.5) {
 		c.Holders(2)
 		c.Janitor()
@@ -128,7 +129,11 @@ func (c *Cluster) slowAppliers() {
 		switch c.w.Rand.IntN(3) {
 		case 0:
 			m.stalled = true
-			m.After(c.w.Between(0, 500*time.Millisecond), func() { m.stalled = false; m.apply() })
+			d := c.w.Between(0, 500*time.Millisecond)
+			if c.w.Chance(0.3) { // promises that were live at the beginning have run out by the end
+				d += c.LeaseLength
+			}
+			m.After(d, func() { m.stalled = false; m.apply() })
 		case 1:
 			if m.Up() {
 				m.takeSnapshot()

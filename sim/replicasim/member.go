@@ -24,6 +24,7 @@ type Member struct {
 	told    time.Duration     // when the replica was last told of reads
 	local   int               // reads answered under the lease
 	seen    seen.States[view]
+	hub     *hub // nil while nobody watches here
 	keys    keyReads
 
 	// What its disk holds besides the log: snapshots, newest last.
@@ -124,6 +125,8 @@ func (m *Member) boots() {
 // crash stops the member; a snapshot being made is lost.
 func (m *Member) crash() {
 	m.Host.Crash()
+	m.hub.close()
+	m.hub = nil
 	m.reign.End()
 	m.results, m.answers, m.reads, m.waiting = nil, nil, nil, nil
 }

@@ -39,6 +39,7 @@ func play(w *sim.World) error {
 	}
 	c.Clients(4)
 	c.Holders(4)
+	c.Watchers(3)
 	c.Lockers(3)
 	c.Janitor()
 	var err error

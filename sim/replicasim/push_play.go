@@ -54,6 +54,7 @@ func playPushed(w *sim.World) error {
 	c.Clients(4)
 	c.Surveyors(3, 0)
 	c.Holders(2)
+	c.Watchers(2)
 	c.Lockers(2)
 	c.Janitor()
 	switch every := w.Between(200*time.Millisecond, 2*time.Second); {
