@@ -57,6 +57,7 @@ nightly: ## the long runs: fuzzing, worlds, mutants, large models, the whole dif
 	$(MAKE) race SLOW=
 	$(MAKE) sim mutants
 	go test ./sim/replicasim -run '^Test(ReadLease|KeyOrder|Push)Worlds$$' -timeout 4h -v -worlds $(WORLDS)
+	go test ./sim/replicasim -run '^TestMutantWorlds$$' -timeout 4h -v -mutants all
 	go test ./sim/asyncleasesim ./sim/fastctsim ./sim/abcastsim -p 1 -run '^TestWeather$$' -timeout 2h -v -storms 100000
 	go test ./sim/diskleasesim -run '^TestConsensusWorlds$$' -timeout 2h -v -worlds $(WORLDS)
 	go test ./sim/diskleasesim -run '^Test(Constants|FailAware)$$' -v -deep

@@ -19,6 +19,13 @@
 //	what shall stand there instead
 //	>>>>
 //
+// A third line may follow these two:
+//
+//	in worlds: TestReadLeaseWorlds 37
+//
+// says that worlds at random notice it, too, and how many of them that took, and
+// "TestReadLeaseWorlds none of 300" that they did not. [Worlds] writes it.
+//
 // The newline before a marker belongs to the marker, so an edit may begin and end
 // within a line. Edits are applied at build time by -overlay and never touch a
 // source file. One that no longer applies is a failure, whichever mutants were

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -15,6 +16,9 @@ type mutant struct {
 	test       string   // as -run would have it, but for the anchors: TestScripts/a-name
 	flags      []string // of the test's binary
 	edits      []Edit
+	random     string // a test that plays worlds at random, which were tried, too; "" if none
+	needed     int    // how many worlds that took; 0: it lived through tried
+	tried      int
 }
 
 // Edit puts something else in place of what stands in a file, exactly once. Path is from
@@ -66,11 +70,17 @@ func parse(raw string) (m mutant, err error) {
 		return m, fmt.Errorf("want a rule and a test, then a blank line")
 	}
 	rule, caught, ok := strings.Cut(head, "\ncaught by: ")
+	caught, at, measured := strings.Cut(caught, inWorlds)
 	command := strings.Fields(caught)
 	if !ok || len(command) == 0 {
 		return m, fmt.Errorf("want a second line `caught by: a test, its flags`")
 	}
 	m.rule, m.test, m.flags = rule, command[0], command[1:]
+	if measured {
+		if m.random, m.needed, m.tried, err = parseWorlds(at); err != nil {
+			return m, err
+		}
+	}
 	for rest = strings.Trim(rest, "\n"); rest != ""; rest = strings.Trim(rest, "\n") {
 		var e Edit
 		var ok [3]bool
@@ -100,6 +110,40 @@ func (m mutant) args() []string {
 		args = append(append(args, "-args"), m.flags...)
 	}
 	return args
+}
+
+const inWorlds = "\nin worlds: "
+
+// parseWorlds reads what TestMutantWorlds has found out, as [mutant.found] writes it.
+func parseWorlds(text string) (test string, needed, tried int, err error) {
+	if test, lived, ok := strings.Cut(text, " none of "); ok {
+		tried, err = strconv.Atoi(lived)
+		return test, 0, tried, err
+	}
+	test, number, _ := strings.Cut(text, " ")
+	if needed, err = strconv.Atoi(number); err == nil && needed < 1 {
+		err = fmt.Errorf("%d worlds", needed)
+	}
+	return test, needed, needed, err
+}
+
+// found is what a test at random has found out.
+func (m mutant) found() string {
+	if m.needed == 0 {
+		return fmt.Sprintf("%s none of %d", m.random, m.tried)
+	}
+	return fmt.Sprintf("%s %d", m.random, m.needed)
+}
+
+// column is what the table says of the worlds needed.
+func (m mutant) column() string {
+	switch {
+	case m.random == "":
+		return m.worlds()
+	case m.needed == 0:
+		return fmt.Sprintf("%s; `%s` not in %d", m.worlds(), m.random, m.tried)
+	}
+	return fmt.Sprintf("%s; `%s` %d", m.worlds(), m.random, m.needed)
 }
 
 // worlds is how many worlds, storms, crashes or checks it takes to catch the mutant, or "script".

@@ -62,6 +62,42 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// What was found out in worlds at random is read as it is written.
+func TestInWorlds(t *testing.T) {
+	for line, column := range map[string]string{
+		"TestWorlds 37":          "script; `TestWorlds` 37",
+		"TestWorlds none of 300": "script; `TestWorlds` not in 300",
+	} {
+		file := filepath.Join(t.TempDir(), "m.txt")
+		if err := os.WriteFile(file, []byte(script), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second takes the place of the first
+			var m mutant
+			var err error
+			if m.random, m.needed, m.tried, err = parseWorlds(line); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.write(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		raw, err := os.ReadFile(file)
+		if err != nil || strings.Count(string(raw), line) != 1 {
+			t.Fatalf("%s: wrote %s, %v", line, raw, err)
+		}
+		m, err := parse(string(raw))
+		if err != nil || m.column() != column || m.test != "TestScripts/a-name" || len(m.edits) != 1 {
+			t.Errorf("%s: got %+v, %q, %v", line, m, m.column(), err)
+		}
+	}
+	for _, line := range []string{"", "TestWorlds", "TestWorlds 0", "TestWorlds x", "TestWorlds none of many"} {
+		if _, err := parse(strings.Replace(script, "a-name\n", "a-name\nin worlds: "+line+"\n", 1)); err == nil {
+			t.Errorf("in worlds: %q is taken", line)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for name, raw := range map[string]string{
 		"empty":       "",

@@ -17,3 +17,5 @@ func TestMutantTable(t *testing.T) {
 	}
 	mutant.Table(t, names...)
 }
+
+func TestMutantWorlds(t *testing.T) { mutant.Worlds(t) }
