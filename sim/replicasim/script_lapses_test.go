@@ -37,6 +37,17 @@ var lapseScripts = []script{
 		h.Resume()
 		s.success(time.Second, "the read", r)
 	}},
+	{name: "holder-suspended", policy: "all", play: func(s *stage) {
+		// R11. Its clock has gone on when it wakes up.
+		lead, _, h := s.three()
+		s.holding(h)
+		s.w.Run(tick)
+		h.Suspend()
+		s.bounded(promiseBound+slack, s.put(lead, "k", "v"))
+		r := s.fresh(s.read(h, "k"), "v")
+		h.Resume()
+		s.success(time.Second, "the read", r)
+	}},
 	{name: "holder-without-its-leader", policy: "all", play: func(s *stage) {
 		// R21. It hears its grantors, and they hear it: it would go on for ever.
 		lead, _, h := s.three()
@@ -116,6 +127,25 @@ var lapseScripts = []script{
 		s.w.Run(tick)
 		s.mend()
 		s.success(5*time.Second, "the read", r)
+	}},
+	{name: "leader-in-a-minority-until-another-is-elected", members: 5, policy: "all", play: func(s *stage) {
+		// R22. To elect takes longer than its promises last: then nobody waits for them.
+		old := s.members[0]
+		s.holding(old)
+		s.holding(s.members[4])
+		s.w.Run(tick)
+		for _, o := range s.members[1:4] {
+			for _, m := range []*Member{old, s.members[4]} {
+				s.hold(o, m)
+				s.hold(m, o)
+			}
+		}
+		lost := s.put(old, "k", "lost")
+		s.until(5*time.Second, "another leader", func() bool { return s.leaderBut(old) != nil })
+		s.bounded(2*slack, s.put(s.leaderBut(old), "k", "new"))
+		if lost.done {
+			s.fatalf("a leader without a majority released a write")
+		}
 	}},
 	{name: "leader-with-a-lease-dies", policy: "leader", play: func(s *stage) {
 		// The promises run out while the others elect: max(election, D).

@@ -79,6 +79,63 @@ var orderScripts = []script{
 		s.mend()
 		s.success(5*time.Second, "a read of both", both)
 	}},
+	{name: "example-of-r27", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
+		// R27, as package replica tells it. The put of b, which a holder that is cut off
+		// does not have, waits, and that of a behind it is answered. Who has seen a may
+		// then find b as it was before. Who reads both together never does; and in strict
+		// order nobody does.
+		lead, f, h := s.three()
+		s.divide("key:b = 1,3; default = 1,2")
+		both := func(m *Member) *call {
+			c := &call{}
+			m.readKeys(keyspan.Set{{Key: []byte("a")}, {Key: []byte("b")}}, func(v kv.View) {
+				a, _ := lookUp(v, "a")
+				b, _ := lookUp(v, "b")
+				if c.done, c.ok = true, true; a > b {
+					s.checks.fail(s.w, "of a and b member %d reads %q and %q together", m.ID, a, b)
+				}
+			})
+			return c
+		}
+		puts := func(value string) (b, a *call) {
+			b = s.put(lead, "b", value)
+			s.w.Run(20 * time.Millisecond)
+			return b, s.put(lead, "a", value)
+		}
+		b, a := puts("1")
+		s.success(time.Second, "a put", b)
+		s.success(time.Second, "a put", a)
+		s.reader(h, "b")
+		s.hold(lead, h, growth...)
+		b, a = puts("2")
+		s.success(200*time.Millisecond, "the put behind the one that is held", a)
+		s.success(200*time.Millisecond, "a read of a", s.readKey(f, "a", "2"))
+		s.success(200*time.Millisecond, "a later read of b", s.readKey(h, "b", "1"))
+		if b.done {
+			s.fatalf("nothing was held: the example does not happen")
+		}
+		var reads []*call
+		for _, m := range s.members {
+			reads = append(reads, both(m))
+		}
+		s.w.Run(50 * time.Millisecond)
+		s.mend()
+		for _, r := range append(reads, b) {
+			s.success(5*time.Second, "what waited", r)
+		}
+		s.order("all")
+		s.holding(h)
+		s.hold(lead, h, growth...)
+		b, a = puts("3")
+		s.never(200*time.Millisecond, "a put is answered before the one that it is behind", func() bool { return a.done && !b.done })
+		s.success(200*time.Millisecond, "a read at the holder", s.readKey(h, "a", "2"))
+		for _, m := range s.members {
+			both(m)
+		}
+		s.mend()
+		s.success(5*time.Second, "both", b)
+		s.success(time.Second, "both", a)
+	}},
 	{name: "branch-that-is-not-taken", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
 		// R20. Which branch a transaction takes is known when it is applied, and not
 		// when its entry is appended.

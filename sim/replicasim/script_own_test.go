@@ -1,6 +1,10 @@
 package replicasim
 
-import "time"
+import (
+	"time"
+
+	"github.com/tenure-lease/tenure/replica"
+)
 
 // ownScripts are of what a leader proposes itself: in key order only the leader releases
 // it, and so the leader reads what was there before until it does.
@@ -128,6 +132,60 @@ var ownScripts = []script{
 		if first+2 > lost {
 			s.fatalf("too few were lost")
 		}
+		r := s.readKey(lead, "k", "new")
+		s.w.Run(20 * time.Millisecond)
+		s.mend()
+		s.success(time.Second, "the read", r)
+	}},
+	{name: "place-of-its-own-that-is-another-s", policy: "leader/key", play: func(s *stage) {
+		// The same, but what is in the place of the first is not released either when it
+		// leads again, so that it does not forget the rest for that.
+		lead, f, g := s.three()
+		s.success(time.Second, "a put", s.put(f, "k", "old"))
+		s.reader(lead, "k")
+		s.w.Run(2 * tick)
+		to := s.hold(lead, nil)
+		s.put(f, "lost", "v")
+		s.w.Run(3 * time.Millisecond)
+		from := s.hold(nil, lead)
+		for range 8 {
+			s.put(lead, "lost", "v")
+			s.w.Run(time.Millisecond)
+		}
+		lost := lead.replica.Status().Last
+		s.until(5*time.Second, "another leader", func() bool { return s.leaderBut(lead) != nil })
+		other, third := s.leaderBut(lead), f
+		if third == other {
+			third = g
+		}
+		s.until(time.Second, "its first entry", func() bool { return other.state.Term() == other.replica.Status().Term })
+		s.hold(third, other, "MsgAppResp", "quorumlease.Report")
+		s.put(other, "j", "v")
+		s.w.Run(3 * time.Millisecond)
+		s.hold(lead, nil, "forward") // else they would be in the log once more
+		s.hold(lead, other, "MsgAppResp", "quorumlease.Report")
+		to.away()
+		from.away()
+		s.until(time.Second, "its entries are replaced", func() bool { return lead.replica.Status().Last < lost })
+		s.cutOff(other)
+		acks := s.hold(third, lead, "MsgAppResp", "quorumlease.Report")
+		for _, m := range []*Member{lead, third} {
+			m.Step(replica.Down{Node: other.ID})
+		}
+		s.until(5*time.Second, "it leads again", func() bool { return lead.leads() && third.follows(lead) })
+		acks.catch(1)
+		s.w.Run(10 * time.Millisecond)
+		first := len(acks.held)
+		put := s.put(third, "k", "new")
+		s.w.Run(10 * time.Millisecond)
+		if at := lead.replica.Status(); at.Last > lost || at.Last == at.Commit {
+			s.fatalf("the put is not in the place of what was lost: %d of %d, committed %d", at.Last, lost, at.Commit)
+		}
+		for n := range first {
+			acks.pass(n)
+		}
+		s.reader(lead, "i")
+		s.success(300*time.Millisecond, "a put that the leader need not know to be done", put)
 		r := s.readKey(lead, "k", "new")
 		s.w.Run(20 * time.Millisecond)
 		s.mend()
