@@ -45,6 +45,9 @@ func controlDrawings(r widearea.Report) (list []drawing) {
 		list = append(list, drawing{partControls, "waits " + site, controlBars(r, site)})
 	}
 	list = append(list, drawing{partControls, "local reads", localBefore(r)})
+	if len(r.Measured.Controls.Changes) > 0 {
+		list = append(list, drawing{partControls, "changes", localAround(r)})
+	}
 	return append(list, drawing{partControlSweep, "lengths", controlSweep(r)}, drawing{partControlSweep, "messages", controlCost(r)})
 }
 
@@ -163,6 +166,41 @@ func controlCost(r widearea.Report) chart.Chart {
 		}
 	}
 	return c
+}
+
+// shiftName says in which way holders change.
+func shiftName(s widearea.Shift) string {
+	if s.Control == "" {
+		return "ours, " + leaseLength(s.Length)
+	}
+	return fmt.Sprintf("%s, %g+%g s", s.Control, s.Guard, s.Length)
+}
+
+// localAround shows how many reads are local while keys get other holders.
+func localAround(r widearea.Report) chart.Chart {
+	c := chart.Chart{
+		Title: "Reads below 10 ms while half of the keys get other holders", X: "seconds from the change", Y: "share", LinearX: true, LinearY: true,
+	}
+	for _, s := range r.Measured.Controls.Changes {
+		c.Lines = append(c.Lines, chart.Line{Name: shiftName(s), Points: s.Local})
+	}
+	return c
+}
+
+// shiftsTable prints what changes of holders cost, the paper's ways and ours.
+func shiftsTable(w io.Writer, r widearea.Report) {
+	if len(r.Measured.Controls.Changes) == 0 {
+		return
+	}
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "HOLDERS CHANGE, GUARD+LEASE\tCHANGES\tLOCAL READS BEFORE\tIN 5 S AFTER\tSLOWEST READ\tMEAN WRITE BEFORE\tIN 5 S AFTER\tSLOWEST WRITE\tSTALE\tFAILED\t")
+	for _, s := range r.Measured.Controls.Changes {
+		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%.0f ms\t%.0f ms\t%.0f ms\t%.0f ms\t%d\t%d\t\n",
+			shiftName(s), s.Changes, percent(s.Before.Local), percent(s.After.Local), s.After.SlowestRead,
+			s.Before.MeanWrite, s.After.MeanWrite, s.After.SlowestWrite, s.Stale, s.Failed)
+	}
+	tw.Flush()
+	fmt.Fprintln(w)
 }
 
 // controlsTable prints what deaths cost under the paper's own protocol and under ours.

@@ -28,6 +28,13 @@ func controlsReport() widearea.Report {
 			toll("pushed", 2, 1, 5, 7.5, 80), toll("pushed", 2, 2, 2.5, 6.5, 80), toll("pushed", 1, 1, 2.5, 4.25, 160),
 		},
 	}
+	shift := func(control string, lease, guard, after float64) widearea.Shift {
+		return widearea.Shift{
+			Control: control, Length: lease, Guard: guard, Changes: 3, Local: [][2]float64{{-0.5, 1}, {0, after}},
+			Before: widearea.ShiftOperations{Local: 1, MeanWrite: 122}, After: widearea.ShiftOperations{Local: after, MeanWrite: 89},
+		}
+	}
+	r.Measured.Controls.Changes = []widearea.Shift{shift("", 1, 0, 0.98), shift("lapse", 2, 2, 0.91), shift("abide", 2, 2, 0.97)}
 	return r
 }
 
@@ -43,7 +50,7 @@ func TestControlsReport(t *testing.T) {
 		}
 		figures = append(figures, figure{d.part, d.name, b.Bytes()})
 	}
-	if drawn[partControls] != 3+1+1 || drawn[partControlSweep] != 2 {
+	if drawn[partControls] != 3+1+1+1 || drawn[partControlSweep] != 2 {
 		t.Errorf("drawn: %v", drawn)
 	}
 	var html, table bytes.Buffer
@@ -56,7 +63,7 @@ func TestControlsReport(t *testing.T) {
 			"Promises pushed, 5+2+2 s: the replica at VA dies", "<td>the paper's, 5+2+2 s<td>quorum/key<td>VA<td>3<td>8.50<td>0.17<td>9.00",
 			"<td>asked for, 1 s<td>quorum/key<td>VA<td>3<td>1.15<td>0.17<td>-", "Longest wait after a holder's death",
 		},
-		table.String(): {"pushed, 2.5+1+1 s", "MESSAGES/S", "asked for, 1 s"},
+		table.String(): {"pushed, 2.5+1+1 s", "MESSAGES/S", "asked for, 1 s", "ours, 1 s", "lapse, 2+2 s", "abide, 2+2 s"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(text, want) {

@@ -37,7 +37,7 @@ const aPlan = 10 * time.Second
 type ControlPlan struct {
 	Lengths quorumlease.Lengths // the paper's
 	Ours    []time.Duration     // lengths of the product's leases, to compare with
-	Deaths  int                 // of each kind; 0: no controls at all
+	Deaths  int                 // of each kind, and changes of holders; 0: no controls at all
 	// Sweep are other lengths, each played Sweeps times with each of Ours beside.
 	Sweep  []quorumlease.Lengths
 	Sweeps int
@@ -78,6 +78,8 @@ const (
 type ControlReport struct {
 	Deaths []Toll `json:"deaths"`
 	Sweep  []Toll `json:"sweep"`
+	// Changes are of who holds what, our way and the paper's two.
+	Changes []Shift `json:"changes"`
 }
 
 // units is how many deaths the plan has.
@@ -85,7 +87,7 @@ func (p *ControlPlan) units() int {
 	if p.Deaths == 0 {
 		return 0
 	}
-	return (2*len(p.Ours)+3)*p.Deaths + (len(p.Ours)+len(p.Sweep))*p.Sweeps
+	return (2*len(p.Ours)+3)*p.Deaths + (len(p.Ours)+2)*p.Deaths + (len(p.Ours)+len(p.Sweep))*p.Sweeps
 }
 
 // measure plays the plan.
@@ -125,6 +127,23 @@ func (p *ControlPlan) measure(seed uint64, progress func(what string, deaths int
 	for _, l := range p.Sweep {
 		play(&r.Sweep, sweepPolicy, pushed(l), 0, holderThatDies, p.Sweeps)
 	}
+	shift := func(c Control, length time.Duration) {
+		if err != nil {
+			return
+		}
+		d := Changes{Seed: seed, Length: length, Control: c, Times: p.Deaths}
+		d.Progress = func(n int) { progress(fmt.Sprintf("%s, changes of holders", c.Name), done+n) }
+		var s Shift
+		if s, err = d.Play(); err == nil {
+			r.Changes = append(r.Changes, s)
+		}
+		done += p.Deaths
+	}
+	for _, length := range p.Ours {
+		shift(Control{}, length)
+	}
+	shift(lapsing(p.Lengths), 0)
+	shift(abiding(p.Lengths), 0)
 	for i := range r.Sweep {
 		r.Sweep[i].Held.Series, r.Sweep[i].Other.Series = nil, nil
 	}

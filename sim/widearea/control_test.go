@@ -43,6 +43,36 @@ func TestDeathUnderControls(t *testing.T) {
 	}
 }
 
+// Section 3.5: when keys get other holders, the first way of the paper's has all leases lapse,
+// and the second has writes wait for who held the keys before. The product's does neither.
+func TestChangesUnderControls(t *testing.T) {
+	shifts := map[string]Shift{}
+	for _, d := range []Changes{{Length: time.Second}, {Control: lapsing(quorumlease.PaperLengths)}, {Control: abiding(quorumlease.PaperLengths)}} {
+		d.Seed, d.Times = 1, 1
+		s, err := d.Play()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Stale != 0 || s.Failed != 0 {
+			t.Errorf("%s: %d operations are stale, %d failed", s.Control, s.Stale, s.Failed)
+		}
+		least := 1.0
+		for _, step := range s.Local {
+			least = min(least, step[1])
+		}
+		if lapses := s.Control == "lapse"; lapses != (least < 0.8) {
+			t.Errorf("%q: in half a second %v of the reads are local: %v", s.Control, least, s.Local)
+		}
+		if s.Before.MeanWrite < 115 {
+			t.Errorf("%q: before the change a write takes %v ms, without a holder at JP", s.Control, s.Before.MeanWrite)
+		}
+		shifts[s.Control] = s
+	}
+	if ours, abide := shifts[""].After.MeanWrite, shifts["abide"].After.MeanWrite; ours > 95 || abide < 110 {
+		t.Errorf("writes after the change: %v ms, and %v ms when it is abided by", ours, abide)
+	}
+}
+
 func TestSweepLengths(t *testing.T) {
 	if list := sweepLengths(1); len(list) != 1 || list[0] != quorumlease.PaperLengths {
 		t.Errorf("got %v, want the paper's once", list)
@@ -70,8 +100,8 @@ func TestControlPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Deaths) != 3 || len(r.Sweep) != 1 || last != p.units() {
-		t.Errorf("%d and %d tolls, %d of %d deaths", len(r.Deaths), len(r.Sweep), last, p.units())
+	if len(r.Deaths) != 3 || len(r.Sweep) != 1 || len(r.Changes) != 2 || last != p.units() {
+		t.Errorf("%d and %d tolls, %d shifts, %d of %d deaths", len(r.Deaths), len(r.Sweep), len(r.Changes), last, p.units())
 	}
 	for _, x := range append(r.Deaths, r.Sweep...) {
 		if x.Stale != 0 {
