@@ -28,4 +28,10 @@
 // The rate of these clocks follows NTP's slewing and the quality of the
 // crystal. Rates of two hosts are taken to differ by less than one percent; see
 // the engines for their margins. Steps of the wall clock do not matter.
+//
+// Whether a clock deserves that trust, [Judge] finds out, as far as the machine's other
+// clocks tell: that the machine slept or the process stood still, that NTP has it run at a
+// rate beyond all margins, that it went back, or that it stood still itself, as that of a
+// virtual machine does which is frozen and goes on elsewhere. The last is seen only when
+// somebody sets the time of day afterwards: until then nothing inside the machine differs.
 package clock

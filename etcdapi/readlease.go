@@ -46,6 +46,11 @@ func (s *readLeaseServer) Get(_ context.Context, r *readleasepb.GetRequest) (*re
 	for _, h := range st.Holders {
 		resp.Holders = append(resp.Holders, s.holder(&st, &h, members))
 	}
+	if c := st.Clock; c != nil {
+		resp.Clock = &readleasepb.Clock{
+			Doubted: c.Doubted, Doubts: c.Doubts, Pauses: c.Pauses, Suspends: c.Suspends, Last: c.Last, LastAgo: durationpb.New(c.Ago),
+		}
+	}
 	if r.Cells && st.Cells != nil {
 		resp.Cells = st.Cells()
 	}

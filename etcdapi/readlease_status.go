@@ -40,6 +40,18 @@ type ReadLeaseStatus struct {
 	// leader once it had asked the others; by a follower once it had asked the
 	// leader.
 	LocalReads, RoundReads, ForwardedReads uint64
+
+	// Clock is what was odd about this machine's clocks, nil if nothing was.
+	Clock *ClockStatus
+}
+
+// ClockStatus is what a member has found odd about its clocks since it started.
+type ClockStatus struct {
+	Doubted          bool   // the clock of leases cannot be trusted now
+	Doubts           uint64 // looks that found that
+	Pauses, Suspends uint64 // of the process, and the machine
+	Last             string // the last of these, in words
+	Ago              time.Duration
 }
 
 // ReadLeaseHolder is a member to which some voter is bound.

@@ -41,6 +41,7 @@ func TestReadLeaseGet(t *testing.T) {
 			{Member: 12, Boot: 5, Grantors: []uint64{11}, Has: 7, Keys: []KeyRange{{[]byte("a"), []byte("b")}}},
 		},
 		LocalReads: 100, RoundReads: 20, ForwardedReads: 3,
+		Clock: &ClockStatus{Doubted: true, Doubts: 4, Pauses: 2, Suspends: 1, Last: "odd", Ago: time.Minute},
 	})
 	got, err := client.Get(t.Context(), &readleasepb.GetRequest{})
 	want := &readleasepb.GetResponse{
@@ -49,6 +50,7 @@ func TestReadLeaseGet(t *testing.T) {
 		CommittedIndex: 10, ReleasedIndex: 7, Stalled: []uint64{12},
 		HeldUp: &readleasepb.HeldUp{Entries: 3, Waiting: durationpb.New(time.Second), By: []uint64{12}},
 		Reads:  &readleasepb.Reads{Local: 100, Rounds: 20, Forwarded: 3},
+		Clock:  &readleasepb.Clock{Doubted: true, Doubts: 4, Pauses: 2, Suspends: 1, Last: "odd", LastAgo: durationpb.New(time.Minute)},
 		Holders: []*readleasepb.Holder{
 			{Member: &readleasepb.Member{Id: 11, Name: "one", ClientUrls: []string{"http://c1"}}, Active: true},
 			{

@@ -68,8 +68,10 @@ type Config struct {
 	Watch watch.Config
 	// WAL holds the log's options.
 	WAL wal.Options
-	// Now reads the clocks; nil means the host's. For tests.
-	Now func() machine.Now
+	// Now reads the clocks; nil means the host's. For tests. Look reads those that it is
+	// judged by; with a Now of one's own nil means none.
+	Now  func() machine.Now
+	Look func() clock.Evidence
 
 	// Fail is called once, on a goroutine of its own, if the node cannot go on: a
 	// write to disk failed, the log holds what this version does not know, or the
@@ -107,6 +109,9 @@ func (c *Config) setDefaults() error {
 	c.mono = clock.Now
 	if c.Now == nil {
 		c.Now = hostNow
+		if c.Look == nil {
+			c.Look = clock.Look
+		}
 	} else {
 		c.mono = func() machine.Mono { return c.Now().Mono }
 	}

@@ -48,6 +48,9 @@
 //
 // # When things go wrong
 //
+// The member judges its clock by the machine's others. What is odd is logged, and told by
+// Clock; while the clock is in doubt the member has no read lease (package quorumlease).
+//
 // A write or fsync that fails ends the member: it stops stepping, whoever waits
 // gets ErrGRPCStopped and nothing is acknowledged any more, and Config.Fail is
 // called. A data directory of another member or cluster, a newer format, or damage

@@ -35,6 +35,7 @@ type Node struct {
 	peers    *peer.Transport // nil in a cluster of one that cannot grow
 	hub      *watch.Hub
 	contacts contacts
+	clocks   clocks
 
 	ids      atomic.Uint64
 	granting atomic.Int64 // leases that are being granted
@@ -98,6 +99,7 @@ func Start(cfg Config) (_ *Node, err error) {
 	}
 	n.leadership.Store(&leadership{at: time.Now()})
 	n.reads.clock = cfg.mono
+	n.clocks = clocks{n: n, now: cfg.Now, look: cfg.Look}
 
 	if wasRemoved(cfg.DataDir) {
 		return nil, errRemoved
@@ -167,7 +169,7 @@ func (n *Node) restart(log replica.Log, boot uint64, earlier time.Duration) (err
 func (n *Node) run() {
 	n.hub = watch.NewHub(n.State().view, n.cfg.Watch)
 	n.driver = driver.Start(driver.Config{
-		Machine: n.replica, Now: n.cfg.Now, Send: n.send, Persist: n.storage.persist,
+		Machine: watched{n.replica, &n.clocks}, Now: n.clocks.read, Send: n.send, Persist: n.storage.persist,
 		Outcome: n.outcomes, Fail: n.fail,
 	})
 	n.done.Add(3)

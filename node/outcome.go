@@ -20,7 +20,7 @@ func (n *Node) outcomes(list []any) {
 		case replica.Committed, replica.Released, replica.Restore, replica.WantSnapshot:
 			n.applier.put(out)
 		case replica.ReadLease:
-			n.reads.lease.Store(&out)
+			n.reads.lease.Store(&readLease{out, n.clocks.turn})
 		case replica.ReadReady:
 			n.barriers.confirmed(n, out)
 		case replica.KeysReady:

@@ -16,11 +16,17 @@ type reads struct {
 	clock func() machine.Mono
 	// lease is published by the stepping goroutine before any message of the same
 	// turn leaves.
-	lease atomic.Pointer[replica.ReadLease]
+	lease atomic.Pointer[readLease]
 	// Counts of answered reads, since the start: those under the lease, those for which
 	// this member asked the others as their leader, and for which it asked the leader.
 	local, rounds, forwarded atomic.Uint64
 	told                     uint64 // of local, by the last look
+}
+
+// readLease is a lease that was published at a reading of the clock.
+type readLease struct {
+	replica.ReadLease
+	since machine.Mono
 }
 
 // leased gives the index that a state must have for a linearizable read which arrived
@@ -28,10 +34,13 @@ type reads struct {
 // clock, and the state last. What was acknowledged anywhere while the lease lasted is
 // in this member's log, and was when the lease was published with that index.
 func (rs *reads) leased() (index uint64, ok bool) {
-	if l := rs.lease.Load(); l != nil && l.Until > 0 && rs.clock() < l.Until {
-		return l.Index, true
+	l := rs.lease.Load()
+	if l == nil || l.Until <= 0 {
+		return 0, false
 	}
-	return 0, false
+	// A clock that went back says nothing: the member is about to end for it (R11).
+	now := rs.clock()
+	return l.Index, l.since <= now && now < l.Until
 }
 
 // count counts a read that is answered.

@@ -73,7 +73,8 @@
 //	         acknowledged, and forgotten when it is replaced.
 //	R9       Who does not know whether such an entry is released waits; he does not answer
 //	         with what was before it. What a leader keeps is an exception (package replica).
-//	R11      Clocks count suspend, and nobody looks at the time of day.
+//	R11      Clocks count suspend, and nobody goes by the time of day. Who has reason to
+//	         doubt his clock believes in no promise, and is bound to everyone (Doubt).
 //	R12      Another configuration, or policy, lets no lease lapse.
 //	R13      An entry waits for the holders under each configuration from the last one
 //	         released on. A holder loses keys when the entry that takes them is in its
@@ -134,12 +135,35 @@
 //
 //   - Clocks count suspend and differ in rate by less than one in a hundred, each way.
 //     They need not agree on the time. A virtual machine that is copied, or frozen with
-//     its clock, is outside of this.
+//     its clock, is outside of this until somebody tells it the time; see below.
 //   - A member's boots grow, and no two of its lives overlap. EarlierTTL is durable
 //     before a promise of that length is made.
 //   - Messages may be lost, repeated, late and out of order; they are not forged.
 //   - A committed entry is in the log of each later leader, and is never replaced where
 //     it was acknowledged.
+//
+// # Clocks that break
+//
+// A process that was stopped, or a machine that was suspended, finds its leases over, since
+// the clock went on. A clock that goes back ends its member. Beyond that a member compares
+// its clock with the machine's others, ten times a second (package clock), and doubts it for
+// a second when they say that it
+//
+//   - stood still or jumped: the time of day moved apart from it. That is all that a virtual
+//     machine can notice which was frozen with all its clocks, and only when the time of day
+//     is set right afterwards. Until then it may answer reads with what was there when it
+//     was frozen, for up to the rest of a lease. Nobody can help that from inside: give such
+//     machines a clock that goes on, or the policy off. Whoever sets the time of day by hand
+//     causes doubt, too, which costs a second of local reads;
+//   - goes at a wrong rate: by more than one in two hundred, compared with one that NTP does
+//     not correct. Chrony corrects large errors by up to one in twelve unless maxslewrate
+//     says less; until that shows, a clock is off by 9 ms, and grantors wait 10 ms longer
+//     than they promise.
+//
+// In doubt a holder gives its promises back, and who asks it is answered by way of the
+// leader. A grantor may have taken promises for over that bind it, so it counts as after a
+// restart. Both only make reads and writes slower. Leases of clients are not touched: a
+// leader's clock that runs ahead ends them early, and holders have to allow for that.
 //
 // # What it costs
 //

@@ -27,6 +27,13 @@ func NewGrantor(cfg Config, now machine.Mono) *Grantor {
 	return &Grantor{cfg: cfg, forgot: cfg.Forgotten(now)}
 }
 
+// Doubt tells that the grantor's clock may have gone ahead of time, up to until: then it
+// has counted promises as over that bind it, and counts as bound to everyone, as after a
+// restart.
+func (g *Grantor) Doubt(until machine.Mono) {
+	g.forgot = max(g.forgot, until.Add(bound(max(g.cfg.TTL, g.cfg.EarlierTTL))))
+}
+
 func (g *Grantor) find(holder machine.NodeID) (int, bool) {
 	return slices.BinarySearchFunc(g.promises, holder, func(p promise, id machine.NodeID) int { return cmp.Compare(p.Member, id) })
 }

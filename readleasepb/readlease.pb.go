@@ -106,7 +106,10 @@ type GetResponse struct {
 	// cells say who holds which keys, if that was asked for; none if each holder holds all
 	// keys. They are parts of what SetRequest's cells are made of, "prefix:/jp/=a,b": keys
 	// and ranges first, then what is left by its hash, "hash:0/65536=a,b", then the default.
-	Cells         []string `protobuf:"bytes,15,rep,name=cells,proto3" json:"cells,omitempty"`
+	Cells []string `protobuf:"bytes,15,rep,name=cells,proto3" json:"cells,omitempty"`
+	// clock is what was odd about the clocks of the machine of the member that answers;
+	// absent if nothing was since it started.
+	Clock         *Clock `protobuf:"bytes,16,opt,name=clock,proto3" json:"clock,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -246,6 +249,107 @@ func (x *GetResponse) GetCells() []string {
 	return nil
 }
 
+func (x *GetResponse) GetClock() *Clock {
+	if x != nil {
+		return x.Clock
+	}
+	return nil
+}
+
+// Clock tells how far a member's clock can be trusted. Leases are measured by a clock that
+// counts suspend, and each member compares that with the others of its machine.
+type Clock struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// doubted says that it cannot be trusted at this time: the member holds no read lease,
+	// and goes by the leader.
+	Doubted bool `protobuf:"varint,1,opt,name=doubted,proto3" json:"doubted,omitempty"`
+	// doubts are how many looks found that it may not have gone as time does: the time of day
+	// moved apart from it, since that was set or the machine was frozen, or it goes at a rate
+	// that no lease allows for.
+	Doubts uint64 `protobuf:"varint,2,opt,name=doubts,proto3" json:"doubts,omitempty"`
+	// pauses and suspends are how often the process and the machine stood still for
+	// more than a moment. The clock goes on meanwhile, and no read is wrong for that.
+	Pauses   uint64 `protobuf:"varint,3,opt,name=pauses,proto3" json:"pauses,omitempty"`
+	Suspends uint64 `protobuf:"varint,4,opt,name=suspends,proto3" json:"suspends,omitempty"`
+	// last is the last of all these, in words, and last_ago how long ago that was.
+	Last          string               `protobuf:"bytes,5,opt,name=last,proto3" json:"last,omitempty"`
+	LastAgo       *durationpb.Duration `protobuf:"bytes,6,opt,name=last_ago,json=lastAgo,proto3" json:"last_ago,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Clock) Reset() {
+	*x = Clock{}
+	mi := &file_readleasepb_readlease_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Clock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Clock) ProtoMessage() {}
+
+func (x *Clock) ProtoReflect() protoreflect.Message {
+	mi := &file_readleasepb_readlease_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Clock.ProtoReflect.Descriptor instead.
+func (*Clock) Descriptor() ([]byte, []int) {
+	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Clock) GetDoubted() bool {
+	if x != nil {
+		return x.Doubted
+	}
+	return false
+}
+
+func (x *Clock) GetDoubts() uint64 {
+	if x != nil {
+		return x.Doubts
+	}
+	return 0
+}
+
+func (x *Clock) GetPauses() uint64 {
+	if x != nil {
+		return x.Pauses
+	}
+	return 0
+}
+
+func (x *Clock) GetSuspends() uint64 {
+	if x != nil {
+		return x.Suspends
+	}
+	return 0
+}
+
+func (x *Clock) GetLast() string {
+	if x != nil {
+		return x.Last
+	}
+	return ""
+}
+
+func (x *Clock) GetLastAgo() *durationpb.Duration {
+	if x != nil {
+		return x.LastAgo
+	}
+	return nil
+}
+
 type Member struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -257,7 +361,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_readleasepb_readlease_proto_msgTypes[2]
+	mi := &file_readleasepb_readlease_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -269,7 +373,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_readleasepb_readlease_proto_msgTypes[2]
+	mi := &file_readleasepb_readlease_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -282,7 +386,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{2}
+	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Member) GetId() uint64 {
@@ -321,7 +425,7 @@ type HeldUp struct {
 
 func (x *HeldUp) Reset() {
 	*x = HeldUp{}
-	mi := &file_readleasepb_readlease_proto_msgTypes[3]
+	mi := &file_readleasepb_readlease_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -333,7 +437,7 @@ func (x *HeldUp) String() string {
 func (*HeldUp) ProtoMessage() {}
 
 func (x *HeldUp) ProtoReflect() protoreflect.Message {
-	mi := &file_readleasepb_readlease_proto_msgTypes[3]
+	mi := &file_readleasepb_readlease_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -346,7 +450,7 @@ func (x *HeldUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldUp.ProtoReflect.Descriptor instead.
 func (*HeldUp) Descriptor() ([]byte, []int) {
-	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{3}
+	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HeldUp) GetEntries() uint64 {
@@ -398,7 +502,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_readleasepb_readlease_proto_msgTypes[4]
+	mi := &file_readleasepb_readlease_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -410,7 +514,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_readleasepb_readlease_proto_msgTypes[4]
+	mi := &file_readleasepb_readlease_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -423,7 +527,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{4}
+	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Holder) GetMember() *Member {
@@ -501,7 +605,7 @@ type KeyRange struct {
 
 func (x *KeyRange) Reset() {
 	*x = KeyRange{}
-	mi := &file_readleasepb_readlease_proto_msgTypes[5]
+	mi := &file_readleasepb_readlease_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -513,7 +617,7 @@ func (x *KeyRange) String() string {
 func (*KeyRange) ProtoMessage() {}
 
 func (x *KeyRange) ProtoReflect() protoreflect.Message {
-	mi := &file_readleasepb_readlease_proto_msgTypes[5]
+	mi := &file_readleasepb_readlease_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -526,7 +630,7 @@ func (x *KeyRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyRange.ProtoReflect.Descriptor instead.
 func (*KeyRange) Descriptor() ([]byte, []int) {
-	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{5}
+	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *KeyRange) GetKey() []byte {
@@ -558,7 +662,7 @@ type Reads struct {
 
 func (x *Reads) Reset() {
 	*x = Reads{}
-	mi := &file_readleasepb_readlease_proto_msgTypes[6]
+	mi := &file_readleasepb_readlease_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -570,7 +674,7 @@ func (x *Reads) String() string {
 func (*Reads) ProtoMessage() {}
 
 func (x *Reads) ProtoReflect() protoreflect.Message {
-	mi := &file_readleasepb_readlease_proto_msgTypes[6]
+	mi := &file_readleasepb_readlease_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -583,7 +687,7 @@ func (x *Reads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reads.ProtoReflect.Descriptor instead.
 func (*Reads) Descriptor() ([]byte, []int) {
-	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{6}
+	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Reads) GetLocal() uint64 {
@@ -621,7 +725,7 @@ type SetRequest struct {
 
 func (x *SetRequest) Reset() {
 	*x = SetRequest{}
-	mi := &file_readleasepb_readlease_proto_msgTypes[7]
+	mi := &file_readleasepb_readlease_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +737,7 @@ func (x *SetRequest) String() string {
 func (*SetRequest) ProtoMessage() {}
 
 func (x *SetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_readleasepb_readlease_proto_msgTypes[7]
+	mi := &file_readleasepb_readlease_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +750,7 @@ func (x *SetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRequest.ProtoReflect.Descriptor instead.
 func (*SetRequest) Descriptor() ([]byte, []int) {
-	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{7}
+	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SetRequest) GetPolicy() string {
@@ -674,7 +778,7 @@ type SetResponse struct {
 
 func (x *SetResponse) Reset() {
 	*x = SetResponse{}
-	mi := &file_readleasepb_readlease_proto_msgTypes[8]
+	mi := &file_readleasepb_readlease_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -686,7 +790,7 @@ func (x *SetResponse) String() string {
 func (*SetResponse) ProtoMessage() {}
 
 func (x *SetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_readleasepb_readlease_proto_msgTypes[8]
+	mi := &file_readleasepb_readlease_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -699,7 +803,7 @@ func (x *SetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetResponse.ProtoReflect.Descriptor instead.
 func (*SetResponse) Descriptor() ([]byte, []int) {
-	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{8}
+	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SetResponse) GetPrevious() string {
@@ -726,7 +830,7 @@ type HoldersRequest struct {
 
 func (x *HoldersRequest) Reset() {
 	*x = HoldersRequest{}
-	mi := &file_readleasepb_readlease_proto_msgTypes[9]
+	mi := &file_readleasepb_readlease_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +842,7 @@ func (x *HoldersRequest) String() string {
 func (*HoldersRequest) ProtoMessage() {}
 
 func (x *HoldersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_readleasepb_readlease_proto_msgTypes[9]
+	mi := &file_readleasepb_readlease_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +855,7 @@ func (x *HoldersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldersRequest.ProtoReflect.Descriptor instead.
 func (*HoldersRequest) Descriptor() ([]byte, []int) {
-	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{9}
+	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *HoldersRequest) GetKey() []byte {
@@ -786,7 +890,7 @@ type HoldersResponse struct {
 
 func (x *HoldersResponse) Reset() {
 	*x = HoldersResponse{}
-	mi := &file_readleasepb_readlease_proto_msgTypes[10]
+	mi := &file_readleasepb_readlease_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +902,7 @@ func (x *HoldersResponse) String() string {
 func (*HoldersResponse) ProtoMessage() {}
 
 func (x *HoldersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_readleasepb_readlease_proto_msgTypes[10]
+	mi := &file_readleasepb_readlease_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +915,7 @@ func (x *HoldersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldersResponse.ProtoReflect.Descriptor instead.
 func (*HoldersResponse) Descriptor() ([]byte, []int) {
-	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{10}
+	return file_readleasepb_readlease_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HoldersResponse) GetMemberId() uint64 {
@@ -863,7 +967,7 @@ const file_readleasepb_readlease_proto_rawDesc = "" +
 	"\x1breadleasepb/readlease.proto\x12\x13tenure.readlease.v1\x1a\x1egoogle/protobuf/duration.proto\"\"\n" +
 	"\n" +
 	"GetRequest\x12\x14\n" +
-	"\x05cells\x18\x01 \x01(\bR\x05cells\"\xc6\x04\n" +
+	"\x05cells\x18\x01 \x01(\bR\x05cells\"\xf8\x04\n" +
 	"\vGetResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\x04R\tclusterId\x12\x1b\n" +
@@ -882,7 +986,15 @@ const file_readleasepb_readlease_proto_rawDesc = "" +
 	"\aholders\x18\f \x03(\v2\x1b.tenure.readlease.v1.HolderR\aholders\x12\x18\n" +
 	"\astalled\x18\r \x03(\x04R\astalled\x120\n" +
 	"\x05reads\x18\x0e \x01(\v2\x1a.tenure.readlease.v1.ReadsR\x05reads\x12\x14\n" +
-	"\x05cells\x18\x0f \x03(\tR\x05cells\"M\n" +
+	"\x05cells\x18\x0f \x03(\tR\x05cells\x120\n" +
+	"\x05clock\x18\x10 \x01(\v2\x1a.tenure.readlease.v1.ClockR\x05clock\"\xb7\x01\n" +
+	"\x05Clock\x12\x18\n" +
+	"\adoubted\x18\x01 \x01(\bR\adoubted\x12\x16\n" +
+	"\x06doubts\x18\x02 \x01(\x04R\x06doubts\x12\x16\n" +
+	"\x06pauses\x18\x03 \x01(\x04R\x06pauses\x12\x1a\n" +
+	"\bsuspends\x18\x04 \x01(\x04R\bsuspends\x12\x12\n" +
+	"\x04last\x18\x05 \x01(\tR\x04last\x124\n" +
+	"\blast_ago\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\alastAgo\"M\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1f\n" +
@@ -944,45 +1056,48 @@ func file_readleasepb_readlease_proto_rawDescGZIP() []byte {
 	return file_readleasepb_readlease_proto_rawDescData
 }
 
-var file_readleasepb_readlease_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_readleasepb_readlease_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_readleasepb_readlease_proto_goTypes = []any{
 	(*GetRequest)(nil),          // 0: tenure.readlease.v1.GetRequest
 	(*GetResponse)(nil),         // 1: tenure.readlease.v1.GetResponse
-	(*Member)(nil),              // 2: tenure.readlease.v1.Member
-	(*HeldUp)(nil),              // 3: tenure.readlease.v1.HeldUp
-	(*Holder)(nil),              // 4: tenure.readlease.v1.Holder
-	(*KeyRange)(nil),            // 5: tenure.readlease.v1.KeyRange
-	(*Reads)(nil),               // 6: tenure.readlease.v1.Reads
-	(*SetRequest)(nil),          // 7: tenure.readlease.v1.SetRequest
-	(*SetResponse)(nil),         // 8: tenure.readlease.v1.SetResponse
-	(*HoldersRequest)(nil),      // 9: tenure.readlease.v1.HoldersRequest
-	(*HoldersResponse)(nil),     // 10: tenure.readlease.v1.HoldersResponse
-	(*durationpb.Duration)(nil), // 11: google.protobuf.Duration
+	(*Clock)(nil),               // 2: tenure.readlease.v1.Clock
+	(*Member)(nil),              // 3: tenure.readlease.v1.Member
+	(*HeldUp)(nil),              // 4: tenure.readlease.v1.HeldUp
+	(*Holder)(nil),              // 5: tenure.readlease.v1.Holder
+	(*KeyRange)(nil),            // 6: tenure.readlease.v1.KeyRange
+	(*Reads)(nil),               // 7: tenure.readlease.v1.Reads
+	(*SetRequest)(nil),          // 8: tenure.readlease.v1.SetRequest
+	(*SetResponse)(nil),         // 9: tenure.readlease.v1.SetResponse
+	(*HoldersRequest)(nil),      // 10: tenure.readlease.v1.HoldersRequest
+	(*HoldersResponse)(nil),     // 11: tenure.readlease.v1.HoldersResponse
+	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
 }
 var file_readleasepb_readlease_proto_depIdxs = []int32{
-	2,  // 0: tenure.readlease.v1.GetResponse.leader:type_name -> tenure.readlease.v1.Member
-	11, // 1: tenure.readlease.v1.GetResponse.ttl:type_name -> google.protobuf.Duration
-	11, // 2: tenure.readlease.v1.GetResponse.lease_left:type_name -> google.protobuf.Duration
-	3,  // 3: tenure.readlease.v1.GetResponse.held_up:type_name -> tenure.readlease.v1.HeldUp
-	4,  // 4: tenure.readlease.v1.GetResponse.holders:type_name -> tenure.readlease.v1.Holder
-	6,  // 5: tenure.readlease.v1.GetResponse.reads:type_name -> tenure.readlease.v1.Reads
-	11, // 6: tenure.readlease.v1.HeldUp.waiting:type_name -> google.protobuf.Duration
-	2,  // 7: tenure.readlease.v1.Holder.member:type_name -> tenure.readlease.v1.Member
-	5,  // 8: tenure.readlease.v1.Holder.keys:type_name -> tenure.readlease.v1.KeyRange
-	11, // 9: tenure.readlease.v1.Holder.round_trip:type_name -> google.protobuf.Duration
-	2,  // 10: tenure.readlease.v1.HoldersResponse.leader:type_name -> tenure.readlease.v1.Member
-	4,  // 11: tenure.readlease.v1.HoldersResponse.holders:type_name -> tenure.readlease.v1.Holder
-	0,  // 12: tenure.readlease.v1.ReadLease.Get:input_type -> tenure.readlease.v1.GetRequest
-	7,  // 13: tenure.readlease.v1.ReadLease.Set:input_type -> tenure.readlease.v1.SetRequest
-	9,  // 14: tenure.readlease.v1.ReadLease.Holders:input_type -> tenure.readlease.v1.HoldersRequest
-	1,  // 15: tenure.readlease.v1.ReadLease.Get:output_type -> tenure.readlease.v1.GetResponse
-	8,  // 16: tenure.readlease.v1.ReadLease.Set:output_type -> tenure.readlease.v1.SetResponse
-	10, // 17: tenure.readlease.v1.ReadLease.Holders:output_type -> tenure.readlease.v1.HoldersResponse
-	15, // [15:18] is the sub-list for method output_type
-	12, // [12:15] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	3,  // 0: tenure.readlease.v1.GetResponse.leader:type_name -> tenure.readlease.v1.Member
+	12, // 1: tenure.readlease.v1.GetResponse.ttl:type_name -> google.protobuf.Duration
+	12, // 2: tenure.readlease.v1.GetResponse.lease_left:type_name -> google.protobuf.Duration
+	4,  // 3: tenure.readlease.v1.GetResponse.held_up:type_name -> tenure.readlease.v1.HeldUp
+	5,  // 4: tenure.readlease.v1.GetResponse.holders:type_name -> tenure.readlease.v1.Holder
+	7,  // 5: tenure.readlease.v1.GetResponse.reads:type_name -> tenure.readlease.v1.Reads
+	2,  // 6: tenure.readlease.v1.GetResponse.clock:type_name -> tenure.readlease.v1.Clock
+	12, // 7: tenure.readlease.v1.Clock.last_ago:type_name -> google.protobuf.Duration
+	12, // 8: tenure.readlease.v1.HeldUp.waiting:type_name -> google.protobuf.Duration
+	3,  // 9: tenure.readlease.v1.Holder.member:type_name -> tenure.readlease.v1.Member
+	6,  // 10: tenure.readlease.v1.Holder.keys:type_name -> tenure.readlease.v1.KeyRange
+	12, // 11: tenure.readlease.v1.Holder.round_trip:type_name -> google.protobuf.Duration
+	3,  // 12: tenure.readlease.v1.HoldersResponse.leader:type_name -> tenure.readlease.v1.Member
+	5,  // 13: tenure.readlease.v1.HoldersResponse.holders:type_name -> tenure.readlease.v1.Holder
+	0,  // 14: tenure.readlease.v1.ReadLease.Get:input_type -> tenure.readlease.v1.GetRequest
+	8,  // 15: tenure.readlease.v1.ReadLease.Set:input_type -> tenure.readlease.v1.SetRequest
+	10, // 16: tenure.readlease.v1.ReadLease.Holders:input_type -> tenure.readlease.v1.HoldersRequest
+	1,  // 17: tenure.readlease.v1.ReadLease.Get:output_type -> tenure.readlease.v1.GetResponse
+	9,  // 18: tenure.readlease.v1.ReadLease.Set:output_type -> tenure.readlease.v1.SetResponse
+	11, // 19: tenure.readlease.v1.ReadLease.Holders:output_type -> tenure.readlease.v1.HoldersResponse
+	17, // [17:20] is the sub-list for method output_type
+	14, // [14:17] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_readleasepb_readlease_proto_init() }
@@ -996,7 +1111,7 @@ func file_readleasepb_readlease_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_readleasepb_readlease_proto_rawDesc), len(file_readleasepb_readlease_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

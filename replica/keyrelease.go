@@ -32,7 +32,9 @@ func (k *keyOrder) judge(l *quorumlease.Ledger, commit uint64, left keeper) {
 }
 
 // mayLack tells whether a member is one of the holders.
-func (m *missed) mayLack(id machine.NodeID) bool { return m.holders == nil || slices.Contains(m.holders, id) }
+func (m *missed) mayLack(id machine.NodeID) bool {
+	return m.holders == nil || slices.Contains(m.holders, id)
+}
 
 func (m *missed) isLeftTo(by keeper) bool { return m.by == by && by != keeper{} }
 

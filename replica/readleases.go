@@ -81,6 +81,7 @@ type readLeases struct {
 	plans    plans
 	proposed uint64       // the term in which this leader proposed its own
 	wanted   machine.Mono // somebody reads, until then
+	doubted  machine.Mono // this member's clock is not to be trusted, until then
 
 	// Of the present term: up to where the leader has vouched for the log, and up
 	// to where that is durable.
@@ -88,17 +89,17 @@ type readLeases struct {
 
 	// commit is up to where the log is committed that this member has accounted for:
 	// raft may have replaced more of it in this turn.
-	commit    uint64
-	released  uint64          // in the order of the log, as far as is known: see releasedHere
-	given     uint64          // up to where entries were given to the Applier
-	written   uint64          // up to where the disk knows it to be released
-	handed    uint64          // up to where it has applied them
-	tail      []*raftpb.Entry // of the log, from there on
-	settings  []uint64        // entries of it that change who holds what
-	loading   uint64          // the index of the snapshot that is being loaded; 0: none is
-	keys      keyOrder
-	held      []*raftpb.Entry // committed and not given to the Applier
-	waits     heldUp          // since when what is committed waits to be released
+	commit   uint64
+	released uint64          // in the order of the log, as far as is known: see releasedHere
+	given    uint64          // up to where entries were given to the Applier
+	written  uint64          // up to where the disk knows it to be released
+	handed   uint64          // up to where it has applied them
+	tail     []*raftpb.Entry // of the log, from there on
+	settings []uint64        // entries of it that change who holds what
+	loading  uint64          // the index of the snapshot that is being loaded; 0: none is
+	keys     keyOrder
+	held     []*raftpb.Entry // committed and not given to the Applier
+	waits    heldUp          // since when what is committed waits to be released
 
 	// What the leader of that term said last.
 	stalled     []machine.NodeID
@@ -195,6 +196,15 @@ func (rl *readLeases) asked(r *Replica) {
 	}
 }
 
+// doubt has this member rely on no promise, and be relied on by everybody: its clock may
+// have stood still, and a promise be over that it believes in; or have run ahead, and a
+// promise bind it that it has forgotten.
+func (rl *readLeases) doubt(r *Replica, until machine.Mono) {
+	rl.doubted = max(rl.doubted, until, r.now+1)
+	rl.grantor.Doubt(rl.doubted)
+	rl.reported.lapse = 0 // the leader is told at once
+}
+
 // yield gives the lease up until somebody reads again.
 func (rl *readLeases) yield() {
 	if rl.cfg.Idle > 0 {
@@ -205,7 +215,7 @@ func (rl *readLeases) yield() {
 // wants tells whether this member is to hold a lease.
 func (rl *readLeases) wants(r *Replica) bool {
 	// A leader that holds no keys has leases of clients to answer for.
-	return r.now < rl.wanted && rl.setting.policy.Asks(r.leading()) && (rl.placed || r.leading()) &&
+	return r.now < rl.wanted && r.now >= rl.doubted && rl.setting.policy.Asks(r.leading()) && (rl.placed || r.leading()) &&
 		rl.memberships.Newest().Has(r.cfg.ID)
 }
 

@@ -138,6 +138,8 @@ func (r *Replica) Step(now machine.Now, input any) {
 		r.reads.plans.planned(in)
 	case Served:
 		r.reads.served(r)
+	case Doubted:
+		r.reads.doubt(r, in.Until)
 	case AskLease:
 		r.reads.asked(r)
 		r.asks.add(r, in)

@@ -61,7 +61,7 @@ type ReadLeaseStatus struct {
 	// WaitsFor are, at the leader, members that lack some of them of which they hold keys,
 	// while a voter is bound to them.
 	WaitsFor []machine.NodeID
-	Bound    []quorumlease.Lifetime   // whom this member has promised to wait for
+	Bound    []quorumlease.Lifetime // whom this member has promised to wait for
 	// At the leader, as reported: who is bound to whom, and who gets no more promises.
 	Holdings []quorumlease.Holding
 	Stalled  []machine.NodeID

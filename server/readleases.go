@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
@@ -73,6 +74,11 @@ func (b backend) ReadLeases() (etcdapi.ReadLeaseStatus, error) {
 		holds(&out.Holders[i], leases.Cells)
 		out.Holders[i].RoundTrip = b.RoundTrip(out.Holders[i].Member)
 		slices.Sort(out.Holders[i].Grantors)
+	}
+	if c, doubted := b.Clock(); c.Last != "" {
+		out.Clock = &etcdapi.ClockStatus{
+			Doubted: doubted, Doubts: c.Doubts, Pauses: c.Pauses, Suspends: c.Suspends, Last: c.Last, Ago: time.Since(c.At),
+		}
 	}
 	out.LocalReads, out.RoundReads, out.ForwardedReads = b.ReadCounts()
 	return out, nil

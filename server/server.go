@@ -146,6 +146,9 @@ func (b backend) Status() etcdapi.Status {
 	if b.View().Revision() == 0 {
 		out.Errors = append(out.Errors, "tenure: this member does not know yet what of its state may be seen")
 	}
+	if c, doubted := b.Clock(); doubted {
+		out.Errors = append(out.Errors, "tenure: the clock of this machine cannot be trusted, so this member reads by way of the leader: "+c.Last)
+	}
 	if !ok {
 		out.Errors = append(out.Errors, "tenure: this member is stopping")
 	}

@@ -71,6 +71,13 @@ func (h *Host) Drift(rate float64) {
 	h.wake() // the alarm rings at another true time now
 }
 
+// StepMono sets the monotonic clock forward, as only a broken host does.
+func (h *Host) StepMono(by time.Duration) {
+	h.mono.set(h.w.now, by, h.mono.rate)
+	h.w.Note("host %d: the monotonic clock steps by %v", h.ID, by)
+	h.w.Mark(Fault, h.Lane, "the monotonic clock steps by %v", by)
+}
+
 // SlewWall lets the wall clock go at another rate from here on.
 func (h *Host) SlewWall(rate float64) { h.wall.set(h.w.now, 0, rate) }
 

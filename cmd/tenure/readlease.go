@@ -44,10 +44,14 @@ that wait for it. HAS LOG TO is how far it has the log, as far as the leader has
 READS are linearizable ones since the member started: LOCAL by its lease, ROUND by
 asking the others, FORWARDED by asking the leader.
 
-"Held up" are writes that are replicated and wait for a member with a lease. Those that
-are named lack something that is replicated; in key order that may be writes to other
-keys, and then they hold nothing up. A member
+"Held up" are writes that are replicated and wait for a member with a lease, for as long
+as the first of them has; those that are named lack one of them and hold its keys. A member
 that is waited for too long is stalled: its lease is not renewed until it has caught up.
+
+TROUBLE also tells what was odd about a member's clock: that its process or machine stood
+still, which is safe; or that its time of day moved apart from the clock by which leases are
+measured, or that clock runs too fast or too slow. Then the member gives its lease up for
+as long, and for a second.
 
 If the keys are divided, a part of who holds which is shown below, and all of it with
 --cells, in the words of "tenure read-lease set --cells". Keys and ranges come first; all

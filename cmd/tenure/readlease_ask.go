@@ -55,9 +55,21 @@ type readLeaseMember struct {
 	Has      uint64   `json:"has,omitempty"`      // index up to which it has the log
 	Stalled  bool     `json:"stalled,omitempty"`
 	Reads    *reads   `json:"reads,omitempty"`
-	Error    string   `json:"error,omitempty"`
+	// Clock is what was odd about the clocks of its machine since it started.
+	Clock *memberClock `json:"clock,omitempty"`
+	Error string       `json:"error,omitempty"`
 
 	left time.Duration
+}
+
+// memberClock tells how far a member can trust its clock.
+type memberClock struct {
+	Doubted  bool    `json:"doubted"` // now: it holds no read lease
+	Doubts   uint64  `json:"doubts"`
+	Pauses   uint64  `json:"pauses"`
+	Suspends uint64  `json:"suspends"`
+	Last     string  `json:"last"`
+	AgoMS    float64 `json:"last_ago_ms"`
 }
 
 // reads are linearizable ones since the member started.
@@ -207,6 +219,9 @@ func (m *readLeaseMember) tell(a, best *readleasepb.GetResponse) {
 		if h.GetMember().GetId() == a.MemberId && h.Active {
 			m.Holds = holding(h)
 		}
+	}
+	if c := a.Clock; c != nil {
+		m.Clock = &memberClock{c.Doubted, c.Doubts, c.Pauses, c.Suspends, c.Last, millis(c.LastAgo.AsDuration())}
 	}
 	m.Reads = &reads{a.Reads.GetLocal(), a.Reads.GetRounds(), a.Reads.GetForwarded()}
 }

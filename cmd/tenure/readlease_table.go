@@ -50,7 +50,7 @@ func (h *heldUp) String() string {
 		entries = "1 entry"
 	}
 	waiting := (time.Duration(h.WaitingMS * float64(time.Millisecond))).Round(time.Millisecond)
-	return fmt.Sprintf("%s held up, for %v by now, by %s", entries, waiting, cmp.Or(strings.Join(h.By, ", "), "a member that restarted"))
+	return fmt.Sprintf("%s held up, for %v by now, by %s", entries, waiting, cmp.Or(strings.Join(h.By, ", "), "members that have yet to report"))
 }
 
 // summary is one line for `tenure status`.
@@ -108,7 +108,18 @@ func (m *readLeaseMember) trouble() string {
 	if m.Stalled && m.Error == "" {
 		return "stalled: not renewed until it has caught up"
 	}
+	if c := m.Clock; c != nil && m.Error == "" {
+		return c.String()
+	}
 	return strings.ReplaceAll(m.Error, "\n", " ")
+}
+
+func (c *memberClock) String() string {
+	if c.Doubted {
+		return "no lease, for its clock cannot be trusted: " + c.Last
+	}
+	ago := time.Duration(c.AgoMS * float64(time.Millisecond)).Round(time.Second)
+	return fmt.Sprintf("%v ago %s", ago, c.Last)
 }
 
 // cells are how many reads there were, and how much of them was local. Nil is a

@@ -53,10 +53,17 @@ func TestReadLeasesOfManyWords(t *testing.T) {
 			nil,
 			{MemberId: 0xd, Leader: member(0xa), Term: 5, Reads: &readleasepb.Reads{Local: 1, Forwarded: 2}},
 		}, []string{
-			"released up to 80 of 81: 1 entry held up, for 2ms by now, by a member that restarted",
+			"released up to 80 of 81: 1 entry held up, for 2ms by now, by members that have yet to report",
 			"a leader all keys no end - - 0 - 0 0", "b follower 1 range 20ms a,c 70 0 - 0 0 stalled: not renewed until it has caught up",
 			"c ? 3 ranges ? a,b 80 ? ? ? ?", "d learner - - - - 3 33.3 % 0 2",
-			"read leases: policy quorum, key order, held by a, b (1 range), c (3 ranges); 1 entry held up, for 2ms by now, by a member that restarted",
+			"read leases: policy quorum, key order, held by a, b (1 range), c (3 ranges); 1 entry held up, for 2ms by now, by members that have yet to report",
+		}},
+		{"clocks", []*readleasepb.GetResponse{
+			{MemberId: 0xa, Leader: member(0xa), Term: 5, Clock: &readleasepb.Clock{Doubted: true, Last: "it runs wild"}},
+			{MemberId: 0xb, Leader: member(0xa), Term: 5, Clock: &readleasepb.Clock{Last: "it stood still", LastAgo: durationpb.New(90 * time.Second)}},
+		}, []string{
+			"a leader - - - - 0 - 0 0 no lease, for its clock cannot be trusted: it runs wild",
+			"b follower - - - - 0 - 0 0 1m30s ago it stood still",
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

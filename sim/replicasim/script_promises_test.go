@@ -89,6 +89,37 @@ var promiseScripts = []script{
 		s.hold(lead, h, "MsgApp")
 		s.released(s.put(lead, "k", "new"), h, 300*time.Millisecond)
 	}},
+	{name: "clock-that-stood-still", policy: "all", play: func(s *stage) {
+		// R11. What a holder was promised before may be over long since.
+		lead, _, h := s.three()
+		s.holding(h)
+		s.w.Run(tick)
+		h.Drift(-0.999)
+		s.cutOff(h)
+		h.Step(replica.Doubted{Until: h.Now().Mono.Add(time.Second)})
+		s.success(time.Second, "a put", s.put(lead, "k", "new"))
+		s.never(time.Second, "it has a lease", h.leased)
+	}},
+	{name: "clock-that-ran-ahead", policy: "all", length: 5 * time.Second, play: func(s *stage) {
+		// R11. What a grantor has promised may not be over.
+		lead, g, h := s.three()
+		s.w.Run(tick)
+		s.granted(h, g)
+		s.hold(h, g, "quorumlease.Request")
+		s.hold(lead, h, "MsgApp")
+		g.StepMono(6 * time.Second)
+		g.Step(replica.Doubted{Until: g.Now().Mono.Add(time.Second)})
+		s.released(s.put(lead, "k", "new"), h, 2*time.Second)
+	}},
+	{name: "clock-that-is-right-again", policy: "all", play: func(s *stage) {
+		// Doubt ends, and then all is as before.
+		_, _, h := s.three()
+		s.holding(h)
+		h.Step(replica.Doubted{Until: h.Now().Mono.Add(time.Second)})
+		s.until(10*time.Millisecond, "it gives its lease back", func() bool { return !h.leased() })
+		s.never(900*time.Millisecond, "it has a lease", func() bool { s.asks(h); return h.leased() })
+		s.holding(h)
+	}},
 	{name: "promise-of-another-length", policy: "all", length: 500 * time.Millisecond, play: func(s *stage) {
 		// The grantor came back with shorter promises than the holder's.
 		lead, g, h := s.three()

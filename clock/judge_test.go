@@ -1,0 +1,112 @@
+package clock
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+const ms = time.Millisecond
+
+// clocks are a machine's, which somebody plays with.
+type clocks struct {
+	Evidence
+	judge Judge
+	odd   []Oddity
+}
+
+// goOn lets time pass in looks of 100 ms, in which the clocks go at rates of their own.
+func (c *clocks) goOn(d time.Duration, rate, raw float64) {
+	for range d / (100 * ms) {
+		step := func(rate float64) time.Duration { return 100*ms + time.Duration(rate*float64(100*ms)) }
+		c.Now, c.Running, c.Raw, c.Wall = c.Now.Add(step(rate)), c.Running+step(rate), c.Raw+step(raw), c.Wall+machine.Wall(step(rate))
+		c.look()
+	}
+}
+
+func (c *clocks) look() { c.odd = append(c.odd, c.judge.Look(c.Evidence)...) }
+
+func TestJudge(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		do   func(*clocks)
+		want []Kind // of the first look after it, and of none later
+	}{
+		{"nothing", func(*clocks) {}, nil},
+		{"NTP, as it usually corrects", func(c *clocks) { c.goOn(5*time.Second, 0.0005, -0.00005) }, nil},
+		{"a crystal that is off", func(c *clocks) { c.goOn(5*time.Second, 0.002, 0.002) }, nil},
+		{"looks that took long", func(c *clocks) { c.Within, c.Wall = 80*ms, c.Wall+machine.Wall(80*ms) }, nil},
+		{"a daemon steps the time of day by little", func(c *clocks) { c.Wall += machine.Wall(4 * ms) }, nil},
+		{"the time of day is set forward", func(c *clocks) { c.Wall += machine.Wall(20 * ms) }, []Kind{Set}},
+		{"the time of day is set back", func(c *clocks) { c.Wall -= machine.Wall(time.Hour) }, []Kind{Set}},
+		{"suspended", func(c *clocks) { c.Now, c.Wall = c.Now.Add(time.Hour), c.Wall+machine.Wall(time.Hour) }, []Kind{Slept}},
+		{"stopped", func(c *clocks) {
+			c.Now, c.Wall, c.Running, c.Raw = c.Now.Add(3*time.Second), c.Wall+machine.Wall(3*time.Second), c.Running+3*time.Second, c.Raw+3*time.Second
+		}, []Kind{Paused}},
+		{"frozen with all clocks, and told the time", func(c *clocks) { c.Wall += machine.Wall(10 * time.Second) }, []Kind{Set}},
+		{"jumped ahead of all others", func(c *clocks) { c.Now = c.Now.Add(300 * ms) }, []Kind{Slept, Set}}, // in doubt
+		{"went back", func(c *clocks) { c.Now = c.Now.Add(-300 * ms) }, []Kind{Back}},
+		{"went back by less than passed", func(c *clocks) { c.Now = c.Now.Add(-50 * ms) }, []Kind{Back}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := &clocks{Evidence: Evidence{Now: 1e12, Running: 1e12, Raw: 1e12, Wall: 1e18, Within: ms / 10}}
+			c.goOn(time.Second, 0, 0)
+			tt.do(c)
+			c.goOn(3*time.Second, 0, 0)
+			var got []Kind
+			for _, o := range c.odd {
+				got = append(got, o.Kind)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%v, want %v", c.odd, tt.want)
+			}
+		})
+	}
+}
+
+// TestJudgeRates: a rate that leases do not allow for is seen at the next look, as long
+// as it lasts, and one that is allowed is not.
+func TestJudgeRates(t *testing.T) {
+	for _, tt := range []struct {
+		rate float64
+		odd  bool
+	}{{0.083, true}, {-0.083, true}, {0.01, true}, {-0.007, true}, {0.003, false}, {-0.003, false}} {
+		t.Run(fmt.Sprint(tt.rate), func(t *testing.T) {
+			c := &clocks{Evidence: Evidence{Within: ms / 100}}
+			c.goOn(2*time.Second, 0, 0)
+			c.goOn(100*ms, tt.rate, 0)
+			if first := len(c.odd) > 0; first != tt.odd {
+				t.Fatalf("after 100 ms: %v", c.odd)
+			}
+			c.goOn(2*time.Second, tt.rate, 0)
+			for _, o := range c.odd {
+				if o.Kind != Fast || !o.Kind.Doubtful() || (o.By > 0) != (tt.rate > 0) {
+					t.Fatalf("%v", o)
+				}
+			}
+			if n := len(c.odd); tt.odd && n != 21 {
+				t.Errorf("it was odd for %d looks of 21", n)
+			}
+			n := len(c.odd)
+			c.goOn(2*time.Second, 0, 0)
+			if len(c.odd) != n {
+				t.Errorf("it is right again, and yet: %v", c.odd[n:])
+			}
+		})
+	}
+}
+
+// TestLook: this machine's clocks show the same time, and what they show grows.
+func TestLook(t *testing.T) {
+	before, a := Now(), Look()
+	b, after := Look(), Now()
+	if a.Now < before || b.Now < a.Now || b.Now > after {
+		t.Errorf("looks at %v and %v, between %v and %v", a.Now, b.Now, before, after)
+	}
+	if b.Running < a.Running || b.Raw < a.Raw || a.Running <= 0 || a.Raw <= 0 || a.Wall <= 0 || a.Within <= 0 {
+		t.Errorf("looks %+v, %+v", a, b)
+	}
+}
