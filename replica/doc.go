@@ -138,6 +138,7 @@
 // leader beyond doubt it need not make readers of a key wait for a put of its own that is on
 // its way: nobody has seen that, and it answers with what was there before. It keeps what it
 // holds and, where reads are counted, is read there much, for readers elsewhere wait longer.
+// It does so only while all members are known to understand the mark (level.go).
 // Everything else the others find out by themselves, and the leader's readers wait for it
 // (R30). The paper has no such reads:
 // its leader's wait for every write, which takes a majority's time. It rests on this:

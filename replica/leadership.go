@@ -19,7 +19,7 @@ func (r *Replica) leadership(leader machine.NodeID, term uint64) {
 		r.bereaved = false
 	}
 	// Whatever was confirmed or asked under the old leader is asked anew.
-	r.forwards = nil
+	r.forwards, r.levels = nil, levels{}
 	r.proposals.refusal = false
 	r.leases.stop(r)
 	r.rounds.reset()

@@ -38,9 +38,9 @@ func (rl *readLeases) appends(r *Replica, entries []*raftpb.Entry) {
 
 // keeps tells whether this leader keeps a batch of its own to itself, in key order: then
 // its readers need not wait for it, and those of other holders wait longer. So it keeps
-// what is read here.
+// what is read here, once all members can read that it does.
 func (rl *readLeases) keeps(r *Replica, data []byte) bool {
-	if !rl.keys.on || !r.leading() {
+	if !rl.keys.on || !r.leading() || !r.levels.all(rl.everyone, r.cfg.ID, keepsLevel) {
 		return false
 	}
 	writes, may := rl.keys.mayKeep(r.cfg.ID, r.term, data)

@@ -107,6 +107,7 @@ func (rl *readLeases) acknowledges(r *Replica, resp *raftpb.Message) any {
 	if resp.GetType() != raftpb.MsgAppResp || resp.GetReject() || resp.GetTerm() != r.term || machine.NodeID(resp.GetTo()) != r.leader {
 		return resp
 	}
+	resp.Context = levelContext
 	rl.received = max(rl.received, resp.GetIndex())
 	if r.leading() {
 		// As a holder it has what others wait for, flushed or not (R31).

@@ -40,6 +40,7 @@ type Replica struct {
 	asks      asks
 	leases    leases
 	reads     readLeases
+	levels    levels           // at the leader, of its reign
 	forwards  map[asker]*fates // at the leader, of its reign
 
 	roster  Roster                          // as of applied
@@ -207,6 +208,9 @@ func (r *Replica) receive(env machine.Envelope) {
 		// the state of the sender's log, and begin with it from the start.
 		if m.GetType() == raftpb.MsgAppResp && m.GetIndex() == 0 && !m.GetReject() && m.GetTerm() == r.raft.BasicStatus().HardState.GetTerm() {
 			return
+		}
+		if !local && r.leading() && m.GetTerm() == r.term {
+			r.levels.learn(env.From, m)
 		}
 		// The error tells of messages from unknown members: data, ignored.
 		_ = r.raft.Step(m)

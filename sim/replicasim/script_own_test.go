@@ -3,6 +3,7 @@ package replicasim
 import (
 	"time"
 
+	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/replica"
 )
 
@@ -26,6 +27,56 @@ var ownScripts = []script{
 		s.success(time.Second, "the put", put)
 		s.success(time.Second, "a read after it", s.readKey(lead, "k", "new"))
 		s.success(time.Second, "the read elsewhere", elsewhere)
+	}},
+	{name: "kept-when-all-understand", members: 5, policy: "leader/key", play: func(s *stage) {
+		// A member of an older version would end with what it cannot read. So its leader
+		// keeps nothing, and reads wait, until it comes back as a newer one.
+		lead, old := s.members[0], s.members[4]
+		older := true
+		take := s.net.Take
+		s.net.Take = func(env machine.Envelope) bool {
+			if m, ok := acknowledged(env.Body); ok && env.From == old.ID && older {
+				m.Context = nil
+			}
+			return take(env)
+		}
+		old.crash()
+		s.success(time.Second, "a put", s.put(lead, "k", "0"))
+		waits := func(value, before string) {
+			s.t.Helper()
+			s.reader(lead, "k")
+			s.hold(nil, lead, "MsgAppResp", "quorumlease.Report")
+			put := s.put(lead, "k", value)
+			s.w.Run(5 * time.Millisecond)
+			r := s.askKey(lead, "k", "")
+			s.w.Run(20 * time.Millisecond)
+			if r.done != (before != "") || r.value != before {
+				s.fatalf("a read beside a put: done %v, %q; want %q at once", r.done, r.value, before)
+			}
+			s.mend()
+			s.success(time.Second, "the put", put)
+			s.success(time.Second, "the read", r)
+		}
+		s.transfer(lead, s.members[1]) // a new reign, in which the old one is heard of only now
+		lead = s.members[1]
+		s.success(time.Second, "a put", s.put(lead, "k", "1"))
+		waits("2", "") // not heard of at all
+		old.boots()
+		s.until(time.Second, "it has the log", func() bool { return old.state.Index() == lead.state.Index() })
+		waits("3", "")
+		again := func(is bool, value string) {
+			s.t.Helper()
+			old.crash()
+			older = is
+			old.boots()
+			s.success(time.Second, "a put", s.put(lead, "k", value))
+			s.until(time.Second, "it has the log", func() bool { return old.state.Index() == lead.state.Index() })
+			s.w.Run(tick)
+		}
+		again(false, "4")
+		waits("5", "4")
+		again(true, "6") // what it was before does not count
+		waits("7", "")
 	}},
 	{name: "leader-has-released-nothing", policy: "leader/key", play: func(s *stage) {
 		// The others have all that it takes to find out that the put is released.

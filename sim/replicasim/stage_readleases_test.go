@@ -7,6 +7,7 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumlease"
 	"github.com/tenure-lease/tenure/replica"
+	"go.etcd.io/raft/v3/raftpb"
 )
 
 // What a leader says to a member that makes its log grow, and of what is released.
@@ -82,6 +83,16 @@ func told(body any) (n quorumlease.News, ok bool) {
 		n, ok = f.Interface().(quorumlease.News)
 	}
 	return n, ok
+}
+
+// acknowledged is the message by which a member acknowledges the log.
+func acknowledged(body any) (m *raftpb.Message, ok bool) {
+	if m, ok = body.(*raftpb.Message); !ok {
+		if v := reflect.ValueOf(body); v.Kind() == reflect.Struct && v.FieldByName("Message").IsValid() {
+			m, ok = v.FieldByName("Message").Interface().(*raftpb.Message)
+		}
+	}
+	return m, ok && m.GetType() == raftpb.MsgAppResp
 }
 
 // onNews has f hear of each message that tells what is released.
