@@ -39,10 +39,15 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
 // Read is how long a read takes at a site: nothing more than a local read if the site
-// is a holder, else a round trip to the nearest holder, whom clients may ask. A replica
-// asks the leader for them, which may be farther.
+// is a holder, else a round trip to the leader, whom its replica asks up to where to look.
 func (d *Distances) Read(site int, holders Set) time.Duration {
 	return duration(d.read(site, holders, d.longest()))
+}
+
+// ReadNearest is how long it takes for a client of the site that asks the nearest holder
+// itself.
+func (d *Distances) ReadNearest(site int, holders Set) time.Duration {
+	return duration(d.readNearest(site, holders, d.longest()))
 }
 
 // Write is how long a write takes at a site in three one-way delays: from there to
@@ -83,6 +88,13 @@ func (d *Distances) between(a, b int, unknown float64) float64 {
 }
 
 func (d *Distances) read(site int, holders Set, unknown float64) float64 {
+	if holders.Has(site) {
+		return d.rtt[site][site]
+	}
+	return d.between(site, d.leader, unknown)
+}
+
+func (d *Distances) readNearest(site int, holders Set, unknown float64) float64 {
 	if holders.Has(site) {
 		return d.rtt[site][site]
 	}

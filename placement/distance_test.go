@@ -37,15 +37,18 @@ func TestReads(t *testing.T) {
 		site    int
 		holders Set
 		want    float64
+		nearest float64
 	}{
-		{jp, SetOf(jp, ca), 0.4},
-		{ca, SetOf(ca), 0.4},
-		{irl, SetOf(ca), 150},
-		{irl, SetOf(ca, va), 92},
-		{or, SetOf(ca, va), 20},
+		{jp, SetOf(jp, ca), 0.4, 0.4},
+		{ca, SetOf(ca), 0.4, 0.4},
+		{irl, SetOf(ca), 150, 150},
+		{irl, SetOf(ca, va), 150, 92},
+		{or, SetOf(ca, va), 20, 20},
 	} {
-		if got := d.Read(test.site, test.holders); got != duration(test.want) {
-			t.Errorf("a read at %s with holders %b takes %v, want %v", wide[test.site].Name, test.holders, got, duration(test.want))
+		got, nearest := d.Read(test.site, test.holders), d.ReadNearest(test.site, test.holders)
+		if got != duration(test.want) || nearest != duration(test.nearest) {
+			t.Errorf("a read at %s with holders %b takes %v, or %v at the nearest, want %v and %v",
+				wide[test.site].Name, test.holders, got, nearest, duration(test.want), duration(test.nearest))
 		}
 	}
 }
@@ -57,7 +60,7 @@ func TestDistancesThatAreNotKnown(t *testing.T) {
 	}
 	d.Set(0, 1, 10*time.Millisecond)
 	d.Set(0, 2, 30*time.Millisecond)
-	if got := d.Read(1, SetOf(2)); got != 30*time.Millisecond {
+	if got := d.ReadNearest(1, SetOf(2)); got != 30*time.Millisecond {
 		t.Errorf("over an unknown distance a read takes %v, want the longest that is known, 30ms", got)
 	}
 	// From 1 to the leader 0 and back: with 0 and 1 there is a majority.

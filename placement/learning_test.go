@@ -17,7 +17,7 @@ func TestLearning(t *testing.T) {
 		op     float64        // at most
 	}{
 		{Cost, [sites]float64{0.98, 1, 0.98, 0.98, 0.98}, 18},
-		{Quorum, [sites]float64{0.805, 1, 0.88, 0.88, 0.805}, 26},
+		{Quorum, [sites]float64{0.805, 1, 0.88, 0.88, 0.805}, 27},
 	} {
 		t.Run(test.policy.String(), func(t *testing.T) {
 			s, src := newStage(t, Settings{Policy: test.policy}), rand.NewPCG(1, 2)

@@ -19,6 +19,7 @@ type row []float64
 type measure struct {
 	policy     Policy
 	byLeader   bool
+	nearest    bool
 	distances  *Distances
 	unknown    float64 // the length of distances that are not known
 	forgone    float64 // what the Quorum policy says of a read that is not local
@@ -39,7 +40,7 @@ type measure struct {
 // keys, by site, reads and then writes.
 func newMeasure(s Settings, d *Distances, traffic []float64) *measure {
 	m := &measure{
-		policy: s.Policy, byLeader: s.ByLeader, distances: d, unknown: d.longest(), leaderOnly: SetOf(d.leader),
+		policy: s.Policy, byLeader: s.ByLeader, nearest: s.Nearest, distances: d, unknown: d.longest(), leaderOnly: SetOf(d.leader),
 		rows: map[Set]row{}, prior: make([]float64, len(traffic)), price: milliseconds(s.Price), doubt: s.Doubt,
 	}
 	n := len(d.rtt)
@@ -124,7 +125,11 @@ func (m *measure) row(set Set) row {
 		if m.byLeader {
 			write = m.distances.writeByLeader
 		}
-		r[site], r[n+site] = m.distances.read(site, set, m.unknown), write(site, set, m.unknown)
+		read := m.distances.read
+		if m.nearest {
+			read = m.distances.readNearest
+		}
+		r[site], r[n+site] = read(site, set, m.unknown), write(site, set, m.unknown)
 		if m.policy == Quorum { // reads decide; among equals, whoever holds writes up least
 			r[site], r[n+site] = m.forgone, 1e-6*r[n+site]
 			if set.Has(site) {

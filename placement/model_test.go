@@ -33,9 +33,9 @@ func TestModel(t *testing.T) {
 		reads            float64
 		ll, ml, ql, cost want
 	}{
-		{0.5, want{20, 75, 112, 93}, want{100, 0.4, 211, 106}, want{94.2, 5.2, 161, 84}, want{90.9, 11.5, 118, 65}},
-		{0.9, want{20, 75, 112, 79}, want{100, 0.4, 211, 21.4}, want{94.2, 5.2, 161, 21.4}, want{99.1, 1.4, 144, 15.7}},
-		{0.99, want{20, 75, 112, 75.5}, want{100, 0.4, 211, 2.5}, want{94.2, 5.2, 161, 6.8}, want{99.9, 0.5, 166, 2.1}},
+		{0.5, want{20, 75, 112, 93}, want{100, 0.4, 211, 106}, want{94.2, 5.8, 161, 84}, want{90.9, 11.5, 118, 65}},
+		{0.9, want{20, 75, 112, 79}, want{100, 0.4, 211, 21.4}, want{94.2, 5.8, 161, 21.4}, want{99.1, 1.4, 144, 15.7}},
+		{0.99, want{20, 75, 112, 75.5}, want{100, 0.4, 211, 2.5}, want{94.2, 5.8, 161, 7.4}, want{99.9, 0.5, 166, 2.1}},
 	}
 	w := newWorkload(100_000, 0.99, 0)
 	for _, test := range tests {
@@ -76,11 +76,15 @@ func TestModel(t *testing.T) {
 func TestBestOfAll(t *testing.T) {
 	d := wideDistances()
 	rnd := rand.New(rand.NewPCG(3, 3))
-	for _, byLeader := range []bool{false, true} {
-		m := newMeasure(Settings{Policy: Cost, ByLeader: byLeader}, d, make([]float64, 2*sites))
-		write := d.Write
-		if byLeader {
+	for _, way := range []Settings{{}, {ByLeader: true}, {Nearest: true}} {
+		way.Policy = Cost
+		m := newMeasure(way, d, make([]float64, 2*sites))
+		read, write := d.Read, d.Write
+		if way.ByLeader {
 			write = d.WriteByLeader
+		}
+		if way.Nearest {
+			read = d.ReadNearest
 		}
 		chosen := map[Set]bool{}
 		for range 2000 {
@@ -92,7 +96,7 @@ func TestBestOfAll(t *testing.T) {
 			}
 			cost := func(set Set) (sum time.Duration) {
 				for s := range sites {
-					sum += time.Duration(load[s])*d.Read(s, set) + time.Duration(load[sites+s])*write(s, set)
+					sum += time.Duration(load[s])*read(s, set) + time.Duration(load[sites+s])*write(s, set)
 				}
 				return sum
 			}

@@ -60,6 +60,9 @@ type Settings struct {
 	// ByLeader says that writes take four one-way delays (Distances.WriteByLeader) and
 	// not three.
 	ByLeader bool
+	// Nearest says that clients ask the nearest holder (Distances.ReadNearest), and not a
+	// replica that asks the leader.
+	Nearest bool
 }
 
 // ErrSettings says that a Planner cannot work with its settings.
