@@ -1,7 +1,6 @@
 package clock
 
 import (
-	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,14 +41,6 @@ func Look() Evidence {
 		}
 	}
 	return best
-}
-
-func now() machine.Mono {
-	t, err := read(clockID)
-	if err != nil {
-		panic(fmt.Sprintf("clock: %v", err)) // without a clock there is no lease
-	}
-	return machine.Mono(t)
 }
 
 func read(id int32) (time.Duration, error) {

@@ -29,18 +29,19 @@ type readLease struct {
 	since machine.Mono
 }
 
+// lasts tells whether the lease is in force. A clock that went back says nothing: the
+// member is about to end for it (R11).
+func (l *readLease) lasts(now machine.Mono) bool { return l.since <= now && now < l.Until }
+
 // leased gives the index that a state must have for a linearizable read which arrived
 // before the call, if the lease lasts. The order matters: first the lease, then the
 // clock, and the state last. What was acknowledged anywhere while the lease lasted is
 // in this member's log, and was when the lease was published with that index.
 func (rs *reads) leased() (index uint64, ok bool) {
-	l := rs.lease.Load()
-	if l == nil || l.Until <= 0 {
-		return 0, false
+	if l := rs.lease.Load(); l != nil && l.Until > 0 && l.lasts(rs.clock()) {
+		return l.Index, true
 	}
-	// A clock that went back says nothing: the member is about to end for it (R11).
-	now := rs.clock()
-	return l.Index, l.since <= now && now < l.Until
+	return 0, false
 }
 
 // count counts a read that is answered.
