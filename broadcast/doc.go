@@ -95,7 +95,8 @@
 // first start, and what it says later does no harm. A new member is sent the last snapshot and what followed, and can
 // broadcast when Joined returns. One that was removed gets [ErrRemoved] as soon as the
 // others can do without it, or when it comes back from being away; IDs do not return. An
-// address is changed by AddMember with the new one.
+// address is changed by AddMember with the new one. Who is away while all the others move
+// looks for them where they were.
 //
 // # Figures
 //

@@ -126,7 +126,7 @@ func TestTrimmedWhileOneCatchesUp(t *testing.T) {
 		broadcasts()
 	}
 	g.start(3, nil)
-	for limit := time.Now().Add(8 * time.Second); g.nodes[3].Position()+50 < broadcast.Position(n); {
+	for limit := time.Now().Add(20 * time.Second); g.nodes[3].Position()+50 < broadcast.Position(n); {
 		if time.Now().After(limit) {
 			t.Fatalf("member 3 is at %d, and the others at %d", g.nodes[3].Position(), n)
 		}
