@@ -9,9 +9,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/clock"
+
 	"github.com/tenure-lease/tenure/driver"
 	"github.com/tenure-lease/tenure/fastct"
 	"github.com/tenure-lease/tenure/machine"
@@ -162,13 +163,20 @@ func start(cfg Config) (*Node, error) {
 		}
 	}
 	n.driver = driver.Start(driver.Config{
-		Machine: compacting{n.machine, n.drops}, Now: func() machine.Now { return machine.Now{Mono: clock.Now()} },
-		Send: n.send, Persist: j.write, Linger: linger, Alone: true, Outcome: n.outcomes,
+		Machine: compacting{n.machine, n.drops}, Now: ticking(),
+		Send: n.send, Persist: j.write, Linger: linger, Hold: true, Outcome: n.outcomes,
 		Fail: func(err error) { n.breaks(fmt.Errorf("broadcast: %w", err)) },
 	})
 	ready.Done()
 	n.work.Go(n.keep)
 	return n, nil
+}
+
+// ticking returns a clock that stands still in suspend: nothing here rests on time, and one
+// that goes on costs a system call each time that it is read.
+func ticking() func() machine.Now {
+	began := time.Now()
+	return func() machine.Now { return machine.Now{Mono: machine.Mono(time.Since(began)) + 1} }
 }
 
 // remembers opens the history, and takes from the log what comes behind it.

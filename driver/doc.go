@@ -1,12 +1,12 @@
-// Package driver runs a machine.Machine for real: one goroutine steps it, a
-// second makes its records durable, many at a time.
+// Package driver runs a machine.Machine for real. It has two goroutines: one at a time steps
+// the machine, and one at a time makes its records durable, many at once.
 //
 //	d := driver.Start(driver.Config{
 //		Machine: m,
 //		Now:     clock.Now,             // a clock that counts suspend
 //		Send:    transport.Send,        // must not block
 //		Persist: log.Persist,           // blocks until durable
-//		Outcome: owner.handle,          // on the stepping goroutine: be quick
+//		Outcome: owner.handle,          // on the goroutine that steps: be quick
 //		Fail:    func(err error) { … }, // a record could not be made durable
 //	})
 //	d.Step(input)                           // from any goroutine
@@ -20,9 +20,15 @@
 // Accesses to shared storage are begun by the owner's Access, which must not block,
 // and come back as inputs.
 //
-// Two options are for owners whom a turn of the second goroutine costs more than it gains:
-// with Config.Alone the first writes while nobody else waits for it, and with Config.Linger
-// records that nothing waits for are written with the next that is forced.
+// Who has stepped something that has to be durable writes it himself; only if something
+// comes meanwhile the other goroutine is woken, and steps that. So a machine with one input
+// at a time has one goroutine, and under load stepping and writing go on side by side.
+// Nobody has to find out which of the two it is.
+//
+// Two options are for owners whom waking somebody costs more than to wait: with
+// Config.Linger records that nothing waits for are written with the next that is forced,
+// and with Config.Hold what is sent waits for those who were told something, and may have an
+// answer.
 //
 // After a failed Persist nothing that waited for it, or for a later record, is
 // ever sent: the driver stops stepping and calls Fail once. See package machine

@@ -1,8 +1,6 @@
 package driver
 
 import (
-	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
@@ -12,7 +10,8 @@ import (
 // Config ties a machine to the world.
 type Config struct {
 	Machine machine.Machine
-	// Now reads the clocks. Its Mono must count suspend and never go back.
+	// Now reads the clocks. Its Mono must never go back, and must count suspend if the machine
+	// rests on time.
 	Now func() machine.Now
 	// Send takes envelopes on their way; it may drop them, and must not block.
 	Send func([]machine.Envelope)
@@ -23,14 +22,14 @@ type Config struct {
 	// Linger is how long records that nothing waits for may wait for one that is forced, to
 	// be written with it; 0: not at all. Until then they do not outlive the process.
 	Linger time.Duration
-	// Alone lets the goroutine that steps call Persist itself as long as turns have one input
-	// each: then nobody waits meanwhile, and another goroutine need not be woken.
-	Alone bool
+	// Hold has what a turn sends wait for those who were told something in it: what they say
+	// at once is stepped, and leaves with it.
+	Hold bool
 	// Access begins operations on shared storage. It must not block; each ends in a
 	// Step of machine.Accessed. Nil if the machine has none.
 	Access func([]machine.Access)
 	// Outcome takes what the machine reports, in order, on the goroutine that
-	// steps it. It must not block and may call Step.
+	// steps it at the time. It must not block and may call Step.
 	Outcome func([]any)
 	// Fail is called once if Persist fails, or if Mono goes back. The machine is not
 	// stepped again. It must not call Stop, which would wait for it.
@@ -47,9 +46,12 @@ type Driver struct {
 	mu      sync.Mutex
 	room    sync.Cond // signaled when the queue was taken
 	queue   []any
+	rang    bool // the timer has, and no turn was made since
+	turning bool // somebody makes turns, and looks at queue and rang before he stops
 	stopped bool
 	wake    chan struct{} // capacity 1
 
+	turns   turns // of who is turning
 	writes  writeQueue
 	stop    chan struct{}
 	done    sync.WaitGroup
@@ -63,11 +65,12 @@ func Start(cfg Config) *Driver {
 	}
 	d := &Driver{cfg: cfg, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	d.room.L = &d.mu
-	d.writes.linger = cfg.Linger
-	d.writes.wake = make(chan struct{}, 1)
-	d.done.Go(d.run)
+	d.writes.linger, d.writes.wake = cfg.Linger, d.wake
+	now := cfg.Now()
+	d.turns = turns{timer: time.NewTimer(0), now: now, alarm: now.Mono}
+	d.done.Go(d.work)
 	if cfg.Persist != nil {
-		d.done.Go(d.persist)
+		d.done.Go(d.work)
 	}
 	return d
 }
@@ -92,10 +95,10 @@ func (d *Driver) add(inputs ...any) {
 		d.mu.Unlock()
 		return
 	}
-	first := len(d.queue) == 0
+	wakes := len(d.queue) == 0 && !d.turning
 	d.queue = append(d.queue, inputs...)
 	d.mu.Unlock()
-	if first {
+	if wakes {
 		poke(d.wake)
 	}
 }
@@ -154,117 +157,27 @@ func poke(c chan struct{}) {
 	}
 }
 
-// busyTurns is how long a turn of several inputs is taken for load.
-const busyTurns = 16
-
-// run is the loop of package machine's comment.
-func (d *Driver) run() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	var spare []any
-	busy := 0                // for how many turns more others are let go first
-	armed := machine.Mono(0) // until when timer waits
-	now := d.cfg.Now()
-	alarm := now.Mono
+// work makes turns and writes what they leave, until the end. Two goroutines do it, of which
+// one at a time makes turns and one at a time writes: so nobody need be woken to write what
+// another has stepped, and while he writes somebody steps what comes.
+func (d *Driver) work() {
+	woken := false
 	for {
-		inputs := d.take(spare)
-		for len(inputs) == 0 && now.Mono < alarm {
-			// Go's timers do not count suspend, so after one the alarm is
-			// late by what was left of the wait. A second bounds that.
-			// One that rings too early costs less than to set it each time.
-			if until := min(alarm, now.Mono.Add(time.Second)); until < armed || armed <= now.Mono {
-				armed = until
-				timer.Reset(until.Sub(now.Mono))
-			}
-			select {
-			case <-d.wake:
-				// Who is about to step goes first and shares the turn: under
-				// load a turn is dearer than what is stepped in it. Without load
-				// nobody is, and looking for him wakes a thread.
-				if busy > 0 {
-					busy--
-					runtime.Gosched()
-				}
-			case <-timer.C:
-				armed = 0
-				if !d.read(&now) {
-					return
-				}
-			case <-d.stop:
-				return
-			}
-			inputs = d.take(inputs)
+		d.makeTurns(woken)
+		if woken = false; d.write() {
+			continue
 		}
 		select {
+		case <-d.wake:
+			woken = true
+		case <-d.turns.timer.C:
+			d.mu.Lock()
+			d.rang, d.turns.armed = true, 0
+			d.mu.Unlock()
 		case <-d.stop:
-			return
-		default:
-		}
-		// Read once, after the inputs were taken: none that gathers nothing arrived
-		// later than now, and reading a clock that counts suspend costs a system call.
-		if !d.read(&now) {
+			d.turns.timer.Stop()
+			d.writeRest()
 			return
 		}
-		if len(inputs) > 1 {
-			busy = busyTurns
-		}
-		for i, in := range inputs {
-			switch f := in.(type) {
-			case func() any:
-				in = f()
-				if !d.read(&now) { // what it gathered may have come since
-					return
-				}
-			case Look:
-				in = f()
-			}
-			if in != nil {
-				d.cfg.Machine.Step(now, in)
-			}
-			inputs[i] = nil
-		}
-		if alarm <= now.Mono {
-			d.cfg.Machine.Step(now, machine.Wake{})
-		}
-		rd := d.cfg.Machine.Ready()
-		// First, for what others hear may rest on what the owner has heard.
-		if len(rd.Outcomes) > 0 {
-			d.cfg.Outcome(rd.Outcomes)
-		}
-		if len(rd.Sends) > 0 {
-			d.cfg.Send(rd.Sends)
-		}
-		if !d.cfg.Alone || busy > 0 || !d.persistAlone(rd.Persists) {
-			d.writes.put(rd.Persists)
-		}
-		if len(rd.Accesses) > 0 {
-			d.cfg.Access(rd.Accesses)
-		}
-		alarm = rd.Alarm
-		spare = inputs[:0]
 	}
-}
-
-// read reads the clocks. One that goes back is worse than none: what a machine
-// believes or has promised for a time may be over, and it cannot know.
-func (d *Driver) read(now *machine.Now) bool {
-	next := d.cfg.Now()
-	if back := now.Mono.Sub(next.Mono); back > 0 {
-		d.fail(fmt.Errorf("driver: the monotonic clock went back by %v: restart the process, and find out what sets the clocks of this machine", back))
-		return false
-	}
-	*now = next
-	return true
-}
-
-// take returns what is queued and leaves spare in its place.
-func (d *Driver) take(spare []any) []any {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	inputs := d.queue
-	d.queue = spare[:0]
-	if len(inputs) >= d.cfg.QueueLimit {
-		d.room.Broadcast()
-	}
-	return inputs
 }

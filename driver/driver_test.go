@@ -37,6 +37,9 @@ func (r *recorder) Step(now machine.Now, input any) {
 	r.times = append(r.times, now.Mono)
 	r.steps = append(r.steps, input)
 	r.mu.Unlock()
+	if own, ok := input.(machine.Envelope); ok {
+		input = own.Body
+	}
 	if e, ok := input.(effects); ok {
 		r.next.Sends = append(r.next.Sends, e.Sends...)
 		r.next.Persists = append(r.next.Persists, e.Persists...)
@@ -82,7 +85,7 @@ func start(t *testing.T, m machine.Machine, w *world, limit int) *Driver {
 func startWith(t *testing.T, m machine.Machine, w *world, c Config) *Driver {
 	began := time.Now()
 	d := Start(Config{
-		Machine: m, QueueLimit: c.QueueLimit, Linger: c.Linger, Alone: c.Alone,
+		Machine: m, QueueLimit: c.QueueLimit, Linger: c.Linger, Hold: c.Hold,
 		Now: func() machine.Now {
 			return machine.Now{Mono: machine.Mono(time.Since(began)) + 1 - machine.Mono(w.back.Load())}
 		},

@@ -8,16 +8,17 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// writeQueue hands persists from the stepping goroutine to the writing one.
+// writeQueue is what turns have left to be written.
 type writeQueue struct {
 	linger time.Duration
-	wake   chan struct{} // capacity 1
+	wake   chan struct{} // the driver's
 
 	writing sync.Mutex // held while records are taken and written
 	failed  bool       // under writing: a write has
 
 	mu        sync.Mutex
 	list      []machine.Persist
+	now       bool        // list is to be written now
 	timer     *time.Timer // pokes wake for what lingers
 	lingering bool        // timer is set
 }
@@ -27,13 +28,16 @@ func (q *writeQueue) put(ps []machine.Persist) {
 		return
 	}
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	if len(q.list) == 0 {
 		q.list = ps // the machine has given it away
 	} else {
 		q.list = append(q.list, ps...)
 	}
-	lingers := q.linger > 0 && !forced(ps)
-	if lingers && !q.lingering {
+	switch {
+	case q.linger == 0 || forced(ps):
+		q.now = true
+	case !q.lingering:
 		q.lingering = true
 		if q.timer == nil {
 			q.timer = time.AfterFunc(q.linger, q.lingered)
@@ -41,74 +45,59 @@ func (q *writeQueue) put(ps []machine.Persist) {
 			q.timer.Reset(q.linger)
 		}
 	}
-	q.mu.Unlock()
-	if !lingers {
-		poke(q.wake)
-	}
 }
 
 func (q *writeQueue) lingered() {
 	q.mu.Lock()
 	q.lingering = false
+	q.now = len(q.list) > 0
+	wakes := q.now
 	q.mu.Unlock()
-	poke(q.wake)
+	if wakes {
+		poke(q.wake)
+	}
+}
+
+// due tells whether there is something to be written now.
+func (q *writeQueue) due() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.now
 }
 
 func (q *writeQueue) take() []machine.Persist {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.list
-	q.list = nil
+	q.list, q.now = nil, false
 	return list
 }
 
-// persist makes records durable, all that wait in one go, and then lets go of
-// what waited for them.
-func (d *Driver) persist() {
-	for {
-		select {
-		case <-d.writes.wake:
-		case <-d.stop:
-			if d.cfg.Linger > 0 {
-				d.writes.writing.Lock()
-				// What lingers would be there without Linger. If this fails, too, it is lost
-				// as in a crash.
-				_, _ = d.write(d.writes.take())
-				d.writes.writing.Unlock()
-			}
-			return
-		}
-		d.writes.writing.Lock()
-		d.writeOut(d.writes.take())
-		d.writes.writing.Unlock()
-	}
-}
-
-// persistAlone is persist by the goroutine that steps. It reports false if nothing waits
-// for these, or if somebody writes, or waits for the next turn.
-func (d *Driver) persistAlone(ps []machine.Persist) bool {
-	if !forced(ps) || !d.writes.writing.TryLock() {
+// write makes records durable, all that wait in one go, and then lets go of what waited
+// for them. It reports false if nothing has to be written now, or if somebody else writes:
+// he will look again.
+func (d *Driver) write() bool {
+	if !d.writes.due() || !d.writes.writing.TryLock() {
 		return false
 	}
 	defer d.writes.writing.Unlock()
-	d.mu.Lock()
-	others := len(d.queue) > 0
-	d.mu.Unlock()
-	if !others {
-		d.writeOut(append(d.writes.take(), ps...))
-	}
-	return !others
-}
-
-// writeOut writes a list and lets go of what waited for it. d.writes.writing is held, so
-// that records are written, and envelopes leave, in the order of turns.
-func (d *Driver) writeOut(list []machine.Persist) {
-	then, err := d.write(list)
+	then, err := d.persist(d.writes.take())
 	if err != nil {
 		d.fail(err)
-		return
+		return true
 	}
 	d.release(then)
+	return true
+}
+
+// writeRest writes what would be there without Linger. If that fails, too, it is lost as in
+// a crash.
+func (d *Driver) writeRest() {
+	if d.cfg.Linger > 0 {
+		d.writes.writing.Lock()
+		defer d.writes.writing.Unlock()
+		_, _ = d.persist(d.writes.take())
+	}
 }
 
 // forced tells whether something waits for what is written.
@@ -116,9 +105,9 @@ func forced(ps []machine.Persist) bool {
 	return slices.ContainsFunc(ps, func(p machine.Persist) bool { return len(p.Then) > 0 })
 }
 
-// write writes the records of a list, and returns what waited for them. Nothing is written
+// persist writes the records of a list, and returns what waited for them. Nothing is written
 // after a write that has failed. d.writes.writing is held.
-func (d *Driver) write(list []machine.Persist) (then []machine.Envelope, err error) {
+func (d *Driver) persist(list []machine.Persist) (then []machine.Envelope, err error) {
 	var records []any
 	force := false
 	for _, p := range list {
@@ -153,8 +142,9 @@ func (d *Driver) release(then []machine.Envelope) {
 	if len(sends) > 0 {
 		d.cfg.Send(sends)
 	}
-	if len(own) > 0 {
-		d.mu.Lock()
-		d.add(own...)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.stopped {
+		d.queue = append(d.queue, own...) // nobody need be woken: who has written steps next
 	}
 }

@@ -1,0 +1,77 @@
+package driver
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// TestWhatIsSaidAtOnceLeavesTogether has an owner who answers what he is told. Every second
+// turn sends, however long he goes on.
+func TestWhatIsSaidAtOnceLeavesTogether(t *testing.T) {
+	say := func(body string, outcomes ...any) effects {
+		return effects{Sends: []machine.Envelope{env(2, body)}, Outcomes: outcomes}
+	}
+	forced := say("c")
+	forced.Persists = forcedRecord("d").Persists
+	for _, c := range []struct {
+		hold bool
+		says []effects // each is the answer to the one before
+		want []string
+	}{
+		{true, []effects{say("a", 1)}, []string{"[a]"}},
+		{true, []effects{say("a", 1), say("b")}, []string{"[a b]"}},
+		{true, []effects{say("a", 1), say("b", 2), say("c", 3), say("d", 4), say("e")}, []string{"[a b]", "[c d]", "[e]"}},
+		{true, []effects{say("a", 1), {}}, []string{"[a]"}},
+		{true, []effects{say("a", 1), forced}, []string{"[a c]", "[after d]"}},
+		{false, []effects{say("a", 1), say("b")}, []string{"[a]", "[b]"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var sent []string
+			var d *Driver
+			said := 0
+			d = Start(Config{
+				Machine: &recorder{}, Hold: c.hold, Now: func() machine.Now { return machine.Now{Mono: 1} },
+				Persist: func([]any, bool) error { return nil },
+				Send: func(envelopes []machine.Envelope) {
+					var bodies []any
+					for _, e := range envelopes {
+						bodies = append(bodies, e.Body)
+					}
+					sent = append(sent, fmt.Sprint(bodies))
+				},
+				Outcome: func([]any) {
+					if said++; said < len(c.says) {
+						d.Step(c.says[said])
+					}
+				},
+			})
+			defer d.Stop()
+			d.Step(c.says[0])
+			synctest.Wait()
+			if !slices.Equal(sent, c.want) {
+				t.Errorf("hold %v: sent %v, want %v", c.hold, sent, c.want)
+			}
+		})
+	}
+}
+
+// What has to be durable does not wait for anybody.
+func TestWhatIsForcedIsNotHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{hold: make(chan struct{})}
+		var d *Driver
+		d = startWith(t, &recorder{}, w, Config{Hold: true})
+		e := forcedRecord("a")
+		e.Sends, e.Outcomes = []machine.Envelope{env(2, "at once")}, []any{"news"}
+		d.Step(func() any { d.Step(effects{}); return e }) // something to step is there
+		synctest.Wait()
+		if want := []machine.Envelope{env(2, "at once")}; !slices.Equal(w.sent, want) {
+			t.Errorf("sent %v before the write, want %v", w.sent, want)
+		}
+		close(w.hold)
+	})
+}

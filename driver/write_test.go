@@ -1,0 +1,138 @@
+package driver
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+func forcedRecord(name string) effects {
+	return effects{Persists: []machine.Persist{{Record: name, Then: []machine.Envelope{env(2, "after "+name)}}}}
+}
+
+// goroutine names the one that calls it.
+func goroutine() string {
+	b := make([]byte, 64)
+	return strings.Fields(string(b[:runtime.Stack(b, false)]))[1]
+}
+
+// TestNobodyIsWokenToWrite has one input at a time: who steps it writes, too, and steps the
+// machine's own envelope.
+func TestNobodyIsWokenToWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var did []string
+		d := Start(Config{
+			Machine: &recorder{}, Now: func() machine.Now { return machine.Now{Mono: 1} }, Send: func([]machine.Envelope) {},
+			Persist: func([]any, bool) error { did = append(did, goroutine()); return nil },
+			Outcome: func([]any) { did = append(did, goroutine()) },
+		})
+		defer d.Stop()
+		for i := range 10 {
+			did = nil
+			own := env(1, "own")
+			own.Body = effects{Outcomes: []any{i}}
+			d.Step(effects{Outcomes: []any{i}, Persists: []machine.Persist{{Record: i, Then: []machine.Envelope{own}}}})
+			synctest.Wait()
+			if len(did) != 3 || did[0] != did[1] || did[1] != did[2] {
+				t.Fatalf("stepped, written and stepped by goroutines %v, want one", did)
+			}
+		}
+	})
+}
+
+// TestTheOtherStepsDuringAWrite has the machine go on while its records are written, in the
+// order of turns.
+func TestTheOtherStepsDuringAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := &recorder{}, &world{hold: make(chan struct{})}
+		d := start(t, m, w, 0)
+		for _, name := range []string{"a", "b", "c"} {
+			d.Step(forcedRecord(name))
+			synctest.Wait()
+		}
+		d.Step("next")
+		synctest.Wait()
+		if steps, _, _ := m.saw(); !slices.Contains(steps, any("next")) || len(w.written) != 0 || len(w.sent) != 0 {
+			t.Errorf("during the write stepped %v, wrote %v, sent %v", steps, w.written, w.sent)
+		}
+		close(w.hold)
+		synctest.Wait()
+		if want := []any{"a", "b", "c"}; !slices.Equal(w.written, want) || len(w.sent) != 3 || len(w.forced) != 2 {
+			t.Errorf("wrote %v in %d writes, sent %v, want %v in two, and what waited for it", w.written, len(w.forced), w.sent, want)
+		}
+	})
+}
+
+// An alarm rings while records are written, too.
+func TestTheAlarmRingsDuringAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := &recorder{}, &world{hold: make(chan struct{})}
+		d := start(t, m, w, 0)
+		at := machine.Mono(time.Hour)
+		input := forcedRecord("a")
+		input.Alarm = at
+		d.Step(input)
+		synctest.Wait()
+		before, _, _ := m.saw()
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if steps, times, _ := m.saw(); len(steps) != len(before)+1 || times[len(before)] < at {
+			t.Errorf("stepped %v during the write, want a Wake", steps[len(before):])
+		}
+		close(w.hold)
+	})
+}
+
+func TestAFailedWriteOfWhoStepsEndsEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{broken: errors.New("broken")}
+		d := start(t, &recorder{}, w, 0)
+		d.Step(forcedRecord("a"))
+		d.Step(forcedRecord("b"))
+		synctest.Wait()
+		if len(w.failed) != 1 || len(w.sent) != 0 || len(w.forced) != 1 {
+			t.Errorf("failed %v, sent %v, %d writes; want one failure of one write", w.failed, w.sent, len(w.forced))
+		}
+	})
+}
+
+// What lingers comes before what the goroutine that steps writes itself.
+func TestWhoStepsWritesWhatLingersFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		d := startWith(t, &recorder{}, w, Config{Linger: time.Second})
+		d.Step(effects{Persists: []machine.Persist{{Record: "a"}}})
+		synctest.Wait()
+		d.Step(forcedRecord("b"))
+		synctest.Wait()
+		if want := []any{"a", "b"}; !slices.Equal(w.written, want) || len(w.sent) != 1 {
+			t.Errorf("wrote %v, sent %v, want %v and what waited for it", w.written, w.sent, want)
+		}
+	})
+}
+
+// Nothing is written after a write that has failed, and nothing leaves that waited for it.
+func TestNothingIsWrittenAfterAFailure(t *testing.T) {
+	for _, c := range []Config{{Linger: time.Second}, {}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &world{hold: make(chan struct{}), broken: errors.New("broken")}
+			d := startWith(t, &recorder{}, w, c)
+			d.Step(forcedRecord("a"))
+			synctest.Wait()
+			d.Step(forcedRecord("b"))
+			synctest.Wait()
+			close(w.hold)
+			synctest.Wait()
+			d.Stop()
+			if len(w.forced) != 1 || len(w.sent) != 0 || len(w.failed) != 1 {
+				t.Errorf("%+v: %d writes, sent %v, failed %v; want one write that failed", c, len(w.forced), w.sent, w.failed)
+			}
+		})
+	}
+}
