@@ -20,18 +20,26 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// broadcastRun is what one kind of group did in one round.
+// broadcastRun is what one kind of group did in one turn.
 type broadcastRun struct {
-	Round    int     `json:"round"`
-	Kind     string  `json:"kind"` // fastct, ct96 or raft
-	Clients  int     `json:"clients"`
-	Payload  int     `json:"payload_bytes"`
-	Rate     float64 `json:"messages_per_s"`
-	Median   float64 `json:"median_ms"`
-	P99      float64 `json:"p99_ms"`
-	CPU      float64 `json:"cpu_us_per_message"`        // of all three
-	Recovery float64 `json:"leader_crash_ms,omitempty"` // longest time without a message after the leader was killed
-	Hang     float64 `json:"leader_hangs_ms,omitempty"` // the same after it was stopped
+	Round   int     `json:"round"`
+	Turn    int     `json:"turn"` // in the round, with so many clients
+	Kind    string  `json:"kind"` // fastct, ct96 or raft
+	Clients int     `json:"clients"`
+	Payload int     `json:"payload_bytes"`
+	Rate    float64 `json:"messages_per_s"`
+	Median  float64 `json:"median_ms"`
+	P99     float64 `json:"p99_ms"`
+	CPU     float64 `json:"cpu_us_per_message"` // of all three
+}
+
+// broadcastFailure is how long nothing was ordered after the leader of a group failed, in
+// milliseconds: the longest time without a message.
+type broadcastFailure struct {
+	Round   int     `json:"round"`
+	Kind    string  `json:"kind"`
+	Killed  float64 `json:"leader_crash_ms"`
+	Stopped float64 `json:"leader_hangs_ms"`
 }
 
 // orderedGroup is three members on the loopback, each a process.
@@ -174,61 +182,99 @@ type broadcastBench struct {
 	progress        io.Writer
 }
 
-// run measures the kinds of groups in turns, so that what else the machine does from time to
-// time is not one kind's alone.
-func (b broadcastBench) run(ctx context.Context, dir string) (runs []broadcastRun, err error) {
-	for round := range b.rounds {
-		for _, kind := range []string{"fastct", "ct96", "raft"} {
-			at := filepath.Join(dir, fmt.Sprint(round+1))
-			list, err := b.kind(ctx, kind, at)
+// orderedKinds are what is compared. What others are held against is last.
+var orderedKinds = []string{"fastct", "ct96", "raft"}
+
+// turn is how long a kind is measured before it is another's turn. What else the machine does
+// lasts longer, so that it is not one kind's alone.
+const turn = 250 * time.Millisecond
+
+// run measures the kinds of groups, in new processes in each round.
+func (b broadcastBench) run(ctx context.Context, dir string) (report broadcastReport, err error) {
+	report.Rounds = b.rounds
+	for round := 1; round <= b.rounds; round++ {
+		at := filepath.Join(dir, fmt.Sprint(round))
+		runs, err := b.rates(ctx, at)
+		if err != nil {
+			return report, err
+		}
+		for _, r := range runs {
+			r.Round = round
+			report.Runs = append(report.Runs, r)
+		}
+		for _, kind := range orderedKinds {
+			if !b.crash {
+				break
+			}
+			f, err := b.failures(ctx, kind, at)
 			if err != nil {
-				return nil, err
+				return report, err
 			}
-			for i := range list {
-				list[i].Round = round + 1
-			}
-			runs = append(runs, list...)
-			if err := os.RemoveAll(at); err != nil {
-				return nil, err
-			}
+			f.Round = round
+			report.Failures = append(report.Failures, f)
+		}
+		if err := os.RemoveAll(at); err != nil {
+			return report, err
 		}
 	}
 	fmt.Fprintln(b.progress)
+	report.Summary = summaries(report.Runs, report.Failures)
+	return report, nil
+}
+
+// rates measures a group of each kind, in turns.
+func (b broadcastBench) rates(ctx context.Context, dir string) (runs []broadcastRun, err error) {
+	groups, leaders := map[string]orderedGroup{}, map[string]machine.NodeID{}
+	defer func() {
+		for _, g := range groups {
+			if err != nil {
+				g.kill()
+			} else {
+				err = g.close()
+			}
+		}
+	}()
+	for _, kind := range orderedKinds {
+		if groups[kind], leaders[kind], err = startOrdered(ctx, kind, filepath.Join(dir, "rates"), 0); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range b.clients {
+		fmt.Fprintf(b.progress, "\r%d clients   ", c)
+		for i := range b.turns() {
+			for k := range orderedKinds {
+				kind := orderedKinds[(i+k)%len(orderedKinds)] // nobody is always the one behind another
+				r, err := groups[kind].measure(kind, leaders[kind], c, b.payload, b.length/time.Duration(b.turns()))
+				if err != nil {
+					return nil, err
+				}
+				r.Turn = i + 1
+				runs = append(runs, r)
+			}
+		}
+	}
 	return runs, nil
 }
 
-// kind measures one kind of group in one round.
-func (b broadcastBench) kind(ctx context.Context, kind, dir string) (runs []broadcastRun, err error) {
-	g, leader, err := startOrdered(ctx, kind, filepath.Join(dir, "rates"), 0)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range b.clients {
-		fmt.Fprintf(b.progress, "\r%s, %d clients   ", kind, c)
-		r, err := g.measure(kind, leader, c, b.payload, b.length)
-		if err != nil {
-			g.kill()
-			return nil, err
-		}
-		runs = append(runs, r)
-	}
-	if err := g.close(); err != nil || !b.crash {
-		return runs, err
-	}
-	last := &runs[len(runs)-1]
-	for _, f := range []struct {
+// turns is how many each kind has with each number of clients.
+func (b broadcastBench) turns() int { return max(int(b.length/turn), 1) }
+
+// failures has the leader of a kind of group fail in both ways.
+func (b broadcastBench) failures(ctx context.Context, kind, dir string) (f broadcastFailure, err error) {
+	f.Kind = kind
+	for _, way := range []struct {
 		how   string
 		hangs bool
 		took  *float64
-	}{{"killed", false, &last.Recovery}, {"stopped", true, &last.Hang}} {
-		fmt.Fprintf(b.progress, "\r%s, leader %s   ", kind, f.how)
-		gap, _, err := failure(ctx, kind, filepath.Join(dir, f.how), f.hangs, 3*time.Second)
+	}{{"killed", false, &f.Killed}, {"stopped", true, &f.Stopped}} {
+		fmt.Fprintf(b.progress, "\r%s, leader %s   ", kind, way.how)
+		gap, _, err := failure(ctx, kind, filepath.Join(dir, way.how), way.hangs, 3*time.Second)
 		if err != nil {
-			return nil, fmt.Errorf("%s, leader %s: %w", kind, f.how, err)
+			return f, fmt.Errorf("%s, leader %s: %w", kind, way.how, err)
 		}
-		*f.took = gap.Seconds() * 1000
+		*way.took = gap.Seconds() * 1000
 	}
-	return runs, nil
+	return f, nil
 }
 
 func benchBroadcastCommand() *cobra.Command {
@@ -241,7 +287,7 @@ func benchBroadcastCommand() *cobra.Command {
 		Long: `Measures package broadcast with FastCT and with CT96, and beside it proposals through
 go.etcd.io/raft, in the same run: three processes, over the loopback, each with its own
 log and fsync, the same payloads and bounds of batches, and clients spread over the
-members. Then the leader is killed: raft finds that by its election timeout (200 to 400 ms
+members, the leader first. Then the leader is killed: raft finds that by its election timeout (200 to 400 ms
 here), package broadcast by the connections that close. In another group it is stopped
 (SIGSTOP) while its connections stay open: then package broadcast, too, has only a
 timeout, of 200 ms. The kinds take turns, for --rounds; what is printed are medians, and
@@ -265,22 +311,21 @@ the least and the greatest rate. -o json has each round besides.`,
 				fmt.Fprintf(cmd.ErrOrStderr(), "tenure: %s is in memory, where an fsync costs nothing: name a directory on a disk with --dir\n", filepath.Dir(dir))
 			}
 			b.progress = cmd.ErrOrStderr()
-			runs, err := b.run(ctx, dir)
+			report, err := b.run(ctx, dir)
 			if ctx.Err() != nil {
 				return interrupted(context.Cause(ctx)) // which has ended the processes, and that is what went wrong
 			}
 			if err != nil {
 				return err
 			}
-			report := broadcastReport{b.rounds, summaries(runs), runs}
 			return o.print(cmd.OutOrStdout(), report, func() { report.table(cmd.OutOrStdout()) })
 		},
 	}
 	cmd.Flags().IntSliceVar(&b.clients, "clients", []int{1, 16, 256}, "how many clients broadcast at a time")
 	cmd.Flags().IntVar(&b.payload, "payload", 100, "`bytes` of a message")
-	cmd.Flags().DurationVar(&b.length, "time", 3*time.Second, "`duration` of each measurement")
+	cmd.Flags().DurationVar(&b.length, "time", 3*time.Second, "`duration` of each measurement in a round, in turns")
 	cmd.Flags().BoolVar(&b.crash, "crash", true, "kill and stop leaders in the end, and see how long nothing is ordered")
-	cmd.Flags().IntVar(&b.rounds, "rounds", 3, "how often each kind has its `turn`")
+	cmd.Flags().IntVar(&b.rounds, "rounds", 3, "how often all this is `done`")
 	cmd.Flags().StringVar(&dir, "dir", "", "`directory` for the logs (default that of temporary files)")
 	outputFlag(cmd, &o)
 	return cmd
