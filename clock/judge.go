@@ -3,6 +3,8 @@ package clock
 import (
 	"fmt"
 	"time"
+
+	"github.com/tenure-lease/tenure/machine"
 )
 
 // Judge compares what the clocks of a machine show from one look to the next. The zero
@@ -35,8 +37,9 @@ const (
 	// or the latter stood still or jumped, as it may when a virtual machine is frozen,
 	// copied or moved, and is told the time afterwards.
 	Set
-	// Fast: the clock of leases runs at a rate that no lease allows for, ahead of time
-	// or, if By is negative, behind it. NTP daemons correct large errors so: chrony by up
+	// Fast: the clock of leases runs at a rate that is too near to what leases allow for, or
+	// beyond, ahead of time or, if By is negative, behind it. The raw clock is taken to be
+	// right: one that is off as much, and corrected, looks the same. NTP daemons correct large errors so: chrony by up
 	// to 8 %, if it is let.
 	Fast
 	// Back: it went back.
@@ -77,8 +80,11 @@ const (
 	window = time.Second
 )
 
+// Since is from when on the next Look compares: what is odd then has happened since.
+func (j *Judge) Since() machine.Mono { return j.base.Now }
+
 // Look takes what the clocks show now, and tells what is odd about it. It should be
-// asked ten times a second, and before a lease is trusted that was taken before a pause.
+// asked ten times a second.
 func (j *Judge) Look(e Evidence) []Oddity {
 	b, last := j.base, j.last
 	j.last = e

@@ -16,10 +16,10 @@ type clocks struct {
 	now   func() machine.Now
 	look  func() clock.Evidence // nil: there is no evidence
 	judge clock.Judge
-	turn  machine.Mono  // what was read last
-	next  machine.Mono  // when to look again
-	ahead time.Duration // of the time of day before the clock of leases, by the last look
-	doubt machine.Mono  // the replica has yet to be told that its clock was in doubt until then
+	turn  machine.Mono    // what was read last
+	next  machine.Mono    // when to look again
+	ahead time.Duration   // of the time of day before the clock of leases, by the last look
+	doubt replica.Doubted // what the replica has yet to be told; zero: nothing
 
 	report atomic.Pointer[ClockReport]
 }
@@ -35,7 +35,7 @@ type ClockReport struct {
 
 const (
 	// lookEvery is how often the clocks are compared.
-	lookEvery = 100 * time.Millisecond
+	lookEvery = 50 * time.Millisecond // a tick is twice that, and looks are made in turns
 	// hesitation is how long a clock is in doubt after it was odd.
 	hesitation = time.Second
 	// glance is by how much the two clocks that each turn reads may come apart before all
@@ -56,13 +56,14 @@ func (c *clocks) read() machine.Now {
 	}
 	e := c.look()
 	c.next, c.ahead = e.Now.Add(lookEvery), time.Duration(e.Wall)-time.Duration(e.Now)
+	since := c.judge.Since()
 	for _, odd := range c.judge.Look(e) {
-		c.note(odd, e.Now)
+		c.note(odd, since, e.Now)
 	}
 	return now
 }
 
-func (c *clocks) note(odd clock.Oddity, now machine.Mono) {
+func (c *clocks) note(odd clock.Oddity, since, now machine.Mono) {
 	report := c.told()
 	doubted := now < report.until
 	report.Last, report.At = odd.String(), time.Now()
@@ -74,8 +75,11 @@ func (c *clocks) note(odd clock.Oddity, now machine.Mono) {
 	}
 	if odd.Kind.Doubtful() {
 		report.Doubts++
-		c.doubt = now.Add(hesitation)
-		report.until = c.doubt
+		if c.doubt.Until == 0 {
+			c.doubt.Since = since
+		}
+		c.doubt.Until = now.Add(hesitation)
+		report.until = c.doubt.Until
 		c.n.reads.lease.Store(nil) // until the replica has heard of it
 	}
 	c.report.Store(&report)
@@ -111,9 +115,9 @@ func (w watched) Ready() machine.Ready {
 }
 
 func (w watched) warn(now machine.Now) {
-	if until := w.clocks.doubt; until != 0 {
-		w.clocks.doubt = 0
-		w.Replica.Step(now, replica.Doubted{Until: until})
+	if doubted := w.clocks.doubt; doubted.Until != 0 {
+		w.clocks.doubt = replica.Doubted{}
+		w.Replica.Step(now, doubted)
 	}
 }
 

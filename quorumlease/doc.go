@@ -74,7 +74,7 @@
 //	R9       Who does not know whether such an entry is released waits; he does not answer
 //	         with what was before it. What a leader keeps is an exception (package replica).
 //	R11      Clocks count suspend, and nobody goes by the time of day. Who has reason to
-//	         doubt his clock believes in no promise, and is bound to everyone (Doubt).
+//	         doubt his clock believes in no promise, and keeps his own for longer (Doubt).
 //	R12      Another configuration, or policy, lets no lease lapse.
 //	R13      An entry waits for the holders under each configuration from the last one
 //	         released on. A holder loses keys when the entry that takes them is in its
@@ -158,11 +158,15 @@
 //   - goes at a wrong rate: by more than one in two hundred, compared with one that NTP does
 //     not correct. Chrony corrects large errors by up to one in twelve unless maxslewrate
 //     says less; until that shows, a clock is off by 9 ms, and grantors wait 10 ms longer
-//     than they promise.
+//     than they promise. A machine whose crystal is off by so much is in doubt for ever,
+//     though NTP sets that right.
 //
 // In doubt a holder gives its promises back, and who asks it is answered by way of the
-// leader. A grantor may have taken promises for over that bind it, so it counts as after a
-// restart. Both only make reads and writes slower. Leases of clients are not touched: a
+// leader. A grantor may have taken promises for over that bind it, so they last twice as
+// long, and those that ran out since the clocks were compared last are made anew, once. That
+// covers a clock which jumps once within a promise, or goes up to twice as fast as it should.
+// So reads are slower, and writes that meet a holder's death wait for up to three promises'
+// length, however long the doubt lasts. Leases of clients are not touched: a
 // leader's clock that runs ahead ends them early, and holders have to allow for that.
 //
 // # What it costs

@@ -13,13 +13,16 @@ type Grantor struct {
 	cfg      Config
 	promises []promise // by holder
 	forgot   machine.Mono
+	revived  bool // forgot was, by Doubt
 }
 
 type promise struct {
 	Lifetime
-	until machine.Mono
-	stamp Stamp
-	seq   uint64 // the highest that was answered, or given back
+	made    machine.Mono // last
+	until   machine.Mono
+	revived bool // it had run out, by a clock that was in doubt
+	stamp   Stamp
+	seq     uint64 // the highest that was answered, or given back
 }
 
 // NewGrantor returns a Grantor that starts now.
@@ -27,11 +30,24 @@ func NewGrantor(cfg Config, now machine.Mono) *Grantor {
 	return &Grantor{cfg: cfg, forgot: cfg.Forgotten(now)}
 }
 
-// Doubt tells that the grantor's clock may have gone ahead of time, up to until: then it
-// has counted promises as over that bind it, and counts as bound to everyone, as after a
-// restart.
-func (g *Grantor) Doubt(until machine.Mono) {
-	g.forgot = max(g.forgot, until.Add(bound(max(g.cfg.TTL, g.cfg.EarlierTTL))))
+// Doubt tells that the grantor's clock may have gone ahead of time since then, or still
+// goes too fast. Promises of that time last twice as long as they should, and those that
+// have run out since are made anew, once each: so a holder that died holds writes up for
+// three times as long, and not for as long as the doubt lasts.
+func (g *Grantor) Doubt(since, now machine.Mono) {
+	for i := range g.promises {
+		p := &g.promises[i]
+		if p.until <= since {
+			continue
+		}
+		if p.until <= now && !p.revived {
+			p.until, p.revived = now.Add(bound(g.cfg.TTL)), true
+		}
+		p.until = max(p.until, p.made.Add(2*bound(g.cfg.TTL)))
+	}
+	if g.forgot > since && !g.revived {
+		g.forgot, g.revived = max(g.forgot, now).Add(bound(max(g.cfg.TTL, g.cfg.EarlierTTL))), true
+	}
 }
 
 func (g *Grantor) find(holder machine.NodeID) (int, bool) {
@@ -55,11 +71,11 @@ func (g *Grantor) Grant(now machine.Mono, from machine.NodeID, r Request, log Lo
 	case r.Boot > at.Boot: // the life before reads no more
 		*at = promise{Lifetime: Lifetime{from, r.Boot}}
 	}
-	if at.until <= now {
+	if at.until <= now || at.revived { // reports may have left it out
 		at.stamp = Stamp{Term: log.Term, Index: log.Last}
 	}
 	at.until = max(at.until, now.Add(bound(g.cfg.TTL)))
-	at.seq = r.Seq
+	at.made, at.revived, at.seq = now, false, r.Seq
 	return Promise{Boot: r.Boot, Seq: r.Seq, TTL: g.cfg.TTL, Stamp: at.stamp}, true
 }
 

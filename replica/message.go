@@ -30,10 +30,10 @@ type (
 		ID   uint64 // chosen by the owner, never reused within a boot
 		Keys keyspan.Set
 	}
-	// Doubted tells that this member's clock may not go, or have gone, as time does. Until
-	// then it has no read lease, whatever it was promised; and as a grantor it counts as
-	// bound to everyone for as long, and for a promise's length (R11).
-	Doubted struct{ Until machine.Mono }
+	// Doubted tells that this member's clock may not have gone as time does since then, and
+	// may not do so until then. It has no read lease for so long, whatever it was promised;
+	// and what it has promised as a grantor lasts longer (R11).
+	Doubted struct{ Since, Until machine.Mono }
 	// Served tells that reads were served under the lease, so that it goes on.
 	Served struct{}
 	// AskLease asks the leader about a lease, and renews it if Renew is set.

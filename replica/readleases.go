@@ -196,12 +196,12 @@ func (rl *readLeases) asked(r *Replica) {
 	}
 }
 
-// doubt has this member rely on no promise, and be relied on by everybody: its clock may
+// doubt has this member rely on no promise, and keep its own for longer: its clock may
 // have stood still, and a promise be over that it believes in; or have run ahead, and a
-// promise bind it that it has forgotten.
-func (rl *readLeases) doubt(r *Replica, until machine.Mono) {
-	rl.doubted = max(rl.doubted, until, r.now+1)
-	rl.grantor.Doubt(rl.doubted)
+// promise bind it that it takes to be over.
+func (rl *readLeases) doubt(r *Replica, in Doubted) {
+	rl.doubted = max(rl.doubted, in.Until, r.now+1)
+	rl.grantor.Doubt(in.Since, r.now)
 	rl.reported.lapse = 0 // the leader is told at once
 }
 

@@ -140,7 +140,7 @@ func (r *Replica) Step(now machine.Now, input any) {
 	case Served:
 		r.reads.served(r)
 	case Doubted:
-		r.reads.doubt(r, in.Until)
+		r.reads.doubt(r, in)
 	case AskLease:
 		r.reads.asked(r)
 		r.asks.add(r, in)

@@ -96,7 +96,7 @@ var promiseScripts = []script{
 		s.w.Run(tick)
 		h.Drift(-0.999)
 		s.cutOff(h)
-		h.Step(replica.Doubted{Until: h.Now().Mono.Add(time.Second)})
+		s.doubts(h, h.Now().Mono)
 		s.success(time.Second, "a put", s.put(lead, "k", "new"))
 		s.never(time.Second, "it has a lease", h.leased)
 	}},
@@ -107,15 +107,59 @@ var promiseScripts = []script{
 		s.granted(h, g)
 		s.hold(h, g, "quorumlease.Request")
 		s.hold(lead, h, "MsgApp")
+		since := g.Now().Mono
 		g.StepMono(6 * time.Second)
-		g.Step(replica.Doubted{Until: g.Now().Mono.Add(time.Second)})
+		s.doubts(g, since)
 		s.released(s.put(lead, "k", "new"), h, 2*time.Second)
+	}},
+	{name: "clock-that-runs-too-fast", policy: "all", length: 2 * time.Second, play: func(s *stage) {
+		// R11. It goes nearly twice as fast as it should, and whoever looks at it sees that.
+		lead, g, h := s.three()
+		s.w.Run(tick)
+		g.Drift(0.9)
+		s.granted(h, g)
+		s.hold(h, g, "quorumlease.Request")
+		s.hold(lead, h, "MsgApp")
+		s.fails(g)
+		s.released(s.put(lead, "k", "new"), h, 4*time.Second)
+	}},
+	{name: "clock-that-stays-in-doubt", policy: "all", length: 400 * time.Millisecond, play: func(s *stage) {
+		// R11, liveness: what is promised to the dead ends, however long the doubt lasts.
+		lead, g, h := s.three()
+		s.holding(h)
+		s.granted(h, g)
+		s.fails(g)
+		s.w.Run(time.Second)
+		s.holding(h)
+		h.crash()
+		s.success(4*s.LeaseLength, "a put", s.put(lead, "k", "new"))
+		s.w.Run(s.LeaseLength + 50*time.Millisecond)
+		for range 3 {
+			s.w.Run(100 * time.Millisecond)
+			s.success(50*time.Millisecond, "another", s.put(lead, "k", "newer"))
+		}
+	}},
+	{name: "promise-made-anew-in-doubt", policy: "all", play: func(s *stage) {
+		// R11, R5. It had run out by a clock that was right, and a write was done meanwhile:
+		// what follows it is not a renewal.
+		lead, g, h := s.three()
+		s.holding(h)
+		since := g.Now().Mono
+		s.hold(h, g, "quorumlease.Request")
+		s.hold(h, lead, "quorumlease.Request")
+		s.w.Run(250 * time.Millisecond)
+		s.hold(lead, h, "MsgApp")
+		s.success(50*time.Millisecond, "the write", s.put(lead, "k", "new"))
+		s.doubts(g, since)
+		s.mend()
+		s.hold(lead, h, "MsgApp")
+		s.never(150*time.Millisecond, "it has a lease", func() bool { s.asks(h); return h.leased() })
 	}},
 	{name: "clock-that-is-right-again", policy: "all", play: func(s *stage) {
 		// Doubt ends, and then all is as before.
 		_, _, h := s.three()
 		s.holding(h)
-		h.Step(replica.Doubted{Until: h.Now().Mono.Add(time.Second)})
+		s.doubts(h, h.Now().Mono)
 		s.until(10*time.Millisecond, "it gives its lease back", func() bool { return !h.leased() })
 		s.never(900*time.Millisecond, "it has a lease", func() bool { s.asks(h); return h.leased() })
 		s.holding(h)

@@ -54,6 +54,20 @@ func (s *stage) never(d time.Duration, what string, happens func() bool) {
 	}
 }
 
+// doubts tells a member that its clock may not have gone as time does since then.
+func (s *stage) doubts(m *Member, since machine.Mono) {
+	m.Step(replica.Doubted{Since: since, Until: m.Now().Mono.Add(time.Second)})
+}
+
+// fails has a member doubt its clock, and go on doubting it.
+func (s *stage) fails(m *Member) {
+	since := m.Now().Mono
+	s.w.After(50*time.Millisecond, func() {
+		s.doubts(m, since)
+		s.fails(m)
+	})
+}
+
 // released wants a write to wait until a member can read no more, and then to be done
 // within d. Whether the member reads what it must not is for the checkers to say.
 func (s *stage) released(c *call, after *Member, d time.Duration) {
