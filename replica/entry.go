@@ -73,7 +73,7 @@ func (b *batch) encode() []byte {
 	return p
 }
 
-var errBadEntry = errors.New("replica: an entry of the log is not a batch of requests")
+var errBadEntry = errors.New("replica: an entry of the log is not a batch of requests, or a newer version wrote it: start this member with the version of the others")
 
 // decodeBatch reads an entry. Bodies alias p.
 func decodeBatch(p []byte) (*batch, error) {
