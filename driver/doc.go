@@ -3,7 +3,7 @@
 //
 //	d := driver.Start(driver.Config{
 //		Machine: m,
-//		Now:     clock.Now,             // a clock that counts suspend
+//		Now:     clock.Now,             // counts suspend, if anything rests on time
 //		Send:    transport.Send,        // must not block
 //		Persist: log.Persist,           // blocks until durable
 //		Outcome: owner.handle,          // on the goroutine that steps: be quick
@@ -21,9 +21,10 @@
 // and come back as inputs.
 //
 // Who has stepped something that has to be durable writes it himself; only if something
-// comes meanwhile the other goroutine is woken, and steps that. So a machine with one input
-// at a time has one goroutine, and under load stepping and writing go on side by side.
-// Nobody has to find out which of the two it is.
+// comes meanwhile the other goroutine is woken, and steps that. What has to be durable of it
+// is written next, by who writes already, and the other steps what waited for the first
+// write. So a machine with one input at a time has one goroutine, and under load stepping
+// and writing go on side by side. Nobody has to find out which of the two it is.
 //
 // Two options are for owners whom waking somebody costs more than to wait: with
 // Config.Linger records that nothing waits for are written with the next that is forced,

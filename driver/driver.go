@@ -163,8 +163,16 @@ func poke(c chan struct{}) {
 func (d *Driver) work() {
 	woken := false
 	for {
+		// First what was stepped during a write: the next turn may be long, and the other
+		// goroutine can make it.
+		if d.writes.begin() {
+			d.letStep()
+			d.write()
+			continue
+		}
 		d.makeTurns(woken)
-		if woken = false; d.write() {
+		if woken = false; d.writes.begin() {
+			d.write()
 			continue
 		}
 		select {

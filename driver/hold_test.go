@@ -50,6 +50,7 @@ func TestWhatIsSaidAtOnceLeavesTogether(t *testing.T) {
 				},
 			})
 			defer d.Stop()
+			synctest.Wait() // until both wait: who begins late may find what is to be written
 			d.Step(c.says[0])
 			synctest.Wait()
 			if !slices.Equal(sent, c.want) {

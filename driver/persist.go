@@ -73,21 +73,20 @@ func (q *writeQueue) take() []machine.Persist {
 	return list
 }
 
+// begin tells whether something has to be written now, and nobody writes: who does will look
+// again. It takes writing, which write gives back.
+func (q *writeQueue) begin() bool { return q.due() && q.writing.TryLock() }
+
 // write makes records durable, all that wait in one go, and then lets go of what waited
-// for them. It reports false if nothing has to be written now, or if somebody else writes:
-// he will look again.
-func (d *Driver) write() bool {
-	if !d.writes.due() || !d.writes.writing.TryLock() {
-		return false
-	}
+// for them. d.writes.writing is held, and given back.
+func (d *Driver) write() {
 	defer d.writes.writing.Unlock()
 	then, err := d.persist(d.writes.take())
 	if err != nil {
 		d.fail(err)
-		return true
+		return
 	}
 	d.release(then)
-	return true
 }
 
 // writeRest writes what would be there without Linger. If that fails, too, it is lost as in
@@ -145,6 +144,7 @@ func (d *Driver) release(then []machine.Envelope) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.stopped {
-		d.queue = append(d.queue, own...) // nobody need be woken: who has written steps next
+		// Nobody need be woken: who has written steps next, or wakes the other if he writes on.
+		d.queue = append(d.queue, own...)
 	}
 }

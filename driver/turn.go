@@ -87,6 +87,15 @@ func (d *Driver) giveWay() {
 	}
 }
 
+// letStep has the other goroutine step if there is something, and nobody who does.
+func (d *Driver) letStep() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.turning && d.any() {
+		poke(d.wake)
+	}
+}
+
 // rest ends turning. d.mu is held.
 func (d *Driver) rest() {
 	d.turning = false

@@ -33,6 +33,7 @@ func TestNobodyIsWokenToWrite(t *testing.T) {
 			Outcome: func([]any) { did = append(did, goroutine()) },
 		})
 		defer d.Stop()
+		synctest.Wait() // until both wait: who begins late may find the first input
 		for i := range 10 {
 			did = nil
 			own := env(1, "own")
@@ -66,6 +67,34 @@ func TestTheOtherStepsDuringAWrite(t *testing.T) {
 		if want := []any{"a", "b", "c"}; !slices.Equal(w.written, want) || len(w.sent) != 3 || len(w.forced) != 2 {
 			t.Errorf("wrote %v in %d writes, sent %v, want %v in two, and what waited for it", w.written, len(w.forced), w.sent, want)
 		}
+	})
+}
+
+// TestWhatWasSteppedDuringAWriteIsWrittenNext has b stepped while a is written, and then an
+// owner who takes long over what a was written for: b does not wait for him, nor he for b.
+func TestWhatWasSteppedDuringAWriteIsWrittenNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var begun, told []any
+		durable, heard := make(chan struct{}), make(chan struct{})
+		d := Start(Config{
+			Machine: &recorder{}, Now: func() machine.Now { return machine.Now{Mono: 1} }, Send: func([]machine.Envelope) {},
+			Persist: func(records []any, _ bool) error { begun = append(begun, records...); <-durable; return nil },
+			Outcome: func(news []any) { told = append(told, news...); <-heard },
+		})
+		defer d.Stop()
+		own := env(1, "own")
+		own.Body = effects{Outcomes: []any{"a is durable"}}
+		d.Step(effects{Persists: []machine.Persist{{Record: "a", Then: []machine.Envelope{own}}}})
+		synctest.Wait()
+		d.Step(forcedRecord("b"))
+		synctest.Wait()
+		durable <- struct{}{}
+		synctest.Wait()
+		if want := []any{"a", "b"}; !slices.Equal(begun, want) || len(told) != 1 {
+			t.Errorf("began to write %v, and told %v; want %v, and that a is durable", begun, told, want)
+		}
+		close(durable)
+		close(heard)
 	})
 }
 
