@@ -7,7 +7,8 @@ type NodeID uint64
 
 // Mono is a reading of a monotonic clock that counts suspend (CLOCK_BOOTTIME on
 // Linux), in nanoseconds since an origin that differs from host to host and
-// boot to boot. Readings of two hosts must never be compared.
+// boot to boot. Readings of two hosts must never be compared. The clock of a
+// machine of which nothing rests on time may stand still in suspend.
 type Mono int64
 
 // Never is the alarm of a machine that waits for input only.

@@ -146,7 +146,7 @@ func nodeIDs(ids []uint64) []machine.NodeID {
 	return out
 }
 
-// persist is the driver's Persist: it is called by one goroutine.
+// persist is the driver's Persist: two goroutines take turns at calling it, one at a time.
 func (s *storage) persist(records []any, force bool) error {
 	for _, rec := range records {
 		if err := s.write(rec.(replica.Record)); err != nil {
