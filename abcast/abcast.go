@@ -49,6 +49,9 @@ func New(cfg Config, records []any) (*Machine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	if len(records) == 0 && !cfg.Join && !cfg.founders().Has(cfg.Consensus.ID) {
+		return nil, fmt.Errorf("abcast: %d is none of the founders %v", cfg.Consensus.ID, cfg.founders().IDs())
+	}
 	base := Base{Order: State{Group: cfg.founders(), Clients: cfg.Clients}}
 	if cfg.Join {
 		base = Base{}

@@ -187,6 +187,7 @@ func TestConfig(t *testing.T) {
 		"no pipeline":    func(c *abcast.Config) { c.Pipeline = 0 },
 		"a long one":     func(c *abcast.Config) { c.Pipeline = fastct.Window },
 		"never relayed":  func(c *abcast.Config) { c.Relay = 0 },
+		"no founder":     func(c *abcast.Config) { c.Consensus.ID = 9 },
 		"nobody is kept": func(c *abcast.Config) { c.Clients = 0 },
 	} {
 		cfg := config()

@@ -1,6 +1,7 @@
 package abcast
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 
@@ -100,14 +101,14 @@ func (b Decisions) full() bool {
 // on from there the owner has to have what the messages up to there led to: a member that
 // passes over an instance may be counted on for what that has decided.
 func (m *Machine) transferred(now machine.Now, from machine.NodeID, b Base) {
-	clients := m.order.clients
-	if m.joins() {
-		clients = b.Order.Clients // it is the group's
+	if b.Order.Instance <= m.order.instance && !m.joins() || m.removed() {
+		return
 	}
-	ours, theirs := m.order.group, b.Order.Group
+	if err := m.follows(b); err != nil {
+		m.out(Impossible{from, err})
+		return
+	}
 	switch {
-	case b.Order.Instance <= m.order.instance && !m.joins(), m.removed(), b.Check(clients) != nil:
-	case theirs.First < ours.First, theirs.First == ours.First && !slices.Equal(theirs.Members, ours.Members): // of another group
 	case b.Position <= m.base.Position: // and decisions from there on can be had
 		m.install(now, b)
 	case m.lacks != nil && b.Order.Instance < m.lacks.Order.Instance:
@@ -115,6 +116,24 @@ func (m *Machine) transferred(now machine.Now, from machine.NodeID, b Base) {
 		m.lacks = &b
 		m.out(Lacks{from, b.Position})
 	}
+}
+
+// follows says why another member's state, of an instance that is not delivered here, does
+// not come of what is: with ErrImpossible.
+func (m *Machine) follows(b Base) error {
+	clients := m.order.clients
+	if m.joins() {
+		clients = b.Order.Clients // it is the group's
+	}
+	if err := b.Check(clients); err != nil {
+		return err
+	}
+	ours, theirs := m.order.group, b.Order.Group
+	if theirs.First < ours.First || theirs.First == ours.First && !slices.Equal(theirs.IDs(), ours.IDs()) {
+		return fmt.Errorf("%w: a state after instance %d with members %v from instance %d on, and here they are %v from %d on",
+			ErrImpossible, b.Order.Instance, theirs.IDs(), theirs.First, ours.IDs(), ours.First)
+	}
+	return nil
 }
 
 // restored goes on from what another member has told, if the owner has all below it.
@@ -128,6 +147,11 @@ func (m *Machine) restored(now machine.Now, position uint64) {
 func (m *Machine) install(now machine.Now, b Base) {
 	before, first := m.Position(), m.order.group.First
 	b.Position = max(b.Position, before)
+	here := m.order.group
+	if m.joins() {
+		here = m.cfg.founders()
+	}
+	b.Order.Group = b.Order.Group.reached(here)
 	m.base, m.order, m.kept, m.lacks = b, newOrder(b.Order), nil, nil
 	m.behind, m.dropped = m.order.clone(), m.bytes
 	m.durable(m.Base())

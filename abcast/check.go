@@ -9,8 +9,8 @@ import (
 var ErrImpossible = errors.New("the message is impossible")
 
 // Check says why the Base of a Transfer cannot be meant as it is, with ErrImpossible, in a
-// group that remembers so many clients. The machine drops such a one; its owner should tell
-// somebody, for it is no matter of the network.
+// group that remembers so many clients. The machine drops such a one, and says that it was
+// Impossible.
 func (b Base) Check(clients int) error {
 	s := b.Order
 	bad := func(format string, args ...any) error {
@@ -31,6 +31,11 @@ func (b Base) Check(clients int) error {
 	for _, m := range s.Group.Members {
 		if s.Group.Gone(m.ID) {
 			return bad("with member %d, who was removed", m.ID)
+		}
+	}
+	for _, id := range s.Group.Configured {
+		if !s.Group.Has(id) && !s.Group.Gone(id) {
+			return bad("with a founder, %d, who is none of %v and, once, %v", id, s.Group.Members, s.Group.Removed)
 		}
 	}
 	last := uint64(0)

@@ -17,7 +17,8 @@ type Config struct {
 	// describe the first start. Afterwards the log knows who the members are, and they are
 	// not looked at.
 	Consensus fastct.Config
-	// Addresses are where the founders can be reached; see Member.
+	// Addresses are where the founders can be reached from here; see Member. Other members
+	// may have others.
 	Addresses map[machine.NodeID]string
 	// Join is for a member that is not a founder: at its first start it knows nothing, and
 	// waits until the others tell it. Members is passed over.
@@ -83,5 +84,6 @@ func (c Config) founders() Group {
 	for _, id := range slices.Sorted(slices.Values(c.Consensus.Members)) {
 		g.Members = append(g.Members, Member{id, c.Addresses[id]})
 	}
+	g.Configured = g.IDs()
 	return g
 }

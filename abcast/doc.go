@@ -103,6 +103,14 @@
 // ended. IDs do not return, so that nobody takes a late message for another one's, and a
 // directory that was removed stays removed.
 //
+// Where founders are is not agreed: each has that from its own configuration, where one place
+// may be spelled in different ways ([Group].Configured). It becomes agreed when a Change names
+// it. So whether a Change changes anything, and whether another member is at its address, is
+// judged from what Changes have named alone, and the same at all members. The other way would
+// be to compare the founders' addresses when members meet, and to refuse those that differ: it
+// would take a digest in each log and each greeting, none at members that join, and stop
+// groups whose spellings do no harm. Who is given another's state keeps its own spellings.
+//
 // Whoever wants to add a member to a group of one, or replaces most of a group at once, waits
 // for the new ones: they are the majority, or needed for it.
 //

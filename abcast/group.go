@@ -23,6 +23,9 @@ type Group struct {
 	First   uint64   // 1 for the founders
 	Members []Member // by ID
 	Removed []Member // by ID; none of them ever comes back
+	// Configured are the founders whose Address no Change has named. Each member has those
+	// addresses from its own configuration: nothing that is ordered may depend on them.
+	Configured []machine.NodeID
 }
 
 // MembersMax is how many members a group may have.
@@ -48,6 +51,27 @@ func (g Group) IDs() (ids []machine.NodeID) {
 		ids = append(ids, m.ID)
 	}
 	return ids
+}
+
+// configured tells whether somebody's address is not the same at all members.
+func (g Group) configured(id machine.NodeID) bool { return slices.Contains(g.Configured, id) }
+
+// reached returns g with the addresses that are configured here in place of those that are
+// at the member which told it: what leads to a founder from there may not do so from here.
+func (g Group) reached(here Group) Group {
+	reach := func(list []Member) []Member {
+		list = slices.Clone(list)
+		for i, m := range list {
+			for _, own := range [][]Member{here.Members, here.Removed} {
+				if k, there := find(own, m.ID); there && own[k].Address != "" && g.configured(m.ID) {
+					list[i] = own[k]
+				}
+			}
+		}
+		return list
+	}
+	g.Members, g.Removed = reach(g.Members), reach(g.Removed)
+	return g
 }
 
 func (g Group) majority() int { return len(g.Members)/2 + 1 }
@@ -87,9 +111,11 @@ func decodeChange(b []byte) (c Change, err error) {
 }
 
 // after returns the group that a change makes, with g's First; changed is false if it is
-// the same.
+// the same. All members find the same, whatever is Configured: to name a founder's address
+// for the first time is a change, and who is at an address is judged among those that were
+// named.
 func (g Group) after(c Change) (_ Group, changed bool, err error) {
-	n := Group{First: g.First, Members: slices.Clone(g.Members), Removed: slices.Clone(g.Removed)}
+	n := Group{First: g.First, Members: slices.Clone(g.Members), Removed: slices.Clone(g.Removed), Configured: slices.Clone(g.Configured)}
 	for _, m := range c.Add {
 		i, there := find(n.Members, m.ID)
 		switch {
@@ -97,9 +123,10 @@ func (g Group) after(c Change) (_ Group, changed bool, err error) {
 			return g, false, fmt.Errorf("%w: 0 is nobody's ID", ErrChange)
 		case n.Gone(m.ID):
 			return g, false, fmt.Errorf("%w: member %d was removed, and IDs do not return", ErrChange, m.ID)
-		case there && n.Members[i] == m:
+		case there && n.Members[i] == m && !n.configured(m.ID):
 		case there:
 			n.Members[i], changed = m, true
+			n.Configured = slices.DeleteFunc(n.Configured, func(id machine.NodeID) bool { return id == m.ID })
 		default:
 			n.Members, changed = slices.Insert(n.Members, i, m), true
 		}
@@ -112,7 +139,7 @@ func (g Group) after(c Change) (_ Group, changed bool, err error) {
 		}
 	}
 	for _, m := range c.Add {
-		same := func(o Member) bool { return o.ID != m.ID && o.Address == m.Address }
+		same := func(o Member) bool { return o.ID != m.ID && o.Address == m.Address && !n.configured(o.ID) }
 		if i := slices.IndexFunc(n.Members, same); i >= 0 && m.Address != "" {
 			return g, false, fmt.Errorf("%w: member %d is at %s already, and member %d cannot be there, too", ErrChange, n.Members[i].ID, m.Address, m.ID)
 		}

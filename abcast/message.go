@@ -55,7 +55,8 @@ type (
 	Delivered struct {
 		Position uint64
 		Message
-		// Members, of a change, are those from now on. Err is ErrChange if it was none.
+		// Members, of a change, are those from now on; of the founders that no change has named
+		// the addresses are this member's own. Err is ErrChange if it was none.
 		Members []Member
 		Err     error
 	}
@@ -95,6 +96,13 @@ type (
 	// Installed tells that this member goes on from what was Restored: the next that is
 	// delivered is at Position+1.
 	Installed struct{ Position uint64 }
+	// Impossible tells that another member's message was dropped, and why: it does not run
+	// the same program, or is none of this group, though it calls itself so. No later message
+	// of the kind will do better.
+	Impossible struct {
+		From machine.NodeID
+		Err  error
+	}
 )
 
 // Records of the log, beside those of fastct and asynclease.

@@ -101,6 +101,7 @@ func (w *writer) state(s abcast.State) {
 	w.u(s.Group.First)
 	w.group(s.Group.Members)
 	w.group(s.Group.Removed)
+	w.members(s.Group.Configured)
 	w.u(s.Instance, s.Position, s.Horizon, uint64(s.Clients), uint64(len(s.Sessions)))
 	for _, x := range s.Sessions {
 		*w = append(*w, x.Client[:]...)

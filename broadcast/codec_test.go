@@ -17,7 +17,7 @@ var (
 	ids     = []machine.NodeID{1, 2, 1 << 50}
 	base    = abcast.Base{Order: order, Position: 11}
 	order   = abcast.State{
-		Group:    abcast.Group{First: 5, Members: []abcast.Member{{ID: 3, Address: "c:1"}}, Removed: []abcast.Member{{ID: 1, Address: "a:1"}}},
+		Group:    abcast.Group{First: 5, Members: []abcast.Member{{ID: 3, Address: "c:1"}}, Removed: []abcast.Member{{ID: 1, Address: "a:1"}}, Configured: []machine.NodeID{1, 3}},
 		Instance: 9, Position: 8, Horizon: 3, Clients: 12, Sessions: []abcast.Session{{Client: machine.ID{5}, Upto: 6, Position: 7}},
 	}
 )

@@ -24,7 +24,8 @@ type Config struct {
 	Group uint64
 	// Members are all members, this one included, and where they listen (host:port). It
 	// describes the first start: afterwards the log knows who they are, whatever Members says,
-	// which is only where to look, too, for somebody who knows more, and may be left out.
+	// which is only where to look, too, for somebody who knows more, and may be left out. The
+	// IDs are the same at all founders; an address is how this one reaches that member.
 	Members map[machine.NodeID]string
 	// Join is for a member that comes to a group that is there: AddMember has to name it, at
 	// any of the others, before or after it starts. Its Members are the group's. It does

@@ -35,7 +35,7 @@ func (r *reader) group() (list []abcast.Member) {
 	return list
 }
 func (r *reader) state() abcast.State {
-	s := abcast.State{Group: abcast.Group{First: r.Uvarint(), Members: r.group(), Removed: r.group()}}
+	s := abcast.State{Group: abcast.Group{First: r.Uvarint(), Members: r.group(), Removed: r.group(), Configured: r.members()}}
 	s.Instance, s.Position, s.Horizon, s.Clients = r.Uvarint(), r.Uvarint(), r.Uvarint(), int(r.Uvarint())
 	for range r.Count() {
 		s.Sessions = append(s.Sessions, abcast.Session{Client: r.client(), Upto: r.Uvarint(), Position: r.Uvarint()})

@@ -80,8 +80,9 @@
 //
 // A directory belongs to one member, and its contents to the group for good: a member
 // that lost it must not come back under the same ID, for it has forgotten what it
-// acknowledged. The same Members everywhere at the first start, and the same Group, Clients,
-// Plain and Paper for good: members that differ in those refuse each other, and log it.
+// acknowledged. The same IDs in Members everywhere at the first start, and the same Group,
+// Clients, Plain and Paper for good: members that differ in those four refuse each other, and
+// log it. Where the founders are may be spelled in different ways.
 // Without TLS whoever reaches the port can speak for a member.
 //
 // # Members that come and go

@@ -37,9 +37,10 @@ const historySegmentBytes = 16 << 20
 // historyDir is where the history of a member is whose directory that is.
 func historyDir(dir string) string { return filepath.Join(dir, "history") }
 
-// openHistory opens the history in a directory, or makes one, of an owner. It reads two segments at most,
-// however long the history is: where it began anew is in the first one that is kept, or in the
-// last, if a crash came before those behind it were released.
+// openHistory opens the history in a directory, or makes one, of an owner. It reads the first
+// segment and the last one, and of each between only the header and the end: where it began
+// anew is in the first one that is kept, or in the last, if a crash came before those behind
+// it were released.
 func openHistory(dir string, owner []byte, opts wal.Options) (*history, error) {
 	if opts.SegmentBytes == 0 {
 		opts.SegmentBytes = historySegmentBytes

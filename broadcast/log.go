@@ -83,6 +83,11 @@ func openJournal(cfg Config) (j *journal, records []any, err error) {
 			return nil, nil, errors.Join(fmt.Errorf("%w: %s", ErrGroup, cfg.Dir), j.log.Close())
 		}
 	}
+	if exists && len(records) == 0 { // the first start ended before it had a record: this one is it
+		if err := cfg.founds(); err != nil {
+			return nil, nil, errors.Join(err, j.log.Close())
+		}
+	}
 	j.life++
 	if err := j.write([]any{life{j.life}}, true); err != nil {
 		return nil, nil, errors.Join(err, j.log.Close())

@@ -2,6 +2,7 @@ package broadcast
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/tenure-lease/tenure/abcast"
@@ -76,5 +77,29 @@ func TestRewritingCutShort(t *testing.T) {
 		j = reopens(t, cfg, 3, records(1, 2, 3)...)
 		j.ends(t, j.write([]any{rewrite{records(30)}}, true))
 		reopens(t, cfg, 4, records(30)...).ends(t, nil)
+	}
+}
+
+// A start that was killed before it had a record leaves the next one to be the first.
+func TestKilledAtTheFirstStart(t *testing.T) {
+	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()}
+	reopens(t, cfg, 1).ends(t, nil)
+	for _, members := range []map[machine.NodeID]string{nil, {2: "127.0.0.1:2"}} {
+		other := cfg
+		other.Members = members
+		if n, err := Start(other); err == nil {
+			t.Errorf("with %v member 1 starts in the group %v", members, n.Members())
+			n.Close()
+		} else if !strings.Contains(err.Error(), "is not one of the group") {
+			t.Errorf("with %v: got %v", members, err)
+		}
+	}
+	n, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if _, err := n.Broadcast(t.Context(), nil); err != nil {
+		t.Error(err)
 	}
 }

@@ -40,7 +40,7 @@ func (n *Node) Joined(ctx context.Context) error {
 // more of the others has to work for a majority. The position is that of the change. Errors
 // are those of Broadcast and ErrChange.
 func (n *Node) AddMember(ctx context.Context, id machine.NodeID, addr string) (Position, error) {
-	if err := n.checkAddress(id, addr); err != nil {
+	if err := n.checkAddress(id, addr, 0); err != nil {
 		return 0, err
 	}
 	return n.change(ctx, abcast.Change{Add: []abcast.Member{{ID: id, Address: addr}}})
@@ -56,18 +56,27 @@ func (n *Node) RemoveMember(ctx context.Context, id machine.NodeID) (Position, e
 // ReplaceMember is RemoveMember of old and AddMember of id in one, so that no majority of
 // another size has to be there between the two.
 func (n *Node) ReplaceMember(ctx context.Context, old, id machine.NodeID, addr string) (Position, error) {
-	if err := n.checkAddress(id, addr); err != nil {
+	if err := n.checkAddress(id, addr, old); err != nil {
 		return 0, err
 	}
 	return n.change(ctx, abcast.Change{Add: []abcast.Member{{ID: id, Address: addr}}, Remove: []machine.NodeID{old}})
 }
 
-func (n *Node) checkAddress(id machine.NodeID, addr string) error {
+// checkAddress refuses what the order cannot: where founders are that no change has named is
+// known to each member for itself. One of those, at most, is not in the way.
+func (n *Node) checkAddress(id machine.NodeID, addr string, but machine.NodeID) error {
 	switch _, _, err := net.SplitHostPort(addr); {
 	case err != nil:
 		return fmt.Errorf("%w: member %d at %q: want host:port", ErrChange, id, addr)
 	case n.peers == nil:
 		return fmt.Errorf("%w: this member has no Listener, and others could not reach it", ErrChange)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, m := range n.group.Members {
+		if m.Address == addr && m.ID != id && m.ID != but && slices.Contains(n.group.Configured, m.ID) {
+			return fmt.Errorf("%w: member %d is at %s already, and member %d cannot be there, too", ErrChange, m.ID, addr, id)
+		}
 	}
 	return nil
 }

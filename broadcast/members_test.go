@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -216,5 +217,51 @@ func TestMembersOfALogThatIsThere(t *testing.T) {
 		if got := ids(g.nodes[id].Members()); !slices.Equal(got, []machine.NodeID{3, 4, 5}) {
 			t.Errorf("member %d has members %v, want 3 to 5", id, got)
 		}
+	}
+}
+
+// Founders may have the same place spelled in different ways. One that is behind goes on from
+// another one's state, and finds the others where its own configuration has them.
+func TestAddressesSpelledOtherwise(t *testing.T) {
+	g := newGroupOf(t, 3, func(c *broadcast.Config) {
+		if c.ID == 3 {
+			c.Members = maps.Clone(c.Members)
+			c.Members[3] = strings.Replace(c.Members[3], "127.0.0.1", "localhost", 1)
+		}
+	})
+	g.broadcasts(1, "1")
+	g.delivers(3, 1, 1)
+	g.stop(3)
+	for i := range 20 {
+		g.broadcasts(1, fmt.Sprint(i+2))
+	}
+	for id := machine.NodeID(1); id <= 2; id++ {
+		g.delivers(id, 1, 21)
+		g.trims(id, 20)
+	}
+	g.start(3, nil)
+	if got := g.delivers(3, 21, 1); got[0] != "21" {
+		t.Errorf("got %q", got)
+	}
+	if got := g.nodes[3].Members()[3]; !strings.HasPrefix(got, "localhost:") {
+		t.Errorf("member 3 is at %s in its own eyes, and not where its configuration said", got)
+	}
+}
+
+// Whether a founder is at an address that no change has named the order cannot tell: who is
+// asked to put another one there refuses.
+func TestWhereAFounderIs(t *testing.T) {
+	g := newGroup(t, 2)
+	if _, err := g.nodes[1].AddMember(soon(t), 4, g.members[2]); !errors.Is(err, broadcast.ErrChange) {
+		t.Errorf("got %v, want ErrChange", err)
+	}
+	if p, err := g.nodes[1].AddMember(soon(t), 2, g.members[2]); err != nil || p != 1 {
+		t.Errorf("to say where it is: got position %d, %v; want 1", p, err)
+	}
+	if p, err := g.nodes[1].AddMember(soon(t), 4, g.members[2]); !errors.Is(err, broadcast.ErrChange) {
+		t.Errorf("where another was named: got %d, %v, want ErrChange", p, err)
+	}
+	if got := ids(g.nodes[1].Members()); !slices.Equal(got, []machine.NodeID{1, 2}) {
+		t.Errorf("the members are %v", got)
 	}
 }

@@ -29,7 +29,8 @@ type Message struct {
 	Seq      uint64     // the client's number
 	Payload  []byte     // not to be changed
 	// Members, of a message that is a change of the members, are those from here on: such a
-	// one has no payload, nor has one that belongs to a Barrier.
+	// one has no payload, nor has one that belongs to a Barrier. Where a founder listens that
+	// no AddMember has named since is as this member's own configuration has it.
 	Members map[machine.NodeID]string
 }
 
@@ -331,6 +332,8 @@ func (n *Node) outcomes(outs []any) {
 			n.room.Broadcast()
 			n.cfg.Logger.Warn("broadcast: this member was behind, and goes on from what another one had kept", "position", o.Position)
 			grown = true
+		case abcast.Impossible:
+			n.drops(o.From, 1, o.Err)
 		case abcast.Began:
 			n.begins(o.Group)
 		case abcast.Established:

@@ -41,7 +41,7 @@ func TestPositionOfWhatCameInAState(t *testing.T) {
 	}{
 		{"Barrier", func() (Position, error) { return n.Barrier(ctx) }, false},
 		{"Broadcast", func() (Position, error) { return n.Broadcast(ctx, []byte("x")) }, false},
-		{"AddMember", func() (Position, error) { return n.AddMember(ctx, 4, "127.0.0.1:1") }, true},
+		{"AddMember", func() (Position, error) { return n.AddMember(ctx, 4, "127.0.0.1:4") }, true},
 	} {
 		done := make(chan result)
 		go func() {

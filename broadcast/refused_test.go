@@ -35,19 +35,21 @@ func (w *written) String() string {
 
 // What a member cannot mean is counted, and the log says once what it was.
 func TestImpossibleMessages(t *testing.T) {
+	strange := abcast.Base{Order: abcast.State{Group: abcast.Group{First: 1, Members: []abcast.Member{{ID: 3}}}, Instance: 9, Position: 9, Clients: clientsDefault}, Position: 9}
 	request := asynclease.Request{Node: 3, Life: 1, Seq: 1}
 	for name, tc := range map[string]struct {
 		msg  []byte
 		want string
 	}{
-		"damaged":              {[]byte{kindEstimate, 1}, "is damaged"},
-		"of no kind":           {[]byte{255}, "of kind 255"},
-		"a record":             {encode(fastct.Gone{Below: 7}), "a fastct.Gone is none of fastct's"},
-		"an impossible round":  {encode(fastct.Call{CN: 1, Round: 1 << 61}), "instance 1 in round 2305843009213693952"},
-		"adopted too late":     {encode(fastct.Estimate{CN: 1, Round: 3, TS: 3}), "adopted in round 3"},
-		"a state":              {encode(abcast.Transfer{Base: base}), "of a group that remembers 12 clients"},
-		"another's request":    {encode(asynclease.Lease{Request: request, Interval: asynclease.Interval{First: 1, Last: 2}}), "about request 3.1.1"},
-		"within another epoch": {encode(abcast.In{Epoch: 5, Body: asynclease.Lease{Request: request}}), "request 3.1.1"},
+		"damaged":               {[]byte{kindEstimate, 1}, "is damaged"},
+		"of no kind":            {[]byte{255}, "of kind 255"},
+		"a record":              {encode(fastct.Gone{Below: 7}), "a fastct.Gone is none of fastct's"},
+		"an impossible round":   {encode(fastct.Call{CN: 1, Round: 1 << 61}), "instance 1 in round 2305843009213693952"},
+		"adopted too late":      {encode(fastct.Estimate{CN: 1, Round: 3, TS: 3}), "adopted in round 3"},
+		"a state":               {encode(abcast.Transfer{Base: base}), "of a group that remembers 12 clients"},
+		"another group's state": {encode(abcast.Transfer{Base: strange}), "with members [3] from instance 1 on, and here they are [1 2 3] from 1 on"},
+		"another's request":     {encode(asynclease.Lease{Request: request, Interval: asynclease.Interval{First: 1, Last: 2}}), "about request 3.1.1"},
+		"within another epoch":  {encode(abcast.In{Epoch: 5, Body: asynclease.Lease{Request: request}}), "request 3.1.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")

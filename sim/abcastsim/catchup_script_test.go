@@ -1,6 +1,7 @@
 package abcastsim
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/tenure-lease/tenure/abcast"
@@ -151,7 +152,10 @@ var catchUpScripts = []script{
 			if th.lacks[3] != want {
 				th.t.Errorf("%s: member 3 says to lack what led to %d, want %d", what, th.lacks[3], want)
 			}
-			th.lacks[3] = 0
+			if err := th.impossible[3]; (want == 0) != errors.Is(err, abcast.ErrImpossible) {
+				th.t.Errorf("%s: member 3 says %v of it", what, err)
+			}
+			th.lacks[3], th.impossible[3] = 0, nil
 		}
 		is("another number of clients", 0, func(b *abcast.Base) { b.Order.Clients++ })
 		is("more clients than may be", 0, func(b *abcast.Base) { b.Order.Sessions = make([]abcast.Session, th.cfg.Clients+1) })
@@ -167,14 +171,16 @@ var catchUpScripts = []script{
 		is("an epoch of the future", 0, func(b *abcast.Base) { b.Order.Group.First = 11 })
 		is("other members of this epoch", 0, func(b *abcast.Base) {
 			b.Order.Group.Members[0].ID = 7
-			b.Order.Group.Members = b.Order.Group.Members[:1]
+			b.Order.Group.Members, b.Order.Group.Configured = b.Order.Group.Members[:1], nil
 		})
+		is("a founder who is nobody", 0, func(b *abcast.Base) { b.Order.Group.Configured = []machine.NodeID{7} })
 		is("no epoch", 0, func(b *abcast.Base) { b.Order.Group.First = 0 })
 		is("further than what led there", 0, func(b *abcast.Base) { b.Position = 7 })
 		is("forgotten before it was ordered", 0, func(b *abcast.Base) { b.Order.Horizon = 9 })
 		is("a client beyond the end", 0, func(b *abcast.Base) { b.Order.Sessions[1].Position = 9 })
 		is("two clients at a position", 0, func(b *abcast.Base) { b.Order.Sessions[0].Position = 8 })
 		is("a client without a message", 0, func(b *abcast.Base) { b.Order.Sessions[0].Upto = 0 })
+		is("founders at other addresses", 9, func(b *abcast.Base) { b.Order.Group.Members[0].Address = "localhost:1" })
 		is("one that can be", 9, func(*abcast.Base) {})
 	}},
 	{name: "who-is-behind-catches-up-at-once", change: alive, play: func(th *theater) {

@@ -24,18 +24,30 @@ func newEpochs(founders []machine.NodeID) *epochs {
 	for _, id := range founders {
 		g.Members = append(g.Members, abcast.Member{ID: id})
 	}
+	g.Configured = founders
 	return &epochs{groups: map[uint64]abcast.Group{1: g}, judges: map[uint64]*fastctsim.Judge{}, last: g}
 }
 
-// begins is told when a member goes over to an epoch. All have the same members in it.
+// begins is told when a member goes over to an epoch. All have the same members in it, at
+// the same addresses but for those that each has from its own configuration.
 func (s *epochs) begins(by string, g abcast.Group) {
-	if o, known := s.groups[g.First]; known && !slices.Equal(o.Members, g.Members) {
-		s.errs = append(s.errs, fmt.Errorf("members: the epoch from instance %d on has %v, says %s, and another member says %v", g.First, g.IDs(), by, o.IDs()))
+	if o, known := s.groups[g.First]; known && !slices.Equal(agreed(o), agreed(g)) {
+		s.errs = append(s.errs, fmt.Errorf("members: the epoch from instance %d on has %v, says %s, and another member says %v", g.First, agreed(g), by, agreed(o)))
 	}
 	s.groups[g.First] = g
 	if g.First > s.last.First {
 		s.last = g
 	}
+}
+
+func agreed(g abcast.Group) []abcast.Member {
+	list := slices.Clone(g.Members)
+	for i, m := range list {
+		if slices.Contains(g.Configured, m.ID) {
+			list[i].Address = "configured"
+		}
+	}
+	return list
 }
 
 // sends shows what leaves to the judge of its epoch.

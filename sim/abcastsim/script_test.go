@@ -11,7 +11,7 @@ import (
 )
 
 func allScripts() []script {
-	return slices.Concat(scripts, directScripts, catchUpScripts, groupScripts, forgetScripts)
+	return slices.Concat(scripts, directScripts, catchUpScripts, groupScripts, addressScripts, forgetScripts)
 }
 
 func TestScripts(t *testing.T) {
@@ -21,7 +21,7 @@ func TestScripts(t *testing.T) {
 			if sc.change != nil {
 				sc.change(&cfg)
 			}
-			th := newTheater(t, cfg)
+			th := newTheaterOf(t, cfg, sc.addresses)
 			sc.play(th)
 			if err := th.judge.Err(); err != nil {
 				t.Error(err)
@@ -36,9 +36,10 @@ func TestScripts(t *testing.T) {
 var submits = Kind[abcast.Submit]()
 
 type script struct {
-	name   string
-	change func(*abcast.Config)
-	play   func(th *theater)
+	name      string
+	change    func(*abcast.Config)
+	addresses addresses
+	play      func(th *theater)
 }
 
 // scripts are schedules in which one rule each is needed. More are in the lists

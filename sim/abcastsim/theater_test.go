@@ -14,24 +14,26 @@ import (
 // theater is a stage of three members that the judges watch.
 type theater struct {
 	*Stage
-	t        *testing.T
-	judge    *Judge
-	epochs   *epochs
-	cfg      abcast.Config
-	members  map[machine.NodeID]*abcast.Machine
-	replicas map[machine.NodeID]*replica
-	lives    map[machine.NodeID]uint64
-	owners   map[machine.NodeID]*owner
-	slow     bool                      // owners have what their members lack when restores is called, and not at once
-	lacks    map[machine.NodeID]uint64 // position that a slow owner has to get to
-	gone     map[machine.NodeID]bool
-	refused  map[machine.NodeID]error // the last
-	repeated map[machine.NodeID]uint64
+	t         *testing.T
+	judge     *Judge
+	epochs    *epochs
+	cfg       abcast.Config
+	addresses addresses
+	members   map[machine.NodeID]*abcast.Machine
+	replicas  map[machine.NodeID]*replica
+	lives     map[machine.NodeID]uint64
+	owners    map[machine.NodeID]*owner
+	slow      bool                      // owners have what their members lack when restores is called, and not at once
+	lacks     map[machine.NodeID]uint64 // position that a slow owner has to get to
+	gone      map[machine.NodeID]bool
+	refused   map[machine.NodeID]error // the last
+	repeated  map[machine.NodeID]uint64
 	// established is the last epoch that a member calls that.
 	established map[machine.NodeID]uint64
 	lastChange  abcast.Change // that was broadcast
 	clients     map[byte]machine.ID
 	forgotten   map[machine.NodeID]uint64 // the number of which that was said last
+	impossible  map[machine.NodeID]error  // what was said of a message last
 }
 
 func config() abcast.Config {
@@ -41,12 +43,17 @@ func config() abcast.Config {
 	}
 }
 
-func newTheater(t *testing.T, cfg abcast.Config) *theater {
+// addresses are those of founders, by the member who has them in its configuration.
+type addresses map[machine.NodeID]map[machine.NodeID]string
+
+func newTheater(t *testing.T, cfg abcast.Config) *theater { return newTheaterOf(t, cfg, nil) }
+
+func newTheaterOf(t *testing.T, cfg abcast.Config, addresses addresses) *theater {
 	th := &theater{
-		Stage: New(t), t: t, judge: NewJudge(), epochs: newEpochs(cfg.Consensus.Members), cfg: cfg, members: map[machine.NodeID]*abcast.Machine{},
+		Stage: New(t), t: t, judge: NewJudge(), addresses: addresses, epochs: newEpochs(cfg.Consensus.Members), cfg: cfg, members: map[machine.NodeID]*abcast.Machine{},
 		replicas: map[machine.NodeID]*replica{}, lives: map[machine.NodeID]uint64{}, refused: map[machine.NodeID]error{}, repeated: map[machine.NodeID]uint64{},
 		established: map[machine.NodeID]uint64{}, owners: map[machine.NodeID]*owner{}, lacks: map[machine.NodeID]uint64{}, gone: map[machine.NodeID]bool{},
-		clients: map[byte]machine.ID{}, forgotten: map[machine.NodeID]uint64{},
+		clients: map[byte]machine.ID{}, forgotten: map[machine.NodeID]uint64{}, impossible: map[machine.NodeID]error{},
 	}
 	th.Sent = th.epochs.sends
 	th.Outcome = func(id machine.NodeID, out any) {
@@ -61,6 +68,8 @@ func newTheater(t *testing.T, cfg abcast.Config) *theater {
 			th.refused[id] = o.Err
 		case abcast.Forgotten:
 			th.forgotten[id] = o.Seq
+		case abcast.Impossible:
+			th.impossible[id] = o.Err
 		case abcast.Repeated:
 			th.repeated[id] = o.Seq
 		case abcast.Began:
@@ -82,6 +91,7 @@ func (th *theater) starts(id machine.NodeID, records []any) {
 	th.lives[id]++
 	cfg := th.cfg
 	cfg.Consensus.ID, cfg.Life, cfg.Join = id, th.lives[id], !slices.Contains(cfg.Consensus.Members, id)
+	cfg.Addresses = th.addresses[id]
 	m, err := abcast.New(cfg, records)
 	if err != nil {
 		th.t.Fatal(err)
