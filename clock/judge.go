@@ -39,8 +39,8 @@ const (
 	Set
 	// Fast: the clock of leases runs at a rate that is too near to what leases allow for, or
 	// beyond, ahead of time or, if By is negative, behind it. The raw clock is taken to be
-	// right: one that is off as much, and corrected, looks the same. NTP daemons correct large errors so: chrony by up
-	// to 8 %, if it is let.
+	// right: one that is off as much, and corrected, looks the same. NTP daemons correct
+	// large errors so: chrony by up to 8 %, if it is let.
 	Fast
 	// Back: it went back.
 	Back
@@ -84,7 +84,7 @@ const (
 func (j *Judge) Since() machine.Mono { return j.base.Now }
 
 // Look takes what the clocks show now, and tells what is odd about it. It should be
-// asked ten times a second.
+// asked ten times a second at least.
 func (j *Judge) Look(e Evidence) []Oddity {
 	b, last := j.base, j.last
 	j.last = e

@@ -110,3 +110,19 @@ func TestLook(t *testing.T) {
 		t.Errorf("looks %+v, %+v", a, b)
 	}
 }
+
+// TestSince: what is odd has happened since then, so what ran out later may not be over (R11).
+func TestSince(t *testing.T) {
+	c := &clocks{Evidence: Evidence{Now: 1e12, Running: 1e12, Raw: 1e12, Wall: 1e18, Within: ms / 100}}
+	c.goOn(3*time.Second, 0, 0)
+	before := c.Now
+	c.Now = c.Now.Add(6 * time.Second)
+	since := c.judge.Since()
+	c.look()
+	if len(c.odd) == 0 || since > before || before.Sub(since) > window+100*ms {
+		t.Errorf("%v since %v, want a jump since %v or little before", c.odd, since, before)
+	}
+	if got := c.judge.Since(); got != c.Now {
+		t.Errorf("after that it compares from %v on, want %v", got, c.Now)
+	}
+}

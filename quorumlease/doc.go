@@ -146,7 +146,7 @@
 //
 // A process that was stopped, or a machine that was suspended, finds its leases over, since
 // the clock went on. A clock that goes back ends its member. Beyond that a member compares
-// its clock with the machine's others, ten times a second (package clock), and doubts it for
+// its clock with the machine's others, ten times a second or more (package clock), and doubts it for
 // a second when they say that it
 //
 //   - stood still or jumped: the time of day moved apart from it. That is all that a virtual
