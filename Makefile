@@ -1,6 +1,6 @@
 # The verbs of this repository. `make` prints this help.
 .DEFAULT_GOAL := help
-.PHONY: help build test race modules vet fuzz bench sim mutants compare nightly
+.PHONY: help build test race modules vet fuzz bench sim mutants draw compare nightly
 
 help: ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -42,8 +42,13 @@ SEED ?= 0
 sim: ## many simulated worlds of each protocol: WORLDS=2000; SIM=./sim/replicasim SEED=42 replays one
 	go test $(SIM) -p 1 -run '^TestWorlds$$' -timeout 2h -v -worlds $(WORLDS) -seed $(SEED)
 
-mutants: ## break every safety rule once; the simulator must notice
-	go test $(SIM) ./flease ./broadcast ./placement ./wal ./driver -p 1 -run '^TestMutants$$' -timeout 2h -v -mutants all
+mutants: ## break every rule once, on purpose; a test must notice each
+	go test ./sim/mutant -run '^TestDraw$$' -count=1 -timeout 12h -v -budget all
+
+BUDGET ?= 150s
+DRAW ?= 0
+draw: ## break rules that a seed draws, for BUDGET (150s) of CPU; DRAW=SEED draws the same again
+	go test ./sim/mutant -run '^TestDraw$$' -count=1 -timeout 1h -v -budget $(BUDGET) -seed $(DRAW)
 
 compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios
 	cd compat && go run ./bench -runs 3 -plot ../bench.svg

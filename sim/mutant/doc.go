@@ -11,6 +11,7 @@
 //
 //	the leader counts time as fast as holders do
 //	caught by: TestWorlds -first 200 -worlds 37
+//	says: two hold the lease
 //
 //	replica/leases.go
 //	<<<<
@@ -19,11 +20,17 @@
 //	what shall stand there instead
 //	>>>>
 //
-// A third line may follow these two:
+// The third line has words of the test's own judgement, which must be in what it prints.
+// Without them an assertion must have failed, in a test's file, and nothing may have
+// panicked: a panic or a failed setup proves nothing about the rule. A product that guards
+// a rule by a panic of its own has the words of that panic there.
+// `go test PKG -run TestMutants -mutants=all -rewrite` writes the line where it is missing.
+//
+// Another line may follow:
 //
 //	in worlds: TestReadLeaseWorlds 37
 //
-// says that worlds at random notice it, too, and how many of them that took, and
+// It says that worlds at random notice it, too, and how many of them that took, and
 // "TestReadLeaseWorlds none of 300" that they did not. [Worlds] writes it.
 //
 // The newline before a marker belongs to the marker, so an edit may begin and end

@@ -12,9 +12,11 @@ import (
 // mutant is a file of testdata/mutants: the rule that it breaks, the test that
 // catches it, and edits.
 type mutant struct {
+	dir        string // of the test's package
 	name, rule string
 	test       string   // as -run would have it, but for the anchors: TestScripts/a-name
 	flags      []string // of the test's binary
+	says       string   // words of the test's judgement; "" in a file that has none yet
 	edits      []Edit
 	random     string // a test that plays worlds at random, which were tried, too; "" if none
 	needed     int    // how many worlds that took; 0: it lived through tried
@@ -39,13 +41,13 @@ func Edits(file string) (rule string, edits []Edit, err error) {
 }
 
 // load reads all mutants of a test package's directory, by name.
-func load() ([]mutant, error) {
-	files, err := filepath.Glob("testdata/mutants/*.txt")
+func load(dir string) ([]mutant, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "testdata/mutants/*.txt"))
 	if err != nil {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("there are no files testdata/mutants/*.txt")
+		return nil, fmt.Errorf("there are no files testdata/mutants/*.txt in %s", dir)
 	}
 	var list []mutant
 	for _, file := range files {
@@ -57,7 +59,7 @@ func load() ([]mutant, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		m.name = strings.TrimSuffix(filepath.Base(file), ".txt")
+		m.dir, m.name = dir, strings.TrimSuffix(filepath.Base(file), ".txt")
 		list = append(list, m)
 	}
 	return list, nil
@@ -71,11 +73,12 @@ func parse(raw string) (m mutant, err error) {
 	}
 	rule, caught, ok := strings.Cut(head, "\ncaught by: ")
 	caught, at, measured := strings.Cut(caught, inWorlds)
+	caught, says, _ := strings.Cut(caught, inWords)
 	command := strings.Fields(caught)
 	if !ok || len(command) == 0 {
 		return m, fmt.Errorf("want a second line `caught by: a test, its flags`")
 	}
-	m.rule, m.test, m.flags = rule, command[0], command[1:]
+	m.rule, m.test, m.flags, m.says = rule, command[0], command[1:], strings.TrimSpace(says)
 	if measured {
 		if m.random, m.needed, m.tried, err = parseWorlds(at); err != nil {
 			return m, err
@@ -112,7 +115,11 @@ func (m mutant) args() []string {
 	return args
 }
 
-const inWorlds = "\nin worlds: "
+// What may stand behind the first two lines, in this order.
+const (
+	inWords  = "\nsays: "
+	inWorlds = "\nin worlds: "
+)
 
 // parseWorlds reads what TestMutantWorlds has found out, as [mutant.found] writes it.
 func parseWorlds(text string) (test string, needed, tried int, err error) {

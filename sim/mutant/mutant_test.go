@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 const script = "a rule\ncaught by: TestScripts/a-name\n\nx/x.go\n<<<<\n > 0\n====\n >= 0\n>>>>\n"
@@ -47,38 +46,26 @@ func TestWorldsNeeded(t *testing.T) {
 	}
 }
 
-// In as many days as there are scripts each has had its turn, and nothing else has.
-func TestSample(t *testing.T) {
-	list := []mutant{{name: "a"}, {name: "b", flags: []string{"-worlds", "9"}}, {name: "c"}, {name: "d"}}
-	turns := map[string]int{}
-	for day := range 6 {
-		turns[sample(list, time.Date(2026, 12, 29+day, 12, 0, 0, 0, time.UTC))]++
-	}
-	if len(turns) != 3 || turns["a"] != 2 || turns["c"] != 2 || turns["d"] != 2 {
-		t.Errorf("in six days: %v", turns)
-	}
-	if got := sample(list[1:2], time.Now()); got != "" {
-		t.Errorf("of none that is a script: %q", got)
-	}
-}
-
 // What was found out in worlds at random is read as it is written.
 func TestInWorlds(t *testing.T) {
 	for line, column := range map[string]string{
 		"TestWorlds 37":          "script; `TestWorlds` 37",
 		"TestWorlds none of 300": "script; `TestWorlds` not in 300",
 	} {
-		file := filepath.Join(t.TempDir(), "m.txt")
+		m := mutant{dir: t.TempDir(), name: "m", says: "two hold it"}
+		file := filepath.Join(m.dir, "testdata/mutants/m.txt")
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(file, []byte(script), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 { // the second takes the place of the first
-			var m mutant
 			var err error
 			if m.random, m.needed, m.tried, err = parseWorlds(line); err != nil {
 				t.Fatal(err)
 			}
-			if err := m.write(file); err != nil {
+			if err := m.write(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -86,8 +73,8 @@ func TestInWorlds(t *testing.T) {
 		if err != nil || strings.Count(string(raw), line) != 1 {
 			t.Fatalf("%s: wrote %s, %v", line, raw, err)
 		}
-		m, err := parse(string(raw))
-		if err != nil || m.column() != column || m.test != "TestScripts/a-name" || len(m.edits) != 1 {
+		m, err = parse(string(raw))
+		if err != nil || m.column() != column || m.says != "two hold it" || m.test != "TestScripts/a-name" || len(m.edits) != 1 {
 			t.Errorf("%s: got %+v, %q, %v", line, m, m.column(), err)
 		}
 	}
@@ -152,16 +139,35 @@ func TestPlant(t *testing.T) {
 }
 
 func TestVerdict(t *testing.T) {
-	for name, tc := range map[string]struct{ out, want string }{
-		"a script":        {"--- FAIL: TestScripts (0.1s)\n    --- FAIL: TestScripts/x (0.1s)\n        x_test.go:12: stale read\nFAIL", "x_test.go:12: stale read"},
-		"a world":         {"--- FAIL: TestWorlds\n    worlds_test.go:9: world 3 of 9 failed\n    worlds_test.go:9: seed 3: two hold\nFAIL", "worlds_test.go:9: seed 3: two hold"},
-		"a panic":         {"--- FAIL: TestX\npanic: boom\n", "panic: boom"},
-		"no compilation":  {"# pkg\n./x.go:3: undefined: y\nFAIL pkg [build failed]", ""},
-		"a time-out":      {"panic: test timed out after 60s\n--- FAIL: TestX\n", ""},
-		"no failed tests": {"ok pkg\n", ""},
+	const script = "--- FAIL: TestScripts (0.1s)\n    --- FAIL: TestScripts/x (0.1s)\n        x_test.go:12: stale read of 7\nFAIL"
+	for name, tc := range map[string]struct{ out, says, want string }{
+		"a script":                {script, "", "x_test.go:12: stale read of 7"},
+		"the words announced":     {script, "stale read", "x_test.go:12: stale read of 7"},
+		"other words":             {script, "two hold", ""},
+		"a world":                 {"--- FAIL: TestWorlds\n    worlds_test.go:9: world 3 of 9 failed\n    worlds_test.go:9: seed 3: two hold\nFAIL", "", "worlds_test.go:9: seed 3: two hold"},
+		"a panic":                 {"--- FAIL: TestX\npanic: boom\n", "", ""},
+		"a panic behind a line":   {"--- FAIL: TestX\n    x_test.go:3: setup\npanic: boom\n", "", ""},
+		"a panic that is a guard": {"--- FAIL: TestX\npanic: a vote was forgotten [recovered]\n", "a vote was forgotten", "panic: a vote was forgotten [recovered]"},
+		"no compilation":          {"# pkg\n./x.go:3: undefined: y\nFAIL pkg [build failed]", "", ""},
+		"words of no failure":     {"ok pkg: stale read\n", "stale read", ""},
+		"a time-out":              {"panic: test timed out after 60s\n--- FAIL: TestX\n", "", ""},
+		"no failed tests":         {"ok pkg\n", "", ""},
 	} {
-		if got := verdict(tc.out); got != tc.want {
+		if got := verdict(tc.out, tc.says); got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// The words that are kept of a judgement are those that another run says again.
+func TestWords(t *testing.T) {
+	for said, want := range map[string]string{
+		"x_test.go:12: seed 3: two hold the lease at 4.5s: a and b": "two hold the lease at",
+		"x_test.go:12: got -1, want the one before":                 "want the one before",
+		"x_test.go:1: /tmp/a/b: it is not there":                    "it is not there",
+	} {
+		if got := words(said); got != want {
+			t.Errorf("%s: got %q, want %q", said, got, want)
 		}
 	}
 }
@@ -174,7 +180,7 @@ func TestCaught(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := load()
+	list, err := load(".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +189,7 @@ func TestCaught(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said, err := m.caught(overlay)
+		said, err := m.caught(t.Context(), overlay)
 		switch m.name {
 		case "caught":
 			if err != nil || !strings.Contains(said, "abs_test.go:7: got -1") {

@@ -21,7 +21,7 @@ fail. How they are written is said in package sim/mutant.
 
     go test PKG -run TestMutants -mutants=all        # all of them
     go test PKG -run TestMutants -mutants=NAME -v    # one
-    go test PKG -run TestMutants                     # a sample; all must still apply
+    go test PKG -run TestMutants                     # all must still apply
 
 The command that finds one is ` + "`go test PKG -run`" + ` with what is said in the column
 "found by": a directed script takes milliseconds, random worlds take as many as the
@@ -48,7 +48,7 @@ many is left to its script.
 // TestScripts/a-name. A mutant whose script does not exist would seem to live.
 func Table(t *testing.T, scripts ...string) {
 	t.Helper()
-	list, err := load()
+	list, err := load(".")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,33 +1,19 @@
 package mutant
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
-var mutantsFlag = flag.String("mutants", "sample", "which mutants to try: sample, all, none, or a name")
-
-// sample is the mutant that is tried without being asked for: another one each day, so
-// that all have their turn. Those that take random worlds have it at night.
-func sample(list []mutant, now time.Time) string {
-	var names []string
-	for _, m := range list {
-		if m.worlds() == "script" {
-			names = append(names, m.name)
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return names[int(now.Unix()/(24*60*60))%len(names)]
-}
+var mutantsFlag = flag.String("mutants", "apply", "which mutants to try: all, a name, or none at all; apply: all must apply, and none is tried")
 
 // Try plants the mutants that the flag names, one at a time, and wants each to be
 // caught by its own test. All of them must apply.
@@ -40,71 +26,99 @@ func Try(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := load()
+	list, err := load(".")
 	if err != nil {
 		t.Fatal(err)
 	}
 	named := slices.ContainsFunc(list, func(m mutant) bool { return m.name == *mutantsFlag })
-	if !named && *mutantsFlag != "all" && *mutantsFlag != "sample" {
+	if !named && *mutantsFlag != "all" && *mutantsFlag != "apply" {
 		t.Fatalf("there is no testdata/mutants/%s.txt", *mutantsFlag)
 	}
-	today := sample(list, time.Now())
 	for _, m := range list {
 		t.Run(m.name, func(t *testing.T) {
 			overlay, err := Plant(root, t.TempDir(), m.edits, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			switch *mutantsFlag {
-			case "all", m.name:
-			case "sample":
-				if m.name != today {
-					return // that it applies is all that was asked
-				}
-			default:
-				return
+			if *mutantsFlag != "all" && *mutantsFlag != m.name {
+				return // that it applies is all that was asked
 			}
-			caught, err := m.caught(overlay)
+			said, err := m.caught(t.Context(), overlay)
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%s: %s", m.rule, caught)
+			t.Logf("%s: %s", m.rule, said)
+			if *rewriteFlag && m.says == "" {
+				m.says = words(said)
+				if err := m.write(); err != nil {
+					t.Fatal(err)
+				}
+			}
 		})
 	}
 }
 
 // caught runs the test that is to catch a mutant, and returns what it said.
-func (m mutant) caught(overlay string) (said string, err error) {
+func (m mutant) caught(ctx context.Context, overlay string) (said string, err error) {
 	timeout := "-timeout=60s"
 	if m.worlds() != "script" {
 		timeout = "-timeout=15m"
 	}
 	args := append([]string{"test", "-overlay", overlay, "-count=1", timeout}, m.args()...)
-	out, err := exec.Command("go", args...).CombinedOutput()
-	if err == nil {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = m.dir
+	out, err := cmd.CombinedOutput()
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case err == nil:
 		return "", fmt.Errorf("this mutant lives: %s\ngo %s\n%s", m.rule, strings.Join(args, " "), out)
 	}
-	if said = verdict(string(out)); said == "" {
-		return "", fmt.Errorf("%s: no verdict: %w\n%s", m.rule, err, out)
+	if said = verdict(string(out), m.says); said == "" {
+		return "", fmt.Errorf("%s: no verdict about this rule: %w\n%s", m.rule, err, out)
 	}
 	return said, nil
 }
 
-// verdict is the line of a test's output that says what was found; empty if it
-// did not fail, or not by its own judgement.
-func verdict(out string) string {
+// verdict is the line of a test's output that says what was found; empty if it did not
+// fail, or not by its own judgement: with the words that were announced or, if none were,
+// by an assertion in a test's file and without a panic.
+func verdict(out, says string) string {
 	if !strings.Contains(out, "--- FAIL: Test") || strings.Contains(out, "test timed out") {
 		return ""
 	}
 	said := ""
 	for line := range strings.SplitSeq(out, "\n") {
-		found := strings.Contains(line, "_test.go:") || strings.HasPrefix(line, "panic:")
-		if found && (said == "" || strings.Contains(line, ": seed ")) {
+		switch {
+		case says != "":
+			if strings.Contains(line, says) {
+				return strings.TrimSpace(line)
+			}
+		case strings.HasPrefix(line, "panic:"):
+			return ""
+		case strings.Contains(line, "_test.go:") && (said == "" || strings.Contains(line, ": seed ")):
 			said = strings.TrimSpace(line)
 		}
 	}
 	return said
 }
+
+// words are the part of a judgement that another run repeats: the longest one without a
+// number, and without the place in the test's file.
+func words(said string) (longest string) {
+	if _, message, ok := strings.Cut(said, "_test.go:"); ok {
+		_, said, _ = strings.Cut(message, ": ")
+	}
+	for _, part := range numbers.Split(said, -1) {
+		if part = strings.TrimSpace(part); len(part) > len(longest) {
+			longest = part
+		}
+	}
+	return longest
+}
+
+// numbers are what differs from run to run: words with a digit, and what is in a temporary directory.
+var numbers = regexp.MustCompile(`\S*[0-9]\S*|\S*/tmp/\S*`)
 
 // moduleRoot is the nearest directory above that has a go.mod.
 func moduleRoot() (string, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -21,14 +22,14 @@ var (
 // that so many did not suffice.
 func Worlds(t *testing.T) {
 	t.Helper()
-	if *mutantsFlag == "none" || *mutantsFlag == "sample" {
+	if *mutantsFlag == "none" || *mutantsFlag == "apply" {
 		t.Skip("random worlds were not asked for; `make nightly` plays them")
 	}
 	root, err := moduleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := load()
+	list, err := load(".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func Worlds(t *testing.T) {
 			}
 			t.Logf("%s: %s; %s", m.rule, m.found(), said)
 			if *rewriteFlag {
-				if err := m.write("testdata/mutants/" + m.name + ".txt"); err != nil {
+				if err := m.write(); err != nil {
 					t.Fatal(err)
 				}
 			} else if m.needed == 0 {
@@ -78,7 +79,7 @@ func (m *mutant) play(overlay string, upTo int) (said string, err error) {
 		return "it lives", nil
 	}
 	n := worldFailed.FindSubmatch(out)
-	said = verdict(string(out))
+	said = verdict(string(out), "")
 	if said == "" || n == nil {
 		return "", fmt.Errorf("no verdict: %w\n%s", err, out)
 	}
@@ -91,12 +92,20 @@ func (m *mutant) play(overlay string, upTo int) (said string, err error) {
 var worldFailed = regexp.MustCompile(`world (\d+) of \d+ failed`)
 
 // write writes what was found out into the mutant's file.
-func (m mutant) write(file string) error {
+func (m mutant) write() error {
+	file := filepath.Join(m.dir, "testdata/mutants", m.name+".txt")
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	head, rest, _ := strings.Cut(string(raw), "\n\n")
 	head, _, _ = strings.Cut(head, inWorlds)
-	return os.WriteFile(file, []byte(head+inWorlds+m.found()+"\n\n"+rest), 0o644)
+	head, _, _ = strings.Cut(head, inWords)
+	if m.says != "" {
+		head += inWords + m.says
+	}
+	if m.random != "" {
+		head += inWorlds + m.found()
+	}
+	return os.WriteFile(file, []byte(head+"\n\n"+rest), 0o644)
 }
