@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/peer"
 	"github.com/tenure-lease/tenure/quorumlease"
 	"github.com/tenure-lease/tenure/wal"
 	"github.com/tenure-lease/tenure/watch"
@@ -37,6 +38,8 @@ type Config struct {
 	PeerListener net.Listener
 	// PeerTLS, if set, authenticates and encrypts between members.
 	PeerTLS *tls.Config
+	// Dial connects to other members; nil means by TCP.
+	Dial peer.DialFunc
 
 	// HeartbeatInterval and ElectionTimeout are raft's; the timeout must be at
 	// least five intervals. Defaults 100 ms and 1 s. They must be the same on all
@@ -105,6 +108,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.ReadLeaseTTL == 0 {
 		c.ReadLeaseTTL = 200 * time.Millisecond
+	}
+	if c.WAL.FS == nil {
+		c.WAL.FS = wal.OS{}
 	}
 	c.mono = clock.Now
 	if c.Now == nil {

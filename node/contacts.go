@@ -125,7 +125,7 @@ func (n *Node) introduce(to machine.NodeID) {
 	n.done.Go(func() {
 		ctx, cancel := n.context()
 		defer cancel()
-		if _, err := peer.Ask(ctx, addr, n.cfg.PeerTLS, n.introduction()); err != nil {
+		if _, err := peer.Ask(ctx, addr, n.cfg.PeerTLS, n.cfg.Dial, n.introduction()); err != nil {
 			n.logger.Debug("introduce this member", "to", fmt.Sprintf("%x", uint64(to)), "err", err)
 		}
 	})

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -129,7 +127,7 @@ func (n *Node) join() (identity, error) {
 
 // introduced asks one member.
 func introduced(ctx context.Context, n *Node, addr, url string) (identity, error) {
-	p, err := peer.Ask(ctx, addr, n.cfg.PeerTLS, nil)
+	p, err := peer.Ask(ctx, addr, n.cfg.PeerTLS, n.cfg.Dial, nil)
 	if err != nil {
 		return identity{}, fmt.Errorf("ask %s: %w", addr, err)
 	}
@@ -155,21 +153,10 @@ func introduced(ctx context.Context, n *Node, addr, url string) (identity, error
 	return id, nil
 }
 
-// errRemoved is why a member ends that is one no more: in etcd's words.
-var errRemoved = errors.New("node: the member has been permanently removed from the cluster: add it again, and start it with another, empty data directory")
-
-// removedFile in the data directory says that its member was removed.
-const removedFile = "removed"
-
-func wasRemoved(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, removedFile))
-	return err == nil
-}
-
 // removed ends the member for good, when who waits for the change was answered.
 func (n *Node) removed() {
 	text := fmt.Sprintf("Member %x was removed from its cluster, and never starts again from here.\n", uint64(n.id))
-	if err := os.WriteFile(filepath.Join(n.cfg.DataDir, removedFile), []byte(text), 0o600); err != nil {
+	if err := noteRemoval(n.cfg.DataDir, n.cfg.WAL.FS, text); err != nil {
 		n.logger.Warn("note that this member was removed", "err", err) // it will be told again
 	}
 	time.AfterFunc(n.cfg.HeartbeatInterval, func() { n.fail(errRemoved) })

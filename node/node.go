@@ -101,8 +101,8 @@ func Start(cfg Config) (_ *Node, err error) {
 	n.reads.clock = cfg.mono
 	n.clocks = clocks{n: n, now: cfg.Now, look: cfg.Look}
 
-	if wasRemoved(cfg.DataDir) {
-		return nil, errRemoved
+	if err := wasRemoved(cfg.DataDir, cfg.WAL.FS); err != nil {
+		return nil, err
 	}
 	id := described(n.founders, n.id, cfg.ClusterToken)
 	if cfg.Existing {

@@ -79,7 +79,7 @@ func (n *Node) connect() error {
 	n.contacts.members = addrs
 	var err error
 	n.peers, err = peer.New(peer.Config{
-		Self: n.id, ClusterID: n.cluster, Listener: n.cfg.PeerListener, Peers: first, TLS: n.cfg.PeerTLS,
+		Self: n.id, ClusterID: n.cluster, Listener: n.cfg.PeerListener, Peers: first, TLS: n.cfg.PeerTLS, Dial: n.cfg.Dial,
 		Logger: n.logger, Answer: n.introduces,
 		Deliver: n.deliver,
 		Stream:  n.receive,

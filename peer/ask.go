@@ -15,13 +15,12 @@ const answerMax = 1 << 20
 // Ask says something to the member that listens at an address, and returns what its
 // Config.Answer gives. It is for those who do not know each other: one that wants to
 // become a member knows nothing but where others are, and one that was away for long may
-// know nobody of those who are members now. A nil configuration means plain TCP, as in
-// Config.
-func Ask(ctx context.Context, addr string, with *tls.Config, say []byte) ([]byte, error) {
+// know nobody of those who are members now. A nil configuration means no TLS and a nil
+// DialFunc plain TCP, as in Config.
+func Ask(ctx context.Context, addr string, with *tls.Config, dial DialFunc, say []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, defaultTiming.handshake)
 	defer cancel()
-	var d net.Dialer
-	raw, err := d.DialContext(ctx, "tcp", addr)
+	raw, err := dial.orTCP()(ctx, addr)
 	if err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
 	}

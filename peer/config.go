@@ -29,6 +29,9 @@ type Config struct {
 	// the host dialed. Nil means plain TCP.
 	TLS *tls.Config
 
+	// Dial connects to the other members; nil means by TCP.
+	Dial DialFunc
+
 	// FrameBytesMax bounds a frame, and so a message; larger ones are dropped.
 	// 0 means 64 MiB. It has to be the same on all members.
 	FrameBytesMax int
@@ -82,6 +85,7 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.Dial = c.Dial.orTCP()
 	return c
 }
 

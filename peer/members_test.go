@@ -55,11 +55,11 @@ func TestAsk(t *testing.T) {
 	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) {
 		c.Answer = func(said []byte) []byte { return append(said, ", we are three"...) }
 	})
-	if got, err := Ask(context.Background(), m.addr, nil, []byte("hello")); string(got) != "hello, we are three" {
+	if got, err := Ask(context.Background(), m.addr, nil, nil, []byte("hello")); string(got) != "hello, we are three" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	shy := newMember(t, 2, listen(t, "127.0.0.1:0"), nil, quick, nil)
-	if got, err := Ask(context.Background(), shy.addr, nil, nil); !errors.Is(err, ErrUnsupported) {
+	if got, err := Ask(context.Background(), shy.addr, nil, nil, nil); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("got %q, %v, want a refusal", got, err)
 	}
 }

@@ -195,8 +195,7 @@ func (t *Transport) accept() {
 func (t *Transport) dial(ctx context.Context, r *remote, kind streamKind) (c net.Conn, hangUp func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.timing.handshake)
 	defer cancel()
-	var d net.Dialer
-	raw, err := d.DialContext(ctx, "tcp", r.addr)
+	raw, err := t.cfg.Dial(ctx, r.addr)
 	if err != nil {
 		return nil, nil, fmt.Errorf("peer: %w", err)
 	}

@@ -27,8 +27,33 @@ type dir struct {
 	pending        []func(map[string]*inode)
 }
 
-// inode is a file: its bytes as the page cache has them, and as of the last sync.
-type inode struct{ data, disk []byte }
+// inode is a file: its bytes as the page cache has them, and as of the last sync. The two
+// differ from dirty up to dirtyEnd only, and in length.
+type inode struct {
+	data, disk      []byte
+	dirty, dirtyEnd int
+}
+
+// soil notes that the page cache was changed there.
+func (ino *inode) soil(from, to int) {
+	if ino.dirty == ino.dirtyEnd {
+		ino.dirty, ino.dirtyEnd = from, to
+		return
+	}
+	ino.dirty, ino.dirtyEnd = min(ino.dirty, from), max(ino.dirtyEnd, to)
+}
+
+// clean makes the bytes of the page cache those of the disk. Logs sync a few bytes of a
+// large file, so only what was changed is copied.
+func (ino *inode) clean() {
+	size := len(ino.data)
+	ino.disk = ino.disk[:min(size, len(ino.disk))]
+	ino.disk = append(ino.disk, make([]byte, size-len(ino.disk))...)
+	if end := min(ino.dirtyEnd, size); ino.dirty < end {
+		copy(ino.disk[ino.dirty:end], ino.data[ino.dirty:end])
+	}
+	ino.dirty, ino.dirtyEnd = 0, 0
+}
 
 // NewDisk is an empty disk.
 func NewDisk() *Disk {
@@ -98,7 +123,12 @@ func (ino *inode) crash(r *rand.Rand) {
 			copy(after[off:min(off+sectorBytes, size)], from[off:])
 		}
 	}
-	ino.data, ino.disk = after, slices.Clone(after)
+	ino.set(after)
+}
+
+// set gives the file other contents, that a crash leaves.
+func (ino *inode) set(contents []byte) {
+	*ino = inode{data: slices.Clone(contents), disk: slices.Clone(contents)}
 }
 
 // change makes a change that is durable only after a SyncDir.
@@ -143,5 +173,5 @@ func (d *Disk) WriteFile(path string, contents []byte) {
 		in.names[filepath.Base(path)] = ino
 		in.durable[filepath.Base(path)] = ino
 	}
-	ino.data, ino.disk = slices.Clone(contents), slices.Clone(contents)
+	ino.set(contents)
 }

@@ -3,7 +3,6 @@ package waltest
 import (
 	"errors"
 	"io"
-	"slices"
 )
 
 // file is an open file. Its inode is guarded by the disk's lock.
@@ -54,6 +53,7 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 func (f *file) put(b []byte, off int64) {
 	f.grow(off + int64(len(b)))
 	copy(f.ino.data[off:], b)
+	f.ino.soil(int(off), int(off)+len(b))
 }
 
 func (f *file) grow(size int64) {
@@ -80,6 +80,7 @@ func (f *file) Truncate(size int64) error {
 	if size > int64(len(f.ino.data)) {
 		return errors.New("waltest: Truncate makes files shorter only")
 	}
+	f.ino.soil(int(size), len(f.ino.data))
 	f.ino.data = f.ino.data[:size:size]
 	return nil
 }
@@ -100,7 +101,7 @@ func (f *file) Sync() error {
 		return err
 	}
 	defer leave()
-	f.ino.disk = slices.Clone(f.ino.data)
+	f.ino.clean()
 	return nil
 }
 

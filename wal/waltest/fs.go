@@ -73,6 +73,7 @@ func (f *FS) OpenFile(path string, flag int, _ fs.FileMode) (wal.File, error) {
 		d.change(func(names map[string]*inode) { names[filepath.Base(path)] = ino })
 	}
 	if flag&os.O_TRUNC != 0 {
+		ino.soil(0, len(ino.data))
 		ino.data = nil
 	}
 	return &file{f, path, ino}, nil

@@ -195,3 +195,58 @@ func TestDamage(t *testing.T) {
 		t.Errorf("a file that is not there holds %q", got)
 	}
 }
+
+// TestWhatWasSyncedIsWhatWasWritten makes changes of all kinds and wants that a sync leaves
+// on the disk what processes saw.
+func TestWhatWasSyncedIsWhatWasWritten(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		disk := waltest.NewDisk()
+		fs := disk.FS()
+		f := create(t, fs, "/d/f")
+		if err := fs.SyncDir("/d"); err != nil {
+			t.Fatal(err)
+		}
+		var calls []string
+		for range 1 + r.IntN(12) {
+			size, err := f.Size()
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch r.IntN(5) {
+			case 0, 1:
+				at, n := r.Int64N(3*sector), r.IntN(sector)
+				calls = append(calls, "write")
+				if _, err := f.WriteAt(bytes.Repeat([]byte{byte(1 + r.IntN(255))}, n), at); err != nil {
+					t.Fatal(err)
+				}
+			case 2:
+				calls = append(calls, "truncate")
+				err = f.Truncate(r.Int64N(size + 1))
+			case 3:
+				calls = append(calls, "preallocate")
+				err = f.Preallocate(r.Int64N(4 * sector))
+			case 4:
+				calls = append(calls, "sync")
+				err = f.Sync()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r.IntN(8) == 0 {
+			calls = append(calls, "empty")
+			if _, err := fs.OpenFile("/d/f", os.O_RDWR|os.O_TRUNC, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		want := disk.ReadFile("/d/f")
+		disk.Crash(r)
+		if got := disk.ReadFile("/d/f"); !bytes.Equal(got, want) {
+			t.Fatalf("seed %d: after %v and a sync the power cut left %d bytes other than the %d that were written", seed, calls, len(got), len(want))
+		}
+	}
+}
