@@ -39,36 +39,32 @@ type Store interface {
 // Memory is a Store for a resource that does not outlive the process. The zero value
 // has seen no token.
 type Memory struct {
-	mu      sync.RWMutex // held for reading while a write is done
-	raise   sync.Mutex
+	order   sync.Mutex   // held from a look at highest until the write has begun
+	writing sync.RWMutex // held for reading while a write is done
 	highest uint64
 }
 
 // Do implements Store. Calls with the same token run side by side.
 func (m *Memory) Do(token uint64, f func() error) error {
-	if err := m.see(token); err != nil {
+	if err := m.begin(token); err != nil {
 		return err
 	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if err := check(token, m.highest); err != nil {
-		return err // overtaken since
-	}
+	defer m.writing.RUnlock()
 	return f()
 }
 
-// see raises the highest token, after the writes under way have ended.
-func (m *Memory) see(token uint64) error {
-	m.raise.Lock()
-	defer m.raise.Unlock()
-	m.mu.RLock()
-	highest := m.highest
-	m.mu.RUnlock()
-	if err := check(token, highest); err != nil || token == highest {
+// begin raises the highest token, after the writes under way have ended, and begins another.
+func (m *Memory) begin(token uint64) error {
+	m.order.Lock()
+	defer m.order.Unlock()
+	if err := check(token, m.highest); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.highest = token
+	if token > m.highest {
+		m.writing.Lock()
+		m.highest = token
+		m.writing.Unlock()
+	}
+	m.writing.RLock()
 	return nil
 }

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestStores(t *testing.T) {
@@ -69,6 +72,67 @@ func TestStoresNeverGoBack(t *testing.T) {
 				t.Errorf("%d writes, the last with token %d; want token 50 in the end", done, last)
 			}
 		})
+	}
+}
+
+// TestFileExcludes: the lock keeps everybody else out, in this process and in others.
+func TestFileExcludes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	tryLock := func() error {
+		other, err := os.Open(path + ".lock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		return unix.Flock(int(other.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	}
+	err := (File{path}).Do(1, func() error {
+		if err := tryLock(); err != unix.EWOULDBLOCK {
+			t.Errorf("another who locks during a write: got %v, want that it has to wait", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tryLock(); err != nil {
+		t.Errorf("another who locks after the write: got %v, want the lock", err)
+	}
+}
+
+// TestMemoryWaitsForWrites: a newer token waits for the writes under way.
+func TestMemoryWaitsForWrites(t *testing.T) {
+	var m Memory
+	newer, done := make(chan struct{}), make(chan struct{})
+	err := m.Do(1, func() error {
+		go func() {
+			defer close(done)
+			if err := m.Do(2, func() error { close(newer); return nil }); err != nil {
+				t.Error(err)
+			}
+		}()
+		for m.writing.TryRLock() { // until the newer one waits
+			m.writing.RUnlock()
+			if closed(newer) {
+				t.Error("token 2 is let in during a write under token 1")
+				return nil
+			}
+			runtime.Gosched()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-done
+}
+
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -15,9 +15,10 @@ import (
 // and one transaction at a time.
 type table struct {
 	rows   map[string]int64
-	mysql  bool   // ? for placeholders; rows that stay as they are do not count
+	mysql  bool   // ? for placeholders; rows that stay as they are do not count; a plain SELECT shows the snapshot
 	race   func() // called between UPDATE and SELECT
 	before map[string]int64
+	locked bool // by the transaction's UPDATE or SELECT FOR UPDATE
 }
 
 func (t *table) Connect(context.Context) (driver.Conn, error) { return conn{t}, nil }
@@ -29,7 +30,7 @@ func (c conn) Close() error                              { return nil }
 func (c conn) Prepare(query string) (driver.Stmt, error) { return stmt{c.t, query}, nil }
 
 func (c conn) Begin() (driver.Tx, error) {
-	c.t.before = map[string]int64{}
+	c.t.before, c.t.locked = map[string]int64{}, false
 	for k, v := range c.t.rows {
 		c.t.before[k] = v
 	}
@@ -64,13 +65,13 @@ func (s stmt) Exec(args []driver.Value) (driver.Result, error) {
 		if !ok || old > args[2].(int64) || s.t.mysql && old == token {
 			return driver.RowsAffected(0), nil
 		}
-		s.t.rows[name] = token
+		s.t.rows[name], s.t.locked = token, true
 	case s.is("INSERT INTO fence (resource, token) VALUES ($1, $2)"):
 		name := args[0].(string)
 		if _, ok := s.t.rows[name]; ok {
 			return nil, errors.New("duplicate key")
 		}
-		s.t.rows[name] = args[1].(int64)
+		s.t.rows[name], s.t.locked = args[1].(int64), true
 	default:
 		return nil, fmt.Errorf("syntax error: %s", s.query)
 	}
@@ -78,13 +79,19 @@ func (s stmt) Exec(args []driver.Value) (driver.Result, error) {
 }
 
 func (s stmt) Query(args []driver.Value) (driver.Rows, error) {
-	if !s.is("SELECT token FROM fence WHERE resource = $1") {
+	query, current := strings.CutSuffix(s.query, " FOR UPDATE")
+	if plain := (stmt{s.t, query}); !plain.is("SELECT token FROM fence WHERE resource = $1") || current && !s.t.mysql {
 		return nil, fmt.Errorf("syntax error: %s", s.query)
 	}
 	if s.t.race != nil {
 		s.t.race()
 	}
-	token, ok := s.t.rows[args[0].(string)]
+	shown := s.t.rows
+	if s.t.mysql && !current {
+		shown = s.t.before
+	}
+	s.t.locked = s.t.locked || current
+	token, ok := shown[args[0].(string)]
 	return &rows{token, ok}, nil
 }
 
@@ -137,6 +144,46 @@ func TestRow(t *testing.T) {
 		if tab.rows["a"] != 9 || tab.rows["b"] != 2 {
 			t.Errorf("mysql %v: the table holds %v, want a 9 and b 2", mysql, tab.rows)
 		}
+	}
+}
+
+// TestRowOnASnapshot has MySQL's REPEATABLE READ: a transaction's plain SELECT shows the rows as they were
+// when it began, its UPDATE and SELECT FOR UPDATE show what was committed since.
+func TestRowOnASnapshot(t *testing.T) {
+	for _, tt := range []struct {
+		name              string
+		before, committed int64 // the highest token, 0 for no row
+		token             uint64
+		want              error
+	}{
+		{"a newer token was committed over ours", 5, 6, 5, ErrStale},
+		{"a newer token was committed over an older one", 4, 6, 5, ErrStale},
+		{"the first token is a newer one", 0, 6, 5, ErrStale},
+		{"our token was committed by another transaction of ours", 4, 5, 5, nil},
+		{"the first token is ours, from another transaction", 0, 5, 5, nil},
+		{"an older one was committed", 3, 4, 5, nil},
+		{"nothing was", 5, 5, 5, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tab := &table{rows: map[string]int64{}, mysql: true}
+			if tt.before > 0 {
+				tab.rows["a"] = tt.before
+			}
+			db := sql.OpenDB(tab)
+			defer db.Close()
+			tx, err := db.Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			tab.rows["a"] = tt.committed // by another transaction
+			err = (Row{Question: true}).Check(t.Context(), tx, "a", tt.token)
+			if !errors.Is(err, tt.want) {
+				t.Errorf("token %d, with a snapshot of %d and %d committed: got %v, want %v", tt.token, tt.before, tt.committed, err, tt.want)
+			}
+			if err == nil && !tab.locked {
+				t.Errorf("token %d is let in, and the row is not locked: a newer token would not wait", tt.token)
+			}
+		})
 	}
 }
 

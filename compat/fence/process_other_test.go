@@ -1,0 +1,7 @@
+//go:build !linux
+
+package fence
+
+import "syscall"
+
+func dieWithParent(*syscall.SysProcAttr) {}

@@ -1,0 +1,218 @@
+package fence
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"testing"
+)
+
+// inode is a file: what everybody reads, and what outlives a power loss for sure.
+type inode struct{ data, durable []byte }
+
+// medium is a disk under processes that may die in the middle of a call, and under a
+// power loss. What was not synced may outlive that, or may not.
+type medium struct {
+	t       *testing.T
+	entries map[string]*inode // by path
+	durable map[string]*inode
+	locked  string
+	left    int  // operations until the process dies
+	done    bool // the operation at which it dies takes effect
+	written uint64
+}
+
+var errDied = errors.New("the process has died")
+
+// begin counts an operation. It reports whether the operation takes effect, and with what error it ends.
+func (m *medium) begin() (effect bool, err error) {
+	m.left--
+	if m.left > 0 {
+		return true, nil
+	}
+	return m.left == 0 && m.done, errDied
+}
+
+func (m *medium) lock(path string) (lockFile, error) {
+	effect, err := m.begin()
+	if !effect {
+		return nil, err
+	}
+	if m.locked != "" {
+		m.t.Fatalf("%s is locked twice", path)
+	}
+	if err == nil {
+		m.locked = path
+	}
+	if m.entries[path] == nil {
+		m.entries[path] = &inode{}
+	}
+	return &handle{m, m.entries[path], path}, err
+}
+
+func (m *medium) read(path string) ([]byte, error) {
+	if _, err := m.begin(); err != nil {
+		return nil, err
+	}
+	f := m.entries[path]
+	if f == nil {
+		return nil, fs.ErrNotExist
+	}
+	return f.data, nil
+}
+
+func (m *medium) create(path string) (newFile, error) {
+	effect, err := m.begin()
+	if effect && m.entries[path] == nil {
+		m.entries[path] = &inode{}
+	}
+	if effect {
+		m.entries[path].data = nil
+	}
+	return &handle{m, m.entries[path], ""}, err
+}
+
+func (m *medium) rename(from, to string) error {
+	effect, err := m.begin()
+	if effect {
+		m.entries[to] = m.entries[from]
+		delete(m.entries, from)
+	}
+	m.lookAfterPowerLoss("a rename")
+	return err
+}
+
+func (m *medium) syncDir(string) error {
+	effect, err := m.begin()
+	if effect {
+		m.durable = maps.Clone(m.entries)
+	}
+	return err
+}
+
+type handle struct {
+	m    *medium
+	f    *inode
+	lock string
+}
+
+func (h *handle) Write(p []byte) (int, error) {
+	effect, err := h.m.begin()
+	if effect {
+		h.f.data = slices.Clone(p)
+	}
+	return len(p), err
+}
+
+func (h *handle) Sync() error {
+	effect, err := h.m.begin()
+	if effect {
+		h.f.durable = h.f.data
+	}
+	return err
+}
+
+func (h *handle) Truncate(int64) error {
+	_, err := h.Write(nil)
+	return err
+}
+
+func (h *handle) WriteAt(p []byte, _ int64) (int, error) { return h.Write(p) }
+
+func (h *handle) ReadAt(p []byte, _ int64) (int, error) {
+	if _, err := h.m.begin(); err != nil {
+		return 0, err
+	}
+	return copy(p, h.f.data), io.EOF
+}
+
+func (h *handle) Close() error {
+	if h.lock != "" && h.m.locked == h.lock {
+		h.m.locked = ""
+	}
+	return nil
+}
+
+// process calls Do in a process that dies at its operation number dies, and reports whether it did.
+func (m *medium) process(token uint64, dies int, effect bool) (died bool) {
+	m.left, m.done = dies, effect
+	err := ledger{"dir/token", m}.do(token, func() error {
+		m.written = max(m.written, token)
+		m.lookAfterPowerLoss(fmt.Sprintf("a write under token %d", token))
+		return nil
+	})
+	m.locked = "" // the kernel's part
+	if err != nil && !errors.Is(err, errDied) {
+		m.t.Errorf("token %d: %v", token, err)
+	}
+	return err != nil
+}
+
+// lookAfterPowerLoss wants a whole token, and none below that of any write, whatever has outlived
+// the loss beside what was synced.
+func (m *medium) lookAfterPowerLoss(when string) {
+	for i, what := range []string{"nothing that was not synced", "names", "contents", "names and contents"} {
+		after := &medium{t: m.t, entries: m.durable, left: 100}
+		if i&1 > 0 {
+			after.entries = m.entries
+		}
+		after.entries = maps.Clone(after.entries)
+		for path, f := range after.entries {
+			if i&2 == 0 {
+				after.entries[path] = &inode{data: f.durable}
+			}
+		}
+		highest, err := ledger{"dir/token", after}.highest()
+		if err != nil || highest < m.written {
+			m.t.Errorf("a power loss at %s, which %s outlives: the highest token is %d, %v; a write under token %d was done", when, what, highest, err, m.written)
+		}
+	}
+}
+
+// TestFileOverCrashes has the first process with a token die at each of its operations, and
+// another one go on with the same token.
+func TestFileOverCrashes(t *testing.T) {
+	for _, effect := range []bool{false, true} {
+		for dies := 1; ; dies++ {
+			m := &medium{t: t, entries: map[string]*inode{}, durable: map[string]*inode{}}
+			m.process(41, 100, true)
+			died := m.process(42, dies, effect)
+			m.process(42, 100, true)
+			m.process(42, 100, true)
+			m.lookAfterPowerLoss("the end")
+			if m.written != 42 {
+				t.Errorf("the last write was under token %d, want 42", m.written)
+			}
+			err := ledger{"dir/token", m}.do(41, func() error { return nil })
+			if !errors.Is(err, ErrStale) {
+				t.Errorf("token 41 after 42: %v, want it stale", err)
+			}
+			if !died {
+				break
+			}
+		}
+	}
+}
+
+// TestFileSyncsOnce: what is known to be durable costs nothing.
+func TestFileSyncsOnce(t *testing.T) {
+	m := &medium{t: t, entries: map[string]*inode{}, durable: map[string]*inode{}}
+	m.process(42, 100, true)
+	m.process(42, 100, true)
+	if used := 100 - m.left; used != 3 {
+		t.Errorf("a second call with a token took %d operations, want 3: to lock, to read the token and to read that it is durable", used)
+	}
+}
+
+// TestFileWithoutADisk: a write is not done under a token that could not be made durable.
+func TestFileWithoutADisk(t *testing.T) {
+	for dies := 1; dies <= 7; dies++ {
+		m := &medium{t: t, entries: map[string]*inode{}, durable: map[string]*inode{}}
+		if !m.process(42, dies, true) || m.written != 0 {
+			t.Errorf("operation %d fails: a write under token %d was done, want an error before it", dies, m.written)
+		}
+	}
+}
