@@ -73,7 +73,7 @@ sim/mutant:
 sim/replicasim: machine sim kv keyspan placement quorumlease replica seen watch
 sim/quorumregistersim: machine sim quorumregister register/registertest
 sim/diskleasesim: machine sim quorumregister disklease
-sim/stage: machine
+sim/stage: machine sim
 sim/asyncleasesim: machine sim asynclease
 sim/fastctsim: machine sim abcast fastct
 sim/abcastsim: machine sim abcast asynclease fastct sim/fastctsim

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -26,8 +27,12 @@ func (d *Disk) sync(n int) []machine.Persist {
 	done, force := d.Queue[:n:n], false
 	d.Queue = d.Queue[n:]
 	for _, p := range done {
-		if p.Record != nil {
-			d.Durable = append(d.Durable, p.Record)
+		switch r := p.Record.(type) {
+		case nil:
+		case Rewrite:
+			d.Durable, force = slices.Clone(r.Records), true
+		default:
+			d.Durable = append(d.Durable, r)
 			force = force || len(p.Then) > 0 // what merely waits forces nothing: machine.Persist
 		}
 	}
@@ -38,6 +43,17 @@ func (d *Disk) sync(n int) []machine.Persist {
 }
 
 func (d *Disk) crash() {
+	// A rewriting that was under way may have come to its end.
+	for i, p := range d.Queue {
+		if _, ok := p.Record.(Rewrite); ok {
+			if d.w.Chance(0.5) {
+				d.sync(i + 1)
+			} else {
+				d.Queue = d.Queue[:i]
+			}
+			break
+		}
+	}
 	forced := min(d.Forced, len(d.Durable)) // a script may have cut it
 	d.sync(len(d.Queue))
 	if n := len(d.Durable) - forced; n > 0 {

@@ -53,6 +53,40 @@ var catchUpScripts = []script{
 		th.restarts(3)
 		th.delivered(9, 3)
 	}},
+	{name: "an-older-state-comes-late", change: alive, play: func(th *theater) {
+		state := Kind[abcast.Transfer]()
+		th.Settle()
+		for seq := range uint64(4) {
+			th.broadcasts(1, seq+1, 1)
+			th.Settle(To(3))
+			th.Lose(To(3))
+		}
+		th.trims(3, 1, 2)
+		for range 6 {
+			th.Wait(retry)
+			th.Settle(state)
+		}
+		older := th.Lose(state, To(3))[:1] // after 3
+		for range 6 {
+			th.Wait(retry)
+			th.Settle()
+		}
+		th.broadcasts(1, 5, 1)
+		th.Settle()
+		th.delivered(5, 1, 2, 3)
+		th.trims(5, 3) // the decisions from there on are forgotten, too
+		th.Late(older)
+		th.Settle()
+		if p := th.members[3].Position(); p != 5 {
+			th.t.Errorf("contiguity: member 3 is at position %d behind a state that came late, want 5", p)
+		}
+		if th.lacks[3] > 3 || th.members[3].Instance() < th.members[1].Instance() {
+			th.t.Errorf("contiguity: member 3 is at instance %d behind a state that came late, and member 1 is at %d", th.members[3].Instance(), th.members[1].Instance())
+		}
+		th.broadcasts(1, 6, 3)
+		th.Settle()
+		th.delivered(6, 1, 2, 3)
+	}},
 	{name: "the-owner-first", change: alive, play: func(th *theater) {
 		th.slow = true
 		th.broadcasts(1, 1, 1)
@@ -66,6 +100,13 @@ var catchUpScripts = []script{
 		th.beats()
 		if th.delivered(1, 3); th.lacks[3] != 4 {
 			th.t.Errorf("member 3 says to lack what led to %d, want 4", th.lacks[3])
+		}
+		older := th.members[1].Base()
+		older.Order.Instance, older.Order.Position, older.Position = 3, 3, 3
+		older.Order.Sessions = []abcast.Session{{Client: older.Order.Sessions[0].Client, Upto: 3, Position: 3}}
+		th.Step(3, machine.Envelope{From: 2, To: 3, Body: abcast.Transfer{Base: older}}) // that 2 sent before it trimmed
+		if th.lacks[3] != 4 || th.impossible[3] != nil {
+			th.t.Errorf("contiguity: behind an older state member 3 says to lack what led to %d (%v), want 4", th.lacks[3], th.impossible[3])
 		}
 		th.owners[3].has = 3 // of a part that was transferred
 		th.Step(3, abcast.Restored{Position: 3})

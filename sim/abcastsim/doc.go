@@ -4,6 +4,9 @@
 // another's state, come, go and are replaced, are paused and suspected falsely, over a
 // network that loses, repeats and reorders.
 //
+// In half of the worlds logs are rewritten now and then as Records says, and members start again
+// from that.
+//
 // # What is checked
 //
 //   - Total order: what a member delivers at a position is what all deliver there.
@@ -14,6 +17,7 @@
 //     as another client, and it is still at one position. No creation: somebody has broadcast it. A client's messages are in turn.
 //   - Agreement and validity: when faults end, members that live have delivered the
 //     same, and all that was broadcast at them.
+//   - Acknowledgments: what a member calls ordered has been delivered by somebody.
 //   - What consensus owes: package fastctsim's judge watches each instance.
 //   - Members: all find the same ones from the same instance on. Members that were removed
 //     die for good at any time from when the first member calls the new epoch established.

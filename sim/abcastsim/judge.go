@@ -99,6 +99,18 @@ func (j *Judge) Delivers(r *replica, d abcast.Delivered) {
 	}
 }
 
+// Repeats is told when a member says of a message that it is ordered: whoever broadcast it
+// goes on. Some member has delivered it before.
+func (j *Judge) Repeats(by string, r abcast.Repeated) {
+	k := key{r.Client, r.Seq}
+	if _, ok := j.broadcast[k]; !ok {
+		j.violated("acknowledgment: %s says that number %d of client %.4v is ordered, which was not broadcast", by, r.Seq, r.Client)
+	}
+	if j.at[k] == 0 {
+		j.violated("acknowledgment: %s says that number %d of client %.4v is ordered, and nobody has delivered it", by, r.Seq, r.Client)
+	}
+}
+
 // Installs is told when a member goes on from another one's state.
 func (j *Judge) Installs(r *replica, in abcast.Installed) {
 	if in.Position > r.owner.has || in.Position < r.position {

@@ -39,6 +39,8 @@ type play struct {
 	cfg     abcast.Config
 	down    int
 	stopped bool
+	// rewrites tells whether a log is rewritten now.
+	rewrites func() bool
 }
 
 // member is a host with a replica.
@@ -82,6 +84,7 @@ func playWorld(w *sim.World) error {
 		BatchCount: 1 + w.Rand.IntN(8), BatchBytes: 400, PendingCount: 20, PendingBytes: 1 << 20,
 		Pipeline: 1 + w.Rand.IntN(4), Relay: 3 * retry, Direct: w.Chance(0.5), Clients: 100,
 	}
+	p.rewrites = w.Rewrites()
 	clients := 1 + w.Rand.IntN(5)
 	if w.Chance(0.5) { // somebody is forgotten all the time
 		p.cfg.Clients = 1 + w.Rand.IntN(4)
@@ -137,7 +140,7 @@ func (k *member) starts() {
 	if k.position != m.Position() {
 		k.p.judge.violated("%s begins at %d, and its log ends at %d", k.name, m.Position(), k.position)
 	}
-	k.host.Start(m)
+	k.host.Start(sim.Rewriting{Machine: m, Records: m.Records, When: k.p.rewrites})
 }
 
 func (k *member) outcome(out any) {
@@ -152,6 +155,7 @@ func (k *member) outcome(out any) {
 		}
 	case abcast.Repeated:
 		w.Count("repeated", 1)
+		j.Repeats(k.name, o)
 		for _, c := range k.p.clients {
 			c.delivered(o.Client, o.Seq)
 		}

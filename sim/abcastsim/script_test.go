@@ -54,6 +54,16 @@ var scripts = []script{
 		}
 		th.delivered(15, 1, 2, 3)
 	}},
+	{name: "repeated-while-it-waits", play: func(th *theater) {
+		th.broadcasts(1, 1, 2)
+		th.broadcasts(1, 1, 2)
+		th.Settle()
+		th.delivered(1, 1, 2, 3)
+		th.broadcasts(1, 1, 2)
+		if th.repeated[2] != 1 {
+			th.t.Errorf("acknowledgment: member 2 says of number %d that it is ordered, want 1", th.repeated[2])
+		}
+	}},
 	{name: "at-two-members", play: func(th *theater) {
 		th.broadcasts(1, 1, 2, 3)
 		th.Settle()

@@ -8,6 +8,7 @@ import (
 	"github.com/tenure-lease/tenure/abcast"
 	"github.com/tenure-lease/tenure/fastct"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/sim"
 	. "github.com/tenure-lease/tenure/sim/stage"
 )
 
@@ -34,6 +35,7 @@ type theater struct {
 	clients     map[byte]machine.ID
 	forgotten   map[machine.NodeID]uint64 // the number of which that was said last
 	impossible  map[machine.NodeID]error  // what was said of a message last
+	rewrites    func() bool               // whether a log is rewritten now; nil: never
 }
 
 func config() abcast.Config {
@@ -71,6 +73,7 @@ func newTheaterOf(t *testing.T, cfg abcast.Config, addresses addresses) *theater
 		case abcast.Impossible:
 			th.impossible[id] = o.Err
 		case abcast.Repeated:
+			th.judge.Repeats(th.replicas[id].name, o)
 			th.repeated[id] = o.Seq
 		case abcast.Began:
 			th.epochs.begins(th.replicas[id].name, o.Group)
@@ -106,12 +109,14 @@ func (th *theater) starts(id machine.NodeID, records []any) {
 	for _, d := range messages {
 		th.judge.Delivers(r, d)
 	}
-	th.Start(id, &prompt{Machine: m, gets: func(l abcast.Lacks) abcast.Restored {
+	rewriting := sim.Rewriting{Records: m.Records, When: func() bool { return th.rewrites != nil && th.rewrites() }}
+	rewriting.Machine = &prompt{Machine: m, gets: func(l abcast.Lacks) abcast.Restored {
 		if th.slow {
 			return abcast.Restored{}
 		}
 		return th.restored(id, l.Position)
-	}})
+	}}
+	th.Start(id, rewriting)
 }
 
 // restored has a member's owner get what led to a position from another, if one knows that.

@@ -34,6 +34,9 @@ func weather(t *testing.T, r *rand.Rand) {
 	if chance(0.3) {
 		crash = 0
 	}
+	if rewrite := 0.05 * r.Float64(); chance(0.5) {
+		th.rewrites = func() bool { return chance(rewrite) }
+	}
 	change := 0.0
 	if chance(0.5) {
 		change = 0.01 * r.Float64()

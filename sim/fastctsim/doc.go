@@ -4,6 +4,9 @@
 // suspected falsely, over a network that loses, repeats and reorders. Some worlds play
 // CT96 without leases.
 //
+// In half of the worlds logs are rewritten now and then as Records says, and members start again
+// from that.
+//
 // # What is checked
 //
 //   - Uniform agreement (Lemma 6), validity, integrity: of crashed members, too, and

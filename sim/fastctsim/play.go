@@ -37,9 +37,10 @@ type play struct {
 	cfg      fastct.Config
 	pipeline int
 	down     int
-	highest  uint64 // instance that was proposed to
-	limit    uint64 // of instances that members begin by themselves
-	stopped  bool   // no new instances
+	highest  uint64      // instance that was proposed to
+	limit    uint64      // of instances that members begin by themselves
+	rewrites func() bool // whether a log is rewritten now
+	stopped  bool        // no new instances
 }
 
 // member is a host with an owner that proposes.
@@ -66,6 +67,7 @@ func playWorld(w *sim.World) error {
 		Plain: w.Chance(0.2), Spread: w.Chance(0.5), Volatile: w.Chance(0.3), Fixed: w.Chance(0.3), Optimistic: w.Chance(0.3), Prefetch: w.Chance(0.3),
 	}
 	p.pipeline = 1 + w.Rand.IntN(3)
+	p.rewrites = w.Rewrites()
 	for _, id := range p.ids {
 		k := &member{p: p, host: sim.NewHost(w, p.net, id, 1e-3), decided: map[uint64]bool{}, next: 1}
 		k.host.Lane = fmt.Sprintf("member %d", id)
@@ -98,7 +100,7 @@ func (k *member) starts() {
 	for k.next = 1; k.decided[k.next]; k.next++ {
 	}
 	k.cons = c
-	k.host.Start(c)
+	k.host.Start(sim.Rewriting{Machine: c, Records: c.Records, When: k.p.rewrites})
 	k.goesOn()
 }
 

@@ -139,6 +139,48 @@ var scripts = []struct {
 		th.Settle()
 		th.decides(1, "a", 2, 3)
 	}},
+	{name: "a-late-acknowledgment-of-another-round", members: 5, play: func(th *theater) {
+		says := func(from machine.NodeID, body any) { th.Step(1, machine.Envelope{From: from, To: 1, Body: body}) }
+		th.proposes(1, "", 1)
+		th.Settle(Kind[fastct.NewEstimate]())
+		th.Lose(Kind[fastct.NewEstimate]()) // but 2 has got it, and its acknowledgment is late
+		says(4, fastct.Nack{CN: 1, Round: 0})
+		says(5, fastct.Nack{CN: 1, Round: 0})
+		for id := machine.NodeID(3); id <= 5; id++ { // the first NORMAL round is 5, which 1 coordinates
+			says(id, fastct.Estimate{CN: 1, Round: 5, TS: -1, Value: []byte("w")})
+		}
+		for th.Has(To(1), From(1)) {
+			th.Pass(To(1), From(1))
+		}
+		if !th.Has(Kind[fastct.NewEstimate]()) {
+			th.t.Fatal("member 1 imposes nothing in round 5")
+		}
+		says(3, fastct.Ack{CN: 1, Round: 5})
+		says(2, fastct.Ack{CN: 1, Round: 0})
+		th.undecided(1, 1) // with its own and that of 3, of five
+		says(2, fastct.Nack{CN: 1, Round: 0})
+		th.undecided(1, 1)
+		says(4, fastct.Ack{CN: 1, Round: 5})
+		if d, ok := th.decided[1][1]; !ok || d.Round != 5 {
+			th.t.Errorf("member 1 has decided in round %d (%v) with three acknowledgments of five, want round 5", d.Round, ok)
+		}
+	}},
+	{name: "rewritten-behind-an-estimate", play: func(th *theater) {
+		th.proposes(1, "", 1, 2, 3)
+		th.Settle(Kind[fastct.NewEstimate]())
+		late := th.Lose(Kind[fastct.NewEstimate](), To(2)) // of member 1, in FAST mode
+		th.Lose(Kind[fastct.NewEstimate]())
+		th.Step(2, machine.Envelope{From: 3, To: 2, Body: fastct.Call{CN: 1, Round: 8}}) // its ESTIMATE of round 8 leaves
+		th.rewritten(2)
+		th.proposes(1, "", 2)
+		th.Late(late)
+		th.Step(2, machine.Envelope{From: 1, To: 2, Body: fastct.NewEstimate{CN: 1, Round: 3, Value: []byte("late")}})
+		for _, e := range th.Wire {
+			if a, ok := e.Body.(fastct.Ack); ok && e.From == 2 {
+				th.t.Errorf("B-1: member 2 acknowledges round %d after it has sent its estimate of round 8", a.Round)
+			}
+		}
+	}},
 	{name: "the-last-instances", cfg: fastct.Config{Lambda: 10, Fixed: true}, play: func(th *theater) {
 		last := uint64(math.MaxUint64)
 		th.proposes(last-2, "", 1, 2, 3)

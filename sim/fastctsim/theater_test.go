@@ -6,6 +6,7 @@ import (
 	"github.com/tenure-lease/tenure/abcast"
 	"github.com/tenure-lease/tenure/fastct"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/sim"
 	"github.com/tenure-lease/tenure/sim/stage"
 )
 
@@ -22,13 +23,15 @@ type theater struct {
 	decided map[machine.NodeID]map[uint64]fastct.Decided
 	// proposed is what a member has proposed to in this life.
 	proposed map[machine.NodeID]map[uint64]bool
+	// rewrites says whether a log is rewritten now.
+	rewrites func() bool
 }
 
 func newTheater(t *testing.T, n int, cfg fastct.Config) *theater {
 	th := &theater{
 		Stage: stage.New(t), t: t, judge: NewJudge(n), cfg: cfg, lives: map[machine.NodeID]uint64{},
 		members: map[machine.NodeID]*abcast.Consensus{}, decided: map[machine.NodeID]map[uint64]fastct.Decided{},
-		proposed: map[machine.NodeID]map[uint64]bool{},
+		proposed: map[machine.NodeID]map[uint64]bool{}, rewrites: func() bool { return false },
 	}
 	th.Sent = th.judge.Sends
 	th.Outcome = func(id machine.NodeID, out any) {
@@ -60,7 +63,14 @@ func (th *theater) starts(id machine.NodeID, records []any) {
 		th.t.Fatal(err)
 	}
 	th.members[id] = c
-	th.Start(id, c)
+	th.Start(id, sim.Rewriting{Machine: c, Records: c.Records, When: func() bool { return th.rewrites() }})
+}
+
+// rewritten restarts a member whose log was rewritten just before.
+func (th *theater) rewritten(id machine.NodeID) {
+	th.t.Helper()
+	th.Rewrite(id, th.members[id].Records())
+	th.restarts(id)
 }
 
 func (th *theater) restarts(id machine.NodeID) {

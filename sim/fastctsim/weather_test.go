@@ -20,6 +20,9 @@ func weather(t *testing.T, r *rand.Rand) {
 	n := []int{3, 3, 3, 4, 5, 2}[r.IntN(6)]
 	chance := func(p float64) bool { return r.Float64() < p }
 	th := newTheater(t, n, fastct.Config{Plain: chance(0.1), Spread: chance(0.5), Lambda: 1 + r.Uint64N(4), Fixed: chance(0.5), Prefetch: chance(0.3)})
+	if rewrite := 0.05 * r.Float64(); chance(0.5) {
+		th.rewrites = func() bool { return chance(rewrite) }
+	}
 	w := stage.Weather{Stage: th.Stage, Rand: r, Step: 3 * retry}
 	instances := 1 + r.Uint64N(3)
 	some := func() machine.NodeID { return th.ids[r.IntN(n)] }

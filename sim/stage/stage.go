@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/sim"
 )
 
 // Tester is what a script fails with: a *testing.T.
@@ -93,8 +94,13 @@ func (s *Stage) SyncFirst(id machine.NodeID, n int) {
 	queue := k.queue[:n:n]
 	k.queue = k.queue[n:]
 	for _, p := range queue {
-		if p.Record != nil {
-			k.durable = append(k.durable, p.Record)
+		switch r := p.Record.(type) {
+		case nil:
+		case sim.Rewrite:
+			k.durable = slices.Clone(r.Records)
+			k.forced = len(k.durable)
+		default:
+			k.durable = append(k.durable, r)
 			if len(p.Then) > 0 {
 				k.forced = len(k.durable)
 			}
@@ -113,6 +119,12 @@ func (s *Stage) SyncFirst(id machine.NodeID, n int) {
 
 // Durable returns what a member's disk has kept.
 func (s *Stage) Durable(id machine.NodeID) []any { return slices.Clone(s.members[id].durable) }
+
+// Rewrite puts records in the place of all that a member's disk has kept.
+func (s *Stage) Rewrite(id machine.NodeID, records []any) {
+	k := s.members[id]
+	k.durable, k.forced = slices.Clone(records), len(records)
+}
 
 // Crash takes a member's machine away and all that was not durable. What it has sent
 // is on its way.
