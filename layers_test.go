@@ -69,6 +69,9 @@ engine: tenure engine/etcd engine/file engine/flease engine/redis
 
 sim: machine
 sim/simtest: sim
+sim/world: sim/simtest
+sim/world/network: sim/world
+sim/world/disk: sim/world wal/waltest
 sim/mutant:
 sim/replicasim: machine sim kv keyspan placement quorumlease replica seen watch
 sim/quorumregistersim: machine sim quorumregister register/registertest

@@ -18,6 +18,21 @@ var (
 	svgFlag    = flag.String("svg", "", "draw the world that failed, or was replayed, to this `file`")
 )
 
+// Seeds are those of n worlds, or of those that the flags name.
+func Seeds(n int) []uint64 {
+	if *seedFlag != 0 {
+		return []uint64{*seedFlag}
+	}
+	if *worldsFlag > 0 {
+		n = *worldsFlag
+	}
+	seeds := make([]uint64, n)
+	for i := range seeds {
+		seeds[i] = *firstFlag + uint64(i)
+	}
+	return seeds
+}
+
 // Worlds plays n worlds, or those that the flags name, and fails at the first in
 // which something is violated.
 func Worlds(t *testing.T, p sim.Protocol, n int) {

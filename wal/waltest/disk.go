@@ -79,18 +79,14 @@ func (d *Disk) Kill() {
 func (d *Disk) Exit() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.boot++
-	d.dead = false
-	d.lock = map[string]bool{}
+	d.end()
 }
 
 // Crash ends all processes and forgets what was not synced, as chance has it.
 func (d *Disk) Crash(r *rand.Rand) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.boot++
-	d.dead = false
-	d.lock = map[string]bool{}
+	d.end()
 	for _, path := range slices.Sorted(maps.Keys(d.dirs)) {
 		d.dirs[path].crash(r)
 	}

@@ -250,3 +250,32 @@ func TestWhatWasSyncedIsWhatWasWritten(t *testing.T) {
 		}
 	}
 }
+
+func TestAnImageIsRestored(t *testing.T) {
+	disk := waltest.NewDisk()
+	fs := disk.FS()
+	f := create(t, fs, "/d/f")
+	if _, err := f.WriteAt([]byte("early"), 0); err != nil {
+		t.Fatal(err)
+	}
+	img := disk.Image()
+	if _, err := f.WriteAt([]byte("LATER"), 0); err != nil {
+		t.Fatal(err)
+	}
+	create(t, fs, "/d/g")
+	disk.Restore(img)
+	if _, err := f.Size(); !errors.Is(err, waltest.ErrCrashed) {
+		t.Errorf("a call of a process of before: %v", err)
+	}
+	disk.Crash(rand.New(rand.NewPCG(1, 0)))
+	if got := disk.ReadFile("/d/f"); string(got) != "early" {
+		t.Errorf("the file holds %q", got)
+	}
+	if disk.ReadFile("/d/g") != nil {
+		t.Error("a file is there that was made later")
+	}
+	disk.Restore(waltest.Image{})
+	if disk.ReadFile("/d/f") != nil {
+		t.Error("a file is there on an empty disk")
+	}
+}

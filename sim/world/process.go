@@ -1,0 +1,172 @@
+package world
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ErrDead is what the operations of a process get after its end.
+var ErrDead = errors.New("world: the process has ended")
+
+// Process is a process, or a host with one process on it. Seams ask it before each
+// operation, so that it can be stopped, delayed and ended there. A Process that has ended
+// stays so: its host starts another of the same name.
+type Process struct {
+	w    *World
+	name string
+
+	mu      sync.Mutex
+	moved   sync.Cond
+	frozen  int // freezes that last
+	dead    chan struct{}
+	ended   bool
+	active  []activeFault
+	counted map[string]int
+}
+
+type activeFault struct {
+	Fault
+	until time.Time // zero: the next operation
+}
+
+// Name is the process's name.
+func (p *Process) Name() string { return p.name }
+
+// Do comes before an operation. It returns when the operation may happen, or the error
+// that it fails with instead. Detail is for the trace; an empty one is not traced.
+func (p *Process) Do(seam Seam, op, detail string) error {
+	p.Gate()
+	for _, f := range p.w.due(p.name, seam, op) {
+		p.w.strike(f)
+	}
+	if detail != "" {
+		p.w.Trace.Add("%s %s %s %s", p.name, seam, op, detail)
+	}
+	err := p.suffer(seam, op)
+	p.Gate()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return ErrDead
+	}
+	return err
+}
+
+// suffer carries out the faults that are in force for an operation.
+func (p *Process) suffer(seam Seam, op string) error {
+	p.mu.Lock()
+	now := time.Now()
+	var wait time.Duration
+	var err error
+	left := p.active[:0]
+	for _, f := range p.active {
+		once := f.until.IsZero()
+		if f.fits(seam, op) && (f.Kind != NoSpace || grows(op)) && (once || now.Before(f.until)) {
+			p.w.Count("fault: "+string(f.Kind), 1)
+			switch f.Kind {
+			case Delay:
+				wait = max(wait, f.For)
+			case Hang:
+				wait = max(wait, f.until.Sub(now))
+			case Fail:
+				err = fmt.Errorf("world: %s %s: %w", seam, op, syscall.EIO)
+			case NoSpace:
+				err = fmt.Errorf("world: %s %s: %w", seam, op, syscall.ENOSPC)
+			}
+			if once {
+				continue
+			}
+		}
+		if once || now.Before(f.until) {
+			left = append(left, f)
+		}
+	}
+	p.active = left
+	p.mu.Unlock()
+	if wait > 0 {
+		p.w.Trace.Add("%s %s %s waits %v", p.name, seam, op, wait)
+		p.Sleep(wait)
+	}
+	return err
+}
+
+// grows reports whether an operation may need space.
+func grows(op string) bool {
+	switch op {
+	case "open", "mkdir", "write", "preallocate", "rename":
+		return true
+	}
+	return false
+}
+
+// Sleep waits, and returns early if the process ends.
+func (p *Process) Sleep(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.dead:
+	}
+}
+
+// Gate returns when the process does not stand still.
+func (p *Process) Gate() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.frozen > 0 && !p.ended {
+		p.moved.Wait()
+	}
+}
+
+// Frozen reports whether the process stands still.
+func (p *Process) Frozen() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.frozen > 0
+}
+
+// Stop makes the process stand still at its next operation, for a while.
+func (p *Process) Stop(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.frozen++
+	time.AfterFunc(d, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.frozen--
+		p.moved.Broadcast()
+	})
+}
+
+// End ends the process: its operations fail from now on, and none waits.
+func (p *Process) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.ended = true
+		close(p.dead)
+		p.moved.Broadcast()
+	}
+}
+
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.dead }
+
+// endure puts a fault in force.
+func (p *Process) endure(f Fault) {
+	if f.Kind == Freeze {
+		p.w.Count("fault: "+string(Freeze), 1)
+		p.Stop(f.For)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := activeFault{Fault: f}
+	if d := f.ends(); d > 0 {
+		a.until = time.Now().Add(d)
+	}
+	p.active = append(p.active, a)
+}

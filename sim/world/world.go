@@ -1,0 +1,207 @@
+package world
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+	"time"
+)
+
+// World is a world while it is played. Its methods may be called by any goroutine of it.
+type World struct {
+	Seed  uint64
+	Trace *Trace
+
+	t      *testing.T
+	began  time.Time
+	happen func(Fault)
+
+	mu       sync.Mutex
+	plan     []planned
+	procs    map[string]*Process
+	counters map[string]int
+	failed   []string
+	struck   time.Duration // when the last fault ends
+	calm     bool          // no more faults
+}
+
+// planned is a fault that waits for the n-th operation.
+type planned struct {
+	Fault
+	seen int
+}
+
+// Options says which world is played.
+type Options struct {
+	Seed uint64
+	Plan []Fault
+	// Drain is how long the world goes on when its body has returned, so that what still
+	// sleeps can end. It has to exceed the longest fault. Default one minute.
+	Drain time.Duration
+	// Patience is how long, by a true clock, a world may go on without an event before it
+	// is taken for stuck. Default two minutes.
+	Patience time.Duration
+	// Procs is GOMAXPROCS meanwhile; 0 leaves it.
+	Procs int
+}
+
+// Result is what came of a world.
+type Result struct {
+	Seed     uint64
+	Failures []string
+	Counters map[string]int
+	Events   int
+	Digest   uint64
+	Took     time.Duration // by a true clock
+	Passed   time.Duration // by the world's
+}
+
+// Play plays a world in a bubble of its own: body runs it, and returns when all that it has
+// started has been told to end. The test fails if the body calls Fail.
+func Play(t *testing.T, o Options, body func(*World)) (r Result) {
+	t.Helper()
+	if o.Drain == 0 {
+		o.Drain = time.Minute
+	}
+	if o.Patience == 0 {
+		o.Patience = 2 * time.Minute
+	}
+	if o.Procs > 0 {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(o.Procs))
+	}
+	cryptotest.SetGlobalRandom(t, o.Seed)
+	path := TraceFile(t.Name(), o.Seed)
+	w := &World{
+		Seed: o.Seed, Trace: newTrace(path), t: t,
+		procs: map[string]*Process{}, counters: map[string]int{},
+	}
+	over := make(chan struct{})
+	defer close(over)
+	go w.watch(o.Patience, path, over)
+	began := time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		w.t = t
+		w.began = time.Now()
+		w.Trace.began = w.began
+		w.schedule(o.Plan)
+		body(w)
+		r.Passed = time.Since(w.began)
+		time.Sleep(o.Drain)
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.Seed, r.Failures, r.Counters = o.Seed, w.failed, w.counters
+	r.Events, r.Digest, r.Took = w.Trace.Len(), w.Trace.Digest(), time.Since(began)
+	if w.Trace.file != nil {
+		w.Trace.file.Close()
+		if len(w.failed) == 0 && !t.Failed() {
+			os.Remove(path)
+		} else {
+			t.Logf("seed %d: the trace is in %s, its end is\n%s", o.Seed, path, strings.Join(w.Trace.Last(20), "\n"))
+		}
+	}
+	return r
+}
+
+// watch ends the test's process when a world stands still: a goroutine is blocked by what
+// is no part of the bubble, or runs without end.
+func (w *World) watch(patience time.Duration, path string, over <-chan struct{}) {
+	seen := -1
+	for {
+		select {
+		case <-over:
+			return
+		case <-time.After(patience):
+		}
+		now := w.Trace.Len()
+		if now != seen {
+			seen = now
+			continue
+		}
+		var stacks strings.Builder
+		pprof.Lookup("goroutine").WriteTo(&stacks, 2)
+		panic(fmt.Sprintf("world: seed %d: nothing has happened for %v. The goroutine without \"(durable)\" is to blame; the trace is in %s\n%s",
+			w.Seed, patience, path, stacks.String()))
+	}
+}
+
+// Rand is a source of random numbers for one purpose. The same seed and purpose give the
+// same numbers, whatever others draw.
+func (w *World) Rand(purpose string) *rand.Rand { return Rand(w.Seed, purpose) }
+
+// Rand is the source that a World of the seed has for a purpose.
+func Rand(seed uint64, purpose string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(purpose))
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+// Elapsed is the time since the world began.
+func (w *World) Elapsed() time.Duration { return time.Since(w.began) }
+
+// Fail notes that something is wrong. The world goes on.
+func (w *World) Fail(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.Trace.Add("FAILED %s", text)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.failed) < 20 {
+		w.failed = append(w.failed, text)
+		w.t.Errorf("seed %d, after %v: %s", w.Seed, time.Since(w.began), text)
+	}
+}
+
+// Failures are what Fail was told.
+func (w *World) Failures() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.failed)
+}
+
+// Count adds to a counter.
+func (w *World) Count(name string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counters[name] += n
+}
+
+// Counter is what was counted so far.
+func (w *World) Counter(name string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.counters[name]
+}
+
+// Counters are what was counted so far.
+func (w *World) Counters() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.counters)
+}
+
+// Start makes a process of that name, which takes the place of an earlier one.
+func (w *World) Start(name string) *Process {
+	p := &Process{w: w, name: name, dead: make(chan struct{})}
+	p.moved.L = &p.mu
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.procs[name] = p
+	return p
+}
+
+// Process is the newest process of that name, nil if there was none.
+func (w *World) Process(name string) *Process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.procs[name]
+}

@@ -1,0 +1,98 @@
+package world_test
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/sim/world"
+)
+
+func TestFaultsAreBoundToOperations(t *testing.T) {
+	plan := []world.Fault{
+		{Who: "a", Seam: world.Disk, Op: "sync", Nth: 2, Kind: world.Fail},
+		{Who: "a", Seam: world.Disk, Op: "write", Nth: 1, Kind: world.NoSpace, For: time.Second},
+		{Who: "a", Seam: world.Disk, Nth: 6, Kind: world.Delay, For: time.Minute},
+		{Who: "a", Seam: world.Network, Op: "read", Nth: 1, Kind: world.Freeze, For: time.Hour},
+		{Who: "a", At: time.Second / 2, Kind: world.Cut, With: "b"},
+		{Who: "b", Seam: world.Disk, Nth: 1, Kind: world.Fail},
+	}
+	var cuts []world.Fault
+	r := world.Play(t, world.Options{Seed: 1, Plan: plan}, func(w *world.World) {
+		w.Happen(func(f world.Fault) { cuts = append(cuts, f) })
+		p := w.Start("a")
+		do := func(seam world.Seam, op string) (error, time.Duration) {
+			began := time.Now()
+			err := p.Do(seam, op, "x")
+			return err, time.Since(began)
+		}
+		for i, want := range []error{nil, syscall.EIO, nil} {
+			if err, _ := do(world.Disk, "sync"); !errors.Is(err, want) {
+				t.Errorf("sync %d: %v, want %v", i+1, err, want)
+			}
+		}
+		for i, want := range []error{syscall.ENOSPC, syscall.ENOSPC} {
+			if err, _ := do(world.Disk, "write"); !errors.Is(err, want) {
+				t.Errorf("write %d: %v, want %v", i+1, err, want)
+			}
+		}
+		if _, took := do(world.Disk, "sync"); took != time.Minute {
+			t.Errorf("the sixth call took %v", took)
+		}
+		if err, _ := do(world.Disk, "write"); err != nil {
+			t.Errorf("a write with space again: %v", err)
+		}
+		if _, took := do(world.Network, "read"); took != time.Hour {
+			t.Errorf("the process stood still for %v", took)
+		}
+		p.End()
+		if err, _ := do(world.Network, "read"); !errors.Is(err, world.ErrDead) {
+			t.Errorf("a read after the end: %v", err)
+		}
+	})
+	if len(cuts) != 1 || cuts[0].With != "b" {
+		t.Errorf("the world was told of %v", cuts)
+	}
+	for _, kind := range []string{"fail", "no space", "delay", "freeze", "cut"} {
+		if r.Counters["fault: "+kind] == 0 {
+			t.Errorf("%s was not counted", kind)
+		}
+	}
+}
+
+func TestForgoneFaultsDoNotHappen(t *testing.T) {
+	plan := []world.Fault{
+		{Who: "a", At: time.Second, Kind: world.Crash},
+		{Who: "a", Seam: world.Disk, Nth: 1, Kind: world.Fail},
+	}
+	r := world.Play(t, world.Options{Seed: 1, Plan: plan}, func(w *world.World) {
+		w.Happen(func(world.Fault) { t.Error("it happened") })
+		p := w.Start("a")
+		w.Forgo()
+		if err := p.Do(world.Disk, "sync", ""); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+	})
+	if len(r.Counters) > 0 {
+		t.Errorf("counted: %v", r.Counters)
+	}
+}
+
+func TestASeedGivesTheSameNumbersForAPurpose(t *testing.T) {
+	draw := func(seed uint64, purpose string) (list []uint64) {
+		r := world.Rand(seed, purpose)
+		for range 5 {
+			list = append(list, r.Uint64())
+		}
+		return list
+	}
+	if !slices.Equal(draw(1, "a"), draw(1, "a")) {
+		t.Error("the same seed and purpose differ")
+	}
+	if slices.Equal(draw(1, "a"), draw(1, "b")) || slices.Equal(draw(1, "a"), draw(2, "a")) {
+		t.Error("another seed or purpose is the same")
+	}
+}
