@@ -76,7 +76,6 @@ type Status struct {
 	AppliedIndex   uint64   // up to which View includes it
 	Size           int64    // bytes allocated for the state
 	SizeInUse      int64    // bytes of it that hold data
-	SizeQuota      int64    // bytes that Size may reach; 0 if there is no quota
 	IsLearner      bool     // the member has no vote
 	Errors         []string // what an operator should know, beside a missing leader
 }

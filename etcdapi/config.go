@@ -20,6 +20,20 @@ type Config struct {
 	// MaxConcurrentStreams bounds the calls in flight on one connection.
 	// Default no bound.
 	MaxConcurrentStreams uint32
+	// QuotaBytes bounds the state, history included (kv.Stats.Bytes): beyond it whatever makes
+	// it larger is refused with NoSpace, as by etcd, and what makes it smaller goes on.
+	// Default no bound but that of Short.
+	QuotaBytes int64
+	// Short, if set, reports whether the process is short of memory. While it is, whatever
+	// makes the state larger is refused as if by the quota, and so are large answers, with
+	// TooManyRequests. Each such request asks for it, so it must be cheap.
+	Short func() bool
+	// AnswerBytes bounds what is encoded of large answers that clients have not yet read, on
+	// all connections together; an answer that is larger than all of that is sent alone. One
+	// that does not fit waits for AnswerPatience and is then refused with TooManyRequests.
+	// Defaults 256 MiB and 5 s.
+	AnswerBytes    int64
+	AnswerPatience time.Duration
 	// WatchProgressInterval is the time without events after which a watch that
 	// wants progress reports gets one; up to a tenth is added at random, so that
 	// streams do not report all at once. Default 10 minutes, at least 100 ms.
@@ -55,6 +69,13 @@ func (c Config) withDefaults() Config {
 	if c.MaxTxnOps == 0 {
 		c.MaxTxnOps = kv.DefaultMaxTxnOps
 	}
+	if c.Short == nil {
+		c.Short = func() bool { return false }
+	}
+	if c.AnswerBytes == 0 {
+		c.AnswerBytes = 256 << 20
+	}
+	set(&c.AnswerPatience, 5*time.Second)
 	set(&c.WatchProgressInterval, 10*time.Minute)
 	c.WatchProgressInterval = max(c.WatchProgressInterval, minProgressInterval)
 	set(&c.ElectionTimeout, time.Second)

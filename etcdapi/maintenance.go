@@ -34,13 +34,16 @@ func (s *maintenanceServer) Status(context.Context, *pb.StatusRequest) (*pb.Stat
 		RaftTerm:         term,
 		DbSize:           st.Size,
 		DbSizeInUse:      st.SizeInUse,
-		DbSizeQuota:      st.SizeQuota,
+		DbSizeQuota:      s.config.QuotaBytes,
 		IsLearner:        st.IsLearner,
 		StorageVersion:   storageVersion,
 		DowngradeInfo:    &pb.DowngradeInfo{},
 	}
 	if leader == 0 {
 		resp.Errors = append(resp.Errors, rpctypes.ErrNoLeader.Error())
+	}
+	if s.full(0) {
+		resp.Errors = append(resp.Errors, rpctypes.ErrNoSpace.Error())
 	}
 	resp.Errors = append(resp.Errors, st.Errors...)
 	return resp, nil

@@ -38,6 +38,9 @@ func (e exitError) Unwrap() error { return e.err }
 // run executes a command line and returns the process's exit code.
 func run(args []string) int {
 	root := rootCommand()
+	if serve, _, err := root.Find(args); err == nil && serve.Name() == "serve" {
+		args = oneDash(serve.Flags(), args)
+	}
 	root.SetArgs(args)
 	err := root.Execute()
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,7 +28,8 @@ transactions over etcd v3's gRPC API, replicated among the members.
 Flags have etcd's names and meanings. Each can also be set by the environment
 (--data-dir is TENURE_DATA_DIR or ETCD_DATA_DIR) and in the YAML file that
 --config-file names (data-dir: …, as etcd's file has it). A flag wins over
-TENURE_*, that over ETCD_*, and that over the file.
+TENURE_*, that over ETCD_*, and that over the file. What etcd has and this has not is
+told and ignored, unless it protects something: then it is an error.
 
 It logs "ready to serve client requests" when it has found a leader and caught up.
 SIGTERM and SIGINT hand leadership over and exit with 0.`,
@@ -47,15 +49,22 @@ SIGTERM and SIGINT hand leadership over and exit with 0.`,
   # With TLS, only for clients that have a certificate.
   tenure serve --listen-client-urls https://0.0.0.0:2379 --advertise-client-urls https://db1:2379 \
     --cert-file db1.pem --key-file db1-key.pem --client-cert-auth --trusted-ca-file ca.pem`,
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%q is not a flag; a switch that has a value is written --NAME=%s", args[0], args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(cmd.Flags(), os.Environ()); err != nil {
+			unknown, err := o.complete(cmd.Flags(), os.Environ())
+			if err != nil {
 				return err
 			}
-			for _, name := range withoutEffect {
-				if cmd.Flags().Changed(name) {
-					fmt.Fprintf(os.Stderr, "tenure: --%s has no effect here\n", name)
-				}
+			if ignored := ignoredFlags(cmd.Flags()); len(ignored) > 0 {
+				fmt.Fprintf(os.Stderr, "tenure: settings of etcd's that have no effect here: %s\n", strings.Join(ignored, ", "))
+			}
+			if len(unknown) > 0 {
+				fmt.Fprintf(os.Stderr, "tenure: variables that are no settings: %s\n", strings.Join(unknown, ", "))
 			}
 			return serve(cmd.Context(), o)
 		},

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tenure-lease/tenure/etcdapi"
 	"github.com/tenure-lease/tenure/node"
@@ -36,18 +34,15 @@ type serveOptions struct {
 	heartbeatMillis, electionMillis         int
 	maxRequestBytes, maxTxnOps, maxLearners int
 	maxStreams                              uint32
+	quotaBytes                              int64
 	keepAliveMin, keepAliveInterval         time.Duration
 	keepAliveTimeout, watchProgressInterval time.Duration
 	compactionMode, compactionRetention     string
 	readLease, readLeaseOrder               string
 	readLeaseTTL                            time.Duration
 	client, peer                            tlsOptions
+	tls                                     tlsLimits
 	logLevel, logFormat                     string
-}
-
-type tlsOptions struct {
-	cert, key, ca string
-	clientAuth    bool
 }
 
 const (
@@ -74,6 +69,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.IntVar(&o.maxTxnOps, "max-txn-ops", 128, "operations in a transaction at most")
 	f.IntVar(&o.maxRequestBytes, "max-request-bytes", 3<<19, "`bytes` of a request at most")
 	f.Uint32Var(&o.maxStreams, "max-concurrent-streams", 0, "calls in flight on one connection at most (default no limit)")
+	f.Int64Var(&o.quotaBytes, "quota-backend-bytes", 0, "`bytes` of state, history included, beyond which writes are refused until some is deleted and compacted (default no limit but the memory's)")
 	f.DurationVar(&o.keepAliveMin, "grpc-keepalive-min-time", 5*time.Second, "how often a client may ping at most")
 	f.DurationVar(&o.keepAliveInterval, "grpc-keepalive-interval", 2*time.Hour, "how often an idle client is pinged")
 	f.DurationVar(&o.keepAliveTimeout, "grpc-keepalive-timeout", 20*time.Second, "how long a pinged client may take to answer")
@@ -83,119 +79,12 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.readLease, "read-lease", string(quorumlease.Leader), "`policy` that a new cluster begins with: which members answer linearizable reads without asking others: off, leader or all, and with --read-lease-order key also static, quorum or cost; `tenure read-lease set` changes it later")
 	f.StringVar(&o.readLeaseOrder, "read-lease-order", "", "`order` in which a new cluster shows what is written: strict (the default), as etcd has it, or key, where a write waits for those only that hold its keys, and revisions of different keys may be seen out of order")
 	f.DurationVar(&o.readLeaseTTL, "read-lease-ttl", 200*time.Millisecond, "how long this member's promises to readers last, and so how long writes may wait for a reader that died: 20ms to 10s")
-	o.client.register(f, "", "clients")
-	o.peer.register(f, "peer-", "other members")
+	o.client.registerClients(f)
+	o.peer.registerPeers(f)
+	o.tls.register(f)
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "json or console")
-	for _, name := range withoutEffect {
-		f.String(name, "", "has no effect here; accepted so that etcd's unit files carry over")
-		f.Lookup(name).NoOptDefVal = "true"
-		f.Lookup(name).Hidden = true
-	}
-}
-
-// withoutEffect are etcd's flags for what is otherwise here, or is not needed.
-var withoutEffect = []string{
-	"backend-batch-interval", "backend-batch-limit", "enable-v2", "experimental-initial-corrupt-check",
-	"feature-gates", "initial-election-tick-advance", "log-outputs", "logger", "max-snapshots", "max-wals",
-	"pre-vote", "snapshot-count", "strict-reconfig-check",
-}
-
-func (t *tlsOptions) register(f *pflag.FlagSet, prefix, who string) {
-	f.StringVar(&t.cert, prefix+"cert-file", "", "certificate `file` (PEM) for "+who)
-	f.StringVar(&t.key, prefix+"key-file", "", "private key `file` (PEM) for "+who)
-	f.StringVar(&t.ca, prefix+"trusted-ca-file", "", "`file` (PEM) of the authorities whose certificates "+who+" may show")
-	f.BoolVar(&t.clientAuth, prefix+"client-cert-auth", false, "refuse "+who+" without a certificate of --"+prefix+"trusted-ca-file")
-}
-
-// transportSecurity are the sections of etcd's file that hold TLS settings.
-var transportSecurity = map[string]string{"client-transport-security": "", "peer-transport-security": "peer-"}
-
-// complete takes from the environment and the file what no flag has set.
-func (o *serveOptions) complete(f *pflag.FlagSet, environ []string) error {
-	env := map[string]string{}
-	for _, line := range environ {
-		key, value, _ := strings.Cut(line, "=")
-		env[key] = value
-	}
-	var failed error
-	set := func(name, value, where string) {
-		if f.Changed(name) || failed != nil {
-			return
-		}
-		if err := f.Set(name, value); err != nil {
-			failed = fmt.Errorf("%s: %w", where, err)
-		}
-	}
-	for _, prefix := range []string{"TENURE_", "ETCD_"} {
-		f.VisitAll(func(flag *pflag.Flag) {
-			key := prefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
-			if value := env[key]; value != "" {
-				set(flag.Name, value, key)
-			}
-		})
-	}
-	if failed == nil && o.configFile != "" {
-		settings, err := readConfigFile(o.configFile)
-		if err != nil {
-			return err
-		}
-		for _, s := range settings {
-			if f.Lookup(s[0]) == nil {
-				return fmt.Errorf("--config-file %s: there is no setting %q here; `tenure serve --help` lists them", o.configFile, s[0])
-			}
-			set(s[0], s[1], o.configFile)
-		}
-	}
-	return failed
-}
-
-// readConfigFile returns the settings of a YAML file, in the order of their names.
-func readConfigFile(path string) ([][2]string, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("--config-file: %w", err)
-	}
-	var file map[string]any
-	if err := yaml.Unmarshal(raw, &file); err != nil {
-		return nil, fmt.Errorf("--config-file %s: %w", path, err)
-	}
-	var settings [][2]string
-	for key, value := range file {
-		prefix, section := transportSecurity[key]
-		if !section {
-			if key == "read-lease" && value == false {
-				value = string(quorumlease.Off) // a bare off is a boolean, to YAML
-			}
-			settings = append(settings, [2]string{key, settingText(value)})
-			continue
-		}
-		inner, ok := value.(map[string]any)
-		if !ok {
-			return nil, fmt.Errorf("--config-file %s: %s should hold settings, such as cert-file", path, key)
-		}
-		for key, value := range inner {
-			settings = append(settings, [2]string{prefix + key, settingText(value)})
-		}
-	}
-	slices.SortFunc(settings, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
-	return settings, nil
-}
-
-// settingText is what the flag of that name would be given: numbers without an
-// exponent, lists with commas.
-func settingText(v any) string {
-	switch v := v.(type) {
-	case float64:
-		return fmt.Sprintf("%.0f", v)
-	case []any:
-		parts := make([]string, len(v))
-		for i := range v {
-			parts[i] = settingText(v[i])
-		}
-		return strings.Join(parts, ",")
-	}
-	return fmt.Sprint(v)
+	registerForeign(f)
 }
 
 // config checks the options against each other and opens the listeners.
@@ -218,6 +107,9 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	}
 	if url, ok := peers[o.name]; ok && url != o.advertisePeerURLs[0] {
 		return cfg, fmt.Errorf("--initial-cluster says that %s is at %s, --initial-advertise-peer-urls says %s: they must agree", o.name, url, o.advertisePeerURLs[0])
+	}
+	if err := sameScheme(o.listenPeerURLs[0], append(slices.Collect(maps.Values(peers)), o.advertisePeerURLs...)); err != nil {
+		return cfg, err
 	}
 	switch o.clusterState {
 	case "new":
@@ -244,7 +136,7 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 			Fail: fail, Logger: logger,
 		},
 		API: etcdapi.Config{
-			MaxRequestBytes: o.maxRequestBytes, MaxTxnOps: o.maxTxnOps, MaxConcurrentStreams: o.maxStreams,
+			MaxRequestBytes: o.maxRequestBytes, MaxTxnOps: o.maxTxnOps, MaxConcurrentStreams: o.maxStreams, QuotaBytes: o.quotaBytes,
 			WatchProgressInterval: o.watchProgressInterval, KeepAliveMinTime: o.keepAliveMin,
 			KeepAliveInterval: o.keepAliveInterval, KeepAliveTimeout: o.keepAliveTimeout,
 		},
@@ -252,10 +144,10 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	if cfg.History, err = server.ParseRetention(o.compactionMode, o.compactionRetention); err != nil {
 		return cfg, fmt.Errorf("--auto-compaction-mode and -retention: %w", err)
 	}
-	if cfg.ClientTLS, err = o.client.load("", o.listenClientURLs); err != nil {
+	if cfg.ClientTLS, err = o.client.load(o.tls, o.listenClientURLs); err != nil {
 		return cfg, err
 	}
-	if cfg.Node.PeerTLS, err = o.peer.load("peer-", o.listenPeerURLs); err != nil {
+	if cfg.Node.PeerTLS, err = o.peer.load(o.tls, o.listenPeerURLs); err != nil {
 		return cfg, err
 	}
 	var open []net.Listener
@@ -293,6 +185,17 @@ func parseCluster(s string) (map[string]string, error) {
 	return peers, nil
 }
 
+// sameScheme refuses members at https beside a port without TLS: that would be used to dial
+// them, too, without a word about it.
+func sameScheme(listen string, members []string) error {
+	for _, u := range members {
+		if strings.HasPrefix(u, "https://") && !strings.HasPrefix(listen, "https://") {
+			return fmt.Errorf("a member is at %s, and --listen-peer-urls %s is without TLS: write https in both, or in none", u, listen)
+		}
+	}
+	return nil
+}
+
 func listen(raw string) (net.Listener, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -303,51 +206,4 @@ func listen(raw string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s: %w; is another server running there?", raw, err)
 	}
 	return l, nil
-}
-
-// load makes a TLS configuration, or none if the URLs are plain http.
-func (t *tlsOptions) load(prefix string, urls []string) (*tls.Config, error) {
-	secure := slices.ContainsFunc(urls, func(u string) bool { return strings.HasPrefix(u, "https://") })
-	if secure && slices.ContainsFunc(urls, func(u string) bool { return !strings.HasPrefix(u, "https://") }) {
-		return nil, fmt.Errorf("%v: either all of them https or none", urls)
-	}
-	switch {
-	case !secure && (t.cert != "" || t.key != "" || t.ca != "" || t.clientAuth):
-		return nil, fmt.Errorf("--%scert-file and its like are set, but %v is not https", prefix, urls)
-	case !secure:
-		return nil, nil
-	case t.cert == "" || t.key == "":
-		return nil, fmt.Errorf("%v needs --%scert-file and --%skey-file", urls, prefix, prefix)
-	case t.clientAuth && t.ca == "":
-		return nil, fmt.Errorf("--%sclient-cert-auth needs --%strusted-ca-file", prefix, prefix)
-	}
-	if _, err := tls.LoadX509KeyPair(t.cert, t.key); err != nil {
-		return nil, fmt.Errorf("--%scert-file, --%skey-file: %w", prefix, prefix, err)
-	}
-	// Read at each handshake, so that a renewed certificate needs no restart.
-	load := func() (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(t.cert, t.key)
-		return &pair, err
-	}
-	cfg := &tls.Config{
-		MinVersion:           tls.VersionTLS12,
-		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() },
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() },
-	}
-	if t.ca != "" {
-		pem, err := os.ReadFile(t.ca)
-		if err != nil {
-			return nil, fmt.Errorf("--%strusted-ca-file: %w", prefix, err)
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--%strusted-ca-file %s: no certificate in it", prefix, t.ca)
-		}
-		cfg.RootCAs, cfg.ClientCAs = pool, pool
-		cfg.ClientAuth = tls.VerifyClientCertIfGiven
-	}
-	if t.clientAuth {
-		cfg.ClientAuth = tls.RequireAndVerifyClientCert
-	}
-	return cfg, nil
 }

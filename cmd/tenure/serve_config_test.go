@@ -32,7 +32,8 @@ func parse(t *testing.T, args, environ []string) (serveOptions, error) {
 	if err := f.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return o, o.complete(f, environ)
+	_, err := o.complete(f, environ)
+	return o, err
 }
 
 func write(t *testing.T, name, text string) string {
@@ -128,6 +129,8 @@ func TestServeSettingsThatMakeNoSense(t *testing.T) {
 		{"joining", []string{"--initial-cluster-state", "existing", "--data-dir", t.TempDir()}, nil, "must name other members"},
 		{"certificates without TLS", []string{"--cert-file", "c.pem"}, nil, "not https"},
 		{"TLS without certificates", []string{"--listen-client-urls", "https://127.0.0.1:0"}, nil, "--cert-file"},
+		{"this member at https, and a port without", []string{"--initial-advertise-peer-urls", "https://127.0.0.1:1"}, nil, "is without TLS"},
+		{"another at https, and a port without", []string{"--name", "a", "--initial-cluster", "a=http://localhost:2380,b=https://127.0.0.1:1"}, nil, "is without TLS"},
 		{"half TLS", []string{"--listen-client-urls", "https://127.0.0.1:0,http://127.0.0.1:0"}, nil, "either all"},
 		{"no URL", []string{"--listen-client-urls", "localhost:2379"}, nil, "no URL"},
 		{"an election too short", []string{"--election-timeout", "200"}, nil, "too short"},
@@ -238,7 +241,7 @@ func TestServeWithCertificates(t *testing.T) {
 		t.Cleanup(s.Stop)
 	}
 	get := func(with tlsOptions) error {
-		tlsConfig, err := with.load("", []string{endpoint})
+		tlsConfig, err := with.load(tlsLimits{}, []string{endpoint})
 		if err != nil {
 			return err
 		}
