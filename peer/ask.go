@@ -9,10 +9,15 @@ import (
 	"time"
 )
 
-// answerMax bounds an answer.
-const answerMax = 1 << 20
+const (
+	// questionMax and answerMax bound a question and an answer, which may be anybody's.
+	questionMax = 16 << 10
+	answerMax   = 1 << 20
+	// answersMax bounds the questions that are being thought about.
+	answersMax = 4
+)
 
-// Ask says something to the member that listens at an address, and returns what its
+// Ask says something, 16 KiB at most, to the member that listens at an address, and returns what its
 // Config.Answer gives. It is for those who do not know each other: one that wants to
 // become a member knows nothing but where others are, and one that was away for long may
 // know nobody of those who are members now. A nil configuration means no TLS and a nil
@@ -44,18 +49,25 @@ func Ask(ctx context.Context, addr string, with *tls.Config, dial DialFunc, say 
 }
 
 // answer answers a question.
-func (t *Transport) answer(conn net.Conn) {
+func (t *Transport) answer(conn net.Conn, by *guest) {
 	if err := conn.SetDeadline(time.Now().Add(t.timing.handshake)); err != nil {
 		return
 	}
-	typ, said, err := readFrame(bufio.NewReader(conn), nil, answerMax)
+	typ, said, err := readFrame(bufio.NewReader(conn), nil, questionMax)
 	if err == nil && typ != frameHeader {
 		err = violation("a frame of type %d where a question belongs", typ)
 	}
 	if err == nil {
-		_, err = conn.Write(appendFrame(nil, frameHeader, t.cfg.Answer(said)))
+		select {
+		case t.answering <- struct{}{}:
+			answer := t.cfg.Answer(said)
+			<-t.answering
+			_, err = conn.Write(appendFrame(nil, frameHeader, answer))
+		case <-by.out:
+			err = net.ErrClosed
+		}
 	}
 	if err != nil {
-		t.cfg.Logger.Warn("peer: a question was not answered", "from", conn.RemoteAddr(), "error", err)
+		t.refusals.log(t.cfg.Logger, "peer: a question was not answered", "from", conn.RemoteAddr(), "error", err)
 	}
 }

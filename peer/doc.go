@@ -46,11 +46,12 @@
 // All integers are little endian. The dialer starts with
 //
 //	magic "TENUREPR" | version u16 | kind u8 | 0 | cluster u64 | from u64 | to u64 |
-//	instance u64 | CRC32C u32
+//	instance u64 | ticket, 16 bytes | CRC32C u32
 //
-// where kind is 1 for messages, 2 for a bulk stream and 3 for a question ([Ask]), which
-// comes from nobody, to nobody, of no cluster, and is a frame each way, and instance is drawn at
-// random by each process. The answer is
+// where kind is 1 for messages, 2 for a bulk stream, 3 for a question ([Ask]), which comes
+// from nobody, to nobody, of no cluster, and is a frame each way, and 4 for a confirmation
+// (see Trust). Each process draws its instance at random, and a ticket for each
+// connection. The answer is
 //
 //	magic "TENUREPR" | version u16 | status u8 | 0 | reason length u32 | CRC32C u32 | reason
 //
@@ -63,15 +64,37 @@
 //
 // # Trust
 //
-// The handshake refuses another cluster, an unknown member, a message for someone
-// else, a newer protocol, and a second process with the id of one that is alive
-// (its connection is heard from while the second waits). Without TLS it keeps
-// mistakes out, not attackers. With a [Config] TLS that demands client
-// certificates, who has a certificate of the authority is trusted to say which
-// member it is. Unknown connections can hold 64 handshakes for 5 s and no memory
-// beyond that.
+// A member is the process that answers at its address in [Config] Peers. Nothing that a
+// greeting says is believed before the receiver has dialed that address and has heard from
+// the process there that the connection is its own (confirm.go). The question names the
+// connection's ticket, which the dialer tells nobody but the member that it dials. So a
+// stranger who reaches the port, and knows all ids and addresses, is told that it is not
+// that member, and no frame of its is read. Messages and streams come from members only.
+//
+// This stops a stranger who can neither take over a member's address (by ARP, DNS, routes,
+// or because the address was given up while it is still in Peers) nor read or change what
+// members send each other. Those take mutual TLS: a [Config] TLS that demands client
+// certificates. The confirmation is made then, too, and checks the certificate's name
+// against the address, so that a member's certificate does not do for another member.
+//
+// The handshake also refuses another cluster, an unknown member, a message for someone
+// else, another version of the protocol, and a second process with the id of one that is
+// alive (its connection is heard from while the second waits). A peer that nobody can dial
+// at its address is refused ([ErrUnconfirmed]), for its messages could not be answered.
+//
+// A question comes from anybody. Its answer must prove nothing, and what is said with it
+// is no more than a hint.
+//
+// # Limits for strangers
+//
+// Connections in their handshake or with a question, guests, are 64 and 4 for each peer,
+// for 5 s each. Beyond that the oldest of the source (an IPv4 address, an IPv6 network of
+// 64 bits) that has most of them is put out. A guest costs a goroutine, a question of
+// 16 KiB and an answer of 1 MiB at most; four questions are answered at a time. Each
+// greeting that names a peer makes one connection to that peer's address. The log has one
+// line a second about all of them.
 //
 // # Left out
 //
-// Binding a certificate to a member, compression, and delivery guarantees.
+// Compression, and delivery guarantees.
 package peer

@@ -18,7 +18,10 @@ var (
 	ErrWrongAddress = errors.New("another member is at that address")
 	// ErrDuplicateID means that two running processes claim one member id.
 	ErrDuplicateID = errors.New("another process runs with this member id")
-	// ErrVersion means that the other side speaks an older protocol.
+	// ErrUnconfirmed means that the other side could not have this connection confirmed at
+	// the address that it knows of this member: nobody answers there, or another.
+	ErrUnconfirmed = errors.New("not confirmed at the member's address")
+	// ErrVersion means that the other side speaks another protocol.
 	ErrVersion = errors.New("protocol versions differ")
 	// ErrBusy means that the receiver has a bulk stream from us already.
 	ErrBusy = errors.New("the receiver is busy with another stream")
@@ -35,6 +38,7 @@ var (
 	ErrTooQuiet = errors.New("nothing heard for too long")
 
 	errRestarted = errors.New("its process was restarted")
+	errNotMine   = errors.New("this process did not dial that connection")
 )
 
 // Refusal is the other side's reason to refuse a connection. It matches one of

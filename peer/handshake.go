@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"crypto/rand"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -11,8 +12,9 @@ import (
 
 const (
 	protocolMagic   = "TENUREPR"
-	protocolVersion = 1
-	helloBytes      = 48
+	protocolVersion = 2
+	prefixBytes     = 10 // of a greeting: magic and version, which never change
+	helloBytes      = 64
 	welcomeBytes    = 20
 	reasonBytesMax  = 1024
 )
@@ -23,7 +25,17 @@ const (
 	kindMessages streamKind = 1
 	kindBulk     streamKind = 2
 	kindInquiry  streamKind = 3
+	kindConfirm  streamKind = 4
 )
+
+// ticket is drawn at random for a connection by the process that dials it, and told to
+// nobody but the member that it dials; see confirm.go.
+type ticket [16]byte
+
+func newTicket() (t ticket) {
+	rand.Read(t[:]) // never fails
+	return t
+}
 
 // hello is how a dialer introduces itself.
 type hello struct {
@@ -31,6 +43,7 @@ type hello struct {
 	cluster  uint64
 	from, to machine.NodeID
 	instance uint64 // of the dialing process
+	ticket   ticket // of this connection; in a question of kindConfirm, of the one asked about
 }
 
 func (h hello) encode() []byte {
@@ -42,7 +55,8 @@ func (h hello) encode() []byte {
 	le.PutUint64(b[20:], uint64(h.from))
 	le.PutUint64(b[28:], uint64(h.to))
 	le.PutUint64(b[36:], h.instance)
-	le.PutUint32(b[44:], crc32.Checksum(b[:44], castagnoli))
+	copy(b[44:], h.ticket[:])
+	le.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
 	return b
 }
 
@@ -57,17 +71,20 @@ func (h hello) introduce(c net.Conn) error {
 // readHello reads a hello. The status is that to answer with, besides the error.
 func readHello(r io.Reader) (hello, status, error) {
 	var b [helloBytes]byte
-	if _, err := io.ReadFull(r, b[:]); err != nil {
+	if _, err := io.ReadFull(r, b[:prefixBytes]); err != nil {
 		return hello{}, statusGarbage, noEOF(err)
 	}
 	if string(b[:8]) != protocolMagic {
 		return hello{}, statusGarbage, violation("the connection starts with %q: no Tenure peer, or one with TLS", b[:8])
 	}
-	if v := le.Uint16(b[8:]); v > protocolVersion {
-		return hello{}, statusVersion, fmt.Errorf("peer: the other side speaks protocol %d and this program %d at most: %w",
+	if v := le.Uint16(b[8:]); v != protocolVersion {
+		return hello{}, statusVersion, fmt.Errorf("peer: the other side speaks protocol %d and this program %d: %w",
 			v, protocolVersion, ErrVersion)
 	}
-	if crc32.Checksum(b[:44], castagnoli) != le.Uint32(b[44:]) || b[11] != 0 {
+	if _, err := io.ReadFull(r, b[prefixBytes:]); err != nil {
+		return hello{}, statusGarbage, noEOF(err)
+	}
+	if crc32.Checksum(b[:60], castagnoli) != le.Uint32(b[60:]) || b[11] != 0 {
 		return hello{}, statusGarbage, violation("the greeting is damaged")
 	}
 	h := hello{
@@ -76,8 +93,9 @@ func readHello(r io.Reader) (hello, status, error) {
 		from:     machine.NodeID(le.Uint64(b[20:])),
 		to:       machine.NodeID(le.Uint64(b[28:])),
 		instance: le.Uint64(b[36:]),
+		ticket:   ticket(b[44:60]),
 	}
-	if h.kind < kindMessages || h.kind > kindInquiry {
+	if h.kind < kindMessages || h.kind > kindConfirm {
 		return hello{}, statusGarbage, violation("a stream of kind %d", h.kind)
 	}
 	return h, statusWelcome, nil
@@ -97,6 +115,8 @@ const (
 	statusBusy
 	statusUnsupported
 	statusRemoved
+	statusUnconfirmed
+	statusNotMine
 )
 
 // err is the sentinel that a refused dialer gets.
@@ -118,6 +138,10 @@ func (s status) err() error {
 		return ErrUnsupported
 	case statusRemoved:
 		return ErrRemoved
+	case statusUnconfirmed:
+		return ErrUnconfirmed
+	case statusNotMine:
+		return errNotMine
 	}
 	return ErrProtocol
 }

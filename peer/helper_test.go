@@ -212,3 +212,28 @@ func (m *member) waitLog(text string) {
 	m.t.Helper()
 	poll(m.t, fmt.Sprintf("%q in the log", text), func() bool { return strings.Contains(m.log.String(), text) })
 }
+
+// confirming listens in place of a member, and answers who asks whether a connection is
+// its own. It answers nothing else.
+func confirming(t testing.TB, answer func(hello) status) (addr string) {
+	t.Helper()
+	ln := listen(t, "127.0.0.1:0")
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer conn.Close()
+				conn.SetDeadline(time.Now().Add(quick.handshake))
+				if h, _, err := readHello(conn); err == nil && h.kind == kindConfirm {
+					conn.Write(encodeWelcome(answer(h), "so it is"))
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { ln.Close(); running.Wait() })
+	return ln.Addr().String()
+}

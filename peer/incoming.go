@@ -21,11 +21,11 @@ type incoming struct {
 	done     chan struct{} // closed when nothing is delivered any more
 }
 
-// serve handles an accepted connection. greeted is called when its handshake is
-// over.
-func (t *Transport) serve(raw net.Conn, greeted func()) {
+// serve handles an accepted connection. It is a guest's until it is known to be of a
+// peer, and so for good if it brings a question.
+func (t *Transport) serve(by *guest) {
+	raw := by.conn
 	conn, r, h, err := t.welcome(raw)
-	greeted()
 	if err != nil {
 		if t.ctx.Err() == nil {
 			t.refusals.log(t.cfg.Logger, "peer: connection refused", "from", raw.RemoteAddr(), "member", hex(h.from), "error", err)
@@ -33,11 +33,15 @@ func (t *Transport) serve(raw net.Conn, greeted func()) {
 		return
 	}
 	switch h.kind {
-	case kindBulk:
-		t.serveBulk(conn, r)
+	case kindConfirm:
 		return
 	case kindInquiry:
-		t.answer(conn)
+		t.answer(conn, by)
+		return
+	}
+	t.guests.leave(by)
+	if h.kind == kindBulk {
+		t.serveBulk(conn, r)
 		return
 	}
 	in := &incoming{
@@ -77,6 +81,9 @@ func (t *Transport) welcome(raw net.Conn) (conn net.Conn, r *remote, h hello, er
 	if err == nil {
 		r, s, err = t.judge(h)
 	}
+	if err == nil && r != nil {
+		s, err = t.confirmed(r, h)
+	}
 	if err == nil && h.kind == kindBulk {
 		select {
 		case r.bulkIn <- struct{}{}:
@@ -88,7 +95,7 @@ func (t *Transport) welcome(raw net.Conn) (conn net.Conn, r *remote, h hello, er
 			s, err = statusBusy, ErrBusy
 		}
 	}
-	if err == nil && h.kind == kindInquiry {
+	if err == nil && r == nil { // a question
 		_, err = conn.Write(encodeWelcome(statusWelcome, ""))
 		return conn, r, h, err
 	}
@@ -99,7 +106,8 @@ func (t *Transport) welcome(raw net.Conn) (conn net.Conn, r *remote, h hello, er
 	return conn, r, h, err
 }
 
-// judge tells whether the sender of a greeting belongs here.
+// judge tells whether the sender of a greeting may belong here: of a peer, who it says it
+// is. What is asked comes from nobody.
 func (t *Transport) judge(h hello) (*remote, status, error) {
 	t.mu.Lock()
 	r, removed := t.remotes[h.from], slices.Contains(t.removed, h.from)
@@ -113,6 +121,10 @@ func (t *Transport) judge(h hello) (*remote, status, error) {
 		return nil, statusWrongCluster, fmt.Errorf("%w: this is %x, you are of %x", ErrWrongCluster, t.cfg.ClusterID, h.cluster)
 	case h.to != t.cfg.Self:
 		return nil, statusWrongAddress, fmt.Errorf("%w: this is %x, you want %x", ErrWrongAddress, uint64(t.cfg.Self), uint64(h.to))
+	case h.kind == kindConfirm && !t.mine(h):
+		return nil, statusNotMine, errNotMine
+	case h.kind == kindConfirm:
+		return nil, statusWelcome, nil
 	case h.from == t.cfg.Self:
 		return nil, statusDuplicateID, fmt.Errorf("%w: this process is %x too", ErrDuplicateID, uint64(h.from))
 	case removed && h.cluster == t.cfg.ClusterID:

@@ -190,7 +190,9 @@ func TestStreamsTakeTurns(t *testing.T) {
 		t.Errorf("second stream: %v, want it to wait its turn", err)
 	}
 	// A sender that does not keep to it is told.
-	_, err := greetRaw(t, c[1].addr, hello{kindBulk, 77, 1, 2, 5})
+	tk, done := c[0].draw(c[0].remote(2))
+	defer done()
+	_, err := greetRaw(t, c[1].addr, hello{kindBulk, 77, 1, 2, 5, tk})
 	if !errors.Is(err, ErrBusy) {
 		t.Errorf("got %v, want ErrBusy", err)
 	}

@@ -13,9 +13,6 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// strangersMax is how many connections may be in their handshake at a time.
-const strangersMax = 64
-
 // Transport is one member's end of the streams to all others. All methods may be
 // called by any goroutine.
 type Transport struct {
@@ -25,13 +22,17 @@ type Transport struct {
 	start    time.Time
 	events   *events
 	refusals quietLog
+	guests   guests
+
+	answering chan struct{} // has room for the questions that are being answered
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
-	conns   map[net.Conn]struct{} // all that are open, for Close
+	conns   map[net.Conn]struct{}     // all that are open, for Close
+	dialing map[ticket]machine.NodeID // whom this process is dialing
 	remotes map[machine.NodeID]*remote
 	removed []machine.NodeID
 }
@@ -51,6 +52,9 @@ func start(cfg Config, tm timing) (*Transport, error) {
 		remotes: map[machine.NodeID]*remote{},
 		events:  newEvents(),
 		conns:   map[net.Conn]struct{}{},
+		dialing: map[ticket]machine.NodeID{},
+
+		answering: make(chan struct{}, answersMax),
 	}
 	var id [8]byte
 	rand.Read(id[:]) // never fails
@@ -158,7 +162,6 @@ func (t *Transport) drop(c net.Conn) {
 
 // accept takes connections until the listener is closed.
 func (t *Transport) accept() {
-	strangers := make(chan struct{}, strangersMax)
 	for {
 		c, err := t.cfg.Listener.Accept()
 		switch {
@@ -174,26 +177,30 @@ func (t *Transport) accept() {
 			}
 			continue
 		}
-		select {
-		case strangers <- struct{}{}:
-		default:
-			t.refusals.log(t.cfg.Logger, "peer: too many unfinished handshakes, connection dropped", "from", c.RemoteAddr())
-			c.Close()
-			continue
-		}
 		if t.track(c) != nil {
 			return
 		}
+		in, out := t.guests.enter(c, t.guestsMax())
+		if out != nil {
+			t.refusals.log(t.cfg.Logger, "peer: too many unfinished handshakes, connection dropped", "from", out.conn.RemoteAddr())
+		}
 		t.wg.Go(func() {
 			defer t.drop(c)
-			t.serve(c, func() { <-strangers })
+			defer t.guests.leave(in)
+			t.serve(in)
 		})
 	}
 }
 
 // dial connects to a peer and introduces us. hangUp ends the connection.
 func (t *Transport) dial(ctx context.Context, r *remote, kind streamKind) (c net.Conn, hangUp func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, t.timing.handshake)
+	ticket, done := t.draw(r)
+	defer done()
+	return t.dialWith(ctx, r, kind, ticket, t.timing.handshake)
+}
+
+func (t *Transport) dialWith(ctx context.Context, r *remote, kind streamKind, ticket ticket, within time.Duration) (c net.Conn, hangUp func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	raw, err := t.cfg.Dial(ctx, r.addr)
 	if err != nil {
@@ -203,7 +210,7 @@ func (t *Transport) dial(ctx context.Context, r *remote, kind streamKind) (c net
 		return nil, nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
-	c, err = t.greet(ctx, raw, r, kind)
+	c, err = t.greet(ctx, raw, r, hello{kind: kind, ticket: ticket})
 	if !stop() && err == nil {
 		err = fmt.Errorf("peer: handshake: %w", ctx.Err())
 	}
@@ -214,12 +221,12 @@ func (t *Transport) dial(ctx context.Context, r *remote, kind streamKind) (c net
 	return c, func() { t.drop(raw) }, nil
 }
 
-func (t *Transport) greet(ctx context.Context, c net.Conn, r *remote, kind streamKind) (net.Conn, error) {
+func (t *Transport) greet(ctx context.Context, c net.Conn, r *remote, h hello) (net.Conn, error) {
 	c, err := secure(ctx, c, t.cfg.TLS, r.addr)
 	if err != nil {
 		return nil, err
 	}
-	h := hello{kind: kind, cluster: t.cfg.ClusterID, from: t.cfg.Self, to: r.id, instance: t.instance}
+	h.cluster, h.from, h.to, h.instance = t.cfg.ClusterID, t.cfg.Self, r.id, t.instance
 	return c, h.introduce(c)
 }
 

@@ -136,7 +136,7 @@ func TestRefusals(t *testing.T) {
 		{"wrong cluster", 2, 1, func(c *Config) { c.ClusterID = 78 }, ErrWrongCluster, "you are of 4e"},
 		{"unknown member", 3, 1, nil, ErrUnknownMember, "3 is not known here"},
 		{"wrong address", 2, 7, nil, ErrWrongAddress, "you want 7"},
-		{"two processes with one id", 2, 1, nil, ErrDuplicateID, "connected from a process that is alive"},
+		{"two processes with one id", 2, 1, nil, ErrDuplicateID, "does not know of this connection"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestRefusals(t *testing.T) {
 // Of two processes that share member 1's own id, 1 itself refuses the other.
 func TestOwnIDIsRefused(t *testing.T) {
 	c := newCluster(t, 1, quick, nil)
-	_, answer := greetRaw(t, c[0].addr, hello{kindMessages, 77, 1, 1, 5})
+	_, answer := greetRaw(t, c[0].addr, hello{kindMessages, 77, 1, 1, 5, ticket{9}})
 	if !errors.Is(answer, ErrDuplicateID) {
 		t.Errorf("got %v, want ErrDuplicateID", answer)
 	}
@@ -179,11 +179,11 @@ func TestOwnIDIsRefused(t *testing.T) {
 // back, as another process, the old one has to go, and it is a death.
 func TestRestartBehindAHalfOpenConnection(t *testing.T) {
 	m := alone(t, quick)
-	old, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 5})
+	old, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 5, ticket{9}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 6}); err != nil {
+	if _, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 6, ticket{9}}); err != nil {
 		t.Fatalf("the restarted process: %v", err)
 	}
 	m.wait("down 2")
@@ -193,11 +193,11 @@ func TestRestartBehindAHalfOpenConnection(t *testing.T) {
 // A process that dials again, for it saw its connection break, is let in at once.
 func TestSecondConnectionReplacesTheFirst(t *testing.T) {
 	m := alone(t, quick)
-	first, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 5})
+	first, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 5, ticket{9}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 5})
+	second, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 5, ticket{9}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,9 +35,11 @@ func wantHangUp(t *testing.T, conn net.Conn) {
 	}
 }
 
-// alone starts member 1, which knows a member 2 that never runs.
+// alone starts member 1, which knows a member 2 that owns to any connection, and else
+// keeps silent.
 func alone(t *testing.T, tm timing) *member {
-	return newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: "127.0.0.1:1"}, tm, func(c *Config) {
+	two := confirming(t, func(hello) status { return statusWelcome })
+	return newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: two}, tm, func(c *Config) {
 		c.FrameBytesMax = 1000
 		c.Stream = func(_ machine.NodeID, _ []byte, r io.Reader) error {
 			_, err := io.Copy(io.Discard, r)
@@ -47,8 +49,8 @@ func alone(t *testing.T, tm timing) *member {
 }
 
 func TestGarbageInsteadOfAGreeting(t *testing.T) {
-	good := hello{kindMessages, 77, 2, 1, 5}.encode()
-	badSum, kind9 := bytes.Clone(good), hello{9, 77, 2, 1, 5}.encode()
+	good := hello{kindMessages, 77, 2, 1, 5, ticket{9}}.encode()
+	badSum, kind9 := bytes.Clone(good), hello{9, 77, 2, 1, 5, ticket{9}}.encode()
 	badSum[30] ^= 1
 	tests := map[string][]byte{
 		"HTTP":                      []byte("GET / HTTP/1.1\r\nHost: somewhere.example\r\nAccept: */*\r\n\r\n"),
@@ -76,7 +78,7 @@ func TestGarbageInsteadOfAGreeting(t *testing.T) {
 
 func TestNewerProtocolIsToldSo(t *testing.T) {
 	m := alone(t, quick)
-	b := hello{kindMessages, 77, 2, 1, 5}.encode()
+	b := hello{kindMessages, 77, 2, 1, 5, ticket{9}}.encode()
 	le.PutUint16(b[8:], protocolVersion+1)
 	conn, err := net.Dial("tcp", m.addr)
 	if err != nil {
@@ -94,7 +96,7 @@ func TestSilentConnections(t *testing.T) {
 	tm := quick
 	tm.handshake = 200e6
 	m := alone(t, tm)
-	conns := make([]net.Conn, strangersMax+10)
+	conns := make([]net.Conn, guestsMin+guestsPerPeer+10)
 	for i := range conns {
 		conn, err := net.Dial("tcp", m.addr)
 		if err != nil {
@@ -105,7 +107,7 @@ func TestSilentConnections(t *testing.T) {
 	for _, conn := range conns {
 		wantHangUp(t, conn)
 	}
-	_, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 5})
+	_, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 5, ticket{9}})
 	if err != nil {
 		t.Errorf("after the silent ones: %v", err)
 	}
@@ -138,7 +140,7 @@ func TestBadFramesEndTheStream(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := alone(t, quick)
-			conn, err := greetRaw(t, m.addr, hello{tt.kind, 77, 2, 1, 5})
+			conn, err := greetRaw(t, m.addr, hello{tt.kind, 77, 2, 1, 5, ticket{9}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,8 +229,8 @@ func FuzzFrame(f *testing.F) {
 }
 
 func FuzzHandshake(f *testing.F) {
-	f.Add(hello{kindMessages, 77, 2, 1, 5}.encode())
-	f.Add(hello{kindBulk, 77, 2, 1, 5}.encode())
+	f.Add(hello{kindMessages, 77, 2, 1, 5, ticket{9}}.encode())
+	f.Add(hello{kindBulk, 77, 2, 1, 5, ticket{9}}.encode())
 	f.Add(encodeWelcome(statusWelcome, ""))
 	f.Add(encodeWelcome(statusBusy, "because"))
 	f.Fuzz(func(t *testing.T, data []byte) {
