@@ -53,7 +53,7 @@ watch: kv
 node: machine clock driver wal peer kv placement quorumlease replica seen watch
 register: machine clock driver quorumregister
 register/registertest: machine register quorumregister
-register/file: machine register quorumregister
+register/file: machine driver disklease register quorumregister
 register/redis: machine register quorumregister
 
 readleasepb:

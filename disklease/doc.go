@@ -92,6 +92,22 @@
 // Nothing is assumed about how long accesses take, for safety. For liveness: that
 // from some time on accesses take less than δ, for long enough (◇ND).
 //
+// # A register that cannot compare versions
+//
+// Exclusive claims may share a register that shows whatever landed last, such as a block of a
+// disk (package register/file does that). A write that got stuck may then land over a
+// newer record, and costs its holder the lease, never others their safety:
+//
+//   - It has a time stamp of its own, which no look has seen before, and which no note has
+//     released. So whoever sees it waits Δ+6δ from then on.
+//   - Its claim does not come to hold by it: it was lost at its deadline, or refused for being
+//     late (fail-aware check 1), or has written again since.
+//   - The holder whose record it covers confirmed that at the latest when the write landed. Its
+//     deadline is Δ after that, and its next renewal finds another's record and gives up.
+//
+// Versions and so tokens may go back there. A note of another claim may be lost, which costs
+// time.
+//
 // # Invariants
 //
 // Checked in sim/diskleasesim, each with mutants: Property 1.1 (at most one holds; of

@@ -1,6 +1,7 @@
 package disklease
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -81,6 +82,16 @@ func (r *reader) end() error {
 		return fmt.Errorf("%w: it is too short or too long", ErrRecord)
 	}
 	return nil
+}
+
+// Unreadable returns what a driver shows a claim in place of a record that it cannot decode,
+// of these bytes: that of a claim which nobody knows. As long as the bytes change, or have
+// not stayed for longer than a claim with that lock delay may last, somebody may hold.
+func Unreadable(raw []byte, lockDelay time.Duration) []byte {
+	e := entry{stamp: 1, slots: 1, lockDelay: lockDelay}
+	sum := sha256.Sum256(raw)
+	copy(e.id[:], sum[:])
+	return record{entries: []entry{e}}.encode(0)
 }
 
 // decodeRecord reads what a register shows. initial is δ where nothing was written yet.

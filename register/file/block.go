@@ -20,7 +20,7 @@ const (
 	magicHandle   = "TenureH\x01"
 	magicFarewell = "TenureF\x01"
 	magicRecord   = "TenureR\x01"
-	magicClaim    = "TenureC\x01"
+	magicClaim    = "TenureC\x02"
 
 	body = 12 // where the content begins
 )

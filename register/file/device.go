@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/tenure-lease/tenure/disklease"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/register"
 )
@@ -43,7 +44,7 @@ func (d *device) places() ([]string, error) {
 	}
 	var names []string
 	for i, c := range claims {
-		if c.err != nil || c.held != (stamp{}) {
+		if !c.virgin() {
 			names = append(names, areaName(i))
 		}
 	}
@@ -104,6 +105,9 @@ func initDevice(path string, h storeHeader) error {
 	if h.areas == 0 {
 		return fmt.Errorf("%s: a device needs the number of handles that can be open at a time", path)
 	}
+	if h.Term < disklease.MinTerms*h.Delay {
+		return fmt.Errorf("%s: a term of %v is too short for a delay of %v on a device: make it %v at least", path, h.Term, h.Delay, disklease.MinTerms*h.Delay)
+	}
 	if _, err := readHeader(path); err == nil {
 		return exists(path)
 	}
@@ -126,25 +130,30 @@ func initDevice(path string, h storeHeader) error {
 	if err := checkBlank(f, &h, size); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	return advise(lay(f, &h))
+}
+
+// lay writes an empty store to a device, its header last.
+func lay(f file, h *storeHeader) error {
 	claims := aligned(2 * h.areas * block)
 	for b := range slices.Chunk(claims, block) {
-		stamp{}.encode(b)
+		claimBlock{}.encode(b)
 	}
 	if _, err := f.WriteAt(claims, claimAt(0)); err != nil {
-		return advise(err)
+		return err
 	}
 	blank := blankArea(h.slots)
 	for i := range h.areas {
 		if _, err := f.WriteAt(blank, h.areaAt(i)); err != nil {
-			return advise(err)
+			return err
 		}
 	}
 	b := aligned(block)
 	h.encode(b)
 	if _, err := f.WriteAt(b, 0); err != nil {
-		return advise(err)
+		return err
 	}
-	return advise(f.sync())
+	return f.sync()
 }
 
 // blankArea is an area that nobody has had.
@@ -168,7 +177,7 @@ func checkBlank(f file, h *storeHeader, size int64) error {
 	const margin = 1 << 20
 	buf := aligned(margin)
 	virgin := make([]byte, block)
-	stamp{}.encode(virgin)
+	claimBlock{}.encode(virgin)
 	blank := blankArea(h.slots)
 	expected := func(at int64) []byte {
 		switch {
@@ -230,17 +239,22 @@ func openDevice(path string, h storeHeader, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, advise(err)
 	}
+	s, err := openOn(f, path, h, opts)
+	if err != nil {
+		f.Close()
+	}
+	return s, err
+}
+
+// openOn opens the store on a device that is open already.
+func openOn(f file, path string, h storeHeader, opts Options) (*Store, error) {
 	dev := &device{path: path, header: h, f: f}
 	k := &areaKeeper{dev: dev, now: opts.Clock}
 	s := newStore(path, h, opts, dev, k)
 	if opts.ReadOnly {
 		return s, nil
 	}
-	if err := k.take(s, true); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return s, nil
+	return s, k.take(s, true)
 }
 
 // areaKeeper keeps the own place in an area that it claims.

@@ -11,15 +11,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/tenure-lease/tenure/disklease"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/register"
 )
 
-var origin = time.Now()
-
-func realClock() machine.Mono { return machine.Mono(time.Since(origin)) + 1 }
+// realClock is the bubble's in a bubble.
+func realClock() machine.Mono { return machine.Mono(time.Now().UnixNano()) }
 
 // newDevice makes a store in a preallocated file, with a short term.
 func newDevice(t *testing.T, opts InitOptions) string {
@@ -64,35 +65,37 @@ func until(t *testing.T, what string, done func() bool) {
 }
 
 func TestDevice(t *testing.T) {
-	path := newDevice(t, InitOptions{Handles: 3})
-	s, other := openArea(t, path), openArea(t, path)
-	if s.home.place == other.home.place {
-		t.Fatalf("both have %s", s.home.place)
-	}
-	do(t, s, put("x", 1, 1, "one"), note("x", 1, 1, "n"))
-	do(t, other, put("x", 2, 2, "two"))
-	shows(t, s, "x", "2 two 1=n")
-	s.Close()
-	onlooker, err := Open(path, Options{Clock: realClock, ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer onlooker.Close()
-	shows(t, onlooker, "x", "2 two 1=n")
-	fails(t, onlooker, put("x", 3, 3, "three"), errReadOnly)
-	handles := 0
-	for h, err := range onlooker.Dump() {
-		if err != nil || h.Holder != "a test" || h.Slots != areaSlots {
-			t.Errorf("handle %+v, %v", h, err)
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 3})
+		s, other := openArea(t, path), openArea(t, path)
+		if s.home.place == other.home.place {
+			t.Fatalf("both have %s", s.home.place)
 		}
-		handles++
-	}
-	if handles != 2 {
-		t.Errorf("%d areas were had, want 2", handles)
-	}
-	if h, single, err := Find(path); err != nil || h.Set != testHeader.Set || single {
-		t.Errorf("Find: %+v, %v, %v", h, single, err)
-	}
+		do(t, s, put("x", 1, 1, "one"), note("x", 1, 1, "n"))
+		do(t, other, put("x", 2, 2, "two"))
+		shows(t, s, "x", "2 two 1=n")
+		s.Close()
+		onlooker, err := Open(path, Options{Clock: realClock, ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer onlooker.Close()
+		shows(t, onlooker, "x", "2 two 1=n")
+		fails(t, onlooker, put("x", 3, 3, "three"), errReadOnly)
+		handles := 0
+		for h, err := range onlooker.Dump() {
+			if err != nil || h.Holder != "a test" || h.Slots != areaSlots {
+				t.Errorf("handle %+v, %v", h, err)
+			}
+			handles++
+		}
+		if handles != 2 {
+			t.Errorf("%d areas were had, want 2", handles)
+		}
+		if h, single, err := Find(path); err != nil || h.Set != testHeader.Set || single {
+			t.Errorf("Find: %+v, %v, %v", h, single, err)
+		}
+	})
 }
 
 func TestInitDevice(t *testing.T) {
@@ -117,10 +120,10 @@ func TestInitDevice(t *testing.T) {
 		{"something within", size, opts, func(b []byte) { b[h.areaAt(2)] = 1 }, register.ErrForeign, "something else"},
 		{"something at the end", size, opts, func(b []byte) { b[len(b)-1] = 1 }, register.ErrForeign, "something else"},
 		{"an Init that crashed", size, opts, func(b []byte) {
-			stamp{}.encode(b[block : 2*block])
+			claimBlock{}.encode(b[block : 2*block])
 			copy(b[h.areaAt(1):], blankArea(8))
 		}, nil, ""},
-		{"an area that was had", size, opts, func(b []byte) { stamp{id: machine.ID{1}}.encode(b[block : 2*block]) }, register.ErrForeign, "something else"},
+		{"an area that was had", size, opts, func(b []byte) { claimBlock{version: machine.Version{Seq: 1}}.encode(b[block : 2*block]) }, register.ErrForeign, "something else"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -164,250 +167,236 @@ func TestADeviceCutShort(t *testing.T) {
 }
 
 func TestMoreHandlesThanAreas(t *testing.T) {
-	path := newDevice(t, InitOptions{Handles: 2})
-	a := openArea(t, path)
-	openArea(t, path)
-	if _, err := Open(path, Options{Clock: realClock}); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("a third: %v, want that all are in use", err)
-	}
-	do(t, a, put("x", 1, 1, "one"))
-	a.Close()
-	began := time.Now()
-	c := openArea(t, path)
-	if took := time.Since(began); took > a.header.Term {
-		t.Errorf("an area that was given back is had after %v, want a few delays", took)
-	}
-	shows(t, c, "x", "1 one")
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 2})
+		a := openArea(t, path)
+		openArea(t, path)
+		if _, err := Open(path, Options{Clock: realClock}); err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("a third: %v, want that all are in use", err)
+		}
+		do(t, a, put("x", 1, 1, "one"))
+		a.Close()
+		began := time.Now()
+		c := openArea(t, path)
+		if took := time.Since(began); took > a.header.Term {
+			t.Errorf("an area that was given back is had after %v, want a few delays", took)
+		}
+		shows(t, c, "x", "1 one")
+	})
 }
 
 // An area whose handle died is had when its claim has run out, and a Term more.
 func TestADeadHandlesArea(t *testing.T) {
-	path := newDevice(t, InitOptions{Handles: 1})
-	s := openArea(t, path)
-	do(t, s, put("x", 1, 1, "one"))
-	c := s.home.f.(*area).claim
-	c.quit()
-	<-c.done
-	deadline := machine.Mono(c.deadline.Load())
-	s.dead = register.ErrGone
-	next := openArea(t, path)
-	if late := realClock().Sub(deadline); late < s.header.Term/2 {
-		t.Errorf("the area was had %v after its claim ran out, want a Term, about", late)
-	}
-	shows(t, next, "x", "1 one")
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1})
+		s := openArea(t, path)
+		do(t, s, put("x", 1, 1, "one"))
+		c := s.home.f.(*area).claim
+		deadline := machine.Mono(c.deadline.Load())
+		c.driver.Halt()
+		s.dead = register.ErrGone
+		next := openArea(t, path)
+		if late := realClock().Sub(deadline); late < s.header.Term/2 {
+			t.Errorf("the area was had %v after its claim ran out, want a Term, about", late)
+		}
+		shows(t, next, "x", "1 one")
+	})
 }
 
 // Whoever loses the claim is told, and goes on in another area.
 func TestALostClaim(t *testing.T) {
-	path := newDevice(t, InitOptions{Handles: 2})
-	s := openArea(t, path)
-	do(t, s, put("x", 1, 1, "one"))
-	before := s.home.place
-	c := s.home.f.(*area).claim
-	other := &claim{dev: c.dev, area: c.area, id: machine.ID{9}, now: realClock}
-	if err := other.write(); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the claim is lost", func() bool { return c.check() != nil })
-	lost, after := append([]byte(nil), s.home.image...), aligned(len(s.home.image))
-	fails(t, s, put("x", 2, 1, "two"), register.ErrGone)
-	if _, err := c.dev.f.ReadAt(after, c.dev.header.areaAt(c.area)); err != nil || !bytes.Equal(lost, after) {
-		t.Errorf("something was written to the area after the claim was lost (%v)", err)
-	}
-	do(t, s, put("x", 3, 1, "three"))
-	shows(t, s, "x", "3 three")
-	if s.home.place == before {
-		t.Errorf("it goes on in %s", before)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 2})
+		s := openArea(t, path)
+		do(t, s, put("x", 1, 1, "one"))
+		before := s.home.place
+		c := s.home.f.(*area).claim
+		if err := c.dev.write(claimBlock{data: disklease.Unreadable(nil, 0), version: machine.Version{Seq: 99}}, claimAt(c.area)); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the claim is lost", func() bool { return c.check() != nil })
+		lost, after := append([]byte(nil), s.home.image...), aligned(len(s.home.image))
+		fails(t, s, put("x", 2, 1, "two"), register.ErrGone)
+		if _, err := c.dev.f.ReadAt(after, c.dev.header.areaAt(c.area)); err != nil || !bytes.Equal(lost, after) {
+			t.Errorf("something was written to the area after the claim was lost (%v)", err)
+		}
+		do(t, s, put("x", 3, 1, "three"))
+		shows(t, s, "x", "3 three")
+		if s.home.place == before {
+			t.Errorf("it goes on in %s", before)
+		}
+	})
 }
 
 func TestClaimsAreRenewed(t *testing.T) {
-	path := newDevice(t, InitOptions{Handles: 1})
-	s := openArea(t, path)
-	first := s.home.f.(*area).claim.deadline.Load()
-	until(t, "three terms pass", func() bool { return int64(realClock()) > first+2*int64(s.header.Term) })
-	do(t, s, put("x", 1, 1, "one"))
-	shows(t, s, "x", "1 one")
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1})
+		s := openArea(t, path)
+		first := s.home.f.(*area).claim.deadline.Load()
+		until(t, "three terms pass", func() bool { return int64(realClock()) > first+2*int64(s.header.Term) })
+		do(t, s, put("x", 1, 1, "one"))
+		shows(t, s, "x", "1 one")
+	})
 }
 
-// Whose clock jumps while he contends, and who therefore tries another area, takes none
-// that is had.
+// A handle whose clock jumps while it contends tries another area, and takes none that is had.
 func TestAJumpWhileContending(t *testing.T) {
-	for jump := range 12 {
-		path := newDevice(t, InitOptions{Handles: 4})
-		had := map[string]bool{}
-		for range 2 {
-			had[openArea(t, path).home.place] = true
-		}
-		calls := 0
-		h, _ := readHeader(path)
-		f, err := host{}.open(path, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var ahead time.Duration
-		c, err := (&device{path: path, header: h, f: f}).acquire(func() machine.Mono {
-			if calls++; calls == jump {
-				ahead = 3 * h.Delay
+	for jump := range 24 {
+		synctest.Test(t, func(t *testing.T) {
+			path := newDevice(t, InitOptions{Handles: 4})
+			had := map[string]bool{}
+			for range 2 {
+				had[openArea(t, path).home.place] = true
 			}
-			return realClock().Add(ahead)
-		}, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.quit()
-		<-c.done
-		f.Close()
-		if had[areaName(c.area)] {
-			t.Errorf("jump at reading %d: took %s, which is had", jump, areaName(c.area))
-		}
+			var calls atomic.Int64
+			h, _ := readHeader(path)
+			f, err := host{}.open(path, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			var ahead atomic.Int64
+			c, err := (&device{path: path, header: h, f: f}).acquire(func() machine.Mono {
+				if calls.Add(1) == int64(jump) {
+					ahead.Store(int64(3 * h.Delay))
+				}
+				return realClock() + machine.Mono(ahead.Load())
+			}, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.quit()
+			synctest.Wait()
+			if had[areaName(c.area)] {
+				t.Errorf("jump at reading %d: took %s, which is had", jump, areaName(c.area))
+			}
+		})
 	}
-}
-
-// A write that comes late may have been missed by another's read-back, and a read-back
-// that comes early may miss another's write.
-func TestContendInTime(t *testing.T) {
-	path := newDevice(t, InitOptions{Handles: 2})
-	h, _ := readHeader(path)
-	f, err := host{}.open(path, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	c := &claim{dev: &device{path: path, header: h, f: f}, id: machine.ID{1}, now: realClock}
-	if won, err := c.contend(0, realClock().Add(-2*h.Delay)); won || err != nil {
-		t.Errorf("a write that came late: won %v, %v, want a loss", won, err)
-	}
-	for range 100 { // it may be late again, by chance
-		read := realClock()
-		won, err := c.contend(1, read)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !won {
-			continue
-		}
-		if took := realClock().Sub(read); took < 2*h.Delay {
-			t.Errorf("read back after %v, want two delays at least", took)
-		}
-		return
-	}
-	t.Error("never in time")
 }
 
 // No two ever have an area at a time, and one who waits gets it: who contended in vain
 // may have left a claim, which has to run out first.
 func TestContendersForAnArea(t *testing.T) {
-	path := newDevice(t, InitOptions{Handles: 1, SingleHost: true})
-	var inside, had atomic.Int64
-	contend := func(patient bool) {
-		f, err := host{buffered: true}.open(path, true)
-		if err != nil {
-			t.Error(err)
-			return
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1, SingleHost: true})
+		var inside, had atomic.Int64
+		contend := func(patient bool) {
+			f, err := host{buffered: true}.open(path, true)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer f.Close()
+			h, _ := readHeader(path)
+			c, err := (&device{path: path, header: h, f: f}).acquire(realClock, patient)
+			if err != nil {
+				return // it is in use
+			}
+			if inside.Add(1) > 1 {
+				t.Error("two have the area")
+			}
+			had.Add(1)
+			time.Sleep(h.Delay)
+			inside.Add(-1)
+			c.release()
 		}
-		defer f.Close()
-		h, _ := readHeader(path)
-		c, err := (&device{path: path, header: h, f: f}).acquire(realClock, patient)
-		if err != nil {
-			return // it is in use
+		for range 20 {
+			var crowd sync.WaitGroup
+			for range 5 {
+				crowd.Go(func() { contend(false) })
+			}
+			crowd.Wait()
 		}
-		if inside.Add(1) > 1 {
-			t.Error("two have the area")
-		}
-		had.Add(1)
-		time.Sleep(h.Delay)
-		inside.Add(-1)
-		c.release()
-	}
-	for range 20 {
-		var crowd sync.WaitGroup
-		for range 5 {
-			crowd.Go(func() { contend(false) })
-		}
-		crowd.Wait()
-	}
-	until(t, "somebody has the area", func() bool {
-		if had.Load() == 0 {
-			contend(true)
-		}
-		return had.Load() > 0
+		until(t, "somebody has the area", func() bool {
+			if had.Load() == 0 {
+				contend(true)
+			}
+			return had.Load() > 0
+		})
 	})
 }
 
 func TestAFullArea(t *testing.T) {
-	path := newDevice(t, InitOptions{Handles: 1, Slots: 4})
-	s := openArea(t, path, "r0")
-	for i := range 4 {
-		do(t, s, put(fmt.Sprint("r", i), uint64(i+1), 1, "data"))
-	}
-	if r := s.Do([]register.Op{put("r4", 5, 1, "data")})[0]; r.Err == nil || !strings.Contains(r.Err.Error(), "4 slots") {
-		t.Errorf("a fifth register: %v, want that all are in use", r.Err)
-	}
-	do(t, s, put("r3", 6, 1, "still"), leave("r0", 1))
-	until(t, "a slot is free", func() bool {
-		do(t, s, query("r0"))
-		return len(s.home.free) > 0
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1, Slots: 4})
+		s := openArea(t, path, "r0")
+		for i := range 4 {
+			do(t, s, put(fmt.Sprint("r", i), uint64(i+1), 1, "data"))
+		}
+		if r := s.Do([]register.Op{put("r4", 5, 1, "data")})[0]; r.Err == nil || !strings.Contains(r.Err.Error(), "4 slots") {
+			t.Errorf("a fifth register: %v, want that all are in use", r.Err)
+		}
+		do(t, s, put("r3", 6, 1, "still"), leave("r0", 1))
+		until(t, "a slot is free", func() bool {
+			do(t, s, query("r0"))
+			return len(s.home.free) > 0
+		})
+		do(t, s, put("r4", 7, 1, "data"))
+		shows(t, s, "r4", "7 data")
 	})
-	do(t, s, put("r4", 7, 1, "data"))
-	shows(t, s, "r4", "7 data")
 }
 
 // What earlier handles left in an area stays until nobody needs it.
 func TestInheritedSlots(t *testing.T) {
-	path := newDevice(t, InitOptions{Handles: 1, Slots: 4})
-	s := openArea(t, path)
-	do(t, s, put("needed", 1, 1, "kept"), put("needless", 2, 1, "dropped"))
-	s.Close()
-	s = openArea(t, path, "needless")
-	if got := len(s.home.free); got != 2 {
-		t.Fatalf("%d slots are free, want 2", got)
-	}
-	shows(t, s, "needless", "2 dropped")
-	do(t, s, put("other", 3, 1, "x"))
-	until(t, "a slot is free", func() bool {
-		do(t, s, query("x"))
-		return len(s.home.free) == 2
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1, Slots: 4})
+		s := openArea(t, path)
+		do(t, s, put("needed", 1, 1, "kept"), put("needless", 2, 1, "dropped"))
+		s.Close()
+		s = openArea(t, path, "needless")
+		if got := len(s.home.free); got != 2 {
+			t.Fatalf("%d slots are free, want 2", got)
+		}
+		shows(t, s, "needless", "2 dropped")
+		do(t, s, put("other", 3, 1, "x"))
+		until(t, "a slot is free", func() bool {
+			do(t, s, query("x"))
+			return len(s.home.free) == 2
+		})
+		do(t, s, put("a", 4, 1, "a"), put("b", 5, 1, "b"))
+		shows(t, s, "needed", "1 kept")
+		shows(t, s, "needless", "0 ")
 	})
-	do(t, s, put("a", 4, 1, "a"), put("b", 5, 1, "b"))
-	shows(t, s, "needed", "1 kept")
-	shows(t, s, "needless", "0 ")
 }
 
 func TestADamagedArea(t *testing.T) {
-	path := newDevice(t, InitOptions{Handles: 2})
-	s, other := openArea(t, path), openArea(t, path)
-	do(t, s, put("x", 3, 1, "three"))
-	dev := s.vol.(*device)
-	at := dev.header.areaAt(s.home.f.(*area).index)
-	for _, off := range []int{0, copyAt(areaSlots, 0, s.slots[key{writer(1), "x"}].at)} {
-		b := aligned(block)
-		if _, err := dev.f.ReadAt(b, at+int64(off)); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 2})
+		s, other := openArea(t, path), openArea(t, path)
+		do(t, s, put("x", 3, 1, "three"))
+		dev := s.vol.(*device)
+		at := dev.header.areaAt(s.home.f.(*area).index)
+		for _, off := range []int{0, copyAt(areaSlots, 0, s.slots[key{writer(1), "x"}].at)} {
+			b := aligned(block)
+			if _, err := dev.f.ReadAt(b, at+int64(off)); err != nil {
+				t.Fatal(err)
+			}
+			b[300] ^= 1
+			if _, err := dev.f.WriteAt(b, at+int64(off)); err != nil {
+				t.Fatal(err)
+			}
+			if off > 0 {
+				fails(t, other, query("x"), register.ErrDamaged)
+			}
+			shows(t, s, "x", "3 three")
+			shows(t, other, "x", "3 three")
 		}
-		b[300] ^= 1
-		if _, err := dev.f.WriteAt(b, at+int64(off)); err != nil {
-			t.Fatal(err)
-		}
-		if off > 0 {
-			fails(t, other, query("x"), register.ErrDamaged)
-		}
-		shows(t, s, "x", "3 three")
-		shows(t, other, "x", "3 three")
-	}
+	})
 }
 
 // A write that fails makes the handle go on in another area, with all it has.
 func TestAFailedWriteOnADevice(t *testing.T) {
-	path := newDevice(t, InitOptions{Handles: 2})
-	s := openArea(t, path)
-	do(t, s, put("x", 3, 1, "three"), put("y", 4, 1, "four"))
-	before := s.home.place
-	s.home.doubt = errors.New("a write failed")
-	do(t, s, put("x", 5, 1, "five"))
-	shows(t, s, "x", "5 five")
-	shows(t, s, "y", "4 four")
-	if s.home.place == before {
-		t.Errorf("it goes on in %s", before)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 2})
+		s := openArea(t, path)
+		do(t, s, put("x", 3, 1, "three"), put("y", 4, 1, "four"))
+		before := s.home.place
+		s.home.doubt = errors.New("a write failed")
+		do(t, s, put("x", 5, 1, "five"))
+		shows(t, s, "x", "5 five")
+		shows(t, s, "y", "4 four")
+		if s.home.place == before {
+			t.Errorf("it goes on in %s", before)
+		}
+	})
 }

@@ -103,17 +103,25 @@
 // # Devices
 //
 // Block 0 of a device is the header. Then come two claim blocks for each area, and the
-// areas. Open claims one by the paper's contend (Figure 2) on its claim block, and a
-// goroutine renews it (Figure 5) with the header's Term and Delay; no wait if the last
-// claim was released, which is written to the second claim block so that a late release
-// frees nothing newer. What earlier handles left in the area stays until nobody needs
-// it. If the claim runs out, operations fail with register.ErrGone until another area
-// is had. Delay has to suit the device: who turns out slower than that while claiming
-// an area tries another, and leaves the first one to look claimed for a while. The
-// assumption, in addition to those below: no write lands more than a Term after it was
-// issued; so an area whose handle died is free Quiet and 1.1 Term after its last
-// renewal. Devices are tested in preallocated files; block devices are opened on Linux
-// only.
+// areas. The first claim block is a register of package disklease, and its second block has
+// the note of the claim that was released last: Open takes an area by Figure 2 of the paper
+// and keeps it by Figure 5, with the header's Term and Delay. It does not wait if the last
+// claim was released. A claim block that cannot be decoded counts as the claim of somebody who
+// may live. What earlier handles left in the area stays until nobody needs it. If the claim
+// runs out, operations fail with register.ErrGone until another area is had. On a device that
+// is slower than Delay, a contest fails, and its area looks claimed for a while; the claim that
+// failed has told the next one to allow for more.
+//
+// Each write to an area is checked before and after against the claim's deadline. The
+// assumption, in addition to those below: a write lands no later than a Term after the first
+// of these checks. So an area whose handle died is free two Terms and six Delays after its
+// last renewal, or a little later on a slow device. A process that is stopped for longer than
+// a Term, exactly between the check and the write, undoes what the area's next handle wrote in
+// the same slot, until that one looks and writes it anew. Where this cannot be excluded, use a
+// directory: there a late write meets a file that nobody reads.
+//
+// Devices are tested in preallocated files, and in simulated worlds in which writes are slow,
+// stuck, lost or torn; block devices are opened on Linux only.
 //
 // # Assumptions
 //
