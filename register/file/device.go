@@ -254,7 +254,11 @@ func openOn(f file, path string, h storeHeader, opts Options) (*Store, error) {
 	if opts.ReadOnly {
 		return s, nil
 	}
-	return s, k.take(s, true)
+	if err := k.take(s, true); err != nil {
+		s.drop()
+		return nil, err
+	}
+	return s, nil
 }
 
 // areaKeeper keeps the own place in an area that it claims.

@@ -359,6 +359,32 @@ func TestInheritedSlots(t *testing.T) {
 	})
 }
 
+// A look that fails says nothing of what is needed.
+func TestInheritedSlotsAndAFailedLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1, Slots: 4})
+		s := openArea(t, path)
+		do(t, s, put("needed", 1, 1, "kept"))
+		s.Close()
+		s = openArea(t, path)
+		dev := s.vol.(*device)
+		works := dev.f
+		dev.f = blind{works}
+		fails(t, s, query("needed"), errBlind)
+		dev.f = works
+		if got := len(s.home.free); got != 3 {
+			t.Errorf("%d slots are free, want 3", got)
+		}
+		shows(t, s, "needed", "1 kept")
+	})
+}
+
+var errBlind = errors.New("it cannot be read")
+
+type blind struct{ file }
+
+func (blind) ReadAt([]byte, int64) (int, error) { return 0, errBlind }
+
 func TestADamagedArea(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 2})

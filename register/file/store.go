@@ -83,8 +83,10 @@ func (s *Store) do(ops []register.Op, replies []register.Reply) error {
 			asked[op.Name] = true
 		}
 	}
+	looked := false // at all places
 	if asked != nil {
 		err := s.query(ops, replies, asked)
+		looked = err == nil
 		if errors.Is(err, register.ErrGone) || s.dead != nil {
 			return err
 		}
@@ -97,7 +99,7 @@ func (s *Store) do(ops []register.Op, replies []register.Reply) error {
 	if err := s.change(ops, replies); err != nil {
 		return err
 	}
-	if asked != nil {
+	if looked {
 		s.tidy(false)
 	}
 	return nil
