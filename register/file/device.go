@@ -36,8 +36,8 @@ func (h *storeHeader) size() int64 { return h.areaAt(h.areas) }
 
 func areaName(area int) string { return fmt.Sprintf("area-%04d", area) }
 
-// places lists the areas that were ever claimed.
-func (d *device) places() ([]string, error) {
+// names lists the areas that were ever claimed.
+func (d *device) names() ([]string, error) {
 	claims, err := d.claims()
 	if err != nil {
 		return nil, err
@@ -51,9 +51,13 @@ func (d *device) places() ([]string, error) {
 	return names, nil
 }
 
-func (d *device) shared() bool              { return true }
-func (d *device) discard(string) error      { return errors.New("areas stay") }
-func (d *device) litter() ([]string, error) { return nil, nil }
+func (d *device) shared() bool                   { return true }
+func (d *device) discard(string) error           { return errStays }
+func (d *device) condemn(string) (string, error) { return "", errStays }
+func (d *device) pardon(string) error            { return errStays }
+func (d *device) litter() ([]string, error)      { return nil, nil }
+
+var errStays = errors.New("areas stay")
 
 func (d *device) open(place string) (file, error) {
 	var i int

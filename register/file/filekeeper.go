@@ -3,11 +3,13 @@ package file
 import (
 	"cmp"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
 
+	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/register"
 )
 
@@ -35,8 +37,7 @@ func (k fileKeeper) recover(s *Store) error {
 	if n > mostSlots {
 		return fmt.Errorf("%s: one handle can write %d registers at most: use several", s.path, mostSlots)
 	}
-	h := &home{slots: n}
-	rand.Read(h.id[:])
+	h := &home{slots: n, id: s.nextID()}
 	h.place = handleName(h.id)
 	h.image = s.image(h, slots)
 	var err error
@@ -56,6 +57,23 @@ func (k fileKeeper) recover(s *Store) error {
 		k.dir.discard(old.place) // if it stays, it says nothing that the new one does not
 	}
 	return nil
+}
+
+// nextID names the next own file. Those of one handle ascend: of equal records the one in
+// the latest is the greatest, so that nobody gives it up for the sake of an earlier file,
+// which is about to go.
+func (s *Store) nextID() machine.ID {
+	var id machine.ID
+	rand.Read(id[:])
+	const at = len(id) / 2
+	if s.lineage == (machine.ID{}) {
+		clear(id[at : at+4])
+	} else {
+		copy(id[:at], s.lineage[:])
+		binary.BigEndian.PutUint32(id[at:], binary.BigEndian.Uint32(s.lineage[at:])+1)
+	}
+	s.lineage = id
+	return id
 }
 
 // check makes sure that the directory is still the store that was opened.
@@ -100,10 +118,22 @@ func (k fileKeeper) ours(h *home) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err != nil || st.ident != h.ident {
+	if err == nil && st.ident == h.ident {
+		return nil
+	}
+	if err == nil {
 		return errTaken
 	}
-	return nil
+	names, err := k.dir.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if placeOf(name) == h.place {
+			return errCondemned
+		}
+	}
+	return errTaken
 }
 
 func (k fileKeeper) leave(s *Store, forget bool) {

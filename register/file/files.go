@@ -22,6 +22,7 @@ type files interface {
 	create(path string, perm os.FileMode) (file, error)
 	stat(path string) (info, error)
 	link(from, to string) error // fails if to exists
+	rename(from, to string) error
 	remove(path string) error
 	syncDir(dir string) error
 }
@@ -102,8 +103,9 @@ func (h host) stat(path string) (info, error) {
 	return infoOf(&st), nil
 }
 
-func (h host) link(from, to string) error { return os.Link(from, to) }
-func (h host) remove(path string) error   { return os.Remove(path) }
+func (h host) link(from, to string) error   { return os.Link(from, to) }
+func (h host) rename(from, to string) error { return os.Rename(from, to) }
+func (h host) remove(path string) error     { return os.Remove(path) }
 
 func (h host) syncDir(dir string) error {
 	d, err := os.Open(dir)

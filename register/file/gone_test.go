@@ -63,6 +63,7 @@ func TestTheOwnFileIsRemovedByRight(t *testing.T) {
 		do(t, other, put("y", 4, 2, "later"), query("x"))
 		b.clock.pass(testWait)
 		do(t, other, put("y", 5, 2, "still there"), query("x"))
+		do(t, other, query("x"))
 		if got := b.handles(); len(got) != 1 || got[0] != other.home.place {
 			t.Fatalf("files %v, want the other's", got)
 		}

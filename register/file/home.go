@@ -98,7 +98,9 @@ func (s *Store) keep(dirty []*slot) error {
 
 var (
 	errTaken = errors.New("the file of this handle was taken away, and its records are written again")
-	errBack  = errors.New("the file of this handle went back to what it held before, as from a backup, and its records are written again")
+	// errCondemned is no reproach: it was done by right, or pardoned soon.
+	errCondemned = errors.New("the file of this handle was put aside after a long silence, and its records are written to a new one")
+	errBack      = errors.New("the file of this handle went back to what it held before, as from a backup, and its records are written again")
 )
 
 // restore answers what went wrong with the own place: we know what it held, so nobody
@@ -197,8 +199,8 @@ func (s *Store) writeRun(run []*slot, c int, bare bool) error {
 	return nil
 }
 
-// gone drops a place that others do not find. It may have been removed by right, if it
-// has not changed for long. Else somebody meddles, and may have taken away more: what
+// gone drops a place that others do not find. It may have been condemned or removed by
+// right, if it has not changed for long. Else somebody meddles, and may have taken away more: what
 // we wrote is written again, and nothing counts before all who live have had the time
 // to notice too.
 func (s *Store) gone(err error) error {
@@ -210,7 +212,7 @@ func (s *Store) gone(err error) error {
 	for _, p := range s.slots {
 		p.at = nowhere
 	}
-	if errors.Is(err, register.ErrGone) || s.lookout.now().Sub(s.wrote) > s.lookout.wait*9/10 {
+	if errors.Is(err, register.ErrGone) || errors.Is(err, errCondemned) || s.lookout.now().Sub(s.wrote) > s.lookout.wait*9/10 {
 		return err
 	}
 	return s.hush(err)

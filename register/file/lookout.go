@@ -23,7 +23,7 @@ type lookout struct {
 	set  machine.ID
 
 	sights map[string]*sight
-	order  []string     // their places
+	order  []string     // their places, in order
 	began  machine.Mono // when the latest look did
 	top    uint64       // the greatest Seq seen so far, or that lost writes may have used
 	bufs   [readers][]byte
@@ -43,43 +43,59 @@ const turns = 100
 // new one. If it was gone when the list was made, the list has the successor.
 // A list that is not made in one step can miss both, when one is added behind the
 // point that it has reached and the other removed before; the second list differs then.
+// So it does when a place was condemned or pardoned meanwhile.
 func (l *lookout) look() error {
 	for range turns {
 		started := l.now()
-		places, err := l.vol.places()
+		names, err := l.vol.names()
 		if err != nil {
 			return err
 		}
+		if twice(names) {
+			continue
+		}
 		l.began = l.now()
-		err = l.readAll(places)
+		err = l.readAll(names)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		again, err := l.vol.places()
+		again, err := l.vol.names()
 		if err != nil {
 			return err
 		}
-		// Slots are used anew, and files removed, only after longer than that.
-		if slices.Equal(places, again) && l.now().Sub(started) < l.wait {
-			l.finish(places)
+		// Slots are used anew only after longer than that, by a clock that may go faster.
+		if slices.Equal(names, again) && l.now().Sub(started) < l.wait*9/10 {
+			l.finish(names)
 			return nil
 		}
 	}
 	return fmt.Errorf("handles come and go faster than they can be read, or reading takes longer than %v", l.wait)
 }
 
-func (l *lookout) readAll(places []string) error {
-	sights := make([]*sight, len(places))
-	for i, place := range places {
+// twice tells that a list, in order, has a place under two names, between which it went.
+func twice(names []string) bool {
+	for i := range names {
+		if i > 0 && placeOf(names[i-1]) == placeOf(names[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *lookout) readAll(names []string) error {
+	sights := make([]*sight, len(names))
+	for i, name := range names {
+		place := placeOf(name)
 		if l.sights[place] == nil {
 			l.sights[place] = &sight{place: place}
 		}
 		sights[i] = l.sights[place]
+		sights[i].name = name
 	}
-	errs := make([]error, len(places))
+	errs := make([]error, len(names))
 	var next atomic.Int64
 	work := func(buf *[]byte) {
 		for i := next.Add(1) - 1; i < int64(len(sights)); i = next.Add(1) - 1 {
@@ -101,7 +117,7 @@ func (l *lookout) readAll(places []string) error {
 }
 
 func (l *lookout) read(g *sight, buf *[]byte) error {
-	f, err := l.vol.open(g.place)
+	f, err := l.vol.open(g.name)
 	if err != nil {
 		return err
 	}
@@ -115,7 +131,11 @@ func (l *lookout) read(g *sight, buf *[]byte) error {
 	return nil
 }
 
-func (l *lookout) finish(places []string) {
+func (l *lookout) finish(names []string) {
+	places := make([]string, len(names))
+	for i, name := range names {
+		places[i] = placeOf(name)
+	}
 	l.order = places
 	for place := range l.sights {
 		if _, ok := slices.BinarySearch(places, place); !ok {
@@ -132,6 +152,9 @@ func (l *lookout) finish(places []string) {
 		l.top = max(l.top, l.sights[place].top())
 	}
 }
+
+// condemned tells whether a place of the latest look was condemned when it was listed.
+func (l *lookout) condemned(place string) bool { return condemned(l.sights[place].name) }
 
 // forget drops a place that was removed.
 func (l *lookout) forget(place string) {

@@ -66,7 +66,7 @@ func Open(path string, opts Options) (*Store, error) {
 }
 
 func newStore(path string, h storeHeader, opts Options, vol volume, k keeper) *Store {
-	s := &Store{path: path, header: h, opts: opts, vol: vol, keeper: k, slots: map[key]*slot{}}
+	s := &Store{path: path, header: h, opts: opts, vol: vol, keeper: k, slots: map[key]*slot{}, doomed: map[string]bool{}}
 	if opts.ReadOnly {
 		s.keeper = onlooker{}
 	}

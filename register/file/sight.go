@@ -14,6 +14,7 @@ import (
 // sight is what was seen of one handle's place.
 type sight struct {
 	place    string
+	name     string // what it was listed as
 	ident    [2]uint64
 	raw      []byte
 	since    machine.Mono // when raw was first seen as it is
@@ -47,7 +48,7 @@ func (g *sight) read(f file, shared bool, buf *[]byte, now func() machine.Mono) 
 		return fmt.Errorf("%s in %s is no handle's file: %w: remove it", g.place, handlesDir, register.ErrForeign)
 	}
 	if g.ident != st.ident {
-		*g = sight{place: g.place, ident: st.ident}
+		*g = sight{place: g.place, name: g.name, ident: st.ident}
 	}
 	size := max(int(st.size)/block*block, placeSize(1), len(g.raw))
 	for range 1 + rereads {

@@ -33,6 +33,8 @@ type Store struct {
 	why     error
 	tidied  machine.Mono // when tidy ran last
 	rubbish map[string]machine.Mono
+	doomed  map[string]bool // condemned since the latest look began
+	lineage machine.ID      // of the own files, see nextID
 }
 
 var _ register.Store = (*Store)(nil)
@@ -133,16 +135,26 @@ func (s *Store) look() error {
 			return err
 		}
 	}
-	for range 2 {
+	for range turns {
 		if err := s.lookout.look(); err != nil {
 			return s.missing(err)
 		}
 		err := s.verify()
-		if err == nil || s.dead != nil {
+		if s.dead != nil {
 			return err
 		}
-		if err := s.restore(err); err != nil {
-			return err
+		if err != nil {
+			if err := s.restore(err); err != nil {
+				return err
+			}
+			continue
+		}
+		again, err := s.pardon()
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.path, err)
+		}
+		if !again {
+			return nil
 		}
 	}
 	return fmt.Errorf("%s: what was just written reads as something else: %w", s.path, register.ErrDamaged)
@@ -264,6 +276,11 @@ func (s *Store) shut() {
 	if s.dead == nil && s.home != nil && s.look() == nil {
 		s.leavePlace()
 		s.tidy(true)
+		if len(s.doomed) > 0 && s.lookout.look() == nil {
+			if again, err := s.pardon(); err == nil && !again {
+				s.tidy(true)
+			}
+		}
 	}
 	s.drop()
 	s.keeper.close()

@@ -334,6 +334,10 @@ func TestDeadHandles(t *testing.T) {
 		t.Fatalf("%d files before the wait is over, want 3", got)
 	}
 	b.clock.pass(testWait)
+	do(t, s, query("x")) // condemned
+	if got := len(b.handles()); got != 3 {
+		t.Errorf("%d files after a single look, want 3: another has to see that nobody needs them", got)
+	}
 	do(t, s, query("x"))
 	if got := len(b.handles()); got != 1 {
 		t.Errorf("%d files, want one: the one with the greatest version", got)
@@ -347,6 +351,7 @@ func TestDeadHandles(t *testing.T) {
 	}
 	do(t, s, put("y", 4, 7, "later"))
 	b.clock.pass(testWait)
+	do(t, s, query("y"))
 	do(t, s, query("y"))
 	shows(t, s, "x", "0 ")
 	if got := b.handles(); !slices.Equal(got, []string{s.home.place}) {

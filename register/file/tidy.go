@@ -1,9 +1,13 @@
 package file
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/register"
 )
 
 // census is who left what at which register.
@@ -19,8 +23,9 @@ type entry struct {
 }
 
 type trace struct {
-	at  spot
-	rec *record
+	at   spot
+	rec  *record
+	safe bool // it cannot vanish but for something greater that is safe
 }
 
 func (s *Store) census() *census {
@@ -32,7 +37,7 @@ func (s *Store) census() *census {
 			c.registers[r.name] = e
 		}
 		e.add(r)
-		e.traces = append(e.traces, trace{at, r})
+		e.traces = append(e.traces, trace{at, r, !s.lookout.condemned(at.place)})
 	})
 	return c
 }
@@ -40,7 +45,8 @@ func (s *Store) census() *census {
 // forgettable tells whether nobody needs a record, given what is elsewhere: beyond the
 // place if whole, else beyond the slot. The record with the greatest version of a
 // register goes last, so that the register never shows a lesser one again. Of equal ones the
-// order of spots says which that is, or two who tidy up would each rely on the other's.
+// order of spots says which that is, or two who tidy up would each rely on the other's. What
+// is in a condemned place says nothing: it may be gone by now.
 func (c *census) forgettable(at spot, r *record, whole bool) bool {
 	if !r.wrote() && r.noteSeq == 0 {
 		return true
@@ -53,7 +59,7 @@ func (c *census) forgettable(at spot, r *record, whole bool) bool {
 		}
 		other = other || o.rec.wrote()
 		d := o.rec.version.Compare(r.version)
-		greater = greater || d > 0 || d == 0 && o.at.compare(at) > 0 && r.wrote()
+		greater = greater || o.safe && (d > 0 || d == 0 && o.at.compare(at) > 0 && r.wrote())
 	}
 	if greater && r.noteSeq == 0 {
 		return true
@@ -79,7 +85,7 @@ func (s *Store) forgets(c *census, g *sight) bool {
 	top, kept := g.top(), false
 	for _, place := range s.lookout.order {
 		other := s.lookout.sights[place].top()
-		kept = kept || place != g.place && (other > top || other == top && place > g.place)
+		kept = kept || place != g.place && !s.lookout.condemned(place) && (other > top || other == top && place > g.place)
 	}
 	if !kept && top > 0 {
 		return false // the last witness of how far the tokens went
@@ -95,9 +101,10 @@ func (s *Store) forgets(c *census, g *sight) bool {
 }
 
 // tidy frees own slots and removes the files of others who will not come back. It
-// does so at most a few times in each wait, unless it has to.
+// does so at most a few times in each wait, unless it has to or has begun to.
 func (s *Store) tidy(now bool) {
 	began := s.lookout.began
+	now = now || slices.ContainsFunc(s.lookout.order, s.lookout.condemned)
 	if s.opts.ReadOnly || !now && began.Sub(s.tidied) < s.lookout.wait/8 {
 		return
 	}
@@ -116,17 +123,55 @@ func (s *Store) tidy(now bool) {
 	s.sweep()
 }
 
-// discardOne removes the file of another handle, if there is one that nobody needs.
+// discardOne condemns the file of another handle, if there is one that nobody needs and
+// that looks left behind, or removes one that was condemned before this look began, so that
+// the look has met whatever its handle believes to have written.
 func (s *Store) discardOne(c *census) bool {
 	for _, place := range s.lookout.order {
 		g := s.lookout.sights[place]
-		over := g.farewell || s.lookout.began.Sub(g.since) >= s.lookout.wait
-		if over && !(s.home != nil && s.home.place == place) && s.forgets(c, g) && s.vol.discard(place) == nil {
-			s.lookout.forget(place)
-			return true
+		switch over := g.farewell || s.lookout.began.Sub(g.since) >= s.lookout.wait; {
+		case s.home != nil && s.home.place == place || !s.forgets(c, g):
+		case condemned(g.name):
+			if !s.doomed[g.name] && s.vol.discard(g.name) == nil {
+				s.lookout.forget(place)
+				return true
+			}
+		case over:
+			if name, err := s.vol.condemn(place); err == nil {
+				g.name = name
+				s.doomed[name] = true
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// pardon gives back what was condemned and turns out to be needed, so that nothing that was
+// seen there vanishes. It tells whether another look has to see that nothing has.
+func (s *Store) pardon() (again bool, err error) {
+	clear(s.doomed)
+	var c *census
+	for _, place := range s.lookout.order {
+		g := s.lookout.sights[place]
+		if !condemned(g.name) {
+			continue
+		}
+		if c == nil {
+			c = s.census()
+		}
+		if s.forgets(c, g) {
+			continue
+		}
+		if s.opts.ReadOnly {
+			return false, fmt.Errorf("handle %s was put aside and has come back to life: %w: it takes one who may write there to see to it", place, register.ErrDamaged)
+		}
+		if err := s.vol.pardon(g.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, advise(err)
+		}
+		again = true
+	}
+	return again, nil
 }
 
 // freeSlots frees those whose writer left and which nobody has needed for a while: a

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -11,15 +12,19 @@ import (
 
 // volume holds the places of all handles: a directory of files, or a device's areas.
 type volume interface {
-	// places lists them, in order.
-	places() ([]string, error)
-	// open opens a place to read it. It fails with fs.ErrNotExist if there is none.
-	open(place string) (file, error)
+	// names lists the names that places have now, in order: see condemned.
+	names() ([]string, error)
+	// open opens what has a name to read it. It fails with fs.ErrNotExist if nothing has.
+	open(name string) (file, error)
 	// shared tells that handles come and go in a place, each with records of the
 	// earlier ones beside its own.
 	shared() bool
-	// discard removes a place for good.
-	discard(place string) error
+	// discard removes what has a name for good.
+	discard(name string) error
+	// condemn gives a place a name that it has never had, and returns that.
+	condemn(place string) (name string, err error)
+	// pardon gives a place its first name back.
+	pardon(name string) error
 	// litter lists what crashed handles left half made.
 	litter() ([]string, error)
 }
@@ -41,10 +46,17 @@ func (d *directory) header() string              { return filepath.Join(d.path, 
 func (d *directory) handles() string             { return filepath.Join(d.path, handlesDir) }
 func (d *directory) pathOf(place string) string  { return filepath.Join(d.path, handlesDir, place) }
 func (d *directory) shared() bool                { return false }
-func (d *directory) open(p string) (file, error) { return d.files.open(d.pathOf(p), false) }
-func (d *directory) places() ([]string, error)   { return d.list(isHandle) }
+func (d *directory) open(n string) (file, error) { return d.files.open(d.pathOf(n), false) }
+func (d *directory) names() ([]string, error)    { return d.list(isPlace) }
 func (d *directory) litter() ([]string, error)   { return d.list(isTemporary) }
 func isHandle(name string) bool                  { _, ok := parseHandle(name); return ok }
+
+// isPlace tells whether a file's name is, or was made from, a handle's.
+func isPlace(name string) bool {
+	place, once, more := strings.Cut(name, ".")
+	return isHandle(place) && (!more || isHandle(once))
+}
+
 func isTemporary(name string) bool {
 	name, ok := strings.CutSuffix(name, temporary)
 	return ok && isHandle(name)
@@ -67,8 +79,28 @@ func (d *directory) list(want func(string) bool) ([]string, error) {
 	return names[:n], nil
 }
 
-func (d *directory) discard(place string) error {
-	err := d.files.remove(d.pathOf(place))
+func (d *directory) condemn(place string) (string, error) {
+	var once machine.ID
+	rand.Read(once[:])
+	name := place + "." + once.String()
+	return name, d.files.rename(d.pathOf(place), d.pathOf(name))
+}
+
+func (d *directory) pardon(name string) error {
+	return d.files.rename(d.pathOf(name), d.pathOf(placeOf(name)))
+}
+
+// placeOf is the place that has a name: that of a handle, or after a dot what tells one
+// time that it was condemned from all others.
+func placeOf(name string) string {
+	place, _, _ := strings.Cut(name, ".")
+	return place
+}
+
+func condemned(name string) bool { return strings.Contains(name, ".") }
+
+func (d *directory) discard(name string) error {
+	err := d.files.remove(d.pathOf(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
