@@ -16,6 +16,7 @@
 //
 //	DIR/TENURE          the header: format, register.Header, single-host or not
 //	DIR/handles/<id>    one file for each opened Store that has written something
+//	DIR/handles/<id>.<random>    the same file, condemned: see Tidiness
 //
 // A handle's file is [header][farewell][copy A of each slot][copy B of each slot] in
 // blocks of 4096 bytes, each with a CRC-32C, its place and a generation in it. A slot
@@ -55,7 +56,7 @@
 //     that no two records are given up for each other's sake.
 //  2. A file that was listed and is gone when it is to be opened makes a new list.
 //  3. A slot is used anew only after it has been outdone for the wait (see below), and a
-//     look that takes that long is made again: who met the slot's new contents met, in
+//     look that takes nine tenths of that, for clocks differ, is made again: who met the slot's new contents met, in
 //     the same look, what had outdone the old.
 //  4. If a list is a snapshot of the directory, that is all. One that is not can miss a file
 //     that was added behind the point it had reached together with the file that
@@ -99,6 +100,35 @@
 // a register's greatest version goes last, and never the last witness of the greatest
 // Seq: tokens only grow. Records of holders that died stay until their register is
 // taken over.
+//
+// The handle of a silent file may be alive and write at any moment, and whoever tidies up
+// may be stopped for an hour before any system call. So a file is removed in two steps,
+// and no clock has a part in why that is safe; clocks only say when it is tried.
+//
+//  1. Condemn: the file is renamed, to a name that is used once. Any file may be condemned
+//     at any time. Its handle sees that the path no longer leads to the file before it
+//     acknowledges the next write, and moves to a new file with all it has.
+//  2. Remove: a look that listed the file as condemned finds that nobody needs what is in
+//     it. Else whoever looks pardons it, which gives it the first name back, and looks again
+//     before he answers anybody. One who may not write answers with an error.
+//
+// Let a write W be acknowledged, or be seen by an answered look, in file F under its first
+// name. W was in F before F was condemned next: the handle, and the look's second list,
+// found the first name after that. So each look that lists F as condemned meets W, and F
+// is removed under that name only if W is given up. A removal that was decided by an earlier
+// look was of an earlier name, and fails. W that comes in later still is not acknowledged
+// there, and an answered look has either not met it or has pardoned F.
+//
+// A record R is given up in favour of another R' that is greater in one order: by version,
+// and among equal versions by file and slot. R' counts if it was met under a first name, so
+// that R' in turn goes only for a greater one that does. There is no cycle, however long
+// anybody stands still between a look and what he does about it: a greatest record stays.
+// The files of one handle ascend in that order, for it removes the old one by itself. The
+// same holds for the greatest Seq. What Obsolete lets go has no such heir: a look meets it
+// or does not, and either is right.
+//
+// Files half made have another suffix. One that is removed before its handle has linked it
+// makes the link fail; once it is linked, its temporary name is nobody's.
 //
 // # Devices
 //
