@@ -7,7 +7,8 @@ import (
 )
 
 // codec is gRPC's own, which sizes messages once and encodes them into pooled
-// buffers, but for watch responses: those bring their events encoded.
+// buffers, but for watch responses, which bring their events encoded, and large answers,
+// which have room of their own.
 type codec struct{}
 
 var standard = encoding.GetCodecV2(proto.Name)
@@ -15,8 +16,11 @@ var standard = encoding.GetCodecV2(proto.Name)
 func (codec) Name() string { return proto.Name }
 
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
-	if f, ok := v.(*frame); ok {
-		return f.buffers(), nil
+	switch v := v.(type) {
+	case *frame:
+		return v.buffers(), nil
+	case *answer:
+		return v.buffers()
 	}
 	return standard.Marshal(v)
 }

@@ -23,7 +23,14 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 			return nil, rpctypes.ErrGRPCNoLeader
 		}
 	}
-	return handle(ctx, req)
+	resp, err := handle(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if m, ok := large(resp); ok {
+		return s.answers.admit(ctx, m)
+	}
+	return resp, nil
 }
 
 // stream guards the streams. They end with EndStreams, and those that require a

@@ -30,7 +30,44 @@ func (s *kvServer) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResp
 
 // read answers a range.
 func (s *Server) read(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
-	return read(ctx, s, r, r.Serializable, func(v kv.View) (*pb.RangeResponse, error) { return v.Range(r) })
+	return read(ctx, s, r, r.Serializable, func(v kv.View) (*pb.RangeResponse, error) {
+		done, err := s.begin(ctx, v.Longer(r.Key, r.RangeEnd, longRange))
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		return v.Range(r)
+	})
+}
+
+// longRange is the number of keys from which on a range takes turns with others.
+const longRange = 1000
+
+// begin waits for the turn of a read that takes long. Few of them run at a time, so that
+// many do not keep those that take microseconds from the processors.
+func (s *Server) begin(ctx context.Context, long bool) (done func(), err error) {
+	if !long {
+		return func() {}, nil
+	}
+	if err := s.scans.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	return func() { s.scans.Release(1) }, nil
+}
+
+// long reports whether a transaction that reads has a long range.
+func long(v kv.View, r *pb.TxnRequest) bool {
+	for _, ops := range [][]*pb.RequestOp{r.Success, r.Failure} {
+		for _, op := range ops {
+			if q := op.GetRequestRange(); q != nil && v.Longer(q.Key, q.RangeEnd, longRange) {
+				return true
+			}
+			if t := op.GetRequestTxn(); t != nil && long(v, t) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // read has a request answered from a state that is as fresh as is asked for.

@@ -45,7 +45,13 @@ func (s *kvServer) RangeStream(r *pb.RangeRequest, stream pb.KV_RangeStreamServe
 		if last {
 			part.Header, part.More, part.Count = resp.Header, resp.More, resp.Count
 		}
-		if err := stream.Send(&pb.RangeStreamResponse{RangeResponse: part}); err != nil || last {
+		// A client that reads nothing has at most one part on its connection besides the one
+		// that gRPC's window has room for.
+		send, err := s.answers.admit(stream.Context(), &pb.RangeStreamResponse{RangeResponse: part})
+		if err != nil {
+			return toStatus(err)
+		}
+		if err := stream.SendMsg(send); err != nil || last {
 			return err
 		}
 	}

@@ -3,11 +3,13 @@ package etcdapi
 import (
 	"context"
 	"math"
+	"runtime"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -24,6 +26,8 @@ type Server struct {
 	clusterID  uint64
 	memberID   uint64
 	leaderless leaderless
+	answers    *answers
+	scans      *semaphore.Weighted // turns of long reads
 	health     *health.Server
 	streaming  context.Context // ends with EndStreams
 	endStreams context.CancelCauseFunc
@@ -39,6 +43,8 @@ func New(b Backend, c Config) *Server {
 		health:    health.NewServer(),
 	}
 	s.leaderless.server = s
+	s.answers = newAnswers(&s.config)
+	s.scans = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2)))
 	s.streaming, s.endStreams = context.WithCancelCause(context.Background())
 	return s
 }

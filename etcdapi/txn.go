@@ -17,7 +17,14 @@ func (s *kvServer) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, 
 	if !kv.ReadOnly(r) {
 		return propose[*pb.TxnResponse](ctx, s.Server, r)
 	}
-	resp, err := read(ctx, s.Server, r, kv.Serializable(r), func(v kv.View) (*pb.TxnResponse, error) { return v.Txn(r) })
+	resp, err := read(ctx, s.Server, r, kv.Serializable(r), func(v kv.View) (*pb.TxnResponse, error) {
+		done, err := s.begin(ctx, long(v, r))
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		return v.Txn(r)
+	})
 	if err != nil {
 		return nil, toStatus(err)
 	}

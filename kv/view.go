@@ -58,6 +58,19 @@ func (v View) Page(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	return v.read(r, false)
 }
 
+// Longer reports whether a range has more than n keys, so that it takes time to read it. Keys
+// that were deleted count until they are reclaimed. It looks at no more than n + 1 of them.
+func (v View) Longer(key, end []byte, n int) bool {
+	if v.none() || len(end) == 0 {
+		return false
+	}
+	scan(v.keys, key, end, func(*item) bool {
+		n--
+		return n >= 0
+	})
+	return n < 0
+}
+
 func (v View) read(r *pb.RangeRequest, countAll bool) (*pb.RangeResponse, error) {
 	if err := CheckRange(r); err != nil {
 		return nil, err

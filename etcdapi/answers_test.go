@@ -1,0 +1,209 @@
+package etcdapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenure-lease/tenure/watch"
+)
+
+// unread asks for a range, over a connection of its own with a small window, and reads nothing.
+func (s *served) unread(method string, r *pb.RangeRequest) (grpc.ClientStream, *grpc.ClientConn) {
+	s.t.Helper()
+	conn, err := grpc.NewClient("passthrough:fake", s.dialer(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	stream, err := conn.NewStream(context.Background(), &grpc.StreamDesc{ServerStreams: true}, "/etcdserverpb.KV/"+method)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := errors.Join(stream.SendMsg(r), stream.CloseSend()); err != nil {
+		s.t.Fatal(err)
+	}
+	return stream, conn
+}
+
+// room waits until there is room for some bytes of answers, or none.
+func (s *served) room(bytes int64, want bool) {
+	s.t.Helper()
+	for range 1000 {
+		got := s.server.answers.room.TryAcquire(bytes)
+		if got {
+			s.server.answers.room.Release(bytes)
+		}
+		if got == want {
+			return
+		}
+		runtime.GC()
+		time.Sleep(5 * time.Millisecond)
+	}
+	s.t.Fatalf("room for %d bytes of answers: still %v", bytes, !want)
+}
+
+// What clients asked for and do not read has a bound; small answers, and those for which
+// there is room, go on.
+func TestUnreadAnswersAreBounded(t *testing.T) {
+	const value, bound = 600 << 10, 1 << 20
+	for name, over := range map[string]func(*served, grpc.ClientStream, *grpc.ClientConn){
+		"read": func(s *served, stream grpc.ClientStream, _ *grpc.ClientConn) {
+			if err := stream.RecvMsg(new(pb.RangeResponse)); err != nil {
+				s.t.Fatal(err)
+			}
+		},
+		"given up": func(s *served, _ grpc.ClientStream, conn *grpc.ClientConn) { conn.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, Config{AnswerBytes: bound, AnswerPatience: 20 * time.Millisecond}, watch.Config{})
+			s.put("big", string(make([]byte, value)))
+			s.put("small", "v")
+			big := &pb.RangeRequest{Key: []byte("big")}
+			stream, conn := s.unread("Range", big)
+			s.room(value, false)
+			for what, call := range map[string]func() error{
+				"get":         func() error { _, err := s.kv().Range(t.Context(), big); return err },
+				"transaction": func() error { _, err := s.kv().Txn(t.Context(), &pb.TxnRequest{Success: []*pb.RequestOp{rangeOp(big)}}); return err },
+				"stream": func() error {
+					rs, err := s.kv().RangeStream(t.Context(), big)
+					if err == nil {
+						_, err = rs.Recv()
+					}
+					return err
+				},
+			} {
+				if err := call(); !same(err, rpctypes.ErrGRPCRequestTooManyRequests) {
+					t.Errorf("%s, with another's answer unread: %v, want too many requests", what, err)
+				}
+			}
+			if _, err := s.kv().Range(t.Context(), &pb.RangeRequest{Key: []byte("small")}); err != nil {
+				t.Errorf("a small answer waits for large ones: %v", err)
+			}
+			over(s, stream, conn)
+			s.room(bound, true)
+			if resp, err := s.kv().Range(t.Context(), big); err != nil || len(resp.Kvs[0].Value) != value {
+				t.Errorf("there is room again: %v", err)
+			}
+			s.room(bound, true)
+		})
+	}
+}
+
+// An answer waits for its turn, if there is room soon, and one that is larger than all the
+// room is sent alone.
+func TestAnswersWaitForRoom(t *testing.T) {
+	s := serve(t, Config{AnswerBytes: 1 << 20, AnswerPatience: time.Minute}, watch.Config{})
+	s.put("big", string(make([]byte, 600<<10)))
+	s.put("huge", string(make([]byte, 3<<20)))
+	stream, _ := s.unread("Range", &pb.RangeRequest{Key: []byte("big")})
+	s.room(600<<10, false)
+	done := make(chan error)
+	go func() {
+		resp, err := s.kv().Range(t.Context(), &pb.RangeRequest{Key: []byte("huge")})
+		if err == nil && len(resp.Kvs[0].Value) != 3<<20 {
+			err = fmt.Errorf("%d bytes", len(resp.Kvs[0].Value))
+		}
+		done <- err
+	}()
+	gone, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.kv().Range(gone, &pb.RangeRequest{Key: []byte("big")}); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a caller that leaves while it waits: %v, want its own deadline", err)
+	}
+	select {
+	case err := <-done:
+		t.Errorf("an answer larger than the room was sent beside another: %v", err)
+	default:
+	}
+	if err := stream.RecvMsg(new(pb.RangeResponse)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("an answer larger than the room: %v", err)
+	}
+	s.room(1<<20, true)
+}
+
+// A stream of a long range has no more of it encoded than the client reads.
+func TestUnreadRangeStreamHasABound(t *testing.T) {
+	const part = 100 << 10
+	s := serve(t, Config{MaxRequestBytes: part, AnswerBytes: 1 << 20, AnswerPatience: time.Minute}, watch.Config{})
+	for i := range 30 {
+		s.put(fmt.Sprintf("k%02d", i), strings.Repeat("x", part))
+	}
+	stream, _ := s.unread("RangeStream", &pb.RangeRequest{Key: []byte("k"), RangeEnd: []byte("l")})
+	s.room(1<<20, false)
+	s.room((1<<20)-4*part, true)
+	got := 0
+	for {
+		var r pb.RangeStreamResponse
+		err := stream.RecvMsg(&r)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += len(r.RangeResponse.Kvs)
+	}
+	if got != 30 {
+		t.Errorf("%d keys, want 30", got)
+	}
+	s.room(1<<20, true)
+}
+
+// Ranges that take long take turns; what is short does not wait for them.
+func TestLongReadsTakeTurns(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	for i := range longRange + 1 {
+		s.put(fmt.Sprintf("k%05d", i), "v")
+	}
+	all, short := &pb.RangeRequest{Key: []byte("k"), RangeEnd: []byte("l"), CountOnly: true}, &pb.RangeRequest{Key: []byte("k0"), RangeEnd: []byte("k00010")}
+	txn := func(r *pb.RangeRequest) *pb.TxnRequest {
+		nested := &pb.RequestOp{Request: &pb.RequestOp_RequestTxn{RequestTxn: &pb.TxnRequest{Success: []*pb.RequestOp{rangeOp(r)}}}}
+		return &pb.TxnRequest{Success: []*pb.RequestOp{nested}}
+	}
+	calls := map[string]func(context.Context, *pb.RangeRequest) error{
+		"range":       func(ctx context.Context, r *pb.RangeRequest) error { _, err := s.kv().Range(ctx, r); return err },
+		"transaction": func(ctx context.Context, r *pb.RangeRequest) error { _, err := s.kv().Txn(ctx, txn(r)); return err },
+	}
+	turns := int64(max(1, runtime.GOMAXPROCS(0)/2))
+	if !s.server.scans.TryAcquire(turns) {
+		t.Fatalf("there are no %d turns", turns)
+	}
+	for name, call := range calls {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		if err := call(ctx, all); status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("a long %s while others have all turns: %v, want it to wait", name, err)
+		}
+		cancel()
+		if err := call(t.Context(), short); err != nil {
+			t.Errorf("a short %s: %v", name, err)
+		}
+	}
+	s.server.scans.Release(turns)
+	for range turns + 1 { // each gives its turn back
+		for name, call := range calls {
+			if err := call(t.Context(), all); err != nil {
+				t.Errorf("a long %s: %v", name, err)
+			}
+		}
+	}
+	if !s.server.scans.TryAcquire(turns) {
+		t.Errorf("a turn was not given back")
+	}
+}
