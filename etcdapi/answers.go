@@ -21,10 +21,11 @@ type answers struct {
 	room     *semaphore.Weighted
 	size     int64
 	patience time.Duration
+	short    func() bool
 }
 
 func newAnswers(c *Config) *answers {
-	return &answers{room: semaphore.NewWeighted(c.AnswerBytes), size: c.AnswerBytes, patience: c.AnswerPatience}
+	return &answers{room: semaphore.NewWeighted(c.AnswerBytes), size: c.AnswerBytes, patience: c.AnswerPatience, short: c.Short}
 }
 
 // An answer is a large message with room for its encoded form. It is encoded by the codec.
@@ -57,6 +58,9 @@ func (a *answers) admit(ctx context.Context, m proto.Message) (any, error) {
 	size := proto.Size(m)
 	if size <= copyBelow {
 		return m, nil
+	}
+	if a.short() {
+		return nil, rpctypes.ErrGRPCRequestTooManyRequests
 	}
 	s := &stub{room: a.room, bytes: min(int64(size), a.size)}
 	if !a.room.TryAcquire(s.bytes) {

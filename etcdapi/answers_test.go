@@ -76,8 +76,11 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 			stream, conn := s.unread("Range", big)
 			s.room(value, false)
 			for what, call := range map[string]func() error{
-				"get":         func() error { _, err := s.kv().Range(t.Context(), big); return err },
-				"transaction": func() error { _, err := s.kv().Txn(t.Context(), &pb.TxnRequest{Success: []*pb.RequestOp{rangeOp(big)}}); return err },
+				"get": func() error { _, err := s.kv().Range(t.Context(), big); return err },
+				"transaction": func() error {
+					_, err := s.kv().Txn(t.Context(), &pb.TxnRequest{Success: []*pb.RequestOp{rangeOp(big)}})
+					return err
+				},
 				"stream": func() error {
 					rs, err := s.kv().RangeStream(t.Context(), big)
 					if err == nil {

@@ -48,6 +48,9 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// DefaultAnswerBytes is Config.AnswerBytes unless something else is said.
+const DefaultAnswerBytes = 256 << 20
+
 // noLeaderTimeouts is for how many election timeouts there may be no leader
 // before streams are cut: to open a stream anew costs more than a refused call.
 const noLeaderTimeouts = 3
@@ -73,7 +76,7 @@ func (c Config) withDefaults() Config {
 		c.Short = func() bool { return false }
 	}
 	if c.AnswerBytes == 0 {
-		c.AnswerBytes = 256 << 20
+		c.AnswerBytes = DefaultAnswerBytes
 	}
 	set(&c.AnswerPatience, 5*time.Second)
 	set(&c.WatchProgressInterval, 10*time.Minute)

@@ -36,6 +36,9 @@ type Config struct {
 	Clients []net.Listener
 	// ClientTLS, if set, is asked of clients.
 	ClientTLS *tls.Config
+	// MemoryLimit is how many bytes this process may use. Near it writes and large reads are
+	// refused with etcd's errors. 0 means what GOMEMLIMIT says, if anything.
+	MemoryLimit int64
 	// History is what automatic compaction keeps.
 	History Retention
 }
@@ -46,6 +49,7 @@ type Server struct {
 	api    *etcdapi.Server
 	grpc   *grpc.Server
 	logger *slog.Logger
+	memory *memory
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -76,6 +80,13 @@ func Start(cfg Config) (*Server, error) {
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
+	s.memory = newMemory(cfg.MemoryLimit, s.logger)
+	if cfg.API.Short == nil {
+		cfg.API.Short = s.memory.short.Load
+	}
+	if quarter := s.memory.limit / 4; cfg.API.AnswerBytes == 0 && quarter > 0 {
+		cfg.API.AnswerBytes = min(quarter, etcdapi.DefaultAnswerBytes)
+	}
 	s.api = etcdapi.New(backend{n}, cfg.API)
 	opts := s.api.Options()
 	if cfg.ClientTLS != nil {
@@ -85,6 +96,7 @@ func Start(cfg Config) (*Server, error) {
 	s.api.Register(s.grpc)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
+	s.done.Go(func() { s.memory.run(ctx) })
 	s.done.Go(func() {
 		(&compactor{node: n, keep: cfg.History}).run(ctx, func(err error) {
 			s.logger.Warn("automatic compaction", "err", err)

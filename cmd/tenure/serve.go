@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -92,7 +93,7 @@ func serve(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	defer runtime.KeepAlive(heapFloor())
+	defer runtime.KeepAlive(respectMemory(memoryLimit(os.DirFS("/"))))
 
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -143,6 +144,20 @@ func heapFloor() []byte {
 		return nil
 	}
 	return make([]byte, heapFloorBytes)
+}
+
+// respectMemory has the collector keep below what the process may use, in bytes, if that is
+// known, and leaves a tenth to what it does not count. An operator's own GOMEMLIMIT is
+// respected. It returns the floor, if there is room for one.
+func respectMemory(limit int64) (floor []byte) {
+	if limit == 0 || os.Getenv("GOMEMLIMIT") != "" {
+		return heapFloor()
+	}
+	debug.SetMemoryLimit(limit / 10 * 9)
+	if limit < 16*heapFloorBytes {
+		return nil
+	}
+	return heapFloor()
 }
 
 // logger makes the log that etcd's operators expect: JSON, on stderr.

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"math"
+	"runtime/debug"
+	"testing"
+	"testing/fstest"
+)
+
+func TestMemoryLimit(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		files map[string]string
+		want  int64
+	}{
+		{"nothing known", nil, 0},
+		{"the machine's", map[string]string{"proc/meminfo": "MemFree: 5 kB\nMemTotal:       2000 kB\n"}, 2000 << 10},
+		{"a container's", map[string]string{"proc/meminfo": "MemTotal: 2000 kB\n", "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "1000000\n"}, 1000000},
+		{"of all above the group", map[string]string{
+			"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "3000\n", "sys/fs/cgroup/a/memory.max": "2000\n", "sys/fs/cgroup/memory.max": "max\n",
+		}, 2000},
+		{"of the group", map[string]string{
+			"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "1000\n", "sys/fs/cgroup/a/memory.max": "2000\n",
+		}, 1000},
+		{"another group's", map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/b/memory.max": "1000\n"}, 0},
+		{"version 1", map[string]string{
+			"proc/self/cgroup": "12:cpu,cpuacct:/x\n4:memory:/a\n0::/\n", "sys/fs/cgroup/memory/a/memory.limit_in_bytes": "5000\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "proc/meminfo": "MemTotal: 2000 kB\n",
+		}, 5000},
+	} {
+		fsys := fstest.MapFS{}
+		for name, text := range tt.files {
+			fsys[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		if got := memoryLimit(fsys); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// The collector is told of the limit before the kernel enforces it, unless the operator has
+// told it; then that holds.
+func TestRespectMemory(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	for _, tt := range []struct {
+		operator string
+		limit    int64
+		want     int64 // of the collector
+		floor    int
+	}{
+		{"", 0, math.MaxInt64, heapFloorBytes},
+		{"", 1000 << 20, 900 << 20, 0},
+		{"", 10 << 30, 9 << 30, heapFloorBytes},
+		{"5GiB", 10 << 30, math.MaxInt64, 0},
+	} {
+		t.Setenv("GOGC", "")
+		t.Setenv("GOMEMLIMIT", tt.operator)
+		debug.SetMemoryLimit(math.MaxInt64)
+		floor := respectMemory(tt.limit)
+		if got := debug.SetMemoryLimit(-1); got != tt.want || len(floor) != tt.floor {
+			t.Errorf("GOMEMLIMIT %q, %d bytes to use: the collector has %d and a floor of %d, want %d and %d", tt.operator, tt.limit, got, len(floor), tt.want, tt.floor)
+		}
+	}
+}

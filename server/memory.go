@@ -1,0 +1,66 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+)
+
+// memory watches how much of what this process may use is alive, and says when it is short:
+// then what makes the state larger is refused (etcdapi.Config.Short), before the kernel ends
+// the process or the garbage collector takes all of its time.
+type memory struct {
+	limit  int64 // bytes; 0: nobody knows of one
+	logger *slog.Logger
+	short  atomic.Bool
+}
+
+// Memory is short from eight tenths of the limit on, and is no longer below seven.
+const (
+	shortTenths  = 8
+	enoughTenths = 7
+	memoryPeriod = 100 * time.Millisecond
+)
+
+// newMemory watches a limit or, if that is 0, GOMEMLIMIT.
+func newMemory(limit int64, logger *slog.Logger) *memory {
+	if soft := debug.SetMemoryLimit(-1); limit == 0 && soft != math.MaxInt64 {
+		limit = soft
+	}
+	return &memory{limit: limit, logger: logger}
+}
+
+func (m *memory) run(ctx context.Context) {
+	if m.limit <= 0 {
+		return
+	}
+	tick := time.NewTicker(memoryPeriod)
+	defer tick.Stop()
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	for {
+		select {
+		case <-tick.C:
+			metrics.Read(sample)
+			m.look(int64(sample[0].Value.Uint64()))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look judges the bytes that the last garbage collection has left alive.
+func (m *memory) look(live int64) {
+	switch short := m.short.Load(); {
+	case !short && live >= m.limit/10*shortTenths:
+		m.short.Store(true)
+		m.logger.Warn("memory is short: writes and large reads are refused until some is free; delete keys and compact, or give this member more",
+			"live", live, "limit", m.limit)
+	case short && live < m.limit/10*enoughTenths:
+		m.short.Store(false)
+		m.logger.Info("memory is no longer short: writes are taken again", "live", live, "limit", m.limit)
+	}
+}
