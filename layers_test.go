@@ -64,7 +64,7 @@ engine/etcd: tenure clock machine engine/stint
 engine/storage: tenure clock machine engine/stint driver quorumregister disklease register
 engine/file: tenure clock machine quorumregister register register/file engine/storage
 engine/redis: tenure clock machine register register/redis engine/storage
-engine/flease: tenure clock machine engine/stint driver peer flease
+engine/flease: tenure clock machine engine/stint driver peer flease wal
 engine: tenure engine/etcd engine/file engine/flease engine/redis
 
 sim: machine

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
 )
 
 // Client is a tenure.Leaser through the peer on this machine, which listens at a socket:
 // see Peer.Serve. Its leases are bound to its connection and to its saying that it is
 // alive. It is a tenure.Awaiter as well.
 type Client struct {
-	path   string
+	cfg    ClientConfig
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	close  sync.Once
@@ -35,9 +36,33 @@ var (
 	_ tenure.Awaiter = (*Client)(nil)
 )
 
+// ClientConfig describes a Client. Only Socket is required.
+type ClientConfig struct {
+	// Socket is the path at which the peer listens.
+	Socket string
+	// Dial connects to it. Default: net.Dialer, as a unix socket.
+	Dial func(ctx context.Context, path string) (net.Conn, error)
+	// Clock counts suspend, and is the one that the peer reads. Default clock.System.
+	Clock clock.Clock
+}
+
 // Dial connects to the peer that listens at the path.
 func Dial(ctx context.Context, path string) (*Client, error) {
-	c := &Client{path: path, dialing: make(chan struct{}, 1)}
+	return Connect(ctx, ClientConfig{Socket: path})
+}
+
+// Connect connects to a peer.
+func Connect(ctx context.Context, cfg ClientConfig) (*Client, error) {
+	if cfg.Dial == nil {
+		cfg.Dial = func(ctx context.Context, path string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", path)
+		}
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System
+	}
+	c := &Client{cfg: cfg, dialing: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if _, err := c.connect(ctx); err != nil {
 		c.cancel()
@@ -62,15 +87,15 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 	}
 	ctx, cancel := within(ctx, 5*time.Second, errPatience)
 	defer cancel()
-	var d net.Dialer
-	raw, err := d.DialContext(ctx, "unix", c.path)
+	path := c.cfg.Socket
+	raw, err := c.cfg.Dial(ctx, path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: no peer listens at %s: %w (`tenure peer --listen %s` starts one)", tenure.ErrUnavailable, c.path, err, c.path)
+		return nil, fmt.Errorf("%w: no peer listens at %s: %w (`tenure peer --listen %s` starts one)", tenure.ErrUnavailable, path, err, path)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
 	conn = &clientConn{
 		client: c, lines: newLines(raw), asked: map[uint64]*question{}, leases: map[uint64]*clientLease{},
-		faster: make(chan struct{}, 1),
+		more: make(chan struct{}, 1),
 	}
 	err = conn.greet()
 	if !stop() && err == nil {
@@ -78,7 +103,7 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 	}
 	if err != nil {
 		raw.Close()
-		return nil, fmt.Errorf("%w: the peer at %s: %w", tenure.ErrUnavailable, c.path, err)
+		return nil, fmt.Errorf("%w: the peer at %s: %w", tenure.ErrUnavailable, path, err)
 	}
 	// Not of c's context: what is released while c closes goes over it.
 	conn.ctx, conn.end = context.WithCancelCause(context.Background())
@@ -112,7 +137,7 @@ func (c *Client) call(ctx context.Context, r request) (event, error) {
 				case <-ctx.Done():
 					err = context.Cause(ctx)
 					if r.Op == "await" {
-						_ = n.lines.send(request{Op: "cancel", ID: id})
+						_ = n.say(request{Op: "cancel", ID: id})
 					}
 				}
 			}
@@ -154,7 +179,7 @@ func (c *Client) final(outer context.Context, verb, name string, err error) erro
 	case errors.Is(err, tenure.ErrUnavailable):
 		return fmt.Errorf("%s %q: %w", verb, name, err)
 	}
-	return fmt.Errorf("%s %q: %w: the peer at %s: %w", verb, name, tenure.ErrUnavailable, c.path, err)
+	return fmt.Errorf("%s %q: %w: the peer at %s: %w", verb, name, tenure.ErrUnavailable, c.cfg.Socket, err)
 }
 
 // Observe implements tenure.Leaser. It waits for an answer no longer than some seconds.
@@ -192,7 +217,7 @@ func (c *Client) Status(outer context.Context) (Status, error) {
 	defer end()
 	e, err := c.call(ctx, request{Op: "status"})
 	if err != nil || e.Status == nil {
-		return Status{}, c.final(outer, "status", c.path, err)
+		return Status{}, c.final(outer, "status", c.cfg.Socket, err)
 	}
 	return *e.Status, nil
 }

@@ -104,14 +104,14 @@ func TestSilentClient(t *testing.T) {
 	c := newCluster(t, 3, brief)
 	c.ready()
 	conn := talk(t, c.socket(0).path)
-	conn.say(`{"op":"hello","version":1}`)
+	conn.say(`{"op":"hello","version":2}`)
 	now := conn.hear("welcome").At
 	conn.say(fmt.Sprintf(`{"op":"acquire","id":1,"at":%d,"name":"x","ttl_ms":1000,"slots":1}`, now))
 	got := conn.hear("acquired")
 	if got.Until > now+1e9 || got.Token == "" {
 		t.Errorf("acquired %+v at %d", got, now)
 	}
-	if lost := conn.hear("lost"); !strings.Contains(lost.Error, "did not say that it is alive") {
+	if lost := conn.hear("lost"); !strings.Contains(lost.Error, "did not say in time that it holds it") {
 		t.Errorf("lost: %+v", lost)
 	}
 	l := c.peers[1].Leaser()
@@ -131,9 +131,9 @@ func TestBadRequests(t *testing.T) {
 		`{"op":"acquire"}`: "the first line must be",
 		`{"op":"hello"}`:   "the first line must be",
 		`lock x`:           "no JSON",
-		"{\"op\":\"hello\",\"version\":1}\n{\"op\":\"steal\"}":                                 "no request is called \"steal\"",
-		"{\"op\":\"hello\",\"version\":1}\n{\"op\":\"alive\",\"at\":9000000000000000000}":      "another clock",
-		"{\"op\":\"hello\",\"version\":1}\n{\"name\":\"" + strings.Repeat("x", 20<<10) + "\"}": "more than 16384 bytes",
+		"{\"op\":\"hello\",\"version\":2}\n{\"op\":\"steal\"}":                                 "no request is called \"steal\"",
+		"{\"op\":\"hello\",\"version\":2}\n{\"op\":\"alive\",\"at\":9000000000000000000}":      "another clock",
+		"{\"op\":\"hello\",\"version\":2}\n{\"name\":\"" + strings.Repeat("x", 20<<10) + "\"}": "more than 16384 bytes",
 	} {
 		conn := talk(t, s.path)
 		conn.say(say)
@@ -171,7 +171,7 @@ func TestClientOfACutPeer(t *testing.T) {
 	c := newCluster(t, 3, brief)
 	c.ready()
 	conn := talk(t, c.socket(0).path)
-	conn.say(`{"op":"hello","version":1}`)
+	conn.say(`{"op":"hello","version":2}`)
 	now := conn.hear("welcome").At
 	conn.say(fmt.Sprintf(`{"op":"acquire","id":1,"at":%d,"name":"x","ttl_ms":2000,"slots":1}`, now))
 	last := conn.hear("acquired").Until
@@ -221,7 +221,7 @@ func TestOtherClock(t *testing.T) {
 					return
 				}
 				if bufio.NewScanner(conn).Scan() {
-					fmt.Fprintf(conn, "{\"event\":\"welcome\",\"version\":1,\"at\":%d,\"t_max_ms\":4000}\n", clock.Now().Add(by))
+					fmt.Fprintf(conn, "{\"event\":\"welcome\",\"version\":2,\"at\":%d,\"t_max_ms\":4000}\n", clock.Now().Add(by))
 				}
 			}
 		}()
@@ -251,7 +251,7 @@ func TestTooManyLooks(t *testing.T) {
 	c.ready()
 	c.taps[0].set(true, 0) // so that looks take their time
 	conn := talk(t, c.socket(0).path)
-	conn.say(`{"op":"hello","version":1}`)
+	conn.say(`{"op":"hello","version":2}`)
 	conn.hear("welcome")
 	go func() {
 		for id := 1; ; id++ {

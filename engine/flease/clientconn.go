@@ -1,15 +1,19 @@
 package flease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
 )
 
 // clientConn is a connection with who waits for its events.
@@ -23,21 +27,22 @@ type clientConn struct {
 	mu     sync.Mutex
 	lastID uint64
 	asked  map[uint64]*question    // by id: who waits for one event
-	leases map[uint64]*clientLease // held, or released and not yet confirmed
-	faster chan struct{}           // nudged when a shorter TTL comes in
-	least  time.Duration           // of the TTLs
+	leases map[uint64]*clientLease // held
+	more   chan struct{}           // nudged when there is more to name
 }
 
 // question is a request that waits for its answer.
 type question struct {
 	answer chan event   // one
 	lease  *clientLease // to begin with the answer "acquired"; or nil
+	left   bool         // nobody wants it any more
 	names  []string     // of earlier parts of the answer
 }
 
 // greet makes sure that both sides speak one language and read one clock.
 func (n *clientConn) greet() error {
-	before := clock.Now()
+	c := n.client.cfg.Clock
+	before := c.Now()
 	if err := n.lines.send(request{Op: "hello", Version: socketVersion}); err != nil {
 		return err
 	}
@@ -45,7 +50,7 @@ func (n *clientConn) greet() error {
 	if err := n.lines.receive(&e); err != nil {
 		return fmt.Errorf("it does not welcome us: %w", err)
 	}
-	switch after := clock.Now(); {
+	switch after := c.Now(); {
 	case e.err() != nil:
 		return e.err()
 	case e.Event != "welcome" || e.Version != socketVersion:
@@ -68,12 +73,34 @@ func (n *clientConn) read() {
 			err = e.err()
 		}
 		if err != nil {
-			n.end(fmt.Errorf("%w: the connection to the peer at %s ended: %w", tenure.ErrUnavailable, n.client.path, err))
-			n.lines.conn.Close()
+			n.broken(err)
 			return
 		}
 		n.take(e)
 	}
+}
+
+// say sends a line. If it cannot, the connection has ended, and the error says why.
+func (n *clientConn) say(r request) error {
+	if err := n.lines.send(r); err != nil {
+		n.broken(err)
+		return context.Cause(n.ctx)
+	}
+	return nil
+}
+
+// broken ends the connection, if nothing has ended it before.
+func (n *clientConn) broken(err error) {
+	why := fmt.Errorf("%w: the connection to the peer at %s ended", tenure.ErrUnavailable, n.client.cfg.Socket)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		why = fmt.Errorf("%w: it did not read for %v", why, sendPatience)
+	default:
+		why = fmt.Errorf("%w: %w", why, err)
+	}
+	n.end(why)
+	n.lines.conn.Close()
 }
 
 func (n *clientConn) take(e event) {
@@ -82,21 +109,19 @@ func (n *clientConn) take(e event) {
 	n.mu.Unlock()
 	switch e.Event {
 	case "renewed":
-		if l != nil && !l.stint.Extend(e.Until) && !errors.Is(l.stint.Err(), tenure.ErrReleased) {
-			// It came too late for us. What the peer renewed must not keep others waiting.
-			n.forget(e.ID)
-			_ = n.lines.send(request{Op: "lapse", ID: e.ID})
+		if l != nil {
+			l.stint.Extend(e.Until) // or it came too late, and the lease is named no more
 		}
 	case "lost":
 		if l != nil {
-			err := e.err()
-			if !errors.Is(err, tenure.ErrLost) {
-				err = fmt.Errorf("%w: %w", tenure.ErrLost, err)
-			}
-			l.stint.End(err)
+			l.stint.End(told{cmp.Or(e.Error, tenure.ErrLost.Error()), tenure.ErrLost})
 			n.forget(e.ID)
 		}
 	default:
+		if e.Event == "acquired" && (q == nil || q.left) {
+			// Sent by another goroutine: this one must go on reading.
+			n.client.running.Go(func() { _ = n.say(request{Op: "release", ID: e.ID}) })
+		}
 		if q == nil {
 			return
 		}
@@ -106,7 +131,7 @@ func (n *clientConn) take(e event) {
 		e.Names = q.names
 		n.mu.Lock()
 		delete(n.asked, e.ID)
-		if e.Event == "acquired" && q.lease != nil {
+		if e.Event == "acquired" && q.lease != nil && !q.left {
 			q.lease.begin(e)
 			n.leases[e.ID] = q.lease
 		}
@@ -122,29 +147,63 @@ func (n *clientConn) forget(id uint64) {
 	delete(n.leases, id)
 }
 
-// live says that we are alive, four times in the shortest TTL, while there is a reason.
+// live names what we wait for and what we hold, four times in the shortest TTL of those,
+// while there is any.
 func (n *clientConn) live() {
-	for {
-		n.mu.Lock()
-		idle, pause := len(n.asked)+len(n.leases) == 0, n.least/4
-		n.mu.Unlock()
-		if idle || pause == 0 {
-			pause = time.Hour
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-			if !idle {
-				_ = n.lines.send(request{Op: "alive", At: clock.Now()})
+	defer n.lines.conn.Close()
+	c := n.client.cfg.Clock
+	for last := c.Now(); ; {
+		ids, pause := n.wanted()
+		if len(ids) == 0 {
+			select {
+			case <-n.more:
+				last = c.Now() // what is new was named when it was asked for
+				continue
+			case <-n.ctx.Done():
+				return
 			}
-		case <-n.faster:
+		}
+		alarm := c.Alarm(last.Add(pause))
+		select {
+		case <-alarm.C:
+			last = c.Now() // before we look at what we hold: never later than that is true
+			ids, _ = n.wanted()
+			for part := range slices.Chunk(ids, aliveMax) {
+				if n.say(request{Op: "alive", At: last, IDs: part}) != nil {
+					return
+				}
+			}
+		case <-n.more:
+			alarm.Stop()
 		case <-n.ctx.Done():
-			timer.Stop()
-			n.lines.conn.Close()
+			alarm.Stop()
 			return
 		}
-		timer.Stop()
 	}
+}
+
+// wanted are the ids of the claims that somebody waits for and of the leases that are held,
+// and a quarter of the shortest TTL.
+func (n *clientConn) wanted() (ids []uint64, pause time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	least := time.Hour
+	want := func(id uint64, l *clientLease) {
+		ids = append(ids, id)
+		least = min(least, l.ttl)
+	}
+	for id, q := range n.asked {
+		if q.lease != nil && !q.left {
+			want(id, q.lease)
+		}
+	}
+	for id, l := range n.leases {
+		if l.stint.Check() == nil {
+			want(id, l)
+		}
+	}
+	slices.Sort(ids)
+	return ids, least / 4
 }
 
 // ask sends a request, under an id of its own if it has none, and returns where its answer
@@ -161,36 +220,23 @@ func (n *clientConn) ask(r request, lease *clientLease) (uint64, <-chan event, e
 		lease.conn, lease.id = n, id
 	}
 	n.asked[id] = q
-	if ttl := time.Duration(r.TTLMS) * time.Millisecond; ttl > 0 && (n.least == 0 || ttl < n.least) {
-		n.least = ttl
-	}
+	r.ID, r.At = id, n.client.cfg.Clock.Now()
 	n.mu.Unlock()
-	select {
-	case n.faster <- struct{}{}:
-	default:
+	if lease != nil {
+		poke(n.more)
 	}
-	r.ID, r.At = id, clock.Now()
-	return id, q.answer, n.lines.send(r)
+	return id, q.answer, n.say(r)
 }
 
-// disown gives back what is admitted when nobody waits for it any more.
-func (n *clientConn) disown(id uint64) {
+// leave says that nobody waits for a claim any more. If it is admitted all the same, it is
+// given back.
+func (n *clientConn) leave(id uint64) {
 	n.mu.Lock()
-	q := n.asked[id]
-	n.mu.Unlock()
-	if q == nil {
-		return
+	if q := n.asked[id]; q != nil {
+		q.left = true
 	}
-	go func() {
-		defer n.unask(id)
-		select {
-		case e := <-q.answer:
-			if e.Event == "acquired" {
-				_ = q.lease.Release(n.client.ctx)
-			}
-		case <-n.ctx.Done():
-		}
-	}()
+	n.mu.Unlock()
+	_ = n.say(request{Op: "cancel", ID: id})
 }
 
 // gone tells whether nothing is left of the connection.

@@ -1,13 +1,13 @@
 package flease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/engine/stint"
 )
 
@@ -73,7 +73,7 @@ func (c *Client) acquire(outer context.Context, cl tenure.Claim, try bool) (tenu
 
 // acquire makes one claim over the connection.
 func (n *clientConn) acquire(ctx context.Context, r request) (*clientLease, error) {
-	l := &clientLease{name: r.Name, holder: r.Holder}
+	l := &clientLease{name: r.Name, holder: r.Holder, ttl: cmp.Or(time.Duration(r.TTLMS)*time.Millisecond, n.tmax)}
 	id, answer, err := n.ask(r, l)
 	if err != nil {
 		n.unask(id)
@@ -93,17 +93,16 @@ func (n *clientConn) acquire(ctx context.Context, r request) (*clientLease, erro
 		return nil, context.Cause(n.ctx)
 	case <-ctx.Done():
 	}
-	_ = n.lines.send(request{Op: "cancel", ID: id})
+	n.leave(id)
 	enough := time.NewTimer(2 * farewell)
 	defer enough.Stop()
 	select {
 	case e := <-answer:
 		err = e.err()
-		if err == nil { // it was admitted after all
-			go func() { _ = l.Release(n.client.ctx) }()
+		if err == nil && l.stint != nil { // it was admitted before we left
+			n.client.running.Go(func() { _ = l.Release(n.client.ctx) })
 		}
 	case <-enough.C:
-		n.disown(id)
 	case <-n.ctx.Done():
 	}
 	if err != nil {
@@ -117,6 +116,7 @@ type clientLease struct {
 	conn         *clientConn
 	id           uint64
 	name, holder string
+	ttl          time.Duration
 	token        uint64
 	stint        *stint.Stint
 }
@@ -133,7 +133,7 @@ func (l *clientLease) Deadline() time.Time   { return time.Now().Add(l.stint.Lef
 
 // begin begins the tenure, with the peer's answer.
 func (l *clientLease) begin(e event) {
-	l.token, l.stint = e.Token, stint.Begin(clock.System, e.Until)
+	l.token, l.stint = e.Token, stint.Begin(l.conn.client.cfg.Clock, e.Until)
 	l.conn.client.running.Go(func() {
 		if errors.Is(l.stint.Watch(), tenure.ErrLost) {
 			l.conn.forget(l.id)

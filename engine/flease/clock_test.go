@@ -24,7 +24,7 @@ func TestClockJumps(t *testing.T) {
 			t.Parallel()
 			var offset atomic.Int64
 			cfg := brief
-			cfg.Clocks = clocksThatAreSet(&offset)
+			cfg.Wall = setWall(&offset)
 			c := newCluster(t, 1, cfg) // alone, so that nobody else's clock is in question
 			c.ready()
 			l := c.peers[0].Leaser()
@@ -54,16 +54,9 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// clocksThatAreSet are right, but that the synchronized one is ahead by an offset.
-func clocksThatAreSet(offset *atomic.Int64) func() machine.Now {
-	return func() machine.Now {
-		for {
-			mono, wall := clock.Now(), time.Now().UnixNano()
-			if clock.Now().Sub(mono) < 200*time.Microsecond {
-				return machine.Now{Mono: mono, Wall: machine.Wall(wall + offset.Load())}
-			}
-		}
-	}
+// setWall is right, but for an offset.
+func setWall(offset *atomic.Int64) func() time.Time {
+	return func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
 }
 
 // TestIdleClockJumps: a peer that has nothing to do notices that its clock was set, though
@@ -73,7 +66,7 @@ func TestIdleClockJumps(t *testing.T) {
 	var offset atomic.Int64
 	var log lockedBuffer
 	cfg := brief
-	cfg.Clocks = clocksThatAreSet(&offset)
+	cfg.Wall = setWall(&offset)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	c := newCluster(t, 1, cfg)
 	c.ready()

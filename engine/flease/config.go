@@ -1,9 +1,11 @@
 package flease
 
 import (
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"time"
@@ -11,6 +13,8 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/wal"
 )
 
 // Defaults of a Config.
@@ -70,14 +74,20 @@ type Config struct {
 	// NTP or PTP disciplines; one that does not know how wrong it is passes for wrong.
 	CheckClock bool
 
-	// Clocks reads both clocks. The synchronized one is machine.Wall. Default: the
-	// system's, see package clock.
-	Clocks func() machine.Now
+	// Clock counts suspend. Deadlines go by it, and clients on this machine have to read the
+	// same one. Default clock.System.
+	Clock clock.Clock
+	// Wall reads the synchronized clock, machine.Wall. Default time.Now.
+	Wall func() time.Time
+	// Dial connects to the other peers. Default TCP.
+	Dial peer.DialFunc
+	// FS holds State. Default wal.OS.
+	FS wal.FS
+	// Rand is where this life's incarnation comes from: 32 bits that no earlier life of the
+	// peer has drawn. Default crypto/rand.Reader.
+	Rand io.Reader
 	// Logger is told about peers and clocks. Default slog.Default.
 	Logger *slog.Logger
-
-	// glance reads both clocks without seeing to it that it is at one moment.
-	glance func() machine.Now
 
 	// fresh says that no peer of the cluster has ever run, so that there is nothing to be
 	// silent for. Only tests can know that.
@@ -108,8 +118,17 @@ func (c Config) complete() (Config, error) {
 	if c.Epsilon == 0 {
 		c.Epsilon = DefaultEpsilon
 	}
-	if c.glance = c.Clocks; c.Clocks == nil {
-		c.Clocks, c.glance = systemClocks, glance
+	if c.Clock == nil {
+		c.Clock = clock.System
+	}
+	if c.Wall == nil {
+		c.Wall = time.Now
+	}
+	if c.FS == nil {
+		c.FS = wal.OS{}
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Reader
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -121,18 +140,17 @@ func (c Config) complete() (Config, error) {
 }
 
 // glance is for those who compare each clock with a deadline of its own.
-func glance() machine.Now {
-	return machine.Now{Mono: clock.Now(), Wall: machine.Wall(time.Now().UnixNano())}
+func (c Config) glance() machine.Now {
+	return machine.Now{Mono: c.Clock.Now(), Wall: machine.Wall(c.Wall().UnixNano())}
 }
 
-// systemClocks reads both of the system's clocks at one moment: had the thread to wait
-// in between, it would look as if one of them had jumped.
-func systemClocks() machine.Now {
+// clocks reads both clocks at one moment: had the thread to wait in between, it would look
+// as if one of them had jumped.
+func (c Config) clocks() machine.Now {
 	for {
-		mono := clock.Now()
-		wall := time.Now().UnixNano()
-		if clock.Now().Sub(mono) < 200*time.Microsecond {
-			return machine.Now{Mono: mono, Wall: machine.Wall(wall)}
+		now := c.glance()
+		if c.Clock.Now().Sub(now.Mono) < 200*time.Microsecond {
+			return now
 		}
 	}
 }

@@ -125,7 +125,7 @@ func (p *Peer) page(ctx context.Context, id machine.NodeID, in inquiry) (page kn
 		if say, err = json.Marshal(in); err != nil {
 			return page, err
 		}
-		if said, err = peer.Ask(ctx, p.Members().Addrs[id], p.cfg.TLS, nil, say); err != nil {
+		if said, err = peer.Ask(ctx, p.Members().Addrs[id], p.cfg.TLS, p.cfg.Dial, say); err != nil {
 			return page, err
 		}
 		if err = json.Unmarshal(said, &page); err != nil {

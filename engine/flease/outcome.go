@@ -13,7 +13,7 @@ import (
 
 // outcomes takes what the machine reports, on the goroutine that steps it.
 func (p *Peer) outcomes(outs []any) {
-	now := p.cfg.Clocks()
+	now := p.cfg.clocks()
 	for _, out := range outs {
 		switch out := out.(type) {
 		case flease.Renewed:
@@ -130,8 +130,16 @@ func (p *Peer) abandon(why error) {
 	defer p.mu.Unlock()
 	for id, x := range p.claims {
 		delete(p.claims, id)
-		x.over(fmt.Errorf("%w: the peer has ended: %w", tenure.ErrLost, why), nil)
+		x.over(lostWith(why), nil)
 	}
+}
+
+// lostWith is the end of a tenure with its peer.
+func lostWith(why error) error {
+	if errors.Is(why, tenure.ErrClosed) { // whose words are about the next call, and to another
+		return fmt.Errorf("%w: the peer that it was held through was closed", tenure.ErrLost)
+	}
+	return fmt.Errorf("%w: the peer has ended: %w", tenure.ErrLost, why)
 }
 
 // news is about the peer and no claim.
@@ -147,7 +155,7 @@ func (p *Peer) news(out any) {
 		p.mu.Lock()
 		p.serving, p.silent = false, out
 		p.mu.Unlock()
-		now := p.cfg.Clocks()
+		now := p.cfg.clocks()
 		log.Info("flease: the peer is silent until what it may have promised is over", "peer", p.self, "for", out.Deadline.Sub(now.Mono))
 	case flease.Active:
 		log.Info("flease: the view is active", "peer", p.self, "epoch", out.View.Epoch)

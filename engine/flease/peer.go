@@ -3,10 +3,10 @@ package flease
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -83,10 +83,14 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 	if p.self, member = p.members.index(cfg.Self); !member {
 		return nil, fmt.Errorf("%w: this peer, %s, is not among the members (%v): give its address as the list has it, or add it to the list", ErrConfig, cfg.Self, p.members)
 	}
+	life, err := incarnation(cfg.Rand)
+	if err != nil {
+		return nil, err
+	}
 	p.pure, err = flease.Config{
-		Self: p.self, Incarnation: incarnation(), View: p.members.first(cfg.Replicas),
+		Self: p.self, Incarnation: life, View: p.members.first(cfg.Replicas),
 		TMax: cfg.TMax, Epsilon: cfg.Epsilon, RoundTimeout: cfg.RoundTimeout, Guard: cfg.Guard,
-		MaxClaims: cfg.MaxClaims, Seed: uint64(incarnation()),
+		MaxClaims: cfg.MaxClaims, Seed: uint64(life),
 	}.Complete()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -119,14 +123,14 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		listener.Close()
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	if now := cfg.Clocks(); p.pure.Restore == nil { // until the machine says so itself
+	if now := cfg.clocks(); p.pure.Restore == nil { // until the machine says so itself
 		w := p.pure.Quarantine()
 		p.silent = flease.Quarantined{Deadline: now.Mono.Add(w), Until: now.Wall + machine.Wall(w)}
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.machine, p.watcher = m, p.Leaser()
 	p.driver = driver.Start(driver.Config{
-		Machine: stepped{m, p}, Now: cfg.Clocks, Send: p.send, Outcome: p.outcomes, Fail: p.fail,
+		Machine: stepped{m, p}, Now: cfg.clocks, Send: p.send, Outcome: p.outcomes, Fail: p.fail,
 		// A few claims each of many callers: who has more waits here.
 		QueueLimit: 1 << 16,
 	})
@@ -134,7 +138,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		p.driver.Step(flease.ChangeView{View: p.members.view(cfg.Replicas)})
 	}
 	p.transport, err = peer.New(peer.Config{
-		Self: p.self, ClusterID: p.terms().id(), Listener: listener, Peers: p.members.all(), TLS: cfg.TLS,
+		Self: p.self, ClusterID: p.terms().id(), Listener: listener, Peers: p.members.all(), TLS: cfg.TLS, Dial: cfg.Dial,
 		FrameBytesMax: 2 * flease.MaxBatch, QueueBytes: 16 * flease.MaxBatch,
 		Deliver: p.deliver, Answer: p.answer, Up: p.up, Refused: p.refused, Logger: cfg.Logger,
 	})
@@ -154,10 +158,12 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 
 // incarnation is a number that this peer has not used before, but by a chance of one in
 // four billion. A clock would repeat itself within a second.
-func incarnation() uint32 {
+func incarnation(from io.Reader) (uint32, error) {
 	var b [4]byte
-	rand.Read(b[:]) // never fails
-	return max(1, binary.LittleEndian.Uint32(b[:]))
+	if _, err := io.ReadFull(from, b[:]); err != nil {
+		return 0, fmt.Errorf("flease: draw an incarnation: %w", err)
+	}
+	return max(1, binary.LittleEndian.Uint32(b[:])), nil
 }
 
 // Members are those of the newest list that the peer goes by, or is changing to.
@@ -238,7 +244,7 @@ func (p *Peer) why() error {
 		all = append(all, p.clock)
 	}
 	if !p.serving && p.silent.Deadline != 0 {
-		now := p.cfg.Clocks()
+		now := p.cfg.clocks()
 		left := max(p.silent.Deadline.Sub(now.Mono), time.Duration(p.silent.Until-now.Wall), 0)
 		all = append(all, fmt.Errorf("the peer is silent after its start, for another %v", left.Round(time.Millisecond)))
 	}

@@ -3,20 +3,19 @@ package flease
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// session is a connection of a client. A client holds a lease for as long as it was told,
-// and is told more each time that it says it is alive: so one that is stopped loses its
-// leases though the peer could renew them for ever. Both read one clock, this machine's.
+// session is a connection of a client. The client names, again and again, the claims that
+// it waits for and the leases that it believes to hold, and is told for each how long it
+// holds it. What it does not name ends, whatever the reason is: see "Who frees what a client
+// has lost" in the package comment. Both sides read one clock, this machine's.
 type session struct {
 	peer   *Peer
 	leaser *Leaser
@@ -24,9 +23,7 @@ type session struct {
 	ctx    context.Context // ends with the connection
 
 	mu     sync.Mutex
-	alive  machine.Mono // when the client last said so, by its own reading
-	over   bool         // the connection has ended
-	change chan struct{}
+	over   bool // the connection has ended
 	claims map[uint64]*sessionClaim
 	looks  map[uint64]context.CancelFunc // requests that only look
 	minds  sync.WaitGroup
@@ -38,8 +35,10 @@ type sessionClaim struct {
 	ttl      time.Duration
 	delay    time.Duration
 	cancel   context.CancelFunc // of the wait
+	nudge    chan struct{}      // something has changed
+	named    machine.Mono       // when the client last named it, by its own reading
 	lease    *claim             // once it is held
-	told     machine.Mono       // until when the client believes to hold it
+	told     machine.Mono       // until when the client may believe that it holds it
 	lapsed   bool               // the client is told no more
 	freed    chan struct{}      // closed when the client releases it
 	released bool               // freed is closed
@@ -53,15 +52,18 @@ func (p *Peer) session(ctx context.Context, c net.Conn) {
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	s := &session{
 		peer: p, leaser: p.clientLeaser(), lines: newLines(c), ctx: ctx,
-		change: make(chan struct{}), claims: map[uint64]*sessionClaim{}, looks: map[uint64]context.CancelFunc{},
+		claims: map[uint64]*sessionClaim{}, looks: map[uint64]context.CancelFunc{},
 	}
 	var hello request
 	err := s.lines.receive(&hello)
-	if err == nil && (hello.Op != "hello" || hello.Version < 1) {
-		err = errors.New(`the first line must be {"op":"hello","version":1}`)
-	}
-	if err == nil {
-		err = s.lines.send(event{Event: "welcome", Version: socketVersion, At: clock.Now(), TMaxMS: p.cfg.TMax.Milliseconds()})
+	switch {
+	case err != nil:
+	case hello.Op != "hello" || hello.Version < 1:
+		err = fmt.Errorf(`the first line must be {"op":"hello","version":%d}`, socketVersion)
+	case hello.Version != socketVersion:
+		err = fmt.Errorf("you speak version %d of the socket's protocol and this peer version %d: run one version of the program", hello.Version, socketVersion)
+	default:
+		err = s.lines.send(event{Event: "welcome", Version: socketVersion, At: p.cfg.Clock.Now(), TMaxMS: p.cfg.TMax.Milliseconds()})
 	}
 	for err == nil {
 		var r request
@@ -75,26 +77,26 @@ func (p *Peer) session(ctx context.Context, c net.Conn) {
 	cancel()
 	s.mu.Lock()
 	s.over = true
-	s.changed()
+	for _, x := range s.claims {
+		poke(x.nudge)
+	}
 	s.mu.Unlock()
 	s.minds.Wait()
 	_ = s.leaser.Close()
 }
 
-// changed wakes who minds claims. s.mu is held.
-func (s *session) changed() {
-	close(s.change)
-	s.change = make(chan struct{})
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 func (s *session) handle(r request) error {
 	switch r.Op {
 	case "alive":
-		return s.hear(r.At)
+		return s.hear(r)
 	case "acquire":
-		if err := s.hear(r.At); err != nil {
-			return err
-		}
 		return s.acquire(r)
 	case "cancel":
 		s.mu.Lock()
@@ -106,13 +108,6 @@ func (s *session) handle(r request) error {
 		}
 	case "release":
 		s.free(r.ID)
-	case "lapse":
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if x := s.claims[r.ID]; x != nil && x.lease != nil {
-			x.lapsed = true
-			s.changed()
-		}
 	case "observe":
 		return s.observe(r)
 	case "await":
@@ -128,20 +123,33 @@ func (s *session) handle(r request) error {
 	return nil
 }
 
-// hear notes that the client was alive, and tells it how long it holds what it holds.
-func (s *session) hear(at machine.Mono) error {
-	if now := clock.Now(); at > now {
+// past refuses a reading that the clock has not shown yet.
+func (s *session) past(at machine.Mono) error {
+	if now := s.peer.cfg.Clock.Now(); at > now {
 		return fmt.Errorf("a request from the future, %v ahead: the client reads another clock than the peer", at.Sub(now))
 	}
-	s.mu.Lock()
+	return nil
+}
+
+// hear notes which claims the client has named, and tells it how long it holds what it holds
+// of them.
+func (s *session) hear(r request) error {
+	if err := s.past(r.At); err != nil {
+		return err
+	}
 	var events []event
-	s.alive = max(s.alive, at)
-	for id, x := range s.claims {
+	s.mu.Lock()
+	for _, id := range r.IDs {
+		x := s.claims[id]
+		if x == nil {
+			continue // it has ended, and the client will have heard of it
+		}
+		x.named = max(x.named, r.At)
 		if x.lease != nil && s.tell(x) {
 			events = append(events, event{Event: "renewed", ID: id, Until: x.told})
 		}
+		poke(x.nudge)
 	}
-	s.changed()
 	s.mu.Unlock()
 	for _, e := range events {
 		if err := s.lines.send(e); err != nil {
@@ -153,23 +161,29 @@ func (s *session) hear(at machine.Mono) error {
 
 // tell works out how long the client holds the claim, unless it is too late. s.mu is held.
 func (s *session) tell(x *sessionClaim) bool {
-	now := clock.Now()
-	if x.lapsed || x.lease.Check() != nil || x.told != 0 && now >= x.told && now >= s.alive.Add(x.ttl) {
+	now := s.peer.cfg.Clock.Now()
+	if x.lapsed || x.lease.Check() != nil || x.told != 0 && now >= x.end() {
 		return false
 	}
-	x.told = max(x.told, min(now.Add(x.lease.remaining()), s.alive.Add(x.ttl)))
+	x.told = max(x.told, min(now.Add(x.lease.remaining()), x.named.Add(x.ttl)))
 	return true
 }
 
+// end is until when the client may hold the claim, as far as it has named it. s.mu is held.
+func (x *sessionClaim) end() machine.Mono { return max(x.told, x.named.Add(x.ttl)) }
+
 // acquire begins a claim.
 func (s *session) acquire(r request) error {
+	if err := s.past(r.At); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.claims[r.ID] != nil || len(s.claims) >= sessionClaimsMax {
 		return fmt.Errorf("claim %d is one too many: ids are used once, and a connection has at most %d claims", r.ID, sessionClaimsMax)
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
-	x := &sessionClaim{id: r.ID, cancel: cancel, freed: make(chan struct{})}
+	x := &sessionClaim{id: r.ID, cancel: cancel, named: r.At, nudge: make(chan struct{}, 1), freed: make(chan struct{})}
 	s.claims[r.ID] = x
 	c := tenure.Claim{
 		Name: r.Name, Holder: cmp.Or(r.Holder, "a client of "+s.peer.cfg.Self), Slots: r.Slots,
@@ -197,7 +211,7 @@ func (s *session) mind(x *sessionClaim, lease *claim) error {
 	s.mu.Lock()
 	x.lease, x.ttl, x.delay = lease, lease.ttl, lease.delay
 	moved := lease.watched()
-	held := s.tell(x) && !s.over && x.told > clock.Now()
+	held := s.tell(x) && !s.over && x.told > s.peer.cfg.Clock.Now()
 	until := x.told
 	s.mu.Unlock()
 	if !held {
@@ -206,10 +220,12 @@ func (s *session) mind(x *sessionClaim, lease *claim) error {
 	}
 	_ = s.lines.send(event{Event: "acquired", ID: x.id, Token: lease.token, TTLMS: x.ttl.Milliseconds(), Until: until})
 	if s.watch(x, moved) {
-		_ = s.lines.send(event{Event: "lost", ID: x.id}.fill(cmp.Or(lease.Err(), errSilent)))
+		lost := event{Event: "lost", ID: x.id}.fill(cmp.Or(lease.Err(), errSilent))
+		lost.Reason = "lost" // whatever else it is, too
+		_ = s.lines.send(lost)
 		// Nobody believes to hold it any more. As long as nothing is released, others wait
 		// for the lock delay, as they do for a holder that died.
-		x.outlast()
+		s.outlast(x)
 		_ = lease.Release(s.ctx)
 		return nil
 	}
@@ -221,26 +237,26 @@ func (s *session) mind(x *sessionClaim, lease *claim) error {
 	return nil
 }
 
-var errSilent = fmt.Errorf("%w: the client did not say that it is alive", tenure.ErrLost)
+var errSilent = fmt.Errorf("%w: its holder did not say in time that it holds it", tenure.ErrLost)
 
 // watch returns true when the claim is lost, and false when the client releases it.
 func (s *session) watch(x *sessionClaim, moved <-chan struct{}) bool {
 	for {
 		s.mu.Lock()
-		change, at := s.change, max(x.told, s.alive.Add(x.ttl))
+		at := x.end()
 		if s.over {
 			at = x.told // it cannot hear of more
 		}
-		lapsed := x.lapsed || clock.Now() >= at
+		lapsed := x.lapsed || s.peer.cfg.Clock.Now() >= at
 		x.lapsed = lapsed
 		s.mu.Unlock()
 		if lapsed {
 			return true
 		}
-		alarm := clock.System.Alarm(at)
+		alarm := s.peer.cfg.Clock.Alarm(at)
 		select {
 		case <-alarm.C:
-		case <-change:
+		case <-x.nudge:
 		case <-moved:
 			s.mu.Lock()
 			more := s.tell(x)
@@ -261,8 +277,9 @@ func (s *session) watch(x *sessionClaim, moved <-chan struct{}) bool {
 }
 
 // outlast waits until the client's last belief and the lock delay are over.
-func (x *sessionClaim) outlast() {
-	alarm := clock.System.Alarm(max(x.told, clock.Now()).Add(x.delay))
+func (s *session) outlast(x *sessionClaim) {
+	c := s.peer.cfg.Clock
+	alarm := c.Alarm(max(x.told, c.Now()).Add(x.delay))
 	defer alarm.Stop()
 	select {
 	case <-alarm.C:

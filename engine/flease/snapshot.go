@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/wal"
 )
 
 // A planned shutdown leaves what the peer has promised in a file, which the next life
@@ -35,21 +36,22 @@ func (p *Peer) restore() ([]*flease.Record, error) {
 	if p.cfg.State == "" {
 		return nil, nil
 	}
-	if err := os.MkdirAll(p.cfg.State, 0o700); err != nil {
+	disk := p.cfg.FS
+	if err := disk.MkdirAll(p.cfg.State); err != nil {
 		return nil, fmt.Errorf("flease: the directory for state: %w", err)
 	}
 	path := p.snapshotPath()
-	b, err := os.ReadFile(path)
+	b, err := readFile(disk, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("flease: what the last shutdown left: %w", err)
 	}
-	if err := os.Remove(path); err != nil {
+	if err := disk.Remove(path); err != nil {
 		return nil, fmt.Errorf("flease: what the last shutdown left cannot be used up: %w", err)
 	}
-	if err := syncDir(p.cfg.State); err != nil {
+	if err := disk.SyncDir(p.cfg.State); err != nil {
 		return nil, fmt.Errorf("flease: what the last shutdown left cannot be used up: %w", err)
 	}
 	r, err := p.parseSnapshot(b)
@@ -98,36 +100,47 @@ func (p *Peer) save() error {
 	}
 	b := append(p.snapshotHead(), record...)
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	if err := writeFile(p.snapshotPath(), b); err != nil {
+	if err := writeFile(p.cfg.FS, p.snapshotPath(), b); err != nil {
 		return fmt.Errorf("flease: save the state; the next start has a quarantine: %w", err)
 	}
 	return nil
 }
 
 // writeFile makes a file durable, all of it or nothing.
-func writeFile(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new")
+func writeFile(disk wal.FS, path string, b []byte) error {
+	next := path + ".new"
+	f, err := disk.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
+	_, err = f.WriteAt(b, 0)
 	if err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
+		err = disk.Rename(next, path)
 	}
 	if err != nil {
-		os.Remove(f.Name())
+		_ = disk.Remove(next)
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return disk.SyncDir(filepath.Dir(path))
 }
 
-func syncDir(path string) error {
-	d, err := os.Open(path)
+// readFile is all that a file has.
+func readFile(disk wal.FS, path string) ([]byte, error) {
+	f, err := disk.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, size)
+	if n, err := f.ReadAt(b, 0); n < len(b) {
+		return nil, err
+	}
+	return b, nil
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/tenure-lease/tenure"
@@ -16,11 +15,13 @@ import (
 
 // Limits of what may be said over a socket.
 const (
-	socketVersion = 1
+	socketVersion = 2
 	// lineBytesMax has room for a name and a holder with every byte escaped.
 	lineBytesMax = 16 << 10
 	// sessionClaimsMax is how many claims a connection may have under way or held.
 	sessionClaimsMax = 4096
+	// aliveMax is how many claims are named in a line: 20 digits and a comma each have room.
+	aliveMax = 512
 	// sessionsMax is how many connections a peer serves.
 	sessionsMax = 4096
 	// sendPatience is how long a reader may take for a line.
@@ -41,6 +42,7 @@ type request struct {
 	Slots       int          `json:"slots,omitempty"`
 	Try         bool         `json:"try,omitempty"`
 	Tokens      []string     `json:"tokens,omitempty"` // of the holders that await knows
+	IDs         []uint64     `json:"ids,omitempty"`    // of the claims that alive is about
 }
 
 // event is a line from the peer.
@@ -119,18 +121,18 @@ func (t told) Unwrap() error { return t.kind }
 type lines struct {
 	conn net.Conn
 	in   *bufio.Reader
-	mu   sync.Mutex
+	turn chan struct{} // holds a token while a line is written, which may take sendPatience
 	out  []byte
 }
 
 func newLines(c net.Conn) *lines {
-	return &lines{conn: c, in: bufio.NewReaderSize(c, lineBytesMax)}
+	return &lines{conn: c, in: bufio.NewReaderSize(c, lineBytesMax), turn: make(chan struct{}, 1)}
 }
 
 // send writes a line, or closes the connection.
 func (l *lines) send(v any) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err

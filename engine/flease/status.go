@@ -46,7 +46,7 @@ type MemberStatus struct {
 
 // Status tells how the peer does.
 func (p *Peer) Status() Status {
-	now := p.cfg.Clocks()
+	now := p.cfg.clocks()
 	renewed := p.renewals.recent()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -109,7 +109,7 @@ func (p *Peer) askEpoch(ctx context.Context) error {
 			continue
 		}
 		all.Go(func() {
-			said, err := peer.Ask(ctx, addr, p.cfg.TLS, nil, nil)
+			said, err := peer.Ask(ctx, addr, p.cfg.TLS, p.cfg.Dial, nil)
 			var theirs terms
 			if err != nil || json.Unmarshal(said, &theirs) != nil || theirs.Cluster != p.cfg.Cluster {
 				return
@@ -150,7 +150,7 @@ func (p *Peer) compare(id machine.NodeID, reason error) {
 	if !member {
 		return
 	}
-	said, err := peer.Ask(p.ctx, addr, p.cfg.TLS, nil, nil)
+	said, err := peer.Ask(p.ctx, addr, p.cfg.TLS, p.cfg.Dial, nil)
 	var theirs terms
 	if err == nil {
 		err = json.Unmarshal(said, &theirs)
