@@ -8,7 +8,9 @@
 // (exclusive, shared and counted claims, tries, lock delays, releases, handovers, looks,
 // write-backs), and which faults there are: loss, duplication, messages that come again
 // after more than t_max + W, delays, partitions of one or both ways, pauses and suspends longer
-// than t_max, crashes, planned restarts, clocks that drift and wander inside ±ε/2. Some
+// than t_max, crashes, planned restarts, clocks that drift and wander inside ±ε/2. Half of
+// the holders are processes of their own: they outlive their peer, and a loss that they do not
+// hear of, for as long as they were told. Some
 // worlds have peers with a disk (section 3.5), some change the membership. After the
 // chaos everything heals, and claims must be served within a bound.
 //
@@ -19,6 +21,8 @@
 //
 //   - Exclusion: when a lease begins or is renewed, nobody whose own clocks let it believe
 //     holds beside it, but those whom it bears. By true time, and across the lives of a peer.
+//   - Lock delays: what was not released is nobody's until its lock delay is over, by the
+//     synchronized clock of its peer's host.
 //   - Fencing: tokens of a name grow.
 //   - L1, L2: what is committed under a greater ballot has every lease of the lesser ones
 //     that is not over by the proposer's clock, with the same owner and no earlier end.

@@ -2,9 +2,11 @@ package fleasesim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/sim"
 )
 
@@ -21,6 +23,7 @@ type judge struct {
 // resource is what the judge knows of one.
 type resource struct {
 	holds  []*hold
+	delays []*hold   // over and not released: their lock delays may last
 	tokens [2]uint64 // the greatest: of exclusive tenures, of all
 	registers
 }
@@ -32,6 +35,8 @@ type hold struct {
 	id       uint64
 	name     string
 	slots    int
+	delay    time.Duration
+	remote   bool // its holder is another process than the peer, and may outlive it
 	token    uint64
 	deadline flease.Acquired // its two limits
 	mark     *sim.Mark
@@ -41,7 +46,14 @@ type hold struct {
 // or is stopped.
 func (h *hold) believes() bool {
 	now := h.p.host.Now()
-	return h.p.host.Life() == h.life && now.Mono < h.deadline.Deadline && now.Wall < h.deadline.Until
+	return (h.remote || h.p.host.Life() == h.life) && now.Mono < h.deadline.Deadline && now.Wall < h.deadline.Until
+}
+
+// delays tells whether its lock delay lasts, by the synchronized clock of its host: the lease
+// and its lock delay are one time to all others, which has an end that is ε later than they
+// wait for at least.
+func (h *hold) delays() bool {
+	return h.delay > 0 && h.p.host.Now().Wall < h.deadline.Until+machine.Wall(h.delay)
 }
 
 func newJudge(w *sim.World) *judge { return &judge{w: w, names: map[string]*resource{}} }
@@ -77,6 +89,7 @@ func (j *judge) starts(h *hold) {
 	h.mark.Until(j.w.Now() + time.Duration(h.deadline.Deadline-h.p.host.Mono()))
 	r.holds = append(r.holds, h)
 	j.exclusive(r, h)
+	j.delayed(r, h)
 	before := r.tokens[1]
 	if h.slots > 1 {
 		before = r.tokens[0] // two that share may be admitted in either order
@@ -108,6 +121,7 @@ func (j *judge) exclusive(r *resource, h *hold) {
 			kept = append(kept, o)
 		} else {
 			o.mark.End()
+			r.delays = append(r.delays, o)
 		}
 	}
 	r.holds = kept
@@ -119,14 +133,37 @@ func (j *judge) exclusive(r *resource, h *hold) {
 	}
 }
 
-// ends is the end of a tenure by its owner, who stops believing.
-func (j *judge) ends(h *hold) {
-	r := j.of(h.name)
-	h.mark.End()
-	for i, o := range r.holds {
-		if o == h {
-			r.holds = append(r.holds[:i:i], r.holds[i+1:]...)
+// delayed wants that a tenure does not begin while it has to wait for a lock delay.
+func (j *judge) delayed(r *resource, h *hold) {
+	r.delays = slices.DeleteFunc(r.delays, func(o *hold) bool { return !o.delays() })
+	if j.broken {
+		return
+	}
+	n := len(r.holds) + len(r.delays)
+	for _, o := range r.delays {
+		j.w.Count("beside lock delays", 1)
+		if n > o.slots || n > h.slots {
+			j.fail("lock delay: %v acquires %s, which %v held until its end, and has to wait another %v for",
+				h.p, h.name, o.p, time.Duration(o.deadline.Until-o.p.host.Now().Wall)+o.delay)
 			return
 		}
 	}
+}
+
+// ends is the end of a tenure by its holder, who stops believing, and says so.
+func (j *judge) ends(h *hold) {
+	r := j.of(h.name)
+	h.mark.End()
+	r.holds = slices.DeleteFunc(r.holds, func(o *hold) bool { return o == h })
+}
+
+// loses is the end of a tenure that is not released. A holder in another process may not hear
+// of it, and believes as long as its clocks let it.
+func (j *judge) loses(h *hold, heard bool) {
+	if h.remote && !heard {
+		j.w.Count("outlived", 1)
+		return
+	}
+	j.ends(h)
+	j.of(h.name).delays = append(j.of(h.name).delays, h)
 }

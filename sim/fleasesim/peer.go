@@ -35,9 +35,12 @@ type client struct {
 	id    uint64 // of the claim that lasts, 0 if none
 	name  string
 	slots int
+	delay time.Duration // the lock delay that it asked for
 	since time.Duration // when it asked
 	hold  *hold
 	left  bool // it has released, and waits to hear of it
+	// remote: it is in a process of its own, and goes by what it was told last.
+	remote bool
 	looks bool // it observes
 	quiet bool // it does not act by itself
 }
@@ -84,7 +87,7 @@ func (p *peer) outcome(out any) {
 		if c == nil || c.left {
 			return
 		}
-		c.hold = &hold{p: p, life: p.host.Life(), id: out.ID, name: c.name, slots: c.slots, token: out.Token, deadline: out}
+		c.hold = &hold{p: p, life: p.host.Life(), id: out.ID, name: c.name, slots: c.slots, delay: c.delay, remote: c.remote, token: out.Token, deadline: out}
 		p.s.j.starts(c.hold)
 		p.host.After(p.s.stay(), func() { c.leaves() })
 	case flease.Renewed:
@@ -98,6 +101,10 @@ func (p *peer) outcome(out any) {
 		w.Count("losses", 1)
 		if p.s.j.steady && !p.s.changing() {
 			p.s.j.fail("%v loses %s though nothing fails: %s", p, c.name, out.Why)
+		}
+		if c.hold != nil && !c.left {
+			p.s.j.loses(c.hold, w.Chance(0.5))
+			c.hold = nil
 		}
 		c.over()
 	case flease.Refused:
@@ -171,7 +178,7 @@ func (c *client) acts() {
 	}
 	c.asks(s.resources[w.Rand.IntN(len(s.resources))])
 	in := flease.Acquire{ID: c.id, Name: c.name, Holder: c.p.host.Lane, Slots: s.slots[w.Rand.IntN(len(s.slots))]}
-	c.slots = in.Slots
+	c.slots, c.delay, c.remote = in.Slots, 0, w.Chance(0.5)
 	switch x := w.Rand.Float64(); {
 	case x < 0.1:
 		c.looks = true
@@ -184,7 +191,8 @@ func (c *client) acts() {
 	}
 	if w.Chance(0.3) {
 		in.TTL = c.p.config.MinTTL() + w.Between(0, s.tmax-c.p.config.MinTTL())
-		in.LockDelay = w.Between(0, s.tmax-in.TTL-time.Millisecond)
+		in.LockDelay = w.Between(0, s.tmax-in.TTL-time.Millisecond).Truncate(time.Millisecond)
+		c.delay = in.LockDelay
 	}
 	c.p.host.Step(in)
 	if w.Chance(0.1) {
@@ -217,11 +225,12 @@ func (c *client) leaves() {
 	c.p.host.Step(flease.Release{ID: c.id})
 }
 
-// endAll is the end of all that the clients had, with the peer's life.
+// endAll is the end of all that the clients had, with the peer's life. Those in other
+// processes do not hear of it, and what nobody has released has its lock delay.
 func (p *peer) endAll() {
 	for _, c := range p.clients {
-		if c.hold != nil {
-			p.s.j.ends(c.hold)
+		if c.hold != nil && !c.left {
+			p.s.j.loses(c.hold, false)
 		}
 		c.id, c.hold = 0, nil
 	}

@@ -32,6 +32,53 @@ func wallEndsTenures(th *theater) {
 	}
 }
 
+// The lock delay of a holder that dies is waited for, after a renewal, too.
+func lockDelay(th *theater) {
+	a := th.acquires(1, flease.Acquire{TTL: 4 * round, LockDelay: tmax - 4*round})
+	th.settles()
+	first := a.hold.deadline.Until
+	th.flows(4*round, func() bool { return a.hold.deadline.Until > first })
+	th.p(1).crashes(time.Hour)
+	b := th.acquires(2, flease.Acquire{})
+	th.flows(2*tmax, func() bool { return b.hold != nil })
+	th.holds("the lock delay is over", b, true)
+}
+
+// A holder in another process goes on when its peer is started again, with what the life
+// before has left, and does not hear of it. The peer itself, too, has to wait for it.
+func holderOutlivesItsPeer(th *theater) {
+	a := th.acquires(4, flease.Acquire{})
+	a.remote = true
+	th.settles()
+	held, calm := a.hold, th.p(4).host.Outcome
+	th.p(4).host.Outcome = func(out any) {
+		if s, ok := out.(flease.Snapshot); ok {
+			th.p(4).leaves(s, time.Millisecond)
+			return
+		}
+		calm(out)
+	}
+	th.p(4).restarts()
+	th.flows(tmax/2, func() bool { return th.p(4).incarnation == 2 && th.p(4).serving })
+	if !held.believes() {
+		th.t.Fatal("the restart took too long")
+	}
+	b := th.acquires(4, flease.Acquire{})
+	th.flows(2*tmax, func() bool { return b.hold != nil })
+	th.holds("the holder of before has stopped", b, true)
+}
+
+// flows lets time pass and everything arrive, until done.
+func (th *theater) flows(most time.Duration, done func() bool) {
+	th.t.Helper()
+	for end := th.w.Now() + most; !done(); th.settles() {
+		if th.w.Now() >= end {
+			th.t.Fatalf("nothing comes of it within %v", most)
+		}
+		th.pass(10 * time.Millisecond)
+	}
+}
+
 // E12: a refusal does not abort what a majority agrees to.
 func oneRefusal(th *theater) {
 	a := th.acquires(1, flease.Acquire{})

@@ -43,6 +43,8 @@ var scripts = []struct {
 	{"safety-period", safetyPeriod},
 	{"monotonic-clock-ends-tenures", monoEndsTenures},
 	{"synchronized-clock-ends-tenures", wallEndsTenures},
+	{"lock-delay", lockDelay},
+	{"holder-outlives-its-peer", holderOutlivesItsPeer},
 	{"one-refusal", oneRefusal},
 	{"copies-do-no-harm", copiesDoNoHarm},
 	{"ballots-of-others", ballotsOfOthers},

@@ -102,7 +102,7 @@ func (th *theater) idles(d time.Duration) {
 // acquires has a peer begin a claim.
 func (th *theater) acquires(id machine.NodeID, in flease.Acquire) *client {
 	p := th.p(id)
-	c := &client{p: p, quiet: true, slots: max(in.Slots, 1)}
+	c := &client{p: p, quiet: true, slots: max(in.Slots, 1), delay: in.LockDelay}
 	c.asks("r")
 	in.ID, in.Name = c.id, c.name
 	th.calm(p)
@@ -116,7 +116,7 @@ func (th *theater) calm(p *peer) {
 	p.host.Outcome = func(out any) {
 		if a, ok := out.(flease.Acquired); ok {
 			if c := p.claims[a.ID]; c != nil && !c.left {
-				c.hold = &hold{p: p, life: p.host.Life(), id: a.ID, name: c.name, slots: c.slots, token: a.Token, deadline: a}
+				c.hold = &hold{p: p, life: p.host.Life(), id: a.ID, name: c.name, slots: c.slots, delay: c.delay, remote: c.remote, token: a.Token, deadline: a}
 				th.j.starts(c.hold)
 			}
 			return
