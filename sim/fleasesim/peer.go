@@ -41,8 +41,8 @@ type client struct {
 	left  bool // it has released, and waits to hear of it
 	// remote: it is in a process of its own, and goes by what it was told last.
 	remote bool
-	looks bool // it observes
-	quiet bool // it does not act by itself
+	looks  bool // it observes
+	quiet  bool // it does not act by itself
 }
 
 // start begins a life.
