@@ -78,17 +78,13 @@ func (a *area) ReadAt(p []byte, off int64) (int, error) {
 	return a.dev.f.ReadAt(p, a.dev.header.areaAt(a.index)+off)
 }
 
-// WriteAt fails when the claim to the area has run out before the write began or before it
-// ended: then nobody may be told that it is there.
+// WriteAt fails when the claim to the area has run out. It may do so during the write: nobody
+// is told that something is there before areaKeeper.ours was asked again.
 func (a *area) WriteAt(p []byte, off int64) (int, error) {
 	if err := a.claim.check(); err != nil {
 		return 0, err
 	}
-	n, err := a.dev.f.WriteAt(p, a.dev.header.areaAt(a.index)+off)
-	if err == nil {
-		err = a.claim.check()
-	}
-	return n, err
+	return a.dev.f.WriteAt(p, a.dev.header.areaAt(a.index)+off)
 }
 
 func (a *area) Close() error {

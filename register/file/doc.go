@@ -142,7 +142,7 @@
 // is slower than Delay, a contest fails, and its area looks claimed for a while; the claim that
 // failed has told the next one to allow for more.
 //
-// Each write to an area is checked before and after against the claim's deadline. The
+// Each write to an area is checked before, and before it is acknowledged, against the claim's deadline. The
 // assumption, in addition to those below: a write lands no later than a Term after the first
 // of these checks. So an area whose handle died is free two Terms and six Delays after its
 // last renewal, or a little later on a slow device. A process that is stopped for longer than
