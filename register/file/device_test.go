@@ -441,7 +441,7 @@ type slowDevice struct {
 
 func (d slowDevice) WriteAt(p []byte, off int64) (int, error) {
 	n, err := d.file.WriteAt(p, off)
-	if off > int64(block)*20 {
+	if off >= claimAt(2) { // of two areas
 		d.wait()
 	}
 	return n, err
