@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/driver"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumregister"
@@ -82,7 +81,7 @@ func (s *Set) cell(name string, atomic bool) *Cell {
 	c.leave = leave
 	c.driver = driver.Start(driver.Config{
 		Machine: quorumregister.Client(s.Config(me, atomic)),
-		Now:     func() machine.Now { return machine.Now{Mono: clock.Now()} },
+		Now:     func() machine.Now { return machine.Now{Mono: s.now()} },
 		Access:  access,
 		Outcome: c.outcomes,
 	})

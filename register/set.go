@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumregister"
 )
@@ -21,6 +22,7 @@ type Set struct {
 	header  Header
 	workers []*worker // by index
 	delays  *Delays
+	now     func() machine.Mono
 	stop    chan struct{}
 	once    sync.Once
 	closed  error // of the first Close
@@ -29,7 +31,10 @@ type Set struct {
 // NewSet takes over stores of one set, in any order. Some may be missing as long
 // as a majority is there: those count as failing. It fails, with ErrMismatch, if
 // they do not belong together, and leaves them open then.
-func NewSet(stores []Store) (*Set, error) {
+func NewSet(stores []Store) (*Set, error) { return NewSetBy(clock.Now, stores) }
+
+// NewSetBy is NewSet with the clock by which the set's registers go, in place of clock.Now.
+func NewSetBy(now func() machine.Mono, stores []Store) (*Set, error) {
 	if len(stores) == 0 {
 		return nil, errors.New("a set of no stores: name one or more")
 	}
@@ -54,7 +59,7 @@ func NewSet(stores []Store) (*Set, error) {
 			ErrMismatch, len(stores), h.Of)
 	}
 	h.Index = 0
-	set := &Set{header: h, delays: NewDelays(h.Delay), stop: make(chan struct{})}
+	set := &Set{header: h, delays: NewDelays(h.Delay), now: now, stop: make(chan struct{})}
 	for _, s := range byIndex {
 		w := newWorker(s)
 		set.workers = append(set.workers, w)

@@ -161,7 +161,7 @@ func (f findings) join(cfg Config) (*Leaser, error) {
 		}
 		return nil, err
 	}
-	set, err := register.NewSet(stores)
+	set, err := register.NewSetBy(cfg.Clock.Now, stores)
 	if err != nil {
 		return nil, err
 	}

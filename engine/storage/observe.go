@@ -2,9 +2,10 @@ package storage
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -20,31 +21,52 @@ import (
 type onlooker struct {
 	leaser *Leaser
 	name   string
-	cell   *register.Cell
+	cell   *register.Cell   // with atomic reads
 	lease  *disklease.Lease // never begins
 }
 
-// lookOn makes an onlooker, whose cell is to be closed. It needs no right to write.
+// lookOn makes an onlooker, who is to be closed. It needs no right to write.
 func (l *Leaser) lookOn(name string) *onlooker {
+	return &onlooker{l, name, l.set.Register(name), l.watcher(l.witnesses.of(name))}
+}
+
+func (o *onlooker) close() { o.cell.Close() }
+
+// watcher is a claim that never begins, and knows what a witness says.
+func (l *Leaser) watcher(witness []byte) *disklease.Lease {
 	lease, err := disklease.New(disklease.Config{
-		Term: l.header.Term, Delay: l.header.Delay, Drift: l.header.Drift, Witness: l.witnesses.of(name),
+		Term: l.header.Term, Delay: l.header.Delay, Drift: l.header.Drift, Witness: witness,
 	})
 	if err != nil {
 		panic(err) // a set's header makes leases
 	}
-	return &onlooker{l, name, l.set.Regular(name), lease}
+	return lease
 }
 
+// look reads atomically: what it sees is evidence of who is alive, for this onlooker and as a
+// witness for claims, and a regular read may show a record that the next reader does not
+// find, which is dead for nobody else. One who may not write the stores can read atomically
+// only while they agree. Else, or when that takes too long, he is shown what a regular read shows, and learns nothing.
 func (o *onlooker) look(ctx context.Context) (tenure.State, error) {
 	begun := o.leaser.clock.Now()
-	v, err := o.cell.Read(ctx)
+	watcher := o.lease
+	soon, cancel := context.WithTimeout(ctx, 8*o.leaser.Delay())
+	v, err := o.cell.Read(soon)
+	cancel()
+	if err != nil && ctx.Err() == nil {
+		regular := o.leaser.set.Regular(o.name)
+		defer regular.Close()
+		watcher = o.leaser.watcher(nil)
+		begun = o.leaser.clock.Now()
+		v, err = regular.Read(ctx)
+	}
 	switch {
 	case err != nil && (ctx.Err() != nil || !o.leaser.hopeless(err)):
 		return tenure.State{Name: o.name}, fmt.Errorf("observe %q: %w: %w", o.name, tenure.ErrUnavailable, err)
 	case err != nil:
 		return tenure.State{Name: o.name}, fmt.Errorf("observe %q: %w", o.name, err)
 	}
-	s, err := o.lease.Saw(begun, o.leaser.clock.Now(), v)
+	s, err := watcher.Saw(begun, o.leaser.clock.Now(), v)
 	if err != nil {
 		return tenure.State{Name: o.name}, fmt.Errorf("observe %q: %w", o.name, err)
 	}
@@ -91,7 +113,7 @@ func (l *Leaser) observe(outer context.Context, name string, remember bool) (ten
 	}
 	defer end()
 	o := l.lookOn(name)
-	defer o.cell.Close()
+	defer o.close()
 	s, err := o.look(ctx)
 	switch {
 	case err != nil && outer.Err() == nil && l.ctx.Err() != nil:
@@ -113,7 +135,7 @@ func (l *Leaser) Await(outer context.Context, since tenure.State) (tenure.State,
 	}
 	defer end()
 	o := l.lookOn(since.Name)
-	defer o.cell.Close()
+	defer o.close()
 	pause := max(l.header.Term/50, 4*l.header.Delay)
 	for {
 		s, err := o.look(ctx)
@@ -126,10 +148,17 @@ func (l *Leaser) Await(outer context.Context, since tenure.State) (tenure.State,
 			return s, nil
 		}
 		select {
-		case <-time.After(pause/2 + rand.N(pause)):
+		case <-time.After(pause/2 + portion(pause)):
 		case <-ctx.Done():
 		}
 	}
+}
+
+// portion is a random part of d.
+func portion(d time.Duration) time.Duration {
+	var b [2]byte
+	rand.Read(b[:]) // never fails
+	return d * time.Duration(binary.BigEndian.Uint16(b[:])) >> 16
 }
 
 // listing is how many names are looked at at a time: they share accesses.
