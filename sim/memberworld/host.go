@@ -1,0 +1,251 @@
+package memberworld
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/etcdapi"
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/node"
+	"github.com/tenure-lease/tenure/server"
+	"github.com/tenure-lease/tenure/sim/world"
+	"github.com/tenure-lease/tenure/sim/world/disk"
+	"github.com/tenure-lease/tenure/wal"
+)
+
+// Ports of a host.
+const (
+	peerPort   = 2380
+	clientPort = 2379
+)
+
+// dataDir is where a member has its data.
+const dataDir = "/var/lib/tenure"
+
+// host is a machine with a disk, clocks and a member, which something like systemd starts
+// again whenever it ends.
+type host struct {
+	c    *cluster
+	name string
+	url  string // of the member for others
+	disk *disk.Disk
+	rand *rand.Rand // what a power cut leaves
+
+	mono, wall *clock.Simulated
+	raw        time.Time // what no correction of the clock changes
+
+	mu       sync.Mutex
+	flags    flags
+	existing bool
+	held     int  // whoever wants the host to stay down
+	lost     bool // its data, for good: it may refuse to start, and is replaced
+	life     *life
+	starts   int
+	lastErr  error // of the last start, or why the last life ended by itself
+}
+
+// flags may differ from one life of a member to the next.
+type flags struct {
+	readTTL   time.Duration
+	tailBytes int
+	segment   int64
+	order     string // the policy of a new cluster
+}
+
+// life is the time from a member's start to its end.
+type life struct {
+	p     *world.Process
+	srv   *server.Server // nil until it has started
+	ended chan struct{}
+	how   ending
+}
+
+// ending is what becomes of a disk when a life ends.
+type ending int
+
+const (
+	exits   ending = iota // the process ends, and the machine goes on
+	crashes               // the machine loses its power
+	ages                  // it comes back with an older disk
+	empties               // it comes back with an empty disk
+)
+
+func newHost(c *cluster, name string) *host {
+	h := &host{
+		c: c, name: name, url: fmt.Sprintf("http://%s:%d", name, peerPort),
+		disk: disk.New(), rand: c.w.Rand("crashes of " + name),
+		// Hosts have been up for different times, and their times of day are not exact.
+		mono: clock.NewSimulated(machine.Mono(time.Hour) * machine.Mono(1+len(c.hosts))),
+		wall: clock.NewSimulated(machine.Mono(time.Now().UnixNano())),
+		raw:  time.Now(),
+	}
+	h.flags = c.spec.flags(c.w.Rand("flags of " + name))
+	return h
+}
+
+// run starts the member again and again, until the world is over.
+func (h *host) run() {
+	for !h.c.over() {
+		h.mu.Lock()
+		held := h.held > 0
+		h.mu.Unlock()
+		if held {
+			h.c.pause(100 * time.Millisecond)
+			continue
+		}
+		l := h.begin()
+		if h.c.over() {
+			h.end(l, exits)
+		}
+		<-l.ended
+		if l.srv != nil {
+			l.srv.Stop()
+		}
+		switch l.how {
+		case exits:
+			h.disk.Exit()
+		case crashes:
+			h.disk.Crash(h.rand)
+		case ages:
+			h.disk.Older()
+		case empties:
+			h.disk.Empty()
+		}
+		h.c.pause(h.c.spec.downtime(h.rand))
+		h.c.net.PowerOn(h.name)
+	}
+}
+
+// begin starts the member. If that fails, the life has ended already.
+func (h *host) begin() *life {
+	l := &life{p: h.c.w.Start(h.name), ended: make(chan struct{})}
+	h.mu.Lock()
+	h.life = l
+	h.starts++
+	cfg := h.config(l)
+	h.mu.Unlock()
+	fail := func(err error) {
+		h.c.w.Trace.Add("%s does not start: %v", h.name, err)
+		h.c.w.Count("starts that failed", 1)
+		h.mu.Lock()
+		h.lastErr = err
+		h.mu.Unlock()
+		h.end(l, exits)
+	}
+	peers, err := h.c.net.Listen(l.p, peerPort)
+	if err != nil {
+		fail(err)
+		return l
+	}
+	clients, err := h.c.net.Listen(l.p, clientPort)
+	if err != nil {
+		fail(err)
+		return l
+	}
+	cfg.Node.PeerListener, cfg.Clients = peers, []net.Listener{clients}
+	srv, err := server.Start(cfg)
+	if err != nil {
+		fail(err)
+		return l
+	}
+	h.mu.Lock()
+	l.srv, h.lastErr = srv, nil
+	h.mu.Unlock()
+	h.c.w.Count("starts", 1)
+	h.c.w.Trace.Add("%s runs as member %x", h.name, srv.Node.ID())
+	return l
+}
+
+func (h *host) config(l *life) server.Config {
+	peers := map[string]string{}
+	for _, o := range h.c.hosts[:h.c.spec.Members] {
+		peers[o.name] = o.url
+	}
+	peers[h.name] = h.url
+	logger := slog.New(&traceLog{w: h.c.w, who: h.name})
+	return server.Config{
+		API: etcdapi.Config{WatchProgressInterval: 2 * time.Second},
+		Node: node.Config{
+			Name: h.name, DataDir: dataDir, Peers: peers, ClusterToken: "world", Existing: h.existing,
+			ClientURLs: []string{fmt.Sprintf("http://%s:%d", h.name, clientPort)},
+			Dial:       h.c.net.Dialer(l.p),
+			ReadLease:  h.flags.order, ReadLeaseTTL: h.flags.readTTL,
+			MaxTailBytes: h.flags.tailBytes, WAL: wal.Options{FS: h.disk.FS(l.p), SegmentBytes: h.flags.segment},
+			Now: func() machine.Now { return h.now(l.p) }, Look: h.look,
+			Logger: logger,
+			Fail: func(err error) {
+				h.c.w.Trace.Add("%s ends: %v", h.name, err)
+				h.c.w.Count("ended by itself", 1)
+				h.mu.Lock()
+				h.lastErr = err
+				h.mu.Unlock()
+				h.end(l, exits)
+			},
+		},
+	}
+}
+
+// now reads the clocks. The process may be stopped between a reading and its use.
+func (h *host) now(p *world.Process) machine.Now {
+	now := machine.Now{Mono: h.mono.Now(), Wall: machine.Wall(h.wall.Now())}
+	_ = p.Do(world.Clock, "now", "")
+	return now
+}
+
+func (h *host) look() clock.Evidence {
+	mono := h.mono.Now()
+	return clock.Evidence{Now: mono, Running: time.Duration(mono), Raw: time.Since(h.raw), Wall: machine.Wall(h.wall.Now())}
+}
+
+// end ends a life, nil for the one that there is.
+func (h *host) end(l *life, how ending) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l == nil {
+		l = h.life
+	}
+	if l == nil {
+		return
+	}
+	select {
+	case <-l.ended:
+		return
+	default:
+	}
+	l.how = how
+	h.disk.Kill()
+	l.p.End()
+	if how == exits {
+		h.c.net.Exit(l.p)
+	} else {
+		h.c.net.PowerOff(l.p)
+	}
+	close(l.ended)
+}
+
+// running is the member, nil if it does not run.
+func (h *host) running() *server.Server {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.life == nil {
+		return nil
+	}
+	select {
+	case <-h.life.ended:
+		return nil
+	default:
+		return h.life.srv
+	}
+}
+
+// hold keeps the host down, or lets it go.
+func (h *host) hold(by int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held += by
+}

@@ -1,0 +1,216 @@
+package memberworld
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// terms knows who led when.
+type terms struct {
+	mu     sync.Mutex
+	leader map[uint64]uint64 // by term
+}
+
+// sample looks at the members ten times a second: whom they take for the leader of a term.
+func (c *cluster) sample() {
+	c.terms.leader = map[uint64]uint64{}
+	for !c.over() {
+		for _, h := range c.hosts {
+			srv := h.running()
+			if srv == nil {
+				continue
+			}
+			leader, term, _ := srv.Node.Leader()
+			if leader == 0 {
+				continue
+			}
+			switch was, known := c.terms.leader[term]; {
+			case !known:
+				c.terms.leader[term] = leader
+				c.w.Count("elections", 1)
+			case was != leader:
+				c.w.Fail("two leaders of term %d: %x and %x", term, was, leader)
+			}
+		}
+		c.pause(100 * time.Millisecond)
+	}
+}
+
+// Bounds of what a process may use, with all members of the world in it.
+const (
+	goroutinesMax = 3000
+	heapMax       = 512 << 20
+)
+
+// judge is made when nothing is wrong any more. What it asks for has to come.
+func (c *cluster) judge() {
+	if !c.restored(90 * time.Second) {
+		return
+	}
+	c.calm.Store(true)
+	cl := c.client("judge")
+	defer cl.Close()
+	// Leases that are not renewed end, from when a majority works: a TTL later, of which
+	// the longest is 5 s, and another if a new leader gave it.
+	c.pause(15 * time.Second)
+	c.late(cl)
+	close(c.quiet)
+	c.pause(12 * time.Second) // for clients that still wait
+	c.orphans(cl)
+	c.bounded()
+
+	ctx, cancel := within(10 * time.Second)
+	defer cancel()
+	last, err := cl.Put(ctx, "end", "of the world")
+	if err != nil {
+		c.w.Fail("nothing is wrong any more, and a put fails: %v", err)
+		return
+	}
+	var first []event
+	for i, h := range c.hosts {
+		if h.running() == nil {
+			continue
+		}
+		events, err := c.log(h, last.Header.Revision)
+		if err != nil {
+			c.w.Fail("nothing is wrong any more, and the events of %s cannot be read: %v", h.name, err)
+			return
+		}
+		if i == 0 || first == nil {
+			first = events
+			continue
+		}
+		c.w.Count("logs compared", 1)
+		if !slices.Equal(first, events) {
+			c.w.Fail("the logs of members differ: %s", difference(c.hosts[0].name, first, h.name, events))
+		}
+	}
+	c.acknowledged(first)
+	c.watched(first)
+	c.settled = first
+}
+
+func difference(a string, x []event, b string, y []event) string {
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return fmt.Sprintf("event %d is %+v at %s and %+v at %s", i, x[i], a, y[i], b)
+		}
+	}
+	return fmt.Sprintf("%d events at %s, %d at %s", len(x), a, len(y), b)
+}
+
+// restored waits until all members run, know a leader and answer, as they must.
+func (c *cluster) restored(limit time.Duration) bool {
+	deadline := c.w.Elapsed() + limit
+	for _, h := range c.hosts {
+		for {
+			h.mu.Lock()
+			absent := h.held > 0 || h.starts == 0
+			lastErr := h.lastErr
+			h.mu.Unlock()
+			if absent {
+				break
+			}
+			srv := h.running()
+			if srv != nil {
+				ctx, cancel := within(time.Second)
+				err := srv.Node.Ready(ctx)
+				cancel()
+				if err == nil {
+					break
+				}
+				lastErr = err
+			}
+			if c.w.Elapsed() > deadline {
+				c.w.Fail("nothing has been wrong for %v, and member %s does not serve: running %v, %v", limit, h.name, srv != nil, lastErr)
+				return false
+			}
+			c.pause(500 * time.Millisecond)
+		}
+	}
+	for len(c.jobs) > 0 || c.busy.Load() > 0 {
+		if c.w.Elapsed() > deadline {
+			c.w.Fail("nothing has been wrong for %v, and a change of the members is not through", limit)
+			return false
+		}
+		c.pause(500 * time.Millisecond)
+	}
+	return true
+}
+
+// acknowledged judges that what clients were told is in the log.
+func (c *cluster) acknowledged(log []event) {
+	at := map[int64]event{}
+	for _, e := range log {
+		at[e.rev] = e // each request changes one register; a lease's end changes others
+	}
+	c.history.mu.Lock()
+	defer c.history.mu.Unlock()
+	for _, o := range c.history.ops {
+		if o.known && o.rev > 0 {
+			e, there := at[o.rev]
+			if !there || e.key != o.key || e.value != o.new || e.deleted != (o.kind == "delete") {
+				c.w.Fail("an acknowledged write is lost: %v; the log has %+v there", o, e)
+			}
+			c.w.Count("acknowledged writes found", 1)
+		}
+		if o.known && o.gotRev > 0 {
+			if e := at[o.gotRev]; e.key != o.key || e.value != o.got {
+				c.w.Fail("a value was read that is not in the log: %v; the log has %+v there", o, e)
+			}
+		}
+	}
+}
+
+// watched judges that watchers were told of each event once, in order, and of all.
+func (c *cluster) watched(log []event) {
+	registers := slices.DeleteFunc(slices.Clone(log), func(e event) bool { return !strings.HasPrefix(e.key, "k/") })
+	for _, wt := range c.watches {
+		for i, e := range wt.events {
+			if i >= len(registers) || registers[i] != e {
+				c.w.Fail("watcher %s was told of %+v where the log has %+v", wt.name, e, at(registers, i))
+				break
+			}
+		}
+		c.w.Count("watches judged", 1)
+	}
+}
+
+func at(events []event, i int) any {
+	if i < len(events) {
+		return events[i]
+	}
+	return "nothing"
+}
+
+// bounded judges what all members together use.
+func (c *cluster) bounded() {
+	if n := runtime.NumGoroutine(); n > goroutinesMax {
+		c.w.Fail("%d goroutines are there when nothing is going on, more than %d", n, goroutinesMax)
+	}
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	if mem.HeapAlloc > heapMax {
+		runtime.GC()
+		runtime.ReadMemStats(&mem)
+	}
+	if mem.HeapAlloc > heapMax {
+		c.w.Fail("%d MiB are in use when nothing is going on, more than %d", mem.HeapAlloc>>20, heapMax>>20)
+	}
+	for _, h := range c.hosts {
+		if srv := h.running(); srv != nil {
+			if n := len(srv.Node.Members()); n > c.spec.Members+c.spec.Spares {
+				c.w.Fail("%s knows %d members", h.name, n)
+			}
+		}
+	}
+	if open := c.net.Open(); open > connsMax {
+		c.w.Fail("%d connections are open, more than %d", open, connsMax)
+	}
+}
+
+const connsMax = 400

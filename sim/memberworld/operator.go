@@ -1,0 +1,156 @@
+package memberworld
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// job is something for the operator, who does one after the other, and each until it is
+// done, as persons do it: with a look at the members before each step.
+type job struct {
+	what string // replace, add, promote, remove
+	h    *host
+}
+
+// operate does the jobs until the world is over.
+func (c *cluster) operate() {
+	cl := c.client("operator")
+	defer cl.Close()
+	for {
+		select {
+		case j := <-c.jobs:
+			c.w.Trace.Add("operator: %s %s", j.what, j.h.name)
+			switch j.what {
+			case "replace":
+				c.replace(cl, j.h)
+			case "add":
+				c.addMember(cl, j.h, true)
+			case "promote":
+				c.promote(cl, j.h)
+			case "remove":
+				c.removeMember(cl, j.h)
+			}
+			c.w.Count("changes: "+j.what, 1)
+			c.busy.Add(-1)
+		case <-c.gone:
+			return
+		}
+	}
+}
+
+// employ gives the operator a job, unless there are enough.
+func (c *cluster) employ(what string, h *host) {
+	c.busy.Add(1)
+	select {
+	case c.jobs <- job{what, h}:
+	default:
+		c.busy.Add(-1)
+	}
+}
+
+// member finds the member of a host.
+func (c *cluster) member(cl *clientv3.Client, h *host) (m *pb.Member, err error) {
+	ctx, cancel := within(3 * time.Second)
+	defer cancel()
+	resp, err := cl.MemberList(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range resp.Members {
+		if m.PeerURLs[0] == h.url {
+			return m, nil
+		}
+	}
+	return nil, nil
+}
+
+// until tries again until it is done, or the world is over.
+func (c *cluster) until(step func(ctx context.Context) (done bool, err error)) {
+	for !c.over() {
+		ctx, cancel := within(3 * time.Second)
+		done, err := step(ctx)
+		cancel()
+		if done && err == nil {
+			return
+		}
+		if err != nil {
+			c.w.Trace.Add("operator: %v", err)
+		}
+		c.pause(500 * time.Millisecond)
+	}
+}
+
+// replace puts a new member, with an empty disk, in the place of one that lost its own.
+func (c *cluster) replace(cl *clientv3.Client, h *host) {
+	h.hold(1)
+	h.end(nil, empties)
+	c.removeID(cl, h)
+	h.mu.Lock()
+	h.existing = true
+	h.disk.Empty()
+	h.mu.Unlock()
+	c.addMember(cl, h, false)
+	h.hold(-1)
+}
+
+// removeID removes a host's member from the cluster.
+func (c *cluster) removeID(cl *clientv3.Client, h *host) {
+	c.until(func(ctx context.Context) (bool, error) {
+		m, err := c.member(cl, h)
+		if err != nil || m == nil {
+			return true, err
+		}
+		_, err = cl.MemberRemove(ctx, m.ID)
+		return false, err
+	})
+}
+
+// addMember adds a host's member, and starts it if it was never there.
+func (c *cluster) addMember(cl *clientv3.Client, h *host, learner bool) {
+	c.until(func(ctx context.Context) (bool, error) {
+		m, err := c.member(cl, h)
+		if err != nil || m != nil {
+			return true, err
+		}
+		if learner {
+			_, err = cl.MemberAddAsLearner(ctx, []string{h.url})
+		} else {
+			_, err = cl.MemberAdd(ctx, []string{h.url})
+		}
+		return false, err
+	})
+	h.mu.Lock()
+	h.existing = true
+	unheard := h.starts == 0
+	h.mu.Unlock()
+	if unheard {
+		c.work.Go(h.run)
+	}
+}
+
+func (c *cluster) promote(cl *clientv3.Client, h *host) {
+	c.until(func(ctx context.Context) (bool, error) {
+		m, err := c.member(cl, h)
+		if err != nil || m == nil || !m.IsLearner {
+			return true, err
+		}
+		_, err = cl.MemberPromote(ctx, m.ID)
+		return false, err
+	})
+}
+
+// removeMember removes a host's member and takes it out of service.
+func (c *cluster) removeMember(cl *clientv3.Client, h *host) {
+	c.removeID(cl, h)
+	h.hold(1)
+	h.end(nil, empties)
+}
+
+// refused reports whether a member said that it must not go on with its data.
+func refused(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "permanently removed") || strings.Contains(err.Error(), "eplace the member") || strings.Contains(err.Error(), "remove it and add it again"))
+}

@@ -1,0 +1,81 @@
+package memberworld
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/sim/world"
+	"github.com/tenure-lease/tenure/sim/world/network"
+)
+
+// Play plays a world: a storm, in which faults happen while clients work, a time without
+// faults, in which everything has to come to rest, and the judgement.
+func Play(t *testing.T, seed uint64, spec Spec) world.Result {
+	t.Helper()
+	var c *cluster
+	r := world.Play(t, world.Options{Seed: seed, Plan: spec.Faults, Drain: 2 * time.Minute}, func(w *world.World) {
+		c = newCluster(w, spec)
+		c.play()
+	})
+	if t.Failed() {
+		return r
+	}
+	written := map[string]bool{}
+	for _, e := range c.settled {
+		written[e.value] = true
+	}
+	if err := c.history.linearizable(written, 30*time.Second); err != nil {
+		t.Errorf("seed %d: %v", seed, err)
+		r.Failures = append(r.Failures, err.Error())
+	}
+	r.Counters["histories decided"]++
+	return r
+}
+
+func newCluster(w *world.World, spec Spec) *cluster {
+	c := &cluster{
+		w: w, spec: spec, net: network.New(w, 200*time.Microsecond, 3*time.Millisecond),
+		quiet: make(chan struct{}), gone: make(chan struct{}), jobs: make(chan job, 16),
+	}
+	for i := range spec.Members + spec.Spares {
+		c.hosts = append(c.hosts, newHost(c, fmt.Sprintf("m%d", i)))
+	}
+	w.Happen(c.happen)
+	return c
+}
+
+func (c *cluster) play() {
+	for _, h := range c.hosts[:c.spec.Members] {
+		c.work.Go(h.run)
+	}
+	c.work.Go(c.sample)
+	c.work.Go(c.operate)
+	c.work.Go(c.attend)
+	for i := range c.spec.Clients {
+		c.work.Go(func() { c.registers(i) })
+	}
+	for i := range 2 {
+		c.work.Go(func() { c.leaseholder(i) })
+		c.watch(i)
+	}
+	for i := range c.spec.Suitors {
+		c.work.Go(func() { c.suitors(i) })
+	}
+	began := c.w.Elapsed()
+	if c.spec.Script != nil {
+		c.spec.Script(c)
+	}
+	c.pause(c.spec.Storm - (c.w.Elapsed() - began))
+	c.w.Forgo()
+	c.pause(c.w.Calm() - c.w.Elapsed() + time.Second)
+	c.judge()
+	if !c.resting() {
+		close(c.quiet)
+	}
+	close(c.gone)
+	for _, h := range c.hosts {
+		h.end(nil, exits)
+	}
+	c.work.Wait()
+}

@@ -1,0 +1,109 @@
+package memberworld
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// event is one that a watcher was told of, or that is in the log.
+type event struct {
+	rev        int64
+	key, value string
+	deleted    bool
+}
+
+func eventOf(e *clientv3.Event) event {
+	return event{e.Kv.ModRevision, string(e.Kv.Key), string(e.Kv.Value), e.Type == clientv3.EventTypeDelete}
+}
+
+// watcher watches the registers, and goes on where it was if it is cut off.
+type watcher struct {
+	name   string
+	from   int64 // the first revision that was asked for
+	events []event
+	shown  int64 // all up to there was told, by what the member says
+}
+
+// watch watches until the world has been judged.
+func (c *cluster) watch(number int) {
+	wt := &watcher{name: fmt.Sprintf("w%d", number), from: 1}
+	c.watches = append(c.watches, wt)
+	r := c.w.Rand("client " + wt.name)
+	c.work.Go(func() {
+		for !c.resting() {
+			of := c.hosts
+			if r.IntN(2) == 0 {
+				of = of[r.IntN(c.spec.Members):][:1]
+			}
+			cl := c.client(wt.name, of...)
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second+time.Duration(r.Int64N(int64(30*time.Second))))
+			stop := context.AfterFunc(ctx, func() {})
+			go func() {
+				select {
+				case <-c.quiet:
+					cancel()
+				case <-ctx.Done():
+				}
+			}()
+			c.follow(clientv3.WithRequireLeader(ctx), cl, wt)
+			stop()
+			cancel()
+			cl.Close()
+			c.pause(100 * time.Millisecond)
+		}
+	})
+}
+
+// follow watches from the next revision on, until the context ends or the watch is cut off.
+func (c *cluster) follow(ctx context.Context, cl *clientv3.Client, wt *watcher) {
+	next := wt.from
+	if n := len(wt.events); n > 0 {
+		next = wt.events[n-1].rev + 1
+	}
+	for resp := range cl.Watch(ctx, "k/", clientv3.WithPrefix(), clientv3.WithRev(next), clientv3.WithProgressNotify()) {
+		if resp.Err() != nil {
+			c.w.Trace.Add("%s: watch ends: %v", wt.name, resp.Err())
+			return
+		}
+		if resp.IsProgressNotify() {
+			c.w.Count("progress told", 1)
+			wt.shown = max(wt.shown, resp.Header.Revision)
+		}
+		for _, e := range resp.Events {
+			got := eventOf(e)
+			c.w.Count("events told", 1)
+			switch n := len(wt.events); {
+			case got.rev <= wt.shown:
+				c.w.Fail("watcher %s was told that it had seen all up to revision %d, and then of %+v", wt.name, wt.shown, got)
+			case n > 0 && got.rev <= wt.events[n-1].rev: // each request changes one register
+				c.w.Fail("watcher %s was told of %+v after %+v", wt.name, got, wt.events[n-1])
+			}
+			wt.events = append(wt.events, got)
+		}
+	}
+}
+
+// log is what a member's log of events holds, from the first revision up to one.
+func (c *cluster) log(h *host, upTo int64) (events []event, err error) {
+	cl := c.client("judge of "+h.name, h)
+	defer cl.Close()
+	ctx, cancel := within(20 * time.Second)
+	defer cancel()
+	for resp := range cl.Watch(ctx, "", clientv3.WithPrefix(), clientv3.WithRev(1)) {
+		if resp.Err() != nil {
+			return nil, resp.Err()
+		}
+		for _, e := range resp.Events {
+			if e.Kv.ModRevision <= upTo {
+				events = append(events, eventOf(e))
+			}
+			if e.Kv.ModRevision >= upTo {
+				return events, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("its log ends before revision %d: %w", upTo, ctx.Err())
+}
