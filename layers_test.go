@@ -72,6 +72,7 @@ sim/simtest: sim
 sim/world: sim/simtest
 sim/world/network: sim/world
 sim/world/disk: sim/world wal/waltest
+sim/memberworld: clock etcdapi machine node peer quorumlease replica server wal sim/world sim/world/disk sim/world/network
 sim/mutant:
 sim/replicasim: machine sim kv keyspan placement quorumlease replica seen watch
 sim/quorumregistersim: machine sim quorumregister register/registertest

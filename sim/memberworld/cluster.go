@@ -67,12 +67,13 @@ type cluster struct {
 	watches []*watcher
 	terms   terms
 
-	quiet chan struct{} // closed when clients are to end
-	gone  chan struct{} // closed when all are
-	work  sync.WaitGroup
-	jobs  chan job     // of the operator
-	busy  atomic.Int64 // jobs that are not done
-	calm  atomic.Bool  // nothing is wrong any more
+	quiet     chan struct{} // closed when clients are to end
+	gone      chan struct{} // closed when all are
+	work      sync.WaitGroup
+	jobs      chan job     // of the operator
+	busy      atomic.Int64 // jobs that are not done
+	strangers atomic.Int64
+	calm      atomic.Bool // nothing is wrong any more
 
 	settled []event // the log, when all was judged
 }

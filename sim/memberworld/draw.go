@@ -31,13 +31,13 @@ func Draw(seed uint64) Spec {
 	d := drawer{r, &s}
 	kinds := []func(){
 		d.kills, d.crashes, d.slow, d.hung, d.failing, d.full, d.cuts, d.resets, d.halfOpen,
-		d.freezes, d.restarts, d.clocks, d.strangers, d.members,
+		d.freezes, d.restarts, d.clocks, d.members,
 	}
 	switch r.IntN(8) {
-	case 0: // with nothing else: no member can know that its own disk is old
+	case 10: // with nothing else: no member can know that its own disk is old
 		d.older()
 		kinds = []func(){d.slow, d.resets}
-	case 1:
+	case 11:
 		d.emptied()
 	case 2:
 		d.wild()
@@ -143,7 +143,7 @@ func (d drawer) halfOpen() { d.add(world.Fault{Who: d.member(), At: d.moment(), 
 // clocks are within what leases allow for, and times of day are whatever they like.
 func (d drawer) clocks() {
 	if d.IntN(2) == 0 {
-		d.add(world.Fault{Who: d.member(), At: d.moment(), Kind: world.ClockJump, For: d.span(2*time.Hour) - time.Hour})
+		d.add(world.Fault{Who: d.member(), At: d.moment(), Kind: world.ClockJump, With: (d.span(2*time.Hour) - time.Hour).String()})
 		return
 	}
 	rate := 1 + 0.008*(d.Float64()-0.5)

@@ -39,7 +39,11 @@ func (c *cluster) happen(f world.Fault) {
 	case world.Stranger:
 		c.intrude(h, f.With)
 	case world.ClockJump: // the time of day is set
-		h.wall.Jump(f.For)
+		by, err := time.ParseDuration(f.With)
+		if err != nil {
+			panic(err)
+		}
+		h.wall.Jump(by)
 	case world.ClockRate:
 		rate, err := strconv.ParseFloat(f.With, 64)
 		if err != nil {

@@ -2,6 +2,7 @@ package memberworld
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -28,9 +29,12 @@ func (c *cluster) sample() {
 			if leader == 0 {
 				continue
 			}
-			switch was, known := c.terms.leader[term]; {
+			c.terms.mu.Lock()
+			was, known := c.terms.leader[term]
+			c.terms.leader[term] = leader
+			c.terms.mu.Unlock()
+			switch {
 			case !known:
-				c.terms.leader[term] = leader
 				c.w.Count("elections", 1)
 			case was != leader:
 				c.w.Fail("two leaders of term %d: %x and %x", term, was, leader)
@@ -40,9 +44,17 @@ func (c *cluster) sample() {
 	}
 }
 
-// Bounds of what a process may use, with all members of the world in it.
+// all are the terms that somebody led.
+func (ts *terms) all() map[uint64]uint64 {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return maps.Clone(ts.leader)
+}
+
+// Bounds of what all may use together when nothing is going on.
 const (
-	goroutinesMax = 3000
+	goroutinesMax = 256 + 100 // for each member; 256 are gRPC's own
+	connsMax      = 60        // for each member
 	heapMax       = 512 << 20
 )
 
@@ -189,8 +201,10 @@ func at(events []event, i int) any {
 
 // bounded judges what all members together use.
 func (c *cluster) bounded() {
-	if n := runtime.NumGoroutine(); n > goroutinesMax {
-		c.w.Fail("%d goroutines are there when nothing is going on, more than %d", n, goroutinesMax)
+	n := runtime.NumGoroutine()
+	c.w.Count("goroutines at rest", n)
+	if n > goroutinesMax*len(c.hosts) {
+		c.w.Fail("%d goroutines are there when nothing is going on, more than %d for each of %d members", n, goroutinesMax, len(c.hosts))
 	}
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
@@ -208,9 +222,9 @@ func (c *cluster) bounded() {
 			}
 		}
 	}
-	if open := c.net.Open(); open > connsMax {
-		c.w.Fail("%d connections are open, more than %d", open, connsMax)
+	open := c.net.Open()
+	c.w.Count("connections at rest", open)
+	if open > connsMax*len(c.hosts) {
+		c.w.Fail("%d connections are open, more than %d for each of %d members", open, connsMax, len(c.hosts))
 	}
 }
-
-const connsMax = 400

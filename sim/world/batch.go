@@ -14,8 +14,8 @@ import (
 // Batch plays n worlds, or those that -worlds, -first and -seed name, each as a subtest of
 // its own. Musts are counters that have to be more than 0 over all of them: a fault that
 // never happens shows nothing, and neither does a judge that never has anything to judge.
-// A single world, and a batch of fewer than n, need not have them.
-func Batch(t *testing.T, n int, musts []string, play func(t *testing.T, seed uint64) Result) {
+// A batch of fewer worlds than enough need not have them.
+func Batch(t *testing.T, n, enough int, musts []string, play func(t *testing.T, seed uint64) Result) {
 	t.Helper()
 	seeds := simtest.Seeds(n)
 	sum := map[string]int{}
@@ -42,7 +42,7 @@ func Batch(t *testing.T, n int, musts []string, play func(t *testing.T, seed uin
 	}
 	t.Logf("%d worlds, %v of theirs in %v of ours; seeds that failed: %v; %s",
 		played, passed.Round(time.Second), took.Round(time.Second), failed, list(sum))
-	if played < n {
+	if played < enough {
 		return
 	}
 	for _, must := range musts {

@@ -2,7 +2,7 @@
 // networks and disks that are in memory and go wrong by a plan.
 //
 //	func TestWorlds(t *testing.T) {
-//		world.Batch(t, 20, []string{"elections", "fault: crash"}, func(t *testing.T, seed uint64) world.Result {
+//		world.Batch(t, 20, 20, []string{"elections", "fault: crash"}, func(t *testing.T, seed uint64) world.Result {
 //			plan := draw(world.Rand(seed, "plan"))
 //			return world.Play(t, world.Options{Seed: seed, Plan: plan}, func(w *world.World) {
 //				w.Happen(func(f world.Fault) { … })     // kills, cuts and what else is not a Process's

@@ -40,7 +40,7 @@ const (
 	Reset     Kind = "reset"      // connections between Who and With are reset
 	HalfOpen  Kind = "half-open"  // Who's connections are gone, and the other ends do not hear of it
 	Stranger  Kind = "stranger"   // somebody who is no member speaks to Who
-	ClockJump Kind = "clock jump" // Who's clock is set by For
+	ClockJump Kind = "clock jump" // Who's clock is set, by With
 	ClockHalt Kind = "clock halt" // Who's clock stands still for For
 	ClockRate Kind = "clock rate" // Who's clock runs at the rate of With for For
 	Member    Kind = "member"     // a change of the members: With

@@ -1,0 +1,67 @@
+// Package memberworld plays clusters of whole members: real servers (node, driver, wal, peer,
+// watch, etcdapi, gRPC) and real clientv3 clients, in one testing/synctest bubble, on disks
+// and networks of package world that go wrong by a plan.
+//
+//	go test ./sim/memberworld -run TestWorlds -worlds 200           # as many as you like
+//	go test ./sim/memberworld -run TestWorlds -seed 42 -count 10    # one again
+//
+// The simulated worlds of package replicasim are faster by far and go deeper into the
+// protocol. They have models in the place of everything around it, and that is where
+// defects were: in what is written before what is said, in who is believed, in what a
+// start makes of a directory.
+//
+// # A world
+//
+// Three or five hosts start one member each, again and again, as systemd does, with other
+// flags now and then (the length of read leases, sizes of segments and of the log between
+// snapshots). Clients read and write three registers, hold leases and watch. An operator
+// adds, promotes, removes and replaces members. For half a minute faults happen:
+//
+//   - processes are killed, restarted with other flags, or stand still, at any system
+//     call or between two readings of a clock, for longer than a lease;
+//   - machines lose their power, and disks what was not synced, in part, in any order;
+//   - disks are slow, hang, fail, or are full; they come back empty, or older;
+//   - the network is cut in one direction or two, connections are reset, or are half open;
+//   - clocks run at rates within what leases allow for, and times of day jump. In wild
+//     worlds virtual machines are frozen and clocks run at any rate; there read leases are
+//     off, and the lengths of leases are not judged;
+//   - a stranger speaks to the port for members.
+//
+// Then no more faults happen, and everything has to come to rest within a bound.
+//
+// # Judges
+//
+// They stand apart from the members, and see what clients were told, with the world's own
+// time:
+//
+//   - the history of all requests is linearizable (porcupine). One that is not decided in
+//     time fails;
+//   - each acknowledged write is in the log at the revision that was told, and each value
+//     that was read is one that was written there;
+//   - the members' logs of events agree;
+//   - a lease that was renewed is there for its TTL, less what clocks may differ by; one that
+//     nobody renews ends, also while others ask for its ID; none is left over;
+//   - a watcher is told of each event once and in order, and of none behind its progress;
+//   - no term has two leaders;
+//   - every member starts again and serves, and goroutines, memory, connections and the list of
+//     members stay within bounds.
+//
+// A batch of worlds in which one of the faults never happened fails: it shows nothing.
+//
+// # What it does not show
+//
+// See package world: no starvation, no races within computations, no kernel. What is written
+// here as "older disk" happens only where nothing else goes wrong: no member can know that
+// its own disk is old, and if another lags at the same time, then what only the old one had
+// is lost, with any such protocol.
+//
+// Several versions of a member cannot be in one bubble, for there is one package replica in a
+// program. What a version may write into the log is decided by levels (replica/level.go),
+// whose gate replicasim plays; and real binaries of two versions are compat's.
+//
+// # How far a seed goes
+//
+// The plan, the requests and crypto/rand come from the seed; the order of goroutines does not.
+// Of worlds that failed, most fail again within a few tries with the same seed. The trace of
+// one that failed stays, at a path that is printed: its first lines are the plan.
+package memberworld
