@@ -1,9 +1,9 @@
 # The verbs of this repository. `make` prints this help.
 .DEFAULT_GOAL := help
-.PHONY: help build test race modules vet fuzz bench sim mutants draw compare nightly
+.PHONY: help build test race modules modules-long vet fuzz bench sim wholesim mutants draw compare nightly
 
 help: ## print this help
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 build: ## build bin/tenure
 	go build -o bin/tenure ./cmd/tenure
@@ -27,10 +27,13 @@ MODULES := $(filter-out ./go.mod,$(shell find . -name go.mod -not -path './.git/
 modules: ## build, vet and test (-short) every other Go module in the repository
 	@for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go vet ./... && go test -short ./...) || exit 1; done
 
+modules-long: ## the same without -short: the whole differential test, torture, peers; for hours
+	@bad=; for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go test -count=1 -timeout 3h -skip '^TestReadTorture$$' ./...) || bad="$$bad $$d"; done; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
+
 FUZZTIME ?= 20s
 fuzz: ## run every fuzz target for FUZZTIME (20s)
-	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
-		echo "-- $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
+	@bad=; for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+		echo "-- $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || bad="$$bad $$f"; done; done; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
 
 bench: ## micro benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
@@ -41,6 +44,12 @@ WORLDS ?= 2000
 SEED ?= 0
 sim: ## many simulated worlds of each protocol: WORLDS=2000; SIM=./sim/replicasim SEED=42 replays one
 	go test $(SIM) -p 1 -run '^TestWorlds$$' -timeout 2h -v -worlds $(WORLDS) -seed $(SEED)
+
+# The packages that simulate whole processes each: the code that ships, from sockets to disks.
+WHOLE ?= $(shell go list ./sim/... | grep -E '/sim/[a-z]+world$$')
+wholesim: ## many worlds of whole processes: WORLDS=2000; WHOLE=./sim/storageworld SEED=42 plays one again
+	@bad=; for p in $(WHOLE); do go test $$p -run '^TestWorlds$$' -count=1 -timeout 4h -v -worlds $(WORLDS) -seed $(SEED) || bad="$$bad $$p"; done; \
+	go test ./cmd/tenure -run '^TestGuardWorlds$$' -count=1 -timeout 1h -v -guardworlds $(WORLDS) || bad="$$bad guard"; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
 
 mutants: ## break every rule once, on purpose; a test must notice each
 	go test ./sim/mutant -run '^TestDraw$$' -count=1 -timeout 12h -v -budget all
@@ -56,20 +65,5 @@ compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios
 	cd compat && go run ./storage/bench -cost-runs 3
 	cd compat && go run ./flease -runs 3
 
-nightly: ## the long runs: fuzzing, worlds, mutants, large models, the whole differential test, torture, peers
-	GOOS=darwin GOARCH=arm64 go build ./...
-	$(MAKE) fuzz FUZZTIME=60s
-	$(MAKE) race SLOW=
-	$(MAKE) sim mutants
-	go test ./sim/replicasim -run '^Test(ReadLease|KeyOrder|Push)Worlds$$' -timeout 4h -v -worlds $(WORLDS)
-	go test ./sim/replicasim -run '^TestMutantWorlds$$' -timeout 4h -v -mutants all
-	go test ./sim/asyncleasesim ./sim/fastctsim ./sim/abcastsim -p 1 -run '^TestWeather$$' -timeout 2h -v -storms 100000
-	go test ./sim/diskleasesim -run '^TestConsensusWorlds$$' -timeout 2h -v -worlds $(WORLDS)
-	go test ./sim/diskleasesim -run '^Test(Constants|FailAware)$$' -v -deep
-	go test ./disklease -v -run TestAgreementInAllCourses -deep
-	go test ./sim/widearea -timeout 1h -deep
-	go test ./flease -timeout 1h -run '^TestExplore$$' -explore
-	go test ./broadcast -timeout 1h -v -run '^TestCrashes$$' -crashes 5000
-	cd compat && go test ./readtorture -run '^TestReadTorture$$' -timeout 3h -v
-	@for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go test -timeout 3h -skip '^TestReadTorture$$' ./...) || exit 1; done
-	$(MAKE) compare
+nightly: ## the long runs, with a record in docs/nights; SHARE=8 plays an eighth of each
+	.ci/nightly

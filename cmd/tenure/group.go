@@ -17,16 +17,28 @@ import (
 // group is a command with all the processes that it starts, as long as they stay
 // in its process group.
 type group struct {
+	processes
+	clock    clock.Clock
+	shepherd *shepherd
 	id       int
 	exited   <-chan int            // the command's exit code, once
 	stopped  <-chan syscall.Signal // what stopped the command
-	shepherd *shepherd
-	tty      bool // it has the terminal
+	tty      bool                  // it has the terminal
 }
 
+// processes are what the kernel does for a guard.
+type processes interface {
+	kill(group int, sig syscall.Signal)
+	alive(group int) bool // reports whether any process of the group is left
+}
+
+type kernel struct{}
+
+func (kernel) kill(group int, sig syscall.Signal) { _ = syscall.Kill(-group, sig) } // one that is gone is no error
+
 // startGroup starts a command with our own standard files, if may has no objection at
-// the last moment.
-func startGroup(argv, env []string, may func() error) (*group, error) {
+// the last moment. It is killed when the shepherd has been told, though we be stopped.
+func startGroup(argv, env []string, tell func(*shepherd), may func() error) (*group, error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		code := exitNotFound
@@ -39,7 +51,7 @@ func startGroup(argv, env []string, may func() error) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &group{shepherd: s, tty: foreground() == unix.Getpgrp()}
+	g := &group{shepherd: s, processes: kernel{}, clock: clock.System, tty: foreground() == unix.Getpgrp()}
 	cmd := &exec.Cmd{
 		Path: path, Args: argv, Env: env,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -48,24 +60,38 @@ func startGroup(argv, env []string, may func() error) (*group, error) {
 	started, exited, stopped := make(chan error), make(chan int, 1), make(chan syscall.Signal, 1)
 	go func() {
 		runtime.LockOSThread() // see childAttributes
-		err := may()
-		if err == nil {
-			if err = cmd.Start(); err != nil {
-				err = exitError{exitCannotRun, fmt.Errorf("cannot run %q: %w", argv[0], err)}
+		err := g.launch(tell, may, func() (int, error) {
+			if err := cmd.Start(); err != nil {
+				return 0, exitError{exitCannotRun, fmt.Errorf("cannot run %q: %w", argv[0], err)}
 			}
-		}
+			return cmd.Process.Pid, nil
+		})
 		started <- err
 		if err == nil {
-			exited <- await(cmd.Process.Pid, stopped)
+			exited <- await(g.id, stopped)
 		}
 	}()
 	if err := <-started; err != nil {
 		s.dismiss()
 		return nil, err
 	}
-	g.id, g.exited, g.stopped = cmd.Process.Pid, exited, stopped
-	s.watch(g.id)
+	g.exited, g.stopped = exited, stopped
 	return g, nil
+}
+
+// launch starts the command. The shepherd knows the deadline before, and the group
+// afterwards: we may be stopped at any moment between. If we are killed just there, the
+// command dies with us, and what it has started by then does not.
+func (g *group) launch(tell func(*shepherd), may func() error, start func() (int, error)) (err error) {
+	tell(g.shepherd)
+	if err = may(); err != nil {
+		return err
+	}
+	if g.id, err = start(); err != nil {
+		return err
+	}
+	g.shepherd.watch(g.id)
+	return nil
 }
 
 // await returns the exit code of a child, and tells when it is stopped.
@@ -94,8 +120,8 @@ func exitCode(status syscall.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// signal sends a signal to all of the group; one that is gone is no error.
-func (g *group) signal(sig syscall.Signal) { _ = syscall.Kill(-g.id, sig) }
+// signal sends a signal to all of the group.
+func (g *group) signal(sig syscall.Signal) { g.kill(g.id, sig) }
 
 // terminate asks the group to end, even if it is stopped.
 func (g *group) terminate() {
@@ -120,11 +146,11 @@ func (g *group) sweep(limit, grace time.Duration) {
 
 // ended waits until none of the group is left, or returns false at the limit.
 func (g *group) ended(limit time.Duration) bool {
-	end := clock.System.Alarm(clock.After(clock.System, limit))
+	end := g.clock.Alarm(clock.After(g.clock, limit))
 	defer end.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for alive(g.id) {
+	for g.alive(g.id) {
 		select {
 		case <-tick.C:
 		case <-end.C:

@@ -1,6 +1,10 @@
 package main
 
-import "syscall"
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // childAttributes put a command into a process group of its own; that it dies with us
 // is the shepherd's work alone. With tty the group gets the terminal on standard
@@ -9,5 +13,19 @@ func childAttributes(tty bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Foreground: tty, Ctty: 0}
 }
 
-// alive tells whether any process of the group is left.
-func alive(group int) bool { return syscall.Kill(-group, 0) == nil }
+func (kernel) alive(group int) bool { return syscall.Kill(-group, 0) == nil }
+
+// process is what the kernel tells of a process.
+type process struct{ id, parent, group int }
+
+// processTable lists the processes of this machine.
+func processTable() func(yield func(process) bool) {
+	return func(yield func(process) bool) {
+		all, _ := unix.SysctlKinfoProcSlice("kern.proc.all")
+		for _, p := range all {
+			if !yield(process{int(p.Proc.P_pid), int(p.Eproc.Ppid), int(p.Eproc.Pgid)}) {
+				return
+			}
+		}
+	}
+}

@@ -15,27 +15,50 @@ func childAttributes(tty bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Foreground: tty, Ctty: 0, Pdeathsig: syscall.SIGKILL}
 }
 
-// alive tells whether any process of the group is left. For kill(2) those count that have
-// ended and were not reaped; where the first process does not reap, as in many a
-// container, they stay for ever.
-func alive(group int) bool {
+// alive asks /proc, too. For kill(2) a process counts that has ended and was not reaped;
+// where the first process does not reap, as in many a container, it stays for ever.
+func (kernel) alive(group int) bool {
 	if syscall.Kill(-group, 0) != nil {
 		return false
 	}
 	dead := false
-	all, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, file := range all {
-		stat, _ := os.ReadFile(file)
-		// pid (name) state parent group …; the name may have anything in it.
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) < 3 || string(fields[2]) != strconv.Itoa(group) {
+	for p := range processTable() {
+		if p.group != group {
 			continue
 		}
-		if state := string(fields[0]); state != "Z" && state != "X" {
+		if p.state != "Z" && p.state != "X" {
 			return true
 		}
 		dead = true
 	}
 	// None is seen at all: it was reaped meanwhile, or /proc does not show it.
 	return !dead && syscall.Kill(-group, 0) == nil
+}
+
+// process is what /proc tells of a process.
+type process struct {
+	id, parent, group int
+	state             string
+}
+
+// processTable lists the processes that /proc shows.
+func processTable() func(yield func(process) bool) {
+	return func(yield func(process) bool) {
+		all, _ := filepath.Glob("/proc/[0-9]*/stat")
+		for _, file := range all {
+			stat, _ := os.ReadFile(file) // it may have ended
+			// pid (name) state parent group …; the name may have anything in it.
+			fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+			if len(fields) < 3 {
+				continue
+			}
+			p := process{state: string(fields[0])}
+			p.id, _ = strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			p.parent, _ = strconv.Atoi(string(fields[1]))
+			p.group, _ = strconv.Atoi(string(fields[2]))
+			if !yield(p) {
+				return
+			}
+		}
+	}
 }

@@ -15,6 +15,7 @@ import (
 // guard runs a command under a lease, and ends it before the lease does.
 type guard struct {
 	lease   tenure.Lease
+	clock   clock.Clock
 	ttl     time.Duration
 	env     []string
 	signals <-chan os.Signal // forwarded
@@ -38,11 +39,20 @@ func environment(lease tenure.Lease, at string) []string {
 func (g *guard) termAt() time.Duration { return g.ttl / 4 }
 func (g *guard) killAt() time.Duration { return g.ttl / 20 }
 
+// tell tells the shepherd until when the command may live. A guard that is stopped after
+// it has read the clock tells a time that is too early, and not too late.
+func (g *guard) tell(s *shepherd) {
+	before := s.told
+	now := g.clock.Now()
+	s.until(now.Add(time.Until(g.lease.Deadline()) - g.killAt()))
+	s.late = s.late || before != 0 && g.clock.Now() >= before
+}
+
 // run returns the command's exit code once its group has ended, or an error if it
 // did not run or had to be stopped. It does not release the lease.
 func (g *guard) run(argv []string) (int, error) {
 	defer g.catchStops()()
-	group, err := startGroup(argv, g.env, func() error {
+	group, err := startGroup(argv, g.env, g.tell, func() error {
 		if err := g.lease.Check(); err != nil {
 			return exitError{exitLost, fmt.Errorf("did not run the command: %w", err)}
 		}
@@ -51,6 +61,11 @@ func (g *guard) run(argv []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	return g.tend(group)
+}
+
+// tend watches over a group that runs until none of it is left.
+func (g *guard) tend(group *group) (int, error) {
 	code, stopped := g.watch(group)
 	// What was asked to end has had its time.
 	limit := min(g.termAt(), time.Until(g.lease.Deadline())-g.killAt())
@@ -74,14 +89,19 @@ func (g *guard) watch(group *group) (code int, stopped string) {
 	done := g.lease.Done()
 	deadline := g.lease.Deadline() // last told of; time.Time does not count suspend
 	for {
+		g.tell(group.shepherd)
 		next := g.termAt()
 		if stopped != "" {
 			next = g.killAt()
 		}
-		alarm := clock.System.Alarm(clock.Now().Add(max(5*time.Millisecond, min(time.Until(g.lease.Deadline())-next, g.ttl/3))))
+		alarm := g.clock.Alarm(g.clock.Now().Add(max(5*time.Millisecond, min(time.Until(g.lease.Deadline())-next, g.ttl/3))))
 		select {
 		case code := <-group.exited:
 			alarm.Stop()
+			g.tell(group.shepherd)
+			if stopped == "" && code == exitSignal+int(syscall.SIGKILL) && group.shepherd.late {
+				stopped = "this process did not run until shortly before the deadline" // the shepherd did
+			}
 			return code, stopped
 		case sig := <-g.signals:
 			group.signal(sig.(syscall.Signal))
@@ -133,7 +153,7 @@ func (g *guard) watch(group *group) (code int, stopped string) {
 func (g *guard) hold(ctx context.Context) error {
 	deadline := g.lease.Deadline()
 	for {
-		alarm := clock.System.Alarm(clock.Now().Add(g.ttl / 6))
+		alarm := g.clock.Alarm(clock.After(g.clock, g.ttl/6))
 		select {
 		case <-ctx.Done():
 			alarm.Stop()

@@ -2,12 +2,14 @@ package main
 
 import (
 	"io"
+	"os"
 	"os/exec"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
 )
 
 // fading is a lease whose deadline is suddenly nearer, as after a suspend, which
@@ -47,10 +49,20 @@ func TestStopsAfterSuspend(t *testing.T) {
 	for range 1000 {
 		events.print(event{Event: "renewed"})
 	}
-	g := guard{lease: &fading{near: time.Now().Add(500 * time.Millisecond)}, ttl: 3 * time.Second, events: &events}
+	g := guard{lease: &fading{near: time.Now().Add(500 * time.Millisecond)}, clock: clock.System, ttl: 3 * time.Second, events: &events}
 	begun := time.Now()
-	code, stopped := g.watch(&group{id: cmd.Process.Pid, exited: exited})
+	code, stopped := g.watch(&group{id: cmd.Process.Pid, processes: kernel{}, shepherd: unheard(t), clock: clock.System, exited: exited})
 	if code != exitSignal+int(syscall.SIGTERM) || stopped == "" || time.Since(begun) > 5*time.Second {
 		t.Errorf("exit code %d, stopped for %q after %v; want %d, and why, before the deadline", code, stopped, time.Since(begun), exitSignal+int(syscall.SIGTERM))
 	}
+}
+
+// unheard is a shepherd that does nothing.
+func unheard(t *testing.T) *shepherd {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { null.Close() })
+	return &shepherd{pipe: null, gone: func() error { return nil }}
 }

@@ -23,6 +23,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "starter" {
+		start := exec.Command("sleep", "60")
+		start.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := start.Start(); err != nil {
+			panic(err)
+		}
+		fmt.Println(start.Process.Pid)
+		_ = start.Wait()
+		return
+	}
 	if len(os.Args) == 2 && (os.Args[1] == "shepherd" || os.Args[1] == "ordered-member") { // of a command that a test of ours runs
 		main()
 	}

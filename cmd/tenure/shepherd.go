@@ -8,16 +8,28 @@ import (
 	"os/exec"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/machine"
 )
 
-// shepherd is a second process of ours, which outlives us for a moment: when the
-// pipe between us breaks, however we ended, it kills the command's whole group.
-// (The kernel's parent-death signal reaches the command, but not its children.)
+// shepherd is a second process of ours that kills the command's whole group when we
+// cannot: when the pipe between us breaks, because we ended, however that was, and when
+// the time that we told it last has come, because we were stopped. (The kernel's
+// parent-death signal reaches the command, but not its children, and not while we are
+// merely stopped.)
 type shepherd struct {
-	process *exec.Cmd
-	pipe    io.WriteCloser
+	pipe interface {
+		io.WriteCloser
+		SetWriteDeadline(time.Time) error
+	}
+	process *os.Process  // nil in a test
+	gone    func() error // waits for its end
+	told    machine.Mono // see until
+	late    bool         // the time told had come before another was: it may have killed
 }
 
 func startShepherd() (*shepherd, error) {
@@ -25,48 +37,139 @@ func startShepherd() (*shepherd, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
+	orders, pipe, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe to a second process, which watches over the command: %w", err)
+	}
+	defer orders.Close()
 	cmd := exec.Command(self, "shepherd")
 	cmd.Args[0] = os.Args[0]
-	cmd.Stderr = os.Stderr
-	// In a group of its own it does not get the signals that end ours.
+	cmd.Stdin, cmd.Stderr = orders, os.Stderr
+	// In a group of its own it gets none of the signals that end or stop ours.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	pipe, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
 	if err := cmd.Start(); err != nil {
+		pipe.Close()
 		return nil, fmt.Errorf("start a second process of %s, which watches over the command: %w", self, err)
 	}
-	return &shepherd{cmd, pipe}, nil
+	return &shepherd{pipe: pipe, process: cmd.Process, gone: cmd.Wait}, nil
 }
 
-// watch tells it which group to kill when we are gone.
-func (s *shepherd) watch(group int) { fmt.Fprintln(s.pipe, group) }
+// The orders that a shepherd takes, each on a line of its own with a number behind it.
+const (
+	orderUntil  = "until"  // kill when this reading of the clock has come
+	orderGroup  = "group"  // this process group; before, the guard with whatever it has started
+	orderDesert = "desert" // kill nothing any more
+)
+
+// until tells the shepherd when to kill, on the clock that all processes of this machine
+// share. A time that it knows is not told again.
+func (s *shepherd) until(at machine.Mono) {
+	if change := at.Sub(s.told).Abs(); change > time.Millisecond && s.order(orderUntil, int64(at)) {
+		s.told = at
+	}
+}
+
+// watch tells it which group to kill.
+func (s *shepherd) watch(group int) { s.order(orderGroup, int64(group)) }
 
 // dismiss ends it without harm.
 func (s *shepherd) dismiss() {
-	fmt.Fprintln(s.pipe, 0)
+	s.order(orderDesert, 0)
 	s.pipe.Close()
-	_ = s.process.Wait()
+	_ = s.gone()
+}
+
+// order writes a line, and reports whether it did. The shepherd may have been stopped for
+// so long that the pipe is full: then we must go on without. It may also be us who were
+// stopped, and the time that a try has ran out meanwhile: so there is another. A line is
+// written as a whole or not at all.
+func (s *shepherd) order(verb string, number int64) bool {
+	for range 3 {
+		_ = s.pipe.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+		if _, err := fmt.Fprintf(s.pipe, "%s %d\n", verb, number); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func shepherdCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "shepherd",
-		Short:  "Kill a process group when standard input ends (used by lock and elect)",
+		Short:  "Kill a process group when standard input ends or a deadline comes (used by lock and elect)",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) {
-			signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
-			group := 0
-			for lines := bufio.NewScanner(cmd.InOrStdin()); lines.Scan(); {
-				if _, err := fmt.Sscan(lines.Text(), &group); err != nil {
-					group = 0
+			signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGTSTP)
+			guard := os.Getppid()
+			obey(cmd.InOrStdin(), clock.System, func(group int) {
+				switch {
+				case group != 0:
+					kernel{}.kill(group, syscall.SIGKILL)
+				case os.Getppid() == guard: // else it has ended, and its number may be another's
+					killStarting(guard)
 				}
-			}
-			if group > 1 {
-				_ = syscall.Kill(-group, syscall.SIGKILL)
-			}
+			})
 		},
+	}
+}
+
+// killStarting kills a guard that has told of no group yet, and the groups that it has begun.
+func killStarting(guard int) {
+	for p := range processTable() {
+		if p.parent == guard && p.group == p.id && p.id != os.Getpid() {
+			kernel{}.kill(p.group, syscall.SIGKILL)
+		}
+	}
+	_ = syscall.Kill(guard, syscall.SIGKILL)
+}
+
+// obey takes orders until they end, and kills when it is time to: the group, or with 0
+// the guard, which has told of no group yet.
+func obey(orders io.Reader, c clock.Clock, kill func(group int)) {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		for scanner := bufio.NewScanner(orders); scanner.Scan(); {
+			lines <- scanner.Text()
+		}
+	}()
+	group, deserted := 0, false
+	var due *clock.Alarm
+	var rings <-chan struct{}
+	for {
+		select {
+		case line, more := <-lines:
+			var verb string
+			var number int64
+			if _, err := fmt.Sscan(line, &verb, &number); more && err != nil {
+				continue
+			}
+			switch {
+			case !more:
+				if due != nil {
+					due.Stop()
+				}
+				if group > 1 && !deserted {
+					kill(group)
+				}
+				return
+			case verb == orderUntil:
+				if due != nil {
+					due.Stop()
+				}
+				due = c.Alarm(machine.Mono(number))
+				rings = due.C
+			case verb == orderGroup && number > 1:
+				group = int(number)
+			case verb == orderDesert:
+				deserted = true
+			}
+		case <-rings:
+			rings = nil
+			if !deserted {
+				kill(group)
+			}
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
 )
 
 // tenancy is what lock and elect have in common: a claim, and a command to run
@@ -175,7 +176,7 @@ func (t *tenancy) under(ctx context.Context, lease tenure.Lease, env ...string) 
 	t.events.lease("acquired", lease)
 	// The server may have granted more than was asked for.
 	ttl := max(t.claim.TTL, time.Until(lease.Deadline()))
-	g := guard{lease: lease, ttl: ttl, env: append(environment(lease, t.at), env...), signals: t.signals, events: &t.events}
+	g := guard{lease: lease, clock: clock.System, ttl: ttl, env: append(environment(lease, t.at), env...), signals: t.signals, events: &t.events}
 	var code int
 	var err error
 	if len(t.argv) > 0 {
@@ -248,13 +249,13 @@ not be renewed for three quarters of its time, and killed (SIGKILL) shortly
 before another may hold the lease. What it leaves behind in its process group
 when it ends is ended, too; after that the lease is released.
 
-Ctrl-Z and SIGTSTP stop the command and us, and the lease ends if nobody makes us go
-on in time. When we go on, the command does so only if the lease is still ours, and
-is killed otherwise. A process that is stopped without being asked (SIGSTOP, a
-suspended machine, a debugger) cannot stop its command. When both are stopped and go on after the lease has passed to
-another, the command may do some harm before it is killed. Only the resource can refuse
-that: hand $TENURE_TOKEN to it with every write, and let it refuse a number
-smaller than the highest that it has seen.`
+Ctrl-Z and SIGTSTP stop the command and us. When we go on in time, so does the command.
+Otherwise it is killed before the lease can be another's: a second process of ours
+("tenure shepherd") knows the deadline and sees to that even while we are stopped,
+by SIGSTOP or a debugger, too. A whole machine that is suspended stops all three. When it
+goes on after the lease has passed to another, the command may do some harm before it is
+killed. Only the resource can refuse that: hand $TENURE_TOKEN to it with every write, and
+let it refuse a number smaller than the highest that it has seen.`
 
 // bound returns a context that ends when patience does.
 func (w *wait) bound(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -144,7 +144,7 @@ func TestGoneBeforeRelease(t *testing.T) {
 			ten.claim.TTL = 4 * time.Second
 			code, err := ten.under(t.Context(), &nearLease{fakeLease{release: func(context.Context) error {
 				released = true
-				if group := readID(t, "group"); alive(group) {
+				if group := readID(t, "group"); (kernel{}).alive(group) {
 					t.Errorf("some of group %d is alive at the release", group)
 				}
 				stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", readID(t, "child")))
@@ -207,7 +207,7 @@ func TestLastMoment(t *testing.T) {
 		return all
 	}
 	before := children()
-	_, err := startGroup([]string{"true"}, nil, func() error {
+	_, err := startGroup([]string{"true"}, nil, func(*shepherd) {}, func() error {
 		if children() == before {
 			t.Error("asked before the shepherd was there")
 		}

@@ -1,0 +1,378 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+var (
+	guardWorlds = flag.Int("guardworlds", 150, "how many worlds of a guard to play")
+	guardSeed   = flag.Uint64("guardseed", 0, "play this world of a guard alone")
+)
+
+// TestGuardWorlds plays the guard and the shepherd that ship, in simulated time: the store
+// fails, the guard is stopped or killed between any two calls that leave it, commands ignore
+// signals and leave children behind. No process of the command may be alive once the lease
+// can be another's, or when it is released; and a command that nothing troubles ends by itself.
+func TestGuardWorlds(t *testing.T) {
+	first, last := uint64(1), uint64(*guardWorlds)
+	if *guardSeed != 0 {
+		first, last = *guardSeed, *guardSeed
+	}
+	seen := map[string]int{}
+	for seed := first; seed <= last; seed++ {
+		synctest.Test(t, func(t *testing.T) { playGuard(t, seed, seen) })
+		if t.Failed() {
+			t.Fatalf("go test ./cmd/tenure -run TestGuardWorlds -guardseed %d", seed)
+		}
+	}
+	t.Logf("%d worlds: %v", last-first+1, seen)
+	for _, what := range []string{"undisturbed", "stopped", "killed", "outage", "killed by the shepherd", "lost", "exit", "child left behind", "ends on TERM"} {
+		if seen[what] == 0 && *guardSeed == 0 {
+			t.Errorf("in no world was there: %s", what)
+		}
+	}
+}
+
+// guardWorld is a guard, a command, a shepherd and a store.
+type guardWorld struct {
+	rand  *rand.Rand
+	clock clock.Clock
+	notes []string
+	begun time.Time
+
+	calls     int           // that the guard has made to what is outside
+	stopAt    int           // the call before which it is stopped
+	stopFor   time.Duration // 0: it is not
+	killAt    int           // the call before which it is killed; 0: it is not
+	frozen    time.Time     // until when it is stopped
+	dead      bool          // it was killed
+	told      bool          // the shepherd knows the group
+	dismissed time.Time     // when the shepherd was told to go
+
+	ttl      time.Duration
+	deadline time.Time    // until when the store keeps the lease
+	outages  [2]time.Time // no renewal succeeds between the two
+	released bool
+	done     chan struct{}
+
+	command []*child // the first is the command itself
+	exited  chan int
+	wrong   string
+	byFlock bool // the shepherd has killed
+}
+
+// child is a process of the command's group.
+type child struct {
+	alive, deaf bool          // deaf ones ignore SIGTERM
+	slow        time.Duration // what another takes to end when it is asked to
+	killed      bool
+}
+
+func (w *guardWorld) note(format string, args ...any) {
+	w.notes = append(w.notes, fmt.Sprintf("%8v ", time.Since(w.begun).Round(time.Microsecond))+fmt.Sprintf(format, args...))
+}
+
+// call is made before each call that the guard makes to what is outside of it.
+func (w *guardWorld) call(what string) {
+	w.calls++
+	if w.calls == w.stopAt && w.stopFor > 0 {
+		w.note("stopped before %s, for %v", what, w.stopFor)
+		w.frozen = time.Now().Add(w.stopFor)
+	}
+	if w.calls == w.killAt && !w.dead {
+		w.note("killed before %s", what)
+		w.dead = true
+	}
+	w.stand()
+}
+
+// stand stands still while the guard is stopped, and for ever when it is dead.
+func (w *guardWorld) stand() {
+	for !w.dead && time.Now().Before(w.frozen) {
+		time.Sleep(time.Until(w.frozen))
+	}
+	if w.dead {
+		runtime.Goexit()
+	}
+}
+
+// kill and alive are the kernel's.
+func (w *guardWorld) kill(group int, sig syscall.Signal) {
+	w.call(sig.String())
+	w.strike(sig)
+}
+
+func (w *guardWorld) strike(sig syscall.Signal) {
+	w.note("the group gets %v", sig)
+	for _, c := range w.command {
+		switch {
+		case !c.alive || c.killed:
+		case sig == syscall.SIGKILL:
+			c.killed = true
+			time.AfterFunc(time.Duration(w.rand.Int64N(int64(w.ttl/50))), func() { w.end(c, exitSignal+int(syscall.SIGKILL)) })
+		case sig == syscall.SIGTERM && !c.deaf:
+			time.AfterFunc(c.slow, func() { w.end(c, exitSignal+int(syscall.SIGTERM)) })
+		}
+	}
+}
+
+func (w *guardWorld) end(c *child, code int) {
+	if !c.alive {
+		return
+	}
+	c.alive = false
+	if c == w.command[0] {
+		w.note("the command ends with %d", code)
+		w.exited <- code
+	}
+}
+
+func (w *guardWorld) alive(int) bool {
+	w.call("looking")
+	return w.living() > 0
+}
+
+func (w *guardWorld) living() (n int) {
+	for _, c := range w.command {
+		if c.alive {
+			n++
+		}
+	}
+	return n
+}
+
+// Alarm and Now are the guard's clock.
+func (w *guardWorld) Now() machine.Mono {
+	w.call("reading the clock")
+	return w.clock.Now()
+}
+
+func (w *guardWorld) Alarm(at machine.Mono) *clock.Alarm { return w.clock.Alarm(at) }
+
+// worldLease is the lease, as the guard sees it.
+type worldLease struct{ *guardWorld }
+
+func (l worldLease) Name() string          { return "x" }
+func (l worldLease) Holder() string        { return "guard" }
+func (l worldLease) Token() uint64         { return 1 }
+func (l worldLease) Done() <-chan struct{} { return l.done }
+func (l worldLease) Err() error {
+	if time.Now().Before(l.deadline) && !l.released {
+		return nil
+	}
+	return tenure.ErrLost
+}
+func (l worldLease) Check() error {
+	l.call("checking the lease")
+	return l.Err()
+}
+func (l worldLease) Deadline() time.Time {
+	l.call("asking for the deadline")
+	return l.deadline
+}
+func (l worldLease) Release(context.Context) error {
+	l.call("releasing")
+	l.note("released")
+	if n := l.living(); n > 0 {
+		l.fail("the lease was released while %d processes of the command lived", n)
+	}
+	l.released = true
+	return nil
+}
+
+// renew is the engine's: it renews every third of a TTL, in the guard's process.
+func (w *guardWorld) renew() {
+	for {
+		time.Sleep(w.ttl / 3)
+		w.stand()
+		now := time.Now()
+		switch {
+		case w.released:
+			return
+		case !now.Before(w.deadline):
+			w.note("the lease is lost")
+			close(w.done)
+			return
+		case now.Before(w.outages[0]) || now.After(w.outages[1]):
+			w.deadline = now.Add(w.ttl)
+		default:
+			time.Sleep(min(w.ttl/10, time.Until(w.deadline))) // it tries again, and again
+			w.stand()
+		}
+	}
+}
+
+func (w *guardWorld) fail(format string, args ...any) {
+	if w.wrong == "" {
+		w.wrong = fmt.Sprintf(format, args...)
+		w.note("%s", w.wrong)
+	}
+}
+
+// orders is the guard's end of the pipe to the shepherd.
+type orders struct {
+	net.Conn
+	w *guardWorld
+}
+
+func (o orders) Write(p []byte) (int, error) {
+	o.w.call("telling the shepherd")
+	n, err := o.Conn.Write(p)
+	o.w.told = o.w.told || err == nil && strings.HasPrefix(string(p), orderGroup)
+	if strings.HasPrefix(string(p), orderDesert) {
+		o.w.dismissed = time.Now()
+	}
+	return n, err
+}
+
+func playGuard(t *testing.T, seed uint64, seen map[string]int) {
+	w := &guardWorld{rand: rand.New(rand.NewPCG(seed, 0)), clock: clock.NewSimulated(0), begun: time.Now(), exited: make(chan int, 1), done: make(chan struct{})}
+	w.ttl = 2 * time.Second
+	w.deadline = time.Now().Add(w.ttl)
+	draw := func(d time.Duration) time.Duration { return time.Duration(w.rand.Int64N(int64(d))) }
+	trouble := w.rand.IntN(5)
+	switch trouble {
+	case 1, 2:
+		w.stopAt, w.stopFor = 1+w.rand.IntN(60), w.ttl/10+draw(3*w.ttl)
+		if w.rand.IntN(2) == 0 {
+			w.stopAt = 1 + w.rand.IntN(10)
+		}
+	case 3:
+		w.killAt = 1 + w.rand.IntN(60)
+	case 4:
+		begin := w.begun.Add(draw(3 * w.ttl))
+		w.outages = [2]time.Time{begin, begin.Add(w.ttl/4 + draw(2*w.ttl))}
+	}
+	life := w.ttl/10 + draw(6*w.ttl)
+	code := w.rand.IntN(3)
+	for range 1 + w.rand.IntN(3) {
+		w.command = append(w.command, &child{deaf: w.rand.IntN(2) == 0, slow: draw(w.ttl / 5)})
+	}
+
+	// The judge looks all the time, the shepherd obeys, the engine renews.
+	judged := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-judged:
+				return
+			case <-time.After(w.ttl / 400):
+			}
+			if n := w.living(); n > 0 && !w.released && time.Now().After(w.deadline) {
+				w.fail("%d processes of the command live though the lease can be another's", n)
+			}
+		}
+	}()
+	guardsEnd, shepherdsEnd := net.Pipe()
+	obeyed := make(chan struct{})
+	go func() {
+		defer close(obeyed)
+		obey(shepherdsEnd, w.clock, func(group int) {
+			if !w.dismissed.IsZero() && time.Now().After(w.dismissed) {
+				w.fail("the shepherd kills a group that it was told to leave")
+			}
+			w.byFlock = true
+			w.note("the shepherd kills group %d", group)
+			w.strike(syscall.SIGKILL)
+			if group == 0 { // as killStarting does
+				w.dead = true
+				guardsEnd.Close()
+			}
+		})
+	}()
+	go w.renew()
+
+	// The guard.
+	lease := worldLease{w}
+	g := guard{lease: lease, clock: w, ttl: w.ttl, events: &events{}}
+	herd := &shepherd{pipe: orders{guardsEnd, w}, gone: func() error { <-obeyed; return nil }}
+	var got int
+	var err error
+	ended := false
+	guarded := make(chan struct{})
+	go func() {
+		defer close(guarded)
+		defer guardsEnd.Close() // as the kernel does for a process that has ended
+		group := &group{processes: w, clock: w, shepherd: herd, exited: w.exited}
+		err = group.launch(g.tell, lease.Check, func() (int, error) {
+			w.call("starting")
+			for _, c := range w.command {
+				c.alive = true
+			}
+			w.note("the command starts, to live for %v", life)
+			time.AfterFunc(life, func() {
+				if !w.command[0].killed {
+					w.end(w.command[0], code)
+				}
+			})
+			w.call("knowing the child")
+			return 7, nil
+		})
+		if err == nil {
+			got, err = g.tend(group)
+			_ = lease.Release(context.Background())
+		}
+		ended = true
+	}()
+	<-guarded
+	if w.dead {
+		seen["killed"]++
+		w.strikeFirst()
+	}
+	<-obeyed
+	time.Sleep(w.ttl / 4) // all that is about to end has ended
+	close(judged)
+	time.Sleep(10 * w.ttl) // all that sleeps wakes up
+	w.released = true
+	synctest.Wait()
+
+	if n := w.living(); n > 0 {
+		w.fail("%d processes of the command outlive all", n)
+	}
+	lost := err != nil
+	switch {
+	case trouble == 0 && (!ended || lost || w.byFlock):
+		w.fail("nothing happened, and the guard says %v; the shepherd has killed: %v", err, w.byFlock)
+	case trouble == 0 && got != code:
+		w.fail("nothing happened, and the command ends with %d, want %d", got, code)
+	case ended && !lost && got == exitSignal+int(syscall.SIGKILL) && w.byFlock:
+		w.fail("the shepherd killed the command, and the guard does not say that the lease was about to be lost")
+	}
+	for what, so := range map[string]bool{
+		"undisturbed": trouble == 0, "stopped": w.frozen != time.Time{}, "outage": trouble == 4, "killed by the shepherd": w.byFlock, "lost": lost,
+		"exit": ended && !lost, "child left behind": len(w.command) > 1 && ended && !lost, "ends on TERM": got == exitSignal+int(syscall.SIGTERM),
+	} {
+		if so {
+			seen[what]++
+		}
+	}
+	if w.wrong != "" {
+		t.Errorf("seed %d: %s\n%s", seed, w.wrong, strings.Join(w.notes, "\n"))
+	}
+}
+
+// strikeFirst is what the kernel does to the command itself when the guard ends. Its
+// children are the shepherd's; it has none when it has just been started.
+func (w *guardWorld) strikeFirst() {
+	for i, c := range w.command {
+		if c.alive && !c.killed && (i == 0 || !w.told) {
+			w.note("the kernel kills the command")
+			c.killed = true
+			w.end(c, exitSignal+int(syscall.SIGKILL))
+		}
+	}
+}

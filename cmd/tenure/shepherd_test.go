@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/clock"
+)
+
+// sleeper starts a process in a group of its own.
+func sleeper(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd
+}
+
+// killed waits for the end of a process, and reports whether SIGKILL was it.
+func killed(t *testing.T, cmd *exec.Cmd) bool {
+	t.Helper()
+	late := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
+	defer late.Stop()
+	_ = cmd.Wait()
+	return cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
+}
+
+// awaitIgnored waits until a process ignores a signal.
+func awaitIgnored(t *testing.T, id int, sig syscall.Signal) {
+	t.Helper()
+	for range 2000 {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
+		if err != nil {
+			t.Skipf("this kernel does not tell which signals a process ignores: %v", err)
+		}
+		_, mask, _ := strings.Cut(string(status), "SigIgn:")
+		var bits uint64
+		if _, err := fmt.Sscanf(mask, "%x", &bits); err != nil {
+			t.Fatal(err)
+		}
+		if bits>>(sig-1)&1 == 1 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("the shepherd does not ignore %v: it would end with a job that is ended", sig)
+}
+
+// A shepherd lives on through what ends or stops a job, and kills at the deadline while the
+// guard does nothing.
+func TestShepherdAtTheDeadline(t *testing.T) {
+	s, err := startShepherd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := sleeper(t)
+	s.until(clock.After(clock.System, time.Hour))
+	s.watch(command.Process.Pid)
+	id := s.process.Pid
+	if group, err := syscall.Getpgid(id); err != nil || group != id {
+		t.Errorf("the shepherd is in group %d (%v), want one of its own: it would be stopped with us", group, err)
+	}
+	awaitIgnored(t, id, syscall.SIGTSTP) // the last: it has started
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGTSTP} {
+		_ = syscall.Kill(id, sig)
+	}
+	s.until(clock.After(clock.System, 100*time.Millisecond))
+	if !killed(t, command) {
+		t.Error("the command outlives the deadline that the shepherd was told")
+	}
+	s.dismiss()
+}
+
+// One that was dismissed harms nobody, and one whose guard has gone kills.
+func TestShepherdAtTheEnd(t *testing.T) {
+	for _, dismissed := range []bool{true, false} {
+		s, err := startShepherd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := sleeper(t)
+		s.until(clock.After(clock.System, time.Hour))
+		s.watch(command.Process.Pid)
+		if !dismissed {
+			s.pipe.Close() // as the kernel does for a process that has ended
+			if !killed(t, command) {
+				t.Error("the command outlives its guard")
+			}
+			continue
+		}
+		s.dismiss()
+		if err := syscall.Kill(command.Process.Pid, 0); err != nil {
+			t.Errorf("the shepherd was dismissed, and killed the command: %v", err)
+		}
+	}
+}
+
+// A guard that was stopped before it could tell which group it has begun is killed, and the
+// group too.
+func TestKillStarting(t *testing.T) {
+	starter := exec.Command(os.Args[0], "starter")
+	out, err := starter.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := starter.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var group int
+	if _, err := fmt.Fscan(out, &group); err != nil {
+		t.Fatal(err)
+	}
+	_ = starter.Process.Signal(syscall.SIGSTOP)
+	killStarting(starter.Process.Pid)
+	if !killed(t, starter) {
+		t.Error("the guard lives")
+	}
+	for range 1000 {
+		if !(kernel{}).alive(group) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("what the guard had begun lives")
+	_ = syscall.Kill(-group, syscall.SIGKILL)
+}
