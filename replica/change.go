@@ -75,7 +75,7 @@ func (r *Replica) admit(term uint64, entry []byte, requests []Propose) verdict {
 	}
 	_, m, err := decodeRequest(requests[0].Body)
 	cc, ok := m.(*raftpb.ConfChange)
-	if err != nil || !ok || len(requests) != 1 {
+	if err != nil || !ok || len(requests) != 1 || soundChange(cc) != nil {
 		return notNow // of another version
 	}
 	// One at a time: until the last one is released, some reader may not know of it
@@ -89,7 +89,7 @@ func (r *Replica) admit(term uint64, entry []byte, requests []Propose) verdict {
 	}
 	if cc.GetType() == raftpb.ConfChangeRemoveNode && machine.NodeID(cc.GetNodeId()) == r.cfg.ID {
 		// The next leader removes it, so that somebody leads all the time.
-		r.handOver()
+		r.handOver(0)
 		return notNow
 	}
 	return r.appendChange(term, &raftpb.ConfChange{Type: cc.Type, NodeId: cc.NodeId, Context: entry})
@@ -197,6 +197,9 @@ func (r *Replica) reconfigure(entries []*raftpb.Entry) {
 		cc, err := changeOf(e)
 		if err != nil {
 			continue // the Applier says so
+		}
+		if voters := r.tail.conf.GetVoters(); cc.GetType() == raftpb.ConfChangeRemoveNode && len(voters) == 1 && voters[0] == cc.GetNodeId() {
+			continue // raft would panic: no leader appends it, and no log has it
 		}
 		r.tail.conf = r.raft.ApplyConfChange(cc)
 		if cc.GetType() == raftpb.ConfChangeAddNode || cc.GetType() == raftpb.ConfChangeAddLearnerNode {

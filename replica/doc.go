@@ -241,4 +241,15 @@
 //   - Leases of clients are told in the order of the log, in key order as well: while a
 //     key is held, renewals wait for what is before them. They should last longer than
 //     promises to readers, 200 ms unless that is changed.
+//
+// # What is believed of a message
+//
+// Messages come from members (package peer), and raft takes them at their word: a commit
+// index behind the end of the log makes it panic, an entry that nobody can apply ends each
+// member that has it, again after each restart. So each message of raft's is looked at
+// before it is stepped (sound.go): its type is one that members send, no number is near
+// overflow, entries follow each other and can be read, members of a snapshot are a set
+// with this one in it, and what is acknowledged or committed is not beyond the log. One
+// that is not sound is dropped and told to the log. An entry of a newer version is
+// refused like this, too: this member falls behind until its own version is newer.
 package replica

@@ -36,7 +36,7 @@ func TestDownComesWithAHeartbeat(t *testing.T) {
 				term++
 			}
 			inputs := []any{machine.Envelope{From: tt.from, To: m.id, Body: &raftpb.Message{
-				Type: raftpb.MsgHeartbeat.Enum(), From: &from, Term: &term,
+				Type: raftpb.MsgHeartbeat.Enum(), From: &from, To: new(uint64(m.id)), Term: &term,
 			}}, Down{Node: tt.dead}}
 			if tt.downFirst {
 				slices.Reverse(inputs)

@@ -119,7 +119,10 @@ const (
 	kindMembership  = 13
 )
 
-// requestTypes ties kinds to their messages. An expiry lists its leases as a
+// knownKind tells whether requestType knows a kind.
+func knownKind(kind byte) bool { return kind >= kindPut && kind <= kindMembership }
+
+// requestType ties kinds to their messages. An expiry lists its leases as a
 // checkpoint does, with nothing remaining.
 func requestType(kind byte) proto.Message {
 	switch kind {

@@ -13,7 +13,7 @@ import (
 // leadership takes note of a new leader or term.
 func (r *Replica) leadership(leader machine.NodeID, term uint64) {
 	fresh := term != r.term
-	r.leader, r.term = leader, term
+	r.leader, r.term, r.begun = leader, term, 0
 	r.reads.reign(r, fresh)
 	if leader != 0 {
 		r.bereaved = false
@@ -62,9 +62,13 @@ func (r *Replica) campaign() {
 	_ = r.raft.Campaign() // fails only for a leader
 }
 
-// handOver passes leadership to the follower that has most of the log.
-func (r *Replica) handOver() {
+// handOver passes leadership to a voter, 0 for the follower that has most of the log.
+func (r *Replica) handOver(to machine.NodeID) {
 	if !r.leading() {
+		return
+	}
+	if to != 0 { // it may not come to it, so this one's lease is kept
+		r.raft.TransferLeader(uint64(to))
 		return
 	}
 	// The next leader need not wait until this one's lease ends.
@@ -112,6 +116,9 @@ func (r *Replica) proposeOwn(kind byte, m proto.Message) (seq uint64, ok bool) {
 // the member that it was not appended.
 func (r *Replica) onForward(from machine.NodeID, m forward) {
 	b, err := decodeBatch(m.Entry)
+	if err == nil {
+		err = soundBatch(m.Entry)
+	}
 	if err != nil || b.From != from || b.Term != m.Term || b.Seq != m.Seq {
 		return // not from one of ours: the log must not be spoiled by it
 	}

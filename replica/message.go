@@ -82,8 +82,9 @@ type (
 	Down struct{ Node machine.NodeID }
 	// Unreachable tells that messages to a member are being lost.
 	Unreachable struct{ Node machine.NodeID }
-	// HandOver asks a leader to pass leadership to its most advanced follower.
-	HandOver struct{}
+	// HandOver asks a leader to pass leadership to a voter, or if To is 0 to its most
+	// advanced follower.
+	HandOver struct{ To machine.NodeID }
 )
 
 // Outcomes: what a Replica reports to its owner, beside a *Plan.

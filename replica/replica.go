@@ -30,6 +30,10 @@ type Replica struct {
 	seen                 []Applied
 	// last is the index of the last entry in the log; at a leader, exactly.
 	last uint64
+	// least is how far raft's log reaches at least, of which last tells only from one Ready
+	// to the next Step; begun is how many rounds raft has begun in this reign.
+	least, begun uint64
+	complained   machine.Mono // of an unsound message, last
 	// applying are the entries that raft handed out and that it has not been told to
 	// be applied.
 	applying []*raftpb.Entry
@@ -84,6 +88,7 @@ func New(cfg Config, now machine.Now) (*Replica, error) {
 		heard:       map[machine.NodeID]machine.Mono{},
 	}
 	r.last = r.tail.last()
+	r.least = r.last
 	r.rounds.id = 1
 	r.writes.init(cfg.Log.HardState)
 	r.leases.init(cfg.Restored.Leases)
@@ -163,7 +168,7 @@ func (r *Replica) Step(now machine.Now, input any) {
 	case Unreachable:
 		r.raft.ReportUnreachable(uint64(in.Node))
 	case HandOver:
-		r.handOver()
+		r.handOver(in.To)
 	default:
 		panic(fmt.Sprintf("replica: unknown input %T", input))
 	}
@@ -198,22 +203,17 @@ func (r *Replica) receive(env machine.Envelope) {
 	}
 	switch m := env.Body.(type) {
 	case *raftpb.Message:
-		// Only this member's own storage may speak as raft's local threads, and
-		// what gets into the log comes as a forward, where it is looked at.
-		if !local && (machine.NodeID(m.GetFrom()) != env.From || m.GetType() == raftpb.MsgProp) {
-			return
-		}
 		// Raft tells whoever led an earlier term of a later one by a response that
 		// acknowledges nothing. If that is the leader by now, it would take this for
 		// the state of the sender's log, and begin with it from the start.
 		if m.GetType() == raftpb.MsgAppResp && m.GetIndex() == 0 && !m.GetReject() && m.GetTerm() == r.raft.BasicStatus().HardState.GetTerm() {
 			return
 		}
-		if !local && r.leading() && m.GetTerm() == r.term {
-			r.levels.learn(env.From, m)
+		if local {
+			_ = r.raft.Step(m) // its own storage speaks, or its own vote
+		} else {
+			r.stepRaft(env.From, m)
 		}
-		// The error tells of messages from unknown members: data, ignored.
-		_ = r.raft.Step(m)
 	case reported:
 		r.receive(machine.Envelope{From: env.From, To: env.To, Body: m.Message})
 		r.reads.receive(r, env.From, m.Report)
@@ -324,6 +324,7 @@ func (r *Replica) Ready() machine.Ready {
 	r.turn()
 	for r.raft.HasReady() {
 		r.takeReady(r.raft.Ready())
+		r.least = r.last
 		r.turn()
 	}
 	r.reads.announce(r)
@@ -388,6 +389,9 @@ func (r *Replica) takeReady(rd raft.Ready) {
 			if m.GetType() == raftpb.MsgSnap {
 				r.outcomes = append(r.outcomes, SendSnapshot{To: machine.NodeID(m.GetTo()), Message: m})
 				continue
+			}
+			if c := m.GetContext(); m.GetType() == raftpb.MsgHeartbeat && len(c) == 8 {
+				r.begun = max(r.begun, binary.LittleEndian.Uint64(c))
 			}
 			r.send(machine.NodeID(m.GetTo()), r.reads.carries(r, m))
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/replica"
 	"github.com/tenure-lease/tenure/sim"
-	"go.etcd.io/raft/v3/raftpb"
 )
 
 // Chaos lets d pass with faults of all kinds. Each world draws which kinds it
@@ -59,13 +58,8 @@ func (c *Cluster) leader() *Member {
 // leads tells whether a member believes to lead.
 func (m *Member) leads() bool { return m.Up() && m.replica.Status().Leader == m.ID }
 
-// handsTo asks a leader to pass leadership to a member, as that member would.
-func (m *Member) handsTo(to *Member) {
-	from, at := uint64(to.ID), uint64(m.ID)
-	m.Step(machine.Envelope{From: to.ID, To: m.ID, Body: &raftpb.Message{
-		Type: raftpb.MsgTransferLeader.Enum(), From: &from, To: &at,
-	}})
-}
+// handsTo asks a leader to pass leadership to a member.
+func (m *Member) handsTo(to *Member) { m.Step(replica.HandOver{To: to.ID}) }
 
 // died tells the others that a member's connections closed, most of the time.
 func (c *Cluster) died(dead *Member) {
