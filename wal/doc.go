@@ -37,40 +37,58 @@
 // All integers are little endian. A segment starts with
 //
 //	magic "TENUREWL" | version u32 | ^version u32 | log id u64 | first seq u64 |
-//	meta length u32 | meta | zeros to a multiple of 8, less 4 | CRC32C u32
+//	meta length u32 | reserved u64 | meta | zeros to a multiple of 8, less 4 | CRC32C u32
 //
 // and goes on with records, each at a multiple of 8 bytes:
 //
-//	length u32 | CRC32C u32 | seq u64 | lag u32 | kind u8 | 0 0 0 |
+//	length u32 | CRC32C u32 | seq u64 | lag u32 | kind u8 | header's checksum u24 |
 //	payload, masked | 1 to 8 bytes 0xff
 //
-// Sequence numbers count the records of the log from 1, without a gap. The
-// checksum covers the whole record and is seeded with the log's random id, so
+// Sequence numbers count the records of the log from 1, without a gap. Both
+// checksums are seeded with the log's random id, so
 // that neither a misplaced record, nor one of another log, nor a value that
-// looks like a record is ever taken for one. seq-lag is the newest record that
+// looks like a record is ever taken for one. One covers the whole record; the other is the
+// low 24 bits of a CRC32C of length, seq, lag and kind. seq-lag is the newest record that
 // was known to be durable when this one was written. The mask (the payload
 // XORed with a word drawn from the id) and the closing 0xff see to it that a
-// sector of a record is never all zeros by itself: zeros mean not written.
+// sector of a record is never all zeros by itself: zeros mean not written. reserved is the
+// size that the file had, durably, before it had its name.
+//
+// Segments of version 1 have neither reserved nor header checksums (zeros). They are read,
+// and followed by one of version 2, which programs before this one refuse.
 //
 // # The end of the log after a crash
 //
 // A crash may leave any subset of the sectors (512 bytes) written since the last
-// Sync, the others still being the zeros of preallocation. Open reads records
-// until one is bad. Zeros to the end of the file are the regular end. Otherwise,
-// in the last segment:
+// Sync, the others still being the zeros of preallocation; a write that failed may end
+// within one. Open reads records until one is bad. Zeros to the end of the file are the
+// regular end. Otherwise, in the last segment:
 //
 //  1. If a later record is whole and says that the bad one was durable by then,
 //     the bad record was damaged after it was written: [CorruptError].
-//  2. Otherwise it is a torn write if the file ends within it, if one of its
-//     sectors is still zeros, if its last byte is, or if there is no header of
-//     the expected sequence number at all. It was never acknowledged; it and
-//     what follows are cut off, and [Log.Repair] tells.
-//  3. Otherwise all of it was written and it is wrong: [CorruptError].
+//  2. If a sector of its header was never written, it is a torn write.
+//  3. Otherwise its header was written. If it is not a header with the expected sequence
+//     number: [CorruptError].
+//  4. Otherwise the header says how long the record is. If one of the record's sectors was
+//     never written, it is a torn write, and if all were: [CorruptError].
+//
+// A sector was never written if it is zeros, from where the bad record begins; if it is not in
+// the file, which a batch had made larger; or if it is zeros from a byte on which is none in a
+// record. A torn write is cut off with what follows, and [Log.Repair] tells.
 //
 // In an earlier segment every bad record is rule 1, because a segment is synced
-// before the next begins. What cannot be seen: damage that looks like a write
-// that never happened (zeroed sectors, or a header that is no header) within the
-// records of the very last Sync.
+// before the next begins. A last segment that is shorter than it was made has been cut, or
+// was not the last: a segment is made shorter only when the next is there, durably. That is
+// a [CorruptError], too.
+//
+// # What is known of the very last Sync
+//
+// Whether it returned is written down only with the next record. So of its records no bit
+// can turn, and no byte behind their end be lost with the file's, without an error. What
+// cannot be told from a crash before that Sync are sectors that a disk has confirmed and
+// lost, whole, so that they are zeros. A note of the synced length could not tell either
+// without a second fsync. Owners that append something soon after a Sync, forced or not, as
+// package node does with each commit, make that Sync's records rule 1.
 //
 // Open writes again, and syncs, the records that are not known to be durable: a
 // process may have been killed between write and fsync, or after a failed fsync,

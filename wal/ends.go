@@ -37,7 +37,7 @@ func (l *Log) skip(first, next uint64) error {
 	if err := l.checkOwner(path, first, h); err != nil {
 		return err
 	}
-	found, err := l.codec.endsWith(f, int64(start), size, next-1)
+	found, err := l.codec.of(h.version).endsWith(f, int64(start), size, next-1)
 	switch {
 	case err != nil:
 		return fmt.Errorf("wal: read %s: %w", path, err)
@@ -59,7 +59,7 @@ func (c codec) endsWith(f File, start, size int64, seq uint64) (bool, error) {
 			return false, err
 		}
 		for off := len(b) / recordAlign * recordAlign; off >= 0; off -= recordAlign {
-			if h, ok := parseHeader(b[off:]); ok && h.seq == seq && c.whole(b[off:], h) {
+			if h, ok := c.parseHeader(b[off:]); ok && h.seq == seq && c.whole(b[off:], h) {
 				return allZero(b[off+h.size:]), nil
 			}
 		}

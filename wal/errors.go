@@ -45,8 +45,10 @@ func (e *CorruptError) Error() string {
 // Is makes errors.Is(err, ErrCorrupt) true.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
-// RepairNote tells that the end of the log was cut off on Open, because it had
-// been written but never synced when the process or the machine died.
+// RepairNote tells that the end of the log was cut off on Open, because some of its
+// sectors were never written. A crash before the fsync leaves that, and then nothing in it
+// was acknowledged; so does a disk that lost what it had confirmed, which cannot be told
+// apart.
 type RepairNote struct {
 	File   string // path of the segment
 	Offset int64  // where the log ends now
@@ -56,6 +58,6 @@ type RepairNote struct {
 
 // String is one line for the log.
 func (n *RepairNote) String() string {
-	return fmt.Sprintf("%s: dropped %d bytes at offset %d: an unfinished write of record %d, never acknowledged",
+	return fmt.Sprintf("%s: dropped %d bytes at offset %d: record %d was not written as a whole, as a crash before its fsync leaves it",
 		n.File, n.Bytes, n.Offset, n.Seq)
 }

@@ -3,6 +3,7 @@ package wal
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -47,6 +48,7 @@ type Log struct {
 	// One goroutine's: see duty 1.
 	file    File
 	first   uint64 // sequence number of the first record in file
+	version uint32 // of file's format
 	off     int64  // in file, of the next byte to be written
 	buf     []byte
 	bufSeq  uint64 // sequence number of the first record in buf
@@ -146,6 +148,10 @@ func (l *Log) setOwner(id uint64, meta []byte) {
 // Meta returns the metadata given to Create.
 func (l *Log) Meta() []byte { return l.meta }
 
+// ID is drawn at random when a log is created, and tells its directory from all others but
+// copies of it.
+func (l *Log) ID() uint64 { return l.id }
+
 // Repair returns what Open cut off the end of the log, nil if nothing.
 func (l *Log) Repair() *RepairNote { return l.repair }
 
@@ -231,18 +237,34 @@ func (l *Log) cut() error {
 	if err := l.file.Sync(); err != nil {
 		return err
 	}
-	// The zeros behind the last record are not needed any more. Whether this
-	// survives a crash does not matter.
-	if err := l.file.Truncate(l.off); err != nil {
+	full, size := l.file, l.off
+	if err := l.startSegment(); err != nil {
 		return err
 	}
-	if err := l.file.Close(); err != nil {
+	// The zeros behind the last record are not needed any more. Whether this
+	// survives a crash does not matter. It comes after the next segment is durable, so
+	// that a last segment that was cut tells that another followed.
+	if err := errors.Join(full.Truncate(size), full.Close()); err != nil {
 		return err
 	}
 	l.mu.Lock()
-	l.segments[len(l.segments)-1].size = l.off
+	l.segments[len(l.segments)-2].size = size
 	l.mu.Unlock()
-	return l.startSegment()
+	return nil
+}
+
+// renew begins a segment of this program's version, behind or in the place of one that an
+// older program began.
+func (l *Log) renew() error {
+	if l.first <= l.seq {
+		return l.cut()
+	}
+	old := l.file
+	l.segments = l.segments[:len(l.segments)-1]
+	if err := l.startSegment(); err != nil {
+		return err
+	}
+	return old.Close()
 }
 
 // startSegment makes the buffer's first record, or the next one, the first of a
@@ -257,7 +279,7 @@ func (l *Log) startSegment() error {
 	if err != nil {
 		return err
 	}
-	l.file, l.first, l.off = f, first, off
+	l.file, l.first, l.off, l.version = f, first, off, segmentVersion
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.segments = append(l.segments, segment{segmentPath(l.dir, first), first, l.opts.SegmentBytes})

@@ -64,6 +64,11 @@ func (l *Log) load(ends bool, replay func(Record) error) error {
 			return err
 		}
 	}
+	if l.version < segmentVersion {
+		if err := l.renew(); err != nil {
+			return fmt.Errorf("wal: begin a segment of version %d in %s: %w", segmentVersion, l.dir, err)
+		}
+	}
 	l.durable = l.seq
 	l.written.Store(l.seq)
 	return nil
@@ -93,9 +98,14 @@ func (l *Log) loadSegment(first uint64, last bool, buf []byte, replay func(Recor
 		return nil, err
 	}
 
+	codec := l.codec.of(h.version)
+	if last && int64(len(seg)) < h.reserved {
+		return nil, &CorruptError{path, int64(len(seg)), fmt.Sprintf("the file had %d bytes and was cut to %d: its end is gone, or the segments that followed it", h.reserved, len(seg))}
+	}
+
 	// Verify first, which leaves the bytes as they are on disk, then hand out.
 	durable, unsafeFrom := first-1, start
-	end, next, _ := l.codec.scan(seg, start, first, func(off int, h header) error {
+	end, next, _ := codec.scan(seg, start, first, func(off int, h header) error {
 		durable = max(durable, h.durable)
 		return nil
 	})
@@ -103,13 +113,13 @@ func (l *Log) loadSegment(first uint64, last bool, buf []byte, replay func(Recor
 		if !last {
 			return nil, &CorruptError{path, int64(end), fmt.Sprintf("record %d is damaged, and later segments follow", next)}
 		}
-		if damage := l.codec.judge(seg, end, next); damage != "" {
+		if damage := codec.judge(seg, end, next); damage != "" {
 			return nil, &CorruptError{path, int64(end), damage}
 		}
 		l.repair = &RepairNote{File: path, Offset: int64(end), Bytes: dirtyBytes(seg[end:]), Seq: next}
 	}
 	for off := start; off < end; {
-		h, _ := parseHeader(seg[off:])
+		h, _ := codec.parseHeader(seg[off:])
 		if h.seq <= durable {
 			unsafeFrom = off + h.size
 		}
@@ -125,10 +135,10 @@ func (l *Log) loadSegment(first uint64, last bool, buf []byte, replay func(Recor
 		size = max(int64(end), l.opts.SegmentBytes)
 	}
 	l.segments = append(l.segments, segment{path, first, size})
-	l.first, l.seq, l.off = first, next-1, int64(end)
+	l.first, l.seq, l.off, l.version = first, next-1, int64(end), h.version
 	for off := start; off < end; {
-		h, _ := parseHeader(seg[off:])
-		if err := replay(Record{h.seq, h.kind, l.codec.payload(seg[off:], h)}); err != nil {
+		h, _ := codec.parseHeader(seg[off:])
+		if err := replay(Record{h.seq, h.kind, codec.payload(seg[off:], h)}); err != nil {
 			return nil, err
 		}
 		off += h.size
@@ -162,7 +172,8 @@ func (l *Log) checkOwner(path string, name uint64, h segmentHeader) error {
 // because the page cache may show what the disk does not have.
 func (l *Log) resume(seg []byte, unsafeFrom int) error {
 	if l.repair != nil {
-		if err := l.file.Truncate(int64(len(seg))); err != nil {
+		// Not by Truncate: a file that is too short would be taken for damaged.
+		if _, err := l.file.WriteAt(make([]byte, l.repair.Bytes), l.repair.Offset); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ type Reader struct {
 	file  File   // the segment it is in; nil before the first one
 	path  string
 	first uint64 // of the segment
+	codec codec  // for the segment
 	off   int64  // in file, of what follows buf
 	buf   []byte // read and not yet returned
 }
@@ -46,7 +47,7 @@ func (r *Reader) Next() (Record, error) {
 			continue // the segment began before
 		}
 		r.next++
-		return Record{h.seq, h.kind, append([]byte(nil), r.log.codec.payload(b, h)...)}, nil
+		return Record{h.seq, h.kind, append([]byte(nil), r.codec.payload(b, h)...)}, nil
 	}
 }
 
@@ -72,8 +73,9 @@ func (r *Reader) seek() error {
 	if err := r.fill(segmentHeaderBytes(len(l.meta))); err != nil {
 		return err
 	}
-	_, start, err := parseSegmentHeader(s.path, r.buf)
+	h, start, err := parseSegmentHeader(s.path, r.buf)
 	if err == nil {
+		r.codec = l.codec.of(h.version)
 		r.buf = r.buf[start:]
 	}
 	return err
@@ -83,12 +85,12 @@ func (r *Reader) seek() error {
 func (r *Reader) record() (header, error) {
 	for again := false; ; again = true {
 		err := r.fill(recordBytesMin)
-		h, ok := parseHeader(r.buf)
+		h, ok := r.codec.parseHeader(r.buf)
 		if err == nil && ok {
 			err = r.fill(h.size)
 		}
 		switch {
-		case err == nil && ok && r.log.codec.whole(r.buf, h) && h.seq <= r.next:
+		case err == nil && ok && r.codec.whole(r.buf, h) && h.seq <= r.next:
 			return h, nil
 		case !again: // it was read ahead, before it was written
 			r.off -= int64(len(r.buf))

@@ -32,6 +32,13 @@ var (
 type codec struct {
 	seed uint32
 	mask []byte // see the package comment; its length is a multiple of 8
+	old  bool   // of a segment of version 1, where headers have no checksum of their own
+}
+
+// of is the codec for a segment of a version.
+func (c codec) of(version uint32) codec {
+	c.old = version == 1
+	return c
 }
 
 func newCodec(logID uint64) codec {
@@ -68,6 +75,7 @@ func (c codec) append(dst []byte, seq, durable uint64, kind byte, payload []byte
 	le.PutUint64(b[8:], seq)
 	le.PutUint32(b[16:], uint32(min(seq-durable, math.MaxUint32)))
 	b[20] = kind
+	putSum24(b[21:], c.headerSum(b))
 	c.xor(b[recordHeaderBytes:], payload)
 	for i := recordHeaderBytes + len(payload); i < size; i++ {
 		b[i] = recordEnd
@@ -82,6 +90,14 @@ func (c codec) sum(b []byte) uint32 {
 	return crc32.Update(crc, castagnoli, b[8:])
 }
 
+// headerSum is the checksum of a header as encoded, over all but the sums in it.
+func (c codec) headerSum(b []byte) uint32 {
+	crc := crc32.Update(c.seed, castagnoli, b[:4])
+	return crc32.Update(crc, castagnoli, b[8:21]) & 0xffffff
+}
+
+func putSum24(b []byte, sum uint32) { b[0], b[1], b[2] = byte(sum), byte(sum>>8), byte(sum>>16) }
+
 // header is what the first bytes of a record say.
 type header struct {
 	seq     uint64
@@ -91,15 +107,20 @@ type header struct {
 	size    int // of the record
 }
 
-// parseHeader reads a header; ok tells whether it could be one. The record may
-// well end beyond b.
-func parseHeader(b []byte) (h header, ok bool) {
+// parseHeader reads a header; ok tells whether it is one. The record may well end
+// beyond b.
+func (c codec) parseHeader(b []byte) (h header, ok bool) {
 	if len(b) < recordHeaderBytes {
 		return header{}, false
 	}
 	length, lag := le.Uint32(b), uint64(le.Uint32(b[16:]))
 	h = header{seq: le.Uint64(b[8:]), kind: b[20], length: int(length)}
-	if length > PayloadBytesMax || lag == 0 || lag > h.seq || b[21]|b[22]|b[23] != 0 {
+	var want uint32 // the header's checksum
+	if !c.old {
+		want = c.headerSum(b)
+	}
+	sum := uint32(b[21]) | uint32(b[22])<<8 | uint32(b[23])<<16
+	if length > PayloadBytesMax || lag == 0 || lag > h.seq || sum != want {
 		return header{}, false
 	}
 	h.durable = h.seq - lag

@@ -27,7 +27,7 @@ func allZero(b []byte) bool {
 // change the bytes of its record.
 func (c codec) scan(seg []byte, off int, next uint64, yield func(off int, h header) error) (int, uint64, error) {
 	for {
-		h, ok := parseHeader(seg[off:])
+		h, ok := c.parseHeader(seg[off:])
 		if !ok || h.seq != next || !c.whole(seg[off:], h) {
 			return off, next, nil
 		}
@@ -43,9 +43,8 @@ func (c codec) scan(seg []byte, off int, next uint64, yield func(off int, h head
 // stop and record next should be, are damage; "" if they are a torn write. The
 // rules are those of the package comment.
 func (c codec) judge(seg []byte, end int, next uint64) (damage string) {
-	later := -1 // offset of the first whole record behind the bad one
 	for off := end + recordAlign; off+recordBytesMin <= len(seg); off += recordAlign {
-		h, ok := parseHeader(seg[off:])
+		h, ok := c.parseHeader(seg[off:])
 		// A record takes 32 bytes at least, which bounds how many fit between:
 		// values that happen to look like a header seldom cost a checksum.
 		if !ok || h.seq <= next || h.seq-next > uint64(off-end)/recordBytesMin || !c.whole(seg[off:], h) {
@@ -54,34 +53,34 @@ func (c codec) judge(seg []byte, end int, next uint64) (damage string) {
 		if h.durable >= next {
 			return fmt.Sprintf("record %d is damaged: it was durable before record %d was written at offset %d", next, h.seq, off)
 		}
-		if later < 0 {
-			later = off
-		}
 		off += h.size - recordAlign
 	}
-	stop := later
-	if later < 0 {
-		h, ok := parseHeader(seg[end:])
-		if !ok || h.seq != next || end+h.size > len(seg) {
-			return ""
-		}
-		stop = end + h.size
+	if lostSector(seg, end, end+recordBytesMin) || restIsZero(seg, end+recordHeaderBytes) {
+		return ""
 	}
-	if seg[stop-1] == 0 || hasZeroSector(seg, end, stop) {
+	h, ok := c.parseHeader(seg[end:])
+	if !ok || h.seq != next {
+		return fmt.Sprintf("record %d is damaged: its beginning was written, but is not that of a record", next)
+	}
+	if lostSector(seg, end, end+h.size) || restIsZero(seg, end+h.size-1) {
 		return ""
 	}
 	return fmt.Sprintf("record %d is damaged: all of it was written, but its checksum is wrong", next)
 }
 
-// hasZeroSector tells whether [from, to) holds a sector, or the part of one,
-// that was never written.
-func hasZeroSector(seg []byte, from, to int) bool {
-	for from < to {
-		stop := min(from/sectorBytes*sectorBytes+sectorBytes, to)
-		if allZero(seg[from:stop]) {
+// lostSector tells whether one of the sectors that [from, to) is in was not written since
+// from was the end of the log: it holds zeros from there on, or is not in the file.
+func lostSector(seg []byte, from, to int) bool {
+	for at := from; at < to; at = at/sectorBytes*sectorBytes + sectorBytes {
+		if at >= len(seg) || allZero(seg[at:min(at/sectorBytes*sectorBytes+sectorBytes, len(seg))]) {
 			return true
 		}
-		from = stop
 	}
-	return false
+	return to > len(seg)
+}
+
+// restIsZero tells whether a sector holds zeros from an offset on, which a record that was
+// written has in none of its sectors but behind its end: a write was broken off before.
+func restIsZero(seg []byte, at int) bool {
+	return at < len(seg) && allZero(seg[at:min(at/sectorBytes*sectorBytes+sectorBytes, len(seg))])
 }

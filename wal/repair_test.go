@@ -66,7 +66,6 @@ func TestTornTail(t *testing.T) {
 		}
 	}
 	for cut := last; cut < end; cut++ {
-		want(fmt.Sprintf("file ends at %d", cut), good[:cut], cut > last)
 		zeroed := bytes.Clone(good)
 		clear(zeroed[cut:])
 		want(fmt.Sprintf("zeros from %d", cut), zeroed, cut > last)
@@ -76,14 +75,76 @@ func TestTornTail(t *testing.T) {
 		clear(lost[max(last, sector*SectorBytes):min(end, (sector+1)*SectorBytes)])
 		want(fmt.Sprintf("sector %d lost", sector), lost, true)
 	}
-	r := rand.New(rand.NewPCG(1, 2))
-	for n := 1; n < 600; n += 7 {
-		garbage := bytes.Clone(good)
-		clear(garbage[last:])
-		for i := range n {
-			garbage[last+i] = byte(r.Uint32()) | 1
+}
+
+// A batch that is larger than the segment makes the file grow, and a crash may lose that.
+func TestTornGrowth(t *testing.T) {
+	disk, offsets := oneSegment(t, []int{20_000})
+	good := disk.ReadFile(segmentName)
+	for size := 16 << 10; size < offsets[1]; size += 97 {
+		got, note, err := reopen(disk, good[:size])
+		if err != nil || note == nil {
+			t.Fatalf("the file did not grow beyond %d: %v, %v; want a repair", size, note, err)
 		}
-		want(fmt.Sprintf("%d bytes of garbage", n), garbage, true)
+		wantRecords(t, got, 1)
+	}
+}
+
+// refused wants that a log is not opened, with an error that says how it is known.
+func refused(t *testing.T, disk *waltest.Disk, what string, seg []byte, says string) {
+	t.Helper()
+	got, note, err := reopen(disk, seg)
+	if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), says) {
+		t.Fatalf("%s: %d records, %v, %v; want ErrCorrupt saying %q: what was acknowledged is lost in silence", what, len(got), note, err, says)
+	}
+	if !bytes.Equal(disk.ReadFile(segmentName), seg) {
+		t.Fatalf("%s: Open changed a damaged log", what)
+	}
+}
+
+// The space of a segment is there before its name is. A file that is shorter was cut, by
+// whomever, and what was in it may have been acknowledged.
+func TestACutSegmentIsRefused(t *testing.T) {
+	disk, offsets := oneSegment(t, []int{100}, []int{700}, []int{1500})
+	good := disk.ReadFile(segmentName)
+	for size := offsets[0]; size < len(good); size += 61 {
+		refused(t, disk, fmt.Sprintf("cut to %d bytes", size), good[:size], "was cut")
+	}
+	refused(t, disk, "cut by a byte", good[:len(good)-1], "was cut")
+}
+
+// No bit of a record can turn so that the record is taken for one that was never written:
+// neither of one that fills a sector's part, nor of one that is spread over several.
+func TestNoFlippedBitIsATornWrite(t *testing.T) {
+	for _, before := range []int{0, 300, 400, 424, 432, 440, 448} { // the header at and over a sector's edge
+		for _, n := range []int{0, 3, 100, 900} {
+			disk, offsets := oneSegment(t, []int{before}, []int{n})
+			good := disk.ReadFile(segmentName)
+			for i := offsets[1]; i < offsets[2]; i++ {
+				bits := []int{i % 8}
+				if n < 100 || i < offsets[1]+RecordBytes(0) {
+					bits = []int{0, 1, 2, 3, 4, 5, 6, 7}
+				}
+				for _, bit := range bits {
+					flipped := bytes.Clone(good)
+					flipped[i] ^= 1 << bit
+					refused(t, disk, fmt.Sprintf("after %d bytes, %d bytes: bit %d of byte %d turned", before, n, bit, i-offsets[1]), flipped, "record 2 is damaged")
+				}
+			}
+		}
+	}
+}
+
+func TestGarbageIsNotATornWrite(t *testing.T) {
+	disk, offsets := oneSegment(t, []int{100}, []int{700})
+	r := rand.New(rand.NewPCG(1, 2))
+	for n := RecordBytes(0); n < 600; n += 7 {
+		garbage := disk.ReadFile(segmentName)
+		clear(garbage[offsets[1]:])
+		for i := range n {
+			garbage[offsets[1]+i] = byte(r.Uint32()) | 1
+		}
+		refused(t, disk, fmt.Sprintf("%d bytes of garbage", n), garbage, "record 2 is damaged")
 	}
 }
 
@@ -232,9 +293,16 @@ func TestSegmentsMustBeOneLog(t *testing.T) {
 		}, "later segments follow"},
 		{"an earlier segment lost whole records", func(disk *waltest.Disk) {
 			b := disk.ReadFile(third)
-			clear(b[48:])
+			clear(b[56:])
 			disk.WriteFile(third, b)
 		}, "records are missing"},
+		{"the last segment is gone", func(disk *waltest.Disk) {
+			disk.FS().Remove(fourth)
+		}, "segments that followed"},
+		{"the last two segments are gone", func(disk *waltest.Disk) {
+			disk.FS().Remove(fourth)
+			disk.FS().Remove(third)
+		}, "segments that followed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

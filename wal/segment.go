@@ -12,10 +12,11 @@ import (
 
 const (
 	segmentMagic     = "TENUREWL"
-	segmentVersion   = 1
+	segmentVersion   = 2
 	segmentSuffix    = ".wal"
 	tmpSuffix        = ".tmp"
-	segmentFixed     = 36 // bytes before the metadata
+	segmentFixed     = 44 // bytes before the metadata
+	segmentFixedV1   = 36
 	metadataBytesMax = 1 << 20
 )
 
@@ -42,14 +43,18 @@ func parseNumber(name, suffix string) (uint64, bool) {
 
 // segmentHeader is the start of a segment file.
 type segmentHeader struct {
-	logID uint64
-	first uint64
-	meta  []byte
+	version  uint32
+	reserved int64 // bytes, which the file had before it had its name; 0 in version 1
+	logID    uint64
+	first    uint64
+	meta     []byte
 }
 
 // segmentHeaderBytes is the size of a header with metadata of n bytes.
-func segmentHeaderBytes(n int) int {
-	return (segmentFixed + n + 4 + recordAlign - 1) / recordAlign * recordAlign
+func segmentHeaderBytes(n int) int { return segmentHeaderBytesOf(segmentFixed, n) }
+
+func segmentHeaderBytesOf(fixed, n int) int {
+	return (fixed + n + 4 + recordAlign - 1) / recordAlign * recordAlign
 }
 
 func (h segmentHeader) encode() []byte {
@@ -60,6 +65,7 @@ func (h segmentHeader) encode() []byte {
 	le.PutUint64(b[16:], h.logID)
 	le.PutUint64(b[24:], h.first)
 	le.PutUint32(b[32:], uint32(len(h.meta)))
+	le.PutUint64(b[36:], uint64(h.reserved))
 	copy(b[segmentFixed:], h.meta)
 	le.PutUint32(b[size-4:], crc32.Checksum(b[:size-4], castagnoli))
 	return b
@@ -71,14 +77,18 @@ func parseSegmentHeader(path string, b []byte) (segmentHeader, int, error) {
 	bad := func(reason string) (segmentHeader, int, error) {
 		return segmentHeader{}, 0, &CorruptError{File: path, Reason: reason}
 	}
-	if len(b) < segmentFixed+4 {
+	if len(b) < segmentFixedV1+4 {
 		return bad("the file is shorter than a segment header")
 	}
 	if err := checkVersion(path, b, segmentMagic, segmentVersion); err != nil {
 		return segmentHeader{}, 0, err
 	}
+	version, fixed := le.Uint32(b[8:]), segmentFixed
+	if version == 1 {
+		fixed = segmentFixedV1
+	}
 	n := int(le.Uint32(b[32:]))
-	size := segmentHeaderBytes(n)
+	size := segmentHeaderBytesOf(fixed, n)
 	if n > metadataBytesMax || size > len(b) {
 		return bad("the segment header has an impossible length")
 	}
@@ -86,9 +96,13 @@ func parseSegmentHeader(path string, b []byte) (segmentHeader, int, error) {
 		return bad("the segment header's checksum is wrong")
 	}
 	h := segmentHeader{
-		logID: le.Uint64(b[16:]),
-		first: le.Uint64(b[24:]),
-		meta:  bytes.Clone(b[segmentFixed : segmentFixed+n]),
+		version: version,
+		logID:   le.Uint64(b[16:]),
+		first:   le.Uint64(b[24:]),
+		meta:    bytes.Clone(b[fixed : fixed+n]),
+	}
+	if version > 1 {
+		h.reserved = int64(le.Uint64(b[36:]))
 	}
 	if h.first == 0 {
 		return bad("the segment header has sequence number 0")
@@ -129,8 +143,9 @@ func createSegment(fsys FS, dir string, h segmentHeader, bytes int64) (File, int
 	if err != nil {
 		return nil, 0, err
 	}
+	h.reserved = max(bytes, int64(segmentHeaderBytes(len(h.meta))))
 	head := h.encode()
-	err = f.Preallocate(max(bytes, int64(len(head))))
+	err = f.Preallocate(h.reserved)
 	if err == nil {
 		_, err = f.WriteAt(head, 0)
 	}
