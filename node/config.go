@@ -77,8 +77,8 @@ type Config struct {
 	Look func() clock.Evidence
 
 	// Fail is called once, on a goroutine of its own, if the node cannot go on: a
-	// write to disk failed, the log holds what this version does not know, or the
-	// other members refuse this one. The process should end, or call Stop. Nil
+	// write to disk failed, the log holds what this version does not know, the
+	// other members refuse this one, or its data directory has forgotten what it did. The process should end, or call Stop. Nil
 	// means panic.
 	Fail func(error)
 	// Logger defaults to slog.Default().

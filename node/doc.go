@@ -83,4 +83,56 @@
 // while others were replaced refuses those it does not know; then they tell it who the
 // members are, and it goes by that until its own state says so. One that was removed
 // ends with an error that says so, and never starts again from its data directory.
+//
+// # Directories that have forgotten
+//
+// A member keeps its promises (votes, acknowledged entries) as long as it is started from
+// the directory in which it wrote them down. A directory that was emptied, another one, or
+// an older copy of it would let it promise again. So members remember each other's
+// directories, which they tell apart by the random ID of the log, and of each directory the
+// latest start (directories.go). They tell each other in greetings, over the streams of
+// messages (admission.go). While a member is not admitted, it sends no other message and
+// listens to none: it neither votes, nor stands for election, nor acknowledges anything.
+//
+//	F1  A founder with a new directory is admitted when each of the other founders has
+//	    confirmed that it remembers this directory, durably, and when it remembers theirs.
+//	F2  A member remembers one directory of each other member, the first that it hears of.
+//	F3  An admitted member that remembers no directory of a founder confirms no new one.
+//	F4  A member that joined is admitted when a majority of those who voted when it asked
+//	    who it was have confirmed its directory.
+//	F5  A member that hears of another directory of its own, or of a later start from its
+//	    own than it knows, ends. Of the second it takes a note, and is not admitted before
+//	    those who told it so confirm the start that they had doubted.
+//	F6  A member that is greeted from another directory than it remembers, or from an
+//	    earlier start, does not listen to the sender until it is greeted well.
+//
+// Of a founder at most one directory is ever admitted, unless the directories of all
+// founders were emptied. For let d and d' be admitted, both of founder i, and let j be a
+// founder that never had but one directory. It is not i. So it has confirmed d and d', both
+// from that one directory (F1), which confirms one directory of i and no other (F2).
+// With a single founder there is nothing to confirm.
+//
+// Why all of them, and not a majority: of three founders let a and b have begun, and c be
+// new. When b is emptied and a is down, b and c know no more than at the very first start
+// of b and c. Two of three that may begin without the third may do so twice; etcd has that
+// gap, for it asks those that it can reach. A majority of the others would do with four
+// founders and more; the rule for all is simpler, and a first start has somebody who
+// watches it. From then on a majority is enough.
+//
+// For members that joined F4 gives the same: two majorities of those who voted then have a
+// member in common, and it remembers. What is left is a member that is emptied before it
+// has told its name, and asks again after so many changes of the membership that the second
+// majority has no member of the first. Once the name is known, no empty directory is told
+// who its member is.
+//
+// What members cannot notice:
+//
+//   - an older copy from the same start, put back while the process was down: start numbers
+//     are equal then. It is found if a leader still knows what the member had acknowledged;
+//   - an empty directory of a member that was the only founder: it has nobody to ask. The
+//     others do not listen to it, but clients that know no other address would;
+//   - directories that were all emptied or restored together, which is a new cluster, or
+//     the old one of that time;
+//   - a directory whose member ran only before members remembered these things (F3 holds
+//     for founders), until it has greeted the others once.
 package node

@@ -25,6 +25,7 @@ type introduction struct {
 	Founders []founder `json:"founders"`
 	Members  []founder `json:"members"` // a line for each URL
 	Started  []uint64  `json:"started"` // those who have told their names: who has voted, maybe
+	Voters   []uint64  `json:"voters,omitempty"`
 }
 
 // described is the identity of a founder, by its flags.
@@ -65,7 +66,7 @@ func (n *Node) introduces(said []byte) []byte {
 
 // introduction is what this member says of the cluster.
 func (n *Node) introduction() []byte {
-	in := introduction{Cluster: n.cluster}
+	in := introduction{Cluster: n.cluster, Voters: n.applied().roster.ConfState().GetVoters()}
 	for _, m := range n.founders {
 		in.Founders = append(in.Founders, founder{m.ID, m.PeerURLs[0]})
 	}
@@ -144,6 +145,7 @@ func introduced(ctx context.Context, n *Node, addr, url string) (identity, error
 	}
 	n.contacts.heard = n.reachable(in.Members, in.Members[at].ID)
 	id := identity{Cluster: in.Cluster, Member: in.Members[at].ID, Founders: in.Founders, Joined: true}
+	id.Witnesses = slices.DeleteFunc(in.Voters, func(v uint64) bool { return v == id.Member })
 	for _, f := range in.Founders {
 		id.Voters = append(id.Voters, f.ID)
 		if f.ID == id.Member {

@@ -28,14 +28,16 @@ type Node struct {
 	founders []*pb.Member // who began the cluster
 	logger   *slog.Logger
 
-	storage  *storage
-	replica  *replica.Replica // stepped by driver only
-	driver   *driver.Driver
-	applier  *applier
-	peers    *peer.Transport // nil in a cluster of one that cannot grow
-	hub      *watch.Hub
-	contacts contacts
-	clocks   clocks
+	storage     *storage
+	directories *directories
+	admission   admission
+	replica     *replica.Replica // stepped by driver only
+	driver      *driver.Driver
+	applier     *applier
+	peers       *peer.Transport // nil in a cluster of one that cannot grow
+	hub         *watch.Hub
+	contacts    contacts
+	clocks      clocks
 
 	ids      atomic.Uint64
 	granting atomic.Int64 // leases that are being granted
@@ -125,9 +127,15 @@ func Start(cfg Config) (_ *Node, err error) {
 			n.storage.log.Close()
 		}
 	}()
-	boot, earlier, err := n.storage.begin(cfg.ReadLeaseTTL)
+	if n.directories, err = openDirectories(cfg.DataDir, n.storage.log.ID(), cfg.WAL.FS); err != nil {
+		return nil, fmt.Errorf("node: open data directory: %w", err)
+	}
+	boot, earlier, err := n.storage.begin(cfg.ReadLeaseTTL, n.directories.get().Admitted)
 	if err != nil {
 		return nil, fmt.Errorf("node: write to data directory: %w", err)
+	}
+	if err := n.admit(boot); err != nil {
+		return nil, err
 	}
 	if err := n.restart(log, boot, earlier); err != nil {
 		return nil, err
@@ -302,6 +310,7 @@ func (n *Node) housekeeping() {
 			n.barriers.overdue(now.Add(-n.cfg.ElectionTimeout))
 			n.reads.look(n)
 			if n.peers != nil {
+				n.admission.look(n, now)
 				n.refusals.look(n, now)
 			}
 		}

@@ -42,7 +42,9 @@ func newCluster(t *testing.T, size int, adjust ...func(*Config)) *cluster {
 		}
 	}
 	for i := range size {
-		c.start(i)
+		if c.cfgs[i].DataDir != "" { // else the test starts it
+			c.start(i)
+		}
 	}
 	t.Cleanup(func() {
 		for _, n := range c.nodes {

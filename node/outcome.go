@@ -83,6 +83,10 @@ func (n *Node) connect() error {
 		Logger: n.logger, Answer: n.introduces,
 		Deliver: n.deliver,
 		Stream:  n.receive,
+		Up: func(id machine.NodeID) {
+			<-n.running
+			n.greet(id, greeting{Ask: true})
+		},
 		Down: func(id machine.NodeID, _ error) {
 			<-n.running
 			n.driver.Step(replica.Down{Node: id})
@@ -101,6 +105,13 @@ func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
 	<-n.running
 	inputs := make([]any, 0, len(msgs))
 	for _, p := range msgs {
+		if len(p) > 0 && p[0] == wireGreeting {
+			n.greeted(from, p[1:])
+			continue
+		}
+		if !n.listensTo(from) {
+			continue
+		}
 		body, err := replica.DecodeBody(p)
 		if err != nil {
 			n.logger.Warn("a message that makes no sense", "from", fmt.Sprintf("%x", uint64(from)), "err", err)
@@ -116,7 +127,7 @@ func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
 
 // send hands envelopes to the transport.
 func (n *Node) send(envs []machine.Envelope) {
-	if n.peers == nil {
+	if n.peers == nil || !n.admission.open.Load() {
 		return
 	}
 	for _, env := range envs {

@@ -105,7 +105,7 @@ func TestBootsGrow(t *testing.T) {
 	for _, tt := range []struct{ ttl, earlier time.Duration }{
 		{time.Second, 0}, {3 * time.Second, time.Second}, {2 * time.Second, 3 * time.Second}, {time.Second, 3 * time.Second},
 	} {
-		boot, earlier, err := b.s.begin(tt.ttl)
+		boot, earlier, err := b.s.begin(tt.ttl, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -89,7 +89,7 @@ func after(entries []*raftpb.Entry, snap *raftpb.SnapshotMetadata) []*raftpb.Ent
 // recover puts together log and newest snapshot file.
 func (s *storage) recover(dir string, id identity, l *replica.Log) error {
 	if note := s.log.Repair(); note != nil {
-		s.logger.Warn("cut off an unfinished write at the end of the log; nothing in it was acknowledged", "repair", note.String())
+		s.logger.Warn("cut off a write at the end of the log that was not finished; nothing in it was acknowledged, unless the disk lost what it had confirmed", "repair", note.String())
 	}
 	var found identity
 	if err := json.Unmarshal(s.log.Meta(), &found); err != nil {
@@ -104,6 +104,10 @@ func (s *storage) recover(dir string, id identity, l *replica.Log) error {
 	}
 	if found.Member != id.Member {
 		return fmt.Errorf("%s belongs to member %x, but the flags describe member %x: give every member a --data-dir of its own", dir, found.Member, id.Member)
+	}
+	if s.log.FirstSeq() > 1 && l.HardState == nil {
+		// Before a segment is released it is written anew.
+		return fmt.Errorf("%s: the log begins with record %d and does not say how the member voted: segments were deleted by hand? Put them back, or replace the member; do not empty the directory, for the member would have forgotten its votes", dir, s.log.FirstSeq())
 	}
 	genesis := replica.Genesis(nodeIDs(found.Voters))
 	marked := l.Snapshot // what the log says it goes on from

@@ -110,6 +110,9 @@ func (s *snapshotting) stream(n *Node, out replica.SendSnapshot) error {
 // replica know of it.
 func (n *Node) receive(from machine.NodeID, header []byte, r io.Reader) error {
 	<-n.running
+	if !n.listensTo(from) {
+		return fmt.Errorf("node: member %x is not listened to, for data directories are to be set right first", uint64(from))
+	}
 	body, err := replica.DecodeBody(header)
 	if err != nil {
 		return err

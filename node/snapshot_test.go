@@ -191,6 +191,10 @@ func TestReceivedSnapshots(t *testing.T) {
 		}
 		return p
 	}
+	if err := n.receive(from, message(raftpb.MsgSnap, 9), bytes.NewReader(whole)); err == nil || !strings.Contains(err.Error(), "not listened to") {
+		t.Errorf("before this member's directory is confirmed: %v, want that it takes no snapshot", err)
+	}
+	n.admission.open.Store(true) // as if the others had been met
 	damaged := bytes.Clone(whole)
 	damaged[len(damaged)/2] ^= 1
 	for _, tt := range []struct {

@@ -36,6 +36,8 @@ type identity struct {
 	// of them, so that its flags do not tell whose it is.
 	Founders []founder `json:"founders,omitempty"`
 	Joined   bool      `json:"joined,omitempty"`
+	// Witnesses are who voted when this member joined: see admission.
+	Witnesses []uint64 `json:"witnesses,omitempty"`
 }
 
 // founder is one of a cluster's first members.
@@ -56,6 +58,9 @@ type life struct {
 	// PromiseTTL is the longest promise to a reader, in nanoseconds, that any life
 	// until now may have made.
 	PromiseTTL time.Duration `json:"promise_ttl_ns"`
+	// Founding says that nothing may have been done from this directory: it was new, and
+	// the others had not yet confirmed that it is the member's first.
+	Founding bool `json:"founding,omitempty"`
 }
 
 // storage keeps a member's raft state in a wal.Log and its snapshot files.
@@ -67,6 +72,7 @@ type storage struct {
 	// As they were last written:
 	hard     *raftpb.HardState
 	life     life
+	founding bool // the life's, but for what was confirmed since
 	released uint64
 
 	mu sync.Mutex
@@ -114,10 +120,13 @@ func openStorage(dir string, id identity, opts wal.Options, logger *slog.Logger)
 
 // begin makes durable that the member starts once more and may promise for up to ttl.
 // It returns what tells this life from all others, greater than in any before, and
-// how long a promise of those may last.
-func (s *storage) begin(ttl time.Duration) (boot uint64, earlier time.Duration, err error) {
+// how long a promise of those may last. admitted says that the others have confirmed the
+// directory.
+func (s *storage) begin(ttl time.Duration, admitted bool) (boot uint64, earlier time.Duration, err error) {
 	earlier = s.life.PromiseTTL
-	s.life = life{Starts: s.life.Starts + 1, PromiseTTL: max(earlier, ttl)}
+	_, enough := s.identity.witnesses()
+	s.founding = (s.life.Founding || s.life.Starts == 0) && enough > 0 && !admitted
+	s.life = life{Starts: s.life.Starts + 1, PromiseTTL: max(earlier, ttl), Founding: s.founding}
 	if err := s.appendLife(); err != nil {
 		return 0, 0, err
 	}

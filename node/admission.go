@@ -1,0 +1,260 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+)
+
+// admission decides whether this member may take part, and which others it listens to, by
+// data directories: see the package comment. While it is not open nothing is sent to the
+// other members, or taken from them, but greetings.
+type admission struct {
+	open atomic.Bool
+	// refused are the members whose directory is not the one that this one remembers.
+	refused sync.Map // of machine.NodeID
+
+	mu        sync.Mutex
+	me        origin // as it is told to others
+	boot      uint64 // of this start, which me.Boot is not while an earlier one is in doubt
+	need      []uint64
+	enough    int // how many of need have to confirm this directory
+	confirmed map[uint64]bool
+	began     time.Time
+	warned    time.Time
+}
+
+// wireGreeting is the first byte of a greeting. Package replica has the numbers below 64.
+const wireGreeting = 64
+
+// greeting is what members tell each other of their data directories, in JSON: when a
+// connection is made, and again while one of them waits to be admitted.
+type greeting struct {
+	Origin origin `json:"from"`
+	// First says that the sender has done nothing yet from its directory.
+	First bool `json:"first,omitempty"`
+	// Yours is what the sender remembers of the receiver, durably. Refused says that the
+	// receiver's directory is another one.
+	Yours   origin `json:"yours"`
+	Refused bool   `json:"refused,omitempty"`
+	// Ask wants an answer.
+	Ask bool `json:"ask,omitempty"`
+}
+
+// errForgetful is matched by the errors of a member whose data directory does not know all
+// that the member has done.
+var errForgetful = errors.New("this data directory has forgotten what the member did")
+
+// admit prepares the admission of this start.
+func (n *Node) admit(boot uint64) error {
+	a, m := &n.admission, n.directories.get()
+	a.boot, a.me = boot, origin{Directory: n.storage.log.ID(), Boot: boot}
+	a.confirmed = map[uint64]bool{}
+	a.began, a.warned = time.Now(), time.Now()
+	if m.Own != 0 && m.Own != a.me.Directory {
+		return fmt.Errorf("node: the log in %s is not the one that %s belongs to: %w; %s", n.cfg.DataDir, directoriesFile, errForgetful, n.replaceAdvice())
+	}
+	switch {
+	case m.Doubt != nil:
+		a.need, a.enough = m.Doubt.By, len(m.Doubt.By)
+		a.me.Boot = m.Doubt.Boot
+	case n.storage.founding:
+		a.need, a.enough = n.storage.identity.witnesses()
+	}
+	if len(a.confirmed) < a.enough {
+		n.logger.Info("this member waits for others to confirm that its data directory is the right one", "members", hexes(a.need), "needed", a.enough)
+		return nil
+	}
+	a.open.Store(true)
+	return nil
+}
+
+// witnesses are the members that have to confirm, before a member does anything from a new
+// data directory, that it had no other; enough of them is enough.
+func (id identity) witnesses() (list []uint64, enough int) {
+	if id.Joined {
+		return id.Witnesses, majorityOf(len(id.Witnesses))
+	}
+	for _, v := range id.Voters {
+		if v != id.Member {
+			list = append(list, v)
+		}
+	}
+	return list, len(list)
+}
+
+// majorityOf is 0 of none.
+func majorityOf(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return n/2 + 1
+}
+
+// greet tells a member where this one was started from, and what it remembers of that one.
+func (n *Node) greet(to machine.NodeID, g greeting) {
+	if n.peers == nil {
+		return
+	}
+	a := &n.admission
+	a.mu.Lock()
+	g.Origin = a.me
+	a.mu.Unlock()
+	g.First = n.storage.founding && !a.open.Load()
+	g.Yours = n.directories.get().Known[uint64(to)]
+	p, err := json.Marshal(g)
+	if err != nil {
+		panic(err) // numbers
+	}
+	n.peers.Send(to, append([]byte{wireGreeting}, p...))
+}
+
+// greeted takes another member's greeting.
+func (n *Node) greeted(from machine.NodeID, p []byte) {
+	var g greeting
+	if err := json.Unmarshal(p, &g); err != nil || g.Origin.Directory == 0 {
+		n.logger.Warn("a greeting that makes no sense", "from", hexOf(uint64(from)), "err", err)
+		return
+	}
+	if err := n.judged(from, g); err != nil {
+		n.fail(err)
+		return
+	}
+	ro := n.applied().roster
+	isFounder := slices.ContainsFunc(n.founders, func(m *pb.Member) bool { return m.ID == uint64(from) })
+	a := &n.admission
+	if !isFounder && ro.Find(uint64(from)) == nil && !slices.Contains(a.need, uint64(from)) {
+		return // it is told when this member knows it
+	}
+	switch n.directories.get().judge(uint64(from), g, a.open.Load(), isFounder) {
+	case forgetful:
+		if _, was := a.refused.Swap(from, true); !was {
+			n.logger.Error("another member has forgotten what it did, and is not listened to", "member", hexOf(uint64(from)),
+				"advice", "its data directory was emptied, or an older copy put in its place: remove the member, and add it again with an empty directory")
+		}
+		n.greet(from, greeting{Refused: true})
+		return
+	case news:
+		if err := n.directories.met(uint64(from), g.Origin, ro.Removed); err != nil {
+			n.fail(err)
+			return
+		}
+	}
+	a.refused.Delete(from)
+	if g.Yours.Directory != 0 {
+		if err := n.confirmedBy(uint64(from)); err != nil {
+			n.fail(err)
+			return
+		}
+	}
+	if g.Ask {
+		n.greet(from, greeting{})
+	}
+}
+
+// judged looks at what another member remembers of this one, and returns an error if that
+// is more than this one knows.
+func (n *Node) judged(by machine.NodeID, g greeting) error {
+	a := &n.admission
+	a.mu.Lock()
+	me := a.me
+	a.mu.Unlock()
+	switch {
+	case g.Yours.Directory == 0 && !g.Refused, g.Yours.Directory != 0 && me.follows(g.Yours):
+		return nil
+	case g.Yours.Directory == 0:
+		return fmt.Errorf("node: member %x, which has no data here, has run before: by member %x its cluster began long ago: %w; %s", uint64(n.id), uint64(by), errForgetful, n.replaceAdvice())
+	case g.Yours.Directory != me.Directory:
+		return fmt.Errorf("node: member %x has run before, from another data directory (%x) than this one (%x), as member %x remembers: %w; %s",
+			uint64(n.id), g.Yours.Directory, me.Directory, uint64(by), errForgetful, n.replaceAdvice())
+	}
+	// Its next start would have a greater number. So what was heard now is remembered.
+	err := n.directories.change(func(m *memory) {
+		if m.Doubt == nil {
+			m.Doubt = &doubt{Boot: me.Boot}
+		}
+		if !slices.Contains(m.Doubt.By, uint64(by)) {
+			m.Doubt.By = append(slices.Clone(m.Doubt.By), uint64(by))
+		}
+	})
+	return errors.Join(fmt.Errorf("node: this data directory of member %x is an older copy, or one of two: it was started %d times, and member %x has heard of start %d: %w; %s",
+		uint64(n.id), me.Boot>>32, uint64(by), g.Yours.Boot>>32, errForgetful, n.replaceAdvice()), err)
+}
+
+// replaceAdvice says what to do with a member that has lost data.
+func (n *Node) replaceAdvice() string {
+	id, url := uint64(n.id), n.cfg.Peers[n.cfg.Name]
+	return fmt.Sprintf("check --data-dir; if the member's data is lost, remove it and add it again: `etcdctl member remove %x`, `etcdctl member add %s --peer-urls=%s`, then start it with an empty --data-dir and --initial-cluster-state existing", id, n.cfg.Name, url)
+}
+
+// confirmedBy notes that another member remembers this directory as the one of this
+// member, and lets this one take part when enough of them do.
+func (n *Node) confirmedBy(id uint64) error {
+	a := &n.admission
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open.Load() || !slices.Contains(a.need, id) {
+		return nil
+	}
+	a.confirmed[id] = true
+	if len(a.confirmed) < a.enough {
+		return nil
+	}
+	if err := n.directories.change(func(m *memory) { m.Admitted, m.Doubt = true, nil }); err != nil {
+		return err
+	}
+	a.me.Boot = a.boot
+	a.open.Store(true)
+	n.logger.Info("the data directory is confirmed, and this member takes part", "after", time.Since(a.began))
+	return nil
+}
+
+// look asks those that have not confirmed yet again.
+func (a *admission) look(n *Node, now time.Time) {
+	if a.open.Load() {
+		return
+	}
+	a.mu.Lock()
+	var missing []uint64
+	for _, id := range a.need {
+		if !a.confirmed[id] {
+			missing = append(missing, id)
+		}
+	}
+	warn := now.Sub(a.warned) > 10*n.cfg.ElectionTimeout
+	if warn {
+		a.warned = now
+	}
+	a.mu.Unlock()
+	for _, id := range missing {
+		n.greet(machine.NodeID(id), greeting{Ask: true})
+	}
+	if warn {
+		n.logger.Warn("this member still waits for others to confirm its data directory", "missing", hexes(missing), "needed", a.enough,
+			"advice", "start them: a new cluster begins when all of its first members have met once; if this one has run before, its data is gone: "+n.replaceAdvice())
+	}
+}
+
+func hexOf(id uint64) string { return fmt.Sprintf("%x", id) }
+
+func hexes(ids []uint64) string {
+	list := make([]string, len(ids))
+	for i, id := range ids {
+		list[i] = hexOf(id)
+	}
+	return strings.Join(list, " ")
+}
+
+// listensTo tells whether another member's messages count.
+func (n *Node) listensTo(from machine.NodeID) bool {
+	_, refused := n.admission.refused.Load(from)
+	return n.admission.open.Load() && !refused
+}

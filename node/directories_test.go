@@ -1,0 +1,223 @@
+package node
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/replica"
+	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
+)
+
+// What a member confirms it remembers after a power cut, whenever that comes.
+func TestTheMemoryOfDirectoriesSurvivesPowerCuts(t *testing.T) {
+	for at := 1; at < 40; at++ {
+		for seed := range uint64(3) {
+			disk := waltest.NewDisk()
+			fsys, calls := disk.FS(), 0
+			fsys.Fault = func(string, string) error {
+				if calls++; calls == at {
+					disk.Kill()
+				}
+				return nil
+			}
+			confirmed := map[uint64]origin{}
+			if d, err := openDirectories("/data", 5, fsys); err == nil {
+				for i := range uint64(4) {
+					if d.met(i%2, origin{Directory: i % 2, Boot: i << 32}, nil) != nil {
+						break
+					}
+					confirmed[i%2] = d.get().Known[i%2]
+				}
+			}
+			disk.Crash(rand.New(rand.NewPCG(seed, uint64(at))))
+			d, err := openDirectories("/data", 5, disk.FS())
+			if err != nil {
+				t.Fatalf("call %d, seed %d: after a power cut: %v", at, seed, err)
+			}
+			for id, want := range confirmed {
+				if got := d.get().Known[id]; !got.follows(want) {
+					t.Errorf("call %d, seed %d: member %d was confirmed at %v and is remembered at %v", at, seed, id, want, got)
+				}
+			}
+		}
+	}
+}
+
+func TestADamagedMemoryIsRefused(t *testing.T) {
+	disk := waltest.NewDisk()
+	fsys := disk.FS()
+	d, err := openDirectories("/data", 5, fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.met(7, origin{Directory: 1 << 60, Boot: 3 << 32}, nil); err != nil {
+		t.Fatal(err)
+	}
+	good := disk.ReadFile(d.path)
+	for i := range good {
+		bad := append([]byte(nil), good...)
+		bad[i] ^= 1
+		disk.WriteFile(d.path, bad)
+		if _, err := openDirectories("/data", 5, fsys); err == nil || !strings.Contains(err.Error(), "replace the member") {
+			t.Errorf("bit 0 of byte %d turned: %v, want an error that says what to do", i, err)
+		}
+		disk.WriteFile(d.path, good[:i])
+		if _, err := openDirectories("/data", 5, fsys); err == nil {
+			t.Errorf("cut to %d bytes it is taken", i)
+		}
+	}
+}
+
+// A member that was removed is forgotten, lest the memory grow for ever.
+func TestRemovedMembersAreForgotten(t *testing.T) {
+	d, err := openDirectories("/data", 5, waltest.NewDisk().FS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := uint64(1); i < 9; i++ {
+		if err := d.met(i, origin{Directory: i, Boot: 1}, []uint64{2, 3, 5}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := fmt.Sprint(d.get().Known); strings.Contains(got, " 5:") || strings.Contains(got, " 3:") || !strings.Contains(got, " 4:") {
+		t.Errorf("it remembers %s", got)
+	}
+}
+
+// How often a member was started, and how long its promises last, is durable before it
+// says anything.
+func TestAStartIsDurableBeforeItPromises(t *testing.T) {
+	for seed := range uint64(20) {
+		b := newBench(t)
+		var last uint64
+		for i := range 4 {
+			ttl := time.Duration(5-i) * time.Second
+			boot, earlier, err := b.s.begin(ttl, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if boot>>32 <= last>>32 {
+				t.Fatalf("seed %d: boot %x after %x: it does not grow over a power cut", seed, boot, last)
+			}
+			if i > 0 && earlier != 5*time.Second {
+				t.Fatalf("seed %d: an earlier start may have promised %v, want 5s: the power cut made it forget", seed, earlier)
+			}
+			last = boot
+			b.disk.Crash(rand.New(rand.NewPCG(seed, uint64(i))))
+			b.start()
+		}
+	}
+}
+
+// A directory that was new stays so until it is confirmed, whenever the power fails.
+func TestANewDirectoryStaysNew(t *testing.T) {
+	for at := 1; at < 60; at++ {
+		disk := waltest.NewDisk()
+		fsys, calls := disk.FS(), 0
+		fsys.Fault = func(string, string) error {
+			if calls++; calls == at {
+				disk.Kill()
+			}
+			return nil
+		}
+		start := func(fsys wal.FS) (*storage, error) {
+			s, _, err := openStorage("/data", testIdentity, wal.Options{FS: fsys, SegmentBytes: 8 << 10}, slog.New(slog.DiscardHandler))
+			if err == nil {
+				_, _, err = s.begin(time.Second, false)
+			}
+			return s, err
+		}
+		start(fsys)
+		disk.Crash(rand.New(rand.NewPCG(uint64(at), 0)))
+		for range 2 {
+			s, err := start(disk.FS())
+			if err != nil {
+				t.Fatalf("call %d: %v", at, err)
+			}
+			if !s.founding {
+				t.Fatalf("a power cut at call %d: a directory that nobody has confirmed is taken for the member's first", at)
+			}
+			s.log.Close()
+		}
+	}
+	b := newBench(t)
+	if _, _, err := b.s.begin(time.Second, true); err != nil || b.s.founding {
+		t.Errorf("a directory that was confirmed has to be confirmed again: %v", err)
+	}
+}
+
+// A member that greets from another directory than it had is not listened to, until it
+// greets from the right one.
+func TestAForgetfulMemberIsNotListenedTo(t *testing.T) {
+	c := newCluster(t, 2, nimble)
+	c.leader()
+	n, other := c.nodes[0], c.nodes[1]
+	id := machine.NodeID(other.ID())
+	c.until("it is known", func() bool { return n.directories.get().Known[other.ID()].Directory != 0 })
+	known := n.directories.get().Known[other.ID()]
+	greet := func(from origin) {
+		n.deliver(id, [][]byte{fmt.Appendf([]byte{wireGreeting}, `{"from":{"directory":%d,"boot":%d}}`, from.Directory, from.Boot)})
+	}
+	for _, from := range []origin{{known.Directory + 1, 1 << 32}, {known.Directory, known.Boot + 1}} {
+		greet(from)
+		if n.listensTo(id) {
+			t.Errorf("a member is listened to that greets from %v and did from %v before", from, known)
+		}
+		term, by, to := uint64(1<<40), uint64(id), n.ID()
+		p, err := replica.EncodeBody(&raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), Term: &term, From: &by, To: &to})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.deliver(id, [][]byte{p})
+		if st, ok := n.Status(); !ok || st.Term >= term {
+			t.Errorf("it goes by a message of a member that has forgotten what it did: term %d", st.Term)
+		}
+		greet(known)
+		if !n.listensTo(id) {
+			t.Error("a member is not listened to that greets as it did before")
+		}
+	}
+	greet(origin{known.Directory, known.Boot + 1<<32})
+	if got := n.directories.get().Known[other.ID()]; got.Boot != known.Boot+1<<32 {
+		t.Errorf("its next start is remembered as %v", got)
+	}
+}
+
+// Greetings of those who are no members are not remembered.
+func TestStrangersAreNotRemembered(t *testing.T) {
+	c := newCluster(t, 2, nimble)
+	c.leader()
+	n := c.nodes[0]
+	n.deliver(12345, [][]byte{[]byte("\x40" + `{"from":{"directory":1,"boot":4294967296}}`)})
+	n.deliver(12345, [][]byte{[]byte("\x40nonsense"), {wireGreeting}})
+	if got := n.directories.get().Known; len(got) > 1 {
+		t.Errorf("it remembers %v", got)
+	}
+}
+
+// Without the records that a release writes anew a member would not know how it voted.
+func TestALogWithoutItsBeginningIsRefused(t *testing.T) {
+	b := newBench(t)
+	b.now.term, b.now.vote = 5, 3
+	b.write(replica.Record{HardState: b.hard()}, true)
+	for range 30 {
+		b.append(b.now.last+1, 5, true)
+	}
+	names, err := b.disk.FS().ReadDir("/data/wal")
+	if err != nil || len(names) < 3 {
+		t.Fatalf("segments %v, %v; want some", names, err)
+	}
+	b.kill()
+	b.remove("/data/wal/" + names[0])
+	if err := b.open(); err == nil || !strings.Contains(err.Error(), "how the member voted") {
+		t.Errorf("its first segment deleted by hand: %v, want that it does not know how it voted", err)
+	}
+}
