@@ -36,11 +36,9 @@ func (s *electionServer) Campaign(ctx context.Context, r *v3electionpb.CampaignR
 			return nil, toStatus(err)
 		}
 	}
-	if !c.first {
-		if _, err := s.awaitTurn(ctx, r.Name, c.key, c.created, errNotLeader); err != nil {
-			s.withdraw(ctx, c)
-			return nil, toStatus(err)
-		}
+	if _, err := s.awaitTurn(ctx, r.Name, c.key, c.created, errNotLeader); err != nil {
+		s.withdraw(ctx, c)
+		return nil, toStatus(err)
 	}
 	return &v3electionpb.CampaignResponse{
 		Header: header,

@@ -38,6 +38,7 @@ type fake struct {
 	fail      atomic.Pointer[error]               // what Propose, Barrier and KeepAlive return
 	barriers  atomic.Int64                        // calls of Barrier
 	keepAlive func() (wait func(context.Context)) // called by KeepAlive, if set
+	proposed  func(proto.Message)                 // is told each request, if set
 
 	members    atomic.Pointer[[]*pb.Member] // those of Members, if set
 	readLeases atomic.Pointer[ReadLeaseStatus]
@@ -85,6 +86,9 @@ func (f *fake) Propose(_ context.Context, r proto.Message) (resp proto.Message, 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.proposed != nil {
+		f.proposed(r)
+	}
 	switch r := r.(type) {
 	case *pb.PutRequest:
 		resp, err = f.store.Put(r)

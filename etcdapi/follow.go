@@ -8,7 +8,6 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/tenure-lease/tenure/kv"
-	"github.com/tenure-lease/tenure/watch"
 )
 
 // Lock and Election are built as the recipes of etcd's client: a contender puts
@@ -54,60 +53,18 @@ func (s *Server) awaitTurn(ctx context.Context, name, key []byte, mine int64, go
 			return 0, err
 		}
 	}
-	ws := s.backend.Watches().NewStream(0)
-	defer ws.Close()
-	ahead := holderOf(name)
-	ahead.SortOrder = pb.RangeRequest_DESCEND // only the next before us matters
-	ahead.MaxCreateRevision = mine - 1
-	var after int64 // our own key is watched from here on
-	for {
-		kvs, revision, err := s.lookup(ahead)
+	if !s.lines.has(name) { // the first one looks before it waits: the name may be free
+		kvs, revision, err := s.lookup(holderOf(name))
 		if err != nil {
 			return 0, err
 		}
-		own, now, err := s.lookup(&pb.RangeRequest{Key: key})
-		if err != nil {
-			return 0, err
-		}
-		if len(own) == 0 || own[0].CreateRevision != mine {
-			return 0, gone
-		}
-		if len(kvs) == 0 {
-			return now, nil
-		}
-		if after == 0 {
-			after = now + 1
-			if err := ws.Create(ctx, deletion(key, after)); err != nil {
-				return 0, err
-			}
-		}
-		if err := ws.Create(ctx, deletion(kvs[0].Key, revision+1)); err != nil {
-			return 0, err
-		}
-		if err := awaitEvent(ctx, ws); err != nil {
-			return 0, err
+		if len(kvs) > 0 && string(kvs[0].Key) == string(key) && kvs[0].CreateRevision == mine {
+			return revision, nil
 		}
 	}
-}
-
-// deletion is the request to watch for the end of a key.
-func deletion(key []byte, from int64) *pb.WatchCreateRequest {
-	return &pb.WatchCreateRequest{
-		Key: key, StartRevision: from,
-		Filters: []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT},
+	t, err := s.lines.wait(ctx, name, key, mine)
+	if err == nil && t.gone {
+		err = gone
 	}
-}
-
-// awaitEvent returns when something happened that the stream watches for, or
-// when a watch ended by compaction, after which it takes another look.
-func awaitEvent(ctx context.Context, ws *watch.Stream) error {
-	for {
-		r, err := ws.Next(ctx)
-		if err != nil {
-			return err
-		}
-		if len(r.Events) > 0 || r.Canceled {
-			return nil
-		}
-	}
+	return t.revision, err
 }

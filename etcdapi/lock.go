@@ -30,20 +30,16 @@ const cleanupTimeout = 5 * time.Second
 
 // Lock waits until the caller's key is the oldest under NAME/.
 func (s *lockServer) Lock(ctx context.Context, r *v3lockpb.LockRequest) (*v3lockpb.LockResponse, error) {
-	c, resp, err := s.contend(ctx, r.Name, r.Lease, nil)
+	c, _, err := s.contend(ctx, r.Name, r.Lease, nil)
 	if err != nil {
 		return nil, err
 	}
-	header := resp.Header
-	if !c.first {
-		revision, err := s.awaitTurn(ctx, r.Name, c.key, c.created, errSession)
-		if err != nil {
-			s.withdraw(ctx, c)
-			return nil, toStatus(err)
-		}
-		header = s.headerAt(revision)
+	revision, err := s.awaitTurn(ctx, r.Name, c.key, c.created, errSession)
+	if err != nil {
+		s.withdraw(ctx, c)
+		return nil, toStatus(err)
 	}
-	return &v3lockpb.LockResponse{Header: header, Key: c.key}, nil
+	return &v3lockpb.LockResponse{Header: s.headerAt(revision), Key: c.key}, nil
 }
 
 // Unlock deletes the key that Lock returned.
@@ -65,13 +61,13 @@ type contender struct {
 	created int64 // its create revision
 	lease   int64
 	granted bool             // the lease was granted by us
-	first   bool             // it is the holder already
 	earlier *mvccpb.KeyValue // the key as it was before, if the lease contended before
 }
 
 // contend puts a contender's key, with a lease of its own if it has none; if the
-// lease contends already its key stays as it is. One transaction also tells who
-// holds, so that a free lock takes one write. Errors have a status.
+// lease contends already its key stays as it is. Who holds is not asked in the
+// transaction: each member would look through all contenders for each that comes, between
+// the writes of all others. Errors have a status.
 func (s *Server) contend(ctx context.Context, name []byte, lease int64, value []byte) (*contender, *pb.TxnResponse, error) {
 	c := &contender{lease: lease}
 	if lease == 0 {
@@ -84,11 +80,10 @@ func (s *Server) contend(ctx context.Context, name []byte, lease int64, value []
 	prefix, _ := contenders(name)
 	// As the client prints it: a negative id, which nobody should have, too.
 	c.key = strconv.AppendInt(prefix, c.lease, 16)
-	holder := rangeOp(holderOf(name))
 	resp, err := propose[*pb.TxnResponse](ctx, s, &pb.TxnRequest{
 		Compare: []*pb.Compare{createdAt(c.key, 0)},
-		Success: []*pb.RequestOp{putOp(c.key, value, c.lease), holder},
-		Failure: []*pb.RequestOp{rangeOp(&pb.RangeRequest{Key: c.key}), holder},
+		Success: []*pb.RequestOp{putOp(c.key, value, c.lease)},
+		Failure: []*pb.RequestOp{rangeOp(&pb.RangeRequest{Key: c.key})},
 	})
 	if err != nil {
 		s.withdraw(ctx, c)
@@ -99,9 +94,6 @@ func (s *Server) contend(ctx context.Context, name []byte, lease int64, value []
 		c.earlier = resp.Responses[0].GetResponseRange().Kvs[0]
 		c.created = c.earlier.CreateRevision
 	}
-	// The oldest key that exists is ours: nobody can come before us any more.
-	holders := resp.Responses[1].GetResponseRange().Kvs
-	c.first = len(holders) > 0 && holders[0].CreateRevision == c.created
 	return c, resp, nil
 }
 

@@ -26,6 +26,7 @@ type Server struct {
 	clusterID  uint64
 	memberID   uint64
 	leaderless leaderless
+	lines      lines
 	answers    *answers
 	scans      *semaphore.Weighted // turns of long reads
 	health     *health.Server
@@ -42,7 +43,7 @@ func New(b Backend, c Config) *Server {
 		memberID:  b.ID(),
 		health:    health.NewServer(),
 	}
-	s.leaderless.server = s
+	s.leaderless.server, s.lines.server = s, s
 	s.answers = newAnswers(&s.config)
 	s.scans = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2)))
 	s.streaming, s.endStreams = context.WithCancelCause(context.Background())

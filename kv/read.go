@@ -53,6 +53,12 @@ func (r reader) rangeKeys(q *pb.RangeRequest, countAll bool) (*rangeReply, error
 
 	filtered := q.MinModRevision != 0 || q.MaxModRevision != 0 || q.MinCreateRevision != 0 || q.MaxCreateRevision != 0
 	enough := enoughFor(q, filtered)
+	first := q.Limit == 1 && enough == math.MaxInt64 // of those sorted, which need not be collected
+	compare := comparison(q.SortTarget)
+	if q.SortOrder == pb.RangeRequest_DESCEND {
+		ascending := compare
+		compare = func(a, b *mvccpb.KeyValue) int { return ascending(b, a) }
+	}
 	var kvs []*mvccpb.KeyValue
 	scan(r.keys, q.Key, q.RangeEnd, func(it *item) bool {
 		full := int64(len(kvs)) >= enough
@@ -64,12 +70,22 @@ func (r reader) rangeKeys(q *pb.RangeRequest, countAll bool) (*rangeReply, error
 			return true
 		}
 		resp.Count++ // before filters and limit
-		if !full && (!filtered || passes(q, &v.kv)) {
+		if full || filtered && !passes(q, &v.kv) {
+			return true
+		}
+		switch {
+		case !first || len(kvs) == 0:
 			kvs = append(kvs, &v.kv)
+		case compare(&v.kv, kvs[0]) < 0: // of equals the first in the order of keys
+			kvs[0], resp.More = &v.kv, true
+		default:
+			resp.More = true
 		}
 		return true
 	})
-	order(kvs, q.SortTarget, q.SortOrder)
+	if !first {
+		order(kvs, q.SortTarget, q.SortOrder)
+	}
 	if q.Limit > 0 && int64(len(kvs)) > q.Limit {
 		kvs = kvs[:q.Limit]
 		resp.More = true

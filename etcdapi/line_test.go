@@ -1,0 +1,252 @@
+package etcdapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenure-lease/tenure/watch"
+)
+
+// waiting is a call of awaitTurn under way.
+type waiting struct {
+	key  string
+	done chan error
+	stop context.CancelFunc
+}
+
+var errGone = errors.New("gone")
+
+// wait has a contender that exists wait for its turn.
+func (s *served) wait(key string) *waiting {
+	s.t.Helper()
+	r, err := s.View().Range(&pb.RangeRequest{Key: []byte(key)})
+	if err != nil || len(r.Kvs) != 1 {
+		s.t.Fatalf("%s: %v, %v", key, r, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.t.Cleanup(cancel)
+	w := &waiting{key, make(chan error, 1), cancel}
+	name, _, _ := strings.Cut(key, "/")
+	go func() {
+		revision, err := s.server.awaitTurn(ctx, []byte(name), []byte(key), r.Kvs[0].CreateRevision, errGone)
+		if err == nil && revision < r.Kvs[0].CreateRevision {
+			err = fmt.Errorf("it has its turn at revision %d, before it was there", revision)
+		}
+		w.done <- err
+	}()
+	return w
+}
+
+// waiters waits until n calls wait in lines.
+func (s *served) waiters(n int) {
+	s.t.Helper()
+	for range 2000 {
+		got := 0
+		s.server.lines.mu.Lock()
+		for _, l := range s.server.lines.byName {
+			l.mu.Lock()
+			if l.at > 0 {
+				got += len(l.places)
+			}
+			l.mu.Unlock()
+		}
+		s.server.lines.mu.Unlock()
+		if got == n {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	s.t.Fatalf("there are not %d calls that wait", n)
+}
+
+func (w *waiting) want(t *testing.T, want error) {
+	t.Helper()
+	select {
+	case err := <-w.done:
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", w.key, err, want)
+		}
+	case <-time.After(10 * time.Second):
+		t.Errorf("%s still waits, want %v", w.key, want)
+	}
+}
+
+func (w *waiting) waits(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-w.done:
+		t.Errorf("%s waits no longer: %v", w.key, err)
+	default:
+	}
+}
+
+func (s *served) remove(keys ...string) {
+	s.t.Helper()
+	r := new(pb.TxnRequest)
+	for _, key := range keys {
+		r.Success = append(r.Success, deleteOp([]byte(key)))
+	}
+	if _, err := s.Propose(context.Background(), r); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Those who wait are called in the order of their keys' creation, whatever comes and goes
+// between them; who shares a key is called with it; whose key is gone is told.
+func TestLineOrder(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	for _, key := range []string{"l/9", "l/5", "l/7", "l/3", "l/8", "other/1"} {
+		s.put(key, "")
+	}
+	holder := s.wait("l/9")
+	holder.want(t, nil)
+	five, again, seven, three, eight := s.wait("l/5"), s.wait("l/5"), s.wait("l/7"), s.wait("l/3"), s.wait("l/8")
+	s.waiters(5)
+	s.put("l/9", "a new value")
+	s.put("l/1", "comes last")
+	one := s.wait("l/1")
+	s.waiters(6)
+	s.remove("l/3")
+	three.want(t, errGone)
+	s.put("l/3", "anew") // which is no longer the key that waited
+	seven.stop()
+	seven.want(t, context.Canceled)
+	s.waiters(4)
+	for _, w := range []*waiting{five, again, eight, one} {
+		w.waits(t)
+	}
+	s.remove("l/9")
+	five.want(t, nil)
+	again.want(t, nil)
+	eight.waits(t)
+	s.remove("l/5") // l/7 is still there, though its caller left
+	s.waiters(2)
+	eight.waits(t)
+	s.remove("l/7", "other/1")
+	eight.want(t, nil)
+	s.remove("l/8")
+	one.want(t, nil)
+	s.waiters(0)
+	for range 2000 {
+		if s.hub.Stats().Watchers == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("nobody waits any more, and there are %d watchers", s.hub.Stats().Watchers)
+}
+
+// Of contenders that one transaction made one is first, the same at all members.
+func TestLineOfEquals(t *testing.T) {
+	for name, before := range map[string]bool{"read": true, "watched": false} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, Config{}, watch.Config{})
+			s.put("l/0", "")
+			s.put("l/z", "")
+			equals := &pb.TxnRequest{}
+			for i := range 30 {
+				equals.Success = append(equals.Success, putOp(fmt.Appendf(nil, "l/%02d", 1+i*7%30), nil, 0))
+			}
+			if !before {
+				s.wait("l/z")
+				s.waiters(1)
+			}
+			if _, err := s.Propose(t.Context(), equals); err != nil {
+				t.Fatal(err)
+			}
+			first, second := s.wait("l/01"), s.wait("l/02")
+			s.waiters(map[bool]int{true: 2, false: 3}[before])
+			s.remove("l/0", "l/z")
+			first.want(t, nil)
+			second.waits(t)
+			s.remove("l/01")
+			second.want(t, nil)
+		})
+	}
+}
+
+// A line whose watch falls behind a compaction begins anew, and forgets nobody.
+func TestLineBehindACompaction(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	for _, key := range []string{"l/1", "l/2", "l/3"} {
+		s.put(key, "")
+	}
+	two, three := s.wait("l/2"), s.wait("l/3")
+	s.waiters(2)
+	// What happens now is compacted before it is published.
+	s.mu.Lock()
+	for _, key := range []string{"l/1", "l/3"} {
+		if _, err := s.store.DeleteRange(&pb.DeleteRangeRequest{Key: []byte(key)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rev, err := s.store.Put(&pb.PutRequest{Key: []byte("x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.store.Compact(rev.Header.Revision); err != nil {
+		t.Fatal(err)
+	}
+	s.publish()
+	s.mu.Unlock()
+	two.want(t, nil)
+	three.want(t, errGone)
+}
+
+// Calls that wait for one name share a watch, and one that comes does not have all members
+// look through those that wait, which would hold up everybody's writes.
+func TestLockWaitersCostLittle(t *testing.T) {
+	const n = 50
+	s := serve(t, Config{}, watch.Config{})
+	ranges := 0
+	s.proposed = func(r proto.Message) {
+		if txn, ok := r.(*pb.TxnRequest); ok {
+			for _, op := range slices.Concat(txn.Success, txn.Failure) {
+				if q := op.GetRequestRange(); q != nil && len(q.RangeEnd) > 0 {
+					ranges++
+				}
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, n)
+	lock := func(lease int64) {
+		_, err := v3lockpb.NewLockClient(s.conn).Lock(ctx, &v3lockpb.LockRequest{Name: []byte("l"), Lease: lease})
+		done <- err
+	}
+	for i := range int64(n) {
+		s.grant(i + 1)
+	}
+	lock(1)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(n - 1) {
+		go lock(i + 2)
+	}
+	s.waiters(n - 1)
+	if got := s.hub.Stats().Watchers; got != 1 {
+		t.Errorf("%d calls that wait for a name have %d watchers, want one", n-1, got)
+	}
+	if ranges != 0 {
+		t.Errorf("contenders had %d ranges read by all members, want none", ranges)
+	}
+	cancel()
+	for range n - 1 {
+		if err := <-done; status.Code(err) != codes.Canceled {
+			t.Errorf("a call that was given up: %v", err)
+		}
+	}
+}
