@@ -20,6 +20,8 @@ type Config struct {
 	// MaxConcurrentStreams bounds the calls in flight on one connection.
 	// Default no bound.
 	MaxConcurrentStreams uint32
+	// ReadLeaseChanges is what clients may change of read leases. Default ChangePolicy.
+	ReadLeaseChanges ReadLeaseChanges
 	// QuotaBytes bounds the state, history included (kv.Stats.Bytes): beyond it whatever makes
 	// it larger is refused with NoSpace, as by etcd, and what makes it smaller goes on.
 	// Default no bound but that of Short.
@@ -47,6 +49,17 @@ type Config struct {
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 }
+
+// ReadLeaseChanges is what clients may change of read leases, at the member that they ask. That
+// etcd's order of revisions is given up for all concerns clients that know nothing of it,
+// so it is for who runs the members to permit.
+type ReadLeaseChanges uint8
+
+const (
+	ChangePolicy  ReadLeaseChanges = iota // the policy and its cells, but not from strict to key order
+	ChangeOrder                           // all of it
+	ChangeNothing                         // none of it
+)
 
 // DefaultAnswerBytes is Config.AnswerBytes unless something else is said.
 const DefaultAnswerBytes = 256 << 20

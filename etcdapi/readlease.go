@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -59,8 +60,15 @@ func (s *readLeaseServer) Get(_ context.Context, r *readleasepb.GetRequest) (*re
 
 // Set changes the policy of the cluster.
 func (s *readLeaseServer) Set(ctx context.Context, r *readleasepb.SetRequest) (*readleasepb.SetResponse, error) {
-	if _, err := quorumlease.ParsePolicy(r.Policy); err != nil {
+	policy, err := quorumlease.ParsePolicy(r.Policy)
+	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	if n := strings.Count(r.Cells, ";") + 1; n > maxCells || len(r.Cells) > maxCellBytes {
+		return nil, status.Errorf(codes.InvalidArgument, "%d cells in %d bytes: there may be %d in %d at most; give what keys have in common to their prefix", n, len(r.Cells), maxCells, maxCellBytes)
+	}
+	if err := s.mayChange(ctx, policy); err != nil {
+		return nil, err
 	}
 	kept := r.Cells == "" && r.Policy == string(quorumlease.Static)
 	if kept { // what the cluster has now decides
@@ -87,6 +95,33 @@ func (s *readLeaseServer) Set(ctx context.Context, r *readleasepb.SetRequest) (*
 		return nil, toStatus(err)
 	}
 	return &readleasepb.SetResponse{Previous: before.Policy, Policy: r.Policy}, nil
+}
+
+// What a text that divides the keys may have, for each request and each entry looks at it.
+const (
+	maxCells     = 1024
+	maxCellBytes = 64 << 10
+)
+
+// mayChange refuses what clients may not change here.
+func (s *readLeaseServer) mayChange(ctx context.Context, to quorumlease.Policy) error {
+	switch {
+	case s.config.ReadLeaseChanges == ChangeNothing:
+		return status.Error(codes.PermissionDenied, "this member was started with --read-lease-changes none: ask another, or who runs it")
+	case s.config.ReadLeaseChanges == ChangeOrder || !to.ByKey():
+		return nil
+	}
+	if err := s.backend.Barrier(ctx); err != nil { // the order that the cluster has now decides
+		return toStatus(err)
+	}
+	now, err := s.readLeases()
+	if err != nil {
+		return err
+	}
+	if now.Order == "key" {
+		return nil
+	}
+	return status.Errorf(codes.PermissionDenied, "policy %s would give up etcd's order of revisions for all clients, which who runs the cluster has to permit: start a member with --read-lease-changes order, and ask that one", to)
 }
 
 // Holders tells who may answer reads of a range.

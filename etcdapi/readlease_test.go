@@ -26,7 +26,7 @@ var fourMembers = []*pb.Member{
 
 func serveReadLeases(t *testing.T, st ReadLeaseStatus) (*served, readleasepb.ReadLeaseClient) {
 	t.Helper()
-	s := serve(t, Config{}, watch.Config{})
+	s := serve(t, Config{ReadLeaseChanges: ChangeOrder}, watch.Config{})
 	s.members.Store(&fourMembers)
 	s.readLeases.Store(&st)
 	return s, readleasepb.NewReadLeaseClient(s.conn)
@@ -193,3 +193,62 @@ func TestStockServerHasNoReadLeases(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// Clients give up etcd's order of revisions only at a member that permits it, and change
+// nothing at one that permits nothing.
+func TestReadLeaseChanges(t *testing.T) {
+	const order = "etcd's order of revisions"
+	for _, tt := range []struct {
+		may    ReadLeaseChanges
+		now    ReadLeaseStatus
+		to     string
+		cells  string
+		denied string // "" is permitted
+	}{
+		{ChangePolicy, ReadLeaseStatus{Policy: "leader", Order: "strict"}, "all", "", ""},
+		{ChangePolicy, ReadLeaseStatus{Policy: "off", Order: "strict"}, "leader", "", ""},
+		{ChangePolicy, ReadLeaseStatus{Policy: "leader", Order: "strict"}, "all/key", "", order},
+		{ChangePolicy, ReadLeaseStatus{Policy: "off", Order: "strict"}, "static/key", "default = *", order},
+		{ChangePolicy, ReadLeaseStatus{Policy: "leader/key", Order: "key"}, "cost/key", "", ""},
+		{ChangePolicy, ReadLeaseStatus{Policy: "cost/key", Order: "key"}, "leader", "", ""},
+		{ChangeOrder, ReadLeaseStatus{Policy: "leader", Order: "strict"}, "all/key", "", ""},
+		{ChangeNothing, ReadLeaseStatus{Policy: "leader", Order: "strict"}, "all", "", "--read-lease-changes none"},
+		{ChangeNothing, ReadLeaseStatus{Policy: "cost/key", Order: "key"}, "leader/key", "", "--read-lease-changes none"},
+	} {
+		s := serve(t, Config{ReadLeaseChanges: tt.may}, watch.Config{})
+		s.readLeases.Store(&tt.now)
+		client := readleasepb.NewReadLeaseClient(s.conn)
+		_, err := client.Set(t.Context(), &readleasepb.SetRequest{Policy: tt.to, Cells: tt.cells})
+		if got := s.fake.readLeases.Load().Policy; (got == tt.to) != (tt.denied == "") {
+			t.Errorf("%d, %s to %s: it is %s now, want it changed: %v", tt.may, tt.now.Policy, tt.to, got, tt.denied == "")
+		}
+		if tt.denied == "" && err != nil || tt.denied != "" && (status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), tt.denied)) {
+			t.Errorf("%d, %s to %s: %v, want it denied: %q", tt.may, tt.now.Policy, tt.to, err, tt.denied)
+		}
+	}
+	// What the order is, is judged behind a barrier: this member may not know of a change.
+	s := serve(t, Config{}, watch.Config{})
+	s.readLeases.Store(&ReadLeaseStatus{Policy: "cost/key", Order: "key"})
+	before := s.barriers.Load()
+	if _, err := readleasepb.NewReadLeaseClient(s.conn).Set(t.Context(), &readleasepb.SetRequest{Policy: "all/key"}); err != nil || s.barriers.Load() == before {
+		t.Errorf("set: %v, with %d barriers, want one", err, s.barriers.Load()-before)
+	}
+}
+
+// A text that divides the keys has a bound, below what would keep a member busy.
+func TestReadLeaseCellsHaveABound(t *testing.T) {
+	_, client := serveReadLeases(t, ReadLeaseStatus{Policy: "leader/key", Order: "key"})
+	for _, tt := range []struct {
+		cells string
+		good  bool
+	}{
+		{"default = a" + strings.Repeat("; key:x = a", maxCells-1), true},
+		{"default = a" + strings.Repeat("; key:x = a", maxCells), false},
+		{"default = a; key:" + strings.Repeat("x", maxCellBytes) + " = a", false},
+	} {
+		_, err := client.Set(t.Context(), &readleasepb.SetRequest{Policy: "static/key", Cells: tt.cells})
+		if tt.good && err != nil || !tt.good && (status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "at most")) {
+			t.Errorf("%d bytes of cells: %v, want it taken: %v", len(tt.cells), err, tt.good)
+		}
+	}
+}

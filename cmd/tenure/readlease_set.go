@@ -41,7 +41,8 @@ want are given back, those that it wants are taken when somebody reads.
 
 With --order key a write waits for those only that hold its keys, and what a reader of
 one key has seen says nothing of other keys: revisions are in order for each key and no
-more. These policies divide the keys among members and need it:
+more. A member that was started with --read-lease-changes order has to be asked for that,
+if the cluster is in strict order. These policies divide the keys among members and need it:
 
   static  as --cells says
   quorum  each key is held by the leader and those who read it most, a majority together
@@ -122,7 +123,7 @@ func readLeasePolicy(name, order string) (quorumlease.Policy, error) {
 // undecided adds to an error what to do about it, if the change may have been made.
 func undecided(err error) error {
 	switch code := status.Code(err); code {
-	case codes.InvalidArgument, codes.Unimplemented:
+	case codes.InvalidArgument, codes.PermissionDenied, codes.Unimplemented:
 		return err
 	default:
 		return status.Errorf(code, "%s; whether the policy was changed is not known: `tenure read-lease` shows it, and to set it again does no harm", status.Convert(err).Message())

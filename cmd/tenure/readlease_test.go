@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -99,7 +100,7 @@ type teller struct {
 
 func (s *story) serve(t *testing.T, l net.Listener, id uint64, leases etcdapi.ReadLeaseStatus) {
 	leases.Order, leases.TTL = cmp.Or(leases.Order, "strict"), 200*time.Millisecond
-	api := etcdapi.New(&teller{story: s, id: id, leases: leases}, etcdapi.Config{})
+	api := etcdapi.New(&teller{story: s, id: id, leases: leases}, etcdapi.Config{ReadLeaseChanges: etcdapi.ChangeOrder})
 	g := grpc.NewServer(api.Options()...)
 	api.Register(g)
 	serveUntilEnd(t, g, l)
@@ -170,4 +171,24 @@ func listenLocal(t *testing.T) net.Listener {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// A change that a member does not permit was not made, and is no failure of the store.
+func TestReadLeaseSetThatIsNotPermitted(t *testing.T) {
+	s, l := &story{policy: "leader"}, listenLocal(t)
+	s.members = []*pb.Member{{ID: 0xa, Name: "a", ClientURLs: []string{"http://" + l.Addr().String()}}}
+	server := grpc.NewServer()
+	api := etcdapi.New(&teller{story: s, id: 0xa, leases: etcdapi.ReadLeaseStatus{Order: "strict"}}, etcdapi.Config{})
+	api.Register(server)
+	serveUntilEnd(t, server, l)
+	cmd := rootCommand()
+	cmd.SetArgs([]string{"read-lease", "set", "all", "--order", "key", "--at", "etcd://" + l.Addr().String()})
+	err := cmd.Execute()
+	var exit exitError
+	if err == nil || errors.As(err, &exit) || !strings.Contains(err.Error(), "--read-lease-changes order") || strings.Contains(err.Error(), "not known") {
+		t.Errorf("error %v, want it to say who permits that, and that nothing was changed", err)
+	}
+	if s.policy != "leader" {
+		t.Errorf("the policy is %s, want leader", s.policy)
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
+	"github.com/tenure-lease/tenure/etcdapi"
 	"github.com/tenure-lease/tenure/node"
 	"github.com/tenure-lease/tenure/server"
 )
@@ -83,7 +84,7 @@ func startServer(t *testing.T) string {
 			Name: "one", DataDir: t.TempDir(), Peers: map[string]string{"one": "http://127.0.0.1:1"},
 			ClientURLs: []string{"http://" + addr}, Logger: slog.New(slog.DiscardHandler),
 		},
-		Clients: []net.Listener{listener},
+		Clients: []net.Listener{listener}, API: etcdapi.Config{ReadLeaseChanges: etcdapi.ChangeOrder},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -39,6 +39,7 @@ type serveOptions struct {
 	keepAliveTimeout, watchProgressInterval time.Duration
 	compactionMode, compactionRetention     string
 	readLease, readLeaseOrder               string
+	readLeaseChanges                        string
 	readLeaseTTL                            time.Duration
 	client, peer                            tlsOptions
 	tls                                     tlsLimits
@@ -79,6 +80,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.readLease, "read-lease", string(quorumlease.Leader), "`policy` that a new cluster begins with: which members answer linearizable reads without asking others: off, leader or all, and with --read-lease-order key also static, quorum or cost; `tenure read-lease set` changes it later")
 	f.StringVar(&o.readLeaseOrder, "read-lease-order", "", "`order` in which a new cluster shows what is written: strict (the default), as etcd has it, or key, where a write waits for those only that hold its keys, and revisions of different keys may be seen out of order")
 	f.DurationVar(&o.readLeaseTTL, "read-lease-ttl", 200*time.Millisecond, "how long this member's promises to readers last, and so how long writes may wait for a reader that died: 20ms to 10s")
+	f.StringVar(&o.readLeaseChanges, "read-lease-changes", "policy", "`what` clients may change by tenure read-lease set at this member: the policy, also the order, or none")
 	o.client.registerClients(f)
 	o.peer.registerPeers(f)
 	o.tls.register(f)
@@ -120,6 +122,10 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	default:
 		return cfg, fmt.Errorf("--initial-cluster-state %q: want new or existing", o.clusterState)
 	}
+	changes, known := map[string]etcdapi.ReadLeaseChanges{"policy": etcdapi.ChangePolicy, "order": etcdapi.ChangeOrder, "none": etcdapi.ChangeNothing}[o.readLeaseChanges]
+	if !known {
+		return cfg, fmt.Errorf("--read-lease-changes %q: want policy, order or none", o.readLeaseChanges)
+	}
 	policy, err := readLeasePolicy(o.readLease, o.readLeaseOrder)
 	if err != nil {
 		return cfg, fmt.Errorf("--read-lease and --read-lease-order: %w", err)
@@ -136,7 +142,7 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 			Fail: fail, Logger: logger,
 		},
 		API: etcdapi.Config{
-			MaxRequestBytes: o.maxRequestBytes, MaxTxnOps: o.maxTxnOps, MaxConcurrentStreams: o.maxStreams, QuotaBytes: o.quotaBytes,
+			MaxRequestBytes: o.maxRequestBytes, MaxTxnOps: o.maxTxnOps, MaxConcurrentStreams: o.maxStreams, QuotaBytes: o.quotaBytes, ReadLeaseChanges: changes,
 			WatchProgressInterval: o.watchProgressInterval, KeepAliveMinTime: o.keepAliveMin,
 			KeepAliveInterval: o.keepAliveInterval, KeepAliveTimeout: o.keepAliveTimeout,
 		},

@@ -142,6 +142,7 @@ func TestServeSettingsThatMakeNoSense(t *testing.T) {
 		{"an order", nil, []string{"TENURE_READ_LEASE_ORDER=loose"}, "want strict or key"},
 		{"a policy from the environment", nil, []string{"TENURE_READ_LEASE=some"}, "there are off, leader, all"},
 		{"no policy", []string{"--read-lease="}, nil, "there are off, leader, all"},
+		{"changes", []string{"--read-lease-changes", "all"}, nil, "want policy, order or none"},
 		{"a short read lease", []string{"--read-lease-ttl", "19ms"}, nil, "--read-lease-ttl 19ms: want from 20ms"},
 		{"a long read lease", []string{"--read-lease-ttl", "11s"}, nil, "to 10s"},
 		{"a read lease without a unit", nil, []string{"TENURE_READ_LEASE_TTL=200"}, "TENURE_READ_LEASE_TTL"},

@@ -130,8 +130,9 @@ var tails = []int{128 << 10, 512 << 10, 0}
 
 // env is that of a member's n-th life. What package hook is told stays so in its file.
 func (p *Plan) env(dir string, member, n int) []string {
+	const order = "TENURE_READ_LEASE_CHANGES=order" // no flag: older versions have none
 	if !p.Hooked {
-		return nil
+		return []string{order}
 	}
 	random := rand.New(rand.NewPCG(p.Seed, uint64(5000+100*n+member)))
 	rate := rates[random.IntN(len(rates))]
@@ -142,6 +143,7 @@ func (p *Plan) env(dir string, member, n int) []string {
 		fmt.Sprintf("TORTURE_PPM=%d", rate),
 		fmt.Sprintf("TORTURE_TAIL=%d", tails[int(p.Seed)%len(tails)]),
 		"TORTURE_FILE=" + insideOf(dir, member),
+		order,
 	}
 }
 
