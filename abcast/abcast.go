@@ -15,6 +15,7 @@ type Machine struct {
 	order   *order
 	epoch   epoch
 	pending pending
+	agreed  agreement
 	kept    []decided      // of each instance behind base.Order
 	bytes   int            // of all that was kept so far
 	dropped int            // of bytes: what is kept no more
@@ -72,7 +73,8 @@ func New(cfg Config, records []any) (*Machine, error) {
 			epochs[1] = append(epochs[1], r)
 		}
 	}
-	m := &Machine{cfg: cfg, base: base, order: newOrder(base.Order), told: map[machine.NodeID]told{}}
+	m := &Machine{cfg: cfg, base: base, order: newOrder(base.Order), told: map[machine.NodeID]told{}, agreed: newAgreement()}
+	m.agreed.notes(m.order.position, m.order.digest)
 	m.behind = m.order.clone()
 	m.epoch = epoch{moved: started, begun: map[machine.NodeID]uint64{}}
 	m.pending.clear()
@@ -106,7 +108,9 @@ func (m *Machine) replay(learned map[uint64][]byte, epochs map[uint64][]any) err
 		if !ok {
 			break
 		}
-		m.order.next(batch)
+		for _, d := range m.order.next(batch) {
+			m.agreed.notes(d.Position, d.Digest)
+		}
 		m.keep(batch)
 	}
 	m.opened, m.wanted = m.order.instance, m.order.instance
@@ -289,6 +293,7 @@ func (m *Machine) deliver(now machine.Now) {
 func (m *Machine) apply(now machine.Now, batch []byte) {
 	first := m.order.group.First
 	for _, d := range m.order.next(batch) {
+		m.agreed.notes(d.Position, d.Digest)
 		w := m.pending.get(d.Client, d.Seq)
 		if w != nil {
 			w.done = true // its client may be forgotten within the same batch
@@ -300,6 +305,7 @@ func (m *Machine) apply(now machine.Now, batch []byte) {
 		}
 	}
 	m.keep(batch)
+	m.reaches()
 	for _, w := range m.pending.drop(m.order) {
 		if w.own {
 			m.out(Refused{w.Client, w.Seq, ErrSequence}) // what was ordered until now is known here
@@ -344,7 +350,7 @@ func (m *Machine) Ready() machine.Ready {
 
 // envelope takes in a message of another member, or of consensus to itself.
 func (m *Machine) envelope(now machine.Now, e machine.Envelope) {
-	if e.To != m.cfg.Consensus.ID {
+	if e.To != m.cfg.Consensus.ID || m.agreed.denied[e.From] {
 		return
 	}
 	switch b := e.Body.(type) {
@@ -393,7 +399,12 @@ func (m *Machine) tell() {
 	}
 }
 
-func (m *Machine) tellAll() { m.toOthers(Status{m.order.instance, m.epoch.moved}) }
+func (m *Machine) tellAll() { m.toOthers(m.present()) }
+
+// present is how far this member is.
+func (m *Machine) present() Status {
+	return Status{m.order.instance, m.epoch.moved, m.order.position, m.order.digest}
+}
 
 func (m *Machine) out(outcome any) { m.ready.Outcomes = append(m.ready.Outcomes, outcome) }
 

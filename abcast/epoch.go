@@ -119,6 +119,9 @@ func (m *Machine) hasMoved(first uint64) {
 
 // hears takes in how far another member is.
 func (m *Machine) hears(from machine.NodeID, s Status) {
+	if m.compares(from, s); m.agreed.denied[from] {
+		return
+	}
 	if s.Delivered > m.order.instance {
 		m.fetch(from)
 	}
@@ -127,7 +130,7 @@ func (m *Machine) hears(from machine.NodeID, s Status) {
 	if m.cons != nil && !m.order.group.Has(from) && s.Delivered <= m.order.instance {
 		// Nobody else tells it. One that is further may know this member for removed, and
 		// the two would answer each other for ever.
-		m.send(from, Status{m.order.instance, m.epoch.moved})
+		m.send(from, m.present())
 	}
 }
 

@@ -20,8 +20,9 @@ type (
 	// Submit is a reliable broadcast of messages, to be ordered.
 	Submit struct{ Messages []Message }
 	// Status tells up to which instance the sender has delivered, and which epoch it has
-	// begun, durably.
-	Status struct{ Delivered, Began uint64 }
+	// begun, durably; and the position of the last message up to that instance, with the digest
+	// of the order there.
+	Status struct{ Delivered, Began, Position, Digest uint64 }
 	// Fetch asks for the decisions from an instance on; from 0 on if the sender does not
 	// know of any group yet. Some come.
 	Fetch struct{ From uint64 }
@@ -59,6 +60,8 @@ type (
 		// the addresses are this member's own. Err is ErrChange if it was none.
 		Members []Member
 		Err     error
+		// Digest is that of all messages up to this one, the same at all members.
+		Digest uint64
 	}
 	// Began tells who the members are from now on. A member that is none of them orders
 	// nothing any more, and has work until Established.
@@ -96,6 +99,15 @@ type (
 	// Installed tells that this member goes on from what was Restored: the next that is
 	// delivered is at Position+1.
 	Installed struct{ Position uint64 }
+	// Contradicted tells that another member has other messages than this one up to a position:
+	// one of the two has forgotten what it promised, and both orders were delivered to somebody.
+	// From is not listened to any more. Outvoted is set if more than half of the other members
+	// contradict this one.
+	Contradicted struct {
+		From     machine.NodeID
+		Position uint64
+		Outvoted bool
+	}
 	// Impossible tells that another member's message was dropped, and why: it does not run
 	// the same program, or is none of this group, though it calls itself so. No later message
 	// of the kind will do better.

@@ -11,6 +11,7 @@ import (
 type State struct {
 	Instance uint64    // the last that was delivered
 	Position uint64    // of the last message
+	Digest   uint64    // of all messages up to there
 	Group    Group     // of the next instance
 	Clients  int       // how many sessions there may be; the same for good
 	Sessions []Session // whose messages were ordered the longest ago first
@@ -27,6 +28,7 @@ type Session struct {
 // order is State as it changes.
 type order struct {
 	instance, position uint64
+	digest             uint64
 	horizon            uint64
 	group              Group
 	clients            int // most that are remembered
@@ -42,7 +44,7 @@ type slot struct {
 }
 
 func newOrder(s State) *order {
-	o := &order{instance: s.Instance, position: s.Position, horizon: s.Horizon, group: s.Group, clients: s.Clients}
+	o := &order{instance: s.Instance, position: s.Position, digest: s.Digest, horizon: s.Horizon, group: s.Group, clients: s.Clients}
 	o.sessions, o.slots = make(map[machine.ID]int32, len(s.Sessions)), make([]slot, 1, 1+len(s.Sessions))
 	for _, session := range s.Sessions {
 		o.add(session)
@@ -78,7 +80,7 @@ func (o *order) unlink(i int32) {
 
 // head is the state without its sessions.
 func (o *order) head() State {
-	return State{Instance: o.instance, Position: o.position, Horizon: o.horizon, Group: o.group, Clients: o.clients}
+	return State{Instance: o.instance, Position: o.position, Digest: o.digest, Horizon: o.horizon, Group: o.group, Clients: o.clients}
 }
 
 // list returns the sessions; not nil.
@@ -138,7 +140,8 @@ func (o *order) next(batch []byte) (delivered []Delivered) {
 		}
 		o.position++
 		o.remember(m.Client, m.Seq)
-		d := Delivered{Position: o.position, Message: m}
+		o.digest = digest(o.digest, m)
+		d := Delivered{Position: o.position, Message: m, Digest: o.digest}
 		if m.Change {
 			var change Change
 			var did bool

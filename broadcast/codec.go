@@ -102,7 +102,7 @@ func (w *writer) state(s abcast.State) {
 	w.group(s.Group.Members)
 	w.group(s.Group.Removed)
 	w.members(s.Group.Configured)
-	w.u(s.Instance, s.Position, s.Horizon, uint64(s.Clients), uint64(len(s.Sessions)))
+	w.u(s.Instance, s.Position, s.Digest, s.Horizon, uint64(s.Clients), uint64(len(s.Sessions)))
 	for _, x := range s.Sessions {
 		*w = append(*w, x.Client[:]...)
 		w.u(x.Upto, x.Position)
@@ -184,7 +184,7 @@ func encode(body any) []byte {
 		}
 	case abcast.Status:
 		kind = kindStatus
-		w.u(b.Delivered, b.Began)
+		w.u(b.Delivered, b.Began, b.Position, b.Digest)
 	case abcast.Fetch:
 		kind = kindFetch
 		w.u(b.From)

@@ -36,7 +36,7 @@ func (r *reader) group() (list []abcast.Member) {
 }
 func (r *reader) state() abcast.State {
 	s := abcast.State{Group: abcast.Group{First: r.Uvarint(), Members: r.group(), Removed: r.group(), Configured: r.members()}}
-	s.Instance, s.Position, s.Horizon, s.Clients = r.Uvarint(), r.Uvarint(), r.Uvarint(), int(r.Uvarint())
+	s.Instance, s.Position, s.Digest, s.Horizon, s.Clients = r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint(), int(r.Uvarint())
 	for range r.Count() {
 		s.Sessions = append(s.Sessions, abcast.Session{Client: r.client(), Upto: r.Uvarint(), Position: r.Uvarint()})
 	}
@@ -88,7 +88,7 @@ func decode(kind byte, payload []byte) (body any, err error) {
 		}
 		body = s
 	case kindStatus:
-		body = abcast.Status{Delivered: r.Uvarint(), Began: r.Uvarint()}
+		body = abcast.Status{Delivered: r.Uvarint(), Began: r.Uvarint(), Position: r.Uvarint(), Digest: r.Uvarint()}
 	case kindFetch:
 		body = abcast.Fetch{From: r.Uvarint()}
 	case kindTransfer:

@@ -87,6 +87,67 @@ var catchUpScripts = []script{
 		th.Settle()
 		th.delivered(6, 1, 2, 3)
 	}},
+	{name: "two-orders", change: alive, play: func(th *theater) {
+		// Member 3's disk is emptied, and nobody but 3 knows what 1 and 3 have decided.
+		away := func(e machine.Envelope) bool { return e.From == 2 || e.To == 2 }
+		th.broadcasts(1, 1, 1)
+		th.Settle(away)
+		th.delivered(1, 1, 3)
+		for th.Has(away) {
+			th.Lose(away)
+		}
+		// What it says afterwards is what a member says that has ordered something else with 2.
+		says := func(from, to machine.NodeID, s abcast.Status) {
+			th.Step(to, machine.Envelope{From: from, To: to, Body: s})
+		}
+		at := func(id machine.NodeID) abcast.Status {
+			b := th.members[id].Base().Order
+			messages, _ := th.members[id].Messages(b.Position, 1000)
+			return abcast.Status{Delivered: th.members[id].Instance(), Position: uint64(len(messages)), Digest: messages[len(messages)-1].Digest}
+		}
+		other := at(1)
+		other.Digest++
+		says(3, 1, other)
+		if want := []abcast.Contradicted{{From: 3, Position: 1}}; !slices.Equal(th.contradicted[1], want) {
+			th.t.Errorf("digest: member 1 says %v, want %v", th.contradicted[1], want)
+		}
+		says(3, 1, at(1)) // and is not listened to any more
+		th.Step(1, machine.Envelope{From: 3, To: 1, Body: abcast.Fetch{From: 1}})
+		if th.Has(From(1), To(3), Kind[abcast.Decisions]()) {
+			th.t.Error("digest: member 3 has another order, and member 1 answers it")
+		}
+		ahead := at(1)
+		ahead.Delivered, ahead.Position, ahead.Digest = 2, 2, 99
+		says(2, 1, ahead) // of a position that 1 comes to later
+		if len(th.contradicted[1]) != 1 {
+			th.t.Errorf("digest: member 1 says %v of an order that is further than its own", th.contradicted[1])
+		}
+		th.Step(1, machine.Envelope{From: 2, To: 1, Body: abcast.Decisions{From: 2, Values: [][]byte{th.batch(2, 1, 1)}}})
+		if want := (abcast.Contradicted{From: 2, Position: 2, Outvoted: true}); len(th.contradicted[1]) != 2 || th.contradicted[1][1] != want {
+			th.t.Errorf("digest: member 1 says %v, want that 2 has another order, too, and that it is outvoted", th.contradicted[1])
+		}
+	}},
+	{name: "a-digest-goes-on", change: alive, play: func(th *theater) {
+		th.broadcasts(1, 1, 1)
+		th.broadcasts(2, 1, 2)
+		th.Settle()
+		th.trims(1, 1)
+		th.trims(2, 2)
+		th.restarts(1)
+		th.rewrites = func() bool { return true }
+		th.broadcasts(1, 2, 1)
+		th.Settle()
+		for _, id := range []machine.NodeID{1, 2, 3} {
+			th.restarts(id)
+		}
+		for range 3 {
+			th.beats()
+		}
+		th.delivered(3, 1, 2, 3)
+		if len(th.contradicted) > 0 {
+			th.t.Errorf("digest: %v say that others have another order", th.contradicted)
+		}
+	}},
 	{name: "the-owner-first", change: alive, play: func(th *theater) {
 		th.slow = true
 		th.broadcasts(1, 1, 1)

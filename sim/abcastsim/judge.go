@@ -17,6 +17,7 @@ type Judge struct {
 	at        map[key]uint64
 	payloads  map[string]uint64          // where each is, but changes: a client who begins anew takes his message along
 	members   map[uint64][]abcast.Member // by position of a change
+	digests   []uint64                   // position-1
 	errs      []error
 }
 
@@ -77,6 +78,9 @@ func (j *Judge) Delivers(r *replica, d abcast.Delivered) {
 		if !slices.EqualFunc(j.members[d.Position], d.Members, func(a, b abcast.Member) bool { return a.ID == b.ID }) {
 			j.violated("members: %s delivers a change to %v at position %d, and another member one to %v", r.name, d.Members, d.Position, j.members[d.Position])
 		}
+		if j.digests[d.Position-1] != d.Digest {
+			j.violated("digest: %s has the digest %x at position %d, and another member %x", r.name, d.Digest, d.Position, j.digests[d.Position-1])
+		}
 		if o := j.order[d.Position-1]; o.Client != d.Client || o.Seq != d.Seq {
 			j.violated("total order: %s delivers %q at position %d, and another member %q", r.name, d.Payload, d.Position, o.Payload)
 		}
@@ -94,7 +98,7 @@ func (j *Judge) Delivers(r *replica, d abcast.Delivered) {
 		}
 		j.at[k] = d.Position
 		j.payloads[string(d.Payload)] = d.Position
-		j.order = append(j.order, d.Message)
+		j.order, j.digests = append(j.order, d.Message), append(j.digests, d.Digest)
 		j.members[d.Position] = d.Members
 	}
 }

@@ -166,6 +166,8 @@ func (k *member) outcome(out any) {
 				c.refused(o)
 			}
 		}
+	case abcast.Contradicted:
+		j.violated("digest: %s says that member %d has another order up to %d", k.name, o.From, o.Position)
 	case abcast.Forgotten:
 		w.Note("%s does not know of number %d", k.name, o.Seq)
 		w.Count("forgotten", 1)

@@ -1,6 +1,7 @@
 package abcastsim
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"testing"
@@ -30,12 +31,13 @@ type theater struct {
 	refused   map[machine.NodeID]error // the last
 	repeated  map[machine.NodeID]uint64
 	// established is the last epoch that a member calls that.
-	established map[machine.NodeID]uint64
-	lastChange  abcast.Change // that was broadcast
-	clients     map[byte]machine.ID
-	forgotten   map[machine.NodeID]uint64 // the number of which that was said last
-	impossible  map[machine.NodeID]error  // what was said of a message last
-	rewrites    func() bool               // whether a log is rewritten now; nil: never
+	established  map[machine.NodeID]uint64
+	lastChange   abcast.Change // that was broadcast
+	clients      map[byte]machine.ID
+	forgotten    map[machine.NodeID]uint64 // the number of which that was said last
+	impossible   map[machine.NodeID]error  // what was said of a message last
+	contradicted map[machine.NodeID][]abcast.Contradicted
+	rewrites     func() bool // whether a log is rewritten now; nil: never
 }
 
 func config() abcast.Config {
@@ -55,7 +57,7 @@ func newTheaterOf(t *testing.T, cfg abcast.Config, addresses addresses) *theater
 		Stage: New(t), t: t, judge: NewJudge(), addresses: addresses, epochs: newEpochs(cfg.Consensus.Members), cfg: cfg, members: map[machine.NodeID]*abcast.Machine{},
 		replicas: map[machine.NodeID]*replica{}, lives: map[machine.NodeID]uint64{}, refused: map[machine.NodeID]error{}, repeated: map[machine.NodeID]uint64{},
 		established: map[machine.NodeID]uint64{}, owners: map[machine.NodeID]*owner{}, lacks: map[machine.NodeID]uint64{}, gone: map[machine.NodeID]bool{},
-		clients: map[byte]machine.ID{}, forgotten: map[machine.NodeID]uint64{}, impossible: map[machine.NodeID]error{},
+		clients: map[byte]machine.ID{}, forgotten: map[machine.NodeID]uint64{}, impossible: map[machine.NodeID]error{}, contradicted: map[machine.NodeID][]abcast.Contradicted{},
 	}
 	th.Sent = th.epochs.sends
 	th.Outcome = func(id machine.NodeID, out any) {
@@ -68,6 +70,8 @@ func newTheaterOf(t *testing.T, cfg abcast.Config, addresses addresses) *theater
 			th.judge.Installs(th.replicas[id], o)
 		case abcast.Refused:
 			th.refused[id] = o.Err
+		case abcast.Contradicted:
+			th.contradicted[id] = append(th.contradicted[id], o)
 		case abcast.Forgotten:
 			th.forgotten[id] = o.Seq
 		case abcast.Impossible:
@@ -177,4 +181,12 @@ func (th *theater) delivered(n uint64, ids ...machine.NodeID) {
 			th.t.Errorf("member %d has delivered %d messages, want %d", id, got, n)
 		}
 	}
+}
+
+// batch is what an instance decides that orders one message of a client.
+func (th *theater) batch(client byte, seq uint64, at machine.NodeID) []byte {
+	m := abcast.Message{Client: th.client(client, at), Seq: seq, Payload: fmt.Appendf(nil, "%d.%d", client, seq)}
+	th.judge.Broadcasts(m)
+	b := binary.AppendUvarint(m.Client[:], m.Seq)
+	return append(binary.AppendUvarint(b, uint64(2*len(m.Payload))), m.Payload...)
 }

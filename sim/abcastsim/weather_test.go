@@ -134,6 +134,9 @@ func weather(t *testing.T, r *rand.Rand) {
 	}) {
 		t.Error(missing())
 	}
+	if len(th.contradicted) > 0 {
+		t.Errorf("digest: of members that agree some say that others have another order: %v", th.contradicted)
+	}
 	if err := th.judge.Err(); err != nil {
 		t.Error(err)
 	}
