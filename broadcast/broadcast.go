@@ -76,6 +76,19 @@ func (n *Node) broadcast(ctx context.Context, m abcast.Message) (Position, error
 		return 0, context.Cause(ctx) // before anything is sent
 	}
 	m.Payload = slices.Clone(m.Payload)
+	n.mu.Lock()
+	stranger := n.err == nil && len(n.group.Members) == 0
+	n.mu.Unlock()
+	if stranger {
+		return 0, ErrNotMember
+	}
+	select {
+	case <-n.counts:
+	case <-ctx.Done():
+		return 0, context.Cause(ctx) // nothing was sent
+	case <-n.ctx.Done():
+		return 0, n.reason()
+	}
 	w := &waiter{outcome: make(chan outcome, 1)}
 	n.mu.Lock()
 	full, err := n.full(), n.err

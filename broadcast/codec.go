@@ -27,11 +27,11 @@ const (
 	kindCounts
 	kindTrimmed
 	kindSubmit
-	kindStatus
+	_ // a Status without a digest, of an older version
 	kindFetch
-	kindTransfer
+	_ // a Transfer without one, of an older version
 
-	kindLife
+	_         // a life without a number, of an older version
 	kindBegin // what follows up to kindEnd stands in place of all before
 	kindEnd
 	kindLeaseIdentity
@@ -43,17 +43,30 @@ const (
 	kindAdopted
 	kindSettled
 	kindGone
-	kindBase
+	_ // a Base without a digest, of an older version
 
 	kindIn // of an epoch behind the first; the kind within follows
 	kindDecisions
 	kindLearned
 	kindStarted
 	kindWant
+	kindStatus
+	kindTransfer
+	kindLife
+	kindBase
+	kindIntroduction
+	kindMet
+	kindForgot
+	kindNote
+	kindCounted
 )
 
-// life is the record of a start.
-type life struct{ N uint64 }
+// life is the record of a start: how many there were, the directory's number, and those of the
+// last lives.
+type life struct {
+	N, Dir uint64
+	Lives  []birth
+}
 
 // writer appends fields: integers as uvarints, a round that may be -1 as a varint,
 // bytes after their length.
@@ -109,14 +122,25 @@ func (w *writer) state(s abcast.State) {
 	}
 }
 
+func (w *writer) note(n note) { w.u(uint64(n.Node), n.Dir, n.Life, n.Number, n.Mark) }
+func (w *writer) births(list []birth) {
+	w.u(uint64(len(list)))
+	for _, b := range list {
+		w.u(b.Number, b.At)
+	}
+}
+
 func (w *writer) base(b abcast.Base) {
 	w.state(b.Order)
 	w.u(b.Position)
 }
 
 // encode returns a message or record as its kind and what follows.
-func encode(body any) []byte {
-	w := make(writer, 1, 48+carried(body))
+func encode(body any) []byte { return appendBody(make(writer, 0, 48+carried(body)), body) }
+
+func appendBody(w writer, body any) writer {
+	at := len(w)
+	w = append(w, 0)
 	var kind byte
 	switch b := body.(type) {
 	case asynclease.Lease:
@@ -193,7 +217,8 @@ func encode(body any) []byte {
 		w.base(b.Base)
 	case life:
 		kind = kindLife
-		w.u(b.N)
+		w.u(b.N, b.Dir)
+		w.births(b.Lives)
 	case asynclease.Identity:
 		kind = kindLeaseIdentity
 		w.u(uint64(b.Node))
@@ -238,7 +263,7 @@ func encode(body any) []byte {
 	case abcast.In:
 		kind = kindIn
 		w.u(b.Epoch)
-		w = append(w, encode(b.Body)...)
+		w = appendBody(w, b.Body)
 	case abcast.Decisions:
 		kind = kindDecisions
 		w.u(b.From, uint64(len(b.Values)))
@@ -255,10 +280,29 @@ func encode(body any) []byte {
 	case want:
 		kind = kindWant
 		w.u(uint64(b.From))
+	case introduction:
+		kind = kindIntroduction
+		w.u(b.To, b.Dir, b.Life, b.Mark)
+		w.births(b.Lives)
+		w.u(uint64(len(b.Notes)))
+		for _, n := range b.Notes {
+			w.note(n)
+		}
+	case met:
+		kind = kindMet
+		w.u(b.Life, b.Mark)
+	case forgot:
+		kind = kindForgot
+		w.u(b.Life, b.Dir, b.Lives, b.Mark)
+	case note:
+		kind = kindNote
+		w.note(b)
+	case counted:
+		kind = kindCounted
 	default:
 		panic(fmt.Sprintf("broadcast: a %T has no form on the wire", body))
 	}
-	w[0] = kind
+	w[at] = kind
 	return w
 }
 

@@ -18,7 +18,7 @@ var (
 	base    = abcast.Base{Order: order, Position: 11}
 	order   = abcast.State{
 		Group:    abcast.Group{First: 5, Members: []abcast.Member{{ID: 3, Address: "c:1"}}, Removed: []abcast.Member{{ID: 1, Address: "a:1"}}, Configured: []machine.NodeID{1, 3}},
-		Instance: 9, Position: 8, Horizon: 3, Clients: 12, Sessions: []abcast.Session{{Client: machine.ID{5}, Upto: 6, Position: 7}},
+		Instance: 9, Position: 8, Digest: 7, Horizon: 3, Clients: 12, Sessions: []abcast.Session{{Client: machine.ID{5}, Upto: 6, Position: 7}},
 	}
 )
 
@@ -30,13 +30,14 @@ var bodies = []any{
 	fastct.Ack{CN: 1, Round: 2, Again: true}, fastct.Nack{CN: 1, Round: 2}, fastct.Abort{CN: 1, Round: 2}, fastct.Call{CN: 1, Round: 2},
 	fastct.Decide{CN: 1, Round: 2, Value: []byte("v"), Whole: true}, fastct.Counts{Counts: []uint64{1, 0, 3}}, fastct.Trimmed{Below: 4},
 	abcast.Submit{Messages: []abcast.Message{{Client: machine.ID{1}, Seq: 2, Payload: []byte("p")}, {Client: machine.ID{2}, Seq: 1, Payload: []byte("q"), Change: true}}},
-	abcast.Status{Delivered: 5, Began: 2}, abcast.Fetch{From: 6}, abcast.Transfer{Base: base},
-	life{3}, asynclease.Identity{Node: 1, Members: ids}, asynclease.Permitted{Request: request, Interval: between},
+	abcast.Status{Delivered: 5, Began: 2, Position: 3, Digest: 4}, abcast.Fetch{From: 6}, abcast.Transfer{Base: base},
+	life{3, 9, []birth{{8, 2}, {9, 4}}}, asynclease.Identity{Node: 1, Members: ids}, asynclease.Permitted{Request: request, Interval: between},
 	asynclease.Cut{Request: request, From: 2}, asynclease.Floor{Below: 2}, fastct.Identity{Node: 1, Members: ids, Spread: true},
 	fastct.Entered{CN: 1, Round: 5}, fastct.Adopted{CN: 1, Round: 0, Value: []byte("v")}, fastct.Settled{CN: 1, Adopted: true, Value: []byte{}},
 	fastct.Gone{Below: 2}, base,
 	abcast.In{Epoch: 7, Body: fastct.Ack{CN: 1, Round: 2}}, abcast.Decisions{From: 3, Values: [][]byte{[]byte("v"), []byte("w")}},
 	abcast.Learned{CN: 4, Value: []byte("v")}, abcast.Started{Epoch: 7}, want{6},
+	introduction{To: 1, Dir: 2, Life: 3, Mark: 4, Lives: []birth{{5, 6}}, Notes: []note{{1, 2, 3, 4, 5}}}, met{1, 2}, forgot{1, 2, 3, 4}, note{1, 2, 3, 4, 5}, counted{},
 }
 
 func TestCodec(t *testing.T) {

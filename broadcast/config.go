@@ -14,6 +14,7 @@ import (
 	"github.com/tenure-lease/tenure/abcast"
 	"github.com/tenure-lease/tenure/fastct"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/peer"
 	"github.com/tenure-lease/tenure/wal"
 )
 
@@ -35,6 +36,8 @@ type Config struct {
 	// it if it fails. It may be missing if there is one member for good.
 	Listener net.Listener
 	TLS      *tls.Config // see peer.Config; nil means plain TCP
+	// Dial connects to the other members; nil means by TCP.
+	Dial peer.DialFunc
 	// Dir is the directory of this member's log, and WAL are its options.
 	Dir string
 	WAL wal.Options
@@ -85,6 +88,9 @@ const (
 	timeoutMax  = 24 * time.Hour
 	// memoryFactor times MemoryBytes may be in memory when the disk is slow.
 	memoryFactor = 4
+
+	// wireVersion counts the changes of what members say to each other.
+	wireVersion = 2
 
 	// linger is how long a decision may wait to be written with a record that is forced.
 	// Who has lost it with his process is told again, or decides it again.
@@ -174,11 +180,8 @@ func (c Config) clients() int           { return cmp.Or(c.Clients, clientsDefaul
 // cluster is what members tell each other to be of. Those that go by other rules would order
 // other messages, or wait for each other: they are of another group.
 func (c Config) cluster() uint64 {
-	if c.clients() == clientsDefault && !c.Plain && !c.Paper {
-		return c.Group
-	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d %d %t %t", c.Group, c.clients(), c.Plain, c.Paper)
+	fmt.Fprintf(h, "%d %d %d %t %t", wireVersion, c.Group, c.clients(), c.Plain, c.Paper)
 	return h.Sum64()
 }
 

@@ -43,6 +43,24 @@ func (r *reader) state() abcast.State {
 	return s
 }
 
+func (r *reader) note() note {
+	return note{machine.NodeID(r.Uvarint()), r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()}
+}
+
+func (r *reader) notes() (list []note) {
+	for range r.Count() {
+		list = append(list, r.note())
+	}
+	return list
+}
+
+func (r *reader) births() (list []birth) {
+	for range r.Count() {
+		list = append(list, birth{r.Uvarint(), r.Uvarint()})
+	}
+	return list
+}
+
 func (r *reader) base() abcast.Base {
 	return abcast.Base{Order: r.state(), Position: r.Uvarint()}
 }
@@ -94,7 +112,7 @@ func decode(kind byte, payload []byte) (body any, err error) {
 	case kindTransfer:
 		body = abcast.Transfer{Base: r.base()}
 	case kindLife:
-		body = life{r.Uvarint()}
+		body = life{N: r.Uvarint(), Dir: r.Uvarint(), Lives: r.births()}
 	case kindLeaseIdentity:
 		body = asynclease.Identity{Node: machine.NodeID(r.Uvarint()), Members: r.members()}
 	case kindPermitted:
@@ -138,6 +156,16 @@ func decode(kind byte, payload []byte) (body any, err error) {
 		body = abcast.Started{Epoch: r.Uvarint()}
 	case kindWant:
 		body = want{Position(r.Uvarint())}
+	case kindIntroduction:
+		body = introduction{To: r.Uvarint(), Dir: r.Uvarint(), Life: r.Uvarint(), Mark: r.Uvarint(), Lives: r.births(), Notes: r.notes()}
+	case kindMet:
+		body = met{r.Uvarint(), r.Uvarint()}
+	case kindForgot:
+		body = forgot{r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()}
+	case kindNote:
+		body = r.note()
+	case kindCounted:
+		body = counted{}
 	default:
 		return nil, fmt.Errorf("broadcast: a message or record of kind %d, which this version does not know", kind)
 	}

@@ -80,10 +80,19 @@
 //
 // A directory belongs to one member, and its contents to the group for good: a member
 // that lost it must not come back under the same ID, for it has forgotten what it
-// acknowledged. The same IDs in Members everywhere at the first start, and the same Group,
+// acknowledged. Members note which directory each of them has, in which life, and how far it
+// was. One that comes back with another directory, an empty one too, or an older copy of its
+// own, is not listened to, and ends with [ErrForgotten]. So at the first start of a group each
+// founder waits until more than half of the others have noted its directory: of three founders
+// all have to be there once; afterwards a majority is enough. What nobody who is there has heard
+// of cannot be noticed: a copy that is a heartbeat older, or one that only members know which are
+// down. Members also compare digests of what they have ordered: who contradicts more than half
+// of the others ends with [ErrOrder]. A group of one has nobody to ask. The same IDs in Members everywhere at the first start, and the same Group,
 // Clients, Plain and Paper for good: members that differ in those four refuse each other, and
 // log it. Where the founders are may be spelled in different ways.
-// Without TLS whoever reaches the port can speak for a member.
+// What members say counts with a number that they tell only those that they dial, so that who
+// merely reaches the port speaks for nobody. Who can read what is sent, or takes over a member's
+// address, can, unless there is TLS.
 //
 // # Members that come and go
 //

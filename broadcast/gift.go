@@ -27,10 +27,8 @@ type gift struct {
 // comes before them.
 const holdFactor = 10
 
-// gives answers a want.
+// gives answers a want. n.mu is held.
 func (n *Node) gives(to machine.NodeID, w want) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	g := n.gifts[to]
 	switch {
 	case n.err != nil || w.From == 0:
@@ -97,6 +95,7 @@ func (n *Node) give(to machine.NodeID, g *gift, from Position) (sent Position, e
 	if max(at, n.Position()) < from {
 		return 0, nil // the other one is further
 	}
+	header = binary.LittleEndian.AppendUint64(header, n.self)
 	header.u(uint64(from), uint64(at), uint64(size))
 	r, w := io.Pipe()
 	defer r.Close()

@@ -2,8 +2,11 @@ package broadcast
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/tenure-lease/tenure/wal"
 )
@@ -11,7 +14,8 @@ import (
 // journal keeps the records of a member's machine in a log.
 type journal struct {
 	log  *wal.Log
-	life uint64
+	self life
+	mark atomic.Uint64 // the number of the last record when the log was forced last
 }
 
 // rewrite is the record that stands in place of all before it.
@@ -22,6 +26,17 @@ func (c Config) owner() []byte {
 	var meta writer
 	meta.u(c.Group, uint64(c.ID))
 	return meta
+}
+
+// bears adds a life, whose record in the log has that number.
+func (l *life) bears(at uint64) {
+	var random [8]byte
+	rand.Read(random[:]) // never fails
+	b := birth{binary.LittleEndian.Uint64(random[:]) | 1, at}
+	if l.N++; l.Dir == 0 {
+		l.Dir = b.Number
+	}
+	l.Lives = append(l.Lives[max(0, len(l.Lives)-livesKept+1):len(l.Lives):len(l.Lives)], b)
 }
 
 // openJournal opens or makes the log in a directory, begins the next life, and returns
@@ -63,10 +78,12 @@ func openJournal(cfg Config) (j *journal, records []any, err error) {
 				return fmt.Errorf("record %d: %w", r.Seq, err)
 			}
 			if l, ok := body.(life); ok {
-				if 0 < j.life && j.life < l.N {
+				if 0 < j.self.N && j.self.N < l.N {
 					anew, inside = nil, false // a start: the crash before it cut a rewriting short
 				}
-				j.life = max(j.life, l.N)
+				if l.N >= j.self.N {
+					j.self = l
+				}
 				return nil
 			}
 			if inside {
@@ -88,8 +105,8 @@ func openJournal(cfg Config) (j *journal, records []any, err error) {
 			return nil, nil, errors.Join(err, j.log.Close())
 		}
 	}
-	j.life++
-	if err := j.write([]any{life{j.life}}, true); err != nil {
+	j.self.bears(j.log.LastSeq() + 1)
+	if err := j.write([]any{j.self}, true); err != nil {
 		return nil, nil, errors.Join(err, j.log.Close())
 	}
 	return j, records, nil
@@ -110,7 +127,7 @@ func (j *journal) write(records []any, force bool) error {
 		if err != nil {
 			return err
 		}
-		for _, r := range append([]any{life{j.life}}, w.records...) {
+		for _, r := range append([]any{j.self}, w.records...) {
 			if err := j.append(r); err != nil {
 				return err
 			}
@@ -126,6 +143,7 @@ func (j *journal) write(records []any, force bool) error {
 	if err := j.log.Sync(); err != nil {
 		return err
 	}
+	j.mark.Store(j.log.LastSeq())
 	if release > 0 {
 		return j.log.ReleaseTo(release)
 	}

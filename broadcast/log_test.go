@@ -21,8 +21,8 @@ func reopens(t *testing.T, cfg Config, life uint64, want ...any) *journal {
 	if !reflect.DeepEqual(records, want) {
 		t.Errorf("start %d: the log has %+v, want %+v", life, records, want)
 	}
-	if j.life != life {
-		t.Errorf("start %d is numbered %d", life, j.life)
+	if j.self.N != life {
+		t.Errorf("start %d is numbered %d", life, j.self.N)
 	}
 	return j
 }
@@ -56,7 +56,7 @@ func TestLogIsRewritten(t *testing.T) {
 // A crash may cut a rewriting short. Then what was there before counts, and so does what
 // comes after, in that life and in later ones.
 func TestRewritingCutShort(t *testing.T) {
-	whole := []any{life{1}, abcast.Base{Position: 9}, fastct.Entered{CN: 20, Round: 3}}
+	whole := []any{life{N: 1}, abcast.Base{Position: 9}, fastct.Entered{CN: 20, Round: 3}}
 	for _, n := range []int{0, 1, len(whole)} {
 		cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()}
 		j := reopens(t, cfg, 1)

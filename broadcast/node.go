@@ -2,6 +2,7 @@ package broadcast
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,7 @@ type Node struct {
 	cfg     Config
 	journal *journal
 	machine *abcast.Machine // of the stepping goroutine
+	self    uint64          // the number of this life
 	driver  *driver.Driver
 	peers   *peer.Transport // nil if there is one member
 	sent    counters
@@ -66,8 +68,10 @@ type Node struct {
 	waiting map[key][]*waiter
 	leader  machine.NodeID
 	group   abcast.Group
-	joined  chan struct{} // closed once this is a member
-	err     error         // why nothing goes on; ErrClosed after Close
+	joined  chan struct{}             // closed once this is a member
+	counts  chan struct{}             // closed once this member takes part
+	known   map[machine.NodeID]uint64 // the number of the life that is listened to, of each other member
+	err     error                     // why nothing goes on; ErrClosed after Close
 
 	ctx     context.Context // ends with err
 	cancel  context.CancelFunc
@@ -113,15 +117,20 @@ func start(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, journal: j, more: make(chan struct{}), joined: make(chan struct{}), waiting: map[key][]*waiter{},
+		cfg: cfg, journal: j, more: make(chan struct{}), joined: make(chan struct{}), counts: make(chan struct{}), known: map[machine.NodeID]uint64{}, waiting: map[key][]*waiter{},
 		stir: make(chan struct{}, 1), gifts: map[machine.NodeID]*gift{},
 	}
 	n.room.L = &n.mu
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	if n.machine, err = abcast.New(cfg.machine(j.life), records); err != nil {
+	acquainted := n.acquaintance()
+	if n.machine, err = abcast.New(cfg.machine(j.self.N), acquainted.recalls(records)); err != nil {
 		return nil, errors.Join(fmt.Errorf("broadcast: %s: %w", cfg.Dir, err), j.log.Close())
 	}
 	n.group = n.machine.Group()
+	acquainted.Machine = n.machine
+	if acquainted.counts = acquainted.counts || acquainted.need == 0; acquainted.counts {
+		close(n.counts)
+	}
 	if err := cfg.reached(len(n.group.Members)); err != nil {
 		return nil, errors.Join(err, j.log.Close())
 	}
@@ -138,11 +147,15 @@ func start(cfg Config) (*Node, error) {
 	}
 	if cfg.Listener != nil {
 		n.peers, err = peer.New(peer.Config{
-			Self: cfg.ID, ClusterID: cfg.cluster(), Listener: cfg.Listener, Peers: n.addresses(n.group, false), TLS: cfg.TLS, Logger: cfg.Logger,
+			Self: cfg.ID, ClusterID: cfg.cluster(), Listener: cfg.Listener, Peers: n.addresses(n.group, false), TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
 			Deliver: func(from machine.NodeID, msgs [][]byte) { ready.Wait(); n.deliver(from, msgs) },
 			Stream: func(from machine.NodeID, header []byte, r io.Reader) error {
 				ready.Wait()
 				return n.receives(from, header, r)
+			},
+			Up: func(id machine.NodeID) {
+				ready.Wait()
+				n.driver.Step(reached{id})
 			},
 			Down: func(id machine.NodeID, reason error) {
 				ready.Wait()
@@ -154,7 +167,7 @@ func start(cfg Config) (*Node, error) {
 				case errors.Is(reason, peer.ErrRemoved):
 					n.fail(ErrRemoved)
 				case errors.Is(reason, peer.ErrWrongCluster):
-					cfg.Logger.Error("broadcast: a member refuses this one: Group, Clients, Plain or Paper is another in its configuration, and has to be the same",
+					cfg.Logger.Error("broadcast: a member refuses this one: Group, Clients, Plain or Paper is another in its configuration, or it runs another version; these have to be the same",
 						"member", id, "group", cfg.Group, "clients", cfg.clients(), "plain", cfg.Plain, "paper", cfg.Paper)
 				}
 			},
@@ -164,7 +177,7 @@ func start(cfg Config) (*Node, error) {
 		}
 	}
 	n.driver = driver.Start(driver.Config{
-		Machine: compacting{n.machine, n.drops}, Now: ticking(),
+		Machine: acquainted, Now: ticking(),
 		Send: n.send, Persist: j.write, Linger: linger, Hold: true, Outcome: n.outcomes,
 		Fail: func(err error) { n.breaks(fmt.Errorf("broadcast: %w", err)) },
 	})
@@ -212,28 +225,30 @@ func (n *Node) remember(m Message) {
 	n.bytes += m.size()
 }
 
-// compacting writes the log anew after a Trim, and tells what consensus has refused.
-type compacting struct {
-	*abcast.Machine
-	drops func(from machine.NodeID, count uint64, err error)
+// acquaintance is what stands between the machine and other members.
+func (n *Node) acquaintance() *acquainted {
+	self := n.journal.self
+	n.self = self.Lives[len(self.Lives)-1].Number
+	a := &acquainted{
+		self: introduction{Dir: self.Dir, Life: self.N, Lives: self.Lives}, id: n.cfg.ID, need: n.cfg.needed(),
+		mark: n.journal.mark.Load, drops: n.drops, others: n.others,
+		notes: map[machine.NodeID]note{}, heard: map[machine.NodeID]uint64{}, known: map[machine.NodeID]uint64{}, met: map[machine.NodeID]noted{},
+	}
+	if n.cfg.Listener != nil {
+		a.every = n.cfg.timeout() / 5
+	}
+	return a
 }
 
-func (m compacting) Ready() machine.Ready {
-	rd := m.Machine.Ready()
-	if c := m.Consensus(); c != nil {
-		for _, r := range c.Refusals() {
-			m.drops(r.From, r.Count, r.Err)
+// others are the members that this one has connections with. Of the stepping goroutine.
+func (n *Node) others() (ids []machine.NodeID) {
+	for id := range n.addresses(n.machine.Group(), false) {
+		if id != n.cfg.ID {
+			ids = append(ids, id)
 		}
 	}
-	isBase := func(p machine.Persist) bool { _, ok := p.Record.(abcast.Base); return ok }
-	if slices.ContainsFunc(rd.Persists, isBase) {
-		anew := machine.Persist{Record: rewrite{m.Records()}} // with all that the records of this turn say
-		for _, p := range rd.Persists {
-			anew.Then = append(anew.Then, p.Then...)
-		}
-		rd.Persists = []machine.Persist{anew}
-	}
-	return rd
+	slices.Sort(ids)
+	return ids
 }
 
 func message(d abcast.Delivered) Message {
@@ -260,34 +275,39 @@ func (n *Node) send(envelopes []machine.Envelope) {
 }
 
 func (n *Node) sendNow(e machine.Envelope) {
-	msg := encode(e.Body)
+	msg := n.sealed(e.Body)
 	if n.peers.Send(e.To, msg) {
 		n.sent.add(e.Body, len(msg))
 	}
 }
 
+// sealed is a message of this life.
+func (n *Node) sealed(body any) []byte {
+	w := make(writer, 0, lifeBytes+48+carried(body))
+	return appendBody(binary.LittleEndian.AppendUint64(w, n.self), body)
+}
+
+// lifeBytes is what a message begins with: the number of the life that says it.
+const lifeBytes = 8
+
 // deliver takes in messages of another member.
 func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
 	var inputs []any
 	for _, msg := range msgs {
-		if len(msg) == 0 {
+		if len(msg) <= lifeBytes {
 			continue
 		}
-		msg = append([]byte(nil), msg...) // it is valid during the call only
+		life := binary.LittleEndian.Uint64(msg)
+		msg = append([]byte(nil), msg[lifeBytes:]...) // it is valid during the call only
 		body, err := decode(msg[0], msg[1:])
-		if w, ok := body.(want); ok {
-			n.gives(from, w)
-			continue
-		}
-		e := machine.Envelope{From: from, To: n.cfg.ID, Body: body}
 		if err == nil {
-			err = impossible(e, n.cfg.clients())
+			err = impossible(machine.Envelope{From: from, To: n.cfg.ID, Body: body}, n.cfg.clients())
 		}
 		if err != nil {
 			n.drops(from, 1, err)
 			continue
 		}
-		inputs = append(inputs, e)
+		inputs = append(inputs, heard{from, life, body})
 	}
 	n.mu.Lock()
 	n.waits()
@@ -332,6 +352,20 @@ func (n *Node) outcomes(outs []any) {
 			n.room.Broadcast()
 			n.cfg.Logger.Warn("broadcast: this member was behind, and goes on from what another one had kept", "position", o.Position)
 			grown = true
+		case counts:
+			close(n.counts)
+		case wanted:
+			n.gives(o.from, o.want)
+		case listens:
+			n.known[o.to] = o.life
+		case refuted:
+			n.drops(o.node, 1, o.err)
+			n.cfg.Logger.Error("broadcast: a member's directory has forgotten what that member promised; nothing that it says is listened to: put its newest directory back, or remove it from the group and add another with a new ID", "member", o.node, "error", o.err)
+		case forgotten:
+			n.stops(fmt.Errorf("%w: member %d has noted directory %x with %d starts and %d records, and this is %x with %d starts",
+				ErrForgotten, o.by, o.Dir, o.Lives, o.Mark, n.journal.self.Dir, n.journal.self.N))
+		case abcast.Contradicted:
+			n.contradicted(o)
 		case abcast.Impossible:
 			n.drops(o.From, 1, o.Err)
 		case abcast.Began:
@@ -378,6 +412,22 @@ func (n *Node) Leader() machine.NodeID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.leader
+}
+
+// contradicted: another member has another order. n.mu is held.
+func (n *Node) contradicted(c abcast.Contradicted) {
+	n.cfg.Logger.Error("broadcast: another member has ordered other messages than this one, and is not listened to any more; one of the two directories has forgotten something", "member", c.From, "position", c.Position)
+	if c.Outvoted {
+		n.stops(fmt.Errorf("%w: up to position %d, says member %d", ErrOrder, c.Position, c.From))
+	}
+}
+
+// stops ends a node that others must not hear any more. n.mu is held.
+func (n *Node) stops(err error) {
+	n.ends(err)
+	if n.peers != nil {
+		go n.peers.Close()
+	}
 }
 
 // fail ends all that waits.

@@ -28,6 +28,7 @@ func TestPositionOfWhatCameInAState(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
+	n.knows(2, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	type result struct {

@@ -305,7 +305,14 @@ func TestStreamsThatCannotBe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	header := func(values ...uint64) (w writer) { w.u(values...); return w }
+	n.mu.Lock()
+	n.known[2] = lifeOf(2)
+	n.mu.Unlock()
+	header := func(values ...uint64) writer {
+		w := writer(binary.LittleEndian.AppendUint64(nil, lifeOf(2)))
+		w.u(values...)
+		return w
+	}
 	message := func(size uint64) []byte { return append(binary.AppendUvarint(nil, size), 1, 2, 3) }
 	n.mu.Lock()
 	n.lacks = abcast.Lacks{From: 2, Position: 20}

@@ -65,8 +65,9 @@ func TestImpossibleMessages(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer n.Close()
+			n.knows(2, 3)
 			for range 3 {
-				n.deliver(2, [][]byte{tc.msg})
+				n.deliver(2, [][]byte{sealedAs(lifeOf(2), tc.msg)})
 			}
 			for end := time.Now().Add(time.Minute); n.Stats().Refused[2] < 3; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {

@@ -89,7 +89,7 @@ func (c *counters) add(body any, bytes int) {
 		at = submits
 	case asynclease.Lease, asynclease.Ack, asynclease.Nack, asynclease.Give:
 		at = leases
-	case fastct.Counts, abcast.Status:
+	case fastct.Counts, abcast.Status, introduction, met, forgot:
 		at = heartbeats
 	case fastct.Trimmed, abcast.Fetch, abcast.Decisions, abcast.Transfer, want:
 		at = catchUp

@@ -12,21 +12,26 @@ import (
 )
 
 // want asks a member to send the messages from a position on, or, if it has trimmed them,
-// its snapshot and what follows that. What it sends is a stream: the header says from
-// where, the snapshot's position and its file's size (uvarints, 0 if there is none); the
+// its snapshot and what follows that. What it sends is a stream: the header says in which life
+// of the sender (8 bytes), from where, the snapshot's position and its file's size (uvarints, 0 if there is none); the
 // file follows, and then the messages, each after its length (a uvarint).
 type want struct{ From Position }
 
 // receives takes in what another member sends. What came before an error is kept.
 func (n *Node) receives(from machine.NodeID, header []byte, body io.Reader) error {
-	h := wire.Reader{Rest: header}
+	if len(header) < lifeBytes {
+		return errors.New("the header is damaged")
+	}
+	life := binary.LittleEndian.Uint64(header)
+	h := wire.Reader{Rest: header[lifeBytes:]}
 	first, at, size := Position(h.Uvarint()), Position(h.Uvarint()), int64(h.Uvarint())
 	if !h.Done() || size < 0 || size > 0 && at < first {
 		return errors.New("the header is damaged")
 	}
 	_, has := n.history.bounds()
 	n.mu.Lock()
-	wanted := !n.taking && first <= has+1 && has < Position(n.lacks.Position) && n.err == nil
+	known := n.known[from]
+	wanted := !n.taking && known != 0 && known == life && first <= has+1 && has < Position(n.lacks.Position) && n.err == nil
 	n.taking = n.taking || wanted
 	n.mu.Unlock()
 	if !wanted {

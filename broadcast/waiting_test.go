@@ -28,6 +28,7 @@ func minority(t *testing.T) *Node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.Close() })
+	n.knows(2)
 	return n
 }
 

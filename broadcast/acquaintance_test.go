@@ -1,0 +1,30 @@
+package broadcast
+
+import (
+	"encoding/binary"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// lifeOf is the number of a life that a test makes up for another member.
+func lifeOf(id machine.NodeID) uint64 { return 1000 + uint64(id) }
+
+// says is what members say that a test makes up.
+func says(id machine.NodeID, body any) []byte {
+	return sealedAs(lifeOf(id), encode(body))
+}
+
+func sealedAs(life uint64, msg []byte) []byte {
+	return append(binary.LittleEndian.AppendUint64(nil, life), msg...)
+}
+
+// knows has a member know others that a test makes up, and they know it.
+func (n *Node) knows(others ...machine.NodeID) {
+	for _, id := range others {
+		n.deliver(id, [][]byte{
+			says(id, introduction{To: n.self, Dir: lifeOf(id), Life: 1, Lives: []birth{{lifeOf(id), 1}}}),
+			says(id, met{Life: n.self}),
+		})
+	}
+	<-n.counts
+}

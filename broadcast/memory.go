@@ -1,0 +1,421 @@
+package broadcast
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// A member promises by what is in its directory. If that was emptied, or is an older copy, the
+// member has forgotten promises, and two orders may come of it. Only others can notice. So:
+//
+//   - A directory has a number, drawn when it is made, each life of a member in it another,
+//     and a mark: up to which of the log's records promises are durable. Members tell each
+//     other of theirs (introduction), and note on disk what they hear (note).
+//   - A member whose directory is not the one noted, or does not have the life that was noted,
+//     or has not come as far in it as the mark noted, is told that it has forgotten (forgot),
+//     and nothing that it says is listened to.
+//   - A founder's new directory counts when more than half of the other founders have it on
+//     disk, and takes no part before. So of a founder's first directory and a second one only
+//     the first can ever count: more than half of the others noted the first, more than half
+//     would have to note the second, and somebody among them would have noted both.
+//   - One that joins counts when one of the others has noted it. Members tell each other their
+//     notes with the introduction, before anything else: so whoever hears of a group with a
+//     new member in it hears of the directory, too, if the one that tells him knows it.
+//
+// What a member says is believed only with the number of the life that says it, which it tells
+// nobody but those that it dials; and an introduction only with the number of the life that it
+// is told to. Whoever merely reaches the port knows neither, with TLS or without.
+
+// introduction is what a member says of its directory.
+type introduction struct {
+	To    uint64 // the number of the life that this is said to, as far as it was heard; else 0
+	Dir   uint64
+	Life  uint64 // from 1
+	Mark  uint64
+	Lives []birth // the last ones, the present one included, the oldest first
+	Notes []note  // of other members
+}
+
+// birth is that of a life.
+type birth struct {
+	Number uint64 // drawn
+	At     uint64 // the number of its record in the log: what was durable in the lives before is below
+}
+
+// livesKept is how many of its lives a member can show. One that has had more since another
+// member heard of it last is judged by its mark alone.
+const livesKept = 64
+
+// notesMax bounds the notes that one is told, and that are kept of what one is told.
+const notesMax = 1024
+
+// met answers an introduction: it is noted here, durably. forgot answers one that contradicts
+// what is noted. Both are to a life with a number.
+type (
+	met    struct{ Life, Mark uint64 }
+	forgot struct{ Life, Dir, Lives, Mark uint64 }
+)
+
+// note is the record of what another member said of its directory, counted that this member's
+// directory counts.
+type (
+	note struct {
+		Node                    machine.NodeID
+		Dir, Life, Number, Mark uint64
+	}
+	counted struct{}
+)
+
+// refutes says why a directory is not the one that was noted, as it was or further.
+func (n note) refutes(in introduction) error {
+	number, until, shown := in.life(n.Life)
+	switch {
+	case in.Dir != n.Dir:
+		return fmt.Errorf("its directory is another one, made in its place")
+	case in.Life < n.Life:
+		return fmt.Errorf("its directory has had %d starts, and %d were heard of", in.Life, n.Life)
+	case shown && number != n.Number:
+		return fmt.Errorf("its start %d was another one in its directory", n.Life)
+	case until <= n.Mark:
+		return fmt.Errorf("its log ended at record %d when it started, and had been at %d", until-1, n.Mark)
+	}
+	return nil
+}
+
+// life returns the number of a life, and where the log stood when the next one began. What is
+// not shown any more ended before what is.
+func (in introduction) life(n uint64) (number, until uint64, shown bool) {
+	first := in.Life + 1 - uint64(len(in.Lives))
+	switch {
+	case n > in.Life:
+		return 0, 0, false
+	case n < first:
+		return 0, in.Lives[0].At, false
+	case n == in.Life:
+		return in.Lives[n-first].Number, ^uint64(0), true
+	}
+	return in.Lives[n-first].Number, in.Lives[n-first+1].At, true
+}
+
+// possible tells whether an introduction can be meant as it is.
+func (in introduction) possible() bool {
+	last := uint64(0)
+	for _, b := range in.Lives {
+		if b.Number == 0 || b.At <= last {
+			return false
+		}
+		last = b.At
+	}
+	return in.Dir != 0 && len(in.Notes) <= notesMax && len(in.Lives) > 0 && len(in.Lives) <= livesKept && uint64(len(in.Lives)) <= in.Life
+}
+
+// Inputs of acquainted, and its outcomes.
+type (
+	// heard is a message of another member, in the life of that number.
+	heard struct {
+		from machine.NodeID
+		life uint64
+		body any
+	}
+	// reached is a member to which messages can be sent from now on.
+	reached struct{ id machine.NodeID }
+
+	// wanted is a want that was heard, listens whose messages are taken from now on: the
+	// number of his life, or 0 for nobody's.
+	wanted struct {
+		from machine.NodeID
+		want want
+	}
+	listens struct {
+		to   machine.NodeID
+		life uint64
+	}
+	// counts is said once: this member takes part from now on.
+	counts struct{}
+	// refuted is a member with a directory that has forgotten something, forgotten that this
+	// one is told so by another.
+	refuted struct {
+		node machine.NodeID
+		err  error
+	}
+	forgotten struct {
+		by machine.NodeID
+		forgot
+	}
+)
+
+// acquainted is a member's machine that listens only to members whose directory is the one
+// they had. It is a machine.Machine without a clock of its own, and writes the log anew when
+// its inner machine has a new base.
+type acquainted struct {
+	*abcast.Machine
+	self   introduction
+	id     machine.NodeID
+	others func() []machine.NodeID
+	mark   func() uint64 // of this member's log
+	drops  func(from machine.NodeID, count uint64, err error)
+	every  time.Duration // between introductions to those that have not answered; 0 if there is nobody
+
+	need   int // how many others have to note a new directory
+	counts bool
+	notes  map[machine.NodeID]note
+	heard  map[machine.NodeID]uint64 // the number of the life that introduced itself last
+	known  map[machine.NodeID]uint64 // of the one that is listened to
+	met    map[machine.NodeID]noted  // who has noted this life
+	next   machine.Mono
+	ready  machine.Ready
+}
+
+// noted is in which life another member has last noted this one, and which Mark.
+type noted struct{ life, mark uint64 }
+
+// recalls takes the records about acquaintance out of a log's.
+func (a *acquainted) recalls(records []any) (rest []any) {
+	for _, r := range records {
+		switch r := r.(type) {
+		case note:
+			a.notes[r.Node] = r
+		case counted:
+			a.counts = true
+		default:
+			rest = append(rest, r)
+		}
+	}
+	return rest
+}
+
+// records are those that recalls takes.
+func (a *acquainted) records() (records []any) {
+	for _, id := range slices.Sorted(maps.Keys(a.notes)) {
+		records = append(records, a.notes[id])
+	}
+	if a.counts {
+		records = append(records, counted{})
+	}
+	return records
+}
+
+// number is that of this life.
+func (a *acquainted) number() uint64 { return a.self.Lives[len(a.self.Lives)-1].Number }
+
+// Step takes what package abcast's machine does, and heard and reached.
+func (a *acquainted) Step(now machine.Now, input any) {
+	switch in := input.(type) {
+	case heard:
+		a.hears(now, in)
+	case reached:
+		a.introduces(in.id)
+	case machine.Wake:
+		if a.counts {
+			a.Machine.Step(now, in)
+		}
+		if a.every > 0 && now.Mono >= a.next {
+			a.next = now.Mono.Add(a.every)
+			for _, id := range a.others() {
+				if met, ok := a.met[id]; !ok || met.mark < a.mark() || met.life != a.heard[id] {
+					a.introduces(id)
+				}
+			}
+		}
+	case machine.Envelope: // to itself
+		if _, ok := in.Body.(counted); ok {
+			a.begins(now)
+			return
+		}
+		if a.counts {
+			a.Machine.Step(now, in)
+		}
+	default:
+		if a.counts {
+			a.Machine.Step(now, in)
+		}
+	}
+}
+
+// introduces tells another member of this directory.
+func (a *acquainted) introduces(to machine.NodeID) {
+	in := a.self
+	in.To, in.Mark = a.heard[to], a.mark()
+	for _, id := range slices.Sorted(maps.Keys(a.notes)) {
+		if n := a.notes[id]; id != to && len(in.Notes) < notesMax {
+			in.Notes = append(in.Notes, n)
+		}
+	}
+	a.send(to, in)
+}
+
+func (a *acquainted) send(to machine.NodeID, body any) {
+	a.ready.Sends = append(a.ready.Sends, machine.Envelope{From: a.id, To: to, Body: body})
+}
+
+func (a *acquainted) out(outcome any) { a.ready.Outcomes = append(a.ready.Outcomes, outcome) }
+
+// hears takes in what another member says.
+func (a *acquainted) hears(now machine.Now, h heard) {
+	switch b := h.body.(type) {
+	case introduction:
+		a.meets(h.from, h.life, b)
+		return
+	case met:
+		if b.Life == a.number() {
+			a.isMet(h.from, noted{h.life, b.Mark})
+		}
+		return
+	case forgot:
+		if b.Life == a.number() {
+			a.out(forgotten{h.from, b})
+		}
+		return
+	}
+	if known := a.known[h.from]; known == 0 || known != h.life || !a.counts {
+		return
+	}
+	if w, ok := h.body.(want); ok {
+		a.out(wanted{h.from, w})
+		return
+	}
+	a.Machine.Step(now, machine.Envelope{From: h.from, To: a.id, Body: h.body})
+}
+
+// meets takes in an introduction. It is believed of whoever was told the number of this life.
+func (a *acquainted) meets(from machine.NodeID, life uint64, in introduction) {
+	if !in.possible() || in.Lives[len(in.Lives)-1].Number != life {
+		return
+	}
+	if a.heard[from] != life {
+		a.heard[from] = life
+		a.introduces(from)
+	}
+	if in.To != a.number() {
+		return
+	}
+	n, any := a.notes[from]
+	if any {
+		if err := n.refutes(in); err != nil {
+			a.listens(from, 0)
+			a.send(from, forgot{Life: life, Dir: n.Dir, Lives: n.Life, Mark: n.Mark})
+			a.out(refuted{from, err})
+			return
+		}
+	}
+	anew := !any || n.Life != in.Life
+	a.learns(in.Notes)
+	if any && n.Life == in.Life {
+		in.Mark = max(in.Mark, n.Mark)
+	}
+	a.notes[from] = note{from, in.Dir, in.Life, life, in.Mark}
+	answer := machine.Envelope{From: a.id, To: from, Body: met{life, in.Mark}}
+	switch {
+	case anew:
+		a.ready.Persists = append(a.ready.Persists, machine.Persist{Record: a.notes[from], Then: []machine.Envelope{answer}})
+	case in.Mark > n.Mark: // to lose it with the process does little harm
+		a.ready.Persists = append(a.ready.Persists, machine.Persist{Record: a.notes[from]}, machine.Persist{Then: []machine.Envelope{answer}})
+	default:
+		a.ready.Persists = append(a.ready.Persists, machine.Persist{Then: []machine.Envelope{answer}})
+	}
+	a.listens(from, life)
+}
+
+// learns takes in what another member has noted of others, as far as it is news.
+func (a *acquainted) learns(notes []note) {
+	for _, n := range notes {
+		own, any := a.notes[n.Node]
+		if n.Node == a.id || any && (own.Dir != n.Dir || own.Life >= n.Life) || !any && len(a.notes) >= notesMax {
+			continue
+		}
+		a.notes[n.Node] = n
+		a.ready.Persists = append(a.ready.Persists, machine.Persist{Record: n})
+	}
+}
+
+func (a *acquainted) listens(to machine.NodeID, life uint64) {
+	if a.known[to] != life {
+		a.known[to] = life
+		a.out(listens{to, life})
+	}
+}
+
+// isMet learns that another member has noted this life.
+func (a *acquainted) isMet(by machine.NodeID, how noted) {
+	a.met[by] = how
+	if a.counts || len(a.met) < a.need {
+		return
+	}
+	a.ready.Persists = append(a.ready.Persists, machine.Persist{
+		Record: counted{}, Then: []machine.Envelope{{From: a.id, To: a.id, Body: counted{}}},
+	})
+}
+
+// begins takes part from now on.
+func (a *acquainted) begins(now machine.Now) {
+	if !a.counts {
+		a.counts = true
+		a.Machine.Step(now, machine.Wake{})
+		a.out(counts{})
+	}
+}
+
+// Ready returns the effects of the steps since the last call.
+func (a *acquainted) Ready() machine.Ready {
+	rd := machine.Ready{Alarm: machine.Never}
+	if a.counts {
+		rd = a.compacted()
+	}
+	rd.Sends = append(rd.Sends, a.ready.Sends...)
+	rd.Persists = append(rd.Persists, a.ready.Persists...)
+	rd.Outcomes = append(a.ready.Outcomes, rd.Outcomes...)
+	if a.every > 0 {
+		rd.Alarm = min(rd.Alarm, a.next)
+	}
+	a.ready = machine.Ready{}
+	return rd
+}
+
+// compacted is what the inner machine has, with the log written anew after a Trim.
+func (a *acquainted) compacted() machine.Ready {
+	rd := a.Machine.Ready()
+	if c := a.Consensus(); c != nil {
+		for _, r := range c.Refusals() {
+			a.drops(r.From, r.Count, r.Err)
+		}
+	}
+	isBase := func(p machine.Persist) bool { _, ok := p.Record.(abcast.Base); return ok }
+	if slices.ContainsFunc(rd.Persists, isBase) {
+		// With all that the records of this turn say.
+		anew := machine.Persist{Record: rewrite{append(a.records(), a.Records()...)}}
+		for _, p := range rd.Persists {
+			anew.Then = append(anew.Then, p.Then...)
+		}
+		rd.Persists = []machine.Persist{anew}
+	}
+	return rd
+}
+
+// ErrForgotten says that this member's directory is not the one that others know, or an older
+// copy of it: what it promised since is not in it, and to take part could make two orders.
+var ErrForgotten = errors.New("broadcast: the directory has forgotten what this member promised: put the newest one back, or remove this member from the group and add another, with an ID that no member ever had and an empty directory")
+
+// ErrOrder says that more than half of the other members have another order of messages than
+// this one.
+var ErrOrder = errors.New("broadcast: the others have ordered other messages than this member, one of the directories has forgotten something: remove this member from the group and add another, with an ID that no member ever had and an empty directory")
+
+// needed is how many of the other members have to have noted a new directory.
+func (c Config) needed() int {
+	others := len(c.Members)
+	if _, own := c.Members[c.ID]; own {
+		others--
+	}
+	switch {
+	case others == 0:
+		return 0
+	case c.Join:
+		return 1
+	}
+	return others/2 + 1
+}
