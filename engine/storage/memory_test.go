@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/engine/storage"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/register"
@@ -43,7 +44,11 @@ func (all memories) tryOpen(o storage.Options) (*storage.Leaser, []*register.Fau
 		f := &register.Faults{Store: m.Open()}
 		stores, faults = append(stores, f), append(faults, f)
 	}
-	set, err := register.NewSet(stores)
+	now := clock.Now
+	if o.Clock != nil {
+		now = o.Clock.Now
+	}
+	set, err := register.NewSetBy(now, stores)
 	if err != nil {
 		return nil, nil, err
 	}

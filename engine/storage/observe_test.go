@@ -84,16 +84,32 @@ func TestALookThatTakesLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // what was left behind ends
 		all := newMemories(1, term, delay)
-		holder, _ := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
-		acquire(t, holder, "x")
+		holder, hf := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
 		looking, lf := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
-		slow := &slowReplies{Store: lf[0].Store}
+		slow := &slowReplies{Store: lf[0].Store, delay: 2 * delay}
 		lf[0].Store = slow
+		for looking.Delay() < 4*delay { // so that a long look counts at all
+			slow.delay = looking.Delay() * 3 / 2
+			if _, err := looking.Observe(t.Context(), "y"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slow.delay = 0
+		lease := acquire(t, holder, "x")
 		if s, err := looking.Observe(t.Context(), "x"); err != nil || len(s.Holders) != 1 {
 			t.Fatalf("%+v, %v", s, err)
 		}
-		slow.delay = 3 * looking.Takeover()
+		hf[0].Hang() // no renewal until just in time
+		time.Sleep(looking.Takeover() - 380*time.Millisecond)
+		slow.delay = 400 * time.Millisecond
+		go func() {
+			time.Sleep(10 * time.Millisecond)
+			hf[0].Heal()
+		}()
 		s, err := looking.Observe(t.Context(), "x")
+		if lease.Check() != nil {
+			t.Fatal("the holder did not renew in time")
+		}
 		if err != nil || len(s.Holders) != 1 {
 			t.Errorf("%+v, %v: a holder who renewed during the look is taken for dead", s, err)
 		}
