@@ -108,8 +108,8 @@ func initDevice(path string, h storeHeader) error {
 	if h.Term < disklease.MinTerms*h.Delay {
 		return fmt.Errorf("%s: a term of %v is too short for a delay of %v on a device: make it %v at least", path, h.Term, h.Delay, disklease.MinTerms*h.Delay)
 	}
-	if _, err := readHeader(path); err == nil {
-		return exists(path)
+	if _, err := readHeader(OS, path); err == nil {
+		return errExists(path)
 	}
 	f, size, err := openSized(path, host{buffered: h.single})
 	if err != nil {

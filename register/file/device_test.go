@@ -249,7 +249,7 @@ func TestAJumpWhileContending(t *testing.T) {
 				had[openArea(t, path).home.place] = true
 			}
 			var calls atomic.Int64
-			h, _ := readHeader(path)
+			h, _ := readHeader(OS, path)
 			f, err := host{}.open(path, true)
 			if err != nil {
 				t.Fatal(err)
@@ -287,7 +287,7 @@ func TestContendersForAnArea(t *testing.T) {
 				return
 			}
 			defer f.Close()
-			h, _ := readHeader(path)
+			h, _ := readHeader(OS, path)
 			c, err := (&device{path: path, header: h, f: f}).acquire(realClock, patient)
 			if err != nil {
 				return // it is in use

@@ -364,5 +364,5 @@ func (x *deviceWorld) inTheEnd() {
 // torn, and that stand still and die.
 func TestDeviceWorlds(t *testing.T) {
 	musts := []string{"areas taken", "writes acknowledged", "reads", "processes killed", "torn writes", "failed writes that land late", "fault: freeze", "fault: hang"}
-	world.Batch(t, 40, musts, playDevice)
+	world.Batch(t, 40, 40, musts, playDevice)
 }

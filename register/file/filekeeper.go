@@ -78,7 +78,7 @@ func (s *Store) nextID() machine.ID {
 
 // check makes sure that the directory is still the store that was opened.
 func (k fileKeeper) check(s *Store) error {
-	h, err := readHeader(k.dir.header())
+	h, err := readHeader(k.dir.sys, k.dir.header())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: %w: the store is not there any more: mount it, or bring it back", s.path, register.ErrGone)

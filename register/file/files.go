@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sort"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -42,33 +41,20 @@ type info struct {
 	plain bool // a regular file
 }
 
-// host is the real one.
-type host struct{ buffered bool }
-
-func (h host) names(dir string) ([]string, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	fd := int(d.Fd()) // once: each call of Fd is a system call
-	var names []string
-	buf := make([]byte, 1<<16) // about a thousand handles in one call
-	for {
-		n, err := unix.ReadDirent(fd, buf)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return nil, &os.PathError{Op: "list", Path: dir, Err: err}
-		}
-		if n == 0 {
-			sort.Strings(names)
-			return names, nil
-		}
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
-	}
+// host is the real one: how each file is opened, over a file system.
+type host struct {
+	buffered bool
+	fs       FS // nil: this host's
 }
+
+func (h host) sys() FS {
+	if h.fs == nil {
+		return OS
+	}
+	return h.fs
+}
+
+func (h host) names(dir string) ([]string, error) { return h.sys().Names(dir) }
 
 func (h host) open(path string, write bool) (file, error) {
 	how := os.O_RDONLY
@@ -76,73 +62,42 @@ func (h host) open(path string, write bool) (file, error) {
 		how = os.O_RDWR
 	}
 	// Not to block on what is no file at all.
-	f, err := openPast(path, how|unix.O_NONBLOCK, 0, h.buffered)
-	if err != nil {
-		return nil, err
-	}
-	return hostFile{f}, nil
+	return h.opened(h.sys().Open(path, past(how|unix.O_NONBLOCK, h.buffered), 0))
 }
 
 func (h host) create(path string, perm os.FileMode) (file, error) {
-	f, err := openPast(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm, h.buffered)
+	return h.opened(h.sys().Open(path, past(os.O_RDWR|os.O_CREATE|os.O_EXCL, h.buffered), perm))
+}
+
+func (h host) opened(f File, err error) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Chmod(perm); err != nil { // past the umask: those who share the directory share its files
-		f.Close()
-		return nil, err
-	}
-	return hostFile{f}, nil
+	return openFile{f}, nil
 }
 
 func (h host) stat(path string) (info, error) {
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return info{}, &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	return infoOf(&st), nil
+	st, err := h.sys().Lstat(path)
+	return st.info(), err
 }
 
-func (h host) link(from, to string) error   { return os.Link(from, to) }
-func (h host) rename(from, to string) error { return os.Rename(from, to) }
-func (h host) remove(path string) error     { return os.Remove(path) }
+func (h host) link(from, to string) error   { return h.sys().Link(from, to) }
+func (h host) rename(from, to string) error { return h.sys().Rename(from, to) }
+func (h host) remove(path string) error     { return h.sys().Remove(path) }
+func (h host) syncDir(dir string) error     { return h.sys().SyncDir(dir) }
 
-func (h host) syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+// openFile is a File as the rest of the package wants it.
+type openFile struct{ File }
+
+func (f openFile) sync() error { return f.Sync() }
+
+func (f openFile) stat() (info, error) {
+	st, err := f.Stat()
+	return st.info(), err
 }
 
-type hostFile struct{ *os.File }
-
-func (f hostFile) stat() (info, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return info{}, &os.PathError{Op: "stat", Path: f.Name(), Err: err}
-	}
-	return infoOf(&st), nil
-}
-
-func (f hostFile) sync() error { return f.Sync() }
-
-// WriteAt returns when the bytes are safe from a power loss.
-func (f hostFile) WriteAt(p []byte, off int64) (int, error) {
-	n, err := f.File.WriteAt(p, off)
-	if err == nil {
-		err = settle(f.File)
-	}
-	return n, err
-}
-
-func infoOf(st *unix.Stat_t) info {
-	return info{
-		ident: [2]uint64{uint64(st.Dev), st.Ino},
-		size:  st.Size,
-		plain: st.Mode&unix.S_IFMT == unix.S_IFREG,
-	}
+func (st Info) info() info {
+	return info{ident: st.Ident, size: st.Size, plain: st.Mode.IsRegular()}
 }
 
 // advise says what to do about an error of the host's.

@@ -7,10 +7,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPast opens a file past the page cache, unless buffered.
-func openPast(path string, how int, perm os.FileMode, buffered bool) (*os.File, error) {
-	f, err := os.OpenFile(path, how|unix.O_SYNC, perm)
-	if err != nil || buffered {
+// direct stands for O_DIRECT, which there is none of here: no flag has this bit.
+const direct = 1 << 30
+
+// past adds to flags what makes each write durable when it ends, and go past the page cache,
+// unless buffered.
+func past(flags int, buffered bool) int {
+	flags |= unix.O_SYNC
+	if !buffered {
+		flags |= direct
+	}
+	return flags
+}
+
+func openFlags(path string, flags int, perm os.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(path, flags&^direct, perm)
+	if err != nil || flags&direct == 0 {
 		return f, err
 	}
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_NOCACHE, 1); err != nil {

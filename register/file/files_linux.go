@@ -8,13 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPast opens a file past the page cache, unless buffered.
-func openPast(path string, how int, perm os.FileMode, buffered bool) (*os.File, error) {
-	how |= unix.O_SYNC
+// past adds to flags what makes each write durable when it ends, and go past the page cache,
+// unless buffered.
+func past(flags int, buffered bool) int {
+	flags |= unix.O_SYNC
 	if !buffered {
-		how |= unix.O_DIRECT
+		flags |= unix.O_DIRECT
 	}
-	return os.OpenFile(path, how, perm)
+	return flags
+}
+
+func openFlags(path string, flags int, perm os.FileMode) (*os.File, error) {
+	return os.OpenFile(path, flags, perm)
 }
 
 // probe tells why machines that share the file at path could not rely on each

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -24,6 +25,8 @@ type InitOptions struct {
 	// Slots is how many registers each handle can write at a time, of a device; 0 means
 	// 32. A file in a directory grows.
 	Slots int
+	// FS is where a directory is. Default OS.
+	FS FS
 }
 
 // Init makes a store in an empty directory, on a block device, or in a preallocated
@@ -35,7 +38,11 @@ func Init(path string, h register.Header, opts InitOptions) error {
 	if err := header.check(); err != nil {
 		return err
 	}
-	st, err := os.Stat(path)
+	sys := opts.FS
+	if sys == nil {
+		sys = OS
+	}
+	st, err := sys.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: make the directory first (mkdir), on the filesystem that is to be shared", err)
 	}
@@ -43,45 +50,45 @@ func Init(path string, h register.Header, opts InitOptions) error {
 		return err
 	}
 	switch {
-	case st.IsDir() && (opts.Handles != 0 || opts.Slots != 0):
+	case st.Mode.IsDir() && (opts.Handles != 0 || opts.Slots != 0):
 		return fmt.Errorf("%s is a directory, which takes any number of handles and registers: limits are for devices", path)
-	case st.IsDir():
-		return initDirectory(path, header, st.Mode().Perm())
-	case !isDevice(st.Mode()):
-		return fmt.Errorf("%s is %v: leases are kept in a directory, on a block device, or in a preallocated file", path, st.Mode().Type())
+	case st.Mode.IsDir():
+		return initDirectory(sys, path, header, st.Mode.Perm())
+	case !isDevice(st.Mode):
+		return fmt.Errorf("%s is %v: leases are kept in a directory, on a block device, or in a preallocated file", path, st.Mode.Type())
 	}
 	return initDevice(path, header)
 }
 
-func initDirectory(path string, header storeHeader, perm fs.FileMode) error {
-	if _, err := os.Lstat(filepath.Join(path, headerName)); err == nil {
-		return exists(path)
+func initDirectory(sys FS, path string, header storeHeader, perm fs.FileMode) error {
+	if there, _ := exists(sys, filepath.Join(path, headerName)); there {
+		return errExists(path)
 	}
-	if err := checkEmpty(path); err != nil {
+	if err := checkEmpty(sys, path); err != nil {
 		return err
 	}
 	if !header.single {
-		if err := probeDir(path); err != nil {
+		if err := probeDir(sys, path); err != nil {
 			return err
 		}
 	}
 	handles := filepath.Join(path, handlesDir)
-	if err := os.Mkdir(handles, perm); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := sys.Mkdir(handles, perm); err != nil && !errors.Is(err, fs.ErrExist) {
 		return advise(err)
 	}
-	if err := os.Chmod(handles, perm); err != nil { // past the umask, and if a crashed Init made it
+	if err := sys.Chmod(handles, perm); err != nil { // past the umask, and if a crashed Init made it
 		return err
 	}
 	var id machine.ID
 	rand.Read(id[:])
 	temp := filepath.Join(path, headerName+"."+id.String()+temporary)
-	d := &directory{files: host{buffered: header.single}, perm: perm & 0o666}
+	d := &directory{files: host{buffered: header.single, fs: sys}, perm: perm & 0o666}
 	f, err := d.files.create(temp, d.perm)
 	if err != nil {
 		return advise(err)
 	}
 	defer f.Close()
-	defer os.Remove(temp)
+	defer sys.Remove(temp)
 	b := aligned(block)
 	header.encode(b)
 	if _, err := f.WriteAt(b, 0); err != nil {
@@ -90,9 +97,9 @@ func initDirectory(path string, header storeHeader, perm fs.FileMode) error {
 	if err := f.sync(); err != nil {
 		return advise(err)
 	}
-	err = os.Link(temp, filepath.Join(path, headerName))
+	err = sys.Link(temp, filepath.Join(path, headerName))
 	if errors.Is(err, fs.ErrExist) {
-		return exists(path)
+		return errExists(path)
 	}
 	if err != nil {
 		return advise(err)
@@ -101,40 +108,44 @@ func initDirectory(path string, header storeHeader, perm fs.FileMode) error {
 }
 
 // probeDir tries what probe looks at on a file that it makes and removes.
-func probeDir(path string) error {
-	f, err := os.CreateTemp(path, headerName+".*"+temporary)
+func probeDir(sys FS, path string) error {
+	var id machine.ID
+	rand.Read(id[:])
+	name := filepath.Join(path, headerName+"."+id.String()+temporary)
+	f, err := sys.Open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return advise(err)
 	}
-	defer os.Remove(f.Name())
+	defer sys.Remove(name)
 	defer f.Close()
-	return probe(f.Name())
+	return sys.Probe(name)
 }
 
-func exists(path string) error {
+func errExists(path string) error {
 	return fmt.Errorf("%s is a store already: use it as it is: %w", path, fs.ErrExist)
 }
 
 // checkEmpty tells whether a store may be made in a directory: there is nothing, or
 // what an Init that crashed, or has not ended, left behind.
-func checkEmpty(path string) error {
-	entries, err := os.ReadDir(path)
+func checkEmpty(sys FS, path string) error {
+	names, err := sys.Names(path)
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		name := e.Name()
+	for _, name := range names {
 		switch {
+		case name == "." || name == "..":
 		case name == headerName:
-			return exists(path)
+			return errExists(path)
 		case name == "lost+found":
-		case name == handlesDir && e.IsDir():
-			inside, err := os.ReadDir(filepath.Join(path, name))
+		case name == handlesDir && isDir(sys, filepath.Join(path, name)):
+			inside, err := sys.Names(filepath.Join(path, name))
 			if err != nil {
 				return err
 			}
+			inside = slices.DeleteFunc(inside, func(n string) bool { return n == "." || n == ".." })
 			if len(inside) > 0 {
-				return fmt.Errorf("%s has %s/%s but no %s: %w: use an empty directory", path, name, inside[0].Name(), headerName, register.ErrForeign)
+				return fmt.Errorf("%s has %s/%s but no %s: %w: use an empty directory", path, name, inside[0], headerName, register.ErrForeign)
 			}
 		case strings.HasPrefix(name, headerName+".") && strings.HasSuffix(name, temporary):
 		default:
@@ -142,4 +153,9 @@ func checkEmpty(path string) error {
 		}
 	}
 	return nil
+}
+
+func isDir(sys FS, path string) bool {
+	st, err := sys.Lstat(path)
+	return err == nil && st.Mode.IsDir()
 }

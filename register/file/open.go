@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/register"
 )
@@ -24,6 +22,8 @@ type Options struct {
 	Obsolete func(name string, v machine.Value, writer machine.ID) bool
 	// Holder tells people whose handle it is: at most 512 bytes are shown.
 	Holder string
+	// FS is where a directory is. Default OS.
+	FS FS
 	// ReadOnly is for onlookers, who need no right to write. All changes fail.
 	ReadOnly bool
 }
@@ -39,7 +39,10 @@ func Open(path string, opts Options) (*Store, error) {
 	if opts.Clock == nil {
 		return nil, errors.New("file.Open: Options.Clock is missing")
 	}
-	h, isDir, err := find(path)
+	if opts.FS == nil {
+		opts.FS = OS
+	}
+	h, isDir, err := find(opts.FS, path)
 	if err != nil {
 		return nil, err
 	}
@@ -47,21 +50,21 @@ func Open(path string, opts Options) (*Store, error) {
 		return openDevice(path, h, opts)
 	}
 	if !h.single {
-		if err := probe(filepath.Join(path, headerName)); err != nil {
+		if err := opts.FS.Probe(filepath.Join(path, headerName)); err != nil {
 			return nil, err
 		}
 	}
 	handles := filepath.Join(path, handlesDir)
-	st, err := os.Stat(handles)
+	st, err := opts.FS.Stat(handles)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the store has lost its handles, and nobody can tell what they held: stop all who use it, and make it anew (%v)", register.ErrDamaged, err)
 	}
 	if !opts.ReadOnly {
-		if err := unix.Access(handles, unix.W_OK|unix.X_OK); err != nil {
-			return nil, advise(&os.PathError{Op: "write to", Path: handles, Err: err})
+		if err := opts.FS.Writable(handles); err != nil {
+			return nil, advise(err)
 		}
 	}
-	dir := &directory{path: path, files: host{buffered: h.single}, perm: st.Mode().Perm() & 0o666}
+	dir := &directory{path: path, sys: opts.FS, files: host{buffered: h.single, fs: opts.FS}, perm: st.Mode.Perm() & 0o666}
 	return newStore(path, h, opts, dir, fileKeeper{dir}), nil
 }
 
@@ -82,39 +85,39 @@ func (s *Store) newLookout() *lookout {
 // Find tells what store is at a path, and whether it is for one host only. It changes
 // nothing. Its errors are those of Open.
 func Find(path string) (h register.Header, singleHost bool, err error) {
-	found, _, err := find(path)
+	found, _, err := find(OS, path)
 	return found.Header, found.single, err
 }
 
-func find(path string) (h storeHeader, isDir bool, err error) {
-	st, err := os.Stat(path)
+func find(sys FS, path string) (h storeHeader, isDir bool, err error) {
+	st, err := sys.Stat(path)
 	if err != nil {
 		return h, false, err
 	}
 	switch {
-	case st.IsDir():
-		h, err = readHeader(filepath.Join(path, headerName))
+	case st.Mode.IsDir():
+		h, err = readHeader(sys, filepath.Join(path, headerName))
 		if errors.Is(err, fs.ErrNotExist) {
-			if err := noStore(path); !errors.Is(err, fs.ErrExist) {
+			if err := noStore(sys, path); !errors.Is(err, fs.ErrExist) {
 				return h, true, err
 			}
-			h, err = readHeader(filepath.Join(path, headerName)) // it was made just now
+			h, err = readHeader(sys, filepath.Join(path, headerName)) // it was made just now
 		}
 		if err == nil && h.areas != 0 {
 			err = fmt.Errorf("it is the header of a device: %w", register.ErrForeign)
 		}
-	case isDevice(st.Mode()):
-		h, err = readHeader(path)
+	case isDevice(st.Mode):
+		h, err = readHeader(sys, path)
 		if err == nil && (h.areas == 0 || h.slots == 0) {
 			err = fmt.Errorf("it is the header of a directory: give that instead")
 		}
 	default:
-		err = fmt.Errorf("it is %v: leases are kept in a directory, on a block device, or in a preallocated file", st.Mode().Type())
+		err = fmt.Errorf("it is %v: leases are kept in a directory, on a block device, or in a preallocated file", st.Mode.Type())
 	}
 	if err != nil {
 		return h, false, fmt.Errorf("%s: %w", path, err)
 	}
-	return h, st.IsDir(), nil
+	return h, st.Mode.IsDir(), nil
 }
 
 // isDevice tells whether a file can be used as one.
@@ -123,26 +126,29 @@ func isDevice(m fs.FileMode) bool {
 }
 
 // noStore tells a directory where a store can be made from one that has other things in it.
-func noStore(path string) error {
-	if err := checkEmpty(path); err != nil {
+func noStore(sys FS, path string) error {
+	if err := checkEmpty(sys, path); err != nil {
 		return err
 	}
 	return fmt.Errorf("%s is empty: make a store in it first (tenure lease init): %w", path, fs.ErrNotExist)
 }
 
 // readHeader reads a store's header.
-func readHeader(path string) (h storeHeader, err error) {
-	f, err := os.Open(path)
+func readHeader(sys FS, path string) (h storeHeader, err error) {
+	if sys == nil {
+		sys = OS
+	}
+	f, err := sys.Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return h, err
 	}
 	defer f.Close()
 	b := make([]byte, block)
-	n, err := io.ReadFull(f, b)
+	n, err := f.ReadAt(b, 0)
 	switch {
-	case err == nil:
+	case n == block:
 		return decodeHeader(b)
-	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+	case err != nil && !errors.Is(err, io.EOF):
 		return h, err
 	case n >= len(magicStore) && string(b[:len(magicStore)]) == magicStore:
 		return h, fmt.Errorf("its header was cut off: %w", register.ErrDamaged)

@@ -38,6 +38,7 @@ const (
 type directory struct {
 	path  string
 	files files
+	sys   FS // for the header
 	// Those who may use the directory may use its files.
 	perm fs.FileMode
 }
