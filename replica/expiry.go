@@ -57,7 +57,7 @@ func (ls *leases) turn(r *Replica) {
 		for ls.heap.Len() > 0 && ls.heap.all[0].due <= r.now && len(dead) < maxExpiries {
 			l := ls.heap.all[0]
 			switch left := l.deadline.Sub(r.now); {
-			case ls.granting[l.id] > 0:
+			case ls.revoking[l.id] > 0: // it ends by that
 				l.due = r.now.Add(r.cfg.Tick)
 				heap.Fix(&ls.heap, 0)
 				continue

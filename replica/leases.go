@@ -49,15 +49,16 @@ type leases struct {
 	// renewed are the leases whose checkpoints are to be removed.
 	renewed []int64
 
-	// granting holds, by lease, the index of the last entry of this reign that
-	// grants it and is not applied yet; grants lists them by index. A lease that
-	// is known under such an ID may have been revoked before that entry. What is
-	// said about it in a later one would be about the new lease.
-	granting map[int64]uint64
-	grants   []grant
+	// revoking holds, by lease, the index of the last entry of this reign that
+	// revokes it and is not applied yet; revocations lists them by index. The ID may have
+	// been granted again behind that entry. What is said about the lease in a later one
+	// would be about the new lease. Grants under way need no such care: as long as nothing
+	// ends the lease before them, they fail.
+	revoking    map[int64]uint64
+	revocations []revocation
 }
 
-type grant struct {
+type revocation struct {
 	index uint64
 	id    int64
 }
@@ -166,37 +167,37 @@ func (ls *leases) stop(r *Replica) {
 	ls.heap.ordered = 0
 	ls.ticking, ls.parked, ls.inFlight = false, nil, nil
 	ls.renewed = nil
-	ls.granting, ls.grants = nil, nil
+	ls.revoking, ls.revocations = nil, nil
 }
 
-// appended takes note of the grants that this leader put into the log.
+// appended takes note of the revocations that this leader put into the log.
 func (ls *leases) appended(index uint64, requests []Propose) {
 	for _, req := range requests {
-		if len(req.Body) == 0 || req.Body[0] != kindGrant {
+		if len(req.Body) == 0 || req.Body[0] != kindRevoke {
 			continue
 		}
 		_, m, err := decodeRequest(req.Body)
 		if err != nil {
 			continue
 		}
-		id := m.(*pb.LeaseGrantRequest).ID
-		if ls.granting == nil {
-			ls.granting = map[int64]uint64{}
+		id := m.(*pb.LeaseRevokeRequest).ID
+		if ls.revoking == nil {
+			ls.revoking = map[int64]uint64{}
 		}
-		ls.granting[id] = index
-		ls.grants = append(ls.grants, grant{index, id})
+		ls.revoking[id] = index
+		ls.revocations = append(ls.revocations, revocation{index, id})
 	}
 }
 
-// applied forgets the grants up to an index, and looks again at the asks that
+// applied forgets the revocations up to an index, and looks again at the asks that
 // waited for one.
 func (ls *leases) applied(r *Replica, index uint64) {
-	for len(ls.grants) > 0 && ls.grants[0].index <= index {
-		g := ls.grants[0]
-		ls.grants = ls.grants[1:]
-		if ls.granting[g.id] == g.index {
-			delete(ls.granting, g.id)
-			ls.unpark(r, g.id)
+	for len(ls.revocations) > 0 && ls.revocations[0].index <= index {
+		v := ls.revocations[0]
+		ls.revocations = ls.revocations[1:]
+		if ls.revoking[v.id] == v.index {
+			delete(ls.revoking, v.id)
+			ls.unpark(r, v.id)
 		}
 	}
 }
@@ -285,9 +286,9 @@ func (ls *leases) ask(r *Replica, from asker, ask leaseAsk) (AnswerLease, bool) 
 		l.deadline = r.now.Add(millis(l.ttl))
 		if l.mark != nil {
 			ls.parked[l.id] = append(ls.parked[l.id], parkedAsk{from, ask})
-			// Behind a grant the removal could be taken for that of a checkpoint
-			// of the new lease.
-			if !l.clearing && ls.granting[l.id] == 0 {
+			// Behind a revocation the removal could be taken for that of a checkpoint
+			// of a lease granted since.
+			if !l.clearing && ls.revoking[l.id] == 0 {
 				l.clearing = true
 				ls.renewed = append(ls.renewed, l.id)
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -237,4 +238,34 @@ func manyLeases(n int) []LeaseChange {
 		list[i] = LeaseChange{ID: int64(i)*7919 + 1, TTL: int64(10 + i%50)}
 	}
 	return list
+}
+
+// A renewal that waits for a revocation is looked at again when that was applied, though it
+// ended nothing.
+func TestRenewalBehindARevocationThatEndedNothing(t *testing.T) {
+	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 60, Checkpoint: 3000}})
+	a.lead()
+	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
+	}
+	first := a.last.GetIndex()
+	for a.turn(Propose{ID: 9, Body: bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: 1})}); a.last.GetIndex() == first; a.turn(machine.Wake{}) {
+	}
+	a.turn(AskLease{ID: 5, Lease: 1, Renew: true})
+	revocation := a.last.GetIndex()
+	for range 5 {
+		if a.turn(machine.Wake{}); len(a.answers) > 0 || a.last.GetIndex() != revocation {
+			t.Fatalf("before the revocation was applied: answers %v, entry %d", a.answers, a.last.GetIndex())
+		}
+	}
+	a.turn(a.applied())
+	for range 5 {
+		a.turn(machine.Wake{})
+	}
+	if a.last.GetIndex() == revocation {
+		t.Fatal("the renewal is not looked at again: nothing removes the checkpoint")
+	}
+	a.turn(a.applied(LeaseChange{ID: 1, Kind: LeaseCheckpointed}))
+	if len(a.answers) != 1 || a.answers[0].TTL != 60_000 {
+		t.Errorf("answers %v, want that the renewal has 60 s", a.answers)
+	}
 }

@@ -1,10 +1,52 @@
 package replicasim
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // regrantScripts: an ID that is granted anew while things said about its earlier
 // lease are still on their way.
 var regrantScripts = []script{
+	{name: "grants-under-way-do-not-keep-a-lease", play: func(s *stage) {
+		// Some grant of the same ID is always on its way. They fail as long as the
+		// lease is there, and the first behind its end succeeds.
+		_, f, g := s.three()
+		l := &held{id: 1, ttl: 2 * time.Second}
+		s.success(time.Second, "the grant", s.grantCall(f, l))
+		granted := s.w.Now()
+		var calls []*call
+		won := func() bool { return slices.ContainsFunc(calls, func(c *call) bool { return c.ok }) }
+		for !won() {
+			calls = slices.DeleteFunc(calls, func(c *call) bool { return c.done && !c.ok })
+			calls = append(calls, s.grantCall(f, l), s.grantCall(g, l))
+			s.w.Run(time.Millisecond)
+			if after := s.w.Now() - granted; after > 3*time.Second {
+				s.fatalf("a lease of %v is there after %v, and nobody renews it", l.ttl, after)
+			}
+		}
+		if after := s.w.Now() - granted; after < l.ttl {
+			s.fatalf("a lease of %v ended after %v", l.ttl, after)
+		}
+	}},
+	{name: "grants-under-way-do-not-hold-up-a-renewal", play: func(s *stage) {
+		_, f, g := s.three()
+		l := s.grant(f, 1, 5)
+		s.w.Run(2200 * time.Millisecond) // there is a checkpoint, which a renewal removes
+		r := s.renew(g, l)
+		var calls []*call
+		for began := s.w.Now(); !r.done && s.w.Now()-began < time.Second; {
+			calls = append(calls, s.grantCall(f, l), s.grantCall(g, l))
+			s.w.Run(time.Millisecond)
+		}
+		s.renewed(0, r)
+		s.w.Run(time.Second)
+		for _, c := range calls {
+			if c.ok {
+				s.fatalf("a lease was granted that was there")
+			}
+		}
+	}},
 	{name: "granted-again-before-its-removal", play: func(s *stage) {
 		// The removal of the old lease's checkpoint comes after the new lease's
 		// grant in the log. Taken for the removal of a checkpoint of the new one,
