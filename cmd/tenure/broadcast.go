@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -17,12 +16,9 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-const broadcastAbout = `
---members names all of the group, the same at each, and --id says which one this process
-is. It keeps what it must not forget below --data-dir, and goes on there when it is
-started again; then the log knows the members, which tenure regroup changes. A majority
-has to run, also for a member to get what it lacks. There is no server besides. Whoever
-reaches the ports can speak for a member: for a trusted network.`
+const castAbout = `
+It is no member, keeps nothing, and talks to the member that runs on this machine in the
+directory --at (tenure deliver --data-dir DIRECTORY). While it waits for others it says so.`
 
 // memberOptions say which member of a group this process is.
 type memberOptions struct {
@@ -39,8 +35,8 @@ func (o *memberOptions) flags(cmd *cobra.Command) {
 	f.Uint64Var(&o.group, "group", 1, "`number` of the group, the same at all its members and of no other group")
 	f.StringSliceVar(&o.members, "members", nil, "all members as `ID=HOST:PORT`, this one included")
 	f.BoolVar(&o.join, "join", false, "this process is a new member of a group that is there: see tenure regroup")
-	f.StringVar(&o.dir, "data-dir", "", "`directory` of this member's log (default broadcast-GROUP-ID.tenure)")
-	for _, name := range []string{"id", "members"} {
+	f.StringVar(&o.dir, "data-dir", "", "`directory` of this member, of its own and always the same")
+	for _, name := range []string{"id", "members", "data-dir"} {
 		_ = cmd.MarkFlagRequired(name)
 	}
 }
@@ -58,9 +54,6 @@ func (o *memberOptions) config() (c broadcast.Config, err error) {
 	if c.Members[c.ID] == "" {
 		return c, fmt.Errorf("--id %d: that is none of the members %v", o.id, slices.Sorted(maps.Keys(c.Members)))
 	}
-	if c.Dir == "" {
-		c.Dir = filepath.Clean(fmt.Sprintf("broadcast-%d-%d.tenure", o.group, o.id))
-	}
 	return c, nil
 }
 
@@ -77,27 +70,43 @@ func (o *memberOptions) start(log io.Writer) (*broadcast.Node, error) {
 	return broadcast.Start(c)
 }
 
+// clientOptions say which member a client talks to.
+type clientOptions struct{ at string }
+
+func (o *clientOptions) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.at, "at", "", "`directory` of a member that runs on this machine")
+	_ = cmd.MarkFlagRequired("at")
+}
+
+// run does something as a client, until it is done or a signal comes.
+func (o *clientOptions) run(cmd *cobra.Command, do func(context.Context, *memberClient) error) error {
+	ctx, stop := untilSignal(cmd.Context())
+	defer stop()
+	c := newMemberClient(o.at)
+	defer c.close()
+	return interrupted(do(ctx, c))
+}
+
 func broadcastCommand() *cobra.Command {
-	var o memberOptions
+	var o clientOptions
 	cmd := &cobra.Command{
-		Use:   "broadcast [MESSAGE]...",
+		Use:   "broadcast --at DIRECTORY [MESSAGE]...",
 		Short: "Send messages that all members of a group get in the same order",
-		Long: `Becomes a member of a group, has the messages ordered (those of the command line, or
-each line of the standard input), prints the position of each, and leaves. When a signal
-ends it, or an error, what it has printed a position of is ordered, and one more may be.
-` + broadcastAbout,
+		Long: `Has messages ordered (those of the command line, or each line of the standard input), and
+prints the position of each. When a signal ends it, or an error, what it has printed a
+position of is ordered, and one more may be.
+` + castAbout,
 		Example: `  M=1=localhost:7001,2=localhost:7002,3=localhost:7003
-  tenure deliver --id 1 --members $M &
-  tenure deliver --id 2 --members $M &
-  tenure broadcast --id 3 --members $M hello world`,
+  for i in 1 2 3; do tenure deliver --id $i --members $M --data-dir member$i & done
+  tenure broadcast --at member3 hello world`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd, func(ctx context.Context, n *broadcast.Node) error {
-				if err := n.Joined(ctx); err != nil {
-					return err
-				}
+			return o.run(cmd, func(ctx context.Context, c *memberClient) error {
 				say := func(what string, i int, message []byte) error {
-					position, err := n.Broadcast(ctx, message)
-					if errors.Is(err, broadcast.ErrTooLarge) {
+					quiet := c.says(ctx, cmd.ErrOrStderr())
+					var position broadcast.Position
+					err := c.ask(ctx, "POST", "/broadcast", string(message), &position)
+					quiet()
+					if errors.Is(err, errTooLong) {
 						err = fmt.Errorf("longer than the %d bytes that a message may have; what comes before it is ordered", broadcast.MessageBytesMax)
 					}
 					if err != nil {
@@ -131,7 +140,8 @@ ends it, or an error, what it has printed a position of is ordered, and one more
 	return cmd
 }
 
-// run does something at this member, until it is done or a signal comes.
+// run does something at this member, until it is done or a signal comes. Clients on this
+// machine are served meanwhile.
 func (o *memberOptions) run(cmd *cobra.Command, do func(context.Context, *broadcast.Node) error) error {
 	ctx, stop := untilSignal(cmd.Context())
 	defer stop()
@@ -139,5 +149,10 @@ func (o *memberOptions) run(cmd *cobra.Command, do func(context.Context, *broadc
 	if err != nil {
 		return err
 	}
-	return interrupted(errors.Join(do(ctx, n), n.Close()))
+	quiet, err := serveClients(n, o.dir)
+	if err == nil {
+		err = do(ctx, n)
+		quiet()
+	}
+	return interrupted(errors.Join(err, n.Close()))
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -30,20 +31,24 @@ func TestBroadcastAndDeliver(t *testing.T) {
 		root.SetOut(out)
 		root.SetErr(io.Discard)
 		root.SetIn(strings.NewReader(in))
-		root.SetArgs(append([]string{name, "--id", id, "--members", group, "--data-dir", dir + "/" + id}, more...))
+		args := []string{name, "--id", id, "--members", group, "--data-dir", dir + "/" + id}
+		if name == "broadcast" {
+			args = []string{name, "--at", dir + "/" + id}
+		}
+		root.SetArgs(append(args, more...))
 		return root.ExecuteContext(ctx)
 	}
-	// Both stay until both have all: two of three have to run.
 	ctx, stop := context.WithCancel(limit)
 	var delivering sync.WaitGroup
-	outs := [2]lockedBuffer{}
+	outs := [3]lockedBuffer{}
 	for i := range outs {
 		delivering.Go(func() {
-			if err := command(ctx, &outs[i], "", "deliver", fmt.Sprint(i+1), group, [][]string{nil, {"-o", "json"}}[i]...); err != nil {
+			if err := command(ctx, &outs[i], "", "deliver", fmt.Sprint(i+1), group, [][]string{nil, {"-o", "json"}, nil}[i]...); err != nil {
 				t.Error(err)
 			}
 		})
 	}
+	awaitMembers(t, dir+"/1", dir+"/2", dir+"/3")
 	var out bytes.Buffer
 	if err := command(limit, &out, "one\ntwo\nthree\n", "broadcast", "3", group); err != nil || out.String() != "1\n2\n3\n" {
 		t.Errorf("broadcast: %q, %v", out.String(), err)
@@ -65,7 +70,13 @@ func TestBroadcastAndDeliver(t *testing.T) {
 	}
 	alone := "7=" + freeAddresses(t, 1)[0]
 	out.Reset()
+	seven := make(chan error, 1)
+	go func() { seven <- command(limit, io.Discard, "", "deliver", "7", alone, "--count", "2") }()
+	awaitMembers(t, dir+"/7")
 	if err := command(limit, &out, "", "broadcast", "7", alone, "x", "y"); err != nil {
+		t.Error(err)
+	}
+	if err := <-seven; err != nil {
 		t.Error(err)
 	}
 	if err := command(limit, &out, "", "deliver", "7", alone, "--from", "2", "--count", "1"); err != nil || out.String() != "1\n2\n2\ty\n" {
@@ -75,7 +86,9 @@ func TestBroadcastAndDeliver(t *testing.T) {
 		{"deliver", "--id", "4", "--members", group},
 		{"deliver", "--id", "1", "--members", "1"},
 		{"deliver", "--id", "1", "--members", members[0] + "," + members[0]},
-		{"broadcast", "--members", members[0]},
+		{"deliver", "--id", "1", "--members", members[0]}, // in which directory?
+		{"broadcast", "x"},
+		{"broadcast", "--at", dir + "/9", "x"},
 	} {
 		root := rootCommand()
 		root.SetArgs(args)
@@ -160,35 +173,97 @@ func TestRegroup(t *testing.T) {
 		root := rootCommand()
 		root.SetOut(out)
 		root.SetErr(io.Discard)
-		root.SetArgs(append(args, "--data-dir", dir+"/"+args[2]))
+		root.SetArgs(args)
 		return root.ExecuteContext(ctx)
 	}
-	if err := command(limit, io.Discard, "broadcast", "--id", "1", "--members", one, "x"); err != nil {
+	first := make(chan error, 1)
+	go func() {
+		first <- command(limit, io.Discard, "deliver", "--id", "1", "--members", one, "--data-dir", dir+"/1")
+	}()
+	awaitMembers(t, dir+"/1")
+	if err := command(limit, io.Discard, "broadcast", "--at", dir+"/1", "x"); err != nil {
 		t.Fatal(err)
 	}
 	var joined lockedBuffer
 	var joining sync.WaitGroup
 	ctx, stop := context.WithCancel(limit)
 	joining.Go(func() {
-		if err := command(ctx, &joined, "deliver", "--id", "2", "--join", "--members", one+","+two); err != nil {
+		if err := command(ctx, &joined, "deliver", "--id", "2", "--join", "--members", one+","+two, "--data-dir", dir+"/2"); err != nil {
 			t.Error(err)
 		}
 	})
 	var out bytes.Buffer
-	if err := command(limit, &out, "regroup", "--id", "1", "--members", one, "--remove", "1", "--add", two); err != nil || out.String() != two+"\n" {
+	if err := command(limit, &out, "regroup", "--at", dir+"/1", "--remove", "1", "--add", two); err != nil || out.String() != two+"\n" {
 		t.Errorf("got %q, %v; want the new member alone", out.String(), err)
 	}
 	for strings.Count(joined.String(), "\n") < 2 && limit.Err() == nil {
 		time.Sleep(5 * time.Millisecond)
 	}
-	stop()
-	joining.Wait()
-	if got := joined.String(); got != fmt.Sprintf("1\tx\n2\t(members %s)\n", two) {
-		t.Errorf("the new member prints %q", got)
+	if err := <-first; !errors.Is(err, broadcast.ErrRemoved) {
+		t.Errorf("the member that was removed ends with %v, want ErrRemoved", err)
 	}
 	out.Reset()
-	if err := command(limit, &out, "regroup", "--id", "2", "--members", two, "-o", "json"); err != nil || !strings.Contains(out.String(), ports[1]) {
+	if err := command(limit, &out, "regroup", "--at", dir+"/2", "-o", "json"); err != nil || !strings.Contains(out.String(), ports[1]) {
 		t.Errorf("got %q, %v; want the new member alone", out.String(), err)
+	}
+	stop()
+	joining.Wait()
+	if got := joined.String(); got != fmt.Sprintf("1\tx\n2\t(members %s)\n3\t(barrier)\n", two) {
+		t.Errorf("the new member prints %q", got)
+	}
+}
+
+// awaitMembers waits until members serve clients in their directories.
+func awaitMembers(t *testing.T, dirs ...string) {
+	t.Helper()
+	for _, dir := range dirs {
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			if _, err := os.Stat(socketPath(dir)); err == nil {
+				break
+			} else if time.Now().After(end) {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A client that waits for a majority says so, and is no member: its messages go to the one
+// whose directory it names.
+func TestBroadcastWithoutAMajority(t *testing.T) {
+	addrs := freeAddresses(t, 3)
+	dir := t.TempDir()
+	limit, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	command := func(ctx context.Context, errs io.Writer, args ...string) error {
+		root := rootCommand()
+		root.SetOut(io.Discard)
+		root.SetErr(errs)
+		root.SetArgs(args)
+		return root.ExecuteContext(ctx)
+	}
+	ctx, stop := context.WithCancel(limit)
+	member := make(chan error, 1)
+	go func() {
+		member <- command(ctx, io.Discard, "deliver", "--id", "1", "--members", fmt.Sprintf("1=%s,2=%s,3=%s", addrs[0], addrs[1], addrs[2]), "--data-dir", dir+"/1")
+	}()
+	awaitMembers(t, dir+"/1")
+	var said lockedBuffer
+	waiting, leave := context.WithCancel(limit)
+	client := make(chan error, 1)
+	go func() { client <- command(waiting, &said, "broadcast", "--at", dir+"/1", "x") }()
+	for !strings.Contains(said.String(), "not connected with [2 3]") && limit.Err() == nil {
+		time.Sleep(5 * time.Millisecond)
+	}
+	leave()
+	if err := <-client; err == nil || !strings.Contains(err.Error(), "may or may not be ordered") {
+		t.Errorf("a client that gave up waiting says %v, and on the way %q", err, said.String())
+	}
+	stop()
+	if err := <-member; err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(said.String(), "waiting: this member's directory is new") || !strings.Contains(said.String(), "not connected with [2 3]") {
+		t.Errorf("a client that waits says %q, want for whom", said.String())
 	}
 }
 

@@ -33,15 +33,22 @@ func deliverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deliver",
 		Short: "Print the messages of a group in their order",
-		Long: `Becomes a member of a group and prints what is broadcast in it, with positions from 1
-on, without gaps, the same at all members; until it is interrupted or removed, or for
+		Long: `Runs a member of a group, and prints what is broadcast in it, with positions from 1 on, without gaps, the same at all members; until it is interrupted or removed, or for
 --count messages. What does not fit on a line of its own is printed in quotes; a message
 without payload is a (barrier), a change of the members (members ID=HOST:PORT …). -o json
 has payloads in base64, and as text if they are. Nothing is ever trimmed from its disk:
 this is for trying package broadcast, whose users make snapshots and trim.
-` + broadcastAbout,
-		Example: `  tenure deliver --id 1 --members 1=localhost:7001,2=localhost:7002,3=localhost:7003
-  tenure deliver --id 1 --members $M --from 17 -o json`,
+
+--members names all of the group, the same at each, and --id says which one this process
+is. What it must not forget is below --data-dir, and it goes on there when it is started
+again; then the log knows the members, which tenure regroup changes. One that comes back with
+an empty directory, or an older copy, is refused by the others: remove it, and add another. A
+majority has to run, and at the first start more than half of the other members of each: of
+three all. There is no server besides. Clients on this machine (tenure broadcast, tenure
+regroup) use the socket in --data-dir. Who can listen in on the network, or take a
+member's address, can speak for it: for a trusted network.`,
+		Example: `  tenure deliver --id 1 --members 1=localhost:7001,2=localhost:7002,3=localhost:7003 --data-dir member1
+  tenure deliver --id 1 --members $M --data-dir member1 --from 17 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd, func(ctx context.Context, n *broadcast.Node) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net"
@@ -16,37 +17,43 @@ import (
 )
 
 func regroupCommand() *cobra.Command {
-	var o memberOptions
+	var o clientOptions
 	var out output
 	var add string
 	var remove uint64
 	cmd := &cobra.Command{
-		Use:   "regroup",
+		Use:   "regroup --at DIRECTORY",
 		Short: "Change, or list, the members of a group that broadcasts",
-		Long: `Becomes a member of a group, changes who its members are, prints those, and leaves.
-Without --add and --remove it only prints them. With both, one comes in the place of the
-other. The change has its place among the messages of the group: all go over to the new
-members there. IDs of members that were removed do not return.
+		Long: `Changes who the members of a group are, and prints those. Without --add and --remove it
+only prints them. With both, one comes in the place of the other. The change has its place
+among the messages of the group: all go over to the new members there. IDs of members that
+were removed do not return.
 
 The process that is added runs with --join, from before or from now on. One that is
 removed goes on until the others can do without it, and ends by itself. If it is the one
-that --id names, then this is the process: it stays until the others can do without it.
-` + broadcastAbout,
-		Example: `  tenure deliver --join --id 4 --members $M,4=localhost:7004 &
-  tenure regroup --id 3 --members $M --add 4=localhost:7004
-  tenure regroup --id 3 --members $M --remove 1
-  tenure regroup --id 3 --members $M --remove 2 --add 5=localhost:7005 -o json`,
+that --at names, this command waits for that.
+` + castAbout,
+		Example: `  tenure deliver --join --id 4 --members $M,4=localhost:7004 --data-dir member4 &
+  tenure regroup --at member3 --add 4=localhost:7004
+  tenure regroup --at member3 --remove 1
+  tenure regroup --at member3 --remove 2 --add 5=localhost:7005 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			id, addr, err := parseMember(add)
 			if err != nil && add != "" {
 				return fmt.Errorf("--add %q: want ID=HOST:PORT", add)
 			}
-			return o.run(cmd, func(ctx context.Context, n *broadcast.Node) error {
-				if err := regroup(ctx, n, machine.NodeID(remove), id, addr); err != nil {
+			return o.run(cmd, func(ctx context.Context, c *memberClient) error {
+				body, err := json.Marshal(regrouping{Remove: machine.NodeID(remove), ID: id, Address: addr})
+				if err != nil {
 					return err
 				}
-				members := n.Members()
+				quiet := c.says(ctx, cmd.ErrOrStderr())
+				var members map[machine.NodeID]string
+				err = c.ask(ctx, "POST", "/regroup", string(body), &members)
+				if quiet(); err != nil {
+					return err
+				}
 				return out.print(cmd.OutOrStdout(), members, func() {
 					for _, id := range slices.Sorted(maps.Keys(members)) {
 						fmt.Fprintf(cmd.OutOrStdout(), "%d=%s\n", id, members[id])

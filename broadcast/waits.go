@@ -1,0 +1,38 @@
+package broadcast
+
+import (
+	"fmt"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// Waiting says why nothing can be ordered for the time being, as far as this member can tell:
+// that it does not take part yet, or that it is not connected with enough of the others for a
+// majority. Nil if it knows of no reason. A Broadcast that waits is not told: it may be ordered as
+// soon as the others are there.
+func (n *Node) Waiting() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err != nil {
+		return n.err
+	}
+	members := n.group.IDs()
+	if len(members) == 0 {
+		return ErrNotMember
+	}
+	var away []machine.NodeID
+	for _, id := range members {
+		if id != n.cfg.ID && (n.peers == nil || n.known[id] == 0 || !n.peers.Stats(id).Connected) {
+			away = append(away, id)
+		}
+	}
+	select {
+	case <-n.counts:
+		if len(members)-len(away) < len(members)/2+1 {
+			return fmt.Errorf("broadcast: this member waits for a majority of the members %v, and is not connected with %v: start them", members, away)
+		}
+		return nil
+	default:
+		return fmt.Errorf("broadcast: this member's directory is new, and takes part when %d others have noted it; of %v it is not connected with %v: start them", n.cfg.needed(), n.cfg.machine(1).Consensus.Members, away)
+	}
+}
