@@ -39,7 +39,7 @@ bench: ## micro benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
 # The packages that simulate a protocol each, or the one that SIM names.
-SIM ?= $(shell go list ./sim/... | grep -E '/sim/[a-z]+sim$$')
+SIM ?= $(shell go list ./sim/... | grep -E '/sim/[a-z]+(sim|world)$$')
 WORLDS ?= 2000
 SEED ?= 0
 sim: ## many simulated worlds of each protocol: WORLDS=2000; SIM=./sim/replicasim SEED=42 replays one

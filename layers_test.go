@@ -70,6 +70,7 @@ engine: tenure engine/etcd engine/file engine/flease engine/redis
 sim: machine
 sim/simtest: sim
 sim/world: sim/simtest
+sim/fleaseworld: tenure machine clock engine/flease sim/world sim/world/network sim/world/disk
 sim/world/network: sim/world
 sim/world/disk: sim/world wal/waltest
 sim/memberworld: clock etcdapi machine node peer quorumlease replica server wal sim/world sim/world/disk sim/world/network

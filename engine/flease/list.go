@@ -126,7 +126,7 @@ func (p *Peer) page(ctx context.Context, id machine.NodeID, in inquiry) (page kn
 			return page, err
 		}
 		if said, err = peer.Ask(ctx, p.Members().Addrs[id], p.cfg.TLS, p.cfg.Dial, say); err != nil {
-			return page, err
+			return page, offline(err)
 		}
 		if err = json.Unmarshal(said, &page); err != nil {
 			return page, err

@@ -130,7 +130,14 @@ func (p *Peer) abandon(why error) {
 	defer p.mu.Unlock()
 	for id, x := range p.claims {
 		delete(p.claims, id)
-		x.over(lostWith(why), nil)
+		x.mu.Lock()
+		held := x.held
+		x.mu.Unlock()
+		if held {
+			x.over(lostWith(why), nil)
+		} else {
+			x.over(ended(why), nil)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package flease
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -234,6 +233,17 @@ func (p *Peer) Close() error {
 	return p.closed
 }
 
+// offline is why there is no connection, in words.
+func offline(last error) error {
+	switch {
+	case last == nil:
+		return errors.New("not yet tried")
+	case errors.Is(last, io.EOF), errors.Is(last, net.ErrClosed):
+		return errors.New("it ended, and there is no new one yet")
+	}
+	return last
+}
+
 // why says what keeps the peer from being of use, for errors of calls that nobody
 // answered; nil if nothing is known.
 func (p *Peer) why() error {
@@ -255,7 +265,7 @@ func (p *Peer) why() error {
 		if err := p.troubles[id]; err != nil {
 			all = append(all, err)
 		} else if s := p.transport.Stats(id); !s.Connected {
-			all = append(all, fmt.Errorf("no connection to peer %d: %w", id, cmp.Or(s.LastError, errors.New("not yet tried"))))
+			all = append(all, fmt.Errorf("no connection to peer %d: %w", id, offline(s.LastError)))
 		}
 	}
 	return errors.Join(all...)

@@ -1,8 +1,6 @@
 package flease
 
 import (
-	"cmp"
-	"errors"
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -69,7 +67,7 @@ func (p *Peer) Status() Status {
 			m.Connected, m.RTTMS = t.Connected, float64(t.RTT)/float64(time.Millisecond)
 			err := p.troubles[id]
 			if err == nil && !t.Connected {
-				err = cmp.Or(t.LastError, errors.New("not yet tried"))
+				err = offline(t.LastError)
 			}
 			if err != nil {
 				m.Error = err.Error()

@@ -1,0 +1,29 @@
+// Package fleaseworld plays worlds of whole Flease peers and their clients: engine/flease as
+// it ships, its driver, transport, sockets and state on disk included, in simulated time (see
+// package world). Package fleasesim goes deeper into the protocol; this package is about the
+// shell around it.
+//
+// # Worlds
+//
+// Hosts have a clock that counts suspend and runs at a rate of its own, a synchronized clock
+// that wanders within ±ε/2 of true time, a disk, and a peer. Holders are processes of their
+// own, which take leases through their host's peer over its socket and outlive it; some are
+// in the peer's process. From the seed come t_max, ε, claims (TTLs, lock delays, slots, tries),
+// and a swarm of faults: peers and clients that are killed or stand still for longer than a
+// lease, planned restarts with a state, power cuts with half-open connections, cuts of one or
+// both ways, resets, slow networks and disks, disks that fail, clocks that are set, strangers
+// at both ports, and changes of the members. After the last fault everything is mended, and
+// has to work.
+//
+// # What is judged
+//
+//   - Exclusion: whenever a holder's Check returns nil, no other's does, but those whom it
+//     bears; by true time.
+//   - Tokens grow.
+//   - Lock delays: what was not released is nobody's before its lock delay is over.
+//   - Orphans and liveness: once nothing fails, every claim is served within a bound, by the
+//     same clients over the same connections as before.
+//   - Early loss: once nothing fails, no lease is lost.
+//   - Memory: once everything is released, peers have no claims and remember no names.
+//   - Words: no error says a thing twice, or speaks of what only the program knows.
+package fleaseworld
