@@ -188,7 +188,8 @@ func (d *holder) acquires(ctx context.Context, r *rand.Rand, c tenure.Claim) {
 	lease, err := take(ctx, c)
 	d.p.Gate()
 	if err != nil {
-		d.heard("refused", err)
+		s.w.Count("refused", 1)
+		d.heard("", err)
 		if steady && d.lives() && !s.ended() && !errors.As(err, new(tenure.HeldError)) && !errors.Is(err, tenure.ErrClosed) {
 			s.w.Fail("liveness: %s wants %s and gets, after %v: %v", d.name, c.Name, time.Since(began), err)
 		}

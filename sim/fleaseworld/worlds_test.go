@@ -6,6 +6,13 @@ import (
 	"github.com/tenure-lease/tenure/sim/world"
 )
 
-func TestWorlds(t *testing.T) {
-	world.Batch(t, 12, []string{"tenures", "losses", "releases", "starts", "clients"}, Play)
+// musts are what has to happen in many worlds.
+var musts = []string{
+	"tenures", "losses", "releases", "refused", "observe", "await", "list", "clients", "again at once", "judged: lock delays",
+	"starts", "starts with a state", "changes of members", "removed", "alarms: jump", "connections reset",
+	"half-open connections", "strangers", "fault: kill", "fault: crash", "fault: planned", "fault: freeze", "fault: kill client",
+	"fault: cut", "fault: isolate", "fault: reset", "fault: half-open", "fault: clock jump", "fault: delay", "fault: fail",
+	"fault: member", "fault: stranger",
 }
+
+func TestWorlds(t *testing.T) { world.Batch(t, 8, 150, musts, Play) }
