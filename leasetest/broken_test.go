@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -64,6 +66,76 @@ var misbehaviors = []struct {
 		f.Restart = func() error { m.token = 0; return nil }
 		return f
 	}, "tokens-grow-over-a-restart"},
+	{"tokens are forgotten over a crash, those in use too", func() Fixture {
+		m := NewMemory()
+		f := m.Fixture(brokenTTL)
+		f.Crash = func() error { m.token = 0; return nil }
+		return f
+	}, "tokens-grow-over-a-crash-while-held"},
+	{"a crash ends the tenure and its token is given again", func() Fixture {
+		m := NewMemory()
+		f := m.Fixture(brokenTTL)
+		f.Crash = func() error {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.token--
+			return nil
+		}
+		return f
+	}, "tokens-grow-over-a-crash-while-held"},
+	{"who came last is let in first", func() Fixture { return lastFirst() }, "exclusive-waiters-in-order-of-arrival"},
+	{"a release that nobody heard of succeeds", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.release = func(ctx context.Context) error {
+				if err := x.memoryLease.Release(ctx); errors.Is(err, tenure.ErrLost) {
+					return err
+				}
+				return nil
+			}
+		})
+	}, "unconfirmed-release-is-told"},
+	{"a release that nobody heard of keeps the lease", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.release = func(ctx context.Context) error {
+				if x.leaser.line.call(ctx, func() {}) != nil {
+					return errors.New("not confirmed")
+				}
+				return x.memoryLease.Release(ctx)
+			}
+		})
+	}, "unconfirmed-release-is-told"},
+	{"the clock stands still in suspend", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			began, deadline := time.Now(), x.memoryLease.Deadline()
+			x.check = func() error {
+				if time.Since(began) < deadline.Sub(began) {
+					return nil
+				}
+				return x.memoryLease.Check()
+			}
+		})
+	}, "suspend-counts"},
+	{"a refusal names nobody", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			l.try = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+				lease, err := l.memoryLeaser.TryAcquire(ctx, c)
+				if err != nil {
+					return nil, errors.New("no")
+				}
+				return lease, err
+			}
+		})
+	}, "errors-say-what-to-do"},
+	{"a loss is told twice", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.check = func() error {
+				if err := x.memoryLease.Check(); err != nil {
+					return fmt.Errorf("%w: %w", tenure.ErrLost, err)
+				}
+				return nil
+			}
+		})
+	}, "errors-say-what-to-do"},
 	{"nothing is renewed", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) { l.lease = func(*brokenLease) { l.line.cut() } })
 	}, "renewed-while-held"},
@@ -257,6 +329,46 @@ func believeTheStore(m *Memory, l *broken) {
 			return x.memoryLease.Check()
 		}
 	}
+}
+
+// lastFirst has exclusive claims that wait give way to whoever comes later.
+func lastFirst() Fixture {
+	var mu sync.Mutex
+	waiting := map[string][]int{}
+	return breakEach(func(_ *Memory, l *broken) {
+		l.wait = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+			me := int(serial.Add(1))
+			mu.Lock()
+			waiting[c.Name] = append(waiting[c.Name], me)
+			mu.Unlock()
+			defer func() {
+				mu.Lock()
+				defer mu.Unlock()
+				waiting[c.Name] = slices.DeleteFunc(waiting[c.Name], func(other int) bool { return other == me })
+			}()
+			for {
+				mu.Lock()
+				last := slices.Max(waiting[c.Name]) == me
+				mu.Unlock()
+				if last {
+					if lease, err := l.memoryLeaser.TryAcquire(ctx, c); err == nil {
+						return lease, nil
+					}
+				}
+				select {
+				case <-time.After(brokenTTL / 100):
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}
+		}
+		l.observe = func(s tenure.State) tenure.State {
+			mu.Lock()
+			defer mu.Unlock()
+			s.Waiting = len(waiting[s.Name])
+			return s
+		}
+	})
 }
 
 // loseAll ends the tenures of a Leaser.

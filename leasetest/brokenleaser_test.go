@@ -127,6 +127,7 @@ func breakEach(f func(m *Memory, l *broken)) Fixture {
 	}
 	fix.Cut = func(l tenure.Leaser) { good.Cut(inner(l)) }
 	fix.Heal = func(l tenure.Leaser) { good.Heal(inner(l)) }
+	fix.Suspend = func(l tenure.Leaser, d time.Duration) { good.Suspend(inner(l), d) }
 	fix.Lag = func(l tenure.Leaser, d time.Duration) { good.Lag(inner(l), d) }
 	return fix
 }

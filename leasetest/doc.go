@@ -12,6 +12,10 @@
 // Leaser behind a proxy of its own, and Cut stops that proxy. What a fixture
 // cannot do is skipped, visibly.
 //
+// What it cannot see: which clock an engine takes by itself (with Suspend it sees what becomes
+// of a lease when the clock that it was given has gone on), whether what a store calls durable
+// is (Crash believes the fixture), and whether the advice in an error is good.
+//
 // Exclusion is judged in real time: whenever somebody is admitted, everybody
 // who must be out is asked at that moment whether they believe to hold. A
 // holder's goroutine that closes Done gets a grace of [Grace], for on a busy

@@ -31,6 +31,16 @@ type Fixture struct {
 	// Restart stops the store and starts it again on what it had made durable,
 	// while no lease is held. Optional.
 	Restart func() error
+
+	// Crash does the same while leases are held, as a power loss does. What Leasers were told
+	// is durable counts as durable. Optional.
+	Crash func() error
+
+	// Suspend has d pass for the Leaser as a suspend of its machine does: its clock goes on,
+	// and nothing of it has run. It is for engines that are given their clock; which clock
+	// they take by themselves the suite cannot see (the tests of package clock can).
+	// Optional; needs Cut.
+	Suspend func(l tenure.Leaser, d time.Duration)
 }
 
 // width is how many cases run side by side: they mostly wait for leases to end.
@@ -61,9 +71,11 @@ var cases = []struct {
 	{"shared-beside-shared-only", shared},
 	{"slots-are-never-exceeded", slots},
 	{"arrivals-are-not-overtaken", notOvertaken},
+	{"exclusive-waiters-in-order-of-arrival", inOrder},
 	{"names-are-independent", namesAreIndependent},
 	{"tokens-only-grow", tokensGrow},
 	{"tokens-grow-over-a-restart", tokensGrowOverRestart},
+	{"tokens-grow-over-a-crash-while-held", tokensGrowOverCrash},
 	{"renewed-while-held", renewed},
 	{"short-outage-is-survived", shortOutage},
 	{"done-closes-at-the-local-deadline", doneAtDeadline},
@@ -74,10 +86,13 @@ var cases = []struct {
 	{"lock-delay-longer-than-the-ttl", longDelay},
 	{"release-frees-at-once", releaseFrees},
 	{"release-never-frees-a-newer-holder", releaseNotNewer},
+	{"unconfirmed-release-is-told", unconfirmed},
 	{"close-releases", closeReleases},
+	{"suspend-counts", suspend},
 	{"waiting-ends-with-the-context", waitingEnds},
 	{"try-tells-who-holds", tryTells},
 	{"observe-does-not-contend", observe},
+	{"errors-say-what-to-do", errorsAdvise},
 	{"bad-claims-are-refused", badClaims},
 	{"many-goroutines-share-a-leaser", manyGoroutines},
 }

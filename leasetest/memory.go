@@ -38,7 +38,18 @@ func (m *Memory) Fixture(ttl time.Duration) Fixture {
 		Heal:    func(l tenure.Leaser) { l.(*memoryLeaser).line.heal() },
 		Lag:     func(l tenure.Leaser, d time.Duration) { l.(*memoryLeaser).line.lag(d) },
 		Restart: func() error { return nil }, // tokens are one counter, kept
+		Crash:   func() error { m.crash(); return nil },
+		Suspend: func(l tenure.Leaser, d time.Duration) { l.(*memoryLeaser).suspend(d) },
 	}
+}
+
+// crash forgets nothing: every entry is durable before its owner hears of it. Whoever waits
+// looks again.
+func (m *Memory) crash() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.changed)
+	m.changed = make(chan struct{})
 }
 
 // enqueue appends a claim.

@@ -26,7 +26,7 @@ type memoryLease struct {
 }
 
 func (l *memoryLeaser) join(ctx context.Context, c tenure.Claim) (*memoryLease, error) {
-	sent := time.Now()
+	sent := l.now()
 	x := &memoryLease{leaser: l, done: make(chan struct{})}
 	var mu sync.Mutex // who gives up and who is let in late must agree
 	gaveUp := false
@@ -47,7 +47,7 @@ func (l *memoryLeaser) join(ctx context.Context, c tenure.Claim) (*memoryLease, 
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	x.deadline = sent.Add(x.ttl())
 	x.mu.Lock() // the alarm may ring at once
-	x.alarm = time.AfterFunc(time.Until(x.deadline), func() { x.Check() })
+	x.alarm = time.AfterFunc(x.deadline.Sub(l.now()), func() { x.Check() })
 	x.mu.Unlock()
 	l.mu.Lock()
 	l.leases[x] = struct{}{}
@@ -63,9 +63,9 @@ func (x *memoryLease) renew(sent time.Time) {
 		select {
 		case <-x.ctx.Done():
 			return
-		case <-time.After(time.Until(sent.Add(x.entry.claim.TTL / 3))):
+		case <-time.After(sent.Add(x.entry.claim.TTL / 3).Sub(x.leaser.now())):
 		}
-		sent = time.Now()
+		sent = x.leaser.now()
 		var known bool
 		if x.leaser.line.call(x.ctx, func() { known = x.leaser.store.renew(x.entry) }) == nil {
 			x.answered(sent, known)
@@ -78,11 +78,11 @@ func (x *memoryLease) answered(sent time.Time, known bool) {
 	defer x.mu.Unlock()
 	switch {
 	case x.err != nil:
-	case !known || !time.Now().Before(x.deadline):
+	case !known || !x.leaser.now().Before(x.deadline):
 		x.end(fmt.Errorf("%w: expired at the store", tenure.ErrLost))
 	default:
 		x.deadline = sent.Add(x.ttl())
-		x.alarm.Reset(time.Until(x.deadline))
+		x.alarm.Reset(x.deadline.Sub(x.leaser.now()))
 	}
 }
 
@@ -104,13 +104,13 @@ func (x *memoryLease) Done() <-chan struct{} { return x.done }
 func (x *memoryLease) Deadline() time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.deadline
+	return x.deadline.Add(-x.leaser.sleep())
 }
 
 func (x *memoryLease) Check() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.err == nil && !time.Now().Before(x.deadline) {
+	if x.err == nil && !x.leaser.now().Before(x.deadline) {
 		x.end(fmt.Errorf("%w: its deadline passed without a renewal", tenure.ErrLost))
 	}
 	return x.err

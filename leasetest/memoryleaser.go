@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tenure-lease/tenure"
@@ -16,6 +17,7 @@ type memoryLeaser struct {
 	line   line
 	ctx    context.Context
 	cancel context.CancelFunc
+	slept  atomic.Int64 // nanoseconds for which its machine was suspended
 
 	mu     sync.Mutex
 	leases map[*memoryLease]struct{}
@@ -27,6 +29,21 @@ func (m *Memory) Open() tenure.Leaser {
 	l := &memoryLeaser{store: m, leases: map[*memoryLease]struct{}{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
+}
+
+// now is a clock that counts suspend.
+func (l *memoryLeaser) now() time.Time { return time.Now().Add(l.sleep()) }
+
+func (l *memoryLeaser) sleep() time.Duration { return time.Duration(l.slept.Load()) }
+
+// suspend has d pass. Alarms ring once it is over.
+func (l *memoryLeaser) suspend(d time.Duration) {
+	l.slept.Add(int64(d))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for x := range l.leases {
+		go x.Check()
+	}
 }
 
 // begin returns a context that ends with the Leaser as well.

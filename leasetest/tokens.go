@@ -52,3 +52,25 @@ func tokensGrowOverRestart(b *bench) {
 		}
 	}
 }
+
+// tokensGrowOverCrash has the store crash while the lease is held: whether it knows of the tenure
+// behind that or not, no later one may have its token.
+func tokensGrowOverCrash(b *bench) {
+	b.needs("Crash", b.Crash != nil)
+	var last uint64
+	for range 3 {
+		l := b.leaser()
+		lease := b.acquire(l, b.claim())
+		b.grows(&last, lease, "a crash of the store while it was held")
+		if err := b.Crash(); err != nil {
+			b.Fatalf("crash the store: %v", err)
+		}
+		if b.Cut != nil {
+			b.Cut(l) // nor may it be renewed into what comes next
+		}
+		m := b.leaser()
+		next := b.acquire(m, b.claim())
+		b.grows(&last, next, "a crash of the store while another held it")
+		b.release(next)
+	}
+}

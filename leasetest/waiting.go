@@ -11,16 +11,7 @@ import (
 // queued returns once somebody waits for the name.
 func (b *bench) queued(l tenure.Leaser, name string) {
 	b.Helper()
-	for {
-		s, err := l.Observe(b.ctx, name)
-		if err != nil {
-			b.Fatalf("observe: %v", err)
-		}
-		if s.Waiting > 0 {
-			return
-		}
-		b.pass(b.TTL / 100)
-	}
+	b.waiting(l, name, 1)
 }
 
 func waitingEnds(b *bench) {
