@@ -126,3 +126,13 @@ func TestSince(t *testing.T) {
 		t.Errorf("after that it compares from %v on, want %v", got, c.Now)
 	}
 }
+
+// TestDoubtful: what may have moved the clock of leases is a doubt; what stopped this process or
+// the machine with all its clocks is none.
+func TestDoubtful(t *testing.T) {
+	for kind, want := range map[Kind]bool{Paused: false, Slept: false, Set: true, Fast: true, Back: true} {
+		if kind.Doubtful() != want {
+			t.Errorf("kind %d: doubtful is %v, want it in doubt: %v", kind, !want, want)
+		}
+	}
+}

@@ -62,3 +62,18 @@ func TestSetsAgainstTheirKeys(t *testing.T) {
 		}
 	})
 }
+
+// TestForgetKeepsWhatIsAbove: a state that was captured at an index may lack what comes after it.
+func TestForgetKeepsWhatIsAbove(t *testing.T) {
+	var table Table
+	for i := uint64(1); i <= 3; i++ {
+		table.Add(i, Set{{Key: []byte{byte(i)}}}, nil)
+	}
+	table.ReleaseThrough(3)
+	table.Forget(2)
+	for i, want := range []uint64{1: 0, 2: 0, 3: 3} {
+		if got := table.LastTouch(Set{{Key: []byte{byte(i)}}}); got != want {
+			t.Errorf("after Forget(2) the last change of key %d is %d, want %d", i, got, want)
+		}
+	}
+}

@@ -14,11 +14,11 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite testdata/*.txt with what the store answers now")
+var rewrite = flag.Bool("rewrite-scripts", false, "rewrite testdata/*.txt with what the store answers now")
 
 // TestScripts runs the stories in testdata. Lines that begin with "> " are
 // commands (for their words see script.command), the lines under one are its
-// output, and comments begin with "#". With -rewrite the outputs are replaced:
+// output, and comments begin with "#". With -rewrite-scripts the outputs are replaced:
 // commit the changes only if you understand them.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")

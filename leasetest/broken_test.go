@@ -119,7 +119,7 @@ var misbehaviors = []struct {
 		return breakEach(func(_ *Memory, l *broken) {
 			l.try = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 				lease, err := l.memoryLeaser.TryAcquire(ctx, c)
-				if err != nil {
+				if errors.As(err, new(tenure.HeldError)) {
 					return nil, errors.New("no")
 				}
 				return lease, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/engine/etcd"
 	"github.com/tenure-lease/tenure/leasetest"
 )
@@ -53,7 +54,7 @@ func TestConformance(t *testing.T) {
 // fixture puts a proxy in front of each Leaser.
 func fixture(t testing.TB, server string) leasetest.Fixture {
 	var mu sync.Mutex
-	proxies := map[tenure.Leaser]*proxy{}
+	proxies, clocks := map[tenure.Leaser]*proxy{}, map[tenure.Leaser]*clock.Simulated{}
 	of := func(l tenure.Leaser) *proxy {
 		mu.Lock()
 		defer mu.Unlock()
@@ -63,17 +64,23 @@ func fixture(t testing.TB, server string) leasetest.Fixture {
 		TTL: ttl,
 		Open: func() (tenure.Leaser, error) {
 			p := newProxy(t, server)
-			l, err := etcd.Open(context.Background(), etcd.Config{Endpoints: []string{p.addr()}})
+			c := clock.NewSimulated(1)
+			l, err := etcd.Open(context.Background(), etcd.Config{Endpoints: []string{p.addr()}, Clock: c})
 			if err != nil {
 				return nil, err
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			proxies[l] = p
+			proxies[l], clocks[l] = p, c
 			return l, nil
 		},
 		Cut:  func(l tenure.Leaser) { of(l).set(true, 0) },
 		Heal: func(l tenure.Leaser) { of(l).set(false, 0) },
 		Lag:  func(l tenure.Leaser, d time.Duration) { of(l).set(false, d) },
+		Suspend: func(l tenure.Leaser, d time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			clocks[l].Jump(d)
+		},
 	}
 }

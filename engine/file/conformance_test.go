@@ -74,7 +74,7 @@ func directories(t testing.TB, n int) (paths []string) {
 func fixture(t testing.TB, n int, lame bool) leasetest.Fixture {
 	paths := directories(t, n)
 	var mu sync.Mutex
-	faults := map[tenure.Leaser][]*register.Faults{}
+	faults, clocks := map[tenure.Leaser][]*register.Faults{}, map[tenure.Leaser]*clock.Simulated{}
 	each := func(l tenure.Leaser, f func(*register.Faults)) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -109,12 +109,19 @@ func fixture(t testing.TB, n int, lame bool) leasetest.Fixture {
 			if err != nil {
 				return nil, err
 			}
-			l := storage.New(set, storage.Options{})
-			faults[l] = fs
+			c := clock.NewSimulated(1)
+			l := storage.New(set, storage.Options{Clock: c})
+			faults[l], clocks[l] = fs, c
 			return l, nil
 		},
 		Cut:     func(l tenure.Leaser) { each(l, (*register.Faults).Hang) },
 		Heal:    func(l tenure.Leaser) { each(l, (*register.Faults).Heal) },
 		Restart: func() error { return context.Cause(t.Context()) }, // what is on disk stays
+		Crash:   func() error { return context.Cause(t.Context()) },
+		Suspend: func(l tenure.Leaser, d time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			clocks[l].Jump(d)
+		},
 	}
 }

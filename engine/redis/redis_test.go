@@ -13,6 +13,7 @@ import (
 	miniserver "github.com/alicebob/miniredis/v2/server"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
 	engine "github.com/tenure-lease/tenure/engine/redis"
 	"github.com/tenure-lease/tenure/engine/storage"
 	"github.com/tenure-lease/tenure/leasetest"
@@ -72,7 +73,7 @@ func TestConformance(t *testing.T) {
 	leasetest.Run(t, func(t testing.TB) leasetest.Fixture {
 		_, cfg := servers(t, 1)
 		var mu sync.Mutex
-		faults := map[tenure.Leaser]*register.Faults{}
+		faults, clocks := map[tenure.Leaser]*register.Faults{}, map[tenure.Leaser]*clock.Simulated{}
 		of := func(l tenure.Leaser) *register.Faults {
 			mu.Lock()
 			defer mu.Unlock()
@@ -90,14 +91,20 @@ func TestConformance(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				l := storage.New(set, storage.Options{})
+				c := clock.NewSimulated(1)
+				l := storage.New(set, storage.Options{Clock: c})
 				mu.Lock()
 				defer mu.Unlock()
-				faults[l] = f
+				faults[l], clocks[l] = f, c
 				return l, nil
 			},
 			Cut:  func(l tenure.Leaser) { of(l).Hang() },
 			Heal: func(l tenure.Leaser) { of(l).Heal() },
+			Suspend: func(l tenure.Leaser, d time.Duration) {
+				mu.Lock()
+				defer mu.Unlock()
+				clocks[l].Jump(d)
+			},
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/engine/storage"
 	"github.com/tenure-lease/tenure/leasetest"
 	"github.com/tenure-lease/tenure/register"
@@ -34,6 +35,7 @@ func TestConformanceOfThree(t *testing.T) {
 func fixture(all memories, lame bool) leasetest.Fixture {
 	var mu sync.Mutex
 	faults := map[tenure.Leaser][]*register.Faults{}
+	clocks := map[tenure.Leaser]*clock.Simulated{}
 	of := func(l tenure.Leaser) []*register.Faults {
 		mu.Lock()
 		defer mu.Unlock()
@@ -42,7 +44,8 @@ func fixture(all memories, lame bool) leasetest.Fixture {
 	return leasetest.Fixture{
 		TTL: term,
 		Open: func() (tenure.Leaser, error) {
-			l, fs, err := all.tryOpen(storage.Options{})
+			c := clock.NewSimulated(1)
+			l, fs, err := all.tryOpen(storage.Options{Clock: c})
 			if err != nil {
 				return nil, err
 			}
@@ -53,7 +56,7 @@ func fixture(all memories, lame bool) leasetest.Fixture {
 				fs[one].Fail(register.ErrInjected)
 				fs = slices.Delete(fs, one, one+1)
 			}
-			faults[l] = fs
+			faults[l], clocks[l] = fs, c
 			return l, nil
 		},
 		Cut: func(l tenure.Leaser) {
@@ -65,6 +68,12 @@ func fixture(all memories, lame bool) leasetest.Fixture {
 			for _, f := range of(l) {
 				f.Heal()
 			}
+		},
+		Crash: func() error { return nil }, // what a store has answered it keeps
+		Suspend: func(l tenure.Leaser, d time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			clocks[l].Jump(d)
 		},
 	}
 }
