@@ -180,6 +180,9 @@ func (a *applier) now() *state {
 
 // restore takes the place of everything with a snapshot that the leader sent.
 func (a *applier) restore(item replica.Restore) error {
+	if err := a.n.storage.arrivals.keep(item.Index, item.Term); err != nil {
+		return err
+	}
 	if err := a.n.storage.load(a.state, item.Index, a.n.stop); err != nil {
 		return err
 	}

@@ -10,16 +10,28 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/peer"
 	"github.com/tenure-lease/tenure/replica"
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// contacts is where others are. A member that has just joined, or that was away for
-// long, knows some of them only by what they say, until its state does.
+// contacts is where others are: as the log says. A member that has just joined, or that
+// was away for long, does not have in its log who leads now. Such members it knows by
+// hearsay, which is believed for want of better only, and never beside the log:
+//
+//   - it is the answer to a question of this member's own, to an address that the log has
+//     or that its operator gave it. Whoever answers there is believed as a member anyway;
+//   - it adds members that the log does not know, and does not move or remove one that it
+//     knows, nor bring back one that was removed;
+//   - it is bounded, and asked for only while there is no leader.
 type contacts struct {
 	mu      sync.Mutex
 	members map[machine.NodeID]string // by the state, at the last change
 	heard   map[machine.NodeID]string // from others
+
+	asked  time.Time // last, of all
+	asking bool
 }
+
+// heardMax bounds the members that are known by hearsay, and answers name no more.
+const heardMax = 64
 
 // reconnect has connections to all who are members now. One that was removed keeps its
 // own for a while, by which it hears of that.
@@ -50,6 +62,45 @@ func (n *Node) reconnect(now replica.Roster) {
 	}
 }
 
+// lookAround asks where the members are, while there is no leader: the one that there is
+// may have joined while this member was away. It tries again after an election timeout.
+func (n *Node) lookAround(now time.Time) {
+	c := &n.contacts
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	leader, _, lost := n.Leader()
+	if leader != 0 || lost < n.cfg.ElectionTimeout || c.asking || now.Sub(c.asked) < n.cfg.ElectionTimeout {
+		return
+	}
+	addrs := map[string]bool{}
+	for _, addr := range n.addresses(n.applied().roster) {
+		addrs[addr] = true
+	}
+	if n.cfg.Existing { // whose flags are not of the cluster's first day
+		for _, url := range n.cfg.Peers {
+			if addr, err := peerAddress(url, n.cfg.PeerTLS != nil); err == nil && url != n.cfg.Peers[n.cfg.Name] {
+				addrs[addr] = true
+			}
+		}
+	}
+	c.asking, c.asked = true, now
+	n.done.Go(func() {
+		ctx, cancel := n.context()
+		defer cancel()
+		for addr := range addrs {
+			in, err := n.askMembers(ctx, addr)
+			if err != nil || in.Cluster != n.cluster {
+				n.logger.Debug("ask who the members are", "at", addr, "err", err)
+				continue
+			}
+			n.meet(in.Members)
+		}
+		c.mu.Lock()
+		c.asking = false
+		c.mu.Unlock()
+	})
+}
+
 // meet takes note of members that this one does not know of yet.
 func (n *Node) meet(members []founder) {
 	c := &n.contacts
@@ -58,17 +109,24 @@ func (n *Node) meet(members []founder) {
 	if c.heard == nil {
 		c.heard = map[machine.NodeID]string{}
 	}
-	maps.Copy(c.heard, n.reachable(members, uint64(n.id)))
-	n.setPeers(n.applied().roster, nil)
+	now := n.applied().roster
+	for id, addr := range n.reachable(members, uint64(n.id)) {
+		if now.Find(uint64(id)) == nil && !now.WasRemoved(uint64(id)) && (c.heard[id] != "" || len(c.heard) < heardMax) {
+			c.heard[id] = addr
+		}
+	}
+	n.setPeers(now, nil)
 }
 
 // setPeers tells the transport. The contacts' lock is held.
 func (n *Node) setPeers(now replica.Roster, late map[machine.NodeID]string) {
 	addrs := n.addresses(now)
 	for id, addr := range n.contacts.heard {
-		if _, known := addrs[id]; !known && !now.WasRemoved(uint64(id)) {
-			addrs[id] = addr
+		if now.Find(uint64(id)) != nil || now.WasRemoved(uint64(id)) {
+			delete(n.contacts.heard, id) // the log knows better
+			continue
 		}
+		addrs[id] = addr
 	}
 	maps.Copy(addrs, late)
 	var removed []machine.NodeID
@@ -87,46 +145,34 @@ func (n *Node) setPeers(now replica.Roster, late map[machine.NodeID]string) {
 func (n *Node) addresses(ro replica.Roster) map[machine.NodeID]string {
 	addrs := map[machine.NodeID]string{}
 	for _, m := range ro.Members {
-		one, err := peerAddresses([]*pb.Member{m}, n.id, n.cfg.PeerTLS != nil)
-		if err != nil {
-			n.logger.Error("a member that cannot be reached", "err", err)
+		if m.ID == uint64(n.id) {
+			continue
 		}
-		for id, addr := range one {
-			if m.PeerURLs[0] != n.cfg.Peers[n.cfg.Name] { // else this one has taken its place
-				addrs[id] = addr
-			}
+		url := ""
+		if len(m.PeerURLs) > 0 {
+			url = m.PeerURLs[0]
+		}
+		addr, err := peerAddress(url, n.cfg.PeerTLS != nil)
+		switch {
+		case err != nil: // an earlier version let it in
+			n.logger.Error("a member that cannot be reached: say where it is, by `etcdctl member update`", "member", fmt.Sprintf("%x", m.ID), "name", m.Name, "err", err)
+		case url != n.cfg.Peers[n.cfg.Name]: // else this one has taken its place
+			addrs[machine.NodeID(m.ID)] = addr
 		}
 	}
 	return addrs
 }
 
-// reachable are the addresses of those who are not this member.
+// reachable are the addresses of those who are not this member, heardMax at most.
 func (n *Node) reachable(members []founder, self uint64) map[machine.NodeID]string {
 	addrs := map[machine.NodeID]string{}
-	for _, m := range members {
+	for _, m := range members[:min(len(members), heardMax)] {
 		if m.ID == self || m.ID == 0 {
 			continue
 		}
-		if one, err := peerAddresses([]*pb.Member{{ID: m.ID, PeerURLs: []string{m.URL}}}, 0, n.cfg.PeerTLS != nil); err == nil {
-			maps.Copy(addrs, one)
+		if addr, err := peerAddress(m.URL, n.cfg.PeerTLS != nil); err == nil {
+			addrs[machine.NodeID(m.ID)] = addr
 		}
 	}
 	return addrs
-}
-
-// introduce tells a member that does not know this one who the members are.
-func (n *Node) introduce(to machine.NodeID) {
-	n.contacts.mu.Lock()
-	addr := n.contacts.members[to]
-	n.contacts.mu.Unlock()
-	if addr == "" {
-		return
-	}
-	n.done.Go(func() {
-		ctx, cancel := n.context()
-		defer cancel()
-		if _, err := peer.Ask(ctx, addr, n.cfg.PeerTLS, n.cfg.Dial, n.introduction()); err != nil {
-			n.logger.Debug("introduce this member", "to", fmt.Sprintf("%x", uint64(to)), "err", err)
-		}
-	})
 }

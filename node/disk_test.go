@@ -73,6 +73,7 @@ func TestWrongDataDirectoriesAreRefused(t *testing.T) {
 			cfg.Peers = map[string]string{"b": "http://127.0.0.1:2"}
 		}, []string{"belongs to cluster", "--data-dir"}},
 		{"another cluster", func(_ *testing.T, _ string, cfg *Config) {
+			cfg.Name, cfg.Peers = "b", map[string]string{"b": "http://127.0.0.1:2"}
 			cfg.ClusterToken = "other"
 		}, []string{"belongs to cluster", "--initial-cluster"}},
 		{"damage in the middle", func(t *testing.T, dir string, _ *Config) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/wal"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
@@ -53,4 +54,51 @@ func rosterIDs(members []*pb.Member) []machine.NodeID {
 		ids[i] = machine.NodeID(m.ID)
 	}
 	return ids
+}
+
+// reachableFounders returns an error if the flags of a first start name a member at a URL
+// that the others cannot dial.
+func (n *Node) reachableFounders() error {
+	found, err := wal.Exists(n.cfg.DataDir, n.cfg.WAL.FS)
+	if err != nil || found || n.cfg.Existing || len(n.founders) < 2 {
+		return err
+	}
+	for _, m := range n.founders {
+		if _, err := peerAddress(m.PeerURLs[0], n.cfg.PeerTLS != nil); err != nil {
+			return fmt.Errorf("%w; see member %q in --initial-cluster", err, m.Name)
+		}
+	}
+	return nil
+}
+
+// recognize returns an error if the flags are those of another member, or of another
+// cluster, than the data directory is of. Else the directory says who this member is and
+// where the others are, whatever the flags say: members have come, gone and moved since
+// they were written.
+func (n *Node) recognize(flags []*pb.Member) error {
+	now, own := n.applied().roster, n.cfg.Peers[n.cfg.Name]
+	owner := map[string]uint64{}
+	for _, m := range n.founders {
+		owner[m.PeerURLs[0]] = m.ID
+	}
+	for _, m := range now.Members {
+		for _, url := range m.PeerURLs {
+			owner[url] = m.ID
+		}
+	}
+	me := now.Find(uint64(n.id))
+	known := me != nil && me.Name == n.cfg.Name && len(now.Members) == 1
+	for _, m := range flags {
+		known = known || owner[m.PeerURLs[0]] != 0
+	}
+	id, taken := owner[own]
+	switch {
+	case !known:
+		return fmt.Errorf("node: %s belongs to cluster %x, but the flags describe another: none of its members is at a URL of --initial-cluster. Name one there, or give another --data-dir", n.cfg.DataDir, n.cluster)
+	case me != nil && taken && id != uint64(n.id) && now.Find(id) != nil:
+		return fmt.Errorf("node: %s belongs to member %x, but the flags describe member %x, at %s: give every member a --data-dir of its own", n.cfg.DataDir, uint64(n.id), id, own)
+	case me != nil && !slices.Contains(me.PeerURLs, own):
+		n.logger.Warn("the others know this member at another URL than its flags say, and dial that: tell them by `etcdctl member update`", "they dial", me.PeerURLs, "flags", own)
+	}
+	return nil
 }

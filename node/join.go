@@ -53,16 +53,9 @@ func (id identity) founders(flags []*pb.Member) []*pb.Member {
 	return list
 }
 
-// introduces answers the question of one that wants to join, and takes note of what
-// another member says that this one does not know.
-func (n *Node) introduces(said []byte) []byte {
-	var in introduction
-	if len(said) > 0 && json.Unmarshal(said, &in) == nil && in.Cluster == n.cluster {
-		<-n.running
-		n.meet(in.Members)
-	}
-	return n.introduction()
-}
+// introduces answers the question of one that wants to join, or that was away for long.
+// It may be anybody's: what is told is no secret, and nothing that is said is believed.
+func (n *Node) introduces([]byte) []byte { return n.introduction() }
 
 // introduction is what this member says of the cluster.
 func (n *Node) introduction() []byte {
@@ -96,9 +89,14 @@ func (n *Node) join() (identity, error) {
 		return identity{}, nil // which tells
 	}
 	url := n.cfg.Peers[n.cfg.Name]
-	addrs, err := peerAddresses(n.founders, n.id, n.cfg.PeerTLS != nil)
-	if err != nil {
-		return identity{}, err
+	addrs := map[machine.NodeID]string{}
+	for _, m := range n.founders {
+		if machine.NodeID(m.ID) == n.id {
+			continue
+		}
+		if addrs[machine.NodeID(m.ID)], err = peerAddress(m.PeerURLs[0], n.cfg.PeerTLS != nil); err != nil {
+			return identity{}, err
+		}
 	}
 	if len(addrs) == 0 {
 		return identity{}, errors.New("node: a member that joins a cluster needs to know others: name them in --initial-cluster")
@@ -126,15 +124,23 @@ func (n *Node) join() (identity, error) {
 	}
 }
 
-// introduced asks one member.
-func introduced(ctx context.Context, n *Node, addr, url string) (identity, error) {
+// askMembers asks at an address who the members are.
+func (n *Node) askMembers(ctx context.Context, addr string) (in introduction, err error) {
 	p, err := peer.Ask(ctx, addr, n.cfg.PeerTLS, n.cfg.Dial, nil)
-	if err != nil {
-		return identity{}, fmt.Errorf("ask %s: %w", addr, err)
+	if err == nil {
+		err = json.Unmarshal(p, &in)
 	}
-	var in introduction
-	if err := json.Unmarshal(p, &in); err != nil {
-		return identity{}, fmt.Errorf("ask %s: %w", addr, err)
+	if err != nil {
+		return in, fmt.Errorf("ask %s: %w", addr, err)
+	}
+	return in, nil
+}
+
+// introduced asks one member who this one is, and where the others are.
+func introduced(ctx context.Context, n *Node, addr, url string) (identity, error) {
+	in, err := n.askMembers(ctx, addr)
+	if err != nil {
+		return identity{}, err
 	}
 	at := slices.IndexFunc(in.Members, func(m founder) bool { return m.URL == url })
 	if at < 0 {
@@ -207,7 +213,7 @@ func (n *Node) goodURLs(peerURLs []string) bool {
 	if len(peerURLs) != 1 { // as everywhere here
 		return false
 	}
-	_, err := peerAddresses([]*pb.Member{{ID: 1, PeerURLs: peerURLs}}, 0, n.cfg.PeerTLS != nil)
+	_, err := peerAddress(peerURLs[0], n.cfg.PeerTLS != nil)
 	return err == nil
 }
 

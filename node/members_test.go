@@ -236,8 +236,8 @@ func TestJoinWithoutBeingAdded(t *testing.T) {
 	}
 }
 
-// One that was away while all others were replaced knows nobody when it is back, until
-// they say who they are.
+// One that was away while all others were replaced knows nobody when it is back. Its
+// operator names members that there are now, and it asks those.
 func TestAllOthersAreReplaced(t *testing.T) {
 	c := newCluster(t, 3, nimble, func(cfg *Config) { cfg.Fail = func(error) {} })
 	c.leader()
@@ -258,6 +258,8 @@ func TestAllOthersAreReplaced(t *testing.T) {
 		through = i
 	}
 	c.put(through, "k", "after")
+	old := c.cfgs[2].Peers
+	c.cfgs[2].Existing, c.cfgs[2].Peers = true, map[string]string{"m2": old["m2"], "n1": c.cfgs[through].Peers["n1"]}
 	c.start(2)
 	if got := c.get(2, "k"); got != "after" {
 		t.Errorf("it reads %q", got)

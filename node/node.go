@@ -106,7 +106,10 @@ func Start(cfg Config) (_ *Node, err error) {
 	if err := wasRemoved(cfg.DataDir, cfg.WAL.FS); err != nil {
 		return nil, err
 	}
-	id := described(n.founders, n.id, cfg.ClusterToken)
+	if err := n.reachableFounders(); err != nil {
+		return nil, err
+	}
+	id, flags := described(n.founders, n.id, cfg.ClusterToken), n.founders
 	if cfg.Existing {
 		if id, err = n.join(); err != nil {
 			return nil, err
@@ -138,6 +141,9 @@ func Start(cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	if err := n.restart(log, boot, earlier); err != nil {
+		return nil, err
+	}
+	if err := n.recognize(flags); err != nil {
 		return nil, err
 	}
 	if cfg.PeerListener != nil {
@@ -312,6 +318,7 @@ func (n *Node) housekeeping() {
 			if n.peers != nil {
 				n.admission.look(n, now)
 				n.refusals.look(n, now)
+				n.lookAround(now)
 			}
 		}
 	}

@@ -17,7 +17,10 @@ import (
 func (n *Node) outcomes(list []any) {
 	for _, out := range list {
 		switch out := out.(type) {
-		case replica.Committed, replica.Released, replica.Restore, replica.WantSnapshot:
+		case replica.Restore:
+			n.storage.arrivals.take(out.Index, out.Term)
+			n.applier.put(out)
+		case replica.Committed, replica.Released, replica.WantSnapshot:
 			n.applier.put(out)
 		case replica.ReadLease:
 			n.reads.lease.Store(&readLease{out, n.clocks.turn})
@@ -66,11 +69,7 @@ func (n *Node) leaderChanged(out replica.LeaderChanged) {
 
 // connect joins the other members.
 func (n *Node) connect() error {
-	now := n.applied().roster
-	if _, err := peerAddresses(now.Members, n.id, n.cfg.PeerTLS != nil); err != nil {
-		return err
-	}
-	addrs := n.addresses(now)
+	addrs := n.addresses(n.applied().roster)
 	first := maps.Clone(n.contacts.heard) // by the one that it asked
 	if first == nil {
 		first = map[machine.NodeID]string{}

@@ -96,15 +96,6 @@ func (s *storage) recover(dir string, id identity, l *replica.Log) error {
 		return fmt.Errorf("%s: the log's metadata is not a member's identity: %w", dir, err)
 	}
 	s.identity = found
-	if found.Joined || id.Cluster == 0 { // the flags do not describe it
-		id.Cluster, id.Member = found.Cluster, found.Member
-	}
-	if found.Cluster != id.Cluster {
-		return fmt.Errorf("%s belongs to cluster %x, but the flags describe cluster %x: use that cluster's --initial-cluster and --initial-cluster-token, or another --data-dir", dir, found.Cluster, id.Cluster)
-	}
-	if found.Member != id.Member {
-		return fmt.Errorf("%s belongs to member %x, but the flags describe member %x: give every member a --data-dir of its own", dir, found.Member, id.Member)
-	}
 	if s.log.FirstSeq() > 1 && l.HardState == nil {
 		// Before a segment is released it is written anew.
 		return fmt.Errorf("%s: the log begins with record %d and does not say how the member voted: segments were deleted by hand? Put them back, or replace the member; do not empty the directory, for the member would have forgotten its votes", dir, s.log.FirstSeq())

@@ -15,16 +15,12 @@ import (
 // is an operator's mistake, which nobody but an operator can mend.
 type refusals struct {
 	since map[machine.NodeID]time.Time // since when each refuses us
-	told  map[machine.NodeID]time.Time // when each that does not know us was told last
 	met   bool                         // a member has let us in
+	out   bool                         // most have said that this member was removed
 }
 
 // refused tells the operator at once.
 func (n *Node) refused(id machine.NodeID, reason error) {
-	if errors.Is(reason, peer.ErrRemoved) {
-		go n.removed() // not in a turn of the transport's
-		return
-	}
 	n.logger.Error("another member refuses this one", "member", fmt.Sprintf("%x", uint64(id)), "err", reason, "advice", refusalAdvice(reason))
 }
 
@@ -38,19 +34,25 @@ func refusalAdvice(reason error) string {
 		return "another member listens at that URL: --initial-cluster and the members' --listen-peer-urls must agree"
 	case errors.Is(reason, peer.ErrVersion):
 		return "run the same version on all members"
+	case errors.Is(reason, peer.ErrUnconfirmed):
+		return "the other member cannot reach this one at the URL that it knows: see --initial-advertise-peer-urls, names and firewalls, or tell the cluster by `etcdctl member update`"
+	case errors.Is(reason, peer.ErrRemoved):
+		return "nothing is done on the word of one: this member ends when its own log says so, or most of the others"
 	}
 	return "see the other member's log"
 }
 
-// look ends the member if it is refused for good: because another process runs
-// under its ID, whose votes would count twice, or by all others from the start,
-// so that it can never take part.
+// look ends the member if it is refused for good: by most others because another process
+// runs under its ID or because it was removed, or by all others from the start, so that it
+// can never take part. It goes by what members of its own log say, each at the address that
+// the log has of it. One of them may be wrong, or another may be at its address.
 func (rs *refusals) look(n *Node, now time.Time) {
 	if rs.since == nil {
-		rs.since, rs.told = map[machine.NodeID]time.Time{}, map[machine.NodeID]time.Time{}
+		rs.since = map[machine.NodeID]time.Time{}
 	}
-	lasting := 0
+	lasting, twice, removed := 0, 0, 0
 	members := n.applied().roster.Members
+	var last *peer.Refusal
 	for _, m := range members {
 		id := machine.NodeID(m.ID)
 		if id == n.id {
@@ -63,20 +65,37 @@ func (rs *refusals) look(n *Node, now time.Time) {
 			delete(rs.since, id)
 			continue
 		}
-		if errors.Is(refusal, peer.ErrUnknownMember) && now.Sub(rs.told[id]) > n.cfg.ElectionTimeout/2 {
-			rs.told[id] = now
-			n.introduce(id)
+		if errors.Is(refusal, peer.ErrRemoved) && !m.IsLearner {
+			removed++
 		}
 		if rs.since[id].IsZero() {
 			rs.since[id] = now
 		}
-		if now.Sub(rs.since[id]) < 10*n.cfg.ElectionTimeout {
-			continue
+		if now.Sub(rs.since[id]) < 10*n.cfg.ElectionTimeout || errors.Is(refusal, peer.ErrUnconfirmed) {
+			continue // of the last, a way between the two may be cut
 		}
+		last = refusal
 		lasting++
-		if errors.Is(refusal, peer.ErrDuplicateID) || !rs.met && lasting == len(members)-1 {
-			n.fail(fmt.Errorf("node: %w: %s", refusal, refusalAdvice(refusal)))
-			return
+		if errors.Is(refusal, peer.ErrDuplicateID) {
+			twice++
 		}
 	}
+	others := len(members) - 1
+	if removed > n.otherVoters()/2 && !rs.out {
+		rs.out = true
+		n.removed()
+	}
+	if twice > others/2 || !rs.met && lasting > 0 && lasting == others {
+		n.fail(fmt.Errorf("node: %w: %s", last, refusalAdvice(last)))
+	}
+}
+
+// otherVoters is how many others vote, as far as this member knows.
+func (n *Node) otherVoters() (count int) {
+	for _, m := range n.applied().roster.Members {
+		if m.ID != uint64(n.id) && !m.IsLearner {
+			count++
+		}
+	}
+	return count
 }

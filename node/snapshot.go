@@ -4,16 +4,82 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/replica"
+	"github.com/tenure-lease/tenure/wal"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
 // snapshotting makes and moves snapshots beside everything else.
 type snapshotting struct{ done sync.WaitGroup }
+
+// arrivals are snapshots that were received and are not kept. Raft has to judge them
+// first: a newest snapshot that no leader sent would be this member's state after a
+// restart.
+type arrivals struct {
+	mu   sync.Mutex
+	list []*arrival
+}
+
+type arrival struct {
+	*wal.Arrival
+	taken bool // by raft
+}
+
+func (as *arrivals) add(a *arrival) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	as.list = append(as.list, a)
+}
+
+func (as *arrivals) find(index, term uint64, taken bool) *arrival {
+	for _, a := range as.list {
+		if a.Info.Index == index && a.Info.Term == term && a.taken == taken {
+			return a
+		}
+	}
+	return nil
+}
+
+// take notes that raft goes on from a snapshot.
+func (as *arrivals) take(index, term uint64) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if a := as.find(index, term, false); a != nil {
+		a.taken = true
+	}
+}
+
+// keep gives a snapshot that raft has taken its name, durably, unless it has it.
+func (as *arrivals) keep(index, term uint64) error {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	a := as.find(index, term, true)
+	if a == nil {
+		return nil
+	}
+	as.remove(a)
+	return a.Keep()
+}
+
+// refuse removes a snapshot that raft has not taken.
+func (as *arrivals) refuse(a *arrival) (refused bool, err error) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if a.taken {
+		return false, nil
+	}
+	as.remove(a)
+	return true, a.Discard()
+}
+
+func (as *arrivals) remove(a *arrival) {
+	as.list = slices.DeleteFunc(as.list, func(o *arrival) bool { return o == a })
+}
 
 func (s *snapshotting) wait() { s.done.Wait() }
 
@@ -106,8 +172,8 @@ func (s *snapshotting) stream(n *Node, out replica.SendSnapshot) error {
 	return n.peers.SendStream(ctx, out.To, header, file)
 }
 
-// receive keeps a snapshot that the leader streams, and only then lets the
-// replica know of it.
+// receive takes a snapshot that the leader streams, and only then lets the replica know
+// of it. It is kept if raft goes on from it.
 func (n *Node) receive(from machine.NodeID, header []byte, r io.Reader) error {
 	<-n.running
 	if !n.listensTo(from) {
@@ -121,9 +187,43 @@ func (n *Node) receive(from machine.NodeID, header []byte, r io.Reader) error {
 	if !ok || msg.GetType() != raftpb.MsgSnap {
 		return fmt.Errorf("node: a stream from member %x is not a snapshot", uint64(from))
 	}
-	if _, err := n.storage.log.Snapshots().Import(msg.GetSnapshot().GetMetadata().GetIndex(), r); err != nil {
+	if err := replica.Sound(msg, from, n.id); err != nil {
 		return err
 	}
+	md := msg.GetSnapshot().GetMetadata()
+	received, err := n.storage.log.Snapshots().Receive(md.GetIndex(), r)
+	if err != nil {
+		return err
+	}
+	a := &arrival{Arrival: received}
+	if err := announcedSo(a.Info, md); err != nil {
+		return errors.Join(err, a.Discard())
+	}
+	n.storage.arrivals.add(a)
 	n.driver.Offer(machine.Envelope{From: from, To: n.id, Body: msg})
+	for range 2 { // the first may share the turn of the message, whose outcomes come at its end
+		if !n.driver.Do(func() {}) {
+			return errStopped // the next start removes it
+		}
+	}
+	if refused, err := n.storage.arrivals.refuse(a); err != nil {
+		return err
+	} else if refused {
+		n.logger.Info("a snapshot was not needed", "from", fmt.Sprintf("%x", uint64(from)), "index", md.GetIndex())
+	}
+	return nil
+}
+
+// announcedSo returns an error if a snapshot's file says something else than its message.
+func announcedSo(info wal.SnapshotInfo, md *raftpb.SnapshotMetadata) error {
+	file, err := metadataOf(info)
+	if err != nil {
+		return err
+	}
+	is, was := file.GetConfState(), md.GetConfState()
+	if file.GetIndex() != md.GetIndex() || file.GetTerm() != md.GetTerm() ||
+		!slices.Equal(is.GetVoters(), was.GetVoters()) || !slices.Equal(is.GetLearners(), was.GetLearners()) {
+		return fmt.Errorf("node: a snapshot of %v came with the file of %v", md, file)
+	}
 	return nil
 }

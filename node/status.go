@@ -2,8 +2,10 @@ package node
 
 import (
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tenure-lease/tenure/kv"
@@ -74,26 +76,25 @@ func announced(told []*pb.Member, me *pb.Member) bool {
 	})
 }
 
-// peerAddresses are host:port of the other members. Their URLs have to say
-// whether there is TLS.
-func peerAddresses(roster []*pb.Member, self machine.NodeID, secure bool) (map[machine.NodeID]string, error) {
+// peerAddress is the host:port of a member's URL. It has to be an address that others can
+// dial, and to say whether there is TLS.
+func peerAddress(raw string, secure bool) (string, error) {
 	scheme := "http"
 	if secure {
 		scheme = "https"
 	}
-	addrs := map[machine.NodeID]string{}
-	for _, m := range roster {
-		if machine.NodeID(m.ID) == self {
-			continue
-		}
-		u, err := url.Parse(m.PeerURLs[0])
-		if err != nil || u.Host == "" {
-			return nil, fmt.Errorf("node: peer URL %q of member %q: want http://host:port or https://host:port", m.PeerURLs[0], m.Name)
-		}
-		if u.Scheme != scheme {
-			return nil, fmt.Errorf("node: peer URL %s of member %q: this member speaks %s with its peers, by --listen-peer-urls; all members must do the same", m.PeerURLs[0], m.Name, scheme)
-		}
-		addrs[machine.NodeID(m.ID)] = u.Host
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme == "" || u.Hostname() == "" || *u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
+		return "", fmt.Errorf("node: peer URL %q: want %s://host:port", raw, scheme)
 	}
-	return addrs, nil
+	if port, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || port == 0 {
+		return "", fmt.Errorf("node: peer URL %s has no port: want %s://host:port", raw, scheme)
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.IsUnspecified() {
+		return "", fmt.Errorf("node: peer URL %s is no address that others can dial: say by which they reach that member (--initial-advertise-peer-urls)", raw)
+	}
+	if u.Scheme != scheme {
+		return "", fmt.Errorf("node: peer URL %s: this member speaks %s with its peers, by --listen-peer-urls; all members must do the same", raw, scheme)
+	}
+	return u.Host, nil
 }

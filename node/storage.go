@@ -75,6 +75,8 @@ type storage struct {
 	founding bool // the life's, but for what was confirmed since
 	released uint64
 
+	arrivals arrivals
+
 	mu sync.Mutex
 	// reach remembers, for each record of entries, the highest index in it.
 	reach    []reach
@@ -170,6 +172,9 @@ func (s *storage) persist(records []any, force bool) error {
 
 func (s *storage) write(rec replica.Record) error {
 	if rec.Snapshot != nil {
+		if err := s.arrivals.keep(rec.Snapshot.GetMetadata().GetIndex(), rec.Snapshot.GetMetadata().GetTerm()); err != nil {
+			return err
+		}
 		if err := s.append(recordSnapshot, rec.Snapshot.GetMetadata()); err != nil {
 			return err
 		}

@@ -51,12 +51,40 @@ func (s *Snapshots) Save(info SnapshotInfo, body func(io.Writer) error) error {
 	return nil
 }
 
-// Import keeps a snapshot of an index that another member sent, the bytes of its file. It
-// checks them on the way and returns when the file is durable. A damaged or
+// Import keeps a snapshot of an index that another member sent: Receive and Keep.
+func (s *Snapshots) Import(index uint64, r io.Reader) (SnapshotInfo, error) {
+	a, err := s.Receive(index, r)
+	if err != nil {
+		return SnapshotInfo{}, err
+	}
+	return a.Info, a.Keep()
+}
+
+// Arrival is a snapshot that another member sent. It is durable, and no snapshot of the
+// directory before Keep: when the directory is opened again, it is gone.
+type Arrival struct {
+	Info SnapshotInfo
+	s    *Snapshots
+	tmp  string
+}
+
+// Keep gives the file its name, durably.
+func (a *Arrival) Keep() error {
+	if err := a.s.fs.Rename(a.tmp, a.s.path(a.Info.Index)); err != nil {
+		return fmt.Errorf("wal: keep snapshot %d: %w", a.Info.Index, err)
+	}
+	return a.s.fs.SyncDir(a.s.dir)
+}
+
+// Discard removes the file.
+func (a *Arrival) Discard() error { return a.s.fs.Remove(a.tmp) }
+
+// Receive takes a snapshot of an index that another member sends, the bytes of its file. It
+// checks them on the way and returns when they are durable. A damaged or
 // unfinished one, or one of another index, leaves nothing behind; the error matches
 // ErrCorrupt.
-func (s *Snapshots) Import(index uint64, r io.Reader) (SnapshotInfo, error) {
-	info, err := s.create(func(w io.Writer) (SnapshotInfo, error) {
+func (s *Snapshots) Receive(index uint64, r io.Reader) (*Arrival, error) {
+	tmp, info, err := s.write(func(w io.Writer) (SnapshotInfo, error) {
 		dec, err := newSnapshotDecoder("stream", io.TeeReader(r, w))
 		if err == nil && dec.info.Index != index {
 			err = dec.corrupt(16, fmt.Sprintf("snapshot %d was announced", index))
@@ -69,25 +97,38 @@ func (s *Snapshots) Import(index uint64, r io.Reader) (SnapshotInfo, error) {
 	var corrupt *CorruptError
 	switch {
 	case errors.As(err, &corrupt):
-		return info, fmt.Errorf("wal: received snapshot %d: offset %d: %s; it was not kept, have it sent again: %w",
+		return nil, fmt.Errorf("wal: received snapshot %d: offset %d: %s; it was not kept, have it sent again: %w",
 			info.Index, corrupt.Offset, corrupt.Reason, ErrCorrupt)
 	case err != nil:
-		return info, fmt.Errorf("wal: receive snapshot: %w", err)
+		return nil, fmt.Errorf("wal: receive snapshot: %w", err)
 	}
-	return info, nil
+	return &Arrival{info, s, tmp}, nil
 }
 
 // create makes a file of what write writes, durable before it has its name.
-func (s *Snapshots) create(write func(io.Writer) (SnapshotInfo, error)) (info SnapshotInfo, err error) {
-	tmp := filepath.Join(s.dir, fmt.Sprintf("%d%s%s", s.tmp.Add(1), snapshotSuffix, tmpSuffix))
-	f, err := s.fs.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+func (s *Snapshots) create(write func(io.Writer) (SnapshotInfo, error)) (SnapshotInfo, error) {
+	tmp, info, err := s.write(write)
 	if err != nil {
 		return info, err
 	}
-	named := false
+	if err := s.fs.Rename(tmp, s.path(info.Index)); err != nil {
+		s.fs.Remove(tmp) // or Open will
+		return info, err
+	}
+	return info, s.fs.SyncDir(s.dir)
+}
+
+// write makes a durable file of what write writes, under a name of its own.
+func (s *Snapshots) write(write func(io.Writer) (SnapshotInfo, error)) (tmp string, info SnapshotInfo, err error) {
+	tmp = filepath.Join(s.dir, fmt.Sprintf("%d%s%s", s.tmp.Add(1), snapshotSuffix, tmpSuffix))
+	f, err := s.fs.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return tmp, info, err
+	}
+	whole := false
 	defer func() { // the caller's write may panic, too
 		f.Close()
-		if !named {
+		if !whole {
 			s.fs.Remove(tmp) // or Open will
 		}
 	}()
@@ -95,14 +136,8 @@ func (s *Snapshots) create(write func(io.Writer) (SnapshotInfo, error)) (info Sn
 	if err == nil {
 		err = f.Sync()
 	}
-	if err == nil {
-		err = s.fs.Rename(tmp, s.path(info.Index))
-	}
-	if err != nil {
-		return info, err
-	}
-	named = true
-	return info, s.fs.SyncDir(s.dir)
+	whole = err == nil
+	return tmp, info, err
 }
 
 // syncingWriter appends to a file and syncs it every few megabytes, so that the
