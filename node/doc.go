@@ -79,10 +79,27 @@
 // ones are added through any member ([Node.AddMember]), with an ID of their own, and
 // find it out by asking the others at the addresses that they were given
 // ([Config.Existing]). Who the members are, and where, is part of the state from then
-// on, so flags say nothing more once a data directory is there. A member that was away
-// while others were replaced refuses those it does not know; then they tell it who the
-// members are, and it goes by that until its own state says so. One that was removed
+// on, so flags say nothing more once a data directory is there, but whose directory it
+// should be: one of another member or cluster is refused. One that was removed
 // ends with an error that says so, and never starts again from its data directory.
+//
+// # What is believed
+//
+// A member is the process that answers at the address that the log has of it; package peer
+// sees to that. What else is said at the peer port may be anybody's, and changes nothing:
+//
+//   - A question is answered with what is no secret, and what it says is not read.
+//   - A member is removed when its own log says so, or most of the other voters of its log,
+//     each at its address. One of them may be mistaken, or somebody else at its address.
+//   - A member that was away while others joined does not know the leader, if that is one
+//     of those. While it has no leader it asks at the addresses of its log, and at those
+//     that its operator gives it with Existing. Whoever answers there is believed to name
+//     members that the log does not know; nobody is moved, removed or brought back by it
+//     (contacts.go). If all others were replaced, at other addresses, its operator has to
+//     name one of those that there are now.
+//   - Raft's messages are found sound before they are stepped (package replica), and a
+//     snapshot is kept when raft goes on from it. Until then its file is not one of the
+//     data directory's snapshots, and the next start removes it.
 //
 // # Directories that have forgotten
 //

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -100,6 +101,12 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	if len(o.advertiseClientURLs) == 0 {
 		o.advertiseClientURLs = o.listenClientURLs
 	}
+	if err := dialable("--advertise-client-urls", o.advertiseClientURLs); err != nil {
+		return cfg, err
+	}
+	if err := dialable("--initial-advertise-peer-urls", o.advertisePeerURLs); err != nil {
+		return cfg, err
+	}
 	if o.dataDir == "" {
 		o.dataDir = o.name + ".tenure"
 	}
@@ -107,7 +114,11 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	if err != nil {
 		return cfg, err
 	}
-	if url, ok := peers[o.name]; ok && url != o.advertisePeerURLs[0] {
+	_, statErr := os.Stat(filepath.Join(o.dataDir, "wal"))
+	started := statErr == nil
+	if url, ok := peers[o.name]; ok && url != o.advertisePeerURLs[0] && started {
+		peers[o.name] = o.advertisePeerURLs[0] // --initial-cluster is of the first start; it may have moved
+	} else if ok && url != o.advertisePeerURLs[0] {
 		return cfg, fmt.Errorf("--initial-cluster says that %s is at %s, --initial-advertise-peer-urls says %s: they must agree", o.name, url, o.advertisePeerURLs[0])
 	}
 	if err := sameScheme(o.listenPeerURLs[0], append(slices.Collect(maps.Values(peers)), o.advertisePeerURLs...)); err != nil {
@@ -116,7 +127,7 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	switch o.clusterState {
 	case "new":
 	case "existing":
-		if _, err := os.Stat(filepath.Join(o.dataDir, "wal")); err != nil && len(peers) < 2 {
+		if !started && len(peers) < 2 {
 			return cfg, fmt.Errorf("--initial-cluster-state existing, and %s is empty: --initial-cluster must name other members, to be asked who this one is, as `etcdctl member add` prints it", o.dataDir)
 		}
 	default:
@@ -189,6 +200,20 @@ func parseCluster(s string) (map[string]string, error) {
 		peers[name] = u
 	}
 	return peers, nil
+}
+
+// dialable refuses URLs at which a member can listen and nobody can dial.
+func dialable(flag string, urls []string) error {
+	for _, raw := range urls {
+		u, err := url.Parse(raw)
+		if err != nil {
+			continue // whoever uses it says more
+		}
+		if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "" && u.Port() != "" || err == nil && ip.IsUnspecified() {
+			return fmt.Errorf("%s is an address to listen on, and none that others can dial: say in %s by which URL they reach this member", raw, flag)
+		}
+	}
+	return nil
 }
 
 // sameScheme refuses members at https beside a port without TLS: that would be used to dial

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Listening everywhere says nothing about where others find this member.
+func TestServeAdvertisesWhatOthersCanDial(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		flag string // that is missing; "" if all is well
+	}{
+		{[]string{"--listen-client-urls=http://0.0.0.0:0"}, "--advertise-client-urls"},
+		{[]string{"--listen-client-urls=http://[::]:0"}, "--advertise-client-urls"},
+		{[]string{"--listen-client-urls=http://:0"}, "--advertise-client-urls"},
+		{[]string{"--listen-client-urls=http://0.0.0.0:0", "--advertise-client-urls=http://db1:2379"}, ""},
+		{[]string{"--listen-client-urls=http://127.0.0.1:0", "--initial-advertise-peer-urls=http://0.0.0.0:2380"}, "--initial-advertise-peer-urls"},
+	} {
+		o, err := parse(t, append(tt.args, "--listen-peer-urls=http://127.0.0.1:0", "--data-dir="+t.TempDir()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := o.config(slog.New(slog.DiscardHandler), nil)
+		if err == nil {
+			cfg.Node.PeerListener.Close()
+			for _, l := range cfg.Clients {
+				l.Close()
+			}
+		}
+		if (err == nil) != (tt.flag == "") || err != nil && !strings.Contains(err.Error(), "say in "+tt.flag) {
+			t.Errorf("%v: %v, want that it asks for %q", tt.args, err, tt.flag)
+		}
+	}
+}
+
+// At the first start two flags that contradict each other are a mistake. Later the list of
+// members is history, and the member may have moved.
+func TestServeWhereAMemberHasMoved(t *testing.T) {
+	dir := t.TempDir()
+	config := func() error {
+		o, err := parse(t, []string{"--name=a", "--listen-client-urls=http://127.0.0.1:0", "--listen-peer-urls=http://127.0.0.1:0", "--data-dir=" + dir,
+			"--initial-cluster=a=http://10.0.0.1:2380,b=http://10.0.0.2:2380", "--initial-advertise-peer-urls=http://10.0.0.9:2380"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := o.config(slog.New(slog.DiscardHandler), nil)
+		if err != nil {
+			return err
+		}
+		cfg.Node.PeerListener.Close()
+		for _, l := range cfg.Clients {
+			l.Close()
+		}
+		if got := cfg.Node.Peers["a"]; got != "http://10.0.0.9:2380" {
+			t.Errorf("it starts at %s", got)
+		}
+		return nil
+	}
+	if err := config(); err == nil || !strings.Contains(err.Error(), "they must agree") {
+		t.Errorf("at the first start: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "wal"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := config(); err != nil {
+		t.Errorf("later: %v", err)
+	}
+}
