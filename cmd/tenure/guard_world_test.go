@@ -92,6 +92,9 @@ func (w *guardWorld) call(what string) {
 	if w.calls == w.stopAt && w.stopFor > 0 {
 		w.note("stopped before %s, for %v", what, w.stopFor)
 		w.frozen = time.Now().Add(w.stopFor)
+		if w.rand.IntN(2) == 0 { // once more
+			w.stopAt, w.stopFor = w.calls+1+w.rand.IntN(8), w.ttl/10+time.Duration(w.rand.Int64N(int64(3*w.ttl)))
+		}
 	}
 	if w.calls == w.killAt && !w.dead {
 		w.note("killed before %s", what)
@@ -248,6 +251,9 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 	switch trouble {
 	case 1, 2:
 		w.stopAt, w.stopFor = 1+w.rand.IntN(60), w.ttl/10+draw(3*w.ttl)
+		if w.rand.IntN(2) == 0 {
+			w.stopFor = w.ttl/10 + draw(w.ttl)
+		}
 		if w.rand.IntN(2) == 0 {
 			w.stopAt = 1 + w.rand.IntN(10)
 		}

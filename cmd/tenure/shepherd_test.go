@@ -97,8 +97,8 @@ func TestShepherdAtTheEnd(t *testing.T) {
 			continue
 		}
 		s.dismiss()
-		if err := syscall.Kill(command.Process.Pid, 0); err != nil {
-			t.Errorf("the shepherd was dismissed, and killed the command: %v", err)
+		if !(kernel{}).alive(command.Process.Pid) {
+			t.Error("the shepherd was dismissed, and killed the command")
 		}
 	}
 }
@@ -123,12 +123,41 @@ func TestKillStarting(t *testing.T) {
 	if !killed(t, starter) {
 		t.Error("the guard lives")
 	}
-	for range 1000 {
-		if !(kernel{}).alive(group) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	if !gone(group) {
+		t.Error("what the guard had begun lives")
+		_ = syscall.Kill(-group, syscall.SIGKILL)
 	}
-	t.Error("what the guard had begun lives")
-	_ = syscall.Kill(-group, syscall.SIGKILL)
+}
+
+// gone reports whether all of a group end soon.
+func gone(group int) bool {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if !(kernel{}).alive(group) {
+			return true
+		}
+	}
+	return false
+}
+
+// A signal is for all of the group.
+func TestKillsTheWholeGroup(t *testing.T) {
+	parent := exec.Command("sh", "-c", "sleep 60 & echo started; wait")
+	parent.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var started string
+	if _, err := fmt.Fscan(out, &started); err != nil {
+		t.Fatal(err)
+	}
+	kernel{}.kill(parent.Process.Pid, syscall.SIGKILL)
+	_ = parent.Wait()
+	if !gone(parent.Process.Pid) {
+		t.Error("a process of the group outlives the kill")
+		_ = syscall.Kill(-parent.Process.Pid, syscall.SIGKILL)
+	}
 }

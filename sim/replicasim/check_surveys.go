@@ -78,10 +78,11 @@ func (k *checks) surveyed(w *sim.World, byKey bool) {
 		}
 		history = append(history, porcupine.Operation{ClientId: o.client, Input: o, Call: int64(o.call), Return: int64(ret)})
 	}
-	if r := porcupine.CheckOperationsTimeout(lands, history, 20*time.Second); r == porcupine.Illegal {
+	switch porcupine.CheckOperationsTimeout(lands, history, patience) {
+	case porcupine.Illegal:
 		k.fail(w, "linearizability: the history of %d surveys has no order", len(history))
-	} else if r == porcupine.Unknown {
-		w.Count("histories undecided", 1)
+	case porcupine.Unknown:
+		k.fail(w, "linearizability: the history of %d surveys was not decided in %v", len(history), patience)
 	}
 }
 
