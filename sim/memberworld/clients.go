@@ -15,7 +15,10 @@ func (c *cluster) registers(number int) {
 	name := fmt.Sprintf("c%d", number)
 	r := c.w.Rand("client " + name)
 	of := c.hosts
-	if r.IntN(3) == 0 { // one of a single member
+	switch {
+	case c.spec.Pinned:
+		of = of[number%c.spec.Members:][:1]
+	case r.IntN(3) == 0:
 		of = of[r.IntN(c.spec.Members):][:1]
 	}
 	cl := c.client(name, of...)
@@ -45,7 +48,7 @@ func (c *cluster) registers(number int) {
 			}
 		}
 		c.history.add(o)
-		c.pause(time.Duration(r.Int64N(int64(400 * time.Millisecond))))
+		c.pause(time.Duration(r.Int64N(int64(c.spec.Pace))))
 	}
 }
 

@@ -27,6 +27,12 @@ type Spec struct {
 	Clients int
 	Suitors int // who want the ID of a lease that is not renewed
 	Faults  []world.Fault
+	// Pinned has each client speak to one member only, one after the other.
+	Pinned bool
+	// Pace is how long clients think between requests, at most; 0: 400 ms.
+	Pace time.Duration
+	// Way is how long bytes are under way at most, and at least a tenth; 0: 3 ms.
+	Way time.Duration
 	// Wild worlds have clocks that nothing allows for. What rests on time is not judged.
 	Wild bool
 	// SnapshotBytes is the MaxTailBytes of members; 0 draws one for each.

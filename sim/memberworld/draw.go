@@ -28,6 +28,13 @@ func Draw(seed uint64) Spec {
 	if r.IntN(5) == 0 {
 		s.Suitors = 2
 	}
+	s.Pinned = r.IntN(3) == 0
+	if r.IntN(4) == 0 {
+		s.Pace = 50 * time.Millisecond
+	}
+	if r.IntN(4) == 0 {
+		s.Way = 40 * time.Millisecond
+	}
 	d := drawer{r, &s}
 	kinds := []func(){
 		d.kills, d.crashes, d.slow, d.hung, d.failing, d.full, d.cuts, d.resets, d.halfOpen,
@@ -86,8 +93,10 @@ func (d drawer) anywhere(f world.Fault) {
 	d.add(f)
 }
 
-func (d drawer) kills()    { d.anywhere(world.Fault{Kind: world.Kill}) }
-func (d drawer) crashes()  { d.anywhere(world.Fault{Kind: world.Crash}) }
+func (d drawer) kills() { d.anywhere(world.Fault{Kind: world.Kill}) }
+func (d drawer) crashes() {
+	d.anywhere(world.Fault{Kind: world.Crash, With: []string{"", "", everywhere}[d.IntN(3)]})
+}
 func (d drawer) restarts() { d.anywhere(world.Fault{Kind: world.Restart}) }
 
 // freezes are for up to 20 s: longer than any lease.
@@ -125,7 +134,7 @@ func (d drawer) cuts() {
 	from, to := d.member(), d.member()
 	f := world.Fault{Who: from, With: to, At: d.moment(), Kind: world.Cut, For: d.span(12*time.Second) + 100*time.Millisecond}
 	if from == to {
-		f.Kind, f.With = world.Isolate, ""
+		f.Kind, f.With = world.Isolate, []string{"", fromMembers}[d.IntN(2)]
 	}
 	d.add(f)
 }

@@ -7,6 +7,13 @@ import (
 	"github.com/tenure-lease/tenure/sim/world"
 )
 
+const (
+	// everywhere makes a Crash one of all machines at once.
+	everywhere = "everywhere"
+	// fromMembers leaves an isolated member to its clients.
+	fromMembers = "from members"
+)
+
 // happen carries out what no process carries out itself.
 func (c *cluster) happen(f world.Fault) {
 	if f.Kind == world.Cut {
@@ -16,6 +23,13 @@ func (c *cluster) happen(f world.Fault) {
 	h := c.host(f.Who)
 	switch f.Kind {
 	case world.Isolate:
+		if f.With == fromMembers {
+			for _, o := range c.hosts {
+				c.net.Cut(h.name, o.name, f.For)
+				c.net.Cut(o.name, h.name, f.For)
+			}
+			return
+		}
 		c.net.Isolate(h.name, f.For)
 	case world.Reset:
 		c.net.Reset(h.name, f.With)
@@ -24,6 +38,11 @@ func (c *cluster) happen(f world.Fault) {
 	case world.Kill:
 		h.end(nil, exits)
 	case world.Crash:
+		if f.With == everywhere {
+			for _, o := range c.hosts {
+				o.end(nil, crashes)
+			}
+		}
 		h.end(nil, crashes)
 	case world.Older:
 		h.disk.Keep()

@@ -45,6 +45,7 @@ type host struct {
 	held     int  // whoever wants the host to stay down
 	lost     bool // its data, for good: it may refuse to start, and is replaced
 	life     *life
+	removed  bool // for good: it must not serve again
 	starts   int
 	lastErr  error // of the last start, or why the last life ended by itself
 }

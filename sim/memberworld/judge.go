@@ -73,6 +73,7 @@ func (c *cluster) judge() {
 	close(c.quiet)
 	c.pause(12 * time.Second) // for clients that still wait
 	c.orphans(cl)
+	c.dismissed()
 	c.bounded()
 
 	ctx, cancel := within(10 * time.Second)
@@ -84,7 +85,7 @@ func (c *cluster) judge() {
 	}
 	var first []event
 	for i, h := range c.hosts {
-		if h.running() == nil {
+		if h.running() == nil || h.removed {
 			continue
 		}
 		events, err := c.log(h, last.Header.Revision)
@@ -121,7 +122,7 @@ func (c *cluster) restored(limit time.Duration) bool {
 	for _, h := range c.hosts {
 		for {
 			h.mu.Lock()
-			absent := h.held > 0 || h.starts == 0
+			absent := h.held > 0 || h.starts == 0 || h.removed
 			lastErr := h.lastErr
 			h.mu.Unlock()
 			if absent {
@@ -152,6 +153,22 @@ func (c *cluster) restored(limit time.Duration) bool {
 		c.pause(500 * time.Millisecond)
 	}
 	return true
+}
+
+// dismissed judges that members that were removed have ended, and do not start again.
+func (c *cluster) dismissed() {
+	for _, h := range c.hosts {
+		h.mu.Lock()
+		removed, err := h.removed, h.lastErr
+		h.mu.Unlock()
+		if !removed {
+			continue
+		}
+		c.w.Count("members dismissed", 1)
+		if h.running() != nil || !refused(err) {
+			c.w.Fail("%s was removed from the cluster and goes on: running %v, %v", h.name, h.running() != nil, err)
+		}
+	}
 }
 
 // acknowledged judges that what clients were told is in the log.

@@ -143,11 +143,13 @@ func (c *cluster) promote(cl *clientv3.Client, h *host) {
 	})
 }
 
-// removeMember removes a host's member and takes it out of service.
+// removeMember removes a host's member. Nobody tells its host, which starts it again and
+// again, as systemd does.
 func (c *cluster) removeMember(cl *clientv3.Client, h *host) {
 	c.removeID(cl, h)
-	h.hold(1)
-	h.end(nil, empties)
+	h.mu.Lock()
+	h.removed = true
+	h.mu.Unlock()
 }
 
 // refused reports whether a member said that it must not go on with its data.

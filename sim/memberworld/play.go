@@ -34,8 +34,14 @@ func Play(t *testing.T, seed uint64, spec Spec) world.Result {
 }
 
 func newCluster(w *world.World, spec Spec) *cluster {
+	if spec.Way == 0 {
+		spec.Way = 3 * time.Millisecond
+	}
+	if spec.Pace == 0 {
+		spec.Pace = 400 * time.Millisecond
+	}
 	c := &cluster{
-		w: w, spec: spec, net: network.New(w, 200*time.Microsecond, 3*time.Millisecond),
+		w: w, spec: spec, net: network.New(w, spec.Way/10, spec.Way),
 		quiet: make(chan struct{}), gone: make(chan struct{}), jobs: make(chan job, 16),
 	}
 	for i := range spec.Members + spec.Spares {
