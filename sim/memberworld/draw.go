@@ -17,7 +17,7 @@ const storm = 30 * time.Second
 // Draw draws a world. As in a swarm each has few kinds of faults, and those often.
 func Draw(seed uint64) Spec {
 	r := world.Rand(seed, "spec")
-	policies := []quorumlease.Policy{quorumlease.Off, quorumlease.Leader, quorumlease.All}
+	policies := []quorumlease.Policy{quorumlease.Off, quorumlease.Leader, quorumlease.All, quorumlease.AllByKey, quorumlease.LeaderByKey}
 	s := Spec{
 		Members: 3, Storm: storm, Clients: 3,
 		Policy: string(policies[r.IntN(len(policies))]),
