@@ -26,7 +26,11 @@ func (c *cluster) registers(number int) {
 	last := map[string]string{}
 	for i := 0; !c.resting(); i++ {
 		o := op{client: number, key: fmt.Sprintf("k/%d", r.IntN(keys)), new: fmt.Sprintf("%d-%d", number, i)}
-		switch n := r.IntN(20); {
+		n := r.IntN(20)
+		if c.spec.Readers && r.IntN(3) > 0 {
+			n = 13
+		}
+		switch {
 		case n < 7:
 			o.kind = "put"
 		case n < 14:

@@ -33,6 +33,16 @@ type Spec struct {
 	Pace time.Duration
 	// Way is how long bytes are under way at most, and at least a tenth; 0: 3 ms.
 	Way time.Duration
+	// Far is how much longer ways between members are, at most: farther than clients.
+	Far time.Duration
+	// Lossy is one in how many of what is sent is lost and sent again; 0: none.
+	Lossy int
+	// ReadTTL is how long promises to readers last; 0 draws it.
+	ReadTTL time.Duration
+	// Hurry has hosts start what ended at once.
+	Hurry bool
+	// Readers has clients read more, and write less.
+	Readers bool
 	// Wild worlds have clocks that nothing allows for. What rests on time is not judged.
 	Wild bool
 	// SnapshotBytes is the MaxTailBytes of members; 0 draws one for each.
@@ -47,6 +57,9 @@ func (s *Spec) flags(r *rand.Rand) flags {
 		segment:   []int64{16 << 10, 64 << 10, 1 << 20}[r.IntN(3)],
 		order:     s.Policy,
 	}
+	if s.ReadTTL > 0 {
+		f.readTTL = s.ReadTTL
+	}
 	if s.SnapshotBytes > 0 {
 		f.tailBytes = s.SnapshotBytes
 	}
@@ -55,6 +68,9 @@ func (s *Spec) flags(r *rand.Rand) flags {
 
 // downtime is how long a host takes to start its member again.
 func (s *Spec) downtime(r *rand.Rand) time.Duration {
+	if s.Hurry {
+		return 20 * time.Millisecond
+	}
 	if r.IntN(4) == 0 {
 		return time.Duration(r.Int64N(int64(8 * time.Second)))
 	}

@@ -9,17 +9,17 @@ import (
 )
 
 // directed plays a few worlds of one kind, in which it has to happen what is to be judged.
-func directed(t *testing.T, n int, musts []string, spec func(d drawer) Spec) {
+func directed(t *testing.T, n int, musts []string, spec func(seed uint64, d drawer) Spec) {
 	t.Helper()
 	world.Batch(t, n, n, musts, func(t *testing.T, seed uint64) world.Result {
-		return Play(t, seed, spec(drawer{world.Rand(seed, "spec"), &Spec{Members: 3}}))
+		return Play(t, seed, spec(seed, drawer{world.Rand(seed, "spec"), &Spec{Members: 3}}))
 	})
 }
 
 // TestPowerCuts cuts the power of all machines at once, again and again, at any call of a
 // disk: only what was synced is there afterwards.
 func TestPowerCuts(t *testing.T) {
-	directed(t, 3, []string{"fault: crash", "log: saved a snapshot"}, func(d drawer) Spec {
+	directed(t, 3, []string{"fault: crash", "log: saved a snapshot"}, func(seed uint64, d drawer) Spec {
 		s := Spec{Members: 3, Policy: "off", Storm: 20 * time.Second, Clients: 3, Pace: 60 * time.Millisecond, SnapshotBytes: 8 << 10}
 		ops := []string{"sync", "sync", "write", "syncdir", "rename", "remove"}
 		for m, nth := range []int{40, 60, 80} {
@@ -39,8 +39,12 @@ func TestPowerCuts(t *testing.T) {
 // TestApart cuts each member off from the others for longer than its promises last, while
 // its own clients go on reading, and others write.
 func TestApart(t *testing.T) {
-	directed(t, 2, []string{"fault: isolate"}, func(d drawer) Spec {
-		s := Spec{Members: 3, Policy: "all", Storm: 24 * time.Second, Clients: 3, Pinned: true, Pace: 60 * time.Millisecond}
+	policies := []string{"all", "off"}
+	directed(t, 2, []string{"fault: isolate"}, func(seed uint64, d drawer) Spec {
+		s := Spec{
+			Members: 3, Policy: policies[seed%2], Storm: 24 * time.Second, Clients: 6, Pinned: true, Pace: 60 * time.Millisecond,
+			Far: 60 * time.Millisecond, Readers: true,
+		}
 		for i := range 6 {
 			s.Faults = append(s.Faults, world.Fault{
 				Who: fmt.Sprintf("m%d", i%3), At: time.Duration(2+3*i)*time.Second + d.span(time.Second),
@@ -51,15 +55,18 @@ func TestApart(t *testing.T) {
 	})
 }
 
-// TestStandingStill stops each process for longer than any lease lasts.
+// TestStandingStill stops processes, and single threads between the reading of a clock and
+// its use, for longer than promises last.
 func TestStandingStill(t *testing.T) {
-	directed(t, 2, []string{"fault: freeze", "elections"}, func(d drawer) Spec {
-		s := Spec{Members: 3, Policy: "all", Storm: 26 * time.Second, Clients: 3, Pinned: true, Pace: 60 * time.Millisecond}
-		for i := range 4 {
-			f := world.Fault{Who: fmt.Sprintf("m%d", i%3), Kind: world.Freeze, For: 3*time.Second + d.span(4*time.Second)}
-			f.Seam, f.Op, f.Nth = world.Network, "write", 100+d.IntN(500)
-			if d.IntN(2) == 0 {
-				f.Seam, f.Op, f.Nth = world.Clock, "now", 300+d.IntN(1500)
+	directed(t, 2, []string{"fault: freeze", "fault: delay"}, func(seed uint64, d drawer) Spec {
+		s := Spec{
+			Members: 3, Policy: "all", Storm: 20 * time.Second, Clients: 9, Pinned: true, Pace: 60 * time.Millisecond,
+			Readers: true, ReadTTL: 200 * time.Millisecond,
+		}
+		for i := range 12 {
+			f := world.Fault{Who: fmt.Sprintf("m%d", i%3), Seam: world.Clock, Op: "now", Nth: 300 + d.IntN(6000), Kind: world.Delay, For: 300*time.Millisecond + d.span(time.Second)}
+			if i%4 == 0 {
+				f.Kind, f.For = world.Freeze, time.Second+d.span(4*time.Second)
 			}
 			s.Faults = append(s.Faults, f)
 		}
@@ -67,9 +74,29 @@ func TestStandingStill(t *testing.T) {
 	})
 }
 
+// TestForgottenPromises ends a member that has promised something to another, which the
+// leader does not hear of: it must not forget that.
+func TestForgottenPromises(t *testing.T) {
+	directed(t, 2, []string{"fault: kill", "fault: cut"}, func(_ uint64, d drawer) Spec {
+		s := Spec{
+			Members: 3, Policy: "all", Storm: 28 * time.Second, Clients: 9, Pinned: true, Pace: 40 * time.Millisecond,
+			Readers: true, ReadTTL: 3 * time.Second, Hurry: true,
+		}
+		for i := range 6 {
+			at := time.Duration(3+4*i) * time.Second
+			a, b, between := fmt.Sprintf("m%d", i%3), fmt.Sprintf("m%d", (i+1)%3), fmt.Sprintf("m%d", (i+2)%3)
+			s.Faults = append(s.Faults,
+				world.Fault{Who: a, With: b, At: at, Kind: world.Cut, For: 3500 * time.Millisecond},
+				world.Fault{Who: b, With: a, At: at, Kind: world.Cut, For: 3500 * time.Millisecond},
+				world.Fault{Who: between, At: at + 1500*time.Millisecond + d.span(2*time.Second), Kind: world.Kill})
+		}
+		return s
+	})
+}
+
 // TestComingAndGoing adds, promotes, replaces and removes members.
 func TestComingAndGoing(t *testing.T) {
-	directed(t, 2, []string{"changes: add", "changes: promote", "changes: remove", "changes: replace", "members dismissed", "log: caught up by a snapshot"}, func(d drawer) Spec {
+	directed(t, 2, []string{"changes: add", "changes: promote", "changes: remove", "changes: replace", "members dismissed", "log: caught up by a snapshot"}, func(seed uint64, d drawer) Spec {
 		s := Spec{Members: 3, Spares: 1, Policy: "leader", Storm: 25 * time.Second, Clients: 2, Pace: 80 * time.Millisecond, SnapshotBytes: 8 << 10}
 		for i, what := range []string{"add", "promote", "replace", "remove"} {
 			who := "m3"
@@ -84,7 +111,7 @@ func TestComingAndGoing(t *testing.T) {
 
 // TestFullAndFailing has disks fill up and fail.
 func TestFullAndFailing(t *testing.T) {
-	directed(t, 2, []string{"fault: no space", "fault: fail", "ended by itself"}, func(d drawer) Spec {
+	directed(t, 2, []string{"fault: no space", "fault: fail", "ended by itself"}, func(seed uint64, d drawer) Spec {
 		s := Spec{Members: 3, Policy: "leader", Storm: 20 * time.Second, Clients: 3, Pace: 100 * time.Millisecond, SnapshotBytes: 8 << 10}
 		ops := []string{"sync", "write", "syncdir", "rename", "remove", "open", "preallocate", "truncate"}
 		for i := range 8 {
@@ -95,6 +122,35 @@ func TestFullAndFailing(t *testing.T) {
 			s.Faults = append(s.Faults, f)
 		}
 		s.Faults = append(s.Faults, world.Fault{Who: d.member(), At: 10 * time.Second, Seam: world.Disk, Kind: world.NoSpace, For: 3 * time.Second})
+		return s
+	})
+}
+
+// TestEmptied has disks come back empty: a member that has forgotten its votes must not
+// vote, and is replaced. Another was away when the last writes were acknowledged.
+func TestEmptied(t *testing.T) {
+	directed(t, 3, []string{"fault: empty", "fault: kill", "members that noticed that they lost data", "changes: replace"}, func(seed uint64, d drawer) Spec {
+		s := Spec{Members: 3, Policy: "leader", Storm: 20 * time.Second, Clients: 3, Pace: 80 * time.Millisecond}
+		a, b, between := d.apart()
+		at := 4*time.Second + d.span(4*time.Second)
+		s.Faults = append(s.Faults,
+			world.Fault{Who: a, At: at, Kind: world.Isolate, For: 2 * time.Second}, // it misses what is written
+			world.Fault{Who: b, At: at + 1900*time.Millisecond, Kind: world.Empty},
+			world.Fault{Who: between, At: at + 1900*time.Millisecond, Kind: world.Isolate, For: 6 * time.Second})
+		if seed%3 == 0 {
+			s.Faults = append(s.Faults, world.Fault{Who: between, At: at + 3*time.Second, Kind: world.Kill})
+		} else {
+			s.Faults = append(s.Faults, world.Fault{Who: a, At: at + 1950*time.Millisecond, Kind: world.Kill})
+		}
+		return s
+	})
+}
+
+// TestOlder has a disk come back as it was a while ago, while the others have all.
+func TestOlder(t *testing.T) {
+	directed(t, 3, []string{"fault: older", "members that noticed that they lost data"}, func(seed uint64, d drawer) Spec {
+		s := Spec{Members: 3, Policy: "leader", Storm: 20 * time.Second, Clients: 3, Pace: 80 * time.Millisecond}
+		s.Faults = append(s.Faults, world.Fault{Who: d.member(), At: 3 * time.Second, Kind: world.Older, For: 2*time.Second + d.span(8*time.Second)})
 		return s
 	})
 }

@@ -35,16 +35,26 @@ func Draw(seed uint64) Spec {
 	if r.IntN(4) == 0 {
 		s.Way = 40 * time.Millisecond
 	}
+	s.Readers = r.IntN(3) == 0
+	if r.IntN(3) == 0 {
+		s.Far = 40 * time.Millisecond
+	}
+	if r.IntN(3) == 0 {
+		s.Lossy = 50 + r.IntN(200)
+	}
+	if s.Readers || s.Pace > 0 {
+		s.Clients = 5
+	}
 	d := drawer{r, &s}
 	kinds := []func(){
 		d.kills, d.crashes, d.slow, d.hung, d.failing, d.full, d.cuts, d.resets, d.halfOpen,
-		d.freezes, d.restarts, d.clocks, d.members,
+		d.freezes, d.stalls, d.restarts, d.clocks, d.members,
 	}
 	switch r.IntN(8) {
-	case 10: // with nothing else: no member can know that its own disk is old
+	case 0: // with nothing else: no member can know that its own disk is old
 		d.older()
 		kinds = []func(){d.slow, d.resets}
-	case 11:
+	case 1:
 		d.emptied()
 	case 2:
 		d.wild()
@@ -110,6 +120,13 @@ func (d drawer) freezes() {
 		return
 	}
 	d.anywhere(f)
+}
+
+// stalls are threads that wait between reading a clock and going by it, while others run.
+func (d drawer) stalls() {
+	for range 4 {
+		d.add(world.Fault{Who: d.member(), Seam: world.Clock, Op: "now", Nth: d.nth(8000), Kind: world.Delay, For: d.span(2 * time.Second)})
+	}
 }
 
 func (d drawer) slow() {
@@ -197,4 +214,10 @@ func (d drawer) older() {
 // emptied is a disk that comes back empty, whatever else happens.
 func (d drawer) emptied() {
 	d.add(world.Fault{Who: d.member(), At: d.moment(), Kind: world.Empty})
+}
+
+// apart draws three members.
+func (d drawer) apart() (a, b, c string) {
+	order := d.Perm(3)
+	return fmt.Sprintf("m%d", order[0]), fmt.Sprintf("m%d", order[1]), fmt.Sprintf("m%d", order[2])
 }

@@ -106,13 +106,14 @@ func (c *cluster) attend() {
 	for !c.over() {
 		for _, h := range c.hosts {
 			h.mu.Lock()
-			replace := h.lost && refused(h.lastErr)
+			replace := h.lost && (refused(h.lastErr) || h.advised.Load())
 			if replace {
 				h.lost, h.lastErr = false, nil
+				h.advised.Store(false)
 			}
 			h.mu.Unlock()
 			if replace {
-				c.w.Count("members that refused to start with other data", 1)
+				c.w.Count("members that noticed that they lost data", 1)
 				c.employ("replace", h)
 			}
 		}

@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tenure-lease/tenure/clock"
@@ -45,7 +47,8 @@ type host struct {
 	held     int  // whoever wants the host to stay down
 	lost     bool // its data, for good: it may refuse to start, and is replaced
 	life     *life
-	removed  bool // for good: it must not serve again
+	advised  atomic.Bool // that it be replaced
+	removed  bool        // for good: it must not serve again
 	starts   int
 	lastErr  error // of the last start, or why the last life ended by itself
 }
@@ -168,7 +171,7 @@ func (h *host) config(l *life) server.Config {
 		peers[o.name] = o.url
 	}
 	peers[h.name] = h.url
-	logger := slog.New(&traceLog{w: h.c.w, who: h.name})
+	logger := slog.New(&traceLog{w: h.c.w, who: h.name, told: h.told})
 	return server.Config{
 		API: etcdapi.Config{WatchProgressInterval: 2 * time.Second},
 		Node: node.Config{
@@ -188,6 +191,13 @@ func (h *host) config(l *life) server.Config {
 				h.end(l, exits)
 			},
 		},
+	}
+}
+
+// told is what an operator reads in the log of a member that goes on.
+func (h *host) told(text string) {
+	if strings.Contains(text, "its disk has lost what it acknowledged") {
+		h.advised.Store(true)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 type traceLog struct {
 	w    *world.World
 	who  string
+	told func(string) // each error
 	more []slog.Attr
 }
 
@@ -31,12 +32,16 @@ func (l *traceLog) Handle(_ context.Context, r slog.Record) error {
 	}
 	r.Attrs(add)
 	l.w.Trace.Add("%s", b.String())
-	l.w.Count("log: "+r.Message, 1)
+	text, _, _ := strings.Cut(r.Message, ":")
+	l.w.Count("log: "+text, 1)
+	if r.Level >= slog.LevelError {
+		l.told(r.Message)
+	}
 	return nil
 }
 
 func (l *traceLog) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &traceLog{l.w, l.who, append(l.more[:len(l.more):len(l.more)], attrs...)}
+	return &traceLog{l.w, l.who, l.told, append(l.more[:len(l.more):len(l.more)], attrs...)}
 }
 
 func (l *traceLog) WithGroup(string) slog.Handler { return l }

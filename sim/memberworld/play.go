@@ -47,6 +47,16 @@ func newCluster(w *world.World, spec Spec) *cluster {
 	for i := range spec.Members + spec.Spares {
 		c.hosts = append(c.hosts, newHost(c, fmt.Sprintf("m%d", i)))
 	}
+	c.net.Lose(spec.Lossy)
+	if spec.Far > 0 {
+		r := w.Rand("far") // the network calls it with its lock held
+		c.net.Far(func(from, to string) time.Duration {
+			if from[0] != 'm' || to[0] != 'm' {
+				return 0
+			}
+			return time.Duration(r.Int64N(int64(spec.Far)))
+		})
+	}
 	w.Happen(c.happen)
 	return c
 }

@@ -134,7 +134,7 @@ func (s *stream) send(f flight) {
 	if s.lost {
 		return
 	}
-	f.at = time.Now().Add(s.n.way())
+	f.at = time.Now().Add(s.n.way(s.from, s.to))
 	if f.at.Before(s.arrives) {
 		f.at = s.arrives
 	}

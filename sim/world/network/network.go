@@ -21,6 +21,8 @@ type Network struct {
 	mu        sync.Mutex
 	rand      *rand.Rand
 	min, max  time.Duration // of a way, in one direction
+	far       func(from, to string) time.Duration
+	lost      int // one in so many is lost, and sent again; 0: none
 	listeners map[string]*Listener
 	conns     []*pair
 	cuts      map[[2]string]int // from, to; "" is everybody
@@ -156,7 +158,7 @@ func (n *Network) dial(ctx context.Context, p *world.Process, address string) (n
 		for (n.blocked(from, to) || n.blocked(to, from)) && ctx.Err() == nil {
 			n.changed.Wait()
 		}
-		way := n.way()
+		way := n.way(from, to)
 		n.mu.Unlock()
 		select {
 		case <-time.After(way):
@@ -185,12 +187,36 @@ func (n *Network) dial(ctx context.Context, p *world.Process, address string) (n
 	return pr.ends[0], nil
 }
 
+// Far makes ways longer by what f says, in each direction.
+func (n *Network) Far(f func(from, to string) time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.far = f
+}
+
+// Lose loses one in so many of what is sent, which TCP sends again after a while.
+func (n *Network) Lose(oneIn int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lost = oneIn
+}
+
+// again is when TCP sends again what was not acknowledged.
+const again = 200 * time.Millisecond
+
 // way is how long a byte is under way. The lock is held.
-func (n *Network) way() time.Duration {
-	if n.max <= n.min {
-		return n.min
+func (n *Network) way(from, to string) time.Duration {
+	way := n.min
+	if n.max > n.min {
+		way += time.Duration(n.rand.Int64N(int64(n.max - n.min)))
 	}
-	return n.min + time.Duration(n.rand.Int64N(int64(n.max-n.min)))
+	if n.far != nil {
+		way += n.far(from, to)
+	}
+	if n.lost > 0 && n.rand.IntN(n.lost) == 0 {
+		way += again
+	}
+	return way
 }
 
 // blocked reports whether nothing gets from one host to another. The lock is held.

@@ -189,3 +189,39 @@ func TestAProcessThatStandsStillReadsNothing(t *testing.T) {
 		}
 	})
 }
+
+func TestWaysAreLongerAndBytesAreSentAgain(t *testing.T) {
+	two(t, func(_ *world.World, n *network.Network, a, b net.Conn) {
+		n.Far(func(from, _ string) time.Duration {
+			if from == "a" {
+				return time.Second
+			}
+			return 0
+		})
+		began := time.Now()
+		write(t, a, "x")
+		write(t, b, "y")
+		read(t, a, 1)
+		if took := time.Since(began); took > most {
+			t.Errorf("the way to a took %v", took)
+		}
+		read(t, b, 1)
+		if took := time.Since(began); took < time.Second+least || took > time.Second+most {
+			t.Errorf("the way to b took %v", took)
+		}
+		n.Far(nil)
+		n.Lose(2)
+		late := 0
+		for range 100 {
+			began := time.Now()
+			write(t, a, "x")
+			read(t, b, 1)
+			if time.Since(began) > 100*time.Millisecond {
+				late++
+			}
+		}
+		if late < 20 || late > 80 {
+			t.Errorf("%d of 100 were lost, and one in 2 should be", late)
+		}
+	})
+}
