@@ -154,3 +154,11 @@ func TestOlder(t *testing.T) {
 		return s
 	})
 }
+
+// TestSuitors has many want the ID of a lease that nobody renews, with requests under way
+// all the time.
+func TestSuitors(t *testing.T) {
+	directed(t, 1, []string{"leases of a wanted ID", "leases found ended"}, func(uint64, drawer) Spec {
+		return Spec{Members: 3, Policy: "leader", Storm: 5 * time.Second, Clients: 1, Suitors: 24, Way: 60 * time.Millisecond}
+	})
+}

@@ -24,6 +24,11 @@ func Batch(t *testing.T, n, enough int, musts []string, play func(t *testing.T, 
 	played := 0
 	for _, seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			defer func() { // which a world that fails ends by Goexit
+				if t.Failed() {
+					failed = append(failed, seed)
+				}
+			}()
 			r := play(t, seed)
 			for name, count := range r.Counters {
 				sum[name] += count
@@ -32,9 +37,6 @@ func Batch(t *testing.T, n, enough int, musts []string, play func(t *testing.T, 
 			if len(seeds) == 1 {
 				t.Logf("%d events, digest %x, %v in %v: %s", r.Events, r.Digest, r.Passed, r.Took.Round(time.Millisecond), list(r.Counters))
 			}
-			if t.Failed() {
-				failed = append(failed, seed)
-			}
 		})
 		if played++; len(failed) >= 3 {
 			break
@@ -42,7 +44,7 @@ func Batch(t *testing.T, n, enough int, musts []string, play func(t *testing.T, 
 	}
 	t.Logf("%d worlds, %v of theirs in %v of ours; seeds that failed: %v; %s",
 		played, passed.Round(time.Second), took.Round(time.Second), failed, list(sum))
-	if played < enough {
+	if played < enough || t.Failed() {
 		return
 	}
 	for _, must := range musts {

@@ -89,6 +89,21 @@ func Play(t *testing.T, o Options, body func(*World)) (r Result) {
 	defer close(over)
 	go w.watch(o.Patience, path, over)
 	began := time.Now()
+	defer func() { // a bubble that has failed ends this goroutine
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		r.Seed, r.Failures, r.Counters = o.Seed, w.failed, w.counters
+		r.Events, r.Digest, r.Took = w.Trace.Len(), w.Trace.Digest(), time.Since(began)
+		if w.Trace.file == nil {
+			return
+		}
+		w.Trace.file.Close()
+		if len(w.failed) == 0 && !t.Failed() {
+			os.Remove(path)
+		} else {
+			t.Logf("seed %d: the trace is in %s, its end is\n%s", o.Seed, path, strings.Join(w.Trace.Last(20), "\n"))
+		}
+	}()
 	synctest.Test(t, func(t *testing.T) {
 		w.t = t
 		w.began = time.Now()
@@ -98,18 +113,6 @@ func Play(t *testing.T, o Options, body func(*World)) (r Result) {
 		r.Passed = time.Since(w.began)
 		time.Sleep(o.Drain)
 	})
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r.Seed, r.Failures, r.Counters = o.Seed, w.failed, w.counters
-	r.Events, r.Digest, r.Took = w.Trace.Len(), w.Trace.Digest(), time.Since(began)
-	if w.Trace.file != nil {
-		w.Trace.file.Close()
-		if len(w.failed) == 0 && !t.Failed() {
-			os.Remove(path)
-		} else {
-			t.Logf("seed %d: the trace is in %s, its end is\n%s", o.Seed, path, strings.Join(w.Trace.Last(20), "\n"))
-		}
-	}
 	return r
 }
 
