@@ -11,26 +11,31 @@ import (
 
 // Play plays a world: a storm, in which faults happen while clients work, a time without
 // faults, in which everything has to come to rest, and the judgement.
-func Play(t *testing.T, seed uint64, spec Spec) world.Result {
+func Play(t *testing.T, seed uint64, spec Spec) (r world.Result) {
 	t.Helper()
 	var c *cluster
-	r := world.Play(t, world.Options{Seed: seed, Plan: spec.Faults, Drain: 2 * time.Minute}, func(w *world.World) {
+	// Deferred, for a bubble that has failed ends this goroutine. Outside of it, for a judge
+	// that computes too long is stopped by a true clock.
+	defer func() {
+		if c == nil || c.settled == nil {
+			return
+		}
+		written := map[string]bool{}
+		for _, e := range c.settled {
+			written[e.value] = true
+		}
+		if err := c.history.linearizable(written, 30*time.Second); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+			return
+		}
+		if r.Counters != nil {
+			r.Counters["histories decided"]++
+		}
+	}()
+	return world.Play(t, world.Options{Seed: seed, Plan: spec.Faults, Drain: 2 * time.Minute}, func(w *world.World) {
 		c = newCluster(w, spec)
 		c.play()
 	})
-	if t.Failed() {
-		return r
-	}
-	written := map[string]bool{}
-	for _, e := range c.settled {
-		written[e.value] = true
-	}
-	if err := c.history.linearizable(written, 30*time.Second); err != nil {
-		t.Errorf("seed %d: %v", seed, err)
-		r.Failures = append(r.Failures, err.Error())
-	}
-	r.Counters["histories decided"]++
-	return r
 }
 
 func newCluster(w *world.World, spec Spec) *cluster {
