@@ -109,7 +109,7 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 // An answer waits for its turn, if there is room soon, and one that is larger than all the
 // room is sent alone.
 func TestAnswersWaitForRoom(t *testing.T) {
-	s := serve(t, Config{AnswerBytes: 1 << 20, AnswerPatience: time.Minute}, watch.Config{})
+	s := serve(t, Config{AnswerBytes: 1 << 20, AnswerPatience: 10 * time.Second}, watch.Config{})
 	s.put("big", string(make([]byte, 600<<10)))
 	s.put("huge", string(make([]byte, 3<<20)))
 	stream, _ := s.unread("Range", &pb.RangeRequest{Key: []byte("big")})
@@ -144,7 +144,7 @@ func TestAnswersWaitForRoom(t *testing.T) {
 // A stream of a long range has no more of it encoded than the client reads.
 func TestUnreadRangeStreamHasABound(t *testing.T) {
 	const part = 100 << 10
-	s := serve(t, Config{MaxRequestBytes: part, AnswerBytes: 1 << 20, AnswerPatience: time.Minute}, watch.Config{})
+	s := serve(t, Config{MaxRequestBytes: part, AnswerBytes: 1 << 20, AnswerPatience: 10 * time.Second}, watch.Config{})
 	for i := range 30 {
 		s.put(fmt.Sprintf("k%02d", i), strings.Repeat("x", part))
 	}
@@ -201,9 +201,11 @@ func TestLongReadsTakeTurns(t *testing.T) {
 	s.server.scans.Release(turns)
 	for range turns + 1 { // each gives its turn back
 		for name, call := range calls {
-			if err := call(t.Context(), all); err != nil {
-				t.Errorf("a long %s: %v", name, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			if err := call(ctx, all); err != nil {
+				t.Errorf("a long %s: %v, want each to give its turn back", name, err)
 			}
+			cancel()
 		}
 	}
 	if !s.server.scans.TryAcquire(turns) {

@@ -155,3 +155,30 @@ func TestKeepAliveError(t *testing.T) {
 		t.Errorf("got %v, want a timeout", err)
 	}
 }
+
+// The header of a renewal's answer is of before it: had the lease ended at a later revision,
+// nobody may see that revision with it.
+func TestKeepAliveHeaderIsOfBefore(t *testing.T) {
+	s := newFake(t, watch.Config{})
+	s.keepAlive = func() func(context.Context) {
+		return func(context.Context) {
+			if _, err := s.Propose(context.Background(), &pb.PutRequest{Key: []byte("k")}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	served := s.serve(t, Config{})
+	served.grant(7)
+	before := s.View().Revision()
+	stream, err := pb.NewLeaseClient(served.conn).LeaseKeepAlive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: 7}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := stream.Recv()
+	if err != nil || r.Header.Revision != before {
+		t.Errorf("renewed with revision %d, %v; want %d, of before the renewal", r.GetHeader().GetRevision(), err, before)
+	}
+}

@@ -212,6 +212,30 @@ func TestWatchProgressNotify(t *testing.T) {
 	)
 }
 
+// A report of progress has the revision up to which events were handed out, whatever reads
+// at this member see already.
+func TestWatchProgressIsOfWhatWasHandedOut(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	s.put("b", "1") // 2
+	w := s.watch(t)
+	w.create(&pb.WatchCreateRequest{Key: []byte("a")})
+	w.want(&pb.WatchResponse{Header: header(2), Created: true})
+	s.mu.Lock()
+	if _, err := s.store.Put(&pb.PutRequest{Key: []byte("a")}); err != nil {
+		t.Fatal(err)
+	}
+	s.show(s.store.View()) // and the hub is not told yet
+	s.mu.Unlock()
+	w.send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
+	if r := w.recv(); r.Header.Revision != 2 || len(r.Events) > 0 {
+		t.Errorf("got %v, want progress at 2, for the event of revision 3 was not sent", r)
+	}
+	s.hub.Publish(s.View())
+	if r := w.recv(); r.Header.Revision != 3 || len(r.Events) != 1 {
+		t.Errorf("got %v, want the event of revision 3", r)
+	}
+}
+
 func TestWatchSlowClient(t *testing.T) {
 	s := serve(t, Config{}, watch.Config{MaxStreamEvents: 10})
 	slow := s.watch(t)

@@ -8,6 +8,8 @@ import (
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
+
+	"github.com/tenure-lease/tenure/etcdapi"
 )
 
 // memory watches how much of what this process may use is alive, and says when it is short:
@@ -64,3 +66,6 @@ func (m *memory) look(live int64) {
 		m.logger.Info("memory is no longer short: writes are taken again", "live", live, "limit", m.limit)
 	}
 }
+
+// answerRoom is how many bytes of a limit answers may have that clients do not read.
+func answerRoom(limit int64) int64 { return min(limit/4, etcdapi.DefaultAnswerBytes) }

@@ -84,8 +84,8 @@ func Start(cfg Config) (*Server, error) {
 	if cfg.API.Short == nil {
 		cfg.API.Short = s.memory.short.Load
 	}
-	if quarter := s.memory.limit / 4; cfg.API.AnswerBytes == 0 && quarter > 0 {
-		cfg.API.AnswerBytes = min(quarter, etcdapi.DefaultAnswerBytes)
+	if cfg.API.AnswerBytes == 0 && s.memory.limit > 0 {
+		cfg.API.AnswerBytes = answerRoom(s.memory.limit)
 	}
 	s.api = etcdapi.New(backend{n}, cfg.API)
 	opts := s.api.Options()

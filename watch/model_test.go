@@ -136,6 +136,9 @@ func runStream(t *testing.T, w *world, seed uint64, published <-chan struct{}) (
 		if err != nil {
 			continue
 		}
+		if now := w.hub.view.Load().Revision(); r.Revision > now {
+			t.Errorf("a response %s of revision %d, when %d was published", short(r), r.Revision, now)
+		}
 		switch g := watchers[r.WatchID]; {
 		case r.Created:
 			g = &seen{request: waiting[0], created: r.Revision}
@@ -145,6 +148,9 @@ func runStream(t *testing.T, w *world, seed uint64, published <-chan struct{}) (
 			g.compacted = r.CompactRevision
 		case r.WatchID == InvalidID:
 			for _, g := range watchers {
+				if r.Revision < g.progress || r.Revision < g.last {
+					t.Errorf("watch %v: progress %d after progress %d and revision %d", g.request, r.Revision, g.progress, g.last)
+				}
 				g.progress = max(g.progress, r.Revision)
 			}
 		default:

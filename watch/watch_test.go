@@ -386,3 +386,39 @@ func TestHubWithoutState(t *testing.T) {
 		t.Errorf("then %v", got)
 	}
 }
+
+// A report of progress says no more than what was published and handed out, and no less
+// than what was published when it was asked for.
+func TestProgressIsOfWhatWasPublished(t *testing.T) {
+	w := newWorld(t, Config{})
+	s := w.stream()
+	create(t, s, watch("a", "", 0))
+	want(t, s, "0:created@1")
+	w.put("b", "b", "b")
+	if err := s.Progress(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, s, "-1:progress@4")
+	// Written, and not published yet.
+	if _, err := w.store.Put(&pb.PutRequest{Key: []byte("a")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Progress(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, s, "-1:progress@4")
+	w.hub.Publish(w.store.View())
+	if err := s.Progress(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, s, "0:put a@5", "-1:progress@5")
+	// Asked twice before it is read: one report, of the later.
+	for range 2 {
+		w.put("b")
+		if err := s.Progress(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, s, "-1:progress@7")
+	quiet(t, w, s)
+}

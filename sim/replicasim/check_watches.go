@@ -52,8 +52,12 @@ func (k *checks) missed(w *sim.World, o *watcher, upTo int64) {
 	}
 }
 
-// progressed judges a report that a watcher has been told of all up to a revision.
+// progressed judges a report that a watcher has been told of all up to a revision, which is
+// one that its member has published.
 func (k *checks) progressed(w *sim.World, o *watcher, rev int64) {
+	if now := o.m.hub.published; rev > now {
+		k.fail(w, "%s was told of progress to revision %d at member %d, which has published %d", o.name(), rev, o.m.ID, now)
+	}
 	k.missed(w, o, rev)
 	o.next = max(o.next, rev+1)
 }

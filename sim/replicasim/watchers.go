@@ -16,7 +16,8 @@ import (
 // from the seed, though there is a goroutine in it.
 type hub struct {
 	*watch.Hub
-	turns *watch.Stream // of nobody: what it is asked for makes the hub go on at once
+	turns     *watch.Stream // of nobody: what it is asked for makes the hub go on at once
+	published int64         // revision
 }
 
 // watchLimits are so small that watchers fall behind, and read the log in parts.
@@ -24,7 +25,7 @@ var watchLimits = watch.Config{MaxStreamEvents: 6, ChunkEvents: 3}
 
 func newHub(v view) *hub {
 	h := watch.NewHub(v.View, watchLimits)
-	return &hub{h, h.NewStream(0)}
+	return &hub{h, h.NewStream(0), v.View.Revision()}
 }
 
 func (h *hub) publishes(v view) {
@@ -32,6 +33,7 @@ func (h *hub) publishes(v view) {
 		return
 	}
 	h.Publish(v.View)
+	h.published = v.View.Revision()
 	if err := h.turns.Progress(context.Background()); err != nil {
 		panic(err)
 	}

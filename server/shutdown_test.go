@@ -1,0 +1,157 @@
+package server
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenure-lease/tenure/etcdapi"
+)
+
+// A member that leaves says that it does not serve, hands leadership over, and then ends
+// streams: whoever goes elsewhere finds a leader.
+func TestShutdownHasAnOrder(t *testing.T) {
+	servers, endpoints := start(t, 3)
+	lead := 0
+	for i, s := range servers {
+		if id, _, _ := s.Node.Leader(); id == s.Node.ID() {
+			lead = i
+		}
+	}
+	leaving := servers[lead]
+	conn := dial(t, endpoints[lead]).ActiveConnection()
+	health, err := grpc_health_v1.NewHealthClient(conn).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := health.Recv(); err != nil || r.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Fatalf("health %v, %v", r, err)
+	}
+	watch, err := pb.NewWatchClient(conn).Watch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{Key: []byte("k")}}}
+	if err := watch.Send(create); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan bool)
+	go func() {
+		_, err := watch.Recv()
+		id, _, _ := leaving.Node.Leader()
+		if status.Convert(err).Message() != status.Convert(rpctypes.ErrGRPCStopped).Message() {
+			t.Errorf("the stream ended with %v, want that the server stops", err)
+		}
+		ended <- id != leaving.Node.ID()
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		leaving.Shutdown(ctx)
+	}()
+	if r, err := health.Recv(); err != nil || r.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health %v, %v, want that it says first that it does not serve", r, err)
+	}
+	if !<-ended {
+		t.Errorf("streams ended before leadership was handed over")
+	}
+	<-stopped
+	if ctx.Err() != nil {
+		t.Errorf("the shutdown waited for all of its time")
+	}
+}
+
+// Calls that wait for something do not keep a member from leaving.
+func TestShutdownIsBounded(t *testing.T) {
+	servers, endpoints := start(t, 1)
+	c := dial(t, endpoints...)
+	for _, name := range []string{"one", "two"} {
+		granted, err := c.Grant(t.Context(), 60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock := func() error {
+			_, err := v3lockpb.NewLockClient(c.ActiveConnection()).Lock(t.Context(), &v3lockpb.LockRequest{Name: []byte("l"), Lease: int64(granted.ID)})
+			return err
+		}
+		if name == "two" {
+			go lock()
+			continue
+		}
+		if err := lock(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for {
+		r, err := c.Get(t.Context(), "l/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Count == 2 {
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		servers[0].Shutdown(ctx)
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Errorf("the shutdown waits for a call that waits for a lock")
+		servers[0].Stop()
+	}
+}
+
+// Clients of a server that was given a TLS configuration come by TLS or not at all.
+func TestClientsComeByTLS(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, endpoints := startWith(t, 1, func(c *Config) {
+		c.ClientTLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	})
+	conn, err := tls.Dial("tcp", endpoints[0], &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Errorf("by TLS: %v, and the server serves without TLS", err)
+	} else {
+		conn.Close()
+	}
+}
+
+// The room for answers that nobody reads follows the memory.
+func TestAnswersHaveAQuarter(t *testing.T) {
+	for limit, want := range map[int64]int64{400 << 20: 100 << 20, 4 << 30: etcdapi.DefaultAnswerBytes} {
+		if got := answerRoom(limit); got != want {
+			t.Errorf("with %d bytes of memory answers have %d, want a quarter and %d at most", limit, got, etcdapi.DefaultAnswerBytes)
+		}
+	}
+}
