@@ -72,24 +72,44 @@
 //
 // Both sides send JSON, one value a line, of at most 16 KiB. The client begins:
 //
-//	{"op":"hello","version":1}
-//	{"event":"welcome","version":1,"at":123456789,"t_max_ms":30000}
+//	{"op":"hello","version":2}
+//	{"event":"welcome","version":2,"at":123456789,"t_max_ms":30000}
 //	{"op":"acquire","id":1,"at":123999999,"name":"x","holder":"web-3","ttl_ms":15000,"try":true}
 //	{"event":"acquired","id":1,"token":"17","ttl_ms":15000,"deadline":138000000}
-//	{"op":"alive","at":125000000}
+//	{"op":"alive","at":125000000,"ids":[1]}
 //	{"event":"renewed","id":1,"deadline":140000000}
 //	{"op":"release","id":1}
 //	{"event":"released","id":1}
 //
 // Times are readings of CLOCK_BOOTTIME in nanoseconds, which both sides read: a client
 // holds its lease until the deadline that it was told, which is no later than a TTL after
-// it last said to be alive. It has to say so more often than once in a TTL. Other requests
-// are cancel (a wait; answered by refused), lapse (it came too late; others may wait for
-// the lock delay), observe, await (an observe that is answered when others hold the name
-// than those with "tokens"; cancel ends it), list (of the names that begin with "name",
-// answered by events "names", of which all but the last have "more") and status. A
-// connection that ends is no release: what its process started may still run, so its
-// leases run out.
+// it last named the lease in an alive (acquire names its own). It has to name each more often
+// than once in a TTL. Other requests are cancel (a wait; answered by refused), observe, await
+// (an observe that is answered when others hold the name than those with "tokens"; cancel
+// ends it), list (of the names that begin with "name", answered by events "names", of which
+// all but the last have "more") and status. A connection that ends is no release: what its
+// process started may still run, so its leases run out. The first line has to come within
+// five seconds.
+//
+// # Who frees what a client has lost
+//
+// The peer, without being told. Each claim of a client has a liveness of its own. An alive
+// names the claims that somebody waits for and the leases that are held at that moment; the
+// client reads the clock first and looks at what it holds afterwards. The peer extends what
+// is named and nothing else.
+//
+// Let a client lose a lease at L: its deadline has passed, or it was stopped, or nobody waits
+// for the answer any more. It names the lease last at some A <= L, whatever it goes on doing
+// over the same connection. The peer has told it no deadline later than A + TTL, and believes
+// in no later one. So at L + TTL at the latest the peer ends the claim, and it releases the
+// lease after the lock delay: at L + TTL + lock delay others get it, if a majority of the cell
+// works. No message has to arrive for that; an orphan cannot outlive this bound because some
+// message was lost, came late, or was never sent. An early version had one liveness for a
+// connection and a message for each loss: a lease whose loss no message told of lived as long
+// as the client was alive for anything else.
+//
+// The other way round, the client's belief ends with the deadline that it was told, and the
+// peer releases nothing before that. So nobody has to hear of anything for exclusion either.
 //
 // # Left out
 //

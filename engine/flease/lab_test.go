@@ -18,6 +18,7 @@ import (
 	"github.com/tenure-lease/tenure/sim/world"
 	"github.com/tenure-lease/tenure/sim/world/disk"
 	"github.com/tenure-lease/tenure/sim/world/network"
+	"github.com/tenure-lease/tenure/wal/waltest"
 )
 
 // lab is peers and clients in simulated time: nothing in it depends on how busy the machine
@@ -39,6 +40,7 @@ type labPeer struct {
 	mono *clock.Simulated
 	off  time.Duration // of the synchronized clock
 	p    *world.Process
+	fs   *waltest.FS
 	*engine.Peer
 }
 
@@ -81,8 +83,9 @@ func (h *labPeer) config() engine.Config {
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	h.fs = h.disk.FS(h.p)
 	cfg := l.cfg
-	cfg.Self, cfg.Listener, cfg.Dial, cfg.FS = l.addrs[h.id], listener, l.net.Dialer(h.p), h.disk.FS(h.p)
+	cfg.Self, cfg.Listener, cfg.Dial, cfg.FS = l.addrs[h.id], listener, l.net.Dialer(h.p), h.fs
 	cfg.Clock = h.mono
 	cfg.Wall = func() time.Time { return time.Now().Add(30*365*24*time.Hour + h.off) }
 	return cfg
@@ -100,14 +103,23 @@ func (h *labPeer) start(fresh bool) {
 
 func (h *labPeer) run(cfg engine.Config) {
 	h.lab.t.Helper()
+	if err := h.try(cfg); err != nil {
+		h.lab.t.Fatal(err)
+	}
+}
+
+func (h *labPeer) try(cfg engine.Config) error {
+	p, err := engine.Start(context.Background(), cfg)
+	if err != nil {
+		return err
+	}
+	h.Peer = p
 	socket, err := h.lab.net.Listen(h.p, 1)
 	if err != nil {
-		h.lab.t.Fatal(err)
+		return err
 	}
-	if h.Peer, err = engine.Start(context.Background(), cfg); err != nil {
-		h.lab.t.Fatal(err)
-	}
-	go h.Peer.Serve(socket)
+	go p.Serve(socket)
+	return nil
 }
 
 // kill ends the peer as kill -9 does.

@@ -42,7 +42,11 @@ func TestLateAnswers(t *testing.T) {
 		lease := l.acquire(c, time.Second, tenure.Claim{Name: "x", TTL: time.Second})
 		l.net.Cut("h1", "c", 1300*time.Millisecond)
 		<-lease.Done()
-		l.acquire(c, 3*time.Second, tenure.Claim{Name: "x", TTL: time.Second})
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		if _, err := c.Acquire(ctx, tenure.Claim{Name: "x", TTL: time.Second}); err != nil {
+			t.Errorf("an orphan: it has lost %q, and does not get it again: %v", "x", err)
+		}
 	})
 }
 
@@ -90,6 +94,9 @@ func TestCallerGone(t *testing.T) {
 		if _, err := c.Acquire(ctx, tenure.Claim{Name: "x", TTL: 3500 * time.Millisecond}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the caller hears %v", err)
 		}
+		if s, err := holder.Observe(context.Background(), "x"); err != nil || s.Waiting != 0 {
+			t.Errorf("the caller has gone, and %d wait: %v", s.Waiting, err)
+		}
 		if err := lease.Release(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -107,6 +114,8 @@ func TestCutPeer(t *testing.T) {
 			l.net.Cut("h1", o, time.Minute)
 			l.net.Cut(o, "h1", time.Minute)
 		}
+		time.Sleep(500 * time.Millisecond)
+		l.net.Cut("h1", "c", 5*time.Second) // nor does it hear that the lease is lost
 		l.free("x", 3*time.Second, lease)
 	})
 }
@@ -133,6 +142,7 @@ func TestPeerCloses(t *testing.T) {
 				c := l.peers[0].client("c")
 				defer c.Close()
 				lease := l.acquire(c, time.Second, tenure.Claim{Name: "x", TTL: time.Second})
+				l.net.Cut("h1", "c", 5*time.Second) // it hears of nothing
 				end(l.peers[0])
 				l.free("x", 3*time.Second, lease)
 				l.peers[0].start(false)

@@ -176,7 +176,7 @@ func (p *Peer) news(out any) {
 		case flease.Disagreement:
 			p.spawn(func() { p.compare(out.Peer, nil) })
 		case flease.Skew:
-			p.note(out.Peer, fmt.Errorf("the clock of peer %d, or ours, is wrong by more than ε, about %v: synchronize them", out.Peer, out.By))
+			p.hears(out.Peer, fmt.Errorf("the clock of peer %d, or ours, is wrong by more than ε, about %v: synchronize them", out.Peer, out.By))
 		}
 	}
 }

@@ -48,7 +48,8 @@ type Peer struct {
 	ended    bool // by Close
 	members  Members
 	later    Members                  // that come when the members' epoch is active; zero if none
-	troubles map[machine.NodeID]error // why a peer is no help
+	troubles map[machine.NodeID]error // why a peer is no help, as far as its terms say
+	heard    map[machine.NodeID]heard // what was heard of a peer that should not have been
 	clock    error                    // why ours cannot be trusted, as far as the kernel says
 	serving  bool
 	silent   flease.Quarantined // until when, while not serving
@@ -69,7 +70,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		return nil, err
 	}
 	p := &Peer{
-		cfg: cfg, troubles: map[machine.NodeID]error{}, claims: map[uint64]*claim{},
+		cfg: cfg, troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}, claims: map[uint64]*claim{},
 		looks: map[uint64]chan flease.Observed{}, watches: map[string]*watch{}, snapshot: make(chan *flease.Record, 1),
 	}
 	if p.members, err = cfg.Membership(ctx, Members{}); err != nil {
@@ -148,6 +149,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 	}
 	p.linked.Store(p.transport)
 	p.spawn(p.followMembers)
+	p.spawn(p.compareAgain)
 	p.spawn(p.keepAwake)
 	if cfg.CheckClock {
 		p.spawn(p.watchClock)
@@ -262,7 +264,7 @@ func (p *Peer) why() error {
 		if id == p.self {
 			continue
 		}
-		if err := p.troubles[id]; err != nil {
+		if err := p.trouble(id); err != nil {
 			all = append(all, err)
 		} else if s := p.transport.Stats(id); !s.Connected {
 			all = append(all, fmt.Errorf("no connection to peer %d: %w", id, offline(s.LastError)))

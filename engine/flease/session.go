@@ -55,7 +55,13 @@ func (p *Peer) session(ctx context.Context, c net.Conn) {
 		claims: map[uint64]*sessionClaim{}, looks: map[uint64]context.CancelFunc{},
 	}
 	var hello request
-	err := s.lines.receive(&hello)
+	err := c.SetReadDeadline(time.Now().Add(helloPatience)) // who says nothing has no place
+	if err == nil {
+		err = s.lines.receive(&hello)
+	}
+	if err == nil {
+		err = c.SetReadDeadline(time.Time{})
+	}
 	switch {
 	case err != nil:
 	case hello.Op != "hello" || hello.Version < 1:

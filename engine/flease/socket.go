@@ -24,6 +24,8 @@ const (
 	aliveMax = 512
 	// sessionsMax is how many connections a peer serves.
 	sessionsMax = 4096
+	// helloPatience is how long a client may take for its first line.
+	helloPatience = 5 * time.Second
 	// sendPatience is how long a reader may take for a line.
 	sendPatience = 5 * time.Second
 )

@@ -65,7 +65,7 @@ func (p *Peer) Status() Status {
 		if id != p.self {
 			t := p.transport.Stats(id)
 			m.Connected, m.RTTMS = t.Connected, float64(t.RTT)/float64(time.Millisecond)
-			err := p.troubles[id]
+			err := p.trouble(id)
 			if err == nil && !t.Connected {
 				err = offline(t.LastError)
 			}

@@ -187,6 +187,54 @@ func (p *Peer) note(id machine.NodeID, err error) bool {
 	return old == nil || old.Error() != err.Error()
 }
 
+// heard is something that a peer did, and when. It says nothing about how the peer is later:
+// unless it happens again, it is forgotten.
+type heard struct {
+	err error
+	at  machine.Mono
+}
+
+// hearsFor is how long it counts. What goes on is told again at least once in a t_max.
+func (p *Peer) hearsFor() time.Duration { return 2 * p.cfg.TMax }
+
+// hears remembers what a peer did, and tells whether that is news that somebody should hear.
+func (p *Peer) hears(id machine.NodeID, err error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old := p.trouble(id)
+	p.heard[id] = heard{err, p.cfg.Clock.Now()}
+	return old == nil || old.Error() != err.Error()
+}
+
+// trouble is what is the matter with a peer, nil for nothing. p.mu is held.
+func (p *Peer) trouble(id machine.NodeID) error {
+	if err := p.troubles[id]; err != nil {
+		return err
+	}
+	if h, ok := p.heard[id]; ok {
+		if p.cfg.Clock.Now() < h.at.Add(p.hearsFor()) {
+			return h.err
+		}
+		delete(p.heard, id)
+	}
+	return nil
+}
+
+// compareAgain asks peers whose terms differed whether they still do: the members of either
+// side may have changed since.
+func (p *Peer) compareAgain() {
+	for wait(p.ctx, min(p.cfg.TMax, 10*time.Second)) == nil {
+		p.mu.Lock()
+		again := maps.Clone(p.troubles)
+		p.mu.Unlock()
+		for id, reason := range again {
+			if !errors.Is(reason, peer.ErrUnknownMember) { // that one ends with a new stream
+				p.compare(id, nil)
+			}
+		}
+	}
+}
+
 // up: a stream to the peer stands.
 func (p *Peer) up(id machine.NodeID) { p.spawn(func() { p.compare(id, nil) }) }
 

@@ -1,0 +1,278 @@
+package flease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+)
+
+// TestFormerLife: what a client holds through the life before is not the peer's to give away,
+// nor is it the client's by the next life.
+func TestFormerLife(t *testing.T) {
+	cfg := brief
+	cfg.State = "state"
+	inLab(t, 3, cfg, func(l *lab) {
+		c := l.peers[2].client("c")
+		defer c.Close()
+		lease := l.acquire(c, time.Second, tenure.Claim{Name: "x", TTL: 3500 * time.Millisecond})
+		l.net.Cut("h3", "c", 5*time.Second) // it does not hear of the restart
+		if err := l.peers[2].close(); err != nil {
+			t.Fatal(err)
+		}
+		l.peers[2].start(false)
+		if s := l.peers[2].Status(); !s.Serving {
+			time.Sleep(100 * time.Millisecond)
+		}
+		l.free("x", 6*time.Second, lease)
+	})
+}
+
+// serves tells whether a peer that was just started serves at once.
+func (h *labPeer) serves() bool {
+	time.Sleep(100 * time.Millisecond)
+	return h.Status().Serving
+}
+
+// TestStateSurvivesAPowerCut: what a planned end leaves is durable when Close returns.
+func TestStateSurvivesAPowerCut(t *testing.T) {
+	cfg := brief
+	cfg.State = "state"
+	inLab(t, 1, cfg, func(l *lab) {
+		h := l.peers[0]
+		for i := range 8 {
+			if err := h.close(); err != nil {
+				t.Fatal(err)
+			}
+			h.disk.Crash(l.w.Rand(fmt.Sprint("saved ", i)))
+			h.start(false)
+			if !h.serves() {
+				t.Fatalf("try %d: the state of a planned end is gone after a power cut", i)
+			}
+		}
+	})
+}
+
+// TestStateIsUsedOnce: a life that began with what the one before had left has used it up,
+// however it ends.
+func TestStateIsUsedOnce(t *testing.T) {
+	cfg := brief
+	cfg.State = "state"
+	inLab(t, 1, cfg, func(l *lab) {
+		h := l.peers[0]
+		for i := range 6 {
+			if err := h.close(); err != nil {
+				t.Fatal(err)
+			}
+			h.start(false)
+			if !h.serves() {
+				t.Fatal("it is silent after a planned restart")
+			}
+			h.p.End()
+			h.disk.Kill()
+			l.net.Exit(h.p)
+			h.Peer.Close()
+			h.disk.Crash(l.w.Rand(fmt.Sprint("used ", i)))
+			h.start(false)
+			if h.serves() {
+				t.Fatalf("try %d: the same state is used twice, and what was promised in between is forgotten", i)
+			}
+			if err := h.Ready(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestSilence: without a state, or with one that is damaged or of other terms, a
+// start is silent for t_max and three ε.
+func TestSilence(t *testing.T) {
+	for name, spoil := range map[string]func(*labPeer){
+		"none":             func(h *labPeer) { h.disk.Empty() },
+		"damaged":          func(h *labPeer) { h.edit(func(b []byte) { b[len(b)-6] ^= 1 }) },
+		"of another t_max": func(h *labPeer) { h.lab.cfg.TMax += time.Second },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := brief
+			cfg.State = "state"
+			inLab(t, 1, cfg, func(l *lab) {
+				h := l.peers[0]
+				if err := h.close(); err != nil {
+					t.Fatal(err)
+				}
+				spoil(h)
+				began := time.Now()
+				h.start(false)
+				if err := h.Ready(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+				if took, want := time.Since(began), l.cfg.TMax+3*l.cfg.Epsilon; took < want {
+					t.Errorf("silent for %v, and has forgotten what it promised: want %v", took, want)
+				}
+			})
+		})
+	}
+}
+
+// edit changes the state that was left.
+func (h *labPeer) edit(f func([]byte)) {
+	fs := h.disk.Disk.FS()
+	const path = "state/flease-1.snapshot"
+	file, err := fs.OpenFile(path, 2, 0)
+	if err != nil {
+		h.lab.t.Fatal(err)
+	}
+	defer file.Close()
+	size, _ := file.Size()
+	b := make([]byte, size)
+	_, _ = file.ReadAt(b, 0)
+	f(b)
+	_, _ = file.WriteAt(b, 0)
+	_ = file.Sync()
+}
+
+// TestSavedBeforeLeaving: nobody can start in the peer's place before its state is durable:
+// it would find none, and the state would be left for a later life.
+func TestSavedBeforeLeaving(t *testing.T) {
+	cfg := brief
+	cfg.State = "state"
+	inLab(t, 1, cfg, func(l *lab) {
+		h := l.peers[0]
+		before := h.fs.Fault
+		h.fs.Fault = func(op, path string) error {
+			if other, err := l.net.Listen(h.p, 7000); err == nil {
+				other.Close()
+				t.Errorf("the port is free at %s %s, before the state is durable", op, path)
+			}
+			return before(op, path)
+		}
+		if err := h.close(); err != nil {
+			t.Fatal(err)
+		}
+		h.start(false)
+	})
+}
+
+// TestUnreadableState: a state that cannot be used up is none that a peer starts with.
+func TestUnreadableState(t *testing.T) {
+	cfg := brief
+	cfg.State = "state"
+	for _, fails := range []string{"remove", "syncdir"} {
+		t.Run(fails, func(t *testing.T) {
+			inLab(t, 1, cfg, func(l *lab) {
+				h := l.peers[0]
+				if err := h.close(); err != nil {
+					t.Fatal(err)
+				}
+				with := h.config()
+				h.fs.Fault = func(op, _ string) error {
+					if op == fails {
+						return errors.New("no")
+					}
+					return nil
+				}
+				if err := h.try(with); err == nil || !strings.Contains(err.Error(), "cannot be used up") {
+					t.Errorf("it starts with a state that another life may start with: %v", err)
+				}
+				h.p.End()
+				l.net.Exit(h.p)
+				h.start(false)
+			})
+		})
+	}
+}
+
+// TestSkewIsForgotten: what was noticed of a peer's clock is not said of it for ever.
+func TestSkewIsForgotten(t *testing.T) {
+	var log lockedBuffer
+	cfg := brief
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	inLab(t, 3, cfg, func(l *lab) {
+		says := func() string { return l.peers[0].Status().Peers[1].Error + l.peers[2].Status().Peers[1].Error }
+		h := l.peers[1]
+		h.off = time.Second // more than it may be; it notices, and is silent
+		time.Sleep(brief.TMax + time.Second)
+		from := h.Leaser()
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		_, _ = from.TryAcquire(ctx, tenure.Claim{Name: "x", TTL: time.Second})
+		cancel()
+		if !strings.Contains(says(), "the clock of peer 2, or ours, is wrong") {
+			t.Fatalf("nobody says so: %q\n%s", says(), log.String())
+		}
+		h.off = 0
+		time.Sleep(3*brief.TMax + time.Second)
+		if s := says(); s != "" {
+			t.Errorf("the clock is right again, and the peers still say %q", s)
+		}
+		from.Close()
+	})
+}
+
+// TestSilentStranger: who connects to the socket and says nothing has no place there.
+func TestSilentStranger(t *testing.T) {
+	inLab(t, 1, brief, func(l *lab) {
+		k := l.peers[0].talk("stranger")
+		began := time.Now()
+		k.hear("error", time.Minute)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("who says nothing keeps its place for %v", took)
+		}
+		k = l.peers[0].talk("client")
+		k.say(`{"op":"hello","version":2}`)
+		k.hear("welcome", time.Second)
+		time.Sleep(time.Minute)
+		k.say(`{"op":"status","id":1}`)
+		if _, ok := k.hear("status", time.Second); !ok {
+			t.Error("a client that is idle has lost its connection")
+		}
+	})
+}
+
+// TestOtherVersion: a client of another version is told.
+func TestOtherVersion(t *testing.T) {
+	inLab(t, 1, brief, func(l *lab) {
+		for _, v := range []int{1, 3} {
+			k := l.peers[0].talk("client")
+			k.say(`{"op":"hello","version":%d}`, v)
+			if e, ok := k.hear("error", time.Second); !ok || !strings.Contains(e.Error, "run one version of the program") {
+				t.Errorf("version %d: %+v", v, e)
+			}
+		}
+	})
+}
+
+// TestEnds: what a client hears when its peer is closed.
+func TestEnds(t *testing.T) {
+	inLab(t, 3, brief, func(l *lab) {
+		c := l.peers[0].client("c")
+		defer c.Close()
+		local := l.peers[0].Leaser()
+		leases := []tenure.Lease{
+			l.acquire(c, time.Second, tenure.Claim{Name: "x", TTL: time.Second}),
+		}
+		held := l.acquire(local, time.Second, tenure.Claim{Name: "y", TTL: time.Second})
+		l.peers[0].kill()
+		for _, lease := range append(leases, held) {
+			<-lease.Done()
+			for _, bad := range []string{"lost: lease lost", "open a new one", "closed network", "EOF"} {
+				if err := lease.Err(); strings.Contains(err.Error(), bad) {
+					t.Errorf("the lease ends with %q", err)
+				}
+			}
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := c.Observe(ctx, "x")
+		for _, bad := range []string{"closed network", "EOF", "set tcp", "set unix"} {
+			if err == nil || strings.Contains(err.Error(), bad) {
+				t.Errorf("observe fails with %q", err)
+			}
+		}
+		l.peers[0].start(false)
+	})
+}
