@@ -45,14 +45,14 @@ type result struct {
 }
 
 var contestants = map[string]func(ctx context.Context, dir string) (contestant, error){
-	"flease": startFlease, "etcd": startEtcd, "zookeeper": startZooKeeper,
+	"flease": startFlease, "flease-clients": startFleaseClients, "etcd": startEtcd, "zookeeper": startZooKeeper,
 }
 
 func main() {
-	callers := flag.Int("callers", 128, "callers at the same time")
+	callers := flag.Int("callers", 512, "callers at the same time")
 	duration := flag.Duration("duration", 5*time.Second, "of each case, after a warm-up of a fifth of it")
 	runs := flag.Int("runs", 3, "runs, interleaved; medians are printed")
-	only := flag.String("only", "flease,etcd,zookeeper", "contestants, with commas in between")
+	only := flag.String("only", "flease,flease-clients,etcd,zookeeper", "contestants, with commas in between")
 	which := flag.String("cases", strings.Join(cases, ","), "cases, with commas in between")
 	asJSON := flag.Bool("json", false, "print JSON")
 	flag.Parse()
