@@ -73,7 +73,7 @@ sim/world: sim/simtest
 sim/fleaseworld: tenure machine clock engine/flease sim/world sim/world/network sim/world/disk
 sim/world/network: sim/world
 sim/world/disk: sim/world wal/waltest
-sim/memberworld: clock etcdapi machine node peer quorumlease replica server wal sim/world sim/world/disk sim/world/network
+sim/memberworld: clock etcdapi machine node peer quorumlease replica server wal sim/world sim/world/disk sim/world/network wal/waltest
 sim/mutant:
 sim/replicasim: machine sim kv keyspan placement quorumlease replica seen watch
 sim/quorumregistersim: machine sim quorumregister register/registertest

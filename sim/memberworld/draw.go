@@ -48,7 +48,7 @@ func Draw(seed uint64) Spec {
 	d := drawer{r, &s}
 	kinds := []func(){
 		d.kills, d.crashes, d.slow, d.hung, d.failing, d.full, d.cuts, d.resets, d.halfOpen,
-		d.freezes, d.stalls, d.restarts, d.clocks, d.members,
+		d.freezes, d.stalls, d.restarts, d.clocks, d.strangers, d.members,
 	}
 	switch r.IntN(8) {
 	case 0: // with nothing else: no member can know that its own disk is old

@@ -1,6 +1,7 @@
 package memberworld
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/tenure-lease/tenure/clock"
@@ -18,6 +20,7 @@ import (
 	"github.com/tenure-lease/tenure/sim/world"
 	"github.com/tenure-lease/tenure/sim/world/disk"
 	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
 )
 
 // Ports of a host.
@@ -185,6 +188,9 @@ func (h *host) config(l *life) server.Config {
 			Fail: func(err error) {
 				h.c.w.Trace.Add("%s ends: %v", h.name, err)
 				h.c.w.Count("ended by itself", 1)
+				if !excused(err) {
+					h.c.w.Fail("%s ended, and neither its disk nor a removal is to blame: %v", h.name, err)
+				}
 				h.mu.Lock()
 				h.lastErr = err
 				h.mu.Unlock()
@@ -199,6 +205,13 @@ func (h *host) told(text string) {
 	if strings.Contains(text, "its disk has lost what it acknowledged") {
 		h.advised.Store(true)
 	}
+}
+
+// excused reports whether a member may end for a reason: a fault of its disk, or that it is
+// no member with this data. Nothing that a stranger says may end one.
+func excused(err error) bool {
+	return refused(err) || errors.Is(err, world.ErrDead) || errors.Is(err, waltest.ErrCrashed) ||
+		errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENOSPC)
 }
 
 // now reads the clocks. The process may be stopped between a reading and its use.
