@@ -60,7 +60,7 @@ func Draw(seed uint64) Spec {
 		d.wild()
 	}
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-	for _, kind := range kinds[:1+r.IntN(3)] {
+	for _, kind := range kinds[:min(len(kinds), 1+r.IntN(3))] {
 		for range 2 + r.IntN(4) {
 			kind()
 		}

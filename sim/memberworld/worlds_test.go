@@ -1,6 +1,7 @@
 package memberworld
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -27,4 +28,17 @@ var musts = []string{
 
 func TestWorlds(t *testing.T) {
 	world.Batch(t, 4, 150, musts, func(t *testing.T, seed uint64) world.Result { return Play(t, seed, Draw(seed)) })
+}
+
+// TestDraw wants that any seed draws a world, with faults of hosts that there are.
+func TestDraw(t *testing.T) {
+	for seed := range uint64(2000) {
+		s := Draw(seed)
+		for _, f := range s.Faults {
+			var number int
+			if _, err := fmt.Sscanf(f.Who, "m%d", &number); err != nil || number >= s.Members+s.Spares {
+				t.Fatalf("seed %d: a fault of nobody among %d and %d: %v", seed, s.Members, s.Spares, f)
+			}
+		}
+	}
 }
