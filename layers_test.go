@@ -81,6 +81,7 @@ sim/diskleasesim: machine sim quorumregister disklease
 sim/stage: machine sim
 sim/asyncleasesim: machine sim asynclease
 sim/fastctsim: machine sim abcast fastct
+sim/castworld: broadcast machine sim/world sim/world/disk sim/world/network wal
 sim/abcastsim: machine sim abcast asynclease fastct sim/fastctsim
 sim/fleasesim: machine sim flease
 sim/fleasescale: machine sim flease

@@ -1,6 +1,7 @@
 package broadcast
 
 import (
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/fastct"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
 )
 
 // reopens opens a directory's log as a start of the member does, and wants records.
@@ -101,5 +103,49 @@ func TestKilledAtTheFirstStart(t *testing.T) {
 	defer n.Close()
 	if _, err := n.Broadcast(t.Context(), nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a rewriting stands in place of goes when the rewriting is on disk, and not before.
+func TestRewritingIsOnDiskFirst(t *testing.T) {
+	for seed := range uint64(20) {
+		disk := waltest.NewDisk()
+		cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: "/data"}
+		fs := disk.FS()
+		cfg.WAL = wal.Options{FS: fs, SegmentBytes: 1 << 10}
+		j, _, err := openJournal(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before []any
+		for cn := range uint64(40) {
+			r := fastct.Adopted{CN: cn + 1, Round: 3, Value: make([]byte, 100)}
+			before = append(before, r)
+			if err := j.write([]any{r}, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after := []any{fastct.Adopted{CN: 50, Round: 3, Value: []byte("anew")}}
+		stops := 1 + int(seed)%4 // the loss of power comes with one of the calls
+		fs.Fault = func(op, path string) error {
+			if op == "sync" || op == "remove" || op == "syncdir" {
+				if stops--; stops == 0 {
+					disk.Kill()
+				}
+			}
+			return nil
+		}
+		_ = j.write([]any{rewrite{after}}, true)
+		disk.Kill()
+		disk.Crash(rand.New(rand.NewPCG(seed, 1)))
+		cfg.WAL.FS = disk.FS()
+		again, records, err := openJournal(cfg)
+		if err != nil {
+			t.Fatalf("rewriting, seed %d: %v", seed, err)
+		}
+		if !reflect.DeepEqual(records, before) && !reflect.DeepEqual(records, after) {
+			t.Errorf("rewriting, seed %d: the log has %d records, want the %d of before or the one in their place", seed, len(records), len(before))
+		}
+		again.ends(t, nil)
 	}
 }

@@ -23,6 +23,13 @@ import (
 // Position is a place in the order, from 1.
 type Position uint64
 
+// turn is a lock that is held while a disk works: a mutex to whoever waits, made of a channel.
+type turn chan struct{}
+
+// Lock takes the turn, Unlock gives it back.
+func (t turn) Lock()   { t <- struct{}{} }
+func (t turn) Unlock() { <-t }
+
 // Message is a message at its place.
 type Message struct {
 	Position Position
@@ -48,9 +55,9 @@ type Node struct {
 	client  machine.ID // of the stepping goroutine, as is seq: whom Broadcast is by
 	seq     uint64
 
-	keeping sync.Mutex // held by who writes history, and for no longer; before mu
+	keeping turn // held by who writes history, and for no longer; before mu
 	history *history
-	saving  sync.Mutex     // held by Snapshot
+	saving  turn           // held by Snapshot
 	stir    chan struct{}  // of the keeper
 	work    sync.WaitGroup // of the keeper, and of those who give
 
@@ -118,7 +125,7 @@ func start(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, journal: j, more: make(chan struct{}), joined: make(chan struct{}), counts: make(chan struct{}), known: map[machine.NodeID]uint64{}, waiting: map[key][]*waiter{},
-		stir: make(chan struct{}, 1), gifts: map[machine.NodeID]*gift{},
+		stir: make(chan struct{}, 1), keeping: make(turn, 1), saving: make(turn, 1), gifts: map[machine.NodeID]*gift{},
 	}
 	n.room.L = &n.mu
 	n.ctx, n.cancel = context.WithCancel(context.Background())

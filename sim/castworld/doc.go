@@ -1,0 +1,23 @@
+// Package castworld plays worlds of package broadcast as it ships: real nodes with their drivers,
+// logs, histories and streams in a bubble of testing/synctest, on networks and disks that go
+// wrong by a plan (package sim/world).
+//
+// Members crash at any call of their disks and come back with what a loss of power, or the death
+// of the process alone, has left; or with an older copy of their directory, or an empty one.
+// They stand still, are cut off in one direction, lose connections. Disks fail, fill up and are
+// slow. Applications keep snapshots and trim; some read slowly. A founder is replaced.
+//
+// # What is checked
+//
+//   - One order: what is delivered at a position is what all deliver there, lives included.
+//   - No duplicate and no invention: a payload has one position, and somebody broadcast it.
+//   - What was acknowledged is ordered, where it was said to be.
+//   - A snapshot that is installed is the state after its position.
+//   - A member with an empty directory is told that it has forgotten what it promised, and takes
+//     no part.
+//   - When faults have ended, members that are left deliver all that was acknowledged, and
+//     order what each of them broadcasts.
+//   - What a member keeps in memory has a bound.
+//
+// Package sim/abcastsim plays the machines alone: faster, and deeper.
+package castworld

@@ -1,0 +1,333 @@
+package castworld
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/sim/world"
+	"github.com/tenure-lease/tenure/sim/world/disk"
+	"github.com/tenure-lease/tenure/sim/world/network"
+	"github.com/tenure-lease/tenure/wal"
+)
+
+const port = 7000
+
+// cast is a group of members in a world.
+type cast struct {
+	w     *world.World
+	net   *network.Network
+	judge *judge
+	hosts map[machine.NodeID]*host
+	addrs map[machine.NodeID]string // of the founders
+	work  sync.WaitGroup
+	over  context.Context // ends with the body
+}
+
+// host is where a member runs.
+type host struct {
+	c    *cast
+	id   machine.NodeID
+	disk *disk.Disk
+	join bool
+	slow time.Duration // between two messages that its application applies
+
+	mu      sync.Mutex
+	proc    *world.Process
+	node    *broadcast.Node // nil while it is down
+	apps    sync.WaitGroup
+	busy    bool // a fault is being carried out
+	emptied bool // its directory was
+	gone    bool // it ended for good: it was removed, or has forgotten something
+	at      broadcast.Position
+}
+
+func name(id machine.NodeID) string { return fmt.Sprintf("m%d", id) }
+
+func (c *cast) appears(id machine.NodeID, r *rand.Rand) *host {
+	h := &host{c: c, id: id, disk: disk.New()}
+	if r.IntN(4) == 0 {
+		h.slow = time.Duration(r.IntN(20)) * time.Millisecond
+	}
+	c.hosts[id] = h
+	return h
+}
+
+// starts gives a host a process. Its directory may be one that cannot be started with.
+func (h *host) starts() {
+	c := h.c
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.gone || h.node != nil {
+		return
+	}
+	c.net.PowerOn(name(h.id))
+	h.proc = c.w.Start(name(h.id))
+	ln, err := c.net.Listen(h.proc, port)
+	if err != nil {
+		c.w.Fail("member %d cannot listen: %v", h.id, err)
+		return
+	}
+	n, err := broadcast.Start(broadcast.Config{
+		ID: h.id, Group: 7, Members: c.addrs, Join: h.join, Listener: ln, Dial: c.net.Dialer(h.proc),
+		Dir: "/data", WAL: wal.Options{FS: h.disk.FS(h.proc), SegmentBytes: 16 << 10},
+		Timeout: 400 * time.Millisecond, MemoryBytes: 4 << 10, Clients: 100,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		c.w.Trace.Add("%s does not start: %v", name(h.id), err)
+		proc := h.proc
+		c.work.Go(func() { h.again(proc, err) })
+		return
+	}
+	c.w.Count("starts", 1)
+	c.w.Trace.Add("%s starts", name(h.id))
+	h.node = n
+	proc := h.proc
+	h.apps.Go(func() {
+		err := h.applies(n)
+		c.w.Trace.Add("%s ends: %v", name(h.id), err)
+		c.work.Go(func() { h.ended(proc, n, err) })
+	})
+}
+
+// again starts a process once more that could not start: its disk may be well by then.
+func (h *host) again(proc *world.Process, err error) {
+	select {
+	case <-time.After(time.Second):
+	case <-h.c.over.Done():
+	}
+	h.stops(proc, nil, func() { h.disk.Exit() })
+	if h.c.over.Err() == nil {
+		h.starts()
+	}
+}
+
+// ended is told when a node has ended by itself, or was stopped.
+func (h *host) ended(proc *world.Process, n *broadcast.Node, err error) {
+	switch {
+	case errors.Is(err, broadcast.ErrForgotten):
+		h.c.w.Count("forgotten", 1)
+		h.retires(proc)
+	case errors.Is(err, broadcast.ErrRemoved):
+		h.c.w.Count("removed", 1)
+		h.retires(proc)
+	case errors.Is(err, broadcast.ErrOrder):
+		h.c.w.Fail("one order: member %d: %v", h.id, err)
+		h.retires(proc)
+	case errors.Is(err, broadcast.ErrClosed):
+	default: // its disk: the process ends, and is started again
+		h.c.w.Count("ended", 1)
+		h.stops(proc, nil, func() { h.disk.Exit() })
+		time.Sleep(time.Second)
+		h.starts()
+	}
+}
+
+func (h *host) retires(proc *world.Process) {
+	h.mu.Lock()
+	h.gone = true
+	h.mu.Unlock()
+	h.stops(proc, nil, func() { h.disk.Exit() })
+}
+
+// stops ends a process, if it is the present one, and has the disk hold what is left.
+func (h *host) stops(proc *world.Process, how func(*world.Process), left func()) {
+	h.mu.Lock()
+	if proc == nil {
+		proc = h.proc
+	}
+	if h.proc != proc || h.busy || proc == nil {
+		h.mu.Unlock()
+		return
+	}
+	h.busy = true
+	n := h.node
+	h.mu.Unlock()
+	h.disk.Kill()
+	if how == nil {
+		how = h.c.net.Exit
+	}
+	how(proc)
+	proc.End()
+	if n != nil {
+		n.Close() // nobody hears of it
+	}
+	h.apps.Wait()
+	left()
+	h.mu.Lock()
+	h.node, h.proc, h.busy = nil, nil, false
+	h.mu.Unlock()
+}
+
+// state is that of an application.
+type state struct {
+	position broadcast.Position
+	sum      uint64
+}
+
+func (s state) after(payload []byte) state {
+	f := fnv.New64a()
+	f.Write(binary.LittleEndian.AppendUint64(nil, s.sum))
+	f.Write(payload)
+	return state{s.position + 1, f.Sum64()}
+}
+
+// applies is a member's application. It returns why it has ended.
+func (h *host) applies(n *broadcast.Node) error {
+	ctx := h.c.over
+	var s state
+	for install := true; ; {
+		if install {
+			at, in, err := n.Install()
+			if err != nil {
+				return err
+			}
+			b, err := io.ReadAll(in)
+			in.Close()
+			if err != nil {
+				return err
+			}
+			if at > 0 {
+				if len(b) != 8 {
+					h.c.w.Fail("snapshot: member %d installs %d bytes for position %d", h.id, len(b), at)
+					return broadcast.ErrClosed
+				}
+				s = state{at, binary.LittleEndian.Uint64(b)}
+				h.c.judge.installs(h.id, s)
+				h.c.w.Count("installs", 1)
+			}
+		}
+		for m, err := range n.Deliver(ctx, s.position+1) {
+			if errors.Is(err, broadcast.ErrTrimmed) {
+				break
+			}
+			if err != nil {
+				if ctx.Err() != nil {
+					return broadcast.ErrClosed
+				}
+				return err
+			}
+			s = s.after(m.Payload)
+			h.c.judge.delivers(h.id, s, m)
+			h.mu.Lock()
+			h.at = m.Position
+			h.mu.Unlock()
+			if h.slow > 0 {
+				time.Sleep(h.slow)
+			}
+			if m.Position%20 == 0 {
+				keep := s
+				err := n.Snapshot(keep.position, func(w io.Writer) error {
+					_, err := w.Write(binary.LittleEndian.AppendUint64(nil, keep.sum))
+					return err
+				})
+				if err == nil {
+					h.c.w.Count("snapshots", 1)
+					err = n.Trim(keep.position)
+				}
+				if err != nil && !errors.Is(err, broadcast.ErrPosition) {
+					return err
+				}
+			}
+		}
+		install = true
+	}
+}
+
+// happens carries out a fault that is none of a process's seams.
+func (c *cast) happens(f world.Fault) {
+	r := c.w.Rand(fmt.Sprint("fault", f))
+	var h *host
+	for _, o := range c.hosts {
+		if name(o.id) == f.Who {
+			h = o
+		}
+	}
+	c.w.Count("fault: "+string(f.Kind), 1)
+	down := func(how func(*world.Process), left func()) {
+		h.stops(nil, how, left)
+		c.work.Go(func() {
+			select {
+			case <-time.After(f.For):
+			case <-c.over.Done():
+				return
+			}
+			h.starts()
+		})
+	}
+	switch f.Kind {
+	case world.Kill:
+		down(c.net.Exit, h.disk.Exit)
+	case world.Crash:
+		down(c.net.PowerOff, func() { h.disk.Crash(r) })
+	case world.Older:
+		down(c.net.Exit, h.disk.Older)
+	case world.Empty:
+		h.mu.Lock()
+		h.emptied = true
+		h.mu.Unlock()
+		down(c.net.PowerOff, h.disk.Empty)
+	case world.Cut:
+		c.net.Cut(f.Who, f.With, f.For)
+	case world.Isolate:
+		c.net.Isolate(f.Who, f.For)
+	case world.Reset:
+		c.net.Reset(f.Who, "")
+	case world.HalfOpen:
+		c.net.HalfOpen(f.Who)
+	}
+}
+
+// client broadcasts one message after the other, at one member and then another, each until it
+// knows that it is ordered.
+func (c *cast) client(number int, until time.Duration) {
+	r := c.w.Rand(fmt.Sprint("client", number))
+	ids := []machine.NodeID{1, 2, 3}
+	var id machine.ID
+	seq := uint64(0)
+	open := "" // what was broadcast and not acknowledged
+	for count := 0; ; {
+		h := c.hosts[ids[r.IntN(len(ids))]]
+		h.mu.Lock()
+		n := h.node
+		h.mu.Unlock()
+		if c.over.Err() != nil || open == "" && c.w.Elapsed() > until {
+			return
+		}
+		time.Sleep(time.Duration(r.IntN(60)+1) * time.Millisecond)
+		if n == nil {
+			continue
+		}
+		if id == (machine.ID{}) {
+			id, seq = n.NewClient(), 0
+		}
+		if open == "" {
+			count++
+			seq++
+			open = fmt.Sprintf("%d.%d ", number, count) + string(make([]byte, r.IntN(600)))
+			c.judge.broadcasts(open)
+		}
+		ctx, cancel := context.WithTimeout(c.over, 2*time.Second)
+		position, err := n.BroadcastAs(ctx, id, seq, []byte(open))
+		cancel()
+		switch {
+		case err == nil:
+			c.judge.acknowledges(open, position)
+			c.w.Count("acknowledged", 1)
+			open = ""
+		case errors.Is(err, broadcast.ErrSequence): // it was forgotten: this one may be ordered
+			id, open = machine.ID{}, ""
+			c.w.Count("clients forgotten", 1)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package castworld
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/sim/world"
+	"github.com/tenure-lease/tenure/sim/world/network"
+)
+
+const storm = 20 * time.Second
+
+// plan draws the faults of a world: few kinds, and those often.
+func plan(seed uint64) (faults []world.Fault) {
+	r := world.Rand(seed, "plan")
+	who := func() string { return name(machine.NodeID(1 + r.IntN(3))) }
+	at := func() time.Duration { return time.Second + time.Duration(r.Int64N(int64(storm-2*time.Second))) }
+	short := func() time.Duration { return time.Duration(r.Int64N(int64(2 * time.Second))) }
+	ops := []string{"sync", "write", "rename", "syncdir", "open", "remove", "preallocate"}
+	kinds := []func() world.Fault{
+		func() world.Fault { return world.Fault{Who: who(), At: at(), Kind: world.Kill, For: short()} },
+		func() world.Fault {
+			return world.Fault{Who: who(), Seam: world.Disk, Op: ops[r.IntN(len(ops))], Nth: 1 + r.IntN(300), Kind: world.Crash, For: short()}
+		},
+		func() world.Fault {
+			return world.Fault{Who: who(), Seam: world.Disk, Op: ops[r.IntN(3)], Nth: 1 + r.IntN(300), Kind: world.Kill, For: short()}
+		},
+		func() world.Fault { return world.Fault{Who: who(), At: at(), Kind: world.Freeze, For: short()} },
+		func() world.Fault {
+			return world.Fault{Who: who(), At: at(), Kind: world.Cut, With: who(), For: short()}
+		},
+		func() world.Fault { return world.Fault{Who: who(), At: at(), Kind: world.Isolate, For: short()} },
+		func() world.Fault { return world.Fault{Who: who(), At: at(), Kind: world.Reset} },
+		func() world.Fault { return world.Fault{Who: who(), At: at(), Kind: world.HalfOpen} },
+		func() world.Fault {
+			return world.Fault{Who: who(), Seam: world.Disk, Op: "sync", Nth: 1 + r.IntN(300), Kind: world.Fail}
+		},
+		func() world.Fault {
+			return world.Fault{Who: who(), Seam: world.Disk, Op: "write", Nth: 1 + r.IntN(300), Kind: world.NoSpace, For: short()}
+		},
+		func() world.Fault {
+			return world.Fault{Who: who(), Seam: world.Disk, Op: "sync", Nth: 1 + r.IntN(100), Kind: world.Delay, For: 50 * time.Millisecond, Lasting: short()}
+		},
+	}
+	for range 1 + r.IntN(3) {
+		kind := kinds[r.IntN(len(kinds))]
+		for range 1 + r.IntN(8) {
+			faults = append(faults, kind())
+		}
+	}
+	switch victim := who(); r.IntN(4) { // one at most: a majority has to remember
+	case 0:
+		faults = append(faults, world.Fault{Who: victim, At: at(), Kind: world.Older, For: short()})
+	case 1:
+		faults = append(faults, world.Fault{Who: victim, At: at(), Kind: world.Empty, For: short()})
+	}
+	return faults
+}
+
+func TestWorlds(t *testing.T) {
+	musts := []string{"ordered", "acknowledged", "snapshots", "installs", "forgotten", "fault: crash", "fault: kill", "fault: older", "fault: empty", "fault: cut"}
+	world.Batch(t, 12, 60, musts, func(t *testing.T, seed uint64) world.Result { return play(t, seed, plan(seed)) })
+}
+
+func play(t *testing.T, seed uint64, faults []world.Fault) world.Result {
+	return world.Play(t, world.Options{Seed: seed, Plan: faults}, func(w *world.World) {
+		over, end := context.WithCancel(context.Background())
+		c := &cast{w: w, net: network.New(w, time.Millisecond/4, 2*time.Millisecond), judge: newJudge(w), hosts: map[machine.NodeID]*host{}, addrs: map[machine.NodeID]string{}, over: over}
+		w.Happen(c.happens)
+		r := w.Rand("hosts")
+		for id := machine.NodeID(1); id <= 3; id++ {
+			c.appears(id, r)
+			c.addrs[id] = fmt.Sprintf("%s:%d", name(id), port)
+		}
+		for _, id := range []machine.NodeID{1, 2, 3} {
+			c.hosts[id].starts()
+		}
+		for i := range 3 {
+			c.work.Go(func() { c.client(i, storm) })
+		}
+		// Copies of the directories are made early: older ones come back as those.
+		time.Sleep(time.Second / 2)
+		for _, h := range c.hosts {
+			h.disk.Keep()
+		}
+		time.Sleep(storm - time.Second/2)
+		w.Forgo()
+		time.Sleep(w.Calm() - min(w.Calm(), w.Elapsed()) + 5*time.Second)
+		c.settles()
+		end()
+		for _, id := range []machine.NodeID{1, 2, 3} {
+			c.hosts[id].stops(nil, nil, func() {})
+		}
+		c.work.Wait()
+		c.judge.ends()
+	})
+}
+
+// settles judges what has to come to pass once faults have ended.
+func (c *cast) settles() {
+	missing := ""
+	for range 600 { // a minute
+		missing = c.missing()
+		if missing == "" {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if missing != "" {
+		c.w.Fail("liveness: %s", missing)
+		return
+	}
+	for id, h := range c.hosts {
+		h.mu.Lock()
+		n, emptied, gone := h.node, h.emptied, h.gone
+		h.mu.Unlock()
+		if emptied && !gone {
+			c.w.Fail("forgotten: member %d came back with an empty directory, and was not refused", id)
+		}
+		if n == nil {
+			continue
+		}
+		payload := fmt.Sprintf("last of %d", id)
+		c.judge.broadcasts(payload)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		position, err := n.Broadcast(ctx, []byte(payload))
+		cancel()
+		if err != nil {
+			c.w.Fail("liveness: member %d cannot broadcast: %v (%v)", id, err, n.Waiting())
+			continue
+		}
+		c.judge.acknowledges(payload, position)
+	}
+	time.Sleep(5 * time.Second)
+}
+
+// missing says what has not come to pass yet, "" if all has.
+func (c *cast) missing() string {
+	up := 0
+	for id, h := range c.hosts {
+		h.mu.Lock()
+		n, gone, at := h.node, h.gone, h.at
+		h.mu.Unlock()
+		switch {
+		case gone:
+			continue
+		case n == nil:
+			return fmt.Sprintf("member %d does not run", id)
+		case at < c.judge.length():
+			return fmt.Sprintf("member %d has delivered up to %d of %d (%v)", id, at, c.judge.length(), n.Waiting())
+		}
+		up++
+	}
+	if up < 2 {
+		return fmt.Sprintf("%d of 3 members are left", up)
+	}
+	return ""
+}
