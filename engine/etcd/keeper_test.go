@@ -228,3 +228,15 @@ func TestKeeperForgetsOldAttempts(t *testing.T) {
 		k.End(tenure.ErrReleased)
 	})
 }
+
+// TestKeeperRenewsTheHoldersPart: what a renewal gets beyond the lock delay is the holder's.
+func TestKeeperRenewsTheHoldersPart(t *testing.T) {
+	keeperTest(t, 60*time.Second, func(k *keeper, c *clock.Fake, asked chan chan answer) {
+		advance(c, 10*time.Second)
+		(<-asked) <- answer{90 * time.Second, nil}
+		synctest.Wait()
+		if left := k.Deadline().Sub(c.Now()); left != 29700*time.Millisecond {
+			t.Errorf("after a renewal the deadline is %v away, want 29.7s: the rest is the lock delay", left)
+		}
+	})
+}

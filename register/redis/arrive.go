@@ -18,10 +18,13 @@ type server struct {
 	evicts   bool
 	appends  bool   // writes go to a log
 	fsync    string // of the log; "" if we may not know
+	pauses   bool   // no sync of the log while it is rewritten or saved, or we may not know
 }
 
 // keeps tells whether what was acknowledged survives a restart.
-func (s server) keeps() bool { return s.run != "" && s.appends && s.fsync == "always" && !s.promoted }
+func (s server) keeps() bool {
+	return s.run != "" && s.appends && s.fsync == "always" && !s.pauses && !s.promoted
+}
 
 func (s server) kept() string {
 	if s.keeps() {
@@ -35,6 +38,7 @@ func meet(ctx context.Context, c goredis.Cmdable) (s server, err error) {
 	pipe := c.Pipeline()
 	info := pipe.Info(ctx)
 	config := pipe.ConfigGet(ctx, "appendfsync")
+	pauses := pipe.ConfigGet(ctx, "no-appendfsync-on-rewrite")
 	_, _ = pipe.Exec(ctx)
 	var refused goredis.Error
 	if err := info.Err(); err != nil && !errors.As(err, &refused) {
@@ -52,6 +56,7 @@ func meet(ctx context.Context, c goredis.Cmdable) (s server, err error) {
 	s.evicts = fields["maxmemory"] != "0" && strings.HasPrefix(fields["maxmemory_policy"], "allkeys")
 	s.appends = fields["aof_enabled"] == "1"
 	s.fsync = config.Val()["appendfsync"]
+	s.pauses = pauses.Val()["no-appendfsync-on-rewrite"] != "no"
 	switch {
 	case s.replica:
 		return s, ErrReplica
@@ -72,7 +77,7 @@ func (s server) warning(of int) string {
 			"independent servers serve better"
 	case of < 3 && !s.keeps():
 		return "a restart of the server may lose writes that it acknowledged: the store then refuses to work until it is restored; " +
-			"set appendonly yes and appendfsync always and permit CONFIG GET, or use three servers"
+			"set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no and permit CONFIG GET, or use three servers"
 	}
 	return ""
 }
@@ -84,8 +89,8 @@ func (s *Store) arrive(ctx context.Context, c *goredis.Conn) error {
 	if err != nil {
 		return s.options.trouble(err)
 	}
-	loss := fmt.Sprintf("another process than before answers (run_id %s), and appendonly %t with appendfsync %q does not keep all it acknowledges",
-		about.run, about.appends, about.fsync)
+	loss := fmt.Sprintf("another process than before answers (run_id %s), and appendonly %t with appendfsync %q (paused during rewrites: %t) does not keep all it acknowledges",
+		about.run, about.appends, about.fsync, about.pauses)
 	if about.promoted {
 		loss = fmt.Sprintf("a replica (run_id %s) has taken over from its master", about.run)
 	}

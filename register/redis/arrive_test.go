@@ -17,6 +17,8 @@ func TestRestart(t *testing.T) {
 	}{
 		{"all is kept", nil, nil, nil},
 		{"a second may be lost", map[string]string{"appendfsync": "everysec"}, nil, register.ErrGone},
+		{"no sync during a rewrite", map[string]string{"no-appendfsync-on-rewrite": "yes"}, nil, register.ErrGone},
+		{"no sync during a rewrite, as of now", nil, map[string]string{"no-appendfsync-on-rewrite": "yes"}, register.ErrGone},
 		{"no log", map[string]string{"aof_enabled": "0"}, nil, register.ErrGone},
 		{"a log was asked for too late", map[string]string{"appendfsync": "no"}, map[string]string{"appendfsync": "always"}, register.ErrGone},
 		{"started without a log", nil, map[string]string{"aof_enabled": "0"}, register.ErrGone},
@@ -74,6 +76,7 @@ func TestWarning(t *testing.T) {
 		{"durable", "", "", 1, ""},
 		{"loses a second", "appendfsync", "everysec", 1, "appendfsync always"},
 		{"loses a second, one of three", "appendfsync", "everysec", 3, ""},
+		{"no sync during a rewrite", "no-appendfsync-on-rewrite", "yes", 1, "no-appendfsync-on-rewrite no"},
 		{"no log", "aof_enabled", "0", 2, "appendonly yes"},
 		{"has a replica", "connected_slaves", "1", 3, "has replicas"},
 		{"does not tell", "run_id", "", 3, "run_id"},

@@ -42,7 +42,7 @@
 //   - A server that restarts with some of what it had (appendfsync everysec loses a
 //     second, a dump loses more) has the seal, but another run_id than it had. Whoever
 //     connects looks at that first. If the server keeps all it acknowledges (appendonly yes
-//     and appendfsync always, now and ever since the process before began), the new
+//     and appendfsync always without no-appendfsync-on-rewrite, now and ever since the process before began), the new
 //     process is taken on; if not, the seal is removed: ErrStale, for everybody.
 //   - A replica refuses, by ErrReplica, also if it was a master when we connected: every
 //     script begins with a write that changes nothing. A replica that takes over has

@@ -30,7 +30,7 @@ func newHost(t *testing.T) *host {
 	h := &host{
 		Miniredis: miniredis.NewMiniRedis(),
 		info:      map[string]string{"run_id": "first", "role": "master", "aof_enabled": "1", "second_repl_offset": "-1", "maxmemory": "0"},
-		config:    map[string]string{"appendfsync": "always"},
+		config:    map[string]string{"appendfsync": "always", "no-appendfsync-on-rewrite": "no"},
 		calls:     map[string]int{},
 	}
 	if err := h.Start(); err != nil {
