@@ -244,3 +244,10 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Errorf("an answer of %d bytes, %v; want ErrProtocol", len(said), err)
 	}
 }
+
+// A ticket that could be foreseen would let a stranger in.
+func TestTicketsAreDrawn(t *testing.T) {
+	if a, b := newTicket(), newTicket(); a == b || a == (ticket{}) || b == (ticket{}) {
+		t.Errorf("two connections have one ticket, or none: %x and %x", a, b)
+	}
+}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testdata/*.txt")
+var rewrite = flag.Bool("rewrite-scripts", false, "rewrite the expected output in testdata/*.txt")
 
 // TestScripts tells the main stories. A line that begins with "> " is a command
 // (see commands in stage_test.go); what follows it, up to a blank line or the
@@ -43,7 +43,7 @@ func firstDifference(got, want string) string {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range min(len(g), len(w)) {
 		if g[i] != w[i] {
-			return fmt.Sprintf("line %d:\ngot  %s\nwant %s\nIf that is as it should be, run with -rewrite, and say why in the commit", i+1, g[i], w[i])
+			return fmt.Sprintf("line %d:\ngot  %s\nwant %s\nIf that is as it should be, run with -rewrite-scripts, and say why in the commit", i+1, g[i], w[i])
 		}
 	}
 	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
