@@ -74,6 +74,8 @@ sim/fleaseworld: tenure machine clock engine/flease sim/world sim/world/network 
 sim/world/network: sim/world
 sim/world/disk: sim/world wal/waltest
 sim/memberworld: clock etcdapi machine node peer quorumlease replica server wal sim/world sim/world/disk sim/world/network wal/waltest
+sim/world/posix: sim/world register/file
+sim/storageworld: tenure clock machine register register/file engine/storage sim/world sim/world/posix
 sim/mutant:
 sim/replicasim: machine sim kv keyspan placement quorumlease replica seen watch
 sim/quorumregistersim: machine sim quorumregister register/registertest

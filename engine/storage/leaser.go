@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,7 +107,8 @@ func (l *Leaser) Close() error {
 		var releases sync.WaitGroup
 		l.mu.Lock()
 		errs := make(chan error, len(l.claims))
-		for x := range l.claims {
+		// In one order, so that a simulated world repeats.
+		for _, x := range slices.SortedFunc(maps.Keys(l.claims), func(a, b *claim) int { return a.id.Compare(b.id) }) {
 			// What was lost was lost before: its holder has been told.
 			releases.Go(func() {
 				if err := x.release(ctx); err != nil && !errors.Is(err, tenure.ErrLost) && x.stint != nil {

@@ -14,9 +14,13 @@ import (
 type memories []*register.Memory
 
 func newMemories(n int, term, delay time.Duration) (all memories) {
+	return newDrifting(n, term, delay, 1000)
+}
+
+func newDrifting(n int, term, delay time.Duration, drift int) (all memories) {
 	for i := range n {
 		all = append(all, register.NewMemory(register.Header{
-			Set: machine.ID{1}, Of: n, Index: i, Term: term, Delay: delay, Drift: 1000,
+			Set: machine.ID{1}, Of: n, Index: i, Term: term, Delay: delay, Drift: drift,
 		}))
 	}
 	return all

@@ -2,6 +2,7 @@ package storage_test
 
 import (
 	"bytes"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,22 +87,22 @@ func TestALookThatTakesLong(t *testing.T) {
 		all := newMemories(1, term, delay)
 		holder, hf := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
 		looking, lf := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
-		slow := &slowReplies{Store: lf[0].Store, delay: 2 * delay}
+		slow := &slowReplies{Store: lf[0].Store}
 		lf[0].Store = slow
 		for looking.Delay() < 4*delay { // so that a long look counts at all
-			slow.delay = looking.Delay() * 3 / 2
+			slow.delay.Store(int64(looking.Delay() * 3 / 2))
 			if _, err := looking.Observe(t.Context(), "y"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		slow.delay = 0
+		slow.delay.Store(0)
 		lease := acquire(t, holder, "x")
 		if s, err := looking.Observe(t.Context(), "x"); err != nil || len(s.Holders) != 1 {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		hf[0].Hang() // no renewal until just in time
 		time.Sleep(looking.Takeover() - 380*time.Millisecond)
-		slow.delay = 400 * time.Millisecond
+		slow.delay.Store(int64(400 * time.Millisecond))
 		go func() {
 			time.Sleep(10 * time.Millisecond)
 			hf[0].Heal()
@@ -119,11 +120,103 @@ func TestALookThatTakesLong(t *testing.T) {
 // slowReplies is a Store whose replies take long to arrive.
 type slowReplies struct {
 	register.Store
-	delay time.Duration
+	delay atomic.Int64
 }
 
 func (s *slowReplies) Do(ops []register.Op) []register.Reply {
 	replies := s.Store.Do(ops)
-	time.Sleep(s.delay)
+	time.Sleep(time.Duration(s.delay.Load()))
 	return replies
+}
+
+// What a claim has seen when it was refused is evidence for later ones.
+func TestARefusedClaimIsNoWitnessOfARegularRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // what was left behind ends
+		all := newMemories(3, term, delay)
+		deadContender(t, all[0])
+		one, of := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
+		other, xf := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
+		of[2].Hang() // one hears stores 0 and 1
+		xf[0].Hang() // the other 1 and 2
+		if _, err := one.TryAcquire(t.Context(), tenure.Claim{Name: "x", Holder: "one"}); err == nil {
+			t.Fatal("a claim got past the record of another at once")
+		}
+		time.Sleep(one.Takeover() + 100*time.Millisecond)
+		b, err := other.TryAcquire(t.Context(), tenure.Claim{Name: "x", Holder: "other"})
+		if err != nil {
+			return // it has seen the record that one had to write back
+		}
+		a, err := one.TryAcquire(t.Context(), tenure.Claim{Name: "x", Holder: "one"})
+		if err == nil && a.Check() == nil && b.Check() == nil {
+			t.Errorf("two hold the lease, with tokens %d and %d: claims read regularly", a.Token(), b.Token())
+		}
+	})
+}
+
+// Clocks may differ from true time by Drift: a holder is done that much earlier, and those who
+// wait wait that much longer.
+func TestDriftIsAllowedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // what was left behind ends
+		const drift = 40_000
+		all := newDrifting(1, term, delay, drift)
+		holder, hf := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
+		waiter, _ := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
+		began := time.Now()
+		lease := acquire(t, holder, "x")
+		hf[0].Hang() // no renewal
+		if most := (term + 2*delay) * (1e6 - drift) / 1e6; lease.Deadline().Sub(began) > most+time.Millisecond {
+			t.Errorf("the deadline is %v after the claim began, want %v at most, by a clock that may go slower by %d ppm", lease.Deadline().Sub(began), most, drift)
+		}
+		seen := time.Now()
+		if _, err := waiter.Acquire(t.Context(), tenure.Claim{Name: "x", Holder: "waiter"}); err != nil {
+			t.Fatal(err)
+		}
+		if least := (term + 6*delay) * (1e6 + drift) / 1e6; time.Since(seen) < least {
+			t.Errorf("the lease was taken over after %v, want %v at least, by a clock that may go faster by %d ppm", time.Since(seen), least, drift)
+		}
+	})
+}
+
+// A sharer's deadline counts from when its beat was begun, not from the answer.
+func TestASharersDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // what was left behind ends
+		all := newMemories(1, term, delay)
+		l, f := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
+		beats := &beatTimes{slowReplies: slowReplies{Store: f[0].Store}}
+		f[0].Store = beats
+		lease, err := l.Acquire(t.Context(), tenure.Claim{Name: "x", Holder: "one", Slots: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		beats.delay.Store(int64(10 * delay))
+		for range 40 {
+			time.Sleep(term / 10)
+			if last := beats.last.Load(); last != nil && lease.Check() == nil && lease.Deadline().Sub(*last) > term+2*delay {
+				t.Fatalf("the deadline is %v after the last beat that the store has, want %v at most", lease.Deadline().Sub(*last), term+2*delay)
+			}
+		}
+		if err := lease.Check(); err != nil {
+			t.Fatalf("the sharer did not renew: %v", err)
+		}
+		beats.delay.Store(0)
+	})
+}
+
+// beatTimes is a Store that knows when the last note came.
+type beatTimes struct {
+	slowReplies
+	last atomic.Pointer[time.Time]
+}
+
+func (s *beatTimes) Do(ops []register.Op) []register.Reply {
+	for _, op := range ops {
+		if _, ok := op.Op.(quorumregister.PutNote); ok {
+			now := time.Now()
+			s.last.Store(&now)
+		}
+	}
+	return s.slowReplies.Do(ops)
 }

@@ -289,3 +289,24 @@ func (s *idleScene) ownerStops(slow *stepped, stop int, dies bool, others func()
 	}
 	return more
 }
+
+// A crash in the middle of a rename may leave both names; one goes.
+func TestTwoNamesOfOneFile(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	s := b.open()
+	do(t, s, put("x", 3, 1, "three"))
+	path := filepath.Join(b.dir, handlesDir, s.home.place)
+	aside := path + "." + writer(7).String()
+	if err := os.Link(path, aside); err != nil {
+		t.Fatal(err)
+	}
+	shows(t, b.open(), "x", "3 three")
+	do(t, s, put("x", 4, 1, "four"))
+	if got := b.handles(); len(got) != 1 || got[0] != filepath.Base(path) {
+		t.Errorf("names %v, want the first one alone", got)
+	}
+	if err := os.WriteFile(aside, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, b.open(), query("x"), register.ErrDamaged)
+}

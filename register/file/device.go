@@ -55,6 +55,7 @@ func (d *device) shared() bool                   { return true }
 func (d *device) discard(string) error           { return errStays }
 func (d *device) condemn(string) (string, error) { return "", errStays }
 func (d *device) pardon(string) error            { return errStays }
+func (d *device) untwin([]string) error          { return nil }
 func (d *device) litter() ([]string, error)      { return nil, nil }
 
 var errStays = errors.New("areas stay")

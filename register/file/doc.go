@@ -84,7 +84,8 @@
 // # Going away
 //
 // register.ErrGone is returned to everybody who asks: while the store's directory is
-// not there; for the wait after the handle's own file was taken away or went back to an
+// not there, or its header, which is read eight times in a wait. Newcomers find no store without
+// a header, and holders must not go on beside the store that newcomers may make; for the wait after the handle's own file was taken away or went back to an
 // older state, when others' may have too, though its records are written again at once;
 // and for ever when another process was found to write as this handle, as when a
 // virtual machine was copied. One that opens the store after such meddling cannot know:

@@ -219,3 +219,44 @@ func TestHalfMadeFiles(t *testing.T) {
 		t.Errorf("files %v, want none", got)
 	}
 }
+
+// Newcomers cannot open a store without a sound header, so those who have it open stop.
+func TestTheHeaderIsLost(t *testing.T) {
+	for _, damage := range []func(path string) error{
+		os.Remove,
+		func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		func(path string) error {
+			p, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			p[100] ^= 1
+			return os.WriteFile(path, p, 0o600)
+		},
+	} {
+		b := newBench(t, InitOptions{})
+		s := b.open()
+		do(t, s, put("x", 3, 1, "three"), query("x"))
+		path := filepath.Join(b.dir, headerName)
+		header, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := damage(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(b.dir, b.options()); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("Open: %v, want an error that makes nobody make a new store", err)
+		} else if !errors.Is(err, register.ErrDamaged) && !strings.Contains(err.Error(), "do not use another one before they have stopped") && !strings.Contains(err.Error(), "empty") {
+			t.Errorf("Open: %v, want advice", err)
+		}
+		b.clock.pass(testWait / 8)
+		if r := s.Do([]register.Op{query("x")})[0]; !errors.Is(r.Err, register.ErrGone) {
+			t.Errorf("a handle goes on without a header that newcomers could read: %v", r.Err)
+		}
+		if err := os.WriteFile(path, header, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		shows(t, s, "x", "3 three")
+	}
+}

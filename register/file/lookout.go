@@ -45,13 +45,18 @@ const turns = 100
 // point that it has reached and the other removed before; the second list differs then.
 // So it does when a place was condemned or pardoned meanwhile.
 func (l *lookout) look() error {
-	for range turns {
+	for turn := range turns {
 		started := l.now()
 		names, err := l.vol.names()
 		if err != nil {
 			return err
 		}
 		if twice(names) {
+			if turn >= 3 { // it is no list that was not made in one step
+				if err := l.vol.untwin(names); err != nil {
+					return err
+				}
+			}
 			continue
 		}
 		l.began = l.now()

@@ -74,7 +74,8 @@ func newStore(path string, h storeHeader, opts Options, vol volume, k keeper) *S
 		s.keeper = onlooker{}
 	}
 	s.lookout = *s.newLookout()
-	s.tidied = opts.Clock().Add(-s.lookout.wait) // the first look tidies up
+	s.checked = opts.Clock()
+	s.tidied = s.checked.Add(-s.lookout.wait) // the first look tidies up
 	return s
 }
 

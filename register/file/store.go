@@ -32,6 +32,7 @@ type Store struct {
 	hushed  machine.Mono // until when nothing counts
 	why     error
 	tidied  machine.Mono // when tidy ran last
+	checked machine.Mono // when the header was found well last
 	rubbish map[string]machine.Mono
 	doomed  map[string]bool // condemned since the latest look began
 	lineage machine.ID      // of the own files, see nextID
@@ -134,6 +135,14 @@ func (s *Store) look() error {
 		if err := s.recover(); err != nil && s.lost {
 			return err
 		}
+	}
+	// Newcomers go by the header. Without one they may make a store elsewhere, and holders must
+	// not go on beside it.
+	if now := s.lookout.now(); now.Sub(s.checked) >= s.lookout.wait/8 {
+		if err := s.keeper.check(s); err != nil {
+			return err
+		}
+		s.checked = now
 	}
 	for range turns {
 		if err := s.lookout.look(); err != nil {

@@ -3,11 +3,13 @@ package file
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/register"
 )
 
 // volume holds the places of all handles: a directory of files, or a device's areas.
@@ -25,6 +27,8 @@ type volume interface {
 	condemn(place string) (name string, err error)
 	// pardon gives a place its first name back.
 	pardon(name string) error
+	// untwin removes names in excess of places that have several.
+	untwin(names []string) error
 	// litter lists what crashed handles left half made.
 	litter() ([]string, error)
 }
@@ -89,6 +93,32 @@ func (d *directory) condemn(place string) (string, error) {
 
 func (d *directory) pardon(name string) error {
 	return d.files.rename(d.pathOf(name), d.pathOf(placeOf(name)))
+}
+
+// untwin mends what a crash in the middle of a rename may leave: two names of one file. Of
+// these a condemned one goes. It is looked at before the other: if the file had gone from
+// the one to the other meanwhile, the first would be gone for ever.
+func (d *directory) untwin(names []string) error {
+	for i := 1; i < len(names); i++ {
+		if placeOf(names[i-1]) != placeOf(names[i]) {
+			continue
+		}
+		excess, err := d.files.stat(d.pathOf(names[i]))
+		if err != nil {
+			continue // it was in the making, or is gone
+		}
+		other, err := d.files.stat(d.pathOf(names[i-1]))
+		if err != nil {
+			continue
+		}
+		if excess.ident != other.ident {
+			return fmt.Errorf("%s and %s are two files of one handle, as when a backup was copied over the directory: %w: remove the older one", names[i-1], names[i], register.ErrDamaged)
+		}
+		if err := d.discard(names[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // placeOf is the place that has a name: that of a handle, or after a dot what tells one

@@ -40,6 +40,16 @@ func newTrace(path string) *Trace {
 	return t
 }
 
+// keep writes what is in memory to a file.
+func (t *Trace) keep(path string) {
+	was := t.Last(ring)
+	if t.file = newTrace(path).file; t.file != nil {
+		for _, line := range was {
+			t.file.WriteString(line + "\n")
+		}
+	}
+}
+
 // Add adds a line.
 func (t *Trace) Add(format string, args ...any) {
 	line := fmt.Sprintf("%13.6f ", time.Since(t.began).Seconds()) + fmt.Sprintf(format, args...)

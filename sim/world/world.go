@@ -53,6 +53,9 @@ type Options struct {
 	Patience time.Duration
 	// Procs is GOMAXPROCS meanwhile; 0 leaves it.
 	Procs int
+	// Memory keeps the trace in memory until the end: system calls while the world goes on
+	// make goroutines run in another order.
+	Memory bool
 }
 
 // Result is what came of a world.
@@ -82,8 +85,11 @@ func Play(t *testing.T, o Options, body func(*World)) (r Result) {
 	cryptotest.SetGlobalRandom(t, o.Seed)
 	path := TraceFile(t.Name(), o.Seed)
 	w := &World{
-		Seed: o.Seed, Trace: newTrace(path), t: t,
+		Seed: o.Seed, Trace: &Trace{}, t: t,
 		procs: map[string]*Process{}, counters: map[string]int{},
+	}
+	if !o.Memory {
+		w.Trace = newTrace(path)
 	}
 	over := make(chan struct{})
 	defer close(over)
@@ -94,6 +100,9 @@ func Play(t *testing.T, o Options, body func(*World)) (r Result) {
 		defer w.mu.Unlock()
 		r.Seed, r.Failures, r.Counters = o.Seed, w.failed, w.counters
 		r.Events, r.Digest, r.Took = w.Trace.Len(), w.Trace.Digest(), time.Since(began)
+		if o.Memory && (len(w.failed) > 0 || t.Failed()) {
+			w.Trace.keep(path)
+		}
 		if w.Trace.file == nil {
 			return
 		}

@@ -1,0 +1,27 @@
+// Package storageworld plays worlds of processes that keep leases in directories: the
+// engine/storage and register/file that ship, over the tree of sim/world/posix, each process
+// with a clock of its own that goes at its own rate.
+//
+// A world has one directory, or three of which one may fail, two to four processes, and one
+// or two names. Processes hold several claims at once, exclusive and shared; they look on, tidy
+// up, are idle for long, are closed and opened again; they are killed, stand still between any
+// two system calls, have calls that are slow or fail; the storage loses its power. Each
+// world draws few of these, and those often: calls that stand still once in a hundred times
+// found nothing, and one kind of call, drawn for a world, that does so once in five found
+// that a file of a living handle was removed.
+//
+// The judge stands apart and knows true time:
+//
+//   - two hold at once whose claims exclude each other: their Check returns nil at one moment;
+//   - a token of an exclusive tenure that is not greater than that of each tenure before it, or
+//     one of a shared tenure that is not greater than that of each exclusive one before,
+//     over releases, deaths and crashes;
+//   - a name that nobody holds and nobody gets, once the faults have ended, within the time
+//     that it takes to wait for all that may have been left behind;
+//   - a process that cannot open the store again when the faults have ended.
+//
+// A world is played on one P, with its trace in memory, and its draws come from a source for
+// each part of a process. Most seeds repeat exactly so; where two are ready at the same
+// nanosecond, Go's select and scheduler choose, and the course may be another one. Not here: devices, which register/file has worlds of its own
+// for, Redis, and package engine/file's Open.
+package storageworld

@@ -1,0 +1,48 @@
+package storageworld
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/sim/world"
+)
+
+var musts = []string{
+	"acquisitions", "takeovers", "shared", "releases", "loses", "dies with", "refused", "looks", "holders seen",
+	"condemned", "discarded", "stalls", "slow calls", "failed calls", "killed", "crashes", "outages", "older copies",
+}
+
+func TestWorlds(t *testing.T) {
+	world.Batch(t, 8, 24, musts, func(t *testing.T, seed uint64) world.Result {
+		p := draw(seed)
+		r := play(t, p)
+		if t.Failed() {
+			t.Log(p)
+		}
+		return r
+	})
+}
+
+// TestIdleOwners plays what found that a file was removed from under its living handle: long
+// pauses, and calls before which a process stands still.
+func TestIdleOwners(t *testing.T) {
+	musts := []string{"acquisitions", "condemned", "discarded", "stalls"}
+	world.Batch(t, 6, 6, musts, func(t *testing.T, seed uint64) world.Result {
+		p := draw(seed)
+		p.dirs, p.header.Of, p.workers, p.names, p.shared = 1, 1, 1, 1, 0
+		p.idle, p.onlook, p.kill, p.crashes, p.outages, p.errs, p.slows = 0.7, 0, 0, 0, 0, 0, 0
+		p.calls, p.stalls, p.longest = []string{"remove", "rename"}[seed%2], 0.5, 2*p.header.Quiet()
+		p.procs, p.length = 4, 8*time.Minute
+		return play(t, p)
+	})
+}
+
+// TestCrashes plays storage that loses its power, again and again.
+func TestCrashes(t *testing.T) {
+	world.Batch(t, 4, 4, []string{"acquisitions", "crashes", "takeovers"}, func(t *testing.T, seed uint64) world.Result {
+		p := draw(seed)
+		p.dirs, p.header.Of = 1, 1
+		p.crashes, p.kill, p.stalls, p.slows, p.errs, p.outages = 8*time.Second, 0, 0, 0, 0, 0
+		return play(t, p)
+	})
+}
