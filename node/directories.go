@@ -88,6 +88,10 @@ type directories struct {
 	path string
 	own  uint64
 
+	// changing holds a token while somebody changes the memory. A disk may take long, and
+	// who only wants to know must not wait for it: mu is never held during a write.
+	changing chan struct{}
+
 	mu  sync.Mutex
 	now memory
 }
@@ -95,7 +99,7 @@ type directories struct {
 // openDirectories reads the memory in a data directory, if there is one. own is the ID of the
 // directory's log.
 func openDirectories(dir string, own uint64, fsys wal.FS) (*directories, error) {
-	d := &directories{fs: fsys, path: filepath.Join(dir, directoriesFile), own: own}
+	d := &directories{fs: fsys, path: filepath.Join(dir, directoriesFile), own: own, changing: make(chan struct{}, 1)}
 	f, err := fsys.OpenFile(d.path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return d, nil
@@ -150,11 +154,11 @@ func (d *directories) get() memory {
 
 // change makes a change of the memory durable.
 func (d *directories) change(how func(*memory)) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	next := d.now
+	d.changing <- struct{}{}
+	defer func() { <-d.changing }()
+	next := d.get()
 	next.Own = d.own
-	next.Known = maps.Clone(d.now.Known)
+	next.Known = maps.Clone(next.Known)
 	if next.Known == nil {
 		next.Known = map[uint64]origin{}
 	}
@@ -166,6 +170,8 @@ func (d *directories) change(how func(*memory)) error {
 	if err != nil {
 		return fmt.Errorf("node: write %s: %w", d.path, err)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.now = next
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -220,4 +221,39 @@ func TestALogWithoutItsBeginningIsRefused(t *testing.T) {
 	if err := b.open(); err == nil || !strings.Contains(err.Error(), "how the member voted") {
 		t.Errorf("its first segment deleted by hand: %v, want that it does not know how it voted", err)
 	}
+}
+
+// TestAMemoryIsReadWhileADiskHangs: connections are greeted with what is remembered, and one
+// write that takes long must not keep all of them waiting.
+func TestAMemoryIsReadWhileADiskHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := waltest.NewDisk().FS()
+		d, err := openDirectories("/data", 1, fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fsys.Fault = func(op, _ string) error {
+			if op == "sync" {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		}
+		written := make(chan error)
+		go func() { written <- d.met(2, origin{Directory: 7}, nil) }()
+		synctest.Wait()
+		if d.mu.TryLock() {
+			d.mu.Unlock()
+		} else {
+			t.Error("the memory cannot be read while a disk hangs")
+		}
+		go func() { written <- d.met(3, origin{Directory: 8}, nil) }()
+		for range 2 {
+			if err := <-written; err != nil {
+				t.Error(err)
+			}
+		}
+		if known := d.get().Known; len(known) != 2 {
+			t.Errorf("of two changes at once %d are remembered: %v", len(known), known)
+		}
+	})
 }
