@@ -39,6 +39,7 @@ type fake struct {
 	barriers  atomic.Int64                        // calls of Barrier
 	keepAlive func() (wait func(context.Context)) // called by KeepAlive, if set
 	proposed  func(proto.Message)                 // is told each request, if set
+	hidden    atomic.Bool                         // as in key order: what is written can be read, and is not published
 
 	members    atomic.Pointer[[]*pb.Member] // those of Members, if set
 	readLeases atomic.Pointer[ReadLeaseStatus]
@@ -114,7 +115,9 @@ func (f *fake) Propose(_ context.Context, r proto.Message) (resp proto.Message, 
 	if err != nil {
 		return nil, err
 	}
-	f.publish()
+	if !f.hidden.Load() {
+		f.publish()
+	}
 	return resp, nil
 }
 
@@ -124,6 +127,11 @@ func (f *fake) Barrier(context.Context) error {
 }
 
 func (f *fake) ReadView(ctx context.Context, _ proto.Message) (kv.View, error) {
+	if f.hidden.Load() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.store.View(), f.failure()
+	}
 	err := f.Barrier(ctx)
 	return f.View(), err
 }

@@ -250,3 +250,26 @@ func TestLockWaitersCostLittle(t *testing.T) {
 		}
 	}
 }
+
+// In key order a write is answered before it is published, which may wait for holders of other
+// keys. A free lock does not wait for those.
+func TestFreeLockBeforeItIsPublished(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	s.grant(1)
+	s.grant(2)
+	s.hidden.Store(true)
+	before := s.barriers.Load()
+	lock := func(ctx context.Context, lease int64) error {
+		_, err := v3lockpb.NewLockClient(s.conn).Lock(ctx, &v3lockpb.LockRequest{Name: []byte("l"), Lease: lease})
+		return err
+	}
+	if err := lock(t.Context(), 1); err != nil || s.barriers.Load() != before {
+		t.Errorf("a free lock: %v, behind %d barriers, want none", err, s.barriers.Load()-before)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	s.hidden.Store(false)
+	if err := lock(ctx, 2); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a lock that another holds: %v, want it to wait", err)
+	}
+}

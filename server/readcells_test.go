@@ -13,7 +13,7 @@ import (
 
 // Who holds which keys is told as it was set, and can be set again as it is told.
 func TestCellsAreTold(t *testing.T) {
-	servers, endpoints := startWith(t, 1, func(*Config) {})
+	servers, endpoints := startWith(t, 1, func(c *Config) { c.API.ReadLeaseChanges = etcdapi.ChangeOrder })
 	client := readLeases(t, endpoints[0])
 	cells := func(asked bool) []string {
 		got, err := client.Get(t.Context(), &readleasepb.GetRequest{Cells: asked})
