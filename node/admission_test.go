@@ -243,3 +243,24 @@ func TestWitnesses(t *testing.T) {
 		}
 	}
 }
+
+// A founder that lost its data must not come in by the door for newcomers either.
+func TestAFounderCannotJoin(t *testing.T) {
+	c := newCluster(t, 2, nimble)
+	c.put(0, "k", "v")
+	c.kill(1)
+	l, err := net.Listen("tcp", c.cfgs[1].Peers["m1"][len("http://"):])
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := c.cfgs[1]
+	cfg.PeerListener, cfg.DataDir, cfg.Existing, cfg.RequestTimeout = l, t.TempDir(), true, 3*time.Second
+	n, err := Start(cfg)
+	if err == nil {
+		n.Stop()
+		t.Fatal("a founder without data has joined its own cluster")
+	}
+	if !strings.Contains(err.Error(), "remove it and add it again") {
+		t.Errorf("it is told %v, want what to do", err)
+	}
+}

@@ -172,7 +172,8 @@ func TestAForgetfulMemberIsNotListenedTo(t *testing.T) {
 		if n.listensTo(id) {
 			t.Errorf("a member is listened to that greets from %v and did from %v before", from, known)
 		}
-		term, by, to := uint64(1<<40), uint64(id), n.ID()
+		st, _ := n.Status()
+		term, by, to := st.Term+9, uint64(id), n.ID()
 		p, err := replica.EncodeBody(&raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), Term: &term, From: &by, To: &to})
 		if err != nil {
 			t.Fatal(err)
@@ -256,4 +257,45 @@ func TestAMemoryIsReadWhileADiskHangs(t *testing.T) {
 			t.Errorf("of two changes at once %d are remembered: %v", len(known), known)
 		}
 	})
+}
+
+// The record of a start lies in the oldest segment, which is released only when another
+// record of it is durable.
+func TestAStartOutlivesTheReleaseOfItsSegment(t *testing.T) {
+	released := false
+	for at, more := 1, true; more; at++ {
+		b := newBench(t)
+		first, _, err := b.s.begin(5*time.Second, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.ops, b.crashAt = 0, at
+		func() {
+			defer func() {
+				if r := recover(); r != nil && r != waltest.ErrCrashed {
+					panic(r)
+				}
+			}()
+			for range 5 {
+				b.now.commit = b.now.last
+				b.append(b.now.last+1, 20, true)
+				b.save(b.now.commit)
+			}
+			more, released = false, b.s.log.FirstSeq() > 1
+		}()
+		b.disk.Crash(rand.New(rand.NewPCG(uint64(at), 0)))
+		b.crashAt = 0
+		b.check(b.open())
+		boot, earlier, err := b.s.begin(time.Second, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if boot>>32 <= first>>32 || earlier != 5*time.Second {
+			t.Fatalf("a power cut at call %d: start %d follows start %d, and earlier ones promised %v, not 5s: the release took the record of the start", at, boot>>32, first>>32, earlier)
+		}
+		b.s.log.Close()
+	}
+	if !released {
+		t.Error("nothing was released")
+	}
 }
