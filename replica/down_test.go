@@ -54,3 +54,73 @@ func TestDownComesWithAHeartbeat(t *testing.T) {
 		})
 	}
 }
+
+// A follower that finds out for itself what is committed must not take its dead leader for
+// alive again by that, when the death comes in the same turn: it would wait for an election
+// timeout.
+func TestDownInTheTurnOfForesight(t *testing.T) {
+	s := newStageOf(t, ReadLeases{Policy: "all/key", TTL: 200 * time.Millisecond})
+	s.do("elect 1")
+	s.do("pass 2s")
+	f := s.members[1]
+	if !f.r.reads.foresees(f.r) {
+		t.Fatal("it foresees nothing: the test shows nothing")
+	}
+	s.do("put 1 k v")
+	now := machine.Now{Mono: s.now}
+	var own []machine.Envelope
+	for _, env := range s.wire {
+		if env.To != f.id {
+			continue
+		}
+		f.r.Step(now, env)
+		rd := f.r.Ready()
+		for _, p := range rd.Persists {
+			s.write(f, p.Record.(Record))
+			own = append(own, p.Then...)
+		}
+	}
+	before := f.r.raft.BasicStatus().HardState.GetCommit()
+	for _, env := range own {
+		if env.To == f.id {
+			f.r.Step(now, env)
+		}
+	}
+	control := *f.r // not stepped any further; only what foresight would say is asked of it
+	if index := min(control.reads.ledger.Acknowledged(control.reads.received), control.last); index <= before {
+		t.Fatalf("nothing is to be foreseen: %d is acknowledged, %d committed", index, before)
+	}
+	f.r.Step(now, Down{Node: 1})
+	f.r.Ready()
+	if lead := f.r.raft.BasicStatus().Lead; lead != 0 || !f.r.bereaved {
+		t.Errorf("the dead leader %d leads again, and nobody campaigns before the election timeout", lead)
+	}
+}
+
+// A vote binds its member for good, so it is durable before it is told, also in a term that
+// the member knew before.
+func TestAVoteInAKnownTermIsDurableFirst(t *testing.T) {
+	s := newStage(t)
+	m := s.members[1]
+	term, from, to := m.r.raft.BasicStatus().HardState.GetTerm(), uint64(3), uint64(2)
+	m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 3, To: 2, Body: &raftpb.Message{
+		Type: raftpb.MsgVote.Enum(), From: &from, To: &to, Term: &term, Index: new(m.r.last + 1), LogTerm: &term,
+	}})
+	rd := m.r.Ready()
+	if hard := m.r.raft.BasicStatus().HardState; hard.GetVote() != 3 || hard.GetTerm() != term {
+		t.Fatalf("no vote in the known term %d: %v", term, hard)
+	}
+	for _, env := range rd.Sends {
+		if msg, ok := env.Body.(*raftpb.Message); ok && msg.GetType() == raftpb.MsgVoteResp {
+			t.Error("the vote is told before it is durable")
+		}
+	}
+	written := false
+	for _, p := range rd.Persists {
+		rec := p.Record.(Record)
+		written = written || rec.HardState.GetVote() == 3 && len(p.Then) > 0
+	}
+	if !written {
+		t.Error("the vote is not written, or nothing waits for it")
+	}
+}

@@ -153,7 +153,10 @@ type fates struct {
 	floor    uint64 // what is not above was forgotten
 }
 
-// rememberedFates is far more than a member has batches on their way.
+// rememberedFates is far more than a member has batches on their way. A batch that was lost
+// and is sent again behind so many later ones is taken for one that was decided about, and
+// not appended in this reign. Nobody takes that for success: its requests are answered
+// from the log only, so their callers hear of a time-out, which leaves it open.
 const rememberedFates = 4096
 
 func (f *fates) find(seq uint64) (v verdict, known bool) {

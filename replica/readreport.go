@@ -75,9 +75,11 @@ func (rl *readLeases) foresee(r *Replica) {
 }
 
 // foresees tells whether this follower may find out for itself what is released: its
-// leader must know that followers do, for what it tells readers (behind).
+// leader must know that followers do, for what it tells readers (behind). Raft must follow
+// that leader still: it may have forgotten it in this turn, for it died (onDown), and what
+// is foreseen comes to raft as a heartbeat, by which it would follow the dead one again.
 func (rl *readLeases) foresees(r *Replica) bool {
-	return rl.keys.on && rl.loading == 0 && r.leader != 0 && !r.leading() && rl.ledger.Term() == r.term &&
+	return rl.keys.on && rl.loading == 0 && r.leader != 0 && !r.leading() && r.raft.BasicStatus().Lead == uint64(r.leader) && rl.ledger.Term() == r.term &&
 		rl.keys.news.Term == r.term && rl.keys.news.Horizon > 0
 }
 
