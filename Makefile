@@ -1,6 +1,6 @@
 # The verbs of this repository. `make` prints this help.
 .DEFAULT_GOAL := help
-.PHONY: help build test race modules modules-long vet fuzz bench sim wholesim mutants draw compare nightly
+.PHONY: help build test race race-draw modules modules-long vet fuzz fuzz-draw bench sim wholesim mutants draw compare nightly
 
 help: ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -19,6 +19,13 @@ SLOW ?= $(foreach p,$(RACE),$(if $(findstring /examples/,$p),$p)) %/engine/file 
 race: ## race detector on the packages with goroutines; SLOW= leaves nothing out
 	go test -race -skip "^TestMutants$$" $(filter-out $(SLOW),$(RACE))
 
+# What is drawn follows from the commit: another one draws others, the same one the same.
+COMMIT := $(shell git rev-parse HEAD)
+SHUF := shuf --random-source=<(yes $(COMMIT) | head -c 65536)
+race-draw fuzz-draw: SHELL := /bin/bash
+race-draw: ## race detector on two, drawn at random, of the packages that take long under it
+	@set -x; go test -race -count=1 -skip "^TestMutants$$" $$(printf '%s\n' $(filter $(SLOW),$(RACE)) | $(SHUF) -n 2)
+
 vet: ## vet and staticcheck
 	go vet ./...
 	go tool staticcheck ./...
@@ -34,6 +41,10 @@ FUZZTIME ?= 20s
 fuzz: ## run every fuzz target for FUZZTIME (20s)
 	@bad=; for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
 		echo "-- $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || bad="$$bad $$f"; done; done; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
+
+fuzz-draw: ## fuzz three targets, drawn at random, for FUZZTIME each
+	@go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | while read -r d; do (cd $$d && grep -hoE '^func Fuzz[A-Za-z0-9_]+' *_test.go 2>/dev/null | sed "s|^func |$$d |"); done | \
+		$(SHUF) -n 3 | while read -r d f; do echo "-- $$d $$f"; (cd $$d && go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) .) || exit 1; done
 
 bench: ## micro benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
@@ -55,8 +66,8 @@ mutants: ## break every rule once, on purpose; a test must notice each
 	go test ./sim/mutant -run '^TestDraw$$' -count=1 -timeout 12h -v -budget all
 
 BUDGET ?= 150s
-DRAW ?= 0
-draw: ## break rules that a seed draws, for BUDGET (150s) of CPU; DRAW=SEED draws the same again
+DRAW ?= $(shell printf '%d' 0x$$(git rev-parse HEAD | cut -c1-15))
+draw: ## break rules that a seed draws, the commit's or DRAW=SEED, for BUDGET (150s) of CPU
 	go test ./sim/mutant -run '^TestDraw$$' -count=1 -timeout 1h -v -budget $(BUDGET) -seed $(DRAW)
 
 compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios

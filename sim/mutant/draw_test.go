@@ -13,7 +13,7 @@ import (
 
 var (
 	budgetFlag = flag.String("budget", "", "try mutants of the whole module: for so much `CPU`, such as 150s, or \"all\"")
-	drawFlag   = flag.Uint64("seed", 0, "draw the mutants that this seed drew before")
+	drawFlag   = flag.Uint64("seed", 0, "draw the mutants of this seed; 0: of one at random")
 )
 
 // TestDraw tries mutants of all packages, those that a seed draws or all of them.
@@ -76,3 +76,6 @@ func TestEverywhere(t *testing.T) {
 		}
 	}
 }
+
+// TestEvidence wants docs/evidence.md to say what is planted where.
+func TestEvidence(t *testing.T) { evidence(t) }
