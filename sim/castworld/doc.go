@@ -5,7 +5,7 @@
 // Members crash at any call of their disks and come back with what a loss of power, or the death
 // of the process alone, has left; or with an older copy of their directory, or an empty one.
 // They stand still, are cut off in one direction, lose connections. Disks fail, fill up and are
-// slow. Applications keep snapshots and trim; some read slowly. A founder is replaced.
+// slow. Applications keep snapshots and trim; some read slowly.
 //
 // # What is checked
 //
@@ -17,7 +17,9 @@
 //     no part.
 //   - When faults have ended, members that are left deliver all that was acknowledged, and
 //     order what each of them broadcasts.
-//   - What a member keeps in memory has a bound.
+//
+// The members stay the same, and what they keep in memory is not judged: packages broadcast and
+// sim/abcastsim have tests of both.
 //
 // Package sim/abcastsim plays the machines alone: faster, and deeper.
 package castworld
