@@ -18,13 +18,12 @@ type Process struct {
 	w    *World
 	name string
 
-	mu      sync.Mutex
-	moved   sync.Cond
-	frozen  int // freezes that last
-	dead    chan struct{}
-	ended   bool
-	active  []activeFault
-	counted map[string]int
+	mu     sync.Mutex
+	moved  sync.Cond
+	frozen int // freezes that last
+	dead   chan struct{}
+	ended  bool
+	active []activeFault
 }
 
 type activeFault struct {

@@ -23,32 +23,32 @@ func TestFaultsAreBoundToOperations(t *testing.T) {
 	r := world.Play(t, world.Options{Seed: 1, Plan: plan}, func(w *world.World) {
 		w.Happen(func(f world.Fault) { cuts = append(cuts, f) })
 		p := w.Start("a")
-		do := func(seam world.Seam, op string) (error, time.Duration) {
+		do := func(seam world.Seam, op string) (time.Duration, error) {
 			began := time.Now()
 			err := p.Do(seam, op, "x")
-			return err, time.Since(began)
+			return time.Since(began), err
 		}
 		for i, want := range []error{nil, syscall.EIO, nil} {
-			if err, _ := do(world.Disk, "sync"); !errors.Is(err, want) {
+			if _, err := do(world.Disk, "sync"); !errors.Is(err, want) {
 				t.Errorf("sync %d: %v, want %v", i+1, err, want)
 			}
 		}
 		for i, want := range []error{syscall.ENOSPC, syscall.ENOSPC} {
-			if err, _ := do(world.Disk, "write"); !errors.Is(err, want) {
+			if _, err := do(world.Disk, "write"); !errors.Is(err, want) {
 				t.Errorf("write %d: %v, want %v", i+1, err, want)
 			}
 		}
-		if _, took := do(world.Disk, "sync"); took != time.Minute {
+		if took, _ := do(world.Disk, "sync"); took != time.Minute {
 			t.Errorf("the sixth call took %v", took)
 		}
-		if err, _ := do(world.Disk, "write"); err != nil {
+		if _, err := do(world.Disk, "write"); err != nil {
 			t.Errorf("a write with space again: %v", err)
 		}
-		if _, took := do(world.Network, "read"); took != time.Hour {
+		if took, _ := do(world.Network, "read"); took != time.Hour {
 			t.Errorf("the process stood still for %v", took)
 		}
 		p.End()
-		if err, _ := do(world.Network, "read"); !errors.Is(err, world.ErrDead) {
+		if _, err := do(world.Network, "read"); !errors.Is(err, world.ErrDead) {
 			t.Errorf("a read after the end: %v", err)
 		}
 	})
