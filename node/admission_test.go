@@ -36,7 +36,7 @@ func wantForgetful(t *testing.T, failed chan error, says string) {
 			t.Errorf("it ends with %v; want %v, saying %q and what to do", err, errForgetful, says)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("a member that has forgotten what it did takes part again")
+		t.Fatal("a member that has forgotten what it did takes part again")
 	}
 }
 

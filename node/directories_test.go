@@ -259,9 +259,9 @@ func TestAMemoryIsReadWhileADiskHangs(t *testing.T) {
 	})
 }
 
-// The record of a start lies in the oldest segment, which is released only when another
-// record of it is durable.
-func TestAStartOutlivesTheReleaseOfItsSegment(t *testing.T) {
+// The records of a start and of a vote lie in the oldest segment, which is released only when
+// others of them are durable.
+func TestStartAndVoteOutliveTheReleaseOfTheirSegment(t *testing.T) {
 	released := false
 	for at, more := 1, true; more; at++ {
 		b := newBench(t)
@@ -269,6 +269,8 @@ func TestAStartOutlivesTheReleaseOfItsSegment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		b.now.term, b.now.vote = 5, 3
+		b.write(replica.Record{HardState: b.hard()}, true)
 		b.ops, b.crashAt = 0, at
 		func() {
 			defer func() {
@@ -276,16 +278,22 @@ func TestAStartOutlivesTheReleaseOfItsSegment(t *testing.T) {
 					panic(r)
 				}
 			}()
-			for range 5 {
-				b.now.commit = b.now.last
+			for range 6 {
 				b.append(b.now.last+1, 20, true)
-				b.save(b.now.commit)
 			}
+			b.save(100)
+			b.save(118)
+			b.append(b.now.last+1, 1, true)
 			more, released = false, b.s.log.FirstSeq() > 1
 		}()
 		b.disk.Crash(rand.New(rand.NewPCG(uint64(at), 0)))
 		b.crashAt = 0
-		b.check(b.open())
+		if err := b.open(); err != nil {
+			t.Fatalf("a power cut at call %d: %v: the release took the vote", at, err)
+		}
+		if hard := b.log.HardState; hard.GetTerm() != 5 || hard.GetVote() != 3 {
+			t.Fatalf("a power cut at call %d: %v, not term 5 and a vote for 3: the release took the vote", at, hard)
+		}
 		boot, earlier, err := b.s.begin(time.Second, false)
 		if err != nil {
 			t.Fatal(err)
