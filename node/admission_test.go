@@ -254,7 +254,7 @@ func TestAFounderCannotJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := c.cfgs[1]
-	cfg.PeerListener, cfg.DataDir, cfg.Existing, cfg.RequestTimeout = l, t.TempDir(), true, 3*time.Second
+	cfg.PeerListener, cfg.DataDir, cfg.Existing, cfg.RequestTimeout = l, t.TempDir(), true, 20*time.Second
 	n, err := Start(cfg)
 	if err == nil {
 		n.Stop()

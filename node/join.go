@@ -111,6 +111,9 @@ func (n *Node) join() (identity, error) {
 			if err == nil {
 				return who, nil
 			}
+			if errors.Is(err, errForgetful) { // that does not pass
+				return identity{}, fmt.Errorf("node: join the cluster: %w", err)
+			}
 			failures = append(failures, err)
 		}
 		if told == nil || ctx.Err() == nil {
@@ -147,7 +150,7 @@ func introduced(ctx context.Context, n *Node, addr, url string) (identity, error
 		return identity{}, fmt.Errorf("%s knows no member at %s: `etcdctl member add %s --peer-urls=%s` first", addr, url, n.cfg.Name, url)
 	}
 	if slices.Contains(in.Started, in.Members[at].ID) {
-		return identity{}, fmt.Errorf("%s says that the member at %s has run before, and this directory is empty: if its disk was lost, remove it and add it again, for it must not forget its votes", addr, url)
+		return identity{}, fmt.Errorf("%s says that the member at %s has run before, and this directory is empty: %w; if its disk was lost, remove it and add it again", addr, url, errForgetful)
 	}
 	n.contacts.heard = n.reachable(in.Members, in.Members[at].ID)
 	id := identity{Cluster: in.Cluster, Member: in.Members[at].ID, Founders: in.Founders, Joined: true}
@@ -155,7 +158,7 @@ func introduced(ctx context.Context, n *Node, addr, url string) (identity, error
 	for _, f := range in.Founders {
 		id.Voters = append(id.Voters, f.ID)
 		if f.ID == id.Member {
-			return identity{}, fmt.Errorf("%s says that the member at %s is one of the first, which cannot join: if its disk was lost, remove it and add it again", addr, url)
+			return identity{}, fmt.Errorf("%s says that the member at %s is one of the first, which cannot join: %w; if its disk was lost, remove it and add it again", addr, url, errForgetful)
 		}
 	}
 	return id, nil

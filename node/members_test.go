@@ -204,7 +204,7 @@ func TestLostDiskOfOneThatJoined(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := c.cfgs[i]
-	cfg.PeerListener, cfg.DataDir, cfg.RequestTimeout = l, t.TempDir(), time.Second
+	cfg.PeerListener, cfg.DataDir, cfg.RequestTimeout = l, t.TempDir(), 20*time.Second
 	if n, err := Start(cfg); err == nil {
 		n.Stop()
 		t.Error("it has started")
