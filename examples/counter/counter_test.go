@@ -62,6 +62,9 @@ func newTrio(t *testing.T) *trio {
 			}
 		}
 	})
+	for _, c := range g.counters { // a group begins when all of its founders have met
+		ask(t, c, "GET", "/")
+	}
 	return g
 }
 
