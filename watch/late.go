@@ -105,6 +105,19 @@ func (s *Stream) joinSome(h *Hub, ready []*watcher, upto int64) bool {
 	if h.at > upto {
 		return false
 	}
+	s.sync(ready)
+	// The log may have been ahead of the hub: what is reported must not be behind
+	// the events that the watchers just got.
+	h.dispatch()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reportAsked()
+	return true
+}
+
+// sync makes the watchers live. The caller holds h.mu.
+func (s *Stream) sync(ready []*watcher) {
+	h := s.hub
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range ready {
@@ -117,10 +130,6 @@ func (s *Stream) joinSome(h *Hub, ready []*watcher, upto int64) bool {
 		h.behind--
 		s.behind--
 	}
-	if s.behind == 0 && s.asked {
-		s.report(h.at)
-	}
-	return true
 }
 
 func (s *Stream) unlate(w *watcher) {
@@ -139,6 +148,7 @@ func (s *Stream) cancelCompacted(compacted int64) {
 	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.dispatch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range lost {
@@ -151,7 +161,5 @@ func (s *Stream) cancelCompacted(compacted int64) {
 			WatchID: w.id, Revision: h.at, Canceled: true, CompactRevision: compacted,
 		})
 	}
-	if s.behind == 0 && s.asked {
-		s.report(h.at)
-	}
+	s.reportAsked()
 }

@@ -3,6 +3,8 @@ package watch
 import (
 	"slices"
 	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
 // take delivers what is queued, as far as it is no response, and returns the
@@ -77,4 +79,21 @@ func TestCancelWhileLate(t *testing.T) {
 	}
 	w.put("a")
 	quiet(t, w, s)
+}
+
+// The log may be ahead of the hub when a watcher catches up with it.
+func TestProgressIsNotBehindWhatCaughtUp(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.put("a")
+	s := w.stream()
+	create(t, s, watch("a", "", 2))
+	take(s)
+	if err := s.Progress(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.store.Put(&pb.PutRequest{Key: []byte("a")})
+	w.check(err)
+	view := w.store.View()
+	w.hub.view.Store(&view) // published, and the hub has not woken yet
+	want(t, s, "0:put a@2,put a@3", "-1:progress@3")
 }

@@ -161,6 +161,7 @@ func (s *Stream) Cancel(ctx context.Context, id int64) error {
 	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.dispatch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.watchers[id]
@@ -171,9 +172,7 @@ func (s *Stream) Cancel(ctx context.Context, id int64) error {
 	delete(s.watchers, id)
 	h.drop(w)
 	s.push(item{kind: canceled, revision: h.at, watcher: w})
-	if s.behind == 0 && s.asked {
-		s.report(h.at)
-	}
+	s.reportAsked()
 	return nil
 }
 
@@ -209,10 +208,16 @@ func (s *Stream) Progress(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = true
-	if s.behind == 0 {
-		s.report(h.at)
-	}
+	s.reportAsked()
 	return nil
+}
+
+// reportAsked queues the report that was asked for, once no watcher is behind. The
+// caller holds both mutexes, and the hub has dispatched all that is published.
+func (s *Stream) reportAsked() {
+	if s.asked && s.behind == 0 {
+		s.report(s.hub.at)
+	}
 }
 
 // report queues the progress of all watchers. The caller holds both mutexes, and
