@@ -45,7 +45,8 @@
 // saw, and when a later one, of this process or another, sees the same so much later,
 // the holder is dead. So `tenure lock --wait 0` in a cron job gets a dead holder's lease
 // in the end. What was seen is kept in a file below Options.State. It counts only
-// for this boot of this machine, by whose clock it was seen.
+// for this boot of this machine, by whose clock it was seen, and only if no other user but
+// root can have written it.
 //
 // Observe and List show a dead holder until somebody has taken over, or they have
 // looked often enough. Until is the latest that is possible, given what was seen.

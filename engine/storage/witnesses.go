@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -13,14 +14,16 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
+	"golang.org/x/sys/unix"
 )
 
 // witnesses keeps what claims saw, by name, for those that come later: in memory, and in
-// a file a name for other processes of this user. Whoever could forge one could take a
-// living holder for dead, so nobody else may write there. What goes wrong with files is
-// no error: then only this process remembers.
+// a file a name for other processes of this user. A forged one could make a living holder
+// look dead, so a directory that another user owns or may write to is not used. What goes
+// wrong with files is no error: then only this process remembers.
 type witnesses struct {
 	dir string // empty: no files
+	uid uint32 // of this user
 	set machine.ID
 	era [sha256.Size]byte // of the clock by which they were seen
 
@@ -51,7 +54,7 @@ func StateDir() string {
 }
 
 func newWitnesses(state string, set machine.ID) *witnesses {
-	w := &witnesses{set: set, seen: map[string][]byte{}}
+	w := &witnesses{uid: uint32(os.Geteuid()), set: set, seen: map[string][]byte{}}
 	boot := bootID()
 	if state == "" || boot == "" {
 		return w
@@ -66,6 +69,9 @@ func (w *witnesses) of(name string) []byte {
 	defer w.mu.Unlock()
 	if p := w.seen[name]; p != nil || w.dir == "" {
 		return p
+	}
+	if !w.private() {
+		return nil
 	}
 	b, err := os.ReadFile(w.path(name))
 	if err != nil || len(b) < witnessHead || !bytes.Equal(b[:witnessHead], w.head(b[witnessHead:])) {
@@ -100,6 +106,15 @@ func (w *witnesses) forget(name string) {
 	}
 }
 
+var errNotPrivate = errors.New("another user owns the directory or may write to it")
+
+// private reports whether only this user, or root, can have written to the directory.
+func (w *witnesses) private() bool {
+	var st unix.Stat_t
+	err := unix.Lstat(w.dir, &st)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Uid == w.uid && st.Mode&0o022 == 0
+}
+
 func (w *witnesses) path(name string) string {
 	sum := sha256.Sum256(append(w.set[:], name...))
 	return filepath.Join(w.dir, hex.EncodeToString(sum[:16]))
@@ -119,6 +134,9 @@ func (w *witnesses) head(witness []byte) []byte {
 func (w *witnesses) write(path string, b []byte) error {
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		return err
+	}
+	if !w.private() {
+		return errNotPrivate
 	}
 	f, err := os.CreateTemp(w.dir, ".new*") // mode 0600
 	if err != nil {

@@ -57,6 +57,57 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
+// TestForgedWitnesses: another user's evidence could take a living holder for dead.
+func TestForgedWitnesses(t *testing.T) {
+	keep := func(t *testing.T) *witnesses {
+		w := newWitnesses(t.TempDir(), machine.ID{1})
+		w.keep("x", []byte("seen"))
+		w.seen = map[string][]byte{} // as in another process
+		if got := w.of("x"); string(got) != "seen" {
+			t.Fatalf("before anything was changed %q is read", got)
+		}
+		return w
+	}
+	ignored := func(t *testing.T, w *witnesses) {
+		t.Helper()
+		if got := w.of("x"); got != nil {
+			t.Errorf("%q was believed, which another user may have written", got)
+		}
+		w.keep("y", []byte("seen"))
+		if got := w.of("y"); string(got) != "seen" {
+			t.Errorf("the process itself remembers %q", got)
+		}
+	}
+	for _, mode := range []os.FileMode{0o770, 0o702} {
+		t.Run(mode.String(), func(t *testing.T) {
+			w := keep(t)
+			if err := os.Chmod(w.dir, mode); err != nil {
+				t.Fatal(err)
+			}
+			ignored(t, w)
+			if _, err := os.Stat(w.path("y")); err == nil {
+				t.Error("a file was written where others may replace it")
+			}
+		})
+	}
+	t.Run("another user's", func(t *testing.T) {
+		w := keep(t)
+		w.uid++
+		ignored(t, w)
+	})
+	t.Run("a link", func(t *testing.T) {
+		w := keep(t)
+		elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+		if err := os.Rename(w.dir, elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(elsewhere, w.dir); err != nil {
+			t.Fatal(err)
+		}
+		ignored(t, w)
+	})
+}
+
 // TestOldWitnesses: nobody comes back for what was seen a month ago.
 func TestOldWitnesses(t *testing.T) {
 	w := newWitnesses(t.TempDir(), machine.ID{1})
