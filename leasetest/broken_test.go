@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
@@ -388,13 +389,15 @@ func TestSuiteHasTeeth(t *testing.T) {
 	for _, m := range misbehaviors {
 		caught[m.want] = true
 		t.Run(m.what, func(t *testing.T) {
-			t.Parallel()
-			r := record(t, m.want, m.make())
-			if errs := r.found(); len(errs) == 0 {
-				t.Errorf("%q found nothing (skipped: %v)", m.want, r.skipped)
-			} else {
-				t.Logf("%s: %s", m.want, errs[0])
-			}
+			synctest.Test(t, func(t *testing.T) {
+				r := record(t, m.want, m.make())
+				if errs := r.found(); len(errs) == 0 {
+					t.Errorf("%q found nothing (skipped: %v)", m.want, r.skipped)
+				} else {
+					t.Logf("%s: %s", m.want, errs[0])
+				}
+				time.Sleep(time.Minute) // what a misbehavior waits for
+			})
 		})
 	}
 	for _, c := range cases {

@@ -138,13 +138,7 @@ func notOvertaken(b *bench) {
 			b.release(lease)
 		}
 	}()
-	for waiting := 0; waiting == 0; {
-		s, err := l.Observe(b.ctx, read.Name)
-		if err != nil {
-			b.Fatalf("observe: %v", err)
-		}
-		waiting = s.Waiting
-	}
+	b.queued(l, read.Name)
 	b.refused(l, read, "a reader behind a waiting writer")
 	b.release(reader)
 	b.await(admitted, b.TTL, "the writer, after the reader released")

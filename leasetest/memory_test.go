@@ -8,7 +8,7 @@ import (
 )
 
 func TestMemoryConforms(t *testing.T) {
-	leasetest.Run(t, func(testing.TB) leasetest.Fixture {
+	leasetest.Simulate(t, func(testing.TB) leasetest.Fixture {
 		return leasetest.NewMemory().Fixture(800 * time.Millisecond)
 	})
 }
