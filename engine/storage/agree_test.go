@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/disklease"
 	"github.com/tenure-lease/tenure/engine/storage"
 	"github.com/tenure-lease/tenure/machine"
@@ -63,56 +62,57 @@ func agreed(t *testing.T, names int, all []*storage.Leaser) {
 }
 
 func TestAgree(t *testing.T) {
-	t.Parallel()
-	all := newMemories(1, shortTerm, 5*time.Millisecond)
-	a, _ := all.open(t, storage.Options{})
-	b, _ := all.open(t, storage.Options{})
-	if v, ok, err := a.Decided(t.Context(), "x"); ok || err != nil {
-		t.Errorf("before anybody proposed: %q, %v, %v", v, ok, err)
-	}
-	for _, l := range []*storage.Leaser{a, b, a} {
-		v, err := l.Agree(t.Context(), "x", fmt.Appendf(nil, "the first is %p", a))
-		if want := fmt.Sprintf("the first is %p", a); err != nil || string(v) != want {
-			t.Errorf("%q, %v, want %q", v, err, want)
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, shortTerm, 5*time.Millisecond)
+		a, _ := all.open(t, storage.Options{})
+		b, _ := all.open(t, storage.Options{})
+		if v, ok, err := a.Decided(t.Context(), "x"); ok || err != nil {
+			t.Errorf("before anybody proposed: %q, %v, %v", v, ok, err)
 		}
-	}
-	if v, err := a.Agree(t.Context(), "nothing", nil); err != nil || len(v) > 0 {
-		t.Errorf("an empty proposal: %q, %v", v, err)
-	}
-	if v, ok, err := b.Decided(t.Context(), "nothing"); !ok || err != nil || len(v) > 0 {
-		t.Errorf("an empty decision: %q, %v, %v", v, ok, err)
-	}
-	// An agreement has not taken away the lease of its name, nor is it listed as one.
-	lease := acquire(t, a, "x")
-	if names, err := a.List(t.Context(), ""); err != nil || len(names) != 1 || names[0] != "x" {
-		t.Errorf("leases are listed as %q, %v, want x", names, err)
-	}
-	if err := lease.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+		for _, l := range []*storage.Leaser{a, b, a} {
+			v, err := l.Agree(t.Context(), "x", fmt.Appendf(nil, "the first is %p", a))
+			if want := fmt.Sprintf("the first is %p", a); err != nil || string(v) != want {
+				t.Errorf("%q, %v, want %q", v, err, want)
+			}
+		}
+		if v, err := a.Agree(t.Context(), "nothing", nil); err != nil || len(v) > 0 {
+			t.Errorf("an empty proposal: %q, %v", v, err)
+		}
+		if v, ok, err := b.Decided(t.Context(), "nothing"); !ok || err != nil || len(v) > 0 {
+			t.Errorf("an empty decision: %q, %v, %v", v, ok, err)
+		}
+		// An agreement has not taken away the lease of its name, nor is it listed as one.
+		lease := acquire(t, a, "x")
+		if names, err := a.List(t.Context(), ""); err != nil || len(names) != 1 || names[0] != "x" {
+			t.Errorf("leases are listed as %q, %v, want x", names, err)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestAgreeWithFaults: operations fail, are late, get stuck and land later, at every
 // store, and one of three stores fails for everybody.
 func TestAgreeWithFaults(t *testing.T) {
-	t.Parallel()
 	mix := register.Mix{Late: 0.02, LostBefore: 0.05, LostAfter: 0.05, Stuck: 0.05}
 	for _, stores := range []int{1, 3} {
 		t.Run(fmt.Sprint(stores), func(t *testing.T) {
-			t.Parallel()
-			memories := newMemories(stores, shortTerm, 5*time.Millisecond)
-			var all []*storage.Leaser
-			for i := range 4 {
-				l, faults := memories.open(t, storage.Options{})
-				for j, f := range faults {
-					f.Delay, f.Plan = 20*time.Millisecond, mix.Seeded(uint64(10*i+j))
+			simulate(t, func(t *testing.T) {
+				memories := newMemories(stores, shortTerm, 5*time.Millisecond)
+				var all []*storage.Leaser
+				for i := range 4 {
+					l, faults := memories.open(t, storage.Options{})
+					for j, f := range faults {
+						f.Delay, f.Plan = 20*time.Millisecond, mix.Seeded(uint64(10*i+j))
+					}
+					if stores > 1 {
+						faults[2].Hang()
+					}
+					all = append(all, l)
 				}
-				if stores > 1 {
-					faults[2].Hang()
-				}
-				all = append(all, l)
-			}
-			agreed(t, 5, all)
+				agreed(t, 5, all)
+			})
 		})
 	}
 }
@@ -143,105 +143,107 @@ func (a apart) Close() error             { return a.Store.Close() }
 // TestAgreeThoughAllLead: agreement does not depend on leases, nor, by luck and random
 // pauses, does termination.
 func TestAgreeThoughAllLead(t *testing.T) {
-	t.Parallel()
-	shared := newMemories(1, shortTerm, 5*time.Millisecond)[0]
-	var all []*storage.Leaser
-	for range 4 {
-		own := newMemories(1, shortTerm, 5*time.Millisecond)[0]
-		set, err := register.NewSet([]register.Store{apart{own.Open(), shared.Open()}})
-		if err != nil {
-			t.Fatal(err)
+	simulate(t, func(t *testing.T) {
+		shared := newMemories(1, shortTerm, 5*time.Millisecond)[0]
+		var all []*storage.Leaser
+		for range 4 {
+			own := newMemories(1, shortTerm, 5*time.Millisecond)[0]
+			set, err := register.NewSetBy(oneClock().Now, []register.Store{apart{own.Open(), shared.Open()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := storage.New(set, storage.Options{Clock: oneClock()})
+			t.Cleanup(func() { l.Close() })
+			acquire(t, l, "one for all")
+			all = append(all, l)
 		}
-		l := storage.New(set, storage.Options{})
-		t.Cleanup(func() { l.Close() })
-		acquire(t, l, "one for all")
-		all = append(all, l)
-	}
-	agreed(t, 10, all)
+		agreed(t, 10, all)
+	})
 }
 
 func TestAgreeRefuses(t *testing.T) {
-	t.Parallel()
-	all := newMemories(1, shortTerm, 5*time.Millisecond)
-	l, faults := all.open(t, storage.Options{})
-	set, err := register.NewSet([]register.Store{all[0].Open()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer set.Close()
-	cell := set.Register("taken/")
-	if _, err := cell.Write(t.Context(), []byte("mine")); err != nil {
-		t.Fatal(err)
-	}
-	cell.Close()
-	long := strings.Repeat("x", tenure.MaxName)
-	for _, test := range []struct {
-		name     string
-		proposal int
-		want     error
-	}{
-		{"", 1, tenure.ErrClaim},
-		{"x/", 1, tenure.ErrClaim},
-		{long, 1, register.ErrTooLong},
-		{"x", storage.MaxProposal + 1, storage.ErrProposal},
-		{"taken", 1, disklease.ErrBlock},
-	} {
-		if _, err := l.Agree(t.Context(), test.name, make([]byte, test.proposal)); !errors.Is(err, test.want) {
-			t.Errorf("agree on %.20q by %d bytes: %v, want %v", test.name, test.proposal, err, test.want)
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, shortTerm, 5*time.Millisecond)
+		l, faults := all.open(t, storage.Options{})
+		set, err := register.NewSetBy(oneClock().Now, []register.Store{all[0].Open()})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		defer set.Close()
+		cell := set.Register("taken/")
+		if _, err := cell.Write(t.Context(), []byte("mine")); err != nil {
+			t.Fatal(err)
+		}
+		cell.Close()
+		long := strings.Repeat("x", tenure.MaxName)
+		for _, test := range []struct {
+			name     string
+			proposal int
+			want     error
+		}{
+			{"", 1, tenure.ErrClaim},
+			{"x/", 1, tenure.ErrClaim},
+			{long, 1, register.ErrTooLong},
+			{"x", storage.MaxProposal + 1, storage.ErrProposal},
+			{"taken", 1, disklease.ErrBlock},
+		} {
+			if _, err := l.Agree(t.Context(), test.name, make([]byte, test.proposal)); !errors.Is(err, test.want) {
+				t.Errorf("agree on %.20q by %d bytes: %v, want %v", test.name, test.proposal, err, test.want)
+			}
+		}
 
-	why := errors.New("the disk is on fire")
-	faults[0].Fail(why)
-	ctx, cancel := context.WithTimeout(t.Context(), shortTerm/4)
-	defer cancel()
-	if _, err := l.Agree(ctx, "x", nil); !errors.Is(err, tenure.ErrUnavailable) || !errors.Is(err, why) {
-		t.Errorf("a store that fails: %v, want %v because of %v", err, tenure.ErrUnavailable, why)
-	}
-	faults[0].Heal()
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := l.Agree(t.Context(), "x", nil); !errors.Is(err, tenure.ErrClosed) {
-		t.Errorf("after Close: %v, want %v", err, tenure.ErrClosed)
-	}
+		why := errors.New("the disk is on fire")
+		faults[0].Fail(why)
+		ctx, cancel := context.WithTimeout(t.Context(), shortTerm/4)
+		defer cancel()
+		if _, err := l.Agree(ctx, "x", nil); !errors.Is(err, tenure.ErrUnavailable) || !errors.Is(err, why) {
+			t.Errorf("a store that fails: %v, want %v because of %v", err, tenure.ErrUnavailable, why)
+		}
+		faults[0].Heal()
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := l.Agree(t.Context(), "x", nil); !errors.Is(err, tenure.ErrClosed) {
+			t.Errorf("after Close: %v, want %v", err, tenure.ErrClosed)
+		}
+	})
 }
 
 // TestAgreementSurvivesItsProposer: what one who was cut off in the middle has left is
 // decided if it may have been decided.
 func TestAgreementSurvivesItsProposer(t *testing.T) {
-	t.Parallel()
 	for notes, want := range map[int]string{
 		1: "of the living", // a rank was raised
 		2: "of the dead",   // a value was written under it
 	} {
 		t.Run(fmt.Sprint(notes), func(t *testing.T) {
-			t.Parallel()
-			all := newMemories(1, shortTerm, 5*time.Millisecond)
-			dying, faults := all.open(t, storage.Options{})
-			other, _ := all.open(t, storage.Options{})
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			noted := 0
-			faults[0].Plan = func(op register.Op) register.Fault {
-				if _, note := op.Op.(quorumregister.PutNote); note && op.Name == "x/" {
-					noted++
+			simulate(t, func(t *testing.T) {
+				all := newMemories(1, shortTerm, 5*time.Millisecond)
+				dying, faults := all.open(t, storage.Options{})
+				other, _ := all.open(t, storage.Options{})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				noted := 0
+				faults[0].Plan = func(op register.Op) register.Fault {
+					if _, note := op.Op.(quorumregister.PutNote); note && op.Name == "x/" {
+						noted++
+					}
+					switch {
+					case noted < notes:
+						return register.None
+					case ctx.Err() == nil:
+						cancel()
+						return register.LostAfter
+					}
+					return register.LostBefore
 				}
-				switch {
-				case noted < notes:
-					return register.None
-				case ctx.Err() == nil:
-					cancel()
-					return register.LostAfter
+				if _, err := dying.Agree(ctx, "x", []byte("of the dead")); !errors.Is(err, context.Canceled) {
+					t.Errorf("cut off: %v, want %v", err, context.Canceled)
 				}
-				return register.LostBefore
-			}
-			if _, err := dying.Agree(ctx, "x", []byte("of the dead")); !errors.Is(err, context.Canceled) {
-				t.Errorf("cut off: %v, want %v", err, context.Canceled)
-			}
-			if v, err := other.Agree(t.Context(), "x", []byte("of the living")); err != nil || string(v) != want {
-				t.Errorf("%q was decided, %v, want %q", v, err, want)
-			}
+				if v, err := other.Agree(t.Context(), "x", []byte("of the living")); err != nil || string(v) != want {
+					t.Errorf("%q was decided, %v, want %q", v, err, want)
+				}
+			})
 		})
 	}
 }
@@ -249,67 +251,68 @@ func TestAgreementSurvivesItsProposer(t *testing.T) {
 // TestAgreementOutlivesItsHandles: stores remove the handles of those who are gone, but
 // not what they agreed on. Of three directories one is lost meanwhile.
 func TestAgreementOutlivesItsHandles(t *testing.T) {
-	t.Parallel()
-	base := t.TempDir()
-	header := register.Header{Set: machine.ID{9}, Of: 3, Term: 200 * time.Millisecond, Delay: 5 * time.Millisecond, Drift: 1000}
-	dirs := make([]string, header.Of)
-	for i := range dirs {
-		dirs[i] = filepath.Join(base, fmt.Sprint(i))
-		if err := os.Mkdir(dirs[i], 0o755); err != nil {
-			t.Fatal(err)
+	simulate(t, func(t *testing.T) {
+		base := t.TempDir()
+		header := register.Header{Set: machine.ID{9}, Of: 3, Term: 200 * time.Millisecond, Delay: 5 * time.Millisecond, Drift: 1000}
+		dirs := make([]string, header.Of)
+		for i := range dirs {
+			dirs[i] = filepath.Join(base, fmt.Sprint(i))
+			if err := os.Mkdir(dirs[i], 0o755); err != nil {
+				t.Fatal(err)
+			}
+			header.Index = i
+			if err := file.Init(dirs[i], header, file.InitOptions{SingleHost: true}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		header.Index = i
-		if err := file.Init(dirs[i], header, file.InitOptions{SingleHost: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	open := func(dirs ...string) *storage.Leaser {
-		var stores []register.Store
-		for _, dir := range dirs {
-			s, err := file.Open(dir, file.Options{
-				Clock:    clock.Now,
-				Obsolete: func(_ string, v machine.Value, writer machine.ID) bool { return storage.Obsolete(v, writer) },
-			})
+		open := func(dirs ...string) *storage.Leaser {
+			var stores []register.Store
+			for _, dir := range dirs {
+				s, err := file.Open(dir, file.Options{
+					Clock:    oneClock().Now,
+					Obsolete: func(_ string, v machine.Value, writer machine.ID) bool { return storage.Obsolete(v, writer) },
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				stores = append(stores, s)
+			}
+			set, err := register.NewSetBy(oneClock().Now, stores)
 			if err != nil {
 				t.Fatal(err)
 			}
-			stores = append(stores, s)
+			l := storage.New(set, storage.Options{Clock: oneClock()})
+			t.Cleanup(func() { l.Close() })
+			return l
 		}
-		set, err := register.NewSet(stores)
-		if err != nil {
-			t.Fatal(err)
+		want := ""
+		for i := range 3 { // everybody once
+			l := open(dirs[i], dirs[(i+1)%3])
+			v, err := l.Agree(t.Context(), "x", fmt.Appendf(nil, "by %d", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want == "" {
+				want = string(v)
+			}
+			if string(v) != want {
+				t.Errorf("%d agrees on %q, want %q", i, v, want)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
 		}
-		l := storage.New(set, storage.Options{})
-		t.Cleanup(func() { l.Close() })
-		return l
-	}
-	want := ""
-	for i := range 3 { // everybody once
-		l := open(dirs[i], dirs[(i+1)%3])
-		v, err := l.Agree(t.Context(), "x", fmt.Appendf(nil, "by %d", i))
-		if err != nil {
-			t.Fatal(err)
+		// Long enough for stores to tidy up, and with something to do for them.
+		l := open(dirs...)
+		for began := time.Now(); time.Since(began) < 5*header.Term; {
+			if err := acquire(t, l, "y").Release(t.Context()); err != nil {
+				t.Error(err)
+			}
 		}
-		if want == "" {
-			want = string(v)
+		for i := range dirs {
+			if v, ok, err := open(dirs[i], dirs[(i+1)%3]).Decided(t.Context(), "x"); err != nil || !ok || string(v) != want {
+				t.Errorf("without directory %d: %q, %v, %v, want %q", (i+2)%3, v, ok, err, want)
+			}
 		}
-		if string(v) != want {
-			t.Errorf("%d agrees on %q, want %q", i, v, want)
-		}
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	// Long enough for stores to tidy up, and with something to do for them.
-	l := open(dirs...)
-	for began := time.Now(); time.Since(began) < 5*header.Term; {
-		if err := acquire(t, l, "y").Release(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-	for i := range dirs {
-		if v, ok, err := open(dirs[i], dirs[(i+1)%3]).Decided(t.Context(), "x"); err != nil || !ok || string(v) != want {
-			t.Errorf("without directory %d: %q, %v, %v, want %q", (i+2)%3, v, ok, err, want)
-		}
-	}
+	})
 }

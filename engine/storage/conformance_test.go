@@ -20,15 +20,13 @@ const (
 )
 
 func TestConformance(t *testing.T) {
-	t.Parallel()
-	leasetest.Run(t, func(t testing.TB) leasetest.Fixture { return fixture(newMemories(1, term, delay), false) })
+	leasetest.Simulate(t, func(t testing.TB) leasetest.Fixture { return fixture(newMemories(1, term, delay), false) })
 }
 
 // TestConformanceOfThree has a store of three fail for every Leaser, a different one for
 // each, all the time.
 func TestConformanceOfThree(t *testing.T) {
-	t.Parallel()
-	leasetest.Run(t, func(t testing.TB) leasetest.Fixture { return fixture(newMemories(3, term, delay), true) })
+	leasetest.Simulate(t, func(t testing.TB) leasetest.Fixture { return fixture(newMemories(3, term, delay), true) })
 }
 
 // fixture cuts a Leaser off by having all its stores hang.

@@ -2,6 +2,7 @@ package storage_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure/clock"
@@ -41,18 +42,28 @@ func (all memories) open(t testing.TB, o storage.Options) (*storage.Leaser, []*r
 	return l, faults
 }
 
+// simulate plays a test in a bubble of testing/synctest: how busy the machine is does not matter.
+func simulate(t *testing.T, f func(t *testing.T)) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // what was left behind ends
+		f(t)
+	})
+}
+
+// oneClock is the clock of a machine in simulated time: whoever makes one reads the same.
+func oneClock() *clock.Simulated { return clock.NewSimulated(machine.Mono(time.Now().UnixNano())) }
+
 func (all memories) tryOpen(o storage.Options) (*storage.Leaser, []*register.Faults, error) {
+	if o.Clock == nil {
+		o.Clock = oneClock()
+	}
 	var stores []register.Store
 	var faults []*register.Faults
 	for _, m := range all {
 		f := &register.Faults{Store: m.Open()}
 		stores, faults = append(stores, f), append(faults, f)
 	}
-	now := clock.Now
-	if o.Clock != nil {
-		now = o.Clock.Now
-	}
-	set, err := register.NewSetBy(now, stores)
+	set, err := register.NewSetBy(o.Clock.Now, stores)
 	if err != nil {
 		return nil, nil, err
 	}
