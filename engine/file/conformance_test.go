@@ -20,33 +20,24 @@ import (
 	"github.com/tenure-lease/tenure/register/file"
 )
 
-// Leases that are as short as may be with a δ that a very busy machine keeps: who is
-// slower once waits for a Term.
+// Leases of stores on a filesystem that takes no time: it is simulated.
 const (
 	term  = 4 * time.Second
 	delay = 150 * time.Millisecond
 )
 
 func TestConformance(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute; engine/storage runs the same suite over memory")
-	}
-	t.Parallel()
-	leasetest.Run(t, func(t testing.TB) leasetest.Fixture { return fixture(t, 1, false) })
+	leasetest.Simulate(t, func(t testing.TB) leasetest.Fixture { return fixture(t, 1, false) })
 }
 
 // TestConformanceOfThree has a directory of three missing for every Leaser, a different one
 // for each.
 func TestConformanceOfThree(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute; engine/storage runs the same suite over memory")
-	}
-	t.Parallel()
-	leasetest.Run(t, func(t testing.TB) leasetest.Fixture { return fixture(t, 3, true) })
+	leasetest.Simulate(t, func(t testing.TB) leasetest.Fixture { return fixture(t, 3, true) })
 }
 
-// quick is a directory of a filesystem without a disk, if there is one: that a disk may
-// stall for longer than a lease lasts is not the matter here.
+// quick is a directory of a filesystem without a disk, if there is one: the suite syncs
+// thousands of files.
 func quick(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "tenure")
 	if err != nil {
@@ -55,6 +46,9 @@ func quick(t testing.TB) string {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
+
+// oneClock is the clock of a machine in simulated time: whoever makes one reads the same.
+func oneClock() *clock.Simulated { return clock.NewSimulated(machine.Mono(time.Now().UnixNano())) }
 
 // directories makes a set of stores.
 func directories(t testing.TB, n int) (paths []string) {
@@ -96,7 +90,7 @@ func fixture(t testing.TB, n int, lame bool) leasetest.Fixture {
 			var fs []*register.Faults
 			for _, path := range mine {
 				s, err := file.Open(path, file.Options{
-					Clock:    clock.Now,
+					Clock:    oneClock().Now,
 					Obsolete: func(_ string, v machine.Value, writer machine.ID) bool { return storage.Obsolete(v, writer) },
 				})
 				if err != nil {
@@ -105,11 +99,11 @@ func fixture(t testing.TB, n int, lame bool) leasetest.Fixture {
 				f := &register.Faults{Store: s}
 				stores, fs = append(stores, f), append(fs, f)
 			}
-			set, err := register.NewSet(stores)
+			c := oneClock()
+			set, err := register.NewSetBy(c.Now, stores)
 			if err != nil {
 				return nil, err
 			}
-			c := clock.NewSimulated(1)
 			l := storage.New(set, storage.Options{Clock: c})
 			faults[l], clocks[l] = fs, c
 			return l, nil

@@ -8,7 +8,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/register"
 	"github.com/tenure-lease/tenure/register/file"
 )
@@ -28,6 +30,11 @@ const deviceDelay = 50 * time.Millisecond
 // Init makes the stores of a new set, and returns what they agree on. All paths have to be
 // empty directories, or all devices that hold nothing.
 func Init(ctx context.Context, paths []string, spec Spec) (register.Header, error) {
+	return initBy(ctx, clock.Now, paths, spec)
+}
+
+// initBy is Init with the clock that measures δ.
+func initBy(ctx context.Context, now func() machine.Mono, paths []string, spec Spec) (register.Header, error) {
 	var h register.Header
 	if err := CheckPaths(paths); err != nil {
 		return h, err
@@ -39,7 +46,7 @@ func Init(ctx context.Context, paths []string, spec Spec) (register.Header, erro
 	}
 	var err error
 	if spec.Delay == 0 {
-		if spec.Delay, err = choose(ctx, paths, spec); err != nil {
+		if spec.Delay, err = choose(ctx, now, paths, spec); err != nil {
 			return h, err
 		}
 	}
@@ -82,14 +89,14 @@ func noPlace(err error) error {
 
 // choose is δ by measurement, of the slowest store. Devices are not written before they
 // are made.
-func choose(ctx context.Context, paths []string, spec Spec) (time.Duration, error) {
+func choose(ctx context.Context, now func() machine.Mono, paths []string, spec Spec) (time.Duration, error) {
 	delay := storage.LeastDelay
 	for _, path := range paths {
 		if st, err := os.Stat(path); err != nil || !st.IsDir() {
 			delay = max(delay, deviceDelay)
 			continue // Init says what is wrong
 		}
-		times, err := Measure(ctx, path, spec.SingleHost, someAccesses, nil)
+		times, err := measureBy(ctx, now, path, spec.SingleHost, someAccesses, nil)
 		if err != nil {
 			return 0, err
 		}
@@ -101,7 +108,7 @@ func choose(ctx context.Context, paths []string, spec Spec) (time.Duration, erro
 // makeAll is Init for whoever comes first. Of several at once the one that makes the first
 // store makes them all, and the others wait for it.
 func makeAll(ctx context.Context, cfg Config) error {
-	_, err := Init(ctx, cfg.Paths, Spec{SingleHost: cfg.SingleHost})
+	_, err := initBy(ctx, cfg.Clock.Now, cfg.Paths, Spec{SingleHost: cfg.SingleHost})
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}

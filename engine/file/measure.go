@@ -39,7 +39,11 @@ const someAccesses = 32
 
 // Measure makes a store below a directory, accesses it n times as claims do, and removes
 // it. Progress, unless nil, is told how many are done.
-func Measure(ctx context.Context, dir string, singleHost bool, n int, progress func(done int)) (t Times, err error) {
+func Measure(ctx context.Context, dir string, singleHost bool, n int, progress func(done int)) (Times, error) {
+	return measureBy(ctx, clock.Now, dir, singleHost, n, progress)
+}
+
+func measureBy(ctx context.Context, now func() machine.Mono, dir string, singleHost bool, n int, progress func(done int)) (t Times, err error) {
 	var id machine.ID
 	rand.Read(id[:]) // never fails
 	// A name that file.Init takes for litter of its own.
@@ -52,15 +56,15 @@ func Measure(ctx context.Context, dir string, singleHost bool, n int, progress f
 	if err := file.Init(path, h, file.InitOptions{SingleHost: singleHost}); err != nil {
 		return t, err
 	}
-	s, err := file.Open(path, file.Options{Clock: clock.Now})
+	s, err := file.Open(path, file.Options{Clock: now})
 	if err != nil {
 		return t, err
 	}
 	defer s.Close()
 	do := func(writer machine.ID, op any) (time.Duration, error) {
-		began := clock.Now()
+		began := now()
 		r := s.Do([]register.Op{{Name: "measure", Writer: writer, Op: op}})
-		return clock.Now().Sub(began), r[0].Err
+		return now().Sub(began), r[0].Err
 	}
 	if _, err := do(id, register.Enter{}); err != nil {
 		return t, fmt.Errorf("%s: %w", path, err)
