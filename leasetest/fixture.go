@@ -64,8 +64,9 @@ func Run(t *testing.T, open func(t testing.TB) Fixture) {
 
 // Simulate is Run with each case in a bubble of testing/synctest: waiting for leases to run
 // out takes no time, and no lease is lost because the machine is busy. It is for engines
-// that wait on nothing but channels and timers, so not on sockets, and whose clock
-// follows package time; files will do.
+// whose clock follows package time. A call of the system, or of a server outside of the
+// bubble, takes no time in it; but time stands still while a goroutine waits for one, so
+// that no engine will do that keeps one waiting, as for the next message of a connection.
 func Simulate(t *testing.T, open func(t testing.TB) Fixture) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -55,6 +55,9 @@ func Open(ctx context.Context, cfg Config) (*Leaser, error) {
 	if err := CheckAddrs(cfg.Addrs); err != nil {
 		return nil, err
 	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System
+	}
 	if cfg.State == "" {
 		cfg.State = storage.StateDir()
 	}
@@ -97,7 +100,7 @@ func join(cfg Config, found []*redis.Store, errs []error) (*Leaser, error) {
 		}
 		return nil, err
 	}
-	set, err := register.NewSet(stores)
+	set, err := register.NewSetBy(cfg.Clock.Now, stores)
 	if err != nil {
 		return nil, err
 	}
