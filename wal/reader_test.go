@@ -22,7 +22,7 @@ func reads(t *testing.T, r *Reader, first uint64, sizes ...int) {
 			break
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("from record %d on the reader returns %d of %d records, then: %v", first, len(got), len(sizes), err)
 		}
 		got = append(got, record)
 	}

@@ -156,7 +156,7 @@ func TestTornInTheMiddleOfABatch(t *testing.T) {
 	clear(lost[sector : sector+SectorBytes])
 	got, note, err := reopen(disk, lost)
 	if err != nil || len(got) != 1 || note == nil || note.Seq != 2 {
-		t.Errorf("got %d records, %v, %v; want 1 and a note on record 2", len(got), note, err)
+		t.Errorf("a batch torn in its middle: got %d records, %v, %v; want 1 and a note on record 2", len(got), note, err)
 	}
 }
 

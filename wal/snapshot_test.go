@@ -250,7 +250,7 @@ func TestSnapshotCrash(t *testing.T) {
 		l, _ := open(t, "/d", Options{FS: disk.FS(), SegmentBytes: 4096})
 		info, skipped, err := l.Snapshots().Newest(nil)
 		if err != nil || skipped != nil || saved && info.Index != 2 {
-			t.Fatalf("seed %d: saved %v, newest %d, skipped %v, %v", seed, saved, info.Index, skipped, err)
+			t.Fatalf("seed %d: a crash left a snapshot that cannot be used: saved %v, newest %d, skipped %v, %v", seed, saved, info.Index, skipped, err)
 		}
 		if names, _ := disk.FS().ReadDir(s.Dir()); len(names) != int(info.Index) {
 			t.Fatalf("seed %d: unfinished files are left: %v", seed, names)
