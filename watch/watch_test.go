@@ -190,11 +190,7 @@ func TestSlowWatcher(t *testing.T) {
 	seen := int64(1)
 	count := func(s *Stream, seen, until int64) int64 {
 		for seen < until {
-			r, err := s.Next(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range r.Events {
+			for _, e := range response(t, s).Events {
 				if seen++; e.KV.ModRevision != seen {
 					t.Fatalf("event of revision %d, want %d", e.KV.ModRevision, seen)
 				}
@@ -302,7 +298,7 @@ func TestPeriodicProgress(t *testing.T) {
 		store := kv.New()
 		w := &world{t: t, store: store, hub: NewHub(store.View(), Config{})}
 		defer w.hub.Close()
-		s := w.hub.NewStream(time.Minute)
+		s := w.hub.NewStream(time.Second)
 		defer s.Close()
 		notify := watch("a", "", 0)
 		notify.ProgressNotify = true
@@ -314,8 +310,8 @@ func TestPeriodicProgress(t *testing.T) {
 		want(t, s, "0:created@1", "1:created@1", "2:created@1")
 		start := time.Now()
 		want(t, s, "0:progress@1")
-		if got := time.Since(start); got != time.Minute {
-			t.Errorf("progress after %v, want 1m", got)
+		if got := time.Since(start); got != time.Second {
+			t.Errorf("progress after %v, want 1s", got)
 		}
 		w.put("b")
 		want(t, s, "0:progress@2")
@@ -323,8 +319,8 @@ func TestPeriodicProgress(t *testing.T) {
 		want(t, s, "0:put a@3", "1:put a@3")
 		start = time.Now()
 		want(t, s, "0:progress@3") // the next but one: events stand for a report
-		if got := time.Since(start); got != 2*time.Minute {
-			t.Errorf("progress after %v, want 2m", got)
+		if got := time.Since(start); got != 2*time.Second {
+			t.Errorf("progress after %v, want 2s", got)
 		}
 	})
 }

@@ -16,10 +16,7 @@ func TestWire(t *testing.T) {
 	w.del("a")
 	create(t, s, watch("a", "", 1))
 	next(t, s)
-	r, err := s.Next(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := response(t, s)
 	for _, prev := range []bool{false, true} {
 		resp := &pb.WatchResponse{Header: &pb.ResponseHeader{Revision: 4}, WatchId: 3}
 		got, err := proto.Marshal(resp)
@@ -67,10 +64,7 @@ func TestNoPreviousValueWithACreation(t *testing.T) {
 	}})
 	w.check(err)
 	w.hub.Publish(w.store.View())
-	r, err := s.Next(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := response(t, s)
 	e := r.Events[len(r.Events)-1].Message(true)
 	if string(e.Kv.Value) != "anew" || e.PrevKv != nil {
 		t.Errorf("event %v, want the creation of h without a previous value", e)

@@ -2,8 +2,10 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.uber.org/goleak"
@@ -105,11 +107,42 @@ func watch(key, end string, start int64) *pb.WatchCreateRequest {
 // "-1:progress@5", "7:compacted 4", "-1:refused reason", "7:canceled".
 func next(t testing.TB, s *Stream) string {
 	t.Helper()
-	r, err := s.Next(t.Context())
+	return short(response(t, s))
+}
+
+// response returns the next response. It fails once nothing is left from which one could come.
+func response(t testing.TB, s *Stream) Response {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Millisecond):
+				if starved(s) {
+					cancel(errors.New("no response comes"))
+				}
+			}
+		}
+	}()
+	r, err := s.Next(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return short(r)
+	return r
+}
+
+// starved reports whether Next waits in vain: it found nothing, the hub has handed out all that
+// is published, and no progress is reported by itself.
+func starved(s *Stream) bool {
+	h := s.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.idle && h.at == h.view.Load().Revision() && s.progress == 0
 }
 
 func short(r Response) string {
