@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -23,11 +24,11 @@ type admission struct {
 	refused sync.Map // of machine.NodeID
 
 	mu        sync.Mutex
-	me        origin // as it is told to others
-	boot      uint64 // of this start, which me.Boot is not while an earlier one is in doubt
-	need      []uint64
-	enough    int // how many of need have to confirm this directory
-	confirmed map[uint64]bool
+	me        origin              // as it is told to others
+	boot      uint64              // of this start, which me.Boot is not while an earlier one is in doubt
+	need      []uint64            // all of these have to confirm this directory, unless joins
+	joins     bool                // it takes a majority of those who vote now; need voted when this member asked
+	confirmed map[uint64][]uint64 // those who have, and who votes besides this member, as each of them says
 	began     time.Time
 	warned    time.Time
 }
@@ -45,6 +46,8 @@ type greeting struct {
 	// receiver's directory is another one.
 	Yours   origin `json:"yours"`
 	Refused bool   `json:"refused,omitempty"`
+	// Voters are who votes, by what the sender has applied.
+	Voters []uint64 `json:"voters,omitempty"`
 	// Ask wants an answer.
 	Ask bool `json:"ask,omitempty"`
 }
@@ -57,20 +60,20 @@ var errForgetful = errors.New("this data directory has forgotten what the member
 func (n *Node) admit(boot uint64) error {
 	a, m := &n.admission, n.directories.get()
 	a.boot, a.me = boot, origin{Directory: n.storage.log.ID(), Boot: boot}
-	a.confirmed = map[uint64]bool{}
+	a.confirmed = map[uint64][]uint64{}
 	a.began, a.warned = time.Now(), time.Now()
 	if m.Own != 0 && m.Own != a.me.Directory {
 		return fmt.Errorf("node: the log in %s is not the one that %s belongs to: %w; %s", n.cfg.DataDir, directoriesFile, errForgetful, n.replaceAdvice())
 	}
 	switch {
 	case m.Doubt != nil:
-		a.need, a.enough = m.Doubt.By, len(m.Doubt.By)
+		a.need = m.Doubt.By
 		a.me.Boot = m.Doubt.Boot
 	case n.storage.founding:
-		a.need, a.enough = n.storage.identity.witnesses()
+		a.need, a.joins = n.storage.identity.witnesses(), n.storage.identity.Joined
 	}
-	if len(a.confirmed) < a.enough {
-		n.logger.Info("this member waits for others to confirm that its data directory is the right one", "members", hexes(a.need), "needed", a.enough)
+	if !a.enough() {
+		n.logger.Info("this member waits for others to confirm that its data directory is the right one", "members", hexes(a.need), "of those who vote a majority will do", a.joins)
 		return nil
 	}
 	a.open.Store(true)
@@ -78,26 +81,41 @@ func (n *Node) admit(boot uint64) error {
 }
 
 // witnesses are the members that have to confirm, before a member does anything from a new
-// data directory, that it had no other; enough of them is enough.
-func (id identity) witnesses() (list []uint64, enough int) {
+// data directory, that it had no other. Of one that joined they are who voted when it asked;
+// those who vote now may do it in their place.
+func (id identity) witnesses() (list []uint64) {
 	if id.Joined {
-		return id.Witnesses, majorityOf(len(id.Witnesses))
+		return id.Witnesses
 	}
 	for _, v := range id.Voters {
 		if v != id.Member {
 			list = append(list, v)
 		}
 	}
-	return list, len(list)
+	return list
 }
 
-// majorityOf is 0 of none.
-func majorityOf(n int) int {
-	if n == 0 {
-		return 0
+// enough reports whether this directory is confirmed. Of the voters those count together
+// that say the same of who votes: any two majorities of these have a member in common.
+func (a *admission) enough() bool {
+	if !a.joins {
+		return !slices.ContainsFunc(a.need, func(id uint64) bool { return a.confirmed[id] == nil })
 	}
-	return n/2 + 1
+	for _, voters := range a.confirmed {
+		agree := 0
+		for _, id := range voters {
+			if slices.Equal(a.confirmed[id], voters) {
+				agree++
+			}
+		}
+		if len(voters) > 0 && agree >= majorityOf(len(voters)) {
+			return true
+		}
+	}
+	return false
 }
+
+func majorityOf(n int) int { return n/2 + 1 }
 
 // greet tells a member where this one was started from, and what it remembers of that one.
 func (n *Node) greet(to machine.NodeID, g greeting) {
@@ -110,6 +128,7 @@ func (n *Node) greet(to machine.NodeID, g greeting) {
 	a.mu.Unlock()
 	g.First = n.storage.founding && !a.open.Load()
 	g.Yours = n.directories.get().Known[uint64(to)]
+	g.Voters = n.applied().roster.ConfState().GetVoters()
 	p, err := json.Marshal(g)
 	if err != nil {
 		panic(err) // numbers
@@ -131,16 +150,20 @@ func (n *Node) greeted(from machine.NodeID, p []byte) {
 	ro := n.applied().roster
 	isFounder := slices.ContainsFunc(n.founders, func(m *pb.Member) bool { return m.ID == uint64(from) })
 	a := &n.admission
-	if !isFounder && ro.Find(uint64(from)) == nil && !slices.Contains(a.need, uint64(from)) {
+	member := ro.Find(uint64(from))
+	if !isFounder && member == nil && !a.mayConfirm(from) {
 		return // it is told when this member knows it
 	}
-	switch n.directories.get().judge(uint64(from), g, a.open.Load(), isFounder) {
+	switch n.directories.get().judge(uint64(from), g, a.open.Load(), isFounder, member.GetName() != "") {
 	case forgetful:
 		if _, was := a.refused.Swap(from, true); !was {
 			n.logger.Error("another member has forgotten what it did, and is not listened to", "member", hexOf(uint64(from)),
 				"advice", "its data directory was emptied, or an older copy put in its place: remove the member, and add it again with an empty directory")
 		}
 		n.greet(from, greeting{Refused: true})
+		return
+	case unlikely:
+		n.logger.Warn("a member that has told its name greets from a new data directory, which is not confirmed", "member", hexOf(uint64(from)))
 		return
 	case news:
 		if err := n.directories.met(uint64(from), g.Origin, ro.Removed); err != nil {
@@ -150,7 +173,7 @@ func (n *Node) greeted(from machine.NodeID, p []byte) {
 	}
 	a.refused.Delete(from)
 	if g.Yours.Directory != 0 {
-		if err := n.confirmedBy(uint64(from)); err != nil {
+		if err := n.confirmedBy(uint64(from), g); err != nil {
 			n.fail(err)
 			return
 		}
@@ -195,17 +218,30 @@ func (n *Node) replaceAdvice() string {
 	return fmt.Sprintf("check --data-dir; if the member's data is lost, remove it and add it again: `etcdctl member remove %x`, `etcdctl member add %s --peer-urls=%s`, then start it with an empty --data-dir and --initial-cluster-state existing", id, n.cfg.Name, url)
 }
 
+// mayConfirm reports whether a member counts for this one before its log says so: one that
+// joins has no log yet, and hears of those who vote now.
+func (a *admission) mayConfirm(from machine.NodeID) bool {
+	return !a.open.Load() && (a.joins || slices.Contains(a.need, uint64(from)))
+}
+
 // confirmedBy notes that another member remembers this directory as the one of this
 // member, and lets this one take part when enough of them do.
-func (n *Node) confirmedBy(id uint64) error {
+func (n *Node) confirmedBy(id uint64, g greeting) error {
 	a := &n.admission
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.open.Load() || !slices.Contains(a.need, id) {
+	switch {
+	case a.open.Load(), !a.joins && !slices.Contains(a.need, id):
+		return nil
+	case a.joins && g.First: // it may have forgotten what it confirmed
 		return nil
 	}
-	a.confirmed[id] = true
-	if len(a.confirmed) < a.enough {
+	voters := g.Voters
+	if len(voters) == 0 { // an earlier version, which does not say
+		voters = a.need
+	}
+	a.confirmed[id] = others(voters, uint64(n.id))
+	if !a.enough() {
 		return nil
 	}
 	if err := n.directories.change(func(m *memory) { m.Admitted, m.Doubt = true, nil }); err != nil {
@@ -217,28 +253,45 @@ func (n *Node) confirmedBy(id uint64) error {
 	return nil
 }
 
-// look asks those that have not confirmed yet again.
+// others are the members of a list but one, each once, in order. The result is not nil.
+func others(list []uint64, but uint64) []uint64 {
+	out := make([]uint64, 0, len(list))
+	for _, id := range list {
+		if id != but {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// look asks those who have to confirm again: of one that joins also those who have, for who
+// votes may have changed.
 func (a *admission) look(n *Node, now time.Time) {
 	if a.open.Load() {
 		return
 	}
 	a.mu.Lock()
-	var missing []uint64
-	for _, id := range a.need {
-		if !a.confirmed[id] {
-			missing = append(missing, id)
-		}
-	}
+	missing := slices.DeleteFunc(slices.Clone(a.need), func(id uint64) bool { return a.confirmed[id] != nil })
+	confirmed := slices.Sorted(maps.Keys(a.confirmed))
 	warn := now.Sub(a.warned) > 10*n.cfg.ElectionTimeout
 	if warn {
 		a.warned = now
 	}
 	a.mu.Unlock()
-	for _, id := range missing {
+	ask := missing
+	if a.joins {
+		ask = n.acquaintances()
+	}
+	for _, id := range ask {
 		n.greet(machine.NodeID(id), greeting{Ask: true})
 	}
-	if warn {
-		n.logger.Warn("this member still waits for others to confirm its data directory", "missing", hexes(missing), "needed", a.enough,
+	switch {
+	case warn && a.joins:
+		n.logger.Warn("this member still waits for a majority of those who vote to confirm its data directory", "confirmed by", hexes(confirmed), "asked", hexes(ask),
+			"advice", "start them; if they are not those asked, name them in --initial-cluster and start this member again; if this one has run before, its data is gone: "+n.replaceAdvice())
+	case warn:
+		n.logger.Warn("this member still waits for others to confirm its data directory", "missing", hexes(missing),
 			"advice", "start them: a new cluster begins when all of its first members have met once; if this one has run before, its data is gone: "+n.replaceAdvice())
 	}
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +15,9 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
+	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/wal"
 )
 
@@ -201,24 +204,27 @@ func TestJudge(t *testing.T) {
 	start := func(n uint64) origin { return origin{Directory: 5, Boot: n<<32 | 7} }
 	m := memory{Known: map[uint64]origin{1: start(3)}}
 	for _, tt := range []struct {
-		name             string
-		of               uint64
-		g                greeting
-		started, founder bool
-		want             judgement
+		name                    string
+		of                      uint64
+		g                       greeting
+		started, founder, named bool
+		want                    judgement
 	}{
-		{"as it was", 1, greeting{Origin: start(3)}, true, true, familiar},
-		{"started again", 1, greeting{Origin: start(4)}, true, true, news},
-		{"an older copy", 1, greeting{Origin: start(2)}, true, true, forgetful},
-		{"one of two copies", 1, greeting{Origin: origin{5, 3<<32 | 8}}, true, true, forgetful},
-		{"an empty directory", 1, greeting{Origin: origin{6, 1 << 32}, First: true}, false, true, forgetful},
-		{"another directory", 1, greeting{Origin: origin{6, 9 << 32}}, true, true, forgetful},
-		{"a new founder, to a new founder", 2, greeting{Origin: start(1), First: true}, false, true, news},
-		{"a new founder, to a member", 2, greeting{Origin: start(1), First: true}, true, true, forgetful},
-		{"a newcomer, to a member", 2, greeting{Origin: start(1), First: true}, true, false, news},
-		{"an old member, of before greetings", 2, greeting{Origin: start(9)}, true, true, news},
+		{"as it was", 1, greeting{Origin: start(3)}, true, true, false, familiar},
+		{"started again", 1, greeting{Origin: start(4)}, true, true, false, news},
+		{"an older copy", 1, greeting{Origin: start(2)}, true, true, false, forgetful},
+		{"one of two copies", 1, greeting{Origin: origin{5, 3<<32 | 8}}, true, true, false, forgetful},
+		{"an empty directory", 1, greeting{Origin: origin{6, 1 << 32}, First: true}, false, true, false, forgetful},
+		{"another directory", 1, greeting{Origin: origin{6, 9 << 32}}, true, true, false, forgetful},
+		{"a new founder, to a new founder", 2, greeting{Origin: start(1), First: true}, false, true, false, news},
+		{"a new founder, to a member", 2, greeting{Origin: start(1), First: true}, true, true, false, forgetful},
+		{"a newcomer, to a member", 2, greeting{Origin: start(1), First: true}, true, false, false, news},
+		{"a newcomer that has told its name", 2, greeting{Origin: start(2)}, true, false, true, news},
+		{"another directory of a newcomer that has told its name", 2, greeting{Origin: start(1), First: true}, true, false, true, unlikely},
+		{"a member in its first directory, which is remembered", 1, greeting{Origin: start(3), First: true}, true, false, true, familiar},
+		{"an old member, of before greetings", 2, greeting{Origin: start(9)}, true, true, false, news},
 	} {
-		if got := m.judge(tt.of, tt.g, tt.started, tt.founder); got != tt.want {
+		if got := m.judge(tt.of, tt.g, tt.started, tt.founder, tt.named); got != tt.want {
 			t.Errorf("%s: judged %d, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -227,20 +233,160 @@ func TestJudge(t *testing.T) {
 func TestWitnesses(t *testing.T) {
 	for _, tt := range []struct {
 		id   identity
-		list string
-		n    int
+		want string
 	}{
-		{identity{Member: 1, Voters: []uint64{1}}, "[]", 0},
-		{identity{Member: 1, Voters: []uint64{1, 2, 3}}, "[2 3]", 2},
-		{identity{Member: 2, Voters: []uint64{1, 2, 3, 4, 5}}, "[1 3 4 5]", 4},
-		{identity{Member: 9, Voters: []uint64{1}, Joined: true, Witnesses: []uint64{1}}, "[1]", 1},
-		{identity{Member: 9, Voters: []uint64{1}, Joined: true, Witnesses: []uint64{1, 2}}, "[1 2]", 2},
-		{identity{Member: 9, Voters: []uint64{1}, Joined: true, Witnesses: []uint64{1, 2, 3}}, "[1 2 3]", 2},
-		{identity{Member: 9, Voters: []uint64{1}, Joined: true}, "[]", 0},
+		{identity{Member: 1, Voters: []uint64{1}}, "[]"},
+		{identity{Member: 1, Voters: []uint64{1, 2, 3}}, "[2 3]"},
+		{identity{Member: 2, Voters: []uint64{1, 2, 3, 4, 5}}, "[1 3 4 5]"},
+		{identity{Member: 9, Voters: []uint64{1}, Joined: true, Witnesses: []uint64{1, 2}}, "[1 2]"},
+		{identity{Member: 9, Voters: []uint64{1}, Joined: true}, "[]"},
 	} {
-		if list, n := tt.id.witnesses(); fmt.Sprint(list) != tt.list || n != tt.n {
-			t.Errorf("%+v: %d of %v have to confirm it, want %d of %s", tt.id, n, list, tt.n, tt.list)
+		if got := fmt.Sprint(tt.id.witnesses()); got != tt.want {
+			t.Errorf("%+v: the witnesses are %s, want %s", tt.id, got, tt.want)
 		}
+	}
+}
+
+func TestWhoHasToConfirm(t *testing.T) {
+	type says map[uint64][]uint64
+	for _, tt := range []struct {
+		name      string
+		joins     bool
+		need      []uint64
+		confirmed says
+		want      bool
+	}{
+		{"a founder, by nobody", false, []uint64{2, 3}, nil, false},
+		{"a founder, by one of the others", false, []uint64{2, 3}, says{2: {2, 3}}, false},
+		{"a founder, by all others", false, []uint64{2, 3}, says{2: {2, 3}, 3: {2, 3}}, true},
+		{"the only founder", false, nil, nil, true},
+		{"a newcomer, by nobody", true, []uint64{1, 2, 3}, nil, false},
+		{"a newcomer, by the only voter", true, []uint64{1}, says{1: {1}}, true},
+		{"a newcomer, by one of two", true, []uint64{1, 2}, says{1: {1, 2}}, false},
+		{"a newcomer, by two of three", true, []uint64{1, 2, 3}, says{1: {1, 2, 3}, 3: {1, 2, 3}}, true},
+		{"a newcomer, by half", true, []uint64{1, 2, 3, 4}, says{1: {1, 2, 3, 4}, 3: {1, 2, 3, 4}}, false},
+		{"a newcomer, by those who vote now", true, []uint64{1, 2, 3}, says{3: {3, 4, 5}, 4: {3, 4, 5}}, true},
+		{"a newcomer, by two of whom one knows of a change that the other does not", true, []uint64{1, 2, 3}, says{1: {1, 2, 3}, 3: {1, 3, 4}}, false},
+		{"a newcomer, by some who do not vote", true, []uint64{1, 2, 3}, says{3: {3, 4, 5}, 8: {3, 4, 5}, 9: {3, 4, 5}}, false},
+		{"a newcomer, by one that knows no voters", true, []uint64{1, 2, 3}, says{3: {}}, false},
+	} {
+		a := &admission{joins: tt.joins, need: tt.need, confirmed: tt.confirmed}
+		if got := a.enough(); got != tt.want {
+			t.Errorf("%s: confirmed %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// stranded adds a newcomer that has asked who it is, and has not been heard of since, while
+// the voters of then but one were replaced. It is not started.
+func (c *cluster) stranded() (i int) {
+	c.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	url := "http://" + l.Addr().String()
+	m, _, err := c.nodes[2].AddMember(c.ctx(), []string{url}, true)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	asked := c.nodes[2].storage.identity
+	id := identity{Cluster: asked.Cluster, Member: m.ID, Voters: asked.Voters, Founders: asked.Founders, Joined: true, Witnesses: asked.Voters}
+	cfg := Config{
+		Name: "late", DataDir: c.t.TempDir(), PeerListener: l, Existing: true, Logger: slog.New(slog.DiscardHandler),
+		Peers: map[string]string{"late": url, "m2": c.cfgs[2].Peers["m2"]},
+		Fail:  func(err error) { c.t.Errorf("the newcomer failed: %v", err) },
+	}
+	nimble(&cfg)
+	s, _, err := openStorage(cfg.DataDir, id, wal.Options{}, cfg.Logger)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := s.log.Close(); err != nil {
+		c.t.Fatal(err)
+	}
+	for old := range 2 {
+		i, _ := c.newcomer(2, fmt.Sprintf("n%d", old), "127.0.0.1:0", false)
+		c.get(i, "k")
+		c.eventually("a removal", func() bool {
+			_, err := c.nodes[i].RemoveMember(c.ctx(), c.nodes[old].ID())
+			return err == nil || errors.Is(err, rpctypes.ErrGRPCMemberNotFound)
+		})
+		c.kill(old)
+	}
+	c.cfgs, c.nodes = append(c.cfgs, cfg), append(c.nodes, nil)
+	return len(c.nodes) - 1
+}
+
+// A newcomer whose witnesses are replaced while it joins is admitted by those who vote now.
+func TestANewcomerOutlivesItsWitnesses(t *testing.T) {
+	c := newCluster(t, 3, nimble, func(cfg *Config) { cfg.Fail = func(error) {} })
+	c.put(2, "k", "v")
+	i := c.stranded()
+	c.start(i)
+	c.eventually("those who vote now admit a newcomer whose witnesses are gone", c.nodes[i].admission.open.Load)
+	if got := c.get(i, "k"); got != "v" {
+		t.Errorf("the newcomer reads %q", got)
+	}
+}
+
+// One whose name the log has took part, and not from a directory that is new.
+func TestANewDirectoryOfOneThatToldItsNameIsNotConfirmed(t *testing.T) {
+	c := newCluster(t, 1, nimble)
+	n := c.nodes[0]
+	m, _, err := n.AddMember(c.ctx(), []string{"http://127.0.0.1:1"}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Propose(c.ctx(), &pb.Member{ID: m.ID, Name: "late"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		g    greeting
+		want uint64
+	}{
+		{greeting{Origin: origin{7, 1 << 32}, First: true}, 0},
+		{greeting{Origin: origin{8, 2 << 32}}, 8},
+	} {
+		p, err := json.Marshal(tt.g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.deliver(machine.NodeID(m.ID), [][]byte{append([]byte{wireGreeting}, p...)})
+		if got := n.directories.get().Known[m.ID].Directory; got != tt.want {
+			t.Errorf("greeted with %+v: it remembers directory %d of a member that has told its name, want %d", tt.g, got, tt.want)
+		}
+	}
+}
+
+// What one that is not admitted itself says does not count: it may have forgotten that it
+// confirmed another directory.
+func TestOnlyAdmittedMembersConfirmANewcomer(t *testing.T) {
+	c := newCluster(t, 3, nimble, func(cfg *Config) { cfg.Fail = func(error) {} })
+	c.put(2, "k", "v")
+	i := c.stranded()
+	c.nodes[2].Stop() // of those who vote now nobody says anything
+	for j := 3; j < i; j++ {
+		c.kill(j)
+	}
+	voters := c.nodes[2].State().roster.ConfState().GetVoters()
+	c.nodes[2] = nil
+	c.start(i)
+	n := c.nodes[i]
+	hear := func(first bool) {
+		for _, id := range voters {
+			p, err := json.Marshal(greeting{Origin: origin{id, 1 << 32}, First: first, Yours: n.admission.me, Voters: voters})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.deliver(machine.NodeID(id), [][]byte{append([]byte{wireGreeting}, p...)})
+		}
+	}
+	if hear(true); n.admission.open.Load() {
+		t.Error("a newcomer is admitted by members that are not admitted themselves")
+	}
+	if hear(false); !n.admission.open.Load() {
+		t.Error("a newcomer is not admitted by all who vote")
 	}
 }
 

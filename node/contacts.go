@@ -118,6 +118,21 @@ func (n *Node) meet(members []founder) {
 	n.setPeers(now, nil)
 }
 
+// acquaintances are the others that this member knows, by its log or by hearsay.
+func (n *Node) acquaintances() []uint64 {
+	c := &n.contacts
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []uint64
+	for id := range c.heard {
+		list = append(list, uint64(id))
+	}
+	for _, m := range n.applied().roster.Members {
+		list = append(list, m.ID)
+	}
+	return others(list, uint64(n.id))
+}
+
 // setPeers tells the transport. The contacts' lock is held.
 func (n *Node) setPeers(now replica.Roster, late map[machine.NodeID]string) {
 	addrs := n.addresses(now)

@@ -55,14 +55,17 @@ type doubt struct {
 
 // judge tells what a member's directory is worth by what is remembered of it. started says
 // that this member takes part in the cluster already, founder that the other is one of the
-// first members.
-func (m memory) judge(from uint64, g greeting, started, founder bool) judgement {
+// first members, named that the log has its name.
+func (m memory) judge(from uint64, g greeting, started, founder, named bool) judgement {
 	known, met := m.Known[from]
 	switch {
 	case !met && started && founder && g.First:
 		// Whoever takes part has met all founders, so this one had another directory
 		// before members remembered such things.
 		return forgetful
+	case !met && !founder && named && g.First:
+		// Only one that takes part tells its name. The greeting may be of before, though.
+		return unlikely
 	case !met:
 		return news
 	case !g.Origin.follows(known):
@@ -80,6 +83,7 @@ const (
 	familiar  judgement = iota
 	news                // to be remembered before it is confirmed
 	forgetful           // another directory than before, or an earlier state of it
+	unlikely            // not to be confirmed, nor held against the sender
 )
 
 // directories keeps a member's memory of the others, on disk and at hand.

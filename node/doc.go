@@ -115,8 +115,10 @@
 //	    confirmed that it remembers this directory, durably, and when it remembers theirs.
 //	F2  A member remembers one directory of each other member, the first that it hears of.
 //	F3  An admitted member that remembers no directory of a founder confirms no new one.
-//	F4  A member that joined is admitted when a majority of those who voted when it asked
-//	    who it was have confirmed its directory.
+//	F4  A member that joined is admitted when a majority of those who vote, itself left
+//	    out, have confirmed its directory. Each confirmation says who votes, and only those
+//	    that say the same count together; one of a member that is not admitted does not.
+//	    A member whose log has the name of one that joined confirms no new directory of it.
 //	F5  A member that hears of another directory of its own, or of a later start from its
 //	    own than it knows, ends. Of the second it takes a note, and is not admitted before
 //	    those who told it so confirm the start that they had doubted.
@@ -136,11 +138,17 @@
 // founders and more; the rule for all is simpler, and a first start has somebody who
 // watches it. From then on a majority is enough.
 //
-// For members that joined F4 gives the same: two majorities of those who voted then have a
-// member in common, and it remembers. What is left is a member that is emptied before it
-// has told its name, and asks again after so many changes of the membership that the second
-// majority has no member of the first. Once the name is known, no empty directory is told
-// who its member is.
+// For members that joined F4 gives nearly the same. Two majorities of the same voters have a
+// member in common, and so have two of voters that differ by one change; that member
+// remembers the first directory. Those who voted when the newcomer asked are not waited for:
+// they may be gone. What is left is a member that is emptied before the log has its name, and
+// whose next directory is confirmed after two or more changes of the membership, by voters
+// none of whom had confirmed the first. Once the name is known, no empty directory is told
+// who its member is, and none is confirmed.
+//
+// A voter that has not joined yet is of no use to the others, as one that has failed: with
+// three voters both others have to confirm it. So replace members one after the other, and
+// wait until each has joined.
 //
 // What members cannot notice:
 //

@@ -53,13 +53,15 @@ func (rs *refusals) look(n *Node, now time.Time) {
 	lasting, twice, removed := 0, 0, 0
 	members := n.applied().roster.Members
 	var last *peer.Refusal
+	for _, id := range n.acquaintances() { // one that joins may know none of its log
+		rs.met = rs.met || n.peers.Stats(machine.NodeID(id)).Connected
+	}
 	for _, m := range members {
 		id := machine.NodeID(m.ID)
 		if id == n.id {
 			continue
 		}
 		st := n.peers.Stats(id)
-		rs.met = rs.met || st.Connected
 		var refusal *peer.Refusal
 		if st.Connected || !errors.As(st.LastError, &refusal) {
 			delete(rs.since, id)

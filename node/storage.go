@@ -36,7 +36,7 @@ type identity struct {
 	// of them, so that its flags do not tell whose it is.
 	Founders []founder `json:"founders,omitempty"`
 	Joined   bool      `json:"joined,omitempty"`
-	// Witnesses are who voted when this member joined: see admission.
+	// Witnesses are who voted when this member asked who it was: see admission.
 	Witnesses []uint64 `json:"witnesses,omitempty"`
 }
 
@@ -126,8 +126,7 @@ func openStorage(dir string, id identity, opts wal.Options, logger *slog.Logger)
 // directory.
 func (s *storage) begin(ttl time.Duration, admitted bool) (boot uint64, earlier time.Duration, err error) {
 	earlier = s.life.PromiseTTL
-	_, enough := s.identity.witnesses()
-	s.founding = (s.life.Founding || s.life.Starts == 0) && enough > 0 && !admitted
+	s.founding = (s.life.Founding || s.life.Starts == 0) && len(s.identity.witnesses()) > 0 && !admitted
 	s.life = life{Starts: s.life.Starts + 1, PromiseTTL: max(earlier, ttl), Founding: s.founding}
 	if err := s.appendLife(); err != nil {
 		return 0, 0, err

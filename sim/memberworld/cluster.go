@@ -94,6 +94,7 @@ type cluster struct {
 	work      sync.WaitGroup
 	jobs      chan job     // of the operator
 	busy      atomic.Int64 // jobs that are not done
+	losing    sync.Mutex   // while it is decided who loses data
 	strangers atomic.Int64
 	calm      atomic.Bool // nothing is wrong any more
 

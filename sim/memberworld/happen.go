@@ -45,11 +45,15 @@ func (c *cluster) happen(f world.Fault) {
 		}
 		h.end(nil, crashes)
 	case world.Older:
-		h.disk.Keep()
-		c.pause(f.For)
-		h.lose(ages)
+		if c.mayLose(h) {
+			h.disk.Keep()
+			c.pause(f.For)
+			h.end(nil, ages)
+		}
 	case world.Empty:
-		h.lose(empties)
+		if c.mayLose(h) {
+			h.end(nil, empties)
+		}
 	case world.Restart:
 		h.mu.Lock()
 		h.flags = c.spec.flags(h.rand)
@@ -93,12 +97,36 @@ func (c *cluster) happen(f world.Fault) {
 	}
 }
 
-// lose ends a host's life with its data gone, or old. It is the only one of its kind.
-func (h *host) lose(how ending) {
+// mayLose waits until the loss of a host's data is no more than a cluster is made for, and
+// notes the loss. Before all founders take part it is more: an operator has to begin the
+// cluster anew then, as package node says. So it is while another member is being replaced,
+// for a voter that has not joined yet counts as lost.
+func (c *cluster) mayLose(h *host) bool {
+	for c.w.Elapsed() < c.spec.Storm-time.Second {
+		if c.whole(h) {
+			return true
+		}
+		c.pause(50 * time.Millisecond)
+	}
+	c.w.Count("data not lost, for it would have been too much", 1)
+	return false
+}
+
+func (c *cluster) whole(h *host) bool {
+	c.losing.Lock()
+	defer c.losing.Unlock()
+	for _, o := range c.hosts[:c.spec.Members] {
+		if !o.admitted.Load() || o.isLost() {
+			return false
+		}
+	}
+	if c.busy.Load() > 0 {
+		return false
+	}
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.lost = true
-	h.mu.Unlock()
-	h.end(nil, how)
+	return true
 }
 
 // attend replaces members that lost their data and say so.
@@ -106,15 +134,13 @@ func (c *cluster) attend() {
 	for !c.over() {
 		for _, h := range c.hosts {
 			h.mu.Lock()
-			replace := h.lost && (refused(h.lastErr) || h.advised.Load())
-			if replace {
-				h.lost, h.lastErr = false, nil
-				h.advised.Store(false)
-			}
+			replace := h.lost && !h.due && (refused(h.lastErr) || h.advised.Load())
 			h.mu.Unlock()
-			if replace {
+			if replace && c.employ("replace", h) {
+				h.mu.Lock()
+				h.due = true
+				h.mu.Unlock()
 				c.w.Count("members that noticed that they lost data", 1)
-				c.employ("replace", h)
 			}
 		}
 		c.pause(200 * time.Millisecond)

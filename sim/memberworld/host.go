@@ -49,8 +49,10 @@ type host struct {
 	existing bool
 	held     int  // whoever wants the host to stay down
 	lost     bool // its data, for good: it may refuse to start, and is replaced
+	due      bool // the operator has been told to replace it
 	life     *life
 	advised  atomic.Bool // that it be replaced
+	admitted atomic.Bool // its first directory was confirmed
 	removed  bool        // for good: it must not serve again
 	starts   int
 	lastErr  error // of the last start, or why the last life ended by itself
@@ -205,6 +207,9 @@ func (h *host) told(text string) {
 	if strings.Contains(text, "its disk has lost what it acknowledged") {
 		h.advised.Store(true)
 	}
+	if strings.HasPrefix(text, "the data directory is confirmed") {
+		h.admitted.Store(true)
+	}
 }
 
 // excused reports whether a member may end for a reason: a fault of its disk, or that it is
@@ -265,6 +270,12 @@ func (h *host) running() *server.Server {
 	default:
 		return h.life.srv
 	}
+}
+
+func (h *host) isLost() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lost
 }
 
 // hold keeps the host down, or lets it go.

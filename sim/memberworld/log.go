@@ -14,7 +14,7 @@ import (
 type traceLog struct {
 	w    *world.World
 	who  string
-	told func(string) // each error
+	told func(string) // each message
 	more []slog.Attr
 }
 
@@ -34,9 +34,7 @@ func (l *traceLog) Handle(_ context.Context, r slog.Record) error {
 	l.w.Trace.Add("%s", b.String())
 	text, _, _ := strings.Cut(r.Message, ":")
 	l.w.Count("log: "+text, 1)
-	if r.Level >= slog.LevelError {
-		l.told(r.Message)
-	}
+	l.told(r.Message)
 	return nil
 }
 

@@ -43,12 +43,14 @@ func (c *cluster) operate() {
 }
 
 // employ gives the operator a job, unless there are enough.
-func (c *cluster) employ(what string, h *host) {
+func (c *cluster) employ(what string, h *host) (taken bool) {
 	c.busy.Add(1)
 	select {
 	case c.jobs <- job{what, h}:
+		return true
 	default:
 		c.busy.Add(-1)
+		return false
 	}
 }
 
@@ -84,10 +86,25 @@ func (c *cluster) until(step func(ctx context.Context) (done bool, err error)) {
 	}
 }
 
-// replace puts a new member, with an empty disk, in the place of one that lost its own.
+// replace puts a new member, with an empty disk, in the place of one that lost its own, and
+// waits until it has joined: until then the cluster has a voter less. While another one has
+// lost its data nobody gives up a second.
 func (c *cluster) replace(cl *clientv3.Client, h *host) {
+	c.losing.Lock()
+	for _, o := range c.hosts {
+		if o != h && o.isLost() {
+			c.losing.Unlock()
+			c.w.Trace.Add("operator: not now, for %s has lost its data", o.name)
+			return
+		}
+	}
 	h.hold(1)
 	h.end(nil, empties)
+	h.mu.Lock()
+	h.lost, h.due, h.lastErr = false, false, nil
+	h.mu.Unlock()
+	h.advised.Store(false)
+	c.losing.Unlock()
 	c.removeID(cl, h)
 	h.mu.Lock()
 	h.existing = true
@@ -95,6 +112,10 @@ func (c *cluster) replace(cl *clientv3.Client, h *host) {
 	h.mu.Unlock()
 	c.addMember(cl, h, false)
 	h.hold(-1)
+	c.until(func(context.Context) (bool, error) {
+		m, err := c.member(cl, h)
+		return m == nil || m.Name != "", err
+	})
 }
 
 // removeID removes a host's member from the cluster.
