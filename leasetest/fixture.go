@@ -68,12 +68,20 @@ func Run(t *testing.T, open func(t testing.TB) Fixture) {
 // bubble, takes no time in it; but time stands still while a goroutine waits for one, so
 // that no engine will do that keeps one waiting, as for the next message of a connection.
 func Simulate(t *testing.T, open func(t testing.TB) Fixture) {
+	Each(t, func(t *testing.T, run func(testing.TB, Fixture)) {
+		synctest.Test(t, func(t *testing.T) {
+			t.Cleanup(func() { time.Sleep(time.Minute) }) // what was closed ends its timers
+			run(t, open(t))
+		})
+	})
+}
+
+// Each has play set the scene for each case of the suite, one after the other, each as a
+// subtest, and run it there with a Fixture.
+func Each(t *testing.T, play func(t *testing.T, run func(testing.TB, Fixture))) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				t.Cleanup(func() { time.Sleep(time.Minute) }) // what was closed ends its timers
-				c.run(newBench(t, c.name, open(t)))
-			})
+			play(t, func(t testing.TB, f Fixture) { c.run(newBench(t, c.name, f)) })
 		})
 	}
 }

@@ -125,6 +125,9 @@ func Play(t *testing.T, o Options, body func(*World)) (r Result) {
 	return r
 }
 
+// T is the test of the bubble, which alone may be skipped or ended there.
+func (w *World) T() *testing.T { return w.t }
+
 // watch ends the test's process when a world stands still: a goroutine is blocked by what
 // is no part of the bubble, or runs without end.
 func (w *World) watch(patience time.Duration, path string, over <-chan struct{}) {

@@ -225,24 +225,26 @@ func (n *Network) blocked(from, to string) bool {
 }
 
 // Cut lets nothing get from one host to another for a while; "" is any host. What was
-// sent arrives afterwards, as TCP sends it again.
-func (n *Network) Cut(from, to string, d time.Duration) {
+// sent arrives afterwards, as TCP sends it again. Heal ends it sooner.
+func (n *Network) Cut(from, to string, d time.Duration) (heal func()) {
 	key := [2]string{from, to}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.cuts[key]++
-	time.AfterFunc(d, func() {
+	over := sync.OnceFunc(func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.cuts[key]--
 		n.flow()
 	})
+	timer := time.AfterFunc(d, over)
+	return func() { timer.Stop(); over() }
 }
 
 // Isolate cuts a host off in both directions.
-func (n *Network) Isolate(host string, d time.Duration) {
-	n.Cut(host, "", d)
-	n.Cut("", host, d)
+func (n *Network) Isolate(host string, d time.Duration) (heal func()) {
+	there, back := n.Cut(host, "", d), n.Cut("", host, d)
+	return func() { there(); back() }
 }
 
 // flow moves on what was held up. The lock is held.
