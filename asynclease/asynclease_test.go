@@ -128,10 +128,7 @@ func TestLogsOfOthers(t *testing.T) {
 
 // A log that was written anew says the same as the old one.
 func TestRecords(t *testing.T) {
-	s := stage.New(t)
-	for id := range machine.NodeID(3) {
-		s.Start(id+1, member(t, id+1))
-	}
+	s := stageOf(t)
 	s.Step(1, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 11, Last: 20}})
 	s.Step(2, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 1, Last: 5}})
 	s.Settle()
@@ -149,5 +146,74 @@ func TestRecords(t *testing.T) {
 	}
 	if !reflect.DeepEqual(long.Permitted(), short.Permitted()) || len(short.Permitted()) != 1 || short.Permitted()[0].Interval.Last != 15 {
 		t.Errorf("got %v from the short log, %v from the long one; want [11,15] alone", short.Permitted(), long.Permitted())
+	}
+}
+
+// stageOf has three members.
+func stageOf(t *testing.T) *stage.Stage {
+	s := stage.New(t)
+	for id := range machine.NodeID(3) {
+		s.Start(id+1, member(t, id+1))
+	}
+	return s
+}
+
+// A refusal says up to where the integers are taken, so that the next try can begin behind.
+func TestRefusalsSayUntilWhere(t *testing.T) {
+	s := stageOf(t)
+	var last asynclease.Verdict
+	s.Outcome = func(_ machine.NodeID, out any) { last = out.(asynclease.Verdict) }
+	s.Step(1, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 11, Last: 20}})
+	s.Settle()
+	s.Step(2, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 15, Last: 30}})
+	s.Settle()
+	if last.Granted || last.Until != 20 {
+		t.Errorf("beside [11,20]: %+v, want a refusal until 20", last)
+	}
+	for id := range machine.NodeID(3) {
+		s.Step(id+1, asynclease.Forget{Below: 51})
+	}
+	s.Step(2, asynclease.Ask{ID: 2, Interval: asynclease.Interval{First: 31, Last: 60}})
+	s.Settle()
+	if last.Granted || last.Until != 50 {
+		t.Errorf("below the floor of 51: %+v, want a refusal until 50", last)
+	}
+}
+
+// What was given back in part can be given back whole later.
+func TestReturnsInParts(t *testing.T) {
+	s := stageOf(t)
+	s.Step(1, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 11, Last: 20}})
+	s.Settle()
+	s.Step(1, asynclease.Return{ID: 1, From: 16})
+	s.Settle()
+	s.Step(1, asynclease.Return{ID: 1, From: 11})
+	s.Settle()
+	var last asynclease.Verdict
+	s.Outcome = func(_ machine.NodeID, out any) { last = out.(asynclease.Verdict) }
+	s.Step(2, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 11, Last: 12}})
+	s.Settle()
+	if !last.Granted {
+		t.Errorf("what member 1 gave back in two parts was refused to member 2: %+v", last)
+	}
+}
+
+// A request that is repeated behind an acceptor's crash is permitted again, not twice.
+func TestPermittedOnceOverACrash(t *testing.T) {
+	cfg := asynclease.Config{ID: 1, Members: []machine.NodeID{1, 2, 3}, Life: 2, Retry: time.Second}
+	lease := asynclease.Lease{Request: asynclease.Request{Node: 2, Life: 1, Seq: 1}, Interval: asynclease.Interval{First: 1, Last: 5}}
+	m, err := asynclease.New(cfg, []any{
+		asynclease.Identity{Node: 1, Members: cfg.Members}, asynclease.Permitted{Request: lease.Request, Interval: lease.Interval},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: lease})
+	rd := m.Ready()
+	if len(rd.Persists) != 1 || len(rd.Persists[0].Then) != 1 || rd.Persists[0].Then[0].Body != any(asynclease.Ack{Request: lease.Request}) {
+		t.Errorf("got %+v, want one Ack", rd)
+	}
+	if got := m.Permitted(); len(got) != 1 {
+		t.Errorf("it is marked %d times: %v", len(got), got)
 	}
 }

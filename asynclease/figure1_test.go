@@ -13,7 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/sim/stage"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden file with what happens")
+var rewrite = flag.Bool("rewrite-scripts", false, "rewrite the golden file with what happens")
 
 func member(t *testing.T, id machine.NodeID) *asynclease.Machine {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testdata/consensus")
+var rewrite = flag.Bool("rewrite-scripts", false, "rewrite the expected output in testdata/consensus")
 
 // TestConsensusScripts tells the main stories. A line that begins with "> " is a command
 // (see chamber.do); what follows it, up to a blank line or the next command, is what
@@ -35,7 +35,7 @@ func TestConsensusScripts(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else if got != string(raw) {
-				t.Errorf("got\n%s\nwant\n%s\nIf that is as it should be, run with -rewrite, and say why in the commit", got, raw)
+				t.Errorf("got\n%s\nwant\n%s\nIf that is as it should be, run with -rewrite-scripts, and say why in the commit", got, raw)
 			}
 		})
 	}

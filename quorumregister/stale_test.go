@@ -115,6 +115,20 @@ func TestAStaleBaseGetsMyNoteAgain(t *testing.T) {
 	}
 }
 
+func TestAStaleBaseDoesNotCountBeforeItHasMyNote(t *testing.T) {
+	s := newStage(t, 1, true)
+	s.do(machine.Note{Data: []byte("n")})
+	s.answer(0, PutNote{}, nil)
+	s.ended()
+	s.do(machine.Read{})
+	s.answer(0, Query{}, State{})
+	s.tells(Stale{0})
+	s.wait(2 * quiet)
+	s.tells()
+	s.answer(0, PutNote{}, nil)
+	s.tells(Counted{0})
+}
+
 func TestTheOnlyBaseWentBack(t *testing.T) {
 	s := newStage(t, 1, true)
 	s.do(machine.Write{Data: []byte("x")})
