@@ -26,3 +26,12 @@ func (s *Snapshots) Path(index uint64) string { return s.path(index) }
 
 // Dir holds the snapshots' files.
 func (s *Snapshots) Dir() string { return s.dir }
+
+// Free reports whether nobody holds the log's lock.
+func (l *Log) Free() bool {
+	free := l.mu.TryLock()
+	if free {
+		l.mu.Unlock()
+	}
+	return free
+}

@@ -58,8 +58,11 @@ type Log struct {
 
 	written atomic.Uint64 // newest record that the kernel has; for Readers
 
-	mu       sync.Mutex // guards what follows
+	releasing sync.Mutex // held while segments are removed
+
+	mu       sync.Mutex // guards what follows, and is never held while a disk is asked
 	segments []segment  // oldest first
+	leaving  bool       // the oldest is being removed
 }
 
 // Exists tells whether a data directory holds a log or a snapshot. fsys may be
@@ -297,19 +300,31 @@ func (l *Log) fail(what string, err error) error {
 // last segment always stays. It may be called at any time from any goroutine;
 // after an error the segments that are left are still a log.
 func (l *Log) ReleaseTo(seq uint64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for len(l.segments) > 1 && l.segments[1].first <= seq {
-		if err := l.opts.FS.Remove(l.segments[0].path); err != nil {
+	l.releasing.Lock()
+	defer l.releasing.Unlock()
+	for {
+		l.mu.Lock()
+		oldest := l.segments[0]
+		l.leaving = len(l.segments) > 1 && l.segments[1].first <= seq
+		leaving := l.leaving
+		l.mu.Unlock() // a disk may take long
+		if !leaving {
+			return nil
+		}
+		if err := l.opts.FS.Remove(oldest.path); err != nil {
+			l.mu.Lock()
+			l.leaving = false
+			l.mu.Unlock()
 			return fmt.Errorf("wal: release a segment: %w", err)
 		}
 		// One by one, for a crash must not leave a hole.
 		if err := l.opts.FS.SyncDir(l.dir); err != nil {
 			return fmt.Errorf("wal: release a segment: %w", err)
 		}
-		l.segments = l.segments[1:]
+		l.mu.Lock()
+		l.segments, l.leaving = l.segments[1:], false
+		l.mu.Unlock()
 	}
-	return nil
 }
 
 // FirstSeq returns the sequence number of the oldest record that is kept, or
@@ -317,6 +332,9 @@ func (l *Log) ReleaseTo(seq uint64) error {
 func (l *Log) FirstSeq() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.leaving {
+		return l.segments[1].first
+	}
 	return l.segments[0].first
 }
 

@@ -54,17 +54,20 @@ func (r *Reader) Next() (Record, error) {
 // seek opens the segment that the next record is in.
 func (r *Reader) seek() error {
 	l := r.log
-	l.mu.Lock()
-	defer l.mu.Unlock() // while a file is opened, nobody removes it
-	i := sort.Search(len(l.segments), func(i int) bool { return l.segments[i].first > r.next }) - 1
-	if i < 0 {
-		return fmt.Errorf("wal: record %d in %s: %w", r.next, l.dir, ErrReleased)
+	s, there := l.segmentOf(r.next)
+	if !there {
+		return r.released()
 	}
-	s := l.segments[i]
 	if r.file != nil && s.first == r.first {
 		return nil
 	}
-	f, err := l.opts.FS.OpenFile(s.path, os.O_RDONLY, 0)
+	f, err := l.opts.FS.OpenFile(s.path, os.O_RDONLY, 0) // a disk may take long: l.mu is not held
+	if _, there := l.segmentOf(r.next); !there {         // it was released meanwhile
+		if err == nil {
+			f.Close()
+		}
+		return r.released()
+	}
 	if err != nil {
 		return fmt.Errorf("wal: read %s: %w", s.path, err)
 	}
@@ -79,6 +82,21 @@ func (r *Reader) seek() error {
 		r.buf = r.buf[start:]
 	}
 	return err
+}
+
+func (r *Reader) released() error {
+	return fmt.Errorf("wal: record %d in %s: %w", r.next, r.log.dir, ErrReleased)
+}
+
+// segmentOf finds the segment of a record, unless that is released.
+func (l *Log) segmentOf(seq uint64) (segment, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := sort.Search(len(l.segments), func(i int) bool { return l.segments[i].first > seq }) - 1
+	if i < 0 || l.leaving && i == 0 {
+		return segment{}, false
+	}
+	return l.segments[i], true
 }
 
 // record returns the header of the record that buf begins with, all of which is in buf.

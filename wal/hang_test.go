@@ -1,0 +1,72 @@
+package wal_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	. "github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
+)
+
+// A disk may take long to open or to remove a segment. Whoever writes, or wants to know where
+// the log begins, must not wait for it.
+func TestNobodyWaitsForADiskThatHangs(t *testing.T) {
+	fs := waltest.NewDisk().FS()
+	l := create(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+	write(t, l, 900, 900, 900, 900, 900)
+	var asked []string
+	fs.Fault = func(op, _ string) error {
+		asked = append(asked, op)
+		if !l.Free() {
+			t.Errorf("the log is locked while the disk is asked: %s", op)
+		}
+		return nil
+	}
+	if _, err := l.Reader(1).Next(); err != nil {
+		t.Error(err)
+	}
+	if err := l.ReleaseTo(3); err != nil {
+		t.Error(err)
+	}
+	for _, op := range []string{"open", "remove", "syncdir"} {
+		if !slices.Contains(asked, op) {
+			t.Errorf("nothing was asked of the disk by %s: %q", op, asked)
+		}
+	}
+}
+
+// A segment that is removed while it is opened has been released, whether the disk has opened
+// it or found it gone.
+func TestASegmentIsReleasedWhileItIsOpened(t *testing.T) {
+	for _, when := range []string{"before", "after"} {
+		fs := waltest.NewDisk().FS()
+		l := create(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+		write(t, l, 900, 900, 900, 900, 900)
+		release := func() {
+			fs.Fault = nil
+			if err := l.ReleaseTo(3); err != nil {
+				t.Error(err)
+			}
+		}
+		fs.Fault = func(op, _ string) error {
+			switch {
+			case op == "open" && when == "before":
+				release()
+			case op == "read" && when == "after":
+				release()
+			}
+			return nil
+		}
+		_, err := l.Reader(1).Next()
+		if when == "before" && !errors.Is(err, ErrReleased) {
+			t.Errorf("released before it is opened: %v, want ErrReleased", err)
+		}
+		if when == "after" && err != nil {
+			t.Errorf("released after it was opened: %v, want the record", err)
+		}
+		if first := l.FirstSeq(); first != 3 {
+			t.Errorf("the log begins at %d, want 3", first)
+		}
+	}
+}
