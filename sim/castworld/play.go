@@ -273,10 +273,12 @@ func (c *cast) happens(f world.Fault) {
 	case world.Older:
 		down(c.net.Exit, h.disk.Older)
 	case world.Empty:
-		h.mu.Lock()
-		h.emptied = true
-		h.mu.Unlock()
-		down(c.net.PowerOff, h.disk.Empty)
+		down(c.net.PowerOff, func() { // unless it ends by itself at this moment
+			h.mu.Lock()
+			h.emptied = true
+			h.mu.Unlock()
+			h.disk.Empty()
+		})
 	case world.Cut:
 		c.net.Cut(f.Who, f.With, f.For)
 	case world.Isolate:

@@ -25,10 +25,12 @@ type Trace struct {
 	digest uint64
 }
 
-// TraceFile is where the world of a seed that a test plays has its trace. The file of a
-// world that passed is removed.
+// TraceFile is where the world of a seed that a test plays has its trace. Packages have tests
+// of the same name, and play them side by side: the name of the test's program, which is
+// the package's, comes first. The file of a world that passed is removed.
 func TraceFile(test string, seed uint64) string {
-	name := strings.NewReplacer("/", "-", "#", "-").Replace(test)
+	program := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
+	name := strings.NewReplacer("/", "-", "#", "-").Replace(strings.TrimSuffix(program, ".test") + "-" + test)
 	return filepath.Join(os.TempDir(), "tenure-worlds", fmt.Sprintf("%s-%d.trace", name, seed))
 }
 

@@ -2,7 +2,9 @@ package world_test
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -94,5 +96,12 @@ func TestASeedGivesTheSameNumbersForAPurpose(t *testing.T) {
 	}
 	if slices.Equal(draw(1, "a"), draw(1, "b")) || slices.Equal(draw(1, "a"), draw(2, "a")) {
 		t.Error("another seed or purpose is the same")
+	}
+}
+
+func TestTracesOfPackagesHaveNamesOfTheirOwn(t *testing.T) {
+	got := filepath.Base(world.TraceFile("TestWorlds/seed=7", 7))
+	if !strings.HasPrefix(got, "world-") || !strings.HasSuffix(got, "TestWorlds-seed=7-7.trace") {
+		t.Errorf("the trace is in %q: want this package's name, the test's and the seed", got)
 	}
 }
