@@ -104,7 +104,8 @@
 // to the new members there. The log keeps who they are and where: Config.Members is for the
 // first start, and what it says later does no harm. A new member is sent the last snapshot and what followed, and can
 // broadcast when Joined returns. One that was removed gets [ErrRemoved] as soon as the
-// others can do without it, or when it comes back from being away; IDs do not return. An
+// others can do without it, or, when it comes back from being away, as soon as most of the
+// others that it knows say so; IDs do not return. An
 // address is changed by AddMember with the new one. Who is away while all the others move
 // looks for them where they were.
 //

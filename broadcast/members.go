@@ -152,6 +152,40 @@ func (n *Node) established(g abcast.Group) {
 	n.setPeers(true)
 }
 
+// saidToBeRemoved takes another member's word that this one was removed. It ends when most of
+// the others say so, each at its address: one may be mistaken, or somebody else may be at its
+// address. What its own log says it believes at once.
+func (n *Node) saidToBeRemoved(by machine.NodeID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.outBy == nil {
+		n.outBy = map[machine.NodeID]bool{}
+	}
+	n.outBy[by] = true
+	others, say := 0, 0
+	for id := range n.addresses(n.group, true) {
+		if id != n.cfg.ID {
+			others++
+		}
+		if n.outBy[id] {
+			say++
+		}
+	}
+	if 2*say > others {
+		n.ends(ErrRemoved)
+		return
+	}
+	n.cfg.Logger.Warn("broadcast: a member says that this one was removed; this one ends when its own log says so, or most of the others",
+		"member", by, "say so", say, "others", others)
+}
+
+// letIn takes note that a member has taken this one's connection.
+func (n *Node) letIn(by machine.NodeID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.outBy, by)
+}
+
 func (n *Node) setPeers(established bool) {
 	if n.peers == nil {
 		return

@@ -78,6 +78,7 @@ type Node struct {
 	joined  chan struct{}             // closed once this is a member
 	counts  chan struct{}             // closed once this member takes part
 	known   map[machine.NodeID]uint64 // the number of the life that is listened to, of each other member
+	outBy   map[machine.NodeID]bool   // who says that this member was removed
 	err     error                     // why nothing goes on; ErrClosed after Close
 
 	ctx     context.Context // ends with err
@@ -162,6 +163,7 @@ func start(cfg Config) (*Node, error) {
 			},
 			Up: func(id machine.NodeID) {
 				ready.Wait()
+				n.letIn(id)
 				n.driver.Step(reached{id})
 			},
 			Down: func(id machine.NodeID, reason error) {
@@ -172,7 +174,7 @@ func start(cfg Config) (*Node, error) {
 			Refused: func(id machine.NodeID, reason error) {
 				switch {
 				case errors.Is(reason, peer.ErrRemoved):
-					n.fail(ErrRemoved)
+					n.saidToBeRemoved(id)
 				case errors.Is(reason, peer.ErrWrongCluster):
 					cfg.Logger.Error("broadcast: a member refuses this one: Group, Clients, Plain or Paper is another in its configuration, or it runs another version; these have to be the same",
 						"member", id, "group", cfg.Group, "clients", cfg.clients(), "plain", cfg.Plain, "paper", cfg.Paper)

@@ -2,6 +2,7 @@ package broadcast
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -93,5 +94,48 @@ func TestRefusedIsSaidNowAndThen(t *testing.T) {
 	}
 	if _, say := r.add(3, 1, at); !say {
 		t.Error("another member's were not told")
+	}
+}
+
+// One other may be mistaken, or somebody else may be at its address: a member ends as removed
+// when most of the others say so.
+func TestRemovedByTheWordOfMost(t *testing.T) {
+	for _, tt := range []struct {
+		members int
+		say     []machine.NodeID
+		let     machine.NodeID // in again, after the first of them
+		want    bool
+	}{
+		{2, []machine.NodeID{2}, 0, true},
+		{3, []machine.NodeID{2}, 0, false},
+		{3, []machine.NodeID{2, 2}, 0, false},
+		{3, []machine.NodeID{2, 3}, 0, true},
+		{3, []machine.NodeID{2, 3}, 2, false},
+		{3, []machine.NodeID{2, 9}, 0, false},
+		{5, []machine.NodeID{2, 3}, 0, false},
+		{5, []machine.NodeID{2, 3, 5}, 0, true},
+	} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		members := map[machine.NodeID]string{1: ln.Addr().String()}
+		for id := 2; id <= tt.members; id++ {
+			members[machine.NodeID(id)] = "127.0.0.1:1"
+		}
+		n, err := Start(Config{ID: 1, Group: 9, Members: members, Listener: ln, Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, by := range tt.say {
+			n.saidToBeRemoved(by)
+			if i == 0 {
+				n.letIn(tt.let)
+			}
+		}
+		if ended := errors.Is(n.reason(), ErrRemoved); ended != tt.want {
+			t.Errorf("of %d members %v say that this one was removed (%d has let it in again): it ends %v, want %v", tt.members, tt.say, tt.let, ended, tt.want)
+		}
+		n.Close()
 	}
 }
