@@ -92,6 +92,8 @@ type Config struct {
 	// fresh says that no peer of the cluster has ever run, so that there is nothing to be
 	// silent for. Only tests can know that.
 	fresh bool
+	// sessions is sessionsMax, but for tests that fill all places.
+	sessions int
 	// tap stands between the peer and the others, in tests that cut it off: it calls
 	// forward, now or later or not at all.
 	tap func(sending bool, forward func())

@@ -16,6 +16,15 @@ func Fresh(cfg Config, tap func(sending bool, forward func())) Config {
 // JudgeClock is what is made of the kernel's answer.
 var JudgeClock = judgeClock
 
+// Refused hands the peer another's reason to refuse its connections.
+func (p *Peer) Refused(by machine.NodeID, reason error) { p.refused(by, reason) }
+
+// Rooms is cfg for a peer whose socket has places for n clients.
+func Rooms(cfg Config, n int) Config {
+	cfg.sessions = n
+	return cfg
+}
+
 // Deliver hands the peer what came from another.
 func (p *Peer) Deliver(from machine.NodeID, msgs [][]byte) { p.deliver(from, msgs) }
 

@@ -50,6 +50,7 @@ type Peer struct {
 	later    Members                  // that come when the members' epoch is active; zero if none
 	troubles map[machine.NodeID]error // why a peer is no help, as far as its terms say
 	heard    map[machine.NodeID]heard // what was heard of a peer that should not have been
+	twice    map[machine.NodeID]bool  // who says that another process runs as this peer
 	clock    error                    // why ours cannot be trusted, as far as the kernel says
 	serving  bool
 	silent   flease.Quarantined // until when, while not serving

@@ -1,6 +1,7 @@
 package flease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,9 @@ import (
 
 // DefaultSocket is where `tenure peer` listens for the commands of its machine.
 const DefaultSocket = "/run/tenure/peer.sock"
+
+// socketPathMax is what a socket's address has room for, on all systems.
+const socketPathMax = 103
 
 // ListenSocket listens at a path for Serve, with the mode given. The directory is made if
 // only that is missing, as it is under /run after each boot. What a peer that was killed has
@@ -33,16 +37,58 @@ func ListenSocket(path string, mode os.FileMode) (net.Listener, error) {
 	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("flease: listen for clients: %w", err)
 	}
-	l, err := net.Listen("unix", path)
+	l, err := listenPrivately(path, mode)
 	if err != nil {
-		return nil, fmt.Errorf("flease: listen for clients: %w", err)
-	}
-	if err := os.Chmod(path, mode); err != nil {
-		l.Close()
 		return nil, fmt.Errorf("flease: listen for clients: %w", err)
 	}
 	return l, nil
 }
+
+// listenPrivately makes the socket in a directory that nobody else may enter, and gives it its
+// mode there: at its path it never has another. What the umask says, which is the whole
+// process's, does not matter.
+func listenPrivately(path string, mode os.FileMode) (net.Listener, error) {
+	private, err := os.MkdirTemp(filepath.Dir(path), ".s") // short, for a socket's path must be
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(private)
+	made := filepath.Join(private, "s")
+	if len(made) > socketPathMax {
+		return nil, fmt.Errorf("the path %s is too long for a socket: its directory's may have %d bytes", path, socketPathMax-len("/.s1234567890/s"))
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: made, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	if err = os.Chmod(made, mode); err == nil {
+		err = os.Link(made, path) // unlike a rename, it fails if another process was faster
+	}
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return &socketListener{l, path}, nil
+}
+
+// socketListener is a listener at another path than the one that it was made at.
+type socketListener struct {
+	*net.UnixListener
+	path string
+}
+
+// Close removes the socket, too.
+func (l *socketListener) Close() error {
+	err := l.UnixListener.Close()
+	if err == nil { // the first time
+		err = os.Remove(l.path)
+	}
+	return err
+}
+
+// Addr is where clients find it.
+func (l *socketListener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
 
 // Serve lets processes of this machine take leases through the peer, over a socket; see
 // Dial. It returns when the listener is closed, or the peer has ended, and its sessions
@@ -56,7 +102,7 @@ func (p *Peer) Serve(l net.Listener) error {
 	var sessions sync.WaitGroup
 	defer sessions.Wait()
 	defer cancel()
-	places := make(chan struct{}, sessionsMax)
+	places := places{most: cmp.Or(p.cfg.sessions, sessionsMax)}
 	for {
 		c, err := l.Accept()
 		switch {
@@ -70,16 +116,15 @@ func (p *Peer) Serve(l net.Listener) error {
 			_ = wait(ctx, 100*time.Millisecond)
 			continue
 		}
-		select {
-		case places <- struct{}{}:
-		default:
-			_ = newLines(c).send(event{Event: "error"}.fill(fmt.Errorf("%w: %d clients are connected", ErrBusy, sessionsMax)))
-			c.Close()
+		s := p.newSession(ctx, c)
+		if !places.take(s) {
+			_ = s.lines.send(event{Event: "error"}.fill(fmt.Errorf("%w: %d clients are connected, and each holds or waits for something", ErrBusy, places.most)))
+			s.leave()
 			continue
 		}
 		sessions.Go(func() {
-			defer func() { <-places }()
-			p.session(ctx, c)
+			defer places.free(s)
+			s.serve()
 		})
 	}
 }

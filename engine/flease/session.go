@@ -21,9 +21,11 @@ type session struct {
 	leaser *Leaser
 	lines  *lines
 	ctx    context.Context // ends with the connection
+	leave  func()          // ends the connection
 
 	mu     sync.Mutex
-	over   bool // the connection has ended
+	over   bool         // the connection has ended
+	said   machine.Mono // when the client last said something, or came
 	claims map[uint64]*sessionClaim
 	looks  map[uint64]context.CancelFunc // requests that only look
 	minds  sync.WaitGroup
@@ -44,16 +46,30 @@ type sessionClaim struct {
 	released bool               // freed is closed
 }
 
-// session serves a client until its connection ends and what it held is over.
-func (p *Peer) session(ctx context.Context, c net.Conn) {
-	defer c.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
+// newSession is for a client that has connected.
+func (p *Peer) newSession(ctx context.Context, c net.Conn) *session {
 	s := &session{
-		peer: p, leaser: p.clientLeaser(), lines: newLines(c), ctx: ctx,
+		peer: p, lines: newLines(c), said: p.cfg.Clock.Now(),
 		claims: map[uint64]*sessionClaim{}, looks: map[uint64]context.CancelFunc{},
 	}
+	s.ctx, s.leave = context.WithCancel(ctx)
+	context.AfterFunc(s.ctx, func() { c.Close() })
+	return s
+}
+
+// idle reports whether the client neither holds nor waits for anything, and since when it has
+// said nothing.
+func (s *session) idle() (since machine.Mono, idle bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.said, len(s.claims) == 0 && len(s.looks) == 0
+}
+
+// serve serves a client until its connection ends and what it held is over.
+func (s *session) serve() {
+	defer s.leave()
+	p, c := s.peer, s.lines.conn
+	s.leaser = p.clientLeaser()
 	var hello request
 	err := c.SetReadDeadline(time.Now().Add(helloPatience)) // who says nothing has no place
 	if err == nil {
@@ -74,13 +90,16 @@ func (p *Peer) session(ctx context.Context, c net.Conn) {
 	for err == nil {
 		var r request
 		if err = s.lines.receive(&r); err == nil {
+			s.mu.Lock()
+			s.said = p.cfg.Clock.Now()
+			s.mu.Unlock()
 			err = s.handle(r)
 		}
 	}
-	if ctx.Err() == nil {
+	if s.ctx.Err() == nil {
 		_ = s.lines.send(event{Event: "error", Error: err.Error()})
 	}
-	cancel()
+	s.leave()
 	s.mu.Lock()
 	s.over = true
 	for _, x := range s.claims {

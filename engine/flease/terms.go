@@ -24,8 +24,9 @@ type terms struct {
 	Epsilon  time.Duration             `json:"epsilon"`
 	Replicas int                       `json:"replicas"`
 	Self     machine.NodeID            `json:"self"`
-	Epoch    uint64                    `json:"epoch"`  // of the members
-	Active   uint64                    `json:"active"` // of the view in which the peer votes
+	Life     uint32                    `json:"life,omitempty"` // the process's, of all that ran as this peer
+	Epoch    uint64                    `json:"epoch"`          // of the members
+	Active   uint64                    `json:"active"`         // of the view in which the peer votes
 	Members  map[machine.NodeID]string `json:"members"`
 }
 
@@ -74,7 +75,7 @@ func (p *Peer) terms() terms {
 	m := p.Members()
 	return terms{
 		Cluster: p.cfg.Cluster, TMax: p.cfg.TMax, Epsilon: p.cfg.Epsilon, Replicas: p.cfg.Replicas,
-		Self: p.self, Epoch: m.Epoch, Active: p.activeEpoch.Load(), Members: m.Addrs,
+		Self: p.self, Life: p.pure.Incarnation, Epoch: m.Epoch, Active: p.activeEpoch.Load(), Members: m.Addrs,
 	}
 }
 
@@ -236,12 +237,15 @@ func (p *Peer) compareAgain() {
 }
 
 // up: a stream to the peer stands.
-func (p *Peer) up(id machine.NodeID) { p.spawn(func() { p.compare(id, nil) }) }
+func (p *Peer) up(id machine.NodeID) {
+	p.letIn(id)
+	p.spawn(func() { p.compare(id, nil) })
+}
 
 // refused: a peer does not want our messages.
 func (p *Peer) refused(id machine.NodeID, reason error) {
 	if errors.Is(reason, peer.ErrDuplicateID) {
-		p.fail(fmt.Errorf("another process runs as peer %d (%s): end one of the two, or give this one an address and an index of its own: %w", p.self, p.cfg.Self, reason))
+		p.spawn(func() { p.doubled(id, reason) })
 		return
 	}
 	p.spawn(func() { p.compare(id, reason) })

@@ -1,0 +1,122 @@
+package flease_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	engine "github.com/tenure-lease/tenure/engine/flease"
+	"github.com/tenure-lease/tenure/peer"
+)
+
+// TestOneSaysThatAPeerRunsTwice: a peer goes on, for the other may be mistaken, or somebody
+// else may be at its address; and says so. It ends when most of the others say so.
+func TestOneSaysThatAPeerRunsTwice(t *testing.T) {
+	inLab(t, 3, brief, func(l *lab) {
+		p := l.peers[0]
+		local := p.Leaser()
+		defer local.Close()
+		lease := l.acquire(local, time.Second, tenure.Claim{Name: "x", TTL: time.Second})
+		reason := fmt.Errorf("made up: %w", peer.ErrDuplicateID)
+		p.Refused(2, reason)
+		p.Refused(2, reason)
+		time.Sleep(10 * time.Second)
+		if err := p.Err(); err != nil {
+			t.Errorf("on the word of one the peer ends: %v", err)
+		}
+		if err := lease.Check(); err != nil {
+			t.Errorf("on the word of one a lease is lost: %v", err)
+		}
+		p.Refused(2, reason)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		if s := p.Status(); !strings.Contains(s.Peers[1].Error, "says that another process runs as this peer") {
+			t.Errorf("nobody is told what a peer says: %+v", s.Peers)
+		}
+		p.Refused(3, reason)
+		time.Sleep(time.Second)
+		if err := p.Err(); err == nil || !strings.Contains(err.Error(), "another process runs as peer 1") {
+			t.Errorf("most say that another process runs as this peer, and it goes on: %v", err)
+		}
+	})
+}
+
+// TestTheOneThatIsNotAtItsAddressEnds: with one other peer to say so, the process that is not
+// at the peer's address finds the other there, and ends. That one goes on.
+func TestTheOneThatIsNotAtItsAddressEnds(t *testing.T) {
+	inLab(t, 3, brief, func(l *lab) {
+		l.peers[1].kill()
+		p := l.w.Start("elsewhere")
+		defer p.End()
+		defer l.net.Exit(p)
+		listener, err := l.net.Listen(p, 7000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := l.cfg
+		cfg.Self, cfg.Listener, cfg.Dial, cfg.FS = l.addrs[3], listener, l.net.Dialer(p), l.peers[2].disk.FS(p)
+		cfg.Clock, cfg.Wall = l.peers[2].mono, func() time.Time { return time.Now().Add(30 * 365 * 24 * time.Hour) }
+		second, err := engine.Start(t.Context(), engine.Fresh(cfg, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer second.Close()
+		time.Sleep(20 * time.Second)
+		if err := second.Err(); err == nil || !strings.Contains(err.Error(), "another process runs as peer 3") {
+			t.Errorf("two processes run as peer 3: the one elsewhere goes on (%v)", err)
+		}
+		if err := l.peers[2].Err(); err != nil {
+			t.Errorf("the one at the address ends: %v", err)
+		}
+	})
+}
+
+// TestIdleClientsMakeRoom: when all places are taken, the one that has been idle for the
+// longest time goes, and nobody who holds or waits for something.
+func TestIdleClientsMakeRoom(t *testing.T) {
+	inLab(t, 1, engine.Rooms(brief, 3), func(l *lab) {
+		h := l.peers[0]
+		come := func(name string) *labTalk {
+			k := h.talk(name)
+			k.say(`{"op":"hello","version":2}`)
+			if _, ok := k.hear("welcome", time.Second); !ok {
+				t.Errorf("%s is not let in", name)
+			}
+			time.Sleep(10 * time.Second)
+			return k
+		}
+		holds := func(k *labTalk, name string) {
+			k.say(`{"op":"acquire","id":1,"at":%d,"name":%q,"ttl_ms":4000,"slots":1}`, h.mono.Now(), name)
+			if _, ok := k.hear("acquired", time.Second); !ok {
+				t.Errorf("%s is not acquired", name)
+			}
+		}
+		serves := func(k *labTalk) bool {
+			k.say(`{"op":"status","id":9}`)
+			_, ok := k.hear("status", time.Second)
+			return ok
+		}
+		longest, other, third := come("longest idle"), come("other"), come("third")
+		holds(third, "x")
+		fourth := h.talk("fourth")
+		fourth.say(`{"op":"hello","version":2}`)
+		if _, ok := fourth.hear("welcome", time.Second); !ok {
+			t.Error("idle clients lock another out")
+		}
+		if serves(longest) {
+			t.Error("of idle clients the one that has been idle for the longest time does not make room")
+		}
+		if !serves(other) || !serves(third) {
+			t.Error("another one than the idlest has lost its place")
+		}
+		holds(fourth, "y")
+		holds(other, "z")
+		fifth := h.talk("fifth")
+		if e, ok := fifth.hear("error", time.Second); !ok || !strings.Contains(e.Error, "each holds or waits") {
+			t.Errorf("one that holds a lease makes room for another: %+v", e)
+		}
+	})
+}
