@@ -228,29 +228,38 @@ func (a *admission) mayConfirm(from machine.NodeID) bool {
 // member, and lets this one take part when enough of them do.
 func (n *Node) confirmedBy(id uint64, g greeting) error {
 	a := &n.admission
+	if !a.confirm(id, g, uint64(n.id)) {
+		return nil
+	}
+	// A disk may take long, and others want to know who has confirmed meanwhile.
+	if err := n.directories.change(func(m *memory) { m.Admitted, m.Doubt = true, nil }); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.me.Boot = a.boot
+	if !a.open.Swap(true) {
+		n.logger.Info("the data directory is confirmed, and this member takes part", "after", time.Since(a.began))
+	}
+	return nil
+}
+
+// confirm notes a confirmation, and reports whether there are enough.
+func (a *admission) confirm(id uint64, g greeting, self uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.open.Load(), !a.joins && !slices.Contains(a.need, id):
-		return nil
+		return false
 	case a.joins && g.First: // it may have forgotten what it confirmed
-		return nil
+		return false
 	}
 	voters := g.Voters
 	if len(voters) == 0 { // an earlier version, which does not say
 		voters = a.need
 	}
-	a.confirmed[id] = others(voters, uint64(n.id))
-	if !a.enough() {
-		return nil
-	}
-	if err := n.directories.change(func(m *memory) { m.Admitted, m.Doubt = true, nil }); err != nil {
-		return err
-	}
-	a.me.Boot = a.boot
-	a.open.Store(true)
-	n.logger.Info("the data directory is confirmed, and this member takes part", "after", time.Since(a.began))
-	return nil
+	a.confirmed[id] = others(voters, self)
+	return a.enough()
 }
 
 // others are the members of a list but one, each once, in order. The result is not nil.

@@ -259,6 +259,35 @@ func TestAMemoryIsReadWhileADiskHangs(t *testing.T) {
 	})
 }
 
+// TestAnAdmissionIsNotedWhileADiskHangs: others greet this member, and it asks them, while it
+// writes down that it is admitted.
+func TestAnAdmissionIsNotedWhileADiskHangs(t *testing.T) {
+	fsys := waltest.NewDisk().FS()
+	d, err := openDirectories("/data", 1, fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &Node{id: 1, directories: d, logger: slog.New(slog.DiscardHandler)}
+	a := &n.admission
+	a.need, a.confirmed = []uint64{2}, map[uint64][]uint64{}
+	written := false
+	fsys.Fault = func(op, _ string) error {
+		written = written || op == "sync"
+		if !a.mu.TryLock() {
+			t.Errorf("nobody can be greeted while a disk hangs in %s", op)
+			return nil
+		}
+		a.mu.Unlock()
+		if a.open.Load() {
+			t.Errorf("the member takes part before that is durable: %s", op)
+		}
+		return nil
+	}
+	if err := n.confirmedBy(2, greeting{}); err != nil || !a.open.Load() || !written {
+		t.Errorf("confirmed, and admitted: %v, %v, written: %v", a.open.Load(), err, written)
+	}
+}
+
 // The records of a start and of a vote lie in the oldest segment, which is released only when
 // others of them are durable.
 func TestStartAndVoteOutliveTheReleaseOfTheirSegment(t *testing.T) {
