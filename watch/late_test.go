@@ -84,16 +84,27 @@ func TestCancelWhileLate(t *testing.T) {
 // The log may be ahead of the hub when a watcher catches up with it.
 func TestProgressIsNotBehindWhatCaughtUp(t *testing.T) {
 	w := newWorld(t, Config{})
-	w.put("a")
+	put := func() { // published, and the hub does not wake
+		_, err := w.store.Put(&pb.PutRequest{Key: []byte("a")})
+		w.check(err)
+		view := w.store.View()
+		w.hub.view.Store(&view)
+	}
+	put()
 	s := w.stream()
 	create(t, s, watch("a", "", 2))
 	take(s)
-	if err := s.Progress(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	_, err := w.store.Put(&pb.PutRequest{Key: []byte("a")})
-	w.check(err)
-	view := w.store.View()
-	w.hub.view.Store(&view) // published, and the hub has not woken yet
+	ask(t, s)
+	put()
 	want(t, s, "0:put a@2,put a@3", "-1:progress@3")
+}
+
+// A watcher that has read some of the log, and not all, is still behind.
+func TestProgressWaitsForTheLog(t *testing.T) {
+	w := newWorld(t, Config{ChunkEvents: 1, ChunkBytes: 1})
+	w.put("a", "a", "a") // 2..4
+	s := w.stream()
+	create(t, s, watch("a", "", 2))
+	ask(t, s)
+	want(t, s, "0:created@4", "0:put a@2", "0:put a@3", "0:put a@4", "-1:progress@4")
 }
