@@ -1,6 +1,6 @@
 # The verbs of this repository. `make` prints this help.
 .DEFAULT_GOAL := help
-.PHONY: help build test race modules modules-long vet fuzz fuzz-draw bench sim wholesim mutants draw compare nightly
+.PHONY: help build test race modules modules-long vet fuzz fuzz-draw bench sim wholesim mutants draw worlds-draw compare nightly
 
 help: ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -59,6 +59,12 @@ WHOLE ?= $(shell go list ./sim/... | grep -E '/sim/[a-z]+world$$')
 wholesim: ## many worlds of whole processes: WORLDS=2000; WHOLE=./sim/storageworld SEED=42 plays one again
 	@bad=; for p in $(WHOLE); do go test $$p -run '^TestWorlds$$' -count=1 -timeout 4h -v -worlds $(WORLDS) -seed $(SEED) || bad="$$bad $$p"; done; \
 	go test ./cmd/tenure -run '^TestGuardWorlds$$' -count=1 -timeout 1h -v -guardworlds $(WORLDS) || bad="$$bad guard"; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
+
+# Other worlds than those of `go test`, and few enough for 20 s of CPU. A world that fails says
+# how to replay it.
+worlds-draw: ## worlds of replicas under seeds that follow from the commit, or from DRAW=SEED
+	go test ./sim/replicasim -run '^(TestWorlds|TestReadLeaseWorlds)$$' -count=1 -worlds 6 -first $(DRAW)
+	go test ./sim/replicasim -run '^(TestKeyOrderWorlds|TestPushWorlds)$$' -count=1 -worlds 2 -first $(DRAW)
 
 mutants: ## break every rule once, on purpose; a test must notice each
 	go test ./sim/mutant -run '^TestDraw$$' -count=1 -timeout 12h -v -budget all
