@@ -25,8 +25,10 @@ type Spec struct {
 	Policy  string // of read leases, in strict order
 	Storm   time.Duration
 	Clients int
-	Suitors int // who want the ID of a lease that is not renewed
-	Faults  []world.Fault
+	// Compacts has the members forget what is old, again and again.
+	Compacts bool
+	Suitors  int // who want the ID of a lease that is not renewed
+	Faults   []world.Fault
 	// Pinned has each client speak to one member only, one after the other.
 	Pinned bool
 	// Pace is how long clients think between requests, at most; 0: 400 ms.
@@ -84,10 +86,11 @@ type cluster struct {
 	net   *network.Network
 	hosts []*host // the members of the beginning first
 
-	history history
-	leases  leaseJudge
-	watches []*watcher
-	terms   terms
+	history   history
+	chronicle chronicle
+	leases    leaseJudge
+	watches   []*watcher
+	terms     terms
 
 	quiet     chan struct{} // closed when clients are to end
 	gone      chan struct{} // closed when all are

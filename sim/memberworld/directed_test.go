@@ -109,6 +109,22 @@ func TestComingAndGoing(t *testing.T) {
 	})
 }
 
+// TestCompactions has members compact while they are killed and cut off, and catch up by
+// snapshots, and watchers that come back to find what they have not seen compacted.
+func TestCompactions(t *testing.T) {
+	directed(t, 1, []string{"compactions", "watches behind a compaction", "reads of what is compacted"}, func(seed uint64, d drawer) Spec {
+		s := Spec{Members: 3, Policy: "leader", Storm: 20 * time.Second, Clients: 3, Pace: 60 * time.Millisecond, SnapshotBytes: 8 << 10, Compacts: true}
+		for i := range 4 {
+			who := fmt.Sprintf("m%d", i%3)
+			at := time.Duration(3+4*i) * time.Second
+			s.Faults = append(s.Faults,
+				world.Fault{Who: who, At: at, Kind: world.Isolate, For: 2500 * time.Millisecond},
+				world.Fault{Who: who, At: at + 2*time.Second + d.span(time.Second), Kind: world.Kill})
+		}
+		return s
+	})
+}
+
 // TestFullAndFailing has disks fill up and fail.
 func TestFullAndFailing(t *testing.T) {
 	directed(t, 2, []string{"fault: no space", "fault: fail", "ended by itself"}, func(seed uint64, d drawer) Spec {

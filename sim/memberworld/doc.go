@@ -14,7 +14,8 @@
 //
 // Three or five hosts start one member each, again and again, as systemd does, with other
 // flags now and then (the length of read leases, sizes of segments and of the log between
-// snapshots). Clients read and write three registers, hold leases and watch. An operator
+// snapshots). Clients read and write three registers, hold leases and watch, and in some worlds one
+// compacts. An operator
 // adds, promotes, removes and replaces members. For half a minute faults happen:
 //
 //   - processes are killed, restarted with other flags, or stand still, at any system
@@ -41,7 +42,9 @@
 //   - the members' logs of events agree;
 //   - a lease that was renewed is there for its TTL, less what clocks may differ by; one that
 //     nobody renews ends, also while others ask for its ID; none is left over;
-//   - a watcher is told of each event once and in order, and of none behind its progress;
+//   - a watcher is told of each event once and in order, and of none behind its progress; one
+//     that meets a compaction goes on behind it, and has missed no more than that;
+//   - what is compacted cannot be read, and what is left reads as it was;
 //   - no term has two leaders;
 //   - every member starts again and serves, and goroutines, memory, connections and the list of
 //     members stay within bounds.

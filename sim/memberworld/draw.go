@@ -65,6 +65,7 @@ func Draw(seed uint64) Spec {
 			kind()
 		}
 	}
+	s.Compacts = world.Rand(seed, "whether to compact").IntN(3) == 0
 	return s
 }
 

@@ -80,6 +80,9 @@ func (c *cluster) play() {
 		c.work.Go(func() { c.leaseholder(i) })
 		c.watch(i)
 	}
+	if c.spec.Compacts {
+		c.work.Go(c.compact)
+	}
 	for i := range c.spec.Suitors {
 		c.work.Go(func() { c.suitors(i) })
 	}

@@ -3,6 +3,7 @@ package memberworld
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -22,9 +23,15 @@ func eventOf(e *clientv3.Event) event {
 // watcher watches the registers, and goes on where it was if it is cut off.
 type watcher struct {
 	name   string
-	from   int64 // the first revision that was asked for
+	from   int64 // the first revision that is asked for next, if nothing was told
 	events []event
-	shown  int64 // all up to there was told, by what the member says
+	missed [][2]int64 // first and last revisions of what was compacted before it was told
+	shown  int64      // all up to there was told, by what the member says
+}
+
+// due reports whether the watcher has to be told of an event.
+func (wt *watcher) due(e event) bool {
+	return !slices.ContainsFunc(wt.missed, func(m [2]int64) bool { return m[0] <= e.rev && e.rev <= m[1] })
 }
 
 // watch watches until the world has been judged.
@@ -48,6 +55,9 @@ func (c *cluster) watch(number int) {
 				case <-ctx.Done():
 				}
 			}()
+			if c.spec.Compacts && r.IntN(2) == 0 { // away, while others compact
+				c.pause(time.Duration(r.Int64N(int64(8 * time.Second))))
+			}
 			c.follow(clientv3.WithRequireLeader(ctx), cl, wt)
 			stop()
 			cancel()
@@ -61,11 +71,14 @@ func (c *cluster) watch(number int) {
 func (c *cluster) follow(ctx context.Context, cl *clientv3.Client, wt *watcher) {
 	next := wt.from
 	if n := len(wt.events); n > 0 {
-		next = wt.events[n-1].rev + 1
+		next = max(next, wt.events[n-1].rev+1)
 	}
 	for resp := range cl.Watch(ctx, "k/", clientv3.WithPrefix(), clientv3.WithRev(next), clientv3.WithProgressNotify()) {
 		if resp.Err() != nil {
 			c.w.Trace.Add("%s: watch ends: %v", wt.name, resp.Err())
+			if resp.CompactRevision > 0 {
+				c.miss(wt, next, resp.CompactRevision)
+			}
 			return
 		}
 		if resp.IsProgressNotify() {
@@ -86,24 +99,27 @@ func (c *cluster) follow(ctx context.Context, cl *clientv3.Client, wt *watcher) 
 	}
 }
 
-// log is what a member's log of events holds, from the first revision up to one.
+// miss has a watcher go on behind a compaction.
+func (c *cluster) miss(wt *watcher, next, compacted int64) {
+	c.w.Count("watches behind a compaction", 1)
+	if _, asked := c.chronicle.has(); compacted > asked {
+		c.w.Fail("watcher %s was told of a compaction to revision %d, and none was asked for beyond %d", wt.name, compacted, asked)
+	}
+	if next > compacted {
+		c.w.Fail("watcher %s wanted revision %d, and was told that all up to %d is compacted", wt.name, next, compacted)
+	}
+	wt.missed = append(wt.missed, [2]int64{next, compacted})
+	wt.from = compacted + 1
+}
+
+// log is what a member's log of events holds, from the newest compaction up to a revision, and
+// before it what the chronicle has.
 func (c *cluster) log(h *host, upTo int64) (events []event, err error) {
 	cl := c.client("judge of "+h.name, h)
 	defer cl.Close()
 	ctx, cancel := within(20 * time.Second)
 	defer cancel()
-	for resp := range cl.Watch(ctx, "", clientv3.WithPrefix(), clientv3.WithRev(1)) {
-		if resp.Err() != nil {
-			return nil, resp.Err()
-		}
-		for _, e := range resp.Events {
-			if e.Kv.ModRevision <= upTo {
-				events = append(events, eventOf(e))
-			}
-			if e.Kv.ModRevision >= upTo {
-				return events, nil
-			}
-		}
-	}
-	return nil, fmt.Errorf("its log ends before revision %d: %w", upTo, ctx.Err())
+	old, compacted := c.chronicle.has()
+	events, err = eventsBetween(ctx, cl, compacted+1, upTo)
+	return append(old[:len(old):len(old)], events...), err
 }
