@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -49,6 +50,43 @@ func TestWhatLingersIsWrittenInTime(t *testing.T) {
 			if len(w.written) != i+1 || w.forced[i] {
 				t.Errorf("wrote %v, forced %v, want %d unforced writes", w.written, w.forced, i+1)
 			}
+		}
+	})
+}
+
+// What comes while something lingers does not put that off.
+func TestWhatLingersIsNotPutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		d := lazy(t, &recorder{}, w)
+		for i := range 3 { // the timer's first time, and later ones
+			d.Step(effects{Persists: []machine.Persist{{Record: "a"}}})
+			time.Sleep(time.Second / 2)
+			d.Step(effects{Persists: []machine.Persist{{Record: "b"}}})
+			time.Sleep(time.Second / 2)
+			synctest.Wait()
+			if len(w.written) != 2*i+2 || len(w.forced) != i+1 {
+				t.Errorf("wrote %v in %d writes after a second, want what had lingered for it and what came meanwhile", w.written, len(w.forced))
+			}
+		}
+	})
+}
+
+// A write that failed is the last one, also if nothing waited for it.
+func TestNothingIsWrittenAfterALazyWriteFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{hold: make(chan struct{}), broken: errors.New("broken")}
+		d := lazy(t, &recorder{}, w)
+		d.Step(effects{Persists: []machine.Persist{{Record: "a"}}})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		d.Step(effects{Persists: []machine.Persist{{Record: "b"}}}) // while a is written
+		synctest.Wait()
+		close(w.hold)
+		synctest.Wait()
+		d.Stop()
+		if len(w.forced) != 1 || len(w.failed) != 1 {
+			t.Errorf("%d writes, failed %v; want one write, which failed", len(w.forced), w.failed)
 		}
 	})
 }

@@ -11,12 +11,15 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/readleasepb"
 	"github.com/tenure-lease/tenure/watch"
 )
 
@@ -210,5 +213,26 @@ func TestLongReadsTakeTurns(t *testing.T) {
 	}
 	if !s.server.scans.TryAcquire(turns) {
 		t.Errorf("a turn was not given back")
+	}
+}
+
+// Each answer that grows with what clients have stored takes room while it is not read.
+func TestWhatMayBeLarge(t *testing.T) {
+	for _, resp := range []proto.Message{
+		&pb.RangeResponse{Kvs: []*mvccpb.KeyValue{{}}},
+		&pb.TxnResponse{Responses: []*pb.ResponseOp{{}}},
+		&pb.LeaseLeasesResponse{},
+		&pb.LeaseTimeToLiveResponse{Keys: [][]byte{nil}},
+		&pb.MemberListResponse{},
+		&readleasepb.GetResponse{},
+	} {
+		if m, ok := large(resp); !ok || m != resp {
+			t.Errorf("%T is no large answer, want one", resp)
+		}
+	}
+	for _, resp := range []proto.Message{&pb.PutResponse{}, &pb.RangeResponse{}, &pb.TxnResponse{}, &pb.LeaseTimeToLiveResponse{}} {
+		if _, ok := large(resp); ok {
+			t.Errorf("%T without what grows is a large answer, want none", resp)
+		}
 	}
 }

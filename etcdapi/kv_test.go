@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -198,7 +199,7 @@ func TestClientVersion(t *testing.T) {
 }
 
 func TestRequireLeader(t *testing.T) {
-	s := serve(t, Config{}, watch.Config{})
+	s := serve(t, Config{ElectionTimeout: time.Hour}, watch.Config{}) // it is not cut later: it is refused
 	s.loseLeader(0)
 	ctx := clientv3.WithRequireLeader(t.Context())
 	if _, err := s.kv().Range(ctx, &pb.RangeRequest{Key: []byte("a")}); !errors.Is(err, rpctypes.ErrGRPCNoLeader) {
@@ -211,8 +212,8 @@ func TestRequireLeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stream.Recv(); !errors.Is(err, rpctypes.ErrGRPCNoLeader) {
-		t.Errorf("got %v, want no leader", err)
+	if err := ends(t, "a stream that requires a leader", func() error { _, err := stream.Recv(); return err }); !errors.Is(err, rpctypes.ErrGRPCNoLeader) {
+		t.Errorf("a stream that requires a leader: %v, want no leader", err)
 	}
 }
 
@@ -273,9 +274,21 @@ func TestRangeStream(t *testing.T) {
 	for want, r := range map[error]*pb.RangeRequest{
 		rpctypes.ErrGRPCEmptyKey:  {},
 		rpctypes.ErrGRPCFutureRev: {Key: []byte("k"), Revision: 99},
-		errStreamOrder:            {Key: []byte("k"), SortOrder: pb.RangeRequest_DESCEND},
-		errStreamFilters:          {Key: []byte("k"), MinModRevision: 2},
 	} {
+		if _, _, err := collect(r); !errors.Is(err, want) {
+			t.Errorf("%v: got %v, want %v", r, err, want)
+		}
+	}
+	for _, r := range []*pb.RangeRequest{
+		{SortOrder: pb.RangeRequest_DESCEND},
+		{SortOrder: pb.RangeRequest_ASCEND, SortTarget: pb.RangeRequest_MOD},
+		{MinModRevision: 2}, {MaxModRevision: 2}, {MinCreateRevision: 2}, {MaxCreateRevision: 2},
+	} {
+		want := errStreamFilters
+		if r.SortOrder != pb.RangeRequest_NONE {
+			want = errStreamOrder
+		}
+		r.Key = []byte("k")
 		if _, _, err := collect(r); !errors.Is(err, want) {
 			t.Errorf("%v: got %v, want %v", r, err, want)
 		}

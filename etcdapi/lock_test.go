@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -159,7 +160,7 @@ func TestLockServiceExcludes(t *testing.T) {
 func TestElectionService(t *testing.T) {
 	s := serve(t, Config{}, watch.Config{})
 	c := v3electionpb.NewElectionClient(s.conn)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // what never comes fails the test
 	defer cancel()
 	name := []byte("e")
 	if _, err := c.Leader(ctx, &v3electionpb.LeaderRequest{Name: name}); status.Convert(err).Message() != concurrency.ErrElectionNoLeader.Error() {

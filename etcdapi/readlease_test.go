@@ -35,7 +35,7 @@ func serveReadLeases(t *testing.T, st ReadLeaseStatus) (*served, readleasepb.Rea
 func TestReadLeaseGet(t *testing.T) {
 	s, client := serveReadLeases(t, ReadLeaseStatus{
 		Policy: "all", Order: "strict", TTL: 200 * time.Millisecond, Left: 150 * time.Millisecond,
-		Committed: 10, Released: 7, HeldUp: 3, Waiting: time.Second, WaitsFor: []uint64{12}, Stalled: []uint64{12},
+		Committed: 10, Released: 7, HeldUp: 1, Waiting: time.Second, WaitsFor: []uint64{12}, Stalled: []uint64{12},
 		Holders: []ReadLeaseHolder{
 			{Member: 14, Boot: 3, Grantors: []uint64{12}, Has: 10, RoundTrip: time.Millisecond},
 			{Member: 12, Boot: 5, Grantors: []uint64{11}, Has: 7, Keys: []KeyRange{{[]byte("a"), []byte("b")}}},
@@ -48,7 +48,7 @@ func TestReadLeaseGet(t *testing.T) {
 		ClusterId: 22, MemberId: 11, Leader: &readleasepb.Member{Id: 11, Name: "one", ClientUrls: []string{"http://c1"}}, Term: 33,
 		Policy: "all", Order: "strict", Ttl: durationpb.New(200 * time.Millisecond), LeaseLeft: durationpb.New(150 * time.Millisecond),
 		CommittedIndex: 10, ReleasedIndex: 7, Stalled: []uint64{12},
-		HeldUp: &readleasepb.HeldUp{Entries: 3, Waiting: durationpb.New(time.Second), By: []uint64{12}},
+		HeldUp: &readleasepb.HeldUp{Entries: 1, Waiting: durationpb.New(time.Second), By: []uint64{12}},
 		Reads:  &readleasepb.Reads{Local: 100, Rounds: 20, Forwarded: 3},
 		Clock:  &readleasepb.Clock{Doubted: true, Doubts: 4, Pauses: 2, Suspends: 1, Last: "odd", LastAgo: durationpb.New(time.Minute)},
 		Holders: []*readleasepb.Holder{
@@ -68,11 +68,14 @@ func TestReadLeaseGet(t *testing.T) {
 	}
 
 	// A quiet member that knows no leader answers, too.
-	s.readLeases.Store(&ReadLeaseStatus{Policy: "off", Order: "strict", Committed: 10, Released: 10})
+	s.readLeases.Store(&ReadLeaseStatus{Policy: "off", Order: "strict", Committed: 10, Released: 10, Clock: &ClockStatus{Doubts: 1}})
 	s.loseLeader(0)
 	got, err = client.Get(t.Context(), &readleasepb.GetRequest{})
 	if err != nil || got.Leader != nil || got.HeldUp != nil || got.LeaseLeft != nil || len(got.Holders) != 0 {
 		t.Errorf("get without leader and leases: %v, %v, want none of either", got, err)
+	}
+	if c := got.GetClock(); c.GetDoubts() != 1 || c.GetDoubted() {
+		t.Errorf("a clock that was doubted once: %v, want it told", c)
 	}
 }
 

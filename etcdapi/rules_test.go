@@ -240,3 +240,17 @@ func TestStreamsEnd(t *testing.T) {
 		t.Errorf("a stream that comes later: %v, want that the server stops", err)
 	}
 }
+
+// In key order a member may be asked for a revision that was answered and is not published yet:
+// it looks again behind a barrier before it says that there is none such.
+func TestFutureRevisionBehindABarrier(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	s.hidden.Store(true)
+	for serializable, want := range map[bool]int64{false: 1, true: 0} {
+		before := s.barriers.Load()
+		_, err := s.kv().Range(t.Context(), &pb.RangeRequest{Key: []byte("a"), Revision: 9, Serializable: serializable})
+		if got := s.barriers.Load() - before; !same(err, rpctypes.ErrGRPCFutureRev) || got != want {
+			t.Errorf("a revision that there is not, serializable %v: %v behind %d barriers, want %v behind %d", serializable, err, got, rpctypes.ErrGRPCFutureRev, want)
+		}
+	}
+}

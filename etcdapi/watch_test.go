@@ -26,7 +26,7 @@ type rawWatch struct {
 
 func (s *served) watch(t *testing.T) rawWatch {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // what never comes fails the test
 	t.Cleanup(cancel)
 	stream, err := pb.NewWatchClient(s.conn).Watch(ctx)
 	if err != nil {
@@ -94,6 +94,8 @@ func TestWatchResponses(t *testing.T) {
 	w.want(&pb.WatchResponse{Header: header(3), WatchId: 7, Events: []*mvccpb.Event{
 		{Type: mvccpb.Event_DELETE, Kv: &mvccpb.KeyValue{Key: a, ModRevision: 3}, PrevKv: one},
 	}})
+	// Nobody's: it is not answered, and no other watch ends.
+	w.send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: -7}}})
 	w.send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
 	w.want(&pb.WatchResponse{Header: header(3), WatchId: -1})
 	w.send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: 7}}})
@@ -117,9 +119,14 @@ func TestWatchHalfClosed(t *testing.T) {
 	if err := w.stream.CloseSend(); err != nil {
 		t.Fatal(err)
 	}
+	for range 100 { // the server hears of it before these are answered
+		if _, err := s.kv().Put(t.Context(), &pb.PutRequest{Key: []byte("b")}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.put("a", "1")
-	if got := w.recv(); len(got.Events) != 1 {
-		t.Errorf("got %v, want the event", got)
+	if got, err := w.stream.Recv(); err != nil || len(got.Events) != 1 {
+		t.Errorf("a stream whose client has closed its side: %v, %v, want the event", got, err)
 	}
 }
 

@@ -44,9 +44,15 @@ func (n *Node) Leader() (id uint64, term uint64, lostFor time.Duration) {
 	return uint64(l.leader), l.term, lostFor
 }
 
+// Status is what a member's replica knows, and ReadLeaseStatus its part on read leases.
+type (
+	Status          = replica.Status
+	ReadLeaseStatus = replica.ReadLeaseStatus
+)
+
 // Status asks the replica; it takes a turn of the stepping goroutine.
-func (n *Node) Status() (st replica.Status, ok bool) {
-	answer := make(chan replica.Status, 1)
+func (n *Node) Status() (st Status, ok bool) {
+	answer := make(chan Status, 1)
 	if !n.driver.Do(func() { answer <- n.replica.Status() }) {
 		return st, false
 	}

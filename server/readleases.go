@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/tenure-lease/tenure/etcdapi"
+	"github.com/tenure-lease/tenure/node"
 	"github.com/tenure-lease/tenure/placement"
 	"github.com/tenure-lease/tenure/quorumlease"
 )
@@ -22,6 +23,26 @@ func (b backend) ReadLeases() (etcdapi.ReadLeaseStatus, error) {
 	if !ok {
 		return etcdapi.ReadLeaseStatus{}, rpctypes.ErrGRPCStopped
 	}
+	leases := st.ReadLeases
+	out := told(st, b.ID())
+	if conf := leases.Cells; conf != nil {
+		out.Cells = func() []string { return conf.Parts(b.named()) }
+	}
+	for i := range out.Holders {
+		holds(&out.Holders[i], leases.Cells)
+		out.Holders[i].RoundTrip = b.RoundTrip(out.Holders[i].Member)
+	}
+	if c, doubted := b.Clock(); c.Last != "" {
+		out.Clock = &etcdapi.ClockStatus{
+			Doubted: doubted, Doubts: c.Doubts, Pauses: c.Pauses, Suspends: c.Suspends, Last: c.Last, Ago: time.Since(c.At),
+		}
+	}
+	out.LocalReads, out.RoundReads, out.ForwardedReads = b.ReadCounts()
+	return out, nil
+}
+
+// told is what a status says of read leases, as member self tells it.
+func told(st node.Status, self uint64) etcdapi.ReadLeaseStatus {
 	leases := st.ReadLeases
 	out := etcdapi.ReadLeaseStatus{
 		// A cluster whose log has no policy yet has no leases either.
@@ -42,7 +63,6 @@ func (b backend) ReadLeases() (etcdapi.ReadLeaseStatus, error) {
 	if leases.Policy.ByKey() {
 		out.Order = "key"
 	}
-	self := b.ID()
 	for _, h := range leases.Holdings {
 		if h.Has == math.MaxUint64 {
 			continue // that life of it is over
@@ -67,21 +87,10 @@ func (b backend) ReadLeases() (etcdapi.ReadLeaseStatus, error) {
 	if out.Left > 0 && !slices.ContainsFunc(out.Holders, func(h etcdapi.ReadLeaseHolder) bool { return h.Member == self }) {
 		out.Holders = append(out.Holders, etcdapi.ReadLeaseHolder{Member: self})
 	}
-	if conf := leases.Cells; conf != nil {
-		out.Cells = func() []string { return conf.Parts(b.named()) }
-	}
 	for i := range out.Holders {
-		holds(&out.Holders[i], leases.Cells)
-		out.Holders[i].RoundTrip = b.RoundTrip(out.Holders[i].Member)
 		slices.Sort(out.Holders[i].Grantors)
 	}
-	if c, doubted := b.Clock(); c.Last != "" {
-		out.Clock = &etcdapi.ClockStatus{
-			Doubted: doubted, Doubts: c.Doubts, Pauses: c.Pauses, Suspends: c.Suspends, Last: c.Last, Ago: time.Since(c.At),
-		}
-	}
-	out.LocalReads, out.RoundReads, out.ForwardedReads = b.ReadCounts()
-	return out, nil
+	return out
 }
 
 // SetReadPolicy sets the policy, or with cells static/key and who holds which keys.

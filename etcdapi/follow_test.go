@@ -1,0 +1,125 @@
+package etcdapi
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/tenure-lease/tenure/watch"
+)
+
+// ends wants a call to return, in time.
+func ends(t *testing.T, what string, call func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s goes on, want it to end", what)
+		return nil
+	}
+}
+
+// Whoever follows a key is told when a compaction takes what comes next, and begins anew.
+func TestFollowEndsAtACompaction(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	s.put("a", "1")
+	s.put("a", "2")
+	if _, err := s.Propose(t.Context(), &pb.CompactionRequest{Revision: s.put("a", "3")}); err != nil {
+		t.Fatal(err)
+	}
+	err := ends(t, "to follow what is compacted", func() error {
+		return s.server.follow(t.Context(), []byte("a"), nil, 2, func(*watch.Event) (bool, error) {
+			return false, errors.New("an event that is compacted")
+		})
+	})
+	if err != nil {
+		t.Errorf("to follow what is compacted: %v, want an end without error", err)
+	}
+}
+
+// A key that was made anew is no longer the one that stood in line, though it is first.
+func TestTurnOfAKeyThatIsAnother(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	created := s.put("l/1", "")
+	s.remove("l/1")
+	s.put("l/1", "of another")
+	err := ends(t, "to wait by a key that is gone", func() error {
+		_, err := s.server.awaitTurn(t.Context(), []byte("l"), []byte("l/1"), created, errGone)
+		return err
+	})
+	if err != errGone {
+		t.Errorf("the turn of a key that was made anew: %v, want that it is gone", err)
+	}
+}
+
+// In key order a contender that is not the first waits until what it wrote is published: before,
+// the holders of other keys may have to be waited for.
+func TestTurnWaitsForWhatIsNotPublished(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	s.put("l/1", "")
+	s.hidden.Store(true)
+	created := s.put("l/2", "")
+	before := s.barriers.Load()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.server.awaitTurn(ctx, []byte("l"), []byte("l/2"), created, errGone)
+		done <- err
+	}()
+	s.waiters(1)
+	if got := s.barriers.Load() - before; got != 1 {
+		t.Errorf("it stands in line behind %d barriers, want 1", got)
+	}
+	cancel()
+	if err := ends(t, "to wait for a turn", func() error { return <-done }); !errors.Is(err, context.Canceled) {
+		t.Errorf("a turn that was given up: %v", err)
+	}
+}
+
+// Calls that stand in line by one key are told together, and one that leaves takes nobody along.
+func TestLineOfOneKey(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	l := &line{server: New(f, Config{}), name: []byte("l"), places: map[*place]struct{}{}, waiting: map[string][]*place{}}
+	at := func(created int64) *place { return &place{key: "l/1", created: created, turn: make(chan turn, 1)} }
+	join := func(p *place) { l.waiting[p.key] = append(l.waiting[p.key], p) }
+	leaves, stays, fails, replaced := at(3), at(3), at(3), at(2)
+	for _, p := range []*place{leaves, stays, fails, replaced} {
+		join(p)
+	}
+	l.at, l.created = 5, map[string]int64{"l/1": 3}
+	l.contenders = []contenderKey{{"l/1", 3}}
+	l.forget(leaves)
+	if !slices.Equal(l.waiting["l/1"], []*place{stays, fails, replaced}) {
+		t.Errorf("%d calls wait by the key after one of four left, want 3", len(l.waiting["l/1"]))
+	}
+	l.judge(replaced)
+	select {
+	case got := <-replaced.turn:
+		if !got.gone {
+			t.Errorf("a call by a key that was made anew is told %+v, want that it is gone", got)
+		}
+	default:
+		t.Error("a call by a key that was made anew is told nothing, want that it is gone")
+	}
+	f.hub.Close()
+	if err := ends(t, "a line whose watches are closed", func() error { l.run(t.Context()); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*place{stays, fails} {
+		select {
+		case got := <-p.turn:
+			if !errors.Is(got.err, watch.ErrClosed) && got.revision == 0 {
+				t.Errorf("a call in a line that has ended is told %+v, want why", got)
+			}
+		default:
+			t.Error("a call in a line that has ended is told nothing, want why")
+		}
+	}
+}
