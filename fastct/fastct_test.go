@@ -126,6 +126,23 @@ func TestRefusalsAreCounted(t *testing.T) {
 	}
 }
 
+// A member that hears of a decision which it cannot know wants the instance, once.
+func TestADecisionIsWantedOnce(t *testing.T) {
+	m := member(t, config())
+	for range 3 {
+		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 1, Round: 3}})
+	}
+	wanted := 0
+	for _, out := range m.Ready().Outcomes {
+		if w, ok := out.(fastct.Wanted); ok && w.CN == 1 {
+			wanted++
+		}
+	}
+	if wanted != 1 {
+		t.Errorf("the instance is wanted %d times, want once", wanted)
+	}
+}
+
 // A member that is sent much before it takes part keeps eight messages of each sender.
 func TestBufferIsBounded(t *testing.T) {
 	m := member(t, config())

@@ -51,6 +51,9 @@ func TestBatchSurvivesTheWire(t *testing.T) {
 		if err := got.UnmarshalBinary(data[:n]); !errors.Is(err, ErrBatch) {
 			t.Fatalf("the first %d bytes of %d decode: %v", n, len(data), err)
 		}
+		if got.Incarnation != 0 || got.View != nil || len(got.Ops) > 0 {
+			t.Fatalf("of %d bytes of %d that do not decode a part stays: %+v", n, len(data), got)
+		}
 	}
 	if _, err := (&Batch{Ops: make([]Op, MaxOps+1)}).MarshalBinary(); !errors.Is(err, ErrBatch) {
 		t.Errorf("a batch of too many operations: %v", err)

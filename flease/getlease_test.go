@@ -91,6 +91,18 @@ func TestFormsOfGetLease(t *testing.T) {
 	}
 }
 
+// A lease is its owner's up to the last moment that its record names.
+func TestTheEndOfALease(t *testing.T) {
+	for _, form := range []Form{Basic, Renewing, Loose} {
+		c := newPaperCell(t, Strict)
+		_, first := c.all(form, 1, 100, 10)
+		c.now = first.Until
+		if _, l := c.all(form, 2, 100, 10); l != first {
+			t.Errorf("%v: at its end another decides %+v, want %+v", form, l, first)
+		}
+	}
+}
+
 // E1: the fuzzy comparison gives two leases with no failure at all.
 func TestFuzzyOrderIsNone(t *testing.T) {
 	for _, fuzzy := range []bool{true, false} {

@@ -240,6 +240,10 @@ func TestBadConfigs(t *testing.T) {
 		"fractions of t_max":   func(c *Config) { c.TMax += time.Microsecond },
 		"a guard of all":       func(c *Config) { c.Guard = c.TMax },
 		"more than a word has": func(c *Config) { c.TMax = 10000 * time.Hour },
+		"no claims":            func(c *Config) { c.MaxClaims = -1 },
+		"too many claims":      func(c *Config) { c.MaxClaims = 1<<attemptBits + 1 },
+		"no attempts":          func(c *Config) { c.MaxAttempts = -1 },
+		"no queue":             func(c *Config) { c.MaxQueued = -1 },
 	} {
 		cfg := testConfig(1, 3)
 		edit(&cfg)

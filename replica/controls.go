@@ -138,7 +138,7 @@ func (c *controls) turn(r *Replica) {
 	if k := &rl.keys; len(k.former) > len(c.abided) {
 		k.former = k.former[len(k.former)-len(c.abided):]
 	}
-	if c.grantor != nil && !r.absent() && slices.Contains(rl.voters, r.cfg.ID) {
+	if c.pushes(r) {
 		for _, m := range c.grantor.Turn(r.now, c.receivers(r), rl.log(r)) {
 			r.send(m.To, m.Body)
 		}
@@ -146,6 +146,11 @@ func (c *controls) turn(r *Replica) {
 	if c.ExcludeSuspect {
 		c.tell(r)
 	}
+}
+
+// pushes reports whether this member makes promises now.
+func (c *controls) pushes(r *Replica) bool {
+	return c.grantor != nil && !r.absent() && slices.Contains(r.reads.voters, r.cfg.ID)
 }
 
 // receivers are those who are to have promises of this member.
@@ -221,13 +226,13 @@ func (c *controls) isSuspect(r *Replica, m machine.NodeID) bool {
 // due is when the next turn is needed.
 func (c *controls) due(r *Replica) machine.Mono {
 	due := machine.Never
-	if c.grantor != nil && !r.absent() {
+	if c.pushes(r) {
 		due = c.grantor.Next()
 	}
 	if c.lapsing {
 		due = min(due, r.reads.bound.Due(r.now))
 	}
-	if c.telling {
+	if c.telling && r.leader != 0 { // a new leader is told at once
 		due = min(due, c.told.Add(r.cfg.Tick))
 	}
 	return due

@@ -38,6 +38,7 @@ type Host struct {
 	resumed   []func() // what waits for the end of a pause
 	stepped   bool     // a step is scheduled
 	alarm     uint64
+	idle      int // turns in a row that had no input and no effect, and were wanted
 	writing   bool
 
 	down, still *Mark // the crash and the pause that last
@@ -213,10 +214,26 @@ func (h *Host) turn() (takes time.Duration, end func()) {
 	}
 	h.m.Step(h.Now(), machine.Wake{})
 	rd := h.m.Ready()
+	h.spins(len(inbox), rd)
 	if h.Takes != nil {
 		takes = h.Takes(inbox, rd)
 	}
 	return takes, func() { h.leave(rd) }
+}
+
+// maxIdle is how many turns in a row a machine may want for nothing.
+const maxIdle = 20
+
+// spins stops the world when a machine wants to be woken at once, again and again, and does
+// nothing then: for real it would keep a processor busy.
+func (h *Host) spins(inputs int, rd machine.Ready) {
+	if inputs > 0 || len(rd.Sends)+len(rd.Persists)+len(rd.Outcomes)+len(rd.Accesses) > 0 || rd.Alarm > h.Mono() {
+		h.idle = 0
+		return
+	}
+	if h.idle++; h.idle > maxIdle {
+		panic(fmt.Sprintf("sim: host %d spins: its machine wanted %d turns in a row, without an input, and did nothing in them", h.ID, maxIdle))
+	}
 }
 
 // leave sees to what a turn decided.

@@ -16,6 +16,7 @@ type probe struct {
 	got   []any
 	ready machine.Ready
 	nows  []machine.Now
+	due   bool // its alarm is always in the past
 }
 
 func (p *probe) Step(now machine.Now, input any) {
@@ -31,6 +32,9 @@ func (p *probe) Step(now machine.Now, input any) {
 func (p *probe) Ready() machine.Ready {
 	rd := p.ready
 	p.ready = machine.Ready{Alarm: machine.Never}
+	if p.due {
+		rd.Alarm = 0
+	}
 	return rd
 }
 
@@ -232,4 +236,18 @@ func TestFaultsAreMarked(t *testing.T) {
 	if got := b.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
+}
+
+// A machine whose alarm is always due keeps a processor busy, which no other check would see.
+func TestSpins(t *testing.T) {
+	w := NewWorld(1)
+	h, p := newProbe(w, nil, 1, 0)
+	p.due = true
+	h.Step("go")
+	defer func() {
+		if said := fmt.Sprint(recover()); !strings.Contains(said, "host 1 spins") {
+			t.Errorf("a machine that always wants to be woken at once: %v, want the world to stop", said)
+		}
+	}()
+	w.Run(time.Hour)
 }

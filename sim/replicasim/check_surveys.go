@@ -2,6 +2,7 @@ package replicasim
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -84,6 +85,12 @@ func (k *checks) surveyed(w *sim.World, byKey bool) {
 	case porcupine.Unknown:
 		k.fail(w, "linearizability: the history of %d surveys was not decided in %v", len(history), patience)
 	}
+}
+
+// isStale reports whether history that a state needs was reclaimed since it was taken.
+func isStale(v kv.View) bool {
+	_, err := v.Range(&pb.RangeRequest{Key: []byte("m"), RangeEnd: []byte("n")})
+	return errors.Is(err, kv.ErrStaleView)
 }
 
 // surveyView are the surveyors' keys as a state has them.

@@ -125,6 +125,10 @@ func (s *surveyor) does(m *Member, kind byte, keys [surveyed]bool) {
 	if at.kind == 'r' {
 		mark = w.Begin(sim.Reads, lane, "%v at member %d", at.keys, m.ID)
 		m.readKeys(at.spans(), func(v kv.View) {
+			if isStale(v) { // compacted while it was read: another try begins, as in etcdapi
+				end(0)
+				return
+			}
 			for i, found := range surveyView(v) {
 				if !at.keys[i] || found == nil {
 					continue
