@@ -115,6 +115,10 @@ func runStream(t *testing.T, w *world, seed uint64, published <-chan struct{}) (
 				return all
 			}
 		}
+		if behind := behindOf(s); behind < 0 {
+			t.Errorf("%d watchers are behind", behind)
+			return all
+		}
 		quiet := idle(w, s) && len(s.pending) == 0
 		if quiet && ended {
 			return all
@@ -177,6 +181,12 @@ func idle(w *world, s *Stream) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.queue.empty() && s.behind == 0
+}
+
+func behindOf(s *Stream) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.behind
 }
 
 func describe(e kv.Event) string {

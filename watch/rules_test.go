@@ -175,8 +175,12 @@ func TestQueueIsBounded(t *testing.T) {
 	s := w.stream()
 	create(t, s, watch("", "\x00", 0))
 	want(t, s, "0:created@1")
-	for range 50 {
-		w.put("a")
+	for i := range 50 {
+		if i%5 == 4 {
+			w.txn("a", "b", "c")
+		} else {
+			w.put("a")
+		}
 		w.settle()
 		events, bytes := 0, 0
 		for _, it := range s.queue.items[s.queue.head:] {
@@ -194,9 +198,10 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 	for last := int64(1); last < 51; {
 		for _, e := range response(t, s).Events {
-			if last++; e.KV.ModRevision != last {
-				t.Fatalf("revision %d after %d", e.KV.ModRevision, last-1)
+			if rev := e.KV.ModRevision; rev != last && rev != last+1 {
+				t.Fatalf("revision %d after %d", rev, last)
 			}
+			last = e.KV.ModRevision
 		}
 	}
 	if s.queue.events != 0 || s.queue.bytes != 0 {
@@ -376,5 +381,20 @@ func TestCloseFreesWhatWasQueued(t *testing.T) {
 	s.Close()
 	if got := w.hub.Stats(); got != (Stats{}) {
 		t.Errorf("stats after close %+v, want none", got)
+	}
+}
+
+// What the documentation of Config gives as defaults is what holds.
+func TestDefaults(t *testing.T) {
+	want := Config{
+		MaxWatchers: 2_000_000, MaxStreamWatchers: 200_000, MaxStreamEvents: 4096, MaxStreamBytes: 4 << 20,
+		MaxBytes: 256 << 20, ChunkEvents: 4096, ChunkBytes: 1 << 20,
+	}
+	if got := (Config{}).withDefaults(); got != want {
+		t.Errorf("the defaults are %+v, want %+v", got, want)
+	}
+	own := Config{1, 2, 3, 4, 5, 6, 7}
+	if got := own.withDefaults(); got != own {
+		t.Errorf("%+v has become %+v", own, got)
 	}
 }

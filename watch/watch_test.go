@@ -130,6 +130,17 @@ func TestFilters(t *testing.T) {
 	noDelete.StartRevision = 2
 	create(t, s, noDelete)
 	want(t, s, "2:created@3", "2:put a@2")
+	for _, filters := range [][]pb.WatchCreateRequest_FilterType{
+		{pb.WatchCreateRequest_NOPUT, pb.WatchCreateRequest_NODELETE}, {pb.WatchCreateRequest_NODELETE, pb.WatchCreateRequest_NOPUT},
+	} {
+		neither := watch("b", "", 0)
+		neither.Filters = filters
+		create(t, s, neither)
+	}
+	want(t, s, "3:created@3", "4:created@3")
+	w.put("b")
+	w.del("b")
+	quiet(t, w, s)
 }
 
 func TestCancel(t *testing.T) {

@@ -113,6 +113,14 @@ func next(t testing.TB, s *Stream) string {
 // response returns the next response. It fails once nothing is left from which one could come.
 func response(t testing.TB, s *Stream) Response {
 	t.Helper()
+	r, err := try(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func try(t testing.TB, s *Stream) (Response, error) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	begun := time.Now()
@@ -128,11 +136,7 @@ func response(t testing.TB, s *Stream) Response {
 			}
 		}
 	}()
-	r, err := s.Next(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return s.Next(ctx)
 }
 
 // starved reports whether Next waits in vain, but for a report of progress that comes by itself:
@@ -188,8 +192,6 @@ func want(t testing.TB, s *Stream, wants ...string) {
 func quiet(t testing.TB, w *world, s *Stream) {
 	t.Helper()
 	w.settle()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	for {
 		s.mu.Lock()
 		waits, behind := !s.queue.empty(), s.behind
@@ -197,9 +199,9 @@ func quiet(t testing.TB, w *world, s *Stream) {
 		if !waits && behind == 0 && len(s.pending) == 0 {
 			return
 		}
-		r, err := s.Next(ctx)
+		r, err := try(t, s)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%d watchers are behind: %v", behind, err)
 		}
 		t.Fatalf("unexpected response %q", short(r))
 	}
