@@ -304,6 +304,10 @@ func (t *Table) Overtaken(index uint64) uint64 {
 	return a.first
 }
 
+// Has tells whether the entry index is in the Table: not released, or released and not
+// forgotten.
+func (t *Table) Has(index uint64) bool { return t.entries[index] != nil }
+
 // Held tells whether the entry index is in the Table and not released.
 func (t *Table) Held(index uint64) bool {
 	e := t.entries[index]

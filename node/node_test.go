@@ -16,12 +16,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // cluster is n members in this process.
 type cluster struct {
-	t     *testing.T
+	t     testing.TB
 	cfgs  []Config
 	nodes []*Node
 }
 
-func newCluster(t *testing.T, size int, adjust ...func(*Config)) *cluster {
+func newCluster(t testing.TB, size int, adjust ...func(*Config)) *cluster {
 	t.Helper()
 	c := &cluster{t: t, nodes: make([]*Node, size)}
 	peers := map[string]string{}

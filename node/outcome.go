@@ -24,6 +24,8 @@ func (n *Node) outcomes(list []any) {
 			n.applier.put(out)
 		case replica.ReadLease:
 			n.reads.lease.Store(&readLease{out, n.clocks.turn})
+		case *replica.KeyLease:
+			n.reads.keys.Store(&keyLease{out, n.clocks.turn})
 		case replica.ReadReady:
 			n.barriers.confirmed(n, out)
 		case replica.KeysReady:

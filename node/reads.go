@@ -17,6 +17,9 @@ type reads struct {
 	// lease is published by the stepping goroutine before any message of the same
 	// turn leaves.
 	lease atomic.Pointer[readLease]
+	// keys is that of key order.
+	keys atomic.Pointer[keyLease]
+	seen keysSeen
 	// Counts of answered reads, since the start: those under the lease, those for which
 	// this member asked the others as their leader, and for which it asked the leader.
 	local, rounds, forwarded atomic.Uint64
@@ -29,16 +32,22 @@ type readLease struct {
 	since machine.Mono
 }
 
-// lasts tells whether the lease is in force. A clock that went back says nothing: the
-// member is about to end for it (R11).
-func (l *readLease) lasts(now machine.Mono) bool { return l.since <= now && now < l.Until }
+// keyLease is the same in key order.
+type keyLease struct {
+	*replica.KeyLease
+	since machine.Mono
+}
+
+// lasts tells whether a lease is in force that was published at a reading of the clock. One
+// that went back says nothing: the member is about to end for it (R11).
+func lasts(since, now, until machine.Mono) bool { return since <= now && now < until }
 
 // leased gives the index that a state must have for a linearizable read which arrived
 // before the call, if the lease lasts. The order matters: first the lease, then the
 // clock, and the state last. What was acknowledged anywhere while the lease lasted is
 // in this member's log, and was when the lease was published with that index.
 func (rs *reads) leased() (index uint64, ok bool) {
-	if l := rs.lease.Load(); l != nil && l.Until > 0 && l.lasts(rs.clock()) {
+	if l := rs.lease.Load(); l != nil && l.Until > 0 && lasts(l.since, rs.clock(), l.Until) {
 		return l.Index, true
 	}
 	return 0, false
@@ -78,6 +87,6 @@ func (n *Node) SetReadPolicy(ctx context.Context, policy string) error {
 func (rs *reads) look(n *Node) {
 	if now := rs.local.Load(); now != rs.told {
 		rs.told = now
-		n.driver.Step(replica.Served{})
+		n.driver.Step(replica.Served{Keys: rs.seen.take()})
 	}
 }

@@ -3,9 +3,11 @@ package node
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/keyspan"
 	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/replica"
 	"github.com/tenure-lease/tenure/seen"
@@ -33,6 +35,9 @@ func (n *Node) ReadView(ctx context.Context, request proto.Message) (kv.View, er
 		}
 	}
 	keys := replica.AppendReads(nil, request)
+	if view, ok := n.readHere(keys); ok {
+		return view, nil
+	}
 	for {
 		id := n.ids.Add(1)
 		answer := n.keyReads.add(id, 0)
@@ -62,6 +67,58 @@ func (n *Node) ReadView(ctx context.Context, request proto.Message) (kv.View, er
 		}
 		// A snapshot took the place of that state, or the log was cut.
 	}
+}
+
+// readHere gives a state from which some keys may be read, under this member's lease and
+// without a turn of its replica, if there is one. The order matters, as in strict order:
+// first what was published, then the clock, and the states last.
+func (n *Node) readHere(keys keyspan.Set) (kv.View, bool) {
+	l := n.reads.keys.Load()
+	if l == nil || l.KeyLease == nil || !lasts(l.since, n.reads.clock(), l.Until) {
+		return kv.View{}, false
+	}
+	ready, ok := l.Ready(keys)
+	if !ok {
+		return kv.View{}, false
+	}
+	st, ok := seen.For(*n.ahead.Load(), ready)
+	if !ok {
+		return kv.View{}, false
+	}
+	n.counts(true)
+	if l.Counted {
+		n.reads.seen.add(n, keys)
+	}
+	return st.view, true
+}
+
+// keysSeen are keys that were read and that the replica has yet to count.
+type keysSeen struct {
+	mu   sync.Mutex
+	keys keyspan.Set
+}
+
+// maxKeysSeen are told at once.
+const maxKeysSeen = 512
+
+// add takes some keys, and tells the replica when there are many.
+func (s *keysSeen) add(n *Node, keys keyspan.Set) {
+	s.mu.Lock()
+	s.keys = append(s.keys, keys...)
+	many := len(s.keys) >= maxKeysSeen
+	s.mu.Unlock()
+	if many {
+		n.driver.Step(replica.Served{Keys: s.take()})
+	}
+}
+
+// take gives up what there is.
+func (s *keysSeen) take() keyspan.Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := s.keys
+	s.keys = nil
+	return keys
 }
 
 // byKey tells whether reads go by keys, given how often that has changed.

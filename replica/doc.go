@@ -49,7 +49,8 @@
 //
 // # Requests and the log
 //
-// Requests of one member that come together share a batch, a batch is an entry.
+// Requests of one member that come together share a batch, a batch is an entry; in key
+// order, those that wait for the same holders (lanes.go).
 // It is addressed to the leader of one term: that leader appends it in that term,
 // once, or refuses it. So the fate of a batch is known as soon as an entry of a
 // later term is applied: what was not before it never will be. Then, and only
@@ -70,6 +71,9 @@
 //	    taken for this life's.
 //	P5  A leader without room is asked once a tick; the log in memory, and what
 //	    is handed to the Applier, are bounded.
+//	P6  In key order requests share a batch if each waits for the same holders, for what
+//	    it changes and for what it depends on. It is for speed: an entry is released whole,
+//	    by the holders of all its keys under each configuration that may be in force (R13).
 //	C1  A read is served under a read lease (below), or after a round of confirmation
 //	    that began after the read arrived. A round that is tried again has a fresh ID.
 //	C2  A leader confirms nothing before it has applied an entry of its term.
@@ -119,7 +123,10 @@
 // earlier entries that it depends on. It is applied when it is committed, marked as
 // Held, and [Released] says what of it may be seen: the prefix of the log that is
 // released whole, for everybody; and apart from that, entries for those who wait for
-// their results, and for readers of their keys, who ask with [ReadKeys]. A reader of
+// their results, and for readers of their keys. A reader asks with [ReadKeys], or takes no
+// turn of this machine: what the last [KeyLease] said has the keys that entries of the log
+// change which are not released and in the state, and if its key is not among them, and the
+// member holds it, and Until has not come, a state of that time will do. A reader of
 // key a may then see 11, and a later reader of key b not yet 10: revisions are in order
 // for the keys that were read, and for no others. With a holder of {b} that is cut off,
 // the put of a at revision 11 is answered while that of b at 10 waits for a promise to

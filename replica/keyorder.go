@@ -29,7 +29,8 @@ type keyOrder struct {
 	// keeps, so that it may read past them. In its term nobody else releases them; those of an earlier
 	// reign are released before the leader of a later one is beyond doubt.
 	own []uint64
-	// confs are the configurations from the last released one on (R13).
+	// confs are the configurations from the last released one on (R13), ascending. Readers
+	// have parts of it: no element is written twice.
 	confs []conf
 	// former are others that entries have to wait for: see Controls.
 	former []conf
@@ -43,6 +44,7 @@ type keyOrder struct {
 	// leaseKeys are the keys of clients' leases, as the Applier had them last.
 	leaseKeys func(lease int64) [][]byte
 	scratch   Touch
+	unseen    unseen
 
 	fresh  []uint64 // released apart from all before, not reported yet
 	told   uint64   // through, as reported
@@ -101,6 +103,7 @@ func (k *keyOrder) stop() { *k = keyOrder{through: k.through, told: k.told, read
 func (k *keyOrder) append(e *raftpb.Entry) (from machine.NodeID, kept bool, touch *Touch) {
 	i := e.GetIndex()
 	touch = k.log.Add(e, k.leaseKeys)
+	k.unseen.add(i, touch.Keys.Writes)
 	if len(e.GetData()) == 0 || changes(e) {
 		k.fences = append(k.fences, i)
 		return 0, false, nil
@@ -181,13 +184,24 @@ func (k *keyOrder) holds(id machine.NodeID, keys keyspan.Set, commit uint64) boo
 	if k.blind {
 		return false
 	}
+	return holdAll(inForce(k.confs, commit), id, keys)
+}
+
+// inForce are the configuration that was committed last, and all that may replace it.
+func inForce(confs []conf, commit uint64) []conf {
 	first := 0
-	for i, c := range k.confs {
+	for i, c := range confs {
 		if c.index <= commit {
 			first = i
 		}
 	}
-	for _, c := range k.confs[first:] {
+	return confs[first:]
+}
+
+// holdAll tells whether a member holds all of some keys, under each of some
+// configurations.
+func holdAll(confs []conf, id machine.NodeID, keys keyspan.Set) bool {
+	for _, c := range confs {
 		if c.setting.cells == nil {
 			continue
 		}
@@ -204,8 +218,11 @@ func (k *keyOrder) holds(id machine.NodeID, keys keyspan.Set, commit uint64) boo
 // truncate forgets the entries from an index on.
 func (k *keyOrder) truncate(from, last uint64) {
 	k.log.Truncate(from)
+	k.unseen.truncate(from)
 	k.fences = slices.DeleteFunc(k.fences, func(i uint64) bool { return i >= from })
-	k.confs = slices.DeleteFunc(k.confs, func(c conf) bool { return c.index >= from })
+	for n := len(k.confs); n > 0 && k.confs[n-1].index >= from; n-- {
+		k.confs = k.confs[: n-1 : n-1] // readers have it
+	}
 	gone := func(i uint64) bool { return i >= from }
 	for n := range k.missed {
 		k.missed[n].entries = slices.DeleteFunc(k.missed[n].entries, gone)

@@ -34,8 +34,9 @@ type (
 	// may not do so until then. It has no read lease for so long, whatever it was promised;
 	// and what it has promised as a grantor lasts longer (R11).
 	Doubted struct{ Since, Until machine.Mono }
-	// Served tells that reads were served under the lease, so that it goes on.
-	Served struct{}
+	// Served tells that reads were served under the lease, so that it goes on. Keys are
+	// those that were, if its KeyLease says that they are counted.
+	Served struct{ Keys keyspan.Set }
 	// AskLease asks the leader about a lease, and renews it if Renew is set.
 	// The answer is an AnswerLease with the same ID; there is none if no leader
 	// can be asked for eight election timeouts.
@@ -87,7 +88,7 @@ type (
 	HandOver struct{ To machine.NodeID }
 )
 
-// Outcomes: what a Replica reports to its owner, beside a *Plan.
+// Outcomes: what a Replica reports to its owner, beside a *Plan and a *KeyLease.
 type (
 	// Committed entries are to be given to the Applier, in order, and then
 	// reported with Applied. Nobody may see what is Held before a Released says so:

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"slices"
-	"time"
 
 	"github.com/tenure-lease/tenure/machine"
 )
@@ -14,11 +13,10 @@ import (
 // was not among those before it, the batch is dead, and it is addressed anew:
 // a change of leader costs a client time but no error.
 type proposals struct {
-	seq  uint64
-	open []Propose // not yet in a batch
-	// openSince is when the oldest of these came.
-	openSince machine.Mono
-	sent      []*pending // batches whose fate is open, oldest first
+	seq   uint64
+	come  []Propose  // since the last turn
+	lanes []*lane    // with what is not yet in a batch, or with batches on their way
+	sent  []*pending // batches whose fate is open, oldest first
 	// appliedTerm is the term up to which dead batches were looked for.
 	appliedTerm uint64
 	// refusal stops addressing until the next tick or leader: a leader without
@@ -28,6 +26,7 @@ type proposals struct {
 
 type pending struct {
 	requests []Propose
+	lane     *lane
 	seq      uint64
 	term     uint64 // that it is addressed to; 0: nobody yet
 	since    machine.Mono
@@ -36,66 +35,23 @@ type pending struct {
 	waits    bool   // until the next tick
 }
 
-func (p *proposals) add(r *Replica, in Propose) {
-	if len(p.open) == 0 {
-		p.openSince = r.now
-	}
-	p.open = append(p.open, in)
-}
-
-// maxBatches of this member are on their way at once; what comes up meanwhile
-// shares the next. One is being written while another is being applied; more of
-// them would be smaller, and each costs every member a message, a record and a
-// wake-up.
-const maxBatches = 2
-
-// maxApart are on their way at once in key order, where each request has an entry to
-// itself, so that it waits for nobody else's keys.
-const maxApart = 1024
-
-// Where members are near each other, two are enough, for batches as for rounds, and
-// what comes up meanwhile shares the next. Where they are far, an answer takes longer
-// than spacing: then another sets out, up to maxFlying of them.
-const (
-	spacing   = 5 * time.Millisecond
-	maxFlying = 64
-)
-
-// mayGo tells whether another batch may set out.
-func (p *proposals) mayGo(r *Replica) bool {
-	n := len(p.sent)
-	if r.reads.keys.on {
-		return n < maxApart
-	}
-	return n < maxBatches || n < maxFlying && r.now.Sub(p.sent[n-1].since) >= spacing
-}
+func (p *proposals) add(in Propose) { p.come = append(p.come, in) }
 
 // due is when another batch may set out.
 func (p *proposals) due(r *Replica) machine.Mono {
-	if n := len(p.sent); len(p.open) > 0 && n > 0 && n < maxFlying && !p.mayGo(r) {
-		return p.sent[n-1].since.Add(spacing)
+	due := machine.Never
+	for _, l := range p.lanes {
+		if len(l.open) > 0 && l.flying < maxFlying && !l.mayGo(r.now) {
+			due = min(due, l.last.Add(spacing))
+		}
 	}
-	return machine.Never
+	return due
 }
 
 // turn addresses what is not addressed yet.
 func (p *proposals) turn(r *Replica) {
-	for len(p.open) > 0 && p.mayGo(r) {
-		n, bytes := 0, 0
-		for n < len(p.open) && (n == 0 || !r.reads.keys.on) {
-			bytes += p.open[n].size()
-			alone := asksChange(p.open[n:]) || asksChange(p.open[max(0, n-1):n])
-			if n > 0 && (bytes > r.cfg.MaxEntryBytes || alone) {
-				break
-			}
-			n++
-		}
-		p.sent = append(p.sent, &pending{requests: p.open[:n:n], since: r.now})
-		p.open, p.openSince = p.open[n:], r.now
-	}
-	if len(p.open) == 0 {
-		p.open = nil
-	}
+	p.file(r)
+	p.depart(r)
 	if r.leader == 0 || p.refusal {
 		return
 	}
@@ -110,6 +66,24 @@ func (p *proposals) turn(r *Replica) {
 		p.refusal = true
 		return
 	}
+}
+
+// depart makes batches of what waits in lanes.
+func (p *proposals) depart(r *Replica) {
+	for _, l := range p.lanes {
+		l.flying = 0
+	}
+	for _, b := range p.sent {
+		b.lane.flying++
+		b.lane.last = b.since
+	}
+	for _, l := range p.lanes {
+		for len(l.open) > 0 && len(p.sent) < maxApart && l.mayGo(r.now) {
+			p.sent = append(p.sent, &pending{requests: l.next(r.cfg.MaxEntryBytes), lane: l, since: r.now})
+			l.flying, l.last, l.since = l.flying+1, r.now, r.now
+		}
+	}
+	p.lanes = slices.DeleteFunc(p.lanes, func(l *lane) bool { return l.flying == 0 && len(l.open) == 0 })
 }
 
 // address sends a batch to the leader, and returns false if that must be tried again.
@@ -213,10 +187,12 @@ func (p *proposals) onTick(r *Replica) {
 	p.abandon(r, func(b *pending) bool {
 		return r.now.Sub(b.since) > r.cfg.patience()
 	})
-	if len(p.open) > 0 && r.now.Sub(p.openSince) > r.cfg.patience() {
-		// Without a leader nothing moves; what piles up must not be kept.
-		r.outcomes = append(r.outcomes, Dropped{IDs: idsOf(p.open)})
-		p.open = nil
+	for _, l := range p.lanes {
+		if len(l.open) > 0 && r.now.Sub(l.since) > r.cfg.patience() {
+			// Without a leader nothing moves; what piles up must not be kept.
+			r.outcomes = append(r.outcomes, Dropped{IDs: idsOf(l.open)})
+			l.open = nil
+		}
 	}
 }
 

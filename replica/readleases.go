@@ -109,11 +109,12 @@ type readLeases struct {
 	version uint64
 	told    map[machine.NodeID]uint64
 
-	reported lastReport
-	shown    ReadLease
-	far      bool          // as the leader of this term it has had others judge for themselves
-	asking   bool          // promises to this member may be live
-	flush    time.Duration // what making entries durable takes, smoothed
+	reported  lastReport
+	shown     ReadLease
+	shownKeys *KeyLease
+	far       bool          // as the leader of this term it has had others judge for themselves
+	asking    bool          // promises to this member may be live
+	flush     time.Duration // what making entries durable takes, smoothed
 }
 
 func (rl *readLeases) init(r *Replica) {

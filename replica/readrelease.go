@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/tenure-lease/tenure/machine"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 )
@@ -27,12 +28,28 @@ func (rl *readLeases) appends(r *Replica, entries []*raftpb.Entry) {
 		for _, e := range entries {
 			from, kept, touch := rl.keys.append(e)
 			if touch != nil && r.leading() && e.GetTerm() == r.term {
-				rl.plans.wrote(from, touch.Keys.Writes)
+				rl.wrote(e, from, touch)
 				if kept && from == r.cfg.ID {
 					rl.keys.keeps(from, e.GetIndex(), touch)
 				}
 			}
 		}
+	}
+}
+
+// wrote counts what an entry of a member's writes: each of its requests by itself, for those
+// that share an entry need not have anything to do with each other.
+func (rl *readLeases) wrote(e *raftpb.Entry, from machine.NodeID, touch *Touch) {
+	switch t := &rl.keys.scratch; {
+	case rl.plans.counter == nil:
+	case touch.resolved:
+		rl.plans.wrote(from, touch.Keys.Writes)
+	default:
+		glance(e, func(body []byte) {
+			if t.ScanRequest(body) {
+				rl.plans.wrote(from, t.Keys.Writes)
+			}
+		})
 	}
 }
 
@@ -270,5 +287,13 @@ func (rl *readLeases) publish(r *Replica) {
 	if now != rl.shown {
 		rl.shown = now
 		r.outcomes = append(r.outcomes, now)
+	}
+	var keys *KeyLease
+	if rl.keys.on {
+		keys = rl.keys.lease(r)
+	}
+	if !keys.same(rl.shownKeys) {
+		rl.shownKeys = keys
+		r.outcomes = append(r.outcomes, keys)
 	}
 }

@@ -132,7 +132,7 @@ func (r *Replica) Step(now machine.Now, input any) {
 	case machine.Envelope:
 		r.receive(in)
 	case Propose:
-		r.proposals.add(r, in)
+		r.proposals.add(in)
 	case Read:
 		r.reads.served(r)
 		r.rounds.want(in.Number)
@@ -144,6 +144,7 @@ func (r *Replica) Step(now machine.Now, input any) {
 		r.reads.plans.planned(in)
 	case Served:
 		r.reads.served(r)
+		r.reads.plans.read(in.Keys)
 	case Doubted:
 		r.reads.doubt(r, in)
 	case AskLease:

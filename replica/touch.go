@@ -75,6 +75,15 @@ func (t *Touch) Scan(e *raftpb.Entry) {
 	}
 }
 
+// ScanRequest makes t the touch of a request's body, as that of an entry with nothing else
+// in it, and reports whether this version would have written it.
+func (t *Touch) ScanRequest(body []byte) bool {
+	t.Scan(emptyEntry)
+	return t.request(body)
+}
+
+var emptyEntry = new(raftpb.Entry)
+
 func (a *Access) reset() { a.Writes, a.Reads = a.Writes[:0], a.Reads[:0] }
 
 // barrier makes t touch everything. What it attaches to leases stays known.

@@ -148,6 +148,13 @@ func (l *TouchLog) Blocked(index uint64) uint64 {
 	return first
 }
 
+// Entangled tells whether a request would wait for entries that are not released, by way
+// of a lease, or of what they read: whatever those wait for, it would wait for, too.
+func (l *TouchLog) Entangled(t *Touch) bool {
+	return l.guards.FirstUnreleased(t.Keys.Writes) != 0 ||
+		l.leases.FirstUnreleased(t.Leases.Reads) != 0 || l.leases.FirstUnreleased(t.Leases.Writes) != 0
+}
+
 // Held tells whether an entry touches keys or leases and is not released.
 func (l *TouchLog) Held(index uint64) bool { return l.keys.Held(index) || l.leases.Held(index) }
 

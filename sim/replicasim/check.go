@@ -27,6 +27,7 @@ type checks struct {
 	calm      calm
 	surveys   []survey
 	floors    floors
+	turn      int           // of these, whose is read next by mayReadKey
 	apart     time.Duration // how far members are from each other, at most
 	// quiet is since when there was no fault and no change of leader.
 	quiet time.Duration

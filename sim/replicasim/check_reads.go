@@ -3,7 +3,9 @@ package replicasim
 import (
 	"time"
 
+	"github.com/tenure-lease/tenure/keyspan"
 	"github.com/tenure-lease/tenure/kv"
+	"github.com/tenure-lease/tenure/seen"
 )
 
 // view is a state as a reader finds it, and its index.
@@ -22,6 +24,9 @@ func (c *Cluster) publishes(m *Member) {
 		// What one has seen binds nobody who looks at another key.
 		if index > 0 && len(c.surveyors) > 0 {
 			c.checks.shows(v.View)
+			for _, holder := range c.members {
+				c.mayReadKey(holder)
+			}
 		}
 		return
 	}
@@ -41,6 +46,29 @@ func (c *Cluster) mayRead(m *Member) {
 	k := &c.checks
 	if l := m.lease; m.Up() && m.Now().Mono < l.Until && l.Index < k.published {
 		k.fail(c.w, "read lease: member %d may read from index %d on, but %d is published", m.ID, l.Index, k.published)
+	}
+}
+
+// mayReadKey reads a key, each in its turn, as somebody could by what a member published in
+// key order, and wants what has been shown, or later; and so of whoever reads after that.
+func (c *Cluster) mayReadKey(m *Member) {
+	k, lease := &c.checks, m.keyLease
+	if len(c.surveyors) == 0 || lease == nil || !m.Up() || m.Now().Mono >= lease.Until {
+		return
+	}
+	k.turn = (k.turn + 1) % len(k.floors)
+	key := []byte(clientKey(k.turn - surveyed))
+	if k.turn < surveyed {
+		key = surveyKey(k.turn)
+	}
+	ready, ok := lease.Ready(keyspan.Set{{Key: key}})
+	if !ok {
+		return
+	}
+	if v, ok := seen.For(m.seen.Ahead(), ready); ok {
+		rev := writtenAt(v.View, key)
+		k.lookedAt(c.w, m, key, rev, k.floors[k.turn])
+		k.floors[k.turn] = max(k.floors[k.turn], rev)
 	}
 }
 

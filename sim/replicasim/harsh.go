@@ -82,6 +82,8 @@ func (c *Cluster) count() {
 	w.Count("operations", len(c.checks.history)+len(c.checks.surveys))
 	for _, m := range c.members {
 		w.Count("reads under a lease", m.local)
+		w.Count("reads without a turn", m.unasked)
+		w.Count("requests that shared an entry", m.shared)
 	}
 	w.Count("leases", len(c.checks.leases))
 	w.Count("locks taken", c.checks.entered)

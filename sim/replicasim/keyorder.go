@@ -71,7 +71,7 @@ func (m *Member) reveal(results []replica.Result) {
 // the policy that is applied, whatever the replica has heard by then, as a node does.
 func (m *Member) readKeys(keys keyspan.Set, f func(kv.View)) {
 	if m.state.ReadPolicy().ByKey() {
-		m.askKeys(keys, f)
+		m.readHere(keys, f)
 		return
 	}
 	m.read(func(v kv.View) {
@@ -80,6 +80,38 @@ func (m *Member) readKeys(keys keyspan.Set, f func(kv.View)) {
 			return
 		}
 		f(v)
+	})
+}
+
+// readHere reads as a handler of a node does, on a goroutine of its own: it loads what is
+// published, reads the clock, and looks at the states last. The process may be paused at
+// any point of that.
+func (m *Member) readHere(keys keyspan.Set, f func(kv.View)) {
+	lease := m.keyLease
+	if lease == nil {
+		m.askKeys(keys, f)
+		return
+	}
+	m.moment(func() {
+		ready, ok := lease.Ready(keys)
+		if m.Now().Mono >= lease.Until || !ok {
+			m.askKeys(keys, f)
+			return
+		}
+		m.moment(func() {
+			v, ok := seen.For(m.seen.Ahead(), ready)
+			if !ok {
+				m.askKeys(keys, f)
+				return
+			}
+			m.local++
+			m.unasked++
+			if lease.Counted {
+				m.counted = append(m.counted, keys...)
+			}
+			m.served()
+			m.moment(func() { f(v.View) })
+		})
 	})
 }
 

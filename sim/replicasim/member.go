@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"time"
 
+	"github.com/tenure-lease/tenure/keyspan"
 	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/replica"
 	"github.com/tenure-lease/tenure/seen"
@@ -16,16 +17,20 @@ import (
 // Member is one replica on its host.
 type Member struct {
 	*sim.Host
-	c       *Cluster
-	replica *replica.Replica
-	state   *replica.Applier
-	boot    uint64
-	lease   replica.ReadLease // as it was published last
-	told    time.Duration     // when the replica was last told of reads
-	local   int               // reads answered under the lease
-	seen    seen.States[view]
-	hub     *hub // nil while nobody watches here
-	keys    keyReads
+	c        *Cluster
+	replica  *replica.Replica
+	state    *replica.Applier
+	boot     uint64
+	lease    replica.ReadLease // as it was published last
+	keyLease *replica.KeyLease
+	told     time.Duration // when the replica was last told of reads
+	local    int           // reads answered under the lease
+	unasked  int           // and those of them in key order that the replica was not asked for
+	shared   int           // requests that shared an entry
+	counted  keyspan.Set   // that were read by them, and are to be told
+	seen     seen.States[view]
+	hub      *hub // nil while nobody watches here
+	keys     keyReads
 
 	// What its disk holds besides the log: snapshots, newest last.
 	snapshots []savedSnapshot
@@ -113,7 +118,7 @@ func (m *Member) boots() {
 	m.answers = map[uint64]func(replica.AnswerLease){}
 	m.reads = map[uint64]func(){}
 	m.nextID, m.readNext, m.waiting, m.term = 0, 0, nil, 0
-	m.lease, m.told = replica.ReadLease{}, 0
+	m.lease, m.keyLease, m.told, m.counted = replica.ReadLease{}, nil, 0, nil
 	m.seen, m.keys = seen.States[view]{}, keyReads{}
 	known := min(log.Released, max(log.HardState.GetCommit(), start.Index)) // as a node's storage says it
 	m.seen.Begin(view{}, m.newest(), max(start.Released, known))
@@ -151,6 +156,9 @@ func (m *Member) outcome(out any) {
 	case replica.ReadLease:
 		m.lease = out
 		m.c.mayRead(m)
+	case *replica.KeyLease:
+		m.keyLease = out
+		m.c.mayReadKey(m)
 	case replica.Released:
 		m.releases(out)
 	case replica.KeysReady:
@@ -250,11 +258,21 @@ func (m *Member) work() {
 func (m *Member) report() {
 	applied, results := m.state.Take()
 	m.seen.Capture(results)
+	m.sharing(results)
 	m.Step(applied)
 	if len(m.seen.Ahead()) == 1 { // else what may be seen is older
 		m.state.Store().Reclaim(100)
 	}
 	m.reveal(results)
+}
+
+// sharing counts the requests of this member that shared an entry.
+func (m *Member) sharing(results []replica.Result) {
+	for i, r := range results {
+		if i > 0 && results[i-1].Index == r.Index || i+1 < len(results) && results[i+1].Index == r.Index {
+			m.shared++
+		}
+	}
 }
 
 func (m *Member) serveReads() {

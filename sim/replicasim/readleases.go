@@ -75,6 +75,7 @@ func (m *Member) moment(f func()) {
 func (m *Member) served() {
 	if now := m.c.w.Now(); m.told == 0 || now-m.told > 100*time.Millisecond {
 		m.told = now
-		m.Step(replica.Served{})
+		m.Step(replica.Served{Keys: m.counted})
+		m.counted = nil
 	}
 }

@@ -162,7 +162,7 @@ var ownScripts = []script{
 		first := lead.replica.Status().Last + 1
 		for range 8 {
 			s.put(lead, "lost", "v")
-			s.w.Run(time.Millisecond)
+			s.w.Run(6 * time.Millisecond) // far enough apart for an entry each
 		}
 		lost := lead.replica.Status().Last
 		s.until(5*time.Second, "another leader", func() bool { return s.leaderBut(lead) != nil })
@@ -201,7 +201,7 @@ var ownScripts = []script{
 		from := s.hold(nil, lead)
 		for range 8 {
 			s.put(lead, "lost", "v")
-			s.w.Run(time.Millisecond)
+			s.w.Run(6 * time.Millisecond) // far enough apart for an entry each
 		}
 		lost := lead.replica.Status().Last
 		s.until(5*time.Second, "another leader", func() bool { return s.leaderBut(lead) != nil })
@@ -218,6 +218,8 @@ var ownScripts = []script{
 		to.away()
 		from.away()
 		s.until(time.Second, "its entries are replaced", func() bool { return lead.replica.Status().Last < lost })
+		s.until(time.Second, "its batches are on their way to the other leader", func() bool { return lead.state.Term() == other.replica.Status().Term })
+		s.w.Run(time.Millisecond)
 		s.cutOff(other)
 		acks := s.hold(third, lead, "MsgAppResp", "quorumlease.Report")
 		for _, m := range []*Member{lead, third} {
