@@ -50,7 +50,7 @@ peer/peertest:
 broadcast: machine asynclease fastct abcast clock driver wal peer wire
 broadcast/rival: machine peer wal
 watch: kv
-node: machine clock driver wal peer kv placement quorumlease replica seen watch
+node: machine clock driver wal peer kv keyspan placement quorumlease replica seen watch
 register: machine clock driver quorumregister
 register/registertest: machine register quorumregister
 register/file: machine driver disklease register quorumregister

@@ -73,8 +73,8 @@ func (n *Node) ReadView(ctx context.Context, request proto.Message) (kv.View, er
 // without a turn of its replica, if there is one. The order matters, as in strict order:
 // first what was published, then the clock, and the states last.
 func (n *Node) readHere(keys keyspan.Set) (kv.View, bool) {
-	l := n.reads.keys.Load()
-	if l == nil || l.KeyLease == nil || !lasts(l.since, n.reads.clock(), l.Until) {
+	l := n.keyLease()
+	if l == nil {
 		return kv.View{}, false
 	}
 	ready, ok := l.Ready(keys)
@@ -90,6 +90,14 @@ func (n *Node) readHere(keys keyspan.Set) (kv.View, bool) {
 		n.reads.seen.add(n, keys)
 	}
 	return st.view, true
+}
+
+// keyLease is what was published last, nil if it does not last.
+func (n *Node) keyLease() *replica.KeyLease {
+	if l := n.reads.keys.Load(); l != nil && l.KeyLease != nil && lasts(l.since, n.reads.clock(), l.Until) {
+		return l.KeyLease
+	}
+	return nil
 }
 
 // keysSeen are keys that were read and that the replica has yet to count.
