@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -139,6 +140,59 @@ func TestSecondProcessWhileTheFirstIsAlive(t *testing.T) {
 	<-pinged
 }
 
+// A process that delivers for long says nothing meanwhile, and is alive all the same.
+func TestSecondProcessWhileTheFirstDelivers(t *testing.T) {
+	delivering, release := make(chan struct{}), make(chan struct{})
+	two := confirming(t, func(hello) status { return statusWelcome })
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: two}, quick, func(c *Config) {
+		c.Deliver = func(machine.NodeID, [][]byte) { close(delivering); <-release }
+	})
+	t.Cleanup(sync.OnceFunc(func() { close(release) })) // before the member ends
+	first, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 5, ticket{9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, _ := appendBatch(nil, [][]byte{[]byte("x")}, 100)
+	if _, err := first.Write(batch); err != nil {
+		t.Fatal(err)
+	}
+	<-delivering
+	if _, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 6, ticket{9}}); !errors.Is(err, ErrDuplicateID) {
+		t.Errorf("a second process while what the first sent is delivered: %v, want ErrDuplicateID", err)
+	}
+}
+
+// What does not answer a ping ends the connection, and nothing else.
+func TestPongsThatMakeNoSense(t *testing.T) {
+	future := le.AppendUint64(nil, 1<<62)
+	for name, frame := range map[string][]byte{
+		"short":         appendFrame(nil, framePong, []byte("123")),
+		"of the future": appendFrame(nil, framePong, future),
+		"a batch":       appendFrame(nil, frameBatch, nil),
+	} {
+		ln := listen(t, "127.0.0.1:0")
+		m := newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: ln.Addr().String()}, quick, nil)
+		conn, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln.Close() // it is not let in again
+		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		if _, _, err := readHello(conn); err != nil {
+			t.Fatal(err)
+		}
+		conn.Write(encodeWelcome(statusWelcome, ""))
+		conn.Write(frame)
+		io.Copy(io.Discard, conn)
+		m.waitLog("no connection to member")
+		if ended, _, _ := strings.Cut(m.log.String()[strings.Index(m.log.String(), "no connection"):], "\n"); !strings.Contains(ended, ErrProtocol.Error()) {
+			t.Errorf("an answer to a ping that is %s: the connection goes on, and ends with %q", name, ended)
+		}
+		conn.Close()
+		m.Close()
+	}
+}
+
 // fakeConn is a connection of somebody.
 type fakeConn struct {
 	net.Conn
@@ -179,6 +233,22 @@ func TestGuestsOfOneSource(t *testing.T) {
 	}
 	if len(g.inside) != 8 {
 		t.Errorf("%d are inside, 8 are the limit", len(g.inside))
+	}
+}
+
+// Whoever has left is no guest: a connection that was let in is not closed for a stranger's.
+func TestGuestsLeave(t *testing.T) {
+	var g guests
+	member, _ := g.enter(&fakeConn{from: "10.0.0.1:1"}, 2)
+	g.leave(member)
+	for i := range 4 {
+		if _, out := g.enter(&fakeConn{from: "10.0.0.1:9"}, 2); out == member {
+			t.Errorf("for guest %d one is put out that is none any more", i)
+		}
+	}
+	g.leave(member) // again
+	if len(g.inside) != 2 {
+		t.Errorf("%d are inside, want 2", len(g.inside))
 	}
 }
 

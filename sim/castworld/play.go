@@ -45,16 +45,17 @@ type host struct {
 	proc    *world.Process
 	node    *broadcast.Node // nil while it is down
 	apps    sync.WaitGroup
-	busy    bool // a fault is being carried out
-	emptied bool // its directory was
-	gone    bool // it ended for good: it was removed, or has forgotten something
+	busy    bool          // a fault is being carried out
+	turn    chan struct{} // holds a token while a process starts, and before one is stopped
+	emptied bool          // its directory was
+	gone    bool          // it ended for good: it was removed, or has forgotten something
 	at      broadcast.Position
 }
 
 func name(id machine.NodeID) string { return fmt.Sprintf("m%d", id) }
 
 func (c *cast) appears(id machine.NodeID, r *rand.Rand) *host {
-	h := &host{c: c, id: id, disk: disk.New()}
+	h := &host{c: c, id: id, disk: disk.New(), turn: make(chan struct{}, 1)}
 	if r.IntN(4) == 0 {
 		h.slow = time.Duration(r.IntN(20)) * time.Millisecond
 	}
@@ -65,34 +66,38 @@ func (c *cast) appears(id machine.NodeID, r *rand.Rand) *host {
 // starts gives a host a process. Its directory may be one that cannot be started with.
 func (h *host) starts() {
 	c := h.c
+	h.turn <- struct{}{}
+	defer func() { <-h.turn }()
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.gone || h.node != nil {
+		h.mu.Unlock()
 		return
 	}
 	c.net.PowerOn(name(h.id))
 	h.proc = c.w.Start(name(h.id))
-	ln, err := c.net.Listen(h.proc, port)
+	proc := h.proc
+	h.mu.Unlock() // a disk may hang while the process starts
+	ln, err := c.net.Listen(proc, port)
 	if err != nil {
 		c.w.Fail("member %d cannot listen: %v", h.id, err)
 		return
 	}
 	n, err := broadcast.Start(broadcast.Config{
-		ID: h.id, Group: 7, Members: c.addrs, Join: h.join, Listener: ln, Dial: c.net.Dialer(h.proc),
-		Dir: "/data", WAL: wal.Options{FS: h.disk.FS(h.proc), SegmentBytes: 16 << 10},
+		ID: h.id, Group: 7, Members: c.addrs, Join: h.join, Listener: ln, Dial: c.net.Dialer(proc),
+		Dir: "/data", WAL: wal.Options{FS: h.disk.FS(proc), SegmentBytes: 16 << 10},
 		Timeout: 400 * time.Millisecond, MemoryBytes: 4 << 10, Clients: 100,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
 		c.w.Trace.Add("%s does not start: %v", name(h.id), err)
-		proc := h.proc
 		c.work.Go(func() { h.again(proc, err) })
 		return
 	}
 	c.w.Count("starts", 1)
 	c.w.Trace.Add("%s starts", name(h.id))
+	h.mu.Lock()
 	h.node = n
-	proc := h.proc
+	h.mu.Unlock()
 	h.apps.Go(func() {
 		err := h.applies(n)
 		c.w.Trace.Add("%s ends: %v", name(h.id), err)
@@ -142,17 +147,19 @@ func (h *host) retires(proc *world.Process) {
 
 // stops ends a process, if it is the present one, and has the disk hold what is left.
 func (h *host) stops(proc *world.Process, how func(*world.Process), left func()) {
+	h.turn <- struct{}{} // once it has started
 	h.mu.Lock()
 	if proc == nil {
 		proc = h.proc
 	}
-	if h.proc != proc || h.busy || proc == nil {
-		h.mu.Unlock()
-		return
-	}
-	h.busy = true
+	present := h.proc == proc && !h.busy && proc != nil
+	h.busy = h.busy || present
 	n := h.node
 	h.mu.Unlock()
+	<-h.turn
+	if !present {
+		return
+	}
 	h.disk.Kill()
 	if how == nil {
 		how = h.c.net.Exit

@@ -1,6 +1,7 @@
 package memberworld
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -115,18 +116,18 @@ func (c *cluster) mayLose(h *host) bool {
 func (c *cluster) whole(h *host) bool {
 	c.losing.Lock()
 	defer c.losing.Unlock()
-	for _, o := range c.hosts[:c.spec.Members] {
-		if !o.admitted.Load() || o.isLost() {
-			return false
-		}
-	}
-	if c.busy.Load() > 0 {
+	if !c.begun() || c.busy.Load() > 0 || slices.ContainsFunc(c.hosts, (*host).isLost) {
 		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lost = true
 	return true
+}
+
+// begun reports whether all founders take part, or have.
+func (c *cluster) begun() bool {
+	return !slices.ContainsFunc(c.hosts[:c.spec.Members], func(h *host) bool { return !h.admitted.Load() })
 }
 
 // attend replaces members that lost their data and say so.

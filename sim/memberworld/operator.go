@@ -88,9 +88,15 @@ func (c *cluster) until(step func(ctx context.Context) (done bool, err error)) {
 
 // replace puts a new member, with an empty disk, in the place of one that lost its own, and
 // waits until it has joined: until then the cluster has a voter less. While another one has
-// lost its data nobody gives up a second.
+// lost its data nobody gives up a second, and none before all founders have met.
 func (c *cluster) replace(cl *clientv3.Client, h *host) {
-	c.losing.Lock()
+	for c.losing.Lock(); !c.begun(); c.losing.Lock() {
+		c.losing.Unlock()
+		if c.over() {
+			return
+		}
+		c.pause(500 * time.Millisecond)
+	}
 	for _, o := range c.hosts {
 		if o != h && o.isLost() {
 			c.losing.Unlock()
