@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure/register"
@@ -30,6 +31,21 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 			for _, err := range c.judge(t.Context(), open(t)) {
 				t.Error(err)
 			}
+		})
+	}
+}
+
+// Simulate is Run with each test in a bubble of testing/synctest, where waiting takes no time.
+// It is for stores whose clock follows package time.
+func Simulate(t *testing.T, open func(t *testing.T) Fixture) {
+	for _, c := range checks {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				t.Cleanup(func() { time.Sleep(time.Minute) }) // what was left behind ends
+				for _, err := range c.judge(t.Context(), open(t)) {
+					t.Error(err)
+				}
+			})
 		})
 	}
 }
@@ -101,23 +117,38 @@ func (p *probe) stores() []register.Store {
 }
 
 // set opens all stores anew, behind faults. What is stuck lands when a check says so.
-func (p *probe) set() (*register.Set, []*register.Faults) {
+func (p *probe) set() (*set, []*register.Faults) {
 	var stores []register.Store
 	var faults []*register.Faults
 	for _, s := range p.stores() {
 		f := &register.Faults{Store: s}
 		stores, faults = append(stores, f), append(faults, f)
 	}
-	set, err := register.NewSet(stores)
+	opened, err := register.NewSet(stores)
 	p.must(err)
-	p.opened[len(p.opened)-len(stores)] = set.Close // which closes them
+	p.opened[len(p.opened)-len(stores)] = opened.Close // which closes them
 	p.opened = p.opened[:len(p.opened)-len(stores)+1]
-	return set, faults
+	return &set{opened, p}, faults
 }
 
-// close closes everything that was opened.
+// set closes its registers in the end.
+type set struct {
+	*register.Set
+	p *probe
+}
+
+func (s *set) Register(name string) *register.Cell { return s.closes(s.Set.Register(name)) }
+
+func (s *set) Regular(name string) *register.Cell { return s.closes(s.Set.Regular(name)) }
+
+func (s *set) closes(c *register.Cell) *register.Cell {
+	s.p.opened = append(s.p.opened, c.Close)
+	return c
+}
+
+// close closes everything that was opened, the last first.
 func (p *probe) close() {
-	for _, f := range p.opened {
+	for _, f := range slices.Backward(p.opened) {
 		if err := f(); err != nil {
 			p.errorf("close: %w", err)
 		}

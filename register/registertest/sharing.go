@@ -25,10 +25,11 @@ func (p *probe) play(atomic bool, n int, disturb func(process int, faults []*reg
 			disturb(i, faults)
 		}
 		for j := range cells {
-			cell := set.Regular("x")
+			open := set.Regular
 			if atomic {
-				cell = set.Register("x")
+				open = set.Register
 			}
+			cell := open("x")
 			players.Go(func() {
 				defer cell.Close()
 				p.player(&h, cell, i*cells+j, n)
