@@ -91,6 +91,27 @@ func (m member) count(t *testing.T) (n int, by string) {
 	return 0, ""
 }
 
+// stop stops a member while it is not within the fence, which keeps everybody out as long as
+// anybody is in.
+func (m member) stop(t *testing.T, dir string) {
+	t.Helper()
+	fence, err := os.OpenFile(filepath.Join(dir, "count.token.lock"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fence.Close()
+	if err := syscall.Flock(int(fence.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(m.process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("it has not stopped: %v, %v", status, err)
+	}
+}
+
 // TestLeader kills one leader and stops another: the count goes on where it was, and who
 // wakes up does not believe that it still leads.
 func TestLeader(t *testing.T) {
@@ -136,9 +157,7 @@ func TestLeader(t *testing.T) {
 	delete(members, leader)
 
 	stopped := members[next]
-	if err := stopped.process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stopped.stop(t, dir)
 	if last := count(others(next)); last == next {
 		t.Errorf("%s counts though it was stopped", last)
 	}
