@@ -158,7 +158,7 @@ func pid(ts *testscript.TestScript, file string) int {
 }
 
 func poll(ts *testscript.TestScript, what string, is func() bool) {
-	for end := time.Now().Add(20 * time.Second); !is(); {
+	for end := time.Now().Add(2 * time.Minute); !is(); { // a busy machine runs many processes a script
 		if time.Now().After(end) {
 			ts.Fatalf("waited in vain for %s", what)
 		}
