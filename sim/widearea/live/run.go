@@ -114,7 +114,7 @@ func (r *run) start(ctx context.Context, dir string) error {
 			time.Sleep(patience)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for _, n := range r.members {
 		if err := n.Ready(ctx); err != nil {
