@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ type labPeer struct {
 	id   machine.NodeID
 	disk *disk.Disk
 	mono *clock.Simulated
-	off  time.Duration // of the synchronized clock
+	off  atomic.Int64 // nanoseconds of the synchronized clock
 	p    *world.Process
 	fs   *waltest.FS
 	*engine.Peer
@@ -88,7 +89,7 @@ func (h *labPeer) config() engine.Config {
 	cfg := l.cfg
 	cfg.Self, cfg.Listener, cfg.Dial, cfg.FS = l.addrs[h.id], listener, l.net.Dialer(h.p), h.fs
 	cfg.Clock = h.mono
-	cfg.Wall = func() time.Time { return time.Now().Add(h.off) }
+	cfg.Wall = func() time.Time { return time.Now().Add(time.Duration(h.off.Load())) }
 	return cfg
 }
 

@@ -195,7 +195,7 @@ func TestSkewIsForgotten(t *testing.T) {
 	inLab(t, 3, cfg, func(l *lab) {
 		says := func() string { return l.peers[0].Status().Peers[1].Error + l.peers[2].Status().Peers[1].Error }
 		h := l.peers[1]
-		h.off = time.Second // more than it may be; it notices, and is silent
+		h.off.Store(int64(time.Second)) // more than it may be; it notices, and is silent
 		time.Sleep(brief.TMax + time.Second)
 		from := h.Leaser()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -204,7 +204,7 @@ func TestSkewIsForgotten(t *testing.T) {
 		if !strings.Contains(says(), "the clock of peer 2, or ours, is wrong") {
 			t.Fatalf("nobody says so: %q\n%s", says(), log.String())
 		}
-		h.off = 0
+		h.off.Store(0)
 		time.Sleep(3*brief.TMax + time.Second)
 		if s := says(); s != "" {
 			t.Errorf("the clock is right again, and the peers still say %q", s)
