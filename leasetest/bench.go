@@ -135,7 +135,7 @@ func (b *bench) await(c <-chan struct{}, limit time.Duration, what string) {
 	}
 }
 
-// pass lets d of real time pass: leases are about time.
+// pass lets d pass: leases are about time.
 func (b *bench) pass(d time.Duration) { <-time.After(d) }
 
 func closed(c <-chan struct{}) bool {
