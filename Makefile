@@ -35,8 +35,10 @@ modules: ## build, vet and test (-short) every other Go module in the repository
 modules-long: ## the same without -short: the whole differential test, torture, peers; for hours
 	@bad=; for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go test -count=1 -timeout 3h -skip '^TestReadTorture$$' ./...) || bad="$$bad $$d"; done; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
 
-FUZZTIME ?= 20s
-fuzz: ## run every fuzz target for FUZZTIME (20s)
+# Counted, not timed: before Go 1.27 the end of a time may be taken for a failure, most of all
+# on a busy machine (go.dev/issue/75804).
+FUZZTIME ?= 100000x
+fuzz: ## run every fuzz target for FUZZTIME (100000x)
 	@bad=; for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
 		echo "-- $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || bad="$$bad $$f"; done; done; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
 
