@@ -18,6 +18,7 @@ RACE := $(shell go list ./... | grep -E '/(kv|broadcast|clock|driver|register|wa
 SLOW ?= $(foreach p,$(RACE),$(if $(findstring /examples/,$p),$p)) %/engine/etcd %/register/redis %/cmd/tenure %/register/file %/node
 race: ## race detector on the packages with goroutines; SLOW= leaves nothing out
 	go test -race -timeout 1h -skip "^TestMutants$$" $(filter-out $(SLOW),$(RACE))
+	$(if $(SLOW),go test -race -short -skip "^TestMutants$$" ./engine/etcd)
 
 # What is drawn follows from the commit: another one draws others, the same one the same.
 COMMIT := $(shell git rev-parse HEAD)
