@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -171,5 +172,28 @@ func TestViewsShareUntilKeysMove(t *testing.T) {
 	}
 	if a.leases != b.leases {
 		t.Error("an update without a lease made the view copy the lease table")
+	}
+}
+
+// A view of which something is reclaimed says so, from the first revision on that it lacks.
+func TestViewOfWhatWasReclaimed(t *testing.T) {
+	s := New()
+	put := func() View {
+		if _, err := s.Put(&pb.PutRequest{Key: []byte("a")}); err != nil {
+			t.Fatal(err)
+		}
+		return s.View()
+	}
+	before, last := put(), put() // 2, 3
+	if err := s.Compact(3); err != nil {
+		t.Fatal(err)
+	}
+	for s.Reclaim(1000) {
+	}
+	if _, err := before.Range(&pb.RangeRequest{Key: []byte("a")}); !errors.Is(err, ErrStaleView) {
+		t.Errorf("a view of revision 2 behind a compaction to 3: %v, want %v", err, ErrStaleView)
+	}
+	if _, err := last.Range(&pb.RangeRequest{Key: []byte("a")}); err != nil {
+		t.Errorf("a view of revision 3 behind a compaction to 3: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -131,5 +132,37 @@ func TestCompareUnknowns(t *testing.T) {
 		if err != nil || resp.Succeeded != tt.want {
 			t.Errorf("%s: %v %v, want %v", tt.name, resp.GetSucceeded(), err, tt.want)
 		}
+	}
+}
+
+// What a transaction deletes from a key on is gone before its puts, whichever deletion reaches
+// furthest: a put that is to keep a value finds none.
+func TestPutOfWhatTheTransactionDeletes(t *testing.T) {
+	del := func(key string) *pb.RequestOp {
+		return &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(key), RangeEnd: []byte{0}}}}
+	}
+	for name, deletions := range map[string][]*pb.RequestOp{
+		"from the key itself":      {del("b")},
+		"from before it":           {del("a")},
+		"from behind, then before": {del("c"), del("a")},
+		"from before, then behind": {del("a"), del("c")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New()
+			for _, key := range []string{"a", "b", "c"} {
+				if _, err := s.Put(&pb.PutRequest{Key: []byte(key), Value: []byte("v")}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			keep := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte("b"), IgnoreValue: true}}}
+			defer func() {
+				if p := recover(); p != nil {
+					t.Errorf("to keep a value that is deleted: %v, want %v", p, ErrKeyNotFound)
+				}
+			}()
+			if _, err := s.Txn(&pb.TxnRequest{Success: append(deletions, keep)}); !errors.Is(err, ErrKeyNotFound) || s.Revision() != 4 {
+				t.Errorf("to keep a value that is deleted: %v at revision %d, want %v and no change", err, s.Revision(), ErrKeyNotFound)
+			}
+		})
 	}
 }

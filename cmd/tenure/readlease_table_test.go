@@ -1,10 +1,13 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/tenure-lease/tenure/readleasepb"
@@ -82,5 +85,40 @@ func TestReadLeasesOfManyWords(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Buckets are told by how many of them a set of members holds, the greatest share first.
+func TestHoldersAreCounted(t *testing.T) {
+	got := countHolders([]string{"hash:0/8=b", "hash:1/8=a,b", "hash:2/8=a,b", "hash:3/8=a,b", "hash:4/8=a", "hash:5/8=c", "hash:6/8=c"})
+	want := []bucketHolders{{"a,b", 3}, {"c", 2}, {"a", 1}, {"b", 1}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Who is bound to a member is told once and in order, however many say so.
+func TestGrantorsAreToldOnce(t *testing.T) {
+	member := &readleasepb.Member{Id: 0xa}
+	answers := []*readleasepb.GetResponse{
+		{MemberId: 4, Holders: []*readleasepb.Holder{{Member: member, Boot: 2, Grantors: []uint64{9, 4, 2}}}},
+		{MemberId: 3, Holders: []*readleasepb.Holder{{Member: member, Boot: 2, Grantors: []uint64{3, 9}}, {Member: member, Boot: 1, Grantors: []uint64{3}}}},
+		{MemberId: 2, Holders: []*readleasepb.Holder{{Member: member, Boot: 1, Grantors: []uint64{2}}}},
+	}
+	if got := grantors(readLeaseMember{ID: "a", Boot: 2}, answers, answers[0]); !slices.Equal(got, []uint64{3, 4, 9}) {
+		t.Errorf("bound to it are %v, want 3, 4 and 9, which does not answer", got)
+	}
+}
+
+// A change that was refused has not been made; of one that failed otherwise nobody knows.
+func TestUndecidedChanges(t *testing.T) {
+	for code, known := range map[codes.Code]bool{
+		codes.InvalidArgument: true, codes.PermissionDenied: true, codes.Unimplemented: true,
+		codes.Unavailable: false, codes.DeadlineExceeded: false, codes.Unknown: false,
+	} {
+		err := undecided(status.Error(code, "odd"))
+		if status.Code(err) != code || strings.Contains(err.Error(), "is not known") == known {
+			t.Errorf("%v: got %v, want it known: %v", code, err, known)
+		}
 	}
 }
