@@ -25,7 +25,7 @@ var scriptLists = [][]script{
 	proposalScripts, leaseScripts, regrantScripts, leaderScripts, readScripts, logScripts,
 	promiseScripts, holderScripts, releaseScripts, lapseScripts,
 	cellScripts, requestScripts, stallScripts, restartScripts, roundScripts, directScripts, orderScripts, heldScripts, foresightScripts, ownScripts, pastScripts,
-	snapshotScripts, pushScripts, membershipScripts, heldUpScripts, sharingScripts, keyLeaseScripts,
+	snapshotScripts, pushScripts, membershipScripts, heldUpScripts, sharingScripts, keyLeaseScripts, accountScripts,
 }
 
 func TestScripts(t *testing.T) {
