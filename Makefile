@@ -60,7 +60,7 @@ sim: ## many simulated worlds of each protocol: WORLDS=2000; SIM=./sim/replicasi
 # The packages that simulate whole processes each: the code that ships, from sockets to disks.
 WHOLE ?= $(shell go list ./sim/... | grep -E '/sim/[a-z]+world$$')
 wholesim: ## many worlds of whole processes: WORLDS=2000; WHOLE=./sim/storageworld SEED=42 plays one again
-	@bad=; for p in $(WHOLE); do go test $$p -run '^TestWorlds$$' -count=1 -timeout 4h -v -worlds $(WORLDS) -seed $(SEED) || bad="$$bad $$p"; done; \
+	@bad=; for p in $(WHOLE); do go test $$p -run '^Test(Worlds|Members|Restarts|Skew|Stalls)$$' -count=1 -timeout 4h -v -worlds $(WORLDS) -seed $(SEED) || bad="$$bad $$p"; done; \
 	go test ./cmd/tenure -run '^TestGuardWorlds$$' -count=1 -timeout 1h -v -guardworlds $(WORLDS) || bad="$$bad guard"; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
 
 # Other worlds than those of `go test`, and few enough for 20 s of CPU. A world that fails says

@@ -125,3 +125,44 @@ func TestDoIsNotAdmitted(t *testing.T) {
 		}
 	})
 }
+
+// TestDoGivesUp: the caller's context is over while the lease is another's.
+func TestDoGivesUp(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+		holder, l := store.Open(), store.Open()
+		defer holder.Close()
+		defer l.Close()
+		claim := tenure.Claim{Name: "n", TTL: ttl}
+		if _, err := holder.Acquire(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*ttl)
+		defer cancel()
+		began := time.Now()
+		late := time.AfterFunc(5*ttl, func() { holder.Close() }) // so that a Do that waits on ends
+		defer late.Stop()
+		err := tenure.Do(ctx, l, claim, func(context.Context, tenure.Lease) error {
+			t.Error("the work runs beside the holder's, or for nobody")
+			return nil
+		})
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 2*ttl {
+			t.Errorf("Do returns %v after %v, want %v after %v", err, took, context.DeadlineExceeded, 2*ttl)
+		}
+	})
+}
+
+// TestDoUnguardedEnd: work that does not notice that its lease is lost succeeds, and was not guarded.
+func TestDoUnguardedEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
+		l := store.Open()
+		defer l.Close()
+		err := tenure.Do(t.Context(), l, tenure.Claim{Name: "n", TTL: ttl}, func(context.Context, tenure.Lease) error {
+			fix.Cut(l)
+			time.Sleep(2 * ttl)
+			return nil
+		})
+		if !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("Do returns %v, want %v", err, tenure.ErrLost)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/leasetest"
@@ -119,6 +120,32 @@ func TestLeadEndsWithAnotherLoss(t *testing.T) {
 		})
 		if !errors.Is(err, tenure.ErrLost) || reigns != 1 {
 			t.Errorf("Lead returns %v after %d reigns, want %v after 1", err, reigns, tenure.ErrLost)
+		}
+	})
+}
+
+// plain hides what a Leaser can do beside what every Leaser can.
+type plain struct{ tenure.Leaser }
+
+// TestAwaitLooks: a Leaser that does not notice changes by itself is looked at once a second.
+func TestAwaitLooks(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+		l := store.Open()
+		defer l.Close()
+		free, err := l.Observe(t.Context(), "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second+time.Second/2)
+		defer cancel()
+		if s, err := tenure.Await(ctx, plain{l}, free); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("nothing changes: %+v, %v; want %v", s, err, context.DeadlineExceeded)
+		}
+		time.AfterFunc(5*time.Second/2, func() { _, _ = l.Acquire(t.Context(), tenure.Claim{Name: "n", TTL: ttl}) })
+		began := time.Now()
+		s, err := tenure.Await(t.Context(), plain{l}, free)
+		if took := time.Since(began); err != nil || len(s.Holders) != 1 || took != 3*time.Second {
+			t.Errorf("after %v: %+v, %v; want a holder after 3s", took, s, err)
 		}
 	})
 }

@@ -75,7 +75,9 @@ sim/world/network: sim/world
 sim/world/disk: sim/world wal/waltest
 sim/memberworld: clock etcdapi machine node peer quorumlease replica server wal sim/world sim/world/disk sim/world/network wal/waltest
 sim/world/posix: sim/world register/file
-sim/storageworld: tenure clock machine register register/file engine/storage sim/world sim/world/posix
+sim/world/holders: tenure sim/world
+sim/storageworld: clock machine register register/file engine/storage sim/world sim/world/holders sim/world/posix
+sim/redisworld: clock machine register register/redis engine/redis engine/storage sim/world sim/world/holders sim/world/network
 sim/mutant:
 sim/replicasim: machine sim kv keyspan placement quorumlease replica seen watch
 sim/quorumregistersim: machine sim quorumregister register/registertest

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -20,11 +21,12 @@ import (
 type Config struct {
 	// Addrs are the servers of one set, host:port each.
 	Addrs []string
-	// Username, Password, DB, TLS and Prefix are those of all servers; see
+	// Username, Password, DB, TLS, Dial and Prefix are those of all servers; see
 	// register/redis.Options.
 	Username, Password string
 	DB                 int
 	TLS                *tls.Config
+	Dial               func(ctx context.Context, network, addr string) (net.Conn, error)
 	Prefix             string
 	// State is where to remember what has to be remembered from process to process.
 	// Default storage.StateDir().
@@ -35,7 +37,7 @@ type Config struct {
 
 func (c Config) options(addr string) redis.Options {
 	return redis.Options{
-		Addr: addr, Username: c.Username, Password: c.Password, DB: c.DB, TLS: c.TLS, Prefix: c.Prefix,
+		Addr: addr, Username: c.Username, Password: c.Password, DB: c.DB, TLS: c.TLS, Dial: c.Dial, Prefix: c.Prefix,
 		Obsolete: storage.Obsolete,
 	}
 }
@@ -60,6 +62,9 @@ func Open(ctx context.Context, cfg Config) (*Leaser, error) {
 	}
 	if cfg.State == "" {
 		cfg.State = storage.StateDir()
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System
 	}
 	n := len(cfg.Addrs)
 	found, errs := make([]*redis.Store, n), make([]error, n)

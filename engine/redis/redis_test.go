@@ -171,3 +171,49 @@ func TestStoresAreMadeOnce(t *testing.T) {
 		t.Errorf("two servers of a set of three: %v, want %v", err, register.ErrMismatch)
 	}
 }
+
+func TestAddrs(t *testing.T) {
+	for _, addrs := range [][]string{nil, {"a:1", "a:1"}, {"a:1", "b:1", "b:1"}, {"a:1", "b:1", "a:1"}} {
+		if engine.CheckAddrs(addrs) == nil {
+			t.Errorf("%q: no error", addrs)
+		}
+		if _, err := engine.Open(t.Context(), engine.Config{Addrs: addrs}); err == nil {
+			t.Errorf("open %q: no error", addrs)
+		}
+	}
+	if err := engine.CheckAddrs([]string{"a:1", "b:1", "a:2"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWarnings: what the server can lose is told for each of them. The stand-ins do not say who
+// they are.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	_, cfg := servers(t, 1)
+	l, err := engine.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	health, err := l.Health(t.Context(), "x")
+	if err != nil || len(health) != 1 || !strings.Contains(health[0].Warning, "run_id") {
+		t.Errorf("%+v, %v; want a warning that the server does not tell when it restarts", health, err)
+	}
+}
+
+// TestOpenLetsGo: an Open that fails leaves no connection behind.
+func TestOpenLetsGo(t *testing.T) {
+	t.Parallel()
+	hosts, cfg := servers(t, 3)
+	hosts[0].Close()
+	hosts[1].Close()
+	if _, err := engine.Open(t.Context(), cfg); err == nil {
+		t.Fatal("opened, with one of three")
+	}
+	for end := time.Now().Add(time.Minute); hosts[2].CurrentConnectionCount() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d connections are left", hosts[2].CurrentConnectionCount())
+		}
+	}
+}

@@ -94,3 +94,16 @@ func TestWarning(t *testing.T) {
 		}
 	}
 }
+
+// TestKeepsLess has a server keep less for a while, which one connection sees, and all again
+// before it restarts: what was lost meanwhile nobody can tell.
+func TestKeepsLess(t *testing.T) {
+	h, _ := made(t, 0, 1)
+	h.set("appendfsync", "everysec")
+	do(t, opened(t, h.options()), put("x", 1, ann, "a"))
+	h.set("appendfsync", "always")
+	h.restart(t, "second")
+	if _, err := Open(t.Context(), h.options()); !errors.Is(err, ErrStale) {
+		t.Errorf("open: %v, want %v", err, ErrStale)
+	}
+}

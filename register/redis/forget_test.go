@@ -115,6 +115,7 @@ func TestNotesOfTheDead(t *testing.T) {
 	do(t, s, query("x"))
 	now = now.Add(s.age() - 1)
 	do(t, s, query("x"))
+	do(t, s, query("y")) // what is forgotten goes with the next operations
 	const all = `1 0003 "e" 0003=1:needed 0200=1:lives ff01=1:dead floor 1`
 	if got := show(t, s, "x"); got != all {
 		t.Errorf("before its time: %s, want %s", got, all)

@@ -26,12 +26,17 @@ type Options struct {
 	DB int
 	// TLS, if not nil, is how to speak TLS.
 	TLS *tls.Config
+	// Dial connects to the server, in place of a net.Dialer. TLS is not spoken then, unless
+	// Dial does. The context ends when connecting takes too long.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Prefix is what the store's keys begin with, in braces. "tenure" if empty. Stores of
 	// other sets may be on the same server under other prefixes.
 	Prefix string
 	// Obsolete tells whether a store may forget what a writer left at a register that
 	// shows v: disklease.Obsolete for leases. If nil, nothing is ever forgotten.
 	Obsolete func(v machine.Value, writer machine.ID) bool
+
+	patience time.Duration // in place of what the header says, in tests that are not about it
 }
 
 func (o *Options) prefix() string {
@@ -69,7 +74,7 @@ func (o *Options) client(patience time.Duration, greet func(context.Context, *go
 		addr = net.JoinHostPort(strings.Trim(addr, "[]"), "6379")
 	}
 	return goredis.NewClient(&goredis.Options{
-		Network: network, Addr: addr, Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS,
+		Network: network, Addr: addr, Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, Dialer: o.Dial,
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 

@@ -106,7 +106,8 @@ func (h *host) restart(t *testing.T, run string) {
 	h.hook()
 }
 
-func (h *host) options() Options { return Options{Addr: h.Addr()} }
+// options are those of a client that waits for long, as this machine may be very busy.
+func (h *host) options() Options { return Options{Addr: h.Addr(), patience: 10 * time.Second} }
 
 func header(index, of int) register.Header {
 	return register.Header{

@@ -48,7 +48,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 func newStore(o Options, h register.Header, seal string) *Store {
 	s := &Store{options: o, header: h, seal: seal, now: time.Now, samples: map[string]sample{}}
 	s.warning.Store(new(string))
-	s.client = o.client(patience(h), s.arrive)
+	if o.patience == 0 {
+		o.patience = patience(h)
+	}
+	s.client = o.client(o.patience, s.arrive)
 	return s
 }
 

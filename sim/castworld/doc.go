@@ -17,9 +17,10 @@
 //     no part.
 //   - When faults have ended, members that are left deliver all that was acknowledged, and
 //     order what each of them broadcasts.
+//   - Changes of the members are a part of the order. One that was removed is told so and ends, no
+//     other is told so, and who joins delivers all from the first position that it is sent on.
 //
-// The members stay the same, and what they keep in memory is not judged: packages broadcast and
-// sim/abcastsim have tests of both.
+// What members keep in memory is not judged: packages broadcast and sim/abcastsim have tests of that.
 //
 // Package sim/abcastsim plays the machines alone: faster, and deeper.
 package castworld

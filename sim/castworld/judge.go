@@ -1,6 +1,7 @@
 package castworld
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/tenure-lease/tenure/broadcast"
@@ -18,6 +19,15 @@ type judge struct {
 	at           map[string]broadcast.Position
 	broadcast    map[string]bool
 	acknowledged map[string]broadcast.Position
+	changes      int // of the members, in the order
+}
+
+// what is what a message says: a payload, or who the members are from there on.
+func what(m broadcast.Message) []byte {
+	if m.Members != nil {
+		return fmt.Appendf(nil, "members %v", m.Members)
+	}
+	return m.Payload
 }
 
 func newJudge(w *world.World) *judge {
@@ -43,7 +53,7 @@ func (j *judge) delivers(id machine.NodeID, s state, m broadcast.Message) {
 	if m.Position != s.position {
 		j.w.Fail("contiguity: member %d delivers %d after %d", id, m.Position, s.position-1)
 	}
-	payload := string(m.Payload)
+	payload := string(what(m))
 	switch n := broadcast.Position(len(j.order)); {
 	case s.position <= n:
 		if j.order[s.position-1] != payload || j.sums[s.position-1] != s.sum {
@@ -54,7 +64,10 @@ func (j *judge) delivers(id machine.NodeID, s state, m broadcast.Message) {
 		j.w.Fail("contiguity: member %d delivers %d, and nobody has delivered %d", id, s.position, n+1)
 		return
 	}
-	if payload != "" {
+	if m.Members != nil {
+		j.changes++
+		j.w.Count("changes of members", 1)
+	} else if payload != "" {
 		if at := j.at[payload]; at > 0 {
 			j.w.Fail("duplicate: member %d delivers %.10q at %d, and it was at %d", id, payload, s.position, at)
 		}

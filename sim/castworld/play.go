@@ -30,7 +30,12 @@ type cast struct {
 	hosts map[machine.NodeID]*host
 	addrs map[machine.NodeID]string // of the founders
 	work  sync.WaitGroup
-	over  context.Context // ends with the body
+
+	changing sync.Mutex // held while members change
+
+	mu      sync.Mutex
+	members []machine.NodeID // now, ascending, as far as the world knows
+	over    context.Context  // ends with the body
 }
 
 // host is where a member runs.
@@ -48,6 +53,8 @@ type host struct {
 	busy    bool          // a fault is being carried out
 	turn    chan struct{} // holds a token while a process starts, and before one is stopped
 	emptied bool          // its directory was
+	absent  bool          // it was not added yet
+	removed bool          // it was told so
 	gone    bool          // it ended for good: it was removed, or has forgotten something
 	at      broadcast.Position
 }
@@ -69,7 +76,7 @@ func (h *host) starts() {
 	h.turn <- struct{}{}
 	defer func() { <-h.turn }()
 	h.mu.Lock()
-	if h.gone || h.node != nil {
+	if h.gone || h.absent || h.node != nil {
 		h.mu.Unlock()
 		return
 	}
@@ -125,6 +132,9 @@ func (h *host) ended(proc *world.Process, n *broadcast.Node, err error) {
 		h.retires(proc)
 	case errors.Is(err, broadcast.ErrRemoved):
 		h.c.w.Count("removed", 1)
+		h.mu.Lock()
+		h.removed = true
+		h.mu.Unlock()
 		h.retires(proc)
 	case errors.Is(err, broadcast.ErrOrder):
 		h.c.w.Fail("one order: member %d: %v", h.id, err)
@@ -224,7 +234,7 @@ func (h *host) applies(n *broadcast.Node) error {
 				}
 				return err
 			}
-			s = s.after(m.Payload)
+			s = s.after(what(m))
 			h.c.judge.delivers(h.id, s, m)
 			h.mu.Lock()
 			h.at = m.Position
@@ -294,6 +304,8 @@ func (c *cast) happens(f world.Fault) {
 		c.net.Reset(f.Who, "")
 	case world.HalfOpen:
 		c.net.HalfOpen(f.Who)
+	case world.Member:
+		c.work.Go(func() { c.changes(r) })
 	}
 }
 
@@ -301,11 +313,11 @@ func (c *cast) happens(f world.Fault) {
 // knows that it is ordered.
 func (c *cast) client(number int, until time.Duration) {
 	r := c.w.Rand(fmt.Sprint("client", number))
-	ids := []machine.NodeID{1, 2, 3}
 	var id machine.ID
 	seq := uint64(0)
 	open := "" // what was broadcast and not acknowledged
 	for count := 0; ; {
+		ids := c.present()
 		h := c.hosts[ids[r.IntN(len(ids))]]
 		h.mu.Lock()
 		n := h.node

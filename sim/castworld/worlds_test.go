@@ -3,6 +3,8 @@ package castworld
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -65,6 +67,19 @@ func TestWorlds(t *testing.T) {
 	world.Batch(t, 12, 60, musts, func(t *testing.T, seed uint64) world.Result { return play(t, seed, plan(seed)) })
 }
 
+// TestMembers plays groups whose members change, under the faults that none of them has to remember.
+func TestMembers(t *testing.T) {
+	musts := []string{"ordered", "acknowledged", "changes of members", "changes seen through", "removed"}
+	world.Batch(t, 3, 6, musts, func(t *testing.T, seed uint64) world.Result {
+		r := world.Rand(seed, "members")
+		faults := slices.DeleteFunc(plan(seed), func(f world.Fault) bool { return f.Kind == world.Older || f.Kind == world.Empty })
+		for at := time.Second; at < storm-5*time.Second; at += time.Duration(1+r.IntN(5)) * time.Second {
+			faults = append(faults, world.Fault{Who: name(1), At: at, Kind: world.Member})
+		}
+		return play(t, seed, faults)
+	})
+}
+
 func play(t *testing.T, seed uint64, faults []world.Fault) world.Result {
 	return world.Play(t, world.Options{Seed: seed, Plan: faults}, func(w *world.World) {
 		over, end := context.WithCancel(context.Background())
@@ -75,7 +90,12 @@ func play(t *testing.T, seed uint64, faults []world.Fault) world.Result {
 			c.appears(id, r)
 			c.addrs[id] = fmt.Sprintf("%s:%d", name(id), port)
 		}
-		for _, id := range []machine.NodeID{1, 2, 3} {
+		for _, id := range spares {
+			h := c.appears(id, r)
+			h.join, h.absent = true, true
+		}
+		c.members = []machine.NodeID{1, 2, 3}
+		for _, id := range c.members {
 			c.hosts[id].starts()
 		}
 		for i := range 3 {
@@ -91,8 +111,8 @@ func play(t *testing.T, seed uint64, faults []world.Fault) world.Result {
 		time.Sleep(w.Calm() - min(w.Calm(), w.Elapsed()) + 5*time.Second)
 		c.settles()
 		end()
-		for _, id := range []machine.NodeID{1, 2, 3} {
-			c.hosts[id].stops(nil, nil, func() {})
+		for _, h := range c.hosts {
+			h.stops(nil, nil, func() {})
 		}
 		c.work.Wait()
 		c.judge.ends()
@@ -113,15 +133,28 @@ func (c *cast) settles() {
 		c.w.Fail("liveness: %s", missing)
 		return
 	}
+	members := c.present()
 	for id, h := range c.hosts {
 		h.mu.Lock()
-		n, emptied, gone := h.node, h.emptied, h.gone
+		n, emptied, gone, absent, removed := h.node, h.emptied, h.gone, h.absent, h.removed
 		h.mu.Unlock()
+		if !slices.Contains(members, id) {
+			if !absent && !removed {
+				c.w.Fail("removed: member %d was removed, and is not told so", id)
+			}
+			continue
+		}
+		if removed {
+			c.w.Fail("removed: member %d is told so, and was not", id)
+		}
 		if emptied && !gone {
 			c.w.Fail("forgotten: member %d came back with an empty directory, and was not refused", id)
 		}
 		if n == nil {
 			continue
+		}
+		if got := slices.Sorted(maps.Keys(n.Members())); !slices.Equal(got, members) {
+			c.w.Fail("members: member %d says that they are %v, and they are %v", id, got, members)
 		}
 		payload := fmt.Sprintf("last of %d", id)
 		c.judge.broadcasts(payload)
@@ -140,7 +173,9 @@ func (c *cast) settles() {
 // missing says what has not come to pass yet, "" if all has.
 func (c *cast) missing() string {
 	up := 0
-	for id, h := range c.hosts {
+	members := c.present()
+	for _, id := range members {
+		h := c.hosts[id]
 		h.mu.Lock()
 		n, gone, at := h.node, h.gone, h.at
 		h.mu.Unlock()
@@ -154,8 +189,16 @@ func (c *cast) missing() string {
 		}
 		up++
 	}
-	if up < 2 {
-		return fmt.Sprintf("%d of 3 members are left", up)
+	if up <= len(members)/2 {
+		return fmt.Sprintf("%d of %d members are left", up, len(members))
+	}
+	for _, h := range c.hosts {
+		h.mu.Lock()
+		here := !h.absent && !h.gone
+		h.mu.Unlock()
+		if here && !slices.Contains(members, h.id) {
+			return fmt.Sprintf("member %d was removed, and has not ended", h.id)
+		}
 	}
 	return ""
 }

@@ -15,6 +15,11 @@
 // at both ports, and changes of the members. After the last fault everything is mended, and
 // has to work.
 //
+// Two kinds of worlds are drawn beside these: peers that are cut off and killed in turns, and
+// a peer whose synchronized clock is wrong by more than ε from its start. Exclusion rests on ε, so of a clock
+// that is behind only the tenures of others are judged by it. Of one that is ahead, all are: nobody gets a
+// lease by it. Both have to be heard of, and the other peers go on.
+//
 // # What is judged
 //
 //   - Exclusion: whenever a holder's Check returns nil, no other's does, but those whom it

@@ -32,8 +32,9 @@ type host struct {
 	mu      sync.Mutex
 	life    *life // nil while there is no peer
 	lives   int
-	removed bool // it is no member any more
-	dark    bool // without power
+	removed bool          // it is no member any more
+	skew    time.Duration // what its synchronized clock is ahead of all others, beyond ε
+	dark    bool          // without power
 }
 
 // life is a peer from its start to its end.
@@ -54,6 +55,10 @@ func (s *stage) newHost(index int) *host {
 	h.mono = clock.NewSimulated(machine.Mono(1e9 + s.rand.Int64N(1e15)))
 	h.mono.SetRate(1 + (2*s.rand.Float64()-1)*2e-4)
 	off := s.between(-s.eps/2, s.eps/2)
+	if index == 1 {
+		h.skew = s.shape.skew
+		off += h.skew
+	}
 	h.wall = clock.NewSimulated(machine.Mono(time.Now().Add(years + off).UnixNano()))
 	return h
 }
@@ -64,10 +69,26 @@ func (h *host) socket() string { return fmt.Sprintf("%s:%d", h.name, socketPort)
 // wanders lets the synchronized clock go to another place within ±ε/2 of true time, slowly
 // enough to be no step.
 func (h *host) wanders(every time.Duration) {
-	off := time.Duration(int64(h.wall.Now()) - time.Now().Add(years).UnixNano())
+	off := time.Duration(int64(h.wall.Now())-time.Now().Add(years).UnixNano()) - h.ahead()
 	aim := h.s.between(-h.s.eps/2, h.s.eps/2)
 	rate := float64(aim-off) / float64(every)
 	h.wall.SetRate(1 + min(max(rate, -5e-4), 5e-4))
+}
+
+// ahead is by how much the synchronized clock is wrong.
+func (h *host) ahead() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.skew
+}
+
+// sets has an operator set the clock of a host right, and start its peer anew.
+func (h *host) sets() {
+	h.wall.Jump(-h.ahead())
+	h.mu.Lock()
+	h.skew = 0
+	h.mu.Unlock()
+	h.stop(exits, 0)
 }
 
 // start starts the peer, and tries again until it runs or is not wanted.
@@ -281,6 +302,7 @@ func (t tracer) Write(b []byte) (int, error) {
 	for _, what := range []string{"jump", "skew"} {
 		if strings.Contains(line, "flease: "+what) {
 			t.w.Count("alarms: "+what, 1)
+			t.w.Count(t.name+" alarms: "+what, 1)
 		}
 	}
 	return len(b), nil

@@ -63,9 +63,20 @@ func (j *judge) starts(h *hold) {
 		r.tokens[0] = max(r.tokens[0], token)
 	}
 	h.note()
+	switch skew := h.on.ahead(); {
+	case skew > 0: // two of three acceptors are sound
+		j.w.Fail("skew: %s acquires %s by a clock that is %v ahead of all others", h.who, h.claim.Name, skew)
+	case skew < 0:
+		j.w.Count("tenures by a clock that is behind", 1)
+	default:
+		j.w.Count("tenures of the sound", 1)
+	}
 	r.holds = append(r.holds, h)
 	j.exclusive(r)
 	for _, o := range r.delays {
+		if o.on.ahead() != 0 || h.on.ahead() != 0 {
+			continue
+		}
 		left := o.end.Add(o.claim.LockDelay).Sub(o.on.mono.Now())
 		j.w.Count("judged: lock delays", 1)
 		if n := len(r.holds) + len(r.delays); (n > o.claim.Slots || n > h.claim.Slots) && left > 5*time.Millisecond+o.claim.LockDelay/500 {
@@ -95,12 +106,17 @@ func (j *judge) sweep(r *resource) {
 	r.delays = slices.DeleteFunc(r.delays, func(h *hold) bool { return h.on.mono.Now() >= h.end.Add(h.claim.LockDelay) })
 }
 
-// exclusive wants that all who hold bear each other.
+// exclusive wants that all who hold bear each other. Those by a clock that is behind by more than ε
+// end too late for others, who cannot know: exclusion rests on ε.
 func (j *judge) exclusive(r *resource) {
-	for _, h := range r.holds {
-		if len(r.holds) > h.claim.Slots {
+	holds := r.holds
+	if slices.ContainsFunc(holds, func(h *hold) bool { return h.on.ahead() < 0 }) {
+		holds = slices.DeleteFunc(slices.Clone(holds), func(h *hold) bool { return h.on.ahead() < 0 })
+	}
+	for _, h := range holds {
+		if len(holds) > h.claim.Slots {
 			var who []string
-			for _, o := range r.holds {
+			for _, o := range holds {
 				who = append(who, o.who)
 			}
 			j.w.Fail("exclusion: %v hold %s, and %s bears %d", who, h.claim.Name, h.who, h.claim.Slots)

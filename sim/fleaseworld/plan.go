@@ -15,7 +15,8 @@ type shape struct {
 	peers, spares, clients int // clients of each host
 	names                  int
 	shared                 bool
-	disks                  bool // they may fail
+	disks                  bool          // they may fail
+	skew                   time.Duration // by which the clock of the first host is ahead, beyond ε; 0: it is not
 }
 
 // Kinds of faults, as the plans draw them.
@@ -101,6 +102,40 @@ func draw(r *rand.Rand) (sh shape, plan []world.Fault) {
 			f.Kind, f.For, f.Lasting = world.Delay, between(1e6, 2*time.Second), time.Second
 		}
 		plan = append(plan, f, world.Fault{Who: who, Kind: planned, At: between(2*sh.tmax, sh.chaos), For: short() / 4})
+	}
+	return sh, plan
+}
+
+// drawSkewed draws a world in which a peer is started with a synchronized clock that is wrong by more
+// than ε, as on a host that has not heard of NTP yet. The other peers are sound, and can be reached.
+func drawSkewed(r *rand.Rand) (sh shape, plan []world.Fault) {
+	sh, all := draw(r)
+	sh.spares, sh.disks = 0, false
+	sh.skew = 3*sh.eps + time.Duration(r.Int64N(int64(30*sh.eps)))
+	if r.IntN(2) == 0 {
+		sh.skew = -sh.skew
+	}
+	for _, f := range all {
+		switch f.Kind {
+		case killClient, world.Reset, world.Stranger:
+			plan = append(plan, f)
+		}
+	}
+	return sh, plan
+}
+
+// drawRestarts draws a world in which a peer is cut off and another one is killed and started again at
+// once, in turns: two of three that know nothing of a lease would be a majority.
+func drawRestarts(r *rand.Rand) (sh shape, plan []world.Fault) {
+	sh, _ = draw(r)
+	sh.peers, sh.spares, sh.names, sh.shared, sh.disks = 3, 0, 1, false, false
+	for at := sh.tmax; at < sh.chaos; at += time.Duration(r.Int64N(int64(sh.tmax))) {
+		out := r.IntN(3)
+		other := (out + 1 + r.IntN(2)) % 3
+		long := sh.tmax/8 + time.Duration(r.Int64N(int64(sh.tmax/2)))
+		plan = append(plan,
+			world.Fault{Who: fmt.Sprintf("h%d", 1+out), At: at, Kind: world.Isolate, For: long},
+			world.Fault{Who: fmt.Sprintf("h%d", 1+other), At: at + long - time.Millisecond, Kind: world.Kill, For: time.Millisecond})
 	}
 	return sh, plan
 }

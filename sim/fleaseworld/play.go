@@ -41,6 +41,18 @@ func Play(t *testing.T, seed uint64) world.Result {
 	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
 }
 
+// PlaySkewed plays the world of a seed in which a clock is wrong by more than ε.
+func PlaySkewed(t *testing.T, seed uint64) world.Result {
+	sh, plan := drawSkewed(world.Rand(seed, "skewed"))
+	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
+}
+
+// PlayRestarts plays the world of a seed in which peers are cut off and killed in turns.
+func PlayRestarts(t *testing.T, seed uint64) world.Result {
+	sh, plan := drawRestarts(world.Rand(seed, "restarts"))
+	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
+}
+
 func play(w *world.World, sh shape) {
 	s := &stage{
 		w: w, shape: sh, rand: w.Rand("stage"), tmax: sh.tmax, eps: sh.eps, round: sh.tmax / 40,
@@ -85,6 +97,10 @@ func play(w *world.World, sh shape) {
 	})
 	time.Sleep(sh.chaos)
 	w.Forgo()
+	if sh.skew != 0 {
+		s.judgeSkew()
+		s.hosts[0].sets()
+	}
 	if d := w.Calm() - w.Elapsed(); d > 0 {
 		time.Sleep(d)
 	}
@@ -128,6 +144,28 @@ func (s *stage) judgeLiveness() {
 			}
 		}
 	}
+}
+
+// judgeSkew wants that a clock that is wrong by more than ε is heard of: by who refuses a ballot from
+// ahead of its own clock, and by who is refused. And that the others go on.
+func (s *stage) judgeSkew() {
+	wrong := s.hosts[0]
+	for _, h := range s.hosts[1:] {
+		if s.shape.skew > 0 && s.w.Counter(h.name+" alarms: skew") == 0 && s.shape.peers == 3 {
+			s.w.Fail("skew: %s is %v ahead, and %s says nothing of it", wrong.name, s.shape.skew, h.name)
+		}
+	}
+	if s.w.Counter(wrong.name+" alarms: skew") == 0 {
+		s.w.Fail("skew: %s is %v ahead of all others, and says nothing of it", wrong.name, s.shape.skew)
+	}
+	if s.w.Counter("tenures of the sound") == 0 {
+		s.w.Fail("skew: %s is %v ahead of all others, and those get nothing", wrong.name, s.shape.skew)
+	}
+	how := "behind"
+	if s.shape.skew > 0 {
+		how = "ahead"
+	}
+	s.w.Count("skewed: "+how, 1)
 }
 
 // judgeMemory wants that nothing is left of what was released.

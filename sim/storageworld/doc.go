@@ -18,10 +18,13 @@
 //     over releases, deaths and crashes;
 //   - a name that nobody holds and nobody gets, once the faults have ended, within the time
 //     that it takes to wait for all that may have been left behind;
+//   - a release that fails although all is well, or, with one directory, after which the name is not
+//     to be had at once;
 //   - a process that cannot open the store again when the faults have ended.
 //
 // A world is played on one P, with its trace in memory, and its draws come from a source for
 // each part of a process. Most seeds repeat exactly so; where two are ready at the same
-// nanosecond, Go's select and scheduler choose, and the course may be another one. Not here: devices, which register/file has worlds of its own
-// for, Redis, and package engine/file's Open.
+// nanosecond, Go's select and scheduler choose, and the course may be another one. Not here:
+// devices, which register/file has worlds of its own for, Redis, which sim/redisworld plays, and
+// package engine/file's Open.
 package storageworld

@@ -1,7 +1,6 @@
 package storageworld
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -9,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/register/file"
 	"github.com/tenure-lease/tenure/sim/world"
+	"github.com/tenure-lease/tenure/sim/world/holders"
 	"github.com/tenure-lease/tenure/sim/world/posix"
 )
 
@@ -22,7 +21,7 @@ type scene struct {
 	w     *world.World
 	plan  plan
 	tree  *posix.Tree
-	judge *judge
+	judge *holders.Judge
 	stop  chan struct{} // closed when processes are to come to an end
 
 	mu    sync.Mutex
@@ -65,10 +64,10 @@ func (s *scene) down(name string) bool {
 func play(t *testing.T, p plan) world.Result {
 	return world.Play(t, world.Options{Seed: p.seed, Procs: 1, Memory: true, Drain: 10 * time.Minute}, func(w *world.World) {
 		w.Trace.Add("%v", p)
-		s := &scene{w: w, plan: p, tree: posix.New(), judge: newJudge(w), stop: make(chan struct{})}
+		s := &scene{w: w, plan: p, tree: posix.New(), judge: holders.NewJudge(w), stop: make(chan struct{})}
 		s.begin()
 		judged := make(chan struct{})
-		go s.judge.watch(judged)
+		go s.judge.Watch(judged)
 		var all sync.WaitGroup
 		for i := range p.procs {
 			all.Go(func() { s.host(i) })
@@ -114,14 +113,14 @@ func (s *scene) host(i int) {
 	c.SetRate(1 + drift*(2*random.Float64()-1))
 	var closing sync.WaitGroup
 	for !s.stopping() {
-		x := &process{scene: s, name: name, p: s.w.Start(name), clock: c, seed: random.Uint64()}
+		x := s.process(name, c, random.Uint64())
 		over := make(chan struct{})
-		closing.Go(func() { defer close(over); x.live() })
+		closing.Go(func() { defer close(over); x.Live(x.open) })
 		select {
 		case <-over:
-		case <-x.p.Ended(): // what it leaves behind in memory goes on to nowhere
+		case <-x.Process.Ended(): // what it leaves behind in memory goes on to nowhere
 		}
-		x.p.End()
+		x.Process.End()
 		time.Sleep(50 * time.Millisecond)
 	}
 	closing.Wait()
@@ -193,27 +192,24 @@ func (s *scene) set(out int) {
 	s.out = out
 }
 
+// process starts a process.
+func (s *scene) process(name string, c *clock.Simulated, seed uint64) *process {
+	return &process{scene: s, clock: c, Holder: holders.Holder{
+		World: s.w, Judge: s.judge, Name: name, Process: s.w.Start(name), Seed: seed, Stop: s.stop, Calm: s.calm,
+		Habits: holders.Habits{
+			Workers: s.plan.workers, Names: s.plan.names, Term: s.plan.header.Term, Quiet: s.plan.header.Quiet(),
+			Shared: s.plan.shared, Idle: s.plan.idle, Onlook: s.plan.onlook, Reopen: s.plan.reopen, Kill: s.plan.kill,
+		},
+	}}
+}
+
 // last has a new process acquire every name: nobody is left who holds it.
 func (s *scene) last() {
-	c := clock.NewSimulated(1)
-	x := &process{scene: s, name: "last", p: s.w.Start("last"), clock: c, seed: s.plan.seed}
+	x := s.process("last", clock.NewSimulated(1), s.plan.seed)
 	if err := x.open(); err != nil {
 		s.w.Fail("the store cannot be opened when all is well: %v", err)
 		return
 	}
-	defer x.leaser.Close()
-	for i := range s.plan.names {
-		name := fmt.Sprint("lease-", i)
-		ctx, cancel := context.WithTimeout(context.Background(), 2*x.leaser.Takeover()+s.settled())
-		l, err := x.leaser.Acquire(ctx, tenure.Claim{Name: name, Holder: x.name})
-		cancel()
-		if err != nil {
-			s.w.Fail("late: nobody holds %s, and it cannot be had: %v", name, err)
-			continue
-		}
-		x.judge.acquired(&hold{l, x, name, 1})
-		ctx, cancel = context.WithTimeout(context.Background(), 5*time.Second)
-		_ = l.Release(ctx)
-		cancel()
-	}
+	defer x.Leaser.Close()
+	x.Last(2*x.Leaser.Takeover()+s.settled(), s.plan.dirs == 1)
 }

@@ -1,0 +1,9 @@
+// Package holders has processes that take leases in a [world.World], and the judge of what
+// they hold: what worlds of different stores have in common.
+//
+// The judge stands apart and knows true time. It wants that
+//
+//   - no two hold at once whose claims exclude each other, as their Check tells at one moment;
+//   - the token of an exclusive tenure is greater than that of each tenure before it, and that of
+//     a shared tenure greater than that of each exclusive one before, over releases and deaths.
+package holders
