@@ -106,3 +106,36 @@ func (j *judge) changed() int {
 	defer j.mu.Unlock()
 	return j.changes
 }
+
+// missing says what has not come to pass yet, "" if all has.
+func (c *cast) missing() string {
+	up := 0
+	members := c.present()
+	for _, id := range members {
+		h := c.hosts[id]
+		h.mu.Lock()
+		n, gone, at := h.node, h.gone, h.at
+		h.mu.Unlock()
+		switch {
+		case gone:
+			continue
+		case n == nil:
+			return fmt.Sprintf("member %d does not run", id)
+		case at < c.judge.length():
+			return fmt.Sprintf("member %d has delivered up to %d of %d (%v)", id, at, c.judge.length(), n.Waiting())
+		}
+		up++
+	}
+	if up <= len(members)/2 {
+		return fmt.Sprintf("%d of %d members are left", up, len(members))
+	}
+	for _, h := range c.hosts {
+		h.mu.Lock()
+		here := !h.absent && !h.gone
+		h.mu.Unlock()
+		if here && !slices.Contains(members, h.id) {
+			return fmt.Sprintf("member %d was removed, and has not ended", h.id)
+		}
+	}
+	return ""
+}
