@@ -155,3 +155,45 @@ func TestAnswersHaveAQuarter(t *testing.T) {
 		}
 	}
 }
+
+// A call that is under way when its member begins to leave is answered, however long it waits for
+// something else.
+func TestShutdownAnswersACallThatWaits(t *testing.T) {
+	servers, endpoints := start(t, 3)
+	leaving, other := v3lockpb.NewLockClient(dial(t, endpoints[0]).ActiveConnection()), dial(t, endpoints[1])
+	locks, name := v3lockpb.NewLockClient(other.ActiveConnection()), []byte("l")
+	held, err := locks.Lock(t.Context(), &v3lockpb.LockRequest{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := leaving.Lock(t.Context(), &v3lockpb.LockRequest{Name: name})
+		answered <- err
+	}()
+	until(t, "two contend", func() bool {
+		got, err := other.Get(t.Context(), "l/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		return err == nil && got.Count == 2
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		servers[0].Shutdown(ctx)
+	}()
+	until(t, "the member takes no more connections", func() bool {
+		conn, err := net.Dial("tcp", endpoints[0])
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+	if _, err := locks.Unlock(t.Context(), &v3lockpb.UnlockRequest{Key: held.Key}); err != nil {
+		t.Error(err)
+	}
+	if err := <-answered; err != nil {
+		t.Errorf("a call that waited while its member left: %v, want an answer", err)
+	}
+	<-left
+}
