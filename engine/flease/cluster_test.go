@@ -109,27 +109,6 @@ func (c *cluster) ready() {
 	}
 }
 
-// restart closes all peers and starts them on what they leave in their State.
-func (c *cluster) restart() {
-	c.t.Helper()
-	var all sync.WaitGroup
-	for _, p := range c.peers {
-		all.Go(func() {
-			if err := p.Close(); err != nil {
-				c.t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	for i := range c.peers {
-		p, err := engine.Start(c.t.Context(), c.config(i, listen(c.t, c.addr(i))))
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		c.peers[i] = p
-	}
-}
-
 // socket is where a peer serves clients.
 type socket struct {
 	path  string

@@ -1,24 +1,19 @@
 package flease_test
 
 import (
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 )
 
-// proxy stands between clients and a peer's socket. It can stop, or delay what the peer
-// says.
+// proxy stands between clients and a peer's socket, and can end their connections.
 type proxy struct {
 	path, target string
 
 	mu    sync.Mutex
-	open  sync.Cond
-	cut   bool
-	lag   time.Duration
-	ended bool
 	conns []net.Conn
 	all   sync.WaitGroup
 }
@@ -29,7 +24,6 @@ func newProxy(t testing.TB, target string) *proxy {
 		t.Fatal(err)
 	}
 	p := &proxy{path: filepath.Join(dir, "proxy.sock"), target: target}
-	p.open.L = &p.mu
 	l, err := net.Listen("unix", p.path)
 	if err != nil {
 		t.Fatal(err)
@@ -46,8 +40,6 @@ func newProxy(t testing.TB, target string) *proxy {
 	t.Cleanup(func() {
 		l.Close()
 		p.mu.Lock()
-		p.ended = true
-		p.open.Broadcast()
 		for _, c := range p.conns {
 			c.Close()
 		}
@@ -67,58 +59,14 @@ func (p *proxy) connect(client net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.conns = append(p.conns, client, peer)
-	p.all.Go(func() { p.forward(peer, client, false) })
-	p.all.Go(func() { p.forward(client, peer, true) })
+	p.all.Go(func() { p.forward(peer, client) })
+	p.all.Go(func() { p.forward(client, peer) })
 }
 
-// forward copies chunks, each with the time when it may leave.
-func (p *proxy) forward(to, from net.Conn, answers bool) {
-	type chunk struct {
-		bytes []byte
-		at    time.Time
-	}
-	chunks := make(chan chunk, 4096)
-	p.all.Go(func() {
-		defer to.Close()
-		for c := range chunks {
-			time.Sleep(time.Until(c.at))
-			p.wait()
-			_, _ = to.Write(c.bytes) // of a closed connection nothing comes, either
-		}
-	})
-	defer close(chunks)
-	for {
-		buf := make([]byte, 64<<10)
-		n, err := from.Read(buf)
-		at := time.Now()
-		if answers {
-			p.mu.Lock()
-			at = at.Add(p.lag)
-			p.mu.Unlock()
-		}
-		if n > 0 {
-			chunks <- chunk{buf[:n], at}
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// wait returns when traffic may pass.
-func (p *proxy) wait() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.cut && !p.ended {
-		p.open.Wait()
-	}
-}
-
-func (p *proxy) set(cut bool, lag time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut, p.lag = cut, lag
-	p.open.Broadcast()
+// forward copies until either end closes.
+func (p *proxy) forward(to, from net.Conn) {
+	defer to.Close()
+	_, _ = io.Copy(to, from) // of a closed connection nothing comes, either
 }
 
 // sever ends all connections; new ones are taken.
