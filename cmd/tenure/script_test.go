@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
 	"strconv"
 	"strings"
@@ -46,6 +47,11 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
+	}
+	// A job in the background ignores interrupts, and so would each command that a script
+	// interrupts: only what this process has a handler for is not passed on as ignored.
+	if signal.Ignored(os.Interrupt) {
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 	at := os.Getenv("TENURE_TEST_ENDPOINT")
 	if at == "" {
