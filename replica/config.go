@@ -34,8 +34,8 @@ type Config struct {
 	// MaxEntryBytes bounds a batch of more than one request. Default 1 MiB.
 	MaxEntryBytes int
 	// MaxTailBytes bounds the entries in memory since the last snapshot: a
-	// snapshot is wanted at half of it, and proposals are dropped beyond it.
-	// Default 128 MiB.
+	// snapshot is wanted at half of it, and proposals are dropped beyond it. A follower
+	// takes a quarter more, and one message. Default 128 MiB.
 	MaxTailBytes int
 
 	// MaxLearners bounds the learners that a change may make. Default 1.

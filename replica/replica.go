@@ -100,7 +100,7 @@ func New(cfg Config, now machine.Now) (*Replica, error) {
 		Storage:                   r.tail,
 		Applied:                   cfg.Restored.Index,
 		AsyncStorageWrites:        true,
-		MaxSizePerMsg:             1 << 20,
+		MaxSizePerMsg:             uint64(min(1<<20, cfg.MaxTailBytes/8)),
 		MaxCommittedSizePerReady:  maxApplyingBytes,
 		MaxUncommittedEntriesSize: uint64(cfg.MaxTailBytes) / 4,
 		MaxInflightMsgs:           256,

@@ -234,6 +234,9 @@ func (r *Replica) stepRaft(from machine.NodeID, m *raftpb.Message) {
 	if r.leading() && m.GetTerm() == r.term {
 		r.levels.learn(from, m)
 	}
+	if r.full(m) {
+		return // the leader sends it again
+	}
 	// What is stepped may shorten the log, down to what is committed, and how far is known
 	// with the next Ready.
 	switch commit := r.raft.BasicStatus().HardState.GetCommit(); {
@@ -252,4 +255,13 @@ func (r *Replica) complain(from machine.NodeID, err error) {
 		r.complained = r.now
 		r.cfg.Logger.Errorf("refused what member %x sent: %v", uint64(from), err)
 	}
+}
+
+// full reports whether a leader's message would only make a log longer that is already as
+// long as it may be. A follower whose snapshots are slow would need ever more memory: its
+// leader's bound is by the leader's own snapshots. Commits come with heartbeats, too, so a
+// snapshot makes room without such a message.
+func (r *Replica) full(m *raftpb.Message) bool {
+	return m.GetType() == raftpb.MsgApp && len(m.GetEntries()) > 0 && m.GetIndex() >= r.tail.last() &&
+		r.tail.sinceSnapshot() > r.cfg.MaxTailBytes+r.cfg.MaxTailBytes/4
 }

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+	"time"
 
+	"github.com/tenure-lease/tenure/machine"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 )
@@ -101,5 +104,68 @@ func TestTailEntriesLimit(t *testing.T) {
 		if got, err := tl.Entries(2, 5, limit); err != nil || len(got) != want {
 			t.Errorf("limit %d: %d entries (%v), want %d", limit, len(got), err, want)
 		}
+	}
+}
+
+// A follower whose snapshots never come takes no more than its bound and one message, and
+// goes on once there is a snapshot.
+func TestAFollowersTailIsBounded(t *testing.T) {
+	const limit, size = 64 << 10, 8 << 10
+	a := NewApplier(2, 1)
+	a.Found(FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}, {ID: 3}}))
+	r, err := New(Config{
+		ID: 2, Boot: 1, Tick: 100 * time.Millisecond, ElectionTicks: 10, MaxTailBytes: limit,
+		Log: Genesis([]machine.NodeID{1, 2, 3}), Restored: a.Restored(),
+	}, machine.Now{Mono: machine.Mono(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var todo []any
+	step := func(in any) {
+		todo = append(todo, in)
+		for len(todo) > 0 {
+			r.Step(machine.Now{Mono: machine.Mono(time.Hour)}, todo[0])
+			todo = todo[1:]
+			for _, p := range r.Ready().Persists {
+				for _, env := range p.Then {
+					if env.To == 2 {
+						todo = append(todo, env)
+					}
+				}
+			}
+		}
+	}
+	first := r.tail.last()
+	send := func(e *raftpb.Entry) {
+		from, to, term, prev, prevTerm := uint64(1), uint64(2), uint64(2), e.GetIndex()-1, uint64(2)
+		if prev == first {
+			prevTerm, _ = r.tail.Term(first)
+		}
+		step(machine.Envelope{From: 1, To: 2, Body: &raftpb.Message{
+			Type: raftpb.MsgApp.Enum(), From: &from, To: &to, Term: &term, Index: &prev, LogTerm: &prevTerm, Entries: []*raftpb.Entry{e},
+		}})
+	}
+	body, err := EncodeRequest(&pb.PutRequest{Key: []byte("k"), Value: make([]byte, size)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := func(i uint64) *raftpb.Entry {
+		return logEntry(i, 2, (&batch{Term: 2, From: 1, Boot: 9, Seq: i, Requests: []Propose{{ID: i, Body: body}}}).encode())
+	}
+	for i := range uint64(100) {
+		send(entry(first + 1 + i))
+	}
+	taken := r.tail.last() - first
+	if got := r.tail.sinceSnapshot(); got > limit+limit/4+2*size {
+		t.Errorf("it holds %d bytes of log, and may hold %d and one message", got, limit+limit/4)
+	}
+	if taken < limit/size {
+		t.Errorf("it took %d entries of %d, and has room for %d", taken, size, limit/size)
+	}
+	r.tail.snapshotted(snapshotAt(r.tail.last(), 2))
+	last := r.tail.last()
+	send(entry(last + 1))
+	if r.tail.last() != last+1 {
+		t.Error("with room again it takes nothing")
 	}
 }

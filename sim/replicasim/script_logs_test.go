@@ -140,7 +140,7 @@ var logScripts = []script{
 		}
 		s.success(5*time.Second, "a put", s.put(f, "m", "v"))
 	}},
-	{name: "slow-applier-bounds-what-is-handed-out", play: func(s *stage) {
+	{name: "slow-applier-bounds-what-is-handed-out", tail: 64 << 20, play: func(s *stage) {
 		lead, f, _ := s.three()
 		f.stall()
 		for range 40 {
