@@ -48,10 +48,13 @@ func TestScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}
-	// A job in the background ignores interrupts, and so would each command that a script
-	// interrupts: only what this process has a handler for is not passed on as ignored.
-	if signal.Ignored(os.Interrupt) {
-		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	// A job in the background ignores interrupts, and one under nohup hang-ups, and so would
+	// each command that a script signals: only what this process has a handler for is not
+	// passed on as ignored.
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
 	}
 	at := os.Getenv("TENURE_TEST_ENDPOINT")
 	if at == "" {
