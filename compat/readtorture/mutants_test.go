@@ -25,7 +25,7 @@ type broken struct {
 // each rule; here are those that take a driver, or that real processes find soon.
 var mutants = []broken{
 	{name: "a member reads on when its lease has ended", edits: []mutant.Edit{
-		{Path: "node/reads.go", Before: "now < l.Until", After: "now > 0"},
+		{Path: "node/reads.go", Before: "now < until", After: "now > 0"},
 	}, policies: "all"},
 	{name: "a reader takes the state last", edits: []mutant.Edit{
 		{Path: "node/readview.go", Before: "!byKey(order) {\n", After: "!byKey(order) {\n\t\tview := n.View()\n"},
