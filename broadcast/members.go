@@ -154,7 +154,7 @@ func (n *Node) established(g abcast.Group) {
 
 // saidToBeRemoved takes another member's word that this one was removed. It ends when most of
 // the others say so, each at its address: one may be mistaken, or somebody else may be at its
-// address. What its own log says it believes at once.
+// address. It believes its own log at once.
 func (n *Node) saidToBeRemoved(by machine.NodeID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -304,7 +304,7 @@ func (t *Table) Overtaken(index uint64) uint64 {
 	return a.first
 }
 
-// Has tells whether the entry index is in the Table: not released, or released and not
+// Has reports whether the entry index is in the Table: not released, or released and not
 // forgotten.
 func (t *Table) Has(index uint64) bool { return t.entries[index] != nil }
 

@@ -38,7 +38,7 @@ type keyLease struct {
 	since machine.Mono
 }
 
-// lasts tells whether a lease is in force that was published at a reading of the clock. One
+// lasts reports whether a lease is in force that was published at a reading of the clock. One
 // that went back says nothing: the member is about to end for it (R11).
 func lasts(since, now, until machine.Mono) bool { return since <= now && now < until }
 

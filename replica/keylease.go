@@ -88,10 +88,10 @@ func (u *unseen) tidy(t *keyspan.Table) {
 	u.entries, u.keys, u.tidied = entries, keys, len(keys)
 }
 
-// fits tells whether it is small enough for readers. Behind a range they ask the machine.
+// fits reports whether it is small enough for readers. Behind a range they ask the machine.
 func (u *unseen) fits() bool { return len(u.keys) <= maxUnseen && len(u.ranges) == 0 }
 
-// meets tells whether a key may be among them, or, if keys are read together, any is there.
+// meets reports whether a key may be among them, or, if keys are read together, any is there.
 func (u *unseen) meets(keys keyspan.Set, together bool) bool {
 	return together && len(u.keys) > 0 || slices.Contains(u.keys, hashOf(keys[0].Key))
 }
@@ -121,7 +121,7 @@ func (k *keyOrder) lease(r *Replica) *KeyLease {
 	}
 }
 
-// same tells whether two say the same.
+// same reports whether two say the same.
 func (l *KeyLease) same(o *KeyLease) bool {
 	if l == nil || o == nil {
 		return l == o
@@ -130,7 +130,7 @@ func (l *KeyLease) same(o *KeyLease) bool {
 		sameSlice(l.confs, o.confs) && sameSlice(l.unseen.keys, o.unseen.keys)
 }
 
-// sameSlice tells whether two slices are the same part of one array.
+// sameSlice reports whether two slices are the same part of one array.
 func sameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -198,7 +198,7 @@ func inForce(confs []conf, commit uint64) []conf {
 	return confs[first:]
 }
 
-// holdAll tells whether a member holds all of some keys, under each of some
+// holdAll reports whether a member holds all of some keys, under each of some
 // configurations.
 func holdAll(confs []conf, id machine.NodeID, keys keyspan.Set) bool {
 	for _, c := range confs {

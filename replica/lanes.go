@@ -49,7 +49,7 @@ const (
 	maxFlying = 64
 )
 
-// mayGo tells whether another batch of the lane may set out.
+// mayGo reports whether another batch of the lane may set out.
 func (l *lane) mayGo(now machine.Mono) bool {
 	return l.company == apart || l.flying < maxBatches || l.flying < maxFlying && now.Sub(l.last) >= spacing
 }

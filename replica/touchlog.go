@@ -148,7 +148,7 @@ func (l *TouchLog) Blocked(index uint64) uint64 {
 	return first
 }
 
-// Entangled tells whether a request would wait for entries that are not released, by way
+// Entangled reports whether a request would wait for entries that are not released, by way
 // of a lease, or of what they read: whatever those wait for, it would wait for, too.
 func (l *TouchLog) Entangled(t *Touch) bool {
 	return l.guards.FirstUnreleased(t.Keys.Writes) != 0 ||
