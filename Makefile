@@ -1,6 +1,6 @@
 # The verbs of this repository. `make` prints this help.
 .DEFAULT_GOAL := help
-.PHONY: help build test race modules modules-long vet fuzz fuzz-draw bench sim wholesim mutants draw worlds-draw compare nightly
+.PHONY: help build test race modules modules-long vet fuzz fuzz-draw bench sim wholesim mutants draw survivors worlds-draw compare nightly
 
 help: ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -71,6 +71,12 @@ worlds-draw: ## worlds of replicas under seeds that follow from the commit, or f
 
 mutants: ## break every rule once, on purpose; a test must notice each
 	go test ./sim/mutant -run '^TestDraw$$' -count=1 -timeout 12h -v -budget all
+
+# Planted bugs are those that somebody thought of. These are drawn by chance.
+PKG ?= peer
+BREAKS ?= 25
+survivors: ## break a package by chance, and print what its tests do not notice: PKG=peer BREAKS=25 DRAW=1
+	cd tools && go run ./survivors -n $(BREAKS) -seed $(DRAW) $(addprefix ../,$(PKG))
 
 BUDGET ?= 150s
 DRAW ?= $(shell printf '%d' 0x$$(git rev-parse HEAD | cut -c1-15))

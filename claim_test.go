@@ -22,7 +22,7 @@ func TestClaimDefaults(t *testing.T) {
 	}
 	want := tenure.Claim{Name: "n", Holder: c.Holder, TTL: tenure.DefaultTTL, Slots: 1}
 	if diff := cmp.Diff(want, c); diff != "" {
-		t.Error(diff)
+		t.Errorf("a claim with its defaults differs: %s", diff)
 	}
 	if again, err := c.Complete(); err != nil || again != c {
 		t.Errorf("a complete claim became %+v, %v", again, err)
@@ -32,7 +32,7 @@ func TestClaimDefaults(t *testing.T) {
 func TestNames(t *testing.T) {
 	for _, name := range []string{"a", "/a", "a/b", "a//b", "é", "a b", strings.Repeat("x", tenure.MaxName)} {
 		if err := tenure.CheckName(name); err != nil {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("%.10q is refused: %v", name, err)
 		}
 	}
 	for name, want := range map[string]string{
@@ -104,9 +104,34 @@ func TestAdmittedStay(t *testing.T) {
 }
 
 func TestHeldError(t *testing.T) {
-	err := error(tenure.HeldError{Name: "n", Holder: "h"})
-	if got, want := err.Error(), `"n" is held by h`; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	until := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
+	for want, err := range map[string]tenure.HeldError{
+		`"n" is held by h`: {Name: "n", Holder: "h"},
+		`"n" is held by h until 2026-01-02T03:04:05.000000678Z unless renewed`: {Name: "n", Holder: "h", Until: until},
+	} {
+		if got := err.Error(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestClaimsThatCannotBe: each error says which field to change.
+func TestClaimsThatCannotBe(t *testing.T) {
+	more := int(tenure.Shared)
+	more++ // which a constant could not where an int is short
+	for want, c := range map[string]tenure.Claim{
+		"the name is empty":      {},
+		"-1 slots":               {Name: "n", Slots: -1},
+		" slots; give 1":         {Name: "n", Slots: more},
+		"has control characters": {Name: "n", Holder: "a\nb"},
+		"is 513 bytes long":      {Name: "n", Holder: strings.Repeat("x", tenure.MaxName+1)},
+	} {
+		if _, err := c.Complete(); !errors.Is(err, tenure.ErrClaim) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want ErrClaim that says %q, got %v for %+v", want, err, c)
+		}
+	}
+	if c, err := (tenure.Claim{Name: "n", Slots: tenure.Shared}).Complete(); err != nil || c.Slots != tenure.Shared {
+		t.Errorf("a reader: got %d slots, %v", c.Slots, err)
 	}
 }
 

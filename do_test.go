@@ -3,6 +3,7 @@ package tenure_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,9 +107,51 @@ func TestDoReleases(t *testing.T) {
 		}()
 		lease, err := l.TryAcquire(t.Context(), claim)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("the lease was not given back: %v", err)
 		}
 		lease.Release(t.Context())
+	})
+}
+
+// heard is a Leaser of leases that tell when they are released.
+type heard struct {
+	tenure.Leaser
+	release func(context.Context)
+}
+
+func (h heard) Acquire(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+	lease, err := h.Leaser.Acquire(ctx, c)
+	return heardLease{lease, h.release}, err
+}
+
+type heardLease struct {
+	tenure.Lease
+	release func(context.Context)
+}
+
+func (l heardLease) Release(ctx context.Context) error {
+	l.release(ctx)
+	return l.Lease.Release(ctx)
+}
+
+// TestDoReleasesForWhoIsGone: the store is told, though the caller's context is over.
+func TestDoReleasesForWhoIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+		l := store.Open()
+		defer l.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		releases := 0
+		_ = tenure.Do(ctx, heard{l, func(ctx context.Context) {
+			if releases++; ctx.Err() != nil {
+				t.Errorf("the release may not reach the store: %v", ctx.Err())
+			}
+		}}, tenure.Claim{Name: "n", TTL: ttl}, func(context.Context, tenure.Lease) error {
+			cancel()
+			return nil
+		})
+		if releases != 1 {
+			t.Errorf("the lease was released %d times, want once", releases)
+		}
 	})
 }
 
@@ -163,6 +206,23 @@ func TestDoUnguardedEnd(t *testing.T) {
 		})
 		if !errors.Is(err, tenure.ErrLost) {
 			t.Errorf("Do returns %v, want %v", err, tenure.ErrLost)
+		}
+	})
+}
+
+// TestDoTellsThatNothingWasReleased: the work was guarded to its end, and the store did not hear
+// that it is over: the next holder waits for the deadline.
+func TestDoTellsThatNothingWasReleased(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
+		l := store.Open()
+		defer l.Close()
+		failure := errors.New("failure")
+		err := tenure.Do(t.Context(), l, tenure.Claim{Name: "n", TTL: ttl}, func(context.Context, tenure.Lease) error {
+			fix.Cut(l)
+			return failure
+		})
+		if !errors.Is(err, failure) || !strings.Contains(err.Error(), `release "n": `) || errors.Is(err, tenure.ErrLost) {
+			t.Errorf("Do returns %v, want %v and why nothing was released", err, failure)
 		}
 	})
 }

@@ -103,7 +103,7 @@ func Await(ctx context.Context, l Leaser, since State) (State, error) {
 	}
 }
 
-// SameHolders tells whether both states show the same tenures.
+// SameHolders reports whether both states show the same tenures.
 func SameHolders(a, b State) bool {
 	return slices.EqualFunc(a.Holders, b.Holders, func(x, y Holding) bool { return x.Token == y.Token })
 }

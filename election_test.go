@@ -3,6 +3,7 @@ package tenure_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,8 +90,14 @@ func TestLead(t *testing.T) {
 		if err := lease.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if second := <-reigns; second <= lease.Token() || lease.Token() <= first {
-			t.Errorf("reigns with tokens %d, %d, %d; want them to grow", first, lease.Token(), second)
+		select {
+		case second := <-reigns:
+			if second <= lease.Token() || lease.Token() <= first {
+				t.Errorf("reigns with tokens %d, %d, %d; want them to grow", first, lease.Token(), second)
+			}
+		case err := <-ended:
+			cancel()
+			t.Fatalf("Lead returns %v when its lease is lost, want it to campaign again", err)
 		}
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -107,7 +114,9 @@ func TestLeadEndsWithAnotherLoss(t *testing.T) {
 		defer m.Close()
 		reigns := 0
 		err := election(l, "a").Lead(t.Context(), func(ctx context.Context, leading tenure.Lease) error {
-			reigns++
+			if reigns++; reigns > 1 {
+				return errors.New("it leads again")
+			}
 			return tenure.Do(ctx, m, tenure.Claim{Name: "shard", TTL: ttl}, func(ctx context.Context, lease tenure.Lease) error {
 				fix.Cut(m)
 				<-lease.Done()
@@ -148,4 +157,84 @@ func TestAwaitLooks(t *testing.T) {
 			t.Errorf("after %v: %+v, %v; want a holder after 3s", took, s, err)
 		}
 	})
+}
+
+// shows is a Leaser that shows one state after the other.
+type shows struct {
+	tenure.Leaser
+	states []tenure.State
+}
+
+func (s *shows) Observe(context.Context, string) (tenure.State, error) {
+	if len(s.states) == 0 {
+		return tenure.State{}, tenure.ErrClosed
+	}
+	now := s.states[0]
+	s.states = s.states[1:]
+	return now, nil
+}
+
+func (s *shows) Await(ctx context.Context, since tenure.State) (tenure.State, error) {
+	return s.Observe(ctx, since.Name)
+}
+
+// TestObserveNeverGoesBack: a store that shows an older state now and then shows no leader again.
+func TestObserveNeverGoesBack(t *testing.T) {
+	l := &shows{}
+	for _, token := range []uint64{5, 3, 5, 0, 5, 7} {
+		s := tenure.State{Name: "n"}
+		if token > 0 {
+			s.Holders = []tenure.Holding{{Holder: "a", Token: token}}
+		}
+		l.states = append(l.states, s)
+	}
+	var got []uint64
+	for leader, err := range election(l, "b").Observe(t.Context()) {
+		if err == nil {
+			got = append(got, leader.Token)
+		}
+	}
+	if want := []uint64{5, 7}; !slices.Equal(got, want) {
+		t.Errorf("leaders with tokens %d are observed, want %d", got, want)
+	}
+}
+
+// TestObserveEndsWithAnError: it is yielded once, and nothing after it.
+func TestObserveEndsWithAnError(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+		l := store.Open()
+		l.Close()
+		var errs []error
+		for leader, err := range election(l, "a").Observe(t.Context()) {
+			if errs = append(errs, err); leader.Token != 0 || len(errs) > 1 {
+				break
+			}
+		}
+		if len(errs) != 1 || !errors.Is(errs[0], tenure.ErrClosed) {
+			t.Errorf("a Leaser that is closed shows %v, want %v once", errs, tenure.ErrClosed)
+		}
+	})
+}
+
+// TestSameHolders: a tenure is told by its token, for a holder may come back.
+func TestSameHolders(t *testing.T) {
+	state := func(holders ...tenure.Holding) tenure.State { return tenure.State{Name: "n", Holders: holders} }
+	a, b := tenure.Holding{Holder: "a", Token: 1}, tenure.Holding{Holder: "b", Token: 2}
+	for _, tc := range []struct {
+		name string
+		x, y tenure.State
+		want bool
+	}{
+		{"nobody", state(), state(), true},
+		{"one, and others wait", state(a), tenure.State{Holders: []tenure.Holding{a}, Waiting: 3}, true},
+		{"one who has renewed", state(a), state(tenure.Holding{Holder: "a", Token: 1, Until: time.Unix(1, 0)}), true},
+		{"one who has come back", state(a), state(tenure.Holding{Holder: "a", Token: 3}), false},
+		{"another", state(a), state(b), false},
+		{"one more", state(a), state(a, b), false},
+		{"the one who came first has left", state(a, b), state(b), false},
+	} {
+		if got := tenure.SameHolders(tc.x, tc.y); got != tc.want {
+			t.Errorf("%s: the same is %v, want %v", tc.name, got, tc.want)
+		}
+	}
 }

@@ -58,7 +58,7 @@ register/redis: machine register quorumregister
 
 readleasepb:
 etcdapi: kv watch quorumlease readleasepb
-server: machine node etcdapi kv placement quorumlease
+server: machine node etcdapi kv peer placement quorumlease
 engine/stint: tenure clock machine
 engine/etcd: tenure clock machine engine/stint
 engine/storage: tenure clock machine engine/stint driver quorumregister disklease register

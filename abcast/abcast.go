@@ -254,7 +254,7 @@ func (m *Machine) advance(now machine.Now) {
 	m.alarm = machine.Never
 }
 
-// begins tells whether there is enough to order for another instance. While some are
+// begins reports whether there is enough to order for another instance. While some are
 // undecided, as much has to wait as they have: many small batches cost more than they
 // gain.
 func (m *Machine) begins() bool {
@@ -385,7 +385,7 @@ func (m *Machine) envelope(now machine.Now, e machine.Envelope) {
 	}
 }
 
-// tells tells whether the others are told how far this member is: one that was removed
+// tells reports whether the others are told how far this member is: one that was removed
 // has nothing to tell when it is not needed any more, nor has who does not know anybody.
 func (m *Machine) tells() bool {
 	return m.cfg.Consensus.Heartbeat > 0 && !m.joins() && !(m.removed() && m.epoch.established)

@@ -3,6 +3,8 @@ package abcast
 import (
 	"bytes"
 	"testing"
+
+	"github.com/tenure-lease/tenure/machine"
 )
 
 // FuzzBatch wants whatever decodes to encode to a batch that decodes to the same, and
@@ -30,6 +32,37 @@ func FuzzBatch(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A batch has no more messages than it may have, and no more bytes; what it leaves goes into
+// the next.
+func TestBatchesAreBounded(t *testing.T) {
+	for name, bound := range map[string]struct{ count, size int }{"messages": {2, 1 << 20}, "bytes": {100, 0}} {
+		var p pending
+		p.clear()
+		o := newOrder(State{Clients: 10})
+		left := map[machine.ID]bool{}
+		for i := range uint64(5) {
+			w := &waiting{Message: Message{Client: NewClient(0, i), Seq: 1, Payload: make([]byte, 100)}}
+			p.add(w)
+			left[w.Client] = true
+			if bound.size == 0 {
+				bound.size = 2*w.size() + 1
+			}
+		}
+		for _, want := range []int{2, 2, 1, 0} {
+			messages, err := decodeBatch(p.batch(1, o, bound.count, bound.size))
+			if err != nil || len(messages) != want {
+				t.Fatalf("%s: a batch of %d, %v, want %d", name, len(messages), err, want)
+			}
+			for _, m := range messages {
+				delete(left, m.Client)
+			}
+		}
+		if len(left) > 0 {
+			t.Errorf("%s: %d messages are in no batch", name, len(left))
+		}
+	}
 }
 
 // A batch that is none orders nothing, and does not stop what follows.

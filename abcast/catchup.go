@@ -88,7 +88,7 @@ func (m *Machine) learn(now machine.Now, from machine.NodeID, b Decisions) {
 	}
 }
 
-// full tells whether there was no room for more.
+// full reports whether there was no room for more.
 func (b Decisions) full() bool {
 	size := 0
 	for _, v := range b.Values {
@@ -210,7 +210,7 @@ const (
 	instancesMany = 4096
 )
 
-// Worthwhile tells whether a Trim would drop as much as the Base takes that becomes durable
+// Worthwhile reports whether a Trim would drop as much as the Base takes that becomes durable
 // with it, or many instances. An owner who waits for that writes about as much for all of his
 // Trims as was broadcast, and keeps that much longer.
 func (m *Machine) Worthwhile(t Trim) bool {

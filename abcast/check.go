@@ -48,7 +48,7 @@ func (b Base) Check(clients int) error {
 	return nil
 }
 
-// ascending tells whether members are in order, nobody twice, and none without an ID.
+// ascending reports whether members are in order, nobody twice, and none without an ID.
 func ascending(members []Member) bool {
 	for i, m := range members {
 		if m.ID == 0 || i > 0 && m.ID <= members[i-1].ID {

@@ -86,7 +86,7 @@ func (c *Consensus) Step(now machine.Now, input any) {
 	}
 }
 
-// exchange hands what one machine wants to the other, and tells whether there was any.
+// exchange hands what one machine wants to the other, and reports whether there was any.
 func (c *Consensus) exchange(now machine.Now) (any bool) {
 	rd := c.Machine.Ready()
 	c.gather(rd)

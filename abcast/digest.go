@@ -56,7 +56,7 @@ func (a *agreement) notes(position, digest uint64) {
 	a.at[position%digestsKept] = digest
 }
 
-// contradicts tells whether what another member says is not what this one has. A position of
+// contradicts reports whether what another member says is not what this one has. A position of
 // which nothing is known here contradicts nothing.
 func (a *agreement) contradicts(s Status) bool {
 	return s.Position >= a.first && s.Position <= a.last && a.at[s.Position%digestsKept] != s.Digest

@@ -33,13 +33,13 @@ type epoch struct {
 // Group is who the members are. It has none before a joining member knows.
 func (m *Machine) Group() Group { return m.order.group }
 
-// joins tells whether this member does not know of any group yet.
+// joins reports whether this member does not know of any group yet.
 func (m *Machine) joins() bool { return len(m.order.group.Members) == 0 }
 
-// removed tells whether this member was one and is no more.
+// removed reports whether this member was one and is no more.
 func (m *Machine) removed() bool { return m.order.group.Gone(m.cfg.Consensus.ID) }
 
-// knows tells whether somebody is believed what was decided: a member of any epoch, or who
+// knows reports whether somebody is believed what was decided: a member of any epoch, or who
 // was asked. Who is far behind may know none of the present members, and asks whoever says
 // to be further.
 func (m *Machine) knows(id machine.NodeID) bool {

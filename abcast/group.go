@@ -39,10 +39,10 @@ func find(members []Member, id machine.NodeID) (int, bool) {
 	return slices.BinarySearchFunc(members, id, func(m Member, id machine.NodeID) int { return cmp.Compare(m.ID, id) })
 }
 
-// Has tells whether somebody is a member.
+// Has reports whether somebody is a member.
 func (g Group) Has(id machine.NodeID) bool { _, ok := find(g.Members, id); return ok }
 
-// Gone tells whether somebody was removed.
+// Gone reports whether somebody was removed.
 func (g Group) Gone(id machine.NodeID) bool { _, ok := find(g.Removed, id); return ok }
 
 // IDs returns the members' IDs, ascending.
@@ -53,7 +53,7 @@ func (g Group) IDs() (ids []machine.NodeID) {
 	return ids
 }
 
-// configured tells whether somebody's address is not the same at all members.
+// configured reports whether somebody's address is not the same at all members.
 func (g Group) configured(id machine.NodeID) bool { return slices.Contains(g.Configured, id) }
 
 // reached returns g with the addresses that are configured here in place of those that are

@@ -112,7 +112,7 @@ func (o *order) due(client machine.ID) uint64 {
 	return 1
 }
 
-// takes tells whether a message is ordered if it comes next. An ID from beyond the position
+// takes reports whether a message is ordered if it comes next. An ID from beyond the position
 // was not made by NewClient: whoever made it has delivered up to there, so that those
 // instances were decided, and they are not about messages that were broadcast later.
 // It would be beyond each horizon, and forgotten again and again.

@@ -107,7 +107,7 @@ func (p *pending) lost(now machine.Mono, o *order) {
 	})
 }
 
-// follows tells whether a message may be broadcast here: nothing is missing between what is
+// follows reports whether a message may be broadcast here: nothing is missing between what is
 // ordered of its client and this one. It need not be looked beyond one that was broadcast
 // here.
 func (p *pending) follows(client machine.ID, seq uint64, o *order) bool {
@@ -123,7 +123,7 @@ func (p *pending) follows(client machine.ID, seq uint64, o *order) bool {
 	return seq > 0 && seq == o.due(client)
 }
 
-// turn tells whether a message may be proposed: the one before it is ordered, or was
+// turn reports whether a message may be proposed: the one before it is ordered, or was
 // proposed from here to an instance that is not decided, maybe to the same.
 func (p *pending) turn(w *waiting, o *order) bool {
 	before := p.get(w.Client, w.Seq-1)
@@ -158,7 +158,7 @@ func (p *pending) batch(instance uint64, o *order, count, size int) (batch []byt
 // again. It is proposed to those that are begun for other reasons.
 const maxTries = 3
 
-// any tells whether there is something for which to begin an instance.
+// any reports whether there is something for which to begin an instance.
 func (p *pending) any(o *order) bool {
 	return p.proposed < len(p.list) && slices.ContainsFunc(p.list, func(w *waiting) bool { return w.in == 0 && w.tries < maxTries && (!w.alone || p.leads) && p.turn(w, o) })
 }

@@ -47,17 +47,17 @@ func (m *Machine) broadcast(msg Message) {
 	m.submit = append(m.submit, msg)
 }
 
-// InTurn tells whether a client's message would be taken as far as its number goes.
+// InTurn reports whether a client's message would be taken as far as its number goes.
 func (m *Machine) InTurn(client machine.ID, seq uint64) bool {
 	return m.pending.follows(client, seq, m.order)
 }
 
-// unborn tells whether a client's ID is of a position that was not delivered here.
+// unborn reports whether a client's ID is of a position that was not delivered here.
 func (m *Machine) unborn(client machine.ID) bool {
 	return m.order.upto(client) == 0 && born(client) > m.Position()
 }
 
-// Room tells whether a message with a payload of so many bytes would be taken now, as far
+// Room reports whether a message with a payload of so many bytes would be taken now, as far
 // as what waits goes.
 func (m *Machine) Room(payload int) bool {
 	size := Message{}.size() + payload

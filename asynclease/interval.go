@@ -22,7 +22,7 @@ func Length(first, n uint64) (Interval, error) {
 	return i, i.check()
 }
 
-// Overlaps tells whether the two have an integer in common. The paper's section 2 has
+// Overlaps reports whether the two have an integer in common. The paper's section 2 has
 // a condition that misses the case that o contains i (F1).
 func (i Interval) Overlaps(o Interval) bool { return i.First <= o.Last && o.First <= i.Last }
 

@@ -58,6 +58,13 @@ func TestCodec(t *testing.T) {
 				t.Errorf("%T, cut to %d of %d bytes, became %+v", body, n, len(payload), got)
 			}
 		}
+		if got, err := decode(kind, append(payload, 0)); err == nil {
+			t.Errorf("%T with a byte behind it became %+v", body, got)
+		}
+	}
+	nested := encode(abcast.In{Epoch: 7, Body: abcast.In{Epoch: 8, Body: fastct.Ack{CN: 1}}})
+	if got, err := decode(nested[0], nested[1:]); err == nil {
+		t.Errorf("a message of an epoch within another's became %+v", got)
 	}
 }
 

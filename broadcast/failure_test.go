@@ -46,7 +46,7 @@ func (f *fault) onDisks(t *testing.T, change func(*broadcast.Config)) (*group, m
 		}
 	})
 	for _, node := range g.nodes {
-		g.until("a member has no connections", node, connected)
+		g.until("a member takes no part", node, takesPart)
 	}
 	return g, disks
 }

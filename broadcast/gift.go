@@ -136,7 +136,7 @@ func (n *Node) exports() (at Position, file io.ReadCloser, size int64, err error
 	}
 }
 
-// has tells whether the messages from a position on are kept.
+// has reports whether the messages from a position on are kept.
 func (n *Node) has(from Position) bool {
 	n.mu.Lock()
 	ram := n.ram

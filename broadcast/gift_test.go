@@ -1,10 +1,16 @@
 package broadcast
 
 import (
+	"encoding/binary"
+	"io"
+	"log/slog"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/wire"
 )
 
 // What another member was given holds back a Trim while it is written, and for a while
@@ -27,6 +33,160 @@ func TestHeld(t *testing.T) {
 		}
 		if busy := n.gifts[2] != nil; busy != (tc.gift.busy || tc.want == 5) {
 			t.Errorf("%s: remembered: %v", name, busy)
+		}
+	}
+}
+
+// present is what came of a gift.
+type present struct {
+	from, at, size uint64
+	body           int // bytes
+}
+
+// takesGifts is a member 2 that takes what member 1 sends when the test lets it, and says what
+// that was.
+func takesGifts(t *testing.T) (n *Node, begun chan struct{}, goOn chan struct{}, got chan present) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n = minorityOf(t, map[machine.NodeID]string{2: ln.Addr().String()}, slog.New(slog.DiscardHandler))
+	begun, goOn, got = make(chan struct{}, 9), make(chan struct{}, 9), make(chan present, 9)
+	two, err := peer.New(peer.Config{
+		Self: 2, ClusterID: n.cfg.cluster(), Listener: ln, Peers: map[machine.NodeID]string{1: n.cfg.Members[1]}, Logger: slog.New(slog.DiscardHandler),
+		Deliver: func(machine.NodeID, [][]byte) {},
+		Stream: func(_ machine.NodeID, header []byte, r io.Reader) error {
+			begun <- struct{}{}
+			<-goOn
+			if life := binary.LittleEndian.Uint64(header); life != n.self {
+				t.Errorf("a gift is of life %x, and the member's is %x", life, n.self)
+			}
+			h := wire.Reader{Rest: header[lifeBytes:]}
+			p := present{from: h.Uvarint(), at: h.Uvarint(), size: h.Uvarint()}
+			b, err := io.ReadAll(r)
+			p.body = len(b)
+			got <- p
+			return err
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { two.Close() })
+	until(t, "members 1 and 2 are connected", func() bool { return n.peers.Stats(2).Connected })
+	return n, begun, goOn, got
+}
+
+// delivers has a node deliver what a test makes up, which its history keeps.
+func (n *Node) delivers(t *testing.T, from, to Position) {
+	t.Helper()
+	if err := n.takes(numbered(from, to)); err != nil {
+		t.Fatal(err)
+	}
+	n.mu.Lock()
+	n.ram = to
+	n.mu.Unlock()
+}
+
+// While another member is given messages, those that it needs next are held for it: behind a
+// snapshot that it takes in, and, once it has all, behind the last one, for a while. If it asks
+// for more meanwhile, that follows, and nothing is given twice.
+func TestGifts(t *testing.T) {
+	n, begun, goOn, got := takesGifts(t)
+	wants := func(from Position) (held Position) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.gives(2, want{from})
+		return n.gifts[2].from
+	}
+	holds := func(when string, want Position) {
+		t.Helper()
+		if held := n.held(); held != want {
+			t.Errorf("%s: held from %d on, want %d", when, held, want)
+		}
+	}
+	is := func(ok func(g gift) bool) func() bool {
+		return func() bool {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			g := n.gifts[2]
+			return g != nil && ok(*g)
+		}
+	}
+	n.keeping.Lock()
+	if err := n.history.restart(10); err != nil {
+		t.Fatal(err)
+	}
+	n.keeping.Unlock()
+	n.delivers(t, 11, 20)
+	if err := n.Snapshot(10, func(io.Writer) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+
+	if held := wants(5); held != 5 {
+		t.Errorf("when he asks for what follows 4: held from %d on, want 5", held)
+	}
+	<-begun
+	holds("while he takes in a snapshot of 10", 11)
+	until(t, "all is written", is(func(g gift) bool { return !g.pours }))
+	holds("while he is to say that he has it", 11)
+	n.delivers(t, 21, 25)
+	wants(21)
+	goOn <- struct{}{}
+	if p := <-got; p.from != 5 || p.at != 10 || p.size == 0 || p.body <= int(p.size) {
+		t.Errorf("he was given %+v, want a snapshot of 10 and what follows it", p)
+	}
+
+	select {
+	case <-begun:
+	case <-time.After(20 * time.Second):
+		t.Fatal("what he asked for meanwhile he is not given")
+	}
+	wants(22) // it is on its way
+	goOn <- struct{}{}
+	if p := <-got; p.from != 21 || p.size != 0 || p.body == 0 {
+		t.Errorf("he was given %+v, want what follows 20", p)
+	}
+	goOn <- struct{}{} // for one too many
+	until(t, "he has all", is(func(g gift) bool { return !g.busy }))
+	holds("when he has all", 26)
+	if !is(func(g gift) bool { return time.Until(g.until) > (holdFactor-1)*n.cfg.timeout() })() {
+		t.Errorf("what follows a gift is not held for %d times Timeout", holdFactor)
+	}
+	if k := len(begun); k > 0 {
+		t.Errorf("%d gifts more have messages that were sent already", k)
+	}
+}
+
+// What is held for another member when memory forgets it is in the history by then.
+func TestTrimKeepsWhatIsHeld(t *testing.T) {
+	n, err := Start(Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	for range 6 {
+		if _, err := n.Barrier(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.mu.Lock()
+	n.gifts[2] = &gift{busy: true, pours: true, from: 3}
+	n.mu.Unlock()
+	if err := n.Snapshot(5, func(io.Writer) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Trim(5); err != nil {
+		t.Fatal(err)
+	}
+	next := Position(3)
+	for m, err := range n.Deliver(t.Context(), next) {
+		if err != nil || m.Position != next {
+			t.Fatalf("what is held from 3 on: at %d got %d, %v", next, m.Position, err)
+		}
+		if next++; next > 6 {
+			break
 		}
 	}
 }

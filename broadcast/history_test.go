@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/tenure-lease/tenure/broadcast"
@@ -115,7 +117,8 @@ func TestFarBehind(t *testing.T) {
 			}
 			// It has all that the others have: they may go.
 			addr := g.joins(4)
-			if _, err := g.nodes[3].ReplaceMember(soon(t), 1, 4, addr); err != nil {
+			// On a busy machine it may be behind again, and is told that nobody knows.
+			if _, err := g.nodes[3].ReplaceMember(soon(t), 1, 4, addr); err != nil && !errors.Is(err, broadcast.ErrUnknown) {
 				t.Fatal(err)
 			}
 			if err := g.nodes[4].Joined(soon(t)); err != nil {
@@ -210,6 +213,12 @@ func TestPositionsThatCannotBe(t *testing.T) {
 		}
 	}
 	g.order(1, 2, 3)
+	if err := g.nodes[1].Snapshot(3, nothing); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := os.ReadDir(filepath.Join(g.dirs[1], "snap")); len(kept) != 1 || err != nil {
+		t.Errorf("behind two snapshots there are the files %v, %v; want that of the second", kept, err)
+	}
 	node := g.nodes[1]
 	g.stop(1)
 	if err := node.Snapshot(3, nothing); !errors.Is(err, broadcast.ErrClosed) {

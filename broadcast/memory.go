@@ -103,7 +103,7 @@ func (in introduction) life(n uint64) (number, until uint64, shown bool) {
 	return in.Lives[n-first].Number, in.Lives[n-first+1].At, true
 }
 
-// possible tells whether an introduction can be meant as it is.
+// possible reports whether an introduction can be meant as it is.
 func (in introduction) possible() bool {
 	last := uint64(0)
 	for _, b := range in.Lives {

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/asynclease"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/peer"
 	"github.com/tenure-lease/tenure/sim"
 	"github.com/tenure-lease/tenure/sim/stage"
 	"github.com/tenure-lease/tenure/wal"
@@ -178,7 +180,7 @@ func (sc *scene) wants(id machine.NodeID, payloads ...string) {
 	}
 }
 
-// refused tells whether a member was told by another that it has forgotten something.
+// refused reports whether a member was told by another that it has forgotten something.
 func (sc *scene) refused(id machine.NodeID) bool {
 	return slices.ContainsFunc(sc.said[id], func(out any) bool { _, ok := out.(forgotten); return ok })
 }
@@ -449,6 +451,9 @@ func TestLives(t *testing.T) {
 		if want := before.Lives; len(want) < livesKept && !slices.Equal(self.Lives[:len(want)], want) || len(self.Lives) > livesKept {
 			t.Fatalf("life %d has had %v, and before %v", n, self.Lives, want)
 		}
+		if slices.ContainsFunc(before.Lives, func(b birth) bool { return b.Number == last.Number }) || last.Number == 0 {
+			t.Fatalf("life %d has number %x, which is none, or that of another", n, last.Number)
+		}
 		before = self
 		if err := j.write([]any{note{Node: 2}}, false); err != nil || j.mark.Load() != last.At {
 			t.Fatalf("%v: what was not forced has moved the mark to %d", err, j.mark.Load())
@@ -460,6 +465,40 @@ func TestLives(t *testing.T) {
 			t.Fatal(err)
 		}
 		disk.Exit()
+	}
+}
+
+// What a member asks for in one life is nothing that it asked for in another: consensus knows
+// which start this is.
+func TestRequestsOfEachLife(t *testing.T) {
+	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(), Lambda: 1, Fixed: true}
+	for range 3 {
+		n, err := Start(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			if _, err := n.Barrier(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j, records, err := openJournal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.log.Close()
+	var lives []uint64
+	for _, r := range records {
+		if p, ok := r.(asynclease.Permitted); ok && !slices.Contains(lives, p.Request.Life) {
+			lives = append(lives, p.Request.Life)
+		}
+	}
+	if !slices.Equal(lives, []uint64{1, 2, 3}) {
+		t.Errorf("three starts asked for leases in the lives %v, want 1, 2 and 3", lives)
 	}
 }
 
@@ -475,6 +514,18 @@ func TestForgottenNode(t *testing.T) {
 	for _, err := range n.Deliver(ctx, 1) {
 		if !errors.Is(err, ErrForgotten) {
 			t.Errorf("Deliver: got %v, want ErrForgotten", err)
+		}
+	}
+	until(t, "nobody hears it any more", func() bool { return errors.Is(n.peers.SetPeers(nil, nil), peer.ErrClosed) })
+}
+
+// A member that another one contradicts goes on; one that most contradict ends.
+func TestContradictedNode(t *testing.T) {
+	n := minority(t)
+	for _, outvoted := range []bool{false, true} {
+		n.outcomes([]any{abcast.Contradicted{From: 2, Position: 5, Outvoted: outvoted}})
+		if err := n.reason(); errors.Is(err, ErrOrder) != outvoted {
+			t.Errorf("contradicted by more than half of the others: %v; the member ends because of %v", outvoted, err)
 		}
 	}
 }

@@ -333,7 +333,7 @@ func (n *Node) waits() {
 	}
 }
 
-// full tells whether memory has much more in it than it should. n.mu is held.
+// full reports whether memory has much more in it than it should. n.mu is held.
 func (n *Node) full() bool { return n.bytes > memoryFactor*n.cfg.memoryBytes() }
 
 // outcomes is driver.Config.Outcome.

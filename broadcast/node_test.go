@@ -251,6 +251,9 @@ func TestExactlyOnce(t *testing.T) {
 			t.Errorf("member %d: position %d, %v; want 1, or 0 for what it knows to be ordered", id, p, err)
 		}
 	}
+	if p, err := g.nodes[2].BroadcastAs(soon(t), client, 0, nil); !errors.Is(err, broadcast.ErrSequence) {
+		t.Errorf("number 0, which is none of a client's: position %d, %v; want ErrSequence", p, err)
+	}
 	if _, err := g.nodes[2].BroadcastAs(soon(t), client, 3, nil); !errors.Is(err, broadcast.ErrSequence) {
 		t.Errorf("number 3 without number 2: got %v, want ErrSequence", err)
 	}
@@ -259,6 +262,26 @@ func TestExactlyOnce(t *testing.T) {
 	}
 	if got := g.delivers(3, 1, 2); got[0] != "once" || got[1] != "twice" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Who waits no more for what he has broadcast may use its memory again: it may be ordered yet.
+func TestPayloadIsCopied(t *testing.T) {
+	g := newGroupOf(t, 2, func(c *broadcast.Config) { c.Pipeline = 1 }) // the second waits behind the first
+	g.broadcasts(1, "before")
+	g.stop(2)
+	for _, text := range []string{"first", "second"} {
+		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		payload := []byte(text)
+		if _, err := g.nodes[1].Broadcast(short, payload); !errors.Is(err, broadcast.ErrUnknown) {
+			t.Fatalf("without a majority: got %v, want ErrUnknown", err)
+		}
+		copy(payload, "other")
+	}
+	g.start(2, nil)
+	if got := g.delivers(1, 2, 2); got[0] != "first" || got[1] != "second" {
+		t.Errorf("what was broadcast as first and second is delivered as %q", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package broadcast
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tenure-lease/tenure/abcast"
@@ -293,26 +295,33 @@ func TestStreamsThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer from.Close()
-	if err := from.Snapshots().Save(wal.SnapshotInfo{Index: 9}, func(io.Writer) error { return nil }); err != nil {
-		t.Fatal(err)
+	state := func(at uint64) []byte {
+		if err := from.Snapshots().Save(wal.SnapshotInfo{Index: at}, func(io.Writer) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		r, _, err := from.Snapshots().Export(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		b, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
 	}
-	r, size, err := from.Snapshots().Export(9)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	snapshot, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	snapshot := state(9)
+	size := len(snapshot)
 	n.mu.Lock()
 	n.known[2] = lifeOf(2)
 	n.mu.Unlock()
-	header := func(values ...uint64) writer {
-		w := writer(binary.LittleEndian.AppendUint64(nil, lifeOf(2)))
+	inLife := func(life uint64, values ...uint64) writer {
+		w := writer(binary.LittleEndian.AppendUint64(nil, life))
 		w.u(values...)
 		return w
 	}
+	header := func(values ...uint64) writer { return inLife(lifeOf(2), values...) }
+	good := sent(1, 1)
 	message := func(size uint64) []byte { return append(binary.AppendUvarint(nil, size), 1, 2, 3) }
 	n.mu.Lock()
 	n.lacks = abcast.Lacks{From: 2, Position: 20}
@@ -334,6 +343,8 @@ func TestStreamsThatCannotBe(t *testing.T) {
 		{"a message that is too large", header(1, 0, 0), message(1 << 62)},
 		{"a message that is cut off", header(1, 0, 0), message(4)},
 		{"a message that is damaged", header(1, 0, 0), message(3)},
+		{"a message of another life", inLife(lifeOf(3), 1, 0, 0), good},
+		{"a message of no life", inLife(0, 1, 0, 0), good},
 	} {
 		if err := n.receives(2, tt.header, bytes.NewReader(tt.body)); err == nil {
 			t.Errorf("%s was taken", tt.what)
@@ -355,4 +366,138 @@ func TestStreamsThatCannotBe(t *testing.T) {
 	if _, last := n.history.bounds(); last != 9 {
 		t.Errorf("the history ends at %d, want 9", last)
 	}
+
+	// One stream at a time is taken in.
+	body, pipe := io.Pipe()
+	first := make(chan error, 1)
+	go func() {
+		err := n.receives(2, header(10, 0, 0), body)
+		body.Close()
+		first <- err
+	}()
+	if _, err := pipe.Write(sent(10, 11)); err != nil { // it is being taken in
+		t.Fatal(err)
+	}
+	if err := n.receives(2, header(10, 0, 0), bytes.NewReader(sent(10, 15))); err == nil {
+		t.Error("two streams were taken in at a time")
+	}
+	pipe.Close()
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if err := n.receives(2, header(12, 0, 0), bytes.NewReader(sent(12, 15))); err != nil {
+		t.Errorf("behind another stream: %v", err)
+	}
+
+	// A state that comes late does not take away what is behind it.
+	older := state(12)
+	if err := n.receives(2, header(10, 12, uint64(len(older))), bytes.NewReader(older)); err != nil {
+		t.Error(err)
+	}
+	if trimmed, last := n.history.bounds(); trimmed != 9 || last != 15 {
+		t.Errorf("behind a state of 12 the history has %d to %d, want 10 to 15", trimmed+1, last)
+	}
+
+	n.mu.Lock()
+	n.lacks = abcast.Lacks{}
+	n.mu.Unlock()
+	if err := n.receives(2, header(16, 0, 0), bytes.NewReader(sent(16, 16))); err == nil {
+		t.Error("messages were taken that this member does not lack")
+	}
+	n.mu.Lock()
+	n.lacks = abcast.Lacks{From: 2, Position: 20}
+	n.mu.Unlock()
+	if err := n.receives(3, inLife(0, 16, 0, 0), bytes.NewReader(sent(16, 16))); err == nil {
+		t.Error("messages were taken of a member that is not known")
+	}
+	if _, err := pull(bufio.NewReader(bytes.NewReader(message(2*MessageBytesMax + 1)))); err == nil || !strings.Contains(err.Error(), "a message of 2") {
+		t.Errorf("a message of %d bytes: got %v, want that it is too long", 2*MessageBytesMax+1, err)
+	}
+}
+
+// sent is how messages are sent to who lacks them.
+func sent(from, to Position) (stream []byte) {
+	for _, m := range numbered(from, to) {
+		b := encodeMessage(m)
+		stream = append(binary.AppendUvarint(stream, uint64(len(b))), b...)
+	}
+	return stream
+}
+
+// What a history is given to keep, and that it begins anew, is on disk before the member goes
+// by it.
+func TestHistoryIsOnDiskFirst(t *testing.T) {
+	var synced atomic.Bool
+	fs := waltest.NewDisk().FS()
+	fs.Fault = func(op, path string) error {
+		switch {
+		case !strings.Contains(path, "history"):
+		case op == "write":
+			synced.Store(false)
+		case op == "sync":
+			synced.Store(true)
+		}
+		return nil
+	}
+	n, err := Start(Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: "/data", WAL: wal.Options{FS: fs}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	n.mu.Lock()
+	n.known[2], n.lacks = lifeOf(2), abcast.Lacks{From: 2, Position: 99}
+	n.mu.Unlock()
+	header := writer(binary.LittleEndian.AppendUint64(nil, lifeOf(2)))
+	header.u(1, 0, 0)
+	for _, tt := range []struct {
+		what string
+		does func() error
+	}{
+		{"what another member sends", func() error { return n.receives(2, header, bytes.NewReader(sent(1, 5))) }},
+		{"what memory is to forget", func() error { return n.stores(numbered(6, 9)) }},
+		{"that the history begins anew", func() error { return n.history.restart(20) }},
+	} {
+		synced.Store(false)
+		if err := tt.does(); err != nil {
+			t.Fatal(err)
+		}
+		if !synced.Load() {
+			t.Errorf("%s: it counts, and is not on disk", tt.what)
+		}
+	}
+}
+
+// Messages that are missing in the middle of a history, or at its end, are noticed.
+func TestHistoryWithAGap(t *testing.T) {
+	dir := t.TempDir()
+	log, err := wal.Create(dir, nil, wal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range append(numbered(1, 3), numbered(5, 6)...) {
+		if _, err := log.Append(wal.Record{Kind: historyMessage, Payload: encodeHistory(m)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(log.Sync(), log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := openHistory(dir, nil, wal.Options{}); err == nil {
+		h.close()
+		t.Error("a history without its fourth message is gone on with")
+	} else if !strings.Contains(err.Error(), "messages are missing") {
+		t.Errorf("a history without its fourth message: %v", err)
+	}
+	t.Run("shorter than the log", func(t *testing.T) {
+		historyGone(t, 0, func(dir string) error {
+			if err := os.RemoveAll(historyDir(dir)); err != nil {
+				return err
+			}
+			h, err := openHistory(historyDir(dir), Config{ID: 1, Group: 7}.owner(), wal.Options{})
+			if err != nil {
+				return err
+			}
+			return errors.Join(h.append(numbered(1, 2), true), h.close())
+		})
+	})
 }

@@ -26,7 +26,7 @@ type refusals struct {
 	said  machine.Mono // when the log had them last
 }
 
-// add counts some, and tells whether the log should have it, and how many there were.
+// add counts some, and reports whether the log should have it, and how many there were.
 func (r *refused) add(from machine.NodeID, count uint64, now machine.Mono) (total uint64, say bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -97,6 +97,29 @@ func TestRefusedIsSaidNowAndThen(t *testing.T) {
 	}
 }
 
+// What the order refuses is told in this package's errors.
+func TestRefusals(t *testing.T) {
+	n := minority(t)
+	for i, tt := range []struct{ by, want error }{
+		{abcast.ErrBusy, ErrBusy},
+		{abcast.ErrTooLarge, ErrTooLarge},
+		{abcast.ErrClient, ErrClient},
+		{abcast.ErrOutside, ErrNotMember},
+		{abcast.ErrSequence, ErrSequence},
+		{abcast.ErrChange, ErrChange},
+	} {
+		client := abcast.NewClient(0, uint64(i)+1)
+		w := &waiter{outcome: make(chan outcome, 1)}
+		n.mu.Lock()
+		n.waiting[key{client, 1}] = []*waiter{w}
+		n.mu.Unlock()
+		n.outcomes([]any{abcast.Refused{Client: client, Seq: 1, Err: tt.by}})
+		if got := <-w.outcome; !errors.Is(got.err, tt.want) {
+			t.Errorf("what the order refuses because of %q: got %v, want %v", tt.by, got.err, tt.want)
+		}
+	}
+}
+
 // One other may be mistaken, or somebody else may be at its address: a member ends as removed
 // when most of the others say so.
 func TestRemovedByTheWordOfMost(t *testing.T) {

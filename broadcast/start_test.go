@@ -54,6 +54,22 @@ func TestConfigsThatCannotBe(t *testing.T) {
 	}
 }
 
+// Whom nobody could reach does not start, if there are others or are to be some.
+func TestListenerIsMissing(t *testing.T) {
+	for _, cfg := range []broadcast.Config{
+		{ID: 1, Members: map[machine.NodeID]string{1: "127.0.0.1:1", 2: "127.0.0.1:2"}},
+		{ID: 2, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Join: true},
+	} {
+		cfg.Group, cfg.Dir = 7, filepath.Join(t.TempDir(), "member")
+		if n, err := broadcast.Start(cfg); err == nil || !strings.Contains(err.Error(), "Listener is missing") {
+			t.Errorf("member %d of %v without a Listener: got %v", cfg.ID, cfg.Members, err)
+			if err == nil {
+				n.Close()
+			}
+		}
+	}
+}
+
 // Close waits for a snapshot that is being written, which ends at once.
 func TestCloseWaitsForASnapshot(t *testing.T) {
 	g := newGroup(t, 1)

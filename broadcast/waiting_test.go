@@ -3,9 +3,10 @@ package broadcast
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,19 +17,24 @@ import (
 // minority starts one of two members, without the other: it orders nothing.
 func minority(t *testing.T) *Node {
 	t.Helper()
+	return minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:1"}, slog.New(slog.DiscardHandler))
+}
+
+// minorityOf is minority with other members, who are known at least.
+func minorityOf(t *testing.T, others map[machine.NodeID]string, logger *slog.Logger) *Node {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := Start(Config{
-		ID: 1, Group: 7, Members: map[machine.NodeID]string{1: ln.Addr().String(), 2: "127.0.0.1:1"}, Listener: ln, Dir: t.TempDir(),
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
+	members := maps.Clone(others)
+	members[1] = ln.Addr().String()
+	n, err := Start(Config{ID: 1, Group: 7, Members: members, Listener: ln, Dir: t.TempDir(), Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.Close() })
-	n.knows(2)
+	n.knows(slices.Sorted(maps.Keys(others))...)
 	return n
 }
 

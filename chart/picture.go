@@ -55,7 +55,7 @@ func (p picture) legend(i int, name string) {
 	p.put(`<rect x="%d" y="%d" width="14" height="4" fill="%s"/><text x="%d" y="%d">%s</text>`, right+16, top+12+i*22, color(i), right+36, top+18+i*22, escape(name))
 }
 
-// end ends the SVG, and tells whether all could be written.
+// end ends the SVG, and reports whether all could be written.
 func (p picture) end() error {
 	p.put(`</svg>`)
 	return p.out.Flush()

@@ -46,7 +46,7 @@ const (
 	Back
 )
 
-// Doubtful tells whether the clock of leases may not have gone as time does.
+// Doubtful reports whether the clock of leases may not have gone as time does.
 func (k Kind) Doubtful() bool { return k >= Set }
 
 func (o Oddity) String() string {
@@ -123,7 +123,7 @@ func (j *Judge) Look(e Evidence) []Oddity {
 	return odd
 }
 
-// rate tells whether the clock went at a wrong rate since an earlier look.
+// rate reports whether the clock went at a wrong rate since an earlier look.
 func (e Evidence) rate(b Evidence) (Oddity, bool) {
 	raw := e.Raw - b.Raw
 	by, allowed := e.Running-b.Running-raw, raw/wrongRate+e.Within+b.Within

@@ -152,3 +152,19 @@ func TestAgreementAtRandom(t *testing.T) {
 		}
 	})
 }
+
+// Two processes that stand in each other's way do not try again at once, nor at the same time.
+func TestPausesDiffer(t *testing.T) {
+	const poll = time.Second
+	seen := map[machine.Mono]bool{}
+	for _, first := range []byte{0, 1, 100, 255} {
+		c := NewConsensus(machine.ID{first}, poll)
+		c.op = RRWrite{rank(1, 1), []byte("blue")}
+		now := machine.Mono(time.Hour)
+		c.wrote(now, RRVerdict{Above: rank(2, 2)})
+		if c.alarm <= now || c.alarm > now.Add(poll) || seen[c.alarm] {
+			t.Errorf("a process whose id begins with %d waits for %v, want up to %v, and not as long as another", first, c.alarm.Sub(now), poll)
+		}
+		seen[c.alarm] = true
+	}
+}

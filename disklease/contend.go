@@ -68,7 +68,7 @@ func (l *Lease) room() ([]entry, bool) {
 	return others, fits(append(queue, uint64(l.cfg.Slots)))
 }
 
-// fits tells whether all of these may hold at once.
+// fits reports whether all of these may hold at once.
 func fits(slots []uint64) bool {
 	for _, n := range slots {
 		if uint64(len(slots)) > n {
@@ -78,7 +78,7 @@ func fits(slots []uint64) bool {
 	return true
 }
 
-// lists tells whether the record has an entry of this claim.
+// lists reports whether the record has an entry of this claim.
 func (s *sight) lists(id machine.ID) bool {
 	for _, e := range s.record.entries {
 		if e.id == id {
@@ -120,7 +120,7 @@ func (l *Lease) claim(now machine.Mono, others []entry) {
 	l.access(now, writing, machine.Write{Data: data, Seq: l.seq()})
 }
 
-// futile tells whether a write would come too late to claim anything, and so only have to
+// futile reports whether a write would come too late to claim anything, and so only have to
 // be waited out. Where looks are slow again and again it is made all the same, if it
 // raises δ: without it nobody would ever be in time (T-1).
 func (l *Lease) futile(late time.Duration) bool {
@@ -157,7 +157,7 @@ func (l *Lease) written(now machine.Mono) {
 	l.phase, l.alarm = settling, now.Add(l.readBack())
 }
 
-// late tells whether a time since the last look is more than its record allows for.
+// late reports whether a time since the last look is more than its record allows for.
 func (l *Lease) late(d time.Duration) bool {
 	return !l.cfg.Trusting && d > l.atMost(2*l.sight.record.delay)
 }

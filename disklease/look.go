@@ -68,7 +68,7 @@ func (s *sight) state() State {
 	return st
 }
 
-// Obsolete tells whether a store may forget what the writer left at the register that
+// Obsolete reports whether a store may forget what the writer left at the register that
 // shows v: nobody is, or may be, held off or let in by it. A writer who lives and is
 // forgotten loses nothing but time.
 //

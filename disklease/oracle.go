@@ -59,7 +59,7 @@ func NewOracle(id machine.ID, newClaim func(machine.ID) machine.Machine, now mac
 	return o
 }
 
-// IsLeader tells whether this process leads. It compares the deadline, too: one that was
+// IsLeader reports whether this process leads. It compares the deadline, too: one that was
 // paused and asks before its alarm has rung must not be told what was true before.
 func (o *Oracle) IsLeader(now machine.Mono) bool { return o.leads && now < o.deadline }
 
@@ -122,7 +122,7 @@ func (o *Oracle) take(now machine.Now) {
 	}
 }
 
-// heard takes what the claim reports, and tells whether that made it go on.
+// heard takes what the claim reports, and reports whether that made it go on.
 func (o *Oracle) heard(now machine.Now, outcome any) bool {
 	switch outcome := outcome.(type) {
 	case Acquired:

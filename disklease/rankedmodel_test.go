@@ -237,7 +237,7 @@ func (m *model) moves() (list []move) {
 	return list
 }
 
-// spent tells whether what an actor would do next is an attempt beyond m.ranks.
+// spent reports whether what an actor would do next is an attempt beyond m.ranks.
 func (m *model) spent(i int) bool {
 	c, ok := inner(m.actors[i].m).(*Consensus)
 	return ok && c.until > 0 && (c.doing == pausing || c.doing == learning) && max(c.rank.Counter, c.seen.Counter) >= m.ranks

@@ -159,7 +159,7 @@ func (r *rankedNotes) begin() {
 	}
 }
 
-// final tells whether the operation writes under rank Last.
+// final reports whether the operation writes under rank Last.
 func (r *rankedNotes) final() bool {
 	w, ok := r.op.(RRWrite)
 	return ok && w.Rank == Last
@@ -213,7 +213,7 @@ func Decision(v machine.Value) (value []byte, ok bool, err error) {
 	return v.Data[1:], true, nil
 }
 
-// ObsoleteBlock tells whether a base that shows v may forget what a writer, who is gone,
+// ObsoleteBlock reports whether a base that shows v may forget what a writer, who is gone,
 // left there for RankedOverNotes: the base holds the decision, and not as that writer's.
 func ObsoleteBlock(v machine.Value, writer machine.ID) bool {
 	_, ok, _ := Decision(v)

@@ -3,6 +3,7 @@ package disklease
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -46,6 +47,33 @@ func TestWhatNotesMustNotShow(t *testing.T) {
 				t.Errorf("the second read: %v, %v; want %v", got, c.ends[1].Err, want)
 			}
 		})
+	}
+}
+
+// The decision is written under the Seq that the read before has shown, which spares the store
+// a look; and never twice under the same, for the first write may still come in.
+func TestTheSeqOfADecision(t *testing.T) {
+	me, value := machine.ID{15: 1}, []byte("blue")
+	c := &probe{ops: []any{RRWrite{rank(1, 1), value}, RRWrite{Last, value}, RRWrite{Last, value}}}
+	m := RankedOverNotes(c, me)
+	var seqs []uint64
+	var notes []machine.Noted
+	for len(c.ends) < 3 {
+		for _, a := range m.Ready().Accesses {
+			var reply any
+			switch op := a.Op.(type) {
+			case machine.Note:
+				notes = []machine.Noted{{Writer: me, Data: op.Data}}
+			case machine.Read:
+				reply = machine.Value{Next: 7, Notes: notes}
+			case machine.Write:
+				seqs = append(seqs, op.Seq)
+			}
+			m.Step(machine.Now{}, machine.Accessed{ID: a.ID, Reply: reply})
+		}
+	}
+	if want := []uint64{7, 0}; !slices.Equal(seqs, want) {
+		t.Errorf("the decision is written under %d, want %d", seqs, want)
 	}
 }
 

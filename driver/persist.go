@@ -58,7 +58,7 @@ func (q *writeQueue) lingered() {
 	}
 }
 
-// due tells whether there is something to be written now.
+// due reports whether there is something to be written now.
 func (q *writeQueue) due() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -73,7 +73,7 @@ func (q *writeQueue) take() []machine.Persist {
 	return list
 }
 
-// begin tells whether something has to be written now, and nobody writes: who does will look
+// begin reports whether something has to be written now, and nobody writes: who does will look
 // again. It takes writing, which write gives back.
 func (q *writeQueue) begin() bool { return q.due() && q.writing.TryLock() }
 
@@ -99,7 +99,7 @@ func (d *Driver) writeRest() {
 	}
 }
 
-// forced tells whether something waits for what is written.
+// forced reports whether something waits for what is written.
 func forced(ps []machine.Persist) bool {
 	return slices.ContainsFunc(ps, func(p machine.Persist) bool { return len(p.Then) > 0 })
 }

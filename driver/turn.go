@@ -47,7 +47,7 @@ func (d *Driver) makeTurns(woken bool) {
 	}
 }
 
-// begin tells whether there is something to step, and nobody who does.
+// begin reports whether there is something to step, and nobody who does.
 func (d *Driver) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,7 +58,7 @@ func (d *Driver) begin() bool {
 	return true
 }
 
-// any tells whether there is something for a turn. d.mu is held.
+// any reports whether there is something for a turn. d.mu is held.
 func (d *Driver) any() bool { return len(d.queue) > 0 || d.rang }
 
 // take returns what is queued and leaves spare in its place. It ends turning, and reports
@@ -166,7 +166,7 @@ func (d *Driver) turn(inputs []any) bool {
 	return true
 }
 
-// more lets those go first who were told something, and tells whether there is something
+// more lets those go first who were told something, and reports whether there is something
 // to step then. Whoever queues it wakes nobody meanwhile.
 func (d *Driver) more() bool {
 	runtime.Gosched()

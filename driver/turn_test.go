@@ -2,6 +2,7 @@ package driver
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,35 @@ func TestTheOwnerHearsFirst(t *testing.T) {
 		d.Step(effects{Sends: []machine.Envelope{env(2, "x")}, Outcomes: []any{"news"}})
 		synctest.Wait()
 		if want := []string{"told", "sent"}; !slices.Equal(did, want) {
+			t.Errorf("%v, want %v", did, want)
+		}
+	})
+}
+
+// Nor is anything written of a turn before the owner has heard: what waits for a record may
+// rest on what he is told, and another goroutine writes while he is.
+func TestTheOwnerHearsBeforeAnythingIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var did []string
+		does := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			did = append(did, what)
+		}
+		d := Start(Config{
+			Machine: &recorder{}, Now: func() machine.Now { return machine.Now{Mono: 1} },
+			Send:    func([]machine.Envelope) { does("sent") },
+			Persist: func([]any, bool) error { does("written"); return nil },
+			Outcome: func([]any) { time.Sleep(time.Minute); does("told") },
+		})
+		defer d.Stop()
+		d.Step(effects{Persists: []machine.Persist{{Record: "r", Then: []machine.Envelope{env(2, "x")}}}, Outcomes: []any{"news"}})
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []string{"told", "written", "sent"}; !slices.Equal(did, want) {
 			t.Errorf("%v, want %v", did, want)
 		}
 	})

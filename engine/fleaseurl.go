@@ -20,7 +20,7 @@ var fleaseOptions = []string{
 	"cluster", "t_max", "epsilon", "round", "cell", "listen", "state", "clock", "cacert", "cert", "key", "servername",
 }
 
-// FleaseSocket tells whether the URL means the peer on this machine, and the path at
+// FleaseSocket reports whether the URL means the peer on this machine, and the path at
 // which it listens.
 func FleaseSocket(whole string) (path string, ok bool, err error) {
 	rest, ok := strings.CutPrefix(whole, "flease://")

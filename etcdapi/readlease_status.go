@@ -83,7 +83,7 @@ func (r KeyRange) bounds() (from, to []byte) {
 	return r.Key, r.End
 }
 
-// holds tells whether the lease covers a range.
+// holds reports whether the lease covers a range.
 func (h *ReadLeaseHolder) holds(r KeyRange) bool {
 	if h.Covers != nil {
 		return h.Covers(r)
@@ -107,7 +107,7 @@ func (h *ReadLeaseHolder) holds(r KeyRange) bool {
 	return false
 }
 
-// reader tells whether a majority of the voters is bound to the holder, itself
+// reader reports whether a majority of the voters is bound to the holder, itself
 // included if it is one. Of itself a member knows until when.
 func (st *ReadLeaseStatus) reader(h *ReadLeaseHolder, self uint64, voters []uint64) bool {
 	if h.Member == self {

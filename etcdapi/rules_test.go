@@ -12,7 +12,9 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/watch"
 )
 
@@ -252,5 +254,77 @@ func TestFutureRevisionBehindABarrier(t *testing.T) {
 		if got := s.barriers.Load() - before; !same(err, rpctypes.ErrGRPCFutureRev) || got != want {
 			t.Errorf("a revision that there is not, serializable %v: %v behind %d barriers, want %v behind %d", serializable, err, got, rpctypes.ErrGRPCFutureRev, want)
 		}
+	}
+}
+
+// turning shows some views first, and then those of its fake.
+type turning struct {
+	*fake
+	first chan kv.View
+}
+
+func (b turning) View() kv.View {
+	select {
+	case v := <-b.first:
+		return v
+	default:
+		return b.fake.View()
+	}
+}
+
+func (b turning) ReadView(context.Context, proto.Message) (kv.View, error) { return b.View(), nil }
+
+// A read whose state was compacted meanwhile begins anew with a later one.
+func TestReadsOfAStaleViewBeginAnew(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	s := &kvServer{Server: New(turning{f, make(chan kv.View, 1)}, Config{})}
+	put := func() {
+		if _, err := f.Propose(t.Context(), &pb.PutRequest{Key: []byte("k")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put()
+	stale := f.View()
+	put()
+	if _, err := f.Propose(t.Context(), &pb.CompactionRequest{Revision: 3}); err != nil {
+		t.Fatal(err)
+	}
+	get := &pb.RangeRequest{Key: []byte("k")}
+	for name, call := range map[string]func() (*pb.ResponseHeader, error){
+		"get": func() (*pb.ResponseHeader, error) { r, err := s.Range(t.Context(), get); return r.GetHeader(), err },
+		"serializable get": func() (*pb.ResponseHeader, error) {
+			r, err := s.Range(t.Context(), &pb.RangeRequest{Key: get.Key, Serializable: true})
+			return r.GetHeader(), err
+		},
+		"transaction": func() (*pb.ResponseHeader, error) {
+			r, err := s.Txn(t.Context(), &pb.TxnRequest{Success: []*pb.RequestOp{rangeOp(get)}})
+			return r.GetHeader(), err
+		},
+	} {
+		s.backend.(turning).first <- stale
+		if h, err := call(); err != nil || h.Revision != 3 {
+			t.Errorf("%s of a state that was compacted: revision %d, %v; want 3 from the next state", name, h.GetRevision(), err)
+		}
+	}
+}
+
+// A connection has as many calls in flight as it may have, and no more.
+func TestCallsOfAConnectionAreBounded(t *testing.T) {
+	s := serve(t, Config{MaxConcurrentStreams: 1}, watch.Config{})
+	w := s.watch(t)
+	w.create(&pb.WatchCreateRequest{Key: []byte("a")})
+	w.recv() // so that the client knows the bound
+	get := func(patience time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, err := s.kv().Range(ctx, &pb.RangeRequest{Key: []byte("a")})
+		return err
+	}
+	if err := get(200 * time.Millisecond); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a second call beside a watch: %v, want that it waits", err)
+	}
+	s.server.EndStreams()
+	if err := get(30 * time.Second); err != nil {
+		t.Errorf("a call when the watch has ended: %v", err)
 	}
 }

@@ -214,7 +214,7 @@ func (m *Machine) envelope(e machine.Envelope) {
 	}
 }
 
-// beyond tells whether an instance is more than Window behind another one.
+// beyond reports whether an instance is more than Window behind another one.
 func beyond(cn, from uint64) bool { return cn > from && cn-from > Window }
 
 func (m *Machine) instance(cn uint64) *instance {

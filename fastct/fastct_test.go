@@ -2,9 +2,12 @@ package fastct_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenure-lease/tenure/fastct"
 	"github.com/tenure-lease/tenure/machine"
@@ -141,6 +144,111 @@ func TestADecisionIsWantedOnce(t *testing.T) {
 	if wanted != 1 {
 		t.Errorf("the instance is wanted %d times, want once", wanted)
 	}
+}
+
+// Who has adopted an estimate says so again when it is asked again, and knows the decision
+// when it hears that this round has decided. The log has the value once.
+func TestADecisionOfWhatWasAdopted(t *testing.T) {
+	m := member(t, config())
+	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+	hears := func(body any) machine.Ready {
+		m.Ready()
+		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: body})
+		return m.Ready()
+	}
+	const round = 4 // 2's
+	for i, want := range []any{fastct.Adopted{CN: 1, Round: round, Value: []byte("b")}, nil} {
+		rd := hears(fastct.NewEstimate{CN: 1, Round: round, Value: []byte("b")})
+		ack := machine.Persist{Record: want, Then: []machine.Envelope{{From: 1, To: 2, Body: fastct.Ack{CN: 1, Round: round}}}}
+		if diff := cmp.Diff([]machine.Persist{ack}, rd.Persists); diff != "" {
+			t.Errorf("it is told the estimate, time %d: %s", i+1, diff)
+		}
+	}
+	rd := hears(fastct.Decide{CN: 1, Round: round})
+	if want := []any{fastct.Decided{CN: 1, Value: []byte("b"), Round: round}}; !cmp.Equal(rd.Outcomes, want) {
+		t.Errorf("the round has decided, and what it had acknowledged in it is not the decision: %+v", rd.Outcomes)
+	}
+	if want := []machine.Persist{{Record: fastct.Settled{CN: 1, Adopted: true}}}; !cmp.Equal(rd.Persists, want) {
+		t.Errorf("the log gets %+v, want what was adopted to be named in it, and not written again", rd.Persists)
+	}
+}
+
+// A message of a round that is over does not end a later one of the same coordinator.
+func TestALateAbort(t *testing.T) {
+	m := member(t, config())
+	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+	for _, tc := range []struct {
+		body any
+		want []any // records
+	}{
+		{fastct.Call{CN: 1, Round: 7}, []any{fastct.Entered{CN: 1, Round: 7}}},
+		{fastct.Abort{CN: 1, Round: 4}, nil},
+		{fastct.Abort{CN: 1, Round: 7}, []any{fastct.Entered{CN: 1, Round: 8}}},
+	} {
+		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: tc.body})
+		var got []any
+		for _, p := range m.Ready().Persists {
+			got = append(got, p.Record)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("after %+v the rounds that are entered differ: %s", tc.body, diff)
+		}
+	}
+}
+
+// Who leaves a round says so to those who may wait for it in that round.
+func TestWhoLeavesARoundSaysSo(t *testing.T) {
+	m := member(t, config())
+	says := func(what string, want ...machine.Envelope) {
+		t.Helper()
+		sends := m.Ready().Sends
+		for _, w := range want {
+			if !slices.ContainsFunc(sends, func(e machine.Envelope) bool { return cmp.Equal(e, w) }) {
+				t.Errorf("%s: it sends %+v, want %+v among them", what, sends, w)
+			}
+		}
+	}
+	hears := func(from machine.NodeID, body any) {
+		m.Step(machine.Now{}, machine.Envelope{From: from, To: 1, Body: body})
+	}
+	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+	m.Step(machine.Now{}, fastct.Leased{ID: 1}) // not granted: it coordinates round 3
+	hears(2, fastct.Estimate{CN: 1, Round: 3, TS: -1, Value: []byte("b")})
+	hears(3, fastct.Estimate{CN: 1, Round: 3, TS: -1, Value: []byte("c")})
+	m.Ready()
+	hears(2, fastct.Nack{CN: 1, Round: 3})
+	hears(3, fastct.Nack{CN: 1, Round: 3})
+	abort := fastct.Abort{CN: 1, Round: 3}
+	says("a coordinator that a majority has refused", machine.Envelope{From: 1, To: 2, Body: abort}, machine.Envelope{From: 1, To: 3, Body: abort})
+	m.Step(machine.Now{}, fastct.Suspect{Node: 2, Suspected: true}) // of round 4
+	says("who waits for an estimate and suspects its coordinator", machine.Envelope{From: 1, To: 2, Body: fastct.Nack{CN: 1, Round: 4}})
+}
+
+// A member that is not trusted any more gives back what it has not used of each of its leases,
+// once, whatever lies beside it.
+func TestLeasesAreGivenBack(t *testing.T) {
+	cfg := config()
+	cfg.Lambda, cfg.Fixed = 5, true
+	m := member(t, cfg)
+	leases := func(id, cn uint64) {
+		m.Step(machine.Now{}, fastct.Propose{CN: cn})
+		m.Step(machine.Now{}, fastct.Learn{CN: cn}) // so that it is of no use for cn
+		m.Step(machine.Now{}, fastct.Leased{ID: id, Granted: true})
+	}
+	gives := func(counts []uint64, want ...any) {
+		t.Helper()
+		m.Ready()
+		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Counts{Counts: counts}})
+		if diff := cmp.Diff(append([]any{fastct.Leader{Node: 2}}, want...), m.Ready().Outcomes); diff != "" {
+			t.Errorf("the leases that are given back differ: %s", diff)
+		}
+		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Counts{Counts: []uint64{counts[0], counts[0] + 1, counts[0] + 1}}})
+	}
+	leases(1, 7) // [7,11]
+	leases(2, 2) // [2,6]
+	gives([]uint64{1, 0, 0}, fastct.GiveLease{ID: 1, From: 7}, fastct.GiveLease{ID: 2, From: 2})
+	leases(3, 8) // [8,12]
+	gives([]uint64{3, 2, 2}, fastct.GiveLease{ID: 3, From: 8})
 }
 
 // A member that is sent much before it takes part keeps eight messages of each sender.

@@ -50,7 +50,7 @@ func (m *Machine) FastLeader(round int64) machine.NodeID {
 	return m.cfg.Members[round]
 }
 
-// Normal tells whether this member takes part in an undecided instance in NORMAL mode.
+// Normal reports whether this member takes part in an undecided instance in NORMAL mode.
 func (m *Machine) Normal() bool {
 	return slices.ContainsFunc(m.open, func(in *instance) bool { return in.round >= m.cfg.normal() })
 }

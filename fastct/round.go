@@ -70,7 +70,7 @@ func (m *Machine) enter(in *instance, round int64) {
 	m.doubt(in)
 }
 
-// imposed tells whether the coordinator's estimate of this round has come already.
+// imposed reports whether the coordinator's estimate of this round has come already.
 func (m *Machine) imposed(in *instance) bool {
 	return slices.ContainsFunc(in.buffer, func(e machine.Envelope) bool {
 		b, ok := e.Body.(NewEstimate)
@@ -283,7 +283,7 @@ func (m *Machine) buffers(in *instance, e machine.Envelope) {
 	}
 }
 
-// same tells whether two messages of a sender say the same, whatever they carry.
+// same reports whether two messages of a sender say the same, whatever they carry.
 func same(a, b machine.Envelope) bool {
 	_, ra, _ := cnRound(a.Body)
 	_, rb, _ := cnRound(b.Body)

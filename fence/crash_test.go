@@ -6,7 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 )
 
@@ -214,5 +216,33 @@ func TestFileWithoutADisk(t *testing.T) {
 		if !m.process(42, dies, true) || m.written != 0 {
 			t.Errorf("operation %d fails: a write under token %d was done, want an error before it", dies, m.written)
 		}
+	}
+}
+
+// fullDisk has no room for what is written.
+type fullDisk struct{ host }
+
+type fullFile struct{ newFile }
+
+func (fullFile) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func (d fullDisk) create(path string) (newFile, error) {
+	file, err := d.host.create(path)
+	return fullFile{file}, err
+}
+
+// A token that the disk does not take lets nobody write, and leaves the one before.
+func TestFileOnAFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	if err := (ledger{path, host{}}).do(5, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	wrote := false
+	err := ledger{path, fullDisk{}}.do(6, func() error { wrote = true; return nil })
+	if !errors.Is(err, syscall.ENOSPC) || wrote {
+		t.Errorf("on a full disk: %v, written %v; want %v and nothing written", err, wrote, syscall.ENOSPC)
+	}
+	if highest, err := (ledger{path, host{}}).highest(); err != nil || highest != 5 {
+		t.Errorf("then the highest token is %d, %v; want 5", highest, err)
 	}
 }

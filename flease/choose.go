@@ -84,7 +84,7 @@ func (p *Peer) keptOut(a int32) {
 	p.begin(i, acquiring)
 }
 
-// admissible tells whether the claim may be proposed, and gathers those who hold beside it.
+// admissible reports whether the claim may be proposed, and gathers those who hold beside it.
 func (p *Peer) admissible(a int32, others *Value) bool {
 	at := &p.attempts[a]
 	c := &p.claims[at.claim]

@@ -345,7 +345,7 @@ func (p *Peer) state(c *claim, a *attempt, w uint32) State {
 	return s
 }
 
-// abides tells whether a holding keeps others out: somebody may believe in it, or have
+// abides reports whether a holding keeps others out: somebody may believe in it, or have
 // to wait for its lock delay.
 func (p *Peer) abides(at int32, h *Holding) bool {
 	if !p.mayHold(h) || machine.NodeID(h.Owner) != p.cfg.Self || h.Incarnation != p.cfg.Incarnation {

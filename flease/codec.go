@@ -220,7 +220,7 @@ type reader struct {
 	d   *Decoder
 }
 
-// ok tells whether n bytes are there.
+// ok reports whether n bytes are there.
 func (r *reader) ok(n int) bool {
 	if r.bad || n < 0 || len(r.b)-r.at < n {
 		r.bad = true

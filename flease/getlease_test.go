@@ -103,6 +103,21 @@ func TestTheEndOfALease(t *testing.T) {
 	}
 }
 
+// A lease that one of three has written is nobody's yet.
+func TestAMinorityDecidesNothing(t *testing.T) {
+	c := newPaperCell(t, Strict)
+	g := c.begin(Loose, 1, 100, 10)
+	c.read(g, 0)
+	if _, ok := g.Writes(); ok {
+		t.Error("it writes by one answer")
+	}
+	c.read(g, 1)
+	c.write(g, 0)
+	c.want("one has written", g, Pending)
+	c.write(g, 1)
+	c.want("two have written", g, Committed)
+}
+
 // E1: the fuzzy comparison gives two leases with no failure at all.
 func TestFuzzyOrderIsNone(t *testing.T) {
 	for _, fuzzy := range []bool{true, false} {

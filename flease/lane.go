@@ -81,7 +81,7 @@ func (p *Peer) reply(to machine.NodeID, o Op) {
 	p.add(p.lane(to), urgent, &o)
 }
 
-// flush makes batches of what waits, one for each peer, and tells whether something is left.
+// flush makes batches of what waits, one for each peer, and reports whether something is left.
 func (p *Peer) flush(rd *machine.Ready) (more bool) {
 	var out []machine.Envelope
 	for _, to := range p.peers {

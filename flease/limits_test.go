@@ -92,7 +92,7 @@ func TestSharesAreLimited(t *testing.T) {
 		c.do(1, Acquire{ID: i, Name: "a", Slots: Shared, Holder: strings.Repeat("h", MaxHolder)})
 	}
 	if s := c.peers[1].Stats(); s.Held != MaxHoldings {
-		t.Fatalf("%d share", s.Held)
+		t.Fatalf("%d share the resource, want %d", s.Held, MaxHoldings)
 	}
 	c.do(1, Release{ID: 5})
 	c.pass(2 * c.peers[1].cfg.poll())
@@ -139,7 +139,7 @@ func TestBallotsGrow(t *testing.T) {
 	for range 3 << seqBits {
 		k := h.next(1000, 5)
 		if k <= last || k.Member() != 5 {
-			t.Fatalf("%v after %v", k, last)
+			t.Fatalf("ballot %v is drawn after %v", k, last)
 		}
 		last = k
 	}

@@ -198,7 +198,7 @@ func TestIdleResourcesCostNothing(t *testing.T) {
 	c.pass(2*c.peers[1].cfg.TMax + c.peers[1].quarantine)
 	for id, p := range c.peers {
 		if s := p.Stats(); s != (Stats{}) {
-			t.Errorf("peer %d: %+v", id, s)
+			t.Errorf("peer %d keeps %+v of what is idle", id, s)
 		}
 		if a := c.alarm[id]; a != machine.Never {
 			t.Errorf("peer %d wants to be woken in %v, for nothing", id, a.Sub(c.now.Mono))

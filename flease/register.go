@@ -70,7 +70,7 @@ func (r *Register) Write(k Rank, v *Lambda) (ack bool) {
 	return true
 }
 
-// atLeast tells whether a is greater than k by least or more.
+// atLeast reports whether a is greater than k by least or more.
 func (r *Register) atLeast(a *Rank, k Rank, least int) bool {
 	return a != nil && r.Order(*a, k) >= least
 }

@@ -74,6 +74,30 @@ func TestShrink(t *testing.T) {
 	}
 }
 
+// TestShrinkUnderWay: an attempt finds its claim when that has moved.
+func TestShrinkUnderWay(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	for id := range uint64(4) {
+		c.do(1, Acquire{ID: id, Name: fmt.Sprint(id)})
+	}
+	c.do(1, Release{ID: 0})
+	c.step(1, Release{ID: 1}) // its WRITE is on its way
+	p := c.peers[1]
+	p.moveClaims()
+	for _, a := range p.attempts {
+		if a.stage == writing && a.claim != p.byID[1] {
+			t.Fatalf("the claim of the attempt has moved to place %d, and it looks for it at %d", p.byID[1], a.claim)
+		}
+	}
+	c.settle()
+	if got := last[Released](c, 1); got != (Released{ID: 1, Confirmed: true}) {
+		t.Errorf("lease 1 was given back, and the peer reports %+v", got)
+	}
+	if s := p.Stats(); s.Held != 2 {
+		t.Errorf("%d leases are held, want 2", s.Held)
+	}
+}
+
 // BenchmarkMemory is what a peer keeps: for a lease that is held through one of three
 // peers, all of them together, and for each of as many that are long gone.
 func BenchmarkMemory(b *testing.B) {

@@ -18,7 +18,7 @@ type viewChange struct {
 	tell   machine.Mono // when to tell others again
 }
 
-// votes tells whether our acceptor serves a slot for a request of an epoch: one under
+// votes reports whether our acceptor serves a slot for a request of an epoch: one under
 // which the slot's cell was what it is, and that we know.
 func (p *Peer) votes(slot int, epoch uint64) bool {
 	newest := p.lay.view.Epoch
@@ -65,7 +65,7 @@ func (p *Peer) changeView(v View) {
 	}
 }
 
-// knows tells whether a view is the one that we have under its epoch, or have forgotten.
+// knows reports whether a view is the one that we have under its epoch, or have forgotten.
 func (p *Peer) knows(v View) bool {
 	switch {
 	case v.Epoch == p.lay.view.Epoch:
@@ -108,7 +108,7 @@ func (p *Peer) rest() {
 	}
 }
 
-// changes tells whether some names of a cell get another.
+// changes reports whether some names of a cell get another.
 func (p *Peer) changes(g *cellGroup) bool {
 	for s := range slots {
 		if p.lay.cells[s] == g && p.closed(s) {
@@ -170,7 +170,7 @@ func (p *Peer) tell(m machine.NodeID, news ViewNews) {
 	}
 }
 
-// viewed looks at what a batch says of views, and tells whether to look at the rest.
+// viewed looks at what a batch says of views, and reports whether to look at the rest.
 func (p *Peer) viewed(from machine.NodeID, b *Batch) bool {
 	if b.View != nil && b.View.View.Check() == nil {
 		p.heard(from, b.View)

@@ -45,7 +45,7 @@ func TestCourtesyEnds(t *testing.T) {
 	p := c.peers[3]
 	c.pass(6 * p.cfg.poll())
 	if !has[Acquired](c, 3) || has[Acquired](c, 2) {
-		t.Errorf("%+v, %+v", c.out[2], c.out[3])
+		t.Errorf("the next does not hold, or the first, whom no answer reaches, does: %+v, %+v", c.out[2], c.out[3])
 	}
 }
 
@@ -70,6 +70,30 @@ func TestTheLineIsInOrder(t *testing.T) {
 		}
 		c.out = map[machine.NodeID][]any{}
 		holder = next
+	}
+}
+
+// TestWhoLeavesTheLine: nobody waits for a claim that was taken back.
+func TestWhoLeavesTheLine(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	for _, id := range []machine.NodeID{1, 2, 3} {
+		c.do(id, Acquire{ID: 1, Name: "a"})
+	}
+	c.do(2, Release{ID: 1})
+	c.do(1, Release{ID: 1})
+	if !has[Acquired](c, 3) || has[Acquired](c, 2) {
+		t.Errorf("the second has left, and the third does not hold: %+v", c.out[3])
+	}
+}
+
+// TestOneMemberCallsItself: a claim of the only member is told by itself that its turn has come.
+func TestOneMemberCallsItself(t *testing.T) {
+	c := newCluster(t, 1, nil)
+	c.do(1, Acquire{ID: 1, Name: "a"})
+	c.do(1, Acquire{ID: 2, Name: "a"})
+	c.do(1, Release{ID: 1})
+	if got := last[Acquired](c, 1); got.ID != 2 {
+		t.Errorf("the first has given it back, and the next does not hold: %+v", c.out[1])
 	}
 }
 

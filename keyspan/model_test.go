@@ -48,7 +48,7 @@ func keysOf(s Set) (keys []string) {
 	return keys
 }
 
-// share tells whether two sets share a key of the universe, which is dense enough
+// share reports whether two sets share a key of the universe, which is dense enough
 // to decide it for the spans of someSpan: it holds every first key, and two spans
 // that meet share the greater of theirs.
 func share(a, b Set) bool {

@@ -54,7 +54,7 @@ func (s Span) bound() []byte {
 	return append(bytes.Clone(s.Key), 0)
 }
 
-// touches tells whether o, which begins no earlier, begins within s or right
+// touches reports whether o, which begins no earlier, begins within s or right
 // after it.
 func (s Span) touches(o Span) bool {
 	if s.span().beyond(text(o.Key)) {
@@ -68,7 +68,7 @@ func (s Span) touches(o Span) bool {
 	return n > 0 && len(o.Key) == n+1 && o.Key[n] == 0 && bytes.HasPrefix(o.Key, s.Key)
 }
 
-// Meets tells whether some key is in both of two normalised sets.
+// Meets reports whether some key is in both of two normalised sets.
 func (s Set) Meets(o Set) bool {
 	for len(s) > 0 && len(o) > 0 {
 		if s[0].Meets(o[0]) {
@@ -83,7 +83,7 @@ func (s Set) Meets(o Set) bool {
 	return false
 }
 
-// Covers tells whether every key of o is in s; both are normalised.
+// Covers reports whether every key of o is in s; both are normalised.
 func (s Set) Covers(o Set) bool {
 	for _, part := range o {
 		for len(s) > 0 && !s[0].span().beyond(text(part.Key)) {

@@ -18,13 +18,13 @@ type Span struct {
 // All is every key there can be, the empty one included.
 func All() Span { return Span{End: []byte(fromKey)} }
 
-// Empty tells whether no key is in s.
+// Empty reports whether no key is in s.
 func (s Span) Empty() bool { return s.span().empty() }
 
-// Contains tells whether key is in s.
+// Contains reports whether key is in s.
 func (s Span) Contains(key []byte) bool { return s.Meets(Span{Key: key}) }
 
-// Meets tells whether some key is in both.
+// Meets reports whether some key is in both.
 func (s Span) Meets(o Span) bool { return s.span().meets(o.span()) }
 
 // String gives "key", or "[key, end)" with quotes, for scripts and errors.
@@ -55,7 +55,7 @@ func (s span) open() bool   { return s.end == fromKey }
 
 func (s span) empty() bool { return !s.single() && !s.open() && s.end <= s.key }
 
-// beyond tells whether s has room at or after key: whether it ends above it.
+// beyond reports whether s has room at or after key: whether it ends above it.
 func (s span) beyond(key string) bool {
 	switch s.end {
 	case "":
@@ -70,7 +70,7 @@ func (s span) meets(o span) bool {
 	return s.beyond(o.key) && o.beyond(s.key) && !s.empty() && !o.empty()
 }
 
-// shorter tells whether s ends before o does. Of a key and a range that ends with
+// shorter reports whether s ends before o does. Of a key and a range that ends with
 // it, the key is called the shorter.
 func (s span) shorter(o span) bool {
 	switch {

@@ -263,7 +263,7 @@ func (t *Table) FirstUnreleased(s Set) uint64 {
 	return first
 }
 
-// Meets tells whether some entry in the Table changes a key of the set.
+// Meets reports whether some entry in the Table changes a key of the set.
 func (t *Table) Meets(s Set) bool { return t.LastTouch(s) != 0 }
 
 // Blocked gives the lowest index before the entry index that has to be released
@@ -308,7 +308,7 @@ func (t *Table) Overtaken(index uint64) uint64 {
 // forgotten.
 func (t *Table) Has(index uint64) bool { return t.entries[index] != nil }
 
-// Held tells whether the entry index is in the Table and not released.
+// Held reports whether the entry index is in the Table and not released.
 func (t *Table) Held(index uint64) bool {
 	e := t.entries[index]
 	return e != nil && !e.released

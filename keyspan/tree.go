@@ -38,7 +38,7 @@ func (n *node) firstUnreleased() uint64 {
 	return none
 }
 
-// count recomputes the indexes that n knows of all below it, and tells whether
+// count recomputes the indexes that n knows of all below it, and reports whether
 // they differ from before.
 func (n *node) count() (changed bool) {
 	highest, lowest := n.lastTouch(), n.firstUnreleased()

@@ -99,7 +99,7 @@ func checkOp(op *pb.RequestOp, maxOps int) error {
 	return ErrKeyNotFound
 }
 
-// ReadOnly tells whether a transaction, with all it nests, only reads, so that
+// ReadOnly reports whether a transaction, with all it nests, only reads, so that
 // [View.Txn] can answer it.
 func ReadOnly(r *pb.TxnRequest) bool {
 	return readOnlyOps(r.GetSuccess()) && readOnlyOps(r.GetFailure())
@@ -119,7 +119,7 @@ func readOnlyOps(ops []*pb.RequestOp) bool {
 	return true
 }
 
-// Serializable tells whether a transaction only reads and asks for no
+// Serializable reports whether a transaction only reads and asks for no
 // linearizability: all its operations are serializable ranges. As in etcd, one
 // that nests a transaction is not.
 func Serializable(r *pb.TxnRequest) bool {

@@ -31,7 +31,7 @@ type pin struct {
 }
 
 // Reclaim gives memory of compacted history back, looking at about n events, and
-// tells whether there is more to do. It changes nothing that can be seen, and does
+// reports whether there is more to do. It changes nothing that can be seen, and does
 // nothing below the compact revision of a pinned View.
 func (s *Store) Reclaim(n int) (more bool) {
 	target := s.reclaimable()

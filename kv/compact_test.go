@@ -3,6 +3,7 @@ package kv
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -86,6 +87,44 @@ func TestReclaimLeavesOldViewsTheirEvents(t *testing.T) {
 			if got != want {
 				t.Errorf("at revision %d: %d events, want %d", v.Revision(), got, want)
 			}
+		}
+	}
+}
+
+// TestReclaimTellsBeforeItCuts: a reader beside it gets what was there, or an error.
+func TestReclaimTellsBeforeItCuts(t *testing.T) {
+	for range 5 {
+		s := New()
+		mustPut(t, s, "k", "first", 0)
+		v := s.View()
+		mustPut(t, s, "k", "second", 0)
+		for range 100_000 {
+			mustPut(t, s, "other", "v", 0)
+		}
+		if err := s.Compact(s.Revision()); err != nil {
+			t.Fatal(err)
+		}
+		reading := make(chan struct{})
+		var reader sync.WaitGroup
+		reader.Go(func() {
+			for reads := 0; ; reads++ {
+				resp, err := v.Range(&pb.RangeRequest{Key: []byte("k")})
+				if err == nil && (len(resp.Kvs) != 1 || string(resp.Kvs[0].Value) != "first") {
+					t.Errorf("read beside Reclaim: %v, want the first value or an error", resp)
+				}
+				if reads == 0 {
+					close(reading)
+				}
+				if err != nil || t.Failed() {
+					return
+				}
+			}
+		})
+		<-reading
+		s.Reclaim(1 << 20)
+		reader.Wait()
+		if _, err := v.Range(&pb.RangeRequest{Key: []byte("k")}); !errors.Is(err, ErrStaleView) {
+			t.Errorf("read after Reclaim: %v, want %v", err, ErrStaleView)
 		}
 	}
 }
@@ -195,5 +234,8 @@ func TestViewOfWhatWasReclaimed(t *testing.T) {
 	}
 	if _, err := last.Range(&pb.RangeRequest{Key: []byte("a")}); err != nil {
 		t.Errorf("a view of revision 3 behind a compaction to 3: %v", err)
+	}
+	if _, err := last.Txn(then(rangeOp(&pb.RangeRequest{Key: []byte("a"), Revision: 2}))); !errors.Is(err, ErrCompacted) {
+		t.Errorf("a transaction that reads revision 2 behind a compaction to 3: %v, want %v", err, ErrCompacted)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // noKey is what a comparison sees when its range holds no key.
 var noKey mvccpb.KeyValue
 
-// holds tells whether all comparisons hold in the newest state.
+// holds reports whether all comparisons hold in the newest state.
 func (r reader) holds(compares []*pb.Compare) bool {
 	for _, c := range compares {
 		if !r.compare(c) {
@@ -21,7 +21,7 @@ func (r reader) holds(compares []*pb.Compare) bool {
 	return true
 }
 
-// compare tells whether c holds for every key of its range. Without a key it
+// compare reports whether c holds for every key of its range. Without a key it
 // compares with zeros, and a comparison of values fails: there is no way to say
 // "no value" in a request.
 func (r reader) compare(c *pb.Compare) bool {

@@ -45,7 +45,7 @@ func (e Event) Prev() *mvccpb.KeyValue {
 	return &v.kv
 }
 
-// IsCreate tells whether the event made a key that did not exist.
+// IsCreate reports whether the event made a key that did not exist.
 func (e Event) IsCreate() bool {
 	return e.Type == mvccpb.Event_PUT && e.KV.CreateRevision == e.KV.ModRevision
 }

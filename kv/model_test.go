@@ -297,7 +297,7 @@ func (m *model) prev(e modelEvent) *mvccpb.KeyValue {
 	return m.states[e.kv.ModRevision-1][string(e.kv.Key)]
 }
 
-// reaches tells whether a deletion of [key, end) deletes k, as etcd's check of
+// reaches reports whether a deletion of [key, end) deletes k, as etcd's check of
 // overlaps sees it: deletions without an end do not count.
 func reaches(k, key, end string) bool {
 	return end != "\x00" && inRange(k, key, end)

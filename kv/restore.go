@@ -273,7 +273,7 @@ func (s *Store) lastReplayed() int64 {
 	return s.log.at(s.log.n - 1).kv.ModRevision
 }
 
-// follows tells whether v can be the next event, after live, the key's newest
+// follows reports whether v can be the next event, after live, the key's newest
 // version if it exists. The versions before events at the compact revision are
 // gone.
 func (s *Store) follows(v, live *version) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"strings"
@@ -189,6 +190,21 @@ func TestReadRefusesNonsense(t *testing.T) {
 				t.Errorf("error %v, want %v", err, ErrSnapshotCorrupt)
 			}
 		})
+	}
+}
+
+// TestReadSaysWhere: the error of a snapshot that is cut short says how many bytes there were.
+func TestReadSaysWhere(t *testing.T) {
+	s := New()
+	mustPut(t, s, "k", "v", 0)
+	mustPut(t, s, "long", strings.Repeat("long", grain/2), 0)
+	mustPut(t, s, "last", "v", 0)
+	whole := snapshot(t, s.View())
+	for _, n := range []int{0, 7, len(snapshotMagic) + 5, 30, grain, len(whole) - 10, len(whole) - 1} {
+		_, err := Read(bytes.NewReader(whole[:n]))
+		if want := fmt.Sprintf("at byte %d:", n); !errors.Is(err, ErrSnapshotCorrupt) || !strings.Contains(err.Error(), want) {
+			t.Errorf("a snapshot of %d bytes: %v, want it to say %q", n, err, want)
+		}
 	}
 }
 

@@ -159,7 +159,7 @@ type judge struct {
 
 func (b *bench) judge() *judge { return &judge{b: b, inside: map[tenure.Lease]int{}} }
 
-// had tells whether the lease was acquired so many times.
+// had reports whether the lease was acquired so many times.
 func (j *judge) had(times int) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -26,8 +26,9 @@ type admission struct {
 	mu        sync.Mutex
 	me        origin              // as it is told to others
 	boot      uint64              // of this start, which me.Boot is not while an earlier one is in doubt
-	need      []uint64            // all of these have to confirm this directory, unless joins
-	joins     bool                // it takes a majority of those who vote now; need voted when this member asked
+	need      []uint64            // all of these have to confirm this directory
+	joins     bool                // and a majority of those who vote now
+	voted     []uint64            // those who did when this member asked, if it joins
 	confirmed map[uint64][]uint64 // those who have, and who votes besides this member, as each of them says
 	began     time.Time
 	warned    time.Time
@@ -36,8 +37,8 @@ type admission struct {
 // wireGreeting is the first byte of a greeting. Package replica has the numbers below 64.
 const wireGreeting = 64
 
-// greeting is what members tell each other of their data directories, in JSON: when a
-// connection is made, and again while one of them waits to be admitted.
+// greeting is what members tell each other of their data directories, in JSON: first of all
+// when a connection is made, and again while one of them waits to be admitted.
 type greeting struct {
 	Origin origin `json:"from"`
 	// First says that the sender has done nothing yet from its directory.
@@ -65,15 +66,17 @@ func (n *Node) admit(boot uint64) error {
 	if m.Own != 0 && m.Own != a.me.Directory {
 		return fmt.Errorf("node: the log in %s is not the one that %s belongs to: %w; %s", n.cfg.DataDir, directoriesFile, errForgetful, n.replaceAdvice())
 	}
-	switch {
-	case m.Doubt != nil:
-		a.need = m.Doubt.By
+	if id := n.storage.identity; n.storage.founding && id.Joined {
+		a.joins, a.voted = true, id.witnesses()
+	} else if n.storage.founding {
+		a.need = id.witnesses()
+	}
+	if m.Doubt != nil { // which withdraws no other condition
+		a.need = append(others(a.need, 0), others(m.Doubt.By, 0)...)
 		a.me.Boot = m.Doubt.Boot
-	case n.storage.founding:
-		a.need, a.joins = n.storage.identity.witnesses(), n.storage.identity.Joined
 	}
 	if !a.enough() {
-		n.logger.Info("this member waits for others to confirm that its data directory is the right one", "members", hexes(a.need), "of those who vote a majority will do", a.joins)
+		n.logger.Info("this member waits for others to confirm that its data directory is the right one", "members", hexes(a.wanted()), "of those who vote a majority will do", a.joins)
 		return nil
 	}
 	a.open.Store(true)
@@ -95,11 +98,17 @@ func (id identity) witnesses() (list []uint64) {
 	return list
 }
 
+// wanted are those that are asked first.
+func (a *admission) wanted() []uint64 { return others(append(others(a.need, 0), a.voted...), 0) }
+
 // enough reports whether this directory is confirmed. Of the voters those count together
 // that say the same of who votes: any two majorities of these have a member in common.
 func (a *admission) enough() bool {
+	if slices.ContainsFunc(a.need, func(id uint64) bool { return a.confirmed[id] == nil }) {
+		return false
+	}
 	if !a.joins {
-		return !slices.ContainsFunc(a.need, func(id uint64) bool { return a.confirmed[id] == nil })
+		return true
 	}
 	for _, voters := range a.confirmed {
 		agree := 0
@@ -119,9 +128,13 @@ func majorityOf(n int) int { return n/2 + 1 }
 
 // greet tells a member where this one was started from, and what it remembers of that one.
 func (n *Node) greet(to machine.NodeID, g greeting) {
-	if n.peers == nil {
-		return
+	if n.peers != nil {
+		n.peers.Send(to, n.greeting(to, g))
 	}
+}
+
+// greeting encodes a greeting to a member.
+func (n *Node) greeting(to machine.NodeID, g greeting) []byte {
 	a := &n.admission
 	a.mu.Lock()
 	g.Origin = a.me
@@ -133,7 +146,7 @@ func (n *Node) greet(to machine.NodeID, g greeting) {
 	if err != nil {
 		panic(err) // numbers
 	}
-	n.peers.Send(to, append([]byte{wireGreeting}, p...))
+	return append([]byte{wireGreeting}, p...)
 }
 
 // greeted takes another member's greeting.
@@ -148,13 +161,13 @@ func (n *Node) greeted(from machine.NodeID, p []byte) {
 		return
 	}
 	ro := n.applied().roster
-	isFounder := slices.ContainsFunc(n.founders, func(m *pb.Member) bool { return m.ID == uint64(from) })
 	a := &n.admission
 	member := ro.Find(uint64(from))
-	if !isFounder && member == nil && !a.mayConfirm(from) {
+	who := parties{started: a.open.Load(), joined: !n.isFounder(n.id), founder: n.isFounder(from), named: member.GetName() != ""}
+	if !who.founder && member == nil && !a.mayConfirm(from) {
 		return // it is told when this member knows it
 	}
-	switch n.directories.get().judge(uint64(from), g, a.open.Load(), isFounder, member.GetName() != "") {
+	switch n.directories.get().judge(uint64(from), g, who) {
 	case forgetful:
 		if _, was := a.refused.Swap(from, true); !was {
 			n.logger.Error("another member has forgotten what it did, and is not listened to", "member", hexOf(uint64(from)),
@@ -163,7 +176,7 @@ func (n *Node) greeted(from machine.NodeID, p []byte) {
 		n.greet(from, greeting{Refused: true})
 		return
 	case unlikely:
-		n.logger.Warn("a member that has told its name greets from a new data directory, which is not confirmed", "member", hexOf(uint64(from)))
+		n.logger.Warn("a member greets from a data directory that should not be new, which this one does not confirm", "member", hexOf(uint64(from)))
 		return
 	case news:
 		if err := n.directories.met(uint64(from), g.Origin, ro.Removed); err != nil {
@@ -181,6 +194,11 @@ func (n *Node) greeted(from machine.NodeID, p []byte) {
 	if g.Ask {
 		n.greet(from, greeting{})
 	}
+}
+
+// isFounder reports whether a member is one of the first.
+func (n *Node) isFounder(id machine.NodeID) bool {
+	return slices.ContainsFunc(n.founders, func(m *pb.Member) bool { return m.ID == uint64(id) })
 }
 
 // judged looks at what another member remembers of this one, and returns an error if that
@@ -256,7 +274,7 @@ func (a *admission) confirm(id uint64, g greeting, self uint64) bool {
 	}
 	voters := g.Voters
 	if len(voters) == 0 { // an earlier version, which does not say
-		voters = a.need
+		voters = a.voted
 	}
 	a.confirmed[id] = others(voters, self)
 	return a.enough()
@@ -281,7 +299,7 @@ func (a *admission) look(n *Node, now time.Time) {
 		return
 	}
 	a.mu.Lock()
-	missing := slices.DeleteFunc(slices.Clone(a.need), func(id uint64) bool { return a.confirmed[id] != nil })
+	missing := slices.DeleteFunc(a.wanted(), func(id uint64) bool { return a.confirmed[id] != nil })
 	confirmed := slices.Sorted(maps.Keys(a.confirmed))
 	warn := now.Sub(a.warned) > 10*n.cfg.ElectionTimeout
 	if warn {
@@ -315,7 +333,7 @@ func hexes(ids []uint64) string {
 	return strings.Join(list, " ")
 }
 
-// listensTo tells whether another member's messages count.
+// listensTo reports whether another member's messages count.
 func (n *Node) listensTo(from machine.NodeID) bool {
 	_, refused := n.admission.refused.Load(from)
 	return n.admission.open.Load() && !refused

@@ -18,6 +18,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/peer"
 	"github.com/tenure-lease/tenure/wal"
 )
 
@@ -204,27 +205,30 @@ func TestJudge(t *testing.T) {
 	start := func(n uint64) origin { return origin{Directory: 5, Boot: n<<32 | 7} }
 	m := memory{Known: map[uint64]origin{1: start(3)}}
 	for _, tt := range []struct {
-		name                    string
-		of                      uint64
-		g                       greeting
-		started, founder, named bool
-		want                    judgement
+		name string
+		of   uint64
+		g    greeting
+		who  parties
+		want judgement
 	}{
-		{"as it was", 1, greeting{Origin: start(3)}, true, true, false, familiar},
-		{"started again", 1, greeting{Origin: start(4)}, true, true, false, news},
-		{"an older copy", 1, greeting{Origin: start(2)}, true, true, false, forgetful},
-		{"one of two copies", 1, greeting{Origin: origin{5, 3<<32 | 8}}, true, true, false, forgetful},
-		{"an empty directory", 1, greeting{Origin: origin{6, 1 << 32}, First: true}, false, true, false, forgetful},
-		{"another directory", 1, greeting{Origin: origin{6, 9 << 32}}, true, true, false, forgetful},
-		{"a new founder, to a new founder", 2, greeting{Origin: start(1), First: true}, false, true, false, news},
-		{"a new founder, to a member", 2, greeting{Origin: start(1), First: true}, true, true, false, forgetful},
-		{"a newcomer, to a member", 2, greeting{Origin: start(1), First: true}, true, false, false, news},
-		{"a newcomer that has told its name", 2, greeting{Origin: start(2)}, true, false, true, news},
-		{"another directory of a newcomer that has told its name", 2, greeting{Origin: start(1), First: true}, true, false, true, unlikely},
-		{"a member in its first directory, which is remembered", 1, greeting{Origin: start(3), First: true}, true, false, true, familiar},
-		{"an old member, of before greetings", 2, greeting{Origin: start(9)}, true, true, false, news},
+		{"as it was", 1, greeting{Origin: start(3)}, parties{started: true, founder: true}, familiar},
+		{"started again", 1, greeting{Origin: start(4)}, parties{started: true, founder: true}, news},
+		{"an older copy", 1, greeting{Origin: start(2)}, parties{started: true, founder: true}, forgetful},
+		{"one of two copies", 1, greeting{Origin: origin{5, 3<<32 | 8}}, parties{started: true, founder: true}, forgetful},
+		{"an empty directory", 1, greeting{Origin: origin{6, 1 << 32}, First: true}, parties{founder: true}, forgetful},
+		{"another directory", 1, greeting{Origin: origin{6, 9 << 32}}, parties{started: true, founder: true}, forgetful},
+		{"a new founder, to a new founder", 2, greeting{Origin: start(1), First: true}, parties{founder: true}, news},
+		{"a new founder, to a member", 2, greeting{Origin: start(1), First: true}, parties{started: true, founder: true}, forgetful},
+		{"a new founder, to one that joined", 2, greeting{Origin: start(1), First: true}, parties{started: true, joined: true, founder: true}, unlikely},
+		{"a new founder, to one that joins", 2, greeting{Origin: start(1), First: true}, parties{joined: true, founder: true}, unlikely},
+		{"a founder, to one that joined", 2, greeting{Origin: start(2)}, parties{started: true, joined: true, founder: true}, news},
+		{"a newcomer, to a member", 2, greeting{Origin: start(1), First: true}, parties{started: true}, news},
+		{"a newcomer that has told its name", 2, greeting{Origin: start(2)}, parties{started: true, named: true}, news},
+		{"another directory of a newcomer that has told its name", 2, greeting{Origin: start(1), First: true}, parties{started: true, named: true}, unlikely},
+		{"a member in its first directory, which is remembered", 1, greeting{Origin: start(3), First: true}, parties{started: true, named: true}, familiar},
+		{"an old member, of before greetings", 2, greeting{Origin: start(9)}, parties{started: true, founder: true}, news},
 	} {
-		if got := m.judge(tt.of, tt.g, tt.started, tt.founder, tt.named); got != tt.want {
+		if got := m.judge(tt.of, tt.g, tt.who); got != tt.want {
 			t.Errorf("%s: judged %d, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -270,7 +274,12 @@ func TestWhoHasToConfirm(t *testing.T) {
 		{"a newcomer, by some who do not vote", true, []uint64{1, 2, 3}, says{3: {3, 4, 5}, 8: {3, 4, 5}, 9: {3, 4, 5}}, false},
 		{"a newcomer, by one that knows no voters", true, []uint64{1, 2, 3}, says{3: {}}, false},
 	} {
-		a := &admission{joins: tt.joins, need: tt.need, confirmed: tt.confirmed}
+		a := &admission{joins: tt.joins, confirmed: tt.confirmed}
+		if tt.joins {
+			a.voted = tt.need
+		} else {
+			a.need = tt.need
+		}
 		if got := a.enough(); got != tt.want {
 			t.Errorf("%s: confirmed %v, want %v", tt.name, got, tt.want)
 		}
@@ -314,6 +323,7 @@ func (c *cluster) stranded() (i int) {
 		})
 		c.kill(old)
 	}
+	c.get(2, "k") // so that it knows who votes now
 	c.cfgs, c.nodes = append(c.cfgs, cfg), append(c.nodes, nil)
 	return len(c.nodes) - 1
 }
@@ -355,6 +365,35 @@ func TestANewDirectoryOfOneThatToldItsNameIsNotConfirmed(t *testing.T) {
 		n.deliver(machine.NodeID(m.ID), [][]byte{append([]byte{wireGreeting}, p...)})
 		if got := n.directories.get().Known[m.ID].Directory; got != tt.want {
 			t.Errorf("greeted with %+v: it remembers directory %d of a member that has told its name, want %d", tt.g, got, tt.want)
+		}
+	}
+}
+
+// A founder that waits for another one since the first day, and is met by a member that joined
+// meanwhile, has forgotten nothing. Nor does that member remember a directory in which nothing
+// was done: the founder may have been started from the wrong one by mistake.
+func TestOnlyFoundersJudgeNewFounders(t *testing.T) {
+	c := newCluster(t, 3, nimble)
+	c.put(0, "k", "v")
+	id := c.nodes[2].ID()
+	c.kill(2)
+	i, _ := c.newcomer(0, "late", "127.0.0.1:0", true)
+	c.get(i, "k")
+	for _, tt := range []struct {
+		first bool
+		want  uint64 // the directory that is remembered
+	}{{true, 0}, {false, 7}} {
+		n := c.nodes[i]
+		p, err := json.Marshal(greeting{Origin: origin{7, 1 << 32}, First: tt.first})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.deliver(machine.NodeID(id), [][]byte{append([]byte{wireGreeting}, p...)})
+		if _, refused := n.admission.refused.Load(machine.NodeID(id)); refused {
+			t.Errorf("one that joined refuses a founder that it has not met, whose directory is new: %v", tt.first)
+		}
+		if got := n.directories.get().Known[id].Directory; got != tt.want {
+			t.Errorf("one that joined remembers a founder's directory as %d, want %d; that was new: %v", got, tt.want, tt.first)
 		}
 	}
 }
@@ -408,5 +447,41 @@ func TestAFounderCannotJoin(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "remove it and add it again") {
 		t.Errorf("it is told %v, want what to do", err)
+	}
+}
+
+// The first message on a connection is a greeting, also of a member that has votes to ask for
+// (F6): an older copy of its directory must not be heard before it is judged.
+func TestAGreetingComesBeforeVotes(t *testing.T) {
+	c := newCluster(t, 2, nimble)
+	c.put(0, "k", "v")
+	id, addr := machine.NodeID(c.nodes[1].ID()), c.cfgs[1].Peers["m1"][len("http://"):]
+	c.kill(1)
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := make(chan byte, 1)
+	other, err := peer.New(peer.Config{
+		Self: id, ClusterID: c.nodes[0].cluster, Listener: ln, Logger: slog.New(slog.DiscardHandler),
+		Peers: map[machine.NodeID]string{machine.NodeID(c.nodes[0].ID()): c.cfgs[0].Peers["m0"][len("http://"):]},
+		Deliver: func(_ machine.NodeID, msgs [][]byte) {
+			select {
+			case first <- msgs[0][0]:
+			default:
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	select {
+	case kind := <-first:
+		if kind != wireGreeting {
+			t.Errorf("a message of kind %d comes before the greeting", kind)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("nothing is said on a connection")
 	}
 }

@@ -40,7 +40,7 @@ func (n *Node) Barrier(ctx context.Context) error {
 	return err
 }
 
-// barrier also tells whether it was this member's lease that answered.
+// barrier also reports whether it was this member's lease that answered.
 func (n *Node) barrier(ctx context.Context) (local bool, err error) {
 	if index, ok := n.reads.leased(); ok {
 		if n.State().index >= index {

@@ -80,7 +80,7 @@ func (c *clocks) note(odd clock.Oddity, since, now machine.Mono) {
 		}
 		c.doubt.Until = now.Add(hesitation)
 		report.until = c.doubt.Until
-		c.n.reads.lease.Store(nil) // until the replica has heard of it
+		c.n.reads.withdraw() // until the replica has heard of it
 	}
 	c.report.Store(&report)
 	switch {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -86,5 +87,37 @@ func TestLeaseBeforeItWasPublished(t *testing.T) {
 		if _, ok := rs.leased(); ok != want {
 			t.Errorf("leased at %d: %v, want %v, by a lease from 100 to 200", at, ok, want)
 		}
+	}
+}
+
+// TestDoubtsAboutAClock: a doubt ends both kinds of leases at once, and the replica hears since
+// when there may be a reason, however often the clock is looked at before. The log has it once.
+func TestDoubtsAboutAClock(t *testing.T) {
+	var log strings.Builder
+	n := &Node{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	second := machine.Mono(time.Second)
+	n.reads.clock = func() machine.Mono { return 3 * second }
+	n.reads.lease.Store(&readLease{replica.ReadLease{Until: 9 * second}, 1})
+	n.reads.keys.Store(&keyLease{&replica.KeyLease{Until: 9 * second}, 1})
+	c := &n.clocks
+	c.n = n
+	note := func(kind clock.Kind, since, now machine.Mono) { c.note(clock.Oddity{Kind: kind}, since, now) }
+	note(clock.Paused, second, 2*second)
+	if _, leased := n.reads.leased(); !leased || n.keyLease() == nil || c.doubt.Until != 0 {
+		t.Errorf("a member that stood still has a lease: %v, and %v of keys, and doubts until %v; want its leases, and no doubt", leased, n.keyLease() != nil, c.doubt.Until)
+	}
+	note(clock.Fast, 2*second, 3*second)
+	if _, leased := n.reads.leased(); leased || n.keyLease() != nil {
+		t.Errorf("with its clock in doubt a member has a lease: %v, and of keys: %v", leased, n.keyLease() != nil)
+	}
+	note(clock.Fast, 3*second, 3*second+1)
+	if want := (replica.Doubted{Since: 2 * second, Until: 4*second + 1}); c.doubt != want {
+		t.Errorf("the replica is told %+v, want %+v", c.doubt, want)
+	}
+	if r, doubted := n.Clock(); !doubted || r.Pauses != 1 || r.Doubts != 2 {
+		t.Errorf("one pause and two doubts, the last just now: got %+v, in doubt: %v", r, doubted)
+	}
+	if k := strings.Count(log.String(), "cannot be trusted"); k != 1 {
+		t.Errorf("the log has a doubt that goes on %d times, want once", k)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/peer"
 	"github.com/tenure-lease/tenure/quorumlease"
+	"github.com/tenure-lease/tenure/replica"
 	"github.com/tenure-lease/tenure/wal"
 	"github.com/tenure-lease/tenure/watch"
 )
@@ -66,6 +67,9 @@ type Config struct {
 	// ReadLeaseTTL is how long this member's promises to readers last, and so how
 	// long writes may wait for a reader that died. Default 200 ms.
 	ReadLeaseTTL time.Duration
+
+	// Controls of the replica, for measurements and tests only.
+	Controls replica.Controls
 
 	// Watch holds the limits of watches.
 	Watch watch.Config

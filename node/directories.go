@@ -53,17 +53,25 @@ type doubt struct {
 	Boot uint64   `json:"boot"`
 }
 
-// judge tells what a member's directory is worth by what is remembered of it. started says
-// that this member takes part in the cluster already, founder that the other is one of the
-// first members, named that the log has its name.
-func (m memory) judge(from uint64, g greeting, started, founder, named bool) judgement {
+// parties are this member and one that greets it.
+type parties struct {
+	started, joined bool // this one takes part in the cluster already; it is no founder
+	founder, named  bool // the other is a founder; the log has its name
+}
+
+// judge tells what a member's directory is worth by what is remembered of it.
+func (m memory) judge(from uint64, g greeting, who parties) judgement {
 	known, met := m.Known[from]
 	switch {
-	case !met && started && founder && g.First:
-		// Whoever takes part has met all founders, so this one had another directory
+	case !met && who.founder && who.joined && g.First:
+		// It was emptied, or waits for another founder since the first day: that is for
+		// founders to say.
+		return unlikely
+	case !met && who.founder && who.started && g.First:
+		// A founder that takes part has met all others, so this one had another directory
 		// before members remembered such things.
 		return forgetful
-	case !met && !founder && named && g.First:
+	case !met && !who.founder && who.named && g.First:
 		// Only one that takes part tells its name. The greeting may be of before, though.
 		return unlikely
 	case !met:

@@ -1,9 +1,12 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -257,6 +260,112 @@ func TestAMemoryIsReadWhileADiskHangs(t *testing.T) {
 			t.Errorf("of two changes at once %d are remembered: %v", len(known), known)
 		}
 	})
+}
+
+// What is to be remembered is known to nobody before it is durable: others take it for a
+// confirmation.
+func TestNothingIsRememberedBeforeItIsDurable(t *testing.T) {
+	fsys := waltest.NewDisk().FS()
+	d, err := openDirectories("/data", 1, fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.met(2, origin{Directory: 7}, nil); err != nil {
+		t.Fatal(err)
+	}
+	fsys.Fault = func(op, _ string) error {
+		if known := d.get().Known; len(known) != 1 {
+			t.Errorf("before %s it remembers %v: the last of these would be confirmed, and is not durable", op, known)
+		}
+		return nil
+	}
+	if err := d.met(3, origin{Directory: 8}, nil); err != nil || len(d.get().Known) != 2 {
+		t.Errorf("it remembers %v, %v", d.get().Known, err)
+	}
+}
+
+// All who doubted a directory have to withdraw that, as regards the start that they doubted;
+// then it is over, and the present start is told.
+func TestADoubtIsWithdrawnByAllWhoHadIt(t *testing.T) {
+	b := newBench(t)
+	d, err := openDirectories("/data", b.s.log.ID(), b.disk.FS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(boot uint64) *Node {
+		n := &Node{id: 1, storage: b.s, directories: d, logger: slog.New(slog.DiscardHandler)}
+		if err := n.admit(boot); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	const doubted, next = 4<<32 | 1, 5<<32 | 1
+	n := start(doubted)
+	if !n.admission.open.Load() {
+		t.Fatal("a directory that nobody doubts is not admitted")
+	}
+	for _, by := range []machine.NodeID{2, 3} {
+		if err := n.judged(by, greeting{Yours: origin{b.s.log.ID(), 9 << 32}}); !errors.Is(err, errForgetful) {
+			t.Errorf("one has heard of a later start: %v, want %v", err, errForgetful)
+		}
+	}
+	n = start(next)
+	a := &n.admission
+	for _, by := range []uint64{3, 2} {
+		if a.open.Load() || a.me.Boot != doubted {
+			t.Errorf("before member %d withdraws its doubt the directory is admitted: %v, and start %x is told, want %x", by, a.open.Load(), a.me.Boot, uint64(doubted))
+		}
+		if err := n.confirmedBy(by, greeting{Yours: a.me}); err != nil {
+			t.Error(err)
+		}
+	}
+	if m := d.get(); !a.open.Load() || a.me.Boot != next || m.Doubt != nil {
+		t.Errorf("all doubts were withdrawn: admitted %v, start %x is told, want %x, and there is still %v", a.open.Load(), a.me.Boot, uint64(next), m.Doubt)
+	}
+}
+
+// A doubt takes the place of no other condition: a founder that has yet to be confirmed by all
+// others is not admitted by the one that doubted it, nor a newcomer without a majority.
+func TestADoubtIsNoAdmission(t *testing.T) {
+	for _, joined := range []bool{false, true} {
+		b := newBench(t)
+		b.s.founding = true
+		b.s.identity = identity{Member: 1, Voters: []uint64{1, 2, 3, 4}, Joined: joined, Witnesses: []uint64{2, 3, 4}}
+		d, err := openDirectories("/data", b.s.log.ID(), b.disk.FS())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const boot = 4<<32 | 1
+		if err := d.change(func(m *memory) { m.Doubt = &doubt{By: []uint64{2}, Boot: boot} }); err != nil {
+			t.Fatal(err)
+		}
+		n := &Node{id: 1, storage: b.s, directories: d, logger: slog.New(slog.DiscardHandler)}
+		if err := n.admit(5<<32 | 1); err != nil {
+			t.Fatal(err)
+		}
+		a := &n.admission
+		confirmed := func(by uint64) {
+			t.Helper()
+			if err := n.confirmedBy(by, greeting{Yours: a.me, Voters: []uint64{2, 3, 4}}); err != nil {
+				t.Error(err)
+			}
+		}
+		if joined { // a majority without the doubter does not withdraw the doubt
+			confirmed(3)
+			confirmed(4)
+		} else {
+			confirmed(2)
+			confirmed(3)
+		}
+		if a.open.Load() {
+			t.Errorf("joined %v: admitted by %v, and member 2 doubted it", joined, slices.Sorted(maps.Keys(a.confirmed)))
+		}
+		confirmed(2)
+		confirmed(4)
+		if !a.open.Load() {
+			t.Errorf("joined %v: not admitted by all", joined)
+		}
+	}
 }
 
 // TestAnAdmissionIsNotedWhileADiskHangs: others greet this member, and it asks them, while it

@@ -110,18 +110,23 @@
 // latest start (directories.go). They tell each other in greetings, over the streams of
 // messages (admission.go). While a member is not admitted, it sends no other message and
 // listens to none: it neither votes, nor stands for election, nor acknowledges anything.
+// An older copy was admitted once, and takes part from its start: so the greeting is the
+// first message of each connection, and no vote goes before it either way.
 //
 //	F1  A founder with a new directory is admitted when each of the other founders has
 //	    confirmed that it remembers this directory, durably, and when it remembers theirs.
 //	F2  A member remembers one directory of each other member, the first that it hears of.
-//	F3  An admitted member that remembers no directory of a founder confirms no new one.
+//	F3  A founder that is admitted and remembers no directory of another confirms no new one,
+//	    and says that this one has forgotten. A member that joined knows nothing of the first
+//	    day: it neither remembers a founder's new directory nor holds it against the founder.
 //	F4  A member that joined is admitted when a majority of those who vote, itself left
 //	    out, have confirmed its directory. Each confirmation says who votes, and only those
 //	    that say the same count together; one of a member that is not admitted does not.
 //	    A member whose log has the name of one that joined confirms no new directory of it.
 //	F5  A member that hears of another directory of its own, or of a later start from its
 //	    own than it knows, ends. Of the second it takes a note, and is not admitted before
-//	    those who told it so confirm the start that they had doubted.
+//	    those who told it so confirm the start that they had doubted, whatever F1 and F4
+//	    ask for besides.
 //	F6  A member that is greeted from another directory than it remembers, or from an
 //	    earlier start, does not listen to the sender until it is greeted well.
 //
@@ -154,6 +159,9 @@
 //
 //   - an older copy from the same start, put back while the process was down: start numbers
 //     are equal then. It is found if a leader still knows what the member had acknowledged;
+//   - an older copy, while all who have heard of a later start are away. It ends when it
+//     hears from one of them. To have each start confirmed would prevent that, and of three
+//     members none could start again while another is away;
 //   - an empty directory of a member that was the only founder: it has nobody to ask. The
 //     others do not listen to it, but clients that know no other address would;
 //   - directories that were all emptied or restored together, which is a new cluster, or

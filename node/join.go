@@ -211,7 +211,7 @@ func (n *Node) UpdateMember(ctx context.Context, id uint64, peerURLs []string) (
 	return n.reshape(ctx, replica.UpdateMember(id, peerURLs))
 }
 
-// goodURLs tells whether a member may be there.
+// goodURLs reports whether a member may be there.
 func (n *Node) goodURLs(peerURLs []string) bool {
 	if len(peerURLs) != 1 { // as everywhere here
 		return false

@@ -96,9 +96,14 @@ func TestCallersThatLeaveStillCount(t *testing.T) {
 func TestTimeoutsTellWhy(t *testing.T) {
 	t.Parallel()
 	n := lonely(t, func(cfg *Config) { cfg.RequestTimeout = 50 * time.Millisecond })
-	_, err := n.Propose(t.Context(), &pb.PutRequest{Key: []byte("k")})
-	_, errLease := n.KeepAlive(1)(t.Context())
-	for call, err := range map[string]error{"put": err, "keep-alive": errLease, "barrier": n.Barrier(t.Context())} {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := n.Propose(ctx, &pb.PutRequest{Key: []byte("k")})
+	_, errLease := n.KeepAlive(1)(ctx)
+	errBarrier := n.Barrier(ctx)
+	n.order.Add(1) // as in key order
+	_, errKeys := n.ReadView(ctx, &pb.RangeRequest{Key: []byte("k")})
+	for call, err := range map[string]error{"put": err, "keep-alive": errLease, "barrier": errBarrier, "read of a key": errKeys} {
 		if !errors.Is(err, rpctypes.ErrGRPCTimeoutDueToLeaderFail) {
 			t.Errorf("%s without a leader: %v, want %v", call, err, rpctypes.ErrGRPCTimeoutDueToLeaderFail)
 		}

@@ -160,6 +160,9 @@ func (n *Node) restart(log replica.Log, boot uint64, earlier time.Duration) (err
 	state := replica.NewApplier(n.id, boot)
 	state.Found(replica.FoundedBy(n.founders))
 	state.Store().Pause = runtime.Gosched
+	if n.cfg.Controls.Older {
+		state.Older()
+	}
 	if index := log.Snapshot.GetIndex(); index > state.Index() {
 		if err := n.storage.load(state, index, nil); err != nil {
 			return err
@@ -172,7 +175,7 @@ func (n *Node) restart(log replica.Log, boot uint64, earlier time.Duration) (err
 		ReadLeases: replica.ReadLeases{
 			Policy: quorumlease.Policy(n.cfg.ReadLease), TTL: n.cfg.ReadLeaseTTL, EarlierTTL: earlier,
 		},
-		MaxTailBytes: n.cfg.MaxTailBytes, MaxLearners: n.cfg.MaxLearners, Logger: raftLogger{n.logger},
+		MaxTailBytes: n.cfg.MaxTailBytes, MaxLearners: n.cfg.MaxLearners, Controls: n.cfg.Controls, Logger: raftLogger{n.logger},
 	}, n.cfg.Now())
 	n.applier = newApplier(n, state, log.Released)
 	return err
@@ -225,7 +228,7 @@ func (n *Node) Stop() {
 			n.cfg.PeerListener.Close()
 		}
 		n.driver.Stop()
-		n.reads.lease.Store(nil) // others no longer wait for this life once the next begins (R15)
+		n.reads.withdraw() // others no longer wait for this life once the next begins (R15)
 		n.done.Wait()
 		n.hub.Close()
 		n.snapshots.wait()

@@ -82,12 +82,9 @@ func (n *Node) connect() error {
 	n.peers, err = peer.New(peer.Config{
 		Self: n.id, ClusterID: n.cluster, Listener: n.cfg.PeerListener, Peers: first, TLS: n.cfg.PeerTLS, Dial: n.cfg.Dial,
 		Logger: n.logger, Answer: n.introduces,
-		Deliver: n.deliver,
-		Stream:  n.receive,
-		Up: func(id machine.NodeID) {
-			<-n.running
-			n.greet(id, greeting{Ask: true})
-		},
+		Deliver:  n.deliver,
+		Stream:   n.receive,
+		Greeting: func(id machine.NodeID) []byte { return n.greeting(id, greeting{Ask: true}) },
 		Down: func(id machine.NodeID, _ error) {
 			<-n.running
 			n.driver.Step(replica.Down{Node: id})

@@ -53,6 +53,12 @@ func (rs *reads) leased() (index uint64, ok bool) {
 	return 0, false
 }
 
+// withdraw takes the leases of both orders from readers.
+func (rs *reads) withdraw() {
+	rs.lease.Store(nil)
+	rs.keys.Store(nil)
+}
+
 // count counts a read that is answered.
 func (rs *reads) count(local, leading bool) {
 	switch {

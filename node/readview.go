@@ -129,7 +129,7 @@ func (s *keysSeen) take() keyspan.Set {
 	return keys
 }
 
-// byKey tells whether reads go by keys, given how often that has changed.
+// byKey reports whether reads go by keys, given how often that has changed.
 func byKey(order uint64) bool { return order%2 == 1 }
 
 // readByLog proposes a place in the log for a read of some keys, and gives the log's

@@ -2,11 +2,15 @@ package node
 
 import (
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/keyspan"
 	"github.com/tenure-lease/tenure/replica"
 )
 
@@ -68,5 +72,107 @@ func TestALeaseIsWithdrawn(t *testing.T) {
 	told((*replica.KeyLease)(nil))
 	if n.keyLease() != nil {
 		t.Error("reads by a lease of key order that was withdrawn")
+	}
+}
+
+// TestReadersKnowTheOrderOfAState: before a state is published of which only single keys may be
+// read, readers of all of it know. One looks all the time while the order changes.
+func TestReadersKnowTheOrderOfAState(t *testing.T) {
+	c := newCluster(t, 1)
+	n := c.nodes[c.leader()]
+	// From here on nobody else puts an entry into the log: the member has told its name, and the
+	// leader proposes no policy where there is one.
+	c.until("its name is in the log", func() bool { return n.State().roster.Find(n.ID()).GetName() != "" })
+	if err := n.SetReadPolicy(t.Context(), "off"); err != nil {
+		t.Fatal(err)
+	}
+	c.put(0, "k", "v")
+	type change struct {
+		index uint64 // of its entry
+		byKey bool
+	}
+	var next atomic.Pointer[change]
+	stop := make(chan struct{})
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			want := next.Load()
+			if st := n.State(); want == nil || st.index < want.index {
+				continue
+			}
+			// Another change is announced in next before it begins.
+			if knows := byKey(n.order.Load()); next.Load() == want && knows != want.byKey {
+				t.Errorf("the state at %d is published, and readers go by keys: %v, want %v", want.index, knows, want.byKey)
+				return
+			}
+		}
+	})
+	for i := range 200 {
+		want := &change{index: n.State().index + 1, byKey: i%2 == 0}
+		next.Store(want)
+		policy := "off"
+		if want.byKey {
+			policy = "all/key"
+		}
+		if err := n.SetReadPolicy(t.Context(), policy); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(stop)
+	looking.Wait()
+}
+
+// TestReadsWithoutATurnAreCounted: what is read under a lease is told to the replica, which
+// plans by it, once.
+func TestReadsWithoutATurnAreCounted(t *testing.T) {
+	n := lonely(t, func(cfg *Config) {
+		cfg.Now, cfg.HeartbeatInterval, cfg.ElectionTimeout = stoppedClock(), 10*time.Second, 50*time.Second
+	})
+	keys := keyspan.Set{{Key: []byte("k")}}
+	for _, counted := range []bool{false, true} {
+		n.driver.Do(func() { n.outcomes([]any{&replica.KeyLease{Until: 1 << 60, Counted: counted}}) })
+		if _, ok := n.readHere(keys); !ok {
+			t.Fatal("no read under a lease that lasts")
+		}
+		if seen := n.reads.seen.take(); (len(seen) == 1) != counted {
+			t.Errorf("%v was read, and is to be told of: %v, want %v", seen, len(seen) == 1, counted)
+		}
+		if again := n.reads.seen.take(); len(again) > 0 {
+			t.Errorf("%v is told of again", again)
+		}
+	}
+}
+
+// TestLeasesOfBothOrdersEnd has a member doubt its clock, and stop, while it has leases whose
+// time has not come.
+func TestLeasesOfBothOrdersEnd(t *testing.T) {
+	n := lonely(t, func(cfg *Config) { cfg.Now = stoppedClock() })
+	last := func() (lease, keyLease bool) {
+		_, lease = n.reads.leased()
+		return lease, n.keyLease() != nil
+	}
+	grant := func() {
+		n.outcomes([]any{replica.ReadLease{Until: 1 << 60, Index: 1}, &replica.KeyLease{Until: 1 << 60}})
+		if lease, keyLease := last(); !lease || !keyLease {
+			t.Errorf("leases were published that last, and there is one: %v, in key order: %v", lease, keyLease)
+		}
+	}
+	n.driver.Do(func() {
+		grant()
+		n.clocks.note(clock.Oddity{Kind: clock.Set}, 0, 1)
+		if lease, keyLease := last(); lease || keyLease {
+			t.Errorf("the clock is in doubt, the replica has not heard of it, and there is a lease: %v, in key order: %v", lease, keyLease)
+		}
+		grant()
+	})
+	n.Stop()
+	if lease, keyLease := last(); lease || keyLease {
+		t.Errorf("a stopped member has a lease: %v, in key order: %v", lease, keyLease)
 	}
 }

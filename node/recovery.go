@@ -163,7 +163,7 @@ func (s *storage) newestSnapshot(entries []*raftpb.Entry, genesis *raftpb.Snapsh
 	return metadataOf(info)
 }
 
-// joins tells whether a log, as it was read, goes on from or through a snapshot.
+// joins reports whether a log, as it was read, goes on from or through a snapshot.
 func joins(entries []*raftpb.Entry, marked, snap *raftpb.SnapshotMetadata) bool {
 	if len(entries) == 0 {
 		return marked.GetIndex() == snap.GetIndex()

@@ -2,10 +2,13 @@ package node
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/peer"
 	"github.com/tenure-lease/tenure/replica"
 	"github.com/tenure-lease/tenure/wal"
 	"github.com/tenure-lease/tenure/wal/waltest"
@@ -221,6 +225,112 @@ func TestReceivedSnapshots(t *testing.T) {
 	}
 }
 
+// newestIndex is that of the newest snapshot that is in use.
+func (s *storage) newestIndex() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest
+}
+
+// TestSnapshotsLetGo: what a snapshot held still can be given back when it is written.
+func TestSnapshotsLetGo(t *testing.T) {
+	c := newCluster(t, 1)
+	n := c.nodes[0]
+	var revision int64
+	for range 5 {
+		for range 20 {
+			revision = c.put(0, "k", "v")
+		}
+		before := n.storage.newestIndex()
+		n.applier.put(replica.WantSnapshot{})
+		c.eventually("a snapshot", func() bool { return n.storage.newestIndex() > before })
+		if _, err := n.Propose(t.Context(), &pb.CompactionRequest{Revision: revision}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	few := func() bool { return n.Stats().Versions <= 3 }
+	for end := time.Now().Add(10 * time.Second); !few() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	if !few() {
+		t.Errorf("behind five snapshots and compactions one key has %d versions, want its last one", n.Stats().Versions)
+	}
+}
+
+// counted counts the files of snapshots that are open.
+type counted struct {
+	wal.FS
+	open atomic.Int64
+}
+
+func (c *counted) OpenFile(path string, flag int, perm fs.FileMode) (wal.File, error) {
+	f, err := c.FS.OpenFile(path, flag, perm)
+	if err == nil && strings.Contains(path, "/snap/") {
+		c.open.Add(1)
+		f = &countedFile{File: f, of: c}
+	}
+	return f, err
+}
+
+type countedFile struct {
+	wal.File
+	of     *counted
+	closed sync.Once
+}
+
+func (f *countedFile) Close() error {
+	f.closed.Do(func() { f.of.open.Add(-1) })
+	return f.File.Close()
+}
+
+// TestSentSnapshotsAreClosed: a snapshot that could not be sent leaves no file open, which
+// would keep its room on the disk.
+func TestSentSnapshotsAreClosed(t *testing.T) {
+	disk := &counted{FS: waltest.NewDisk().FS()}
+	n := lonely(t, func(cfg *Config) { cfg.DataDir, cfg.WAL = "/data", wal.Options{FS: disk, SegmentBytes: 8 << 10} })
+	if err := n.storage.saveSnapshot(9, 3, &raftpb.ConfState{}, func(io.Writer) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	typ, index := raftpb.MsgSnap, uint64(9)
+	out := replica.SendSnapshot{To: 99, Message: &raftpb.Message{
+		Type: &typ, Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index}},
+	}}
+	if err := n.snapshots.stream(n, out); !errors.Is(err, peer.ErrUnknownMember) {
+		t.Errorf("a snapshot for nobody: got %v, want ErrUnknownMember", err)
+	}
+	if k := disk.open.Load(); k != 0 {
+		t.Errorf("%d files of snapshots are open, and none is being sent", k)
+	}
+}
+
+// TestSnapshotThatCannotBeSaved: a disk that does not take a snapshot ends the member, which
+// says why.
+func TestSnapshotThatCannotBeSaved(t *testing.T) {
+	disk := waltest.NewDisk().FS()
+	disk.Fault = func(op, path string) error {
+		if op == "write" && strings.Contains(path, "/snap/") {
+			return errDisk
+		}
+		return nil
+	}
+	ended := make(chan error, 1)
+	cfg := single(t, "/data")
+	cfg.WAL, cfg.Fail = wal.Options{FS: disk, SegmentBytes: 8 << 10}, func(err error) { ended <- err }
+	n, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Stop()
+	n.applier.put(replica.WantSnapshot{})
+	select {
+	case err := <-ended:
+		if !errors.Is(err, errDisk) || !strings.Contains(err.Error(), "save a snapshot") {
+			t.Errorf("the member ends because of %v, want that a snapshot was not saved", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("a member whose snapshots cannot be saved goes on")
+	}
+}
+
 // TestSnapshotDoesNotStallWrites makes snapshots of a larger state and looks how
 // long writes take meanwhile.
 func TestSnapshotDoesNotStallWrites(t *testing.T) {
@@ -244,11 +354,7 @@ func TestSnapshotDoesNotStallWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	newest := func() uint64 {
-		n.storage.mu.Lock()
-		defer n.storage.mu.Unlock()
-		return n.storage.newest
-	}
+	newest := n.storage.newestIndex
 	measure := func(until func() bool) (worst time.Duration, puts int) {
 		for ; !until() || puts < 20; puts++ {
 			began := time.Now()

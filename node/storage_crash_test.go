@@ -43,7 +43,7 @@ func TestStorageCrashesAtEveryPoint(t *testing.T) {
 		b.append(151, 3, true)
 		b.kill()
 	}
-	// dies tells whether f crashed.
+	// dies reports whether f crashed.
 	dies := func(f func()) (died bool) {
 		defer func() {
 			switch r := recover(); r {

@@ -85,7 +85,7 @@ func (b *bench) start() {
 		b.log.Snapshot.GetIndex(), len(b.log.Entries), b.log.HardState, strings.Join(why, "\n"))
 }
 
-// matches tells whether what was found at the start is st, or st with a newer
+// matches reports whether what was found at the start is st, or st with a newer
 // snapshot that was durable before the record of it, and what it is then.
 func (b *bench) matches(st raftState) (found raftState, reason string) {
 	hard, snap := b.log.HardState, b.log.Snapshot

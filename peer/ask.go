@@ -49,7 +49,7 @@ func Ask(ctx context.Context, addr string, with *tls.Config, dial DialFunc, say 
 }
 
 // answer answers a question.
-func (t *Transport) answer(conn net.Conn, by *guest) {
+func (t *Transport) answer(conn net.Conn, by *Guest) {
 	if err := conn.SetDeadline(time.Now().Add(t.timing.handshake)); err != nil {
 		return
 	}
@@ -63,7 +63,7 @@ func (t *Transport) answer(conn net.Conn, by *guest) {
 			answer := t.cfg.Answer(said)
 			<-t.answering
 			_, err = conn.Write(appendFrame(nil, frameHeader, answer))
-		case <-by.out:
+		case <-by.stay.Done():
 			err = net.ErrClosed
 		}
 	}

@@ -58,6 +58,10 @@ type Config struct {
 	// Four goroutines may call it at a time. Nil refuses questions.
 	Answer func(said []byte) []byte
 
+	// Greeting, if it is not nil, gives the first message of each connection to a peer: what
+	// Send takes comes after it.
+	Greeting func(machine.NodeID) []byte
+
 	// Up, Down, Unreachable and Refused may be nil. One goroutine calls them, in
 	// order.
 	//

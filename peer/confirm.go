@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -36,10 +37,15 @@ func (t *Transport) mine(h hello) bool {
 	return dialing && to == machine.NodeID(h.from)
 }
 
-// confirmed asks at a peer's address whether a connection is of the process there.
-func (t *Transport) confirmed(r *remote, h hello) (status, error) {
+// confirmed asks at a peer's address whether a connection is of the process there. It asks for as
+// long as the guest is inside: whoever was put out has no connection made for it any more, or a
+// stranger could have any number of them made to an address where nobody answers.
+func (t *Transport) confirmed(r *remote, h hello, by *Guest) (status, error) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	defer context.AfterFunc(by.stay, cancel)()
 	// The dialer waits for twice as long, and hears why.
-	_, hangUp, err := t.dialWith(r.ctx, r, kindConfirm, h.ticket, t.timing.handshake/2)
+	_, hangUp, err := t.dialWith(ctx, r, kindConfirm, h.ticket, t.timing.handshake/2)
 	switch {
 	case err == nil:
 		hangUp()

@@ -21,7 +21,8 @@
 // once and batches grow with the load. Messages of a pair arrive in order, each
 // at most once. They are lost when the connection is, when the queue is full and
 // while there is no connection; protocols above have to send again, and
-// [Config] Unreachable tells them.
+// [Config] Unreachable tells them. What [Config] Greeting gives comes first on each
+// connection.
 //
 // A receiver that blocks in Deliver stops reading from that peer only. TCP then
 // stops the sender, whose queue fills up; after a few seconds without progress it

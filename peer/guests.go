@@ -1,25 +1,29 @@
 package peer
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"slices"
 	"sync"
 )
 
-// guests are the connections that are not known to be of a peer: in their handshake, or
+// Guests are the connections that are not known to be of a peer: in their handshake, or
 // with a question. Their number is bounded. Beyond it the oldest of the source that has
 // most of them is put out, so that a stranger puts out a stranger's, and a member, whose
-// handshake takes milliseconds, gets in.
-type guests struct {
+// handshake takes milliseconds, gets in. The zero value is empty. Other ports than a
+// transport's may have guests, too.
+type Guests struct {
 	mu     sync.Mutex
-	inside []*guest // the oldest first
+	inside []*Guest // the oldest first
 }
 
-type guest struct {
+// A Guest is one of them.
+type Guest struct {
 	conn   net.Conn
 	source string
-	out    chan struct{} // closed when it is put out
+	stay   context.Context // ends when it is put out
+	end    context.CancelFunc
 }
 
 // guestsMin is how many guests there may be at least. Each peer may have one for messages,
@@ -35,11 +39,12 @@ func (t *Transport) guestsMax() int {
 	return guestsMin + guestsPerPeer*len(t.remotes)
 }
 
-// enter takes a guest in, and puts out the one that has to go for it, if there is no room.
-func (g *guests) enter(c net.Conn, limit int) (in, out *guest) {
+// Enter takes a guest in, and puts out the one that has to go for it, if there is no room.
+func (g *Guests) Enter(c net.Conn, limit int) (in, out *Guest) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	in = &guest{c, source(c.RemoteAddr()), make(chan struct{})}
+	in = &Guest{conn: c, source: source(c.RemoteAddr())}
+	in.stay, in.end = context.WithCancel(context.Background())
 	g.inside = append(g.inside, in)
 	if len(g.inside) <= limit {
 		return in, nil
@@ -56,13 +61,13 @@ func (g *guests) enter(c net.Conn, limit int) (in, out *guest) {
 	}
 	out = g.inside[worst]
 	g.inside = slices.Delete(g.inside, worst, worst+1)
-	close(out.out)
+	out.end()
 	out.conn.Close()
 	return in, out
 }
 
-// leave lets go of a guest, if it is still one.
-func (g *guests) leave(in *guest) {
+// Leave lets go of a guest, if it is still one.
+func (g *Guests) Leave(in *Guest) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if i := slices.Index(g.inside, in); i >= 0 {

@@ -210,9 +210,9 @@ func (a fakeAddr) String() string { return string(a) }
 
 // A source that has more guests than any other loses its own oldest, and nobody else's.
 func TestGuestsOfOneSource(t *testing.T) {
-	var g guests
+	var g Guests
 	enter := func(from string) (out string) {
-		if _, c := g.enter(&fakeConn{from: from}, 8); c != nil {
+		if _, c := g.Enter(&fakeConn{from: from}, 8); c != nil {
 			return c.conn.RemoteAddr().String()
 		}
 		return ""
@@ -238,15 +238,15 @@ func TestGuestsOfOneSource(t *testing.T) {
 
 // Whoever has left is no guest: a connection that was let in is not closed for a stranger's.
 func TestGuestsLeave(t *testing.T) {
-	var g guests
-	member, _ := g.enter(&fakeConn{from: "10.0.0.1:1"}, 2)
-	g.leave(member)
+	var g Guests
+	member, _ := g.Enter(&fakeConn{from: "10.0.0.1:1"}, 2)
+	g.Leave(member)
 	for i := range 4 {
-		if _, out := g.enter(&fakeConn{from: "10.0.0.1:9"}, 2); out == member {
+		if _, out := g.Enter(&fakeConn{from: "10.0.0.1:9"}, 2); out == member {
 			t.Errorf("for guest %d one is put out that is none any more", i)
 		}
 	}
-	g.leave(member) // again
+	g.Leave(member) // again
 	if len(g.inside) != 2 {
 		t.Errorf("%d are inside, want 2", len(g.inside))
 	}
@@ -329,5 +329,40 @@ func TestAnswersAreBounded(t *testing.T) {
 func TestTicketsAreDrawn(t *testing.T) {
 	if a, b := newTicket(), newTicket(); a == b || a == (ticket{}) || b == (ticket{}) {
 		t.Errorf("two connections have one ticket, or none: %x and %x", a, b)
+	}
+}
+
+// A stranger that names a member at whose address nobody answers has no more connections made
+// there than it may have itself: nothing is asked about one that was put out.
+func TestConfirmationsEndWithTheirGuests(t *testing.T) {
+	slow := quick
+	slow.handshake = 14 * time.Second // a question waits for half of it
+	limit := guestsMin + guestsPerPeer
+	begun, ended := make(chan struct{}, 4*limit), make(chan error, 4*limit)
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: "nobody:1"}, slow, func(c *Config) {
+		c.Dial = func(ctx context.Context, _ string) (net.Conn, error) {
+			begun <- struct{}{}
+			if until, _ := ctx.Deadline(); time.Until(until) > slow.handshake {
+				t.Errorf("somebody is asked about a connection until %v", until)
+			}
+			<-ctx.Done()
+			ended <- ctx.Err()
+			return nil, ctx.Err()
+		}
+	})
+	<-begun // its own connection to the member
+	for range 3 * limit {
+		conn, err := net.Dial("tcp", m.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.Write(hello{kindMessages, 77, 2, 1, 5, newTicket()}.encode())
+		<-begun
+	}
+	for range 2 * limit {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Fatalf("of %d connections that were put out one is asked about until %v", 2*limit, err)
+		}
 	}
 }

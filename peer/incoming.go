@@ -23,9 +23,9 @@ type incoming struct {
 
 // serve handles an accepted connection. It is a guest's until it is known to be of a
 // peer, and so for good if it brings a question.
-func (t *Transport) serve(by *guest) {
+func (t *Transport) serve(by *Guest) {
 	raw := by.conn
-	conn, r, h, err := t.welcome(raw)
+	conn, r, h, err := t.welcome(by)
 	if err != nil {
 		if t.ctx.Err() == nil {
 			t.refusals.log(t.cfg.Logger, "peer: connection refused", "from", raw.RemoteAddr(), "member", hex(h.from), "error", err)
@@ -39,7 +39,7 @@ func (t *Transport) serve(by *guest) {
 		t.answer(conn, by)
 		return
 	}
-	t.guests.leave(by)
+	t.guests.Leave(by)
 	if h.kind == kindBulk {
 		t.serveBulk(conn, r)
 		return
@@ -65,7 +65,8 @@ func (t *Transport) serve(by *guest) {
 
 // welcome reads the greeting and refuses what does not belong here. A bulk
 // stream is answered, and holds its peer's token; one of messages is not yet.
-func (t *Transport) welcome(raw net.Conn) (conn net.Conn, r *remote, h hello, err error) {
+func (t *Transport) welcome(by *Guest) (conn net.Conn, r *remote, h hello, err error) {
+	raw := by.conn
 	if err := raw.SetDeadline(time.Now().Add(t.timing.handshake)); err != nil {
 		return nil, nil, h, err
 	}
@@ -82,7 +83,7 @@ func (t *Transport) welcome(raw net.Conn) (conn net.Conn, r *remote, h hello, er
 		r, s, err = t.judge(h)
 	}
 	if err == nil && r != nil {
-		s, err = t.confirmed(r, h)
+		s, err = t.confirmed(r, h, by)
 	}
 	if err == nil && h.kind == kindBulk {
 		select {
@@ -106,7 +107,7 @@ func (t *Transport) welcome(raw net.Conn) (conn net.Conn, r *remote, h hello, er
 	return conn, r, h, err
 }
 
-// judge tells whether the sender of a greeting may belong here: of a peer, who it says it
+// judge reports whether the sender of a greeting may belong here: of a peer, who it says it
 // is. What is asked comes from nobody.
 func (t *Transport) judge(h hello) (*remote, status, error) {
 	t.mu.Lock()

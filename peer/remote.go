@@ -104,11 +104,19 @@ func (r *remote) wrote(msgs [][]byte, frameBytes int) {
 	r.stats.BytesSent += uint64(frameBytes)
 }
 
-// opened notes that the outgoing stream stands.
+// opened notes that the outgoing stream stands, on which the greeting comes first.
 func (r *remote) opened() {
+	var first []byte
+	if f := r.t.cfg.Greeting; f != nil {
+		first = f(r.id)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.connected, r.losing = true, false
+	if first != nil {
+		r.queue, r.queued = append(r.queue, first), len(first)
+		nudge(r.ready)
+	}
 	r.stats.LastError = nil
 	if f := r.t.cfg.Up; f != nil {
 		r.t.events.add(func() { f(r.id) })
@@ -169,7 +177,7 @@ func (r *remote) tellDown(reason error) {
 	}
 }
 
-// isDeath tells whether a connection ended by what the kernel of the other side
+// isDeath reports whether a connection ended by what the kernel of the other side
 // does when a process dies.
 func isDeath(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

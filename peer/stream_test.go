@@ -93,6 +93,7 @@ func TestStreamVerdicts(t *testing.T) {
 			io.CopyN(io.Discard, r, 1<<20)
 			return errors.New("disk full")
 		}, strings.NewReader(big), ErrRejected, "disk full"},
+		{"rejected at length", func(machine.NodeID, []byte, io.Reader) error { return errors.New(big[:3*verdictBytesMax]) }, strings.NewReader(big), ErrRejected, "xxx"},
 		{"the source fails", takeAll, io.MultiReader(strings.NewReader(big), errReader{broken}), broken, "broken source"},
 		{"streams are not taken", nil, strings.NewReader(big), ErrUnsupported, "takes no streams"},
 	}
@@ -119,9 +120,16 @@ func TestStreamVerdicts(t *testing.T) {
 			}
 		})
 	}
-	c := newCluster(t, 1, quick, nil)
-	if err := c[0].SendStream(context.Background(), 2, nil, nil); !errors.Is(err, ErrUnknownMember) {
+	c := newCluster(t, 2, quick, withStream(takeAll))
+	if err := c[0].SendStream(context.Background(), 3, nil, nil); !errors.Is(err, ErrUnknownMember) {
 		t.Errorf("got %v, want ErrUnknownMember", err)
+	}
+	long := make([]byte, streamHeaderMax+1)
+	if err := c[0].SendStream(context.Background(), 2, long, strings.NewReader("")); err == nil || errors.Is(err, ErrRejected) {
+		t.Errorf("a header of %d bytes: got %v, want that it is not sent", len(long), err)
+	}
+	if err := c[0].SendStream(context.Background(), 2, long[1:], strings.NewReader("")); err != nil {
+		t.Errorf("a header of %d bytes: %v", len(long)-1, err)
 	}
 }
 
@@ -202,6 +210,42 @@ func TestStreamsTakeTurns(t *testing.T) {
 	}
 	if err := c[0].SendStream(context.Background(), 2, nil, strings.NewReader("three")); err != nil {
 		t.Errorf("third stream: %v", err)
+	}
+}
+
+// Who has heard the verdict may send the next stream, whether or not it has hung up.
+func TestNextStreamAfterTheVerdict(t *testing.T) {
+	m := alone(t, quick)
+	for i := range 2 {
+		conn, err := greetRaw(t, m.addr, hello{kindBulk, 77, 2, 1, 5, ticket{9}})
+		if err != nil {
+			t.Fatalf("stream %d is refused: %v", i, err)
+		}
+		conn.Write(appendFrame(appendFrame(nil, frameHeader, nil), frameEnd, nil))
+		if err := readVerdict(conn); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Streams to one that is no peer any more end.
+func TestStreamToOneThatGoes(t *testing.T) {
+	started := make(chan struct{})
+	c := newCluster(t, 2, quick, withStream(func(_ machine.NodeID, _ []byte, r io.Reader) error {
+		close(started)
+		_, err := io.Copy(io.Discard, r)
+		return err
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	sent := make(chan error, 1)
+	go func() { sent <- c[0].SendStream(ctx, 2, nil, endless{}) }()
+	<-started
+	if err := c[0].SetPeers(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-sent; !errors.Is(err, ErrUnknownMember) {
+		t.Errorf("a stream to one that is no peer any more: got %v, want ErrUnknownMember", err)
 	}
 }
 

@@ -22,7 +22,7 @@ type Transport struct {
 	start    time.Time
 	events   *events
 	refusals quietLog
-	guests   guests
+	guests   Guests
 
 	answering chan struct{} // has room for the questions that are being answered
 
@@ -115,7 +115,7 @@ func (r *remote) leave() {
 }
 
 // Send queues a message, which must not be changed any more. It never blocks and
-// tells whether the message was queued; if not, or if the connection is lost
+// reports whether the message was queued; if not, or if the connection is lost
 // later, the message is lost.
 func (t *Transport) Send(to machine.NodeID, msg []byte) bool {
 	r := t.remote(to)
@@ -180,13 +180,13 @@ func (t *Transport) accept() {
 		if t.track(c) != nil {
 			return
 		}
-		in, out := t.guests.enter(c, t.guestsMax())
+		in, out := t.guests.Enter(c, t.guestsMax())
 		if out != nil {
 			t.refusals.log(t.cfg.Logger, "peer: too many unfinished handshakes, connection dropped", "from", out.conn.RemoteAddr())
 		}
 		t.wg.Go(func() {
 			defer t.drop(c)
-			defer t.guests.leave(in)
+			defer t.guests.Leave(in)
 			t.serve(in)
 		})
 	}

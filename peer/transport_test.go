@@ -3,8 +3,12 @@ package peer
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -95,6 +99,59 @@ func TestReconnectAfterRestart(t *testing.T) {
 	}
 	if n := len(again.got[1]); n != 1 {
 		t.Errorf("%d messages came, want only the one sent after the reconnection", n)
+	}
+}
+
+// A connection that was confirmed when its sender ceased to be a peer is not let in.
+func TestWhoIsNoPeerAnyMoreIsNotLetIn(t *testing.T) {
+	c := newCluster(t, 2, quick, nil)
+	r := c[0].remote(2)
+	r.leave()
+	poll(t, "its stream to end", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.in == nil
+	})
+	here, there := net.Pipe()
+	defer there.Close()
+	go io.Copy(io.Discard, there)
+	if err := c[0].admit(here, r, &incoming{done: make(chan struct{})}); !errors.Is(err, ErrUnknownMember) {
+		t.Errorf("a stream of one that is no peer any more: %v, want %v", err, ErrUnknownMember)
+	}
+}
+
+// Nothing comes before a greeting, on any connection.
+func TestTheGreetingIsFirst(t *testing.T) {
+	lns := []net.Listener{listen(t, "127.0.0.1:0"), listen(t, "127.0.0.1:0")}
+	peers := map[machine.NodeID]string{1: lns[0].Addr().String(), 2: lns[1].Addr().String()}
+	to := newMember(t, 2, lns[1], peers, quick, nil)
+	var from *member
+	known, greetings := make(chan struct{}), 0
+	from = newMember(t, 1, lns[0], peers, quick, func(c *Config) {
+		c.Greeting = func(id machine.NodeID) []byte {
+			<-known
+			if from.Send(id, []byte("early")) {
+				t.Error("a message is taken before the greeting")
+			}
+			greetings++
+			return fmt.Appendf(nil, "greeting %d", greetings)
+		}
+		c.Up = func(id machine.NodeID) { from.Send(id, []byte("up")) }
+	})
+	close(known)
+	for n := 1; n <= 3; n++ {
+		var got []string
+		to.waitFor("what is said on a connection", func() bool { got = to.got[1]; return len(got) >= 2*n })
+		if got := fmt.Sprint(got[2*n-2:]); got != fmt.Sprintf("[greeting %d up]", n) {
+			t.Errorf("on connection %d came %s", n, got)
+		}
+		from.Transport.mu.Lock()
+		for conn := range from.conns {
+			if conn.RemoteAddr().String() == to.addr { // from 1 to 2
+				conn.Close()
+			}
+		}
+		from.Transport.mu.Unlock()
 	}
 }
 
@@ -206,6 +263,49 @@ func TestSecondConnectionReplacesTheFirst(t *testing.T) {
 	m.waitMessage(2, "new")
 	if n := m.count("down 2"); n != 0 {
 		t.Error("a new connection was taken for a death")
+	}
+}
+
+// A connection takes the place of another when nothing that came on that is being delivered
+// any more: else messages of the two would come in any order.
+func TestSecondConnectionWaitsForTheFirst(t *testing.T) {
+	delivering, release := make(chan struct{}, 2), make(chan struct{})
+	two := confirming(t, func(hello) status { return statusWelcome })
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: two}, quick, func(c *Config) {
+		deliver := c.Deliver
+		c.Deliver = func(from machine.NodeID, msgs [][]byte) {
+			delivering <- struct{}{}
+			<-release
+			deliver(from, msgs)
+		}
+	})
+	t.Cleanup(sync.OnceFunc(func() { close(release) }))
+	first, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 5, ticket{9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Write(appendFrame(nil, frameBatch, []byte("\x03old")))
+	<-delivering
+	second, err := net.Dial("tcp", m.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	second.Write(hello{kindMessages, 77, 2, 1, 5, ticket{9}}.encode())
+	second.Write(appendFrame(nil, frameBatch, []byte("\x03new")))
+	wantHangUp(t, first)
+	second.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if err := readWelcome(second, 1); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("while messages of the first connection are being delivered the second is answered: %v", err)
+	}
+	release <- struct{}{}
+	<-delivering
+	release <- struct{}{}
+	m.waitMessage(2, "new")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if got := m.got[2]; len(got) != 2 || got[0] != "old" {
+		t.Errorf("got %q, want what came on the first connection first", got)
 	}
 }
 

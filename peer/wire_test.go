@@ -135,6 +135,8 @@ func TestBadFramesEndTheStream(t *testing.T) {
 		{"a message longer than the batch", kindMessages, batch("\x04abc"), "longer than its batch"},
 		{"an endless length", kindMessages, batch("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), "longer than its batch"},
 		{"no stream header", kindBulk, batch("\x03abc"), "a stream starts with a frame of type 1"},
+		{"a long stream header", kindBulk, appendFrame(appendFrame(nil, frameHeader, make([]byte, streamHeaderMax+1)), frameEnd, nil), "65537 bytes, 65536 are the limit"},
+		{"a large part of a stream", kindBulk, appendFrame(appendFrame(appendFrame(nil, frameHeader, nil), frameChunk, make([]byte, chunkBytes+1)), frameEnd, nil), "262145 bytes, 262144 are the limit"},
 		{"messages in bulk", kindBulk, append(appendFrame(nil, frameHeader, nil), batch("\x03abc")...), "type 1 in a bulk stream"},
 	}
 	for _, tt := range tests {
@@ -169,9 +171,15 @@ func TestBadFramesEndTheStream(t *testing.T) {
 
 func TestBadAnswers(t *testing.T) {
 	tests := map[string][]byte{
-		"garbage":            []byte("HTTP/1.1 400 Bad Request\r\n\r\n"),
-		"a damaged answer":   func() []byte { b := encodeWelcome(statusBusy, "x"); b[len(b)-1]++; return b }(),
-		"an endless reason":  func() []byte { b := encodeWelcome(0, ""); le.PutUint32(b[12:], 1<<30); return b }(),
+		"garbage":           []byte("HTTP/1.1 400 Bad Request\r\n\r\n"),
+		"a damaged answer":  func() []byte { b := encodeWelcome(statusBusy, "x"); b[len(b)-1]++; return b }(),
+		"an endless reason": func() []byte { b := encodeWelcome(0, ""); le.PutUint32(b[12:], 1<<30); return b }(),
+		"a long reason": func() []byte {
+			b, reason := encodeWelcome(0, ""), make([]byte, reasonBytesMax+1)
+			le.PutUint32(b[12:], uint32(len(reason)))
+			le.PutUint32(b[16:], frameSum(b[:16], reason))
+			return append(b, reason...)
+		}(),
 		"no answer":          nil,
 		"an unknown status":  encodeWelcome(99, "because"),
 		"half of the reason": encodeWelcome(statusBusy, "because")[:22],
@@ -180,6 +188,26 @@ func TestBadAnswers(t *testing.T) {
 		if err := readWelcome(bytes.NewReader(answer), 2); err == nil {
 			t.Errorf("%s: taken for a welcome", name)
 		}
+	}
+}
+
+// What a member says of its refusal is clipped.
+func TestLongReasons(t *testing.T) {
+	reason := bytes.Repeat([]byte("x"), reasonBytesMax+1)
+	if err := readWelcome(bytes.NewReader(encodeWelcome(statusBusy, string(reason))), 2); !errors.Is(err, ErrBusy) {
+		t.Errorf("a refusal for a long reason: got %v, want ErrBusy", err)
+	}
+}
+
+// A verdict has a few words.
+func TestLongVerdicts(t *testing.T) {
+	for size, want := range map[int]error{verdictBytesMax: ErrRejected, verdictBytesMax + 1: ErrProtocol} {
+		ours, other := net.Pipe()
+		go func() { other.Write(appendFrame(nil, frameVerdict, make([]byte, size))); other.Close() }()
+		if err := readVerdict(ours); !errors.Is(err, want) {
+			t.Errorf("a verdict of %d bytes: got %v, want %v", size, err, want)
+		}
+		ours.Close()
 	}
 }
 

@@ -43,6 +43,21 @@ func TestPromiseCounts(t *testing.T) {
 	}
 }
 
+// A holder asks again when a quarter of what it is promised has passed: of what it was promised
+// last, where that is less than what it asks for.
+func TestWhenAHolderAsksAgain(t *testing.T) {
+	h := NewHolder(config(1))
+	h.Ask(at(0))
+	if got, want := h.Next(), at(ttl/4); got != want {
+		t.Errorf("it asks again at %v, want %v", got, want)
+	}
+	h.Promised(2, Promise{Boot: 1, Seq: 1, TTL: ttl / 2}, Log{})
+	h.Ask(at(ttl))
+	if got, want := h.Next(), at(ttl+ttl/8); got != want {
+		t.Errorf("with a promise of half the length it asks again at %v, want %v", got, want)
+	}
+}
+
 // The stamp is met once in an unbroken chain, and again in another.
 func TestChain(t *testing.T) {
 	h := NewHolder(config(1))

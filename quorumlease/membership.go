@@ -12,12 +12,12 @@ type Membership struct {
 	Voters, Learners []machine.NodeID
 }
 
-// Has tells whether somebody is a member.
+// Has reports whether somebody is a member.
 func (m Membership) Has(id machine.NodeID) bool {
 	return slices.Contains(m.Voters, id) || slices.Contains(m.Learners, id)
 }
 
-// Equal tells whether two are the same. Entries of different logs may have the same
+// Equal reports whether two are the same. Entries of different logs may have the same
 // index.
 func (m Membership) Equal(o Membership) bool {
 	return m.Index == o.Index && slices.Equal(m.Voters, o.Voters) && slices.Equal(m.Learners, o.Learners)

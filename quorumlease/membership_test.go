@@ -41,6 +41,25 @@ func TestMembershipsThatCount(t *testing.T) {
 	}
 }
 
+// Two memberships are the same if all of them is: entries of different logs may have an index.
+func TestEqualMemberships(t *testing.T) {
+	ids := func(list ...machine.NodeID) []machine.NodeID { return list }
+	m := Membership{Index: 5, Voters: ids(1, 2, 3), Learners: ids(4)}
+	for name, tc := range map[string]struct {
+		other Membership
+		want  bool
+	}{
+		"the same":       {Membership{5, ids(1, 2, 3), ids(4)}, true},
+		"another index":  {Membership{6, ids(1, 2, 3), ids(4)}, false},
+		"other voters":   {Membership{5, ids(1, 2), ids(4)}, false},
+		"other learners": {Membership{5, ids(1, 2, 3), nil}, false},
+	} {
+		if got := m.Equal(tc.other); got != tc.want {
+			t.Errorf("%s: equal is %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // Until a change is released a reader needs a majority before it and one behind it (R23).
 func TestUntilTwoMajoritiesAreBound(t *testing.T) {
 	ids := func(list ...machine.NodeID) []machine.NodeID { return list }

@@ -73,7 +73,7 @@ type Log struct {
 	Last, Received, Commit uint64
 }
 
-// reaches tells whether a log has everything that a grantor had acknowledged when
+// reaches reports whether a log has everything that a grantor had acknowledged when
 // it set the stamp and that was or will be released (R5). What is committed is in
 // the log of each later leader, so a log that a later leader vouches for is as good.
 // One that a grantor of a later term has promised something has to know that term: what

@@ -55,17 +55,17 @@ func ParsePolicy(s string) (Policy, error) {
 	return "", fmt.Errorf("%w: %q; there are %s", ErrPolicy, s, strings.Join(names, ", "))
 }
 
-// ByKey tells whether entries are released in key order.
+// ByKey reports whether entries are released in key order.
 func (p Policy) ByKey() bool { return strings.HasSuffix(string(p), "/key") }
 
-// Placed tells whether a configuration says who holds which keys.
+// Placed reports whether a configuration says who holds which keys.
 func (p Policy) Placed() bool { return p == Static || p == Quorum || p == Cost }
 
-// Planned tells whether the leader makes that configuration, from what is read and
+// Planned reports whether the leader makes that configuration, from what is read and
 // written.
 func (p Policy) Planned() bool { return p == Quorum || p == Cost }
 
-// Asks tells whether a member asks for promises, given whether it leads. Under which
+// Asks reports whether a member asks for promises, given whether it leads. Under which
 // policy a promise was asked for does not matter to anybody's safety: whoever has
 // promises is waited for.
 func (p Policy) Asks(leads bool) bool {

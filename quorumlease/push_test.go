@@ -100,6 +100,33 @@ func TestEstablish(t *testing.T) {
 	}
 }
 
+// What acknowledges a promise of another life ends none of this one.
+func TestRepliesToAnotherLife(t *testing.T) {
+	p := newPair()
+	m := p.establish(t)
+	reply, _ := p.h.Promised(at(20*time.Millisecond), 1, m, Log{Term: 1, Commit: 10})
+	reply.Boot++
+	if _, ok := p.g.Replied(at(30*time.Millisecond), 2, reply); ok {
+		t.Fatal("it takes an acknowledgment of what another life promised")
+	}
+	if got, want := p.bound(30*time.Millisecond), 520*time.Millisecond; got != want {
+		t.Errorf("bound until %v, want %v", got, want)
+	}
+}
+
+// A promise is over at its end: nobody wakes the grantor later than that.
+func TestTheEndOfAPush(t *testing.T) {
+	p := newPair()
+	p.establish(t)
+	end := at(p.bound(10 * time.Millisecond))
+	if holders, _ := p.g.Holders(end - 1); len(holders) != 1 {
+		t.Errorf("just before its end it is %+v that have promises, want one", holders)
+	}
+	if holders, _ := p.g.Holders(end); len(holders) != 0 || p.g.Due(end) != machine.Never {
+		t.Errorf("at its end %+v have promises, and the next runs out at %v", holders, p.g.Due(end))
+	}
+}
+
 // Line 11, and the first line 20 of Figure 5: what the holder takes for a promise.
 func TestPromised(t *testing.T) {
 	late := func(by time.Duration) func(*Pushed) time.Duration {

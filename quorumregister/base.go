@@ -28,7 +28,7 @@ type base struct {
 	back  machine.Mono // when it was seen to be stale
 }
 
-// lost tells whether a state lacks what the base held before. A base may forget a
+// lost reports whether a state lacks what the base held before. A base may forget a
 // register that nobody needs, data and notes at once, if its floor stays; but never
 // what this writer wrote himself and the base has shown. What it has only acknowledged
 // may have lost to another's of the same Seq, that was then forgotten.
@@ -55,10 +55,10 @@ func (b *base) lost(s State, me machine.ID) bool {
 	return own < b.note
 }
 
-// mine tells whether the base has shown what this writer wrote.
+// mine reports whether the base has shown what this writer wrote.
 func (b *base) mine(me machine.ID) bool { return b.shown && b.held.Writer == me }
 
-// showed takes in the answer to a Query, its notes in order. It tells whether the
+// showed takes in the answer to a Query, its notes in order. It reports whether the
 // base has gone back since it was asked before.
 func (b *base) showed(s State, me machine.ID) (lost bool) {
 	if lost = b.lost(s, me); lost {

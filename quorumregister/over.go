@@ -181,13 +181,13 @@ func (o *over) advance() {
 	}
 }
 
-// current tells whether a base holds all that this process knows to exist and could
+// current reports whether a base holds all that this process knows to exist and could
 // give it.
 func (o *over) current(b *base) bool {
 	return b.held.Compare(o.newest.Version) >= 0 && b.note >= o.note.Seq
 }
 
-// did tells whether a base has done its part of the round. What a version asks for,
+// did reports whether a base has done its part of the round. What a version asks for,
 // it may have done long ago.
 func (o *over) did(b *base) bool {
 	switch goal := o.op.goal.(type) {

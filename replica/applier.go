@@ -26,6 +26,7 @@ type Applier struct {
 	setting readSetting
 	// released is up to where the owner has said that the state may be seen.
 	released uint64
+	older    bool
 
 	index, term uint64
 	changes     []LeaseChange
@@ -41,6 +42,9 @@ func NewApplier(id machine.NodeID, boot uint64) *Applier {
 // Store gives the state itself. Only the Applier's goroutine may touch it; what
 // it publishes are the Store's Views.
 func (a *Applier) Store() *kv.Store { return a.store }
+
+// Older makes the applier one of a version from before levels: see [Controls].
+func (a *Applier) Older() { a.older = true }
 
 // Index is the index of the last entry applied.
 func (a *Applier) Index() uint64 { return a.index }
@@ -76,6 +80,8 @@ func (a *Applier) Apply(e *raftpb.Entry) error {
 		}
 	case e.GetType() != raftpb.EntryNormal:
 		return fmt.Errorf("%w: entry %d is of a kind that a newer version wrote", errBadEntry, e.GetIndex())
+	case a.older && isBatch(e.GetData()) && isKept(e.GetData()):
+		return fmt.Errorf("%w: entry %d is kept", errBadEntry, e.GetIndex())
 	case len(e.GetData()) > 0: // else a new leader's first entry
 		b, err := decodeBatch(e.GetData())
 		if err != nil {

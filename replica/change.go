@@ -59,7 +59,7 @@ const (
 	maxBacklog = maxApplyingBytes / 2
 )
 
-// asksChange tells whether a request asks for another membership.
+// asksChange reports whether a request asks for another membership.
 func asksChange(requests []Propose) bool {
 	return len(requests) > 0 && len(requests[0].Body) > 0 && requests[0].Body[0] == kindMembership
 }
@@ -105,7 +105,7 @@ func (r *Replica) appendChange(term uint64, cc *raftpb.ConfChange) verdict {
 	return accepted
 }
 
-// judge tells whether a change makes sense, and leaves a cluster that works: as etcd's
+// judge reports whether a change makes sense, and leaves a cluster that works: as etcd's
 // strict reconfiguration check has it, a majority of voters that were heard of just now.
 func (r *Replica) judge(cc *raftpb.ConfChange) verdict {
 	id, now := cc.GetNodeId(), r.reads.memberships.Newest()
@@ -158,13 +158,13 @@ func (r *Replica) judge(cc *raftpb.ConfChange) verdict {
 	return accepted
 }
 
-// active tells whether a member was heard of within an election timeout.
+// active reports whether a member was heard of within an election timeout.
 func (r *Replica) active(id machine.NodeID) bool {
 	at, ok := r.heard[id]
 	return ok && r.now.Sub(at) <= r.cfg.electionTimeout()
 }
 
-// urlTaken tells whether another member listens where one is to.
+// urlTaken reports whether another member listens where one is to.
 func (r *Replica) urlTaken(cc *raftpb.ConfChange) bool {
 	var wants pb.Member
 	if proto.Unmarshal(cc.GetContext(), &wants) != nil {
@@ -175,7 +175,7 @@ func (r *Replica) urlTaken(cc *raftpb.ConfChange) bool {
 	})
 }
 
-// inSync tells whether a learner has almost all that is committed.
+// inSync reports whether a learner has almost all that is committed.
 func (r *Replica) inSync(id uint64) (ok bool) {
 	commit := r.raft.BasicStatus().HardState.GetCommit()
 	r.raft.WithProgress(func(m uint64, _ raft.ProgressType, pr tracker.Progress) {

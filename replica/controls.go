@@ -11,8 +11,12 @@ import (
 // Controls switch to the paper's own ways where this package has others, so that the two
 // can be compared on the same code (Moraru, Andersen and Kaminsky, Paxos Quorum Leases,
 // SoCC 2014). They are for measurements and tests: each is as safe as what it takes the
-// place of, and none is better. All members of a cluster have the same.
+// place of, and none is better. All members of a cluster have the same but for Older.
 type Controls struct {
+	// Older makes this member one of a version from before levels (level.go), for a cluster
+	// that is being upgraded: it tells of none, keeps nothing, and ends at an entry that is
+	// kept. Its applier has to be told, too: [Applier.Older].
+	Older bool
 	// Push has grantors send promises to all, whether anybody reads there or not, in
 	// place of holders that ask (section 3.5, Figure 5). ReadLeases.TTL and Idle have
 	// no meaning then, EarlierTTL is the longest Wait of earlier lives, and no holder
@@ -89,10 +93,10 @@ func (c *controls) init(r *Replica, cfg quorumlease.Config) {
 	rl.stalls = quorumlease.NewStalls(quorumlease.Config{TTL: 1<<62 - 1}) // endless patience
 }
 
-// absent tells whether this member has yet to rejoin.
+// absent reports whether this member has yet to rejoin.
 func (r *Replica) absent() bool { return r.now < r.rejoin }
 
-// promises tells whether this member answers who asks for promises.
+// promises reports whether this member answers who asks for promises.
 func (c *controls) promises() bool { return c.grantor == nil && !c.lapsing }
 
 // receive takes a message of the paper's protocol.
@@ -216,7 +220,7 @@ func (c *controls) suspected(r *Replica, by machine.NodeID, members []machine.No
 	}
 }
 
-// isSuspect tells whether somebody has said so a short while ago.
+// isSuspect reports whether somebody has said so a short while ago.
 func (c *controls) isSuspect(r *Replica, m machine.NodeID) bool {
 	return slices.ContainsFunc(c.suspects, func(s suspect) bool {
 		return r.now.Sub(s.at) < r.cfg.electionTimeout() && slices.Contains(s.members, m)

@@ -30,7 +30,7 @@ const (
 	keptVersion  = 2
 )
 
-// isBatch tells whether an entry's data is a batch that this version can read.
+// isBatch reports whether an entry's data is a batch that this version can read.
 func isBatch(p []byte) bool {
 	return len(p) > 0 && (p[0] == entryVersion || p[0] == keptVersion)
 }
@@ -38,7 +38,7 @@ func isBatch(p []byte) bool {
 // keep marks an encoded batch.
 func keep(p []byte) { p[0] = keptVersion }
 
-// isKept tells whether a batch is marked so.
+// isKept reports whether a batch is marked so.
 func isKept(p []byte) bool { return p[0] == keptVersion }
 
 type batch struct {
@@ -119,7 +119,7 @@ const (
 	kindMembership  = 13
 )
 
-// knownKind tells whether requestType knows a kind.
+// knownKind reports whether requestType knows a kind.
 func knownKind(kind byte) bool { return kind >= kindPut && kind <= kindMembership }
 
 // requestType ties kinds to their messages. An expiry lists its leases as a

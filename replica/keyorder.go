@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/tenure-lease/tenure/keyspan"
@@ -178,7 +179,7 @@ func (k *keyOrder) holdersOf(writes keyspan.Set) []machine.NodeID {
 	return ids
 }
 
-// holds tells whether a member holds all of some keys: under the configuration that
+// holds reports whether a member holds all of some keys: under the configuration that
 // was committed last, and under all that may replace it.
 func (k *keyOrder) holds(id machine.NodeID, keys keyspan.Set, commit uint64) bool {
 	if k.blind {
@@ -222,6 +223,9 @@ func (k *keyOrder) truncate(from, last uint64) {
 	k.fences = slices.DeleteFunc(k.fences, func(i uint64) bool { return i >= from })
 	for n := len(k.confs); n > 0 && k.confs[n-1].index >= from; n-- {
 		k.confs = k.confs[: n-1 : n-1] // readers have it
+	}
+	if k.on && len(k.confs) == 0 { // that of the last entry released is never forgotten
+		panic(fmt.Sprintf("replica: the log is cut at %d, and what is released goes beyond (R13)", from))
 	}
 	gone := func(i uint64) bool { return i >= from }
 	for n := range k.missed {
@@ -269,7 +273,7 @@ func (k *keyOrder) report() (out Released, ok bool) {
 	return Released{Through: k.through, Apart: fresh}, true
 }
 
-// everywhere tells whether each holder holds all keys, whatever configuration is in
+// everywhere reports whether each holder holds all keys, whatever configuration is in
 // force.
 func (k *keyOrder) everywhere() bool {
 	return !k.on || !k.blind && !slices.ContainsFunc(k.confs, func(c conf) bool { return c.setting.cells != nil })

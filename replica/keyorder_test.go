@@ -3,6 +3,7 @@ package replica
 import (
 	"testing"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/tenure-lease/tenure/keyspan"
@@ -34,11 +35,33 @@ func TestADivisionIsReplacedWithItsEntry(t *testing.T) {
 		t.Fatalf("the entry divides nothing: %v", got)
 	}
 	k.truncate(at, at)
+	if len(k.fences) > 0 {
+		t.Errorf("everybody must have the entries %d still, and none of them is there", k.fences)
+	}
 	k.append(&raftpb.Entry{Term: &next, Index: &at})
 	if got := k.latest().cells; !got.Equal(conf(1)) {
 		t.Errorf("a division that was replaced is the latest: %v", got)
 	}
 	if all := []byte("k"); k.holds(2, keyspan.Set{{Key: all}}, at) {
 		t.Error("member 2 holds a key by a division that was replaced")
+	}
+}
+
+// A lease that ends behind a snapshot ends the keys that it has in the snapshot, and not those
+// that it had before: a reader of one of them would not wait for it.
+func TestKeysOfALeaseAreTheSnapshots(t *testing.T) {
+	keysAre := func(key string) func(int64) [][]byte {
+		return func(int64) [][]byte { return [][]byte{[]byte(key)} }
+	}
+	m := newStage(t).members[0]
+	rl := &m.r.reads
+	rl.keys.leaseKeys = keysAre("before")
+	in := m.a.Restored()
+	in.Index, in.Term, in.ReadPolicy, in.LeaseKeys = 10, 2, quorumlease.Static, keysAre("since")
+	revoke := entryOf(11, bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: 7}))
+	rl.tail = []*raftpb.Entry{revoke}
+	rl.restored(m.r, in)
+	if log := rl.keys.log.Keys(); log.LastTouch(key("since")) != 11 || log.LastTouch(key("before")) == 11 {
+		t.Errorf("the end of the lease touches the keys that it had before the snapshot")
 	}
 }

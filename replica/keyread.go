@@ -31,7 +31,7 @@ func (k *keyOrder) read(r *Replica, in ReadKeys) {
 	k.reads = append(k.reads, &keyRead{ReadKeys: in, since: r.now, together: together(in.Keys)})
 }
 
-// together tells whether a set is of more than one key.
+// together reports whether a set is of more than one key.
 func together(keys keyspan.Set) bool {
 	for _, s := range keys {
 		if len(s.End) > 0 || !bytes.Equal(s.Key, keys[0].Key) {

@@ -31,7 +31,7 @@ func (k *keyOrder) judge(l *quorumlease.Ledger, commit uint64, left keeper) {
 	k.advance(l.Acknowledged(commit))
 }
 
-// mayLack tells whether a member is one of the holders.
+// mayLack reports whether a member is one of the holders.
 func (m *missed) mayLack(id machine.NodeID) bool {
 	return m.holders == nil || slices.Contains(m.holders, id)
 }
@@ -71,7 +71,7 @@ func (k *keyOrder) keeps(self machine.NodeID, i uint64, touch *Touch) {
 	}
 }
 
-// isOwn tells whether an unreleased entry is such a one.
+// isOwn reports whether an unreleased entry is such a one.
 func (k *keyOrder) isOwn(i uint64) bool {
 	_, found := slices.BinarySearch(k.own, i)
 	return found
@@ -137,7 +137,7 @@ func (k *keyOrder) learn(commit uint64) {
 	k.advance(upTo)
 }
 
-// heldBack tells whether the leader's news names an entry.
+// heldBack reports whether the leader's news names an entry.
 func (k *keyOrder) heldBack(i uint64) bool {
 	_, found := slices.BinarySearch(k.news.Held, i)
 	return found

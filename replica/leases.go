@@ -117,7 +117,7 @@ func (ls *leases) load(r *Replica) {
 	}
 }
 
-// starting tells whether this leader has yet to give some leases their time. It
+// starting reports whether this leader has yet to give some leases their time. It
 // knows all leases once it has applied an entry of its own term.
 func (ls *leases) starting(r *Replica) bool {
 	return r.leading() && r.appliedTerm == r.term && !ls.ticking

@@ -32,7 +32,7 @@ func (ls levels) learn(from machine.NodeID, m *raftpb.Message) {
 	}
 }
 
-// all tells whether each of the members but one, the leader itself, has a level. Of those
+// all reports whether each of the members but one, the leader itself, has a level. Of those
 // that have said nothing in its reign it cannot know, and a newcomer is among the members
 // from when the log says so.
 func (ls levels) all(members []machine.NodeID, self machine.NodeID, level byte) bool {

@@ -63,7 +63,7 @@ func (ro Roster) find(id uint64) (int, bool) {
 	return slices.BinarySearchFunc(ro.Members, id, func(m *pb.Member, id uint64) int { return cmp.Compare(m.ID, id) })
 }
 
-// WasRemoved tells whether an ID was a member's once.
+// WasRemoved reports whether an ID was a member's once.
 func (ro Roster) WasRemoved(id uint64) bool {
 	_, ok := slices.BinarySearch(ro.Removed, id)
 	return ok
@@ -149,7 +149,7 @@ func next(m quorumlease.Membership, index uint64, cc *raftpb.ConfChange) quoruml
 	return out
 }
 
-// changes tells whether an entry changes the membership.
+// changes reports whether an entry changes the membership.
 func changes(e *raftpb.Entry) bool { return e.GetType() == raftpb.EntryConfChange }
 
 // changeOf reads an entry that changes the membership.

@@ -213,7 +213,7 @@ func (rl *readLeases) yield() {
 	}
 }
 
-// wants tells whether this member is to hold a lease.
+// wants reports whether this member is to hold a lease.
 func (rl *readLeases) wants(r *Replica) bool {
 	// A leader that holds no keys has leases of clients to answer for.
 	return r.now < rl.wanted && r.now >= rl.doubted && rl.setting.policy.Asks(r.leading()) && (rl.placed || r.leading()) &&
@@ -236,7 +236,7 @@ func (rl *readLeases) set(r *Replica, s readSetting) {
 	rl.setting = s
 }
 
-// asks tells whether it is to ask for promises: alone it needs none, and without a
+// asks reports whether it is to ask for promises: alone it needs none, and without a
 // leader it would get none.
 func (rl *readLeases) asks(r *Replica) bool {
 	return rl.wants(r) && r.leader != 0 && rl.controls.Push == nil && rl.lease.Until(rl.memberships) != machine.Never
@@ -250,7 +250,7 @@ func (rl *readLeases) until(r *Replica) machine.Mono {
 	return rl.lease.Until(rl.memberships)
 }
 
-// assured tells whether this member is the leader beyond doubt: a later one could
+// assured reports whether this member is the leader beyond doubt: a later one could
 // release nothing, and so have counted no lease's time, while this one's lease lasts
 // and its log has nothing of a later term. What was acknowledged by now is at index
 // or before (R17).
@@ -349,7 +349,7 @@ func (rl *readLeases) turn(r *Replica) {
 	}
 }
 
-// presides tells whether this member leads and has an entry of its term released.
+// presides reports whether this member leads and has an entry of its term released.
 func (rl *readLeases) presides(r *Replica) bool { return r.leading() && r.appliedTerm == r.term }
 
 func (rl *readLeases) toVoters(r *Replica, body any) {

@@ -143,7 +143,7 @@ func (p *plans) read(keys keyspan.Set) {
 	}
 }
 
-// readHere tells whether any of some keys was read much here of late. While nothing is
+// readHere reports whether any of some keys was read much here of late. While nothing is
 // counted they may all be.
 func (p *plans) readHere(keys keyspan.Set) bool {
 	return p.counter == nil || slices.ContainsFunc(keys, func(s keyspan.Span) bool {

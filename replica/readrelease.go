@@ -53,11 +53,11 @@ func (rl *readLeases) wrote(e *raftpb.Entry, from machine.NodeID, touch *Touch) 
 	}
 }
 
-// keeps tells whether this leader keeps a batch of its own to itself, in key order: then
+// keeps reports whether this leader keeps a batch of its own to itself, in key order: then
 // its readers need not wait for it, and those of other holders wait longer. So it keeps
 // what is read here, once all members can read that it does.
 func (rl *readLeases) keeps(r *Replica, data []byte) bool {
-	if !rl.keys.on || !r.leading() || !r.levels.all(rl.everyone, r.cfg.ID, keepsLevel) {
+	if !rl.keys.on || !r.leading() || r.cfg.Controls.Older || !r.levels.all(rl.everyone, r.cfg.ID, keepsLevel) {
 		return false
 	}
 	writes, may := rl.keys.mayKeep(r.cfg.ID, r.term, data)
@@ -76,7 +76,7 @@ func (rl *readLeases) look(entries []*raftpb.Entry) {
 	}
 }
 
-// unsettled tells whether the log has an entry that changes who holds what, and that is
+// unsettled reports whether the log has an entry that changes who holds what, and that is
 // not applied. Until then this member cannot read in the order of the log, for by that
 // entry it may hold less (R13).
 func (rl *readLeases) unsettled() bool { return rl.loading != 0 || len(rl.settings) > 0 }
@@ -261,7 +261,7 @@ func (rl *readLeases) handOut(r *Replica, upTo uint64, held bool) {
 	}
 }
 
-// accounted tells whether the whole log was taken into account, what was appended in
+// accounted reports whether the whole log was taken into account, what was appended in
 // this turn included.
 func (rl *readLeases) accounted(r *Replica) bool {
 	last := rl.handed

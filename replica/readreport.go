@@ -74,7 +74,7 @@ func (rl *readLeases) foresee(r *Replica) {
 	_ = r.raft.Step(&raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: &from, To: &to, Term: &term, Commit: &index})
 }
 
-// foresees tells whether this follower may find out for itself what is released: its
+// foresees reports whether this follower may find out for itself what is released: its
 // leader must know that followers do, for what it tells readers (behind). Raft must follow
 // that leader still: it may have forgotten it in this turn, for it died (onDown), and what
 // is foreseen comes to raft as a heartbeat, by which it would follow the dead one again.
@@ -109,7 +109,9 @@ func (rl *readLeases) acknowledges(r *Replica, resp *raftpb.Message) any {
 	if resp.GetType() != raftpb.MsgAppResp || resp.GetReject() || resp.GetTerm() != r.term || machine.NodeID(resp.GetTo()) != r.leader {
 		return resp
 	}
-	resp.Context = levelContext
+	if !r.cfg.Controls.Older {
+		resp.Context = levelContext
+	}
 	rl.received = max(rl.received, resp.GetIndex())
 	if r.leading() {
 		// As a holder it has what others wait for, flushed or not (R31).

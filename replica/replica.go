@@ -312,7 +312,7 @@ func (r *Replica) afterApply(index uint64) {
 	}
 }
 
-// leading tells whether this member believes to be the leader. Only a round of
+// leading reports whether this member believes to be the leader. Only a round of
 // confirmation that began later proves it.
 func (r *Replica) leading() bool { return r.leader == r.cfg.ID }
 

@@ -57,7 +57,7 @@ const maxRounds = 2
 
 func (rs *rounds) want(number uint64) { rs.wanted = max(rs.wanted, number) }
 
-// mayGo tells whether another round may set out.
+// mayGo reports whether another round may set out.
 func (rs *rounds) mayGo(r *Replica) bool {
 	n := len(rs.flying)
 	return n < maxRounds || n < maxFlying && r.now.Sub(rs.flying[n-1].since) >= spacing
@@ -165,7 +165,7 @@ func (rs *rounds) covered() uint64 {
 	return covered
 }
 
-// vouched tells whether a question of another voter is all the confirmation that
+// vouched reports whether a question of another voter is all the confirmation that
 // this leader needs, and up to which index writes may have been acknowledged
 // before the question was put. Why it is:
 //

@@ -64,7 +64,7 @@ func (s readSetting) after(b *batch) (next readSetting, ok bool) {
 	return s, ok
 }
 
-// holdsAny tells whether a member may hold any of some keys.
+// holdsAny reports whether a member may hold any of some keys.
 func (s readSetting) holdsAny(id machine.NodeID, keys keyspan.Set) bool {
 	if s.cells == nil {
 		return true
@@ -76,7 +76,7 @@ func (s readSetting) holdsAny(id machine.NodeID, keys keyspan.Set) bool {
 	})
 }
 
-// setsReads tells whether an entry has a request after which a holder may not hold all
+// setsReads reports whether an entry has a request after which a holder may not hold all
 // keys. Another policy of strict order is none: it lets no lease lapse (R12).
 func setsReads(e *raftpb.Entry) bool {
 	sets := false
@@ -86,7 +86,7 @@ func setsReads(e *raftpb.Entry) bool {
 	return sets
 }
 
-// setsPolicy tells whether an entry has a request that sets the policy, or who holds what.
+// setsPolicy reports whether an entry has a request that sets the policy, or who holds what.
 func setsPolicy(e *raftpb.Entry) bool {
 	sets := false
 	glance(e, func(body []byte) { sets = sets || body[0] == kindReadPolicy || body[0] == kindReadCells })

@@ -111,6 +111,8 @@ func TestUnsoundMessages(t *testing.T) {
 		"a snapshot of others":                {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(9, 5, &raftpb.ConfState{Voters: []uint64{2, 3}})}, false},
 		"a snapshot of one member twice":      {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(9, 5, &raftpb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{2}})}, false},
 		"a snapshot of joint members":         {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(9, 5, &raftpb.ConfState{Voters: []uint64{1}, VotersOutgoing: []uint64{2}})}, false},
+		"a snapshot of learners to come":      {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(9, 5, &raftpb.ConfState{Voters: []uint64{1}, LearnersNext: []uint64{2}})}, false},
+		"a snapshot that leaves by itself":    {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(9, 5, &raftpb.ConfState{Voters: []uint64{1}, AutoLeave: new(true)})}, false},
 		"a snapshot of the member 0":          {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(9, 5, &raftpb.ConfState{Voters: []uint64{0, 1}})}, false},
 	}
 	for name, tt := range tests {

@@ -155,7 +155,7 @@ func (l *TouchLog) Entangled(t *Touch) bool {
 		l.leases.FirstUnreleased(t.Leases.Reads) != 0 || l.leases.FirstUnreleased(t.Leases.Writes) != 0
 }
 
-// Held tells whether an entry touches keys or leases and is not released.
+// Held reports whether an entry touches keys or leases and is not released.
 func (l *TouchLog) Held(index uint64) bool { return l.keys.Held(index) || l.leases.Held(index) }
 
 // Keys is for questions about keys; nobody else may change it.

@@ -60,7 +60,7 @@ func (w *writes) take(r *Replica, m *raftpb.Message) {
 	}
 }
 
-// promises tells whether a hard state differs from the durable one by more than
+// promises reports whether a hard state differs from the durable one by more than
 // its commit index, and notes it.
 func (w *writes) promises(hard *raftpb.HardState) bool {
 	if hard == nil || hard.GetTerm() == w.term && hard.GetVote() == w.vote {
@@ -112,7 +112,7 @@ func (w *writes) respond(r *Replica, resp *raftpb.Message) {
 	r.reads.durable = r.reads.received
 }
 
-// repeats tells whether a response is an acknowledgment that the leader has had
+// repeats reports whether a response is an acknowledgment that the leader has had
 // before. If not, it makes up for one that is late.
 func (w *writes) repeats(resp *raftpb.Message) bool {
 	a := ack{resp.GetTerm(), resp.GetTo(), resp.GetIndex()}

@@ -49,3 +49,18 @@ func TestCompactorTarget(t *testing.T) {
 		t.Errorf("with 1400 revisions it compacts to %d, want 400", to)
 	}
 }
+
+// The compactor looks ten times in the period that it keeps, six minutes apart at most.
+func TestCompactorLooksOftenEnough(t *testing.T) {
+	for keep, want := range map[Retention]time.Duration{
+		{Period: 24 * time.Hour}:   6 * time.Minute,
+		{Period: time.Hour}:        6 * time.Minute,
+		{Period: 10 * time.Minute}: time.Minute,
+		{Period: time.Second}:      time.Second,
+		{Revisions: 5}:             5 * time.Minute,
+	} {
+		if got := (&compactor{keep: keep}).interval(); got != want {
+			t.Errorf("keeping %+v it looks every %v, want %v", keep, got, want)
+		}
+	}
+}

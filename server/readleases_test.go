@@ -1,15 +1,19 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/tenure-lease/tenure/etcdapi"
+	"github.com/tenure-lease/tenure/placement"
 	"github.com/tenure-lease/tenure/readleasepb"
 )
 
@@ -145,5 +149,40 @@ func TestWhoHoldsUpIsSeen(t *testing.T) {
 	got, err := atLeader.Get(t.Context(), &readleasepb.GetRequest{})
 	if err != nil || got.HeldUp != nil {
 		t.Errorf("after it was answered: %v, %v; want that nothing is held up", got, err)
+	}
+}
+
+// A member that has stopped tells nothing of read leases, and that by etcd's own error; its status
+// says that it is stopping.
+func TestAStoppedMemberTellsNothing(t *testing.T) {
+	servers, _ := start(t, 1)
+	b := backend{servers[0].Node}
+	if st := b.Status(); len(st.Errors) > 0 || st.Size == 0 || st.SizeInUse == 0 {
+		t.Errorf("status %+v, want no errors, and a size that tools can divide by", st)
+	}
+	servers[0].Stop()
+	if got, err := b.ReadLeases(); err != rpctypes.ErrGRPCStopped {
+		t.Errorf("read leases of a stopped member: %+v, %v; want %v", got, err, rpctypes.ErrGRPCStopped)
+	}
+	if st := b.Status(); !slices.Contains(st.Errors, "tenure: this member is stopping") {
+		t.Errorf("status of a stopped member: %q, want that it is stopping", st.Errors)
+	}
+}
+
+// Cells that nobody understands are the client's fault, and the policy stays.
+func TestCellsThatMakeNoSense(t *testing.T) {
+	servers, endpoints := startWith(t, 1, func(c *Config) { c.API.ReadLeaseChanges = etcdapi.ChangeOrder })
+	b := backend{servers[0].Node}
+	for _, cells := range []string{"nonsense", "default = nobody", "prefix:/a = m0"} {
+		if err := b.SetReadPolicy(t.Context(), "static/key", cells); !errors.Is(err, etcdapi.ErrCells) || !errors.Is(err, placement.ErrConfiguration) {
+			t.Errorf("cells %q: %v, want %v", cells, err, etcdapi.ErrCells)
+		}
+		_, err := readLeases(t, endpoints[0]).Set(t.Context(), &readleasepb.SetRequest{Policy: "static/key", Cells: cells})
+		if status.Code(err) != codes.InvalidArgument {
+			t.Errorf("set cells %q: %v, want %v", cells, err, codes.InvalidArgument)
+		}
+	}
+	if st, err := b.ReadLeases(); err != nil || st.Order != "strict" {
+		t.Errorf("then the order is %s, %v; want strict", st.Order, err)
 	}
 }

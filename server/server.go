@@ -11,12 +11,14 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -41,6 +43,10 @@ type Config struct {
 	MemoryLimit int64
 	// History is what automatic compaction keeps.
 	History Retention
+
+	// strangers and handshake are strangersMax and handshakePatience, but for tests.
+	strangers int
+	handshake time.Duration
 }
 
 // Server is a running member.
@@ -50,8 +56,10 @@ type Server struct {
 	grpc   *grpc.Server
 	logger *slog.Logger
 	memory *memory
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	// strangers are those whose TLS handshake is not done.
+	strangers strangers
+	cancel    context.CancelFunc
+	done      sync.WaitGroup
 }
 
 // Start starts the node and serves clients. It returns before the member has
@@ -88,9 +96,10 @@ func Start(cfg Config) (*Server, error) {
 		cfg.API.AnswerBytes = answerRoom(s.memory.limit)
 	}
 	s.api = etcdapi.New(backend{n}, cfg.API)
-	opts := s.api.Options()
+	opts := append(s.api.Options(), grpc.ConnectionTimeout(cmp.Or(cfg.handshake, handshakePatience)))
+	s.strangers.most = cmp.Or(cfg.strangers, strangersMax)
 	if cfg.ClientTLS != nil {
-		opts = append(opts, grpc.Creds(credentials.NewTLS(cfg.ClientTLS)))
+		opts = append(opts, grpc.Creds(&introduction{credentials.NewTLS(cfg.ClientTLS), &s.strangers}))
 	}
 	s.grpc = grpc.NewServer(opts...)
 	s.api.Register(s.grpc)
@@ -103,6 +112,9 @@ func Start(cfg Config) (*Server, error) {
 		})
 	})
 	for _, l := range cfg.Clients {
+		if cfg.ClientTLS != nil {
+			l = &door{l, &s.strangers}
+		}
 		s.done.Go(func() {
 			if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 				s.logger.Error("serving clients ended", "at", l.Addr(), "err", err)

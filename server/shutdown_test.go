@@ -127,6 +127,18 @@ func TestShutdownIsBounded(t *testing.T) {
 
 // Clients of a server that was given a TLS configuration come by TLS or not at all.
 func TestClientsComeByTLS(t *testing.T) {
+	_, endpoints := startWith(t, 1, func(c *Config) { c.ClientTLS = certified(t) })
+	conn, err := tls.Dial("tcp", endpoints[0], &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Errorf("by TLS: %v, and the server serves without TLS", err)
+	} else {
+		conn.Close()
+	}
+}
+
+// certified is a TLS configuration with a certificate of this host.
+func certified(t *testing.T) *tls.Config {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -136,15 +148,7 @@ func TestClientsComeByTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, endpoints := startWith(t, 1, func(c *Config) {
-		c.ClientTLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
-	})
-	conn, err := tls.Dial("tcp", endpoints[0], &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-	if err != nil {
-		t.Errorf("by TLS: %v, and the server serves without TLS", err)
-	} else {
-		conn.Close()
-	}
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 }
 
 // The room for answers that nobody reads follows the memory.

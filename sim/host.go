@@ -108,7 +108,7 @@ func (h *Host) Start(m machine.Machine) {
 	h.wake()
 }
 
-// Up tells whether the host has a machine, paused or not.
+// Up reports whether the host has a machine, paused or not.
 func (h *Host) Up() bool { return h.m != nil }
 
 // Life counts the host's starts and crashes.
@@ -152,7 +152,7 @@ func (h *Host) stop(how string) {
 	h.still = h.w.Begin(Fault, h.Lane, "%s", how)
 }
 
-// Paused tells whether the host is paused or suspended.
+// Paused reports whether the host is paused or suspended.
 func (h *Host) Paused() bool { return h.paused }
 
 // Resume ends a pause or a suspend.

@@ -45,7 +45,7 @@ func (n *Network) Cut(from, to machine.NodeID) {
 	n.w.Note("cut %d>%d", from, to)
 }
 
-// IsCut tells whether messages from one host to another are stopped.
+// IsCut reports whether messages from one host to another are stopped.
 func (n *Network) IsCut(from, to machine.NodeID) bool { return n.cut[[2]machine.NodeID{from, to}] }
 
 // Mend undoes all cuts.

@@ -47,7 +47,7 @@ type Mark struct {
 	open bool // To is the end of the timeline
 }
 
-// Recording tells whether marks are kept. Only a replay keeps them.
+// Recording reports whether marks are kept. Only a replay keeps them.
 func (w *World) Recording() bool { return w.timeline != nil }
 
 // Timeline returns what was recorded, or nil.

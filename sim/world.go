@@ -53,7 +53,7 @@ func (w *World) Run(d time.Duration) {
 	w.now = end
 }
 
-// Until runs until ok, for at most d, and tells whether it came to be.
+// Until runs until ok, for at most d, and reports whether it came to be.
 func (w *World) Until(d time.Duration, ok func() bool) bool {
 	end := w.now + d
 	for !ok() {

@@ -49,7 +49,7 @@ func (l *Log) skip(first, next uint64) error {
 	return nil
 }
 
-// endsWith tells whether a segment ends with the record of a number, but for zeros. It looks
+// endsWith reports whether a segment ends with the record of a number, but for zeros. It looks
 // backwards, at more each time: the zeros of a preallocated file may have stayed.
 func (c codec) endsWith(f File, start, size int64, seq uint64) (bool, error) {
 	for n := int64(readAhead); ; n *= 8 {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	. "github.com/tenure-lease/tenure/wal"
@@ -64,6 +66,45 @@ func TestOpenEndsOfSegmentsWithZeros(t *testing.T) {
 	disk.WriteFile(second, append(disk.ReadFile(second), make([]byte, 1<<20+5)...))
 	l, _ = openEnds(t, disk)
 	reads(t, l.Reader(1), 1, 900, 900, 900, 900, 900)
+}
+
+// A segment that is not read has to show its header: one that the disk does not give is the
+// disk's error, and one of a newer program is not damaged.
+func TestOpenEndsReadsEachHeader(t *testing.T) {
+	const second = "/d/wal/0000000000000003.wal"
+	for name, c := range map[string]struct {
+		spoil func(*waltest.Disk, *waltest.FS)
+		want  error
+		says  string
+	}{
+		"the disk does not give it": {func(_ *waltest.Disk, fs *waltest.FS) {
+			fs.Fault = func(op, path string) error {
+				if op == "read" && path == second {
+					return syscall.EIO
+				}
+				return nil
+			}
+		}, syscall.EIO, second},
+		"a newer program's": {func(disk *waltest.Disk, _ *waltest.FS) {
+			newer := disk.ReadFile(second)
+			PutVersion(newer[8:], SegmentVersion+1)
+			disk.WriteFile(second, newer)
+		}, ErrNewerVersion, second},
+		"damaged": {func(disk *waltest.Disk, _ *waltest.FS) { flip(disk, second, 17) }, ErrCorrupt, "header's checksum"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := waltest.NewDisk()
+			fs := disk.FS()
+			l := create(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+			write(t, l, 900, 900, 900, 900, 900)
+			l.Close()
+			c.spoil(disk, fs)
+			_, err := OpenEnds("/d", Options{FS: fs, SegmentBytes: 2048}, func(Record) error { return nil })
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || c.want != ErrCorrupt && errors.Is(err, ErrCorrupt) {
+				t.Errorf("opened by its ends: %v, want %v that says %q", err, c.want, c.says)
+			}
+		})
+	}
 }
 
 // What is damaged in the middle is found by who reads it, and no record takes its place.

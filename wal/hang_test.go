@@ -3,6 +3,7 @@ package wal_test
 import (
 	"errors"
 	"slices"
+	"syscall"
 	"testing"
 
 	. "github.com/tenure-lease/tenure/wal"
@@ -68,5 +69,37 @@ func TestASegmentIsReleasedWhileItIsOpened(t *testing.T) {
 		if first := l.FirstSeq(); first != 3 {
 			t.Errorf("the log begins at %d, want 3", first)
 		}
+	}
+}
+
+// A segment that is about to be removed is released for who asks for it. If the disk does not
+// remove it, it stays and can be read.
+func TestASegmentIsReadWhileItIsReleased(t *testing.T) {
+	fs := waltest.NewDisk().FS()
+	l := create(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+	write(t, l, 900, 900, 900, 900, 900)
+	asked := 0
+	fs.Fault = func(op, _ string) error {
+		if op != "remove" {
+			return nil
+		}
+		asked++
+		if _, err := l.Reader(1).Next(); !errors.Is(err, ErrReleased) {
+			t.Errorf("read while it is released: %v, want ErrReleased", err)
+		}
+		if first := l.FirstSeq(); first != 3 {
+			t.Errorf("while a segment is released the log begins at %d, want 3", first)
+		}
+		return syscall.EIO
+	}
+	if err := l.ReleaseTo(3); !errors.Is(err, syscall.EIO) || asked != 1 {
+		t.Errorf("a disk that removes nothing: %v, asked %d times; want its error once", err, asked)
+	}
+	if _, err := l.Reader(1).Next(); err != nil || l.FirstSeq() != 1 {
+		t.Errorf("a segment that could not be removed: %v, the log begins at %d; want that it stays", err, l.FirstSeq())
+	}
+	fs.Fault = nil
+	if err := l.ReleaseTo(3); err != nil || l.FirstSeq() != 3 {
+		t.Errorf("released again: %v, the log begins at %d, want 3", err, l.FirstSeq())
 	}
 }

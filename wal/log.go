@@ -65,7 +65,7 @@ type Log struct {
 	leaving  bool       // the oldest is being removed
 }
 
-// Exists tells whether a data directory holds a log or a snapshot. fsys may be
+// Exists reports whether a data directory holds a log or a snapshot. fsys may be
 // nil for the host's file system.
 func Exists(dir string, fsys FS) (bool, error) {
 	fsys = Options{FS: fsys}.withDefaults().FS

@@ -107,7 +107,7 @@ type header struct {
 	size    int // of the record
 }
 
-// parseHeader reads a header; ok tells whether it is one. The record may well end
+// parseHeader reads a header; ok reports whether it is one. The record may well end
 // beyond b.
 func (c codec) parseHeader(b []byte) (h header, ok bool) {
 	if len(b) < recordHeaderBytes {
@@ -128,7 +128,7 @@ func (c codec) parseHeader(b []byte) (h header, ok bool) {
 	return h, true
 }
 
-// whole tells whether the record of header h at the start of b is intact.
+// whole reports whether the record of header h at the start of b is intact.
 func (c codec) whole(b []byte, h header) bool {
 	return h.size <= len(b) && c.sum(b[:h.size]) == le.Uint32(b[4:])
 }

@@ -10,7 +10,7 @@ const sectorBytes = 512
 
 var zeroPage [4096]byte
 
-// allZero tells whether b holds nothing but zeros.
+// allZero reports whether b holds nothing but zeros.
 func allZero(b []byte) bool {
 	for len(b) > len(zeroPage) {
 		if !bytes.Equal(b[:len(zeroPage)], zeroPage[:]) {
@@ -68,7 +68,7 @@ func (c codec) judge(seg []byte, end int, next uint64) (damage string) {
 	return fmt.Sprintf("record %d is damaged: all of it was written, but its checksum is wrong", next)
 }
 
-// lostSector tells whether one of the sectors that [from, to) is in was not written since
+// lostSector reports whether one of the sectors that [from, to) is in was not written since
 // from was the end of the log: it holds zeros from there on, or is not in the file.
 func lostSector(seg []byte, from, to int) bool {
 	for at := from; at < to; at = at/sectorBytes*sectorBytes + sectorBytes {
@@ -79,7 +79,7 @@ func lostSector(seg []byte, from, to int) bool {
 	return to > len(seg)
 }
 
-// restIsZero tells whether a sector holds zeros from an offset on, which a record that was
+// restIsZero reports whether a sector holds zeros from an offset on, which a record that was
 // written has in none of its sectors but behind its end: a write was broken off before.
 func restIsZero(seg []byte, at int) bool {
 	return at < len(seg) && allZero(seg[at:min(at/sectorBytes*sectorBytes+sectorBytes, len(seg))])

@@ -2,7 +2,9 @@ package wal_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -255,6 +257,51 @@ func TestSnapshotCrash(t *testing.T) {
 		if names, _ := disk.FS().ReadDir(s.Dir()); len(names) != int(info.Index) {
 			t.Fatalf("seed %d: unfinished files are left: %v", seed, names)
 		}
+	}
+}
+
+// The metadata of a snapshot has a bound, for who writes it and for who reads it.
+func TestSnapshotMetadataIsBounded(t *testing.T) {
+	const most = 1 << 20
+	disk := waltest.NewDisk()
+	s := testSnapshots(t, disk)
+	if err := s.Save(SnapshotInfo{Index: 1, Meta: make([]byte, most)}, body("b")); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := s.Verify(1); err != nil || len(info.Meta) != most {
+		t.Errorf("metadata of 1 MiB: %d bytes, %v", len(info.Meta), err)
+	}
+	if err := s.Save(SnapshotInfo{Index: 2, Meta: make([]byte, most+1)}, body("b")); err == nil || !strings.Contains(err.Error(), "are the limit") {
+		t.Errorf("save metadata of more than 1 MiB: %v, want it refused", err)
+	}
+	if got, err := s.List(); err != nil || !slices.Equal(got, []uint64{1}) {
+		t.Errorf("the snapshots are %v, %v; want 1 alone", got, err)
+	}
+	head := snapshotBytes(t, s, 1)[:SnapshotFixed]
+	binary.LittleEndian.PutUint32(head[SnapshotFixed-4:], most+1)
+	long := append(head, make([]byte, most+1)...)
+	long = binary.LittleEndian.AppendUint32(long, crc32.Checksum(long, crc32.MakeTable(crc32.Castagnoli)))
+	disk.WriteFile(s.Path(1), long)
+	if _, err := s.Verify(1); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "impossible length") {
+		t.Errorf("read metadata of more than 1 MiB: %v, want ErrCorrupt for its length", err)
+	}
+}
+
+// A snapshot under the name of another is damaged, and Prune leaves the newest one whatever it is told.
+func TestSnapshotsHaveTheirNames(t *testing.T) {
+	disk := waltest.NewDisk()
+	s := testSnapshots(t, disk)
+	save(t, s, 1, "one")
+	save(t, s, 2, "two")
+	disk.WriteFile(s.Path(3), disk.ReadFile(s.Path(2)))
+	if _, err := s.Verify(3); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("snapshot 2 under the name of 3: %v, want ErrCorrupt", err)
+	}
+	if err := s.Prune(0); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.List(); err != nil || !slices.Equal(got, []uint64{3}) {
+		t.Errorf("after Prune(0) there are %v, %v; want the newest", got, err)
 	}
 }
 

@@ -102,7 +102,7 @@ func (x *index) all(yield func(*watcher)) {
 	x.tree.all(yield)
 }
 
-// below tells whether the key (or start) a lies below the end b.
+// below reports whether the key (or start) a lies below the end b.
 func below(a, b string) bool { return b == "" || a < b }
 
 // compareEnds orders ends, the unlimited one last.

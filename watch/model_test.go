@@ -174,7 +174,7 @@ func runStream(t *testing.T, w *world, seed uint64, published <-chan struct{}) (
 	}
 }
 
-// idle tells whether nothing waits on the stream, all that is published being
+// idle reports whether nothing waits on the stream, all that is published being
 // handed out; Next may still hold some of it.
 func idle(w *world, s *Stream) bool {
 	w.settle()

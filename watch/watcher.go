@@ -93,7 +93,7 @@ func (w *watcher) wants(e *kv.Event) bool {
 	return !w.noPut
 }
 
-// stage adds an event to the batch and tells whether it is the first.
+// stage adds an event to the batch and reports whether it is the first.
 func (w *watcher) stage(e *Event, c *Config) (first bool) {
 	if first = w.first == 0; first {
 		w.first = e.KV.ModRevision

@@ -63,7 +63,7 @@ func (r *Reader) Count() uint64 {
 	return n
 }
 
-// Done tells whether nothing was missing and nothing is left.
+// Done reports whether nothing was missing and nothing is left.
 func (r *Reader) Done() bool { return !r.Bad && len(r.Rest) == 0 }
 
 func (r *Reader) fail() { r.Bad, r.Rest = true, nil }

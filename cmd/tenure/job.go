@@ -50,7 +50,7 @@ func (g *guard) suspend(group *group, byTerminal bool) {
 	g.proceed(group)
 }
 
-// continued tells whether somebody has made us go on before we stopped.
+// continued reports whether somebody has made us go on before we stopped.
 func (g *guard) continued() bool {
 	for len(g.jobs) > 0 {
 		if <-g.jobs == syscall.SIGCONT {
@@ -60,7 +60,7 @@ func (g *guard) continued() bool {
 	return false
 }
 
-// controlled tells whether there is a shell that can make us go on when we are stopped.
+// controlled reports whether there is a shell that can make us go on when we are stopped.
 // The kernel knows: without one, SIGTSTP stops nobody in our process group.
 func controlled() bool {
 	probe := exec.Command("/bin/sh", "-c", "kill -TSTP $$")

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tenure-lease/tenure/engine"
 	"github.com/tenure-lease/tenure/engine/flease"
@@ -94,7 +95,13 @@ SIGTERM and SIGINT end the peer. What commands hold through it runs out by itsel
 			return runPeer(cfg, o, mode, cmd.OutOrStdout())
 		},
 	}
-	flags := cmd.Flags()
+	o.register(cmd.Flags())
+	outputFlag(cmd, &o.output)
+	cmd.AddCommand(peerStatusCommand())
+	return cmd
+}
+
+func (o *peerOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.self, "self", "", "this peer's `address` among the peers', host:port; self if it can be told from the machine's")
 	flags.StringVar(&o.peers, "peers", "", "the `addresses` of all peers, host:port with commas in between")
 	flags.StringVar(&o.members, "members", "", "a `file` that lists the peers, instead of --peers")
@@ -111,9 +118,6 @@ SIGTERM and SIGINT end the peer. What commands hold through it runs out by itsel
 	flags.StringVar(&o.cacert, "cacert", "", "`file` with the authority whose certificates peers show")
 	flags.StringVar(&o.cert, "cert", "", "`file` with this peer's certificate")
 	flags.StringVar(&o.key, "key", "", "`file` with the certificate's key")
-	outputFlag(cmd, &o.output)
-	cmd.AddCommand(peerStatusCommand())
-	return cmd
 }
 
 // complete makes a configuration of the flags, or says which to change.

@@ -118,19 +118,16 @@ func askHolders(ctx context.Context, client *clientv3.Client, members []*pb.Memb
 	}
 	_ = asks.Wait()
 	s := &keyHolders{Key: string(r.Key), RangeEnd: string(r.RangeEnd), Holders: []keyHolder{}}
-	var last *readleasepb.HoldersResponse // of the latest term
 	for i, a := range answers {
 		if a == nil {
 			continue
-		}
-		if last == nil || a.Term > last.Term || a.Term == last.Term && last.Leader == nil {
-			last = a
 		}
 		if slices.ContainsFunc(a.Holders, func(h *readleasepb.Holder) bool { return h.GetMember().GetId() == a.MemberId }) {
 			m := members[i]
 			s.Holders = append(s.Holders, keyHolder{hexID(m.ID), m.Name, m.ClientURLs, millis(took[i])})
 		}
 	}
+	last := latest(answers)
 	if last == nil {
 		for _, err := range errs {
 			if code := status.Code(err); code == codes.Unimplemented || code == codes.InvalidArgument {
@@ -145,6 +142,17 @@ func askHolders(ctx context.Context, client *clientv3.Client, members []*pb.Memb
 	}
 	slices.SortStableFunc(s.Holders, func(a, b keyHolder) int { return cmp.Compare(a.RoundTripMS, b.RoundTripMS) })
 	return s, nil
+}
+
+// latest is the answer of the latest term, of one that knows the leader if any does; nil if
+// there is no answer.
+func latest(answers []*readleasepb.HoldersResponse) (last *readleasepb.HoldersResponse) {
+	for _, a := range answers {
+		if a != nil && (last == nil || a.Term > last.Term || a.Term == last.Term && last.Leader == nil) {
+			last = a
+		}
+	}
+	return last
 }
 
 func (s *keyHolders) table(w io.Writer) {

@@ -13,10 +13,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 
 	"github.com/tenure-lease/tenure/etcdapi"
 	"github.com/tenure-lease/tenure/kv"
+	"github.com/tenure-lease/tenure/readleasepb"
 )
 
 // TestReadLeaseScripts runs testdata/readlease against members that say what is made
@@ -85,9 +87,11 @@ func TestReadLeaseScripts(t *testing.T) {
 
 // story is a cluster that leads a made-up life. Its first member leads.
 type story struct {
-	members []*pb.Member
-	mu      sync.Mutex
-	policy  string
+	members    []*pb.Member
+	leaderless bool
+	refusal    error // of changes of the policy
+	mu         sync.Mutex
+	policy     string
 }
 
 // teller is a member of it. What it does not tell of, nothing here asks for.
@@ -114,7 +118,12 @@ func (m *teller) Members() []*pb.Member         { return m.members }
 func (m *teller) Status() etcdapi.Status        { return etcdapi.Status{} }
 func (m *teller) Barrier(context.Context) error { return nil }
 
-func (m *teller) Leader() (uint64, uint64, time.Duration) { return m.members[0].ID, 5, 0 }
+func (m *teller) Leader() (uint64, uint64, time.Duration) {
+	if m.leaderless {
+		return 0, 5, time.Second
+	}
+	return m.members[0].ID, 5, 0
+}
 
 func (m *teller) ReadLeases() (etcdapi.ReadLeaseStatus, error) {
 	m.mu.Lock()
@@ -130,8 +139,10 @@ func (m *teller) SetReadPolicy(_ context.Context, policy, cells string) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.policy = policy
-	return nil
+	if m.refusal == nil {
+		m.policy = policy
+	}
+	return m.refusal
 }
 
 // stockMember is as much of an etcd as these commands ask before they give up.
@@ -190,5 +201,53 @@ func TestReadLeaseSetThatIsNotPermitted(t *testing.T) {
 	}
 	if s.policy != "leader" {
 		t.Errorf("the policy is %s, want leader", s.policy)
+	}
+}
+
+// tell serves a story of one member until the test ends, and returns its URL.
+func tell(t *testing.T, s *story) string {
+	l := listenLocal(t)
+	s.members = []*pb.Member{{ID: 0xa, Name: "a", ClientURLs: []string{"http://" + l.Addr().String()}}}
+	s.serve(t, l, 0xa, etcdapi.ReadLeaseStatus{})
+	return "etcd://" + l.Addr().String()
+}
+
+// Of a change that failed somehow nobody knows whether it was made: that is said, and the exit code is
+// that of a store that does not answer.
+func TestReadLeaseSetThatMayHaveHappened(t *testing.T) {
+	at := tell(t, &story{policy: "leader", refusal: rpctypes.ErrGRPCTimeout})
+	_, err := command(t, "read-lease", "set", "all", "--at", at)
+	wantExit(t, err, exitUnavailable)
+	if err == nil || !strings.Contains(err.Error(), "whether the policy was changed is not known") {
+		t.Errorf("error %v, want that it is not known whether the policy was changed", err)
+	}
+}
+
+// A cluster without a leader is shown, and the exit code tells.
+func TestStatusWithoutALeader(t *testing.T) {
+	out, err := command(t, "status", "--at", tell(t, &story{policy: "off", leaderless: true}))
+	wantExit(t, err, exitUnavailable)
+	if !strings.Contains(out, "leader none") {
+		t.Errorf("it prints %q, want the members and no leader", out)
+	}
+}
+
+// What members say of who holds a key is believed to the one of the latest term, and to one that knows
+// the leader sooner than to one that does not.
+func TestTheLatestTermIsBelieved(t *testing.T) {
+	leader := &readleasepb.Member{Id: 1}
+	for name, answers := range map[string][]*readleasepb.HoldersResponse{
+		"the first":                  {{Term: 7, Policy: "want"}, nil, {Term: 6, Leader: leader}},
+		"a later one":                {nil, {Term: 6, Leader: leader}, {Term: 7, Policy: "want"}},
+		"one that knows the leader":  {{Term: 7}, {Term: 7, Policy: "want", Leader: leader}},
+		"the first that knows it":    {{Term: 7, Policy: "want", Leader: leader}, {Term: 7}, {Term: 7, Leader: leader}},
+		"without a leader, the last": {{Term: 6, Leader: leader}, {Term: 7}, {Term: 7, Policy: "want"}},
+	} {
+		if got := latest(answers); got.GetPolicy() != "want" {
+			t.Errorf("%s: believed is %v", name, got)
+		}
+	}
+	if got := latest([]*readleasepb.HoldersResponse{nil}); got != nil {
+		t.Errorf("without an answer believed is %v", got)
 	}
 }

@@ -200,7 +200,7 @@ func checkAddresses(cfg *tls.Config) {
 	}
 }
 
-// resolver is what of net.Resolver tells whether an address has a name.
+// resolver is what of net.Resolver reports whether an address has a name.
 type resolver interface {
 	LookupAddr(ctx context.Context, addr string) (names []string, err error)
 	LookupHost(ctx context.Context, host string) (addrs []string, err error)

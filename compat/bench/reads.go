@@ -34,7 +34,7 @@ func variantsOf(kind server.Kind) (list []variant) {
 	return list
 }
 
-// has tells whether a case is for the variant. Tenure as it is without flags has the
+// has reports whether a case is for the variant. Tenure as it is without flags has the
 // policy of one of the others.
 func (v variant) has(name string) bool {
 	switch {

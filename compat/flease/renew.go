@@ -72,7 +72,7 @@ func (p *peers) hold(ctx context.Context, from, to int) (held []tenure.Lease, er
 	return held, err
 }
 
-// count watches renewals for a while, and tells whether they are late.
+// count watches renewals for a while, and reports whether they are late.
 func (p *peers) count(d time.Duration) (r result, late bool) {
 	var before []engine.Punctuality
 	for _, one := range p.all {

@@ -59,7 +59,7 @@ type operation struct {
 
 func key(object string, i int) string { return fmt.Sprintf("%s/%d", object, i) }
 
-// changes tells whether the answer says that something changed, and so made a revision.
+// changes reports whether the answer says that something changed, and so made a revision.
 func (o *operation) changes() bool {
 	switch {
 	case !o.Known || !slices.Contains(o.Writes[:], true):

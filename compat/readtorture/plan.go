@@ -91,13 +91,13 @@ func (p *Plan) apart(from, to int) time.Duration {
 	return p.Apart[from][to]
 }
 
-// divides tells whether keys are divided by hand at some time: again every second then.
+// divides reports whether keys are divided by hand at some time: again every second then.
 func (p *Plan) divides() bool { return slices.Contains(p.Policies, static) }
 
 // static is the policy whose cells are given by hand.
 const static = "static/key"
 
-// strict tells whether entries are released in the order of the log all along.
+// strict reports whether entries are released in the order of the log all along.
 func (p *Plan) strict() bool {
 	for _, policy := range p.Policies {
 		if strings.HasSuffix(policy, "/key") {
@@ -107,7 +107,7 @@ func (p *Plan) strict() bool {
 	return true
 }
 
-// leases tells whether somebody has a lease at some time.
+// leases reports whether somebody has a lease at some time.
 func (p *Plan) leases() bool { return len(p.Policies) > 1 || p.Policies[0] != "off" }
 
 // ttls are those that lives of members have.

@@ -60,7 +60,7 @@ func (w *watching) take(batch clientv3.WatchResponse, at time.Duration) {
 	}
 }
 
-// reached tells whether a watch has shown a revision, or ended.
+// reached reports whether a watch has shown a revision, or ended.
 func (w *watching) reached(revision int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
 	"github.com/tenure-lease/tenure"
@@ -21,20 +20,12 @@ func TestGuardAfterCompaction(t *testing.T) {
 	server := endpoint(t)
 	p, plain := newProxy(t, server), plainClient(t, server)
 	var reads atomic.Int32
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints: []string{p.addr()}, Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(
-			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-				if method == "/etcdserverpb.KV/Range" {
-					reads.Add(1)
-				}
-				return call(ctx, method, req, reply, cc, opts...)
-			})},
+	client := plainClient(t, p.addr(), func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if method == "/etcdserverpb.KV/Range" {
+			reads.Add(1)
+		}
+		return call(ctx, method, req, reply, cc, opts...)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
 	l := etcd.New(client, nil)
 	defer l.Close()
 	lease, err := l.Acquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: ttl})

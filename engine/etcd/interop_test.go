@@ -11,12 +11,17 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/tenure-lease/tenure"
 )
 
-func plainClient(t testing.TB, endpoint string) *clientv3.Client {
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
+// plainClient is etcd's own client, whose calls go through the interceptor if one is given.
+func plainClient(t testing.TB, endpoint string, through ...grpc.UnaryClientInterceptor) *clientv3.Client {
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{endpoint}, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(through...)},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,6 +238,10 @@ func TestKeyDeleted(t *testing.T) {
 		if err := second.Check(); err != nil || second.Token() <= lease.Token() {
 			t.Errorf("the next holder has token %d after %d, Check returns %v", second.Token(), lease.Token(), err)
 		}
+		s, err := l.Observe(t.Context(), claim.Name)
+		if err != nil || len(s.Holders) != 1 || s.Holders[0].Token != second.Token() {
+			t.Errorf("the next holder has token %d, and the server shows %+v, %v", second.Token(), s, err)
+		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("the waiter does not queue up again")
 	}
@@ -258,9 +267,11 @@ func TestForeignKeysInTheWay(t *testing.T) {
 		}
 	}
 	for _, slots := range []int{1, tenure.Shared} {
-		lease, err := l.Acquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: ttl, Slots: slots})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		lease, err := l.Acquire(ctx, tenure.Claim{Name: t.Name(), TTL: ttl, Slots: slots})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("keys that are in no queue keep out a claim for %d slots: %v", slots, err)
 		}
 		if err := lease.Release(t.Context()); err != nil {
 			t.Error(err)
@@ -280,7 +291,7 @@ func TestList(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for prefix, want := range map[string][]string{t.Name(): want, t.Name() + "/a": want[:2], t.Name() + "/x": nil} {
+	for prefix, want := range map[string][]string{t.Name(): want, t.Name() + "/a": want[:2], t.Name() + "/a/": want[1:2], t.Name() + "/x": nil} {
 		got, err := l.List(t.Context(), prefix)
 		if err != nil || strings.Join(got, " ") != strings.Join(want, " ") {
 			t.Errorf("List(%q) = %q, %v; want %q", prefix, got, err, want)
@@ -321,9 +332,14 @@ func TestTTLTooShortForTheRoundTrip(t *testing.T) {
 func TestMistakesAreNotWaitedOut(t *testing.T) {
 	l := open(t, endpoint(t))
 	// More than etcd grants: Acquire must not try for ever.
-	_, err := l.Acquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: 9_000_000_001 * time.Second})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err := l.Acquire(ctx, tenure.Claim{Name: t.Name(), TTL: 9_000_000_001 * time.Second})
 	if !errors.Is(err, tenure.ErrClaim) || !strings.Contains(err.Error(), "too large lease TTL") {
 		t.Errorf("got %v, want %v and the server's word on the TTL", err, tenure.ErrClaim)
+	}
+	if ctx.Err() != nil {
+		t.Error("what no waiting cures was tried on until the caller gave up")
 	}
 }
 

@@ -88,12 +88,12 @@ func (l *Leaser) reach(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if refused := dial(ctx, l.client.Endpoints()); refused != nil {
-			return fmt.Errorf("cannot reach %s: %w; check the address, and that the server runs", where, refused)
-		}
+		refused := dial(ctx, l.client.Endpoints())
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil: // then dial fails, too, whoever listens
 			return fmt.Errorf("no answer from %s (%w): check that a majority of the servers is up, and whether they want TLS", where, err)
+		case refused != nil:
+			return fmt.Errorf("cannot reach %s: %w; check the address, and that the server runs", where, refused)
 		case !passing(err):
 			return fmt.Errorf("%s answers with an error: %w", where, err)
 		}

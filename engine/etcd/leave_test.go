@@ -7,7 +7,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -150,21 +149,13 @@ func TestCloseEndsRevokes(t *testing.T) {
 func TestRevokesEndWithTheLease(t *testing.T) {
 	t.Parallel()
 	tries := make(chan time.Time, 10_000)
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints: []string{endpoint(t)}, Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(
-			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-				if method != "/etcdserverpb.Lease/LeaseRevoke" {
-					return call(ctx, method, req, reply, cc, opts...)
-				}
-				tries <- time.Now()
-				return status.Error(codes.Unavailable, "not now")
-			})},
+	client := plainClient(t, endpoint(t), func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if method != "/etcdserverpb.Lease/LeaseRevoke" {
+			return call(ctx, method, req, reply, cc, opts...)
+		}
+		tries <- time.Now()
+		return status.Error(codes.Unavailable, "not now")
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
 	l := etcd.New(client, nil)
 	defer l.Close()
 	lease, err := l.Acquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: ttl})

@@ -50,8 +50,13 @@ func (l *Leaser) List(ctx context.Context, prefix string) ([]string, error) {
 // namesOf returns the names in whose queues the keys stand. etcd 3.7 leaves the lease
 // out when only keys are asked for, so those that look right are read again.
 func (l *Leaser) namesOf(ctx context.Context, keys []*mvccpb.KeyValue, prefix string) (names []string, err error) {
-	keys = slices.DeleteFunc(keys, func(kv *mvccpb.KeyValue) bool { return !looksQueued(kv) })
-	for batch := range slices.Chunk(keys, listBatch) {
+	var likely []*mvccpb.KeyValue
+	for _, kv := range keys {
+		if looksQueued(kv) {
+			likely = append(likely, kv)
+		}
+	}
+	for batch := range slices.Chunk(likely, listBatch) {
 		var gets []clientv3.Op
 		for _, kv := range batch {
 			gets = append(gets, clientv3.OpGet(string(kv.Key)))

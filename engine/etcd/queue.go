@@ -115,7 +115,7 @@ func wholeSeconds(d time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }
 
-// fits tells whether a claim for slots is admitted at the end of the queue.
+// fits reports whether a claim for slots is admitted at the end of the queue.
 func fits(ahead []record, n int) bool {
 	return tenure.Admitted(append(slots(ahead), n)) == len(ahead)+1
 }

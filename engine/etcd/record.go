@@ -55,7 +55,7 @@ func queueName(kv *mvccpb.KeyValue) (string, bool) {
 	return name, ok && name != "" && kv.Lease != 0 && id == strconv.FormatInt(kv.Lease, 16)
 }
 
-// looksQueued tells whether the key without its lease may stand in a queue.
+// looksQueued reports whether the key without its lease may stand in a queue.
 func looksQueued(kv *mvccpb.KeyValue) bool {
 	_, id, ok := cutLast(string(kv.Key), "/")
 	_, err := strconv.ParseInt(id, 16, 64)

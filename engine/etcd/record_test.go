@@ -25,11 +25,12 @@ func TestRecordRoundTrip(t *testing.T) {
 // TestForeignValues: whatever stands there, the key is exclusive unless it is ours.
 func TestForeignValues(t *testing.T) {
 	for value, holder := range map[string]string{
-		"":                      "a plain etcd client with lease beef",
-		"10.0.0.1":              `"10.0.0.1", a plain etcd client with lease beef`,
-		`{"slots":5}`:           `"{\"slots\":5}", a plain etcd client with lease beef`,
-		`{"tenure":1}`:          `"{\"tenure\":1}", a plain etcd client with lease beef`,
-		`{"tenure":1,"slots":0`: `"{\"tenure\":1,\"slots\":0", a plain etcd client with lease beef`,
+		"":                       "a plain etcd client with lease beef",
+		"10.0.0.1":               `"10.0.0.1", a plain etcd client with lease beef`,
+		`{"slots":5}`:            `"{\"slots\":5}", a plain etcd client with lease beef`,
+		`{"tenure":1}`:           `"{\"tenure\":1}", a plain etcd client with lease beef`,
+		`{"tenure":1,"slots":2}`: `"{\"tenure\":1,\"slots\":2}", a plain etcd client with lease beef`,
+		`{"tenure":1,"slots":0`:  `"{\"tenure\":1,\"slots\":0", a plain etcd client with lease beef`,
 	} {
 		got := decodeRecord(&mvccpb.KeyValue{Value: []byte(value), Lease: 0xbeef})
 		if diff := cmp.Diff(record{Holder: holder, Slots: 1}, got); diff != "" {

@@ -31,12 +31,14 @@ func passing(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return true // of one try
 	}
-	var coded interface{ GRPCStatus() *status.Status }
+	var answer interface{ GRPCStatus() *status.Status }
+	var etcds interface{ Code() codes.Code } // rpctypes.EtcdError
 	code := codes.Unknown
-	if errors.As(err, &coded) {
-		code = coded.GRPCStatus().Code()
-	} else if c, ok := err.(interface{ Code() codes.Code }); ok { // rpctypes.EtcdError
-		code = c.Code()
+	switch {
+	case errors.As(err, &answer):
+		code = answer.GRPCStatus().Code()
+	case errors.As(err, &etcds):
+		code = etcds.Code()
 	}
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.ResourceExhausted
 }

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tenure-lease/tenure"
 	engine "github.com/tenure-lease/tenure/engine/file"
 	"github.com/tenure-lease/tenure/engine/storage"
@@ -121,7 +123,7 @@ func TestAMinorityIsMissing(t *testing.T) {
 			t.Fatalf("%+v, %v", health, err)
 		}
 		for i, h := range health {
-			if h.Path != paths[i] || (h.Err == nil) != (i != 1) || h.Handles == 0 != (i == 1) || len(h.Damage) > 0 {
+			if h.Path != paths[i] || errors.Is(h.Err, fs.ErrNotExist) != (i == 1) || h.Handles == 0 != (i == 1) || len(h.Damage) > 0 {
 				t.Errorf("store %d: %+v", i, h)
 			}
 		}
@@ -243,6 +245,127 @@ func TestADevice(t *testing.T) {
 		}
 		hold(t, m, "x")
 	})
+}
+
+// TestAnEmptiedDirectory: one store of a set has lost its contents. It counts as missing, and nothing is
+// made in its place.
+func TestAnEmptiedDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		paths := directories(t, 3)
+		if err := os.RemoveAll(paths[1]); err != nil {
+			t.Fatal(err)
+		}
+		mkdir(t, paths[1])
+		l, err := engine.Open(t.Context(), engine.Config{Paths: paths, Clock: oneClock()})
+		if err != nil {
+			t.Fatalf("one of three stores was emptied, and the others are of no use: %v", err)
+		}
+		defer l.Close()
+		hold(t, l, "x")
+		if left, err := os.ReadDir(paths[1]); err != nil || len(left) > 0 {
+			t.Errorf("something was made in the place of what was lost: %v, %v", left, err)
+		}
+	})
+}
+
+// TestHealthOfAHandle: one that was closed is in use no more, and damage to it is told.
+func TestHealthOfAHandle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		paths := directories(t, 1)
+		l, looking := open(t, engine.Config{Paths: paths}), open(t, engine.Config{Paths: paths, ReadOnly: true})
+		hold(t, l, "x")
+		health := func() engine.Health {
+			t.Helper()
+			all, err := looking.Health(t.Context(), "x")
+			if err != nil || len(all) != 1 || all[0].Err != nil {
+				t.Fatalf("%+v, %v", all, err)
+			}
+			return all[0]
+		}
+		if h := health(); h.Handles != 1 || len(h.Damage) > 0 {
+			t.Errorf("while it is open: %+v, want one handle", h)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if h := health(); h.Handles != 0 || len(h.Damage) > 0 {
+			t.Errorf("after Close: %+v, want no handle in use", h)
+		}
+		left, err := filepath.Glob(filepath.Join(paths[0], "handles", "*"))
+		if err != nil || len(left) != 1 {
+			t.Fatal(left, err)
+		}
+		b, err := os.ReadFile(left[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(b[len(b)-100:], "somebody scribbled here")
+		if err := os.WriteFile(left[0], b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if h := health(); len(h.Damage) != 1 {
+			t.Errorf("a slot is damaged: %+v, want to be told", h)
+		}
+	})
+}
+
+// TestAFailedOpenLetsGo: the only area of a device can be had after an Open that took it and failed.
+func TestAFailedOpenLetsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "device")
+		if err := os.WriteFile(path, make([]byte, 4<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := engine.Init(t.Context(), []string{path}, engine.Spec{Spec: storage.Spec{Term: term, Delay: delay}, SingleHost: true, Handles: 1}); err != nil {
+			t.Fatal(err)
+		}
+		more := []string{path, filepath.Join(dir, "a"), filepath.Join(dir, "b")}
+		if _, err := engine.Open(t.Context(), engine.Config{Paths: more, Clock: oneClock()}); !errors.Is(err, register.ErrMismatch) {
+			t.Fatalf("with two paths too many: %v, want %v", err, register.ErrMismatch)
+		}
+		l, err := engine.Open(t.Context(), engine.Config{Paths: []string{path}, Clock: oneClock()})
+		if err != nil {
+			t.Fatalf("an Open that failed keeps the device: %v", err)
+		}
+		l.Close()
+	})
+}
+
+// TestOneHangs: Open does not wait for a store that hangs when a majority is open.
+func TestOneHangs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var paths []string
+	for _, name := range []string{"a", "b", "c"} {
+		paths = append(paths, mkdir(t, filepath.Join(dir, name)))
+	}
+	spec := engine.Spec{Spec: storage.Spec{Term: 240 * time.Millisecond, Delay: 20 * time.Millisecond}, SingleHost: true}
+	if _, err := engine.Init(t.Context(), paths, spec); err != nil {
+		t.Fatal(err)
+	}
+	header := filepath.Join(paths[1], "TENURE")
+	if err := os.Remove(header); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(header, 0o600); err != nil { // who opens it hangs
+		t.Fatal(err)
+	}
+	defer func() { // until somebody writes
+		if f, err := os.OpenFile(header, os.O_RDWR, 0); err == nil {
+			f.Close()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	l, err := engine.Open(ctx, engine.Config{Paths: paths})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if ctx.Err() != nil {
+		t.Error("Open waited for a store that hangs until its caller gave up")
+	}
 }
 
 func TestMeasure(t *testing.T) {

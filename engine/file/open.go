@@ -59,7 +59,7 @@ func Open(ctx context.Context, cfg Config) (*Leaser, error) {
 	return l, nil
 }
 
-// Made tells whether Open made the stores, which were empty directories.
+// Made reports whether Open made the stores, which were empty directories.
 func (l *Leaser) Made() bool { return l.made }
 
 // findings are what was found at the paths, in the order of the paths.
@@ -135,7 +135,7 @@ func openOne(path string, cfg Config) finding {
 	return f
 }
 
-// empty tells whether all of the paths are empty directories.
+// empty reports whether all of the paths are empty directories.
 func (f findings) empty() bool {
 	return !slices.ContainsFunc(f, func(x finding) bool { return !x.empty })
 }

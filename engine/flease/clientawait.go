@@ -52,11 +52,11 @@ func (s *session) look(id uint64, f func(context.Context) event) error {
 	s.minds.Go(func() {
 		defer cancel()
 		e := f(ctx)
-		s.mu.Lock()
-		delete(s.looks, id)
-		s.mu.Unlock()
 		e.ID = id
 		_ = s.lines.send(e)
+		s.mu.Lock() // not before: an answer that nobody reads counts, too
+		delete(s.looks, id)
+		s.mu.Unlock()
 	})
 	return nil
 }

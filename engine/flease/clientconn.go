@@ -239,7 +239,7 @@ func (n *clientConn) leave(id uint64) {
 	_ = n.say(request{Op: "cancel", ID: id})
 }
 
-// gone tells whether nothing is left of the connection.
+// gone reports whether nothing is left of the connection.
 func (n *clientConn) gone() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

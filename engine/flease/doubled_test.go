@@ -120,3 +120,40 @@ func TestIdleClientsMakeRoom(t *testing.T) {
 		}
 	})
 }
+
+// TestPlacesComeBack: a client that has gone leaves its place to the next, and one that waits for
+// something is not idle, whatever it waits for.
+func TestPlacesComeBack(t *testing.T) {
+	inLab(t, 1, engine.Rooms(brief, 2), func(l *lab) {
+		h := l.peers[0]
+		come := func(name string) *labTalk {
+			k := h.talk(name)
+			k.say(`{"op":"hello","version":2}`)
+			if _, ok := k.hear("welcome", time.Second); !ok {
+				t.Errorf("%s is not let in", name)
+			}
+			time.Sleep(time.Second)
+			return k
+		}
+		serves := func(k *labTalk) bool {
+			k.say(`{"op":"status","id":9}`)
+			_, ok := k.hear("status", time.Second)
+			return ok
+		}
+		stays := come("the one who stays")
+		for range 3 {
+			come("one who goes").conn.Close()
+			time.Sleep(time.Second)
+		}
+		if !serves(stays) {
+			t.Error("a client lost its place though others had gone")
+		}
+		stays.say(`{"op":"await","id":1,"name":"x"}`)
+		time.Sleep(time.Second)
+		come("another")
+		come("a third")
+		if !serves(stays) {
+			t.Error("a client that waits made room for one that does nothing")
+		}
+	})
+}

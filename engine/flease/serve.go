@@ -44,9 +44,9 @@ func ListenSocket(path string, mode os.FileMode) (net.Listener, error) {
 	return l, nil
 }
 
-// listenPrivately makes the socket in a directory that nobody else may enter, and gives it its
-// mode there: at its path it never has another. What the umask says, which is the whole
-// process's, does not matter.
+// listenPrivately makes the socket in a directory that only this user may enter, sets its mode
+// there, and links it to path. So nobody finds the socket at path with another mode, and the
+// umask, which belongs to the whole process, does not matter.
 func listenPrivately(path string, mode os.FileMode) (net.Listener, error) {
 	private, err := os.MkdirTemp(filepath.Dir(path), ".s") // short, for a socket's path must be
 	if err != nil {

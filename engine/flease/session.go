@@ -220,12 +220,12 @@ func (s *session) acquire(r request) error {
 		if err == nil {
 			err = s.mind(x, lease.(*claim))
 		}
-		s.mu.Lock()
-		delete(s.claims, r.ID)
-		s.mu.Unlock()
 		if err != nil {
 			_ = s.lines.send(event{Event: "refused", ID: r.ID}.fill(err))
 		}
+		s.mu.Lock() // not before: a refusal that nobody reads counts, too
+		delete(s.claims, r.ID)
+		s.mu.Unlock()
 	})
 	return nil
 }

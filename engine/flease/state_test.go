@@ -33,7 +33,7 @@ func TestFormerLife(t *testing.T) {
 	})
 }
 
-// serves tells whether a peer that was just started serves at once.
+// serves reports whether a peer that was just started serves at once.
 func (h *labPeer) serves() bool {
 	time.Sleep(100 * time.Millisecond)
 	return h.Status().Serving
@@ -233,6 +233,38 @@ func TestSilentStranger(t *testing.T) {
 	})
 }
 
+// TestWhoReadsNothing: a client that asks and asks and reads no answer costs no more than its
+// claims and looks may, and is gone soon.
+func TestWhoReadsNothing(t *testing.T) {
+	for what, ask := range map[string]string{
+		"looks":  `{"op":"observe","id":%d}`,
+		"claims": `{"op":"acquire","id":%d}`,
+	} {
+		inLab(t, 1, brief, func(l *lab) {
+			k := l.peers[0].talk("client")
+			k.say(`{"op":"hello","version":2}`)
+			k.hear("welcome", time.Second)
+			began, taken := time.Now(), 0
+			_ = k.conn.SetWriteDeadline(began.Add(time.Minute))
+			for id := 1; id <= 40_000; id++ {
+				if _, err := fmt.Fprintf(k.conn, ask+"\n", id); err != nil {
+					break
+				}
+				taken++
+				if taken%50 == 0 {
+					time.Sleep(time.Millisecond) // so that what is asked is answered first
+				}
+			}
+			if taken == 40_000 {
+				t.Errorf("%s without an end are under way for a client that reads nothing", what)
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("a client that reads nothing keeps its place for %v", took)
+			}
+		})
+	}
+}
+
 // TestOtherVersion: a client of another version is told.
 func TestOtherVersion(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
@@ -241,6 +273,21 @@ func TestOtherVersion(t *testing.T) {
 			k.say(`{"op":"hello","version":%d}`, v)
 			if e, ok := k.hear("error", time.Second); !ok || !strings.Contains(e.Error, "run one version of the program") {
 				t.Errorf("version %d: %+v", v, e)
+			}
+		}
+	})
+}
+
+// TestBadTokens: who awaits other holders than it can name is told, and not answered at random.
+func TestBadTokens(t *testing.T) {
+	inLab(t, 1, brief, func(l *lab) {
+		for _, token := range []string{"", "x", "-1", "1.5", "18446744073709551616"} {
+			k := l.peers[0].talk("client")
+			k.say(`{"op":"hello","version":2}`)
+			k.hear("welcome", time.Second)
+			k.say(`{"op":"await","id":1,"name":"x","tokens":["%s"]}`, token)
+			if e, ok := k.hear("error", time.Second); !ok || !strings.Contains(e.Error, "a token") {
+				t.Errorf("who awaits other holders than that of token %q is not told what is wrong: %+v", token, e)
 			}
 		}
 	})

@@ -174,7 +174,7 @@ func (p *Peer) compare(id machine.NodeID, reason error) {
 	}
 }
 
-// note remembers what is the matter with a peer, nil for nothing, and tells whether that
+// note remembers what is the matter with a peer, nil for nothing, and reports whether that
 // is news that somebody should hear.
 func (p *Peer) note(id machine.NodeID, err error) bool {
 	p.mu.Lock()
@@ -198,7 +198,7 @@ type heard struct {
 // hearsFor is how long it counts. What goes on is told again at least once in a t_max.
 func (p *Peer) hearsFor() time.Duration { return 2 * p.cfg.TMax }
 
-// hears remembers what a peer did, and tells whether that is news that somebody should hear.
+// hears remembers what a peer did, and reports whether that is news that somebody should hear.
 func (p *Peer) hears(id machine.NodeID, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

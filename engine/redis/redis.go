@@ -63,9 +63,6 @@ func Open(ctx context.Context, cfg Config) (*Leaser, error) {
 	if cfg.State == "" {
 		cfg.State = storage.StateDir()
 	}
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System
-	}
 	n := len(cfg.Addrs)
 	found, errs := make([]*redis.Store, n), make([]error, n)
 	var opening sync.WaitGroup

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -127,7 +128,7 @@ func TestOneOfThreeIsDown(t *testing.T) {
 		t.Fatalf("%+v, %v", health, err)
 	}
 	for i, h := range health {
-		if h.Addr != cfg.Addrs[i] || (h.Err == nil) != (i != 1) {
+		if h.Addr != cfg.Addrs[i] || (h.Err == nil) != (i != 1) || h.Err != nil && !strings.Contains(h.Err.Error(), h.Addr) {
 			t.Errorf("store %d: %+v", i, h)
 		}
 	}
@@ -172,6 +173,67 @@ func TestStoresAreMadeOnce(t *testing.T) {
 	}
 }
 
+// TestASetIsMadeWhole, or not at all: servers are looked at before any is written to.
+func TestASetIsMadeWhole(t *testing.T) {
+	t.Parallel()
+	blank, used := host(t), host(t)
+	spec := storage.Spec{Term: term, Delay: delay}
+	if _, err := engine.Init(t.Context(), engine.Config{Addrs: []string{used.Addr()}}, spec); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := engine.Init(t.Context(), engine.Config{Addrs: []string{blank.Addr(), used.Addr()}}, spec); !errors.Is(err, redis.ErrExists) {
+		t.Errorf("made where one of two servers has a store: %v, want %v", err, redis.ErrExists)
+	}
+	if keys := blank.Keys(); len(keys) > 0 {
+		t.Errorf("half of a set was made: %q", keys)
+	}
+}
+
+// TestDelayIsMeasured: δ is chosen for a server that is far away, whichever it is.
+func TestDelayIsMeasured(t *testing.T) {
+	t.Parallel()
+	near, far := host(t).Addr(), host(t).Addr()
+	const away = 20 * time.Millisecond
+	cfg := engine.Config{Addrs: []string{far, near}, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr == far {
+			time.Sleep(away)
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}}
+	if h, err := engine.Init(t.Context(), cfg, storage.Spec{}); err != nil || h.Delay < 2*away {
+		t.Errorf("δ = %v, %v; want %v at least, where to connect takes %v", h.Delay, err, 2*away, away)
+	}
+}
+
+// TestSetsOfOneServer: each has a prefix or a database of its own, and the password is asked for.
+func TestSetsOfOneServer(t *testing.T) {
+	t.Parallel()
+	server := host(t)
+	server.RequireAuth("secret")
+	spec := storage.Spec{Term: term, Delay: delay}
+	base := engine.Config{Addrs: []string{server.Addr()}, Password: "secret"}
+	other, another := base, base
+	other.Prefix, another.DB = "other", 3
+	for _, cfg := range []engine.Config{base, other, another} {
+		if _, err := engine.Init(t.Context(), cfg, spec); err != nil {
+			t.Fatalf("prefix %q, database %d: %v", cfg.Prefix, cfg.DB, err)
+		}
+		l, err := engine.Open(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "x"}); err != nil {
+			t.Errorf("prefix %q, database %d: %v, want the name free in each set", cfg.Prefix, cfg.DB, err)
+		}
+	}
+	base.Password = ""
+	if l, err := engine.Open(t.Context(), base); err == nil {
+		l.Close()
+		t.Error("opened without the password")
+	}
+}
+
 func TestAddrs(t *testing.T) {
 	for _, addrs := range [][]string{nil, {"a:1", "a:1"}, {"a:1", "b:1", "b:1"}, {"a:1", "b:1", "a:1"}} {
 		if engine.CheckAddrs(addrs) == nil {
@@ -211,7 +273,7 @@ func TestOpenLetsGo(t *testing.T) {
 	if _, err := engine.Open(t.Context(), cfg); err == nil {
 		t.Fatal("opened, with one of three")
 	}
-	for end := time.Now().Add(time.Minute); hosts[2].CurrentConnectionCount() > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(8 * time.Second); hosts[2].CurrentConnectionCount() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d connections are left", hosts[2].CurrentConnectionCount())
 		}

@@ -111,7 +111,7 @@ func (s *slowness) outlast(ctx context.Context, x *claim, err error) bool {
 	}
 }
 
-// alone tells whether the claim would fit in but for those of this try.
+// alone reports whether the claim would fit in but for those of this try.
 func (s *slowness) alone(x *claim) bool {
 	var slots []int
 	for _, m := range x.met {

@@ -316,3 +316,22 @@ func TestAgreementOutlivesItsHandles(t *testing.T) {
 		}
 	})
 }
+
+// TestDecidedEndsWithClose: who looks for a decision is not told that the stores are away when the
+// Leaser was closed.
+func TestDecidedEndsWithClose(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		faults[0].Hang()
+		looked := make(chan error)
+		go func() {
+			_, _, err := l.Decided(t.Context(), "x")
+			looked <- err
+		}()
+		time.Sleep(delay)
+		go l.Close()
+		if err := <-looked; !errors.Is(err, tenure.ErrClosed) || errors.Is(err, tenure.ErrUnavailable) {
+			t.Errorf("Decided returns %v, want %v and nothing of the stores", err, tenure.ErrClosed)
+		}
+	})
+}

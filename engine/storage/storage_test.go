@@ -234,6 +234,18 @@ func TestNothingHangsWithTheStores(t *testing.T) {
 	})
 }
 
+// TestCloseTells which releases were not confirmed.
+func TestCloseTells(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		acquire(t, l, "x")
+		faults[0].Hang()
+		if err := l.Close(); !errors.Is(err, tenure.ErrUnavailable) || !strings.Contains(err.Error(), `"x"`) {
+			t.Errorf("Close returns %v, though the release was not confirmed", err)
+		}
+	})
+}
+
 // TestWhatIsNoRecord: nobody's data is taken for a free name, or waited out.
 func TestWhatIsNoRecord(t *testing.T) {
 	simulate(t, func(t *testing.T) {
@@ -260,6 +272,43 @@ func TestWhatIsNoRecord(t *testing.T) {
 			t.Errorf("Observe: %v, want %v", err, disklease.ErrRecord)
 		}
 	})
+}
+
+// TestAnotherStoreIsNotWaitedFor: if another store is in the place of the only one, waiting does
+// not help. One of three in whose place another is counts as missing.
+func TestAnotherStoreIsNotWaitedFor(t *testing.T) {
+	for _, why := range []error{register.ErrForeign, register.ErrNewer, register.ErrMismatch} {
+		simulate(t, func(t *testing.T) {
+			l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+			faults[0].Fail(why)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*term)
+			defer cancel()
+			began := time.Now()
+			if _, err := l.Acquire(ctx, tenure.Claim{Name: "x"}); !errors.Is(err, why) || errors.Is(err, tenure.ErrUnavailable) || ctx.Err() != nil {
+				t.Errorf("Acquire where there is %v: %v after %v, want that at once", why, err, time.Since(began))
+			}
+			if _, err := l.Observe(ctx, "x"); !errors.Is(err, why) || errors.Is(err, tenure.ErrUnavailable) {
+				t.Errorf("Observe where there is %v: %v", why, err)
+			}
+		})
+		simulate(t, func(t *testing.T) {
+			l, faults := newMemories(3, term, delay).open(t, storage.Options{})
+			faults[0].Fail(why)
+			if err := acquire(t, l, "x").Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+			faults[1].Fail(why)
+			ctx, cancel := context.WithTimeout(t.Context(), term)
+			defer cancel()
+			if _, err := l.Acquire(ctx, tenure.Claim{Name: "x"}); !errors.Is(err, tenure.ErrUnavailable) || !errors.Is(err, why) {
+				t.Errorf("Acquire with two of three missing: %v, want %v because of %v", err, tenure.ErrUnavailable, why)
+			}
+			faults[1].Heal()
+			if err := acquire(t, l, "x").Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // TestASlowWrite: it is waited out like a stranger's, by a try if there is time for

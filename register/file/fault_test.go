@@ -173,7 +173,7 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
-// crashAt tells whether the crash came before the end.
+// crashAt reports whether the crash came before the end.
 func crashAt(t *testing.T, point int, through string) bool {
 	b := newBench(t, InitOptions{SingleHost: true})
 	steps := 0

@@ -137,7 +137,7 @@ func parseMounts(text, device string) (options []string) {
 	return options
 }
 
-// cachesNames tells whether an NFS mount with these options may answer from what it
+// cachesNames reports whether an NFS mount with these options may answer from what it
 // remembers of directories and attributes.
 func cachesNames(options []string) bool {
 	zero := 0

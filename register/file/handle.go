@@ -25,7 +25,7 @@ func handleName(id machine.ID) string { return id.String() }
 // temporary marks what becomes a handle's file, or the store's header, once it is whole.
 const temporary = ".new"
 
-// parseHandle tells whether a file's name is a handle's.
+// parseHandle reports whether a file's name is a handle's.
 func parseHandle(name string) (id machine.ID, ok bool) {
 	p, err := hex.DecodeString(name)
 	if err != nil || len(p) != len(id) || strings.ToLower(name) != name {

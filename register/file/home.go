@@ -56,9 +56,9 @@ type keeper interface {
 	recover(s *Store) error
 	// failed takes in that a write of slots did.
 	failed(s *Store, slots []*slot, err error)
-	// ours tells whether others look for our records where we wrote them.
+	// ours reports whether others look for our records where we wrote them.
 	ours(h *home) error
-	// check tells whether the store is still there at all.
+	// check reports whether the store is still there at all.
 	check(s *Store) error
 	// leave gives the place up after the last write, altogether if forget says that
 	// nobody needs what it holds.

@@ -125,7 +125,7 @@ func errExists(path string) error {
 	return fmt.Errorf("%s is a store already: use it as it is: %w", path, fs.ErrExist)
 }
 
-// checkEmpty tells whether a store may be made in a directory: there is nothing, or
+// checkEmpty reports whether a store may be made in a directory: there is nothing, or
 // what an Init that crashed, or has not ended, left behind.
 func checkEmpty(sys FS, path string) error {
 	names, err := sys.Names(path)

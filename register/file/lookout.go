@@ -158,7 +158,7 @@ func (l *lookout) finish(names []string) {
 	}
 }
 
-// condemned tells whether a place of the latest look was condemned when it was listed.
+// condemned reports whether a place of the latest look was condemned when it was listed.
 func (l *lookout) condemned(place string) bool { return condemned(l.sights[place].name) }
 
 // forget drops a place that was removed.

@@ -17,7 +17,7 @@ type Options struct {
 	// Clock counts suspend and never goes back, as clock.Now does. Any goroutine may
 	// call it.
 	Clock func() machine.Mono
-	// Obsolete tells whether nobody needs what a writer left at the register of a name
+	// Obsolete reports whether nobody needs what a writer left at the register of a name
 	// any more, given what the register shows. Nil: everything may be needed.
 	Obsolete func(name string, v machine.Value, writer machine.ID) bool
 	// Holder tells people whose handle it is: at most 512 bytes are shown.
@@ -121,7 +121,7 @@ func find(sys FS, path string) (h storeHeader, isDir bool, err error) {
 	return h, st.Mode.IsDir(), nil
 }
 
-// isDevice tells whether a file can be used as one.
+// isDevice reports whether a file can be used as one.
 func isDevice(m fs.FileMode) bool {
 	return m.IsRegular() || m&fs.ModeDevice != 0 && m&fs.ModeCharDevice == 0
 }

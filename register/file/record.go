@@ -65,7 +65,7 @@ func decodeRecord(b []byte) (*record, error) {
 // top is the greatest Seq that the record knows of.
 func (r *record) top() uint64 { return max(r.floor, r.version.Seq) }
 
-// wrote tells whether the record holds data, under whatever version.
+// wrote reports whether the record holds data, under whatever version.
 func (r *record) wrote() bool { return r.version != machine.Version{} }
 
 func checkName(name string) error {

@@ -112,7 +112,7 @@ func (g *sight) take(raw []byte, shared bool, now machine.Mono) {
 	g.since = now
 }
 
-// torn tells whether a slot that has just changed cannot be read.
+// torn reports whether a slot that has just changed cannot be read.
 func (g *sight) torn(now machine.Mono) bool {
 	for i := range g.slots {
 		if s := &g.slots[i]; s.since == now && s.unreadable() > 0 {

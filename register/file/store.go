@@ -49,7 +49,7 @@ type key struct {
 // Header returns what was fixed when the store was made.
 func (s *Store) Header() register.Header { return s.header.Header }
 
-// SingleHost tells whether the store is for the processes of one host only.
+// SingleHost reports whether the store is for the processes of one host only.
 func (s *Store) SingleHost() bool { return s.header.single }
 
 // Do implements register.Store. All Queries are served by reading each handle's place

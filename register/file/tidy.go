@@ -42,7 +42,7 @@ func (s *Store) census() *census {
 	return c
 }
 
-// forgettable tells whether nobody needs a record, given what is elsewhere: beyond the
+// forgettable reports whether nobody needs a record, given what is elsewhere: beyond the
 // place if whole, else beyond the slot. The record with the greatest version of a
 // register goes last, so that the register never shows a lesser one again. Of equal ones the
 // order of spots says which that is, or two who tidy up would each rely on the other's. What
@@ -80,7 +80,7 @@ func (e *entry) value(top uint64) machine.Value {
 	return v
 }
 
-// forgets tells whether nobody needs anything that is in a place.
+// forgets reports whether nobody needs anything that is in a place.
 func (s *Store) forgets(c *census, g *sight) bool {
 	top, kept := g.top(), false
 	for _, place := range s.lookout.order {
@@ -148,7 +148,7 @@ func (s *Store) discardOne(c *census) bool {
 }
 
 // pardon gives back what was condemned and turns out to be needed, so that nothing that was
-// seen there vanishes. It tells whether another look has to see that nothing has.
+// seen there vanishes. It reports whether another look has to see that nothing has.
 func (s *Store) pardon() (again bool, err error) {
 	clear(s.doomed)
 	var c *census

@@ -56,7 +56,7 @@ func (d *directory) names() ([]string, error)    { return d.list(isPlace) }
 func (d *directory) litter() ([]string, error)   { return d.list(isTemporary) }
 func isHandle(name string) bool                  { _, ok := parseHandle(name); return ok }
 
-// isPlace tells whether a file's name is, or was made from, a handle's.
+// isPlace reports whether a file's name is, or was made from, a handle's.
 func isPlace(name string) bool {
 	place, once, more := strings.Cut(name, ".")
 	return isHandle(place) && (!more || isHandle(once))

@@ -21,7 +21,7 @@ type server struct {
 	pauses   bool   // no sync of the log while it is rewritten or saved, or we may not know
 }
 
-// keeps tells whether what was acknowledged survives a restart.
+// keeps reports whether what was acknowledged survives a restart.
 func (s server) keeps() bool {
 	return s.run != "" && s.appends && s.fsync == "always" && !s.pauses && !s.promoted
 }

@@ -32,7 +32,7 @@ type Options struct {
 	// Prefix is what the store's keys begin with, in braces. "tenure" if empty. Stores of
 	// other sets may be on the same server under other prefixes.
 	Prefix string
-	// Obsolete tells whether a store may forget what a writer left at a register that
+	// Obsolete reports whether a store may forget what a writer left at a register that
 	// shows v: disklease.Obsolete for leases. If nil, nothing is ever forgotten.
 	Obsolete func(v machine.Value, writer machine.ID) bool
 

@@ -41,7 +41,7 @@ func (j *Judge) Err() error { return errors.Join(j.errs...) }
 // Broadcasts is told before a client broadcasts, each time that he does.
 func (j *Judge) Broadcasts(m abcast.Message) { j.broadcast[key{m.Client, m.Seq}] = m.Payload }
 
-// Ordered tells whether a message has a position.
+// Ordered reports whether a message has a position.
 func (j *Judge) Ordered(m abcast.Message) bool { return j.at[key{m.Client, m.Seq}] > 0 }
 
 // Length is how many messages have a position.

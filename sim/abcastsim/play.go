@@ -39,7 +39,7 @@ type play struct {
 	cfg     abcast.Config
 	down    int
 	stopped bool
-	// rewrites tells whether a log is rewritten now.
+	// rewrites reports whether a log is rewritten now.
 	rewrites func() bool
 }
 

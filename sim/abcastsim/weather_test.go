@@ -145,7 +145,7 @@ func weather(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// mayGo tells whether somebody calls an epoch established that a member is no part of.
+// mayGo reports whether somebody calls an epoch established that a member is no part of.
 func (th *theater) mayGo(id machine.NodeID) bool {
 	for _, first := range th.established {
 		if g := th.epochs.groups[first]; g.Gone(id) {

@@ -76,6 +76,20 @@ func releasedStamp(th *theater) {
 	}
 }
 
+// P knows the delay, so it may renew without reading itself back. It releases what it wrote last.
+func releaseAfterBlindRenewal(th *theater) {
+	p := th.enters(disklease.Config{Renewal: disklease.KnownDelay}, disklease.Acquire{})
+	p.wins()
+	th.pass(term / 3)
+	p.does("Write")
+	p.leaves()
+	p.does("Note")
+	q := th.contends()
+	if q.does("Read"); !q.writes() {
+		th.t.Error("Q waits for a lease that was renewed and released")
+	}
+}
+
 // A renewal under way when the holder releases must not come in after the release.
 func releaseDuringRenewal(th *theater) {
 	p := th.contends()

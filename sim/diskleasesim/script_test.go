@@ -31,6 +31,7 @@ var scripts = []struct {
 	{"dead-waiter-is-passed", deadWaiter},
 	{"dead-waiters-that-come-and-go", flickeringWaiters},
 	{"older-beat-is-no-sign-of-life", olderBeat},
+	{"release-after-a-blind-renewal", releaseAfterBlindRenewal},
 	{"release-during-a-renewal", releaseDuringRenewal},
 	{"release-during-a-stuck-renewal", releaseDuringStuckRenewal},
 	{"deadline-by-the-least-delay", leastDelay},

@@ -127,6 +127,9 @@ func (a *actor) stuck(kind string) (effect, answer func()) {
 			reply = a.th.reg.show(a.th.reg.value)
 		case machine.Write:
 			v := machine.Value{Version: machine.Version{Seq: op.Seq, Writer: a.id}, Data: op.Data}
+			if op.Seq == 0 {
+				v.Version.Seq = a.th.reg.value.Version.Seq + 1
+			}
 			a.th.reg.put(v)
 			reply = v.Version
 		case machine.Note:
@@ -217,7 +220,7 @@ func (a *actor) holds() bool {
 	return a.hold != nil
 }
 
-// writes tells whether it has a write under way.
+// writes reports whether it has a write under way.
 func (a *actor) writes() bool {
 	for _, x := range a.pending {
 		if _, ok := x.Op.(machine.Write); ok {
@@ -227,7 +230,7 @@ func (a *actor) writes() bool {
 	return false
 }
 
-// notes tells whether it has a note under way.
+// notes reports whether it has a note under way.
 func (a *actor) notes() bool {
 	for _, x := range a.pending {
 		if _, ok := x.Op.(machine.Note); ok {

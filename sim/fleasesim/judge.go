@@ -42,14 +42,14 @@ type hold struct {
 	mark     *sim.Mark
 }
 
-// believes tells whether Check would succeed: by the holder's own clocks, whether it runs
+// believes reports whether Check would succeed: by the holder's own clocks, whether it runs
 // or is stopped.
 func (h *hold) believes() bool {
 	now := h.p.host.Now()
 	return (h.remote || h.p.host.Life() == h.life) && now.Mono < h.deadline.Deadline && now.Wall < h.deadline.Until
 }
 
-// delays tells whether its lock delay lasts, by the synchronized clock of its host: the lease
+// delays reports whether its lock delay lasts, by the synchronized clock of its host: the lease
 // and its lock delay are one time to all others, which has an end that is ε later than they
 // wait for at least.
 func (h *hold) delays() bool {

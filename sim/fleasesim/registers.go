@@ -144,7 +144,7 @@ func (r *registers) decides(o operation) {
 	}
 }
 
-// keeps tells whether a value has the lease, or a later one of the same owner.
+// keeps reports whether a value has the lease, or a later one of the same owner.
 func keeps(v flease.Value, h flease.Holding) bool {
 	for _, x := range v {
 		if x.Owner == h.Owner && x.Incarnation == h.Incarnation && (x.Until >= h.Until || x.Released) {
@@ -154,7 +154,7 @@ func keeps(v flease.Value, h flease.Holding) bool {
 	return false
 }
 
-// released tells whether the owner of a lease has given it up, or never had it: after the
+// released reports whether the owner of a lease has given it up, or never had it: after the
 // decision it wrote a value without it. Then anything may become of it.
 func (r *registers) released(h flease.Holding) bool {
 	for _, i := range r.invoked {

@@ -69,7 +69,7 @@ func (s *stage) jump(h *host, by time.Duration) {
 	h.wall.Jump(-by)
 }
 
-// hurtByDisk tells whether a peer may end because its disk fails.
+// hurtByDisk reports whether a peer may end because its disk fails.
 func (s *stage) hurtByDisk() bool { return s.shape.disks }
 
 // stranger speaks to both ports of a host, and is no peer and no client.

@@ -169,7 +169,7 @@ func (l *life) run() error {
 	return nil
 }
 
-// left tells whether the life before has left a state.
+// left reports whether the life before has left a state.
 func (h *host) left() bool {
 	names, _ := h.disk.Disk.FS().ReadDir("state")
 	for _, n := range names {

@@ -48,7 +48,7 @@ func (a *authority) set(m engine.Members) {
 	a.changed = make(chan struct{})
 }
 
-// isMember tells whether the host is to run a peer.
+// isMember reports whether the host is to run a peer.
 func (h *host) isMember() bool {
 	m, _ := h.s.members.current()
 	_, member := m.Addrs[h.index]

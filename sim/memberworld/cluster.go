@@ -47,6 +47,9 @@ type Spec struct {
 	Readers bool
 	// Wild worlds have clocks that nothing allows for. What rests on time is not judged.
 	Wild bool
+	// Upgraded has founders begin with an older version, most of them, which a Restart
+	// replaces with the newest.
+	Upgraded bool
 	// SnapshotBytes is the MaxTailBytes of members; 0 draws one for each.
 	SnapshotBytes int
 	Script        func(*cluster) // runs beside the clients, and ends with the storm

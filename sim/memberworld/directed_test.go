@@ -178,3 +178,19 @@ func TestSuitors(t *testing.T) {
 		return Spec{Members: 3, Policy: "leader", Storm: 5 * time.Second, Clients: 1, Suitors: 24, Way: 60 * time.Millisecond}
 	})
 }
+
+// TestRollingUpgrade replaces the members of a cluster in key order, which begin with an older
+// version, one after the other. The leader keeps entries to itself as soon as all can read
+// that, and a member that cannot would end at the first.
+func TestRollingUpgrade(t *testing.T) {
+	directed(t, 2, []string{"starts of an older version", "upgrades"}, func(seed uint64, d drawer) Spec {
+		s := Spec{
+			Members: 3, Policy: "leader/key", Storm: 24 * time.Second, Clients: 6, Pinned: true, Pace: 60 * time.Millisecond,
+			Readers: true, Upgraded: true,
+		}
+		for i, m := range d.Perm(3) {
+			s.Faults = append(s.Faults, world.Fault{Who: fmt.Sprintf("m%d", m), At: time.Duration(5+6*i) * time.Second, Kind: world.Restart})
+		}
+		return s
+	})
+}

@@ -14,7 +14,7 @@
 //
 // Three or five hosts start one member each, again and again, as systemd does, with other
 // flags now and then (the length of read leases, sizes of segments and of the log between
-// snapshots). Clients read and write three registers, hold leases and watch, and in some worlds one
+// snapshots; in some worlds a newer version). Clients read and write three registers, hold leases and watch, and in some worlds one
 // compacts. An operator
 // adds, promotes, removes and replaces members. For half a minute faults happen:
 //
@@ -58,9 +58,10 @@
 // its own disk is old, and if another lags at the same time, then what only the old one had
 // is lost, with any such protocol.
 //
-// Several versions of a member cannot be in one bubble, for there is one package replica in a
-// program. What a version may write into the log is decided by levels (replica/level.go),
-// whose gate replicasim plays; and real binaries of two versions are compat's.
+// Two versions of a member in one bubble are one package in two guises, for there is one package
+// replica in a program: replica.Controls.Older makes a member tell and read no more of the log
+// than one from before levels did (replica/level.go). In some worlds members begin so and are
+// replaced by newer ones, one after the other. Real binaries of two versions are compat's.
 //
 // # How far a seed goes
 //

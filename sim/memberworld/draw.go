@@ -66,7 +66,23 @@ func Draw(seed uint64) Spec {
 		}
 	}
 	s.Compacts = world.Rand(seed, "whether to compact").IntN(3) == 0
+	if r := world.Rand(seed, "whether to upgrade"); r.IntN(4) == 0 && !s.Wild {
+		s.upgrade(r)
+	}
 	return s
+}
+
+// upgrade has members replaced by newer ones, one after the other, as an operator does.
+func (s *Spec) upgrade(r *rand.Rand) {
+	s.Upgraded = true
+	if r.IntN(2) == 0 { // where versions differ most
+		s.Policy = string(quorumlease.LeaderByKey)
+	}
+	at := 4 * time.Second
+	for _, m := range r.Perm(s.Members) {
+		s.Faults = append(s.Faults, world.Fault{Who: fmt.Sprintf("m%d", m), At: at, Kind: world.Restart})
+		at += time.Second + time.Duration(r.Int64N(int64(5*time.Second)))
+	}
 }
 
 type drawer struct {

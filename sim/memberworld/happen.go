@@ -57,6 +57,9 @@ func (c *cluster) happen(f world.Fault) {
 		}
 	case world.Restart:
 		h.mu.Lock()
+		if h.flags.older {
+			c.w.Count("upgrades", 1)
+		}
 		h.flags = c.spec.flags(h.rand)
 		h.mu.Unlock()
 		h.end(nil, exits)

@@ -16,6 +16,7 @@ import (
 	"github.com/tenure-lease/tenure/etcdapi"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/node"
+	"github.com/tenure-lease/tenure/replica"
 	"github.com/tenure-lease/tenure/server"
 	"github.com/tenure-lease/tenure/sim/world"
 	"github.com/tenure-lease/tenure/sim/world/disk"
@@ -64,6 +65,7 @@ type flags struct {
 	tailBytes int
 	segment   int64
 	order     string // the policy of a new cluster
+	older     bool   // the version is one from before levels (package replica)
 }
 
 // life is the time from a member's start to its end.
@@ -94,6 +96,8 @@ func newHost(c *cluster, name string) *host {
 		raw:  time.Now(),
 	}
 	h.flags = c.spec.flags(c.w.Rand("flags of " + name))
+	// Newcomers have the newest version.
+	h.flags.older = c.spec.Upgraded && len(c.hosts) < c.spec.Members && c.w.Rand("version of "+name).IntN(4) > 0
 	return h
 }
 
@@ -136,6 +140,9 @@ func (h *host) begin() *life {
 	h.mu.Lock()
 	h.life = l
 	h.starts++
+	if h.flags.older {
+		h.c.w.Count("starts of an older version", 1)
+	}
 	cfg := h.config(l)
 	h.mu.Unlock()
 	fail := func(err error) {
@@ -183,7 +190,7 @@ func (h *host) config(l *life) server.Config {
 			Name: h.name, DataDir: dataDir, Peers: peers, ClusterToken: "world", Existing: h.existing,
 			ClientURLs: []string{fmt.Sprintf("http://%s:%d", h.name, clientPort)},
 			Dial:       h.c.net.Dialer(l.p),
-			ReadLease:  h.flags.order, ReadLeaseTTL: h.flags.readTTL,
+			ReadLease:  h.flags.order, ReadLeaseTTL: h.flags.readTTL, Controls: replica.Controls{Older: h.flags.older},
 			MaxTailBytes: h.flags.tailBytes, WAL: wal.Options{FS: h.disk.FS(l.p), SegmentBytes: h.flags.segment},
 			Now: func() machine.Now { return h.now(l.p) }, Look: h.look,
 			Logger: logger,

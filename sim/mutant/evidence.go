@@ -51,13 +51,21 @@ func evidence(t *testing.T) {
 	}
 }
 
+// named is what the page calls a directory's package.
+func named(dir string) string {
+	if dir == "." {
+		return "tenure"
+	}
+	return dir
+}
+
 // planted is the table: a row for each package of the product that bugs are planted in.
 func planted(root string, list []mutant) string {
 	rules := map[string]int{}                // planted bugs by package
 	tests := map[string]map[string]int{}     // and by the test that notices, with its package
 	tables := map[string]map[string]string{} // where the rules are listed
 	for _, m := range list {
-		pkg := path.Dir(m.edits[0].Path)
+		pkg := named(path.Dir(m.edits[0].Path))
 		dir, err := filepath.Rel(root, m.dir)
 		if err != nil {
 			panic(err) // below root, where it was found
@@ -67,8 +75,8 @@ func planted(root string, list []mutant) string {
 		}
 		rules[pkg]++
 		name, _, _ := strings.Cut(m.test, "/")
-		tests[pkg][dir+" "+name]++
-		tables[pkg][dir] = fmt.Sprintf("[%s](../%s/%s)", dir, dir, tablePath)
+		tests[pkg][named(dir)+" "+name]++
+		tables[pkg][dir] = fmt.Sprintf("[%s](%s)", named(dir), path.Join("..", dir, tablePath))
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d bugs in %d packages.\n\n| package | planted bugs | noticed by | rules, one by one |\n|---|---|---|---|\n", len(list), len(rules))

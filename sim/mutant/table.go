@@ -74,14 +74,18 @@ func Table(t *testing.T, scripts ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := table("./"+filepath.ToSlash(pkg), list)
+	where := "."
+	if pkg != "." {
+		where = "./" + filepath.ToSlash(pkg)
+	}
+	want := table(where, list)
 	if *rewriteFlag {
 		if err := os.WriteFile(tablePath, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got, err := os.ReadFile(tablePath); err != nil || string(got) != want {
-		t.Errorf("%s is not up to date (%v): run go test ./%s -run TestMutantTable -rewrite", tablePath, err, pkg)
+		t.Errorf("%s is not up to date (%v): run go test %s -run TestMutantTable -rewrite", tablePath, err, where)
 	}
 }
 

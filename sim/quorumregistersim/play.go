@@ -113,7 +113,7 @@ func (p *play) chaos(d time.Duration) {
 
 func (p *play) some() *base { return p.bases.list[p.w.Rand.IntN(len(p.bases.list))] }
 
-// mayFail tells whether one more base may fail to answer.
+// mayFail reports whether one more base may fail to answer.
 func (p *play) mayFail() bool {
 	return p.outages || p.bases.amiss() < (len(p.bases.list)-1)/2
 }

@@ -27,7 +27,7 @@ func (m *Member) makes(plan *replica.Plan) {
 }
 
 // Divide divides the keys among holders, as text says in the language of
-// [placement.Parse], where members are called by their numbers, and tells whether that
+// [placement.Parse], where members are called by their numbers, and reports whether that
 // is in force soon. The present leader holds all keys besides.
 func (c *Cluster) Divide(text string) bool {
 	lead := c.leader()

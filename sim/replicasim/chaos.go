@@ -55,7 +55,7 @@ func (c *Cluster) leader() *Member {
 	return nil
 }
 
-// leads tells whether a member believes to lead.
+// leads reports whether a member believes to lead.
 func (m *Member) leads() bool { return m.Up() && m.replica.Status().Leader == m.ID }
 
 // handsTo asks a leader to pass leadership to a member.

@@ -89,7 +89,7 @@ type calm struct{ from, to, bound time.Duration }
 
 func (s *calm) end(now time.Duration) { s.to = min(s.to, now) }
 
-// broken tells whether something took longer than it may.
+// broken reports whether something took longer than it may.
 func (s calm) broken(call, now time.Duration) bool {
 	return s.bound > 0 && call >= s.from && call+s.bound <= s.to && now-call > s.bound
 }

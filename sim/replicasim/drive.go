@@ -24,7 +24,7 @@ var Policies = []string{"off", "leader", "all", "leader/key", "all/key", "static
 // ErrPolicy says that this build has no such policy of read leases.
 var ErrPolicy = errors.New("this build has no such policy of read leases")
 
-// CheckPolicy tells whether a cluster can be started under this policy.
+// CheckPolicy reports whether a cluster can be started under this policy.
 func CheckPolicy(policy string) error {
 	if !slices.Contains(Policies, policy) {
 		return fmt.Errorf("%q: %w; it has %q", policy, ErrPolicy, Policies)
@@ -35,7 +35,7 @@ func CheckPolicy(policy string) error {
 // Member returns the member with this ID, from 1 up.
 func (c *Cluster) Member(id machine.NodeID) *Member { return c.members[id-1] }
 
-// Elect has a fresh cluster elect this member, and tells whether it did: the others
+// Elect has a fresh cluster elect this member, and reports whether it did: the others
 // stand still until it asks for their votes.
 func (c *Cluster) Elect(id machine.NodeID) bool {
 	others := slices.DeleteFunc(slices.Clone(c.members), func(m *Member) bool { return m.ID == id })
@@ -52,7 +52,7 @@ func (c *Cluster) Elect(id machine.NodeID) bool {
 }
 
 // Put writes a key at this member. Done is called at most once, with the write's
-// revision, or with an error that tells whether it may still take effect; never
+// revision, or with an error that reports whether it may still take effect; never
 // if the member dies.
 func (m *Member) Put(key, value []byte, done func(rev int64, err error)) {
 	m.propose(&pb.PutRequest{Key: key, Value: value}, func(r replica.Result, err error) {

@@ -82,7 +82,7 @@ func (c *Cluster) cutOneWay(from, to *Member) {
 	}
 }
 
-// well tells whether a leader and most of its voters have each other and their disks.
+// well reports whether a leader and most of its voters have each other and their disks.
 func (c *Cluster) well(lead *Member, voters []uint64) bool {
 	n := 0
 	for _, id := range voters {

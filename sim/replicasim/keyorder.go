@@ -27,7 +27,7 @@ type askedRead struct {
 	f    func(view, replica.KeysReady)
 }
 
-// byKey tells whether the cluster's entries may be released in key order, at any time.
+// byKey reports whether the cluster's entries may be released in key order, at any time.
 func (c *Cluster) byKey() bool { return quorumlease.Policy(c.ReadLease).ByKey() }
 
 // state is the newest state.

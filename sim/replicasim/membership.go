@@ -80,7 +80,7 @@ func (c *Cluster) roster() replica.Roster {
 	return newest.state.Roster()
 }
 
-// isMember tells whether a member is one, by the newest state that there is.
+// isMember reports whether a member is one, by the newest state that there is.
 func (c *Cluster) isMember(m *Member) bool {
 	return !m.gone && (!c.harsh.reshape || c.roster().Find(uint64(m.ID)) != nil)
 }

@@ -187,7 +187,7 @@ func (s *stage) divide(text string) {
 	s.w.Run(2 * tick)
 }
 
-// inForce tells whether a member has applied a configuration that is released.
+// inForce reports whether a member has applied a configuration that is released.
 func (s *stage) inForce(m *Member, text string) bool {
 	st := m.replica.Status()
 	return st.ReadLeases.Cells != nil && st.ReadLeases.Cells.Equal(s.cells(text)) && st.ReadLeases.Released >= st.Commit

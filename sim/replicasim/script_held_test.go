@@ -222,7 +222,7 @@ func (s *stage) appliesOne(m *Member) {
 	s.w.Run(5 * time.Millisecond)
 }
 
-// restores tells whether a snapshot waits for the applier.
+// restores reports whether a snapshot waits for the applier.
 func (m *Member) restores() bool {
 	for _, item := range m.applying {
 		if _, ok := item.(replica.Restore); ok {

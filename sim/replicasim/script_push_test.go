@@ -229,7 +229,7 @@ var pushScripts = []script{
 	}},
 }
 
-// holdsLease tells whether a member has a lease on whatever it holds.
+// holdsLease reports whether a member has a lease on whatever it holds.
 func (m *Member) holdsLease() bool { return m.replica.Status().ReadLeases.Left > 0 }
 
 // alone lets a member have pushed promises of one other only, from now on, and waits

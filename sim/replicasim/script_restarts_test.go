@@ -114,7 +114,7 @@ var restartScripts = []script{
 	}},
 }
 
-// committed tells whether all that is in a leader's log is committed.
+// committed reports whether all that is in a leader's log is committed.
 func (m *Member) committed() bool {
 	st := m.replica.Status()
 	return st.Commit == st.Last

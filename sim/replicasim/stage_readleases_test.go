@@ -16,7 +16,7 @@ var (
 	news   = []string{"MsgApp", "MsgSnap", "MsgHeartbeat", "quorumlease.News"}
 )
 
-// leased tells whether a member's lease lets it read now.
+// leased reports whether a member's lease lets it read now.
 func (m *Member) leased() bool { return m.Up() && m.Now().Mono < m.lease.Until }
 
 // asks lets a member hear that somebody reads there, so that it asks for promises.

@@ -149,7 +149,7 @@ func (s *stage) lead(m *Member) {
 // transfer asks a leader to pass leadership to a member.
 func (s *stage) transfer(lead, to *Member) { lead.handsTo(to) }
 
-// follows tells whether a member knows another as its leader.
+// follows reports whether a member knows another as its leader.
 func (m *Member) follows(lead *Member) bool { return m.Up() && m.replica.Status().Leader == lead.ID }
 
 // kill crashes a member; the others are told that its connections closed.
@@ -294,7 +294,7 @@ func (m *Member) remaining(lease int64, f func(replica.AnswerLease)) {
 	m.Step(replica.AskLease{ID: m.nextID, Lease: lease})
 }
 
-// has tells whether a member's state holds a lease.
+// has reports whether a member's state holds a lease.
 func (m *Member) has(l *held) bool {
 	_, ok := m.state.Store().View().Lease(l.id)
 	return ok

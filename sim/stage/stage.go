@@ -210,7 +210,7 @@ func (s *Stage) take(matches []Match) (taken []machine.Envelope) {
 	return taken
 }
 
-// Has tells whether such a message is on the wire.
+// Has reports whether such a message is on the wire.
 func (s *Stage) Has(matches ...Match) bool { return slices.ContainsFunc(s.Wire, all(matches)) }
 
 // Settle delivers what is on the wire and what comes of it, until nothing does.

@@ -17,7 +17,9 @@ type plan struct {
 	header  register.Header
 	dirs    int
 	procs   int
-	workers int // claims that a process pursues at a time
+	paired  bool // the first two processes are on one host, with its clock
+	state   bool // processes of a host share what they saw
+	workers int  // claims that a process pursues at a time
 	names   int
 	length  time.Duration // with faults
 
@@ -76,6 +78,8 @@ func draw(seed uint64) plan {
 			p.crashes = time.Minute
 		}
 	}
+	host := world.Rand(seed, "hosts")
+	p.paired, p.state = host.IntN(2) == 0, host.IntN(2) == 0
 	if p.dirs > 1 && r.IntN(2) == 0 {
 		p.outages, p.older = 40*time.Second, r.IntN(2) == 0
 	}
@@ -92,6 +96,8 @@ func (p plan) String() string {
 		}
 	}
 	add(true, "%d directories, %d processes of %d claims, %d names, drift %d ppm", p.dirs, p.procs, p.workers, p.names, p.header.Drift)
+	add(p.paired, "two on one host")
+	add(p.state, "witnesses are kept")
 	add(p.stalls > 0, "%.0f %% of %s stall up to %v", 100*p.stalls, p.calls, p.longest)
 	add(p.slows > 0, "%.0f %% of %s slow up to %v", 100*p.slows, p.calls, p.longest)
 	add(p.errs > 0, "%.0f %% of %s fail", 100*p.errs, p.calls)

@@ -20,6 +20,7 @@ type process struct {
 	holders.Holder
 	*scene
 	clock *clock.Simulated
+	state string // the host's directory of witnesses
 }
 
 // hook is what befalls a call.
@@ -95,6 +96,6 @@ func (x *process) open() error {
 	if err != nil {
 		return err
 	}
-	x.Leaser = storage.New(set, storage.Options{Clock: x.clock})
+	x.Leaser = storage.New(set, storage.Options{Clock: x.clock, State: x.state})
 	return nil
 }

@@ -3,6 +3,7 @@ package storageworld
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ type scene struct {
 	tree  *posix.Tree
 	judge *holders.Judge
 	stop  chan struct{} // closed when processes are to come to an end
+	state string        // the directory of all hosts' witnesses; "": none
 
 	mu    sync.Mutex
 	quiet bool // no more faults
@@ -62,15 +64,29 @@ func (s *scene) down(name string) bool {
 
 // play plays the world of a plan.
 func play(t *testing.T, p plan) world.Result {
+	state := ""
+	if p.state {
+		state = t.TempDir()
+	}
 	return world.Play(t, world.Options{Seed: p.seed, Procs: 1, Memory: true, Drain: 10 * time.Minute}, func(w *world.World) {
 		w.Trace.Add("%v", p)
-		s := &scene{w: w, plan: p, tree: posix.New(), judge: holders.NewJudge(w), stop: make(chan struct{})}
+		s := &scene{w: w, plan: p, tree: posix.New(), judge: holders.NewJudge(w), stop: make(chan struct{}), state: state}
 		s.begin()
 		judged := make(chan struct{})
 		go s.judge.Watch(judged)
 		var all sync.WaitGroup
+		var first *clock.Simulated
 		for i := range p.procs {
-			all.Go(func() { s.host(i) })
+			host, c := fmt.Sprint("p", i), first
+			if i != 1 || !p.paired {
+				c = s.clock(host)
+			} else {
+				host = "p0"
+			}
+			if i == 0 {
+				first = c
+			}
+			all.Go(func() { s.run(fmt.Sprint("p", i), host, c) })
 		}
 		s.befall()
 		s.mu.Lock()
@@ -104,16 +120,21 @@ func (s *scene) begin() {
 	}
 }
 
-// host runs one process after the other.
-func (s *scene) host(i int) {
-	name := fmt.Sprint("p", i)
-	random := s.w.Rand(name)
+// clock is that of a host, as wrong as it may be.
+func (s *scene) clock(host string) *clock.Simulated {
+	random := s.w.Rand("clock of " + host)
 	drift := float64(s.plan.header.Drift) / 1e6
 	c := clock.NewSimulated(machine.Mono(random.Int64N(int64(time.Hour))))
 	c.SetRate(1 + drift*(2*random.Float64()-1))
+	return c
+}
+
+// run runs one process after the other on a host.
+func (s *scene) run(name, host string, c *clock.Simulated) {
+	random := s.w.Rand(name)
 	var closing sync.WaitGroup
 	for !s.stopping() {
-		x := s.process(name, c, random.Uint64())
+		x := s.process(name, host, c, random.Uint64())
 		over := make(chan struct{})
 		closing.Go(func() { defer close(over); x.Live(x.open) })
 		select {
@@ -193,19 +214,23 @@ func (s *scene) set(out int) {
 }
 
 // process starts a process.
-func (s *scene) process(name string, c *clock.Simulated, seed uint64) *process {
-	return &process{scene: s, clock: c, Holder: holders.Holder{
+func (s *scene) process(name, host string, c *clock.Simulated, seed uint64) *process {
+	x := &process{scene: s, clock: c, Holder: holders.Holder{
 		World: s.w, Judge: s.judge, Name: name, Process: s.w.Start(name), Seed: seed, Stop: s.stop, Calm: s.calm,
 		Habits: holders.Habits{
 			Workers: s.plan.workers, Names: s.plan.names, Term: s.plan.header.Term, Quiet: s.plan.header.Quiet(),
 			Shared: s.plan.shared, Idle: s.plan.idle, Onlook: s.plan.onlook, Reopen: s.plan.reopen, Kill: s.plan.kill,
 		},
 	}}
+	if s.state != "" {
+		x.state = filepath.Join(s.state, host)
+	}
+	return x
 }
 
 // last has a new process acquire every name: nobody is left who holds it.
 func (s *scene) last() {
-	x := s.process("last", clock.NewSimulated(1), s.plan.seed)
+	x := s.process("last", "another", clock.NewSimulated(1), s.plan.seed)
 	if err := x.open(); err != nil {
 		s.w.Fail("the store cannot be opened when all is well: %v", err)
 		return

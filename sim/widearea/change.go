@@ -126,7 +126,7 @@ func (d Changes) one(seed uint64) (*change, error) {
 	return x, nil
 }
 
-// when tells whether an operation that was sent then counts, before the change or after.
+// when reports whether an operation that was sent then counts, before the change or after.
 func (x *change) when(sent time.Duration) (k int, counts bool) {
 	if sent >= x.at {
 		k = 1

@@ -77,7 +77,7 @@ type run struct {
 	begun         time.Duration
 }
 
-// counts tells whether an operation counts that is the nth of its client.
+// counts reports whether an operation counts that is the nth of its client.
 func (r *run) counts(n int, sent time.Duration) bool {
 	if r.For > 0 {
 		return sent >= r.begun+Settling(r.For)
@@ -131,7 +131,7 @@ func StaticCells(keys int, name func(site int) string) string {
 	return fmt.Sprintf("range:key..%s = %s,%s,%s; default = %s,%s,%s", KeyName(keys/2), name(0), name(1), name(2), name(1), name(3), name(4))
 }
 
-// checkLength tells whether members take leases of this length; 0 is the product's.
+// checkLength reports whether members take leases of this length; 0 is the product's.
 func checkLength(length time.Duration) error {
 	if length != 0 && (length < quorumlease.MinTTL || length > quorumlease.MaxTTL) {
 		return fmt.Errorf("%w: %v is not from %v to %v", quorumlease.ErrTTL, length, quorumlease.MinTTL, quorumlease.MaxTTL)

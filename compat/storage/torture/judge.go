@@ -68,7 +68,7 @@ func (h *history) tenancies() (all []*tenancy, err error) {
 	return all, err
 }
 
-// unguarded tells whether a line is that of a command that went on after it was
+// unguarded reports whether a line is that of a command that went on after it was
 // stopped together with its guardian.
 func (h *history) unguarded(l line) bool {
 	return h.commands[l.pid] && slices.ContainsFunc(h.stopped, func(w window) bool { return w.pid == l.pid && l.at >= w.from })
@@ -139,7 +139,7 @@ func (h *history) toldInTime(all []*tenancy) (err error) {
 	return err
 }
 
-// excused tells whether a process could not run for a part of some time.
+// excused reports whether a process could not run for a part of some time.
 func (h *history) excused(pid int, from, to time.Duration) bool {
 	return slices.ContainsFunc(slices.Concat(h.stopped, h.late), func(w window) bool {
 		return (w.pid == pid || w.pid == 0) && w.meets(from, to)

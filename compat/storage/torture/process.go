@@ -159,7 +159,7 @@ func (p *process) command() int {
 	return pid
 }
 
-// ours tells whether a process is one of those we started, or was started by them.
+// ours reports whether a process is one of those we started, or was started by them.
 func (ps *processes) ours(pid int) bool {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	return err == nil && bytes.Contains(env, []byte(ps.dir))

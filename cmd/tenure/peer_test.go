@@ -1,0 +1,109 @@
+package main
+
+import (
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tenure-lease/tenure/engine/flease"
+)
+
+// peerFlags are the options that a peer's command line makes.
+func peerFlags(t *testing.T, args ...string) (o peerOptions) {
+	t.Helper()
+	f := pflag.NewFlagSet("peer", pflag.ContinueOnError)
+	o.register(f)
+	if err := f.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// Each flag of a peer reaches what it is about.
+func TestPeerFlagsReachTheirEnds(t *testing.T) {
+	cfg, mode, err := peerFlags(t, "--self", "b:7000", "--peers", "a:7000,b:7000,c:7000,d:7000", "--bind", "0.0.0.0:7001", "--mode", "640",
+		"--t-max", "8s", "--epsilon", "20ms", "--round", "70ms", "--cell", "2", "--cluster", "c1", "--state", "/s", "--clock", "kernel").complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct{ got, want any }{
+		"self": {cfg.Self, "b:7000"}, "bind": {cfg.Listen, "0.0.0.0:7001"}, "mode": {int(mode), 0o640}, "t-max": {cfg.TMax, 8 * time.Second},
+		"epsilon": {cfg.Epsilon, 20 * time.Millisecond}, "round": {cfg.RoundTimeout, 70 * time.Millisecond}, "cell": {cfg.Replicas, 2},
+		"cluster": {cfg.Cluster, "c1"}, "state": {cfg.State, "/s"}, "clock": {cfg.CheckClock, true},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: %v, want what the flag says, %v", name, tt.got, tt.want)
+		}
+	}
+	cfg, mode, err = peerFlags(t, "--self", "a:7000", "--peers", "a:7000").complete()
+	if err != nil || cfg.Replicas != 0 || cfg.RoundTimeout != 0 || cfg.CheckClock || mode != 0o660 || cfg.TMax != flease.DefaultTMax {
+		t.Errorf("without flags: %+v, mode %o, %v; want the defaults", cfg, mode, err)
+	}
+}
+
+// A peer that would not know who it is, or with whom, is refused.
+func TestPeerRefusals(t *testing.T) {
+	who := []string{"--self", "a:1", "--peers", "a:1"}
+	for says, args := range map[string][]string{
+		"write --self":         {"--peers", "a:1"},
+		"write either --peers": {"--self", "a:1"},
+		"or --members FILE":    slices.Concat(who, []string{"--members", "f"}),
+		"leave --listen away":  slices.Concat(who, []string{"--listen", ""}),
+		"--mode 1000":          slices.Concat(who, []string{"--mode", "1000"}),
+	} {
+		_, _, err := peerFlags(t, args...).complete()
+		if wantRefused(t, err, says); err != nil && strings.Contains(err.Error(), "flease://") {
+			t.Errorf("%q: %v tells of a URL that nobody wrote", args, err)
+		}
+	}
+}
+
+// A peer that does not answer is no mistake in the command line.
+func TestPeerStatusExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	_, err := command(t, "peer", "status", "--at", "flease://"+filepath.Join(dir, "none"))
+	wantExit(t, err, exitUnavailable)
+	l, err := net.Listen("unix", filepath.Join(dir, "deaf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	_, err = command(t, "peer", "status", "--at", "flease://"+l.Addr().String())
+	wantExit(t, err, exitUnavailable)
+}
+
+// What a peer says of itself and of others is one line each.
+func TestPeerTable(t *testing.T) {
+	var b strings.Builder
+	s := flease.Status{Self: 1, Addr: "b:1", Epoch: 2, Claims: 3, TMaxMS: 3000, EpsilonMS: 20, SilentMS: 1500}
+	s.Peers = []flease.MemberStatus{{Index: 0, Addr: "a:1", Connected: true, RTTMS: 1.5}, {Index: 2, Addr: "c:1", Error: "one\ntwo"}}
+	peerTable(&b, s)
+	s.Serving = true
+	peerTable(&b, s)
+	lines := map[string]bool{}
+	for line := range strings.Lines(b.String()) {
+		lines[strings.Join(strings.Fields(line), " ")] = true
+	}
+	for _, want := range []string{
+		"peer 1 at b:1: silent for another 1.5s; epoch 2, 3 claims, t_max 3s, ε 20ms", "peer 1 at b:1: serving; epoch 2, 3 claims, t_max 3s, ε 20ms",
+		"0 a:1 true 1.50ms", "2 c:1 false - one; two",
+	} {
+		if !lines[want] {
+			t.Errorf("no line %q in\n%s", want, &b)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// nowhere is a listener that nobody dials.
+type nowhere struct {
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newNowhere() *nowhere { return &nowhere{closed: make(chan struct{})} }
+
+func (l *nowhere) Accept() (net.Conn, error) { <-l.closed; return nil, net.ErrClosed }
+func (l *nowhere) Close() error              { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *nowhere) Addr() net.Addr            { return fakeAddr("127.0.0.1:1") }
+
+// dials runs a test in simulated time with a member 1 that reaches member 2 by a function.
+func dials(t *testing.T, dial DialFunc, test func(m *member)) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(t, 1, newNowhere(), map[machine.NodeID]string{2: "127.0.0.1:2"}, defaultTiming, func(c *Config) { c.Dial = dial })
+		test(m)
+		m.Close()
+	})
+}
+
+// A member that is not there is dialed again at once, and then more and more rarely, but at
+// least once a second.
+func TestPausesBetweenDials(t *testing.T) {
+	var at []time.Time
+	dials(t, func(context.Context, string) (net.Conn, error) {
+		at = append(at, time.Now())
+		return nil, errors.New("nobody is there")
+	}, func(*member) { time.Sleep(10 * time.Minute) })
+	var pauses []time.Duration
+	for i := range at[1:] {
+		pauses = append(pauses, at[i+1].Sub(at[i]))
+	}
+	if first := pauses[0]; first > 2*defaultTiming.backoffMin {
+		t.Errorf("the pause before the second dial is %v, want about %v at most", first, defaultTiming.backoffMin)
+	}
+	if longest := slices.Max(pauses); longest > defaultTiming.backoffMax+time.Millisecond {
+		t.Errorf("the longest pause between two dials is %v, want %v at most", longest, defaultTiming.backoffMax)
+	}
+	if len(at) > 3000 { // each second has two, on average
+		t.Errorf("ten minutes have %d dials, want about 1,200", len(at))
+	}
+}
+
+// Who accepts a connection and says nothing holds nobody up for longer than a handshake.
+func TestNoAnswerToAGreeting(t *testing.T) {
+	var others []net.Conn
+	silent := func(context.Context, string) (net.Conn, error) {
+		ours, other := net.Pipe()
+		others = append(others, other)
+		return ours, nil
+	}
+	dials(t, silent, func(m *member) {
+		time.Sleep(defaultTiming.handshake + time.Second)
+		if m.Stats(2).LastError == nil {
+			t.Errorf("%v after it was dialed a silent member is waited for", defaultTiming.handshake+time.Second)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(chan error, 1)
+		go func() {
+			_, err := Ask(context.Background(), "127.0.0.1:2", nil, silent, nil)
+			asked <- err
+		}()
+		select {
+		case err := <-asked:
+			if err == nil {
+				t.Error("silence is taken for an answer")
+			}
+		case <-time.After(time.Minute):
+			t.Error("a minute after a question an answer is waited for")
+			others[len(others)-1].Close()
+			<-asked
+		}
+	})
+}
+
+// A member that takes what is sent and answers no ping may be at the other end of a way that
+// goes in one direction only: its connection is given up.
+func TestNoAnswerToPings(t *testing.T) {
+	dials(t, func(context.Context, string) (net.Conn, error) {
+		ours, other := net.Pipe()
+		go func() {
+			readHello(other)
+			other.Write(encodeWelcome(statusWelcome, ""))
+			io.Copy(io.Discard, other)
+		}()
+		return ours, nil
+	}, func(m *member) {
+		m.wait("up 2")
+		time.Sleep(defaultTiming.silence + 20*time.Millisecond) // and before it is connected again
+		m.waitLog("no connection to member")
+		if n := m.count("down 2"); n != 0 {
+			t.Error("silence was taken for a death")
+		}
+	})
+}
+
+// Who dials is there: the member that it dials need not wait until it tries again itself.
+func TestDialedBackAtOnce(t *testing.T) {
+	later := quick
+	later.backoffMin, later.backoffMax = 1000*time.Hour, 1000*time.Hour
+	ln := listen(t, "127.0.0.1:0")
+	two := ln.Addr().String()
+	ln.Close()
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: two}, later, nil)
+	m.waitLog("no connection to member")
+	newMember(t, 2, listen(t, two), map[machine.NodeID]string{1: m.addr}, quick, nil)
+	m.wait("up 2")
+}
+
+// A member that has moved is dialed where it is, and not where it was.
+func TestMovedMember(t *testing.T) {
+	before, after := listen(t, "127.0.0.1:0"), listen(t, "127.0.0.1:0")
+	defer before.Close()
+	defer after.Close()
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: before.Addr().String()}, quick, nil)
+	old, err := before.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if err := m.SetPeers(map[machine.NodeID]string{2: after.Addr().String()}, nil); err != nil {
+		t.Fatal(err)
+	}
+	after.(*net.TCPListener).SetDeadline(time.Now().Add(20 * time.Second))
+	conn, err := after.Accept()
+	if err != nil {
+		t.Fatalf("a member that has moved is not dialed where it is: %v", err)
+	}
+	conn.Close()
+	wantHangUp(t, old)
+}
+
+// A listener may fail for a moment, for want of file descriptors for example.
+func TestListenerThatFailsOnce(t *testing.T) {
+	flaky := &failsOnce{Listener: listen(t, "127.0.0.1:0")}
+	m := newMember(t, 1, flaky, nil, quick, func(c *Config) { c.Answer = func([]byte) []byte { return []byte("here") } })
+	if said, err := Ask(t.Context(), m.addr, nil, nil, nil); string(said) != "here" {
+		t.Errorf("behind a listener that has failed once: got %q, %v", said, err)
+	}
+}
+
+type failsOnce struct {
+	net.Listener
+	once sync.Once
+}
+
+func (l *failsOnce) Accept() (conn net.Conn, err error) {
+	l.once.Do(func() { err = errors.New("too many open files") })
+	if err != nil {
+		return nil, err
+	}
+	return l.Listener.Accept()
+}

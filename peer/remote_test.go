@@ -1,0 +1,96 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// The bytes that are being written count like those that wait, and that messages are lost is
+// told once until there is room again, or another connection.
+func TestQueue(t *testing.T) {
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) { c.QueueBytes = 1000 })
+	r := newRemote(m.Transport, 2, "127.0.0.1:1")
+	told := func(want int) {
+		t.Helper()
+		all := make(chan struct{})
+		m.Transport.events.add(func() { close(all) })
+		<-all
+		if n := m.count("unreachable 2"); n != want {
+			t.Errorf("that messages are lost was told %d times, want %d", n, want)
+		}
+	}
+	if r.send(nil) {
+		t.Error("a message was taken without a connection")
+	}
+	told(1)
+	r.opened()
+	msg := make([]byte, 600)
+	if !r.send(msg) {
+		t.Error("no room for 600 bytes of 1000")
+	}
+	writing := r.take(nil)
+	if r.send(msg) {
+		t.Error("1200 bytes are queued or being written, 1000 are the limit")
+	}
+	told(2)
+	r.send(msg)
+	told(2)
+	r.wrote(writing, 600)
+	if !r.send(msg) {
+		t.Error("no room for 600 bytes when others were written")
+	}
+	r.send(msg)
+	told(3)
+}
+
+// Callbacks come in the order of what they tell, and none while another runs.
+func TestEventsComeInOrder(t *testing.T) {
+	e := newEvents()
+	done := make(chan struct{})
+	go func() { defer close(done); e.run() }()
+	hold, all := make(chan struct{}), make(chan struct{})
+	var got []int
+	e.add(func() { <-hold })
+	for i := range 5 {
+		e.add(func() { got = append(got, i) })
+	}
+	e.add(func() { close(all) })
+	close(hold)
+	<-all
+	for i, n := range got {
+		if n != i {
+			t.Errorf("callbacks came in the order %v", got)
+			break
+		}
+	}
+	e.close()
+	<-done
+}
+
+// However often it dials, a member is told once that another one refuses it.
+func TestRefusedOnceForEachReason(t *testing.T) {
+	c := newCluster(t, 1, quick, nil)
+	var tries atomic.Int64
+	m := newMember(t, 2, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{1: c[0].addr}, quick, func(cfg *Config) {
+		dial := cfg.Dial.orTCP()
+		cfg.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			tries.Add(1)
+			return dial(ctx, addr)
+		}
+	})
+	poll(t, "five dials", func() bool { return tries.Load() > 5 })
+	all := make(chan struct{})
+	m.Transport.events.add(func() { close(all) })
+	<-all
+	if n := m.count("refused 1"); n != 1 {
+		t.Errorf("%d dials were refused for one reason, which was told %d times", tries.Load()-1, n)
+	}
+	if err := m.Stats(1).LastError; !errors.Is(err, ErrUnknownMember) {
+		t.Errorf("refused because of %v, want ErrUnknownMember", err)
+	}
+}

@@ -1,0 +1,46 @@
+package register
+
+import (
+	"testing"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/quorumregister"
+)
+
+// TestTheGreaterVersionStays: of two Puts the greater version is shown, whichever comes first. Of
+// equal Seqs the greater writer's is.
+func TestTheGreaterVersionStays(t *testing.T) {
+	version := func(seq uint64, writer byte) machine.Version {
+		return machine.Version{Seq: seq, Writer: machine.ID{writer}}
+	}
+	less, greater := version(5, 1), version(5, 2)
+	for _, versions := range [][]machine.Version{{less, greater}, {greater, less}, {version(4, 9), greater}, {greater, version(4, 9)}} {
+		s := NewMemory(header(1, 0)).Open()
+		for _, v := range versions {
+			s.Do([]Op{{Name: "x", Writer: v.Writer, Op: quorumregister.Put{Version: v, Data: v.Writer[:1]}}})
+		}
+		got := s.Do([]Op{{Name: "x", Op: quorumregister.Query{}}})[0].Value.(quorumregister.State)
+		if got.Version != greater || got.Data[0] != 2 || got.Floor != 5 {
+			t.Errorf("after %v: %v with %v, floor %d; want %v", versions, got.Version, got.Data, got.Floor, greater)
+		}
+	}
+}
+
+// TestANoteIsNotOutdoneByAnEarlierOne, and is its writer's alone.
+func TestANoteIsNotOutdoneByAnEarlierOne(t *testing.T) {
+	s := NewMemory(header(1, 0)).Open()
+	for _, n := range []quorumregister.PutNote{
+		{Writer: machine.ID{1}, Seq: 2, Data: []byte("late")}, {Writer: machine.ID{1}, Seq: 1, Data: []byte("early")},
+		{Writer: machine.ID{2}, Seq: 1, Data: []byte("another's")},
+	} {
+		s.Do([]Op{{Name: "x", Writer: n.Writer, Op: n}})
+	}
+	got := s.Do([]Op{{Name: "x", Op: quorumregister.Query{}}})[0].Value.(quorumregister.State)
+	notes := map[machine.ID]string{}
+	for _, n := range got.Notes {
+		notes[n.Writer] = string(n.Data)
+	}
+	if len(notes) != 2 || notes[machine.ID{1}] != "late" || notes[machine.ID{2}] != "another's" {
+		t.Errorf("notes %v, want the late one and another's", notes)
+	}
+}
