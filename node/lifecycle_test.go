@@ -13,6 +13,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.uber.org/goleak"
 
 	"github.com/tenure-lease/tenure/peer"
@@ -237,6 +238,40 @@ func TestHandOver(t *testing.T) {
 		}
 	} else if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("with nobody to take it: %v, want %v", err, context.DeadlineExceeded)
+	}
+}
+
+// Leadership goes to the member that was asked for, and to no other.
+func TestMoveLeader(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 5)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	first := c.leader()
+	for i := range c.nodes {
+		to := c.nodes[(first+1+i)%5]
+		lead := c.leader()
+		err := c.nodes[lead].MoveLeader(ctx, to.ID())
+		if now := c.leader(); err != nil || c.nodes[now] != to {
+			t.Fatalf("member %d of 5 is to lead: %v, and %d leads", (first+1+i)%5, err, now)
+		}
+	}
+	lead := c.leader()
+	if err := c.nodes[(lead+1)%5].MoveLeader(ctx, c.nodes[lead].ID()); !errors.Is(err, rpctypes.ErrGRPCNotLeader) {
+		t.Errorf("a follower: %v, want %v", err, rpctypes.ErrGRPCNotLeader)
+	}
+	some, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := c.nodes[lead].MoveLeader(some, 77); !errors.Is(err, rpctypes.ErrGRPCBadLeaderTransferee) {
+		t.Errorf("to one that is no member: %v, want %v", err, rpctypes.ErrGRPCBadLeaderTransferee)
+	}
+	away := (lead + 1) % 5
+	id := c.nodes[away].ID()
+	c.kill(away)
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if err := c.nodes[lead].MoveLeader(short, id); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("to one that is away: %v, want %v", err, context.DeadlineExceeded)
 	}
 }
 

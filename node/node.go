@@ -238,22 +238,6 @@ func (n *Node) Stop() {
 	})
 }
 
-// HandOver passes leadership on, if this member has it, and waits until another
-// leads. It returns early when the context ends.
-func (n *Node) HandOver(ctx context.Context) error {
-	for len(n.applied().roster.ConfState().GetVoters()) > 1 && n.leadership.Load().leader == n.id {
-		n.driver.Step(replica.HandOver{})
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("node: hand leadership over: %w", context.Cause(ctx))
-		case <-n.stop:
-			return errStopped
-		case <-time.After(n.cfg.HeartbeatInterval / 2):
-		}
-	}
-	return nil
-}
-
 // Ready waits until the member has caught up with what was committed when it
 // was called, and so can serve.
 func (n *Node) Ready(ctx context.Context) error {

@@ -141,17 +141,17 @@ func leaderFirst() []int {
 	return list
 }
 
-// elect has whoever leads hand over until the right one does.
+// elect has whoever leads hand over to the member that is to lead.
 func (r *run) elect(ctx context.Context) error {
+	wanted := r.members[widearea.Leader].ID()
 	for ctx.Err() == nil {
 		id, _, _ := r.members[widearea.Leader].Leader()
-		switch site := slices.IndexFunc(r.members, func(n *node.Node) bool { return n.ID() == id }); {
-		case site == widearea.Leader:
+		if id == wanted {
 			return nil
-		case site >= 0:
-			if err := r.members[site].HandOver(ctx); err != nil {
-				return err
-			}
+		}
+		if site := slices.IndexFunc(r.members, func(n *node.Node) bool { return n.ID() == id }); site >= 0 {
+			// It may have lost the lead meanwhile; the next round sees who has it.
+			_ = r.members[site].MoveLeader(ctx, wanted)
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
