@@ -40,7 +40,8 @@
 // After a write that failed the handle moves to a new file with all it has, what failed
 // included: a reader may have met it, and must not see the register go back. Whatever
 // got stuck on its way to the old file lands where nobody looks. After each write it is
-// checked that the path still leads to the file.
+// checked that the path still leads to the file. If the host cannot tell, the write is not
+// acknowledged, and nothing counts as taken away.
 //
 // # Reading
 //

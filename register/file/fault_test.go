@@ -19,8 +19,8 @@ import (
 type faulty struct {
 	host
 	mu sync.Mutex // held while before is called
-	// fail is asked before each step that changes something. Of a write it also says
-	// how many bytes come through.
+	// fail is asked before each step that changes something, and before each look at a path or
+	// a list. Of a write it also says how many bytes come through.
 	fail func(step, path string, n int) (through int, err error)
 	// before is called before each step that only looks.
 	before func(step, path string)
@@ -46,6 +46,9 @@ func (f *faulty) look(step, path string) {
 
 func (f *faulty) names(dir string) ([]string, error) {
 	f.look("names", dir)
+	if err := f.check("names", dir); err != nil {
+		return nil, err
+	}
 	names, err := f.host.names(dir)
 	if f.list != nil {
 		names = f.list(names)
@@ -71,6 +74,13 @@ func (f *faulty) create(path string, perm os.FileMode) (file, error) {
 		return nil, err
 	}
 	return &faultyFile{h, f, path}, nil
+}
+
+func (f *faulty) stat(path string) (info, error) {
+	if err := f.check("stat", path); err != nil {
+		return info{}, err
+	}
+	return f.host.stat(path)
 }
 
 func (f *faulty) link(from, to string) error {

@@ -85,7 +85,12 @@ func (s *Store) keep(dirty []*slot) error {
 		return err
 	}
 	if err := s.keeper.ours(s.home); err != nil {
-		if err := s.restore(s.gone(err)); err != nil {
+		err = s.gone(err)
+		if s.home != nil { // nobody could tell
+			s.unsure(dirty, err)
+			return err
+		}
+		if err := s.restore(err); err != nil {
 			return err
 		}
 	}
@@ -102,6 +107,15 @@ var (
 	errCondemned = errors.New("the file of this handle was put aside after a long silence, and its records are written to a new one")
 	errBack      = errors.New("the file of this handle went back to what it held before, as from a backup, and its records are written again")
 )
+
+// unsure takes in that nobody knows whether the own place, with what was written there just now,
+// is still where others look.
+func (s *Store) unsure(written []*slot, err error) {
+	s.home.doubt = err
+	for _, p := range written {
+		p.dirty = true
+	}
+}
 
 // restore answers what went wrong with the own place: we know what it held, so nobody
 // else has to wait. What is left is every operation's error.
@@ -199,13 +213,16 @@ func (s *Store) writeRun(run []*slot, c int, bare bool) error {
 	return nil
 }
 
-// gone drops a place that others do not find. It may have been condemned or removed by
-// right, if it has not changed for long. Else somebody meddles, and may have taken away more: what
-// we wrote is written again, and nothing counts before all who live have had the time
-// to notice too.
+// gone drops a place that others do not find, and keeps it if the host could not tell. It may
+// have been condemned or removed by right, if it has not changed for long. Else somebody
+// meddles, and may have taken away more: what we wrote is written again, and nothing counts
+// before all who live have had the time to notice too.
 func (s *Store) gone(err error) error {
 	if err := s.keeper.check(s); err != nil {
 		return err
+	}
+	if !errors.Is(err, register.ErrGone) && !errors.Is(err, errTaken) && !errors.Is(err, errCondemned) {
+		return fmt.Errorf("look for the own place in %s: %w", s.path, advise(err))
 	}
 	s.drop()
 	s.lost = true

@@ -74,6 +74,7 @@ func (s *Store) do(ops []register.Op, replies []register.Reply) error {
 	if s.dead != nil {
 		return s.dead
 	}
+	s.leavers(ops)
 	if s.why != nil && s.lookout.now() < s.hushed {
 		return s.why
 	}
@@ -106,6 +107,15 @@ func (s *Store) do(ops []register.Op, replies []register.Reply) error {
 		s.tidy(false)
 	}
 	return nil
+}
+
+// leavers takes in who leaves, which nobody says twice, whatever becomes of the other operations.
+func (s *Store) leavers(ops []register.Op) {
+	for _, op := range ops {
+		if _, leaves := op.Op.(register.Leave); leaves {
+			_, _ = s.accept(op)
+		}
+	}
 }
 
 // query answers the Queries. What it fails with is the error of each.
@@ -150,6 +160,9 @@ func (s *Store) look() error {
 		}
 		err := s.verify()
 		if s.dead != nil {
+			return err
+		}
+		if err != nil && s.home != nil && s.home.doubt == nil { // nobody could tell
 			return err
 		}
 		if err != nil {
