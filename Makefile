@@ -20,6 +20,13 @@ race: ## race detector on the packages with goroutines; SLOW= leaves nothing out
 	go test -race -timeout 1h -skip "^TestMutants$$" $(filter-out $(SLOW),$(RACE))
 	$(if $(SLOW),go test -race -short -skip "^TestMutants$$" ./engine/etcd)
 
+# A test that waits for something may fail by chance, most of all on a machine that has much
+# else to do: so six packages run at a time.
+RUNS ?= 100
+steady: ## the packages with goroutines RUNS (100) times, under load
+	go test -p 6 -count $(RUNS) -timeout 24h -skip "^TestMutants$$" $(RACE) $(WHOLE)
+	@echo "$(RUNS) runs of each"
+
 # What is drawn follows from the commit: another one draws others, the same one the same.
 COMMIT := $(shell git rev-parse HEAD)
 SHUF := shuf --random-source=<(yes $(COMMIT) | head -c 65536)
