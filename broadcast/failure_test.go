@@ -141,10 +141,10 @@ func TestDiskFails(t *testing.T) {
 }
 
 // The connections of a member whose log failed end with it: the others go on at once, here
-// without a timeout that would ever tell them.
+// sooner than a timeout would tell them.
 func TestDiskOfTheLeaderFails(t *testing.T) {
 	f := &fault{op: "sync", err: syscall.EIO}
-	g, _ := f.onDisks(t, func(c *broadcast.Config) { c.Timeout = time.Hour })
+	g, _ := f.onDisks(t, func(c *broadcast.Config) { c.Timeout = time.Minute })
 	g.broadcasts(1, "before")
 	leader := g.nodes[1].Leader()
 	f.on.Store(&leader)
