@@ -113,22 +113,36 @@ func (c *cluster) leader() int {
 	return -1
 }
 
+// put may be done twice; see putOnce.
 func (c *cluster) put(i int, key, value string) int64 {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-	defer cancel()
-	resp, err := c.nodes[i].Propose(ctx, &pb.PutRequest{Key: []byte(key), Value: []byte(value)})
+	return c.putWhile(leaderless, i, key, value)
+}
+
+// putOnce is for tests that count revisions.
+func (c *cluster) putOnce(i int, key, value string) int64 {
+	c.t.Helper()
+	return c.putWhile(undone, i, key, value)
+}
+
+func (c *cluster) putWhile(again func(error) bool, i int, key, value string) (revision int64) {
+	c.t.Helper()
+	err := patiently(again, func(ctx context.Context) error {
+		resp, err := c.nodes[i].Propose(ctx, &pb.PutRequest{Key: []byte(key), Value: []byte(value)})
+		if err == nil {
+			revision = resp.(*pb.PutResponse).Header.Revision
+		}
+		return err
+	})
 	if err != nil {
 		c.t.Fatalf("put %s at %d: %v", key, i, err)
 	}
-	return resp.(*pb.PutResponse).Header.Revision
+	return revision
 }
 
 func (c *cluster) get(i int, key string) string {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-	defer cancel()
-	if err := c.nodes[i].Barrier(ctx); err != nil {
+	if err := patiently(leaderless, c.nodes[i].Barrier); err != nil {
 		c.t.Fatalf("barrier at %d: %v", i, err)
 	}
 	resp, err := c.nodes[i].View().Range(&pb.RangeRequest{Key: []byte(key)})
@@ -144,7 +158,7 @@ func (c *cluster) get(i int, key string) string {
 func TestOneMemberKeepsAllOverRestarts(t *testing.T) {
 	c := newCluster(t, 1)
 	for i := range 100 {
-		c.put(0, fmt.Sprintf("k%d", i%10), fmt.Sprint(i))
+		c.putOnce(0, fmt.Sprintf("k%d", i%10), fmt.Sprint(i))
 	}
 	c.kill(0)
 	c.start(0)
@@ -153,7 +167,7 @@ func TestOneMemberKeepsAllOverRestarts(t *testing.T) {
 			t.Errorf("k%d = %q after a restart, want %q", i, got, want)
 		}
 	}
-	if got := c.put(0, "more", "x"); got != 102 {
+	if got := c.putOnce(0, "more", "x"); got != 102 {
 		t.Errorf("revision %d after the restart, want 102", got)
 	}
 }
