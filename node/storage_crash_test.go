@@ -17,6 +17,7 @@ func TestStorageCrashesAtEveryPoint(t *testing.T) {
 		b.now.term, b.now.vote, b.now.commit = 2, 3, 6
 		b.append(8, 4, true) // over two that were not committed
 		b.save(6)
+		b.release(9, true)
 		b.now.commit = 11
 		b.append(12, 20, false)
 		b.append(32, 20, true)

@@ -38,6 +38,7 @@ type bench struct {
 type raftState struct {
 	term, vote, commit uint64
 	snap, snapTerm     uint64
+	released           uint64 // it may be ahead of commit, which is written later
 	last               uint64
 	entries            map[uint64]uint64
 }
@@ -109,6 +110,9 @@ func (b *bench) matches(st raftState) (found raftState, reason string) {
 	if hard.GetTerm() != st.term || hard.GetVote() != st.vote || hard.GetCommit() != st.commit {
 		return found, fmt.Sprintf("hard state %v, want term %d vote %d commit %d", hard, st.term, st.vote, st.commit)
 	}
+	if want := min(st.released, st.commit); b.log.Released != want {
+		return found, fmt.Sprintf("released up to %d, want %d of what is known to be committed up to %d", b.log.Released, want, st.commit)
+	}
 	if len(b.log.Entries) != len(st.entries) {
 		return found, fmt.Sprintf("%d entries, want %d", len(b.log.Entries), len(st.entries))
 	}
@@ -167,6 +171,13 @@ func (b *bench) append(from uint64, n int, force bool) {
 		rec.HardState = b.hard()
 	}
 	b.write(rec, force)
+}
+
+// release writes that the log is released up to an index.
+func (b *bench) release(at uint64, force bool) {
+	b.t.Helper()
+	b.now.released = at
+	b.write(replica.Record{Released: at}, force)
 }
 
 func (b *bench) hard() *raftpb.HardState {

@@ -26,7 +26,7 @@ func stormStorage(t *testing.T, r *rand.Rand, steps int) {
 	for range steps {
 		st := &b.now
 		force := r.IntN(3) > 0
-		switch r.IntN(14) {
+		switch r.IntN(15) {
 		case 0, 1, 2, 3:
 			b.append(st.last+1, 1+r.IntN(6), force)
 		case 4: // another leader replaces what was not committed
@@ -75,6 +75,10 @@ func stormStorage(t *testing.T, r *rand.Rand, steps int) {
 			}
 		case 12, 13:
 			b.mayDie(r)
+		case 14:
+			if st.last > st.released {
+				b.release(st.released+1+r.Uint64N(st.last-st.released), force)
+			}
 		}
 	}
 	b.disk.Crash(r)
@@ -93,6 +97,16 @@ func TestStorageRecovers(t *testing.T) {
 		{"a vote that was not synced may be forgotten", func(b *bench) {
 			b.now.term, b.now.vote = 5, 3
 			b.write(replica.Record{HardState: b.hard()}, false)
+		}},
+		{"more is released than the log says to be committed", func(b *bench) {
+			b.append(2, 10, true)
+			b.now.commit = 4
+			b.write(replica.Record{HardState: b.hard()}, true)
+			b.release(8, true)
+			b.kill()
+			b.start()
+			b.now.commit = 6
+			b.write(replica.Record{HardState: b.hard()}, true)
 		}},
 		{"entries of a later term in place of earlier ones", func(b *bench) {
 			b.append(2, 10, true)
@@ -131,8 +145,10 @@ func TestStorageRecovers(t *testing.T) {
 			b.start()
 			b.append(21, 1, true)
 		}},
-		{"segments released, and the hard state with them", func(b *bench) {
+		{"segments released, and with them the hard state and what is released to readers", func(b *bench) {
 			b.now.vote = 3
+			b.append(2, 10, true)
+			b.release(5, true)
 			for range 20 {
 				b.now.commit = b.now.last
 				b.append(b.now.last+1, 10, true)

@@ -66,7 +66,8 @@
 //
 //  1. If a later record is whole and says that the bad one was durable by then,
 //     the bad record was damaged after it was written: [CorruptError].
-//  2. If a sector of its header was never written, it is a torn write.
+//  2. If a sector of its header was never written, it is a torn write. So it is if length,
+//     checksum and sequence number are zeros: an earlier Open had begun to cut it off.
 //  3. Otherwise its header was written. If it is not a header with the expected sequence
 //     number: [CorruptError].
 //  4. Otherwise the header says how long the record is. If one of the record's sectors was

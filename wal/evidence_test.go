@@ -121,35 +121,44 @@ func TestVersion1CrashesAtEveryPoint(t *testing.T) {
 	}
 }
 
-// A crash while the end of the log is cleared leaves an end that is cleared again.
+// A crash while the end of the log is cleared leaves an end that is cleared again, wherever the
+// write of zeros ends: behind a sector, in a record's first one, in its header.
 func TestRepairCrashesAtEveryPoint(t *testing.T) {
 	disk, offsets := oneSegment(t, []int{100}, []int{3000})
-	torn := disk.ReadFile(segmentName)
-	clear(torn[offsets[1]/SectorBytes*SectorBytes+SectorBytes:][:SectorBytes])
-	for at := 1; at < 40; at++ {
-		for seed := range uint64(5) {
-			disk.WriteFile(segmentName, torn)
-			fs, n := disk.FS(), 0
-			fs.Fault = func(string, string) error {
-				if n++; n >= at {
-					return errors.New("dead")
+	whole := disk.ReadFile(segmentName)
+	ends := map[string][]byte{"a sector was lost": bytes.Clone(whole)}
+	clear(ends["a sector was lost"][offsets[1]/SectorBytes*SectorBytes+SectorBytes:][:SectorBytes])
+	for _, n := range []int{25, 32, 40, 47, 48, 60, 100, 300} {
+		end := bytes.Clone(whole)
+		clear(end[offsets[1]+n:])
+		ends[fmt.Sprintf("a write of %d bytes failed behind %d", offsets[2]-offsets[1], n)] = end
+	}
+	for name, torn := range ends {
+		for at := 1; at < 40; at++ {
+			for seed := range uint64(5) {
+				disk.WriteFile(segmentName, torn)
+				fs, n := disk.FS(), 0
+				fs.Fault = func(string, string) error {
+					if n++; n >= at {
+						return errors.New("dead")
+					}
+					return nil
 				}
-				return nil
-			}
-			if l, _, err := tryOpen("/d", Options{FS: fs, SegmentBytes: 16 << 10}); err == nil {
+				if l, _, err := tryOpen("/d", Options{FS: fs, SegmentBytes: 16 << 10}); err == nil {
+					l.Close()
+				}
+				if seed == 0 { // the process alone dies
+					disk.Exit()
+				} else {
+					disk.Crash(rand.New(rand.NewPCG(seed, uint64(at))))
+				}
+				l, got, err := tryOpen("/d", Options{FS: disk.FS(), SegmentBytes: 16 << 10})
+				if err != nil {
+					t.Fatalf("%s: after a crash within the repair, at call %d: %v", name, at, err)
+				}
+				wantRecords(t, got, 1, 100)
 				l.Close()
 			}
-			if seed == 0 { // the process alone dies
-				disk.Exit()
-			} else {
-				disk.Crash(rand.New(rand.NewPCG(seed, uint64(at))))
-			}
-			l, got, err := tryOpen("/d", Options{FS: disk.FS(), SegmentBytes: 16 << 10})
-			if err != nil {
-				t.Fatalf("after a crash within the repair, at call %d: %v", at, err)
-			}
-			wantRecords(t, got, 1, 100)
-			l.Close()
 		}
 	}
 }

@@ -16,6 +16,7 @@ type Record struct {
 
 const (
 	recordHeaderBytes = 24
+	recordNumberEnd   = 16                              // length, checksum and sequence number come before it
 	recordBytesMin    = recordHeaderBytes + recordAlign // an empty payload
 	recordAlign       = 8
 	recordEnd         = 0xff

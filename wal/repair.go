@@ -58,6 +58,9 @@ func (c codec) judge(seg []byte, end int, next uint64) (damage string) {
 	if lostSector(seg, end, end+recordBytesMin) || restIsZero(seg, end+recordHeaderBytes) {
 		return ""
 	}
+	if allZero(seg[end : end+recordNumberEnd]) {
+		return "" // no record is number 0: an earlier repair ended within this sector
+	}
 	h, ok := c.parseHeader(seg[end:])
 	if !ok || h.seq != next {
 		return fmt.Sprintf("record %d is damaged: its beginning was written, but is not that of a record", next)
