@@ -94,7 +94,7 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
 	conn = &clientConn{
-		client: c, lines: newLines(raw), asked: map[uint64]*question{}, leases: map[uint64]*clientLease{},
+		client: c, lines: newLines(raw, answerBytesMax), asked: map[uint64]*question{}, leases: map[uint64]*clientLease{},
 		more: make(chan struct{}, 1),
 	}
 	err = conn.greet()
@@ -120,8 +120,8 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 	return conn, nil
 }
 
-// call asks and waits for the answer, on a new connection if the one there is has ended,
-// until ctx ends.
+// call asks and waits for the answer, on a new connection if the one there is has ended, and
+// again when there was too much to do, until ctx ends.
 func (c *Client) call(ctx context.Context, r request) (event, error) {
 	for {
 		n, err := c.connect(ctx)
@@ -131,7 +131,9 @@ func (c *Client) call(ctx context.Context, r request) (event, error) {
 			if id, answer, err = n.ask(r, nil); err == nil {
 				select {
 				case e := <-answer:
-					return e, e.err()
+					if err = e.err(); !errors.Is(err, ErrBusy) {
+						return e, err
+					}
 				case <-n.ctx.Done():
 					err = context.Cause(n.ctx)
 				case <-ctx.Done():

@@ -18,7 +18,7 @@ func (s *session) await(r request) error {
 		}
 		since.Holders = append(since.Holders, tenure.Holding{Token: n})
 	}
-	return s.look(r.ID, func(ctx context.Context) event {
+	return s.look(r.ID, "observed", func(ctx context.Context) event {
 		st, err := s.leaser.Await(ctx, since)
 		return observed(st, err)
 	})
@@ -26,7 +26,7 @@ func (s *session) await(r request) error {
 
 // observe looks once.
 func (s *session) observe(r request) error {
-	return s.look(r.ID, func(ctx context.Context) event {
+	return s.look(r.ID, "observed", func(ctx context.Context) event {
 		st, err := s.leaser.Observe(ctx, r.Name)
 		return observed(st, err)
 	})
@@ -39,16 +39,20 @@ func observed(st tenure.State, err error) event {
 	return event{Event: "observed", State: &st}
 }
 
-// look answers a request that changes nothing, beside others: so many of a connection, and
-// no more.
-func (s *session) look(id uint64, f func(context.Context) event) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.looks[id] != nil || len(s.looks) >= sessionClaimsMax {
-		return fmt.Errorf("request %d is one too many: ids are used once, and a connection has at most %d such requests", id, sessionClaimsMax)
-	}
+// look answers a request that changes nothing, with an event of the kind, beside others: so
+// many of a connection, and no more.
+func (s *session) look(id uint64, kind string, f func(context.Context) event) error {
 	ctx, cancel := context.WithCancel(s.ctx)
-	s.looks[id] = cancel
+	s.mu.Lock()
+	twice, room := s.looks[id] != nil, len(s.looks) < sessionClaimsMax
+	if !twice && room {
+		s.looks[id] = cancel
+	}
+	s.mu.Unlock()
+	if twice || !room {
+		cancel()
+		return s.turnAway(kind, id, twice)
+	}
 	s.minds.Go(func() {
 		defer cancel()
 		e := f(ctx)

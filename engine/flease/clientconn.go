@@ -104,38 +104,51 @@ func (n *clientConn) broken(err error) {
 }
 
 func (n *clientConn) take(e event) {
-	n.mu.Lock()
-	l, q := n.leases[e.ID], n.asked[e.ID]
-	n.mu.Unlock()
 	switch e.Event {
 	case "renewed":
-		if l != nil {
+		if l := n.lease(e.ID); l != nil {
 			l.stint.Extend(e.Until) // or it came too late, and the lease is named no more
 		}
 	case "lost":
-		if l != nil {
+		if l := n.lease(e.ID); l != nil {
 			l.stint.End(told{cmp.Or(e.Error, tenure.ErrLost.Error()), tenure.ErrLost})
 			n.forget(e.ID)
 		}
 	default:
-		if e.Event == "acquired" && (q == nil || q.left) {
-			// Sent by another goroutine: this one must go on reading.
-			n.client.running.Go(func() { _ = n.say(request{Op: "release", ID: e.ID}) })
-		}
-		if q == nil {
-			return
-		}
-		if q.names = append(q.names, e.Names...); e.More {
-			return
-		}
-		e.Names = q.names
-		n.mu.Lock()
+		n.answered(e)
+	}
+}
+
+// lease is one that is held, or nil.
+func (n *clientConn) lease(id uint64) *clientLease {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.leases[id]
+}
+
+// answered gives an answer to whoever waits for it. A claim that is admitted is either begun
+// or, if nobody waits for it any more, given back.
+func (n *clientConn) answered(e event) {
+	n.mu.Lock()
+	q := n.asked[e.ID]
+	back := e.Event == "acquired" && (q == nil || q.left)
+	if q != nil && !e.More {
 		delete(n.asked, e.ID)
-		if e.Event == "acquired" && q.lease != nil && !q.left {
+		if e.Event == "acquired" && q.lease != nil && !back {
 			q.lease.begin(e)
 			n.leases[e.ID] = q.lease
 		}
-		n.mu.Unlock()
+	}
+	n.mu.Unlock()
+	if back {
+		// Sent by another goroutine: this one must go on reading.
+		n.client.running.Go(func() { _ = n.say(request{Op: "release", ID: e.ID}) })
+	}
+	if q == nil {
+		return
+	}
+	if q.names = append(q.names, e.Names...); !e.More {
+		e.Names = q.names
 		q.answer <- e
 	}
 }

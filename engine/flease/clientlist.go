@@ -11,7 +11,7 @@ var _ tenure.Lister = (*Client)(nil)
 
 // list answers a client with names, as many in a line as have room.
 func (s *session) list(r request) error {
-	return s.look(r.ID, func(ctx context.Context) event {
+	return s.look(r.ID, "names", func(ctx context.Context) event {
 		names, err := s.leaser.List(ctx, r.Name)
 		if err != nil {
 			return event{Event: "names"}.fill(err)

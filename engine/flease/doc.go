@@ -70,7 +70,8 @@
 //
 // # The socket
 //
-// Both sides send JSON, one value a line, of at most 16 KiB. The client begins:
+// Both sides send JSON, one value a line: requests of at most 16 KiB, events of at most 16 MiB,
+// for a state tells of many holders. The client begins:
 //
 //	{"op":"hello","version":2}
 //	{"event":"welcome","version":2,"at":123456789,"t_max_ms":30000}
@@ -89,7 +90,8 @@
 // ends it), list (of the names that begin with "name", answered by events "names", of which
 // all but the last have "more") and status. A connection that ends is no release: what its
 // process started may still run, so its leases run out. The first line has to come within
-// five seconds.
+// five seconds. A connection has room for 4,096 claims and as many requests that only look;
+// more are answered with the reason "busy".
 //
 // # Who frees what a client has lost
 //

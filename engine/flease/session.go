@@ -49,7 +49,7 @@ type sessionClaim struct {
 // newSession is for a client that has connected.
 func (p *Peer) newSession(ctx context.Context, c net.Conn) *session {
 	s := &session{
-		peer: p, lines: newLines(c), said: p.cfg.Clock.Now(),
+		peer: p, lines: newLines(c, lineBytesMax), said: p.cfg.Clock.Now(),
 		claims: map[uint64]*sessionClaim{}, looks: map[uint64]context.CancelFunc{},
 	}
 	s.ctx, s.leave = context.WithCancel(ctx)
@@ -202,14 +202,18 @@ func (s *session) acquire(r request) error {
 	if err := s.past(r.At); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.claims[r.ID] != nil || len(s.claims) >= sessionClaimsMax {
-		return fmt.Errorf("claim %d is one too many: ids are used once, and a connection has at most %d claims", r.ID, sessionClaimsMax)
-	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	x := &sessionClaim{id: r.ID, cancel: cancel, named: r.At, nudge: make(chan struct{}, 1), freed: make(chan struct{})}
-	s.claims[r.ID] = x
+	s.mu.Lock()
+	twice, room := s.claims[r.ID] != nil, len(s.claims) < sessionClaimsMax
+	if !twice && room {
+		s.claims[r.ID] = x
+	}
+	s.mu.Unlock()
+	if twice || !room {
+		cancel()
+		return s.turnAway("refused", r.ID, twice)
+	}
 	c := tenure.Claim{
 		Name: r.Name, Holder: cmp.Or(r.Holder, "a client of "+s.peer.cfg.Self), Slots: r.Slots,
 		TTL: time.Duration(r.TTLMS) * time.Millisecond, LockDelay: time.Duration(r.LockDelayMS) * time.Millisecond,
@@ -228,6 +232,15 @@ func (s *session) acquire(r request) error {
 		s.mu.Unlock()
 	})
 	return nil
+}
+
+// turnAway answers a request for which there is no room. An id that is used twice is an error
+// of the client's program, and ends the connection.
+func (s *session) turnAway(kind string, id uint64, twice bool) error {
+	if twice {
+		return fmt.Errorf("request %d is under way: ids are used once", id)
+	}
+	return s.lines.send(event{Event: kind, ID: id}.fill(fmt.Errorf("%w: a connection has at most %d claims, and as many requests that only look", ErrBusy, sessionClaimsMax)))
 }
 
 // mind sees a claim that is held to its end. The error is why the client does not get it

@@ -16,9 +16,14 @@ import (
 // Limits of what may be said over a socket.
 const (
 	socketVersion = 2
-	// lineBytesMax has room for a name and a holder with every byte escaped.
+	// lineBytesMax is how long a request may be. It has room for a name and a holder with every
+	// byte escaped.
 	lineBytesMax = 16 << 10
-	// sessionClaimsMax is how many claims a connection may have under way or held.
+	// answerBytesMax is how long an event may be. A state tells of many holders, a status of
+	// many peers, with what is the matter with each.
+	answerBytesMax = 16 << 20
+	// sessionClaimsMax is how many claims a connection may have under way or held, and how many
+	// requests that only look.
 	sessionClaimsMax = 4096
 	// aliveMax is how many claims are named in a line: 20 digits and a comma each have room.
 	aliveMax = 512
@@ -123,12 +128,13 @@ func (t told) Unwrap() error { return t.kind }
 type lines struct {
 	conn net.Conn
 	in   *bufio.Reader
+	most int           // bytes of a line that is received
 	turn chan struct{} // holds a token while a line is written, which may take sendPatience
 	out  []byte
 }
 
-func newLines(c net.Conn) *lines {
-	return &lines{conn: c, in: bufio.NewReaderSize(c, lineBytesMax), turn: make(chan struct{}, 1)}
+func newLines(c net.Conn, most int) *lines {
+	return &lines{conn: c, in: bufio.NewReaderSize(c, lineBytesMax), most: most, turn: make(chan struct{}, 1)}
 }
 
 // send writes a line, or closes the connection.
@@ -152,10 +158,10 @@ func (l *lines) send(v any) error {
 // receive reads a line.
 func (l *lines) receive(v any) error {
 	b, err := l.in.ReadSlice('\n')
-	switch {
-	case errors.Is(err, bufio.ErrBufferFull):
-		return fmt.Errorf("a line of more than %d bytes", lineBytesMax)
-	case err != nil:
+	if errors.Is(err, bufio.ErrBufferFull) {
+		b, err = l.longer(b)
+	}
+	if err != nil {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -163,4 +169,17 @@ func (l *lines) receive(v any) error {
 		return fmt.Errorf("a line that is no JSON of the expected kind: %w", err)
 	}
 	return nil
+}
+
+// longer reads a line to its end of which there is more than the buffer has room for.
+func (l *lines) longer(part []byte) ([]byte, error) {
+	line := bytes.Clone(part)
+	for len(line) < l.most {
+		part, err := l.in.ReadSlice('\n')
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+	return nil, fmt.Errorf("a line of more than %d bytes", l.most)
 }

@@ -1,0 +1,73 @@
+package flease
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/clock"
+)
+
+// TestLeavesWhileAdmitted: a caller leaves in the very moment in which his claim is admitted.
+// Either it is begun, and he has to release it, or it is given back: never neither of them.
+func TestLeavesWhileAdmitted(t *testing.T) {
+	const tries = 100
+	ours, theirs := net.Pipe()
+	given := map[uint64]bool{} // back
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for in := newLines(theirs, lineBytesMax); ; {
+			var r request
+			if in.receive(&r) != nil {
+				return
+			}
+			if r.Op == "release" {
+				given[r.ID] = true
+			}
+		}
+	}()
+	c := &Client{cfg: ClientConfig{Clock: clock.System}}
+	n := &clientConn{client: c, lines: newLines(ours, answerBytesMax), asked: map[uint64]*question{}, leases: map[uint64]*clientLease{}, more: make(chan struct{}, 1)}
+	n.ctx, n.end = context.WithCancelCause(t.Context())
+	for range tries {
+		id, _, err := n.ask(request{Op: "acquire"}, &clientLease{ttl: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// All wait for the lock for so long that it is handed from one to the next.
+		var both sync.WaitGroup
+		n.mu.Lock()
+		both.Go(func() {
+			n.take(event{Event: "acquired", ID: id, Token: 1, Until: clock.System.Now().Add(time.Hour)})
+		})
+		time.Sleep(time.Millisecond)
+		both.Go(func() { // so that taking the event would go on in between, if it could
+			n.mu.Lock()
+			time.Sleep(time.Millisecond)
+			n.mu.Unlock()
+		})
+		time.Sleep(time.Millisecond)
+		both.Go(func() { n.leave(id) })
+		time.Sleep(2 * time.Millisecond)
+		n.mu.Unlock()
+		n.mu.Lock()
+		time.Sleep(time.Millisecond)
+		n.mu.Unlock()
+		both.Wait()
+	}
+	for _, l := range n.leases {
+		_ = l.stint.End(errReleased)
+	}
+	c.running.Wait()
+	ours.Close()
+	<-read
+	for id := range uint64(tries) {
+		begun := n.leases[id+1] != nil
+		if back := given[id+1]; begun == back {
+			t.Fatalf("claim %d was begun: %v, and given back: %v", id+1, begun, back)
+		}
+	}
+}
