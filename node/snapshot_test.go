@@ -373,3 +373,33 @@ func TestSnapshotDoesNotStallWrites(t *testing.T) {
 		t.Errorf("a write took %v during a snapshot", worst)
 	}
 }
+
+// A snapshot's file and its message say the same of index, term and members.
+func TestAnnouncedSo(t *testing.T) {
+	info := wal.SnapshotInfo{Index: 9, Term: 3, Meta: []byte(`{"voters":[1,2],"learners":[3]}`)}
+	said, err := metadataOf(info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := announcedSo(info, said); err != nil {
+		t.Errorf("of its own message: %v", err)
+	}
+	for name, change := range map[string]func(md *raftpb.SnapshotMetadata){
+		"another index":    func(md *raftpb.SnapshotMetadata) { md.Index = new(uint64(8)) },
+		"another term":     func(md *raftpb.SnapshotMetadata) { md.Term = new(uint64(2)) },
+		"another voter":    func(md *raftpb.SnapshotMetadata) { md.ConfState.Voters = []uint64{1, 4} },
+		"a voter more":     func(md *raftpb.SnapshotMetadata) { md.ConfState.Voters = []uint64{1, 2, 4} },
+		"another learner":  func(md *raftpb.SnapshotMetadata) { md.ConfState.Learners = []uint64{4} },
+		"no learner":       func(md *raftpb.SnapshotMetadata) { md.ConfState.Learners = nil },
+		"a learner voting": func(md *raftpb.SnapshotMetadata) { md.ConfState.Voters, md.ConfState.Learners = []uint64{1, 2, 3}, nil },
+	} {
+		said, err := metadataOf(info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(said)
+		if err := announcedSo(info, said); err == nil {
+			t.Errorf("a file of %s than its message is taken", name)
+		}
+	}
+}
