@@ -15,7 +15,8 @@
 // [Init] makes one, or the several of a set, with the Term of its leases and δ; both are
 // fixed from then on. Open makes what is missing in empty directories, with
 // tenure.DefaultTTL and a δ that it measures there: [Measure]. A directory that has
-// anything else in it is refused, and left alone.
+// anything else in it is refused, and left alone. Several may come first at once, if they call
+// the paths alike; else make the store by Init.
 //
 // Mind mount points: while nothing is mounted on it, /mnt/shared is an empty directory
 // of this machine alone, where leases exclude nobody elsewhere. Use a directory that is

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/tenure-lease/tenure/clock"
@@ -106,29 +107,38 @@ func choose(ctx context.Context, now func() machine.Mono, paths []string, spec S
 }
 
 // makeAll is Init for whoever comes first. Of several at once the one that makes the first
-// store makes them all, and the others wait for it.
+// store makes them all, and the others wait for it. So all begin with the same path, whatever
+// order they were given.
 func makeAll(ctx context.Context, cfg Config) error {
-	_, err := initBy(ctx, cfg.Clock.Now, cfg.Paths, Spec{SingleHost: cfg.SingleHost})
+	paths := slices.Sorted(slices.Values(cfg.Paths))
+	_, err := initBy(ctx, cfg.Clock.Now, paths, Spec{SingleHost: cfg.SingleHost})
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+	missing, err := awaitAll(ctx, paths)
+	if err == nil && missing != "" {
+		err = fmt.Errorf("somebody began to make a set of stores and did not end it: %s is still empty; if nobody has used the others yet, empty them too", missing)
+	}
+	return err
+}
+
+// awaitAll waits for stores that somebody is making, and returns the path of one that is still
+// missing after some time.
+func awaitAll(ctx context.Context, paths []string) (missing string, err error) {
 	for end := time.Now().Add(grace); ; {
-		missing := ""
-		for _, path := range cfg.Paths {
+		missing = ""
+		for _, path := range paths {
 			if _, _, err := file.Find(path); err != nil {
 				missing = path
 			}
 		}
-		switch {
-		case missing == "":
-			return nil
-		case time.Now().After(end):
-			return fmt.Errorf("somebody began to make a set of stores and did not end it: %s is still empty; if nobody has used the others yet, empty them too", missing)
+		if missing == "" || time.Now().After(end) {
+			return missing, nil
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
-			return ctx.Err()
+			return missing, ctx.Err()
 		}
 	}
 }

@@ -50,6 +50,12 @@ func Open(ctx context.Context, cfg Config) (*Leaser, error) {
 		made = true
 		found = openAll(ctx, cfg)
 	}
+	if found.begun() && !cfg.Existing && !cfg.ReadOnly {
+		if missing, err := awaitAll(ctx, cfg.Paths); err == nil && missing == "" {
+			found.close()
+			found = openAll(ctx, cfg)
+		}
+	}
 	l, err := found.join(cfg)
 	if err != nil {
 		found.close()
@@ -138,6 +144,21 @@ func openOne(path string, cfg Config) finding {
 // empty reports whether all of the paths are empty directories.
 func (f findings) empty() bool {
 	return !slices.ContainsFunc(f, func(x finding) bool { return !x.empty })
+}
+
+// begun reports whether too few of the paths have a store and the others are empty directories:
+// somebody may be making a set.
+func (f findings) begun() bool {
+	open, empty := 0, 0
+	for _, x := range f {
+		switch {
+		case x.err == nil:
+			open++
+		case x.empty:
+			empty++
+		}
+	}
+	return open > 0 && open <= len(f)/2 && open+empty == len(f)
 }
 
 // join makes a Leaser of the stores that were found.

@@ -340,6 +340,9 @@ func (k *areaKeeper) inherit(s *Store, h *home) error {
 // recover writes damaged copies anew, and goes to another area when a write has failed:
 // one that got stuck does no harm there.
 func (k *areaKeeper) recover(s *Store) error {
+	if err := k.check(s); err != nil {
+		return err
+	}
 	h := s.home
 	switch {
 	case h == nil || h.doubt != nil && !errors.Is(h.doubt, register.ErrDamaged):
@@ -370,6 +373,22 @@ func (k *areaKeeper) ours(h *home) error { return h.f.(*area).claim.check() }
 
 func (k *areaKeeper) leave(s *Store, _ bool) { s.home.f.(*area).claim.release() }
 
-func (k *areaKeeper) check(*Store) error { return nil }
+// check makes sure that the device is still the store that was opened. If it was made anew, the
+// areas are others' now, and claiming one would be in their way.
+func (k *areaKeeper) check(s *Store) error {
+	b := aligned(block)
+	if _, err := k.dev.f.ReadAt(b, 0); err != nil {
+		return fmt.Errorf("read the header of %s: %w", s.path, advise(err))
+	}
+	switch h, err := decodeHeader(b); {
+	case err != nil:
+		return fmt.Errorf("the header of %s: %w: %w: bring it back from a copy, see the store's documentation", s.path, register.ErrGone, err)
+	case h != s.header:
+		s.drop()
+		s.dead = fmt.Errorf("%s: another store has taken the place of this one: %w", s.path, register.ErrMismatch)
+		return s.dead
+	}
+	return nil
+}
 
 func (k *areaKeeper) close() { k.dev.f.Close() }

@@ -1,0 +1,158 @@
+package storage_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/quorumregister"
+	"github.com/tenure-lease/tenure/register"
+)
+
+// TestASlowStore: claims leave the δ that was measured in the register, so that a write for which the
+// δ of the header would not do is no reason to wait for a Term.
+func TestASlowStore(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		var late atomic.Int64
+		faults[0].Plan = func(op register.Op) register.Fault {
+			if _, put := op.Op.(quorumregister.Put); put {
+				time.Sleep(time.Duration(late.Load()))
+			}
+			return register.None
+		}
+		late.Store(int64(3 * delay / 2)) // in time, and more than δ
+		lease := acquire(t, l, "x")
+		time.Sleep(3 * term)
+		if err := lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if l.Delay() < 2*delay {
+			t.Fatalf("δ is measured as %v, though writes took %v", l.Delay(), time.Duration(late.Load()))
+		}
+		late.Store(int64(7 * delay / 2))
+		began := time.Now()
+		lease = acquire(t, l, "x")
+		if d := time.Since(began); d > term {
+			t.Errorf("δ was measured as %v, and a write of %v has to be waited out: a free lease is had after %v", l.Delay(), time.Duration(late.Load()), d)
+		}
+		time.Sleep(3 * term)
+		if err := lease.Check(); err != nil {
+			t.Errorf("a lease of a slow store: %v", err)
+		}
+	})
+}
+
+// TestRenewal: what the latest renewal took is told, from the beginning of its first access.
+func TestRenewal(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		const late = delay / 4
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		faults[0].Delay = late
+		faults[0].Plan = func(op register.Op) register.Fault {
+			if _, put := op.Op.(quorumregister.Put); put {
+				return register.Late
+			}
+			return register.None
+		}
+		if d := l.Renewal(); d != 0 {
+			t.Errorf("before there was any: %v", d)
+		}
+		acquire(t, l, "x")
+		if d := l.Renewal(); d != 0 {
+			t.Errorf("a claim that is held and was not renewed yet: %v, want 0", d)
+		}
+		for i := range 4 {
+			time.Sleep(term / 2)
+			// A read, a write, 2δ by a clock that may go slower, a read.
+			if d := l.Renewal(); d < late+2*delay || d > late+3*delay {
+				t.Errorf("look %d: a renewal took %v, want about %v and two δ, of %v", i, d, late, delay)
+			}
+		}
+	})
+}
+
+// TestObsolete: stores may forget what a claim left that was released, and keep what one left that
+// may be held.
+func TestObsolete(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		l, _ := all.open(t, storage.Options{})
+		set, err := register.NewSetBy(oneClock().Now, []register.Store{all[0].Open()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer set.Close()
+		cell := set.Register("x")
+		defer cell.Close()
+		look := func() machine.Value {
+			v, err := cell.Read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		lease := acquire(t, l, "x")
+		if v := look(); storage.Obsolete(v, v.Version.Writer) {
+			t.Error("the record of a lease that is held is obsolete")
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if v := look(); !storage.Obsolete(v, v.Version.Writer) {
+			t.Error("the record of a lease that was released is not obsolete")
+		}
+	})
+}
+
+// forgotten is a store in whose place another is found by whoever writes an agreement.
+type forgotten struct {
+	register.Store
+	why error
+}
+
+func (f forgotten) Do(ops []register.Op) []register.Reply {
+	replies := f.Store.Do(ops)
+	for i, op := range ops {
+		if _, query := op.Op.(quorumregister.Query); !query && op.Name == "x/" {
+			replies[i] = register.Reply{Err: f.why}
+		}
+	}
+	return replies
+}
+
+// TestAgreementInAnotherStore: who proposes is told at once what no waiting cures, and so is who
+// asks for a decision.
+func TestAgreementInAnotherStore(t *testing.T) {
+	for _, why := range []error{register.ErrForeign, register.ErrNewer, register.ErrMismatch, register.ErrTooLong} {
+		simulate(t, func(t *testing.T) {
+			store := newMemories(1, term, delay)[0].Open()
+			set, err := register.NewSetBy(oneClock().Now, []register.Store{forgotten{store, why}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := storage.New(set, storage.Options{Clock: oneClock()})
+			defer l.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*term)
+			defer cancel()
+			began := time.Now()
+			if _, err := l.Agree(ctx, "x", []byte("mine")); !errors.Is(err, why) || errors.Is(err, tenure.ErrUnavailable) || time.Since(began) > term {
+				t.Errorf("Agree where writes find %v: %v after %v, want that at once", why, err, time.Since(began))
+			}
+		})
+		simulate(t, func(t *testing.T) {
+			l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+			faults[0].Fail(why)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*term)
+			defer cancel()
+			if _, _, err := l.Decided(ctx, "x"); !errors.Is(err, why) || errors.Is(err, tenure.ErrUnavailable) || ctx.Err() != nil {
+				t.Errorf("Decided where there is %v: %v, want that at once", why, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,90 @@
+package file
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure/register"
+)
+
+// A device that was made anew under an open handle belongs to those who opened it since: the
+// handle of the store before stops for good and writes nothing.
+func TestADeviceIsMadeAnew(t *testing.T) {
+	for _, first := range []register.Op{query("x"), put("x", 4, 1, "four")} {
+		deviceMadeAnew(t, first)
+	}
+}
+
+// deviceMadeAnew has the old handle begin with an operation.
+func deviceMadeAnew(t *testing.T, first register.Op) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 2})
+		s := openArea(t, path)
+		do(t, s, put("x", 3, 1, "three"))
+		onlooker, err := Open(path, Options{Clock: realClock, ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer onlooker.Close()
+		if err := os.WriteFile(path, make([]byte, 4<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h := s.Header()
+		h.Set[0]++
+		if err := Init(path, h, InitOptions{Handles: 2}); err != nil {
+			t.Fatal(err)
+		}
+		newcomer := openArea(t, path)
+		do(t, newcomer, put("y", 1, 2, "one"))
+		for range 4 {
+			time.Sleep(s.lookout.wait)
+			if r := s.Do([]register.Op{first})[0]; r.Err == nil {
+				t.Errorf("the handle of a store that is not there any more: a %T succeeds", first.Op)
+			}
+		}
+		for who, old := range map[string]*Store{"a handle": s, "an onlooker": onlooker} {
+			if r := old.Do([]register.Op{query("x")})[0]; !errors.Is(r.Err, register.ErrMismatch) {
+				t.Errorf("%s of the store before: %v, want %v", who, r.Err, register.ErrMismatch)
+			}
+		}
+		if r := newcomer.Do([]register.Op{query("y")})[0]; r.Err != nil {
+			t.Errorf("a handle of the store before begins with a %T, and is in the way of the new one: %v", first.Op, r.Err)
+		}
+		openArea(t, path).Close() // the other area is free
+	})
+}
+
+// The header of a device is damaged: newcomers cannot open it, and those who have it open stop
+// until it is back.
+func TestTheHeaderOfADeviceIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 2})
+		s := openArea(t, path)
+		do(t, s, put("x", 3, 1, "three"))
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		header := make([]byte, block)
+		if _, err := f.ReadAt(header, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, damaged := range [][]byte{make([]byte, block), append([]byte(magicStore), make([]byte, block-len(magicStore))...)} {
+			if _, err := f.WriteAt(damaged, 0); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(s.lookout.wait / 8)
+			if r := s.Do([]register.Op{query("x")})[0]; !errors.Is(r.Err, register.ErrGone) {
+				t.Errorf("a handle goes on without a header that newcomers could read: %v", r.Err)
+			}
+			if _, err := f.WriteAt(header, 0); err != nil {
+				t.Fatal(err)
+			}
+			shows(t, s, "x", "3 three")
+		}
+	})
+}
