@@ -1,0 +1,132 @@
+package peer
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// A stream may take longer than a handshake may, and its verdict is heard.
+func TestAStreamThatTakesLongerThanAHandshake(t *testing.T) {
+	tm := quick
+	tm.handshake = time.Second
+	two := confirming(t, func(hello) status { return statusWelcome })
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: two}, tm, func(c *Config) {
+		c.Stream = func(machine.NodeID, []byte, io.Reader) error {
+			time.Sleep(tm.handshake + 100*time.Millisecond)
+			return nil
+		}
+	})
+	var conn net.Conn
+	poll(t, "a handshake that is quick enough", func() (ok bool) {
+		var err error
+		conn, err = greetRaw(t, m.addr, hello{kindBulk, 77, 2, 1, 5, ticket{9}})
+		return err == nil
+	})
+	conn.Write(appendFrame(appendFrame(nil, frameHeader, nil), frameEnd, nil))
+	if err := readVerdict(conn); err != nil {
+		t.Errorf("the verdict on a stream that takes longer than a handshake: %v", err)
+	}
+}
+
+// A member is down when both connections of the pair have ended as by a death.
+func TestWhichEndsAreADeath(t *testing.T) {
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, nil)
+	r := newRemote(m.Transport, 2, "127.0.0.1:1")
+	in := &incoming{instance: 5}
+	for _, tt := range []struct {
+		name    string
+		in, out error // how they end; nil: not at all
+		down    int   // was told by then
+	}{
+		{"that to it, as by a death", nil, io.EOF, 0},
+		{"that from it, as by a death, and that to it for silence", io.EOF, ErrTooQuiet, 0},
+		{"that from it for silence, and that to it as by a death", ErrTooQuiet, io.EOF, 0},
+		{"both, as by a death", io.EOF, io.EOF, 1},
+	} {
+		r.mu.Lock()
+		r.admitted(in)
+		r.mu.Unlock()
+		r.opened()
+		if tt.in != nil {
+			r.wentOut(in, tt.in)
+		}
+		r.closed(tt.out, 0)
+		told := make(chan struct{})
+		m.Transport.events.add(func() { close(told) })
+		<-told
+		if n := m.count("down 2"); n != tt.down {
+			t.Errorf("connections ended: %s: Down was called %d times, want %d", tt.name, n, tt.down)
+		}
+	}
+}
+
+// A stream whose welcome cannot be written lets in the one that takes its place.
+func TestAStreamIsReplacedBeforeItsWelcome(t *testing.T) {
+	tm := quick
+	tm.handshake = 10 * time.Second
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, tm, nil)
+	r := newRemote(m.Transport, 2, "127.0.0.1:1")
+	stream := func() (*incoming, net.Conn, net.Conn) {
+		ours, other := net.Pipe()
+		t.Cleanup(func() { ours.Close(); other.Close() })
+		in := &incoming{instance: 5, hangUp: func() { ours.Close() }, heard: make(chan struct{}, 1), done: make(chan struct{})}
+		return in, ours, other
+	}
+	first, ours, _ := stream()
+	var admitting sync.WaitGroup
+	admitting.Go(func() { // until it is hung up, for nobody reads
+		if m.admit(ours, r, first) == nil {
+			t.Error("a stream is let in that was hung up")
+		}
+	})
+	poll(t, "the first stream", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.in == first
+	})
+	second, ours, other := stream()
+	go io.Copy(io.Discard, other)
+	if err := m.admit(ours, r, second); err != nil {
+		t.Errorf("a second stream, when the first is hung up before its welcome: %v", err)
+	}
+	admitting.Wait()
+}
+
+// The stream to one that is no peer any more is hung up at once, not for its silence.
+func TestAStreamToOneThatGoesIsHungUp(t *testing.T) {
+	tm := quick
+	tm.silence = time.Hour
+	ln := listen(t, "127.0.0.1:0")
+	ended := make(chan error, 1)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		conn, err := ln.Accept()
+		if err != nil {
+			ended <- err
+			return
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		if _, _, err := readHello(conn); err == nil {
+			conn.Write(encodeWelcome(statusWelcome, ""))
+		}
+		_, err = io.Copy(io.Discard, conn)
+		ended <- err
+	})
+	t.Cleanup(func() { ln.Close(); serving.Wait() })
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: ln.Addr().String()}, tm, nil)
+	m.wait("up 2")
+	if err := m.SetPeers(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("20 s later the stream to one that is no peer any more is there")
+	}
+}
