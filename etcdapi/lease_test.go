@@ -182,3 +182,19 @@ func TestKeepAliveHeaderIsOfBefore(t *testing.T) {
 		t.Errorf("renewed with revision %d, %v; want %d, of before the renewal", r.GetHeader().GetRevision(), err, before)
 	}
 }
+
+// A lease in its last second is still there: 0 seconds are left of what it was granted.
+func TestLeaseInItsLastSecond(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	s.mu.Lock()
+	err := s.store.Grant(7, 1)
+	s.publish()
+	s.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pb.NewLeaseClient(s.conn).LeaseTimeToLive(t.Context(), &pb.LeaseTimeToLiveRequest{ID: 7})
+	if want := (&pb.LeaseTimeToLiveResponse{Header: header(1), ID: 7, TTL: 0, GrantedTTL: 1}); err != nil || !proto.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}

@@ -10,11 +10,13 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/watch"
 )
 
@@ -271,5 +273,32 @@ func TestFreeLockBeforeItIsPublished(t *testing.T) {
 	s.hidden.Store(false)
 	if err := lock(ctx, 2); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("a lock that another holds: %v, want it to wait", err)
+	}
+}
+
+// A key that was deleted and made anew has another turn than before: who waits for the new one is
+// not called because the line, which is behind, still takes the old one for the oldest.
+func TestKeyMadeAnewInALineThatIsBehind(t *testing.T) {
+	l := &line{waiting: make(map[string][]*place)}
+	l.begin([]*mvccpb.KeyValue{{Key: []byte("l/1"), CreateRevision: 2}, {Key: []byte("l/2"), CreateRevision: 3}}, 3)
+	p := &place{key: "l/1", created: 5, turn: make(chan turn, 1)}
+	l.waiting[p.key] = append(l.waiting[p.key], p)
+	l.judge(p)
+	l.callOldest()
+	event := func(e mvccpb.Event_EventType, key string, created, revision int64) *watch.Event {
+		return &watch.Event{Event: kv.Event{Type: e, KV: &mvccpb.KeyValue{Key: []byte(key), CreateRevision: created, ModRevision: revision}}}
+	}
+	l.apply([]*watch.Event{event(mvccpb.Event_DELETE, "l/1", 0, 4), event(mvccpb.Event_PUT, "l/1", 5, 5)})
+	if len(p.turn) > 0 {
+		t.Fatalf("a key that was made anew is called while an older one is there: %+v", <-p.turn)
+	}
+	l.apply([]*watch.Event{event(mvccpb.Event_DELETE, "l/2", 0, 6)})
+	select {
+	case got := <-p.turn:
+		if got != (turn{revision: 6}) {
+			t.Errorf("the oldest key is told %+v, want its turn at revision 6", got)
+		}
+	default:
+		t.Error("the oldest key is not called")
 	}
 }

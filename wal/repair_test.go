@@ -135,6 +135,19 @@ func TestNoFlippedBitIsATornWrite(t *testing.T) {
 	}
 }
 
+// The records of a log have no gap. One that was written to the place of the record before it is
+// whole, and not the one that belongs there.
+func TestARecordInThePlaceOfAnother(t *testing.T) {
+	disk, offsets := oneSegment(t, []int{100}, []int{700}, []int{700}, []int{100})
+	for what, moved := range map[string][2]int{"a later record": {2, 3}, "a record and what follows": {2, 4}, "an earlier record": {0, 1}} {
+		seg := disk.ReadFile(segmentName)
+		clear(seg[offsets[1]:])
+		copy(seg[offsets[1]:], disk.ReadFile(segmentName)[offsets[moved[0]]:offsets[moved[1]]])
+		refused(t, disk, what+" in the place of record 2", seg, "record 2 is damaged")
+		disk, offsets = oneSegment(t, []int{100}, []int{700}, []int{700}, []int{100})
+	}
+}
+
 func TestGarbageIsNotATornWrite(t *testing.T) {
 	disk, offsets := oneSegment(t, []int{100}, []int{700})
 	r := rand.New(rand.NewPCG(1, 2))
