@@ -84,3 +84,32 @@ func TestFramesOfAResponse(t *testing.T) {
 		})
 	}
 }
+
+// A response of just the limit is cut, as in etcd, and one that is smaller by a byte is not.
+func TestResponseAtTheLimit(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	ws := s.hub.NewStream(0)
+	defer ws.Close()
+	if err := ws.Create(t.Context(), &pb.WatchCreateRequest{Key: []byte("k"), RangeEnd: []byte("l"), Fragment: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ws.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Propose(t.Context(), &pb.TxnRequest{Success: []*pb.RequestOp{putOp([]byte("k1"), []byte("v"), 0), putOp([]byte("k2"), []byte("v"), 0)}}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := ws.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := s.server.frames(&r, 1<<20)
+	if err != nil || len(whole) != 1 {
+		t.Fatalf("%d frames, %v, want one below a large limit", len(whole), err)
+	}
+	for limit, want := range map[int]int{whole[0].size: 2, whole[0].size + 1: 1} {
+		if frames, err := s.server.frames(&r, limit); err != nil || len(frames) != want {
+			t.Errorf("%d frames of a response of %d bytes with a limit of %d, %v; want %d", len(frames), whole[0].size, limit, err, want)
+		}
+	}
+}

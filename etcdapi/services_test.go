@@ -133,7 +133,8 @@ func TestHealthAndReflection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"etcdserverpb.KV", "etcdserverpb.Watch", "etcdserverpb.Lease", "v3lockpb.Lock", "v3electionpb.Election", "tenure.readlease.v1.ReadLease"} {
+	for _, want := range []string{"etcdserverpb.KV", "etcdserverpb.Watch", "etcdserverpb.Lease", "etcdserverpb.Cluster", "etcdserverpb.Maintenance",
+		"etcdserverpb.Auth", "grpc.health.v1.Health", "v3lockpb.Lock", "v3electionpb.Election", "tenure.readlease.v1.ReadLease"} {
 		if !strings.Contains(services.String(), want) {
 			t.Errorf("reflection lists %v, want %s too", services, want)
 		}

@@ -1,14 +1,19 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"log/slog"
 	"math/big"
 	"net"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -77,6 +82,43 @@ func TestShutdownHasAnOrder(t *testing.T) {
 	<-stopped
 	if ctx.Err() != nil {
 		t.Errorf("the shutdown waited for all of its time")
+	}
+}
+
+// A writer of a log that several goroutines write.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// A leader that has no time to hand leadership over says so in its log: until another leads,
+// nobody can write.
+func TestLeavingWithLeadershipIsLogged(t *testing.T) {
+	var log logged
+	servers, _ := startWith(t, 3, func(c *Config) { c.Node.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	slices.SortFunc(servers, func(a, b *Server) int { // the leader is the first to leave
+		id, _, _ := a.Node.Leader()
+		return cmp.Compare(a.Node.ID()^id, b.Node.ID()^id)
+	})
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, s := range servers {
+		s.Shutdown(over)
+	}
+	if !strings.Contains(log.String(), "leadership was not handed over") {
+		t.Errorf("a leader left without handing leadership over, and its log does not say so:\n%s", log.String())
 	}
 }
 

@@ -51,5 +51,24 @@ func TestIndexAgainstScan(t *testing.T) {
 		if n != len(all) || x.count != len(all) {
 			t.Fatalf("step %d: %d watchers, count %d, want %d", step, n, x.count, len(all))
 		}
+		keys, ranges := map[span]bool{}, map[span]bool{}
+		for _, w := range all {
+			if w.span.single {
+				keys[w.span] = true
+			} else {
+				ranges[w.span] = true
+			}
+		}
+		if len(x.keys) != len(keys) || x.tree.size() != len(ranges) {
+			t.Fatalf("step %d: the index keeps %d keys and %d ranges, want %d and %d, those that are watched", step, len(x.keys), x.tree.size(), len(keys), len(ranges))
+		}
 	}
+}
+
+// size is how many ranges a tree has.
+func (n *node) size() int {
+	if n == nil {
+		return 0
+	}
+	return n.left.size() + 1 + n.right.size()
 }

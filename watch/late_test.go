@@ -108,3 +108,21 @@ func TestProgressWaitsForTheLog(t *testing.T) {
 	ask(t, s)
 	want(t, s, "0:created@4", "0:put a@2", "0:put a@3", "0:put a@4", "-1:progress@4")
 }
+
+// A stream reads as many events at a time as it may.
+func TestChunkIsFull(t *testing.T) {
+	w := newWorld(t, Config{ChunkEvents: 10})
+	for range 25 {
+		w.put("a")
+	}
+	s := w.stream()
+	create(t, s, watch("a", "", 2))
+	want(t, s, "0:created@26")
+	for _, n := range []int{10, 10, 5} {
+		r, err := s.Next(t.Context())
+		if err != nil || len(r.Events) != n {
+			t.Errorf("a chunk of %d events, %v; want %d", len(r.Events), err, n)
+		}
+	}
+	quiet(t, w, s)
+}
