@@ -164,6 +164,8 @@ func (x *claim) gaveUp(ctx context.Context) error {
 	switch {
 	case x.trouble != nil:
 		why = x.trouble
+	case x.unready != nil:
+		why = errors.Join(x.unready...)
 	case stuck || !x.answered:
 		why = errors.Join(l.troubles.errors()...)
 	case len(s.Holders) > 0:

@@ -51,6 +51,8 @@ type claim struct {
 	answered bool
 	// met are those who stood in the register when a try was refused.
 	met []disklease.Member
+	// unready is why stores were not ready when the caller gave up entering them; his goroutine's.
+	unready []error
 }
 
 // pursue starts the machine of a claim, which does nothing yet.
@@ -116,13 +118,15 @@ func (x *claim) enter(ctx context.Context) {
 	again := time.NewTicker(max(x.leaser.header.Delay, 10*time.Millisecond))
 	defer again.Stop()
 	var failed []int
+	why := make([]error, n)
 	for good := 0; good <= n/2 && n-len(failed) > n/2; {
 		select {
 		case a := <-x.entered:
-			if a.Err == nil {
+			i := int(a.ID - entering)
+			if why[i] = a.Err; a.Err == nil {
 				good++
 			} else {
-				failed = append(failed, int(a.ID-entering))
+				failed = append(failed, i)
 			}
 		case <-again.C: // others may hang, so that these are needed
 			for _, i := range failed {
@@ -130,6 +134,11 @@ func (x *claim) enter(ctx context.Context) {
 			}
 			failed = nil
 		case <-ctx.Done():
+			for i, err := range why {
+				if err != nil {
+					x.unready = append(x.unready, fmt.Errorf("store %d: %w", i, err))
+				}
+			}
 			return
 		}
 	}

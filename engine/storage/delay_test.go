@@ -3,6 +3,7 @@ package storage_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -124,6 +125,62 @@ func (f forgotten) Do(ops []register.Op) []register.Reply {
 		}
 	}
 	return replies
+}
+
+// TestWhyNothingIsAgreed: who gave up is told of the trouble with the stores, and that too few work.
+func TestWhyNothingIsAgreed(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		why := errors.New("the disk is on fire")
+		set, err := register.NewSetBy(oneClock().Now, []register.Store{forgotten{newMemories(1, term, delay)[0].Open(), why}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := storage.New(set, storage.Options{Clock: oneClock()})
+		defer l.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 4*term)
+		defer cancel()
+		_, err = l.Agree(ctx, "x", []byte("mine"))
+		for _, want := range []error{tenure.ErrUnavailable, context.DeadlineExceeded, why, quorumregister.ErrMinority} {
+			if !errors.Is(err, want) {
+				t.Errorf("Agree while writes fail: %v, want %v to be told", err, want)
+			}
+		}
+	})
+}
+
+// TestWhyOneWaits: of three stores one hangs and one fails, from the beginning or later. Nothing ends,
+// so that it takes what is known of each store to say why.
+func TestWhyOneWaits(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		simulate(t, func(t *testing.T) {
+			l, faults := newMemories(3, term, delay).open(t, storage.Options{})
+			why := errors.New("the disk is on fire")
+			goWrong := func() {
+				faults[0].Hang()
+				faults[1].Fail(why)
+			}
+			asked := false
+			if later {
+				faults[1].Plan = func(op register.Op) register.Fault {
+					if _, query := op.Op.(quorumregister.Query); !query || asked {
+						return register.None
+					}
+					asked = true
+					goWrong()
+					why = register.ErrInjected // that is what befalls this one
+					return register.LostBefore
+				}
+			} else {
+				goWrong()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), term)
+			defer cancel()
+			_, err := l.Acquire(ctx, tenure.Claim{Name: "x"})
+			if !errors.Is(err, tenure.ErrUnavailable) || !errors.Is(err, why) || !strings.Contains(err.Error(), "store 1") {
+				t.Errorf("Acquire, later %v: %v, want %v because of %v at store 1", later, err, tenure.ErrUnavailable, why)
+			}
+		})
+	}
 }
 
 // TestAgreementInAnotherStore: who proposes is told at once what no waiting cures, and so is who

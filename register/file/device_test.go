@@ -117,7 +117,7 @@ func TestInitDevice(t *testing.T) {
 		{"how many?", size, InitOptions{}, func([]byte) {}, nil, "number of handles"},
 		{"too many", size, InitOptions{Handles: maxAreas + 1}, func([]byte) {}, nil, "1 to"},
 		{"a superblock", size, opts, func(b []byte) { b[1080] = 0x53 }, register.ErrForeign, "byte 0"},
-		{"something within", size, opts, func(b []byte) { b[h.areaAt(2)] = 1 }, register.ErrForeign, "something else"},
+		{"something within", size, opts, func(b []byte) { b[h.areaAt(2)] = 1 }, register.ErrForeign, fmt.Sprint("something else at byte ", h.areaAt(2))},
 		{"something at the end", size, opts, func(b []byte) { b[len(b)-1] = 1 }, register.ErrForeign, "something else"},
 		{"an Init that crashed", size, opts, func(b []byte) {
 			claimBlock{}.encode(b[block : 2*block])

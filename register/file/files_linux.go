@@ -70,8 +70,15 @@ func probeDirect(path string) error {
 	}
 	defer f.Close()
 	var st unix.Statx_t
-	err = unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN, &st)
-	if err != nil || st.Mask&unix.STATX_DIOALIGN == 0 {
+	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN, &st); err != nil {
+		return nil
+	}
+	return fits(path, &st)
+}
+
+// fits tells why direct I/O of our blocks is not what a file takes, going by what the kernel says.
+func fits(path string, st *unix.Statx_t) error {
+	if st.Mask&unix.STATX_DIOALIGN == 0 {
 		return nil // before Linux 6.1: all take 4096
 	}
 	if st.Dio_offset_align == 0 {

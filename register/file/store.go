@@ -56,17 +56,22 @@ func (s *Store) SingleHost() bool { return s.header.single }
 // once, all changes by one write of each run of neighbouring slots to either copy.
 func (s *Store) Do(ops []register.Op) []register.Reply {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.end()
 	replies := make([]register.Reply, len(ops))
 	if err := s.do(ops, replies); err != nil {
 		for i := range replies {
 			replies[i] = register.Reply{Err: err}
 		}
 	}
-	if s.closing.Load() {
-		s.shut()
-	}
 	return replies
+}
+
+// end ends a Do. A Close that came meanwhile, at whatever moment, has left the rest to it.
+func (s *Store) end() {
+	s.mu.Unlock()
+	if s.closing.Load() {
+		s.Close()
+	}
 }
 
 // do returns an error that is every operation's.
@@ -295,6 +300,9 @@ func (s *Store) Close() error {
 
 // shut is best effort: what stays behind counts as dead once it has not changed for a while.
 func (s *Store) shut() {
+	if errors.Is(s.dead, os.ErrClosed) {
+		return
+	}
 	if s.dead == nil && s.home != nil && s.look() == nil {
 		s.leavePlace()
 		s.tidy(true)

@@ -1,0 +1,35 @@
+package file
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Close comes at the last moment of a Do, which has done its work: what the store holds is freed
+// all the same, or a device's area would be claimed for as long as the process lives.
+func TestCloseAsADoEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1})
+		s := openArea(t, path)
+		s.mu.Lock() // a Do
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		s.end()
+		if !errors.Is(s.dead, os.ErrClosed) {
+			t.Error("a store that was closed as a Do ended is still open")
+		}
+		time.Sleep(s.lookout.wait)
+		next, err := Open(path, Options{Clock: realClock})
+		if err != nil {
+			t.Fatalf("a store that was closed as a Do ended keeps its area: %v", err)
+		}
+		next.Close()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
