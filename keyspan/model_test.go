@@ -97,6 +97,19 @@ func (m *model) blocked(index uint64) uint64 {
 	return 0
 }
 
+func (m *model) overtaken(index uint64) uint64 {
+	at := slices.IndexFunc(m.entries, func(e modelEntry) bool { return e.index == index })
+	if at < 0 || m.entries[at].released {
+		return 0
+	}
+	for _, e := range m.entries[:at] {
+		if !e.released && share(e.writes, m.entries[at].reads) {
+			return e.index
+		}
+	}
+	return 0
+}
+
 func (m *model) unreleased() (list []uint64) {
 	for _, e := range m.entries {
 		if !e.released {
@@ -167,6 +180,14 @@ func TestTableAgainstModel(t *testing.T) {
 				for _, e := range m.entries {
 					if got, want := table.Blocked(e.index), m.blocked(e.index); got != want {
 						t.Fatalf("Blocked(%d): got %d, want %d", e.index, got, want)
+					}
+					if got, want := table.Overtaken(e.index), m.overtaken(e.index); got != want {
+						t.Fatalf("Overtaken(%d): got %d, want %d", e.index, got, want)
+					}
+				}
+				for _, absent := range []uint64{0, last + 1} {
+					if b, o := table.Blocked(absent), table.Overtaken(absent); b != 0 || o != 0 {
+						t.Fatalf("entry %d, which there is not, waits for %d, overtakes %d", absent, b, o)
 					}
 				}
 				if got, want := slices.Collect(table.Unreleased()), m.unreleased(); !slices.Equal(got, want) {

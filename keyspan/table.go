@@ -287,8 +287,8 @@ func (t *Table) Blocked(index uint64) uint64 {
 	return a.first
 }
 
-// Overtaken gives the lowest index before the entry index that changes a key that the
-// entry reads, as Blocked does, and leaves out what the entry changes.
+// Overtaken gives the lowest index before the entry index that is not released and changes
+// a key that the entry reads. Unlike Blocked it leaves out what the entry changes.
 func (t *Table) Overtaken(index uint64) uint64 {
 	e := t.entries[index]
 	if e == nil || e.released {
