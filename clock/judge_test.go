@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tenure-lease/tenure/machine"
 )
 
@@ -108,6 +110,19 @@ func TestLook(t *testing.T) {
 	}
 	if b.Running < a.Running || b.Raw < a.Raw || a.Running <= 0 || a.Raw <= 0 || a.Wall <= 0 || a.Within <= 0 {
 		t.Errorf("looks %+v, %+v", a, b)
+	}
+}
+
+// TestLookTakesTheRawClock: Look shows the clock without NTP's corrections, wherever there is
+// one, or a rate that is wrong would not show.
+func TestLookTakesTheRawClock(t *testing.T) {
+	before, err := read(unix.CLOCK_MONOTONIC_RAW)
+	if err != nil {
+		t.Skip("this machine has no raw clock:", err)
+	}
+	raw := Look().Raw
+	if after, err := read(unix.CLOCK_MONOTONIC_RAW); err != nil || raw < before || raw > after {
+		t.Errorf("Look shows %v, and the raw clock showed %v before and %v after (%v)", raw, before, after, err)
 	}
 }
 

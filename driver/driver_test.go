@@ -382,6 +382,22 @@ func TestStopReleasesWhoWaits(t *testing.T) {
 	})
 }
 
+// Do has run its function, behind what was queued before, when it returns.
+func TestDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := start(t, &recorder{}, &world{}, 4)
+		var ran []string
+		d.Step(func() any { ran = append(ran, "before"); return nil })
+		if !d.Do(func() { ran = append(ran, "done") }) || !slices.Equal(ran, []string{"before", "done"}) {
+			t.Errorf("ran %v, want what was queued before, and then what is to be done", ran)
+		}
+		d.Stop()
+		if d.Do(func() { t.Error("it ran after the end") }) {
+			t.Error("it is said to have run after the end")
+		}
+	})
+}
+
 func TestWhatComesAfterTheEndIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{hold: make(chan struct{})}
