@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -42,7 +43,7 @@ func startShepherd() (*shepherd, error) {
 		return nil, fmt.Errorf("make a pipe to a second process, which watches over the command: %w", err)
 	}
 	defer orders.Close()
-	cmd := exec.Command(self, "shepherd")
+	cmd := exec.Command(self, "shepherd", strconv.Itoa(os.Getpid()))
 	cmd.Args[0] = os.Args[0]
 	cmd.Stdin, cmd.Stderr = orders, os.Stderr
 	// In a group of its own it gets none of the signals that end or stop ours.
@@ -72,10 +73,14 @@ func (s *shepherd) until(at machine.Mono) {
 // watch tells it which group to kill.
 func (s *shepherd) watch(group int) { s.order(orderGroup, int64(group)) }
 
-// dismiss ends it without harm.
+// dismiss ends it without harm. One that has been stopped does not hear of it, and must not
+// keep us from giving the lease back.
 func (s *shepherd) dismiss() {
 	s.order(orderDesert, 0)
 	s.pipe.Close()
+	if s.process != nil {
+		defer time.AfterFunc(time.Second, func() { _ = s.process.Kill() }).Stop()
+	}
 	_ = s.gone()
 }
 
@@ -95,13 +100,18 @@ func (s *shepherd) order(verb string, number int64) bool {
 
 func shepherdCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "shepherd",
+		Use:    "shepherd GUARD",
 		Short:  "Kill a process group when standard input ends or a deadline comes (used by lock and elect)",
 		Hidden: true,
-		Args:   cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) {
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGTSTP)
-			guard := os.Getppid()
+			// Not whoever is our parent now: the guard may have ended, and this be the first
+			// process of the machine, which has adopted us.
+			guard, err := strconv.Atoi(args[0])
+			if err != nil {
+				return fmt.Errorf("the guard's process number: %w", err)
+			}
 			obey(cmd.InOrStdin(), clock.System, func(group int) {
 				switch {
 				case group != 0:
@@ -110,6 +120,7 @@ func shepherdCommand() *cobra.Command {
 					killStarting(guard)
 				}
 			})
+			return nil
 		},
 	}
 }

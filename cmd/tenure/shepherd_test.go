@@ -103,6 +103,32 @@ func TestShepherdAtTheEnd(t *testing.T) {
 	}
 }
 
+// One that was stopped keeps nobody from going on without it.
+func TestDismissesAStoppedShepherd(t *testing.T) {
+	s, err := startShepherd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := sleeper(t)
+	s.watch(command.Process.Pid)
+	_ = s.process.Signal(syscall.SIGSTOP)
+	dismissed := make(chan struct{})
+	go func() {
+		defer close(dismissed)
+		s.dismiss()
+	}()
+	select {
+	case <-dismissed:
+	case <-time.After(20 * time.Second):
+		t.Error("a shepherd that is stopped keeps its guard, and the lease")
+		_ = s.process.Signal(syscall.SIGCONT)
+		<-dismissed
+	}
+	if !(kernel{}).alive(command.Process.Pid) {
+		t.Error("the shepherd was dismissed, and killed the command")
+	}
+}
+
 // A guard that was stopped before it could tell which group it has begun is killed, and the
 // group too.
 func TestKillStarting(t *testing.T) {

@@ -3,6 +3,8 @@ package flease
 import (
 	"context"
 	"net"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -69,5 +71,39 @@ func TestLeavesWhileAdmitted(t *testing.T) {
 		if back := given[id+1]; begun == back {
 			t.Fatalf("claim %d was begun: %v, and given back: %v", id+1, begun, back)
 		}
+	}
+}
+
+// closing is a listener that looks at a path when it is closed.
+type closing struct {
+	net.Listener
+	path  string
+	there bool
+}
+
+func (c *closing) Close() error {
+	_, err := os.Lstat(c.path)
+	c.there = err == nil
+	return nil
+}
+
+// TestRemovesItsOwnSocketOnly: when nobody listens any more, the next peer may have put its
+// socket at the path.
+func TestRemovesItsOwnSocketOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "peer.sock")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := &closing{path: path}
+	l := &socketListener{Listener: c, path: path}
+	if err := l.Close(); err != nil || c.there {
+		t.Errorf("nobody listens, and the socket is still to be removed, which may be the next peer's by then: %v, %v", c.there, err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("closed once more, it removes the next peer's socket: %v", err)
 	}
 }

@@ -69,22 +69,22 @@ func listenPrivately(path string, mode os.FileMode) (net.Listener, error) {
 		l.Close()
 		return nil, err
 	}
-	return &socketListener{l, path}, nil
+	return &socketListener{Listener: l, path: path}, nil
 }
 
 // socketListener is a listener at another path than the one that it was made at.
 type socketListener struct {
-	*net.UnixListener
-	path string
+	net.Listener
+	path   string
+	once   sync.Once
+	closed error
 }
 
-// Close removes the socket, too.
+// Close removes the socket first: as long as somebody listens at the path, what is there is
+// ours, and afterwards it may be the next peer's.
 func (l *socketListener) Close() error {
-	err := l.UnixListener.Close()
-	if err == nil { // the first time
-		err = os.Remove(l.path)
-	}
-	return err
+	l.once.Do(func() { l.closed = errors.Join(os.Remove(l.path), l.Listener.Close()) })
+	return l.closed
 }
 
 // Addr is where clients find it.
