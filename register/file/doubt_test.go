@@ -99,6 +99,74 @@ func TestTheNewFileIsTakenAwayAtOnce(t *testing.T) {
 	shows(t, b.open(), "x", "3 three")
 }
 
+// A file that another host has removed since it was opened cannot be read any more: there is a new
+// list, as for one that could not be opened.
+func TestAFileGoesStaleWhileItIsRead(t *testing.T) {
+	for _, times := range []int{1, 3, 1 << 30} {
+		b := newBench(t, InitOptions{})
+		do(t, b.open(), put("x", 1, 1, "one"))
+		u := &staleReads{left: times}
+		b.files = u
+		r := b.open().Do([]register.Op{query("x")})[0]
+		if gone := times > turns; gone != errors.Is(r.Err, unix.ESTALE) || gone == (r.Err == nil) {
+			t.Errorf("a file is stale in %d reads: %v, want an error only if it stays so", times, r.Err)
+		}
+	}
+}
+
+// staleReads is a host on which some first reads meet files that are gone.
+type staleReads struct {
+	host
+	left int
+}
+
+func (u *staleReads) open(path string, write bool) (file, error) {
+	f, err := u.host.open(path, write)
+	if err != nil || write || u.left == 0 {
+		return f, err
+	}
+	u.left--
+	return staleFile{f}, nil
+}
+
+type staleFile struct{ file }
+
+func (staleFile) ReadAt([]byte, int64) (int, error) { return 0, unix.ESTALE }
+
+// Onlookers go by the header as handles do, and free what they hold.
+func TestAnOnlookerWithoutAHeader(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	do(t, b.open(), put("x", 3, 1, "three"))
+	opts := b.options()
+	opts.ReadOnly = true
+	s, err := Open(b.dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	shows(t, s, "x", "3 three")
+	if err := os.Remove(filepath.Join(b.dir, headerName)); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.pass(testWait / 8)
+	if r := s.Do([]register.Op{query("x")})[0]; !errors.Is(r.Err, register.ErrGone) {
+		t.Errorf("an onlooker goes on without a header that newcomers could read: %v", r.Err)
+	}
+}
+
+func TestAnOnlookerClosesItsDevice(t *testing.T) {
+	s, err := Open(newDevice(t, InitOptions{Handles: 1}), Options{Clock: realClock, ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.vol.(*device).f.ReadAt(aligned(block), 0); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a read of the device after Close: %v, want %v", err, os.ErrClosed)
+	}
+}
+
 // A writer leaves while nothing of the store counts: his slot is used anew all the same, when
 // the store is back. Else the slots of a handle would fill up.
 func TestLeavingAStoreThatIsGone(t *testing.T) {

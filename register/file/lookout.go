@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumregister"
 	"github.com/tenure-lease/tenure/register"
@@ -39,12 +41,13 @@ const turns = 100
 // called is in what it read, or is outdone by that:
 //
 // A file is removed only when others have what anybody needs of it. If it was listed
-// and could not be opened, its successor may be missing from the list, so there is a
+// and could not be opened or read, its successor may be missing from the list, so there is a
 // new one. If it was gone when the list was made, the list has the successor.
 // A list that is not made in one step can miss both, when one is added behind the
 // point that it has reached and the other removed before; the second list differs then.
 // So it does when a place was condemned or pardoned meanwhile.
 func (l *lookout) look() error {
+	var stale error
 	for turn := range turns {
 		started := l.now()
 		names, err := l.vol.names()
@@ -61,10 +64,13 @@ func (l *lookout) look() error {
 		}
 		l.began = l.now()
 		err = l.readAll(names)
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			continue
-		}
-		if err != nil {
+		case errors.Is(err, unix.ESTALE): // another host has removed it since it was opened
+			stale = err
+			continue
+		case err != nil:
 			return err
 		}
 		again, err := l.vol.names()
@@ -76,6 +82,9 @@ func (l *lookout) look() error {
 			l.finish(names)
 			return nil
 		}
+	}
+	if stale != nil {
+		return stale
 	}
 	return fmt.Errorf("handles come and go faster than they can be read, or reading takes longer than %v", l.wait)
 }

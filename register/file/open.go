@@ -71,7 +71,7 @@ func Open(path string, opts Options) (*Store, error) {
 func newStore(path string, h storeHeader, opts Options, vol volume, k keeper) *Store {
 	s := &Store{path: path, header: h, opts: opts, vol: vol, keeper: k, slots: map[key]*slot{}, doomed: map[string]bool{}}
 	if opts.ReadOnly {
-		s.keeper = onlooker{}
+		s.keeper = onlooker{k}
 	}
 	s.lookout = *s.newLookout()
 	s.checked = opts.Clock()
@@ -159,8 +159,8 @@ func readHeader(sys FS, path string) (h storeHeader, err error) {
 	return h, register.ErrForeign
 }
 
-// onlooker keeps nothing.
-type onlooker struct{}
+// onlooker keeps nothing, and goes by the store's header as the keeper does that it stands for.
+type onlooker struct{ keeper }
 
 var errReadOnly = errors.New("the store was opened to look only")
 
@@ -168,5 +168,3 @@ func (onlooker) recover(*Store) error          { return errReadOnly }
 func (onlooker) failed(*Store, []*slot, error) {}
 func (onlooker) ours(*home) error              { return nil }
 func (onlooker) leave(*Store, bool)            {}
-func (onlooker) check(*Store) error            { return nil }
-func (onlooker) close()                        {}

@@ -58,7 +58,7 @@ func (g *sight) read(f file, shared bool, buf *[]byte, now func() machine.Mono) 
 		raw := (*buf)[:size]
 		n, err := f.ReadAt(raw, 0)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("read handle %s: %w", g.place, advise(err))
+			return fmt.Errorf("read handle %s: %w", g.place, err)
 		}
 		clear(raw[n:]) // cut off: unreadable
 		seen := now()
