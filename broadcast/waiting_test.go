@@ -128,3 +128,14 @@ func TestContextThatHasEnded(t *testing.T) {
 		t.Errorf("the next position is %d, %v; want 1", p, err)
 	}
 }
+
+// A call that waits to be stepped when its node ends is told why, as those are that wait for
+// the others.
+func TestWhoWaitsIsToldWhy(t *testing.T) {
+	n := minority(t)
+	n.fail(ErrClosed)
+	_, err := n.wait(t.Context(), &waiter{outcome: make(chan outcome, 1)})
+	if !errors.Is(err, ErrUnknown) || !errors.Is(err, ErrClosed) {
+		t.Errorf("a call that waits when the node is closed: %v, want %v and %v", err, ErrUnknown, ErrClosed)
+	}
+}

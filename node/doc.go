@@ -97,6 +97,9 @@
 //     members that the log does not know; nobody is moved, removed or brought back by it
 //     (contacts.go). If all others were replaced, at other addresses, its operator has to
 //     name one of those that there are now.
+//   - A member that was away while the leader moved does not listen to it. So a leader that is
+//     refused as not to be found at its address hands leadership over, now and then: the next
+//     one tells where it is. With nobody else to lead the member stays away.
 //   - Raft's messages are found sound before they are stepped (package replica), and a
 //     snapshot is kept when raft goes on from it. Until then its file is not one of the
 //     data directory's snapshots, and the next start removes it.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -422,7 +423,10 @@ func TestAMemberThatIsNowhereHoldsNobodyUp(t *testing.T) {
 	c.leader()
 	id := c.nodes[2].ID()
 	c.kill(2)
-	if _, err := c.nodes[0].reshape(c.ctx(), replica.UpdateMember(id, []string{"http://127.0.0.1"})); err != nil {
+	if err := patiently(leaderless, func(ctx context.Context) error {
+		_, err := c.nodes[0].reshape(ctx, replica.UpdateMember(id, []string{"http://127.0.0.1"}))
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2 {
@@ -431,9 +435,7 @@ func TestAMemberThatIsNowhereHoldsNobodyUp(t *testing.T) {
 	}
 	c.put(0, "k", "v")
 	at := c.cfgs[2].Peers["m2"]
-	if _, err := c.nodes[0].UpdateMember(c.ctx(), id, []string{at}); err != nil {
-		t.Fatal(err)
-	}
+	c.move(0, id, at)
 	c.start(2)
 	if got := c.get(2, "k"); got != "v" {
 		t.Errorf("it reads %q once it is somewhere again", got)
@@ -451,9 +453,7 @@ func TestFoundersWhoseFlagsHaveChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved := "http://" + l.Addr().String()
-	if _, err := c.nodes[0].UpdateMember(c.ctx(), c.nodes[2].ID(), []string{moved}); err != nil {
-		t.Fatal(err)
-	}
+	c.move(0, c.nodes[2].ID(), moved)
 	for i := range c.nodes {
 		c.kill(i)
 	}

@@ -84,10 +84,7 @@ func (c *cluster) stranded() (i int) {
 		c.t.Fatal(err)
 	}
 	url := "http://" + l.Addr().String()
-	m, _, err := c.nodes[2].AddMember(c.ctx(), []string{url}, true)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	m := c.add(2, url, true)
 	asked := c.nodes[2].storage.identity
 	id := identity{Cluster: asked.Cluster, Member: m.ID, Voters: asked.Voters, Founders: asked.Founders, Joined: true, Witnesses: asked.Voters}
 	cfg := Config{

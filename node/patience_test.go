@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
@@ -31,5 +32,44 @@ func patiently(again func(error) bool, do func(context.Context) error) error {
 			return err
 		}
 		time.Sleep(10 * time.Millisecond) // it may fail at once
+	}
+}
+
+// add makes another member, which is to be started.
+func (c *cluster) add(through int, url string, learner bool) (m *pb.Member) {
+	c.t.Helper()
+	err := patiently(undone, func(ctx context.Context) (err error) {
+		m, _, err = c.nodes[through].AddMember(ctx, []string{url}, learner)
+		return err
+	})
+	if err != nil {
+		c.t.Fatalf("add a member at %s: %v", url, err)
+	}
+	return m
+}
+
+// remove removes a member, and returns how many are left.
+func (c *cluster) remove(through int, id uint64) (left int) {
+	c.t.Helper()
+	err := patiently(undone, func(ctx context.Context) error {
+		list, err := c.nodes[through].RemoveMember(ctx, id)
+		left = len(list)
+		return err
+	})
+	if err != nil {
+		c.t.Fatalf("remove member %x: %v", id, err)
+	}
+	return left
+}
+
+// move says where a member is from now on.
+func (c *cluster) move(through int, id uint64, url string) {
+	c.t.Helper()
+	err := patiently(leaderless, func(ctx context.Context) error {
+		_, err := c.nodes[through].UpdateMember(ctx, id, []string{url})
+		return err
+	})
+	if err != nil {
+		c.t.Fatalf("move member %x: %v", id, err)
 	}
 }

@@ -16,7 +16,9 @@ func (c *cluster) local(i int, key string, want bool) {
 	deadline := time.Now().Add(20 * time.Second)
 	for time.Now().Before(deadline) {
 		before, _, _ := c.nodes[i].ReadCounts()
-		if _, err := c.nodes[i].ReadView(c.t.Context(), &pb.RangeRequest{Key: []byte(key)}); err != nil {
+		if _, err := c.nodes[i].ReadView(c.t.Context(), &pb.RangeRequest{Key: []byte(key)}); leaderless(err) {
+			continue
+		} else if err != nil {
 			c.t.Fatal(err)
 		}
 		if after, _, _ := c.nodes[i].ReadCounts(); after > before == want {

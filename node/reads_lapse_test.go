@@ -25,7 +25,7 @@ func (c *cluster) joinsLate(lead int) bool {
 	c.t.Helper()
 	n, other := c.nodes[lead], (lead+1)%3
 	c.put(lead, "k", "old")
-	if err := n.Barrier(c.t.Context()); err != nil { // so that it asks for promises
+	if err := patiently(leaderless, n.Barrier); err != nil { // so that it asks for promises
 		c.t.Fatal(err)
 	}
 	busy, gather, leased, goOn := make(chan struct{}), make(chan struct{}), make(chan bool), make(chan struct{})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/replica"
 )
 
 // refusals watches over the other members that do not let this one in. A
@@ -15,6 +16,7 @@ import (
 // is an operator's mistake, which nobody but an operator can mend.
 type refusals struct {
 	since map[machine.NodeID]time.Time // since when each refuses us
+	deaf  map[machine.NodeID]deafness  // of those that do not take us for who we are
 	met   bool                         // a member has let us in
 	out   bool                         // most have said that this member was removed
 }
@@ -50,7 +52,12 @@ func (rs *refusals) look(n *Node, now time.Time) {
 	if rs.since == nil {
 		rs.since = map[machine.NodeID]time.Time{}
 	}
+	if rs.deaf == nil {
+		rs.deaf = map[machine.NodeID]deafness{}
+	}
 	lasting, twice, removed := 0, 0, 0
+	var heir machine.NodeID // a voter that hears us
+	var deaf []machine.NodeID
 	members := n.applied().roster.Members
 	var last *peer.Refusal
 	for _, id := range n.acquaintances() { // one that joins may know none of its log
@@ -63,6 +70,12 @@ func (rs *refusals) look(n *Node, now time.Time) {
 		}
 		st := n.peers.Stats(id)
 		var refusal *peer.Refusal
+		if st.Connected {
+			delete(rs.deaf, id)
+			if !m.IsLearner {
+				heir = id
+			}
+		}
 		if st.Connected || !errors.As(st.LastError, &refusal) {
 			delete(rs.since, id)
 			continue
@@ -73,6 +86,9 @@ func (rs *refusals) look(n *Node, now time.Time) {
 		if rs.since[id].IsZero() {
 			rs.since[id] = now
 		}
+		if errors.Is(refusal, peer.ErrUnconfirmed) {
+			deaf = append(deaf, id)
+		}
 		if now.Sub(rs.since[id]) < 10*n.cfg.ElectionTimeout || errors.Is(refusal, peer.ErrUnconfirmed) {
 			continue // of the last, a way between the two may be cut
 		}
@@ -82,6 +98,9 @@ func (rs *refusals) look(n *Node, now time.Time) {
 			twice++
 		}
 	}
+	if heir != 0 && n.leadership.Load().leader == n.id {
+		rs.yield(n, now, heir, deaf)
+	}
 	others := len(members) - 1
 	if removed > n.otherVoters()/2 && !rs.out {
 		rs.out = true
@@ -90,6 +109,39 @@ func (rs *refusals) look(n *Node, now time.Time) {
 	if twice > others/2 || !rs.met && lasting > 0 && lasting == others {
 		n.fail(fmt.Errorf("node: %w: %s", last, refusalAdvice(last)))
 	}
+}
+
+// yield hands leadership over because some members do not take this one for who it is. They may
+// have been away while it moved, and hear of that from a leader only.
+func (rs *refusals) yield(n *Node, now time.Time, heir machine.NodeID, deaf []machine.NodeID) {
+	for _, id := range deaf {
+		d := rs.deaf[id]
+		if d.due(rs.since[id], now, n.cfg.ElectionTimeout) {
+			n.logger.Warn("a member does not find this one, which leads, where its log says: another shall lead, and tell it", "member", hexOf(uint64(id)), "heir", hexOf(uint64(heir)))
+			n.driver.Step(replica.HandOver{To: heir})
+		}
+		rs.deaf[id] = d
+	}
+}
+
+// deafness is when leadership is handed over for a member's sake: seldom, and ever more so, for
+// writes wait meanwhile, and a member that nobody can talk to would have all lead in turn.
+type deafness struct {
+	tries int
+	next  time.Time
+}
+
+// due reports whether it is to be done now, given since when the member refuses.
+func (d *deafness) due(since, now time.Time, timeout time.Duration) bool {
+	if d.tries == 0 {
+		d.next = since.Add(2 * timeout)
+	}
+	if now.Before(d.next) {
+		return false
+	}
+	d.tries++
+	d.next = now.Add(2 * timeout << (2 * min(d.tries, 8)))
+	return true
 }
 
 // otherVoters is how many others vote, as far as this member knows.

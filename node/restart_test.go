@@ -34,7 +34,7 @@ func newHeldUp(t *testing.T) *heldUp {
 	c.lead = c.leader()
 	c.other, c.h = (c.lead+1)%3, (c.lead+2)%3
 	text := fmt.Sprintf("key:held = m%d,m%d; default = m%d", c.lead, c.h, c.lead)
-	if err := c.nodes[c.lead].SetReadCells(t.Context(), text); err != nil {
+	if err := patiently(leaderless, func(ctx context.Context) error { return c.nodes[c.lead].SetReadCells(ctx, text) }); err != nil {
 		t.Fatal(err)
 	}
 	c.put(c.lead, "held", "old")
