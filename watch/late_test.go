@@ -126,3 +126,18 @@ func TestChunkIsFull(t *testing.T) {
 	}
 	quiet(t, w, s)
 }
+
+// The hub hands out a chunk at a time: what fits on the queue is there, though what was published
+// with it does not fit.
+func TestHubHandsOutAChunkAtATime(t *testing.T) {
+	w := newWorld(t, Config{ChunkEvents: 2, MaxStreamEvents: 2})
+	s := w.stream()
+	create(t, s, watch("a", "", 0))
+	want(t, s, "0:created@1")
+	w.put("a", "a", "a") // published at once
+	w.settle()
+	if got := w.hub.Stats(); s.queue.events != 2 || got.Behind != 1 {
+		t.Errorf("%d events are queued and %d watchers behind, want the two that fit and one", s.queue.events, got.Behind)
+	}
+	want(t, s, "0:put a@2,put a@3", "0:put a@4")
+}

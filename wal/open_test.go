@@ -1,0 +1,100 @@
+package wal_test
+
+import (
+	"io/fs"
+	"os"
+	"testing"
+
+	. "github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
+)
+
+// A watchedFS counts the files that are open, and the bytes that are written.
+type watchedFS struct {
+	FS
+	open  int
+	wrote int
+}
+
+type watchedFile struct {
+	File
+	fs *watchedFS
+}
+
+func (w *watchedFS) OpenFile(path string, flag int, perm fs.FileMode) (File, error) {
+	f, err := w.FS.OpenFile(path, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	w.open++
+	return watchedFile{f, w}, nil
+}
+
+func (f watchedFile) Close() error {
+	f.fs.open--
+	return f.File.Close()
+}
+
+func (f watchedFile) WriteAt(b []byte, off int64) (int, error) {
+	f.fs.wrote += len(b)
+	return f.File.WriteAt(b, off)
+}
+
+// An open log keeps one file open, its last segment, however many it has.
+func TestOpenKeepsOneFile(t *testing.T) {
+	disk := waltest.NewDisk()
+	l := create(t, "/d", Options{FS: disk.FS(), SegmentBytes: 2048})
+	write(t, l, 900, 900, 900, 900, 900)
+	l.Close()
+	for name, open := range map[string]func(string, Options, func(Record) error) (*Log, error){"Open": Open, "OpenEnds": OpenEnds} {
+		w := &watchedFS{FS: disk.FS()}
+		l, err := open("/d", Options{FS: w, SegmentBytes: 2048}, func(Record) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.open != 1 {
+			t.Errorf("%s keeps %d files open, want one", name, w.open)
+		}
+		if l.Close(); w.open != 0 {
+			t.Errorf("a log that %s opened was closed, and %d files are open", name, w.open)
+		}
+	}
+}
+
+// What a later record says was durable is not written again: a start costs no write of the whole
+// log's end.
+func TestOpenRewritesNoMore(t *testing.T) {
+	disk := waltest.NewDisk()
+	l := create(t, "/d", Options{FS: disk.FS(), SegmentBytes: 16 << 10})
+	write(t, l, 1000, 1000, 1000, 1000, 100)
+	l.Close()
+	w := &watchedFS{FS: disk.FS()}
+	_, got := open(t, "/d", Options{FS: w, SegmentBytes: 16 << 10})
+	wantRecords(t, got, 1, 1000, 1000, 1000, 1000, 100)
+	if want := RecordBytes(100); w.wrote != want {
+		t.Errorf("Open wrote %d bytes, want %d, those of the last record", w.wrote, want)
+	}
+}
+
+// A segment of an older version without records is replaced. It is not released besides, for the
+// one in its place has its name.
+func TestReplacedSegmentIsNotReleased(t *testing.T) {
+	old, err := os.ReadFile("testdata/version-1-empty.wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := waltest.NewDisk()
+	opts := Options{FS: disk.FS(), SegmentBytes: 2048}
+	create(t, "/d", opts).Close()
+	disk.WriteFile(segmentName, old)
+	l, _ := open(t, "/d", opts)
+	write(t, l, 50)
+	if err := l.ReleaseTo(1); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	_, got, err := tryOpen("/d", opts)
+	if err != nil || len(got) != 1 {
+		t.Errorf("%d records, %v; want the one that was synced, which nobody released", len(got), err)
+	}
+}
