@@ -51,14 +51,13 @@ func (c *cast) changes(r *rand.Rand) {
 	default:
 		in = c.hosts[spares[at]]
 		next = append(next, in.id)
-		addr := fmt.Sprintf("%s:%d", name(in.id), port)
 		change = func(ctx context.Context, n *broadcast.Node) (broadcast.Position, error) {
-			return n.AddMember(ctx, in.id, addr)
+			return n.AddMember(ctx, in.id, addr(in.id))
 		}
 		if kind > 0 {
 			next = slices.DeleteFunc(next, func(id machine.NodeID) bool { return id == out })
 			change = func(ctx context.Context, n *broadcast.Node) (broadcast.Position, error) {
-				return n.ReplaceMember(ctx, out, in.id, addr)
+				return n.ReplaceMember(ctx, out, in.id, addr(in.id))
 			}
 		}
 	}

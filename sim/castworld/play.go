@@ -60,6 +60,7 @@ type host struct {
 }
 
 func name(id machine.NodeID) string { return fmt.Sprintf("m%d", id) }
+func addr(id machine.NodeID) string { return fmt.Sprintf("%s:%d", name(id), port) }
 
 func (c *cast) appears(id machine.NodeID, r *rand.Rand) *host {
 	h := &host{c: c, id: id, disk: disk.New(), turn: make(chan struct{}, 1)}
@@ -84,13 +85,20 @@ func (h *host) starts() {
 	h.proc = c.w.Start(name(h.id))
 	proc := h.proc
 	h.mu.Unlock() // a disk may hang while the process starts
+	members := c.addrs
+	if h.join { // all founders may have left
+		members = map[machine.NodeID]string{}
+		for _, id := range c.present() {
+			members[id] = addr(id)
+		}
+	}
 	ln, err := c.net.Listen(proc, port)
 	if err != nil {
 		c.w.Fail("member %d cannot listen: %v", h.id, err)
 		return
 	}
 	n, err := broadcast.Start(broadcast.Config{
-		ID: h.id, Group: 7, Members: c.addrs, Join: h.join, Listener: ln, Dial: c.net.Dialer(proc),
+		ID: h.id, Group: 7, Members: members, Join: h.join, Listener: ln, Dial: c.net.Dialer(proc),
 		Dir: "/data", WAL: wal.Options{FS: h.disk.FS(proc), SegmentBytes: 16 << 10},
 		Timeout: 400 * time.Millisecond, MemoryBytes: 4 << 10, Clients: 100,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
@@ -221,6 +229,7 @@ func (h *host) applies(n *broadcast.Node) error {
 				}
 				s = state{at, binary.LittleEndian.Uint64(b)}
 				h.c.judge.installs(h.id, s)
+				h.reaches(at)
 				h.c.w.Count("installs", 1)
 			}
 		}
@@ -236,9 +245,7 @@ func (h *host) applies(n *broadcast.Node) error {
 			}
 			s = s.after(what(m))
 			h.c.judge.delivers(h.id, s, m)
-			h.mu.Lock()
-			h.at = m.Position
-			h.mu.Unlock()
+			h.reaches(m.Position)
 			if h.slow > 0 {
 				time.Sleep(h.slow)
 			}
@@ -259,6 +266,12 @@ func (h *host) applies(n *broadcast.Node) error {
 		}
 		install = true
 	}
+}
+
+func (h *host) reaches(at broadcast.Position) {
+	h.mu.Lock()
+	h.at = at
+	h.mu.Unlock()
 }
 
 // happens carries out a fault that is none of a process's seams.

@@ -88,7 +88,7 @@ func play(t *testing.T, seed uint64, faults []world.Fault) world.Result {
 		r := w.Rand("hosts")
 		for id := machine.NodeID(1); id <= 3; id++ {
 			c.appears(id, r)
-			c.addrs[id] = fmt.Sprintf("%s:%d", name(id), port)
+			c.addrs[id] = addr(id)
 		}
 		for _, id := range spares {
 			h := c.appears(id, r)

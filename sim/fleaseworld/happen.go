@@ -14,6 +14,9 @@ import (
 func (s *stage) happen(f world.Fault) {
 	s.running.Go(func() {
 		h := s.hostOf(f.Who)
+		if h == nil {
+			return // a spare host, in a world without any
+		}
 		switch f.Kind {
 		case world.Kill:
 			h.stop(exits, f.For)
