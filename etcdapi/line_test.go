@@ -302,3 +302,19 @@ func TestKeyMadeAnewInALineThatIsBehind(t *testing.T) {
 		t.Error("the oldest key is not called")
 	}
 }
+
+// Contenders that come and go behind one that stays are forgotten, though it is not their turn.
+func TestLineForgetsWhoLeft(t *testing.T) {
+	l := &line{waiting: make(map[string][]*place)}
+	l.begin([]*mvccpb.KeyValue{{Key: []byte("l/0"), CreateRevision: 2}}, 2)
+	for revision := int64(3); revision < 2000; revision += 2 {
+		key := fmt.Appendf(nil, "l/%d", revision)
+		l.apply([]*watch.Event{
+			{Event: kv.Event{Type: mvccpb.Event_PUT, KV: &mvccpb.KeyValue{Key: key, CreateRevision: revision, ModRevision: revision}}},
+			{Event: kv.Event{Type: mvccpb.Event_DELETE, KV: &mvccpb.KeyValue{Key: key, ModRevision: revision + 1}}},
+		})
+		if n := len(l.contenders); n > 100 {
+			t.Fatalf("a line with one contender remembers %d", n)
+		}
+	}
+}
