@@ -3,6 +3,7 @@ package file
 import (
 	"errors"
 	"os"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,4 +33,19 @@ func TestCloseAsADoEnds(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A handle that is closed removes what it has put aside just before: nobody may come for long.
+func TestCloseRemovesWhatItPutsAside(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	earlier := b.open()
+	do(t, earlier, put("x", 1, 1, "one"))
+	earlier.Close()
+	s := b.open()
+	do(t, s, put("x", 2, 2, "two"))
+	place := s.home.place
+	s.Close()
+	if got := b.handles(); !slices.Equal(got, []string{place}) {
+		t.Errorf("files %v after the last handle was closed, want its own: it has outdone the other", got)
+	}
 }

@@ -1,0 +1,33 @@
+package storage_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/engine/storage"
+)
+
+// TestAListOfMany: it looks at some names at a time, and at all of them in the end.
+func TestAListOfMany(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, _ := newMemories(1, term, delay).open(t, storage.Options{})
+		for i := range 150 { // more than twice as many as it looks at at a time
+			if err := acquire(t, l, fmt.Sprintf("free/%03d", i)).Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if names, err := l.List(t.Context(), "free/"); err != nil || len(names) != 0 {
+				t.Errorf("%q, %v: want none, for all were released", names, err)
+			}
+		}()
+		select {
+		case <-ended:
+		case <-time.After(100 * term):
+			t.Error("a list of many names does not end")
+		}
+	})
+}
