@@ -1,6 +1,7 @@
 package flease_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenure-lease/tenure"
 	engine "github.com/tenure-lease/tenure/engine/flease"
@@ -69,4 +71,22 @@ func TestList(t *testing.T) {
 	if _, err := client.List(t.Context(), ""); !errors.Is(err, tenure.ErrUnavailable) {
 		t.Errorf("with two of a cell missing, perhaps: %v", err)
 	}
+}
+
+// TestListOfLongNames: more names than an answer between peers has room for, each of them much
+// longer as the answer writes it.
+func TestListOfLongNames(t *testing.T) {
+	inLab(t, 2, brief, func(l *lab) {
+		const names = 400
+		from := l.peers[1].Leaser()
+		defer from.Close()
+		for i := range names {
+			l.acquire(from, time.Second, tenure.Claim{Name: fmt.Sprintf("%s%03d", strings.Repeat("<", 500), i), TTL: 3 * time.Second})
+		}
+		asks := l.peers[0].Leaser()
+		defer asks.Close()
+		if got, err := asks.List(context.Background(), ""); err != nil || len(got) != names {
+			t.Errorf("%d long names of %d are listed: %v", len(got), names, err)
+		}
+	})
 }
