@@ -1,6 +1,7 @@
 package flease_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -40,6 +41,29 @@ func TestOneSaysThatAPeerRunsTwice(t *testing.T) {
 		time.Sleep(time.Second)
 		if err := p.Err(); err == nil || !strings.Contains(err.Error(), "another process runs as peer 1") {
 			t.Errorf("most say that another process runs as this peer, and it goes on: %v", err)
+		}
+		if err := lease.Err(); !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("the peer has ended, and a lease that was held through it ends with %v", err)
+		}
+	})
+}
+
+// TestTakesItsWordBack: who lets a peer's connection in again says no more that it runs twice.
+func TestTakesItsWordBack(t *testing.T) {
+	inLab(t, 3, brief, func(l *lab) {
+		p := l.peers[0]
+		reason := fmt.Errorf("made up: %w", peer.ErrDuplicateID)
+		p.Refused(2, reason)
+		time.Sleep(time.Second)
+		l.net.Reset("h1", "h2")
+		time.Sleep(10 * time.Second)
+		if s := p.Status(); !s.Peers[1].Connected {
+			t.Fatalf("no connection: %+v", s.Peers)
+		}
+		p.Refused(3, reason)
+		time.Sleep(time.Second)
+		if err := p.Err(); err != nil {
+			t.Errorf("on the word of one, for the other has taken it back, the peer ends: %v", err)
 		}
 	})
 }

@@ -1,0 +1,51 @@
+package flease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	engine "github.com/tenure-lease/tenure/engine/flease"
+)
+
+// TestDefaults: who says nothing about time gets the terms that the documentation names.
+func TestDefaults(t *testing.T) {
+	inLab(t, 1, engine.Config{}, func(l *lab) {
+		s := l.peers[0].Status()
+		if s.TMaxMS != engine.DefaultTMax.Milliseconds() || s.EpsilonMS != engine.DefaultEpsilon.Milliseconds() {
+			t.Errorf("by default t_max is %d ms and ε %d ms, want %v and %v", s.TMaxMS, s.EpsilonMS, engine.DefaultTMax, engine.DefaultEpsilon)
+		}
+	})
+}
+
+// TestRenewedAt: a lease is renewed when about a half of it has passed, and the status says so.
+func TestRenewedAt(t *testing.T) {
+	inLab(t, 3, brief, func(l *lab) {
+		from := l.peers[0].Leaser()
+		defer from.Close()
+		l.acquire(from, time.Second, tenure.Claim{Name: "x", TTL: 2 * time.Second})
+		time.Sleep(20 * time.Second)
+		s := l.peers[0].Status()
+		if s.Renewals < 10 {
+			t.Errorf("%d renewals in ten TTLs", s.Renewals)
+		}
+		for _, at := range s.RenewedAt {
+			if at < 0.3 || at > 0.7 {
+				t.Errorf("the status says that leases are renewed when %v of the TTL has passed", s.RenewedAt)
+				break
+			}
+		}
+	})
+}
+
+// TestFixedWaits: a list that never changes is told once.
+func TestFixedWaits(t *testing.T) {
+	known := engine.Members{Epoch: 1}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := engine.Fixed(known)(ctx, known); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a list that never changes is told again, before its caller gives up: %v", err)
+	}
+}
