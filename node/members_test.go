@@ -214,12 +214,15 @@ func TestJoinWithoutBeingAdded(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		Name: "x", DataDir: t.TempDir(), PeerListener: l, Existing: true, RequestTimeout: 300 * time.Millisecond,
+		Name: "x", DataDir: t.TempDir(), PeerListener: l, Existing: true, RequestTimeout: 3 * time.Second, // for one answer at least
 		Peers:  map[string]string{"x": "http://" + l.Addr().String(), "m0": c.cfgs[0].Peers["m0"]},
 		Logger: slog.New(slog.DiscardHandler), Fail: func(err error) { t.Error(err) },
 	}
-	if _, err := Start(cfg); err == nil {
+	if n, err := Start(cfg); err == nil {
+		n.Stop()
 		t.Error("it has started")
+	} else if !strings.Contains(err.Error(), "knows no member at") {
+		t.Errorf("one that was not added is told: %v", err)
 	}
 	if _, _, err := c.nodes[0].AddMember(c.ctx(), []string{"nowhere"}, true); !errors.Is(err, rpctypes.ErrGRPCMemberBadURLs) {
 		t.Errorf("a URL that is none: %v", err)
