@@ -184,7 +184,7 @@ func (d *holder) acquires(ctx context.Context, r *rand.Rand, c tenure.Claim) {
 	if r.IntN(4) == 0 {
 		take = d.leaser.TryAcquire
 	}
-	steady := s.isSteady() && d.on.isMember()
+	steady, late := s.isSteady() && d.on.isMember(), d.on.ahead() < 0
 	lease, err := take(ctx, c)
 	d.p.Gate()
 	if err != nil {
@@ -204,7 +204,7 @@ func (d *holder) acquires(ctx context.Context, r *rand.Rand, c tenure.Claim) {
 		_ = lease.Release(ctx)
 		return
 	}
-	h := &hold{who: d.name, on: d.on, claim: c, lease: lease}
+	h := &hold{who: d.name, on: d.on, claim: c, lease: lease, late: late}
 	d.holds[h] = true
 	s.j.starts(h)
 	d.mu.Unlock()

@@ -32,6 +32,7 @@ type hold struct {
 	on    *host // whose clocks it goes by
 	claim tenure.Claim
 	lease tenure.Lease
+	late  bool         // it was asked for by a clock that is behind by more than ε, and so ends too late
 	end   machine.Mono // the last deadline that was seen, by the host's clock
 }
 
@@ -66,7 +67,7 @@ func (j *judge) starts(h *hold) {
 	switch skew := h.on.ahead(); {
 	case skew > 0: // two of three acceptors are sound
 		j.w.Fail("skew: %s acquires %s by a clock that is %v ahead of all others", h.who, h.claim.Name, skew)
-	case skew < 0:
+	case h.late:
 		j.w.Count("tenures by a clock that is behind", 1)
 	default:
 		j.w.Count("tenures of the sound", 1)
@@ -74,7 +75,7 @@ func (j *judge) starts(h *hold) {
 	r.holds = append(r.holds, h)
 	j.exclusive(r)
 	for _, o := range r.delays {
-		if o.on.ahead() != 0 || h.on.ahead() != 0 {
+		if o.late || h.late || o.on.ahead() != 0 || h.on.ahead() != 0 {
 			continue
 		}
 		left := o.end.Add(o.claim.LockDelay).Sub(o.on.mono.Now())
@@ -107,11 +108,12 @@ func (j *judge) sweep(r *resource) {
 }
 
 // exclusive wants that all who hold bear each other. Those by a clock that is behind by more than ε
-// end too late for others, who cannot know: exclusion rests on ε.
+// end too late for others, who cannot know: exclusion rests on ε. They do so when the clock was
+// set right meanwhile, too.
 func (j *judge) exclusive(r *resource) {
 	holds := r.holds
-	if slices.ContainsFunc(holds, func(h *hold) bool { return h.on.ahead() < 0 }) {
-		holds = slices.DeleteFunc(slices.Clone(holds), func(h *hold) bool { return h.on.ahead() < 0 })
+	if late := func(h *hold) bool { return h.late }; slices.ContainsFunc(holds, late) {
+		holds = slices.DeleteFunc(slices.Clone(holds), late)
 	}
 	for _, h := range holds {
 		if len(holds) > h.claim.Slots {
