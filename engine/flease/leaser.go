@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -152,11 +153,13 @@ func (l *Leaser) complete(c tenure.Claim) (tenure.Claim, error) {
 	return c, nil
 }
 
+// roundUp returns whole milliseconds: d or a little more, or less if no Duration is more.
 func roundUp(d time.Duration) time.Duration {
-	if rest := d % time.Millisecond; rest > 0 {
-		d += time.Millisecond - rest
+	rest := d % time.Millisecond
+	if rest == 0 || d > math.MaxInt64-time.Millisecond {
+		return d - rest
 	}
-	return d
+	return d + time.Millisecond - rest
 }
 
 // Observe implements tenure.Leaser. It waits for the peers no longer than some seconds.

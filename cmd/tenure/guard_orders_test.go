@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
+)
+
+// written keeps what a shepherd is told.
+type written struct{ bytes.Buffer }
+
+func (*written) Close() error                     { return nil }
+func (*written) SetWriteDeadline(time.Time) error { return nil }
+
+func (w *written) lines() []string { return strings.Split(strings.TrimSpace(w.String()), "\n") }
+
+// ending is a lease with a deadline, which has ended if there is an error.
+type ending struct {
+	fading
+	at  time.Time
+	err error
+}
+
+func (e *ending) Deadline() time.Time { return e.at }
+func (e *ending) Check() error        { return e.err }
+
+// nobody is a process group that has ended.
+type nobody struct{}
+
+func (nobody) kill(int, syscall.Signal) {}
+func (nobody) alive(int) bool           { return false }
+
+// A guard that did not run until the deadline that it had told knows that the shepherd may have
+// killed the command.
+func TestTellsThatItIsLate(t *testing.T) {
+	fake := &clock.Fake{}
+	lease := &ending{at: time.Now().Add(10 * time.Second)}
+	g := guard{lease: lease, clock: fake, ttl: 20 * time.Second}
+	s := &shepherd{pipe: &written{}}
+	for i, step := range []struct {
+		after time.Duration
+		late  bool
+	}{{0, false}, {5 * time.Second, false}, {time.Minute, true}, {0, true}} {
+		fake.Advance(step.after)
+		lease.at = time.Now().Add(10 * time.Second)
+		if g.tell(s); s.late != step.late {
+			t.Errorf("step %d: late: %v, want %v", i, s.late, step.late)
+		}
+	}
+}
+
+// The shepherd knows the deadline before the command starts, and the group afterwards.
+func TestLaunchTellsTheShepherd(t *testing.T) {
+	pipe := &written{}
+	g := &group{shepherd: &shepherd{pipe: pipe}}
+	tell := func(s *shepherd) { s.until(1e12) }
+	start := func() (int, error) {
+		if got, want := pipe.lines(), []string{"until 1000000000000"}; !slices.Equal(got, want) {
+			t.Errorf("the shepherd has heard %q when the command starts, want %q", got, want)
+		}
+		return 4711, nil
+	}
+	err := g.launch(tell, func() error { return nil }, start)
+	if got, want := pipe.lines(), []string{"until 1000000000000", "group 4711"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("the shepherd has heard %q, want %q; %v", got, want, err)
+	}
+	no := errors.New("the lease has ended")
+	err = g.launch(tell, func() error { return no }, func() (int, error) { return 0, fmt.Errorf("it was started") })
+	if !errors.Is(err, no) {
+		t.Errorf("without a lease: %v, want %v", err, no)
+	}
+}
+
+// A lease that was lost while what the command had left was ended is a failure, though the
+// command had not been stopped.
+func TestALossAtTheEndIsTold(t *testing.T) {
+	for name, lost := range map[string]error{"held to the end": nil, "lost": tenure.ErrLost} {
+		exited := make(chan int, 1)
+		exited <- 0
+		g := guard{lease: &ending{at: time.Now().Add(time.Hour), err: lost}, clock: clock.System, ttl: time.Hour, events: &events{}}
+		code, err := g.tend(&group{processes: nobody{}, shepherd: unheard(t), clock: clock.System, exited: exited})
+		var exit exitError
+		if code != 0 || (lost != nil) != (errors.As(err, &exit) && exit.code == exitLost) {
+			t.Errorf("%s: exit code %d, %v", name, code, err)
+		}
+	}
+}
