@@ -64,7 +64,7 @@ func (m mutant) caught(ctx context.Context, overlay string) (said string, err er
 	if m.worlds() != "script" {
 		timeout = "-timeout=15m"
 	}
-	args := append([]string{"test", "-overlay", overlay, "-count=1", timeout}, m.args()...)
+	args := append([]string{"test", "-vet=off", "-overlay", overlay, "-count=1", timeout}, m.args()...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = m.dir
 	out, err := cmd.CombinedOutput()
