@@ -365,6 +365,28 @@ func TestOfferWaitsWhileTheQueueIsFull(t *testing.T) {
 	})
 }
 
+// TestRoomInAQueueThatIsJustFull has exactly as many inputs wait as may: who offers more goes on
+// when they are taken, and not only when somebody else has queued one besides.
+func TestRoomInAQueueThatIsJustFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &recorder{}
+		d := start(t, m, &world{}, 4)
+		release := make(chan struct{})
+		d.Step(func() any { <-release; return nil })
+		synctest.Wait()
+		d.Offer(1, 2, 3, 4)
+		for i := range 3 { // more than one may wait
+			go d.Offer(5 + i)
+		}
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		if steps, _, _ := m.saw(); len(steps) < 7 || !slices.Contains(steps, any(7)) {
+			t.Errorf("stepped %v; who offered more than four still waits, though they were taken", steps)
+		}
+	})
+}
+
 func TestStopReleasesWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, &recorder{}, &world{}, 1)

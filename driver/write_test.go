@@ -98,6 +98,38 @@ func TestWhatWasSteppedDuringAWriteIsWrittenNext(t *testing.T) {
 	})
 }
 
+// TestWhatWaitedLeavesInTheOrderOfTurns has sending stand still: nobody writes, or sends what
+// waited for a later write, before that is through.
+func TestWhatWaitedLeavesInTheOrderOfTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var did []any
+		sending := make(chan struct{})
+		d := Start(Config{
+			Machine: &recorder{}, Now: func() machine.Now { return machine.Now{Mono: 1} }, Outcome: func([]any) {},
+			Persist: func(records []any, _ bool) error { did = append(did, records...); return nil },
+			Send: func(envs []machine.Envelope) {
+				if envs[0].Body == "after a" {
+					<-sending
+				}
+				did = append(did, envs[0].Body)
+			},
+		})
+		defer d.Stop()
+		d.Step(forcedRecord("a"))
+		synctest.Wait()
+		d.Step(forcedRecord("b"))
+		synctest.Wait()
+		if want := []any{"a"}; !slices.Equal(did, want) {
+			t.Errorf("while what waited for a is being sent, %v was written and sent; want %v", did, want)
+		}
+		close(sending)
+		synctest.Wait()
+		if want := []any{"a", "after a", "b", "after b"}; !slices.Equal(did, want) {
+			t.Errorf("written and sent: %v, want %v", did, want)
+		}
+	})
+}
+
 // An alarm rings while records are written, too.
 func TestTheAlarmRingsDuringAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

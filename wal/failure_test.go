@@ -1,6 +1,7 @@
 package wal_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"syscall"
@@ -88,5 +89,61 @@ func TestOpenRewritesWhatMayBeOnlyInTheCache(t *testing.T) {
 	wantRecords(t, got, 1, 10, 10)
 	if fmt.Sprint(written) != "[write sync]" {
 		t.Errorf("Open did %v, want [write sync]", written)
+	}
+}
+
+// Whatever makes or removes a name returns an error when the disk does not make that durable.
+func TestDirectoriesThatAreNotSynced(t *testing.T) {
+	errDisk := errors.New("the disk fails")
+	other := testSnapshots(t, waltest.NewDisk())
+	save(t, other, 9, "body")
+	file := snapshotBytes(t, other, 9)
+	for _, c := range []struct {
+		name, dir string // that is not synced
+		do        func(l *Log, fs FS) error
+	}{
+		{"a new segment", "/d/wal", func(l *Log, fs FS) error {
+			if _, err := l.Append(Record{Payload: payload(9, 2000)}); err != nil {
+				return err
+			}
+			return l.Sync()
+		}},
+		{"a segment that is released", "/d/wal", func(l *Log, fs FS) error { return l.ReleaseTo(3) }},
+		{"a snapshot", "/d/snap", func(l *Log, fs FS) error { return l.Snapshots().Save(SnapshotInfo{Index: 7}, body("body")) }},
+		{"a snapshot that was sent", "/d/snap", func(l *Log, fs FS) error {
+			a, err := l.Snapshots().Receive(9, bytes.NewReader(file))
+			if err != nil {
+				t.Error(err)
+				return err
+			}
+			return a.Keep()
+		}},
+		{"a snapshot that is imported", "/d/snap", func(l *Log, fs FS) error {
+			_, err := l.Snapshots().Import(9, bytes.NewReader(file))
+			return err
+		}},
+		{"a log", "/", func(l *Log, fs FS) error { _, err := Create("/e", nil, Options{FS: fs}); return err }},
+		{"a log in its directory", "/e", func(l *Log, fs FS) error { _, err := Create("/e", nil, Options{FS: fs}); return err }},
+		{"the first segment", "/e/wal", func(l *Log, fs FS) error { _, err := Create("/e", nil, Options{FS: fs}); return err }},
+		{"the snapshots of a log that is opened", "/d/snap", func(l *Log, fs FS) error {
+			l.Close()
+			_, err := Open("/d", Options{FS: fs}, func(Record) error { return nil })
+			return err
+		}},
+	} {
+		fs := waltest.NewDisk().FS()
+		l := create(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+		write(t, l, 900, 900, 900, 900)
+		asked := false
+		fs.Fault = func(op, path string) error {
+			if op == "syncdir" && path == c.dir {
+				asked = true
+				return errDisk
+			}
+			return nil
+		}
+		if err := c.do(l, fs); !errors.Is(err, errDisk) || !asked {
+			t.Errorf("%s: got %v, and the directory was synced: %v; want the disk's error", c.name, err, asked)
+		}
 	}
 }

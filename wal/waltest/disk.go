@@ -64,7 +64,7 @@ func NewDisk() *Disk {
 func (d *Disk) FS() *FS {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &FS{disk: d, boot: d.boot}
+	return &FS{disk: d, boot: d.boot, open: map[*file]struct{}{}}
 }
 
 // Kill ends all processes at once, in the middle of what they do. The disk is

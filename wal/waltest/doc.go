@@ -32,7 +32,7 @@
 // fails has written its first half. Kill ends the processes at a point that a
 // Fault chooses, as the loss of power in the middle of a call does, and Crash
 // then says what is left, or Exit, if only the processes have died. ReadFile and WriteFile go past the processes: to look
-// at what is on the disk, and to damage it.
+// at what is on the disk, and to damage it. Open tells which files a process has left open.
 //
 // Left out: permissions, open files that were removed from their directory and
 // are still read by other names, directories that must exist before their files

@@ -26,6 +26,7 @@ type FS struct {
 
 	disk *Disk
 	boot int
+	open map[*file]struct{} // guarded by the disk's lock
 }
 
 var _ wal.FS = (*FS)(nil)
@@ -76,7 +77,21 @@ func (f *FS) OpenFile(path string, flag int, _ fs.FileMode) (wal.File, error) {
 		ino.soil(0, len(ino.data))
 		ino.data = nil
 	}
-	return &file{f, path, ino}, nil
+	opened := &file{f, path, ino}
+	f.open[opened] = struct{}{}
+	return opened, nil
+}
+
+// Open are the paths by which the process has files open, in order: one path for each time.
+func (f *FS) Open() []string {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	paths := []string{}
+	for file := range f.open {
+		paths = append(paths, file.path)
+	}
+	slices.Sort(paths)
+	return paths
 }
 
 // Rename renames a file within its directory.

@@ -279,3 +279,22 @@ func TestAnImageIsRestored(t *testing.T) {
 		t.Error("a file is there on an empty disk")
 	}
 }
+
+func TestOpenFilesAreCounted(t *testing.T) {
+	fs := waltest.NewDisk().FS()
+	a, b := create(t, fs, "/d/a"), create(t, fs, "/d/b")
+	again := create(t, fs, "/d/a")
+	want := func(paths ...string) {
+		t.Helper()
+		if got := fs.Open(); !slices.Equal(got, paths) {
+			t.Errorf("open are %q, want %q", got, paths)
+		}
+	}
+	want("/d/a", "/d/a", "/d/b")
+	a.Close()
+	a.Close() // the same file
+	want("/d/a", "/d/b")
+	again.Close()
+	b.Close()
+	want()
+}
