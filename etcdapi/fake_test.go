@@ -1,6 +1,7 @@
 package etcdapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -81,8 +82,8 @@ func (f *fake) failure() error {
 	return nil
 }
 
-func (f *fake) Propose(_ context.Context, r proto.Message) (resp proto.Message, err error) {
-	if err := f.failure(); err != nil {
+func (f *fake) Propose(ctx context.Context, r proto.Message) (resp proto.Message, err error) {
+	if err := cmp.Or(f.failure(), ctx.Err()); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()

@@ -237,3 +237,23 @@ func TestElectionService(t *testing.T) {
 		}
 	}
 }
+
+// A caller that is gone leaves its place: its key, or with it the lease that the server granted.
+func TestAContenderIsWithdrawnThoughItsCallerIsGone(t *testing.T) {
+	for _, lease := range []int64{0, 0xa} {
+		s := serve(t, Config{}, watch.Config{})
+		if lease != 0 {
+			s.grant(lease)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		c, _, err := s.server.contend(ctx, []byte("l"), lease, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		s.server.withdraw(ctx, c)
+		if n := s.keys("l"); n != 0 {
+			t.Errorf("lease %x: %d contenders are left, whose callers are gone", lease, n)
+		}
+	}
+}

@@ -30,8 +30,8 @@ import (
 // Config is what a Server is made from.
 type Config struct {
 	Node node.Config
-	// API holds the limits of the API. Its ElectionTimeout and Logger are taken
-	// from Node.
+	// API holds the limits of the API. Its ElectionTimeout and Logger are those of Node
+	// unless it has its own.
 	API etcdapi.Config
 	// Clients are where clients connect, at least one. The Server closes them,
 	// also when Start fails.
@@ -78,24 +78,12 @@ func Start(cfg Config) (*Server, error) {
 		}
 		return nil, err
 	}
-	if cfg.API.ElectionTimeout == 0 {
-		cfg.API.ElectionTimeout = cfg.Node.ElectionTimeout
-	}
-	if cfg.API.Logger == nil {
-		cfg.API.Logger = cfg.Node.Logger
-	}
 	s := &Server{Node: n, logger: cfg.Node.Logger}
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
 	s.memory = newMemory(cfg.MemoryLimit, s.logger)
-	if cfg.API.Short == nil {
-		cfg.API.Short = s.memory.short.Load
-	}
-	if cfg.API.AnswerBytes == 0 && s.memory.limit > 0 {
-		cfg.API.AnswerBytes = answerRoom(s.memory.limit)
-	}
-	s.api = etcdapi.New(backend{n}, cfg.API)
+	s.api = etcdapi.New(backend{n}, cfg.api(s.memory))
 	opts := append(s.api.Options(), grpc.ConnectionTimeout(cmp.Or(cfg.handshake, handshakePatience)))
 	s.strangers.most = cmp.Or(cfg.strangers, strangersMax)
 	if cfg.ClientTLS != nil {
@@ -122,6 +110,24 @@ func Start(cfg Config) (*Server, error) {
 		})
 	}
 	return s, nil
+}
+
+// api is what the API is given: what its own part leaves open follows from the member's.
+func (cfg Config) api(m *memory) etcdapi.Config {
+	api := cfg.API
+	if api.ElectionTimeout == 0 {
+		api.ElectionTimeout = cfg.Node.ElectionTimeout
+	}
+	if api.Logger == nil {
+		api.Logger = cfg.Node.Logger
+	}
+	if api.Short == nil {
+		api.Short = m.short.Load
+	}
+	if api.AnswerBytes == 0 && m.limit > 0 {
+		api.AnswerBytes = answerRoom(m.limit)
+	}
+	return api
 }
 
 // Shutdown leaves gently: leadership is handed over, clients are told to go

@@ -17,7 +17,7 @@ func TestWire(t *testing.T) {
 	create(t, s, watch("a", "", 1))
 	next(t, s)
 	r := response(t, s)
-	for _, prev := range []bool{false, true} {
+	for _, prev := range []bool{false, true, false, true} { // whichever was made before
 		resp := &pb.WatchResponse{Header: &pb.ResponseHeader{Revision: 4}, WatchId: 3}
 		got, err := proto.Marshal(resp)
 		if err != nil {
