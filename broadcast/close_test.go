@@ -1,0 +1,98 @@
+package broadcast
+
+import (
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
+)
+
+// What another member is sent, and what is delivered, leaves no file open: a member runs for
+// years, and has a bounded number of files.
+func TestGiftsLeaveNoFileOpen(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs := waltest.NewDisk().FS()
+	n, err := Start(Config{
+		ID: 1, Group: 7, Members: map[machine.NodeID]string{1: ln.Addr().String()}, Listener: ln,
+		Dir: "/data", WAL: wal.Options{FS: fs, SegmentBytes: 4 << 10},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	n.keeping.Lock()
+	err = n.history.restart(10)
+	n.keeping.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.delivers(t, 11, 20)
+	if err := n.Snapshot(10, func(io.Writer) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	before := fs.Open()
+	want := func(after string) {
+		t.Helper()
+		if open := fs.Open(); !slices.Equal(open, before) {
+			t.Errorf("%s leaves open %q, and before there were %q", after, open, before)
+		}
+	}
+	for _, from := range []Position{5, 15} {
+		if _, err := n.give(99, &gift{}, from); !errors.Is(err, peer.ErrUnknownMember) {
+			t.Errorf("a gift for nobody, from %d on: got %v, want ErrUnknownMember", from, err)
+		}
+		want("a gift that cannot be sent")
+	}
+	for _, err := range n.Deliver(t.Context(), 12) {
+		if err != nil {
+			t.Error(err)
+		}
+		break
+	}
+	want("a delivery that nobody goes on with")
+	for _, err := range n.Deliver(t.Context(), 3) {
+		if !errors.Is(err, ErrTrimmed) {
+			t.Errorf("what is trimmed: got %v, want ErrTrimmed", err)
+		}
+	}
+	want("a delivery of what is trimmed")
+}
+
+// Whoever waits for room in memory goes when the member ends: nothing makes room any more.
+func TestNobodyWaitsForRoomInAMemberThatEnds(t *testing.T) {
+	n, err := Start(Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	waits, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.bytes = memoryFactor*n.cfg.memoryBytes() + 1 // as if a slow disk had not taken it yet
+		close(waits)
+		n.waits()
+	}()
+	<-waits
+	n.fail(ErrClosed) // which takes the lock that is given up by who waits
+	select {
+	case <-gone:
+	case <-time.After(30 * time.Second):
+		t.Error("the member has ended, and somebody waits for room in its memory")
+	}
+	n.mu.Lock()
+	n.bytes = 0
+	n.room.Broadcast()
+	n.mu.Unlock()
+}
