@@ -40,3 +40,8 @@ func (p *Peer) Watched() (names, refs int) {
 
 // Left is how long a lease of a Leaser lasts by clocks that show this.
 func Left(l tenure.Lease, now machine.Now) time.Duration { return l.(*claim).left(now) }
+
+// Stall has the peer step nothing until a channel is closed.
+func (p *Peer) Stall(until <-chan struct{}) {
+	p.driver.Step(func() any { <-until; return nil })
+}
