@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -49,6 +50,7 @@ func TestWhichEndsAreADeath(t *testing.T) {
 		{"that from it, as by a death, and that to it for silence", io.EOF, ErrTooQuiet, 0},
 		{"that from it for silence, and that to it as by a death", ErrTooQuiet, io.EOF, 0},
 		{"both, as by a death", io.EOF, io.EOF, 1},
+		{"both, when it was connected again", io.EOF, io.EOF, 2},
 	} {
 		r.mu.Lock()
 		r.admitted(in)
@@ -64,6 +66,37 @@ func TestWhichEndsAreADeath(t *testing.T) {
 		if n := m.count("down 2"); n != tt.down {
 			t.Errorf("connections ended: %s: Down was called %d times, want %d", tt.name, n, tt.down)
 		}
+	}
+}
+
+// What a Stream function leaves unread has to be good, too, or the sender would take for taken what
+// never came.
+func TestWhatAStreamLeavesUnread(t *testing.T) {
+	two := confirming(t, func(hello) status { return statusWelcome })
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: two}, quick, func(c *Config) {
+		c.Stream = func(machine.NodeID, []byte, io.Reader) error { return nil } // it has what it wants
+	})
+	damaged := appendFrame(nil, frameChunk, []byte("chunk"))
+	damaged[len(damaged)-1]++
+	for _, tt := range []struct {
+		name   string
+		frames []byte
+		want   string
+	}{
+		{"all of it", appendFrame(appendFrame(nil, frameChunk, []byte("chunk")), frameEnd, nil), ""},
+		{"the sender gives up", appendFrame(appendFrame(nil, frameChunk, []byte("chunk")), frameAbort, []byte("out of ink")), "out of ink"},
+		{"damage", appendFrame(damaged, frameEnd, nil), "checksum"},
+	} {
+		conn, err := greetRaw(t, m.addr, hello{kindBulk, 77, 2, 1, 5, ticket{9}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Write(append(appendFrame(nil, frameHeader, nil), tt.frames...))
+		err = readVerdict(conn)
+		if (err == nil) != (tt.want == "") || err != nil && (!errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("unread: %s: the verdict is %v, want one of %q", tt.name, err, tt.want)
+		}
+		conn.Close()
 	}
 }
 
