@@ -124,6 +124,27 @@ func TestMembersComeAndGo(t *testing.T) {
 	}
 }
 
+// A member that was away when it was removed hears of that when it comes back, and ends: the others
+// keep its connections for a while only.
+func TestRemovedWhileAway(t *testing.T) {
+	c := newCluster(t, 3, nimble)
+	c.put(0, "k", "v")
+	two := c.nodes[2].ID()
+	c.kill(2)
+	c.remove(1, two)
+	ended := make(chan error, 1)
+	c.cfgs[2].Fail = func(err error) { ended <- err }
+	c.start(2)
+	select {
+	case err := <-ended:
+		if !errors.Is(err, errRemoved) {
+			t.Errorf("it ended because of %v, want %v", err, errRemoved)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("a member was removed while it was away; 30 s after it came back nobody has told it")
+	}
+}
+
 // A member whose disk was lost comes back at its old URL, as another.
 func TestLostDiskIsReplaced(t *testing.T) {
 	c := newCluster(t, 3, nimble)
