@@ -35,3 +35,6 @@ func (l *Log) Free() bool {
 	}
 	return free
 }
+
+// SyncEveryBytes is how much of a snapshot is written between two fsyncs.
+const SyncEveryBytes = syncEveryBytes

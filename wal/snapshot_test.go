@@ -322,3 +322,21 @@ func TestSnapshotLeavesNothing(t *testing.T) {
 		t.Errorf("there are %q, %v", names, err)
 	}
 }
+
+// A large snapshot is synced on the way, so that the disk never has all of it to write while the log
+// waits for its fsync; and not with each write, which would take long.
+func TestLargeSnapshotsAreSyncedOnTheWay(t *testing.T) {
+	fs := waltest.NewDisk().FS()
+	s := create(t, "/d", Options{FS: fs, SegmentBytes: 4096}).Snapshots()
+	syncs := 0
+	fs.Fault = func(op, path string) error {
+		if op == "sync" && strings.Contains(path, "snap") {
+			syncs++
+		}
+		return nil
+	}
+	save(t, s, 1, bigBody)
+	if want := len(bigBody)/SyncEveryBytes + 1; syncs != want {
+		t.Errorf("%d bytes were synced %d times, want %d", len(bigBody), syncs, want)
+	}
+}
