@@ -3,7 +3,9 @@ package broadcast
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -95,4 +97,91 @@ func TestNobodyWaitsForRoomInAMemberThatEnds(t *testing.T) {
 	n.bytes = 0
 	n.room.Broadcast()
 	n.mu.Unlock()
+}
+
+// A start that fails, wherever that is, leaves nothing open or locked: it can be tried again in the
+// same process.
+func TestAFailedStartLeavesNothing(t *testing.T) {
+	errDisk := errors.New("the disk fails")
+	fs := waltest.NewDisk().FS()
+	config := func() Config {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Config{
+			ID: 1, Group: 7, Members: map[machine.NodeID]string{1: ln.Addr().String(), 2: "127.0.0.1:1"}, Listener: ln,
+			Dir: "/data", WAL: wal.Options{FS: fs, SegmentBytes: 4 << 10}, Logger: slog.New(slog.DiscardHandler),
+		}
+	}
+	starts := func(when string) {
+		t.Helper()
+		n, err := Start(config())
+		if err != nil {
+			t.Fatalf("%s: a start fails: %v", when, err)
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+		if open := fs.Open(); len(open) > 0 {
+			t.Errorf("%s: a member was closed, and open are %q", when, open)
+		}
+	}
+	starts("at first")
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		fault  func(op, path string) error
+	}{
+		{name: "another group", change: func(c *Config) { c.Group = 8 }},
+		{name: "no Listener", change: func(c *Config) { c.Listener.Close(); c.Listener = nil }},
+		{name: "a member that is nowhere", change: func(c *Config) { c.Dir, c.Members[2] = "/other", "nowhere" }},
+		{name: "a history that cannot be read", fault: func(op, path string) error {
+			if op == "open" && filepath.Base(filepath.Dir(filepath.Dir(path))) == "history" {
+				return errDisk
+			}
+			return nil
+		}},
+		{name: "a log that cannot be written", fault: func(op, path string) error {
+			if op == "write" && path != "/data/lock" {
+				return errDisk
+			}
+			return nil
+		}},
+		{name: "snapshots that cannot be listed, when the history is open", fault: func() func(op, path string) error {
+			history := false
+			return func(op, path string) error {
+				history = history || op == "open" && filepath.Base(filepath.Dir(filepath.Dir(path))) == "history"
+				if history && op == "readdir" && path == "/data/snap" {
+					return errDisk
+				}
+				return nil
+			}
+		}()},
+	} {
+		cfg := config()
+		if c.change != nil {
+			c.change(&cfg)
+		}
+		fs.Fault = c.fault
+		n, err := Start(cfg)
+		fs.Fault = nil
+		if err == nil {
+			n.Close()
+			t.Errorf("%s: it starts", c.name)
+		} else if c.fault != nil && !errors.Is(err, errDisk) {
+			t.Errorf("%s: got %v, want the disk's error", c.name, err)
+		}
+		if open := fs.Open(); len(open) > 0 {
+			t.Errorf("%s: it did not start, and open are %q", c.name, open)
+		}
+		for _, dir := range []string{cfg.Dir, historyDir(cfg.Dir)} {
+			if lock, err := fs.Lock(filepath.Join(dir, "lock")); err != nil {
+				t.Errorf("%s: it did not start, and %s is locked: %v", c.name, dir, err)
+			} else {
+				lock.Close()
+			}
+		}
+		starts("behind " + c.name)
+	}
 }

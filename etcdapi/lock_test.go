@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenure-lease/tenure/watch"
 )
@@ -241,7 +242,8 @@ func TestElectionService(t *testing.T) {
 // A caller that is gone leaves its place: its key, or with it the lease that the server granted.
 func TestAContenderIsWithdrawnThoughItsCallerIsGone(t *testing.T) {
 	for _, lease := range []int64{0, 0xa} {
-		s := serve(t, Config{}, watch.Config{})
+		f := newFake(t, watch.Config{})
+		s := &served{fake: f, t: t, server: New(f, Config{})}
 		if lease != 0 {
 			s.grant(lease)
 		}
@@ -255,5 +257,25 @@ func TestAContenderIsWithdrawnThoughItsCallerIsGone(t *testing.T) {
 		if n := s.keys("l"); n != 0 {
 			t.Errorf("lease %x: %d contenders are left, whose callers are gone", lease, n)
 		}
+	}
+}
+
+// A lease that the server granted for a contender whose key could not be put goes at once: the
+// caller does not know of it.
+func TestALeaseForNobodyIsRevoked(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	ctx, leave := context.WithCancel(t.Context())
+	granted := false
+	f.proposed = func(r proto.Message) {
+		if _, ok := r.(*pb.LeaseGrantRequest); ok {
+			granted = true
+			leave()
+		}
+	}
+	if _, _, err := New(f, Config{}).contend(ctx, []byte("l"), 0, nil); !errors.Is(err, context.Canceled) || !granted {
+		t.Errorf("a caller leaves before its key is put: %v, and a lease was granted: %v", err, granted)
+	}
+	for l := range f.View().Leases() {
+		t.Errorf("lease %x is left, which nobody knows of", l.ID)
 	}
 }

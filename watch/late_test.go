@@ -127,6 +127,24 @@ func TestChunkIsFull(t *testing.T) {
 	quiet(t, w, s)
 }
 
+// A stream reads about as many bytes at a time as it may, whatever the number of events.
+func TestChunkIsFullOfBytes(t *testing.T) {
+	w := newWorld(t, Config{ChunkBytes: 3 * (eventOverhead + len("a") + len("v2"))})
+	for range 8 {
+		w.put("a")
+	}
+	s := w.stream()
+	create(t, s, watch("a", "", 2))
+	want(t, s, "0:created@9")
+	for _, n := range []int{3, 3, 2} {
+		r, err := s.Next(t.Context())
+		if err != nil || len(r.Events) != n {
+			t.Fatalf("a chunk of %d events, %v; want %d by their bytes", len(r.Events), err, n)
+		}
+	}
+	quiet(t, w, s)
+}
+
 // The hub hands out a chunk at a time: what fits on the queue is there, though what was published
 // with it does not fit.
 func TestHubHandsOutAChunkAtATime(t *testing.T) {
