@@ -142,12 +142,19 @@ func TestAFailedStartLeavesNothing(t *testing.T) {
 			}
 			return nil
 		}},
-		{name: "a log that cannot be written", fault: func(op, path string) error {
-			if op == "write" && path != "/data/lock" {
-				return errDisk
+		{name: "a log that cannot be written", fault: func() func(op, path string) error {
+			opened := false
+			return func(op, path string) error {
+				if filepath.Dir(path) != "/data/wal" {
+					return nil
+				}
+				opened = opened || op == "sync"
+				if opened && op == "write" {
+					return errDisk
+				}
+				return nil
 			}
-			return nil
-		}},
+		}()},
 		{name: "snapshots that cannot be listed, when the history is open", fault: func() func(op, path string) error {
 			history := false
 			return func(op, path string) error {

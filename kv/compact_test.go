@@ -3,8 +3,10 @@ package kv
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -237,5 +239,32 @@ func TestViewOfWhatWasReclaimed(t *testing.T) {
 	}
 	if _, err := last.Txn(then(rangeOp(&pb.RangeRequest{Key: []byte("a"), Revision: 2}))); !errors.Is(err, ErrCompacted) {
 		t.Errorf("a transaction that reads revision 2 behind a compaction to 3: %v, want %v", err, ErrCompacted)
+	}
+}
+
+// TestReclaimFreesEvents: the events that the store drops are garbage, and not kept by what is left.
+func TestReclaimFreesEvents(t *testing.T) {
+	s := New()
+	for i := range 5 * chunkSize {
+		mustPut(t, s, fmt.Sprintf("key/%d", i%100), "a value", 0)
+	}
+	freed := make(chan struct{})
+	runtime.AddCleanup(s.log.chunks[0], func(freed chan struct{}) { close(freed) }, freed)
+	if err := s.Compact(s.Revision()); err != nil {
+		t.Fatal(err)
+	}
+	for s.Reclaim(500) {
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		runtime.GC()
+		select {
+		case <-freed:
+			runtime.KeepAlive(s)
+			return
+		default:
+		}
+		if time.Now().After(end) {
+			t.Fatal("events that were dropped are still in memory")
+		}
 	}
 }
