@@ -5,8 +5,10 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,4 +164,59 @@ func TestAStreamToOneThatGoesIsHungUp(t *testing.T) {
 	if err := <-ended; errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("20 s later the stream to one that is no peer any more is there")
 	}
+}
+
+// A connection that did not come to stand is forgotten: a member dials for years one that is not
+// there, or does not want it.
+func TestDialsThatFailAreForgotten(t *testing.T) {
+	ln := listen(t, "127.0.0.1:0")
+	t.Cleanup(func() { ln.Close() })
+	var tries atomic.Int64
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			tries.Add(1)
+			conn.Close()
+		}
+	}()
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: ln.Addr().String()}, quick, nil)
+	poll(t, "twenty dials", func() bool { return tries.Load() > 20 })
+	m.Transport.mu.Lock()
+	defer m.Transport.mu.Unlock()
+	if n, k := len(m.conns), len(m.dialing); n > 1 || k > 1 {
+		t.Errorf("after twenty dials that failed %d connections and %d tickets are remembered, want those of one dial at most", n, k)
+	}
+}
+
+// What a large message needed is given back when it was delivered.
+func TestLargeMessagesAreNotKept(t *testing.T) {
+	freed := make(chan struct{})
+	c := newCluster(t, 2, quick, func(id machine.NodeID, c *Config) {
+		deliver := c.Deliver
+		c.Deliver = func(from machine.NodeID, msgs [][]byte) {
+			for _, msg := range msgs {
+				if id == 2 && len(msg) > 4*batchBytes {
+					runtime.AddCleanup(&msg[0], func(freed chan struct{}) { close(freed) }, freed)
+					return
+				}
+			}
+			deliver(from, msgs)
+		}
+	})
+	if !c[0].Send(2, make([]byte, 5*batchBytes)) || !c[0].Send(2, []byte("small")) {
+		t.Fatal("the messages were not taken")
+	}
+	c[1].waitMessage(1, "small")
+	poll(t, "the memory of a large message that was delivered to be given back", func() bool {
+		runtime.GC()
+		select {
+		case <-freed:
+			return true
+		default:
+			return false
+		}
+	})
 }
