@@ -403,3 +403,33 @@ func TestAnnouncedSo(t *testing.T) {
 		}
 	}
 }
+
+// TestStopWaitsForASnapshot: nothing is written to the directory of a member that was stopped: the
+// next one may have it by then.
+func TestStopWaitsForASnapshot(t *testing.T) {
+	disk := waltest.NewDisk().FS()
+	writes, stopped := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	var late atomic.Bool
+	disk.Fault = func(op, path string) error {
+		if op == "write" && strings.Contains(path, "/snap/") {
+			first.Do(func() {
+				close(writes)
+				select {
+				case <-stopped:
+					late.Store(true)
+				case <-time.After(500 * time.Millisecond):
+				}
+			})
+		}
+		return nil
+	}
+	n := lonely(t, func(cfg *Config) { cfg.DataDir, cfg.WAL = "/data", wal.Options{FS: disk, SegmentBytes: 8 << 10} })
+	n.applier.put(replica.WantSnapshot{})
+	<-writes
+	n.Stop()
+	close(stopped)
+	if open := disk.Open(); len(open) > 0 || late.Load() {
+		t.Errorf("a member was stopped, and a snapshot is still being written: %v, open are %q", late.Load(), open)
+	}
+}
