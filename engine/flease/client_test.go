@@ -203,6 +203,27 @@ func TestClientOfACutPeer(t *testing.T) {
 	}
 }
 
+// TestReleaseOfWhatIsLost: a client that releases what it has lost just now gets its answer at
+// once, though the peer waits for the lock delay before it releases the lease.
+func TestReleaseOfWhatIsLost(t *testing.T) {
+	t.Parallel()
+	cfg := brief
+	cfg.TMax = time.Hour
+	c := newCluster(t, 1, cfg)
+	c.ready()
+	conn := talk(t, c.socket(0).path)
+	defer c.peers[0].Close() // which does not wait for the lock delay
+	conn.say(`{"op":"hello","version":2}`)
+	now := conn.hear("welcome").At
+	conn.say(fmt.Sprintf(`{"op":"acquire","id":1,"at":%d,"name":"x","ttl_ms":1000,"lock_delay_ms":3000000,"slots":1}`, now))
+	conn.hear("acquired")
+	conn.hear("lost") // nobody says that it is held
+	conn.say(`{"op":"release","id":1}`)
+	if e := conn.hear("released"); e.Reason != "lost" {
+		t.Errorf("released, for the reason %q: want to hear that it was lost", e.Reason)
+	}
+}
+
 // TestOtherClock: a client that reads another clock than the peer has no use for deadlines by
 // that.
 func TestOtherClock(t *testing.T) {

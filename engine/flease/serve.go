@@ -9,7 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // DefaultSocket is where `tenure peer` listens for the commands of its machine.
@@ -20,28 +23,79 @@ const socketPathMax = 103
 
 // ListenSocket listens at a path for Serve, with the mode given. The directory is made if
 // only that is missing, as it is under /run after each boot. What a peer that was killed has
-// left at the path is removed; a path where somebody answers is not.
+// left at the path is removed; a path where somebody listens is not. Of several peers that
+// start at once one gets the path.
 func ListenSocket(path string, mode os.FileMode) (net.Listener, error) {
-	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
-		c.Close()
-		return nil, fmt.Errorf("flease: another process listens at %s: end it, or choose another path", path)
-	}
-	if st, err := os.Lstat(path); err == nil {
-		if st.Mode()&os.ModeSocket == 0 {
-			return nil, fmt.Errorf("flease: %s is no socket: choose another path", path)
+	return listenSocket(path, mode, func(path string) error {
+		c, err := net.DialTimeout("unix", path, time.Second)
+		if err == nil {
+			c.Close()
 		}
-		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("flease: what an earlier peer left: %w", err)
-		}
-	}
-	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	})
+}
+
+// listenSocket is ListenSocket, with the way to ask whether somebody listens.
+func listenSocket(path string, mode os.FileMode, ask func(path string) error) (net.Listener, error) {
+	dir := filepath.Dir(path)
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("flease: listen for clients: %w", err)
+	}
+	// From here on nobody else looks who listens, or takes away what nobody listens at: it could
+	// be what we put there meanwhile.
+	unlock, err := lockDirectory(dir)
+	if err != nil {
+		return nil, fmt.Errorf("flease: listen for clients: %w", err)
+	}
+	defer unlock()
+	st, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("flease: listen for clients: %w", err)
+	case st.Mode()&os.ModeSocket == 0:
+		return nil, fmt.Errorf("flease: %s is no socket: choose another path", path)
+	default:
+		switch err := ask(path); {
+		case err == nil:
+			return nil, fmt.Errorf("flease: another process listens at %s: end it, or choose another path", path)
+		case errors.Is(err, os.ErrNotExist): // it was closed just now
+		case !errors.Is(err, syscall.ECONNREFUSED): // such as one that is too busy to answer
+			return nil, fmt.Errorf("flease: another process may listen at %s: end it and remove the socket, or choose another path: %w", path, err)
+		default:
+			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return nil, fmt.Errorf("flease: what an earlier peer left: %w", err)
+			}
+		}
 	}
 	l, err := listenPrivately(path, mode)
 	if err != nil {
 		return nil, fmt.Errorf("flease: listen for clients: %w", err)
 	}
 	return l, nil
+}
+
+// lockPatience is for how long a peer that starts waits for others that do.
+const lockPatience = 10 * time.Second
+
+// lockDirectory makes those who listen in one directory do so one after the other. The kernel
+// unlocks what a process has locked that ends. A filesystem that locks no directories, such as
+// NFS, has peers do without.
+func lockDirectory(dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err != unix.EWOULDBLOCK && err != unix.EINTR:
+			return func() { f.Close() }, nil
+		case time.Now().After(end):
+			f.Close()
+			return nil, fmt.Errorf("another process has locked %s for %v", dir, lockPatience)
+		}
+	}
 }
 
 // listenPrivately makes the socket in a directory that only this user may enter, sets its mode

@@ -42,6 +42,7 @@ type sessionClaim struct {
 	lease    *claim             // once it is held
 	told     machine.Mono       // until when the client may believe that it holds it
 	lapsed   bool               // the client is told no more
+	lost     bool               // the client is told that it is lost
 	freed    chan struct{}      // closed when the client releases it
 	released bool               // freed is closed
 }
@@ -258,6 +259,13 @@ func (s *session) mind(x *sessionClaim, lease *claim) error {
 	}
 	_ = s.lines.send(event{Event: "acquired", ID: x.id, Token: lease.token, TTLMS: x.ttl.Milliseconds(), Until: until})
 	if s.watch(x, moved) {
+		s.mu.Lock()
+		x.lost = true
+		late := x.released
+		s.mu.Unlock()
+		if late { // it was released and lost at once
+			_ = s.lines.send(releasedTooLate(x.id))
+		}
 		lost := event{Event: "lost", ID: x.id}.fill(cmp.Or(lease.Err(), errSilent))
 		lost.Reason = "lost" // whatever else it is, too
 		_ = s.lines.send(lost)
@@ -329,13 +337,18 @@ func (s *session) outlast(x *sessionClaim) {
 func (s *session) free(id uint64) {
 	s.mu.Lock()
 	x := s.claims[id]
-	known := x != nil && x.lease != nil
+	known := x != nil && x.lease != nil && !x.lost
 	if known && !x.released {
 		x.released = true
 		close(x.freed)
 	}
 	s.mu.Unlock()
 	if !known {
-		_ = s.lines.send(event{Event: "released", ID: id, Reason: "lost", Error: "lease lost: the peer does not hold it any more"})
+		_ = s.lines.send(releasedTooLate(id))
 	}
+}
+
+// releasedTooLate answers a release of what is lost. The client waits for the answer.
+func releasedTooLate(id uint64) event {
+	return event{Event: "released", ID: id, Reason: "lost", Error: "lease lost: the peer does not hold it any more"}
 }
