@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -91,5 +95,84 @@ func TestALossAtTheEndIsTold(t *testing.T) {
 		if code != 0 || (lost != nil) != (errors.As(err, &exit) && exit.code == exitLost) {
 			t.Errorf("%s: exit code %d, %v", name, code, err)
 		}
+	}
+}
+
+// A shepherd that was stopped for longer than a lease, alone, finds an order whose time has
+// passed, and behind it those of a guard that goes on. It kills only if there are none.
+func TestObeysAllOrdersBeforeItKills(t *testing.T) {
+	for name, renewed := range map[string]bool{"renewed": true, "not renewed": false} {
+		fake := &clock.Fake{}
+		fake.Advance(time.Minute)
+		in, out := io.Pipe()
+		asked, kills := make(chan bool, 10), make(chan int, 10)
+		var waits atomic.Bool
+		waits.Store(true)
+		obeyed := make(chan struct{})
+		go func() {
+			defer close(obeyed)
+			obey(in, func() bool { asked <- true; return waits.Load() }, fake, func(group int) { kills <- group })
+		}()
+		fmt.Fprintf(out, "group 7\nuntil %d\n", 30*time.Second)
+		select {
+		case <-asked:
+		case <-kills:
+			t.Fatalf("%s: the shepherd kills by an old order, and has not looked for others", name)
+		}
+		if renewed {
+			fmt.Fprintf(out, "until %d\n", time.Hour)
+		}
+		waits.Store(false)
+		if !renewed {
+			for end := time.Now().Add(30 * time.Second); len(kills) == 0; time.Sleep(time.Millisecond) {
+				if fake.Advance(time.Second); time.Now().After(end) {
+					t.Fatal("no order was left, and the shepherd does not kill any more")
+				}
+			}
+			if group := <-kills; group != 7 {
+				t.Errorf("it kills group %d, want 7", group)
+			}
+		}
+		fmt.Fprintf(out, "desert 0\n")
+		out.Close()
+		<-obeyed
+		if len(kills) > 0 {
+			t.Errorf("%s: the shepherd kills a command whose guard has told it of a later time", name)
+		}
+	}
+}
+
+// What was written to the pipe is waiting until it has been obeyed, and so is its end.
+func TestOrdersWaitUntilTheyAreObeyed(t *testing.T) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	p := &orderPipe{fd: int(out.Fd())}
+	if p.waiting() {
+		t.Error("nothing was written, and orders are waiting")
+	}
+	fmt.Fprintln(in, "until 1")
+	if !p.waiting() {
+		t.Error("an order was written, and none is waiting")
+	}
+	scanner := bufio.NewScanner(p)
+	if !scanner.Scan() || scanner.Text() != "until 1" {
+		t.Fatalf("the order is %q, %v", scanner.Text(), scanner.Err())
+	}
+	if !p.waiting() {
+		t.Error("an order was read and is not obeyed yet, and none is waiting")
+	}
+	next := make(chan string)
+	go func() { scanner.Scan(); next <- scanner.Text() }() // it has been obeyed
+	for end := time.Now().Add(time.Minute); p.waiting(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("all orders were obeyed, and one is waiting")
+		}
+	}
+	in.Close()
+	if last := <-next; last != "" || !p.waiting() {
+		t.Errorf("the guard has gone, and the last order is %q; waiting: %v", last, p.waiting())
 	}
 }

@@ -287,7 +287,7 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 	obeyed := make(chan struct{})
 	go func() {
 		defer close(obeyed)
-		obey(shepherdsEnd, w.clock, func(group int) {
+		obey(shepherdsEnd, func() bool { return false }, w.clock, func(group int) {
 			if !w.dismissed.IsZero() && time.Now().After(w.dismissed) {
 				w.fail("the shepherd kills a group that it was told to leave")
 			}

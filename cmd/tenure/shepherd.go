@@ -8,10 +8,12 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/machine"
@@ -98,6 +100,9 @@ func (s *shepherd) order(verb string, number int64) bool {
 	return false
 }
 
+// orderPause is how long it takes until an order that can be read is taken, more or less.
+const orderPause = time.Millisecond
+
 func shepherdCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "shepherd GUARD",
@@ -112,7 +117,8 @@ func shepherdCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("the guard's process number: %w", err)
 			}
-			obey(cmd.InOrStdin(), clock.System, func(group int) {
+			in := &orderPipe{fd: int(os.Stdin.Fd())}
+			obey(in, in.waiting, clock.System, func(group int) {
 				switch {
 				case group != 0:
 					kernel{}.kill(group, syscall.SIGKILL)
@@ -135,9 +141,58 @@ func killStarting(guard int) {
 	_ = syscall.Kill(guard, syscall.SIGKILL)
 }
 
+// orderPipe is a shepherd's end of the pipe. It can tell whether there is more to obey.
+type orderPipe struct {
+	fd int
+
+	mu    sync.Mutex
+	taken bool // something was read that is not obeyed yet
+}
+
+// Read implements io.Reader. Who asks for more has done with what was read before.
+func (p *orderPipe) Read(b []byte) (int, error) {
+	p.mu.Lock()
+	p.taken = false
+	p.mu.Unlock()
+	for {
+		if !p.readable(-1) {
+			continue
+		}
+		p.mu.Lock()
+		n, err := unix.Read(p.fd, b)
+		p.taken = true
+		p.mu.Unlock()
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+// waiting reports whether there are orders, or their end, that are not obeyed yet.
+func (p *orderPipe) waiting() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken || p.readable(0)
+}
+
+// readable waits for something to read, for so many milliseconds or, below 0, for ever. An
+// error is for Read to tell.
+func (p *orderPipe) readable(most int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, most)
+	return n > 0 || err != nil && err != unix.EINTR
+}
+
 // obey takes orders until they end, and kills when it is time to: the group, or with 0
-// the guard, which has told of no group yet.
-func obey(orders io.Reader, c clock.Clock, kill func(group int)) {
+// the guard, which has told of no group yet. It obeys the orders that are waiting before it
+// kills, for they may tell of a later time: this process may have been stopped, and its guard
+// not.
+func obey(orders io.Reader, waiting func() bool, c clock.Clock, kill func(group int)) {
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
@@ -178,7 +233,12 @@ func obey(orders io.Reader, c clock.Clock, kill func(group int)) {
 			}
 		case <-rings:
 			rings = nil
-			if !deserted {
+			switch {
+			case deserted:
+			case waiting():
+				due = c.Alarm(clock.After(c, orderPause))
+				rings = due.C
+			default:
 				kill(group)
 			}
 		}
