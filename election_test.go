@@ -133,6 +133,27 @@ func TestLeadEndsWithAnotherLoss(t *testing.T) {
 	})
 }
 
+// TestLeadIsOverAndLost: the caller wants no more, and leadership is lost before the work has
+// returned. What the work says, and that it was not guarded to its end, is told.
+func TestLeadIsOverAndLost(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
+		l := store.Open()
+		defer l.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		failure := errors.New("failure")
+		err := election(l, "a").Lead(ctx, func(_ context.Context, lease tenure.Lease) error {
+			cancel()
+			fix.Cut(l)
+			<-lease.Done()
+			fix.Heal(l)
+			return failure
+		})
+		if !errors.Is(err, failure) || !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("Lead returns %v, which hides what the work says: want %v and %v", err, failure, tenure.ErrLost)
+		}
+	})
+}
+
 // plain hides what a Leaser can do beside what every Leaser can.
 type plain struct{ tenure.Leaser }
 

@@ -53,6 +53,24 @@ func TestAlarmsNeverRingEarly(t *testing.T) {
 	}
 }
 
+// TestNobodyWaitsForNothing: when the last alarm was stopped no goroutine waits for it any more.
+func TestNobodyWaitsForNothing(t *testing.T) {
+	for name, make := range map[string]func() waiter{"kernel": newWaiter, "slices": func() waiter { return newSliceWaiter() }} {
+		set := &alarms{waiter: make()}
+		set.add(Now().Add(time.Hour)).Stop()
+		running := func() bool {
+			set.mu.Lock()
+			defer set.mu.Unlock()
+			return set.running
+		}
+		for end := time.Now().Add(30 * time.Second); running(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: the only alarm was stopped, and a goroutine still waits for its time", name)
+			}
+		}
+	}
+}
+
 func TestStoppedAlarmDoesNotRing(t *testing.T) {
 	set := &alarms{}
 	at := Now().Add(10 * time.Millisecond)

@@ -206,6 +206,9 @@ func TestRegroup(t *testing.T) {
 	if err := command(limit, &out, "regroup", "--at", dir+"/2", "-o", "json"); err != nil || !strings.Contains(out.String(), ports[1]) {
 		t.Errorf("got %q, %v; want the new member alone", out.String(), err)
 	}
+	for strings.Count(joined.String(), "\n") < 3 && limit.Err() == nil { // it may print later than it answers
+		time.Sleep(5 * time.Millisecond)
+	}
 	stop()
 	joining.Wait()
 	if got := joined.String(); got != fmt.Sprintf("1\tx\n2\t(members %s)\n3\t(barrier)\n", two) {

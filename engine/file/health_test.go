@@ -2,6 +2,8 @@ package file
 
 import (
 	"context"
+	"errors"
+	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,6 +12,7 @@ import (
 	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/engine/storage"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/quorumregister"
 	"github.com/tenure-lease/tenure/register"
 	"github.com/tenure-lease/tenure/register/file"
 )
@@ -75,4 +78,86 @@ func TestHealthOfAStoreThatHangs(t *testing.T) {
 			}
 		})
 	}
+}
+
+var errList = errors.New("the list is broken")
+
+// failing is a file system on which lists fail once so many were made.
+type failing struct {
+	file.FS
+	left atomic.Int64
+}
+
+func (f *failing) Names(dir string) ([]string, error) {
+	if f.left.Add(-1) < 0 {
+		return nil, errList
+	}
+	return f.FS.Names(dir)
+}
+
+// TestHealthOfAStoreThatFails: whether it fails when it is looked at or when its handles are
+// counted, Health says so, and does not count what it has not seen as none.
+func TestHealthOfAStoreThatFails(t *testing.T) {
+	for lists := range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			path := t.TempDir()
+			c := clock.NewSimulated(machine.Mono(time.Now().UnixNano()))
+			h := register.Header{Set: machine.ID{5}, Of: 1, Term: 4 * time.Second, Delay: 150 * time.Millisecond}
+			if err := file.Init(path, h, file.InitOptions{SingleHost: true}); err != nil {
+				t.Fatal(err)
+			}
+			sys := &failing{FS: file.OS}
+			sys.left.Store(int64(lists))
+			s, err := file.Open(path, file.Options{Clock: c.Now, FS: sys, ReadOnly: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			set, err := register.NewSetBy(c.Now, []register.Store{s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := &Leaser{Leaser: storage.New(set, storage.Options{Clock: c}), paths: []string{path}, stores: []*file.Store{s}, absent: make([]error, 1)}
+			all, err := l.Health(t.Context(), "x")
+			if err != nil || len(all) != 1 {
+				t.Fatal(all, err)
+			}
+			if fails := lists < 4; errors.Is(all[0].Err, errList) != fails { // two looks, of two lists each
+				t.Errorf("a store whose list %d fails: %v", lists+1, all[0].Err)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAStoreThatIsOpenTooLate: a store that answers when Open has gone on without it is closed. On a
+// device its area would be in use for good.
+func TestAStoreThatIsOpenTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clock.NewSimulated(machine.Mono(time.Now().UnixNano()))
+		cfg := Config{Paths: []string{t.TempDir(), t.TempDir(), t.TempDir()}, SingleHost: true, Clock: c, State: t.TempDir()}
+		if _, err := initBy(t.Context(), c.Now, cfg.Paths, Spec{Spec: storage.Spec{Term: 4 * time.Second, Delay: 150 * time.Millisecond}, SingleHost: true}); err != nil {
+			t.Fatal(err)
+		}
+		hangs := make(chan struct{})
+		late := make(chan *file.Store, 1)
+		found := openAllBy(t.Context(), cfg.Paths, func(path string) finding {
+			f := openOne(path, cfg)
+			if path == cfg.Paths[2] {
+				<-hangs
+				late <- f.store
+			}
+			return f
+		})
+		if found[2].store != nil {
+			t.Error("who hangs was waited for")
+		}
+		found.close()
+		close(hangs)
+		synctest.Wait()
+		if r := (<-late).Do([]register.Op{{Name: "x", Op: quorumregister.Query{}}})[0]; !errors.Is(r.Err, os.ErrClosed) {
+			t.Errorf("Open went on without a store, which is left open when it answers: %v", r.Err)
+		}
+	})
 }

@@ -85,6 +85,10 @@ var errSilent = errors.New("it does not answer")
 
 // openAll opens each path in a goroutine of its own: one that hangs is left behind.
 func openAll(ctx context.Context, cfg Config) findings {
+	return openAllBy(ctx, cfg.Paths, func(path string) finding { return openOne(path, cfg) })
+}
+
+func openAllBy(ctx context.Context, paths []string, open func(path string) finding) findings {
 	type answer struct {
 		index int
 		finding
@@ -92,11 +96,11 @@ func openAll(ctx context.Context, cfg Config) findings {
 	answers := make(chan answer)
 	done := make(chan struct{})
 	defer close(done)
-	all := make(findings, len(cfg.Paths))
-	for i, path := range cfg.Paths {
+	all := make(findings, len(paths))
+	for i, path := range paths {
 		all[i] = finding{path: path, err: fmt.Errorf("%s: %w", path, errSilent)}
 		go func() {
-			f := openOne(path, cfg)
+			f := open(path)
 			select {
 			case answers <- answer{i, f}:
 			case <-done:

@@ -49,6 +49,32 @@ func TestASlowStore(t *testing.T) {
 	})
 }
 
+// TestStoresThatGetReadySlowly: a claim does not write before more than half of the stores are
+// ready. Its first write would be taken for late, and be waited out for a Term.
+func TestStoresThatGetReadySlowly(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		for _, n := range []int{1, 3, 4} {
+			l, faults := newMemories(n, term, delay).open(t, storage.Options{})
+			for i, f := range faults {
+				f.Plan = func(op register.Op) register.Fault {
+					if _, enters := op.Op.(register.Enter); enters && (i > 0 || n == 1) {
+						time.Sleep(6 * delay)
+					}
+					return register.None
+				}
+			}
+			began := time.Now()
+			lease := acquire(t, l, "x")
+			if d := time.Since(began); d < 6*delay || d > 12*delay {
+				t.Errorf("of %d stores: a free lease is had after %v, and a majority was ready after %v: want a little more", n, d, 6*delay)
+			}
+			if err := lease.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // TestRenewal: what the latest renewal took is told, from the beginning of its first access.
 func TestRenewal(t *testing.T) {
 	simulate(t, func(t *testing.T) {

@@ -127,6 +127,9 @@ func TestNotesOfTheDead(t *testing.T) {
 	if got, want := show(t, s, "x"), `1 0003 "e" 0003=1:needed 0200=2:lives floor 1`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	if len(s.chores) != 0 {
+		t.Errorf("%d calls that forget were done, and go with the next operations again", len(s.chores))
+	}
 	now = now.Add(4 * s.age())
 	do(t, s, query("y"))
 	if len(s.samples) != 0 {

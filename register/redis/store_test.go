@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	miniserver "github.com/alicebob/miniredis/v2/server"
 	"github.com/google/go-cmp/cmp"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumregister"
@@ -105,6 +106,31 @@ func TestOneRoundTripForMany(t *testing.T) {
 	}
 	if got := h.count("EVALSHA"); got != len(ops) || h.count("EVAL") > 2 {
 		t.Errorf("%d scripts called by their hash and %d otherwise, want %d and 2 (init, arrive)", got, h.count("EVAL"), len(ops))
+	}
+}
+
+// TestNothingIsAskedTwice: a connection that ends before the answer leaves open whether the
+// operation was done, and it is not the client library that may try again: the machine that
+// asked may have given up by then, and others gone on.
+func TestNothingIsAskedTwice(t *testing.T) {
+	h, s := made(t, 0, 1)
+	do(t, s, query("x"))
+	asked := 0
+	h.Server().SetPreHook(func(c *miniserver.Peer, cmd string, _ ...string) bool {
+		if strings.HasPrefix(strings.ToUpper(cmd), "EVAL") {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			asked++
+			c.Close()
+			return true
+		}
+		return false
+	})
+	err := s.Do([]register.Op{put("x", 1, ann, "a")})[0].Err
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil || asked != 1 {
+		t.Errorf("a write whose answer was lost is sent %d times, and ends with %v: want once, and an error", asked, err)
 	}
 }
 
