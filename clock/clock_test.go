@@ -53,11 +53,28 @@ func TestAlarmsNeverRingEarly(t *testing.T) {
 	}
 }
 
+// begun is a waiter that says when somebody is about to wait.
+type begun struct {
+	waiter
+	waits chan struct{} // capacity 1
+}
+
+func (b begun) wait() {
+	select {
+	case b.waits <- struct{}{}:
+	default:
+	}
+	b.waiter.wait()
+}
+
 // TestNobodyWaitsForNothing: when the last alarm was stopped no goroutine waits for it any more.
 func TestNobodyWaitsForNothing(t *testing.T) {
-	for name, make := range map[string]func() waiter{"kernel": newWaiter, "slices": func() waiter { return newSliceWaiter() }} {
-		set := &alarms{waiter: make()}
-		set.add(Now().Add(time.Hour)).Stop()
+	for name, w := range map[string]waiter{"kernel": newWaiter(), "slices": newSliceWaiter()} {
+		waits := make(chan struct{}, 1)
+		set := &alarms{waiter: begun{w, waits}}
+		a := set.add(Now().Add(time.Hour))
+		<-waits
+		a.Stop()
 		running := func() bool {
 			set.mu.Lock()
 			defer set.mu.Unlock()

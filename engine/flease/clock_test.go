@@ -160,3 +160,50 @@ func TestBusy(t *testing.T) {
 		t.Errorf("once there is room: %v", err)
 	}
 }
+
+// TestKernelDoubtsItsClock: a peer whose kernel does not vouch for its clock is silent for as long
+// as that is so, and for a quarantine more.
+func TestKernelDoubtsItsClock(t *testing.T) {
+	var doubt atomic.Bool
+	var asked atomic.Int64
+	cfg := engine.Kernel(brief, func(limit time.Duration) error {
+		asked.Store(int64(limit))
+		if doubt.Load() {
+			return errors.New("nobody knows")
+		}
+		return nil
+	})
+	inLab(t, 1, cfg, func(l *lab) {
+		p := l.peers[0]
+		serves := func(within time.Duration) bool {
+			for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				if p.Status().Serving {
+					return true
+				}
+			}
+			return false
+		}
+		quarantine := brief.TMax + 3*brief.Epsilon
+		from := p.Leaser()
+		defer from.Close()
+		lease := l.acquire(from, time.Second, tenure.Claim{Name: "x", TTL: time.Second})
+		if limit := time.Duration(asked.Load()); limit != brief.Epsilon/2 {
+			t.Errorf("the kernel is asked whether the clock is right to %v, want half of ε, %v", limit, brief.Epsilon/2)
+		}
+		doubt.Store(true)
+		time.Sleep(brief.TMax/10 + time.Second)
+		if err := lease.Check(); !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("what was held by a clock that nobody vouches for: %v", err)
+		}
+		if serves(3 * quarantine) {
+			t.Errorf("a peer serves by a clock that the kernel does not vouch for: %+v", p.Status())
+		}
+		if why := p.Status().Clock; why != "nobody knows" {
+			t.Errorf("the status says %q of the clock", why)
+		}
+		doubt.Store(false)
+		if !serves(quarantine + time.Second) {
+			t.Errorf("the kernel vouches for the clock again, and the peer is silent: %+v", p.Status())
+		}
+	})
+}

@@ -92,6 +92,9 @@ type Config struct {
 	// fresh says that no peer of the cluster has ever run, so that there is nothing to be
 	// silent for. Only tests can know that.
 	fresh bool
+	// kernel says why the kernel does not vouch for the clock within a limit. Tests have one of
+	// their own.
+	kernel func(limit time.Duration) error
 	// sessions is sessionsMax, but for tests that fill all places.
 	sessions int
 	// tap stands between the peer and the others, in tests that cut it off: it calls
@@ -131,6 +134,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.Rand == nil {
 		c.Rand = rand.Reader
+	}
+	if c.kernel == nil {
+		c.kernel = kernelClock
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

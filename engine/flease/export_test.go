@@ -45,3 +45,17 @@ func Left(l tenure.Lease, now machine.Now) time.Duration { return l.(*claim).lef
 func (p *Peer) Stall(until <-chan struct{}) {
 	p.driver.Step(func() any { <-until; return nil })
 }
+
+// Kernel is cfg for a peer that asks this in the place of the kernel whether its clock is right.
+func Kernel(cfg Config, ask func(limit time.Duration) error) Config {
+	cfg.CheckClock, cfg.kernel = true, ask
+	return cfg
+}
+
+// Expire ends a lease of a Leaser as a Check does that sees the deadline pass.
+func Expire(l tenure.Lease) {
+	x := l.(*claim)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.end(errDeadline)
+}

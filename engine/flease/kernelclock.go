@@ -30,7 +30,7 @@ func (p *Peer) watchClock() {
 		case <-p.ctx.Done():
 			return
 		}
-		err := kernelClock(p.cfg.Epsilon / 2)
+		err := p.cfg.kernel(p.cfg.Epsilon / 2)
 		p.mu.Lock()
 		news := (err == nil) != (p.clock == nil)
 		p.clock = err

@@ -73,6 +73,34 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestListOfEvenCells: a cell of two has no majority without either, and one of four none without
+// two. Then names may be missing.
+func TestListOfEvenCells(t *testing.T) {
+	for _, n := range []int{2, 4} {
+		cfg := brief
+		cfg.Replicas = n
+		inLab(t, n, cfg, func(l *lab) {
+			from := l.peers[0].Leaser()
+			defer from.Close()
+			list := func() error {
+				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+				defer cancel()
+				_, err := from.List(ctx, "")
+				return err
+			}
+			for away := 1; away <= n/2; away++ {
+				if err := list(); err != nil {
+					t.Errorf("of %d peers, %d away: %v", n, away-1, err)
+				}
+				l.net.Cut("h1", fmt.Sprintf("h%d", away+1), time.Minute)
+			}
+			if err := list(); !errors.Is(err, tenure.ErrUnavailable) {
+				t.Errorf("half of %d peers are away, and the names of the others pass for all: %v", n, err)
+			}
+		})
+	}
+}
+
 // TestListOfLongNames: more names than an answer between peers has room for, each of them much
 // longer as the answer writes it.
 func TestListOfLongNames(t *testing.T) {

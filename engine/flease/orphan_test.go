@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	engine "github.com/tenure-lease/tenure/engine/flease"
 )
 
 // TestStoppedClient: a client that stands still for longer than a lease loses it, and what it
@@ -177,6 +178,21 @@ func TestClientsLockDelay(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLossIsSeenBeforeARenewal: a holder whose Check has seen the deadline pass has stopped, though
+// the peer renews a moment later. Others wait for the lock delay, as for one that died.
+func TestLossIsSeenBeforeARenewal(t *testing.T) {
+	const delay = 2 * time.Second
+	inLab(t, 1, brief, func(l *lab) {
+		from := l.peers[0].Leaser()
+		defer from.Close()
+		lease := l.acquire(from, time.Second, tenure.Claim{Name: "x", TTL: time.Second, LockDelay: delay})
+		engine.Expire(lease)
+		if took := l.free("x", 10*time.Second, lease); took < delay {
+			t.Errorf("the lock delay: what was lost is free after %v, want at least %v", took, delay)
+		}
+	})
 }
 
 // TestBusyClient: a client that asks for much goes on saying what it holds.

@@ -104,7 +104,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if cfg.CheckClock {
-		if err := kernelClock(cfg.Epsilon / 2); err != nil {
+		if err := cfg.kernel(cfg.Epsilon / 2); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}

@@ -57,7 +57,7 @@ func TestStoresThatGetReadySlowly(t *testing.T) {
 			l, faults := newMemories(n, term, delay).open(t, storage.Options{})
 			for i, f := range faults {
 				f.Plan = func(op register.Op) register.Fault {
-					if _, enters := op.Op.(register.Enter); enters && (i > 0 || n == 1) {
+					if _, enters := op.Op.(register.Enter); enters && i >= n/2 {
 						time.Sleep(6 * delay)
 					}
 					return register.None
