@@ -13,7 +13,11 @@
 // # Making a store
 //
 // [Init] makes one, or the several of a set, with the Term of its leases and δ; both are
-// fixed from then on. Open makes what is missing in empty directories, with
+// fixed from then on. It looks at all paths before it makes the first store: nothing is made if
+// one of them is no place for a store. An Init that is killed, or whose device fails, between two
+// stores leaves a part of a set. Nobody can use that if it is not more than half, and Init does
+// not go on with it or take it away, for it cannot tell whether somebody uses it: empty the
+// paths that it names, and call it again. Open makes what is missing in empty directories, with
 // tenure.DefaultTTL and a δ that it measures there: [Measure]. A directory that has
 // anything else in it is refused, and left alone. Several may come first at once, if they call
 // the paths alike; else make the store by Init.

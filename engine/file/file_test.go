@@ -1,6 +1,7 @@
 package file_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 	engine "github.com/tenure-lease/tenure/engine/file"
 	"github.com/tenure-lease/tenure/engine/storage"
 	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/register/file"
 )
 
 func mkdir(t testing.TB, path string) string {
@@ -245,6 +247,29 @@ func TestADevice(t *testing.T) {
 		}
 		hold(t, m, "x")
 	})
+}
+
+// TestInitOfSeveralDevices: if one of them is no place for a store none is made on any.
+func TestInitOfSeveralDevices(t *testing.T) {
+	dir := t.TempDir()
+	good, small, used := filepath.Join(dir, "good"), filepath.Join(dir, "small"), filepath.Join(dir, "used")
+	for path, content := range map[string][]byte{good: make([]byte, 4<<20), small: make([]byte, 8<<10), used: bytes.Repeat([]byte("x"), 4<<20)} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := engine.Spec{Spec: storage.Spec{Term: term, Delay: delay}, SingleHost: true, Handles: 4}
+	for _, bad := range []string{small, used} {
+		if _, err := engine.Init(t.Context(), []string{good, bad}, spec); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("beside %s: %v", bad, err)
+		}
+		if _, _, err := file.Find(good); !errors.Is(err, register.ErrForeign) {
+			t.Fatalf("half of a set was made, beside %s: Find returns %v", bad, err)
+		}
+	}
+	if _, err := engine.Init(t.Context(), []string{good}, spec); err != nil {
+		t.Errorf("the good one alone: %v", err)
+	}
 }
 
 // TestAnEmptiedDirectory: one store of a set has lost its contents. It counts as missing, and nothing is

@@ -54,10 +54,13 @@ func initBy(ctx context.Context, now func() machine.Mono, paths []string, spec S
 	if h, err = spec.Header(len(paths)); err != nil {
 		return h, err
 	}
-	for i, path := range paths {
-		h.Index = i
-		if err := file.Init(path, h, file.InitOptions{SingleHost: spec.SingleHost, Handles: spec.Handles}); err != nil {
-			return h, err
+	// All are looked at before any is made, or a device that is too small would leave half a set.
+	for _, step := range []func(string, register.Header, file.InitOptions) error{file.Check, file.Init} {
+		for i, path := range paths {
+			h.Index = i
+			if err := step(path, h, file.InitOptions{SingleHost: spec.SingleHost, Handles: spec.Handles}); err != nil {
+				return h, err
+			}
 		}
 	}
 	h.Index = 0

@@ -101,40 +101,45 @@ func (a *area) stat() (info, error) {
 	return info{ident: [2]uint64{uint64(a.index)}, size: int64(placeSize(a.dev.header.slots)), plain: true}, nil
 }
 
-// initDevice makes a store on a device. The header comes last: without it there is none.
-func initDevice(path string, h storeHeader) error {
+// surveyDevice opens a device on which a store can be made, and chooses what the header leaves
+// open.
+func surveyDevice(path string, h *storeHeader) (_ file, err error) {
 	if h.areas == 0 {
-		return fmt.Errorf("%s: a device needs the number of handles that can be open at a time", path)
+		return nil, fmt.Errorf("%s: a device needs the number of handles that can be open at a time", path)
 	}
 	if h.Term < disklease.MinTerms*h.Delay {
-		return fmt.Errorf("%s: a term of %v is too short for a delay of %v on a device: make it %v at least", path, h.Term, h.Delay, disklease.MinTerms*h.Delay)
+		return nil, fmt.Errorf("%s: a term of %v is too short for a delay of %v on a device: make it %v at least", path, h.Term, h.Delay, disklease.MinTerms*h.Delay)
 	}
 	if _, err := readHeader(OS, path); err == nil {
-		return errExists(path)
+		return nil, errExists(path)
 	}
-	f, size, err := openSized(path, host{buffered: h.single})
+	dev, size, err := openSized(path, host{buffered: h.single})
 	if err != nil {
-		return advise(err)
+		return nil, advise(err)
 	}
-	defer f.Close()
+	defer func() {
+		if err != nil {
+			dev.Close()
+		}
+	}()
 	if !h.single {
 		if err := probe(path); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if h.slots == 0 {
 		h.slots = areaSlots
 	}
 	if size < h.size() {
-		return fmt.Errorf("%s has %d bytes: %d handles for %d registers each need %d", path, size, h.areas, h.slots, h.size())
+		return nil, fmt.Errorf("%s has %d bytes: %d handles for %d registers each need %d", path, size, h.areas, h.slots, h.size())
 	}
-	if err := checkBlank(f, &h, size); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	if err := checkBlank(dev, h, size); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return advise(lay(f, &h))
+	return dev, nil
 }
 
-// lay writes an empty store to a device, its header last.
+// lay writes an empty store to a device, its header last: without it there is none.
 func lay(f file, h *storeHeader) error {
 	claims := aligned(2 * h.areas * block)
 	for b := range slices.Chunk(claims, block) {

@@ -35,44 +35,84 @@ type InitOptions struct {
 // apart: whoever makes a store on one has to be alone. A crash leaves either a store or
 // something where Init can be called again.
 func Init(path string, h register.Header, opts InitOptions) error {
-	header := storeHeader{Header: h, single: opts.SingleHost, areas: opts.Handles, slots: opts.Slots}
-	if err := header.check(); err != nil {
-		return err
-	}
-	sys := opts.FS
-	if sys == nil {
-		sys = OS
-	}
-	st, err := sys.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: make the directory first (mkdir), on the filesystem that is to be shared", err)
-	}
+	at, err := survey(path, h, opts)
 	if err != nil {
 		return err
 	}
-	switch {
-	case st.Mode.IsDir() && (opts.Handles != 0 || opts.Slots != 0):
-		return fmt.Errorf("%s is a directory, which takes any number of handles and registers: limits are for devices", path)
-	case st.Mode.IsDir():
-		return initDirectory(sys, path, header, st.Mode.Perm())
-	case !isDevice(st.Mode):
-		return fmt.Errorf("%s is %v: leases are kept in a directory, on a block device, or in a preallocated file", path, st.Mode.Type())
+	defer at.close()
+	if at.device != nil {
+		return advise(lay(at.device, &at.header))
 	}
-	return initDevice(path, header)
+	return initDirectory(at.sys, path, at.header, at.perm)
 }
 
-func initDirectory(sys FS, path string, header storeHeader, perm fs.FileMode) error {
+// Check tells what keeps Init from making a store, as far as that can be known before. It leaves
+// nothing behind. Who makes several stores calls it for each before he makes the first.
+func Check(path string, h register.Header, opts InitOptions) error {
+	at, err := survey(path, h, opts)
+	if err == nil {
+		at.close()
+	}
+	return err
+}
+
+// site is a place where a store can be made.
+type site struct {
+	header storeHeader
+	sys    FS          // of a directory
+	perm   fs.FileMode // of a directory
+	device file        // nil if it is a directory
+}
+
+func (at site) close() {
+	if at.device != nil {
+		at.device.Close()
+	}
+}
+
+// survey looks whether a store can be made at a path. What it returns is to be closed.
+func survey(path string, h register.Header, opts InitOptions) (at site, err error) {
+	at.header = storeHeader{Header: h, single: opts.SingleHost, areas: opts.Handles, slots: opts.Slots}
+	if err := at.header.check(); err != nil {
+		return at, err
+	}
+	if at.sys = opts.FS; at.sys == nil {
+		at.sys = OS
+	}
+	st, err := at.sys.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return at, fmt.Errorf("%w: make the directory first (mkdir), on the filesystem that is to be shared", err)
+	}
+	if err != nil {
+		return at, err
+	}
+	at.perm = st.Mode.Perm()
+	switch {
+	case st.Mode.IsDir() && (opts.Handles != 0 || opts.Slots != 0):
+		return at, fmt.Errorf("%s is a directory, which takes any number of handles and registers: limits are for devices", path)
+	case st.Mode.IsDir():
+		return at, surveyDirectory(at.sys, path, at.header)
+	case !isDevice(st.Mode):
+		return at, fmt.Errorf("%s is %v: leases are kept in a directory, on a block device, or in a preallocated file", path, st.Mode.Type())
+	}
+	at.device, err = surveyDevice(path, &at.header)
+	return at, err
+}
+
+func surveyDirectory(sys FS, path string, header storeHeader) error {
 	if there, _ := exists(sys, filepath.Join(path, headerName)); there {
 		return errExists(path)
 	}
 	if err := checkEmpty(sys, path); err != nil {
 		return err
 	}
-	if !header.single {
-		if err := probeDir(sys, path); err != nil {
-			return err
-		}
+	if header.single {
+		return nil
 	}
+	return probeDir(sys, path)
+}
+
+func initDirectory(sys FS, path string, header storeHeader, perm fs.FileMode) error {
 	handles := filepath.Join(path, handlesDir)
 	if err := sys.Mkdir(handles, perm); err != nil && !errors.Is(err, fs.ErrExist) {
 		return advise(err)
@@ -145,6 +185,9 @@ func checkEmpty(sys FS, path string) error {
 				return err
 			}
 			inside = slices.DeleteFunc(inside, func(n string) bool { return n == "." || n == ".." })
+			if there, _ := exists(sys, filepath.Join(path, headerName)); there {
+				return errExists(path) // it was made since the list was
+			}
 			if len(inside) > 0 {
 				return fmt.Errorf("%s has %s/%s but no %s: %w: a store has lost its header; its leases end within twice their term. Bring back %s from a copy, or stop all who use the directory and empty it; do not use another one before they have stopped",
 					path, name, inside[0], headerName, register.ErrForeign, headerName)

@@ -254,3 +254,38 @@ func listing(t *testing.T, dir string) string {
 	})
 	return all.String()
 }
+
+// overtaken is a file system on which somebody does something after each list of a directory.
+type overtaken struct {
+	FS
+	dir  string
+	then func()
+}
+
+func (o overtaken) Names(dir string) ([]string, error) {
+	names, err := o.FS.Names(dir)
+	if dir == o.dir {
+		o.then()
+	}
+	return names, err
+}
+
+// TestInitIsOvertaken: a store that another Init has made, and somebody uses, while this one looks
+// around is a store already, and not what is left of one.
+func TestInitIsOvertaken(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, handlesDir), 0o700); err != nil { // the other has begun
+		t.Fatal(err)
+	}
+	err := Init(dir, testHeader, InitOptions{SingleHost: true, FS: overtaken{OS, dir, func() {
+		if err := Init(dir, testHeader, InitOptions{SingleHost: true}); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, handlesDir, handleName(machine.ID{1})), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}}})
+	if !errors.Is(err, fs.ErrExist) {
+		t.Errorf("an Init that another has overtaken: %v, want %v", err, fs.ErrExist)
+	}
+}
