@@ -64,7 +64,7 @@ func TestCommandLines(t *testing.T) {
 		var tn tenancy
 		cmd := &cobra.Command{Use: "lock", SilenceErrors: true, SilenceUsage: true, RunE: tn.complete}
 		tn.register(cmd.Flags())
-		cmd.SetArgs(slices.Concat([]string{}, tt.args))
+		cmd.SetArgs(append([]string{}, tt.args...)) // nil would be the test's own arguments
 		err := cmd.Execute()
 		tn.events.close()
 		switch {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,6 +42,13 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"tenure": main})
 }
 
+// ignoredAtStart are the signals that a script sends and this process was started to ignore. It has to
+// be asked before a test listens to one: when that test stops to, the signal is ignored again, and
+// signal.Ignored does not know.
+var ignoredAtStart = slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGHUP}, func(sig os.Signal) bool {
+	return !signal.Ignored(sig)
+})
+
 // TestScripts runs testdata/script against the server that TENURE_TEST_ENDPOINT
 // names, a stock etcd perhaps, or against one in this process. $TENURE_AT is its
 // URL; $CLIENT, $PEER and $THIRD are free addresses for scripts that start their own.
@@ -51,10 +59,8 @@ func TestScripts(t *testing.T) {
 	// A job in the background ignores interrupts, and one under nohup hang-ups, and so would
 	// each command that a script signals: only what this process has a handler for is not
 	// passed on as ignored.
-	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
-		if signal.Ignored(sig) {
-			signal.Notify(make(chan os.Signal, 1), sig)
-		}
+	if len(ignoredAtStart) > 0 {
+		signal.Notify(make(chan os.Signal, 1), ignoredAtStart...)
 	}
 	at := os.Getenv("TENURE_TEST_ENDPOINT")
 	if at == "" {
