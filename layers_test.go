@@ -54,6 +54,7 @@ node: machine clock driver wal peer kv keyspan placement quorumlease replica see
 register: machine clock driver quorumregister
 register/registertest: machine register quorumregister
 register/file: machine driver disklease register quorumregister
+register/filetest: register/file
 register/redis: machine register quorumregister
 
 readleasepb:

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/tenure-lease/tenure/register/filetest"
 )
 
 // TestMain makes sure that nothing is left running, and no file outside of the tests' own.
@@ -14,8 +14,5 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Setenv("XDG_STATE_HOME", state)
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		os.RemoveAll(state)
-		os.Exit(code)
-	}))
+	filetest.Main(m, func() { os.RemoveAll(state) })
 }

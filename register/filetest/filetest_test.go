@@ -1,0 +1,31 @@
+package filetest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tenure-lease/tenure/register/file"
+)
+
+func TestOpenFilesAreReported(t *testing.T) {
+	host := &counted{FS: file.OS, open: map[string]int{}}
+	path := filepath.Join(t.TempDir(), "f")
+	var files []file.File
+	for range 2 {
+		f, err := host.Open(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	files[0].Close()
+	files[0].Close() // counts once
+	if code := host.report(); code != 1 || host.open[path] != 1 {
+		t.Errorf("code %d with %d open, want 1 and 1", code, host.open[path])
+	}
+	files[1].Close()
+	if code := host.report(); code != 0 || len(host.open) != 0 {
+		t.Errorf("code %d with %v open, want 0 and nothing", code, host.open)
+	}
+}
