@@ -134,7 +134,7 @@ func TestLeadEndsWithAnotherLoss(t *testing.T) {
 }
 
 // TestLeadIsOverAndLost: the caller wants no more, and leadership is lost before the work has
-// returned. What the work says, and that it was not guarded to its end, is told.
+// returned. Lead returns the error of the work, and that the lease was lost before its end.
 func TestLeadIsOverAndLost(t *testing.T) {
 	bubble(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
 		l := store.Open()

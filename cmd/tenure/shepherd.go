@@ -149,7 +149,7 @@ type orderPipe struct {
 	taken bool // something was read that is not obeyed yet
 }
 
-// Read implements io.Reader. Who asks for more has done with what was read before.
+// Read implements io.Reader. The call for more shows that the orders read before were obeyed.
 func (p *orderPipe) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	p.taken = false

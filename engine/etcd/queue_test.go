@@ -51,7 +51,7 @@ const (
 // TestTryCostsNoLease: who tries for what is held asks the server for nothing but a look.
 func TestTryCostsNoLease(t *testing.T) {
 	server := endpoint(t)
-	claim := tenure.Claim{Name: t.Name(), TTL: ttl}
+	claim := tenure.Claim{Name: t.Name(), TTL: time.Minute}
 	if _, err := open(t, server).Acquire(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestTryCostsNoLease(t *testing.T) {
 func TestBeatenTry(t *testing.T) {
 	server := endpoint(t)
 	other := open(t, server)
-	claim := tenure.Claim{Name: t.Name(), TTL: ttl}
+	claim := tenure.Claim{Name: t.Name(), TTL: time.Minute}
 	l := around(t, server, grants, nil, func(n int) {
 		if n > 1 {
 			return
@@ -166,7 +166,7 @@ func TestAnybodyMakesRoom(t *testing.T) {
 func TestWaiterLosesItsLease(t *testing.T) {
 	server := endpoint(t)
 	l, c := open(t, server), plainClient(t, server)
-	claim := tenure.Claim{Name: t.Name(), TTL: ttl}
+	claim := tenure.Claim{Name: t.Name(), TTL: time.Minute}
 	if _, err := l.Acquire(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestListInPages(t *testing.T) {
 	var want []string
 	for _, name := range []string{"a", "z"} {
 		want = append(want, t.Name()+"/"+name)
-		if _, err := l.Acquire(t.Context(), tenure.Claim{Name: t.Name() + "/" + name, TTL: ttl}); err != nil {
+		if _, err := l.Acquire(t.Context(), tenure.Claim{Name: t.Name() + "/" + name, TTL: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -303,7 +303,7 @@ func TestAwaitGoesOn(t *testing.T) {
 	}
 	p.sever()
 	waitFor(t, "another watch in the place of the one that was refused", func() bool { return watches.Load() >= 3 })
-	lease, err := open(t, server).Acquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: ttl})
+	lease, err := open(t, server).Acquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,28 +31,33 @@ func (h *hanging) Names(dir string) ([]string, error) {
 	return h.FS.Names(dir)
 }
 
+// overFS makes a store and opens it over a file system.
+func overFS(t *testing.T, sys file.FS) *Leaser {
+	path := t.TempDir()
+	c := clock.NewSimulated(machine.Mono(time.Now().UnixNano()))
+	h := register.Header{Set: machine.ID{5}, Of: 1, Term: 4 * time.Second, Delay: 150 * time.Millisecond}
+	if err := file.Init(path, h, file.InitOptions{SingleHost: true}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := file.Open(path, file.Options{Clock: c.Now, FS: sys, ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := register.NewSetBy(c.Now, []register.Store{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Leaser{Leaser: storage.New(set, storage.Options{Clock: c}), paths: []string{path}, stores: []*file.Store{s}, absent: make([]error, 1)}
+}
+
 // TestHealthOfAStoreThatHangs: Health comes back with its context, whether the store hangs before it
 // has answered a look or when its handles are counted.
 func TestHealthOfAStoreThatHangs(t *testing.T) {
 	for lists := range 4 {
 		synctest.Test(t, func(t *testing.T) {
-			path := t.TempDir()
-			c := clock.NewSimulated(machine.Mono(time.Now().UnixNano()))
-			h := register.Header{Set: machine.ID{5}, Of: 1, Term: 4 * time.Second, Delay: 150 * time.Millisecond}
-			if err := file.Init(path, h, file.InitOptions{SingleHost: true}); err != nil {
-				t.Fatal(err)
-			}
 			sys := &hanging{FS: file.OS, healed: make(chan struct{})}
 			sys.left.Store(int64(lists))
-			s, err := file.Open(path, file.Options{Clock: c.Now, FS: sys, ReadOnly: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			set, err := register.NewSetBy(c.Now, []register.Store{s})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l := &Leaser{Leaser: storage.New(set, storage.Options{Clock: c}), paths: []string{path}, stores: []*file.Store{s}, absent: make([]error, 1)}
+			l := overFS(t, sys)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			looked := make(chan []Health, 1)
@@ -100,23 +105,9 @@ func (f *failing) Names(dir string) ([]string, error) {
 func TestHealthOfAStoreThatFails(t *testing.T) {
 	for lists := range 5 {
 		synctest.Test(t, func(t *testing.T) {
-			path := t.TempDir()
-			c := clock.NewSimulated(machine.Mono(time.Now().UnixNano()))
-			h := register.Header{Set: machine.ID{5}, Of: 1, Term: 4 * time.Second, Delay: 150 * time.Millisecond}
-			if err := file.Init(path, h, file.InitOptions{SingleHost: true}); err != nil {
-				t.Fatal(err)
-			}
 			sys := &failing{FS: file.OS}
 			sys.left.Store(int64(lists))
-			s, err := file.Open(path, file.Options{Clock: c.Now, FS: sys, ReadOnly: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			set, err := register.NewSetBy(c.Now, []register.Store{s})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l := &Leaser{Leaser: storage.New(set, storage.Options{Clock: c}), paths: []string{path}, stores: []*file.Store{s}, absent: make([]error, 1)}
+			l := overFS(t, sys)
 			all, err := l.Health(t.Context(), "x")
 			if err != nil || len(all) != 1 {
 				t.Fatal(all, err)

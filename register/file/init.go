@@ -46,8 +46,8 @@ func Init(path string, h register.Header, opts InitOptions) error {
 	return initDirectory(at.sys, path, at.header, at.perm)
 }
 
-// Check tells what keeps Init from making a store, as far as that can be known before. It leaves
-// nothing behind. Who makes several stores calls it for each before he makes the first.
+// Check reports why Init could not make a store, as far as that can be known beforehand, and
+// leaves nothing behind. To make several stores, call it for each of them before the first Init.
 func Check(path string, h register.Header, opts InitOptions) error {
 	at, err := survey(path, h, opts)
 	if err == nil {
@@ -70,7 +70,7 @@ func (at site) close() {
 	}
 }
 
-// survey looks whether a store can be made at a path. What it returns is to be closed.
+// survey checks that a store can be made at a path. The caller closes the site that it returns.
 func survey(path string, h register.Header, opts InitOptions) (at site, err error) {
 	at.header = storeHeader{Header: h, single: opts.SingleHost, areas: opts.Handles, slots: opts.Slots}
 	if err := at.header.check(); err != nil {
