@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -41,6 +42,7 @@ func (t *Transport) serve(by *Guest) {
 	}
 	t.guests.Leave(by)
 	if h.kind == kindBulk {
+		defer context.AfterFunc(r.ctx, func() { raw.Close() })() // or it would go on when r is no peer any more
 		t.serveBulk(conn, r)
 		return
 	}

@@ -249,6 +249,31 @@ func TestStreamToOneThatGoes(t *testing.T) {
 	}
 }
 
+// And so do streams from it.
+func TestStreamFromOneThatGoes(t *testing.T) {
+	started, taken := make(chan struct{}), make(chan error, 1)
+	c := newCluster(t, 2, quick, withStream(func(_ machine.NodeID, _ []byte, r io.Reader) error {
+		close(started)
+		_, err := io.Copy(io.Discard, r)
+		taken <- err
+		return err
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	sent := make(chan error, 1)
+	go func() { sent <- c[0].SendStream(ctx, 2, nil, endless{}) }()
+	<-started
+	if err := c[1].SetPeers(nil, []machine.NodeID{1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-taken; err == nil || ctx.Err() != nil {
+		t.Errorf("30 s later a stream from one that was removed still comes, or it ended with %v", err)
+	}
+	if err := <-sent; err == nil {
+		t.Error("its sender takes it for taken")
+	}
+}
+
 func TestStreamRate(t *testing.T) {
 	c := newCluster(t, 2, quick, func(id machine.NodeID, c *Config) {
 		c.StreamBytesPerSecond = 10 << 20

@@ -103,7 +103,7 @@ func (t *Transport) remote(id machine.NodeID) *remote {
 	return t.remotes[id]
 }
 
-// leave ends all streams.
+// leave ends all streams: those of messages here, the others with the context.
 func (r *remote) leave() {
 	r.cancel()
 	r.mu.Lock()

@@ -73,12 +73,21 @@ func (r *Reader) seek() error {
 	}
 	r.Close()
 	r.file, r.path, r.first, r.off, r.buf = f, s.path, s.first, 0, nil
-	if err := r.fill(segmentHeaderBytes(len(l.meta))); err != nil {
+	if err := r.begin(); err != nil {
+		r.Close() // the next call begins anew, and not in the midst of the header
 		return err
 	}
-	h, start, err := parseSegmentHeader(s.path, r.buf)
+	return nil
+}
+
+// begin reads the header of the segment that is open.
+func (r *Reader) begin() error {
+	if err := r.fill(segmentHeaderBytes(len(r.log.meta))); err != nil {
+		return err
+	}
+	h, start, err := parseSegmentHeader(r.path, r.buf)
 	if err == nil {
-		r.codec = l.codec.of(h.version)
+		r.codec = r.log.codec.of(h.version)
 		r.buf = r.buf[start:]
 	}
 	return err

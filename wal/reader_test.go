@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	. "github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
 )
 
 // reads wants a reader to return records first, first+1, … with payloads of the given
@@ -93,6 +95,45 @@ func TestReaderOfADamagedLog(t *testing.T) {
 	}
 	if got, err := r.Next(); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a damaged record: got %v, %v; want ErrCorrupt", got, err)
+	}
+}
+
+// A disk that fails once damages nothing: the reader tells of the failure, and goes on when the
+// disk does, whichever of its calls had failed.
+func TestReaderOfADiskThatFailsOnce(t *testing.T) {
+	for _, op := range []string{"open", "read"} {
+		for call := 1; ; call++ {
+			fs := waltest.NewDisk().FS()
+			l := create(t, "/d", Options{SegmentBytes: 4 << 10, FS: fs})
+			write(t, l, 3000, 3000, 3000) // each in a segment of its own
+			calls := 0
+			fs.Fault = func(got, path string) error {
+				if got == op {
+					calls++
+				}
+				if got == op && calls == call {
+					return syscall.EIO
+				}
+				return nil
+			}
+			r := l.Reader(1)
+			failed := 0
+			for seq := uint64(1); seq <= 3; {
+				record, err := r.Next()
+				if err == nil && record.Seq == seq {
+					seq++
+				} else if failed++; !errors.Is(err, syscall.EIO) || failed > 1 {
+					t.Fatalf("call %d of %s failed, once: at record %d the reader says %v", call, op, seq, err)
+				}
+			}
+			r.Close()
+			if open := fs.Open(); len(open) != 1 {
+				t.Errorf("call %d of %s failed: behind the reader are open %q, want the last segment only", call, op, open)
+			}
+			if calls < call {
+				break
+			}
+		}
 	}
 }
 
