@@ -168,6 +168,25 @@ func TestNothingIsTakenAfterTheEnd(t *testing.T) {
 	}
 }
 
+// Who creates a watch while the stream is being closed leaves none behind: nobody would ever end
+// it. Whether the request is on its way already is a matter of chance, so there are many.
+func TestNoWatchOfAClosedStream(t *testing.T) {
+	w := newWorld(t, Config{})
+	s := w.stream()
+	s.Close()
+	for range maxControls {
+		if err := s.Create(t.Context(), watch("a", "", 0)); err != ErrClosed {
+			t.Errorf("a watch of a closed stream: %v, want ErrClosed", err)
+		}
+	}
+	if got := w.hub.Stats(); got != (Stats{}) {
+		t.Errorf("stats after close %+v, want none", got)
+	}
+	if n := len(s.controls); n != 0 {
+		t.Errorf("%d tokens are taken, want none", n)
+	}
+}
+
 // A queue keeps no more of a stream's events than it may, by number and by size, and knows how
 // much it keeps.
 func TestQueueIsBounded(t *testing.T) {

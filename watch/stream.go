@@ -92,6 +92,10 @@ func (s *Stream) Create(ctx context.Context, r *pb.WatchCreateRequest) error {
 	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if s.ended() { // since begin
+		<-s.controls
+		return ErrClosed
+	}
 	h.dispatch()
 	if h.at == 0 {
 		<-s.controls
@@ -246,16 +250,24 @@ func (s *Stream) Close() {
 	defer h.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	select {
-	case <-s.closed:
+	if s.ended() {
 		return
-	default:
-		close(s.closed)
 	}
+	close(s.closed)
 	for _, w := range s.watchers {
 		h.drop(w)
 	}
 	clear(s.watchers)
 	h.queued.Add(-int64(s.queue.bytes))
 	s.queue = queue{}
+}
+
+// ended reports whether the stream is closed. The caller holds h.mu, so it stays so.
+func (s *Stream) ended() bool {
+	select {
+	case <-s.closed:
+		return true
+	default:
+		return false
+	}
 }
