@@ -162,6 +162,7 @@ func TestDriftIsAllowedFor(t *testing.T) {
 		all := newDrifting(1, term, delay, drift)
 		holder, hf := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
 		waiter, _ := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
+		looking, _ := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
 		began := time.Now()
 		lease := acquire(t, holder, "x")
 		hf[0].Hang() // no renewal
@@ -169,10 +170,19 @@ func TestDriftIsAllowedFor(t *testing.T) {
 			t.Errorf("the deadline is %v after the claim began, want %v at most, by a clock that may go slower by %d ppm", lease.Deadline().Sub(began), most, drift)
 		}
 		seen := time.Now()
+		if _, err := looking.Observe(t.Context(), "x"); err != nil {
+			t.Fatal(err)
+		}
+		least := (term + 6*delay) * (1e6 + drift) / 1e6
+		time.AfterFunc(least-time.Millisecond, func() {
+			if s, err := looking.Observe(t.Context(), "x"); err != nil || len(s.Holders) != 1 {
+				t.Errorf("an onlooker is shown %+v, %v after %v: the holder may live, by a clock that may go faster by %d ppm", s, err, time.Since(seen), drift)
+			}
+		})
 		if _, err := waiter.Acquire(t.Context(), tenure.Claim{Name: "x", Holder: "waiter"}); err != nil {
 			t.Fatal(err)
 		}
-		if least := (term + 6*delay) * (1e6 + drift) / 1e6; time.Since(seen) < least {
+		if time.Since(seen) < least {
 			t.Errorf("the lease was taken over after %v, want %v at least, by a clock that may go faster by %d ppm", time.Since(seen), least, drift)
 		}
 	})

@@ -94,6 +94,33 @@ func TestATryFindsTheDead(t *testing.T) {
 	})
 }
 
+// TestWhoGaveUpWaitingLeavesWhatHeSaw: a claim that waited, and gave up before the dead holder could be told
+// from one that lives, has seen something. So claims that each wait for less than it takes get the lease in
+// the end, in another process even.
+func TestWhoGaveUpWaitingLeavesWhatHeSaw(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		o := storage.Options{State: t.TempDir()}
+		dead, faults := all.open(t, storage.Options{})
+		corpse := acquire(t, dead, "x")
+		faults[0].Hang()
+		<-corpse.Done()
+
+		began := time.Now()
+		l, _ := all.open(t, o)
+		ctx, cancel := context.WithTimeout(t.Context(), l.Takeover()/2)
+		defer cancel()
+		if _, err := l.Acquire(ctx, tenure.Claim{Name: "x"}); !held(err) {
+			t.Fatalf("Acquire gave up after half of what it takes: %v, want it held", err)
+		}
+		time.Sleep(time.Until(began.Add(l.Takeover() + 2*delay)))
+		next, _ := all.open(t, o)
+		if _, err := next.TryAcquire(t.Context(), tenure.Claim{Name: "x"}); err != nil {
+			t.Errorf("a claim gave up waiting, and what it saw is lost: a try when the holder has been silent for long enough: %v", err)
+		}
+	})
+}
+
 // TestOnlookersFindTheDead: who awaits a change is told of a death, though nobody contends.
 func TestOnlookersFindTheDead(t *testing.T) {
 	simulate(t, func(t *testing.T) {

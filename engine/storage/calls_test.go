@@ -1,0 +1,138 @@
+package storage_test
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// brought is what a caller's context leads to.
+type brought struct{ _ [64]byte }
+
+type broughtKey struct{}
+
+// TestCallsKeepNothing: a call that has ended keeps nothing of its caller's context. Who calls for months would
+// fill his memory.
+func TestCallsKeepNothing(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, _ := newMemories(1, term, delay).open(t, storage.Options{})
+		acquire(t, l, "held")
+		claim := func(name string) tenure.Claim { return tenure.Claim{Name: name} }
+		release := func(ctx context.Context, lease tenure.Lease, err error) error {
+			if err != nil {
+				return err
+			}
+			return lease.Release(ctx)
+		}
+		for what, call := range map[string]func(ctx context.Context) error{
+			"Acquire": func(ctx context.Context) error {
+				lease, err := l.Acquire(ctx, claim("x"))
+				return release(ctx, lease, err)
+			},
+			"TryAcquire": func(ctx context.Context) error {
+				lease, err := l.TryAcquire(ctx, claim("x"))
+				return release(ctx, lease, err)
+			},
+			"a TryAcquire of what is held": func(ctx context.Context) error {
+				if _, err := l.TryAcquire(ctx, claim("held")); !held(err) {
+					return err
+				}
+				return nil
+			},
+			"Observe": func(ctx context.Context) error {
+				_, err := l.Observe(ctx, "x")
+				return err
+			},
+			"Await": func(ctx context.Context) error {
+				_, err := l.Await(ctx, tenure.State{Name: "held"})
+				return err
+			},
+			"List": func(ctx context.Context) error {
+				_, err := l.List(ctx, "")
+				return err
+			},
+			"Agree": func(ctx context.Context) error {
+				_, err := l.Agree(ctx, "x", []byte("mine"))
+				return err
+			},
+			"Decided": func(ctx context.Context) error {
+				_, _, err := l.Decided(ctx, "x")
+				return err
+			},
+			"Health": func(ctx context.Context) error {
+				_, err := l.Health(ctx, "x")
+				return err
+			},
+		} {
+			kept := make(chan weak.Pointer[brought])
+			go func() { // whose stack goes with it
+				b := new(brought)
+				if err := call(context.WithValue(t.Context(), broughtKey{}, b)); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+				kept <- weak.Make(b)
+			}()
+			b := <-kept
+			time.Sleep(term) // what ends soon ends
+			for range 10 {
+				if runtime.GC(); b.Value() == nil {
+					break
+				}
+			}
+			if b.Value() != nil {
+				t.Errorf("%s has ended, and its caller's context is still kept", what)
+			}
+		}
+	})
+}
+
+// stoppable is a clock of which a reading waits while it is told to.
+type stoppable struct {
+	clock.Clock
+	gate atomic.Pointer[chan struct{}]
+}
+
+func (c *stoppable) Now() machine.Mono {
+	if gate := c.gate.Load(); gate != nil {
+		<-*gate
+	}
+	return c.Clock.Now()
+}
+
+// TestCloseWaitsForCalls: when Close has returned no call is under way, so that none claims anything in stores
+// that are closed, or closes with them.
+func TestCloseWaitsForCalls(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		stops := &stoppable{Clock: oneClock()}
+		l, _ := newMemories(1, term, delay).open(t, storage.Options{Clock: stops})
+		gate := make(chan struct{})
+		stops.gate.Store(&gate)
+		ended, closed := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			l.Observe(t.Context(), "x")
+		}()
+		synctest.Wait()
+		go func() {
+			defer close(closed)
+			l.Close()
+		}()
+		select {
+		case <-closed:
+			t.Error("Close has returned, and a call is still under way")
+		case <-time.After(time.Minute):
+		}
+		close(gate)
+		<-ended
+		<-closed
+	})
+}
