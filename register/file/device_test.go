@@ -359,6 +359,36 @@ func TestInheritedSlots(t *testing.T) {
 	})
 }
 
+// A damaged slot of an area is nobody's to write before it counts as lost: written anew, it would show nothing
+// where a record was, and others could not tell.
+func TestInheritedDamage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1, Slots: 4})
+		s := openArea(t, path)
+		do(t, s, put("x", 7, 1, "seven"))
+		dev, at := s.vol.(*device), s.slots[key{writer(1), "x"}].at
+		for c := range 2 {
+			if _, err := dev.f.WriteAt(aligned(block), dev.header.areaAt(0)+int64(copyAt(4, c, at))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.home.f.(*area).claim.release() // as a handle does that goes away
+		s.dead = register.ErrGone
+		next := openArea(t, path)
+		fails(t, next, query("x"), register.ErrDamaged)
+		for i := range 4 {
+			next.Do([]register.Op{put(fmt.Sprint("other ", i), uint64(i+1), 2, "x")}) // the last has no room
+		}
+		if r := next.Do([]register.Op{query("x")})[0]; !errors.Is(r.Err, register.ErrDamaged) {
+			t.Errorf("a damaged slot was written over, and its register shows %+v, %v; want ErrDamaged", r.Value, r.Err)
+		}
+		time.Sleep(next.lookout.wait)
+		if got := state(t, next, "x").Floor; got < lostWrites {
+			t.Errorf("the floor is %d when what was lost counts as lost, want %d at least", got, lostWrites)
+		}
+	})
+}
+
 // A look that fails says nothing of what is needed.
 func TestInheritedSlotsAndAFailedLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
