@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -125,6 +127,32 @@ func TestMemoryWaitsForWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-done
+}
+
+// TestMemoryChecksInOrder: between the look at the highest token and the beginning of the write nobody else can
+// raise it, or the older write begins after the newer token was let in.
+func TestMemoryChecksInOrder(t *testing.T) {
+	m := Memory{highest: 1}
+	m.writing.Lock() // the write cannot begin
+	done := make(chan error)
+	go func() { done <- m.Do(1, func() error { return nil }) }()
+	waits := func() bool {
+		stacks := make([]byte, 1<<20)
+		return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("[sync.RWMutex.RLock"))
+	}
+	for began := time.Now(); !waits(); runtime.Gosched() {
+		if time.Since(began) > 30*time.Second {
+			t.Fatal("nobody waits to begin a write")
+		}
+	}
+	if m.order.TryLock() {
+		t.Error("token 1 was checked and its write has not begun, and a newer token may be let in")
+		m.order.Unlock()
+	}
+	m.writing.Unlock()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
 
 func closed(c chan struct{}) bool {

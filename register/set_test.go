@@ -1,10 +1,12 @@
 package register
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -264,6 +266,61 @@ func TestCloseLetsWhoLeavesLeave(t *testing.T) {
 		}
 		if ops := slices.Concat(b.got...); len(ops) != 2 || ops[1].Op != any(Leave{}) {
 			t.Errorf("asked: %v", ops)
+		}
+	})
+}
+
+// TestACellLeaves: when a cell is closed the store hears that its writer leaves, and may free the place of what
+// he wrote.
+func TestACellLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &batches{Store: NewMemory(header(1, 0)).Open()}
+		x := newSet(t, []Store{b}).Register("x")
+		if _, err := x.Write(t.Context(), []byte("one")); err != nil {
+			t.Fatal(err)
+		}
+		x.Close()
+		synctest.Wait()
+		ops := slices.Concat(b.got...)
+		if last := ops[len(ops)-1]; last.Op != any(Leave{}) || last.Name != "x" || last.Writer != ops[0].Writer {
+			t.Errorf("a cell was closed that had written, and its writer has not left: the store was asked %v", ops)
+		}
+	})
+}
+
+// namesHang is a store whose Names hangs until it is told otherwise.
+type namesHang struct {
+	Store
+	healed  chan struct{}
+	hanging atomic.Int64
+}
+
+func (s *namesHang) Names() ([]string, error) {
+	s.hanging.Add(1)
+	defer s.hanging.Add(-1)
+	<-s.healed
+	return s.Store.Names()
+}
+
+// TestListingsDoNotPileUp: a store that hangs holds up one listing, however many give up waiting for it.
+func TestListingsDoNotPileUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &namesHang{Store: NewMemory(header(1, 0)).Open(), healed: make(chan struct{})}
+		s := newSet(t, []Store{h})
+		for range 5 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if names, err := s.Names(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("names of a store that hangs: %v, %v", names, err)
+			}
+			cancel()
+		}
+		if got := h.hanging.Load(); got != 1 {
+			t.Errorf("%d listings hang with the store, want one", got)
+		}
+		close(h.healed)
+		synctest.Wait()
+		if _, err := s.Names(t.Context()); err != nil || h.hanging.Load() != 0 {
+			t.Errorf("when the store works again: %v, and %d listings still hang", err, h.hanging.Load())
 		}
 	})
 }

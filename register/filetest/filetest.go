@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -32,6 +33,32 @@ func Main(m *testing.M, cleanup func()) {
 		}
 		os.Exit(code)
 	}))
+}
+
+// Descriptors fails a test if a call leaves descriptors of this process open, whatever they are of. It makes the
+// call often. Nothing else may go on in the process meanwhile.
+func Descriptors(t testing.TB, what string, call func()) {
+	t.Helper()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it closes what is left open
+	call()                                           // what is opened for good
+	const times = 16
+	before := descriptors(t)
+	for range times {
+		call()
+	}
+	if more := descriptors(t) - before; more >= times {
+		t.Errorf("%s leaves descriptors open: %d more after %d times", what, more, times)
+	}
+}
+
+// descriptors is how many this process has.
+func descriptors(t testing.TB) int {
+	t.Helper()
+	open, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(open)
 }
 
 // counted is a file system that knows which files are open.

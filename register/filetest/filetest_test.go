@@ -29,3 +29,32 @@ func TestOpenFilesAreReported(t *testing.T) {
 		t.Errorf("code %d with %v open, want 0 and nothing", code, host.open)
 	}
 }
+
+func TestDescriptorsAreReported(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	var left []*os.File
+	open := func() *os.File {
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	leaves, closes := &recorded{TB: t}, &recorded{TB: t}
+	Descriptors(leaves, "a call", func() { left = append(left, open()) })
+	Descriptors(closes, "a call", func() { open().Close() })
+	for _, f := range left {
+		f.Close()
+	}
+	if leaves.errors != 1 || closes.errors != 0 {
+		t.Errorf("a call that leaves a file open fails %d times, one that closes it %d times; want 1 and 0", leaves.errors, closes.errors)
+	}
+}
+
+// recorded is a test of which only the number of errors counts.
+type recorded struct {
+	testing.TB
+	errors int
+}
+
+func (r *recorded) Errorf(string, ...any) { r.errors++ }
