@@ -9,8 +9,9 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/tenure-lease/tenure/kv"
-	"github.com/tenure-lease/tenure/node"
 )
 
 // Retention says how much history is kept when it is compacted automatically,
@@ -47,10 +48,18 @@ func ParseRetention(mode, retention string) (r Retention, err error) {
 
 // compactor compacts now and then, at the member that leads.
 type compactor struct {
-	node *node.Node
+	node compacted
 	keep Retention
 	// seen are revisions and when they were the present one, oldest first.
 	seen []revisionAt
+}
+
+// compacted is what of a node.Node the compactor needs.
+type compacted interface {
+	ID() uint64
+	Leader() (id, term uint64, lostFor time.Duration)
+	View() kv.View
+	Propose(context.Context, proto.Message) (proto.Message, error)
 }
 
 type revisionAt struct {

@@ -1,8 +1,17 @@
 package server
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenure-lease/tenure/kv"
 )
 
 func TestParseRetention(t *testing.T) {
@@ -62,5 +71,61 @@ func TestCompactorLooksOftenEnough(t *testing.T) {
 		if got := (&compactor{keep: keep}).interval(); got != want {
 			t.Errorf("keeping %+v it looks every %v, want %v", keep, got, want)
 		}
+	}
+}
+
+// A compacting node gets one more revision between two looks of its compactor.
+type compacting struct {
+	store  *kv.Store
+	leader uint64
+	fails  []error // of its compactions, in turn
+	asked  []int64 // the revisions that it was to be compacted to
+}
+
+func (n *compacting) ID() uint64 { return 1 }
+
+func (n *compacting) Leader() (id, term uint64, lostFor time.Duration) { return n.leader, 1, 0 }
+
+func (n *compacting) View() kv.View {
+	n.store.Put(&pb.PutRequest{Key: []byte("k")})
+	return n.store.View()
+}
+
+func (n *compacting) Propose(_ context.Context, r proto.Message) (proto.Message, error) {
+	n.asked = append(n.asked, r.(*pb.CompactionRequest).Revision)
+	var err error
+	if len(n.fails) > 0 {
+		err, n.fails = n.fails[0], n.fails[1:]
+	}
+	return &pb.CompactionResponse{}, err
+}
+
+// A compaction that fails is tried again at the next look, and told, unless somebody else has
+// compacted already. Only the leader compacts.
+func TestCompactorGoesOn(t *testing.T) {
+	trouble := errors.New("no leader")
+	for name, c := range map[string]struct {
+		fails  []error
+		leader uint64
+		asked  []int64
+		told   int
+	}{
+		"it works":          {nil, 1, []int64{1, 2, 3, 4}, 0},
+		"one fails":         {[]error{trouble}, 1, []int64{1, 2, 3, 4}, 1},
+		"others came first": {[]error{kv.ErrCompacted, kv.ErrCompacted}, 1, []int64{1, 2, 3, 4}, 0},
+		"another leads":     {nil, 2, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &compacting{store: kv.New(), leader: c.leader, fails: c.fails}
+				told := 0
+				ctx, cancel := context.WithTimeout(t.Context(), 21*time.Minute)
+				defer cancel()
+				(&compactor{node: n, keep: Retention{Revisions: 1}}).run(ctx, func(error) { told++ })
+				if !slices.Equal(n.asked, c.asked) || told != c.told {
+					t.Errorf("in four looks it compacts to %d, and tells of %d failures; want %d and %d", n.asked, told, c.asked, c.told)
+				}
+			})
+		})
 	}
 }

@@ -175,8 +175,8 @@ func TestShutdownAnswersCallsInFlight(t *testing.T) {
 }
 
 func TestStartAndStopOfAServer(t *testing.T) {
-	clients := listen(t)
-	cfg := Config{Clients: []net.Listener{clients}, Node: node.Config{Name: "a", Logger: slog.New(slog.DiscardHandler)}}
+	clients, more := listen(t), listen(t)
+	cfg := Config{Clients: []net.Listener{clients, more}, Node: node.Config{Name: "a", Logger: slog.New(slog.DiscardHandler)}}
 	if s, err := Start(cfg); err == nil {
 		s.Stop()
 		t.Fatal("it started without a data directory")
@@ -189,6 +189,7 @@ func TestStartAndStopOfAServer(t *testing.T) {
 		}
 	}
 	closed(clients)
+	closed(more)
 	peers := listen(t)
 	if _, err := Start(Config{Node: node.Config{PeerListener: peers}}); err == nil {
 		t.Error("it started without a listener for clients")

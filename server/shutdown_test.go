@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -11,9 +10,6 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -85,40 +81,52 @@ func TestShutdownHasAnOrder(t *testing.T) {
 	}
 }
 
-// A writer of a log that several goroutines write.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
+// A hook is told each line of a log, before whoever logs goes on.
+type hook struct {
+	slog.Handler
+	told func(line string)
 }
 
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+func (h hook) Enabled(context.Context, slog.Level) bool { return true }
 
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+func (h hook) Handle(_ context.Context, r slog.Record) error {
+	h.told(r.Message)
+	return nil
 }
 
 // A leader that has no time to hand leadership over says so in its log: until another leads,
-// nobody can write.
+// nobody can write. Those who ask for its health have heard by then that it does not serve.
 func TestLeavingWithLeadershipIsLogged(t *testing.T) {
-	var log logged
-	servers, _ := startWith(t, 3, func(c *Config) { c.Node.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-	slices.SortFunc(servers, func(a, b *Server) int { // the leader is the first to leave
-		id, _, _ := a.Node.Leader()
-		return cmp.Compare(a.Node.ID()^id, b.Node.ID()^id)
-	})
+	var health grpc_health_v1.HealthClient
+	logged := 0
+	log := slog.New(hook{slog.DiscardHandler, func(line string) {
+		if line != "leadership was not handed over" {
+			return
+		}
+		logged++
+		r, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		if err != nil || r.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+			t.Errorf("health of a leader that has tried to hand over: %v, %v, want that it does not serve", r, err)
+		}
+	}})
+	servers, endpoints := startWith(t, 3, func(c *Config) { c.Node.Logger = log })
+	for i := range servers { // the leader is the first to leave
+		if id, _, _ := servers[i].Node.Leader(); id == servers[i].Node.ID() {
+			servers[0], servers[i] = servers[i], servers[0]
+			endpoints[0], endpoints[i] = endpoints[i], endpoints[0]
+		}
+	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, s := range servers {
-		s.Shutdown(over)
+	for i := range servers {
+		health = grpc_health_v1.NewHealthClient(dial(t, endpoints[i]).ActiveConnection())
+		if _, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		servers[i].Shutdown(over)
 	}
-	if !strings.Contains(log.String(), "leadership was not handed over") {
-		t.Errorf("a leader left without handing leadership over, and its log does not say so:\n%s", log.String())
+	if logged == 0 {
+		t.Error("a leader left without handing leadership over, and its log does not say so")
 	}
 }
 
