@@ -90,6 +90,20 @@ func TestLeaseBeforeItWasPublished(t *testing.T) {
 	}
 }
 
+// TestDoubtComesBeforeWhatIsReady: a clock may be read again in a turn, behind the last step of the
+// replica. What it finds odd the replica hears before it says what to publish: a lease would be
+// taken from readers and given back at once.
+func TestDoubtComesBeforeWhatIsReady(t *testing.T) {
+	n := lonely(t, func(cfg *Config) { cfg.Now = stoppedClock() })
+	n.driver.Do(func() {
+		n.clocks.note(clock.Oddity{Kind: clock.Set}, 0, 1)
+		watched{n.replica, &n.clocks}.Ready() // it ends when this test does, and sends nothing
+		if n.clocks.doubt.Until != 0 {
+			t.Error("the replica has said what to publish, and was not told that its clock is in doubt")
+		}
+	})
+}
+
 // TestDoubtsAboutAClock: a doubt ends both kinds of leases at once, and the replica hears since
 // when there may be a reason, however often the clock is looked at before. The log has it once.
 func TestDoubtsAboutAClock(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/replica"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
@@ -90,6 +92,29 @@ func TestCallersThatLeaveStillCount(t *testing.T) {
 	}
 	if err := put(t.Context()); !errors.Is(err, rpctypes.ErrGRPCTimeoutDueToLeaderFail) {
 		t.Errorf("a put without a leader: %v, want %v", err, rpctypes.ErrGRPCTimeoutDueToLeaderFail)
+	}
+}
+
+// TestWhatIsDroppedMayHaveBeenDone: a caller is told that a request was not done only if it was not,
+// and never will be.
+func TestWhatIsDroppedMayHaveBeenDone(t *testing.T) {
+	for _, tt := range []struct {
+		leader    machine.NodeID
+		ambiguous bool
+		want      error
+	}{
+		{0, false, rpctypes.ErrGRPCNoLeader},
+		{2, false, rpctypes.ErrGRPCRequestTooManyRequests},
+		{0, true, rpctypes.ErrGRPCTimeoutDueToLeaderFail},
+		{2, true, rpctypes.ErrGRPCTimeoutDueToLeaderFail},
+	} {
+		n := &Node{results: newWaits[result]()}
+		n.leadership.Store(&leadership{leader: tt.leader})
+		answer := n.results.add(7, 100)
+		n.outcomes([]any{replica.Dropped{IDs: []uint64{7}, Ambiguous: tt.ambiguous}})
+		if got := <-answer; !errors.Is(got.err, tt.want) {
+			t.Errorf("dropped with leader %d, perhaps done: %v: got %v, want %v", tt.leader, tt.ambiguous, got.err, tt.want)
+		}
 	}
 }
 

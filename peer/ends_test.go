@@ -1,6 +1,8 @@
 package peer
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -219,4 +221,80 @@ func TestLargeMessagesAreNotKept(t *testing.T) {
 			return false
 		}
 	})
+}
+
+// dialCount counts the connections that were dialed and not closed.
+type dialCount struct{ open atomic.Int64 }
+
+type dialed struct {
+	net.Conn
+	gone func()
+}
+
+func (d *dialCount) dial(ctx context.Context, addr string) (net.Conn, error) {
+	conn, err := dialTCP(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	d.open.Add(1)
+	return &dialed{conn, sync.OnceFunc(func() { d.open.Add(-1) })}, nil
+}
+
+func (d *dialed) Close() error {
+	d.gone()
+	return d.Conn.Close()
+}
+
+// Whoever dials hangs up, however it ended: the garbage collector, which closes what is forgotten,
+// may come after the process has no descriptors left.
+func TestWhoDialsHangsUp(t *testing.T) {
+	answers := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) {
+		c.Answer = func(said []byte) []byte { return said }
+	})
+	refuses := newMember(t, 2, listen(t, "127.0.0.1:0"), nil, quick, nil)
+	for name, ask := range map[string]func(d *dialCount, ctx context.Context) ([]byte, error){
+		"an answer": func(d *dialCount, ctx context.Context) ([]byte, error) {
+			return Ask(ctx, answers.addr, nil, d.dial, nil)
+		},
+		"a refusal": func(d *dialCount, ctx context.Context) ([]byte, error) {
+			return Ask(ctx, refuses.addr, nil, d.dial, nil)
+		},
+		"a question too long": func(d *dialCount, ctx context.Context) ([]byte, error) {
+			return Ask(ctx, answers.addr, nil, d.dial, make([]byte, questionMax+1))
+		},
+		"no TLS there": func(d *dialCount, ctx context.Context) ([]byte, error) {
+			return Ask(ctx, answers.addr, &tls.Config{}, d.dial, nil)
+		},
+		"no time left": func(d *dialCount, ctx context.Context) ([]byte, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			return Ask(ctx, answers.addr, nil, func(ctx context.Context, addr string) (net.Conn, error) {
+				defer cancel()
+				return d.dial(ctx, addr)
+			}, nil)
+		},
+	} {
+		var d dialCount
+		if _, err := ask(&d, t.Context()); (err == nil) != (name == "an answer") {
+			t.Errorf("%s: got error %v", name, err)
+		}
+		if n := d.open.Load(); n != 0 {
+			t.Errorf("%s: %d connections of a question are open behind it", name, n)
+		}
+	}
+
+	var d dialCount
+	c := newCluster(t, 2, quick, func(id machine.NodeID, c *Config) {
+		c.Dial = d.dial
+		c.Stream = func(_ machine.NodeID, _ []byte, r io.Reader) error { return errors.New("no") }
+	})
+	if err := c[0].SendStream(t.Context(), 2, nil, strings.NewReader("stream")); !errors.Is(err, ErrRejected) {
+		t.Error(err)
+	}
+	poll(t, "the connections to be those of messages alone, one each way", func() bool { return d.open.Load() == 2 })
+	for _, m := range c {
+		m.Close()
+	}
+	if n := d.open.Load(); n != 0 {
+		t.Errorf("%d connections are open behind the members", n)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -46,6 +47,39 @@ func TestQueue(t *testing.T) {
 	}
 	r.send(msg)
 	told(3)
+}
+
+// What has gathered leaves in frames that the other side takes, however much it is.
+func TestFramesOfManyMessages(t *testing.T) {
+	const limit, many = 1000, 50
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) { c.FrameBytesMax = limit })
+	r := newRemote(m.Transport, 2, "127.0.0.1:1")
+	r.opened()
+	for range many {
+		if !r.send(make([]byte, 100)) {
+			t.Fatal("no room")
+		}
+	}
+	here, there := net.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	var writing sync.WaitGroup
+	writing.Go(func() { r.write(ctx, here) })
+	defer writing.Wait()
+	defer there.Close()
+	defer cancel()
+	for left := many; left > 0; {
+		typ, body, err := readFrame(there, nil, limit)
+		if err != nil {
+			t.Fatalf("%d messages of 100 bytes gathered; when %d were still to come: %v", many, left, err)
+		}
+		if typ == frameBatch {
+			msgs, err := splitBatch(nil, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			left -= len(msgs)
+		}
+	}
 }
 
 // Callbacks come in the order of what they tell, and none while another runs.

@@ -1,8 +1,12 @@
 package wal_test
 
 import (
+	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	. "github.com/tenure-lease/tenure/wal"
@@ -21,5 +25,61 @@ func TestPreallocateFails(t *testing.T) {
 	defer f.Close()
 	if err := f.Preallocate(50); err == nil {
 		t.Error("space was reserved in a file that cannot be written")
+	}
+}
+
+// The host's file system asks the kernel to sync. That cannot be seen in a file that was synced,
+// but in what cannot be: the kernel says so.
+func TestTheKernelIsAskedToSync(t *testing.T) {
+	refuses := func(path string, flag int) {
+		t.Helper()
+		f, err := os.OpenFile(path, flag, 0)
+		if err != nil {
+			t.Skip(err)
+		}
+		defer f.Close()
+		if f.Sync() == nil {
+			t.Skipf("this kernel syncs %s", path)
+		}
+	}
+	refuses("/proc", os.O_RDONLY)
+	if err := (OS{}).SyncDir("/proc"); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("SyncDir of a directory that cannot be synced: %v, want %v", err, syscall.EINVAL)
+	}
+	refuses(os.DevNull, os.O_RDWR)
+	f, err := OS{}.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Sync(); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("Sync of a file that cannot be synced: %v, want %v", err, syscall.EINVAL)
+	}
+}
+
+// Nobody but the user may look into what is kept: values, and who holds what.
+func TestFilesAreForThisUserOnly(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0)) // which hides what a program asks for
+	dir := filepath.Join(t.TempDir(), "new", "data")
+	l := create(t, dir, Options{SegmentBytes: 4 << 10})
+	write(t, l, 3000, 3000)
+	save(t, l.Snapshots(), 9, bigBody)
+	if _, err := l.Snapshots().Receive(9, bytes.NewReader(snapshotBytes(t, l.Snapshots(), 9))); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	err := filepath.WalkDir(filepath.Dir(dir), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v, want nothing for others than the user", path, info.Mode())
+		}
+		seen++
+		return err
+	})
+	if err != nil || seen != 9 {
+		t.Errorf("%d files and directories, %v; want new, data, lock, wal, snap, two segments, a snapshot and one that has arrived", seen, err)
 	}
 }

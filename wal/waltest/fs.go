@@ -2,6 +2,7 @@ package waltest
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -58,8 +59,9 @@ func (f *FS) MkdirAll(dir string) error {
 	return err
 }
 
-// OpenFile opens a file, and makes or empties it as the os package's flags say.
-func (f *FS) OpenFile(path string, flag int, _ fs.FileMode) (wal.File, error) {
+// OpenFile opens a file, and makes or empties it as the os package's flags say. It makes none that
+// others than the user may read: nobody who uses this disk has any for them.
+func (f *FS) OpenFile(path string, flag int, perm fs.FileMode) (wal.File, error) {
 	leave, err := f.enter("open", path)
 	if err != nil {
 		return nil, err
@@ -69,6 +71,9 @@ func (f *FS) OpenFile(path string, flag int, _ fs.FileMode) (wal.File, error) {
 	if ino == nil {
 		if flag&os.O_CREATE == 0 {
 			return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+		}
+		if perm&0o077 != 0 {
+			return nil, fmt.Errorf("%s would be for others than the user, too: %v", path, perm)
 		}
 		ino = &inode{}
 		d.change(func(names map[string]*inode) { names[filepath.Base(path)] = ino })

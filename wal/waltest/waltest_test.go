@@ -298,3 +298,14 @@ func TestOpenFilesAreCounted(t *testing.T) {
 	b.Close()
 	want()
 }
+
+func TestFilesAreForTheUserOnly(t *testing.T) {
+	fs := waltest.NewDisk().FS()
+	if _, err := fs.OpenFile("/d/a", os.O_RDWR|os.O_CREATE, 0o640); err == nil {
+		t.Error("a file was made that others may read")
+	}
+	create(t, fs, "/d/a")
+	if _, err := fs.OpenFile("/d/a", os.O_RDONLY, 0); err != nil {
+		t.Errorf("a file that is there: %v", err)
+	}
+}
