@@ -93,3 +93,9 @@ func (s *alarms) ring(now machine.Mono) {
 		s.sorted = s.sorted[:n-1]
 	}
 }
+
+func (s *alarms) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sorted)
+}

@@ -43,3 +43,6 @@ func (f *Fake) Advance(d time.Duration) {
 	defer f.alarms.mu.Unlock()
 	f.alarms.ring(f.now)
 }
+
+// Waiting is how many alarms have neither rung nor been stopped.
+func (f *Fake) Waiting() int { return f.alarms.waiting() }

@@ -105,3 +105,6 @@ func (s *Simulated) wake() {
 	defer s.mu.Unlock()
 	s.ring()
 }
+
+// Waiting is how many alarms have neither rung nor been stopped.
+func (s *Simulated) Waiting() int { return s.alarms.waiting() }

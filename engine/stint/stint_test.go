@@ -74,3 +74,29 @@ func TestWatch(t *testing.T) {
 		}
 	})
 }
+
+// TestWatchLeavesNoAlarm: a tenure that has ended, for whatever reason, has none that would ring.
+func TestWatchLeavesNoAlarm(t *testing.T) {
+	for name, end := range map[string]func(s *Stint, c *clock.Fake){
+		"given up":           func(s *Stint, _ *clock.Fake) { s.End(tenure.ErrReleased) },
+		"taken away":         func(s *Stint, _ *clock.Fake) { s.Lose(errTrouble) },
+		"late":               func(_ *Stint, c *clock.Fake) { c.Advance(60) },
+		"extended, and late": func(s *Stint, c *clock.Fake) { s.Extend(61); c.Advance(60); synctest.Wait(); c.Advance(1) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var c clock.Fake
+			s := Begin(&c, 60)
+			ended := make(chan error, 1)
+			go func() { ended <- s.Watch() }()
+			synctest.Wait()
+			if n := c.Waiting(); n != 1 {
+				t.Errorf("%s: %d alarms wait for the deadline", name, n)
+			}
+			end(s, &c)
+			<-ended
+			if n := c.Waiting(); n != 0 {
+				t.Errorf("%s: %d alarms are left behind", name, n)
+			}
+		})
+	}
+}

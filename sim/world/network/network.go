@@ -334,6 +334,25 @@ func (n *Network) leave(p *world.Process, f func(*pair, int)) {
 	}
 }
 
+// Has is how many listeners and ends of connections a process has not closed.
+func (n *Network) Has(p *world.Process) (count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.listeners {
+		if l.p == p {
+			count++
+		}
+	}
+	for _, pr := range n.conns {
+		for _, c := range pr.ends {
+			if c.p == p && !c.closed {
+				count++
+			}
+		}
+	}
+	return count
+}
+
 // Open is how many connections there are.
 func (n *Network) Open() int {
 	n.mu.Lock()
