@@ -155,6 +155,33 @@ func TestDoReleasesForWhoIsGone(t *testing.T) {
 	})
 }
 
+// TestTheContextEndsBeforeTheRelease: what the work has begun under its context is told to stop
+// before the next holder may start.
+func TestTheContextEndsBeforeTheRelease(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+		l := store.Open()
+		defer l.Close()
+		for _, want := range []error{nil, errors.New("failure")} {
+			var work context.Context
+			releases := 0
+			err := tenure.Do(t.Context(), heard{l, func(context.Context) {
+				if releases++; work.Err() == nil {
+					t.Error("the lease is released while the context of the work goes on")
+				}
+			}}, tenure.Claim{Name: "n", TTL: ttl}, func(ctx context.Context, _ tenure.Lease) error {
+				work = ctx
+				return want
+			})
+			if err != want || releases != 1 {
+				t.Errorf("Do returns %v after %d releases, want %v after 1", err, releases, want)
+			}
+			if cause := context.Cause(work); cause != context.Canceled {
+				t.Errorf("the context of work that has returned ended because of %v", cause)
+			}
+		}
+	})
+}
+
 func TestDoIsNotAdmitted(t *testing.T) {
 	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 		l := store.Open()
