@@ -93,3 +93,33 @@ func TestAwaitTogether(t *testing.T) {
 	told.Wait()
 	watched(0)
 }
+
+// TestNobodyLooksForNobody: a name that nobody awaits any more is looked at no more.
+func TestNobodyLooksForNobody(t *testing.T) {
+	inLab(t, 1, brief, func(l *lab) {
+		p := l.peers[0]
+		from := p.Leaser()
+		defer from.Close()
+		ctx, giveUp := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		before := p.Asked()
+		go func() {
+			_, err := from.Await(ctx, tenure.State{Name: "x"})
+			ended <- err
+		}()
+		time.Sleep(10 * time.Second)
+		if looks := p.Asked() - before; looks < 10 {
+			t.Errorf("somebody awaits a name, and the peer has looked at it %d times", looks)
+		}
+		giveUp()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		before = p.Asked()
+		time.Sleep(time.Minute)
+		if looks := p.Asked() - before; looks > 0 {
+			t.Errorf("nobody awaits a name any more, and the peer has looked at it %d times since", looks)
+		}
+	})
+}

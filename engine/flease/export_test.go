@@ -5,6 +5,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/peer"
 )
 
 // Fresh is cfg for a peer of a cluster that has never run, with a tap, which may be nil.
@@ -59,3 +60,9 @@ func Expire(l tenure.Lease) {
 	defer x.mu.Unlock()
 	x.end(errDeadline)
 }
+
+// Asked is how many claims and looks the peer has begun so far.
+func (p *Peer) Asked() uint64 { return p.lastID.Load() }
+
+// Speaks reports whether the peer has a stream to another, or tries to have one.
+func (p *Peer) Speaks(to machine.NodeID) bool { return p.transport.Stats(to) != peer.Stats{} }

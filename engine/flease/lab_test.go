@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
@@ -69,6 +70,7 @@ func inLab(t *testing.T, n int, cfg engine.Config, f func(*lab)) {
 		defer func() {
 			for _, h := range l.peers {
 				h.Close()
+				h.left()
 				h.p.End()
 				l.net.Exit(h.p)
 			}
@@ -134,9 +136,22 @@ func (h *labPeer) kill() {
 // close ends it as planned.
 func (h *labPeer) close() error {
 	err := h.Peer.Close()
+	h.left()
 	h.p.End()
 	h.lab.net.Exit(h.p)
 	return err
+}
+
+// left looks at what a peer that was closed has left open.
+func (h *labPeer) left() {
+	h.lab.t.Helper()
+	synctest.Wait() // for who serves clients, and hears that the peer has ended
+	if files := h.fs.Open(); len(files) > 0 {
+		h.lab.t.Errorf("peer %d is closed, and has left open the files %q", h.id, files)
+	}
+	if n := h.lab.net.Has(h.p); n > 0 {
+		h.lab.t.Errorf("peer %d is closed, and has left open %d listeners and connections", h.id, n)
+	}
 }
 
 // labClient is a client's process.

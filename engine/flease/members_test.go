@@ -1,6 +1,7 @@
 package flease_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,6 +122,56 @@ func TestMembersChange(t *testing.T) {
 	if next.Token() <= held.Token() {
 		t.Errorf("token %d after %d", next.Token(), held.Token())
 	}
+}
+
+// TestNobodySpeaksToTheGone: when a view is active, its members have no streams any more to those
+// who are not in it, and do not try to have any.
+func TestNobodySpeaksToTheGone(t *testing.T) {
+	var due atomic.Bool
+	cfg := brief
+	cfg.Membership = func(ctx context.Context, known engine.Members) (engine.Members, error) {
+		m := engine.Members{Epoch: 1, Addrs: map[machine.NodeID]string{1: "h1:7000", 2: "h2:7000", 3: "h3:7000"}}
+		for known.Epoch == 1 && !due.Load() {
+			select {
+			case <-ctx.Done():
+				return known, context.Cause(ctx)
+			case <-time.After(time.Second):
+			}
+		}
+		if due.Load() {
+			m.Epoch = 2
+			delete(m.Addrs, 3)
+		}
+		if known.Epoch == m.Epoch {
+			return engine.Fixed(m)(ctx, known)
+		}
+		return m, nil
+	}
+	inLab(t, 3, cfg, func(l *lab) {
+		for _, p := range l.peers[:2] {
+			if !p.Speaks(3) {
+				t.Error("members of one view do not speak to each other")
+			}
+		}
+		due.Store(true)
+		select {
+		case <-l.peers[2].Done():
+		case <-time.After(time.Minute):
+			t.Fatalf("it is no member any more, and goes on: %+v", l.peers[2].Status())
+		}
+		time.Sleep(time.Minute)
+		for _, p := range l.peers[:2] {
+			if s := p.Status(); s.Active != 2 {
+				t.Errorf("the view is not active: %+v", s)
+			}
+			if p.Speaks(3) {
+				t.Errorf("peer %d still has, or tries to have, a stream to one that is no member any more", p.id)
+			}
+			if !p.Speaks(3 - p.id) {
+				t.Errorf("peer %d has no stream to the other member", p.id)
+			}
+		}
+	})
 }
 
 // TestLateList: a newcomer whose list says nothing of the epoch before does not start

@@ -228,3 +228,119 @@ func TestManyLeases(t *testing.T) {
 		}
 	})
 }
+
+// TestTheDeadWaitForNothing: what a client waits for ends with its connection, whether it is a
+// lease or a look.
+func TestTheDeadWaitForNothing(t *testing.T) {
+	inLab(t, 1, brief, func(l *lab) {
+		p := l.peers[0]
+		holder := p.Leaser()
+		defer holder.Close()
+		lease := l.acquire(holder, time.Second, tenure.Claim{Name: "x", TTL: 3 * time.Second})
+		c := p.client("c")
+		since, err := c.Observe(context.Background(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 2)
+		go func() {
+			_, err := c.Acquire(context.Background(), tenure.Claim{Name: "x", TTL: 3 * time.Second})
+			ended <- err
+		}()
+		go func() {
+			_, err := c.Await(context.Background(), since)
+			ended <- err
+		}()
+		time.Sleep(time.Second)
+		waits := func(claims, looks int) {
+			t.Helper()
+			s, err := holder.Observe(context.Background(), "x")
+			if _, refs := p.Watched(); err != nil || s.Waiting != claims || refs != looks {
+				t.Errorf("%d wait for the lease, and %d look, %v; want %d and %d", s.Waiting, refs, err, claims, looks)
+			}
+		}
+		waits(1, 1)
+		c.kill(l)
+		<-ended
+		<-ended
+		time.Sleep(time.Second)
+		waits(0, 0)
+		if err := lease.Check(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestServesNoMore: Serve returns when its listener is closed, though clients are connected, and
+// hold and wait for leases. What they hold is theirs until they know better.
+func TestServesNoMore(t *testing.T) {
+	inLab(t, 2, brief, func(l *lab) {
+		h := l.peers[0]
+		listener, err := l.net.Listen(h.p, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan error, 1)
+		go func() { served <- h.Serve(listener) }()
+		var clients []*engine.Client
+		connect := func(name string) *engine.Client {
+			c, err := engine.Connect(context.Background(), engine.ClientConfig{Socket: "h1:2", Dial: l.net.Dialer(l.w.Start(name)), Clock: h.mono})
+			if err != nil {
+				t.Fatal(err)
+			}
+			clients = append(clients, c)
+			return c
+		}
+		connect("idle")
+		lease := l.acquire(connect("holds"), time.Second, tenure.Claim{Name: "x", TTL: time.Second})
+		waits := connect("waits")
+		ctx, cancel := context.WithCancel(context.Background())
+		go waits.Acquire(ctx, tenure.Claim{Name: "x", TTL: time.Second})
+		time.Sleep(time.Second)
+		listener.Close()
+		l.free("x", 5*time.Second, lease)
+		select {
+		case err := <-served:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("nobody listens any more, and Serve waits for clients to go")
+		}
+		if err := h.Err(); err != nil {
+			t.Errorf("the peer has ended: %v", err)
+		}
+		cancel()
+		for _, c := range clients {
+			c.Close()
+		}
+	})
+}
+
+// TestNoAlarmsOfWhatIsOver: a lease that was released, or lost, leaves no alarm that would ring at its
+// deadline, at the peer or at the client.
+func TestNoAlarmsOfWhatIsOver(t *testing.T) {
+	cfg := brief
+	cfg.TMax = time.Hour
+	inLab(t, 1, cfg, func(l *lab) {
+		h := l.peers[0]
+		c := h.client("c")
+		defer c.Close()
+		claim := tenure.Claim{Name: "x", TTL: 50 * time.Minute}
+		cycle := func() int {
+			if err := l.acquire(c, time.Second, claim).Release(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			return h.mono.Waiting()
+		}
+		before := cycle()
+		var after int
+		for range 20 {
+			after = cycle()
+		}
+		if after >= before+20 {
+			t.Errorf("%d alarms wait, and with each lease that is released one more: %d", before, after)
+		}
+	})
+}
