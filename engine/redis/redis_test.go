@@ -21,6 +21,7 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/register"
 	"github.com/tenure-lease/tenure/register/redis"
+	"github.com/tenure-lease/tenure/register/registertest"
 )
 
 func TestMain(m *testing.M) {
@@ -51,6 +52,11 @@ func host(t testing.TB) *miniredis.Miniredis {
 		}
 		c.WriteBulk("# Clients\r\nconnected_clients:1\r\n")
 		return true
+	})
+	t.Cleanup(func() { // after all that connect
+		if h.Server() != nil {
+			registertest.LetsGo(t, h.CurrentConnectionCount)
+		}
 	})
 	return h
 }
@@ -273,9 +279,5 @@ func TestOpenLetsGo(t *testing.T) {
 	if _, err := engine.Open(t.Context(), cfg); err == nil {
 		t.Fatal("opened, with one of three")
 	}
-	for end := time.Now().Add(8 * time.Second); hosts[2].CurrentConnectionCount() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d connections are left", hosts[2].CurrentConnectionCount())
-		}
-	}
+	registertest.LetsGo(t, hosts[2].CurrentConnectionCount)
 }

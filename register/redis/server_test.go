@@ -12,6 +12,7 @@ import (
 	miniserver "github.com/alicebob/miniredis/v2/server"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/register/registertest"
 )
 
 // host is a stand-in for a redis server, with what it says of itself to choose.
@@ -36,7 +37,12 @@ func newHost(t *testing.T) *host {
 	if err := h.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(h.Close)
+	t.Cleanup(func() { // after all that connect
+		defer h.Close()
+		if h.Server() != nil {
+			registertest.LetsGo(t, h.CurrentConnectionCount)
+		}
+	})
 	h.hook()
 	return h
 }
