@@ -1,6 +1,7 @@
 package file_test
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -8,7 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tenure-lease/tenure/clock"
 	engine "github.com/tenure-lease/tenure/engine/file"
+	"github.com/tenure-lease/tenure/engine/storage"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/register"
 	"github.com/tenure-lease/tenure/register/file"
@@ -96,6 +99,68 @@ func TestOpenWhileASetIsMade(t *testing.T) {
 		defer l.Close()
 		if l.Header().Set != h.Set || l.Made() {
 			t.Errorf("opened %+v, made %v: want the set %v, which somebody else made", l.Header(), l.Made(), h.Set)
+		}
+	})
+}
+
+// TestADeviceIsOpenedAgain: who found one of three stores, a device, and waits until the others are made opens
+// all again. He has let go of the device before, or he would be in his own way.
+func TestADeviceIsOpenedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		paths := emptyDirectories(t)
+		paths[0] = filepath.Join(t.TempDir(), "device")
+		if err := os.WriteFile(paths[0], make([]byte, 4<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h := register.Header{Set: machine.ID{9}, Of: 3, Term: term, Delay: delay}
+		makeOne := func(i int, o file.InitOptions) {
+			h.Index, o.SingleHost = i, true
+			if err := file.Init(paths[i], h, o); err != nil {
+				t.Error(err)
+			}
+		}
+		makeOne(0, file.InitOptions{Handles: 1})
+		time.AfterFunc(time.Second, func() { // when the device has been opened
+			makeOne(1, file.InitOptions{})
+			makeOne(2, file.InitOptions{})
+		})
+		health, err := open(t, engine.Config{Paths: paths}).Health(t.Context(), "x")
+		if err != nil || len(health) != 3 {
+			t.Fatalf("%+v, %v", health, err)
+		}
+		for _, h := range health {
+			if h.Err != nil {
+				t.Errorf("of three stores that are all there %s was opened twice and cannot be used: %v", h.Path, h.Err)
+			}
+		}
+	})
+}
+
+// hasty is a clock on which two minutes pass with each reading.
+type hasty struct{ *clock.Simulated }
+
+func (c hasty) Now() machine.Mono {
+	c.Jump(2 * time.Minute)
+	return c.Simulated.Now()
+}
+
+// TestOneClock: the registers go by the clock that the leases go by.
+func TestOneClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		paths, spec := []string{quick(t)}, storage.Spec{Term: time.Hour, Delay: time.Minute}
+		if _, err := engine.Init(t.Context(), paths, engine.Spec{Spec: spec, SingleHost: true}); err != nil {
+			t.Fatal(err)
+		}
+		l, err := engine.Open(t.Context(), engine.Config{Paths: paths, Clock: hasty{oneClock()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if _, err := l.Observe(t.Context(), "x"); err != nil {
+			t.Fatal(err)
+		}
+		if l.Delay() <= spec.Delay {
+			t.Errorf("an access took minutes by the clock of the leases, and δ is measured as %v", l.Delay())
 		}
 	})
 }

