@@ -87,6 +87,12 @@ func elect(ctx context.Context, t *tenancy, once bool, onLeader string) error {
 		defer hooks.Wait()
 		defer cancel()
 	}
+	return t.reign(ctx, leaser, once)
+}
+
+// reign campaigns, and runs the command under the lease: again and again, if leadership is lost and
+// nobody has told us to end.
+func (t *tenancy) reign(ctx context.Context, leaser tenure.Leaser, once bool) error {
 	for {
 		lease, err := t.acquire(ctx, leaser, wait{})
 		if err != nil {

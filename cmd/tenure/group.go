@@ -64,7 +64,9 @@ func startGroup(argv, env []string, tell func(*shepherd), may func() error) (*gr
 			if err := cmd.Start(); err != nil {
 				return 0, exitError{exitCannotRun, fmt.Errorf("cannot run %q: %w", argv[0], err)}
 			}
-			return cmd.Process.Pid, nil
+			id := cmd.Process.Pid
+			_ = cmd.Process.Release() // we wait for it by its number, and need no descriptor besides
+			return id, nil
 		})
 		started <- err
 		if err == nil {

@@ -4,10 +4,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
-	"net"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -24,8 +25,8 @@ var (
 )
 
 // TestGuardWorlds plays the guard and the shepherd that ship, in simulated time: the store
-// fails, the guard is stopped or killed between any two calls that leave it, commands ignore
-// signals and leave children behind. No process of the command may be alive once the lease
+// fails, the guard is stopped or killed between any two calls that leave it, or the shepherd is
+// stopped alone, commands ignore signals and leave children behind. No process of the command may be alive once the lease
 // can be another's, or when it is released; and a command that nothing troubles ends by itself.
 func TestGuardWorlds(t *testing.T) {
 	first, last := uint64(1), uint64(*guardWorlds)
@@ -40,7 +41,7 @@ func TestGuardWorlds(t *testing.T) {
 		}
 	}
 	t.Logf("%d worlds: %v", last-first+1, seen)
-	for _, what := range []string{"undisturbed", "stopped", "killed", "outage", "killed by the shepherd", "lost", "exit", "child left behind", "ends on TERM"} {
+	for _, what := range []string{"undisturbed", "stopped", "killed", "outage", "killed by the shepherd", "lost", "exit", "child left behind", "ends on TERM", "shepherd stopped"} {
 		if seen[what] == 0 && *guardSeed == 0 {
 			t.Errorf("in no world was there: %s", what)
 		}
@@ -68,6 +69,8 @@ type guardWorld struct {
 	outages  [2]time.Time // no renewal succeeds between the two
 	released bool
 	done     chan struct{}
+
+	herdFrozen time.Time // until when the shepherd is stopped
 
 	command []*child // the first is the command itself
 	exited  chan int
@@ -228,18 +231,89 @@ func (w *guardWorld) fail(format string, args ...any) {
 
 // orders is the guard's end of the pipe to the shepherd.
 type orders struct {
-	net.Conn
+	*backlog
 	w *guardWorld
 }
 
 func (o orders) Write(p []byte) (int, error) {
 	o.w.call("telling the shepherd")
-	n, err := o.Conn.Write(p)
+	n, err := o.backlog.Write(p)
 	o.w.told = o.w.told || err == nil && strings.HasPrefix(string(p), orderGroup)
 	if strings.HasPrefix(string(p), orderDesert) {
 		o.w.dismissed = time.Now()
 	}
 	return n, err
+}
+
+// backlog is a pipe that holds what the shepherd has not read.
+type backlog struct {
+	w     *guardWorld
+	mu    sync.Mutex
+	moved sync.Cond
+	bytes []byte
+	taken bool // something was read that is not obeyed yet
+	ended bool
+}
+
+func newBacklog(w *guardWorld) *backlog {
+	b := &backlog{w: w}
+	b.moved.L = &b.mu
+	return b
+}
+
+func (b *backlog) SetWriteDeadline(time.Time) error { return nil } // there is room for all
+
+func (b *backlog) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return 0, io.ErrClosedPipe
+	}
+	b.bytes = append(b.bytes, p...)
+	b.moved.Broadcast()
+	return len(p), nil
+}
+
+func (b *backlog) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+	b.moved.Broadcast()
+	return nil
+}
+
+// Read is the shepherd's. Who asks for more has done with what was read before.
+func (b *backlog) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken = false
+	for len(b.bytes) == 0 && !b.ended {
+		b.moved.Wait()
+	}
+	b.mu.Unlock()
+	b.w.herdStands()
+	b.mu.Lock()
+	n := copy(p, b.bytes)
+	if n == 0 {
+		return 0, io.EOF
+	}
+	b.bytes, b.taken = b.bytes[n:], true
+	return n, nil
+}
+
+// waiting reports whether there are orders that are not obeyed yet, as orderPipe does.
+func (b *backlog) waiting() bool {
+	b.w.herdStands()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.taken || len(b.bytes) > 0 || b.ended
+}
+
+// herdStands stands still while the shepherd is stopped.
+func (w *guardWorld) herdStands() {
+	for time.Now().Before(w.herdFrozen) {
+		time.Sleep(time.Until(w.herdFrozen))
+	}
 }
 
 func playGuard(t *testing.T, seed uint64, seen map[string]int) {
@@ -283,11 +357,20 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 			}
 		}
 	}()
-	guardsEnd, shepherdsEnd := net.Pipe()
+	pipe := newBacklog(w)
+	// A draw of its own, so that worlds without it are what they were.
+	if alone := rand.New(rand.NewPCG(seed, 1)); (trouble == 0 || trouble == 4) && alone.IntN(2) == 0 {
+		begin, stands := time.Duration(alone.Int64N(int64(4*w.ttl))), w.ttl/10+time.Duration(alone.Int64N(int64(3*w.ttl)))
+		time.AfterFunc(begin, func() {
+			w.note("the shepherd is stopped, for %v", stands)
+			w.herdFrozen = time.Now().Add(stands)
+		})
+	}
 	obeyed := make(chan struct{})
 	go func() {
 		defer close(obeyed)
-		obey(shepherdsEnd, func() bool { return false }, w.clock, func(group int) {
+		obey(pipe, pipe.waiting, w.clock, func(group int) {
+			w.herdStands()
 			if !w.dismissed.IsZero() && time.Now().After(w.dismissed) {
 				w.fail("the shepherd kills a group that it was told to leave")
 			}
@@ -296,7 +379,7 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 			w.strike(syscall.SIGKILL)
 			if group == 0 { // as killStarting does
 				w.dead = true
-				guardsEnd.Close()
+				pipe.Close()
 			}
 		})
 	}()
@@ -305,14 +388,14 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 	// The guard.
 	lease := worldLease{w}
 	g := guard{lease: lease, clock: w, ttl: w.ttl, events: &events{}}
-	herd := &shepherd{pipe: orders{guardsEnd, w}, gone: func() error { <-obeyed; return nil }}
+	herd := &shepherd{pipe: orders{pipe, w}, gone: func() error { <-obeyed; return nil }}
 	var got int
 	var err error
 	ended := false
 	guarded := make(chan struct{})
 	go func() {
 		defer close(guarded)
-		defer guardsEnd.Close() // as the kernel does for a process that has ended
+		defer pipe.Close() // as the kernel does for a process that has ended
 		group := &group{processes: w, clock: w, shepherd: herd, exited: w.exited}
 		err = group.launch(g.tell, lease.Check, func() (int, error) {
 			w.call("starting")
@@ -360,7 +443,7 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 	}
 	for what, so := range map[string]bool{
 		"undisturbed": trouble == 0, "stopped": w.frozen != time.Time{}, "outage": trouble == 4, "killed by the shepherd": w.byFlock, "lost": lost,
-		"exit": ended && !lost, "child left behind": len(w.command) > 1 && ended && !lost, "ends on TERM": got == exitSignal+int(syscall.SIGTERM),
+		"shepherd stopped": w.herdFrozen != time.Time{}, "exit": ended && !lost, "child left behind": len(w.command) > 1 && ended && !lost, "ends on TERM": got == exitSignal+int(syscall.SIGTERM),
 	} {
 		if so {
 			seen[what]++

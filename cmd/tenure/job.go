@@ -67,13 +67,15 @@ func controlled() bool {
 	if probe.Start() != nil {
 		return false
 	}
+	id := probe.Process.Pid
+	_ = probe.Process.Release() // its number is enough, and it keeps a descriptor besides
 	var status syscall.WaitStatus
-	_, err := syscall.Wait4(probe.Process.Pid, &status, syscall.WUNTRACED, nil)
+	_, err := syscall.Wait4(id, &status, syscall.WUNTRACED, nil)
 	if err != nil || !status.Stopped() {
 		return false
 	}
-	_ = probe.Process.Kill()
-	_ = probe.Wait()
+	_ = syscall.Kill(id, syscall.SIGKILL)
+	_, _ = syscall.Wait4(id, &status, 0, nil)
 	return true
 }
 

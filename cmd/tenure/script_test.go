@@ -20,20 +20,34 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
+	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/etcdapi"
 	"github.com/tenure-lease/tenure/node"
 	"github.com/tenure-lease/tenure/server"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "starter" {
+	if len(os.Args) >= 2 && os.Args[1] == "starter" {
+		var s *shepherd
+		if len(os.Args) == 3 { // one that is guarded
+			var err error
+			if s, err = startShepherd(); err != nil {
+				panic(err)
+			}
+		}
 		start := exec.Command("sleep", "60")
 		start.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		if err := start.Start(); err != nil {
 			panic(err)
 		}
 		fmt.Println(start.Process.Pid)
+		if s != nil {
+			s.until(clock.System.Now())
+		}
 		_ = start.Wait()
+		if s != nil {
+			<-time.After(time.Minute) // whoever kills what it has begun kills it next
+		}
 		return
 	}
 	if len(os.Args) == 3 && os.Args[1] == "shepherd" || len(os.Args) == 2 && os.Args[1] == "ordered-member" { // of a command that a test of ours runs

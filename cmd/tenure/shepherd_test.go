@@ -155,6 +155,50 @@ func TestKillStarting(t *testing.T) {
 	}
 }
 
+// TestTheShepherdOfAStartingGuard: at the deadline of a guard that has told of no group yet, its
+// shepherd kills all that it has begun, and the guard. It does not kill itself before.
+func TestTheShepherdOfAStartingGuard(t *testing.T) {
+	starter := exec.Command(os.Args[0], "starter", "guarded")
+	out, err := starter.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := starter.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var group int
+	if _, err := fmt.Fscan(out, &group); err != nil {
+		t.Fatal(err)
+	}
+	if !killed(t, starter) {
+		t.Error("the deadline has come, and the guard lives")
+	}
+	if !gone(group) {
+		t.Error("the deadline has come, and what the guard had begun lives")
+		_ = syscall.Kill(-group, syscall.SIGKILL)
+	}
+}
+
+// A shepherd that has ended hears nothing, and the guard knows.
+func TestTellsNobody(t *testing.T) {
+	s, err := startShepherd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.until(clock.After(clock.System, time.Hour))
+	told := s.told
+	if told == 0 {
+		t.Error("a shepherd that lives was not told")
+	}
+	_ = s.process.Kill()
+	_ = s.gone()
+	s.until(clock.After(clock.System, 2*time.Hour))
+	if s.told != told {
+		t.Error("a shepherd that has ended is taken for told")
+	}
+	s.pipe.Close()
+}
+
 // gone reports whether all of a group end soon.
 func gone(group int) bool {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -178,6 +179,40 @@ func readID(t *testing.T, file string) int {
 	return id
 }
 
+// TestTenuresLeaveNothingOpen: elect may run its command again and again.
+func TestTenuresLeaveNothingOpen(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which closes what was forgotten
+	open := func() int {
+		files, err := os.ReadDir("/dev/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		return len(files)
+	}
+	tenures := func(n int, what string, argv ...string) {
+		t.Helper()
+		_, _ = fakeTenancy(argv...).under(t.Context(), &fakeLease{}) // the first opens what stays
+		before := open()
+		for range n {
+			_, _ = fakeTenancy(argv...).under(t.Context(), &fakeLease{})
+		}
+		if after := open(); after >= before+n {
+			t.Errorf("%s: %d descriptors are open, and %d after %d tenures", what, before, after, n)
+		}
+	}
+	tenures(10, "a command that runs", "true")
+	tenures(10, "one that cannot be found", "no/such/command")
+	tenures(10, "one that cannot be run", t.TempDir())
+	_ = controlled()
+	before := open()
+	for range 10 {
+		_ = controlled()
+	}
+	if after := open(); after >= before+10 {
+		t.Errorf("%d descriptors are open, and %d after 10 questions whether there is a shell", before, after)
+	}
+}
+
 // TestNothingStartsLate: a lease that has ended by the time when the command would start.
 func TestNothingStartsLate(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
@@ -218,6 +253,38 @@ func TestLastMoment(t *testing.T) {
 	}
 	if after := children(); after != before {
 		t.Errorf("children %q remain, want %q", after, before)
+	}
+}
+
+// TestReignsAgain: elect campaigns again when leadership is lost, but not if it is to do so once, or
+// was told to end.
+func TestReignsAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		once, told bool
+		want       int
+	}{"lost": {false, false, exitUnavailable}, "once": {true, false, exitLost}, "told to end": {false, true, exitLost}} {
+		ten := fakeTenancy("true")
+		if tt.told {
+			ten.argv = []string{"sleep", "60"}
+		}
+		campaigns, checks := 0, 0
+		err := ten.reign(t.Context(), fakeLeaser{try: func(context.Context) (tenure.Lease, error) {
+			if campaigns++; campaigns > 1 {
+				return nil, tenure.ErrUnavailable
+			}
+			return &fakeLease{check: func() error {
+				if checks++; checks > 1 {
+					return tenure.ErrLost
+				}
+				if tt.told {
+					ten.signals <- syscall.SIGTERM
+				}
+				return nil
+			}}, nil
+		}}, tt.once)
+		if wantExit(t, err, tt.want); t.Failed() {
+			t.Fatalf("leadership is %s: it campaigned %d times", name, campaigns)
+		}
 	}
 }
 
