@@ -54,15 +54,7 @@ var (
 // Open connects and makes sure that a server answers, for which it waits until ctx
 // is done, but no longer than five seconds.
 func Open(ctx context.Context, cfg Config) (*Leaser, error) {
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints: cfg.Endpoints,
-		TLS:       cfg.TLS,
-		Logger:    zap.NewNop(),
-		// A connection that goes nowhere is replaced after eight seconds; etcd
-		// does not allow to ask more often than each five.
-		DialKeepAliveTime:    5 * time.Second,
-		DialKeepAliveTimeout: 3 * time.Second,
-	})
+	client, err := clientv3.New(cfg.client())
 	if err != nil {
 		return nil, fmt.Errorf("etcd client for %s: %w", strings.Join(cfg.Endpoints, ","), err)
 	}
@@ -73,6 +65,19 @@ func Open(ctx context.Context, cfg Config) (*Leaser, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// client is the configuration of the client.
+func (cfg Config) client() clientv3.Config {
+	return clientv3.Config{
+		Endpoints: cfg.Endpoints,
+		TLS:       cfg.TLS,
+		Logger:    zap.NewNop(),
+		// A connection that goes nowhere is replaced after eight seconds; etcd
+		// does not allow to ask more often than each five.
+		DialKeepAliveTime:    5 * time.Second,
+		DialKeepAliveTimeout: 3 * time.Second,
+	}
 }
 
 // reach waits until a server answers. It gives up at once when nothing listens at
