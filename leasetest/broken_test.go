@@ -294,6 +294,14 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "try-tells-who-holds"},
+	{"a call is remembered", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			l.wait = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+				context.AfterFunc(l.ctx, func() { <-ctx.Done() })
+				return l.memoryLeaser.Acquire(ctx, c)
+			}
+		})
+	}, "ended-calls-are-forgotten"},
 	{"nobody is seen to hold", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) {
 			l.observe = func(s tenure.State) tenure.State { s.Holders = nil; return s }
