@@ -58,8 +58,8 @@ func TestAnOnlookerIsNoWitnessOfARegularRead(t *testing.T) {
 			if err != nil || len(s.Holders) != 1 {
 				t.Fatalf("Observe, read-only %v: %+v, %v; want the claim that died", readOnly, s, err)
 			}
-			observed.Store(true)
 			time.Sleep(looking.Takeover() + 100*time.Millisecond)
+			observed.Store(true) // and no put of that look is on its way
 			held := func(l *storage.Leaser) tenure.Lease {
 				x, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "x", Holder: "a claim"})
 				if err != nil {
