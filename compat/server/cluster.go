@@ -42,6 +42,8 @@ type Cluster struct {
 	Kind    Kind
 	Members []*Member
 	Links   *peertest.Links // nil without Config.Links; members by index
+
+	ports net.Listener // keeps its ports from other clusters
 }
 
 // Start starts a new, empty cluster and waits until each member is ready.
@@ -53,17 +55,18 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 			return nil, err
 		}
 	}
-	c := &Cluster{Kind: cfg.Kind}
+	members := max(cfg.Members, 1)
+	reserved, port, err := reservePorts(2 * members)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Kind: cfg.Kind, ports: reserved}
 	var initial []string
-	for i := range max(cfg.Members, 1) {
-		ports, err := freePorts(2)
-		if err != nil {
-			return nil, err
-		}
+	for i := range members {
 		m := &Member{
 			Name:     fmt.Sprintf("m%d", i),
-			Endpoint: fmt.Sprintf("127.0.0.1:%d", ports[0]),
-			PeerURL:  fmt.Sprintf("http://127.0.0.1:%d", ports[1]),
+			Endpoint: fmt.Sprintf("127.0.0.1:%d", port+2*i),
+			PeerURL:  fmt.Sprintf("http://127.0.0.1:%d", port+2*i+1),
 			Log:      filepath.Join(cfg.Dir, fmt.Sprintf("m%d.log", i)),
 			DataDir:  filepath.Join(cfg.Dir, fmt.Sprintf("m%d.data", i)),
 			kind:     cfg.Kind,
@@ -190,6 +193,7 @@ func (c *Cluster) Close() {
 	if c.Links != nil {
 		c.Links.Stop()
 	}
+	c.ports.Close()
 }
 
 // Endpoints are the client addresses, as host:port, in the order of Members.
@@ -239,20 +243,44 @@ func (c *Cluster) Leader(ctx context.Context) (int, error) {
 	}
 }
 
-// freePorts finds TCP ports nobody listens on, below the range from which
-// systems draw the ports of outgoing connections.
-func freePorts(n int) ([]int, error) {
-	var ports []int
+// portBlock is how many ports a block has. The first is listened on for as long as the
+// block is reserved.
+const portBlock = 32
+
+// reservePorts finds n TCP ports that nobody listens on, below the range from which
+// systems draw the ports of outgoing connections, and returns the first. Until the
+// listener is closed, no other cluster is given them, whichever process starts it: packages
+// are tested at once, and members bind their ports only after they were chosen.
+func reservePorts(n int) (reserved net.Listener, first int, err error) {
+	if n >= portBlock {
+		return nil, 0, fmt.Errorf("a cluster has %d ports at most, not %d", portBlock-1, n)
+	}
 	for range 1000 {
-		port := 10000 + rand.IntN(22000)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		block := 10000 + portBlock*rand.IntN(22000/portBlock)
+		reserved, err := listen(block)
 		if err != nil {
 			continue
 		}
-		defer l.Close() // after all are found, so that they differ
-		if ports = append(ports, port); len(ports) == n {
-			return ports, nil
+		if free(block+1, n) {
+			return reserved, block + 1, nil
 		}
+		reserved.Close()
 	}
-	return nil, errors.New("no free TCP port between 10000 and 32000")
+	return nil, 0, errors.New("no free TCP ports between 10000 and 32000")
+}
+
+// free reports whether nobody listens on the n ports from first on.
+func free(first, n int) bool {
+	for port := first; port < first+n; port++ {
+		l, err := listen(port)
+		if err != nil {
+			return false
+		}
+		l.Close()
+	}
+	return true
+}
+
+func listen(port int) (net.Listener, error) {
+	return net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 }
