@@ -260,6 +260,30 @@ func TestAContenderIsWithdrawnThoughItsCallerIsGone(t *testing.T) {
 	}
 }
 
+// A campaign that cannot put its value leaves the election, although its lease contended before:
+// its key would keep others out, and nobody would know that it leads.
+func TestACampaignThatFailsLeaves(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	s := &served{fake: f, t: t, server: New(f, Config{})}
+	s.grant(0xa)
+	e := &electionServer{Server: s.server}
+	campaign := func(ctx context.Context, value string) error {
+		_, err := e.Campaign(ctx, &v3electionpb.CampaignRequest{Name: []byte("e"), Lease: 0xa, Value: []byte(value)})
+		return err
+	}
+	if err := campaign(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	f.proposed = func(proto.Message) { leave() } // before its value is put
+	if err := campaign(ctx, "two"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a campaign whose caller has gone: %v, want it canceled", err)
+	}
+	if n := s.keys("e"); n != 0 {
+		t.Errorf("%d contenders are left of a campaign that failed: nobody else can lead", n)
+	}
+}
+
 // A lease that the server granted for a contender whose key could not be put goes at once: the
 // caller does not know of it.
 func TestALeaseForNobodyIsRevoked(t *testing.T) {

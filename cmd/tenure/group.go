@@ -132,13 +132,16 @@ func (g *group) terminate() {
 }
 
 // sweep ends what the command left behind in its group: it would go on without
-// a lease. It gets until limit to end by itself, and then until grace to be killed:
-// the kernel takes a moment, or longer for one that waits for a disk.
-func (g *group) sweep(limit, grace time.Duration) {
+// a lease. It gets until limit to end by itself, and is killed then. The kernel takes
+// a moment for that, or as long as it likes for a process that waits for a disk: each
+// grace, lingers says whether to wait on.
+func (g *group) sweep(limit, grace time.Duration, lingers func() bool) {
 	g.terminate()
 	if !g.ended(limit) {
 		g.signal(syscall.SIGKILL)
-		g.ended(grace)
+		for !g.ended(grace) && lingers() {
+			continue
+		}
 	}
 	g.shepherd.dismiss()
 	if g.tty {
@@ -156,7 +159,7 @@ func (g *group) ended(limit time.Duration) bool {
 		select {
 		case <-tick.C:
 		case <-end.C:
-			return false
+			return !g.alive(g.id) // we may have been stopped since we looked
 		}
 	}
 	return true

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"syscall"
@@ -21,6 +22,7 @@ type guard struct {
 	signals <-chan os.Signal // forwarded
 	jobs    chan os.Signal   // SIGTSTP and SIGCONT
 	events  *events
+	words   io.Writer // for the operator
 
 	told os.Signal // the last one forwarded that asks for the end
 }
@@ -72,7 +74,18 @@ func (g *guard) tend(group *group) (int, error) {
 	if stopped != "" {
 		limit = 0
 	}
-	group.sweep(limit, g.killAt())
+	said := false
+	group.sweep(limit, g.killAt(), func() bool {
+		if g.lease.Check() != nil {
+			return false
+		}
+		g.tell(group.shepherd)
+		if !said {
+			said = true
+			g.lingers()
+		}
+		return true
+	})
 	g.events.print(event{Event: "exited", Name: g.lease.Name(), Token: g.lease.Token(), Code: &code, Why: stopped})
 	if err := g.lease.Check(); err != nil && stopped == "" {
 		stopped = err.Error()
@@ -81,6 +94,14 @@ func (g *guard) tend(group *group) (int, error) {
 		return code, exitError{exitLost, fmt.Errorf("lost the lease on %q, stopped the command: %s", g.lease.Name(), stopped)}
 	}
 	return code, nil
+}
+
+// lingers tells the operator that processes live on after they were killed, and the lease
+// with them. Nobody may be reading, which must not keep us from releasing it in the end.
+func (g *guard) lingers() {
+	const why = "processes of the command live on though they were killed: they may wait for a disk"
+	g.events.why("lingering", g.lease, why)
+	go fmt.Fprintf(g.words, "tenure: %s; keeping the lease on %q until they have ended (kill process %d to let it run out)\n", why, g.lease.Name(), os.Getpid())
 }
 
 // watch returns when the command has exited: its code, and why it was stopped if

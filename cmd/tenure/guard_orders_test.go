@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
@@ -95,6 +96,71 @@ func TestALossAtTheEndIsTold(t *testing.T) {
 		if code != 0 || (lost != nil) != (errors.As(err, &exit) && exit.code == exitLost) {
 			t.Errorf("%s: exit code %d, %v", name, code, err)
 		}
+	}
+}
+
+// stuck is a process group that waits for a disk: it lives on when it has been killed, until a time.
+type stuck struct{ until time.Time }
+
+func (*stuck) kill(int, syscall.Signal) {}
+func (s *stuck) alive(int) bool         { return time.Now().Before(s.until) }
+
+// expiring is a lease that is renewed until a time, and lost then.
+type expiring struct {
+	fading
+	until time.Time
+}
+
+func (e *expiring) Deadline() time.Time {
+	return slices.MinFunc([]time.Time{e.until, time.Now().Add(10 * time.Second)}, time.Time.Compare)
+}
+
+func (e *expiring) Check() error {
+	if time.Now().Before(e.until) {
+		return nil
+	}
+	return tenure.ErrLost
+}
+
+// The lease is kept while processes live that were killed, and the operator is told. The
+// shepherd knows of the renewals meanwhile.
+func TestKeepsTheLeaseWhileTheKilledLive(t *testing.T) {
+	for _, tt := range []struct {
+		name              string
+		lives, held, want time.Duration
+	}{
+		{"they end while it is held", time.Minute, time.Hour, time.Minute},
+		{"it is lost", time.Hour, time.Minute, time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			read, words := io.Pipe()
+			heard := make(chan string)
+			go func() {
+				line, _ := bufio.NewReader(read).ReadString('\n')
+				heard <- line
+			}()
+			exited := make(chan int, 1)
+			exited <- 0
+			pipe := &written{}
+			system := clock.NewSimulated(0)
+			g := guard{lease: &expiring{until: begun.Add(tt.held)}, clock: system, ttl: 10 * time.Second, events: &events{}, words: words}
+			_, err := g.tend(&group{processes: &stuck{begun.Add(tt.lives)}, shepherd: &shepherd{pipe: pipe, gone: func() error { return nil }}, clock: system, exited: exited})
+			if took := time.Since(begun); took < tt.want || took > tt.want+time.Second {
+				t.Errorf("%s: the guard is done after %v, want %v", tt.name, took, tt.want)
+			}
+			var exit exitError
+			if lost := errors.As(err, &exit) && exit.code == exitLost; lost != (tt.held < tt.lives) {
+				t.Errorf("%s: %v", tt.name, err)
+			}
+			if line := <-heard; !strings.Contains(line, "live on though they were killed") || !strings.Contains(line, `the lease on "fading"`) {
+				t.Errorf("%s: the operator is told %q", tt.name, line)
+			}
+			if told := len(pipe.lines()); told < 50 {
+				t.Errorf("%s: the shepherd was told %d times in a minute, want of each renewal", tt.name, told)
+			}
+			_ = words.Close()
+		})
 	}
 }
 

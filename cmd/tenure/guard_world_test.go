@@ -41,7 +41,7 @@ func TestGuardWorlds(t *testing.T) {
 		}
 	}
 	t.Logf("%d worlds: %v", last-first+1, seen)
-	for _, what := range []string{"undisturbed", "stopped", "killed", "outage", "killed by the shepherd", "lost", "exit", "child left behind", "ends on TERM", "shepherd stopped"} {
+	for _, what := range []string{"undisturbed", "stopped", "killed", "outage", "killed by the shepherd", "lost", "exit", "child left behind", "ends on TERM", "shepherd stopped", "killed, and lives on"} {
 		if seen[what] == 0 && *guardSeed == 0 {
 			t.Errorf("in no world was there: %s", what)
 		}
@@ -83,6 +83,7 @@ type child struct {
 	alive, deaf bool          // deaf ones ignore SIGTERM
 	slow        time.Duration // what another takes to end when it is asked to
 	killed      bool
+	stuck       time.Duration // what it takes to end when it is killed, beside the usual
 }
 
 func (w *guardWorld) note(format string, args ...any) {
@@ -129,7 +130,7 @@ func (w *guardWorld) strike(sig syscall.Signal) {
 		case !c.alive || c.killed:
 		case sig == syscall.SIGKILL:
 			c.killed = true
-			time.AfterFunc(time.Duration(w.rand.Int64N(int64(w.ttl/50))), func() { w.end(c, exitSignal+int(syscall.SIGKILL)) })
+			time.AfterFunc(c.stuck+time.Duration(w.rand.Int64N(int64(w.ttl/50))), func() { w.end(c, exitSignal+int(syscall.SIGKILL)) })
 		case sig == syscall.SIGTERM && !c.deaf:
 			time.AfterFunc(c.slow, func() { w.end(c, exitSignal+int(syscall.SIGTERM)) })
 		}
@@ -343,6 +344,12 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 		w.command = append(w.command, &child{deaf: w.rand.IntN(2) == 0, slow: draw(w.ttl / 5)})
 	}
 
+	// One that was left behind waits for a disk when it is killed. Who renews can wait for it.
+	last := w.command[len(w.command)-1]
+	if disk := rand.New(rand.NewPCG(seed, 2)); trouble == 0 && len(w.command) > 1 && disk.IntN(2) == 0 {
+		last.deaf, last.stuck = true, w.ttl/10+time.Duration(disk.Int64N(int64(3*w.ttl)))
+	}
+
 	// The judge looks all the time, the shepherd obeys, the engine renews.
 	judged := make(chan struct{})
 	go func() {
@@ -351,6 +358,12 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 			case <-judged:
 				return
 			case <-time.After(w.ttl / 400):
+			}
+			if n := w.living(); n > 0 && time.Since(w.begun) > 100*w.ttl {
+				w.fail("%d processes of the command outlive all, and the guard waits for them", n)
+				for _, c := range w.command {
+					w.end(c, 0)
+				}
 			}
 			if n := w.living(); n > 0 && !w.released && time.Now().After(w.deadline) {
 				w.fail("%d processes of the command live though the lease can be another's", n)
@@ -387,7 +400,7 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 
 	// The guard.
 	lease := worldLease{w}
-	g := guard{lease: lease, clock: w, ttl: w.ttl, events: &events{}}
+	g := guard{lease: lease, clock: w, ttl: w.ttl, events: &events{}, words: io.Discard}
 	herd := &shepherd{pipe: orders{pipe, w}, gone: func() error { <-obeyed; return nil }}
 	var got int
 	var err error
@@ -443,7 +456,7 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 	}
 	for what, so := range map[string]bool{
 		"undisturbed": trouble == 0, "stopped": w.frozen != time.Time{}, "outage": trouble == 4, "killed by the shepherd": w.byFlock, "lost": lost,
-		"shepherd stopped": w.herdFrozen != time.Time{}, "exit": ended && !lost, "child left behind": len(w.command) > 1 && ended && !lost, "ends on TERM": got == exitSignal+int(syscall.SIGTERM),
+		"killed, and lives on": last.stuck > 0, "shepherd stopped": w.herdFrozen != time.Time{}, "exit": ended && !lost, "child left behind": len(w.command) > 1 && ended && !lost, "ends on TERM": got == exitSignal+int(syscall.SIGTERM),
 	} {
 		if so {
 			seen[what]++

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/tenure-lease/tenure/register/filetest"
 	"github.com/tenure-lease/tenure/server"
 )
 
@@ -169,6 +170,27 @@ func TestServeSettingsThatMakeNoSense(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A serve that cannot listen everywhere listens nowhere.
+func TestAServeThatFailsListensNowhere(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	o, err := parse(t, []string{
+		"--data-dir", t.TempDir(), "--listen-peer-urls", "http://127.0.0.1:0",
+		"--listen-client-urls", "http://127.0.0.1:0,http://" + taken.Addr().String(), "--advertise-client-urls", "http://127.0.0.1:1",
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filetest.Descriptors(t, "a serve that cannot listen", func() {
+		if _, err := o.config(slog.New(slog.DiscardHandler), func(error) {}); err == nil || !strings.Contains(err.Error(), taken.Addr().String()) {
+			t.Fatalf("the last port is taken: %v", err)
+		}
+	})
 }
 
 // certificates makes an authority and a certificate for 127.0.0.1 in files.

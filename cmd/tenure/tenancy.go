@@ -176,7 +176,7 @@ func (t *tenancy) under(ctx context.Context, lease tenure.Lease, env ...string) 
 	t.events.lease("acquired", lease)
 	// The server may have granted more than was asked for.
 	ttl := max(t.claim.TTL, time.Until(lease.Deadline()))
-	g := guard{lease: lease, clock: clock.System, ttl: ttl, env: append(environment(lease, t.at), env...), signals: t.signals, events: &t.events}
+	g := guard{lease: lease, clock: clock.System, ttl: ttl, env: append(environment(lease, t.at), env...), signals: t.signals, events: &t.events, words: os.Stderr}
 	var code int
 	var err error
 	if len(t.argv) > 0 {
