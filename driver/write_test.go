@@ -197,3 +197,44 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 		})
 	}
 }
+
+// What comes during a turn is stepped while the records of that turn are written.
+func TestWhatComesDuringATurnDoesNotWaitForItsWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := &recorder{}, &world{hold: make(chan struct{})}
+		d := start(t, m, w, 0)
+		synctest.Wait()
+		d.Step(func() any {
+			d.Step("next")
+			a := forcedRecord("a")
+			a.Alarm = machine.Mono(time.Hour) // nothing but the input is a reason to step
+			return a
+		})
+		synctest.Wait()
+		if steps, _, _ := m.saw(); !slices.Contains(steps, any("next")) || len(w.written) != 0 {
+			t.Errorf("stepped %v, wrote %v: what came during the turn waits for the disk", steps, w.written)
+		}
+		close(w.hold)
+	})
+}
+
+// The owner may take long over a failure. Nothing is stepped meanwhile.
+func TestNothingIsSteppedWhileTheOwnerHearsOfAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, heard := &recorder{}, make(chan struct{})
+		d := Start(Config{
+			Machine: m, Now: func() machine.Now { return machine.Now{Mono: 1} }, Send: func([]machine.Envelope) {},
+			Persist: func([]any, bool) error { return errors.New("broken") }, Outcome: func([]any) {},
+			Fail: func(error) { <-heard },
+		})
+		d.Step(forcedRecord("a"))
+		synctest.Wait()
+		d.Step("late")
+		synctest.Wait()
+		if steps, _, _ := m.saw(); slices.Contains(steps, any("late")) {
+			t.Error("stepped while the owner hears of the failure")
+		}
+		close(heard)
+		d.Stop()
+	})
+}

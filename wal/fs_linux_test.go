@@ -83,3 +83,18 @@ func TestFilesAreForThisUserOnly(t *testing.T) {
 		t.Errorf("%d files and directories, %v; want new, data, lock, wal, snap, two segments, a snapshot and one that has arrived", seen, err)
 	}
 }
+
+// A signal that interrupts a system call is no failure of the disk; what the next try says counts.
+func TestASignalIsNoFailure(t *testing.T) {
+	for _, want := range []error{nil, syscall.EIO} {
+		answers := []error{syscall.EINTR, syscall.EINTR, want}
+		err := Retry(func() error {
+			answer := answers[0]
+			answers = answers[1:]
+			return answer
+		})
+		if err != want || len(answers) != 0 {
+			t.Errorf("two signals, and then %v: got %v, with %d tries left", want, err, len(answers))
+		}
+	}
+}

@@ -176,6 +176,60 @@ func TestLock(t *testing.T) {
 	}
 }
 
+// Nothing is left of the number of a process that had the directory before.
+func TestLockNamesItsProcess(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "lock"), []byte("123456789012345678\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	create(t, dir, Options{})
+	if _, _, err := tryOpen(dir, Options{}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d:", os.Getpid())) {
+		t.Errorf("second Open: %v, want ErrLocked with the id of this process", err)
+	}
+}
+
+// A machine that loses power may keep a later record that was handed to the kernel, and lose an
+// earlier one. Neither was durable, so that is a torn write.
+func TestAPowerLossAfterFlushIsNoDamage(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, Options{})
+	var ends []int
+	for seq := range uint64(3) {
+		if _, err := l.Append(Record{Payload: payload(seq+1, 2000)}); err != nil {
+			t.Fatal(err)
+		}
+		if seq == 0 {
+			if err := l.Sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, l.Offset())
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "wal", segmentNames(t, dir)[0])
+	segment, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(segment[ends[0]:ends[1]])
+	if err := os.WriteFile(path, segment, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, got, err := tryOpen(dir, Options{})
+	if err != nil {
+		t.Fatalf("a record that was not durable is taken for damage: %v", err)
+	}
+	defer l.Close()
+	if len(got) != 1 || l.Repair() == nil {
+		t.Errorf("%d records, repair %v; want the one that was synced, and a note", len(got), l.Repair())
+	}
+}
+
 func TestCreateAndOpenCheckWhatIsThere(t *testing.T) {
 	dir := t.TempDir()
 	if _, _, err := tryOpen(dir, Options{}); !errors.Is(err, ErrNotExist) {

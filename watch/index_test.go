@@ -5,6 +5,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/tenure-lease/tenure/kv"
 )
 
 func TestIndexAgainstScan(t *testing.T) {
@@ -71,4 +75,28 @@ func (n *node) size() int {
 		return 0
 	}
 	return n.left.size() + 1 + n.right.size()
+}
+
+// The hub keeps no more for a watcher than its stream's queue would take.
+func TestABatchIsNoLargerThanAQueue(t *testing.T) {
+	event := func(revision int) *Event {
+		return &Event{Event: kv.Event{KV: &mvccpb.KeyValue{ModRevision: int64(revision)}}}
+	}
+	for _, c := range []Config{
+		{MaxStreamEvents: 2, MaxStreamBytes: 1 << 20},
+		{MaxStreamEvents: 1 << 20, MaxStreamBytes: 2 * event(1).size()},
+	} {
+		w := &watcher{}
+		for n := range 5 {
+			if first := w.stage(event(n+1), &c); first != (n == 0) {
+				t.Errorf("event %d: first is %v", n+1, first)
+			}
+			if fits := n < 2; fits != !w.overflow || len(w.batch) > 2 {
+				t.Errorf("%d events are kept of %d, overflow %v; a queue takes 2", len(w.batch), n+1, w.overflow)
+			}
+		}
+		if w.first != 1 {
+			t.Errorf("the log is read from revision %d on, want 1", w.first)
+		}
+	}
 }
