@@ -165,6 +165,7 @@ type acquainted struct {
 	need   int // how many others have to note a new directory
 	counts bool
 	notes  map[machine.NodeID]note
+	loose  map[machine.NodeID]bool   // whose note is written, and not forced
 	heard  map[machine.NodeID]uint64 // the number of the life that introduced itself last
 	known  map[machine.NodeID]uint64 // of the one that is listened to
 	met    map[machine.NodeID]noted  // who has noted this life
@@ -304,7 +305,8 @@ func (a *acquainted) meets(from machine.NodeID, life uint64, in introduction) {
 			return
 		}
 	}
-	anew := !any || n.Life != in.Life
+	anew := !any || n.Life != in.Life || a.loose[from]
+	delete(a.loose, from)
 	a.learns(in.Notes)
 	if any && n.Life == in.Life {
 		in.Mark = max(in.Mark, n.Mark)
@@ -330,6 +332,7 @@ func (a *acquainted) learns(notes []note) {
 			continue
 		}
 		a.notes[n.Node] = n
+		a.loose[n.Node] = true // nobody is told: meets forces it
 		a.ready.Persists = append(a.ready.Persists, machine.Persist{Record: n})
 	}
 }

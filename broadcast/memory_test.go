@@ -34,7 +34,39 @@ type scene struct {
 // heardBy makes what is on a stage's wire what a member hears.
 type heardBy struct {
 	*acquainted
-	sc *scene
+	sc            *scene
+	noted, forced map[machine.NodeID]uint64 // the number of another's life in the last note, and in the last that was forced
+}
+
+// forces judges that a member is told of its note only when that is forced: a loss of power
+// takes away what is merely written.
+func (h heardBy) forces(p machine.Persist) {
+	switch r := p.Record.(type) {
+	case note:
+		h.noted[r.Node] = r.Number
+	case rewrite:
+		clear(h.noted)
+		maps.Copy(h.noted, recalled(r.records))
+	}
+	if p.Record != nil && len(p.Then) > 0 {
+		maps.Copy(h.forced, h.noted)
+	}
+	for _, e := range p.Then {
+		if b, ok := e.Body.(met); ok && h.forced[e.To] != b.Life {
+			h.sc.t.Errorf("member %d tells %d that its life is noted, and nothing has forced the note", h.id, e.To)
+		}
+	}
+}
+
+// recalled is whose life is noted in records.
+func recalled(records []any) map[machine.NodeID]uint64 {
+	lives := map[machine.NodeID]uint64{}
+	for _, r := range records {
+		if n, ok := r.(note); ok {
+			lives[n.Node] = n.Number
+		}
+	}
+	return lives
 }
 
 func (h heardBy) Step(now machine.Now, input any) {
@@ -62,6 +94,7 @@ func (h heardBy) Ready() machine.Ready {
 	}
 	seal(rd.Sends)
 	for i, p := range rd.Persists {
+		h.forces(p)
 		seal(p.Then)
 		if p.Record != nil {
 			h.sc.seq[h.id]++
@@ -101,7 +134,7 @@ func (sc *scene) starts(id machine.NodeID, join bool) {
 	a := &acquainted{
 		self: introduction{Dir: dir.Dir, Life: dir.N, Lives: dir.Lives}, id: id, every: time.Second, need: cfg.needed(),
 		mark: func() uint64 { return sc.seq[id] }, drops: func(machine.NodeID, uint64, error) {},
-		notes: map[machine.NodeID]note{}, heard: map[machine.NodeID]uint64{}, known: map[machine.NodeID]uint64{}, met: map[machine.NodeID]noted{},
+		notes: map[machine.NodeID]note{}, loose: map[machine.NodeID]bool{}, heard: map[machine.NodeID]uint64{}, known: map[machine.NodeID]uint64{}, met: map[machine.NodeID]noted{},
 	}
 	a.others = func() (ids []machine.NodeID) {
 		for _, m := range slices.Sorted(maps.Keys(sc.members)) {
@@ -117,7 +150,7 @@ func (sc *scene) starts(id machine.NodeID, join bool) {
 	}
 	a.Machine, sc.members[id], sc.said[id] = m, a, nil
 	a.counts = a.counts || a.need == 0
-	sc.Start(id, heardBy{a, sc})
+	sc.Start(id, heardBy{a, sc, recalled(records), recalled(records)}) // the record of a start is forced
 }
 
 // empties takes a member's directory away.
@@ -414,6 +447,24 @@ func TestNotedBeforeItIsTold(t *testing.T) {
 	sc.runs(5)
 	if sc.members[2].counts {
 		t.Error("member 2 counts, and has not noted on disk that it does")
+	}
+}
+
+// A note that came from a third member is not forced, and counts when it is: its member is told
+// of it behind that.
+func TestNotesFromAThirdAreForced(t *testing.T) {
+	sc := newScene(t, 1, 2, 3)
+	sc.starts(1, false)
+	sc.starts(3, false)
+	sc.runs(5)
+	sc.starts(2, false)
+	sc.runs(5, 3) // 1 tells 2 of what it has noted of 3
+	if n := sc.members[2].notes[3]; n.Dir != sc.dirs[3].Dir {
+		t.Fatalf("member 2 has noted %+v of 3, want what 1 has told it", n)
+	}
+	sc.runs(5)
+	if !sc.members[3].counts {
+		t.Error("all have noted member 3, and it does not count")
 	}
 }
 

@@ -241,7 +241,7 @@ func (n *Node) acquaintance() *acquainted {
 	a := &acquainted{
 		self: introduction{Dir: self.Dir, Life: self.N, Lives: self.Lives}, id: n.cfg.ID, need: n.cfg.needed(),
 		mark: n.journal.mark.Load, drops: n.drops, others: n.others,
-		notes: map[machine.NodeID]note{}, heard: map[machine.NodeID]uint64{}, known: map[machine.NodeID]uint64{}, met: map[machine.NodeID]noted{},
+		notes: map[machine.NodeID]note{}, loose: map[machine.NodeID]bool{}, heard: map[machine.NodeID]uint64{}, known: map[machine.NodeID]uint64{}, met: map[machine.NodeID]noted{},
 	}
 	if n.cfg.Listener != nil {
 		a.every = n.cfg.timeout() / 5
