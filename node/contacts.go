@@ -85,10 +85,8 @@ func (n *Node) lookAround(now time.Time) {
 	}
 	c.asking, c.asked = true, now
 	n.done.Go(func() {
-		ctx, cancel := n.context()
-		defer cancel()
 		for addr := range addrs {
-			in, err := n.askMembers(ctx, addr)
+			in, err := n.askMembers(n.ctx, addr)
 			if err != nil || in.Cluster != n.cluster {
 				n.logger.Debug("ask who the members are", "at", addr, "err", err)
 				continue

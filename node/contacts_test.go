@@ -1,9 +1,12 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"maps"
+	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,5 +93,18 @@ func TestWithALeaderNobodyIsAsked(t *testing.T) {
 	n.lookAround(time.Now().Add(time.Hour))
 	if !asked().Equal(before) {
 		t.Error("a member with a leader looks around")
+	}
+}
+
+// Who asks for the members goes the way that the configuration says.
+func TestMembersAreAskedByTheConfiguredDial(t *testing.T) {
+	unreachable := errors.New("there is no way")
+	var dialed string
+	n := &Node{cfg: Config{Dial: func(_ context.Context, addr string) (net.Conn, error) {
+		dialed = addr
+		return nil, unreachable
+	}}}
+	if _, err := n.askMembers(t.Context(), "127.0.0.1:1"); !errors.Is(err, unreachable) || dialed != "127.0.0.1:1" {
+		t.Errorf("Config.Dial was called for %q, and asking failed with %v; want that of Config.Dial", dialed, err)
 	}
 }

@@ -58,8 +58,10 @@ type Node struct {
 
 	shown    chan struct{} // closed when state is of a store
 	showing  sync.Once
-	running  chan struct{} // closed when all parts are there
-	stop     chan struct{} // closed when callers are to go
+	running  chan struct{}   // closed when all parts are there
+	stop     chan struct{}   // closed when callers are to go
+	ctx      context.Context // ends then, too
+	cancel   context.CancelFunc
 	halting  sync.Once
 	failing  sync.Once
 	stopping sync.Once
@@ -99,6 +101,7 @@ func Start(cfg Config) (_ *Node, err error) {
 	if n.founders, err = roster(cfg.Peers, cfg.ClusterToken); err != nil {
 		return nil, err
 	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.leadership.Store(&leadership{at: time.Now()})
 	n.reads.clock = cfg.mono
 	n.clocks = clocks{n: n, now: cfg.Now, look: cfg.Look}
@@ -213,7 +216,10 @@ func (n *Node) fail(err error) {
 
 // halt lets callers go and ends the stepping.
 func (n *Node) halt() {
-	n.halting.Do(func() { close(n.stop) })
+	n.halting.Do(func() {
+		close(n.stop)
+		n.cancel()
+	})
 	n.driver.Halt()
 }
 
@@ -252,19 +258,6 @@ func (n *Node) Ready(ctx context.Context) error {
 		case <-time.After(n.cfg.HeartbeatInterval):
 		}
 	}
-}
-
-// context ends when the node stops.
-func (n *Node) context() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		select {
-		case <-n.stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
 }
 
 // announce tells the cluster this member's name and client URLs, so that clients

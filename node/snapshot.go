@@ -158,8 +158,6 @@ func (s *snapshotting) send(n *Node, out replica.SendSnapshot) {
 }
 
 func (s *snapshotting) stream(n *Node, out replica.SendSnapshot) error {
-	ctx, cancel := n.context()
-	defer cancel()
 	header, err := replica.EncodeBody(out.Message)
 	if err != nil {
 		return err
@@ -169,7 +167,7 @@ func (s *snapshotting) stream(n *Node, out replica.SendSnapshot) error {
 		return err
 	}
 	defer file.Close()
-	return n.peers.SendStream(ctx, out.To, header, file)
+	return n.peers.SendStream(n.ctx, out.To, header, file)
 }
 
 // receive takes a snapshot that the leader streams, and only then lets the replica know

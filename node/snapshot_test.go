@@ -433,3 +433,19 @@ func TestStopWaitsForASnapshot(t *testing.T) {
 		t.Errorf("a member was stopped, and a snapshot is still being written: %v, open are %q", late.Load(), open)
 	}
 }
+
+// TestStopDoesNotWaitForARestore: a member that stops loads no more of a snapshot, however large.
+func TestStopDoesNotWaitForARestore(t *testing.T) {
+	n := lonely(t, func(*Config) {})
+	if err := n.storage.saveSnapshot(1<<40, 3, &raftpb.ConfState{}, func(w io.Writer) error {
+		_, err := w.Write([]byte("not the form of a state, for nobody comes to read it"))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	n.Stop()
+	a := newApplier(n, replica.NewApplier(n.id, 1), 0)
+	if err := a.restore(replica.Restore{Index: 1 << 40, Term: 3}); !errors.Is(err, errStopped) {
+		t.Errorf("a snapshot is loaded though the member was stopped: %v, want %v", err, errStopped)
+	}
+}

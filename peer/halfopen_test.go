@@ -169,3 +169,31 @@ func (l *failsOnce) Accept() (conn net.Conn, err error) {
 	}
 	return l.Listener.Accept()
 }
+
+// A stream whose source has failed waits for the receiver's verdict, but not for ever.
+func TestAStreamWhoseSourceFailsEnds(t *testing.T) {
+	dials(t, func(context.Context, string) (net.Conn, error) {
+		ours, other := net.Pipe()
+		go func() {
+			readHello(other)
+			other.Write(encodeWelcome(statusWelcome, ""))
+			io.Copy(io.Discard, other)
+		}()
+		return ours, nil
+	}, func(m *member) {
+		ctx, cancel := context.WithCancel(context.Background())
+		broken, sent := errors.New("broken source"), make(chan error, 1)
+		go func() { sent <- m.SendStream(ctx, 2, nil, errReader{broken}) }()
+		select {
+		case err := <-sent:
+			if !errors.Is(err, broken) {
+				t.Errorf("got %v, want what the source said", err)
+			}
+		case <-time.After(10 * time.Minute):
+			t.Error("ten minutes after the source failed a verdict is waited for")
+			cancel()
+			<-sent
+		}
+		cancel()
+	})
+}

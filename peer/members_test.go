@@ -63,3 +63,25 @@ func TestAsk(t *testing.T) {
 		t.Errorf("got %q, %v, want a refusal", got, err)
 	}
 }
+
+// A question that was answered makes room for the next, and its connection is no guest any more.
+func TestAnsweredQuestionsMakeRoom(t *testing.T) {
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) {
+		c.Answer = func([]byte) []byte { return []byte("here") }
+	})
+	for n := range answersMax + 1 {
+		if said, err := Ask(t.Context(), m.addr, nil, nil, nil); string(said) != "here" {
+			t.Errorf("question %d is not answered: %q, %v", n+1, said, err)
+			m.guests.mu.Lock()
+			defer m.guests.mu.Unlock()
+			for _, in := range m.guests.inside {
+				in.end() // Close would wait for it
+			}
+			return
+		}
+	}
+	m.Close()
+	if n := len(m.guests.inside); n != 0 {
+		t.Errorf("%d guests are inside though all connections have ended", n)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -119,5 +120,23 @@ func TestTLSRefusals(t *testing.T) {
 	_, err := New(Config{Self: 1, Listener: ln, Deliver: func(machine.NodeID, [][]byte) {}, TLS: &tls.Config{}})
 	if err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("TLS without a certificate: %v", err)
+	}
+}
+
+// Who is asked for by name shows a certificate for that name, and not for its address.
+func TestServerName(t *testing.T) {
+	a := newAuthority(t)
+	server := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) {
+		c.TLS = a.mutual(t)
+		c.Answer = func([]byte) []byte { return []byte("here") }
+	})
+	cfg := a.mutual(t)
+	if said, err := Ask(t.Context(), server.addr, cfg, nil, nil); string(said) != "here" {
+		t.Errorf("a server with a certificate for its address: %q, %v", said, err)
+	}
+	cfg.ServerName = "elsewhere.example"
+	var wrong x509.HostnameError
+	if said, err := Ask(t.Context(), server.addr, cfg, nil, nil); !errors.As(err, &wrong) || wrong.Host != cfg.ServerName {
+		t.Errorf("a server without a certificate for %s: %q, %v; want it refused", cfg.ServerName, said, err)
 	}
 }
