@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/broadcast"
 	"github.com/tenure-lease/tenure/machine"
@@ -95,6 +98,29 @@ func TestBroadcastAndDeliver(t *testing.T) {
 		if err := root.ExecuteContext(limit); err == nil {
 			t.Errorf("%q was taken", args)
 		}
+	}
+}
+
+// A member that has ended takes no requests: its clients have their answers before.
+func TestAMemberThatHasEndedListensNoMore(t *testing.T) {
+	dir := t.TempDir()
+	o := memberOptions{id: 7, group: 1, members: []string{"7=" + freeAddresses(t, 1)[0]}, dir: dir}
+	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
+	cmd.SetErr(io.Discard)
+	err := o.run(cmd, func(context.Context, *broadcast.Node) error {
+		c, err := net.Dial("unix", socketPath(dir))
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := net.Dial("unix", socketPath(dir)); err == nil {
+		c.Close()
+		t.Error("the member has ended, and takes requests")
 	}
 }
 
