@@ -318,3 +318,31 @@ func TestLineForgetsWhoLeft(t *testing.T) {
 		}
 	}
 }
+
+// Who comes to a line that cannot go on, or with a key that is gone already, is told so at once:
+// nothing follows that would tell him.
+func TestWhoComesTooLateToALineIsTold(t *testing.T) {
+	s := New(newFake(t, watch.Config{}), Config{})
+	over, end := context.WithCancel(t.Context())
+	end()
+	ended := &line{server: s, name: []byte("l"), end: end, places: map[*place]struct{}{}, waiting: map[string][]*place{}}
+	ended.run(over)
+	known := &line{server: s, name: []byte("l"), end: end, places: map[*place]struct{}{}, waiting: map[string][]*place{}}
+	known.begin(nil, 5)
+	for _, tt := range []struct {
+		what string
+		l    *line
+		want turn
+	}{{"its watch has ended", ended, turn{err: context.Canceled}}, {"the key is gone", known, turn{gone: true}}} {
+		p := &place{key: "l/a", created: 3, turn: make(chan turn, 1)}
+		(&lines{server: s, byName: map[string]*line{"l": tt.l}}).join([]byte("l"), p)
+		select {
+		case got := <-p.turn:
+			if got.gone != tt.want.gone || !errors.Is(got.err, tt.want.err) {
+				t.Errorf("%s: who comes is told %+v, want %+v", tt.what, got, tt.want)
+			}
+		default:
+			t.Errorf("%s: who comes is told nothing, and waits for ever", tt.what)
+		}
+	}
+}
