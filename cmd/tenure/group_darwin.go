@@ -13,6 +13,8 @@ func childAttributes(tty bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Foreground: tty, Ctty: 0}
 }
 
+// alive takes EPERM for the end: it is also the answer if all processes of the group have
+// ended and were not reaped.
 func (kernel) alive(group int) bool { return syscall.Kill(-group, 0) == nil }
 
 // process is what the kernel tells of a process.

@@ -18,7 +18,7 @@ func childAttributes(tty bool) *syscall.SysProcAttr {
 // alive asks /proc, too. For kill(2) a process counts that has ended and was not reaped;
 // where the first process does not reap, as in many a container, it stays for ever.
 func (kernel) alive(group int) bool {
-	if syscall.Kill(-group, 0) != nil {
+	if hasEnded(group) {
 		return false
 	}
 	dead := false
@@ -32,8 +32,12 @@ func (kernel) alive(group int) bool {
 		dead = true
 	}
 	// None is seen at all: it was reaped meanwhile, or /proc does not show it.
-	return !dead && syscall.Kill(-group, 0) == nil
+	return !dead && !hasEnded(group)
 }
+
+// hasEnded reports whether the kernel knows no process of the group. EPERM says that it
+// knows some, all of other users: a command may have become another user's.
+func hasEnded(group int) bool { return syscall.Kill(-group, 0) == syscall.ESRCH }
 
 // process is what /proc tells of a process.
 type process struct {
