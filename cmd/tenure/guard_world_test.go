@@ -48,8 +48,10 @@ func TestGuardWorlds(t *testing.T) {
 	}
 }
 
-// guardWorld is a guard, a command, a shepherd and a store.
+// guardWorld is a guard, a command, a shepherd and a store. Its lock is held by whatever runs in
+// it, but while that sleeps.
 type guardWorld struct {
+	mu    sync.Mutex
 	rand  *rand.Rand
 	clock clock.Clock
 	notes []string
@@ -110,15 +112,31 @@ func (w *guardWorld) call(what string) {
 // stand stands still while the guard is stopped, and for ever when it is dead.
 func (w *guardWorld) stand() {
 	for !w.dead && time.Now().Before(w.frozen) {
-		time.Sleep(time.Until(w.frozen))
+		w.sleep(time.Until(w.frozen))
 	}
 	if w.dead {
 		runtime.Goexit()
 	}
 }
 
+func (w *guardWorld) sleep(d time.Duration) {
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	time.Sleep(d)
+}
+
+func (w *guardWorld) after(d time.Duration, do func()) {
+	time.AfterFunc(d, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		do()
+	})
+}
+
 // kill and alive are the kernel's.
 func (w *guardWorld) kill(group int, sig syscall.Signal) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.call(sig.String())
 	w.strike(sig)
 }
@@ -130,9 +148,9 @@ func (w *guardWorld) strike(sig syscall.Signal) {
 		case !c.alive || c.killed:
 		case sig == syscall.SIGKILL:
 			c.killed = true
-			time.AfterFunc(c.stuck+time.Duration(w.rand.Int64N(int64(w.ttl/50))), func() { w.end(c, exitSignal+int(syscall.SIGKILL)) })
+			w.after(c.stuck+time.Duration(w.rand.Int64N(int64(w.ttl/50))), func() { w.end(c, exitSignal+int(syscall.SIGKILL)) })
 		case sig == syscall.SIGTERM && !c.deaf:
-			time.AfterFunc(c.slow, func() { w.end(c, exitSignal+int(syscall.SIGTERM)) })
+			w.after(c.slow, func() { w.end(c, exitSignal+int(syscall.SIGTERM)) })
 		}
 	}
 }
@@ -149,6 +167,8 @@ func (w *guardWorld) end(c *child, code int) {
 }
 
 func (w *guardWorld) alive(int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.call("looking")
 	return w.living() > 0
 }
@@ -164,6 +184,8 @@ func (w *guardWorld) living() (n int) {
 
 // Alarm and Now are the guard's clock.
 func (w *guardWorld) Now() machine.Mono {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.call("reading the clock")
 	return w.clock.Now()
 }
@@ -178,20 +200,31 @@ func (l worldLease) Holder() string        { return "guard" }
 func (l worldLease) Token() uint64         { return 1 }
 func (l worldLease) Done() <-chan struct{} { return l.done }
 func (l worldLease) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost()
+}
+func (l worldLease) lost() error {
 	if time.Now().Before(l.deadline) && !l.released {
 		return nil
 	}
 	return tenure.ErrLost
 }
 func (l worldLease) Check() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.call("checking the lease")
-	return l.Err()
+	return l.lost()
 }
 func (l worldLease) Deadline() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.call("asking for the deadline")
 	return l.deadline
 }
 func (l worldLease) Release(context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.call("releasing")
 	l.note("released")
 	if n := l.living(); n > 0 {
@@ -203,8 +236,10 @@ func (l worldLease) Release(context.Context) error {
 
 // renew is the engine's: it renews every third of a TTL, in the guard's process.
 func (w *guardWorld) renew() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for {
-		time.Sleep(w.ttl / 3)
+		w.sleep(w.ttl / 3)
 		w.stand()
 		now := time.Now()
 		switch {
@@ -217,7 +252,7 @@ func (w *guardWorld) renew() {
 		case now.Before(w.outages[0]) || now.After(w.outages[1]):
 			w.deadline = now.Add(w.ttl)
 		default:
-			time.Sleep(min(w.ttl/10, time.Until(w.deadline))) // it tries again, and again
+			w.sleep(min(w.ttl/10, time.Until(w.deadline))) // it tries again, and again
 			w.stand()
 		}
 	}
@@ -237,6 +272,8 @@ type orders struct {
 }
 
 func (o orders) Write(p []byte) (int, error) {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
 	o.w.call("telling the shepherd")
 	n, err := o.backlog.Write(p)
 	o.w.told = o.w.told || err == nil && strings.HasPrefix(string(p), orderGroup)
@@ -312,8 +349,10 @@ func (b *backlog) waiting() bool {
 
 // herdStands stands still while the shepherd is stopped.
 func (w *guardWorld) herdStands() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for time.Now().Before(w.herdFrozen) {
-		time.Sleep(time.Until(w.herdFrozen))
+		w.sleep(time.Until(w.herdFrozen))
 	}
 }
 
@@ -359,6 +398,7 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 				return
 			case <-time.After(w.ttl / 400):
 			}
+			w.mu.Lock()
 			if n := w.living(); n > 0 && time.Since(w.begun) > 100*w.ttl {
 				w.fail("%d processes of the command outlive all, and the guard waits for them", n)
 				for _, c := range w.command {
@@ -368,13 +408,14 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 			if n := w.living(); n > 0 && !w.released && time.Now().After(w.deadline) {
 				w.fail("%d processes of the command live though the lease can be another's", n)
 			}
+			w.mu.Unlock()
 		}
 	}()
 	pipe := newBacklog(w)
 	// A draw of its own, so that worlds without it are what they were.
 	if alone := rand.New(rand.NewPCG(seed, 1)); (trouble == 0 || trouble == 4) && alone.IntN(2) == 0 {
 		begin, stands := time.Duration(alone.Int64N(int64(4*w.ttl))), w.ttl/10+time.Duration(alone.Int64N(int64(3*w.ttl)))
-		time.AfterFunc(begin, func() {
+		w.after(begin, func() {
 			w.note("the shepherd is stopped, for %v", stands)
 			w.herdFrozen = time.Now().Add(stands)
 		})
@@ -384,6 +425,8 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 		defer close(obeyed)
 		obey(pipe, pipe.waiting, w.clock, func(group int) {
 			w.herdStands()
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			if !w.dismissed.IsZero() && time.Now().After(w.dismissed) {
 				w.fail("the shepherd kills a group that it was told to leave")
 			}
@@ -411,12 +454,14 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 		defer pipe.Close() // as the kernel does for a process that has ended
 		group := &group{processes: w, clock: w, shepherd: herd, exited: w.exited}
 		err = group.launch(g.tell, lease.Check, func() (int, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			w.call("starting")
 			for _, c := range w.command {
 				c.alive = true
 			}
 			w.note("the command starts, to live for %v", life)
-			time.AfterFunc(life, func() {
+			w.after(life, func() {
 				if !w.command[0].killed {
 					w.end(w.command[0], code)
 				}
@@ -431,15 +476,19 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 		ended = true
 	}()
 	<-guarded
+	w.mu.Lock()
 	if w.dead {
 		seen["killed"]++
 		w.strikeFirst()
 	}
+	w.mu.Unlock()
 	<-obeyed
 	time.Sleep(w.ttl / 4) // all that is about to end has ended
 	close(judged)
 	time.Sleep(10 * w.ttl) // all that sleeps wakes up
+	w.mu.Lock()
 	w.released = true
+	w.mu.Unlock()
 	synctest.Wait()
 
 	if n := w.living(); n > 0 {
