@@ -303,3 +303,33 @@ func TestALeaseForNobodyIsRevoked(t *testing.T) {
 		t.Errorf("lease %x is left, which nobody knows of", l.ID)
 	}
 }
+
+// An observer that came before the first leader hears of each proclamation once, from the first on.
+func TestObserveBeforeTheFirstLeader(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // what never comes fails the test
+	defer cancel()
+	stream, err := v3electionpb.NewElectionClient(s.conn).Observe(ctx, &v3electionpb.LeaderRequest{Name: []byte("e")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s.hub.Stats().Watchers == 0 { // it waits for the first
+		if ctx.Err() != nil {
+			t.Fatal("an observer of nobody watches nothing")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	s.put("d", "of no election")
+	s.put("e/a", "one")
+	s.put("e/b", "waits")
+	s.put("e/a", "uno")
+	for _, want := range []struct {
+		value    string
+		revision int64
+	}{{"one", 3}, {"uno", 5}} {
+		r, err := stream.Recv()
+		if err != nil || string(r.Kv.Key) != "e/a" || string(r.Kv.Value) != want.value || r.Header.Revision != want.revision {
+			t.Fatalf("observed %v, %v, want %s at revision %d", r, err, want.value, want.revision)
+		}
+	}
+}

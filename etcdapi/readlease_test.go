@@ -255,3 +255,24 @@ func TestReadLeaseCellsHaveABound(t *testing.T) {
 		}
 	}
 }
+
+// What a text of cells does not say, or says with a policy that takes none, is the client's mistake.
+func TestReadLeaseCellsThatCannotBe(t *testing.T) {
+	s := serve(t, Config{ReadLeaseChanges: ChangeOrder}, watch.Config{})
+	s.readLeases.Store(&ReadLeaseStatus{Policy: "leader/key", Order: "key"})
+	for _, r := range []*readleasepb.SetRequest{
+		{Policy: "static/key", Cells: "nonsense"},
+		{Policy: "cost/key", Cells: "default = a"},
+		{Policy: "all", Cells: "default = a"},
+		{Policy: "static/key"},
+		{Policy: "nonsense"},
+	} {
+		_, err := readleasepb.NewReadLeaseClient(s.conn).Set(t.Context(), r)
+		if status.Code(err) != codes.InvalidArgument {
+			t.Errorf("policy %q with cells %q: %v, want an invalid argument", r.Policy, r.Cells, err)
+		}
+		if got := s.fake.readLeases.Load().Policy; got != "leader/key" {
+			t.Fatalf("policy %q with cells %q: refused, and the policy is %s now", r.Policy, r.Cells, got)
+		}
+	}
+}

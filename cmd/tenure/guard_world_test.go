@@ -41,8 +41,11 @@ func TestGuardWorlds(t *testing.T) {
 		}
 	}
 	t.Logf("%d worlds: %v", last-first+1, seen)
+	if *guardSeed != 0 || *guardWorlds < 150 {
+		return // too few for all that can happen
+	}
 	for _, what := range []string{"undisturbed", "stopped", "killed", "outage", "killed by the shepherd", "lost", "exit", "child left behind", "ends on TERM", "shepherd stopped", "killed, and lives on"} {
-		if seen[what] == 0 && *guardSeed == 0 {
+		if seen[what] == 0 {
 			t.Errorf("in no world was there: %s", what)
 		}
 	}
