@@ -246,3 +246,28 @@ func TestFileOnAFullDisk(t *testing.T) {
 		t.Errorf("then the highest token is %d, %v; want 5", highest, err)
 	}
 }
+
+// lateDisk reports what it could not write only when a file is closed, as some network filesystems do.
+type lateDisk struct{ host }
+
+type lateFile struct{ newFile }
+
+func (f lateFile) Close() error { return errors.Join(f.newFile.Close(), syscall.EIO) }
+
+func (d lateDisk) create(path string) (newFile, error) {
+	file, err := d.host.create(path)
+	return lateFile{file}, err
+}
+
+// TestFileThatDoesNotClose: what a disk says when the token's file is closed counts.
+func TestFileThatDoesNotClose(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	wrote := false
+	err := ledger{path, lateDisk{}}.do(6, func() error { wrote = true; return nil })
+	if !errors.Is(err, syscall.EIO) || wrote {
+		t.Errorf("a file that fails as it is closed: %v, written %v; want %v and nothing written", err, wrote, syscall.EIO)
+	}
+	if highest, err := (ledger{path, host{}}).highest(); err != nil || highest != 0 {
+		t.Errorf("then the highest token is %d, %v; want none", highest, err)
+	}
+}

@@ -77,6 +77,30 @@ func TestStoresNeverGoBack(t *testing.T) {
 	}
 }
 
+// TestStoresOutliveAPanic: a write that panics, from which servers recover, keeps no newer token out.
+func TestStoresOutliveAPanic(t *testing.T) {
+	for name, store := range map[string]Store{
+		"memory": &Memory{},
+		"file":   File{filepath.Join(t.TempDir(), "token")},
+	} {
+		func() {
+			defer func() { _ = recover() }()
+			_ = store.Do(1, func() error { panic("the write fails") })
+			t.Errorf("%s: the panic of a write is swallowed", name)
+		}()
+		done := make(chan error, 1)
+		go func() { done <- store.Do(2, func() error { return nil }) }()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("%s: token 2 after the panic: %v", name, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: a write under token 1 has panicked, and keeps token 2 out", name)
+		}
+	}
+}
+
 // TestFileExcludes: the lock keeps everybody else out, in this process and in others.
 func TestFileExcludes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")

@@ -18,7 +18,10 @@ type table struct {
 	mysql  bool   // ? for placeholders; rows that stay as they are do not count; a plain SELECT shows the snapshot
 	race   func() // called between UPDATE and SELECT
 	before map[string]int64
-	locked bool // by the transaction's UPDATE or SELECT FOR UPDATE
+	locked bool   // by the transaction's UPDATE or SELECT FOR UPDATE
+	name   string // of the table; "fence" if empty
+	fails  string // the verb of the statement that fails
+	silent bool   // the driver does not tell how many rows changed
 }
 
 func (t *table) Connect(context.Context) (driver.Conn, error) { return conn{t}, nil }
@@ -49,6 +52,9 @@ func (s stmt) Close() error  { return nil }
 func (s stmt) NumInput() int { return -1 }
 
 func (s stmt) is(query string) bool {
+	if s.t.name != "" {
+		query = strings.ReplaceAll(query, "fence", s.t.name)
+	}
 	if s.t.mysql {
 		for _, mark := range []string{"$1", "$2", "$3"} {
 			query = strings.ReplaceAll(query, mark, "?")
@@ -57,8 +63,14 @@ func (s stmt) is(query string) bool {
 	return s.query == query
 }
 
+var errDisk = errors.New("the disk is broken")
+
+func (s stmt) breaks() bool { return s.t.fails != "" && strings.HasPrefix(s.query, s.t.fails) }
+
 func (s stmt) Exec(args []driver.Value) (driver.Result, error) {
 	switch {
+	case s.breaks():
+		return nil, errDisk
 	case s.is("UPDATE fence SET token = $1 WHERE resource = $2 AND token <= $3"):
 		token, name := args[0].(int64), args[1].(string)
 		old, ok := s.t.rows[name]
@@ -66,6 +78,9 @@ func (s stmt) Exec(args []driver.Value) (driver.Result, error) {
 			return driver.RowsAffected(0), nil
 		}
 		s.t.rows[name], s.t.locked = token, true
+		if s.t.silent {
+			return driver.ResultNoRows, nil
+		}
 	case s.is("INSERT INTO fence (resource, token) VALUES ($1, $2)"):
 		name := args[0].(string)
 		if _, ok := s.t.rows[name]; ok {
@@ -82,6 +97,9 @@ func (s stmt) Query(args []driver.Value) (driver.Rows, error) {
 	query, current := strings.CutSuffix(s.query, " FOR UPDATE")
 	if plain := (stmt{s.t, query}); !plain.is("SELECT token FROM fence WHERE resource = $1") || current && !s.t.mysql {
 		return nil, fmt.Errorf("syntax error: %s", s.query)
+	}
+	if s.breaks() {
+		return nil, errDisk
 	}
 	if s.t.race != nil {
 		s.t.race()
@@ -234,5 +252,66 @@ func TestRowErrors(t *testing.T) {
 	}
 	if err := (Row{}).Check(t.Context(), tx, "a", 1<<63); err == nil || !strings.Contains(err.Error(), "does not fit a BIGINT") {
 		t.Errorf("got %v, want that the token is too large", err)
+	}
+}
+
+// TestRowInATableOfAnotherName: all three statements go to the table that is named.
+func TestRowInATableOfAnotherName(t *testing.T) {
+	tab := &table{rows: map[string]int64{}, name: "guards"}
+	db := sql.OpenDB(tab)
+	defer db.Close()
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := Row{Table: "guards"}
+	for _, token := range []uint64{5, 8} { // the first is inserted
+		if err := row.Check(t.Context(), tx, "a", token); err != nil {
+			t.Errorf("token %d in a table of another name: %v", token, err)
+		}
+	}
+	if err := row.Check(t.Context(), tx, "a", 7); !errors.Is(err, ErrStale) {
+		t.Errorf("token 7 after 8: got %v, want %v", err, ErrStale)
+	}
+}
+
+// TestRowWhoseStatementsFail: a check whose database fails lets nobody write, and its error says what failed.
+func TestRowWhoseStatementsFail(t *testing.T) {
+	for verb, want := range map[string]string{
+		"UPDATE": `raise the token of "a"`,
+		"SELECT": `read the token of "a"`,
+		"INSERT": `first token of "a"`,
+	} {
+		db := sql.OpenDB(&table{rows: map[string]int64{}, fails: verb})
+		defer db.Close()
+		tx, err := db.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := (Row{}).Check(t.Context(), tx, "a", 8); !errors.Is(err, errDisk) || !strings.Contains(err.Error(), want) {
+			t.Errorf("a database whose %s fails: got %v, want %v and %q", verb, err, errDisk, want)
+		}
+	}
+	db := sql.OpenDB(&table{rows: map[string]int64{"a": 3}, silent: true})
+	defer db.Close()
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (Row{}).Check(t.Context(), tx, "a", 8); err == nil || !strings.Contains(err.Error(), "does not tell how many rows changed") {
+		t.Errorf("a driver that counts no rows: got %v, want an error that says so", err)
+	}
+}
+
+// TestRowTakesEveryToken: a BIGINT has room for all but the upper half of the tokens.
+func TestRowTakesEveryToken(t *testing.T) {
+	db := sql.OpenDB(&table{rows: map[string]int64{}})
+	defer db.Close()
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (Row{}).Check(t.Context(), tx, "a", 1<<63-1); err != nil {
+		t.Errorf("the greatest token that fits: %v", err)
 	}
 }
