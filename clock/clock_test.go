@@ -4,7 +4,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -88,6 +90,79 @@ func TestNobodyWaitsForNothing(t *testing.T) {
 	}
 }
 
+// listed is a waiter that lists for what it was armed, and waits until it is let go.
+type listed struct {
+	mu    sync.Mutex
+	armed []machine.Mono
+	let   chan struct{}
+}
+
+func (l *listed) arm(at machine.Mono) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.armed = append(l.armed, at)
+}
+
+func (l *listed) wait() { <-l.let }
+
+// TestTheEarliestAlarmIsWaitedFor: an alarm that is earlier than all others takes effect on a
+// goroutine that waits for one of these, and no other does.
+func TestTheEarliestAlarmIsWaitedFor(t *testing.T) {
+	far := Now().Add(time.Hour)
+	l := &listed{let: make(chan struct{})}
+	set := &alarms{waiter: l, running: true} // nobody else arms
+	for _, at := range []machine.Mono{far + 5, far + 9, far + 2, far + 3, far + 2, far} {
+		set.add(at)
+	}
+	// Of two for the same time one may do.
+	got := slices.Compact(l.armed)
+	if want := []machine.Mono{far + 5, far + 2, far}; !slices.Equal(got, want) {
+		t.Errorf("armed for %v, want %v", got, want)
+	}
+	var at []machine.Mono
+	for _, a := range set.sorted {
+		at = append(at, a.at)
+	}
+	if want := []machine.Mono{far + 9, far + 5, far + 3, far + 2, far + 2, far}; !slices.Equal(at, want) {
+		t.Errorf("they ring in the order %v from the end, want %v", at, want)
+	}
+}
+
+// TestAnAlarmRingsSoonAfterSuspend: without help from the kernel the clock is looked at every
+// quarter of a second, for Go's timers stand still while the machine sleeps.
+func TestAnAlarmRingsSoonAfterSuspend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var slept atomic.Int64
+		w := newSliceWaiter()
+		w.now = func() machine.Mono { return machine.Mono(time.Since(began)).Add(time.Duration(slept.Load())) }
+		rang := make(chan time.Duration, 1)
+		w.arm(machine.Mono(time.Hour))
+		go func() {
+			for w.at == 0 {
+				w.wait() // it may return earlier, before it has taken what it is armed for
+			}
+			rang <- time.Since(began)
+		}()
+		time.Sleep(10*time.Second + 100*time.Millisecond)
+		slept.Store(int64(2 * time.Hour))
+		if got := <-rang; got > 10*time.Second+350*time.Millisecond {
+			t.Errorf("the machine slept past an alarm 10.1 s after the start, and it rang at %v", got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // and one that is near rings at its time
+		began := time.Now()
+		w := newSliceWaiter()
+		w.now = func() machine.Mono { return machine.Mono(time.Since(began)) }
+		for w.arm(machine.Mono(30 * time.Millisecond)); w.at == 0; {
+			w.wait()
+		}
+		if took := time.Since(began); took != 30*time.Millisecond {
+			t.Errorf("an alarm for 30 ms from then rang after %v", took)
+		}
+	})
+}
+
 func TestStoppedAlarmDoesNotRing(t *testing.T) {
 	set := &alarms{}
 	at := Now().Add(10 * time.Millisecond)
@@ -137,5 +212,17 @@ func TestFake(t *testing.T) {
 	}
 	if f.Now() != 110 {
 		t.Errorf("now %v, want 110", f.Now())
+	}
+	if at := After(&f, 5); at != 115 {
+		t.Errorf("5 ns from then on it is %v, want 115", at)
+	}
+	a, _ := f.Alarm(120), f.Alarm(130)
+	for _, step := range []struct {
+		do   func()
+		want int
+	}{{func() {}, 2}, {a.Stop, 1}, {a.Stop, 1}, {func() { f.Advance(100) }, 0}} {
+		if step.do(); f.Waiting() != step.want {
+			t.Errorf("%d alarms wait, want %d", f.Waiting(), step.want)
+		}
 	}
 }

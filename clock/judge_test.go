@@ -42,12 +42,21 @@ func TestJudge(t *testing.T) {
 		{"a crystal that is off", func(c *clocks) { c.goOn(5*time.Second, 0.002, 0.002) }, nil},
 		{"looks that took long", func(c *clocks) { c.Within, c.Wall = 80*ms, c.Wall+machine.Wall(80*ms) }, nil},
 		{"a daemon steps the time of day by little", func(c *clocks) { c.Wall += machine.Wall(4 * ms) }, nil},
+		{"a daemon steps the time of day by too much", func(c *clocks) { c.Wall += machine.Wall(6 * ms) }, []Kind{Set}},
 		{"the time of day is set forward", func(c *clocks) { c.Wall += machine.Wall(20 * ms) }, []Kind{Set}},
 		{"the time of day is set back", func(c *clocks) { c.Wall -= machine.Wall(time.Hour) }, []Kind{Set}},
 		{"suspended", func(c *clocks) { c.Now, c.Wall = c.Now.Add(time.Hour), c.Wall+machine.Wall(time.Hour) }, []Kind{Slept}},
 		{"stopped", func(c *clocks) {
 			c.Now, c.Wall, c.Running, c.Raw = c.Now.Add(3*time.Second), c.Wall+machine.Wall(3*time.Second), c.Running+3*time.Second, c.Raw+3*time.Second
 		}, []Kind{Paused}},
+		{"stopped for less than counts", func(c *clocks) {
+			c.Now, c.Wall, c.Running, c.Raw = c.Now.Add(800*ms), c.Wall+machine.Wall(800*ms), c.Running+800*ms, c.Raw+800*ms
+		}, nil},
+		{"stopped for a little more than counts", func(c *clocks) {
+			c.Now, c.Wall, c.Running, c.Raw = c.Now.Add(time.Second), c.Wall+machine.Wall(time.Second), c.Running+time.Second, c.Raw+time.Second
+		}, []Kind{Paused}},
+		{"suspended for less than counts", func(c *clocks) { c.Now, c.Wall = c.Now.Add(5*ms), c.Wall+machine.Wall(5*ms) }, nil},
+		{"suspended for a little more than counts", func(c *clocks) { c.Now, c.Wall = c.Now.Add(6*ms), c.Wall+machine.Wall(6*ms) }, []Kind{Slept}},
 		{"frozen with all clocks, and told the time", func(c *clocks) { c.Wall += machine.Wall(10 * time.Second) }, []Kind{Set}},
 		{"jumped ahead of all others", func(c *clocks) { c.Now = c.Now.Add(300 * ms) }, []Kind{Slept, Set}}, // in doubt
 		{"went back", func(c *clocks) { c.Now = c.Now.Add(-300 * ms) }, []Kind{Back}},
@@ -123,6 +132,65 @@ func TestLookTakesTheRawClock(t *testing.T) {
 	raw := Look().Raw
 	if after, err := read(unix.CLOCK_MONOTONIC_RAW); err != nil || raw < before || raw > after {
 		t.Errorf("Look shows %v, and the raw clock showed %v before and %v after (%v)", raw, before, after, err)
+	}
+}
+
+// TestBestLook: of several looks the quickest counts, and none is made after one that was quick
+// enough.
+func TestBestLook(t *testing.T) {
+	for _, tt := range []struct {
+		within []time.Duration // of each look; the last goes on
+		want   time.Duration
+		looks  int
+	}{
+		{[]time.Duration{moment - 1, 1}, moment - 1, 1},
+		{[]time.Duration{3 * ms, moment, moment - 1, 1}, moment - 1, 3},
+		{[]time.Duration{3 * ms, ms, 5 * ms}, ms, 16},
+	} {
+		looks := 0
+		got := best(func() Evidence {
+			e := Evidence{Within: tt.within[min(looks, len(tt.within)-1)]}
+			looks++
+			return e
+		})
+		if got.Within != tt.want || looks != tt.looks {
+			t.Errorf("looks that took %v: the one of %v counts after %d, want the one of %v after %d", tt.within, got.Within, looks, tt.want, tt.looks)
+		}
+	}
+}
+
+// TestOddityText: an operator is told by how much, and in which time.
+func TestOddityText(t *testing.T) {
+	for _, tt := range []struct {
+		do   func(*clocks)
+		want string
+	}{
+		{func(c *clocks) { c.goOn(2*time.Second, 0, 0) }, ""},
+		{func(c *clocks) {
+			c.Now, c.Wall, c.Running, c.Raw = c.Now.Add(3*time.Second), c.Wall+machine.Wall(3*time.Second), c.Running+3*time.Second, c.Raw+3*time.Second
+		}, "this process stood still for 3.1s"},
+		{func(c *clocks) { c.Now, c.Wall = c.Now.Add(time.Hour), c.Wall+machine.Wall(time.Hour) }, "this machine was suspended for 1h0m0s"},
+		{func(c *clocks) { c.Wall += machine.Wall(20 * ms) }, "the time of day went 1.02s while the clock of leases went 1s: it was set, or this machine was frozen"},
+		{func(c *clocks) { c.Wall -= machine.Wall(20 * ms) }, "the time of day went 980ms while the clock of leases went 1s: it was set, or this machine was frozen"},
+		{func(c *clocks) { c.goOn(100*ms, 0.08, 0) }, "the clock of leases goes at a wrong rate: 108ms in 100ms"},
+		{func(c *clocks) { c.goOn(100*ms, -0.08, 0) }, "the clock of leases goes at a wrong rate: 92ms in 100ms"},
+		{func(c *clocks) { c.Now = c.Now.Add(-300 * ms) }, "the clock of leases went back by 200ms"},
+		{func(c *clocks) { c.Now = c.Now.Add(-50 * ms) }, "the clock of leases went back by 50ms"},
+	} {
+		c := &clocks{Evidence: Evidence{Now: 1e12, Running: 1e12, Raw: 1e12, Wall: 1e18, Within: ms / 100}}
+		c.goOn(time.Second, 0, 0)
+		tt.do(c)
+		c.goOn(100*ms, 0, 0)
+		got := ""
+		if len(c.odd) > 0 {
+			got = c.odd[0].String()
+		}
+		if got != tt.want {
+			t.Errorf("it is told that %q, want %q", got, tt.want)
+		}
+	}
+	if got := (Oddity{Kind: 77, By: ms, Over: time.Second}).String(); got != "clock: odd: {Kind:77 By:1ms Over:1s}" {
+		t.Errorf("a kind that there is not: %q", got)
 	}
 }
 

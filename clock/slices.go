@@ -13,9 +13,12 @@ const slice = 250 * time.Millisecond
 type sliceWaiter struct {
 	armed chan machine.Mono // the newest reading to wait for; capacity 1
 	at    machine.Mono
+	now   func() machine.Mono
 }
 
-func newSliceWaiter() *sliceWaiter { return &sliceWaiter{armed: make(chan machine.Mono, 1)} }
+func newSliceWaiter() *sliceWaiter {
+	return &sliceWaiter{armed: make(chan machine.Mono, 1), now: now}
+}
 
 func (w *sliceWaiter) arm(at machine.Mono) {
 	select {
@@ -33,7 +36,7 @@ func (w *sliceWaiter) wait() {
 		case w.at = <-w.armed:
 		case <-timer.C:
 		}
-		left := w.at.Sub(now())
+		left := w.at.Sub(w.now())
 		if left <= 0 {
 			return
 		}
