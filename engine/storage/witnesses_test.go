@@ -144,6 +144,41 @@ func TestWitnessesWithoutFiles(t *testing.T) {
 	}
 }
 
+// TestAWitnessThatCannotBePutInPlace leaves nothing half made, and the process remembers.
+func TestAWitnessThatCannotBePutInPlace(t *testing.T) {
+	w := newWitnesses(t.TempDir(), machine.ID{1})
+	if err := os.MkdirAll(w.path("x"), 0o700); err != nil { // in the way
+		t.Fatal(err)
+	}
+	dir := w.dir
+	w.keep("x", []byte("seen"))
+	if got := w.of("x"); string(got) != "seen" {
+		t.Errorf("%q is remembered", got)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 1 {
+		t.Errorf("%v, %v: want what was there before", files, err)
+	}
+}
+
+// TestAWitnessThatIsKnown is not written again: a claim that is refused once a second would wear out the disk.
+func TestAWitnessThatIsKnown(t *testing.T) {
+	w := newWitnesses(t.TempDir(), machine.ID{1})
+	w.keep("x", []byte("seen"))
+	if err := os.Remove(w.path("x")); err != nil {
+		t.Fatal(err)
+	}
+	w.keep("x", []byte("seen"))
+	if _, err := os.Stat(w.path("x")); !os.IsNotExist(err) {
+		t.Errorf("what is known was written again: %v", err)
+	}
+	w.keep("x", nil) // a claim that has seen nothing
+	w.keep("x", []byte("seen later"))
+	if got := newWitnesses(filepath.Dir(w.dir), machine.ID{1}).of("x"); string(got) != "seen later" {
+		t.Errorf("another process reads %q, want what was seen last", got)
+	}
+}
+
 func TestStateDir(t *testing.T) {
 	for _, c := range []struct{ state, home, want string }{
 		{"/s", "/h", "/s/tenure"},

@@ -1,0 +1,239 @@
+package storage_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/disklease"
+	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/quorumregister"
+	"github.com/tenure-lease/tenure/register"
+)
+
+// TestCallsLeaveNoAlarm: a call that has ended leaves no alarm that would ring for it, or one that lasts long would
+// be kept in memory for so long.
+func TestCallsLeaveNoAlarm(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		holder, _ := all.open(t, storage.Options{})
+		acquire(t, holder, "held")
+		c := oneClock()
+		l, _ := all.open(t, storage.Options{Clock: c})
+		for what, call := range calls(l) {
+			if err := call(t.Context()); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			time.Sleep(delay) // what ends at once ends
+			if n := c.Waiting(); n != 0 {
+				t.Fatalf("%s has ended, and has left %d alarms", what, n)
+			}
+		}
+	})
+}
+
+// TestNothingBeginsAfterClose: every call is told that the Leaser is closed.
+func TestNothingBeginsAfterClose(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, _ := newMemories(1, term, delay).open(t, storage.Options{})
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for what, call := range calls(l) {
+			if err := call(t.Context()); !errors.Is(err, tenure.ErrClosed) {
+				t.Errorf("%s after Close: %v, want %v", what, err, tenure.ErrClosed)
+			}
+		}
+	})
+}
+
+// TestNamesThatNoLeaseHas: they are refused by every call that takes one.
+func TestNamesThatNoLeaseHas(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, _ := newMemories(1, term, delay).open(t, storage.Options{})
+		for what, call := range map[string]func(name string) error{
+			"Acquire":    func(name string) error { _, err := l.Acquire(t.Context(), tenure.Claim{Name: name}); return err },
+			"TryAcquire": func(name string) error { _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: name}); return err },
+			"Observe":    func(name string) error { _, err := l.Observe(t.Context(), name); return err },
+			"Await":      func(name string) error { _, err := l.Await(t.Context(), tenure.State{Name: name}); return err },
+			"Agree":      func(name string) error { _, err := l.Agree(t.Context(), name, nil); return err },
+			"Decided":    func(name string) error { _, _, err := l.Decided(t.Context(), name); return err },
+		} {
+			for _, name := range []string{"", "x/"} {
+				if err := call(name); !errors.Is(err, tenure.ErrClaim) {
+					t.Errorf("%s of %q: %v, want %v", what, name, err, tenure.ErrClaim)
+				}
+			}
+		}
+	})
+}
+
+// TestWaitersLookFiftyTimesATerm, though accesses are so quick that they could look far more often.
+func TestWaitersLookFiftyTimesATerm(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		const long = 10 * time.Second
+		all := newMemories(1, long, time.Millisecond)
+		holder, _ := all.open(t, storage.Options{})
+		acquire(t, holder, "x")
+		l, faults := all.open(t, storage.Options{})
+		var looks atomic.Int64
+		faults[0].Plan = func(op register.Op) register.Fault {
+			if _, query := op.Op.(quorumregister.Query); query {
+				looks.Add(1)
+			}
+			return register.None
+		}
+		for what, wait := range map[string]func(ctx context.Context) error{
+			"Acquire": func(ctx context.Context) error {
+				_, err := l.Acquire(ctx, tenure.Claim{Name: "x"})
+				return err
+			},
+			"Await": func(ctx context.Context) error {
+				s, err := l.Observe(ctx, "x")
+				if err != nil {
+					return err
+				}
+				_, err = l.Await(ctx, s)
+				return err
+			},
+		} {
+			looks.Store(0)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*long)
+			if err := wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s of what is held: %v, want %v", what, err, context.DeadlineExceeded)
+			}
+			cancel()
+			if n := looks.Load(); n < 50 || n > 200 {
+				t.Errorf("%s looks %d times in two Terms, want about 100", what, n)
+			}
+		}
+	})
+}
+
+// TestAReleaseIsWaitedFor until the deadline, when the lease ends anyway, and for a second if that is longer.
+func TestAReleaseIsWaitedFor(t *testing.T) {
+	for _, c := range []struct{ hung, healed time.Duration }{
+		{0, term * 4 / 5},
+		{term * 3 / 5, time.Second * 9 / 10}, // the deadline passes meanwhile
+	} {
+		simulate(t, func(t *testing.T) {
+			l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+			lease := acquire(t, l, "x")
+			faults[0].Hang()
+			time.Sleep(c.hung)
+			time.AfterFunc(c.healed, faults[0].Heal)
+			if err := lease.Release(t.Context()); err != nil {
+				t.Errorf("the stores hang for %v, and for %v from the release on: %v, want it confirmed", c.hung, c.healed, err)
+			}
+		})
+	}
+}
+
+// TestHealth tells of each store what it took, and which one went back.
+func TestHealth(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(3, term, delay)
+		l, faults := all.open(t, storage.Options{})
+		restore := all[1].Backup()
+		lease := acquire(t, l, "x")
+		restore()
+		time.Sleep(term) // the holder sees that
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		faults[2].Delay = delay / 2
+		faults[2].Plan = func(register.Op) register.Fault { return register.Late }
+		why := errors.New("the disk is on fire")
+		faults[0].Fail(why)
+		check := func(when string, back int) {
+			t.Helper()
+			health, err := l.Health(t.Context(), "y")
+			if err != nil || len(health) != 3 {
+				t.Fatal(health, err)
+			}
+			for i, h := range health {
+				if h.Store != i || h.Stale != (i == back) || errors.Is(h.Err, why) != (i == 0) || (h.Took == delay/2) != (i == 2) {
+					t.Errorf("%s: store %d: %+v, want 0 to fail, 2 to take %v, and %d to be stale", when, i, h, delay/2, back)
+				}
+			}
+		}
+		check("store 1 was restored from a backup", 1)
+		time.Sleep(4 * term)
+		check("long after that", -1)
+	})
+}
+
+// TestAgreeWaitsForStores that do not answer at first.
+func TestAgreeWaitsForStores(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		faults[0].Fail(errors.New("the disk is on fire"))
+		time.AfterFunc(term, faults[0].Heal)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*term)
+		defer cancel()
+		if value, err := l.Agree(ctx, "x", []byte("mine")); err != nil || string(value) != "mine" {
+			t.Errorf("Agree, while the store fails for a Term: %q, %v; want it to be waited for", value, err)
+		}
+	})
+}
+
+// TestCloseEndsWhatWaits, and says that it was Close.
+func TestCloseEndsWhatWaits(t *testing.T) {
+	for what, wait := range map[string]func(ctx context.Context, l *storage.Leaser) error{
+		"Acquire": func(ctx context.Context, l *storage.Leaser) error {
+			_, err := l.Acquire(ctx, tenure.Claim{Name: "held"})
+			return err
+		},
+		"Await": func(ctx context.Context, l *storage.Leaser) error {
+			s, err := l.Observe(ctx, "held")
+			if err != nil {
+				return err
+			}
+			_, err = l.Await(ctx, s)
+			return err
+		},
+		"Agree": func(ctx context.Context, l *storage.Leaser) error {
+			_, err := l.Agree(ctx, "held", nil)
+			return err
+		},
+	} {
+		simulate(t, func(t *testing.T) {
+			all := newMemories(1, term, delay)
+			holder, _ := all.open(t, storage.Options{})
+			acquire(t, holder, "held")
+			l, _ := all.open(t, storage.Options{})
+			ended := make(chan error, 1)
+			go func() { ended <- wait(t.Context(), l) }()
+			time.Sleep(term / 2)
+			synctest.Wait()
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := <-ended; !errors.Is(err, tenure.ErrClosed) || errors.Is(err, tenure.ErrUnavailable) {
+				t.Errorf("%s, ended by Close: %v, want %v", what, err, tenure.ErrClosed)
+			}
+		})
+	}
+}
+
+// TestSpec: what is not said is chosen, and what makes no lease is refused.
+func TestSpec(t *testing.T) {
+	h, err := storage.Spec{Delay: delay}.Header(3)
+	if err != nil || h.Term != tenure.DefaultTTL || h.Drift != 1000 || h.Delay != delay || h.Of != 3 || h.Index != 0 {
+		t.Errorf("the defaults: %+v, %v", h, err)
+	}
+	other, err := storage.Spec{Term: disklease.MinTerms * delay, Delay: delay, Drift: 7}.Header(1)
+	if err != nil || other.Term != disklease.MinTerms*delay || other.Drift != 7 || other.Of != 1 {
+		t.Errorf("as short a Term as δ allows: %+v, %v", other, err)
+	}
+	if h.Set == other.Set {
+		t.Errorf("two sets have one identity, %v", h.Set)
+	}
+	if _, err := (storage.Spec{Term: disklease.MinTerms*delay - 1, Delay: delay}).Header(1); err == nil {
+		t.Error("a Term too short for δ is accepted")
+	}
+}
