@@ -4,12 +4,14 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/engine/file"
 	"github.com/tenure-lease/tenure/engine/flease"
 	"github.com/tenure-lease/tenure/engine/redis"
 	"github.com/tenure-lease/tenure/machine"
@@ -32,6 +36,7 @@ func TestEndpoints(t *testing.T) {
 		{"etcd://a/", []string{"a:2379"}},
 		{"etcd://a:1,b,10.0.0.1:3", []string{"a:1", "b:2379", "10.0.0.1:3"}},
 		{"etcd://[::1]:1,[::2]", []string{"[::1]:1", "[::2]:2379"}},
+		{"etcd://a:65535", []string{"a:65535"}},
 		{"etcds://a", []string{"a:2379"}},
 	} {
 		cfg, err := Etcd(c.url)
@@ -83,6 +88,9 @@ func TestPeers(t *testing.T) {
 	if err := os.WriteFile(file, []byte("epoch 7\n3 127.0.0.1:1 # we\n\n4 192.0.2.1:1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if cfg, err := Flease("flease://a:1@a:1?clock=trust"); err != nil || cfg.CheckClock || cfg.TLS != nil {
+		t.Errorf("a clock that is trusted: %+v, %v", cfg, err)
+	}
 	if cfg, err = Flease("flease://self@" + file); err != nil || cfg.Self != "127.0.0.1:1" {
 		t.Errorf("from a file: %v, %v", cfg.Self, err)
 	}
@@ -110,8 +118,25 @@ func TestServers(t *testing.T) {
 	if cfg, err := Redis("rediss://a?servername=b&prefix=x"); err != nil || cfg.TLS == nil || cfg.TLS.ServerName != "b" || cfg.Prefix != "x" {
 		t.Errorf("with TLS: %+v, %v", cfg, err)
 	}
-	if _, err := Redis("redis://u:secret@a/x"); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("%v: want an error that does not tell the password", err)
+}
+
+// TestPasswordsAreNotTold: whatever is wrong with a URL, its error shows no part of a password.
+func TestPasswordsAreNotTold(t *testing.T) {
+	for _, url := range []string{
+		"redis://u:secret@a/x",
+		"redis://u:secret@a:http",
+		"redis://:secret@a?cacert=x",
+		"redis://secret@a",
+		"redis://u:half@secret@a/x",
+		"redis://u:secret%zz@a",
+		"redis://u:secret?half@a",
+		"redis://u/secret?half@a",
+		"rediss://u:secret@a?cert=x",
+	} {
+		_, err := Open(t.Context(), url)
+		if err == nil || slices.ContainsFunc([]string{"secret", "half", "%z"}, func(part string) bool { return strings.Contains(err.Error(), part) }) || !errors.Is(err, ErrURL) {
+			t.Errorf("%s: %v; want %v that tells no part of the password", url, err, ErrURL)
+		}
 	}
 }
 
@@ -133,6 +158,7 @@ func TestBadURLs(t *testing.T) {
 		"etcd://a/path":                           "more than a host and a port",
 		"etcd://a:http":                           `"http" is not a port`,
 		"etcd://a:0":                              `"0" is not a port`,
+		"etcd://a:65536":                          `"65536" is not a port`,
 		"etcd://a?cacert=x":                       "use etcds",
 		"etcds://a?ca=x":                          `option "ca" is unknown; there are cacert, cert, key, servername`,
 		"etcds://a?cert=x":                        "cert and key go together",
@@ -160,6 +186,15 @@ func TestBadURLs(t *testing.T) {
 		"flease://a:1@a:1?ttl=3s":                 `option "ttl" is unknown; there are cluster, t_max`,
 		"flease://a:1@a:1?t_max=3":                "t_max=3 is no duration: write for instance t_max=500ms",
 		"flease://a:1@a:1?cell=x":                 "cell=x",
+		"flease://a:1@a:1?cell=0":                 "cell=0",
+		"flease://a:1@a:1?t_max=-3s":              "t_max=-3s is no duration",
+		"flease://a:1@a:1?round=0s":               "round=0s is no duration",
+		"flease://a:1@a:1?epsilon=x":              "epsilon=x is no duration",
+		"flease://self@127.0.0.1:1,127.0.0.1:2":   "2 of the addresses are this machine's (127.0.0.1:1, 127.0.0.1:2)",
+		"flease://a:1@a:1?servername=x":           "cacert is missing",
+		"flease:///a%zz":                          "invalid URL escape",
+		"flease://a:1@a:1?cell=%zz":               "invalid URL escape",
+		"flease://a:1@/a%zz":                      "invalid URL escape",
 		"flease://a:1@a:1?clock=ntp":              "write kernel",
 		"flease://a:1@a:1?cert=x":                 "cacert is missing: peers authenticate each other",
 		"flease://a:1@a:1?t_max=1s&epsilon=300ms": "t_max = 1s is too short for ε = 300ms and a round timeout of 25ms: make it more than 1.3s",
@@ -168,6 +203,11 @@ func TestBadURLs(t *testing.T) {
 		"redis://a/x":                             `"x" is not the number of a database`,
 		"redis://secret@a":                        "write user:password@",
 		"redis://a?cacert=x":                      "use rediss",
+		"redis://a/-1":                            `"-1" is not the number of a database`,
+		"rediss://a?db=1":                         `option "db" is unknown; there are cacert, cert, key, servername`,
+		"redis://a?prefix=%zz":                    "invalid URL escape",
+		"etcd://a?cert=%zz":                       "invalid URL escape",
+		"file:///a#b":                             "has no options",
 	} {
 		l, err := Open(t.Context(), url)
 		if err == nil || l != nil {
@@ -180,12 +220,55 @@ func TestBadURLs(t *testing.T) {
 }
 
 func TestNobodyAnswers(t *testing.T) {
-	l, err := Open(t.Context(), "etcd://127.0.0.1:1")
-	if err == nil || l != nil {
-		t.Fatalf("got %v, %v", l, err)
+	none := filepath.Join(t.TempDir(), "none")
+	for url, want := range map[string]string{
+		"etcd://127.0.0.1:1":                  "cannot reach 127.0.0.1:1: dial tcp",
+		"redis://127.0.0.1:1":                 "127.0.0.1:1",
+		"file://" + none:                      none,
+		"flease://" + none:                    "no peer listens at " + none,
+		"flease://a:1@a:1?listen=192.0.2.1:1": "192.0.2.1:1",
+	} {
+		l, err := Open(t.Context(), url)
+		if err == nil || l != nil { // not even a Leaser that is nil within
+			t.Fatalf("%s: got %v, %v", url, l, err)
+		}
+		if errors.Is(err, ErrURL) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %q, want it to contain %q, and not %q", url, err, want, ErrURL)
+		}
 	}
-	if want := "cannot reach 127.0.0.1:1: dial tcp"; errors.Is(err, ErrURL) || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %q, want it to contain %q", err, want)
+}
+
+// TestOpen: a URL opens the engine that its scheme names.
+func TestOpen(t *testing.T) {
+	open := func(url string) tenure.Leaser {
+		l, err := Open(t.Context(), url)
+		if err != nil {
+			t.Fatalf("%s: %v", url, err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l
+	}
+	dir := t.TempDir()
+	if _, err := file.Init(t.Context(), []string{dir}, file.Spec{SingleHost: true}); err != nil {
+		t.Fatal(err)
+	}
+	if l, ok := open("file://" + dir).(*file.Leaser); !ok || l.Made() {
+		t.Errorf("a file URL opens %T", l)
+	}
+	peer, ok := open("flease://a:1@a:1?listen=127.0.0.1:0").(*flease.Leaser)
+	if !ok {
+		t.Fatal("a flease URL with members opens no peer")
+	}
+	socket := filepath.Join(t.TempDir(), "peer")
+	listener, err := flease.ListenSocket(socket, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- peer.Peer().Serve(listener) }()
+	t.Cleanup(func() { listener.Close(); <-served })
+	if l, ok := open("flease://" + socket).(*flease.Client); !ok {
+		t.Errorf("a flease URL with a path opens %T", l)
 	}
 }
 
@@ -210,11 +293,38 @@ func TestTLSOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cfg, err := Etcd("etcds://a,b?cacert=" + cert + "&cert=" + cert + "&key=" + key + "&servername=x")
+	options := "?cacert=" + cert + "&cert=" + cert + "&key=" + key + "&servername=x"
+	etcds, err := Etcd("etcds://a,b" + options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.TLS.RootCAs == nil || len(cfg.TLS.Certificates) != 1 || cfg.TLS.ServerName != "x" {
-		t.Errorf("got %+v", cfg.TLS)
+	rediss, err := Redis("rediss://a" + options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, err := Flease("flease://a:1@a:1,b:1" + options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]*tls.Config{"etcds": etcds.TLS, "rediss": rediss.TLS, "flease": peer.TLS} {
+		if c.RootCAs == nil || len(c.Certificates) != 1 || c.ServerName != "x" || c.MinVersion < tls.VersionTLS12 || c.InsecureSkipVerify {
+			t.Errorf("%s: got %+v, want all that the options say, over TLS 1.2 at least", name, c)
+		}
+	}
+	// Peers have no other way to know each other.
+	if c := peer.TLS; c.ClientAuth != tls.RequireAndVerifyClientCert || c.ClientCAs == nil || !c.ClientCAs.Equal(c.RootCAs) {
+		t.Errorf("a peer asks for certificates like %v, of the same authority: %v; want %v, and true", c.ClientAuth, c.ClientCAs.Equal(c.RootCAs), tls.RequireAndVerifyClientCert)
+	}
+	for _, missing := range []string{"cacert", "cert", "key"} {
+		var kept []string
+		for option := range strings.SplitSeq(options[1:], "&") {
+			if !strings.HasPrefix(option, missing+"=") {
+				kept = append(kept, option)
+			}
+		}
+		part := "?" + strings.Join(kept, "&")
+		if _, err := Flease("flease://a:1@a:1,b:1" + part); err == nil || !strings.Contains(err.Error(), missing+" is missing") {
+			t.Errorf("a peer without %s: %v, want that it is missing", missing, err)
+		}
 	}
 }

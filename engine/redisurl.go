@@ -47,12 +47,18 @@ func redisConfig(whole string) (cfg redis.Config, err error) {
 		if !secret {
 			return cfg, errors.New("write user:password@, or :password@ without a user")
 		}
-		if cfg.Username, err = url.PathUnescape(user); err != nil {
-			return cfg, err
+		var bad, worse error
+		cfg.Username, bad = url.PathUnescape(user)
+		cfg.Password, worse = url.PathUnescape(password)
+		if bad != nil || worse != nil { // which would quote a part of the password
+			return cfg, errors.New("a user or password has a % that begins no escape: write it as %25")
 		}
-		if cfg.Password, err = url.PathUnescape(password); err != nil {
-			return cfg, err
-		}
+	} else if strings.Contains(query, "@") {
+		defer func() {
+			if err != nil { // it may quote what is the first part of a password
+				err = errors.New("if that is a password with a ? in it, write the ? as %3f; else an address or the number of a database is wrong")
+			}
+		}()
 	}
 	hosts, db, _ := strings.Cut(rest, "/")
 	if db != "" {
