@@ -31,3 +31,49 @@ func TestZeroView(t *testing.T) {
 		t.Error("it has the revision of an empty store")
 	}
 }
+
+// A range is longer than as many keys as it has, and no longer.
+func TestLonger(t *testing.T) {
+	if (View{}).Longer([]byte("a"), []byte("z"), 0) {
+		t.Error("a range of no state has a key")
+	}
+	s := New()
+	for _, key := range []string{"a", "b", "b2", "c"} {
+		mustPut(t, s, key, "", 0)
+	}
+	v := s.View()
+	for _, c := range []struct {
+		key, end string
+		keys     int
+	}{{"b", "c", 2}, {"b", "\x00", 3}, {"\x00", "\x00", 4}, {"x", "z", 0}, {"b", "b2", 1}} {
+		for n := range 6 {
+			if got := v.Longer([]byte(c.key), []byte(c.end), n); got != (c.keys > n) {
+				t.Errorf("[%q, %q) has %d keys: longer than %d: %v", c.key, c.end, c.keys, n, got)
+			}
+		}
+	}
+	if v.Longer([]byte("a"), nil, 0) {
+		t.Error("a single key takes time to read")
+	}
+}
+
+// Events end when the caller has enough of them.
+func TestEventsEndEarly(t *testing.T) {
+	s := New()
+	for range 3 {
+		mustPut(t, s, "a", "", 0)
+	}
+	events, err := s.View().Events(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for e := range events {
+		if n++; e.KV.ModRevision == 3 {
+			break
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d events came, want 2", n)
+	}
+}

@@ -197,3 +197,20 @@ func TestAStreamWhoseSourceFailsEnds(t *testing.T) {
 		cancel()
 	})
 }
+
+// Close does not wait for the next dial, however far off that is.
+func TestCloseBetweenDials(t *testing.T) {
+	tm := defaultTiming
+	tm.backoffMin, tm.backoffMax = time.Hour, time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(t, 1, newNowhere(), map[machine.NodeID]string{2: "127.0.0.1:2"}, tm, func(c *Config) {
+			c.Dial = func(context.Context, string) (net.Conn, error) { return nil, errors.New("nobody is there") }
+		})
+		synctest.Wait()
+		start := time.Now()
+		m.Close()
+		if took := time.Since(start); took != 0 {
+			t.Errorf("Close takes %v between two dials", took)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net"
 	"testing"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -83,5 +84,87 @@ func TestAnsweredQuestionsMakeRoom(t *testing.T) {
 	m.Close()
 	if n := len(m.guests.inside); n != 0 {
 		t.Errorf("%d guests are inside though all connections have ended", n)
+	}
+}
+
+// A question and its answer are frames of one type, and no other is taken for one.
+func TestOtherFramesAreNoQuestions(t *testing.T) {
+	asked := make(chan []byte, 20)
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) {
+		c.Answer = func(said []byte) []byte { asked <- said; return nil }
+	})
+	for typ := frameType(0); typ <= frameVerdict+1; typ++ {
+		if typ == frameHeader {
+			continue
+		}
+		conn, err := greetRaw(t, m.addr, hello{kind: kindInquiry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Write(appendFrame(nil, typ, []byte("hello")))
+		if _, said, err := readFrame(conn, nil, answerMax); err == nil {
+			t.Errorf("a frame of type %d is taken for a question: %q", typ, said)
+		}
+
+		said, err := Ask(t.Context(), "somewhere", nil, func(context.Context, string) (net.Conn, error) {
+			ours, other := net.Pipe()
+			go func() {
+				defer other.Close()
+				readHello(other)
+				other.Write(encodeWelcome(statusWelcome, ""))
+				readFrame(other, nil, questionMax)
+				other.Write(appendFrame(nil, typ, []byte("hello")))
+			}()
+			return ours, nil
+		}, nil)
+		if !errors.Is(err, ErrProtocol) {
+			t.Errorf("a frame of type %d is taken for an answer: %q, %v", typ, said, err)
+		}
+	}
+	if len(asked) > 0 {
+		t.Errorf("%d questions came that were none", len(asked))
+	}
+}
+
+// Peers that cannot be are refused, and those of before stay; a closed transport takes none.
+func TestSetPeersIsChecked(t *testing.T) {
+	c := newCluster(t, 2, quick, nil)
+	for name, peers := range map[string]map[machine.NodeID]string{
+		"nobody":  {0: "127.0.0.1:1"},
+		"no port": {2: "127.0.0.1"},
+	} {
+		if err := c[0].SetPeers(peers, []machine.NodeID{2}); err == nil || errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v, want it refused", name, err)
+		}
+	}
+	c[0].Send(2, []byte("still here"))
+	c[1].waitMessage(1, "still here")
+	c[1].Send(1, []byte("not removed"))
+	c[0].waitMessage(2, "not removed")
+	c[0].Close()
+	if err := c[0].SetPeers(map[machine.NodeID]string{3: "127.0.0.1:1"}, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v, want %v", err, ErrClosed)
+	}
+	if s := c[0].Stats(3); s != (Stats{}) || c[0].Send(3, nil) {
+		t.Errorf("after Close there is a new peer: %+v", s)
+	}
+}
+
+// Each peer makes room for four guests more, those that its own connections are at first.
+func TestRoomForGuestsOfPeers(t *testing.T) {
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) {
+		c.Dial = func(ctx context.Context, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
+	})
+	for _, n := range []int{0, 1, 3, 20, 0} {
+		peers := map[machine.NodeID]string{}
+		for id := range n {
+			peers[machine.NodeID(id+2)] = "127.0.0.1:1"
+		}
+		if err := m.SetPeers(peers, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.guestsMax(); got != 64+4*n {
+			t.Errorf("%d peers make room for %d guests, want %d", n, got, 64+4*n)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -126,5 +127,30 @@ func TestRefusedOnceForEachReason(t *testing.T) {
 	}
 	if err := m.Stats(1).LastError; !errors.Is(err, ErrUnknownMember) {
 		t.Errorf("refused because of %v, want ErrUnknownMember", err)
+	}
+}
+
+// A greeting waits in the queue as messages do, and is counted like them.
+func TestGreetingsAreCounted(t *testing.T) {
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) {
+		c.QueueBytes = 1000
+		c.Greeting = func(machine.NodeID) []byte { return make([]byte, 600) }
+	})
+	r := newRemote(m.Transport, 2, "127.0.0.1:1")
+	for connection := range 2 {
+		r.opened()
+		if r.queued != 600 || r.send(make([]byte, 600)) {
+			t.Errorf("on connection %d there are %d bytes in the queue, want 600 of a greeting and no room for as many", connection, r.queued)
+		}
+		if msgs := r.take(nil); connection == 0 {
+			r.wrote(msgs, 600)
+		}
+		if want := 600 * connection; r.queued != want {
+			t.Errorf("on connection %d there are %d bytes in the queue once the greeting is on its way, want %d", connection, r.queued, want)
+		}
+		r.closed(io.EOF, connection)
+	}
+	if s := r.stats; s.MessagesSent != 1 || s.MessagesDropped != 3 || r.queued != 0 {
+		t.Errorf("%d messages are sent and %d lost with %d bytes in the queue, want 1, 3 and none", s.MessagesSent, s.MessagesDropped, r.queued)
 	}
 }

@@ -123,6 +123,20 @@ func TestTLSRefusals(t *testing.T) {
 	}
 }
 
+// Certificates may come from functions, which read them anew.
+func TestCertificatesFromFunctions(t *testing.T) {
+	a := newAuthority(t)
+	c := newCluster(t, 2, quick, func(_ machine.NodeID, c *Config) {
+		c.TLS = a.mutual(t)
+		cert := c.TLS.Certificates[0]
+		c.TLS.Certificates = nil
+		c.TLS.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil }
+		c.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
+	})
+	c[0].Send(2, []byte("secret"))
+	c[1].waitMessage(1, "secret")
+}
+
 // Who is asked for by name shows a certificate for that name, and not for its address.
 func TestServerName(t *testing.T) {
 	a := newAuthority(t)

@@ -247,6 +247,35 @@ func TestRestartBehindAHalfOpenConnection(t *testing.T) {
 	wantHangUp(t, old)
 }
 
+// So it is when the process had sent something before: only while that is delivered does its
+// silence mean nothing.
+func TestRestartBehindWhatWasDelivered(t *testing.T) {
+	m := alone(t, quick)
+	old, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 5, ticket{9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Write(appendFrame(appendFrame(nil, frameBatch, []byte("\x05first")), framePing, make([]byte, 8)))
+	if typ, _, err := readFrame(old, nil, 8); typ != framePong { // once the message was delivered
+		t.Fatal(typ, err)
+	}
+	if _, err := greetRaw(t, m.addr, hello{kindMessages, 77, 2, 1, 6, ticket{9}}); err != nil {
+		t.Errorf("the restarted process: %v", err)
+	}
+}
+
+// Close may come twice, and after the listener's own.
+func TestCloseAgain(t *testing.T) {
+	ln := listen(t, "127.0.0.1:0")
+	m := newMember(t, 1, ln, nil, quick, nil)
+	ln.Close()
+	for range 2 {
+		if err := m.Close(); err != nil {
+			t.Errorf("Close of what is closed: %v", err)
+		}
+	}
+}
+
 // A process that dials again, for it saw its connection break, is let in at once.
 func TestSecondConnectionReplacesTheFirst(t *testing.T) {
 	m := alone(t, quick)

@@ -38,3 +38,6 @@ func (l *Log) Free() bool {
 
 // SyncEveryBytes is how much of a snapshot is written between two fsyncs.
 const SyncEveryBytes = syncEveryBytes
+
+// Extend lengthens a file of the host without reserving space.
+func Extend(f File, size int64) error { return f.(osFile).extend(size) }

@@ -103,3 +103,29 @@ func TestASegmentIsReadWhileItIsReleased(t *testing.T) {
 		t.Errorf("released again: %v, the log begins at %d, want 3", err, l.FirstSeq())
 	}
 }
+
+// A segment that was removed, and whose directory was not synced, is released by the next call.
+func TestReleaseGoesOnBehindAFailure(t *testing.T) {
+	fs := waltest.NewDisk().FS()
+	l := create(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+	write(t, l, 900, 900, 900, 900, 900, 900)
+	fs.Fault = func(op, _ string) error {
+		if op == "syncdir" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	if err := l.ReleaseTo(5); !errors.Is(err, syscall.EIO) {
+		t.Errorf("the directory cannot be synced: %v, want the disk's error", err)
+	}
+	if _, err := l.Reader(1).Next(); !errors.Is(err, ErrReleased) || l.FirstSeq() != 3 {
+		t.Errorf("behind it record 1: %v, the log begins at %d; want ErrReleased, 3", err, l.FirstSeq())
+	}
+	fs.Fault = nil
+	if err := l.ReleaseTo(5); err != nil || l.FirstSeq() != 5 {
+		t.Errorf("released again: %v, the log begins at %d, want 5", err, l.FirstSeq())
+	}
+	if record, err := l.Reader(5).Next(); err != nil || record.Seq != 5 {
+		t.Errorf("then record 5 is %v, %v", record, err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -227,6 +228,11 @@ func (l *Log) flush() error {
 		return l.fail("write", err)
 	}
 	l.off += int64(len(l.buf))
+	if l.off > l.opts.SegmentBytes { // a batch made the file larger
+		l.mu.Lock()
+		l.segments[len(l.segments)-1].size = l.off
+		l.mu.Unlock()
+	}
 	l.written.Store(l.seq)
 	if cap(l.buf) > 4*flushBytes {
 		l.buf = nil // a rare giant batch is no reason to hold its memory
@@ -311,7 +317,8 @@ func (l *Log) ReleaseTo(seq uint64) error {
 		if !leaving {
 			return nil
 		}
-		if err := l.opts.FS.Remove(oldest.path); err != nil {
+		// One that is gone was removed by a call whose SyncDir failed.
+		if err := l.opts.FS.Remove(oldest.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			l.mu.Lock()
 			l.leaving = false
 			l.mu.Unlock()

@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	. "github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
 )
 
 // payload is a recognizable payload of n bytes for record seq, mostly zeros.
@@ -156,6 +158,41 @@ func TestCutAndRelease(t *testing.T) {
 	}
 }
 
+// The figure is that of the files, of those that a batch made larger, too.
+func TestUsageIsThatOfTheFiles(t *testing.T) {
+	dir, opts := t.TempDir(), Options{SegmentBytes: 4096}
+	l := create(t, dir, opts)
+	wants := func(when string) {
+		t.Helper()
+		var onDisk int64
+		for _, name := range segmentNames(t, dir) {
+			info, err := os.Stat(filepath.Join(dir, "wal", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			onDisk += info.Size()
+		}
+		if got := l.Usage(); got != onDisk {
+			t.Errorf("%s: Usage %d, on disk %d", when, got, onDisk)
+		}
+	}
+	wants("empty")
+	for i, size := range []int{600, 40_000, 50_000, 60_000, 600} {
+		write(t, l, size)
+		wants(fmt.Sprintf("record %d, of %d bytes", i+1, size))
+	}
+	l.Close()
+	l, _ = open(t, dir, opts)
+	wants("opened again")
+	l.Close()
+	l, _ = open(t, dir, Options{SegmentBytes: 1024})
+	wants("opened for smaller segments")
+	l.Close()
+	l, _ = open(t, dir, opts)
+	write(t, l, 10, 70_000)
+	wants("gone on with")
+}
+
 func segmentNames(t *testing.T, dir string) (names []string) {
 	all, err := OS{}.ReadDir(filepath.Join(dir, "wal"))
 	if err != nil {
@@ -273,5 +310,20 @@ func TestClosedLogSaysSo(t *testing.T) {
 	}
 	if err := l.Close(); err != nil {
 		t.Errorf("second Close: %v", err)
+	}
+}
+
+// A lock that is not given back is told: the next process would be refused.
+func TestCloseTellsThatTheLockStays(t *testing.T) {
+	fs := waltest.NewDisk().FS()
+	l := create(t, "/d", Options{FS: fs})
+	fs.Fault = func(op, _ string) error {
+		if op == "unlock" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	if err := l.Close(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("Close: %v, want %v", err, syscall.EIO)
 	}
 }

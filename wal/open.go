@@ -132,7 +132,7 @@ func (l *Log) loadSegment(first uint64, last bool, buf []byte, replay func(Recor
 	}
 	size := int64(len(seg))
 	if last {
-		size = max(int64(end), l.opts.SegmentBytes)
+		size = max(size, l.opts.SegmentBytes)
 	}
 	l.segments = append(l.segments, segment{path, first, size})
 	l.first, l.seq, l.off, l.version = first, next-1, int64(end), h.version

@@ -1,8 +1,10 @@
 package wal_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"testing"
 
 	. "github.com/tenure-lease/tenure/wal"
@@ -96,5 +98,21 @@ func TestReplacedSegmentIsNotReleased(t *testing.T) {
 	_, got, err := tryOpen("/d", opts)
 	if err != nil || len(got) != 1 {
 		t.Errorf("%d records, %v; want the one that was synced, which nobody released", len(got), err)
+	}
+}
+
+// Where space cannot be reserved a file is made longer, and never shorter: a log may be opened for
+// smaller segments than it was made of.
+func TestExtendNeverShortens(t *testing.T) {
+	f, err := OS{}.OpenFile(filepath.Join(t.TempDir(), "file"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, c := range []struct{ size, want int64 }{{100, 100}, {50, 100}, {0, 100}, {100, 100}, {101, 101}} {
+		err := Extend(f, c.size)
+		if got, sizeErr := f.Size(); err != nil || sizeErr != nil || got != c.want {
+			t.Errorf("extended to %d: the file has %d bytes, %v; want %d", c.size, got, errors.Join(err, sizeErr), c.want)
+		}
 	}
 }

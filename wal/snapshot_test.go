@@ -340,3 +340,65 @@ func TestLargeSnapshotsAreSyncedOnTheWay(t *testing.T) {
 		t.Errorf("%d bytes were synced %d times, want %d", len(bigBody), syncs, want)
 	}
 }
+
+// Two may prune at a time: a snapshot that another has removed is gone, as it should be.
+func TestPrunedBySomebodyElse(t *testing.T) {
+	disk := waltest.NewDisk()
+	fs := disk.FS()
+	s := create(t, "/d", Options{FS: fs}).Snapshots()
+	for index := range uint64(4) {
+		save(t, s, index+1, "body")
+	}
+	fs.Fault = func(op, path string) error {
+		if op == "remove" && path == s.Path(1) {
+			return disk.FS().Remove(path)
+		}
+		return nil
+	}
+	if err := s.Prune(2); err != nil {
+		t.Errorf("a snapshot is gone that was to go: %v", err)
+	}
+	if got, err := s.List(); err != nil || !slices.Equal(got, []uint64{3, 4}) {
+		t.Errorf("then there are %v, %v; want 3 and 4", got, err)
+	}
+	fs.Fault = func(op, _ string) error {
+		if op == "remove" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	if err := s.Prune(1); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a snapshot cannot be removed: %v, want %v", err, syscall.EIO)
+	}
+}
+
+// A snapshot is whole when all of its file was read, whichever read it is that the disk fails at.
+func TestSnapshotThatIsReadInPart(t *testing.T) {
+	disk := waltest.NewDisk()
+	fs := disk.FS()
+	s := create(t, "/d", Options{FS: fs}).Snapshots()
+	save(t, s, 1, strings.Repeat("z", ChunkBytes+1))
+	disk.WriteFile(s.Path(1), append(disk.ReadFile(s.Path(1)), "more"...))
+	for call := 1; ; call++ {
+		calls := 0
+		fs.Fault = func(op, _ string) error {
+			if op == "read" {
+				calls++
+			}
+			if calls == call {
+				return syscall.EIO
+			}
+			return nil
+		}
+		_, err := s.Verify(1)
+		if calls < call {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Errorf("something behind the end: %v, want ErrCorrupt", err)
+			}
+			break
+		}
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("read %d fails: %v, want %v", call, err, syscall.EIO)
+		}
+	}
+}

@@ -113,6 +113,27 @@ func TestIDs(t *testing.T) {
 	}
 }
 
+// An ID that the server chose is not chosen again: what is on its way to a client may be of the watch
+// that had it.
+func TestChosenIDsAreNotChosenAgain(t *testing.T) {
+	w := newWorld(t, Config{})
+	s := w.stream()
+	for _, id := range []string{"0", "1", "2"} {
+		create(t, s, watch("a", "", 0))
+		want(t, s, id+":created@1")
+	}
+	for _, id := range []int64{2, 0} {
+		if err := s.Cancel(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, s, "2:canceled", "0:canceled")
+	for _, id := range []string{"3", "4"} {
+		create(t, s, watch("a", "", 0))
+		want(t, s, id+":created@1")
+	}
+}
+
 func TestFilters(t *testing.T) {
 	w := newWorld(t, Config{})
 	s := w.stream()
@@ -334,6 +355,63 @@ func TestPeriodicProgress(t *testing.T) {
 			t.Errorf("progress after %v, want 2s", got)
 		}
 	})
+}
+
+// Progress is due to a quiet watcher however busy its stream is.
+func TestPeriodicProgressOfABusyStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.New()
+		w := &world{t: t, store: store, hub: NewHub(store.View(), Config{})}
+		defer w.hub.Close()
+		s := w.hub.NewStream(time.Second)
+		defer s.Close()
+		notify := watch("quiet", "", 0)
+		notify.ProgressNotify = true
+		create(t, s, notify)
+		create(t, s, watch("a", "", 0))
+		create(t, s, watch("a", "", 0))
+		want(t, s, "0:created@1", "1:created@1", "2:created@1")
+		for range 10 { // there is always something on the queue
+			w.put("a")
+			w.settle()
+			time.Sleep(250 * time.Millisecond)
+			if got := short(response(t, s)); strings.HasPrefix(got, "0:progress") {
+				return
+			}
+		}
+		t.Error("2.5 s have no report of progress, want one a second")
+	})
+}
+
+// A request ends with its context, and its stream's end.
+func TestRequestsEndWithTheirContext(t *testing.T) {
+	w := newWorld(t, Config{})
+	s := w.stream()
+	for range maxControls {
+		create(t, s, watch("b", "b", 0))
+	}
+	cause := errors.New("the client has gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	for what, err := range map[string]error{
+		"Create":   s.Create(ctx, watch("a", "", 0)),
+		"Cancel":   s.Cancel(ctx, 0),
+		"Progress": s.Progress(ctx),
+	} {
+		if err != cause {
+			t.Errorf("%s: %v, want the context's cause", what, err)
+		}
+	}
+	s.Close()
+	for what, err := range map[string]error{
+		"Create":   s.Create(t.Context(), watch("a", "", 0)),
+		"Cancel":   s.Cancel(t.Context(), 0),
+		"Progress": s.Progress(t.Context()),
+	} {
+		if err != ErrClosed {
+			t.Errorf("%s of a closed stream: %v, want ErrClosed", what, err)
+		}
+	}
 }
 
 func TestNextEndsWithContext(t *testing.T) {
