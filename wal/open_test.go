@@ -63,6 +63,19 @@ func TestOpenKeepsOneFile(t *testing.T) {
 	}
 }
 
+// A segment has 64 MiB by default, and the host's file system is the default one.
+func TestDefaults(t *testing.T) {
+	l := create(t, "/d", Options{FS: waltest.NewDisk().FS()})
+	if got := l.Usage(); got != 64<<20 {
+		t.Errorf("an empty log has %d bytes, want 64 MiB", got)
+	}
+	dir := t.TempDir()
+	create(t, dir, Options{SegmentBytes: 1 << 12})
+	if there, err := Exists(dir, nil); err != nil || !there {
+		t.Errorf("the host has the log: %v, %v", there, err)
+	}
+}
+
 // What a later record says was durable is not written again: a start costs no write of the whole
 // log's end.
 func TestOpenRewritesNoMore(t *testing.T) {
