@@ -176,6 +176,21 @@ var misbehaviors = []struct {
 		})
 	}, "deadline-counts-from-the-send"},
 	{"what the store shows is believed", func() Fixture { return breakEach(believeTheStore) }, "loss-is-final"},
+	{"who was lost holds again once a late answer is there", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			var lost time.Time
+			x.check = func() error {
+				err := x.memoryLease.Check()
+				if err != nil && lost.IsZero() {
+					lost = time.Now()
+				}
+				if err != nil && time.Since(lost) > brokenTTL {
+					return nil
+				}
+				return err
+			}
+		})
+	}, "late-renewal-is-a-loss"},
 	{"a late renewal counts", func() Fixture { return breakEach(believeTheStore) }, "late-renewal-is-a-loss"},
 	{"there is no lock delay", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.LockDelay = 0 })

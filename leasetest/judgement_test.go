@@ -1,0 +1,254 @@
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+)
+
+// judgements are what a case looks at beside what TestSuiteHasTeeth sees it fail by: an engine that breaks just
+// that, the case, and words of what it must say.
+var judgements = []struct {
+	what string
+	make func() Fixture
+	name string // of the case
+	says string
+}{
+	{"a refusal is no HeldError", func() Fixture { return breakTries(noHeldError) }, "shared-beside-shared-only", "want a HeldError"},
+	{"a contender is told of an error", func() Fixture {
+		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+			if serial.Add(1)%5 == 0 {
+				return nil, errors.New("busy")
+			}
+			return l.memoryLeaser.Acquire(ctx, c)
+		})
+	}, "exclusive-holders-never-overlap", "acquire under contention"},
+	{"each tenure lasts a TTL", func() Fixture { return breakLeases(keepsWhatItReleases) }, "exclusive-holders-never-overlap", "want each to have a turn"},
+	{"a second one is never admitted", func() Fixture {
+		var admitted atomic.Int64
+		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+			if admitted.Add(1) > 1 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return l.memoryLeaser.Acquire(ctx, c)
+		})
+	}, "exclusive-under-partitions", "want it to move on"},
+	{"a lease without a lock delay is released late", func() Fixture { return breakLeases(keepsWhatItReleases) }, "lock-delay-after-a-loss", "a release is not delayed"},
+	{"the lock delay is added to the deadline", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.deadline = func() time.Time { return x.memoryLease.Deadline().Add(x.entry.claim.LockDelay) }
+		})
+	}, "lock-delay-longer-than-the-ttl", "the lock delay is not the holder's"},
+	{"the release of a lost lease succeeds", func() Fixture { return breakLeases(hidesALoss) }, "lock-delay-longer-than-the-ttl", "Release of a lost lease returns <nil>"},
+	{"a bad claim is admitted", func() Fixture {
+		return breakClaims(func(c *tenure.Claim) {
+			c.Name, c.TTL, c.Slots = c.Name+fmt.Sprint(serial.Add(1)), c.TTL.Abs(), max(c.Slots, 0)
+		})
+	}, "errors-say-what-to-do", "a claim with a bad slots: no error"},
+	{"a bad claim is refused without a word", func() Fixture {
+		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
+			if errors.Is(err, tenure.ErrClaim) {
+				return nil, tenure.ErrClaim
+			}
+			return lease, err
+		})
+	}, "errors-say-what-to-do", "says nothing beside"},
+	{"a HeldError names somebody else", func() Fixture {
+		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
+			var held tenure.HeldError
+			if errors.As(err, &held) {
+				held.Holder = "somebody else"
+				return nil, held
+			}
+			return lease, err
+		})
+	}, "try-tells-who-holds", `HeldError{`},
+	{"a HeldError lasts too long", func() Fixture {
+		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
+			var held tenure.HeldError
+			if errors.As(err, &held) {
+				held.Until = held.Until.Add(time.Hour)
+				return nil, held
+			}
+			return lease, err
+		})
+	}, "try-tells-who-holds", "HeldError.Until is"},
+	{"what was released is held for a while", func() Fixture { return breakLeases(keepsWhatItReleases) }, "try-tells-who-holds", "TryAcquire of a free name"},
+	{"another name is observed", func() Fixture {
+		return breakLooks(func(s *tenure.State) { s.Name += "x" })
+	}, "observe-does-not-contend", "observed "},
+	{"somebody always holds", func() Fixture {
+		return breakLooks(func(s *tenure.State) {
+			if len(s.Holders) == 0 {
+				s.Holders = []tenure.Holding{{Holder: "h", Token: 1, Slots: 1}}
+			}
+		})
+	}, "observe-does-not-contend", "a name that nobody wanted yet"},
+	{"an observer is told another token", func() Fixture {
+		return breakLooks(func(s *tenure.State) {
+			for i := range s.Holders {
+				s.Holders[i].Token++
+			}
+		})
+	}, "observe-does-not-contend", "want holder"},
+	{"an observer does not hear of a release", func() Fixture { return breakLeases(keepsWhatItReleases) }, "observe-does-not-contend", "a released name"},
+	{"Close fails the second time", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			closed := false
+			l.close = func() error {
+				if closed {
+					return errors.New("closed already")
+				}
+				closed = true
+				return l.memoryLeaser.Close()
+			}
+		})
+	}, "close-releases", "close again"},
+	{"Close fails", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			l.close = func() error { l.memoryLeaser.Close(); return errors.New("failed") }
+		})
+	}, "close-releases", "close: failed"},
+	{"who waits is told something else than that the Leaser was closed", func() Fixture {
+		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+			lease, err := l.memoryLeaser.Acquire(ctx, c)
+			if errors.Is(err, tenure.ErrClosed) {
+				return nil, errors.New("gone")
+			}
+			return lease, err
+		})
+	}, "close-releases", "an Acquire that waited when its Leaser closed returns gone"},
+	{"Acquire tells nothing of Close", func() Fixture {
+		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+			lease, err := l.memoryLeaser.Acquire(ctx, c)
+			if errors.Is(err, tenure.ErrClosed) {
+				return nil, errors.New("gone")
+			}
+			return lease, err
+		})
+	}, "close-releases", "Acquire after Close returns gone"},
+	{"TryAcquire tells nothing of Close", func() Fixture {
+		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
+			if errors.Is(err, tenure.ErrClosed) {
+				return nil, errors.New("gone")
+			}
+			return lease, err
+		})
+	}, "close-releases", "TryAcquire after Close returns gone"},
+	{"the deadline is too far away", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.deadline = func() time.Time { return x.memoryLease.Deadline().Add(brokenTTL) }
+		})
+	}, "done-closes-at-the-local-deadline", "the deadline is"},
+	{"the deadline always moves", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.deadline = func() time.Time { return time.Now().Add(brokenTTL / 2) }
+		})
+	}, "done-closes-at-the-local-deadline", "although nobody answered"},
+	{"a token is another at each look", func() Fixture {
+		return breakLeases(func(x *brokenLease) { x.token = func() uint64 { return serial.Add(1) } })
+	}, "tokens-only-grow", "the token of one tenure changed"},
+	{"a release that nobody heard of is a loss", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.release = func(ctx context.Context) error {
+				if err := x.memoryLease.Release(ctx); err != nil {
+					return fmt.Errorf("%w: %w", tenure.ErrLost, err)
+				}
+				return nil
+			}
+		})
+	}, "unconfirmed-release-is-told", "although nobody else can hold"},
+	{"Done stays open after a release that nobody heard of", func() Fixture {
+		return breakLeases(func(x *brokenLease) { x.closes = make(chan struct{}) })
+	}, "unconfirmed-release-is-told", "Done is open, want it closed"},
+	{"who has waited in vain is not told for whom", func() Fixture {
+		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+			lease, err := l.memoryLeaser.Acquire(ctx, c)
+			if errors.As(err, new(tenure.HeldError)) {
+				return nil, ctx.Err()
+			}
+			return lease, err
+		})
+	}, "waiting-ends-with-the-context", "want a HeldError that names"},
+	{"who has waited in vain is not told that its time is over", func() Fixture {
+		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+			lease, err := l.memoryLeaser.Acquire(ctx, c)
+			var held tenure.HeldError
+			if errors.As(err, &held) {
+				return nil, held
+			}
+			return lease, err
+		})
+	}, "waiting-ends-with-the-context", "when its time is over, want \"context deadline exceeded\""},
+	{"a lease is another's by its name", func() Fixture {
+		return breakClaims(func(c *tenure.Claim) { c.Holder += "x" })
+	}, "many-goroutines-share-a-leaser", "want \""},
+}
+
+// keepsWhatItReleases leaves an entry with the store until it runs out.
+func keepsWhatItReleases(x *brokenLease) {
+	x.release = func(context.Context) error {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.end(fmt.Errorf("%w by its holder", tenure.ErrReleased))
+		return nil
+	}
+}
+
+func hidesALoss(x *brokenLease) {
+	x.release = func(ctx context.Context) error { x.memoryLease.Release(ctx); return nil }
+}
+
+func noHeldError(lease tenure.Lease, err error) (tenure.Lease, error) {
+	if errors.As(err, new(tenure.HeldError)) {
+		return nil, errors.New("no")
+	}
+	return lease, err
+}
+
+// breakWaits makes a fixture whose Leasers have f for their Acquire.
+func breakWaits(f func(*broken, context.Context, tenure.Claim) (tenure.Lease, error)) Fixture {
+	return breakEach(func(_ *Memory, l *broken) {
+		l.wait = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) { return f(l, ctx, c) }
+	})
+}
+
+// breakTries makes one whose Leasers return from TryAcquire what f makes of it.
+func breakTries(f func(tenure.Lease, error) (tenure.Lease, error)) Fixture {
+	return breakEach(func(_ *Memory, l *broken) {
+		l.try = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+			return f(l.memoryLeaser.TryAcquire(ctx, c))
+		}
+	})
+}
+
+// breakLooks makes one that shows what f makes of a state.
+func breakLooks(f func(*tenure.State)) Fixture {
+	return breakEach(func(_ *Memory, l *broken) {
+		l.observe = func(s tenure.State) tenure.State { f(&s); return s }
+	})
+}
+
+// TestEachJudgement has the cases say what is wrong with engines that break one thing each.
+func TestEachJudgement(t *testing.T) {
+	for _, j := range judgements {
+		t.Run(j.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				found := record(t, j.name, j.make()).found()
+				if !slices.ContainsFunc(found, func(said string) bool { return strings.Contains(said, j.says) }) {
+					t.Errorf("%q does not say %q; it says %q", j.name, j.says, found)
+				}
+				time.Sleep(time.Minute) // what a misbehavior waits for
+			})
+		})
+	}
+}
