@@ -100,3 +100,33 @@ func TestWatchLeavesNoAlarm(t *testing.T) {
 		})
 	}
 }
+
+// TestTroubleThatIsOver: a loss is not laid at the door of what stood in the way of an earlier renewal.
+func TestTroubleThatIsOver(t *testing.T) {
+	var c clock.Fake
+	s := Begin(&c, 60)
+	s.Trouble(errTrouble)
+	s.Extend(70)
+	c.Advance(70)
+	if err := s.Check(); !errors.Is(err, tenure.ErrLost) || errors.Is(err, errTrouble) {
+		t.Errorf("Check returns %v; want %v, and not %v, for there was a renewal since", err, tenure.ErrLost, errTrouble)
+	}
+}
+
+// TestLeft: what is left counts down, and goes on below nothing.
+func TestLeft(t *testing.T) {
+	var c clock.Fake
+	s := Begin(&c, 60)
+	for _, want := range []time.Duration{60, 0, -60} {
+		if got := s.Left(); got != want {
+			t.Errorf("at %d of 60: %v is left, want %v", c.Now(), got, want)
+		}
+		c.Advance(60)
+	}
+	if s.Context().Err() != nil {
+		t.Error("the context has ended, though nobody has looked")
+	}
+	if s.Check() == nil || s.Context().Err() == nil {
+		t.Error("a look at the clock past the deadline does not end the context")
+	}
+}
