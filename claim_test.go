@@ -2,6 +2,8 @@ package tenure_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +19,12 @@ func TestClaimDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(c.Holder, ":") {
-		t.Errorf("holder is %q, want host:pid", c.Holder)
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown-host"
+	}
+	if want := fmt.Sprintf("%s:%d", host, os.Getpid()); c.Holder != want {
+		t.Errorf("holder is %q, want this host and process: %q", c.Holder, want)
 	}
 	want := tenure.Claim{Name: "n", Holder: c.Holder, TTL: tenure.DefaultTTL, Slots: 1}
 	if diff := cmp.Diff(want, c); diff != "" {
