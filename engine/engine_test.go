@@ -1,14 +1,7 @@
 package engine
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
@@ -269,62 +262,5 @@ func TestOpen(t *testing.T) {
 	t.Cleanup(func() { listener.Close(); <-served })
 	if l, ok := open("flease://" + socket).(*flease.Client); !ok {
 		t.Errorf("a flease URL with a path opens %T", l)
-	}
-}
-
-func TestTLSOptions(t *testing.T) {
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: keyDER}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	options := "?cacert=" + cert + "&cert=" + cert + "&key=" + key + "&servername=x"
-	etcds, err := Etcd("etcds://a,b" + options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rediss, err := Redis("rediss://a" + options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	peer, err := Flease("flease://a:1@a:1,b:1" + options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]*tls.Config{"etcds": etcds.TLS, "rediss": rediss.TLS, "flease": peer.TLS} {
-		if c.RootCAs == nil || len(c.Certificates) != 1 || c.ServerName != "x" || c.MinVersion < tls.VersionTLS12 || c.InsecureSkipVerify {
-			t.Errorf("%s: got %+v, want all that the options say, over TLS 1.2 at least", name, c)
-		}
-	}
-	// Peers have no other way to know each other.
-	if c := peer.TLS; c.ClientAuth != tls.RequireAndVerifyClientCert || c.ClientCAs == nil || !c.ClientCAs.Equal(c.RootCAs) {
-		t.Errorf("a peer asks for certificates like %v, of the same authority: %v; want %v, and true", c.ClientAuth, c.ClientCAs.Equal(c.RootCAs), tls.RequireAndVerifyClientCert)
-	}
-	for _, missing := range []string{"cacert", "cert", "key"} {
-		var kept []string
-		for option := range strings.SplitSeq(options[1:], "&") {
-			if !strings.HasPrefix(option, missing+"=") {
-				kept = append(kept, option)
-			}
-		}
-		part := "?" + strings.Join(kept, "&")
-		if _, err := Flease("flease://a:1@a:1,b:1" + part); err == nil || !strings.Contains(err.Error(), missing+" is missing") {
-			t.Errorf("a peer without %s: %v, want that it is missing", missing, err)
-		}
 	}
 }
