@@ -112,8 +112,8 @@ func meet(t *testing.T, server, client *tls.Config) (atServer, atClient error) {
 func TestFleasePeersAuthenticateEachOther(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	cfg, err := Flease("flease://a:1@a:1?" + ours.options(ours.issue()))
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || cfg.TLS == nil {
+		t.Fatalf("a URL with certificates makes a peer with TLS %v, %v", cfg.TLS, err)
 	}
 	foreign, err := tlsConfig(url.Values{"cacert": {ours.file}})
 	if err != nil {
@@ -173,8 +173,8 @@ func TestClientsAuthenticateServers(t *testing.T) {
 		open := func(options string) *tls.Config {
 			t.Helper()
 			cfg, err := read(scheme + "://a?" + options)
-			if err != nil {
-				t.Fatal(err)
+			if err != nil || cfg == nil {
+				t.Fatalf("%s makes a client with TLS %v, %v", scheme, cfg, err)
 			}
 			return cfg
 		}

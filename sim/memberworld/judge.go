@@ -83,28 +83,59 @@ func (c *cluster) judge() {
 		c.w.Fail("nothing is wrong any more, and a put fails: %v", err)
 		return
 	}
-	var first []event
-	for i, h := range c.hosts {
+	first, ok := c.agreed("nothing is wrong any more", last.Header.Revision)
+	if !ok {
+		return
+	}
+	c.acknowledged(first)
+	c.watched(first)
+	if c.returns(first, last.Header.Revision) {
+		c.settled = first
+	}
+}
+
+// agreed returns the events of all members' logs up to a revision, which have to be the same.
+func (c *cluster) agreed(when string, upTo int64) (first []event, ok bool) {
+	var of string
+	for _, h := range c.hosts {
 		if h.running() == nil || h.removed {
 			continue
 		}
-		events, err := c.log(h, last.Header.Revision)
+		events, err := c.log(h, upTo)
 		if err != nil {
-			c.w.Fail("nothing is wrong any more, and the events of %s cannot be read: %v", h.name, err)
-			return
+			c.w.Fail("%s, the events of %s cannot be read: %v", when, h.name, err)
+			return nil, false
 		}
-		if i == 0 || first == nil {
-			first = events
+		if of == "" {
+			first, of = events, h.name
 			continue
 		}
 		c.w.Count("logs compared", 1)
 		if !slices.Equal(first, events) {
-			c.w.Fail("the logs of members differ: %s", difference(c.hosts[0].name, first, h.name, events))
+			c.w.Fail("%s, the logs of members differ: %s", when, difference(of, first, h.name, events))
 		}
 	}
-	c.acknowledged(first)
-	c.watched(first)
-	c.settled = first
+	return first, true
+}
+
+// returns cuts the power of all machines at once: what was agreed has to be on their disks, and
+// every member has to start again with it.
+func (c *cluster) returns(first []event, upTo int64) bool {
+	for _, h := range c.hosts {
+		h.end(nil, crashes)
+	}
+	if !c.restored(60 * time.Second) {
+		return false
+	}
+	again, ok := c.agreed("after a loss of power of all", upTo)
+	if !ok {
+		return false
+	}
+	c.w.Count("returns of all", 1)
+	if !slices.Equal(first, again) {
+		c.w.Fail("after a loss of power of all, what was agreed is not there: %s", difference("all before", first, "all after", again))
+	}
+	return true
 }
 
 func difference(a string, x []event, b string, y []event) string {
