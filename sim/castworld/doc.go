@@ -2,8 +2,9 @@
 // logs, histories and streams in a bubble of testing/synctest, on networks and disks that go
 // wrong by a plan (package sim/world).
 //
-// Members crash at any call of their disks and come back with what a loss of power, or the death
-// of the process alone, has left; or with an older copy of their directory, or an empty one.
+// Members crash at any call of their disks, also while they recover, and come back with what a loss
+// of power, or the death of the process alone, has left; or with an older copy of their
+// directory, or an empty one. At the end all lose their power at once.
 // They stand still, are cut off in one direction, lose connections. Disks fail, fill up and are
 // slow. Applications keep snapshots and trim; some read slowly.
 //
@@ -15,8 +16,8 @@
 //   - A snapshot that is installed is the state after its position.
 //   - A member with an empty directory is told that it has forgotten what it promised, and takes
 //     no part.
-//   - When faults have ended, members that are left deliver all that was acknowledged, and
-//     order what each of them broadcasts.
+//   - When faults have ended, and again when all have lost their power after that, members that are
+//     left deliver all that was acknowledged, and order what each of them broadcasts.
 //   - Changes of the members are a part of the order. One that was removed is told so and ends, no
 //     other is told so, and who joins delivers all from the first position that it is sent on.
 //

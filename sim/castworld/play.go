@@ -51,7 +51,7 @@ type host struct {
 	node    *broadcast.Node // nil while it is down
 	apps    sync.WaitGroup
 	busy    bool          // a fault is being carried out
-	turn    chan struct{} // holds a token while a process starts, and before one is stopped
+	turn    chan struct{} // holds a token while a process starts
 	emptied bool          // its directory was
 	absent  bool          // it was not added yet
 	removed bool          // it was told so
@@ -77,14 +77,19 @@ func (h *host) starts() {
 	h.turn <- struct{}{}
 	defer func() { <-h.turn }()
 	h.mu.Lock()
-	if h.gone || h.absent || h.node != nil {
+	if h.gone || h.absent || h.proc != nil || c.over.Err() != nil {
 		h.mu.Unlock()
 		return
 	}
 	c.net.PowerOn(name(h.id))
 	h.proc = c.w.Start(name(h.id))
-	proc := h.proc
-	h.mu.Unlock() // a disk may hang while the process starts
+	proc, sys := h.proc, h.disk.FS(h.proc)
+	ln, err := c.net.Listen(proc, port)
+	h.mu.Unlock() // a disk may hang while the process starts, and the process may end
+	if err != nil {
+		c.w.Fail("member %d cannot listen: %v", h.id, err)
+		return
+	}
 	members := c.addrs
 	if h.join { // all founders may have left
 		members = map[machine.NodeID]string{}
@@ -92,14 +97,9 @@ func (h *host) starts() {
 			members[id] = addr(id)
 		}
 	}
-	ln, err := c.net.Listen(proc, port)
-	if err != nil {
-		c.w.Fail("member %d cannot listen: %v", h.id, err)
-		return
-	}
 	n, err := broadcast.Start(broadcast.Config{
 		ID: h.id, Group: 7, Members: members, Join: h.join, Listener: ln, Dial: c.net.Dialer(proc),
-		Dir: "/data", WAL: wal.Options{FS: h.disk.FS(proc), SegmentBytes: 16 << 10},
+		Dir: "/data", WAL: wal.Options{FS: sys, SegmentBytes: 16 << 10},
 		Timeout: 400 * time.Millisecond, MemoryBytes: 4 << 10, Clients: 100,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
@@ -126,8 +126,7 @@ func (h *host) again(proc *world.Process, err error) {
 	case <-time.After(time.Second):
 	case <-h.c.over.Done():
 	}
-	h.stops(proc, nil, func() { h.disk.Exit() })
-	if h.c.over.Err() == nil {
+	if h.stops(proc, nil, func() { h.disk.Exit() }) {
 		h.starts()
 	}
 }
@@ -150,9 +149,10 @@ func (h *host) ended(proc *world.Process, n *broadcast.Node, err error) {
 	case errors.Is(err, broadcast.ErrClosed):
 	default: // its disk: the process ends, and is started again
 		h.c.w.Count("ended", 1)
-		h.stops(proc, nil, func() { h.disk.Exit() })
-		time.Sleep(time.Second)
-		h.starts()
+		if h.stops(proc, nil, func() { h.disk.Exit() }) {
+			time.Sleep(time.Second)
+			h.starts()
+		}
 	}
 }
 
@@ -163,20 +163,21 @@ func (h *host) retires(proc *world.Process) {
 	h.stops(proc, nil, func() { h.disk.Exit() })
 }
 
-// stops ends a process, if it is the present one, and has the disk hold what is left.
-func (h *host) stops(proc *world.Process, how func(*world.Process), left func()) {
-	h.turn <- struct{}{} // once it has started
+// stops ends a process, if it is the present one, and has the disk hold what is left. Whoever has
+// ended one starts the next.
+func (h *host) stops(proc *world.Process, how func(*world.Process), left func()) bool {
 	h.mu.Lock()
 	if proc == nil {
 		proc = h.proc
 	}
 	present := h.proc == proc && !h.busy && proc != nil
 	h.busy = h.busy || present
-	n := h.node
 	h.mu.Unlock()
-	<-h.turn
 	if !present {
-		return
+		return false
+	}
+	if len(h.turn) > 0 {
+		h.c.w.Count("ended while they started", 1)
 	}
 	h.disk.Kill()
 	if how == nil {
@@ -184,6 +185,11 @@ func (h *host) stops(proc *world.Process, how func(*world.Process), left func())
 	}
 	how(proc)
 	proc.End()
+	h.turn <- struct{}{} // it does not start any more
+	h.mu.Lock()
+	n := h.node
+	h.mu.Unlock()
+	<-h.turn
 	if n != nil {
 		n.Close() // nobody hears of it
 	}
@@ -192,6 +198,7 @@ func (h *host) stops(proc *world.Process, how func(*world.Process), left func())
 	h.mu.Lock()
 	h.node, h.proc, h.busy = nil, nil, false
 	h.mu.Unlock()
+	return true
 }
 
 // state is that of an application.
@@ -274,8 +281,8 @@ func (h *host) reaches(at broadcast.Position) {
 	h.mu.Unlock()
 }
 
-// happens carries out a fault that is none of a process's seams.
-func (c *cast) happens(f world.Fault) {
+// happens carries out a fault that is none of a process's seams, if it can.
+func (c *cast) happens(f world.Fault) bool {
 	r := c.w.Rand(fmt.Sprint("fault", f))
 	var h *host
 	for _, o := range c.hosts {
@@ -283,27 +290,32 @@ func (c *cast) happens(f world.Fault) {
 			h = o
 		}
 	}
-	c.w.Count("fault: "+string(f.Kind), 1)
-	down := func(how func(*world.Process), left func()) {
-		h.stops(nil, how, left)
+	down := func(how func(*world.Process), left func()) bool {
+		if !h.stops(nil, how, left) {
+			return false
+		}
 		c.work.Go(func() {
 			select {
 			case <-time.After(f.For):
 			case <-c.over.Done():
 				return
 			}
+			if r.IntN(2) == 0 { // and it does not get far
+				c.w.Plan(world.Fault{Who: f.Who, Seam: world.Disk, Nth: 1 + r.IntN(60), Kind: []world.Kind{world.Kill, world.Crash}[r.IntN(2)], For: f.For})
+			}
 			h.starts()
 		})
+		return true
 	}
 	switch f.Kind {
 	case world.Kill:
-		down(c.net.Exit, h.disk.Exit)
+		return down(c.net.Exit, h.disk.Exit)
 	case world.Crash:
-		down(c.net.PowerOff, func() { h.disk.Crash(r) })
+		return down(c.net.PowerOff, func() { h.disk.Crash(r) })
 	case world.Older:
-		down(c.net.Exit, h.disk.Older)
+		return down(c.net.Exit, h.disk.Older)
 	case world.Empty:
-		down(c.net.PowerOff, func() { // unless it ends by itself at this moment
+		return down(c.net.PowerOff, func() { // unless it ends by itself at this moment
 			h.mu.Lock()
 			h.emptied = true
 			h.mu.Unlock()
@@ -320,6 +332,7 @@ func (c *cast) happens(f world.Fault) {
 	case world.Member:
 		c.work.Go(func() { c.changes(r) })
 	}
+	return true
 }
 
 // client broadcasts one message after the other, at one member and then another, each until it

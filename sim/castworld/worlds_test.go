@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,14 +22,16 @@ func plan(seed uint64) (faults []world.Fault) {
 	who := func() string { return name(machine.NodeID(1 + r.IntN(3))) }
 	at := func() time.Duration { return time.Second + time.Duration(r.Int64N(int64(storm-2*time.Second))) }
 	short := func() time.Duration { return time.Duration(r.Int64N(int64(2 * time.Second))) }
+	// Of renames and the like there are fewer than of writes.
+	nth := func(n int) int { return 1 + r.IntN(1+r.IntN(n)) }
 	ops := []string{"sync", "write", "rename", "syncdir", "open", "remove", "preallocate"}
 	kinds := []func() world.Fault{
 		func() world.Fault { return world.Fault{Who: who(), At: at(), Kind: world.Kill, For: short()} },
 		func() world.Fault {
-			return world.Fault{Who: who(), Seam: world.Disk, Op: ops[r.IntN(len(ops))], Nth: 1 + r.IntN(300), Kind: world.Crash, For: short()}
+			return world.Fault{Who: who(), Seam: world.Disk, Op: ops[r.IntN(len(ops))], Nth: nth(300), Kind: world.Crash, For: short()}
 		},
 		func() world.Fault {
-			return world.Fault{Who: who(), Seam: world.Disk, Op: ops[r.IntN(3)], Nth: 1 + r.IntN(300), Kind: world.Kill, For: short()}
+			return world.Fault{Who: who(), Seam: world.Disk, Op: ops[r.IntN(3)], Nth: nth(300), Kind: world.Kill, For: short()}
 		},
 		func() world.Fault { return world.Fault{Who: who(), At: at(), Kind: world.Freeze, For: short()} },
 		func() world.Fault {
@@ -63,7 +66,8 @@ func plan(seed uint64) (faults []world.Fault) {
 }
 
 func TestWorlds(t *testing.T) {
-	musts := []string{"ordered", "acknowledged", "snapshots", "installs", "forgotten", "fault: crash", "fault: kill", "fault: older", "fault: empty", "fault: cut"}
+	musts := []string{"ordered", "acknowledged", "snapshots", "installs", "forgotten", "fault: crash", "fault: kill", "fault: older", "fault: empty", "fault: cut",
+		"fault: freeze", "fault: isolate", "fault: reset", "fault: half-open", "fault: fail", "fault: no space", "fault: delay", "ended while they started", "last restarts"}
 	world.Batch(t, 12, 60, musts, func(t *testing.T, seed uint64) world.Result { return play(t, seed, plan(seed)) })
 }
 
@@ -119,18 +123,47 @@ func play(t *testing.T, seed uint64, faults []world.Fault) world.Result {
 	})
 }
 
-// settles judges what has to come to pass once faults have ended.
-func (c *cast) settles() {
+// comes waits for what has to come to pass once faults have ended.
+func (c *cast) comes() bool {
 	missing := ""
 	for range 600 { // a minute
-		missing = c.missing()
-		if missing == "" {
-			break
+		if missing = c.missing(); missing == "" {
+			return true
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if missing != "" {
-		c.w.Fail("liveness: %s", missing)
+	c.w.Fail("liveness: %s", missing)
+	return false
+}
+
+// restarts has all members lose their power at once and start again: what they know from then on
+// is what is on their disks.
+func (c *cast) restarts() {
+	c.w.Trace.Add("all lose their power")
+	var all sync.WaitGroup
+	for _, h := range c.hosts {
+		r := c.w.Rand(fmt.Sprint("the last crash of ", h.id))
+		all.Go(func() {
+			if !h.stops(nil, c.net.PowerOff, func() { h.disk.Crash(r) }) {
+				return
+			}
+			c.w.Count("last restarts", 1)
+			h.reaches(0)
+		})
+	}
+	all.Wait()
+	for _, h := range c.hosts {
+		h.starts()
+	}
+}
+
+// settles judges what has to come to pass once faults have ended, and what is durable then.
+func (c *cast) settles() {
+	if !c.comes() {
+		return
+	}
+	c.restarts()
+	if !c.comes() {
 		return
 	}
 	members := c.present()

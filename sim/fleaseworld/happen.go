@@ -10,38 +10,43 @@ import (
 	"github.com/tenure-lease/tenure/sim/world"
 )
 
-// happen carries out a fault that no process carries out itself.
-func (s *stage) happen(f world.Fault) {
-	s.running.Go(func() {
-		h := s.hostOf(f.Who)
-		if h == nil {
-			return // a spare host, in a world without any
-		}
-		switch f.Kind {
-		case world.Kill:
-			h.stop(exits, f.For)
-		case world.Crash:
-			h.stop(crashes, f.For)
-		case planned:
-			h.stop(leaves, f.For)
-		case killClient:
-			s.killClient(f.Who)
-		case world.Cut:
-			s.net.Cut(f.Who, f.With, f.For)
-		case world.Isolate:
-			s.isolate(h, f.For)
-		case world.Reset:
-			s.w.Count("connections reset", s.net.Reset(f.Who, ""))
-		case world.HalfOpen:
-			s.w.Count("half-open connections", s.net.HalfOpen(f.Who))
-		case world.ClockJump:
-			s.jump(h, f.For)
-		case world.Member:
-			s.changeMembers()
-		case world.Stranger:
-			s.stranger(h)
-		}
-	})
+// happen carries out a fault that no process carries out itself, if it can.
+func (s *stage) happen(f world.Fault) bool {
+	s.running.Add(1)
+	defer s.running.Done()
+	h := s.hostOf(f.Who)
+	if h == nil {
+		return false // a spare host, in a world without any
+	}
+	switch f.Kind {
+	case world.Kill:
+		return h.stop(exits, f.For)
+	case world.Crash:
+		return h.stop(crashes, f.For)
+	case planned:
+		return h.stop(leaves, f.For)
+	case killClient:
+		return s.killClient(f.Who)
+	case world.Cut:
+		s.net.Cut(f.Who, f.With, f.For)
+	case world.Isolate:
+		s.isolate(h, f.For)
+	case world.Reset:
+		n := s.net.Reset(f.Who, "")
+		s.w.Count("connections reset", n)
+		return n > 0
+	case world.HalfOpen:
+		n := s.net.HalfOpen(f.Who)
+		s.w.Count("half-open connections", n)
+		return n > 0
+	case world.ClockJump:
+		s.jump(h, f.For)
+	case world.Member:
+		return s.changeMembers()
+	case world.Stranger:
+		s.stranger(h)
+	}
+	return true
 }
 
 func (s *stage) hostOf(who string) *host {

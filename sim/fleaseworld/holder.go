@@ -256,13 +256,15 @@ func (s *stage) killClients(h *host) {
 	}
 }
 
-// killClient ends a client process; another takes its place.
-func (s *stage) killClient(name string) {
+// killClient ends a client process, if there is one; another takes its place.
+func (s *stage) killClient(name string) bool {
 	s.mu.Lock()
 	p := s.clients[name]
 	s.mu.Unlock()
-	if p != nil {
-		p.End()
-		s.net.Exit(p)
+	if p == nil {
+		return false
 	}
+	p.End()
+	s.net.Exit(p)
+	return true
 }

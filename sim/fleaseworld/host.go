@@ -44,6 +44,7 @@ type life struct {
 	peer *engine.Peer
 	done chan struct{} // closed when all of it has ended
 	over bool          // it was told to end, or was removed
+	hit  bool          // it was ended while it started, or while it closed as planned
 }
 
 // years are what the synchronized clocks are ahead of the bubble's, which begins in 2000:
@@ -111,13 +112,18 @@ func (h *host) start() {
 			return
 		}
 		w.Trace.Add("%s does not start: %v", h.name, err)
-		w.Count("starts refused", 1)
-		h.s.j.words(err)
 		p.End()
 		h.s.net.Exit(p)
 		h.mu.Lock()
 		h.life = nil
+		hit := l.hit
 		h.mu.Unlock()
+		close(l.done)
+		if hit {
+			return // whoever has ended it starts the next
+		}
+		w.Count("starts refused", 1)
+		h.s.j.words(err)
 		time.Sleep(500 * time.Millisecond)
 	}
 }
@@ -151,8 +157,15 @@ func (l *life) run() error {
 		s.w.Count("starts with a state", 1)
 	}
 	h.mu.Lock()
-	l.peer = peer
+	hit := l.hit
+	if !hit {
+		l.peer = peer
+	}
 	h.mu.Unlock()
+	if hit {
+		_ = peer.Close()
+		return world.ErrDead
+	}
 	s.running.Go(func() {
 		_ = peer.Serve(socket)
 	})
@@ -221,24 +234,16 @@ func (l *life) end(how ending) {
 	l.over = true
 	peer := l.peer
 	h.mu.Unlock()
-	s.w.Trace.Add("%s is ended, %v", h.name, [...]string{"killed", "by a power cut", "as planned"}[how])
-	switch how {
-	case crashes:
-		h.disk.Kill()
-		s.net.PowerOff(l.p)
-		l.p.End()
-	case exits:
-		l.p.End()
-		s.net.Exit(l.p)
-	}
-	if how != leaves {
-		s.deprive(l)
-	}
+	l.kill(how)
 	if peer != nil {
-		if err := peer.Close(); how == leaves {
+		err := peer.Close()
+		h.mu.Lock()
+		hit := l.hit
+		h.mu.Unlock()
+		if how == leaves && !hit {
 			s.j.words(err)
-			s.w.Trace.Add("%s has closed: %v", h.name, err)
 		}
+		s.w.Trace.Add("%s has closed: %v", h.name, err)
 	}
 	if how == leaves {
 		l.p.End()
@@ -252,20 +257,65 @@ func (l *life) end(how ending) {
 	close(l.done)
 }
 
-// stop ends the peer, if there is one, and starts another after a while.
-func (h *host) stop(how ending, down time.Duration) {
+// kill ends the process, unless it closes as planned.
+func (l *life) kill(how ending) {
+	h, s := l.h, l.h.s
+	s.w.Trace.Add("%s is ended, %v", h.name, [...]string{"killed", "by a power cut", "as planned"}[how])
+	switch how {
+	case crashes:
+		h.disk.Kill()
+		s.net.PowerOff(l.p)
+		l.p.End()
+	case exits:
+		l.p.End()
+		s.net.Exit(l.p)
+	}
+	if how != leaves {
+		s.deprive(l)
+	}
+}
+
+// ends reports whether nothing more can befall the life.
+func (l *life) ends() bool {
+	select {
+	case <-l.p.Ended():
+		return true
+	default:
+		return l.hit
+	}
+}
+
+// strike ends a life that has not begun, or that closes as planned, and returns when nothing of
+// it is left.
+func (l *life) strike(how ending) {
+	l.kill(how)
+	<-l.done
+}
+
+// stop ends the peer, if there is one, and starts another after a while. It may be one that starts,
+// or that closes as planned.
+func (h *host) stop(how ending, down time.Duration) bool {
 	h.mu.Lock()
 	l := h.life
-	if l == nil || l.peer == nil || l.over {
+	if l == nil || l.ends() || how == leaves && (l.peer == nil || l.over) {
 		h.mu.Unlock()
-		return
+		return false
 	}
-	h.dark = how == crashes
+	end := l.end
+	switch {
+	case l.over:
+		l.hit, end = true, l.strike
+		h.s.w.Count("ended while they closed", 1)
+	case l.peer == nil:
+		l.hit, end = true, l.strike
+		h.s.w.Count("ended while they started", 1)
+	}
+	h.dark = h.dark || how == crashes
 	h.mu.Unlock()
 	if how == crashes {
 		h.s.killClients(h)
 	}
-	l.end(how)
+	end(how)
 	time.Sleep(down)
 	if how == crashes {
 		h.disk.Crash(h.s.w.Rand(fmt.Sprintf("crash %s %d", h.name, h.lives)))
@@ -275,6 +325,7 @@ func (h *host) stop(how ending, down time.Duration) {
 		h.mu.Unlock()
 	}
 	h.start()
+	return true
 }
 
 // now is the peer that runs, or nil.

@@ -56,10 +56,10 @@ func (h *host) isMember() bool {
 }
 
 // changeMembers puts a host that was none in the place of a member, and sees it through.
-func (s *stage) changeMembers() {
+func (s *stage) changeMembers() bool {
 	m, _ := s.members.current()
 	if m.Was != nil {
-		return // one at a time
+		return false // one at a time
 	}
 	var in *host
 	for _, h := range s.hosts {
@@ -72,7 +72,7 @@ func (s *stage) changeMembers() {
 		}
 	}
 	if in == nil {
-		return
+		return false
 	}
 	next := engine.Members{Epoch: m.Epoch + 1, Addrs: maps.Clone(m.Addrs), Was: maps.Clone(m.Addrs)}
 	var out machine.NodeID
@@ -103,4 +103,5 @@ func (s *stage) changeMembers() {
 			}
 		}
 	})
+	return true
 }

@@ -90,15 +90,17 @@ func draw(r *rand.Rand) (sh shape, plan []world.Fault) {
 		}
 		plan = append(plan, f)
 	}
-	for range r.IntN(3) { // a planned restart that is hit while it writes its state
+	for range r.IntN(4) { // a planned restart that is hit while it writes its state, or reads it
 		who, op := someHost(), []string{"open", "write", "sync", "rename", "syncdir", "remove"}[r.IntN(6)]
 		f := world.Fault{Who: who, Seam: world.Disk, Op: op, Nth: 1 + r.IntN(3)}
-		switch r.IntN(3) {
-		case 0:
+		switch r.IntN(5) {
+		case 0, 1:
 			f.Kind, f.For = world.Crash, short()
-		case 1:
-			f.Kind, sh.disks = world.Fail, true
 		case 2:
+			f.Kind, f.For = world.Kill, short()
+		case 3:
+			f.Kind, sh.disks = world.Fail, true
+		case 4:
 			f.Kind, f.For, f.Lasting = world.Delay, between(1e6, 2*time.Second), time.Second
 		}
 		plan = append(plan, f, world.Fault{Who: who, Kind: planned, At: between(2*sh.tmax, sh.chaos), For: short() / 4})

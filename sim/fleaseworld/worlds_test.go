@@ -12,7 +12,7 @@ var musts = []string{
 	"starts", "starts with a state", "changes of members", "removed", "alarms: jump", "connections reset",
 	"half-open connections", "strangers", "fault: kill", "fault: crash", "fault: planned", "fault: freeze", "fault: kill client",
 	"fault: cut", "fault: isolate", "fault: reset", "fault: half-open", "fault: clock jump", "fault: delay", "fault: fail",
-	"fault: member", "fault: stranger",
+	"fault: member", "fault: stranger", "ended while they started", "ended while they closed",
 }
 
 func TestWorlds(t *testing.T) { world.Batch(t, 8, 150, musts, Play) }

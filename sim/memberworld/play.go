@@ -62,7 +62,10 @@ func newCluster(w *world.World, spec Spec) *cluster {
 			return time.Duration(r.Int64N(int64(spec.Far)))
 		})
 	}
-	w.Happen(c.happen)
+	w.Happen(func(f world.Fault) bool {
+		c.happen(f)
+		return true
+	})
 	return c
 }
 

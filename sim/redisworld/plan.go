@@ -92,6 +92,12 @@ func (p *plan) drawFaults(r *rand.Rand) {
 			return world.Fault{Who: proc(), Seam: world.Network, Op: ops[r.IntN(4)], Nth: 1 + r.IntN(1500), Kind: world.Freeze, For: long()}
 		},
 		func() world.Fault {
+			return world.Fault{Who: proc(), Seam: world.Network, Op: ops[r.IntN(4)], Nth: 1 + r.IntN(1500), Kind: world.Kill}
+		},
+		func() world.Fault {
+			return world.Fault{Who: server(), Seam: world.Network, Op: ops[r.IntN(2)], Nth: 1 + r.IntN(1500), Kind: world.Kill, For: down()}
+		},
+		func() world.Fault {
 			return world.Fault{Who: server(), Seam: world.Network, Op: ops[r.IntN(2)], Nth: 1 + r.IntN(1500), Kind: world.Freeze, For: long()}
 		},
 		func() world.Fault { return world.Fault{Who: proc(), Kind: world.Cut, With: server(), For: long()} },

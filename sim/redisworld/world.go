@@ -199,46 +199,65 @@ func (s *scene) host(i int) {
 	closing.Wait()
 }
 
-// happens carries out a fault that no process carries out itself.
-func (s *scene) happens(f world.Fault) {
+// happens carries out a fault that no process carries out itself, if it can.
+func (s *scene) happens(f world.Fault) bool {
 	for _, v := range s.servers {
 		if v.name == f.Who {
-			s.strikes(v, f)
-			return
+			return s.strikes(v, f)
 		}
 	}
-	s.severs(f)
+	if f.Kind == world.Kill {
+		return s.kills(f.Who)
+	}
+	return s.severs(f)
+}
+
+// kills ends a process that takes leases; its host starts another.
+func (s *scene) kills(name string) bool {
+	p := s.w.Process(name)
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.Ended():
+		return false
+	default:
+	}
+	p.End()
+	s.net.Exit(p)
+	s.w.Count("killed at a call", 1)
+	return true
 }
 
 // severs carries out what befalls connections.
-func (s *scene) severs(f world.Fault) {
+func (s *scene) severs(f world.Fault) bool {
 	switch f.Kind {
 	case world.Cut:
 		s.net.Cut(f.Who, f.With, f.For)
 	case world.Isolate:
 		s.net.Isolate(f.Who, f.For)
 	case world.Reset:
-		s.net.Reset(f.Who, "")
+		return s.net.Reset(f.Who, "") > 0
 	case world.HalfOpen:
-		s.net.HalfOpen(f.Who)
+		return s.net.HalfOpen(f.Who) > 0
 	}
+	return true
 }
 
 // strikes carries out what befalls a server.
-func (s *scene) strikes(v *server, f world.Fault) {
+func (s *scene) strikes(v *server, f world.Fault) bool {
 	switch f.Kind {
 	case world.Kill, world.Crash, takeover, emptied:
 	default:
-		s.severs(f)
-		return
+		return s.severs(f)
 	}
 	if !v.acting.TryLock() {
-		return
+		return false
 	}
 	defer v.acting.Unlock()
 	if (f.Kind == takeover || f.Kind == emptied || !v.keeps() || v.tookOver()) && !s.mayLose() {
 		s.net.Reset(v.name, "")
-		return
+		return false
 	}
 	random := s.w.Rand(fmt.Sprint("fault", f))
 	beside, end := time.Duration(0), s.net.Exit
@@ -249,7 +268,7 @@ func (s *scene) strikes(v *server, f world.Fault) {
 		beside = time.Duration(random.Int64N(int64(500 * time.Millisecond)))
 	case emptied:
 		v.empty()
-		return
+		return true
 	}
 	v.stop(end, beside)
 	time.Sleep(f.For)
@@ -257,6 +276,7 @@ func (s *scene) strikes(v *server, f world.Fault) {
 		v.takesOver()
 	}
 	v.start()
+	return true
 }
 
 // last has a new process acquire every name: nobody is left who holds it.

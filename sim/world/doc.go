@@ -5,7 +5,7 @@
 //		world.Batch(t, 20, 20, []string{"elections", "fault: crash"}, func(t *testing.T, seed uint64) world.Result {
 //			plan := draw(world.Rand(seed, "plan"))
 //			return world.Play(t, world.Options{Seed: seed, Plan: plan}, func(w *world.World) {
-//				w.Happen(func(f world.Fault) { … })     // kills, cuts and what else is not a Process's
+//				w.Happen(func(f world.Fault) bool { … }) // kills, cuts and what else is not a Process's
 //				p := w.Start("m0")                      // a process
 //				n := network.New(w, time.Millisecond, 5*time.Millisecond)
 //				l, err := n.Listen(p, 2380)             // for its Config
@@ -53,8 +53,10 @@
 //
 // A [Fault] is drawn from the seed before the world begins, and bound to the n-th operation
 // of a process at a seam, or to a moment. The former survives small changes of the order, and
-// hits between two operations where moments would hardly ever. Worlds are drawn as a swarm:
-// each has few kinds of faults, and those often.
+// hits between two operations where moments would hardly ever: the process stands still before the
+// operation until the fault has been carried out. Worlds are drawn as a swarm: each has few
+// kinds of faults, and those often. A fault is counted when it is carried out, so that a batch in
+// which one of its kind was drawn and never happened fails.
 //
 // A [Process] carries out what is felt at its seams: it delays, hangs, fails and stands
 // still. The rest, like kill, cut and stranger, is the world's own to do: see [World.Happen].

@@ -4,9 +4,11 @@ import (
 	"time"
 )
 
-// Happen says what carries out the faults that no Process carries out itself. It is called
-// on a goroutine of its own for each fault. The body of a world calls it first of all.
-func (w *World) Happen(f func(Fault)) {
+// Happen says what carries out the faults that no Process carries out itself, and reports
+// whether it did: what cannot happen at this moment is not counted. It is called on a goroutine
+// of its own for each fault, and returns when the fault is over or goes on by itself. The
+// body of a world calls Happen first of all.
+func (w *World) Happen(f func(Fault) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.happen = f
@@ -17,7 +19,9 @@ func (w *World) schedule(plan []Fault) {
 	for _, f := range plan {
 		w.Trace.Add("plan %v", f)
 		if f.Nth > 0 {
+			w.mu.Lock()
 			w.plan = append(w.plan, planned{Fault: f})
+			w.mu.Unlock()
 			continue
 		}
 		time.AfterFunc(f.At, func() {
@@ -25,6 +29,14 @@ func (w *World) schedule(plan []Fault) {
 				w.strike(f)
 			}
 		})
+	}
+}
+
+// Plan adds a fault to those that are to happen. Its operations are counted from now on, and its
+// moment is from now on, too.
+func (w *World) Plan(f Fault) {
+	if !w.over() {
+		w.schedule([]Fault{f})
 	}
 }
 
@@ -67,8 +79,9 @@ func (w *World) Calm() time.Duration {
 	return w.struck
 }
 
-// strike makes a fault happen.
-func (w *World) strike(f Fault) {
+// strike makes a fault happen. What it returns is closed when the fault has been carried out, if
+// that is not for a Process to do.
+func (w *World) strike(f Fault) (carried chan struct{}) {
 	w.Trace.Add("FAULT %v", f)
 	w.mu.Lock()
 	w.struck = max(w.struck, time.Since(w.began)+f.For+f.Lasting)
@@ -78,7 +91,13 @@ func (w *World) strike(f Fault) {
 	case f.inner() && p != nil:
 		p.endure(f)
 	case !f.inner() && happen != nil:
-		w.Count("fault: "+string(f.Kind), 1)
-		go happen(f)
+		carried = make(chan struct{})
+		go func() {
+			defer close(carried)
+			if happen(f) {
+				w.Count("fault: "+string(f.Kind), 1)
+			}
+		}()
 	}
+	return carried
 }

@@ -35,23 +35,58 @@ type activeFault struct {
 func (p *Process) Name() string { return p.name }
 
 // Do comes before an operation. It returns when the operation may happen, or the error
-// that it fails with instead. Detail is for the trace; an empty one is not traced.
+// that it fails with instead. A fault that is bound to the operation is carried out before it:
+// one that ends the process leaves it undone. Detail is for the trace; an empty one is not traced.
 func (p *Process) Do(seam Seam, op, detail string) error {
 	p.Gate()
+	if p.hasEnded() {
+		return ErrDead
+	}
 	for _, f := range p.w.due(p.name, seam, op) {
-		p.w.strike(f)
+		if carried := p.w.strike(f); carried != nil {
+			p.await(carried)
+		}
 	}
 	if detail != "" {
 		p.w.Trace.Add("%s %s %s %s", p.name, seam, op, detail)
 	}
 	err := p.suffer(seam, op)
 	p.Gate()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ended {
+	if p.hasEnded() {
 		return ErrDead
 	}
 	return err
+}
+
+func (p *Process) hasEnded() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
+}
+
+// patience is how long a process stands still at the most for a fault to be carried out: one
+// that closes it in order waits for what the process does.
+const patience = 50 * time.Millisecond
+
+// await has the process stand still until a fault has been carried out, or has ended it.
+func (p *Process) await(carried <-chan struct{}) {
+	p.stand(1)
+	defer p.stand(-1)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-carried:
+	case <-p.dead:
+	case <-timer.C:
+	}
+}
+
+// stand adds to the reasons for which the process stands still.
+func (p *Process) stand(by int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.frozen += by
+	p.moved.Broadcast()
 }
 
 // suffer carries out the faults that are in force for an operation.
@@ -129,15 +164,8 @@ func (p *Process) Frozen() bool {
 
 // Stop makes the process stand still at its next operation, for a while.
 func (p *Process) Stop(d time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.frozen++
-	time.AfterFunc(d, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.frozen--
-		p.moved.Broadcast()
-	})
+	p.stand(1)
+	time.AfterFunc(d, func() { p.stand(-1) })
 }
 
 // End ends the process: its operations fail from now on, and none waits.

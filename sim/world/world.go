@@ -24,7 +24,7 @@ type World struct {
 
 	t      *testing.T
 	began  time.Time
-	happen func(Fault)
+	happen func(Fault) bool
 
 	mu       sync.Mutex
 	plan     []planned

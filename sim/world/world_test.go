@@ -23,7 +23,10 @@ func TestFaultsAreBoundToOperations(t *testing.T) {
 	}
 	var cuts []world.Fault
 	r := world.Play(t, world.Options{Seed: 1, Plan: plan}, func(w *world.World) {
-		w.Happen(func(f world.Fault) { cuts = append(cuts, f) })
+		w.Happen(func(f world.Fault) bool {
+			cuts = append(cuts, f)
+			return true
+		})
 		p := w.Start("a")
 		do := func(seam world.Seam, op string) (time.Duration, error) {
 			began := time.Now()
@@ -64,13 +67,93 @@ func TestFaultsAreBoundToOperations(t *testing.T) {
 	}
 }
 
+// TestFaultsLandAtTheirOperation ends a process at its third rename, again and again: two are done.
+func TestFaultsLandAtTheirOperation(t *testing.T) {
+	for seed := range uint64(20) {
+		plan := []world.Fault{{Who: "a", Seam: world.Disk, Op: "rename", Nth: 3, Kind: world.Kill}}
+		renames, syncs := 0, 0
+		r := world.Play(t, world.Options{Seed: seed, Plan: plan}, func(w *world.World) {
+			p := w.Start("a")
+			w.Happen(func(world.Fault) bool {
+				time.Sleep(10 * time.Millisecond)
+				p.End()
+				time.Sleep(time.Second) // until the process starts again
+				return true
+			})
+			for p.Do(world.Disk, "sync", "") == nil {
+				if syncs++; p.Do(world.Disk, "rename", "") == nil {
+					renames++
+				}
+			}
+		})
+		if renames != 2 || syncs != 3 {
+			t.Fatalf("a process that was killed at its third rename has done %d renames and %d syncs", renames, syncs)
+		}
+		if r.Counters["fault: kill"] != 1 {
+			t.Errorf("counted: %v", r.Counters)
+		}
+	}
+}
+
+// TestTheDeadCountNoOperations has a process go on when it has ended, as goroutines do: the fault is
+// for its successor, at that one's own operation.
+func TestTheDeadCountNoOperations(t *testing.T) {
+	plan := []world.Fault{{Who: "a", Seam: world.Disk, Op: "sync", Nth: 2, Kind: world.Fail}}
+	world.Play(t, world.Options{Seed: 1, Plan: plan}, func(w *world.World) {
+		p := w.Start("a")
+		p.End()
+		for range 5 {
+			if err := p.Do(world.Disk, "sync", ""); !errors.Is(err, world.ErrDead) {
+				t.Errorf("a sync after the end: %v", err)
+			}
+		}
+		p = w.Start("a")
+		for i, want := range []error{nil, syscall.EIO, nil} {
+			if err := p.Do(world.Disk, "sync", ""); !errors.Is(err, want) {
+				t.Errorf("sync %d: %v, want %v", i+1, err, want)
+			}
+		}
+	})
+}
+
+// TestFaultsThatAreNotCarriedOut are not counted, and hold nobody up.
+func TestFaultsThatAreNotCarriedOut(t *testing.T) {
+	plan := []world.Fault{
+		{Who: "a", Seam: world.Disk, Op: "sync", Nth: 1, Kind: world.Crash},
+		{Who: "a", Seam: world.Disk, Op: "sync", Nth: 2, Kind: world.Restart},
+	}
+	r := world.Play(t, world.Options{Seed: 1, Plan: plan}, func(w *world.World) {
+		p := w.Start("a")
+		closed := make(chan struct{})
+		w.Happen(func(f world.Fault) bool {
+			if f.Kind == world.Restart { // which waits for what the process does
+				<-closed
+			}
+			return f.Kind == world.Restart
+		})
+		for range 2 {
+			if err := p.Do(world.Disk, "sync", ""); err != nil {
+				t.Error(err)
+			}
+		}
+		close(closed)
+		time.Sleep(time.Second)
+	})
+	if r.Counters["fault: crash"] != 0 || r.Counters["fault: restart"] != 1 {
+		t.Errorf("counted: %v", r.Counters)
+	}
+}
+
 func TestForgoneFaultsDoNotHappen(t *testing.T) {
 	plan := []world.Fault{
 		{Who: "a", At: time.Second, Kind: world.Crash},
 		{Who: "a", Seam: world.Disk, Nth: 1, Kind: world.Fail},
 	}
 	r := world.Play(t, world.Options{Seed: 1, Plan: plan}, func(w *world.World) {
-		w.Happen(func(world.Fault) { t.Error("it happened") })
+		w.Happen(func(world.Fault) bool {
+			t.Error("it happened")
+			return true
+		})
 		p := w.Start("a")
 		w.Forgo()
 		if err := p.Do(world.Disk, "sync", ""); err != nil {
