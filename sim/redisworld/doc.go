@@ -14,14 +14,15 @@
 //
 // A server keeps all (appendfsync always), all but a second (everysec), all but ten (a dump), or
 // nothing. Its process ends, its power fails, a replica takes over that lacks the last
-// moments, an operator empties it, and INFO may not be permitted. An operator restores
+// moments, an operator empties it, and INFO may not be permitted, on servers that keep all and
+// have no replicas. An operator restores
 // servers that have lost something from the others, as documented, and no server loses anything
 // before the one before it counts again: that is what a set promises to survive.
 //
 // # A world
 //
 // One server or three, two to four processes with up to three claims at a time, exclusive and shared,
-// that look on, close and open again, and are killed. Servers and processes stand still between
+// that look on, close and open again, and are killed, also at any call of the network. Servers and processes stand still between
 // any two calls of the network, are slow, are cut off in one direction or both, lose
 // connections with and without hearing of it. Each world draws few of these, and those often.
 //

@@ -251,6 +251,9 @@ func (s *scene) strikes(v *server, f world.Fault) bool {
 	default:
 		return s.severs(f)
 	}
+	if v.mute && f.Kind == takeover {
+		return false // nobody can tell: such a server must not have replicas
+	}
 	if !v.acting.TryLock() {
 		return false
 	}
