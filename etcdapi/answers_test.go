@@ -236,3 +236,80 @@ func TestWhatMayBeLarge(t *testing.T) {
 		}
 	}
 }
+
+// bytesOf is an answer with a value of some bytes.
+func bytesOf(n int) *pb.RangeResponse {
+	return &pb.RangeResponse{Kvs: []*mvccpb.KeyValue{{Value: make([]byte, n)}}}
+}
+
+// An answer whose stream ends while it waits for room tells the client why the stream ended.
+func TestAnAnswerWhoseStreamEndsSaysWhy(t *testing.T) {
+	a := New(newFake(t, watch.Config{}), Config{AnswerBytes: 1 << 20, AnswerPatience: time.Hour}).answers
+	if !a.room.TryAcquire(1 << 20) {
+		t.Fatal("there is no room to begin with")
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(rpctypes.ErrGRPCStopped)
+	if _, err := a.admit(ctx, bytesOf(600<<10)); err != rpctypes.ErrGRPCStopped {
+		t.Errorf("an answer whose stream has ended: %v, want %v", err, rpctypes.ErrGRPCStopped)
+	}
+}
+
+// An answer that cannot be encoded gives its room back at once.
+func TestAnAnswerThatCannotBeEncoded(t *testing.T) {
+	a := New(newFake(t, watch.Config{}), Config{AnswerBytes: 1 << 20}).answers
+	admitted, err := a.admit(t.Context(), &pb.MemberListResponse{Members: []*pb.Member{{Name: strings.Repeat("\xff", 600<<10)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (codec{}).Marshal(admitted); err == nil {
+		t.Error("a name that is no text was encoded")
+	}
+	if !a.room.TryAcquire(1 << 20) {
+		t.Error("an answer that was not sent has kept its room")
+	}
+	runtime.KeepAlive(admitted)
+}
+
+// The room of an answer is given back once, whether gRPC has sent it or nobody refers to it.
+func TestRoomIsGivenBackOnce(t *testing.T) {
+	a := New(newFake(t, watch.Config{}), Config{AnswerBytes: 3 << 20}).answers
+	for range 2 {
+		if _, err := a.admit(t.Context(), bytesOf(1<<20-100)); err != nil { // another's stays
+			t.Fatal(err)
+		}
+	}
+	s := &stub{room: a.room, bytes: 1<<20 - 100}
+	if !a.room.TryAcquire(s.bytes) {
+		t.Fatal("there is no room for a third")
+	}
+	s.release()
+	s.release()
+	if a.room.TryAcquire(2 << 20) {
+		t.Error("the room of one answer was given back twice: another's is taken for free")
+	}
+}
+
+// When there is no room, answers that nobody refers to any more are looked for: those of
+// connections that have ended.
+func TestRoomOfForgottenAnswersIsFound(t *testing.T) {
+	a := New(newFake(t, watch.Config{}), Config{AnswerBytes: 1 << 20, AnswerPatience: time.Millisecond}).answers
+	func() {
+		if _, err := a.admit(t.Context(), bytesOf(600<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	another := bytesOf(500 << 10) // one for all tries: new ones would have the collector run by themselves
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		_, err := a.admit(t.Context(), another)
+		if err == nil {
+			return
+		}
+		if !same(err, rpctypes.ErrGRPCRequestTooManyRequests) {
+			t.Fatalf("an answer without room: %v, want too many requests", err)
+		}
+		if time.Now().After(end) {
+			t.Fatal("an answer that nobody refers to keeps its room")
+		}
+	}
+}

@@ -119,6 +119,18 @@ func TestEveryCallTellsTheBackendsError(t *testing.T) {
 			return err
 		},
 		"add a member": func(ctx context.Context) error { _, err := members.MemberAdd(ctx, &pb.MemberAddRequest{}); return err },
+		"remove a member": func(ctx context.Context) error {
+			_, err := members.MemberRemove(ctx, &pb.MemberRemoveRequest{ID: 12})
+			return err
+		},
+		"update a member": func(ctx context.Context) error {
+			_, err := members.MemberUpdate(ctx, &pb.MemberUpdateRequest{ID: 12})
+			return err
+		},
+		"promote a member": func(ctx context.Context) error {
+			_, err := members.MemberPromote(ctx, &pb.MemberPromoteRequest{ID: 12})
+			return err
+		},
 		"lock": func(ctx context.Context) error {
 			_, err := locks.Lock(ctx, &v3lockpb.LockRequest{Name: name, Lease: 5})
 			return err

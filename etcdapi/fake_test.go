@@ -194,6 +194,9 @@ func (f *fake) AddMember(_ context.Context, peerURLs []string, learner bool) (*p
 
 // member has its member 12 be another; nil is none.
 func (f *fake) member(id uint64, now *pb.Member) ([]*pb.Member, error) {
+	if err := f.failure(); err != nil {
+		return nil, err
+	}
 	list := slices.Clone(f.Members())
 	if at := len(list) - 1; list[at].ID != id || at == 0 {
 		return nil, rpctypes.ErrGRPCMemberNotFound
@@ -217,7 +220,7 @@ func (f *fake) UpdateMember(_ context.Context, id uint64, peerURLs []string) ([]
 }
 
 func (f *fake) Status() Status {
-	return Status{CommittedIndex: 44, AppliedIndex: 43, Size: 1000, SizeInUse: 900, Errors: []string{"odd"}}
+	return Status{CommittedIndex: 44, AppliedIndex: 43, Size: 1000, SizeInUse: 900, IsLearner: true, Errors: []string{"odd"}}
 }
 
 func (f *fake) ReadLeases() (ReadLeaseStatus, error) { return *f.readLeases.Load(), f.failure() }
@@ -232,6 +235,21 @@ func (f *fake) SetReadPolicy(_ context.Context, policy, cells string) error {
 	st.Policy = policy
 	f.readLeases.Store(&st)
 	return f.failure()
+}
+
+// partly fails where an error is set, and nowhere else.
+type partly struct {
+	*fake
+	barrier, readLeases error
+}
+
+func (b partly) Barrier(context.Context) error { return b.barrier }
+
+func (b partly) ReadLeases() (ReadLeaseStatus, error) {
+	if b.readLeases != nil {
+		return ReadLeaseStatus{}, b.readLeases
+	}
+	return b.fake.ReadLeases()
 }
 
 // A served is a server in this process, and connections to it.

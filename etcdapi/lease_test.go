@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/watch"
 )
 
@@ -196,5 +197,40 @@ func TestLeaseInItsLastSecond(t *testing.T) {
 	got, err := pb.NewLeaseClient(s.conn).LeaseTimeToLive(t.Context(), &pb.LeaseTimeToLiveRequest{ID: 7})
 	if want := (&pb.LeaseTimeToLiveResponse{Header: header(1), ID: 7, TTL: 0, GrantedTTL: 1}); err != nil || !proto.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
+
+// drawing has its first proposals fail as if somebody had the lease already.
+type drawing struct {
+	*fake
+	taken int
+	ids   []int64
+}
+
+func (b *drawing) Propose(ctx context.Context, r proto.Message) (proto.Message, error) {
+	b.ids = append(b.ids, r.(*pb.LeaseGrantRequest).ID)
+	if len(b.ids) <= b.taken {
+		return nil, kv.ErrLeaseExists
+	}
+	return b.fake.Propose(ctx, r)
+}
+
+// A lease for which the client gives no id gets a positive one, as from etcd: another, if somebody
+// has that. The id that a client gives is its own.
+func TestIDsOfLeases(t *testing.T) {
+	b := &drawing{fake: newFake(t, watch.Config{}), taken: 3}
+	leases := &leaseServer{Server: New(b, Config{})}
+	got, err := leases.LeaseGrant(t.Context(), &pb.LeaseGrantRequest{TTL: 60})
+	if err != nil || len(b.ids) != 4 || got.ID != b.ids[3] || b.ids[3] == b.ids[2] {
+		t.Errorf("three ids are taken: %v, %v, after %v were tried; want the fourth", got, err, b.ids)
+	}
+	for range 64 {
+		if got, err := leases.LeaseGrant(t.Context(), &pb.LeaseGrantRequest{TTL: 60}); err != nil || got.ID <= 0 {
+			t.Fatalf("an id of the server's: %v, %v, want a positive one", got, err)
+		}
+	}
+	b.ids = nil
+	if got, err := leases.LeaseGrant(t.Context(), &pb.LeaseGrantRequest{ID: 7, TTL: 60}); !same(err, rpctypes.ErrGRPCLeaseExist) || len(b.ids) != 1 {
+		t.Errorf("an id that the client gave, and that is taken: %v, %v, after %d tries, want that there is one", got, err, len(b.ids))
 	}
 }

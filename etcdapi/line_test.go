@@ -346,3 +346,42 @@ func TestWhoComesTooLateToALineIsTold(t *testing.T) {
 		}
 	}
 }
+
+// The turn of a contender comes with the revision of all that its line has seen, not of the first
+// event of many: the holder's reads at that revision must not find the one before it.
+func TestTheRevisionOfATurn(t *testing.T) {
+	l := &line{waiting: make(map[string][]*place)}
+	l.begin([]*mvccpb.KeyValue{{Key: []byte("l/1"), CreateRevision: 2}, {Key: []byte("l/2"), CreateRevision: 3}}, 3)
+	p := &place{key: "l/2", created: 3, turn: make(chan turn, 1)}
+	l.waiting[p.key] = append(l.waiting[p.key], p)
+	event := func(e mvccpb.Event_EventType, key string, revision int64) *watch.Event {
+		return &watch.Event{Event: kv.Event{Type: e, KV: &mvccpb.KeyValue{Key: []byte(key), CreateRevision: revision, ModRevision: revision}}}
+	}
+	l.apply([]*watch.Event{event(mvccpb.Event_PUT, "l/3", 4), event(mvccpb.Event_DELETE, "l/1", 6)})
+	if len(p.turn) == 0 {
+		t.Fatal("the oldest key is not called")
+	}
+	if got := <-p.turn; got != (turn{revision: 6}) {
+		t.Errorf("the oldest key is told %+v, want its turn at revision 6, when the one before it was deleted", got)
+	}
+}
+
+// A line forgets a call that leaves, also while others stay: it may be a long one.
+func TestALineForgetsACallThatLeaves(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	for _, key := range []string{"l/1", "l/2", "l/3"} {
+		s.put(key, "")
+	}
+	s.wait("l/2")
+	leaves := s.wait("l/3")
+	s.waiters(2)
+	leaves.stop()
+	leaves.want(t, context.Canceled)
+	s.waiters(1)
+	l := s.server.lines.byName["l"]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.waiting); n != 1 {
+		t.Errorf("a line in which one call waits remembers the keys of %d", n)
+	}
+}

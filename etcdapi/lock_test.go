@@ -3,9 +3,11 @@ package etcdapi
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -331,5 +333,126 @@ func TestObserveBeforeTheFirstLeader(t *testing.T) {
 		if err != nil || string(r.Kv.Key) != "e/a" || string(r.Kv.Value) != want.value || r.Header.Revision != want.revision {
 			t.Fatalf("observed %v, %v, want %s at revision %d", r, err, want.value, want.revision)
 		}
+	}
+}
+
+// stuck proposes nothing until the caller gives up.
+type stuck struct{ *fake }
+
+func (stuck) Propose(ctx context.Context, _ proto.Message) (proto.Message, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// While nothing can be written a call that has failed is not kept for longer than five seconds to
+// withdraw its contender, and says in the log that the lease will have to end it.
+func TestAWithdrawalIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, watch.Config{})
+		defer f.hub.Close()
+		var log strings.Builder
+		s := New(stuck{f}, Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		begun := time.Now()
+		s.withdraw(t.Context(), &contender{key: []byte("l/a"), created: 2, lease: 0xa})
+		if took := time.Since(begun); took != 5*time.Second {
+			t.Errorf("a contender that cannot be withdrawn keeps its call for %v, want 5s", took)
+		}
+		if said := log.String(); !strings.Contains(said, "was not withdrawn") || !strings.Contains(said, "l/a") {
+			t.Errorf("the log says %q, want which contender was not withdrawn", said)
+		}
+		begun = time.Now()
+		s.withdraw(t.Context(), &contender{key: []byte("l/a"), lease: 0xa})
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("a contender whose key was not put keeps its call for %v, want no time at all", took)
+		}
+	})
+}
+
+// A contender that brings no lease gets one of etcd's length.
+func TestTheLeaseOfAContender(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	if _, _, err := New(f, Config{}).contend(t.Context(), []byte("l"), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	for l := range f.View().Leases() {
+		if l.TTL != 60 {
+			t.Errorf("a contender that brought no lease has one of %d s, want 60", l.TTL)
+		}
+	}
+	if n := f.View().Stats().Leases; n != 1 {
+		t.Errorf("%d leases, want one", n)
+	}
+}
+
+// A campaign that is given up while another leads takes its key back.
+func TestACampaignThatIsGivenUpLeaves(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	s.grant(0xa)
+	s.put("e/0", "the leader")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := v3electionpb.NewElectionClient(s.conn).Campaign(ctx, &v3electionpb.CampaignRequest{Name: []byte("e"), Lease: 0xa})
+		done <- err
+	}()
+	s.waiters(1)
+	cancel()
+	if err := <-done; status.Code(err) != codes.Canceled {
+		t.Errorf("a campaign that was given up: %v", err)
+	}
+	for end := time.Now().Add(10 * time.Second); s.keys("e") != 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a campaign that was given up keeps its key")
+		}
+	}
+}
+
+// A campaign whose lease ends while another leads is told that it does not lead, in etcd's words.
+func TestACampaignWhoseLeaseEnds(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	s.grant(0xa)
+	s.put("e/0", "the leader")
+	done := make(chan error)
+	go func() {
+		_, err := v3electionpb.NewElectionClient(s.conn).Campaign(t.Context(), &v3electionpb.CampaignRequest{Name: []byte("e"), Lease: 0xa})
+		done <- err
+	}()
+	s.waiters(1)
+	s.revoke(0xa)
+	if err := ends(t, "a campaign without a lease", func() error { return <-done }); status.Convert(err).Message() != concurrency.ErrElectionNotLeader.Error() {
+		t.Errorf("a campaign whose lease has ended: %v, want %v", err, concurrency.ErrElectionNotLeader)
+	}
+}
+
+// An observer of nobody that falls behind a compaction begins anew, and finds who leads by then.
+func TestObserveBehindACompaction(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // what never comes fails the test
+	defer cancel()
+	stream, err := v3electionpb.NewElectionClient(s.conn).Observe(ctx, &v3electionpb.LeaderRequest{Name: []byte("e")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s.hub.Stats().Watchers == 0 { // it waits for the first
+		if ctx.Err() != nil {
+			t.Fatal("an observer of nobody watches nothing")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	// What happens now is compacted before it is published.
+	s.mu.Lock()
+	for _, key := range []string{"e/a", "x", "y"} {
+		if _, err := s.store.Put(&pb.PutRequest{Key: []byte(key)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.store.Compact(4); err != nil {
+		t.Fatal(err)
+	}
+	s.publish()
+	s.mu.Unlock()
+	r, err := stream.Recv()
+	if err != nil || string(r.Kv.Key) != "e/a" || r.Header.Revision != 4 {
+		t.Errorf("observed %v, %v, want the leader that came meanwhile, at revision 4", r, err)
 	}
 }

@@ -276,3 +276,94 @@ func TestReadLeaseCellsThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// A change that nobody can be asked about is not made: the error of what had to be known first
+// reaches the client, and the policy stays.
+func TestReadLeaseChangesThatNobodyCanJudge(t *testing.T) {
+	failure := rpctypes.ErrGRPCNoLeader
+	static, ordered := &readleasepb.SetRequest{Policy: "static/key"}, &readleasepb.SetRequest{Policy: "all/key"}
+	for name, tt := range map[string]struct {
+		may  ReadLeaseChanges
+		part partly
+		r    *readleasepb.SetRequest
+	}{
+		"cells are kept, and nobody leads":        {ChangeOrder, partly{barrier: failure}, static},
+		"cells are kept, and the member stops":    {ChangeOrder, partly{readLeases: failure}, static},
+		"the order is given up, and nobody leads": {ChangePolicy, partly{barrier: failure}, ordered},
+		"the order is given up, the member stops": {ChangePolicy, partly{readLeases: failure}, ordered},
+		"a policy is set, and the member stops":   {ChangePolicy, partly{readLeases: failure}, &readleasepb.SetRequest{Policy: "all"}},
+	} {
+		tt.part.fake = newFake(t, watch.Config{})
+		tt.part.fake.readLeases.Store(&ReadLeaseStatus{Policy: "static/key", Order: "key"})
+		s := &readLeaseServer{Server: New(tt.part, Config{ReadLeaseChanges: tt.may})}
+		if got, err := s.Set(t.Context(), tt.r); !same(err, failure) {
+			t.Errorf("%s: %v, %v, want %v", name, got, err, failure)
+		}
+		if got := tt.part.fake.readLeases.Load().Policy; got != "static/key" {
+			t.Errorf("%s: refused, and the policy is %s now", name, got)
+		}
+	}
+	s := &readLeaseServer{Server: New(partly{fake: newFake(t, watch.Config{}), readLeases: failure}, Config{})}
+	if got, err := s.Holders(t.Context(), &readleasepb.HoldersRequest{Key: []byte("a")}); !same(err, failure) {
+		t.Errorf("holders by a member that stops: %v, %v, want %v", got, err, failure)
+	}
+}
+
+// A change that asks for nothing but the strict order asks no other member.
+func TestReadLeaseChangesWithinTheOrderAskNobody(t *testing.T) {
+	s, client := serveReadLeases(t, ReadLeaseStatus{Policy: "leader", Order: "strict"})
+	for _, r := range []*readleasepb.SetRequest{{Policy: "all"}, {Policy: "static/key", Cells: "default = *"}} {
+		if _, err := client.Set(t.Context(), r); err != nil || s.barriers.Load() != 0 {
+			t.Errorf("%v: %v behind %d barriers, want none", r, err, s.barriers.Load())
+		}
+	}
+}
+
+// Who holds which keys is told when it is asked for, and made for nobody else.
+func TestReadLeaseCellsAreToldIfAsked(t *testing.T) {
+	made := 0
+	_, client := serveReadLeases(t, ReadLeaseStatus{Policy: "static/key", Order: "key", Cells: func() []string {
+		made++
+		return []string{"key:a=one", "default=two"}
+	}})
+	for _, asked := range []bool{false, true} {
+		got, err := client.Get(t.Context(), &readleasepb.GetRequest{Cells: asked})
+		if err != nil || slices.Equal(got.Cells, []string{"key:a=one", "default=two"}) != asked || len(got.Cells) > 0 != asked {
+			t.Errorf("asked for %v: cells %q, %v", asked, got.GetCells(), err)
+		}
+	}
+	if made != 1 {
+		t.Errorf("cells were made %d times, want once", made)
+	}
+}
+
+// A holder of part of the keys is one of a range if it says so itself, or its keys do; and who holds
+// part without any keys to tell holds none that are asked for.
+func TestHoldersInPart(t *testing.T) {
+	covers := func(key string) func(KeyRange) bool {
+		return func(r KeyRange) bool { return string(r.Key) == key && string(r.End) == "c" }
+	}
+	_, client := serveReadLeases(t, ReadLeaseStatus{Policy: "static/key", Order: "key", Holders: []ReadLeaseHolder{
+		{Member: 12, Boot: 9, Grantors: []uint64{11}, Partial: true, Covers: covers("b")},
+		{Member: 12, Boot: 4, Grantors: []uint64{11}, Partial: true, Covers: covers("b"), RoundTrip: time.Millisecond},
+		{Member: 13, Boot: 2, Grantors: []uint64{11}, Partial: true, Covers: covers("a"), Keys: []KeyRange{{[]byte("a"), []byte("z")}}},
+		{Member: 13, Boot: 3, Grantors: []uint64{11}, Partial: true},
+		{Member: 99, Boot: 1, Grantors: []uint64{11, 12}, RoundTrip: time.Second},
+	}})
+	got, err := client.Holders(t.Context(), &readleasepb.HoldersRequest{Key: []byte("b"), RangeEnd: []byte("c")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []*readleasepb.Holder{
+		{
+			Member: &readleasepb.Member{Id: 12, Name: "two", ClientUrls: []string{"http://c2"}}, Boot: 4, Grantors: []uint64{11},
+			Active: true, Partial: true, RoundTrip: durationpb.New(time.Millisecond),
+		},
+		// It is not in the list of members any more, or not yet.
+		{Member: &readleasepb.Member{Id: 99}, Boot: 1, Grantors: []uint64{11, 12}, Active: true, RoundTrip: durationpb.New(time.Second)},
+		{Member: &readleasepb.Member{Id: 12, Name: "two", ClientUrls: []string{"http://c2"}}, Boot: 9, Grantors: []uint64{11}, Active: true, Partial: true},
+	}
+	if !slices.EqualFunc(got.Holders, want, func(a, b *readleasepb.Holder) bool { return proto.Equal(a, b) }) {
+		t.Errorf("holders of a range: %v\nwant %v", got.Holders, want)
+	}
+}

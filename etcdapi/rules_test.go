@@ -328,3 +328,44 @@ func TestCallsOfAConnectionAreBounded(t *testing.T) {
 		t.Errorf("a call when the watch has ended: %v", err)
 	}
 }
+
+// A read that has to look again, and cannot, tells why: that there is no such revision is known of
+// a fresh state only.
+func TestAFutureRevisionWithoutABarrier(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	f.hidden.Store(true)
+	s := &kvServer{Server: New(partly{fake: f, barrier: rpctypes.ErrGRPCNoLeader}, Config{})}
+	if _, err := s.Range(t.Context(), &pb.RangeRequest{Key: []byte("a"), Revision: 9}); !same(err, rpctypes.ErrGRPCNoLeader) {
+		t.Errorf("a revision of which nobody can be asked: %v, want %v", err, rpctypes.ErrGRPCNoLeader)
+	}
+}
+
+// stale shows one view for ever.
+type stale struct {
+	*fake
+	view kv.View
+}
+
+func (b stale) View() kv.View { return b.view }
+
+func (b stale) ReadView(context.Context, proto.Message) (kv.View, error) { return b.view, nil }
+
+// A read whose state is compacted again and again ends with its caller.
+func TestAReadOfStaleViewsEndsWithItsCaller(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	view := f.View()
+	for range 2 {
+		if _, err := f.Propose(t.Context(), &pb.PutRequest{Key: []byte("k")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.Propose(t.Context(), &pb.CompactionRequest{Revision: 3}); err != nil {
+		t.Fatal(err)
+	}
+	s := &kvServer{Server: New(stale{f, view}, Config{})}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if err := ends(t, "a read whose caller is gone", func() error { _, err := s.Range(ctx, &pb.RangeRequest{Key: []byte("k")}); return err }); err == nil {
+		t.Error("a read of nothing but stale views is answered")
+	}
+}

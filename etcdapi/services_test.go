@@ -23,7 +23,7 @@ func TestMaintenance(t *testing.T) {
 	want := &pb.StatusResponse{
 		Header: header(2), Version: "3.7.3", StorageVersion: "3.7.0",
 		Leader: 11, RaftTerm: 33, RaftIndex: 44, RaftAppliedIndex: 43,
-		DbSize: 1000, DbSizeInUse: 900, Errors: []string{"odd"}, DowngradeInfo: &pb.DowngradeInfo{},
+		DbSize: 1000, DbSizeInUse: 900, IsLearner: true, Errors: []string{"odd"}, DowngradeInfo: &pb.DowngradeInfo{},
 	}
 	got, err := m.Status(ctx, &pb.StatusRequest{})
 	if err != nil || !proto.Equal(got, want) {
@@ -86,6 +86,10 @@ func TestUnimplemented(t *testing.T) {
 	calls := map[string]func() error{
 		"alarm": func() error {
 			_, err := m.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE})
+			return err
+		},
+		"alarm, disarmed": func() error {
+			_, err := m.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE})
 			return err
 		},
 		"hash":        func() error { _, err := m.Hash(ctx, &pb.HashRequest{}); return err },

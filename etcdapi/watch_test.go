@@ -7,14 +7,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/watch"
 )
 
@@ -341,4 +345,67 @@ func TestStreamsWithoutLeader(t *testing.T) {
 	if got := other.recv(); len(got.Events) != 1 {
 		t.Errorf("a stream that requires no leader: got %v, want the event", got)
 	}
+}
+
+// watching is a stream whose client sends what a channel has.
+type watching struct {
+	contextOnly
+	sent chan *pb.WatchRequest
+}
+
+func (s watching) Send(*pb.WatchResponse) error { return errors.New("lost") }
+func (s watching) SendMsg(any) error            { return errors.New("lost") }
+
+func (s watching) Recv() (*pb.WatchRequest, error) {
+	select {
+	case r := <-s.sent:
+		return r, nil
+	case <-s.ctx.Done():
+		return nil, s.ctx.Err()
+	}
+}
+
+func createWatch(key string) *pb.WatchRequest {
+	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{Key: []byte(key)}}}
+}
+
+// A watch that ends tells etcd's words if its client has gone, and why it was cut if it was; one
+// whose client hears nothing any more ends with what gRPC says.
+func TestHowAWatchEnds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end  func(cancel context.CancelCauseFunc, w watching)
+		want error
+	}{
+		"its client has gone": {func(cancel context.CancelCauseFunc, _ watching) { cancel(nil) }, rpctypes.ErrGRPCWatchCanceled},
+		"it was cut":          {func(cancel context.CancelCauseFunc, _ watching) { cancel(rpctypes.ErrGRPCNoLeader) }, rpctypes.ErrGRPCNoLeader},
+		"nobody hears":        {func(_ context.CancelCauseFunc, w watching) { w.sent <- createWatch("a") }, errors.New("lost")},
+	} {
+		s := &watchServer{Server: New(newFake(t, watch.Config{}), Config{})}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		w := watching{contextOnly{ctx: ctx}, make(chan *pb.WatchRequest, 1)}
+		tt.end(cancel, w)
+		if err := ends(t, "a watch when "+name, func() error { return s.Watch(w) }); !same(err, tt.want) {
+			t.Errorf("a watch when %s: %v, want %v", name, err, tt.want)
+		}
+		cancel(nil)
+	}
+}
+
+// A client that asks for a watch while there is no state to show is refused after a pause, since it
+// tries again at once.
+func TestAWatchOfNothingIsRefusedAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := (&fake{store: kv.New()}).begin(t, watch.Config{}, kv.View{})
+		defer f.hub.Close()
+		s := &watchServer{Server: New(f, Config{})}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := watching{contextOnly{ctx: ctx}, make(chan *pb.WatchRequest, 1)}
+		w.sent <- createWatch("a")
+		begun := time.Now()
+		err := s.Watch(w)
+		if took := time.Since(begun); took != 100*time.Millisecond || status.Code(err) != codes.Unavailable {
+			t.Errorf("a watch of nothing is refused after %v, want 100ms: %v", took, err)
+		}
+	})
 }
