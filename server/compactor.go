@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -37,6 +38,8 @@ func ParseRetention(mode, retention string) (r Retention, err error) {
 		return r, fmt.Errorf("retention %q: mode revision wants a number of revisions", retention)
 	case mode != "" && mode != "periodic":
 		return r, fmt.Errorf("mode %q: want periodic or revision", mode)
+	case numErr == nil && n > int64(math.MaxInt64/time.Hour): // it would be negative, and all of history compacted
+		return r, fmt.Errorf("retention %q: %d hours at most can be counted; leave it out to keep all of history", retention, math.MaxInt64/time.Hour)
 	case numErr == nil:
 		return Retention{Period: time.Duration(n) * time.Hour}, nil
 	}

@@ -30,6 +30,12 @@ func TestParseRetention(t *testing.T) {
 		{"periodic", "-1", Retention{}, true},
 		{"periodic", "-5m", Retention{}, true},
 		{"sometimes", "5m", Retention{}, true},
+		{"sometimes", "5", Retention{}, true},
+		{"periodic", "0s", Retention{}, true},
+		{"periodic", "2562047", Retention{Period: 2562047 * time.Hour}, false}, // 292 years
+		{"periodic", "2562048", Retention{}, true},
+		{"", "10000000", Retention{}, true},
+		{"revision", "10000000", Retention{Revisions: 10000000}, false},
 	} {
 		got, err := ParseRetention(tt.mode, tt.retention)
 		if (err != nil) != tt.bad || !tt.bad && got != tt.want {
@@ -49,6 +55,10 @@ func TestCompactorTarget(t *testing.T) {
 		if want := int64(max(0, 100*(i-6))); to != want {
 			t.Errorf("after %d minutes it compacts to %d, want %d: what was present an hour ago", 10*i, to, want)
 		}
+	}
+	// A machine that slept has some looks to make up for.
+	if to := periodic.target(5000, now.Add(24*time.Hour)); to != 1200 {
+		t.Errorf("after a day without a look it compacts to %d, want 1200: what it saw last before", to)
 	}
 	revisions := &compactor{keep: Retention{Revisions: 1000}}
 	if to := revisions.target(400, now); to != 0 {
@@ -128,4 +138,68 @@ func TestCompactorGoesOn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A member that leaves while it compacts has nothing to tell of that.
+func TestCompactorLeavesInSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, leave := context.WithCancel(t.Context())
+		n := &leaving{compacting{store: kv.New(), leader: 1}, leave}
+		(&compactor{node: n, keep: Retention{Revisions: 1}}).run(ctx, func(err error) {
+			t.Errorf("a member that leaves tells of a compaction that failed: %v", err)
+		})
+		if len(n.asked) != 1 {
+			t.Errorf("%d compactions, want the one in which it left", len(n.asked))
+		}
+	})
+}
+
+// A leaving node is told to stop while it compacts.
+type leaving struct {
+	compacting
+	leave func()
+}
+
+func (n *leaving) Propose(ctx context.Context, r proto.Message) (proto.Message, error) {
+	n.leave()
+	n.compacting.Propose(ctx, r)
+	return nil, ctx.Err()
+}
+
+// A member remembers what was present when while another leads: its first compaction as a leader
+// does not wait for a period more. While there is less history than is kept nobody is asked.
+func TestCompactorOfALeaderThatIsNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &compacting{store: kv.New(), leader: 2}
+		ctx, cancel := context.WithTimeout(t.Context(), 121*time.Minute)
+		defer cancel()
+		time.AfterFunc(119*time.Minute, func() { n.leader = 1 })
+		(&compactor{node: n, keep: Retention{Period: time.Hour}}).run(ctx, func(err error) { t.Error(err) })
+		// It looks every six minutes, of which the first sees revision 2.
+		if want := []int64{11}; !slices.Equal(n.asked, want) {
+			t.Errorf("after two hours, of which it led for two minutes, it has compacted to %d, want %d: what was present an hour ago", n.asked, want)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		n := &compacting{store: kv.New(), leader: 1}
+		ctx, cancel := context.WithTimeout(t.Context(), 21*time.Minute)
+		defer cancel()
+		(&compactor{node: n, keep: Retention{Revisions: 5}}).run(ctx, func(err error) { t.Error(err) })
+		if len(n.asked) != 0 {
+			t.Errorf("with five revisions, all of which are kept, it has compacted to %d", n.asked)
+		}
+	})
+}
+
+// Nobody looks where all of history is kept.
+func TestNothingIsCompactedByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &compacting{store: kv.New(), leader: 1}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		(&compactor{node: n}).run(ctx, func(err error) { t.Error(err) })
+		if len(n.asked) != 0 || ctx.Err() != nil {
+			t.Errorf("keeping all it looks for what to compact, and has compacted %d times", len(n.asked))
+		}
+	})
 }

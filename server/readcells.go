@@ -28,9 +28,9 @@ func holds(h *etcdapi.ReadLeaseHolder, conf *placement.Configuration) {
 }
 
 // named are the members by which configurations are written.
-func (b backend) named() (members []placement.Member) {
-	for _, m := range b.Members() {
-		members = append(members, placement.Member{ID: machine.NodeID(m.ID), Name: m.Name})
+func named(m member) (members []placement.Member) {
+	for _, other := range m.Members() {
+		members = append(members, placement.Member{ID: machine.NodeID(other.ID), Name: other.Name})
 	}
 	return members
 }

@@ -64,6 +64,7 @@ func TestHolds(t *testing.T) {
 		{"default = b; hash:0/2 = b; hash:1/2 = b", false, ""},
 		{"default = b; hash:0/4 = b; key:k = a", true, "\x00-k k\x00-\x00"}, // parts that nobody named are the default's
 		{"default = b; hash:0/2 = b; key:k = a", true, "\x00-k k\x00-\x00"},
+		{"default = b; hash:0/2 = a,b; key:k = a", true, "\x00-k k\x00-\x00"},
 	} {
 		conf, err := placement.Parse(tt.text, members)
 		if err != nil {

@@ -17,27 +17,27 @@ import (
 	"github.com/tenure-lease/tenure/quorumlease"
 )
 
-// ReadLeases is what this member knows of read leases.
-func (b backend) ReadLeases() (etcdapi.ReadLeaseStatus, error) {
-	st, ok := b.Node.Status()
+// readLeasesOf is what a member knows of read leases.
+func readLeasesOf(m member) (etcdapi.ReadLeaseStatus, error) {
+	st, ok := m.Status()
 	if !ok {
 		return etcdapi.ReadLeaseStatus{}, rpctypes.ErrGRPCStopped
 	}
 	leases := st.ReadLeases
-	out := told(st, b.ID())
+	out := told(st, m.ID())
 	if conf := leases.Cells; conf != nil {
-		out.Cells = func() []string { return conf.Parts(b.named()) }
+		out.Cells = func() []string { return conf.Parts(named(m)) }
 	}
 	for i := range out.Holders {
 		holds(&out.Holders[i], leases.Cells)
-		out.Holders[i].RoundTrip = b.RoundTrip(out.Holders[i].Member)
+		out.Holders[i].RoundTrip = m.RoundTrip(out.Holders[i].Member)
 	}
-	if c, doubted := b.Clock(); c.Last != "" {
+	if c, doubted := m.Clock(); c.Last != "" {
 		out.Clock = &etcdapi.ClockStatus{
 			Doubted: doubted, Doubts: c.Doubts, Pauses: c.Pauses, Suspends: c.Suspends, Last: c.Last, Ago: time.Since(c.At),
 		}
 	}
-	out.LocalReads, out.RoundReads, out.ForwardedReads = b.ReadCounts()
+	out.LocalReads, out.RoundReads, out.ForwardedReads = m.ReadCounts()
 	return out, nil
 }
 

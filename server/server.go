@@ -166,25 +166,7 @@ type backend struct{ *node.Node }
 var _ etcdapi.Backend = backend{}
 
 // Status is what Maintenance.Status asks for.
-func (b backend) Status() etcdapi.Status {
-	st, ok := b.Node.Status()
-	stats := b.Stats()
-	out := etcdapi.Status{
-		CommittedIndex: st.Commit, AppliedIndex: st.Applied, IsLearner: st.Learner,
-		Size: stats.Bytes + emptySize, SizeInUse: stats.Bytes + emptySize,
-	}
-	if b.View().Revision() == 0 {
-		out.Errors = append(out.Errors, "tenure: this member does not know yet what of its state may be seen")
-	}
-	if c, doubted := b.Clock(); doubted {
-		out.Errors = append(out.Errors, "tenure: the clock of this machine cannot be trusted, so this member reads by way of the leader: "+c.Last)
-	}
-	if !ok {
-		out.Errors = append(out.Errors, "tenure: this member is stopping")
-	}
-	return out
-}
+func (b backend) Status() etcdapi.Status { return statusOf(b.Node) }
 
-// emptySize is about what an empty store occupies. etcd's tools divide by the
-// size and do not expect zero.
-const emptySize = 4096
+// ReadLeases is what this member knows of read leases.
+func (b backend) ReadLeases() (etcdapi.ReadLeaseStatus, error) { return readLeasesOf(b.Node) }

@@ -1,0 +1,97 @@
+package server
+
+import (
+	"errors"
+	stdlog "log"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/tenure-lease/tenure/peer"
+)
+
+// lines are what was logged.
+type lines struct {
+	mu   sync.Mutex
+	told []string
+}
+
+func (l *lines) logger() *slog.Logger {
+	return slog.New(hook{slog.DiscardHandler, func(line string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.told = append(l.told, line)
+	}})
+}
+
+func (l *lines) count(line string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, told := range l.told {
+		if told == line {
+			n++
+		}
+	}
+	return n
+}
+
+// broken is a listener that accepts nobody.
+type broken struct{ net.Listener }
+
+func (broken) Accept() (net.Conn, error) { return nil, errors.New("out of order") }
+
+// A listener that breaks is told in the log, which is Go's own if there is no other; that a server
+// was stopped is not.
+func TestAListenerThatBreaksIsTold(t *testing.T) {
+	const told = "serving clients ended"
+	for name, standard := range map[string]bool{"the member's log": false, "the log of Go": true} {
+		var log lines
+		before, out, flags := slog.Default(), stdlog.Writer(), stdlog.Flags()
+		servers, _ := startWith(t, 1, func(c *Config) {
+			if c.Node.Logger = log.logger(); standard {
+				slog.SetDefault(c.Node.Logger)
+				c.Node.Logger = nil
+			}
+			c.Clients = append(c.Clients, broken{listen(t)})
+		})
+		slog.SetDefault(before)
+		stdlog.SetOutput(out)
+		stdlog.SetFlags(flags)
+		until(t, name+" tells of a listener that is broken", func() bool { return log.count(told) > 0 })
+		servers[0].Stop()
+		if n := log.count(told); n != 1 {
+			t.Errorf("%s tells of %d listeners that have ended, want the one that was broken", name, n)
+		}
+	}
+}
+
+// A member compacts what its configuration does not keep.
+func TestAMemberCompactsByItself(t *testing.T) {
+	_, endpoints := startWith(t, 1, func(c *Config) { c.History = Retention{Period: time.Millisecond} })
+	cl := dial(t, endpoints[0])
+	for range 3 {
+		if _, err := cl.Put(t.Context(), "k", "v"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "history is compacted", func() bool {
+		_, err := cl.Get(t.Context(), "k", clientv3.WithRev(2))
+		return errors.Is(err, rpctypes.ErrCompacted)
+	})
+}
+
+// A copy of the credentials has the same strangers: their bound is one for all.
+func TestCredentialsAreCopiedWithTheirStrangers(t *testing.T) {
+	s := &strangers{most: 1, inside: map[net.Conn]*peer.Guest{}}
+	i := &introduction{credentials.NewTLS(certified(t)), s}
+	copied, ok := i.Clone().(*introduction)
+	if !ok || copied.strangers != s || copied.Info() != i.Info() {
+		t.Errorf("the copy is %+v, want one of the same strangers", copied)
+	}
+}

@@ -1,0 +1,46 @@
+package server
+
+import (
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/tenure-lease/tenure/etcdapi"
+	"github.com/tenure-lease/tenure/kv"
+	"github.com/tenure-lease/tenure/node"
+)
+
+// member is what of a node.Node is told to people and tools.
+type member interface {
+	ID() uint64
+	Members() []*pb.Member
+	Status() (st node.Status, ok bool)
+	Stats() kv.Stats
+	View() kv.View
+	Clock() (r node.ClockReport, doubted bool)
+	RoundTrip(id uint64) time.Duration
+	ReadCounts() (local, rounds, forwarded uint64)
+}
+
+// emptySize is about what an empty store occupies. etcd's tools divide by the
+// size and do not expect zero.
+const emptySize = 4096
+
+// statusOf is what a member says of itself.
+func statusOf(m member) etcdapi.Status {
+	st, ok := m.Status()
+	size := m.Stats().Bytes + emptySize
+	out := etcdapi.Status{
+		CommittedIndex: st.Commit, AppliedIndex: st.Applied, IsLearner: st.Learner, Size: size, SizeInUse: size,
+	}
+	if m.View().Revision() == 0 {
+		out.Errors = append(out.Errors, "tenure: this member does not know yet what of its state may be seen")
+	}
+	if c, doubted := m.Clock(); doubted {
+		out.Errors = append(out.Errors, "tenure: the clock of this machine cannot be trusted, so this member reads by way of the leader: "+c.Last)
+	}
+	if !ok {
+		out.Errors = append(out.Errors, "tenure: this member is stopping")
+	}
+	return out
+}
