@@ -26,6 +26,22 @@ func TestTheGreaterVersionStays(t *testing.T) {
 	}
 }
 
+// TestNothingIsWrittenTwice: what came under a version, or a note's number, stays, whatever comes under the same.
+func TestNothingIsWrittenTwice(t *testing.T) {
+	s := NewMemory(header(1, 0)).Open()
+	v := machine.Version{Seq: 5, Writer: machine.ID{1}}
+	for _, data := range []string{"first", "again"} {
+		s.Do([]Op{
+			{Name: "x", Writer: v.Writer, Op: quorumregister.Put{Version: v, Data: []byte(data)}},
+			{Name: "x", Writer: v.Writer, Op: quorumregister.PutNote{Writer: v.Writer, Seq: 2, Data: []byte(data)}},
+		})
+	}
+	got := s.Do([]Op{{Name: "x", Op: quorumregister.Query{}}})[0].Value.(quorumregister.State)
+	if string(got.Data) != "first" || len(got.Notes) != 1 || string(got.Notes[0].Data) != "first" {
+		t.Errorf("%q with the notes %v, want what came first", got.Data, got.Notes)
+	}
+}
+
 // TestANoteIsNotOutdoneByAnEarlierOne, and is its writer's alone.
 func TestANoteIsNotOutdoneByAnEarlierOne(t *testing.T) {
 	s := NewMemory(header(1, 0)).Open()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -93,6 +94,30 @@ func TestPatienceEnds(t *testing.T) {
 	if v, err := x.Read(t.Context()); err != nil || string(v.Data) != "one" {
 		t.Errorf("read %q, %v", v.Data, err)
 	}
+}
+
+// TestWaitingForATurn ends with the caller's context, and says what is amiss.
+func TestWaitingForATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stores, faults := memories(3)
+		x := newSet(t, stores).Register("x")
+		defer x.Close()
+		faults[0].Hang()
+		faults[1].Hang()
+		faults[2].Fail(errors.New("unplugged"))
+		first, cancel := context.WithCancel(t.Context())
+		go x.Read(first)
+		synctest.Wait() // it has the turn
+		impatient := errors.New("no more patience")
+		ctx, done := context.WithTimeoutCause(t.Context(), time.Second, impatient)
+		defer done()
+		if _, err := x.Write(ctx, nil); !errors.Is(err, impatient) || !strings.Contains(err.Error(), "store 2: unplugged") {
+			t.Errorf("behind an operation that hangs: %v, want %v and what is amiss", err, impatient)
+		}
+		cancel()
+		faults[0].Heal()
+		faults[1].Heal()
+	})
 }
 
 func TestCloseEndsWhatWaits(t *testing.T) {

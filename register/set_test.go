@@ -197,6 +197,30 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestAtTheLimits: what is as long as it may be is taken.
+func TestAtTheLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t, []Store{NewMemory(header(1, 0)).Open()})
+		for what, c := range map[string]struct {
+			name string
+			op   any
+		}{
+			"a name": {strings.Repeat("n", MaxName), quorumregister.Query{}},
+			"data":   {"x", quorumregister.Put{Data: make([]byte, MaxData)}},
+			"a note": {"x", quorumregister.PutNote{Data: make([]byte, MaxNote)}},
+		} {
+			e := &ends{}
+			access, leave := s.Serve(c.name, machine.ID{1}, e.step)
+			access([]machine.Access{{ID: 1, Op: c.op}})
+			synctest.Wait()
+			if len(e.got) != 1 || e.got[0].Err != nil {
+				t.Errorf("%s as long as it may be: %+v", what, e.got)
+			}
+			leave()
+		}
+	})
+}
+
 func TestNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores, faults := memories(3)
@@ -249,6 +273,52 @@ func TestCloseLeavesBehindWhatHangs(t *testing.T) {
 		}
 		leave()
 		faults[1].Heal()
+	})
+}
+
+// closeHangs is a store whose Close hangs until it is healed.
+type closeHangs struct {
+	Store
+	healed chan struct{}
+}
+
+func (c closeHangs) Close() error {
+	<-c.healed
+	return c.Store.Close()
+}
+
+// TestACloseThatHangs is left behind, like a Do that does.
+func TestACloseThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := closeHangs{NewMemory(header(1, 0)).Open(), make(chan struct{})}
+		s, err := NewSet([]Store{c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := s.Close(); !errors.Is(err, errHangs) || time.Since(began) != closeWait {
+			t.Errorf("closed after %v with %v, want %v after %v", time.Since(began), err, errHangs, closeWait)
+		}
+		close(c.healed)
+	})
+}
+
+// TestASetWithoutAStore lists what the others have, and closes them.
+func TestASetWithoutAStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stores, faults := memories(3)
+		s := newSet(t, []Store{stores[2], stores[0]})
+		stores[2].Do([]Op{{Name: "x", Op: quorumregister.Put{Version: machine.Version{Seq: 1}}}})
+		if names, err := s.Names(t.Context()); err != nil || !slices.Equal(names, []string{"x"}) {
+			t.Errorf("names %q, %v, want x", names, err)
+		}
+		faults[0].Fail(errors.New("unplugged"))
+		if _, err := s.Names(t.Context()); !errors.Is(err, errMissing) || !errors.Is(err, quorumregister.ErrMinority) || !strings.Contains(err.Error(), "store 1: was not opened") {
+			t.Errorf("names with one of three: %v, want %v because of %v", err, quorumregister.ErrMinority, errMissing)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
 	})
 }
 

@@ -116,9 +116,9 @@ func openAllBy(ctx context.Context, paths []string, open func(path string) findi
 			answered++
 			if a.err == nil {
 				if open++; open > len(all)/2 && late == nil {
-					// A device that was in use takes a Term and more to open.
+					// A device whose handle died takes two Terms and more to open: see file.Open.
 					h := a.store.Header()
-					late = time.After(max(grace, h.Term+10*h.Delay))
+					late = time.After(max(grace, (2*h.Term+12*h.Delay)/10*11))
 				}
 			}
 		case <-late:

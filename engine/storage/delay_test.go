@@ -75,6 +75,34 @@ func TestStoresThatGetReadySlowly(t *testing.T) {
 	})
 }
 
+// TestStoresThatFailAtFirst: a store that fails is asked again, and is one that failed once, however often it fails.
+// A claim that took it for several would not wait for the others.
+func TestStoresThatFailAtFirst(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(3, term, delay).open(t, storage.Options{})
+		faults[0].Plan = func(op register.Op) register.Fault {
+			if _, enters := op.Op.(register.Enter); enters {
+				time.Sleep(8 * delay)
+			}
+			return register.None
+		}
+		began := time.Now()
+		faults[1].Plan = func(op register.Op) register.Fault { // its disk is full
+			if _, query := op.Op.(quorumregister.Query); !query && time.Since(began) < 7*delay {
+				return register.LostBefore
+			}
+			return register.None
+		}
+		lease := acquire(t, l, "x")
+		if d := time.Since(began); d < 7*delay || d > 16*delay {
+			t.Errorf("one store fails for %v, one is ready after %v: a free lease is had after %v, want a little more", 7*delay, 8*delay, d)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestRenewal: what the latest renewal took is told, from the beginning of its first access.
 func TestRenewal(t *testing.T) {
 	simulate(t, func(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumregister"
 	"github.com/tenure-lease/tenure/register"
@@ -309,4 +311,50 @@ func TestTwoNamesOfOneFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails(t, b.open(), query("x"), register.ErrDamaged)
+}
+
+// An onlooker that meets something needed in a file that was put aside cannot give it back, and says so.
+func TestAnOnlookerMeetsWhatWasPutAside(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	s := b.open()
+	do(t, s, put("x", 3, 1, "three"))
+	path := filepath.Join(b.dir, handlesDir, s.home.place)
+	if err := os.Rename(path, path+"."+writer(7).String()); err != nil {
+		t.Fatal(err)
+	}
+	opts := b.options()
+	opts.ReadOnly = true
+	onlooker, err := Open(b.dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer onlooker.Close()
+	fails(t, onlooker, query("x"), register.ErrDamaged)
+	shows(t, b.open(), "x", "3 three")
+	if got := b.handles(); len(got) != 1 || got[0] != filepath.Base(path) {
+		t.Errorf("names %v, want the first one given back", got)
+	}
+	shows(t, onlooker, "x", "3 three")
+}
+
+// A handle that cannot give back a file that was put aside and is needed answers nobody.
+func TestAPardonFails(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	s := b.open()
+	do(t, s, put("x", 3, 1, "three"))
+	path := filepath.Join(b.dir, handlesDir, s.home.place)
+	if err := os.Rename(path, path+"."+writer(7).String()); err != nil {
+		t.Fatal(err)
+	}
+	fail := true
+	b.files = &faulty{fail: func(step, _ string, _ int) (int, error) {
+		if fail && step == "rename" {
+			return 0, unix.EACCES
+		}
+		return 0, nil
+	}}
+	reader := b.open()
+	fails(t, reader, query("x"), unix.EACCES)
+	fail = false
+	shows(t, reader, "x", "3 three")
 }

@@ -261,7 +261,6 @@ func openOn(f file, path string, h storeHeader, opts Options) (*Store, error) {
 		return s, nil
 	}
 	if err := k.take(s, true); err != nil {
-		s.drop()
 		return nil, err
 	}
 	return s, nil

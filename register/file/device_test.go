@@ -102,6 +102,7 @@ func TestInitDevice(t *testing.T) {
 	const size = 2 << 20
 	opts := InitOptions{Handles: 4, Slots: 8}
 	h := storeHeader{Header: testHeader, areas: 4, slots: 8}
+	long := storeHeader{Header: testHeader, areas: 4, slots: 40} // longer than what is always looked at
 	tests := []struct {
 		name string
 		size int
@@ -118,6 +119,7 @@ func TestInitDevice(t *testing.T) {
 		{"too many", size, InitOptions{Handles: maxAreas + 1}, func([]byte) {}, nil, "1 to"},
 		{"a superblock", size, opts, func(b []byte) { b[1080] = 0x53 }, register.ErrForeign, "byte 0"},
 		{"something within", size, opts, func(b []byte) { b[h.areaAt(2)] = 1 }, register.ErrForeign, fmt.Sprint("something else at byte ", h.areaAt(2))},
+		{"something right behind the store", int(long.size()) + 2*block, InitOptions{Handles: 4, Slots: 40}, func(b []byte) { b[long.size()] = 1 }, register.ErrForeign, fmt.Sprint("something else at byte ", long.size())},
 		{"something at the end", size, opts, func(b []byte) { b[len(b)-1] = 1 }, register.ErrForeign, "something else"},
 		{"an Init that crashed", size, opts, func(b []byte) {
 			claimBlock{}.encode(b[block : 2*block])

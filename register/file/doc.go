@@ -75,7 +75,7 @@
 // A block that cannot be decoded was torn by a crash, or is rotten, or is being
 // written. It is read again at once, a few times. If it stays unreadable, Queries of
 // the register that the other copy names fail with register.ErrDamaged; of all
-// registers, if both copies are. That ends when the slot reads well. It also ends when
+// registers, and Names, if both copies are. That ends when the slot reads well. It also ends when
 // its bytes have not changed for register.Header.Quiet by the reader's
 // clock: whoever lives and holds would have written it anew. Then the good copy counts,
 // or none, and the floor of the store is raised beyond what was lost. A handle that

@@ -48,6 +48,7 @@ func (k fileKeeper) recover(s *Store) error {
 	s.home, s.lost, s.wrote = h, false, s.lookout.now()
 	for i, p := range slots {
 		p.at, p.fresh, p.dirty = i, false, false
+		p.rec.gen++
 	}
 	for i := n - 1; i >= len(slots); i-- {
 		h.free = append(h.free, i)
@@ -101,9 +102,9 @@ func (s *Store) image(h *home, slots []*slot) []byte {
 	for i := range h.slots {
 		r := record{handle: h.id, slot: i}
 		if i < len(slots) {
-			slots[i].rec.gen++
 			r = slots[i].rec
 			r.handle, r.slot, r.floor = h.id, i, s.lookout.top
+			r.gen++
 		}
 		for c := range 2 {
 			at := copyAt(h.slots, c, i)

@@ -34,6 +34,24 @@ func TestTheOwnFileIsTakenAway(t *testing.T) {
 	}
 }
 
+// A file that was taken away from a handle that writes all the time was not removed by right, however long ago
+// it was made.
+func TestTheFileOfABusyHandleIsTakenAway(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	s := b.open()
+	for seq := range uint64(5) {
+		do(t, s, put("x", seq+1, 1, "data"))
+		b.clock.pass(testWait / 2)
+	}
+	if err := os.Remove(filepath.Join(b.dir, handlesDir, s.home.place)); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, s, query("x"), register.ErrGone)
+	fails(t, s, query("x"), register.ErrGone)
+	b.clock.pass(testWait)
+	shows(t, s, "x", "5 data")
+}
+
 // A file of the same name that is not the same counts as gone.
 func TestTheOwnFileIsReplaced(t *testing.T) {
 	b := newBench(t, InitOptions{})

@@ -41,7 +41,7 @@ func (h *home) gen(slot int) uint64 {
 
 // slot is one writer's at one register.
 type slot struct {
-	rec   record // what it is to hold; gen is that of the last write tried
+	rec   record // what it is to hold; gen is that of the last write tried, 0 if there was none
 	at    int    // where in the home; nowhere if it has no place yet
 	fresh bool   // its copies do not show yet whose it is
 	dirty bool   // not known to be written as it is
@@ -132,16 +132,23 @@ func (s *Store) homeless() bool {
 	return len(s.slots) > 0 && (s.home == nil || s.home.doubt != nil)
 }
 
-// settle gives each slot a place in the home.
+// settle gives each slot a place in the home, or none of them if there is not room for all: a slot
+// that is refused may never be written, and would keep its place.
 func (s *Store) settle(slots []*slot) bool {
+	wanted := 0
+	for _, p := range slots {
+		if p.at == nowhere {
+			wanted++
+		}
+	}
+	if wanted > len(s.home.free) {
+		return false
+	}
 	for _, p := range slots {
 		if p.at != nowhere {
 			continue
 		}
 		last := len(s.home.free) - 1
-		if last < 0 {
-			return false
-		}
 		p.at, p.fresh = s.home.free[last], true
 		p.rec.gen = s.home.gen(p.at)
 		s.home.free = s.home.free[:last]

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,6 +227,8 @@ func TestNFSMounts(t *testing.T) {
 		{"actimeo=0", line("0:40", "rw", "rw,acregmin=0,acregmax=0,acdirmin=0,acdirmax=0,hard"), false},
 		{"files only", line("0:40", "rw", "rw,acregmin=0,acregmax=0,hard"), true},
 		{"another mount has it", line("0:41", "rw", "rw,noac") + line("0:40", "rw", cached), true},
+		{"another is mounted on top", line("0:40", "rw", "rw,noac") + line("0:40", "rw", cached), true},
+		{"it is mounted on another", line("0:40", "rw", cached) + line("0:40", "rw", "rw,noac"), false},
 	}
 	for _, tt := range tests {
 		if got := cachesNames(parseMounts(tt.text, "0:40")); got != tt.caches {
@@ -287,5 +290,72 @@ func TestInitIsOvertaken(t *testing.T) {
 	}}})
 	if !errors.Is(err, fs.ErrExist) {
 		t.Errorf("an Init that another has overtaken: %v, want %v", err, fs.ErrExist)
+	}
+}
+
+// watched is a file system that notes what makes files and names durable.
+type watched struct {
+	FS
+	dir   string
+	steps *[]string
+}
+
+func (w watched) note(step, path string) {
+	path, _ = filepath.Rel(w.dir, path)
+	if strings.HasSuffix(path, temporary) {
+		path = "a new file"
+	}
+	*w.steps = append(*w.steps, step+" "+path)
+}
+
+func (w watched) Open(path string, flags int, perm fs.FileMode) (File, error) {
+	f, err := w.FS.Open(path, flags, perm)
+	if err != nil || flags&os.O_CREATE == 0 {
+		return f, err
+	}
+	return watchedFile{f, w, path}, nil
+}
+
+func (w watched) Mkdir(path string, perm fs.FileMode) error {
+	w.note("make", path)
+	return w.FS.Mkdir(path, perm)
+}
+
+func (w watched) Link(from, to string) error {
+	w.note("link", to)
+	return w.FS.Link(from, to)
+}
+
+func (w watched) SyncDir(dir string) error {
+	w.note("sync", dir)
+	return w.FS.SyncDir(dir)
+}
+
+type watchedFile struct {
+	File
+	w    watched
+	path string
+}
+
+func (f watchedFile) WriteAt(p []byte, off int64) (int, error) {
+	f.w.note("write", f.path)
+	return f.File.WriteAt(p, off)
+}
+
+func (f watchedFile) Sync() error {
+	f.w.note("sync", f.path)
+	return f.File.Sync()
+}
+
+// A store is made when a power loss cannot take it back: its header has its name only when it is whole and
+// durable, with the directory of handles beside it, and then the names are made durable.
+func TestAStoreIsDurableWhenItIsMade(t *testing.T) {
+	w := watched{OS, t.TempDir(), new([]string)}
+	if err := Init(w.dir, testHeader, InitOptions{SingleHost: true, FS: w}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"make handles", "write a new file", "sync a new file", "link " + headerName, "sync ."}
+	if !slices.Equal(*w.steps, want) {
+		t.Errorf("Init did %q, want %q", *w.steps, want)
 	}
 }

@@ -30,7 +30,7 @@ type Options struct {
 
 // Open opens a store that Init made: a directory, or a device or the file in its place.
 // In a directory nothing is written before the first Put or PutNote. On a device,
-// unless ReadOnly, it takes an area first, which lasts two Delays, or a Term and eight Delays if none is
+// unless ReadOnly, it takes an area first, which lasts some Delays, or two Terms and some Delays if none is
 // known to be free.
 //
 // It fails with fs.ErrNotExist if there is no store, and with register.ErrForeign,

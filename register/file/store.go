@@ -36,6 +36,9 @@ type Store struct {
 	rubbish map[string]machine.Mono
 	doomed  map[string]bool // condemned since the latest look began
 	lineage machine.ID      // of the own files, see nextID
+
+	listing sync.Mutex // held by Names
+	listed  *lookout   // by Names, which has to know since when something is damaged; nil before the first
 }
 
 var _ register.Store = (*Store)(nil)
@@ -115,10 +118,17 @@ func (s *Store) do(ops []register.Op, replies []register.Reply) error {
 }
 
 // leavers takes in who leaves, which nobody says twice, whatever becomes of the other operations.
+// A writer that never got a place, as on a full disk, is forgotten: else it would have to be given
+// one whenever the handle moves.
 func (s *Store) leavers(ops []register.Op) {
 	for _, op := range ops {
-		if _, leaves := op.Op.(register.Leave); leaves {
-			_, _ = s.accept(op)
+		if _, leaves := op.Op.(register.Leave); !leaves {
+			continue
+		}
+		_, _ = s.accept(op)
+		k := key{op.Writer, op.Name}
+		if p := s.slots[k]; p != nil && p.at == nowhere && p.rec.gen == 0 {
+			delete(s.slots, k)
 		}
 	}
 }
@@ -205,6 +215,9 @@ func (s *Store) change(ops []register.Op, replies []register.Reply) error {
 		return nil
 	}
 	err := s.keep(dirty)
+	if err != nil {
+		s.leavers(ops) // with what they wrote just now
+	}
 	if errors.Is(err, register.ErrGone) {
 		return err
 	}
@@ -273,9 +286,17 @@ func (s *Store) slot(name string, writer machine.ID) (*slot, error) {
 
 // Names implements register.Store.
 func (s *Store) Names() ([]string, error) {
-	l := s.newLookout()
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	if s.listed == nil {
+		s.listed = s.newLookout()
+	}
+	l := s.listed
 	if err := l.look(); err != nil {
 		return nil, s.missing(err)
+	}
+	if _, err := l.damage(); err != nil { // it may be that of any name
+		return nil, err
 	}
 	var names []string
 	l.records(func(_ spot, r *record) {

@@ -1,0 +1,115 @@
+package file
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure/disklease"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// openOver opens a store on a device that is changed by a wrapper once its header was read.
+func openOver(t *testing.T, path string, wrap func(file) file) (*Store, error) {
+	t.Helper()
+	h, err := readHeader(OS, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := host{}.open(path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return openOn(wrap(f), path, h, Options{Clock: realClock})
+}
+
+// deafArea fails writes to areas.
+type deafArea struct{ file }
+
+func (d deafArea) WriteAt(p []byte, off int64) (int, error) {
+	if off >= claimAt(1) { // of one area
+		return 0, errBlind
+	}
+	return d.file.WriteAt(p, off)
+}
+
+// An Open that fails after it has claimed an area keeps it no longer than one that died.
+func TestAFailedOpenKeepsNoArea(t *testing.T) {
+	for what, wrap := range map[string]func(f file) file{
+		"be read":    func(f file) file { return blind{f} },
+		"be written": func(f file) file { return deafArea{f} },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			path := newDevice(t, InitOptions{Handles: 1})
+			if s, err := openOver(t, path, wrap); !errors.Is(err, errBlind) {
+				t.Fatalf("an area cannot %s: Open returns %v, %v", what, s, err)
+			}
+			next, err := Open(path, Options{Clock: realClock})
+			if err != nil {
+				t.Fatalf("an area could not %s, and the Open that failed keeps it: %v", what, err)
+			}
+			next.Close()
+		})
+	}
+}
+
+// slowClaims has writes to the claim blocks take long.
+type slowClaims struct {
+	file
+	pause *time.Duration
+}
+
+func (d slowClaims) WriteAt(p []byte, off int64) (int, error) {
+	n, err := d.file.WriteAt(p, off)
+	if off < claimAt(1) { // of one area
+		time.Sleep(*d.pause)
+	}
+	return n, err
+}
+
+// An area is given back though the device takes a while: Close waits for that as long as the claim lasts.
+func TestAnAreaIsGivenBackToASlowDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1})
+		pause := time.Duration(0)
+		s, err := openOver(t, path, func(f file) file { return slowClaims{f, &pause} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		pause = s.header.Term / 8
+		time.Sleep(s.header.Term) // a renewal may be under way
+		do(t, s, put("x", 1, 1, "one"))
+		s.Close()
+		began := time.Now()
+		next := openArea(t, path)
+		if took := time.Since(began); took > s.header.Term/2 {
+			t.Errorf("an area was given back to a slow device, and is had after %v of a Term of %v", took, s.header.Term)
+		}
+		shows(t, next, "x", "1 one")
+	})
+}
+
+// Whoever waits for an area bears with another claim that dies while he waits.
+func TestAnAreaThatIsContendedForInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1})
+		s := openArea(t, path)
+		c := s.home.f.(*area).claim
+		c.driver.Halt() // it died
+		s.dead = errBlind
+		dies := func(seq uint64) {
+			if err := c.dev.write(claimBlock{data: disklease.Unreadable([]byte{byte(seq)}, s.header.lateWrite()), version: machine.Version{Seq: seq}}, claimAt(c.area)); err != nil {
+				t.Error(err)
+			}
+		}
+		time.AfterFunc(s.header.taking()*3/4, func() { dies(1000) })
+		time.AfterFunc(s.header.taking()*6/4, func() { dies(1001) })
+		next, err := Open(path, Options{Clock: realClock})
+		if err != nil {
+			t.Fatalf("two claims to the only area died one after the other: %v", err)
+		}
+		next.Close()
+	})
+}
