@@ -127,3 +127,66 @@ func TestAheadIsNotWrittenAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestAnOlderSnapshotHidesNothing: what may be seen may be seen, whatever a snapshot knows of it.
+func TestAnOlderSnapshotHidesNothing(t *testing.T) {
+	var s States[at]
+	s.Begin(0, 1, 1)
+	s.Release(replica.Released{Through: 10})
+	s.Begin(0, 12, 5)
+	want(t, "through", s.Through(), 10)
+	s.Release(replica.Released{Through: 7})
+	want(t, "through, after a late word", s.Through(), 10)
+	s.Begin(0, 14, 14)
+	s.Reveal()
+	want(t, "shown of a snapshot that is released", s.Ahead(), "[14]")
+}
+
+// TestAnsweredAtOnce: a result that is kept is told with the release of its own entry, and in the order of the log.
+func TestAnsweredAtOnce(t *testing.T) {
+	var s States[at]
+	s.Begin(0, 1, 1)
+	results := []replica.Result{result(2), result(3), result(3), result(4)}
+	want(t, "answered of what is held", answers(&s, results...), "[]")
+	for _, tt := range []struct {
+		out  replica.Released
+		told string
+	}{
+		{replica.Released{Through: 2}, "[2]"},
+		{replica.Released{Through: 2}, "[]"},
+		{replica.Released{Through: 2, Apart: []uint64{3}}, "[3 3]"},
+		{replica.Released{Through: 4}, "[4]"},
+	} {
+		s.Release(tt.out)
+		want(t, fmt.Sprintf("answered of %+v", tt.out), answers(&s), tt.told)
+	}
+}
+
+// TestNothingIsKept: once all is released and answered, no state and no index is held but the one that is shown.
+func TestNothingIsKept(t *testing.T) {
+	var s States[at]
+	s.Begin(0, 1, 1)
+	for i := at(2); i <= 5; i++ {
+		s.Add(i, true)
+	}
+	failed := read(4)
+	failed.Err = fmt.Errorf("refused")
+	results := []replica.Result{result(2), read(3), failed, read(5)}
+	s.Capture(results)
+	want(t, "states kept for reads", len(s.reads), 2)
+	answers(&s, results...)
+	s.Release(replica.Released{Through: 1, Apart: []uint64{3, 5}})
+	answers(&s)
+	s.Release(replica.Released{Through: 5})
+	s.Reveal()
+	answers(&s)
+	for what, n := range map[string]int{
+		"reads": len(s.reads), "results": len(s.kept), "indexes released apart": len(s.apart), "indexes to look for": len(s.fresh), "states ahead": len(s.ahead) - 1,
+	} {
+		want(t, what+" that are kept in the end", n, 0)
+	}
+	// An answer at once leaves nothing to look for, either.
+	s.Release(replica.Released{Through: 5, Apart: []uint64{9}})
+	answers(&s)
+	want(t, "indexes to look for, where nothing is kept", len(s.fresh), 0)
+}
