@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -269,5 +270,25 @@ func TestFileThatDoesNotClose(t *testing.T) {
 	}
 	if highest, err := (ledger{path, host{}}).highest(); err != nil || highest != 0 {
 		t.Errorf("then the highest token is %d, %v; want none", highest, err)
+	}
+}
+
+// TestTheHostSyncsDirectories: on a filesystem that cannot, that is an error. So it was tried.
+func TestTheHostSyncsDirectories(t *testing.T) {
+	const procfs = "/proc"
+	d, err := os.Open(procfs)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer d.Close()
+	want := d.Sync()
+	if want == nil {
+		t.Skipf("%s can be synced", procfs)
+	}
+	if err := (host{}).syncDir(procfs); err == nil || err.Error() != want.Error() {
+		t.Errorf("a directory that cannot be synced: %v, want %v", err, want)
+	}
+	if err := (host{}).syncDir(t.TempDir()); err != nil {
+		t.Errorf("one that can: %v", err)
 	}
 }
