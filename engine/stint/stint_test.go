@@ -130,3 +130,14 @@ func TestLeft(t *testing.T) {
 		t.Error("a look at the clock past the deadline does not end the context")
 	}
 }
+
+// TestLostLateForAReason: who hears why the lease is lost says so, though the deadline has passed meanwhile.
+func TestLostLateForAReason(t *testing.T) {
+	var c clock.Fake
+	s := Begin(&c, 60)
+	c.Advance(60)
+	s.Lose(errTrouble)
+	if err := s.Check(); !errors.Is(err, tenure.ErrLost) || !errors.Is(err, errTrouble) {
+		t.Errorf("lost after the deadline: %v; want %v because of %v", err, tenure.ErrLost, errTrouble)
+	}
+}
