@@ -23,23 +23,42 @@ func TestBadFiles(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "members")
 	for text, want := range map[string]string{
-		"":                             `no line "epoch N"`,
-		"epoch 0\n1 a:1":               `"0" is no epoch`,
-		"epoch 1":                      "there are no members",
-		"epoch 1\n1 a:1 b:1":           "line 2: want",
-		"epoch 1\none a:1":             `"one" is no index`,
-		"epoch 1\n1 a:1\n1 b:1":        "two peers with index 1, a:1 and b:1",
-		"epoch 1\n1 a:1\n2 a:1":        "a:1 is listed twice",
-		"epoch 1\n1 a:http":            `"http" is not a port`,
-		"epoch 1\n1024 a:1":            "give it one from 1 to 1023",
-		"# a comment\n\nepoch 1\n1 :1": "as others reach it",
+		"":                                     `no line "epoch N"`,
+		"epoch 0\n1 a:1":                       `"0" is no epoch`,
+		"epoch 1":                              "there are no members",
+		"epoch 1\n1 a:1 b:1":                   "line 2: want",
+		"epoch 1\none a:1":                     `"one" is no index`,
+		"epoch 1\n1 a:1\n1 b:1":                "two peers with index 1, a:1 and b:1",
+		"epoch 1\n1 a:1\n2 a:1":                "a:1 is listed twice",
+		"epoch 1\n1 a:http":                    `"http" is not a port`,
+		"epoch 1\n1024 a:1":                    "give it one from 1 to 1023",
+		"# a comment\n\nepoch 1\n1 :1":         "as others reach it",
+		"epoch 1\n0 a:1":                       "give it one from 1 to 1023",
+		"epoch 1\n1 a:0":                       `"0" is not a port`,
+		"epoch 1\n1 a:65536":                   `"65536" is not a port`,
+		"epoch 1\n1 a:1\nwas 1 a:1":            "there is no epoch before the first",
+		"epoch 2\n1 a:1\nwas 1 a:x":            `of the epoch before: peer 1 is at "a:x"`,
+		"epoch 2\n1 a:1\nwas 1 b:1":            "a peer that moves is a new one",
+		"epoch 2\n1 a:1\nwas 1":                `"was" is no index`,
+		"epoch 2\n1 a:1\nwas 2 b:1\nwas 2 c:1": "two peers with index 2, b:1 and c:1",
+		"epoch 1\n1 a:1\n#" + strings.Repeat(" ", 1<<16) + "\n2 b:1": "token too long",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := engine.FromFile(file)(t.Context(), engine.Members{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
+			t.Errorf("%.60q: %v, want %q", text, err, want)
 		}
+	}
+	if _, err := engine.FromFile(file+"x")(t.Context(), engine.Members{}); !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "members: ") {
+		t.Errorf("no file: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("1 a:1\n2 b:1\nepoch 7\nwas 3 c:1 # it has left\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := engine.FromFile(file)(t.Context(), engine.Members{})
+	if err != nil || m.String() != "epoch 7: 1=a:1 2=b:1" || len(m.Was) != 1 || m.Was[3] != "c:1" {
+		t.Errorf("%v, before %v, %v", m, m.Was, err)
 	}
 }
 

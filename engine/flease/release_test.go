@@ -1,0 +1,369 @@
+package flease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/flease"
+)
+
+// confirms has the machine say that a claim is released.
+func (x *claim) confirms() { x.over(errReleased, &flease.Released{ID: x.id, Confirmed: true}) }
+
+// TestCloseIsPatientWithEach: Close waits for as long as releases are confirmed, however many
+// there are, and gives up when none has been for a while. It does not complain of what was lost.
+func TestCloseIsPatientWithEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Peer{pure: flease.Config{RoundTimeout: time.Second}, claims: map[uint64]*claim{}}
+		p.ctx, p.cancel = context.WithCancelCause(context.Background())
+		defer p.cancel(nil)
+		l, other := p.Leaser(), p.Leaser()
+		patience := max(releasePatience, 8*p.pure.RoundTimeout)
+		begin := func(id uint64, of *Leaser, err error) *claim {
+			x := &claim{leaser: of, id: id, name: fmt.Sprint("claim ", id), ttl: time.Hour, err: err}
+			x.deadline.Store(int64(time.Hour))
+			x.until.Store(int64(time.Hour))
+			p.claims[id] = x
+			return x
+		}
+		p.cfg = Config{Clock: new(clock.Fake), Wall: func() time.Time { return time.Unix(0, 0) }}
+		confirmed := 0
+		for range 40 { // for which is waited for first is left to chance
+			clear(p.claims)
+			sooner, later := begin(1, l, errReleased), begin(2, l, errReleased)
+			begin(3, other, errReleased)
+			begin(4, l, tenure.ErrLost)
+			time.AfterFunc(patience*9/10, sooner.confirms)
+			time.AfterFunc(patience*18/10, later.confirms)
+			began := time.Now()
+			err := p.releaseOf(l)
+			switch took := time.Since(began); {
+			case err == nil && took == patience*18/10:
+				confirmed++
+			case err == nil || took < patience || !errors.Is(err, tenure.ErrUnavailable) || strings.Contains(err.Error(), "claim 3") || strings.Contains(err.Error(), "claim 4"):
+				t.Fatalf("after %v: %v", took, err)
+			}
+			time.Sleep(time.Minute)
+		}
+		if confirmed == 0 {
+			t.Error("Close waits for the first release, and has no patience with the next")
+		}
+		clear(p.claims)
+		for id := range uint64(100) {
+			begin(id, l, errReleased)
+		}
+		began := time.Now()
+		err := p.releaseOf(l)
+		if took := time.Since(began); took != patience {
+			t.Errorf("no release is confirmed, and Close gives up after %v, want %v", took, patience)
+		}
+		if n := strings.Count(fmt.Sprint(err), "was not confirmed"); n != 10 {
+			t.Errorf("of a hundred releases that were not confirmed %d are told, want 10", n)
+		}
+	})
+}
+
+// TestHowLongAReleasedLeaseLasts: a release that is not confirmed says why, and within what time
+// others get the lease all the same.
+func TestHowLongAReleasedLeaseLasts(t *testing.T) {
+	why := errors.New("the caller's reason")
+	for name, tt := range map[string]struct {
+		end  func(p *Peer, giveUp context.CancelCauseFunc)
+		says string
+	}{
+		"the caller gives up": {func(_ *Peer, giveUp context.CancelCauseFunc) { giveUp(why) }, why.Error()},
+		"the peer ends":       {func(p *Peer, _ context.CancelCauseFunc) { p.cancel(errors.New("its end")) }, "its end"},
+		"nobody answers":      {func(*Peer, context.CancelCauseFunc) {}, "no majority answered"},
+		"it is not confirmed": {func(p *Peer, _ context.CancelCauseFunc) { p.claims[1].over(errReleased, nil) }, "no majority answered"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var now clock.Fake
+			p := &Peer{cfg: Config{Clock: &now, Wall: func() time.Time { return time.Unix(0, 0) }, Epsilon: 250 * time.Millisecond}}
+			p.ctx, p.cancel = context.WithCancelCause(context.Background())
+			defer p.cancel(nil)
+			x := &claim{leaser: p.Leaser(), id: 1, ttl: 20 * time.Second, delay: 7 * time.Second, err: errReleased}
+			x.deadline.Store(int64(15 * time.Second))
+			x.until.Store(int64(16 * time.Second))
+			p.claims = map[uint64]*claim{1: x}
+			ctx, giveUp := context.WithCancelCause(context.Background())
+			defer giveUp(nil)
+			began, ended := time.Now(), make(chan error)
+			go func() { ended <- x.Release(ctx) }()
+			synctest.Wait()
+			tt.end(p, giveUp)
+			err := <-ended
+			if !errors.Is(err, tenure.ErrUnavailable) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "ends by itself within 22.25s") {
+				t.Errorf("%s: %v, want %q, and that it ends within what is left of it, its lock delay and ε", name, err, tt.says)
+			}
+			if took := time.Since(began); name == "nobody answers" && took != x.ttl || name != "nobody answers" && took != 0 {
+				t.Errorf("%s: Release returns after %v", name, took)
+			}
+		})
+	}
+}
+
+// TestReleasedTwice: the second Release of a lease waits for the first, and hears the same.
+func TestReleasedTwice(t *testing.T) {
+	p := &Peer{cfg: Config{Clock: new(clock.Fake), Wall: func() time.Time { return time.Unix(0, 0) }}}
+	p.ctx, p.cancel = context.WithCancelCause(t.Context())
+	x := &claim{leaser: p.Leaser(), err: errReleased, ttl: time.Hour}
+	first, second := x.beginRelease(), x.beginRelease()
+	x.confirms()
+	third := x.beginRelease()
+	for i, wait := range []func(context.Context) error{first, second, third} {
+		if err := wait(t.Context()); err != nil {
+			t.Errorf("Release %d: %v", i+1, err)
+		}
+	}
+	lost := &claim{leaser: p.Leaser(), err: tenure.ErrLost}
+	if err := lost.Release(t.Context()); !errors.Is(err, tenure.ErrLost) {
+		t.Errorf("what was lost is released: %v", err)
+	}
+}
+
+// TestLateAnswersToWhoGivesUp: an answer that came while the caller gave up is not kept from him.
+func TestLateAnswersToWhoGivesUp(t *testing.T) {
+	bad := fmt.Errorf("%w: made up", tenure.ErrClaim)
+	in := &tenure.State{Name: "x", Holders: []tenure.Holding{{Holder: "h"}}}
+	for name, tt := range map[string]struct {
+		x    *claim
+		late error
+		ends error
+	}{
+		"none":     {&claim{answer: make(chan error, 1), seen: in}, nil, errGaveUp},
+		"admitted": {&claim{held: true}, errHeld, errGaveUp},
+		"refused":  {&claim{err: bad}, bad, bad},
+	} {
+		seen, late := tt.x.giveUp()
+		if !errors.Is(late, tt.late) || late == nil != (tt.late == nil) || !errors.Is(tt.x.Err(), tt.ends) {
+			t.Errorf("%s: the late answer is %v, want %v; the claim ends with %v, want %v", name, late, tt.late, tt.x.Err(), tt.ends)
+		}
+		if tt.x.seen != nil && len(seen.Holders) != 1 {
+			t.Errorf("%s: nobody is told who was in the way", name)
+		}
+		tt.x.acquired(flease.Acquired{Token: 5})
+		if tt.x.token != 0 {
+			t.Errorf("%s: a claim that was given up is admitted", name)
+		}
+	}
+}
+
+// TestVerdicts: what a caller hears of a claim that was refused.
+func TestVerdicts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		r    flease.Refused
+		is   error
+		says string
+	}{
+		"bad":       {flease.Refused{Err: fmt.Errorf("%w: made up", flease.ErrClaim)}, tenure.ErrClaim, "made up"},
+		"busy":      {flease.Refused{Err: flease.ErrBusy}, flease.ErrBusy, "too much to do"},
+		"held":      {flease.Refused{State: flease.State{Holdings: []flease.Holding{{Holder: "web-3", Slots: 1}}, Waiting: 1}}, nil, "web-3"},
+		"reserved":  {flease.Refused{State: flease.State{Waiting: 1}}, nil, "others were here before"},
+		"contested": {flease.Refused{}, nil, "another claim, which was quicker"},
+	} {
+		err := verdict("x", tt.r)
+		var held tenure.HeldError
+		if tt.is == nil && (!errors.As(err, &held) || held.Name != "x") || tt.is != nil && !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v, want %q", name, err, tt.says)
+		}
+	}
+}
+
+// TestARenewalBehindTheDeadline: it comes too late by the holder's clock, though nobody had looked.
+// The lease is lost, and given back behind its lock delay.
+func TestARenewalBehindTheDeadline(t *testing.T) {
+	var now clock.Fake
+	now.Advance(time.Hour)
+	p := &Peer{cfg: Config{Clock: &now, Wall: func() time.Time { return time.Unix(0, 0) }}}
+	p.ctx, p.cancel = context.WithCancelCause(t.Context())
+	x := &claim{leaser: p.Leaser(), held: true, delay: time.Hour, ttl: time.Minute}
+	x.deadline.Store(int64(now.Now()))
+	x.until.Store(int64(time.Hour))
+	x.renewed(p.cfg.glance(), flease.Renewed{Deadline: now.Now().Add(time.Minute), Until: 1 << 60})
+	if err := x.Err(); !errors.Is(err, tenure.ErrLost) || x.deadline.Load() != int64(now.Now()) {
+		t.Errorf("a renewal comes when the deadline has passed, and the lease goes on: %v", err)
+	}
+}
+
+// fakePeer is what speaks to a client in the place of a peer.
+func fakePeer(t *testing.T) (*Client, *lines) {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	peer := newLines(theirs, answerBytesMax)
+	greeted := make(chan struct{})
+	go func() {
+		defer close(greeted)
+		var hello request
+		if peer.receive(&hello) == nil {
+			_ = peer.send(event{Event: "welcome", Version: socketVersion, At: clock.System.Now(), TMaxMS: 60_000})
+		}
+	}()
+	c, err := Connect(context.Background(), ClientConfig{Socket: "path", Dial: func(context.Context, string) (net.Conn, error) {
+		select {
+		case <-greeted:
+			return nil, errors.New("nobody listens")
+		default:
+		}
+		return ours, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-greeted
+	return c, peer
+}
+
+// next is the client's next request of a kind.
+func (l *lines) next(t *testing.T, op string) (r request) {
+	t.Helper()
+	for r.Op != op {
+		r = request{}
+		if err := l.receive(&r); err != nil {
+			t.Fatalf("the client has no request %q: %v", op, err)
+		}
+	}
+	return r
+}
+
+// acquired is a lease of the client.
+func (l *lines) acquired(t *testing.T, c *Client, claim tenure.Claim) tenure.Lease {
+	t.Helper()
+	got := make(chan tenure.Lease, 1)
+	go func() {
+		lease, err := c.Acquire(context.Background(), claim)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- lease
+	}()
+	r := l.next(t, "acquire")
+	if err := l.send(event{Event: "acquired", ID: r.ID, Token: 7, TTLMS: r.TTLMS, Until: clock.System.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	return <-got
+}
+
+// TestAClientHearsOfALoss: a lease of which the peer says that it is lost ends at once, in the
+// peer's words, and is named no more; one that is released then says that it was lost.
+func TestAClientHearsOfALoss(t *testing.T) {
+	for said, want := range map[string]string{"lease lost: for a reason": "lease lost: for a reason", "": tenure.ErrLost.Error()} {
+		c, peer := fakePeer(t)
+		lease := peer.acquired(t, c, tenure.Claim{Name: "x", TTL: time.Minute})
+		if err := lease.Check(); err != nil || lease.Token() != 7 || lease.Name() != "x" {
+			t.Fatalf("acquired: %+v, %v", lease, err)
+		}
+		if err := peer.send(event{Event: "lost", ID: lease.(*clientLease).id, Reason: "lost", Error: said}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-lease.Done():
+		case <-time.After(20 * time.Second):
+			t.Fatal("the peer says that a lease is lost, and its holder goes on")
+		}
+		if err := lease.Err(); !errors.Is(err, tenure.ErrLost) || err.Error() != want {
+			t.Errorf("the lease ends with %v, want %q", err, want)
+		}
+		if err := lease.Release(t.Context()); !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("released: %v", err)
+		}
+		conn := lease.(*clientLease).conn
+		for end := time.Now().Add(20 * time.Second); conn.lease(lease.(*clientLease).id) != nil; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("a lease that is lost is remembered")
+			}
+		}
+		if ids, _ := conn.wanted(); len(ids) > 0 {
+			t.Errorf("a lease that is lost is named: %v", ids)
+		}
+		peer.conn.Close()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestAPeerSaysWhyItHangsUp: who has asked something hears it.
+func TestAPeerSaysWhyItHangsUp(t *testing.T) {
+	c, peer := fakePeer(t)
+	got := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		conn, err := c.connect(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		if _, _, err = conn.ask(request{Op: "status"}, nil); err != nil {
+			t.Error(err)
+		}
+		<-conn.ctx.Done()
+		got <- context.Cause(conn.ctx)
+	}()
+	peer.next(t, "status")
+	if err := peer.send(event{Event: "error", Error: "you ask too much"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; !errors.Is(err, tenure.ErrUnavailable) || !strings.Contains(err.Error(), "you ask too much") || !strings.Contains(err.Error(), "the peer at path") {
+		t.Errorf("the connection ends with %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAReleaseThatIsNotAnswered: it says why it is not confirmed, and the lease is over all the same.
+func TestAReleaseThatIsNotAnswered(t *testing.T) {
+	why := errors.New("the caller's reason")
+	for name, tt := range map[string]struct {
+		end  func(peer *lines, id uint64, giveUp context.CancelCauseFunc)
+		says string // "" if it is confirmed
+		is   error
+	}{
+		"answered": {func(p *lines, id uint64, _ context.CancelCauseFunc) { _ = p.send(event{Event: "released", ID: id}) }, "", nil},
+		"refused": {func(p *lines, id uint64, _ context.CancelCauseFunc) {
+			_ = p.send(event{Event: "released", ID: id}.fill(tenure.ErrUnavailable))
+		}, "does not answer", tenure.ErrUnavailable},
+		"the caller gives up": {func(_ *lines, _ uint64, giveUp context.CancelCauseFunc) { giveUp(why) }, why.Error(), tenure.ErrUnavailable},
+		"the connection ends": {func(p *lines, _ uint64, _ context.CancelCauseFunc) { p.conn.Close() }, "the connection to the peer at path ended", tenure.ErrUnavailable},
+	} {
+		c, peer := fakePeer(t)
+		lease := peer.acquired(t, c, tenure.Claim{Name: "x", TTL: time.Minute})
+		ctx, giveUp := context.WithCancelCause(t.Context())
+		got := make(chan error, 1)
+		go func() { got <- lease.Release(ctx) }()
+		r := peer.next(t, "release")
+		if r.ID != lease.(*clientLease).id {
+			t.Errorf("%s: released is %d, want %d", name, r.ID, lease.(*clientLease).id)
+		}
+		tt.end(peer, r.ID, giveUp)
+		switch err := <-got; {
+		case tt.says == "" && err != nil, tt.says != "" && (!errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says)):
+			t.Errorf("%s: %v, want %q", name, err, tt.says)
+		}
+		if err := lease.Err(); !errors.Is(err, tenure.ErrReleased) {
+			t.Errorf("%s: the lease ends with %v", name, err)
+		}
+		if err := lease.Release(ctx); err != nil {
+			t.Errorf("%s: released a second time: %v", name, err)
+		}
+		conn := lease.(*clientLease).conn
+		conn.mu.Lock()
+		if len(conn.asked) > 0 {
+			t.Errorf("%s: the question is remembered", name)
+		}
+		conn.mu.Unlock()
+		giveUp(nil)
+		peer.conn.Close()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package flease
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// TestSilenceEndsByBothClocks: a peer is silent until both clocks have come far enough, and says
+// so of the later one.
+func TestSilenceEndsByBothClocks(t *testing.T) {
+	for name, tt := range map[string]struct{ mono, wall, want time.Duration }{
+		"the monotonic clock last":    {7 * time.Second, 3 * time.Second, 7 * time.Second},
+		"the synchronized clock last": {3 * time.Second, 7 * time.Second, 7 * time.Second},
+		"neither":                     {-time.Second, -2 * time.Second, 0},
+	} {
+		var now clock.Fake
+		now.Advance(time.Hour)
+		wall := time.Unix(1_800_000_000, 0)
+		p := &Peer{cfg: Config{Clock: &now, Wall: func() time.Time { return wall }}, self: 1}
+		p.members = Members{Epoch: 1, Addrs: map[machine.NodeID]string{1: "a:1"}}
+		p.silent = flease.Quarantined{Deadline: now.Now().Add(tt.mono), Until: machine.Wall(wall.Add(tt.wall).UnixNano())}
+		if got := p.Status().SilentMS; got != tt.want.Milliseconds() {
+			t.Errorf("%s: the status says that the peer is silent for another %d ms, want %v", name, got, tt.want)
+		}
+		if why := fmt.Sprint(p.why()); !strings.Contains(why, fmt.Sprintf("for another %v", tt.want)) {
+			t.Errorf("%s: calls are told %q, want %v", name, why, tt.want)
+		}
+		p.serving = true
+		if got := p.Status().SilentMS; got != 0 {
+			t.Errorf("%s: a peer that serves is silent for another %d ms", name, got)
+		}
+		if why := p.why(); why != nil {
+			t.Errorf("%s: calls of a peer that serves are told %q", name, why)
+		}
+	}
+}
+
+// TestWhyItIsOfNoUse: errors of calls that nobody answered say all that is known.
+func TestWhyItIsOfNoUse(t *testing.T) {
+	p := &Peer{serving: true, clock: fmt.Errorf("nobody vouches for the clock")}
+	if why := fmt.Sprint(p.why()); !strings.Contains(why, "nobody vouches for the clock") {
+		t.Errorf("calls are told %q, and nothing of the clock", why)
+	}
+}
+
+// TestPunctuality: of the renewals that were counted, those of long ago are left out, and at least
+// as many of the last ones as are promised are not.
+func TestPunctuality(t *testing.T) {
+	var h punctuality
+	count := func(n uint64, passed time.Duration) {
+		h.note(PunctualityParts, passed)
+		h.count.Add(n - 1)
+		h.parts[passed].Add(n - 1)
+	}
+	count(recentRenewals-1, 10)
+	if p := h.recent(); p.Total() != recentRenewals-1 || p.Quantile(1) != 11./PunctualityParts {
+		t.Errorf("of %d renewals %d are told, all within %v", recentRenewals-1, p.Total(), p.Quantile(1))
+	}
+	h.note(PunctualityParts, 10)
+	for round := range uint64(3) {
+		at := time.Duration(100 * (round + 1))
+		count(recentRenewals-1, at)
+		before := h.recent()
+		if n := before.Total(); n < recentRenewals || n >= 3*recentRenewals {
+			t.Errorf("of %d renewals the last %d are told, want %d at least, and fewer than three times as many", h.count.Load(), n, recentRenewals)
+		}
+		h.note(PunctualityParts, at)
+		after := h.recent()
+		if n := after.Total(); n < recentRenewals || n >= 3*recentRenewals {
+			t.Errorf("of %d renewals the last %d are told, want %d at least, and fewer than three times as many", h.count.Load(), n, recentRenewals)
+		}
+		if old := after.Quantile(0); round > 1 && old < 100./PunctualityParts {
+			t.Errorf("renewals of long ago are told: %v", old)
+		}
+	}
+	all := h.all()
+	if n := all.Total(); n != h.count.Load() {
+		t.Errorf("%d renewals since the start, of %d", n, h.count.Load())
+	}
+	var late punctuality
+	late.note(time.Second, 2*time.Second)
+	late.note(time.Second, -time.Second)
+	late.note(0, time.Second)
+	if late.parts[PunctualityParts-1].Load() != 2 || late.parts[0].Load() != 1 {
+		t.Error("a renewal beyond its TTL is not counted as the latest, or one before it as the earliest")
+	}
+	if p := (Punctuality{}); p.Quantile(0.5) != 0 {
+		t.Errorf("of no renewals a half is within %v", p.Quantile(0.5))
+	}
+	some := Punctuality{1: 50, 2: 49, 3: 1}
+	for share, want := range map[float64]float64{0.5: 2, 0.51: 3, 0.99: 3, 1: 4} {
+		if got := some.Quantile(share) * PunctualityParts; got != want {
+			t.Errorf("%v of the renewals were within %v parts, want %v", share, got, want)
+		}
+	}
+}
+
+// TestGuard: a holder stops a twentieth of its TTL early, or by what is configured, but never
+// earlier than by a quarter.
+func TestGuard(t *testing.T) {
+	for _, c := range []struct{ configured, ttl, want time.Duration }{
+		{0, time.Minute, 3 * time.Second},
+		{time.Second, time.Minute, time.Second},
+		{20 * time.Second, time.Minute, 15 * time.Second},
+	} {
+		if got := guard(c.configured, c.ttl); got != c.want {
+			t.Errorf("a guard of %v, a TTL of %v: it stops %v early, want %v", c.configured, c.ttl, got, c.want)
+		}
+	}
+}
