@@ -79,3 +79,22 @@ func TestReleasesDuringRenewalsAreCounted(t *testing.T) {
 		t.Errorf("%d renewals under way, lost: %v", p.renewals, has[Lost](c, 1))
 	}
 }
+
+// TestTurnsWaitWhileRenewalsAreLate: nor do claims have their turn that were taken before, until
+// renewals are late no more.
+func TestTurnsWaitWhileRenewalsAreLate(t *testing.T) {
+	c := newCluster(t, 3, func(cfg *Config) { cfg.MaxAttempts = 1 })
+	p := c.peers[1]
+	c.step(1, Acquire{ID: 1, Name: "first"})
+	c.step(1, Acquire{ID: 2, Name: "second"})
+	p.lateUntil = p.now.Mono.Add(p.cfg.RoundTimeout)
+	c.settle()
+	c.pass(p.cfg.RoundTimeout - time.Millisecond)
+	if got := last[Acquired](c, 1); got.ID != 1 || p.Stats().Queued != 1 {
+		t.Errorf("renewals are late, and claim %d has had its turn; %d wait", got.ID, p.Stats().Queued)
+	}
+	c.pass(2 * time.Millisecond)
+	if got := last[Acquired](c, 1); got.ID != 2 {
+		t.Error("renewals are late no more, and the claim that waits has no turn")
+	}
+}
