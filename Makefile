@@ -60,21 +60,28 @@ bench: ## micro benchmarks
 # The packages that simulate a protocol each, or the one that SIM names.
 SIM ?= $(shell go list ./sim/... | grep -E '/sim/[a-z]+sim$$')
 WORLDS ?= 2000
+FIRST ?= 1
 SEED ?= 0
-sim: ## many simulated worlds of each protocol: WORLDS=2000; SIM=./sim/replicasim SEED=42 replays one
-	go test $(SIM) -p 1 -run '^TestWorlds$$' -timeout 2h -v -worlds $(WORLDS) -seed $(SEED)
+sim: ## many simulated worlds of each protocol: WORLDS=2000 FIRST=1; SIM=./sim/replicasim SEED=42 replays one
+	go test $(SIM) -p 1 -run '^TestWorlds$$' -timeout 2h -v -worlds $(WORLDS) -first $(FIRST) -seed $(SEED)
 
 # The packages that simulate whole processes each: the code that ships, from sockets to disks.
 WHOLE ?= $(shell go list ./sim/... | grep -E '/sim/[a-z]+world$$')
-wholesim: ## many worlds of whole processes: WORLDS=2000; WHOLE=./sim/storageworld SEED=42 plays one again
-	@bad=; for p in $(WHOLE); do go test $$p -run '^Test(Worlds|Members|Restarts|Skew|Stalls)$$' -count=1 -timeout 4h -v -worlds $(WORLDS) -seed $(SEED) || bad="$$bad $$p"; done; \
-	go test ./cmd/tenure -run '^TestGuardWorlds$$' -count=1 -timeout 1h -v -guardworlds $(WORLDS) || bad="$$bad guard"; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
+DRAWN := ^Test(Worlds|Members|Restarts|Skew|Stalls)$$
+wholesim: ## many worlds of whole processes: WORLDS=2000 FIRST=1; WHOLE=./sim/storageworld SEED=42 plays one again
+	@bad=; few=$$(($(WORLDS) / 8 + 4)); for p in $(WHOLE); do \
+		go test $$p -run '$(DRAWN)' -count=1 -timeout 4h -v -worlds $(WORLDS) -first $(FIRST) -seed $(SEED) || bad="$$bad $$p"; \
+		[ $(SEED) -ne 0 ] || go test $$p -skip '$(DRAWN)|^TestMutant' -count=1 -timeout 4h -v -worlds $$few -first $(FIRST) || bad="$$bad $$p, directed"; done; \
+	[ $(SEED) -ne 0 ] || go test ./register/file -run '^TestDeviceWorlds$$' -count=1 -timeout 1h -v -worlds $(WORLDS) -first $(FIRST) || bad="$$bad devices"; \
+	go test ./cmd/tenure -run '^TestGuardWorlds$$' -count=1 -timeout 1h -v -guardworlds $(WORLDS) -guardfirst $(FIRST) || bad="$$bad guard"; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
 
-# Other worlds than those of `go test`, and few enough for 20 s of CPU. A world that fails says
+# Other worlds than those of `go test`, and few enough for a minute of CPU. A world that fails says
 # how to replay it.
-worlds-draw: ## worlds of replicas under seeds that follow from the commit, or from DRAW=SEED
+worlds-draw: ## worlds under seeds that follow from the commit, or from DRAW=SEED
 	go test ./sim/replicasim -run '^(TestWorlds|TestReadLeaseWorlds)$$' -count=1 -worlds 6 -first $(DRAW)
 	go test ./sim/replicasim -run '^(TestKeyOrderWorlds|TestPushWorlds)$$' -count=1 -worlds 2 -first $(DRAW)
+	go test $(WHOLE) -p 1 -run '^TestWorlds$$' -count=1 -worlds 2 -first $(DRAW)
+	go test ./cmd/tenure -run '^TestGuardWorlds$$' -count=1 -guardworlds 100 -guardfirst $(DRAW)
 
 mutants: ## break every rule once, on purpose; a test must notice each
 	go test ./sim/mutant -run '^TestDraw$$' -count=1 -timeout 12h -v -budget all

@@ -21,6 +21,7 @@ import (
 
 var (
 	guardWorlds = flag.Int("guardworlds", 150, "how many worlds of a guard to play")
+	guardFirst  = flag.Uint64("guardfirst", 1, "the first of them")
 	guardSeed   = flag.Uint64("guardseed", 0, "play this world of a guard alone")
 )
 
@@ -29,7 +30,7 @@ var (
 // stopped alone, commands ignore signals and leave children behind. No process of the command may be alive once the lease
 // can be another's, or when it is released; and a command that nothing troubles ends by itself.
 func TestGuardWorlds(t *testing.T) {
-	first, last := uint64(1), uint64(*guardWorlds)
+	first, last := *guardFirst, *guardFirst+uint64(*guardWorlds)-1
 	if *guardSeed != 0 {
 		first, last = *guardSeed, *guardSeed
 	}
