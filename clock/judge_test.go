@@ -41,6 +41,11 @@ func TestJudge(t *testing.T) {
 		{"NTP, as it usually corrects", func(c *clocks) { c.goOn(5*time.Second, 0.0005, -0.00005) }, nil},
 		{"a crystal that is off", func(c *clocks) { c.goOn(5*time.Second, 0.002, 0.002) }, nil},
 		{"looks that took long", func(c *clocks) { c.Within, c.Wall = 80*ms, c.Wall+machine.Wall(80*ms) }, nil},
+		{"a look that took long, to which quick ones are compared", func(c *clocks) {
+			c.Within, c.Wall = 80*ms, c.Wall+machine.Wall(80*ms)
+			c.goOn(100*ms, 0, 0)
+			c.Within, c.Wall = ms/10, c.Wall-machine.Wall(80*ms)
+		}, nil},
 		{"a daemon steps the time of day by little", func(c *clocks) { c.Wall += machine.Wall(4 * ms) }, nil},
 		{"a daemon steps the time of day by too much", func(c *clocks) { c.Wall += machine.Wall(6 * ms) }, []Kind{Set}},
 		{"the time of day is set forward", func(c *clocks) { c.Wall += machine.Wall(20 * ms) }, []Kind{Set}},

@@ -75,3 +75,26 @@ func TestAnAlarmBehindASuspend(t *testing.T) {
 		}
 	})
 }
+
+// A turn behind a suspend sets the timer anew: what is due soon does not wait for one that has slept.
+func TestAnAlarmSoonBehindASuspend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := &recorder{}, &world{}
+		d := start(t, m, w, 0)
+		began := time.Now()
+		d.Step(effects{Alarm: machine.Mono(100 * time.Hour)})
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		w.back.Store(-int64(2 * time.Hour))
+		at := machine.Mono(time.Since(began) + 2*time.Hour + 50*time.Millisecond)
+		d.Step(effects{Alarm: at})
+		synctest.Wait()
+		before, _, _ := m.saw()
+		time.Sleep(60 * time.Millisecond)
+		synctest.Wait()
+		steps, times, _ := m.saw()
+		if steps, times = steps[len(before):], times[len(before):]; len(steps) != 1 || steps[0] != any(machine.Wake{}) || times[0] < at {
+			t.Errorf("steps %v at %v, want a Wake 50 ms after the turn behind the suspend", steps, times)
+		}
+	})
+}

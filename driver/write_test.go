@@ -238,3 +238,31 @@ func TestNothingIsSteppedWhileTheOwnerHearsOfAFailure(t *testing.T) {
 		d.Stop()
 	})
 }
+
+// One record that something waits for has all of a turn written, wherever it stands among them.
+func TestOneForcedRecordForcesItsTurn(t *testing.T) {
+	lazy := machine.Persist{Record: "lazy"}
+	forced := machine.Persist{Record: "forced", Then: []machine.Envelope{env(2, "then")}}
+	for _, tt := range []struct {
+		ps     []machine.Persist
+		writes []bool // and whether each is forced
+	}{
+		{[]machine.Persist{lazy, lazy}, nil},
+		{[]machine.Persist{forced}, []bool{true}},
+		{[]machine.Persist{forced, lazy}, []bool{true}},
+		{[]machine.Persist{lazy, forced}, []bool{true}},
+		{[]machine.Persist{lazy, forced, lazy}, []bool{true}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &world{}
+			d := startWith(t, &recorder{}, w, Config{Linger: time.Second})
+			d.Step(effects{Persists: slices.Clone(tt.ps)})
+			synctest.Wait()
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if !slices.Equal(w.forced, tt.writes) || len(tt.writes) > 0 && len(w.written) != len(tt.ps) {
+				t.Errorf("of %v wrote %v at once, forced: %v; want %v", tt.ps, w.written, w.forced, tt.writes)
+			}
+		})
+	}
+}
