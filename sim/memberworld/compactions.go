@@ -91,14 +91,25 @@ func (c *cluster) compacted(ctx context.Context, cl *clientv3.Client, rev int64,
 	if len(resp.Kvs) > 0 {
 		got = string(resp.Kvs[0].Value)
 	}
+	c.leftAt(rev, key, got)
+	if rev < 2 {
+		return nil
+	}
+	_, err = cl.Get(ctx, key, clientv3.WithRev(rev-1))
+	return c.goneBefore(rev, key, err)
+}
+
+// leftAt judges what a key reads at the revision of a compaction.
+func (c *cluster) leftAt(rev int64, key, got string) {
 	events, _ := c.chronicle.has()
 	if want := valueAt(events, key, rev); got != want {
 		c.w.Fail("after the compaction to revision %d, %s reads %q at that revision, and was %q", rev, key, got, want)
 	}
-	if rev < 2 {
-		return nil
-	}
-	switch _, err = cl.Get(ctx, key, clientv3.WithRev(rev-1)); {
+}
+
+// goneBefore judges what came of a read before the revision of a compaction.
+func (c *cluster) goneBefore(rev int64, key string, err error) error {
+	switch {
 	case err == nil:
 		c.w.Fail("after the compaction to revision %d, %s can be read at revision %d", rev, key, rev-1)
 	case errors.Is(err, rpctypes.ErrCompacted):

@@ -29,18 +29,23 @@ func (c *cluster) sample() {
 			if leader == 0 {
 				continue
 			}
-			c.terms.mu.Lock()
-			was, known := c.terms.leader[term]
-			c.terms.leader[term] = leader
-			c.terms.mu.Unlock()
-			switch {
-			case !known:
-				c.w.Count("elections", 1)
-			case was != leader:
-				c.w.Fail("two leaders of term %d: %x and %x", term, was, leader)
-			}
+			c.leads(term, leader)
 		}
 		c.pause(100 * time.Millisecond)
+	}
+}
+
+// leads judges that no term has two leaders, given one that was seen.
+func (c *cluster) leads(term, leader uint64) {
+	c.terms.mu.Lock()
+	was, known := c.terms.leader[term]
+	c.terms.leader[term] = leader
+	c.terms.mu.Unlock()
+	switch {
+	case !known:
+		c.w.Count("elections", 1)
+	case was != leader:
+		c.w.Fail("two leaders of term %d: %x and %x", term, was, leader)
 	}
 }
 
@@ -110,10 +115,7 @@ func (c *cluster) agreed(when string, upTo int64) (first []event, ok bool) {
 			first, of = events, h.name
 			continue
 		}
-		c.w.Count("logs compared", 1)
-		if !slices.Equal(first, events) {
-			c.w.Fail("%s, the logs of members differ: %s", when, difference(of, first, h.name, events))
-		}
+		c.agree(when, of, first, h.name, events)
 	}
 	return first, true
 }
@@ -136,6 +138,14 @@ func (c *cluster) returns(first []event, upTo int64) bool {
 		c.w.Fail("after a loss of power of all, what was agreed is not there: %s", difference("all before", first, "all after", again))
 	}
 	return true
+}
+
+// agree judges that two members have the same log.
+func (c *cluster) agree(when, a string, x []event, b string, y []event) {
+	c.w.Count("logs compared", 1)
+	if !slices.Equal(x, y) {
+		c.w.Fail("%s, the logs of members differ: %s", when, difference(a, x, b, y))
+	}
 }
 
 func difference(a string, x []event, b string, y []event) string {

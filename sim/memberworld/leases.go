@@ -23,6 +23,14 @@ type lease struct {
 	gone    bool // its key was seen to be gone
 }
 
+// tooEarly reports whether the lease must not have ended by now.
+func (l *lease) tooEarly(now time.Duration) bool { return !l.revoked && now < l.sure-l.ttl/early }
+
+// overdue reports whether the lease must have ended by now, and nobody has seen that.
+func (l *lease) overdue(now time.Duration) bool {
+	return !l.owned && !l.gone && l.sure+l.ttl+margin <= now
+}
+
 // leaseJudge knows all leases.
 type leaseJudge struct {
 	mu   sync.Mutex
@@ -134,7 +142,7 @@ func (c *cluster) still(cl *clientv3.Client, l *lease) bool {
 	l.gone = true
 	now := c.w.Elapsed()
 	c.w.Count("leases seen to end", 1)
-	if sure := l.sure - l.ttl/early; !l.revoked && !c.spec.Wild && now < sure {
+	if !c.spec.Wild && l.tooEarly(now) {
 		c.w.Fail("lease %x ended early: its key %s was gone at %v, and it was renewed to last until %v", l.id, l.key, now, l.sure)
 	}
 	return false
@@ -187,7 +195,7 @@ func (c *cluster) late(cl *clientv3.Client) {
 	list := append([]*lease(nil), c.leases.list...)
 	c.leases.mu.Unlock()
 	for _, l := range list {
-		if l.owned || l.gone || l.sure+l.ttl+margin > c.w.Elapsed() {
+		if !l.overdue(c.w.Elapsed()) {
 			continue
 		}
 		ctx, cancel := within(4 * time.Second)

@@ -86,17 +86,21 @@ func (c *cluster) follow(ctx context.Context, cl *clientv3.Client, wt *watcher) 
 			wt.shown = max(wt.shown, resp.Header.Revision)
 		}
 		for _, e := range resp.Events {
-			got := eventOf(e)
-			c.w.Count("events told", 1)
-			switch n := len(wt.events); {
-			case got.rev <= wt.shown:
-				c.w.Fail("watcher %s was told that it had seen all up to revision %d, and then of %+v", wt.name, wt.shown, got)
-			case n > 0 && got.rev <= wt.events[n-1].rev: // each request changes one register
-				c.w.Fail("watcher %s was told of %+v after %+v", wt.name, got, wt.events[n-1])
-			}
-			wt.events = append(wt.events, got)
+			c.told(wt, eventOf(e))
 		}
 	}
+}
+
+// told judges an event that a watcher is told of by what it was told before.
+func (c *cluster) told(wt *watcher, got event) {
+	c.w.Count("events told", 1)
+	switch n := len(wt.events); {
+	case got.rev <= wt.shown:
+		c.w.Fail("watcher %s was told that it had seen all up to revision %d, and then of %+v", wt.name, wt.shown, got)
+	case n > 0 && got.rev <= wt.events[n-1].rev: // each request changes one register
+		c.w.Fail("watcher %s was told of %+v after %+v", wt.name, got, wt.events[n-1])
+	}
+	wt.events = append(wt.events, got)
 }
 
 // miss has a watcher go on behind a compaction.

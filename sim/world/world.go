@@ -125,6 +125,13 @@ func Play(t *testing.T, o Options, body func(*World)) (r Result) {
 	return r
 }
 
+// Rehearse returns a world in which nothing happens, for tests of judges: what they find wrong is in
+// Failures, and fails no test.
+func Rehearse() *World {
+	now := time.Now()
+	return &World{Trace: &Trace{began: now}, began: now, procs: map[string]*Process{}, counters: map[string]int{}}
+}
+
 // T is the test of the bubble, which alone may be skipped or ended there.
 func (w *World) T() *testing.T { return w.t }
 
@@ -172,6 +179,9 @@ func (w *World) Fail(format string, args ...any) {
 	defer w.mu.Unlock()
 	if len(w.failed) < 20 {
 		w.failed = append(w.failed, text)
+		if w.t == nil {
+			return
+		}
 		w.t.Errorf("seed %d, after %v: %s", w.Seed, time.Since(w.began), text)
 	}
 }
