@@ -2,14 +2,19 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/tenure-lease/tenure/replica"
+	"github.com/tenure-lease/tenure/wal/waltest"
 	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -277,5 +282,130 @@ func TestAGreetingComesBeforeVotes(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("nothing is said on a connection")
+	}
+}
+
+// While a member waits to be admitted its log says so every ten election timeouts: for whom it
+// waits, and what to do.
+func TestAWaitForAdmissionIsToldNowAndThen(t *testing.T) {
+	for _, joins := range []bool{false, true} {
+		var log strings.Builder
+		n := &Node{id: 1, logger: slog.New(slog.NewTextHandler(&log, nil)), cfg: Config{Name: "a", ElectionTimeout: time.Second, Peers: map[string]string{"a": "http://a:1"}}}
+		n.ahead.Store(&[]*state{{roster: replica.Roster{Members: []*pb.Member{{ID: 0xabc}, {ID: 0xdef}, {ID: 1}}}}})
+		a := &n.admission
+		began := time.Unix(1000, 0)
+		a.warned, a.joins = began, joins
+		a.confirmed = map[uint64][]uint64{0xdef: {}}
+		if a.need = []uint64{0xabc, 0xdef}; joins {
+			a.need, a.voted = nil, a.need
+		}
+		var at []int
+		for s := range 32 {
+			log.Reset()
+			a.look(n, began.Add(time.Duration(s)*time.Second))
+			if log.Len() == 0 {
+				continue
+			}
+			at = append(at, s)
+			wants := []string{"level=WARN", "missing=abc", "etcdctl member remove 1", "--peer-urls=http://a:1"}
+			if joins {
+				wants = []string{"level=WARN", `"confirmed by"=def`, `asked="abc def"`, "a majority of those who vote", "etcdctl member remove 1"}
+			}
+			for _, want := range wants {
+				if !strings.Contains(log.String(), want) {
+					t.Errorf("joins: %v: the log says %s, want %s", joins, log.String(), want)
+				}
+			}
+		}
+		if want := []int{11, 22}; !slices.Equal(at, want) {
+			t.Errorf("joins: %v: it is told after %v election timeouts, want %v", joins, at, want)
+		}
+		a.open.Store(true)
+		log.Reset()
+		if a.look(n, began.Add(time.Hour)); log.Len() > 0 {
+			t.Errorf("joins: %v: one that takes part waits: %s", joins, log.String())
+		}
+	}
+}
+
+// A member that cannot write down whom it has met, or that it is admitted, ends, and goes by neither.
+func TestAMemberThatCannotRememberEnds(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		before int // greetings before the disk breaks; one more is heard
+	}{{"whom it has met", 0}, {"that it is admitted", 3}} {
+		t.Run(tt.name, func(t *testing.T) {
+			var broken atomic.Bool
+			disk := waltest.NewDisk().FS()
+			disk.Fault = func(_, path string) error {
+				if broken.Load() && strings.Contains(path, directoriesFile) {
+					return errDisk
+				}
+				return nil
+			}
+			failed := make(chan error, 1)
+			n := lonely(t, func(cfg *Config) {
+				cfg.DataDir, cfg.WAL.FS = "/data", disk
+				cfg.Fail = func(err error) { failed <- err }
+			})
+			b, c := uint64(memberID("http://127.0.0.1:1", "", "")), uint64(memberID("http://127.0.0.1:2", "", ""))
+			for i, from := range []uint64{b, c, b, c}[:tt.before+1] {
+				broken.Store(i >= tt.before)
+				g := greeting{Origin: origin{from, 1 << 32}, First: true}
+				if i > 1 {
+					g.Yours = n.admission.me
+				}
+				p, err := json.Marshal(g)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n.deliver(machine.NodeID(from), [][]byte{append([]byte{wireGreeting}, p...)})
+			}
+			select {
+			case err := <-failed:
+				if !errors.Is(err, errDisk) {
+					t.Errorf("it ends with %v, want %v", err, errDisk)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("it goes on")
+			}
+			if n.admission.open.Load() {
+				t.Error("it takes part")
+			}
+			if tt.before == 0 && len(n.directories.get().Known) > 0 {
+				t.Errorf("it remembers %v", n.directories.get().Known)
+			}
+		})
+	}
+}
+
+// What another member remembers of this one ends it if that is more than this one knows, and says
+// what has happened.
+func TestWhatOthersRemember(t *testing.T) {
+	n := lonely(t, func(*Config) {})
+	n.admission.mu.Lock()
+	me := origin{Directory: 0xd1, Boot: 5<<32 | 7}
+	n.admission.me = me
+	n.admission.mu.Unlock()
+	for _, tt := range []struct {
+		name string
+		g    greeting
+		want string
+	}{
+		{"nothing", greeting{}, ""},
+		{"this start", greeting{Yours: me}, ""},
+		{"an earlier start", greeting{Yours: origin{0xd1, 4 << 32}}, ""},
+		{"another directory", greeting{Yours: origin{0xd2, 1 << 32}}, "has run before, from another data directory (d2) than this one (d1), as member b remembers"},
+		{"no directory, and refuses it", greeting{Refused: true}, "has run before: by member b its cluster began long ago"},
+		{"a later start", greeting{Yours: origin{0xd1, 6 << 32}}, "it was started 5 times, and member b has heard of start 6"},
+		{"another start of the same number", greeting{Yours: origin{0xd1, 5<<32 | 8}}, "it was started 5 times, and member b has heard of start 5"},
+	} {
+		err := n.judged(0xb, tt.g)
+		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, errForgetful) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "etcdctl member remove")) {
+			t.Errorf("another member remembers %s: %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	if d := n.directories.get().Doubt; d == nil || d.Boot != me.Boot || !slices.Equal(d.By, []uint64{0xb}) {
+		t.Errorf("the doubt of one member is noted as %+v", d)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -245,5 +246,33 @@ func TestPublishedBeforeAcknowledged(t *testing.T) {
 	}
 	if r := <-answer; r.err != nil {
 		t.Error(r.err)
+	}
+}
+
+// Who has just come shares no timeout with those before: a barrier that still takes readers does
+// not expire.
+func TestAnOpenBarrierDoesNotExpire(t *testing.T) {
+	long := time.Now().Add(-time.Hour)
+	closed := &barrier{number: 1, since: long, done: make(chan struct{})}
+	young := &barrier{number: 2, since: long.Add(2 * time.Minute), done: make(chan struct{})}
+	open := &barrier{number: 3, since: long, done: make(chan struct{})}
+	bs := &barriers{number: 3, open: open, waiting: []*barrier{closed, young, open}}
+	var since []time.Time
+	expire := func(before time.Time) {
+		bs.expire(before, func(at time.Time) error { since = append(since, at); return errDisk })
+	}
+	expire(long.Add(time.Minute))
+	if !ended(closed) || ended(young) || ended(open) {
+		t.Errorf("ended: %v, %v and %v, want only the first, which waits for long", ended(closed), ended(young), ended(open))
+	}
+	if expire(time.Now()); !ended(young) || ended(open) {
+		t.Errorf("ended: %v and %v, want the second but not the third, which still takes readers", ended(young), ended(open))
+	}
+	bs.close()
+	if expire(time.Now()); !ended(open) || len(bs.waiting) > 0 {
+		t.Error("one that takes no more readers does not expire")
+	}
+	if want := []time.Time{long, long.Add(2 * time.Minute), long}; !slices.Equal(since, want) {
+		t.Errorf("they are told to have waited since %v, want %v", since, want)
 	}
 }

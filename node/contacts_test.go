@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"github.com/tenure-lease/tenure/replica"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"log/slog"
 	"maps"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,5 +109,50 @@ func TestMembersAreAskedByTheConfiguredDial(t *testing.T) {
 	}}}
 	if _, err := n.askMembers(t.Context(), "127.0.0.1:1"); !errors.Is(err, unreachable) || dialed != "127.0.0.1:1" {
 		t.Errorf("Config.Dial was called for %q, and asking failed with %v; want that of Config.Dial", dialed, err)
+	}
+}
+
+// Members are dialed where the log says, but for this one, for those that are nowhere, and for one
+// whose URL this one has by now.
+func TestWhereMembersAre(t *testing.T) {
+	var log strings.Builder
+	n := &Node{id: 1, logger: slog.New(slog.NewTextHandler(&log, nil)), cfg: Config{Name: "a", Peers: map[string]string{"a": "http://a:1", "b": "http://b:1"}}}
+	got := n.addresses(replica.Roster{Members: []*pb.Member{
+		{ID: 1, PeerURLs: []string{"http://old:1"}},
+		{ID: 2, PeerURLs: []string{"http://b:2", "http://other:2"}},
+		{ID: 3, PeerURLs: []string{"http://a:1"}},
+		{ID: 4, PeerURLs: []string{"http://nowhere"}, Name: "d"},
+		{ID: 5},
+		{ID: 6, PeerURLs: []string{"http://f:6"}, IsLearner: true},
+	}})
+	if want := map[machine.NodeID]string{2: "b:2", 6: "f:6"}; !maps.Equal(got, want) {
+		t.Errorf("it dials %v, want %v", got, want)
+	}
+	if k := strings.Count(log.String(), "cannot be reached"); k != 2 || !strings.Contains(log.String(), "member=4 name=d") || !strings.Contains(log.String(), "member=5") {
+		t.Errorf("of two members that are nowhere the log says %s", log.String())
+	}
+}
+
+// For how long there has been no leader counts from when the last one was lost, however many terms
+// have begun since.
+func TestForHowLongThereIsNoLeader(t *testing.T) {
+	n := &Node{id: 1, logger: slog.New(slog.DiscardHandler)}
+	long := time.Now().Add(-time.Hour)
+	n.leadership.Store(&leadership{at: long})
+	n.leaderChanged(replica.LeaderChanged{Term: 2})
+	if id, term, lost := n.Leader(); id != 0 || term != 2 || lost < time.Hour {
+		t.Errorf("in another term without a leader: leader %d of term %d, lost for %v; want none of term 2, for an hour", id, term, lost)
+	}
+	n.leaderChanged(replica.LeaderChanged{Leader: 5, Term: 3})
+	if id, term, lost := n.Leader(); id != 5 || term != 3 || lost != 0 {
+		t.Errorf("with a leader: %d of term %d, lost for %v", id, term, lost)
+	}
+	if at := n.leadership.Load().at; time.Since(at) > time.Minute {
+		t.Errorf("the leader that came now leads since %v", at)
+	}
+	n.leadership.Load().at = long
+	n.leaderChanged(replica.LeaderChanged{Term: 4})
+	if id, _, lost := n.Leader(); id != 0 || lost > time.Minute {
+		t.Errorf("a leader that was there for an hour was lost now: leader %d, lost for %v", id, lost)
 	}
 }

@@ -445,3 +445,86 @@ func TestStartAndVoteOutliveTheReleaseOfTheirSegment(t *testing.T) {
 		t.Error("nothing was released")
 	}
 }
+
+// A memory that cannot be read is not taken for none: the member would trust others that have
+// forgotten what they did.
+func TestAMemoryThatCannotBeReadIsRefused(t *testing.T) {
+	for _, op := range []string{"open", "size", "read"} {
+		disk := waltest.NewDisk()
+		fsys := disk.FS()
+		d, err := openDirectories("/data", 5, fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.met(7, origin{Directory: 1, Boot: 3 << 32}, nil); err != nil {
+			t.Fatal(err)
+		}
+		broken := errors.New("broken")
+		fsys.Fault = func(did, _ string) error {
+			if did == op {
+				return broken
+			}
+			return nil
+		}
+		if d, err := openDirectories("/data", 5, fsys); !errors.Is(err, broken) || d != nil {
+			t.Errorf("%s fails: a memory is read, with the error %v; want %v and none", op, err, broken)
+		}
+		if left := fsys.Open(); len(left) > 0 {
+			t.Errorf("%s fails: %v is left open", op, left)
+		}
+	}
+}
+
+// What an earlier write has left behind does no harm to the next.
+func TestWhatAWriteLeftBehind(t *testing.T) {
+	disk := waltest.NewDisk()
+	fsys := disk.FS()
+	d, err := openDirectories("/data", 5, fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk.WriteFile(d.path+".tmp", make([]byte, 4096)) // a longer one
+	if err := d.met(7, origin{Directory: 1, Boot: 3 << 32}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = openDirectories("/data", 5, fsys); err != nil || d.get().Known[7].Directory != 1 {
+		t.Errorf("after a write that took the place of a longer one: %v", err)
+	}
+}
+
+// A memory that cannot be written is an error, and is not gone by.
+func TestEveryFailedWriteOfAMemoryIsTold(t *testing.T) {
+	broken := errors.New("broken")
+	for at := 1; ; at++ {
+		fsys, calls := waltest.NewDisk().FS(), 0
+		d, err := openDirectories("/data", 5, fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failed string
+		fsys.Fault = func(op, path string) error {
+			if calls++; calls == at {
+				failed = op + " " + path
+				return broken
+			}
+			return nil
+		}
+		err = d.met(7, origin{Directory: 1, Boot: 3 << 32}, nil)
+		if failed == "" {
+			break
+		}
+		if !errors.Is(err, broken) || !strings.Contains(err.Error(), directoriesFile) {
+			t.Errorf("%s fails: %v, want %v, with the file's name", failed, err, broken)
+		}
+		if len(d.get().Known) > 0 {
+			t.Errorf("%s fails, and the member remembers %v", failed, d.get().Known)
+		}
+		if left := fsys.Open(); len(left) > 0 {
+			t.Errorf("%s fails: %v is left open", failed, left)
+		}
+		fsys.Fault = nil
+		if err := d.met(7, origin{Directory: 1, Boot: 3 << 32}, nil); err != nil {
+			t.Errorf("after %s failed once: %v", failed, err)
+		}
+	}
+}

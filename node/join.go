@@ -103,6 +103,11 @@ func (n *Node) join() (identity, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.RequestTimeout)
 	defer cancel()
+	return n.askAll(ctx, addrs, url)
+}
+
+// askAll asks the others who this member is, one after the other, until one of them says it.
+func (n *Node) askAll(ctx context.Context, addrs map[machine.NodeID]string, url string) (identity, error) {
 	var told []error // by the last round that was not cut short
 	for {
 		var failures []error
@@ -116,7 +121,9 @@ func (n *Node) join() (identity, error) {
 			}
 			failures = append(failures, err)
 		}
-		if told == nil || ctx.Err() == nil {
+		// A dial may be cut short before the context says that its time is over.
+		deadline, limited := ctx.Deadline()
+		if told == nil || ctx.Err() == nil && !(limited && time.Now().After(deadline)) {
 			told = failures
 		}
 		select {

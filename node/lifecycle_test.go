@@ -314,3 +314,34 @@ func TestWrongMembersAreRefusedAndEnd(t *testing.T) {
 		c.put(i, "k", "v")
 	}
 }
+
+// What is under way for a member ends with it: questions, and snapshots that are sent.
+func TestStopEndsWhatIsUnderWay(t *testing.T) {
+	for name, end := range map[string]func(*Node){
+		"Stop":      (*Node).Stop,
+		"a failure": func(n *Node) { n.fail(errDisk) },
+	} {
+		hanging := make(chan struct{}, 1)
+		n := lonely(t, func(cfg *Config) {
+			cfg.Fail = func(error) {}
+			cfg.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+				if addr == "asked:1" {
+					hanging <- struct{}{}
+				}
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}
+		})
+		asked := make(chan error, 1)
+		go func() {
+			_, err := n.askMembers(n.ctx, "asked:1")
+			asked <- err
+		}()
+		<-hanging
+		end(n)
+		if err := <-asked; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: a question that was under way: %v, want %v", name, err, context.Canceled)
+		}
+		n.Stop()
+	}
+}

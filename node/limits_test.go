@@ -3,7 +3,12 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
+	"go.etcd.io/raft/v3/raftpb"
 	"log/slog"
+	"maps"
+	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -203,5 +208,79 @@ func TestLargestRequestReachesAll(t *testing.T) {
 		if got := len(c.get(i, "k")); got != maxRequestBytes-100 {
 			t.Errorf("member %d has %d bytes", i, got)
 		}
+	}
+}
+
+// Leases are told in whole seconds that are left for sure.
+func TestTimeToLiveIsRoundedDown(t *testing.T) {
+	n := newCluster(t, 1).nodes[0]
+	answered := func(a replica.AnswerLease, ask func()) {
+		hold := make(chan struct{})
+		n.driver.Step(func() any { <-hold; return nil }) // the replica does not answer before
+		defer close(hold)
+		done := make(chan struct{})
+		go func() { ask(); close(done) }()
+		for {
+			for i := range n.asks.shards {
+				n.asks.shards[i].Lock()
+				ids := slices.Collect(maps.Keys(n.asks.shards[i].byID))
+				n.asks.shards[i].Unlock()
+				for _, id := range ids {
+					n.asks.answer(id, askResult{answer: a})
+				}
+			}
+			select {
+			case <-done:
+				return
+			default:
+				runtime.Gosched()
+			}
+		}
+	}
+	for _, tt := range []struct{ ttl, remaining, left, granted int64 }{
+		{90_000, 90_000, 89, 90}, {90_000, 89_001, 89, 90}, {90_000, 89_000, 88, 90}, {90_000, 1, 0, 90}, {90_000, 0, 0, 90}, {0, 0, -1, 0},
+	} {
+		a := replica.AnswerLease{TTL: tt.ttl, Remaining: tt.remaining}
+		answered(a, func() {
+			if left, granted, err := n.TimeToLive(t.Context(), 7); err != nil || left != tt.left || granted != tt.granted {
+				t.Errorf("%d ms of %d ms are left: told %d s of %d s, %v; want %d s of %d s", tt.remaining, tt.ttl, left, granted, err, tt.left, tt.granted)
+			}
+		})
+		answered(a, func() {
+			if ttl, err := n.KeepAlive(7)(t.Context()); err != nil || ttl != tt.granted {
+				t.Errorf("renewed for %d ms: told %d s, %v; want %d s", tt.ttl, ttl, err, tt.granted)
+			}
+		})
+	}
+}
+
+// A message that makes no sense is dropped, and neither those before nor those behind it.
+func TestOneBadMessageStopsNoOther(t *testing.T) {
+	c := newCluster(t, 2, nimble)
+	c.leader()
+	n := c.nodes[0]
+	id := machine.NodeID(c.nodes[1].ID())
+	c.until("it is known", func() bool { return n.directories.get().Known[uint64(id)].Directory != 0 })
+	c.until("it takes part", n.admission.open.Load)
+	known := n.directories.get().Known[uint64(id)]
+	greet := func(starts uint64) []byte {
+		return fmt.Appendf([]byte{wireGreeting}, `{"from":{"directory":%d,"boot":%d}}`, known.Directory, known.Boot+starts<<32)
+	}
+	for i, bad := range [][]byte{{}, {63}, {0, 1, 2}} {
+		n.deliver(id, [][]byte{bad, greet(uint64(i) + 1)})
+		if got, want := n.directories.get().Known[uint64(id)].Boot, known.Boot+(uint64(i)+1)<<32; got != want {
+			t.Errorf("behind a message of %d bytes that makes no sense a greeting is not heard: start %x is remembered, want %x", len(bad), got, want)
+		}
+	}
+	st, _ := n.Status()
+	term := st.Term + 9
+	p, err := replica.EncodeBody(&raftpb.Message{Type: raftpb.MsgAppResp.Enum(), Term: &term, From: new(uint64(id)), To: new(n.ID()), Index: new(uint64), Reject: new(bool)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, msgs := range [][][]byte{{p, {63}}, {{63}, p}} {
+		n.deliver(id, msgs)
+		c.until("a message beside one that makes no sense is stepped", func() bool { st, ok := n.Status(); return ok && st.Term >= term })
+		term = st.Term
 	}
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"github.com/tenure-lease/tenure/replica"
 	"testing"
 	"time"
 
@@ -73,4 +74,25 @@ func TestReadPlans(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	c.local(reader, "k", true)
+}
+
+// Members are named as they say or, until they have started, as the flags say.
+func TestCellsNameMembersThatHaveNotStarted(t *testing.T) {
+	n := &Node{founders: []*pb.Member{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}}}
+	n.ahead.Store(&[]*state{{roster: replica.Roster{Members: []*pb.Member{{ID: 1, Name: "renamed"}, {ID: 2}, {ID: 3}}}}})
+	for text, want := range map[string]placement.Set{"default = renamed": 1, "default = b": 2, "default = renamed, b": 3} {
+		conf, err := n.parseCells(text, 0)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := conf.Default(); got != want {
+			t.Errorf("%s: held by %v, want %v", text, got, want)
+		}
+	}
+	for _, text := range []string{"default = a", "default = c"} {
+		if _, err := n.parseCells(text, 0); !errors.Is(err, placement.ErrConfiguration) {
+			t.Errorf("%s, of a member that is not called so: %v, want %v", text, err, placement.ErrConfiguration)
+		}
+	}
 }

@@ -1,7 +1,11 @@
 package node
 
 import (
+	"context"
 	"errors"
+	"maps"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -174,5 +178,99 @@ func TestLeasesOfBothOrdersEnd(t *testing.T) {
 	n.Stop()
 	if lease, keyLease := last(); lease || keyLease {
 		t.Errorf("a stopped member has a lease: %v, in key order: %v", lease, keyLease)
+	}
+}
+
+// asking holds the replica up while a read of keys is made, and hands each question to do instead.
+func asking(t *testing.T, n *Node, read func(), do func(id uint64)) {
+	t.Helper()
+	hold := make(chan struct{})
+	n.driver.Step(func() any { <-hold; return nil })
+	done := make(chan struct{})
+	go func() { read(); close(done) }()
+	for asked := false; !asked; runtime.Gosched() {
+		for i := range n.keyReads.shards {
+			n.keyReads.shards[i].Lock()
+			ids := slices.Collect(maps.Keys(n.keyReads.shards[i].byID))
+			n.keyReads.shards[i].Unlock()
+			for _, id := range ids {
+				do(id)
+				asked = true
+			}
+		}
+	}
+	close(hold)
+	<-done
+}
+
+// A read that the replica can place nowhere else has a place in the log, and is the log's state there.
+func TestReadsByTheLog(t *testing.T) {
+	c := newCluster(t, 1)
+	n := c.nodes[0]
+	c.put(0, "k", "v")
+	n.order.Add(1) // as in key order
+	_, rounds, _ := n.ReadCounts()
+	before := n.State().index
+	asking(t, n, func() {
+		view, err := n.ReadView(t.Context(), &pb.RangeRequest{Key: []byte("k")})
+		if err != nil {
+			t.Errorf("a read by the log: %v", err)
+			return
+		}
+		if resp, err := view.Range(&pb.RangeRequest{Key: []byte("k")}); err != nil || len(resp.Kvs) != 1 || string(resp.Kvs[0].Value) != "v" {
+			t.Errorf("a read by the log: %v, %v", resp, err)
+		}
+	}, func(id uint64) { n.keyReads.answer(id, keysResult{ready: replica.KeysReady{ByLog: true}}) })
+	if now := n.State().index; now <= before {
+		t.Errorf("the log has no place for it: index %d before and %d after", before, now)
+	}
+	if _, now, _ := n.ReadCounts(); now != rounds+1 {
+		t.Errorf("%d reads were counted for which the others were asked, want 1", now-rounds)
+	}
+}
+
+// A read of keys ends with its caller's context, with the member, and with what the replica says.
+func TestReadsOfKeysThatFail(t *testing.T) {
+	n := newCluster(t, 1).nodes[0]
+	n.order.Add(1)
+	read := func(ctx context.Context, want error) func() {
+		return func() {
+			if _, err := n.ReadView(ctx, &pb.RangeRequest{Key: []byte("k")}); !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+			}
+		}
+	}
+	asking(t, n, read(t.Context(), errDisk), func(id uint64) { n.keyReads.answer(id, keysResult{err: errDisk}) })
+	ctx, cancel := context.WithCancel(t.Context())
+	asking(t, n, read(ctx, context.Canceled), func(uint64) { cancel() })
+	for i := range n.keyReads.shards {
+		n.keyReads.shards[i].Lock()
+		if k := len(n.keyReads.shards[i].byID); k > 0 {
+			t.Errorf("%d reads are kept, and nobody waits", k)
+		}
+		n.keyReads.shards[i].Unlock()
+	}
+	// Of one that waits for an index the same.
+	ctx, cancel = context.WithCancel(t.Context())
+	asking(t, n, read(ctx, context.Canceled), func(id uint64) {
+		n.keyReads.answer(id, keysResult{ready: replica.KeysReady{Index: 1 << 50}})
+		cancel()
+	})
+	asking(t, n, read(t.Context(), errStopped), func(uint64) { n.halt() })
+}
+
+// Keys that were read are told to the replica at once when there are many.
+func TestManyKeysThatWereReadAreTold(t *testing.T) {
+	n := newCluster(t, 1).nodes[0]
+	var s keysSeen
+	one := replica.AppendReads(nil, &pb.RangeRequest{Key: []byte("k")})
+	for i := range maxKeysSeen {
+		if len(s.keys) != i {
+			t.Fatalf("after %d keys %d wait to be told", i, len(s.keys))
+		}
+		s.add(n, one)
+	}
+	if len(s.keys) != 0 || cap(s.keys) != 0 {
+		t.Errorf("of %d keys %d still wait to be told", maxKeysSeen, len(s.keys))
 	}
 }

@@ -33,3 +33,28 @@ func TestADirectoryThatCannotBeReadIsNotTakenForAMembers(t *testing.T) {
 		t.Errorf("got %v, want %v: the note may be there", err, broken)
 	}
 }
+
+// A note that cannot be made durable is an error: the member would start again.
+func TestEveryFailedNoteOfRemovalIsTold(t *testing.T) {
+	broken := errors.New("broken")
+	for at := 1; ; at++ {
+		fsys, calls, failed := waltest.NewDisk().FS(), 0, ""
+		fsys.Fault = func(op, path string) error {
+			if calls++; calls == at {
+				failed = op + " " + path
+				return broken
+			}
+			return nil
+		}
+		err := noteRemoval("/data", fsys, "removed")
+		if failed == "" {
+			return
+		}
+		if !errors.Is(err, broken) {
+			t.Errorf("%s fails: %v, want %v", failed, err, broken)
+		}
+		if left := fsys.Open(); len(left) > 0 {
+			t.Errorf("%s fails: %v is left open", failed, left)
+		}
+	}
+}

@@ -22,7 +22,8 @@ type heldUp struct {
 	*cluster
 	tempo          *tempo
 	lead, other, h int
-	revision       int64 // that was published when all was well
+	revision       int64  // that was published when all was well
+	at             uint64 // index by which the put of "held" is applied
 }
 
 func newHeldUp(t *testing.T) *heldUp {
@@ -55,12 +56,12 @@ func newHeldUp(t *testing.T) *heldUp {
 		resp, err := c.nodes[c.lead].applied().view.Range(&pb.RangeRequest{Key: []byte("held")})
 		return err == nil && string(resp.Kvs[0].Value) == "new"
 	})
-	at := c.nodes[c.lead].appliedIndex()
+	c.at = c.nodes[c.lead].appliedIndex()
 	value := string(make([]byte, 8192))
-	for i := 0; c.newest(c.lead) <= at || c.newest(c.other) <= at; i++ {
+	for i := 0; c.newest(c.lead) <= c.at || c.newest(c.other) <= c.at; i++ {
 		c.put(c.lead, fmt.Sprintf("k%d", i%50), fmt.Sprint(i, value))
 	}
-	if c.nodes[c.lead].State().index >= at {
+	if c.nodes[c.lead].State().index >= c.at {
 		t.Fatal("what was held is released before its holder's lease has ended")
 	}
 	return c
@@ -182,6 +183,8 @@ func (c *heldUp) recovers() {
 	c.start(c.h)
 	c.leader()
 	for i, n := range c.nodes {
+		// A read would wait for that, too, but for no longer than a request may take.
+		c.until("what was held is released", func() bool { return n.State().index >= c.at })
 		c.until("it shows a state", func() bool { return n.View().Revision() > 0 })
 		<-n.Shown()
 		if now := n.View().Revision(); now < c.revision && i != c.h {
@@ -246,11 +249,13 @@ func TestAllRestartWhileAKeyIsHeld(t *testing.T) {
 func TestRestartAfterAllIsReleased(t *testing.T) {
 	t.Parallel()
 	c := newHeldUp(t)
+	c.kills(c.other)
+	c.cfgs[c.other].MaxTailBytes = 0 // the default: it makes no snapshot that knows more
+	c.start(c.other)
 	c.recovers()
-	lead := c.leader()
 	snapshot := c.newest(c.other)
 	for i := 0; ; i++ { // until it is on disk
-		c.put(lead, "k", fmt.Sprint(i))
+		c.put(c.h, "k", fmt.Sprint(i))
 		s := c.nodes[c.other].storage
 		c.kill(c.other)
 		if s.newest != snapshot {
@@ -261,8 +266,8 @@ func TestRestartAfterAllIsReleased(t *testing.T) {
 		}
 		c.start(c.other)
 	}
-	c.kill(lead)
-	c.kill(3 - lead - c.other)
+	c.kill(c.lead)
+	c.kill(c.h)
 	c.start(c.other)
 	st := c.nodes[c.other].State()
 	if st.index < snapshot || st.view.Revision() < c.revision {
