@@ -3,6 +3,7 @@ package storage_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/disklease"
 	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumregister"
 	"github.com/tenure-lease/tenure/register"
 )
@@ -81,13 +83,21 @@ func TestWaitersLookFiftyTimesATerm(t *testing.T) {
 		acquire(t, holder, "x")
 		l, faults := all.open(t, storage.Options{})
 		var looks atomic.Int64
+		var looked atomic.Value // the register
+		looked.Store("x")
 		faults[0].Plan = func(op register.Op) register.Fault {
-			if _, query := op.Op.(quorumregister.Query); query {
+			if _, query := op.Op.(quorumregister.Query); query && op.Name == looked.Load() {
 				looks.Add(1)
 			}
 			return register.None
 		}
 		for what, wait := range map[string]func(ctx context.Context) error{
+			"Agree": func(ctx context.Context) error {
+				looked.Store("x/") // the agreement's, and not the lease's beside it
+				defer looked.Store("x")
+				_, err := l.Agree(ctx, "x", nil)
+				return err
+			},
 			"Acquire": func(ctx context.Context) error {
 				_, err := l.Acquire(ctx, tenure.Claim{Name: "x"})
 				return err
@@ -236,4 +246,93 @@ func TestSpec(t *testing.T) {
 	if _, err := (storage.Spec{Term: disklease.MinTerms*delay - 1, Delay: delay}).Header(1); err == nil {
 		t.Error("a Term too short for δ is accepted")
 	}
+}
+
+// TestATryDoesNotWaitForever: it waits for stores that hang for five seconds, or 16 δ, and says that they
+// do not answer. That is no deadline of the caller's.
+func TestATryDoesNotWaitForever(t *testing.T) {
+	for d, want := range map[time.Duration]time.Duration{delay: 5 * time.Second, time.Second: 16 * time.Second} {
+		simulate(t, func(t *testing.T) {
+			l, faults := newMemories(1, 50*d, d).open(t, storage.Options{})
+			faults[0].Hang()
+			began := time.Now()
+			_, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "x"})
+			if took := time.Since(began); took != want || !errors.Is(err, tenure.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("with a δ of %v, a try in stores that hang: %v after %v, want %v after %v", d, err, took, tenure.ErrUnavailable, want)
+			}
+		})
+	}
+}
+
+// TestCloseTellsOfLeasesOnly: a claim that waited held nothing, so nothing is left of it.
+func TestCloseTellsOfLeasesOnly(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		holder, _ := all.open(t, storage.Options{})
+		acquire(t, holder, "x")
+		l, faults := all.open(t, storage.Options{})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(t.Context(), tenure.Claim{Name: "x"})
+			ended <- err
+		}()
+		time.Sleep(term / 2)
+		faults[0].Hang()
+		if err := l.Close(); err != nil {
+			t.Errorf("Close of a Leaser that held nothing, in a store that hangs: %v", err)
+		}
+		if err := <-ended; !errors.Is(err, tenure.ErrClosed) {
+			t.Errorf("the claim that waited: %v, want %v", err, tenure.ErrClosed)
+		}
+	})
+}
+
+// TestAListHasWhatIsWaitedFor, though nobody holds it yet.
+func TestAListHasWhatIsWaitedFor(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		holder, _ := all.open(t, storage.Options{})
+		lease := acquire(t, holder, "x")
+		waiter, faults := all.open(t, storage.Options{})
+		go waiter.Acquire(t.Context(), tenure.Claim{Name: "x"})
+		time.Sleep(term / 2)
+		faults[0].Hang() // it cannot take over at once
+		if err := lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if names, err := holder.List(t.Context(), ""); err != nil || len(names) != 1 {
+			t.Errorf("%q, %v: want the name that is waited for", names, err)
+		}
+	})
+}
+
+// TestTakeover has room for accesses, and for clocks that differ.
+func TestTakeover(t *testing.T) {
+	h := register.Header{Term: 10 * time.Second, Delay: 100 * time.Millisecond, Drift: 40_000}
+	if got, want := storage.Takeover(h), 10600*time.Millisecond*104/100; got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestNoVersionIsLeft: a store whose numbers have been used up is not waited for.
+func TestNoVersionIsLeft(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		last := machine.Version{Seq: math.MaxUint64, Writer: machine.ID{1}}
+		all[0].Open().Do([]register.Op{{Name: "y", Writer: last.Writer, Op: quorumregister.Put{Version: last}}})
+		l, _ := all.open(t, storage.Options{})
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*term)
+		defer cancel()
+		for what, call := range map[string]func() error{
+			"Acquire":    func() error { _, err := l.Acquire(ctx, tenure.Claim{Name: "x"}); return err },
+			"TryAcquire": func() error { _, err := l.TryAcquire(ctx, tenure.Claim{Name: "x"}); return err },
+		} {
+			if err := call(); err == nil || errors.Is(err, tenure.ErrUnavailable) || time.Since(began) > term {
+				t.Errorf("%s: %v after %v, want to be told at once", what, err, time.Since(began))
+			} else {
+				t.Log(err)
+			}
+		}
+	})
 }

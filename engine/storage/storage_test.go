@@ -356,8 +356,9 @@ func TestASlowWrite(t *testing.T) {
 			return l
 		}
 		_, err := slow(10*time.Second).TryAcquire(t.Context(), tenure.Claim{Name: "x", Holder: "me"})
-		if he := (tenure.HeldError{}); !errors.Is(err, disklease.ErrSlow) || !errors.As(err, &he) || he.Holder != "me" {
-			t.Errorf("a try: %v, want it held by ourselves because of %v", err, disklease.ErrSlow)
+		wait := storage.Takeover(register.Header{Term: 10 * time.Second, Delay: delay, Drift: 1000})
+		if he := (tenure.HeldError{}); !errors.Is(err, disklease.ErrSlow) || !errors.As(err, &he) || he.Holder != "me" || !he.Until.Equal(time.Now().Add(wait)) {
+			t.Errorf("a try: %v, want it held by ourselves for %v because of %v", err, wait, disklease.ErrSlow)
 		}
 		for what, acquire := range map[string]func(l *storage.Leaser) (tenure.Lease, error){
 			"a try": func(l *storage.Leaser) (tenure.Lease, error) {
