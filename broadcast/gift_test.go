@@ -37,6 +37,17 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// Of several that were given something, what the one furthest behind needs is held.
+func TestHeldForTheFurthestBehind(t *testing.T) {
+	n := &Node{gifts: map[machine.NodeID]*gift{}}
+	for id := machine.NodeID(2); id <= 33; id++ {
+		n.gifts[id] = &gift{pours: true, from: Position(100 - id)}
+	}
+	if got := n.held(); got != 67 {
+		t.Errorf("held from %d on, want 67, which member 33 needs", got)
+	}
+}
+
 // present is what came of a gift.
 type present struct {
 	from, at, size uint64

@@ -400,6 +400,11 @@ func TestStrangers(t *testing.T) {
 	strange.To = 7
 	says(7, strange)
 	says(8, strange) // not the life that it names
+	strange.To = sc.members[1].number()
+	says(8, strange)
+	if n := sc.members[1].heard[2]; n == 8 {
+		t.Error("strangers: an introduction is taken from another life than it is of")
+	}
 	says(7, forgot{Life: 7})
 	says(7, met{Life: 7})
 	says(7, abcast.Submit{Messages: []abcast.Message{{Client: abcast.NewClient(0, 77), Seq: 1, Payload: []byte("strange")}}})

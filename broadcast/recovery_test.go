@@ -222,12 +222,19 @@ func TestHistoryGone(t *testing.T) {
 				continue // there is none
 			}
 			t.Run(fmt.Sprintf("%s trimmed %d", gone, trim), func(t *testing.T) {
-				historyGone(t, trim, func(dir string) error { return os.RemoveAll(filepath.Join(dir, gone)) })
+				says := "messages are missing"
+				switch {
+				case gone == "wal" && trim > 0:
+					says = "there are snapshots but no log"
+				case gone == "wal":
+					says = "has a history and no log"
+				}
+				historyGone(t, trim, says, func(dir string) error { return os.RemoveAll(filepath.Join(dir, gone)) })
 			})
 		}
 	}
 	t.Run("another's", func(t *testing.T) {
-		historyGone(t, 10, func(dir string) error {
+		historyGone(t, 10, ErrGroup.Error(), func(dir string) error {
 			other := Config{ID: 1, Group: 8, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(), MemoryBytes: 200}
 			if err := filled(t, other).Close(); err != nil {
 				return err
@@ -240,7 +247,7 @@ func TestHistoryGone(t *testing.T) {
 	})
 }
 
-func historyGone(t *testing.T, trim Position, goes func(dir string) error) {
+func historyGone(t *testing.T, trim Position, says string, goes func(dir string) error) {
 	t.Helper()
 	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(), MemoryBytes: 200}
 	n := filled(t, cfg)
@@ -261,6 +268,8 @@ func historyGone(t *testing.T, trim Position, goes func(dir string) error) {
 	if n, err := Start(cfg); err == nil {
 		t.Errorf("starts at %d", n.Position())
 		n.Close()
+	} else if !strings.Contains(err.Error(), says) {
+		t.Errorf("it does not start: %v; want %q", err, says)
 	}
 }
 
@@ -489,7 +498,7 @@ func TestHistoryWithAGap(t *testing.T) {
 		t.Errorf("a history without its fourth message: %v", err)
 	}
 	t.Run("shorter than the log", func(t *testing.T) {
-		historyGone(t, 0, func(dir string) error {
+		historyGone(t, 0, "messages are missing", func(dir string) error {
 			if err := os.RemoveAll(historyDir(dir)); err != nil {
 				return err
 			}
