@@ -307,10 +307,13 @@ func playDevice(t *testing.T, seed uint64) world.Result {
 		if err := lay(&cable{x: x}, &worldHeader); err != nil {
 			t.Fatal(err)
 		}
-		w.Happen(func(f world.Fault) {
-			if p := w.Process(f.Who); p != nil && f.Kind == world.Kill {
-				p.End()
+		w.Happen(func(f world.Fault) bool {
+			p := w.Process(f.Who)
+			if p == nil || f.Kind != world.Kill {
+				return false
 			}
+			p.End()
+			return true
 		})
 		for i := range procs {
 			name := fmt.Sprint("p", i)
