@@ -78,6 +78,7 @@ func (c *cluster) judge() {
 	close(c.quiet)
 	c.pause(12 * time.Second) // for clients that still wait
 	c.orphans(cl)
+	c.punctual(cl)
 	c.dismissed()
 	c.bounded()
 

@@ -113,7 +113,7 @@ func (c *cluster) replace(cl *clientv3.Client, h *host) {
 	c.losing.Unlock()
 	c.removeID(cl, h)
 	h.mu.Lock()
-	h.existing = true
+	h.existing, h.flags.older = true, false // newcomers have the newest version
 	h.disk.Empty()
 	h.mu.Unlock()
 	c.addMember(cl, h, false)
