@@ -59,6 +59,27 @@ func TestACell(t *testing.T) {
 	}
 }
 
+// TestACellMeasures: δ grows with what its operations take, and the cells of a set measure together.
+func TestACellMeasures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stores, faults := memories(1)
+		s := newSet(t, stores)
+		x, y := s.Register("x"), s.Register("y")
+		defer x.Close()
+		defer y.Close()
+		faults[0].Delay = 15 * time.Millisecond
+		faults[0].Plan = func(Op) Fault { return Late }
+		if _, err := x.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []*Cell{x, y} {
+			if got := c.Bounds().Delay; got != 20*time.Millisecond {
+				t.Errorf("an operation took 15ms, and δ was 10ms: it is %v, want 20ms", got)
+			}
+		}
+	})
+}
+
 func TestOneStoreIsAtomic(t *testing.T) {
 	x := newSet(t, []Store{NewMemory(header(1, 0)).Open()}).Regular("x")
 	defer x.Close()

@@ -171,3 +171,53 @@ func TestAFreedSlotWaits(t *testing.T) {
 		t.Error("a slot was used anew at once: a reader may have met it and not yet what outdoes it")
 	}
 }
+
+// The time that a slot waits begins when the look that found it outdone has ended: another look that began before
+// may have met the slot and not what outdoes it.
+func TestAFreedSlotWaitsFromTheEndOfALook(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	f := &faulty{}
+	b.files = f
+	s := b.open()
+	b.files = nil
+	do(t, s, put("x", 1, 1, "data"), leave("x", 1))
+	do(t, b.open(), put("x", 2, 2, "greater"))
+	free, half := len(s.home.free), testWait/2+1
+	slow := true
+	f.before = func(step, _ string) {
+		if slow && step == "open" {
+			slow = false
+			b.clock.pass(half)
+		}
+	}
+	for i, want := range []int{free, free, free + 1} {
+		do(t, s, query("x"))
+		if got := len(s.home.free); got != want {
+			t.Errorf("a look took half of the wait; look %d, half of it later each: %d slots are free, want %d", i, got, want)
+		}
+		b.clock.pass(half)
+	}
+}
+
+// Handles that are gone are forgotten, or a process that lives for months would remember all that ever were.
+func TestHandlesThatAreGoneAreForgotten(t *testing.T) {
+	b := newBench(t, InitOptions{SingleHost: true})
+	s := b.open()
+	do(t, s, put("x", 1, 1, "data"))
+	for i := range byte(10) {
+		other := b.open()
+		name := fmt.Sprint("y", i)
+		b.obsolete[name] = true
+		do(t, other, put(name, 1, 2, "data"), leave(name, 2))
+		do(t, s, query("x"))
+		do(t, s, put("x", uint64(i)+2, 1, "data"))
+		other.Close()
+	}
+	b.clock.pass(testWait)
+	for range 3 {
+		do(t, s, query("x"))
+	}
+	if n, files := len(s.lookout.sights), len(b.handles()); n > files || len(s.doomed) > files {
+		t.Errorf("%d handles are remembered, and %d as put aside; there are %d", n, len(s.doomed), files)
+	}
+}

@@ -448,6 +448,29 @@ func TestADamagedArea(t *testing.T) {
 	})
 }
 
+// Damage to a slot of its area that a handle does not use is not in its way, nor in that of others for longer than
+// the wait.
+func TestADamagedFreeSlotOfAnArea(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 2})
+		s, other := openArea(t, path), openArea(t, path)
+		do(t, s, put("x", 3, 1, "three"))
+		dev := s.vol.(*device)
+		at := dev.header.areaAt(s.home.f.(*area).index) + int64(copyAt(areaSlots, 1, s.home.free[0]))
+		if _, err := dev.f.WriteAt(aligned(block), at); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			shows(t, s, "x", "3 three")
+		}
+		do(t, s, put("x", 4, 1, "four"))
+		shows(t, s, "x", "4 four")
+		shows(t, other, "x", "4 four")
+		time.Sleep(s.lookout.wait)
+		shows(t, other, "x", "4 four")
+	})
+}
+
 // A write that fails makes the handle go on in another area, with all it has.
 func TestAFailedWriteOnADevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
