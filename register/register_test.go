@@ -63,7 +63,11 @@ func TestACell(t *testing.T) {
 func TestACellMeasures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores, faults := memories(1)
-		s := newSet(t, stores)
+		s, err := NewSetBy(func() machine.Mono { return machine.Mono(time.Now().UnixNano()) }, stores)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
 		x, y := s.Register("x"), s.Register("y")
 		defer x.Close()
 		defer y.Close()
@@ -72,6 +76,7 @@ func TestACellMeasures(t *testing.T) {
 		if _, err := x.Read(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		for _, c := range []*Cell{x, y} {
 			if got := c.Bounds().Delay; got != 20*time.Millisecond {
 				t.Errorf("an operation took 15ms, and δ was 10ms: it is %v, want 20ms", got)
