@@ -28,6 +28,9 @@ func TestLeaderlessStreamsAreCutInTime(t *testing.T) {
 		defer remove()
 		_, leaves := guard()
 		leaves()
+		if n := len(l.streams); n != 1 {
+			t.Errorf("one of two streams has ended, and %d are looked after", n)
+		}
 		time.Sleep(10 * election) // the leader is there
 		late, remove := guard()
 		defer remove()

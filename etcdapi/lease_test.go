@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"sync"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tenure-lease/tenure/kv"
@@ -232,5 +234,73 @@ func TestIDsOfLeases(t *testing.T) {
 	b.ids = nil
 	if got, err := leases.LeaseGrant(t.Context(), &pb.LeaseGrantRequest{ID: 7, TTL: 60}); !same(err, rpctypes.ErrGRPCLeaseExist) || len(b.ids) != 1 {
 		t.Errorf("an id that the client gave, and that is taken: %v, %v, after %d tries, want that there is one", got, err, len(b.ids))
+	}
+}
+
+// ahead has what other members wrote by the time of a barrier.
+type ahead struct {
+	*fake
+	t *testing.T
+}
+
+func (b ahead) Barrier(ctx context.Context) error {
+	if _, err := b.Propose(ctx, &pb.PutRequest{Key: []byte("k"), Lease: 7}); err != nil {
+		b.t.Error(err)
+	}
+	return nil
+}
+
+// The header of an answer that has a lease's keys is of the state in which they were found.
+func TestKeysOfALeaseAndTheirRevision(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	s := &served{fake: f, t: t}
+	s.grant(7)
+	leases := &leaseServer{Server: New(ahead{f, t}, Config{})}
+	got, err := leases.LeaseTimeToLive(t.Context(), &pb.LeaseTimeToLiveRequest{ID: 7, Keys: true})
+	if err != nil || len(got.Keys) != 1 || got.Header.Revision != f.View().Revision() {
+		t.Errorf("keys %q at revision %d, %v; want one at revision %d", got.GetKeys(), got.GetHeader().GetRevision(), err, f.View().Revision())
+	}
+	list, err := leases.LeaseLeases(t.Context(), &pb.LeaseLeasesRequest{})
+	if err != nil || len(list.Leases) != 1 || list.Header.Revision != f.View().Revision() {
+		t.Errorf("leases %v at revision %d, %v; want one at revision %d", list.GetLeases(), list.GetHeader().GetRevision(), err, f.View().Revision())
+	}
+}
+
+// endless is a stream of renewals whose client never stops.
+type endless struct{ contextOnly }
+
+func (s endless) Send(*pb.LeaseKeepAliveResponse) error { return errors.New("lost") }
+
+func (s endless) Recv() (*pb.LeaseKeepAliveRequest, error) {
+	if err := s.ctx.Err(); err != nil {
+		return nil, err
+	}
+	return &pb.LeaseKeepAliveRequest{ID: 7}, nil
+}
+
+// A stream of renewals whose client hears nothing any more ends with what gRPC says, and nothing of
+// it goes on, however much the client had sent.
+func TestRenewalsThatNobodyHears(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	(&served{fake: f, t: t}).grant(7)
+	full := make(chan struct{}, 1000)
+	f.keepAlive = func() func(context.Context) {
+		full <- struct{}{}
+		return func(context.Context) {
+			for len(full) < keepAliveWindow { // so that the receiver waits to queue one more
+				runtime.Gosched()
+			}
+		}
+	}
+	before := goleak.IgnoreCurrent()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &leaseServer{Server: New(f, Config{})}
+	err := ends(t, "a stream of renewals that nobody hears", func() error { return s.LeaseKeepAlive(endless{contextOnly{ctx: ctx}}) })
+	if err == nil || err.Error() != "lost" {
+		t.Errorf("renewals that nobody hears: %v, want what gRPC says", err)
+	}
+	cancel()
+	if err := goleak.Find(before); err != nil {
+		t.Errorf("a stream of renewals has ended, and leaves something: %v", err)
 	}
 }

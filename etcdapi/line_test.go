@@ -385,3 +385,38 @@ func TestALineForgetsACallThatLeaves(t *testing.T) {
 		t.Errorf("a line in which one call waits remembers the keys of %d", n)
 	}
 }
+
+// Whoever comes to a line by the key that is the oldest there is called at once: a call that waits
+// for its own lease's lock, beside others, has it already.
+func TestTheOldestComesToItsLine(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	s.put("l/1", "")
+	s.put("l/2", "")
+	s.wait("l/2")
+	s.waiters(1)
+	s.wait("l/1").want(t, nil)
+	s.wait("l/1").want(t, nil)
+}
+
+// A lock that was waited for tells a revision at which it is held: not before the one that held it
+// was gone.
+func TestALockTellsWhenItIsHeld(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	s.grant(0xa)
+	s.put("l/0", "")
+	got := make(chan *v3lockpb.LockResponse, 1)
+	go func() {
+		r, err := v3lockpb.NewLockClient(s.conn).Lock(t.Context(), &v3lockpb.LockRequest{Name: []byte("l"), Lease: 0xa})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- r
+	}()
+	s.waiters(1)
+	s.put("x", "") // of no contender
+	s.remove("l/0")
+	at := s.View().Revision()
+	if r := <-got; r.GetHeader().GetRevision() != at {
+		t.Errorf("a lock whose holder left at revision %d is held at %d", at, r.GetHeader().GetRevision())
+	}
+}

@@ -456,3 +456,34 @@ func TestObserveBehindACompaction(t *testing.T) {
 		t.Errorf("observed %v, %v, want the leader that came meanwhile, at revision 4", r, err)
 	}
 }
+
+// A call that has failed takes back the key that it has put, and not one that another call of the
+// same lease has put since.
+func TestAWithdrawalOfAnothersKey(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	s := &served{fake: f, t: t, server: New(f, Config{})}
+	s.grant(0xa)
+	c, _, err := s.server.contend(t.Context(), []byte("l"), 0xa, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.remove("l/a")
+	s.put("l/a", "of another call")
+	s.server.withdraw(t.Context(), c)
+	if n := s.keys("l"); n != 1 {
+		t.Errorf("%d contenders are left, want the one of another call", n)
+	}
+}
+
+// Who contends again with the same value writes nothing: those who observe hear of no value twice.
+func TestACampaignForTheSameValue(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	(&served{fake: f, t: t}).grant(0xa)
+	e := &electionServer{Server: New(f, Config{})}
+	for range 2 {
+		r, err := e.Campaign(t.Context(), &v3electionpb.CampaignRequest{Name: []byte("e"), Lease: 0xa, Value: []byte("one")})
+		if err != nil || r.Leader.Rev != 2 || r.Header.Revision != 2 || f.View().Revision() != 2 {
+			t.Errorf("campaign: %v, %v, and the revision is %d; want all at 2", r, err, f.View().Revision())
+		}
+	}
+}

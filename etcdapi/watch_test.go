@@ -409,3 +409,64 @@ func TestAWatchOfNothingIsRefusedAfterAPause(t *testing.T) {
 		}
 	})
 }
+
+// Previous values are sent to those who ask for them.
+func TestPreviousValuesAreAskedFor(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	w := s.watch(t)
+	for id, asked := range map[int64]bool{1: true, 2: false} {
+		w.create(&pb.WatchCreateRequest{Key: []byte("a"), WatchId: id, PrevKv: asked})
+		w.recv()
+	}
+	s.put("a", "1")
+	s.put("a", "2")
+	for told := 0; told < 4; {
+		r := w.recv()
+		for _, e := range r.Events {
+			told++
+			if got, want := e.PrevKv != nil, r.WatchId == 1 && e.Kv.Version == 2; got != want {
+				t.Errorf("watch %d, value %s: a previous value was sent: %v, want %v", r.WatchId, e.Kv.Value, got, want)
+			}
+		}
+	}
+}
+
+// reporting is a stream that tells when it was sent a report of progress.
+type reporting struct {
+	watching
+	sentAt chan time.Duration
+	begun  time.Time
+}
+
+func (s reporting) SendMsg(any) error {
+	s.sentAt <- time.Since(s.begun)
+	return nil
+}
+
+// Streams that want reports of progress do not get them all at once.
+func TestReportsOfProgressAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, watch.Config{})
+		defer f.hub.Close()
+		s := &watchServer{Server: New(f, Config{WatchProgressInterval: time.Minute})}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var first, last time.Duration
+		for i := range 10 {
+			w := reporting{watching{contextOnly{ctx: ctx}, make(chan *pb.WatchRequest, 1)}, make(chan time.Duration, 100), time.Now()}
+			w.sent <- &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{Key: []byte("a"), ProgressNotify: true}}}
+			go s.Watch(w)
+			<-w.sentAt // that it was created
+			at := <-w.sentAt
+			if at < time.Minute || at > 70*time.Second {
+				t.Errorf("a report of progress after %v, want one after a minute and a tenth more at most", at)
+			}
+			if first == 0 || at < first {
+				first = at
+			}
+			if last = max(last, at); i == 9 && first == last {
+				t.Errorf("ten streams have a report after %v each, want them spread", at)
+			}
+		}
+	})
+}
