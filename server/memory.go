@@ -42,19 +42,25 @@ func (m *memory) run(ctx context.Context) {
 	}
 	tick := time.NewTicker(memoryPeriod)
 	defer tick.Stop()
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	for {
 		select {
 		case <-tick.C:
-			metrics.Read(sample)
-			m.look(int64(sample[0].Value.Uint64()))
+			m.look(alive())
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// look judges the bytes that the last garbage collection has left alive.
+// alive are the bytes that the last garbage collection has left alive: what has become garbage since
+// says nothing about the limit.
+func alive() int64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
+}
+
+// look judges how many bytes are alive.
 func (m *memory) look(live int64) {
 	switch short := m.short.Load(); {
 	case !short && live >= m.limit/10*shortTenths:

@@ -108,3 +108,20 @@ func TestServerIsShortOfMemory(t *testing.T) {
 		t.Errorf("a put: %v, want it taken again", err)
 	}
 }
+
+// Garbage is not alive, however much of it waits for the collector; what is referred to is.
+func TestGarbageIsNotAlive(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	const size = 64 << 20
+	runtime.GC()
+	before := alive()
+	hog := make([]byte, size)
+	if grown := alive() - before; grown > size/2 {
+		t.Errorf("memory that no collection has seen counts as %d bytes alive", grown)
+	}
+	runtime.GC()
+	if grown := alive() - before; grown < size/2 {
+		t.Errorf("%d bytes of %d that are referred to count as alive", grown, size)
+	}
+	runtime.KeepAlive(hog)
+}

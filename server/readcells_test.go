@@ -86,6 +86,25 @@ func TestHolds(t *testing.T) {
 			}
 		}
 	}
+	for text, held := range map[string][]string{
+		"default = a; range:k..n = b; range:n..p = b": {"k-n", "k-p", "l-o"},
+		"default = b; key:l = a":                      {"a-l", "m-z"},
+		"default = b; hash:0/2 = a":                   nil,
+	} {
+		conf, err := placement.Parse(text, members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := etcdapi.ReadLeaseHolder{Member: 2}
+		holds(&h, conf)
+		for _, r := range []string{"a-l", "k-n", "k-p", "l-o", "k-q", "j-n", "m-z", "a-\x00"} {
+			from, end, _ := strings.Cut(r, "-")
+			want := slices.Contains(held, r)
+			if got := h.Covers(etcdapi.KeyRange{Key: []byte(from), End: []byte(end)}); got != want {
+				t.Errorf("%s: that it holds all of %q is said to be %v", text, r, got)
+			}
+		}
+	}
 	h := etcdapi.ReadLeaseHolder{Member: 4}
 	conf, _ := placement.Parse("default = *", members)
 	if holds(&h, conf); !h.Partial || h.Covers(etcdapi.KeyRange{Key: []byte("a")}) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,5 +94,21 @@ func TestCredentialsAreCopiedWithTheirStrangers(t *testing.T) {
 	copied, ok := i.Clone().(*introduction)
 	if !ok || copied.strangers != s || copied.Info() != i.Info() {
 		t.Errorf("the copy is %+v, want one of the same strangers", copied)
+	}
+}
+
+// A server that was stopped has nothing under way: whoever stops it may remove its directory, or
+// end the process.
+func TestStopWaitsForWhatIsUnderWay(t *testing.T) {
+	servers, _ := start(t, 1)
+	s := servers[0]
+	s.Stop()
+	var ended atomic.Bool
+	s.done.Go(func() {
+		time.Sleep(100 * time.Millisecond)
+		ended.Store(true)
+	})
+	if s.Stop(); !ended.Load() {
+		t.Error("the server is said to have stopped, and something of it goes on")
 	}
 }
