@@ -127,6 +127,9 @@ func TestCheckTxnLimit(t *testing.T) {
 		{"comparisons", &pb.TxnRequest{Compare: compares}, ErrTooManyOps},
 		{"nested has what is left", then(txnOp(then(puts(3)...))), nil},
 		{"nested has no more", then(txnOp(then(puts(4)...))), ErrTooManyOps},
+		{"nested on failure has what is left", &pb.TxnRequest{Failure: ops{txnOp(then(puts(3)...))}}, nil},
+		{"nested on failure has no more", &pb.TxnRequest{Failure: ops{txnOp(then(puts(4)...))}}, ErrTooManyOps},
+		{"failures nested have no more", then(txnOp(&pb.TxnRequest{Failure: puts(4)})), ErrTooManyOps},
 		{"the longest list counts", &pb.TxnRequest{Compare: compares[:3], Success: ops{txnOp(then(puts(2)...))}}, ErrTooManyOps},
 		{"too many before empty key", &pb.TxnRequest{Compare: []*pb.Compare{{}}, Success: puts(5)}, ErrTooManyOps},
 	}

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"testing"
@@ -76,4 +77,48 @@ func TestEventsEndEarly(t *testing.T) {
 	if n != 2 {
 		t.Errorf("%d events came, want 2", n)
 	}
+}
+
+// What is there counts as long as it is there, and in a store that was read as in the one that was
+// written.
+func TestStats(t *testing.T) {
+	s := New()
+	last := s.View().Stats()
+	grows := func(what string, by Stats) {
+		t.Helper()
+		now := s.View().Stats()
+		got := Stats{now.Keys - last.Keys, now.Versions - last.Versions, now.Leases - last.Leases, now.Bytes - last.Bytes}
+		if got != by {
+			t.Errorf("%s: the figures change by %+v, want %+v", what, got, by)
+		}
+		last = now
+	}
+	lease, key := Stats{Leases: 1, Bytes: leaseBytes}, Stats{Keys: 1, Versions: 1, Bytes: keyBytes + 3 + versionBytes + 5}
+	if err := s.Grant(7, 60); err != nil {
+		t.Fatal(err)
+	}
+	grows("a lease", lease)
+	mustPut(t, s, "key", "value", 7)
+	grows("a key", key)
+	mustPut(t, s, "key", "another", 7)
+	grows("a version", Stats{Versions: 1, Bytes: versionBytes + 7})
+	if err := s.Grant(8, 60); err != nil {
+		t.Fatal(err)
+	}
+	grows("another lease", lease)
+	if err := s.Revoke(8); err != nil {
+		t.Fatal(err)
+	}
+	grows("a lease that is revoked", Stats{Leases: -1, Bytes: -leaseBytes})
+	again, err := Read(bytes.NewReader(snapshot(t, s.View())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := again.View().Stats(); got != last {
+		t.Errorf("a store that was read has %+v, and the one that was written %+v", got, last)
+	}
+	if err := s.Revoke(7); err != nil {
+		t.Fatal(err)
+	}
+	grows("a lease with its key", Stats{Keys: -1, Versions: 1, Leases: -1, Bytes: versionBytes - leaseBytes})
 }

@@ -49,16 +49,20 @@ func TestWhichEndsAreADeath(t *testing.T) {
 		name    string
 		in, out error // how they end; nil: not at all
 		down    int   // was told by then
+		again   bool  // that from it is not there again at first
 	}{
-		{"that to it, as by a death", nil, io.EOF, 0},
-		{"that from it, as by a death, and that to it for silence", io.EOF, ErrTooQuiet, 0},
-		{"that from it for silence, and that to it as by a death", ErrTooQuiet, io.EOF, 0},
-		{"both, as by a death", io.EOF, io.EOF, 1},
-		{"both, when it was connected again", io.EOF, io.EOF, 2},
+		{"that to it, as by a death", nil, io.EOF, 0, false},
+		{"that from it, as by a death, and that to it for silence", io.EOF, ErrTooQuiet, 0, false},
+		{"that to it, as by a death, when that from it had ended so before", nil, io.EOF, 0, true},
+		{"that from it for silence, and that to it as by a death", ErrTooQuiet, io.EOF, 0, false},
+		{"both, as by a death", io.EOF, io.EOF, 1, false},
+		{"both, when it was connected again", io.EOF, io.EOF, 2, false},
 	} {
-		r.mu.Lock()
-		r.admitted(in)
-		r.mu.Unlock()
+		if !tt.again {
+			r.mu.Lock()
+			r.admitted(in)
+			r.mu.Unlock()
+		}
 		r.opened()
 		if tt.in != nil {
 			r.wentOut(in, tt.in)
@@ -70,6 +74,22 @@ func TestWhichEndsAreADeath(t *testing.T) {
 		if n := m.count("down 2"); n != tt.down {
 			t.Errorf("connections ended: %s: Down was called %d times, want %d", tt.name, n, tt.down)
 		}
+	}
+	// That from it ends as by a death, and is there again before that to it ends so.
+	r.mu.Lock()
+	r.admitted(in)
+	r.mu.Unlock()
+	r.opened()
+	r.wentOut(in, io.EOF)
+	r.mu.Lock()
+	r.admitted(in)
+	r.mu.Unlock()
+	r.closed(io.EOF, 0)
+	told := make(chan struct{})
+	m.Transport.events.add(func() { close(told) })
+	<-told
+	if n := m.count("down 2"); n != 2 {
+		t.Errorf("its process has dialed again: Down was called %d times, want 2", n)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -212,5 +213,47 @@ func TestCloseBetweenDials(t *testing.T) {
 		if took := time.Since(start); took != 0 {
 			t.Errorf("Close takes %v between two dials", took)
 		}
+	})
+}
+
+// The log has each end of a connection, though they are all alike.
+func TestEachEndIsLogged(t *testing.T) {
+	dials(t, func(context.Context, string) (net.Conn, error) {
+		ours, other := net.Pipe()
+		go func() {
+			defer other.Close()
+			readHello(other)
+			other.Write(encodeWelcome(statusWelcome, ""))
+		}()
+		return ours, nil
+	}, func(m *member) {
+		m.waitCount("up 2", 4)
+		if n := strings.Count(m.log.String(), "no connection to member"); n < 3 {
+			t.Errorf("three connections have ended and the log has %d ends", n)
+		}
+	})
+}
+
+// deadlines notes until when a connection may be written to.
+type deadlines struct {
+	net.Conn
+	until time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(until time.Time) error { d.until = until; return nil }
+func (d *deadlines) Write(b []byte) (int, error)            { return len(b), nil }
+
+// A frame may take a second more for each MiB, or large ones would never come through a slow network.
+func TestLargeFramesMayTakeLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(t, 1, newNowhere(), nil, defaultTiming, nil)
+		r := newRemote(m.Transport, 2, "127.0.0.1:2")
+		for size, want := range map[int]time.Duration{0: 5 * time.Second, 1000: 5 * time.Second, 10 << 20: 15 * time.Second} {
+			conn := &deadlines{}
+			if err := r.put(conn, make([]byte, size)); err != nil || time.Until(conn.until) != want {
+				t.Errorf("a frame of %d bytes may take %v, %v; want %v", size, time.Until(conn.until), err, want)
+			}
+		}
+		m.Close()
 	})
 }

@@ -108,7 +108,7 @@ func (r *remote) sendBulk(ctx context.Context, conn net.Conn, header []byte, src
 	var buf []byte
 	start, total := time.Now(), 0
 	for {
-		n, err := io.ReadFull(src, chunk)
+		n, err := fill(src, chunk)
 		if n > 0 {
 			buf = appendFrame(buf[:0], frameChunk, chunk[:n])
 			if err := write(buf); err != nil {
@@ -118,7 +118,7 @@ func (r *remote) sendBulk(ctx context.Context, conn net.Conn, header []byte, src
 			r.count(func(s *Stats) { s.StreamBytesSent += uint64(n) })
 		}
 		switch {
-		case err == io.EOF || err == io.ErrUnexpectedEOF:
+		case err == io.EOF:
 			return write(appendFrame(nil, frameEnd, nil))
 		case err != nil:
 			write(appendFrame(nil, frameAbort, clip(err.Error())))
@@ -131,6 +131,17 @@ func (r *remote) sendBulk(ctx context.Context, conn net.Conn, header []byte, src
 			}
 		}
 	}
+}
+
+// fill reads until b is full, and returns the source's own error: io.ReadFull has one name for a
+// source that ends and one that was cut off.
+func fill(src io.Reader, b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		var more int
+		more, err = src.Read(b[n:])
+		n += more
+	}
+	return n, err
 }
 
 func readVerdict(conn net.Conn) error {

@@ -95,6 +95,8 @@ func TestStreamVerdicts(t *testing.T) {
 		}, strings.NewReader(big), ErrRejected, "disk full"},
 		{"rejected at length", func(machine.NodeID, []byte, io.Reader) error { return errors.New(big[:3*verdictBytesMax]) }, strings.NewReader(big), ErrRejected, "xxx"},
 		{"the source fails", takeAll, io.MultiReader(strings.NewReader(big), errReader{broken}), broken, "broken source"},
+		{"the source is cut off", takeAll, io.MultiReader(strings.NewReader("half"), errReader{io.ErrUnexpectedEOF}), io.ErrUnexpectedEOF, "unexpected EOF"},
+		{"the source is cut off behind much", takeAll, io.MultiReader(strings.NewReader(big), errReader{io.ErrUnexpectedEOF}), io.ErrUnexpectedEOF, "unexpected EOF"},
 		{"streams are not taken", nil, strings.NewReader(big), ErrUnsupported, "takes no streams"},
 	}
 	for _, tt := range tests {
@@ -113,8 +115,8 @@ func TestStreamVerdicts(t *testing.T) {
 			if !errors.Is(err, tt.want) || tt.want != nil && !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("got %v, want %v with %q", err, tt.want, tt.text)
 			}
-			if tt.want == broken {
-				if err := <-taken; err == nil || !strings.Contains(err.Error(), "broken source") {
+			if tt.want == broken || tt.want == io.ErrUnexpectedEOF {
+				if err := <-taken; err == nil || !strings.Contains(err.Error(), "gave up: "+tt.text) {
 					t.Errorf("the receiver got %v, want what the sender's source said", err)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -90,6 +91,26 @@ func TestOpenRewritesWhatMayBeOnlyInTheCache(t *testing.T) {
 	if fmt.Sprint(written) != "[write sync]" {
 		t.Errorf("Open did %v, want [write sync]", written)
 	}
+}
+
+// A record that is too large ends the log: what came before it in its batch may be written.
+func TestARecordThatIsTooLargeEndsTheLog(t *testing.T) {
+	fs := waltest.NewDisk().FS()
+	l := create(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+	write(t, l, 10)
+	_, err := l.Append(Record{Kind: 7, Payload: payload(2, 10)}, Record{Payload: make([]byte, PayloadBytesMax+1)}) // of which nothing is touched
+	if !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), "are the limit") {
+		t.Fatalf("got %v, want ErrFailed for its size", err)
+	}
+	_, appended := l.Append(Record{})
+	for what, again := range map[string]error{"Append": appended, "Flush": l.Flush(), "Sync": l.Sync()} {
+		if again != err {
+			t.Errorf("%s then: %v, want the first error", what, again)
+		}
+	}
+	l.Close()
+	_, got := open(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+	wantRecords(t, got, 1, 10)
 }
 
 // Whatever makes or removes a name returns an error when the disk does not make that durable.

@@ -2,8 +2,10 @@ package wal_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -287,6 +289,14 @@ func TestSegmentsMustBeOneLog(t *testing.T) {
 		}, "records are missing"},
 		{"a segment of another log", func(disk *waltest.Disk) {
 			disk.WriteFile(second, foreign)
+		}, "another log"},
+		{"a segment of another member's log", func(disk *waltest.Disk) {
+			b := disk.ReadFile(second)
+			meta := bytes.Index(b, []byte("member 1"))
+			b[meta+len("member ")] = '2'
+			sum := meta + len("member 1")
+			binary.LittleEndian.PutUint32(b[sum:], crc32.Checksum(b[:sum], crc32.MakeTable(crc32.Castagnoli)))
+			disk.WriteFile(second, b)
 		}, "another log"},
 		{"two segments have changed names", func(disk *waltest.Disk) {
 			was := disk.ReadFile(second)

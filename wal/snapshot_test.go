@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -205,6 +204,9 @@ func TestDamagedNewestSnapshot(t *testing.T) {
 	if _, _, err := s.Newest(no); !errors.As(err, &corrupt) || corrupt.File != s.Path(2) {
 		t.Errorf("log does not reach back: %v, want a CorruptError naming %s", err, s.Path(2))
 	}
+	if info, _, err := s.Newest(nil); !errors.As(err, &corrupt) || corrupt.File != s.Path(2) {
+		t.Errorf("nobody knows whether the log reaches back: snapshot %d, %v; want a CorruptError", info.Index, err)
+	}
 	yes := func(info SnapshotInfo) bool { return info.Index == 1 }
 	if info, skipped, err := s.Newest(yes); err != nil || info.Index != 1 || len(skipped) != 1 || !errors.Is(skipped[0], ErrCorrupt) {
 		t.Errorf("log reaches back: %d, %v, %v; want 1 and a report", info.Index, skipped, err)
@@ -317,9 +319,64 @@ func TestSnapshotLeavesNothing(t *testing.T) {
 		defer func() { recover() }()
 		b.Save(SnapshotInfo{Index: 7}, func(io.Writer) error { panic("the caller's") })
 	}()
-	names, err := disk.FS().ReadDir(filepath.Dir(b.Path(1)))
-	if err != nil || len(names) > 0 {
-		t.Errorf("there are %q, %v", names, err)
+	nothing := func(after string) {
+		t.Helper()
+		names, err := disk.FS().ReadDir(b.Dir())
+		if err != nil || len(names) > 0 {
+			t.Errorf("after %s there are %q, %v; want nothing", after, names, err)
+		}
+	}
+	nothing("a snapshot of another index, and one whose body panics")
+
+	fs := disk.FS()
+	c := create(t, "/e", Options{FS: fs}).Snapshots()
+	for _, op := range []string{"write", "sync", "rename"} {
+		fs.Fault = func(asked, path string) error {
+			if asked == op {
+				return syscall.EIO
+			}
+			return nil
+		}
+		saved := c.Save(SnapshotInfo{Index: 7}, body("body"))
+		names, err := disk.FS().ReadDir(c.Dir())
+		if !errors.Is(saved, syscall.EIO) || err != nil || len(names) > 0 {
+			t.Errorf("a disk fails to %s: Save returns %v and leaves %q, %v; want nothing", op, saved, names, err)
+		}
+	}
+
+	arrival, err := b.Receive(9, bytes.NewReader(snapshotBytes(t, a, 9)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := arrival.Discard(); err != nil {
+		t.Errorf("Discard: %v", err)
+	}
+	nothing("an arrival that was discarded")
+}
+
+// A snapshot that the disk does not give is not damaged: an older one does not take its place, and
+// it keeps its name.
+func TestUnreadSnapshotIsNotDamaged(t *testing.T) {
+	disk := waltest.NewDisk()
+	fs := disk.FS()
+	s := create(t, "/d", Options{FS: fs}).Snapshots()
+	save(t, s, 1, "one")
+	save(t, s, 2, "two")
+	for _, op := range []string{"open", "size", "read"} {
+		fs.Fault = func(asked, path string) error {
+			if asked == op && path == s.Path(2) {
+				return syscall.EIO
+			}
+			return nil
+		}
+		info, skipped, err := s.Newest(func(SnapshotInfo) bool { return true })
+		if !errors.Is(err, syscall.EIO) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("a disk fails to %s: snapshot %d, skipped %v, %v; want %v", op, info.Index, skipped, err, syscall.EIO)
+		}
+		fs.Fault = nil
+		if got, err := s.List(); err != nil || !slices.Equal(got, []uint64{1, 2}) {
+			t.Errorf("then there are %v, %v; want 1 and 2", got, err)
+		}
 	}
 }
 

@@ -58,6 +58,22 @@ func TestProgressOnceNobodyIsBehind(t *testing.T) {
 	})
 }
 
+// A watch that a compaction ended has no progress, and holds back nobody else's.
+func TestProgressIsOfTheLiving(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.put("a", "a", "a", "a") // 2..5
+	w.compact(4)
+	s := w.stream()
+	create(t, s, watch("a", "", 2))
+	want(t, s, "0:created@5", "0:compacted 4")
+	ask(t, s)
+	quiet(t, w, s)
+	create(t, s, watch("b", "", 0))
+	want(t, s, "1:created@5")
+	ask(t, s)
+	want(t, s, "-1:progress@5")
+}
+
 func ask(t *testing.T, s *Stream) {
 	t.Helper()
 	if err := s.Progress(t.Context()); err != nil {
