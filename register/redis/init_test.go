@@ -1,9 +1,11 @@
 package redis
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/register"
@@ -63,6 +65,8 @@ func TestNotOurs(t *testing.T) {
 		{"nothing", func(*host) {}, register.ErrForeign},
 		{"another type", func(h *host) { h.Set(key, "x") }, register.ErrForeign},
 		{"another hash", func(h *host) { h.HSet(key, "x", "y") }, register.ErrForeign},
+		{"names alone", func(h *host) { h.ZAdd("{tenure}:names", 1, "x") }, register.ErrForeign},
+		{"an unsealed header", func(h *host) { h.HSet(key, "header", encodeHeader(header(0, 3))) }, register.ErrForeign},
 		{"no JSON", field("x"), register.ErrForeign},
 		{"other JSON", field(`{"format":1}`), register.ErrForeign},
 		{"newer", field(strings.Replace(encodeHeader(header(0, 1)), `"format":1`, `"format":2,"more":true`, 1)), register.ErrNewer},
@@ -86,7 +90,9 @@ func TestNotOurs(t *testing.T) {
 			if err := Init(t.Context(), h.options(), header(0, 1)); err == nil {
 				t.Error("init: no error")
 			}
-			if err := Restore(t.Context(), h.options(), header(0, 1)); err == nil {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // it would wait for leases
+			defer cancel()
+			if err := Restore(ctx, h.options(), header(0, 1)); err == nil {
 				t.Error("restore: no error")
 			}
 			if after := h.Dump(); after != before {

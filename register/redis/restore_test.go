@@ -192,3 +192,67 @@ func TestRestoreBrokenOff(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestRestoreIsWholeOrNone: whatever fails on the way, the store stays shut out, and a later Restore
+// makes up for it.
+func TestRestoreIsWholeOrNone(t *testing.T) {
+	t.Parallel()
+	brief := func(index, of int) register.Header {
+		h := header(index, of)
+		h.Term, h.Delay = 30*time.Millisecond, time.Millisecond
+		return h
+	}
+	var hosts []*host
+	var stores []*Store
+	for i := range 3 {
+		h := newHost(t)
+		if err := Init(t.Context(), h.options(), brief(i, 3)); err != nil {
+			t.Fatal(err)
+		}
+		hosts, stores = append(hosts, h), append(stores, opened(t, h.options()))
+		do(t, stores[i], put("x", 3, ann, "a"), note("x", 1, bob, "n"))
+	}
+	lost, other := hosts[1], hosts[0]
+	lost.FlushAll()
+	restore := func() error {
+		return Restore(t.Context(), lost.options(), brief(1, 3), stores[0], stores[2])
+	}
+	for name, tt := range map[string]struct {
+		at      *host
+		command string
+		nth     int
+	}{
+		"the first step":                     {lost, "EVAL", 1},
+		"wiping":                             {lost, "EVAL", 2},
+		"sealing":                            {lost, "EVAL", 3},
+		"arriving":                           {lost, "EVAL", 4},
+		"writing what is copied":             {lost, "EVALSHA", 1},
+		"writing the last of what is copied": {lost, "EVALSHA", 2},
+		"the last step":                      {lost, "EVAL", 5},
+		"the names of another":               {other, "ZSCAN", 1},
+		"whether another is what it was":     {other, "HGET", 1},
+		"what another has":                   {other, "EVALSHA", 2},
+	} {
+		count := 0
+		tt.at.fail(func(cmd string, _ []string) bool {
+			if cmd == tt.command {
+				count++
+			}
+			return cmd == tt.command && count == tt.nth
+		})
+		if err := restore(); err == nil || !strings.Contains(err.Error(), "OOM") {
+			t.Errorf("%s fails, and Restore says %v", name, err)
+		}
+		tt.at.fail(nil)
+		if s, err := Open(t.Context(), lost.options()); err == nil {
+			s.Close()
+			t.Errorf("%s fails, and the store counts again", name)
+		}
+	}
+	if err := restore(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := show(t, opened(t, lost.options()), "x"), `3 ff01 "a" 0200=1:n floor 3`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

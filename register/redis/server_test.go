@@ -23,6 +23,7 @@ type host struct {
 	info   map[string]string
 	config map[string]string
 	denied []string // commands that are not permitted
+	fails  func(cmd string, args []string) bool
 	calls  map[string]int
 }
 
@@ -59,6 +60,10 @@ func (h *host) hook() {
 				return true
 			}
 		}
+		if h.fails != nil && h.fails(cmd, args) {
+			c.WriteError("OOM command not allowed")
+			return true
+		}
 		switch cmd {
 		case "INFO":
 			var b strings.Builder
@@ -93,6 +98,13 @@ func (h *host) deny(commands ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.denied = commands
+}
+
+// fail has the commands fail of which f says so; nil for none.
+func (h *host) fail(f func(cmd string, args []string) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fails = f
 }
 
 func (h *host) count(cmd string) int {
