@@ -155,6 +155,7 @@ func TestHealth(t *testing.T) {
 		if err := lease.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
+		synctest.Wait()
 		faults[2].Delay = delay / 2
 		faults[2].Plan = func(register.Op) register.Fault { return register.Late }
 		why := errors.New("the disk is on fire")

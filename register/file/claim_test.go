@@ -2,6 +2,7 @@ package file
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,13 +59,13 @@ func TestAFailedOpenKeepsNoArea(t *testing.T) {
 // slowClaims has writes to the claim blocks take long.
 type slowClaims struct {
 	file
-	pause *time.Duration
+	pause *atomic.Int64
 }
 
 func (d slowClaims) WriteAt(p []byte, off int64) (int, error) {
 	n, err := d.file.WriteAt(p, off)
 	if off < claimAt(1) { // of one area
-		time.Sleep(*d.pause)
+		time.Sleep(time.Duration(d.pause.Load()))
 	}
 	return n, err
 }
@@ -73,12 +74,12 @@ func (d slowClaims) WriteAt(p []byte, off int64) (int, error) {
 func TestAnAreaIsGivenBackToASlowDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 1})
-		pause := time.Duration(0)
+		var pause atomic.Int64
 		s, err := openOver(t, path, func(f file) file { return slowClaims{f, &pause} })
 		if err != nil {
 			t.Fatal(err)
 		}
-		pause = s.header.Term / 8
+		pause.Store(int64(s.header.Term / 8))
 		time.Sleep(s.header.Term) // a renewal may be under way
 		do(t, s, put("x", 1, 1, "one"))
 		s.Close()

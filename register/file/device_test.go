@@ -143,6 +143,11 @@ func TestInitDevice(t *testing.T) {
 				if err := Init(path, testHeader, tt.opts); !errors.Is(err, fs.ErrExist) {
 					t.Errorf("a second Init: %v, want that there is a store", err)
 				}
+				onlooker, err := Open(path, Options{Clock: realClock, ReadOnly: true})
+				if err != nil {
+					t.Fatalf("a store that was just made cannot be opened: %v", err)
+				}
+				onlooker.Close()
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.says) || tt.want != nil && !errors.Is(err, tt.want) {

@@ -1,6 +1,9 @@
 package file
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,6 +29,51 @@ func TestWhatTheKernelSaysOfDirectIO(t *testing.T) {
 		err := fits("/leases", &unix.Statx_t{Mask: c.mask, Dio_mem_align: c.memory, Dio_offset_align: c.transfer})
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// unwrapped is this host's file system as it is, whose descriptors can be looked at.
+type unwrapped struct {
+	hostFS
+	last hostFile
+}
+
+func (u *unwrapped) Open(path string, flags int, perm fs.FileMode) (File, error) {
+	f, err := u.hostFS.Open(path, flags, perm)
+	if err == nil {
+		u.last = f.(hostFile)
+	}
+	return f, err
+}
+
+// Each write is durable when it ends, and accesses go past the page cache unless the store is for one host.
+func TestFlagsOfFiles(t *testing.T) {
+	for _, buffered := range []bool{false, true} {
+		u := &unwrapped{}
+		h := host{buffered: buffered, fs: u}
+		path := filepath.Join(t.TempDir(), "file")
+		for _, c := range []struct {
+			what   string
+			open   func() (file, error)
+			access int
+		}{
+			{"made", func() (file, error) { return h.create(path, 0o600) }, unix.O_RDWR},
+			{"opened to write", func() (file, error) { return h.open(path, true) }, unix.O_RDWR},
+			{"opened to read", func() (file, error) { return h.open(path, false) }, unix.O_RDONLY},
+		} {
+			f, err := c.open()
+			if err != nil {
+				t.Fatal(c.what, err)
+			}
+			flags, err := unix.FcntlInt(u.last.Fd(), unix.F_GETFL, 0)
+			if err != nil || flags&unix.O_SYNC != unix.O_SYNC || flags&unix.O_DIRECT != 0 == buffered || flags&unix.O_ACCMODE != c.access {
+				t.Errorf("a file that is %s, buffered %v, has the flags %#o, %v", c.what, buffered, flags, err)
+			}
+			f.Close()
+		}
+		if _, err := h.create(path, 0o600); !os.IsExist(err) {
+			t.Errorf("a file that is there was made: %v", err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package file
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -388,5 +389,44 @@ func TestDump(t *testing.T) {
 	}
 	if r := got[0].Records[1]; r.Slot != 5 || r.Damage != errOneCopy {
 		t.Errorf("record %+v, want slot 5 with a damaged copy", r)
+	}
+}
+
+// Of two copies that differ, as after a crash between them, the newer is shown to people, and inherited.
+func TestTheNewerCopyIsShown(t *testing.T) {
+	for older := range 2 {
+		b := newBench(t, InitOptions{})
+		s := b.open()
+		do(t, s, put("x", 1, 1, "one"))
+		at := copyAt(leastSlots, older, s.slots[key{writer(1), "x"}].at)
+		var was []byte
+		change(t, b, s.home.place, at, block, func(p []byte) { was = append(was, p...) })
+		do(t, s, put("x", 2, 1, "two"))
+		change(t, b, die(s), at, block, func(p []byte) { copy(p, was) })
+		reader := b.open()
+		for h, err := range reader.Dump() {
+			if err != nil || len(h.Records) != 1 || h.Records[0].Version.Seq != 2 || string(h.Records[0].Data) != "two" || h.Records[0].Damage != nil {
+				t.Errorf("copy %d is older: %+v, %v are shown, want the newer", older, h.Records, err)
+			}
+		}
+		shows(t, reader, "x", "2 two")
+	}
+}
+
+// A store that was closed is closed, however often, and says so.
+func TestAClosedStore(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	s := b.open()
+	do(t, s, put("x", 1, 1, "one"))
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, op := range []register.Op{query("x"), put("x", 2, 1, "two"), leave("x", 1), enter("y", 1)} {
+			fails(t, s, op, os.ErrClosed)
+		}
+	}
+	if n := len(b.handles()); n != 1 {
+		t.Errorf("%d files, want one with what was written", n)
 	}
 }
