@@ -177,7 +177,13 @@ func TestTableAgainstModel(t *testing.T) {
 				if wantLast, wantFirst := m.look(s); gotLast != wantLast || gotFirst != wantFirst {
 					t.Fatalf("Look(%v): got %d, %d, want %d, %d", s, gotLast, gotFirst, wantLast, wantFirst)
 				}
+				if table.LastTouch(s) != gotLast || table.FirstUnreleased(s) != gotFirst || table.Meets(s) != (gotLast != 0) {
+					t.Fatalf("of %v LastTouch is %d, FirstUnreleased %d, Meets %v; Look gives %d, %d", s, table.LastTouch(s), table.FirstUnreleased(s), table.Meets(s), gotLast, gotFirst)
+				}
 				for _, e := range m.entries {
+					if has, held := table.Has(e.index), table.Held(e.index); !has || held == e.released {
+						t.Fatalf("entry %d, released %v: Has is %v, Held %v", e.index, e.released, has, held)
+					}
 					if got, want := table.Blocked(e.index), m.blocked(e.index); got != want {
 						t.Fatalf("Blocked(%d): got %d, want %d", e.index, got, want)
 					}
@@ -188,6 +194,9 @@ func TestTableAgainstModel(t *testing.T) {
 				for _, absent := range []uint64{0, last + 1} {
 					if b, o := table.Blocked(absent), table.Overtaken(absent); b != 0 || o != 0 {
 						t.Fatalf("entry %d, which there is not, waits for %d, overtakes %d", absent, b, o)
+					}
+					if table.Has(absent) || table.Held(absent) {
+						t.Fatalf("entry %d, which there is not: Has is %v, Held %v", absent, table.Has(absent), table.Held(absent))
 					}
 				}
 				if got, want := slices.Collect(table.Unreleased()), m.unreleased(); !slices.Equal(got, want) {
@@ -255,7 +264,7 @@ func (n *node) check(f *rapid.T) int {
 	if highest == 0 {
 		f.Fatalf("%v is held for nothing", n.span)
 	}
-	count := 1
+	count, furthest := 1, n.span
 	for _, c := range []*node{n.left, n.right} {
 		if c == nil {
 			continue
@@ -268,6 +277,12 @@ func (n *node) check(f *rapid.T) int {
 		if n.reach.span.shorter(c.reach.span) {
 			f.Fatalf("%v reaches further than %v", c.reach.span, n.reach.span)
 		}
+		if furthest.shorter(c.reach.span) {
+			furthest = c.reach.span
+		}
+	}
+	if furthest.shorter(n.reach.span) {
+		f.Fatalf("%v reaches as far as %v, which is gone: the furthest is %v", n.span, n.reach.span, furthest)
 	}
 	if n.highest != highest || n.lowest != lowest {
 		f.Fatalf("%v: got %d and %d below it, want %d and %d", n.span, n.highest, n.lowest, highest, lowest)
@@ -343,6 +358,86 @@ func TestAddOutOfOrderPanics(t *testing.T) {
 			}()
 			do(new(Table))
 		})
+	}
+}
+
+// TestSpanNamedTwice: an entry that names a key twice takes it away once, and no other key with it.
+func TestSpanNamedTwice(t *testing.T) {
+	const keys = 20
+	key := func(i int) Span { return Span{Key: fmt.Appendf(nil, "%02d", i)} }
+	for twice := range keys {
+		var table Table
+		for i := range keys {
+			table.Add(uint64(i+1), Set{key(i)}, nil)
+		}
+		again := Span{Key: append(key(twice).Key, 'x')}
+		table.Add(keys+1, Set{again, again}, nil)
+		table.Truncate(keys + 1)
+		for i := range keys {
+			// A range, for keys alone are found without the tree.
+			if got := table.LastTouch(Set{{Key: key(i).Key, End: key(i + 1).Key}}); got != uint64(i+1) {
+				t.Errorf("an entry that named %v twice is gone, and the last change of key %d is %d, want %d", again, i, got, i+1)
+			}
+		}
+	}
+}
+
+// TestTheTableCopies: whoever adds an entry may use the bytes of its keys again.
+func TestTheTableCopies(t *testing.T) {
+	for what, end := range map[string]string{"a key": "", "a range": "c"} {
+		var table Table
+		reused := Span{Key: []byte("b"), End: []byte(end)}
+		table.Add(2, Set{reused}, nil)
+		table.Add(3, nil, Set{reused})
+		reused.Key[0] = 'x'
+		if end != "" {
+			reused.End[0] = 'y'
+		}
+		table.Add(4, Set{{Key: []byte("x")}}, nil)
+		b, x := Set{{Key: []byte("b"), End: []byte("b\x00\x00")}}, Set{{Key: []byte("x"), End: []byte("x\x00\x00")}}
+		if table.LastTouch(b) != 2 || table.FirstUnreleased(x) != 4 {
+			t.Errorf("%s whose bytes are used again: b was changed last by %d, x first by %d; want 2 and 4", what, table.LastTouch(b), table.FirstUnreleased(x))
+		}
+		if got := table.Overtaken(3); got != 2 {
+			t.Errorf("%s whose bytes are used again was read: the entry waits for %d, want 2", what, got)
+		}
+	}
+}
+
+// TestReleasedInAnyOrder: a later entry may be released before an earlier one.
+func TestReleasedInAnyOrder(t *testing.T) {
+	var table Table
+	k := Set{{Key: []byte("k")}}
+	for i := uint64(1); i <= 3; i++ {
+		table.Add(i, k, nil)
+	}
+	table.Release(3)
+	if last, first := table.Look(k); last != 3 || first != 1 {
+		t.Errorf("with the last of three released: last %d, first %d, want 3 and 1", last, first)
+	}
+	table.Release(1)
+	table.Forget(1)
+	if table.Has(1) || !table.Has(3) {
+		t.Errorf("entry 1 was released after 3, and forgotten: it is there: %v, and 3: %v; want 3 alone", table.Has(1), table.Has(3))
+	}
+}
+
+// TestReleasedAmongTheUnreleased: whoever goes through the unreleased entries may release each in turn.
+func TestReleasedAmongTheUnreleased(t *testing.T) {
+	var table Table
+	for i := uint64(1); i <= 3; i++ {
+		table.Add(i, Set{All()}, nil)
+	}
+	var got []uint64
+	for i := range table.Unreleased() {
+		got = append(got, i)
+		table.Release(i)
+	}
+	if !slices.Equal(got, []uint64{1, 2, 3}) {
+		t.Errorf("released one by one, the unreleased entries are %v, want all three", got)
+	}
+	for range table.Unreleased() {
+		t.Error("an entry that was released is given as unreleased")
 	}
 }
 
