@@ -286,13 +286,14 @@ func TestForeignKeysInTheWay(t *testing.T) {
 func TestList(t *testing.T) {
 	server := endpoint(t)
 	l := open(t, server)
-	want := []string{t.Name() + "/a", t.Name() + "/a/b", t.Name() + "/é"}
+	// The keys of "a-" come before those of "a".
+	want := []string{t.Name() + "/a", t.Name() + "/a-", t.Name() + "/a/b", t.Name() + "/é"}
 	for _, name := range want {
 		if _, err := l.Acquire(t.Context(), tenure.Claim{Name: name, TTL: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for prefix, want := range map[string][]string{t.Name(): want, t.Name() + "/a": want[:2], t.Name() + "/a/": want[1:2], t.Name() + "/x": nil} {
+	for prefix, want := range map[string][]string{t.Name(): want, t.Name() + "/a": want[:3], t.Name() + "/a/": want[2:3], t.Name() + "/x": nil} {
 		got, err := l.List(t.Context(), prefix)
 		if err != nil || strings.Join(got, " ") != strings.Join(want, " ") {
 			t.Errorf("List(%q) = %q, %v; want %q", prefix, got, err, want)

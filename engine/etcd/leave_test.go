@@ -179,4 +179,7 @@ func TestRevokesEndWithTheLease(t *testing.T) {
 	if d := last.Sub(released); d < ttl/2 || d > ttl+time.Second {
 		t.Errorf("the last try came %v after the release, want about %v", d, ttl)
 	}
+	if n := l.Registered(); n != 0 {
+		t.Errorf("%d leases are remembered when nothing is tried any more: Close would try again, and memory grow", n)
+	}
 }

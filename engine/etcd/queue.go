@@ -222,9 +222,8 @@ func (x *lease) change(ctx context.Context, ahead []*mvccpb.KeyValue) error {
 	return nil
 }
 
-func sameKey(a, b *mvccpb.KeyValue) bool {
-	return bytes.Equal(a.Key, b.Key) && a.CreateRevision == b.CreateRevision
-}
+// sameKey compares keys that were ahead of us at two looks. One that is made anew stands behind us.
+func sameKey(a, b *mvccpb.KeyValue) bool { return bytes.Equal(a.Key, b.Key) }
 
 // hold makes an admitted claim a tenure. The look that admitted it shows the past; the
 // clock says whether it still counts.
