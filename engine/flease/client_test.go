@@ -2,6 +2,7 @@ package flease_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -335,4 +336,23 @@ func (k *talker) hear(kind string) (e heard) {
 	}
 	k.t.Fatalf("the connection ended without %q: %v", kind, k.in.Err())
 	return e
+}
+
+// TestConnectionsThatAreGone: a client forgets a connection that has ended, when the leases that
+// were held over it have, and not before.
+func TestConnectionsThatAreGone(t *testing.T) {
+	inLab(t, 1, brief, func(l *lab) {
+		c := l.peers[0].client("c")
+		defer c.Close()
+		for range 5 {
+			l.net.Reset("c", "h1")
+			time.Sleep(time.Second)
+			if _, err := c.Observe(context.Background(), "x"); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := c.Connections(); n != 1 {
+			t.Errorf("%d connections are remembered, of which one lives and none has leases left", n)
+		}
+	})
 }

@@ -66,3 +66,13 @@ func (p *Peer) Asked() uint64 { return p.lastID.Load() }
 
 // Speaks reports whether the peer has a stream to another, or tries to have one.
 func (p *Peer) Speaks(to machine.NodeID) bool { return p.transport.Stats(to) != peer.Stats{} }
+
+// Note notes that something is the matter with another peer's terms.
+func (p *Peer) Note(id machine.NodeID, err error) { p.note(id, err) }
+
+// Connections is how many connections the client remembers.
+func (c *Client) Connections() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.conns)
+}

@@ -15,5 +15,10 @@ func kernelClock(limit time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("the kernel does not say how wrong its clock may be: %w; run without the check", err)
 	}
+	return judgeTimex(state, &t, limit)
+}
+
+// judgeTimex is judgeClock in the kernel's words, whose errors are in microseconds.
+func judgeTimex(state int, t *unix.Timex, limit time.Duration) error {
 	return judgeClock(state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0, time.Duration(t.Maxerror)*time.Microsecond, limit)
 }

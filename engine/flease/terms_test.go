@@ -49,3 +49,23 @@ func TestFixedWaits(t *testing.T) {
 		t.Errorf("a list that never changes is told again, before its caller gives up: %v", err)
 	}
 }
+
+// TestTermsAreComparedAgain: what was the matter with a peer is asked again within t_max, or ten
+// seconds if that is longer, and forgotten when it is over.
+func TestTermsAreComparedAgain(t *testing.T) {
+	for _, tt := range []struct{ tmax, within time.Duration }{{4 * time.Second, 4 * time.Second}, {time.Hour, 10 * time.Second}} {
+		cfg := brief
+		cfg.TMax = tt.tmax
+		inLab(t, 2, cfg, func(l *lab) {
+			p := l.peers[0]
+			p.Note(2, errors.New("it was of another cluster"))
+			if s := p.Status(); s.Peers[1].Error != "it was of another cluster" {
+				t.Errorf("nobody is told: %+v", s.Peers)
+			}
+			time.Sleep(tt.within + time.Second)
+			if s := p.Status(); s.Peers[1].Error != "" {
+				t.Errorf("t_max is %v, the peers have agreed for %v, and the status still says %q", tt.tmax, tt.within+time.Second, s.Peers[1].Error)
+			}
+		})
+	}
+}
