@@ -30,3 +30,21 @@ func TestHandoverReserves(t *testing.T) {
 		t.Errorf("it waits for a dead heir: %+v", c.out[2])
 	}
 }
+
+// TestAnHeirsTime: the heir comes first for two round timeouts, and no longer than the lease would
+// have lasted. A release without an heir leaves the end of the lease as it was.
+func TestAnHeirsTime(t *testing.T) {
+	c := newCluster(t, 1, nil)
+	p := c.peers[1]
+	two := millis(2 * p.cfg.RoundTimeout)
+	for _, tt := range []struct {
+		heir       uint16
+		left, want Time
+	}{{3, 5 * two, two}, {3, two / 2, two / 2}, {0, 5 * two, 5 * two}} {
+		h := Holding{Until: p.c + tt.left}
+		p.giveUp(&claim{heir: tt.heir}, &h)
+		if !h.Released || h.Heir != tt.heir || h.Until != p.c+tt.want {
+			t.Errorf("heir %d of a lease that has %v left comes first for %v, want %v: %+v", tt.heir, tt.left.duration(), (h.Until - p.c).duration(), tt.want.duration(), h)
+		}
+	}
+}
