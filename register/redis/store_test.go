@@ -143,6 +143,27 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestNamesOfManyPages: a server may show a name more than once while it looks through them, and
+// those of which there are only notes between others.
+func TestNamesOfManyPages(t *testing.T) {
+	h, s := made(t, 0, 1)
+	do(t, s, query("x"))
+	pages := map[string][]string{"0": {"7", "c", "1", "a", "1"}, "7": {"9"}, "9": {"0", "d", "1", "b", "0", "a", "1"}}
+	h.Server().SetPreHook(func(c *miniserver.Peer, cmd string, args ...string) bool {
+		if cmd != "ZSCAN" {
+			return false
+		}
+		page := pages[args[1]]
+		c.WriteLen(2)
+		c.WriteBulk(page[0])
+		c.WriteStrings(page[1:])
+		return true
+	})
+	if got, err := s.Names(); err != nil || !slices.Equal(got, []string{"a", "c", "d"}) {
+		t.Errorf("the names are %q, %v; want a, c and d, once each", got, err)
+	}
+}
+
 // TestStoresDoNotMix has two sets on one server, beside other people's keys.
 func TestStoresDoNotMix(t *testing.T) {
 	h, s := made(t, 0, 1)
