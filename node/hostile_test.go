@@ -326,7 +326,12 @@ func TestALeaderThatJoinedMeanwhile(t *testing.T) {
 	c.leader()
 	c.put(2, "k", "before")
 	c.kill(2)
-	i, _ := c.newcomer(0, "m3", "127.0.0.1:0", false)
+	// As a learner first: of four voters two were not heard of, and such a change is refused.
+	i, m := c.newcomer(0, "m3", "127.0.0.1:0", true)
+	c.eventually("its vote", func() bool {
+		_, err := c.nodes[0].PromoteMember(c.ctx(), m.ID)
+		return err == nil || errors.Is(err, rpctypes.ErrGRPCMemberNotLearner)
+	})
 	c.eventually("the one that joined leads", func() bool {
 		lead := c.leader()
 		if lead != i { // to it, for the others may go on handing over to each other

@@ -283,8 +283,10 @@ func TestWrongMembersAreRefusedAndEnd(t *testing.T) {
 	}
 	c := newCluster(t, 3, quick)
 	c.leader()
+	var began time.Time
 	stranger := func(adjust func(*Config)) {
 		t.Helper()
+		began = time.Now()
 		cfg := c.cfgs[0]
 		cfg.DataDir, cfg.PeerListener = t.TempDir(), listen(t)
 		cfg.Fail = func(err error) { failed <- err }
@@ -301,6 +303,9 @@ func TestWrongMembersAreRefusedAndEnd(t *testing.T) {
 		case err := <-failed:
 			if !errors.Is(err, want) || !strings.Contains(err.Error(), says) {
 				t.Errorf("it ended with %v, want %v, saying %q", err, want, says)
+			}
+			if after := time.Since(began); after < 10*c.cfgs[0].ElectionTimeout {
+				t.Errorf("it ended %v after its start: what passes by itself is waited for, for ten election timeouts", after)
 			}
 		case <-time.After(30 * time.Second):
 			t.Errorf("it did not end; want %v", want)
