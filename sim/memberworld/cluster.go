@@ -28,6 +28,7 @@ type Spec struct {
 	// Compacts has the members forget what is old, again and again.
 	Compacts bool
 	Suitors  int // who want the ID of a lease that is not renewed
+	Lockers  int // hosts whose processes take leases by engine/etcd
 	Faults   []world.Fault
 	// Pinned has each client speak to one member only, one after the other.
 	Pinned bool
@@ -94,6 +95,7 @@ type cluster struct {
 	leases    leaseJudge
 	watches   []*watcher
 	terms     terms
+	lockers   *lockers
 
 	quiet     chan struct{} // closed when clients are to end
 	gone      chan struct{} // closed when all are

@@ -201,3 +201,19 @@ func TestRollingUpgrade(t *testing.T) {
 		return s
 	})
 }
+
+// TestLockers has processes contend for leases, by the engine that ships, that stand still and
+// die while members are cut off and die.
+func TestLockers(t *testing.T) {
+	directed(t, 2, []string{"acquisitions", "takeovers", "loses", "shared", "killed"}, func(seed uint64, d drawer) Spec {
+		s := Spec{Members: 3, Policy: "leader", Storm: 40 * time.Second, Clients: 1, Lockers: 4}
+		for i, at := range []time.Duration{8, 16, 24, 32} {
+			f := world.Fault{Who: fmt.Sprintf("m%d", d.IntN(3)), At: at * time.Second, Kind: world.Kill}
+			if i%2 == 0 {
+				f.Kind, f.For = world.Isolate, 3*time.Second
+			}
+			s.Faults = append(s.Faults, f)
+		}
+		return s
+	})
+}

@@ -15,7 +15,8 @@
 // Three or five hosts start one member each, again and again, as systemd does, with other
 // flags now and then (the length of read leases, sizes of segments and of the log between
 // snapshots; in some worlds a newer version). Clients read and write three registers, hold leases and watch, and in some worlds one
-// compacts. An operator
+// compacts. In half of the worlds processes contend for leases by engine/etcd, with clocks of their
+// own; they die, and stand still for longer than a lease. An operator
 // adds, promotes, removes and replaces members. For half a minute faults happen:
 //
 //   - processes are killed, restarted with other flags, or stand still, at any system
@@ -42,11 +43,15 @@
 //   - the members' logs of events agree;
 //   - a lease that was renewed is there for its TTL, less what clocks may differ by; one that
 //     nobody renews ends, also while others ask for its ID; none is left over;
+//   - under a leader that stays a lease ends within half a second of its TTL;
+//   - no two hold one lease of engine/etcd at once, tokens grow, and each lease can be had in the end;
 //   - a watcher is told of each event once and in order, and of none behind its progress; one
 //     that meets a compaction goes on behind it, and has missed no more than that;
 //   - what is compacted cannot be read, and what is left reads as it was;
 //   - no term has two leaders;
-//   - every member starts again and serves, and goroutines, memory, connections and the list of
+//   - in the end the power of all machines fails at once: every member starts again, and what
+//     was agreed is there;
+//   - goroutines, memory, connections and the list of
 //     members stay within bounds.
 //
 // A batch of worlds in which one of the faults never happened fails: it shows nothing.
@@ -61,7 +66,8 @@
 // Two versions of a member in one bubble are one package in two guises, for there is one package
 // replica in a program: replica.Controls.Older makes a member tell and read no more of the log
 // than one from before levels did (replica/level.go). In some worlds members begin so and are
-// replaced by newer ones, one after the other. Real binaries of two versions are compat's.
+// replaced by newer ones, one after the other. No test runs real binaries of two versions: none was
+// released yet.
 //
 // # How far a seed goes
 //

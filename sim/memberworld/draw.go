@@ -66,6 +66,9 @@ func Draw(seed uint64) Spec {
 		}
 	}
 	s.Compacts = world.Rand(seed, "whether to compact").IntN(3) == 0
+	if !s.Wild && world.Rand(seed, "whether to lock").IntN(2) == 0 {
+		s.Lockers = 3
+	}
 	if r := world.Rand(seed, "whether to upgrade"); r.IntN(4) == 0 && !s.Wild {
 		s.upgrade(r)
 	}

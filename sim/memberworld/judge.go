@@ -75,6 +75,7 @@ func (c *cluster) judge() {
 	// the longest is 5 s, and another if a new leader gave it.
 	c.pause(15 * time.Second)
 	c.late(cl)
+	c.lockers.last()
 	close(c.quiet)
 	c.pause(12 * time.Second) // for clients that still wait
 	c.orphans(cl)

@@ -89,6 +89,7 @@ func (c *cluster) play() {
 	for i := range c.spec.Suitors {
 		c.work.Go(func() { c.suitors(i) })
 	}
+	c.lockers = c.newLockers(c.spec.Lockers)
 	began := c.w.Elapsed()
 	if c.spec.Script != nil {
 		c.spec.Script(c)
