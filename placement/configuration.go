@@ -309,9 +309,9 @@ func (c Cell) String() string {
 	return "range:" + quote(s.lo) + ".." + quote(s.hi)
 }
 
-// quote writes a key so that Parse reads it back.
+// quote writes a key so that Parse reads it back, also before the two dots of a range.
 func quote(key string) string {
-	if q := fmt.Sprintf("%q", key); len(q) != len(key)+2 || strings.ContainsAny(key, "=;, ") || strings.Contains(key, "..") {
+	if q := fmt.Sprintf("%q", key); len(q) != len(key)+2 || strings.ContainsAny(key, "=;, ") || strings.Contains(key+".", "..") {
 		return q
 	}
 	return key

@@ -152,6 +152,9 @@ func TestDown(t *testing.T) {
 		}
 		s.Down(1, true)
 		s.Down(2, true) // the leader is never down
+		if s.distances.down.Has(ca) {
+			t.Errorf("%v: the leader is down: writes would not wait for it, and every present set would be lame", policy)
+		}
 		conf, _ := s.plan(10)
 		if _, some := conf.Everything(); some.Has(jp) || !some.Has(ca) {
 			t.Errorf("%v: %05b hold something, want not the one who is down", policy, some)
