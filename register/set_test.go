@@ -243,6 +243,28 @@ func TestNames(t *testing.T) {
 	})
 }
 
+// TestNamesOfAnEvenSet: where half of the stores fail there is no majority, and nothing to wait for.
+func TestNamesOfAnEvenSet(t *testing.T) {
+	for _, n := range []int{2, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			stores, faults := memories(n)
+			s := newSet(t, stores)
+			for _, f := range faults[:n/2] {
+				f.Fail(errors.New("unplugged"))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if names, err := s.Names(ctx); !errors.Is(err, quorumregister.ErrMinority) {
+				t.Errorf("half of %d stores fail: names %q, %v, want %v", n, names, err, quorumregister.ErrMinority)
+			}
+			faults[0].Heal()
+			if _, err := s.Names(ctx); err != nil {
+				t.Errorf("less than half of %d stores fail: %v", n, err)
+			}
+		})
+	}
+}
+
 func TestCloseLeavesBehindWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores, faults := memories(3)

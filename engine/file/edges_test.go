@@ -295,6 +295,28 @@ func TestStoresGoByTheClockThatIsGiven(t *testing.T) {
 	})
 }
 
+// TestHealthTellsStoresOfOneHost from those that hosts share.
+func TestHealthTellsStoresOfOneHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, single := range []bool{false, true} {
+			path := blankDevice(t)
+			spec := brief
+			spec.SingleHost, spec.Handles = single, 1
+			if _, err := Init(t.Context(), []string{path}, spec); err != nil {
+				if !single {
+					t.Log(err) // there is no direct I/O here
+					continue
+				}
+				t.Fatal(err)
+			}
+			all, err := opened(t, Config{Paths: []string{path}}).Health(t.Context(), "x")
+			if err != nil || len(all) != 1 || all[0].Err != nil || all[0].SingleHost != single || all[0].Path != path {
+				t.Errorf("made for one host, %v: %+v, %v", single, all, err)
+			}
+		}
+	})
+}
+
 // TestHealthTellsDamagedHeaders of handles, and names them.
 func TestHealthTellsDamagedHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -148,16 +149,16 @@ func TestHealth(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(3, term, delay)
 		l, faults := all.open(t, storage.Options{})
+		faults[2].Delay = delay / 2
+		faults[2].Plan = func(register.Op) register.Fault { return register.Late }
 		restore := all[1].Backup()
 		lease := acquire(t, l, "x")
 		restore()
-		time.Sleep(term) // the holder sees that
+		time.Sleep(term) // the holder sees that, for store 1 answers before store 2
 		if err := lease.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
-		synctest.Wait()
-		faults[2].Delay = delay / 2
-		faults[2].Plan = func(register.Op) register.Fault { return register.Late }
+		time.Sleep(delay)
 		why := errors.New("the disk is on fire")
 		faults[0].Fail(why)
 		check := func(when string, back int) {
@@ -334,6 +335,110 @@ func TestNoVersionIsLeft(t *testing.T) {
 			} else {
 				t.Log(err)
 			}
+		}
+	})
+}
+
+// TestWhyAReleaseIsNotConfirmed: its error has the end of the caller's patience, and the trouble with the stores.
+func TestWhyAReleaseIsNotConfirmed(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		lease := acquire(t, l, "x")
+		why, impatient := errors.New("the disk is on fire"), errors.New("no more patience")
+		faults[0].Fail(why)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), term/4, impatient)
+		defer cancel()
+		err := lease.Release(ctx)
+		for _, want := range []error{tenure.ErrUnavailable, why, impatient} {
+			if !errors.Is(err, want) {
+				t.Errorf("Release while the store fails: %v, want %v to be told", err, want)
+			}
+		}
+	})
+}
+
+// TestCloseWaitsForSlowStores: for releases to be confirmed it gives them eight δ.
+func TestCloseWaitsForSlowStores(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		const slow = time.Second
+		l, faults := newMemories(1, 60*slow, slow).open(t, storage.Options{})
+		lease, err := l.Acquire(t.Context(), tenure.Claim{Name: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		faults[0].Hang()
+		time.AfterFunc(7*slow, faults[0].Heal)
+		if err := l.Close(); err != nil {
+			t.Errorf("the store hangs for seven δ, of %v: %v, want the release to be confirmed", slow, err)
+		}
+		if err := lease.Check(); !errors.Is(err, tenure.ErrReleased) {
+			t.Errorf("after Close: %v, want %v", err, tenure.ErrReleased)
+		}
+	})
+}
+
+// TestAFreeNameLeavesNoWitness: nothing is kept of a name that nobody holds.
+func TestAFreeNameLeavesNoWitness(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all, state := newMemories(1, term, delay), t.TempDir()
+		l, _ := all.open(t, storage.Options{State: state})
+		for range 2 {
+			if _, err := l.Observe(t.Context(), "x"); err != nil {
+				t.Fatal(err)
+			}
+			lease := acquire(t, l, "x")
+			if _, err := l.Observe(t.Context(), "x"); err != nil {
+				t.Fatal(err)
+			}
+			if n := witnessFiles(t, state); n != 1 {
+				t.Errorf("%d witnesses of a name that is held, want one", n)
+			}
+			if err := lease.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			again := acquire(t, l, "x")
+			if n := witnessFiles(t, state); n != 0 {
+				t.Errorf("%d witnesses of a name that this process has got since", n)
+			}
+			if err := again.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.Observe(t.Context(), "x"); err != nil {
+				t.Fatal(err)
+			}
+			if n := witnessFiles(t, state); n != 0 {
+				t.Errorf("%d witnesses of a name that nobody holds", n)
+			}
+		}
+	})
+}
+
+func witnessFiles(t *testing.T, state string) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(state, "witness", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
+
+// TestASharerThatCannotConfirm: a claim that others may share is lost before its caller knew of it, for the store takes
+// no beats. It tries again.
+func TestASharerThatCannotConfirm(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		began := time.Now()
+		faults[0].Plan = func(op register.Op) register.Fault {
+			if _, beat := op.Op.(quorumregister.PutNote); beat && time.Since(began) < 2*term {
+				return register.LostBefore
+			}
+			return register.None
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*term)
+		defer cancel()
+		lease, err := l.Acquire(ctx, tenure.Claim{Name: "x", Slots: 2})
+		if err != nil || lease.Check() != nil || time.Since(began) < 2*term {
+			t.Errorf("no beat is taken for two Terms: %v, %v after %v; want a lease then", lease, err, time.Since(began))
 		}
 	})
 }
