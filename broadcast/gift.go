@@ -100,6 +100,8 @@ func (n *Node) give(to machine.NodeID, g *gift, from Position) (sent Position, e
 	r, w := io.Pipe()
 	defer r.Close()
 	written := make(chan struct{})
+	ctx, cancel := context.WithCancel(n.ctx)
+	defer cancel()
 	go func() {
 		defer close(written)
 		out := bufio.NewWriterSize(w, 256<<10)
@@ -109,8 +111,11 @@ func (n *Node) give(to machine.NodeID, g *gift, from Position) (sent Position, e
 		g.pours, g.until = false, time.Now().Add(holdFactor*n.cfg.timeout())
 		n.mu.Unlock()
 		w.CloseWithError(err)
+		// If it has all, it need not be waited for; and it may never answer.
+		patience := time.AfterFunc(holdFactor*n.cfg.timeout(), cancel)
+		context.AfterFunc(ctx, func() { patience.Stop() })
 	}()
-	err = n.peers.SendStream(n.ctx, to, header, r)
+	err = n.peers.SendStream(ctx, to, header, r)
 	r.Close()
 	<-written
 	return sent, err

@@ -56,13 +56,13 @@ type present struct {
 
 // takesGifts is a member 2 that takes what member 1 sends when the test lets it, and says what
 // that was.
-func takesGifts(t *testing.T) (n *Node, begun chan struct{}, goOn chan struct{}, got chan present) {
+func takesGifts(t *testing.T, change ...func(*Config)) (n *Node, begun chan struct{}, goOn chan struct{}, got chan present) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	n = minorityOf(t, map[machine.NodeID]string{2: ln.Addr().String()}, slog.New(slog.DiscardHandler))
+	n = minorityOf(t, map[machine.NodeID]string{2: ln.Addr().String()}, slog.New(slog.DiscardHandler), change...)
 	begun, goOn, got = make(chan struct{}, 9), make(chan struct{}, 9), make(chan present, 9)
 	two, err := peer.New(peer.Config{
 		Self: 2, ClusterID: n.cfg.cluster(), Listener: ln, Peers: map[machine.NodeID]string{1: n.cfg.Members[1]}, Logger: slog.New(slog.DiscardHandler),
@@ -200,4 +200,21 @@ func TestTrimKeepsWhatIsHeld(t *testing.T) {
 			break
 		}
 	}
+}
+
+// Who was sent all and does not answer, as when his host has lost its power, is not waited for
+// for good: he asks again when he is back.
+func TestGiftsThatNobodyAnswers(t *testing.T) {
+	n, begun, goOn, _ := takesGifts(t, func(cfg *Config) { cfg.Timeout = 10 * time.Millisecond })
+	n.delivers(t, 1, 5)
+	n.mu.Lock()
+	n.gives(2, want{1})
+	n.mu.Unlock()
+	<-begun
+	defer func() { goOn <- struct{}{} }()
+	until(t, "member 2 is not waited for any more", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return !n.gifts[2].busy
+	})
 }

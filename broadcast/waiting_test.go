@@ -21,7 +21,7 @@ func minority(t *testing.T) *Node {
 }
 
 // minorityOf is minority with other members, who are known at least.
-func minorityOf(t *testing.T, others map[machine.NodeID]string, logger *slog.Logger) *Node {
+func minorityOf(t *testing.T, others map[machine.NodeID]string, logger *slog.Logger, change ...func(*Config)) *Node {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -29,7 +29,11 @@ func minorityOf(t *testing.T, others map[machine.NodeID]string, logger *slog.Log
 	}
 	members := maps.Clone(others)
 	members[1] = ln.Addr().String()
-	n, err := Start(Config{ID: 1, Group: 7, Members: members, Listener: ln, Dir: t.TempDir(), Logger: logger})
+	cfg := Config{ID: 1, Group: 7, Members: members, Listener: ln, Dir: t.TempDir(), Logger: logger}
+	for _, f := range change {
+		f(&cfg)
+	}
+	n, err := Start(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -257,3 +257,55 @@ func TestLargeFramesMayTakeLonger(t *testing.T) {
 		m.Close()
 	})
 }
+
+// A host that loses its power when it has taken all of a stream says nothing, and the connection
+// stands. The stream ends when another process is there in its place.
+func TestAStreamEndsWithTheProcessThatItGoesTo(t *testing.T) {
+	taken := make(chan struct{}, 9)
+	dials(t, func(context.Context, string) (net.Conn, error) {
+		ours, other := net.Pipe()
+		go func() {
+			h, _, _ := readHello(other)
+			other.Write(encodeWelcome(statusWelcome, ""))
+			for h.kind == kindBulk {
+				if typ, _, err := readFrame(other, nil, chunkBytes); err != nil || typ == frameEnd {
+					taken <- struct{}{}
+					break
+				}
+			}
+			io.Copy(io.Discard, other)
+		}()
+		return ours, nil
+	}, func(m *member) {
+		r := m.remote(2)
+		is := func(instance uint64) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.admitted(&incoming{instance: instance})
+			r.in = nil
+		}
+		for life := range uint64(2) { // and then the same with the next process
+			is(1 + life)
+			sent := make(chan error, 1)
+			go func() { sent <- m.SendStream(context.Background(), 2, nil, strings.NewReader("all")) }()
+			<-taken
+			is(1 + life) // another connection of the same
+			synctest.Wait()
+			select {
+			case err := <-sent:
+				t.Fatalf("a stream that nobody has answered yet has ended: %v", err)
+			default:
+			}
+			is(2 + life)
+			time.Sleep(time.Second)
+			select {
+			case err := <-sent:
+				if !errors.Is(err, errRestarted) {
+					t.Errorf("a stream to a process that has ended: %v, want that it was restarted", err)
+				}
+			default:
+				t.Fatal("a stream to a process that has ended is waited for")
+			}
+		}
+	})
+}

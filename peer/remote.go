@@ -21,6 +21,10 @@ type remote struct {
 	ctx    context.Context // ends with the transport, or when it is no peer any more
 	cancel context.CancelFunc
 
+	// Streams end with the process that they go to: a host that lost its power never answers.
+	life context.Context
+	dies context.CancelCauseFunc
+
 	kick    chan struct{} // dial at once: the other side has just dialed us
 	ready   chan struct{} // there is something in the queue
 	bulkOut chan struct{} // holds the token of the one outgoing bulk stream
@@ -40,7 +44,9 @@ type remote struct {
 
 func newRemote(t *Transport, id machine.NodeID, addr string) *remote {
 	ctx, cancel := context.WithCancel(t.ctx)
+	life, dies := context.WithCancelCause(ctx)
 	return &remote{
+		life: life, dies: dies,
 		t: t, id: id, addr: addr, ctx: ctx, cancel: cancel,
 		kick:    make(chan struct{}, 1),
 		ready:   make(chan struct{}, 1),
@@ -172,6 +178,8 @@ func (r *remote) tellDown(reason error) {
 		return
 	}
 	r.down = true
+	r.dies(reason)
+	r.life, r.dies = context.WithCancelCause(r.ctx)
 	if f := r.t.cfg.Down; f != nil {
 		r.t.events.add(func() { f(r.id, reason) })
 	}

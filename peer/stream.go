@@ -28,7 +28,8 @@ type sourceError struct{ error }
 // its own, and returns what that function returned: nil once it has taken all of
 // it, else an error that matches ErrRejected. An error of src is returned as it
 // is, and the receiver is told. ctx bounds the whole, the wait for the receiver's
-// verdict included. Streams to one peer take turns.
+// verdict included. It ends as well when the receiver's process is found to have ended: see
+// Down. Streams to one peer take turns.
 func (t *Transport) SendStream(ctx context.Context, to machine.NodeID, header []byte, src io.Reader) error {
 	r := t.remote(to)
 	if r == nil {
@@ -40,7 +41,10 @@ func (t *Transport) SendStream(ctx context.Context, to machine.NodeID, header []
 	caller := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(r.ctx, cancel)()
+	r.mu.Lock()
+	life := r.life
+	r.mu.Unlock()
+	defer context.AfterFunc(life, cancel)()
 	err := r.stream(ctx, header, src)
 	switch {
 	case err == nil:
@@ -51,6 +55,8 @@ func (t *Transport) SendStream(ctx context.Context, to machine.NodeID, header []
 		return ErrClosed
 	case r.ctx.Err() != nil:
 		return fmt.Errorf("peer: member %x: %w", uint64(to), ErrUnknownMember)
+	case life.Err() != nil:
+		return fmt.Errorf("peer: stream to member %x: %w", uint64(to), context.Cause(life))
 	}
 	return err
 }
