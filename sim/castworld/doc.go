@@ -5,8 +5,9 @@
 // Members crash at any call of their disks, also while they recover, and come back with what a loss
 // of power, or the death of the process alone, has left; or with an older copy of their
 // directory, or an empty one. At the end all lose their power at once.
-// They stand still, are cut off in one direction, lose connections. Disks fail, fill up and are
-// slow. Applications keep snapshots and trim; some read slowly.
+// They stand still, are cut off in one direction, lose connections, and hear strangers who repeat
+// what a member has said. Disks fail, fill up, hang and are slow. Applications keep snapshots and trim;
+// some read slowly.
 //
 // # What is checked
 //
@@ -20,6 +21,7 @@
 //     left deliver all that was acknowledged, and order what each of them broadcasts.
 //   - Changes of the members are a part of the order. One that was removed is told so and ends, no
 //     other is told so, and who joins delivers all from the first position that it is sent on.
+//   - Nobody refuses what a member says, unless a stranger has spoken.
 //
 // What members keep in memory is not judged: packages broadcast and sim/abcastsim have tests of that.
 //

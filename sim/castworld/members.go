@@ -12,7 +12,7 @@ import (
 )
 
 // spares are hosts that are no members at first.
-var spares = []machine.NodeID{4, 5, 6}
+var spares = []machine.NodeID{6, 7, 8}
 
 // present is who the members are now.
 func (c *cast) present() []machine.NodeID {
@@ -41,7 +41,7 @@ func (c *cast) changes(r *rand.Rand) {
 	next := slices.Clone(members)
 	var in *host
 	switch kind := r.IntN(3); {
-	case len(members) > 3:
+	case len(members) > founders(c.w.Seed):
 		next = slices.DeleteFunc(next, func(id machine.NodeID) bool { return id == out })
 		change = func(ctx context.Context, n *broadcast.Node) (broadcast.Position, error) {
 			return n.RemoveMember(ctx, out)

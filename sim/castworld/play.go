@@ -34,6 +34,7 @@ type cast struct {
 	changing sync.Mutex // held while members change
 
 	mu      sync.Mutex
+	heard   [][]byte         // the first that members have said on their connections
 	members []machine.NodeID // now, ascending, as far as the world knows
 	over    context.Context  // ends with the body
 }
@@ -98,10 +99,10 @@ func (h *host) starts() {
 		}
 	}
 	n, err := broadcast.Start(broadcast.Config{
-		ID: h.id, Group: 7, Members: members, Join: h.join, Listener: ln, Dial: c.net.Dialer(proc),
+		ID: h.id, Group: 7, Members: members, Join: h.join, Listener: ln, Dial: c.overhears(c.net.Dialer(proc)),
 		Dir: "/data", WAL: wal.Options{FS: sys, SegmentBytes: 16 << 10},
 		Timeout: 400 * time.Millisecond, MemoryBytes: 4 << 10, Clients: 100,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger: slog.New(slog.NewTextHandler(tracer{c.w, name(h.id)}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
 		c.w.Trace.Add("%s does not start: %v", name(h.id), err)
@@ -331,6 +332,8 @@ func (c *cast) happens(f world.Fault) bool {
 		c.net.HalfOpen(f.Who)
 	case world.Member:
 		c.work.Go(func() { c.changes(r) })
+	case world.Stranger:
+		c.intrudes(h, r)
 	}
 	return true
 }

@@ -16,10 +16,14 @@ import (
 
 const storm = 20 * time.Second
 
+// founders is how many members a world begins with.
+func founders(seed uint64) int { return []int{3, 3, 3, 5}[world.Rand(seed, "founders").IntN(4)] }
+
 // plan draws the faults of a world: few kinds, and those often.
 func plan(seed uint64) (faults []world.Fault) {
 	r := world.Rand(seed, "plan")
-	who := func() string { return name(machine.NodeID(1 + r.IntN(3))) }
+	n := founders(seed)
+	who := func() string { return name(machine.NodeID(1 + r.IntN(n))) }
 	at := func() time.Duration { return time.Second + time.Duration(r.Int64N(int64(storm-2*time.Second))) }
 	short := func() time.Duration { return time.Duration(r.Int64N(int64(2 * time.Second))) }
 	// Of renames and the like there are fewer than of writes.
@@ -47,8 +51,12 @@ func plan(seed uint64) (faults []world.Fault) {
 			return world.Fault{Who: who(), Seam: world.Disk, Op: "write", Nth: 1 + r.IntN(300), Kind: world.NoSpace, For: short()}
 		},
 		func() world.Fault {
-			return world.Fault{Who: who(), Seam: world.Disk, Op: "sync", Nth: 1 + r.IntN(100), Kind: world.Delay, For: 50 * time.Millisecond, Lasting: short()}
+			return world.Fault{Who: who(), Seam: world.Disk, Op: ops[r.IntN(len(ops))], Nth: nth(200), Kind: world.Delay, For: short() / 20, Lasting: short()}
 		},
+		func() world.Fault {
+			return world.Fault{Who: who(), Seam: world.Disk, Op: ops[r.IntN(len(ops))], Nth: nth(200), Kind: world.Hang, For: short()}
+		},
+		func() world.Fault { return world.Fault{Who: who(), At: at(), Kind: world.Stranger} },
 	}
 	for range 1 + r.IntN(3) {
 		kind := kinds[r.IntN(len(kinds))]
@@ -67,7 +75,7 @@ func plan(seed uint64) (faults []world.Fault) {
 
 func TestWorlds(t *testing.T) {
 	musts := []string{"ordered", "acknowledged", "snapshots", "installs", "forgotten", "fault: crash", "fault: kill", "fault: older", "fault: empty", "fault: cut",
-		"fault: freeze", "fault: isolate", "fault: reset", "fault: half-open", "fault: fail", "fault: no space", "fault: delay", "ended while they started", "last restarts"}
+		"fault: freeze", "fault: isolate", "fault: reset", "fault: half-open", "fault: fail", "fault: no space", "fault: delay", "ended while they started", "last restarts", "fault: hang", "fault: stranger", "introductions repeated"}
 	world.Batch(t, 12, 60, musts, func(t *testing.T, seed uint64) world.Result { return play(t, seed, plan(seed)) })
 }
 
@@ -90,27 +98,33 @@ func play(t *testing.T, seed uint64, faults []world.Fault) world.Result {
 		c := &cast{w: w, net: network.New(w, time.Millisecond/4, 2*time.Millisecond), judge: newJudge(w), hosts: map[machine.NodeID]*host{}, addrs: map[machine.NodeID]string{}, over: over}
 		w.Happen(c.happens)
 		r := w.Rand("hosts")
-		for id := machine.NodeID(1); id <= 3; id++ {
+		for id := machine.NodeID(1); int(id) <= founders(seed); id++ {
 			c.appears(id, r)
 			c.addrs[id] = addr(id)
+			c.members = append(c.members, id)
 		}
 		for _, id := range spares {
 			h := c.appears(id, r)
 			h.join, h.absent = true, true
 		}
-		c.members = []machine.NodeID{1, 2, 3}
 		for _, id := range c.members {
 			c.hosts[id].starts()
 		}
 		for i := range 3 {
 			c.work.Go(func() { c.client(i, storm) })
 		}
-		// Copies of the directories are made early: older ones come back as those.
-		time.Sleep(time.Second / 2)
-		for _, h := range c.hosts {
-			h.disk.Keep()
+		// Directories that come back older do so as of a moment of their own, or as of the beginning.
+		for id := machine.NodeID(1); int(id) <= len(c.members); id++ {
+			h, at := c.hosts[id], time.Second/2
+			if r.IntN(2) == 0 {
+				at += time.Duration(r.Int64N(int64(storm / 2)))
+			}
+			c.work.Go(func() {
+				time.Sleep(at)
+				h.disk.Keep()
+			})
 		}
-		time.Sleep(storm - time.Second/2)
+		time.Sleep(storm)
 		w.Forgo()
 		time.Sleep(w.Calm() - min(w.Calm(), w.Elapsed()) + 5*time.Second)
 		c.settles()
@@ -131,6 +145,14 @@ func (c *cast) comes() bool {
 			return true
 		}
 		time.Sleep(100 * time.Millisecond)
+	}
+	for _, h := range c.hosts {
+		h.mu.Lock()
+		n, at := h.node, h.at
+		h.mu.Unlock()
+		if n != nil {
+			c.w.Trace.Add("%s is at %d, waits for %v: %+v", name(h.id), at, n.Waiting(), n.Stats())
+		}
 	}
 	c.w.Fail("liveness: %s", missing)
 	return false
@@ -185,6 +207,9 @@ func (c *cast) settles() {
 		}
 		if n == nil {
 			continue
+		}
+		if refused := n.Stats().Refused; len(refused) > 0 && c.w.Counter("introductions repeated") == 0 {
+			c.w.Fail("refused: member %d has dropped messages of %v, and nobody has said anything wrong", id, refused)
 		}
 		if got := slices.Sorted(maps.Keys(n.Members())); !slices.Equal(got, members) {
 			c.w.Fail("members: member %d says that they are %v, and they are %v", id, got, members)
