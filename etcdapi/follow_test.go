@@ -123,3 +123,41 @@ func TestLineOfOneKey(t *testing.T) {
 		}
 	}
 }
+
+// Of contenders that one transaction made one has its turn, though all were created at the same
+// revision: whether their keys are published or not.
+func TestTurnsOfEquals(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		s := serve(t, Config{}, watch.Config{})
+		s.put("a/1", "no contender")
+		s.hidden.Store(hidden)
+		equals := &pb.TxnRequest{Success: []*pb.RequestOp{putOp([]byte("l/1"), nil, 0), putOp([]byte("l/2"), nil, 0)}}
+		r, err := s.Propose(t.Context(), equals)
+		if err != nil {
+			t.Fatal(err)
+		}
+		created := r.(*pb.TxnResponse).Header.Revision
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.server.awaitTurn(ctx, []byte("l"), []byte("l/2"), created, errGone)
+			done <- err
+		}()
+		if revision, err := s.server.awaitTurn(t.Context(), []byte("l"), []byte("l/1"), created, errGone); err != nil || revision != created {
+			t.Errorf("hidden %v: the first of two has its turn at revision %d, %v, want %d", hidden, revision, err, created)
+		}
+		for len(done) == 0 { // until it stands in line
+			s.server.lines.mu.Lock()
+			n := len(s.server.lines.byName)
+			s.server.lines.mu.Unlock()
+			if n == 1 {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("hidden %v: the second of two has its turn beside the first: %v", hidden, err)
+		}
+	}
+}

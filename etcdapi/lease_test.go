@@ -304,3 +304,30 @@ func TestRenewalsThatNobodyHears(t *testing.T) {
 		t.Errorf("a stream of renewals has ended, and leaves something: %v", err)
 	}
 }
+
+// Renewals that are under way when the member leaves end with the error on which clients go on at
+// another member: a renewal that nobody knows the end of is not answered.
+func TestRenewalsUnderWayEndWithTheStreams(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	begun := make(chan struct{}, 1)
+	f.keepAlive = func() func(context.Context) {
+		return func(ctx context.Context) {
+			begun <- struct{}{}
+			<-ctx.Done()
+		}
+	}
+	s := f.serve(t, Config{})
+	s.grant(7)
+	stream, err := pb.NewLeaseClient(s.conn).LeaseKeepAlive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: 7}); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	s.server.EndStreams()
+	if r, err := stream.Recv(); !same(err, rpctypes.ErrGRPCStopped) {
+		t.Errorf("a renewal under way: %v, %v, want that the server stops", r, err)
+	}
+}

@@ -108,7 +108,8 @@ func (s *served) remove(keys ...string) {
 // between them; who shares a key is called with it; whose key is gone is told.
 func TestLineOrder(t *testing.T) {
 	s := serve(t, Config{}, watch.Config{})
-	for _, key := range []string{"l/9", "l/5", "l/7", "l/3", "l/8", "other/1"} {
+	// The first are around the names of the contenders, and are none.
+	for _, key := range []string{"a/1", "l", "l.", "l0", "l/9", "l/5", "l/7", "l/3", "l/8", "other/1"} {
 		s.put(key, "")
 	}
 	holder := s.wait("l/9")

@@ -487,3 +487,21 @@ func TestACampaignForTheSameValue(t *testing.T) {
 		}
 	}
 }
+
+// deaf is an observer that hears nothing any more, though its call goes on.
+type deaf struct{ contextOnly }
+
+func (deaf) Send(*v3electionpb.LeaderResponse) error { return errors.New("lost") }
+
+// An observer that hears nothing any more ends, as soon as it is told who leads.
+func TestAnObserverThatHearsNothingEnds(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	(&served{fake: f, t: t}).put("e/a", "one")
+	e := &electionServer{Server: New(f, Config{})}
+	err := ends(t, "an observer that hears nothing", func() error {
+		return e.Observe(&v3electionpb.LeaderRequest{Name: []byte("e")}, deaf{contextOnly{ctx: t.Context()}})
+	})
+	if err == nil || err.Error() != "lost" {
+		t.Errorf("an observer that hears nothing: %v, want what gRPC says", err)
+	}
+}

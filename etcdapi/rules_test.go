@@ -369,3 +369,18 @@ func TestAReadOfStaleViewsEndsWithItsCaller(t *testing.T) {
 		t.Error("a read of nothing but stale views is answered")
 	}
 }
+
+// In key order a revision that was answered, and was not published when a read began, is read once
+// it is.
+func TestARevisionThatIsPublishedMeanwhile(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	before := f.View()
+	if _, err := f.Propose(t.Context(), &pb.PutRequest{Key: []byte("k")}); err != nil {
+		t.Fatal(err)
+	}
+	s := &kvServer{Server: New(turning{f, make(chan kv.View, 1)}, Config{})}
+	s.backend.(turning).first <- before
+	if r, err := s.Range(t.Context(), &pb.RangeRequest{Key: []byte("k"), Revision: 2}); err != nil || len(r.Kvs) != 1 {
+		t.Errorf("a revision that is published while it is asked for: %v, %v, want its key", r, err)
+	}
+}
