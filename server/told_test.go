@@ -34,6 +34,13 @@ func TestToldOfReadLeases(t *testing.T) {
 			want: etcdapi.ReadLeaseStatus{Policy: "static/key", Order: "key", TTL: 3, Left: 2, Released: 7, HeldUp: 4, Waiting: time.Second,
 				WaitsFor: []uint64{3}, Stalled: []uint64{2, 3}, Holders: []etcdapi.ReadLeaseHolder{{Member: 1}}},
 		},
+		"its own, as others report": {
+			leases: node.ReadLeaseStatus{Policy: quorumlease.All, Left: 2,
+				Holdings: []quorumlease.Holding{{Lifetime: life(1, 4), Has: 6, Grantors: []machine.NodeID{2}}}},
+			want: etcdapi.ReadLeaseStatus{Policy: "all", Order: "strict", Left: 2, Holders: []etcdapi.ReadLeaseHolder{
+				{Member: 1, Boot: 4, Has: 6, Grantors: []uint64{2}},
+			}},
+		},
 		"of others": {
 			leases: node.ReadLeaseStatus{Policy: quorumlease.All,
 				Holdings: []quorumlease.Holding{
