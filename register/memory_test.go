@@ -26,7 +26,8 @@ func TestTheGreaterVersionStays(t *testing.T) {
 	}
 }
 
-// TestNothingIsWrittenTwice: what came under a version, or a note's number, stays, whatever comes under the same.
+// TestNothingIsWrittenTwice: data stays when other data comes under its version, and a note when another comes under
+// its number.
 func TestNothingIsWrittenTwice(t *testing.T) {
 	s := NewMemory(header(1, 0)).Open()
 	v := machine.Version{Seq: 5, Writer: machine.ID{1}}

@@ -197,7 +197,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestAtTheLimits: what is as long as it may be is taken.
+// TestAtTheLimits: a name, data and a note as long as they may be are taken.
 func TestAtTheLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSet(t, []Store{NewMemory(header(1, 0)).Open()})

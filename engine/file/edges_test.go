@@ -143,7 +143,7 @@ func TestADeviceWhoseHandleDied(t *testing.T) {
 	})
 }
 
-// TestOpenGivesUpWithItsContext: what has not answered by then is told to be silent.
+// TestOpenGivesUpWithItsContext: a store that has not answered by then is said to be silent.
 func TestOpenGivesUpWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -247,7 +247,7 @@ func TestDelaysThatAreChosen(t *testing.T) {
 	}
 }
 
-// TestStateIsKept where the configuration says, and where users expect it if that says nothing.
+// TestStateIsKept where the configuration says, or else where users expect it.
 func TestStateIsKept(t *testing.T) {
 	for _, given := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
