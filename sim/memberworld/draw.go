@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/tenure-lease/tenure/quorumlease"
@@ -114,13 +113,19 @@ func (d drawer) anywhere(f world.Fault) {
 	case 1:
 		f.Seam, f.Op, f.Nth = world.Network, []string{"write", "read"}[d.IntN(2)], d.nth(2000)
 	default:
-		f.Seam, f.Nth = world.Disk, d.nth(600)
-		f.Op = []string{"sync", "write", "syncdir", "rename", "remove", "truncate", "open", "preallocate"}[d.IntN(8)]
-		if slices.Contains([]string{"syncdir", "rename", "remove", "truncate", "open", "preallocate"}, f.Op) {
-			f.Nth = d.nth(20)
-		}
+		f.Seam = world.Disk
+		f.Op, f.Nth = d.diskCall()
 	}
 	d.add(f)
+}
+
+// diskCall is a call of a disk, and how many of them go before. Some are made far less often.
+func (d drawer) diskCall() (op string, nth int) {
+	op = []string{"sync", "write", "syncdir", "rename", "remove", "truncate", "open", "preallocate"}[d.IntN(8)]
+	if op == "sync" || op == "write" {
+		return op, d.nth(600)
+	}
+	return op, d.nth(20)
 }
 
 func (d drawer) kills() { d.anywhere(world.Fault{Kind: world.Kill}) }
@@ -150,12 +155,14 @@ func (d drawer) stalls() {
 }
 
 func (d drawer) slow() {
-	d.add(world.Fault{Who: d.member(), At: d.moment(), Kind: world.Delay, Seam: world.Disk, Op: "sync",
+	op, _ := d.diskCall()
+	d.add(world.Fault{Who: d.member(), At: d.moment(), Kind: world.Delay, Seam: world.Disk, Op: op,
 		For: d.span(100*time.Millisecond) + time.Millisecond, Lasting: d.span(8 * time.Second)})
 }
 
 func (d drawer) hung() {
-	d.add(world.Fault{Who: d.member(), Seam: world.Disk, Op: "sync", Nth: d.nth(600), Kind: world.Hang, For: d.span(6*time.Second) + time.Second})
+	op, nth := d.diskCall()
+	d.add(world.Fault{Who: d.member(), Seam: world.Disk, Op: op, Nth: nth, Kind: world.Hang, For: d.span(6*time.Second) + time.Second})
 }
 
 func (d drawer) failing() {
@@ -223,7 +230,7 @@ func (d drawer) members() {
 		}
 		return
 	}
-	d.add(world.Fault{Who: d.member(), At: d.moment(), Kind: world.Member, With: "replace"})
+	d.add(world.Fault{Who: d.member(), At: d.moment(), Kind: world.Member, With: []string{"replace", "replace", "lead"}[d.IntN(3)]})
 }
 
 // older is a disk that comes back as it was: of one member, while the others have all.

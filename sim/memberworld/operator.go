@@ -12,7 +12,7 @@ import (
 // job is something for the operator, who does one after the other, and each until it is
 // done, as persons do it: with a look at the members before each step.
 type job struct {
-	what string // replace, add, promote, remove
+	what string // replace, add, promote, remove, lead
 	h    *host
 }
 
@@ -33,6 +33,8 @@ func (c *cluster) operate() {
 				c.promote(cl, j.h)
 			case "remove":
 				c.removeMember(cl, j.h)
+			case "lead":
+				c.moveLeader(j.h)
 			}
 			c.w.Count("changes: "+j.what, 1)
 			c.busy.Add(-1)
@@ -182,4 +184,27 @@ func (c *cluster) removeMember(cl *clientv3.Client, h *host) {
 // refused reports whether a member said that it must not go on with its data.
 func refused(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "permanently removed") || strings.Contains(err.Error(), "has forgotten") || strings.Contains(err.Error(), "eplace the member") || strings.Contains(err.Error(), "remove it and add it again"))
+}
+
+// moveLeader asks the leader to hand over to a host's member, which it may refuse, or not manage.
+func (c *cluster) moveLeader(to *host) {
+	next := to.running()
+	if next == nil {
+		return
+	}
+	for _, h := range c.hosts {
+		srv := h.running()
+		if srv == nil {
+			continue
+		}
+		if leader, _, _ := srv.Node.Leader(); leader != srv.Node.ID() || h == to {
+			continue
+		}
+		ctx, cancel := within(3 * time.Second)
+		defer cancel()
+		if err := srv.Node.MoveLeader(ctx, next.Node.ID()); err == nil {
+			c.w.Count("leaders moved", 1)
+		}
+		return
+	}
 }

@@ -22,7 +22,7 @@ var musts = []string{
 	"fault: kill", "fault: crash", "fault: delay", "fault: hang", "fault: fail", "fault: no space", "fault: cut",
 	"fault: isolate", "fault: reset", "fault: half-open", "fault: freeze", "fault: restart", "fault: clock jump",
 	"fault: clock rate", "fault: clock halt", "fault: member", "fault: stranger", "fault: empty", "fault: older",
-	"changes: add", "changes: promote", "changes: remove", "changes: replace",
+	"changes: add", "changes: promote", "changes: remove", "changes: replace", "leaders moved",
 	"log: saved a snapshot", "log: caught up by a snapshot", "log: sent a snapshot", "ended by itself", "starts that failed",
 	"elections", "requests not answered", "leases seen to end", "leases found ended", "leases revoked",
 	"leases of a wanted ID", "renewals", "progress told", "events told", "watches judged", "logs compared",
