@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -140,5 +141,83 @@ func TestAKeyIsWrittenOnce(t *testing.T) {
 	got := c.Take()
 	if l := got.Of(k); len(got.Pairs) != 0 || fmt.Sprint(l.Writes) != fmt.Sprint([]uint64{fewest}) || got.Writes[0][0].N != fewest {
 		t.Errorf("%d transactions that name a key twice are told as %+v", fewest, got)
+	}
+}
+
+// TestRangeCellsAreLimited: of many ranges that are read, no more than maxRanges get cells.
+func TestRangeCellsAreLimited(t *testing.T) {
+	s := newStage(t, Settings{Policy: Cost, Buckets: 8})
+	for i := range maxRanges + 8 {
+		from := fmt.Appendf(nil, "%02d", i)
+		times(100, func() { s.counters[jp].ReadRange(from, append(from[:2:2], '~')) })
+	}
+	conf, _ := s.plan(10)
+	ranges := 0
+	for _, c := range conf.spans {
+		if !c.single() {
+			ranges++
+		}
+	}
+	if ranges != maxRanges {
+		t.Errorf("%d ranges have cells, want %d", ranges, maxRanges)
+	}
+}
+
+// TestThePriceOfAChange: what a change of holders saves has to exceed its price.
+func TestThePriceOfAChange(t *testing.T) {
+	load := make([]float32, 2*sites)
+	load[jp] = 1 // a read that takes a round trip to the leader, 120 ms
+	traffic := make([]float64, 2*sites)
+	for price, moves := range map[time.Duration]bool{100 * time.Millisecond: true, 200 * time.Millisecond: false} {
+		m := newMeasure(Settings{Policy: Cost, Price: price}, wideDistances(), traffic)
+		if got := m.choose(load, m.leaderOnly, m.leaderOnly); got.Has(jp) != moves {
+			t.Errorf("a change that saves 120 ms, at a price of %v: held by %05b then; want the reader among them: %v", price, got, moves)
+		}
+	}
+}
+
+// TestRangesOfAPlanDoNotOverlap: of two that do, the one that gains more has a cell.
+func TestRangesOfAPlanDoNotOverlap(t *testing.T) {
+	s := newStage(t, Settings{Policy: Cost, Buckets: 8})
+	times(100, func() { s.counters[jp].ReadRange([]byte("a"), []byte("m")) })
+	times(500, func() { s.counters[jp].ReadRange([]byte("c"), []byte("z")) })
+	conf, _ := s.plan(10)
+	if len(conf.spans) != 1 || conf.spans[0].lo != "c" {
+		t.Errorf("of two ranges that overlap %v have cells, want the one that is read more", conf.Cells())
+	}
+}
+
+// TestBucketsThatThereAreNot: counts of more buckets than they say are refused.
+func TestBucketsThatThereAreNot(t *testing.T) {
+	for _, n := range []int{1, 2, 8} {
+		c := Counts{Buckets: n, Reads: []BucketCount{{n - 1, 3}}}
+		if _, err := DecodeCounts(c.Encode()); err != nil {
+			t.Errorf("the last of %d buckets is refused: %v", n, err)
+		}
+		c.Reads = append(c.Reads, BucketCount{n, 3})
+		if _, err := DecodeCounts(c.Encode()); !errors.Is(err, ErrCounts) {
+			t.Errorf("bucket %d of %d: %v, want %v", n, n, err, ErrCounts)
+		}
+	}
+}
+
+// TestPairsInTheirPlace: each pair is named once, in order, and its lesser key first.
+func TestPairsInTheirPlace(t *testing.T) {
+	p := func(a, b string) PairCount { return PairCount{[]byte(a), []byte(b), []uint64{1}} }
+	for _, tt := range []struct {
+		pairs []PairCount
+		fine  bool
+	}{
+		{[]PairCount{p("a", "b"), p("a", "c"), p("b", "c")}, true},
+		{[]PairCount{p("a", "c"), p("a", "b")}, false},
+		{[]PairCount{p("b", "c"), p("a", "b")}, false},
+		{[]PairCount{p("a", "b"), p("a", "b")}, false},
+		{[]PairCount{p("b", "a")}, false},
+		{[]PairCount{p("a", "a")}, false},
+	} {
+		c := Counts{Buckets: 1, Origins: []machine.NodeID{1}, Writes: [][]BucketCount{nil}, Pairs: tt.pairs}
+		if _, err := DecodeCounts(c.Encode()); (err == nil) != tt.fine || err != nil && !errors.Is(err, ErrCounts) {
+			t.Errorf("the pairs %s: %v, want them taken: %v", tt.pairs, err, tt.fine)
+		}
 	}
 }
