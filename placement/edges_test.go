@@ -217,7 +217,7 @@ func TestPairsInTheirPlace(t *testing.T) {
 	} {
 		c := Counts{Buckets: 1, Origins: []machine.NodeID{1}, Writes: [][]BucketCount{nil}, Pairs: tt.pairs}
 		if _, err := DecodeCounts(c.Encode()); (err == nil) != tt.fine || err != nil && !errors.Is(err, ErrCounts) {
-			t.Errorf("the pairs %s: %v, want them taken: %v", tt.pairs, err, tt.fine)
+			t.Errorf("the pairs %+v: %v, want them taken: %v", tt.pairs, err, tt.fine)
 		}
 	}
 }
