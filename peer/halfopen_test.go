@@ -54,6 +54,9 @@ func TestPausesBetweenDials(t *testing.T) {
 	if longest := slices.Max(pauses); longest > defaultTiming.backoffMax+time.Millisecond {
 		t.Errorf("the longest pause between two dials is %v, want %v at most", longest, defaultTiming.backoffMax)
 	}
+	if len(at) < 900 { // as if there were no chance in it
+		t.Errorf("ten minutes have %d dials, want about 1,200: members that were cut off together dial together", len(at))
+	}
 	if len(at) > 3000 { // each second has two, on average
 		t.Errorf("ten minutes have %d dials, want about 1,200", len(at))
 	}
@@ -306,6 +309,59 @@ func TestAStreamEndsWithTheProcessThatItGoesTo(t *testing.T) {
 			default:
 				t.Fatal("a stream to a process that has ended is waited for")
 			}
+		}
+	})
+}
+
+// A round trip is that of the first ping, and then goes an eighth of the way to each new one.
+func TestRoundTripsAreSmoothed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(t, 1, newNowhere(), nil, defaultTiming, nil)
+		r := newRemote(m.Transport, 2, "127.0.0.1:2")
+		ours, other := net.Pipe()
+		go r.listen(ours)
+		time.Sleep(time.Second)
+		for _, c := range []struct{ took, want time.Duration }{
+			{80 * time.Millisecond, 80 * time.Millisecond},
+			{160 * time.Millisecond, 90 * time.Millisecond},
+			{10 * time.Millisecond, 80 * time.Millisecond},
+		} {
+			sent := time.Since(m.start) - c.took
+			other.Write(appendFrame(nil, framePong, le.AppendUint64(nil, uint64(sent))))
+			synctest.Wait()
+			if got := r.stats.RTT; got != c.want {
+				t.Errorf("behind an answer that took %v the round trip is %v, want %v", c.took, got, c.want)
+			}
+		}
+		other.Close()
+		m.Close()
+	})
+}
+
+// neverAccepts is a listener that fails.
+type neverAccepts struct {
+	*nowhere
+	tries int
+}
+
+func (l *neverAccepts) Accept() (net.Conn, error) {
+	if l.tries++; l.tries > 1000 {
+		<-l.closed
+	}
+	return nil, errors.New("too many open files")
+}
+
+// A listener that fails for long is asked ten times a second, and does not keep a processor busy.
+func TestListenerThatFailsForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := &neverAccepts{nowhere: newNowhere()}
+		m := newMember(t, 1, ln, nil, defaultTiming, nil)
+		for range 1000 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		m.Close()
+		if ln.tries < 50 || ln.tries > 110 {
+			t.Errorf("a listener that fails was asked %d times in ten seconds, want about 100 times", ln.tries)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -152,5 +153,41 @@ func TestGreetingsAreCounted(t *testing.T) {
 	}
 	if s := r.stats; s.MessagesSent != 1 || s.MessagesDropped != 3 || r.queued != 0 {
 		t.Errorf("%d messages are sent and %d lost with %d bytes in the queue, want 1, 3 and none", s.MessagesSent, s.MessagesDropped, r.queued)
+	}
+}
+
+// All messages count that were lost, and an error is that of a connection that is not there.
+func TestLostMessagesAreCounted(t *testing.T) {
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, nil)
+	r := newRemote(m.Transport, 2, "127.0.0.1:1")
+	r.send([]byte("to nobody"))
+	r.opened()
+	for range 3 {
+		r.send([]byte("waits"))
+	}
+	r.closed(io.EOF, 2)
+	if s := r.stats; s.MessagesDropped != 1+3+2 || s.LastError != io.EOF {
+		t.Errorf("%d messages are lost, and the error is %v; want 6, and EOF", s.MessagesDropped, s.LastError)
+	}
+	r.opened()
+	if err := r.stats.LastError; err != nil {
+		t.Errorf("connected, and the error is %v", err)
+	}
+	if s := r.stats; s.MessagesDropped != 6 {
+		t.Errorf("connected again, %d messages are lost, want 6", s.MessagesDropped)
+	}
+}
+
+// A refusal is for people: it names the member as etcd's tools do, and gives its reason.
+func TestRefusalsNameTheMember(t *testing.T) {
+	err := readWelcome(bytes.NewReader(encodeWelcome(statusRemoved, "go away")), 0xabcd)
+	if want := `peer: member abcd refuses this one: "go away": ` + ErrRemoved.Error(); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	for s, want := range []error{nil, ErrProtocol, ErrVersion, ErrWrongCluster, ErrUnknownMember, ErrWrongAddress, ErrDuplicateID,
+		ErrBusy, ErrUnsupported, ErrRemoved, ErrUnconfirmed, errNotMine, ErrProtocol} {
+		if err := readWelcome(bytes.NewReader(encodeWelcome(status(s), "")), 1); !errors.Is(err, want) {
+			t.Errorf("status %d means %v, want %v", s, err, want)
+		}
 	}
 }

@@ -148,6 +148,9 @@ func TestServerName(t *testing.T) {
 	if said, err := Ask(t.Context(), server.addr, cfg, nil, nil); string(said) != "here" {
 		t.Errorf("a server with a certificate for its address: %q, %v", said, err)
 	}
+	if cfg.ServerName != "" {
+		t.Errorf("the caller's configuration is now for %q", cfg.ServerName)
+	}
 	cfg.ServerName = "elsewhere.example"
 	var wrong x509.HostnameError
 	if said, err := Ask(t.Context(), server.addr, cfg, nil, nil); !errors.As(err, &wrong) || wrong.Host != cfg.ServerName {

@@ -102,7 +102,12 @@ func TestReplacedSegmentIsNotReleased(t *testing.T) {
 	opts := Options{FS: disk.FS(), SegmentBytes: 2048}
 	create(t, "/d", opts).Close()
 	disk.WriteFile(segmentName, old)
+	fs := disk.FS()
+	opts.FS = fs
 	l, _ := open(t, "/d", opts)
+	if open := fs.Open(); len(open) != 1 {
+		t.Errorf("open are %q, want the segment in its place alone", open)
+	}
 	write(t, l, 50)
 	if err := l.ReleaseTo(1); err != nil {
 		t.Fatal(err)

@@ -257,6 +257,50 @@ func TestDamagedSegmentHeader(t *testing.T) {
 	}
 }
 
+// A header may be whole and say what cannot be.
+func TestSegmentHeadersThatCannotBe(t *testing.T) {
+	disk, offsets := oneSegment(t, []int{50})
+	good := disk.ReadFile(segmentName)
+	disk.FS().Remove(segmentName)
+	for _, c := range []struct {
+		path, says string
+		change     func(head []byte)
+	}{
+		{segmentName, "version is damaged", func(head []byte) { PutVersion(head[8:], 0) }},
+		{"/d/wal/0000000000000000.wal", "sequence number 0", func(head []byte) { binary.LittleEndian.PutUint64(head[24:], 0) }},
+		{segmentName, "impossible length", func(head []byte) { binary.LittleEndian.PutUint32(head[32:], 1<<20+1) }},
+	} {
+		b := bytes.Clone(good)
+		c.change(b)
+		sum := offsets[0] - 4
+		binary.LittleEndian.PutUint32(b[sum:], crc32.Checksum(b[:sum], crc32.MakeTable(crc32.Castagnoli)))
+		disk.WriteFile(c.path, b)
+		if _, got, err := tryOpen("/d", Options{FS: disk.FS(), SegmentBytes: 16 << 10}); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%d records, %v; want ErrCorrupt with %q", len(got), err, c.says)
+		}
+		disk.FS().Remove(c.path)
+	}
+}
+
+// A note says where the log ends now, and how many bytes that were written are gone.
+func TestRepairNoteSaysWhatIsGone(t *testing.T) {
+	disk, offsets := oneSegment(t, []int{100, 700, 1500})
+	seg := disk.ReadFile(segmentName)
+	cut := offsets[3] - SectorBytes
+	clear(seg[cut:])
+	dropped := int64(len(bytes.TrimRight(seg, "\x00")) - offsets[2])
+	_, note, err := reopen(disk, seg)
+	if err != nil || note == nil {
+		t.Fatalf("a torn record: %v, %v", note, err)
+	}
+	if want := (RepairNote{File: segmentName, Offset: int64(offsets[2]), Bytes: dropped, Seq: 3}); *note != want {
+		t.Errorf("the note is %+v, want %+v", *note, want)
+	}
+	if want := fmt.Sprintf("%s: dropped %d bytes at offset %d: record 3 was", segmentName, dropped, offsets[2]); !strings.HasPrefix(note.String(), want) {
+		t.Errorf("it says %q, want %q", note, want)
+	}
+}
+
 func TestNewerLogVersionIsRefused(t *testing.T) {
 	disk, _ := oneSegment(t, []int{50})
 	newer := disk.ReadFile(segmentName)

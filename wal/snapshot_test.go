@@ -459,3 +459,61 @@ func TestSnapshotThatIsReadInPart(t *testing.T) {
 		}
 	}
 }
+
+// Several snapshots may be written at a time, and received beside that: none is in another's file.
+func TestSnapshotsThatAreWrittenAtATime(t *testing.T) {
+	s, other := testSnapshots(t, waltest.NewDisk()), testSnapshots(t, waltest.NewDisk())
+	save(t, other, 3, "three")
+	var arrival *Arrival
+	err := s.Save(SnapshotInfo{Index: 1}, func(w io.Writer) (err error) {
+		save(t, s, 2, "two, which is longer")
+		arrival, err = s.Receive(3, bytes.NewReader(snapshotBytes(t, other, 3)))
+		if err == nil {
+			_, err = io.WriteString(w, "one")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := arrival.Keep(); err != nil {
+		t.Fatalf("an arrival beside others: %v", err)
+	}
+	for index, want := range map[uint64]string{1: "one", 2: "two, which is longer", 3: "three"} {
+		if info, err := s.Verify(index); err != nil || info.Index != index {
+			t.Errorf("snapshot %d beside others: %+v, %v", index, info, err)
+		} else if _, got := load(t, s, index); got != want {
+			t.Errorf("snapshot %d holds %q, want %q", index, got, want)
+		}
+	}
+}
+
+// An arrival that gets no name is not kept, and can be discarded.
+func TestArrivalThatIsNotKept(t *testing.T) {
+	other, fs := testSnapshots(t, waltest.NewDisk()), waltest.NewDisk().FS()
+	save(t, other, 3, "three")
+	s := create(t, "/d", Options{FS: fs}).Snapshots()
+	arrival, err := s.Receive(3, bytes.NewReader(snapshotBytes(t, other, 3)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range []string{"rename", "remove"} {
+		fs.Fault = func(asked, _ string) error {
+			if asked == op {
+				return syscall.EIO
+			}
+			return nil
+		}
+		do := map[string]func() error{"rename": arrival.Keep, "remove": arrival.Discard}[op]
+		if err := do(); !errors.Is(err, syscall.EIO) {
+			t.Errorf("a disk fails to %s: %v, want %v", op, err, syscall.EIO)
+		}
+	}
+	fs.Fault = nil
+	if got, err := s.List(); err != nil || len(got) > 0 {
+		t.Errorf("there are %v, %v; want none", got, err)
+	}
+	if err := arrival.Discard(); err != nil {
+		t.Errorf("Discard: %v", err)
+	}
+}
