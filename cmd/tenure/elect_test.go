@@ -14,7 +14,7 @@ import (
 // TestElectEndsItsHooks: when elect ends, so does a hook that runs, however long it would take; and
 // nobody is told of a store that was closed under one who followed.
 func TestElectEndsItsHooks(t *testing.T) {
-	for _, hook := range []string{`echo $$ >hook; exec sleep 100`, `echo $$ >hook`} {
+	for _, hook := range []string{`echo $$ >hook; exec sleep 100`, `echo $$ >hook; echo told`} {
 		dir := t.TempDir()
 		said, err := os.Create(filepath.Join(dir, "said"))
 		if err != nil {
@@ -23,7 +23,8 @@ func TestElectEndsItsHooks(t *testing.T) {
 		defer said.Close()
 		cmd := exec.Command("tenure", "elect", "n", "--at", atLocal, "--on-leader", hook, "--",
 			"sh", "-c", "until test -s hook; do sleep 0.05; done; exit 3")
-		cmd.Dir, cmd.Stderr = dir, said
+		var out strings.Builder
+		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, said
 		cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+dir)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -39,6 +40,9 @@ func TestElectEndsItsHooks(t *testing.T) {
 			t.Fatalf("the command has ended, and elect waits, though its hook is %q", hook)
 		} else if !errors.As(err, &exit) || exit.ExitCode() != 3 {
 			t.Errorf("elect ends with %v, want the command's 3", err)
+		}
+		if out.Len() > 0 {
+			t.Errorf("the hook %q is heard on standard output, which is the command's: %q", hook, &out)
 		}
 		if words, err := os.ReadFile(said.Name()); err != nil || strings.Contains(string(words), "--on-leader") {
 			t.Errorf("elect says %q, %v", words, err)

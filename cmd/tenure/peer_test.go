@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"net"
 	"path/filepath"
 	"slices"
@@ -43,6 +44,24 @@ func TestPeerFlagsReachTheirEnds(t *testing.T) {
 	cfg, mode, err = peerFlags(t, "--self", "a:7000", "--peers", "a:7000").complete()
 	if err != nil || cfg.Replicas != 0 || cfg.RoundTimeout != 0 || cfg.CheckClock || mode != 0o660 || cfg.TMax != flease.DefaultTMax {
 		t.Errorf("without flags: %+v, mode %o, %v; want the defaults", cfg, mode, err)
+	}
+}
+
+// Certificates reach the peer, each from the flag that is named after it.
+func TestPeerCertificates(t *testing.T) {
+	ca, cert, key := certificates(t)
+	complete := func(ca, cert, key string) (*tls.Config, error) {
+		cfg, _, err := peerFlags(t, "--self", "a:7000", "--peers", "a:7000,b:7000", "--cacert", ca, "--cert", cert, "--key", key).complete()
+		return cfg.TLS, err
+	}
+	if c, err := complete(ca, cert, key); err != nil || c == nil {
+		t.Errorf("with certificates: TLS %v, %v", c != nil, err)
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	for what, files := range map[string][3]string{"no authority": {none, cert, key}, "no certificate": {ca, none, key}, "no key": {ca, cert, none}} {
+		if _, err := complete(files[0], files[1], files[2]); err == nil || !strings.Contains(err.Error(), none) {
+			t.Errorf("%s: got %v, want that %s cannot be read", what, err, none)
+		}
 	}
 }
 

@@ -427,8 +427,10 @@ func TestServeTLSThatProtectsNothing(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := ports(t, with("--trusted-ca-file", ca.file)...); err != nil {
-		t.Errorf("nothing is missing: %v", err)
+	for _, args := range [][]string{with("--trusted-ca-file", ca.file), with("--tls-min-version", "TLS1.3", "--tls-max-version", "TLS1.3")} {
+		if _, _, err := ports(t, args...); err != nil {
+			t.Errorf("%q: nothing is missing: %v", args, err)
+		}
 	}
 }
 

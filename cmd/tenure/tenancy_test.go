@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -253,6 +254,43 @@ func TestLastMoment(t *testing.T) {
 	}
 	if after := children(); after != before {
 		t.Errorf("children %q remain, want %q", after, before)
+	}
+}
+
+// TestWaitBoundsTheServer: --wait is how long to wait for the lease, and for a server that does not
+// answer.
+func TestWaitBoundsTheServer(t *testing.T) {
+	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // the engine gives up by itself after 5
+	defer cancel()
+	ten := &tenancy{claim: tenure.Claim{Name: "n"}, at: "redis://" + deaf.Addr().String(), argv: []string{"true"}}
+	err = lock(ctx, ten, wait{50 * time.Millisecond, true})
+	wantExit(t, err, exitUnavailable)
+	if ctx.Err() != nil {
+		t.Errorf("it waits for the server for longer than --wait: %v", err)
+	}
+}
+
+// TestCommandsThatCannotRun: they have a shell's exit codes.
+func TestCommandsThatCannotRun(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("no program"), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for path, want := range map[string]int{
+		filepath.Join(dir, "none"): exitNotFound, "no-such-command": exitNotFound,
+		file("text", 0o600): exitCannotRun, file("garbage", 0o700): exitCannotRun,
+	} {
+		_, err := fakeTenancy(path).under(t.Context(), &fakeLease{})
+		wantExit(t, err, want)
 	}
 }
 
