@@ -20,6 +20,9 @@ import (
 	"github.com/tenure-lease/tenure/wal"
 )
 
+// founders is how many members a world begins with.
+func founders(seed uint64) int { return []int{3, 3, 3, 5}[world.Rand(seed, "founders").IntN(4)] }
+
 const port = 7000
 
 // cast is a group of members in a world.

@@ -16,9 +16,6 @@ import (
 
 const storm = 20 * time.Second
 
-// founders is how many members a world begins with.
-func founders(seed uint64) int { return []int{3, 3, 3, 5}[world.Rand(seed, "founders").IntN(4)] }
-
 // plan draws the faults of a world: few kinds, and those often.
 func plan(seed uint64) (faults []world.Fault) {
 	r := world.Rand(seed, "plan")
