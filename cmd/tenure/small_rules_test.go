@@ -1,0 +1,54 @@
+package main
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/broadcast"
+)
+
+// No member has the ID 0, which would be taken for none at all.
+func TestNoMemberIsZero(t *testing.T) {
+	for _, s := range []string{"0=a:1", "=a:1", "1=a", "1", "x=a:1"} {
+		if id, addr, err := parseMember(s); err == nil {
+			t.Errorf("%q is taken for member %d at %s", s, id, addr)
+		}
+	}
+}
+
+// When nobody reads, renewals leave room for what matters more.
+func TestRenewalsLeaveRoom(t *testing.T) {
+	e := events{lines: make(chan []byte, 10)}
+	for range 20 {
+		e.print(event{Event: "renewed"})
+	}
+	e.print(event{Event: "lost"})
+	for len(e.lines) > 1 {
+		<-e.lines
+	}
+	if line := string(<-e.lines); !strings.Contains(line, "lost") {
+		t.Errorf("the last line is %s, want that the lease was lost", line)
+	}
+}
+
+// A lease that is shared has no number of slots.
+func TestSharedIsNoNumber(t *testing.T) {
+	var b strings.Builder
+	leaseTable(&b, []tenure.State{{Name: "n", Holders: []tenure.Holding{{Holder: "h", Slots: tenure.Shared}}}})
+	if !strings.Contains(b.String(), "shared") {
+		t.Errorf("a shared lease is shown as\n%s", &b)
+	}
+}
+
+// A member's client can tell what to try again from what failed.
+func TestAnswersOfAMember(t *testing.T) {
+	for err, want := range map[error]int{nil: 200, broadcast.ErrBusy: 429, broadcast.ErrTooLarge: 413, broadcast.ErrRemoved: 409} {
+		w := httptest.NewRecorder()
+		answer(w, 1, err)
+		if w.Code != want {
+			t.Errorf("%v is answered with %d, want %d", err, w.Code, want)
+		}
+	}
+}
