@@ -63,8 +63,11 @@
 //     that was added behind the point it had reached together with the file that
 //     was removed for it; then the second list differs. It would take a handle
 //     that was opened, written, outdone and closed, all during one look and in step with
-//     its lists, to be missed in both; local filesystems and NFS list some
-//     dozens of handles in one step, where even that cannot be.
+//     its lists, to be missed in both. Nor is a file met that was condemned in front of that
+//     point and pardoned behind it, twice, by others who were stopped before they renamed it, and
+//     in step with both lists. What a list asks the system for in one call, about a thousand
+//     handles, local filesystems list in one step, where even that cannot be. Package
+//     sim/storageworld plays lists of two steps, between which processes stand still.
 //
 // So one Store is an atomic register: a version that was seen is in a copy, and stays
 // until it is outdone. The exception is a power loss of the storage in the middle of a

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumregister"
 	"github.com/tenure-lease/tenure/register"
 )
@@ -428,5 +429,29 @@ func TestAClosedStore(t *testing.T) {
 	}
 	if n := len(b.handles()); n != 1 {
 		t.Errorf("%d files, want one with what was written", n)
+	}
+}
+
+// A thousand may have died at once, when a rack lost its power. Whoever tidies up asks about the file
+// of each a few times, and not of each again for each that goes.
+func TestManyDeadHandlesAreAskedAboutOnce(t *testing.T) {
+	const many = 30
+	b := newBench(t, InitOptions{SingleHost: true})
+	b.obsolete["x"] = true
+	for range many {
+		do(t, b.open(), note("x", 1, 1, "waiting"))
+	}
+	s, asked := b.open(), 0
+	s.opts.Obsolete = func(string, machine.Value, machine.ID) bool { asked++; return true }
+	do(t, s, put("x", 1, 2, "mine"))
+	for range 3 {
+		b.clock.pass(testWait)
+		do(t, s, query("x"))
+	}
+	if got := b.handles(); len(got) != 1 {
+		t.Errorf("%d files are left, want one", len(got))
+	}
+	if asked > 12*many {
+		t.Errorf("to remove the files of %d dead handles it was asked %d times whether they are needed", many, asked)
 	}
 }

@@ -129,22 +129,32 @@ func (s *Store) tidy(now bool) {
 func (s *Store) discardOne(c *census) bool {
 	for _, place := range s.lookout.order {
 		g := s.lookout.sights[place]
-		switch over := g.farewell || s.lookout.began.Sub(g.since) >= s.lookout.wait; {
-		case s.home != nil && s.home.place == place || !s.forgets(c, g):
-		case condemned(g.name):
-			if !s.doomed[g.name] && s.vol.discard(g.name) == nil {
+		if s.home != nil && s.home.place == place || !s.due(g) || !s.forgets(c, g) {
+			continue
+		}
+		if condemned(g.name) {
+			if s.vol.discard(g.name) == nil {
 				s.lookout.forget(place)
 				return true
 			}
-		case over:
-			if name, err := s.vol.condemn(place); err == nil {
-				g.name = name
-				s.doomed[name] = true
-				return true
-			}
+			continue
+		}
+		if name, err := s.vol.condemn(place); err == nil {
+			g.name = name
+			s.doomed[name] = true
+			return true
 		}
 	}
 	return false
+}
+
+// due reports whether the file of another handle may be condemned or removed now. It is asked before
+// forgets, which looks at everything: after a loss of power there may be a thousand.
+func (s *Store) due(g *sight) bool {
+	if condemned(g.name) {
+		return !s.doomed[g.name]
+	}
+	return g.farewell || s.lookout.began.Sub(g.since) >= s.lookout.wait
 }
 
 // pardon gives back what was condemned and turns out to be needed, so that nothing that was

@@ -15,7 +15,7 @@
 // A server keeps all (appendfsync always), all but a second (everysec), all but ten (a dump), or
 // nothing. Its process ends, its power fails, a replica takes over that lacks the last
 // moments, an operator empties it, and INFO may not be permitted, on servers that keep all and
-// have no replicas. An operator restores
+// have no replicas. Its memory is full, its disk fails, it loads. An operator restores
 // servers that have lost something from the others, as documented, and no server loses anything
 // before the one before it counts again: that is what a set promises to survive.
 //

@@ -31,6 +31,9 @@ type plan struct {
 const (
 	takeover world.Kind = "takeover" // a replica answers that lacks the last moments
 	emptied  world.Kind = "emptied"  // FLUSHALL
+	full     world.Kind = "full"     // its memory is, and nothing is evicted
+	unsaved  world.Kind = "unsaved"  // its disk fails, so that it refuses to write
+	loading  world.Kind = "loading"  // it reads its log, and answers nothing else
 )
 
 func draw(seed uint64) plan {
@@ -87,6 +90,9 @@ func (p *plan) drawFaults(r *rand.Rand) {
 		func() world.Fault { return world.Fault{Who: server(), Kind: world.Crash, For: down()} },
 		func() world.Fault { return world.Fault{Who: server(), Kind: takeover, For: down()} },
 		func() world.Fault { return world.Fault{Who: server(), Kind: emptied} },
+		func() world.Fault {
+			return world.Fault{Who: server(), Kind: []world.Kind{full, unsaved, loading}[r.IntN(3)], For: long()}
+		},
 		func() world.Fault { return world.Fault{Who: either(), Kind: world.Freeze, For: long()} },
 		func() world.Fault { // between two calls
 			return world.Fault{Who: proc(), Seam: world.Network, Op: ops[r.IntN(4)], Nth: 1 + r.IntN(1500), Kind: world.Freeze, For: long()}

@@ -37,6 +37,7 @@ type server struct {
 	runs     int
 	promoted bool // a replica that took over, and was not restored since
 	replica  bool // one has ever taken over
+	ill      world.Kind
 	log      []change
 }
 
@@ -62,6 +63,7 @@ type life struct {
 	mu      sync.Mutex
 	over    bool
 	log     []change
+	wrote   bool // the script that runs has written
 	conns   []net.Conn
 	serving sync.WaitGroup
 }
@@ -169,6 +171,11 @@ func length(r *bufio.Reader, kind byte) (n int, err error) {
 // hook sees every command, also those of scripts.
 func (l *life) hook(c *miniserver.Peer, cmd string, args ...string) bool {
 	v := l.v
+	if why := l.refuses(cmd); why != "" {
+		v.w.Count("answered "+strings.Fields(why)[0], 1)
+		c.WriteError(why)
+		return true
+	}
 	switch cmd {
 	case "HSET", "HDEL", "DEL", "ZADD", "ZREM":
 		l.mu.Lock()
@@ -194,6 +201,55 @@ func (l *life) hook(c *miniserver.Peer, cmd string, args ...string) bool {
 		return true
 	}
 	return false
+}
+
+// refuses returns why a command is not done. As in Redis, a script that has written may go on
+// when memory is full.
+func (l *life) refuses(cmd string) string {
+	l.v.mu.Lock()
+	ill := l.v.ill
+	l.v.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	writes, grows := false, false
+	switch cmd {
+	case "EVAL", "EVALSHA":
+		l.wrote = false
+	case "HSET", "ZADD":
+		writes, grows = true, true
+	case "HDEL", "DEL", "ZREM", "PERSIST":
+		writes = true
+	}
+	began := !l.wrote
+	l.wrote = l.wrote || writes
+	switch {
+	case ill == full && grows && began:
+		return "OOM command not allowed when used memory > 'maxmemory'."
+	case ill == unsaved && writes && began:
+		return "MISCONF Errors writing to the AOF file: No space left on device"
+	case ill == loading && (cmd == "EVAL" || cmd == "EVALSHA" || cmd == "INFO"):
+		return "LOADING Redis is loading the dataset in memory"
+	}
+	return ""
+}
+
+// falls makes a server ill for a while.
+func (v *server) falls(ill world.Kind, d time.Duration) bool {
+	v.mu.Lock()
+	was := v.ill
+	if was == "" {
+		v.ill = ill
+	}
+	v.mu.Unlock()
+	if was != "" {
+		return false
+	}
+	v.w.Trace.Add("%s is %s for %v", v.name, ill, d)
+	time.Sleep(d)
+	v.mu.Lock()
+	v.ill = ""
+	v.mu.Unlock()
+	return true
 }
 
 // about is what a process tells of itself.

@@ -30,6 +30,7 @@ type scene struct {
 
 	mu    sync.Mutex
 	quiet bool // no more faults
+	well  bool // and nothing is left of them
 	lost  int  // how often a server lost something
 	whole bool // all servers count
 }
@@ -38,6 +39,12 @@ func (s *scene) calm() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.quiet
+}
+
+func (s *scene) steady() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.well
 }
 
 func (s *scene) stopping() bool {
@@ -113,6 +120,10 @@ func play(t *testing.T, p plan) world.Result {
 		s.mu.Unlock()
 		w.Trace.Add("no more faults")
 		time.Sleep(p.longest + 6*p.header.Quiet()) // a restore, and what was left behind
+		s.mu.Lock()
+		s.well = true
+		s.mu.Unlock()
+		time.Sleep(10 * p.header.Term)
 		close(s.stop)
 		all.Wait()
 		s.last()
@@ -151,7 +162,7 @@ type process struct {
 
 func (s *scene) process(name string, c *clock.Simulated, seed uint64) *process {
 	x := &process{scene: s, clock: c, Holder: holders.Holder{
-		World: s.w, Judge: s.judge, Habits: s.plan.habits, Name: name, Process: s.w.Start(name), Seed: seed, Stop: s.stop, Calm: s.calm,
+		World: s.w, Judge: s.judge, Habits: s.plan.habits, Name: name, Process: s.w.Start(name), Seed: seed, Stop: s.stop, Calm: s.calm, Steady: s.steady,
 	}}
 	if s.state != "" {
 		x.state = filepath.Join(s.state, name)
@@ -248,6 +259,8 @@ func (s *scene) severs(f world.Fault) bool {
 func (s *scene) strikes(v *server, f world.Fault) bool {
 	switch f.Kind {
 	case world.Kill, world.Crash, takeover, emptied:
+	case full, unsaved, loading:
+		return v.falls(f.Kind, f.For)
 	default:
 		return s.severs(f)
 	}

@@ -11,7 +11,7 @@ import (
 var musts = []string{
 	"acquisitions", "takeovers", "shared", "releases", "loses", "dies with", "refused", "looks", "holders seen", "killed",
 	"changes lost", "restores", "fault: kill", "fault: crash", "fault: takeover", "fault: emptied", "fault: freeze", "fault: cut",
-	"fault: isolate", "fault: reset", "fault: half-open", "fault: delay", "killed at a call",
+	"fault: isolate", "fault: reset", "fault: half-open", "fault: delay", "killed at a call", "answered OOM", "answered MISCONF", "answered LOADING", "releases when all was well",
 }
 
 func TestWorlds(t *testing.T) {

@@ -4,8 +4,9 @@
 //
 // A world has one directory, or three of which one may fail, two to four processes, and one
 // or two names. Processes hold several claims at once, exclusive and shared; they look on, tidy
-// up, are idle for long, are closed and opened again; they are killed, stand still between any
-// two system calls, have calls that are slow or fail; the storage loses its power. Each
+// up, are idle for long, are closed and opened again; they are killed and stand still between any
+// two system calls, one that lists a directory and is half done among them; they have calls that
+// are slow or fail; the storage loses its power. A few have so many claims that their files grow. Each
 // world draws few of these, and those often: calls that stand still once in a hundred times
 // found nothing, and one kind of call, drawn for a world, that does so once in five found
 // that a file of a living handle was removed.
@@ -20,7 +21,13 @@
 //     that it takes to wait for all that may have been left behind;
 //   - a release that fails although all is well, or, with one directory, after which the name is not
 //     to be had at once;
+//   - a lease that is lost although it was acquired when nothing was left of the faults;
 //   - a process that cannot open the store again when the faults have ended.
+//
+// Witnesses (engine/storage, Options.State) are files of the host, outside of the tree: no crash, torn
+// file or call that stands still befalls them. They have a checksum, are never synced, and only
+// save waits: one that is lost or damaged costs time. Clocks go at rates that do not change, and
+// nobody's clock jumps; NFS's stale handles are register/file's tests'.
 //
 // A world is played on one P, with its trace in memory, and its draws come from a source for
 // each part of a process. Most seeds repeat exactly so; where two are ready at the same

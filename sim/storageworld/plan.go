@@ -34,13 +34,14 @@ type plan struct {
 	slows   float64       // the part of them that are slow, and nothing else is
 	longest time.Duration // of both
 	errs    float64       // the part of them that fail
+	deaths  float64       // the part of them before which the process is killed
 	crashes time.Duration // from one crash of the storage to the next, about; 0: none
 	outages time.Duration // from one outage of a directory to the next; 0: none
 	older   bool          // an outage may end with an older copy put back
 }
 
 // allCalls are the calls that a plan may choose.
-var allCalls = []string{"open", "create", "list", "stat", "link", "rename", "remove", "syncdir", "read", "write", "block", "written", "sync"}
+var allCalls = []string{"open", "create", "list", "listing", "stat", "link", "rename", "remove", "syncdir", "read", "write", "block", "written", "sync"}
 
 func draw(seed uint64) plan {
 	r := world.Rand(seed, "plan")
@@ -61,7 +62,7 @@ func draw(seed uint64) plan {
 		p.idle = 0.3
 	}
 	p.longest = []time.Duration{p.header.Term / 4, p.header.Quiet() * 2, p.header.Quiet() * 5}[r.IntN(3)]
-	for _, kind := range r.Perm(6)[:1+r.IntN(2)] {
+	for _, kind := range r.Perm(7)[:1+r.IntN(2)] {
 		switch kind {
 		case 0, 1:
 			p.calls = allCalls[r.IntN(len(allCalls))]
@@ -76,7 +77,13 @@ func draw(seed uint64) plan {
 			p.kill = 0.1
 		case 5:
 			p.crashes = time.Minute
+		case 6:
+			p.calls = allCalls[r.IntN(len(allCalls))]
+			p.deaths = often(r) / 4
 		}
+	}
+	if world.Rand(seed, "many").IntN(10) == 0 { // files of handles become larger
+		p.procs, p.workers, p.names, p.length = 2, 5, 12, time.Minute
 	}
 	host := world.Rand(seed, "hosts")
 	p.paired, p.state = host.IntN(2) == 0, host.IntN(2) == 0
@@ -101,6 +108,7 @@ func (p plan) String() string {
 	add(p.stalls > 0, "%.0f %% of %s stall up to %v", 100*p.stalls, p.calls, p.longest)
 	add(p.slows > 0, "%.0f %% of %s slow up to %v", 100*p.slows, p.calls, p.longest)
 	add(p.errs > 0, "%.0f %% of %s fail", 100*p.errs, p.calls)
+	add(p.deaths > 0, "killed before %.1f %% of %s", 100*p.deaths, p.calls)
 	add(p.kill > 0, "kills")
 	add(p.crashes > 0, "crashes")
 	add(p.outages > 0, "outages, older copies %v", p.older)

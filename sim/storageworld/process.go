@@ -49,6 +49,12 @@ func (x *process) hook(op, name string) error {
 		x.Process.Sleep(x.UpTo(part, x.plan.longest))
 		return nil
 	}
+	if what -= x.plan.deaths; what < 0 {
+		x.w.Count("killed at a call", 1)
+		x.w.Trace.Add("%s is killed before %s %s", x.Name, op, path.Base(name))
+		x.Process.End()
+		return syscall.EIO
+	}
 	if what -= x.plan.errs; what < 0 {
 		x.w.Count("failed calls", 1)
 		if op == "create" || op == "write" {
@@ -58,6 +64,9 @@ func (x *process) hook(op, name string) error {
 	}
 	return nil
 }
+
+// smallest is the size of a handle's first file.
+const smallest = (2 + 2*8) * 4096
 
 // count takes note of what happens to handles' files.
 func (x *process) count(op, name string) {
@@ -70,6 +79,8 @@ func (x *process) count(op, name string) {
 		x.w.Trace.Add("%s pardons %s", x.Name, path.Base(name))
 	case op == "remove" && aside:
 		x.w.Count("discarded", 1)
+	case op == "link" && x.tree.Size(name+".new") > smallest:
+		x.w.Count("larger files", 1)
 	}
 }
 

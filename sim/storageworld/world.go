@@ -28,6 +28,7 @@ type scene struct {
 
 	mu    sync.Mutex
 	quiet bool // no more faults
+	well  bool // and nothing is left of them
 	out   int  // the directory that does not answer, from 1
 }
 
@@ -44,6 +45,12 @@ func (s *scene) calm() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.quiet
+}
+
+func (s *scene) steady() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.well
 }
 
 func (s *scene) stopping() bool {
@@ -94,6 +101,10 @@ func play(t *testing.T, p plan) world.Result {
 		s.mu.Unlock()
 		w.Trace.Add("no more faults")
 		time.Sleep(s.settled())
+		s.mu.Lock()
+		s.well = true
+		s.mu.Unlock()
+		time.Sleep(10 * p.header.Term)
 		close(s.stop)
 		all.Wait()
 		s.last()
@@ -216,7 +227,7 @@ func (s *scene) set(out int) {
 // process starts a process.
 func (s *scene) process(name, host string, c *clock.Simulated, seed uint64) *process {
 	x := &process{scene: s, clock: c, Holder: holders.Holder{
-		World: s.w, Judge: s.judge, Name: name, Process: s.w.Start(name), Seed: seed, Stop: s.stop, Calm: s.calm,
+		World: s.w, Judge: s.judge, Name: name, Process: s.w.Start(name), Seed: seed, Stop: s.stop, Calm: s.calm, Steady: s.steady,
 		Habits: holders.Habits{
 			Workers: s.plan.workers, Names: s.plan.names, Term: s.plan.header.Term, Quiet: s.plan.header.Quiet(),
 			Shared: s.plan.shared, Idle: s.plan.idle, Onlook: s.plan.onlook, Reopen: s.plan.reopen, Kill: s.plan.kill,

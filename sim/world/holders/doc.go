@@ -5,5 +5,6 @@
 //
 //   - no two hold at once whose claims exclude each other, as their Check tells at one moment;
 //   - the token of an exclusive tenure is greater than that of each tenure before it, and that of
-//     a shared tenure greater than that of each exclusive one before, over releases and deaths.
+//     a shared tenure greater than that of each exclusive one before, over releases and deaths;
+//   - nothing is lost that was acquired when nothing was left of the faults.
 package holders

@@ -43,6 +43,7 @@ type Holder struct {
 	Seed    uint64          // of what it draws
 	Stop    <-chan struct{} // closed when it is to come to an end
 	Calm    func() bool     // reports whether faults have ended
+	Steady  func() bool     // reports whether nothing is left of them either: from then on nothing is lost
 	Leaser  Leaser
 
 	mu     sync.Mutex
@@ -136,10 +137,11 @@ func (h *Holder) work(me string, over chan struct{}, end func()) {
 			end()
 			return
 		}
-		if h.Calm() {
+		calm, steady := h.Calm(), h.Steady()
+		if calm && !steady {
 			continue
 		}
-		if what -= h.Habits.Kill; what < 0 {
+		if what -= h.Habits.Kill; what < 0 && !calm {
 			h.World.Count("killed", 1)
 			h.Process.End()
 			return
@@ -174,6 +176,7 @@ func (h *Holder) claim(me, name string) {
 		h.World.Count("refused", 1)
 		return
 	}
+	steady := h.Steady()
 	hold := &Hold{l, h, max(c.Slots, 1)}
 	h.Judge.Acquired(hold)
 	most := h.Habits.Hold
@@ -196,7 +199,13 @@ func (h *Holder) claim(me, name string) {
 		h.Judge.Over(hold, how)
 		_ = l.Release(ctx)
 		cancel()
+		if steady {
+			h.World.Count("releases when all was well", 1)
+		}
 		return
+	}
+	if how == "loses" && steady {
+		h.World.Fail("early loss: %s loses %s, token %d, and all is well: %v", h.Name, l.Name(), l.Token(), l.Check())
 	}
 	h.Judge.Over(hold, how)
 }

@@ -10,12 +10,14 @@
 //
 // Names are apart from what they lead to. A file that was unlinked, or whose name was given
 // to another, stays for those who have it open, who read and write what nobody else finds.
-// Renames and links are atomic; a list is one look.
+// Renames and links are atomic. A list is made in two halves, in whatever order, and a call may be
+// met between them: POSIX says nothing of a name that comes or goes meanwhile.
 //
 // A write is done block by block, so that others may read some blocks new and others old.
 // It is durable when it returns if the file was opened with O_SYNC, else after a Sync. A
 // name is durable, or its absence is, after a SyncDir. A crash keeps of what was not
-// durable any part: each block and each name for itself.
+// durable any part: each block and each name for itself. A file that has grown has its old size
+// or the new one, and zeros where its blocks were lost.
 //
 // # Processes
 //

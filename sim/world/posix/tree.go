@@ -76,8 +76,19 @@ func (t *Tree) Crash(random *rand.Rand) {
 
 // crash keeps some of the blocks that were not durable.
 func (n *node) crash(random *rand.Rand) {
-	if len(n.data) > len(n.stable) && random.IntN(2) == 0 {
-		n.data = n.data[:len(n.stable)]
+	if len(n.data) > len(n.stable) {
+		switch random.IntN(3) {
+		case 0:
+			n.data = n.data[:len(n.stable)]
+		case 1: // the file has grown, and some of what was written there has not arrived
+			for at := len(n.stable); at < len(n.data); {
+				end := min((at/blockSize+1)*blockSize, len(n.data))
+				if random.IntN(2) == 0 {
+					clear(n.data[at:end])
+				}
+				at = end
+			}
+		}
 	}
 	for at := 0; at < min(len(n.data), len(n.stable)); at += blockSize {
 		end := min(at+blockSize, len(n.data), len(n.stable))
@@ -100,6 +111,16 @@ func (t *Tree) Names(dir string) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Size is how long a file is, 0 if there is none.
+func (t *Tree) Size(name string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := t.names[name]; n != nil {
+		return len(n.data)
+	}
+	return 0
 }
 
 // Copy is what a directory holds, for a Restore: an older copy that is put back.
