@@ -27,7 +27,9 @@ type arrivals struct {
 
 type arrival struct {
 	*wal.Arrival
-	taken bool // by raft
+	taken bool          // by raft
+	kept  chan struct{} // closed when Keep has returned err; nil before anybody keeps it
+	err   error
 }
 
 func (as *arrivals) add(a *arrival) {
@@ -54,30 +56,47 @@ func (as *arrivals) take(index, term uint64) {
 	}
 }
 
-// keep gives a snapshot that raft has taken its name, durably, unless it has it.
+// keep gives a snapshot that raft has taken its name, durably, unless it has it. The log
+// and the applier both call it, and both return when the name is durable. The driver must not wait for
+// a disk that hangs, so no lock is held meanwhile.
 func (as *arrivals) keep(index, term uint64) error {
 	as.mu.Lock()
-	defer as.mu.Unlock()
 	a := as.find(index, term, true)
-	if a == nil {
-		return nil
+	first := a != nil && a.kept == nil
+	if first {
+		a.kept = make(chan struct{})
 	}
-	as.remove(a)
-	return a.Keep()
+	as.mu.Unlock()
+	switch {
+	case a == nil:
+		return nil
+	case !first:
+		<-a.kept
+		return a.err
+	}
+	a.err = a.Keep()
+	close(a.kept)
+	as.mu.Lock()
+	as.removeLocked(a)
+	as.mu.Unlock()
+	return a.err
 }
 
 // refuse removes a snapshot that raft has not taken.
 func (as *arrivals) refuse(a *arrival) (refused bool, err error) {
 	as.mu.Lock()
-	defer as.mu.Unlock()
-	if a.taken {
+	refused = !a.taken
+	if refused {
+		as.removeLocked(a)
+	}
+	as.mu.Unlock()
+	if !refused {
 		return false, nil
 	}
-	as.remove(a)
 	return true, a.Discard()
 }
 
-func (as *arrivals) remove(a *arrival) {
+func (as *arrivals) removeLocked(a *arrival) {
 	as.list = slices.DeleteFunc(as.list, func(o *arrival) bool { return o == a })
 }
 
