@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -37,8 +38,9 @@ type server struct {
 	runs     int
 	promoted bool // a replica that took over, and was not restored since
 	replica  bool // one has ever taken over
-	ill      world.Kind
 	log      []change
+
+	ill atomic.Pointer[world.Kind] // nil: it is well. Commands ask while mu is held.
 }
 
 func (v *server) addr() string { return fmt.Sprintf("%s:%d", v.name, port) }
@@ -81,10 +83,11 @@ func (v *server) start() {
 		return
 	}
 	c.Close()
-	l.redis.Server().SetPreHook(l.hook)
 	for _, x := range v.log {
 		l.redis.Server().Dispatch(miniserver.NewPeer(bufio.NewWriter(io.Discard)), x.args)
+		l.log = append(l.log, change{l.began, x.args})
 	}
+	l.redis.Server().SetPreHook(l.hook)
 	listener, err := v.net.Listen(l.p, port)
 	if err != nil {
 		v.w.Fail("%s cannot listen: %v", v.name, err)
@@ -206,9 +209,10 @@ func (l *life) hook(c *miniserver.Peer, cmd string, args ...string) bool {
 // refuses returns why a command is not done. As in Redis, a script that has written may go on
 // when memory is full.
 func (l *life) refuses(cmd string) string {
-	l.v.mu.Lock()
-	ill := l.v.ill
-	l.v.mu.Unlock()
+	var ill world.Kind
+	if k := l.v.ill.Load(); k != nil {
+		ill = *k
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	writes, grows := false, false
@@ -235,20 +239,12 @@ func (l *life) refuses(cmd string) string {
 
 // falls makes a server ill for a while.
 func (v *server) falls(ill world.Kind, d time.Duration) bool {
-	v.mu.Lock()
-	was := v.ill
-	if was == "" {
-		v.ill = ill
-	}
-	v.mu.Unlock()
-	if was != "" {
+	if !v.ill.CompareAndSwap(nil, &ill) {
 		return false
 	}
 	v.w.Trace.Add("%s is %s for %v", v.name, ill, d)
 	time.Sleep(d)
-	v.mu.Lock()
-	v.ill = ""
-	v.mu.Unlock()
+	v.ill.Store(nil)
 	return true
 }
 
