@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,6 +35,23 @@ func everywhere(root string) (list []mutant, err error) {
 	return list, err
 }
 
+// changedSince leaves those of a list whose files are not what they were in a commit.
+func changedSince(root string, list []mutant, commit string) ([]mutant, error) {
+	git := exec.Command("git", "diff", "--name-only", "--relative", commit, "--", "*testdata/mutants/*.txt")
+	git.Dir = root
+	out, err := git.Output()
+	if err != nil {
+		return nil, fmt.Errorf("what has changed since %s: %w", commit, err)
+	}
+	changed := map[string]bool{}
+	for name := range strings.Lines(string(out)) {
+		changed[filepath.Join(root, strings.TrimSuffix(name, "\n"))] = true
+	}
+	return slices.DeleteFunc(list, func(m mutant) bool {
+		return !changed[filepath.Join(m.dir, "testdata/mutants", m.name+".txt")]
+	}), nil
+}
+
 // draws is what became of the mutants that were tried.
 type draws struct {
 	mu                        sync.Mutex
@@ -46,19 +64,11 @@ func (d *draws) add(to *[]string, name string) {
 	*to = append(*to, name)
 }
 
-// draw tries mutants of the whole module in an order that the seed decides, two at a time,
+// draw tries mutants of a list in an order that the seed decides, two at a time,
 // until they have used so much CPU; with a budget of 0, all of them. A mutant of a draw
 // that takes longer than each is undecided: it is left to a run of all.
-func draw(t *testing.T, seed uint64, budget, each time.Duration) *draws {
+func draw(t *testing.T, root string, list []mutant, seed uint64, budget, each time.Duration) *draws {
 	t.Helper()
-	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := everywhere(root)
-	if err != nil {
-		t.Fatal(err)
-	}
 	random := rand.New(rand.NewPCG(seed, 0))
 	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	next := make(chan mutant)

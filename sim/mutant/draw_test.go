@@ -1,9 +1,11 @@
 package mutant
 
 import (
+	"errors"
 	"flag"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 var (
 	budgetFlag = flag.String("budget", "", "try mutants of the whole module: for so much `CPU`, such as 150s, or \"all\"")
 	drawFlag   = flag.Uint64("seed", 0, "draw the mutants of this seed; 0: of one at random")
+	sinceFlag  = flag.String("since", "", "try no mutants but those that are new or changed since a `commit`")
 )
 
 // TestDraw tries mutants of all packages, those that a seed draws or all of them.
@@ -25,16 +28,63 @@ func TestDraw(t *testing.T) {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := everywhere(root)
+	if err == nil && *sinceFlag != "" {
+		list, err = changedSince(root, list, *sinceFlag)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if *budgetFlag == "all" {
-		draw(t, seed, 0, 0)
+		draw(t, root, list, seed, 0, 0)
 		return
 	}
 	budget, err := time.ParseDuration(*budgetFlag)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := draw(t, seed, budget, 3*time.Minute); len(d.noticed) == 0 {
+	if d := draw(t, root, list, seed, budget, 3*time.Minute); len(d.noticed) == 0 {
 		t.Error("none was noticed in the whole budget; raise it")
+	}
+}
+
+// Of a list, those are left whose files were added or changed since a commit.
+func TestChangedSince(t *testing.T) {
+	root := t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		out, err := exec.Command("git", append([]string{"-C", root, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %s: %v: %s", args[0], err, out)
+		}
+	}
+	write := func(name, text string) {
+		t.Helper()
+		dir := filepath.Join(root, "p/testdata/mutants")
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, name+".txt"), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git("init", "-q")
+	write("old", "1")
+	write("changed", "1")
+	git("add", ".")
+	git("commit", "-q", "-m", "a")
+	write("changed", "2")
+	write("new", "1")
+	git("add", ".")
+	git("commit", "-q", "-m", "b")
+	dir := filepath.Join(root, "p")
+	list, err := changedSince(root, []mutant{{dir: dir, name: "old"}, {dir: dir, name: "changed"}, {dir: dir, name: "new"}}, "HEAD~")
+	if err != nil || len(list) != 2 || list[0].name != "changed" || list[1].name != "new" {
+		t.Errorf("since the first commit: %v, %v", list, err)
+	}
+	if _, err := changedSince(root, nil, "nowhere"); err == nil {
+		t.Error("a commit that is none changes nothing")
 	}
 }
 
