@@ -68,6 +68,44 @@ func TestCodec(t *testing.T) {
 	}
 }
 
+// What is said by a flag arrives, whether it is set or not.
+func TestEveryFlagIsKept(t *testing.T) {
+	for _, body := range bodies {
+		for i := range reflect.TypeOf(body).NumField() {
+			for _, set := range []bool{false, true} {
+				v := reflect.New(reflect.TypeOf(body)).Elem()
+				v.Set(reflect.ValueOf(body))
+				field := v.Type().Field(i)
+				if field.Type.Kind() != reflect.Bool {
+					continue
+				}
+				v.Field(i).SetBool(set)
+				b := encode(v.Interface())
+				if got, err := decode(b[0], b[1:]); err != nil || !reflect.DeepEqual(got, v.Interface()) {
+					t.Errorf("a %T with %s %v became %+v, %v", body, field.Name, set, got, err)
+				}
+			}
+		}
+	}
+}
+
+// A log that was written by an earlier version is read, and members of two versions understand each
+// other: a kind keeps its number.
+func TestKindsKeepTheirNumbers(t *testing.T) {
+	for want, kind := range map[byte]byte{
+		1: kindLease, 2: kindLeaseAck, 3: kindLeaseNack, 4: kindGive, 5: kindEstimate, 6: kindNewEstimate, 7: kindAck, 8: kindNack,
+		9: kindAbort, 10: kindCall, 11: kindDecide, 12: kindCounts, 13: kindTrimmed, 14: kindSubmit, 16: kindFetch, 19: kindBegin,
+		20: kindEnd, 21: kindLeaseIdentity, 22: kindPermitted, 23: kindCut, 24: kindFloor, 25: kindIdentity, 26: kindEntered,
+		27: kindAdopted, 28: kindSettled, 29: kindGone, 31: kindIn, 32: kindDecisions, 33: kindLearned, 34: kindStarted, 35: kindWant,
+		36: kindStatus, 37: kindTransfer, 38: kindLife, 39: kindBase, 40: kindIntroduction, 41: kindMet, 42: kindForgot, 43: kindNote,
+		44: kindCounted,
+	} {
+		if kind != want {
+			t.Errorf("the kind that was always %d is %d", want, kind)
+		}
+	}
+}
+
 // FuzzDecode wants no input to panic, nor to take more memory than it has bytes.
 func FuzzDecode(f *testing.F) {
 	for _, body := range bodies {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenure-lease/tenure/abcast"
 	"github.com/tenure-lease/tenure/asynclease"
+	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/fastct"
 	"github.com/tenure-lease/tenure/machine"
 )
@@ -94,6 +95,39 @@ func TestRefusedIsSaidNowAndThen(t *testing.T) {
 	}
 	if _, say := r.add(3, 1, at); !say {
 		t.Error("another member's were not told")
+	}
+}
+
+// A later line of the log counts what was dropped since the first.
+func TestTheLogCountsWhatWasRefused(t *testing.T) {
+	var log written
+	n := &Node{cfg: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+	n.refused.add(2, 6, clock.Now().Add(-2*refusedPause))
+	n.drops(2, 1, errors.New("odd"))
+	if said := log.String(); !strings.Contains(said, "dropped=7") {
+		t.Errorf("after six and one more the log says %q, want that seven were dropped", said)
+	}
+}
+
+// Of a request that is another's no message makes sense, nor one of a state that cannot be.
+func TestNoMessageIsAboutAnothersRequest(t *testing.T) {
+	theirs, ours := asynclease.Request{Node: 3, Life: 1, Seq: 1}, asynclease.Request{Node: 1, Life: 1, Seq: 1}
+	for _, body := range []any{
+		asynclease.Lease{Request: theirs, Interval: asynclease.Interval{First: 1, Last: 2}},
+		asynclease.Ack{Request: theirs}, asynclease.Nack{Request: theirs}, asynclease.Give{Request: theirs, From: 1},
+		asynclease.Lease{Request: ours, Interval: asynclease.Interval{First: 1, Last: 2}}, asynclease.Give{Request: ours, From: 1},
+		abcast.Transfer{Base: base},
+	} {
+		for _, b := range []any{body, abcast.In{Epoch: 2, Body: body}} {
+			if impossible(machine.Envelope{From: 2, To: 1, Body: b}, clientsDefault) == nil {
+				t.Errorf("%+v from member 2 is taken in", b)
+			}
+		}
+	}
+	for _, body := range []any{asynclease.Ack{Request: ours}, asynclease.Nack{Request: ours}, fastct.Nack{}} {
+		if err := impossible(machine.Envelope{From: 2, To: 1, Body: body}, clientsDefault); err != nil {
+			t.Errorf("%+v from member 2: %v", body, err)
+		}
 	}
 }
 
