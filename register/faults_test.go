@@ -161,3 +161,114 @@ func TestASeedIsAPlan(t *testing.T) {
 		t.Errorf("no fault: %d of 10,000", n)
 	}
 }
+
+// What is stuck takes its turn with each operation that is late.
+func TestAQueueMovesOnOneByOne(t *testing.T) {
+	m := NewMemory(header(1, 0)).Open()
+	fault := Stuck
+	f := &Faults{Store: m, Plan: func(Op) Fault { return fault }}
+	f.Do([]Op{put(3), put(4), put(5)})
+	fault = Late
+	for _, want := range []uint64{3, 4} {
+		f.Do([]Op{query})
+		if got := shows(m); got != want {
+			t.Errorf("shows %d, want the stuck %d", got, want)
+		}
+	}
+	f.Land()
+	if got := shows(m); got != 5 {
+		t.Errorf("shows %d after Land, want 5", got)
+	}
+}
+
+// Damage is healed by a Put that the store takes, and by no other.
+func TestAFailedPutHealsNothing(t *testing.T) {
+	inner := &Faults{Store: NewMemory(header(1, 0)).Open()}
+	fault := Torn
+	f := &Faults{Store: inner, Plan: func(Op) Fault { return fault }}
+	f.Do([]Op{put(1)})
+	fault = None
+	inner.Fail(errors.New("down"))
+	f.Do([]Op{put(2)})
+	inner.Heal()
+	if err := f.Do([]Op{query})[0].Err; !errors.Is(err, ErrDamaged) {
+		t.Errorf("after a Put that failed: %v, want %v", err, ErrDamaged)
+	}
+	f.Do([]Op{put(2)})
+	if err := f.Do([]Op{query})[0].Err; err != nil {
+		t.Errorf("after a Put that did not: %v", err)
+	}
+}
+
+// Operations are done together: they wait for one that is late, and each has its own reply.
+func TestRepliesOfManyFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		faults := []Fault{LostBefore, Late, LostAfter, None}
+		f := &Faults{Store: NewMemory(header(1, 0)).Open(), Delay: time.Hour, Plan: func(Op) Fault {
+			next := faults[0]
+			faults = faults[1:]
+			return next
+		}}
+		began := time.Now()
+		replies := f.Do([]Op{put(9), put(1), query, query})
+		if took := time.Since(began); took != time.Hour {
+			t.Errorf("one of them is late, and they take %v", took)
+		}
+		for i, fails := range []bool{true, false, true, false} {
+			if r := replies[i]; (r.Err != nil) != fails || fails && (!errors.Is(r.Err, ErrInjected) || r.Value != nil) {
+				t.Errorf("reply %d: %v, %v; want an error: %v", i, r.Value, r.Err, fails)
+			}
+		}
+		if state, ok := replies[3].Value.(quorumregister.State); !ok || state.Version.Seq != 1 {
+			t.Errorf("the last one shows %+v, want what the second has put", replies[3].Value)
+		}
+	})
+}
+
+// What hangs says nothing, not even that it is down.
+func TestWhatHangsIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &Faults{Store: NewMemory(header(1, 0)).Open()}
+		f.Hang()
+		f.Fail(errors.New("down"))
+		said := make(chan error, 2)
+		go func() { said <- f.Do([]Op{query})[0].Err }()
+		go func() { _, err := f.Names(); said <- err }()
+		synctest.Wait()
+		if len(said) > 0 {
+			t.Errorf("%d of two calls have returned while the store hangs", len(said))
+		}
+		f.Heal()
+		for range 2 {
+			if err := <-said; err != nil {
+				t.Errorf("healed: %v", err)
+			}
+		}
+	})
+}
+
+type closing struct {
+	Store
+	err error
+}
+
+func (c closing) Close() error { return c.err }
+
+func TestCloseReachesTheStore(t *testing.T) {
+	want := errors.New("closed")
+	if err := (&Faults{Store: closing{err: want}}).Close(); err != want {
+		t.Errorf("the store says %v when it is closed, and its Faults %v", want, err)
+	}
+}
+
+// Each chance of a Mix is that of its fault.
+func TestAMixOfUnequalFaults(t *testing.T) {
+	for fault, mix := range map[Fault]Mix{Late: {Late: 1}, LostBefore: {LostBefore: 1}, LostAfter: {LostAfter: 1}, Stuck: {Stuck: 1}, Torn: {Torn: 1}, None: {}} {
+		plan := mix.Seeded(1)
+		for range 10 {
+			if got := plan(query); got != fault {
+				t.Errorf("%+v draws %d, want %d", mix, got, fault)
+			}
+		}
+	}
+}

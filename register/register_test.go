@@ -209,6 +209,31 @@ func TestDelays(t *testing.T) {
 	}
 }
 
+// One slow operation, or two, do not make a bound: it doubles at most, and goes back by an eighth at each look.
+func TestABoundMovesSlowly(t *testing.T) {
+	for _, tt := range []struct {
+		slow []time.Duration
+		want []time.Duration // at each look
+	}{
+		{[]time.Duration{15 * time.Millisecond}, []time.Duration{18750 * time.Microsecond, 17656250, 16699219}},
+		{[]time.Duration{time.Minute, time.Minute}, []time.Duration{80 * time.Millisecond, 160 * time.Millisecond, 320 * time.Millisecond}},
+	} {
+		d := NewDelays(10 * time.Millisecond)
+		for _, took := range tt.slow {
+			d.Add(took)
+		}
+		for look, want := range tt.want {
+			for range often - len(tt.slow) {
+				d.Add(time.Millisecond)
+			}
+			tt.slow = nil
+			if got := d.Bound(); got != want {
+				t.Errorf("look %d: %v, want %v", look, got, want)
+			}
+		}
+	}
+}
+
 func TestBackup(t *testing.T) {
 	m := NewMemory(header(1, 0))
 	s := m.Open()
