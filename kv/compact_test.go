@@ -237,8 +237,19 @@ func TestViewOfWhatWasReclaimed(t *testing.T) {
 	if _, err := last.Range(&pb.RangeRequest{Key: []byte("a")}); err != nil {
 		t.Errorf("a view of revision 3 behind a compaction to 3: %v", err)
 	}
-	if _, err := last.Txn(then(rangeOp(&pb.RangeRequest{Key: []byte("a"), Revision: 2}))); !errors.Is(err, ErrCompacted) {
-		t.Errorf("a transaction that reads revision 2 behind a compaction to 3: %v, want %v", err, ErrCompacted)
+	old := []*pb.RequestOp{rangeOp(&pb.RangeRequest{Key: []byte("a"), Revision: 2})}
+	for name, tt := range map[string]struct {
+		ops  *pb.TxnRequest
+		want error
+	}{
+		"reads revision 2":                             {then(old...), ErrCompacted},
+		"reads revision 2 in a nested one":             {then(either(old, nil)), ErrCompacted},
+		"reads revision 2 in one that is nested twice": {then(either([]*pb.RequestOp{either(old, nil)}, nil)), ErrCompacted},
+		"would read revision 2 in the other branch":    {then(either(nil, old)), nil},
+	} {
+		if _, err := last.Txn(tt.ops); !errors.Is(err, tt.want) {
+			t.Errorf("a transaction that %s behind a compaction to 3: %v, want %v", name, err, tt.want)
+		}
 	}
 }
 
