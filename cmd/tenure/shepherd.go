@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,17 +33,26 @@ type shepherd struct {
 	process *os.Process  // nil in a test
 	gone    func() error // waits for its end
 	told    machine.Mono // see until
+	group   int          // see watch
 	late    bool         // the time told had come before another was: it may have killed
 }
 
 func startShepherd() (*shepherd, error) {
+	s := &shepherd{}
+	if err := s.start(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *shepherd) start() error {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+		return fmt.Errorf("find this program: %w", err)
 	}
 	orders, pipe, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("make a pipe to a second process, which watches over the command: %w", err)
+		return fmt.Errorf("make a pipe to a second process, which watches over the command: %w", err)
 	}
 	defer orders.Close()
 	cmd := exec.Command(self, "shepherd", strconv.Itoa(os.Getpid()))
@@ -52,9 +62,30 @@ func startShepherd() (*shepherd, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		pipe.Close()
-		return nil, fmt.Errorf("start a second process of %s, which watches over the command: %w", self, err)
+		return fmt.Errorf("start a second process of %s, which watches over the command: %w", self, err)
 	}
-	return &shepherd{pipe: pipe, process: cmd.Process, gone: cmd.Wait}, nil
+	s.pipe, s.process, s.gone = pipe, cmd.Process, cmd.Wait
+	return nil
+}
+
+// replace starts another shepherd for one that was killed, by an operator or for want of memory,
+// and tells it what that one knew. The command has none until the next order, which comes with
+// the next renewal at the latest.
+func (s *shepherd) replace() error {
+	s.pipe.Close()
+	go s.gone()
+	if err := s.start(); err != nil {
+		return err // the next order tries again
+	}
+	go fmt.Fprintln(os.Stderr, "tenure: the process that watches over the command was killed; another one does so now") // nobody may be reading
+	var err error
+	if s.told != 0 {
+		err = s.write(orderUntil, int64(s.told))
+	}
+	if s.group != 0 {
+		err = errors.Join(err, s.write(orderGroup, int64(s.group)))
+	}
+	return err
 }
 
 // The orders that a shepherd takes, each on a line of its own with a number behind it.
@@ -73,7 +104,10 @@ func (s *shepherd) until(at machine.Mono) {
 }
 
 // watch tells it which group to kill.
-func (s *shepherd) watch(group int) { s.order(orderGroup, int64(group)) }
+func (s *shepherd) watch(group int) {
+	s.group = group
+	s.order(orderGroup, int64(group))
+}
 
 // dismiss ends it without harm. One that has been stopped does not hear of it, and must not
 // keep us from giving the lease back.
@@ -86,18 +120,28 @@ func (s *shepherd) dismiss() {
 	_ = s.gone()
 }
 
-// order writes a line, and reports whether it did. The shepherd may have been stopped for
-// so long that the pipe is full: then we must go on without. It may also be us who were
-// stopped, and the time that a try has ran out meanwhile: so there is another. A line is
-// written as a whole or not at all.
+// order writes a line, and reports whether it did. A shepherd that has ended is replaced.
 func (s *shepherd) order(verb string, number int64) bool {
-	for range 3 {
-		_ = s.pipe.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-		if _, err := fmt.Fprintf(s.pipe, "%s %d\n", verb, number); err == nil {
-			return true
+	err := s.write(verb, number)
+	if s.process != nil && verb != orderDesert && (errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed)) {
+		if err = s.replace(); err == nil {
+			err = s.write(verb, number)
 		}
 	}
-	return false
+	return err == nil
+}
+
+// write writes a line. The shepherd may have been stopped for so long that the pipe is full: then
+// we must go on without. It may also be us who were stopped, and the time that a try has ran out
+// meanwhile: so there is another. A line is written as a whole or not at all.
+func (s *shepherd) write(verb string, number int64) (err error) {
+	for range 3 {
+		_ = s.pipe.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+		if _, err = fmt.Fprintf(s.pipe, "%s %d\n", verb, number); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // orderPause is how long it takes until an order that can be read is taken, more or less.

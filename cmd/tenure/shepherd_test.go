@@ -192,11 +192,44 @@ func TestTellsNobody(t *testing.T) {
 	}
 	_ = s.process.Kill()
 	_ = s.gone()
+	s.process = nil // which has no successor
 	s.until(clock.After(clock.System, 2*time.Hour))
 	if s.told != told {
 		t.Error("a shepherd that has ended is taken for told")
 	}
 	s.pipe.Close()
+}
+
+// A shepherd that is killed alone has a successor from the next order on, which knows what it knew.
+func TestAKilledShepherdIsReplaced(t *testing.T) {
+	for _, last := range []string{"a later deadline", "the group"} {
+		s, err := startShepherd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := sleeper(t)
+		end := func() {
+			_ = s.process.Kill()
+			_ = s.gone()
+		}
+		first := s.process.Pid
+		s.until(clock.After(clock.System, 200*time.Millisecond))
+		if last == "the group" {
+			end()
+		}
+		s.watch(command.Process.Pid)
+		if last == "a later deadline" {
+			end()
+			s.until(clock.After(clock.System, 210*time.Millisecond))
+		}
+		if s.process.Pid == first {
+			t.Errorf("%s was told to a shepherd that had been killed, and there is no other", last)
+		}
+		if !killed(t, command) {
+			t.Errorf("%s was told to the successor of a shepherd, and the command outlives the deadline", last)
+		}
+		s.dismiss()
+	}
 }
 
 // gone reports whether all of a group end soon.
