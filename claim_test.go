@@ -42,14 +42,15 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"":                                    "is empty; give the resource a name",
-		"a/":                                  "ends with a slash; drop it",
-		"/":                                   "ends with a slash; drop it",
-		"a\nb":                                "has control characters; remove them",
-		"a\u0085":                             "has control characters; remove them",
-		"a\xff":                               "is not valid UTF-8",
-		"a\x00b":                              "has control characters",
-		strings.Repeat("x", tenure.MaxName+1): "is 513 bytes long; 512 is the most",
+		"":                                      "is empty; give the resource a name",
+		"a/":                                    "ends with a slash; drop it",
+		"/":                                     "ends with a slash; drop it",
+		"a\nb":                                  "has control characters; remove them",
+		"a\u0085":                               "has control characters; remove them",
+		"a\xff":                                 "is not valid UTF-8",
+		"a\x00b":                                "has control characters",
+		strings.Repeat("x", tenure.MaxName+1):   "is 513 bytes long; 512 is the most",
+		strings.Repeat("é", tenure.MaxName/2+1): "is 514 bytes long; 512 is the most",
 	} {
 		err := tenure.CheckName(name)
 		if !errors.Is(err, tenure.ErrClaim) || !strings.Contains(err.Error(), want) {

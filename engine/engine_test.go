@@ -101,6 +101,7 @@ func TestServers(t *testing.T) {
 		"redis://a":                         {Addrs: []string{"a:6379"}},
 		"redis://a,b:1,[::1]/3?prefix=x%2f": {Addrs: []string{"a:6379", "b:1", "[::1]:6379"}, DB: 3, Prefix: "x/"},
 		"redis://u:p%40:q@a/":               {Addrs: []string{"a:6379"}, Username: "u", Password: "p@:q"},
+		"redis://u:aGk+/w==@a":              {Addrs: []string{"a:6379"}, Username: "u", Password: "aGk+/w=="},
 		"redis://:secret@a":                 {Addrs: []string{"a:6379"}, Password: "secret"},
 	} {
 		cfg, err := Redis(url)

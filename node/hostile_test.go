@@ -229,16 +229,14 @@ func emptySnapshot(t *testing.T, index, term uint64, n *Node) []byte {
 }
 
 // A member is not removed because one member says so, whose address somebody else may
-// have by now. It takes most of the others.
+// have by now, nor because learners do. It takes most of the other voters.
 func TestRemovedByMostOnly(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.put(0, "k", "v")
 	n := c.nodes[0]
 	ended := make(chan error, 1)
 	n.cfg.Fail = func(err error) { ended <- err }
-	liar := func(i int) net.Listener {
-		addr := c.cfgs[i].Peers[c.cfgs[i].Name][len("http://"):]
-		c.kill(i)
+	liar := func(addr string) string {
 		ln, err := net.Listen("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
@@ -258,22 +256,35 @@ func TestRemovedByMostOnly(t *testing.T) {
 			}
 		}()
 		t.Cleanup(func() { ln.Close() })
-		return ln
+		return "http://" + ln.Addr().String()
 	}
+	falls := func(i int) {
+		addr := c.cfgs[i].Peers[c.cfgs[i].Name][len("http://"):]
+		c.kill(i)
+		liar(addr)
+	}
+	says := func(id machine.NodeID) {
+		c.eventually("a member says that it was removed", func() bool {
+			return errors.Is(n.peers.Stats(id).LastError, peer.ErrRemoved)
+		})
+	}
+	learner, _, err := n.AddMember(c.ctx(), []string{liar("127.0.0.1:0")}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	says(machine.NodeID(learner.ID))
 	note := filepath.Join(c.cfgs[0].DataDir, removedFile)
-	liar(1)
-	c.eventually("one says that it was removed", func() bool {
-		return errors.Is(n.peers.Stats(c.nodeID(1)).LastError, peer.ErrRemoved)
-	})
+	falls(1)
+	says(c.nodeID(1))
 	select {
 	case err := <-ended:
-		t.Errorf("it ended on the word of one of two: %v", err)
+		t.Errorf("it ended on the word of one of two voters, and a learner: %v", err)
 	case <-time.After(5 * n.cfg.ElectionTimeout):
 	}
 	if _, err := os.Stat(note); err == nil {
 		t.Error("it has noted that it was removed, on the word of one of two")
 	}
-	liar(2)
+	falls(2)
 	select {
 	case err := <-ended:
 		if !errors.Is(err, errRemoved) {

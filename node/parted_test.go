@@ -272,6 +272,9 @@ func TestLeasesThatEndedLeaveRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for range 5 {
+		_, _ = n.Propose(t.Context(), &pb.LeaseGrantRequest{TTL: 60}) // three of them are refused
+	}
 	if k := n.granting.Load(); k != 0 {
 		t.Errorf("%d grants are under way, want none", k)
 	}

@@ -127,6 +127,50 @@ func TestAwaitWaitsOutTrouble(t *testing.T) {
 	}
 }
 
+// interrupted ends the first watch when it is there. Before the second, something happens.
+type interrupted struct {
+	clientv3.Watcher
+	watches int
+	between func()
+}
+
+func (w *interrupted) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	if w.watches++; w.watches > 1 {
+		w.between()
+		return w.Watcher.Watch(ctx, key, opts...)
+	}
+	first := make(chan clientv3.WatchResponse, 1)
+	first <- clientv3.WatchResponse{Created: true}
+	close(first)
+	return first
+}
+
+// TestAwaitBetweenTwoWatches: a change between the end of one watch and the beginning of the next is seen.
+func TestAwaitBetweenTwoWatches(t *testing.T) {
+	server := endpoint(t)
+	held, err := open(t, server).Acquire(t.Context(), long(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := plainClient(t, server)
+	client.Watcher = &interrupted{Watcher: client.Watcher, between: func() {
+		if err := held.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}}
+	l := etcd.New(client, nil)
+	defer l.Close()
+	since, err := l.Observe(t.Context(), t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if s, err := l.Await(ctx, since); err != nil || len(s.Holders) > 0 {
+		t.Errorf("the lease was released between two watches, and Await returns %+v, %v", s, err)
+	}
+}
+
 // TestATryTellsSilence: a store that cannot be reached is no holder, and no mistake of the caller's.
 func TestATryTellsSilence(t *testing.T) {
 	server := endpoint(t)

@@ -316,9 +316,13 @@ func TestTTLTooShortForTheRoundTrip(t *testing.T) {
 	p := newProxy(t, endpoint(t))
 	l := open(t, p.addr())
 	p.set(false, ttl/2)
-	_, err := l.Acquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: ttl})
-	if !errors.Is(err, tenure.ErrTTLTooShort) || !strings.Contains(err.Error(), "ask for at least") {
-		t.Errorf("got %v, want %v and what to ask for", err, tenure.ErrTTLTooShort)
+	for _, delay := range []time.Duration{0, time.Minute} { // which leaves no more time for renewals
+		ctx, cancel := context.WithTimeout(t.Context(), 10*ttl)
+		_, err := l.Acquire(ctx, tenure.Claim{Name: t.Name(), TTL: ttl, LockDelay: delay})
+		cancel()
+		if !errors.Is(err, tenure.ErrTTLTooShort) || !strings.Contains(err.Error(), "ask for at least") {
+			t.Errorf("with a lock delay of %v: got %v, want %v and what to ask for", delay, err, tenure.ErrTTLTooShort)
+		}
 	}
 	p.set(false, 0)
 	// What was refused left nothing behind.
