@@ -197,3 +197,45 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
+
+// A group may be configured up to its limits, and not beyond them.
+func TestConfigsAtTheLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*abcast.Config)
+		says   string // empty: it may be so
+	}{
+		"one message each":       {func(c *abcast.Config) { c.BatchCount, c.PendingCount, c.Clients = 1, 1, 1 }, ""},
+		"no message":             {func(c *abcast.Config) { c.BatchCount = 0 }, "a bound is missing"},
+		"one byte":               {func(c *abcast.Config) { c.BatchBytes, c.PendingBytes = 1, 1 }, ""},
+		"no bytes":               {func(c *abcast.Config) { c.BatchBytes, c.PendingBytes = 0, 0 }, "a bound is missing"},
+		"nothing waits":          {func(c *abcast.Config) { c.PendingCount = 0 }, "a bound is missing"},
+		"a batch waits":          {func(c *abcast.Config) { c.PendingBytes = c.BatchBytes }, ""},
+		"less than a batch does": {func(c *abcast.Config) { c.PendingBytes = c.BatchBytes - 1 }, "a bound is missing"},
+		"no pipeline":            {func(c *abcast.Config) { c.Pipeline = 0 }, "a bound is missing"},
+		"as long a pipeline":     {func(c *abcast.Config) { c.Pipeline = fastct.Window / 2 }, ""},
+		"too long a pipeline":    {func(c *abcast.Config) { c.Pipeline = fastct.Window/2 + 1 }, "is more than the"},
+		"relayed soon":           {func(c *abcast.Config) { c.Relay = 1 }, ""},
+		"relayed at once":        {func(c *abcast.Config) { c.Relay = 0 }, "a bound is missing"},
+		"nobody is remembered":   {func(c *abcast.Config) { c.Clients = 0 }, "a bound is missing"},
+		"nobody":                 {func(c *abcast.Config) { c.Consensus.ID, c.Join = 0, true }, "a bound is missing"},
+	} {
+		cfg := config()
+		c.change(&cfg)
+		_, err := abcast.New(cfg, nil)
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: got %v, want %q", name, err, c.says)
+		}
+	}
+}
+
+// The founders are in order, each at its address, whatever order they were named in.
+func TestFounders(t *testing.T) {
+	cfg := config()
+	cfg.Consensus.Members = []machine.NodeID{3, 1, 2}
+	cfg.Addresses = map[machine.NodeID]string{1: "a", 2: "b", 3: "c"}
+	g := starts(t, cfg, nil).m.Group()
+	if !slices.Equal(g.Members, []abcast.Member{{ID: 1, Address: "a"}, {ID: 2, Address: "b"}, {ID: 3, Address: "c"}}) ||
+		!slices.Equal(g.Configured, []machine.NodeID{1, 2, 3}) || g.First != 1 {
+		t.Errorf("the founders are %+v", g)
+	}
+}

@@ -41,9 +41,22 @@ func TestMissing(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
-	over := Reader{Rest: []byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}}
-	if over.Uvarint() != 0 || !over.Bad {
+	over := []byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}
+	if r := (Reader{Rest: over}); r.Uvarint() != 0 || !r.Bad {
 		t.Error("a number of more than 64 bits was read")
+	}
+	if r := (Reader{Rest: over}); r.Varint() != 0 || !r.Bad {
+		t.Error("a signed number of more than 64 bits was read")
+	}
+}
+
+// As many things may follow as there are bytes, and not one more.
+func TestCount(t *testing.T) {
+	for n, want := range map[byte]bool{0: true, 3: true, 4: false} {
+		r := Reader{Rest: []byte{n, 1, 2, 3}}
+		if got := r.Count(); r.Bad == want || want && got != uint64(n) || !want && got != 0 {
+			t.Errorf("%d things in three bytes: %d, bad: %v", n, got, r.Bad)
+		}
 	}
 }
 
