@@ -109,3 +109,81 @@ func TestRecordSurvives(t *testing.T) {
 		t.Errorf("a record with a byte too many: %v", err)
 	}
 }
+
+// Each of what a record says is kept apart: whether its peer was silent, and of a register whether it was
+// ever written and what it has.
+func TestRecordsOfAllKinds(t *testing.T) {
+	value := fullBatch().Ops[1].Value
+	for _, want := range []*Record{
+		{}, {Silent: true}, {Floor: 1 << 40, Highest: 1<<63 + 5},
+		{Cells: []CellRecord{{Name: "a", Written: 7}, {Name: "b", Promised: 7, Value: Value{}}, {Name: strings.Repeat("c", MaxName), Value: value}}},
+	} {
+		data, err := want.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Record
+		if err := got.UnmarshalBinary(data); err != nil || !reflect.DeepEqual(&got, want) {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+		for _, version := range []byte{0, 3, 255} {
+			if err := new(Record).UnmarshalBinary(append([]byte{version}, data[1:]...)); !errors.Is(err, ErrRecord) || !strings.Contains(err.Error(), fmt.Sprint("version ", version)) {
+				t.Errorf("a record of version %d: %v", version, err)
+			}
+		}
+	}
+	long := &Record{Cells: []CellRecord{{Name: strings.Repeat("x", MaxName+1)}}}
+	data, err := long.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := new(Record).UnmarshalBinary(data); !errors.Is(err, ErrRecord) {
+		t.Errorf("a record with a name of %d bytes: %v", MaxName+1, err)
+	}
+}
+
+// Peers of two versions understand each other: what was sent ever has its form and its bounds for good.
+func TestWhatIsSentStaysAsItIs(t *testing.T) {
+	for want, kind := range map[Kind]Kind{
+		1: Read, 2: Write, 3: AckRead, 4: NackRead, 5: AckWrite, 6: NackWrite, 7: Skewed, 8: Peek, 9: Peeked, 10: Learn, 11: Quit, 12: WrongView,
+	} {
+		if kind != want {
+			t.Errorf("the kind that was always %d is %d", want, kind)
+		}
+	}
+	for _, limit := range []struct {
+		what      string
+		got, want int
+	}{
+		{"MaxName", MaxName, 512}, {"MaxHolder", MaxHolder, 512}, {"MaxHoldings", MaxHoldings, 64}, {"Shared", Shared, 1<<31 - 1},
+		{"MaxOps", MaxOps, 8192}, {"MaxBatch", MaxBatch, 4 << 20}, {"maxQueue", maxQueue, 16},
+	} {
+		if limit.got != limit.want {
+			t.Errorf("%s is %d, and was always %d: batches of other peers would be refused, or ours", limit.what, limit.got, limit.want)
+		}
+	}
+	batch, err := fullBatch().MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := (&Record{Floor: -5, Highest: 99, Cells: []CellRecord{{Name: "a", Promised: 4, Written: 3, Value: fullBatch().Ops[1].Value}}}).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ what, got, want string }{
+		{"a batch", fmt.Sprintf("%x", batch), "01010500000002efbeadde0103020301028407000000000000000005010180808080080318801c180000000773686172642f370366000500000000000000040000000000000002074d00000000000000f4030309000000ffffffff072807057765622d31004e00000000000000f503ff07010000000100020900000000000000010a00000000000000ffffffff07ac02020d0005000000000000000178000800000000000000081900010000000000000001790800000000000000020c00000000000000000000"},
+		{"a record", fmt.Sprintf("%x", record), "01096300000000000000010161040000000000000003000000000000000102074d00000000000000f4030309000000ffffffff072807057765622d31004e00000000000000f503ff07010000000100"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s is\n%s, and was always\n%s", c.what, c.got, c.want)
+		}
+	}
+}
+
+func TestNamesOfAlarms(t *testing.T) {
+	for want, kind := range map[string]AlarmKind{"skew": Skew, "jump": Jump, "disagreement": Disagreement, "late": Late, "gap": Gap} {
+		if got := kind.String(); got != want {
+			t.Errorf("alarm %d is called %q, want %q", kind, got, want)
+		}
+	}
+}

@@ -80,3 +80,50 @@ func TestWheelSleepsUntilTheNext(t *testing.T) {
 		t.Errorf("%d looks for one alarm", looks)
 	}
 }
+
+// A wheel sleeps until the next alarm from wherever it is, and for good when there is none.
+func TestWheelSleepsFromAnywhere(t *testing.T) {
+	for _, from := range []int64{0, 100, 4095, 4096 + 100, 1<<18 + 77} {
+		for _, ahead := range []int64{1, 63, 64, 4080, 1 << 17, 1<<18 - 100} {
+			w := wheel{cur: from}
+			at := machine.Mono((from + ahead) << tickBits)
+			w.set(0, at)
+			looks := 0
+			for now := machine.Mono(from << tickBits); looks <= wheelLevels; looks++ {
+				if _, ok := w.ring(now); ok {
+					break
+				}
+				if next := w.next(); next <= now {
+					t.Errorf("from tick %d, with an alarm %d ahead: next at %v, and it is %v", from, ahead, next, now)
+				}
+				now = w.next()
+			}
+			if looks > wheelLevels {
+				t.Errorf("from tick %d, with an alarm %d ahead: more than %d looks", from, ahead, wheelLevels)
+			}
+			if next := w.next(); next != machine.Never {
+				t.Errorf("from tick %d, with an alarm %d ahead that has rung: next at %v, want never", from, ahead, next)
+			}
+			w.set(0, at.Add(time.Hour))
+			w.clear(0)
+			if next := w.next(); next != machine.Never {
+				t.Errorf("from tick %d, with an alarm that was taken back: next at %v, want never", from, next)
+			}
+		}
+	}
+}
+
+// An alarm for never does not ring, nor does the one in whose place it is.
+func TestAnAlarmForNever(t *testing.T) {
+	for _, never := range []machine.Mono{machine.Never, machine.Never - 1, machine.Never>>1 + 1} {
+		var w wheel
+		w.set(0, machine.Mono(time.Second))
+		w.set(0, never)
+		if next := w.next(); next != machine.Never {
+			t.Errorf("an alarm at %v: next at %v, want never", never, next)
+		}
+		if _, ok := w.ring(machine.Mono(time.Hour)); ok {
+			t.Errorf("an alarm at %v rings within an hour", never)
+		}
+	}
+}
