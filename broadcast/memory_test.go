@@ -478,11 +478,16 @@ func TestLives(t *testing.T) {
 	disk := waltest.NewDisk()
 	synced := false
 	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "a:1"}, Dir: "/data"}
+	var j *journal
+	forced := uint64(0)
 	opens := func() *journal {
 		t.Helper()
 		fs := disk.FS()
 		synced = false
 		fs.Fault = func(op, path string) error {
+			if op == "sync" && j != nil && j.mark.Load() > forced {
+				t.Errorf("the mark says %d before the disk has what is behind %d", j.mark.Load(), forced)
+			}
 			synced = op == "sync" || synced && op != "write"
 			return nil
 		}
@@ -495,7 +500,8 @@ func TestLives(t *testing.T) {
 	}
 	var before life
 	for n := uint64(1); n <= livesKept+3; n++ {
-		j := opens()
+		j = opens()
+		forced = j.mark.Load()
 		if !synced {
 			t.Fatalf("life %d is not on disk, and others may hear of it", n)
 		}
@@ -517,10 +523,12 @@ func TestLives(t *testing.T) {
 		if err := j.write([]any{counted{}}, true); err != nil || j.mark.Load() != j.log.LastSeq() {
 			t.Fatalf("%v: the mark is %d, and the log was forced at %d", err, j.mark.Load(), j.log.LastSeq())
 		}
+		forced = j.mark.Load()
 		if err := j.log.Close(); err != nil {
 			t.Fatal(err)
 		}
 		disk.Exit()
+		j = nil
 	}
 }
 

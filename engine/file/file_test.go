@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -393,10 +394,34 @@ func TestOneHangs(t *testing.T) {
 	}
 }
 
+// contents are what all files below a directory have.
+func contents(t *testing.T, dir string) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		fmt.Fprintf(&all, "%s %q\n", path, data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}
+
 func TestMeasure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		done := 0
-		times, err := engine.Measure(t.Context(), t.TempDir(), true, 20, func(n int) { done = n })
+		done, dir, states := 0, t.TempDir(), map[string]bool{}
+		times, err := engine.Measure(t.Context(), dir, true, 20, func(n int) {
+			done = n
+			states[contents(t, dir)] = true
+		})
+		if len(states) != 20 {
+			t.Errorf("20 writes have left %d states of the directory: some have changed nothing, and took no time", len(states))
+		}
 		if err != nil || done != 20 || len(times.Read) != 20 || len(times.Write) != 20 || len(times.Both) != 20 {
 			t.Fatalf("%d done, %d reads, %d writes, %v", done, len(times.Read), len(times.Write), err)
 		}

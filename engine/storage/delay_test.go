@@ -46,6 +46,19 @@ func TestASlowStore(t *testing.T) {
 		if err := lease.Check(); err != nil {
 			t.Errorf("a lease of a slow store: %v", err)
 		}
+		late.Store(int64(3 * delay))
+		time.Sleep(100 * term)
+		known := l.Delay() // and does not change any more
+		for range 2 { // the first leaves the δ that it knows to the second
+			if err := lease.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			began = time.Now()
+			lease = acquire(t, l, "x")
+			if d := time.Since(began); l.Delay() != known || d > term {
+				t.Errorf("δ is known to be %v, then %v, and a claim waits out a write of %v: its lease is had after %v", known, l.Delay(), time.Duration(late.Load()), d)
+			}
+		}
 	})
 }
 
