@@ -10,7 +10,7 @@ import (
 // TestTheNextList: which list of members may come after another, and what is said of the others.
 func TestTheNextList(t *testing.T) {
 	type addrs = map[machine.NodeID]string
-	now := Members{Epoch: 2, Addrs: addrs{1: "a:1", 2: "b:1"}}
+	now := Members{Epoch: 2, Addrs: addrs{1: "a:1", 2: "b:1"}, Was: addrs{1: "a:1", 9: "z:1"}}
 	for name, tt := range map[string]struct {
 		next Members
 		says string // "" if it may
@@ -22,6 +22,8 @@ func TestTheNextList(t *testing.T) {
 		"that skips an epoch":     {Members{Epoch: 4, Addrs: addrs{1: "a:1"}}, "write epoch 3"},
 		"with others before it":   {Members{Epoch: 3, Addrs: addrs{1: "a:1"}, Was: addrs{1: "a:1", 4: "d:1"}}, `write that with "was"`},
 		"in which a peer moves":   {Members{Epoch: 3, Addrs: addrs{1: "a:1", 2: "b:2"}}, "a peer that moves is a new one"},
+		"in which one comes back": {Members{Epoch: 3, Addrs: addrs{1: "a:1", 9: "z:1"}}, ""},
+		"in which it has moved":   {Members{Epoch: 3, Addrs: addrs{1: "a:1", 9: "c:1"}}, "index 9, which is the peer at z:1, is at c:1 in epoch 3"},
 		"that is none":            {Members{Epoch: 3}, "there are no members"},
 		"with an index too great": {Members{Epoch: 3, Addrs: addrs{1024: "a:1"}}, "give it one from 1 to 1023"},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -147,6 +148,47 @@ func TestOneOfThreeIsDown(t *testing.T) {
 	}
 	if _, err := engine.Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "1 of 3 servers can be used") {
 		t.Errorf("with one of three: %v", err)
+	}
+}
+
+// TestMissingServersInAnyOrder: each has what is the matter with it beside its address, in whichever
+// order they are given, and Health tells that.
+func TestMissingServersInAnyOrder(t *testing.T) {
+	t.Parallel()
+	_, cfg := servers(t, 5)
+	a := cfg.Addrs
+	gone := []string{a[0], a[3]}
+	cfg.Addrs = []string{a[4], a[3], a[1], a[0], a[2]}
+	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if slices.Contains(gone, addr) {
+			return nil, errors.New("nobody is at " + addr)
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}
+	l, err := engine.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	addrs, absent := l.Missing()
+	for i, addr := range addrs {
+		switch missing := i == 0 || i == 3; {
+		case missing != (absent[i] != nil):
+			t.Fatalf("store %d, at %s, is missing: %t, for the reason %v", i, addr, missing, absent[i])
+		case missing && (!slices.Contains(gone, addr) || !strings.Contains(absent[i].Error(), "nobody is at "+addr)):
+			t.Errorf("store %d, at %s, is missing for the reason %v", i, addr, absent[i])
+		case !missing && addr != a[i]:
+			t.Errorf("store %d is at %s, want %s", i, addr, a[i])
+		}
+	}
+	health, err := l.Health(t.Context(), "x")
+	if err != nil || len(health) != 5 {
+		t.Fatalf("%+v, %v", health, err)
+	}
+	for i, h := range health {
+		if h.Addr != addrs[i] || absent[i] != nil && !errors.Is(h.Err, absent[i]) || absent[i] == nil && (h.Err != nil || h.Warning == "") {
+			t.Errorf("store %d: %+v; want %s, %v", i, h, addrs[i], absent[i])
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -46,12 +47,15 @@ func TestLeave(t *testing.T) {
 		{"it goes with the data", func() {
 			do(t, s, leave("x", bob))
 		}, `0 0000 "" 0003=1:n floor 9`},
+		{"in whichever order they come", func() {
+			do(t, s, put("x", 10, ann, "names the others"), note("x", 2, bob, "m"), leave("x", bob), leave("x", ann))
+		}, `0 0000 "" 0003=1:n floor 10`},
 		{"writers go on above the floor", func() {
-			do(t, s, put("x", 10, ann, "a"))
-		}, `10 ff01 "a" 0003=1:n floor 10`},
+			do(t, s, put("x", 11, ann, "a"))
+		}, `11 ff01 "a" 0003=1:n floor 11`},
 		{"a smaller version elsewhere does not lower the floor", func() {
 			do(t, s, put("y", 4, ann, "a"), leave("y", ann))
-		}, `10 ff01 "a" 0003=1:n floor 10`},
+		}, `11 ff01 "a" 0003=1:n floor 11`},
 	}
 	for _, step := range steps {
 		step.do()
@@ -61,6 +65,10 @@ func TestLeave(t *testing.T) {
 	}
 	if names, err := s.index(t.Context(), "0", "1"); err != nil || len(names) != 1 || names[0] != "x" {
 		t.Errorf("names %q, %v; want x alone", names, err)
+	}
+	fields, err := s.client.HKeys(t.Context(), s.options.keys("x")[1]).Result()
+	if slices.Sort(fields); err != nil || !slices.Equal(fields, []string{string(eve[:]), "data", "left:" + string(eve[:]), "version"}) {
+		t.Errorf("what is left of those who have gone and are not needed: %q, %v", fields, err)
 	}
 }
 
