@@ -3,6 +3,7 @@ package fence
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -223,7 +224,18 @@ func TestFileDamaged(t *testing.T) {
 			t.Errorf("%q: got %v, want an error that names the file", text, err)
 		}
 	}
-	if err := (File{filepath.Join(t.TempDir(), "none", "token")}).Check(1); err == nil {
-		t.Error("a directory that is not there: got no error")
+}
+
+// TestFileWithoutADirectory: the error says which path is wrong, and why.
+func TestFileWithoutADirectory(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	for path, err := range map[string]error{
+		filepath.Join(none, "token.lock"): (File{filepath.Join(none, "token")}).Check(1),
+		none:                              host{}.syncDir(none),
+	} {
+		var at *fs.PathError
+		if !errors.Is(err, fs.ErrNotExist) || !errors.As(err, &at) || at.Path != path {
+			t.Errorf("%s is not there: got %v, want %v with the path", path, err, fs.ErrNotExist)
+		}
 	}
 }
