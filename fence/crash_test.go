@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -24,7 +25,8 @@ type medium struct {
 	durable map[string]*inode
 	locked  string
 	left    int  // operations until the process dies
-	done    bool // the operation at which it dies takes effect
+	fails   int  // the operation that fails alone, by what is left then; 0 for none
+	done    bool // the operation at which it dies, or that fails, takes effect
 	written uint64
 }
 
@@ -33,10 +35,10 @@ var errDied = errors.New("the process has died")
 // begin counts an operation. It reports whether the operation takes effect, and with what error it ends.
 func (m *medium) begin() (effect bool, err error) {
 	m.left--
-	if m.left > 0 {
+	if m.left > 0 && m.left != m.fails {
 		return true, nil
 	}
-	return m.left == 0 && m.done, errDied
+	return m.left >= 0 && m.done, errDied
 }
 
 func (m *medium) lock(path string) (lockFile, error) {
@@ -69,17 +71,22 @@ func (m *medium) read(path string) ([]byte, error) {
 
 func (m *medium) create(path string) (newFile, error) {
 	effect, err := m.begin()
-	if effect && m.entries[path] == nil {
-		m.entries[path] = &inode{}
+	f := m.entries[path]
+	if f == nil {
+		f = &inode{}
 	}
 	if effect {
-		m.entries[path].data = nil
+		f.data = nil
+		m.entries[path] = f
 	}
-	return &handle{m, m.entries[path], ""}, err
+	return &handle{m, f, ""}, err
 }
 
 func (m *medium) rename(from, to string) error {
 	effect, err := m.begin()
+	if effect && m.entries[from] == nil {
+		return fs.ErrNotExist
+	}
 	if effect {
 		m.entries[to] = m.entries[from]
 		delete(m.entries, from)
@@ -149,7 +156,7 @@ func (m *medium) process(token uint64, dies int, effect bool) (died bool) {
 	})
 	m.locked = "" // the kernel's part
 	if err != nil && !errors.Is(err, errDied) {
-		m.t.Errorf("token %d: %v", token, err)
+		m.t.Fatalf("token %d: %v", token, err)
 	}
 	return err != nil
 }
@@ -216,6 +223,63 @@ func TestFileWithoutADisk(t *testing.T) {
 		m := &medium{t: t, entries: map[string]*inode{}, durable: map[string]*inode{}}
 		if !m.process(42, dies, true) || m.written != 0 {
 			t.Errorf("operation %d fails: a write under token %d was done, want an error before it", dies, m.written)
+		}
+	}
+}
+
+// TestFileOnAFlakyDisk: one operation fails and the others do not. No write is done unless the token is durable, and
+// the next call makes up for it. Only the note that a token is durable may be lost.
+func TestFileOnAFlakyDisk(t *testing.T) {
+	const needed, all = 7, 9 // the last two are the note's
+	for _, effect := range []bool{false, true} {
+		for number := 1; number <= all; number++ {
+			m := &medium{t: t, entries: map[string]*inode{}, durable: map[string]*inode{}, fails: 100 - number}
+			failed := m.process(42, 100, effect)
+			if want := number <= needed; failed != want || (m.written == 0) != want {
+				t.Errorf("operation %d of %d fails, with an effect %v: Do fails %v, and a write under token %d was done; want that only without an error", number, all, effect, failed, m.written)
+			}
+			m.fails = 0
+			if m.process(42, 100, true) || m.written != 42 {
+				t.Errorf("operation %d of %d failed: the next call writes under token %d, want 42", number, all, m.written)
+			}
+			if err := (ledger{"dir/token", m}).do(41, func() error { return nil }); !errors.Is(err, ErrStale) {
+				t.Errorf("operation %d of %d failed: token 41 after 42: %v, want it stale", number, all, err)
+			}
+		}
+	}
+}
+
+// TestFileThatIsTakenAway: a token is written again when its file is gone or put back to an older one, although the
+// lock file says that it is durable.
+func TestFileThatIsTakenAway(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"gone":  os.Remove,
+		"older": func(path string) error { return os.WriteFile(path, []byte("7\n"), 0o644) },
+	} {
+		f := File{filepath.Join(t.TempDir(), "token")}
+		if err := f.Check(42); err != nil {
+			t.Fatal(err)
+		}
+		if err := put(f.Path); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Check(42); err != nil {
+			t.Errorf("%s: token 42: %v", name, err)
+		}
+		if err := f.Check(41); !errors.Is(err, ErrStale) {
+			t.Errorf("%s: token 41 after 42: %v, want it stale", name, err)
+		}
+	}
+}
+
+// TestOnlyAWholeNoteCounts: a lock file that holds anything but the token and a line end says nothing about it.
+func TestOnlyAWholeNoteCounts(t *testing.T) {
+	for _, token := range []uint64{42, 1<<64 - 1} {
+		whole := text(token)
+		for note, want := range map[string]bool{whole: true, "": false, whole[:len(whole)-1]: false, whole + whole: false, "1" + whole: false, whole + "\n": false} {
+			if got := knownDurable(strings.NewReader(note), token); got != want {
+				t.Errorf("the lock file holds %q: token %d is known to be durable: %v, want %v", note, token, got, want)
+			}
 		}
 	}
 }

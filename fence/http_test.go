@@ -21,6 +21,10 @@ func TestHandler(t *testing.T) {
 		{[]string{""}, 400, "want a positive decimal number"},
 		{[]string{"0"}, 400, "want a positive decimal number"},
 		{[]string{"0x10"}, 400, "want a positive decimal number"},
+		{[]string{"-1"}, 400, "want a positive decimal number"},
+		{[]string{"+1"}, 400, "want a positive decimal number"},
+		{[]string{" 1"}, 400, "want a positive decimal number"},
+		{[]string{"18446744073709551616"}, 400, "want a positive decimal number"},
 		{[]string{"1", "2"}, 400, "once"},
 		{[]string{"10"}, 200, "written"},
 		{[]string{"10"}, 200, "written"},
@@ -50,6 +54,25 @@ func TestHandlerStoreFails(t *testing.T) {
 	h.ServeHTTP(w, r)
 	if w.Code != 503 || !strings.Contains(w.Body.String(), "disk full") {
 		t.Errorf("got %d %q, want 503 and why", w.Code, w.Body)
+	}
+}
+
+// failsLate does what it is asked, and then it cannot keep it.
+type failsLate struct{}
+
+func (failsLate) Do(_ uint64, f func() error) error {
+	return errors.Join(f(), errors.New("disk full"))
+}
+
+// TestHandlerAnswersOnce: the answer of a request that was let through stands, whatever the store says behind it.
+func TestHandlerAnswersOnce(t *testing.T) {
+	h := Handler(failsLate{}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "written") }))
+	r := httptest.NewRequest("PUT", "/", nil)
+	r.Header.Set(Header, "1")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != 200 || w.Body.String() != "written" {
+		t.Errorf("got %d %q, want 200 and what was answered", w.Code, w.Body)
 	}
 }
 

@@ -292,10 +292,18 @@ func TestRowWhoseStatementsFail(t *testing.T) {
 			t.Errorf("a database whose %s fails: got %v, want %v and %q", verb, err, errDisk, want)
 		}
 	}
-	db := sql.OpenDB(&table{rows: map[string]int64{"a": 3}, silent: true})
+	db := sql.OpenDB(&table{rows: map[string]int64{"a": 3}, fails: "SELECT"})
 	defer db.Close()
 	tx, err := db.Begin()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (Row{}).Check(t.Context(), tx, "a", 8); err != nil {
+		t.Errorf("the UPDATE has raised the token, which needs no SELECT: got %v", err)
+	}
+	db = sql.OpenDB(&table{rows: map[string]int64{"a": 3}, silent: true})
+	defer db.Close()
+	if tx, err = db.Begin(); err != nil {
 		t.Fatal(err)
 	}
 	if err := (Row{}).Check(t.Context(), tx, "a", 8); err == nil || !strings.Contains(err.Error(), "does not tell how many rows changed") {

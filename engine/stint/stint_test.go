@@ -101,6 +101,45 @@ func TestWatchLeavesNoAlarm(t *testing.T) {
 	}
 }
 
+// TestExtendTellsWhetherItDid: a renewal that comes when the tenure has ended, for whatever reason, is told so, and the
+// deadline stays.
+func TestExtendTellsWhetherItDid(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(s *Stint, c *clock.Fake)
+		want bool
+	}{
+		"in time":    {func(_ *Stint, c *clock.Fake) { c.Advance(59) }, true},
+		"late":       {func(_ *Stint, c *clock.Fake) { c.Advance(60) }, false},
+		"given up":   {func(s *Stint, _ *clock.Fake) { s.End(tenure.ErrReleased) }, false},
+		"taken away": {func(s *Stint, _ *clock.Fake) { s.Lose(errTrouble) }, false},
+	} {
+		var clk clock.Fake
+		s := Begin(&clk, 60)
+		c.end(s, &clk)
+		if got := s.Extend(99); got != c.want || (s.Deadline() == 99) != c.want {
+			t.Errorf("%s: Extend returns %v, and the deadline is %d; want %v", name, got, s.Deadline(), c.want)
+		}
+	}
+}
+
+// TestTheFirstEndCounts: End returns why the tenure ended, which is not always what it was told.
+func TestTheFirstEndCounts(t *testing.T) {
+	var c clock.Fake
+	s := Begin(&c, 60)
+	if err := s.End(tenure.ErrReleased); err != tenure.ErrReleased {
+		t.Errorf("given up: End returns %v, want %v", err, tenure.ErrReleased)
+	}
+	s.Lose(errTrouble)
+	c.Advance(60)
+	if err := s.End(errTrouble); err != tenure.ErrReleased || s.Err() != tenure.ErrReleased || s.Check() != tenure.ErrReleased {
+		t.Errorf("given up, and ended again: End returns %v, Err %v and Check %v; want %v", err, s.Err(), s.Check(), tenure.ErrReleased)
+	}
+	late := Begin(&c, 60)
+	if err := late.End(tenure.ErrReleased); !errors.Is(err, tenure.ErrLost) || late.Check() != err {
+		t.Errorf("given up too late: End returns %v and Check %v; want %v", err, late.Check(), tenure.ErrLost)
+	}
+}
+
 // TestTroubleThatIsOver: a loss is not laid at the door of what stood in the way of an earlier renewal.
 func TestTroubleThatIsOver(t *testing.T) {
 	var c clock.Fake
