@@ -133,6 +133,50 @@ func TestLeadEndsWithAnotherLoss(t *testing.T) {
 	})
 }
 
+// TestLeadEndsWithTheWork: work that returns while it leads is done, whatever it returns, and leadership is given up.
+func TestLeadEndsWithTheWork(t *testing.T) {
+	for _, want := range []error{nil, errors.New("failure")} {
+		bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+			l, m := store.Open(), store.Open()
+			defer l.Close()
+			defer m.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			reigns := 0
+			err := election(l, "a").Lead(ctx, func(context.Context, tenure.Lease) error {
+				if reigns++; reigns > 1 {
+					cancel()
+				}
+				return want
+			})
+			if err != want || reigns != 1 {
+				t.Errorf("the work returns %v while it leads, and Lead %v after %d reigns; want that after 1", want, err, reigns)
+			}
+			if s, err := m.Observe(t.Context(), "n"); err != nil || len(s.Holders) > 0 {
+				t.Errorf("then %+v lead, %v; want nobody", s.Holders, err)
+			}
+		})
+	}
+}
+
+// TestLeadWithoutAStore: an election that cannot be held is told, and the work does not begin.
+func TestLeadWithoutAStore(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+		l := store.Open()
+		l.Close()
+		err := election(l, "a").Lead(t.Context(), func(context.Context, tenure.Lease) error {
+			t.Error("the work runs without a lease")
+			return nil
+		})
+		if !errors.Is(err, tenure.ErrClosed) {
+			t.Errorf("Lead returns %v, want %v", err, tenure.ErrClosed)
+		}
+		if leader, err := election(l, "a").Leader(t.Context()); !errors.Is(err, tenure.ErrClosed) || errors.Is(err, tenure.ErrNoLeader) || leader != (tenure.Holding{}) {
+			t.Errorf("Leader returns %+v, %v; want %v, and not that nobody leads", leader, err, tenure.ErrClosed)
+		}
+	})
+}
+
 // TestLeadIsOverAndLost: the caller wants no more, and leadership is lost before the work has
 // returned. Lead returns the error of the work, and that the lease was lost before its end.
 func TestLeadIsOverAndLost(t *testing.T) {

@@ -231,7 +231,7 @@ func TestFileWithoutADisk(t *testing.T) {
 // the next call makes up for it. Only the note that a token is durable may be lost.
 func TestFileOnAFlakyDisk(t *testing.T) {
 	const needed, all = 7, 9 // the last two are the note's
-	for _, effect := range []bool{false, true} {
+	for _, effect := range []bool{true, false} {
 		for number := 1; number <= all; number++ {
 			m := &medium{t: t, entries: map[string]*inode{}, durable: map[string]*inode{}, fails: 100 - number}
 			failed := m.process(42, 100, effect)
