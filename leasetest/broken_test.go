@@ -408,6 +408,7 @@ func loseAll(l *memoryLeaser) {
 
 // TestSuiteHasTeeth runs the suite on engines that break a promise.
 func TestSuiteHasTeeth(t *testing.T) {
+	impatient(t)
 	caught := map[string]bool{}
 	for _, m := range misbehaviors {
 		caught[m.want] = true

@@ -10,6 +10,9 @@ import (
 	"github.com/tenure-lease/tenure"
 )
 
+// forgetful is for how many looks, a hundredth of a second apart, something may refer to a call.
+var forgetful = 3000
+
 // forgets makes calls of each kind, and looks whether the Leaser refers to their contexts when
 // they have ended: in a program that runs for long such things fill the memory.
 func forgets(b *bench) {
@@ -82,7 +85,7 @@ func forgets(b *bench) {
 		}
 		// Time may be simulated, and then it does not wait for the garbage collector.
 		for looks := 0; !forgotten.Load(); looks++ {
-			if looks == 3000 {
+			if looks == forgetful {
 				b.Errorf("%s: the call has ended, and something refers to its context", call.what)
 				break
 			}

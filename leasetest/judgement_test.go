@@ -189,6 +189,43 @@ var judgements = []struct {
 			return lease, err
 		})
 	}, "waiting-ends-with-the-context", "when its time is over, want \"context deadline exceeded\""},
+	{"who has waited in vain is told of another holder", func() Fixture {
+		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+			lease, err := l.memoryLeaser.Acquire(ctx, c)
+			var held tenure.HeldError
+			if errors.As(err, &held) {
+				held.Holder = "somebody else"
+				return nil, fmt.Errorf("%w: %w", context.DeadlineExceeded, held)
+			}
+			return lease, err
+		})
+	}, "waiting-ends-with-the-context", "want a HeldError that names"},
+	{"who gives up is told something else", func() Fixture {
+		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+			lease, err := l.memoryLeaser.Acquire(ctx, c)
+			if errors.Is(err, context.Canceled) {
+				return nil, errors.New("gone")
+			}
+			return lease, err
+		})
+	}, "waiting-ends-with-the-context", "Acquire with a canceled context returns gone"},
+	{"who waits cut off is not told that its time is over", func() Fixture {
+		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+			lease, err := l.memoryLeaser.Acquire(ctx, c)
+			if errors.Is(err, tenure.ErrUnavailable) {
+				return nil, tenure.ErrUnavailable
+			}
+			return lease, err
+		})
+	}, "waiting-ends-with-the-context", "Acquire, cut off, returns " + tenure.ErrUnavailable.Error()},
+	{"TryAcquire does not tell that it is cut off", func() Fixture {
+		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
+			if errors.Is(err, tenure.ErrUnavailable) {
+				return nil, context.DeadlineExceeded
+			}
+			return lease, err
+		})
+	}, "waiting-ends-with-the-context", "TryAcquire, cut off, returns " + context.DeadlineExceeded.Error()},
 	{"a lease is another's by its name", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.Holder += "x" })
 	}, "many-goroutines-share-a-leaser", "want \""},
