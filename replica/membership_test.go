@@ -3,6 +3,7 @@ package replica
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -31,7 +32,8 @@ func TestRoster(t *testing.T) {
 		{"its vote", PromoteMember(9), "1a 2b 3c 9y ", []machine.NodeID{1, 2, 3, 9}, nil, nil},
 		{"a removal", RemoveMember(2), "1a 3c 9y ", []machine.NodeID{1, 3, 9}, nil, []uint64{2}},
 		{"a voter", AddMember(5, []string{"b"}, false), "1a 3c 5b 9y ", []machine.NodeID{1, 3, 5, 9}, nil, []uint64{2}},
-		{"another removal", RemoveMember(1), "3c 5b 9y ", []machine.NodeID{3, 5, 9}, nil, []uint64{1, 2}},
+		{"a voter elsewhere", UpdateMember(5, []string{"w"}), "1a 3c 5w 9y ", []machine.NodeID{1, 3, 5, 9}, nil, []uint64{2}},
+		{"another removal", RemoveMember(1), "3c 5w 9y ", []machine.NodeID{3, 5, 9}, nil, []uint64{1, 2}},
 	} {
 		before := ro
 		var err error
@@ -63,6 +65,86 @@ func TestRoster(t *testing.T) {
 	}
 	if again := ro.told(&pb.Member{ID: 1, Name: "one"}); again.Find(1) != nil {
 		t.Error("one that was removed has told that it is there")
+	}
+}
+
+// A roster is never changed, only replaced: whoever has an earlier one sees it as it was.
+func TestRostersAreReplaced(t *testing.T) {
+	ro := FoundedBy([]*pb.Member{{ID: 1, PeerURLs: []string{"a"}}, {ID: 2, PeerURLs: []string{"b"}}, {ID: 3, PeerURLs: []string{"c"}, IsLearner: true}})
+	ro.Removed = append(make([]uint64, 0, 8), 5, 7)
+	text := func() string { return fmt.Sprint(ro.Members, ro.Removed[:3:3], ro.Memberships) }
+	before := text()
+	for name, cc := range map[string]*raftpb.ConfChange{
+		"a new member": AddMember(9, []string{"z"}, false), "another place": UpdateMember(2, []string{"y"}), "a vote": PromoteMember(3), "a removal": RemoveMember(1),
+	} {
+		if _, err := ro.after(10, cc); err != nil || text() != before {
+			t.Errorf("%s: a roster that was %s is %s, %v", name, before, text(), err)
+		}
+	}
+	told := ro.told(&pb.Member{ID: 2, Name: "two", PeerURLs: []string{"x"}, ClientURLs: []string{"client"}})
+	if m := told.Find(2); text() != before || m.Name != "two" || !slices.Equal(m.ClientURLs, []string{"client"}) || !slices.Equal(m.PeerURLs, []string{"b"}) {
+		t.Errorf("a member has told its name and its client URLs: it is %v, and the roster before, %s, is %s", m, before, text())
+	}
+}
+
+// Founders have no names before they start, and those that learn have no vote, nor do they
+// for raft.
+func TestFoundersThatLearn(t *testing.T) {
+	ro := FoundedBy([]*pb.Member{{ID: 4, Name: "four", PeerURLs: []string{"d"}, IsLearner: true}, {ID: 2, Name: "two"}, {ID: 3, IsLearner: true}, {ID: 1}})
+	conf := ro.ConfState()
+	if now := ro.Memberships.Newest(); now.Index != 1 || !slices.Equal(now.Voters, []machine.NodeID{1, 2}) || !slices.Equal(now.Learners, []machine.NodeID{3, 4}) ||
+		!slices.Equal(conf.GetVoters(), []uint64{1, 2}) || !slices.Equal(conf.GetLearners(), []uint64{3, 4}) {
+		t.Errorf("raft has %v, and read leases %+v", conf, now)
+	}
+	for i, m := range ro.Members {
+		if m.ID != uint64(i+1) || m.Name != "" || m.IsLearner != (m.ID > 2) {
+			t.Errorf("a founder is %v", m)
+		}
+	}
+	if m := ro.Find(4); m == nil || !slices.Equal(m.PeerURLs, []string{"d"}) || ro.Find(5) != nil {
+		t.Errorf("founder 4 is %v, and there is %v", m, ro.Find(5))
+	}
+}
+
+// What a snapshot says of the members ends where it ends, and says all of it.
+func TestRosterOnDisk(t *testing.T) {
+	ro := FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}, {ID: 3, IsLearner: true}})
+	ro.Removed = []uint64{4, 300}
+	p := ro.encode()
+	if want := []byte{2, 4, 0xac, 2, 1, 1, 2, 1, 2, 1, 3}; !bytes.Equal(p, want) {
+		t.Errorf("a roster is %v, on disk it is %v", p, want)
+	}
+	for n := range p {
+		if got, err := decodeRoster(ro.Members, p[:n]); err == nil {
+			t.Errorf("%d bytes of %d are taken for %+v", n, len(p), got)
+		}
+	}
+	if got, err := decodeRoster(ro.Members, append(p, 0)); err == nil {
+		t.Errorf("with a byte behind it it is taken for %+v", got)
+	}
+	if !ro.WasRemoved(4) || !ro.WasRemoved(300) || ro.WasRemoved(5) || ro.WasRemoved(1) {
+		t.Errorf("members were removed that were not: %+v", ro)
+	}
+}
+
+// A change that was asked for without URLs is the change that it was: one without a member
+// in it would be a promotion.
+func TestChangesWithoutURLs(t *testing.T) {
+	for name, c := range map[string]struct {
+		cc   *raftpb.ConfChange
+		kind raftpb.ConfChangeType
+		says bool // of which member
+	}{
+		"a voter":      {AddMember(3, nil, false), raftpb.ConfChangeAddNode, true},
+		"a learner":    {AddMember(3, nil, true), raftpb.ConfChangeAddLearnerNode, true},
+		"another URL":  {UpdateMember(3, nil), raftpb.ConfChangeUpdateNode, true},
+		"a promotion":  {PromoteMember(3), raftpb.ConfChangeAddNode, false},
+		"a removal":    {RemoveMember(3), raftpb.ConfChangeRemoveNode, false},
+		"with its URL": {AddMember(3, []string{"c"}, false), raftpb.ConfChangeAddNode, true},
+	} {
+		if c.cc.GetType() != c.kind || c.cc.GetNodeId() != 3 || len(c.cc.GetContext()) > 0 != c.says {
+			t.Errorf("%s: %v", name, c.cc)
+		}
 	}
 }
 
