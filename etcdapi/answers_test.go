@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -312,4 +313,28 @@ func TestRoomOfForgottenAnswersIsFound(t *testing.T) {
 			t.Fatal("an answer that nobody refers to keeps its room")
 		}
 	}
+}
+
+// leaving is a caller that has gone, which nobody has noticed yet.
+type leaving struct{ context.Context }
+
+func (leaving) Err() error { return context.Canceled }
+
+// An answer that has got room as its caller left gives it back all the same.
+func TestRoomThatComesAsTheCallerLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAnswers(&Config{AnswerBytes: 1 << 20, AnswerPatience: time.Hour, Short: func() bool { return false }})
+		if !a.room.TryAcquire(1 << 20) {
+			t.Fatal("there is no room to begin with")
+		}
+		time.AfterFunc(time.Second, func() { a.room.Release(1 << 20) })
+		admitted, err := a.admit(leaving{context.Background()}, bytesOf(600<<10))
+		if err == nil {
+			admitted.(*answer).ticket.release() // as gRPC does, whether it can send it or not
+		}
+		if !a.room.TryAcquire(1 << 20) {
+			t.Errorf("room that came as the caller left was not given back: %v", err)
+		}
+		runtime.KeepAlive(admitted)
+	})
 }

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/watch"
 )
 
@@ -158,6 +160,83 @@ func TestTurnsOfEquals(t *testing.T) {
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("hidden %v: the second of two has its turn beside the first: %v", hidden, err)
+		}
+	}
+}
+
+// Whoever follows a key at a member that has no state to show is told so.
+func TestNothingIsFollowedWithoutAState(t *testing.T) {
+	f := (&fake{store: kv.New()}).begin(t, watch.Config{}, kv.View{})
+	s := New(f, Config{})
+	err := ends(t, "to follow a key of no state", func() error {
+		return s.follow(t.Context(), []byte("a"), nil, 1, func(*watch.Event) (bool, error) { return true, nil })
+	})
+	if !errors.Is(err, kv.ErrNoState) {
+		t.Errorf("to follow a key of no state: %v, want %v", err, kv.ErrNoState)
+	}
+	if err := ends(t, "to look up a key of no state", func() error { _, _, err := s.lookup(holderOf([]byte("a"))); return err }); !errors.Is(err, kv.ErrNoState) {
+		t.Errorf("to look up a key of no state: %v, want %v", err, kv.ErrNoState)
+	}
+}
+
+// In key order a contender whose key was taken from it before it was published has no turn, whether
+// another has the key now or nobody.
+func TestTurnOfAKeyThatIsGoneBeforeItIsPublished(t *testing.T) {
+	for _, anew := range []bool{false, true} {
+		s := serve(t, Config{}, watch.Config{})
+		s.hidden.Store(true)
+		created := s.put("l/1", "")
+		s.remove("l/1")
+		if anew {
+			s.put("l/1", "of another")
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.server.awaitTurn(t.Context(), []byte("l"), []byte("l/1"), created, errGone)
+			done <- err
+		}()
+		for end := time.Now().Add(10 * time.Second); !s.server.lines.has([]byte("l")) && len(done) == 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("it does not stand in line")
+			}
+		}
+		s.hidden.Store(false)
+		s.put("x", "")
+		if err := ends(t, "to wait by a key that is gone", func() error { return <-done }); err != errGone {
+			t.Errorf("the turn of a key that is gone, made anew %v: %v, want that it is gone", anew, err)
+		}
+	}
+}
+
+// blind is a backend in key order that cannot read what is not published, or cannot wait for it.
+type blind struct {
+	*fake
+	read, barrier error
+}
+
+func (b blind) ReadView(context.Context, proto.Message) (kv.View, error) {
+	return b.store.View(), b.read
+}
+
+func (b blind) Barrier(context.Context) error { return b.barrier }
+
+// In key order a contender whose turn cannot be found out is told why.
+func TestTurnsThatNobodyCanJudge(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	s := &served{fake: f, t: t}
+	s.put("l/1", "")
+	f.hidden.Store(true)
+	created := s.put("l/2", "")
+	lost := errors.New("lost")
+	for what, b := range map[string]blind{"read": {f, lost, nil}, "waited for": {f, nil, lost}} {
+		err := ends(t, "to wait for a turn that cannot be "+what, func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := New(b, Config{}).awaitTurn(ctx, []byte("l"), []byte("l/2"), created, errGone)
+			return err
+		})
+		if err != lost {
+			t.Errorf("a turn that cannot be %s: %v, want why", what, err)
 		}
 	}
 }

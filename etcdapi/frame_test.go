@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/watch"
 )
 
@@ -110,6 +112,26 @@ func TestResponseAtTheLimit(t *testing.T) {
 	for limit, want := range map[int]int{whole[0].size: 2, whole[0].size + 1: 1} {
 		if frames, err := s.server.frames(&r, limit); err != nil || len(frames) != want {
 			t.Errorf("%d frames of a response of %d bytes with a limit of %d, %v; want %d", len(frames), whole[0].size, limit, err, want)
+		}
+	}
+}
+
+// Whatever the limit is, no fragment of several events has reached it, and each has one at least.
+func TestFragmentsStayBelowTheLimit(t *testing.T) {
+	s := New(newFake(t, watch.Config{}), Config{})
+	r := &watch.Response{Revision: 2, Fragment: true}
+	for _, key := range []string{"k1", "k2", "k3"} {
+		r.Events = append(r.Events, &watch.Event{Event: kv.Event{Type: mvccpb.Event_PUT, KV: &mvccpb.KeyValue{Key: []byte(key), CreateRevision: 2, ModRevision: 2}}})
+	}
+	for limit := range 200 {
+		frames, err := s.frames(r, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range frames {
+			if len(f.events) == 0 || len(f.events) > 1 && f.size >= limit {
+				t.Errorf("a fragment of %d events has %d bytes, and the limit is %d", len(f.events), f.size, limit)
+			}
 		}
 	}
 }

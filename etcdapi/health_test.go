@@ -58,3 +58,16 @@ func TestHealthWatchedEarlyEnds(t *testing.T) {
 		}
 	}
 }
+
+// Whoever watches the health of a member that serves hears that first, and not that it is down.
+func TestHealthWatchedLater(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	changes, err := grpc_health_v1.NewHealthClient(serve(t, Config{}, watch.Config{}).conn).Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := changes.Recv(); err != nil || got.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Errorf("the health of a member that serves: %v, %v, want that it serves", got, err)
+	}
+}

@@ -3,6 +3,7 @@ package etcdapi
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,6 +58,46 @@ func TestLeaderlessStreamsAreCutInTime(t *testing.T) {
 		synctest.Wait()
 		if !errors.Is(context.Cause(again), rpctypes.ErrGRPCNoLeader) {
 			t.Errorf("a stream that came after others were cut: %v, want it cut", context.Cause(again))
+		}
+	})
+}
+
+// asked counts how often it is asked who leads.
+type asked struct {
+	*fake
+	times *atomic.Int64
+}
+
+func (b asked) Leader() (uint64, uint64, time.Duration) {
+	b.times.Add(1)
+	return b.fake.Leader()
+}
+
+// Nobody is asked who leads while no stream requires a leader: neither when all have ended, nor
+// when they were cut.
+func TestNobodyIsAskedForALeaderThatNoStreamRequires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, watch.Config{})
+		defer f.hub.Close()
+		b := asked{f, new(atomic.Int64)}
+		l := &New(b, Config{ElectionTimeout: time.Second}).leaderless
+		for _, cut := range []bool{false, true} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			remove := l.guard(cancel)
+			if cut {
+				f.loseLeader(time.Hour)
+				<-ctx.Done()
+				synctest.Wait()
+			} else {
+				remove()
+			}
+			before := b.times.Load()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n := b.times.Load() - before; n != 0 {
+				t.Errorf("no stream is left, cut %v, and the leader is asked for %d times", cut, n)
+			}
+			remove()
 		}
 	})
 }

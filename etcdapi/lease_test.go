@@ -331,3 +331,24 @@ func TestRenewalsUnderWayEndWithTheStreams(t *testing.T) {
 		t.Errorf("a renewal under way: %v, %v, want that the server stops", r, err)
 	}
 }
+
+// The longest lease that there may be is granted, and a longer one is refused.
+func TestTheLongestLease(t *testing.T) {
+	leases := &leaseServer{Server: New(newFake(t, watch.Config{}), Config{})}
+	if _, err := leases.LeaseGrant(t.Context(), &pb.LeaseGrantRequest{ID: 7, TTL: kv.MaxLeaseTTL}); err != nil {
+		t.Errorf("the longest lease: %v", err)
+	}
+	if _, err := leases.LeaseGrant(t.Context(), &pb.LeaseGrantRequest{ID: 8, TTL: kv.MaxLeaseTTL + 1}); !same(err, rpctypes.ErrGRPCLeaseTTLTooLarge) {
+		t.Errorf("a lease that is longer by a second: %v, want %v", err, rpctypes.ErrGRPCLeaseTTLTooLarge)
+	}
+}
+
+// The keys of a lease that cannot be read as fresh as is asked for are not told.
+func TestKeysOfALeaseThatCannotBeRead(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	(&served{fake: f, t: t}).grant(7)
+	leases := &leaseServer{Server: New(partly{fake: f, barrier: rpctypes.ErrGRPCNoLeader}, Config{})}
+	if got, err := leases.LeaseTimeToLive(t.Context(), &pb.LeaseTimeToLiveRequest{ID: 7, Keys: true}); !same(err, rpctypes.ErrGRPCNoLeader) {
+		t.Errorf("the keys of a lease without a leader: %v, %v, want %v", got, err, rpctypes.ErrGRPCNoLeader)
+	}
+}

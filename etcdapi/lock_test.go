@@ -505,3 +505,55 @@ func TestAnObserverThatHearsNothingEnds(t *testing.T) {
 		t.Errorf("an observer that hears nothing: %v, want what gRPC says", err)
 	}
 }
+
+// telling is an observer that hears whatever it is sent.
+type telling struct {
+	contextOnly
+	hear func(*v3electionpb.LeaderResponse) error
+}
+
+func (o telling) Send(r *v3electionpb.LeaderResponse) error { return o.hear(r) }
+
+// An observer ends with its watches, whether anybody leads or not, on the error on which clients go
+// on at another member.
+func TestAnObserverEndsWithItsWatches(t *testing.T) {
+	for _, leads := range []bool{false, true} {
+		f := newFake(t, watch.Config{})
+		if leads {
+			(&served{fake: f, t: t}).put("e/a", "one")
+		}
+		f.hub.Close()
+		e, told := &electionServer{Server: New(f, Config{})}, 0
+		err := ends(t, "an observer whose watches are closed", func() error {
+			return e.Observe(&v3electionpb.LeaderRequest{Name: []byte("e")}, telling{contextOnly{ctx: t.Context()}, func(*v3electionpb.LeaderResponse) error {
+				if told++; told > 1 {
+					return errors.New("a leader is told twice")
+				}
+				return nil
+			}})
+		})
+		if !same(err, rpctypes.ErrGRPCStopped) {
+			t.Errorf("an observer whose watches are closed, and somebody leads %v: %v, want %v", leads, err, rpctypes.ErrGRPCStopped)
+		}
+	}
+}
+
+// An observer that hears no more while the same leader goes on ends as well.
+func TestAnObserverThatHearsNoMoreEnds(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	s := &served{fake: f, t: t}
+	s.put("e/a", "one")
+	e, told := &electionServer{Server: New(f, Config{})}, 0
+	err := ends(t, "an observer that hears no more", func() error {
+		return e.Observe(&v3electionpb.LeaderRequest{Name: []byte("e")}, telling{contextOnly{ctx: t.Context()}, func(*v3electionpb.LeaderResponse) error {
+			if told++; told > 1 {
+				return errors.New("lost")
+			}
+			go s.put("e/a", "uno")
+			return nil
+		}})
+	})
+	if status.Convert(err).Message() != "lost" {
+		t.Errorf("an observer that hears no more: %v, want what gRPC says", err)
+	}
+}

@@ -2,6 +2,7 @@ package etcdapi
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ func TestDefaults(t *testing.T) {
 		"AnswerPatience":        {c.AnswerPatience, 5 * time.Second},
 		"ReadLeaseChanges":      {c.ReadLeaseChanges, ChangePolicy},
 		"Short":                 {c.Short(), false},
+		"Logger":                {c.Logger, slog.Default()},
 		"the least interval":    {Config{WatchProgressInterval: 1}.withDefaults().WatchProgressInterval, 100 * time.Millisecond},
 	} {
 		if tt.got != tt.want {
@@ -299,6 +301,10 @@ func TestReadsOfAStaleViewBeginAnew(t *testing.T) {
 		"transaction": func() (*pb.ResponseHeader, error) {
 			r, err := s.Txn(t.Context(), &pb.TxnRequest{Success: []*pb.RequestOp{rangeOp(get)}})
 			return r.GetHeader(), err
+		},
+		"look-up of a holder": func() (*pb.ResponseHeader, error) {
+			_, revision, err := s.lookup(get)
+			return &pb.ResponseHeader{Revision: revision}, err
 		},
 	} {
 		s.backend.(turning).first <- stale
