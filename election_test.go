@@ -217,9 +217,26 @@ func TestAwaitLooks(t *testing.T) {
 		}
 		time.AfterFunc(5*time.Second/2, func() { _, _ = l.Acquire(t.Context(), tenure.Claim{Name: "n", TTL: ttl}) })
 		began := time.Now()
-		s, err := tenure.Await(t.Context(), plain{l}, free)
+		ctx, cancel = context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		s, err := tenure.Await(ctx, plain{l}, free)
 		if took := time.Since(began); err != nil || len(s.Holders) != 1 || took != 3*time.Second {
 			t.Errorf("after %v: %+v, %v; want a holder after 3s", took, s, err)
+		}
+	})
+}
+
+// TestAwaitTellsFailures: a look that fails ends the wait, although it shows the holders of before: none.
+func TestAwaitTellsFailures(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+		l := store.Open()
+		l.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		for name, l := range map[string]tenure.Leaser{"an Awaiter": l, "another Leaser": plain{l}} {
+			if s, err := tenure.Await(ctx, l, tenure.State{Name: "n"}); !errors.Is(err, tenure.ErrClosed) {
+				t.Errorf("%s that is closed: %+v, %v; want %v", name, s, err, tenure.ErrClosed)
+			}
 		}
 	})
 }

@@ -52,6 +52,8 @@ func TestPaths(t *testing.T) {
 		"file:///a,/b,/c":        {"/a", "/b", "/c"},
 		"file:///a%2cb,/c%3f%20": {"/a,b", "/c? "},
 		"file:///dev/sdx":        {"/dev/sdx"},
+		"file:///":               {"/"},
+		"file:///a//":            {"/a"},
 	} {
 		cfg, err := File(url)
 		if diff := cmp.Diff(want, cfg.Paths); err != nil || diff != "" {
@@ -84,6 +86,9 @@ func TestPeers(t *testing.T) {
 	if cfg, err := Flease("flease://a:1@a:1?clock=trust"); err != nil || cfg.CheckClock || cfg.TLS != nil {
 		t.Errorf("a clock that is trusted: %+v, %v", cfg, err)
 	}
+	if cfg, err := Flease("flease://a:1@a:1?cell=1&t_max=1ns"); err != nil || cfg.Replicas != 1 || cfg.TMax != 1 {
+		t.Errorf("the least that can be asked for: %+v, %v", cfg, err)
+	}
 	if cfg, err = Flease("flease://self@" + file); err != nil || cfg.Self != "127.0.0.1:1" {
 		t.Errorf("from a file: %v, %v", cfg.Self, err)
 	}
@@ -96,12 +101,39 @@ func TestPeers(t *testing.T) {
 	}
 }
 
+// TestEachReadsItsOwn: what reads the URLs of one engine takes no other's, whatever the rest looks like.
+func TestEachReadsItsOwn(t *testing.T) {
+	readers := map[string]func(string) error{
+		"etcd":   func(url string) error { _, err := Etcd(url); return err },
+		"file":   func(url string) error { _, err := File(url); return err },
+		"redis":  func(url string) error { _, err := Redis(url); return err },
+		"flease": func(url string) error { _, err := Flease(url); return err },
+	}
+	for _, c := range []struct{ scheme, rest, reader string }{
+		{"etcd", "a", "etcd"}, {"etcds", "a", "etcd"}, {"file", "/a", "file"},
+		{"redis", "a", "redis"}, {"rediss", "a", "redis"}, {"flease", "a:1@a:1", "flease"},
+	} {
+		for scheme, want := range map[string]bool{c.scheme: true, "zk": false, "etcd": c.reader == "etcd", "redis": c.reader == "redis", "file": c.reader == "file"} {
+			err := readers[c.reader](scheme + "://" + c.rest)
+			if (err == nil) != want || err != nil && !errors.Is(err, ErrURL) {
+				t.Errorf("what reads the URLs of %s is given %s://%s: got %v", c.reader, scheme, c.rest, err)
+			}
+		}
+	}
+	for _, path := range []string{"/run/peer.sock", "file:///run/peer.sock", "flease:/run/peer.sock"} {
+		if got, socket, err := FleaseSocket(path); got != "" || socket || err != nil {
+			t.Errorf("%s is taken for the socket of a peer: %q, %v", path, got, err)
+		}
+	}
+}
+
 func TestServers(t *testing.T) {
 	for url, want := range map[string]redis.Config{
 		"redis://a":                         {Addrs: []string{"a:6379"}},
 		"redis://a,b:1,[::1]/3?prefix=x%2f": {Addrs: []string{"a:6379", "b:1", "[::1]:6379"}, DB: 3, Prefix: "x/"},
 		"redis://u:p%40:q@a/":               {Addrs: []string{"a:6379"}, Username: "u", Password: "p@:q"},
 		"redis://u:aGk+/w==@a":              {Addrs: []string{"a:6379"}, Username: "u", Password: "aGk+/w=="},
+		"redis://a/0":                       {Addrs: []string{"a:6379"}},
 		"redis://:secret@a":                 {Addrs: []string{"a:6379"}, Password: "secret"},
 	} {
 		cfg, err := Redis(url)
@@ -141,67 +173,75 @@ func TestBadURLs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for url, want := range map[string]string{
-		"":                                        "has no scheme: write for instance etcd://",
-		"127.0.0.1:2379":                          "has no scheme: write for instance etcd://127.0.0.1:2379",
-		"zk://a":                                  `no engine is called "zk"; there are etcd, etcds`,
-		"http://a:2379":                           "write etcd://a:2379",
-		"https://a:2379":                          "write etcds://a:2379",
-		"etcd://":                                 "an address is empty",
-		"etcd://a,,b":                             "an address is empty",
-		"etcd://user:pw@a":                        "more than a host and a port",
-		"etcd://a/path":                           "more than a host and a port",
-		"etcd://a:http":                           `"http" is not a port`,
-		"etcd://a:0":                              `"0" is not a port`,
-		"etcd://a:65536":                          `"65536" is not a port`,
-		"etcd://a?cacert=x":                       "use etcds",
-		"etcds://a?ca=x":                          `option "ca" is unknown; there are cacert, cert, key, servername`,
-		"etcds://a?cert=x":                        "cert and key go together",
-		"etcds://a?cert=%zz":                      "invalid URL escape",
-		"etcds://a?cacert=/none.pem":              "cacert: open /none.pem",
-		"etcds://a?cacert=" + junk:                "holds no PEM certificate",
-		"etcds://a?cert=/c&key=/none":             "cert and key: open /c",
-		"file://":                                 "there are three",
-		"file://leases":                           "there are three",
-		"file:///a,b":                             `path "b" is not absolute`,
-		"file:///a,/a/":                           `path "/a" is given twice`,
-		"file:///a?term=3s":                       "tenure lease init",
-		"file:///a%zz":                            "invalid URL escape",
-		"flease://a:1,b:1":                        "which of them is this process? write flease://a:7000@",
-		"flease:///sock?t_max=3s":                 "the peer that listens there has them",
-		"flease://a:1@":                           `peer 1 is at "": write host:port`,
-		"flease://a:1@a:1,a:1":                    "a:1 is listed twice",
-		"flease://a:1@a":                          `peer 1 is at "a": write host:port`,
-		"flease://a:1@1=a:1,b:1":                  "an index with every peer or with none",
-		"flease://a:1@1=a:1,1=b:1":                "two peers with index 1, a:1 and b:1",
-		"flease://a:1@0=a:1":                      "give it one from 1 to 1023",
-		"flease://c:1@a:1,b:1":                    "c:1, is not among the members",
-		"flease://a:1@/none":                      "open /none",
-		"flease://self@192.0.2.1:1":               "0 of the addresses are this machine's",
-		"flease://a:1@a:1?ttl=3s":                 `option "ttl" is unknown; there are cluster, t_max`,
-		"flease://a:1@a:1?t_max=3":                "t_max=3 is no duration: write for instance t_max=500ms",
-		"flease://a:1@a:1?cell=x":                 "cell=x",
-		"flease://a:1@a:1?cell=0":                 "cell=0",
-		"flease://a:1@a:1?t_max=-3s":              "t_max=-3s is no duration",
-		"flease://a:1@a:1?round=0s":               "round=0s is no duration",
-		"flease://a:1@a:1?epsilon=x":              "epsilon=x is no duration",
-		"flease://self@127.0.0.1:1,127.0.0.1:2":   "2 of the addresses are this machine's (127.0.0.1:1, 127.0.0.1:2)",
-		"flease://a:1@a:1?servername=x":           "cacert is missing",
-		"flease:///a%zz":                          "invalid URL escape",
-		"flease://a:1@a:1?cell=%zz":               "invalid URL escape",
-		"flease://a:1@/a%zz":                      "invalid URL escape",
-		"flease://a:1@a:1?clock=ntp":              "write kernel",
-		"flease://a:1@a:1?cert=x":                 "cacert is missing: peers authenticate each other",
-		"flease://a:1@a:1?t_max=1s&epsilon=300ms": "t_max = 1s is too short for ε = 300ms and a round timeout of 25ms: make it more than 1.3s",
-		"redis://":                                "an address is empty",
-		"redis://a,a:6379":                        `server "a:6379" is given twice`,
-		"redis://a/x":                             `"x" is not the number of a database`,
-		"redis://secret@a":                        "write user:password@",
-		"redis://a?cacert=x":                      "use rediss",
-		"redis://a/-1":                            `"-1" is not the number of a database`,
-		"rediss://a?db=1":                         `option "db" is unknown; there are cacert, cert, key, servername`,
-		"redis://a?prefix=%zz":                    "invalid URL escape",
-		"etcd://a?cert=%zz":                       "invalid URL escape",
-		"file:///a#b":                             "has no options",
+		"":                            "has no scheme: write for instance etcd://",
+		"127.0.0.1:2379":              "has no scheme: write for instance etcd://127.0.0.1:2379",
+		"zk://a":                      `no engine is called "zk"; there are etcd, etcds`,
+		"http://a:2379":               "write etcd://a:2379",
+		"https://a:2379":              "write etcds://a:2379",
+		"etcd://":                     "an address is empty",
+		"etcd://a,,b":                 "an address is empty",
+		"etcd://user:pw@a":            "more than a host and a port",
+		"etcd://a/path":               "more than a host and a port",
+		"etcd://a:http":               `"http" is not a port`,
+		"etcd://a:":                   `"" is not a port`,
+		"etcd://a:-1":                 `"-1" is not a port`,
+		"etcd://a[b":                  "unexpected '[' in address",
+		"etcd://a:0":                  `"0" is not a port`,
+		"etcd://a:65536":              `"65536" is not a port`,
+		"etcd://a?cacert=x":           "use etcds",
+		"etcds://a?ca=x":              `option "ca" is unknown; there are cacert, cert, key, servername`,
+		"etcds://a?cert=x":            "cert and key go together",
+		"etcds://a?cert=%zz":          "invalid URL escape",
+		"etcds://a?cacert=/none.pem":  "cacert: open /none.pem",
+		"etcds://a?cacert=" + junk:    "holds no PEM certificate",
+		"etcds://a?cert=/c&key=/none": "cert and key: open /c",
+		"file://":                     "there are three",
+		"file://leases":               "there are three",
+		"file:///a,b":                 `path "b" is not absolute`,
+		"file:///a,/a/":               `path "/a" is given twice`,
+		"file:///a?term=3s":           "tenure lease init",
+		"file:///a%zz":                "invalid URL escape",
+		"flease://a:1,b:1":            "which of them is this process? write flease://a:7000@",
+		"flease:///sock?t_max=3s":     "the peer that listens there has them",
+		"flease://a:1@":               `peer 1 is at "": write host:port`,
+		"flease://a:1@a:1,a:1":        "a:1 is listed twice",
+		"flease://a:1@a":              `peer 1 is at "a": write host:port`,
+		"flease://a:1@1=a:1,b:1":      "an index with every peer or with none",
+		"flease://a:1@1=a:1,1=b:1":    "two peers with index 1, a:1 and b:1",
+		"flease://a:1@0=a:1":          "give it one from 1 to 1023",
+		"flease://c:1@a:1,b:1":        "c:1, is not among the members",
+		"flease://a:1@/none":          "open /none",
+		"flease://self@192.0.2.1:1":   "0 of the addresses are this machine's",
+		"flease://a:1@a:1?ttl=3s":     `option "ttl" is unknown; there are cluster, t_max`,
+		"flease://a:1@a:1?t_max=3":    "t_max=3 is no duration: write for instance t_max=500ms",
+		"flease://a:1@a:1?cell=x":     "cell=x",
+		"flease://a:1@a:1?cell=0":     "cell=0",
+		"flease://a:1@a:1?cell=9223372036854775808":                                 "cell=9223372036854775808: write how many",
+		"flease://a:1@a:1?t_max=9999999h":                                           "t_max=9999999h is no duration",
+		"flease://a:1@a:1?cacert=/none.pem&cert=/c&key=/k":                          "cacert: open /none.pem",
+		"flease://a:1@a:1?t_max=-3s":                                                "t_max=-3s is no duration",
+		"flease://a:1@a:1?round=0s":                                                 "round=0s is no duration",
+		"flease://a:1@a:1?epsilon=x":                                                "epsilon=x is no duration",
+		"flease://self@127.0.0.1:3,127.0.0.1:1,127.0.0.1:5,127.0.0.1:2,127.0.0.1:4": "5 of the addresses are this machine's (127.0.0.1:1, 127.0.0.1:2, 127.0.0.1:3, 127.0.0.1:4, 127.0.0.1:5)",
+		"flease://a:1@a:1?servername=x":                                             "cacert is missing",
+		"flease:///a%zz":                                                            "invalid URL escape",
+		"flease://a:1@a:1?cell=%zz":                                                 "invalid URL escape",
+		"flease://a:1@/a%zz":                                                        "invalid URL escape",
+		"flease://a:1@a:1?clock=ntp":                                                "write kernel",
+		"flease://a:1@a:1?cert=x":                                                   "cacert is missing: peers authenticate each other",
+		"flease://a:1@a:1?t_max=1s&epsilon=300ms":                                   "t_max = 1s is too short for ε = 300ms and a round timeout of 25ms: make it more than 1.3s",
+		"redis://":             "an address is empty",
+		"redis://a,a:6379":     `server "a:6379" is given twice`,
+		"redis://a/x":          `"x" is not the number of a database`,
+		"redis://secret@a":     "write user:password@",
+		"redis://@a":           "write user:password@",
+		"redis://u%zz:p@a":     "a user or password has a % that begins no escape",
+		"redis://a?cacert=x":   "use rediss",
+		"redis://a/-1":         `"-1" is not the number of a database`,
+		"rediss://a?db=1":      `option "db" is unknown; there are cacert, cert, key, servername`,
+		"redis://a?prefix=%zz": "invalid URL escape",
+		"etcd://a?cert=%zz":    "invalid URL escape",
+		"file:///a#b":          "has no options",
 	} {
 		l, err := Open(t.Context(), url)
 		if err == nil || l != nil {

@@ -152,14 +152,8 @@ func ownAddress(list flease.Members) (string, error) {
 	}
 	var mine []string
 	for _, addr := range list.Addrs {
-		host, _, err := net.SplitHostPort(addr)
-		if err != nil {
-			continue
-		}
-		ips, err := net.LookupIP(host)
-		if err != nil {
-			continue // it is another's, and that one may be away
-		}
+		host, _, _ := net.SplitHostPort(addr) // members are host:port
+		ips, _ := net.LookupIP(host)          // none of one that is away: it is another's
 		if slices.ContainsFunc(ips, func(ip net.IP) bool {
 			return slices.ContainsFunc(own, func(a net.Addr) bool {
 				n, ok := a.(*net.IPNet)
