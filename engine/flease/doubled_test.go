@@ -123,7 +123,10 @@ func TestIdleClientsMakeRoom(t *testing.T) {
 			_, ok := k.hear("status", time.Second)
 			return ok
 		}
-		longest, other, third := come("longest idle"), come("other"), come("third")
+		other, longest, third := come("other"), come("longest idle"), come("third")
+		if !serves(other) { // it came first, and is not the idlest
+			t.Error("a client that is idle has lost its place for no reason")
+		}
 		holds(third, "x")
 		fourth := h.talk("fourth")
 		fourth.say(`{"op":"hello","version":2}`)
