@@ -335,3 +335,36 @@ func TestDecidedEndsWithClose(t *testing.T) {
 		}
 	})
 }
+
+// TestAgreeCountsNoStoreThatForgot: a store that has lost what it acknowledged during an Agree never makes a
+// majority of it again, however long that takes. What it forgot may have been decided.
+func TestAgreeCountsNoStoreThatForgot(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(3, shortTerm, 5*time.Millisecond)
+		l, faults := all.open(t, storage.Options{})
+		faults[0].Hang()
+		restore, restored := all[1].Backup(), false
+		faults[2].Plan = func(op register.Op) register.Fault {
+			if _, note := op.Op.(quorumregister.PutNote); note && op.Name == "x/" && !restored {
+				time.Sleep(time.Millisecond) // store 1 has it by now
+				restore()
+				restored = true
+			}
+			return register.None
+		}
+		agreed := make(chan error)
+		go func() {
+			_, err := l.Agree(t.Context(), "x", []byte("mine"))
+			agreed <- err
+		}()
+		select {
+		case err := <-agreed:
+			t.Fatalf("of three stores one hangs and one forgot its note, %v: Agree ends with %v, want it to wait", restored, err)
+		case <-time.After(20 * shortTerm):
+		}
+		faults[0].Heal()
+		if err := <-agreed; err != nil {
+			t.Errorf("two stores work that forgot nothing: %v", err)
+		}
+	})
+}
