@@ -92,13 +92,13 @@ type slowness struct {
 // and there is time for it. It returns false if another try makes no sense.
 func (s *slowness) outlast(ctx context.Context, x *claim, err error) bool {
 	l := x.leaser
-	switch end, limited := ctx.Deadline(); {
+	switch end, _ := ctx.Deadline(); { // every try has one
 	case ctx.Err() != nil:
 		return false
 	case errors.Is(err, disklease.ErrSlow):
 		s.claims, s.err = append(s.claims, x.id), err
 		// The next try sees what was left; the wait begins then.
-		return !limited || time.Until(end) > l.Takeover()+8*l.Delay()
+		return time.Until(end) > l.Takeover()+8*l.Delay()
 	case s.err == nil || !s.alone(x):
 		s.err = nil
 		return false

@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -365,6 +366,205 @@ func TestAgreeCountsNoStoreThatForgot(t *testing.T) {
 		faults[0].Heal()
 		if err := <-agreed; err != nil {
 			t.Errorf("two stores work that forgot nothing: %v", err)
+		}
+	})
+}
+
+// looks calls f with the number of each look at the register of an agreement, from 1, before it is made.
+func looks(faults *register.Faults, f func(n int) register.Fault) {
+	n := 0
+	faults.Plan = func(op register.Op) register.Fault {
+		if _, query := op.Op.(quorumregister.Query); query && op.Name == "x/" {
+			n++
+			return f(n)
+		}
+		return register.None
+	}
+}
+
+// TestAgreeGivesTheLeaseBack: when Agree has returned, the lease that it contended for is free.
+func TestAgreeGivesTheLeaseBack(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		a, faults := all.open(t, storage.Options{})
+		b, _ := all.open(t, storage.Options{})
+		faults[0].Plan = func(op register.Op) register.Fault {
+			if _, note := op.Op.(quorumregister.PutNote); note && op.Name == "x" { // by which it is released
+				time.Sleep(delay)
+			}
+			return register.None
+		}
+		if _, err := a.Agree(t.Context(), "x", make([]byte, storage.MaxProposal)); err != nil {
+			t.Fatalf("a proposal of the greatest length: %v", err)
+		}
+		if _, err := b.TryAcquire(t.Context(), tenure.Claim{Name: "x"}); err != nil {
+			t.Errorf("a try for the lease after Agree: %v", err)
+		}
+	})
+}
+
+// TestAgreementThatTurnsBad: whatever is found in place of an agreement, and whenever, nothing is agreed, and who asks
+// is told at once.
+func TestAgreementThatTurnsBad(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		l, faults := all.open(t, storage.Options{})
+		looks(faults[0], func(n int) register.Fault {
+			if n == 3 {
+				me := machine.ID{7}
+				all[0].Open().Do([]register.Op{{Name: "x/", Writer: me, Op: quorumregister.PutNote{Writer: me, Seq: 1, Data: []byte("mine")}}})
+			}
+			return register.None
+		})
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*term)
+		defer cancel()
+		if _, err := l.Agree(ctx, "x", nil); !errors.Is(err, disklease.ErrBlock) || time.Since(began) > term {
+			t.Errorf("a register that turns bad: %v after %v, want %v", err, time.Since(began), disklease.ErrBlock)
+		}
+	})
+}
+
+// TestAgreementWithoutALease: what no waiting cures at the lease of the name ends an Agree as well.
+func TestAgreementWithoutALease(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		me := machine.ID{7}
+		all[0].Open().Do([]register.Op{{Name: "x", Writer: me, Op: quorumregister.Put{Version: machine.Version{Seq: 1, Writer: me}, Data: []byte("mine")}}})
+		l, _ := all.open(t, storage.Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*term)
+		defer cancel()
+		if _, err := l.Agree(ctx, "x", nil); !errors.Is(err, disklease.ErrRecord) || ctx.Err() != nil {
+			t.Errorf("the lease's register is not ours: %v, want %v at once", err, disklease.ErrRecord)
+		}
+	})
+}
+
+// TestTroubleThatIsOver: who gives up is told of trouble that stands in the way of an agreement, not of trouble that
+// is over.
+func TestTroubleThatIsOver(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		holder, _ := all.open(t, storage.Options{})
+		acquire(t, holder, "x")
+		l, faults := all.open(t, storage.Options{})
+		looks(faults[0], func(n int) register.Fault {
+			if n == 3 {
+				return register.LostBefore
+			}
+			return register.None
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), term)
+		defer cancel()
+		if _, err := l.Agree(ctx, "x", nil); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, tenure.ErrUnavailable) {
+			t.Errorf("one access failed, and all others did not: %v, want %v alone", err, context.DeadlineExceeded)
+		}
+	})
+}
+
+// TestWhichStoreAnAgreementLacks: of three stores one hangs, and one fails for the agreement alone. Who gives up is told
+// of it, though no access has ended.
+func TestWhichStoreAnAgreementLacks(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(3, term, delay)
+		l, faults := all.open(t, storage.Options{})
+		looks(faults[1], func(n int) register.Fault {
+			if n == 1 { // which is that of Decided
+				return register.None
+			}
+			faults[0].Hang()
+			return register.LostBefore
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 4*term)
+		defer cancel()
+		_, err := l.Agree(ctx, "x", nil)
+		for _, want := range []error{tenure.ErrUnavailable, context.DeadlineExceeded, register.ErrInjected} {
+			if !errors.Is(err, want) {
+				t.Errorf("%v, want %v to be told", err, want)
+			}
+		}
+	})
+}
+
+// TestAgreementsMeasure: the accesses of an Agree count for δ.
+func TestAgreementsMeasure(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		faults[0].Plan = func(op register.Op) register.Fault {
+			if _, note := op.Op.(quorumregister.PutNote); note && op.Name == "x/" {
+				time.Sleep(4 * delay) // and nothing else is asked meanwhile
+			}
+			return register.None
+		}
+		if _, err := l.Agree(t.Context(), "x", nil); err != nil {
+			t.Fatal(err)
+		}
+		if l.Delay() == delay {
+			t.Errorf("δ is measured as %v, though writes took four of it", l.Delay())
+		}
+	})
+}
+
+// TestCloseEndsAnAgreement, and says so, though a store fails for it.
+func TestCloseEndsAnAgreement(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		looks(faults[0], func(n int) register.Fault {
+			if n == 1 { // which is that of Decided
+				return register.None
+			}
+			return register.LostBefore
+		})
+		agreed := make(chan error)
+		go func() {
+			_, err := l.Agree(t.Context(), "x", nil)
+			agreed <- err
+		}()
+		time.Sleep(term)
+		go l.Close()
+		if err := <-agreed; !errors.Is(err, tenure.ErrClosed) || errors.Is(err, tenure.ErrUnavailable) {
+			t.Errorf("%v, want %v and nothing of the stores", err, tenure.ErrClosed)
+		}
+	})
+}
+
+// TestWhoLostTheLeaseFollows: a proposer who has lost the lease, and meets a rank that is greater than his, raises no
+// other while somebody else leads. He would be in his way.
+func TestWhoLostTheLeaseFollows(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		l, faults := all.open(t, storage.Options{})
+		other, _ := all.open(t, storage.Options{})
+		store, ranked := all[0].Open(), make(chan struct{}, 1)
+		faults[0].Plan = func(op register.Op) register.Fault {
+			if note, ok := op.Op.(quorumregister.PutNote); ok && op.Name == "x/" && note.Seq == 1 {
+				faults[0].Hang()
+				ranked <- struct{}{}
+			}
+			return register.None
+		}
+		agreed := make(chan error)
+		go func() {
+			_, err := l.Agree(t.Context(), "x", nil)
+			agreed <- err
+		}()
+		<-ranked
+		leads := acquire(t, other, "x")
+		note := store.Do([]register.Op{{Name: "x/", Op: quorumregister.Query{}}})[0].Value.(quorumregister.State).Notes[0]
+		greater := machine.ID(bytes.Repeat([]byte{0xff}, 16))
+		data := bytes.ReplaceAll(note.Data, note.Writer[:], greater[:])
+		store.Do([]register.Op{{Name: "x/", Writer: greater, Op: quorumregister.PutNote{Writer: greater, Seq: 1, Data: data}}})
+		faults[0].Heal()
+		select {
+		case err := <-agreed:
+			t.Fatalf("who lost the lease has raised a rank while another leads: %v", err)
+		case <-time.After(10 * term):
+		}
+		if err := leads.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-agreed; err != nil {
+			t.Errorf("nobody else leads any more: %v", err)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package storage_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"runtime"
 	"slices"
@@ -208,4 +209,25 @@ func TestCloseWaitsForCalls(t *testing.T) {
 		<-ended
 		<-closed
 	})
+}
+
+// TestCloseIsNoTroubleWithStores: whoever waits for stores that fail, and is ended by Close, is told of Close alone.
+func TestCloseIsNoTroubleWithStores(t *testing.T) {
+	for what := range calls(nil) {
+		t.Run(what, func(t *testing.T) {
+			simulate(t, func(t *testing.T) {
+				all := newMemories(3, term, delay)
+				l, faults := all.open(t, storage.Options{})
+				faults[0].Hang()
+				faults[1].Fail(register.ErrInjected)
+				ended := make(chan error, 1)
+				go func() { ended <- calls(l)[what](t.Context()) }()
+				time.Sleep(delay)
+				l.Close()
+				if err := <-ended; !errors.Is(err, tenure.ErrClosed) || errors.Is(err, tenure.ErrUnavailable) {
+					t.Errorf("ended by Close: %v, want %v and nothing of the stores", err, tenure.ErrClosed)
+				}
+			})
+		})
+	}
 }

@@ -193,6 +193,7 @@ func (x *claim) outcomes(outs []any) {
 			}
 		case disklease.Lost:
 			if x.stint != nil {
+				_ = x.stint.Check() // at its deadline it says what was in the way of a renewal
 				x.stint.Lose(errors.New(out.Why))
 				x.decide(nil)
 			}

@@ -49,7 +49,7 @@ func TestASlowStore(t *testing.T) {
 		late.Store(int64(3 * delay))
 		time.Sleep(100 * term)
 		known := l.Delay() // and does not change any more
-		for range 2 { // the first leaves the δ that it knows to the second
+		for range 2 {      // the first leaves the δ that it knows to the second
 			if err := lease.Release(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumregister"
 )
@@ -26,8 +27,8 @@ var errSilent = errors.New("it does not answer")
 
 // Health looks at a name in each of the stores, and waits for the answers until ctx is
 // done. A set works while more than half of its stores do.
-func (l *Leaser) Health(ctx context.Context, name string) ([]Health, error) {
-	ctx, end, err := l.begin(ctx)
+func (l *Leaser) Health(outer context.Context, name string) ([]Health, error) {
+	ctx, end, err := l.begin(outer)
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +53,9 @@ func (l *Leaser) Health(ctx context.Context, name string) ([]Health, error) {
 				h.Took = l.clock.Now().Sub(began)
 			}
 		case <-ctx.Done():
+			if outer.Err() == nil && l.ctx.Err() != nil {
+				return nil, tenure.ErrClosed
+			}
 			return all, nil
 		}
 	}

@@ -153,6 +153,5 @@ func (l *Leaser) complete(c tenure.Claim) (tenure.Claim, error) {
 		return c, fmt.Errorf("%w: a TTL of %v is more than these stores were made for, which is %v: ask for that or less, or make other stores (tenure lease init --ttl %v)",
 			tenure.ErrClaim, asked, l.header.Term, asked)
 	}
-	c.TTL = l.header.Term
 	return c, nil
 }

@@ -173,7 +173,10 @@ func (l *Leaser) List(outer context.Context, prefix string) ([]string, error) {
 	}
 	defer end()
 	names, err := l.set.Names(ctx)
-	if err != nil {
+	switch {
+	case err != nil && outer.Err() == nil && l.ctx.Err() != nil:
+		return nil, tenure.ErrClosed
+	case err != nil:
 		return nil, fmt.Errorf("%w: %w", tenure.ErrUnavailable, err)
 	}
 	names = slices.DeleteFunc(names, func(name string) bool {
