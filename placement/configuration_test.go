@@ -259,3 +259,28 @@ func TestOneForm(t *testing.T) {
 		}
 	}
 }
+
+// TestEqualSeesEverything: no part of a configuration may change unnoticed, for what is equal is not
+// proposed.
+func TestEqualSeesEverything(t *testing.T) {
+	of := func(members []machine.NodeID, fallback Set, cells []Cell, buckets ...Set) *Configuration {
+		return must(t)(New(members, fallback, cells, buckets))
+	}
+	a := of(three, 1, []Cell{cell("a", "", 2), cell("b", "c", 6)}, 0, 4)
+	if !a.Equal(of(three, 1, []Cell{cell("a", "", 2), cell("b", "c", 6)}, 0, 4)) {
+		t.Error("two configurations that say the same differ")
+	}
+	for what, b := range map[string]*Configuration{
+		"its members":         of([]machine.NodeID{three[0], three[1], three[2] + 1}, 1, []Cell{cell("a", "", 2), cell("b", "c", 6)}, 0, 4),
+		"its default":         of(three, 2, []Cell{cell("a", "", 2), cell("b", "c", 6)}, 0, 4),
+		"a cell's key":        of(three, 1, []Cell{cell("a", "", 2), cell("aa", "c", 6)}, 0, 4),
+		"a cell's end":        of(three, 1, []Cell{cell("a", "", 2), cell("b", "d", 6)}, 0, 4),
+		"a cell's holders":    of(three, 1, []Cell{cell("a", "", 2), cell("b", "c", 5)}, 0, 4),
+		"the number of cells": of(three, 1, []Cell{cell("a", "", 2)}, 0, 4),
+		"a bucket":            of(three, 1, []Cell{cell("a", "", 2), cell("b", "c", 6)}, 4, 4),
+	} {
+		if a.Equal(b) || b.Equal(a) {
+			t.Errorf("configurations that differ in %s are the same", what)
+		}
+	}
+}
