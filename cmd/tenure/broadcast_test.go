@@ -149,6 +149,51 @@ func TestShownMessages(t *testing.T) {
 	}
 }
 
+// In JSON a message says all that is known of it, and members are in order on their line.
+func TestDeliveredMessagesAreWhole(t *testing.T) {
+	m := broadcast.Message{Position: 5, Client: machine.ID{15: 7}, Seq: 3, Payload: []byte("x")}
+	got, err := json.Marshal(delivered(m))
+	if want := `{"position":5,"client":"` + m.Client.String() + `","seq":3,"payload":"eA==","text":"x"}`; err != nil || string(got) != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+	change, want := broadcast.Message{Members: map[machine.NodeID]string{}}, "(members"
+	for id := range machine.NodeID(9) {
+		change.Members[id+1] = "h"
+		want += fmt.Sprintf(" %d=h", id+1)
+	}
+	if got := shown(change); got != want+")" {
+		t.Errorf("a change is printed as %s, want %s)", got, want)
+	}
+}
+
+// What cannot be printed is not delivered: the command fails.
+func TestDeliverFailsWithItsOutput(t *testing.T) {
+	limit, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	dir := t.TempDir()
+	full, w := io.Pipe()
+	closed := errors.New("the disk is full")
+	full.CloseWithError(closed)
+	ended := make(chan error, 1)
+	go func() {
+		root := rootCommand()
+		root.SetOut(w)
+		root.SetErr(io.Discard)
+		root.SetArgs([]string{"deliver", "--id", "7", "--members", "7=" + freeAddresses(t, 1)[0], "--data-dir", dir})
+		ended <- root.ExecuteContext(limit)
+	}()
+	awaitMembers(t, dir)
+	root := rootCommand()
+	root.SetOut(io.Discard)
+	root.SetArgs([]string{"broadcast", "--at", dir, "x"})
+	if err := root.ExecuteContext(limit); err != nil {
+		t.Log(err) // the member may have ended before it answered
+	}
+	if err := <-ended; !errors.Is(err, closed) {
+		t.Errorf("deliver ends with %v, want %v", err, closed)
+	}
+}
+
 func TestLines(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                       "[]",

@@ -241,6 +241,7 @@ func TestContradictions(t *testing.T) {
 		"where? write: tenure lease init":        {"lease", "init", "--at", ""},
 		"needs no stores":                        {"lease", "init", "--at", "etcd://a"},
 		"--handles are for directories":          {"lease", "init", "--at", "redis://a", "--handles", "3"},
+		"--single-host and --handles are for":    {"lease", "init", "--at", "redis://a", "--single-host"},
 		"would make this command a peer":         {"lease", "show", "n", "--at", "flease://a:1@a:1"},
 		"want the socket of a peer":              {"peer", "status", "--at", "etcd://a"},
 		"either RANGE_END or --prefix":           {"read-lease", "holders", "a", "b", "--prefix"},

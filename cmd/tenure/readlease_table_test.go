@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/tenure-lease/tenure/quorumlease"
 	"github.com/tenure-lease/tenure/readleasepb"
 )
 
@@ -120,5 +121,37 @@ func TestUndecidedChanges(t *testing.T) {
 		if status.Code(err) != code || strings.Contains(err.Error(), "is not known") == known {
 			t.Errorf("%v: got %v, want it known: %v", code, err, known)
 		}
+	}
+}
+
+// Each column of a member says what it is called for, in one line.
+func TestColumnsOfAMember(t *testing.T) {
+	for _, tt := range []struct {
+		m    readLeaseMember
+		want string // role, what is left, trouble
+	}{
+		{readLeaseMember{Leader: true, Learner: true}, "leader|?|"},
+		{readLeaseMember{Learner: true}, "learner|?|"},
+		{readLeaseMember{Reads: &reads{}}, "follower|-|"},
+		{readLeaseMember{Reads: &reads{}, left: 2 * quorumlease.MaxTTL}, "follower|20s|"},
+		{readLeaseMember{Reads: &reads{}, left: 2*quorumlease.MaxTTL + 1}, "follower|no end|"},
+		{readLeaseMember{Error: "no\nanswer", Stalled: true, Clock: &memberClock{Doubted: true, Last: "wild"}}, "?|?|no answer"},
+		{readLeaseMember{Stalled: true, Clock: &memberClock{Doubted: true, Last: "wild"}}, "?|?|stalled: not renewed until it has caught up"},
+		{readLeaseMember{Clock: &memberClock{Last: "slow", AgoMS: 1999}}, "?|?|2s ago slow"},
+	} {
+		if got := tt.m.role() + "|" + tt.m.leftText() + "|" + tt.m.trouble(); got != tt.want {
+			t.Errorf("%+v is %s, want %s", tt.m, got, tt.want)
+		}
+	}
+	if got, want := (&reads{Local: 1, Rounds: 2, Forwarded: 5}).cells(), "8\t12.5 %"; got != want {
+		t.Errorf("the reads are %q, want %q", got, want)
+	}
+	if got, want := (&heldUp{Entries: 2, WaitingMS: 1.4, By: []string{"a", "b"}}).String(), "2 entries held up, for 1ms by now, by a, b"; got != want {
+		t.Errorf("held up is %q, want %q", got, want)
+	}
+	var text strings.Builder
+	(&readLeases{Members: []readLeaseMember{{ID: "a", Has: 1, Reads: &reads{Rounds: 2, Forwarded: 5}}}}).table(&text)
+	if got, want := strings.Join(strings.Fields(strings.Split(text.String(), "\n")[4]), " "), "a follower - - - 1 7 0.0 % 2 5"; got != want {
+		t.Errorf("the member's line is %q, want %q", got, want)
 	}
 }

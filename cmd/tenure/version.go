@@ -18,9 +18,14 @@ type versions struct {
 }
 
 func versionOf() versions {
+	info, _ := debug.ReadBuildInfo()
+	return versionsIn(info)
+}
+
+// versionsIn are those of a build, of which nothing may be known.
+func versionsIn(info *debug.BuildInfo) versions {
 	v := versions{Tenure: "unknown", API: "etcd v3", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
+	if info == nil {
 		return v
 	}
 	v.Tenure = info.Main.Version

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	miniserver "github.com/alicebob/miniredis/v2/server"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/engine"
+	"github.com/tenure-lease/tenure/engine/storage"
+)
+
+// What was chosen for stores, and what follows from it, is told in JSON as in words.
+func TestMadeStores(t *testing.T) {
+	at := "file://" + t.TempDir()
+	out, err := command(t, "lease", "init", "--at", at, "--single-host", "--ttl", "30s", "--delay", "20ms", "--drift", "500", "-o", "json")
+	var made madeStores
+	if err != nil || json.Unmarshal([]byte(out), &made) != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	if len(made.Set) != 32 {
+		t.Errorf("the set is %q, want 32 digits", made.Set)
+	}
+	made.Set = ""
+	want := madeStores{At: at, Stores: 1, TTLMS: 30000, DelayMS: 20, DriftPPM: 500, FreeMS: 80, TakeoverMS: made.TakeoverMS}
+	if made != want || made.TakeoverMS < 30135 || made.TakeoverMS >= 30136 {
+		t.Errorf("got %+v, want %+v, and a takeover within 30135 ms", made, want)
+	}
+	out, err = command(t, "lease", "init", "--at", "file://"+strings.Join([]string{t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()}, ","), "--single-host", "--ttl", "30s", "--delay", "20ms")
+	if err != nil || !strings.Contains(out, "made a set of 4 stores, of which 1 may fail, for leases of 30s; accesses take up to 20ms (as given)") {
+		t.Errorf("of four stores it says %q, %v", out, err)
+	}
+}
+
+// The leases of a user are for one machine's processes: their store needs no direct I/O.
+func TestLocalStoresAreOfOneHost(t *testing.T) {
+	if _, err := command(t, "lease", "init", "--at", "local", "--delay", "20ms"); err != nil {
+		t.Fatal(err)
+	}
+	header, err := os.ReadFile(filepath.Join(os.Getenv("XDG_STATE_HOME"), "tenure/leases/TENURE"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const single = 19 // behind a block's kind, checksum and format
+	if header[single] != 1 {
+		t.Errorf("the header of the store begins with %x, want that it is of a single host", header[:single+1])
+	}
+}
+
+// Stores on a Redis server are made and shown, with what may happen to them.
+func TestShowsWhatRedisMayLose(t *testing.T) {
+	h := miniredis.RunT(t)
+	h.Server().SetPreHook(func(c *miniserver.Peer, cmd string, _ ...string) bool {
+		if strings.EqualFold(cmd, "INFO") { // with which it would race
+			c.WriteBulk("# Clients\r\nconnected_clients:1\r\n")
+		}
+		return strings.EqualFold(cmd, "INFO")
+	})
+	at := "redis://" + h.Addr()
+	if out, err := command(t, "lease", "init", "--at", at, "--ttl", "30s", "--delay", "100ms", "-o", "json"); err != nil || !strings.Contains(out, `"ttl_ms": 30000`) {
+		t.Fatalf("%s, %v", out, err)
+	}
+	out, err := command(t, "lease", "show", "n", "--at", at, "-o", "json")
+	var shown shownLease
+	if err != nil || json.Unmarshal([]byte(out), &shown) != nil || len(shown.Stores) != 1 {
+		t.Fatalf("%s, %v", out, err)
+	}
+	if s := shown.Stores[0]; s.Store != h.Addr() || s.Error != "" || s.Warning == "" {
+		t.Errorf("the store is shown as %+v, want %s, and what it may lose", s, h.Addr())
+	}
+}
+
+// A store that cannot be read is shown with the reason, beside those that can.
+func TestShowsWhyAStoreDoesNotCount(t *testing.T) {
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	at := "file://" + strings.Join(dirs, ",")
+	if _, err := command(t, "lease", "init", "--at", at, "--single-host", "--delay", "100ms"); err != nil {
+		t.Fatal(err)
+	}
+	l, err := engine.Open(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "n", TTL: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	handles, err := filepath.Glob(filepath.Join(dirs[1], "handles", "*"))
+	if err != nil || len(handles) != 1 {
+		t.Fatalf("the handles are %q, %v", handles, err)
+	}
+	content, err := os.ReadFile(handles[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[100]++ // in its header
+	if err := os.WriteFile(handles[0], content, 0); err != nil {
+		t.Fatal(err)
+	}
+	out, err := command(t, "lease", "show", "other", "--at", at, "-o", "json")
+	var shown shownLease
+	if err != nil || json.Unmarshal([]byte(out), &shown) != nil || len(shown.Stores) != 3 {
+		t.Fatalf("%s, %v", out, err)
+	}
+	for i, s := range shown.Stores {
+		if i == 1 {
+			if s.Store != dirs[i] || !strings.Contains(s.Error, "its checksum is wrong") {
+				t.Errorf("the store is shown as %+v, want %s with a checksum that is wrong", s, dirs[i])
+			}
+		} else if s.Store != dirs[i] || s.Error != "" || s.Handles != 1 {
+			t.Errorf("the store is shown as %+v, want %s with one handle", s, dirs[i])
+		}
+	}
+}
+
+// Each store has its line, which says what is the matter with it.
+func TestTableOfStores(t *testing.T) {
+	silent := shownStoreOf("b", storage.Health{Err: errors.Join(errors.New("it does"), errors.New("not answer"))})
+	took := shownStoreOf("a", storage.Health{Took: 1500 * time.Microsecond})
+	if silent.Error != "it does\nnot answer" || took.TookMS != 1.5 {
+		t.Errorf("got %+v and %+v, want the error of the one and the time of the other", silent, took)
+	}
+	took.Handles = 3
+	var text strings.Builder
+	storeTable(&text, []shownStore{took, silent, {Store: "c", Damage: []string{"torn"}}, {Store: "d", Damage: []string{"torn", "cut"}}, {Store: "e", Warning: "it may lose what it has"}})
+	var got []string
+	for line := range strings.Lines(text.String()) {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	want := "STORE ANSWERS IN HANDLES STATE|a 1.5 ms 3 good|b - 0 it does not answer|c 0.0 ms 0 damaged: torn|d 0.0 ms 0 damaged: torn; cut|e 0.0 ms 0 it may lose what it has"
+	if strings.Join(got, "|") != want {
+		t.Errorf("got\n%s\nwant %s", text.String(), want)
+	}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+// ran runs a command line as the program does, and returns what it says on standard output and
+// standard error.
+func ran(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("TENURE_AT", "")
+	dir := t.TempDir()
+	stdout, stderr := os.Stdout, os.Stderr
+	defer func() { os.Stdout, os.Stderr = stdout, stderr }()
+	var err error
+	if os.Stdout, err = os.Create(filepath.Join(dir, "out")); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Stdout.Close()
+	if os.Stderr, err = os.Create(filepath.Join(dir, "errs")); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Stderr.Close()
+	code = run(args)
+	text := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Error(err)
+		}
+		return string(b)
+	}
+	return code, text("out"), text("errs")
+}
+
+// An error is said once, in one line on standard error, and the exit code says of which kind it is.
+func TestErrorsAreSaidOnce(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		code int
+		out  string // the beginning
+		errs string // all of it, but for what is in it
+	}{
+		{[]string{"version"}, 0, "tenure ", ""},
+		{[]string{"version", "-o", "xml"}, 1, "", "want table or json"},
+		{[]string{"odd"}, 1, "", `unknown command "odd"`},
+		{[]string{"serve", "-election-timeout", "odd"}, 1, "", `invalid argument "odd" for "--election-timeout"`},
+		{[]string{"serve", "--election-timeout=odd"}, 1, "", `invalid argument "odd" for "--election-timeout"`},
+		{[]string{"lease", "show", "n", "--at", "file:///none"}, 69, "", "make the directory first"},
+	} {
+		code, out, errs := ran(t, tt.args...)
+		said := tt.errs == "" && errs == "" ||
+			tt.errs != "" && strings.HasPrefix(errs, "tenure: ") && strings.Contains(errs, tt.errs) && strings.Count(errs, "\n") == 1
+		if code != tt.code || !strings.HasPrefix(out, tt.out) || tt.out == "" && out != "" || !said {
+			t.Errorf("tenure %q ends with %d, says %q, and on standard error %q; want %d, %q… and %q", tt.args, code, out, errs, tt.code, tt.out, tt.errs)
+		}
+	}
+}
+
+// Scripts go by these.
+func TestExitCodesStay(t *testing.T) {
+	for want, code := range map[int]int{
+		1: exitFailure, 69: exitUnavailable, 75: exitNotAcquired, 76: exitLost, 126: exitCannotRun, 127: exitNotFound, 128: exitSignal,
+	} {
+		if code != want {
+			t.Errorf("the exit code %d is %d now", want, code)
+		}
+	}
+	odd := errors.New("odd")
+	if err := (exitError{76, odd}); err.Error() != "odd" || !errors.Is(err, odd) {
+		t.Errorf("an error with an exit code says %q", err)
+	}
+	if err := (exitError{code: 3}); err.Error() != "exit code 3" || errors.Unwrap(err) != nil {
+		t.Errorf("an exit code without an error says %q", err)
+	}
+}
+
+// The versions that are told are those of the build.
+func TestVersions(t *testing.T) {
+	info := &debug.BuildInfo{
+		Main: debug.Module{Version: "v1.2.3"},
+		Deps: []*debug.Module{{Path: "go.etcd.io/etcd/client/v3", Version: "v3.1.0"}, {Path: "go.etcd.io/etcd/api/v3", Version: "v3.2.0"}, {Path: "x", Version: "v0.1.0"}},
+		Settings: []debug.BuildSetting{
+			{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "abc"}, {Key: "vcs.time", Value: "2026"}, {Key: "vcs.modified", Value: "true"},
+		},
+	}
+	here := versions{Tenure: "unknown", API: "etcd v3", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	if got := versionsIn(nil); got != here {
+		t.Errorf("of a build of which nothing is known: %+v, want %+v", got, here)
+	}
+	here.Tenure, here.Commit, here.API = "v1.2.3", "abc", "etcd v3.2.0"
+	if got := versionsIn(info); got != here {
+		t.Errorf("got %+v, want %+v", got, here)
+	}
+	for form, want := range map[string]string{"table": "tenure ", "json": "{"} {
+		if out, err := command(t, "version", "-o", form); err != nil || !strings.HasPrefix(out, want) || !strings.Contains(out, here.System) {
+			t.Errorf("as %s: %q, %v", form, out, err)
+		}
+	}
+}
