@@ -338,3 +338,30 @@ func TestRoomThatComesAsTheCallerLeaves(t *testing.T) {
 		runtime.KeepAlive(admitted)
 	})
 }
+
+// unheard is a stream of a range that nobody hears.
+type unheard struct {
+	contextOnly
+	sent *int
+}
+
+func (s unheard) Send(*pb.RangeStreamResponse) error { return s.SendMsg(nil) }
+
+func (s unheard) SendMsg(any) error {
+	*s.sent++
+	return errors.New("lost")
+}
+
+// The rest of a range is not encoded for a client that hears nothing any more.
+func TestARangeStreamThatNobodyHearsEnds(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	for _, key := range []string{"k1", "k2", "k3"} {
+		(&served{fake: f, t: t}).put(key, "v")
+	}
+	sent := 0
+	s := &kvServer{Server: New(f, Config{MaxRequestBytes: 1})}
+	err := s.RangeStream(&pb.RangeRequest{Key: []byte("k"), RangeEnd: []byte("l")}, unheard{contextOnly{ctx: t.Context()}, &sent})
+	if err == nil || err.Error() != "lost" || sent != 1 {
+		t.Errorf("a stream that nobody hears: %v after %d parts of three, want what gRPC says after the first", err, sent)
+	}
+}

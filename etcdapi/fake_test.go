@@ -123,9 +123,9 @@ func (f *fake) Propose(ctx context.Context, r proto.Message) (resp proto.Message
 	return resp, nil
 }
 
-func (f *fake) Barrier(context.Context) error {
+func (f *fake) Barrier(ctx context.Context) error {
 	f.barriers.Add(1)
-	return f.failure()
+	return cmp.Or(f.failure(), ctx.Err())
 }
 
 func (f *fake) ReadView(ctx context.Context, _ proto.Message) (kv.View, error) {

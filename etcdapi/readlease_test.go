@@ -248,6 +248,8 @@ func TestReadLeaseCellsHaveABound(t *testing.T) {
 		{"default = a" + strings.Repeat("; key:x = a", maxCells-1), true},
 		{"default = a" + strings.Repeat("; key:x = a", maxCells), false},
 		{"default = a; key:" + strings.Repeat("x", maxCellBytes) + " = a", false},
+		{strings.Repeat("x", maxCellBytes), true},
+		{strings.Repeat("x", maxCellBytes+1), false},
 	} {
 		_, err := client.Set(t.Context(), &readleasepb.SetRequest{Policy: "static/key", Cells: tt.cells})
 		if tt.good && err != nil || !tt.good && (status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "at most")) {
@@ -365,5 +367,68 @@ func TestHoldersInPart(t *testing.T) {
 	}
 	if !slices.EqualFunc(got.Holders, want, func(a, b *readleasepb.Holder) bool { return proto.Equal(a, b) }) {
 		t.Errorf("holders of a range: %v\nwant %v", got.Holders, want)
+	}
+}
+
+// refusing sets no policy.
+type refusing struct{ *fake }
+
+func (refusing) SetReadPolicy(context.Context, string, string) error { return rpctypes.ErrGRPCNoLeader }
+
+// Whoever sets a policy that is not set in the end hears so.
+func TestAReadPolicyThatIsNotSet(t *testing.T) {
+	s := &readLeaseServer{Server: New(refusing{newFake(t, watch.Config{})}, Config{})}
+	if got, err := s.Set(t.Context(), &readleasepb.SetRequest{Policy: "all"}); !same(err, rpctypes.ErrGRPCNoLeader) {
+		t.Errorf("a policy that was not set: %v, %v, want %v", got, err, rpctypes.ErrGRPCNoLeader)
+	}
+}
+
+// Of cells that there are not nothing is told, though they are asked for.
+func TestNoReadLeaseCells(t *testing.T) {
+	_, client := serveReadLeases(t, ReadLeaseStatus{Policy: "all", Order: "strict"})
+	if got, err := client.Get(t.Context(), &readleasepb.GetRequest{Cells: true}); err != nil || len(got.Cells) != 0 {
+		t.Errorf("cells where nothing is divided: %q, %v, want none", got.GetCells(), err)
+	}
+}
+
+// A range of one key, one of all keys from one on, and one that ends before a key that begins with
+// a zero byte are told apart.
+func TestBoundsOfKeyRanges(t *testing.T) {
+	for _, tt := range []struct{ key, end, from, to string }{
+		{"a", "", "a", "a\x00"},
+		{"a", "\x00", "a", "none"},
+		{"a", "c", "a", "c"},
+		{"\x00", "\x00\x01", "\x00", "\x00\x01"},
+		{"a", "b\x00", "a", "b\x00"},
+	} {
+		from, to := KeyRange{Key: []byte(tt.key), End: []byte(tt.end)}.bounds()
+		if got := string(to); string(from) != tt.from || to == nil != (tt.to == "none") || to != nil && got != tt.to {
+			t.Errorf("from %q to %q: the first key is %q and the first behind %q, want %q and %q", tt.key, tt.end, from, to, tt.from, tt.to)
+		}
+	}
+}
+
+// A member that has a lease is told as a holder once, whether the leader knows of it or not, and one
+// that has none is not made one.
+func TestAMemberHoldsOnce(t *testing.T) {
+	for _, tt := range []struct {
+		left  time.Duration
+		known []ReadLeaseHolder
+		want  []uint64
+	}{
+		{time.Second, nil, []uint64{11}},
+		{time.Second, []ReadLeaseHolder{{Member: 12}, {Member: 11, Boot: 3}}, []uint64{11, 12}},
+		{time.Second, []ReadLeaseHolder{{Member: 12}}, []uint64{11, 12}},
+		{0, []ReadLeaseHolder{{Member: 12}}, []uint64{12}},
+	} {
+		st := ReadLeaseStatus{Left: tt.left, Holders: tt.known}
+		st.withSelf(11)
+		var got []uint64
+		for _, h := range st.Holders {
+			got = append(got, h.Member)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("with %v left, and %d known, the holders are %d, want %d", tt.left, len(tt.known), got, tt.want)
+		}
 	}
 }

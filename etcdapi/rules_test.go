@@ -250,9 +250,11 @@ func TestStreamsEnd(t *testing.T) {
 func TestFutureRevisionBehindABarrier(t *testing.T) {
 	s := serve(t, Config{}, watch.Config{})
 	s.hidden.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // what never comes fails the test
+	defer cancel()
 	for serializable, want := range map[bool]int64{false: 1, true: 0} {
 		before := s.barriers.Load()
-		_, err := s.kv().Range(t.Context(), &pb.RangeRequest{Key: []byte("a"), Revision: 9, Serializable: serializable})
+		_, err := s.kv().Range(ctx, &pb.RangeRequest{Key: []byte("a"), Revision: 9, Serializable: serializable})
 		if got := s.barriers.Load() - before; !same(err, rpctypes.ErrGRPCFutureRev) || got != want {
 			t.Errorf("a revision that there is not, serializable %v: %v behind %d barriers, want %v behind %d", serializable, err, got, rpctypes.ErrGRPCFutureRev, want)
 		}

@@ -54,16 +54,12 @@ func New(b Backend, c Config) *Server {
 // the limits of the Config, the codec that watches need, and the interceptors.
 func (s *Server) Options() []grpc.ServerOption {
 	c := &s.config
-	streams := c.MaxConcurrentStreams
-	if streams == 0 {
-		streams = math.MaxUint32
-	}
 	return []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{}),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.MaxRecvMsgSize(c.MaxRequestBytes + wireOverhead),
 		grpc.MaxSendMsgSize(math.MaxInt32),
-		grpc.MaxConcurrentStreams(streams),
+		grpc.MaxConcurrentStreams(c.MaxConcurrentStreams), // 0 is no bound there, too
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: c.KeepAliveMinTime}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: c.KeepAliveInterval, Timeout: c.KeepAliveTimeout}),
 		grpc.ChainUnaryInterceptor(s.unary),
