@@ -127,6 +127,27 @@ func TestRosterOnDisk(t *testing.T) {
 	}
 }
 
+// A change that cannot be read is none, nor is one of a member that cannot be read: a guess
+// would make another membership than the one that the others have.
+func TestUnreadableChanges(t *testing.T) {
+	data, err := proto.Marshal(RemoveMember(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cc, err := changeOf(&raftpb.Entry{Data: data}); err != nil || cc.GetNodeId() != 3 {
+		t.Errorf("a removal of 3 is read as %v, %v", cc, err)
+	}
+	if cc, err := changeOf(&raftpb.Entry{Data: append(data, 0)}); !errors.Is(err, errBadEntry) {
+		t.Errorf("with a byte behind it it is read as %v, %v", cc, err)
+	}
+	cc := AddMember(4, []string{"d"}, true)
+	cc.Context = append(cc.Context, 0)
+	ro := FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}, {ID: 3}})
+	if after, err := ro.after(10, cc); !errors.Is(err, errBadEntry) || len(after.Members) != 3 {
+		t.Errorf("a member that cannot be read joins: %+v, %v", after, err)
+	}
+}
+
 // A change that was asked for without URLs is the change that it was: one without a member
 // in it would be a promotion.
 func TestChangesWithoutURLs(t *testing.T) {

@@ -93,8 +93,13 @@ func TestWhoHoldsAnyOfSomeKeys(t *testing.T) {
 		if s.holdsAny(c.id, below) != c.below || s.holdsAny(c.id, above) != c.above || s.holdsAny(c.id, both) != c.both || s.holdsAny(c.id, nil) {
 			t.Errorf("member %d holds %v: %v, %v: %v, %v: %v", c.id, below, s.holdsAny(c.id, below), above, s.holdsAny(c.id, above), both, s.holdsAny(c.id, both))
 		}
-		if !(readSetting{policy: quorumlease.AllByKey}).holdsAny(c.id, above) {
-			t.Errorf("member %d does not hold a key that all hold", c.id)
+		if across := (keyspan.Set{{Key: []byte("a"), End: []byte("z")}}); s.holdsAny(c.id, across) != c.below {
+			t.Errorf("member %d holds any of %v: %v", c.id, across, !c.below)
+		}
+		for _, policy := range quorumlease.Policies {
+			if !(readSetting{policy: policy}).holdsAny(c.id, above) {
+				t.Errorf("%s: member %d does not hold a key, and nobody says so", policy, c.id)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"testing"
@@ -47,6 +48,25 @@ func TestMissing(t *testing.T) {
 	}
 	if r := (Reader{Rest: over}); r.Varint() != 0 || !r.Bad {
 		t.Error("a signed number of more than 64 bits was read")
+	}
+}
+
+// All that is taken is what was next, however much it is, and what is left begins behind it.
+func TestTakenInOrder(t *testing.T) {
+	all := make([]byte, 300)
+	for i := range all {
+		all[i] = byte(255 - i%256)
+	}
+	r := Reader{Rest: all}
+	if b := r.Byte(); b != 255 || len(r.Rest) != 299 {
+		t.Errorf("the first byte is %d, and %d are left", b, len(r.Rest))
+	}
+	if b := r.Take(200); !bytes.Equal(b, all[1:201]) || !bytes.Equal(r.Rest, all[201:]) {
+		t.Errorf("200 bytes are %v, and %v are left", b, r.Rest)
+	}
+	r = Reader{Rest: append(binary.AppendUvarint(nil, 200), all...)}
+	if b := r.Bytes(); !bytes.Equal(b, all[:200]) || !bytes.Equal(r.Rest, all[200:]) {
+		t.Errorf("200 bytes behind their length are %v, and %v are left", b, r.Rest)
 	}
 }
 
