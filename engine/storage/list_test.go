@@ -31,3 +31,19 @@ func TestAListOfMany(t *testing.T) {
 		}
 	})
 }
+
+// TestAListIsNoWitness: it keeps nothing of what it saw, or every List would write a file for each name that is held.
+func TestAListIsNoWitness(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all, state := newMemories(1, term, delay), t.TempDir()
+		holder, _ := all.open(t, storage.Options{})
+		acquire(t, holder, "x")
+		l, _ := all.open(t, storage.Options{State: state})
+		if names, err := l.List(t.Context(), ""); err != nil || len(names) != 1 {
+			t.Fatalf("%q, %v, want x", names, err)
+		}
+		if n := witnessFiles(t, state); n != 0 {
+			t.Errorf("a list has left %d witnesses", n)
+		}
+	})
+}

@@ -2,6 +2,8 @@ package storage_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/disklease"
 	"github.com/tenure-lease/tenure/engine/storage"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumregister"
@@ -228,4 +231,33 @@ func (s *beatTimes) Do(ops []register.Op) []register.Reply {
 		}
 	}
 	return s.slowReplies.Do(ops)
+}
+
+// TestAwaitInTrouble: stores that fail for some time are no news of a holder, and what no waiting cures ends an Await.
+func TestAwaitInTrouble(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		holder, _ := all.open(t, storage.Options{})
+		lease := acquire(t, holder, "x")
+		l, faults := all.open(t, storage.Options{})
+		since, err := l.Observe(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		faults[0].Fail(register.ErrInjected)
+		time.AfterFunc(term, faults[0].Heal)
+		time.AfterFunc(2*term, func() { lease.Release(t.Context()) })
+		began := time.Now()
+		if s, err := l.Await(t.Context(), since); err != nil || len(s.Holders) != 0 || time.Since(began) < 2*term {
+			t.Errorf("the store fails for %v, and the lease is released after %v: %+v, %v after %v", term, 2*term, s, err, time.Since(began))
+		}
+
+		me := machine.ID{7}
+		all[0].Open().Do([]register.Op{{Name: "y", Writer: me, Op: quorumregister.Put{Version: machine.Version{Seq: 1, Writer: me}, Data: []byte("mine")}}})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*term)
+		defer cancel()
+		if _, err := l.Await(ctx, tenure.State{Name: "y"}); !errors.Is(err, disklease.ErrRecord) {
+			t.Errorf("Await of what is no record: %v, want %v at once", err, disklease.ErrRecord)
+		}
+	})
 }

@@ -53,9 +53,11 @@ func StateDir() string {
 	return filepath.Join(base, "tenure")
 }
 
-func newWitnesses(state string, set machine.ID) *witnesses {
+func newWitnesses(state string, set machine.ID) *witnesses { return witnessesOf(bootID(), state, set) }
+
+// witnessesOf is newWitnesses for a boot.
+func witnessesOf(boot, state string, set machine.ID) *witnesses {
 	w := &witnesses{uid: uint32(os.Geteuid()), set: set, seen: map[string][]byte{}}
-	boot := bootID()
 	if state == "" || boot == "" {
 		return w
 	}

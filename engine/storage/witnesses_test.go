@@ -39,6 +39,9 @@ func TestWitnesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !bytes.HasPrefix(whole, []byte("TenureW\x01")) {
+		t.Errorf("a file begins with %q: another version cannot tell its format", whole[:8])
+	}
 	for i := range whole {
 		broken := bytes.Clone(whole)
 		broken[i] ^= 0x40
@@ -51,9 +54,28 @@ func TestWitnesses(t *testing.T) {
 			}
 		}
 	}
+	w.keep("x", seen)
 	w.forget("x")
+	if got := w.of("x"); got != nil {
+		t.Errorf("what was forgotten is remembered: %q", got)
+	}
 	if _, err := os.Stat(w.path("x")); !os.IsNotExist(err) {
 		t.Errorf("a file is left of what was forgotten: %v", err)
+	}
+}
+
+// TestWitnessesOfAnUnknownBoot: where a boot has no name nothing tells later by whose clock something was seen.
+func TestWitnessesOfAnUnknownBoot(t *testing.T) {
+	dir := t.TempDir()
+	witnessesOf("", dir, machine.ID{1}).keep("x", []byte("seen"))
+	if got := witnessesOf("", dir, machine.ID{1}).of("x"); got != nil {
+		t.Errorf("another process believes %q, of a boot that is unknown", got)
+	}
+	witnessesOf("this", dir, machine.ID{1}).keep("x", []byte("seen"))
+	for boot, want := range map[string]string{"this": "seen", "another": ""} {
+		if got := witnessesOf(boot, dir, machine.ID{1}).of("x"); string(got) != want {
+			t.Errorf("in the boot %q another process believes %q, want %q", boot, got, want)
+		}
 	}
 }
 
@@ -173,6 +195,9 @@ func TestAWitnessThatIsKnown(t *testing.T) {
 		t.Errorf("what is known was written again: %v", err)
 	}
 	w.keep("x", nil) // a claim that has seen nothing
+	if got := w.of("x"); string(got) != "seen" {
+		t.Errorf("a claim that has seen nothing leaves %q, want what was known before", got)
+	}
 	w.keep("x", []byte("seen later"))
 	if got := newWitnesses(filepath.Dir(w.dir), machine.ID{1}).of("x"); string(got) != "seen later" {
 		t.Errorf("another process reads %q, want what was seen last", got)
@@ -185,6 +210,7 @@ func TestStateDir(t *testing.T) {
 		{"", "/h", "/h/.local/state/tenure"},
 		{"relative", "/h", "/h/.local/state/tenure"},
 		{"", "", ""},
+		{"", "relative", ""},
 	} {
 		t.Setenv("XDG_STATE_HOME", c.state)
 		t.Setenv("HOME", c.home)
