@@ -86,11 +86,12 @@ worlds-draw: ## worlds under seeds that follow from the commit, or from DRAW=SEE
 mutants: ## break every rule once, on purpose; a test must notice each. SINCE=COMMIT: those that are new
 	go test ./sim/mutant -run '^TestDraw$$' -count=1 -timeout 12h -v -budget all -since '$(SINCE)'
 
-# Planted bugs are those that somebody thought of. These are drawn by chance.
+# Planted bugs are those that somebody thought of. These are made by rule, everywhere in a package.
 PKG ?= peer
-BREAKS ?= 25
-survivors: ## break a package by chance, and print what its tests do not notice: PKG=peer BREAKS=25 DRAW=1
-	cd tools && go run ./survivors -n $(BREAKS) -seed $(DRAW) $(addprefix ../,$(PKG))
+BREAKS ?= 0
+FILES ?=
+survivors: ## break a package everywhere, and print what its tests do not notice: PKG=peer FILES='hello|frame' BREAKS=25 DRAW=1
+	cd tools && go run ./survivors -n $(BREAKS) -seed $(DRAW) -files '$(FILES)' $(addprefix ../,$(PKG))
 
 BUDGET ?= 150s
 DRAW ?= $(shell printf '%d' 0x$$(git rev-parse HEAD | cut -c1-15))

@@ -1,94 +1,127 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/parser"
 	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// broken is a place in a file, and what shall stand there instead.
+// brk is a place in a package where something may go another way.
+type brk struct {
+	id   int // what broken is asked for, from 1
+	file string
+	line int
+	what string // is done, for people
+}
+
+// broken is a package with all its breaks.
 type broken struct {
-	file     string
-	from, to int // bytes
-	text     string
-	line     int
-	what     string // was done, for people
+	breaks  []brk
+	sources map[string][]byte // by the path of the file that they stand in for
 }
 
-// source returns the file with the break.
-func (b broken) source() ([]byte, error) {
-	src, err := os.ReadFile(b.file)
+// breakPackage puts breaks into the files of a package, without its tests: conditions that are always or
+// never so, one side of && and || that does not count, limits that are one off, and statements that are left
+// out. A String or Error method decides nothing, and has none.
+func breakPackage(dir string, only *regexp.Regexp) (*broken, error) {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	return append(append(src[:b.from:b.from], b.text...), src[b.to:]...), nil
-}
-
-// breaksIn returns all breaks of a package's files, without its tests.
-func breaksIn(dir string, only *regexp.Regexp) (list []broken, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	p, err := build.Default.ImportDir(dir, 0)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range files {
-		base := filepath.Base(name)
-		if strings.HasSuffix(base, "_test.go") || base == "doc.go" || !only.MatchString(base) {
+	b := &broken{sources: map[string][]byte{}}
+	for _, name := range p.GoFiles {
+		if !only.MatchString(name) {
 			continue
 		}
-		if name, err = filepath.Abs(name); err != nil {
-			return nil, err
-		}
-		src, err := os.ReadFile(name)
+		path := filepath.Join(dir, name)
+		src, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
-		some, err := breaksOf(name, src)
-		if err != nil {
+		if err := b.add(path, src); err != nil {
 			return nil, err
 		}
-		list = append(list, some...)
 	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("nothing to break in %s: name the directory of a package", dir)
+	if len(b.breaks) == 0 {
+		return nil, fmt.Errorf("nothing to break in %s: name the directory of a package, and files of it", dir)
 	}
-	return list, nil
+	b.sources[filepath.Join(dir, "zz_broken.go")] = []byte(fmt.Sprintf(asks, p.Name, len(b.breaks)+1))
+	return b, nil
 }
 
-// swaps are operators, and those that are taken for them by mistake.
-var swaps = map[token.Token]string{
-	token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">",
-	token.LAND: "||", token.LOR: "&&", token.ADD: "-", token.SUB: "+",
+// asks is the file that is added to a broken package. Processes that a test starts are broken like itself, for a
+// file says which break is made. What comes by a break is noted in another file, if that exists.
+const asks = `package %s
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+)
+
+var (
+	brokenID = func() int {
+		p, _ := os.ReadFile(brokenFile)
+		id, _ := strconv.Atoi(strings.TrimSpace(string(p)))
+		return id
+	}()
+	brokenPassed [%d]atomic.Bool
+	brokenNotes  = func() *os.File {
+		f, _ := os.OpenFile(brokenFile+".passed", os.O_APPEND|os.O_WRONLY, 0)
+		return f
+	}()
+)
+
+func broken(id int) bool {
+	if brokenNotes != nil && !brokenPassed[id].Load() && !brokenPassed[id].Swap(true) {
+		brokenNotes.WriteString(strconv.Itoa(id) + "\n")
+	}
+	return id == brokenID
+}
+`
+
+// insertion is a text that is put into a file. Of several at one place, those that end something come
+// first, the innermost before the others; then come those that begin something, the outermost first.
+type insertion struct {
+	at, order int
+	text      string
 }
 
-// breaksOf returns the breaks of a file: conditions negated, operators swapped, statements left
-// out. A String or Error method decides nothing, and has none.
-func breaksOf(name string, src []byte) (list []broken, err error) {
+func (b *broken) add(path string, src []byte) error {
 	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(fset, path, src, parser.SkipObjectResolution)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	text := func(n ast.Node) string {
-		return string(src[fset.Position(n.Pos()).Offset:fset.Position(n.End()).Offset])
+	offset := func(p token.Pos) int { return fset.Position(p).Offset }
+	text := func(n ast.Node) string { return string(src[offset(n.Pos()):offset(n.End())]) }
+	var list []insertion
+	around := func(n ast.Node, before, after string) {
+		k := len(list) + 1
+		list = append(list, insertion{offset(n.Pos()), k, before}, insertion{offset(n.End()), -k, after})
 	}
-	add := func(from, to token.Pos, text, what string) {
-		at := fset.Position(from)
-		list = append(list, broken{name, at.Offset, fset.Position(to).Offset, text, at.Line, what})
-	}
-	negate := func(e ast.Expr) {
-		if e != nil {
-			add(e.Pos(), e.End(), "!("+text(e)+")", "negated: "+short(text(e)))
-		}
+	next := func(at token.Pos, what string, n ast.Node) int {
+		id := len(b.breaks) + 1
+		b.breaks = append(b.breaks, brk{id, path, fset.Position(at).Line, what + ": " + short(text(n))})
+		return id
 	}
 	omit := func(statements []ast.Stmt) {
 		for _, s := range statements {
 			if mayGo(s) {
-				add(s.Pos(), s.End(), "", "left out: "+short(text(s)))
+				around(s, fmt.Sprintf("if !broken(%d) { ", next(s.Pos(), "left out", s)), " }")
 			}
 		}
 	}
@@ -96,12 +129,11 @@ func breaksOf(name string, src []byte) (list []broken, err error) {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
 			return n.Name.Name != "String" && n.Name.Name != "Error"
+		case *ast.GenDecl:
+			return n.Tok == token.VAR
 		case *ast.IfStmt:
-			negate(n.Cond)
-		case *ast.ForStmt:
-			if b, ok := n.Cond.(*ast.BinaryExpr); ok && swaps[b.Op] != "" {
-				break // its operator is swapped; negated it would hardly ever run
-			}
+			never, always := next(n.Cond.Pos(), "never", n.Cond), next(n.Cond.Pos(), "always", n.Cond)
+			around(n.Cond, fmt.Sprintf("broken(%d) || !broken(%d) && (", always, never), ")")
 		case *ast.BlockStmt:
 			omit(n.List)
 		case *ast.CaseClause:
@@ -109,19 +141,71 @@ func breaksOf(name string, src []byte) (list []broken, err error) {
 		case *ast.CommClause:
 			omit(n.Body)
 		case *ast.BinaryExpr:
-			if other := swaps[n.Op]; other != "" {
-				add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), other, fmt.Sprintf("%s for %s: %s", other, n.Op, short(text(n))))
+			switch n.Op {
+			case token.LAND:
+				left, right := next(n.OpPos, "only the right side of", n), next(n.OpPos, "only the left side of", n)
+				around(n, "(", ")")
+				around(n.X, fmt.Sprintf("(broken(%d) || (", left), "))")
+				around(n.Y, fmt.Sprintf("(broken(%d) || (", right), "))")
+			case token.LOR:
+				left, right := next(n.OpPos, "only the right side of", n), next(n.OpPos, "only the left side of", n)
+				around(n, "(", ")")
+				around(n.X, fmt.Sprintf("(!broken(%d) && (", left), "))")
+				around(n.Y, fmt.Sprintf("(!broken(%d) && (", right), "))")
+			case token.LSS, token.GTR:
+				if twice(n) {
+					around(n, "(", fmt.Sprintf(" || broken(%d) && %s == %s)", next(n.OpPos, "or equal", n), text(n.X), text(n.Y)))
+				}
+			case token.LEQ, token.GEQ:
+				if twice(n) {
+					around(n, "(", fmt.Sprintf(" && !(broken(%d) && %s == %s))", next(n.OpPos, "not if equal", n), text(n.X), text(n.Y)))
+				}
 			}
 		}
 		return true
 	})
-	return list, nil
+	slices.SortStableFunc(list, func(x, y insertion) int {
+		begins := func(i insertion) int {
+			if i.order > 0 {
+				return 1
+			}
+			return 0
+		}
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(begins(x), begins(y)), cmp.Compare(x.order, y.order))
+	})
+	var out []byte
+	last := 0
+	for _, i := range list {
+		out = append(append(out, src[last:i.at]...), i.text...)
+		last = i.at
+	}
+	b.sources[path] = append(out, src[last:]...)
+	return nil
+}
+
+// twice reports whether an expression may be evaluated a second time.
+func twice(e ast.Expr) bool {
+	ok := true
+	ast.Inspect(e, func(n ast.Node) bool {
+		u, unary := n.(*ast.UnaryExpr)
+		_, function := n.(*ast.FuncLit)
+		ok = ok && !function && !(unary && u.Op == token.ARROW)
+		return ok
+	})
+	return ok
 }
 
 // mayGo reports whether a package may still build without a statement.
 func mayGo(s ast.Stmt) bool {
 	switch s := s.(type) {
-	case *ast.ExprStmt, *ast.IncDecStmt, *ast.DeferStmt, *ast.SendStmt, *ast.GoStmt:
+	case *ast.ExprStmt:
+		call, ok := s.X.(*ast.CallExpr)
+		if !ok {
+			return false
+		}
+		name, ok := call.Fun.(*ast.Ident)
+		return !ok || name.Name != "panic" // which may end a function
+	case *ast.IncDecStmt, *ast.DeferStmt, *ast.SendStmt, *ast.GoStmt:
 		return true
 	case *ast.AssignStmt:
 		return s.Tok != token.DEFINE

@@ -1,12 +1,15 @@
-// Command survivors breaks a package by chance, one place at a time, and prints the breaks that
-// its tests do not notice. Each is a rule without a test, or changes nothing that can be seen.
+// Command survivors breaks a package in every place that it knows how to, and prints the breaks that
+// tests do not notice. Each is a rule without a test, or changes nothing that can be seen.
 //
-//	cd tools && go run ./survivors ../peer                     # 25 breaks, judged by peer's own tests
-//	go run ./survivors -n 40 -seed 7 ../replica ../sim/replicasim
-//	go run ./survivors -run TestScripts -files 'lanes|keylease' ../replica ../sim/replicasim
+//	cd tools && go run ./survivors ../peer                     # judged by peer's own tests
+//	go run ./survivors -files 'lanes|keylease' ../replica ../sim/replicasim
+//	go run ./survivors -n 40 -seed 7 -run TestScripts ../replica ../sim/replicasim
 //
-// The first package is broken; the tests of all that are named judge. Planted bugs (package
-// sim/mutant) are those rules that somebody thought of; this finds the others.
+// The first package is broken; the tests of all that are named judge. All breaks are built into
+// one program for each package of tests, and a file says which of them is made. A break is
+// judged by the tests that come by it, the quick ones first.
+//
+// Planted bugs (package sim/mutant) are those rules that somebody thought of; this finds others.
 package main
 
 import (
@@ -24,13 +27,13 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	n := flag.Int("n", 25, "how many `breaks` to try")
+	n := flag.Int("n", 0, "try so many `breaks`, which the seed draws; 0: all")
 	seed := flag.Uint64("seed", 1, "which breaks: another seed draws others")
-	each := flag.Duration("each", 3*time.Minute, "how long the tests may take for one break")
-	run := flag.String("run", "", "the tests that judge, as for go test; all but TestMutants by default")
+	each := flag.Duration("each", 20*time.Second, "for how long a break may be tested; its slow tests are left out")
+	run := flag.String("run", "", "the tests that judge: those whose names match this `regexp`")
 	files := flag.String("files", "", "break only files whose names match this `regexp`")
 	flag.Usage = func() {
-		fmt.Fprintf(os.Stderr, "Usage: survivors [flags] PACKAGE [PACKAGE...]\n\nBreaks the first package by chance, and prints what the tests of all do not notice.\n\n")
+		fmt.Fprintf(os.Stderr, "Usage: survivors [flags] PACKAGE [PACKAGE...]\n\nBreaks the first package, and prints what the tests of all do not notice.\n\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -38,54 +41,57 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	t := trial{dirs: flag.Args(), run: *run, each: *each}
-	if err := survive(ctx, t, *n, *seed, *files); err != nil {
+	if err := survive(ctx, flag.Args(), *files, *run, *n, *seed, *each); err != nil {
 		fmt.Fprintln(os.Stderr, "survivors:", err)
 		os.Exit(1)
 	}
 }
 
-// survive tries n breaks that a seed draws, and prints each that lives and the counts.
-func survive(ctx context.Context, t trial, n int, seed uint64, files string) error {
+// survive tries breaks, and prints each that is not noticed by an assertion, and the counts.
+func survive(ctx context.Context, dirs []string, files, run string, n int, seed uint64, each time.Duration) error {
 	only, err := regexp.Compile(files)
 	if err != nil {
 		return fmt.Errorf("-files: %w", err)
 	}
-	list, err := breaksIn(t.dirs[0], only)
+	wanted, err := regexp.Compile(run)
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	temp, err := os.MkdirTemp("", "survivors")
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d places in %s\n", len(list), t.dirs[0])
-	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	if t.temp, err = os.MkdirTemp("", "survivors"); err != nil {
+	defer os.RemoveAll(temp)
+	b, err := breakPackage(dirs[0], only)
+	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(t.temp)
-	if said, err := t.pass(ctx); err != nil {
-		return fmt.Errorf("the tests fail without a break: %w\n%s", err, said)
+	trial, err := prepare(ctx, temp, dirs, b, wanted)
+	if err != nil {
+		return err
 	}
-	counts := map[verdict]int{}
-	tried := 0
-	for _, b := range list {
-		if tried == n || ctx.Err() != nil {
-			break
-		}
-		began := time.Now()
-		v, err := t.try(ctx, b)
-		if err != nil {
-			return err
-		}
+	list := b.breaks
+	if n > 0 && n < len(list) {
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		list = list[:n]
+	}
+	fmt.Printf("%d breaks of %s, %d tests of %v\n", len(list), dirs[0], len(trial.tests), trial.took().Round(time.Second))
+	counts, tried := map[verdict]int{}, 0
+	for _, br := range list {
+		v, err := trial.judge(ctx, br, each)
 		if ctx.Err() != nil {
 			break
 		}
-		counts[v]++
-		if v == unbuilt {
-			continue
+		if err != nil {
+			return err
 		}
+		counts[v]++
 		tried++
-		fmt.Printf("%3d %-8s %s:%d %s (%.0f s)\n", tried, v, filepath.Base(b.file), b.line, b.what, time.Since(began).Seconds())
+		if v != failed {
+			fmt.Printf("%-9s %s:%d %s\n", v, filepath.Base(br.file), br.line, br.what)
+		}
 	}
-	fmt.Printf("%d tried: %d noticed by an assertion, %d by a panic, %d by the end of their time, %d lived; %d more did not build\n",
-		tried, counts[failed], counts[panicked], counts[hung], counts[lived], counts[unbuilt])
+	fmt.Printf("%d tried: %d noticed by an assertion, %d by a panic, %d by the end of their time; %d lived, %d lived so far as there was time, no test comes by %d\n",
+		tried, counts[failed], counts[panicked], counts[hung], counts[lived], counts[partly], counts[unreached])
 	return nil
 }

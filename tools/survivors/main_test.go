@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"testing"
 	"time"
 )
@@ -17,11 +16,15 @@ var packageUnderTest = map[string]string{
 type Limit struct{ n, most int }
 
 func (l *Limit) Add(k int) bool {
-	if l.n+k > l.most {
+	if k < 0 || l.n+k > l.most {
 		return false
 	}
 	l.n += k
 	return true
+}
+
+func (l *Limit) Empty() {
+	l.n = 0
 }
 
 func (l *Limit) String() string {
@@ -44,75 +47,66 @@ func TestAdd(t *testing.T) {
 `,
 }
 
-func TestTrial(t *testing.T) {
+func TestJudge(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range packageUnderTest {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	list, err := breaksIn(dir, regexp.MustCompile(""))
+	b, err := breakPackage(dir, regexp.MustCompile(""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := trial{dirs: []string{dir}, each: time.Minute, temp: t.TempDir()}
-	if said, err := tr.pass(t.Context()); err != nil {
-		t.Fatalf("without a break: %v\n%s", err, said)
+	tr, err := prepare(t.Context(), t.TempDir(), []string{dir}, b, regexp.MustCompile(""))
+	if err != nil {
+		t.Fatal(err)
 	}
-	got := map[string]verdict{}
-	for _, b := range list {
-		v, err := tr.try(t.Context(), b)
+	const condition = "k < 0 || l.n+k > l.most"
+	want := map[string]verdict{
+		"never: " + condition:                  failed,
+		"always: " + condition:                 failed,
+		"only the right side of: " + condition: lived, // nothing below 0 is added
+		"only the left side of: " + condition:  failed,
+		"or equal: k < 0":                      lived,
+		"or equal: l.n+k > l.most":             lived, // nothing is added up to the limit
+		"left out: l.n += k":                   failed,
+		"left out: l.n = 0":                    unreached,
+	}
+	if len(b.breaks) != len(want) {
+		t.Errorf("breaks: %v, want %d", b.breaks, len(want))
+	}
+	for _, x := range b.breaks {
+		v, err := tr.judge(t.Context(), x, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got[b.what] = v
-	}
-	want := map[string]verdict{
-		"negated: l.n+k > l.most":  failed,
-		">= for >: l.n+k > l.most": lived, // nothing is added up to the limit
-		"- for +: l.n+k":           failed,
-		"left out: l.n += k":       failed,
-	}
-	if len(got) != len(want) {
-		t.Errorf("breaks: %v, want %d", got, len(want))
-	}
-	for what, v := range want {
-		if got[what] != v {
-			t.Errorf("%s: %q, want %q", what, got[what], v)
+		if w, ok := want[x.what]; !ok || v != w {
+			t.Errorf("%s: %q, want %q", x.what, v, w)
 		}
 	}
 }
 
 func TestNothingToBreak(t *testing.T) {
-	if _, err := breaksIn(t.TempDir(), regexp.MustCompile("")); err == nil {
+	if _, err := breakPackage(t.TempDir(), regexp.MustCompile("")); err == nil {
 		t.Error("an empty directory has breaks")
 	}
 }
 
-// A break has the place that it says, and nothing else differs.
-func TestSource(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "x.go")
+// What is put in at one place stands in the right order.
+func TestNested(t *testing.T) {
 	src := []byte("package x\n\nfunc f(a, b int) bool {\n\treturn a < b && b < 7\n}\n")
-	if err := os.WriteFile(file, src, 0o600); err != nil {
+	b := &broken{sources: map[string][]byte{}}
+	if err := b.add("x.go", src); err != nil {
 		t.Fatal(err)
 	}
-	list, err := breaksOf(file, src)
-	if err != nil {
-		t.Fatal(err)
+	want := "package x\n\nfunc f(a, b int) bool {\n\treturn ((broken(1) || ((a < b || broken(3) && a == b))) && (broken(2) || ((b < 7 || broken(4) && b == 7))))\n}\n"
+	if got := string(b.sources["x.go"]); got != want {
+		t.Errorf("got\n%s, want\n%s", got, want)
 	}
-	var got []string
-	for _, b := range list {
-		p, err := b.source()
-		if err != nil {
-			t.Fatal(err)
+	for _, x := range b.breaks {
+		if x.line != 4 {
+			t.Errorf("%s is in line %d, want 4", x.what, x.line)
 		}
-		got = append(got, string(p[len("package x\n\nfunc f(a, b int) bool {\n\treturn "):len(p)-3]))
-		if b.line != 4 {
-			t.Errorf("%s is in line %d, want 4", b.what, b.line)
-		}
-	}
-	slices.Sort(got)
-	if want := []string{"a < b && b <= 7", "a < b || b < 7", "a <= b && b < 7"}; !slices.Equal(got, want) {
-		t.Errorf("breaks are %q, want %q", got, want)
 	}
 }
