@@ -46,7 +46,7 @@ func heldUp(t *testing.T, promise time.Duration) (cl *clientv3.Client, put <-cha
 	cl = dial(t, endpoints[lead])
 	done := make(chan error, 1)
 	go func() {
-		_, err := cl.Put(context.Background(), "hot", "1")
+		_, err := cl.Put(t.Context(), "hot", "1")
 		done <- err
 	}()
 	until(t, "the put is held", func() bool {

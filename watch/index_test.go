@@ -100,3 +100,34 @@ func TestABatchIsNoLargerThanAQueue(t *testing.T) {
 		}
 	}
 }
+
+// Ranges that come in order, as a hostile client may send them, make no deep tree: not as they come,
+// and not as they go.
+func TestTheTreeIsNotDeep(t *testing.T) {
+	var depth func(*node) int
+	depth = func(n *node) int {
+		if n == nil {
+			return 0
+		}
+		return 1 + max(depth(n.left), depth(n.right))
+	}
+	const ranges, deep = 4096, 80 // at random it is about 30 deep
+	var x index
+	var all []*watcher
+	for i := range ranges {
+		w := &watcher{span: span{start: fmt.Sprintf("%04d", i), end: "x"}}
+		all = append(all, w)
+		x.add(w)
+	}
+	if got := depth(x.tree); got > deep {
+		t.Errorf("a tree of %d ranges that came in order is %d deep, want %d at most", ranges, got, deep)
+	}
+	for i, w := range all {
+		if i%2 == 0 {
+			x.remove(w)
+		}
+	}
+	if got := depth(x.tree); got > deep {
+		t.Errorf("a tree of which every second range was removed is %d deep, want %d at most", got, deep)
+	}
+}

@@ -47,6 +47,9 @@ func TestWire(t *testing.T) {
 	if e := r.Events[0].Message(true); e.PrevKv != nil {
 		t.Errorf("creation %v, want no previous value", e)
 	}
+	if e := r.Events[1].Message(false); e.PrevKv != nil {
+		t.Errorf("%v for those that want no previous values", e)
+	}
 }
 
 // A transaction may delete all keys from one on and put one of them again, for
@@ -68,5 +71,24 @@ func TestNoPreviousValueWithACreation(t *testing.T) {
 	e := r.Events[len(r.Events)-1].Message(true)
 	if string(e.Kv.Value) != "anew" || e.PrevKv != nil {
 		t.Errorf("event %v, want the creation of h without a previous value", e)
+	}
+}
+
+// All watchers that get an event share its wire form: an event of thousands is encoded once.
+func TestTheWireFormIsShared(t *testing.T) {
+	w := newWorld(t, Config{})
+	s := w.stream()
+	w.put("a", "a")
+	create(t, s, watch("a", "", 3))
+	next(t, s)
+	e := response(t, s).Events[0]
+	for _, prev := range []bool{false, true} {
+		one, err := e.Wire(prev)
+		w.check(err)
+		two, err := e.Wire(prev)
+		w.check(err)
+		if &one[0] != &two[0] {
+			t.Errorf("previous value %v: an event has been encoded twice", prev)
+		}
 	}
 }
