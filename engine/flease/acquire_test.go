@@ -104,45 +104,47 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 		"long rounds":                    {true, refused(flease.ErrNoMajority), 900, 1100 * time.Millisecond, 0, 8800 * time.Millisecond, tenure.ErrUnavailable, "waited for some seconds"},
 		"no answer":                      {true, none, 9, round, 1, 5 * time.Second, tenure.ErrUnavailable, "waited for some seconds"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			m := &scripted{answer: func(n int, id uint64) any {
-				if n <= tt.many {
-					return tt.first(id)
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &scripted{answer: func(n int, id uint64) any {
+					if n <= tt.many {
+						return tt.first(id)
+					}
+					return live(id)
+				}}
+				p := scriptedPeer(t, m, tt.round)
+				defer p.driver.Stop()
+				l := p.Leaser()
+				began := time.Now()
+				lease, err := l.acquire(context.Background(), tenure.Claim{Name: "x", TTL: 10 * time.Second}, tt.try)
+				took := time.Since(began)
+				if took != tt.took || len(m.claims) != tt.claims && tt.claims != 0 {
+					t.Errorf("%s: after %v and %d claims %v; want %v and %d", name, took, len(m.claims), err, tt.took, tt.claims)
 				}
-				return live(id)
-			}}
-			p := scriptedPeer(t, m, tt.round)
-			defer p.driver.Stop()
-			l := p.Leaser()
-			began := time.Now()
-			lease, err := l.acquire(context.Background(), tenure.Claim{Name: "x", TTL: 10 * time.Second}, tt.try)
-			took := time.Since(began)
-			if took != tt.took || len(m.claims) != tt.claims && tt.claims != 0 {
-				t.Errorf("%s: after %v and %d claims %v; want %v and %d", name, took, len(m.claims), err, tt.took, tt.claims)
-			}
-			switch {
-			case tt.is == nil && (err != nil || lease.Check() != nil || lease.Token() != 7):
-				t.Errorf("%s: %+v, %v; want that it is held", name, lease, err)
-			case tt.is != nil && (err == nil || tt.is != errHeld && !errors.Is(err, tt.is) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), tt.says)):
-				t.Errorf("%s: %v; want %v, %q, and no deadline of the caller's", name, err, tt.is, tt.says)
-			}
-			left := 0
-			if strings.HasPrefix(name, "lost") { // the machine says so by itself
-				left = tt.many
-			}
-			closed := make(chan error, 1)
-			go func() { closed <- l.Close() }()
-			synctest.Wait()
-			select {
-			case err := <-closed:
-				if err != nil || len(p.claims) != left {
-					t.Errorf("%s: %d claims are left, want %d; Close says %v", name, len(p.claims), left, err)
+				switch {
+				case tt.is == nil && (err != nil || lease.Check() != nil || lease.Token() != 7):
+					t.Errorf("%s: %+v, %v; want that it is held", name, lease, err)
+				case tt.is != nil && (err == nil || tt.is != errHeld && !errors.Is(err, tt.is) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), tt.says)):
+					t.Errorf("%s: %v; want %v, %q, and no deadline of the caller's", name, err, tt.is, tt.says)
 				}
-			default:
-				t.Errorf("%s: the call has ended, and Close waits for it", name)
-				l.calls.Done()
-				<-closed
-			}
+				left := 0
+				if strings.HasPrefix(name, "lost") { // the machine says so by itself
+					left = tt.many
+				}
+				closed := make(chan error, 1)
+				go func() { closed <- l.Close() }()
+				synctest.Wait()
+				select {
+				case err := <-closed:
+					if err != nil || len(p.claims) != left {
+						t.Errorf("%s: %d claims are left, want %d; Close says %v", name, len(p.claims), left, err)
+					}
+				default:
+					t.Errorf("%s: the call has ended, and Close waits for it", name)
+					l.calls.Done()
+					<-closed
+				}
+			})
 		})
 	}
 }
