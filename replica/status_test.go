@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumlease"
+	"go.etcd.io/raft/v3/raftpb"
 )
 
 // A status says of each figure what the member has: what is committed, applied and in its log
@@ -61,6 +62,10 @@ func TestStatus(t *testing.T) {
 	if got := s.members[0].r.Status().ReadLeases; !slices.Equal(got.Stalled, []machine.NodeID{3}) || got.Held != 4 || got.HeldFor != 220*time.Millisecond {
 		t.Errorf("who holds the leader up is to get no more promises, and the first of four entries waits for 220 ms: %+v", got)
 	}
+	s.members[0].r.Status().ReadLeases.Stalled[0] = 9
+	if got := s.members[0].r.Status().ReadLeases.Stalled; !slices.Equal(got, []machine.NodeID{3}) {
+		t.Errorf("who got a status has changed whom the leader waits for no more: %d", got)
+	}
 	s.do("pass 800ms")
 	if got := s.members[2].r.Status().ReadLeases; got.Left != 0 || len(got.Bound) > 0 {
 		t.Errorf("a member that hears nothing has a lease of %v, and is bound to %v", got.Left, got.Bound)
@@ -86,8 +91,8 @@ func TestStatusOfOtherMembers(t *testing.T) {
 	for index := range uint64(2) {
 		rl.keys.append(puts(t, 3, 10+index, "k"))
 	}
-	rl.commit, rl.released = 10, 5
-	if got := rl.status(r); got.Left >= 0 || got.Released != 9 || got.Held != 1 {
+	rl.commit, rl.released, rl.setting.cells = 10, 5, division(t)
+	if got := rl.status(r); got.Left >= 0 || got.Released != 9 || got.Held != 1 || got.Cells != rl.setting.cells {
 		t.Errorf("in key order, with one entry committed behind what is released: %+v", got)
 	}
 }
@@ -117,6 +122,7 @@ func TestConfigDefaultsAndLimits(t *testing.T) {
 		change func(c *Config)
 		ok     bool
 	}{
+		"a log from nowhere":       {func(c *Config) { c.Log.Snapshot = &raftpb.SnapshotMetadata{} }, false},
 		"two ticks":                {func(c *Config) { c.ElectionTicks = 2 }, false},
 		"a tick of no time":        {func(c *Config) { c.Tick = 0 }, false},
 		"a snapshot that is older": {func(c *Config) { c.Restored.Index = 0 }, false},
@@ -136,6 +142,19 @@ func TestConfigDefaultsAndLimits(t *testing.T) {
 		if err := cfg.validate(); (err == nil) != c.ok {
 			t.Errorf("%s: %v, it may be so: %v", name, err, c.ok)
 		}
+	}
+}
+
+// A member that starts knows of its log that a change is committed if there is one behind it.
+func TestAStartKnowsWhichChangesAreSettled(t *testing.T) {
+	change := func(index uint64) *raftpb.Entry {
+		return &raftpb.Entry{Index: &index, Term: new(uint64(1)), Type: raftpb.EntryConfChange.Enum()}
+	}
+	log := Genesis([]machine.NodeID{1, 2, 3})
+	log.Entries = []*raftpb.Entry{change(2), change(3)}
+	c := Config{ID: 1, Boot: 1, Tick: time.Second, ElectionTicks: 3, Log: log, Restored: Restored{Index: 1}}
+	if err := c.validate(); err != nil || c.Log.HardState.GetCommit() != 2 {
+		t.Errorf("of two changes those up to %d are committed: %v", c.Log.HardState.GetCommit(), err)
 	}
 }
 
