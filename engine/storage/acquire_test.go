@@ -152,3 +152,33 @@ func TestWhatMakesNoLease(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatIsSaidOfAHolder to those who gave up waiting: who it is and how long the lease may last, and nothing of trouble
+// with the stores that is over.
+func TestWhatIsSaidOfAHolder(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		holder, _ := all.open(t, storage.Options{})
+		acquire(t, holder, "x")
+		l, faults := all.open(t, storage.Options{})
+		n := 0
+		faults[0].Plan = func(op register.Op) register.Fault {
+			if _, query := op.Op.(quorumregister.Query); query {
+				if n++; n == 2 {
+					return register.LostBefore
+				}
+			}
+			return register.None
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), term)
+		defer cancel()
+		_, err := l.Acquire(ctx, tenure.Claim{Name: "x", Holder: "me"})
+		he := tenure.HeldError{}
+		if !errors.As(err, &he) || errors.Is(err, tenure.ErrUnavailable) || n < 3 {
+			t.Fatalf("%v, want it held", err)
+		}
+		if left := time.Until(he.Until); he.Holder != "holder" || left < term/2 || left > term {
+			t.Errorf("it is said to be held by %q for %v, want it by %q for most of %v", he.Holder, left, "holder", term)
+		}
+	})
+}

@@ -468,11 +468,11 @@ func TestWhichStoreAnAgreementLacks(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(3, term, delay)
 		l, faults := all.open(t, storage.Options{})
+		faults[0].Hang()
 		looks(faults[1], func(n int) register.Fault {
 			if n == 1 { // which is that of Decided
 				return register.None
 			}
-			faults[0].Hang()
 			return register.LostBefore
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 4*term)
@@ -565,6 +565,28 @@ func TestWhoLostTheLeaseFollows(t *testing.T) {
 		}
 		if err := <-agreed; err != nil {
 			t.Errorf("nobody else leads any more: %v", err)
+		}
+	})
+}
+
+// TestADecisionThatWasReturnedStays: a decision that only one of three stores has is not returned before most have it, or
+// the next one who asks would not find it.
+func TestADecisionThatWasReturnedStays(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		scratch := newMemories(1, term, delay)
+		l, _ := scratch.open(t, storage.Options{})
+		if _, err := l.Agree(t.Context(), "x", []byte("mine")); err != nil {
+			t.Fatal(err)
+		}
+		s := scratch[0].Open().Do([]register.Op{{Name: "x/", Op: quorumregister.Query{}}})[0].Value.(quorumregister.State)
+		all := newMemories(3, term, delay)
+		all[0].Open().Do([]register.Op{{Name: "x/", Writer: s.Version.Writer, Op: quorumregister.Put{Version: s.Version, Data: s.Data}}})
+		for _, hangs := range []int{2, 0} {
+			l, faults := all.open(t, storage.Options{})
+			faults[hangs].Hang()
+			if v, ok, err := l.Decided(t.Context(), "x"); err != nil || !ok || string(v) != "mine" {
+				t.Errorf("without store %d: %q, %v, %v, want the decision", hangs, v, ok, err)
+			}
 		}
 	})
 }

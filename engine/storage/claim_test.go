@@ -170,3 +170,28 @@ func TestCloseTellsNothingOfTheLost(t *testing.T) {
 		}
 	})
 }
+
+// TestALateReleaseEndsALockDelay: a release that stores did not take goes on for as long as others would wait, lock delay
+// and all, and its error says how long that is.
+func TestALateReleaseEndsALockDelay(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		l, faults := all.open(t, storage.Options{})
+		lease, err := l.Acquire(t.Context(), tenure.Claim{Name: "x", LockDelay: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		faults[0].Fail(register.ErrInjected)
+		wait := (l.Takeover() + time.Hour).Round(time.Millisecond).String()
+		if err := lease.Release(t.Context()); !errors.Is(err, tenure.ErrUnavailable) || !strings.Contains(err.Error(), wait) {
+			t.Errorf("Release: %v, want %v, and that the lease ends within %v", err, tenure.ErrUnavailable, wait)
+		}
+		time.Sleep(10 * term)
+		faults[0].Heal()
+		time.Sleep(term)
+		other, _ := all.open(t, storage.Options{})
+		if _, err := other.TryAcquire(t.Context(), tenure.Claim{Name: "x"}); err != nil {
+			t.Errorf("stores take the release after ten Terms: %v, want the lease to be free", err)
+		}
+	})
+}

@@ -1,11 +1,15 @@
 package storage_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/quorumregister"
+	"github.com/tenure-lease/tenure/register"
 )
 
 // TestAListOfMany: it looks at some names at a time, and at all of them in the end.
@@ -44,6 +48,25 @@ func TestAListIsNoWitness(t *testing.T) {
 		}
 		if n := witnessFiles(t, state); n != 0 {
 			t.Errorf("a list has left %d witnesses", n)
+		}
+	})
+}
+
+// TestAListOfWhatCannotBeRead is an error: a name that could not be looked at may be free, or held.
+func TestAListOfWhatCannotBeRead(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		for _, name := range []string{"x", "y", "z"} {
+			acquire(t, l, name)
+		}
+		faults[0].Plan = func(op register.Op) register.Fault {
+			if _, query := op.Op.(quorumregister.Query); query && op.Name == "y" {
+				return register.LostBefore
+			}
+			return register.None
+		}
+		if names, err := l.List(t.Context(), ""); !errors.Is(err, tenure.ErrUnavailable) || !errors.Is(err, register.ErrInjected) {
+			t.Errorf("%q, %v: want %v, for one of three names cannot be read", names, err, tenure.ErrUnavailable)
 		}
 	})
 }

@@ -261,3 +261,57 @@ func TestAwaitInTrouble(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatALookShows: how many may share, and until when the lease may last: no longer than a Term from now, and no
+// time that has passed, even when it may be that of a dead holder.
+func TestWhatALookShows(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, term/disklease.MinTerms)
+		holder, faults := all.open(t, storage.Options{})
+		if _, err := holder.Acquire(t.Context(), tenure.Claim{Name: "x", Slots: 3}); err != nil {
+			t.Fatal(err)
+		}
+		l, _ := all.open(t, storage.Options{})
+		look := func(least, most time.Duration) {
+			t.Helper()
+			s, err := l.Observe(t.Context(), "x")
+			if err != nil || len(s.Holders) != 1 || s.Holders[0].Slots != 3 {
+				t.Fatalf("%+v, %v, want a holder of three", s, err)
+			}
+			if left := time.Until(s.Holders[0].Until); left < least || left > most {
+				t.Errorf("the lease may last for another %v, want %v to %v", left, least, most)
+			}
+		}
+		look(term*9/10, term)
+		faults[0].Hang() // and the holder dies
+		time.Sleep(term * 13 / 10)
+		look(0, 0)
+	})
+}
+
+// TestSlowLooksAreEvidence: where stores are known to be slow a look is given as long as they take. One that is cut off
+// learns nothing, and never finds the dead.
+func TestSlowLooksAreEvidence(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all, state := newMemories(1, term, delay), t.TempDir()
+		holder, _ := all.open(t, storage.Options{})
+		l, faults := all.open(t, storage.Options{State: state})
+		slow := &slowReplies{Store: faults[0].Store}
+		faults[0].Store = slow
+		for l.Delay() < 4*delay {
+			slow.delay.Store(int64(l.Delay() * 3 / 2))
+			if _, err := l.Observe(t.Context(), "y"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		acquire(t, holder, "x")
+		slow.delay.Store(int64(10 * delay))
+		if s, err := l.Observe(t.Context(), "x"); err != nil || len(s.Holders) != 1 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if n := witnessFiles(t, state); n != 1 {
+			t.Errorf("a look that took %v, where δ is measured as %v, has left %d witnesses, want one", 10*delay, l.Delay(), n)
+		}
+		slow.delay.Store(0)
+	})
+}

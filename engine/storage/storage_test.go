@@ -397,7 +397,7 @@ func TestList(t *testing.T) {
 				}
 			}
 		}
-		for prefix, want := range map[string][]string{"": {"a/1", "a/3", "b"}, "a/": {"a/1", "a/3"}, "c": {}} {
+		for prefix, want := range map[string][]string{"": {"a/1", "a/3", "b"}, "a/": {"a/1", "a/3"}, "c": {}, "/1": {}} {
 			got, err := l.List(t.Context(), prefix)
 			if diff := cmp.Diff(want, got); diff != "" || err != nil {
 				t.Errorf("names with %q: %s %v", prefix, diff, err)
