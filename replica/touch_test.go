@@ -68,6 +68,7 @@ func TestTouch(t *testing.T) {
 		{"checkpoint", bodyOf(t, kindCheckpoint, &pb.LeaseCheckpointRequest{Checkpoints: []*pb.LeaseCheckpoint{{ID: 7}}}),
 			[4]string{`{}`, `{}`, `{}`, `{}`}},
 		{"an unknown field", append(slices.Clone(put), 0xf8, 0x07, 5), [4]string{`{"one"}`, `{}`, `{}`, `{}`}},
+		{"an unknown field of four bytes", append(slices.Clone(put), 0xfd, 0x07, 1<<3|2, 1, 'x', 0), [4]string{`{"one"}`, `{}`, `{}`, `{}`}},
 		{"a key twice", append(slices.Clone(put), bodyOf(t, kindPut, &pb.PutRequest{Key: other})[1:]...), [4]string{`{"other"}`, `{}`, `{}`, `{}`}},
 		{"a key that is a number", []byte{kindPut, 1 << 3, 5}, [4]string{all, `{}`, all, `{}`}},
 		{"merged operations", mergedOp(t, &pb.PutRequest{Key: one}, &pb.PutRequest{Lease: 7}), [4]string{all, `{}`, all, `{}`}},
