@@ -98,7 +98,6 @@ func (n *Node) give(to machine.NodeID, g *gift, from Position) (sent Position, e
 	header = binary.LittleEndian.AppendUint64(header, n.self)
 	header.u(uint64(from), uint64(at), uint64(size))
 	r, w := io.Pipe()
-	defer r.Close()
 	written := make(chan struct{})
 	ctx, cancel := context.WithCancel(n.ctx)
 	defer cancel()

@@ -1,11 +1,15 @@
 package broadcast
 
 import (
+	"bufio"
 	"encoding/binary"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -154,7 +158,7 @@ func TestGifts(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("what he asked for meanwhile he is not given")
 	}
-	wants(22) // it is on its way
+	wants(25) // it is on its way, as the last
 	goOn <- struct{}{}
 	if p := <-got; p.from != 21 || p.size != 0 || p.body == 0 {
 		t.Errorf("he was given %+v, want what follows 20", p)
@@ -167,6 +171,131 @@ func TestGifts(t *testing.T) {
 	}
 	if k := len(begun); k > 0 {
 		t.Errorf("%d gifts more have messages that were sent already", k)
+	}
+
+	n.delivers(t, 26, 30)
+	wants(26) // later, while what he needs next is still held
+	select {
+	case <-begun:
+	case <-time.After(20 * time.Second):
+		t.Fatal("what he asks for later he is not given")
+	}
+	goOn <- struct{}{}
+	if p := <-got; p.from != 26 || p.body == 0 {
+		t.Errorf("he was given %+v, want what follows 25", p)
+	}
+	until(t, "he has all again", is(func(g gift) bool { return !g.busy }))
+	holds("when he has all again", 31)
+
+	wants(31) // which is not ordered yet: he is as far as this member
+	until(t, "nothing is given", is(func(g gift) bool { return !g.busy }))
+	if k := len(begun); k > 0 {
+		t.Errorf("%d gifts have nothing in them", k)
+	}
+	wants(30) // the last one alone
+	select {
+	case <-begun:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the last message is not given")
+	}
+	goOn <- struct{}{}
+	if p := <-got; p.from != 30 || p.body == 0 {
+		t.Errorf("he was given %+v, want message 30", p)
+	}
+}
+
+// A member has what is in its history or in its memory, wherever the one and the other begin.
+func TestHas(t *testing.T) {
+	n, _ := aloneOn(t, 1)
+	for _, tt := range []struct {
+		base, ram Position
+		first     Position
+	}{
+		{10, 5, 6}, {20, 20, 21}, {30, 35, 31},
+	} {
+		n.keeping.Lock()
+		err := n.history.restart(tt.base)
+		n.keeping.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.mu.Lock()
+		n.ram = tt.ram
+		n.mu.Unlock()
+		if n.has(tt.first-1) || !n.has(tt.first) {
+			t.Errorf("with a history from %d on and memory from %d on: it has %d %v, and %d %v; want only the latter", tt.base+1, tt.ram+1, tt.first-1, n.has(tt.first-1), tt.first, n.has(tt.first))
+		}
+	}
+}
+
+// What is poured for another member is a snapshot's file and all messages that there are, and how far they
+// go is known, though it may not be far.
+func TestPours(t *testing.T) {
+	n, _ := aloneOn(t, 5)
+	for _, tt := range []struct {
+		what string
+		file io.Reader
+		to   io.Writer
+		from Position
+		sent Position
+		err  error
+	}{
+		{"a file and messages", strings.NewReader("file"), io.Discard, 3, 5, nil},
+		{"the last message", nil, io.Discard, 5, 5, nil},
+		{"nothing behind the last", nil, io.Discard, 6, 5, nil},
+		{"a file that cannot be read", iotest.ErrReader(errBroken), io.Discard, 3, 0, errBroken},
+		{"to nobody", nil, brokenWriter{}, 5, 4, errBroken},
+		{"a history that is trimmed", nil, io.Discard, 2, 1, ErrTrimmed},
+	} {
+		if tt.err == ErrTrimmed {
+			if err := errors.Join(n.saves(4), n.Trim(4)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sent, err := n.pours(t.Context(), bufio.NewWriterSize(tt.to, 1), tt.file, tt.from)
+		if !errors.Is(err, tt.err) || sent != tt.sent {
+			t.Errorf("%s, from %d on: %d is the last that was sent, %v; want %d, %v", tt.what, tt.from, sent, err, tt.sent, tt.err)
+		}
+	}
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
+
+// What cannot be given, as there is no snapshot of what is trimmed, is held for a while only, and what
+// cannot be asked for is not held at all.
+func TestGiftsThatCannotBe(t *testing.T) {
+	n := minority(t)
+	n.keeping.Lock()
+	if err := n.history.restart(10); err != nil {
+		t.Fatal(err)
+	}
+	n.keeping.Unlock()
+	gives := func(from Position) *gift {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.gives(2, want{from})
+		return n.gifts[2]
+	}
+	if g := gives(0); g != nil || n.held() != ^Position(0) {
+		t.Errorf("position 0 is none: held from %d on", n.held())
+	}
+	g := gives(5)
+	until(t, "the gift has failed", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return !g.busy
+	})
+	n.mu.Lock()
+	if left := time.Until(g.until); g.pours || left <= 0 || left > holdFactor*n.cfg.timeout() {
+		t.Errorf("a gift that failed: it is being written %v, and held for %v; want that for %d times Timeout at most", g.pours, left, holdFactor)
+	}
+	delete(n.gifts, 2)
+	n.mu.Unlock()
+	n.fail(ErrClosed)
+	if g := gives(5); g != nil {
+		t.Error("a member that has ended gives something")
 	}
 }
 

@@ -199,6 +199,19 @@ func TestLongHistoryIsOpened(t *testing.T) {
 	if err := h.close(); err != nil {
 		t.Fatal(err)
 	}
+	fs := disk.FS()
+	fs.Fault = func(op, path string) error {
+		if op == "remove" {
+			return errBroken
+		}
+		return nil
+	}
+	if h, err := openHistory("/data", nil, wal.Options{FS: fs, SegmentBytes: 1 << 10}); !errors.Is(err, errBroken) {
+		t.Errorf("what cannot be removed: the history is %v, %v", h, err)
+	}
+	if open := fs.Open(); len(open) > 0 {
+		t.Errorf("what cannot be removed: it is not opened, and open are %q", open)
+	}
 	stuck = false
 	h = opens()
 	holds(t, h, 2001, 2000)
@@ -211,6 +224,69 @@ func TestLongHistoryIsOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds(t, opens(), 2001, 2100)
+}
+
+// A cursor goes on where it is and opens each file once. It leaves none open, though it is sent elsewhere.
+func TestCursors(t *testing.T) {
+	fs, opened := waltest.NewDisk().FS(), 0
+	fs.Fault = func(op, path string) error {
+		if op == "open" {
+			opened++
+		}
+		return nil
+	}
+	h, err := openHistory("/data", nil, wal.Options{FS: fs, SegmentBytes: 1 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.close()
+	const last = 100
+	if err := h.append(numbered(1, last), true); err != nil {
+		t.Fatal(err)
+	}
+	names, err := fs.ReadDir("/data/wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := fmt.Sprint(fs.Open())
+	var c cursor
+	read := func(p Position) {
+		t.Helper()
+		if m, err := h.read(&c, p); err != nil || m.Position != p {
+			t.Fatalf("at %d got %d, %v", p, m.Position, err)
+		}
+	}
+	opened = 0
+	for p := Position(1); p <= last; p++ {
+		read(p)
+	}
+	if opened > len(names) {
+		t.Errorf("to read %d messages in %d files took %d openings", last, len(names), opened)
+	}
+	for _, p := range []Position{50, 1, 2, 90, last} {
+		read(p)
+	}
+	c.close()
+	if open := fmt.Sprint(fs.Open()); open != before {
+		t.Errorf("a cursor that is closed leaves open %s, and before there were %s", open, before)
+	}
+}
+
+// A record of a history that is cut short, or has something behind it, is damaged.
+func TestDamagedHistory(t *testing.T) {
+	m := Message{Position: 300, Client: machine.ID{1}, Seq: 300, Members: map[machine.NodeID]string{1: "a:1", 2: ""}}
+	whole := encodeHistory(m)
+	if p, got, err := decodeHistory(wal.Record{Payload: whole}); err != nil || p != 300 || fmt.Sprint(got) != fmt.Sprint(m) {
+		t.Errorf("got %d, %+v, %v; want %+v", p, got, err, m)
+	}
+	for n := range whole {
+		if _, got, err := decodeHistory(wal.Record{Payload: whole[:n]}); err == nil {
+			t.Errorf("%d bytes of %d are read as %+v", n, len(whole), got)
+		}
+	}
+	if _, got, err := decodeHistory(wal.Record{Payload: append(whole, 0)}); err == nil {
+		t.Errorf("with a byte behind it: got %+v", got)
+	}
 }
 
 // A log whose history is gone is not gone on with, nor a history whose beginning or whose log

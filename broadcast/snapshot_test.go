@@ -1,0 +1,190 @@
+package broadcast
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/wal/waltest"
+)
+
+var errBroken = errors.New("the disk is broken")
+
+// aloneOn starts a member that is alone, with its directory on a disk in memory and with some messages.
+func aloneOn(t *testing.T, messages Position) (*Node, *waltest.FS) {
+	t.Helper()
+	fs := waltest.NewDisk().FS()
+	n, err := Start(Config{
+		ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: "/data",
+		WAL: wal.Options{FS: fs, SegmentBytes: 4 << 10},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	for n.Position() < messages {
+		if _, err := n.Barrier(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n, fs
+}
+
+// saves keeps a state that says its position.
+func (n *Node) saves(at Position) error {
+	return n.Snapshot(at, func(w io.Writer) error { _, err := fmt.Fprint(w, at); return err })
+}
+
+// A snapshot may be replaced between the look at which there are and the opening of its file: then the newer one is
+// what an application installs, and what another member is given.
+func TestASnapshotThatIsReplacedMeanwhile(t *testing.T) {
+	n, fs := aloneOn(t, 9)
+	if err := n.saves(1); err != nil {
+		t.Fatal(err)
+	}
+	next := Position(2)
+	replaces := func() {
+		once := true
+		fs.Fault = func(op, path string) error {
+			if once && op == "open" && filepath.Dir(path) == "/data/snap" {
+				once = false
+				return n.saves(next)
+			}
+			return nil
+		}
+	}
+	replaces()
+	at, r, err := n.Install()
+	fs.Fault = nil
+	if err != nil || at != next {
+		t.Fatalf("snapshot 1 is replaced while it is opened: Install gives that of %d, %v; want that of %d", at, err, next)
+	}
+	if state, err := io.ReadAll(r); err != nil || string(state) != "2" {
+		t.Errorf("Install gives %q, %v; want the state after 2", state, err)
+	}
+	r.Close()
+
+	next = 3
+	replaces()
+	at, file, size, err := n.exports()
+	fs.Fault = nil
+	if err != nil || at != next {
+		t.Fatalf("snapshot 2 is replaced while it is opened: another member is given that of %d, %v; want that of %d", at, err, next)
+	}
+	if b, err := io.ReadAll(file); err != nil || int64(len(b)) != size || !bytes.Contains(b, []byte("3")) {
+		t.Errorf("another member is given %d of %d bytes, %v", len(b), size, err)
+	}
+	file.Close()
+}
+
+// A member that has trimmed and has no snapshot, as after one was taken away, gives nothing and says why.
+func TestWithoutASnapshotNothingIsExported(t *testing.T) {
+	n, _ := aloneOn(t, 1)
+	if at, file, _, err := n.exports(); err == nil || at != 0 {
+		file.Close()
+		t.Errorf("without a snapshot that of %d is exported, %v", at, err)
+	}
+}
+
+// What the disk says about snapshots is told to the application. Only where it may have lost what was delivered does the
+// member end.
+func TestSnapshotsOnABrokenDisk(t *testing.T) {
+	fails := func(op, in string) func(op, path string) error {
+		return func(o, path string) error {
+			if o == op && strings.HasPrefix(path, in) {
+				return errBroken
+			}
+			return nil
+		}
+	}
+	for _, tt := range []struct {
+		what  string
+		fault func(op, path string) error
+		call  func(n *Node) error
+		ends  bool
+	}{
+		{"Snapshot cannot look at first", func() func(op, path string) error {
+			looks, fails := 0, fails("readdir", "/data/snap")
+			return func(op, path string) error {
+				err := fails(op, path)
+				if err != nil {
+					looks++
+				}
+				if looks > 1 {
+					return nil
+				}
+				return err
+			}
+		}(), func(n *Node) error { return n.saves(3) }, false},
+		{"Snapshot cannot write", fails("write", "/data/snap"), func(n *Node) error { return n.saves(7) }, false},
+		{"Snapshot cannot remove the one before", fails("remove", "/data/snap"), func(n *Node) error { return n.saves(7) }, false},
+		{"Install cannot look", fails("readdir", "/data/snap"), func(n *Node) error { _, _, err := n.Install(); return err }, false},
+		{"Install cannot open", fails("open", "/data/snap"), func(n *Node) error { _, _, err := n.Install(); return err }, false},
+		{"a gift cannot look", fails("readdir", "/data/snap"), func(n *Node) error { _, _, _, err := n.exports(); return err }, false},
+		{"a gift cannot open", fails("open", "/data/snap"), func(n *Node) error {
+			_, _, _, err := n.exports()
+			return fmt.Errorf("broadcast: %w", err)
+		}, false},
+		{"Trim cannot look", fails("readdir", "/data/snap"), func(n *Node) error { return n.Trim(4) }, false},
+		{"Trim cannot begin the history anew", fails("sync", "/data/history"), func(n *Node) error { return n.Trim(4) }, true},
+		{"Trim cannot keep what is held for another member", fails("sync", "/data/history"), func(n *Node) error {
+			n.mu.Lock()
+			n.gifts[2] = &gift{pours: true, from: 2}
+			n.mu.Unlock()
+			return n.Trim(4)
+		}, true},
+	} {
+		n, fs := aloneOn(t, 9)
+		if err := n.saves(5); err != nil {
+			t.Fatal(err)
+		}
+		fs.Fault = tt.fault
+		err := tt.call(n)
+		if !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(), "broadcast: ") {
+			t.Errorf("%s: got %v, want %v of this package", tt.what, err, errBroken)
+		}
+		if ended := n.reason(); errors.Is(ended, errBroken) != tt.ends {
+			t.Errorf("%s: the member ends because of %v, want that it does: %v", tt.what, ended, tt.ends)
+		}
+		fs.Fault = nil
+		if at, r, err := n.Install(); err != nil || at != 5 && at != 7 {
+			t.Errorf("%s: then the snapshot is of %d, %v", tt.what, at, err)
+		} else {
+			r.Close()
+		}
+		n.Close()
+		if err := n.Trim(5); err == nil || !tt.ends && !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: a Trim of a member that has ended: got %v, want why", tt.what, err)
+		}
+	}
+}
+
+// A history's files are small, so that little of what is trimmed stays, unless the configuration says otherwise.
+func TestSegmentsOfAHistory(t *testing.T) {
+	for given, want := range map[int64]int{0: historySegmentBytes, 1 << 10: 1 << 10} {
+		disk := waltest.NewDisk()
+		h, err := openHistory("/data", nil, wal.Options{FS: disk.FS(), SegmentBytes: given})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.append(numbered(1, 1), true); err != nil {
+			t.Fatal(err)
+		}
+		names, err := disk.FS().ReadDir("/data/wal")
+		if err != nil || len(names) != 1 {
+			t.Fatalf("one message is in the segments %v, %v", names, err)
+		}
+		if got := len(disk.ReadFile("/data/wal/" + names[0])); got != want {
+			t.Errorf("with SegmentBytes %d the history's segments have %d bytes, want %d", given, got, want)
+		}
+		if err := h.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
