@@ -439,3 +439,12 @@ func TestWhatComesAfterTheEndIsDropped(t *testing.T) {
 		}
 	})
 }
+
+// What the documentation of Config gives as a default is what holds.
+func TestTheQueueByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if got := start(t, &recorder{}, &world{}, 0).cfg.QueueLimit; got != 16384 {
+			t.Errorf("%d inputs may wait by default, want 16,384", got)
+		}
+	})
+}

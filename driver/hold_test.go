@@ -86,3 +86,21 @@ func TestNothingIsHeldDuringAWrite(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// What is sent in a turn in which nobody was told anything waits for nobody.
+func TestNobodyIsWaitedForWhoWasToldNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent []int
+		d := Start(Config{
+			Machine: &recorder{}, Hold: true, Now: func() machine.Now { return machine.Now{Mono: 1} },
+			Send: func(envs []machine.Envelope) { sent = append(sent, len(envs)) },
+		})
+		defer d.Stop()
+		say := effects{Sends: []machine.Envelope{env(2, "x")}}
+		d.Step(func() any { d.Step(say); return say })
+		synctest.Wait()
+		if !slices.Equal(sent, []int{1, 1}) {
+			t.Errorf("two turns that tell nobody anything send %d, want each its own", sent)
+		}
+	})
+}

@@ -266,3 +266,56 @@ func TestOneForcedRecordForcesItsTurn(t *testing.T) {
 		})
 	}
 }
+
+// What something waits for is written though there is always more to step.
+func TestWhatIsForcedIsWrittenBesideAllElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, took, written := time.Now(), time.Duration(0), make(chan struct{})
+		var d *Driver
+		d = Start(Config{
+			Machine: &recorder{}, Now: func() machine.Now { return machine.Now{Mono: 1} }, Send: func([]machine.Envelope) {},
+			Persist: func([]any, bool) error { took = time.Since(begun); close(written); return nil },
+			Outcome: func(news []any) {
+				if news[0] == "first" {
+					d.Step(effects{Outcomes: []any{"more"}})
+					return
+				}
+				select {
+				case <-written:
+				case <-time.After(time.Hour):
+				}
+			},
+		})
+		defer d.Stop()
+		input := forcedRecord("a")
+		input.Outcomes = []any{"first"}
+		d.Step(input)
+		<-written
+		if took != 0 {
+			t.Errorf("a record that something waits for is written after %v, when there is nothing to step", took)
+		}
+	})
+}
+
+// A machine that was halted in the middle of a turn is not stepped again, though its alarm was due
+// by then.
+func TestAnAlarmThatWasDueAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, began := &recorder{}, time.Now()
+		var d *Driver
+		d = Start(Config{
+			Machine: m, Now: func() machine.Now { return machine.Now{Mono: machine.Mono(time.Since(began)) + 1} },
+			Persist: func([]any, bool) error { return nil }, // so that another goroutine hears the timer
+			Outcome: func([]any) { time.Sleep(time.Hour); d.Halt() },
+		})
+		synctest.Wait()
+		before, _, _ := m.saw()
+		d.Step(effects{Alarm: machine.Mono(time.Minute), Outcomes: []any{"news"}})
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if after, _, _ := m.saw(); len(after) != len(before)+1 {
+			t.Errorf("stepped %v after the end", after[len(before)+1:])
+		}
+		d.Stop()
+	})
+}

@@ -382,13 +382,14 @@ func TestConfigIsChecked(t *testing.T) {
 	defer ln.Close()
 	good := Config{Self: 1, Listener: ln, Deliver: func(machine.NodeID, [][]byte) {}}
 	tests := map[string]func(*Config){
-		"Self":                 func(c *Config) { c.Self = 0 },
-		"Listener":             func(c *Config) { c.Listener = nil },
-		"Deliver":              func(c *Config) { c.Deliver = nil },
-		"FrameBytesMax":        func(c *Config) { c.FrameBytesMax = -1 },
-		"QueueBytes":           func(c *Config) { c.QueueBytes = -1 },
-		"StreamBytesPerSecond": func(c *Config) { c.StreamBytesPerSecond = -1 },
-		"host:port":            func(c *Config) { c.Peers = map[machine.NodeID]string{2: "nowhere"} },
+		"Self":                        func(c *Config) { c.Self = 0 },
+		"Listener":                    func(c *Config) { c.Listener = nil },
+		"Deliver":                     func(c *Config) { c.Deliver = nil },
+		"FrameBytesMax":               func(c *Config) { c.FrameBytesMax = -1 },
+		"FrameBytesMax is 1073741825": func(c *Config) { c.FrameBytesMax = 1<<30 + 1 },
+		"QueueBytes":                  func(c *Config) { c.QueueBytes = -1 },
+		"StreamBytesPerSecond":        func(c *Config) { c.StreamBytesPerSecond = -1 },
+		"host:port":                   func(c *Config) { c.Peers = map[machine.NodeID]string{2: "nowhere"} },
 	}
 	for want, change := range tests {
 		cfg := good

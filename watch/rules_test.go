@@ -433,3 +433,148 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("%+v has become %+v", own, got)
 	}
 }
+
+// Events wait behind what else waits of their watcher, and are part of none of it.
+func TestEventsAreNotMergedIntoAnswers(t *testing.T) {
+	w := newWorld(t, Config{})
+	s := w.stream()
+	r := watch("a", "", 0)
+	r.ProgressNotify = true
+	create(t, s, r)
+	w.put("a")
+	w.settle()
+	want(t, s, "0:created@1", "0:put a@2")
+	s.reportQuiet() // it got events since the last time
+	s.reportQuiet()
+	w.put("a")
+	w.settle()
+	want(t, s, "0:progress@2", "0:put a@3")
+}
+
+// Progress that was asked for behind a watch that is refused comes all the same.
+func TestProgressBehindARefusal(t *testing.T) {
+	w := newWorld(t, Config{})
+	s := w.stream()
+	create(t, s, watch("a", "", 0))
+	create(t, s, watch("b", "b", 0))
+	ask(t, s)
+	want(t, s, "0:created@1", "-1:refused "+ErrEmptyRange.Error(), "-1:progress@1")
+}
+
+// Progress that is reported by itself is of what is published, and a watch from the present on is
+// no watch of the future, whoever asks for its progress.
+func TestPeriodicProgressIsOfWhatIsPublished(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.put("b", "b") // 2, 3
+	w.settle()
+	s := w.stream()
+	r := watch("a", "", 3)
+	r.ProgressNotify = true
+	create(t, s, r)
+	want(t, s, "0:created@3")
+	if r, err := try(t, s); err == nil { // it catches up
+		t.Fatalf("got %q, want nothing", short(r))
+	}
+	ask(t, s)
+	want(t, s, "-1:progress@3")
+	s.reportQuiet()
+	want(t, s, "0:progress@3")
+	_, err := w.store.Put(&pb.PutRequest{Key: []byte("b")}) // published, and the hub does not wake
+	w.check(err)
+	view := w.store.View()
+	w.hub.view.Store(&view)
+	s.reportQuiet()
+	want(t, s, "0:progress@4")
+}
+
+// A queue that is never empty takes no more memory for what was taken off it, and refers to none of
+// that.
+func TestAQueueForgetsWhatWasTaken(t *testing.T) {
+	var q queue
+	q.push(item{reason: "stays"})
+	for range 10_000 {
+		q.push(item{reason: "stays"})
+		q.pop()
+		if n := cap(q.items); n > 1000 {
+			t.Fatalf("a queue of one item has room for %d", n)
+		}
+		kept := 0
+		for _, it := range q.items[:cap(q.items)] {
+			if it.reason != "" {
+				kept++
+			}
+		}
+		if kept != 1 {
+			t.Fatalf("a queue of one item refers to %d", kept)
+		}
+	}
+}
+
+// Progress that was asked for once is reported once, whatever happens later.
+func TestProgressIsReportedOnce(t *testing.T) {
+	w := newWorld(t, Config{})
+	s := w.stream()
+	create(t, s, watch("a", "", 0))
+	create(t, s, watch("b", "", 0))
+	ask(t, s)
+	want(t, s, "0:created@1", "1:created@1", "-1:progress@1")
+	if err := s.Cancel(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	want(t, s, "1:canceled")
+	quiet(t, w, s)
+}
+
+// A watch that is canceled gets first what was published by then.
+func TestACancellationIsBehindWhatIsPublished(t *testing.T) {
+	w := newWorld(t, Config{})
+	s := w.stream()
+	create(t, s, watch("a", "", 0))
+	want(t, s, "0:created@1")
+	_, err := w.store.Put(&pb.PutRequest{Key: []byte("a")}) // published, and the hub does not wake
+	w.check(err)
+	view := w.store.View()
+	w.hub.view.Store(&view)
+	if err := s.Cancel(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	want(t, s, "0:put a@2")
+	if r := response(t, s); !r.Canceled || r.Revision != 2 {
+		t.Errorf("got %s at revision %d, want that it is canceled at 2", short(r), r.Revision)
+	}
+}
+
+// What fits into a bound to the last byte waits for its client, and what is larger by a byte does not.
+func TestQueuesAtTheirBounds(t *testing.T) {
+	const size = eventOverhead + len("a") + len("v2")
+	for _, tt := range []struct {
+		c      Config
+		behind int
+	}{
+		{Config{MaxStreamBytes: 3 * size}, 0},
+		{Config{MaxStreamBytes: 3*size - 1}, 1},
+		{Config{MaxBytes: 3 * int64(size)}, 0},
+		{Config{MaxBytes: 3*int64(size) - 1}, 1},
+		{Config{MaxStreamEvents: 3}, 0},
+		{Config{MaxStreamEvents: 2}, 1},
+	} {
+		w := newWorld(t, tt.c)
+		create(t, w.stream(), watch("a", "", 0))
+		for range 3 {
+			w.put("a")
+			w.settle()
+		}
+		if got := w.hub.Stats().Behind; got != tt.behind {
+			t.Errorf("three events of %d bytes each within %+v: %d watchers are behind, want %d", size, tt.c, got, tt.behind)
+		}
+	}
+}
+
+// No key is the first key of all, as in etcd.
+func TestNoKeyIsTheFirstKey(t *testing.T) {
+	w := newWorld(t, Config{})
+	s := w.stream()
+	create(t, s, watch("", "", 0))
+	w.put("a", "\x00")
+	want(t, s, "0:created@1", "0:put \x00@3")
+}
