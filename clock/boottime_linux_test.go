@@ -31,3 +31,22 @@ func TestTimersStayWithTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestWithoutATimerOfTheKernel: where there is none to be had, for want of a descriptor, alarms are
+// waited for without one.
+func TestWithoutATimerOfTheKernel(t *testing.T) {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Skip(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max}); err != nil {
+		t.Skip(err)
+	}
+	w := newWaiter()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := w.(*sliceWaiter); !ok {
+		t.Errorf("no descriptor is left, and alarms are waited for with %T", w)
+	}
+}

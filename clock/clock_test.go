@@ -191,6 +191,11 @@ func TestGoroutineEndsWithTheLastAlarm(t *testing.T) {
 func TestFake(t *testing.T) {
 	var f Fake
 	first, second, past := f.Alarm(10), f.Alarm(20), f.Alarm(0)
+	select {
+	case <-past.C:
+	default:
+		t.Error("an alarm for what is over does not ring at once")
+	}
 	rung := func() (got []machine.Mono) {
 		for _, a := range []*Alarm{first, second, past} {
 			select {
@@ -225,4 +230,37 @@ func TestFake(t *testing.T) {
 			t.Errorf("%d alarms wait, want %d", f.Waiting(), step.want)
 		}
 	}
+}
+
+// counting counts those who wait.
+type counting struct {
+	waits atomic.Int32
+	over  chan struct{}
+}
+
+func (*counting) arm(machine.Mono) {}
+
+func (c *counting) wait() {
+	c.waits.Add(1)
+	<-c.over
+}
+
+// TestOneWaitsForAll: however many alarms there are, one goroutine waits for them.
+func TestOneWaitsForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counting{over: make(chan struct{})}
+		set := &alarms{waiter: c}
+		far, all := Now().Add(time.Hour), []*Alarm{}
+		for range 5 {
+			all = append(all, set.add(far))
+			synctest.Wait()
+		}
+		if n := c.waits.Load(); n != 1 {
+			t.Errorf("%d goroutines wait for five alarms, want one", n)
+		}
+		for _, a := range all {
+			a.Stop()
+		}
+		close(c.over)
+	})
 }

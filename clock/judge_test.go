@@ -224,3 +224,21 @@ func TestDoubtful(t *testing.T) {
 		}
 	}
 }
+
+// TestSmallErrorsAddUp: a wrong rate that does not show from one look to the next, for looks take
+// long, shows over a second, and one that leases allow for does not.
+func TestSmallErrorsAddUp(t *testing.T) {
+	for rate, odd := range map[float64]bool{0.01: true, -0.01: true, 0.003: false, -0.003: false} {
+		c := &clocks{Evidence: Evidence{Within: ms}}
+		c.goOn(2*time.Second, 0, 0)
+		c.goOn(2*time.Second, rate, 0)
+		if got := len(c.odd) > 0; got != odd {
+			t.Errorf("a rate that is off by %v for two seconds: %v, want it seen: %v", rate, c.odd, odd)
+		}
+		for _, o := range c.odd {
+			if o.Kind != Fast || (o.By > 0) != (rate > 0) || o.Over > time.Second {
+				t.Errorf("a rate that is off by %v is told as %v", rate, o)
+			}
+		}
+	}
+}
