@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"net"
 	"testing"
@@ -124,6 +125,7 @@ func TestOtherFramesAreNoQuestions(t *testing.T) {
 	if len(asked) > 0 {
 		t.Errorf("%d questions came that were none", len(asked))
 	}
+	m.waitLog("a question was not answered")
 }
 
 // Peers that cannot be are refused, and those of before stay; a closed transport takes none.
@@ -165,6 +167,33 @@ func TestRoomForGuestsOfPeers(t *testing.T) {
 		}
 		if got := m.guestsMax(); got != 64+4*n {
 			t.Errorf("%d peers make room for %d guests, want %d", n, got, 64+4*n)
+		}
+	}
+}
+
+// Whoever asks where nobody is, or where the answer is cut off, hears what the network says.
+func TestQuestionsThatNobodyAnswers(t *testing.T) {
+	gone := errors.New("nobody is there")
+	for _, tt := range []struct {
+		what string
+		dial DialFunc
+		want error
+	}{
+		{"nobody is there", func(context.Context, string) (net.Conn, error) { return nil, gone }, gone},
+		{"the answer is cut off", func(context.Context, string) (net.Conn, error) {
+			ours, other := net.Pipe()
+			go func() {
+				defer other.Close()
+				readHello(other)
+				other.Write(encodeWelcome(statusWelcome, ""))
+				readFrame(other, nil, questionMax)
+				other.Write(appendFrame(nil, frameHeader, []byte("hello"))[:frameHeaderBytes+2])
+			}()
+			return ours, nil
+		}, io.ErrUnexpectedEOF},
+	} {
+		if said, err := Ask(t.Context(), "somewhere", nil, tt.dial, nil); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %q, %v, want %v", tt.what, said, err, tt.want)
 		}
 	}
 }

@@ -398,4 +398,15 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Errorf("got %v, want an error about %s", err, want)
 		}
 	}
+	for what, change := range map[string]func(*Config){
+		"the smallest frames": func(c *Config) { c.FrameBytesMax = 1 },
+		"the largest frames":  func(c *Config) { c.FrameBytesMax = 1 << 30 },
+		"the shortest queue":  func(c *Config) { c.QueueBytes = 1 },
+	} {
+		cfg := good
+		change(&cfg)
+		if err := cfg.withDefaults().validate(); err != nil {
+			t.Errorf("%s are refused: %v", what, err)
+		}
+	}
 }
