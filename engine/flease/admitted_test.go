@@ -18,7 +18,10 @@ import (
 type prompt struct {
 	net.Conn
 	answer func(request)
+	closed *int
 }
+
+func (p prompt) Close() error { *p.closed++; return nil }
 
 func (p prompt) SetWriteDeadline(time.Time) error { return nil }
 
@@ -37,7 +40,7 @@ func promptConn(answer func(n *clientConn, r request)) *clientConn {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	n := &clientConn{client: c, asked: map[uint64]*question{}, leases: map[uint64]*clientLease{}, more: make(chan struct{}, 1)}
 	n.ctx, n.end = context.WithCancelCause(context.Background())
-	n.lines = newLines(prompt{answer: func(r request) { answer(n, r) }}, answerBytesMax)
+	n.lines = newLines(prompt{answer: func(r request) { answer(n, r) }, closed: new(int)}, answerBytesMax)
 	return n
 }
 

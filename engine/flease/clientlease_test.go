@@ -104,7 +104,7 @@ func TestHowLongAClientRepeatsClaims(t *testing.T) {
 				synctest.Wait()
 				select {
 				case err := <-closed:
-					if err != nil || tt.is == nil && !errors.Is(lease.Err(), tenure.ErrReleased) {
+					if err != nil || lease != nil && !errors.Is(lease.Err(), tenure.ErrReleased) {
 						t.Errorf("%s: Close says %v", name, err)
 					}
 				default:

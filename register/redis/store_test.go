@@ -148,7 +148,7 @@ func TestNames(t *testing.T) {
 func TestNamesOfManyPages(t *testing.T) {
 	h, s := made(t, 0, 1)
 	do(t, s, query("x"))
-	pages := map[string][]string{"0": {"7", "c", "1", "a", "1"}, "7": {"9"}, "9": {"0", "d", "1", "b", "0", "a", "1"}}
+	pages := map[string][]string{"0": {"7", "c", "1", "a", "1"}, "7": {"9"}, "9": {"0", "d", "1", "b", "0", "a", "1", "half a pair"}}
 	h.Server().SetPreHook(func(c *miniserver.Peer, cmd string, args ...string) bool {
 		if cmd != "ZSCAN" {
 			return false
