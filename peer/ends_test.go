@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -316,5 +318,23 @@ func TestWhoDialsHangsUp(t *testing.T) {
 	}
 	if n := d.open.Load(); n != 0 {
 		t.Errorf("%d connections are open behind the members", n)
+	}
+}
+
+// A connection has ended as by a death if the kernel of the other side ended it, whatever was under
+// way, and not if somebody here did, or nobody.
+func TestHowConnectionsOfTheDeadEnd(t *testing.T) {
+	system := func(what string, err error) error {
+		return fmt.Errorf("peer: %w", &net.OpError{Op: what, Net: "tcp", Err: os.NewSyscallError(what, err)})
+	}
+	for err, want := range map[error]bool{
+		io.EOF: true, fmt.Errorf("peer: %w", io.ErrUnexpectedEOF): true,
+		system("read", syscall.ECONNRESET): true, system("write", syscall.EPIPE): true,
+		system("read", syscall.ETIMEDOUT): false, system("read", syscall.EHOSTUNREACH): false,
+		net.ErrClosed: false, timeout(os.ErrDeadlineExceeded): false, context.Canceled: false, violation("nonsense"): false, error(nil): false,
+	} {
+		if got := isDeath(err); got != want {
+			t.Errorf("a connection that ends with %v has ended as by a death: %v, want %v", err, got, want)
+		}
 	}
 }

@@ -101,6 +101,9 @@ func TestWhatIsConfirmed(t *testing.T) {
 	if err := ask(2, ticket{1}, 77); !errors.Is(err, errNotMine) {
 		t.Errorf("somebody else's connection: %v", err)
 	}
+	if err := ask(0, ticket{1}, 77); !errors.Is(err, errNotMine) {
+		t.Errorf("nobody's connection: %v", err)
+	}
 	if err := ask(2, tk, 78); !errors.Is(err, ErrWrongCluster) {
 		t.Errorf("another cluster asks: %v", err)
 	}

@@ -191,3 +191,29 @@ func TestRefusalsNameTheMember(t *testing.T) {
 		}
 	}
 }
+
+// A queue takes messages to its last byte, and that it loses some is told again once half of it has
+// drained, not before.
+func TestAQueueAtItsBounds(t *testing.T) {
+	for _, tt := range []struct{ written, told int }{{500, 2}, {499, 1}} {
+		m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) { c.QueueBytes = 1000 })
+		r := newRemote(m.Transport, 2, "127.0.0.1:1")
+		r.opened()
+		for _, size := range []int{tt.written, 1000 - tt.written} {
+			if !r.send(make([]byte, size)) {
+				t.Errorf("no room for the last %d bytes of a queue", size)
+			}
+		}
+		if r.send(make([]byte, 1)) {
+			t.Error("a byte more is taken than a queue may have")
+		}
+		r.wrote(r.take(nil)[:1], tt.written)
+		r.send(make([]byte, 1000))
+		all := make(chan struct{})
+		m.Transport.events.add(func() { close(all) })
+		<-all
+		if n := m.count("unreachable 2"); n != tt.told {
+			t.Errorf("with %d bytes of 1000 written in between, that messages are lost is told %d times, want %d", tt.written, n, tt.told)
+		}
+	}
+}

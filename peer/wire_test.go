@@ -275,3 +275,27 @@ func FuzzHandshake(f *testing.F) {
 		}
 	})
 }
+
+// Each reason to refuse a connection is told apart, also by those that dial.
+func TestEachRefusalHasItsError(t *testing.T) {
+	for s, want := range map[status]error{
+		statusVersion: ErrVersion, statusWrongCluster: ErrWrongCluster, statusUnknownMember: ErrUnknownMember,
+		statusWrongAddress: ErrWrongAddress, statusDuplicateID: ErrDuplicateID, statusBusy: ErrBusy,
+		statusUnsupported: ErrUnsupported, statusRemoved: ErrRemoved, statusUnconfirmed: ErrUnconfirmed,
+		statusNotMine: errNotMine, statusGarbage: ErrProtocol, 99: ErrProtocol,
+	} {
+		var refusal *Refusal
+		err := readWelcome(bytes.NewReader(encodeWelcome(s, "because")), 2)
+		if !errors.Is(err, want) || !errors.As(err, &refusal) || refusal.Reason != "because" || refusal.By != 2 {
+			t.Errorf("status %d: %v, want %v", s, err, want)
+		}
+	}
+}
+
+// A greeting says the same to those who read it.
+func TestGreetingsAreReadAsWritten(t *testing.T) {
+	want := hello{kindBulk, 1<<63 + 2, 3, 1<<63 + 4, 5, ticket{0: 6, 15: 7}}
+	if got, s, err := readHello(bytes.NewReader(want.encode())); got != want || s != statusWelcome || err != nil {
+		t.Errorf("read %+v, %d, %v, want %+v", got, s, err, want)
+	}
+}
