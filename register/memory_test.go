@@ -1,6 +1,7 @@
 package register
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -59,5 +60,46 @@ func TestANoteIsNotOutdoneByAnEarlierOne(t *testing.T) {
 	}
 	if len(notes) != 2 || notes[machine.ID{1}] != "late" || notes[machine.ID{2}] != "another's" {
 		t.Errorf("notes %v, want the late one and another's", notes)
+	}
+}
+
+// TestMemoryKeepsItsOwn: what was put stays as it was, whatever becomes of the caller's bytes, and notes go back with a
+// backup.
+func TestMemoryKeepsItsOwn(t *testing.T) {
+	m := NewMemory(header(1, 0))
+	s := m.Open()
+	me, data, noted := machine.ID{1}, []byte("data"), []byte("note")
+	note := func(seq uint64, data []byte) {
+		s.Do([]Op{{Name: "x", Op: quorumregister.PutNote{Writer: me, Seq: seq, Data: data}}})
+	}
+	shows := func(name string) quorumregister.State {
+		return s.Do([]Op{{Name: name, Op: quorumregister.Query{}}})[0].Value.(quorumregister.State)
+	}
+	s.Do([]Op{{Name: "x", Op: quorumregister.Put{Version: machine.Version{Seq: 7}, Data: data}}})
+	note(1, noted)
+	copy(data, "lost")
+	copy(noted, "lost")
+	if got := shows("x"); string(got.Data) != "data" || len(got.Notes) != 1 || string(got.Notes[0].Data) != "note" {
+		t.Errorf("%+v, want what was put", got)
+	}
+	if got := shows("y"); got.Floor != 7 || got.Version.Seq != 0 {
+		t.Errorf("another name shows %+v, want the floor of all", got)
+	}
+	restore := m.Backup()
+	note(2, []byte("later"))
+	restore()
+	if got := shows("x"); len(got.Notes) != 1 || string(got.Notes[0].Data) != "note" {
+		t.Errorf("restored, it shows %+v, want the note of the backup", got)
+	}
+}
+
+// TestMemoryListsInOrder, as every store does.
+func TestMemoryListsInOrder(t *testing.T) {
+	s := NewMemory(header(1, 0)).Open()
+	for i := range 20 {
+		s.Do([]Op{{Name: string(rune('t' - i)), Op: quorumregister.Put{Version: machine.Version{Seq: 1}}}})
+	}
+	if names, err := s.Names(); err != nil || len(names) != 20 || !slices.IsSorted(names) {
+		t.Errorf("%q, %v, want 20 in order", names, err)
 	}
 }

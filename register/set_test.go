@@ -424,4 +424,14 @@ func TestConfig(t *testing.T) {
 	if least := s.Header().Term*3/2/10*11 - time.Microsecond; c.Quiet < least || c.Bases != 1 || !c.Atomic || c.Retry <= 0 {
 		t.Errorf("%+v", c)
 	}
+	if c := s.Config(machine.ID{1}, false); c.Atomic {
+		t.Errorf("a regular register: %+v", c)
+	}
+	for delay, want := range map[time.Duration]time.Duration{time.Millisecond: 10 * time.Millisecond, 50 * time.Millisecond: 50 * time.Millisecond} {
+		h := header(1, 0)
+		h.Delay = delay
+		if c := newSet(t, []Store{NewMemory(h).Open()}).Config(machine.ID{1}, true); c.Retry != want {
+			t.Errorf("with a δ of %v what failed is tried again after %v, want %v", delay, c.Retry, want)
+		}
+	}
 }

@@ -157,6 +157,7 @@ func TestRefusals(t *testing.T) {
 			{nil, nil, "no path is given"},
 			{[]string{"leases"}, nil, "not absolute"},
 			{[]string{dir, dir}, nil, "given twice"},
+			{[]string{dir, junk, dir}, nil, "given twice"},
 			{[]string{filepath.Join(dir, "none")}, fs.ErrNotExist, "make the directory first"},
 			{[]string{junk}, register.ErrForeign, "thesis.txt"},
 			{[]string{filepath.Join(junk, "thesis.txt")}, register.ErrForeign, "thesis.txt"},

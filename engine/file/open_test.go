@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -178,6 +179,104 @@ func TestMeasuredTimesAscend(t *testing.T) {
 			t.Errorf("%v do not ascend", some)
 		}
 	}
+	sum := func(some []time.Duration) (d time.Duration) {
+		for _, x := range some {
+			d += x
+		}
+		return d
+	}
+	if got, want := sum(times.Both), sum(times.Read)+sum(times.Write); got != want {
+		t.Errorf("reads with the writes after them took %v, want the sum of all, %v", got, want)
+	}
+}
+
+// TestTheDelayThatIsChosen is what Measure finds.
+func TestTheDelayThatIsChosen(t *testing.T) {
+	steady := func() func() machine.Mono {
+		reading := machine.Mono(1)
+		return func() machine.Mono { reading = reading.Add(10 * time.Millisecond); return reading }
+	}
+	times, err := measureBy(t.Context(), steady(), t.TempDir(), true, someAccesses, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := initBy(t.Context(), steady(), []string{t.TempDir()}, Spec{SingleHost: true})
+	if err != nil || h.Delay != times.Delay() || h.Delay < 40*time.Millisecond {
+		t.Errorf("accesses take 10ms and more, and a δ of %v is chosen, %v; want %v", h.Delay, err, times.Delay())
+	}
+}
+
+// TestMeasuredAsTheStoreWillBe: Measure finds fault with a directory where a store for several hosts cannot be.
+func TestMeasuredAsTheStoreWillBe(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "tenure")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.RemoveAll(dir)
+	h := register.Header{Set: machine.ID{9}, Of: 1, Term: brief.Term, Delay: brief.Delay}
+	why := file.Check(dir, h, file.InitOptions{})
+	if _, err := Measure(t.Context(), dir, false, 1, nil); (err == nil) != (why == nil) {
+		t.Errorf("Measure for several hosts: %v; a store for them: %v", err, why)
+	}
+	if why == nil {
+		t.Log("hosts may share this directory")
+	}
+}
+
+// TestEveryStoreThatIsMissing is named, with what is the matter with it.
+func TestEveryStoreThatIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		paths := made(t, 3)
+		for _, path := range paths[:2] {
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := Open(t.Context(), Config{Paths: paths, Clock: oneClock()})
+		if err == nil || !strings.Contains(err.Error(), paths[0]) || !strings.Contains(err.Error(), paths[1]) {
+			t.Errorf("%v, want %s and %s named", err, paths[0], paths[1])
+		}
+	})
+}
+
+// TestHealthTellsDamagedSlots by their numbers.
+func TestHealthTellsDamagedSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := opened(t, Config{Paths: made(t, 1)})
+		for _, name := range []string{"x", "y", "z"} {
+			if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		path := filepath.Join(l.paths[0], "handles", one(t, filepath.Join(l.paths[0], "handles")))
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(b[len(b)-100:], "somebody scribbled here")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		for h, err := range l.stores[0].Dump() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range h.Records {
+				if r.Damage != nil {
+					want = fmt.Sprintf("handle %s, slot %d: ", h.Place, r.Slot)
+					if r.Slot == 0 {
+						t.Fatal("the first slot is damaged, want another")
+					}
+				}
+			}
+		}
+		var h Health
+		h.inspect(t.Context(), l.stores[0])
+		if len(h.Damage) != 1 || want == "" || !strings.HasPrefix(h.Damage[0], want) {
+			t.Errorf("%q, want one that begins with %q", h.Damage, want)
+		}
+	})
 }
 
 // TestAMeasurementThatIsBrokenOff, by its context or because the store fails, ends at once, and says why.
