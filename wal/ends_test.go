@@ -68,23 +68,43 @@ func TestOpenEndsOfSegmentsWithZeros(t *testing.T) {
 	reads(t, l.Reader(1), 1, 900, 900, 900, 900, 900)
 }
 
-// A segment that is not read has to show its header: one that the disk does not give is the
-// disk's error, and one of a newer program is not damaged.
+// A segment may hold a single record, which then is its last one.
+func TestOpenEndsOfSegmentsOfOneRecord(t *testing.T) {
+	disk := waltest.NewDisk()
+	l := create(t, "/d", Options{FS: disk.FS(), SegmentBytes: 2048})
+	write(t, l, 1900, 1900, 1900, 1900)
+	l.Close()
+	l, seqs := openEnds(t, disk)
+	if want := []uint64{1, 4}; !slices.Equal(seqs, want) {
+		t.Errorf("replayed %v, want %v", seqs, want)
+	}
+}
+
+// A segment that is not read has to show its header and its end: what the disk does not give is the
+// disk's error, and a segment of a newer program is not damaged.
 func TestOpenEndsReadsEachHeader(t *testing.T) {
 	const second = "/d/wal/0000000000000003.wal"
+	fails := func(call int, what string) func(*waltest.Disk, *waltest.FS) {
+		return func(_ *waltest.Disk, fs *waltest.FS) {
+			fs.Fault = func(op, path string) error {
+				if op == what && path == second {
+					if call--; call == 0 {
+						return syscall.EIO
+					}
+				}
+				return nil
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		spoil func(*waltest.Disk, *waltest.FS)
 		want  error
 		says  string
 	}{
-		"the disk does not give it": {func(_ *waltest.Disk, fs *waltest.FS) {
-			fs.Fault = func(op, path string) error {
-				if op == "read" && path == second {
-					return syscall.EIO
-				}
-				return nil
-			}
-		}, syscall.EIO, second},
+		"the disk does not open it":       {fails(1, "open"), syscall.EIO, ""},
+		"the disk does not tell its size": {fails(1, "size"), syscall.EIO, second},
+		"the disk does not give it":       {fails(1, "read"), syscall.EIO, second},
+		"the disk does not give its end":  {fails(2, "read"), syscall.EIO, second},
 		"a newer program's": {func(disk *waltest.Disk, _ *waltest.FS) {
 			newer := disk.ReadFile(second)
 			PutVersion(newer[8:], SegmentVersion+1)

@@ -92,6 +92,26 @@ func TestSegmentsOfVersion1(t *testing.T) {
 	}
 }
 
+// A segment of version 1 that holds a single record is followed, and not replaced.
+func TestASegmentOfVersion1OfOneRecord(t *testing.T) {
+	old, err := os.ReadFile("testdata/version-1.wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(old[48+RecordBytes(0):]) // behind the header and the first record
+	disk := waltest.NewDisk()
+	opts := Options{FS: disk.FS(), SegmentBytes: 2048}
+	create(t, "/d", opts).Close()
+	disk.WriteFile(segmentName, old)
+	l, got := open(t, "/d", opts)
+	wantRecords(t, got, 1, 0)
+	write(t, l, 50)
+	if l.FirstSeq() != 1 {
+		t.Errorf("the log begins with record %d, want 1", l.FirstSeq())
+	}
+	reads(t, l.Reader(1), 1, 0, 50)
+}
+
 // A process may die between any two steps of beginning a segment of the newer version.
 func TestVersion1CrashesAtEveryPoint(t *testing.T) {
 	for file, sizes := range map[string][]int{"testdata/version-1.wal": {0, 10, 600}, "testdata/version-1-empty.wal": {}} {

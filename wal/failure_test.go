@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,6 +55,9 @@ func TestFailureIsFinal(t *testing.T) {
 			}
 			fs.Fault = nil
 			l.Close()
+			if again := l.Sync(); again != err {
+				t.Errorf("Sync once it is closed: %v, want the first error", again)
+			}
 			if _, got := open(t, "/d", opts); len(got) == 0 {
 				t.Error("the synced record is lost")
 			}
@@ -166,5 +170,193 @@ func TestDirectoriesThatAreNotSynced(t *testing.T) {
 		if err := c.do(l, fs); !errors.Is(err, errDisk) || !asked {
 			t.Errorf("%s: got %v, and the directory was synced: %v; want the disk's error", c.name, err, asked)
 		}
+	}
+}
+
+// failures has each call to the disk, or each of one kind, fail once, in a run of its own: what was done
+// says so, and can be done again. Files that are closed have been synced, or are only read.
+func failures(t *testing.T, what, only string, prepare func(fs *waltest.FS), do func(fs *waltest.FS) error, again func(step string, fs *waltest.FS)) {
+	t.Helper()
+	for call := 1; ; call++ {
+		fs := waltest.NewDisk().FS()
+		prepare(fs)
+		step, n := "", 0
+		fs.Fault = func(op, path string) error {
+			if op == "close" || only != "" && op != only {
+				return nil
+			}
+			if n++; n != call {
+				return nil
+			}
+			step = op + " of " + path
+			return syscall.EIO
+		}
+		err := do(fs)
+		if step == "" {
+			return
+		}
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("%s: the %s fails, and it says %v", what, step, err)
+		}
+		fs.Fault = nil
+		again(step, fs)
+	}
+}
+
+func TestCreateFailsAsTheDiskDoes(t *testing.T) {
+	failures(t, "Create", "", func(*waltest.FS) {}, func(fs *waltest.FS) error {
+		_, err := Create("/d", []byte("member 1"), Options{FS: fs, SegmentBytes: 2048})
+		return err
+	}, func(step string, fs *waltest.FS) {
+		l, err := Create("/d", []byte("member 1"), Options{FS: fs, SegmentBytes: 2048})
+		if errors.Is(err, ErrExists) { // the name was made, if not durably
+			l, _, err = tryOpen("/d", Options{FS: fs, SegmentBytes: 2048})
+		}
+		if err != nil {
+			t.Fatalf("the %s has failed, and then: %v", step, err)
+		}
+		l.Close()
+	})
+}
+
+func TestOpenFailsAsTheDiskDoes(t *testing.T) {
+	sizes := []int{900, 900, 900, 900, 900}
+	for name, open := range map[string]func(string, Options, func(Record) error) (*Log, error){"Open": Open, "OpenEnds": OpenEnds} {
+		failures(t, name, "", func(fs *waltest.FS) {
+			l := create(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+			write(t, l, sizes...)
+			save(t, l.Snapshots(), 3, "body")
+			l.Close()
+			for _, unfinished := range []string{"/d/wal/0000000000000007.wal.tmp", "/d/snap/1.snap.tmp"} {
+				f, err := fs.OpenFile(unfinished, os.O_RDWR|os.O_CREATE, 0o600)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.Close()
+			}
+		}, func(fs *waltest.FS) error {
+			_, err := open("/d", Options{FS: fs, SegmentBytes: 2048}, func(Record) error { return nil })
+			return err
+		}, func(step string, fs *waltest.FS) {
+			l, got, err := tryOpen("/d", Options{FS: fs, SegmentBytes: 2048})
+			if err != nil {
+				t.Fatalf("%s: the %s has failed, and then: %v", name, step, err)
+			}
+			wantRecords(t, got, 1, sizes...)
+			l.Close()
+		})
+	}
+}
+
+// An older program's segment is followed, or replaced, by one of this program's version.
+func TestNewerSegmentsFailAsTheDiskDoes(t *testing.T) {
+	for file, sizes := range map[string][]int{"testdata/version-1.wal": {0, 10, 600}, "testdata/version-1-empty.wal": {}} {
+		old, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		failures(t, file, "", func(fs *waltest.FS) {
+			disk := waltest.NewDisk()
+			*fs = *disk.FS()
+			create(t, "/d", Options{FS: fs, SegmentBytes: 2048}).Close()
+			disk.WriteFile(segmentName, old)
+		}, func(fs *waltest.FS) error {
+			_, _, err := tryOpen("/d", Options{FS: fs, SegmentBytes: 2048})
+			return err
+		}, func(step string, fs *waltest.FS) {
+			l, got, err := tryOpen("/d", Options{FS: fs, SegmentBytes: 2048})
+			if err != nil {
+				t.Fatalf("%s: the %s has failed, and then: %v", file, step, err)
+			}
+			wantRecords(t, got, 1, sizes...)
+			l.Close()
+		})
+	}
+}
+
+// Append hands much of what it is given to the kernel, and returns the error if that fails.
+func TestAppendHandsMuchToTheKernel(t *testing.T) {
+	fs := waltest.NewDisk().FS()
+	l := create(t, "/d", Options{FS: fs})
+	large := Record{Kind: 7, Payload: payload(1, 1<<20)}
+	if _, err := l.Append(large); err != nil {
+		t.Fatal(err)
+	}
+	reads(t, l.Reader(1), 1, 1<<20)
+	fs.Fault = func(op, _ string) error {
+		if op == "write" {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	if seq, err := l.Append(large); !errors.Is(err, syscall.ENOSPC) || !errors.Is(err, ErrFailed) {
+		t.Errorf("a full disk: record %d, %v; want ErrFailed, for %v", seq, err, syscall.ENOSPC)
+	}
+}
+
+func TestSnapshotsFailAsTheDiskDoes(t *testing.T) {
+	other := testSnapshots(t, waltest.NewDisk())
+	save(t, other, 9, "body")
+	file := snapshotBytes(t, other, 9)
+	var s *Snapshots
+	prepare := func(fs *waltest.FS) {
+		s = create(t, "/d", Options{FS: fs, SegmentBytes: 2048}).Snapshots()
+		save(t, s, 1, "one")
+		save(t, s, 2, "two")
+	}
+	for what, do := range map[string]func() error{
+		"Save":   func() error { return s.Save(SnapshotInfo{Index: 7}, body("body")) },
+		"Import": func() error { _, err := s.Import(9, bytes.NewReader(file)); return err },
+		"Discard": func() error {
+			a, err := s.Receive(9, bytes.NewReader(file))
+			if err != nil {
+				return err
+			}
+			return a.Discard()
+		},
+		"Verify": func() error { _, err := s.Verify(2); return err },
+		"Newest": func() error { _, _, err := s.Newest(nil); return err },
+		"List":   func() error { _, err := s.List(); return err },
+		"Prune":  func() error { return s.Prune(1) },
+	} {
+		failures(t, what, "", prepare, func(*waltest.FS) error { return do() }, func(step string, fs *waltest.FS) {
+			if err := do(); err != nil && !(what == "Discard" && errors.Is(err, os.ErrNotExist)) {
+				t.Errorf("%s: the %s has failed, and then: %v", what, step, err)
+			}
+		})
+	}
+	failures(t, "Newest beside a damaged one", "", func(fs *waltest.FS) {
+		disk := waltest.NewDisk()
+		*fs = *disk.FS()
+		prepare(fs)
+		flip(disk, s.Path(2), 50)
+	}, func(*waltest.FS) error {
+		_, _, err := s.Newest(func(SnapshotInfo) bool { return true })
+		return err
+	}, func(step string, _ *waltest.FS) {
+		if info, _, err := s.Newest(func(SnapshotInfo) bool { return true }); err != nil || info.Index != 1 {
+			t.Errorf("the %s has failed, and then the newest is %d, %v; want 1", step, info.Index, err)
+		}
+	})
+}
+
+// What is synced on the way and fails is not saved by the sync at the end, which may succeed: the
+// kernel has dropped what it could not write.
+func TestNoSyncOnTheWayFailsInSilence(t *testing.T) {
+	other := testSnapshots(t, waltest.NewDisk())
+	save(t, other, 9, bigBody)
+	file := snapshotBytes(t, other, 9)
+	var s *Snapshots
+	for what, do := range map[string]func() error{
+		"Save":    func() error { return s.Save(SnapshotInfo{Index: 7}, body(bigBody)) },
+		"Receive": func() error { _, err := s.Receive(9, bytes.NewReader(file)); return err },
+	} {
+		failures(t, what, "sync", func(fs *waltest.FS) {
+			s = create(t, "/d", Options{FS: fs, SegmentBytes: 2048}).Snapshots()
+		}, func(*waltest.FS) error { return do() }, func(step string, fs *waltest.FS) {
+			if names, err := fs.ReadDir(s.Dir()); err != nil || len(names) != 0 {
+				t.Errorf("%s: the %s has failed, and left are %v, %v", what, step, names, err)
+			}
+		})
 	}
 }

@@ -10,7 +10,12 @@ import (
 // Preallocate reserves the space, so that a write within it neither runs out of
 // space nor changes the file's size, which would make each sync dearer.
 func (f osFile) Preallocate(size int64) error {
-	err := retry(func() error { return unix.Fallocate(int(f.Fd()), 0, 0, size) })
+	return f.reserve(size, func() error { return unix.Fallocate(int(f.Fd()), 0, 0, size) })
+}
+
+// reserve does without where the file system cannot.
+func (f osFile) reserve(size int64, fallocate func() error) error {
+	err := retry(fallocate)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		return f.extend(size)
 	}

@@ -3,9 +3,11 @@ package wal_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -25,6 +27,67 @@ func TestPreallocateFails(t *testing.T) {
 	defer f.Close()
 	if err := f.Preallocate(50); err == nil {
 		t.Error("space was reserved in a file that cannot be written")
+	}
+}
+
+// A file system that cannot reserve space has its files made longer, and any other answer is the caller's.
+func TestPreallocateWhereNothingCanBeReserved(t *testing.T) {
+	for _, c := range []struct {
+		says, want error
+		size       int64
+	}{
+		{nil, nil, 0}, // the kernel has seen to it
+		{syscall.EOPNOTSUPP, nil, 100},
+		{syscall.ENOSYS, nil, 100},
+		{syscall.ENOSPC, syscall.ENOSPC, 0},
+	} {
+		path := filepath.Join(t.TempDir(), "file")
+		f, err := OS{}.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = Reserve(f, 100, func() error { return c.says })
+		size, sizeErr := f.Size()
+		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), path) || sizeErr != nil || size != c.size {
+			t.Errorf("the kernel says %v: got %v, and %d bytes; want %v, of this file, and %d bytes", c.says, err, size, c.want, c.size)
+		}
+		f.Close()
+	}
+}
+
+// What is done with the host's file system again and again leaves no descriptor open.
+func TestTheHostsFilesAreClosed(t *testing.T) {
+	dir := t.TempDir()
+	lock, err := OS{}.Lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	open := func() int {
+		names, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		return len(names)
+	}
+	for what, do := range map[string]func() error{
+		"SyncDir": func() error { return OS{}.SyncDir(dir) },
+		"a lock that is refused": func() error {
+			if _, err := (OS{}).Lock(filepath.Join(dir, "lock")); !errors.Is(err, ErrLocked) {
+				return fmt.Errorf("locked twice: %v", err)
+			}
+			return nil
+		},
+	} {
+		before := open()
+		for range 20 {
+			if err := do(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if after := open(); after > before+5 { // the runtime has a few of its own
+			t.Errorf("%s, 20 times: %d descriptors are open, %d before", what, after, before)
+		}
 	}
 }
 

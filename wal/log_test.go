@@ -291,6 +291,43 @@ func TestCreateAndOpenCheckWhatIsThere(t *testing.T) {
 	}
 }
 
+// What a caller does with its metadata afterwards changes nothing: each segment has those of the first.
+func TestMetadataIsCopied(t *testing.T) {
+	opts := Options{FS: waltest.NewDisk().FS(), SegmentBytes: 2048}
+	meta := []byte("member 1")
+	l, err := Create("/d", meta, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta[7] = '2'
+	write(t, l, 1900, 1900)
+	l.Close()
+	l, got, err := tryOpen("/d", opts)
+	if err != nil || len(got) != 2 || string(l.Meta()) != "member 1" {
+		t.Errorf("%d records, %v; want two, and the metadata of Create", len(got), err)
+	}
+}
+
+// Metadata have a bound, at which a log can be opened again.
+func TestMetadataOfALogIsBounded(t *testing.T) {
+	const most = 1 << 20
+	opts := Options{FS: waltest.NewDisk().FS(), SegmentBytes: 2048}
+	if l, err := Create("/d", make([]byte, most+1), opts); err == nil || !strings.Contains(err.Error(), "are the limit") {
+		t.Errorf("metadata of more than 1 MiB: %v, %v; want them refused", l, err)
+	}
+	l, err := Create("/d", make([]byte, most), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, l, 10)
+	l.Close()
+	l, got := open(t, "/d", opts)
+	wantRecords(t, got, 1, 10)
+	if len(l.Meta()) != most {
+		t.Errorf("metadata of 1 MiB come back as %d bytes", len(l.Meta()))
+	}
+}
+
 func TestReplayErrorEndsOpen(t *testing.T) {
 	dir, stop := t.TempDir(), errors.New("stop")
 	l := create(t, dir, Options{})

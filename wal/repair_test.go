@@ -363,6 +363,14 @@ func TestSegmentsMustBeOneLog(t *testing.T) {
 			clear(b[56:])
 			disk.WriteFile(third, b)
 		}, "records are missing"},
+		{"an earlier segment lost its last record", func(disk *waltest.Disk) {
+			b := disk.ReadFile(second)
+			clear(b[56+RecordBytes(900):])
+			disk.WriteFile(second, b)
+		}, "records are missing"},
+		{"an earlier segment's last record is damaged", func(disk *waltest.Disk) {
+			flip(disk, second, 56+RecordBytes(900)+500)
+		}, "later segments follow"},
 		{"the last segment is gone", func(disk *waltest.Disk) {
 			disk.FS().Remove(fourth)
 		}, "segments that followed"},

@@ -132,7 +132,11 @@ func (s *Snapshots) write(write func(io.Writer) (SnapshotInfo, error)) (tmp stri
 			s.fs.Remove(tmp) // or Open will
 		}
 	}()
-	info, err = write(&syncingWriter{file: f})
+	w := &syncingWriter{file: f}
+	info, err = write(w)
+	if err == nil {
+		err = w.err // io.ReadFull drops that of a Write whose bytes were all it needed
+	}
 	if err == nil {
 		err = f.Sync()
 	}
@@ -146,6 +150,7 @@ type syncingWriter struct {
 	file     File
 	off      int64
 	unsynced int
+	err      error // the first
 }
 
 const syncEveryBytes = 4 << 20
@@ -157,6 +162,9 @@ func (w *syncingWriter) Write(b []byte) (int, error) {
 	if err == nil && w.unsynced >= syncEveryBytes {
 		w.unsynced = 0
 		err = w.file.Sync()
+	}
+	if w.err == nil {
+		w.err = err
 	}
 	return n, err
 }
