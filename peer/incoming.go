@@ -130,7 +130,7 @@ func (t *Transport) judge(h hello) (*remote, status, error) {
 		return nil, statusWelcome, nil
 	case h.from == t.cfg.Self:
 		return nil, statusDuplicateID, fmt.Errorf("%w: this process is %x too", ErrDuplicateID, uint64(h.from))
-	case removed && h.cluster == t.cfg.ClusterID:
+	case removed:
 		return nil, statusRemoved, fmt.Errorf("%w: %x", ErrRemoved, uint64(h.from))
 	case r == nil:
 		return nil, statusUnknownMember, fmt.Errorf("%w: %x is not known here", ErrUnknownMember, uint64(h.from))

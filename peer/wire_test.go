@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
 	"testing"
@@ -297,5 +298,55 @@ func TestGreetingsAreReadAsWritten(t *testing.T) {
 	want := hello{kindBulk, 1<<63 + 2, 3, 1<<63 + 4, 5, ticket{0: 6, 15: 7}}
 	if got, s, err := readHello(bytes.NewReader(want.encode())); got != want || s != statusWelcome || err != nil {
 		t.Errorf("read %+v, %d, %v, want %+v", got, s, err, want)
+	}
+}
+
+// Whichever byte of a greeting, of its answer or of a frame is damaged on its way, it is taken for
+// nothing.
+func TestDamagedBytesAreNoticed(t *testing.T) {
+	for what, c := range map[string]struct {
+		raw  []byte
+		read func(io.Reader) error
+	}{
+		"greeting": {hello{kindMessages, 77, 2, 1, 5, ticket{9}}.encode(), func(r io.Reader) error { _, _, err := readHello(r); return err }},
+		"answer":   {encodeWelcome(statusWelcome, "yes"), func(r io.Reader) error { return readWelcome(r, 2) }},
+		"frame":    {appendFrame(nil, frameBatch, []byte("\x03abc")), func(r io.Reader) error { _, _, err := readFrame(r, nil, 100); return err }},
+	} {
+		if err := c.read(bytes.NewReader(c.raw)); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		for i := range c.raw {
+			for bit := range 8 {
+				damaged := bytes.Clone(c.raw)
+				damaged[i] ^= 1 << bit
+				if err := c.read(bytes.NewReader(damaged)); err == nil {
+					t.Errorf("%s: bit %d of byte %d is damaged, and nobody notices", what, bit, i)
+				}
+			}
+		}
+	}
+}
+
+// What is left free in a greeting, its answer or a frame is for later versions, which mean something
+// by it: who does not know what takes it for nothing.
+func TestWhatIsLeftFreeIsRefused(t *testing.T) {
+	h := hello{kindMessages, 77, 2, 1, 5, ticket{9}}.encode()
+	h[11] = 1
+	le.PutUint32(h[60:], crc32.Checksum(h[:60], castagnoli))
+	if _, _, err := readHello(bytes.NewReader(h)); !errors.Is(err, ErrProtocol) {
+		t.Errorf("a greeting that says more: %v, want %v", err, ErrProtocol)
+	}
+	w := encodeWelcome(statusWelcome, "")
+	w[11] = 1
+	le.PutUint32(w[16:], frameSum(w[:16], nil))
+	if err := readWelcome(bytes.NewReader(w), 2); !errors.Is(err, ErrProtocol) {
+		t.Errorf("an answer that says more: %v, want %v", err, ErrProtocol)
+	}
+	for _, at := range []int{2, 3} {
+		f := beginFrame(nil, framePing)
+		f[at] = 1
+		if _, _, err := readFrame(bytes.NewReader(endFrame(f, 0)), nil, 100); !errors.Is(err, ErrProtocol) {
+			t.Errorf("a frame that says more in byte %d: %v, want %v", at, err, ErrProtocol)
+		}
 	}
 }
