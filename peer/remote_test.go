@@ -217,3 +217,19 @@ func TestAQueueAtItsBounds(t *testing.T) {
 		}
 	}
 }
+
+// A connection that ends when all was sent has lost nothing, and what it had lost before was told.
+func TestAConnectionThatLosesNothing(t *testing.T) {
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, nil)
+	r := newRemote(m.Transport, 2, "127.0.0.1:1")
+	for lost, want := range []int{0, 1} {
+		r.opened()
+		r.closed(io.EOF, lost)
+		all := make(chan struct{})
+		m.Transport.events.add(func() { close(all) })
+		<-all
+		if n := m.count("unreachable 2"); n != want {
+			t.Errorf("a connection has ended with %d messages lost, and that is told %d times, want %d", lost, n, want)
+		}
+	}
+}
