@@ -240,3 +240,64 @@ func TestKeeperRenewsTheHoldersPart(t *testing.T) {
 		}
 	})
 }
+
+// TestKeeperSaysThatNobodyAnswered: a lease that no renewal was answered for, from the first on or since the last, was
+// lost for that reason.
+func TestKeeperSaysThatNobodyAnswered(t *testing.T) {
+	for _, answers := range []int{0, 1} {
+		keeperTest(t, 0, func(k *keeper, c *clock.Fake, asked chan chan answer) {
+			if answers > 0 {
+				advance(c, 30*time.Second)
+				(<-asked) <- answer{90 * time.Second, nil}
+				synctest.Wait()
+			}
+			advance(c, 90*time.Second)
+			if err := k.Check(); !errors.Is(err, tenure.ErrLost) || !errors.Is(err, errNoAnswer) {
+				t.Errorf("after %d answers: Check returns %v, want it lost because of %v", answers, err, errNoAnswer)
+			}
+		})
+	}
+}
+
+// TestKeeperGoesByWhatWasGranted: a renewal that is granted less, or more, has the next follow after a third of that, and
+// leaves no alarm of before behind.
+func TestKeeperGoesByWhatWasGranted(t *testing.T) {
+	for _, granted := range []time.Duration{45 * time.Second, 180 * time.Second} {
+		keeperTest(t, 0, func(k *keeper, c *clock.Fake, asked chan chan answer) {
+			advance(c, 30*time.Second)
+			(<-asked) <- answer{granted, nil}
+			synctest.Wait()
+			if n := c.Waiting(); n != 2 {
+				t.Errorf("%d alarms wait, want that of the deadline and that of the next renewal", n)
+			}
+			advance(c, granted/3-1)
+			if len(asked) != 0 {
+				t.Errorf("%v were granted: %d renewals before a third of that", granted, len(asked))
+			}
+			advance(c, 1)
+			if len(asked) != 1 {
+				t.Errorf("%v were granted: %d renewals after a third of that, want 1", granted, len(asked))
+			}
+			advance(c, granted/9)
+			if len(asked) != 2 {
+				t.Errorf("%v were granted: %d renewals a ninth of that later, want 2", granted, len(asked))
+			}
+		})
+	}
+}
+
+// TestKeeperIsGrantedNothing: a renewal that leaves no time to the holder, as all of it is the lock delay, moves nothing.
+func TestKeeperIsGrantedNothing(t *testing.T) {
+	for _, granted := range []time.Duration{60 * time.Second, 30 * time.Second, 0} {
+		keeperTest(t, 60*time.Second, func(k *keeper, c *clock.Fake, asked chan chan answer) {
+			before := k.Deadline()
+			advance(c, 10*time.Second)
+			(<-asked) <- answer{granted, nil}
+			synctest.Wait()
+			advance(c, 30*time.Second/9)
+			if moved := k.Deadline().Sub(before); moved != 0 || len(asked) != 1 || k.Check() != nil {
+				t.Errorf("%v were granted, with a lock delay of a minute: the deadline moved by %v, and %d renewals were sent a ninth later, %v; want 1", granted, moved, len(asked), k.Check())
+			}
+		})
+	}
+}

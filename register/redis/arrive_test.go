@@ -54,8 +54,12 @@ func TestRestart(t *testing.T) {
 			// It stays so, for everybody, and says why.
 			h.restart(t, "first")
 			_, err = Open(t.Context(), h.options())
-			if !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "another process") && !strings.Contains(err.Error(), "taken over") {
-				t.Errorf("open: %v, want %v and a reason", err, ErrStale)
+			why := "another process than before answers (run_id second)"
+			if c.what == "a replica took over" {
+				why = "a replica (run_id second) has taken over from its master"
+			}
+			if !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), why) {
+				t.Errorf("open: %v, want %v, for %s", err, ErrStale, why)
 			}
 			if got, err := Find(t.Context(), h.options()); got != header(1, 3) || !errors.Is(err, ErrStale) {
 				t.Errorf("find: %+v, %v; want the header and %v", got, err, ErrStale)
