@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -535,7 +536,7 @@ func TestWhoLostTheLeaseFollows(t *testing.T) {
 		all := newMemories(1, term, delay)
 		l, faults := all.open(t, storage.Options{})
 		other, _ := all.open(t, storage.Options{})
-		store, ranked := all[0].Open(), make(chan struct{}, 1)
+		ranked := make(chan struct{}, 1)
 		faults[0].Plan = func(op register.Op) register.Fault {
 			if note, ok := op.Op.(quorumregister.PutNote); ok && op.Name == "x/" && note.Seq == 1 {
 				faults[0].Hang()
@@ -550,10 +551,7 @@ func TestWhoLostTheLeaseFollows(t *testing.T) {
 		}()
 		<-ranked
 		leads := acquire(t, other, "x")
-		note := store.Do([]register.Op{{Name: "x/", Op: quorumregister.Query{}}})[0].Value.(quorumregister.State).Notes[0]
-		greater := machine.ID(bytes.Repeat([]byte{0xff}, 16))
-		data := bytes.ReplaceAll(note.Data, note.Writer[:], greater[:])
-		store.Do([]register.Op{{Name: "x/", Writer: greater, Op: quorumregister.PutNote{Writer: greater, Seq: 1, Data: data}}})
+		outdo(all[0].Open())
 		faults[0].Heal()
 		select {
 		case err := <-agreed:
@@ -589,4 +587,43 @@ func TestADecisionThatWasReturnedStays(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWhoHoldsTheLeaseLeads for as long as that is: one who meets a greater rank after many Terms raises another.
+func TestWhoHoldsTheLeaseLeads(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(1, term, delay)
+		l, faults := all.open(t, storage.Options{})
+		var heals atomic.Bool
+		faults[0].Plan = func(op register.Op) register.Fault {
+			if note, ok := op.Op.(quorumregister.PutNote); ok && op.Name == "x/" && note.Seq > 1 && !heals.Load() {
+				return register.LostBefore // it does not get beyond its rank
+			}
+			return register.None
+		}
+		agreed := make(chan error, 1)
+		go func() {
+			_, err := l.Agree(t.Context(), "x", []byte("mine"))
+			agreed <- err
+		}()
+		time.Sleep(5 * term)
+		outdo(all[0].Open())
+		heals.Store(true)
+		select {
+		case err := <-agreed:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(20 * term):
+			t.Error("who holds the lease for many Terms has ceased to lead")
+		}
+	})
+}
+
+// outdo raises a rank above the only one in a store.
+func outdo(store register.Store) {
+	note := store.Do([]register.Op{{Name: "x/", Op: quorumregister.Query{}}})[0].Value.(quorumregister.State).Notes[0]
+	greater := machine.ID(bytes.Repeat([]byte{0xff}, 16))
+	data := bytes.ReplaceAll(note.Data, note.Writer[:], greater[:])
+	store.Do([]register.Op{{Name: "x/", Writer: greater, Op: quorumregister.PutNote{Writer: greater, Seq: 1, Data: data}}})
 }

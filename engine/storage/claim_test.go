@@ -132,10 +132,11 @@ func TestAReleaseAfterClose(t *testing.T) {
 	})
 }
 
-// TestCloseDoesNotWaitForALockDelay, by which the lease of a holder that died is kept back.
+// TestCloseDoesNotWaitForALockDelay, by which the lease of a holder that died is kept back, nor for the end of a long
+// lease.
 func TestCloseDoesNotWaitForALockDelay(t *testing.T) {
 	simulate(t, func(t *testing.T) {
-		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		l, faults := newMemories(1, time.Minute, delay).open(t, storage.Options{})
 		if _, err := l.Acquire(t.Context(), tenure.Claim{Name: "x", LockDelay: time.Hour}); err != nil {
 			t.Fatal(err)
 		}

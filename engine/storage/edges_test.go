@@ -174,6 +174,8 @@ func TestHealth(t *testing.T) {
 			}
 		}
 		check("store 1 was restored from a backup", 1)
+		time.Sleep(term / 4)
+		check("a lease from before may last", 1)
 		time.Sleep(4 * term)
 		check("long after that", -1)
 	})
@@ -247,6 +249,9 @@ func TestSpec(t *testing.T) {
 	}
 	if _, err := (storage.Spec{Term: disklease.MinTerms*delay - 1, Delay: delay}).Header(1); err == nil {
 		t.Error("a Term too short for δ is accepted")
+	}
+	if _, err := (storage.Spec{Delay: tenure.DefaultTTL/disklease.MinTerms + 1}).Header(1); err == nil {
+		t.Error("a δ too long for the usual Term is accepted")
 	}
 }
 
