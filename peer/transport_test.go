@@ -410,3 +410,11 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// Two processes are told apart, though they have one id: each has drawn a number of its own.
+func TestProcessesAreToldApart(t *testing.T) {
+	one, two := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, nil), newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, nil)
+	if one.instance == two.instance || one.instance == 0 || two.instance == 0 {
+		t.Errorf("two processes are told apart by %x and %x", one.instance, two.instance)
+	}
+}

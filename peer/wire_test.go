@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -351,5 +352,27 @@ func TestWhatIsLeftFreeIsRefused(t *testing.T) {
 		if _, _, err := readFrame(bytes.NewReader(endFrame(f, 0)), nil, 100); !errors.Is(err, ErrProtocol) {
 			t.Errorf("a frame that says more in byte %d: %v, want %v", at, err, ErrProtocol)
 		}
+	}
+}
+
+// A batch that ends within a length is refused, and no message of it is made up.
+func TestBatchesThatEndWithinALength(t *testing.T) {
+	for _, body := range []string{"\x80", "\x03abc\x80", "\x03abc\xff\xff"} {
+		if msgs, err := splitBatch(nil, []byte(body)); !errors.Is(err, ErrProtocol) || len(msgs) > 1 {
+			t.Errorf("a batch of % x: %d messages, %v, want %v", body, len(msgs), err, ErrProtocol)
+		}
+	}
+}
+
+// A greeting and its answer begin alike in all versions, so that each can tell what the other is;
+// whoever gets another answer is told what it may be.
+func TestHowGreetingsBegin(t *testing.T) {
+	for what, b := range map[string][]byte{"greeting": hello{}.encode(), "answer": encodeWelcome(statusVersion, "")} {
+		if !bytes.HasPrefix(b, []byte("TENUREPR\x02\x00")) {
+			t.Errorf("the %s begins with %q, want the magic and version 2", what, b[:prefixBytes])
+		}
+	}
+	if err := readWelcome(bytes.NewReader(make([]byte, welcomeBytes)), 2); err == nil || !strings.Contains(err.Error(), "no Tenure peer, or one with TLS") {
+		t.Errorf("an answer that is none: %v, want what it may be", err)
 	}
 }
