@@ -22,6 +22,40 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 }
 
+// TestNonsenseIsExclusive: a value that has our form and cannot be ours shares with nobody.
+func TestNonsenseIsExclusive(t *testing.T) {
+	good := `{"tenure":1,"holder":"h","slots":2,"delay_ms":5}`
+	if got := decodeRecord(&mvccpb.KeyValue{Value: []byte(good)}); got != (record{1, "h", 2, 5}) || got.delay() != 5*time.Millisecond {
+		t.Errorf("%s is read as %+v", good, got)
+	}
+	for _, value := range []string{
+		`{"tenure":0,"holder":"h","slots":2}`,
+		`{"tenure":-1,"holder":"h","slots":2}`,
+		`{"tenure":1,"holder":"","slots":2}`,
+		`{"tenure":1,"holder":"h","slots":0}`,
+		`{"tenure":1,"holder":"h","slots":-2}`,
+		`{"tenure":1,"holder":"h","slots":2,"delay_ms":-1}`,
+		`{"tenure":1,"holder":"h","slots":2`,
+		good + "x",
+	} {
+		if got := decodeRecord(&mvccpb.KeyValue{Value: []byte(value), Lease: 0xbeef}); got.Slots != 1 || got.Delay != 0 || got.Tenure != 0 || got.Holder == "h" || got.Holder == "" {
+			t.Errorf("%s is read as %+v, want a stranger's exclusive claim", value, got)
+		}
+	}
+}
+
+// TestQueued: under the prefix of a name lie keys of longer names, and keys that stand in no queue.
+func TestQueued(t *testing.T) {
+	ours := &mvccpb.KeyValue{Key: []byte("a/beef"), Lease: 0xbeef}
+	later := &mvccpb.KeyValue{Key: []byte("a/cafe"), Lease: 0xcafe}
+	got := queued("a", []*mvccpb.KeyValue{
+		{Key: []byte("a/b/beef"), Lease: 0xbeef}, ours, {Key: []byte("a/beee"), Lease: 0xbeef}, {Key: []byte("a/config")}, {Key: []byte("a/beef")}, later, {Key: []byte("aa/beef"), Lease: 0xbeef},
+	})
+	if len(got) != 2 || got[0] != ours || got[1] != later {
+		t.Errorf("in the queue of a are %v, want a/beef and a/cafe", got)
+	}
+}
+
 // TestForeignValues: whatever stands there, the key is exclusive unless it is ours.
 func TestForeignValues(t *testing.T) {
 	for value, holder := range map[string]string{

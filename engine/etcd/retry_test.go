@@ -63,3 +63,21 @@ func TestRetry(t *testing.T) {
 		}
 	})
 }
+
+// TestRetryTellsTheCause: a request whose caller ends it, while it is under way, ends with the cause and its own error,
+// even where that is no trouble that waiting cures; and one that succeeds just then has succeeded.
+func TestRetryTellsTheCause(t *testing.T) {
+	cause, last := errors.New("cause"), status.Error(codes.Canceled, "canceled")
+	for _, answer := range []error{last, errGone, nil} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		calls := 0
+		err := retry(ctx, func(context.Context) error {
+			calls++
+			cancel(cause)
+			return answer
+		})
+		if calls != 1 || errors.Is(err, cause) != (answer != nil) || !errors.Is(err, answer) {
+			t.Errorf("a request that is given up, and ends with %v: got %v after %d calls, want both", answer, err, calls)
+		}
+	}
+}
