@@ -3,6 +3,7 @@ package register
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -251,6 +252,47 @@ func TestBackup(t *testing.T) {
 		restore()
 		if got := read(); got.Version.Seq != 1 || got.Floor != 1 {
 			t.Errorf("restored 1, shows %+v", got)
+		}
+	}
+}
+
+// TestCellsAreDifferentWriters, whatever they are opened for: two of one identity would take each other's writes for
+// their own.
+func TestCellsAreDifferentWriters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &batches{Store: NewMemory(header(1, 0)).Open()}
+		s := newSet(t, []Store{b})
+		for range 100 {
+			x := s.Register("x")
+			if _, err := x.Read(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			x.Close()
+		}
+		synctest.Wait()
+		writers := map[machine.ID]bool{}
+		for _, op := range slices.Concat(b.got...) {
+			writers[op.Writer] = true
+		}
+		if len(writers) != 100 {
+			t.Errorf("100 cells are %d writers", len(writers))
+		}
+	})
+}
+
+// TestWhatFailedIsSaid: the error of an operation says which it was, and of which register.
+func TestWhatFailedIsSaid(t *testing.T) {
+	stores, faults := memories(1)
+	x := newSet(t, stores).Register("x")
+	defer x.Close()
+	faults[0].Fail(errors.New("unplugged"))
+	for want, do := range map[string]func() error{
+		`read register "x"`:    func() error { _, err := x.Read(t.Context()); return err },
+		`write register "x"`:   func() error { _, err := x.Write(t.Context(), nil); return err },
+		`note at register "x"`: func() error { return x.Note(t.Context(), nil) },
+	} {
+		if err := do(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "unplugged") {
+			t.Errorf("%v, want one that says %s", err, want)
 		}
 	}
 }

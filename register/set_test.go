@@ -236,7 +236,7 @@ func TestNames(t *testing.T) {
 		}
 		faults[0].Fail(errors.New("unplugged"))
 		faults[1].Fail(errors.New("on fire"))
-		if _, err := s.Names(t.Context()); err == nil || !strings.Contains(err.Error(), "store 1: on fire") {
+		if _, err := s.Names(t.Context()); err == nil || !strings.Contains(err.Error(), "store 1: on fire") || !strings.Contains(err.Error(), "store 0: unplugged") {
 			t.Errorf("error %v, want what failed", err)
 		}
 		faults[2].Heal()
