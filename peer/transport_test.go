@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -416,5 +418,43 @@ func TestProcessesAreToldApart(t *testing.T) {
 	one, two := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, nil), newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, nil)
 	if one.instance == two.instance || one.instance == 0 || two.instance == 0 {
 		t.Errorf("two processes are told apart by %x and %x", one.instance, two.instance)
+	}
+}
+
+// Close returns when no callback is under way any more: what they use may be gone then.
+func TestCloseWaitsForCallbacks(t *testing.T) {
+	for name, set := range map[string]func(c *Config, callback func()){
+		"Deliver": func(c *Config, callback func()) { c.Deliver = func(machine.NodeID, [][]byte) { callback() } },
+		"Stream": func(c *Config, callback func()) {
+			c.Stream = func(machine.NodeID, []byte, io.Reader) error { callback(); return nil }
+		},
+		"Answer": func(c *Config, callback func()) { c.Answer = func([]byte) []byte { callback(); return nil } },
+		"Up":     func(c *Config, callback func()) { c.Up = func(machine.NodeID) { callback() } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			begun, returned := make(chan struct{}), atomic.Bool{}
+			callback := sync.OnceFunc(func() {
+				close(begun)
+				time.Sleep(100 * time.Millisecond) // for as long Close would have to be slow, for nobody to notice
+				returned.Store(true)
+			})
+			lns := []net.Listener{listen(t, "127.0.0.1:0"), listen(t, "127.0.0.1:0")}
+			peers := map[machine.NodeID]string{1: lns[0].Addr().String(), 2: lns[1].Addr().String()}
+			one := newMember(t, 1, lns[0], peers, quick, func(c *Config) { set(c, callback) })
+			two := newMember(t, 2, lns[1], peers, quick, nil)
+			two.wait("up 1")
+			ctx, cancel := context.WithCancel(t.Context())
+			var asking sync.WaitGroup
+			defer asking.Wait()
+			defer cancel()
+			two.Send(1, []byte("hello"))
+			asking.Go(func() { two.SendStream(ctx, 1, nil, strings.NewReader("all of it")) })
+			asking.Go(func() { Ask(ctx, one.addr, nil, nil, nil) })
+			<-begun
+			one.Close()
+			if !returned.Load() {
+				t.Error("it is closed, and a callback is under way")
+			}
+		})
 	}
 }
