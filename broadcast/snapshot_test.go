@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -17,9 +18,10 @@ import (
 var errBroken = errors.New("the disk is broken")
 
 // aloneOn starts a member that is alone, with its directory on a disk in memory and with some messages.
-func aloneOn(t *testing.T, messages Position) (*Node, *waltest.FS) {
+func aloneOn(t *testing.T, messages Position) (*Node, *faults) {
 	t.Helper()
-	fs := waltest.NewDisk().FS()
+	fs, faults := waltest.NewDisk().FS(), &faults{}
+	fs.Fault = faults.meets
 	n, err := Start(Config{
 		ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: "/data",
 		WAL: wal.Options{FS: fs, SegmentBytes: 4 << 10},
@@ -33,8 +35,23 @@ func aloneOn(t *testing.T, messages Position) (*Node, *waltest.FS) {
 			t.Fatal(err)
 		}
 	}
-	return n, fs
+	return n, faults
 }
+
+// faults are those of a disk. They may change while the disk works.
+type faults struct {
+	now atomic.Pointer[func(op, path string) error]
+}
+
+func (f *faults) meets(op, path string) error {
+	if now := f.now.Load(); now != nil {
+		return (*now)(op, path)
+	}
+	return nil
+}
+
+func (f *faults) set(now func(op, path string) error) { f.now.Store(&now) }
+func (f *faults) end()                                { f.now.Store(nil) }
 
 // saves keeps a state that says its position.
 func (n *Node) saves(at Position) error {
@@ -44,24 +61,24 @@ func (n *Node) saves(at Position) error {
 // A snapshot may be replaced between the look at which there are and the opening of its file: then the newer one is
 // what an application installs, and what another member is given.
 func TestASnapshotThatIsReplacedMeanwhile(t *testing.T) {
-	n, fs := aloneOn(t, 9)
+	n, disk := aloneOn(t, 9)
 	if err := n.saves(1); err != nil {
 		t.Fatal(err)
 	}
 	next := Position(2)
 	replaces := func() {
 		once := true
-		fs.Fault = func(op, path string) error {
+		disk.set(func(op, path string) error {
 			if once && op == "open" && filepath.Dir(path) == "/data/snap" {
 				once = false
 				return n.saves(next)
 			}
 			return nil
-		}
+		})
 	}
 	replaces()
 	at, r, err := n.Install()
-	fs.Fault = nil
+	disk.end()
 	if err != nil || at != next {
 		t.Fatalf("snapshot 1 is replaced while it is opened: Install gives that of %d, %v; want that of %d", at, err, next)
 	}
@@ -73,7 +90,7 @@ func TestASnapshotThatIsReplacedMeanwhile(t *testing.T) {
 	next = 3
 	replaces()
 	at, file, size, err := n.exports()
-	fs.Fault = nil
+	disk.end()
 	if err != nil || at != next {
 		t.Fatalf("snapshot 2 is replaced while it is opened: another member is given that of %d, %v; want that of %d", at, err, next)
 	}
@@ -140,11 +157,11 @@ func TestSnapshotsOnABrokenDisk(t *testing.T) {
 			return n.Trim(4)
 		}, true},
 	} {
-		n, fs := aloneOn(t, 9)
+		n, disk := aloneOn(t, 9)
 		if err := n.saves(5); err != nil {
 			t.Fatal(err)
 		}
-		fs.Fault = tt.fault
+		disk.set(tt.fault)
 		err := tt.call(n)
 		if !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(), "broadcast: ") {
 			t.Errorf("%s: got %v, want %v of this package", tt.what, err, errBroken)
@@ -152,7 +169,7 @@ func TestSnapshotsOnABrokenDisk(t *testing.T) {
 		if ended := n.reason(); errors.Is(ended, errBroken) != tt.ends {
 			t.Errorf("%s: the member ends because of %v, want that it does: %v", tt.what, ended, tt.ends)
 		}
-		fs.Fault = nil
+		disk.end()
 		if at, r, err := n.Install(); err != nil || at != 5 && at != 7 {
 			t.Errorf("%s: then the snapshot is of %d, %v", tt.what, at, err)
 		} else {
