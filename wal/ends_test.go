@@ -74,7 +74,7 @@ func TestOpenEndsOfSegmentsOfOneRecord(t *testing.T) {
 	l := create(t, "/d", Options{FS: disk.FS(), SegmentBytes: 2048})
 	write(t, l, 1900, 1900, 1900, 1900)
 	l.Close()
-	l, seqs := openEnds(t, disk)
+	_, seqs := openEnds(t, disk)
 	if want := []uint64{1, 4}; !slices.Equal(seqs, want) {
 		t.Errorf("replayed %v, want %v", seqs, want)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenure-lease/tenure/disklease"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/register"
 )
 
 // openOver opens a store on a device that is changed by a wrapper once its header was read.
@@ -112,5 +113,90 @@ func TestAnAreaThatIsContendedForInVain(t *testing.T) {
 			t.Fatalf("two claims to the only area died one after the other: %v", err)
 		}
 		next.Close()
+	})
+}
+
+// stuckClaims never ends a write to the claim blocks once it is stuck, or before it is let go.
+type stuckClaims struct {
+	file
+	stuck *atomic.Bool
+	letGo chan struct{}
+}
+
+func (d stuckClaims) WriteAt(p []byte, off int64) (int, error) {
+	if off < claimAt(1) && d.stuck.Load() { // of one area
+		<-d.letGo
+	}
+	return d.file.WriteAt(p, off)
+}
+
+// Close waits for a device that does not answer no longer than others have to wait for the area.
+func TestAnAreaOfADeviceThatHangsIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1})
+		var stuck atomic.Bool
+		letGo := make(chan struct{})
+		s, err := openOver(t, path, func(f file) file { return stuckClaims{f, &stuck, letGo} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(t, s, put("x", 1, 1, "one"))
+		stuck.Store(true)
+		began := time.Now()
+		forever := time.AfterFunc(time.Hour, func() { close(letGo) })
+		s.Close()
+		if took := time.Since(began); took > s.header.Term {
+			t.Errorf("Close waits for a device that hangs for %v, where a claim lasts for %v", took, s.header.Term)
+		}
+		if forever.Stop() {
+			close(letGo)
+		}
+	})
+}
+
+// blindClaims cannot read what areas there are.
+type blindClaims struct {
+	file
+	blind *atomic.Bool
+}
+
+func (d blindClaims) ReadAt(p []byte, off int64) (int, error) {
+	if off == claimAt(0) && d.blind.Load() {
+		return 0, errBlind
+	}
+	return d.file.ReadAt(p, off)
+}
+
+// A device that does not say what areas were had is not taken for one where none was: nobody is
+// answered.
+func TestADeviceWhoseClaimsCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 2})
+		var blind atomic.Bool
+		s, err := openOver(t, path, func(f file) file { return blindClaims{f, &blind} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		do(t, s, put("x", 1, 1, "one"))
+		onlooker, err := Open(path, Options{Clock: realClock, ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer onlooker.Close()
+		dev := onlooker.vol.(*device)
+		dev.f = blindClaims{dev.f, &blind}
+		blind.Store(true)
+		for who, reader := range map[string]*Store{"a handle": s, "an onlooker": onlooker} {
+			if r := reader.Do([]register.Op{query("x")})[0]; !errors.Is(r.Err, errBlind) || errors.Is(r.Err, register.ErrGone) {
+				t.Errorf("%s reads %+v, %v; want the device's error", who, r.Value, r.Err)
+			}
+			if names, err := reader.Names(); !errors.Is(err, errBlind) {
+				t.Errorf("%s lists %q, %v; want the device's error", who, names, err)
+			}
+		}
+		blind.Store(false)
+		shows(t, s, "x", "1 one")
+		shows(t, onlooker, "x", "1 one")
 	})
 }

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tenure-lease/tenure/disklease"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/register"
@@ -160,6 +162,89 @@ func TestInitDevice(t *testing.T) {
 				t.Errorf("Find: %v, want that it is none of ours", err)
 			}
 		})
+	}
+}
+
+// A claim to an area takes a few accesses, for which there has to be time in a Term.
+func TestATermTooShortForADevice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "device")
+	if err := os.WriteFile(path, make([]byte, 4<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := testHeader
+	h.Term = disklease.MinTerms*h.Delay - 1
+	if err := Init(path, h, InitOptions{Handles: 2}); err == nil || !strings.Contains(err.Error(), "too short") {
+		t.Errorf("a Term of %v for a Delay of %v: %v, want it refused", h.Term, h.Delay, err)
+	}
+	h.Term++
+	if err := Init(path, h, InitOptions{Handles: 2}); err != nil {
+		t.Errorf("a Term of %v for a Delay of %v: %v", h.Term, h.Delay, err)
+	}
+}
+
+// A device of which a part cannot be read may be in use.
+func TestADeviceThatCannotBeRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "device")
+	const size = 4 << 20
+	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := host{}.open(path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h := storeHeader{Header: testHeader, areas: 2, slots: 4}
+	if err := checkBlank(f, &h, size); err != nil {
+		t.Errorf("a blank device: %v", err)
+	}
+	if err := checkBlank(blind{f}, &h, size); !errors.Is(err, errBlind) { // its end
+		t.Errorf("a device whose end cannot be read: %v, want its error", err)
+	}
+}
+
+// A file in memory is no device for what several hosts share, though it says that it is.
+func TestADeviceInMemory(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "tenure")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.RemoveAll(dir)
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil || st.Type != 0x1021994 {
+		t.Skip("/dev/shm is not in memory here")
+	}
+	path := filepath.Join(dir, "device")
+	if err := os.WriteFile(path, make([]byte, 4<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opts := InitOptions{Handles: 2, Slots: 4}
+	if err := Init(path, testHeader, opts); err == nil || !strings.Contains(err.Error(), "single-host") {
+		t.Errorf("Init: %v, want advice to make it single-host", err)
+	}
+	opts.SingleHost = true
+	if err := Init(path, testHeader, opts); err != nil {
+		t.Errorf("Init for one host: %v", err)
+	}
+	look := Options{Clock: realClock, ReadOnly: true}
+	s, err := Open(path, look)
+	if err != nil {
+		t.Fatalf("Open for one host: %v", err)
+	}
+	s.Close()
+	b := make([]byte, block)
+	h := storeHeader{Header: testHeader, areas: 2, slots: 4}
+	h.encode(b) // as if it were for several
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(b, 0); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Open(path, look); err == nil || !strings.Contains(err.Error(), "single-host") {
+		t.Errorf("Open: %v, %v, want advice to make it single-host", s, err)
 	}
 }
 
@@ -490,6 +575,79 @@ func TestAFailedWriteOnADevice(t *testing.T) {
 		if s.home.place == before {
 			t.Errorf("it goes on in %s", before)
 		}
+		if other, err := Open(path, Options{Clock: realClock}); err != nil {
+			t.Errorf("the area that it left is nobody's, and cannot be had: %v", err)
+		} else {
+			other.Close()
+		}
+	})
+}
+
+// A handle that goes on in another area writes over nothing that earlier handles left there.
+func TestWhoMovesKeepsWhatIsInherited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 2})
+		s, other := openArea(t, path), openArea(t, path)
+		do(t, s, put("x", 1, 1, "one"))
+		do(t, other, put("needed", 2, 2, "kept")) // in the same slot of the other area
+		other.Close()
+		s.home.doubt = errors.New("a write failed")
+		do(t, s, put("x", 3, 1, "three"))
+		onlooker, err := Open(path, Options{Clock: realClock, ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer onlooker.Close()
+		shows(t, onlooker, "x", "3 three")
+		shows(t, onlooker, "needed", "2 kept")
+	})
+}
+
+// deafSlots fails writes of records.
+type deafSlots struct {
+	file
+	deaf bool
+}
+
+func (d *deafSlots) WriteAt(p []byte, off int64) (int, error) {
+	if d.deaf && string(p[:len(magicRecord)]) == magicRecord {
+		return 0, errBlind
+	}
+	return d.file.WriteAt(p, off)
+}
+
+// What cannot be written to the other area, either, is not acknowledged.
+func TestAFailedWriteToAnotherArea(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 3})
+		s := openArea(t, path)
+		do(t, s, put("x", 1, 1, "one"))
+		dev := s.vol.(*device)
+		slots := &deafSlots{dev.f, true}
+		dev.f = slots
+		s.home.doubt = errors.New("a write failed")
+		fails(t, s, put("x", 2, 1, "two"), errBlind)
+		slots.deaf = false
+		do(t, s, put("x", 3, 1, "three"))
+		shows(t, s, "x", "3 three")
+	})
+}
+
+// A write that failed may yet land, so the area is not given back: whoever has it next waits until it
+// cannot.
+func TestAnAreaInDoubtIsNotGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1})
+		s := openArea(t, path)
+		do(t, s, put("x", 1, 1, "one"))
+		s.home.doubt = errors.New("a write failed")
+		left := time.Now()
+		s.Close()
+		next := openArea(t, path)
+		if d := time.Since(left); d < s.header.Term {
+			t.Errorf("an area to which a write may be on its way is had after %v, want a Term of %v at least", d, s.header.Term)
+		}
+		shows(t, next, "x", "1 one")
 	})
 }
 
@@ -617,7 +775,10 @@ func TestADeviceWhoseInitFailed(t *testing.T) {
 		n := dies
 		err = lay(failingDevice{f, &n}, &h)
 		f.Close()
-		if err == nil {
+		if n <= 0 && !errors.Is(err, errBlind) {
+			t.Errorf("its write %d failed, and Init says %v", dies, err)
+		}
+		if n > 0 {
 			return
 		}
 		if _, _, err := Find(path); !errors.Is(err, register.ErrForeign) {

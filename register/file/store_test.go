@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -276,6 +277,42 @@ func TestCloseRemovesWhatNobodyNeeds(t *testing.T) {
 	if got := b.handles(); !slices.Equal(got, []string{other.home.place}) {
 		t.Errorf("files %v, want the other's", got)
 	}
+}
+
+// Each record says how far the tokens of the store went, as far as its handle has seen: so that is known
+// when what the others wrote is lost.
+func TestEachRecordIsAWitness(t *testing.T) {
+	for _, before := range []int{0, 1} { // the first Put makes the file, and the second writes to it
+		b := newBench(t, InitOptions{})
+		s, other := b.open(), b.open()
+		for range before {
+			do(t, s, put("y", 1, 1, "one"))
+		}
+		do(t, other, put("x", 7, 2, "seven"))
+		shows(t, s, "x", "7 seven")
+		do(t, s, put("y", 2, 1, "two"))
+		if err := os.Remove(filepath.Join(b.dir, handlesDir, other.home.place)); err != nil {
+			t.Fatal(err)
+		}
+		if got := state(t, b.open(), "z").Floor; got != 7 {
+			t.Errorf("after %d writes before: a newcomer sees the floor %d, want 7, which was in use", before, got)
+		}
+	}
+}
+
+// What a caller does with its data afterwards changes nothing: they may be written again later.
+func TestDataAreCopied(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	s, reader := b.open(), b.open()
+	data, text := []byte("one"), []byte("mine")
+	do(t, s,
+		register.Op{Name: "x", Writer: writer(1), Op: quorumregister.Put{Version: version(1, 1), Data: data}},
+		register.Op{Name: "x", Writer: writer(1), Op: quorumregister.PutNote{Writer: writer(1), Seq: 1, Data: text}})
+	clear(data)
+	clear(text)
+	s.home.doubt = fmt.Errorf("a write failed")
+	do(t, s, put("y", 2, 1, "two"))
+	shows(t, reader, "x", "1 one 1=mine")
 }
 
 // Enter makes room, in the file or by a larger one, so that the next Put is two writes.
