@@ -24,6 +24,8 @@ type scripted struct {
 	outs     []any
 
 	unconfirmed bool // releases are
+	look        func(n int) flease.Observed
+	looks       int
 }
 
 func (m *scripted) Step(_ machine.Now, input any) {
@@ -33,6 +35,11 @@ func (m *scripted) Step(_ machine.Now, input any) {
 		if out := m.answer(len(m.claims), in.ID); out != nil {
 			m.outs = append(m.outs, out)
 		}
+	case flease.Observe:
+		m.looks++
+		out := m.look(m.looks)
+		out.ID = in.ID
+		m.outs = append(m.outs, out)
 	case flease.Release:
 		m.released = append(m.released, in.ID)
 		m.outs = append(m.outs, flease.Released{ID: in.ID, Confirmed: !m.unconfirmed})
@@ -55,6 +62,7 @@ func scriptedPeer(t *testing.T, m *scripted, round time.Duration) *Peer {
 			Logger: slog.New(slog.DiscardHandler),
 		},
 		pure: flease.Config{RoundTimeout: round}, serving: true, claims: map[uint64]*claim{},
+		looks: map[uint64]chan flease.Observed{},
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.driver = driver.Start(driver.Config{
@@ -146,5 +154,90 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestHowLongLooksAreRepeated: a look that no majority answers is repeated, a round timeout later, for
+// some seconds, and then says why; one at what cannot be is not.
+func TestHowLongLooksAreRepeated(t *testing.T) {
+	const round = 300 * time.Millisecond
+	for name, tt := range map[string]struct {
+		err   error
+		many  int
+		looks int
+		took  time.Duration
+		is    []error
+	}{
+		"seen":                {nil, 0, 1, 0, nil},
+		"no majority at once": {flease.ErrNoMajority, 9, 10, 9 * round, nil},
+		"no majority":         {flease.ErrNoMajority, 900, 17, 5 * time.Second, []error{tenure.ErrUnavailable, flease.ErrNoMajority, errPatience}},
+		"a bad name":          {flease.ErrClaim, 900, 1, 0, []error{tenure.ErrClaim}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &scripted{look: func(n int) flease.Observed {
+					if n <= tt.many {
+						return flease.Observed{Err: tt.err}
+					}
+					return flease.Observed{State: flease.State{Waiting: 7}}
+				}}
+				p := scriptedPeer(t, m, round)
+				defer p.driver.Stop()
+				began := time.Now()
+				s, err := p.Leaser().Observe(context.Background(), "x")
+				if took := time.Since(began); took != tt.took || m.looks != tt.looks || (err == nil) != (tt.is == nil) || s.Name != "x" || (err == nil) != (s.Waiting == 7) {
+					t.Errorf("after %v and %d looks %+v, %v; want %v and %d", took, m.looks, s, err, tt.took, tt.looks)
+				}
+				for _, is := range tt.is {
+					if !errors.Is(err, is) {
+						t.Errorf("%v, want %v, too", err, is)
+					}
+				}
+				if len(p.looks) > 0 {
+					t.Errorf("%d looks are remembered that have ended", len(p.looks))
+				}
+			})
+		})
+	}
+}
+
+// TestWhatAPeerThatEndsLeaves: what was held through it is lost, and what was waited for is over; those
+// who look on hear so, and nothing is remembered.
+func TestWhatAPeerThatEndsLeaves(t *testing.T) {
+	why := errors.New("its reason")
+	for reason, want := range map[error]struct {
+		held, waiting string
+		waits         error
+	}{
+		why:              {"lease lost: the peer has ended: its reason", "the peer has ended: its reason", tenure.ErrUnavailable},
+		tenure.ErrClosed: {"lease lost: the peer that it was held through was closed", tenure.ErrClosed.Error(), tenure.ErrClosed},
+	} {
+		answer := make(chan error, 1)
+		held, waiting := &claim{held: true}, &claim{answer: answer}
+		p := &Peer{claims: map[uint64]*claim{1: held, 2: waiting}}
+		done := held.Done()
+		p.abandon(reason)
+		select {
+		case <-done:
+		default:
+			t.Errorf("%v: a lease of a peer that has ended goes on", reason)
+		}
+		if err := held.Err(); !errors.Is(err, tenure.ErrLost) || err.Error() != want.held {
+			t.Errorf("%v: the lease ends with %v, want %q", reason, err, want.held)
+		}
+		select {
+		case err := <-answer:
+			if !errors.Is(err, want.waits) || errors.Is(err, tenure.ErrLost) || !strings.Contains(err.Error(), want.waiting) {
+				t.Errorf("%v: who waits hears %v, want %q", reason, err, want.waiting)
+			}
+		default:
+			t.Errorf("%v: who waits hears nothing", reason)
+		}
+		if len(p.claims) > 0 {
+			t.Errorf("%v: %d claims are remembered", reason, len(p.claims))
+		}
+	}
+	if l, err := Open(t.Context(), Config{}); !errors.Is(err, ErrConfig) || l != nil {
+		t.Errorf("opened with nothing: %v", err)
 	}
 }

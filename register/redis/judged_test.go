@@ -133,3 +133,27 @@ func TestWhatAServerTells(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoIsMarked: whoever leaves is marked as one that left if there is a note or data of his, and
+// else leaves nothing.
+func TestWhoIsMarked(t *testing.T) {
+	_, s := made(t, 0, 1)
+	do(t, s, put("x", 1, ann, "a"), note("x", 1, bob, "n"), leave("x", ann), leave("x", bob), leave("x", eve), leave("y", ann))
+	fields, err := s.client.HKeys(t.Context(), s.options.keys("x")[1]).Result()
+	if slices.Sort(fields); err != nil || !slices.Equal(fields, []string{string(bob[:]), "data", "left:" + string(bob[:]), "left:" + string(ann[:]), "version"}) {
+		t.Errorf("there is %q, %v; want the data, the note, and that ann and bob have left", fields, err)
+	}
+	if n, err := s.client.Exists(t.Context(), s.options.keys("y")[1]).Result(); err != nil || n != 0 {
+		t.Errorf("one that had nothing leaves something: %d, %v", n, err)
+	}
+}
+
+// TestKeepsLessAfterARestart: a process that answers in the place of one that kept all may keep less
+// from then on, as long as it runs.
+func TestKeepsLessAfterARestart(t *testing.T) {
+	h, _ := made(t, 0, 1)
+	h.restart(t, "second")
+	do(t, opened(t, h.options()), put("x", 1, ann, "a"))
+	h.set("appendfsync", "everysec")
+	do(t, opened(t, h.options()), query("x"))
+}
