@@ -593,6 +593,7 @@ func TestWhoMovesKeepsWhatIsInherited(t *testing.T) {
 		other.Close()
 		s.home.doubt = errors.New("a write failed")
 		do(t, s, put("x", 3, 1, "three"))
+		s.dead = register.ErrGone // it dies, so that others judge what it has left
 		onlooker, err := Open(path, Options{Clock: realClock, ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
