@@ -8,4 +8,6 @@ import (
 
 func TestMutants(t *testing.T) { mutant.Try(t) }
 
-func TestMutantTable(t *testing.T) { mutant.Table(t, "TestScripts/events", "TestScripts/handover", "TestScripts/peer", "TestScripts/signals") }
+func TestMutantTable(t *testing.T) {
+	mutant.Table(t, "TestScripts/events", "TestScripts/handover", "TestScripts/peer", "TestScripts/signals")
+}
