@@ -126,29 +126,22 @@ func TestJoinedEnds(t *testing.T) {
 
 // Where a member listens is checked before anything is sent, by whichever call.
 func TestAddressesThatCannotBe(t *testing.T) {
-	n := minority(t)
-	calls := func(addr string) map[string]error {
+	calls := func(n *Node, addr string) map[string]error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		_, add := n.AddMember(ctx, 3, addr)
 		_, replace := n.ReplaceMember(ctx, 2, 3, addr)
 		return map[string]error{"AddMember": add, "ReplaceMember": replace}
 	}
-	for call, err := range calls("nowhere") {
+	for call, err := range calls(minority(t), "nowhere") {
 		if !errors.Is(err, ErrChange) {
 			t.Errorf("%s of a member that is nowhere: got %v, want ErrChange", call, err)
 		}
 	}
-	n.mu.Lock()
-	peers := n.peers
-	n.peers = nil
-	n.mu.Unlock()
-	for call, err := range calls("127.0.0.1:9") {
+	alone, _ := aloneOn(t, 0) // and without a listener
+	for call, err := range calls(alone, "127.0.0.1:9") {
 		if !errors.Is(err, ErrChange) {
 			t.Errorf("%s at a member that others cannot reach: got %v, want ErrChange", call, err)
 		}
 	}
-	n.mu.Lock()
-	n.peers = peers
-	n.mu.Unlock()
 }
