@@ -88,13 +88,19 @@ func TestCompactorLooksOftenEnough(t *testing.T) {
 type compacting struct {
 	store  *kv.Store
 	leader uint64
-	fails  []error // of its compactions, in turn
+	leads  time.Time // from when on it is the leader, unless zero
+	fails  []error   // of its compactions, in turn
 	asked  []int64 // the revisions that it was to be compacted to
 }
 
 func (n *compacting) ID() uint64 { return 1 }
 
-func (n *compacting) Leader() (id, term uint64, lostFor time.Duration) { return n.leader, 1, 0 }
+func (n *compacting) Leader() (id, term uint64, lostFor time.Duration) {
+	if !n.leads.IsZero() && !time.Now().Before(n.leads) {
+		return n.ID(), 2, 0
+	}
+	return n.leader, 1, 0
+}
 
 func (n *compacting) View() kv.View {
 	n.store.Put(&pb.PutRequest{Key: []byte("k")})
@@ -170,10 +176,9 @@ func (n *leaving) Propose(ctx context.Context, r proto.Message) (proto.Message, 
 // does not wait for a period more. While there is less history than is kept nobody is asked.
 func TestCompactorOfALeaderThatIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &compacting{store: kv.New(), leader: 2}
+		n := &compacting{store: kv.New(), leader: 2, leads: time.Now().Add(119 * time.Minute)}
 		ctx, cancel := context.WithTimeout(t.Context(), 121*time.Minute)
 		defer cancel()
-		time.AfterFunc(119*time.Minute, func() { n.leader = 1 })
 		(&compactor{node: n, keep: Retention{Period: time.Hour}}).run(ctx, func(err error) { t.Error(err) })
 		// It looks every six minutes, of which the first sees revision 2.
 		if want := []int64{11}; !slices.Equal(n.asked, want) {
