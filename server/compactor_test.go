@@ -90,7 +90,7 @@ type compacting struct {
 	leader uint64
 	leads  time.Time // from when on it is the leader, unless zero
 	fails  []error   // of its compactions, in turn
-	asked  []int64 // the revisions that it was to be compacted to
+	asked  []int64   // the revisions that it was to be compacted to
 }
 
 func (n *compacting) ID() uint64 { return 1 }
