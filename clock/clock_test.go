@@ -232,7 +232,7 @@ func TestFake(t *testing.T) {
 	}
 }
 
-// counting counts those who wait.
+// counting counts the waiting calls.
 type counting struct {
 	waits atomic.Int32
 	over  chan struct{}

@@ -164,7 +164,7 @@ func TestTurnsOfEquals(t *testing.T) {
 	}
 }
 
-// Whoever follows a key at a member that has no state to show is told so.
+// A call that follows a key at a member without a state to show fails with that.
 func TestNothingIsFollowedWithoutAState(t *testing.T) {
 	f := (&fake{store: kv.New()}).begin(t, watch.Config{}, kv.View{})
 	s := New(f, Config{})

@@ -59,7 +59,7 @@ func TestHealthWatchedEarlyEnds(t *testing.T) {
 	}
 }
 
-// Whoever watches the health of a member that serves hears that first, and not that it is down.
+// The first that a watch of a serving member's health hears is that it serves, and not that it is down.
 func TestHealthWatchedLater(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -62,7 +62,7 @@ func TestLeaderlessStreamsAreCutInTime(t *testing.T) {
 	})
 }
 
-// asked counts how often it is asked who leads.
+// asked counts how often it is asked for the leader.
 type asked struct {
 	*fake
 	times *atomic.Int64
@@ -73,7 +73,7 @@ func (b asked) Leader() (uint64, uint64, time.Duration) {
 	return b.fake.Leader()
 }
 
-// Nobody is asked who leads while no stream requires a leader: neither when all have ended, nor
+// Nobody is asked for the leader while no stream requires a leader: neither when all have ended, nor
 // when they were cut.
 func TestNobodyIsAskedForALeaderThatNoStreamRequires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -375,7 +375,7 @@ type refusing struct{ *fake }
 
 func (refusing) SetReadPolicy(context.Context, string, string) error { return rpctypes.ErrGRPCNoLeader }
 
-// Whoever sets a policy that is not set in the end hears so.
+// A request for a policy that is not set in the end fails.
 func TestAReadPolicyThatIsNotSet(t *testing.T) {
 	s := &readLeaseServer{Server: New(refusing{newFake(t, watch.Config{})}, Config{})}
 	if got, err := s.Set(t.Context(), &readleasepb.SetRequest{Policy: "all"}); !same(err, rpctypes.ErrGRPCNoLeader) {

@@ -272,6 +272,11 @@ func TestFileThatIsTakenAway(t *testing.T) {
 	}
 }
 
+// cut is a file of which the rest cannot be read.
+type cut string
+
+func (c cut) ReadAt(b []byte, _ int64) (int, error) { return copy(b, c), syscall.EIO }
+
 // TestOnlyAWholeNoteCounts: a lock file that holds anything but the token and a line end says nothing about it.
 func TestOnlyAWholeNoteCounts(t *testing.T) {
 	for _, token := range []uint64{42, 1<<64 - 1} {
@@ -280,6 +285,9 @@ func TestOnlyAWholeNoteCounts(t *testing.T) {
 			if got := knownDurable(strings.NewReader(note), token); got != want {
 				t.Errorf("the lock file holds %q: token %d is known to be durable: %v, want %v", note, token, got, want)
 			}
+		}
+		if knownDurable(cut(whole), token) {
+			t.Errorf("behind token %d the lock file cannot be read, and it is known to be durable", token)
 		}
 	}
 }

@@ -110,8 +110,8 @@ func text(token uint64) string { return strconv.FormatUint(token, 10) + "\n" }
 // grow, so what it says stays true.
 func knownDurable(lock io.ReaderAt, token uint64) bool {
 	b := make([]byte, len("18446744073709551615\n")+1)
-	n, _ := lock.ReadAt(b, 0) // one byte more than a token has, so that what follows one shows
-	return string(b[:n]) == text(token)
+	n, err := lock.ReadAt(b, 0) // one byte more than a token has, so that what follows one shows
+	return err == io.EOF && string(b[:n]) == text(token)
 }
 
 // noteDurable says so. A note that is lost, or torn, costs another sync.

@@ -44,7 +44,7 @@ func TestWhichVersionIsVisible(t *testing.T) {
 }
 
 // A range has its first key and not its end; without an end it has one key, and with that of
-// one zero byte all that follow. Who has seen enough sees no more.
+// one zero byte all that follow. A caller that has seen enough sees no more.
 func TestWhichKeysARangeHas(t *testing.T) {
 	var keys keyTree
 	for _, key := range []string{"a", "b", "c", "d"} {

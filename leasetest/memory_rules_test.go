@@ -80,7 +80,7 @@ func TestDeadlinesInMemory(t *testing.T) {
 	})
 }
 
-// Who releases without the store is told why, in half a second, and keeps nothing.
+// A holder that releases without the store is told why, in half a second, and keeps nothing.
 func TestReleasesInMemory(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
 		x := l.gets(t, tenure.Claim{Name: "n", TTL: memoryTTL})
@@ -96,7 +96,7 @@ func TestReleasesInMemory(t *testing.T) {
 	})
 }
 
-// Who gives up is told why and leaves nothing behind, however late the store hears of it.
+// A claim that gives up is told why and leaves nothing behind, however late the store hears of it.
 func TestGivingUpInMemory(t *testing.T) {
 	claim := tenure.Claim{Name: "n", TTL: memoryTTL}
 	why := errors.New("no more patience")
@@ -128,7 +128,7 @@ func TestGivingUpInMemory(t *testing.T) {
 	})
 }
 
-// Who waits is let in as soon as a holder that is silent has run out.
+// A waiting claim is let in as soon as the lease of a silent holder has run out.
 func TestWaitingInMemory(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *Memory, l *memoryLeaser) {
 		silent := m.Open().(*memoryLeaser)
@@ -191,7 +191,7 @@ func TestMemoryMakesAllTrouble(t *testing.T) {
 	}
 }
 
-// What passes a line comes late by its lag, and not while it is cut off. Who gives up is told why.
+// A call over a line is late by the line's lag, and waits while the line is cut. A caller that gives up is told why.
 func TestLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n line

@@ -346,7 +346,7 @@ func TestConfirmationsEndWithTheirGuests(t *testing.T) {
 	var dials atomic.Int32
 	m := newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: "nobody:1"}, slow, func(c *Config) {
 		c.Dial = func(ctx context.Context, _ string) (net.Conn, error) {
-			// Its own connection to the member is the first. Who is asked about has to hear why it is refused.
+			// Its own connection to the member is the first. The member that is asked about has to hear why it is refused.
 			patience := slow.handshake
 			if dials.Add(1) > 1 {
 				patience /= 2

@@ -171,7 +171,7 @@ func TestRoomForGuestsOfPeers(t *testing.T) {
 	}
 }
 
-// Whoever asks where nobody is, or where the answer is cut off, hears what the network says.
+// A question to where nobody is, or whose answer is cut off, returns the network's error.
 func TestQuestionsThatNobodyAnswers(t *testing.T) {
 	gone := errors.New("nobody is there")
 	for _, tt := range []struct {

@@ -297,7 +297,7 @@ func TestEachRefusalHasItsError(t *testing.T) {
 	}
 }
 
-// A greeting says the same to those who read it.
+// A greeting is read as it was written.
 func TestGreetingsAreReadAsWritten(t *testing.T) {
 	want := hello{kindBulk, 1<<63 + 2, 3, 1<<63 + 4, 5, ticket{0: 6, 15: 7}}
 	if got, s, err := readHello(bytes.NewReader(want.encode())); got != want || s != statusWelcome || err != nil {
@@ -332,7 +332,7 @@ func TestDamagedBytesAreNoticed(t *testing.T) {
 }
 
 // What is left free in a greeting, its answer or a frame is for later versions, which mean something
-// by it: who does not know what takes it for nothing.
+// by it: a reader that does not know it takes it for nothing.
 func TestWhatIsLeftFreeIsRefused(t *testing.T) {
 	h := hello{kindMessages, 77, 2, 1, 5, ticket{9}}.encode()
 	h[11] = 1
@@ -365,7 +365,7 @@ func TestBatchesThatEndWithinALength(t *testing.T) {
 }
 
 // A greeting and its answer begin alike in all versions, so that each can tell what the other is;
-// whoever gets another answer is told what it may be.
+// a dialer that gets another answer is told what may be the matter.
 func TestHowGreetingsBegin(t *testing.T) {
 	for what, b := range map[string][]byte{"greeting": hello{}.encode(), "answer": encodeWelcome(statusVersion, "")} {
 		if !bytes.HasPrefix(b, []byte("TENUREPR\x02\x00")) {

@@ -11,7 +11,7 @@ import (
 	"github.com/tenure-lease/tenure/quorumregister"
 )
 
-// TestTheLastThatIsDone for whoever leaves; all else that waits when a store is closed ends, and is not begun.
+// TestTheLastThatIsDone is a Leave; all else that waits when a store is closed ends, and is not begun.
 func TestTheLastThatIsDone(t *testing.T) {
 	for _, last := range []bool{false, true} {
 		w := newWorker(NewMemory(header(1, 0)).Open())

@@ -153,7 +153,7 @@ func TestBodiesArriveAsTheyWereTold(t *testing.T) {
 	}
 }
 
-// A renewal and a question, and who is bound to somebody and to anybody, differ by one byte.
+// A flag that is false is kept, and a list that is empty, too.
 func TestWhatIsFalseArrives(t *testing.T) {
 	for _, body := range []any{
 		leaseAsks{Boot: 5, Asks: []leaseAsk{{ID: 1, Lease: 7}, {ID: 2, Lease: 7, Renew: true}}},

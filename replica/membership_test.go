@@ -68,7 +68,7 @@ func TestRoster(t *testing.T) {
 	}
 }
 
-// A roster is never changed, only replaced: whoever has an earlier one sees it as it was.
+// A roster is never changed, only replaced: an earlier one stays as it was.
 func TestRostersAreReplaced(t *testing.T) {
 	ro := FoundedBy([]*pb.Member{{ID: 1, PeerURLs: []string{"a"}}, {ID: 2, PeerURLs: []string{"b"}}, {ID: 3, PeerURLs: []string{"c"}, IsLearner: true}})
 	ro.Removed = append(make([]uint64, 0, 8), 5, 7)

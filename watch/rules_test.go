@@ -462,7 +462,7 @@ func TestProgressBehindARefusal(t *testing.T) {
 }
 
 // Progress that is reported by itself is of what is published, and a watch from the present on is
-// no watch of the future, whoever asks for its progress.
+// no watch of the future, whichever stream asks for its progress.
 func TestPeriodicProgressIsOfWhatIsPublished(t *testing.T) {
 	w := newWorld(t, Config{})
 	w.put("b", "b") // 2, 3

@@ -68,9 +68,8 @@ func (s *shepherd) start() error {
 	return nil
 }
 
-// replace starts another shepherd for one that was killed, by an operator or for want of memory,
-// and tells it what that one knew. The command has none until the next order, which comes with
-// the next renewal at the latest.
+// replace starts another shepherd for one that was killed, by an operator or for want of memory. The
+// command has none until the next order, which comes with the next renewal at the latest.
 func (s *shepherd) replace() error {
 	s.pipe.Close()
 	go s.gone()
@@ -78,14 +77,18 @@ func (s *shepherd) replace() error {
 		return err // the next order tries again
 	}
 	go fmt.Fprintln(os.Stderr, "tenure: the process that watches over the command was killed; another one does so now") // nobody may be reading
-	var err error
+	return nil
+}
+
+// known are the orders by which a shepherd knows what the one before it knew.
+func (s *shepherd) known() (lines string) {
 	if s.told != 0 {
-		err = s.write(orderUntil, int64(s.told))
+		lines += line(orderUntil, int64(s.told))
 	}
 	if s.group != 0 {
-		err = errors.Join(err, s.write(orderGroup, int64(s.group)))
+		lines += line(orderGroup, int64(s.group))
 	}
-	return err
+	return lines
 }
 
 // The orders that a shepherd takes, each on a line of its own with a number behind it.
@@ -120,24 +123,32 @@ func (s *shepherd) dismiss() {
 	_ = s.gone()
 }
 
-// order writes a line, and reports whether it did. A shepherd that has ended is replaced.
+// order writes a line, and reports whether it did. A shepherd that has ended is replaced. Its
+// successor gets all orders at once: one that knew a deadline that has passed, and no group, would
+// kill the guard.
 func (s *shepherd) order(verb string, number int64) bool {
-	err := s.write(verb, number)
+	lines := line(verb, number)
+	err := s.write(lines)
 	if s.process != nil && verb != orderDesert && (errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed)) {
 		if err = s.replace(); err == nil {
-			err = s.write(verb, number)
+			err = s.write(s.known() + lines)
+		}
+		if err != nil {
+			s.pipe.Close() // one that knows nothing ends, and the next order replaces it
 		}
 	}
 	return err == nil
 }
 
-// write writes a line. The shepherd may have been stopped for so long that the pipe is full: then
-// we must go on without. It may also be us who were stopped, and the time that a try has ran out
-// meanwhile: so there is another. A line is written as a whole or not at all.
-func (s *shepherd) write(verb string, number int64) (err error) {
+func line(verb string, number int64) string { return fmt.Sprintf("%s %d\n", verb, number) }
+
+// write writes lines. The shepherd may have been stopped for so long that the pipe is full: then
+// the guard must go on without it. It may also be the guard that was stopped, until the time for a try
+// had run out: so there is another try. Lines that are written together are written as a whole or not at all.
+func (s *shepherd) write(lines string) (err error) {
 	for range 3 {
 		_ = s.pipe.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-		if _, err = fmt.Fprintf(s.pipe, "%s %d\n", verb, number); err == nil {
+		if _, err = io.WriteString(s.pipe, lines); err == nil {
 			return nil
 		}
 	}

@@ -232,6 +232,20 @@ func TestAKilledShepherdIsReplaced(t *testing.T) {
 	}
 }
 
+// A successor hears of the deadline and of the group together, and of neither before there is one.
+func TestWhatASuccessorKnows(t *testing.T) {
+	for want, s := range map[string]shepherd{
+		"":                   {},
+		"until 5\n":          {told: 5},
+		"group 7\n":          {group: 7},
+		"until 5\ngroup 7\n": {told: 5, group: 7},
+	} {
+		if got := s.known(); got != want {
+			t.Errorf("the successor of one that was told until %d, group %d, hears %q, want %q", s.told, s.group, got, want)
+		}
+	}
+}
+
 // gone reports whether all of a group end soon.
 func gone(group int) bool {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {

@@ -253,10 +253,10 @@ Ctrl-Z and SIGTSTP stop the command and us. When we go on in time, so does the c
 Otherwise it is killed before the lease can be another's: a second process of ours
 ("tenure shepherd") knows the deadline and sees to that even while we are stopped,
 by SIGSTOP or a debugger, too. If it is killed, another takes its place with the next
-renewal. A whole machine that is suspended stops all three. When it
-goes on after the lease has passed to another, the command may do some harm before it is
-killed. Only the resource can refuse that: hand $TENURE_TOKEN to it with every write, and
-let it refuse a number smaller than the highest that it has seen.`
+renewal. A whole machine that is suspended stops all three. When it goes on after the lease
+has passed to another, the command may do some harm before it is killed. Only the
+resource can refuse that: hand $TENURE_TOKEN to it with every write, and let it refuse a
+number smaller than the highest that it has seen.`
 
 // bound returns a context that ends when patience does.
 func (w *wait) bound(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -20,7 +20,7 @@ import (
 	"github.com/tenure-lease/tenure/clock"
 )
 
-// scripted is a cluster that answers as a test says. What is not said is that nobody holds anything.
+// scripted is a cluster that answers as a test says. Where the test says nothing, nobody holds anything.
 type scripted struct {
 	clientv3.KV
 	clientv3.Lease
@@ -149,7 +149,7 @@ func fails(code codes.Code) func(context.Context) error {
 	return func(context.Context) error { return status.Error(code, "no") }
 }
 
-// TestGaveUp: whoever gives up is told why, and who holds the name, or that the store does not answer, or else what went
+// TestGaveUp: a caller that gives up is told why, and which holder has the name, or that the store does not answer, or else what went
 // wrong last. Its look at the holder takes a second at most.
 func TestGaveUp(t *testing.T) {
 	last, cause := errors.New("what went wrong last"), errors.New("what ended the wait")
@@ -318,7 +318,7 @@ func TestHoldings(t *testing.T) {
 	})
 }
 
-// TestATryThatLosesItsPlace: a try whose own key goes looks again, and is told who holds the name. One that finds nothing
+// TestATryThatLosesItsPlace: a try whose own key goes looks again, and is told which holder has the name. One that finds nothing
 // ahead, although it did when it joined, is admitted.
 func TestATryThatLosesItsPlace(t *testing.T) {
 	c := &scripted{grant: func() error { return nil }}

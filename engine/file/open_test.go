@@ -53,7 +53,7 @@ func TestHowLongOpenWaits(t *testing.T) {
 	}
 }
 
-// TestOpenWaitsForNobody where nobody can be making a set: who may not make one, or who finds a majority, or something
+// TestOpenWaitsForNobody where nobody can be making a set: a process that may not make one, or finds a majority, or something
 // else, is told at once.
 func TestOpenWaitsForNobody(t *testing.T) {
 	for what, c := range map[string]struct {
@@ -104,7 +104,7 @@ func (c hasty) Now() machine.Mono {
 	return c.Simulated.Now()
 }
 
-// TestWhyNothingWasMade: who comes first, and can make no stores, is told why.
+// TestWhyNothingWasMade: a process that comes first, and can make no stores, is told why.
 func TestWhyNothingWasMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -131,7 +131,7 @@ func TestInitTellsOfASet(t *testing.T) {
 	}
 }
 
-// TestMadeByAnother: who came second goes on as soon as the first has made all stores.
+// TestMadeByAnother: a process that came second goes on as soon as the first has made all stores.
 func TestMadeByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paths := made(t, 3)

@@ -72,8 +72,8 @@ func scriptedPeer(t *testing.T, m *scripted, round time.Duration) *Peer {
 }
 
 // TestHowLongClaimsAreRepeated: a claim that met trouble which may be over soon is made again, a round
-// timeout later; for as long as it takes, or for five seconds or eight round timeouts by who only
-// tries. All else is told at once.
+// timeout later; for as long as it takes, or by a try for five seconds or eight round
+// timeouts. All else is told at once.
 func TestHowLongClaimsAreRepeated(t *testing.T) {
 	const round = 100 * time.Millisecond
 	refused := func(err error) func(id uint64) any {
@@ -201,8 +201,8 @@ func TestHowLongLooksAreRepeated(t *testing.T) {
 	}
 }
 
-// TestWhatAPeerThatEndsLeaves: what was held through it is lost, and what was waited for is over; those
-// who look on hear so, and nothing is remembered.
+// TestWhatAPeerThatEndsLeaves: what was held through it is lost, and what was waited for is over;
+// onlookers hear of it, and nothing is remembered.
 func TestWhatAPeerThatEndsLeaves(t *testing.T) {
 	why := errors.New("its reason")
 	for reason, want := range map[error]struct {

@@ -42,7 +42,7 @@ func TestWhatPeersMustHaveInCommon(t *testing.T) {
 }
 
 // TestWhatStartsBesideOthers: a list with which a peer may start follows on the view in which others
-// vote, and tells who was before if not all of them are in it.
+// vote, and names the members before if not all of them are in it.
 func TestWhatStartsBesideOthers(t *testing.T) {
 	four, five := map[machine.NodeID]string{1: "a:1", 2: "b:1"}, map[machine.NodeID]string{1: "a:1", 3: "c:1"}
 	plain, changing := Members{Epoch: 5, Addrs: five}, Members{Epoch: 5, Addrs: five, Was: four}

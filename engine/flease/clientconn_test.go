@@ -151,7 +151,7 @@ func TestWhatAClientNames(t *testing.T) {
 	})
 }
 
-// TestAnswersOfManyParts: the parts of an answer are one for who asked, and other answers come between.
+// TestAnswersOfManyParts: the parts of an answer are one for the caller, and other answers come between.
 func TestAnswersOfManyParts(t *testing.T) {
 	n := promptConn(func(*clientConn, request) {})
 	id, answer, err := n.ask(request{Op: "list"}, nil)
@@ -186,7 +186,7 @@ func TestAnswersOfManyParts(t *testing.T) {
 }
 
 // TestHowLongAClientAsks: a look is repeated while the peer has too much to do, for some seconds if
-// there is nothing to wait for; who awaits waits as long as he likes, and then says that he has gone.
+// there is nothing to wait for; an Await lasts as long as its caller likes, and then says that the caller has gone.
 func TestHowLongAClientAsks(t *testing.T) {
 	why := errors.New("the caller's reason")
 	state := event{Event: "observed", State: &tenure.State{Name: "x", Waiting: 7}}

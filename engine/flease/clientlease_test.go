@@ -117,8 +117,8 @@ func TestHowLongAClientRepeatsClaims(t *testing.T) {
 	}
 }
 
-// TestWhatAClientAsksFor: all that was claimed is asked for, in whole milliseconds and no fewer; who
-// names no TTL asks for what its lock delay leaves of the peer's t_max.
+// TestWhatAClientAsksFor: all that was claimed is asked for, in whole milliseconds and no fewer; a claim
+// without a TTL asks for what its lock delay leaves of the peer's t_max.
 func TestWhatAClientAsksFor(t *testing.T) {
 	for name, tt := range map[string]struct {
 		claim tenure.Claim

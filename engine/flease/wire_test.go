@@ -26,7 +26,7 @@ func (m *stepsNothing) Step(_ machine.Now, input any) {
 func (m *stepsNothing) Ready() machine.Ready { return machine.Ready{} }
 
 // Of what comes from a peer at once the nonsense is dropped, which the log says once and its peer's
-// status, and all else is stepped as it was sent, by whom it was sent.
+// status, and all else is stepped as it was sent, with its sender.
 func TestDropsNonsenseOnly(t *testing.T) {
 	for _, tapped := range []bool{false, true} {
 		var log bytes.Buffer

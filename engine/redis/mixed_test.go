@@ -36,7 +36,7 @@ func TestTheOnlyServer(t *testing.T) {
 	}
 }
 
-// TestHealthOfWhatIsClosed: who asks what is closed hears so.
+// TestHealthOfWhatIsClosed: a question to a closed Leaser is answered with that.
 func TestHealthOfWhatIsClosed(t *testing.T) {
 	t.Parallel()
 	_, cfg := servers(t, 1)

@@ -69,7 +69,7 @@ func (l *Leaser) acquire(outer, ctx context.Context, c tenure.Claim, how any) (t
 		x.depart()
 		switch {
 		case err == nil: // lost before anybody knew of it
-		case outer.Err() == nil && l.ctx.Err() != nil:
+		case l.cutShort(outer):
 			return nil, tenure.ErrClosed
 		case slow.outlast(ctx, x, err):
 		case slow.err != nil:

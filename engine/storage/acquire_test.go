@@ -47,7 +47,7 @@ func TestASlowTryFindsAnother(t *testing.T) {
 	})
 }
 
-// TestASlowTryBesideASharer: those who share with it do not keep a try from waiting for what its slow write left.
+// TestASlowTryBesideASharer: other holders of a shared lease do not keep a try from waiting for what its slow write left.
 func TestASlowTryBesideASharer(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -86,7 +86,7 @@ func TestASlowTryKnowsItsLimit(t *testing.T) {
 	}
 }
 
-// TestAWaitForOneself: who gives up while waiting out a slow write of his own is told so. Nobody else is in the way.
+// TestAWaitForOneself: a caller that gives up while it waits out a slow write of its own is told so. Nobody else is in the way.
 func TestAWaitForOneself(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
@@ -99,7 +99,7 @@ func TestAWaitForOneself(t *testing.T) {
 	})
 }
 
-// TestNobodyIsInHisOwnWay: a claim that stands in the register is nobody whom it waits for.
+// TestNobodyIsInHisOwnWay: a claim does not wait for itself, though it stands in the register.
 func TestNobodyIsInHisOwnWay(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
@@ -153,7 +153,7 @@ func TestWhatMakesNoLease(t *testing.T) {
 	})
 }
 
-// TestWhatIsSaidOfAHolder to those who gave up waiting: who it is and how long the lease may last, and nothing of trouble
+// TestWhatIsSaidOfAHolder to a caller that gave up waiting: its name and how long the lease may last, and nothing of trouble
 // with the stores that is over.
 func TestWhatIsSaidOfAHolder(t *testing.T) {
 	simulate(t, func(t *testing.T) {

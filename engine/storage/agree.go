@@ -69,7 +69,7 @@ func (l *Leaser) Agree(outer context.Context, name string, proposal []byte) ([]b
 	case err := <-a.failed:
 		return nil, fmt.Errorf("agree on %q: %w", name, err)
 	case <-ctx.Done():
-		if outer.Err() == nil && l.ctx.Err() != nil {
+		if l.cutShort(outer) {
 			return nil, tenure.ErrClosed
 		}
 		return nil, a.gaveUp(context.Cause(ctx))
@@ -93,7 +93,7 @@ func (l *Leaser) Decided(outer context.Context, name string) (value []byte, ok b
 	switch {
 	case err == nil:
 		value, ok, err = disklease.Decision(v)
-	case outer.Err() == nil && l.ctx.Err() != nil:
+	case l.cutShort(outer):
 		return nil, false, tenure.ErrClosed
 	case ctx.Err() != nil || !l.hopeless(err):
 		err = fmt.Errorf("%w: %w", tenure.ErrUnavailable, err)

@@ -404,8 +404,8 @@ func TestAgreeGivesTheLeaseBack(t *testing.T) {
 	})
 }
 
-// TestAgreementThatTurnsBad: whatever is found in place of an agreement, and whenever, nothing is agreed, and who asks
-// is told at once.
+// TestAgreementThatTurnsBad: whatever is found in place of an agreement, and whenever, nothing is agreed, and the
+// caller is told at once.
 func TestAgreementThatTurnsBad(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -441,7 +441,7 @@ func TestAgreementWithoutALease(t *testing.T) {
 	})
 }
 
-// TestTroubleThatIsOver: who gives up is told of trouble that stands in the way of an agreement, not of trouble that
+// TestTroubleThatIsOver: a caller that gives up is told of trouble that stands in the way of an agreement, not of trouble that
 // is over.
 func TestTroubleThatIsOver(t *testing.T) {
 	simulate(t, func(t *testing.T) {
@@ -463,7 +463,7 @@ func TestTroubleThatIsOver(t *testing.T) {
 	})
 }
 
-// TestWhichStoreAnAgreementLacks: of three stores one hangs, and one fails for the agreement alone. Who gives up is told
+// TestWhichStoreAnAgreementLacks: of three stores one hangs, and one fails for the agreement alone. A caller that gives up is told
 // of it, though no access has ended.
 func TestWhichStoreAnAgreementLacks(t *testing.T) {
 	simulate(t, func(t *testing.T) {
@@ -529,7 +529,7 @@ func TestCloseEndsAnAgreement(t *testing.T) {
 	})
 }
 
-// TestWhoLostTheLeaseFollows: a proposer who has lost the lease, and meets a rank that is greater than his, raises no
+// TestWhoLostTheLeaseFollows: a proposer that has lost the lease, and meets a rank that is greater than its own, raises no
 // other while somebody else leads. He would be in his way.
 func TestWhoLostTheLeaseFollows(t *testing.T) {
 	simulate(t, func(t *testing.T) {
@@ -568,7 +568,7 @@ func TestWhoLostTheLeaseFollows(t *testing.T) {
 }
 
 // TestADecisionThatWasReturnedStays: a decision that only one of three stores has is not returned before most have it, or
-// the next one who asks would not find it.
+// the next proposer that asks would not find it.
 func TestADecisionThatWasReturnedStays(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		scratch := newMemories(1, term, delay)
@@ -589,7 +589,7 @@ func TestADecisionThatWasReturnedStays(t *testing.T) {
 	})
 }
 
-// TestWhoHoldsTheLeaseLeads for as long as that is: one who meets a greater rank after many Terms raises another.
+// TestWhoHoldsTheLeaseLeads for as long as that is: a proposer that meets a greater rank after many Terms raises another.
 func TestWhoHoldsTheLeaseLeads(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)

@@ -211,7 +211,7 @@ func TestCloseWaitsForCalls(t *testing.T) {
 	})
 }
 
-// TestCloseIsNoTroubleWithStores: whoever waits for stores that fail, and is ended by Close, is told of Close alone.
+// TestCloseIsNoTroubleWithStores: a call that waits for stores that fail, and is ended by Close, returns the error of Close alone.
 func TestCloseIsNoTroubleWithStores(t *testing.T) {
 	for what := range calls(nil) {
 		t.Run(what, func(t *testing.T) {

@@ -53,7 +53,7 @@ func (l *Leaser) Health(outer context.Context, name string) ([]Health, error) {
 				h.Took = l.clock.Now().Sub(began)
 			}
 		case <-ctx.Done():
-			if outer.Err() == nil && l.ctx.Err() != nil {
+			if l.cutShort(outer) {
 				return nil, tenure.ErrClosed
 			}
 			return all, nil

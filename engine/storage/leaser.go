@@ -142,6 +142,11 @@ func (l *Leaser) begin(ctx context.Context) (context.Context, func(), error) {
 	return ctx, func() { stop(); cancel(nil); l.calls.Done() }, nil
 }
 
+// cutShort reports whether Close has ended a call, and not its caller, whose context is outer.
+func (l *Leaser) cutShort(outer context.Context) bool {
+	return outer.Err() == nil && l.ctx.Err() != nil
+}
+
 // complete fills in a claim's defaults, or says which field to change.
 func (l *Leaser) complete(c tenure.Claim) (tenure.Claim, error) {
 	asked := c.TTL

@@ -116,7 +116,7 @@ func (l *Leaser) observe(outer context.Context, name string, remember bool) (ten
 	defer o.close()
 	s, err := o.look(ctx)
 	switch {
-	case err != nil && outer.Err() == nil && l.ctx.Err() != nil:
+	case err != nil && l.cutShort(outer):
 		return s, tenure.ErrClosed
 	case err == nil && remember && len(s.Holders) > 0:
 		l.witnesses.keep(name, o.lease.Witness())
@@ -174,7 +174,7 @@ func (l *Leaser) List(outer context.Context, prefix string) ([]string, error) {
 	defer end()
 	names, err := l.set.Names(ctx)
 	switch {
-	case err != nil && outer.Err() == nil && l.ctx.Err() != nil:
+	case err != nil && l.cutShort(outer):
 		return nil, tenure.ErrClosed
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", tenure.ErrUnavailable, err)

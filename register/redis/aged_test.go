@@ -48,7 +48,7 @@ func TestAgedNotes(t *testing.T) {
 	}
 }
 
-// TestOpenThatFailsStaysNotConnected: a server that refuses to answer is not bound by who gives up.
+// TestOpenThatFailsStaysNotConnected: a server that refuses to answer is left without a connection.
 func TestOpenThatFailsStaysNotConnected(t *testing.T) {
 	h, s := made(t, 0, 1)
 	if err := s.Close(); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestWhatIsJudged: whether something may be forgotten is asked of the register as it is by then,
-// without what goes already; and of who wrote the data only if that may go, too.
+// without what goes already; and the note of the data's writer only if the data may go, too.
 func TestWhatIsJudged(t *testing.T) {
 	note := func(w machine.ID) quorumregister.Note {
 		return quorumregister.Note{Writer: w, Seq: 3, Data: []byte("n")}
@@ -64,7 +64,7 @@ func TestWhatIsJudged(t *testing.T) {
 	}
 }
 
-// TestDataOfTheDeadStays: the data of a writer who seems to be gone is not forgotten by the way, nor
+// TestDataOfTheDeadStays: the data of a writer that seems to be gone is not forgotten by the way, nor
 // his note beside it, until he leaves.
 func TestDataOfTheDeadStays(t *testing.T) {
 	s := forgetful(t, ann)
@@ -134,7 +134,7 @@ func TestWhatAServerTells(t *testing.T) {
 	}
 }
 
-// TestWhoIsMarked: whoever leaves is marked as one that left if there is a note or data of his, and
+// TestWhoIsMarked: a writer that leaves is marked so if there is a note or data of it, and
 // else leaves nothing.
 func TestWhoIsMarked(t *testing.T) {
 	_, s := made(t, 0, 1)

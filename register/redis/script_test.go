@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/register"
 )
 
-// Whoever connects has the scripts of all operations loaded, so that each takes one round trip.
+// Connect loads the scripts of all operations, so that each takes one round trip.
 func TestAllThatDoCallsIsLoaded(t *testing.T) {
 	_, s := made(t, 0, 1)
 	do(t, s, query("x"))

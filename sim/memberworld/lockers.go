@@ -75,7 +75,7 @@ func (c *cluster) newLockers(number int) *lockers {
 func (l *lockers) holder(name string, seed uint64) *holders.Holder {
 	return &holders.Holder{
 		World: l.c.w, Judge: l.judge, Habits: habits, Name: name, Process: l.c.w.Start(name), Seed: seed,
-		Stop: l.stop, Calm: l.c.calm.Load, Steady: func() bool { return false },
+		Stop: l.stop, Calm: l.c.calm.Load,
 	}
 }
 

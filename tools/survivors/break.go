@@ -62,7 +62,7 @@ func breakPackage(dir string, only *regexp.Regexp) (*broken, error) {
 }
 
 // asks is the file that is added to a broken package. Processes that a test starts are broken like itself, for a
-// file says which break is made. What comes by a break is noted in another file, if that exists.
+// file says which break is made. The breaks that are reached are noted in another file, if that exists.
 const asks = `package %s
 
 import (

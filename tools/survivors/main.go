@@ -7,7 +7,7 @@
 //
 // The first package is broken; the tests of all that are named judge. All breaks are built into
 // one program for each package of tests, and a file says which of them is made. A break is
-// judged by the tests that come by it, the quick ones first.
+// judged by the tests that reach it, the quick ones first.
 //
 // Planted bugs (package sim/mutant) are those rules that somebody thought of; this finds others.
 package main
@@ -29,7 +29,7 @@ func main() {
 	defer stop()
 	n := flag.Int("n", 0, "try so many `breaks`, which the seed draws; 0: all")
 	seed := flag.Uint64("seed", 1, "which breaks: another seed draws others")
-	each := flag.Duration("each", 20*time.Second, "for how long a break may be tested; its slow tests are left out")
+	each := flag.Duration("each", 20*time.Second, "how long the tests of one break may take together; slow ones beyond that are left out")
 	run := flag.String("run", "", "the tests that judge: those whose names match this `regexp`")
 	files := flag.String("files", "", "break only files whose names match this `regexp`")
 	flag.Usage = func() {
@@ -91,7 +91,7 @@ func survive(ctx context.Context, dirs []string, files, run string, n int, seed 
 			fmt.Printf("%-9s %s:%d %s\n", v, filepath.Base(br.file), br.line, br.what)
 		}
 	}
-	fmt.Printf("%d tried: %d noticed by an assertion, %d by a panic, %d by the end of their time; %d lived, %d lived so far as there was time, no test comes by %d\n",
+	fmt.Printf("%d tried: %d noticed by an assertion, %d by a panic, %d by the end of their time; %d lived, %d lived as far as there was time, no test reaches %d\n",
 		tried, counts[failed], counts[panicked], counts[hung], counts[lived], counts[partly], counts[unreached])
 	return nil
 }

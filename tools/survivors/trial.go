@@ -21,9 +21,9 @@ import (
 type verdict string
 
 const (
-	unreached verdict = "UNREACHED" // no test comes by it
+	unreached verdict = "UNREACHED" // no test reaches it
 	lived     verdict = "LIVED"
-	partly    verdict = "LIVED…"   // but not all tests that come by it were run
+	partly    verdict = "LIVED…"   // but not all tests that reach it were run
 	failed    verdict = "noticed"  // by an assertion
 	panicked  verdict = "panicked" // which proves little about the rule
 	hung      verdict = "hung"     // likewise
@@ -35,11 +35,11 @@ type trial struct {
 	tests  []*test
 }
 
-// test is a test function of a package, with what it comes by.
+// test is a test function of a package, with the breaks that it reaches.
 type test struct {
 	program, dir, name string
 	took               time.Duration
-	passes             map[int]bool
+	reaches            map[int]bool
 }
 
 // prepare builds the tests of all packages with the breaks, and runs each once without one.
@@ -88,7 +88,7 @@ func prepare(ctx context.Context, temp string, dirs []string, b *broken, wanted 
 	return t, nil
 }
 
-// learn runs a test without a break, and notes how long it takes and which breaks it comes by.
+// learn runs a test without a break, and notes how long it takes and which breaks it reaches.
 func (t *trial) learn(ctx context.Context, x *test) error {
 	passed := t.choice + ".passed"
 	if err := errors.Join(os.WriteFile(t.choice, nil, 0o600), os.WriteFile(passed, nil, 0o600)); err != nil {
@@ -99,14 +99,14 @@ func (t *trial) learn(ctx context.Context, x *test) error {
 	if err != nil {
 		return fmt.Errorf("%s fails without a break: %w\n%s", x.name, err, said)
 	}
-	x.took, x.passes = time.Since(began), map[int]bool{}
+	x.took, x.reaches = time.Since(began), map[int]bool{}
 	notes, err := os.ReadFile(passed)
 	if err != nil {
 		return err
 	}
 	for _, id := range strings.Fields(string(notes)) {
 		n, _ := strconv.Atoi(id) // our own
-		x.passes[n] = true
+		x.reaches[n] = true
 	}
 	return os.Remove(passed)
 }
@@ -119,14 +119,14 @@ func (t *trial) took() (d time.Duration) {
 	return d
 }
 
-// judge makes a break, and runs the tests that come by it for about as long as it may.
+// judge makes a break, and runs the tests that reach it, for about as long as they may take.
 func (t *trial) judge(ctx context.Context, b brk, most time.Duration) (verdict, error) {
 	if err := os.WriteFile(t.choice, []byte(strconv.Itoa(b.id)), 0o600); err != nil {
 		return "", err
 	}
 	v, spent := unreached, time.Duration(0)
 	for _, x := range t.tests {
-		if !x.passes[b.id] {
+		if !x.reaches[b.id] {
 			continue
 		}
 		if v != unreached && spent+x.took > most {

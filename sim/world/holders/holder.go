@@ -43,12 +43,14 @@ type Holder struct {
 	Seed    uint64          // of what it draws
 	Stop    <-chan struct{} // closed when it is to come to an end
 	Calm    func() bool     // reports whether faults have ended
-	Steady  func() bool     // reports whether nothing is left of them either: from then on nothing is lost
+	Steady  func() bool     // reports whether nothing is left of them either: from then on nothing is lost; nil: never
 	Leaser  Leaser
 
 	mu     sync.Mutex
 	random map[string]*rand.Rand // a source for each part of the process
 }
+
+func (h *Holder) steady() bool { return h.Steady != nil && h.Steady() }
 
 // Float draws from 0 to 1; any goroutine may call it. Each part of a process has a source of
 // its own, so that it does not matter in which order those run that are ready at one moment.
@@ -137,7 +139,7 @@ func (h *Holder) work(me string, over chan struct{}, end func()) {
 			end()
 			return
 		}
-		calm, steady := h.Calm(), h.Steady()
+		calm, steady := h.Calm(), h.steady()
 		if calm && !steady {
 			continue
 		}
@@ -176,7 +178,7 @@ func (h *Holder) claim(me, name string) {
 		h.World.Count("refused", 1)
 		return
 	}
-	steady := h.Steady()
+	steady := h.steady()
 	hold := &Hold{l, h, max(c.Slots, 1)}
 	h.Judge.Acquired(hold)
 	most := h.Habits.Hold
