@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -294,13 +295,14 @@ func TestRoomIsGivenBackOnce(t *testing.T) {
 // When there is no room, answers that nobody refers to any more are looked for: those of
 // connections that have ended.
 func TestRoomOfForgottenAnswersIsFound(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector runs only when it is asked to
 	a := New(newFake(t, watch.Config{}), Config{AnswerBytes: 1 << 20, AnswerPatience: time.Millisecond}).answers
 	func() {
 		if _, err := a.admit(t.Context(), bytesOf(600<<10)); err != nil {
 			t.Fatal(err)
 		}
 	}()
-	another := bytesOf(500 << 10) // one for all tries: new ones would have the collector run by themselves
+	another := bytesOf(500 << 10)
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		_, err := a.admit(t.Context(), another)
 		if err == nil {
