@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -74,8 +75,8 @@ func (n *Node) reachableFounders() error {
 // recognize returns an error if the flags are those of another member, or of another
 // cluster, than the data directory is of. Else the directory says who this member is and
 // where the others are, whatever the flags say: members have come, gone and moved since
-// they were written.
-func (n *Node) recognize(flags []*pb.Member) error {
+// they were written. The log may tell of URLs that are not applied yet.
+func (n *Node) recognize(flags []*pb.Member, told map[string]uint64) error {
 	now, own := n.applied().roster, n.cfg.Peers[n.cfg.Name]
 	owner := map[string]uint64{}
 	for _, m := range n.founders {
@@ -86,6 +87,7 @@ func (n *Node) recognize(flags []*pb.Member) error {
 			owner[url] = m.ID
 		}
 	}
+	maps.Copy(owner, told)
 	me := now.Find(uint64(n.id))
 	known := me != nil && me.Name == n.cfg.Name && len(now.Members) == 1
 	for _, m := range flags {

@@ -146,7 +146,7 @@ func Start(cfg Config) (_ *Node, err error) {
 	if err := n.restart(log, boot, earlier); err != nil {
 		return nil, err
 	}
-	if err := n.recognize(flags); err != nil {
+	if err := n.recognize(flags, replica.PeerURLs(log.Entries)); err != nil {
 		return nil, err
 	}
 	if cfg.PeerListener != nil {

@@ -119,24 +119,9 @@ func (a *Applier) batch(b *batch, term uint64) error {
 
 // change applies a change of the membership, which its leader has found to make sense.
 func (a *Applier) change(e *raftpb.Entry) error {
-	cc, err := changeOf(e)
+	b, asked, err := askedChange(e)
 	if err != nil {
 		return err
-	}
-	b, err := decodeBatch(cc.GetContext())
-	if err != nil {
-		return err
-	}
-	if len(b.Requests) != 1 || b.Term != e.GetTerm() {
-		return errBadEntry
-	}
-	_, m, err := decodeRequest(b.Requests[0].Body)
-	if err != nil {
-		return err
-	}
-	asked, ok := m.(*raftpb.ConfChange)
-	if !ok || asked.GetType() != cc.GetType() || asked.GetNodeId() != cc.GetNodeId() {
-		return errBadEntry
 	}
 	if a.roster, err = a.roster.after(e.GetIndex(), asked); err != nil {
 		return err

@@ -161,6 +161,53 @@ func changeOf(e *raftpb.Entry) (*raftpb.ConfChange, error) {
 	return cc, nil
 }
 
+// askedChange reads the change that an entry makes as it was asked for, and the batch that it came with.
+func askedChange(e *raftpb.Entry) (*batch, *raftpb.ConfChange, error) {
+	cc, err := changeOf(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := decodeBatch(cc.GetContext())
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(b.Requests) != 1 || b.Term != e.GetTerm() {
+		return nil, nil, errBadEntry
+	}
+	_, m, err := decodeRequest(b.Requests[0].Body)
+	if err != nil {
+		return nil, nil, err
+	}
+	asked, ok := m.(*raftpb.ConfChange)
+	if !ok || asked.GetType() != cc.GetType() || asked.GetNodeId() != cc.GetNodeId() {
+		return nil, nil, errBadEntry
+	}
+	return b, asked, nil
+}
+
+// PeerURLs are those that changes of the membership among entries give to members, as far as they can be
+// read: of two that have had one URL, the later. Entries need not be committed.
+func PeerURLs(entries []*raftpb.Entry) map[string]uint64 {
+	urls := map[string]uint64{}
+	for _, e := range entries {
+		if !changes(e) {
+			continue
+		}
+		_, asked, err := askedChange(e)
+		if err != nil {
+			continue // the Applier says so
+		}
+		var m pb.Member
+		if proto.Unmarshal(asked.GetContext(), &m) != nil {
+			continue
+		}
+		for _, url := range m.PeerURLs {
+			urls[url] = asked.GetNodeId()
+		}
+	}
+	return urls
+}
+
 // encode is what a snapshot says beside the members.
 func (ro Roster) encode() []byte {
 	p := appendUvarints(nil, uint64(len(ro.Removed)))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -223,19 +224,7 @@ func TestRefusalsOnTheWire(t *testing.T) {
 // for, must not be applied: raft would have another membership than the state.
 func TestChangeThatContradictsItself(t *testing.T) {
 	encoded := func(term uint64, cc *raftpb.ConfChange, list ...*raftpb.ConfChange) *raftpb.Entry {
-		b := &batch{Term: term, From: 1, Boot: 1, Seq: 1}
-		for _, one := range list {
-			body, err := EncodeRequest(one)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b.Requests = append(b.Requests, Propose{ID: 1, Body: body})
-		}
-		data, err := proto.Marshal(&raftpb.ConfChange{Type: cc.Type, NodeId: cc.NodeId, Context: b.encode()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &raftpb.Entry{Index: new(uint64(2)), Term: new(uint64(1)), Type: raftpb.EntryConfChange.Enum(), Data: data}
+		return encodedChange(t, term, cc, list...)
 	}
 	add, remove := AddMember(4, []string{"d"}, true), RemoveMember(3)
 	for _, tc := range []struct {
@@ -257,5 +246,40 @@ func TestChangeThatContradictsItself(t *testing.T) {
 		if (err == nil) != tc.ok || tc.ok && (len(results) != 1 || a.Roster().Find(4) == nil) || !tc.ok && !errors.Is(err, errBadEntry) {
 			t.Errorf("%s: %v and %d results, applied is to be %v", tc.name, err, len(results), tc.ok)
 		}
+	}
+}
+
+// encodedChange is an entry of term 1 that makes a change, with the changes that were asked for in its batch.
+func encodedChange(t *testing.T, term uint64, cc *raftpb.ConfChange, asked ...*raftpb.ConfChange) *raftpb.Entry {
+	t.Helper()
+	b := &batch{Term: term, From: 1, Boot: 1, Seq: 1}
+	for _, one := range asked {
+		body, err := EncodeRequest(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Requests = append(b.Requests, Propose{ID: 1, Body: body})
+	}
+	data, err := proto.Marshal(&raftpb.ConfChange{Type: cc.Type, NodeId: cc.NodeId, Context: b.encode()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &raftpb.Entry{Index: new(uint64(2)), Term: new(uint64(1)), Type: raftpb.EntryConfChange.Enum(), Data: data}
+}
+
+// The entries of a log say where members are to be found, also before they are applied.
+func TestPeerURLsOfALog(t *testing.T) {
+	entry := func(cc *raftpb.ConfChange) *raftpb.Entry { return encodedChange(t, 1, cc, cc) }
+	got := PeerURLs([]*raftpb.Entry{
+		entry(AddMember(4, []string{"http://d", "http://d2"}, true)),
+		{Index: new(uint64(3)), Term: new(uint64(1)), Data: []byte("a request")},
+		entry(UpdateMember(1, []string{"http://a"})),
+		encodedChange(t, 2, UpdateMember(9, []string{"http://of-another-term"}), UpdateMember(9, []string{"http://of-another-term"})),
+		entry(RemoveMember(4)),
+		entry(UpdateMember(2, []string{"http://d"})),
+	})
+	want := map[string]uint64{"http://d": 2, "http://d2": 4, "http://a": 1}
+	if !maps.Equal(got, want) {
+		t.Errorf("the log says that members are at %v, want %v", got, want)
 	}
 }

@@ -29,7 +29,9 @@ type Spec struct {
 	Compacts bool
 	Suitors  int // who want the ID of a lease that is not renewed
 	Lockers  int // hosts whose processes take leases by engine/etcd
-	Faults   []world.Fault
+	// Accountants are clients that move money between accounts, in transactions of several keys.
+	Accountants int
+	Faults      []world.Fault
 	// Pinned has each client speak to one member only, one after the other.
 	Pinned bool
 	// Pace is how long clients think between requests, at most; 0: 400 ms.
@@ -91,6 +93,7 @@ type cluster struct {
 	hosts []*host // the members of the beginning first
 
 	history   history
+	ledger    ledger
 	chronicle chronicle
 	leases    leaseJudge
 	watches   []*watcher
@@ -105,6 +108,7 @@ type cluster struct {
 	losing    sync.Mutex   // while it is decided who loses data
 	strangers atomic.Int64
 	calm      atomic.Bool // nothing is wrong any more
+	greedy    atomic.Bool // more memory was seen in use than is allowed
 
 	settled []event // the log, when all was judged
 }

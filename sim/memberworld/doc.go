@@ -15,9 +15,9 @@
 // Three or five hosts start one member each, again and again, as systemd does, with other
 // flags now and then (the length of read leases, sizes of segments and of the log between
 // snapshots; in some worlds a newer version). Clients read and write three registers, hold leases and watch, and in some worlds one
-// compacts. In half of the worlds processes contend for leases by engine/etcd, with clocks of their
+// compacts. In half of them clients move money between accounts, in transactions of several keys. In half of the worlds processes contend for leases by engine/etcd, with clocks of their
 // own; they die, and stand still for longer than a lease. An operator
-// adds, promotes, removes and replaces members. For half a minute faults happen:
+// adds, promotes, removes, replaces and moves members, and changes the policy of read leases. For half a minute faults happen:
 //
 //   - processes are killed, restarted with other flags, or stand still, at any system
 //     call or between two readings of a clock, for longer than a lease;
@@ -27,7 +27,7 @@
 //   - clocks run at rates within what leases allow for, and times of day jump. In wild
 //     worlds virtual machines are frozen and clocks run at any rate; there read leases are
 //     off, and the lengths of leases are not judged;
-//   - a stranger speaks to the port for members.
+//   - a stranger speaks to the port for members, or asks too much at that for clients.
 //
 // Then no more faults happen, and everything has to come to rest within a bound.
 //
@@ -40,6 +40,8 @@
 //     time fails;
 //   - each acknowledged write is in the log at the revision that was told, and each value
 //     that was read is one that was written there;
+//   - all accounts read at once show both sides of each transfer or neither, and none of what was
+//     over as it was before;
 //   - the members' logs of events agree;
 //   - a lease that was renewed is there for its TTL, less what clocks may differ by; one that
 //     nobody renews ends, also while others ask for its ID; none is left over;

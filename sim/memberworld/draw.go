@@ -49,8 +49,10 @@ func Draw(seed uint64) Spec {
 		d.kills, d.crashes, d.slow, d.hung, d.failing, d.full, d.cuts, d.resets, d.halfOpen,
 		d.freezes, d.stalls, d.restarts, d.clocks, d.strangers, d.members,
 	}
+	alone := false
 	switch r.IntN(8) {
 	case 0: // with nothing else: no member can know that its own disk is old
+		alone = true
 		d.older()
 		kinds = []func(){d.slow, d.resets}
 	case 1:
@@ -67,6 +69,12 @@ func Draw(seed uint64) Spec {
 	s.Compacts = world.Rand(seed, "whether to compact").IntN(3) == 0
 	if !s.Wild && world.Rand(seed, "whether to lock").IntN(2) == 0 {
 		s.Lockers = 3
+	}
+	if world.Rand(seed, "whether to transfer").IntN(2) == 0 {
+		s.Accountants = 2
+	}
+	if !alone {
+		d.demands(seed)
 	}
 	if r := world.Rand(seed, "whether to upgrade"); r.IntN(4) == 0 && !s.Wild {
 		s.upgrade(r)
@@ -231,6 +239,28 @@ func (d drawer) members() {
 		return
 	}
 	d.add(world.Fault{Who: d.member(), At: d.moment(), Kind: world.Member, With: []string{"replace", "replace", "lead"}[d.IntN(3)]})
+}
+
+// demands are what operators and clients want of members beside everything else, drawn apart from it.
+func (d drawer) demands(seed uint64) {
+	d.Rand = world.Rand(seed, "demands")
+	if d.IntN(4) == 0 && !d.s.Wild {
+		d.policies()
+	}
+	if d.IntN(8) == 0 {
+		d.add(world.Fault{Who: d.member(), At: d.moment(), Kind: world.Member, With: "move"})
+	}
+	if d.IntN(6) == 0 {
+		d.add(world.Fault{Who: d.member(), At: d.moment(), Kind: world.Stranger, With: asksTooMuch})
+	}
+}
+
+// policies of read leases follow one another, of all that there are.
+func (d drawer) policies() {
+	for range 2 + d.IntN(3) {
+		policy := quorumlease.Policies[d.IntN(len(quorumlease.Policies))]
+		d.add(world.Fault{Who: d.member(), At: d.moment(), Kind: world.Member, With: string(policy)})
+	}
 }
 
 // older is a disk that comes back as it was: of one member, while the others have all.

@@ -38,9 +38,9 @@ const dataDir = "/var/lib/tenure"
 type host struct {
 	c    *cluster
 	name string
-	url  string // of the member for others
 	disk *disk.Disk
-	rand *rand.Rand // what a power cut leaves
+	rand *rand.Rand   // what a power cut leaves
+	port atomic.Int64 // for members
 
 	mono, wall *clock.Simulated
 	raw        time.Time // what no correction of the clock changes
@@ -88,18 +88,25 @@ const (
 
 func newHost(c *cluster, name string) *host {
 	h := &host{
-		c: c, name: name, url: fmt.Sprintf("http://%s:%d", name, peerPort),
+		c: c, name: name,
 		disk: disk.New(), rand: c.w.Rand("crashes of " + name),
 		// Hosts have been up for different times, and their times of day are not exact.
 		mono: clock.NewSimulated(machine.Mono(time.Hour) * machine.Mono(1+len(c.hosts))),
 		wall: clock.NewSimulated(machine.Mono(time.Now().UnixNano())),
 		raw:  time.Now(),
 	}
+	h.port.Store(peerPort)
 	h.flags = c.spec.flags(c.w.Rand("flags of " + name))
 	// Newcomers have the newest version.
 	h.flags.older = c.spec.Upgraded && len(c.hosts) < c.spec.Members && c.w.Rand("version of "+name).IntN(4) > 0
 	return h
 }
+
+// addr is where members reach the host.
+func (h *host) addr() string { return fmt.Sprintf("%s:%d", h.name, h.port.Load()) }
+
+// url is the member's for others.
+func (h *host) url() string { return "http://" + h.addr() }
 
 // run starts the member again and again, until the world is over.
 func (h *host) run() {
@@ -153,7 +160,7 @@ func (h *host) begin() *life {
 		h.mu.Unlock()
 		h.end(l, exits)
 	}
-	peers, err := h.c.net.Listen(l.p, peerPort)
+	peers, err := h.c.net.Listen(l.p, int(h.port.Load()))
 	if err != nil {
 		fail(err)
 		return l
@@ -180,12 +187,12 @@ func (h *host) begin() *life {
 func (h *host) config(l *life) server.Config {
 	peers := map[string]string{}
 	for _, o := range h.c.hosts[:h.c.spec.Members] {
-		peers[o.name] = o.url
+		peers[o.name] = o.url()
 	}
-	peers[h.name] = h.url
+	peers[h.name] = h.url()
 	logger := slog.New(&traceLog{w: h.c.w, who: h.name, told: h.told})
 	return server.Config{
-		API: etcdapi.Config{WatchProgressInterval: 2 * time.Second},
+		API: etcdapi.Config{WatchProgressInterval: 2 * time.Second, ReadLeaseChanges: etcdapi.ChangeOrder},
 		Node: node.Config{
 			Name: h.name, DataDir: dataDir, Peers: peers, ClusterToken: "world", Existing: h.existing,
 			ClientURLs: []string{fmt.Sprintf("http://%s:%d", h.name, clientPort)},

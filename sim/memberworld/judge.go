@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"sync"
@@ -16,10 +17,12 @@ type terms struct {
 	leader map[uint64]uint64 // by term
 }
 
-// sample looks at the members ten times a second: whom they take for the leader of a term.
+// sample looks at the members ten times a second: whom they take for the leader of a term, and how
+// much memory all of them use.
 func (c *cluster) sample() {
 	c.terms.leader = map[uint64]uint64{}
 	for !c.over() {
+		c.uses(heap())
 		for _, h := range c.hosts {
 			srv := h.running()
 			if srv == nil {
@@ -32,6 +35,20 @@ func (c *cluster) sample() {
 			c.leads(term, leader)
 		}
 		c.pause(100 * time.Millisecond)
+	}
+}
+
+// heap is how many bytes this program uses, with what is not collected yet.
+func heap() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// uses judges how much memory was seen in use.
+func (c *cluster) uses(bytes uint64) {
+	if bytes > heapPeak && !c.greedy.Swap(true) {
+		c.w.Fail("%d MiB are in use, more than %d", bytes>>20, heapPeak>>20)
 	}
 }
 
@@ -61,6 +78,7 @@ const (
 	goroutinesMax = 256 + 100 // for each member; 256 are gRPC's own
 	connsMax      = 60        // for each member
 	heapMax       = 512 << 20
+	heapPeak      = 1 << 30 // at any time, with what is not collected yet
 )
 
 // judge is made when nothing is wrong any more. What it asks for has to come.
@@ -95,6 +113,7 @@ func (c *cluster) judge() {
 		return
 	}
 	c.acknowledged(first)
+	c.audited(first)
 	c.watched(first)
 	if c.returns(first, last.Header.Revision) {
 		c.settled = first
@@ -238,6 +257,14 @@ func (c *cluster) acknowledged(log []event) {
 	}
 }
 
+// audited judges the accounts.
+func (c *cluster) audited(log []event) {
+	if err := c.ledger.audit(log); err != nil {
+		c.w.Fail("accounts: %v", err)
+	}
+	c.w.Count("statements audited", len(c.ledger.statements))
+}
+
 // watched judges that watchers were told of each event once, in order, and of all.
 func (c *cluster) watched(log []event) {
 	registers := slices.DeleteFunc(slices.Clone(log), func(e event) bool { return !strings.HasPrefix(e.key, "k/") })
@@ -267,14 +294,13 @@ func (c *cluster) bounded() {
 	if n > goroutinesMax*len(c.hosts) {
 		c.w.Fail("%d goroutines are there when nothing is going on, more than %d for each of %d members", n, goroutinesMax, len(c.hosts))
 	}
-	var mem runtime.MemStats
-	runtime.ReadMemStats(&mem)
-	if mem.HeapAlloc > heapMax {
+	used := heap()
+	if used > heapMax {
 		runtime.GC()
-		runtime.ReadMemStats(&mem)
+		used = heap()
 	}
-	if mem.HeapAlloc > heapMax {
-		c.w.Fail("%d MiB are in use when nothing is going on, more than %d", mem.HeapAlloc>>20, heapMax>>20)
+	if used > heapMax {
+		c.w.Fail("%d MiB are in use when nothing is going on, more than %d", used>>20, heapMax>>20)
 	}
 	for _, h := range c.hosts {
 		if srv := h.running(); srv != nil {

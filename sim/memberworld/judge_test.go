@@ -389,3 +389,11 @@ func TestWhatAHostIsTold(t *testing.T) {
 		}
 	}
 }
+
+func TestMemoryIsBounded(t *testing.T) {
+	found(t, "as much as is allowed", judged(func(c *cluster) { c.uses(heapPeak) }), "")
+	found(t, "too much, twice", judged(func(c *cluster) { c.uses(heapPeak + 1<<20); c.uses(heapPeak + 5<<20) }), "1025 MiB are in use, more than 1024")
+	if used := heap(); used < 1<<10 || used > 1<<40 {
+		t.Errorf("this program uses %d bytes", used)
+	}
+}

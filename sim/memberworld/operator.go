@@ -2,17 +2,23 @@ package memberworld
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenure-lease/tenure/quorumlease"
+	"github.com/tenure-lease/tenure/readleasepb"
 )
 
 // job is something for the operator, who does one after the other, and each until it is
 // done, as persons do it: with a look at the members before each step.
 type job struct {
-	what string // replace, add, promote, remove, lead
+	what string // replace, add, promote, remove, lead, move, or a policy of read leases
 	h    *host
 }
 
@@ -35,6 +41,10 @@ func (c *cluster) operate() {
 				c.removeMember(cl, j.h)
 			case "lead":
 				c.moveLeader(j.h)
+			case "move":
+				c.moveMember(cl, j.h)
+			default:
+				c.setPolicy(j.h, j.what)
 			}
 			c.w.Count("changes: "+j.what, 1)
 			c.busy.Add(-1)
@@ -65,7 +75,7 @@ func (c *cluster) member(cl *clientv3.Client, h *host) (m *pb.Member, err error)
 		return nil, err
 	}
 	for _, m := range resp.Members {
-		if m.PeerURLs[0] == h.url {
+		if m.PeerURLs[0] == h.url() {
 			return m, nil
 		}
 	}
@@ -146,9 +156,9 @@ func (c *cluster) addMember(cl *clientv3.Client, h *host, learner bool) {
 			return true, err
 		}
 		if learner {
-			_, err = cl.MemberAddAsLearner(ctx, []string{h.url})
+			_, err = cl.MemberAddAsLearner(ctx, []string{h.url()})
 		} else {
-			_, err = cl.MemberAdd(ctx, []string{h.url})
+			_, err = cl.MemberAdd(ctx, []string{h.url()})
 		}
 		return false, err
 	})
@@ -207,4 +217,49 @@ func (c *cluster) moveLeader(to *host) {
 		}
 		return
 	}
+}
+
+// moveMember gives a host's member another port for members: the cluster is told first, and then the
+// member starts again there, with flags that say so. The other members keep their flags until they
+// start again.
+func (c *cluster) moveMember(cl *clientv3.Client, h *host) {
+	from := h.url()
+	to := h.port.Load() + 1
+	c.until(func(ctx context.Context) (bool, error) {
+		resp, err := cl.MemberList(ctx)
+		if err != nil {
+			return false, err
+		}
+		for _, m := range resp.Members {
+			if m.PeerURLs[0] == from {
+				_, err := cl.MemberUpdate(ctx, m.ID, []string{fmt.Sprintf("http://%s:%d", h.name, to)})
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	h.port.Store(to)
+	h.end(nil, exits)
+}
+
+// divided says who holds which keys, for the policy that asks for that: one member the registers,
+// two the accounts, all what is left.
+const divided = "prefix:k/ = m0; prefix:a/ = m1,m2; default = *"
+
+// setPolicy asks a host's member for another policy of read leases.
+func (c *cluster) setPolicy(h *host, policy string) {
+	asked := &readleasepb.SetRequest{Policy: policy}
+	if quorumlease.Policy(policy) == quorumlease.Static {
+		asked.Cells = divided
+	}
+	cl := c.client("operator", h)
+	defer cl.Close()
+	c.until(func(ctx context.Context) (bool, error) {
+		_, err := readleasepb.NewReadLeaseClient(cl.ActiveConnection()).Set(ctx, asked)
+		if status.Code(err) == codes.InvalidArgument || status.Code(err) == codes.PermissionDenied {
+			c.w.Fail("policy %s is refused: %v", policy, err)
+			return true, nil
+		}
+		return err == nil, err
+	})
 }

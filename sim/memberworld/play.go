@@ -83,6 +83,9 @@ func (c *cluster) play() {
 		c.work.Go(func() { c.leaseholder(i) })
 		c.watch(i)
 	}
+	for i := range c.spec.Accountants {
+		c.work.Go(func() { c.accountant(i) })
+	}
 	if c.spec.Compacts {
 		c.work.Go(c.compact)
 	}

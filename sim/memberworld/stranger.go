@@ -23,6 +23,9 @@ import (
 // knows what anybody may learn there.
 var strangers = []string{"asks", "babbles", "poses as a member", "is made up"}
 
+// asksTooMuch is the way of a client that means harm.
+const asksTooMuch = "asks too much"
+
 // stranger is somebody with a process, and a listener that members can be told of.
 type stranger struct {
 	c      *cluster
@@ -49,7 +52,7 @@ func (c *cluster) intrude(h *host, how string) {
 	n := c.strangers.Add(1)
 	s := stranger{
 		c: c, r: c.w.Rand(fmt.Sprintf("stranger %d", n)),
-		p: c.w.Start(fmt.Sprintf("evil%d", n)), target: fmt.Sprintf("%s:%d", h.name, peerPort),
+		p: c.w.Start(fmt.Sprintf("evil%d", n)), target: h.addr(),
 	}
 	defer func() {
 		s.p.End()
@@ -64,6 +67,10 @@ func (c *cluster) intrude(h *host, how string) {
 		s.lies()
 	case "babbles":
 		s.babbles()
+	case asksTooMuch:
+		s.target = fmt.Sprintf("%s:%d", h.name, clientPort)
+		s.babbles()
+		s.asksTooMuch(h)
 	case "poses as a member":
 		if len(s.knows.Members) > 0 {
 			s.speaks(s.knows.Members[s.r.IntN(len(s.knows.Members))].ID)
