@@ -135,11 +135,11 @@ func (g *group) terminate() {
 // a lease. It gets until limit to end by itself, and is killed then. The kernel takes
 // a moment for that, or as long as it likes for a process that waits for a disk: each
 // grace, lingers says whether to wait on.
-func (g *group) sweep(limit, grace time.Duration, lingers func() bool) {
+func (g *group) sweep(limit, grace time.Duration, lost <-chan struct{}, lingers func() bool) {
 	g.terminate()
-	if !g.ended(limit) {
+	if !g.ended(limit, lost) {
 		g.signal(syscall.SIGKILL)
-		for !g.ended(grace) && lingers() {
+		for !g.ended(grace, nil) && lingers() {
 			continue
 		}
 	}
@@ -149,8 +149,8 @@ func (g *group) sweep(limit, grace time.Duration, lingers func() bool) {
 	}
 }
 
-// ended waits until none of the group is left, or returns false at the limit.
-func (g *group) ended(limit time.Duration) bool {
+// ended waits until none of the group is left, or returns false at the limit or once the lease is lost.
+func (g *group) ended(limit time.Duration, lost <-chan struct{}) bool {
 	end := g.clock.Alarm(clock.After(g.clock, limit))
 	defer end.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -158,6 +158,8 @@ func (g *group) ended(limit time.Duration) bool {
 	for g.alive(g.id) {
 		select {
 		case <-tick.C:
+		case <-lost:
+			return false
 		case <-end.C:
 			return !g.alive(g.id) // we may have been stopped since we looked
 		}

@@ -54,16 +54,24 @@ func (g *guard) tell(s *shepherd) {
 // did not run or had to be stopped. It does not release the lease.
 func (g *guard) run(argv []string) (int, error) {
 	defer g.catchStops()()
-	group, err := startGroup(argv, g.env, g.tell, func() error {
-		if err := g.lease.Check(); err != nil {
-			return exitError{exitLost, fmt.Errorf("did not run the command: %w", err)}
-		}
-		return nil
-	})
+	group, err := startGroup(argv, g.env, g.tell, g.may)
 	if err != nil {
 		return 0, err
 	}
 	return g.tend(group)
+}
+
+// may returns an error if the command must not be started any more: the lease is lost, or so close to its
+// deadline that the command would have to be killed at once.
+func (g *guard) may() error {
+	err := g.lease.Check()
+	if left := time.Until(g.lease.Deadline()); err == nil && left <= g.killAt() {
+		err = fmt.Errorf("this process did not run until %v before the deadline of the lease", left.Round(time.Millisecond))
+	}
+	if err != nil {
+		return exitError{exitLost, fmt.Errorf("did not run the command: %w", err)}
+	}
+	return nil
 }
 
 // tend watches over a group that runs until none of it is left.
@@ -75,7 +83,7 @@ func (g *guard) tend(group *group) (int, error) {
 		limit = 0
 	}
 	said := false
-	group.sweep(limit, g.killAt(), func() bool {
+	group.sweep(limit, g.killAt(), g.lease.Done(), func() bool {
 		if g.lease.Check() != nil {
 			return false
 		}

@@ -26,7 +26,7 @@ var (
 )
 
 // TestGuardWorlds plays the guard and the shepherd that ship, in simulated time: the store
-// fails, the guard is stopped or killed between any two calls that leave it, or the shepherd is
+// fails, an operator ends the lease, the guard is stopped or killed between any two calls that leave it, or the shepherd is
 // stopped alone, commands ignore signals and leave children behind. No process of the command may be alive once the lease
 // can be another's, or when it is released; and a command that nothing troubles ends by itself.
 func TestGuardWorlds(t *testing.T) {
@@ -45,7 +45,7 @@ func TestGuardWorlds(t *testing.T) {
 	if *guardSeed != 0 || *guardWorlds < 150 {
 		return // too few for all that can happen
 	}
-	for _, what := range []string{"undisturbed", "stopped", "killed", "outage", "killed by the shepherd", "lost", "exit", "child left behind", "ends on TERM", "shepherd stopped", "killed, and lives on"} {
+	for _, what := range []string{"undisturbed", "stopped", "killed", "outage", "revoked", "killed by the shepherd", "lost", "exit", "child left behind", "ends on TERM", "shepherd stopped", "killed, and lives on"} {
 		if seen[what] == 0 {
 			t.Errorf("in no world was there: %s", what)
 		}
@@ -73,6 +73,8 @@ type guardWorld struct {
 	ttl      time.Duration
 	deadline time.Time    // until when the store keeps the lease
 	outages  [2]time.Time // no renewal succeeds between the two
+	revoked  time.Time    // when an operator ends the lease; zero: never
+	lostAt   time.Time    // when the engine has learned that
 	released bool
 	done     chan struct{}
 
@@ -209,7 +211,7 @@ func (l worldLease) Err() error {
 	return l.lost()
 }
 func (l worldLease) lost() error {
-	if time.Now().Before(l.deadline) && !l.released {
+	if time.Now().Before(l.deadline) && !l.released && l.lostAt.IsZero() {
 		return nil
 	}
 	return tenure.ErrLost
@@ -248,6 +250,11 @@ func (w *guardWorld) renew() {
 		now := time.Now()
 		switch {
 		case w.released:
+			return
+		case !w.revoked.IsZero() && now.After(w.revoked) && now.Before(w.deadline):
+			w.note("the engine learns that the lease was revoked")
+			w.lostAt = now
+			close(w.done)
 			return
 		case !now.Before(w.deadline):
 			w.note("the lease is lost")
@@ -381,6 +388,11 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 		begin := w.begun.Add(draw(3 * w.ttl))
 		w.outages = [2]time.Time{begin, begin.Add(w.ttl/4 + draw(2*w.ttl))}
 	}
+	// A draw of its own, so that worlds without it are what they were.
+	if end := rand.New(rand.NewPCG(seed, 3)); trouble == 0 && end.IntN(4) == 0 {
+		trouble = 5
+		w.revoked = w.begun.Add(time.Duration(end.Int64N(int64(4 * w.ttl))))
+	}
 	life := w.ttl/10 + draw(6*w.ttl)
 	code := w.rand.IntN(3)
 	for range 1 + w.rand.IntN(3) {
@@ -411,6 +423,9 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 			}
 			if n := w.living(); n > 0 && !w.released && time.Now().After(w.deadline) {
 				w.fail("%d processes of the command live though the lease can be another's", n)
+			}
+			if n := w.living(); n > 0 && !w.lostAt.IsZero() && time.Since(w.lostAt) > w.ttl/25 {
+				w.fail("%d processes of the command live though the lease was lost long before its deadline", n)
 			}
 			w.mu.Unlock()
 		}
@@ -457,7 +472,7 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 		defer close(guarded)
 		defer pipe.Close() // as the kernel does for a process that has ended
 		group := &group{processes: w, clock: w, shepherd: herd, exited: w.exited}
-		err = group.launch(g.tell, lease.Check, func() (int, error) {
+		err = group.launch(g.tell, g.may, func() (int, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.call("starting")
@@ -493,7 +508,7 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 	w.mu.Lock()
 	w.released = true
 	w.mu.Unlock()
-	synctest.Wait()
+	time.Sleep(w.ttl) // a guard that did not start its command leaves the lease to be renewed until here
 
 	if n := w.living(); n > 0 {
 		w.fail("%d processes of the command outlive all", n)
@@ -504,11 +519,13 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 		w.fail("nothing happened, and the guard says %v; the shepherd has killed: %v", err, w.byFlock)
 	case trouble == 0 && got != code:
 		w.fail("nothing happened, and the command ends with %d, want %d", got, code)
+	case trouble == 5 && ended && !lost && !w.lostAt.IsZero() && got == exitSignal+int(syscall.SIGKILL):
+		w.fail("the command was killed for a lease that was revoked, and the guard does not say so")
 	case ended && !lost && got == exitSignal+int(syscall.SIGKILL) && w.byFlock:
 		w.fail("the shepherd killed the command, and the guard does not say that the lease was about to be lost")
 	}
 	for what, so := range map[string]bool{
-		"undisturbed": trouble == 0, "stopped": w.frozen != time.Time{}, "outage": trouble == 4, "killed by the shepherd": w.byFlock, "lost": lost,
+		"undisturbed": trouble == 0, "revoked": !w.lostAt.IsZero() && lost, "stopped": w.frozen != time.Time{}, "outage": trouble == 4, "killed by the shepherd": w.byFlock, "lost": lost,
 		"killed, and lives on": last.stuck > 0, "shepherd stopped": w.herdFrozen != time.Time{}, "exit": ended && !lost, "child left behind": len(w.command) > 1 && ended && !lost, "ends on TERM": got == exitSignal+int(syscall.SIGTERM),
 	} {
 		if so {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 type fakeLease struct {
 	check   func() error
 	release func(context.Context) error
+	left    time.Duration // until the deadline; 0: a minute
 }
 
 func (f *fakeLease) Name() string          { return "fake" }
@@ -28,7 +30,9 @@ func (f *fakeLease) Holder() string        { return "test" }
 func (f *fakeLease) Token() uint64         { return 1 }
 func (f *fakeLease) Done() <-chan struct{} { return nil }
 func (f *fakeLease) Err() error            { return nil }
-func (f *fakeLease) Deadline() time.Time   { return time.Now().Add(time.Minute) }
+func (f *fakeLease) Deadline() time.Time {
+	return time.Now().Add(cmp.Or(f.left, time.Minute))
+}
 
 func (f *fakeLease) Check() error {
 	if f.check != nil {
@@ -214,17 +218,22 @@ func TestTenuresLeaveNothingOpen(t *testing.T) {
 	}
 }
 
-// TestNothingStartsLate: a lease that has ended by the time when the command would start.
+// TestNothingStartsLate: a lease that has ended by the time when the command would start, or that is about to.
 func TestNothingStartsLate(t *testing.T) {
-	mark := filepath.Join(t.TempDir(), "mark")
-	ten := fakeTenancy("touch", mark)
-	_, err := ten.under(t.Context(), &fakeLease{check: func() error { return tenure.ErrLost }})
-	wantExit(t, err, exitLost)
-	if !errors.Is(err, tenure.ErrLost) || !strings.Contains(err.Error(), "did not run the command") {
-		t.Errorf("got %v, want that the command did not run", err)
-	}
-	if _, err := os.Stat(mark); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the command ran without a lease: %v", err)
+	for name, lease := range map[string]*fakeLease{
+		"lost":                   {check: func() error { return tenure.ErrLost }},
+		"ends after two seconds": {left: 2 * time.Second}, // a twentieth of the TTL before the deadline it is killed
+	} {
+		mark := filepath.Join(t.TempDir(), "mark")
+		ten := fakeTenancy("touch", mark)
+		_, err := ten.under(t.Context(), lease)
+		wantExit(t, err, exitLost)
+		if err == nil || !strings.Contains(err.Error(), "did not run the command") || lease.check != nil && !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("%s: got %v, want that the command did not run", name, err)
+		}
+		if _, err := os.Stat(mark); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the command ran: %v", name, err)
+		}
 	}
 }
 
