@@ -52,10 +52,11 @@ func changedSince(root string, list []mutant, commit string) ([]mutant, error) {
 	}), nil
 }
 
-// draws is what became of the mutants that were tried.
+// draws is what became of the mutants that were tried. Those of missed are among the noticed: they
+// lived once, and were noticed when they were tried again.
 type draws struct {
-	mu                        sync.Mutex
-	noticed, lived, undecided []string
+	mu                                sync.Mutex
+	noticed, missed, lived, undecided []string
 }
 
 func (d *draws) add(to *[]string, name string) {
@@ -93,8 +94,10 @@ func draw(t *testing.T, root string, list []mutant, seed uint64, budget, each ti
 	close(next)
 	tries.Wait()
 	slices.Sort(results.lived)
-	t.Logf("seed %d: of %d mutants %d were tried: %d noticed, %d not, %d undecided, in %v of CPU",
-		seed, len(list), tried, len(results.noticed), len(results.lived), len(results.undecided), (childrensCPU(t) - before).Round(time.Second))
+	slices.Sort(results.missed)
+	t.Logf("noticed only when tried again: %v", results.missed)
+	t.Logf("seed %d: of %d mutants %d were tried: %d noticed, %d of them only when tried again, %d not, %d undecided, in %v of CPU",
+		seed, len(list), tried, len(results.noticed), len(results.missed), len(results.lived), len(results.undecided), (childrensCPU(t) - before).Round(time.Second))
 	return &results
 }
 
@@ -112,9 +115,10 @@ func (d *draws) try(t *testing.T, root string, m mutant, each time.Duration) {
 	}
 	overlay, err := Plant(root, t.TempDir(), m.edits, nil)
 	var said string
+	var first error
 	if err == nil {
 		began := time.Now()
-		said, err = m.caught(ctx, overlay)
+		said, first, err = twice(ctx, func() (string, error) { return m.caught(ctx, overlay) })
 		said = fmt.Sprintf("%.1f s: %s", time.Since(began).Seconds(), said)
 	}
 	switch {
@@ -125,9 +129,23 @@ func (d *draws) try(t *testing.T, root string, m mutant, each time.Duration) {
 		d.add(&d.lived, name)
 		t.Errorf("%s: %v", name, err)
 	default:
+		if first != nil {
+			d.add(&d.missed, name)
+			t.Logf("%s: at first: %v", name, first)
+		}
 		d.add(&d.noticed, name)
 		t.Logf("%s: %s", name, said)
 	}
+}
+
+// twice tries again, once, what failed: a test may play what is random, or the machine have been too busy. First
+// is the error of the first try.
+func twice(ctx context.Context, try func() (string, error)) (said string, first, err error) {
+	if said, first = try(); first == nil || ctx.Err() != nil {
+		return said, nil, first
+	}
+	said, err = try()
+	return said, first, err
 }
 
 // childrensCPU is the CPU that the processes this one started have used.

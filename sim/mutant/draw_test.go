@@ -1,6 +1,7 @@
 package mutant
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"math/rand/v2"
@@ -85,6 +86,34 @@ func TestChangedSince(t *testing.T) {
 	}
 	if _, err := changedSince(root, nil, "nowhere"); err == nil {
 		t.Error("a commit that is none changes nothing")
+	}
+}
+
+// What failed is tried once more, unless there is no time left.
+func TestTwice(t *testing.T) {
+	bad := errors.New("it lives")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		name       string
+		ctx        context.Context
+		tries      []error
+		first, err error
+	}{
+		{"noticed", t.Context(), []error{nil}, nil, nil},
+		{"noticed the second time", t.Context(), []error{bad, nil}, bad, nil},
+		{"never noticed", t.Context(), []error{bad, bad}, bad, bad},
+		{"no time left", over, []error{context.Canceled}, nil, context.Canceled},
+	} {
+		left := tt.tries
+		_, first, err := twice(tt.ctx, func() (string, error) {
+			err := left[0]
+			left = left[1:]
+			return "", err
+		})
+		if first != tt.first || err != tt.err || len(left) > 0 {
+			t.Errorf("%s: first %v, then %v, and %d tries left; want %v and %v", tt.name, first, err, len(left), tt.first, tt.err)
+		}
 	}
 }
 
