@@ -2,6 +2,7 @@ package abcast
 
 import (
 	"bytes"
+	"reflect"
 	"testing"
 
 	"github.com/tenure-lease/tenure/machine"
@@ -62,6 +63,23 @@ func TestBatchesAreBounded(t *testing.T) {
 		if len(left) > 0 {
 			t.Errorf("%s: %d messages are in no batch", name, len(left))
 		}
+	}
+}
+
+// A batch keeps its messages as they are.
+func TestBatchesKeepTheirMessages(t *testing.T) {
+	want := []Message{
+		{Client: NewClient(3, 1), Seq: 1, Payload: []byte("x")},
+		{Client: NewClient(1<<40, 2), Seq: 1 << 60, Payload: []byte("a change of the group"), Change: true},
+		{Client: NewClient(3, 1), Seq: 2, Payload: []byte{}},
+	}
+	var b []byte
+	for _, m := range want {
+		b = appendMessage(b, m)
+	}
+	got, err := decodeBatch(b)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("of %+v a batch keeps %+v, %v", want, got, err)
 	}
 }
 

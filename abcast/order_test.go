@@ -82,3 +82,11 @@ func TestWorthwhile(t *testing.T) {
 		t.Error("what is small is not written")
 	}
 }
+
+// A client's ID says at which position it was made, and tells clients of one position apart.
+func TestIDsSayWhenTheyWereMade(t *testing.T) {
+	a, b := NewClient(7, 1), NewClient(7, 2)
+	if born(a) != 7 || born(b) != 7 || a == b {
+		t.Errorf("%v was made at position %d and %v at %d, want 7 and two of them", a, born(a), b, born(b))
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Versions are in order of their numbers, and equal ones in that of their writers.
@@ -26,5 +27,15 @@ func TestVersionsAreOrdered(t *testing.T) {
 func TestIDsAreShownAsAWhole(t *testing.T) {
 	if got := (ID{0: 0xa1, 15: 0x0f}).String(); got != "a1"+strings.Repeat("00", 14)+"0f" {
 		t.Errorf("an ID is %q", got)
+	}
+}
+
+func TestReadings(t *testing.T) {
+	const at = Mono(5 * time.Second)
+	if got := at.Add(2 * time.Second); got != Mono(7*time.Second) {
+		t.Errorf("two seconds after %d the clock shows %d", at, got)
+	}
+	if got := at.Sub(Mono(2 * time.Second)); got != 3*time.Second {
+		t.Errorf("from 2 s to 5 s it takes %v, want 3s", got)
 	}
 }

@@ -44,6 +44,9 @@ func TestPausesBetweenDials(t *testing.T) {
 		at = append(at, time.Now())
 		return nil, errors.New("nobody is there")
 	}, func(*member) { time.Sleep(10 * time.Minute) })
+	if len(at) < 2 {
+		t.Fatalf("it has dialed as it was told to %d times, want again and again", len(at))
+	}
 	var pauses []time.Duration
 	for i := range at[1:] {
 		pauses = append(pauses, at[i+1].Sub(at[i]))

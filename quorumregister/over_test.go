@@ -54,3 +54,18 @@ func TestConfigsThatMakeNoRegister(t *testing.T) {
 	}
 	Over(&sleeper{}, good)
 }
+
+// A client of a register hands each access on once, and tells of its end.
+func TestRelay(t *testing.T) {
+	r := &relay{}
+	r.Step(machine.Now{}, machine.Access{ID: 5, Op: machine.Read{}})
+	for i, want := range []int{1, 0} {
+		if rd := r.Ready(); len(rd.Accesses) != want || rd.Alarm != machine.Never || want > 0 && rd.Accesses[0].ID != 5 {
+			t.Errorf("look %d: %+v, want %d accesses and no alarm", i, rd, want)
+		}
+	}
+	r.Step(machine.Now{}, machine.Accessed{ID: 5, Reply: "x"})
+	if rd := r.Ready(); len(rd.Outcomes) != 1 || rd.Outcomes[0].(machine.Accessed).Reply != "x" {
+		t.Errorf("the outcomes are %+v, want the reply", rd.Outcomes)
+	}
+}

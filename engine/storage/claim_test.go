@@ -30,6 +30,21 @@ func TestALossNamesTheTrouble(t *testing.T) {
 	})
 }
 
+// TestALeaseSaysUntilWhen: with no store left, it is lost at the deadline that it said.
+func TestALeaseSaysUntilWhen(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		lease := acquire(t, l, "x")
+		faults[0].Fail(errors.New("unplugged"))
+		time.Sleep(delay) // a renewal under way is over
+		said := lease.Deadline()
+		<-lease.Done()
+		if late := time.Since(said).Abs(); late > time.Millisecond {
+			t.Errorf("the deadline is %v apart from when it was lost", late)
+		}
+	})
+}
+
 // TestAHolderThatWasOverwritten hears of it by its next renewal, and not only at its deadline.
 func TestAHolderThatWasOverwritten(t *testing.T) {
 	simulate(t, func(t *testing.T) {
