@@ -492,6 +492,31 @@ func TestFoundersWhoseFlagsHaveChanged(t *testing.T) {
 	}
 }
 
+// A member that is added after others have moved finds them where they are, although it is told where the
+// first members were at the beginning: without them it has no majority to confirm it.
+func TestANewcomerFindsWhoHasMoved(t *testing.T) {
+	c := newCluster(t, 3, nimble)
+	c.put(0, "k", "v")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := "http://" + l.Addr().String()
+	c.move(0, c.nodes[1].ID(), to)
+	c.kill(1)
+	c.cfgs[1].Peers, c.cfgs[1].PeerListener = maps.Clone(c.cfgs[1].Peers), l
+	c.cfgs[1].Peers["m1"] = to
+	c.start(1)
+	c.get(1, "k")
+	gone := c.nodes[2].ID()
+	c.kill(2)
+	c.remove(0, gone)
+	i, _ := c.newcomer(0, "m3", "127.0.0.1:0", false)
+	if got := c.get(i, "k"); got != "v" {
+		t.Errorf("the newcomer reads %q", got)
+	}
+}
+
 // Members that have all moved, one after the other, start with flags that name no URL of the beginning,
 // although the moves are in no snapshot yet.
 func TestAllHaveMoved(t *testing.T) {

@@ -160,6 +160,11 @@ func introduced(ctx context.Context, n *Node, addr, url string) (identity, error
 		return identity{}, fmt.Errorf("%s says that the member at %s has run before, and this directory is empty: %w; if its disk was lost, remove it and add it again", addr, url, errForgetful)
 	}
 	n.contacts.heard = n.reachable(in.Members, in.Members[at].ID)
+	for i, f := range in.Founders { // it has to find those that have moved before its log says where to
+		if now := slices.IndexFunc(in.Members, func(m founder) bool { return m.ID == f.ID }); now >= 0 {
+			in.Founders[i].URL = in.Members[now].URL
+		}
+	}
 	id := identity{Cluster: in.Cluster, Member: in.Members[at].ID, Founders: in.Founders, Joined: true}
 	id.Witnesses = slices.DeleteFunc(in.Voters, func(v uint64) bool { return v == id.Member })
 	for _, f := range in.Founders {
