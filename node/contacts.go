@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/peer"
@@ -21,10 +24,15 @@ import (
 //   - it adds members that the log does not know, and does not move or remove one that it
 //     knows, nor bring back one that was removed;
 //   - it is bounded, and asked for only while there is no leader.
+//
+// The flags may be older than the log, or newer, if the operator knows of a move that this member missed.
+// So while there is no leader, members are looked for where the log says, and each fourth time where the flags
+// say. That is safe, for whoever answers there is asked for its ID.
 type contacts struct {
 	mu      sync.Mutex
 	members map[machine.NodeID]string // by the state, at the last change
 	heard   map[machine.NodeID]string // from others
+	turn    int                       // how often it was looked for a leader; see elsewhere
 
 	asked  time.Time // last, of all
 	asking bool
@@ -63,12 +71,16 @@ func (n *Node) reconnect(now replica.Roster) {
 }
 
 // lookAround asks where the members are, while there is no leader: the one that there is
-// may have joined while this member was away. It tries again after an election timeout.
+// may have joined or moved while this member was away. It tries again after an election timeout.
 func (n *Node) lookAround(now time.Time) {
 	c := &n.contacts
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	leader, _, lost := n.Leader()
+	if leader != 0 && c.turn > 0 && now.Sub(c.asked) > 2*n.cfg.ElectionTimeout { // by now the log says where all are
+		c.turn = 0
+		n.setPeers(n.applied().roster, nil)
+	}
 	if leader != 0 || lost < n.cfg.ElectionTimeout || c.asking || now.Sub(c.asked) < n.cfg.ElectionTimeout {
 		return
 	}
@@ -84,6 +96,8 @@ func (n *Node) lookAround(now time.Time) {
 		}
 	}
 	c.asking, c.asked = true, now
+	c.turn++
+	n.setPeers(n.applied().roster, nil)
 	n.done.Go(func() {
 		for addr := range addrs {
 			in, err := n.askMembers(n.ctx, addr)
@@ -153,10 +167,9 @@ func (n *Node) setPeers(now replica.Roster, late map[machine.NodeID]string) {
 	}
 }
 
-// addresses are where the members of the state are, and who was heard of before there
-// was one.
+// addresses are where the members of the state are. The contacts' lock is held.
 func (n *Node) addresses(ro replica.Roster) map[machine.NodeID]string {
-	addrs := map[machine.NodeID]string{}
+	addrs, elsewhere := map[machine.NodeID]string{}, n.elsewhere(ro)
 	for _, m := range ro.Members {
 		if m.ID == uint64(n.id) {
 			continue
@@ -164,6 +177,9 @@ func (n *Node) addresses(ro replica.Roster) map[machine.NodeID]string {
 		url := ""
 		if len(m.PeerURLs) > 0 {
 			url = m.PeerURLs[0]
+		}
+		if flag := elsewhere[m.ID]; flag != "" {
+			url = flag
 		}
 		addr, err := peerAddress(url, n.cfg.PeerTLS != nil)
 		switch {
@@ -174,6 +190,28 @@ func (n *Node) addresses(ro replica.Roster) map[machine.NodeID]string {
 		}
 	}
 	return addrs
+}
+
+// elsewhere are URLs of the flags that the log does not have, for members whose URLs the flags do not have: a
+// member that has missed a move may not know which is whose, and so tries one after the other. The contacts' lock
+// is held.
+func (n *Node) elsewhere(ro replica.Roster) map[uint64]string {
+	turn := n.contacts.turn
+	if turn%4 != 3 {
+		return nil
+	}
+	flags := slices.Sorted(maps.Values(n.cfg.Peers))
+	places := slices.DeleteFunc(slices.Clone(flags), func(url string) bool {
+		return url == n.cfg.Peers[n.cfg.Name] || slices.ContainsFunc(ro.Members, func(m *pb.Member) bool { return slices.Contains(m.PeerURLs, url) })
+	})
+	urls := map[uint64]string{}
+	for _, m := range ro.Members {
+		at := func(url string) bool { return slices.Contains(m.PeerURLs, url) }
+		if m.ID != uint64(n.id) && len(places) > 0 && !slices.ContainsFunc(flags, at) {
+			urls[m.ID] = places[(turn/4+len(urls))%len(places)]
+		}
+	}
+	return urls
 }
 
 // reachable are the addresses of those who are not this member, heardMax at most.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"github.com/tenure-lease/tenure/replica"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"log/slog"
@@ -97,6 +98,9 @@ func TestWithALeaderNobodyIsAsked(t *testing.T) {
 	if !asked().Equal(before) {
 		t.Error("a member with a leader looks around")
 	}
+	if c.turn != 0 {
+		t.Error("a member with a leader does not go by its log")
+	}
 }
 
 // Who asks for the members goes the way that the configuration says.
@@ -130,6 +134,45 @@ func TestWhereMembersAre(t *testing.T) {
 	}
 	if k := strings.Count(log.String(), "cannot be reached"); k != 2 || !strings.Contains(log.String(), "member=4 name=d") || !strings.Contains(log.String(), "member=5") {
 		t.Errorf("of two members that are nowhere the log says %s", log.String())
+	}
+}
+
+// Each fourth time that a leader is looked for, members whose URLs the flags do not have are looked for at the
+// URLs of the flags that the log does not have.
+func TestMembersAreLookedForWhereTheFlagsSay(t *testing.T) {
+	roster := replica.Roster{Members: []*pb.Member{
+		{ID: 1, PeerURLs: []string{"http://a:1"}}, {ID: 2, PeerURLs: []string{"http://b:1"}},
+		{ID: 3, PeerURLs: []string{"http://c:1"}}, {ID: 4, PeerURLs: []string{"http://d:1"}},
+	}}
+	stays := map[uint64]string{}
+	for name, tt := range map[string]struct {
+		flags       []string
+		third, last map[uint64]string
+	}{
+		"the flags are as the log":          {[]string{"http://a:1", "http://b:1", "http://c:1", "http://d:1"}, stays, stays},
+		"one has moved":                     {[]string{"http://a:1", "http://b:9", "http://c:1", "http://d:1"}, map[uint64]string{2: "http://b:9"}, map[uint64]string{2: "http://b:9"}},
+		"two have moved":                    {[]string{"http://a:1", "http://b:9", "http://c:1", "http://d:9"}, map[uint64]string{2: "http://b:9", 4: "http://d:9"}, map[uint64]string{2: "http://d:9", 4: "http://b:9"}},
+		"the flags do not name all":         {[]string{"http://a:1", "http://b:1"}, stays, stays},
+		"another has come, whom no log has": {[]string{"http://a:1", "http://b:1", "http://c:1", "http://d:1", "http://e:1"}, stays, stays},
+		"this one has moved, and no other":  {[]string{"http://a:9", "http://b:1", "http://c:1", "http://d:1"}, stays, stays},
+	} {
+		n := &Node{id: 1, cfg: Config{Name: "m0", Peers: map[string]string{}}}
+		for i, url := range tt.flags {
+			n.cfg.Peers[fmt.Sprintf("m%d", i)] = url
+		}
+		for turn := range 8 {
+			n.contacts.turn = turn
+			want := stays
+			switch turn {
+			case 3:
+				want = tt.third
+			case 7:
+				want = tt.last
+			}
+			if got := n.elsewhere(roster); !maps.Equal(got, want) {
+				t.Errorf("%s, turn %d: looked for at %v, want %v", name, turn, got, want)
+			}
+		}
 	}
 }
 

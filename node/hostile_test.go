@@ -492,6 +492,34 @@ func TestFoundersWhoseFlagsHaveChanged(t *testing.T) {
 	}
 }
 
+// A member was away while another moved, and the only one that could tell it so is down. Its flags say where the
+// other is, and the two are a majority.
+func TestFlagsFindWhoMovedMeanwhile(t *testing.T) {
+	c := newCluster(t, 3, nimble)
+	c.put(0, "k", "v")
+	for i := range c.nodes { // each knows the names of the others
+		c.get(i, "k")
+	}
+	c.kill(2)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := "http://" + l.Addr().String()
+	c.move(0, c.nodes[1].ID(), to)
+	c.kill(1)
+	c.cfgs[1].Peers, c.cfgs[1].PeerListener = maps.Clone(c.cfgs[1].Peers), l
+	c.cfgs[1].Peers["m1"] = to
+	c.start(1)
+	c.put(1, "k", "w")
+	c.kill(0)
+	c.cfgs[2].Peers = maps.Clone(c.cfgs[1].Peers)
+	c.start(2)
+	if got := c.get(2, "k"); got != "w" {
+		t.Errorf("it reads %q", got)
+	}
+}
+
 // A member that is added after others have moved finds them where they are, although it is told where the
 // first members were at the beginning: without them it has no majority to confirm it.
 func TestANewcomerFindsWhoHasMoved(t *testing.T) {

@@ -108,6 +108,7 @@ type cluster struct {
 	losing    sync.Mutex   // while it is decided who loses data
 	strangers atomic.Int64
 	calm      atomic.Bool // nothing is wrong any more
+	moved     atomic.Bool // a member has moved, or is about to
 	greedy    atomic.Bool // more memory was seen in use than is allowed
 
 	settled []event // the log, when all was judged

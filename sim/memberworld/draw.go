@@ -76,7 +76,7 @@ func Draw(seed uint64) Spec {
 	if !alone {
 		d.demands(seed)
 	}
-	if r := world.Rand(seed, "whether to upgrade"); r.IntN(4) == 0 && !s.Wild {
+	if r := world.Rand(seed, "whether to upgrade"); r.IntN(4) == 0 && !s.Wild && !alone {
 		s.upgrade(r)
 	}
 	return s

@@ -119,7 +119,8 @@ func (c *cluster) mayLose(h *host) bool {
 func (c *cluster) whole(h *host) bool {
 	c.losing.Lock()
 	defer c.losing.Unlock()
-	if !c.begun() || c.busy.Load() > 0 || slices.ContainsFunc(c.hosts, (*host).isLost) {
+	// A founder that comes back empty is of another cluster once its flags say where another has moved.
+	if !c.begun() || c.busy.Load() > 0 || c.moved.Load() || slices.ContainsFunc(c.hosts, (*host).isLost) {
 		return false
 	}
 	h.mu.Lock()

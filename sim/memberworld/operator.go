@@ -3,6 +3,7 @@ package memberworld
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -223,6 +224,16 @@ func (c *cluster) moveLeader(to *host) {
 // member starts again there, with flags that say so. The other members keep their flags until they
 // start again.
 func (c *cluster) moveMember(cl *clientv3.Client, h *host) {
+	for c.losing.Lock(); !c.begun() || slices.ContainsFunc(c.hosts, (*host).isLost); c.losing.Lock() {
+		c.losing.Unlock()
+		if c.over() {
+			return
+		}
+		c.w.Trace.Add("operator: not now")
+		c.pause(500 * time.Millisecond)
+	}
+	c.moved.Store(true)
+	c.losing.Unlock()
 	from := h.url()
 	to := h.port.Load() + 1
 	c.until(func(ctx context.Context) (bool, error) {

@@ -61,7 +61,7 @@ func TestDraw(t *testing.T) {
 			t.Errorf("seed %d: clocks are halted: %v, wild: %v, and read leases are %s", seed, wild, s.Wild, s.Policy)
 		}
 		for _, f := range s.Faults {
-			if older && !slices.Contains([]world.Kind{world.Older, world.Delay, world.Reset, world.Restart}, f.Kind) {
+			if older && !slices.Contains([]world.Kind{world.Older, world.Delay, world.Reset}, f.Kind) {
 				t.Errorf("seed %d: beside an older disk %v", seed, f)
 			}
 		}
