@@ -95,6 +95,9 @@ func (s *stranger) refused(name string, err error) {
 	if etcd := (rpctypes.EtcdError{}); errors.As(err, &etcd) {
 		code = etcd.Code()
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		code = codes.DeadlineExceeded
+	}
 	switch code {
 	case codes.OK:
 		s.c.w.Fail("a client demanded %s, and got it", name)

@@ -1,6 +1,7 @@
 package memberworld
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tenure-lease/tenure/sim/world"
 	"github.com/tenure-lease/tenure/wal/waltest"
@@ -395,5 +398,24 @@ func TestMemoryIsBounded(t *testing.T) {
 	found(t, "too much, twice", judged(func(c *cluster) { c.uses(heapPeak + 1<<20); c.uses(heapPeak + 5<<20) }), "1025 MiB are in use, more than 1024")
 	if used := heap(); used < 1<<10 || used > 1<<40 {
 		t.Errorf("this program uses %d bytes", used)
+	}
+}
+
+// What no member may grant has to be refused, by an error that is not about the member.
+func TestDemandsAreRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"granted", nil, "a client demanded granted, and got it"},
+		{"refused", rpctypes.ErrTooManyOps, ""},
+		{"refused by gRPC", status.Error(codes.ResourceExhausted, "larger than max"), ""},
+		{"not answered", context.DeadlineExceeded, ""},
+		{"no leader", rpctypes.ErrNoLeader, ""},
+		{"a fault", status.Error(codes.Internal, "panic"), "that is an error of the member"},
+		{"not known", status.Error(codes.Unknown, "EOF"), "that is an error of the member"},
+	} {
+		found(t, tt.name, judged(func(c *cluster) { (&stranger{c: c}).refused(tt.name, tt.err) }), tt.want)
 	}
 }
