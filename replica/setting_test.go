@@ -144,3 +144,23 @@ func TestEntriesThatSet(t *testing.T) {
 		t.Errorf("an entry of another version is from %d, kept: %v", from, kept)
 	}
 }
+
+// Of an entry that cannot be read to its end its requests are looked at as far as they can be,
+// and of a request without a body nothing is.
+func TestEntriesAreLookedAtAsFarAsTheyGo(t *testing.T) {
+	body := putOf(t, "k")
+	b := &batch{Term: 1, From: 2, Boot: 3, Seq: 4, Requests: []Propose{{ID: 1, Body: body}, {ID: 2}, {ID: 3, Body: body}}}
+	whole := b.encode()
+	size := len(body) + 2
+	for cut, want := range map[int]int{0: 2, 1: 1, size - 1: 1, size: 1, size + 1: 1, size + 2: 1, size + 3: 0} {
+		seen := 0
+		from, _ := glance(&raftpb.Entry{Data: whole[:len(whole)-cut]}, func(got []byte) {
+			if seen++; string(got) != string(body) {
+				t.Errorf("%d bytes short: a request of %x, want one of %x", cut, got, body)
+			}
+		})
+		if from != 2 || seen != want {
+			t.Errorf("%d bytes short: %d requests from %d are looked at, want %d from 2", cut, seen, from, want)
+		}
+	}
+}

@@ -169,3 +169,49 @@ func TestAFollowersTailIsBounded(t *testing.T) {
 		t.Error("with room again it takes nothing")
 	}
 }
+
+// A snapshot of the leader's, or of this member's own, is with the members that it names: they
+// are what a new member is sent, and what this one starts with again.
+func TestSnapshotsNameTheirMembers(t *testing.T) {
+	tl := newTail(nil, snapshotAt(1, 1), []*raftpb.Entry{entryAt(2, 1, 5), entryAt(3, 1, 5)}, 0)
+	of := func(index uint64, voters ...uint64) *raftpb.SnapshotMetadata {
+		md := snapshotAt(index, 1)
+		md.ConfState.Voters = voters
+		return md
+	}
+	wants := func(name string, kept, sent int) {
+		t.Helper()
+		_, conf, _ := tl.InitialState()
+		snap, err := tl.Snapshot()
+		if err != nil || len(conf.GetVoters()) != kept || len(snap.GetMetadata().GetConfState().GetVoters()) != sent {
+			t.Errorf("%s: raft goes by voters %d, and is given a snapshot %v, %v; want %d and %d voters", name, conf.GetVoters(), snap, err, kept, sent)
+		}
+	}
+	tl.conf = &raftpb.ConfState{Voters: []uint64{1, 2, 3}} // by a change that is committed, and not in the snapshot
+	tl.snapshotted(of(2, 1, 2))
+	wants("its own", 3, 2)
+	tl.restored(of(9, 1, 2, 3, 4))
+	wants("the leader's", 4, 4)
+}
+
+// The bound of what may be proposed is for what is behind the snapshot: what is kept before it,
+// for those who are slow, takes nothing away.
+func TestProposalsAreBoundedBehindTheSnapshot(t *testing.T) {
+	s := newStage(t)
+	s.do("elect 1")
+	r := s.members[0].r
+	entry := (&batch{Term: r.term, From: 1, Boot: 1, Seq: 9}).encode()
+	r.tail.bytes, r.tail.covered = 3*r.cfg.MaxTailBytes, 2*r.cfg.MaxTailBytes
+	if !r.append(r.term, entry, nil) {
+		t.Error("a batch is refused for what is before the snapshot")
+	}
+	r.tail.covered--
+	if r.append(r.term, entry, nil) {
+		t.Error("a batch is taken behind more than may be behind the snapshot")
+	}
+	conf := &raftpb.ConfState{Voters: []uint64{1, 2}}
+	r.Step(machine.Now{Mono: s.now}, Snapshotted{Index: 2, Term: r.term, ConfState: conf})
+	if got := r.tail.snap; got.GetIndex() != 2 || got.GetTerm() != r.term || len(got.GetConfState().GetVoters()) != 2 {
+		t.Errorf("a snapshot of 2 with two voters is known as %v", got)
+	}
+}
