@@ -6,6 +6,7 @@ import (
 
 	"github.com/tenure-lease/tenure/keyspan"
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/quorumlease"
 )
 
 // In the order of the log a member that reads under its lease waits for all that is in its log: it
@@ -64,6 +65,26 @@ func TestAReadOfAKeySeesWhatIsReleased(t *testing.T) {
 		// Of an entry that was found to touch the key, the index is what it needs at most.
 		if got, ok := r.outcomes[0].(KeysReady); !ok || got.UpTo != c.want[0].(KeysReady).UpTo || got.Index > c.want[0].(KeysReady).UpTo || got.Local != (c.asked == 0) {
 			t.Errorf("a read %s: %+v, want %+v", c.name, r.outcomes, c.want)
+		}
+	}
+}
+
+// A leader that was in key order in its reign reads, in strict order, up to the end of its log:
+// others may have found more of it to be released than is committed here.
+func TestALeaderThatWasInKeyOrderReadsToTheEnd(t *testing.T) {
+	s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
+	for _, command := range []string{"elect 1", "pass 500ms", "cut 2", "cut 3", "put 1 a b"} {
+		s.do(command)
+	}
+	r := s.members[0].r
+	commit := r.Status().Commit
+	if r.last != commit+1 || r.reads.until(r) <= r.now {
+		t.Fatalf("the log ends at %d and is committed up to %d, and the leader has a lease until %v", r.last, commit, r.reads.until(r))
+	}
+	for far, want := range map[bool]uint64{false: commit, true: r.last} {
+		r.reads.far = far
+		if r.reads.publish(r); r.reads.shown.Index != want {
+			t.Errorf("in key order before: %v, it reads from %d on, want %d", far, r.reads.shown.Index, want)
 		}
 	}
 }
