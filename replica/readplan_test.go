@@ -132,10 +132,9 @@ func TestAReignBeginsWithEverybody(t *testing.T) {
 	r.now = r.now.Add(time.Hour)
 	p.next = r.now.Add(time.Second)
 	p.turn(r)
-	r.now = r.now.Add(10 * time.Second) // it slept
 	p.read(keyspan.Set{{Key: []byte("here")}, {Key: []byte("here")}, {Key: []byte("here")}, {Key: []byte("here")}})
-	r.now = r.now.Add(-9 * time.Second)
-	p.ready = nil
+	r.now = r.now.Add(time.Second)
+	p.ready = nil // as if it had been proposed
 	p.turn(r)
 	if p.underWay == nil || len(p.underWay.down) > 0 || !slices.Equal(p.underWay.members, []machine.NodeID{1, 2, 3}) {
 		t.Fatalf("the first plan of a reign: %+v, want one with all members and nobody given up", p.underWay)
