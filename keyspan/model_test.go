@@ -456,3 +456,25 @@ func TestMapsAreGivenBack(t *testing.T) {
 		t.Errorf("after that: got %d, want %d", got, want)
 	}
 }
+
+// What is added behind a cut comes after all that is released, in whatever order that was.
+func TestACutLeavesWhatIsReleased(t *testing.T) {
+	var table Table
+	for i := uint64(1); i <= 6; i++ {
+		table.Add(i, Set{{Key: []byte("k")}}, nil)
+	}
+	table.Release(5)
+	table.Release(3)
+	table.Truncate(2)
+	for i := uint64(1); i <= 5; i++ {
+		func() {
+			defer func() { _ = recover() }()
+			table.Add(i, Set{{Key: []byte("k")}}, nil)
+			t.Errorf("entry %d is added behind entry 5, which is released", i)
+		}()
+	}
+	table.Add(6, Set{{Key: []byte("k")}}, nil)
+	if last, first := table.Look(Set{{Key: []byte("k")}}); last != 6 || first != 1 && first != 6 {
+		t.Errorf("the key is touched by %d last, and by %d first of what is held", last, first)
+	}
+}

@@ -65,6 +65,8 @@ func TestCheckTxnOverlaps(t *testing.T) {
 		{"nested delete, then nested put", ops{txnOp(then(deleteOp("a", "c"))), txnOp(then(putOp("b")))}, ErrDuplicateKey},
 		{"nested put, then nested delete", ops{txnOp(then(putOp("b"))), txnOp(then(deleteOp("a", "c")))}, nil},
 		{"put in one branch, delete in the other", ops{either(ops{putOp("b")}, ops{deleteOp("a", "c")})}, nil},
+		{"first branch against sibling, and a put in the other", ops{txnOp(then(putOp("a"))), either(ops{putOp("a")}, ops{putOp("b")})}, ErrDuplicateKey},
+		{"twice in the other branch, and a put in the first", ops{either(ops{putOp("b")}, ops{putOp("a"), putOp("a")})}, ErrDuplicateKey},
 		{"deep in a branch", ops{either(nil, ops{either(nil, ops{putOp("a"), putOp("a")})})}, ErrDuplicateKey},
 	}
 	for _, tt := range tests {

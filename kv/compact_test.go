@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -277,5 +278,26 @@ func TestReclaimFreesEvents(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("events that were dropped are still in memory")
 		}
+	}
+}
+
+// What a compaction supersedes is no longer referred to, but for what is visible at its revision.
+func TestReclaimCutsWhatIsSuperseded(t *testing.T) {
+	s := New()
+	for range 4 {
+		mustPut(t, s, "k", "v", 0) // revisions 2 to 5
+	}
+	if err := s.Compact(4); err != nil {
+		t.Fatal(err)
+	}
+	for s.Reclaim(1) {
+	}
+	it, _ := s.keys.Get("k")
+	var got []int64
+	for v := it.head.Load(); v != nil; v = v.prev.Load() {
+		got = append(got, v.kv.ModRevision)
+	}
+	if !slices.Equal(got, []int64{5, 4}) {
+		t.Errorf("behind a compaction to 4 a key has the versions of %v, want those of 5 and 4", got)
 	}
 }

@@ -190,7 +190,7 @@ func (d *draft) read(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	}
 	if r.SortOrder == pb.RangeRequest_NONE && r.SortTarget != pb.RangeRequest_KEY {
 		// The first keys up to the limit, and one more, are sorted; not all.
-		if r.Limit > 0 && !filters && int64(len(kvs)) > r.Limit+1 {
+		if r.Limit > 0 && !filters && int64(len(kvs))-1 > r.Limit {
 			kvs = kvs[:r.Limit+1]
 		}
 	}

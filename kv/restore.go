@@ -34,10 +34,11 @@ func corrupt(why string) error { return fmt.Errorf("%w: %s", ErrSnapshotCorrupt,
 // decoder reads and sums up. Its number and bytes methods keep the first error and
 // give zeros after it.
 type decoder struct {
-	in  *bufio.Reader
-	n   int64
-	crc uint32
-	err error
+	in     *bufio.Reader
+	n      int64
+	crc    uint32
+	err    error
+	failed bool // in gave no byte
 }
 
 // ReadByte makes the decoder an io.ByteReader for varints.
@@ -47,6 +48,7 @@ func (d *decoder) ReadByte() (byte, error) {
 		d.n++
 		d.crc = crc32.Update(d.crc, castagnoli, []byte{b})
 	}
+	d.failed = err != nil
 	return b, err
 }
 
@@ -58,9 +60,10 @@ func (d *decoder) number() (n int64) {
 	return n
 }
 
-// noteVarint gives the error of an overlong varint its proper name.
+// noteVarint gives the error of an overlong varint its proper name. What failed to be read
+// says nothing of the snapshot.
 func (d *decoder) noteVarint() {
-	if d.err != nil && !errors.Is(d.err, io.EOF) && !errors.Is(d.err, io.ErrUnexpectedEOF) {
+	if d.err != nil && !d.failed {
 		d.err = corrupt(d.err.Error())
 	}
 }

@@ -193,11 +193,11 @@ func (sc *script) txnDone(resp *pb.TxnResponse, err error) {
 	for _, op := range resp.GetResponses() {
 		switch {
 		case op.GetResponsePut() != nil:
-			sc.print("put at revision %d", op.GetResponsePut().Header.Revision)
+			sc.print("put at revision %d", op.GetResponsePut().GetHeader().GetRevision())
 			sc.kvs("previous ", op.GetResponsePut().PrevKv)
 		case op.GetResponseDeleteRange() != nil:
 			d := op.GetResponseDeleteRange()
-			sc.print("%d deleted at revision %d", d.Deleted, d.Header.Revision)
+			sc.print("%d deleted at revision %d", d.Deleted, d.GetHeader().GetRevision())
 			sc.kvs("previous ", d.PrevKvs...)
 		case op.GetResponseRange() != nil:
 			sc.ranged(op.GetResponseRange(), nil)

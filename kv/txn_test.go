@@ -27,17 +27,20 @@ func TestTxnHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(resp.Responses) != 5 || len(resp.Responses[2].GetResponseTxn().GetResponses()) != 3 {
+		t.Fatalf("answers %v, want five, and three of the third", resp)
+	}
 	nested := resp.Responses[2].GetResponseTxn()
 	got := []int64{
-		resp.Responses[0].GetResponseRange().Header.Revision,
-		resp.Responses[1].GetResponseDeleteRange().Header.Revision,
-		nested.Header.Revision,
-		nested.Responses[0].GetResponseRange().Header.Revision,
-		nested.Responses[1].GetResponsePut().Header.Revision,
-		nested.Responses[2].GetResponseRange().Header.Revision,
-		resp.Responses[3].GetResponseDeleteRange().Header.Revision,
-		resp.Responses[4].GetResponseRange().Header.Revision,
-		resp.Header.Revision,
+		resp.Responses[0].GetResponseRange().GetHeader().GetRevision(),
+		resp.Responses[1].GetResponseDeleteRange().GetHeader().GetRevision(),
+		nested.GetHeader().GetRevision(),
+		nested.Responses[0].GetResponseRange().GetHeader().GetRevision(),
+		nested.Responses[1].GetResponsePut().GetHeader().GetRevision(),
+		nested.Responses[2].GetResponseRange().GetHeader().GetRevision(),
+		resp.Responses[3].GetResponseDeleteRange().GetHeader().GetRevision(),
+		resp.Responses[4].GetResponseRange().GetHeader().GetRevision(),
+		resp.GetHeader().GetRevision(),
 	}
 	if want := []int64{2, 2, 0, 2, 3, 3, 3, 3, 3}; !slices.Equal(got, want) {
 		t.Errorf("revisions in headers %v, want %v", got, want)
@@ -56,7 +59,7 @@ func TestTxnNestedComparesSeeTheStateBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !resp.Responses[1].GetResponseTxn().Succeeded {
+	if len(resp.Responses) != 2 || !resp.Responses[1].GetResponseTxn().GetSucceeded() {
 		t.Error("the nested comparison saw the put before it")
 	}
 }
@@ -164,5 +167,25 @@ func TestPutOfWhatTheTransactionDeletes(t *testing.T) {
 				t.Errorf("to keep a value that is deleted: %v at revision %d, want %v and no change", err, s.Revision(), ErrKeyNotFound)
 			}
 		})
+	}
+}
+
+// What is to be kept of a key has to be there: of one that was deleted nothing is, in a put
+// of its own and in a transaction, though its deletion is not compacted.
+func TestNothingIsKeptOfADeletedKey(t *testing.T) {
+	for name, r := range map[string]*pb.PutRequest{
+		"its value": {Key: []byte("k"), IgnoreValue: true},
+		"its lease": {Key: []byte("k"), Value: []byte("v"), IgnoreLease: true},
+	} {
+		s := New()
+		mustPut(t, s, "k", "1", 0)
+		if _, err := s.DeleteRange(&pb.DeleteRangeRequest{Key: []byte("k")}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Put(clone(r))
+		_, txnErr := s.Txn(then(&pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: clone(r)}}))
+		if !errors.Is(err, ErrKeyNotFound) || !errors.Is(txnErr, ErrKeyNotFound) || s.Revision() != 3 {
+			t.Errorf("a put that keeps %s of a deleted key: %v, and in a transaction %v, at revision %d: want %v twice, at 3", name, err, txnErr, s.Revision(), ErrKeyNotFound)
+		}
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/proto"
 )
 
 // The zero View tells nobody anything, and that by an error.
@@ -121,4 +123,48 @@ func TestStats(t *testing.T) {
 		t.Fatal(err)
 	}
 	grows("a lease with its key", Stats{Keys: -1, Versions: 1, Leases: -1, Bytes: versionBytes - leaseBytes})
+}
+
+// A limit cuts what is in order, and not what is put into order: whatever the order, the target and
+// the filter, a range with a limit has the first of all, and says whether there are more. A page has the
+// same, and counts no further than one key behind its limit.
+func TestLimitsOfEachOrder(t *testing.T) {
+	s, m := New(), newModel()
+	for _, kv := range [][2]string{{"c", "1"}, {"a", "5"}, {"e", "2"}, {"b", "4"}, {"d", "3"}, {"b", "0"}, {"a", "6"}, {"a", "7"}} {
+		mustPut(t, s, kv[0], kv[1], 0)
+		if _, err := m.Put(&pb.PutRequest{Key: []byte(kv[0]), Value: []byte(kv[1])}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for target := range pb.RangeRequest_SortTarget_name {
+		for order := range pb.RangeRequest_SortOrder_name {
+			for _, limit := range []int64{-1, 0, 1, 2, 3, 4, 5, 6, math.MaxInt64} {
+				for _, least := range []int64{0, 4} {
+					r := &pb.RangeRequest{
+						Key: []byte("a"), RangeEnd: []byte("\x00"), Limit: limit, MinModRevision: least,
+						SortTarget: pb.RangeRequest_SortTarget(target), SortOrder: pb.RangeRequest_SortOrder(order),
+					}
+					want, err := m.Range(r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got, err := s.View().Range(r)
+					if err != nil || !proto.Equal(got, want) {
+						t.Errorf("%v with a limit of %d:\n got %v, %v\nwant %v", r, limit, got, err, want)
+					}
+					page, err := s.View().Page(r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if limit > 0 && least == 0 && r.SortOrder == pb.RangeRequest_NONE && page.Count != min(5, max(limit, limit+1)) {
+						t.Errorf("%v: a page with a limit of %d counts %d keys", r, limit, page.Count)
+					}
+					page.Count = want.Count
+					if !proto.Equal(page, want) {
+						t.Errorf("%v: a page with a limit of %d:\n got %v\nwant %v", r, limit, page, want)
+					}
+				}
+			}
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -282,5 +283,28 @@ func TestEqualSeesEverything(t *testing.T) {
 		if a.Equal(b) || b.Equal(a) {
 			t.Errorf("configurations that differ in %s are the same", what)
 		}
+	}
+}
+
+// A configuration never changes, whatever is done with what it has given.
+func TestWhatAConfigurationGivesIsACopy(t *testing.T) {
+	members := slices.Clone(three)
+	c := must(t)(New(members, 1, []Cell{cell("k", "", 2)}, []Set{2, 4}))
+	before := c.Encode()
+	c.Members()[0], c.Cells()[0], c.Buckets()[0], members[1] = 99, cell("x", "", 4), 7, 98
+	if !bytes.Equal(c.Encode(), before) {
+		t.Errorf("a configuration was changed by what it has given:\n%x, was\n%x", c.Encode(), before)
+	}
+}
+
+// In another group, under another leader, each part keeps the holders that are there: the default
+// as well as cells and buckets.
+func TestRebaseKeepsWhoIsThere(t *testing.T) {
+	c := must(t)(New(three, 3, []Cell{cell("k", "", 6)}, []Set{4, 0}))
+	members := []machine.NodeID{5, 20, 40}
+	got := must(t)(c.Rebase(members, 40))
+	want := must(t)(New(members, 6, []Cell{cell("k", "", 6)}, []Set{4, 0}))
+	if !got.Equal(want) {
+		t.Errorf("led by 40: got %s, want %s", got.Format(nil), want.Format(nil))
 	}
 }

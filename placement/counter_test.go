@@ -232,3 +232,25 @@ func BenchmarkRead(b *testing.B) {
 		c.Read(keys[i%len(keys)])
 	}
 }
+
+// What pushes another out has its rank, and none of its load; and what was taken holds no place.
+func TestWhoComesInherits(t *testing.T) {
+	list := newTop(2)
+	for _, id := range []string{"a", "a", "a", "b", "b"} {
+		list.touch([]byte(id)).read()
+	}
+	if e := list.touch([]byte("c")); e.rank != 3 || e.reads != 0 || list.index["b"] != nil || list.index["c"] != e {
+		t.Errorf("in the place of one of rank 2 there is %+v, want one of rank 3 that nobody has read", e)
+	}
+	c := NewCounter(16)
+	for range 10 {
+		c.Write(1, []byte("a"), []byte("b"))
+		c.ReadRange([]byte("a"), []byte("c"))
+	}
+	c.Take()
+	for what, top := range map[string]*top{"keys": c.keys, "ranges": c.ranges, "pairs": c.pairs} {
+		if len(top.heap)+len(top.index) > 0 {
+			t.Errorf("%d %s that were taken hold places still", len(top.heap), what)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -272,6 +273,27 @@ func TestIdleUnderCost(t *testing.T) {
 		s.plan(10)
 		if set := s.Present().Holders([]byte("k")); set.Has(jp) == elsewhere || !set.Has(irl) {
 			t.Errorf("%s: the key is held by %05b", name, set)
+		}
+	}
+}
+
+// What is usual is what is expected where nothing is known, in the shares of all there is; where
+// there is nothing nothing is, and the Quorum policy expects a write at each site.
+func TestWhatIsExpected(t *testing.T) {
+	mix := []float32{6, 0, 1, 1} // two sites
+	for _, c := range []struct {
+		policy Policy
+		mix    []float32
+		want   []float64
+	}{
+		{Cost, mix, []float64{3, 0, 0.5, 0.5}},
+		{Cost, make([]float32, 4), []float64{0, 0, 0, 0}},
+		{Quorum, mix, []float64{3, 0, 1, 1}},
+		{Quorum, make([]float32, 4), []float64{0, 0, 1, 1}},
+	} {
+		m := &measure{policy: c.policy, prior: make([]float64, 4)}
+		if m.expect(c.mix, 4); !slices.Equal(m.prior, c.want) {
+			t.Errorf("%v: of a mix of %v, %v is expected, want %v", c.policy, c.mix, m.prior, c.want)
 		}
 	}
 }

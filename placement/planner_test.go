@@ -312,3 +312,37 @@ func BenchmarkPlan(b *testing.B) {
 		s.plan(10)
 	}
 }
+
+// Members are given up and come back each by itself, and the leader is never given up.
+func TestEachIsGivenUpByItself(t *testing.T) {
+	p, err := NewPlanner(Settings{Policy: Quorum, Members: []Member{{ID: 10}, {ID: 20}, {ID: 30}, {ID: 40}}, Leader: 10, Buckets: 16}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		id   machine.NodeID
+		down bool
+		want Set
+	}{
+		{20, true, SetOf(1)}, {40, true, SetOf(1, 3)}, {40, true, SetOf(1, 3)}, {10, true, SetOf(1, 3)}, {99, true, SetOf(1, 3)},
+		{20, false, SetOf(3)}, {30, false, SetOf(3)}, {40, false, 0},
+	} {
+		if p.Down(step.id, step.down); p.distances.down != step.want {
+			t.Errorf("member %d is down: %v, and so are %b, want %b", step.id, step.down, p.distances.down, step.want)
+		}
+	}
+}
+
+// How long a planner has watched is counted from its first plan, whatever its clock says.
+func TestAPlannerCountsFromItsFirstPlan(t *testing.T) {
+	p, err := NewPlanner(Settings{Policy: Quorum, Members: []Member{{ID: 10}}, Leader: 10, Buckets: 16}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := machine.Mono(0).Add(100 * time.Hour)
+	for _, now := range []machine.Mono{first, first.Add(time.Hour)} {
+		if p.Plan(now); p.began != first || p.decayed != now {
+			t.Errorf("at %v it has begun at %v, and counted all less until %v", now, p.began, p.decayed)
+		}
+	}
+}

@@ -101,3 +101,47 @@ func TestStampOfALogThatWasCut(t *testing.T) {
 		t.Errorf("got %+v, want index 12: nobody can have more of it", p.Stamp)
 	}
 }
+
+// A clock in doubt has promises last twice as long as they should, counted from when they were made
+// last, and a renewal makes none shorter. What was over is made anew once, and so are the
+// promises of earlier lives, for as long as those may have been.
+func TestDoubtCountsFromTheLastPromise(t *testing.T) {
+	const ms = time.Millisecond
+	g := NewGrantor(config(1), at(0))
+	until := func(name string, want time.Duration) {
+		t.Helper()
+		if got := g.Due(at(want) - 1); got != at(want) {
+			t.Errorf("%s: a promise ends at %v, want %v", name, got.Sub(at(0)), want)
+		}
+		if holders, _ := g.Holders(at(want)); len(holders) > 0 {
+			t.Errorf("%s: %v are held on to at %v", name, holders, want)
+		}
+	}
+	g.Grant(at(0), 3, Request{Boot: 7, Seq: 1}, Log{})
+	g.Grant(at(100*ms), 3, Request{Boot: 7, Seq: 2}, Log{})
+	until("renewed at 100ms", 310*ms)
+	g.Doubt(at(90*ms), at(150*ms))
+	until("in doubt at 150ms", 520*ms)
+	g.Grant(at(200*ms), 3, Request{Boot: 7, Seq: 3}, Log{})
+	until("renewed while it lasts longer", 520*ms)
+	g.Doubt(at(90*ms), at(600*ms))
+	until("made anew", 810*ms)
+	g.Doubt(at(90*ms), at(900*ms))
+	if holders, _ := g.Holders(at(900 * ms)); len(holders) > 0 {
+		t.Errorf("a promise is made anew twice: %v", holders)
+	}
+
+	cfg := config(1)
+	cfg.EarlierTTL = time.Second
+	g = NewGrantor(cfg, at(0))
+	g.Doubt(at(500*ms), at(1200*ms))
+	for now, want := range map[time.Duration]bool{2210*ms - 1: true, 2210 * ms: false} {
+		if _, all := g.Holders(at(now)); all != want {
+			t.Errorf("promises of earlier lives that lasted for 1 s, made anew at 1.2 s, bind at %v: %v", now, all)
+		}
+	}
+	g.Doubt(at(500*ms), at(2300*ms))
+	if _, all := g.Holders(at(2300 * ms)); all {
+		t.Error("promises of earlier lives are made anew twice")
+	}
+}

@@ -152,3 +152,15 @@ func voting(ids ...machine.NodeID) Memberships {
 	}
 	return Memberships{m}
 }
+
+// Who gave its promises up asks at once when it wants some again.
+func TestWhoGaveUpAsksAtOnce(t *testing.T) {
+	h := NewHolder(config(1))
+	h.Ask(at(0))
+	if back := h.GiveUp(); back != (Return{Boot: 1, Seq: 1}) || h.Next() != 0 {
+		t.Errorf("it gives back %+v, and asks again at %v, want what it asked for, and at once", back, h.Next())
+	}
+	if again := h.Ask(at(1)); again.Seq != 2 {
+		t.Errorf("it asks again by number %d, want 2", again.Seq)
+	}
+}

@@ -166,3 +166,20 @@ func TestStalls(t *testing.T) {
 		}
 	}
 }
+
+// Of a holder's life that nobody has heard of what counts is what all of its lives have, and who
+// is bound to which life is told apart.
+func TestHoldingsAreOfLives(t *testing.T) {
+	var l Ledger
+	l.Reign(3, voting(1, 2, 3))
+	l.Report(3, Report{Boot: 4, Term: 3, Durable: 7, Received: 9})
+	l.Report(1, Report{Boot: 1, Term: 3, Durable: 9, Received: 9, Holders: []Lifetime{{3, 4}}})
+	l.Report(2, Report{Boot: 1, Term: 3, Durable: 9, Received: 9, Holders: []Lifetime{{3, 4}, {3, 5}}})
+	got := l.Holdings()
+	want := []Holding{{Lifetime{3, 4}, 9, []machine.NodeID{1, 2}}, {Lifetime{3, 5}, 7, []machine.NodeID{2}}}
+	if !slices.EqualFunc(got, want, func(a, b Holding) bool {
+		return a.Lifetime == b.Lifetime && a.Has == b.Has && slices.Equal(a.Grantors, b.Grantors)
+	}) {
+		t.Errorf("holdings %+v, want %+v", got, want)
+	}
+}

@@ -124,3 +124,12 @@ func TestReleaseAcrossAChange(t *testing.T) {
 		}
 	}
 }
+
+// Memberships are replaced and never changed, whatever room there is behind them.
+func TestMembershipsAreNotWrittenTo(t *testing.T) {
+	roomy := append(make(Memberships, 0, 8), Membership{Index: 1})
+	one := roomy.With(Membership{Index: 5})
+	if other := roomy.With(Membership{Index: 6}); one.Newest().Index != 5 || other.Newest().Index != 6 {
+		t.Errorf("what counts behind entry 5 was changed to %+v", one)
+	}
+}

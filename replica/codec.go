@@ -161,7 +161,7 @@ func DecodeBody(p []byte) (any, error) {
 		}
 		m.Asks = make([]leaseAsk, n)
 		for i := range m.Asks {
-			m.Asks[i] = leaseAsk{ID: r.Uvarint(), Lease: r.Varint(), Renew: r.Byte() == 1}
+			m.Asks[i] = leaseAsk{ID: r.Uvarint(), Lease: r.Varint(), Renew: r.flag()}
 		}
 		if !r.Done() {
 			return nil, errBadMessage

@@ -126,9 +126,17 @@ func rest(r *reader, with func(*raftpb.Message) any, types ...raftpb.MessageType
 // reader takes what a message is made of off it.
 type reader struct{ wire.Reader }
 
+// flag takes a byte that is 0 or 1. Another one says what this version does not know: what is
+// more than a renewal must not be taken for less.
+func (r *reader) flag() bool {
+	b := r.Byte()
+	r.Bad = r.Bad || b > 1
+	return b == 1
+}
+
 func (r *reader) report() quorumlease.Report {
 	m := quorumlease.Report{
-		Boot: r.Uvarint(), Term: r.Uvarint(), Durable: r.Uvarint(), Received: r.Uvarint(), Everyone: r.Uvarint() != 0,
+		Boot: r.Uvarint(), Term: r.Uvarint(), Durable: r.Uvarint(), Received: r.Uvarint(), Everyone: r.flag(),
 	}
 	for n := r.Count(); n > 0 && !r.Bad; n-- {
 		m.Holders = append(m.Holders, quorumlease.Lifetime{Member: machine.NodeID(r.Uvarint()), Boot: r.Uvarint()})

@@ -3,6 +3,7 @@ package replica
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -319,6 +320,40 @@ func TestAReadIsOfWholeRanges(t *testing.T) {
 	for i, c := range txn.Compare {
 		if !bytes.Equal(c.Key, keys[i].Key) || !bytes.Equal(c.RangeEnd, keys[i].End) {
 			t.Errorf("range %d is from %q to %q", i, c.Key, c.RangeEnd)
+		}
+	}
+}
+
+// A flag is one of two, and what has another value is no message: a renewal that was taken for a
+// look would be answered, and renew nothing.
+func TestFlagsAreOneOfTwo(t *testing.T) {
+	term, index := uint64(3), uint64(9)
+	ack := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), Term: &term, Index: &index}
+	for name, c := range map[string]struct {
+		with, without any
+	}{
+		"a renewal":         {leaseAsks{Boot: 5, Asks: []leaseAsk{{ID: 1, Lease: 7, Renew: true}, {ID: 2, Lease: 7}}}, leaseAsks{Boot: 5, Asks: []leaseAsk{{ID: 1, Lease: 7}, {ID: 2, Lease: 7}}}},
+		"a report":          {quorumlease.Report{Boot: 5, Term: 3, Everyone: true}, quorumlease.Report{Boot: 5, Term: 3}},
+		"an acknowledgment": {reported{ack, quorumlease.Report{Boot: 5, Term: 3, Everyone: true}}, reported{ack, quorumlease.Report{Boot: 5, Term: 3}}},
+	} {
+		p, err := EncodeBody(c.with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := EncodeBody(c.without)
+		if err != nil || len(p) != len(q) {
+			t.Fatalf("%s is told as %x and %x, %v", name, p, q, err)
+		}
+		for at := range p {
+			if p[at] == q[at] {
+				continue
+			}
+			for _, b := range []byte{2, 3, 0x7f, 0x80, 0xff} {
+				p[at] = b
+				if got, err := DecodeBody(p); !errors.Is(err, errBadMessage) {
+					t.Errorf("%s with a flag of %d is taken for %+v, %v", name, b, got, err)
+				}
+			}
 		}
 	}
 }

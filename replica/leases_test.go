@@ -269,3 +269,86 @@ func TestRenewalBehindARevocationThatEndedNothing(t *testing.T) {
 		t.Errorf("answers %v, want that the renewal has 60 s", a.answers)
 	}
 }
+
+// A reign goes by the checkpoints in the log, and not by what was proposed in an earlier one: that
+// may never have got there, and its lease would end early.
+func TestAReignGoesByTheLog(t *testing.T) {
+	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 60, Checkpoint: 3000}, {ID: 2, TTL: 60}, {ID: 3, TTL: 2, Checkpoint: 3000}})
+	a.lead()
+	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
+	}
+	ls := &a.r.leases
+	ls.stop(a.r)
+	ls.table[1].mark.proposed, ls.table[2].mark, ls.table[1].clearing = 1000, &mark{proposed: 1000}, true
+	a.now = a.now.Add(time.Second)
+	a.r.now = a.now
+	ls.start(a.r)
+	for id, want := range map[int64]time.Duration{1: 3 * time.Second, 2: time.Minute, 3: 2 * time.Second} {
+		l := ls.table[id]
+		if got := l.deadline.Sub(a.now); got != want {
+			t.Errorf("lease %d ends %v after a reign began, want %v", id, got, want)
+		}
+		if l.clearing || id != 2 && l.mark.proposed != 3000 || id == 2 && l.mark != nil {
+			t.Errorf("lease %d begins a reign with %+v, %+v", id, *l, l.mark)
+		}
+	}
+}
+
+// A checkpoint leaves a lease no less time than it has.
+func TestCheckpointsAreRoundedUp(t *testing.T) {
+	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 10}})
+	a.lead()
+	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
+	}
+	first, l := a.last.GetIndex(), a.r.leases.table[1]
+	a.now = l.due
+	for range 5 {
+		a.turn(machine.Wake{})
+	}
+	if a.last.GetIndex() != first+1 {
+		t.Fatalf("entry %d is the last, want a checkpoint behind %d", a.last.GetIndex(), first)
+	}
+	left := l.deadline.Sub(a.now)
+	want := fmt.Sprintf("from 1: checkpoint 1 at %d ms", left/time.Millisecond+1)
+	if got := entryText(a.last); left%time.Millisecond == 0 || got != want {
+		t.Errorf("with %v left: %q, want %q", left, got, want)
+	}
+}
+
+// The answer to a look says what is left of a lease, and not when the leader looks at it next.
+func TestALookSaysWhatIsLeft(t *testing.T) {
+	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 10}})
+	a.lead()
+	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
+	}
+	a.now = a.now.Add(2 * time.Second)
+	a.turn(AskLease{ID: 5, Lease: 1}, AskLease{ID: 6, Lease: 2})
+	for range 5 {
+		a.turn(machine.Wake{})
+	}
+	if want := []AnswerLease{{ID: 5, Lease: 1, TTL: 10_000, Remaining: 8000}, {ID: 6, Lease: 2}}; !slices.Equal(a.answers, want) {
+		t.Errorf("answers %+v, want %+v", a.answers, want)
+	}
+}
+
+// However many checkpoints and expiries are due at once, each is in an entry, of a thousand at most.
+func TestAllThatIsDueIsProposed(t *testing.T) {
+	const n = 2*maxExpiries + 500
+	list := make([]LeaseChange, n)
+	for i := range list {
+		list[i] = LeaseChange{ID: int64(i + 1), TTL: 10}
+	}
+	a := newAlone(t, list)
+	a.lead()
+	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
+	}
+	for _, after := range []time.Duration{6 * time.Second, 10 * time.Second} {
+		began := a.r.last
+		a.now = max(a.now, machine.Mono(after))
+		a.turn(machine.Wake{})
+		a.now = a.r.leases.table[1].deadline
+		if got := a.r.last - began; got != 3 {
+			t.Errorf("%d leases want attention after %v, and %d entries are proposed, want 3", n, after, got)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/quorumlease"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/raft/v3/raftpb"
@@ -281,5 +282,48 @@ func TestPeerURLsOfALog(t *testing.T) {
 	want := map[string]uint64{"http://d": 2, "http://d2": 4, "http://a": 1}
 	if !maps.Equal(got, want) {
 		t.Errorf("the log says that members are at %v, want %v", got, want)
+	}
+}
+
+// A member counts as alive for as long as an election timeout after it was heard of.
+func TestWhoIsAlive(t *testing.T) {
+	r := keyReader(9)
+	r.now = 1000
+	timeout := r.cfg.electionTimeout()
+	r.heard = map[machine.NodeID]machine.Mono{2: r.now.Add(-timeout), 3: r.now.Add(-timeout - 1)}
+	for id, want := range map[machine.NodeID]bool{2: true, 3: false, 4: false} {
+		if r.active(id) != want {
+			t.Errorf("member %d, heard of at %v, is alive at %v: %v", id, r.heard[id], r.now, !want)
+		}
+	}
+}
+
+// All members are told what is released, those that learn and those that are leaving, too, and
+// once each.
+func TestAllAreToldWhatIsReleased(t *testing.T) {
+	r := keyReader(9)
+	r.leader, r.term = 1, 2
+	rl := &r.reads
+	before := quorumlease.Membership{Index: 1, Voters: []machine.NodeID{1, 2, 3}}
+	rl.count(quorumlease.Memberships{before}.With(quorumlease.Membership{Index: 20, Voters: []machine.NodeID{1, 2}, Learners: []machine.NodeID{4}}))
+	told := func() (list []machine.NodeID) {
+		rl.announce(r)
+		for _, env := range r.sends {
+			list = append(list, env.To)
+		}
+		r.sends = nil
+		return list
+	}
+	rl.version++
+	if got := told(); !slices.Equal(got, []machine.NodeID{2, 4, 3}) {
+		t.Errorf("members %d are told, want 2, 4 and 3", got)
+	}
+	if got := told(); len(got) > 0 {
+		t.Errorf("members %d are told again", got)
+	}
+	rl.version++
+	rl.telling(2) // with an append
+	if got := told(); !slices.Equal(got, []machine.NodeID{4, 3}) {
+		t.Errorf("members %d are told, want those that no append has told", got)
 	}
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"reflect"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -35,5 +36,48 @@ func TestARefusedChangeHoldsUpNothing(t *testing.T) {
 		if p.onTick(r); b.waits || p.refusal {
 			t.Errorf("%s was refused, and after a tick it waits %v, and others %v", tc.name, b.waits, p.refusal)
 		}
+	}
+}
+
+// What is given up after a while may be in the log, or get there, if it was addressed to a leader
+// at all, to this member as to another. How long that takes is counted from when it set out
+// first.
+func TestWhatWasAddressedIsGivenUpAsAmbiguous(t *testing.T) {
+	r := keyReader(9)
+	p := &r.proposals
+	r.now = r.now.Add(r.cfg.patience() + 1)
+	l := p.lane("")
+	p.sent = []*pending{
+		{lane: l, requests: []Propose{{ID: 1}, {ID: 2}}, term: 2, sent: r.now},
+		{lane: l, requests: []Propose{{ID: 3}}, term: 2, sent: r.now, entry: []byte("e")},
+		{lane: l, requests: []Propose{{ID: 4}}},
+		{lane: l, requests: []Propose{{ID: 5}}, term: 2, since: 1, sent: 1},
+	}
+	p.onTick(r)
+	want := []any{Dropped{IDs: []uint64{1, 2}, Ambiguous: true}, Dropped{IDs: []uint64{3}, Ambiguous: true}, Dropped{IDs: []uint64{4}}}
+	if !reflect.DeepEqual(r.outcomes, want) || len(p.sent) != 1 {
+		t.Errorf("given up: %+v, and %d batches are kept; want %+v, and 1", r.outcomes, len(p.sent), want)
+	}
+}
+
+// Requests that wait in a lane are not given up while it moves, and a lane that is empty is gone.
+func TestALaneThatMovesGivesNothingUp(t *testing.T) {
+	r := keyReader(9)
+	r.reads.keys.stop() // one lane has all
+	p := &r.proposals
+	for id := range uint64(6) {
+		p.add(Propose{ID: id, Body: make([]byte, r.cfg.MaxEntryBytes-100)})
+	}
+	for range 3 { // two batches at once
+		p.turn(r)
+		r.now = r.now.Add(r.cfg.patience() - 1)
+		p.onTick(r)
+		if len(r.outcomes) > 0 {
+			t.Fatalf("a lane that has moved %v before: %+v", r.cfg.patience()-1, r.outcomes)
+		}
+		p.sent = nil // they were applied
+	}
+	if p.turn(r); len(p.lanes) > 0 {
+		t.Errorf("%d lanes are left of requests that are done", len(p.lanes))
 	}
 }

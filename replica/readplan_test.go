@@ -124,3 +124,46 @@ func TestPlan(t *testing.T) {
 		t.Error("a plan of an earlier reign is taken")
 	}
 }
+
+// A leader gives everybody time to tell before it gives somebody up, however long its clock has
+// run, and what one plan is made of is not in the next.
+func TestAReignBeginsWithEverybody(t *testing.T) {
+	r, p := plannerOfThree()
+	r.now = r.now.Add(time.Hour)
+	p.next = r.now.Add(time.Second)
+	p.turn(r)
+	p.read(keyspan.Set{{Key: []byte("here")}, {Key: []byte("here")}, {Key: []byte("here")}, {Key: []byte("here")}})
+	r.now = r.now.Add(time.Second)
+	p.ready = nil // as if it had been proposed
+	p.turn(r)
+	if p.underWay == nil || len(p.underWay.down) > 0 || !slices.Equal(p.underWay.members, []machine.NodeID{1, 2, 3}) {
+		t.Fatalf("the first plan of a reign: %+v, want one with all members and nobody given up", p.underWay)
+	}
+	if len(p.underWay.observed) != 1 || len(p.observed) > 0 {
+		t.Errorf("a plan is made of %d counts, and the next of %d of them, too", len(p.underWay.observed), len(p.observed))
+	}
+	if !p.readHere(keyspan.Set{{Key: []byte("there")}, {Key: []byte("here")}}) || p.readHere(keyspan.Set{{Key: []byte("there")}}) {
+		t.Error("what was counted last is not what is known to be read here")
+	}
+	r.now = r.now.Add(time.Minute)
+	p.turn(r)
+	if got := p.next.Sub(r.now); got != time.Second {
+		t.Errorf("after a minute the next counts are due in %v, want %v", got, time.Second)
+	}
+	planner := p.planner
+	r.reads.setting.policy = quorumlease.Cost
+	if p.turn(r); p.planner == planner || p.policy != quorumlease.Cost {
+		t.Errorf("under another policy it plans for %q", p.policy)
+	}
+}
+
+// How far a voter is is smoothed: one answer that takes long is no news.
+func TestRoundTripsAreSmoothed(t *testing.T) {
+	var p plans
+	p.answered(3, 80*time.Millisecond)
+	p.answered(2, 10*time.Millisecond)
+	p.answered(3, 160*time.Millisecond)
+	if want := []roundTrip{{2, 10 * time.Millisecond}, {3, 90 * time.Millisecond}}; !slices.Equal(p.trips, want) {
+		t.Errorf("round trips %v, want %v", p.trips, want)
+	}
+}

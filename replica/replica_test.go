@@ -109,3 +109,79 @@ func TestApplierRefuses(t *testing.T) {
 		t.Errorf("a batch for another term: %+v, results %v", applied, results)
 	}
 }
+
+// What was applied before a snapshot says nothing of the state behind it, though it was not
+// released yet.
+func TestASnapshotReplacesWhatWaitsToBeShown(t *testing.T) {
+	m := newStage(t).members[0]
+	r := m.r
+	r.seen = []Applied{{Index: 3, Term: 1, Leases: []LeaseChange{{ID: 5, Kind: LeaseGranted, TTL: 60}}, Roster: r.roster}}
+	in := m.a.Restored()
+	in.Index, in.Term, in.Released = 10, 2, 10
+	r.onRestored(in)
+	if r.show(); r.applied != 10 || r.appliedTerm != 2 || len(r.leases.table)+len(r.leases.late) > 0 {
+		t.Errorf("behind a snapshot of 10 the state is one of %d, term %d, with %d leases", r.applied, r.appliedTerm, len(r.leases.table)+len(r.leases.late))
+	}
+}
+
+// The alarm is for what is due first, whatever that is.
+func TestTheAlarmIsForWhatIsDueFirst(t *testing.T) {
+	s := newStage(t)
+	s.do("elect 1")
+	s.do("pass 1s")
+	r := s.members[0].r
+	if got := r.alarm(); got != r.nextTick {
+		t.Fatalf("with nothing to do the alarm is in %v, want the next tick, in %v", got.Sub(r.now), r.nextTick.Sub(r.now))
+	}
+	due := r.now.Add(spacing)
+	r.nextTick = r.now.Add(time.Second)
+	r.proposals.lanes = []*lane{{open: []Propose{{ID: 1}}, flying: maxBatches, last: r.now}}
+	if got := r.alarm(); got != due {
+		t.Errorf("with a batch that waits for its turn the alarm is in %v, want %v", got.Sub(r.now), spacing)
+	}
+	r.proposals.lanes = nil
+	r.rounds.flying, r.rounds.wanted = []round{{since: r.now}, {since: r.now}}, 99
+	if got := r.alarm(); got != due {
+		t.Errorf("with a round that waits for its turn the alarm is in %v, want %v", got.Sub(r.now), spacing)
+	}
+	r.rounds.reset()
+	r.bereaved, r.campaignAt = true, r.now+7
+	if got := r.alarm(); got != r.now+7 {
+		t.Errorf("with a campaign to come the alarm is in %v, want 7ns", got.Sub(r.now))
+	}
+}
+
+// Leadership goes to the follower that has most of the log, and to a voter that is named if one is.
+func TestLeadershipGoesToWhoHasMost(t *testing.T) {
+	for name, c := range map[string]struct {
+		to, want machine.NodeID
+		typ      raftpb.MessageType
+	}{"nobody is named": {0, 2, raftpb.MsgTimeoutNow}, "member 3 is named": {3, 3, raftpb.MsgApp}} {
+		s := newStage(t)
+		for _, command := range []string{"elect 1", "pass 1s", "cut 3", "put 1 a b", "deliver"} {
+			s.do(command)
+		}
+		m := s.members[0]
+		s.wire = nil
+		s.step(m, HandOver{To: c.to})
+		found := false
+		for _, env := range s.wire {
+			var msg *raftpb.Message
+			switch body := env.Body.(type) {
+			case *raftpb.Message:
+				msg = body
+			case announced:
+				msg = body.Message
+			default:
+				continue
+			}
+			found = found || env.To == c.want && msg.GetType() == c.typ
+			if msg.GetType() == raftpb.MsgTimeoutNow && env.To != c.want {
+				t.Errorf("%s, and member %d is to lead", name, env.To)
+			}
+		}
+		if !found {
+			t.Errorf("%s: no %v to member %d, which has most of the log or is to have it", name, c.typ, c.want)
+		}
+	}
+}

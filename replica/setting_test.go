@@ -118,6 +118,8 @@ func TestEntriesThatSet(t *testing.T) {
 		{"a policy of key order", []proto.Message{wrapperspb.String("all/key")}, true, true},
 		{"a policy of strict order", []proto.Message{wrapperspb.String("all")}, false, true},
 		{"a division behind a put", []proto.Message{put, wrapperspb.Bytes(division(t).Encode())}, true, true},
+		{"a policy of strict order before a put", []proto.Message{wrapperspb.String("off"), put}, false, true},
+		{"a division before a put", []proto.Message{wrapperspb.Bytes(division(t).Encode()), put}, true, true},
 		{"policies around a put", []proto.Message{wrapperspb.String("leader/key"), put, wrapperspb.String("off")}, true, true},
 	} {
 		b := &batch{Term: 1, From: 2, Boot: 300, Seq: 4}
@@ -142,5 +144,42 @@ func TestEntriesThatSet(t *testing.T) {
 	}
 	if from, kept := glance(&raftpb.Entry{Data: []byte{keptVersion + 1, 1, 2}}, func([]byte) { t.Error("a request") }); from != 0 || kept {
 		t.Errorf("an entry of another version is from %d, kept: %v", from, kept)
+	}
+}
+
+// Of an entry that cannot be read to its end its requests are looked at as far as they can be,
+// and of a request without a body nothing is.
+func TestEntriesAreLookedAtAsFarAsTheyGo(t *testing.T) {
+	body := putOf(t, "k")
+	b := &batch{Term: 1, From: 2, Boot: 3, Seq: 4, Requests: []Propose{{ID: 1, Body: body}, {ID: 2}, {ID: 3, Body: body}}}
+	whole := b.encode()
+	size := len(body) + 2
+	behind := (&batch{Requests: []Propose{{ID: 9, Body: body}}}).encode()
+	seen := 0
+	glance(&raftpb.Entry{Data: append(whole[:len(whole):len(whole)], behind[6:]...)}, func([]byte) { seen++ })
+	if seen != 2 {
+		t.Errorf("%d requests are looked at, want the 2 that an entry says it has, and nothing behind them", seen)
+	}
+	for cut, want := range map[int]int{0: 2, 1: 1, size - 1: 1, size: 1, size + 1: 1, size + 2: 1, size + 3: 0} {
+		seen := 0
+		from, _ := glance(&raftpb.Entry{Data: whole[:len(whole)-cut]}, func(got []byte) {
+			if seen++; string(got) != string(body) {
+				t.Errorf("%d bytes short: a request of %x, want one of %x", cut, got, body)
+			}
+		})
+		if from != 2 || seen != want {
+			t.Errorf("%d bytes short: %d requests from %d are looked at, want %d from 2", cut, seen, from, want)
+		}
+	}
+}
+
+// A request that cannot be read, or is none, sets nothing.
+func TestBrokenRequestsSetNothing(t *testing.T) {
+	for name, body := range map[string][]byte{"no body": nil, "a broken policy": {kindReadPolicy, 0xff}, "a broken division": {kindReadCells, 0xff}} {
+		before := readSetting{quorumlease.Static, division(t)}
+		got, ok := before.after(&batch{Term: 1, From: 1, Requests: []Propose{{Body: body}}})
+		if ok || got != before {
+			t.Errorf("%s: %q is set, changed: %v", name, got.policy, ok)
+		}
 	}
 }

@@ -169,3 +169,98 @@ func TestAFollowersTailIsBounded(t *testing.T) {
 		t.Error("with room again it takes nothing")
 	}
 }
+
+// A snapshot of the leader's, or of this member's own, is with the members that it names: they
+// are what a new member is sent, and what this one starts with again.
+func TestSnapshotsNameTheirMembers(t *testing.T) {
+	tl := newTail(nil, snapshotAt(1, 1), []*raftpb.Entry{entryAt(2, 1, 5), entryAt(3, 1, 5)}, 0)
+	of := func(index uint64, voters ...uint64) *raftpb.SnapshotMetadata {
+		md := snapshotAt(index, 1)
+		md.ConfState.Voters = voters
+		return md
+	}
+	wants := func(name string, kept, sent int) {
+		t.Helper()
+		_, conf, _ := tl.InitialState()
+		snap, err := tl.Snapshot()
+		if err != nil || len(conf.GetVoters()) != kept || len(snap.GetMetadata().GetConfState().GetVoters()) != sent {
+			t.Errorf("%s: raft goes by voters %d, and is given a snapshot %v, %v; want %d and %d voters", name, conf.GetVoters(), snap, err, kept, sent)
+		}
+	}
+	tl.conf = &raftpb.ConfState{Voters: []uint64{1, 2, 3}} // by a change that is committed, and not in the snapshot
+	tl.snapshotted(of(2, 1, 2))
+	wants("its own", 3, 2)
+	tl.restored(of(9, 1, 2, 3, 4))
+	wants("the leader's", 4, 4)
+}
+
+// The bound of what may be proposed is for what is behind the snapshot: what is kept before it,
+// for those who are slow, takes nothing away.
+func TestProposalsAreBoundedBehindTheSnapshot(t *testing.T) {
+	s := newStage(t)
+	s.do("elect 1")
+	r := s.members[0].r
+	entry := (&batch{Term: r.term, From: 1, Boot: 1, Seq: 9}).encode()
+	r.tail.bytes, r.tail.covered = 3*r.cfg.MaxTailBytes, 2*r.cfg.MaxTailBytes
+	if !r.append(r.term, entry, nil) {
+		t.Error("a batch is refused for what is before the snapshot")
+	}
+	r.tail.covered--
+	if r.append(r.term, entry, nil) {
+		t.Error("a batch is taken behind more than may be behind the snapshot")
+	}
+	conf := &raftpb.ConfState{Voters: []uint64{1, 2}}
+	r.Step(machine.Now{Mono: s.now}, Snapshotted{Index: 2, Term: r.term, ConfState: conf})
+	if got := r.tail.snap; got.GetIndex() != 2 || got.GetTerm() != r.term || len(got.GetConfState().GetVoters()) != 2 {
+		t.Errorf("a snapshot of 2 with two voters is known as %v", got)
+	}
+}
+
+// A snapshot that raft was to send is wanted until there is one that knows of the newcomer.
+func TestASnapshotForTheNewcomerIsWanted(t *testing.T) {
+	tl := newTail(nil, snapshotAt(1, 1), []*raftpb.Entry{entryAt(2, 1, 5), entryAt(3, 1, 5), entryAt(4, 1, 5)}, 0)
+	tl.joined = 3
+	if _, err := tl.Snapshot(); !errors.Is(err, raft.ErrSnapshotTemporarilyUnavailable) || !tl.missed {
+		t.Errorf("without a snapshot of entry 3: %v, one is wanted: %v", err, tl.missed)
+	}
+	for _, c := range []struct {
+		index  uint64
+		missed bool
+	}{{2, true}, {3, false}} {
+		if tl.snapshotted(snapshotAt(c.index, 1)); tl.missed != c.missed {
+			t.Errorf("with a snapshot of %d, and a newcomer of entry 3, one is wanted: %v", c.index, tl.missed)
+		}
+	}
+}
+
+// What becomes durable is known here before anybody is told of it, and with it is written what is
+// known to be released, once.
+func TestWhatIsWrittenIsKnownHereFirst(t *testing.T) {
+	s := newStage(t)
+	s.do("elect 1")
+	r := s.members[1].r
+	r.reads.commit, r.reads.released, r.reads.written = 2, 2, 1
+	r.persists = nil
+	to, from, term, index := uint64(1), uint64(2), r.term, uint64(2)
+	resp := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), To: &to, From: &from, Term: &term, Index: &index}
+	rec := Record{Entries: []*raftpb.Entry{entryAt(3, term, 1)}}
+	r.writes.wait(r, &rec, []*raftpb.Message{resp})
+	if len(r.persists) != 1 || len(r.persists[0].Then) != 2 {
+		t.Fatalf("%+v is to be written, want one record and two messages", r.persists)
+	}
+	p := r.persists[0]
+	if d, ok := p.Then[0].Body.(durable); !ok || p.Then[0].To != 2 || len(d.Record.Entries) != 1 || d.Since != r.now || d.Term != term {
+		t.Errorf("what is known first is %+v, want that the record is durable", p.Then[0])
+	}
+	if p.Then[1].To != 1 {
+		t.Errorf("member %d is told, want 1", p.Then[1].To)
+	}
+	if got := p.Record.(Record).Released; got != 2 {
+		t.Errorf("a record says that %d is released, want 2", got)
+	}
+	again := Record{Entries: []*raftpb.Entry{entryAt(4, term, 1)}}
+	r.writes.wait(r, &again, nil)
+	if got := r.persists[1].Record.(Record).Released; got != 0 {
+		t.Errorf("the next record says again that %d is released", got)
+	}
+}

@@ -190,3 +190,27 @@ func TestNothingIsKept(t *testing.T) {
 	answers(&s)
 	want(t, "indexes to look for, where nothing is kept", len(s.fresh), 0)
 }
+
+// What comes with the results of an entry that may be seen is held by its own entry.
+func TestHeldResultsBehindReleasedOnes(t *testing.T) {
+	var s States[at]
+	s.Begin(0, 1, 1)
+	s.Add(2, false)
+	s.Add(3, true)
+	want(t, "answered, with 3 held", answers(&s, result(2), result(3)), "[2]")
+	s.Release(replica.Released{Through: 3})
+	want(t, "answered when it is released", answers(&s), "[3]")
+}
+
+// A read has the state of its entry, whatever it is called.
+func TestReadsAreKnownByTheirIDs(t *testing.T) {
+	var s States[at]
+	s.Begin(0, 1, 1)
+	s.Add(2, true)
+	s.Add(3, true)
+	reads := []replica.Result{{ID: 3, Index: 2}, {ID: 70, Index: 3}}
+	s.Capture(reads)
+	s.Release(replica.Released{Through: 3})
+	s.Reveal()
+	want(t, "answered", answers(&s, reads...), "[2 from 2 3 from 3]")
+}

@@ -159,3 +159,22 @@ func TestHubHandsOutAChunkAtATime(t *testing.T) {
 	}
 	want(t, s, "0:put a@2,put a@3", "0:put a@4")
 }
+
+// The end of a watch by a compaction is of the revision that is published, though the hub has yet
+// to come to it: who begins anew behind that misses nothing.
+func TestTheEndByACompactionIsOfWhatIsPublished(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.put("a", "a", "a", "a") // 2..5
+	s := w.stream()
+	create(t, s, watch("a", "", 2))
+	take(s)
+	_, err := w.store.Put(&pb.PutRequest{Key: []byte("a")})
+	w.check(err)
+	w.check(w.store.Compact(4))
+	view := w.store.View()
+	w.hub.view.Store(&view) // and the hub does not wake
+	r := response(t, s)
+	if !r.Canceled || r.CompactRevision != 4 || r.Revision != 6 {
+		t.Errorf("at revision 6, compacted at 4, it ends by %+v", r)
+	}
+}

@@ -1,0 +1,85 @@
+package replica
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// A question is put again when an election timeout has passed since it was put last, and is given
+// up when nobody can wait for it any more since it came.
+func TestAsksAreRepeatedAndGivenUp(t *testing.T) {
+	r := keyReader(9)
+	long, patience := r.cfg.electionTimeout(), r.cfg.patience()
+	r.now = r.now.Add(2 * patience)
+	ago := func(d time.Duration) machine.Mono { return r.now.Add(-d) }
+	a := &r.asks
+	a.own = map[uint64]*ownAsk{
+		1: {since: ago(patience + 1), sent: ago(1)},
+		2: {since: ago(patience), sent: ago(1)},
+		3: {since: ago(2 * long), sent: ago(long)},
+		5: {since: ago(2 * long), sent: ago(long + 1)},
+		4: {since: ago(2 * long), sent: ago(long + 1)},
+		6: {since: ago(patience + 1)}, // it waits for a leader
+		7: {since: ago(patience - 1)},
+	}
+	for id, f := range a.own {
+		f.ask.ID = id
+	}
+	a.fresh, a.away = []*ownAsk{a.own[6], a.own[7]}, true
+	a.onTick(r)
+	var fresh []uint64
+	for _, f := range a.fresh {
+		fresh = append(fresh, f.ask.ID)
+	}
+	if want := []uint64{7, 4, 5}; !reflect.DeepEqual(fresh, want) || a.away {
+		t.Errorf("the questions %d are put next, want %d; they wait for an answer: %v", fresh, want, a.away)
+	}
+	for id := range uint64(8) {
+		if a.own[id] != nil != (id > 1 && id != 6) {
+			t.Errorf("question %d is waited for: %v", id, a.own[id] != nil)
+		}
+	}
+}
+
+// Under another leader all is asked anew, and what was confirmed or came in under the one before
+// is answered by nobody: what was true then need not be true now.
+func TestAnotherLeaderIsAskedAnew(t *testing.T) {
+	a := &asks{own: map[uint64]*ownAsk{}, away: true}
+	for id := uint64(9); id > 0; id-- {
+		a.own[id] = &ownAsk{ask: leaseAsk{ID: id}}
+	}
+	a.fresh = []*ownAsk{a.own[9]}
+	a.inbox, a.confirmed = []askBatch{{}}, []askBatch{{}}
+	a.redirect()
+	if len(a.inbox)+len(a.confirmed) > 0 || a.away {
+		t.Errorf("of an earlier reign %d questions wait for a round, and %d are confirmed", len(a.inbox), len(a.confirmed))
+	}
+	for i, f := range a.fresh {
+		if len(a.fresh) != 9 || f.ask.ID != uint64(i+1) {
+			t.Fatalf("%d questions are asked anew, and number %d is %d", len(a.fresh), i+1, f.ask.ID)
+		}
+	}
+}
+
+// Answers share a message if they go to the same life of a member: another one would drop them.
+func TestAnswersGoToTheLifeThatAsked(t *testing.T) {
+	r := keyReader(9)
+	a := &r.asks
+	a.answer(asker{2, 1}, AnswerLease{ID: 1})
+	a.answer(asker{2, 2}, AnswerLease{ID: 2})
+	a.answer(asker{3, 1}, AnswerLease{ID: 3})
+	a.answer(asker{2, 1}, AnswerLease{ID: 4})
+	a.answer(asker{4, 1})
+	a.flush(r)
+	want := []machine.Envelope{
+		{From: 1, To: 2, Body: leaseAnswers{Boot: 1, Answers: []AnswerLease{{ID: 1}, {ID: 4}}}},
+		{From: 1, To: 2, Body: leaseAnswers{Boot: 2, Answers: []AnswerLease{{ID: 2}}}},
+		{From: 1, To: 3, Body: leaseAnswers{Boot: 1, Answers: []AnswerLease{{ID: 3}}}},
+	}
+	if !reflect.DeepEqual(r.sends, want) {
+		t.Errorf("answers are sent as %+v, want %+v", r.sends, want)
+	}
+}

@@ -1,0 +1,59 @@
+package replica
+
+import (
+	"testing"
+	"time"
+)
+
+// The answer to a question about some keys is good for these, and ends no other round; that about
+// everything ends all that set out before.
+func TestAnswersEndTheirRounds(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		round    uint64
+		left     int
+		done     uint64
+		answered bool
+	}{
+		{"about some keys", 2, 2, 0, true},
+		{"about everything", 3, 0, 8, true},
+		{"about what was before", 1, 2, 5, false},
+		{"that was given up", 9, 3, 0, false},
+	} {
+		r := keyReader(9)
+		rs, q := &r.rounds, &keyRead{}
+		rs.flying = []round{{id: 1, reads: 5}, {id: 2, keys: []*keyRead{q}}, {id: 3, reads: 8}}
+		rs.answered(r, readAnswer{Round: c.round, Index: 7})
+		if len(rs.flying) != c.left || rs.done != c.done || q.known != c.answered {
+			t.Errorf("an answer %s: %d rounds are left, reads up to %d are answered, and that of the keys: %v; want %d, %d, %v",
+				c.name, len(rs.flying), rs.done, q.known, c.left, c.done, c.answered)
+		}
+	}
+}
+
+// Rounds are given up by the age of the first, with what they were to answer, and nothing of an
+// earlier reign goes on.
+func TestRoundsAreGivenUpByTheFirst(t *testing.T) {
+	r := keyReader(9)
+	rs := &r.rounds
+	fly := func(first, last time.Duration) {
+		ask, q := askBatch{}, question{}
+		rs.flying = []round{{id: 1, since: r.now.Add(-first), asks: []askBatch{ask}, questions: []question{q}}, {id: 2, since: r.now.Add(-last)}}
+	}
+	half := r.cfg.electionTimeout() / 2
+	if fly(half-1, 0); true {
+		rs.onTick(r)
+	}
+	if len(rs.flying) != 2 {
+		t.Errorf("rounds that set out %v ago are given up", half-1)
+	}
+	fly(half, 0)
+	if rs.onTick(r); len(rs.flying) > 0 || len(rs.inbox) != 1 || len(r.asks.inbox) != 1 {
+		t.Errorf("rounds of which the first set out %v ago: %d go on, %d questions and %d asks are put anew, want 0, 1 and 1", half, len(rs.flying), len(rs.inbox), len(r.asks.inbox))
+	}
+	fly(0, 0)
+	rs.late = []lateRounds{{index: 3}}
+	if rs.reset(); len(rs.flying)+len(rs.inbox)+len(rs.late) > 0 {
+		t.Errorf("of an earlier reign %d rounds go on, %d questions wait, and %d rounds are late", len(rs.flying), len(rs.inbox), len(rs.late))
+	}
+}
