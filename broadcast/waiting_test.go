@@ -92,8 +92,9 @@ func TestForgottenInAState(t *testing.T) {
 func TestWhoLeavesIsForgotten(t *testing.T) {
 	n := minority(t)
 	client := n.NewClient()
+	why := errors.New("it takes too long")
 	for range 3 {
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancelCause(context.Background())
 		failed := make(chan error, 2)
 		go func() {
 			_, err := n.BroadcastAs(ctx, client, 1, []byte("x"))
@@ -104,10 +105,10 @@ func TestWhoLeavesIsForgotten(t *testing.T) {
 			failed <- err
 		}()
 		until(t, "both are under way", func() bool { return n.waiters() == 2 })
-		cancel()
+		cancel(why)
 		for range 2 {
-			if err := <-failed; !errors.Is(err, ErrUnknown) || !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v, want ErrUnknown because the context has ended", err)
+			if err := <-failed; !errors.Is(err, ErrUnknown) || !errors.Is(err, why) {
+				t.Errorf("got %v, want ErrUnknown because %q", err, why)
 			}
 		}
 		if k := n.waiters(); k != 0 {
