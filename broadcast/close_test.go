@@ -214,6 +214,7 @@ func TestCloseWaitsForATrim(t *testing.T) {
 	select {
 	case err := <-closed:
 		t.Errorf("Close did not wait for a Trim: %v", err)
+		return
 	case <-time.After(50 * time.Millisecond):
 	}
 	if _, err := n.history.log.Append(wal.Record{Kind: historyMessage, Payload: encodeHistory(Message{Position: 4})}); err != nil {

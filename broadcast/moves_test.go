@@ -1,6 +1,7 @@
 package broadcast
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -115,4 +116,97 @@ func lines(log, words string) (with []string) {
 		}
 	}
 	return with
+}
+
+// A stream that brought nothing is no reason to wait: another member is asked at once.
+func TestAsksAgainBehindAStreamThatFailed(t *testing.T) {
+	var log written
+	n := minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:1"}, slog.New(slog.NewTextHandler(&log, nil)), func(c *Config) { c.Timeout = time.Hour })
+	n.lacksUpTo(20)
+	if err := n.receives(2, stream(1, 0, 0), strings.NewReader("\x05junk")); err == nil {
+		t.Fatal("junk was taken in")
+	}
+	until(t, "it asks", func() bool { return len(lines(log.String(), "asks for what led to the present")) > 0 })
+}
+
+// What is trimmed goes file by file, and nothing of what follows, or is held for another member, goes with it.
+func TestTrimLeavesWhatFollows(t *testing.T) {
+	const last = Position(6)
+	for p := Position(1); p < last; p++ {
+		n, _ := aloneOn(t, 0) // of files that have one message each
+		for at := Position(1); at <= last; at++ {
+			if err := n.takes([]Message{{Position: at, Payload: make([]byte, 3<<10)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.mu.Lock()
+		n.ram = last
+		n.mu.Unlock()
+		if err := n.saves(last); err != nil {
+			t.Fatal(err)
+		}
+		n.mu.Lock()
+		n.gifts[2] = &gift{busy: true, pours: true, from: p + 1}
+		n.mu.Unlock()
+		if err := n.Trim(last); err != nil {
+			t.Fatal(err)
+		}
+		if trimmed, has := n.history.bounds(); trimmed != p || has != last {
+			t.Errorf("messages are held from %d on, and after a Trim of all the history has %d to %d", p+1, trimmed+1, has)
+		}
+		n.mu.Lock()
+		delete(n.gifts, 2)
+		n.mu.Unlock()
+		if err := n.Trim(p); err != nil {
+			t.Fatal(err)
+		}
+		trimmed, has := n.history.bounds()
+		if trimmed != p || has != last {
+			t.Errorf("and after a Trim of %d it has %d to %d, want %d to %d", p, trimmed+1, has, p+1, last)
+		}
+	}
+}
+
+// Of several snapshots the last one counts, as when the disk would not remove the one before.
+func TestTheLastSnapshotCounts(t *testing.T) {
+	n, disk := aloneOn(t, 9)
+	if err := n.saves(3); err != nil {
+		t.Fatal(err)
+	}
+	disk.set(func(op, path string) error {
+		if op == "remove" {
+			return errBroken
+		}
+		return nil
+	})
+	if err := n.saves(7); err == nil {
+		t.Fatal("a snapshot was removed by a disk that removes nothing")
+	}
+	disk.end()
+	at, err := n.newest()
+	if at != 7 || err != nil {
+		t.Errorf("of the snapshots of 3 and 7 that of %d counts, %v", at, err)
+	}
+	if err := n.Trim(7); err != nil {
+		t.Errorf("a Trim of what the last snapshot has: %v", err)
+	}
+}
+
+// A state that another member has sent may be further than this one: what is to be trimmed has to be delivered here
+// first.
+func TestNothingIsTrimmedThatIsNotDelivered(t *testing.T) {
+	n, _ := aloneOn(t, 3)
+	n.lacksUpTo(99)
+	b := snapshotOf(t, 9)
+	if err := n.receives(2, stream(1, 9, len(b)), strings.NewReader(string(b))); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		position Position
+		want     error
+	}{{9, ErrPosition}, {4, ErrPosition}, {3, nil}} {
+		if err := n.Trim(tt.position); !errors.Is(err, tt.want) {
+			t.Fatalf("3 messages are delivered, and there is a snapshot of 9: a Trim of %d gives %v, want %v", tt.position, err, tt.want)
+		}
+	}
 }

@@ -144,3 +144,24 @@ func TestWhoWaitsIsToldWhy(t *testing.T) {
 		t.Errorf("a call that waits when the node is closed: %v, want %v and %v", err, ErrUnknown, ErrClosed)
 	}
 }
+
+// What a node broadcasts itself is of one client, and is numbered from 1: a new client for each message would
+// make the group forget others.
+func TestANodeIsOneClient(t *testing.T) {
+	n, _ := aloneOn(t, 5)
+	var client machine.ID
+	for m, err := range n.Deliver(t.Context(), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Position == 1 {
+			client = m.Client
+		}
+		if m.Client != client || m.Seq != uint64(m.Position) || client == (machine.ID{}) {
+			t.Errorf("message %d of a node is number %d of client %x, want number %d of %x", m.Position, m.Seq, m.Client, m.Position, client)
+		}
+		if m.Position == 5 {
+			break
+		}
+	}
+}

@@ -112,3 +112,84 @@ func TestOneTakesItsWordBack(t *testing.T) {
 		t.Errorf("3 of 4 others say that this one was removed, and it goes on: %v", err)
 	}
 }
+
+// Whoever waits at a member that is removed is told at once that nobody knows; the member itself goes on until
+// the others can do without it. One that is made a member has joined, and nobody is told anything.
+func TestNewMembers(t *testing.T) {
+	n := minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:2", 3: "127.0.0.1:3"}, slog.New(slog.DiscardHandler))
+	k := key{n.NewClient(), 1}
+	one, two := abcast.Member{ID: 1, Address: "127.0.0.1:1"}, abcast.Member{ID: 2, Address: "127.0.0.1:2"}
+	n.mu.Lock()
+	n.joined = make(chan struct{}) // as that of one that joins
+	n.mu.Unlock()
+	waiters := n.awaited(k, 2)
+	for range 2 { // again, as when another change follows
+		n.outcomes([]any{abcast.Began{Group: abcast.Group{First: 5, Members: []abcast.Member{one, two}}}})
+		select {
+		case <-n.joined:
+		default:
+			t.Error("a member of the group has not joined")
+		}
+		if k := n.waiters(); k != 2 {
+			t.Errorf("%d of 2 calls wait at a member of new members", k)
+		}
+	}
+	if got := n.Members(); !maps.Equal(got, map[machine.NodeID]string{1: "127.0.0.1:1", 2: "127.0.0.1:2"}) {
+		t.Errorf("the members are 1 and 2, and Members says %v", got)
+	}
+	without := abcast.Group{First: 9, Members: []abcast.Member{two}, Removed: []abcast.Member{one}}
+	n.outcomes([]any{abcast.Began{Group: without}})
+	n.answered(t, "the member is removed", waiters, 0, ErrRemoved)
+	if err := n.reason(); err != nil {
+		t.Errorf("a member that the others cannot do without yet has ended: %v", err)
+	}
+	n.outcomes([]any{abcast.Established{Group: without}})
+	if err := n.reason(); !errors.Is(err, ErrRemoved) {
+		t.Errorf("a member that the others can do without goes on: %v", err)
+	}
+}
+
+// A member that removes itself waits until the others can do without it, or nobody waits any more. Where the
+// change is in the order is known by then.
+func TestAMemberThatRemovesItselfWaits(t *testing.T) {
+	why := errors.New("it takes too long")
+	for _, ends := range []bool{false, true} {
+		n := minority(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		type result struct {
+			position Position
+			err      error
+		}
+		done := make(chan result, 1)
+		go func() {
+			position, err := n.RemoveMember(ctx, 1)
+			done <- result{position, err}
+		}()
+		until(t, "the change is under way", func() bool { return n.waiters() == 1 })
+		n.mu.Lock()
+		for k := range n.waiting {
+			n.answer(k, outcome{position: 7})
+		}
+		n.mu.Unlock()
+		var want error
+		if ends {
+			n.fail(ErrRemoved)
+		} else {
+			want = why
+			cancel(why)
+		}
+		if got := <-done; got.position != 7 || !errors.Is(got.err, want) {
+			t.Errorf("the change is at 7, and the member has ended %v: got position %d, %v; want 7, %v", ends, got.position, got.err, want)
+		}
+		cancel(nil)
+	}
+}
+
+// A change that failed is not waited for, though it would have removed the member itself.
+func TestARemovalThatFails(t *testing.T) {
+	n := minority(t)
+	n.fail(ErrClosed)
+	if _, err := n.RemoveMember(t.Context(), 1); !errors.Is(err, ErrClosed) {
+		t.Errorf("a member that is closed removes itself: got %v, want %v", err, ErrClosed)
+	}
+}
