@@ -235,3 +235,33 @@ func TestWhatAThirdMemberSays(t *testing.T) {
 		}
 	}
 }
+
+// A member hears others when it takes part, and only in the life that it listens to.
+func TestWhoIsHeard(t *testing.T) {
+	for _, tt := range []struct {
+		counts bool
+		from   machine.NodeID
+		life   uint64
+		heard  bool
+	}{
+		{true, 2, 30, true},
+		{false, 2, 30, false},
+		{true, 2, 11, false},
+		{true, 2, 0, false},
+		{true, 3, 70, false},
+		{true, 3, 0, false},
+	} {
+		a := acquaintedOne(t)
+		a.counts = tt.counts
+		a.Step(machine.Now{Mono: 1}, machine.Wake{})
+		a.Ready()
+		a.Step(machine.Now{Mono: 1}, heard{tt.from, tt.life, want{5}})
+		wants := []any{wanted{tt.from, want{5}}}
+		if !tt.heard {
+			wants = nil
+		}
+		if got := a.Ready().Outcomes; !reflect.DeepEqual(got, wants) {
+			t.Errorf("a member that takes part: %v, which listens to life 30 of member 2, is told by %d in life %d what that wants: got %+v, want %+v", tt.counts, tt.from, tt.life, got, wants)
+		}
+	}
+}

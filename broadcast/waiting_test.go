@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/driver"
 	"github.com/tenure-lease/tenure/machine"
 )
 
@@ -163,5 +164,32 @@ func TestANodeIsOneClient(t *testing.T) {
 		if m.Position == 5 {
 			break
 		}
+	}
+}
+
+// Who has left before his message was taken has nothing sent, and leaves nothing behind.
+func TestNothingIsSentForWhoHasLeft(t *testing.T) {
+	n := minority(t)
+	goOn := make(chan struct{})
+	n.driver.Step(driver.Look(func() any { <-goOn; return nil })) // as if much were to be done first
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	awaited := awaitedContext{ctx, make(chan struct{}, 9)}
+	failed := make(chan error, 1)
+	go func() {
+		_, err := n.Broadcast(awaited, []byte("x"))
+		failed <- err
+	}()
+	for range 2 { // until the member takes part, and then for the outcome
+		<-awaited.done
+	}
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: got %v, want that the context has ended", err)
+	}
+	close(goOn)
+	n.driver.Do(func() {})
+	if k := n.waiters(); k != 0 {
+		t.Errorf("a call was given up, and %d are taken to wait for what was sent later", k)
 	}
 }
