@@ -3,6 +3,7 @@ package tenure_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -250,6 +251,31 @@ func TestDoTellsThatNothingWasReleased(t *testing.T) {
 		})
 		if !errors.Is(err, failure) || !strings.Contains(err.Error(), `release "n": `) || errors.Is(err, tenure.ErrLost) {
 			t.Errorf("Do returns %v, want %v and why nothing was released", err, failure)
+		}
+	})
+}
+
+// late is a Leaser whose leases are over by the clock, and nothing has noticed yet.
+type late struct{ tenure.Leaser }
+
+func (l late) Acquire(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+	lease, err := l.Leaser.Acquire(ctx, c)
+	return lateLease{lease}, err
+}
+
+type lateLease struct{ tenure.Lease }
+
+func (lateLease) Check() error { return fmt.Errorf("%w: its deadline has passed", tenure.ErrLost) }
+
+// TestDoReadsTheClock: the work was guarded to its end if the lease was held then by the clock, for what
+// closes Done may come a moment later.
+func TestDoReadsTheClock(t *testing.T) {
+	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+		l := store.Open()
+		defer l.Close()
+		err := tenure.Do(t.Context(), late{l}, tenure.Claim{Name: "n", TTL: ttl}, func(context.Context, tenure.Lease) error { return nil })
+		if !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("the deadline has passed while Done is open: Do returns %v, want %v", err, tenure.ErrLost)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package tenure_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -245,6 +246,7 @@ func TestAwaitTellsFailures(t *testing.T) {
 type shows struct {
 	tenure.Leaser
 	states []tenure.State
+	since  []tenure.State // what was awaited from
 }
 
 func (s *shows) Observe(context.Context, string) (tenure.State, error) {
@@ -257,6 +259,7 @@ func (s *shows) Observe(context.Context, string) (tenure.State, error) {
 }
 
 func (s *shows) Await(ctx context.Context, since tenure.State) (tenure.State, error) {
+	s.since = append(s.since, since)
 	return s.Observe(ctx, since.Name)
 }
 
@@ -278,6 +281,17 @@ func TestObserveNeverGoesBack(t *testing.T) {
 	}
 	if want := []uint64{5, 7}; !slices.Equal(got, want) {
 		t.Errorf("leaders with tokens %d are observed, want %d", got, want)
+	}
+}
+
+// TestObserveAwaitsWhatItHasNotSeen: who observes waits for other holders than those that were shown last.
+func TestObserveAwaitsWhatItHasNotSeen(t *testing.T) {
+	states := []tenure.State{{Name: "n", Holders: []tenure.Holding{{Holder: "a", Token: 5}}}, {Name: "n"}, {Name: "n", Holders: []tenure.Holding{{Holder: "b", Token: 7}}}}
+	l := &shows{states: slices.Clone(states)}
+	for range election(l, "b").Observe(t.Context()) {
+	}
+	if !reflect.DeepEqual(l.since, states) {
+		t.Errorf("shown were %+v, and others were awaited than those of %+v", states, l.since)
 	}
 }
 

@@ -114,11 +114,15 @@ func TestAFailedStartLeavesNothing(t *testing.T) {
 			Dir: "/data", WAL: wal.Options{FS: fs, SegmentBytes: 4 << 10}, Logger: slog.New(slog.DiscardHandler),
 		}
 	}
+	records := false // whether a start leaves records beside its own
 	starts := func(when string) {
 		t.Helper()
 		n, err := Start(config())
 		if err != nil {
 			t.Fatalf("%s: a start fails: %v", when, err)
+		}
+		if records {
+			n.knows(2)
 		}
 		if err := n.Close(); err != nil {
 			t.Error(err)
@@ -129,12 +133,15 @@ func TestAFailedStartLeavesNothing(t *testing.T) {
 	}
 	starts("at first")
 	for _, c := range []struct {
-		name   string
-		change func(*Config)
-		fault  func(op, path string) error
+		name    string
+		records bool
+		change  func(*Config)
+		fault   func(op, path string) error
 	}{
 		{name: "another group", change: func(c *Config) { c.Group = 8 }},
 		{name: "no Listener", change: func(c *Config) { c.Listener.Close(); c.Listener = nil }},
+		{name: "no Listener, and a log that says who the members are", records: true, change: func(c *Config) { c.Listener.Close(); c.Listener = nil }},
+		{name: "fewer clients than the log says", records: true, change: func(c *Config) { c.Clients = 5 }},
 		{name: "a member that is nowhere", change: func(c *Config) { c.Dir, c.Members[2] = "/other", "nowhere" }},
 		{name: "a history that cannot be read", fault: func(op, path string) error {
 			if op == "open" && filepath.Base(filepath.Dir(filepath.Dir(path))) == "history" {
@@ -166,6 +173,10 @@ func TestAFailedStartLeavesNothing(t *testing.T) {
 			}
 		}()},
 	} {
+		if c.records && !records {
+			records = true
+			starts("with records")
+		}
 		cfg := config()
 		if c.change != nil {
 			c.change(&cfg)
@@ -190,5 +201,27 @@ func TestAFailedStartLeavesNothing(t *testing.T) {
 			}
 		}
 		starts("behind " + c.name)
+	}
+}
+
+// A Trim may be under way when a member is closed, and writes its history until it ends.
+func TestCloseWaitsForATrim(t *testing.T) {
+	n, _ := aloneOn(t, 3)
+	n.keeping.Lock()
+	closed := make(chan error, 1)
+	go func() { closed <- n.Close() }()
+	<-n.ctx.Done()
+	select {
+	case err := <-closed:
+		t.Errorf("Close did not wait for a Trim: %v", err)
+		return
+	case <-time.After(50 * time.Millisecond):
+	}
+	if _, err := n.history.log.Append(wal.Record{Kind: historyMessage, Payload: encodeHistory(Message{Position: 4})}); err != nil {
+		t.Errorf("while a Trim is under way the history does not take a record: %v", err)
+	}
+	n.keeping.Unlock()
+	if err := <-closed; err != nil {
+		t.Error(err)
 	}
 }

@@ -56,7 +56,11 @@ func TestHeldForTheFurthestBehind(t *testing.T) {
 type present struct {
 	from, at, size uint64
 	body           int // bytes
+	err            error
 }
+
+// refusedFrom is where a gift begins that takesGifts reads to its end and does not keep.
+const refusedFrom = 3
 
 // takesGifts is a member 2 that takes what member 1 sends when the test lets it, and says what
 // that was.
@@ -80,8 +84,11 @@ func takesGifts(t *testing.T, change ...func(*Config)) (n *Node, begun chan stru
 			h := wire.Reader{Rest: header[lifeBytes:]}
 			p := present{from: h.Uvarint(), at: h.Uvarint(), size: h.Uvarint()}
 			b, err := io.ReadAll(r)
-			p.body = len(b)
+			p.body, p.err = len(b), err
 			got <- p
+			if p.from == refusedFrom {
+				return errBroken // the disk of the member that takes it
+			}
 			return err
 		},
 	})
@@ -189,6 +196,7 @@ func TestGifts(t *testing.T) {
 
 	wants(31) // which is not ordered yet: he is as far as this member
 	until(t, "nothing is given", is(func(g gift) bool { return !g.busy }))
+	holds("when he asked for what is not ordered yet", 31)
 	if k := len(begun); k > 0 {
 		t.Errorf("%d gifts have nothing in them", k)
 	}
@@ -245,6 +253,7 @@ func TestPours(t *testing.T) {
 		{"nothing behind the last", nil, io.Discard, 6, 5, nil},
 		{"a file that cannot be read", iotest.ErrReader(errBroken), io.Discard, 3, 0, errBroken},
 		{"to nobody", nil, brokenWriter{}, 5, 4, errBroken},
+		{"to nobody, as it turns out at the end", nil, bufio.NewWriterSize(brokenWriter{}, 1<<10), 5, 5, errBroken},
 		{"a history that is trimmed", nil, io.Discard, 2, 1, ErrTrimmed},
 	} {
 		if tt.err == ErrTrimmed {
@@ -346,4 +355,80 @@ func TestGiftsThatNobodyAnswers(t *testing.T) {
 		defer n.mu.Unlock()
 		return !n.gifts[2].busy
 	})
+}
+
+// Another member is told when what it is given cannot be read to its end: it would take a part for all.
+func TestAGiftThatBreaksOff(t *testing.T) {
+	n, begun, goOn, got := takesGifts(t)
+	n.delivers(t, 1, 5)
+	n.mu.Lock()
+	n.ram = 9 // as if the history had lost its end
+	n.gives(2, want{1})
+	n.mu.Unlock()
+	<-begun
+	goOn <- struct{}{}
+	if p := <-got; p.err == nil {
+		t.Errorf("a gift of 5 messages, where 9 should be, ends after %d bytes without an error", p.body)
+	}
+	until(t, "the gift has failed", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return !n.gifts[2].busy
+	})
+}
+
+// What a member could not keep it may ask for again before it has said so: then it is given that once more.
+func TestAGiftThatWasNotKept(t *testing.T) {
+	n, begun, goOn, got := takesGifts(t)
+	n.delivers(t, 1, 9)
+	gives := func(from Position) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.gives(2, want{from})
+	}
+	gives(refusedFrom)
+	<-begun
+	gives(refusedFrom + 1)
+	goOn <- struct{}{}
+	goOn <- struct{}{}
+	if p := <-got; p.from != refusedFrom {
+		t.Errorf("given is what follows from %d on, want %d", p.from, refusedFrom)
+	}
+	select {
+	case p := <-got:
+		if p.from != refusedFrom+1 || p.body == 0 {
+			t.Errorf("given is then what follows from %d on, %d bytes; want from %d on", p.from, p.body, refusedFrom+1)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("what he did not keep, and asks for again, he is not given")
+	}
+}
+
+// What is held is what was asked for last, or what follows the snapshot that goes with it, wherever the gift
+// before it had come to.
+func TestAGiftHoldsWhatIsAskedFor(t *testing.T) {
+	n := minority(t)
+	n.keeping.Lock()
+	if err := n.history.restart(10); err != nil {
+		t.Fatal(err)
+	}
+	n.keeping.Unlock()
+	n.delivers(t, 11, 20)
+	if err := n.saves(10); err != nil {
+		t.Fatal(err)
+	}
+	for _, before := range []Position{1, 99} {
+		for from, want := range map[Position]Position{5: 11, 12: 12, 25: 11} {
+			if from == 25 { // not ordered yet, so that a snapshot is no answer either
+				want = 25
+			}
+			g := &gift{from: before}
+			if _, err := n.give(99, g, from); from <= 20 && err == nil {
+				t.Fatal("a gift for nobody was sent")
+			}
+			if g.from != want {
+				t.Errorf("asked for what follows from %d on, and before that for what follows from %d on: held from %d on, want %d", from, before, g.from, want)
+			}
+		}
+	}
 }

@@ -572,7 +572,7 @@ func TestForgottenNode(t *testing.T) {
 	n.deliver(2, [][]byte{says(2, forgot{Life: n.self, Dir: 5, Lives: 3, Mark: 9})})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := n.Broadcast(ctx, nil); !errors.Is(err, ErrForgotten) || !strings.Contains(err.Error(), "add another") || !strings.Contains(err.Error(), "member 2") {
+	if _, err := n.Broadcast(ctx, nil); !errors.Is(err, ErrForgotten) || !strings.Contains(err.Error(), "add another") || !strings.Contains(err.Error(), "member 2 has noted directory 5 with 3 starts and 9 records") {
 		t.Errorf("got %v, want ErrForgotten that says who noticed, and what to do", err)
 	}
 	for _, err := range n.Deliver(ctx, 1) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/driver"
 	"github.com/tenure-lease/tenure/machine"
 )
 
@@ -92,8 +93,9 @@ func TestForgottenInAState(t *testing.T) {
 func TestWhoLeavesIsForgotten(t *testing.T) {
 	n := minority(t)
 	client := n.NewClient()
+	why := errors.New("it takes too long")
 	for range 3 {
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancelCause(context.Background())
 		failed := make(chan error, 2)
 		go func() {
 			_, err := n.BroadcastAs(ctx, client, 1, []byte("x"))
@@ -104,10 +106,10 @@ func TestWhoLeavesIsForgotten(t *testing.T) {
 			failed <- err
 		}()
 		until(t, "both are under way", func() bool { return n.waiters() == 2 })
-		cancel()
+		cancel(why)
 		for range 2 {
-			if err := <-failed; !errors.Is(err, ErrUnknown) || !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v, want ErrUnknown because the context has ended", err)
+			if err := <-failed; !errors.Is(err, ErrUnknown) || !errors.Is(err, why) {
+				t.Errorf("got %v, want ErrUnknown because %q", err, why)
 			}
 		}
 		if k := n.waiters(); k != 0 {
@@ -141,5 +143,53 @@ func TestWhoWaitsIsToldWhy(t *testing.T) {
 	_, err := n.wait(t.Context(), &waiter{outcome: make(chan outcome, 1)})
 	if !errors.Is(err, ErrUnknown) || !errors.Is(err, ErrClosed) {
 		t.Errorf("a call that waits when the node is closed: %v, want %v and %v", err, ErrUnknown, ErrClosed)
+	}
+}
+
+// What a node broadcasts itself is of one client, and is numbered from 1: a new client for each message would
+// make the group forget others.
+func TestANodeIsOneClient(t *testing.T) {
+	n, _ := aloneOn(t, 5)
+	var client machine.ID
+	for m, err := range n.Deliver(t.Context(), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Position == 1 {
+			client = m.Client
+		}
+		if m.Client != client || m.Seq != uint64(m.Position) || client == (machine.ID{}) {
+			t.Errorf("message %d of a node is number %d of client %x, want number %d of %x", m.Position, m.Seq, m.Client, m.Position, client)
+		}
+		if m.Position == 5 {
+			break
+		}
+	}
+}
+
+// Who has left before his message was taken has nothing sent, and leaves nothing behind.
+func TestNothingIsSentForWhoHasLeft(t *testing.T) {
+	n := minority(t)
+	goOn := make(chan struct{})
+	n.driver.Step(driver.Look(func() any { <-goOn; return nil })) // as if much were to be done first
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	awaited := awaitedContext{ctx, make(chan struct{}, 9)}
+	failed := make(chan error, 1)
+	go func() {
+		_, err := n.Broadcast(awaited, []byte("x"))
+		failed <- err
+	}()
+	for range 2 { // until the member takes part, and then for the outcome
+		<-awaited.done
+	}
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: got %v, want that the context has ended", err)
+	}
+	close(goOn)
+	n.driver.Do(func() {})
+	if k := n.waiters(); k != 0 {
+		t.Errorf("a call was given up, and %d are taken to wait for what was sent later", k)
 	}
 }

@@ -264,3 +264,14 @@ func TestOneWaitsForAll(t *testing.T) {
 		close(c.over)
 	})
 }
+
+// TestTheNewestReadingCounts: a waiter that is armed again before it waits goes by what it was told last.
+func TestTheNewestReadingCounts(t *testing.T) {
+	w := newSliceWaiter()
+	for _, at := range []machine.Mono{100, 7, 50} {
+		w.arm(at)
+	}
+	if got := <-w.armed; got != 50 {
+		t.Errorf("armed for 100, for 7 and for 50, a waiter goes by %d", got)
+	}
+}

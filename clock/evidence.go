@@ -37,7 +37,10 @@ func best(read func() Evidence) (best Evidence) {
 	return best
 }
 
-func readAll() Evidence {
+func readAll() Evidence { return readAllBy(read) }
+
+// readAllBy is readAll with what reads a clock.
+func readAllBy(read func(id int32) (time.Duration, error)) Evidence {
 	e := Evidence{Now: now(), Wall: machine.Wall(time.Now().UnixNano())}
 	e.Running, _ = read(unix.CLOCK_MONOTONIC)
 	if raw, err := read(unix.CLOCK_MONOTONIC_RAW); err == nil {

@@ -60,6 +60,15 @@ func TestJudge(t *testing.T) {
 		{"stopped for a little more than counts", func(c *clocks) {
 			c.Now, c.Wall, c.Running, c.Raw = c.Now.Add(time.Second), c.Wall+machine.Wall(time.Second), c.Running+time.Second, c.Raw+time.Second
 		}, []Kind{Paused}},
+		{"stopped for just less than counts, while the clocks moved apart by little", func(c *clocks) {
+			c.Now, c.Wall, c.Running, c.Raw = c.Now.Add(898*ms), c.Wall+machine.Wall(898*ms), c.Running+901*ms, c.Raw+901*ms
+		}, nil},
+		{"suspended for long, which is no standstill", func(c *clocks) {
+			c.Now, c.Wall, c.Running, c.Raw = c.Now.Add(3500*ms), c.Wall+machine.Wall(3500*ms), c.Running+500*ms, c.Raw+500*ms
+		}, []Kind{Slept}},
+		{"a long look that shows the clock of leases behind the other", func(c *clocks) {
+			c.Within, c.Running, c.Raw = 20*ms, c.Running+15*ms, c.Raw+15*ms
+		}, nil},
 		{"suspended for less than counts", func(c *clocks) { c.Now, c.Wall = c.Now.Add(5*ms), c.Wall+machine.Wall(5*ms) }, nil},
 		{"suspended for a little more than counts", func(c *clocks) { c.Now, c.Wall = c.Now.Add(6*ms), c.Wall+machine.Wall(6*ms) }, []Kind{Slept}},
 		{"frozen with all clocks, and told the time", func(c *clocks) { c.Wall += machine.Wall(10 * time.Second) }, []Kind{Set}},
@@ -112,6 +121,49 @@ func TestJudgeRates(t *testing.T) {
 				t.Errorf("it is right again, and yet: %v", c.odd[n:])
 			}
 		})
+	}
+}
+
+// TestWhatIsComparedTo: what is odd is told against a look that is a second old by the raw clock, and
+// no older, and not told again.
+func TestWhatIsComparedTo(t *testing.T) {
+	var j Judge
+	at := func(raw, running time.Duration, now machine.Mono) Evidence {
+		return Evidence{Now: now, Running: running, Raw: raw, Wall: machine.Wall(now), Within: ms}
+	}
+	const s = machine.Mono(time.Second)
+	for _, tt := range []struct {
+		e     Evidence
+		since machine.Mono
+		odd   int
+	}{
+		{at(0, 0, 10*s), 10 * s, 0},
+		{at(500*ms, 500*ms, 10*s+s/2), 10 * s, 0},
+		{at(999*ms, 1001*ms, 11*s+s/1000), 10 * s, 0},
+		{at(1000*ms, 1001*ms, 11*s+s/1000), 11*s + s/1000, 0},
+		{at(1100*ms, 1101*ms, 12*s), 12 * s, 1}, // slept
+		{at(1200*ms, 1201*ms, 12*s+s/10), 12 * s, 0},
+	} {
+		if odd := j.Look(tt.e); len(odd) != tt.odd || j.Since() != tt.since {
+			t.Errorf("a look at %v of the raw clock: odd is %v, and the next is compared to the one at %v; want %d oddities, and %v", tt.e.Raw, odd, time.Duration(j.Since()), tt.odd, time.Duration(tt.since))
+		}
+	}
+}
+
+// TestEachClockIsRead: what a look shows is read from the clock that is meant, and where there is
+// no raw clock the other one stands for it.
+func TestEachClockIsRead(t *testing.T) {
+	shows := map[int32]time.Duration{unix.CLOCK_MONOTONIC: 5 * time.Second, unix.CLOCK_MONOTONIC_RAW: 7 * time.Second}
+	for hidden, want := range map[int32]time.Duration{-1: 7 * time.Second, unix.CLOCK_MONOTONIC_RAW: 5 * time.Second} {
+		e := readAllBy(func(id int32) (time.Duration, error) {
+			if id == hidden {
+				return time.Hour, unix.EINVAL
+			}
+			return shows[id], nil
+		})
+		if e.Running != 5*time.Second || e.Raw != want {
+			t.Errorf("the clock that stands still in suspend shows 5s and the raw one 7s, without clock %d: a look has %v and %v, want 5s and %v", hidden, e.Running, e.Raw, want)
+		}
 	}
 }
 

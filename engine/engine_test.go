@@ -54,6 +54,7 @@ func TestPaths(t *testing.T) {
 		"file:///dev/sdx":        {"/dev/sdx"},
 		"file:///":               {"/"},
 		"file:///a//":            {"/a"},
+		"file:///a+b":            {"/a+b"},
 	} {
 		cfg, err := File(url)
 		if diff := cmp.Diff(want, cfg.Paths); err != nil || diff != "" {
@@ -79,7 +80,7 @@ func TestPeers(t *testing.T) {
 	}, cfg, cmpopts.IgnoreUnexported(flease.Config{})); diff != "" {
 		t.Error(diff)
 	}
-	file := filepath.Join(t.TempDir(), "members")
+	file := filepath.Join(t.TempDir(), "members+more")
 	if err := os.WriteFile(file, []byte("epoch 7\n3 127.0.0.1:1 # we\n\n4 192.0.2.1:1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -92,8 +93,8 @@ func TestPeers(t *testing.T) {
 	if cfg, err = Flease("flease://self@" + file); err != nil || cfg.Self != "127.0.0.1:1" {
 		t.Errorf("from a file: %v, %v", cfg.Self, err)
 	}
-	path, socket, err := FleaseSocket("flease:///run/x%3fy.sock")
-	if path != "/run/x?y.sock" || !socket || err != nil {
+	path, socket, err := FleaseSocket("flease:///run/x%3fy+z.sock")
+	if path != "/run/x?y+z.sock" || !socket || err != nil {
 		t.Errorf("%q, %v, %v", path, socket, err)
 	}
 	if _, socket, _ := FleaseSocket("flease://a:1@a:1"); socket {
@@ -135,6 +136,7 @@ func TestServers(t *testing.T) {
 		"redis://u:aGk+/w==@a":              {Addrs: []string{"a:6379"}, Username: "u", Password: "aGk+/w=="},
 		"redis://a/0":                       {Addrs: []string{"a:6379"}},
 		"redis://:secret@a":                 {Addrs: []string{"a:6379"}, Password: "secret"},
+		"redis://a+b%3a:x@a":                {Addrs: []string{"a:6379"}, Username: "a+b:", Password: "x"},
 	} {
 		cfg, err := Redis(url)
 		if diff := cmp.Diff(want, cfg); err != nil || diff != "" {
@@ -191,6 +193,7 @@ func TestBadURLs(t *testing.T) {
 		"etcd://a?cacert=x":           "use etcds",
 		"etcds://a?ca=x":              `option "ca" is unknown; there are cacert, cert, key, servername`,
 		"etcds://a?cert=x":            "cert and key go together",
+		"etcds://a?key=x":             "cert and key go together",
 		"etcds://a?cert=%zz":          "invalid URL escape",
 		"etcds://a?cacert=/none.pem":  "cacert: open /none.pem",
 		"etcds://a?cacert=" + junk:    "holds no PEM certificate",

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -63,7 +65,15 @@ func (s stmt) is(query string) bool {
 	return s.query == query
 }
 
-var errDisk = errors.New("the disk is broken")
+var (
+	errDisk  = errors.New("the disk is broken")
+	errTypes = errors.New("a column has another type than the value")
+)
+
+// are reports whether arguments have the types of others.
+func are(args []driver.Value, like ...any) bool {
+	return slices.EqualFunc(args, like, func(a driver.Value, b any) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) })
+}
 
 func (s stmt) breaks() bool { return s.t.fails != "" && strings.HasPrefix(s.query, s.t.fails) }
 
@@ -72,6 +82,9 @@ func (s stmt) Exec(args []driver.Value) (driver.Result, error) {
 	case s.breaks():
 		return nil, errDisk
 	case s.is("UPDATE fence SET token = $1 WHERE resource = $2 AND token <= $3"):
+		if !are(args, int64(0), "", int64(0)) {
+			return nil, errTypes
+		}
 		token, name := args[0].(int64), args[1].(string)
 		old, ok := s.t.rows[name]
 		if !ok || old > args[2].(int64) || s.t.mysql && old == token {
@@ -82,6 +95,9 @@ func (s stmt) Exec(args []driver.Value) (driver.Result, error) {
 			return driver.ResultNoRows, nil
 		}
 	case s.is("INSERT INTO fence (resource, token) VALUES ($1, $2)"):
+		if !are(args, "", int64(0)) {
+			return nil, errTypes
+		}
 		name := args[0].(string)
 		if _, ok := s.t.rows[name]; ok {
 			return nil, errors.New("duplicate key")
@@ -97,6 +113,9 @@ func (s stmt) Query(args []driver.Value) (driver.Rows, error) {
 	query, current := strings.CutSuffix(s.query, " FOR UPDATE")
 	if plain := (stmt{s.t, query}); !plain.is("SELECT token FROM fence WHERE resource = $1") || current && !s.t.mysql {
 		return nil, fmt.Errorf("syntax error: %s", s.query)
+	}
+	if !are(args, "") {
+		return nil, errTypes
 	}
 	if s.breaks() {
 		return nil, errDisk

@@ -15,6 +15,7 @@ type broken struct {
 	claim   func(tenure.Claim) tenure.Claim                           // what is claimed instead
 	lease   func(*brokenLease)                                        // breaks each lease
 	observe func(tenure.State) tenure.State
+	look    func(name string) error // of Observe, instead; nil goes on
 	close   func() error
 }
 
@@ -46,6 +47,11 @@ func (l *broken) TryAcquire(ctx context.Context, c tenure.Claim) (tenure.Lease, 
 }
 
 func (l *broken) Observe(ctx context.Context, name string) (tenure.State, error) {
+	if l.look != nil {
+		if err := l.look(name); err != nil {
+			return tenure.State{Name: name}, err
+		}
+	}
 	s, err := l.memoryLeaser.Observe(ctx, name)
 	if err == nil && l.observe != nil {
 		s = l.observe(s)
@@ -66,7 +72,8 @@ type brokenLease struct {
 	token    func() uint64
 	deadline func() time.Time
 	closes   <-chan struct{}
-	check    func() error
+	check    func() error // of Err, too, unless there is why
+	why      func() error // of Err
 	release  func(context.Context) error
 }
 
@@ -99,6 +106,9 @@ func (x *brokenLease) Check() error {
 }
 
 func (x *brokenLease) Err() error {
+	if x.why != nil {
+		return x.why()
+	}
 	if x.check != nil {
 		return x.check()
 	}

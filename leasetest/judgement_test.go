@@ -226,6 +226,98 @@ var judgements = []struct {
 			return lease, err
 		})
 	}, "waiting-ends-with-the-context", "TryAcquire, cut off, returns " + context.DeadlineExceeded.Error()},
+	{"two hold what one may", func() Fixture {
+		return breakClaims(func(c *tenure.Claim) { c.Slots = max(c.Slots, 2) })
+	}, "exclusive-holders-never-overlap", "makes 2 holders where 1 are allowed"},
+	{"a reader is admitted beside a writer", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			l.try = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+				if c.Slots == tenure.Shared {
+					c.Name += fmt.Sprint(serial.Add(1))
+				}
+				return l.memoryLeaser.TryAcquire(ctx, c)
+			}
+		})
+	}, "shared-beside-shared-only", "a reader beside a writer: TryAcquire got token"},
+	{"during a tenure with a lock delay others are admitted", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			l.try = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+				c.Name += fmt.Sprint(serial.Add(1))
+				return l.memoryLeaser.TryAcquire(ctx, c)
+			}
+		})
+	}, "lock-delay-longer-than-the-ttl", "during the tenure: TryAcquire got token"},
+	{"Check of a lost lease does not say why", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.why = x.memoryLease.Err
+			x.check = func() error {
+				if x.memoryLease.Check() != nil {
+					return tenure.ErrLost
+				}
+				return nil
+			}
+		})
+	}, "errors-say-what-to-do", "Check of a lost lease: the error"},
+	{"Err has a reason of its own", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.why = func() error {
+				if x.memoryLease.Err() != nil {
+					return errors.New("over")
+				}
+				return nil
+			}
+		})
+	}, "release-frees-at-once", "Err returns over, want"},
+	{"Check has a reason of its own", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.why = x.memoryLease.Err
+			x.check = func() error {
+				if x.memoryLease.Check() != nil {
+					return errors.New("over")
+				}
+				return nil
+			}
+		})
+	}, "release-frees-at-once", "Check returns over, want"},
+	{"the deadline never moves", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			first := x.memoryLease.Deadline()
+			x.deadline = func() time.Time { return first }
+		})
+	}, "renewed-while-held", "want it renewed"},
+	{"slow answers end a tenure", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			time.AfterFunc(brokenTTL*3/4, func() { loseAll(x.leaser) })
+		})
+	}, "deadline-counts-from-the-send", "with slow answers: Check returns"},
+	{"a release frees when the lease has run out", func() Fixture { return breakLeases(keepsWhatItReleases) }, "release-frees-at-once", "after the release: it waited for the deadline"},
+	{"what a closed Leaser held is renewed on", func() Fixture {
+		return breakEach(func(m *Memory, l *broken) {
+			l.lease = func(x *brokenLease) {
+				time.AfterFunc(brokenTTL*3/4, func() { m.renew(x.entry) })
+			}
+			l.close = func() error {
+				l.cancel()
+				loseAll(l.memoryLeaser)
+				return nil
+			}
+		})
+	}, "close-releases", "after Close: it waited for the deadline"},
+	{"the deadline does not count suspend", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.deadline = func() time.Time { return x.memoryLease.Deadline().Add(x.leaser.sleep()) }
+		})
+	}, "suspend-counts", "after a suspend of two TTLs the deadline is"},
+	{"a look at no name fails for another reason", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			l.look = func(name string) error {
+				if name == "" {
+					return errors.New("no")
+				}
+				return nil
+			}
+		})
+	}, "observe-does-not-contend", "Observe of no name returns no"},
 	{"a lease is another's by its name", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.Holder += "x" })
 	}, "many-goroutines-share-a-leaser", "want \""},

@@ -225,3 +225,16 @@ func TestLine(t *testing.T) {
 		}
 	})
 }
+
+// Who looks and hears nothing from the store is not shown that nobody holds.
+func TestLooksWithoutAnAnswerInMemory(t *testing.T) {
+	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
+		l.gets(t, tenure.Claim{Name: "n", TTL: memoryTTL})
+		l.line.cut()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if s, err := l.Observe(ctx, "n"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a look that nobody answers shows %+v, %v; want %v", s, err, context.DeadlineExceeded)
+		}
+	})
+}

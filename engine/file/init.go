@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tenure-lease/tenure/clock"
@@ -54,17 +55,34 @@ func initBy(ctx context.Context, now func() machine.Mono, paths []string, spec S
 	if h, err = spec.Header(len(paths)); err != nil {
 		return h, err
 	}
-	// All are looked at before any is made, or a device that is too small would leave half a set.
-	for _, step := range []func(string, register.Header, file.InitOptions) error{file.Check, file.Init} {
-		for i, path := range paths {
-			h.Index = i
-			if err := step(path, h, file.InitOptions{SingleHost: spec.SingleHost, Handles: spec.Handles}); err != nil {
-				return h, err
-			}
+	if err := makeSet(paths, h, file.InitOptions{SingleHost: spec.SingleHost, Handles: spec.Handles}, file.Check, file.Init); err != nil {
+		return h, err
+	}
+	return h, nil
+}
+
+// step is file.Check or file.Init.
+type step func(path string, h register.Header, opts file.InitOptions) error
+
+// makeSet makes the stores of a set, one after the other. All are looked at before any is made, or
+// a device that is too small would leave half a set. Where half a set is left all the same, as by
+// a disk that fails, the error says which stores there are.
+func makeSet(paths []string, h register.Header, opts file.InitOptions, check, initialize step) error {
+	for i, path := range paths {
+		h.Index = i
+		if err := check(path, h, opts); err != nil {
+			return err
 		}
 	}
-	h.Index = 0
-	return h, nil
+	for i, path := range paths {
+		h.Index = i
+		if err := initialize(path, h, opts); i > 0 && err != nil {
+			return fmt.Errorf("%w; half a set is left: empty %s before it is made again", err, strings.Join(paths[:i], ", "))
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // vacant tells what is in the way of a store at path, as far as that can be told

@@ -252,10 +252,17 @@ func TestAwaitInTrouble(t *testing.T) {
 			t.Errorf("the store fails for %v, and the lease is released after %v: %+v, %v after %v", term, 2*term, s, err, time.Since(began))
 		}
 
+		given, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("nobody wants to know")
+		cancel(why)
+		if s, err := l.Await(given, since); !errors.Is(err, why) || !tenure.SameHolders(s, since) || s.Name != "x" {
+			t.Errorf("an Await that is given up: %+v, %v; want what was known before, and %v", s, err, why)
+		}
+
 		me := machine.ID{7}
 		all[0].Open().Do([]register.Op{{Name: "y", Writer: me, Op: quorumregister.Put{Version: machine.Version{Seq: 1, Writer: me}, Data: []byte("mine")}}})
-		ctx, cancel := context.WithTimeout(t.Context(), 20*term)
-		defer cancel()
+		ctx, end := context.WithTimeout(t.Context(), 20*term)
+		defer end()
 		if _, err := l.Await(ctx, tenure.State{Name: "y"}); !errors.Is(err, disklease.ErrRecord) {
 			t.Errorf("Await of what is no record: %v, want %v at once", err, disklease.ErrRecord)
 		}

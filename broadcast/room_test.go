@@ -1,0 +1,69 @@
+package broadcast
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// What other members say waits while memory is full: a member with a slow disk takes in no more than it may have.
+func TestMessagesWaitForRoom(t *testing.T) {
+	n := quiet(t)
+	n.mu.Lock()
+	n.bytes += memoryFactor*n.cfg.memoryBytes() + 1 // as if a slow disk had not taken it yet
+	n.mu.Unlock()
+	taken := make(chan struct{})
+	go func() {
+		defer close(taken)
+		n.deliver(2, [][]byte{says(2, abcast.Status{})})
+	}()
+	select {
+	case <-taken:
+		t.Error("a message is taken in while memory is full")
+	case <-time.After(50 * time.Millisecond):
+	}
+	n.mu.Lock()
+	n.bytes = 0
+	n.room.Broadcast()
+	n.mu.Unlock()
+	<-taken
+}
+
+// The keeper looks as soon as memory has too much, and again as long as it has: it does not wait for its next round.
+func TestTheKeeperIsToldOfTooMuch(t *testing.T) {
+	m := Message{Payload: make([]byte, 1000)}
+	few := func(c *Config) { c.MemoryBytes = 4 * m.size() }
+	moved := func(n *Node, more Position) func() bool {
+		return func() bool { _, last := n.history.bounds(); return last > more }
+	}
+	n := quiet(t, few)
+	for p := range uint64(6) {
+		n.outcomes([]any{abcast.Delivered{Message: abcast.Message{Client: machine.ID{1}, Seq: p + 1, Payload: m.Payload}, Position: p + 1}})
+	}
+	until(t, "what is too much when it is delivered goes to disk", moved(n, 0))
+
+	n = quiet(t, few)
+	n.mu.Lock()
+	for p := range Position(9) {
+		n.remember(Message{Position: p + 1, Payload: m.Payload})
+	}
+	first := n.log[:1]
+	n.mu.Unlock()
+	if err := n.takes(first); err != nil {
+		t.Fatal(err)
+	}
+	n.forgets(1)
+	until(t, "what is still too much when some was forgotten goes to disk", moved(n, 1))
+}
+
+// What could not be queued was not sent.
+func TestWhatIsNotQueuedIsNotCounted(t *testing.T) {
+	n := quiet(t)
+	before := n.Stats().CatchUp
+	n.sendNow(machine.Envelope{From: 1, To: 99, Body: want{1}}) // to nobody
+	if after := n.Stats().CatchUp; after != before {
+		t.Errorf("a message to nobody makes %+v of the %+v that were sent", after, before)
+	}
+}
