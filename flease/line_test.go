@@ -154,3 +154,48 @@ func TestWhoIsCalled(t *testing.T) {
 		}
 	}
 }
+
+// Who writes is in the line no more, and is not called itself; and who was called for a WRITE is not
+// called for it again, whatever was promised since.
+func TestNobodyIsCalledTwice(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	p := c.peers[1]
+	waits := func(n uint16, from machine.NodeID) Ballot {
+		tk := BallotOf(p.c, n, from)
+		c.hears(1, from, 1, Op{Kind: Peek, Name: "a", Ballot: BallotOf(p.c, 90, from), Ticket: tk, Slots: Shared})
+		return tk
+	}
+	called := func(said map[machine.NodeID][]Op) (who []Ballot) {
+		for _, to := range []machine.NodeID{2, 3} {
+			for _, o := range said[to] {
+				if o.Kind == Learn {
+					who = append(who, o.Ticket)
+				}
+			}
+		}
+		return who
+	}
+	first, second := waits(1, 2), waits(2, 3)
+	third, fourth := waits(3, 3), waits(4, 2)
+	k := BallotOf(p.c, 50, 2)
+	write := Op{Kind: Write, Name: "a", Ballot: k, Ticket: first, Value: Value{{Token: k, Until: p.c + 5000, Slots: Shared, Owner: 2, Incarnation: 1}}}
+	said, _ := c.hears(1, 2, 1, write)
+	if got := called(said); !reflect.DeepEqual(got, []Ballot{fourth, second, third}) {
+		t.Errorf("when the first writes there are called %v, want the other three", got)
+	}
+	write.Ballot, write.Ticket = BallotOf(p.c, 60, 2), 0
+	write.Value = Value{{Token: k, Until: p.c + 5000, Slots: 1, Owner: 2, Incarnation: 1}}
+	if said, _ = c.hears(1, 2, 1, write); len(called(said)) > 0 {
+		t.Errorf("beside an exclusive lease there are called %v", called(said))
+	}
+	c.hears(1, 3, 1, Op{Kind: Read, Name: "a", Ballot: BallotOf(p.c, 70, 3)})
+	write.Value = Value{write.Value[0]}
+	write.Value[0].Released = true
+	said, _ = c.hears(1, 2, 1, write)
+	if got := called(said); !reflect.DeepEqual(got, []Ballot{fourth, second, third}) {
+		t.Errorf("when it is released there are called %v, want three", got)
+	}
+	if said, _ = c.hears(1, 3, 1, Op{Kind: Quit, Name: "a", Ticket: second}); len(called(said)) > 0 {
+		t.Errorf("when one of them leaves there are called %v again", called(said))
+	}
+}

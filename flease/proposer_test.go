@@ -262,6 +262,16 @@ func TestWhoIsKeptOut(t *testing.T) {
 			said, out = c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: next, Written: lease.Token, Value: Value{lease}})
 			mine := Holding{Token: next, Until: p.c + 10_000, Incarnation: 1, Slots: 1, Owner: 1}
 			c.want(name+", promised", said, out, &Op{Kind: Write, Ref: ref, Ballot: next, Name: "a", Value: Value{mine}})
+			// What it insisted on once it does not the next time: it would have renewals refused.
+			for _, from := range []machine.NodeID{2, 3} {
+				c.hears(1, from, 1, Op{Kind: NackWrite, Ref: ref, Ballot: next, Written: next + 1024})
+			}
+			for said = nil; said == nil && p.Stats().Attempts == 0; said, _ = c.says(1, machine.Wake{}) {
+				c.later(time.Millisecond)
+			}
+			if len(said[2]) != 1 || said[2][0].Kind != Read || said[2][0].Slots != 1 {
+				t.Errorf("%s, and refused: it goes on with %+v, want a READ that promises nothing while it is kept out", name, said)
+			}
 		case tt.refused:
 			c.want(name, said, out, nil, Refused{ID: 7, State: State{Name: "a", Holdings: Value{lease}, Stable: true}})
 		default:
@@ -297,7 +307,7 @@ func TestDecidedTooLate(t *testing.T) {
 			p.claims[i].phase, p.claims[i].deadline, p.claims[i].until = held, machine.Never, 1<<40
 		}
 		p.attempts[a].stage = writing
-		p.claims[i].token, p.claims[i].lined = 77, true
+		p.claims[i].token, p.claims[i].lined, p.claims[i].tries = 77, true, 3
 		t0, m0, k := p.c, c.now.Mono, p.attempts[a].k
 		c.now.Mono, c.now.Wall = c.now.Mono.Add(tt.mono), c.now.Wall+machine.Wall(tt.wall)
 		p.now, p.c = c.now, TimeOf(c.now.Wall)
@@ -329,5 +339,187 @@ func TestDecidedTooLate(t *testing.T) {
 		if p.attempts[a].stage != idle {
 			t.Errorf("%s: its attempt goes on", name)
 		}
+	}
+}
+
+// What the acceptors of a majority show is together what the newest WRITE has written, and of one
+// WRITE what was released; who waits is whom all know; and it was so at one moment if all show the same.
+func TestWhatAMajorityShows(t *testing.T) {
+	lease, back := Value{{Token: 5, Until: 99, Slots: 1, Owner: 2}}, Value{{Token: 5, Until: 99, Slots: 1, Owner: 2, Released: true}}
+	x, y, z := Waiter{1, 1}, Waiter{2, 1}, Waiter{3, Shared}
+	for name, tt := range map[string]struct {
+		shown   []Op
+		best    Ballot
+		value   Value
+		queue   []Waiter
+		waiting uint32
+		agree   bool
+	}{
+		"one":                          {[]Op{{Written: 7, Value: lease, Queue: []Waiter{x}, Waiting: 1}}, 7, lease, []Waiter{x}, 1, true},
+		"nothing":                      {[]Op{{}, {}}, 0, nil, nil, 0, true},
+		"the same":                     {[]Op{{Written: 7, Value: lease, Queue: []Waiter{x, y}, Waiting: 2}, {Written: 7, Value: lease, Queue: []Waiter{x, y}, Waiting: 2}}, 7, lease, []Waiter{x, y}, 2, true},
+		"the newer last":               {[]Op{{Written: 6, Value: lease}, {Written: 7, Value: back}}, 7, back, nil, 0, false},
+		"the newer first":              {[]Op{{Written: 7, Value: back}, {Written: 6, Value: lease}}, 7, back, nil, 0, false},
+		"nothing, and then a lease":    {[]Op{{}, {Written: 6, Value: lease}}, 6, lease, nil, 0, false},
+		"a lease, and released":        {[]Op{{Written: 7, Value: lease}, {Written: 7, Value: back}}, 7, back, nil, 0, false},
+		"released, and the lease":      {[]Op{{Written: 7, Value: back}, {Written: 7, Value: lease}}, 7, back, nil, 0, false},
+		"two differ, and a third":      {[]Op{{Written: 7, Value: back}, {Written: 6, Value: lease}, {Written: 7, Value: back}}, 7, back, nil, 0, false},
+		"waiters whom one knows":       {[]Op{{Queue: []Waiter{x, y}, Waiting: 2}, {Queue: []Waiter{y, z}, Waiting: 3}}, 0, nil, []Waiter{y}, 2, true},
+		"waiters whom nobody knows":    {[]Op{{Queue: []Waiter{x, y}, Waiting: 2}, {}}, 0, nil, nil, 0, true},
+		"a waiter with other slots":    {[]Op{{Queue: []Waiter{x}, Waiting: 1}, {Queue: []Waiter{{1, 2}}, Waiting: 1}}, 0, nil, nil, 1, true},
+		"more wait than are told, of3": {[]Op{{Waiting: 30}, {Waiting: 20}, {Waiting: 40}}, 0, nil, nil, 20, true},
+	} {
+		at := &attempt{agree: true}
+		for i, o := range tt.shown {
+			at.gather(&o)
+			if i%2 == 0 {
+				at.acks |= 1 << i
+			} else {
+				at.shown |= 1 << i
+			}
+		}
+		if at.best != tt.best || !reflect.DeepEqual(at.value, tt.value) || !reflect.DeepEqual(at.queue, tt.queue) || at.waiting != tt.waiting || at.agree != tt.agree {
+			t.Errorf("%s: together they show %v under %v, %v wait (%d), the same: %v; want %v under %v, %v (%d), %v",
+				name, at.value, at.best, at.queue, at.waiting, at.agree, tt.value, tt.best, tt.queue, tt.waiting, tt.agree)
+		}
+	}
+}
+
+// An acceptor that has refused the READ may take the WRITE: who counts is who refuses now.
+func TestRefusalsOfTheReadAreOver(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	p := c.peers[1]
+	c.says(1, Acquire{ID: 7, Name: "a"})
+	k, ref := p.hlc.last, p.ref(p.claims[p.byID[7]].att)
+	c.hears(1, 3, 1, Op{Kind: NackRead, Ref: ref, Ballot: k, Written: k - 1024})
+	c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
+	c.hears(1, 2, 1, Op{Kind: NackWrite, Ref: ref, Ballot: k, Written: k + 1024})
+	_, out := c.hears(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
+	if len(out) != 1 || out[0].(Acquired).ID != 7 {
+		t.Errorf("two of three have written, and the peer reports %+v", out)
+	}
+}
+
+// A late answer to the WRITE of a lease is none to that of its release, though both have one ballot.
+func TestLateAnswersConfirmNoRelease(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	p := c.peers[1]
+	c.says(1, Acquire{ID: 7, Name: "a"})
+	k, ref := p.hlc.last, p.ref(p.claims[p.byID[7]].att)
+	c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
+	c.hears(1, 2, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
+	c.says(1, Release{ID: 7})
+	if _, out := c.hears(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k}); len(out) > 0 {
+		t.Errorf("the third has written the lease, and the peer reports %+v of its release", out)
+	}
+	ref = p.ref(p.claims[p.byID[7]].att)
+	if _, out := c.hears(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k}); len(out) != 1 || out[0] != (Released{ID: 7, Confirmed: true}) {
+		t.Errorf("a majority has written the release, and the peer reports %+v", out)
+	}
+}
+
+// What is answered when only the lock delay of the lease is left comes too late, too: nothing is
+// written for it.
+func TestAnswersWithinTheLockDelay(t *testing.T) {
+	const ttl, delay = time.Second, 5 * time.Second
+	for _, late := range []bool{false, true} {
+		c := newCluster(t, 3, func(cfg *Config) { cfg.Epsilon, cfg.RoundTimeout = 2*time.Second, ttl/4 })
+		p := c.peers[1]
+		c.says(1, Acquire{ID: 7, Name: "a", TTL: ttl, LockDelay: delay})
+		k, ref := p.hlc.last, p.ref(p.claims[p.byID[7]].att)
+		passed := ttl - time.Millisecond
+		if late {
+			passed = ttl
+		}
+		c.now.Mono, c.now.Wall = c.now.Mono.Add(ttl/2), c.now.Wall+machine.Wall(passed) // clocks of this ε may do so
+		said, _ := c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
+		if writes := len(said[2]) == 1 && said[2][0].Kind == Write; writes == late {
+			t.Errorf("%v of a TTL of %v have passed when it is promised, and the peer says %+v", passed, ttl, said)
+		}
+	}
+}
+
+// A renewal goes on with the lease as the register shows it, and ends it if that does not: it may be
+// given back, or another's.
+func TestWhatARenewalFinds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(h *Holding)
+		goesOn bool
+	}{
+		"it":                        {func(*Holding) {}, true},
+		"it, with another end":      {func(h *Holding) { h.Until -= 5 }, true},
+		"it released":               {func(h *Holding) { h.Released = true }, false},
+		"that of another life":      {func(h *Holding) { h.Incarnation++ }, false},
+		"that of another peer":      {func(h *Holding) { h.Owner++ }, false},
+		"that of an earlier tenure": {func(h *Holding) { h.Token-- }, false},
+	} {
+		c := newCluster(t, 3, nil)
+		p := c.peers[1]
+		c.do(1, Acquire{ID: 7, Name: "a", Slots: Shared})
+		i := p.byID[7]
+		h, wrote := p.claims[i].value[0], p.claims[i].wrote
+		tt.change(&h)
+		at := &p.cells[p.claims[i].cell]
+		at.value = Value{h}
+		c.now.Mono, c.now.Wall = p.claims[i].renewAt.Add(time.Millisecond), c.now.Wall+machine.Wall(p.claims[i].renewAt.Add(time.Millisecond)-c.now.Mono)
+		c.says(1, machine.Wake{})
+		k, ref := p.hlc.last, p.ref(p.claims[i].att)
+		said, out := c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k, Written: wrote, Value: Value{h}})
+		if tt.goesOn {
+			h.Until = p.c + 10_000
+			c.want(name, said, out, &Op{Kind: Write, Ref: ref, Ballot: k, Name: "a", Value: Value{h}})
+		} else {
+			c.want(name, said, out, nil, Lost{ID: 7, Why: "the register does not show it any more"})
+		}
+	}
+}
+
+// Who waits is told for whom when that changes, and when nobody could tell meanwhile; who gives up
+// waiting takes its ticket back from the whole cell.
+func TestWhoWaitsIsTold(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	p := c.peers[1]
+	c.do(2, Acquire{ID: 1, Name: "a"})
+	c.do(1, Acquire{ID: 7, Name: "a"})
+	told := func() (with []error) {
+		for _, out := range c.out[1] {
+			if w, ok := out.(Waits); ok {
+				with = append(with, w.Err)
+			}
+		}
+		c.out[1] = nil
+		return with
+	}
+	want := func(when string, with ...error) {
+		t.Helper()
+		if got := told(); !reflect.DeepEqual(got, with) {
+			t.Errorf("%s who waits is told %v, want %v", when, got, with)
+		}
+	}
+	want("at first", nil)
+	c.pass(2 * p.cfg.poll())
+	want("while the same one holds")
+	for range 2 {
+		c.cut = func(env machine.Envelope) bool { return env.To == 1 }
+		c.pass(4 * p.cfg.poll())
+		want("when nobody can tell", ErrNoMajority)
+		c.cut = nil
+		c.pass(3 * p.cfg.poll())
+		want("when they can again", nil)
+	}
+	ticket := p.claims[p.byID[7]].ticket
+	said, out := c.says(1, Release{ID: 7})
+	quit := Op{Kind: Quit, Name: "a", Ticket: ticket}
+	for _, m := range []machine.NodeID{2, 3} {
+		found := false
+		for _, o := range said[m] {
+			found = found || reflect.DeepEqual(o, quit)
+		}
+		if !found {
+			t.Errorf("who waits no more says %+v to peer %d, want %+v", said[m], m, quit)
+		}
+	}
+	if len(p.lines) > 0 || len(out) != 1 || out[0] != (Released{ID: 7, Confirmed: true}) {
+		t.Errorf("who waits no more is remembered by its own peer: %v, and told %+v", p.lines, out)
 	}
 }
