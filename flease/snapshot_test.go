@@ -169,8 +169,8 @@ func TestWhatAFaultEnds(t *testing.T) {
 	c.do(1, Acquire{ID: 4, Name: "asked"})
 	c.do(1, Acquire{ID: 5, Name: "tried", Try: true})
 	c.do(1, Observe{ID: 6, Name: "seen"})
-	c.do(1, Release{ID: 2})
 	c.later(time.Millisecond)
+	p.Step(c.now, Release{ID: 2}) // it is not sent yet
 	p.Step(c.now, Acquire{ID: 7, Name: "queued"})
 	p.Step(c.now, ClockFault{Why: "a test"})
 	rd := p.Ready()
