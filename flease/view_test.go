@@ -93,11 +93,12 @@ func TestWhatAnAcceptorNames(t *testing.T) {
 	for i := range uint64(3) {
 		p.Step(c.now, Acquire{ID: i, Name: "queued"})
 	}
-	p.takeTurns()
-	p.Step(c.now, Acquire{ID: 5, Name: "queued"})
-	p.busy = p.cfg.MaxAttempts
-	p.Step(c.now, Acquire{ID: 6, Name: "queued"})
-	if s := p.Stats(); s.Queued != 2 || s.Claims != 5 {
-		t.Errorf("two wait for their turn, of five: %+v", s)
+	p.busy = p.cfg.MaxAttempts - 1
+	p.takeTurns() // of the first
+	for i := range uint64(2) {
+		p.Step(c.now, Acquire{ID: 5 + i, Name: "queued"})
+	}
+	if s := p.Stats(); s.Queued != 4 || s.Claims != 5 {
+		t.Errorf("four wait for their turn, of five: %+v", s)
 	}
 }
