@@ -225,3 +225,14 @@ func TestStartsInAChange(t *testing.T) {
 		l.acquire(from, time.Second, tenure.Claim{Name: "x", TTL: time.Second})
 	})
 }
+
+// TestTheStatusTellsRoundTrips in milliseconds, of each other peer.
+func TestTheStatusTellsRoundTrips(t *testing.T) {
+	inLab(t, 2, brief, func(l *lab) { // where a message takes a millisecond each way
+		time.Sleep(10 * time.Second)
+		s := l.peers[0].Status()
+		if own, other := s.Peers[0], s.Peers[1]; own.RTTMS != 0 || !own.Connected || !other.Connected || other.RTTMS < 1.9 || other.RTTMS > 20 {
+			t.Errorf("a round trip takes two milliseconds, and the status says %+v", s.Peers)
+		}
+	})
+}
