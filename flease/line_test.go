@@ -199,3 +199,34 @@ func TestNobodyIsCalledTwice(t *testing.T) {
 		t.Errorf("when one of them leaves there are called %v again", called(said))
 	}
 }
+
+// Who is called while it looks gives the look up, and tries at once; a call for another's ticket, or none, is none.
+func TestCalledWhileItLooks(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ticket func(own Ballot) Ballot
+		tries  bool
+	}{
+		"its own":      {func(own Ballot) Ballot { return own }, true},
+		"another's":    {func(own Ballot) Ballot { return own + 1 }, false},
+		"of no waiter": {func(Ballot) Ballot { return 0 }, false},
+	} {
+		c := newCluster(t, 3, nil)
+		p := c.peers[1]
+		c.do(2, Acquire{ID: 1, Name: "a"})
+		c.do(1, Acquire{ID: 7, Name: "a"})
+		x := &p.claims[p.byID[7]]
+		p.look(p.byID[7])
+		if p.looks != 1 || x.phase != waiting || x.att < 0 {
+			t.Fatalf("it does not look: %+v", *x)
+		}
+		p.Ready()
+		said, _ := c.hears(1, 2, 1, Op{Kind: Learn, Name: "a", Ticket: tt.ticket(x.ticket)})
+		tries := len(said[2]) == 1 && said[2][0].Kind == Read
+		if tries != tt.tries || tries && (x.phase != trying || p.looks != 0 || p.busy != 1) || !tries && (x.phase != waiting || p.looks != 1 || p.busy != 0) {
+			t.Errorf("with %s ticket it is called, and says %+v; %d looks and %d attempts are under way for %+v", name, said, p.looks, p.busy, *x)
+		}
+		if n := p.Stats().Attempts; n != 1 {
+			t.Errorf("with %s ticket it is called, and %d attempts are under way", name, n)
+		}
+	}
+}

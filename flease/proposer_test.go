@@ -347,6 +347,9 @@ func TestDecidedTooLate(t *testing.T) {
 		if x := p.claims[i]; x.phase == held && (x.lined || x.tries != 0 || x.until != t0+3000 || x.deadline != deadline || p.rings(i) > min(x.renewAt, x.deadline).Add(2<<tickBits)) {
 			t.Errorf("%s: it is held as %+v, and its alarm rings at %v", name, x, p.rings(i))
 		}
+		if x := p.claims[i]; x.phase == held && (x.renewAt > m0.Add(ttl/2) || x.renewAt < m0.Add(ttl/2-ttl/16-p.cfg.TMax/1024)) {
+			t.Errorf("%s: it is renewed %v after it was asked for, want when a half of %v has passed, or a little less", name, x.renewAt.Sub(m0), ttl)
+		}
 		if p.attempts[a].stage != idle {
 			t.Errorf("%s: its attempt goes on", name)
 		}
