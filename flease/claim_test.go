@@ -233,3 +233,21 @@ func TestAttemptsThatFailed(t *testing.T) {
 		}
 	}
 }
+
+// The lock delay of what was lost is remembered until it is over at all clocks, and no longer.
+func TestHowLongALockDelayIsRemembered(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	p := c.peers[1]
+	p.cellOf("a")
+	until := p.c + 1000
+	p.delays[5] = until
+	for _, tt := range []struct {
+		now  Time
+		kept bool
+	}{{until - p.eps, true}, {until, true}, {until + p.eps - 1, true}, {until + p.eps, false}} {
+		p.c, p.sweepAt = tt.now, 0
+		if p.sweep(); (p.delays[5] != 0) != tt.kept {
+			t.Errorf("%d ms behind its end a lock delay is remembered: %v, want %v", tt.now-until, p.delays[5] != 0, tt.kept)
+		}
+	}
+}

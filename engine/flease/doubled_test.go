@@ -236,3 +236,19 @@ func TestTheStatusTellsRoundTrips(t *testing.T) {
 		}
 	})
 }
+
+// TestCloseTellsOfReleases: a peer that is closed says which of its releases no majority has heard of.
+func TestCloseTellsOfReleases(t *testing.T) {
+	inLab(t, 3, brief, func(l *lab) {
+		h := l.peers[0]
+		from := h.Leaser()
+		l.acquire(from, time.Second, tenure.Claim{Name: "x", TTL: 4 * time.Second})
+		for _, other := range []string{"h2", "h3"} {
+			l.net.Cut("h1", other, time.Minute)
+			l.net.Cut(other, "h1", time.Minute)
+		}
+		if err := h.Peer.Close(); !errors.Is(err, tenure.ErrUnavailable) || !strings.Contains(err.Error(), `"x": the release was not confirmed`) {
+			t.Errorf("nobody has heard of a release, and Close says %v", err)
+		}
+	})
+}

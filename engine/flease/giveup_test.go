@@ -13,6 +13,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/machine"
 )
 
 // TestWhoGivesUpHearsWhoHolds: a caller who gives up is told who was in the way, and until when, beside his own
@@ -175,4 +176,87 @@ func TestWhyACallHasNoAnswer(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestWhatAClientAsks: a client's claim reaches its peer as it was made, with the moment in which it was, and a release
+// names the lease.
+func TestWhatAClientAsks(t *testing.T) {
+	c, peer := fakePeer(t)
+	for name, tt := range map[string]struct {
+		claim tenure.Claim
+		try   bool
+		want  request
+	}{
+		"a claim":   {tenure.Claim{Name: "x", Holder: "h", TTL: 10 * time.Second, LockDelay: 3 * time.Second, Slots: 2}, false, request{Holder: "h", TTLMS: 10_000, LockDelayMS: 3000, Slots: 2}},
+		"a try":     {tenure.Claim{Name: "x", Holder: "h", TTL: 10 * time.Second}, true, request{Holder: "h", TTLMS: 10_000, Slots: 1, Try: true}},
+		"fractions": {tenure.Claim{Name: "x", Holder: "i", TTL: 10*time.Second + 1, LockDelay: time.Millisecond + 1}, false, request{Holder: "i", TTLMS: 10_001, LockDelayMS: 2, Slots: 1}},
+		"no TTL":    {tenure.Claim{Name: "x", Holder: "h", LockDelay: 50 * time.Second}, false, request{Holder: "h", TTLMS: 10_000, LockDelayMS: 50_000, Slots: 1}},
+	} {
+		before := clock.System.Now()
+		got := make(chan tenure.Lease, 1)
+		go func() {
+			acquire := c.Acquire
+			if tt.try {
+				acquire = c.TryAcquire
+			}
+			lease, err := acquire(context.Background(), tt.claim)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			got <- lease
+		}()
+		r := peer.next(t, "acquire")
+		if r.At < before || r.At > clock.System.Now() {
+			t.Errorf("%s: it was made at %v, between %v and %v", name, r.At, before, clock.System.Now())
+		}
+		id := r.ID
+		tt.want.Op, tt.want.Name, tt.want.ID, tt.want.At = "acquire", "x", id, r.At
+		if fmt.Sprintf("%+v", r) != fmt.Sprintf("%+v", tt.want) {
+			t.Errorf("%s: the peer is asked %+v, want %+v", name, r, tt.want)
+		}
+		if err := peer.send(event{Event: "acquired", ID: id, Token: 7, TTLMS: r.TTLMS, Until: clock.System.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		lease := <-got
+		if lease.Holder() != tt.want.Holder || lease.Token() != 7 {
+			t.Errorf("%s: it is held as %+v", name, lease)
+		}
+		released := make(chan error, 1)
+		go func() { released <- lease.Release(context.Background()) }()
+		if r = peer.next(t, "release"); r.ID != id {
+			t.Errorf("%s: claim %d is held, and %d released", name, id, r.ID)
+		}
+		if err := peer.send(event{Event: "released", ID: id}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-released; err != nil {
+			t.Errorf("%s: released: %v", name, err)
+		}
+	}
+	peer.conn.Close()
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPlacesTellListsApart: lists of one epoch and the same indices are one view only if the members are at the same
+// addresses; who was before does not matter.
+func TestPlacesTellListsApart(t *testing.T) {
+	list := func(epoch uint64, b string, was ...string) flease.View {
+		m := Members{Epoch: epoch, Addrs: map[machine.NodeID]string{1: "a:1", 7: b}}
+		if len(was) > 0 {
+			m.Was = map[machine.NodeID]string{1: "a:1", 7: was[0]}
+		}
+		return m.view(2)
+	}
+	base := list(2, "b:1")
+	if base.Epoch != 2 || base.Replicas != 2 || fmt.Sprint(base.Members) != "[1 7]" || base.Places == 0 {
+		t.Errorf("the view is %+v", base)
+	}
+	if base.Places == list(2, "c:1").Places {
+		t.Error("a member is at another address, and it is the same view")
+	}
+	if base.Places != list(2, "b:1", "c:1").Places {
+		t.Error("others were before, and it is another view")
+	}
 }
