@@ -238,7 +238,7 @@ func TestAttemptsThatFailed(t *testing.T) {
 func TestHowLongALockDelayIsRemembered(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
-	p.cellOf("a")
+	p.cells[p.cellOf("a")].promised = BallotOf(p.c+9000, 0, 2) // as long as something is remembered
 	until := p.c + 1000
 	p.delays[5] = until
 	for _, tt := range []struct {
