@@ -251,3 +251,88 @@ func TestHowLongALockDelayIsRemembered(t *testing.T) {
 		}
 	}
 }
+
+// What a claim does when its alarm rings follows from what it is about.
+func TestWhatAnAlarmBegins(t *testing.T) {
+	const round, ttl = 256 * time.Millisecond, 4096 * time.Millisecond
+	const tick = time.Duration(1 << tickBits)
+	late := func(by time.Duration) []any {
+		return []any{Alarm{Kind: Late, By: by, Why: "renewals are late: this peer has too much to do, or was stopped"}}
+	}
+	for name, tt := range map[string]struct {
+		claim  claim // renewAt, deadline and until are behind now
+		full   bool  // as many renewals are under way as may be
+		stage  stage // of what it begins; idle for nothing
+		aim    aim
+		queued bool
+		rings  time.Duration // when it is looked at again, without a tick or two; 0 for nothing that is wanted
+		report []any
+	}{
+		"its renewal is due":            {claim{phase: held, deadline: 9e9, until: 9000}, false, reading, renewing, false, 2 * round, nil},
+		"its renewal was due":           {claim{phase: held, renewAt: -machine.Mono(ttl / 16), deadline: 9e9, until: 9000}, false, reading, renewing, false, 2 * round, nil},
+		"its renewal was due long ago":  {claim{phase: held, renewAt: -machine.Mono(ttl/16) - 1, deadline: 9e9, until: 9000}, false, reading, renewing, false, 2 * round, late(ttl/16 + 1)},
+		"its next try was due long ago": {claim{phase: held, renewAt: -machine.Mono(ttl), deadline: 9e9, until: 9000, tries: 1}, false, reading, renewing, false, 2 * round, nil},
+		"its renewal, near its end":     {claim{phase: held, deadline: machine.Mono(round), until: 9000}, false, reading, renewing, false, round, nil},
+		"its renewal, behind many":      {claim{phase: held, deadline: 9e9, until: 9000}, true, idle, 0, false, round / 32, nil},
+		"it is not due":                 {claim{phase: held, renewAt: machine.Mono(round), deadline: 9e9, until: 9000}, false, idle, 0, false, round, nil},
+		"it is over":                    {claim{phase: held, deadline: 0, until: 9000}, false, idle, 0, false, 0, []any{Lost{ID: 9, Why: "it was not renewed in time"}}},
+		"its release is to be tried":    {claim{phase: releasing, until: 9000, wrote: 77}, false, writing, returning, false, 2 * round, nil},
+		"its release, under a new one":  {claim{phase: releasing, until: 9000}, false, reading, returning, false, 2 * round, nil},
+		"what it releases is over":      {claim{phase: releasing, until: -100, wrote: 77}, false, idle, 0, false, 0, []any{Released{ID: 9}}},
+		"it waits":                      {claim{phase: waiting, ticket: 5}, false, peeking, looking, false, 2 * round, nil},
+		"it is to be tried again":       {claim{phase: trying}, false, idle, 0, true, 0, nil},
+		"it is to be looked at again":   {claim{phase: observing, watches: true}, false, idle, 0, true, 0, nil},
+		"its turn has not come":         {claim{phase: queued}, false, idle, 0, false, 0, nil},
+	} {
+		c := newCluster(t, 3, func(cfg *Config) { cfg.RoundTimeout = round })
+		p := c.peers[1]
+		i := p.newClaim(9, "a")
+		x := tt.claim
+		x.id, x.cell, x.next, x.att, x.life, x.ttl = 9, p.claims[i].cell, p.claims[i].next, -1, p.claims[i].life, uint32(ttl.Milliseconds())
+		x.deadline += c.now.Mono
+		x.renewAt += c.now.Mono
+		x.until += p.c
+		p.claims[i] = x
+		if tt.full {
+			p.renewals = p.cfg.MaxAttempts
+		}
+		p.rang(i)
+		out := p.outcomes
+		p.outcomes = nil
+		if len(out)+len(tt.report) > 0 && !reflect.DeepEqual(out, tt.report) {
+			t.Errorf("%s: the peer reports %+v, want %+v", name, out, tt.report)
+		}
+		if isLate := p.lateUntil > 0; isLate != (len(tt.report) == 1 && reflect.TypeOf(tt.report[0]) == reflect.TypeFor[Alarm]()) || isLate && p.lateUntil != c.now.Mono.Add(round) {
+			t.Errorf("%s: nothing new is begun until %v", name, p.lateUntil)
+		}
+		got := &p.claims[i]
+		st, why := idle, aim(0)
+		if got.att >= 0 {
+			st, why = p.attempts[got.att].stage, p.attempts[got.att].aim
+		}
+		if st != tt.stage || why != tt.aim {
+			t.Errorf("%s: it begins %d for %d, want %d for %d", name, st, why, tt.stage, tt.aim)
+		}
+		if n := len(p.turns) - p.turn; (n == 1) != tt.queued || tt.queued && got.phase != queued {
+			t.Errorf("%s: it waits for its turn: %v, want %v", name, n == 1, tt.queued)
+		}
+		if d := p.rings(i).Sub(c.now.Mono); tt.rings > 0 && (d < tt.rings || d > tt.rings+2*tick) {
+			t.Errorf("%s: its alarm rings %v later, want %v", name, d, tt.rings)
+		}
+		if tt.stage == idle {
+			continue
+		}
+		a := got.att
+		c.later(2*round - 1)
+		p.now, p.c = c.now, TimeOf(c.now.Wall)
+		got.deadline, got.until = machine.Never, 1<<40
+		if p.rang(i); got.att != a || p.rings(i) < c.now.Mono+1 || p.rings(i) > (c.now.Mono+1).Add(2*tick) {
+			t.Errorf("%s: before its time is over an attempt ends, or its alarm rings at %v", name, p.rings(i).Sub(c.now.Mono))
+		}
+		c.later(1)
+		p.now, p.c = c.now, TimeOf(c.now.Wall)
+		if p.rang(i); got.att == a && p.attempts[a].stage == tt.stage {
+			t.Errorf("%s: when its time is over an attempt goes on", name)
+		}
+	}
+}
