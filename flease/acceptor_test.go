@@ -8,7 +8,7 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// says steps an input at a peer, and returns what that sends to whom, and reports.
+// says steps an input at a peer, and returns its operations for each other peer, and its outcomes.
 func (c *cluster) says(id machine.NodeID, input any) (said map[machine.NodeID][]Op, outcomes []any) {
 	p := c.peers[id]
 	p.Step(c.now, input)
@@ -25,7 +25,7 @@ func (c *cluster) says(id machine.NodeID, input any) (said map[machine.NodeID][]
 	return said, rd.Outcomes
 }
 
-// hears steps operations that one peer sends another, and returns what that one sends to whom.
+// hears steps operations that one peer sends another, as says does.
 func (c *cluster) hears(id, from machine.NodeID, epoch uint64, ops ...Op) (said map[machine.NodeID][]Op, outcomes []any) {
 	return c.says(id, machine.Envelope{From: from, To: id, Body: &Batch{Incarnation: 1, Epoch: epoch, Digest: c.peers[id].lay.digest, Ops: ops}})
 }
@@ -35,8 +35,8 @@ func (c *cluster) later(d time.Duration) {
 	c.now.Mono, c.now.Wall = c.now.Mono.Add(d), c.now.Wall+machine.Wall(d)
 }
 
-// What an acceptor answers to each request, and what it remembers then: Algorithm 1, with refusals
-// of ballots from ahead, and no promise to those whom a lease keeps out.
+// An acceptor answers each request, and remembers, as Algorithm 1 says. It refuses ballots from ahead,
+// and promises nothing to a claim that a lease keeps out.
 func TestAnswersOfAnAcceptor(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]

@@ -127,7 +127,7 @@ func (p *Peer) rings(i int32) machine.Mono {
 	return machine.Never
 }
 
-// What comes of an attempt that failed: when it is tried again, and what its caller is told.
+// An attempt that failed is tried again after a while, or its caller is told.
 func TestAttemptsThatFailed(t *testing.T) {
 	const round, ttl = 256 * time.Millisecond, 4096 * time.Millisecond
 	tick := time.Duration(1 << tickBits)
@@ -234,7 +234,7 @@ func TestAttemptsThatFailed(t *testing.T) {
 	}
 }
 
-// The lock delay of what was lost is remembered until it is over at all clocks, and no longer.
+// The lock delay of a lost lease is remembered until it is over at all clocks, and no longer.
 func TestHowLongALockDelayIsRemembered(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
@@ -252,7 +252,7 @@ func TestHowLongALockDelayIsRemembered(t *testing.T) {
 	}
 }
 
-// What a claim does when its alarm rings follows from what it is about.
+// An alarm begins the next step of its claim, which depends on the phase.
 func TestWhatAnAlarmBegins(t *testing.T) {
 	const round, ttl = 256 * time.Millisecond, 4096 * time.Millisecond
 	const tick = time.Duration(1 << tickBits)

@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// What is left out of a configuration is as documented, and each limit holds at its edge and not beyond.
+// A configuration has the documented defaults, and each limit holds at its edge and not beyond.
 func TestConfigsAtTheirLimits(t *testing.T) {
 	const ms = time.Millisecond
 	for name, tt := range map[string]struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// A durable peer persists all that it has changed before it answers, each time anew, and what it has drawn; what
-// changes nothing waits for what is being written.
+// A durable peer persists each change, and its greatest ballot, before it answers. Answers that change nothing
+// wait for the disk as well.
 func TestWhatIsPersisted(t *testing.T) {
 	c := newCluster(t, 3, func(cfg *Config) { cfg.Durable = true })
 	p := c.peers[1]

@@ -8,8 +8,8 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// A batch takes what is urgent first, no more of both queues together than there is room for, and the rest
-// comes with the next; news of a view are said once.
+// A batch takes urgent operations first, and no more of both queues together than there is room for. The rest
+// comes with the next batch. News of a view are said once.
 func TestWhatABatchTakes(t *testing.T) {
 	long := strings.Repeat("x", MaxName-8)
 	for name, tt := range map[string]struct {

@@ -19,7 +19,7 @@ func (c *cluster) shown(name string) ([]Waiter, uint32) {
 	return said[2][0].Queue, said[2][0].Waiting
 }
 
-// Who waits is remembered in the order of tickets, for three polls after it was last heard of, and
+// A waiter is remembered in the order of tickets, for three polls after it was last heard of, and
 // until it leaves or its claim is written.
 func TestWhoIsInTheLine(t *testing.T) {
 	c := newCluster(t, 3, nil)
@@ -76,8 +76,8 @@ func TestWhoIsInTheLine(t *testing.T) {
 	}
 }
 
-// Whose turn has come is told so, once for each value, in the order of the line and as far as they
-// fit beside those who hold.
+// Waiters are called when their turn has come, once for each value, in the order of the line and as far
+// as they fit beside the holders.
 func TestWhoIsCalled(t *testing.T) {
 	for name, tt := range map[string]struct {
 		line  []int32 // slots of those who wait: 1 and 3 at peer 2, 2 and 4 at peer 3
@@ -155,8 +155,8 @@ func TestWhoIsCalled(t *testing.T) {
 	}
 }
 
-// Who writes is in the line no more, and is not called itself; and who was called for a WRITE is not
-// called for it again, whatever was promised since.
+// A claim that writes is in the line no more, and is not called itself. A waiter that was called for a
+// WRITE is not called for it again, whatever was promised since.
 func TestNobodyIsCalledTwice(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
@@ -200,7 +200,7 @@ func TestNobodyIsCalledTwice(t *testing.T) {
 	}
 }
 
-// Who is called while it looks gives the look up, and tries at once; a call for another's ticket, or none, is none.
+// A claim that is called while it looks gives the look up, and tries at once. A call for another's ticket, or none, is none.
 func TestCalledWhileItLooks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		ticket func(own Ballot) Ballot

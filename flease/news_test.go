@@ -11,8 +11,8 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// What a peer makes of another's view: of one that differs it serves nothing, who is behind is told,
-// and what comes next begins, or goes on, by what the other says.
+// A peer serves nothing to another whose view differs, and tells one that is behind. A change begins, or
+// goes on, by the other's news.
 func TestNewsOfViews(t *testing.T) {
 	view := func(epoch uint64, members ...machine.NodeID) View { return View{Epoch: epoch, Members: members} }
 	cur, next, other := view(5, 1, 2, 3), view(6, 1, 2, 4), view(6, 1, 3, 4)
@@ -99,8 +99,8 @@ func TestNewsOfViews(t *testing.T) {
 	}
 }
 
-// A change from its beginning to its end, at one peer: whom it tells and when, for which requests it
-// votes, and that what has closed stays closed whatever view comes next.
+// A change is told to all members of both views, each poll. The peer votes in cells that stay, and in
+// the others when the view is active. A closed cell stays closed whatever view comes next.
 func TestAChangeOfTheView(t *testing.T) {
 	const replicas = 2
 	old := View{Epoch: 5, Members: []machine.NodeID{1, 2, 3}, Replicas: replicas}
@@ -206,7 +206,7 @@ func TestAChangeOfTheView(t *testing.T) {
 	votes("in the later view", map[string][]uint64{stays: {8}, changes: {8}})
 }
 
-// Views that can not come next are told as what they are, and change nothing.
+// A view that cannot come next changes nothing, and people hear why.
 func TestViewsThatCannotCome(t *testing.T) {
 	next := View{Epoch: 6, Members: []machine.NodeID{1, 2}}
 	for name, tt := range map[string]struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// want compares what a peer sends, to all others the same, and what it reports.
+// want compares the operations of a peer, the same for all others, and its outcomes.
 func (c *cluster) want(what string, said map[machine.NodeID][]Op, outcomes []any, op *Op, reports ...any) {
 	c.t.Helper()
 	var all map[machine.NodeID][]Op
@@ -35,8 +35,8 @@ func (c *cluster) underWay(id uint64) uint32 {
 	return p.ref(p.claims[i].att)
 }
 
-// A tenure from its claim to its release, word for word: what it asks for counts from before its
-// READ, and a renewal or a release changes its own holding, and leaves out what is over.
+// A tenure from its claim to its release, word for word: the lease counts from before its READ. A
+// renewal or a release changes its own holding, and leaves out those that are over.
 func TestATenureWordForWord(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
@@ -157,7 +157,7 @@ func TestReleasesWordForWord(t *testing.T) {
 	}
 }
 
-// Who refuses an attempt, and why: it is over when a majority can not agree any more, and goes on
+// An attempt is over when a majority cannot agree any more, whatever the refusals are. It goes on
 // under a greater ballot than it was refused for, unless that is from ahead of all clocks.
 func TestRefusalsWordForWord(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -239,8 +239,8 @@ func TestRefusalsWordForWord(t *testing.T) {
 	}
 }
 
-// Who is kept out by what some acceptors know asks for promises at once, if together they know better;
-// and waits, or is refused, if not.
+// A claim that some acceptors keep out asks for promises at once, if together they know better. If not,
+// it waits, or is refused.
 func TestWhoIsKeptOut(t *testing.T) {
 	for name, tt := range map[string]struct {
 		try      bool
@@ -293,8 +293,7 @@ func TestWhoIsKeptOut(t *testing.T) {
 	}
 }
 
-// A tenure that was decided too late, by either clock, is none; what was written for it keeps nobody
-// from trying again.
+// A tenure that was decided too late, by either clock, is none, and the claim is tried again.
 func TestDecidedTooLate(t *testing.T) {
 	const ttl, delay = time.Second, 2 * time.Second
 	for name, tt := range map[string]struct {
@@ -356,8 +355,8 @@ func TestDecidedTooLate(t *testing.T) {
 	}
 }
 
-// What the acceptors of a majority show is together what the newest WRITE has written, and of one
-// WRITE what was released; who waits is whom all know; and it was so at one moment if all show the same.
+// The acceptors of a majority together show the value of the newest WRITE, and of one WRITE the released
+// value. A waiter counts if all of them know it. The value is stable if all show the same.
 func TestWhatAMajorityShows(t *testing.T) {
 	lease, back := Value{{Token: 5, Until: 99, Slots: 1, Owner: 2}}, Value{{Token: 5, Until: 99, Slots: 1, Owner: 2, Released: true}}
 	x, y, z := Waiter{1, 1}, Waiter{2, 1}, Waiter{3, Shared}
@@ -399,7 +398,7 @@ func TestWhatAMajorityShows(t *testing.T) {
 	}
 }
 
-// An acceptor that has refused the READ may take the WRITE: who counts is who refuses now.
+// An acceptor that has refused the READ may take the WRITE: refusals of the READ do not count then.
 func TestRefusalsOfTheReadAreOver(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
@@ -432,8 +431,7 @@ func TestLateAnswersConfirmNoRelease(t *testing.T) {
 	}
 }
 
-// What is answered when only the lock delay of the lease is left comes too late, too: nothing is
-// written for it.
+// An answer comes too late when only the lock delay of the lease is left: nothing is written.
 func TestAnswersWithinTheLockDelay(t *testing.T) {
 	const ttl, delay = time.Second, 5 * time.Second
 	for _, late := range []bool{false, true} {
@@ -488,8 +486,8 @@ func TestWhatARenewalFinds(t *testing.T) {
 	}
 }
 
-// Who waits is told for whom when that changes, and when nobody could tell meanwhile; who gives up
-// waiting takes its ticket back from the whole cell.
+// A claim that waits is told for whom when that changes, and each time that nobody can tell. A claim that
+// is given up takes its ticket back from the whole cell.
 func TestWhoWaitsIsTold(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]

@@ -11,7 +11,7 @@ import (
 )
 
 // A planned shutdown ends all claims, says nothing more to anybody, and leaves all that is not
-// forgotten yet; whoever asks later is told.
+// forgotten yet. Later callers are told.
 func TestWhatAShutdownLeaves(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
@@ -155,7 +155,7 @@ func TestWhatIsRestored(t *testing.T) {
 	}
 }
 
-// A fault of the clocks ends all tenures, and what nobody waits for; who waits goes on behind the
+// A fault of the clocks ends all tenures, tries and looks. Claims that wait go on behind the
 // quarantine. Nothing that was drawn up before it is sent.
 func TestWhatAFaultEnds(t *testing.T) {
 	c := newCluster(t, 3, nil)

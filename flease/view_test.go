@@ -65,7 +65,7 @@ func TestCellsOfALayout(t *testing.T) {
 	}
 }
 
-// What a peer names as an acceptor: what somebody may hold or waits for, and nothing else.
+// An acceptor names the resources that somebody may hold or waits for, and nothing else.
 func TestWhatAnAcceptorNames(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]

@@ -19,7 +19,7 @@ import (
 	"github.com/tenure-lease/tenure/peer"
 )
 
-// answering is a process that answers whoever asks at its address as a test says.
+// answering is a process that answers at its address as a test says.
 type answering struct {
 	addr   string
 	answer atomic.Pointer[string] // JSON
@@ -61,7 +61,7 @@ func newAnswering(t *testing.T) *answering {
 }
 
 // TestWhoIsInItsPlace: at a peer's address another process is in its place if it says that it is that peer of that
-// cluster, in another life; and nobody else is, and nobody who does not answer.
+// cluster, in another life; no other answer, and no silence, says so.
 func TestWhoIsInItsPlace(t *testing.T) {
 	there := newAnswering(t)
 	p := &Peer{cfg: Config{Cluster: "c", Self: there.addr}, self: 1}
@@ -127,8 +127,8 @@ func TestWhoIsAskedBeforeAStart(t *testing.T) {
 	}
 }
 
-// TestWhatAComparisonFinds: what another says of itself is compared with what this peer goes by; a refusal has
-// its own words, if the other says nothing else.
+// TestWhatAComparisonFinds: another peer's terms are compared with this one's. A refusal has its own words, if
+// the other says nothing else.
 func TestWhatAComparisonFinds(t *testing.T) {
 	there := newAnswering(t)
 	p := &Peer{
@@ -222,8 +222,8 @@ func TestWhatAPeerTellsOfItself(t *testing.T) {
 	}
 }
 
-// TestHowLongSomethingIsHeard: what a peer did is the matter with it for twice t_max after it last did so, and news
-// once; what is the matter with its terms comes first.
+// TestHowLongSomethingIsHeard: trouble with a peer is remembered for twice t_max after it last occurred, and is news
+// once. Trouble with its terms comes first.
 func TestHowLongSomethingIsHeard(t *testing.T) {
 	now := new(clock.Fake)
 	p := &Peer{cfg: Config{Clock: now, TMax: time.Minute}, troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}}

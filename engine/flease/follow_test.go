@@ -20,7 +20,7 @@ import (
 	"github.com/tenure-lease/tenure/peer"
 )
 
-// TestHowListsAreFollowed: a list that is taken is what the next one is compared with; trouble is told once, as long
+// TestHowListsAreFollowed: the next list is compared with the last that was taken. Trouble is told once, as long
 // as it is the same, and asked about again a second later. That another list waits needs no words.
 func TestHowListsAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

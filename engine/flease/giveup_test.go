@@ -16,7 +16,7 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// TestWhoGivesUpHearsWhoHolds: a caller who gives up is told who was in the way, and until when, beside his own
+// TestWhoGivesUpHearsWhoHolds: a caller who gives up is told the holder, and until when it holds, beside his own
 // reason; and the machine is told that he has gone.
 func TestWhoGivesUpHearsWhoHolds(t *testing.T) {
 	t0 := flease.Time(1000)
@@ -147,7 +147,7 @@ func TestWelcomedTooLate(t *testing.T) {
 	}
 }
 
-// TestWhyACallHasNoAnswer: a call that is over while it waits to connect again says what became of the connection.
+// TestWhyACallHasNoAnswer: a call that is over while it waits to connect again says why the connection ended.
 func TestWhyACallHasNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := new(clock.Fake)
@@ -240,7 +240,7 @@ func TestWhatAClientAsks(t *testing.T) {
 }
 
 // TestPlacesTellListsApart: lists of one epoch and the same indices are one view only if the members are at the same
-// addresses; who was before does not matter.
+// addresses. The members before do not matter.
 func TestPlacesTellListsApart(t *testing.T) {
 	list := func(epoch uint64, b string, was ...string) flease.View {
 		m := Members{Epoch: epoch, Addrs: map[machine.NodeID]string{1: "a:1", 7: b}}

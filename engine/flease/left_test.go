@@ -26,7 +26,7 @@ func withSum(b []byte) []byte {
 }
 
 // TestAStateOutlivesAStartThatFails: a process that cannot listen at the peer's address, for the peer runs, does not use up
-// what a life before has left.
+// the state of the life before.
 func TestAStateOutlivesAStartThatFails(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestAStateOutlivesAStartThatFails(t *testing.T) {
 	}
 }
 
-// TestWhoseStateItIs: what a life has left is for the same peer of a cluster with the same terms, undamaged, and all of it.
+// TestWhoseStateItIs: a state is for the same peer of a cluster with the same terms, undamaged, and all of it.
 func TestWhoseStateItIs(t *testing.T) {
 	peer := func(id machine.NodeID, cluster string, tmax time.Duration) *Peer {
 		return &Peer{self: id, cfg: Config{Cluster: cluster, TMax: tmax, State: t.TempDir(), FS: wal.OS{}, Logger: slog.New(slog.DiscardHandler)}}

@@ -17,7 +17,7 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// TestWhatTheMachineReports reaches the claim that it is about, all of it, and no other.
+// TestWhatTheMachineReports: each outcome reaches the claim that it is about, all of it, and no other.
 func TestWhatTheMachineReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := scriptedPeer(t, &scripted{}, time.Second)
@@ -130,7 +130,7 @@ func TestWhatTheMachineReports(t *testing.T) {
 }
 
 // TestRenewedWhenItIsLost: a renewal that comes when the holder has stopped does not bring the lease back.
-// Others get it a lock delay later, as they do of a holder that died; what was released is left alone.
+// Others get it a lock delay later, as they do of a holder that died; a released lease is left alone.
 func TestRenewedWhenItIsLost(t *testing.T) {
 	const delay = 3 * time.Second
 	for _, ended := range []error{errDeadline, errReleased} {

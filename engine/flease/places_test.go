@@ -21,7 +21,7 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// TestWhoMakesRoom: the client that has been idle for the longest time, once, and nobody who holds or waits for
+// TestWhoMakesRoom: the client that has been idle for the longest time, once, and no client that holds or waits for
 // something. It takes no other's place along when it has gone.
 func TestWhoMakesRoom(t *testing.T) {
 	for range 20 { // for a map's order is left to chance
@@ -66,7 +66,7 @@ func TestWhoMakesRoom(t *testing.T) {
 }
 
 // TestASocketAtItsPath has the mode that was asked for, whatever the umask, and is found by clients; nothing else
-// is left in its directory. What is there already is left alone.
+// is left in its directory. A file that is there already is left alone.
 func TestASocketAtItsPath(t *testing.T) {
 	before := unix.Umask(0o077)
 	defer unix.Umask(before)
@@ -123,7 +123,7 @@ func TestASocketAtItsPath(t *testing.T) {
 }
 
 // TestAPeerThatFails ends for good, with all that was held through it, for the first reason; its machine takes no step
-// more, for what it says could be believed.
+// more, for its words could be believed.
 func TestAPeerThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
