@@ -235,3 +235,26 @@ func TestHowOftenAnAlarmIsTold(t *testing.T) {
 		}
 	}
 }
+
+// A claim that is given up in a silence is given back behind it, for its WRITE may have been decided. Until then the peer
+// says nothing.
+func TestGivenUpInSilence(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	p := c.peers[1]
+	c.says(1, Acquire{ID: 7, Name: "a"})
+	k := p.hlc.last
+	c.hears(1, 2, 1, Op{Kind: AckRead, Ref: c.underWay(7), Ballot: k})
+	c.says(1, ClockFault{Why: "a test"})
+	said, out := c.says(1, Release{ID: 7})
+	for p.silent() {
+		if said != nil || len(out) > 0 {
+			t.Fatalf("in its silence the peer says %+v and reports %+v", said, out)
+		}
+		c.later(10 * time.Millisecond)
+		said, out = c.says(1, machine.Wake{})
+	}
+	c.out[1] = out
+	if c.pass(time.Second); !has[Released](c, 1) || p.Stats().Claims != 0 {
+		t.Errorf("behind its silence a claim that was given up is not given back: %+v", c.out[1])
+	}
+}
