@@ -57,6 +57,7 @@ func TestWhatIsAskedWithinLimits(t *testing.T) {
 		"the last turn":            {queuedOnly(2), Acquire{Name: "a"}, nil, "", 10_000},
 		"one turn too many":        {queuedOnly(3), Acquire{Name: "a"}, ErrBusy, "", 0},
 		"when turns were taken": {func(c *cluster) {
+			c.peers[1].cfg.MaxAttempts = 2
 			queued(3)(c)
 			c.says(1, machine.Wake{})
 			c.peers[1].Step(c.now, Acquire{ID: 200, Name: "q"})
@@ -333,6 +334,36 @@ func TestWhatAnAlarmBegins(t *testing.T) {
 		p.now, p.c = c.now, TimeOf(c.now.Wall)
 		if p.rang(i); got.att == a && p.attempts[a].stage == tt.stage {
 			t.Errorf("%s: when its time is over an attempt goes on", name)
+		}
+	}
+}
+
+// While renewals are late the peer wants to be woken when they are not, if somebody waits for a turn; and looks of claims
+// that wait have a limit of their own.
+func TestTurnsThatWait(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	p := c.peers[1]
+	p.Step(c.now, Acquire{ID: 7, Name: "a"})
+	p.lateUntil = c.now.Mono.Add(100 * time.Millisecond)
+	if rd := p.Ready(); len(rd.Sends) > 0 || rd.Alarm != p.lateUntil {
+		t.Errorf("while renewals are late the peer says %+v, and wants to be woken %v from then", rd.Sends, rd.Alarm.Sub(p.lateUntil))
+	}
+	c.later(100 * time.Millisecond)
+	if said, _ := c.says(1, machine.Wake{}); len(said[2]) != 1 {
+		t.Errorf("when they are not, it says %+v", said)
+	}
+	i := p.newClaim(9, "b")
+	for _, tt := range []struct {
+		busy, looks int
+		begins      bool
+	}{{0, p.cfg.MaxAttempts, false}, {p.cfg.MaxAttempts, p.cfg.MaxAttempts - 1, true}} {
+		p.busy, p.looks, p.claims[i].phase = tt.busy, tt.looks, waiting
+		p.look(i)
+		if begins := p.claims[i].att >= 0; begins != tt.begins {
+			t.Errorf("with %d attempts and %d looks under way, a claim looks: %v, want %v", tt.busy, tt.looks, begins, tt.begins)
+		}
+		if d := p.rings(i).Sub(c.now.Mono); !tt.begins && (d < time.Millisecond || d > p.cfg.poll()+4*time.Millisecond) {
+			t.Errorf("for a look there is no room, and it is tried again %v later", d)
 		}
 	}
 }

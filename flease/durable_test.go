@@ -50,3 +50,25 @@ func TestWhatIsPersisted(t *testing.T) {
 		}
 	}
 }
+
+// A durable peer counts its own promise when that is persisted, and not before.
+func TestOwnPromisesArePersisted(t *testing.T) {
+	c := newCluster(t, 3, func(cfg *Config) { cfg.Durable = true })
+	p := c.peers[1]
+	p.Step(c.now, Acquire{ID: 7, Name: "a"})
+	rd := p.Ready()
+	at := &p.attempts[p.claims[p.byID[7]].att]
+	if at.acks != 0 || len(rd.Persists) != 1 || len(rd.Sends) > 0 {
+		t.Fatalf("before anything is persisted %b have promised; it persists %+v, and says %+v", at.acks, rd.Persists, rd.Sends)
+	}
+	own := 0
+	for _, env := range rd.Persists[0].Then {
+		if env.To == 1 {
+			own++
+			p.Step(c.now, env)
+		}
+	}
+	if own != 1 || at.acks != 1 {
+		t.Errorf("when it is persisted %d answers are its own, and %b have promised", own, at.acks)
+	}
+}
