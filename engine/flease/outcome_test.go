@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,24 +166,43 @@ func TestRenewedWhenItIsLost(t *testing.T) {
 	}
 }
 
+// lockedLog is a log that may be written and read at once.
+type lockedLog struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // TestTheKernelDoubts: the kernel is asked again and again. Each doubt begins a silence anew, and is told once;
 // calls are told why for as long as it lasts.
 func TestTheKernelDoubts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
+		var log lockedLog
 		m := &faults{}
 		p := scriptedPeer(t, &m.scripted, time.Second)
 		p.driver.Stop()
 		p.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		p.cfg.TMax, p.cfg.Epsilon = 50*time.Second, 2*time.Second
 		p.startOver(t, m)
-		var doubt error
-		asked := 0
+		var doubt atomic.Pointer[error]
+		var asked atomic.Int64
+		doubt.Store(new(error))
 		p.cfg.kernel = func(limit time.Duration) error {
-			if asked++; limit != time.Second {
+			if asked.Add(1); limit != time.Second {
 				t.Errorf("the kernel is asked whether the clock is right to %v, want half of ε", limit)
 			}
-			return doubt
+			return *doubt.Load()
 		}
 		ended := make(chan struct{})
 		go func() { defer close(ended); p.watchClock() }()
@@ -190,19 +211,21 @@ func TestTheKernelDoubts(t *testing.T) {
 			faults int
 			lines  int
 		}{{"", 0, 0}, {"it may be wrong", 1, 1}, {"it may be very wrong", 2, 1}, {"it may be wrong", 3, 1}, {"", 3, 2}, {"", 3, 2}, {"again", 4, 3}} {
-			doubt = nil
+			var says error
 			if step.doubt != "" {
-				doubt = errors.New(step.doubt)
+				says = errors.New(step.doubt)
 			}
+			doubt.Store(&says)
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
-			n := 0
-			p.driver.Do(func() { n = len(m.why) })
-			if asked != i+1 || n != step.faults || strings.Count(log.String(), "\n") != step.lines {
-				t.Errorf("%q: the kernel is asked %d times, there are %d faults, and the log is\n%s\nwant %d, %d and %d lines", step.doubt, asked, n, log.String(), i+1, step.faults, step.lines)
+			var told []string
+			p.driver.Do(func() { told = slices.Clone(m.why) })
+			n := len(told)
+			if asked.Load() != int64(i)+1 || n != step.faults || strings.Count(log.String(), "\n") != step.lines {
+				t.Errorf("%q: the kernel is asked %d times, there are %d faults, and the log is\n%s\nwant %d, %d and %d lines", step.doubt, asked.Load(), n, log.String(), i+1, step.faults, step.lines)
 			}
-			if step.doubt != "" && m.why[n-1] != step.doubt {
-				t.Errorf("the machine is told %q, want %q", m.why[n-1], step.doubt)
+			if step.doubt != "" && n > 0 && told[n-1] != step.doubt {
+				t.Errorf("the machine is told %q, want %q", told[n-1], step.doubt)
 			}
 			if why := fmt.Sprint(p.why()); strings.Contains(why, step.doubt) != true || step.doubt == "" && why != fmt.Sprint(error(nil)) {
 				t.Errorf("%q: calls are told %q", step.doubt, why)
