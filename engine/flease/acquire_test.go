@@ -65,9 +65,7 @@ func scriptedPeer(t *testing.T, m *scripted, round time.Duration) *Peer {
 		looks: map[uint64]chan flease.Observed{},
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
-	p.driver = driver.Start(driver.Config{
-		Machine: m, Now: p.cfg.clocks, Send: func([]machine.Envelope) {}, Outcome: p.outcomes, Fail: func(err error) { t.Error(err) },
-	})
+	p.startOver(t, m)
 	return p
 }
 
@@ -240,4 +238,24 @@ func TestWhatAPeerThatEndsLeaves(t *testing.T) {
 	if l, err := Open(t.Context(), Config{}); !errors.Is(err, ErrConfig) || l != nil {
 		t.Errorf("opened with nothing: %v", err)
 	}
+}
+
+// faults is a machine that hears of faults of its clocks, too.
+type faults struct {
+	scripted
+	why []string
+}
+
+func (m *faults) Step(now machine.Now, input any) {
+	if f, ok := input.(flease.ClockFault); ok {
+		m.why = append(m.why, f.Why)
+	}
+	m.scripted.Step(now, input)
+}
+
+// startOver has the peer go on over another machine.
+func (p *Peer) startOver(t *testing.T, m machine.Machine) {
+	p.driver = driver.Start(driver.Config{
+		Machine: m, Now: p.cfg.clocks, Send: func([]machine.Envelope) {}, Outcome: p.outcomes, Fail: func(err error) { t.Error(err) },
+	})
 }

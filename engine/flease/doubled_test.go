@@ -184,3 +184,71 @@ func TestPlacesComeBack(t *testing.T) {
 		}
 	})
 }
+
+// TestARefusedClientIsHungUpOn: a client for whom there is no place is told so, and has no connection that nobody serves.
+func TestARefusedClientIsHungUpOn(t *testing.T) {
+	inLab(t, 1, engine.Rooms(brief, 1), func(l *lab) {
+		h := l.peers[0]
+		k := h.talk("first")
+		k.say(`{"op":"hello","version":2}`)
+		k.hear("welcome", time.Second)
+		k.say(`{"op":"acquire","id":1,"at":%d,"name":"x","ttl_ms":4000,"slots":1}`, h.mono.Now())
+		if _, ok := k.hear("acquired", time.Second); !ok {
+			t.Error("x is not acquired")
+		}
+		next := h.talk("next")
+		if e, ok := next.hear("error", time.Second); !ok || e.Reason != "busy" {
+			t.Errorf("there is no place, and the next is told %+v", e)
+		}
+		if _, more := next.hear("more", time.Second); more || next.in.Err() != nil {
+			t.Errorf("a client that is refused is not hung up on: %v", next.in.Err())
+		}
+	})
+}
+
+// TestStartsInAChange: a peer whose list names the members before takes part in the change, though nobody else tells it.
+func TestStartsInAChange(t *testing.T) {
+	inLab(t, 1, brief, func(l *lab) {
+		h := l.peers[0]
+		h.kill()
+		l.cfg.Membership = engine.Fixed(engine.Members{Epoch: 2, Addrs: l.addrs, Was: l.addrs})
+		h.start(false)
+		if s := h.Status(); s.Epoch != 2 || s.Active != 1 {
+			t.Errorf("at its start the list is of epoch %d and view %d is active, want 2 and 1", s.Epoch, s.Active)
+		}
+		time.Sleep(3 * (brief.TMax + 3*brief.Epsilon))
+		if s := h.Status(); s.Active != 2 || !s.Serving {
+			t.Errorf("the change is over, and view %d is active, serving: %v", s.Active, s.Serving)
+		}
+		from := h.Leaser()
+		defer from.Close()
+		l.acquire(from, time.Second, tenure.Claim{Name: "x", TTL: time.Second})
+	})
+}
+
+// TestTheStatusTellsRoundTrips in milliseconds, of each other peer.
+func TestTheStatusTellsRoundTrips(t *testing.T) {
+	inLab(t, 2, brief, func(l *lab) { // where a message takes a millisecond each way
+		time.Sleep(10 * time.Second)
+		s := l.peers[0].Status()
+		if own, other := s.Peers[0], s.Peers[1]; own.RTTMS != 0 || !own.Connected || !other.Connected || other.RTTMS < 1.9 || other.RTTMS > 20 {
+			t.Errorf("a round trip takes two milliseconds, and the status says %+v", s.Peers)
+		}
+	})
+}
+
+// TestCloseTellsOfReleases: a peer that is closed says which of its releases no majority has heard of.
+func TestCloseTellsOfReleases(t *testing.T) {
+	inLab(t, 3, brief, func(l *lab) {
+		h := l.peers[0]
+		from := h.Leaser()
+		l.acquire(from, time.Second, tenure.Claim{Name: "x", TTL: 4 * time.Second})
+		for _, other := range []string{"h2", "h3"} {
+			l.net.Cut("h1", other, time.Minute)
+			l.net.Cut(other, "h1", time.Minute)
+		}
+		if err := h.Peer.Close(); !errors.Is(err, tenure.ErrUnavailable) || !strings.Contains(err.Error(), `"x": the release was not confirmed`) {
+			t.Errorf("nobody has heard of a release, and Close says %v", err)
+		}
+	})
+}
