@@ -13,7 +13,6 @@ import (
 	"github.com/tenure-lease/tenure/driver"
 	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/peer"
 	"github.com/tenure-lease/tenure/quorumlease"
 	"github.com/tenure-lease/tenure/replica"
 	"github.com/tenure-lease/tenure/watch"
@@ -34,7 +33,7 @@ type Node struct {
 	replica     *replica.Replica // stepped by driver only
 	driver      *driver.Driver
 	applier     *applier
-	peers       *peer.Transport // nil in a cluster of one that cannot grow
+	peers       links // nil in a cluster of one that cannot grow
 	hub         *watch.Hub
 	contacts    contacts
 	clocks      clocks
