@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/tenure-lease/tenure/replica"
 	"github.com/tenure-lease/tenure/wal"
 	"github.com/tenure-lease/tenure/wal/waltest"
+	"github.com/tenure-lease/tenure/watch"
 )
 
 // written is the log of a member that was alone, and what it takes to apply it.
@@ -29,10 +31,11 @@ type written struct {
 	ids     []uint64 // and its ID
 }
 
-// write has a member do requests one after the other.
-func write(t *testing.T, requests ...proto.Message) *written {
+// write has a member do requests, and encoded ones, one after the other.
+func write(t *testing.T, requests ...any) *written {
 	t.Helper()
 	cfg := single(t, t.TempDir())
+	nimble(&cfg)
 	cfg.PeerListener = listen(t)
 	cfg.Peers = map[string]string{"a": "http://" + cfg.PeerListener.Addr().String()}
 	n, err := Start(cfg)
@@ -44,7 +47,13 @@ func write(t *testing.T, requests ...proto.Message) *written {
 		time.Sleep(time.Millisecond)
 	}
 	for _, r := range requests {
-		if _, err := n.Propose(t.Context(), r); err != nil {
+		var err error
+		if m, ok := r.(proto.Message); ok {
+			_, err = n.Propose(t.Context(), m)
+		} else {
+			_, err = n.propose(t.Context(), r.([]byte))
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		w.at, w.ids = append(w.at, n.appliedIndex()), append(w.ids, n.ids.Load())
@@ -241,6 +250,14 @@ func TestWhatASnapshotRestores(t *testing.T) {
 			if n.storage.newest != index || !n.applier.reclaim {
 				t.Errorf("%s: snapshot %d is in use, want %d; history is given back: %v", tt.name, n.storage.newest, index, n.applier.reclaim)
 			}
+			select {
+			case <-n.Shown():
+				if !tt.shown && n.View().Revision() == 0 {
+					t.Errorf("%s: it says that it shows a state", tt.name)
+				}
+			default:
+				t.Errorf("%s: it does not say that it shows a state", tt.name)
+			}
 			if got, want := n.applied().view.Revision(), from.Store().View().Revision(); got != want {
 				t.Errorf("%s: the state is of revision %d, want %d", tt.name, got, want)
 			}
@@ -254,6 +271,22 @@ func TestWhatASnapshotRestores(t *testing.T) {
 			again, _, _ := w.applies(t, from, 0)
 			defer again.driver.Stop()
 			defer again.cancel()
+			if got := len(again.Members()); got != 1 {
+				t.Errorf("%s: a member starts with %d members, want one", tt.name, got)
+			}
+			if now := again.View().Revision(); !tt.shown && now != 0 {
+				t.Errorf("%s: a member starts and shows revision %d", tt.name, now)
+			}
+			select {
+			case <-again.Shown():
+				if !tt.shown {
+					t.Errorf("%s: a member starts, and says that it shows a state", tt.name)
+				}
+			default:
+				if tt.shown {
+					t.Errorf("%s: a member starts, and does not say that it shows a state", tt.name)
+				}
+			}
 			if got := again.State().index == index; got != tt.shown || byKey(again.order.Load()) != tt.byKey {
 				t.Errorf("%s: a member starts with state %d, by keys: %v", tt.name, again.State().index, byKey(again.order.Load()))
 			}
@@ -314,5 +347,40 @@ func TestConnectionsFollowTheMembers(t *testing.T) {
 		if len(links.peers) != 1 || links.peers[0].addrs[77] != "127.0.0.1:77" {
 			t.Errorf("after request %d the connections were made anew %d times, to %v; want once, to the new member too", i+1, len(links.peers), links.peers)
 		}
+	}
+}
+
+// Watchers are told of what is released, and a read by the log is answered from the state at its place.
+func TestWhoIsToldOfWhatIsReleased(t *testing.T) {
+	put := func(value string) *pb.PutRequest { return &pb.PutRequest{Key: []byte("k"), Value: []byte(value)} }
+	read := replica.EncodeRead(replica.AppendReads(nil, &pb.RangeRequest{Key: []byte("k")}))
+	w := write(t, put("1"), put("2"), read, put("3"))
+	n, _, _ := w.applies(t, w.state(w.at[0]), w.at[0])
+	n.hub = watch.NewHub(n.View(), watch.Config{})
+	defer n.hub.Close()
+	stream := n.Watches().NewStream(0)
+	defer stream.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := stream.Create(ctx, &pb.WatchCreateRequest{Key: []byte("k")}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := stream.Next(ctx); err != nil || !r.Created {
+		t.Fatalf("a watch: %+v, %v", r, err)
+	}
+	answer := n.results.add(w.ids[2], 0)
+	n.do(t, replica.Committed{Entries: w.some(w.at[0], w.at[3]), Held: true})
+	n.do(t, replica.Released{Through: w.at[1]})
+	next, err := stream.Next(ctx)
+	if err != nil || len(next.Events) != 1 || string(next.Events[0].KV.Value) != "2" {
+		t.Errorf("when one of two is released a watcher is told %+v, %v", next, err)
+	}
+	if len(answer) > 0 {
+		t.Error("a read is answered before its place is released")
+	}
+	n.do(t, replica.Released{Through: w.at[3]})
+	r := <-answer
+	if r.err != nil || r.state == nil || r.state.index != w.at[2] {
+		t.Errorf("a read with its place at %d is answered from %+v, %v", w.at[2], r.state, r.err)
 	}
 }
