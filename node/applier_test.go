@@ -43,8 +43,11 @@ func write(t *testing.T, requests ...any) *written {
 		t.Fatal(err)
 	}
 	w := &written{t: t, n: n}
-	for len(n.Members()) == 0 || n.Members()[0].Name == "" { // it proposes its name
-		time.Sleep(time.Millisecond)
+	for end := time.Now().Add(20 * time.Second); len(n.Members()) == 0 || n.Members()[0].Name == ""; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			n.Stop()
+			t.Fatal("in 20 s it has not told its name")
+		}
 	}
 	for _, r := range requests {
 		var err error
@@ -114,8 +117,7 @@ func TestWhatIsHeldIsNotSeen(t *testing.T) {
 	w := write(t, put("1"), put("2"), put("3"), put("4"))
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := w.applies(t, w.state(0), 0)
-		defer n.driver.Stop()
-		defer n.cancel()
+		defer n.ends()
 		var answers []chan result
 		var shown, applied []*barrier
 		for i, id := range w.ids {
@@ -221,8 +223,7 @@ func TestWhatASnapshotRestores(t *testing.T) {
 			from := w.state(index)
 			from.Released(tt.released)
 			n, l, links := w.applies(t, w.state(w.at[0]), w.at[0])
-			defer n.driver.Stop()
-			defer n.cancel()
+			defer n.ends()
 			disk := &counted{FS: waltest.NewDisk().FS()}
 			var err error
 			if n.storage, _, err = openStorage("/data", testIdentity, wal.Options{FS: disk}, n.logger); err != nil {
@@ -269,8 +270,7 @@ func TestWhatASnapshotRestores(t *testing.T) {
 			}
 			// So does a member that is started.
 			again, _, _ := w.applies(t, from, 0)
-			defer again.driver.Stop()
-			defer again.cancel()
+			defer again.ends()
 			if got := len(again.Members()); got != 1 {
 				t.Errorf("%s: a member starts with %d members, want one", tt.name, got)
 			}
@@ -292,8 +292,7 @@ func TestWhatASnapshotRestores(t *testing.T) {
 			}
 			// Its log may know of more that is released.
 			more, _, _ := w.applies(t, from, index)
-			defer more.driver.Stop()
-			defer more.cancel()
+			defer more.ends()
 			if got := more.State().index; got != index {
 				t.Errorf("%s: a member whose log says that all is released starts with state %d, want %d", tt.name, got, index)
 			}

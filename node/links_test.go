@@ -97,6 +97,13 @@ func linked(t *testing.T) (*Node, *listener, *notedLinks) {
 	return n, l, links
 }
 
+// ends stops a member that runs nothing but its replica, and what waits for that.
+func (n *Node) ends() {
+	n.halt()
+	n.driver.Stop()
+	n.done.Wait()
+}
+
 // is has a member apply who the members are.
 func (n *Node) is(now replica.Roster) {
 	n.ahead.Store(&[]*state{{}, {roster: now}})

@@ -69,8 +69,7 @@ func TestWhatAMemberMakesOfRefusals(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, l, links := linked(t)
-			defer n.driver.Stop()
-			defer n.cancel()
+			defer n.ends()
 			var failed error
 			fails := 0
 			n.cfg.Fail = func(err error) { failed = err; fails++ }
