@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"reflect"
@@ -251,10 +252,9 @@ func TestKeysThatWereReadAreToldOnce(t *testing.T) {
 func TestAReadOfKeysWaitsForItsState(t *testing.T) {
 	w := write(t, &pb.PutRequest{Key: []byte("k"), Value: []byte("1")}, &pb.PutRequest{Key: []byte("k"), Value: []byte("2")})
 	views := map[uint64]kv.View{5: w.state(w.at[0]).Store().View(), 6: w.state(w.at[1]).Store().View()}
-	shows := func(n *Node, index uint64) {
-		st := &state{index: index, view: views[index]}
-		n.ahead.Store(&[]*state{st})
-		n.state.Store(st)
+	shows := func(n *Node, index uint64) { // to itself, and an older state to others
+		n.state.Store(&state{index: 4})
+		n.ahead.Store(&[]*state{n.State(), {index: index, view: views[index]}})
 		n.applications.published(index)
 	}
 	for _, tt := range []struct {
@@ -330,4 +330,41 @@ func TestAReadOfKeysWaitsForItsState(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A read of keys that needs a place in the log is answered from the state there, whatever is shown.
+func TestAReadByTheLogIsOfItsPlace(t *testing.T) {
+	w := write(t, &pb.PutRequest{Key: []byte("k"), Value: []byte("1")}, &pb.PutRequest{Key: []byte("k"), Value: []byte("2")})
+	there := &state{index: 5, view: w.state(w.at[0]).Store().View()}
+	synctest.Test(t, func(t *testing.T) {
+		n, l, _ := linked(t)
+		defer n.ends()
+		n.keyReads, n.cfg.MaxPendingBytes = newWaits[keysResult](), 1<<20
+		n.order.Store(1)
+		n.state.Store(&state{index: 6, view: w.state(w.at[1]).Store().View()})
+		n.leadership.Store(&leadership{leader: 2})
+		request := &pb.RangeRequest{Key: []byte("k")}
+		var view kv.View
+		var err error
+		go func() { view, err = n.ReadView(t.Context(), request) }()
+		synctest.Wait()
+		keys := replica.AppendReads(nil, request)
+		asked := told[replica.ReadKeys](t, l)
+		if !reflect.DeepEqual(asked[0].Keys, keys) {
+			t.Errorf("the replica is asked for %v, want %v", asked[0].Keys, keys)
+		}
+		n.keyReads.answer(asked[0].ID, keysResult{ready: replica.KeysReady{ByLog: true}})
+		synctest.Wait()
+		place := told[replica.Propose](t, l)
+		if !bytes.Equal(place[0].Body, replica.EncodeRead(keys)) {
+			t.Errorf("%q is proposed, want a place for the keys", place[0].Body)
+		}
+		n.results.answer(place[0].ID, result{state: there})
+		if synctest.Wait(); err != nil || view.Revision() != there.view.Revision() {
+			t.Errorf("it is answered from revision %d, %v, want %d", view.Revision(), err, there.view.Revision())
+		}
+		if local, rounds, forwarded := n.ReadCounts(); local != 0 || rounds != 0 || forwarded != 1 {
+			t.Errorf("reads were counted as %d, %d and %d, want one for which the leader was asked", local, rounds, forwarded)
+		}
+	})
 }

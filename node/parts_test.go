@@ -291,7 +291,8 @@ func TestANameIsToldUntilItIsKnown(t *testing.T) {
 		now.Members[0] = me
 		n.is(now)
 		n.done.Add(1)
-		if n.announce(); len(told[replica.Propose](t, l)) != 3 {
+		go n.announce()
+		if synctest.Wait(); len(told[replica.Propose](t, l)) != 3 {
 			t.Error("it tells again what is known")
 		}
 	})
