@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -258,4 +259,53 @@ func TestASnapshotIsKeptBeforeTheLogGoesOnFromIt(t *testing.T) {
 		t.Errorf("%d records are written of a snapshot that has no name", got-before)
 	}
 	s.log.Close()
+}
+
+// A snapshot that is damaged is not gone on from: the one before it is, if the log goes on from there, and
+// nothing at all if there is none.
+func TestWhatADamagedSnapshotLeaves(t *testing.T) {
+	conf := &raftpb.ConfState{Voters: []uint64{1, 2}}
+	damage := func(disk wal.FS, index uint64) {
+		t.Helper()
+		f, err := disk.OpenFile(snapshotFile(index), os.O_RDWR, 0)
+		if err == nil {
+			_, err = f.WriteAt([]byte("X"), 40)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	disk := waltest.NewDisk().FS()
+	s, _ := storageOn(t, disk)
+	index, term := uint64(9), uint64(3)
+	s.saves(t, 9, 3, conf)
+	s.does(t, replica.Record{Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: conf}}, HardState: hardStateOf(3, 1, 9)})
+	s.does(t, replica.Record{Entries: entriesOf(3, 10, 14), HardState: hardStateOf(3, 1, 13)})
+	s.saves(t, 12, 3, conf)
+	s.log.Close()
+	damage(disk, 12)
+	s, log, err := openStorage("/data", identity{Cluster: 1, Member: 99}, wal.Options{FS: disk}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log.Snapshot.GetIndex() != 9 || len(log.Entries) != 5 || s.newest != 9 {
+		t.Errorf("the newest of two snapshots is damaged: it goes on from %d with %d entries, want 9 with 5", log.Snapshot.GetIndex(), len(log.Entries))
+	}
+	if !reflect.DeepEqual(s.identity, testIdentity) {
+		t.Errorf("opened by another member it is the log of %+v", s.identity)
+	}
+	s.log.Close()
+
+	disk = waltest.NewDisk().FS()
+	s, _ = storageOn(t, disk)
+	s.saves(t, 9, 3, conf)
+	s.log.Close()
+	damage(disk, 9)
+	if s, _, err := openStorage("/data", testIdentity, wal.Options{FS: disk}, slog.New(slog.DiscardHandler)); !errors.Is(err, wal.ErrCorrupt) {
+		t.Errorf("the only snapshot is damaged, and nothing is in the log: %v, want %v", err, wal.ErrCorrupt)
+		if err == nil {
+			s.log.Close()
+		}
+	}
 }
