@@ -75,6 +75,7 @@ func TestWhatAGreetingDoes(t *testing.T) {
 		{"one that refuses this member", nil, 2, greeting{Origin: at(22, 3), Refused: true, Ask: true}, nil, known, false, true, false},
 		{"one that confirms this directory, of one of whom it is needed", awaiting(2), 2, greeting{Origin: at(22, 3), Yours: me, Ask: true}, told(at(22, 3), ""), known, false, false, true},
 		{"one that does not know this directory yet", awaiting(2), 2, greeting{Origin: at(22, 3), Ask: true}, told(at(22, 3), "first"), known, true, false, false},
+		{"one that is new itself, and does not know this directory yet", awaiting(2), 2, greeting{Origin: at(22, 3), First: true, Ask: true}, told(at(22, 3), "first"), known, true, false, false},
 		{"one that is new itself, and confirms", awaiting(2), 2, greeting{Origin: at(22, 3), Yours: me, First: true, Ask: true}, told(at(22, 3), ""), known, false, false, true},
 		{"one of two that have to confirm", awaiting(2, 3), 3, greeting{Origin: at(33, 1), Yours: me, First: true, Ask: true}, told(at(33, 1), "first"), with(3, at(33, 1)), true, false, false},
 		{"one that has forgotten, and confirms", awaiting(2), 2, greeting{Origin: at(23, 9), Yours: me}, told(at(22, 3), "refused first"), known, true, false, false},

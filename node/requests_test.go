@@ -17,6 +17,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
+	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/peer"
 	"github.com/tenure-lease/tenure/replica"
 	"github.com/tenure-lease/tenure/wal/waltest"
 )
@@ -147,6 +149,12 @@ func TestQuestionsAboutLeases(t *testing.T) {
 
 // Leadership is handed over while there is somebody else who votes, until another leads.
 func TestLeadershipIsHandedOverUntilAnotherLeads(t *testing.T) {
+	stopped, _, _ := linked(t)
+	stopped.cfg.HeartbeatInterval = time.Hour
+	stopped.halt()
+	if err := stopped.await(t.Context(), "wait"); !errors.Is(err, errStopped) {
+		t.Fatalf("a member that was stopped waits: %v, want %v", err, errStopped)
+	}
 	for _, tt := range []struct {
 		name  string
 		ids   []uint64
@@ -375,4 +383,84 @@ func named(ro replica.Roster, name string) replica.Roster {
 func moved(ro replica.Roster, id uint64, url string) replica.Roster {
 	ro.Find(id).PeerURLs = []string{url}
 	return ro
+}
+
+// A snapshot is listed before raft hears of it: it is taken by its name.
+func TestAnArrivalIsListedBeforeItIsTold(t *testing.T) {
+	from, _ := storageOn(t, waltest.NewDisk().FS())
+	defer from.log.Close()
+	conf := &raftpb.ConfState{Voters: []uint64{1, 2, 3}}
+	from.saves(t, 9, 3, conf)
+	file, _, err := from.log.Snapshots().Export(9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	n, l, _ := linked(t)
+	n.storage, _ = storageOn(t, waltest.NewDisk().FS())
+	defer n.storage.log.Close()
+	n.admission.open.Store(true)
+	index, term := uint64(9), uint64(3)
+	header, err := replica.EncodeBody(&raftpb.Message{
+		Type: raftpb.MsgSnap.Enum(), To: new(uint64(1)), From: new(uint64(2)), Term: &term,
+		Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: conf}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.storage.arrivals.mu.Lock()
+	done := make(chan error)
+	go func() { done <- n.receive(2, header, file) }()
+	for range 50 {
+		if got := l.heard(); len(got) > 0 {
+			t.Errorf("the replica is told %T of a snapshot that is not listed yet", got[0])
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	n.storage.arrivals.mu.Unlock()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := told[machine.Envelope](t, l); len(got) != 1 || got[0].From != 2 || got[0].To != 1 {
+		t.Errorf("the replica is told %+v, want the message of member 2", got)
+	}
+	if list, err := n.storage.log.Snapshots().List(); err != nil || len(list) > 0 || len(n.storage.arrivals.list) > 0 {
+		t.Errorf("raft has not gone on from it, and kept are %v, %v, listed %d", list, err, len(n.storage.arrivals.list))
+	}
+}
+
+// How far others are, and what a member knows of itself, is told of the right member and state.
+func TestWhatIsToldOfAMember(t *testing.T) {
+	n, _, links := linked(t)
+	links.stats = map[machine.NodeID]peer.Stats{1: {RTT: 1}, 2: {RTT: 2}}
+	if a, b := n.RoundTrip(2), n.RoundTrip(3); a != 2 || b != 0 {
+		t.Errorf("the distances to members 2 and 3 are %d and %d, want 2 and none", a, b)
+	}
+	n.peers = nil
+	if d := n.RoundTrip(2); d != 0 {
+		t.Errorf("without connections the distance is %d", d)
+	}
+	n.state.Store(&state{roster: rosterOf([]uint64{1, 2})})
+	n.ahead.Store(&[]*state{n.State(), {roster: rosterOf([]uint64{1, 2, 3})}})
+	if got := len(n.Members()); got != 2 {
+		t.Errorf("members that may not be seen yet are told: %d, want 2", got)
+	}
+	if n.ID() != 1 || n.ClusterID() != 7 {
+		t.Errorf("it is member %d of cluster %d", n.ID(), n.ClusterID())
+	}
+}
+
+// No file is left open by a look at whether the member was removed.
+func TestANoteOfRemovalIsClosed(t *testing.T) {
+	disk := &counted{FS: waltest.NewDisk().FS()}
+	if err := noteRemoval("/data", disk, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	if err := wasRemoved("/data", disk); !errors.Is(err, errRemoved) {
+		t.Errorf("the note of a removal reads %v", err)
+	}
+	if k := disk.open.Load(); k != 0 {
+		t.Errorf("%d files are open", k)
+	}
 }
