@@ -114,6 +114,9 @@ func TestQuestionsAboutLeases(t *testing.T) {
 		n.asks = newWaits[askResult]()
 		wait := n.KeepAlive(77)
 		synctest.Wait()
+		if len(l.heard()) == 0 {
+			t.Fatal("before anybody waits the replica is told nothing")
+		}
 		asked := told[replica.AskLease](t, l)
 		if len(asked) != 1 || asked[0].Lease != 77 || !asked[0].Renew {
 			t.Errorf("before anybody waits the replica is told %+v, want that lease 77 is to be renewed", asked)

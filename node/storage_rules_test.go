@@ -287,7 +287,7 @@ func TestWhatADamagedSnapshotLeaves(t *testing.T) {
 	damage(disk, 12)
 	s, log, err := openStorage("/data", identity{Cluster: 1, Member: 99}, wal.Options{FS: disk}, slog.New(slog.DiscardHandler))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("the newest of two snapshots is damaged: %v", err)
 	}
 	if log.Snapshot.GetIndex() != 9 || len(log.Entries) != 5 || s.newest != 9 {
 		t.Errorf("the newest of two snapshots is damaged: it goes on from %d with %d entries, want 9 with 5", log.Snapshot.GetIndex(), len(log.Entries))
