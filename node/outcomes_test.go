@@ -18,6 +18,7 @@ import (
 	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/replica"
+	"github.com/tenure-lease/tenure/wal/waltest"
 )
 
 // Each caller is told what the replica has done with its request.
@@ -59,6 +60,9 @@ func TestWhatCallersAreTold(t *testing.T) {
 	n.asks, n.keyReads = newWaits[askResult](), newWaits[keysResult]()
 	asked, read, other := n.asks.add(5, 0), n.keyReads.add(5, 0), n.results.add(5, 0)
 	n.outcomes([]any{replica.AnswerLease{ID: 5, TTL: 9}, replica.KeysReady{ID: 5, Index: 8}})
+	if len(asked) != 1 || len(read) != 1 {
+		t.Fatalf("a question about a lease and a read of keys are told %d and %d things, want one each", len(asked), len(read))
+	}
 	if r := <-asked; r.err != nil || r.answer.TTL != 9 {
 		t.Errorf("a question about a lease is told %+v", r)
 	}
@@ -162,7 +166,7 @@ func TestWhatIsSent(t *testing.T) {
 	}
 	n.send(envs)
 	if sent := links.take(); len(sent) > 0 {
-		t.Errorf("before it is admitted it sends %v", sent)
+		t.Fatalf("before it is admitted it sends %v", sent)
 	}
 	n.admission.open.Store(true)
 	n.send(envs)
@@ -176,8 +180,13 @@ func TestWhatIsSent(t *testing.T) {
 	if len(sent) != len(envs) {
 		t.Errorf("of %d messages %d are sent", len(envs), len(sent))
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			t.Errorf("without connections it sends: %v", p)
+		}
+	}()
 	n.peers = nil
-	n.send(envs) // to nobody
+	n.send(envs)
 }
 
 // Who holds which keys is set after the policy that goes by it, with the names of all members, and with
@@ -365,6 +374,45 @@ func TestAReadByTheLogIsOfItsPlace(t *testing.T) {
 		}
 		if local, rounds, forwarded := n.ReadCounts(); local != 0 || rounds != 0 || forwarded != 1 {
 			t.Errorf("reads were counted as %d, %d and %d, want one for which the leader was asked", local, rounds, forwarded)
+		}
+	})
+}
+
+// What the replica reports reaches the part of the member that it is for.
+func TestOutcomesReachTheirParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, l, _ := linked(t)
+		defer n.ends()
+		n.applier = &applier{n: n, wake: make(chan struct{}, 1)}
+		n.storage, _ = storageOn(t, waltest.NewDisk().FS())
+		defer n.storage.log.Close()
+		var failed error
+		n.cfg.Fail = func(err error) { failed = err }
+		n.state.Store(&state{index: 5})
+		waiting := n.barriers.join(n)
+		synctest.Wait()
+		list := []any{replica.Committed{Held: true}, replica.Released{Through: 7}, replica.WantSnapshot{}}
+		n.outcomes(append(list, replica.ReadReady{Number: waiting.number, Index: 5}, replica.LeaderChanged{Leader: 3, Term: 8}))
+		if got := n.applier.take(); !reflect.DeepEqual(got, list) {
+			t.Errorf("the applier is told %+v, want %+v", got, list)
+		}
+		if !ended(waiting) {
+			t.Error("who waits for the leader's word does not hear of it")
+		}
+		if id, term, lost := n.Leader(); id != 3 || term != 8 || lost != 0 {
+			t.Errorf("member %d leads in term %d, lost for %v; want 3 in term 8", id, term, lost)
+		}
+		index := uint64(77) // there is no such snapshot
+		n.outcomes([]any{replica.SendSnapshot{To: 2, Message: &raftpb.Message{Type: raftpb.MsgSnap.Enum(), To: new(uint64(2)), Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index}}}}})
+		n.snapshots.wait()
+		synctest.Wait()
+		if got := l.heard(); len(got) == 0 || got[len(got)-1] != any(replica.SnapshotSent{To: 2}) {
+			t.Errorf("asked for a snapshot that there is not the replica is told %+v", got)
+		}
+		n.outcomes([]any{replica.Removed{}})
+		time.Sleep(n.cfg.HeartbeatInterval)
+		if synctest.Wait(); !errors.Is(failed, errRemoved) {
+			t.Errorf("a member that was removed ends with %v, want %v", failed, errRemoved)
 		}
 	})
 }

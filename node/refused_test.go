@@ -40,6 +40,7 @@ func TestWhatAMemberMakesOfRefusals(t *testing.T) {
 		at       int    // after so many election timeouts
 		hands    string // to whom leadership is handed over, and when
 	}{
+		{"alone", nil, 0, []line{{20, ""}}, "", 0, ""},
 		{"refused by all from the start", nil, 0, []line{{20, "unknown unknown"}}, "give all members the same --initial-cluster and --initial-cluster-token", 10, ""},
 		{"refused by all, for different reasons", nil, 0, []line{{20, "cluster version"}}, "run the same version on all members", 10, ""},
 		{"refused by all but one that is down", nil, 0, []line{{30, "unknown down"}}, "", 0, ""},
