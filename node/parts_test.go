@@ -236,16 +236,18 @@ func TestAMemberThatWasRemovedEnds(t *testing.T) {
 				return nil
 			}
 			n.cfg.WAL.FS = disk
-			var failed error
-			n.cfg.Fail = func(err error) { failed = err }
+			ended := make(chan error, 1)
+			n.cfg.Fail = func(err error) { ended <- err }
 			n.removed()
 			time.Sleep(n.cfg.HeartbeatInterval - 1)
-			if synctest.Wait(); failed != nil {
-				t.Errorf("disk broken: %v: it ends with %v, before that could be told", broken, failed)
+			if synctest.Wait(); len(ended) > 0 {
+				t.Errorf("disk broken: %v: it ends with %v, before that could be told", broken, <-ended)
 			}
 			time.Sleep(1)
-			if synctest.Wait(); !errors.Is(failed, errRemoved) {
-				t.Errorf("disk broken: %v: it ends with %v, want %v", broken, failed, errRemoved)
+			if synctest.Wait(); len(ended) != 1 {
+				t.Errorf("disk broken: %v: it ends with nothing, want %v", broken, errRemoved)
+			} else if err := <-ended; !errors.Is(err, errRemoved) {
+				t.Errorf("disk broken: %v: it ends with %v, want %v", broken, err, errRemoved)
 			}
 			n.driver.Stop()
 		})
@@ -309,8 +311,8 @@ func TestHousekeepingLooksAfterOthers(t *testing.T) {
 		links.stats = map[machine.NodeID]peer.Stats{2: {LastError: reason}, 3: {LastError: reason}}
 		var failed error
 		n.cfg.Fail = func(err error) { failed = err }
-		dials := 0
-		n.cfg.Dial = func(context.Context, string) (net.Conn, error) { dials++; return nil, errDisk }
+		var dials atomic.Int64
+		n.cfg.Dial = func(context.Context, string) (net.Conn, error) { dials.Add(1); return nil, errDisk }
 		n.leadership.Store(&leadership{at: time.Now().Add(-time.Hour)})
 		n.done.Add(1)
 		go n.housekeeping()
@@ -319,8 +321,8 @@ func TestHousekeepingLooksAfterOthers(t *testing.T) {
 		if got := len(links.take()); got != 2 {
 			t.Errorf("at a heartbeat %d others are asked to confirm, want two", got)
 		}
-		if dials != 2 {
-			t.Errorf("without a leader %d others are asked who the members are, want two", dials)
+		if got := dials.Load(); got != 2 {
+			t.Errorf("without a leader %d others are asked who the members are, want two", got)
 		}
 		time.Sleep(11 * n.cfg.ElectionTimeout)
 		if synctest.Wait(); !errors.Is(failed, peer.ErrDuplicateID) {
