@@ -76,7 +76,7 @@ sim/world/network: sim/world
 sim/world/disk: sim/world wal/waltest
 sim/world/posix: sim/world register/file
 sim/world/holders: tenure sim/world
-sim/memberworld: tenure clock etcdapi machine node peer quorumlease replica server wal engine/etcd sim/world sim/world/disk sim/world/holders sim/world/network wal/waltest
+sim/memberworld: tenure clock etcdapi machine node peer quorumlease readleasepb replica server wal engine/etcd sim/world sim/world/disk sim/world/holders sim/world/network wal/waltest
 sim/storageworld: clock machine register register/file engine/storage sim/world sim/world/holders sim/world/posix
 sim/redisworld: clock machine register register/redis engine/redis engine/storage sim/world sim/world/holders sim/world/network
 sim/mutant:

@@ -233,10 +233,7 @@ func TestAFounderCannotJoin(t *testing.T) {
 	c := newCluster(t, 2, nimble)
 	c.put(0, "k", "v")
 	c.kill(1)
-	l, err := net.Listen("tcp", c.cfgs[1].Peers["m1"][len("http://"):])
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listenAgain(t, c.cfgs[1].Peers["m1"][len("http://"):])
 	cfg := c.cfgs[1]
 	cfg.PeerListener, cfg.DataDir, cfg.Existing, cfg.RequestTimeout = l, t.TempDir(), true, 20*time.Second
 	n, err := Start(cfg)
@@ -256,10 +253,7 @@ func TestAGreetingComesBeforeVotes(t *testing.T) {
 	c.put(0, "k", "v")
 	id, addr := machine.NodeID(c.nodes[1].ID()), c.cfgs[1].Peers["m1"][len("http://"):]
 	c.kill(1)
-	ln, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := listenAgain(t, addr)
 	first := make(chan byte, 1)
 	other, err := peer.New(peer.Config{
 		Self: id, ClusterID: c.nodes[0].cluster, Listener: ln, Logger: slog.New(slog.DiscardHandler),

@@ -135,3 +135,45 @@ func TestDoubtsAboutAClock(t *testing.T) {
 		t.Errorf("the log has a doubt that goes on %d times, want once", k)
 	}
 }
+
+// A clock is in doubt since the last look by which it was right, for a while from the look by which it was not.
+func TestSinceWhenAClockIsInDoubt(t *testing.T) {
+	const ms = machine.Mono(time.Millisecond)
+	var mono, off machine.Mono // the time of day is off by so much
+	n := &Node{logger: slog.New(slog.DiscardHandler)}
+	n.reads.clock = func() machine.Mono { return mono }
+	c := &n.clocks
+	c.n = n
+	c.now = func() machine.Now { return machine.Now{Mono: mono, Wall: machine.Wall(mono + off)} }
+	c.look = func() clock.Evidence { // a little later than the turn
+		return clock.Evidence{Now: mono + 1, Wall: machine.Wall(mono + 1 + off), Running: time.Duration(mono + 1), Raw: time.Duration(mono + 1)}
+	}
+	c.judge = clock.Judge{}
+	var right machine.Mono // the look before, by which it was
+	for range 400 {
+		mono += 10 * ms
+		if mono > 2000*ms {
+			off += 100 * ms // the time of day runs away
+		}
+		before := c.judge.Since()
+		if c.read(); c.doubt.Until != 0 {
+			right = before
+			break
+		}
+	}
+	if c.doubt.Until == 0 {
+		t.Fatal("a clock that another runs away from is not in doubt")
+	}
+	if want := (replica.Doubted{Since: right, Until: (mono + 1).Add(hesitation)}); c.doubt != want {
+		t.Errorf("it is in doubt %+v, want %+v", c.doubt, want)
+	}
+	for _, tt := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, true}, {hesitation, true}, {hesitation + 1, false}} {
+		n.reads.clock = func() machine.Mono { return mono.Add(tt.after) }
+		if _, doubted := n.Clock(); doubted != tt.want {
+			t.Errorf("%v later it is in doubt: %v, want %v", tt.after, doubted, tt.want)
+		}
+	}
+}

@@ -238,10 +238,7 @@ func TestRemovedByMostOnly(t *testing.T) {
 	ended := make(chan error, 1)
 	n.cfg.Fail = func(err error) { ended <- err }
 	liar := func(addr string) string {
-		ln, err := net.Listen("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ln := listenAgain(t, addr)
 		go func() {
 			for {
 				conn, err := ln.Accept()

@@ -13,7 +13,6 @@ import (
 	"github.com/tenure-lease/tenure/driver"
 	"github.com/tenure-lease/tenure/kv"
 	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/peer"
 	"github.com/tenure-lease/tenure/quorumlease"
 	"github.com/tenure-lease/tenure/replica"
 	"github.com/tenure-lease/tenure/watch"
@@ -34,7 +33,7 @@ type Node struct {
 	replica     *replica.Replica // stepped by driver only
 	driver      *driver.Driver
 	applier     *applier
-	peers       *peer.Transport // nil in a cluster of one that cannot grow
+	peers       links // nil in a cluster of one that cannot grow
 	hub         *watch.Hub
 	contacts    contacts
 	clocks      clocks
@@ -171,17 +170,21 @@ func (n *Node) restart(log replica.Log, boot uint64, earlier time.Duration) (err
 			return err
 		}
 	}
-	start := state.Restored()
-	n.replica, err = replica.New(replica.Config{
+	n.replica, err = replica.New(n.stepping(log, state.Restored(), boot, earlier), n.cfg.Now())
+	n.applier = newApplier(n, state, log.Released)
+	return err
+}
+
+// stepping is what the replica is made from.
+func (n *Node) stepping(log replica.Log, start replica.Restored, boot uint64, earlier time.Duration) replica.Config {
+	return replica.Config{
 		ID: n.id, Boot: boot, Log: log, Restored: start,
 		Tick: n.cfg.HeartbeatInterval, ElectionTicks: int(n.cfg.ElectionTimeout / n.cfg.HeartbeatInterval),
 		ReadLeases: replica.ReadLeases{
 			Policy: quorumlease.Policy(n.cfg.ReadLease), TTL: n.cfg.ReadLeaseTTL, EarlierTTL: earlier,
 		},
 		MaxTailBytes: n.cfg.MaxTailBytes, MaxLearners: n.cfg.MaxLearners, Controls: n.cfg.Controls, Logger: raftLogger{n.logger},
-	}, n.cfg.Now())
-	n.applier = newApplier(n, state, log.Released)
-	return err
+	}
 }
 
 // run starts the goroutines. Nothing fails from here on, and what other members

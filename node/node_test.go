@@ -2,9 +2,11 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,11 +67,7 @@ func (c *cluster) start(i int) {
 	c.t.Helper()
 	cfg := c.cfgs[i]
 	if cfg.PeerListener == nil {
-		l, err := net.Listen("tcp", cfg.Peers[cfg.Name][len("http://"):])
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		cfg.PeerListener = l
+		cfg.PeerListener = listenAgain(c.t, cfg.Peers[cfg.Name][len("http://"):])
 	}
 	n, err := Start(cfg)
 	if err != nil {
@@ -77,6 +75,20 @@ func (c *cluster) start(i int) {
 	}
 	c.cfgs[i].PeerListener = nil
 	c.nodes[i] = n
+}
+
+// listenAgain listens where a member did. While the port was free another process's test may have got it.
+func listenAgain(t testing.TB, addr string) net.Listener {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		l, err := net.Listen("tcp", addr)
+		if err == nil {
+			return l
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (c *cluster) kill(i int) {

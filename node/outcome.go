@@ -1,7 +1,9 @@
 package node
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"time"
@@ -78,8 +80,26 @@ func (n *Node) connect() error {
 	}
 	maps.Copy(first, addrs)
 	n.contacts.members = addrs
-	var err error
-	n.peers, err = peer.New(peer.Config{
+	tr, err := peer.New(n.transport(first))
+	if err != nil {
+		return err
+	}
+	n.peers = tr
+	return nil
+}
+
+// links are the connections to the others: a peer.Transport.
+type links interface {
+	Send(to machine.NodeID, message []byte) bool
+	SendStream(ctx context.Context, to machine.NodeID, header []byte, from io.Reader) error
+	SetPeers(addrs map[machine.NodeID]string, removed []machine.NodeID) error
+	Stats(of machine.NodeID) peer.Stats
+	Close() error
+}
+
+// transport is how this member is connected to others, which are at these addresses at first.
+func (n *Node) transport(first map[machine.NodeID]string) peer.Config {
+	return peer.Config{
 		Self: n.id, ClusterID: n.cluster, Listener: n.cfg.PeerListener, Peers: first, TLS: n.cfg.PeerTLS, Dial: n.cfg.Dial,
 		Logger: n.logger, Answer: n.introduces,
 		Deliver:  n.deliver,
@@ -94,8 +114,7 @@ func (n *Node) connect() error {
 			n.driver.Step(replica.Unreachable{Node: id})
 		},
 		Refused: n.refused,
-	})
-	return err
+	}
 }
 
 // deliver steps another member's messages, and waits while there are too many.

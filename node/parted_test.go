@@ -127,6 +127,9 @@ func TestTheReplicaHearsOfConnections(t *testing.T) {
 	}
 	defer n.peers.Close()
 	<-met
+	for !tr.Stats(1).Connected { // a process has died when the connections of both ways end
+		time.Sleep(time.Millisecond)
+	}
 	tr.Close()
 	for _, down := range told[replica.Down](t, l) {
 		if down.Node != 2 {

@@ -23,9 +23,10 @@ func leaderless(err error) bool {
 	return undone(err) || errors.Is(err, rpctypes.ErrGRPCTimeoutDueToLeaderFail)
 }
 
-// patiently makes a request, and again for 15 s while its error asks for that.
+// patiently makes a request, and again for a minute while its error asks for that: where clocks are
+// slow an election alone may take ten seconds.
 func patiently(again func(error) bool, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
 		err := do(ctx)

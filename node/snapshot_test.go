@@ -256,7 +256,7 @@ func TestSnapshotsLetGo(t *testing.T) {
 	}
 }
 
-// counted counts the files of snapshots that are open.
+// counted counts the files of snapshots, and the notes of removals, that are open.
 type counted struct {
 	wal.FS
 	open atomic.Int64
@@ -264,7 +264,7 @@ type counted struct {
 
 func (c *counted) OpenFile(path string, flag int, perm fs.FileMode) (wal.File, error) {
 	f, err := c.FS.OpenFile(path, flag, perm)
-	if err == nil && strings.Contains(path, "/snap/") {
+	if err == nil && (strings.Contains(path, "/snap/") || strings.HasSuffix(path, "/"+removedFile)) {
 		c.open.Add(1)
 		f = &countedFile{File: f, of: c}
 	}
