@@ -232,6 +232,62 @@ func TestAKilledShepherdIsReplaced(t *testing.T) {
 	}
 }
 
+// The order that finds a shepherd killed is heard by its successor, the first is reaped, and the guard that
+// has lost its end of the pipe starts another, too. To be dismissed needs none.
+func TestASuccessorHearsTheOrder(t *testing.T) {
+	s, err := startShepherd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := sleeper(t)
+	s.until(clock.After(clock.System, time.Hour))
+	s.watch(command.Process.Pid)
+	first := s.process.Pid
+	_ = s.process.Kill()
+	for more := time.Hour; s.process.Pid == first; more += time.Minute { // until the kernel has ended it
+		s.until(clock.After(clock.System, more))
+		time.Sleep(2 * time.Millisecond)
+	}
+	for end := time.Now().Add(20 * time.Second); syscall.Kill(first, 0) == nil; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a shepherd that was killed is never reaped")
+		}
+	}
+	second := s.process.Pid
+	s.pipe.Close()
+	s.until(clock.After(clock.System, 100*time.Millisecond))
+	if s.process.Pid == second {
+		t.Error("a guard whose pipe is closed has no other shepherd")
+	}
+	if !killed(t, command) {
+		t.Error("the successor has not heard of the deadline by whose order it was started")
+	}
+	s.dismiss()
+	last := s.process.Pid
+	if s.dismiss(); s.process.Pid != last {
+		t.Error("to dismiss a shepherd that has ended another was started")
+		s.dismiss()
+	}
+}
+
+// A line that makes no sense is no order, and nor is a group that would be all processes.
+func TestObeysOrdersOnly(t *testing.T) {
+	for orders, want := range map[string]int{
+		"group 7\nodd\nuntil\nuntil x\ngroup\n":        7,
+		"group 7\ngroup 1\ngroup 0\ngroup -1\nodd 9\n": 7,
+		"group 7\ngroup 8\n":                           8,
+		"group 7\ndesert 0\n":                          0,
+		"group 1\n":                                    0,
+		"until 1000000000000\n":                        0, // its guard has ended before there was a group
+	} {
+		kills := []int{0}
+		obey(strings.NewReader(orders), func() bool { return false }, &clock.Fake{}, func(group int) { kills = append(kills, group) })
+		if got := kills[len(kills)-1]; got != want || len(kills) > 2 {
+			t.Errorf("after %q, when the guard has ended, it kills %v, want group %d", orders, kills[1:], want)
+		}
+	}
+}
+
 // A successor hears of the deadline and of the group together, and of neither before there is one.
 func TestWhatASuccessorKnows(t *testing.T) {
 	for want, s := range map[string]shepherd{
