@@ -24,6 +24,7 @@ type cast struct {
 	notes  []string
 	exited chan int
 	gone   bool
+	leaves bool                 // a process that ends by SIGKILL only
 	hears  func(syscall.Signal) // nil: nobody
 }
 
@@ -40,6 +41,7 @@ func (c *cast) kill(_ int, sig syscall.Signal) {
 	}
 	if slices.Contains(c.heeds, sig) && !c.gone {
 		c.end(exitSignal + int(sig))
+		c.gone = sig == syscall.SIGKILL || !c.leaves
 	}
 }
 
@@ -87,32 +89,36 @@ func TestWhenAGuardStopsItsCommand(t *testing.T) {
 		lost   time.Duration // when it is lost
 		exits  time.Duration // when the command ends by itself
 		heeds  []syscall.Signal
+		leaves bool // a process that ends by SIGKILL only
 		code   int
 		why    string
 		notes  string
 		events string
 	}{
-		"no renewal": {fixed, all, all, []syscall.Signal{term}, 143, "no renewal until 5s before its deadline",
+		"no renewal": {fixed, all, all, []syscall.Signal{term}, false, 143, "no renewal until 5s before its deadline",
 			"15s terminated, 15s continued, 15s terminated, 15s continued", "stopping exited"},
-		"no renewal, deaf": {fixed, all, all, []syscall.Signal{kill}, 137, "no renewal until 5s before its deadline",
+		"no renewal, deaf": {fixed, all, all, []syscall.Signal{kill}, false, 137, "no renewal until 5s before its deadline",
 			"15s terminated, 15s continued, 19s killed, 19s terminated, 19s continued", "stopping exited"},
-		"lost": {always, 3 * time.Second, all, []syscall.Signal{term, kill}, 137, "lost: odd",
+		"no renewal, and it leaves what is deaf": {fixed, all, all, []syscall.Signal{term, kill}, true, 143, "no renewal until 5s before its deadline",
+			"15s terminated, 15s continued, 15s terminated, 15s continued, 15s killed", "stopping exited"},
+		"lost": {always, 3 * time.Second, all, []syscall.Signal{term, kill}, false, 137, "lost: odd",
 			"3s killed, 3s terminated, 3s continued", "lost exited"},
 		"renewed for a while": {func(passed time.Duration) time.Duration {
 			if passed < 8*time.Second {
 				return ttl
 			}
 			return 28 * time.Second
-		}, all, all, []syscall.Signal{term}, 143, "no renewal until 5s before its deadline",
+		}, all, all, []syscall.Signal{term}, false, 143, "no renewal until 5s before its deadline",
 			"23s terminated, 23s continued, 23s terminated, 23s continued", "renewed stopping exited"},
-		"it ends, and leaves nothing": {always, all, time.Second, []syscall.Signal{term}, 3, "", "1s terminated, 1s continued", "exited"},
-		"it ends, and leaves what is deaf": {always, all, time.Second, []syscall.Signal{kill}, 3, "",
+		"it ends, and leaves nothing": {always, all, time.Second, []syscall.Signal{term}, false, 3, "", "1s terminated, 1s continued", "exited"},
+		"it ends, and leaves what is deaf": {always, all, time.Second, []syscall.Signal{kill}, false, 3, "",
 			"1s terminated, 1s continued, 6s killed", "exited"},
-		"it ends shortly before the deadline, and leaves what is deaf": {fixed, all, 14500 * time.Millisecond, []syscall.Signal{kill}, 3, "",
+		"it ends shortly before the deadline, and leaves what is deaf": {fixed, all, 14500 * time.Millisecond, []syscall.Signal{kill}, false, 3, "",
 			"14.5s terminated, 14.5s continued, 19s killed", "exited"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ten, system, c := fakeTenancy(), clock.NewSimulated(0), newCast(tt.heeds...)
+			c.leaves = tt.leaves
 			lease := &planned{begun: time.Now(), until: tt.until, done: make(chan struct{})}
 			time.AfterFunc(tt.exits, func() { // the command itself; its children live on, unless they heed SIGTERM
 				select {

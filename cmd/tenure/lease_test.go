@@ -96,7 +96,7 @@ func TestTableOfLeases(t *testing.T) {
 	}
 	want := "NAME HOLDER TOKEN SLOTS EXPIRES IN WAITING|a one 7 3 1h0m0s 4|a two 8 3 2h0m0s 4|b (free) 5|c all 9 shared -1h0m0s 0"
 	if strings.Join(got, "|") != want {
-		t.Errorf("got\n%s\nwant %s", &text, want)
+		t.Errorf("the table of leases is\n%s\nwant %s", &text, want)
 	}
 }
 

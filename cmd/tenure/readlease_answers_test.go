@@ -62,7 +62,7 @@ func TestMembersAreAskedAtAllTheirURLs(t *testing.T) {
 	out, err := command(t, "read-lease", "--at", at, "-o", "json")
 	var leases readLeases
 	if err != nil || json.Unmarshal([]byte(out), &leases) != nil || len(leases.Members) != 3 {
-		t.Fatalf("%s, %v", out, err)
+		t.Fatalf("the read leases are told as %s, %v", out, err)
 	}
 	if a, b, c := leases.Members[0], leases.Members[1], leases.Members[2]; a.Error != "" || a.Reads == nil || !a.Leader || a.TTLMS != 200 ||
 		!strings.Contains(b.Error, "it has not started yet") || !b.Learner || a.Learner || !strings.Contains(c.Error, "no answer from http://127.0.0.1:1") {
@@ -71,7 +71,7 @@ func TestMembersAreAskedAtAllTheirURLs(t *testing.T) {
 	out, err = command(t, "status", "--at", at, "-o", "json")
 	var status clusterStatus
 	if err != nil || json.Unmarshal([]byte(out), &status) != nil || len(status.Members) != 3 {
-		t.Fatalf("%s, %v", out, err)
+		t.Fatalf("the status is told as %s, %v", out, err)
 	}
 	a, b, c := status.Members[0], status.Members[1], status.Members[2]
 	if len(a.Errors) > 0 || !a.Leader || a.Learner || !b.Learner || len(b.Errors) != 1 || !strings.Contains(b.Errors[0], "it has not started yet") || len(c.Errors) != 1 || !strings.Contains(c.Errors[0], "no answer from http://127.0.0.1:1") {
@@ -97,7 +97,7 @@ func TestHoldersOfAKey(t *testing.T) {
 	out, err := command(t, "read-lease", "holders", "k", "--at", at, "-o", "json")
 	var holders keyHolders
 	if err != nil || json.Unmarshal([]byte(out), &holders) != nil || len(holders.Holders) != 1 {
-		t.Fatalf("%s, %v; want one holder, by its own word", out, err)
+		t.Fatalf("the holders are told as %s, %v; want one holder, by its own word", out, err)
 	}
 	if h := holders.Holders[0]; h.ID != "a" || h.Name != "a" || len(h.URLs) != 1 || h.RoundTripMS <= 0 || h.RoundTripMS > 10000 {
 		t.Errorf("the holder is %+v; want a, where it is, and how far", h)
