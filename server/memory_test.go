@@ -63,9 +63,10 @@ func TestServerIsShortOfMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
 	limit := int64(stats.HeapAlloc) + 200<<20
+	var log lines
 	s, err := Start(Config{
 		Node: node.Config{
-			Name: "one", DataDir: t.TempDir(), Peers: map[string]string{"one": "http://127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler),
+			Name: "one", DataDir: t.TempDir(), Peers: map[string]string{"one": "http://127.0.0.1:1"}, Logger: log.logger(),
 		},
 		Clients: []net.Listener{l}, MemoryLimit: limit,
 	})
@@ -106,6 +107,12 @@ func TestServerIsShortOfMemory(t *testing.T) {
 	until(false)
 	if _, err := c.Put(t.Context(), "k", "w"); err != nil {
 		t.Errorf("a put: %v, want it taken again", err)
+	}
+	s.Stop() // then all of it is logged
+	for _, says := range []string{"memory is short", "memory is no longer short"} {
+		if !log.has(says) {
+			t.Errorf("the member's log does not tell that %s", says)
+		}
 	}
 }
 

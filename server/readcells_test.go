@@ -81,7 +81,7 @@ func TestHolds(t *testing.T) {
 		}
 		for _, key := range []string{"a", "k", "kk", "n", "x", "xx"} {
 			want := conf.Holders([]byte(key)).Has(1)
-			if got := h.Covers == nil || h.Covers(etcdapi.KeyRange{Key: []byte(key)}); got != want {
+			if got := covers(h, key, ""); got != want {
 				t.Errorf("%s: that it holds %s is said to be %v", tt.text, key, got)
 			}
 		}
@@ -100,14 +100,37 @@ func TestHolds(t *testing.T) {
 		for _, r := range []string{"a-l", "k-n", "k-p", "l-o", "k-q", "j-n", "m-z", "a-\x00"} {
 			from, end, _ := strings.Cut(r, "-")
 			want := slices.Contains(held, r)
-			if got := h.Covers(etcdapi.KeyRange{Key: []byte(from), End: []byte(end)}); got != want {
+			if got := covers(h, from, end); got != want {
 				t.Errorf("%s: that it holds all of %q is said to be %v", text, r, got)
 			}
 		}
 	}
 	h := etcdapi.ReadLeaseHolder{Member: 4}
 	conf, _ := placement.Parse("default = *", members)
-	if holds(&h, conf); !h.Partial || h.Covers(etcdapi.KeyRange{Key: []byte("a")}) {
+	if holds(&h, conf); !h.Partial || covers(h, "a", "") {
 		t.Error("a member that is in no configuration is said to hold keys")
 	}
+	h = etcdapi.ReadLeaseHolder{Member: 1}
+	conf, _ = placement.Parse("default = b; key:k = a", members)
+	if holds(&h, conf); !h.Partial || !covers(h, "k", "") || covers(h, "l", "") || len(h.Keys) != 1 {
+		t.Errorf("the first member of a configuration, which holds one key, is said to hold %+v", h)
+	}
+	h = etcdapi.ReadLeaseHolder{Member: 1}
+	conf, _ = placement.Parse("default = a", members)
+	if holds(&h, conf); h.Partial || len(h.Keys) > 0 {
+		t.Errorf("the first member of a configuration, which holds all keys, is said to hold %+v", h)
+	}
+	h = etcdapi.ReadLeaseHolder{Member: 1}
+	if holds(&h, nil); h.Partial || !covers(h, "k", "") {
+		t.Errorf("without a configuration a holder is said to hold %+v, want all keys", h)
+	}
+}
+
+// covers reports whether a holder is said to hold a key, or all of a range.
+func covers(h etcdapi.ReadLeaseHolder, key, end string) bool {
+	r := etcdapi.KeyRange{Key: []byte(key)}
+	if end != "" {
+		r.End = []byte(end)
+	}
+	return h.Covers == nil || h.Covers(r)
 }

@@ -185,4 +185,8 @@ func TestCellsThatMakeNoSense(t *testing.T) {
 	if st, err := b.ReadLeases(); err != nil || st.Order != "strict" {
 		t.Errorf("then the order is %s, %v; want strict", st.Order, err)
 	}
+	servers[0].Stop()
+	if err := b.SetReadPolicy(t.Context(), "static/key", "default = *"); err == nil || errors.Is(err, etcdapi.ErrCells) {
+		t.Errorf("set cells at a member that has stopped: %v, want an error that does not blame the cells", err)
+	}
 }

@@ -26,7 +26,8 @@ import (
 // A member that leaves says that it does not serve, hands leadership over, and then ends
 // streams: whoever goes elsewhere finds a leader.
 func TestShutdownHasAnOrder(t *testing.T) {
-	servers, endpoints := start(t, 3)
+	var log lines
+	servers, endpoints := startWith(t, 3, func(c *Config) { c.Node.Logger = log.logger() })
 	lead := 0
 	for i, s := range servers {
 		if id, _, _ := s.Node.Leader(); id == s.Node.ID() {
@@ -78,6 +79,9 @@ func TestShutdownHasAnOrder(t *testing.T) {
 	<-stopped
 	if ctx.Err() != nil {
 		t.Errorf("the shutdown waited for all of its time")
+	}
+	if log.count("leadership was not handed over") > 0 {
+		t.Error("leadership was handed over, and the log says that it was not")
 	}
 }
 

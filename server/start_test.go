@@ -5,6 +5,8 @@ import (
 	stdlog "log"
 	"log/slog"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -42,10 +44,17 @@ func (l *lines) count(line string) (n int) {
 	return n
 }
 
-// broken is a listener that accepts nobody.
-type broken struct{ net.Listener }
+// has reports whether a line was logged that begins so.
+func (l *lines) has(begin string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.told, func(line string) bool { return strings.HasPrefix(line, begin) })
+}
 
-func (broken) Accept() (net.Conn, error) { return nil, errors.New("out of order") }
+// brokenListener is a listener that accepts nobody.
+type brokenListener struct{ net.Listener }
+
+func (brokenListener) Accept() (net.Conn, error) { return nil, errors.New("out of order") }
 
 // A listener that breaks is told in the log, which is Go's own if there is no other; that a server
 // was stopped is not.
@@ -59,7 +68,7 @@ func TestAListenerThatBreaksIsTold(t *testing.T) {
 				slog.SetDefault(c.Node.Logger)
 				c.Node.Logger = nil
 			}
-			c.Clients = append(c.Clients, broken{listen(t)})
+			c.Clients = append(c.Clients, brokenListener{listen(t)})
 		})
 		slog.SetDefault(before)
 		stdlog.SetOutput(out)

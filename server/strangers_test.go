@@ -92,6 +92,48 @@ func TestStrangersAreBounded(t *testing.T) {
 	}
 }
 
+// shut is a connection that knows whether it was closed.
+type shut struct {
+	net.Conn
+	closed bool
+}
+
+func (s *shut) Close() error {
+	s.closed = true
+	return nil
+}
+
+func (*shut) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
+// A stranger that has gone leaves room for another, in whatever order they go, and one that is a
+// stranger no more is not put out.
+func TestStrangersLeaveTheirRoom(t *testing.T) {
+	s := strangers{most: 3}
+	var conns []*shut
+	enter := func(n int) {
+		for range n {
+			conns = append(conns, &shut{})
+			s.enter(conns[len(conns)-1])
+		}
+	}
+	enter(3)
+	s.leave(conns[1])
+	s.leave(conns[0])
+	s.leave(conns[0]) // it is none any more
+	enter(2)
+	for i, c := range conns {
+		if c.closed {
+			t.Errorf("connection %d was put out, and there was room", i)
+		}
+	}
+	enter(1)
+	for i, c := range conns {
+		if c.closed != (i == 2) {
+			t.Errorf("there is no room for another: connection %d is closed: %v, want the oldest stranger put out, 2, and nobody else", i, c.closed)
+		}
+	}
+}
+
 // Who says nothing is put out after a time, with TLS and without.
 func TestSilentClientsArePutOut(t *testing.T) {
 	for name, edit := range map[string]func(*Config){

@@ -49,12 +49,13 @@ func TestToldOfReadLeases(t *testing.T) {
 					{Lifetime: life(3, 7), Has: math.MaxUint64, Grantors: []machine.NodeID{2}},
 				},
 				// Member 3 has started anew, and this member is bound to its new life only.
-				Bound: []quorumlease.Lifetime{life(2, 5), life(3, 9), life(4, 1)}},
+				Bound: []quorumlease.Lifetime{life(2, 5), life(3, 9), life(4, 1), life(5, 5)}},
 			want: etcdapi.ReadLeaseStatus{Policy: "all", Order: "strict", Holders: []etcdapi.ReadLeaseHolder{
 				{Member: 2, Boot: 5, Has: 6, Grantors: []uint64{1, 2, 3}},
 				{Member: 3, Boot: 8, Has: 9, Grantors: []uint64{2}},
 				{Member: 3, Boot: 9, Grantors: []uint64{1}},
 				{Member: 4, Boot: 1, Grantors: []uint64{1}},
+				{Member: 5, Boot: 5, Grantors: []uint64{1}},
 			}},
 		},
 	} {

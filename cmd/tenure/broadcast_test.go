@@ -9,9 +9,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -215,6 +217,27 @@ func TestLines(t *testing.T) {
 		if fmt.Sprint(got) != want {
 			t.Errorf("%q: got %q, want %s", in, got, want)
 		}
+	}
+	// One that is as long as may be is a line, whatever it ends with. (bufio has buffers of 16 bytes at least.)
+	long, got := strings.Repeat("x", 20), []string{}
+	for line, err := range lines(t.Context(), strings.NewReader(long+"\r\n"+long+"\n"+long), 20) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(line))
+	}
+	if !slices.Equal(got, []string{long, long, long}) {
+		t.Errorf("of lines that are just as long as may be it reads %q", got)
+	}
+	odd, told := errors.New("odd"), 0
+	for line, err := range lines(t.Context(), iotest.ErrReader(odd), 10) {
+		if told++; err != odd || len(line) > 0 || told > 1 {
+			t.Errorf("an input that cannot be read says %q, %v, %d times; want its error, once", line, err, told)
+			break
+		}
+	}
+	if told == 0 {
+		t.Error("an input that cannot be read has an end like any other")
 	}
 	r, w := io.Pipe()
 	defer w.Close()

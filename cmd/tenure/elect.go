@@ -138,17 +138,23 @@ func listenLeaders(ctx context.Context, t *tenancy, o output, w io.Writer) error
 		return err
 	}
 	defer l.Close()
-	for leader, err := range (tenure.Election{Leaser: l, Claim: t.claim}).Observe(ctx) {
+	return tellLeaders(ctx, tenure.Election{Leaser: l, Claim: t.claim}, o, w)
+}
+
+// tellLeaders prints each leader until the context ends, or nobody reads.
+func tellLeaders(ctx context.Context, e tenure.Election, o output, w io.Writer) error {
+	for leader, err := range e.Observe(ctx) {
 		if err != nil {
 			return refusal(err)
 		}
 		if o == "json" {
-			if err := json.NewEncoder(w).Encode(leader); err != nil {
-				return err
-			}
-			continue
+			err = json.NewEncoder(w).Encode(leader)
+		} else {
+			_, err = fmt.Fprintf(w, "%s\t%d\n", leader.Holder, leader.Token)
 		}
-		fmt.Fprintf(w, "%s\t%d\n", leader.Holder, leader.Token)
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

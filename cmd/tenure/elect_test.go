@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tenure-lease/tenure"
 )
 
 // TestElectEndsItsHooks: when elect ends, so does a hook that runs, however long it would take; and
@@ -47,5 +52,103 @@ func TestElectEndsItsHooks(t *testing.T) {
 		if words, err := os.ReadFile(said.Name()); err != nil || strings.Contains(string(words), "--on-leader") {
 			t.Errorf("elect says %q, %v", words, err)
 		}
+	}
+}
+
+// changing is a leaser whose leaders change until it fails.
+type changing struct {
+	fakeLeaser
+	leaders []tenure.Holding
+	fails   error
+	asked   *int
+}
+
+func (c changing) Observe(_ context.Context, name string) (tenure.State, error) {
+	return c.Await(context.Background(), tenure.State{Name: name})
+}
+
+func (c changing) Await(_ context.Context, s tenure.State) (tenure.State, error) {
+	if *c.asked++; *c.asked > len(c.leaders) {
+		return s, c.fails
+	}
+	s.Holders = c.leaders[*c.asked-1 : *c.asked]
+	return s, nil
+}
+
+// Each leader is told in a line. A listener that cannot go on ends with the exit code that the reason
+// deserves, and so does one whose output nobody takes.
+func TestTellsLeaders(t *testing.T) {
+	leaders := []tenure.Holding{{Holder: "one", Token: 7, Slots: 1}, {Holder: "two", Token: 8, Slots: 1}}
+	for form, want := range map[output]string{
+		"table": "one\t7\ntwo\t8\n",
+		"json":  `{"holder":"one","token":7,"slots":1,"until":"0001-01-01T00:00:00Z"}` + "\n" + `{"holder":"two","token":8,"slots":1,"until":"0001-01-01T00:00:00Z"}` + "\n",
+	} {
+		for fails, code := range map[error]int{tenure.ErrUnavailable: exitUnavailable, fmt.Errorf("%w: odd", tenure.ErrClaim): exitFailure, errors.New("odd"): exitUnavailable} {
+			var out strings.Builder
+			e := tenure.Election{Leaser: changing{leaders: leaders, fails: fails, asked: new(int)}}
+			wantExit(t, tellLeaders(t.Context(), e, form, &out), code)
+			if out.String() != want {
+				t.Errorf("as %s it prints %q, want %q", form, &out, want)
+			}
+		}
+		full := errors.New("nobody reads")
+		r, w := io.Pipe()
+		r.CloseWithError(full)
+		e := tenure.Election{Leaser: changing{leaders: leaders, fails: tenure.ErrUnavailable, asked: new(int)}}
+		if err := tellLeaders(t.Context(), e, form, w); err != full {
+			t.Errorf("as %s, with an output that nobody takes, it ends with %v, want %v", form, err, full)
+		}
+	}
+}
+
+// A listener that cannot begin says why by its exit code.
+func TestListenExitCodes(t *testing.T) {
+	for at, want := range map[string]int{"file://" + t.TempDir() + "/none": exitUnavailable, "zk://a": exitFailure, "etcd://127.0.0.1:1": exitUnavailable} {
+		if code, out, errs := ran(t, "elect", "n", "--listen", "--at", at); code != want || out != "" || !strings.HasPrefix(errs, "tenure: ") {
+			t.Errorf("listening at %s ends with %d, %q, %q; want %d", at, code, out, errs, want)
+		}
+	}
+	if code, _, errs := ran(t, "elect", "n/", "--listen", "--at", "local"); code != exitFailure {
+		t.Errorf("listening for a name that there is not ends with %d, %q, want %d", code, errs, exitFailure)
+	}
+}
+
+// A hook finds in its environment who leads, and one that fails is told and followed by the next.
+func TestHooksKnowTheLeader(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("MARK", "inherited")
+	said, err := os.Create("said")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	stderr := os.Stderr
+	os.Stderr = said
+	defer func() { os.Stderr = stderr }()
+	leaders := []tenure.Holding{{Holder: "one", Token: 7}, {Holder: "two", Token: 8}}
+	ten := fakeTenancy("true")
+	ten.at = "etcd://x"
+	follow(t.Context(), changing{leaders: leaders, fails: tenure.ErrUnavailable, asked: new(int)}, ten,
+		`echo "$TENURE_LEADER $TENURE_TOKEN $TENURE_LEASE $TENURE_AT $MARK" >>hooks; test $TENURE_LEADER != one`)
+	os.Stderr = stderr
+	hooks, err := os.ReadFile("hooks")
+	if want := "one 7 fake etcd://x inherited\ntwo 8 fake etcd://x inherited\n"; err != nil || string(hooks) != want {
+		t.Errorf("hooks find %q, %v; want %q", hooks, err, want)
+	}
+	words, err := os.ReadFile("said")
+	if want := "tenure: --on-leader for one: exit status 1\ntenure: --on-leader: " + tenure.ErrUnavailable.Error() + "\n"; err != nil || string(words) != want {
+		t.Errorf("told is %q, %v; want %q", words, err, want)
+	}
+}
+
+// A leader that lost its leadership says so, campaigns again, and proclaims its value to its command.
+func TestReignsWithItsValue(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ten := fakeTenancy("sh", "-c", "echo $TENURE_LEADER >>value; exit 4")
+	ten.claim.Holder = "us"
+	err := ten.reign(t.Context(), fakeLeaser{try: func(context.Context) (tenure.Lease, error) { return &fakeLease{}, nil }}, false)
+	wantExit(t, err, 4)
+	if value, err := os.ReadFile("value"); err != nil || string(value) != "us\n" {
+		t.Errorf("the command finds the value %q, %v; want us, once", value, err)
 	}
 }

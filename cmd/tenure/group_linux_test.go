@@ -1,11 +1,75 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 )
+
+// diesWithUs reports whether a process with these attributes is killed when we end.
+func diesWithUs(a *syscall.SysProcAttr) bool { return a.Pdeathsig == syscall.SIGKILL }
+
+// zombie waits until a process has ended that nobody reaps.
+func zombie(t *testing.T, id int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(stat, []byte(") Z ")) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %d has not ended: %s", id, stat)
+		}
+	}
+}
+
+// A group of which nobody is left but who was not reaped has ended.
+func TestWhatWasNotReapedIsNotAlive(t *testing.T) {
+	cmd := sleeper(t)
+	if !(kernel{}).alive(cmd.Process.Pid) {
+		t.Error("a process that sleeps is not alive")
+	}
+	_ = cmd.Process.Kill()
+	zombie(t, cmd.Process.Pid)
+	if (kernel{}).alive(cmd.Process.Pid) {
+		t.Error("a group of which nobody is left counts as alive: the lease is kept for ever where nobody reaps")
+	}
+}
+
+// A process may have any name, and is known by its numbers all the same.
+func TestProcessesOfAnyName(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	odd := filepath.Join(t.TempDir(), "a) Z 1 1")
+	if err := os.Symlink(sleep, odd); err != nil {
+		t.Fatal(err)
+	}
+	cmd := &exec.Cmd{Path: odd, Args: []string{"sleep", "60"}, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	id := cmd.Process.Pid
+	for p := range processTable() {
+		if p.id == id && (p.parent != os.Getpid() || p.group != id || p.state == "Z") {
+			t.Errorf("a process that is called %q is taken for %+v, want one of ours in its own group", filepath.Base(odd), p)
+		}
+	}
+	if !(kernel{}).alive(id) {
+		t.Errorf("a process that is called %q is not alive", filepath.Base(odd))
+	}
+}
 
 // TestAnotherUsersProcessesAreAlive: a command that became another user's (setuid) is not
 // taken for one that has ended, though we may send it nothing.

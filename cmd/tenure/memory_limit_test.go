@@ -44,22 +44,27 @@ func TestRespectMemory(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	for _, tt := range []struct {
-		operator string
-		limit    int64
-		want     int64 // of the collector
-		floor    int
+		operator, pace string
+		limit          int64
+		want           int64 // of the collector
+		floor          int
 	}{
-		{"", 0, math.MaxInt64, heapFloorBytes},
-		{"", 1000 << 20, 900 << 20, 0},
-		{"", 10 << 30, 9 << 30, heapFloorBytes},
-		{"5GiB", 10 << 30, math.MaxInt64, 0},
+		{"", "", 0, math.MaxInt64, heapFloorBytes},
+		{"", "", 1000 << 20, 900 << 20, 0},
+		{"", "", 16*heapFloorBytes - 1, (16*heapFloorBytes - 1) / 10 * 9, 0},
+		{"", "", 16 * heapFloorBytes, 16 * heapFloorBytes / 10 * 9, heapFloorBytes},
+		{"", "", 10 << 30, 9 << 30, heapFloorBytes},
+		{"", "50", 10 << 30, 9 << 30, 0},
+		{"", "50", 0, math.MaxInt64, 0},
+		{"5GiB", "", 10 << 30, math.MaxInt64, 0},
+		{"5GiB", "", 0, math.MaxInt64, 0},
 	} {
-		t.Setenv("GOGC", "")
+		t.Setenv("GOGC", tt.pace)
 		t.Setenv("GOMEMLIMIT", tt.operator)
 		debug.SetMemoryLimit(math.MaxInt64)
 		floor := respectMemory(tt.limit)
 		if got := debug.SetMemoryLimit(-1); got != tt.want || len(floor) != tt.floor {
-			t.Errorf("GOMEMLIMIT %q, %d bytes to use: the collector has %d and a floor of %d, want %d and %d", tt.operator, tt.limit, got, len(floor), tt.want, tt.floor)
+			t.Errorf("GOMEMLIMIT %q, GOGC %q, %d bytes to use: the collector has %d and a floor of %d, want %d and %d", tt.operator, tt.pace, tt.limit, got, len(floor), tt.want, tt.floor)
 		}
 	}
 }

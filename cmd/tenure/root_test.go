@@ -53,6 +53,7 @@ func TestErrorsAreSaidOnce(t *testing.T) {
 		{[]string{"serve", "-election-timeout", "odd"}, 1, "", `invalid argument "odd" for "--election-timeout"`},
 		{[]string{"serve", "--election-timeout=odd"}, 1, "", `invalid argument "odd" for "--election-timeout"`},
 		{[]string{"lease", "show", "n", "--at", "file:///none"}, 69, "", "make the directory first"},
+		{[]string{"lock", "n", "--at", "local", "--", "sh", "-c", "exit 7"}, 7, "", ""}, // which speaks for itself
 	} {
 		code, out, errs := ran(t, tt.args...)
 		said := tt.errs == "" && errs == "" ||

@@ -157,6 +157,44 @@ tls-min-version: 'TLS1.2'
 	}
 }
 
+// A variable that nobody knows is refused if a word of its name is about protection, and told otherwise.
+func TestServeRefusesUnknownProtections(t *testing.T) {
+	for _, word := range []string{"ALLOWED", "AUTH", "CA", "CERT", "CIPHER", "CIPHERS", "CRL", "QUOTA", "SAN", "TLS", "TRUSTED"} {
+		for _, prefix := range []string{"ETCD_", "TENURE_"} {
+			if _, _, _, err := serveFlags(t, nil, []string{prefix + "ODD_" + word + "=x"}); err == nil || !strings.Contains(err.Error(), "by its name it protects something") {
+				t.Errorf("%sODD_%s: %v, want it refused", prefix, word, err)
+			}
+		}
+		if _, _, unknown, err := serveFlags(t, nil, []string{"ETCD_ODD_" + word + "X=x"}); err != nil || len(unknown) != 1 {
+			t.Errorf("ETCD_ODD_%sX: told %q, %v; want it told", word, unknown, err)
+		}
+	}
+	if _, _, unknown, err := serveFlags(t, nil, []string{"TENURE_AT=a", "TENURE_LEADER=a", "TENURE_LEASE=a", "TENURE_TOKEN=a", "TENURE_TEST_X=a", "OTHER_TLS=a"}); err != nil || unknown != nil {
+		t.Errorf("variables of other commands and programs: told %q, %v; want nothing", unknown, err)
+	}
+}
+
+// Switches of etcd's take all words for true and false that etcd takes.
+func TestServeSwitchesOfEtcd(t *testing.T) {
+	for _, word := range []string{"0", "f", "F", "FALSE", "false", "False"} {
+		if _, _, _, err := serveFlags(t, []string{"--auto-tls=" + word, "--force-new-cluster=" + word}, nil); err != nil {
+			t.Errorf("%s is not taken for false: %v", word, err)
+		}
+	}
+	for _, word := range []string{"1", "t", "T", "TRUE", "true", "True"} {
+		for _, flag := range []string{"--auto-tls=", "--peer-auto-tls=", "--force-new-cluster="} {
+			if _, _, _, err := serveFlags(t, []string{flag + word}, nil); err == nil || !strings.Contains(err.Error(), "not be safe to ignore") {
+				t.Errorf("%s%s: %v, want it refused", flag, word, err)
+			}
+		}
+	}
+	for _, flag := range []string{"--proxy=off", "--proxy=false", "--auth-token=simple", "--discovery=", "--wal-dir="} {
+		if _, _, _, err := serveFlags(t, []string{flag}, nil); err != nil {
+			t.Errorf("%s asks for nothing: %v", flag, err)
+		}
+	}
+}
+
 // The sections of etcd's file and its variables reach the flags that protect.
 func TestServeProtectionsFromFileAndEnvironment(t *testing.T) {
 	file := write(t, "etcd.yaml", `

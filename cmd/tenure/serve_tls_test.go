@@ -347,6 +347,75 @@ func TestServeDialsMembers(t *testing.T) {
 	}
 }
 
+// placed is a connection between other addresses.
+type placed struct {
+	net.Conn
+	local, remote string
+}
+
+func (p placed) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.ParseIP(p.local), Port: 1} }
+func (p placed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.remote), Port: 2} }
+
+// A member's certificate names the address that it comes from, and not the one that it comes to.
+func TestServeAddressesAreOfWhoCalls(t *testing.T) {
+	ca := newAuthority(t)
+	server, near, far := ca.issue("a", "127.0.0.1"), ca.issue("b", "127.0.0.1"), ca.issue("c", "192.0.2.1")
+	_, port, err := ports(t, "--cert-file", server.cert, "--key-file", server.key, "--peer-cert-file", server.cert, "--peer-key-file", server.key,
+		"--peer-trusted-ca-file", ca.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		with credential
+		good bool
+	}{{near, true}, {far, false}} {
+		ours, theirs := net.Pipe()
+		done := make(chan error, 1)
+		go func() {
+			caller := ca.caller(&c.with)
+			caller.ServerName, caller.MaxVersion = "127.0.0.1", tls.VersionTLS12
+			err := tls.Client(theirs, caller).Handshake()
+			theirs.Close()
+			done <- err
+		}()
+		err := tls.Server(placed{ours, "192.0.2.1", "127.0.0.1"}, port).Handshake()
+		ours.Close()
+		<-done
+		if (err == nil) != c.good {
+			t.Errorf("certificate %d at 192.0.2.1, from 127.0.0.1: %v, want it taken: %v", c.with.serial, err, c.good)
+		}
+	}
+}
+
+// Each flag that asks for TLS is refused at a port without it: nothing would be protected.
+func TestServeWithoutTLSRefusesItsFlags(t *testing.T) {
+	for _, prefix := range []string{"", "peer-"} {
+		clients := "client-"
+		if prefix != "" {
+			clients = prefix
+		}
+		flags := []string{prefix + "cert-file=x", prefix + "key-file=x", prefix + "trusted-ca-file=x", prefix + "client-cert-auth", clients + "crl-file=x",
+			clients + "cert-allowed-cn=x", clients + "cert-allowed-hostname=x"}
+		if prefix != "" {
+			flags = append(flags, "peer-client-cert-file=x", "peer-client-key-file=x")
+		}
+		for _, flag := range flags {
+			o, err := parse(t, []string{"--data-dir", t.TempDir(), "--listen-peer-urls", "http://127.0.0.1:0", "--listen-client-urls", "http://127.0.0.1:0", "--" + flag}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := o.config(slog.New(slog.DiscardHandler), func(error) {})
+			if err == nil {
+				cfg.Node.PeerListener.Close()
+				cfg.Clients[0].Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), "--"+prefix+"cert-file and its like are set") {
+				t.Errorf("--%s at a port without TLS: %v, want it refused", flag, err)
+			}
+		}
+	}
+}
+
 // names is a resolver that knows some.
 type names map[string][]string
 
@@ -354,7 +423,7 @@ func (n names) LookupAddr(_ context.Context, addr string) ([]string, error) { re
 func (n names) LookupHost(_ context.Context, host string) ([]string, error) { return n[host], nil }
 
 func TestCheckAddress(t *testing.T) {
-	dns := names{"10.0.0.1": {"a.db.example."}, "b.example": {"10.0.0.2", "10.0.0.3"}, "*.example": {"10.0.0.9"}}
+	dns := names{"10.0.0.1": {"a.db.example."}, "10.0.0.4": {"a.db.example.evil."}, "10.0.0.5": {"db.example."}, "b.example": {"10.0.0.2", "10.0.0.3"}, "*.example": {"10.0.0.9"}}
 	for _, tt := range []struct {
 		ips, names []string
 		from       string
@@ -367,6 +436,11 @@ func TestCheckAddress(t *testing.T) {
 		{nil, []string{"a.db.example"}, "10.0.0.2:5", false},
 		{nil, []string{"*.db.example"}, "10.0.0.1:5", true},
 		{nil, []string{"*.other.example"}, "10.0.0.1:5", false},
+		{nil, []string{"*.db.example"}, "10.0.0.4:5", false}, // a stranger's zone
+		{nil, []string{"*.db.example"}, "10.0.0.5:5", false},
+		{nil, []string{"*db.example"}, "10.0.0.1:5", false},
+		{nil, []string{"*"}, "10.0.0.1:5", false},
+		{[]string{"10.0.0.1"}, nil, "10.0.0.1", false}, // no address of a connection
 		{nil, []string{"*.example"}, "10.0.0.9:5", false},
 		{nil, []string{"b.example"}, "10.0.0.3:5", true},
 		{[]string{"10.0.0.8"}, []string{"b.example"}, "10.0.0.2:5", true},

@@ -232,6 +232,59 @@ func TestAKilledShepherdIsReplaced(t *testing.T) {
 	}
 }
 
+// The order that finds a shepherd killed is heard by its successor, and the first is reaped. To dismiss one
+// that has ended needs no other.
+func TestASuccessorHearsTheOrder(t *testing.T) {
+	s, err := startShepherd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := sleeper(t)
+	s.until(clock.After(clock.System, time.Hour))
+	s.watch(command.Process.Pid)
+	first := s.process.Pid
+	_ = s.process.Kill()
+	for s.write("odd 0\n") == nil { // the kernel has not ended it yet
+		time.Sleep(2 * time.Millisecond)
+	}
+	s.until(clock.After(clock.System, 100*time.Millisecond))
+	if s.process.Pid == first {
+		t.Error("a shepherd that was killed has no successor")
+	}
+	if !killed(t, command) {
+		t.Error("the successor has not heard of the deadline by whose order it was started")
+	}
+	for end := time.Now().Add(20 * time.Second); syscall.Kill(first, 0) == nil; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a shepherd that was killed is never reaped")
+		}
+	}
+	s.dismiss()
+	last := s.process.Pid
+	if s.dismiss(); s.process.Pid != last {
+		t.Error("to dismiss a shepherd that has ended another was started")
+		s.dismiss()
+	}
+}
+
+// A line that makes no sense is no order, and nor is a group that would be all processes.
+func TestObeysOrdersOnly(t *testing.T) {
+	for orders, want := range map[string]int{
+		"group 7\nodd\nuntil\nuntil x\ngroup\n":        7,
+		"group 7\ngroup 1\ngroup 0\ngroup -1\nodd 9\n": 7,
+		"group 7\ngroup 8\n":                           8,
+		"group 7\ndesert 0\n":                          0,
+		"group 1\n":                                    0,
+		"until 1000000000000\n":                        0, // its guard has ended before there was a group
+	} {
+		kills := []int{0}
+		obey(strings.NewReader(orders), func() bool { return false }, &clock.Fake{}, func(group int) { kills = append(kills, group) })
+		if got := kills[len(kills)-1]; got != want || len(kills) > 2 {
+			t.Errorf("after %q, when the guard has ended, it kills %v, want group %d", orders, kills[1:], want)
+		}
+	}
+}
+
 // A successor hears of the deadline and of the group together, and of neither before there is one.
 func TestWhatASuccessorKnows(t *testing.T) {
 	for want, s := range map[string]shepherd{

@@ -174,9 +174,7 @@ func (t *tenancy) waiting(ctx context.Context, l tenure.Leaser) {
 // the end of standard input, and releases it.
 func (t *tenancy) under(ctx context.Context, lease tenure.Lease, env ...string) (int, error) {
 	t.events.lease("acquired", lease)
-	// The server may have granted more than was asked for.
-	ttl := max(t.claim.TTL, time.Until(lease.Deadline()))
-	g := guard{lease: lease, clock: clock.System, ttl: ttl, env: append(environment(lease, t.at), env...), signals: t.signals, events: &t.events, words: os.Stderr}
+	g := t.guard(lease, env...)
 	var code int
 	var err error
 	if len(t.argv) > 0 {
@@ -200,6 +198,13 @@ func (t *tenancy) under(ctx context.Context, lease tenure.Lease, env ...string) 
 		}
 	}
 	return code, err
+}
+
+// guard is who watches over the lease, and over a command that finds env in its environment, too.
+func (t *tenancy) guard(lease tenure.Lease, env ...string) guard {
+	// The server may have granted more than was asked for.
+	ttl := max(t.claim.TTL, time.Until(lease.Deadline()))
+	return guard{lease: lease, clock: clock.System, ttl: ttl, env: append(environment(lease, t.at), env...), signals: t.signals, events: &t.events, words: os.Stderr}
 }
 
 // release gives the lease back. Who sends a signal meanwhile does not want to wait for

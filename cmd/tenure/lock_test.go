@@ -1,0 +1,42 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/tenure-lease/tenure"
+)
+
+// What a command line asks for is what others see of the lease, and the command's exit code is ours.
+func TestLockTakesWhatIsAsked(t *testing.T) {
+	for _, tt := range []struct {
+		args   []string
+		holder string
+		slots  int
+	}{
+		{nil, "", 1},
+		{[]string{"-n", "3", "--holder", "me"}, "me", 3},
+		{[]string{"--shared", "--holder", "me"}, "me", tenure.Shared},
+	} {
+		args := append([]string{"lock", "n", "--at", "local"}, tt.args...)
+		code, out, errs := ran(t, append(args, "--", "sh", "-c", "tenure lease show n -o json; exit 5")...)
+		var shown shownLease
+		if err := json.Unmarshal([]byte(out), &shown); err != nil || code != 5 || errs != "" {
+			t.Fatalf("tenure %q ends with %d, %v, and says\n%s%s", args, code, err, out, errs)
+		}
+		if h := shown.Holders; len(h) != 1 || h[0].Slots != tt.slots || tt.holder != "" && h[0].Holder != tt.holder {
+			t.Errorf("tenure %q: the lease is held by %+v, want %q with %d slots", args, h, tt.holder, tt.slots)
+		}
+	}
+}
+
+// With JSON asked for there are events, for lock and for elect.
+func TestJSONMeansEvents(t *testing.T) {
+	for _, name := range []string{"lock", "elect"} {
+		code, out, errs := ran(t, name, "n", "--at", "local", "-o", "json", "--", "true")
+		if code != 0 || out != "" || !strings.Contains(errs, `"event":"acquired"`) || !strings.Contains(errs, `"event":"released"`) {
+			t.Errorf("tenure %s -o json ends with %d and says %q, and on standard error %q; want its events there", name, code, out, errs)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/machine"
+)
+
+// memberOf answers clients in a directory as the test says, until that ends.
+func memberOf(t *testing.T, answer http.HandlerFunc) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	l, err := net.Listen("unix", socketPath(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: answer}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(l) }()
+	t.Cleanup(func() { s.Close(); <-done })
+	return dir
+}
+
+// A client asks a member that is busy again, with the same words; all else that a member says ends the request
+// with an exit code of its kind, and a signal that ends it is known as the cause.
+func TestWhatAClientMakesOfAnswers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer http.HandlerFunc
+		exit   int // 0: success; exitFailure: an error without a code
+		says   string
+	}{
+		"it is ordered":  {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "7") }, 0, ""},
+		"too long":       {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "x", 413) }, exitFailure, "the message is too large"},
+		"it was removed": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broadcast: removed", 409) }, exitFailure, "broadcast: removed"},
+		"it ends":        {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, exitUnavailable, "ended, and the message may or may not be ordered"},
+	} {
+		asked, busy := 0, 2
+		dir := memberOf(t, func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if asked++; err != nil || r.Method != "POST" || r.URL.Path != "/broadcast" || string(body) != "words" {
+				t.Errorf("%s: request %d is %s %s %q, %v", name, asked, r.Method, r.URL.Path, body, err)
+			}
+			if asked <= busy {
+				http.Error(w, "busy", http.StatusTooManyRequests)
+				return
+			}
+			tt.answer(w, r)
+		})
+		c := newMemberClient(dir)
+		var position broadcast.Position
+		err := c.ask(t.Context(), "POST", "/broadcast", "words", &position)
+		c.close()
+		var exit exitError
+		switch {
+		case tt.exit == 0:
+			if err != nil || position != 7 || asked != busy+1 {
+				t.Errorf("%s: position %d, %v, after %d requests; want 7 after 3", name, position, err, asked)
+			}
+		case tt.exit == exitFailure:
+			if err == nil || errors.As(err, &exit) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%s: %v, want %q and no exit code of its own", name, err, tt.says)
+			}
+		default:
+			if wantExit(t, err, tt.exit); err != nil && !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%s: %v, want %q", name, err, tt.says)
+			}
+		}
+	}
+	err := newMemberClient(t.TempDir()).ask(t.Context(), "POST", "/broadcast", "x", new(any))
+	if wantExit(t, err, exitUnavailable); err != nil && !strings.Contains(err.Error(), "no member runs in the directory") {
+		t.Errorf("without a member: %v", err)
+	}
+	for name, answer := range map[string]http.HandlerFunc{
+		"it is busy": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "busy", http.StatusTooManyRequests) },
+		"it waits":   func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		dir := memberOf(t, func(w http.ResponseWriter, r *http.Request) {
+			cancel(interrupt(syscall.SIGTERM))
+			_, _ = io.ReadAll(r.Body)
+			answer(w, r)
+		})
+		c := newMemberClient(dir)
+		wantExit(t, interrupted(c.ask(ctx, "POST", "/broadcast", "words", new(any))), exitSignal+int(syscall.SIGTERM))
+		if c.close(); t.Failed() {
+			t.Fatalf("a signal has ended a request while %s", name)
+		}
+	}
+}
+
+// An error says which message of the command line, or line, it is about, and nothing behind it is sent.
+func TestBroadcastCountsFromOne(t *testing.T) {
+	sent := 0
+	dir := memberOf(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if sent++; string(body) == "bad" {
+			http.Error(w, "odd", http.StatusConflict)
+			return
+		}
+		fmt.Fprint(w, sent)
+	})
+	for in, args := range map[string][]string{"message 2: odd": {"good", "bad", "good"}, "line 2: odd": nil} {
+		sent = 0
+		var out strings.Builder
+		root := rootCommand()
+		root.SetOut(&out)
+		root.SetErr(io.Discard)
+		root.SetIn(strings.NewReader("good\nbad\ngood\n"))
+		root.SetArgs(append([]string{"broadcast", "--at", dir}, args...))
+		if err := root.Execute(); err == nil || err.Error() != in || out.String() != "1\n" || sent != 2 {
+			t.Errorf("%q: %v, printed %q, sent %d; want %q, the first position, and 2", args, err, &out, sent, in)
+		}
+	}
+}
+
+// The flags of a member reach it, and members that make no sense are refused.
+func TestMemberFlagsReachTheirEnds(t *testing.T) {
+	cmd := &cobra.Command{}
+	var o memberOptions
+	o.flags(cmd)
+	if err := cmd.Flags().Parse([]string{"--id", "2", "--group", "9", "--members", "1=a:1,2=b:2", "--join", "--data-dir", "d"}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := o.config()
+	if err != nil || c.ID != 2 || c.Group != 9 || c.Dir != "d" || !c.Join || len(c.Members) != 2 || c.Members[machine.NodeID(1)] != "a:1" || c.Members[machine.NodeID(2)] != "b:2" {
+		t.Errorf("got %+v, %v; want what the flags say", c, err)
+	}
+	o.id = 3
+	if _, err := o.config(); err == nil || err.Error() != "--id 3: that is none of the members [1 2]" {
+		t.Errorf("a member that is none: %v", err)
+	}
+	taken := listenLocal(t)
+	defer taken.Close()
+	o = memberOptions{id: 1, group: 1, members: []string{"1=" + taken.Addr().String()}, dir: t.TempDir()}
+	_, err = o.start(io.Discard)
+	wantExit(t, err, exitUnavailable)
+}
+
+// A member's socket is for its user only. It takes the place of one that was left behind, and has to fit.
+func TestTheSocketOfAMember(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(socketPath(dir), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := func(dir string, do func() error) error {
+		o := memberOptions{id: 7, group: 1, members: []string{"7=" + freeAddresses(t, 1)[0]}, dir: dir}
+		cmd := &cobra.Command{}
+		cmd.SetContext(t.Context())
+		cmd.SetErr(io.Discard)
+		return o.run(cmd, func(context.Context, *broadcast.Node) error { return do() })
+	}
+	odd := errors.New("odd")
+	if err := run(dir, func() error {
+		info, err := os.Stat(socketPath(dir))
+		if err != nil || info.Mode().Type() != fs.ModeSocket || info.Mode().Perm() != 0o600 {
+			t.Errorf("the socket is %v, %v; want one that only its user can use", info.Mode(), err)
+		}
+		return odd
+	}); !errors.Is(err, odd) {
+		t.Errorf("what a member does fails: %v, want %v", err, odd)
+	}
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", socketPathMax))
+	err := run(long, func() error { t.Error("a member runs whose socket nobody finds"); return nil })
+	if err == nil || !strings.Contains(err.Error(), "too long for a socket") {
+		t.Errorf("a directory whose path is too long: %v", err)
+	}
+	if err := run(long[:len(long)-1], func() error { return nil }); err == nil || !strings.Contains(err.Error(), "too long for a socket") {
+		t.Errorf("a directory whose path is too long, again: %v", err)
+	}
+	_, err = command(t, "regroup", "--at", dir, "--add", "4")
+	wantRefused(t, err, `--add "4": want ID=HOST:PORT`)
+}
+
+// A client that waits says for what, once for each reason.
+func TestSaysWhatItWaitsFor(t *testing.T) {
+	said := make(chan string, 10)
+	dir := memberOf(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broadcast: not connected", 409) })
+	c := newMemberClient(dir)
+	defer c.close()
+	quiet := c.says(t.Context(), writerTo(said))
+	select {
+	case line := <-said:
+		if line != "tenure: waiting: not connected\n" {
+			t.Errorf("it says %q", line)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it waits, and does not say for what")
+	}
+	quiet()
+}
+
+type writerTo chan string
+
+func (w writerTo) Write(p []byte) (int, error) {
+	w <- string(p)
+	return len(p), nil
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/tenure-lease/tenure/etcdapi"
+	"github.com/tenure-lease/tenure/readleasepb"
+)
+
+// What a member says of itself and what the leader says of others is told whole.
+func TestReadLeasesAreToldWhole(t *testing.T) {
+	member := func(id uint64) *readleasepb.Member { return &readleasepb.Member{Id: id} }
+	s := &readLeases{Members: []readLeaseMember{{ID: "a", Name: "one"}, {ID: "b"}}}
+	s.fill([]*readleasepb.GetResponse{
+		{
+			MemberId: 0xa, Leader: member(0xb), Term: 7, Policy: "old", Order: "strict", ReleasedIndex: 95, Ttl: durationpb.New(2 * time.Second),
+			LeaseLeft: durationpb.New(1500 * time.Millisecond), Reads: &readleasepb.Reads{Local: 1, Rounds: 2, Forwarded: 3},
+			Clock:   &readleasepb.Clock{Doubted: true, Doubts: 4, Pauses: 5, Suspends: 6, Last: "odd", LastAgo: durationpb.New(7 * time.Second)},
+			Holders: []*readleasepb.Holder{{Member: member(0xa), Active: true}},
+		},
+		{
+			MemberId: 0xb, Leader: member(0xb), Term: 7, Policy: "all", Order: "key", CommittedIndex: 99, ReleasedIndex: 90, Ttl: durationpb.New(time.Second),
+			HeldUp: &readleasepb.HeldUp{Entries: 9, Waiting: durationpb.New(20 * time.Millisecond), By: []uint64{0xa, 0xc}}, Stalled: []uint64{0xa},
+			Holders: []*readleasepb.Holder{
+				{Member: member(0xa), Boot: 8, HasIndex: 80, Active: true, Grantors: []uint64{0xb}}, {Member: member(0xa), Boot: 7, HasIndex: 70},
+				{Member: member(0xb), Boot: 3, HasIndex: 99, Active: true},
+			},
+		},
+	})
+	want := &readLeases{
+		Policy: "all", Order: "key", Leader: "b", Term: 7, Committed: 99, Released: 90, HeldUp: &heldUp{Entries: 9, WaitingMS: 20, By: []string{"one", "c"}}, best: 0xb,
+		Members: []readLeaseMember{
+			{
+				ID: "a", Name: "one", Holds: "all keys", LeftMS: 1500, left: 1500 * time.Millisecond, TTLMS: 2000, Boot: 8, Has: 80, Stalled: true, Grantors: []string{"b"},
+				Reads: &reads{1, 2, 3}, Clock: &memberClock{true, 4, 5, 6, "odd", 7000},
+			},
+			{ID: "b", Leader: true, TTLMS: 1000, Boot: 3, Has: 99, Holds: "all keys", Grantors: []string{}, Reads: &reads{}},
+		},
+	}
+	if !reflect.DeepEqual(s, want) {
+		got, _ := json.Marshal(s)
+		wanted, _ := json.Marshal(want)
+		t.Errorf("told is %s\nwant %s", got, wanted)
+	}
+}
+
+// A member is asked at each of its URLs until one answers, and one that has none has not started.
+func TestMembersAreAskedAtAllTheirURLs(t *testing.T) {
+	s := &story{policy: "all"}
+	at := tell(t, s)
+	url := strings.Replace(at, "etcd", "http", 1)
+	s.members = []*pb.Member{
+		{ID: 0xa, Name: "a", ClientURLs: []string{"http://127.0.0.1:1", url}}, {ID: 0xb, Name: "b", IsLearner: true}, {ID: 0xc, Name: "c", ClientURLs: []string{"http://127.0.0.1:1"}},
+	}
+	out, err := command(t, "read-lease", "--at", at, "-o", "json")
+	var leases readLeases
+	if err != nil || json.Unmarshal([]byte(out), &leases) != nil || len(leases.Members) != 3 {
+		t.Fatalf("the read leases are told as %s, %v", out, err)
+	}
+	if a, b, c := leases.Members[0], leases.Members[1], leases.Members[2]; a.Error != "" || a.Reads == nil || !a.Leader || a.TTLMS != 200 ||
+		!strings.Contains(b.Error, "it has not started yet") || !b.Learner || a.Learner || !strings.Contains(c.Error, "no answer from http://127.0.0.1:1") {
+		t.Errorf("told is %+v; want the first answer of a, that b has not started, and that c does not answer", leases.Members)
+	}
+	out, err = command(t, "status", "--at", at, "-o", "json")
+	var status clusterStatus
+	if err != nil || json.Unmarshal([]byte(out), &status) != nil || len(status.Members) != 3 {
+		t.Fatalf("the status is told as %s, %v", out, err)
+	}
+	a, b, c := status.Members[0], status.Members[1], status.Members[2]
+	if len(a.Errors) > 0 || !a.Leader || a.Learner || !b.Learner || len(b.Errors) != 1 || !strings.Contains(b.Errors[0], "it has not started yet") || len(c.Errors) != 1 || !strings.Contains(c.Errors[0], "no answer from http://127.0.0.1:1") {
+		t.Errorf("the status is %+v; want the answer of a, that b has not started, and that c does not answer", status.Members)
+	}
+	if status.Cluster != "c1" || status.Leader != "a" || status.ReadLeases == nil || len(status.ReadLeases.Members) != 3 {
+		t.Errorf("the status is %+v; want cluster c1, led by a, and its read leases", status)
+	}
+	out, err = command(t, "read-lease", "holders", "k", "--at", at, "-o", "json")
+	var holders keyHolders
+	if err != nil || json.Unmarshal([]byte(out), &holders) != nil || holders.Key != "k" || holders.Policy != "all" || holders.Order != "strict" || holders.Leader != "a" || len(holders.Holders) != 0 {
+		t.Errorf("of the holders of k is told %s, %v; want the policy all in strict order, a who leads, and nobody", out, err)
+	}
+}
+
+// Who holds a key is told with its distance, and a range without keys is refused.
+func TestHoldersOfAKey(t *testing.T) {
+	l := listenLocal(t)
+	s := &story{policy: "all"}
+	s.members = []*pb.Member{{ID: 0xa, Name: "a", ClientURLs: []string{"http://" + l.Addr().String()}}}
+	s.serve(t, l, 0xa, etcdapi.ReadLeaseStatus{Left: time.Second, Holders: []etcdapi.ReadLeaseHolder{{Member: 0xa, Boot: 4}, {Member: 0xb, Boot: 5}}})
+	at := "etcd://" + l.Addr().String()
+	out, err := command(t, "read-lease", "holders", "k", "--at", at, "-o", "json")
+	var holders keyHolders
+	if err != nil || json.Unmarshal([]byte(out), &holders) != nil || len(holders.Holders) != 1 {
+		t.Fatalf("the holders are told as %s, %v; want one holder, by its own word", out, err)
+	}
+	if h := holders.Holders[0]; h.ID != "a" || h.Name != "a" || len(h.URLs) != 1 || h.RoundTripMS <= 0 || h.RoundTripMS > 10000 {
+		t.Errorf("the holder is %+v; want a, where it is, and how far", h)
+	}
+	for _, args := range [][]string{{"b", "b"}, {"b", "a"}} {
+		_, err := command(t, append([]string{"read-lease", "holders", "--at", at}, args...)...)
+		wantRefused(t, err, "has no key: it must end behind its begin")
+	}
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenure-lease/tenure"
+)
+
+// told are the events that are printed while something is done.
+func told(t *testing.T, ten *tenancy, do func()) (list []event) {
+	t.Helper()
+	var out bytes.Buffer
+	ten.events = newEvents(&out)
+	do()
+	ten.events.close()
+	for line := range bytes.Lines(out.Bytes()) {
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// A tenure hears all signals that may be meant for its command.
+func TestHearsSignals(t *testing.T) {
+	all := []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2}
+	all = slices.DeleteFunc(all, signal.Ignored)
+	survived := make(chan os.Signal, 1) // this process
+	signal.Notify(survived, all...)
+	defer signal.Stop(survived)
+	ten := fakeTenancy("true")
+	ten.catch()
+	defer signal.Stop(ten.signals)
+	for _, sig := range all {
+		_ = syscall.Kill(os.Getpid(), sig.(syscall.Signal))
+		if got := <-survived; got != sig {
+			t.Fatalf("this process got %v, want %v", got, sig)
+		}
+		select {
+		case got := <-ten.signals:
+			if got != sig {
+				t.Errorf("a tenure hears %v, want %v", got, sig)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("a tenure does not hear %v", sig)
+		}
+	}
+}
+
+// The engine chooses how long a lease lasts, unless the command line says so.
+func TestClaimsOfCommandLines(t *testing.T) {
+	for _, tt := range []struct {
+		args       []string
+		ttl, delay time.Duration
+	}{{nil, 0, 0}, {[]string{"--ttl", "5s", "--lock-delay", "2s"}, 5 * time.Second, 2 * time.Second}} {
+		var ten tenancy
+		cmd := &cobra.Command{Use: "lock", RunE: ten.complete}
+		ten.register(cmd.Flags())
+		cmd.SetArgs(append(tt.args, "n", "--", "true"))
+		if err := cmd.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		host, _ := os.Hostname()
+		if c := ten.claim; c.TTL != tt.ttl || c.LockDelay != tt.delay || c.Name != "n" || c.Holder != fmt.Sprintf("%s:%d", host, os.Getpid()) {
+			t.Errorf("%q: the claim is %+v, want a TTL of %v, a delay of %v, and this process", tt.args, c, tt.ttl, tt.delay)
+		}
+	}
+}
+
+// A guard has all of the lease's time, which may be more than was asked for, and its command finds the
+// lease in its environment.
+func TestGuardOfATenure(t *testing.T) {
+	t.Setenv("MARK", "inherited")
+	for asked, least := range map[time.Duration]time.Duration{0: 59 * time.Second, 2 * time.Second: 59 * time.Second, 2 * time.Minute: 2 * time.Minute} {
+		ten := fakeTenancy()
+		ten.claim.TTL, ten.at = asked, "etcd://x"
+		g := ten.guard(&fakeLease{}, "MORE=1")
+		if g.ttl < least || g.ttl > max(asked, time.Minute) {
+			t.Errorf("asked for %v, and granted a minute: the guard has %v", asked, g.ttl)
+		}
+		for _, want := range []string{"TENURE_LEASE=fake", "TENURE_TOKEN=1", "TENURE_AT=etcd://x", "MORE=1", "MARK=inherited"} {
+			if !slices.Contains(g.env, want) {
+				t.Errorf("the command's environment has no %s", want)
+			}
+		}
+		if g.events != &ten.events || g.words != os.Stderr || g.signals == nil {
+			t.Errorf("the guard has other events, words or signals than its tenure: %+v", g)
+		}
+	}
+}
+
+// What becomes of a tenure is told in order, and how it ends by the exit code: a command that ran under the
+// lease to its end is not blamed for a release that failed, unless the lease was lost.
+func TestEndsOfATenure(t *testing.T) {
+	odd := errors.New("odd")
+	for name, tt := range map[string]struct {
+		argv    []string
+		check   error // of the lease, after the start
+		release error
+		code    int // of the command
+		exit    int // of an error; 0 if there is none
+		says    string
+		events  string
+	}{
+		"a command":                       {argv: []string{"sh", "-c", "exit 3"}, code: 3, events: "acquired exited released"},
+		"a release that failed":           {argv: []string{"sh", "-c", "exit 3"}, release: odd, code: 3, events: "acquired exited"},
+		"lost at the release":             {argv: []string{"true"}, release: tenure.ErrLost, exit: exitLost, says: "lease lost", events: "acquired exited"},
+		"lost before the release":         {argv: []string{"sh", "-c", "exit 3"}, check: errors.New("gone"), release: odd, code: 3, exit: exitLost, says: "gone", events: "acquired exited"},
+		"no command":                      {events: "acquired released"},
+		"no command, a release failed":    {release: odd, exit: exitUnavailable, says: "odd", events: "acquired"},
+		"no command, lost at the release": {release: tenure.ErrLost, exit: exitLost, says: "lease lost", events: "acquired"},
+	} {
+		ten := fakeTenancy(tt.argv...)
+		checks := 0
+		lease := &fakeLease{
+			check: func() error {
+				if checks++; checks > 1 {
+					return tt.check
+				}
+				return nil
+			},
+			release: func(context.Context) error { return tt.release },
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		var code int
+		var err error
+		list := told(t, ten, func() { code, err = ten.under(over, lease) })
+		var names []string
+		for _, e := range list {
+			if names = append(names, e.Event); e.Name != "fake" || e.Token != 1 {
+				t.Errorf("%s: the event %+v is of another lease", name, e)
+			}
+			if e.Event == "exited" && (e.Code == nil || *e.Code != tt.code) {
+				t.Errorf("%s: the command's end is told as %+v, want the exit code %d", name, e, tt.code)
+			}
+		}
+		if got := strings.Join(names, " "); got != tt.events {
+			t.Errorf("%s: the events are %q, want %q", name, got, tt.events)
+		}
+		var exit exitError
+		if errors.As(err, &exit); code != tt.code || exit.code != tt.exit || (err == nil) != (tt.exit == 0) || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: it ends with %d and %v, exit code %d; want %d, %q and %d", name, code, err, exit.code, tt.code, tt.says, tt.exit)
+		}
+	}
+}
+
+// Who sends a signal while the lease is released gives the server one more second.
+func TestASignalLeavesTheReleaseASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ten := fakeTenancy("true")
+		begun := time.Now()
+		go func() {
+			time.Sleep(time.Minute)
+			ten.signals <- syscall.SIGTERM
+		}()
+		err := ten.release(&fakeLease{release: func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		if took := time.Since(begun); took != time.Minute+time.Second || !errors.Is(err, context.Canceled) {
+			t.Errorf("with a signal after a minute the release ends after %v, %v; want a second more", took, err)
+		}
+		if ten.caught != syscall.SIGTERM {
+			t.Errorf("the signal is kept as %v", ten.caught)
+		}
+	})
+}
+
+// A signal that came too late to end the way to the engine is kept for what comes next, once.
+func TestASignalThatCameTooLateIsKept(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	ten := fakeTenancy("true")
+	ten.at, ten.caught = atLocal, syscall.SIGTERM
+	leaser, err := ten.start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leaser.Close()
+	defer signal.Stop(ten.signals)
+	if len(ten.signals) != 1 || ten.caught != nil {
+		t.Fatalf("%d signals are left, and %v is taken for one that ended a wait; want one, and none", len(ten.signals), ten.caught)
+	}
+	if ten.keep(); len(ten.signals) != 1 {
+		t.Errorf("a signal has become %d", len(ten.signals))
+	}
+}
+
+// watched is a leaser that is held by somebody.
+type watched struct {
+	fakeLeaser
+	state tenure.State
+	err   error
+}
+
+func (w watched) Observe(context.Context, string) (tenure.State, error) { return w.state, w.err }
+
+// A tenure tries first. It waits if somebody holds the lease, and says for whom, unless it is to try once.
+func TestAdmission(t *testing.T) {
+	until := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
+	state := tenure.State{Holders: []tenure.Holding{{Holder: "alice", Token: 7, Until: until}, {Holder: "bob", Token: 8}}}
+	held, odd := tenure.HeldError{Name: "fake"}, errors.New("odd")
+	for name, tt := range map[string]struct {
+		patience wait
+		try      error
+		observe  error
+		waits    bool
+		says     event // "" if nothing
+		exit     int
+	}{
+		"free":                        {},
+		"held":                        {try: held, waits: true, says: event{Event: "waiting", Name: "fake", Holder: "alice", Token: 7, Deadline: &until}},
+		"held, with a limit":          {patience: wait{time.Minute, true}, try: held, waits: true, says: event{Event: "waiting", Name: "fake", Holder: "alice", Token: 7, Deadline: &until}},
+		"held, by whom is not known":  {try: held, observe: odd, waits: true, says: event{Event: "waiting", Name: "fake"}},
+		"held, and it tries once":     {patience: wait{0, true}, try: held, exit: exitNotAcquired},
+		"the store fails":             {try: odd, exit: exitUnavailable},
+		"the store fails, tries once": {patience: wait{0, true}, try: odd, exit: exitUnavailable},
+	} {
+		ten, waits := fakeTenancy("true"), false
+		var lease tenure.Lease
+		var err error
+		list := told(t, ten, func() {
+			lease, err = ten.acquire(t.Context(), watched{fakeLeaser{
+				try: func(context.Context) (tenure.Lease, error) {
+					if tt.try != nil {
+						return nil, tt.try
+					}
+					return &fakeLease{}, nil
+				},
+				wait: func(context.Context) (tenure.Lease, error) { waits = true; return &fakeLease{}, nil },
+			}, state, tt.observe}, tt.patience)
+		})
+		if waits != tt.waits {
+			t.Errorf("%s: it waits: %v, want %v", name, waits, tt.waits)
+		}
+		if tt.exit != 0 {
+			wantExit(t, err, tt.exit)
+		} else if err != nil || lease == nil {
+			t.Errorf("%s: lease %v, %v", name, lease, err)
+		}
+		want := []event{tt.says}
+		if tt.says.Event == "" {
+			want = nil
+		}
+		same := func(a, b event) bool {
+			return a.Event == b.Event && a.Name == b.Name && a.Holder == b.Holder && a.Token == b.Token && (a.Deadline == nil) == (b.Deadline == nil) && (a.Deadline == nil || a.Deadline.Equal(*b.Deadline))
+		}
+		if !slices.EqualFunc(list, want, same) {
+			t.Errorf("%s: told is %+v, want %+v", name, list, want)
+		}
+	}
+}
