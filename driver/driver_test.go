@@ -414,6 +414,7 @@ func TestRoomForOne(t *testing.T) {
 		}
 		d.mu.Unlock()
 		close(second)
+		synctest.Wait()
 	})
 }
 
