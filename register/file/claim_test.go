@@ -200,3 +200,36 @@ func TestADeviceWhoseClaimsCannotBeRead(t *testing.T) {
 		shows(t, onlooker, "x", "1 one")
 	})
 }
+
+// A claim holds up to its deadline, which renewals put off, and no longer once it is lost or given up.
+func TestHowLongAClaimHolds(t *testing.T) {
+	now := machine.Mono(50)
+	c := &claim{now: func() machine.Mono { return now }, ended: make(chan contest, 1), left: make(chan struct{}, 1)}
+	holds := func(what string, want bool) {
+		t.Helper()
+		if err := c.check(); (err == nil) != want || !want && !errors.Is(err, register.ErrGone) {
+			t.Errorf("%s: %v, want that it holds: %v", what, err, want)
+		}
+	}
+	holds("not had yet", false)
+	c.outcomes([]any{disklease.Acquired{Deadline: 100}})
+	if end := <-c.ended; !end.won || end.err != nil {
+		t.Errorf("had: the contest ends with %+v", end)
+	}
+	now = 99
+	holds("just before its deadline", true)
+	now = 100
+	holds("at its deadline", false)
+	c.outcomes([]any{disklease.Renewed{Deadline: 200}})
+	holds("renewed", true)
+	c.outcomes([]any{disklease.Lost{}})
+	holds("lost before its deadline", false)
+	c.outcomes([]any{disklease.Refused{Err: errOthers}})
+	if end := <-c.ended; end.won || end.err != errOthers {
+		t.Errorf("refused: the contest ends with %+v", end)
+	}
+	c.outcomes([]any{disklease.Left{}, disklease.Left{}})
+	if len(c.left) != 1 {
+		t.Error("it was left, and nobody is told")
+	}
+}
