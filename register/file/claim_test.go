@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/tenure-lease/tenure/disklease"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/register"
@@ -231,5 +234,41 @@ func TestHowLongAClaimHolds(t *testing.T) {
 	c.outcomes([]any{disklease.Left{}, disklease.Left{}})
 	if len(c.left) != 1 {
 		t.Error("it was left, and nobody is told")
+	}
+}
+
+// What the claim blocks of an area hold is what a claim reads there, and what cannot be read may be a claim.
+func TestWhatAClaimReads(t *testing.T) {
+	h := &storeHeader{Header: testHeader, areas: 2, slots: 4}
+	sealed := func(c claimBlock) []byte {
+		b := make([]byte, block)
+		c.encode(b)
+		return b
+	}
+	record := claimBlock{machine.Version{Seq: 7, Writer: machine.ID{1}}, []byte("record")}
+	note := claimBlock{machine.Version{Writer: machine.ID{2}}, []byte("note")}
+	torn := sealed(record)
+	torn[100] ^= 1
+	noted := []machine.Noted{{Writer: machine.ID{2}, Data: []byte("note")}}
+	unread := machine.Value{Version: machine.Version{Seq: 1}, Next: 2, Data: disklease.Unreadable(torn, h.lateWrite())}
+	for _, tt := range []struct {
+		name         string
+		record, note []byte
+		want         machine.Value
+		virgin       bool
+	}{
+		{"nobody's", sealed(claimBlock{}), sealed(claimBlock{}), machine.Value{Next: 1}, true},
+		{"a claim", sealed(record), sealed(claimBlock{}), machine.Value{Version: record.version, Data: record.data, Next: 8}, false},
+		{"a claim that was released", sealed(record), sealed(note), machine.Value{Version: record.version, Data: record.data, Next: 8, Notes: noted}, false},
+		{"a note that was torn", sealed(record), torn, machine.Value{Version: record.version, Data: record.data, Next: 8}, false},
+		{"a claim that was torn", torn, sealed(claimBlock{}), unread, false},
+	} {
+		b := append(append([]byte(nil), tt.record...), tt.note...)
+		c := decodeClaimed(b)
+		clear(b) // it keeps its own copies
+		got := c.value(h)
+		if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" || c.virgin() != tt.virgin {
+			t.Errorf("%s: never claimed: %v, and it reads (-want +got)\n%s", tt.name, c.virgin(), diff)
+		}
 	}
 }
