@@ -3,6 +3,7 @@ package file
 import (
 	"errors"
 	"os"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,18 +93,18 @@ func TestTheHeaderOfADeviceIsLost(t *testing.T) {
 // faultyHeaders fails reads of the store's header, or writes of a handle's, as told.
 type faultyHeaders struct {
 	file
-	unread, unwritten bool
+	unread, unwritten atomic.Bool
 }
 
 func (d *faultyHeaders) ReadAt(p []byte, off int64) (int, error) {
-	if d.unread && off == 0 {
+	if d.unread.Load() && off == 0 {
 		return 0, errBlind
 	}
 	return d.file.ReadAt(p, off)
 }
 
 func (d *faultyHeaders) WriteAt(p []byte, off int64) (int, error) {
-	if d.unwritten && string(p[:len(magicHandle)]) == magicHandle {
+	if d.unwritten.Load() && string(p[:len(magicHandle)]) == magicHandle {
 		return 0, errBlind
 	}
 	return d.file.WriteAt(p, off)
@@ -121,11 +122,11 @@ func TestTheHeaderOfADeviceIsNotRead(t *testing.T) {
 		defer s.Close()
 		do(t, s, put("x", 1, 1, "one"))
 		time.Sleep(s.lookout.wait)
-		dev.unread = true
+		dev.unread.Store(true)
 		if r := s.Do([]register.Op{query("x")})[0]; !errors.Is(r.Err, errBlind) || errors.Is(r.Err, register.ErrGone) {
 			t.Errorf("the header is not read: %v, want the device's error and nothing else", r.Err)
 		}
-		dev.unread = false
+		dev.unread.Store(false)
 		shows(t, s, "x", "1 one")
 	})
 }
@@ -144,9 +145,9 @@ func TestTheHeaderOfTheOwnAreaIsMended(t *testing.T) {
 		if _, err := dev.file.WriteAt(aligned(block), s.header.areaAt(0)); err != nil {
 			t.Fatal(err)
 		}
-		dev.unwritten = true
+		dev.unwritten.Store(true)
 		fails(t, s, query("x"), errBlind)
-		dev.unwritten = false
+		dev.unwritten.Store(false)
 		shows(t, s, "x", "1 one")
 		for h, err := range s.Dump() {
 			if err != nil || h.Damage != nil || h.ID != s.home.id || h.Slots != areaSlots {
