@@ -73,7 +73,12 @@ type world struct {
 	hold     chan struct{} // Persist waits for it, if set
 	broken   error
 	back     atomic.Int64 // ns by which the clock went back
+	reads    atomic.Int64 // of the clock
 }
+
+// spun is 0, unless a driver makes turns without end while no time passes: then time does, or the
+// test would hang.
+func (w *world) spun() machine.Mono { return machine.Mono(max(0, w.reads.Add(1)-100_000)) }
 
 func (w *world) setBack() { w.back.Store(int64(5 * time.Second)) }
 
@@ -87,7 +92,7 @@ func startWith(t *testing.T, m machine.Machine, w *world, c Config) *Driver {
 	d := Start(Config{
 		Machine: m, QueueLimit: c.QueueLimit, Linger: c.Linger, Hold: c.Hold,
 		Now: func() machine.Now {
-			return machine.Now{Mono: machine.Mono(time.Since(began)) + 1 - machine.Mono(w.back.Load())}
+			return machine.Now{Mono: machine.Mono(time.Since(began)) + 1 - machine.Mono(w.back.Load()) + w.spun()}
 		},
 		Send: func(envs []machine.Envelope) {
 			w.mu.Lock()
@@ -275,6 +280,7 @@ func TestAccessesOfATurnBeginTogetherAndEndAsInputs(t *testing.T) {
 		d := start(t, m, w, 0)
 		first := []machine.Access{{ID: 1, At: 2, Op: "read"}, {ID: 2, Op: "write"}}
 		d.Step(effects{
+			Sends:    []machine.Envelope{env(2, "beside")},
 			Persists: []machine.Persist{{Record: "a", Then: []machine.Envelope{env(2, "after a")}}},
 			Accesses: first,
 		})
@@ -334,8 +340,8 @@ func TestTheAlarmWakes(t *testing.T) {
 		synctest.Wait()
 		steps, times, _ := m.saw()
 		steps, times = steps[len(before):], times[len(before):]
-		if len(steps) != 1 || steps[0] != any(machine.Wake{}) || times[0] < at {
-			t.Errorf("steps %v at %v, want one Wake at %v or later", steps, times, at)
+		if len(steps) != 1 || steps[0] != any(machine.Wake{}) || times[0] != at {
+			t.Errorf("steps %v at %v, want one Wake at %v", steps, times, at)
 		}
 	})
 }
@@ -387,6 +393,31 @@ func TestRoomInAQueueThatIsJustFull(t *testing.T) {
 	})
 }
 
+// TestRoomForOne has three wait that each fill the queue: one of them goes on when it is taken, and
+// the others find it full again.
+func TestRoomForOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := start(t, &recorder{}, &world{}, 2)
+		first, second := make(chan struct{}), make(chan struct{})
+		d.Step(func() any { <-first; return nil })
+		synctest.Wait()
+		d.Offer(func() any { <-second; return nil }, 2)
+		for range 3 {
+			go d.Offer(3, 4)
+		}
+		synctest.Wait()
+		close(first)
+		synctest.Wait()
+		d.mu.Lock()
+		if len(d.queue) != 2 {
+			t.Errorf("%d inputs wait, though two are the limit", len(d.queue))
+		}
+		d.mu.Unlock()
+		close(second)
+		synctest.Wait()
+	})
+}
+
 func TestStopReleasesWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, &recorder{}, &world{}, 1)
@@ -394,13 +425,17 @@ func TestStopReleasesWhoWaits(t *testing.T) {
 		d.Step(func() any { <-release; return nil })
 		synctest.Wait()
 		d.Offer(1)
-		go d.Offer(2)
-		go d.Do(func() {})
+		offered, done := false, false
+		go func() { d.Offer(2); offered = true }()
+		go func() { d.Do(func() {}); done = true }()
 		synctest.Wait()
 		go d.Stop()
 		synctest.Wait()
+		if !offered || !done {
+			t.Errorf("after Stop an Offer has returned: %v, a Do: %v; want both", offered, done)
+			d.room.Broadcast()
+		}
 		close(release)
-		synctest.Wait() // a goroutine that still waits fails the test
 	})
 }
 

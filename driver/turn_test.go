@@ -98,3 +98,80 @@ func TestAnAlarmSoonBehindASuspend(t *testing.T) {
 		}
 	})
 }
+
+// A machine is woken when it starts: it may have something to do.
+func TestAMachineIsWokenWhenItStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &recorder{}
+		start(t, m, &world{}, 0)
+		synctest.Wait()
+		if steps, times, ready := m.saw(); !slices.Equal(steps, []any{machine.Wake{}}) || times[0] != 1 || ready != 1 {
+			t.Errorf("stepped %v at %v in %d turns, want a Wake at once", steps, times, ready)
+		}
+	})
+}
+
+// An alarm that is due when inputs are stepped is stepped with them, however many come.
+func TestAnAlarmThatIsDueSharesATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &recorder{}
+		d := start(t, m, &world{}, 0)
+		d.Step(effects{Alarm: machine.Mono(time.Second)})
+		synctest.Wait()
+		before, _, turns := m.saw()
+		d.Step(func() any { time.Sleep(2 * time.Second); return "input" })
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		steps, _, ready := m.saw()
+		if steps = steps[len(before):]; !slices.Equal(steps, []any{"input", machine.Wake{}}) || ready != turns+1 {
+			t.Errorf("stepped %v in %d turns, want the input and a Wake in one", steps, ready-turns)
+		}
+	})
+}
+
+// A clock that is slower than Go's timers has them ring early. What is due then is stepped all the same.
+func TestAnAlarmOfASlowClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, began, at := &recorder{}, time.Now(), machine.Mono(400*time.Millisecond)
+		d := Start(Config{Machine: m, Now: func() machine.Now { return machine.Now{Mono: machine.Mono(time.Since(began)/2) + 1} }})
+		d.Step(effects{Alarm: at})
+		synctest.Wait()
+		before, _, _ := m.saw()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		steps, times, _ := m.saw()
+		if steps = steps[len(before):]; !slices.Equal(steps, []any{machine.Wake{}}) || times[len(before)] < at {
+			t.Errorf("stepped %v at %v, want a Wake at %v by that clock", steps, times[len(before):], at)
+		}
+		d.Stop()
+	})
+}
+
+// dated is a machine that remembers by which clocks it was stepped.
+type dated struct {
+	recorder
+	by []machine.Now
+}
+
+func (m *dated) Step(now machine.Now, input any) {
+	m.by = append(m.by, now)
+	m.recorder.Step(now, input)
+}
+
+// A machine is told of both clocks, as they are when its turn comes.
+func TestBothClocksAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, now := &dated{}, machine.Now{Mono: 1, Wall: 1000}
+		d := Start(Config{Machine: m, Now: func() machine.Now { return now }})
+		synctest.Wait()
+		now = machine.Now{Mono: 2, Wall: 900} // this one may go back
+		d.Step("input")
+		synctest.Wait()
+		d.Step(func() any { now = machine.Now{Mono: 3, Wall: 1100}; return "gathered" })
+		synctest.Wait()
+		if want := []machine.Now{{Mono: 1, Wall: 1000}, {Mono: 2, Wall: 900}, {Mono: 3, Wall: 1100}}; !slices.Equal(m.by, want) {
+			t.Errorf("stepped by %v, want %v", m.by, want)
+		}
+		d.Stop()
+	})
+}

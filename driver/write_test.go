@@ -130,6 +130,27 @@ func TestWhatWaitedLeavesInTheOrderOfTurns(t *testing.T) {
 	})
 }
 
+// Of what waited for a record the machine's own envelopes are stepped, and all others are sent.
+func TestWhatWaitedIsSentOrStepped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := &recorder{}, &world{}
+		d := start(t, m, w, 0)
+		synctest.Wait()
+		before, _, _ := m.saw()
+		record := machine.Persist{Record: "r", Then: []machine.Envelope{env(2, "a"), env(1, "b"), env(3, "c"), env(1, "d")}}
+		input := effects{Persists: []machine.Persist{record}}
+		d.Step(Look(func() any { return input }))
+		synctest.Wait()
+		if want := []machine.Envelope{env(2, "a"), env(3, "c")}; !slices.Equal(w.sent, want) {
+			t.Errorf("sent %v, want %v", w.sent, want)
+		}
+		steps, _, _ := m.saw()
+		if own := steps[min(len(before)+1, len(steps)):]; !slices.Equal(own, []any{env(1, "b"), env(1, "d")}) {
+			t.Errorf("stepped %v of what waited, want the machine's own two envelopes", own)
+		}
+	})
+}
+
 // An alarm rings while records are written, too.
 func TestTheAlarmRingsDuringAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -175,6 +196,27 @@ func TestWhoStepsWritesWhatLingersFirst(t *testing.T) {
 		if want := []any{"a", "b"}; !slices.Equal(w.written, want) || len(w.sent) != 1 {
 			t.Errorf("wrote %v, sent %v, want %v and what waited for it", w.written, w.sent, want)
 		}
+	})
+}
+
+// An alarm that rings during a turn does not wait for the write of that turn either.
+func TestAnAlarmDuringATurnDoesNotWaitForItsWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := &recorder{}, &world{hold: make(chan struct{})}
+		d := start(t, m, w, 0)
+		at := machine.Mono(500 * time.Millisecond)
+		d.Step(effects{Alarm: at})
+		synctest.Wait()
+		input := forcedRecord("a")
+		input.Alarm = at
+		d.Step(Look(func() any { time.Sleep(time.Second); return input }))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		steps, times, _ := m.saw()
+		if last := len(steps) - 1; steps[last] != any(machine.Wake{}) || times[last] != machine.Mono(time.Second)+1 {
+			t.Errorf("last stepped %v at %v, want a Wake as soon as the turn has ended", steps[last], times[last])
+		}
+		close(w.hold)
 	})
 }
 
@@ -236,6 +278,27 @@ func TestNothingIsSteppedWhileTheOwnerHearsOfAFailure(t *testing.T) {
 		}
 		close(heard)
 		d.Stop()
+	})
+}
+
+// The owner hears of one failure, though a write fails and the clock goes back.
+func TestTheOwnerHearsOfOneFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{hold: make(chan struct{}), broken: errors.New("broken")}
+		d := start(t, &recorder{}, w, 0)
+		d.Step(forcedRecord("a"))
+		synctest.Wait()
+		release := make(chan struct{})
+		d.Step(func() any { <-release; return nil })
+		synctest.Wait()
+		close(w.hold)
+		synctest.Wait()
+		w.setBack()
+		close(release)
+		d.Stop()
+		if len(w.failed) != 1 || w.failed[0] != w.broken {
+			t.Errorf("failed with %v, want the first failure alone", w.failed)
+		}
 	})
 }
 

@@ -142,3 +142,17 @@ func TestABoundThatIsKept(t *testing.T) {
 		t.Errorf("%v after an operation of more than a second, want it doubled", d.Bound())
 	}
 }
+
+// Who asks a worker that has ended is told so, once, and waits for nothing.
+func TestAWorkerThatHasEnded(t *testing.T) {
+	w := newWorker(NewMemory(header(1, 0)).Open())
+	w.take(true)
+	asks := &ends{}
+	w.add(job{machine.Access{ID: 7, Op: quorumregister.Query{}}, &client{name: "x", step: asks.step, began: make([]bool, 1)}})
+	if len(asks.got) != 1 || asks.got[0].ID != 7 || !errors.Is(asks.got[0].Err, ErrClosed) {
+		t.Errorf("told %+v, want ErrClosed once", asks.got)
+	}
+	if len(w.queue) != 0 || len(w.wake) != 0 {
+		t.Errorf("%d wait for a worker that has ended, which is woken %d times", len(w.queue), len(w.wake))
+	}
+}

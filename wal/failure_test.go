@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -245,6 +246,37 @@ func TestOpenFailsAsTheDiskDoes(t *testing.T) {
 			wantRecords(t, got, 1, sizes...)
 			l.Close()
 		})
+	}
+}
+
+// The end of a log that was torn is cleared, what may be in the page cache only is written again, and
+// both are durable before Open returns; if a step fails Open says so.
+func TestRepairFailsAsTheDiskDoes(t *testing.T) {
+	disk, offsets := oneSegment(t, []int{100}, []int{700, 1500})
+	torn := disk.ReadFile(segmentName)
+	clear(torn[offsets[3]-SectorBytes:])
+	var at waltest.FS
+	prepare := func(fs *waltest.FS) {
+		disk, _ := oneSegment(t, []int{100}, []int{700, 1500})
+		*fs = *disk.FS()
+		disk.WriteFile(segmentName, torn)
+		at = *fs
+	}
+	failures(t, "Open of a torn log", "", prepare, func(fs *waltest.FS) error {
+		_, _, err := tryOpen("/d", Options{FS: fs, SegmentBytes: 16 << 10})
+		return err
+	}, func(step string, fs *waltest.FS) {
+		l, got, err := tryOpen("/d", Options{FS: fs, SegmentBytes: 16 << 10})
+		if err != nil {
+			t.Fatalf("the %s has failed, and then: %v", step, err)
+		}
+		wantRecords(t, got, 1, 100, 700)
+		l.Close()
+	})
+	prepare(&at)
+	got := calls(&at, func() { open(t, "/d", Options{FS: &at, SegmentBytes: 16 << 10}) }, "write", "sync")
+	if want := []string{"write " + segmentName, "write " + segmentName, "sync " + segmentName}; !slices.Equal(got, want) {
+		t.Errorf("Open of a torn log did %q, want %q", got, want)
 	}
 }
 

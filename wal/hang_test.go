@@ -40,14 +40,20 @@ func TestNobodyWaitsForADiskThatHangs(t *testing.T) {
 // A segment that is removed while it is opened has been released, whether the disk has opened
 // it or found it gone.
 func TestASegmentIsReleasedWhileItIsOpened(t *testing.T) {
-	for _, when := range []string{"before", "after"} {
+	for _, when := range []string{"before", "during", "after"} {
 		fs := waltest.NewDisk().FS()
-		l := create(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+		w := &watchedFS{FS: fs}
+		l := create(t, "/d", Options{FS: w, SegmentBytes: 2048})
 		write(t, l, 900, 900, 900, 900, 900)
 		release := func() {
 			fs.Fault = nil
 			if err := l.ReleaseTo(3); err != nil {
 				t.Error(err)
+			}
+		}
+		w.opened = func() {
+			if when == "during" {
+				release()
 			}
 		}
 		fs.Fault = func(op, _ string) error {
@@ -59,15 +65,19 @@ func TestASegmentIsReleasedWhileItIsOpened(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := l.Reader(1).Next()
-		if when == "before" && !errors.Is(err, ErrReleased) {
-			t.Errorf("released before it is opened: %v, want ErrReleased", err)
+		r := l.Reader(1)
+		_, err := r.Next()
+		if when != "after" && !errors.Is(err, ErrReleased) {
+			t.Errorf("released %s it is opened: %v, want ErrReleased", when, err)
 		}
 		if when == "after" && err != nil {
 			t.Errorf("released after it was opened: %v, want the record", err)
 		}
 		if first := l.FirstSeq(); first != 3 {
 			t.Errorf("the log begins at %d, want 3", first)
+		}
+		if r.Close(); w.open != 1 {
+			t.Errorf("released %s it is opened: %d files are open behind the reader, want the last segment alone", when, w.open)
 		}
 	}
 }
@@ -86,6 +96,9 @@ func TestASegmentIsReadWhileItIsReleased(t *testing.T) {
 		asked++
 		if _, err := l.Reader(1).Next(); !errors.Is(err, ErrReleased) {
 			t.Errorf("read while it is released: %v, want ErrReleased", err)
+		}
+		if record, err := l.Reader(3).Next(); err != nil || record.Seq != 3 {
+			t.Errorf("while a segment is released, of the next one: record %d, %v; want 3", record.Seq, err)
 		}
 		if first := l.FirstSeq(); first != 3 {
 			t.Errorf("while a segment is released the log begins at %d, want 3", first)

@@ -341,12 +341,32 @@ func TestReplayErrorEndsOpen(t *testing.T) {
 
 func TestClosedLogSaysSo(t *testing.T) {
 	l := create(t, t.TempDir(), Options{})
+	write(t, l, 10)
 	l.Close()
-	if _, err := l.Append(Record{}); !errors.Is(err, ErrClosed) {
-		t.Errorf("got %v, want ErrClosed", err)
+	_, appended := l.Append(Record{})
+	for what, err := range map[string]error{"Append": appended, "Flush": l.Flush(), "Sync": l.Sync()} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: got %v, want ErrClosed", what, err)
+		}
 	}
 	if err := l.Close(); err != nil {
 		t.Errorf("second Close: %v", err)
+	}
+}
+
+// A file that cannot be closed is told, too, and the lock is given back.
+func TestCloseGivesTheLockBackAnyhow(t *testing.T) {
+	w := &watchedFS{FS: waltest.NewDisk().FS()}
+	l := create(t, "/d", Options{FS: w})
+	w.closes = syscall.EIO
+	if err := l.Close(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("Close of a file that cannot be closed: %v, want %v", err, syscall.EIO)
+	}
+	w.closes = nil
+	if l, _, err := tryOpen("/d", Options{FS: w}); err != nil {
+		t.Errorf("opened again: %v, want the lock to be free", err)
+	} else {
+		l.Close()
 	}
 }
 

@@ -1,10 +1,12 @@
 package wal_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	. "github.com/tenure-lease/tenure/wal"
@@ -14,8 +16,10 @@ import (
 // A watchedFS counts the files that are open, and the bytes that are written.
 type watchedFS struct {
 	FS
-	open  int
-	wrote int
+	open   int
+	wrote  int
+	opened func() // called when a file was opened, if set
+	closes error  // of each Close of a file
 }
 
 type watchedFile struct {
@@ -29,12 +33,15 @@ func (w *watchedFS) OpenFile(path string, flag int, perm fs.FileMode) (File, err
 		return nil, err
 	}
 	w.open++
+	if w.opened != nil {
+		w.opened()
+	}
 	return watchedFile{f, w}, nil
 }
 
 func (f watchedFile) Close() error {
 	f.fs.open--
-	return f.File.Close()
+	return errors.Join(f.File.Close(), f.fs.closes)
 }
 
 func (f watchedFile) WriteAt(b []byte, off int64) (int, error) {
@@ -73,6 +80,61 @@ func TestDefaults(t *testing.T) {
 	create(t, dir, Options{SegmentBytes: 1 << 12})
 	if there, err := Exists(dir, nil); err != nil || !there {
 		t.Errorf("the host has the log: %v, %v", there, err)
+	}
+}
+
+// Of each directory all unfinished files go, and nothing else does.
+func TestOpenRemovesWhatIsUnfinished(t *testing.T) {
+	disk := waltest.NewDisk()
+	l := create(t, "/d", Options{FS: disk.FS(), SegmentBytes: 2048})
+	write(t, l, 900)
+	save(t, l.Snapshots(), 3, "body")
+	l.Close()
+	for _, dir := range []string{"/d/wal/", "/d/snap/"} {
+		for _, name := range []string{"0000000000000007.wal.tmp", "1.snap.tmp", "2.snap.tmp", "tmp", "x.tmp.damaged"} {
+			disk.WriteFile(dir+name, []byte("unfinished"))
+		}
+	}
+	fs := disk.FS()
+	open(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+	for dir, want := range map[string][]string{
+		"/d/wal":  {"0000000000000001.wal", "tmp", "x.tmp.damaged"},
+		"/d/snap": {"0000000000000003.snap", "tmp", "x.tmp.damaged"},
+	} {
+		if names, err := fs.ReadDir(dir); err != nil || !slices.Equal(names, want) {
+			t.Errorf("after Open %s has %q, %v; want %q", dir, names, err, want)
+		}
+	}
+}
+
+// What Open has read counts as durable, for it wrote it again: so says the next record.
+func TestWhatWasReadIsKnownToBeDurable(t *testing.T) {
+	disk, offsets := oneSegment(t, []int{2000})
+	l, _ := open(t, "/d", Options{FS: disk.FS(), SegmentBytes: 16 << 10})
+	write(t, l, 10)
+	l.Close()
+	lost := disk.ReadFile(segmentName)
+	clear(lost[SectorBytes : 2*SectorBytes]) // of the first record
+	refused(t, disk, "a sector of a record that was read before the next was written", lost, "record 1 is damaged: it was durable before record 2")
+	if !bytes.Equal(disk.ReadFile(segmentName)[:offsets[0]], lost[:offsets[0]]) {
+		t.Error("the header has changed")
+	}
+}
+
+// A log that is open and has nothing new has nothing to sync.
+func TestSyncOfNothingNew(t *testing.T) {
+	disk, _ := oneSegment(t, []int{100})
+	fs := disk.FS()
+	l, _ := open(t, "/d", Options{FS: fs, SegmentBytes: 16 << 10})
+	got := calls(fs, func() {
+		for range 2 {
+			if err := l.Sync(); err != nil {
+				t.Error(err)
+			}
+		}
+	}, "write", "sync")
+	if len(got) != 0 {
+		t.Errorf("Sync of nothing new did %q", got)
 	}
 }
 

@@ -93,8 +93,74 @@ func TestReaderOfADamagedLog(t *testing.T) {
 	if _, err := r.Next(); err != nil {
 		t.Error(err)
 	}
-	if got, err := r.Next(); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("a damaged record: got %v, %v; want ErrCorrupt", got, err)
+	for range 2 {
+		var corrupt *CorruptError
+		got, err := r.Next()
+		if at := int64(l.Offset() - 2*RecordBytes(100)); !errors.As(err, &corrupt) || corrupt.File != files[0] || corrupt.Offset != at {
+			t.Errorf("a damaged record: got %v, %v; want a CorruptError at %d", got, err, at)
+		}
+	}
+}
+
+// A Reader takes no record for that of another number, and the end of a file that was cut for no end
+// of the log: whoever reads would wait for ever, or go on without what was in between.
+func TestReaderOfALogThatIsNotWhatItWas(t *testing.T) {
+	for what, change := range map[string]func(seg []byte, offsets []int) []byte{
+		"a later record in its place":      func(seg []byte, at []int) []byte { copy(seg[at[1]:at[2]], seg[at[2]:]); return seg },
+		"an earlier record in its place":   func(seg []byte, at []int) []byte { copy(seg[at[1]:at[2]], seg[at[0]:]); return seg },
+		"a file that was cut in its midst": func(seg []byte, at []int) []byte { return seg[:at[1]+40] },
+		"a file that was cut before it":    func(seg []byte, at []int) []byte { return seg[:at[1]] },
+	} {
+		disk := waltest.NewDisk()
+		l := create(t, "/d", Options{FS: disk.FS(), SegmentBytes: 16 << 10})
+		offsets := []int{l.Offset()}
+		for range 3 {
+			write(t, l, 100)
+			offsets = append(offsets, l.Offset())
+		}
+		disk.WriteFile(segmentName, change(disk.ReadFile(segmentName), offsets))
+		r := l.Reader(1)
+		defer r.Close()
+		if record, err := r.Next(); err != nil || record.Seq != 1 {
+			t.Errorf("%s: record %d, %v; want the first", what, record.Seq, err)
+		}
+		for range 2 {
+			if record, err := r.Next(); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("%s: record %d, %v; want ErrCorrupt", what, record.Seq, err)
+			}
+		}
+	}
+}
+
+// What was handed to the kernel at once can be read at once, to the last record.
+func TestReaderOfABatch(t *testing.T) {
+	l := create(t, "/d", Options{FS: waltest.NewDisk().FS(), SegmentBytes: 2048})
+	for seq := range uint64(3) {
+		if _, err := l.Append(Record{Kind: 7, Payload: payload(seq+1, 900)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reads(t, l.Reader(1), 1)
+	if err := l.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	reads(t, l.Reader(1), 1, 900, 900, 900)
+}
+
+// A Reader opens each segment once, and gives up the one before.
+func TestReaderOpensEachSegmentOnce(t *testing.T) {
+	w := &watchedFS{FS: waltest.NewDisk().FS()}
+	l := create(t, "/d", Options{FS: w, SegmentBytes: 2048})
+	write(t, l, 900, 900, 900, 900, 900)
+	opened := 0
+	w.opened = func() { opened++ }
+	r := l.Reader(1)
+	reads(t, r, 1, 900, 900, 900, 900, 900)
+	if opened != 3 || w.open != 2 {
+		t.Errorf("of three segments a reader opened %d, and with the log's %d files are open; want 3 and 2", opened, w.open)
+	}
+	if r.Close(); w.open != 1 {
+		t.Errorf("it was closed, and %d files are open, want the log's own", w.open)
 	}
 }
 

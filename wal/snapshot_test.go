@@ -220,6 +220,64 @@ func TestDamagedNewestSnapshot(t *testing.T) {
 	}
 }
 
+// Whoever finds a snapshot is told all that it says of itself.
+func TestSnapshotsSayWhatTheyAre(t *testing.T) {
+	s := testSnapshots(t, waltest.NewDisk())
+	want := SnapshotInfo{Index: 7, Term: 3, Meta: []byte("members")}
+	if err := s.Save(want, body("body")); err != nil {
+		t.Fatal(err)
+	}
+	file := snapshotBytes(t, s, 7)
+	to := testSnapshots(t, waltest.NewDisk())
+	for what, find := range map[string]func() (SnapshotInfo, error){
+		"Verify": func() (SnapshotInfo, error) { return s.Verify(7) },
+		"Newest": func() (SnapshotInfo, error) { info, _, err := s.Newest(nil); return info, err },
+		"Import": func() (SnapshotInfo, error) { return to.Import(7, bytes.NewReader(file)) },
+		"Receive": func() (SnapshotInfo, error) {
+			a, err := to.Receive(7, bytes.NewReader(file))
+			if err != nil {
+				return SnapshotInfo{}, err
+			}
+			return a.Info, a.Discard()
+		},
+	} {
+		got, err := find()
+		if err != nil || got.Index != want.Index || got.Term != want.Term || !bytes.Equal(got.Meta, want.Meta) {
+			t.Errorf("%s: %+v, %v; want %+v", what, got, err, want)
+		}
+	}
+}
+
+// Of several damaged snapshots the error names the newest, and a report has them all.
+func TestSeveralDamagedSnapshots(t *testing.T) {
+	disk := waltest.NewDisk()
+	s := testSnapshots(t, disk)
+	for index := range uint64(4) {
+		save(t, s, index+1, "body")
+	}
+	names := func(err error, index uint64) bool {
+		var corrupt *CorruptError
+		return errors.As(err, &corrupt) && corrupt.File == s.Path(index)
+	}
+	flip(disk, s.Path(4), 50)
+	flip(disk, s.Path(3), 50)
+	if _, skipped, err := s.Newest(func(SnapshotInfo) bool { return false }); !names(err, 4) || skipped != nil {
+		t.Errorf("the log does not reach back: %v, %v; want a CorruptError naming %s", skipped, err, s.Path(4))
+	}
+	info, skipped, err := s.Newest(func(info SnapshotInfo) bool { return info.Index == 2 })
+	if err != nil || info.Index != 2 || len(skipped) != 2 || !names(skipped[0], 4) || !names(skipped[1], 3) {
+		t.Errorf("the log reaches back to snapshot 2: %d, %v, %v; want that one, and both damaged ones reported", info.Index, skipped, err)
+	}
+	if got, err := s.List(); err != nil || !slices.Equal(got, []uint64{1, 2}) {
+		t.Errorf("then there are %v, %v; want 1 and 2", got, err)
+	}
+	flip(disk, s.Path(1), 50)
+	flip(disk, s.Path(2), 50)
+	if _, skipped, err := s.Newest(func(SnapshotInfo) bool { return true }); !names(err, 2) || skipped != nil {
+		t.Errorf("all are damaged: %v, %v; want a CorruptError naming %s", skipped, err, s.Path(2))
+	}
+}
+
 func TestNewerSnapshotVersionIsRefused(t *testing.T) {
 	disk := waltest.NewDisk()
 	s := testSnapshots(t, disk)

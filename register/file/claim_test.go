@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/tenure-lease/tenure/disklease"
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/register"
@@ -199,4 +202,73 @@ func TestADeviceWhoseClaimsCannotBeRead(t *testing.T) {
 		shows(t, s, "x", "1 one")
 		shows(t, onlooker, "x", "1 one")
 	})
+}
+
+// A claim holds up to its deadline, which renewals put off, and no longer once it is lost or given up.
+func TestHowLongAClaimHolds(t *testing.T) {
+	now := machine.Mono(50)
+	c := &claim{now: func() machine.Mono { return now }, ended: make(chan contest, 1), left: make(chan struct{}, 1)}
+	holds := func(what string, want bool) {
+		t.Helper()
+		if err := c.check(); (err == nil) != want || !want && !errors.Is(err, register.ErrGone) {
+			t.Errorf("%s: %v, want that it holds: %v", what, err, want)
+		}
+	}
+	holds("not had yet", false)
+	c.outcomes([]any{disklease.Acquired{Deadline: 100}})
+	if end := <-c.ended; !end.won || end.err != nil {
+		t.Errorf("had: the contest ends with %+v", end)
+	}
+	now = 99
+	holds("just before its deadline", true)
+	now = 100
+	holds("at its deadline", false)
+	c.outcomes([]any{disklease.Renewed{Deadline: 200}})
+	holds("renewed", true)
+	c.outcomes([]any{disklease.Lost{}})
+	holds("lost before its deadline", false)
+	c.outcomes([]any{disklease.Refused{Err: errOthers}})
+	if end := <-c.ended; end.won || end.err != errOthers {
+		t.Errorf("refused: the contest ends with %+v", end)
+	}
+	c.outcomes([]any{disklease.Left{}, disklease.Left{}})
+	if len(c.left) != 1 {
+		t.Error("it was left, and nobody is told")
+	}
+}
+
+// What the claim blocks of an area hold is what a claim reads there, and what cannot be read may be a claim.
+func TestWhatAClaimReads(t *testing.T) {
+	h := &storeHeader{Header: testHeader, areas: 2, slots: 4}
+	sealed := func(c claimBlock) []byte {
+		b := make([]byte, block)
+		c.encode(b)
+		return b
+	}
+	record := claimBlock{machine.Version{Seq: 7, Writer: machine.ID{1}}, []byte("record")}
+	note := claimBlock{machine.Version{Writer: machine.ID{2}}, []byte("note")}
+	torn := sealed(record)
+	torn[100] ^= 1
+	noted := []machine.Noted{{Writer: machine.ID{2}, Data: []byte("note")}}
+	unread := machine.Value{Version: machine.Version{Seq: 1}, Next: 2, Data: disklease.Unreadable(torn, h.lateWrite())}
+	for _, tt := range []struct {
+		name         string
+		record, note []byte
+		want         machine.Value
+		virgin       bool
+	}{
+		{"nobody's", sealed(claimBlock{}), sealed(claimBlock{}), machine.Value{Next: 1}, true},
+		{"a claim", sealed(record), sealed(claimBlock{}), machine.Value{Version: record.version, Data: record.data, Next: 8}, false},
+		{"a claim that was released", sealed(record), sealed(note), machine.Value{Version: record.version, Data: record.data, Next: 8, Notes: noted}, false},
+		{"a note that was torn", sealed(record), torn, machine.Value{Version: record.version, Data: record.data, Next: 8}, false},
+		{"a claim that was torn", torn, sealed(claimBlock{}), unread, false},
+	} {
+		b := append(append([]byte(nil), tt.record...), tt.note...)
+		c := decodeClaimed(b)
+		clear(b) // it keeps its own copies
+		got := c.value(h)
+		if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" || c.virgin() != tt.virgin {
+			t.Errorf("%s: never claimed: %v, and it reads (-want +got)\n%s", tt.name, c.virgin(), diff)
+		}
+	}
 }

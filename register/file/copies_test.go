@@ -199,6 +199,50 @@ func TestAFreedSlotWaitsFromTheEndOfALook(t *testing.T) {
 	}
 }
 
+// A slot that is needed again, by its writer who comes back or by others, waits anew from when it is not.
+func TestAFreedSlotThatIsNeededAgainWaitsAnew(t *testing.T) {
+	type step func(b *bench, s, other *Store)
+	leaves := func(_ *bench, s, _ *Store) { do(t, s, leave("x", 1)) }
+	for what, again := range map[string]struct {
+		needed, needless step
+		freed            int
+	}{
+		"its writer comes back and leaves": {
+			func(_ *bench, s, _ *Store) { do(t, s, put("x", 3, 1, "back")) },
+			func(b *bench, s, other *Store) { do(t, other, put("x", 4, 2, "greater still")); leaves(b, s, other) }, 1,
+		},
+		"its writer comes back with what he wrote before, and leaves": {
+			func(_ *bench, s, _ *Store) { do(t, s, put("x", 1, 1, "data")) }, leaves, 1,
+		},
+		"its writer comes back and stays": {
+			func(_ *bench, s, _ *Store) { do(t, s, put("x", 1, 1, "data")) }, func(*bench, *Store, *Store) {}, 0,
+		},
+		"others need it for a while": {
+			func(b *bench, _, _ *Store) { b.obsolete["x"] = false }, func(b *bench, _, _ *Store) { b.obsolete["x"] = true }, 1,
+		},
+	} {
+		b := newBench(t, InitOptions{})
+		s, other := b.open(), b.open()
+		b.obsolete["x"] = true
+		do(t, s, put("x", 1, 1, "data"), note("x", 1, 1, "n"), leave("x", 1))
+		do(t, other, put("x", 2, 2, "greater"))
+		do(t, s, query("x")) // it is needless
+		free := len(s.home.free)
+		again.needed(b, s, other)
+		b.clock.pass(testWait / 2)
+		do(t, s, query("x"))
+		again.needless(b, s, other)
+		b.clock.pass(testWait / 2)
+		for i, want := range []int{free, free, free + again.freed} {
+			do(t, s, query("x"))
+			if got := len(s.home.free); got != want {
+				t.Errorf("%s: look %d, half of the wait later each: %d slots are free, want %d", what, i, got, want)
+			}
+			b.clock.pass(testWait/2 + 1)
+		}
+	}
+}
+
 // Handles that are gone are forgotten, or a process that lives for months would remember all that ever were.
 func TestHandlesThatAreGoneAreForgotten(t *testing.T) {
 	b := newBench(t, InitOptions{SingleHost: true})

@@ -297,3 +297,34 @@ func TestADeviceWhoseInitFailed(t *testing.T) {
 		}
 	}
 }
+
+// A device that is a byte shorter than its store is damaged, and what lies behind the store does not matter.
+func TestADeviceThatIsJustTooShort(t *testing.T) {
+	path := newDevice(t, InitOptions{Handles: 2, Slots: 4})
+	h, err := readHeader(OS, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut, want := range map[int64]error{0: nil, 1: register.ErrDamaged, block: register.ErrDamaged} {
+		if err := os.Truncate(path, h.size()-cut); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(path, Options{Clock: realClock, ReadOnly: true})
+		if !errors.Is(err, want) {
+			t.Errorf("a device %d bytes too short: %v, want %v", cut, err, want)
+		}
+		if err == nil {
+			s.Close()
+		}
+	}
+}
+
+// A device has the areas that its header says, and no others.
+func TestAreasOfADevice(t *testing.T) {
+	d := &device{header: storeHeader{Header: testHeader, areas: 3, slots: 4}}
+	for place, want := range map[string]bool{"area-0000": true, "area-0002": true, "area-0003": false, "x": false, "": false} {
+		if f, err := d.open(place); want != (err == nil) || !want && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q of three areas: %v, %v", place, f, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package file
 import (
 	"errors"
 	"os"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +86,96 @@ func TestTheHeaderOfADeviceIsLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			shows(t, s, "x", "3 three")
+		}
+	})
+}
+
+// faultyHeaders fails reads of the store's header, or writes of a handle's, as told.
+type faultyHeaders struct {
+	file
+	unread, unwritten atomic.Bool
+}
+
+func (d *faultyHeaders) ReadAt(p []byte, off int64) (int, error) {
+	if d.unread.Load() && off == 0 {
+		return 0, errBlind
+	}
+	return d.file.ReadAt(p, off)
+}
+
+func (d *faultyHeaders) WriteAt(p []byte, off int64) (int, error) {
+	if d.unwritten.Load() && string(p[:len(magicHandle)]) == magicHandle {
+		return 0, errBlind
+	}
+	return d.file.WriteAt(p, off)
+}
+
+// A device that does not give the store's header for once is not gone.
+func TestTheHeaderOfADeviceIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1})
+		var dev *faultyHeaders
+		s, err := openOver(t, path, func(f file) file { dev = &faultyHeaders{file: f}; return dev })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		do(t, s, put("x", 1, 1, "one"))
+		time.Sleep(s.lookout.wait)
+		dev.unread.Store(true)
+		if r := s.Do([]register.Op{query("x")})[0]; !errors.Is(r.Err, errBlind) || errors.Is(r.Err, register.ErrGone) {
+			t.Errorf("the header is not read: %v, want the device's error and nothing else", r.Err)
+		}
+		dev.unread.Store(false)
+		shows(t, s, "x", "1 one")
+	})
+}
+
+// The damaged header of a handle's own area is written anew, and what fails of that is told.
+func TestTheHeaderOfTheOwnAreaIsMended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1})
+		var dev *faultyHeaders
+		s, err := openOver(t, path, func(f file) file { dev = &faultyHeaders{file: f}; return dev })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		do(t, s, put("x", 1, 1, "one"))
+		if _, err := dev.file.WriteAt(aligned(block), s.header.areaAt(0)); err != nil {
+			t.Fatal(err)
+		}
+		dev.unwritten.Store(true)
+		fails(t, s, query("x"), errBlind)
+		dev.unwritten.Store(false)
+		shows(t, s, "x", "1 one")
+		for h, err := range s.Dump() {
+			if err != nil || h.Damage != nil || h.ID != s.home.id || h.Slots != areaSlots {
+				t.Errorf("then the handle is shown as %+v, %v; want its header as it was", h, err)
+			}
+		}
+	})
+}
+
+// Who finds another store on the device gives its area up at once: the claim is renewed no more.
+func TestTheAreaInAnotherStoreIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newDevice(t, InitOptions{Handles: 1})
+		s := openArea(t, path)
+		do(t, s, put("x", 1, 1, "one"))
+		c := s.home.f.(*area).claim
+		other := s.header
+		other.Set[0]++
+		b := aligned(block)
+		other.encode(b)
+		if _, err := c.dev.f.WriteAt(b, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.keeper.check(s); !errors.Is(err, register.ErrMismatch) {
+			t.Errorf("another store is there: %v, want ErrMismatch", err)
+		}
+		if s.home != nil || c.check() == nil {
+			t.Errorf("the handle keeps its area in another store: home %v, claim %v", s.home, c.check())
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type faulty struct {
 	before func(step, path string)
 	// list may change what names returns.
 	list func(names []string) []string
+	left atomic.Int64 // files that are open
 }
 
 func (f *faulty) check(step, path string) error {
@@ -62,6 +64,7 @@ func (f *faulty) open(path string, write bool) (file, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.left.Add(1)
 	return &faultyFile{h, f, path}, nil
 }
 
@@ -73,6 +76,7 @@ func (f *faulty) create(path string, perm os.FileMode) (file, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.left.Add(1)
 	return &faultyFile{h, f, path}, nil
 }
 
@@ -135,6 +139,11 @@ func (f *faultyFile) WriteAt(p []byte, off int64) (int, error) {
 		f.file.WriteAt(was, off)
 	}
 	return 0, err
+}
+
+func (f *faultyFile) Close() error {
+	f.host.left.Add(-1)
+	return f.file.Close()
 }
 
 func (f *faultyFile) sync() error {

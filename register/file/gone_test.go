@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tenure-lease/tenure/register"
 )
 
@@ -50,6 +52,42 @@ func TestTheFileOfABusyHandleIsTakenAway(t *testing.T) {
 	fails(t, s, query("x"), register.ErrGone)
 	b.clock.pass(testWait)
 	shows(t, s, "x", "5 data")
+}
+
+// What was in a file that was taken away is written again before anything is answered. While that fails, as
+// on a full disk, nothing is: the register would go back.
+func TestWhatWasTakenAwayCannotBeWrittenAgain(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	f := &faulty{}
+	b.files = f
+	s := b.open()
+	do(t, s, put("x", 3, 1, "three"))
+	if err := os.Remove(filepath.Join(b.dir, handlesDir, s.home.place)); err != nil {
+		t.Fatal(err)
+	}
+	f.fail = func(step, _ string, _ int) (int, error) {
+		if step == "create" {
+			return 0, unix.ENOSPC
+		}
+		return 0, nil
+	}
+	fails(t, s, query("x"), register.ErrGone)
+	b.clock.pass(testWait)
+	for range 2 {
+		fails(t, s, query("x"), unix.ENOSPC)
+		fails(t, s, put("y", 1, 1, "one"), unix.ENOSPC)
+	}
+	f.fail = nil
+	shows(t, s, "x", "3 three")
+	// From then on a full disk is in nobody's way who only asks.
+	s.home.doubt = errors.New("a write failed")
+	f.fail = func(step, _ string, _ int) (int, error) {
+		if step == "create" {
+			return 0, unix.ENOSPC
+		}
+		return 0, nil
+	}
+	shows(t, s, "x", "3 three")
 }
 
 // A file of the same name that is not the same counts as gone.

@@ -2,12 +2,16 @@ package file
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumregister"
@@ -490,5 +494,72 @@ func TestManyDeadHandlesAreAskedAboutOnce(t *testing.T) {
 	}
 	if asked > 12*many {
 		t.Errorf("to remove the files of %d dead handles it was asked %d times whether they are needed", many, asked)
+	}
+}
+
+// Whoever says whether a record is obsolete is told all that its register shows.
+func TestWhatObsoleteIsAsked(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	type asked struct {
+		Name   string
+		V      machine.Value
+		Writer machine.ID
+	}
+	var got []asked
+	opts := b.options()
+	opts.Obsolete = func(name string, v machine.Value, w machine.ID) bool {
+		got = append(got, asked{name, v, w})
+		return false
+	}
+	s, err := Open(b.dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	do(t, s, put("x", 3, 1, "three"), note("x", 2, 1, "n1"), note("x", 5, 2, "n2"), put("y", 9, 3, "nine"), leave("x", 1))
+	got = nil
+	b.clock.pass(testWait / 8)
+	do(t, s, query("x"))
+	want := asked{"x", machine.Value{
+		Version: version(3, 1), Data: []byte("three"), Next: 10, // behind the version of y
+		Notes: []machine.Noted{{Writer: writer(1), Data: []byte("n1")}, {Writer: writer(2), Data: []byte("n2")}},
+	}, writer(1)}
+	if len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+		t.Errorf("asked about %+v, want %+v", got, want)
+	}
+}
+
+// A new file that could not be made, at whatever step, is neither left behind nor left open, and the next one is made.
+func TestANewFileThatCannotBeMade(t *testing.T) {
+	for _, fault := range []string{"create", "write", "sync", "link"} {
+		b := newBench(t, InitOptions{})
+		f := &faulty{}
+		b.files = f
+		s := b.open()
+		f.fail = func(step, _ string, _ int) (int, error) {
+			if step == fault {
+				return 0, unix.EIO
+			}
+			return 0, nil
+		}
+		for range 3 {
+			fails(t, s, put("x", 1, 1, "one"), unix.EIO)
+		}
+		if got := b.handles(); len(got) != 0 {
+			t.Errorf("a %s has failed, and %v are left", fault, got)
+		}
+		if open := f.left.Load(); open != 0 {
+			t.Errorf("a %s has failed, and %d files are left open", fault, open)
+		}
+		f.fail = nil
+		do(t, s, put("x", 2, 1, "two"))
+		b.files = nil
+		shows(t, b.open(), "x", "2 two")
+		home := s.home
+		home.doubt = errors.New("a write failed")
+		do(t, s, put("x", 3, 1, "three"))
+		if open := f.left.Load(); open != 1 || s.home == home {
+			t.Errorf("it goes on in another file: %v, and has %d open, want that one alone", s.home != home, open)
+		}
 	}
 }
