@@ -350,7 +350,7 @@ func TestWhoseFlagsTheseAre(t *testing.T) {
 		for i, url := range tt.others {
 			flags = append(flags, &pb.Member{ID: uint64(102 + i), PeerURLs: []string{url}})
 		}
-		err := n.recognize(flags)
+		err := n.recognize(flags, nil)
 		if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.says)
 		}
