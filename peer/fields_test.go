@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"testing"
 
@@ -197,5 +198,31 @@ func TestAFrameCutOffWithinItsBody(t *testing.T) {
 	}
 	if _, _, err := readFrame(bytes.NewReader(nil), nil, 100); err != io.EOF {
 		t.Errorf("no byte of a frame: %v, want %v", err, io.EOF)
+	}
+}
+
+// A connection that comes up as the transport closes is not kept.
+func TestAConnectionThatComesTooLateIsNotKept(t *testing.T) {
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, nil)
+	m.Close()
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	if err := m.track(ours); !errors.Is(err, ErrClosed) || len(m.conns) != 0 {
+		t.Errorf("a connection after Close: %v, and %d are kept; want %v, and none", err, len(m.conns), ErrClosed)
+	}
+	if _, err := ours.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("a connection after Close is still open: %v", err)
+	}
+}
+
+// The end of an incoming stream whose place another has taken says nothing about the peer.
+func TestTheEndOfAStreamThatWasReplaced(t *testing.T) {
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, nil)
+	r := newRemote(m.Transport, 2, "127.0.0.1:1")
+	now := &incoming{instance: 5}
+	r.in, r.instance = now, 5
+	r.wentOut(&incoming{instance: 5}, io.EOF)
+	if r.in != now || r.down || r.died {
+		t.Errorf("a stream that was replaced has ended: the one in its place is there %v, the peer is down %v or died %v; want it there, and neither", r.in == now, r.down, r.died)
 	}
 }
