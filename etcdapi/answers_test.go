@@ -244,6 +244,22 @@ func bytesOf(n int) *pb.RangeResponse {
 	return &pb.RangeResponse{Kvs: []*mvccpb.KeyValue{{Value: make([]byte, n)}}}
 }
 
+// An answer that is put together in one buffer takes no room, and one that is larger by a byte does.
+func TestTheSizeFromWhichAnswersTakeRoom(t *testing.T) {
+	a := New(newFake(t, watch.Config{}), Config{}).answers
+	n := copyBelow
+	for proto.Size(bytesOf(n)) > copyBelow {
+		n--
+	}
+	for more := range 2 {
+		m := bytesOf(n + more)
+		admitted, err := a.admit(t.Context(), m)
+		if _, takes := admitted.(*answer); err != nil || takes != (more == 1) {
+			t.Errorf("an answer of %d bytes takes room %v, %v; want it from %d on", proto.Size(m), takes, err, copyBelow+1)
+		}
+	}
+}
+
 // An answer whose stream ends while it waits for room tells the client why the stream ended.
 func TestAnAnswerWhoseStreamEndsSaysWhy(t *testing.T) {
 	a := New(newFake(t, watch.Config{}), Config{AnswerBytes: 1 << 20, AnswerPatience: time.Hour}).answers

@@ -168,11 +168,12 @@ func TestEveryCallTellsTheBackendsError(t *testing.T) {
 			return err
 		},
 	}
-	for _, failure := range []error{rpctypes.ErrGRPCTimeoutDueToLeaderFail, rpctypes.ErrGRPCNotCapable} {
+	for _, failure := range []error{rpctypes.ErrGRPCTimeoutDueToLeaderFail, rpctypes.ErrGRPCNotCapable, kv.ErrNoState} {
 		s.fail.Store(&failure)
 		for name, call := range calls {
-			if got := ends(t, name, func() error { return call(t.Context()) }); !same(got, failure) {
-				t.Errorf("%s of a backend that fails: %v, want %v", name, got, failure)
+			want := toStatus(failure)
+			if got := ends(t, name, func() error { return call(t.Context()) }); !same(got, want) {
+				t.Errorf("%s of a backend that fails: %v, want %v", name, got, want)
 			}
 		}
 	}

@@ -92,7 +92,7 @@ func TestLineOfOneKey(t *testing.T) {
 	at := func(created int64) *place { return &place{key: "l/1", created: created, turn: make(chan turn, 1)} }
 	join := func(p *place) { l.waiting[p.key] = append(l.waiting[p.key], p) }
 	leaves, stays, fails, replaced := at(3), at(3), at(3), at(2)
-	for _, p := range []*place{leaves, stays, fails, replaced} {
+	for _, p := range []*place{stays, leaves, fails, replaced} { // a call that came before stays
 		join(p)
 	}
 	l.at, l.created = 5, map[string]int64{"l/1": 3}

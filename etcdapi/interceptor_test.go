@@ -66,3 +66,23 @@ func TestWhoRequiresALeader(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A stream that requires a leader is looked after while it goes on, and no longer.
+func TestAStreamThatHasEndedIsLookedAfterNoLonger(t *testing.T) {
+	s := New(newFake(t, watch.Config{}), Config{ElectionTimeout: time.Hour})
+	ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("hasleader", "true"))
+	guarded := func() int {
+		s.leaderless.mu.Lock()
+		defer s.leaderless.mu.Unlock()
+		return len(s.leaderless.streams)
+	}
+	err := s.stream(nil, contextOnly{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: "/etcdserverpb.Watch/Watch"}, func(any, grpc.ServerStream) error {
+		if n := guarded(); n != 1 {
+			t.Errorf("%d streams are looked after while one goes on that requires a leader, want it", n)
+		}
+		return nil
+	})
+	if n := guarded(); err != nil || n != 0 {
+		t.Errorf("%d streams are looked after when the only one has ended, %v; want none", n, err)
+	}
+}

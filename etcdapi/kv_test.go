@@ -159,7 +159,9 @@ func TestErrors(t *testing.T) {
 		}, rpctypes.ErrGRPCLeaseNotFound},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := c.call(t.Context()); !errors.Is(err, c.want) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // what never comes fails the test
+			defer cancel()
+			if err := c.call(ctx); !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 		})

@@ -12,6 +12,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tenure-lease/tenure/kv"
@@ -302,6 +304,25 @@ func TestRenewalsThatNobodyHears(t *testing.T) {
 	cancel()
 	if err := goleak.Find(before); err != nil {
 		t.Errorf("a stream of renewals has ended, and leaves something: %v", err)
+	}
+}
+
+// broken is a stream of renewals whose client has sent what nobody can read.
+type broken struct{ contextOnly }
+
+func (broken) Send(*pb.LeaseKeepAliveResponse) error { return nil }
+
+func (broken) Recv() (*pb.LeaseKeepAliveRequest, error) {
+	return nil, status.Error(codes.ResourceExhausted, "larger than the limit")
+}
+
+// A stream of renewals on which something came that cannot be read ends with why, and not as if the
+// client had closed it.
+func TestRenewalsThatCannotBeReadEndWithWhy(t *testing.T) {
+	s := &leaseServer{Server: New(newFake(t, watch.Config{}), Config{})}
+	err := ends(t, "a stream of renewals that cannot be read", func() error { return s.LeaseKeepAlive(broken{contextOnly{ctx: t.Context()}}) })
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("renewals that cannot be read: %v, want what gRPC says", err)
 	}
 }
 

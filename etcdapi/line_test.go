@@ -304,6 +304,21 @@ func TestKeyMadeAnewInALineThatIsBehind(t *testing.T) {
 	}
 }
 
+// Of contenders that one transaction made the lesser key is first, though the transaction has also
+// written the key of one that was there.
+func TestEqualsBesideAWriteOfAnOlderContender(t *testing.T) {
+	event := func(key string, created int64) *watch.Event {
+		return &watch.Event{Event: kv.Event{Type: mvccpb.Event_PUT, KV: &mvccpb.KeyValue{Key: []byte(key), CreateRevision: created, ModRevision: 5}}}
+	}
+	l := &line{waiting: make(map[string][]*place)}
+	l.begin([]*mvccpb.KeyValue{{Key: []byte("l/old"), CreateRevision: 2}}, 2)
+	l.apply([]*watch.Event{event("l/b", 5), event("l/old", 2), event("l/a", 5)})
+	want := []contenderKey{{"l/old", 2}, {"l/a", 5}, {"l/b", 5}}
+	if !slices.Equal(l.contenders, want) {
+		t.Errorf("the contenders stand as %v, want %v", l.contenders, want)
+	}
+}
+
 // Contenders that come and go behind one that stays are forgotten, though it is not their turn.
 func TestLineForgetsWhoLeft(t *testing.T) {
 	l := &line{waiting: make(map[string][]*place)}
@@ -323,10 +338,13 @@ func TestLineForgetsWhoLeft(t *testing.T) {
 // Who comes to a line that cannot go on, or with a key that is gone already, is told so at once:
 // nothing follows that would tell him.
 func TestWhoComesTooLateToALineIsTold(t *testing.T) {
-	s := New(newFake(t, watch.Config{}), Config{})
+	f := newFake(t, watch.Config{})
+	created := (&served{fake: f, t: t}).put("l/a", "the oldest there is")
+	s := New(f, Config{})
 	over, end := context.WithCancel(t.Context())
 	end()
 	ended := &line{server: s, name: []byte("l"), end: end, places: map[*place]struct{}{}, waiting: map[string][]*place{}}
+	ended.begin([]*mvccpb.KeyValue{{Key: []byte("l/a"), CreateRevision: created}}, created)
 	ended.run(over)
 	known := &line{server: s, name: []byte("l"), end: end, places: map[*place]struct{}{}, waiting: map[string][]*place{}}
 	known.begin(nil, 5)
@@ -335,7 +353,7 @@ func TestWhoComesTooLateToALineIsTold(t *testing.T) {
 		l    *line
 		want turn
 	}{{"its watch has ended", ended, turn{err: context.Canceled}}, {"the key is gone", known, turn{gone: true}}} {
-		p := &place{key: "l/a", created: 3, turn: make(chan turn, 1)}
+		p := &place{key: "l/a", created: created, turn: make(chan turn, 1)}
 		(&lines{server: s, byName: map[string]*line{"l": tt.l}}).join([]byte("l"), p)
 		select {
 		case got := <-p.turn:

@@ -457,6 +457,19 @@ func TestObserveBehindACompaction(t *testing.T) {
 	}
 }
 
+// The key of a contender has its lease as etcd's client prints it, whatever the lease is: only so do
+// both exclude each other.
+func TestTheKeyOfAContender(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	s := &served{fake: f, t: t, server: New(f, Config{})}
+	for lease, want := range map[int64]string{0x694d8f2a3c5b7e01: "l/694d8f2a3c5b7e01", 0xa: "l/a", -0xa: "l/-a"} {
+		s.grant(lease)
+		if c, _, err := s.server.contend(t.Context(), []byte("l"), lease, nil); err != nil || string(c.key) != want {
+			t.Errorf("a contender with the lease %x: %+v, %v; want the key %s", lease, c, err, want)
+		}
+	}
+}
+
 // A call that has failed takes back the key that it has put, and not one that another call of the
 // same lease has put since.
 func TestAWithdrawalOfAnothersKey(t *testing.T) {

@@ -1,6 +1,7 @@
 package etcdapi
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -76,6 +77,73 @@ func TestMembersComeAndGo(t *testing.T) {
 	}
 	if _, err := c.MemberRemove(ctx, &pb.MemberRemoveRequest{ID: 12}); !errors.Is(rpctypes.Error(err), rpctypes.ErrMemberNotFound) {
 		t.Errorf("removed again: %v", err)
+	}
+}
+
+// moving is a cluster in which something is written whenever its members change.
+type moving struct {
+	*fake
+	t *testing.T
+}
+
+func (b moving) write() {
+	if _, err := b.Propose(b.t.Context(), &pb.PutRequest{Key: []byte("k")}); err != nil {
+		b.t.Error(err)
+	}
+}
+
+func (b moving) AddMember(ctx context.Context, peerURLs []string, learner bool) (*pb.Member, []*pb.Member, error) {
+	b.write()
+	return b.fake.AddMember(ctx, peerURLs, learner)
+}
+
+func (b moving) RemoveMember(ctx context.Context, id uint64) ([]*pb.Member, error) {
+	b.write()
+	return b.fake.RemoveMember(ctx, id)
+}
+
+func (b moving) PromoteMember(ctx context.Context, id uint64) ([]*pb.Member, error) {
+	b.write()
+	return b.fake.PromoteMember(ctx, id)
+}
+
+func (b moving) UpdateMember(ctx context.Context, id uint64, peerURLs []string) ([]*pb.Member, error) {
+	b.write()
+	return b.fake.UpdateMember(ctx, id, peerURLs)
+}
+
+func (b moving) Barrier(context.Context) error { b.write(); return nil }
+
+// The header of an answer about members has the revision at which the change is in force, and the
+// list of members the one of its barrier.
+func TestMembersAreToldAtTheRevisionOfTheChange(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	s, ctx := &clusterServer{Server: New(moving{f, t}, Config{})}, t.Context()
+	for _, c := range []struct {
+		name string
+		call func() (interface{ GetHeader() *pb.ResponseHeader }, error)
+	}{
+		{"add", func() (interface{ GetHeader() *pb.ResponseHeader }, error) {
+			return s.MemberAdd(ctx, &pb.MemberAddRequest{IsLearner: true})
+		}},
+		{"promote", func() (interface{ GetHeader() *pb.ResponseHeader }, error) {
+			return s.MemberPromote(ctx, &pb.MemberPromoteRequest{ID: 12})
+		}},
+		{"update", func() (interface{ GetHeader() *pb.ResponseHeader }, error) {
+			return s.MemberUpdate(ctx, &pb.MemberUpdateRequest{ID: 12})
+		}},
+		{"remove", func() (interface{ GetHeader() *pb.ResponseHeader }, error) {
+			return s.MemberRemove(ctx, &pb.MemberRemoveRequest{ID: 12})
+		}},
+		{"list", func() (interface{ GetHeader() *pb.ResponseHeader }, error) {
+			return s.MemberList(ctx, &pb.MemberListRequest{Linearizable: true})
+		}},
+	} {
+		before := f.View().Revision()
+		got, err := c.call()
+		if err != nil || got.GetHeader().GetRevision() != before+1 || !proto.Equal(got.GetHeader(), header(before+1)) {
+			t.Errorf("%s: %v, %v; want it at revision %d, of the change", c.name, got, err, before+1)
+		}
 	}
 }
 

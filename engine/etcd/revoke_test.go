@@ -276,3 +276,58 @@ func TestGrantsThatFail(t *testing.T) {
 		})
 	}
 }
+
+// TestCloseRevokesForAWaiter: a waiter, with a lock delay, leaves the queue because its Leaser closes, and the server does not
+// answer that. It never held the name: Close goes on until the server has revoked its lease, and takes no longer than that.
+func TestCloseRevokesForAWaiter(t *testing.T) {
+	away := status.Error(codes.Unavailable, "no")
+	for name, tt := range map[string]struct {
+		silent  time.Duration // the server is away
+		revoked bool
+		took    time.Duration // what Close takes, about
+	}{
+		"it answers":           {0, true, 0},
+		"it is away a time":    {2 * time.Second, true, 2 * time.Second},
+		"it is away till then": {time.Hour, false, time.Second + callTimeout}, // the waiter's own try, and the last of Close
+	} {
+		c := &scripted{grant: func() error { return nil }}
+		scriptedTest(t, c, func(t *testing.T, l *Leaser) {
+			ahead := queueOf(5)
+			c.commits = []func() *clientv3.TxnResponse{
+				func() *clientv3.TxnResponse { return joined(9, ahead...) }, func() *clientv3.TxnResponse { return looked(ahead...) },
+			}
+			ended := make(chan error, 1)
+			go func() {
+				_, err := l.Acquire(t.Context(), tenure.Claim{Name: "n", TTL: 30 * time.Second, LockDelay: 30 * time.Second})
+				ended <- err
+			}()
+			synctest.Wait() // it waits
+			began, revoked := time.Now(), false
+			c.revoke = func() error {
+				if time.Since(began) < tt.silent {
+					return away
+				}
+				revoked = true
+				return nil
+			}
+			if n := l.registered(); n != 0 {
+				t.Errorf("%s: %d leases are remembered while one waits, want none", name, n)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			took := time.Since(began)
+			if err := <-ended; !errors.Is(err, tenure.ErrClosed) {
+				t.Errorf("%s: Acquire of a Leaser that closes returns %v, want %v", name, err, tenure.ErrClosed)
+			}
+			if revoked != tt.revoked || took < tt.took || took > tt.took+200*time.Millisecond {
+				t.Errorf("%s: Close has taken %v, and the waiter's lease is revoked: %v; want %v and %v", name, took, revoked, tt.took, tt.revoked)
+			}
+			asked := len(c.revocations())
+			time.Sleep(time.Minute)
+			if n := len(c.revocations()); n != asked {
+				t.Errorf("%s: after Close the server is asked %d times more, want never", name, n-asked)
+			}
+		})
+	}
+}

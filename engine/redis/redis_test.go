@@ -251,6 +251,10 @@ func TestDelayIsMeasured(t *testing.T) {
 	if h, err := engine.Init(t.Context(), cfg, storage.Spec{}); err != nil || h.Delay < 2*away {
 		t.Errorf("δ = %v, %v; want %v at least, where to connect takes %v", h.Delay, err, 2*away, away)
 	}
+	cfg.Prefix = "another"
+	if h, err := engine.Init(t.Context(), cfg, storage.Spec{Delay: away}); err != nil || h.Delay != away {
+		t.Errorf("δ = %v, %v; want %v, which was asked for", h.Delay, err, away)
+	}
 }
 
 // TestSetsOfOneServer: each has a prefix or a database of its own, and the password is asked for.
@@ -320,6 +324,11 @@ func TestOpenLetsGo(t *testing.T) {
 	hosts[1].Close()
 	if _, err := engine.Open(t.Context(), cfg); err == nil {
 		t.Fatal("opened, with one of three")
+	} else if text := err.Error(); !strings.Contains(text, cfg.Addrs[0]) || !strings.Contains(text, cfg.Addrs[1]) {
+		t.Errorf("two of three servers are missing, and Open says %v; want what is the matter with each", err)
+	}
+	if _, err := engine.Open(t.Context(), engine.Config{Addrs: []string{cfg.Addrs[2], cfg.Addrs[2]}}); err == nil || !strings.Contains(err.Error(), "given twice") {
+		t.Errorf("a server is given twice: %v", err)
 	}
 }
 

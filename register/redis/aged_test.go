@@ -14,6 +14,9 @@ import (
 // is not, whatever its number, nor is one that has changed. A name without notes is not remembered.
 func TestAgedNotes(t *testing.T) {
 	now := time.Unix(1e9, 0)
+	if h := header(0, 1); (&Store{header: h}).age() != 100*h.Quiet() {
+		t.Errorf("a note is old after %v, want a hundred times %v: whoever lives changes it within the term", (&Store{header: h}).age(), h.Quiet())
+	}
 	s := &Store{header: header(0, 1), now: func() time.Time { return now }, samples: map[string]sample{}}
 	shows := func(notes ...quorumregister.Note) shown { return shown{State: quorumregister.State{Notes: notes}} }
 	note := func(w machine.ID, seq uint64) quorumregister.Note { return quorumregister.Note{Writer: w, Seq: seq} }

@@ -111,3 +111,20 @@ func TestKeepsLess(t *testing.T) {
 		t.Errorf("open: %v, want %v", err, ErrStale)
 	}
 }
+
+// TestAWarningIsOfTheLatestConnection: a server that has been set as it should be is warned of no
+// more once it is met again.
+func TestAWarningIsOfTheLatestConnection(t *testing.T) {
+	h, s := made(t, 0, 1)
+	for _, sync := range []string{"everysec", "always"} {
+		h.set("appendfsync", sync)
+		c := s.options.client(s.options.patience, s.arrive)
+		if err := c.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		if w := s.Warning(); (w == "") != (sync == "always") || w != "" && !strings.HasPrefix(w, "redis "+h.Addr()+": ") {
+			t.Errorf("met with appendfsync %s, the warning is %q", sync, w)
+		}
+	}
+}

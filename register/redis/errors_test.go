@@ -53,6 +53,9 @@ func TestWordsOfServers(t *testing.T) {
 	if err := (&Options{}).trouble(nil); err != nil {
 		t.Error(err)
 	}
+	if err := (&Options{Addr: "host:1"}).trouble(errors.New("lost")); err.Error() != "redis host:1, prefix tenure: lost" {
+		t.Errorf("with the default prefix: %v", err)
+	}
 }
 
 // TestRepliesThatMakeNoSense are told, and taken for nothing.

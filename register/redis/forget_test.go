@@ -114,6 +114,60 @@ func TestNothingIsForgottenUnjudged(t *testing.T) {
 	}
 }
 
+// TestNoneOfSeveralIsForgottenUnjudged: what several writers left is judged together, so none of it
+// goes if the note of one has changed, whichever it is, or was made anew with the same number.
+func TestNoneOfSeveralIsForgottenUnjudged(t *testing.T) {
+	for what, between := range map[string]struct {
+		then func(*Store)
+		want string
+	}{
+		"nothing":   {func(*Store) {}, `0 0000 "" floor 1`},
+		"the first": {func(s *Store) { do(t, s, note("x", 2, bob, "m")) }, `1 ff01 "a" 0200=2:m ff01=1:n floor 1`},
+		"the last":  {func(s *Store) { do(t, s, note("x", 2, ann, "m")) }, `1 ff01 "a" 0200=1:n ff01=2:m floor 1`},
+		"one, made anew": {func(s *Store) {
+			s.client.HDel(t.Context(), s.options.keys("x")[1], string(bob[:]))
+			do(t, s, note("x", 1, bob, "anew"))
+		}, `1 ff01 "a" 0200=1:anew ff01=1:n floor 1`},
+		"one, which is gone": {func(s *Store) {
+			s.client.HDel(t.Context(), s.options.keys("x")[1], string(ann[:]))
+		}, `1 ff01 "a" 0200=1:n floor 1`},
+	} {
+		s := forgetful(t, ann, bob)
+		do(t, s, put("x", 1, ann, "a"), note("x", 1, ann, "n"), note("x", 1, bob, "n"))
+		calls := []*call{s.call(query("x"))}
+		run(t.Context(), s.client, calls)
+		reply, err := calls[0].reply()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, err := decodeShown(reply)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := s.forget("x", seen, []machine.ID{bob, ann}, true)
+		between.then(s)
+		run(t.Context(), s.client, []*call{c})
+		if got := show(t, s, "x"); got != between.want {
+			t.Errorf("%s has changed: there is %s, want %s", what, got, between.want)
+		}
+	}
+}
+
+// TestNamesOfWhatIsForgotten: a name is told while it has data, is kept while it has notes, for those
+// who restore, and goes with the last of both.
+func TestNamesOfWhatIsForgotten(t *testing.T) {
+	s := forgetful(t, ann, bob)
+	do(t, s, put("both", 1, ann, "a"), note("both", 1, eve, "stays"), put("data", 1, ann, "a"), note("a note", 1, ann, "n"),
+		put("another's", 1, eve, "stays"), note("another's", 1, ann, "n"), note("two notes", 1, ann, "n"), note("two notes", 1, eve, "stays"))
+	do(t, s, leave("both", ann), leave("data", ann), leave("a note", ann), leave("another's", ann), leave("two notes", ann))
+	if names, err := s.Names(); err != nil || !slices.Equal(names, []string{"another's"}) {
+		t.Errorf("the names with data are %q, %v; want the one whose data is another's", names, err)
+	}
+	if names, err := s.index(t.Context(), "0", "1"); err != nil || !slices.Equal(names, []string{"another's", "both", "two notes"}) {
+		t.Errorf("the names that are kept are %q, %v; want those of which something is left", names, err)
+	}
+}
+
 // TestNotesOfTheDead lets long times pass on the store's clock.
 func TestNotesOfTheDead(t *testing.T) {
 	s := forgetful(t, ann, bob)

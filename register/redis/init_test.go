@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,9 @@ func TestHeaderIsMadeOnce(t *testing.T) {
 	}
 	if got := opened(t, o).Header(); got != want {
 		t.Errorf("opened: %+v, want %+v", got, want)
+	}
+	if got, want := fieldsOf(h), (map[string]string{"header": "true", "seal": "true", "run": "first", "kept": "1"}); !maps.Equal(got, want) {
+		t.Errorf("a new store has %q, want %q", got, want)
 	}
 	other := want
 	other.Term++

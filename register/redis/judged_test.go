@@ -101,11 +101,13 @@ func TestWhatAServerTells(t *testing.T) {
 		is    error
 		keeps bool
 	}{
-		"all is well":               {nil, "", whole, nil, true},
-		"a master with replicas":    {map[string]string{"connected_slaves": "2"}, "", with(func(s *server) { s.replicas = true }), nil, true},
-		"nothing of replicas":       {map[string]string{"connected_slaves": "", "second_repl_offset": ""}, "", whole, nil, true},
-		"it took over":              {map[string]string{"second_repl_offset": "17"}, "", with(func(s *server) { s.promoted = true }), nil, false},
-		"a replica":                 {map[string]string{"role": "slave"}, "", with(func(s *server) { s.replica = true }), ErrReplica, true},
+		"all is well":            {nil, "", whole, nil, true},
+		"a master with replicas": {map[string]string{"connected_slaves": "2"}, "", with(func(s *server) { s.replicas = true }), nil, true},
+		"nothing of replicas":    {map[string]string{"connected_slaves": "", "second_repl_offset": ""}, "", whole, nil, true},
+		"it took over":           {map[string]string{"second_repl_offset": "17"}, "", with(func(s *server) { s.promoted = true }), nil, false},
+		"a replica":              {map[string]string{"role": "slave"}, "", with(func(s *server) { s.replica = true }), ErrReplica, true},
+		"a replica that evicts": {map[string]string{"role": "slave", "maxmemory": "100", "maxmemory_policy": "allkeys-lru"}, "",
+			with(func(s *server) { s.replica, s.evicts = true, true }), ErrReplica, true},
 		"it evicts any key":         {map[string]string{"maxmemory": "100", "maxmemory_policy": "allkeys-lfu"}, "", with(func(s *server) { s.evicts = true }), ErrEvicts, true},
 		"any key, of memory enough": {map[string]string{"maxmemory": "0", "maxmemory_policy": "allkeys-lfu"}, "", whole, nil, true},
 		"it evicts what may expire": {map[string]string{"maxmemory": "100", "maxmemory_policy": "volatile-lru"}, "", whole, nil, true},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -254,5 +255,9 @@ func TestRestoreIsWholeOrNone(t *testing.T) {
 	}
 	if got, want := show(t, opened(t, lost.options()), "x"), `3 ff01 "a" 0200=1:n floor 3`; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+	want := map[string]string{"header": "true", "seal": "true", "run": "first", "kept": "1", "floor": string(encodeSeq(3))}
+	if got := fieldsOf(lost); !maps.Equal(got, want) {
+		t.Errorf("a restored store has %q, want what one in order has and nothing of the restore: %q", got, want)
 	}
 }
