@@ -84,6 +84,8 @@ func (n *Node) lookAround(now time.Time) {
 	if leader != 0 || lost < n.cfg.ElectionTimeout || c.asking || now.Sub(c.asked) < n.cfg.ElectionTimeout {
 		return
 	}
+	c.turn++
+	n.setPeers(n.applied().roster, nil)
 	addrs := map[string]bool{}
 	for _, addr := range n.addresses(n.applied().roster) {
 		addrs[addr] = true
@@ -96,8 +98,6 @@ func (n *Node) lookAround(now time.Time) {
 		}
 	}
 	c.asking, c.asked = true, now
-	c.turn++
-	n.setPeers(n.applied().roster, nil)
 	n.done.Go(func() {
 		for addr := range addrs {
 			in, err := n.askMembers(n.ctx, addr)
