@@ -284,7 +284,7 @@ func TestObserveNeverGoesBack(t *testing.T) {
 	}
 }
 
-// TestObserveAwaitsWhatItHasNotSeen: who observes waits for other holders than those that were shown last.
+// TestObserveAwaitsWhatItHasNotSeen: an observer waits for other holders than those that were shown last.
 func TestObserveAwaitsWhatItHasNotSeen(t *testing.T) {
 	states := []tenure.State{{Name: "n", Holders: []tenure.Holding{{Holder: "a", Token: 5}}}, {Name: "n"}, {Name: "n", Holders: []tenure.Holding{{Holder: "b", Token: 7}}}}
 	l := &shows{states: slices.Clone(states)}

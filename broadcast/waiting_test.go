@@ -167,7 +167,7 @@ func TestANodeIsOneClient(t *testing.T) {
 	}
 }
 
-// Who has left before his message was taken has nothing sent, and leaves nothing behind.
+// A caller that has left before its message was taken has nothing sent, and leaves nothing behind.
 func TestNothingIsSentForWhoHasLeft(t *testing.T) {
 	n := minority(t)
 	goOn := make(chan struct{})

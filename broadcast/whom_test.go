@@ -96,7 +96,7 @@ func TestRemovedMembersHaveNoSay(t *testing.T) {
 	}
 }
 
-// The word that a member was removed is taken back by who lets it in again, and by nobody else.
+// The word that a member was removed is taken back by the one that lets it in again, and by nobody else.
 func TestOneTakesItsWordBack(t *testing.T) {
 	n := minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:2", 3: "127.0.0.1:3", 4: "127.0.0.1:4", 5: "127.0.0.1:5"}, slog.New(slog.DiscardHandler))
 	for _, id := range []machine.NodeID{2, 3} {

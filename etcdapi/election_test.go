@@ -38,7 +38,7 @@ func TestALeaderThatProclaimsStaysTheLeader(t *testing.T) {
 	}
 }
 
-// Who campaigns without a lease is told which one the server granted, for without it nobody can
+// A candidate without a lease is told which one the server granted, for without it nobody can
 // renew the leadership.
 func TestACampaignWithoutALeaseTellsTheLeaseThatWasGranted(t *testing.T) {
 	f := newFake(t, watch.Config{})

@@ -226,7 +226,7 @@ func TestLine(t *testing.T) {
 	})
 }
 
-// Who looks and hears nothing from the store is not shown that nobody holds.
+// A look that hears nothing from the store does not show that nobody holds.
 func TestLooksWithoutAnAnswerInMemory(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
 		l.gets(t, tenure.Claim{Name: "n", TTL: memoryTTL})

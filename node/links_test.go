@@ -104,7 +104,7 @@ func (n *Node) ends() {
 	n.done.Wait()
 }
 
-// is has a member apply who the members are.
+// is has a member apply a roster.
 func (n *Node) is(now replica.Roster) {
 	n.ahead.Store(&[]*state{{}, {roster: now}})
 	n.state.Store(&state{}) // older, of which a member itself goes by nothing

@@ -189,7 +189,7 @@ func TestWhatIsSent(t *testing.T) {
 	n.send(envs)
 }
 
-// Who holds which keys is set after the policy that goes by it, with the names of all members, and with
+// The holders of keys are set after the policy that goes by them, with the names of all members, and with
 // the leader beside those that are named.
 func TestCellsAreSetBehindTheirPolicy(t *testing.T) {
 	for _, fails := range []bool{false, true} {

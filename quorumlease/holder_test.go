@@ -153,7 +153,7 @@ func voting(ids ...machine.NodeID) Memberships {
 	return Memberships{m}
 }
 
-// Who gave its promises up asks at once when it wants some again.
+// A holder that gave its promises up asks at once when it wants some again.
 func TestWhoGaveUpAsksAtOnce(t *testing.T) {
 	h := NewHolder(config(1))
 	h.Ask(at(0))

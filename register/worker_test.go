@@ -143,7 +143,7 @@ func TestABoundThatIsKept(t *testing.T) {
 	}
 }
 
-// Who asks a worker that has ended is told so, once, and waits for nothing.
+// A caller that asks a worker that has ended is told so, once, and waits for nothing.
 func TestAWorkerThatHasEnded(t *testing.T) {
 	w := newWorker(NewMemory(header(1, 0)).Open())
 	w.take(true)

@@ -170,7 +170,7 @@ func TestAllThatWaitsForAnEntryIsReleasedWithIt(t *testing.T) {
 	}
 }
 
-// Who has left is told by the leader that its removal is released: nobody else tells it.
+// A member that has left is told by the leader that its removal is released: nobody else tells it.
 func TestWhoHasLeftIsTold(t *testing.T) {
 	r := keyReader(9)
 	r.leader, r.term = 1, 2

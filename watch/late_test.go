@@ -161,7 +161,7 @@ func TestHubHandsOutAChunkAtATime(t *testing.T) {
 }
 
 // The end of a watch by a compaction is of the revision that is published, though the hub has yet
-// to come to it: who begins anew behind that misses nothing.
+// to come to it: one that begins anew behind that misses nothing.
 func TestTheEndByACompactionIsOfWhatIsPublished(t *testing.T) {
 	w := newWorld(t, Config{})
 	w.put("a", "a", "a", "a") // 2..5

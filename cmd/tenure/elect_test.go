@@ -113,7 +113,7 @@ func TestListenExitCodes(t *testing.T) {
 	}
 }
 
-// A hook finds in its environment who leads, and one that fails is told and followed by the next.
+// A hook finds the leader in its environment. One that fails is reported, and the next one follows.
 func TestHooksKnowTheLeader(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("MARK", "inherited")

@@ -32,7 +32,7 @@ func zombie(t *testing.T, id int) {
 	}
 }
 
-// A group of which nobody is left but who was not reaped has ended.
+// A group has ended when nobody is left of it but processes that were not reaped.
 func TestWhatWasNotReapedIsNotAlive(t *testing.T) {
 	cmd := sleeper(t)
 	if !(kernel{}).alive(cmd.Process.Pid) {

@@ -49,7 +49,7 @@ func atStore(t *testing.T, args ...string) (string, error) {
 	return b.String(), err
 }
 
-// Of the names that are held those with a prefix are listed and completed, in a table with who holds what.
+// Of the names that are held those with a prefix are listed and completed, in a table with their holders.
 func TestListsNames(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("TENURE_AT", "")
@@ -79,7 +79,7 @@ func TestListsNames(t *testing.T) {
 	}
 }
 
-// A table of leases says who holds a name, for how long, with how many slots, and how many wait.
+// A table of leases has the holder of a name, for how long, with how many slots, and how many wait.
 func TestTableOfLeases(t *testing.T) {
 	var text strings.Builder
 	leaseTable(&text, []tenure.State{

@@ -87,7 +87,7 @@ func TestMembersAreAskedAtAllTheirURLs(t *testing.T) {
 	}
 }
 
-// Who holds a key is told with its distance, and a range without keys is refused.
+// The holder of a key is told with its distance, and a range without keys is refused.
 func TestHoldersOfAKey(t *testing.T) {
 	l := listenLocal(t)
 	s := &story{policy: "all"}

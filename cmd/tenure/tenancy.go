@@ -200,7 +200,7 @@ func (t *tenancy) under(ctx context.Context, lease tenure.Lease, env ...string) 
 	return code, err
 }
 
-// guard is who watches over the lease, and over a command that finds env in its environment, too.
+// guard returns what watches over the lease, and over a command that has env in its environment, too.
 func (t *tenancy) guard(lease tenure.Lease, env ...string) guard {
 	// The server may have granted more than was asked for.
 	ttl := max(t.claim.TTL, time.Until(lease.Deadline()))

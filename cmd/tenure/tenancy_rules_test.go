@@ -161,7 +161,7 @@ func TestEndsOfATenure(t *testing.T) {
 	}
 }
 
-// Who sends a signal while the lease is released gives the server one more second.
+// A signal while the lease is released gives the server one more second.
 func TestASignalLeavesTheReleaseASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ten := fakeTenancy("true")

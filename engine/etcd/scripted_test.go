@@ -31,7 +31,7 @@ func TestWhatIsObserved(t *testing.T) {
 	})
 }
 
-// TestCloseEndsAnAwait: who awaits a change that does not come is told that the Leaser was closed.
+// TestCloseEndsAnAwait: a caller that awaits a change that does not come is told that the Leaser was closed.
 func TestCloseEndsAnAwait(t *testing.T) {
 	scriptedTest(t, &scripted{}, func(t *testing.T, l *Leaser) {
 		ended := make(chan error, 1)

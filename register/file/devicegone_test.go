@@ -157,7 +157,7 @@ func TestTheHeaderOfTheOwnAreaIsMended(t *testing.T) {
 	})
 }
 
-// Who finds another store on the device gives its area up at once: the claim is renewed no more.
+// A handle that finds another store on the device gives its area up at once: the claim is renewed no more.
 func TestTheAreaInAnotherStoreIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 1})

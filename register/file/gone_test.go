@@ -79,7 +79,7 @@ func TestWhatWasTakenAwayCannotBeWrittenAgain(t *testing.T) {
 	}
 	f.fail = nil
 	shows(t, s, "x", "3 three")
-	// From then on a full disk is in nobody's way who only asks.
+	// From then on a full disk is in the way of nobody that only asks.
 	s.home.doubt = errors.New("a write failed")
 	f.fail = func(step, _ string, _ int) (int, error) {
 		if step == "create" {
