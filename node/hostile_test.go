@@ -526,17 +526,23 @@ func TestANewcomerFindsWhoHasMoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := "http://" + l.Addr().String()
+	from, to := c.cfgs[1].Peers["m1"], "http://"+l.Addr().String()
 	c.move(0, c.nodes[1].ID(), to)
 	c.kill(1)
 	c.cfgs[1].Peers, c.cfgs[1].PeerListener = maps.Clone(c.cfgs[1].Peers), l
 	c.cfgs[1].Peers["m1"] = to
 	c.start(1)
 	c.get(1, "k")
+	c.cfgs[1].Peers["m1"] = from // as the flags of the newcomer have it
 	gone := c.nodes[2].ID()
 	c.kill(2)
 	c.remove(0, gone)
 	i, _ := c.newcomer(0, "m3", "127.0.0.1:0", false)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := c.nodes[i].Ready(ctx); err != nil {
+		t.Fatalf("the newcomer does not meet the member that has moved: %v", err)
+	}
 	if got := c.get(i, "k"); got != "v" {
 		t.Errorf("the newcomer reads %q", got)
 	}

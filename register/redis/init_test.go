@@ -20,14 +20,14 @@ func TestHeaderIsMadeOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if got, want := fieldsOf(h), (map[string]string{"header": "true", "seal": "true", "run": "first", "kept": "1"}); !maps.Equal(got, want) {
+		t.Errorf("a new store has %q, want %q", got, want)
+	}
 	if got, err := Find(t.Context(), o); got != want || err != nil {
 		t.Errorf("find: %+v, %v; want %+v", got, err, want)
 	}
 	if got := opened(t, o).Header(); got != want {
 		t.Errorf("opened: %+v, want %+v", got, want)
-	}
-	if got, want := fieldsOf(h), (map[string]string{"header": "true", "seal": "true", "run": "first", "kept": "1"}); !maps.Equal(got, want) {
-		t.Errorf("a new store has %q, want %q", got, want)
 	}
 	other := want
 	other.Term++
