@@ -74,6 +74,26 @@ func TestKeeperRenewsAtAThird(t *testing.T) {
 	})
 }
 
+// The first term counts from when it was asked for, however long the answer took.
+func TestKeeperCountsFromTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock.Fake
+		c.Advance(time.Hour)
+		sent := c.Now()
+		c.Advance(20 * time.Second) // which the answer took
+		r := renewals{asked: make(chan chan answer, 100)}
+		k := newKeeper(&c, sent, 90*time.Second, 30*time.Second, r.renew)
+		defer k.End(tenure.ErrReleased)
+		synctest.Wait()
+		if left, want := k.Left(), 60*time.Second-600*time.Millisecond-20*time.Second; left != want {
+			t.Errorf("granted by a request of 20 s ago, it lasts for %v more, want %v", left, want)
+		}
+		if len(r.asked) != 1 {
+			t.Errorf("a third of the term after it was asked for there are %d renewals, want 1", len(r.asked))
+		}
+	})
+}
+
 func TestKeeperDeadline(t *testing.T) {
 	keeperTest(t, 10*time.Second, func(k *keeper, c *clock.Fake, asked chan chan answer) {
 		// 90 s less the lock delay and one percent of the rest for the clocks.
