@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/tenure-lease/tenure/abcast"
@@ -31,6 +32,14 @@ func TestWhomAMemberHasConnectionsWith(t *testing.T) {
 	}
 	if !maps.Equal(n.cfg.Members, map[machine.NodeID]string{1: "a:1", 2: "b:1", 3: "c:1", 5: "e:1"}) {
 		t.Errorf("the configuration has become %v", n.cfg.Members)
+	}
+}
+
+// The others are all members but this one.
+func TestTheOthers(t *testing.T) {
+	n := minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:2", 3: "127.0.0.1:3"}, slog.New(slog.DiscardHandler))
+	if got := n.others(); !slices.Equal(got, []machine.NodeID{2, 3}) {
+		t.Errorf("the others of member %d are %d, want 2 and 3", n.cfg.ID, got)
 	}
 }
 

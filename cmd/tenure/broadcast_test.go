@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -315,7 +314,9 @@ func awaitMembers(t *testing.T, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
 		for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-			if _, err := os.Stat(socketPath(dir)); err == nil {
+			// The socket is there before anybody listens.
+			if conn, err := net.Dial("unix", socketPath(dir)); err == nil {
+				conn.Close()
 				break
 			} else if time.Now().After(end) {
 				t.Fatal(err)
