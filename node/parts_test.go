@@ -243,7 +243,7 @@ func TestAMemberThatWasRemovedEnds(t *testing.T) {
 			if synctest.Wait(); len(ended) > 0 {
 				t.Errorf("disk broken: %v: it ends with %v, before that could be told", broken, <-ended)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			if synctest.Wait(); len(ended) != 1 {
 				t.Errorf("disk broken: %v: it ends with nothing, want %v", broken, errRemoved)
 			} else if err := <-ended; !errors.Is(err, errRemoved) {
