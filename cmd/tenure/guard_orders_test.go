@@ -164,6 +164,65 @@ func TestKeepsTheLeaseWhileTheKilledLive(t *testing.T) {
 	}
 }
 
+// deaf is a process group that nothing but SIGKILL ends.
+type deaf struct{ killed time.Time }
+
+func (d *deaf) kill(_ int, sig syscall.Signal) {
+	if sig == syscall.SIGKILL && d.killed.IsZero() {
+		d.killed = time.Now()
+	}
+}
+func (d *deaf) alive(int) bool { return d.killed.IsZero() }
+
+// revoked is a lease that an operator ends at a time, long before its deadline.
+type revoked struct {
+	fading
+	gone chan struct{}
+}
+
+func (r *revoked) Deadline() time.Time   { return time.Now().Add(10 * time.Second) }
+func (r *revoked) Done() <-chan struct{} { return r.gone }
+func (r *revoked) Err() error            { return tenure.ErrLost }
+func (r *revoked) Check() error {
+	select {
+	case <-r.gone:
+		return tenure.ErrLost
+	default:
+		return nil
+	}
+}
+
+// What a command has left behind gets a quarter of the TTL to end by itself, and no longer than the lease lasts.
+func TestWhatIsLeftBehindEndsWithTheLease(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		revoked, end time.Duration // how long after the command has ended
+		lost         bool
+	}{
+		{"while it is held", time.Hour, 2500 * time.Millisecond, false},
+		{"it is lost meanwhile", time.Second, time.Second, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			exited, left := make(chan int, 1), &deaf{}
+			exited <- 0
+			lease := &revoked{gone: make(chan struct{})}
+			end := time.AfterFunc(tt.revoked, func() { close(lease.gone) })
+			defer end.Stop()
+			system := clock.NewSimulated(0)
+			g := guard{lease: lease, clock: system, ttl: 10 * time.Second, events: &events{}, words: io.Discard}
+			_, err := g.tend(&group{processes: left, shepherd: unheard(t), clock: system, exited: exited})
+			if at := left.killed.Sub(begun); at < tt.end || at > tt.end+50*time.Millisecond {
+				t.Errorf("%s: what the command has left behind is killed after %v, want %v", tt.name, at, tt.end)
+			}
+			var exit exitError
+			if lost := errors.As(err, &exit) && exit.code == exitLost; lost != tt.lost {
+				t.Errorf("%s: the guard says %v, want that the lease is lost: %v", tt.name, err, tt.lost)
+			}
+		})
+	}
+}
+
 // A shepherd that was stopped for longer than a lease, alone, finds an order whose time has
 // passed, and behind it those of a guard that goes on. It kills only if there are none.
 func TestObeysAllOrdersBeforeItKills(t *testing.T) {

@@ -45,8 +45,8 @@ func TestWhatAClientMakesOfAnswers(t *testing.T) {
 		says   string
 	}{
 		"it is ordered":  {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "7") }, 0, ""},
-		"too long":       {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "x", 413) }, exitFailure, "the message is too large"},
-		"it was removed": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broadcast: removed", 409) }, exitFailure, "broadcast: removed"},
+		"too long":       {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "x", http.StatusRequestEntityTooLarge) }, exitFailure, "the message is too large"},
+		"it was removed": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broadcast: removed", http.StatusConflict) }, exitFailure, "broadcast: removed"},
 		"it ends":        {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, exitUnavailable, "ended, and the message may or may not be ordered"},
 	} {
 		asked, busy := 0, 2
@@ -189,7 +189,7 @@ func TestTheSocketOfAMember(t *testing.T) {
 // A client that waits says for what, once for each reason.
 func TestSaysWhatItWaitsFor(t *testing.T) {
 	said := make(chan string, 10)
-	dir := memberOf(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broadcast: not connected", 409) })
+	dir := memberOf(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broadcast: not connected", http.StatusConflict) })
 	c := newMemberClient(dir)
 	defer c.close()
 	quiet := c.says(t.Context(), writerTo(said))
