@@ -189,7 +189,9 @@ func TestTheSocketOfAMember(t *testing.T) {
 // A client that waits says for what, once for each reason.
 func TestSaysWhatItWaitsFor(t *testing.T) {
 	said := make(chan string, 10)
-	dir := memberOf(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broadcast: not connected", http.StatusConflict) })
+	dir := memberOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "broadcast: not connected", http.StatusConflict)
+	})
 	c := newMemberClient(dir)
 	defer c.close()
 	quiet := c.says(t.Context(), writerTo(said))
