@@ -65,7 +65,7 @@ func TestAllWhoWaitForAMessageAreAnswered(t *testing.T) {
 }
 
 // A state that a member is given stands in place of what it had in memory: nothing of that is
-// counted, or delivered, any more. Whoever waits for the next message looks again.
+// counted, or delivered, any more. A reader that waits for the next message looks again.
 func TestAStateReplacesWhatIsInMemory(t *testing.T) {
 	n := minority(t)
 	for p := range uint64(3) {

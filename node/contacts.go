@@ -25,14 +25,14 @@ import (
 //     knows, nor bring back one that was removed;
 //   - it is bounded, and asked for only while there is no leader.
 //
-// The flags may be older than the log, or newer, if the operator knows of a move that this member missed.
-// So while there is no leader, members are looked for where the log says, and each fourth time where the flags
-// say. That is safe, for whoever answers there is asked for its ID.
+// Config.Existing says that the flags are of now: the operator may know of a move that this member missed. So
+// while there is no leader, members are looked for where the log says, and each fourth time where such flags say.
+// The process there is asked for its ID.
 type contacts struct {
 	mu      sync.Mutex
 	members map[machine.NodeID]string // by the state, at the last change
 	heard   map[machine.NodeID]string // from others
-	turn    int                       // how often it was looked for a leader; see elsewhere
+	turn    int                       // how often a leader was looked for; see elsewhere
 
 	asked  time.Time // last, of all
 	asking bool
@@ -197,7 +197,7 @@ func (n *Node) addresses(ro replica.Roster) map[machine.NodeID]string {
 // is held.
 func (n *Node) elsewhere(ro replica.Roster) map[uint64]string {
 	turn := n.contacts.turn
-	if turn%4 != 3 {
+	if turn%4 != 3 || !n.cfg.Existing { // flags of the cluster's first day may name addresses that were given up since
 		return nil
 	}
 	flags := slices.Sorted(maps.Values(n.cfg.Peers))

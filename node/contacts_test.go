@@ -159,7 +159,7 @@ func TestMembersAreLookedForWhereTheFlagsSay(t *testing.T) {
 		"another has come, whom no log has": {[]string{"http://a:1", "http://b:1", "http://c:1", "http://d:1", "http://e:1"}, stays, stays},
 		"this one has moved, and no other":  {[]string{"http://a:9", "http://b:1", "http://c:1", "http://d:1"}, stays, stays},
 	} {
-		n := &Node{id: 1, cfg: Config{Name: "m0", Peers: map[string]string{}}}
+		n := &Node{id: 1, cfg: Config{Name: "m0", Peers: map[string]string{}, Existing: true}}
 		for i, url := range tt.flags {
 			n.cfg.Peers[fmt.Sprintf("m%d", i)] = url
 		}
@@ -175,6 +175,10 @@ func TestMembersAreLookedForWhereTheFlagsSay(t *testing.T) {
 			if got := n.elsewhere(roster); !maps.Equal(got, want) {
 				t.Errorf("%s, turn %d: looked for at %v, want %v", name, turn, got, want)
 			}
+		}
+		n.cfg.Existing, n.contacts.turn = false, 3
+		if got := n.elsewhere(roster); len(got) > 0 {
+			t.Errorf("%s: by flags of the first day members are looked for at %v", name, got)
 		}
 	}
 }

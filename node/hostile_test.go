@@ -510,7 +510,7 @@ func TestFlagsFindWhoMovedMeanwhile(t *testing.T) {
 	c.start(1)
 	c.put(1, "k", "w")
 	c.kill(0)
-	c.cfgs[2].Peers = maps.Clone(c.cfgs[1].Peers)
+	c.cfgs[2].Peers, c.cfgs[2].Existing = maps.Clone(c.cfgs[1].Peers), true
 	c.start(2)
 	if got := c.get(2, "k"); got != "w" {
 		t.Errorf("it reads %q", got)
