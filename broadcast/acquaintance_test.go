@@ -6,6 +6,9 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
+// Counts is closed once this member takes part.
+func (n *Node) Counts() <-chan struct{} { return n.counts }
+
 // lifeOf is the number of a life that a test makes up for another member.
 func lifeOf(id machine.NodeID) uint64 { return 1000 + uint64(id) }
 

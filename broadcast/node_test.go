@@ -57,6 +57,13 @@ func newGroupOf(t *testing.T, n int, change func(*broadcast.Config)) *group {
 			}
 		}
 	})
+	for id, node := range g.nodes { // a founder takes part once most of the others have noted its directory: a test may stop one
+		select {
+		case <-node.Counts():
+		case <-soon(t).Done():
+			t.Fatalf("member %d waits for the others to note its directory", id)
+		}
+	}
 	return g
 }
 
