@@ -314,8 +314,10 @@ func (x *claim) release(ctx context.Context) error {
 	case <-ctx.Done():
 		why = context.Cause(ctx)
 	case <-enough.C:
-	case <-x.over:
-		why = tenure.ErrClosed
+	case <-x.over: // by Close, or as a short term has run out
+		if x.leaser.ctx.Err() != nil {
+			why = tenure.ErrClosed
+		}
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

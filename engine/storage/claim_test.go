@@ -147,6 +147,18 @@ func TestAReleaseAfterClose(t *testing.T) {
 	})
 }
 
+// TestAReleaseOutlastsAShortTerm: nobody waits for the lease any more, and the Leaser is open.
+func TestAReleaseOutlastsAShortTerm(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term/10, delay/10).open(t, storage.Options{})
+		lease := acquire(t, l, "x")
+		faults[0].Hang()
+		if err := lease.Release(t.Context()); !errors.Is(err, tenure.ErrUnavailable) || errors.Is(err, tenure.ErrClosed) || !strings.Contains(err.Error(), "no answer until its deadline") {
+			t.Errorf("a release that is not answered while the Leaser is open returns %v", err)
+		}
+	})
+}
+
 // TestCloseDoesNotWaitForALockDelay, by which the lease of a holder that died is kept back, nor for the end of a long
 // lease.
 func TestCloseDoesNotWaitForALockDelay(t *testing.T) {
