@@ -69,7 +69,8 @@ func (p *Peer) names(in inquiry) (page knownNames) {
 }
 
 // List implements tenure.Lister: it asks all peers, and fails if so many do not answer
-// that a cell could be without a majority. It looks at all that they know; ask rarely.
+// that a cell could be without a majority. It looks at all that they know; ask rarely. A name
+// that was released a moment ago is among them as long as one peer has not heard of that.
 func (l *Leaser) List(outer context.Context, prefix string) ([]string, error) {
 	c, err := l.begin(outer)
 	if err != nil {

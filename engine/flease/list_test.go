@@ -40,6 +40,11 @@ func TestList(t *testing.T) {
 	if err != nil || freed.Release(t.Context()) != nil {
 		t.Fatal(err)
 	}
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) { // until all peers have heard of it
+		if got, err := l.List(t.Context(), "job/freed"); err != nil || len(got) == 0 {
+			break
+		}
+	}
 
 	path := filepath.Join(t.TempDir(), "s")
 	socket, err := net.Listen("unix", path)
