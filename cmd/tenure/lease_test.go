@@ -177,7 +177,7 @@ func TestStoresOnADevice(t *testing.T) {
 	if _, err := command(t, "lease", "init", "--at", at, "--single-host", "--delay", "20ms"); err == nil || !strings.Contains(err.Error(), "needs the number of handles") {
 		t.Errorf("without --handles: %v, want it refused", err)
 	}
-	if out, err := command(t, "lease", "init", "--at", at, "--single-host", "--delay", "20ms", "--handles", "2"); err != nil {
+	if out, err := command(t, "lease", "init", "--at", at, "--single-host", "--delay", "200ms", "--handles", "2"); err != nil {
 		t.Fatalf("%s, %v", out, err)
 	}
 	for range 2 {
@@ -186,7 +186,7 @@ func TestStoresOnADevice(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "n", TTL: time.Second, Slots: 2}); err != nil {
+		if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "n", Slots: 2}); err != nil {
 			t.Fatal(err)
 		}
 	}
