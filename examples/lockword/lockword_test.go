@@ -126,6 +126,8 @@ func TestVolumes(t *testing.T) {
 
 	told.await(t, "0 made vol1", 2)
 	told.await(t, "0 made vol2", 2)
+	told.await(t, "1 made vol2", 1) // a volume that is away cannot be opened
+	told.await(t, "2 made vol2", 1)
 	if err := workers[0].Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
