@@ -2,7 +2,9 @@ package file
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,6 +166,68 @@ func TestWhatIsKept(t *testing.T) {
 		}
 		if s.home != nil && (s.home.f.(*toldFile).wrote > 0) != tt.writes {
 			t.Errorf("%s: %d bytes are written, want any: %v", name, s.home.f.(*toldFile).wrote, tt.writes)
+		}
+	}
+}
+
+// recordedFile notes the records that are written, in order, with the copy that each is of.
+type recordedFile struct {
+	toldFile
+	wrote []string
+}
+
+func (f *recordedFile) WriteAt(p []byte, off int64) (int, error) {
+	for at := 0; at < len(p); at += block {
+		r, err := decodeRecord(p[at : at+block])
+		if err != nil {
+			return 0, err
+		}
+		n := int(off)/block - 2 + at/block
+		f.wrote = append(f.wrote, fmt.Sprintf("%c%d %s gen %d floor %d seq %d %q note %d %q", 'A'+n/leastSlots, n%leastSlots, r.name, r.gen, r.floor, r.version.Seq, r.data, r.noteSeq, r.note))
+		if r.slot != n%leastSlots || r.handle != (machine.ID{7}) {
+			return 0, fmt.Errorf("a record of slot %d and handle %v is written to slot %d", r.slot, r.handle, n%leastSlots)
+		}
+	}
+	return len(p), nil
+}
+
+// TestHowSlotsAreWritten: slots are written in the order of their places, neighbours together, and both copies of all one after the other. One that
+// had another's record first gets the new name on both its copies, without data, so that the good copy of a damaged slot tells whose write
+// it was; a writer that has entered only needs no more.
+func TestHowSlotsAreWritten(t *testing.T) {
+	s, _ := toldStore(&toldKeeper{})
+	f := &recordedFile{}
+	s.home.f, s.lookout.top = f, 40
+	rec := func(name string, gen, seq, note uint64) record {
+		r := record{name: name, writer: writer(1), gen: gen, noteSeq: note}
+		if seq > 0 {
+			r.version, r.data = version(seq, 1), []byte("data")
+		}
+		if note > 0 {
+			r.note = []byte("note")
+		}
+		return r
+	}
+	fresh := &slot{rec: rec("fresh", 8, 3, 4), at: 5, fresh: true}
+	old := &slot{rec: rec("old", 1, 2, 0), at: 4}
+	entered := &slot{rec: rec("entered", 6, 0, 0), at: 1, fresh: true}
+	noted := &slot{rec: rec("noted", 2, 0, 9), at: 2, fresh: true}
+	if err := s.write([]*slot{fresh, old, entered, noted}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`A1 entered gen 7 floor 40 seq 0 "" note 0 ""`, `A2 noted gen 3 floor 40 seq 0 "" note 0 ""`, `A5 fresh gen 9 floor 40 seq 0 "" note 0 ""`,
+		`B1 entered gen 7 floor 40 seq 0 "" note 0 ""`, `B2 noted gen 3 floor 40 seq 0 "" note 0 ""`, `B5 fresh gen 9 floor 40 seq 0 "" note 0 ""`,
+		`A2 noted gen 4 floor 40 seq 0 "" note 9 "note"`, `A4 old gen 2 floor 40 seq 2 "data" note 0 ""`, `A5 fresh gen 10 floor 40 seq 3 "data" note 4 "note"`,
+		`B2 noted gen 4 floor 40 seq 0 "" note 9 "note"`, `B4 old gen 2 floor 40 seq 2 "data" note 0 ""`, `B5 fresh gen 10 floor 40 seq 3 "data" note 4 "note"`,
+	}
+	if !slices.Equal(f.wrote, want) {
+		t.Errorf("four slots are written as\n%s\nwant\n%s", strings.Join(f.wrote, "\n"), strings.Join(want, "\n"))
+	}
+	for _, p := range []*slot{fresh, old, entered, noted} {
+		at := copyAt(leastSlots, 1, p.at)
+		if r, err := decodeRecord(s.home.image[at : at+block]); err != nil || r.gen != p.rec.gen || r.name != p.rec.name || p.fresh {
+			t.Errorf("what was written of %s is held to be %+v, %v, and the slot is fresh: %v", p.rec.name, r, err, p.fresh)
 		}
 	}
 }
