@@ -223,6 +223,12 @@ func TestLine(t *testing.T) {
 		if did, took, err := call(ctx); err != nil || !did.Load() || took != time.Second {
 			t.Errorf("cut twice and healed a second later: %v after %v, done: %v", err, took, did.Load())
 		}
+		n.lag(time.Second)
+		n.cut()
+		time.AfterFunc(3*time.Second, n.heal)
+		if did, took, err := call(ctx); err != nil || !did.Load() || took != 4*time.Second {
+			t.Errorf("late by a second, and healed after three: %v after %v, done: %v", err, took, did.Load())
+		}
 	})
 }
 
