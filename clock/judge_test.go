@@ -294,3 +294,29 @@ func TestSmallErrorsAddUp(t *testing.T) {
 		}
 	}
 }
+
+// TestRatesAndTheTimeOfALook: how long either look took may account for a difference, and no more than that.
+func TestRatesAndTheTimeOfALook(t *testing.T) {
+	const raw = 100 * ms // of which a two-hundredth is allowed anyway
+	for _, tt := range []struct {
+		before, after, by time.Duration
+		odd               bool
+	}{
+		{0, 0, ms / 2, false},
+		{0, 0, ms/2 + 1, true},
+		{0, 0, -ms / 2, false},
+		{0, 0, -ms/2 - 1, true},
+		{3 * ms, 0, ms/2 + 3*ms, false},
+		{3 * ms, 0, ms/2 + 3*ms + 1, true},
+		{0, 4 * ms, -ms/2 - 4*ms, false},
+		{0, 4 * ms, -ms/2 - 4*ms - 1, true},
+		{3 * ms, 4 * ms, ms/2 + 7*ms, false},
+		{3 * ms, 4 * ms, ms/2 + 7*ms + 1, true},
+	} {
+		before := Evidence{Running: time.Second, Raw: 2 * time.Second, Within: tt.before}
+		after := Evidence{Running: time.Second + raw + tt.by, Raw: 2*time.Second + raw, Within: tt.after}
+		if o, odd := after.rate(before); odd != tt.odd || odd && o != (Oddity{Fast, tt.by, raw}) {
+			t.Errorf("looks that took %v and %v, and %v too much in %v: %+v, odd: %v, want %v", tt.before, tt.after, tt.by, raw, o, odd, tt.odd)
+		}
+	}
+}

@@ -23,6 +23,7 @@ var judgements = []struct {
 	says string
 }{
 	{"a refusal is no HeldError", func() Fixture { return breakTries(noHeldError) }, "shared-beside-shared-only", "want a HeldError"},
+	{"a refusal is told as an outage", func() Fixture { return breakTries(outage) }, "shared-beside-shared-only", "want a HeldError"},
 	{"a contender is told of an error", func() Fixture {
 		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 			if serial.Add(1)%5 == 0 {
@@ -340,6 +341,13 @@ func hidesALoss(x *brokenLease) {
 func noHeldError(lease tenure.Lease, err error) (tenure.Lease, error) {
 	if errors.As(err, new(tenure.HeldError)) {
 		return nil, errors.New("no")
+	}
+	return lease, err
+}
+
+func outage(lease tenure.Lease, err error) (tenure.Lease, error) {
+	if errors.As(err, new(tenure.HeldError)) {
+		return nil, fmt.Errorf("%w: no", tenure.ErrUnavailable)
 	}
 	return lease, err
 }

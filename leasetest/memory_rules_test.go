@@ -223,6 +223,12 @@ func TestLine(t *testing.T) {
 		if did, took, err := call(ctx); err != nil || !did.Load() || took != time.Second {
 			t.Errorf("cut twice and healed a second later: %v after %v, done: %v", err, took, did.Load())
 		}
+		n.lag(time.Second)
+		n.cut()
+		time.AfterFunc(3*time.Second, n.heal)
+		if did, took, err := call(ctx); err != nil || !did.Load() || took != 4*time.Second {
+			t.Errorf("late by a second, and healed after three: %v after %v, done: %v", err, took, did.Load())
+		}
 	})
 }
 
@@ -235,6 +241,37 @@ func TestLooksWithoutAnAnswerInMemory(t *testing.T) {
 		defer cancel()
 		if s, err := l.Observe(ctx, "n"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a look that nobody answers shows %+v, %v; want %v", s, err, context.DeadlineExceeded)
+		}
+	})
+}
+
+// A caller that gives up is told why its claim was not admitted: somebody holds the name, or the store is silent, or neither.
+func TestObstaclesInMemory(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *Memory, l *memoryLeaser) {
+		if err := l.obstacle("n"); err == nil || errors.Is(err, tenure.ErrUnavailable) || errors.As(err, new(tenure.HeldError)) {
+			t.Errorf("a free name: the obstacle is %v, want that it is free by now", err)
+		}
+		l.gets(t, tenure.Claim{Name: "n", Holder: "h", TTL: memoryTTL})
+		var held tenure.HeldError
+		if err := l.obstacle("n"); !errors.As(err, &held) || held != (tenure.HeldError{Name: "n", Holder: "h", Until: time.Now().Add(memoryTTL)}) {
+			t.Errorf("a name that is held: the obstacle is %v, want the holder", err)
+		}
+		l.line.cut()
+		began := time.Now()
+		if err := l.obstacle("n"); !errors.Is(err, tenure.ErrUnavailable) || time.Since(began) != 100*time.Millisecond {
+			t.Errorf("a silent store: the obstacle is %v after %v, want %v after 100ms", err, time.Since(began), tenure.ErrUnavailable)
+		}
+	})
+}
+
+// A claim that is let in so late that its own deadline has passed is no lease: the caller waits on.
+func TestAdmittedTooLateInMemory(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *Memory, l *memoryLeaser) {
+		l.line.lag(memoryTTL/2 - time.Nanosecond) // two answers take longer than a lease counts, and the store keeps it just so long
+		ctx, cancel := context.WithTimeout(t.Context(), 10*memoryTTL)
+		defer cancel()
+		if lease, err := l.Acquire(ctx, tenure.Claim{Name: "n", TTL: memoryTTL}); err == nil {
+			t.Errorf("a lease is handed out whose deadline has passed: %v", lease.Check())
 		}
 	})
 }

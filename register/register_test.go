@@ -296,3 +296,22 @@ func TestWhatFailedIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// TestAnAnswerIsOfItsOperation: an operation on a cell lasts until its answer was handed over: the next could take it for its own.
+func TestAnAnswerIsOfItsOperation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Cell{turn: make(chan struct{}, 1), done: make(chan machine.Accessed)}
+		c.turn <- struct{}{}
+		go c.outcomes([]any{machine.Accessed{ID: 7}})
+		synctest.Wait()
+		if len(c.turn) != 1 {
+			t.Error("the next operation may begin before the answer of this one was handed over")
+		}
+		if a := <-c.done; a.ID != 7 {
+			t.Errorf("the answer is %+v, want that of operation 7", a)
+		}
+		if synctest.Wait(); len(c.turn) != 0 {
+			t.Error("an operation has its answer, and the next may not begin")
+		}
+	})
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,12 +18,15 @@ func childAttributes(tty bool) *syscall.SysProcAttr {
 
 // alive asks /proc, too. For kill(2) a process counts that has ended and was not reaped;
 // where the first process does not reap, as in many a container, it stays for ever.
-func (kernel) alive(group int) bool {
+func (kernel) alive(group int) bool { return aliveIn(processTable(), group) }
+
+// aliveIn is alive, by what /proc shows.
+func aliveIn(table iter.Seq[process], group int) bool {
 	if hasEnded(group) {
 		return false
 	}
 	dead := false
-	for p := range processTable() {
+	for p := range table {
 		if p.group != group {
 			continue
 		}
@@ -46,7 +50,7 @@ type process struct {
 }
 
 // processTable lists the processes that /proc shows.
-func processTable() func(yield func(process) bool) {
+func processTable() iter.Seq[process] {
 	return func(yield func(process) bool) {
 		all, _ := filepath.Glob("/proc/[0-9]*/stat")
 		for _, file := range all {

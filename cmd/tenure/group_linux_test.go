@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -93,5 +94,31 @@ func TestAnotherUsersProcessesAreAlive(t *testing.T) {
 	}
 	if !<-gone {
 		t.Error("a group that is not there counts as alive")
+	}
+}
+
+// A group of which /proc shows nothing, as where it hides other users' processes, is alive as long as the kernel knows it. One of which it shows
+// only what has ended is not.
+func TestWhatIsNotShownIsAlive(t *testing.T) {
+	group := sleeper(t).Process.Pid
+	const nobody = 1<<22 + 1 // the kernel has no process of this number
+	running, ended, other := process{group: group, state: "S"}, process{group: group, state: "Z"}, process{group: group + 1, state: "Z"}
+	for name, tt := range map[string]struct {
+		group int
+		shown []process
+		alive bool
+	}{
+		"nothing is shown":               {group, nil, true},
+		"others are shown":               {group, []process{other}, true},
+		"one is shown":                   {group, []process{running}, true},
+		"one that has ended is shown":    {group, []process{ended}, false},
+		"one of two has ended":           {group, []process{ended, running}, true},
+		"one that is removed is shown":   {group, []process{{group: group, state: "X"}}, false},
+		"the kernel knows nothing of it": {nobody, []process{{group: nobody, state: "S"}}, false},
+		"it is not there and not shown":  {nobody, nil, false},
+	} {
+		if got := aliveIn(slices.Values(tt.shown), tt.group); got != tt.alive {
+			t.Errorf("%s: the group is alive: %v, want %v", name, got, tt.alive)
+		}
 	}
 }

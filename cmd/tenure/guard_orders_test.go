@@ -62,6 +62,27 @@ func TestTellsThatItIsLate(t *testing.T) {
 	}
 }
 
+// stopping is a lease that is asked for its deadline by a guard which is stopped just before.
+type stopping struct {
+	fading
+	stop func()
+}
+
+func (s *stopping) Deadline() time.Time { s.stop(); return time.Now().Add(10 * time.Second) }
+
+// A guard that is stopped while it works out when the command is to be killed tells a time that is too early, and not too late.
+func TestAStoppedGuardTellsTooEarlyATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := &clock.Fake{}
+		pipe := &written{}
+		g := guard{lease: &stopping{stop: func() { fake.Advance(5 * time.Second) }}, clock: fake, ttl: 20 * time.Second}
+		g.tell(&shepherd{pipe: pipe})
+		if want := []string{fmt.Sprintf("until %d", 9*time.Second)}; !slices.Equal(pipe.lines(), want) {
+			t.Errorf("stopped for five seconds, a guard tells %q, want %q: by the clock that it read before", pipe.lines(), want)
+		}
+	})
+}
+
 // The shepherd knows the deadline before the command starts, and the group afterwards.
 func TestLaunchTellsTheShepherd(t *testing.T) {
 	pipe := &written{}

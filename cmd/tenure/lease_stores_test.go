@@ -134,12 +134,14 @@ func TestTableOfStores(t *testing.T) {
 	}
 	took.Handles = 3
 	var text strings.Builder
-	storeTable(&text, []shownStore{took, silent, {Store: "c", Damage: []string{"torn"}}, {Store: "d", Damage: []string{"torn", "cut"}}, {Store: "e", Warning: "it may lose what it has"}})
+	storeTable(&text, []shownStore{took, silent, {Store: "c", Damage: []string{"torn"}}, {Store: "d", Damage: []string{"torn", "cut"}}, {Store: "e", Warning: "it may lose what it has"},
+		{Store: "f", Damage: []string{"torn"}, Warning: "it may lose what it has"}, {Store: "g", Error: "silent", Damage: []string{"torn"}, Warning: "it may lose what it has", Handles: 2}})
 	var got []string
 	for line := range strings.Lines(text.String()) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
-	want := "STORE ANSWERS IN HANDLES STATE|a 1.5 ms 3 good|b - 0 it does not answer|c 0.0 ms 0 damaged: torn|d 0.0 ms 0 damaged: torn; cut|e 0.0 ms 0 it may lose what it has"
+	want := "STORE ANSWERS IN HANDLES STATE|a 1.5 ms 3 good|b - 0 it does not answer|c 0.0 ms 0 damaged: torn|d 0.0 ms 0 damaged: torn; cut|e 0.0 ms 0 it may lose what it has|" +
+		"f 0.0 ms 0 damaged: torn|g - 2 silent"
 	if strings.Join(got, "|") != want {
 		t.Errorf("got\n%s\nwant %s", text.String(), want)
 	}

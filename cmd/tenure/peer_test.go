@@ -2,7 +2,9 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenure-lease/tenure/engine/flease"
+	"github.com/tenure-lease/tenure/machine"
 )
 
 // peerFlags are the options that a peer's command line makes.
@@ -124,5 +127,19 @@ func TestPeerTable(t *testing.T) {
 		if !lines[want] {
 			t.Errorf("no line %q in\n%s", want, &b)
 		}
+	}
+}
+
+// A peer that cannot start leaves no socket behind, at which commands would wait for it.
+func TestAPeerThatCannotStartLeavesNoSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "peer.sock")
+	cfg := flease.Config{Self: "a:1", Membership: flease.Fixed(flease.Members{Epoch: 1, Addrs: map[machine.NodeID]string{1: "b:1"}})}
+	var out strings.Builder
+	err := runPeer(cfg, peerOptions{listen: path}, 0o600, &out)
+	if !errors.Is(err, flease.ErrConfig) || out.Len() > 0 {
+		t.Errorf("a peer that is no member ends with %v, and says %q; want %v", err, out.String(), flease.ErrConfig)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a peer that cannot start leaves its socket: %v", err)
 	}
 }

@@ -546,3 +546,40 @@ func TestServeAsksForCertificates(t *testing.T) {
 		}
 	}
 }
+
+// What a port judged a certificate by before, such as a list of revoked ones, it judges it by beside the address that it comes from.
+func TestServeJudgesAddressesBesideAllElse(t *testing.T) {
+	revoked := errors.New("revoked")
+	for name, tt := range map[string]struct {
+		before error
+		hosts  []net.IP // of the certificate; nil: there is none
+		good   bool
+		is     error
+	}{
+		"from where it names":              {nil, []net.IP{{127, 0, 0, 1}}, true, nil},
+		"from elsewhere":                   {nil, []net.IP{{192, 0, 2, 1}}, false, nil},
+		"revoked, from where it names":     {revoked, []net.IP{{127, 0, 0, 1}}, false, revoked},
+		"no certificate":                   {nil, nil, true, nil},
+		"no certificate, which is refused": {revoked, nil, false, revoked},
+	} {
+		cfg := &tls.Config{MinVersion: tls.VersionTLS13, VerifyConnection: func(tls.ConnectionState) error { return tt.before }}
+		checkAddresses(cfg)
+		c, err := cfg.GetConfigForClient(&tls.ClientHelloInfo{Conn: placed{nil, "192.0.2.1", "127.0.0.1"}})
+		if err != nil || c == nil || c.MinVersion != tls.VersionTLS13 || c.GetConfigForClient != nil {
+			t.Fatalf("%s: a connection gets %+v, %v", name, c, err)
+		}
+		var state tls.ConnectionState
+		if tt.hosts != nil {
+			state.PeerCertificates = []*x509.Certificate{{IPAddresses: tt.hosts}}
+		}
+		if err := c.VerifyConnection(state); (err == nil) != tt.good || tt.is != nil && !errors.Is(err, tt.is) {
+			t.Errorf("%s: the certificate is judged by %v, want that it is good: %v", name, err, tt.good)
+		}
+	}
+	plain := &tls.Config{}
+	checkAddresses(plain)
+	c, err := plain.GetConfigForClient(&tls.ClientHelloInfo{Conn: placed{nil, "192.0.2.1", "127.0.0.1"}})
+	if err != nil || c.VerifyConnection(tls.ConnectionState{}) != nil {
+		t.Errorf("a port that judges by nothing else refuses: %v", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -12,8 +13,10 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/tenure-lease/tenure"
@@ -37,11 +40,29 @@ type scripted struct {
 
 	mu      sync.Mutex
 	revoked []clientv3.LeaseID // guarded by mu
+	asked   []any              // guarded by mu: the requests but revocations, in order
+}
+
+// asks notes a request.
+func (c *scripted) asks(request any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = append(c.asked, request)
+}
+
+// requests are those that were not returned before.
+func (c *scripted) requests() []any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	asked := c.asked
+	c.asked = nil
+	return asked
 }
 
 func (c *scripted) Close() error { return nil }
 
-func (c *scripted) Get(ctx context.Context, _ string, _ ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+func (c *scripted) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	c.asks(clientv3.OpGet(key, opts...))
 	if c.get != nil {
 		if err := c.get(ctx); err != nil {
 			return nil, err
@@ -58,7 +79,8 @@ func (c *scripted) TimeToLive(_ context.Context, id clientv3.LeaseID, _ ...clien
 	return &clientv3.LeaseTimeToLiveResponse{ID: id, TTL: ttl}, err
 }
 
-func (c *scripted) Grant(context.Context, int64) (*clientv3.LeaseGrantResponse, error) {
+func (c *scripted) Grant(_ context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
+	c.asks(askedGrant(ttl))
 	c.grants++
 	return &clientv3.LeaseGrantResponse{ID: 7, TTL: 60}, c.grant()
 }
@@ -80,7 +102,9 @@ func (c *scripted) revocations() []clientv3.LeaseID {
 	return slices.Clone(c.revoked)
 }
 
-func (c *scripted) Watch(ctx context.Context, _ string, _ ...clientv3.OpOption) clientv3.WatchChan {
+func (c *scripted) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	c.asks(askedWatch{clientv3.OpGet(key, opts...), len(md[rpctypes.MetadataRequireLeaderKey]) > 0})
 	watch := make(chan clientv3.WatchResponse)
 	context.AfterFunc(ctx, func() { close(watch) })
 	if c.watch != nil {
@@ -93,12 +117,35 @@ func (c *scripted) Txn(context.Context) clientv3.Txn { return scriptedTxn{c: c} 
 
 type scriptedTxn struct {
 	clientv3.Txn
-	c *scripted
+	c     *scripted
+	asked askedTxn
 }
 
-func (t scriptedTxn) If(...clientv3.Cmp) clientv3.Txn  { return t }
-func (t scriptedTxn) Then(...clientv3.Op) clientv3.Txn { return t }
+// The requests that a scripted cluster notes, beside a clientv3.Op for a Get.
+type (
+	askedGrant int64 // seconds
+	askedTxn   struct {
+		conditions []clientv3.Cmp
+		then       []clientv3.Op
+	}
+	askedWatch struct {
+		of           clientv3.Op
+		needsALeader bool
+	}
+)
+
+func (t scriptedTxn) If(conditions ...clientv3.Cmp) clientv3.Txn {
+	t.asked.conditions = conditions
+	return t
+}
+
+func (t scriptedTxn) Then(ops ...clientv3.Op) clientv3.Txn {
+	t.asked.then = ops
+	return t
+}
+
 func (t scriptedTxn) Commit() (*clientv3.TxnResponse, error) {
+	t.c.asks(t.asked)
 	if len(t.c.commits) == 0 {
 		return nil, status.Error(codes.Internal, "one transaction too many")
 	}
@@ -284,12 +331,12 @@ func TestAcquireDoesNotSpin(t *testing.T) {
 	}
 }
 
-// TestHoldings: each holder is told with what the server knows of its own lease, in order of arrival, without those whose
+// TestHoldings: each holder is told with its own claim's slots and what the server knows of its own lease, in order of arrival, without those whose
 // lease has ended meanwhile. A lease that the server cannot tell of fails the whole.
 func TestHoldings(t *testing.T) {
 	queue := queueOf(5, 6, 7, 8)
 	for i, kv := range queue {
-		kv.Value = []byte(`{"tenure":1,"holder":"` + string(rune('a'+i)) + `","slots":3,"delay_ms":2000}`)
+		kv.Value = []byte(`{"tenure":1,"holder":"` + string(rune('a'+i)) + `","slots":` + strconv.Itoa(3+i) + `,"delay_ms":` + strconv.Itoa(2000+1000*i) + `}`)
 	}
 	c := &scripted{queue: queue, left: func(id clientv3.LeaseID) (int64, error) {
 		if id == 6 {
@@ -301,7 +348,7 @@ func TestHoldings(t *testing.T) {
 		s, err := l.Observe(t.Context(), "n")
 		want := []tenure.Holding{
 			{Holder: "a", Token: 5, Slots: 3, Until: time.Now().Add(48 * time.Second)},
-			{Holder: "c", Token: 7, Slots: 3, Until: time.Now().Add(68 * time.Second)},
+			{Holder: "c", Token: 7, Slots: 5, Until: time.Now().Add(66 * time.Second)},
 		}
 		if err != nil || s.Name != "n" || s.Waiting != 1 || len(s.Holders) != 2 || s.Holders[0] != want[0] || s.Holders[1] != want[1] {
 			t.Errorf("got %+v, %v; want %+v and one that waits", s, err, want)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"github.com/tenure-lease/tenure/engine/etcd"
@@ -57,5 +60,65 @@ func TestOpenGivesUp(t *testing.T) {
 				t.Error("Open waited until its caller gave up, want five seconds at most")
 			}
 		})
+	}
+}
+
+// connected counts the connections to a server, and all that there were.
+type connected struct{ now, ever atomic.Int64 }
+
+func (c *connected) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (c *connected) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (c *connected) HandleRPC(context.Context, stats.RPCStats)                         {}
+func (c *connected) HandleConn(_ context.Context, s stats.ConnStats) {
+	switch s.(type) {
+	case *stats.ConnBegin:
+		c.now.Add(1)
+		c.ever.Add(1)
+	case *stats.ConnEnd:
+		c.now.Add(-1)
+	}
+}
+
+// TestOpenLeavesNoConnection: an Open that fails, and a Close, end the connections that Open has made. A client that was
+// handed to New stays connected.
+func TestOpenLeavesNoConnection(t *testing.T) {
+	var n connected
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serves atomic.Bool
+	s := grpc.NewServer(grpc.StatsHandler(&n), grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
+		if serves.Load() {
+			return s.SendMsg(&pb.RangeResponse{})
+		}
+		return status.Error(codes.PermissionDenied, "not you")
+	}))
+	go s.Serve(l)
+	defer s.Stop()
+	cfg := etcd.Config{Endpoints: []string{l.Addr().String()}}
+	if leaser, err := etcd.Open(t.Context(), cfg); err == nil {
+		leaser.Close()
+		t.Error("Open of a server that refuses succeeds")
+	}
+	if n.ever.Load() == 0 {
+		t.Fatal("nobody has connected")
+	}
+	waitFor(t, "the connection of an Open that failed to end", func() bool { return n.now.Load() == 0 })
+	serves.Store(true)
+	leaser, err := etcd.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := leaser.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	waitFor(t, "the connection of a Leaser that was closed to end", func() bool { return n.now.Load() == 0 })
+	client := plainClient(t, l.Addr().String())
+	if err := etcd.New(client, nil).Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if _, err := client.Get(t.Context(), "a"); err != nil {
+		t.Errorf("the client is the caller's, and after Close of the Leaser it says %v", err)
 	}
 }

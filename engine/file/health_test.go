@@ -152,3 +152,29 @@ func TestAStoreThatIsOpenTooLate(t *testing.T) {
 		}
 	})
 }
+
+// TestHealthOfEachStore: what is told of a store is its own: where it is, whether it is for one host, and how many have it open.
+func TestHealthOfEachStore(t *testing.T) {
+	paths := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	single := []bool{true, false, true}
+	for i, path := range paths {
+		h := register.Header{Set: machine.ID{5}, Of: 3, Index: i, Term: time.Minute, Delay: time.Second}
+		if err := file.Init(path, h, file.InitOptions{SingleHost: single[i]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := Open(t.Context(), Config{Paths: []string{paths[2], paths[0], paths[1]}, State: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	all, err := l.Health(t.Context(), "x")
+	if err != nil || len(all) != 3 {
+		t.Fatal(all, err)
+	}
+	for i, h := range all {
+		if h.Err != nil || h.Store != i || h.Path != paths[i] || h.SingleHost != single[i] || len(h.Damage) > 0 {
+			t.Errorf("of store %d there is told %+v, want that it is at %s, and for one host: %v", i, h, paths[i], single[i])
+		}
+	}
+}

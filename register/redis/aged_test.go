@@ -70,3 +70,21 @@ func TestOpenThatFailsStaysNotConnected(t *testing.T) {
 		}
 	}
 }
+
+// TestSamplesAreDropped: a name that is looked at less often than notes age is remembered for three times as long, and no longer; whether there
+// are such names is looked at once while notes age.
+func TestSamplesAreDropped(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	s := &Store{header: header(0, 1), now: func() time.Time { return now }, samples: map[string]sample{}}
+	seen := shown{State: quorumregister.State{Notes: []quorumregister.Note{{Writer: ann, Seq: 1}}}}
+	s.aged("x", seen)
+	for i, step := range []struct {
+		after time.Duration
+		known int
+	}{{0, 1}, {s.age(), 1}, {s.age(), 1}, {s.age(), 1}, {s.age() - 1, 1}, {1, 0}} {
+		now = now.Add(step.after)
+		if s.dropSamples(); len(s.samples) != step.known {
+			t.Errorf("look %d, %v after the sample: %d names are remembered, want %d", i, now.Sub(time.Unix(1e9, 0)), len(s.samples), step.known)
+		}
+	}
+}

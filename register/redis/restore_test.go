@@ -261,3 +261,18 @@ func TestRestoreIsWholeOrNone(t *testing.T) {
 		t.Errorf("a restored store has %q, want what one in order has and nothing of the restore: %q", got, want)
 	}
 }
+
+// TestTheFloorIsCopiedWithoutData: how far the tokens went is taken over from a store that has forgotten all data, too.
+func TestTheFloorIsCopiedWithoutData(t *testing.T) {
+	for what, ops := range map[string][]register.Op{"nothing": nil, "a note": {note("x", 1, ann, "wish")}, "data": {put("x", 2, ann, "a")}} {
+		h, from := made(t, 0, 1)
+		_, to := made(t, 0, 1)
+		if len(ops) > 0 {
+			do(t, from, ops...)
+		}
+		h.HSet("{tenure}:store", "floor", string(encodeSeq(17)))
+		if floor, err := to.copyFrom(t.Context(), from); floor != 17 || err != nil {
+			t.Errorf("of a store that holds %s the floor %d is taken over, %v; want 17", what, floor, err)
+		}
+	}
+}
