@@ -185,6 +185,41 @@ func TestIntroducedUntilItIsNoted(t *testing.T) {
 	}
 }
 
+// A new directory says whom it waits for: not at once, then once a minute, and no more when it counts.
+func TestWhomANewDirectoryWaitsFor(t *testing.T) {
+	a := acquaintedOne(t) // it introduces itself every two seconds
+	const s = machine.Mono(time.Second)
+	said := map[machine.Mono][]machine.NodeID{}
+	for at := 10 * s; at <= 300*s; at += s {
+		switch at {
+		case 60 * s:
+			a.Step(machine.Now{Mono: at}, heard{2, 30, met{Life: 51, Mark: 9}})
+		case 200 * s:
+			a.Step(machine.Now{Mono: at}, heard{3, 70, met{Life: 51, Mark: 9}}) // enough: it counts when that is on disk
+		}
+		a.Step(machine.Now{Mono: at}, machine.Wake{})
+		for _, out := range a.Ready().Outcomes {
+			if out, ok := out.(awaits); ok {
+				said[at] = out.whom
+			}
+		}
+	}
+	want := map[machine.Mono][]machine.NodeID{30 * s: {2, 3}, 90 * s: {3}, 150 * s: {3}}
+	if !reflect.DeepEqual(said, want) {
+		t.Errorf("at which time it says that it waits for whom is %v, want %v", said, want)
+	}
+	a = acquaintedOne(t)
+	a.counts = true
+	for at := 10 * s; at <= 100*s; at += s {
+		a.Step(machine.Now{Mono: at}, machine.Wake{})
+		for _, out := range a.Ready().Outcomes {
+			if out, ok := out.(awaits); ok {
+				t.Errorf("a member that takes part says at %v that it waits for %v", time.Duration(at), out.whom)
+			}
+		}
+	}
+}
+
 // A member that counts is woken for what comes first: its protocol or the next introduction.
 func TestAlarmOfWhatComesFirst(t *testing.T) {
 	a := acquaintedOne(t)
