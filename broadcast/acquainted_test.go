@@ -271,6 +271,26 @@ func TestWhatAThirdMemberSays(t *testing.T) {
 	}
 }
 
+// What a member hears of its directory comes before what its protocol has come to in the same turn: one that
+// is told that it has forgotten what it promised acknowledges nothing any more.
+func TestForgottenBeforeAnythingIsAcknowledged(t *testing.T) {
+	a := acquaintedOne(t)
+	a.counts = true
+	m := abcast.Message{Client: abcast.NewClient(0, 1), Seq: 1, Payload: make([]byte, MessageBytesMax+batchBytes)}
+	a.Step(machine.Now{Mono: 1}, abcast.Broadcast{Message: m}) // the protocol refuses it at once
+	a.Step(machine.Now{Mono: 1}, heard{2, 30, forgot{Life: 51, Dir: 6}})
+	var got []string
+	for _, out := range a.Ready().Outcomes {
+		switch out.(type) {
+		case forgotten, abcast.Refused:
+			got = append(got, reflect.TypeOf(out).String())
+		}
+	}
+	if want := []string{"broadcast.forgotten", "abcast.Refused"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the node is told %v, want %v", got, want)
+	}
+}
+
 // A member hears others when it takes part, and only in the life that it listens to.
 func TestWhoIsHeard(t *testing.T) {
 	for _, tt := range []struct {
