@@ -226,6 +226,30 @@ func TestCloseWaitsForATrim(t *testing.T) {
 	}
 }
 
+// What works for a member, the keeper and those that give, has a history and a log until it ends.
+func TestCloseWaitsForItsWork(t *testing.T) {
+	n, _ := aloneOn(t, 3)
+	ends := make(chan struct{})
+	n.work.Go(func() { <-ends })
+	closed := make(chan error, 1)
+	go func() { closed <- n.Close() }()
+	<-n.ctx.Done()
+	select {
+	case err := <-closed:
+		t.Errorf("Close did not wait for what works for the member: %v", err)
+		close(ends)
+		return
+	case <-time.After(50 * time.Millisecond):
+	}
+	if err := n.takes([]Message{{Position: 1}}); err != nil {
+		t.Errorf("while something works for the member the history does not take a message: %v", err)
+	}
+	close(ends)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
 // brokenListener fails when it is closed.
 type brokenListener struct{ net.Listener }
 

@@ -56,10 +56,12 @@ func TestWhatIsAdmissible(t *testing.T) {
 		"a writer waits for readers, and it is a reader": {leases: []lease{{until: lasts, slots: Shared}}, queue: []Waiter{{mine - 1, 1}}, slots: Shared, stands: true, yielded: 9 * poll, since: -1},
 		"a writer waits behind a reader that could come": {leases: []lease{{until: lasts, slots: Shared}}, queue: []Waiter{{mine - 2, Shared}, {mine - 1, 1}}, slots: Shared, stands: true, yielded: -1, since: 0},
 
-		"another is the heir":               {leases: []lease{{until: lasts, slots: 1, released: true, heir: 2}}, slots: 1, yielded: -1, since: 0},
-		"another was the heir":              {leases: []lease{{until: 0, slots: 1, released: true, heir: 2}}, slots: 1, yielded: -1, ok: true, since: -1},
-		"it is the heir":                    {leases: []lease{{until: lasts, slots: 1, released: true, heir: 1}}, queue: []Waiter{{mine - 1, 1}}, slots: 1, stands: true, yielded: -1, ok: true, since: -1},
-		"it is the heir, and another holds": {leases: []lease{{until: lasts, slots: 1, released: true, heir: 1}, {until: lasts, slots: 1}}, slots: 1, yielded: -1, since: -1},
+		"a writer waits for readers, and a reader behind it": {leases: []lease{{until: lasts, slots: Shared}}, queue: []Waiter{{mine - 2, 1}, {mine - 1, Shared}}, slots: Shared, stands: true, yielded: 9 * poll, since: -1},
+		"another is the heir, and one that could come waits": {leases: []lease{{until: lasts, slots: 1, released: true, heir: 2}}, queue: []Waiter{{mine - 1, Shared}}, slots: Shared, stands: true, yielded: -1, since: 0},
+		"another is the heir":                                {leases: []lease{{until: lasts, slots: 1, released: true, heir: 2}}, slots: 1, yielded: -1, since: 0},
+		"another was the heir":                               {leases: []lease{{until: 0, slots: 1, released: true, heir: 2}}, slots: 1, yielded: -1, ok: true, since: -1},
+		"it is the heir":                                     {leases: []lease{{until: lasts, slots: 1, released: true, heir: 1}}, queue: []Waiter{{mine - 1, 1}}, slots: 1, stands: true, yielded: -1, ok: true, since: -1},
+		"it is the heir, and another holds":                  {leases: []lease{{until: lasts, slots: 1, released: true, heir: 1}, {until: lasts, slots: 1}}, slots: 1, yielded: -1, since: -1},
 	} {
 		c := newCluster(t, 3, nil)
 		p := c.peers[1]
