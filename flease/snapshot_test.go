@@ -237,6 +237,17 @@ func TestHowOftenAnAlarmIsTold(t *testing.T) {
 			t.Errorf("alarm %q is told: %+v, want %v", step.alarm.Why, out, step.want)
 		}
 	}
+	// The first is told though the machine has just started.
+	young, err := New(testConfig(1, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	young.Step(machine.Now{Mono: 1, Wall: c.now.Wall}, machine.Wake{})
+	young.Ready()
+	young.alert(Alarm{Kind: Skew, Peer: 2})
+	if out := young.Ready().Outcomes; len(out) != 1 {
+		t.Errorf("just behind the machine's start the first alarm is told: %+v", out)
+	}
 }
 
 // A claim that is given up in a silence is not given back, though its WRITE may have been decided: the peer says nothing,
