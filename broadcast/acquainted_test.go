@@ -320,3 +320,87 @@ func TestWhoIsHeard(t *testing.T) {
 		}
 	}
 }
+
+// An introduction with as many lives and notes as there may be is possible, and no member says more: neither of itself,
+// nor does it keep more of what others say.
+func TestHowMuchIsSaidOfOthers(t *testing.T) {
+	full := introduction{Dir: 5, Life: livesKept, Notes: make([]note, notesMax)}
+	for i := range uint64(livesKept) {
+		full.Lives = append(full.Lives, birth{i + 1, i + 1})
+	}
+	if !full.possible() {
+		t.Errorf("an introduction with %d lives and %d notes is not possible", livesKept, notesMax)
+	}
+	for what, change := range map[string]func(in *introduction){
+		"one note more":              func(in *introduction) { in.Notes = make([]note, notesMax+1) },
+		"one life more":              func(in *introduction) { in.Life++; in.Lives = append(in.Lives[:livesKept:livesKept], birth{999, 999}) },
+		"more lives than there were": func(in *introduction) { in.Life-- },
+		"no directory":               func(in *introduction) { in.Dir = 0 },
+		"no life":                    func(in *introduction) { in.Lives = nil },
+	} {
+		in := full
+		if change(&in); in.possible() {
+			t.Errorf("an introduction with %s is possible", what)
+		}
+	}
+	a := acquaintedOne(t)
+	for i := range notesMax - 2 {
+		id := machine.NodeID(100 + i)
+		a.notes[id] = note{id, 7, 1, 7, 7}
+	}
+	later := note{100, 7, 2, 8, 9}
+	a.learns([]note{{5000, 7, 1, 7, 7}, {5001, 7, 1, 7, 7}, later}) // there is room for one
+	if _, any := a.notes[5001]; any || len(a.notes) != notesMax || a.notes[5000].Node != 5000 || a.notes[100] != later {
+		t.Errorf("of %d members something is noted, of 5001 %v; want %d, without 5001, and what is newer of those that are noted", len(a.notes), any, notesMax)
+	}
+	a.notes[6000] = note{6000, 7, 1, 7, 7}
+	a.Step(machine.Now{Mono: 1}, reached{9})
+	if in := a.Ready().Sends[0].Body.(introduction); len(in.Notes) != notesMax {
+		t.Errorf("a member that has noted %d others says so of %d, want %d", len(a.notes), len(in.Notes), notesMax)
+	}
+}
+
+// Another's word that it has noted this member, or that this one has forgotten something, counts if it is about this life;
+// and what counts already is not written again.
+func TestWordsAboutAnotherLife(t *testing.T) {
+	for _, life := range []uint64{51, 50, 0} {
+		a := acquaintedOne(t)
+		a.need = 1
+		a.Step(machine.Now{Mono: 1}, heard{2, 30, met{Life: life, Mark: 9}})
+		a.Step(machine.Now{Mono: 1}, heard{2, 30, forgot{Life: life, Dir: 6}})
+		rd := a.Ready()
+		ours := life == 51
+		if _, met := a.met[2]; met != ours || (len(rd.Persists) == 1) != ours || (len(rd.Outcomes) == 1) != ours {
+			t.Errorf("about life %d of a member in life 51: it is noted %v, and that leads to %+v; want %v", life, met, rd, ours)
+		}
+		if !ours {
+			continue
+		}
+		if want := (machine.Persist{Record: counted{}, Then: []machine.Envelope{{From: 1, To: 1, Body: counted{}}}}); !reflect.DeepEqual(rd.Persists[0], want) {
+			t.Errorf("a member that enough have noted writes %+v, want %+v", rd.Persists[0], want)
+		}
+		a.Step(machine.Now{Mono: 1}, machine.Envelope{From: 1, To: 1, Body: counted{}})
+		begun := 0
+		for _, out := range a.Ready().Outcomes {
+			if _, ok := out.(counts); ok {
+				begun++
+			}
+		}
+		a.Step(machine.Now{Mono: 1}, heard{3, 70, met{Life: 51, Mark: 9}})
+		a.Step(machine.Now{Mono: 1}, machine.Envelope{From: 1, To: 1, Body: counted{}})
+		rd = a.Ready()
+		for _, out := range rd.Outcomes {
+			if _, ok := out.(counts); ok {
+				begun++
+			}
+		}
+		for _, p := range rd.Persists {
+			if p.Record == (counted{}) {
+				t.Error("a member that counts already writes again that it does")
+			}
+		}
+		if begun != 1 || a.met[3] != (noted{70, 9}) {
+			t.Errorf("a member has begun %d times, and member 3 has noted it as %+v; want once, and as it said", begun, a.met[3])
+		}
+	}
+}
