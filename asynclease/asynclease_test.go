@@ -198,6 +198,29 @@ func TestReturnsInParts(t *testing.T) {
 	}
 }
 
+// What is given back is told to the others once, and no more than there is.
+func TestReturnsAreToldOnce(t *testing.T) {
+	s := stageOf(t)
+	s.Step(1, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 11, Last: 20}})
+	s.Settle()
+	for _, tt := range []struct {
+		from uint64
+		told bool
+	}{{21, false}, {16, true}, {16, false}, {17, false}, {15, true}, {11, true}, {11, false}, {5, false}} {
+		s.Step(1, asynclease.Return{ID: 1, From: tt.from})
+		told := 0
+		for _, e := range s.Wire {
+			if g, ok := e.Body.(asynclease.Give); ok && g.From == tt.from {
+				told++
+			}
+		}
+		if want := map[bool]int{true: 2}[tt.told]; told != want {
+			t.Errorf("of 11 to 20 what follows from %d on is given back: %d others are told, want %d", tt.from, told, want)
+		}
+		s.Settle()
+	}
+}
+
 // A request that is repeated behind an acceptor's crash is permitted again, not twice.
 func TestPermittedOnceOverACrash(t *testing.T) {
 	cfg := asynclease.Config{ID: 1, Members: []machine.NodeID{1, 2, 3}, Life: 2, Retry: time.Second}

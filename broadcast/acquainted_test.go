@@ -185,6 +185,41 @@ func TestIntroducedUntilItIsNoted(t *testing.T) {
 	}
 }
 
+// A new directory says whom it waits for: not at once, then once a minute, and no more when it counts.
+func TestWhomANewDirectoryWaitsFor(t *testing.T) {
+	a := acquaintedOne(t) // it introduces itself every two seconds
+	const s = machine.Mono(time.Second)
+	said := map[machine.Mono][]machine.NodeID{}
+	for at := 10 * s; at <= 300*s; at += s {
+		switch at {
+		case 60 * s:
+			a.Step(machine.Now{Mono: at}, heard{2, 30, met{Life: 51, Mark: 9}})
+		case 200 * s:
+			a.Step(machine.Now{Mono: at}, heard{3, 70, met{Life: 51, Mark: 9}}) // enough: it counts when that is on disk
+		}
+		a.Step(machine.Now{Mono: at}, machine.Wake{})
+		for _, out := range a.Ready().Outcomes {
+			if out, ok := out.(awaits); ok {
+				said[at] = out.whom
+			}
+		}
+	}
+	want := map[machine.Mono][]machine.NodeID{30 * s: {2, 3}, 90 * s: {3}, 150 * s: {3}}
+	if !reflect.DeepEqual(said, want) {
+		t.Errorf("at which time it says that it waits for whom is %v, want %v", said, want)
+	}
+	a = acquaintedOne(t)
+	a.counts = true
+	for at := 10 * s; at <= 100*s; at += s {
+		a.Step(machine.Now{Mono: at}, machine.Wake{})
+		for _, out := range a.Ready().Outcomes {
+			if out, ok := out.(awaits); ok {
+				t.Errorf("a member that takes part says at %v that it waits for %v", time.Duration(at), out.whom)
+			}
+		}
+	}
+}
+
 // A member that counts is woken for what comes first: its protocol or the next introduction.
 func TestAlarmOfWhatComesFirst(t *testing.T) {
 	a := acquaintedOne(t)
@@ -236,6 +271,26 @@ func TestWhatAThirdMemberSays(t *testing.T) {
 	}
 }
 
+// What a member hears of its directory comes before what its protocol has come to in the same turn: one that
+// is told that it has forgotten what it promised acknowledges nothing any more.
+func TestForgottenBeforeAnythingIsAcknowledged(t *testing.T) {
+	a := acquaintedOne(t)
+	a.counts = true
+	m := abcast.Message{Client: abcast.NewClient(0, 1), Seq: 1, Payload: make([]byte, MessageBytesMax+batchBytes)}
+	a.Step(machine.Now{Mono: 1}, abcast.Broadcast{Message: m}) // the protocol refuses it at once
+	a.Step(machine.Now{Mono: 1}, heard{2, 30, forgot{Life: 51, Dir: 6}})
+	var got []string
+	for _, out := range a.Ready().Outcomes {
+		switch out.(type) {
+		case forgotten, abcast.Refused:
+			got = append(got, reflect.TypeOf(out).String())
+		}
+	}
+	if want := []string{"broadcast.forgotten", "abcast.Refused"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the node is told %v, want %v", got, want)
+	}
+}
+
 // A member hears others when it takes part, and only in the life that it listens to.
 func TestWhoIsHeard(t *testing.T) {
 	for _, tt := range []struct {
@@ -262,6 +317,90 @@ func TestWhoIsHeard(t *testing.T) {
 		}
 		if got := a.Ready().Outcomes; !reflect.DeepEqual(got, wants) {
 			t.Errorf("a member that takes part: %v, which listens to life 30 of member 2, is told by %d in life %d what that wants: got %+v, want %+v", tt.counts, tt.from, tt.life, got, wants)
+		}
+	}
+}
+
+// An introduction with as many lives and notes as there may be is possible, and no member says more: neither of itself,
+// nor does it keep more of what others say.
+func TestHowMuchIsSaidOfOthers(t *testing.T) {
+	full := introduction{Dir: 5, Life: livesKept, Notes: make([]note, notesMax)}
+	for i := range uint64(livesKept) {
+		full.Lives = append(full.Lives, birth{i + 1, i + 1})
+	}
+	if !full.possible() {
+		t.Errorf("an introduction with %d lives and %d notes is not possible", livesKept, notesMax)
+	}
+	for what, change := range map[string]func(in *introduction){
+		"one note more":              func(in *introduction) { in.Notes = make([]note, notesMax+1) },
+		"one life more":              func(in *introduction) { in.Life++; in.Lives = append(in.Lives[:livesKept:livesKept], birth{999, 999}) },
+		"more lives than there were": func(in *introduction) { in.Life-- },
+		"no directory":               func(in *introduction) { in.Dir = 0 },
+		"no life":                    func(in *introduction) { in.Lives = nil },
+	} {
+		in := full
+		if change(&in); in.possible() {
+			t.Errorf("an introduction with %s is possible", what)
+		}
+	}
+	a := acquaintedOne(t)
+	for i := range notesMax - 2 {
+		id := machine.NodeID(100 + i)
+		a.notes[id] = note{id, 7, 1, 7, 7}
+	}
+	later := note{100, 7, 2, 8, 9}
+	a.learns([]note{{5000, 7, 1, 7, 7}, {5001, 7, 1, 7, 7}, later}) // there is room for one
+	if _, any := a.notes[5001]; any || len(a.notes) != notesMax || a.notes[5000].Node != 5000 || a.notes[100] != later {
+		t.Errorf("of %d members something is noted, of 5001 %v; want %d, without 5001, and what is newer of those that are noted", len(a.notes), any, notesMax)
+	}
+	a.notes[6000] = note{6000, 7, 1, 7, 7}
+	a.Step(machine.Now{Mono: 1}, reached{9})
+	if in := a.Ready().Sends[0].Body.(introduction); len(in.Notes) != notesMax {
+		t.Errorf("a member that has noted %d others says so of %d, want %d", len(a.notes), len(in.Notes), notesMax)
+	}
+}
+
+// Another's word that it has noted this member, or that this one has forgotten something, counts if it is about this life;
+// and what counts already is not written again.
+func TestWordsAboutAnotherLife(t *testing.T) {
+	for _, life := range []uint64{51, 50, 0} {
+		a := acquaintedOne(t)
+		a.need = 1
+		a.Step(machine.Now{Mono: 1}, heard{2, 30, met{Life: life, Mark: 9}})
+		a.Step(machine.Now{Mono: 1}, heard{2, 30, forgot{Life: life, Dir: 6}})
+		rd := a.Ready()
+		ours := life == 51
+		if _, met := a.met[2]; met != ours || (len(rd.Persists) == 1) != ours || (len(rd.Outcomes) == 1) != ours {
+			t.Errorf("about life %d of a member in life 51: it is noted %v, and that leads to %+v; want %v", life, met, rd, ours)
+		}
+		if !ours {
+			continue
+		}
+		if want := (machine.Persist{Record: counted{}, Then: []machine.Envelope{{From: 1, To: 1, Body: counted{}}}}); !reflect.DeepEqual(rd.Persists[0], want) {
+			t.Errorf("a member that enough have noted writes %+v, want %+v", rd.Persists[0], want)
+		}
+		a.Step(machine.Now{Mono: 1}, machine.Envelope{From: 1, To: 1, Body: counted{}})
+		begun := 0
+		for _, out := range a.Ready().Outcomes {
+			if _, ok := out.(counts); ok {
+				begun++
+			}
+		}
+		a.Step(machine.Now{Mono: 1}, heard{3, 70, met{Life: 51, Mark: 9}})
+		a.Step(machine.Now{Mono: 1}, machine.Envelope{From: 1, To: 1, Body: counted{}})
+		rd = a.Ready()
+		for _, out := range rd.Outcomes {
+			if _, ok := out.(counts); ok {
+				begun++
+			}
+		}
+		for _, p := range rd.Persists {
+			if p.Record == (counted{}) {
+				t.Error("a member that counts already writes again that it does")
+			}
+		}
+		if begun != 1 || a.met[3] != (noted{70, 9}) {
+			t.Errorf("a member has begun %d times, and member 3 has noted it as %+v; want once, and as it said", begun, a.met[3])
 		}
 	}
 }

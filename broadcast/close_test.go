@@ -225,3 +225,77 @@ func TestCloseWaitsForATrim(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What works for a member, the keeper and those that give, has a history and a log until it ends.
+func TestCloseWaitsForItsWork(t *testing.T) {
+	n, _ := aloneOn(t, 3)
+	ends := make(chan struct{})
+	n.work.Go(func() { <-ends })
+	closed := make(chan error, 1)
+	go func() { closed <- n.Close() }()
+	<-n.ctx.Done()
+	select {
+	case err := <-closed:
+		t.Errorf("Close did not wait for what works for the member: %v", err)
+		close(ends)
+		return
+	case <-time.After(50 * time.Millisecond):
+	}
+	if err := n.takes([]Message{{Position: 1}}); err != nil {
+		t.Errorf("while something works for the member the history does not take a message: %v", err)
+	}
+	close(ends)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+// brokenListener fails when it is closed.
+type brokenListener struct{ net.Listener }
+
+var errListener = errors.New("the listener is broken")
+
+func (l brokenListener) Close() error { return errors.Join(errListener, l.Listener.Close()) }
+
+// Close says all that failed: the listener, the history and the log. What has failed keeps nothing else open,
+// and a second Close does nothing.
+func TestCloseSaysWhatFailed(t *testing.T) {
+	errHistory, errLog := errors.New("the history's lock is broken"), errors.New("the log's lock is broken")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs, faults := waltest.NewDisk().FS(), &faults{}
+	fs.Fault = faults.meets
+	n, err := Start(Config{
+		ID: 1, Group: 7, Members: map[machine.NodeID]string{1: ln.Addr().String(), 2: "127.0.0.1:1"}, Listener: brokenListener{ln},
+		Dir: "/data", WAL: wal.Options{FS: fs, SegmentBytes: 4 << 10}, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults.set(func(op, path string) error {
+		switch {
+		case op == "unlock" && path == "/data/lock":
+			return errLog
+		case op == "unlock" && path == historyDir("/data")+"/lock":
+			return errHistory
+		}
+		return nil
+	})
+	err = n.Close()
+	for _, want := range []error{errListener, errHistory, errLog} {
+		if !errors.Is(err, want) {
+			t.Errorf("Close says %v, want %q, too", err, want)
+		}
+	}
+	if open := fs.Open(); len(open) > 0 {
+		t.Errorf("a Close that failed leaves open %q", open)
+	}
+	if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("behind a Close the listener gives %v, want it closed", err)
+	}
+	if err := n.Close(); err != nil {
+		t.Errorf("a second Close says %v", err)
+	}
+}

@@ -357,6 +357,39 @@ func TestGiftsThatNobodyAnswers(t *testing.T) {
 	})
 }
 
+// A gift that is still being written is waited for, however long the member that takes it needs: the
+// patience is with an answer alone.
+func TestAGiftIsWrittenForAsLongAsItTakes(t *testing.T) {
+	n, begun, goOn, got := takesGifts(t, func(cfg *Config) { cfg.Timeout = 20 * time.Millisecond })
+	const messages = 24 // more than sockets hold
+	var list []Message
+	for p := Position(1); p <= messages; p++ {
+		list = append(list, Message{Position: p, Client: machine.ID{1}, Seq: uint64(p), Payload: make([]byte, MessageBytesMax)})
+	}
+	if err := n.takes(list); err != nil {
+		t.Fatal(err)
+	}
+	n.mu.Lock()
+	n.ram = messages
+	n.gives(2, want{1})
+	n.mu.Unlock()
+	select {
+	case <-begun:
+	case <-time.After(20 * time.Second):
+		t.Fatal("a gift that is taken slowly is given up before it begins")
+	}
+	time.Sleep(3 * holdFactor * n.cfg.timeout())
+	n.mu.Lock()
+	if g := n.gifts[2]; !g.busy || !g.pours {
+		t.Errorf("a gift that is taken slowly is given up: under way %v, being written %v", g.busy, g.pours)
+	}
+	n.mu.Unlock()
+	goOn <- struct{}{}
+	if p := <-got; p.err != nil || p.body < messages*MessageBytesMax {
+		t.Errorf("a gift that is taken slowly ends after %d bytes, %v; want %d messages of %d", p.body, p.err, messages, MessageBytesMax)
+	}
+}
+
 // Another member is told when what it is given cannot be read to its end: it would take a part for all.
 func TestAGiftThatBreaksOff(t *testing.T) {
 	n, begun, goOn, got := takesGifts(t)

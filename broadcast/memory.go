@@ -136,8 +136,10 @@ type (
 		to   machine.NodeID
 		life uint64
 	}
-	// counts is said once: this member takes part from now on.
+	// counts is said once: this member takes part from now on. Until then awaits says now and
+	// then which others have not noted its directory.
 	counts struct{}
+	awaits struct{ whom []machine.NodeID }
 	// refuted is a member with a directory that has forgotten something, forgotten that this
 	// one is told so by another.
 	refuted struct {
@@ -170,8 +172,16 @@ type acquainted struct {
 	known  map[machine.NodeID]uint64 // of the one that is listened to
 	met    map[machine.NodeID]noted  // who has noted this life
 	next   machine.Mono
+	say    machine.Mono // when awaits is said again; 0 before the first step
 	ready  machine.Ready
 }
+
+// A start takes less than awaitsFirst times acquainted.every if all are there; awaitsPause is
+// the time from one line of the log about those that are not to the next.
+const (
+	awaitsFirst = 10
+	awaitsPause = time.Minute
+)
 
 // noted is in which life another member has last noted this one, and which Mark.
 type noted struct{ life, mark uint64 }
@@ -222,6 +232,9 @@ func (a *acquainted) Step(now machine.Now, input any) {
 				if met, ok := a.met[id]; !ok || met.mark < a.mark() || met.life != a.heard[id] {
 					a.introduces(id)
 				}
+			}
+			if !a.counts && len(a.met) < a.need {
+				a.waits(now)
 			}
 		}
 	case machine.Envelope: // to itself
@@ -353,6 +366,18 @@ func (a *acquainted) isMet(by machine.NodeID, how noted) {
 	a.ready.Persists = append(a.ready.Persists, machine.Persist{
 		Record: counted{}, Then: []machine.Envelope{{From: a.id, To: a.id, Body: counted{}}},
 	})
+}
+
+// waits says whom a new directory waits for, not at once and seldom.
+func (a *acquainted) waits(now machine.Now) {
+	if a.say == 0 {
+		a.say = now.Mono.Add(awaitsFirst * a.every)
+	}
+	if now.Mono < a.say {
+		return
+	}
+	a.say = now.Mono.Add(awaitsPause)
+	a.out(awaits{slices.DeleteFunc(a.others(), func(id machine.NodeID) bool { _, met := a.met[id]; return met })})
 }
 
 // begins takes part from now on.

@@ -68,6 +68,30 @@ func TestMemoryMovesToTheHistory(t *testing.T) {
 	}
 }
 
+// What memory has is counted by what each message takes: those that go are no average of those that stay.
+func TestMemoryIsCountedByMessage(t *testing.T) {
+	n := quiet(t)
+	n.mu.Lock()
+	sizes := []int{0, 5000, 10, 700, 0, 90}
+	for i, size := range sizes {
+		n.remember(Message{Position: Position(i + 1), Payload: make([]byte, size)})
+	}
+	n.remember(Message{Position: 7, Members: map[machine.NodeID]string{1: "a:1", 2: "b:1"}})
+	n.mu.Unlock()
+	for upto := Position(0); upto <= 9; upto += 2 {
+		n.forgets(upto)
+		n.mu.Lock()
+		want := 0
+		for _, m := range n.log {
+			want += m.size()
+		}
+		if left := int(max(0, 7-min(upto, 7))); len(n.log) != left || n.bytes != want || n.ram != min(upto, 7) {
+			t.Errorf("when what leads to %d is forgotten, memory has %d messages from %d on, and %d bytes; want %d and %d", upto, len(n.log), n.ram+1, n.bytes, left, want)
+		}
+		n.mu.Unlock()
+	}
+}
+
 // A member that has got more than it lacked, as others went on meanwhile, goes on behind all of it.
 func TestMoreThanWasLacked(t *testing.T) {
 	n := quiet(t)

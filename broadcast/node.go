@@ -363,6 +363,9 @@ func (n *Node) outcomes(outs []any) {
 			grown = true
 		case counts:
 			close(n.counts)
+			n.cfg.Logger.Info("broadcast: this member takes part from now on: enough others have noted its directory")
+		case awaits:
+			n.cfg.Logger.Warn(n.cfg.waiting(), "needed", n.cfg.needed(), "waits for", o.whom)
 		case wanted:
 			n.gives(o.from, o.want)
 		case listens:

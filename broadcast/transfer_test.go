@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/tenure-lease/tenure/abcast"
 	"github.com/tenure-lease/tenure/machine"
@@ -192,6 +193,43 @@ func TestWhatIsSentMeetsABrokenDisk(t *testing.T) {
 			t.Errorf("%s: it failed, and is being taken in", what)
 		}
 		n.mu.Unlock()
+	}
+}
+
+// What came before a stream broke off is kept, and made durable, and the member that sent it is asked next: a
+// bad network would else have everything sent again each time.
+func TestWhatCameBeforeABreakIsKept(t *testing.T) {
+	for _, tt := range []struct {
+		what string
+		body io.Reader
+		has  Position
+		says string
+	}{
+		{"a connection that is lost between messages", io.MultiReader(bytes.NewReader(sent(1, 5)), iotest.ErrReader(errBroken)), 5, errBroken.Error()},
+		{"a connection that is lost in a message", io.MultiReader(bytes.NewReader(sent(1, 5)), strings.NewReader("\x09abc"), iotest.ErrReader(errBroken)), 5, errBroken.Error()},
+		{"a message that is cut off", io.MultiReader(bytes.NewReader(sent(1, 5)), strings.NewReader("\x09abc")), 5, "a message is cut off"},
+		{"a message that is damaged", io.MultiReader(bytes.NewReader(sent(1, 5)), strings.NewReader("\x01a")), 5, "a message is damaged"},
+		{"a message that is too large", io.MultiReader(bytes.NewReader(sent(1, 5)), bytes.NewReader(binary.AppendUvarint(nil, 2*MessageBytesMax+1))), 5, "a message of 2097025 bytes"},
+		{"nothing", iotest.ErrReader(errBroken), 0, errBroken.Error()},
+	} {
+		n, _ := aloneOn(t, 0)
+		n.lacksUpTo(99)
+		err := n.receives(2, stream(1, 0, 0), tt.body)
+		if err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: got %v, want %q", tt.what, err, tt.says)
+		}
+		if _, has := n.history.bounds(); has != tt.has {
+			t.Errorf("%s behind 5 messages: the history ends at %d, want %d", tt.what, has, tt.has)
+		}
+		holds(t, n.history, 1, tt.has)
+		n.mu.Lock()
+		if gave := n.giver == 2; gave != (tt.has > 0) || n.taking {
+			t.Errorf("%s: member 2 has brought something %v, want %v; something is being taken in %v", tt.what, gave, tt.has > 0, n.taking)
+		}
+		n.mu.Unlock()
+		if err := n.reason(); err != nil {
+			t.Errorf("%s: the member ends because of %v", tt.what, err)
+		}
 	}
 }
 

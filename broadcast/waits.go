@@ -36,3 +36,11 @@ func (n *Node) Waiting() error {
 		return fmt.Errorf("broadcast: this member's directory is new, and takes part when %d others have noted it; of %v it is not connected with %v: start them", n.cfg.needed(), n.cfg.machine(1).Consensus.Members, away)
 	}
 }
+
+// waiting is what the log says while this member's directory is new, and does not count.
+func (c Config) waiting() string {
+	if c.Join {
+		return "broadcast: this member takes no part before another one has noted its directory; is it named by AddMember, and can it reach the others?"
+	}
+	return "broadcast: this founder takes no part before more than half of the others have noted its directory, which is new: start them, and see that they can reach it"
+}

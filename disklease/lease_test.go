@@ -51,6 +51,26 @@ func TestAnAnswerToNothing(t *testing.T) {
 	}
 }
 
+// A try that would have to wait is refused as soon as it has looked; also one that contends as the paper has it, which waits
+// at first sight.
+func TestATryDoesNotWait(t *testing.T) {
+	l, err := New(Config{ID: machine.ID{1}, Term: time.Second, Delay: time.Millisecond, Holder: "one", Plain: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Step(machine.Now{Mono: 1}, TryAcquire{})
+	for _, a := range l.Ready().Accesses {
+		l.Step(machine.Now{Mono: 2}, machine.Accessed{ID: a.ID, Reply: machine.Value{Next: 1}})
+	}
+	rd := l.Ready()
+	if len(rd.Outcomes) != 1 || len(rd.Accesses) > 0 || rd.Alarm != machine.Never {
+		t.Fatalf("a try that would have to wait leads to %+v", rd)
+	}
+	if refused, ok := rd.Outcomes[0].(Refused); !ok || refused.Err != nil {
+		t.Errorf("a try that would have to wait ends with %+v, want that it is refused", rd.Outcomes[0])
+	}
+}
+
 // A claim that has seen nothing hands on what the one before it saw.
 func TestAWitnessOfNothing(t *testing.T) {
 	cfg := Config{ID: machine.ID{1}, Term: time.Second, Delay: time.Millisecond, Holder: "one", Witness: []byte("seen before")}

@@ -72,6 +72,7 @@ var ErrConfig = errors.New("flease: bad configuration")
 
 // Complete fills defaults in, or says what to change.
 func (c Config) Complete() (Config, error) {
+	given := c
 	if c.RoundTimeout == 0 {
 		c.RoundTimeout = min(max(c.TMax/40, 5*time.Millisecond), 500*time.Millisecond)
 	}
@@ -94,14 +95,14 @@ func (c Config) Complete() (Config, error) {
 		return c, fmt.Errorf("%w: member index %d; give each peer one of 1 to %d", ErrConfig, c.Self, MaxMember)
 	case c.Incarnation == 0:
 		return c, fmt.Errorf("%w: incarnation 0; give each life of a peer a number of its own", ErrConfig)
-	case c.Epsilon <= 0:
-		return c, fmt.Errorf("%w: ε = %v; say by how much clocks may differ, at least 1ms", ErrConfig, c.Epsilon)
+	case given.Epsilon <= 0: // rounded up, some would be 0
+		return c, fmt.Errorf("%w: ε = %v; say by how much clocks may differ, at least 1ms", ErrConfig, given.Epsilon)
 	case c.TMax%time.Millisecond != 0:
 		return c, fmt.Errorf("%w: t_max = %v is not in whole milliseconds; round it", ErrConfig, c.TMax)
 	case c.TMax > 1000*time.Hour:
 		return c, fmt.Errorf("%w: t_max = %v; at most 1000h", ErrConfig, c.TMax)
-	case c.RoundTimeout < 0:
-		return c, fmt.Errorf("%w: a round timeout of %v is negative; leave it out for %v", ErrConfig, c.RoundTimeout, min(max(c.TMax/40, 5*time.Millisecond), 500*time.Millisecond))
+	case given.RoundTimeout < 0:
+		return c, fmt.Errorf("%w: a round timeout of %v is negative; leave it out for %v", ErrConfig, given.RoundTimeout, min(max(c.TMax/40, 5*time.Millisecond), 500*time.Millisecond))
 	case c.TMax <= c.MinTMax():
 		return c, fmt.Errorf("%w: t_max = %v is too short for ε = %v and a round timeout of %v: make it more than %v, or keep the clocks closer together",
 			ErrConfig, c.TMax, c.Epsilon, c.RoundTimeout, c.MinTMax())

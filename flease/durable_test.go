@@ -14,6 +14,8 @@ func TestWhatIsPersisted(t *testing.T) {
 	p := c.peers[1]
 	k := func(n uint16) Ballot { return BallotOf(p.c, n, 2) }
 	lease := Value{{Token: k(3), Until: p.c + 500, Incarnation: 1, Slots: 1, Owner: 2}}
+	back := Value{lease[0]}
+	back[0].Released = true
 	for _, tt := range []struct {
 		name    string
 		ops     []Op
@@ -27,6 +29,11 @@ func TestWhatIsPersisted(t *testing.T) {
 		{"a look", []Op{{Kind: Peek, Name: "a", Ballot: k(9)}}, nil, []Kind{Peeked}},
 		{"two registers", []Op{{Kind: Read, Name: "b", Ballot: k(4)}, {Kind: Read, Name: "a", Ballot: k(5)}, {Kind: Write, Name: "b", Ballot: k(6)}},
 			[]CellRecord{{Name: "b", Promised: k(6), Written: k(6)}, {Name: "a", Promised: k(5), Written: k(3), Value: lease}}, []Kind{AckRead, AckRead, AckWrite}},
+		{"what is given back under the same ballot", []Op{{Kind: Write, Name: "a", Ballot: k(5), Value: lease}, {Kind: Write, Name: "a", Ballot: k(5), Value: back}},
+			[]CellRecord{{Name: "a", Promised: k(5), Written: k(5), Value: back}}, []Kind{AckWrite, AckWrite}},
+		{"that again", []Op{{Kind: Write, Name: "a", Ballot: k(5), Value: lease}, {Kind: Write, Name: "a", Ballot: k(5), Value: back}}, nil, []Kind{AckWrite, AckWrite}},
+		{"a lease", []Op{{Kind: Write, Name: "a", Ballot: k(6), Value: lease}}, []CellRecord{{Name: "a", Promised: k(6), Written: k(6), Value: lease}}, []Kind{AckWrite}},
+		{"that it is given back", []Op{{Kind: Write, Name: "a", Ballot: k(6), Value: back}}, []CellRecord{{Name: "a", Promised: k(6), Written: k(6), Value: back}}, []Kind{AckWrite}},
 		{"one of them again", []Op{{Kind: Write, Name: "a", Ballot: k(7)}}, []CellRecord{{Name: "a", Promised: k(7), Written: k(7)}}, []Kind{AckWrite}},
 	} {
 		p.Step(c.now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: tt.ops}})

@@ -1,6 +1,10 @@
 package flease
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/tenure-lease/tenure/machine"
+)
 
 // TestHandoverReserves: the heir comes first though it has not asked yet, for two round
 // timeouts; then anybody may come.
@@ -45,6 +49,37 @@ func TestAnHeirsTime(t *testing.T) {
 		p.giveUp(&claim{heir: tt.heir}, &h)
 		if !h.Released || h.Heir != tt.heir || h.Until != p.c+tt.want {
 			t.Errorf("heir %d of a lease that has %v left comes first for %v, want %v: %+v", tt.heir, tt.left.duration(), (h.Until - p.c).duration(), tt.want.duration(), h)
+		}
+	}
+}
+
+// The heir is whom a lease that was given back names, for its time, whatever other leases there are.
+func TestWhoIsTheHeir(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	p := c.peers[1]
+	held, gone := Holding{Until: p.c + 500, Owner: 2}, Holding{Until: p.c + 500, Owner: 2, Released: true}
+	to3, to2, late := gone, gone, gone
+	to3.Heir, to2.Heir, late.Heir, late.Until = 3, 2, 3, p.c
+	odd := held
+	odd.Heir = 3
+	for name, tt := range map[string]struct {
+		value Value
+		heir  machine.NodeID
+	}{
+		"nobody holds":                       {nil, 0},
+		"one holds":                          {Value{held}, 0},
+		"one gave back":                      {Value{gone}, 0},
+		"one gave it to 3":                   {Value{to3}, 3},
+		"one holds, and one gave it to 3":    {Value{held, to3}, 3},
+		"one gave back, and one gave it":     {Value{gone, to3, held}, 3},
+		"two gave it":                        {Value{to2, to3}, 2},
+		"one gave it, and its time is up":    {Value{late}, 0},
+		"of two that gave it one is late":    {Value{late, to2}, 2},
+		"one that has not given it back":     {Value{odd}, 0},
+		"one that has not, and one that has": {Value{odd, to2}, 2},
+	} {
+		if got := p.heir(tt.value); got != tt.heir {
+			t.Errorf("%s: the heir is %d, want %d", name, got, tt.heir)
 		}
 	}
 }

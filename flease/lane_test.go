@@ -2,6 +2,7 @@ package flease
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -75,5 +76,47 @@ func TestWhatABatchTakes(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	if more := c.peers[1].flush(&none); more || len(none.Sends) > 0 {
 		t.Errorf("nothing is to be sent, and there is %+v", none)
+	}
+}
+
+// Memory that is given back serves one batch at a time: what two peers are told is in different places, and no
+// list is used that has too little room.
+func TestMemoryServesOnce(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	p := c.peers[1]
+	p.spare = nil
+	back := &Batch{Incarnation: 1, Epoch: 3, Digest: 7, Ops: make([]Op, 5, 8)}
+	mine := back.Ops[:8]
+	p.Reuse(back)
+	if !reflect.DeepEqual(back, &Batch{}) {
+		t.Errorf("a batch that was given back is still %+v", back)
+	}
+	p.Reuse(&Batch{}) // nothing to give back
+	lists := map[string][]Op{"2 urgent": nil, "2 patient": nil, "3 urgent": nil}
+	p.add(p.lane(2), urgent, &Op{Kind: Peek, Name: "2 urgent"})
+	p.add(p.lane(2), patient, &Op{Kind: Peek, Name: "2 patient"})
+	p.add(p.lane(3), urgent, &Op{Kind: Peek, Name: "3 urgent"})
+	lists["2 urgent"], lists["2 patient"], lists["3 urgent"] = p.lane(2).ops[urgent], p.lane(2).ops[patient], p.lane(3).ops[urgent]
+	used := 0
+	for name, ops := range lists {
+		if len(ops) != 1 || ops[0].Name != name {
+			t.Errorf("what is to be said first of %s is %+v", name, ops)
+		}
+		if &ops[:1][0] == &mine[0] {
+			used++
+		}
+	}
+	if used != 1 || len(p.spare) != 0 {
+		t.Errorf("memory that was given back serves %d lists, and %d are left; want one list and none left", used, len(p.spare))
+	}
+	for range 2 * maxSpare {
+		p.Reuse(&Batch{Ops: make([]Op, 1)})
+	}
+	if len(p.spare) != maxSpare {
+		t.Errorf("%d lists are kept for later, want %d", len(p.spare), maxSpare)
+	}
+	p.spare = [][]Op{make([]Op, 0, 3)}
+	if ops := p.opsFor(4); cap(ops) < 4 || len(ops) != 0 || len(p.spare) != 0 {
+		t.Errorf("where 4 operations are to be said there is room for %d, and %d are there", cap(ops), len(ops))
 	}
 }

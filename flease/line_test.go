@@ -40,9 +40,10 @@ func TestWhoIsInTheLine(t *testing.T) {
 	waits(third, 1)
 	waits(first, 5)
 	waits(second, Shared)
-	waits(third, 1)
 	whole := []Waiter{{first, 5}, {second, Shared}, {third, 1}}
 	want("in the order of their tickets", whole...)
+	waits(third, 1)
+	want("when the last is heard of again", whole...)
 	c.hears(1, 2, 1, Op{Kind: Peek, Name: "a", Ballot: BallotOf(p.c, 9, 2), Ticket: ticket(0, 3), Slots: 1},
 		Op{Kind: Peek, Name: "a", Ballot: BallotOf(p.c, 9, 2), Ticket: ticket(0, 2)}, Op{Kind: Peek, Name: "a", Ballot: BallotOf(p.c, 9, 2), Slots: 1})
 	want("beside those with another's ticket, with none, and for no slot", whole...)

@@ -180,6 +180,28 @@ func TestLockDelay(t *testing.T) {
 	}
 }
 
+// The lock delay of a lease that was renewed is waited out by its own peer, too: from its last renewal.
+func TestLockDelayOfARenewedLease(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	c.do(1, Acquire{ID: 1, Name: "a", TTL: 2 * time.Second, LockDelay: 3 * time.Second})
+	c.pass(5 * time.Second)
+	renewed := last[Renewed](c, 1)
+	c.cut = func(env machine.Envelope) bool { return env.From == 1 || env.To == 1 }
+	c.pass(2 * time.Second)
+	last[Lost](c, 1)
+	c.cut = nil
+	c.do(1, Acquire{ID: 2, Name: "a"})
+	free := renewed.Until + machine.Wall(3*time.Second+100*time.Millisecond) // behind the lock delay, and ε
+	c.pass(time.Duration(free-c.now.Wall) - 5*time.Millisecond)
+	if has[Acquired](c, 1) && last[Acquired](c, 1).ID == 2 {
+		t.Error("the peer that has lost a lease which it had renewed does not wait for the lock delay")
+	}
+	c.pass(time.Second)
+	if got := last[Acquired](c, 1); got.ID != 2 {
+		t.Errorf("behind the lock delay claim %d has acquired last, want 2", got.ID)
+	}
+}
+
 // What nobody holds takes no memory (A3.4).
 func TestIdleResourcesCostNothing(t *testing.T) {
 	c := newCluster(t, 3, nil)

@@ -373,6 +373,7 @@ func TestWhatAMajorityShows(t *testing.T) {
 		"the same":                     {[]Op{{Written: 7, Value: lease, Queue: []Waiter{x, y}, Waiting: 2}, {Written: 7, Value: lease, Queue: []Waiter{x, y}, Waiting: 2}}, 7, lease, []Waiter{x, y}, 2, true},
 		"the newer last":               {[]Op{{Written: 6, Value: lease}, {Written: 7, Value: back}}, 7, back, nil, 0, false},
 		"the newer first":              {[]Op{{Written: 7, Value: back}, {Written: 6, Value: lease}}, 7, back, nil, 0, false},
+		"older ones, given back, last": {[]Op{{Written: 7, Value: lease}, {Written: 6, Value: append(back, back...)}}, 7, lease, nil, 0, false},
 		"nothing, and then a lease":    {[]Op{{}, {Written: 6, Value: lease}}, 6, lease, nil, 0, false},
 		"a lease, and released":        {[]Op{{Written: 7, Value: lease}, {Written: 7, Value: back}}, 7, back, nil, 0, false},
 		"released, and the lease":      {[]Op{{Written: 7, Value: back}, {Written: 7, Value: lease}}, 7, back, nil, 0, false},

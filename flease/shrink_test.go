@@ -2,6 +2,8 @@ package flease
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -132,5 +134,101 @@ func BenchmarkMemory(b *testing.B) {
 		if s := c.peers[1].Stats(); s != (Stats{}) {
 			b.Fatalf("%+v", s)
 		}
+	}
+}
+
+// logical is what a peer has in its tables, by names and by claims' IDs.
+func (p *Peer) logical() (lines []string) {
+	for _, name := range slices.Sorted(maps.Keys(p.names)) {
+		at := p.names[name]
+		c := p.cells[at]
+		var ids []uint64
+		for i := c.claims; i >= 0; i = p.claims[i].next {
+			ids = append(ids, p.claims[i].id)
+		}
+		c.claims = 0
+		lines = append(lines, fmt.Sprintf("%s: %+v, claims %d, line %+v", name, c, ids, p.lines[at]))
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.byID)) {
+		i := p.byID[id]
+		c := p.claims[i]
+		under := "nothing"
+		if c.att >= 0 {
+			under = fmt.Sprint("attempt ", c.att, " of claim ", p.claims[p.attempts[c.att].claim].id)
+		}
+		name := p.cells[c.cell].name
+		c.cell, c.next = 0, 0
+		lines = append(lines, fmt.Sprintf("claim %d of %s: %+v, alarm at %d, under way %s", id, name, c, p.rings(i), under))
+	}
+	for _, t := range p.turns[p.turn:] {
+		if int(t.claim) >= len(p.claims) {
+			lines = append(lines, "a turn of nobody")
+		} else if c := p.claims[t.claim]; c.life == t.life && c.phase == queued {
+			lines = append(lines, fmt.Sprintf("a turn of claim %d", c.id))
+		}
+	}
+	return lines
+}
+
+// TestWhatMovesStaysTheSame: tables that shrink have all that they had, but for what was given up: claims, those to one
+// name, their alarms and turns, what is under way, and the lines of those that wait.
+func TestWhatMovesStaysTheSame(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	p := c.peers[1]
+	for id := range uint64(6) {
+		c.do(1, Acquire{ID: id, Name: fmt.Sprint(id)})
+	}
+	for id := uint64(10); id < 14; id++ {
+		c.do(1, Acquire{ID: id, Name: "shared", Slots: Shared})
+	}
+	for id := uint64(3); id < 6; id++ { // whose places are not the first
+		c.do(2, Acquire{ID: id, Name: fmt.Sprint(id)})
+		c.do(3, Acquire{ID: id, Name: fmt.Sprint(id)})
+	}
+	c.cut = func(machine.Envelope) bool { return true }
+	c.do(1, Acquire{ID: 20, Name: "under way"})
+	c.cut = nil
+	for _, id := range []uint64{0, 2, 11} {
+		c.do(1, Release{ID: id})
+	}
+	for id := uint64(30); id < 34; id++ {
+		p.Step(c.now, Acquire{ID: id, Name: fmt.Sprint("queued ", id)})
+	}
+	p.Step(c.now, Release{ID: 31})
+	for _, name := range []string{"0", "2"} { // forgotten
+		at := p.names[name]
+		p.cells[at] = cell{}
+		p.freeCells = append(p.freeCells, at)
+		delete(p.names, name)
+	}
+	before := p.logical()
+	same := func(what string) {
+		t.Helper()
+		after := p.logical()
+		for i := range min(len(before), len(after)) {
+			if before[i] != after[i] {
+				t.Fatalf("when its %s have moved a peer has\n%s\nand before\n%s", what, after[i], before[i])
+			}
+		}
+		if len(after) != len(before) {
+			t.Fatalf("when its %s have moved a peer has %d things, and before %d", what, len(after), len(before))
+		}
+	}
+	p.moveCells()
+	same("cells")
+	p.moveClaims()
+	same("claims")
+	if len(p.cells) != len(p.names) || len(p.freeCells) != 0 || len(p.claims) != len(p.byID) || len(p.freeClaims) != 0 {
+		t.Errorf("%d names have %d places, and %d claims %d; want each as many", len(p.names), len(p.cells), len(p.byID), len(p.claims))
+	}
+	// It goes on: new names and claims get places of their own.
+	for id := uint64(40); id < 44; id++ {
+		c.do(1, Acquire{ID: id, Name: fmt.Sprint(id)})
+		if got := last[Acquired](c, 1); got.ID != id {
+			t.Errorf("behind a move claim %d has acquired last, want %d", got.ID, id)
+		}
+	}
+	if c.pass(time.Second); p.Stats().Held != 4+3+1+3+4 {
+		t.Errorf("behind a move %d leases are held, want 15: 4, 3 that share, what was under way, 3 that waited for turns and 4 new ones", p.Stats().Held)
 	}
 }

@@ -110,13 +110,16 @@ func TestWhatIsRestored(t *testing.T) {
 		floor  Time
 		drawn  Ballot
 	}{
-		"nothing":                               {nil, 10*time.Second + 300*time.Millisecond, at + 100, 0},
-		"one record":                            {[]*Record{first}, 101 * time.Millisecond, at - 50, first.Highest},
-		"two, of which the first knows more":    {[]*Record{first, second}, 101 * time.Millisecond, at - 50, first.Highest},
-		"two, of which the second does":         {[]*Record{second, first}, 101 * time.Millisecond, at - 50, first.Highest},
-		"one of a silent peer":                  {[]*Record{{Floor: at - 50, Highest: BallotOf(at, 0, 3), Silent: true}}, 10*time.Second + 300*time.Millisecond, at + 100, BallotOf(at, 0, 3)},
-		"one of a clock that was an hour ahead": {[]*Record{{Floor: at - 50, Highest: BallotOf(at+3600_000, 0, 3)}}, time.Hour - 100*time.Millisecond, at - 50, BallotOf(at+3600_000, 0, 3)},
-		"one that accepts nothing for an hour":  {[]*Record{{Floor: at + 3600_000}}, time.Hour, at + 3600_000, 0},
+		"nothing":                                     {nil, 10*time.Second + 300*time.Millisecond, at + 100, 0},
+		"one record":                                  {[]*Record{first}, 101 * time.Millisecond, at - 50, first.Highest},
+		"two, of which the first knows more":          {[]*Record{first, second}, 101 * time.Millisecond, at - 50, first.Highest},
+		"two, of which the second does":               {[]*Record{second, first}, 101 * time.Millisecond, at - 50, first.Highest},
+		"one of a silent peer":                        {[]*Record{{Floor: at - 50, Highest: BallotOf(at, 0, 3), Silent: true}}, 10*time.Second + 300*time.Millisecond, at + 100, BallotOf(at, 0, 3)},
+		"two, of which the first is of a silent peer": {[]*Record{{Silent: true}, first}, 10*time.Second + 300*time.Millisecond, at + 100, first.Highest},
+		"two, of which the second is":                 {[]*Record{first, {Silent: true}}, 10*time.Second + 300*time.Millisecond, at + 100, first.Highest},
+		"no records of a peer that keeps them":        {[]*Record{}, 101 * time.Millisecond, 0, 0},
+		"one of a clock that was an hour ahead":       {[]*Record{{Floor: at - 50, Highest: BallotOf(at+3600_000, 0, 3)}}, time.Hour - 100*time.Millisecond, at - 50, BallotOf(at+3600_000, 0, 3)},
+		"one that accepts nothing for an hour":        {[]*Record{{Floor: at + 3600_000}}, time.Hour, at + 3600_000, 0},
 	} {
 		cfg := testConfig(1, 3)
 		cfg.Restore = tt.left
@@ -233,6 +236,17 @@ func TestHowOftenAnAlarmIsTold(t *testing.T) {
 		if step.want != (len(out) == 1 && out[0] == step.alarm) || !step.want && len(out) > 0 {
 			t.Errorf("alarm %q is told: %+v, want %v", step.alarm.Why, out, step.want)
 		}
+	}
+	// The first is told though the machine has just started.
+	young, err := New(testConfig(1, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	young.Step(machine.Now{Mono: 1, Wall: c.now.Wall}, machine.Wake{})
+	young.Ready()
+	young.alert(Alarm{Kind: Skew, Peer: 2})
+	if out := young.Ready().Outcomes; len(out) != 1 {
+		t.Errorf("just behind the machine's start the first alarm is told: %+v", out)
 	}
 }
 

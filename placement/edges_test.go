@@ -102,6 +102,18 @@ func TestEveryKeyIsWritten(t *testing.T) {
 	}
 }
 
+// TestPrefixEnd: the first key behind all that begin with a prefix is the next of its length, without the bytes that cannot
+// be greater. If there is none the prefix goes to the end of the keys.
+func TestPrefixEnd(t *testing.T) {
+	for prefix, want := range map[string]string{
+		"": "", "a": "b", "ab": "ac", "\x00": "\x01", "a\xfe": "a\xff", "a\xff": "b", "a\xff\xff": "b", "a\xffb": "a\xffc", "\xff": "", "\xff\xff": "",
+	} {
+		if got := prefixEnd(prefix); got != want {
+			t.Errorf("behind all that begins with %q there comes %q, want %q", prefix, got, want)
+		}
+	}
+}
+
 // TestLearnersDoNotVote: a planner does not take a learner for one of those who make a majority.
 func TestLearnersDoNotVote(t *testing.T) {
 	members := []Member{{ID: 3}, {ID: 1, Learner: true}, {ID: 2}}

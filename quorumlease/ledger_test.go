@@ -55,6 +55,47 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// Lacking names the members that keep an entry from being released, by what voters are bound to: those that hold it, do
+// not have it, and of no life that is over.
+func TestLacking(t *testing.T) {
+	type said struct {
+		from machine.NodeID
+		Report
+	}
+	rep := func(from machine.NodeID, durable, received uint64, everyone bool, holders ...Lifetime) said {
+		return said{from, Report{Boot: 5, Term: 3, Durable: durable, Received: received, Everyone: everyone, Holders: holders}}
+	}
+	h2, h4 := Lifetime{2, 5}, Lifetime{4, 5}
+	for _, tc := range []struct {
+		name    string
+		reports []said
+		without machine.NodeID // does not hold what is asked for
+		want    []machine.NodeID
+	}{
+		{"nobody has reported", nil, 0, nil},
+		{"nobody is bound", []said{rep(1, 9, 9, false), rep(2, 3, 3, false)}, 0, nil},
+		{"a holder that has it", []said{rep(1, 9, 9, false, h2), rep(2, 7, 7, false)}, 0, nil},
+		{"a holder that lacks it", []said{rep(1, 9, 9, false, h2), rep(2, 6, 6, false)}, 0, []machine.NodeID{2}},
+		{"a holder that has received it", []said{rep(1, 9, 9, false, h2), rep(2, 3, 7, false)}, 0, nil},
+		{"a holder that was never heard", []said{rep(1, 9, 9, false, h4)}, 0, []machine.NodeID{4}},
+		{"two holders, each by a voter, of which one lacks it", []said{rep(1, 9, 9, false, h2), rep(3, 9, 9, false, h4, h2), rep(2, 8, 8, false), rep(4, 1, 1, false)}, 0, []machine.NodeID{4}},
+		{"two voters are bound to one", []said{rep(1, 9, 9, false, h2), rep(3, 9, 9, false, h2), rep(2, 1, 1, false)}, 0, []machine.NodeID{2}},
+		{"a life that is over", []said{rep(1, 9, 9, false, h2), {2, Report{Boot: 6, Term: 3}}}, 0, nil},
+		{"bound to everyone", []said{rep(1, 9, 9, true), rep(2, 7, 7, false), rep(3, 6, 9, false)}, 0, []machine.NodeID{3, 4}},
+		{"one that does not hold it", []said{rep(1, 9, 9, true), rep(2, 7, 7, false), rep(3, 6, 9, false)}, 4, []machine.NodeID{3}},
+		{"a holder that does not hold it", []said{rep(1, 9, 9, false, h2), rep(2, 6, 6, false)}, 2, nil},
+	} {
+		var l Ledger
+		l.Reign(3, Memberships{{Voters: []machine.NodeID{1, 2, 3}, Learners: []machine.NodeID{4}}})
+		for _, r := range tc.reports {
+			l.Report(r.from, r.Report)
+		}
+		if got := l.Lacking(7, func(m machine.NodeID) bool { return m != tc.without }); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: lacking are %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
 // Reports are true for ever, so in whatever order they come, as often as they come,
 // never is more released than by some choice of one report for each voter.
 func TestOrderOfReportsReleasesNoMore(t *testing.T) {
