@@ -198,6 +198,9 @@ func TestWaits(t *testing.T) {
 	for range 2 {
 		w.expire(time.Unix(1000, 1), func(since time.Time) int { return int(since.Unix()) })
 		want("expired", 2, 10) // the bytes of the request are there until it is answered
+		if w.shards[3].byID[3].answer != nil {
+			t.Fatal("who has waited for too long, and was told so, would be answered again: there is no room for a second answer")
+		}
 	}
 	if got(old) != 1000 || got(oldFree) != 1000 || got(old) != -1 || got(young) != -1 {
 		t.Error("those that waited for long are to be answered once, and the others not")

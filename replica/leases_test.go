@@ -270,6 +270,36 @@ func TestRenewalBehindARevocationThatEndedNothing(t *testing.T) {
 	}
 }
 
+// A lease that is about to be revoked, and granted again under its ID, is not ended by an expiry
+// that was decided about the one before (L6).
+func TestNoExpiryBehindARevocation(t *testing.T) {
+	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 10}, {ID: 2, TTL: 10}})
+	a.lead()
+	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
+	}
+	revoke, grant := bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: 1}), bodyOf(t, kindGrant, &pb.LeaseGrantRequest{ID: 1, TTL: 60})
+	a.turn(Propose{ID: 9, Body: revoke}, Propose{ID: 10, Body: grant})
+	for range 5 {
+		a.turn(machine.Wake{})
+	}
+	a.now = a.now.Add(11 * time.Second)
+	for range 10 {
+		a.now = a.now.Add(a.r.cfg.Tick)
+		a.turn(machine.Wake{})
+	}
+	if got := entryText(a.last); got != "from 1: expire 2" {
+		t.Errorf("the last entry is %q, want that the lease that nobody revokes expires", got)
+	}
+	a.turn(a.applied(LeaseChange{ID: 1, Kind: LeaseGone}, LeaseChange{ID: 1, Kind: LeaseGranted, TTL: 60}, LeaseChange{ID: 2, Kind: LeaseGone}))
+	a.turn(AskLease{ID: 5, Lease: 1})
+	for range 5 {
+		a.turn(machine.Wake{})
+	}
+	if want := []AnswerLease{{ID: 5, Lease: 1, TTL: 60_000, Remaining: 60_000}}; !slices.Equal(a.answers, want) {
+		t.Errorf("answers %+v, want the lease that was granted last, whole", a.answers)
+	}
+}
+
 // A reign goes by the checkpoints in the log, and not by what was proposed in an earlier one: that
 // may never have got there, and its lease would end early.
 func TestAReignGoesByTheLog(t *testing.T) {

@@ -260,6 +260,8 @@ func (s *stage) outcome(m *member, out any) {
 		if out.Leader != 0 {
 			s.say("%d: follows %d in term %d", m.id, out.Leader, out.Term)
 		}
+	case SendSnapshot:
+		s.say("%d: a snapshot of entry %d for %d", m.id, out.Message.GetSnapshot().GetMetadata().GetIndex(), out.To)
 	case Released, ReadLease: // of read leases: nobody reads here
 	default:
 		s.t.Fatalf("unexpected outcome %T", out)
