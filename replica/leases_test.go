@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -267,6 +268,35 @@ func TestRenewalBehindARevocationThatEndedNothing(t *testing.T) {
 	a.turn(a.applied(LeaseChange{ID: 1, Kind: LeaseCheckpointed}))
 	if len(a.answers) != 1 || a.answers[0].TTL != 60_000 {
 		t.Errorf("answers %v, want that the renewal has 60 s", a.answers)
+	}
+}
+
+// A lease is about to end as long as an entry that revokes it is on its way, and the first of two is
+// not the last.
+func TestRevocationsOfOneLease(t *testing.T) {
+	r := keyReader(9)
+	ls := &r.leases
+	revoke := func(index uint64, ids ...int64) {
+		var requests []Propose
+		for _, id := range ids {
+			requests = append(requests, Propose{Body: bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: id})})
+		}
+		ls.appended(index, append(requests, Propose{Body: bodyOf(t, kindGrant, &pb.LeaseGrantRequest{ID: 9, TTL: 60})}))
+	}
+	revoke(10, 1, 2)
+	revoke(12, 1)
+	for _, step := range []struct {
+		applied uint64
+		want    map[int64]uint64
+	}{
+		{9, map[int64]uint64{1: 12, 2: 10}},
+		{10, map[int64]uint64{1: 12}},
+		{11, map[int64]uint64{1: 12}},
+		{12, map[int64]uint64{}},
+	} {
+		if ls.applied(r, step.applied); !maps.Equal(ls.revoking, step.want) {
+			t.Errorf("applied up to %d, leases are about to be revoked by entries %v, want %v", step.applied, ls.revoking, step.want)
+		}
 	}
 }
 
