@@ -111,3 +111,21 @@ func TestAnswersGoToTheLifeThatAsked(t *testing.T) {
 		t.Errorf("answers are sent as %+v, want %+v", r.sends, want)
 	}
 }
+
+// A leader that was in key order in its reign answers questions about leases from all that is in its
+// log: others may have found more of it to be released than is committed here.
+func TestQuestionsWaitForWhatOthersMayHaveSeen(t *testing.T) {
+	s := newStage(t)
+	for _, command := range []string{"elect 1", "grant 1 7 60", "pass 500ms", "cut 2", "cut 3", "put 1 a b"} {
+		s.do(command)
+	}
+	r := s.members[0].r
+	commit := r.Status().Commit
+	for far, want := range map[bool]uint64{true: r.last, false: commit} {
+		r.reads.far, r.asks.confirmed, r.applied = far, nil, commit-1 // the last entry is yet to be seen here
+		r.asks.receive(r, 2, leaseAsks{Boot: 1, Asks: []leaseAsk{{ID: 1, Lease: 7}}})
+		if got := r.asks.confirmed; len(got) != 1 || got[0].index != want || got[0].asker != (asker{2, 1}) {
+			t.Errorf("in key order before %v: a question waits as %+v, want it to wait for %d", far, got, want)
+		}
+	}
+}

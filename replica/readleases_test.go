@@ -80,3 +80,27 @@ func TestNewsOfAnEarlierTerm(t *testing.T) {
 		}
 	}
 }
+
+// A term begins with what is committed: of the rest of its log a member does not know whether it is
+// the new leader's. In the same term what was vouched for stays so.
+func TestATermBeginsWithWhatIsCommitted(t *testing.T) {
+	for _, tt := range []struct {
+		fresh                           bool
+		durable                         uint64
+		wantReceived, wantDurable, told uint64
+	}{{true, 13, 10, 10, 0}, {true, 7, 10, 7, 0}, {false, 13, 15, 13, 1}} {
+		r := keyReader(9)
+		r.leader, r.term = 2, 5
+		rl := &r.reads
+		rl.stalls = quorumlease.NewStalls(quorumlease.Config{})
+		rl.commit, rl.received, rl.durable = 10, 15, tt.durable
+		rl.stalled, rl.far, rl.told = []machine.NodeID{3}, true, map[machine.NodeID]uint64{2: 1}
+		rl.reign(r, tt.fresh)
+		if rl.received != tt.wantReceived || rl.durable != tt.wantDurable {
+			t.Errorf("another term %v: the log is the leader's up to %d, durable up to %d; want %d, %d", tt.fresh, rl.received, rl.durable, tt.wantReceived, tt.wantDurable)
+		}
+		if rl.far == tt.fresh || len(rl.stalled) == 0 != tt.fresh || uint64(len(rl.told)) != tt.told || rl.ledger.Term() != 5 {
+			t.Errorf("another term %v: others judged by themselves %v, given up are %d, told were %v, reports are of term %d", tt.fresh, rl.far, rl.stalled, rl.told, rl.ledger.Term())
+		}
+	}
+}

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -54,6 +55,35 @@ func TestASnapshotTakesThePlaceOfTheLog(t *testing.T) {
 		older.Index, older.Released = 20, 20
 		if rl.restored(r, older); rl.loading != 0 || rl.setting.policy != quorumlease.Off || len(rl.voters) != 3 || rl.handed != 20 || rl.released != 20 {
 			t.Errorf("the snapshot was loaded: loading %d, policy %s, voters %d, applied up to %d, released up to %d", rl.loading, rl.setting.policy, rl.voters, rl.handed, rl.released)
+		}
+	}
+}
+
+// What entries said that others replace counts no more: who holds which keys, who the members are, and
+// what promises were stamped with.
+func TestReplacedEntriesCountNoMore(t *testing.T) {
+	for from, want := range map[uint64]struct {
+		settings []uint64
+		voters   int
+		tail     int
+		cut      []uint64
+	}{
+		13: {[]uint64{10, 12}, 3, 4, nil},
+		12: {[]uint64{10}, 3, 3, []uint64{11}},
+		11: {[]uint64{10}, 2, 2, []uint64{10}},
+		10: {nil, 2, 1, []uint64{9}},
+	} {
+		r := keyReader(9)
+		rl := &r.reads
+		rl.keys.stop()
+		bound := &cuts{Grantor: quorumlease.NewGrantor(quorumlease.Config{Self: 1}, r.now)}
+		rl.bound, r.last, rl.settings = bound, 12, []uint64{10, 12}
+		rl.tail = []*raftpb.Entry{entryAt(10, 1, 0), entryAt(11, 1, 0), entryAt(12, 1, 0)}
+		rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2}}, {Index: 11, Voters: []machine.NodeID{1, 2, 3}}})
+		rl.appends(r, []*raftpb.Entry{entryAt(from, 2, 0)})
+		if !slices.Equal(rl.settings, want.settings) || len(rl.voters) != want.voters || len(rl.tail) != want.tail || rl.tail[want.tail-1].GetTerm() != 2 || !slices.Equal(bound.last, want.cut) {
+			t.Errorf("replaced from %d on: keys are divided by %d, %d vote, %d entries are not applied, promises hear of cuts to %d; want %+v",
+				from, rl.settings, rl.voters, len(rl.tail), bound.last, want)
 		}
 	}
 }

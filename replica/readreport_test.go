@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenure-lease/tenure/machine"
 	"github.com/tenure-lease/tenure/quorumlease"
+	"go.etcd.io/raft/v3/raftpb"
 )
 
 // A voter tells the leader at once that a holder has given its lease up, for the leader waits
@@ -83,5 +84,73 @@ func TestADoubtBindsAgain(t *testing.T) {
 	}
 	if voter.r.now = until; !rl.wants(voter.r) {
 		t.Error("it asks for no lease when the doubt is over")
+	}
+}
+
+// What goes with an acknowledgment speaks of the leader's term. One of an earlier term, or to who does
+// not lead, says nothing about this leader's log, and neither does a refusal.
+func TestWhatAcknowledgmentsReport(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		change   func(m *raftpb.Message)
+		older    bool
+		received uint64 // then; 9 before
+	}{
+		{"of this term", func(*raftpb.Message) {}, false, 12},
+		{"of less", func(m *raftpb.Message) { m.Index = new(uint64(8)) }, false, 9},
+		{"by one of an earlier version", func(*raftpb.Message) {}, true, 12},
+		{"of an earlier term", func(m *raftpb.Message) { m.Term = new(uint64(4)) }, false, 0},
+		{"to another", func(m *raftpb.Message) { m.To = new(uint64(3)) }, false, 0},
+		{"that refuses", func(m *raftpb.Message) { m.Reject = new(true) }, false, 0},
+		{"of a heartbeat", func(m *raftpb.Message) { m.Type = raftpb.MsgHeartbeatResp.Enum() }, false, 0},
+	} {
+		r := keyReader(9)
+		r.leader, r.term, r.cfg.Controls.Older = 2, 5, tt.older
+		rl := &r.reads
+		rl.bound, rl.received = quorumlease.NewGrantor(quorumlease.Config{Self: 1}, r.now), 9
+		m := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), Term: new(uint64(5)), To: new(uint64(2)), Index: new(uint64(12))}
+		tt.change(m)
+		body := rl.acknowledges(r, m)
+		got, ok := body.(reported)
+		if ok != (tt.received > 0) || !ok && (body != any(m) || rl.received != 9 || len(m.GetContext()) > 0) {
+			t.Errorf("an acknowledgment %s is sent as %+v, and the log is the leader's up to %d", tt.name, body, rl.received)
+		}
+		if !ok {
+			continue
+		}
+		if rl.received != tt.received || got.Report.Received != tt.received || got.Report.Durable != m.GetIndex() || got.Report.Term != 5 || got.Message != m {
+			t.Errorf("an acknowledgment %s reports %+v; want received %d, durable %d in term 5", tt.name, got.Report, tt.received, m.GetIndex())
+		}
+		if len(m.GetContext()) == 0 != tt.older {
+			t.Errorf("an acknowledgment %s tells of a level: %v", tt.name, len(m.GetContext()) > 0)
+		}
+	}
+}
+
+// What is committed here is durable here, and every later leader has it; a report must say so, even
+// if nothing is left to be acknowledged.
+func TestWhatIsCommittedIsReported(t *testing.T) {
+	for _, tt := range []struct{ received, durable, want, wantDurable uint64 }{{8, 7, 11, 11}, {12, 11, 12, 11}, {14, 13, 14, 13}} {
+		r := keyReader(9)
+		rl := &r.reads
+		rl.received, rl.durable = tt.received, tt.durable
+		rl.commits(r, []*raftpb.Entry{entryAt(10, 1, 0), entryAt(11, 1, 0)})
+		if rl.received != tt.want || rl.durable != tt.wantDurable || len(rl.held) != 2 {
+			t.Errorf("entries up to 11 are committed, and were received up to %d, durable up to %d: now %d and %d, want %d and %d; %d wait to be released",
+				tt.received, tt.durable, rl.received, rl.durable, tt.want, tt.wantDurable, len(rl.held))
+		}
+	}
+}
+
+// The disk has what it had, whichever write is told last; and of another term's log it says nothing.
+func TestWhatIsFlushed(t *testing.T) {
+	r := keyReader(9)
+	r.term = 5
+	rl := &r.reads
+	rl.bound, rl.durable = quorumlease.NewGrantor(quorumlease.Config{Self: 1}, r.now), 10
+	for _, step := range []struct{ term, index, want uint64 }{{5, 12, 12}, {5, 11, 12}, {4, 20, 12}, {6, 20, 12}, {5, 13, 13}} {
+		if rl.flushed(r, durable{Term: step.term, Index: step.index}); rl.durable != step.want {
+			t.Errorf("a write up to %d of term %d is durable, and the log up to %d; want %d", step.index, step.term, rl.durable, step.want)
+		}
 	}
 }
