@@ -121,3 +121,30 @@ func TestWhatBecomesOfBatches(t *testing.T) {
 		}
 	}
 }
+
+// A leader without room is asked about one batch, once in a tick, and not about all that wait behind it.
+func TestALeaderWithoutRoomIsAskedOnce(t *testing.T) {
+	s := newStage(t)
+	for _, command := range []string{"elect 1", "pass 200ms"} {
+		s.do(command)
+	}
+	r := s.members[0].r
+	p := &r.proposals
+	r.tail.bytes = 2 * r.cfg.MaxTailBytes
+	for range 3 {
+		p.sent = append(p.sent, &pending{requests: []Propose{{Body: putOf(t, "k")}}, lane: &lane{}, since: r.now})
+	}
+	for tick := range uint64(2) {
+		before := p.seq
+		for range 3 {
+			if p.turn(r); p.seq != before+1 || !p.refusal {
+				t.Errorf("in tick %d a leader without room is asked %d times, want once; others wait: %v", tick, p.seq-before, p.refusal)
+			}
+		}
+		p.onTick(r)
+	}
+	r.tail.bytes = 0
+	if p.turn(r); slices.ContainsFunc(p.sent, func(b *pending) bool { return b.term != r.term }) || p.refusal {
+		t.Error("a leader that has room again is not asked about all that wait")
+	}
+}
