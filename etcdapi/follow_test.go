@@ -61,6 +61,26 @@ func TestTurnOfAKeyThatIsAnother(t *testing.T) {
 	}
 }
 
+// The revision of a turn is that of the state in which nobody was before, and no earlier one.
+func TestTheRevisionOfAFreeTurn(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		s := serve(t, Config{}, watch.Config{})
+		s.hidden.Store(hidden)
+		created := s.put("l/1", "")
+		want := s.put("x", "")
+		err := ends(t, "to wait for a free turn", func() error {
+			got, err := s.server.awaitTurn(t.Context(), []byte("l"), []byte("l/1"), created, errGone)
+			if got != want {
+				t.Errorf("not published yet %v: a turn by a key created at %d has come at %d, want %d", hidden, created, got, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("a free turn: %v", err)
+		}
+	}
+}
+
 // In key order a contender that is not the first waits until what it wrote is published: before,
 // the holders of other keys may have to be waited for.
 func TestTurnWaitsForWhatIsNotPublished(t *testing.T) {

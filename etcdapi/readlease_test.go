@@ -411,6 +411,11 @@ func TestBoundsOfKeyRanges(t *testing.T) {
 			t.Errorf("from %q to %q: the first key is %q and the first behind %q, want %q and %q", tt.key, tt.end, from, to, tt.from, tt.to)
 		}
 	}
+	// A key may be a part of a longer buffer, such as a request or a list of keys.
+	buffer := []byte("abc")
+	if _, to := (KeyRange{Key: buffer[:1]}).bounds(); string(to) != "a\x00" || string(buffer) != "abc" {
+		t.Errorf("the first behind a is %q, and the bytes behind it are %q, want them as they were", to, buffer)
+	}
 }
 
 // A member that has a lease is told as a holder once, whether the leader knows of it or not, and one

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"pgregory.net/rapid"
 )
@@ -105,5 +107,45 @@ func TestLeaseOfManyKeys(t *testing.T) {
 	}
 	if st := s.View().Stats(); st.Keys != 0 || st.Leases != 0 {
 		t.Errorf("stats %+v, want no keys and no leases", st)
+	}
+}
+
+// A put names a lease that there is, whatever its sign, and is refused before one whose key is missing:
+// a key of a lease that there is not would make the state one that no member can restore.
+func TestAPutNeedsItsLease(t *testing.T) {
+	for _, id := range []int64{7, -7, math.MaxInt64, math.MinInt64} {
+		s := New()
+		mustPut(t, s, "k", "v", 0)
+		before := snapshot(t, s.View())
+		for what, r := range map[string]*pb.PutRequest{
+			"a new key":              {Key: []byte("n"), Lease: id},
+			"a key":                  {Key: []byte("k"), Lease: id},
+			"a key, its value kept":  {Key: []byte("k"), Lease: id, IgnoreValue: true},
+			"no key, its value kept": {Key: []byte("n"), Lease: id, IgnoreValue: true},
+		} {
+			if _, err := s.Put(r); err != ErrLeaseNotFound {
+				t.Errorf("%s is put with lease %d, which there is not: %v, want %v", what, id, err, ErrLeaseNotFound)
+			}
+			op := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: r}}
+			if _, err := s.Txn(then(op)); err != ErrLeaseNotFound {
+				t.Errorf("%s is put in a transaction with lease %d, which there is not: %v, want %v", what, id, err, ErrLeaseNotFound)
+			}
+		}
+		if !bytes.Equal(snapshot(t, s.View()), before) {
+			t.Errorf("puts with lease %d were refused, and the state is another", id)
+		}
+		if err := s.Grant(id, 60); err != nil {
+			t.Fatal(err)
+		}
+		mustPut(t, s, "k", "v", id)
+		read, err := Read(bytes.NewReader(snapshot(t, s.View())))
+		if err != nil {
+			t.Fatalf("with lease %d: %v", id, err)
+		}
+		for _, s := range []*Store{s, read} {
+			if got := s.View().LeaseKeys(id); len(got) != 1 || string(got[0]) != "k" {
+				t.Errorf("lease %d has the keys %q, want k", id, got)
+			}
+		}
 	}
 }

@@ -109,6 +109,13 @@ func TestHearsayIsConnected(t *testing.T) {
 	if got := n.contacts.heard[5]; got != "moved:5" {
 		t.Errorf("of one that moved it has heard at last that it is at %q", got)
 	}
+	for id := uint64(100); len(n.contacts.heard) < heardMax; id++ {
+		n.meet([]founder{{id, fmt.Sprintf("http://m:%d", id)}})
+	}
+	n.meet([]founder{{99, "http://m:99"}, {5, "http://again:5"}})
+	if heard := n.contacts.heard; len(heard) != heardMax || heard[99] != "" || heard[5] != "again:5" {
+		t.Errorf("it has heard of %d members, %d may be; of one more at %q, and of one that moved at %q", len(heard), heardMax, heard[99], heard[5])
+	}
 	var log strings.Builder
 	n.logger = slog.New(slog.NewTextHandler(&log, nil))
 	links.err = peer.ErrClosed

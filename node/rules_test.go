@@ -39,6 +39,16 @@ func TestIDsAreForEver(t *testing.T) {
 			t.Errorf("the ID of %s is %#x, want %#x", tt.name, tt.got, tt.want)
 		}
 	}
+	// By the flags of each member all founders have the IDs that they derive for themselves.
+	founders, err := roster(map[string]string{"a": "http://10.0.0.1:2380", "b": "http://10.0.0.2:2380"}, "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range founders {
+		if want := memberID(m.PeerURLs[0], "token", ""); m.ID != uint64(want) {
+			t.Errorf("member %s at %s has the ID %#x, and is %#x to itself", m.Name, m.PeerURLs[0], m.ID, uint64(want))
+		}
+	}
 	for i := range 1000 { // JSON clients take it for an int64, and 0 is nobody's
 		if id := memberID(fmt.Sprint(i), "", ""); int64(id) <= 0 {
 			t.Fatalf("member %d has the ID %d", i, int64(id))
@@ -198,6 +208,9 @@ func TestWaits(t *testing.T) {
 	for range 2 {
 		w.expire(time.Unix(1000, 1), func(since time.Time) int { return int(since.Unix()) })
 		want("expired", 2, 10) // the bytes of the request are there until it is answered
+		if w.shards[3].byID[3].answer != nil {
+			t.Fatal("who has waited for too long, and was told so, would be answered again: there is no room for a second answer")
+		}
 	}
 	if got(old) != 1000 || got(oldFree) != 1000 || got(old) != -1 || got(young) != -1 {
 		t.Error("those that waited for long are to be answered once, and the others not")

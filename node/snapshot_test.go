@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -432,6 +433,42 @@ func TestStopWaitsForASnapshot(t *testing.T) {
 	if open := disk.Open(); len(open) > 0 || late.Load() {
 		t.Errorf("a member was stopped, and a snapshot is still being written: %v, open are %q", late.Load(), open)
 	}
+}
+
+// TestAStopLeavesNoPartOfASnapshot: a member that stops writes no more of a snapshot, and what it has
+// written is none. Taken for whole, it would be the newest, and the next start would fail by it.
+func TestAStopLeavesNoPartOfASnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, l, _ := linked(t)
+		defer n.ends()
+		var failed error
+		n.cfg.Fail = func(err error) { failed = err }
+		n.storage, _ = storageOn(t, waltest.NewDisk().FS())
+		defer n.storage.log.Close()
+		state := replica.NewApplier(n.id, 1)
+		state.Found(replica.FoundedBy(n.founders))
+		save := func() (saved []uint64) {
+			n.snapshots.start(n, state.Snapshot())
+			n.snapshots.wait()
+			synctest.Wait()
+			saved, err := n.storage.log.Snapshots().List()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return saved
+		}
+		close(n.stop)
+		if saved := save(); len(saved) > 0 || failed != nil || len(l.heard()) > 0 {
+			t.Errorf("stopped while a snapshot is saved: there are snapshots %d, it fails with %v, and the replica is told %v", saved, failed, l.heard())
+		}
+		n.stop = make(chan struct{})
+		if saved := save(); len(saved) != 1 || len(l.heard()) != 1 {
+			t.Errorf("not stopped: there are snapshots %d, and the replica is told %v; want one, and that it is there", saved, l.heard())
+		}
+		if n, err := (untilStop{stop: n.stop, r: strings.NewReader("abc")}).Read(make([]byte, 9)); n != 3 || err != nil {
+			t.Errorf("%d bytes are read, %v; want three", n, err)
+		}
+	})
 }
 
 // TestStopDoesNotWaitForARestore: a member that stops loads no more of a snapshot, however large.

@@ -126,6 +126,32 @@ func TestWhatAStreamLeavesUnread(t *testing.T) {
 	}
 }
 
+// Whoever is told that its stream failed may still be sending: that is read and thrown away until
+// it hangs up. Closed with bytes unread the connection would be reset, and the verdict lost.
+func TestAVerdictWaitsForItsReader(t *testing.T) {
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) {
+		c.Stream = func(machine.NodeID, []byte, io.Reader) error { return errors.New("no room") }
+	})
+	r := newRemote(m.Transport, 2, "127.0.0.1:1")
+	r.bulkIn <- struct{}{}
+	ours, other := net.Pipe() // which has no room for what is not read
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		defer ours.Close()
+		m.serveBulk(ours, r)
+	})
+	defer serving.Wait()
+	defer other.Close()
+	other.SetDeadline(time.Now().Add(20 * time.Second))
+	other.Write(appendFrame(nil, frameHeader, nil))
+	if err := readVerdict(other); !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), "no room") {
+		t.Fatalf("the verdict is %v", err)
+	}
+	if _, err := other.Write(appendFrame(nil, frameChunk, make([]byte, 1000))); err != nil {
+		t.Errorf("what the sender had on its way when it was told is not read: %v", err)
+	}
+}
+
 // A stream whose welcome cannot be written lets in the one that takes its place.
 func TestAStreamIsReplacedBeforeItsWelcome(t *testing.T) {
 	tm := quick

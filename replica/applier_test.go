@@ -115,8 +115,12 @@ func TestASnapshotSaysWhatIsReleased(t *testing.T) {
 		if err := to.Apply(&raftpb.Entry{Index: &index, Term: &term, Data: (&batch{Term: 2, From: 1, Boot: 7, Seq: 1, Requests: []Propose{{ID: 9, Body: body}}}).encode()}); err != nil {
 			t.Fatal(err)
 		}
+		to.Store().Pause = func() {}
 		if err := to.Restore(&b, snap.Index, snap.Term); err != nil {
 			t.Fatal(err)
+		}
+		if to.Store().Pause == nil {
+			t.Error("behind a snapshot long work pauses for nobody, as heartbeats need it to")
 		}
 		if got := to.Restored(); got.Released != c.want || got.Index != a.Index() || got.Term != 2 {
 			t.Errorf("a snapshot of %d, with %d released: read as one of %d that is released up to %d, want %d", a.Index(), c.released, got.Index, got.Released, c.want)

@@ -64,6 +64,34 @@ func TestAnotherLeaderIsAskedAnew(t *testing.T) {
 	}
 }
 
+// An answer is good for the question that has its number, in this life and about that lease, and once.
+func TestAnAnswerIsToItsQuestion(t *testing.T) {
+	r := keyReader(9)
+	a := &r.asks
+	r.cfg.Boot = 3
+	a.own = map[uint64]*ownAsk{1: {ask: leaseAsk{ID: 1, Lease: 7}}, 2: {ask: leaseAsk{ID: 2, Lease: 8}}}
+	good := AnswerLease{ID: 1, Lease: 7, TTL: 9}
+	for name, m := range map[string]leaseAnswers{
+		"of an earlier life":  {Boot: 2, Answers: []AnswerLease{good}},
+		"about another lease": {Boot: 3, Answers: []AnswerLease{{ID: 1, Lease: 8, TTL: 9}}},
+		"of another number":   {Boot: 3, Answers: []AnswerLease{{ID: 3, Lease: 7, TTL: 9}}},
+	} {
+		a.away = true
+		if a.answered(r, m); len(r.outcomes) > 0 || len(a.own) != 2 {
+			t.Fatalf("an answer %s is taken: %+v, and %d questions are open", name, r.outcomes, len(a.own))
+		}
+		if a.away != (m.Boot != r.cfg.Boot) {
+			t.Errorf("after an answer %s the next questions wait for one: %v", name, a.away)
+		}
+	}
+	for range 2 {
+		a.answered(r, leaseAnswers{Boot: 3, Answers: []AnswerLease{good}})
+	}
+	if want := []any{good}; !reflect.DeepEqual(r.outcomes, want) || len(a.own) != 1 {
+		t.Errorf("told %+v, want %+v, once", r.outcomes, want)
+	}
+}
+
 // Answers share a message if they go to the same life of a member: another one would drop them.
 func TestAnswersGoToTheLifeThatAsked(t *testing.T) {
 	r := keyReader(9)
@@ -81,5 +109,23 @@ func TestAnswersGoToTheLifeThatAsked(t *testing.T) {
 	}
 	if !reflect.DeepEqual(r.sends, want) {
 		t.Errorf("answers are sent as %+v, want %+v", r.sends, want)
+	}
+}
+
+// A leader that was in key order in its reign answers questions about leases from all that is in its
+// log: others may have found more of it to be released than is committed here.
+func TestQuestionsWaitForWhatOthersMayHaveSeen(t *testing.T) {
+	s := newStage(t)
+	for _, command := range []string{"elect 1", "grant 1 7 60", "pass 500ms", "cut 2", "cut 3", "put 1 a b"} {
+		s.do(command)
+	}
+	r := s.members[0].r
+	commit := r.Status().Commit
+	for far, want := range map[bool]uint64{true: r.last, false: commit} {
+		r.reads.far, r.asks.confirmed, r.applied = far, nil, commit-1 // the last entry is yet to be seen here
+		r.asks.receive(r, 2, leaseAsks{Boot: 1, Asks: []leaseAsk{{ID: 1, Lease: 7}}})
+		if got := r.asks.confirmed; len(got) != 1 || got[0].index != want || got[0].asker != (asker{2, 1}) {
+			t.Errorf("in key order before %v: a question waits as %+v, want it to wait for %d", far, got, want)
+		}
 	}
 }

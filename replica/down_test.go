@@ -55,6 +55,55 @@ func TestDownComesWithAHeartbeat(t *testing.T) {
 	}
 }
 
+// After the leader's death the others campaign one after the other, and wait for the outcome before
+// they try again, each time for twice as long: a campaign ends the one before, whose votes may be far
+// off.
+func TestCampaignsWaitForTheirOutcome(t *testing.T) {
+	for id, turn := range map[int]time.Duration{2: 0, 3: 50 * time.Millisecond} {
+		s := newStage(t)
+		s.do("elect 1")
+		m := s.members[id-1]
+		r, tick := m.r, m.r.cfg.Tick
+		again := turn // of all three voters this member is one later
+		if id == 2 {
+			again = tick / 2
+		} else {
+			again = tick
+		}
+		for range 2 { // a later death is waited for no longer
+			r.Step(machine.Now{Mono: s.now}, Down{Node: 1})
+			rd := r.Ready()
+			for wait := tick/10 + turn; wait < 10*tick; {
+				if got := r.campaignAt.Sub(s.now); !r.bereaved || got != wait || rd.Alarm > r.campaignAt {
+					t.Fatalf("member %d campaigns in %v, if nobody leads %v, and is woken in %v; want %v", id, got, r.bereaved, rd.Alarm.Sub(s.now), wait)
+				}
+				term := r.raft.BasicStatus().HardState.GetTerm()
+				s.now = r.campaignAt
+				r.Step(machine.Now{Mono: s.now}, machine.Wake{})
+				rd = r.Ready()
+				asks := false
+				for _, env := range rd.Sends {
+					msg, ok := env.Body.(*raftpb.Message)
+					asks = asks || ok && msg.GetType() == raftpb.MsgPreVote && msg.GetTerm() == term+1
+				}
+				if !asks {
+					t.Fatalf("member %d asks for no votes when it is to campaign: %v", id, rd.Sends)
+				}
+				if wait == tick/10+turn {
+					wait = 2*tick + again
+				} else {
+					wait = 2*(wait-again) + again
+				}
+			}
+			term, from := r.raft.BasicStatus().HardState.GetTerm(), uint64(1)
+			s.told(m, 1, &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: &from, Term: &term})
+			if r.bereaved {
+				t.Errorf("member %d takes the leader for dead, which is heard of", id)
+			}
+		}
+	}
+}
+
 // A follower that finds out for itself what is committed must not take its dead leader for
 // alive again by that, when the death comes in the same turn: it would wait for an election
 // timeout.

@@ -172,19 +172,29 @@ func TestAllThatWaitsForAnEntryIsReleasedWithIt(t *testing.T) {
 
 // A member that has left is told by the leader that its removal is released: nobody else tells it.
 func TestWhoHasLeftIsTold(t *testing.T) {
-	r := keyReader(9)
-	r.leader, r.term = 1, 2
-	rl := &r.reads
-	before := quorumlease.Membership{Index: 1, Voters: []machine.NodeID{1, 2, 3}, Learners: []machine.NodeID{4}}
-	rl.count(quorumlease.Memberships{before}.With(quorumlease.Membership{Index: 9, Voters: []machine.NodeID{1, 2}}))
-	rl.settle(r)
-	var told []machine.NodeID
-	for _, env := range r.sends {
-		if news, ok := env.Body.(quorumlease.News); ok && news.Released == 9 && news.Term == 2 {
-			told = append(told, env.To)
+	for _, tt := range []struct {
+		byKey  bool
+		leader machine.NodeID
+		want   []machine.NodeID
+	}{{true, 1, []machine.NodeID{3, 4}}, {false, 1, []machine.NodeID{3, 4}}, {true, 2, nil}, {false, 2, nil}} {
+		r := keyReader(9)
+		r.leader, r.term = tt.leader, 2
+		rl := &r.reads
+		if !tt.byKey {
+			rl.keys.stop()
+			rl.released = 9
 		}
-	}
-	if !slices.Equal(told, []machine.NodeID{3, 4}) || len(rl.memberships) != 1 || !slices.Equal(rl.everyone, []machine.NodeID{1, 2}) {
-		t.Errorf("members %d are told, and %d are members; want 3 and 4, and 1 and 2", told, rl.everyone)
+		before := quorumlease.Membership{Index: 1, Voters: []machine.NodeID{1, 2, 3}, Learners: []machine.NodeID{4}}
+		rl.count(quorumlease.Memberships{before}.With(quorumlease.Membership{Index: 9, Voters: []machine.NodeID{1, 2}}))
+		rl.settle(r)
+		var told []machine.NodeID
+		for _, env := range r.sends {
+			if news, ok := env.Body.(quorumlease.News); ok && news.Released == 9 && news.Term == 2 {
+				told = append(told, env.To)
+			}
+		}
+		if !slices.Equal(told, tt.want) || len(rl.memberships) != 1 || !slices.Equal(rl.everyone, []machine.NodeID{1, 2}) {
+			t.Errorf("in key order %v, led by member %d: members %d are told, and %d are members; want %d, and 1 and 2", tt.byKey, tt.leader, told, rl.everyone, tt.want)
+		}
 	}
 }

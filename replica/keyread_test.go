@@ -69,6 +69,52 @@ func TestAReadOfAKeySeesWhatIsReleased(t *testing.T) {
 	}
 }
 
+// A read waits for what touches its keys and may have been seen, and for nothing else: not for
+// what is behind that, nor for what stands where another leader's log had such an entry.
+func TestAReadOfAKeyWaitsForNothingElse(t *testing.T) {
+	begin := func(keys ...string) (*Replica, *keyOrder) {
+		r := keyReader(9)
+		r.raft = newStage(t).members[0].r.raft
+		k := &r.reads.keys
+		for i, key := range keys {
+			k.append(puts(t, 2, uint64(10+i), key))
+		}
+		k.read(r, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
+		k.reads[0].confirmed(12)
+		if k.settle(r, 0); len(r.outcomes) > 0 {
+			t.Fatalf("served before the index is committed here: %+v", r.outcomes)
+		}
+		return r, k
+	}
+	served := func(r *Replica, upTo uint64) {
+		t.Helper()
+		r.reads.keys.settle(r, 0)
+		if len(r.outcomes) != 1 || r.outcomes[0].(KeysReady).UpTo != upTo {
+			t.Errorf("%+v, want the read served up to %d", r.outcomes, upTo)
+		}
+	}
+
+	r, _ := begin("x", "x", "x", "k")
+	r.reads.commit = 13
+	served(r, 12)
+
+	r, k := begin("k")
+	k.again(9) // the entry was the leader's before, and is replaced
+	k.truncate(10, 10)
+	k.append(puts(t, 3, 10, "x"))
+	r.reads.commit = 10
+	k.reads[0].confirmed(10)
+	served(r, 10)
+
+	r, k = begin("k")
+	r.reads.commit = 12
+	if k.settle(r, 0); len(r.outcomes) > 0 {
+		t.Errorf("served past what is held: %+v", r.outcomes)
+	}
+	k.releaseThrough(12)
+	served(r, 12)
+}
+
 // A leader that was in key order in its reign reads, in strict order, up to the end of its log:
 // others may have found more of it to be released than is committed here.
 func TestALeaderThatWasInKeyOrderReadsToTheEnd(t *testing.T) {

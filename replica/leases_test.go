@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -267,6 +268,115 @@ func TestRenewalBehindARevocationThatEndedNothing(t *testing.T) {
 	a.turn(a.applied(LeaseChange{ID: 1, Kind: LeaseCheckpointed}))
 	if len(a.answers) != 1 || a.answers[0].TTL != 60_000 {
 		t.Errorf("answers %v, want that the renewal has 60 s", a.answers)
+	}
+}
+
+// A lease whose expiry did not get into the log is looked at again with the next tick, or it would
+// never end; so is one whose expiry is open when a reign ends, which also forgets all that was said in it.
+func TestExpiriesThatDidNotHappen(t *testing.T) {
+	begin := func() (*Replica, *leases) {
+		r := keyReader(9)
+		ls := &r.leases
+		ls.init(nil)
+		ls.ticking, ls.inFlight, ls.parked = true, map[uint64][]int64{7: {1, 2, 9}}, map[int64][]parkedAsk{}
+		for id := range int64(4) { // 9 is gone by now
+			ls.table[id] = &lease{id: id, ttl: 60_000, slot: -1, expiring: id == 1 || id == 2}
+		}
+		for _, id := range []int64{0, 3} {
+			ls.table[id].due = machine.Never
+			ls.heap.add(ls.table[id])
+			ls.heap.order()
+		}
+		return r, ls
+	}
+	revived := func(r *Replica, ls *leases) (n int) {
+		for _, l := range ls.table {
+			if !l.expiring && l.slot >= 0 && l.due == r.now.Add(r.cfg.Tick) {
+				n++
+			}
+		}
+		return n
+	}
+	for _, tt := range []struct {
+		name string
+		do   func(r *Replica, ls *leases)
+		want int
+		open int
+	}{
+		{"refused", func(r *Replica, ls *leases) { ls.settled(r, BatchFate{Seq: 7, Refused: true}) }, 2, 0},
+		{"taken", func(r *Replica, ls *leases) { ls.settled(r, BatchFate{Seq: 7}) }, 0, 0},
+		{"of another batch", func(r *Replica, ls *leases) { ls.settled(r, BatchFate{Seq: 8, Refused: true}) }, 0, 1},
+		{"of a reign that has ended", func(r *Replica, ls *leases) { ls.stop(r) }, 2, 0},
+	} {
+		r, ls := begin()
+		tt.do(r, ls)
+		if got := revived(r, ls); got != tt.want || len(ls.inFlight) != tt.open || len(ls.heap.all) != 2+tt.want {
+			t.Errorf("an expiry %s: %d leases are looked at again, among %d, and %d expiries are open; want %d, %d, %d", tt.name, got, len(ls.heap.all), len(ls.inFlight), tt.want, 2+tt.want, tt.open)
+		}
+	}
+	r, ls := begin()
+	ls.renewed, ls.revoking, ls.revocations = []int64{1}, map[int64]uint64{1: 12}, []revocation{{12, 1}}
+	if ls.stop(r); ls.ticking || ls.parked != nil || len(ls.renewed)+len(ls.revoking)+len(ls.revocations) > 0 || ls.heap.ordered != 0 {
+		t.Errorf("of a reign that has ended: time is counted %v, renewals %d, revocations %v and %v, and %d leases are in order", ls.ticking, ls.renewed, ls.revoking, ls.revocations, ls.heap.ordered)
+	}
+}
+
+// A lease is about to end as long as an entry that revokes it is on its way, and the first of two is
+// not the last.
+func TestRevocationsOfOneLease(t *testing.T) {
+	r := keyReader(9)
+	ls := &r.leases
+	revoke := func(index uint64, ids ...int64) {
+		var requests []Propose
+		for _, id := range ids {
+			requests = append(requests, Propose{Body: bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: id})})
+		}
+		ls.appended(index, append(requests, Propose{Body: bodyOf(t, kindGrant, &pb.LeaseGrantRequest{ID: 9, TTL: 60})}))
+	}
+	revoke(10, 1, 2)
+	revoke(12, 1)
+	for _, step := range []struct {
+		applied uint64
+		want    map[int64]uint64
+	}{
+		{9, map[int64]uint64{1: 12, 2: 10}},
+		{10, map[int64]uint64{1: 12}},
+		{11, map[int64]uint64{1: 12}},
+		{12, map[int64]uint64{}},
+	} {
+		if ls.applied(r, step.applied); !maps.Equal(ls.revoking, step.want) {
+			t.Errorf("applied up to %d, leases are about to be revoked by entries %v, want %v", step.applied, ls.revoking, step.want)
+		}
+	}
+}
+
+// A lease that is about to be revoked, and granted again under its ID, is not ended by an expiry
+// that was decided about the one before (L6).
+func TestNoExpiryBehindARevocation(t *testing.T) {
+	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 10}, {ID: 2, TTL: 10}})
+	a.lead()
+	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
+	}
+	revoke, grant := bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: 1}), bodyOf(t, kindGrant, &pb.LeaseGrantRequest{ID: 1, TTL: 60})
+	a.turn(Propose{ID: 9, Body: revoke}, Propose{ID: 10, Body: grant})
+	for range 5 {
+		a.turn(machine.Wake{})
+	}
+	a.now = a.now.Add(11 * time.Second)
+	for range 10 {
+		a.now = a.now.Add(a.r.cfg.Tick)
+		a.turn(machine.Wake{})
+	}
+	if got := entryText(a.last); got != "from 1: expire 2" {
+		t.Errorf("the last entry is %q, want that the lease that nobody revokes expires", got)
+	}
+	a.turn(a.applied(LeaseChange{ID: 1, Kind: LeaseGone}, LeaseChange{ID: 1, Kind: LeaseGranted, TTL: 60}, LeaseChange{ID: 2, Kind: LeaseGone}))
+	a.turn(AskLease{ID: 5, Lease: 1})
+	for range 5 {
+		a.turn(machine.Wake{})
+	}
+	if want := []AnswerLease{{ID: 5, Lease: 1, TTL: 60_000, Remaining: 60_000}}; !slices.Equal(a.answers, want) {
+		t.Errorf("answers %+v, want the lease that was granted last, whole", a.answers)
 	}
 }
 

@@ -326,4 +326,52 @@ func TestAllAreToldWhatIsReleased(t *testing.T) {
 	if got := told(); !slices.Equal(got, []machine.NodeID{4, 3}) {
 		t.Errorf("members %d are told, want those that no append has told", got)
 	}
+	rl.stalls = quorumlease.NewStalls(quorumlease.Config{})
+	if rl.reign(r, false); len(told()) > 0 {
+		t.Error("members are told again, and the term is the same")
+	}
+	r.term++
+	rl.reign(r, true)
+	if got := told(); !slices.Equal(got, []machine.NodeID{2, 4, 3}) {
+		t.Errorf("in another term members %d are told, want all anew", got)
+	}
+}
+
+// A learner may be promoted that is sent the log as it grows, has all but a thousand entries of
+// what is committed, and was heard of just now.
+func TestWhoMayBePromoted(t *testing.T) {
+	s := newStage(t)
+	for _, command := range []string{"elect 1", "pass 200ms", "cut 3"} {
+		s.do(command)
+	}
+	lead := s.members[0].r
+	had := lead.Status().Progress[3]
+	for lead.Status().Commit < had+learnerLag {
+		s.do("put 1 k v")
+		s.do("deliver")
+	}
+	if !lead.inSync(3) {
+		t.Errorf("a member with entry %d of %d may not be promoted", had, lead.Status().Commit)
+	}
+	if lead.inSync(4) {
+		t.Error("a member that there is not may be promoted")
+	}
+	s.do("put 1 k v")
+	s.do("deliver")
+	if lead.inSync(3) {
+		t.Errorf("a member with entry %d of %d may be promoted", had, lead.Status().Commit)
+	}
+	if !lead.inSync(2) {
+		t.Error("a member that has everything may not be promoted")
+	}
+	heard := lead.heard[2]
+	lead.heard[2] = s.now.Add(-lead.cfg.electionTimeout() - 1)
+	if lead.inSync(2) {
+		t.Error("a member that nobody has heard of for long may be promoted")
+	}
+	lead.heard[2] = heard
+	s.step(s.members[0], Unreachable{2})
+	if lead.inSync(2) {
+		t.Error("a member that cannot be reached may be promoted")
+	}
 }

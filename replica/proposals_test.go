@@ -2,6 +2,7 @@ package replica
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -79,5 +80,71 @@ func TestALaneThatMovesGivesNothingUp(t *testing.T) {
 	}
 	if p.turn(r); len(p.lanes) > 0 {
 		t.Errorf("%d lanes are left of requests that are done", len(p.lanes))
+	}
+}
+
+// A batch whose fate is known is done, or addressed anew if its leader refused it. All that were
+// addressed to a leader of an earlier term than what was applied are dead, and addressed anew; those of
+// that term are on their way still, and would be in the log twice (P1, P2).
+func TestWhatBecomesOfBatches(t *testing.T) {
+	begin := func() (*Replica, *proposals) {
+		r := keyReader(9)
+		p := &r.proposals
+		p.appliedTerm = 2
+		for _, b := range []pending{{seq: 1, term: 2}, {seq: 2, term: 3}, {seq: 3, term: 3}, {seq: 4, term: 4}, {}} {
+			p.sent = append(p.sent, &b)
+		}
+		return r, p
+	}
+	for _, tt := range []struct {
+		name string
+		in   Applied
+		want []uint64 // the terms of those that are left
+	}{
+		{"nothing", Applied{Term: 2}, []uint64{2, 3, 3, 4, 0}},
+		{"that one is done", Applied{Term: 2, Batches: []BatchFate{{Seq: 1}}}, []uint64{3, 3, 4, 0}},
+		{"that one was refused", Applied{Term: 2, Batches: []BatchFate{{Seq: 1, Refused: true}}}, []uint64{0, 3, 3, 4, 0}},
+		{"of an unknown one", Applied{Term: 2, Batches: []BatchFate{{Seq: 9}, {Seq: 0}}}, []uint64{2, 3, 3, 4, 0}},
+		{"of a later term", Applied{Term: 3}, []uint64{0, 3, 3, 4, 0}},
+		{"of a later term, and that one is done", Applied{Term: 3, Batches: []BatchFate{{Seq: 2}}}, []uint64{0, 3, 4, 0}},
+		{"of two terms later", Applied{Term: 4}, []uint64{0, 0, 0, 4, 0}},
+		{"of an earlier term", Applied{Term: 1}, []uint64{2, 3, 3, 4, 0}},
+	} {
+		r, p := begin()
+		p.settled(r, tt.in)
+		var got []uint64
+		for _, b := range p.sent {
+			got = append(got, b.term)
+		}
+		if !slices.Equal(got, tt.want) || p.appliedTerm != max(2, tt.in.Term) {
+			t.Errorf("told %s: the batches that are left are for terms %d, want %d; dead ones were looked for up to term %d", tt.name, got, tt.want, p.appliedTerm)
+		}
+	}
+}
+
+// A leader without room is asked about one batch, once in a tick, and not about all that wait behind it.
+func TestALeaderWithoutRoomIsAskedOnce(t *testing.T) {
+	s := newStage(t)
+	for _, command := range []string{"elect 1", "pass 200ms"} {
+		s.do(command)
+	}
+	r := s.members[0].r
+	p := &r.proposals
+	r.tail.bytes = 2 * r.cfg.MaxTailBytes
+	for range 3 {
+		p.sent = append(p.sent, &pending{requests: []Propose{{Body: putOf(t, "k")}}, lane: &lane{}, since: r.now})
+	}
+	for tick := range uint64(2) {
+		before := p.seq
+		for range 3 {
+			if p.turn(r); p.seq != before+1 || !p.refusal {
+				t.Errorf("in tick %d a leader without room is asked %d times, want once; others wait: %v", tick, p.seq-before, p.refusal)
+			}
+		}
+		p.onTick(r)
+	}
+	r.tail.bytes = 0
+	if p.turn(r); slices.ContainsFunc(p.sent, func(b *pending) bool { return b.term != r.term }) || p.refusal {
+		t.Error("a leader that has room again is not asked about all that wait")
 	}
 }

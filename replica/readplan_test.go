@@ -167,3 +167,38 @@ func TestRoundTripsAreSmoothed(t *testing.T) {
 		t.Errorf("round trips %v, want %v", p.trips, want)
 	}
 }
+
+// A plan gets into the log if it says anything new, under the policy that it was made for, and not
+// before all of the log is accounted for and the division before is released. Until then it waits.
+func TestWhenAPlanIsProposed(t *testing.T) {
+	cells := division(t)
+	for _, tt := range []struct {
+		name           string
+		change         func(r *Replica)
+		proposed, kept bool
+	}{
+		{"at a leader that has all", func(*Replica) {}, true, false},
+		{"before an entry of the term is released", func(r *Replica) { r.appliedTerm-- }, false, true},
+		{"before all of the log is accounted for", func(r *Replica) { r.reads.handed-- }, false, true},
+		{"before the division before it is released", func(r *Replica) {
+			r.reads.keys.confs = append(r.reads.keys.confs, conf{index: r.last, setting: readSetting{policy: quorumlease.Cost}})
+		}, false, true},
+		{"when the keys are divided like that", func(r *Replica) { r.reads.keys.confs[0].setting.cells = division(t) }, false, false},
+		{"under another policy", func(r *Replica) { r.reads.keys.confs[0].setting.policy = quorumlease.AllByKey }, false, false},
+	} {
+		s := newStage(t)
+		for _, command := range []string{"elect 1", "pass 200ms"} {
+			s.do(command)
+		}
+		r := s.members[0].r
+		rl := &r.reads
+		rl.keys.start(r.last, r.last, readSetting{policy: quorumlease.Cost}, nil)
+		rl.plans.policy, rl.plans.ready = quorumlease.Cost, cells
+		tt.change(r)
+		last := r.last
+		rl.plans.propose(r)
+		if got := r.last > last; got != tt.proposed || (rl.plans.ready != nil) != tt.kept {
+			t.Errorf("%s: a plan is proposed: %v, and waits: %v; want %v, %v", tt.name, got, rl.plans.ready != nil, tt.proposed, tt.kept)
+		}
+	}
+}

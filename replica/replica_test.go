@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +125,35 @@ func TestASnapshotReplacesWhatWaitsToBeShown(t *testing.T) {
 	}
 }
 
+// What became of a batch that was addressed before a snapshot nobody can know, for its entries are
+// not seen: who waits for it is told so. One that is addressed to a later leader, or to nobody yet,
+// goes on (P3).
+func TestASnapshotHidesFates(t *testing.T) {
+	m := newStage(t).members[0]
+	r := m.r
+	r.proposals.sent = []*pending{
+		{requests: []Propose{{ID: 1}, {ID: 2}}, lane: &lane{}, seq: 1, term: 1, since: r.now},
+		{requests: []Propose{{ID: 3}}, lane: &lane{}, seq: 2, term: 2, since: r.now},
+		{requests: []Propose{{ID: 4}}, lane: &lane{}, seq: 3, term: 3, since: r.now},
+		{requests: []Propose{{ID: 5}}, lane: &lane{}, since: r.now},
+	}
+	in := m.a.Restored()
+	in.Index, in.Term, in.Released = 10, 2, 10
+	r.onRestored(in)
+	var told []any
+	for _, out := range r.outcomes {
+		if d, ok := out.(Dropped); ok {
+			told = append(told, d)
+		}
+	}
+	if want := []any{Dropped{IDs: []uint64{1, 2}, Ambiguous: true}, Dropped{IDs: []uint64{3}, Ambiguous: true}}; !reflect.DeepEqual(told, want) {
+		t.Errorf("behind a snapshot of term 2 callers are told %+v, want %+v", told, want)
+	}
+	if left := r.proposals.sent; len(left) != 2 || left[0].seq != 3 || left[1].term != 0 || r.proposals.appliedTerm != 2 {
+		t.Errorf("behind a snapshot of term 2 %d batches go on, and dead ones were looked for up to term %d; want two, and 2", len(left), r.proposals.appliedTerm)
+	}
+}
+
 // The alarm is for what is due first, whatever that is.
 func TestTheAlarmIsForWhatIsDueFirst(t *testing.T) {
 	s := newStage(t)
@@ -163,7 +193,12 @@ func TestLeadershipGoesToWhoHasMost(t *testing.T) {
 		}
 		m := s.members[0]
 		s.wire = nil
+		m.r.reads.served(m.r) // somebody reads here
 		s.step(m, HandOver{To: c.to})
+		// With nobody named it will come to it, and the next leader need not wait for this one's lease.
+		if keeps := m.r.reads.wanted > s.now; keeps != (c.to != 0) {
+			t.Errorf("%s: the leader keeps its lease: %v", name, keeps)
+		}
 		found := false
 		for _, env := range s.wire {
 			var msg *raftpb.Message

@@ -47,8 +47,15 @@ func TestRoundsAreGivenUpByTheFirst(t *testing.T) {
 	if len(rs.flying) != 2 {
 		t.Errorf("rounds that set out %v ago are given up", half-1)
 	}
+	lost := &keyRead{asked: true}
+	told := &keyRead{asked: true, committed: true, known: true, need: r.reads.commit + 1, behind: 7} // by a leader that is gone, maybe
+	knows := &keyRead{asked: true, committed: true, known: true, need: r.reads.commit, behind: 7}
+	r.reads.keys.reads = []*keyRead{lost, told, knows}
 	fly(half, 0)
-	if rs.onTick(r); len(rs.flying) > 0 || len(rs.inbox) != 1 || len(r.asks.inbox) != 1 {
+	if rs.onTick(r); lost.asked || told.known || told.behind != 0 || !knows.known || knows.behind != 7 {
+		t.Errorf("of reads of keys one is not asked for anew %v, one goes by what is not committed here %v, and one by what is: %v", lost.asked, told.known, knows.known)
+	}
+	if len(rs.flying) > 0 || len(rs.inbox) != 1 || len(r.asks.inbox) != 1 {
 		t.Errorf("rounds of which the first set out %v ago: %d go on, %d questions and %d asks are put anew, want 0, 1 and 1", half, len(rs.flying), len(rs.inbox), len(r.asks.inbox))
 	}
 	fly(0, 0)

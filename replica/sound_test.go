@@ -176,6 +176,54 @@ func TestMisfits(t *testing.T) {
 			t.Errorf("committed %d, and the log ends at %d", got, last+1)
 		}
 	})
+	// One turn may bring an append or a snapshot, and then a heartbeat. Each is sound, or not, by
+	// what raft's log is by then.
+	for name, tt := range map[string]struct {
+		first func(term, committed uint64) *raftpb.Message
+		ends  uint64 // the log then, behind what is committed
+	}{
+		"behind a snapshot that replaces the log": {func(term, committed uint64) *raftpb.Message {
+			return &raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
+				Index: new(committed + 1), Term: &term, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}},
+			}}}
+		}, 1},
+		"behind a snapshot that is older than the log": {func(term, committed uint64) *raftpb.Message {
+			return &raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
+				Index: &committed, Term: new(term - 1), ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}},
+			}}}
+		}, 2},
+		"behind an append that cuts the log": {func(term, committed uint64) *raftpb.Message {
+			return &raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: &committed, LogTerm: new(term - 1), Entries: []*raftpb.Entry{logEntry(committed+1, term, nil)}}
+		}, 1},
+		"behind an append of what is committed": {func(term, committed uint64) *raftpb.Message {
+			return &raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(committed - 1), LogTerm: new(term - 1)}
+		}, 2},
+	} {
+		t.Run("a commit index "+name, func(t *testing.T) {
+			s, _, f := begin(t)
+			term, last := f.r.Status().Term, f.r.last
+			say := func(m *raftpb.Message) {
+				m.From, m.To, m.Term = new(uint64(1)), new(uint64(2)), new(term+1)
+				defer func() {
+					if p := recover(); p != nil {
+						t.Fatalf("raft panics at %v: %v", m, p)
+					}
+				}()
+				f.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 1, To: 2, Body: m})
+			}
+			say(&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: &last, LogTerm: &term, Entries: []*raftpb.Entry{logEntry(last+1, term, nil), logEntry(last+2, term, nil)}})
+			f.r.Ready()
+			say(tt.first(term+1, last))
+			say(&raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), Commit: new(last + tt.ends + 1)})
+			if got := f.r.raft.BasicStatus().HardState.GetCommit(); got > last+tt.ends {
+				t.Errorf("committed up to %d, and the log ends at %d", got, last+tt.ends)
+			}
+			say(&raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), Commit: new(last + tt.ends)})
+			if got := f.r.raft.BasicStatus().HardState.GetCommit(); got != last+tt.ends {
+				t.Errorf("committed up to %d, and a heartbeat said %d, which is the end of the log", got, last+tt.ends)
+			}
+		})
+	}
 	t.Run("an acknowledgment of what the log has not", func(t *testing.T) {
 		s, lead, _ := begin(t)
 		m := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), From: new(uint64(2)), To: new(uint64(1)), Term: new(lead.r.Status().Term), Index: new(lead.r.last + 1)}

@@ -260,6 +260,8 @@ func (s *stage) outcome(m *member, out any) {
 		if out.Leader != 0 {
 			s.say("%d: follows %d in term %d", m.id, out.Leader, out.Term)
 		}
+	case SendSnapshot:
+		s.say("%d: a snapshot of entry %d for %d", m.id, out.Message.GetSnapshot().GetMetadata().GetIndex(), out.To)
 	case Released, ReadLease: // of read leases: nobody reads here
 	default:
 		s.t.Fatalf("unexpected outcome %T", out)
@@ -294,6 +296,9 @@ func (s *stage) apply(m *member) {
 // deliver hands over what is on the wire; all of it, or what is there now.
 func (s *stage) deliver(all bool) {
 	for n := len(s.wire); len(s.wire) > 0 && (all || n > 0); n-- {
+		if n < -100_000 {
+			s.t.Fatalf("members send each other messages without end, and no time passes: %T to member %d is next", s.wire[0].Body, s.wire[0].To)
+		}
 		env := s.wire[0]
 		s.wire = s.wire[1:]
 		to := s.members[env.To-1]

@@ -230,6 +230,29 @@ func TestASnapshotForTheNewcomerIsWanted(t *testing.T) {
 		if tl.snapshotted(snapshotAt(c.index, 1)); tl.missed != c.missed {
 			t.Errorf("with a snapshot of %d, and a newcomer of entry 3, one is wanted: %v", c.index, tl.missed)
 		}
+		if snap, err := tl.Snapshot(); (err != nil) != c.missed || err == nil && snap.GetMetadata().GetIndex() != c.index {
+			t.Errorf("with a snapshot of %d raft is given %v, %v, to send to the newcomer of entry 3", c.index, snap, err)
+		}
+	}
+}
+
+// Whoever is made a member, a voter or one that learns, is sent no snapshot from before.
+func TestNewcomersAreOfTheirEntry(t *testing.T) {
+	url := []string{"http://m:9"}
+	for name, c := range map[string]struct {
+		asked *raftpb.ConfChange
+		want  uint64
+	}{
+		"a voter":     {AddMember(9, url, false), 7},
+		"a learner":   {AddMember(9, url, true), 7},
+		"a removal":   {RemoveMember(3), 0},
+		"another URL": {UpdateMember(3, url), 0},
+	} {
+		r := newStage(t).members[0].r
+		r.reconfigure([]*raftpb.Entry{changeEntry(t, 7, 1, c.asked)})
+		if r.tail.joined != c.want {
+			t.Errorf("%s: snapshots are sent that know of entry %d, want %d", name, r.tail.joined, c.want)
+		}
 	}
 }
 

@@ -110,8 +110,13 @@ func runStream(t *testing.T, w *world, seed uint64, published <-chan struct{}) (
 			}
 		}
 		if !ended {
+			held := len(s.controls)
 			if err := s.Progress(t.Context()); err != nil {
 				t.Error(err)
+				return all
+			}
+			if len(s.controls) != held {
+				t.Errorf("a report that was asked for keeps a token: after %d of them nobody can ask for anything", maxControls)
 				return all
 			}
 		}

@@ -323,6 +323,9 @@ func TestProgress(t *testing.T) {
 	want(t, s, "1:created@9")
 	ask()
 	quiet(t, w, s)
+	if n := len(s.controls); n != 0 {
+		t.Errorf("what was asked for keeps %d tokens: after %d nobody can ask for anything", n, maxControls)
+	}
 }
 
 func TestPeriodicProgress(t *testing.T) {
