@@ -198,7 +198,7 @@ func TestReturnsInParts(t *testing.T) {
 	}
 }
 
-// What is given back is told to the others once, and no more than there is.
+// A lease that is given back is announced to the others once, and no further than it goes.
 func TestReturnsAreToldOnce(t *testing.T) {
 	s := stageOf(t)
 	s.Step(1, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 11, Last: 20}})

@@ -185,7 +185,8 @@ func TestIntroducedUntilItIsNoted(t *testing.T) {
 	}
 }
 
-// A new directory says whom it waits for: not at once, then once a minute, and no more when it counts.
+// A member with a new directory reports which others it waits for: first after a while, then once a minute, and
+// not any more when its directory counts.
 func TestWhomANewDirectoryWaitsFor(t *testing.T) {
 	a := acquaintedOne(t) // it introduces itself every two seconds
 	const s = machine.Mono(time.Second)
@@ -271,8 +272,8 @@ func TestWhatAThirdMemberSays(t *testing.T) {
 	}
 }
 
-// What a member hears of its directory comes before what its protocol has come to in the same turn: one that
-// is told that it has forgotten what it promised acknowledges nothing any more.
+// News of a member's directory is handled before the protocol's results of the same turn: a member that
+// learns that it has forgotten its promises acknowledges nothing more.
 func TestForgottenBeforeAnythingIsAcknowledged(t *testing.T) {
 	a := acquaintedOne(t)
 	a.counts = true

@@ -226,7 +226,7 @@ func TestCloseWaitsForATrim(t *testing.T) {
 	}
 }
 
-// What works for a member, the keeper and those that give, has a history and a log until it ends.
+// The history and the log stay open until the keeper and all transfers to other members have ended.
 func TestCloseWaitsForItsWork(t *testing.T) {
 	n, _ := aloneOn(t, 3)
 	ends := make(chan struct{})
@@ -257,7 +257,7 @@ var errListener = errors.New("the listener is broken")
 
 func (l brokenListener) Close() error { return errors.Join(errListener, l.Listener.Close()) }
 
-// Close says all that failed: the listener, the history and the log. What has failed keeps nothing else open,
+// Close returns the errors of the listener, the history and the log. One failure keeps nothing else open,
 // and a second Close does nothing.
 func TestCloseSaysWhatFailed(t *testing.T) {
 	errHistory, errLog := errors.New("the history's lock is broken"), errors.New("the log's lock is broken")

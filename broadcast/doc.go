@@ -85,9 +85,9 @@
 // own, is not listened to, and ends with [ErrForgotten]. So at the first start of a group each
 // founder waits until more than half of the others have noted its directory: of three founders
 // all have to be there once; afterwards a majority is enough. Until then the log says once a
-// minute which others have not noted it. What nobody who is there has heard
-// of cannot be noticed: a copy that is a heartbeat older, or one that only members know which are
-// down. Members also compare digests of what they have ordered: who contradicts more than half
+// minute which others have not noted it. Members cannot notice the loss of
+// something that none of those present has heard of: a copy that is a heartbeat older, or one that
+// only members know which are down. Members also compare digests of what they have ordered: who contradicts more than half
 // of the others ends with [ErrOrder]. A group of one has nobody to ask. The same IDs in Members everywhere at the first start, and the same Group,
 // Clients, Plain and Paper for good: members that differ in those four refuse each other, and
 // log it. Where the founders are may be spelled in different ways.

@@ -368,7 +368,7 @@ func (a *acquainted) isMet(by machine.NodeID, how noted) {
 	})
 }
 
-// waits says whom a new directory waits for, not at once and seldom.
+// waits reports, seldom and not at once, which members have not noted a new directory.
 func (a *acquainted) waits(now machine.Now) {
 	if a.say == 0 {
 		a.say = now.Mono.Add(awaitsFirst * a.every)

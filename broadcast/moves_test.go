@@ -68,7 +68,7 @@ func TestMemoryMovesToTheHistory(t *testing.T) {
 	}
 }
 
-// What memory has is counted by what each message takes: those that go are no average of those that stay.
+// Memory is accounted for by the size of each message, and not by an average.
 func TestMemoryIsCountedByMessage(t *testing.T) {
 	n := quiet(t)
 	n.mu.Lock()

@@ -196,8 +196,8 @@ func TestWhatIsSentMeetsABrokenDisk(t *testing.T) {
 	}
 }
 
-// What came before a stream broke off is kept, and made durable, and the member that sent it is asked next: a
-// bad network would else have everything sent again each time.
+// Messages that came before a stream broke off are kept and made durable, and their sender is asked next. Otherwise
+// a bad network would have everything sent again each time.
 func TestWhatCameBeforeABreakIsKept(t *testing.T) {
 	for _, tt := range []struct {
 		what string

@@ -99,8 +99,8 @@ func TestClaimsOfAQuarantine(t *testing.T) {
 	}
 }
 
-// What is no answer to a request that is under way changes nothing, and harms nobody, whatever a peer sends: it
-// may be to a request of an earlier life, by a peer outside the cell, or to nothing at all.
+// Only an answer to a request that is under way changes anything. Others do no harm: they may be to a request of
+// an earlier life, from a peer outside the cell, or to nothing at all.
 func TestAnswersToOthersRequests(t *testing.T) {
 	for name, tt := range map[string]struct {
 		from   machine.NodeID

@@ -174,7 +174,7 @@ func TestGivenUpWhileSilent(t *testing.T) {
 	c.want("a claim is given up", said, out, nil, Released{ID: 7, Confirmed: true})
 }
 
-// What a peer does to registers is traced, with what it read and wrote. What only looks does nothing to them.
+// A peer traces its operations on registers, with the values read and written. A look is no operation.
 func TestWhatIsTraced(t *testing.T) {
 	var events []Event
 	c := newCluster(t, 3, func(cfg *Config) {

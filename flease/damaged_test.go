@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// What no peer sends does not decode, and leaves nothing behind; at each limit it does.
+// A message that no peer sends is not decoded, and leaves nothing behind. One at the limits is decoded.
 func TestWhatNoPeerSends(t *testing.T) {
 	holding := func(change func(h *Holding)) func(b *Batch) {
 		return func(b *Batch) {

@@ -53,7 +53,7 @@ func TestAnHeirsTime(t *testing.T) {
 	}
 }
 
-// The heir is whom a lease that was given back names, for its time, whatever other leases there are.
+// The heir is the peer that a released lease names, until that lease ends, whichever other leases there are.
 func TestWhoIsTheHeir(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]

@@ -79,8 +79,8 @@ func TestWhatABatchTakes(t *testing.T) {
 	}
 }
 
-// Memory that is given back serves one batch at a time: what two peers are told is in different places, and no
-// list is used that has too little room.
+// Memory that is given back serves one batch at a time: messages for two peers never share it, and a
+// list with too little room is not used.
 func TestMemoryServesOnce(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]

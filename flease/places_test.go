@@ -17,8 +17,8 @@ func (p *Peer) sweeps() {
 	}
 }
 
-// Each name has a place of its own, one that was given up if there is one. What is still to be remembered stays
-// where it is.
+// Each name has a place of its own, a free one if there is any. Names that are still to be remembered keep
+// theirs.
 func TestPlacesOfNames(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
@@ -58,7 +58,7 @@ func TestPlacesOfNames(t *testing.T) {
 	}
 }
 
-// What comes anew does not put off the next look for what is idle.
+// New names do not put off the next look for idle ones.
 func TestSweepsAreNotPutOff(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
@@ -94,7 +94,7 @@ func TestNamesOfThoseThatWait(t *testing.T) {
 	}
 }
 
-// What a durable peer has to record is not forgotten before, however old it is by then.
+// A durable peer forgets nothing that it has not recorded yet, however old it is.
 func TestNothingIsForgottenUnrecorded(t *testing.T) {
 	c := newCluster(t, 3, func(cfg *Config) { cfg.Durable = true })
 	p := c.peers[1]
@@ -116,7 +116,7 @@ func TestNothingIsForgottenUnrecorded(t *testing.T) {
 	}
 }
 
-// Only peers with an index that a member may have are heard. What others send is ignored.
+// Messages are ignored unless the sender has an index that a member may have.
 func TestWhoseBatchesAreTaken(t *testing.T) {
 	for from, taken := range map[machine.NodeID]bool{0: false, 1023: true, 1024: false, 1 << 40: false} {
 		func() {

@@ -7,8 +7,8 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// A claim may be given up at each of its stages. What it may have written is taken back under the same ballot, and at once,
-// but for a renewal that reads: it goes on, and writes the release (F-4). A second Release does nothing.
+// A claim may be given up at each of its stages. A lease that it may have written is released under the same ballot, and at once,
+// except during the read of a renewal: the renewal goes on, and writes the release (F-4). A second Release does nothing.
 func TestGivenUpAtEachStage(t *testing.T) {
 	const ttl = 2 * time.Second
 	for name, stage := range map[string]int{"reads": 0, "writes": 1, "holds": 2, "reads to renew": 3, "writes to renew": 4} {

@@ -126,7 +126,7 @@ func TestWhatAStreamLeavesUnread(t *testing.T) {
 	}
 }
 
-// Whoever is told that its stream failed may still be sending: that is read and thrown away until
+// A peer that hears that its stream failed may still be sending: that is read and thrown away until
 // it hangs up. Closed with bytes unread the connection would be reset, and the verdict lost.
 func TestAVerdictWaitsForItsReader(t *testing.T) {
 	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) {

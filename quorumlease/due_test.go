@@ -7,8 +7,8 @@ import (
 	"github.com/tenure-lease/tenure/machine"
 )
 
-// What is due next is the promise that runs out first, whoever has it, or the end of what earlier lives may have
-// promised. A grantor is bound to those whose promises have not run out, and to everyone until that end.
+// The next alarm is for the promise that runs out first, of any holder, or for the end of promises that earlier lives
+// may have made. A grantor is bound to those whose promises have not run out, and to everyone until that end.
 func TestWhatIsDueFirst(t *testing.T) {
 	const never = machine.Never
 	for _, tc := range []struct {

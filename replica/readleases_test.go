@@ -55,8 +55,8 @@ func TestWhoGetsAPromise(t *testing.T) {
 	}
 }
 
-// What a leader says of who is given up holds until it, or a later one, says something else; and
-// what is released stays so, whoever says less.
+// A leader's list of members that are given up holds until it, or a later leader, sends another; and
+// an entry that is released stays so, though older news says less.
 func TestNewsOfAnEarlierTerm(t *testing.T) {
 	r := keyReader(9)
 	rl := &r.reads

@@ -19,9 +19,9 @@ type cuts struct {
 
 func (c *cuts) Shortened(last uint64) { c.last = append(c.last, last) }
 
-// A snapshot takes the place of the log: what was committed before goes to the Applier before it, not
-// to be seen, and of what was not committed nothing counts any more. What the snapshot holds counts
-// when it is loaded, that of an older one never.
+// A snapshot takes the place of the log: entries that were committed before go to the Applier before it, not
+// to be seen, and those that were not count no more. The snapshot's own settings count when it is loaded,
+// those of an older one never.
 func TestASnapshotTakesThePlaceOfTheLog(t *testing.T) {
 	member := func(index uint64, voters ...machine.NodeID) quorumlease.Membership {
 		return quorumlease.Membership{Index: index, Voters: voters}
@@ -59,8 +59,8 @@ func TestASnapshotTakesThePlaceOfTheLog(t *testing.T) {
 	}
 }
 
-// What entries said that others replace counts no more: who holds which keys, who the members are, and
-// what promises were stamped with.
+// Entries that are replaced count no more: neither for the holders of keys, nor for the membership, nor for
+// the stamps of promises.
 func TestReplacedEntriesCountNoMore(t *testing.T) {
 	for from, want := range map[uint64]struct {
 		settings []uint64

@@ -87,8 +87,8 @@ func TestADoubtBindsAgain(t *testing.T) {
 	}
 }
 
-// What goes with an acknowledgment speaks of the leader's term. One of an earlier term, or to who does
-// not lead, says nothing about this leader's log, and neither does a refusal.
+// A report that goes with an acknowledgment is about the leader's term. An acknowledgment of an earlier term, one to a
+// member that does not lead, and a refusal say nothing about this leader's log.
 func TestWhatAcknowledgmentsReport(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -127,7 +127,7 @@ func TestWhatAcknowledgmentsReport(t *testing.T) {
 	}
 }
 
-// What is committed here is durable here, and every later leader has it; a report must say so, even
+// Entries that are committed here are durable here, and every later leader has them. A report must say so, even
 // if nothing is left to be acknowledged.
 func TestWhatIsCommittedIsReported(t *testing.T) {
 	for _, tt := range []struct{ received, durable, want, wantDurable uint64 }{{8, 7, 11, 11}, {12, 11, 12, 11}, {14, 13, 14, 13}} {

@@ -125,8 +125,8 @@ func TestASnapshotReplacesWhatWaitsToBeShown(t *testing.T) {
 	}
 }
 
-// What became of a batch that was addressed before a snapshot nobody can know, for its entries are
-// not seen: who waits for it is told so. One that is addressed to a later leader, or to nobody yet,
+// A snapshot hides the fate of batches that were addressed before it, for their entries are
+// not seen: their callers are told so. One that is addressed to a later leader, or to nobody yet,
 // goes on (P3).
 func TestASnapshotHidesFates(t *testing.T) {
 	m := newStage(t).members[0]

@@ -236,7 +236,7 @@ func TestASnapshotForTheNewcomerIsWanted(t *testing.T) {
 	}
 }
 
-// Whoever is made a member, a voter or one that learns, is sent no snapshot from before.
+// A new member, voter or learner, is sent no snapshot from before its addition.
 func TestNewcomersAreOfTheirEntry(t *testing.T) {
 	url := []string{"http://m:9"}
 	for name, c := range map[string]struct {

@@ -213,7 +213,7 @@ func (r *revoked) Check() error {
 	}
 }
 
-// What a command has left behind gets a quarter of the TTL to end by itself, and no longer than the lease lasts.
+// Processes that a command has left behind get a quarter of the TTL to end by themselves, but no longer than the lease lasts.
 func TestWhatIsLeftBehindEndsWithTheLease(t *testing.T) {
 	for _, tt := range []struct {
 		name         string

@@ -547,7 +547,7 @@ func TestServeAsksForCertificates(t *testing.T) {
 	}
 }
 
-// What a port judged a certificate by before, such as a list of revoked ones, it judges it by beside the address that it comes from.
+// A check of addresses comes on top of the checks that a port made before, such as that of revoked certificates.
 func TestServeJudgesAddressesBesideAllElse(t *testing.T) {
 	revoked := errors.New("revoked")
 	for name, tt := range map[string]struct {

@@ -47,8 +47,8 @@ func comparing(addrs map[machine.NodeID]string) *Peer {
 	return p
 }
 
-// TestWhatIsTheMatterWithAPeer: what a peer says of its terms, and why it refused this one, tell what is the matter with it. What
-// was the matter before, and is not any more, is forgotten. A peer that does not say keeps the reason for which it was asked.
+// TestWhatIsTheMatterWithAPeer: a peer's terms, and its reason for a refusal, show which trouble there is with it. Trouble that
+// is over is forgotten. If a peer does not answer, the reason for which it was asked stays.
 func TestWhatIsTheMatterWithAPeer(t *testing.T) {
 	unknown, other := errors.Join(peer.ErrUnknownMember, errors.New("it does not know us")), errors.New("it does not want us")
 	var says []byte
@@ -126,7 +126,7 @@ func (d *dialed) since() []string {
 }
 
 // TestWhichPeersAreAsked: the peer with which there is a new stream, that refuses this one, or with which the machine disagrees is asked
-// for its terms, and no other. What is the matter is asked again, but with a peer that does not know this one. Before a start all
+// for its terms, and no other. A peer with which there is trouble is asked again, unless it does not know this one. Before a start all
 // members are asked, those of the epoch before, too, and this one is not.
 func TestWhichPeersAreAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -172,8 +172,8 @@ func TestWhichPeersAreAsked(t *testing.T) {
 	})
 }
 
-// TestHowLongWhatIsHeardCounts: what a peer did counts from the last time that it did, and is news when it is something else, or was
-// forgotten.
+// TestHowLongWhatIsHeardCounts: an incident counts from its last occurrence, and is news if it differs from the one before, or if that
+// was forgotten.
 func TestHowLongWhatIsHeardCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := scriptedPeer(t, &scripted{}, time.Second)
