@@ -317,9 +317,9 @@ func (c *cast) happens(f world.Fault) bool {
 	case world.Crash:
 		return down(c.net.PowerOff, func() { h.disk.Crash(r) })
 	case world.Older:
-		return down(c.net.Exit, h.disk.Older)
+		return c.began() && down(c.net.Exit, h.disk.Older)
 	case world.Empty:
-		return down(c.net.PowerOff, func() { // unless it ends by itself at this moment
+		return c.began() && down(c.net.PowerOff, func() { // unless it ends by itself at this moment
 			h.mu.Lock()
 			h.emptied = true
 			h.mu.Unlock()
@@ -337,6 +337,22 @@ func (c *cast) happens(f world.Fault) bool {
 		c.work.Go(func() { c.changes(r) })
 	case world.Stranger:
 		c.intrudes(h, r)
+	}
+	return true
+}
+
+// began reports whether each founder has delivered a message. Before that, a founder whose directory
+// is lost leaves a group of three without the two others that each founder waits for once: nothing
+// is ever ordered, which is safe and leaves a world nothing to judge.
+func (c *cast) began() bool {
+	for id := range c.addrs {
+		h := c.hosts[id]
+		h.mu.Lock()
+		at := h.at
+		h.mu.Unlock()
+		if at == 0 {
+			return false
+		}
 	}
 	return true
 }
