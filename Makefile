@@ -13,7 +13,7 @@ test: ## all tests of the main module
 
 # Packages with goroutines; the pure ones have nothing to race with, but kv's
 # readers run beside its writer.
-RACE := $(shell go list ./... | grep -E '/(kv|broadcast|clock|driver|register|wal|peer|watch|node|etcdapi|server|engine|leasetest|fence|cmd|examples)|/(tenure|sim)$$')
+RACE := $(shell go list ./... | grep -E '/(kv|broadcast|clock|driver|register|wal|peer|watch|node|etcdapi|server|engine|stint|storage|leasetest|fence|cmd|examples)(/|$$)|/tenure$$|/lab/sim$$')
 # Some take so long under it that only `make nightly` runs them.
 SLOW ?= $(foreach p,$(RACE),$(if $(findstring /examples/,$p),$p)) %/engine/etcd %/engine/flease %/register/redis %/cmd/tenure %/register/file %/node
 race: ## race detector on the packages with goroutines; SLOW= leaves nothing out
@@ -58,33 +58,33 @@ bench: ## micro benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
 # The packages that simulate a protocol each, or the one that SIM names.
-SIM ?= $(shell go list ./sim/... | grep -E '/sim/[a-z]+sim$$')
+SIM ?= $(shell go list ./internal/lab/... | grep -E '/lab/[a-z]+sim$$')
 WORLDS ?= 2000
 FIRST ?= 1
 SEED ?= 0
-sim: ## many simulated worlds of each protocol: WORLDS=2000 FIRST=1; SIM=./sim/replicasim SEED=42 replays one
+sim: ## many simulated worlds of each protocol: WORLDS=2000 FIRST=1; SIM=./internal/lab/replicasim SEED=42 replays one
 	go test $(SIM) -p 1 -run '^TestWorlds$$' -timeout 2h -v -worlds $(WORLDS) -first $(FIRST) -seed $(SEED)
 
 # The packages that simulate whole processes each: the code that ships, from sockets to disks.
-WHOLE ?= $(shell go list ./sim/... | grep -E '/sim/[a-z]+world$$')
+WHOLE ?= $(shell go list ./internal/lab/... | grep -E '/lab/[a-z]+world$$')
 DRAWN := ^Test(Worlds|Members|Restarts|Skew|Stalls)$$
-wholesim: ## many worlds of whole processes: WORLDS=2000 FIRST=1; WHOLE=./sim/storageworld SEED=42 plays one again
+wholesim: ## many worlds of whole processes: WORLDS=2000 FIRST=1; WHOLE=./internal/lab/storageworld SEED=42 plays one again
 	@bad=; few=$$(($(WORLDS) / 8 + 4)); for p in $(WHOLE); do \
 		go test $$p -run '$(DRAWN)' -count=1 -timeout 4h -v -worlds $(WORLDS) -first $(FIRST) -seed $(SEED) || bad="$$bad $$p"; \
 		[ $(SEED) -ne 0 ] || go test $$p -skip '$(DRAWN)|^TestMutant' -count=1 -timeout 4h -v -worlds $$few -first $(FIRST) || bad="$$bad $$p, directed"; done; \
-	[ $(SEED) -ne 0 ] || go test ./register/file -run '^TestDeviceWorlds$$' -count=1 -timeout 1h -v -worlds $(WORLDS) -first $(FIRST) || bad="$$bad devices"; \
+	[ $(SEED) -ne 0 ] || go test ./internal/host/register/file -run '^TestDeviceWorlds$$' -count=1 -timeout 1h -v -worlds $(WORLDS) -first $(FIRST) || bad="$$bad devices"; \
 	go test ./cmd/tenure -run '^TestGuardWorlds$$' -count=1 -timeout 1h -v -guardworlds $(WORLDS) -guardfirst $(FIRST) || bad="$$bad guard"; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
 
 # Other worlds than those of `go test`, and few enough for a minute of CPU. A world that fails says
 # how to replay it.
 worlds-draw: ## worlds under seeds that follow from the commit, or from DRAW=SEED
-	go test ./sim/replicasim -run '^(TestWorlds|TestReadLeaseWorlds)$$' -count=1 -worlds 6 -first $(DRAW)
-	go test ./sim/replicasim -run '^(TestKeyOrderWorlds|TestPushWorlds)$$' -count=1 -worlds 2 -first $(DRAW)
+	go test ./internal/lab/replicasim -run '^(TestWorlds|TestReadLeaseWorlds)$$' -count=1 -worlds 6 -first $(DRAW)
+	go test ./internal/lab/replicasim -run '^(TestKeyOrderWorlds|TestPushWorlds)$$' -count=1 -worlds 2 -first $(DRAW)
 	go test $(WHOLE) -p 1 -run '^TestWorlds$$' -count=1 -worlds 2 -first $(DRAW)
 	go test ./cmd/tenure -run '^TestGuardWorlds$$' -count=1 -guardworlds 100 -guardfirst $(DRAW)
 
 mutants: ## break every rule once, on purpose; a test must notice each. SINCE=COMMIT: those that are new
-	go test ./sim/mutant -run '^TestDraw$$' -count=1 -timeout 12h -v -budget all -since '$(SINCE)'
+	go test ./internal/lab/mutant -run '^TestDraw$$' -count=1 -timeout 12h -v -budget all -since '$(SINCE)'
 
 # Planted bugs are those that somebody thought of. These are made by rule, everywhere in a package.
 PKG ?= peer
@@ -96,13 +96,13 @@ survivors: ## break a package everywhere, and print what its tests do not notice
 BUDGET ?= 150s
 DRAW ?= $(shell printf '%d' 0x$$(git rev-parse HEAD | cut -c1-15))
 draw: ## break rules that a seed draws, the commit's or DRAW=SEED, for BUDGET (150s) of CPU
-	go test ./sim/mutant -run '^TestDraw$$' -count=1 -timeout 1h -v -budget $(BUDGET) -seed $(DRAW)
+	go test ./internal/lab/mutant -run '^TestDraw$$' -count=1 -timeout 1h -v -budget $(BUDGET) -seed $(DRAW)
 
 compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios
 	cd compat && go run ./bench -runs 3 -plot ../bench.svg
 	cd compat && go run ./widearea
 	cd compat && go run ./storage/bench -cost-runs 3
-	cd compat && go run ./flease -runs 3
+	cd compat && go run ./internal/protocol/flease -runs 3
 
 nightly: ## the long runs, with a record in docs/nights; SHARE=8 plays an eighth of each
 	.ci/nightly

@@ -15,98 +15,56 @@ import (
 
 const module = "github.com/tenure-lease/tenure"
 
-// layers says what each package may import from this module, lowest first. It
-// is a statement of policy: change it when the architecture changes, with the
-// reason in ARCHITECTURE.md, and not to make a build pass.
+// layers says what the packages below a folder may import from this module, besides their own
+// folder. The longest folder that fits a package counts. It is a statement of policy: change it
+// when the architecture changes, with the reason in ARCHITECTURE.md, and not to make a build pass.
 const layers = `
 tenure:
-leasetest: tenure
+api:
 fence:
-chart:
+leasetest: tenure
 
-machine:
+internal/machine:
+internal/wire:
+internal/state:
+internal/protocol: internal/machine internal/wire
+internal/core: internal/machine internal/wire internal/protocol internal/state
+internal/host: internal/machine internal/protocol
+internal/holder: tenure internal/machine internal/protocol internal/host
+internal/member: api internal/machine internal/wire internal/protocol internal/state internal/core internal/host
 
-kv:
-keyspan:
-wire:
-quorumregister: machine
-disklease: machine wire
-flease: machine
-placement: machine
-ycsb:
-quorumlease: machine
-asynclease: machine
-fastct: machine
-abcast: machine asynclease fastct wire
-replica: machine kv keyspan placement quorumlease wire
-seen: replica
+engine: tenure internal/machine internal/protocol internal/host internal/holder
+server: internal/machine internal/protocol internal/state internal/core internal/host internal/member
+broadcast: internal/machine internal/wire internal/protocol internal/core internal/host
 
-clock: machine
-driver: machine clock
-wal:
-wal/waltest: wal
-peer: machine
-peer/peertest:
-broadcast: machine asynclease fastct abcast clock driver wal peer wire
-broadcast/rival: machine peer wal
-watch: kv
-node: machine clock driver wal peer kv keyspan placement quorumlease replica seen watch
-register: machine clock driver quorumregister
-register/registertest: machine register quorumregister
-register/file: machine driver disklease register quorumregister
-register/filetest: register/file
-register/redis: machine register quorumregister
-
-readleasepb:
-etcdapi: kv watch quorumlease readleasepb
-server: machine node etcdapi kv peer placement quorumlease
-engine/stint: tenure clock machine
-engine/etcd: tenure clock machine engine/stint
-engine/storage: tenure clock machine engine/stint driver quorumregister disklease register
-engine/file: tenure clock machine quorumregister register register/file engine/storage
-engine/redis: tenure clock machine register register/redis engine/storage
-engine/flease: tenure clock machine engine/stint driver peer flease wal
-engine: tenure engine/etcd engine/file engine/flease engine/redis
-
-sim: machine
-sim/simtest: sim
-sim/world: sim/simtest
-sim/fleaseworld: tenure machine clock engine/flease sim/world sim/world/network sim/world/disk
-sim/world/network: sim/world
-sim/world/disk: sim/world wal/waltest
-sim/world/posix: sim/world register/file
-sim/world/holders: tenure sim/world
-sim/memberworld: tenure clock etcdapi machine node peer quorumlease readleasepb replica server wal engine/etcd sim/world sim/world/disk sim/world/holders sim/world/network wal/waltest
-sim/storageworld: clock machine register register/file engine/storage sim/world sim/world/holders sim/world/posix
-sim/redisworld: clock machine register register/redis engine/redis engine/storage sim/world sim/world/holders sim/world/network
-sim/mutant:
-sim/replicasim: machine sim kv keyspan placement quorumlease replica seen watch
-sim/quorumregistersim: machine sim quorumregister register/registertest
-sim/diskleasesim: machine sim quorumregister disklease
-sim/stage: machine sim
-sim/asyncleasesim: machine sim asynclease
-sim/fastctsim: machine sim abcast fastct
-sim/castworld: broadcast machine sim/world sim/world/disk sim/world/network wal
-sim/abcastsim: machine sim abcast asynclease fastct sim/fastctsim
-sim/fleasesim: machine sim flease
-sim/fleasescale: machine sim flease
-sim/widearea: machine quorumlease replica sim sim/replicasim ycsb
-sim/widearea/live: node peer/peertest sim/widearea
-
-cmd/tenure: tenure broadcast broadcast/rival peer chart clock machine engine engine/file engine/redis engine/storage register register/file node server etcdapi readleasepb quorumlease sim sim/replicasim sim/quorumregistersim sim/diskleasesim sim/fleasesim sim/asyncleasesim sim/fastctsim sim/widearea sim/widearea/live sim/abcastsim engine/flease sim/fleasescale
-examples/cache: tenure clock machine register register/file quorumregister engine/file engine/storage fence
-examples/counter: machine broadcast
-examples/hierarchy: tenure clock machine engine/file
-examples/leader: tenure engine/file fence
-examples/lockword: tenure engine/file
-examples/membership:
-examples/pool: tenure engine
-examples/primary: tenure engine/flease
+internal/lab: tenure api engine server broadcast internal
+examples: tenure fence engine broadcast internal/machine internal/protocol internal/host internal/holder
+cmd/tenure: tenure api engine server broadcast internal
 `
 
-// pure packages neither block nor look at the world: time, randomness and
-// messages are arguments.
-var pure = []string{"machine", "kv", "keyspan", "wire", "quorumlease", "replica", "seen", "quorumregister", "disklease", "flease", "placement", "ycsb", "asynclease", "fastct", "abcast"}
+// testLayers says what tests may import besides.
+const testLayers = `
+tenure: fence leasetest engine internal
+fence: tenure engine internal
+leasetest: engine internal
+internal: tenure api fence leasetest engine server broadcast internal
+engine: fence leasetest server internal
+server: tenure api engine internal
+broadcast: internal
+examples: leasetest server internal
+cmd/tenure: fence leasetest internal
+`
+
+// apart names folders whose packages know nothing of each other, and the exceptions: a protocol
+// that is a part of another one.
+var apart = map[string][]string{
+	"internal/protocol": {},
+	"internal/state":    {},
+	"internal/core":     {"internal/core/replica internal/core/placement", "internal/core/seen internal/core/replica"},
+}
+
+// pure folders neither block nor look at the world: time, randomness and messages are arguments.
+var pure = []string{"internal/machine", "internal/wire", "internal/state", "internal/protocol", "internal/core", "internal/lab/ycsb"}
 
 var impure = []string{
 	"context", "crypto/rand", "log", "log/slog", "math/rand", "math/rand/v2",
@@ -115,28 +73,54 @@ var impure = []string{
 
 // exempt lists the one impure import that a pure package may have, see
 // ARCHITECTURE.md: readers of kv walk version chains behind an atomic head.
-var exempt = map[string]string{"kv": "sync/atomic"}
+var exempt = map[string]string{"internal/state/kv": "sync/atomic"}
 
 var clockCalls = []string{"Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer", "Sleep"}
 
 func TestLayers(t *testing.T) {
-	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").Output()
-	if err != nil {
-		t.Fatal(err)
+	list := func(imports string) string {
+		out, err := exec.Command("go", "list", "-f", "{{.ImportPath}} "+imports, "./...").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
 	}
-	for _, offence := range layerOffences(string(out)) {
+	for _, offence := range layerOffences(list(`{{join .Imports " "}}`), false) {
 		t.Error(offence)
+	}
+	for _, offence := range layerOffences(list(`{{join .TestImports " "}} {{join .XTestImports " "}}`), true) {
+		t.Error("a test: " + offence)
 	}
 }
 
-// layerOffences judges lines of "package import import …" as go list prints them.
-func layerOffences(listing string) (offences []string) {
-	allowed := map[string][]string{}
-	for line := range strings.SplitSeq(strings.TrimSpace(layers), "\n") {
-		if pkg, deps, ok := strings.Cut(line, ":"); ok {
-			allowed[pkg] = strings.Fields(deps)
+// within reports whether a package is a folder's.
+func within(pkg, folder string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
+
+// longest returns the longest of some folders that a package is within, "" if there is none.
+func longest(pkg string, folders []string) (best string) {
+	for _, f := range folders {
+		if within(pkg, f) && len(f) > len(best) {
+			best = f
 		}
 	}
+	return best
+}
+
+func rules(table string) (folders []string, allowed map[string][]string) {
+	allowed = map[string][]string{}
+	for line := range strings.SplitSeq(strings.TrimSpace(table), "\n") {
+		if folder, deps, ok := strings.Cut(line, ":"); ok {
+			folders = append(folders, folder)
+			allowed[folder] = strings.Fields(deps)
+		}
+	}
+	return folders, allowed
+}
+
+// layerOffences judges lines of "package import import …" as go list prints them.
+func layerOffences(listing string, tests bool) (offences []string) {
+	folders, allowed := rules(layers)
+	testFolders, testAllowed := rules(testLayers)
 	short := func(path string) string {
 		if path == module {
 			return "tenure"
@@ -146,21 +130,38 @@ func layerOffences(listing string) (offences []string) {
 	for line := range strings.SplitSeq(strings.TrimSpace(listing), "\n") {
 		f := strings.Fields(line)
 		pkg := short(f[0])
-		deps, ok := allowed[pkg]
-		if !ok {
-			offences = append(offences, "package "+pkg+" has no line in layers")
+		folder := longest(pkg, folders)
+		if folder == "" {
+			offences = append(offences, "package "+pkg+" is in no folder of layers")
+			continue
+		}
+		may := append([]string{folder}, allowed[folder]...)
+		if tests {
+			may = append(may, testAllowed[longest(pkg, testFolders)]...)
 		}
 		for _, imp := range f[1:] {
-			ours := imp == module || strings.HasPrefix(imp, module+"/")
-			switch {
-			case ours && !slices.Contains(deps, short(imp)):
-				offences = append(offences, pkg+" may not import "+short(imp))
-			case !ours && slices.Contains(pure, pkg) && slices.Contains(impure, imp) && exempt[pkg] != imp:
+			if imp == module || strings.HasPrefix(imp, module+"/") {
+				dep := short(imp)
+				if longest(dep, may) == "" || !tests && strangers(pkg, dep) {
+					offences = append(offences, pkg+" may not import "+dep)
+				}
+			}
+			if !tests && longest(pkg, pure) != "" && slices.Contains(impure, imp) && exempt[pkg] != imp {
 				offences = append(offences, pkg+" is pure and may not import "+imp)
 			}
 		}
 	}
 	return offences
+}
+
+// strangers reports whether two packages of one folder are to know nothing of each other.
+func strangers(pkg, dep string) bool {
+	for folder, exceptions := range apart {
+		if within(pkg, folder) && within(dep, folder) && pkg != dep && !slices.Contains(exceptions, pkg+" "+dep) {
+			return true
+		}
+	}
+	return false
 }
 
 func TestPurePackagesLookAtNothing(t *testing.T) {
@@ -202,6 +203,10 @@ func purityOffences(t *testing.T, path, src string) (offences []string) {
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
+		case *ast.UnaryExpr:
+			if n.Op == token.ARROW {
+				offences = append(offences, fset.Position(n.Pos()).String()+": goroutines and channels belong in package driver and above")
+			}
 		case *ast.GoStmt, *ast.SelectStmt, *ast.SendStmt:
 			offences = append(offences, fset.Position(n.Pos()).String()+": goroutines and channels belong in package driver and above")
 		case *ast.SelectorExpr:
@@ -216,23 +221,36 @@ func purityOffences(t *testing.T, path, src string) (offences []string) {
 
 // TestLayersHasTeeth plants offences and wants each one found.
 func TestLayersHasTeeth(t *testing.T) {
-	listings := map[string]string{
-		module + "/kv " + module + "/node":  "kv may not import node",
-		module + "/replica sync/atomic":     "replica is pure and may not import sync/atomic",
-		module + "/machine " + module:       "machine may not import tenure",
-		module + "/unheard-of fmt":          "package unheard-of has no line in layers",
-		module + "/kv " + module + "/kvtwo": "kv may not import kvtwo",
-	}
-	for listing, want := range listings {
-		if got := layerOffences(listing); !slices.Contains(got, want) {
-			t.Errorf("%q: offences %q, want %q", listing, got, want)
+	const in = module + "/internal/"
+	for _, c := range []struct {
+		listing, want string
+		tests         bool
+	}{
+		{in + "state/kv " + in + "member/node", "internal/state/kv may not import internal/member/node", false},
+		{in + "core/replica sync/atomic", "internal/core/replica is pure and may not import sync/atomic", false},
+		{in + "machine " + module, "internal/machine may not import tenure", false},
+		{module + "/unheard-of fmt", "package unheard-of is in no folder of layers", false},
+		{in + "protocol/flease " + in + "protocol/disklease", "internal/protocol/flease may not import internal/protocol/disklease", false},
+		{in + "protocol/flease " + in + "machines", "internal/protocol/flease may not import internal/machines", false},
+		{module + "/server " + in + "lab/sim", "server may not import internal/lab/sim", false},
+		{module + "/broadcast " + module + "/server", "broadcast may not import server", true},
+	} {
+		if got := layerOffences(c.listing, c.tests); !slices.Contains(got, c.want) {
+			t.Errorf("%q: offences %q, want %q", c.listing, got, c.want)
 		}
+	}
+	if got := layerOffences(in+"core/replica "+in+"core/placement "+in+"wire", false); got != nil {
+		t.Errorf("a replica places its read leases, got %q", got)
+	}
+	if got := layerOffences(module+"/server testing "+in+"lab/sim", true); got != nil {
+		t.Errorf("a test may simulate, got %q", got)
 	}
 	sources := map[string]string{
 		"package p\nimport \"time\"\nvar x = time.Now()":                   "p.go:3:9: time.Now: take the time as an argument",
 		"package p\nimport clk \"time\"\nvar x = clk.Now()":                "p.go:3:9: time.Now: take the time as an argument",
 		"package p\nfunc f() { go f() }":                                   "p.go:2:12: goroutines and channels belong in package driver and above",
 		"package p\nfunc f(c chan int) { select { case <-c: } }":           "p.go:2:22: goroutines and channels belong in package driver and above",
+		"package p\nfunc f(c chan int) { <-c }":                            "p.go:2:22: goroutines and channels belong in package driver and above",
 		"package p\nimport \"time\"\nfunc f() { time.Sleep(time.Second) }": "p.go:3:12: time.Sleep: take the time as an argument",
 	}
 	for src, want := range sources {

@@ -3,7 +3,7 @@ package broadcast
 import (
 	"encoding/binary"
 
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // Counts is closed once this member takes part.

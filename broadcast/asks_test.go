@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // A member that lacks messages asks another member at each try: one of them may have stopped, or

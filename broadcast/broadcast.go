@@ -9,9 +9,9 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/driver"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/host/driver"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // Broadcast has a message ordered, and returns its position when it was delivered here. If

@@ -4,10 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/asynclease"
-	"github.com/tenure-lease/tenure/fastct"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/asynclease"
+	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
 // Kinds of messages and of records: the first byte, and a record's kind in the log.

@@ -5,10 +5,10 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/asynclease"
-	"github.com/tenure-lease/tenure/fastct"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/asynclease"
+	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
 var (

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/wal"
-	"github.com/tenure-lease/tenure/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/host/wal"
+	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 var (

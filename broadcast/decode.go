@@ -3,11 +3,11 @@ package broadcast
 import (
 	"fmt"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/asynclease"
-	"github.com/tenure-lease/tenure/fastct"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/wire"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/asynclease"
+	"github.com/tenure-lease/tenure/internal/protocol/fastct"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // reader takes fields off what came.

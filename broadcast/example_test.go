@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // A sentence that is the same at all members, as far as each has applied it.

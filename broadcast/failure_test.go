@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/wal"
-	"github.com/tenure-lease/tenure/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/host/wal"
+	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // fault fails one operation of a member's disk from when it is switched on.

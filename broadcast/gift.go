@@ -8,8 +8,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/internal/host/wal"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // gift is what another member is given, one thing at a time, and what is held for him

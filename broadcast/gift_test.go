@@ -12,9 +12,9 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/peer"
-	"github.com/tenure-lease/tenure/wire"
+	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // What another member was given holds back a Trim while it is written, and for a while

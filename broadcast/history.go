@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/tenure-lease/tenure/wal"
-	"github.com/tenure-lease/tenure/wire"
+	"github.com/tenure-lease/tenure/internal/host/wal"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // history is what was delivered, on disk, by position and without a gap: a log of

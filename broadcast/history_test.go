@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // little has members keep little in memory, so that what they deliver comes from disk.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/driver"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/host/driver"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // syncBytes is how much of a history is written between two fsyncs: the log's own must

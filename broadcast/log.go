@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/internal/host/wal"
 )
 
 // journal keeps the records of a member's machine in a log.

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/fastct"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/wal"
-	"github.com/tenure-lease/tenure/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/host/wal"
+	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
 // reopens opens a directory's log as a start of the member does, and wants records.

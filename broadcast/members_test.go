@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // joins starts a process that is to become a member, and returns where it listens.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // A member promises by what is in its directory. If that was emptied, or is an older copy, the

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/asynclease"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/peer"
-	"github.com/tenure-lease/tenure/sim"
-	"github.com/tenure-lease/tenure/sim/stage"
-	"github.com/tenure-lease/tenure/wal"
-	"github.com/tenure-lease/tenure/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/host/wal"
+	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/lab/sim"
+	"github.com/tenure-lease/tenure/internal/lab/stage"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/asynclease"
 )
 
 // scene is a stage of members with directories, of which messages may be lost.

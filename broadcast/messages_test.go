@@ -3,10 +3,10 @@ package broadcast
 import (
 	"testing"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/fastct"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/wire"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/fastct"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // messages is what a fuzzer makes of an input: messages of other members, each after its

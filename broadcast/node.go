@@ -12,12 +12,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenure-lease/tenure/abcast"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
 
-	"github.com/tenure-lease/tenure/driver"
-	"github.com/tenure-lease/tenure/fastct"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/internal/host/driver"
+	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
 // Position is a place in the order, from 1.

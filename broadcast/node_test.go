@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

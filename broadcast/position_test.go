@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // Who waits for a message and is given a state that has it gets a position that covers both:

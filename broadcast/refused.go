@@ -4,10 +4,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/asynclease"
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/asynclease"
 )
 
 // refusedPause is the time from one line of the log about a member's messages to the next: one

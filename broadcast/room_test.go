@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // What other members say waits while memory is full: a member with a slow disk takes in no more than it may have.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // logged keeps what a member logs.

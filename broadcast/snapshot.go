@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/internal/host/wal"
 )
 
 // Snapshot keeps the application's state after a position, as written by a function, in a

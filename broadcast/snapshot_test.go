@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/wal"
-	"github.com/tenure-lease/tenure/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/host/wal"
+	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 var errBroken = errors.New("the disk is broken")

@@ -3,11 +3,11 @@ package broadcast
 import (
 	"sync/atomic"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/asynclease"
-	"github.com/tenure-lease/tenure/fastct"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/asynclease"
+	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
 // Stats is what this member has sent to the others since it started, by what it was for,

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/wire"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // want asks a member to send the messages from a position on, or, if it has trimmed them,

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/abcast"
-	"github.com/tenure-lease/tenure/driver"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/host/driver"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // minority starts one of two members, without the other: it orders nothing.

@@ -3,7 +3,7 @@ package broadcast
 import (
 	"fmt"
 
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // Waiting says why nothing can be ordered for the time being, as far as this member can tell:

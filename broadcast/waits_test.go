@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // A member says why nothing can be ordered: a directory that is new and noted by too few, too few

@@ -9,7 +9,7 @@
 //	leases    our cases of leases: expiry, attachment, dead and stopped leaders
 //	bench     both kinds side by side, with server CPU per operation
 //	widearea  both kinds side by side where members are far apart, by delayed links
-//	redis     register/redis against real Redis servers, and beside Redlock
+//	redis     internal/host/register/redis against real Redis servers, and beside Redlock
 //	fence     fence.Row against MariaDB and PostgreSQL, at each isolation level
 //	flease    leases among peers, beside etcd and ZooKeeper: rates
 //	storage   leases in directories: beside sanlock, the lease server and Redis; tortured

@@ -16,7 +16,7 @@ import (
 	"github.com/tenure-lease/tenure/engine/file"
 	"github.com/tenure-lease/tenure/engine/flease"
 	"github.com/tenure-lease/tenure/engine/redis"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 func TestEndpoints(t *testing.T) {

@@ -3,7 +3,7 @@ package engine
 import (
 	"testing"
 
-	"github.com/tenure-lease/tenure/sim/mutant"
+	"github.com/tenure-lease/tenure/internal/lab/mutant"
 )
 
 func TestMutants(t *testing.T) { mutant.Try(t) }

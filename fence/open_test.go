@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/tenure-lease/tenure/register/filetest"
+	"github.com/tenure-lease/tenure/internal/host/register/filetest"
 )
 
 // TestFileLeavesNothingOpen: a service that checks tokens for months does not run out of descriptors.

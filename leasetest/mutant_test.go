@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tenure-lease/tenure/sim/mutant"
+	"github.com/tenure-lease/tenure/internal/lab/mutant"
 )
 
 func TestMutants(t *testing.T) { mutant.Try(t) }

@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/tenure-lease/tenure/kv"
+	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
 // Retention says how much history is kept when it is compacted automatically,

@@ -11,7 +11,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/tenure-lease/tenure/kv"
+	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
 func TestParseRetention(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/etcdapi"
-	"github.com/tenure-lease/tenure/node"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/node"
 )
 
 // What the API's configuration leaves open follows from the member's, and what it says stays.

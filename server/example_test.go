@@ -10,7 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/tenure-lease/tenure/node"
+	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/server"
 )
 

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tenure-lease/tenure/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
 
 // memory watches how much of what this process may use is alive, and says when it is short:

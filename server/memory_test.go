@@ -14,7 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/tenure-lease/tenure/node"
+	"github.com/tenure-lease/tenure/internal/member/node"
 )
 
 func TestMemoryIsShort(t *testing.T) {

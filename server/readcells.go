@@ -3,9 +3,9 @@ package server
 import (
 	"bytes"
 
-	"github.com/tenure-lease/tenure/etcdapi"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/placement"
+	"github.com/tenure-lease/tenure/internal/core/placement"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
 
 // holds says in a holder what it holds by the configuration in force.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tenure-lease/tenure/etcdapi"
-	"github.com/tenure-lease/tenure/placement"
-	"github.com/tenure-lease/tenure/readleasepb"
+	"github.com/tenure-lease/tenure/api/readleasepb"
+	"github.com/tenure-lease/tenure/internal/core/placement"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
 
 // Who holds which keys is told as it was set, and can be set again as it is told.

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/tenure-lease/tenure/etcdapi"
-	"github.com/tenure-lease/tenure/placement"
-	"github.com/tenure-lease/tenure/readleasepb"
+	"github.com/tenure-lease/tenure/api/readleasepb"
+	"github.com/tenure-lease/tenure/internal/core/placement"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
 
 // readLeases is a member's service.

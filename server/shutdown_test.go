@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
-	"github.com/tenure-lease/tenure/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
 
 // A member that leaves says that it does not serve, hands leadership over, and then ends

@@ -16,7 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/internal/host/peer"
 )
 
 // lines are what was logged.

@@ -5,9 +5,9 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
-	"github.com/tenure-lease/tenure/etcdapi"
-	"github.com/tenure-lease/tenure/kv"
-	"github.com/tenure-lease/tenure/node"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/node"
+	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
 // member is what of a node.Node is told to people and tools.

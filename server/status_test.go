@@ -9,12 +9,12 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
-	"github.com/tenure-lease/tenure/etcdapi"
-	"github.com/tenure-lease/tenure/kv"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/node"
-	"github.com/tenure-lease/tenure/placement"
-	"github.com/tenure-lease/tenure/quorumlease"
+	"github.com/tenure-lease/tenure/internal/core/placement"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/node"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
 // scripted is a member that knows what a test says.

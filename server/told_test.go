@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/etcdapi"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/node"
-	"github.com/tenure-lease/tenure/quorumlease"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/node"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
 // What is told of read leases is what the replica knows, and of the member's own promises what it

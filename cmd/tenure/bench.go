@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenure-lease/tenure/chart"
-	"github.com/tenure-lease/tenure/sim/diskleasesim"
+	"github.com/tenure-lease/tenure/internal/lab/chart"
+	"github.com/tenure-lease/tenure/internal/lab/diskleasesim"
 )
 
 func benchCommand() *cobra.Command {

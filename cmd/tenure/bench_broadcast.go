@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/broadcast/rival"
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/rival"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // broadcastRun is what one kind of group did in one turn.

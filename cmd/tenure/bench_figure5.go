@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenure-lease/tenure/chart"
-	"github.com/tenure-lease/tenure/sim/abcastsim"
+	"github.com/tenure-lease/tenure/internal/lab/abcastsim"
+	"github.com/tenure-lease/tenure/internal/lab/chart"
 )
 
 // figure5Report is what `tenure bench figure5 -o json` prints: what is counted in simulated

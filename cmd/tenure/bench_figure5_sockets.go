@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/sim/abcastsim"
+	"github.com/tenure-lease/tenure/internal/lab/abcastsim"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // measuredRow is what a row of Figure 5 took between real members. Bytes are those of

@@ -19,7 +19,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine/flease"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // fleaseBench is what tenure bench flease prints.

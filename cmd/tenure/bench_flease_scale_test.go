@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tenure-lease/tenure/sim/fleasescale"
+	"github.com/tenure-lease/tenure/internal/lab/fleasescale"
 )
 
 func TestBenchFleaseScale(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenure-lease/tenure/quorumlease"
-	"github.com/tenure-lease/tenure/sim/widearea"
+	"github.com/tenure-lease/tenure/internal/lab/widearea"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
 func benchQuorumLeasesCommand() *cobra.Command {

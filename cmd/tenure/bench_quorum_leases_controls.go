@@ -7,8 +7,8 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"github.com/tenure-lease/tenure/chart"
-	"github.com/tenure-lease/tenure/sim/widearea"
+	"github.com/tenure-lease/tenure/internal/lab/chart"
+	"github.com/tenure-lease/tenure/internal/lab/widearea"
 )
 
 // controlName says how promises come about, and with which lengths.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tenure-lease/tenure/sim/widearea"
+	"github.com/tenure-lease/tenure/internal/lab/widearea"
 )
 
 // controlsReport has deaths under our protocol and the paper's, and a sweep.

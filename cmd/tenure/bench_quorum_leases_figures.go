@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tenure-lease/tenure/chart"
-	"github.com/tenure-lease/tenure/sim/widearea"
+	"github.com/tenure-lease/tenure/internal/lab/chart"
+	"github.com/tenure-lease/tenure/internal/lab/widearea"
 )
 
 // drawable is a chart of any kind.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/tenure-lease/tenure/sim/widearea"
+	"github.com/tenure-lease/tenure/internal/lab/widearea"
 )
 
 //go:embed bench_quorum_leases.html

@@ -11,9 +11,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tenure-lease/tenure/sim/replicasim"
-	"github.com/tenure-lease/tenure/sim/widearea"
-	"github.com/tenure-lease/tenure/sim/widearea/live"
+	"github.com/tenure-lease/tenure/internal/lab/replicasim"
+	"github.com/tenure-lease/tenure/internal/lab/widearea"
+	"github.com/tenure-lease/tenure/internal/lab/widearea/live"
 )
 
 // realRuns plays each policy for some time over real members, and in virtual time. An

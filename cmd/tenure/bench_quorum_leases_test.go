@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/sim/widearea"
+	"github.com/tenure-lease/tenure/internal/lab/widearea"
 )
 
 func TestBenchQuorumLeases(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // A member's clients on its machine talk to it by HTTP over a socket in its directory: who may

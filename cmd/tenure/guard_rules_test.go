@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
 // cast is a process group that notes which signals it gets and when, and ends by those that it heeds.

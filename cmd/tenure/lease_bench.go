@@ -18,7 +18,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
 	"github.com/tenure-lease/tenure/engine/file"
-	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
 
 // benched is what `lease bench` prints.

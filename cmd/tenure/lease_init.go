@@ -13,8 +13,8 @@ import (
 	"github.com/tenure-lease/tenure/engine"
 	"github.com/tenure-lease/tenure/engine/file"
 	"github.com/tenure-lease/tenure/engine/redis"
-	"github.com/tenure-lease/tenure/engine/storage"
-	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
+	"github.com/tenure-lease/tenure/internal/host/register"
 )
 
 // madeStores is what `lease init` prints.

@@ -11,7 +11,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine/file"
 	"github.com/tenure-lease/tenure/engine/redis"
-	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
 
 // shownLease is what `lease show` prints.

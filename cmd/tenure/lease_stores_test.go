@@ -14,7 +14,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
-	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
 
 // What was chosen for stores, and what follows from it, is told in JSON as in words.

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenure-lease/tenure/engine/flease"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // peerFlags are the options that a peer's command line makes.

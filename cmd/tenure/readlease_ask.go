@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/tenure-lease/tenure/readleasepb"
+	"github.com/tenure-lease/tenure/api/readleasepb"
 )
 
 // readLeases is what the members together say of read leases: `tenure read-lease`

@@ -14,7 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
-	"github.com/tenure-lease/tenure/readleasepb"
+	"github.com/tenure-lease/tenure/api/readleasepb"
 )
 
 // askCells adds who holds which keys, by the member that knows most.

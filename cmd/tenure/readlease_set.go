@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/tenure-lease/tenure/quorumlease"
-	"github.com/tenure-lease/tenure/readleasepb"
+	"github.com/tenure-lease/tenure/api/readleasepb"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
 // changedPolicy is what `read-lease set` prints.

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tenure-lease/tenure/quorumlease"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
 func (s *readLeases) table(w io.Writer) {

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/tenure-lease/tenure/quorumlease"
-	"github.com/tenure-lease/tenure/readleasepb"
+	"github.com/tenure-lease/tenure/api/readleasepb"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
 // TestReadLeasesOfManyWords puts together what members say that do not agree.

@@ -20,9 +20,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/etcdapi"
-	"github.com/tenure-lease/tenure/node"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/server"
 )
 

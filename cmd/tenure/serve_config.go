@@ -16,9 +16,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tenure-lease/tenure/etcdapi"
-	"github.com/tenure-lease/tenure/node"
-	"github.com/tenure-lease/tenure/quorumlease"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/node"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"github.com/tenure-lease/tenure/server"
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/pflag"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/tenure-lease/tenure/register/filetest"
+	"github.com/tenure-lease/tenure/internal/host/register/filetest"
 	"github.com/tenure-lease/tenure/server"
 )
 

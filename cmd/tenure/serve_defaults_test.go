@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tenure-lease/tenure/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
 
 // What nobody sets is as in etcd, and what etcd does not have is the safe choice.

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tenure-lease/tenure/quorumlease"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
 // transportSecurity are the sections of etcd's file that hold TLS settings: what precedes

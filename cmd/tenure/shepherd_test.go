@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
 // sleeper starts a process in a group of its own.

@@ -17,14 +17,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenure-lease/tenure/sim"
-	"github.com/tenure-lease/tenure/sim/abcastsim"
-	"github.com/tenure-lease/tenure/sim/asyncleasesim"
-	"github.com/tenure-lease/tenure/sim/diskleasesim"
-	"github.com/tenure-lease/tenure/sim/fastctsim"
-	"github.com/tenure-lease/tenure/sim/fleasesim"
-	"github.com/tenure-lease/tenure/sim/quorumregistersim"
-	"github.com/tenure-lease/tenure/sim/replicasim"
+	"github.com/tenure-lease/tenure/internal/lab/abcastsim"
+	"github.com/tenure-lease/tenure/internal/lab/asyncleasesim"
+	"github.com/tenure-lease/tenure/internal/lab/diskleasesim"
+	"github.com/tenure-lease/tenure/internal/lab/fastctsim"
+	"github.com/tenure-lease/tenure/internal/lab/fleasesim"
+	"github.com/tenure-lease/tenure/internal/lab/quorumregistersim"
+	"github.com/tenure-lease/tenure/internal/lab/replicasim"
+	"github.com/tenure-lease/tenure/internal/lab/sim"
 )
 
 // protocols are what `tenure sim` can play.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenure-lease/tenure/sim"
+	"github.com/tenure-lease/tenure/internal/lab/sim"
 )
 
 // tenureOut runs a command line and returns what it prints.

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
 // tenancy is what lock and elect have in common: a claim, and a command to run

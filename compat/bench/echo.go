@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tenure-lease/tenure/compat/server"
-	"github.com/tenure-lease/tenure/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
 
 // kindEcho is this program as a server that knows nothing and answers at once: what is

@@ -3,8 +3,8 @@
 // on this machine, one contestant at a time, each with three members; a run has all of
 // them, and several are interleaved.
 //
-//	go run ./flease                      # etcd is built; ZooKeeper is Debian's package zookeeper
-//	go run ./flease -runs 5 -callers 256 -json
+//	go run ./internal/protocol/flease                      # etcd is built; ZooKeeper is Debian's package zookeeper
+//	go run ./internal/protocol/flease -runs 5 -callers 256 -json
 //
 // What is measured, with callers that each wait for their answer before they ask again:
 //

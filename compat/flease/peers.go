@@ -8,7 +8,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	engine "github.com/tenure-lease/tenure/engine/flease"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // peers are flease's, in this process as in any that embeds the engine.

@@ -7,27 +7,27 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tenure-lease/tenure/sim/mutant"
+	"github.com/tenure-lease/tenure/internal/lab/mutant"
 )
 
 // hooks let a plan reach into members (package hook), and have them plan who holds what
 // every 300 ms and by what was read in the last seconds: of that safety knows nothing.
 var hooks = []mutant.Edit{
-	{Path: "clock/now.go", Before: "machine.Mono(ts.Nano())", After: "machine.Mono(hook.Drift(ts.Nano()))"},
-	{Path: "clock/boottime_linux.go", Before: "max(int64(at), 1)", After: "max(hook.Undrift(int64(at)), 1)"},
-	{Path: "node/config.go", Before: "c.Look = clock.Look", After: "c.Look = nil"}, // as a crystal, which all clocks follow
-	{Path: "wal/fs_linux.go", Before: "func (f osFile) Sync() error {\n", After: "func (f osFile) Sync() error {\n\thook.Disk()\n"},
-	{Path: "node/reads.go", Before: "l.Until > 0 && ", After: "l.Until > 0 && hook.Pause() && "},
-	{Path: "node/barrier.go", Before: "if n.State().index >= index {\n", After: "if hook.Pause() && n.State().index >= index {\n"},
-	{Path: "node/readview.go", Before: "n.order.Load() == order", After: "hook.Pause() && n.order.Load() == order"},
-	{Path: "node/readview.go", Before: "if r.ready.ByLog {\n", After: "if hook.Pause() && r.ready.ByLog {\n"},
-	{Path: "node/readview.go", Before: "ok := seen.For(*n.ahead.Load(), r.ready); err", After: "ok := seen.For(*n.ahead.Load(), r.ready); hook.Pause() && err"},
-	{Path: "node/node.go", Before: "MaxTailBytes: n.cfg.MaxTailBytes", After: "MaxTailBytes: hook.Tail(n.cfg.MaxTailBytes)"},
-	{Path: "replica/readleases.go", Before: "c.PlanEvery = 5 * time.Second", After: "c.PlanEvery = 300 * time.Millisecond"},
-	{Path: "replica/readleases.go", Before: "c.Planner.Buckets = placement.MaxBuckets", After: "c.Planner.Buckets = 256"},
-	{Path: "placement/settings.go", Before: "s.HalfLife = 5 * time.Minute", After: "s.HalfLife = 2 * time.Second"},
-	{Path: "placement/settings.go", Before: "s.Price = 50 * time.Millisecond", After: "s.Price = time.Millisecond"},
-	{Path: "placement/settings.go", Before: "s.Price = 20 * time.Millisecond", After: "s.Price = time.Millisecond"},
+	{Path: "internal/host/clock/now.go", Before: "machine.Mono(ts.Nano())", After: "machine.Mono(hook.Drift(ts.Nano()))"},
+	{Path: "internal/host/clock/boottime_linux.go", Before: "max(int64(at), 1)", After: "max(hook.Undrift(int64(at)), 1)"},
+	{Path: "internal/member/node/config.go", Before: "c.Look = clock.Look", After: "c.Look = nil"}, // as a crystal, which all clocks follow
+	{Path: "internal/host/wal/fs_linux.go", Before: "func (f osFile) Sync() error {\n", After: "func (f osFile) Sync() error {\n\thook.Disk()\n"},
+	{Path: "internal/member/node/reads.go", Before: "l.Until > 0 && ", After: "l.Until > 0 && hook.Pause() && "},
+	{Path: "internal/member/node/barrier.go", Before: "if n.State().index >= index {\n", After: "if hook.Pause() && n.State().index >= index {\n"},
+	{Path: "internal/member/node/readview.go", Before: "n.order.Load() == order", After: "hook.Pause() && n.order.Load() == order"},
+	{Path: "internal/member/node/readview.go", Before: "if r.ready.ByLog {\n", After: "if hook.Pause() && r.ready.ByLog {\n"},
+	{Path: "internal/member/node/readview.go", Before: "ok := seen.For(*n.ahead.Load(), r.ready); err", After: "ok := seen.For(*n.ahead.Load(), r.ready); hook.Pause() && err"},
+	{Path: "internal/member/node/node.go", Before: "MaxTailBytes: n.cfg.MaxTailBytes", After: "MaxTailBytes: hook.Tail(n.cfg.MaxTailBytes)"},
+	{Path: "internal/core/replica/readleases.go", Before: "c.PlanEvery = 5 * time.Second", After: "c.PlanEvery = 300 * time.Millisecond"},
+	{Path: "internal/core/replica/readleases.go", Before: "c.Planner.Buckets = placement.MaxBuckets", After: "c.Planner.Buckets = 256"},
+	{Path: "internal/core/placement/settings.go", Before: "s.HalfLife = 5 * time.Minute", After: "s.HalfLife = 2 * time.Second"},
+	{Path: "internal/core/placement/settings.go", Before: "s.Price = 50 * time.Millisecond", After: "s.Price = time.Millisecond"},
+	{Path: "internal/core/placement/settings.go", Before: "s.Price = 20 * time.Millisecond", After: "s.Price = time.Millisecond"},
 }
 
 // module is Tenure's own, whose sources are read and not changed.

@@ -11,8 +11,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/tenure-lease/tenure/api/readleasepb"
 	"github.com/tenure-lease/tenure/compat/server"
-	"github.com/tenure-lease/tenure/readleasepb"
 )
 
 // ReadCounts are linearizable reads by the way in which they were answered.

@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tenure-lease/tenure/compat/server"
-	"github.com/tenure-lease/tenure/placement"
+	"github.com/tenure-lease/tenure/internal/core/placement"
 )
 
 var first = [together]bool{true, false, false}

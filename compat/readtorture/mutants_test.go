@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/compat/server"
-	"github.com/tenure-lease/tenure/sim/mutant"
+	"github.com/tenure-lease/tenure/internal/lab/mutant"
 )
 
 // broken is a member that breaks a rule of read leases.
@@ -21,21 +21,21 @@ type broken struct {
 	changes  bool // and its changes of the membership
 }
 
-// mutants are for the whole of this package to find. Package sim/replicasim has one for
+// mutants are for the whole of this package to find. Package internal/lab/replicasim has one for
 // each rule; here are those that take a driver, or that real processes find soon.
 var mutants = []broken{
 	{name: "a member reads on when its lease has ended", edits: []mutant.Edit{
-		{Path: "node/reads.go", Before: "now < until", After: "now > 0"},
+		{Path: "internal/member/node/reads.go", Before: "now < until", After: "now > 0"},
 	}, policies: "all"},
 	{name: "a reader takes the state last", edits: []mutant.Edit{
-		{Path: "node/readview.go", Before: "!byKey(order) {\n", After: "!byKey(order) {\n\t\tview := n.View()\n"},
-		{Path: "node/readview.go", Before: "if view := n.View(); n.order", After: "if n.order"},
+		{Path: "internal/member/node/readview.go", Before: "!byKey(order) {\n", After: "!byKey(order) {\n\t\tview := n.View()\n"},
+		{Path: "internal/member/node/readview.go", Before: "if view := n.View(); n.order", After: "if n.order"},
 	}, policies: "all", insides: true},
 	{name: "a member reads what its log has, not what it has applied", edits: []mutant.Edit{
-		{Path: "replica/readrelease.go", Before: "now.Index = r.last\n", After: "now.Index = rl.released\n"},
+		{Path: "internal/core/replica/readrelease.go", Before: "now.Index = r.last\n", After: "now.Index = rl.released\n"},
 	}, policies: "all"},
 	{name: "a range is read by who holds all of it", edits: []mutant.Edit{
-		{Path: "replica/keyorder.go", Before: "if every, _ := c.setting", After: "if _, every := c.setting"},
+		{Path: "internal/core/replica/keyorder.go", Before: "if every, _ := c.setting", After: "if _, every := c.setting"},
 	}, policies: "static/key"},
 	{name: "lease-r1-holders-ignored", policies: "all"},
 	{name: "lease-r26-keys-one-by-one", policies: "static/key"},
@@ -47,7 +47,7 @@ var mutants = []broken{
 func (m broken) read() (rule string, edits []mutant.Edit, err error) {
 	rule, edits = m.name, m.edits
 	if len(edits) == 0 {
-		rule, edits, err = mutant.Edits(filepath.Join(module, "sim/replicasim/testdata/mutants", m.name+".txt"))
+		rule, edits, err = mutant.Edits(filepath.Join(module, "internal/lab/replicasim/testdata/mutants", m.name+".txt"))
 	}
 	if m.insides {
 		edits = hooked(edits)

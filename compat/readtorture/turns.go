@@ -9,8 +9,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/tenure-lease/tenure/api/readleasepb"
 	"github.com/tenure-lease/tenure/compat/server"
-	"github.com/tenure-lease/tenure/readleasepb"
 )
 
 // turns sets the policies one after the other, a second each, at any member, until ctx

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/internal/host/register"
 )
 
 // Benchmark has the registers of a set of three, and Redlock, on the same servers in the

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/tenure-lease/tenure/register"
-	"github.com/tenure-lease/tenure/register/redis"
-	"github.com/tenure-lease/tenure/register/registertest"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/host/register/redis"
+	"github.com/tenure-lease/tenure/internal/host/register/registertest"
 )
 
-// TestConformance is what package register/redis does with a stand-in.
+// TestConformance is what package internal/host/register/redis does with a stand-in.
 func TestConformance(t *testing.T) {
 	sizes := []int{1, 3}
 	if testing.Short() {

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/quorumregister"
-	"github.com/tenure-lease/tenure/register"
-	"github.com/tenure-lease/tenure/register/redis"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/host/register/redis"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
 var me = machine.ID{9}

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/register"
-	"github.com/tenure-lease/tenure/register/redis"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/host/register/redis"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // How a server keeps what it acknowledges.

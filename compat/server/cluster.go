@@ -15,7 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/tenure-lease/tenure/peer/peertest"
+	"github.com/tenure-lease/tenure/internal/host/peer/peertest"
 )
 
 // Config says what cluster to start.

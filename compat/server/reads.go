@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/tenure-lease/tenure/readleasepb"
+	"github.com/tenure-lease/tenure/api/readleasepb"
 )
 
 // Reads are linearizable reads of a member: those that it answered under its lease, and

@@ -5,7 +5,7 @@
 //	go run ./widearea -policies all,all/key,cost/key -rounds 1
 //	go run ./widearea -reads 0.9,1 -pause 20ms -o json > result.json
 //
-// Five members, the processes that are shipped, are at the sites of package sim/widearea:
+// Five members, the processes that are shipped, are at the sites of package internal/lab/widearea:
 // Japan, California (the leader), Oregon, Virginia and Ireland. What one sends to another
 // goes through a proxy that keeps it for half of their round trip, counted from its
 // arrival; bandwidth is not limited, and nothing is lost or out of order. At each site ten

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/compat/server"
-	"github.com/tenure-lease/tenure/quorumlease"
-	"github.com/tenure-lease/tenure/sim/widearea"
-	"github.com/tenure-lease/tenure/ycsb"
+	"github.com/tenure-lease/tenure/internal/lab/widearea"
+	"github.com/tenure-lease/tenure/internal/lab/ycsb"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
 // system is what is measured: a kind of server with arguments.

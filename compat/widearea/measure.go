@@ -12,8 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tenure-lease/tenure/compat/server"
-	"github.com/tenure-lease/tenure/sim/widearea"
-	"github.com/tenure-lease/tenure/sim/widearea/live"
+	"github.com/tenure-lease/tenure/internal/lab/widearea"
+	"github.com/tenure-lease/tenure/internal/lab/widearea/live"
 )
 
 // timeouts are those of both kinds, in milliseconds: the longest round trip of all, and

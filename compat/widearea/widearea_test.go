@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/compat/server"
-	"github.com/tenure-lease/tenure/sim/widearea"
+	"github.com/tenure-lease/tenure/internal/lab/widearea"
 )
 
 // Each kind takes at least as long as its messages are under way between the sites, but for

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/engine/etcd"
+	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
 const ranges = "/etcdserverpb.KV/Range"

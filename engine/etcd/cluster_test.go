@@ -9,7 +9,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine/etcd"
-	"github.com/tenure-lease/tenure/node"
+	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/server"
 )
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/engine/etcd"
+	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/leasetest"
 )
 

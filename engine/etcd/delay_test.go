@@ -8,8 +8,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/engine/etcd"
+	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
 // TestLostWithALockDelay: the server keeps others out for TTL and lock delay. Who has lost the lease

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/engine/stint"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/holder/stint"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // errUnknownLease is what a renewal returns when the server does not know the

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
 // renewals is a scripted server: each renewal waits for its answer.

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
 // callTimeout bounds one request, so that one which got lost is sent again.

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
 	"github.com/tenure-lease/tenure/engine/etcd"
+	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
 // around returns a Leaser for whose calls of a method before and after are called, either of which

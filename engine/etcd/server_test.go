@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/node"
+	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/server"
 )
 

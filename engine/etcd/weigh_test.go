@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
 // A TTL has to leave time for three renewals. A first call that was slow gets a second

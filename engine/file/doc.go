@@ -7,7 +7,7 @@
 // Of several paths any minority may fail, hang, or be missing when the Leaser is
 // opened. They have to be independent: three directories of one disk fail together.
 //
-// Package engine/storage says how leases work, register/file how they are stored, what a
+// Package internal/holder/storage says how leases work, internal/host/register/file how they are stored, what a
 // filesystem has to be able to do, and what is done about damage.
 //
 // # Making a store

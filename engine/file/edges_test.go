@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/engine/storage"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/register"
-	"github.com/tenure-lease/tenure/register/file"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/host/register/file"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 var brief = Spec{Spec: storage.Spec{Term: 4 * time.Second, Delay: 150 * time.Millisecond}, SingleHost: true}

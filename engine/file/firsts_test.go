@@ -9,12 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tenure-lease/tenure/clock"
 	engine "github.com/tenure-lease/tenure/engine/file"
-	"github.com/tenure-lease/tenure/engine/storage"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/register"
-	"github.com/tenure-lease/tenure/register/file"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/host/register/file"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 func emptyDirectories(t *testing.T) (paths []string) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tenure-lease/tenure/engine/storage"
-	"github.com/tenure-lease/tenure/register/file"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
+	"github.com/tenure-lease/tenure/internal/host/register/file"
 )
 
 // Health is how a store does.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/tenure-lease/tenure/register/filetest"
+	"github.com/tenure-lease/tenure/internal/host/register/filetest"
 )
 
 // TestMain makes sure that nothing is left running, and no file outside of the tests' own.

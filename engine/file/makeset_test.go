@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tenure-lease/tenure/register"
-	"github.com/tenure-lease/tenure/register/file"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/host/register/file"
 )
 
 // TestASetIsCheckedFirst: the stores of a set are made in the order of their paths, when all have been looked

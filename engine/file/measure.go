@@ -9,11 +9,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/quorumregister"
-	"github.com/tenure-lease/tenure/register"
-	"github.com/tenure-lease/tenure/register/file"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/host/register/file"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
 // Times are how long accesses to a directory took, ascending.

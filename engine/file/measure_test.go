@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // TestTheSlowestDirectoryCounts: δ is chosen for all stores of a set, in whatever order they are given.

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/register"
-	"github.com/tenure-lease/tenure/register/file"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/host/register/file"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // TestHowLongOpenWaits: for a majority as long as its context lasts, and for the others from then on no longer than it

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // Acquire implements tenure.Leaser.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // TestWhatPeersMustHaveInCommon: peers with another name, t_max, ε or size of cells have no streams to

@@ -11,8 +11,8 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	engine "github.com/tenure-lease/tenure/engine/flease"
-	"github.com/tenure-lease/tenure/flease"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // TestLongAnswers: an answer may be much longer than a request, for many share a name and

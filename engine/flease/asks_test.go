@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/flease"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // answering is a process that answers at its address as a test says.

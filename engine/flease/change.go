@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tenure-lease/tenure/flease"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // errEarly keeps a list waiting for the one before it, and needs no words.

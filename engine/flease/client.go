@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
+	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
 // Client is a tenure.Leaser through the peer on this machine, which listens at a socket:

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
 	engine "github.com/tenure-lease/tenure/engine/flease"
+	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
 // TestConnectionEnds: a client whose connection ends keeps its lease until the deadline

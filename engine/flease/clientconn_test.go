@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/engine/stint"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/holder/stint"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // TestGreetings: a client goes on with a peer that speaks its language and reads its clock, and knows

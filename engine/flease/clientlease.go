@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/engine/stint"
+	"github.com/tenure-lease/tenure/internal/holder/stint"
 )
 
 // Acquire implements tenure.Leaser.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	engine "github.com/tenure-lease/tenure/engine/flease"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // cluster is peers in this process.

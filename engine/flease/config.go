@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/peer"
-	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/host/wal"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // Defaults of a Config.

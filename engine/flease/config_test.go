@@ -11,9 +11,9 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/wal"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // TestConfigsThatCannotBe: a peer does not start with them, says what to change, and leaves

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // TestWhoIsAtThePlaceOfAPeer: another process of the peer's index and cluster displaces it; nobody

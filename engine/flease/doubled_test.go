@@ -10,7 +10,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	engine "github.com/tenure-lease/tenure/engine/flease"
-	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/internal/host/peer"
 )
 
 // TestOneSaysThatAPeerRunsTwice: a peer goes on, for the other may be mistaken, or somebody

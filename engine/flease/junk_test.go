@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // TestJunk: whatever comes from a peer is data. What makes no sense is dropped, and told.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tenure-lease/tenure/flease"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // judgeClock tells what to do about a clock that may be too wrong.

@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
 	engine "github.com/tenure-lease/tenure/engine/flease"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/sim/world"
-	"github.com/tenure-lease/tenure/sim/world/disk"
-	"github.com/tenure-lease/tenure/sim/world/network"
-	"github.com/tenure-lease/tenure/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/lab/world"
+	"github.com/tenure-lease/tenure/internal/lab/world/disk"
+	"github.com/tenure-lease/tenure/internal/lab/world/network"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // lab is peers and clients in simulated time: nothing in it depends on how busy the machine

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // Leaser is a tenure.Leaser over a peer of this process. It is a tenure.Awaiter as well.

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 var _ tenure.Lister = (*Leaser)(nil)

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenure-lease/tenure/flease"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // Members are the peers of a cluster under one epoch. Each has an index that is its own

@@ -15,7 +15,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	engine "github.com/tenure-lease/tenure/engine/flease"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // TestBadFiles: what a list of members must be.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // TestOptionsReachTheProtocol: what a Config says that package flease has an option for is what

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // TestPagesOfNames: the names that another peer knows are asked for page by page, and what makes no

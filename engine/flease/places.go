@@ -4,7 +4,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // places are for the clients of a socket. A client that neither holds nor waits for anything

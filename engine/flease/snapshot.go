@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tenure-lease/tenure/flease"
-	"github.com/tenure-lease/tenure/wal"
+	"github.com/tenure-lease/tenure/internal/host/wal"
+	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // A planned shutdown leaves what the peer has promised in a file, which the next life

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/flease"
+	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // TestErrorsCrossTheSocket: a client tells the same errors apart that a caller of the peer's process

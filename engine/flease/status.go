@@ -3,7 +3,7 @@ package flease
 import (
 	"time"
 
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // Status is how a peer does.

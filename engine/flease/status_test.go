@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/flease"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // TestSilenceEndsByBothClocks: a peer is silent until both clocks have come far enough, and says

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/peer"
+	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // terms are what all peers of a cluster must have in common, as a peer tells anyone who

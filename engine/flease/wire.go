@@ -3,8 +3,8 @@ package flease
 import (
 	"fmt"
 
-	"github.com/tenure-lease/tenure/flease"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // send takes batches on their way, on the goroutine that steps the machine.

@@ -5,7 +5,7 @@
 //	header, err := redis.Init(ctx, cfg, storage.Spec{})       // once
 //	leaser, err := redis.Open(ctx, redis.Config{Addrs: []string{"a:6379", "b:6379", "c:6379"}})
 //
-// Package engine/storage says how leases work, register/redis what it asks of servers and
+// Package internal/holder/storage says how leases work, internal/host/register/redis what it asks of servers and
 // what it does when one may have lost what it acknowledged.
 //
 // Open never makes stores by itself: a server that restarted empty looks like a new one, and

@@ -12,8 +12,8 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	engine "github.com/tenure-lease/tenure/engine/redis"
-	"github.com/tenure-lease/tenure/engine/storage"
-	"github.com/tenure-lease/tenure/register/redis"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
+	"github.com/tenure-lease/tenure/internal/host/register/redis"
 )
 
 // TestWhatASetAgreesOn: Init returns it, whichever of the stores it asks, and every store has it

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	engine "github.com/tenure-lease/tenure/engine/redis"
-	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/internal/host/register"
 )
 
 // TestServersOfTwoSets are no set, though there are as many as each has.

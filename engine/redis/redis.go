@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/engine/storage"
-	"github.com/tenure-lease/tenure/register"
-	"github.com/tenure-lease/tenure/register/redis"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/host/register/redis"
 )
 
 // Config says where leases are kept. Only Addrs is required.
@@ -22,7 +22,7 @@ type Config struct {
 	// Addrs are the servers of one set, host:port each.
 	Addrs []string
 	// Username, Password, DB, TLS, Dial and Prefix are those of all servers; see
-	// register/redis.Options.
+	// internal/host/register/redis.Options.
 	Username, Password string
 	DB                 int
 	TLS                *tls.Config

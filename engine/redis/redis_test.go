@@ -15,14 +15,14 @@ import (
 	miniserver "github.com/alicebob/miniredis/v2/server"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
 	engine "github.com/tenure-lease/tenure/engine/redis"
-	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/host/register/redis"
+	"github.com/tenure-lease/tenure/internal/host/register/registertest"
+	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/leasetest"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/register"
-	"github.com/tenure-lease/tenure/register/redis"
-	"github.com/tenure-lease/tenure/register/registertest"
 )
 
 func TestMain(m *testing.M) {

@@ -16,9 +16,9 @@ import (
 	"github.com/tenure-lease/tenure"
 	engine "github.com/tenure-lease/tenure/engine/file"
 	"github.com/tenure-lease/tenure/fence"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/quorumregister"
-	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
 const (

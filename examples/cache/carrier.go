@@ -1,8 +1,8 @@
 package main
 
 import (
-	"github.com/tenure-lease/tenure/quorumregister"
-	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
 // carrier is a store whose writes carry something. To renew a lease is to Put its

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/engine/storage"
 	"github.com/tenure-lease/tenure/fence"
-	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
+	"github.com/tenure-lease/tenure/internal/host/register"
 )
 
 // Document is this client's copy of a shared file, which is its alone while it has the

@@ -33,7 +33,7 @@ import (
 	"syscall"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/machine"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 func main() {

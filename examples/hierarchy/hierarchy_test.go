@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/engine/storage"
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 const (

@@ -1,11 +1,11 @@
 // Command protogen generates the Go code of a .proto file of this repository, with
 // nothing but modules: no protoc needs to be installed.
 //
-//	go -C tools run ./protogen readleasepb/readlease.proto
+//	go -C tools run ./protogen api/readleasepb/readlease.proto
 //
 // The file is named by its path in the repository, which is also the name under
 // which it is known at run time. The code is written beside it and checked in, so
-// that users of the main module need none of this; `go generate ./readleasepb` runs
+// that users of the main module need none of this; `go generate ./api/readleasepb` runs
 // it, and the test of this package tells when that was forgotten.
 package main
 

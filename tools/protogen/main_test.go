@@ -9,7 +9,7 @@ import (
 // TestGeneratedCodeIsUpToDate tells that go generate was forgotten.
 func TestGeneratedCodeIsUpToDate(t *testing.T) {
 	t.Chdir("..") // where go generate runs it
-	protos, err := filepath.Glob(filepath.Join(root, "*", "*.proto"))
+	protos, err := filepath.Glob(filepath.Join(root, "api", "*", "*.proto"))
 	if err != nil || len(protos) == 0 {
 		t.Fatalf("no .proto files: %v", err)
 	}

@@ -2,14 +2,14 @@
 // tests do not notice. Each is a rule without a test, or changes nothing that can be seen.
 //
 //	cd tools && go run ./survivors ../peer                     # judged by peer's own tests
-//	go run ./survivors -files 'lanes|keylease' ../replica ../sim/replicasim
-//	go run ./survivors -n 40 -seed 7 -run TestScripts ../replica ../sim/replicasim
+//	go run ./survivors -files 'lanes|keylease' ../internal/core/replica ../internal/lab/replicasim
+//	go run ./survivors -n 40 -seed 7 -run TestScripts ../internal/core/replica ../internal/lab/replicasim
 //
 // The first package is broken; the tests of all that are named judge. All breaks are built into
 // one program for each package of tests, and a file says which of them is made. A break is
 // judged by the tests that reach it, the quick ones first.
 //
-// Planted bugs (package sim/mutant) are those rules that somebody thought of; this finds others.
+// Planted bugs (package internal/lab/mutant) are those rules that somebody thought of; this finds others.
 package main
 
 import (

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/quorumregister"
-	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
 func TestMain(m *testing.M) {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	leases "github.com/tenure-lease/tenure/compat/storage"
-	"github.com/tenure-lease/tenure/engine/storage"
-	"github.com/tenure-lease/tenure/register"
-	"github.com/tenure-lease/tenure/register/redis"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/host/register/redis"
 )
 
 // variable is the environment variable that makes this program a process that does an

@@ -52,7 +52,7 @@
 //
 //	directory, 3 directories   many leases share an I/O
 //	server, 3 servers          tenure serve on the same disk, keep-alives on a client's stream
-//	redis, 3 redis             register/redis, appendfsync always, on the same disk
+//	redis, 3 redis             internal/host/register/redis, appendfsync always, on the same disk
 //
 // The latency is a renewal's: for storage it includes the 2δ, during which nothing
 // happens. CPU is that of all processes together, client and servers, for a

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/compat/server"
-	"github.com/tenure-lease/tenure/engine/storage"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
 
 // holding is what it took to hold leases for some time.

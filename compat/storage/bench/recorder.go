@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenure-lease/tenure/machine"
-	"github.com/tenure-lease/tenure/quorumregister"
-	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
 // recorder notes what is asked of stores, and when.

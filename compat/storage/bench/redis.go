@@ -11,7 +11,7 @@ import (
 	"time"
 
 	leases "github.com/tenure-lease/tenure/compat/storage"
-	"github.com/tenure-lease/tenure/register/redis"
+	"github.com/tenure-lease/tenure/internal/host/register/redis"
 )
 
 var errNoRedis = errors.New("redis-server is not installed: Debian's package redis-server has it")

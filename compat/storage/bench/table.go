@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tenure-lease/tenure/chart"
+	"github.com/tenure-lease/tenure/internal/lab/chart"
 )
 
 func table(w io.Writer, medians []result) {

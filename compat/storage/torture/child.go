@@ -16,9 +16,9 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	leases "github.com/tenure-lease/tenure/compat/storage"
-	"github.com/tenure-lease/tenure/engine/storage"
 	"github.com/tenure-lease/tenure/fence"
-	"github.com/tenure-lease/tenure/register"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
+	"github.com/tenure-lease/tenure/internal/host/register"
 )
 
 // Variable is the environment variable that makes a program call Child instead of

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/tenure-lease/tenure/clock"
-	"github.com/tenure-lease/tenure/register/file"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/register/file"
 )
 
 // place is where one store is, and what can be done to it. Where we may, each has a

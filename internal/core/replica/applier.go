@@ -1,0 +1,347 @@
+package replica
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/kv"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// Applier is the replicated state and the rules by which committed entries
+// change it. It is as pure as a Replica, but a driver may run it on another
+// goroutine, so that a long entry never delays a heartbeat.
+type Applier struct {
+	id      machine.NodeID
+	boot    uint64
+	store   *kv.Store
+	roster  Roster
+	setting readSetting
+	// released is up to where the owner has said that the state may be seen.
+	released uint64
+	older    bool
+
+	index, term uint64
+	changes     []LeaseChange
+	fates       []BatchFate
+	results     []Result
+}
+
+// NewApplier returns the state of a fresh cluster, from Genesis on.
+func NewApplier(id machine.NodeID, boot uint64) *Applier {
+	return &Applier{id: id, boot: boot, store: kv.New(), index: 1, term: 1, released: 1}
+}
+
+// Store gives the state itself. Only the Applier's goroutine may touch it; what
+// it publishes are the Store's Views.
+func (a *Applier) Store() *kv.Store { return a.store }
+
+// Older makes the applier one of a version from before levels: see [Controls].
+func (a *Applier) Older() { a.older = true }
+
+// Index is the index of the last entry applied.
+func (a *Applier) Index() uint64 { return a.index }
+
+// Term is the term of that entry.
+func (a *Applier) Term() uint64 { return a.term }
+
+// Found says who begins a fresh cluster. All members must say the same.
+func (a *Applier) Found(by Roster) { a.roster = by }
+
+// Roster is who the members are.
+func (a *Applier) Roster() Roster { return a.roster }
+
+// ReadPolicy is the policy of read leases, empty until one was set.
+func (a *Applier) ReadPolicy() quorumlease.Policy { return a.setting.policy }
+
+// Released tells that everything up to an index is released; a snapshot tells it on.
+func (a *Applier) Released(index uint64) {
+	a.released = max(a.released, index)
+	a.roster.Memberships = a.roster.Memberships.Released(min(a.released, a.index))
+}
+
+// Apply applies one committed entry. An error means that this version cannot
+// make sense of the log; going on would make the members differ.
+func (a *Applier) Apply(e *raftpb.Entry) error {
+	if e.GetIndex() != a.index+1 {
+		return fmt.Errorf("replica: entry %d follows %d", e.GetIndex(), a.index)
+	}
+	switch {
+	case changes(e):
+		if err := a.change(e); err != nil {
+			return fmt.Errorf("entry %d: %w", e.GetIndex(), err)
+		}
+	case e.GetType() != raftpb.EntryNormal:
+		return fmt.Errorf("%w: entry %d is of a kind that a newer version wrote", errBadEntry, e.GetIndex())
+	case a.older && isBatch(e.GetData()) && isKept(e.GetData()):
+		return fmt.Errorf("%w: entry %d is kept", errBadEntry, e.GetIndex())
+	case len(e.GetData()) > 0: // else a new leader's first entry
+		b, err := decodeBatch(e.GetData())
+		if err != nil {
+			return fmt.Errorf("entry %d: %w", e.GetIndex(), err)
+		}
+		if err := a.batch(b, e.GetTerm()); err != nil {
+			return fmt.Errorf("entry %d: %w", e.GetIndex(), err)
+		}
+	}
+	a.index, a.term = e.GetIndex(), e.GetTerm()
+	return nil
+}
+
+func (a *Applier) batch(b *batch, term uint64) error {
+	own := b.From == a.id && b.Boot == a.boot
+	refused := b.Term != term
+	if own {
+		a.fates = append(a.fates, BatchFate{Seq: b.Seq, Refused: refused})
+	}
+	if refused {
+		return nil
+	}
+	for _, req := range b.Requests {
+		kind, m, err := decodeRequest(req.Body)
+		if err != nil {
+			return err
+		}
+		resp, err := a.request(kind, m)
+		if own && req.ID != 0 {
+			a.results = append(a.results, Result{ID: req.ID, Index: a.index + 1, Response: resp, Err: err})
+		}
+	}
+	return nil
+}
+
+// change applies a change of the membership, which its leader has found to make sense.
+func (a *Applier) change(e *raftpb.Entry) error {
+	b, asked, err := askedChange(e)
+	if err != nil {
+		return err
+	}
+	if a.roster, err = a.roster.after(e.GetIndex(), asked); err != nil {
+		return err
+	}
+	if b.From == a.id && b.Boot == a.boot {
+		a.fates = append(a.fates, BatchFate{Seq: b.Seq})
+		list := &pb.MemberListResponse{Header: a.header(), Members: a.roster.Members}
+		a.results = append(a.results, Result{ID: b.Requests[0].ID, Index: e.GetIndex(), Response: list})
+	}
+	return nil
+}
+
+// request applies one request. Its error is the client's, the same everywhere.
+func (a *Applier) request(kind byte, m proto.Message) (proto.Message, error) {
+	if kind == kindRead {
+		return nil, nil
+	}
+	switch m := m.(type) {
+	case *pb.PutRequest:
+		return answer(a.store.Put(m))
+	case *pb.DeleteRangeRequest:
+		return answer(a.store.DeleteRange(m))
+	case *pb.TxnRequest:
+		return answer(a.store.Txn(m))
+	case *pb.CompactionRequest:
+		if err := a.store.Compact(m.Revision); err != nil {
+			return nil, err
+		}
+		return &pb.CompactionResponse{Header: a.header()}, nil
+	case *pb.LeaseGrantRequest:
+		if err := a.store.Grant(m.ID, m.TTL); err != nil {
+			return nil, err
+		}
+		a.changes = append(a.changes, LeaseChange{ID: m.ID, Kind: LeaseGranted, TTL: m.TTL})
+		return &pb.LeaseGrantResponse{Header: a.header(), ID: m.ID, TTL: m.TTL}, nil
+	case *pb.LeaseRevokeRequest:
+		if err := a.revoke(m.ID); err != nil {
+			return nil, err
+		}
+		return &pb.LeaseRevokeResponse{Header: a.header()}, nil
+	case *pb.LeaseCheckpointRequest:
+		for _, c := range m.Checkpoints {
+			a.leaseEntry(kind, c)
+		}
+		return nil, nil
+	case *pb.Member:
+		a.roster = a.roster.told(m)
+		return m, nil
+	case *wrapperspb.StringValue, *wrapperspb.BytesValue:
+		setting, err := a.setting.with(m)
+		if err != nil {
+			return nil, err
+		}
+		a.setting = setting
+		return m, nil
+	}
+	return nil, errors.New("replica: a request without a rule")
+}
+
+// answer keeps a nil response from becoming a non-nil message.
+func answer[M proto.Message](m M, err error) (proto.Message, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (a *Applier) header() *pb.ResponseHeader {
+	return &pb.ResponseHeader{Revision: a.store.Revision()}
+}
+
+func (a *Applier) revoke(id int64) error {
+	if err := a.store.Revoke(id); err != nil {
+		return err
+	}
+	a.changes = append(a.changes, LeaseChange{ID: id, Kind: LeaseGone})
+	return nil
+}
+
+// leaseEntry applies one line of an expiry or checkpoint. A lease that is gone
+// by now was revoked meanwhile, which settles the matter.
+func (a *Applier) leaseEntry(kind byte, c *pb.LeaseCheckpoint) {
+	if kind == kindExpire {
+		_ = a.revoke(c.ID)
+		return
+	}
+	if a.store.Checkpoint(c.ID, c.Remaining_TTL) == nil {
+		a.changes = append(a.changes, LeaseChange{ID: c.ID, Kind: LeaseCheckpointed, Checkpoint: c.Remaining_TTL})
+	}
+}
+
+// Take returns what was applied since the last Take: the report for the Replica,
+// and the results of this member's own requests, to be answered after the
+// state that includes them was published.
+func (a *Applier) Take() (Applied, []Result) {
+	in := Applied{
+		Index: a.index, Term: a.term, Leases: a.changes, Batches: a.fates, ReadPolicy: a.setting.policy, ReadCells: a.setting.cells,
+		LeaseKeys: a.store.View().LeaseKeys, Roster: a.roster,
+	}
+	results := a.results
+	a.changes, a.fates, a.results = nil, nil, nil
+	return in, results
+}
+
+// leaseList is all leases, for a Replica that starts from this state.
+func (a *Applier) leaseList() []LeaseChange {
+	var list []LeaseChange
+	for info := range a.store.View().Leases() {
+		list = append(list, LeaseChange{ID: info.ID, Kind: LeaseGranted, TTL: info.TTL, Checkpoint: info.Remaining})
+	}
+	return list
+}
+
+// Restored reports the Applier's state to a Replica that starts from it.
+func (a *Applier) Restored() Restored {
+	return Restored{
+		Index: a.index, Term: a.term, Released: min(a.released, a.index), Leases: a.leaseList(),
+		ReadPolicy: a.setting.policy, ReadCells: a.setting.cells, LeaseKeys: a.store.View().LeaseKeys, Roster: a.roster,
+	}
+}
+
+// Snapshot is the state at an index, held still while it is written.
+type Snapshot struct {
+	Index, Term uint64
+	roster      Roster
+	setting     readSetting
+	released    uint64
+	view        kv.View
+	release     func()
+}
+
+// Snapshot holds the present state still. Release must be called in the end;
+// it and WriteTo may be called by another goroutine.
+func (a *Applier) Snapshot() Snapshot {
+	view, release := a.store.Pin()
+	return Snapshot{
+		Index: a.index, Term: a.term, roster: a.roster, setting: a.setting, released: min(a.released, a.index),
+		view: view, release: release,
+	}
+}
+
+// Release lets the store give up what the snapshot held.
+func (s Snapshot) Release() { s.release() }
+
+// ConfState is who the members are, for the metadata of the snapshot.
+func (s Snapshot) ConfState() *raftpb.ConfState { return s.roster.ConfState() }
+
+// WriteTo writes the snapshot: the members, as a *pb.MemberListResponse, the policy of
+// read leases, who holds which keys, up to where the state is released, and who votes,
+// learns, and was removed, each with its length before it; then the kv state.
+func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
+	members, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.MemberListResponse{Members: s.roster.Members})
+	if err != nil {
+		return 0, err
+	}
+	var head []byte
+	for _, p := range [][]byte{members, []byte(s.setting.policy), s.setting.encodeCells(), binary.AppendUvarint(nil, s.released), s.roster.encode()} {
+		head = binary.BigEndian.AppendUint32(head, uint32(len(p)))
+		head = append(head, p...)
+	}
+	n, err := w.Write(head)
+	if err != nil {
+		return int64(n), err
+	}
+	m, err := s.view.WriteTo(w)
+	return int64(n) + m, err
+}
+
+// maxSectionBytes bounds what a snapshot may claim for what is before the kv state.
+const maxSectionBytes = 16 << 20
+
+// readSection reads a length and as many bytes.
+func readSection(r io.Reader) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, fmt.Errorf("replica: read snapshot: %w", err)
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > maxSectionBytes {
+		return nil, fmt.Errorf("replica: read snapshot: a section of %d bytes", n)
+	}
+	p := make([]byte, n)
+	if _, err := io.ReadFull(r, p); err != nil {
+		return nil, fmt.Errorf("replica: read snapshot: %w", err)
+	}
+	return p, nil
+}
+
+// Restore replaces the state by that of a snapshot taken at index.
+func (a *Applier) Restore(r io.Reader, index, term uint64) error {
+	var sections [5][]byte
+	for i := range sections {
+		var err error
+		if sections[i], err = readSection(r); err != nil {
+			return err
+		}
+	}
+	var list pb.MemberListResponse
+	if err := proto.Unmarshal(sections[0], &list); err != nil {
+		return fmt.Errorf("replica: read snapshot: %w", err)
+	}
+	setting, err := decodeSetting(string(sections[1]), sections[2])
+	if err != nil {
+		return fmt.Errorf("replica: read snapshot: %w", err)
+	}
+	released, n := binary.Uvarint(sections[3])
+	if n != len(sections[3]) {
+		return errors.New("replica: read snapshot: it does not say up to where it is released")
+	}
+	roster, err := decodeRoster(list.Members, sections[4])
+	if err != nil {
+		return fmt.Errorf("replica: read snapshot: %w", err)
+	}
+	store, err := kv.Read(r)
+	if err != nil {
+		return fmt.Errorf("replica: read snapshot: %w", err)
+	}
+	store.Pause = a.store.Pause
+	a.store, a.roster, a.setting, a.index, a.term = store, roster, setting, index, term
+	a.released = released
+	a.changes, a.fates, a.results = nil, nil, nil
+	return nil
+}

@@ -1,0 +1,131 @@
+package replica
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+)
+
+// A question is put again when an election timeout has passed since it was put last, and is given
+// up when nobody can wait for it any more since it came.
+func TestAsksAreRepeatedAndGivenUp(t *testing.T) {
+	r := keyReader(9)
+	long, patience := r.cfg.electionTimeout(), r.cfg.patience()
+	r.now = r.now.Add(2 * patience)
+	ago := func(d time.Duration) machine.Mono { return r.now.Add(-d) }
+	a := &r.asks
+	a.own = map[uint64]*ownAsk{
+		1: {since: ago(patience + 1), sent: ago(1)},
+		2: {since: ago(patience), sent: ago(1)},
+		3: {since: ago(2 * long), sent: ago(long)},
+		5: {since: ago(2 * long), sent: ago(long + 1)},
+		4: {since: ago(2 * long), sent: ago(long + 1)},
+		6: {since: ago(patience + 1)}, // it waits for a leader
+		7: {since: ago(patience - 1)},
+	}
+	for id, f := range a.own {
+		f.ask.ID = id
+	}
+	a.fresh, a.away = []*ownAsk{a.own[6], a.own[7]}, true
+	a.onTick(r)
+	var fresh []uint64
+	for _, f := range a.fresh {
+		fresh = append(fresh, f.ask.ID)
+	}
+	if want := []uint64{7, 4, 5}; !reflect.DeepEqual(fresh, want) || a.away {
+		t.Errorf("the questions %d are put next, want %d; they wait for an answer: %v", fresh, want, a.away)
+	}
+	for id := range uint64(8) {
+		if a.own[id] != nil != (id > 1 && id != 6) {
+			t.Errorf("question %d is waited for: %v", id, a.own[id] != nil)
+		}
+	}
+}
+
+// Under another leader all is asked anew, and what was confirmed or came in under the one before
+// is answered by nobody: what was true then need not be true now.
+func TestAnotherLeaderIsAskedAnew(t *testing.T) {
+	a := &asks{own: map[uint64]*ownAsk{}, away: true}
+	for id := uint64(9); id > 0; id-- {
+		a.own[id] = &ownAsk{ask: leaseAsk{ID: id}}
+	}
+	a.fresh = []*ownAsk{a.own[9]}
+	a.inbox, a.confirmed = []askBatch{{}}, []askBatch{{}}
+	a.redirect()
+	if len(a.inbox)+len(a.confirmed) > 0 || a.away {
+		t.Errorf("of an earlier reign %d questions wait for a round, and %d are confirmed", len(a.inbox), len(a.confirmed))
+	}
+	for i, f := range a.fresh {
+		if len(a.fresh) != 9 || f.ask.ID != uint64(i+1) {
+			t.Fatalf("%d questions are asked anew, and number %d is %d", len(a.fresh), i+1, f.ask.ID)
+		}
+	}
+}
+
+// An answer is good for the question that has its number, in this life and about that lease, and once.
+func TestAnAnswerIsToItsQuestion(t *testing.T) {
+	r := keyReader(9)
+	a := &r.asks
+	r.cfg.Boot = 3
+	a.own = map[uint64]*ownAsk{1: {ask: leaseAsk{ID: 1, Lease: 7}}, 2: {ask: leaseAsk{ID: 2, Lease: 8}}}
+	good := AnswerLease{ID: 1, Lease: 7, TTL: 9}
+	for name, m := range map[string]leaseAnswers{
+		"of an earlier life":  {Boot: 2, Answers: []AnswerLease{good}},
+		"about another lease": {Boot: 3, Answers: []AnswerLease{{ID: 1, Lease: 8, TTL: 9}}},
+		"of another number":   {Boot: 3, Answers: []AnswerLease{{ID: 3, Lease: 7, TTL: 9}}},
+	} {
+		a.away = true
+		if a.answered(r, m); len(r.outcomes) > 0 || len(a.own) != 2 {
+			t.Fatalf("an answer %s is taken: %+v, and %d questions are open", name, r.outcomes, len(a.own))
+		}
+		if a.away != (m.Boot != r.cfg.Boot) {
+			t.Errorf("after an answer %s the next questions wait for one: %v", name, a.away)
+		}
+	}
+	for range 2 {
+		a.answered(r, leaseAnswers{Boot: 3, Answers: []AnswerLease{good}})
+	}
+	if want := []any{good}; !reflect.DeepEqual(r.outcomes, want) || len(a.own) != 1 {
+		t.Errorf("told %+v, want %+v, once", r.outcomes, want)
+	}
+}
+
+// Answers share a message if they go to the same life of a member: another one would drop them.
+func TestAnswersGoToTheLifeThatAsked(t *testing.T) {
+	r := keyReader(9)
+	a := &r.asks
+	a.answer(asker{2, 1}, AnswerLease{ID: 1})
+	a.answer(asker{2, 2}, AnswerLease{ID: 2})
+	a.answer(asker{3, 1}, AnswerLease{ID: 3})
+	a.answer(asker{2, 1}, AnswerLease{ID: 4})
+	a.answer(asker{4, 1})
+	a.flush(r)
+	want := []machine.Envelope{
+		{From: 1, To: 2, Body: leaseAnswers{Boot: 1, Answers: []AnswerLease{{ID: 1}, {ID: 4}}}},
+		{From: 1, To: 2, Body: leaseAnswers{Boot: 2, Answers: []AnswerLease{{ID: 2}}}},
+		{From: 1, To: 3, Body: leaseAnswers{Boot: 1, Answers: []AnswerLease{{ID: 3}}}},
+	}
+	if !reflect.DeepEqual(r.sends, want) {
+		t.Errorf("answers are sent as %+v, want %+v", r.sends, want)
+	}
+}
+
+// A leader that was in key order in its reign answers questions about leases from all that is in its
+// log: others may have found more of it to be released than is committed here.
+func TestQuestionsWaitForWhatOthersMayHaveSeen(t *testing.T) {
+	s := newStage(t)
+	for _, command := range []string{"elect 1", "grant 1 7 60", "pass 500ms", "cut 2", "cut 3", "put 1 a b"} {
+		s.do(command)
+	}
+	r := s.members[0].r
+	commit := r.Status().Commit
+	for far, want := range map[bool]uint64{true: r.last, false: commit} {
+		r.reads.far, r.asks.confirmed, r.applied = far, nil, commit-1 // the last entry is yet to be seen here
+		r.asks.receive(r, 2, leaseAsks{Boot: 1, Asks: []leaseAsk{{ID: 1, Lease: 7}}})
+		if got := r.asks.confirmed; len(got) != 1 || got[0].index != want || got[0].asker != (asker{2, 1}) {
+			t.Errorf("in key order before %v: a question waits as %+v, want it to wait for %d", far, got, want)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package replica
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tenure-lease/tenure/internal/core/placement"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/keyspan"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// keyReader is the only member of a cluster in key order, whose lease never ends, with a state
+// of index 9.
+func keyReader(released uint64) *Replica {
+	r := &Replica{cfg: Config{ID: 1, MaxEntryBytes: 1 << 20, Tick: 1, ElectionTicks: 10}}
+	rl := &r.reads
+	rl.lease, rl.wanted, rl.placed, rl.commit = quorumlease.NewHolder(quorumlease.Config{Self: 1}), machine.Never, true, 9
+	rl.memberships = quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1}}}
+	rl.setting = readSetting{policy: quorumlease.AllByKey}
+	rl.keys.start(9, released, rl.setting, nil)
+	return r
+}
+
+// puts is an entry of one put for each key.
+func puts(t *testing.T, term, index uint64, keys ...string) *raftpb.Entry {
+	t.Helper()
+	b := batch{Term: term, From: 1}
+	for _, key := range keys {
+		b.Requests = append(b.Requests, Propose{Body: putOf(t, key)})
+	}
+	return &raftpb.Entry{Term: &term, Index: &index, Data: b.encode()}
+}
+
+func putOf(t *testing.T, key string) []byte {
+	t.Helper()
+	body, err := EncodeRequest(&pb.PutRequest{Key: []byte(key)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// Of a snapshot nobody reads before all of it is known to be released, for nobody here knows
+// which keys are not.
+func TestNoLeaseOverASnapshotThatIsNotReleased(t *testing.T) {
+	if r := keyReader(8); r.reads.keys.lease(r) != nil {
+		t.Error("a lease over a state of which only a part is released")
+	}
+	r := keyReader(9)
+	l := r.reads.keys.lease(r)
+	if l == nil {
+		t.Fatal("no lease over a state that is released")
+	}
+	ready, ok := l.Ready(keyspan.Set{{Key: []byte("k")}})
+	if want := (KeysReady{Index: 9, UpTo: 9, Local: true}); !ok || ready.Index != want.Index || ready.UpTo != want.UpTo || !ready.Local {
+		t.Errorf("a key that nothing changes is read from %+v, %v, want a state of 9: one of before may lack what was seen", ready, ok)
+	}
+}
+
+// Behind a change of a range readers ask, until it is in every state, and whatever behind it
+// was replaced.
+func TestUnseenRangesStay(t *testing.T) {
+	var u unseen
+	var table keyspan.Table
+	add := func(i uint64) {
+		set := keyspan.Set{{Key: []byte("a"), End: []byte("c")}}
+		table.Add(i, set, nil)
+		u.add(i, set)
+	}
+	add(3)
+	add(5)
+	table.Truncate(5)
+	if u.truncate(5); u.fits() {
+		t.Error("with what was replaced a range before it was forgotten")
+	}
+	table.Release(3)
+	if u.tidy(&table); u.fits() {
+		t.Error("a range was forgotten that is released, and not in the state")
+	}
+	table.Forget(3)
+	if u.tidy(&table); !u.fits() {
+		t.Error("a range is left that is in every state")
+	}
+}
+
+// What is held and not named is behind the horizon, for what is before it and not named is
+// released (R19).
+func TestWhatIsHeldIsNamedOrBehindTheHorizon(t *testing.T) {
+	r := keyReader(9)
+	k := &r.reads.keys
+	last := uint64(9)
+	for range maxHeld + 5 {
+		last++
+		k.append(puts(t, 2, last, fmt.Sprint(last)))
+	}
+	horizon, held := k.held(last)
+	if len(held) != maxHeld {
+		t.Fatalf("%d entries are named, want %d", len(held), maxHeld)
+	}
+	if first := held[len(held)-1] + 1; horizon >= first {
+		t.Errorf("entry %d is held and not named, and not behind the horizon %d: it would be taken for released", first, horizon)
+	}
+}
+
+// However many requests go alone, a bounded number is on its way.
+func TestRequestsThatGoAloneAreBounded(t *testing.T) {
+	r := keyReader(9)
+	p := &r.proposals
+	l := p.lane(apart)
+	l.open = make([]Propose, 3*maxApart)
+	if p.depart(r); len(p.sent) != maxApart || len(l.open) != 2*maxApart {
+		t.Errorf("%d requests are on their way, and %d wait: want %d of %d to set out", len(p.sent), len(l.open), maxApart, 3*maxApart)
+	}
+}
+
+// Without a leader what waits is given up by the age of the oldest, whatever comes later.
+func TestWhatWaitsIsGivenUpByTheOldest(t *testing.T) {
+	r := keyReader(9)
+	p := &r.proposals
+	for id := range uint64(3 * maxFlying) {
+		p.add(Propose{ID: id, Body: putOf(t, "k")})
+		p.file(r)
+		r.now = r.now.Add(r.cfg.patience() / maxFlying)
+	}
+	p.onTick(r)
+	if l := p.lanes[0]; len(l.open) > 0 || len(r.outcomes) != 1 {
+		t.Errorf("%d requests wait for a leader, the oldest for three times as long as it may, and %d outcomes: want all to be dropped", len(l.open), len(r.outcomes))
+	}
+}
+
+// A put of what is read at the leader is kept there, and one of what is read elsewhere is not;
+// they do not share an entry, for readers elsewhere wait longer for what is kept.
+func TestWhatIsKeptGoesByItself(t *testing.T) {
+	r := keyReader(9)
+	r.leader = 1
+	c := placement.NewCounter(16)
+	for range 10 {
+		c.Read([]byte("here"))
+	}
+	r.reads.plans.counter, r.reads.plans.counted = placement.NewCounter(16), c.Take()
+	here, also, there := r.reads.companyOf(r, putOf(t, "here")), r.reads.companyOf(r, putOf(t, "here")), r.reads.companyOf(r, putOf(t, "there"))
+	if here != also || here == apart {
+		t.Errorf("puts of one key keep company %q and %q", here, also)
+	}
+	if here == there {
+		t.Errorf("a put of what is read at the leader shares an entry with one of what is not: both keep company %q", here)
+	}
+}

@@ -1,0 +1,280 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tenure-lease/tenure/internal/core/placement"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/keyspan"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// keyOrder releases entries by the keys that they touch, and has holders for each
+// key. What is committed goes to the Applier at once (R24); what of it may be seen
+// is said by Released, and to readers of some keys by KeysReady.
+type keyOrder struct {
+	on      bool
+	log     TouchLog // what in the log is not released
+	through uint64   // everything up to here is released, as far as is known
+	// fences are entries that everyone with a promise must have, whatever it holds:
+	// a leader's first, and those that change who holds what (R13, R17).
+	fences []uint64
+	// missed are unreleased entries that some holder may not have, as of when they were
+	// appended; behind are those that no holder lacks, by the entry that has to be
+	// released before them (R25).
+	missed []missed
+	behind map[uint64][]uint64
+	// own are unreleased entries, ascending, that this member proposed as a leader and
+	// keeps, so that it may read past them. In its term nobody else releases them; those of an earlier
+	// reign are released before the leader of a later one is beyond doubt.
+	own []uint64
+	// confs are the configurations from the last released one on (R13), ascending. Readers
+	// have parts of it: no element is written twice.
+	confs []conf
+	// former are others that entries have to wait for: see Controls.
+	former []conf
+	// blind is set until the state is released with which the account began, and so
+	// all configurations before it, which are not known. Meanwhile it takes everyone
+	// for a holder, and this member for none.
+	// Only what its leader says is released whole makes it go on.
+	blind   bool
+	loading bool   // that state has yet to be loaded
+	unknown uint64 // its index
+	// leaseKeys are the keys of clients' leases, as the Applier had them last.
+	leaseKeys func(lease int64) [][]byte
+	scratch   Touch
+	unseen    unseen
+
+	fresh  []uint64 // released apart from all before, not reported yet
+	told   uint64   // through, as reported
+	news   quorumlease.News
+	learnt learnt
+	reads  []*keyRead // by arrival
+}
+
+// missed are entries, ascending, that any of the same holders may lack, and that the
+// same leader keeps, or none.
+type missed struct {
+	holders []machine.NodeID // ascending; nil is everyone
+	by      keeper
+	entries []uint64
+}
+
+// keeper is the leader of a term; the zero keeper is nobody.
+type keeper struct {
+	member machine.NodeID
+	term   uint64
+}
+
+// learnt is what was made of the leader's news already.
+type learnt struct {
+	term, horizon, commit uint64
+	held                  int
+}
+
+// conf is who holds which keys from an entry on. Without one, who has promises
+// holds all keys.
+type conf struct {
+	index   uint64
+	setting readSetting
+}
+
+// start begins to keep account: of a state at an index that is released up to
+// through, and of the entries that the log has behind it.
+func (k *keyOrder) start(index, through uint64, setting readSetting, entries []*raftpb.Entry) {
+	*k = keyOrder{on: true, through: max(k.through, through), told: k.told, reads: k.reads, news: k.news, leaseKeys: k.leaseKeys}
+	k.log.Restored(index)
+	k.log.ReleaseThrough(k.through)
+	k.behind = map[uint64][]uint64{}
+	k.confs = []conf{{index, setting}}
+	k.blind, k.unknown = k.through < index, index
+	for _, e := range entries {
+		k.append(e)
+	}
+}
+
+// stop ends the account.
+func (k *keyOrder) stop() { *k = keyOrder{through: k.through, told: k.told, reads: k.reads} }
+
+// append takes an entry into account, before it is acknowledged (R8). It returns who
+// sent it, whether that keeps it, and what it touches, valid until the next call; nothing
+// if everyone must have it.
+func (k *keyOrder) append(e *raftpb.Entry) (from machine.NodeID, kept bool, touch *Touch) {
+	i := e.GetIndex()
+	touch = k.log.Add(e, k.leaseKeys)
+	k.unseen.add(i, touch.Keys.Writes)
+	if len(e.GetData()) == 0 || changes(e) {
+		k.fences = append(k.fences, i)
+		return 0, false, nil
+	}
+	settles := false
+	from, kept = glance(e, func(body []byte) { settles = settles || body[0] == kindReadPolicy || body[0] == kindReadCells })
+	if settles {
+		if b, err := decodeBatch(e.GetData()); err == nil && b.Term == e.GetTerm() {
+			if next, ok := k.confs[len(k.confs)-1].setting.after(b); ok {
+				k.fences = append(k.fences, i)
+				k.confs = append(k.confs, conf{i, next})
+				return 0, false, nil
+			}
+		}
+	}
+	by := keeper{}
+	if kept {
+		by = keeper{from, e.GetTerm()}
+	}
+	k.misses(i, k.holdersOf(touch.Keys.Writes), by)
+	return from, kept, touch
+}
+
+// misses notes who may lack an entry.
+func (k *keyOrder) misses(i uint64, holders []machine.NodeID, by keeper) {
+	if !k.log.Held(i) {
+		return // it touches nothing
+	}
+	n := slices.IndexFunc(k.missed, func(m missed) bool {
+		return m.by == by && (m.holders == nil) == (holders == nil) && slices.Equal(m.holders, holders)
+	})
+	if n < 0 {
+		n = len(k.missed)
+		k.missed = append(k.missed, missed{holders: holders, by: by})
+	}
+	k.missed[n].entries = append(k.missed[n].entries, i)
+}
+
+// latest is what the log says last, committed or not.
+func (k *keyOrder) latest() readSetting {
+	if len(k.confs) == 0 {
+		return readSetting{}
+	}
+	return k.confs[len(k.confs)-1].setting
+}
+
+// holdersOf is who may hold any of what an entry changes, under any configuration
+// that may be in force; nil is everyone (R13).
+func (k *keyOrder) holdersOf(writes keyspan.Set) []machine.NodeID {
+	if k.blind {
+		return nil
+	}
+	ids := []machine.NodeID{}
+	for _, list := range [2][]conf{k.confs, k.former} {
+		for _, c := range list {
+			if c.setting.cells == nil {
+				return nil
+			}
+			var all placement.Set
+			for _, s := range writes {
+				_, some := c.setting.cells.HoldersOfRange(s.Key, s.End)
+				all |= some
+			}
+			for place, id := range c.setting.cells.Members() {
+				if all.Has(place) && !slices.Contains(ids, id) {
+					ids = append(ids, id)
+				}
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// holds reports whether a member holds all of some keys: under the configuration that
+// was committed last, and under all that may replace it.
+func (k *keyOrder) holds(id machine.NodeID, keys keyspan.Set, commit uint64) bool {
+	if k.blind {
+		return false
+	}
+	return holdAll(inForce(k.confs, commit), id, keys)
+}
+
+// inForce are the configuration that was committed last, and all that may replace it.
+func inForce(confs []conf, commit uint64) []conf {
+	first := 0
+	for i, c := range confs {
+		if c.index <= commit {
+			first = i
+		}
+	}
+	return confs[first:]
+}
+
+// holdAll reports whether a member holds all of some keys, under each of some
+// configurations.
+func holdAll(confs []conf, id machine.NodeID, keys keyspan.Set) bool {
+	for _, c := range confs {
+		if c.setting.cells == nil {
+			continue
+		}
+		place := c.setting.cells.Place(id)
+		for _, s := range keys {
+			if every, _ := c.setting.cells.HoldersOfRange(s.Key, s.End); place < 0 || !every.Has(place) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// truncate forgets the entries from an index on.
+func (k *keyOrder) truncate(from, last uint64) {
+	k.log.Truncate(from)
+	k.unseen.truncate(from)
+	k.fences = slices.DeleteFunc(k.fences, func(i uint64) bool { return i >= from })
+	for n := len(k.confs); n > 0 && k.confs[n-1].index >= from; n-- {
+		k.confs = k.confs[: n-1 : n-1] // readers have it
+	}
+	if k.on && len(k.confs) == 0 { // that of the last entry released is never forgotten
+		panic(fmt.Sprintf("replica: the log is cut at %d, and what is released goes beyond (R13)", from))
+	}
+	gone := func(i uint64) bool { return i >= from }
+	for n := range k.missed {
+		k.missed[n].entries = slices.DeleteFunc(k.missed[n].entries, gone)
+	}
+	k.own = slices.DeleteFunc(k.own, gone)
+}
+
+// held are the entries up to the horizon that are not released, for the news; the
+// horizon is nearer than the commit index if they are too many.
+func (k *keyOrder) held(commit uint64) (horizon uint64, held []uint64) {
+	if k.blind {
+		return k.through, nil // what is behind it cannot name
+	}
+	for i := range k.log.Unreleased() {
+		if i > commit {
+			break
+		}
+		held = append(held, i)
+	}
+	for _, f := range k.fences {
+		if f <= commit {
+			held = append(held, f)
+		}
+	}
+	slices.Sort(held)
+	if held = slices.Compact(held); len(held) > maxHeld {
+		return held[maxHeld] - 1, held[:maxHeld]
+	}
+	return commit, held
+}
+
+// maxHeld entries are named in the news.
+const maxHeld = 256
+
+// report says what became visible.
+func (k *keyOrder) report() (out Released, ok bool) {
+	fresh := slices.DeleteFunc(k.fresh, func(i uint64) bool { return i <= k.through })
+	k.fresh = nil
+	if k.through == k.told && len(fresh) == 0 {
+		return out, false
+	}
+	k.told = k.through
+	slices.Sort(fresh)
+	return Released{Through: k.through, Apart: fresh}, true
+}
+
+// everywhere reports whether each holder holds all keys, whatever configuration is in
+// force.
+func (k *keyOrder) everywhere() bool {
+	return !k.on || !k.blind && !slices.ContainsFunc(k.confs, func(c conf) bool { return c.setting.cells != nil })
+}

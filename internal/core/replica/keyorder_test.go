@@ -1,0 +1,200 @@
+package replica
+
+import (
+	"slices"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/tenure-lease/tenure/internal/core/placement"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/keyspan"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// Who holds which keys is forgotten with the entry that said so, when another takes its
+// place: once that place is committed, nobody may go by what stood there first.
+func TestADivisionIsReplacedWithItsEntry(t *testing.T) {
+	conf := func(holders placement.Set) *placement.Configuration {
+		c, err := placement.New([]machine.NodeID{1, 2}, holders, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	body, err := EncodeRequest(wrapperspb.Bytes(conf(3).Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	term, next, at := uint64(2), uint64(3), uint64(6)
+	var k keyOrder
+	k.start(5, 5, readSetting{quorumlease.Static, conf(1)}, nil)
+	k.append(&raftpb.Entry{Term: &term, Index: &at, Data: (&batch{Term: term, From: 1, Requests: []Propose{{Body: body}}}).encode()})
+	if got := k.latest().cells; !got.Equal(conf(3)) {
+		t.Fatalf("the entry divides nothing: %v", got)
+	}
+	k.truncate(at, at)
+	if len(k.fences) > 0 {
+		t.Errorf("everybody must have the entries %d still, and none of them is there", k.fences)
+	}
+	k.append(&raftpb.Entry{Term: &next, Index: &at})
+	if got := k.latest().cells; !got.Equal(conf(1)) {
+		t.Errorf("a division that was replaced is the latest: %v", got)
+	}
+	if all := []byte("k"); k.holds(2, keyspan.Set{{Key: all}}, at) {
+		t.Error("member 2 holds a key by a division that was replaced")
+	}
+}
+
+// A lease that ends behind a snapshot ends the keys that it has in the snapshot, and not those
+// that it had before: a reader of one of them would not wait for it.
+func TestKeysOfALeaseAreTheSnapshots(t *testing.T) {
+	keysAre := func(key string) func(int64) [][]byte {
+		return func(int64) [][]byte { return [][]byte{[]byte(key)} }
+	}
+	m := newStage(t).members[0]
+	rl := &m.r.reads
+	rl.keys.leaseKeys = keysAre("before")
+	in := m.a.Restored()
+	in.Index, in.Term, in.ReadPolicy, in.LeaseKeys = 10, 2, quorumlease.Static, keysAre("since")
+	revoke := entryOf(11, bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: 7}))
+	rl.tail = []*raftpb.Entry{revoke}
+	rl.restored(m.r, in)
+	if log := rl.keys.log.Keys(); log.LastTouch(key("since")) != 11 || log.LastTouch(key("before")) == 11 {
+		t.Errorf("the end of the lease touches the keys that it had before the snapshot")
+	}
+}
+
+// A write of a range waits for each member that holds some of it, and not only for those that hold
+// all: under any configuration that may be in force.
+func TestWhoARangeWaitsFor(t *testing.T) {
+	r := keyReader(9)
+	k := &r.reads.keys
+	k.confs = []conf{{9, readSetting{quorumlease.Static, division(t)}}}
+	for _, c := range []struct {
+		key, end string
+		want     []machine.NodeID
+	}{{"a", "", []machine.NodeID{1, 2}}, {"x", "", []machine.NodeID{2}}, {"a", "z", []machine.NodeID{1, 2}}, {"x", "z", []machine.NodeID{2}}} {
+		if got := k.holdersOf(keyspan.Set{{Key: []byte(c.key), End: []byte(c.end)}}); !slices.Equal(got, c.want) {
+			t.Errorf("a write of [%q, %q) waits for %d, want %d", c.key, c.end, got, c.want)
+		}
+	}
+	k.confs = append(k.confs, conf{10, readSetting{policy: quorumlease.AllByKey}})
+	if got := k.holdersOf(keyspan.Set{{Key: []byte("x")}}); got != nil {
+		t.Errorf("under a setting without a division a write waits for %d, want everyone", got)
+	}
+}
+
+// Reads that wait outlast a change of the order, and so does what was told.
+func TestReadsOutlastTheOrder(t *testing.T) {
+	r := keyReader(9)
+	k := &r.reads.keys
+	k.read(r, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
+	k.told = 8
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"a snapshot", func() { k.start(12, 9, readSetting{policy: quorumlease.AllByKey}, nil) }},
+		{"strict order", func() { k.stop() }},
+		{"key order", func() { k.start(12, 9, readSetting{policy: quorumlease.AllByKey}, nil) }},
+	} {
+		if step.do(); len(k.reads) != 1 || k.told != 8 || k.through != 9 {
+			t.Errorf("behind %s %d reads wait, %d was told, and all up to %d is released; want 1, 8 and 9", step.name, len(k.reads), k.told, k.through)
+		}
+	}
+}
+
+// A member that knows more to be released than the snapshot says tells its owner, who goes by the
+// snapshot.
+func TestMoreIsReleasedThanTheSnapshotSays(t *testing.T) {
+	for _, policy := range []quorumlease.Policy{quorumlease.All, quorumlease.AllByKey} {
+		m := newStage(t).members[0]
+		rl := &m.r.reads
+		rl.commit, rl.released = 12, 12
+		in := m.a.Restored()
+		in.Index, in.Term, in.Released, in.ReadPolicy = 10, 1, 8, policy
+		m.r.outcomes = nil
+		rl.restored(m.r, in)
+		if out, ok := rl.keys.report(); ok && policy.ByKey() {
+			m.r.outcomes = append(m.r.outcomes, out)
+		}
+		if len(m.r.outcomes) != 1 {
+			t.Fatalf("%s: %+v, want one that tells what is released", policy, m.r.outcomes)
+		}
+		if out, ok := m.r.outcomes[0].(Released); !ok || out.Through < 10 {
+			t.Errorf("%s: of a state of 10 that is released, it is told to be %+v", policy, m.r.outcomes[0])
+		}
+	}
+}
+
+// Writes are counted for the member that asked for them.
+func TestWritesAreTheirSenders(t *testing.T) {
+	r := keyReader(9)
+	r.leader, r.term, r.last = 1, 2, 9
+	r.reads.plans.counter = placement.NewCounter(16)
+	term, index := uint64(2), uint64(10)
+	e := &raftpb.Entry{Term: &term, Index: &index, Data: (&batch{Term: 2, From: 3, Requests: []Propose{{Body: putOf(t, "k")}}}).encode()}
+	r.reads.appends(r, []*raftpb.Entry{e})
+	if got := r.reads.plans.counter.Take(); !slices.Equal(got.Origins, []machine.NodeID{3}) {
+		t.Errorf("a write of member 3 is counted for %d", got.Origins)
+	}
+}
+
+// All that waits for one entry is released with it, alone or with all before it.
+func TestAllThatWaitsForAnEntryIsReleasedWithIt(t *testing.T) {
+	for name, release := range map[string]func(*keyOrder){
+		"alone":              func(k *keyOrder) { k.assured(10) },
+		"with all before it": func(k *keyOrder) { k.releaseThrough(10) },
+	} {
+		r := keyReader(9)
+		k := &r.reads.keys
+		k.append(puts(t, 2, 10, "a", "b", "c"))
+		for i, key := range []string{"a", "b", "c"} {
+			k.append(puts(t, 2, uint64(11+i), key))
+			k.assured(uint64(11 + i)) // no holder lacks it
+		}
+		for i := range k.log.Unreleased() {
+			if len(k.fresh) > 0 || i > 13 {
+				t.Fatalf("entries %d are released before the one that they depend on", k.fresh)
+			}
+		}
+		release(k)
+		for i := uint64(10); i < 14; i++ {
+			if k.log.Held(i) {
+				t.Errorf("entry 10 is released %s, and %d, which waits for it, is not", name, i)
+			}
+		}
+	}
+}
+
+// A member that has left is told by the leader that its removal is released: nobody else tells it.
+func TestWhoHasLeftIsTold(t *testing.T) {
+	for _, tt := range []struct {
+		byKey  bool
+		leader machine.NodeID
+		want   []machine.NodeID
+	}{{true, 1, []machine.NodeID{3, 4}}, {false, 1, []machine.NodeID{3, 4}}, {true, 2, nil}, {false, 2, nil}} {
+		r := keyReader(9)
+		r.leader, r.term = tt.leader, 2
+		rl := &r.reads
+		if !tt.byKey {
+			rl.keys.stop()
+			rl.released = 9
+		}
+		before := quorumlease.Membership{Index: 1, Voters: []machine.NodeID{1, 2, 3}, Learners: []machine.NodeID{4}}
+		rl.count(quorumlease.Memberships{before}.With(quorumlease.Membership{Index: 9, Voters: []machine.NodeID{1, 2}}))
+		rl.settle(r)
+		var told []machine.NodeID
+		for _, env := range r.sends {
+			if news, ok := env.Body.(quorumlease.News); ok && news.Released == 9 && news.Term == 2 {
+				told = append(told, env.To)
+			}
+		}
+		if !slices.Equal(told, tt.want) || len(rl.memberships) != 1 || !slices.Equal(rl.everyone, []machine.NodeID{1, 2}) {
+			t.Errorf("in key order %v, led by member %d: members %d are told, and %d are members; want %d, and 1 and 2", tt.byKey, tt.leader, told, rl.everyone, tt.want)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package replica
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/keyspan"
+)
+
+// In the order of the log a member that reads under its lease waits for all that is in its log: it
+// may be released, and who saw that may know of it.
+func TestAReadInOrderWaitsForTheLog(t *testing.T) {
+	r := keyReader(9)
+	k := &r.reads.keys
+	k.stop()
+	r.last, r.reads.given = 12, 9
+	k.read(r, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
+	k.settleInOrder(r, machine.Never)
+	if len(r.outcomes) > 0 {
+		t.Fatalf("with entries up to 12 in the log, and up to 9 released: %+v", r.outcomes)
+	}
+	r.last, r.reads.given = 15, 13
+	k.settleInOrder(r, machine.Never)
+	if want := []any{KeysReady{ID: 5, Index: 12, UpTo: 13, Local: true}}; !reflect.DeepEqual(r.outcomes, want) || len(k.reads) > 0 {
+		t.Errorf("with entries up to 13 released: %+v, want %+v", r.outcomes, want)
+	}
+}
+
+// A read of a key is served from no state that has what is not released of it, and from none that
+// lacks what may have been seen.
+func TestAReadOfAKeySeesWhatIsReleased(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		asked   uint64 // what a round has found out; 0: it reads under its lease
+		entries []string
+		want    []any
+	}{
+		{"of what nothing changes", 0, []string{"x"}, []any{KeysReady{ID: 5, UpTo: 10, Local: true}}},
+		{"of what is held, under a lease", 0, []string{"k"}, nil},
+		{"of what is held behind the round", 9, []string{"x", "k", "x"}, []any{KeysReady{ID: 5, Index: 9, UpTo: 10}}},
+		{"of what is held at the round", 10, []string{"k"}, nil},
+	} {
+		r := keyReader(9)
+		r.raft = newStage(t).members[0].r.raft
+		k := &r.reads.keys
+		for i, key := range c.entries {
+			k.append(puts(t, 2, uint64(10+i), key))
+		}
+		r.reads.commit = uint64(9 + len(c.entries))
+		k.read(r, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
+		until := machine.Never
+		if c.asked > 0 {
+			k.reads[0].confirmed(c.asked)
+			until = 0
+		}
+		k.settle(r, until)
+		if c.want == nil {
+			if len(r.outcomes) > 0 {
+				t.Errorf("a read %s: %+v, want it to wait", c.name, r.outcomes)
+			}
+			continue
+		}
+		// Of an entry that was found to touch the key, the index is what it needs at most.
+		if got, ok := r.outcomes[0].(KeysReady); !ok || got.UpTo != c.want[0].(KeysReady).UpTo || got.Index > c.want[0].(KeysReady).UpTo || got.Local != (c.asked == 0) {
+			t.Errorf("a read %s: %+v, want %+v", c.name, r.outcomes, c.want)
+		}
+	}
+}
+
+// A read waits for what touches its keys and may have been seen, and for nothing else: not for
+// what is behind that, nor for what stands where another leader's log had such an entry.
+func TestAReadOfAKeyWaitsForNothingElse(t *testing.T) {
+	begin := func(keys ...string) (*Replica, *keyOrder) {
+		r := keyReader(9)
+		r.raft = newStage(t).members[0].r.raft
+		k := &r.reads.keys
+		for i, key := range keys {
+			k.append(puts(t, 2, uint64(10+i), key))
+		}
+		k.read(r, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
+		k.reads[0].confirmed(12)
+		if k.settle(r, 0); len(r.outcomes) > 0 {
+			t.Fatalf("served before the index is committed here: %+v", r.outcomes)
+		}
+		return r, k
+	}
+	served := func(r *Replica, upTo uint64) {
+		t.Helper()
+		r.reads.keys.settle(r, 0)
+		if len(r.outcomes) != 1 || r.outcomes[0].(KeysReady).UpTo != upTo {
+			t.Errorf("%+v, want the read served up to %d", r.outcomes, upTo)
+		}
+	}
+
+	r, _ := begin("x", "x", "x", "k")
+	r.reads.commit = 13
+	served(r, 12)
+
+	r, k := begin("k")
+	k.again(9) // the entry was the leader's before, and is replaced
+	k.truncate(10, 10)
+	k.append(puts(t, 3, 10, "x"))
+	r.reads.commit = 10
+	k.reads[0].confirmed(10)
+	served(r, 10)
+
+	r, k = begin("k")
+	r.reads.commit = 12
+	if k.settle(r, 0); len(r.outcomes) > 0 {
+		t.Errorf("served past what is held: %+v", r.outcomes)
+	}
+	k.releaseThrough(12)
+	served(r, 12)
+}
+
+// A leader that was in key order in its reign reads, in strict order, up to the end of its log:
+// others may have found more of it to be released than is committed here.
+func TestALeaderThatWasInKeyOrderReadsToTheEnd(t *testing.T) {
+	s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
+	for _, command := range []string{"elect 1", "pass 500ms", "cut 2", "cut 3", "put 1 a b"} {
+		s.do(command)
+	}
+	r := s.members[0].r
+	commit := r.Status().Commit
+	if r.last != commit+1 || r.reads.until(r) <= r.now {
+		t.Fatalf("the log ends at %d and is committed up to %d, and the leader has a lease until %v", r.last, commit, r.reads.until(r))
+	}
+	for far, want := range map[bool]uint64{false: commit, true: r.last} {
+		r.reads.far = far
+		if r.reads.publish(r); r.reads.shown.Index != want {
+			t.Errorf("in key order before: %v, it reads from %d on, want %d", far, r.reads.shown.Index, want)
+		}
+	}
+}

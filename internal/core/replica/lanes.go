@@ -1,0 +1,133 @@
+package replica
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+)
+
+// lane is where requests wait that may share a batch.
+//
+// In strict order there is one lane. In key order a batch is released whole, when the
+// holders of all its keys have it, so only requests that wait for the same holders share
+// one: a put never waits for a holder of another's keys. That is a matter of time and not of
+// safety. Each member finds out by itself which holders an entry waits for, from the entry
+// and from all configurations in its log that may be in force (R13). So if the keys are
+// divided anew between the batching and the commit, the entry waits for the holders of all
+// of its keys under either division, which may be more than any of its requests had waited
+// for alone; and it is released, and read past, as one.
+type lane struct {
+	company company
+	open    []Propose    // not yet in a batch, oldest first
+	since   machine.Mono // when the oldest of these came
+	// Of the batches of this lane that are on their way:
+	flying int
+	last   machine.Mono // when the latest set out
+}
+
+// company says which requests share batches: those with the same. The zero company is
+// that of strict order.
+type company string
+
+// apart is the company of requests that have a batch to themselves.
+const apart company = "alone"
+
+// maxBatches of a lane are on their way at once; what comes up meanwhile shares the next.
+// One is being written while another is being applied; more of them would be smaller, and
+// each costs every member a message, a record and a wake-up.
+const maxBatches = 2
+
+// maxApart are on their way at once in key order, of all lanes.
+const maxApart = 1024
+
+// Where members are near each other, two are enough, for batches as for rounds, and
+// what comes up meanwhile shares the next. Where they are far, an answer takes longer
+// than spacing: then another sets out, up to maxFlying of them.
+const (
+	spacing   = 5 * time.Millisecond
+	maxFlying = 64
+)
+
+// mayGo reports whether another batch of the lane may set out.
+func (l *lane) mayGo(now machine.Mono) bool {
+	return l.company == apart || l.flying < maxBatches || l.flying < maxFlying && now.Sub(l.last) >= spacing
+}
+
+// next takes the requests of the next batch.
+func (l *lane) next(maxBytes int) []Propose {
+	n, bytes := 0, 0
+	for n < len(l.open) && (n == 0 || l.company != apart) {
+		bytes += l.open[n].size()
+		solitary := asksChange(l.open[n:]) || asksChange(l.open[max(0, n-1):n])
+		if n > 0 && (bytes > maxBytes || solitary) {
+			break
+		}
+		n++
+	}
+	requests := l.open[:n:n]
+	if l.open = l.open[n:]; len(l.open) == 0 {
+		l.open = nil
+	}
+	return requests
+}
+
+// lane finds or makes the lane of a company.
+func (p *proposals) lane(c company) *lane {
+	for _, l := range p.lanes {
+		if l.company == c {
+			return l
+		}
+	}
+	l := &lane{company: c}
+	p.lanes = append(p.lanes, l)
+	return l
+}
+
+// file puts what has come into lanes. Those that it is in by then it stays in: they say who
+// shares a batch, and nothing else.
+func (p *proposals) file(r *Replica) {
+	for _, in := range p.come {
+		c := company("")
+		if r.reads.keys.on {
+			c = r.reads.companyOf(r, in.Body)
+		}
+		l := p.lane(c)
+		if len(l.open) == 0 {
+			l.since = r.now
+		}
+		l.open = append(l.open, in)
+	}
+	p.come = nil
+}
+
+// companyOf tells which company a request keeps in key order: that of others that wait for
+// the same holders, to be seen or to be read past. Whatever more it might have to wait for
+// makes it go alone: a request that touches everything, that decides who holds what or who
+// is a member, that ends a lease, whose keys nobody here knows for sure, or that depends on
+// a lease, or changes a guard, of an entry that is not released.
+func (rl *readLeases) companyOf(r *Replica, body []byte) company {
+	k := &rl.keys
+	t := &k.scratch
+	known := t.ScanRequest(body)
+	settles := len(body) > 0 && (body[0] == kindReadPolicy || body[0] == kindReadCells)
+	if !known || settles || t.all || len(t.ended) > 0 || k.log.Entangled(t) {
+		return apart
+	}
+	kind := byte('w')
+	switch {
+	case len(t.Keys.Writes) == 0 && len(t.Keys.Reads) > 0:
+		kind = 'r' // no holder has to have it, once its keys are released
+	case r.leading() && rl.plans.readHere(t.Keys.Writes):
+		kind = 'k' // it may be kept
+	}
+	c := []byte{kind}
+	holders := k.holdersOf(append(t.Keys.Writes, t.Keys.Reads...))
+	if holders == nil {
+		return company(append(c, '*'))
+	}
+	for _, id := range holders {
+		c = binary.AppendUvarint(c, uint64(id))
+	}
+	return company(c)
+}

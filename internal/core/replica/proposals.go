@@ -1,0 +1,217 @@
+package replica
+
+import (
+	"slices"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+)
+
+// proposals brings this member's requests into the log, each exactly once.
+//
+// A batch is addressed to the leader of one term and can enter the log in that
+// term only. So when an entry of a later term has been applied and the batch
+// was not among those before it, the batch is dead, and it is addressed anew:
+// a change of leader costs a client time but no error.
+type proposals struct {
+	seq   uint64
+	come  []Propose  // since the last turn
+	lanes []*lane    // with what is not yet in a batch, or with batches on their way
+	sent  []*pending // batches whose fate is open, oldest first
+	// appliedTerm is the term up to which dead batches were looked for.
+	appliedTerm uint64
+	// refusal stops addressing until the next tick or leader: a leader without
+	// room must not be asked at wire speed.
+	refusal bool
+}
+
+type pending struct {
+	requests []Propose
+	lane     *lane
+	seq      uint64
+	term     uint64 // that it is addressed to; 0: nobody yet
+	since    machine.Mono
+	sent     machine.Mono
+	entry    []byte // as it was sent to another member; nil once it is not
+	waits    bool   // until the next tick
+}
+
+func (p *proposals) add(in Propose) { p.come = append(p.come, in) }
+
+// due is when another batch may set out.
+func (p *proposals) due(r *Replica) machine.Mono {
+	due := machine.Never
+	for _, l := range p.lanes {
+		if len(l.open) > 0 && l.flying < maxFlying && !l.mayGo(r.now) {
+			due = min(due, l.last.Add(spacing))
+		}
+	}
+	return due
+}
+
+// turn addresses what is not addressed yet.
+func (p *proposals) turn(r *Replica) {
+	p.file(r)
+	p.depart(r)
+	if r.leader == 0 || p.refusal {
+		return
+	}
+	for _, b := range slices.Clone(p.sent) {
+		if b.term != 0 || b.waits || p.address(r, b) {
+			continue
+		}
+		if asksChange(b.requests) { // which waits for the one before, and holds up nothing
+			b.waits = true
+			continue
+		}
+		p.refusal = true
+		return
+	}
+}
+
+// depart makes batches of what waits in lanes.
+func (p *proposals) depart(r *Replica) {
+	for _, l := range p.lanes {
+		l.flying = 0
+	}
+	for _, b := range p.sent {
+		b.lane.flying++
+		b.lane.last = b.since
+	}
+	for _, l := range p.lanes {
+		for len(l.open) > 0 && len(p.sent) < maxApart && l.mayGo(r.now) {
+			p.sent = append(p.sent, &pending{requests: l.next(r.cfg.MaxEntryBytes), lane: l, since: r.now})
+			l.flying, l.last, l.since = l.flying+1, r.now, r.now
+		}
+	}
+	p.lanes = slices.DeleteFunc(p.lanes, func(l *lane) bool { return l.flying == 0 && len(l.open) == 0 })
+}
+
+// address sends a batch to the leader, and returns false if that must be tried again.
+func (p *proposals) address(r *Replica, b *pending) bool {
+	p.seq++
+	entry := (&batch{Term: r.term, From: r.cfg.ID, Boot: r.cfg.Boot, Seq: p.seq, Requests: b.requests}).encode()
+	if r.reads.keeps(r, entry) {
+		keep(entry)
+	}
+	if r.leading() {
+		switch v := r.admit(r.term, entry, b.requests); {
+		case v == notNow:
+			return false // busy, or about to learn of a new term
+		case v >= refusals:
+			p.reject(r, b, v)
+			return true
+		}
+		entry = nil
+	} else {
+		r.send(r.leader, forward{Term: r.term, Seq: p.seq, Entry: entry})
+	}
+	b.term, b.seq, b.sent, b.entry = r.term, p.seq, r.now, entry
+	return true
+}
+
+// settled learns from the Applier which batches are done or dead.
+func (p *proposals) settled(r *Replica, in Applied) {
+	for _, fate := range in.Batches {
+		for i, b := range p.sent {
+			if b.term == 0 || b.seq != fate.Seq {
+				continue
+			}
+			if fate.Refused {
+				b.term = 0
+			} else {
+				p.sent = append(p.sent[:i:i], p.sent[i+1:]...)
+			}
+			break
+		}
+		r.leases.settled(r, fate)
+	}
+	if in.Term > p.appliedTerm {
+		p.appliedTerm = in.Term
+		for _, b := range p.sent {
+			if b.term < in.Term {
+				b.term = 0
+			}
+		}
+	}
+}
+
+// refused takes back a batch that the leader did not append. It is tried again
+// at the next tick, when the leader may be less busy.
+func (p *proposals) refused(r *Replica, m refused) {
+	if m.Boot != r.cfg.Boot {
+		return
+	}
+	for _, b := range p.sent {
+		if b.term == m.Term && b.seq == m.Seq {
+			b.term = 0
+			b.waits = asksChange(b.requests)
+			p.refusal = p.refusal || !b.waits
+		}
+	}
+}
+
+// rejected takes back a change of the membership that no leader may make.
+func (p *proposals) rejected(r *Replica, m rejected) {
+	if m.Boot != r.cfg.Boot {
+		return
+	}
+	for _, b := range slices.Clone(p.sent) {
+		if b.term == m.Term && b.seq == m.Seq {
+			p.reject(r, b, m.Why)
+		}
+	}
+}
+
+func (p *proposals) reject(r *Replica, b *pending, why verdict) {
+	p.sent = slices.DeleteFunc(slices.Clone(p.sent), func(o *pending) bool { return o == b })
+	r.outcomes = append(r.outcomes, Rejected{ID: b.requests[0].ID, Err: why.err()})
+}
+
+// restored gives up the batches whose fate a snapshot has hidden.
+func (p *proposals) restored(r *Replica, term uint64) {
+	p.appliedTerm = max(p.appliedTerm, term)
+	p.abandon(r, func(b *pending) bool { return b.term != 0 && b.term <= term })
+}
+
+// onTick repeats what may have been lost on the way, and gives up what nobody
+// waits for.
+func (p *proposals) onTick(r *Replica) {
+	p.refusal = false
+	for _, b := range p.sent {
+		b.waits = false
+		if b.entry != nil && b.term == r.term && r.leader != 0 && !r.leading() && r.now.Sub(b.sent) > r.cfg.electionTimeout() {
+			b.sent = r.now
+			r.send(r.leader, forward{Term: b.term, Seq: b.seq, Entry: b.entry})
+		}
+	}
+	p.abandon(r, func(b *pending) bool {
+		return r.now.Sub(b.since) > r.cfg.patience()
+	})
+	for _, l := range p.lanes {
+		if len(l.open) > 0 && r.now.Sub(l.since) > r.cfg.patience() {
+			// Without a leader nothing moves; what piles up must not be kept.
+			r.outcomes = append(r.outcomes, Dropped{IDs: idsOf(l.open)})
+			l.open = nil
+		}
+	}
+}
+
+func idsOf(requests []Propose) []uint64 {
+	ids := make([]uint64, len(requests))
+	for i, req := range requests {
+		ids[i] = req.ID
+	}
+	return ids
+}
+
+func (p *proposals) abandon(r *Replica, which func(*pending) bool) {
+	var keep []*pending
+	for _, b := range p.sent {
+		if !which(b) {
+			keep = append(keep, b)
+			continue
+		}
+		r.outcomes = append(r.outcomes, Dropped{IDs: idsOf(b.requests), Ambiguous: b.term != 0})
+	}
+	p.sent = keep
+}

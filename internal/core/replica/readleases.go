@@ -1,0 +1,376 @@
+package replica
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/core/placement"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// ReadLeases are the settings of read leases at one member.
+type ReadLeases struct {
+	// Policy is what a cluster begins with that has none in its log yet; empty
+	// leaves it without one, which is as good as off.
+	Policy quorumlease.Policy
+	// TTL is how long this member's promises last. Default 200 ms.
+	TTL time.Duration
+	// EarlierTTL is the longest TTL of this member's earlier lives, zero if there
+	// was none: what it may have promised and forgotten. It must be durable before
+	// a TTL is used.
+	EarlierTTL time.Duration
+	// Idle is how long after a read a member goes on renewing its lease. Default
+	// 10 s; negative means for ever, read or not.
+	Idle time.Duration
+	// PlanEvery is how often, under a policy that plans, a member tells the leader what
+	// is read there, and the leader plans who holds which keys. Default 5 s.
+	PlanEvery time.Duration
+	// Planner are settings of planning, of which Buckets must be the same at all
+	// members. Who is a member, who leads and what the policy is are filled in.
+	Planner placement.Settings
+}
+
+func (c *ReadLeases) setDefaults() {
+	if c.TTL == 0 {
+		c.TTL = 200 * time.Millisecond
+	}
+	if c.Idle == 0 {
+		c.Idle = 10 * time.Second
+	}
+	if c.PlanEvery == 0 {
+		c.PlanEvery = 5 * time.Second
+	}
+	if c.Planner.Buckets == 0 {
+		c.Planner.Buckets = placement.MaxBuckets
+	}
+}
+
+// readLeases are this member's part in quorum read leases: it asks for promises and
+// makes them, reports with what it acknowledges to whom it is bound, and, as the
+// leader, finds out what is released. What is committed goes to the Applier only
+// when it is released, so that nobody ever sees more (R2).
+type readLeases struct {
+	cfg     ReadLeases
+	grantor *quorumlease.Grantor
+	holder  *quorumlease.Holder
+	// bound and lease are these two, or what Controls put in their place.
+	bound interface {
+		Holders(machine.Mono) (holders []quorumlease.Lifetime, everyone bool)
+		Due(machine.Mono) machine.Mono
+		Shortened(last uint64)
+	}
+	lease interface {
+		Until(quorumlease.Memberships) machine.Mono
+		Reached(quorumlease.Log)
+	}
+	controls controls
+	ledger   quorumlease.Ledger
+	stalls   *quorumlease.Stalls
+
+	// memberships are those that count (R23); voters and learners are the newest's, by
+	// the log, and everyone is who is in any.
+	memberships                quorumlease.Memberships
+	voters, learners, everyone []machine.NodeID
+
+	setting  readSetting // as the log has it
+	placed   bool        // this member holds some keys by it
+	plans    plans
+	proposed uint64       // the term in which this leader proposed its own
+	wanted   machine.Mono // somebody reads, until then
+	doubted  machine.Mono // this member's clock is not to be trusted, until then
+
+	// Of the present term: up to where the leader has vouched for the log, and up
+	// to where that is durable.
+	received, durable uint64
+
+	// commit is up to where the log is committed that this member has accounted for:
+	// raft may have replaced more of it in this turn.
+	commit   uint64
+	released uint64          // in the order of the log, as far as is known: see releasedHere
+	given    uint64          // up to where entries were given to the Applier
+	written  uint64          // up to where the disk knows it to be released
+	handed   uint64          // up to where it has applied them
+	tail     []*raftpb.Entry // of the log, from there on
+	settings []uint64        // entries of it that change who holds what
+	loading  uint64          // the index of the snapshot that is being loaded; 0: none is
+	keys     keyOrder
+	held     []*raftpb.Entry // committed and not given to the Applier
+	waits    heldUp          // since when what is committed waits to be released
+
+	// What the leader of that term said last.
+	stalled     []machine.NodeID
+	stalledTerm uint64
+	// version changes with what is released; told is which one each of the others was
+	// told of.
+	version uint64
+	told    map[machine.NodeID]uint64
+
+	reported  lastReport
+	shown     ReadLease
+	shownKeys *KeyLease
+	far       bool          // as the leader of this term it has had others judge for themselves
+	asking    bool          // promises to this member may be live
+	flush     time.Duration // what making entries durable takes, smoothed
+}
+
+func (rl *readLeases) init(r *Replica) {
+	rl.cfg = r.cfg.ReadLeases
+	cfg := quorumlease.Config{Self: r.cfg.ID, Boot: r.cfg.Boot, TTL: rl.cfg.TTL, EarlierTTL: rl.cfg.EarlierTTL}
+	rl.grantor = quorumlease.NewGrantor(cfg, r.now)
+	rl.holder = quorumlease.NewHolder(cfg)
+	rl.stalls = quorumlease.NewStalls(cfg)
+	rl.bound, rl.lease = rl.grantor, rl.holder
+	rl.controls.init(r, cfg)
+	rl.reported.lapse, rl.placed = machine.Never, true
+	rl.tail = slices.Clone(r.cfg.Log.Entries)
+	rl.given = r.cfg.Restored.Index
+	rl.commit = max(r.cfg.Restored.Index, r.cfg.Log.HardState.GetCommit())
+	rl.released, rl.written = r.cfg.Log.Released, r.cfg.Log.Released
+	rl.received, rl.durable = rl.commit, rl.commit
+	rl.restored(r, r.cfg.Restored)
+	if rl.cfg.Idle < 0 {
+		rl.wanted = machine.Never
+	}
+}
+
+// count takes note of the memberships that count from now on.
+func (rl *readLeases) count(members quorumlease.Memberships) {
+	if slices.EqualFunc(members, rl.memberships, quorumlease.Membership.Equal) {
+		return
+	}
+	rl.memberships, rl.everyone = members, members.Everyone()
+	rl.voters, rl.learners = members.Newest().Voters, members.Newest().Learners
+	rl.ledger.Count(members)
+	rl.plans.reign()
+}
+
+// settle notes that a change of the membership is released.
+func (rl *readLeases) settle(r *Replica) {
+	if rl.loading != 0 {
+		return // what the snapshot says counts
+	}
+	now := rl.memberships.Released(rl.releasedHere())
+	if len(now) == len(rl.memberships) {
+		return
+	}
+	if r.leading() { // who has left is told now or never
+		for _, id := range rl.everyone {
+			if !now.Newest().Has(id) && id != r.cfg.ID {
+				r.send(id, rl.news(r))
+			}
+		}
+	}
+	rl.count(now)
+}
+
+func nodeIDs(ids []uint64) []machine.NodeID {
+	list := make([]machine.NodeID, len(ids))
+	for i, id := range ids {
+		list[i] = machine.NodeID(id)
+	}
+	return list
+}
+
+// log is what this member knows of its log.
+func (rl *readLeases) log(r *Replica) quorumlease.Log {
+	return quorumlease.Log{
+		Term: r.term, Last: r.last, Received: rl.received, Commit: rl.commit,
+	}
+}
+
+// served notes that somebody reads here.
+func (rl *readLeases) served(r *Replica) {
+	if rl.wanted != machine.Never {
+		rl.wanted = r.now.Add(rl.cfg.Idle)
+	}
+}
+
+// asked notes that the leader is asked for something: it is its lease that answers,
+// and no other member's.
+func (rl *readLeases) asked(r *Replica) {
+	if r.leading() {
+		rl.served(r)
+	}
+}
+
+// doubt has this member rely on no promise, and keep its own for longer: its clock may
+// have stood still, and a promise be over that it believes in; or have run ahead, and a
+// promise bind it that it takes to be over.
+func (rl *readLeases) doubt(r *Replica, in Doubted) {
+	rl.doubted = max(rl.doubted, in.Until, r.now+1)
+	rl.grantor.Doubt(in.Since, r.now)
+	rl.reported.lapse = 0 // the leader is told at once
+}
+
+// yield gives the lease up until somebody reads again.
+func (rl *readLeases) yield() {
+	if rl.cfg.Idle > 0 {
+		rl.wanted = 0
+	}
+}
+
+// wants reports whether this member is to hold a lease.
+func (rl *readLeases) wants(r *Replica) bool {
+	// A leader that holds no keys has leases of clients to answer for.
+	return r.now < rl.wanted && r.now >= rl.doubted && rl.setting.policy.Asks(r.leading()) && (rl.placed || r.leading()) &&
+		rl.memberships.Newest().Has(r.cfg.ID)
+}
+
+// set learns what the cluster has decided.
+func (rl *readLeases) set(r *Replica, s readSetting) {
+	if s == rl.setting {
+		return
+	}
+	rl.placed = true // without cells whoever has promises holds all
+	if s.cells != nil {
+		_, some := s.cells.Everything()
+		place := s.cells.Place(r.cfg.ID)
+		rl.placed = place >= 0 && some.Has(place)
+	}
+	rl.plans.follows(r, s)
+	rl.controls.changes(r, rl.setting, s)
+	rl.setting = s
+}
+
+// asks reports whether it is to ask for promises: alone it needs none, and without a
+// leader it would get none.
+func (rl *readLeases) asks(r *Replica) bool {
+	return rl.wants(r) && r.leader != 0 && rl.controls.Push == nil && rl.lease.Until(rl.memberships) != machine.Never
+}
+
+// until is when this member's lease ends.
+func (rl *readLeases) until(r *Replica) machine.Mono {
+	if !rl.wants(r) {
+		return 0
+	}
+	return rl.lease.Until(rl.memberships)
+}
+
+// assured reports whether this member is the leader beyond doubt: a later one could
+// release nothing, and so have counted no lease's time, while this one's lease lasts
+// and its log has nothing of a later term. What was acknowledged by now is at index
+// or before (R17).
+func (rl *readLeases) assured(r *Replica) (index uint64, ok bool) {
+	st := r.raft.BasicStatus()
+	ok = r.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == r.appliedTerm && r.now < rl.until(r)
+	return st.HardState.GetCommit(), ok
+}
+
+// receive takes a message of package quorumlease.
+func (rl *readLeases) receive(r *Replica, from machine.NodeID, body any) {
+	switch m := body.(type) {
+	case quorumlease.Request:
+		// A voter that knows no leader, or whose leader has given the asker up, binds
+		// itself to nobody (R21), and nobody to one who is no member (R23).
+		if r.leader == 0 || !rl.controls.promises() || !slices.Contains(rl.voters, r.cfg.ID) || slices.Contains(rl.stalled, from) && rl.stalledTerm == r.term {
+			return
+		}
+		if !rl.memberships.Newest().Has(from) {
+			return
+		}
+		if p, ok := rl.grantor.Grant(r.now, from, m, rl.log(r)); ok {
+			r.send(from, p)
+		}
+	case quorumlease.Promise:
+		if sent, ok := rl.holder.Sent(m.Seq); ok && m.Boot == r.cfg.Boot {
+			rl.plans.answered(from, r.now.Sub(sent))
+		}
+		rl.holder.Promised(from, m, rl.log(r))
+	case quorumlease.Return:
+		rl.grantor.Returned(from, m)
+		rl.reported.lapse = min(rl.reported.lapse, r.now)
+	case quorumlease.Report:
+		rl.ledger.Report(from, m)
+	case quorumlease.News:
+		rl.released = max(rl.released, m.Released)
+		rl.keys.news = m
+		if m.Term >= rl.stalledTerm {
+			rl.stalled, rl.stalledTerm = m.Stalled, m.Term
+		}
+	}
+}
+
+// reign learns of a leader; fresh says that the term is another, too.
+func (rl *readLeases) reign(r *Replica, fresh bool) {
+	if fresh {
+		// What is committed every later leader has, even if there is nothing left to be
+		// acknowledged to it. A majority has it on disk, which need not be this member:
+		// and of the rest that is on disk the leader may not have it.
+		rl.received, rl.durable = rl.commit, min(rl.durable, rl.commit)
+		rl.stalled, rl.told, rl.far = nil, nil, false
+		rl.stalls.Reset()
+	}
+	rl.plans.reign()
+	if r.leader != 0 && rl.ledger.Term() != r.term {
+		rl.ledger.Reign(r.term, rl.memberships)
+	}
+}
+
+// turn asks for promises or gives them back, reports what changed by itself, and
+// proposes the policy of a cluster that has none.
+func (rl *readLeases) turn(r *Replica) {
+	rl.lease.Reached(rl.log(r))
+	rl.controls.turn(r)
+	rl.plans.turn(r)
+	switch {
+	case rl.asks(r) && r.now >= rl.holder.Next():
+		rl.asking = true
+		rl.toVoters(r, rl.holder.Ask(r.now))
+	case rl.asking && !rl.wants(r):
+		rl.asking = false
+		rl.toVoters(r, rl.holder.GiveUp())
+	}
+	if r.now >= rl.reported.lapse {
+		holders, everyone := rl.bound.Holders(r.now)
+		if slices.Equal(holders, rl.reported.holders) && everyone == rl.reported.everyone {
+			rl.reported.lapse = rl.bound.Due(r.now)
+		} else {
+			rl.tell(r)
+		}
+	}
+	if !r.leading() {
+		return
+	}
+	stalled := rl.stalls.Look(r.now, rl.commit, &rl.ledger)
+	if !slices.Equal(stalled, rl.stalled) {
+		rl.version++ // others are told at once
+	}
+	rl.stalled, rl.stalledTerm = stalled, r.term
+	// Somebody may have set one that is not applied.
+	if rl.presides(r) && rl.setting.policy == "" && rl.cfg.Policy != "" && rl.proposed != r.term &&
+		rl.accounted(r) && !slices.ContainsFunc(rl.tail, setsPolicy) {
+		rl.proposed = r.term
+		// One that the log has no room for is proposed by the next leader.
+		r.proposeOwn(kindReadPolicy, wrapperspb.String(string(rl.cfg.Policy)))
+	}
+}
+
+// presides reports whether this member leads and has an entry of its term released.
+func (rl *readLeases) presides(r *Replica) bool { return r.leading() && r.appliedTerm == r.term }
+
+func (rl *readLeases) toVoters(r *Replica, body any) {
+	for _, v := range rl.everyone {
+		if v != r.cfg.ID && !slices.Contains(rl.learners, v) {
+			r.send(v, body)
+		}
+	}
+}
+
+// due is when the next turn is needed.
+func (rl *readLeases) due(r *Replica) machine.Mono {
+	due := min(rl.reported.lapse, rl.plans.due(), rl.controls.due(r))
+	if rl.asks(r) {
+		due = min(due, rl.holder.Next())
+	}
+	if rl.asking {
+		due = min(due, rl.wanted)
+	}
+	if r.leading() {
+		due = min(due, rl.stalls.Due())
+	}
+	return due
+}

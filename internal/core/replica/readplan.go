@@ -1,0 +1,302 @@
+package replica
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/core/placement"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/keyspan"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// plans is this member's part in finding out who should hold which keys, under a
+// policy that plans. Each member counts who reads what there, wherever the answer
+// comes from; the leader also counts the writes, which it sees all. They tell the
+// leader every PlanEvery, and it plans. Nothing of it bears on safety: whatever is
+// counted, lost or planned, it is the log that says who holds what.
+type plans struct {
+	counter *placement.Counter // nil while nothing is planned
+	seq     uint64             // of the counts told last
+	next    machine.Mono       // when to tell, and to plan
+	trips   []roundTrip        // to voters, smoothed, by member
+	counted placement.Counts   // what was told last
+
+	// At the leader, of its reign:
+	planner  *placement.Planner
+	policy   quorumlease.Policy // for which it plans
+	since    machine.Mono
+	heard    []teller // by member
+	observed []observation
+	stalled  []machine.NodeID // as of the plan before
+	underWay *Plan
+	ready    *placement.Configuration // to be proposed
+}
+
+// counts tells the leader what a member has counted since it told last, and how far it
+// is from others.
+type counts struct {
+	Boot, Seq uint64
+	Trips     []roundTrip
+	Body      []byte // placement.Counts, encoded
+}
+
+type roundTrip struct {
+	Member machine.NodeID
+	Time   time.Duration
+}
+
+// teller is a member that has told, and when it did last.
+type teller struct {
+	Member    machine.NodeID
+	boot, seq uint64
+	at        machine.Mono
+}
+
+type observation struct {
+	from machine.NodeID
+	counts
+}
+
+const (
+	// maxCounts bounds the bytes of one message. More is known to nobody then: it would
+	// take a member that reads half a million keys in five seconds.
+	maxCounts = 1 << 20
+	// silence is after how many intervals a member that has told nothing is given up.
+	silence = 3
+)
+
+// Plan is work for the owner: to call Make where nobody waits for it, and to step what
+// that returns. Each is to be made, once, in whatever time.
+type Plan struct {
+	planner  *placement.Planner
+	now      machine.Mono
+	observed []observation
+	members  []machine.NodeID
+	down     []machine.NodeID
+}
+
+// Planned is what a Plan's Make has returned.
+type Planned struct {
+	plan  *Plan
+	cells *placement.Configuration
+}
+
+// Make takes up to 50 ms of a processor. Any goroutine may call it; no other uses what
+// the Plan refers to until its Planned is stepped.
+func (p *Plan) Make() Planned {
+	for _, o := range p.observed {
+		for _, t := range o.Trips {
+			p.planner.RTT(o.from, t.Member, t.Time)
+		}
+		if c, err := placement.DecodeCounts(o.Body); err == nil {
+			_ = p.planner.Observe(o.from, c) // of another number of buckets: no use
+		}
+	}
+	for _, m := range p.members {
+		p.planner.Down(m, slices.Contains(p.down, m))
+	}
+	cells, _ := p.planner.Plan(p.now)
+	return Planned{p, cells}
+}
+
+// planner are the settings of this member's Planner.
+func (c *Config) planner(policy quorumlease.Policy, voters, learners []machine.NodeID) placement.Settings {
+	s := c.ReadLeases.Planner
+	s.Policy, s.Leader, s.Members = placement.Quorum, c.ID, nil
+	if policy == quorumlease.Cost {
+		s.Policy = placement.Cost
+	}
+	for _, id := range voters {
+		s.Members = append(s.Members, placement.Member{ID: id})
+	}
+	for _, id := range learners {
+		s.Members = append(s.Members, placement.Member{ID: id, Learner: true})
+	}
+	return s
+}
+
+// follows learns what the cluster has decided.
+func (p *plans) follows(r *Replica, s readSetting) {
+	switch {
+	case !s.policy.Planned():
+		*p = plans{seq: p.seq, trips: p.trips}
+		return
+	case p.counter == nil:
+		p.counter = placement.NewCounter(r.cfg.ReadLeases.Planner.Buckets)
+		p.next = r.now.Add(r.cfg.ReadLeases.PlanEvery)
+	}
+	if s.cells != nil {
+		p.counter.Follow(s.cells)
+	}
+}
+
+// read counts a read that came in here.
+func (p *plans) read(keys keyspan.Set) {
+	if p.counter == nil {
+		return
+	}
+	for _, s := range keys {
+		p.counter.ReadRange(s.Key, s.End)
+	}
+}
+
+// readHere reports whether any of some keys was read much here of late. While nothing is
+// counted they may all be.
+func (p *plans) readHere(keys keyspan.Set) bool {
+	return p.counter == nil || slices.ContainsFunc(keys, func(s keyspan.Span) bool {
+		return len(s.End) == 0 && p.counted.Of(s.Key).Reads > 0
+	})
+}
+
+// wrote counts, at the leader, an entry that came from a member.
+func (p *plans) wrote(from machine.NodeID, writes keyspan.Set) {
+	if p.counter == nil {
+		return
+	}
+	keys := make([][]byte, 0, 8)
+	for _, s := range writes {
+		if len(s.End) == 0 {
+			keys = append(keys, s.Key)
+		}
+	}
+	p.counter.Write(from, keys...)
+}
+
+// answered notes how long a voter took to answer.
+func (p *plans) answered(by machine.NodeID, took time.Duration) {
+	i, known := slices.BinarySearchFunc(p.trips, by, func(t roundTrip, id machine.NodeID) int { return cmp.Compare(t.Member, id) })
+	if !known {
+		p.trips = slices.Insert(p.trips, i, roundTrip{by, took})
+	}
+	p.trips[i].Time += (took - p.trips[i].Time) / 8
+}
+
+// reign begins anew: what another leader knew is lost, but for what it decided.
+func (p *plans) reign() {
+	p.planner, p.underWay, p.ready, p.observed, p.heard = nil, nil, nil, nil, nil
+}
+
+// turn tells what was counted, plans, and proposes.
+func (p *plans) turn(r *Replica) {
+	if p.counter == nil {
+		return
+	}
+	rl := &r.reads
+	if rl.presides(r) && (p.planner == nil || p.policy != rl.setting.policy) {
+		p.begin(r)
+	}
+	if p.ready != nil {
+		p.propose(r)
+	}
+	if r.now < p.next {
+		return
+	}
+	p.next = r.now.Add(rl.cfg.PlanEvery)
+	if r.leader == 0 {
+		return // what is counted is told to the next one
+	}
+	p.seq++
+	p.counted = p.counter.Take()
+	m := counts{Boot: r.cfg.Boot, Seq: p.seq, Trips: slices.Clone(p.trips), Body: p.counted.Encode()}
+	switch {
+	case r.leading():
+		p.told(r, r.cfg.ID, m)
+	case len(m.Body) <= maxCounts:
+		r.send(r.leader, m)
+	}
+	if p.planner != nil && p.underWay == nil {
+		p.plan(r)
+	}
+}
+
+// begin takes over from what is in the log: with this leader in it at once, the rest
+// by and by.
+func (p *plans) begin(r *Replica) {
+	rl := &r.reads
+	p.reign()
+	present := rl.keys.latest().cells
+	planner, err := placement.NewPlanner(r.cfg.planner(rl.setting.policy, rl.voters, rl.learners), present)
+	if err != nil {
+		p.counter = nil // of more members than a configuration may name
+		return
+	}
+	p.planner, p.policy, p.since, p.stalled = planner, rl.setting.policy, r.now, nil
+	if present != nil {
+		p.ready = planner.Present()
+	}
+}
+
+// told takes counts, each once.
+func (p *plans) told(r *Replica, from machine.NodeID, m counts) {
+	if !r.leading() || p.counter == nil || !slices.Contains(r.reads.voters, from) && !slices.Contains(r.reads.learners, from) {
+		return
+	}
+	i := slices.IndexFunc(p.heard, func(t teller) bool { return t.Member == from })
+	if i < 0 {
+		i = len(p.heard)
+		p.heard = append(p.heard, teller{Member: from})
+	}
+	t := &p.heard[i]
+	if m.Boot < t.boot || m.Boot == t.boot && m.Seq <= t.seq {
+		return // it came before, or what came later was taken already
+	}
+	t.boot, t.seq, t.at = m.Boot, m.Seq, r.now
+	// A Plan that takes long must not have this grow.
+	if n := slices.IndexFunc(p.observed, func(o observation) bool { return o.from == from }); n >= 0 && len(p.observed) > 2*len(p.heard) {
+		p.observed = slices.Delete(p.observed, n, n+1)
+	}
+	p.observed = append(p.observed, observation{from, m})
+}
+
+// plan has the owner make a plan.
+func (p *plans) plan(r *Replica) {
+	rl := &r.reads
+	plan := &Plan{planner: p.planner, now: r.now, observed: p.observed, members: slices.Concat(rl.voters, rl.learners)}
+	for _, m := range plan.members {
+		heard := p.since
+		if i := slices.IndexFunc(p.heard, func(t teller) bool { return t.Member == m }); i >= 0 {
+			heard = p.heard[i].at
+		}
+		// One stall is an accident.
+		stalled := slices.Contains(rl.stalled, m) && slices.Contains(p.stalled, m)
+		if stalled || rl.controls.isSuspect(r, m) || r.now.Sub(heard) > silence*rl.cfg.PlanEvery {
+			plan.down = append(plan.down, m)
+		}
+	}
+	p.underWay, p.observed, p.stalled = plan, nil, slices.Clone(rl.stalled)
+	r.outcomes = append(r.outcomes, plan)
+}
+
+// planned takes a plan that was made. One of an earlier reign is nobody's.
+func (p *plans) planned(in Planned) {
+	if in.plan == p.underWay {
+		p.underWay, p.ready = nil, in.cells
+	}
+}
+
+// propose brings a plan into the log if it says anything new; not before all of the
+// log is accounted for and the change before is released, and then a later plan may
+// take its place.
+func (p *plans) propose(r *Replica) {
+	rl := &r.reads
+	if !rl.presides(r) || !rl.accounted(r) || len(rl.keys.confs) > 1 {
+		return
+	}
+	cells := p.ready
+	p.ready = nil
+	// The log may have another policy since.
+	if now := rl.keys.latest(); now.policy == p.policy && (now.cells == nil || !cells.Equal(now.cells)) {
+		r.proposeOwn(kindReadCells, wrapperspb.Bytes(cells.Encode()))
+	}
+}
+
+// due is when there is something to do.
+func (p *plans) due() machine.Mono {
+	if p.counter == nil {
+		return machine.Never
+	}
+	return p.next
+}

@@ -1,0 +1,204 @@
+package replica
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/core/placement"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/keyspan"
+)
+
+// plannerOfThree is member 1, which leads three.
+func plannerOfThree() (*Replica, *plans) {
+	r := &Replica{
+		cfg: Config{ID: 1, Boot: 1, ReadLeases: ReadLeases{
+			PlanEvery: time.Second, Planner: placement.Settings{Buckets: 16},
+		}},
+		leader: 1, term: 1, appliedTerm: 1,
+	}
+	r.reads.cfg, r.reads.voters = r.cfg.ReadLeases, []machine.NodeID{1, 2, 3}
+	r.reads.setting = readSetting{policy: quorumlease.Quorum}
+	r.reads.plans.follows(r, r.reads.setting)
+	return r, &r.reads.plans
+}
+
+// readsOf are the counts of a member that read a key.
+func readsOf(key string, n int) []byte {
+	c := placement.NewCounter(16)
+	for range n {
+		c.Read([]byte(key))
+	}
+	return c.Take().Encode()
+}
+
+func TestCountsAreTakenOnce(t *testing.T) {
+	r, p := plannerOfThree()
+	for _, tt := range []struct {
+		from      machine.NodeID
+		boot, seq uint64
+		taken     bool
+	}{
+		{2, 5, 2, true},
+		{2, 5, 2, false}, // again
+		{2, 5, 1, false}, // late
+		{3, 5, 1, true},
+		{2, 4, 9, false}, // of an earlier life
+		{2, 6, 1, true},
+		{9, 1, 1, false}, // of nobody
+	} {
+		before := len(p.observed)
+		p.told(r, tt.from, counts{Boot: tt.boot, Seq: tt.seq})
+		if got := len(p.observed) > before; got != tt.taken {
+			t.Errorf("counts %d of boot %d of member %d: taken is %v, want %v", tt.seq, tt.boot, tt.from, got, tt.taken)
+		}
+	}
+	for seq := range uint64(100) {
+		p.told(r, 2, counts{Boot: 7, Seq: seq + 1})
+	}
+	if got := len(p.observed); got > 8 {
+		t.Errorf("%d counts of two members are kept for a plan that is not made", got)
+	}
+	r.leader = 2
+	p.told(r, 3, counts{Boot: 8, Seq: 1})
+	if at := p.observed[len(p.observed)-1]; at.from == 3 {
+		t.Error("a member that does not lead takes counts")
+	}
+}
+
+// A plan is made of what was told and of what is read here; who tells nothing is given
+// up, and a plan that is made late counts, but none of an earlier reign.
+func TestPlan(t *testing.T) {
+	r, p := plannerOfThree()
+	next := func() *Plan {
+		r.now = r.now.Add(time.Second)
+		r.outcomes = nil
+		p.ready = nil // as if it had been proposed: there is no log here
+		p.turn(r)
+		i := slices.IndexFunc(r.outcomes, func(out any) bool { _, ok := out.(*Plan); return ok })
+		if i < 0 {
+			return nil
+		}
+		return r.outcomes[i].(*Plan)
+	}
+	var plan *Plan
+	for seq := range uint64(5) {
+		p.read(keyspan.Set{{Key: []byte("here")}})
+		p.told(r, 2, counts{Boot: 1, Seq: seq + 1, Body: readsOf("k", 50)})
+		p.told(r, 3, counts{Boot: 1, Seq: seq + 1, Body: []byte("nonsense")})
+		if plan = next(); plan == nil {
+			t.Fatalf("after %v nothing is to be planned", r.now)
+		}
+		if seq < 4 {
+			p.planned(plan.Make())
+		}
+	}
+	if again := next(); again != nil {
+		t.Error("a second plan is wanted before the first is made")
+	}
+	p.planned(plan.Make())
+	if holders := p.ready.Holders([]byte("k")); holders != placement.SetOf(0, 1) {
+		t.Errorf("members %b hold what member 2 reads, want the leader and it", holders)
+	}
+	if len(plan.down) != 0 {
+		t.Errorf("members %d are given up", plan.down)
+	}
+
+	for seq := range uint64(6) {
+		p.told(r, 3, counts{Boot: 1, Seq: seq + 10})
+		plan = next()
+		p.planned(plan.Make())
+	}
+	if !slices.Equal(plan.down, []machine.NodeID{2}) {
+		t.Errorf("members %d are given up, want the one that is silent", plan.down)
+	}
+	if holders := p.ready.Holders([]byte("k")); holders.Has(1) {
+		t.Errorf("members %b hold what a silent one had read", holders)
+	}
+
+	plan = next()
+	p.reign()
+	if p.planned(plan.Make()); p.ready != nil {
+		t.Error("a plan of an earlier reign is taken")
+	}
+}
+
+// A leader gives everybody time to tell before it gives somebody up, however long its clock has
+// run, and what one plan is made of is not in the next.
+func TestAReignBeginsWithEverybody(t *testing.T) {
+	r, p := plannerOfThree()
+	r.now = r.now.Add(time.Hour)
+	p.next = r.now.Add(time.Second)
+	p.turn(r)
+	p.read(keyspan.Set{{Key: []byte("here")}, {Key: []byte("here")}, {Key: []byte("here")}, {Key: []byte("here")}})
+	r.now = r.now.Add(time.Second)
+	p.ready = nil // as if it had been proposed
+	p.turn(r)
+	if p.underWay == nil || len(p.underWay.down) > 0 || !slices.Equal(p.underWay.members, []machine.NodeID{1, 2, 3}) {
+		t.Fatalf("the first plan of a reign: %+v, want one with all members and nobody given up", p.underWay)
+	}
+	if len(p.underWay.observed) != 1 || len(p.observed) > 0 {
+		t.Errorf("a plan is made of %d counts, and the next of %d of them, too", len(p.underWay.observed), len(p.observed))
+	}
+	if !p.readHere(keyspan.Set{{Key: []byte("there")}, {Key: []byte("here")}}) || p.readHere(keyspan.Set{{Key: []byte("there")}}) {
+		t.Error("what was counted last is not what is known to be read here")
+	}
+	r.now = r.now.Add(time.Minute)
+	p.turn(r)
+	if got := p.next.Sub(r.now); got != time.Second {
+		t.Errorf("after a minute the next counts are due in %v, want %v", got, time.Second)
+	}
+	planner := p.planner
+	r.reads.setting.policy = quorumlease.Cost
+	if p.turn(r); p.planner == planner || p.policy != quorumlease.Cost {
+		t.Errorf("under another policy it plans for %q", p.policy)
+	}
+}
+
+// How far a voter is is smoothed: one answer that takes long is no news.
+func TestRoundTripsAreSmoothed(t *testing.T) {
+	var p plans
+	p.answered(3, 80*time.Millisecond)
+	p.answered(2, 10*time.Millisecond)
+	p.answered(3, 160*time.Millisecond)
+	if want := []roundTrip{{2, 10 * time.Millisecond}, {3, 90 * time.Millisecond}}; !slices.Equal(p.trips, want) {
+		t.Errorf("round trips %v, want %v", p.trips, want)
+	}
+}
+
+// A plan gets into the log if it says anything new, under the policy that it was made for, and not
+// before all of the log is accounted for and the division before is released. Until then it waits.
+func TestWhenAPlanIsProposed(t *testing.T) {
+	cells := division(t)
+	for _, tt := range []struct {
+		name           string
+		change         func(r *Replica)
+		proposed, kept bool
+	}{
+		{"at a leader that has all", func(*Replica) {}, true, false},
+		{"before an entry of the term is released", func(r *Replica) { r.appliedTerm-- }, false, true},
+		{"before all of the log is accounted for", func(r *Replica) { r.reads.handed-- }, false, true},
+		{"before the division before it is released", func(r *Replica) {
+			r.reads.keys.confs = append(r.reads.keys.confs, conf{index: r.last, setting: readSetting{policy: quorumlease.Cost}})
+		}, false, true},
+		{"when the keys are divided like that", func(r *Replica) { r.reads.keys.confs[0].setting.cells = division(t) }, false, false},
+		{"under another policy", func(r *Replica) { r.reads.keys.confs[0].setting.policy = quorumlease.AllByKey }, false, false},
+	} {
+		s := newStage(t)
+		for _, command := range []string{"elect 1", "pass 200ms"} {
+			s.do(command)
+		}
+		r := s.members[0].r
+		rl := &r.reads
+		rl.keys.start(r.last, r.last, readSetting{policy: quorumlease.Cost}, nil)
+		rl.plans.policy, rl.plans.ready = quorumlease.Cost, cells
+		tt.change(r)
+		last := r.last
+		rl.plans.propose(r)
+		if got := r.last > last; got != tt.proposed || (rl.plans.ready != nil) != tt.kept {
+			t.Errorf("%s: a plan is proposed: %v, and waits: %v; want %v, %v", tt.name, got, rl.plans.ready != nil, tt.proposed, tt.kept)
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package replica
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// appends takes entries that are being appended, over those that they replace. Of a
+// leader's own the last index tells already.
+func (rl *readLeases) appends(r *Replica, entries []*raftpb.Entry) {
+	if from := entries[0].GetIndex(); from <= r.last {
+		rl.bound.Shortened(from - 1)
+		rl.keys.truncate(from, r.last)
+		n, _ := slices.BinarySearchFunc(rl.tail, from, func(e *raftpb.Entry, i uint64) int { return cmp.Compare(e.GetIndex(), i) })
+		rl.tail = rl.tail[:n:n]
+		rl.count(rl.memberships.Cut(from))
+	}
+	rl.tail = append(rl.tail, entries...)
+	for len(rl.settings) > 0 && rl.settings[len(rl.settings)-1] >= entries[0].GetIndex() {
+		rl.settings = rl.settings[:len(rl.settings)-1]
+	}
+	rl.look(entries)
+	if rl.keys.on {
+		for _, e := range entries {
+			from, kept, touch := rl.keys.append(e)
+			if touch != nil && r.leading() && e.GetTerm() == r.term {
+				rl.wrote(e, from, touch)
+				if kept && from == r.cfg.ID {
+					rl.keys.keeps(from, e.GetIndex(), touch)
+				}
+			}
+		}
+	}
+}
+
+// wrote counts what an entry of a member's writes: each of its requests by itself, for those
+// that share an entry need not have anything to do with each other.
+func (rl *readLeases) wrote(e *raftpb.Entry, from machine.NodeID, touch *Touch) {
+	switch t := &rl.keys.scratch; {
+	case rl.plans.counter == nil:
+	case touch.resolved:
+		rl.plans.wrote(from, touch.Keys.Writes)
+	default:
+		glance(e, func(body []byte) {
+			if t.ScanRequest(body) {
+				rl.plans.wrote(from, t.Keys.Writes)
+			}
+		})
+	}
+}
+
+// keeps reports whether this leader keeps a batch of its own to itself, in key order: then
+// its readers need not wait for it, and those of other holders wait longer. So it keeps
+// what is read here, once all members can read that it does.
+func (rl *readLeases) keeps(r *Replica, data []byte) bool {
+	if !rl.keys.on || !r.leading() || r.cfg.Controls.Older || !r.levels.all(rl.everyone, r.cfg.ID, keepsLevel) {
+		return false
+	}
+	writes, may := rl.keys.mayKeep(r.cfg.ID, r.term, data)
+	return may && rl.plans.readHere(writes)
+}
+
+// look notes the entries that change who holds what, and who is a member.
+func (rl *readLeases) look(entries []*raftpb.Entry) {
+	for _, e := range entries {
+		if setsReads(e) {
+			rl.settings = append(rl.settings, e.GetIndex())
+		}
+		if cc, err := changeOf(e); changes(e) && err == nil {
+			rl.count(rl.memberships.With(next(rl.memberships.Newest(), e.GetIndex(), cc)))
+		}
+	}
+}
+
+// unsettled reports whether the log has an entry that changes who holds what, and that is
+// not applied. Until then this member cannot read in the order of the log, for by that
+// entry it may hold less (R13).
+func (rl *readLeases) unsettled() bool { return rl.loading != 0 || len(rl.settings) > 0 }
+
+// commits takes entries that raft has committed.
+func (rl *readLeases) commits(r *Replica, entries []*raftpb.Entry) {
+	rl.held = append(rl.held, entries...)
+	// Raft hands out what is durable here, and no leader of this term or a later one
+	// lacks it. A report must say so even if nothing is left to be acknowledged.
+	last := entries[len(entries)-1].GetIndex()
+	rl.waits.committed(last, r.now)
+	rl.received, rl.durable = max(rl.received, last), max(rl.durable, last)
+}
+
+// replaces tells that a snapshot takes the place of the log up to index. What was
+// committed before it goes to the Applier before it; how much of that may be seen, the
+// snapshot says.
+func (rl *readLeases) replaces(r *Replica, index uint64) {
+	rl.handOut(r, index, true)
+	rl.given = index
+	rl.count(rl.memberships.Cut(rl.commit + 1)) // of what was never committed
+	if index < r.last {
+		rl.bound.Shortened(index)
+	}
+	rl.tail, rl.settings, rl.loading = nil, nil, index
+	if rl.keys.on {
+		rl.keys.start(index, 0, rl.setting, nil)
+		rl.keys.loading, rl.keys.blind = true, true
+	}
+}
+
+// restored tells what the Applier's state holds after a snapshot. What of it is
+// released it says itself (R16).
+func (rl *readLeases) restored(r *Replica, in Restored) {
+	if in.Index < rl.loading {
+		return // another has replaced it meanwhile
+	}
+	rl.set(r, readSetting{in.ReadPolicy, in.ReadCells})
+	rl.loading = 0
+	if rl.keys.loading {
+		rl.keys.stop()
+	}
+	rl.released = max(rl.released, in.Released)
+	rl.seen(in.Index)
+	rl.keys.leaseKeys = in.LeaseKeys
+	rl.settings = nil
+	rl.count(in.Roster.Memberships)
+	rl.look(rl.tail)
+	rl.keys.told = in.Released // by which the owner goes
+	if rl.setting.policy.ByKey() || rl.released < in.Index {
+		rl.keys.start(in.Index, rl.releasedHere(), rl.setting, rl.tail)
+	} else if rl.released > in.Released {
+		r.outcomes = append(r.outcomes, Released{Through: rl.released})
+	}
+}
+
+// backlog is how much of the log is not applied, in bytes.
+func (rl *readLeases) backlog() (n int) {
+	for _, e := range rl.tail {
+		n += entryBytes(e)
+	}
+	return n
+}
+
+// seen notes up to where the Applier has applied.
+func (rl *readLeases) seen(index uint64) {
+	rl.handed = index
+	for len(rl.tail) > 0 && rl.tail[0].GetIndex() <= index {
+		rl.tail = rl.tail[1:]
+	}
+	for len(rl.settings) > 0 && rl.settings[0] <= index {
+		rl.settings = rl.settings[1:]
+	}
+}
+
+// applied learns what the Applier has applied: another setting, maybe.
+func (rl *readLeases) applied(r *Replica, in Applied) {
+	rl.set(r, readSetting{in.ReadPolicy, in.ReadCells})
+	rl.seen(in.Index)
+	if rl.loading != 0 {
+		return // this is of before the snapshot, and tells nothing of what that holds
+	}
+	k := &rl.keys
+	k.leaseKeys = in.LeaseKeys
+	switch byKey := rl.setting.policy.ByKey(); {
+	case byKey && !k.on: // all that was applied is released
+		k.start(in.Index, in.Index, rl.setting, rl.tail)
+	case !byKey && k.on && k.through >= rl.given:
+		k.stop()
+	}
+	if k.on {
+		k.log.Forget(in.Index)
+	}
+}
+
+// visible is up to where the state may be seen that was applied up to index.
+func (rl *readLeases) visible(index uint64) uint64 {
+	if rl.keys.on {
+		return rl.keys.through
+	}
+	return index
+}
+
+// release finds out what is released by now, and lets it be applied and seen.
+func (rl *readLeases) release(r *Replica) {
+	st := r.raft.BasicStatus()
+	// One that is being deposed in this turn has another's commit index already.
+	// One that loads a snapshot does not know who the members are.
+	judges := r.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == rl.ledger.Term() && rl.loading == 0
+	if judges {
+		rl.commit = st.HardState.GetCommit()
+		if released := rl.ledger.Release(rl.commit); released > rl.released {
+			rl.released = released
+			rl.version++
+		}
+	}
+	defer rl.settle(r)
+	defer func() { rl.waits.released(rl.releasedHere()) }()
+	k := &rl.keys
+	if !k.on {
+		rl.handOut(r, rl.released, false)
+		k.through = max(k.through, min(rl.released, rl.handed))
+		k.settleInOrder(r, rl.until(r))
+		return
+	}
+	if rl.setting.policy.ByKey() {
+		rl.handOut(r, rl.commit, true)
+	} else {
+		rl.handOut(r, max(rl.released, k.through), true) // until nothing is held
+	}
+	switch {
+	case judges:
+		rl.far = true
+		k.judge(&rl.ledger, rl.commit, keeper{})
+	case rl.foresees(r) && !k.stillBlind(): // else it does not know whose entries are in its state
+		k.judge(&rl.ledger, rl.commit, keeper{r.leader, r.term})
+		fallthrough
+	default:
+		k.learn(rl.commit)
+	}
+	if out, ok := k.report(); ok {
+		rl.version++
+		r.outcomes = append(r.outcomes, out)
+	}
+	k.settle(r, rl.until(r))
+	if !rl.setting.policy.ByKey() && k.through >= rl.given && rl.handed >= rl.given {
+		k.stop() // nothing is held any more
+	}
+}
+
+// releasedHere is up to where the log that is here is known to be released. The leader
+// may have told of more (rl.released), and what is not committed here it may replace.
+func (rl *readLeases) releasedHere() uint64 {
+	if rl.keys.on {
+		return min(rl.keys.through, rl.commit)
+	}
+	return min(rl.released, rl.commit)
+}
+
+// unwritten is up to where the log is released, if the disk does not know yet, and
+// zero otherwise. Of what is not in the log it says nothing.
+func (rl *readLeases) unwritten() uint64 {
+	released := rl.releasedHere()
+	if released <= rl.written {
+		return 0
+	}
+	rl.written = released
+	return released
+}
+
+// handOut gives committed entries up to an index to the Applier, to be seen at once or
+// not.
+func (rl *readLeases) handOut(r *Replica, upTo uint64, held bool) {
+	n := 0
+	for n < len(rl.held) && rl.held[n].GetIndex() <= upTo {
+		n++
+	}
+	if n > 0 {
+		rl.given = rl.held[n-1].GetIndex()
+		r.outcomes = append(r.outcomes, Committed{Entries: rl.held[:n:n], Held: held})
+		rl.held = rl.held[n:]
+	}
+}
+
+// accounted reports whether the whole log was taken into account, what was appended in
+// this turn included.
+func (rl *readLeases) accounted(r *Replica) bool {
+	last := rl.handed
+	if n := len(rl.tail); n > 0 {
+		last = rl.tail[n-1].GetIndex()
+	}
+	return last == r.last
+}
+
+// publish tells what readers here have to look at. It is an outcome of the turn in
+// which the log grew, before any acknowledgment of that leaves (R8).
+func (rl *readLeases) publish(r *Replica) {
+	now := ReadLease{}
+	if !rl.keys.on && !rl.unsettled() { // else each read has to be asked for
+		now.Until = rl.until(r)
+	}
+	if now.Until > 0 {
+		now.Index = r.last
+		if index, ok := rl.assured(r); ok {
+			now.Index = rl.behind(r, index)
+		}
+	}
+	if now != rl.shown {
+		rl.shown = now
+		r.outcomes = append(r.outcomes, now)
+	}
+	var keys *KeyLease
+	if rl.keys.on {
+		keys = rl.keys.lease(r)
+	}
+	if !keys.same(rl.shownKeys) {
+		rl.shownKeys = keys
+		r.outcomes = append(r.outcomes, keys)
+	}
+}

@@ -1,0 +1,412 @@
+package replica
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// Replica is one member's part in the replication: raft, the batching of
+// proposals, the confirmation of leadership for reads and renewals, and the
+// timekeeping of leases. It is a machine.Machine; see the package comment.
+type Replica struct {
+	cfg  Config
+	raft *raft.RawNode
+	tail *tail
+
+	now      machine.Mono
+	nextTick machine.Mono
+
+	leader machine.NodeID
+	term   uint64 // under which leader was last reported
+	// applied is what the Applier has reported and is released, and the term of that
+	// entry; seen are reports that are not released yet.
+	applied, appliedTerm uint64
+	seen                 []Applied
+	// last is the index of the last entry in the log; at a leader, exactly.
+	last uint64
+	// least is how far raft's log reaches at least, of which last tells only from one Ready
+	// to the next Step; begun is how many rounds raft has begun in this reign.
+	least, begun uint64
+	complained   machine.Mono // of an unsound message, last
+	// applying are the entries that raft handed out and that it has not been told to
+	// be applied.
+	applying []*raftpb.Entry
+
+	writes    writes
+	proposals proposals
+	rounds    rounds
+	asks      asks
+	leases    leases
+	reads     readLeases
+	levels    levels           // at the leader, of its reign
+	forwards  map[asker]*fates // at the leader, of its reign
+
+	roster  Roster                          // as of applied
+	heard   map[machine.NodeID]machine.Mono // when the others were heard of last
+	removed bool                            // and the owner knows
+
+	// bereaved is set after the leader's process died, until there is another;
+	// campaignAt is when this member tries to become that, and patience is how long it
+	// waits for the outcome.
+	bereaved   bool
+	campaignAt machine.Mono
+	patience   time.Duration
+	rejoin     machine.Mono // when this member may take part, if it has to wait: see Controls
+
+	snapshotWanted bool
+
+	sends    []machine.Envelope
+	persists []machine.Persist
+	outcomes []any
+}
+
+var _ machine.Machine = (*Replica)(nil)
+
+// New returns a Replica that continues from cfg.Log.
+func New(cfg Config, now machine.Now) (*Replica, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = discard{}
+	}
+	r := &Replica{
+		cfg:         cfg,
+		tail:        newTail(cfg.Log.HardState, cfg.Log.Snapshot, cfg.Log.Entries, cfg.MaxTailBytes/4),
+		now:         now.Mono,
+		nextTick:    now.Mono.Add(cfg.Tick),
+		term:        cfg.Log.HardState.GetTerm(),
+		applied:     cfg.Restored.Index,
+		appliedTerm: cfg.Log.Snapshot.GetTerm(),
+		roster:      cfg.Restored.Roster,
+		heard:       map[machine.NodeID]machine.Mono{},
+	}
+	r.last = r.tail.last()
+	r.least = r.last
+	r.rounds.id = 1
+	r.writes.init(cfg.Log.HardState)
+	r.leases.init(cfg.Restored.Leases)
+	r.reads.init(r)
+	rn, err := raft.NewRawNode(&raft.Config{
+		ID:                        uint64(cfg.ID),
+		ElectionTick:              cfg.ElectionTicks,
+		HeartbeatTick:             1,
+		Storage:                   r.tail,
+		Applied:                   cfg.Restored.Index,
+		AsyncStorageWrites:        true,
+		MaxSizePerMsg:             uint64(min(1<<20, cfg.MaxTailBytes/8)),
+		MaxCommittedSizePerReady:  maxApplyingBytes,
+		MaxUncommittedEntriesSize: uint64(cfg.MaxTailBytes) / 4,
+		MaxInflightMsgs:           256,
+		MaxInflightBytes:          16 << 20,
+		CheckQuorum:               true,
+		PreVote:                   true,
+		DisableProposalForwarding: true,
+		StepDownOnRemoval:         true,
+		Logger:                    cfg.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("replica: %w", err)
+	}
+	r.raft = rn
+	// A group of one need not wait out an election timeout.
+	if voters := cfg.Log.Snapshot.GetConfState().GetVoters(); len(voters) == 1 && voters[0] == uint64(cfg.ID) && !r.absent() {
+		if err := rn.Campaign(); err != nil {
+			return nil, fmt.Errorf("replica: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// Step takes one input; see machine.Machine.
+func (r *Replica) Step(now machine.Now, input any) {
+	r.now = now.Mono
+	switch in := input.(type) {
+	case machine.Wake:
+	case machine.Envelope:
+		r.receive(in)
+	case Propose:
+		r.proposals.add(in)
+	case Read:
+		r.reads.served(r)
+		r.rounds.want(in.Number)
+	case ReadKeys:
+		r.reads.served(r)
+		r.reads.plans.read(in.Keys)
+		r.reads.keys.read(r, in)
+	case Planned:
+		r.reads.plans.planned(in)
+	case Served:
+		r.reads.served(r)
+		r.reads.plans.read(in.Keys)
+	case Doubted:
+		r.reads.doubt(r, in)
+	case AskLease:
+		r.reads.asked(r)
+		r.asks.add(r, in)
+	case Applied:
+		r.onApplied(in)
+	case Restored:
+		r.onRestored(in)
+	case Snapshotted:
+		r.snapshotWanted = false
+		index, term := in.Index, in.Term
+		r.tail.snapshotted(&raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: in.ConfState})
+	case SnapshotSent:
+		status := raft.SnapshotFinish
+		if !in.OK {
+			status = raft.SnapshotFailure
+		}
+		r.raft.ReportSnapshot(uint64(in.To), status)
+	case Down:
+		r.onDown(in.Node)
+	case Unreachable:
+		r.raft.ReportUnreachable(uint64(in.Node))
+	case HandOver:
+		r.handOver(in.To)
+	default:
+		panic(fmt.Sprintf("replica: unknown input %T", input))
+	}
+	if r.now >= r.nextTick && r.absent() {
+		r.nextTick = r.now.Add(r.cfg.Tick)
+	}
+	if r.now >= r.nextTick {
+		// After a pause there is one tick and not a burst of them: a member
+		// that slept must listen before it judges the others.
+		r.raft.Tick()
+		r.nextTick = r.now.Add(r.cfg.Tick)
+		r.writes.onTick(r)
+		r.proposals.onTick(r)
+		r.rounds.onTick(r)
+		r.asks.onTick(r)
+		r.reads.onTick(r)
+	}
+}
+
+// receive takes a message from another member, or one that waited for
+// durability here.
+func (r *Replica) receive(env machine.Envelope) {
+	local := env.From == r.cfg.ID
+	if !local && r.absent() {
+		return
+	}
+	if _, gives := env.Body.(quorumlease.Return); r.roster.WasRemoved(uint64(env.From)) && !gives {
+		return // it may not know, and must not disturb
+	}
+	if !local {
+		r.heard[env.From] = r.now
+	}
+	switch m := env.Body.(type) {
+	case *raftpb.Message:
+		// Raft tells whoever led an earlier term of a later one by a response that
+		// acknowledges nothing. If that is the leader by now, it would take this for
+		// the state of the sender's log, and begin with it from the start.
+		if m.GetType() == raftpb.MsgAppResp && m.GetIndex() == 0 && !m.GetReject() && m.GetTerm() == r.raft.BasicStatus().HardState.GetTerm() {
+			return
+		}
+		if local {
+			_ = r.raft.Step(m) // its own storage speaks, or its own vote
+		} else {
+			r.stepRaft(env.From, m)
+		}
+	case reported:
+		r.receive(machine.Envelope{From: env.From, To: env.To, Body: m.Message})
+		r.reads.receive(r, env.From, m.Report)
+	case announced:
+		r.receive(machine.Envelope{From: env.From, To: env.To, Body: m.Message})
+		r.reads.receive(r, env.From, m.News)
+	case quorumlease.Request, quorumlease.Promise, quorumlease.Return, quorumlease.Report, quorumlease.News:
+		r.reads.receive(r, env.From, m)
+	case quorumlease.Guard, quorumlease.GuardAck, quorumlease.Pushed, quorumlease.PromiseReply, suspicion:
+		r.reads.controls.receive(r, env.From, m)
+	case counts:
+		r.reads.plans.told(r, env.From, m)
+	case durable:
+		if local {
+			r.writes.durable(r, m)
+		}
+	case forward:
+		r.onForward(env.From, m)
+	case refused:
+		r.proposals.refused(r, m)
+	case rejected:
+		r.proposals.rejected(r, m)
+	case readAsk:
+		r.reads.asked(r)
+		r.rounds.asked(r, env.From, m)
+	case readAnswer:
+		r.rounds.answered(r, m)
+	case leaseAsks:
+		r.reads.asked(r)
+		r.asks.receive(r, env.From, m)
+	case leaseAnswers:
+		// It may have slept over a question that vouched for it. While this
+		// member follows it, nobody has been elected since.
+		if env.From == r.leader {
+			r.asks.answered(r, m)
+		}
+	}
+}
+
+// onApplied learns what the Applier did.
+func (r *Replica) onApplied(in Applied) {
+	r.proposals.settled(r, in)
+	r.afterApply(in.Index)
+	r.reads.applied(r, in)
+	r.seen = append(r.seen, in)
+	r.show()
+}
+
+// show takes what was applied for the present state, as far as it is released.
+func (r *Replica) show() {
+	for len(r.seen) > 0 && r.seen[0].Index <= r.reads.visible(r.seen[0].Index) {
+		in := r.seen[0]
+		r.seen = r.seen[1:]
+		r.applied, r.appliedTerm = in.Index, in.Term
+		r.enrolled(in.Roster)
+		r.leases.changed(r, in.Leases)
+		r.leases.applied(r, in.Index)
+		r.asks.settle(r)
+	}
+}
+
+func (r *Replica) onRestored(in Restored) {
+	r.applied, r.appliedTerm, r.seen = in.Index, in.Term, nil
+	r.enrolled(in.Roster)
+	r.reads.restored(r, in)
+	r.leases.init(in.Leases)
+	r.proposals.restored(r, in.Term)
+	r.afterApply(in.Index)
+	r.asks.settle(r)
+}
+
+// enrolled learns who the members are.
+func (r *Replica) enrolled(now Roster) {
+	r.roster = now
+	if !r.removed && now.WasRemoved(uint64(r.cfg.ID)) {
+		r.removed = true
+		r.outcomes = append(r.outcomes, Removed{})
+	}
+}
+
+// afterApply tells raft what was applied, so that it hands out more. What it hands
+// out together is applied a part at a time, as it is released, and the log may be
+// compacted in between: raft must know how far.
+func (r *Replica) afterApply(index uint64) {
+	n := 0
+	for n < len(r.applying) && r.applying[n].GetIndex() <= index {
+		n++
+	}
+	if n > 0 {
+		id, from, term := uint64(r.cfg.ID), raft.LocalApplyThread, uint64(0)
+		_ = r.raft.Step(&raftpb.Message{
+			Type: raftpb.MsgStorageApplyResp.Enum(), To: &id, From: &from, Term: &term, Entries: r.applying[:n:n],
+		})
+		r.applying = r.applying[n:]
+	}
+}
+
+// leading reports whether this member believes to be the leader. Only a round of
+// confirmation that began later proves it.
+func (r *Replica) leading() bool { return r.leader == r.cfg.ID }
+
+// Ready returns the effects; see machine.Machine.
+func (r *Replica) Ready() machine.Ready {
+	// Each of these may make work for the others; raft's Ready comes last so
+	// that all of it leaves in this turn.
+	r.campaign()
+	r.leases.turn(r)
+	r.turn()
+	for r.raft.HasReady() {
+		r.takeReady(r.raft.Ready())
+		r.least = r.last
+		r.turn()
+	}
+	r.reads.announce(r)
+	r.reads.publish(r)
+	large := r.tail.sinceSnapshot() > r.cfg.MaxTailBytes/2 && r.reads.handed > r.tail.snap.GetIndex()
+	if !r.snapshotWanted && (large || r.tail.missed && r.reads.handed >= r.tail.joined) {
+		r.snapshotWanted = true
+		r.outcomes = append(r.outcomes, WantSnapshot{})
+	}
+	rd := machine.Ready{Sends: r.sends, Persists: r.persists, Outcomes: r.outcomes, Alarm: r.alarm()}
+	r.sends, r.persists, r.outcomes = nil, nil, nil
+	return rd
+}
+
+// turn is what one part may have left for another to do.
+func (r *Replica) turn() {
+	r.reads.turn(r)
+	r.reads.foresee(r)
+	r.reads.release(r)
+	r.show()
+	r.leases.unmark(r)
+	r.proposals.turn(r)
+	r.asks.turn(r)
+	r.rounds.turn(r)
+}
+
+func (r *Replica) alarm() machine.Mono {
+	alarm := min(r.nextTick, r.leases.due(r), r.reads.due(r), r.proposals.due(r), r.rounds.due(r))
+	if r.bereaved {
+		alarm = min(alarm, r.campaignAt)
+	}
+	return alarm
+}
+
+// takeReady turns raft's effects into the machine's.
+func (r *Replica) takeReady(rd raft.Ready) {
+	leader, term := r.leader, r.term
+	if rd.SoftState != nil {
+		leader = machine.NodeID(rd.SoftState.Lead)
+	}
+	if rd.HardState != nil {
+		term = rd.HardState.GetTerm()
+	}
+	if leader != r.leader || term != r.term {
+		r.leadership(leader, term)
+	}
+	for _, rs := range rd.ReadStates {
+		r.rounds.confirmed(r, rs)
+	}
+	r.reads.release(r) // so that what goes to the others now tells of it
+	for _, m := range rd.Messages {
+		switch m.GetTo() {
+		case raft.LocalAppendThread:
+			r.writes.take(r, m)
+		case raft.LocalApplyThread:
+			// The answer waits for the Applier, so that raft hands out no more
+			// than maxApplyingBytes ahead of it.
+			r.reads.commits(r, m.GetEntries())
+			r.applying = append(r.applying, m.GetEntries()...)
+			r.reconfigure(m.GetEntries())
+		default:
+			if m.GetType() == raftpb.MsgSnap {
+				r.outcomes = append(r.outcomes, SendSnapshot{To: machine.NodeID(m.GetTo()), Message: m})
+				continue
+			}
+			if c := m.GetContext(); m.GetType() == raftpb.MsgHeartbeat && len(c) == 8 {
+				r.begun = max(r.begun, binary.LittleEndian.Uint64(c))
+			}
+			r.send(machine.NodeID(m.GetTo()), r.reads.carries(r, m))
+		}
+	}
+	if rd.HardState != nil {
+		r.reads.commit = rd.HardState.GetCommit()
+	}
+}
+
+func (r *Replica) send(to machine.NodeID, body any) {
+	r.sends = append(r.sends, machine.Envelope{From: r.cfg.ID, To: to, Body: body})
+}
+
+// readContext is what comes back with a ReadState of this leader: fresh for every
+// round, so that no late answer is taken for another's. Those to an earlier life
+// are of an earlier term, too, and raft drops them.
+func readContext(round uint64) []byte { return binary.BigEndian.AppendUint64(nil, round) }

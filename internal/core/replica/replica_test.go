@@ -1,0 +1,222 @@
+package replica
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// A message that claims another sender than the connection it came by is not
+// heard; least of all one that claims to be this member's own storage.
+func TestSenderMustBeWhoItSays(t *testing.T) {
+	s := newStage(t)
+	s.do("elect 1")
+	m := s.members[0]
+	before := m.r.Status()
+	for _, from := range []uint64{raft.LocalAppendThread, raft.LocalApplyThread, 1, 3} {
+		term, index := before.Term+1, uint64(99)
+		for _, typ := range []raftpb.MessageType{raftpb.MsgStorageAppendResp, raftpb.MsgStorageApplyResp, raftpb.MsgApp, raftpb.MsgHeartbeat} {
+			m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: &raftpb.Message{
+				Type: typ.Enum(), From: &from, Term: &term, Index: &index,
+			}})
+		}
+	}
+	two := uint64(2)
+	m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: &raftpb.Message{
+		Type: raftpb.MsgProp.Enum(), From: &two, Entries: []*raftpb.Entry{{Data: []byte("x")}},
+	}})
+	m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: durable{Record: Record{Entries: []*raftpb.Entry{entryAt(50, 9, 1)}}}})
+	s.ready(m)
+	if after := m.r.Status(); after.Term != before.Term || after.Leader != before.Leader || after.Last != before.Last {
+		t.Errorf("the member went from %+v to %+v", before, after)
+	}
+}
+
+// What is not a batch of its sender never gets into the log.
+func TestForwardMustBeItsSendersBatch(t *testing.T) {
+	s := newStage(t)
+	s.do("elect 1")
+	m := s.members[0]
+	term := m.r.Status().Term
+	good := (&batch{Term: term, From: 2, Boot: 1, Seq: 1}).encode()
+	for _, f := range []forward{
+		{Term: term, Seq: 1, Entry: nil},
+		{Term: term, Seq: 1, Entry: []byte("nonsense")},
+		{Term: term, Seq: 1, Entry: good[:len(good)-1]},
+		{Term: term, Seq: 2, Entry: good},
+		{Term: term + 1, Seq: 1, Entry: good},
+		{Term: term, Seq: 1, Entry: (&batch{Term: term, From: 3, Boot: 1, Seq: 1}).encode()},
+		{Term: term, Seq: 1, Entry: (&batch{Term: term - 1, From: 2, Boot: 1, Seq: 1}).encode()},
+	} {
+		last := m.r.Status().Last
+		s.step(m, machine.Envelope{From: 2, To: 1, Body: f})
+		if got := m.r.Status().Last; got != last {
+			t.Errorf("%+v got into the log", f)
+		}
+	}
+	last := m.r.Status().Last
+	s.step(m, machine.Envelope{From: 2, To: 1, Body: forward{Term: term, Seq: 1, Entry: good}})
+	if got := m.r.Status().Last; got != last+1 {
+		t.Errorf("a good batch did not get into the log")
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	log := Genesis([]machine.NodeID{1})
+	for want, cfg := range map[string]Config{
+		"ID is zero":         {},
+		"is not positive":    {ID: 1},
+		"is less than 3":     {ID: 1, Tick: time.Second, ElectionTicks: 2},
+		"use Genesis":        {ID: 1, Tick: time.Second, ElectionTicks: 10},
+		"before the snapsho": {ID: 1, Tick: time.Second, ElectionTicks: 10, Log: log},
+	} {
+		if _, err := New(cfg, machine.Now{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error with %q", err, want)
+		}
+	}
+}
+
+// An entry that this version does not understand stops the Applier; it must not
+// guess what the others do.
+func TestApplierRefuses(t *testing.T) {
+	unknown := (&batch{Term: 2, From: 1, Requests: []Propose{{Body: []byte{200}}}}).encode()
+	broken := (&batch{Term: 2, From: 1, Requests: []Propose{{Body: []byte{kindPut, 0xff}}}}).encode()
+	two, three, four := uint64(2), uint64(3), uint64(4)
+	for name, e := range map[string]*raftpb.Entry{
+		"a gap":              {Index: &four, Term: &two},
+		"one applied before": {Index: new(uint64), Term: &two},
+		"no batch":           {Index: &two, Term: &two, Data: []byte("x")},
+		"an unknown kind":    {Index: &two, Term: &two, Data: unknown},
+		"a broken request":   {Index: &two, Term: &two, Data: broken},
+		"a new membership":   {Index: &two, Term: &two, Type: raftpb.EntryConfChange.Enum()},
+	} {
+		a := NewApplier(1, 1)
+		if err := a.Apply(e); err == nil || a.Index() != 1 {
+			t.Errorf("%s: applied up to %d, error %v", name, a.Index(), err)
+		}
+	}
+	a := NewApplier(1, 1)
+	void := (&batch{Term: 2, From: 1, Boot: 1, Seq: 7, Requests: []Propose{{ID: 1, Body: []byte{200}}}}).encode()
+	if err := a.Apply(&raftpb.Entry{Index: &two, Term: &three, Data: void}); err != nil {
+		t.Errorf("a batch for another term: %v", err)
+	}
+	applied, results := a.Take()
+	if len(results) != 0 || len(applied.Batches) != 1 || applied.Batches[0] != (BatchFate{Seq: 7, Refused: true}) {
+		t.Errorf("a batch for another term: %+v, results %v", applied, results)
+	}
+}
+
+// What was applied before a snapshot says nothing of the state behind it, though it was not
+// released yet.
+func TestASnapshotReplacesWhatWaitsToBeShown(t *testing.T) {
+	m := newStage(t).members[0]
+	r := m.r
+	r.seen = []Applied{{Index: 3, Term: 1, Leases: []LeaseChange{{ID: 5, Kind: LeaseGranted, TTL: 60}}, Roster: r.roster}}
+	in := m.a.Restored()
+	in.Index, in.Term, in.Released = 10, 2, 10
+	r.onRestored(in)
+	if r.show(); r.applied != 10 || r.appliedTerm != 2 || len(r.leases.table)+len(r.leases.late) > 0 {
+		t.Errorf("behind a snapshot of 10 the state is one of %d, term %d, with %d leases", r.applied, r.appliedTerm, len(r.leases.table)+len(r.leases.late))
+	}
+}
+
+// A snapshot hides the fate of batches that were addressed before it, for their entries are
+// not seen: their callers are told so. One that is addressed to a later leader, or to nobody yet,
+// goes on (P3).
+func TestASnapshotHidesFates(t *testing.T) {
+	m := newStage(t).members[0]
+	r := m.r
+	r.proposals.sent = []*pending{
+		{requests: []Propose{{ID: 1}, {ID: 2}}, lane: &lane{}, seq: 1, term: 1, since: r.now},
+		{requests: []Propose{{ID: 3}}, lane: &lane{}, seq: 2, term: 2, since: r.now},
+		{requests: []Propose{{ID: 4}}, lane: &lane{}, seq: 3, term: 3, since: r.now},
+		{requests: []Propose{{ID: 5}}, lane: &lane{}, since: r.now},
+	}
+	in := m.a.Restored()
+	in.Index, in.Term, in.Released = 10, 2, 10
+	r.onRestored(in)
+	var told []any
+	for _, out := range r.outcomes {
+		if d, ok := out.(Dropped); ok {
+			told = append(told, d)
+		}
+	}
+	if want := []any{Dropped{IDs: []uint64{1, 2}, Ambiguous: true}, Dropped{IDs: []uint64{3}, Ambiguous: true}}; !reflect.DeepEqual(told, want) {
+		t.Errorf("behind a snapshot of term 2 callers are told %+v, want %+v", told, want)
+	}
+	if left := r.proposals.sent; len(left) != 2 || left[0].seq != 3 || left[1].term != 0 || r.proposals.appliedTerm != 2 {
+		t.Errorf("behind a snapshot of term 2 %d batches go on, and dead ones were looked for up to term %d; want two, and 2", len(left), r.proposals.appliedTerm)
+	}
+}
+
+// The alarm is for what is due first, whatever that is.
+func TestTheAlarmIsForWhatIsDueFirst(t *testing.T) {
+	s := newStage(t)
+	s.do("elect 1")
+	s.do("pass 1s")
+	r := s.members[0].r
+	if got := r.alarm(); got != r.nextTick {
+		t.Fatalf("with nothing to do the alarm is in %v, want the next tick, in %v", got.Sub(r.now), r.nextTick.Sub(r.now))
+	}
+	due := r.now.Add(spacing)
+	r.nextTick = r.now.Add(time.Second)
+	r.proposals.lanes = []*lane{{open: []Propose{{ID: 1}}, flying: maxBatches, last: r.now}}
+	if got := r.alarm(); got != due {
+		t.Errorf("with a batch that waits for its turn the alarm is in %v, want %v", got.Sub(r.now), spacing)
+	}
+	r.proposals.lanes = nil
+	r.rounds.flying, r.rounds.wanted = []round{{since: r.now}, {since: r.now}}, 99
+	if got := r.alarm(); got != due {
+		t.Errorf("with a round that waits for its turn the alarm is in %v, want %v", got.Sub(r.now), spacing)
+	}
+	r.rounds.reset()
+	r.bereaved, r.campaignAt = true, r.now+7
+	if got := r.alarm(); got != r.now+7 {
+		t.Errorf("with a campaign to come the alarm is in %v, want 7ns", got.Sub(r.now))
+	}
+}
+
+// Leadership goes to the follower that has most of the log, and to a voter that is named if one is.
+func TestLeadershipGoesToWhoHasMost(t *testing.T) {
+	for name, c := range map[string]struct {
+		to, want machine.NodeID
+		typ      raftpb.MessageType
+	}{"nobody is named": {0, 2, raftpb.MsgTimeoutNow}, "member 3 is named": {3, 3, raftpb.MsgApp}} {
+		s := newStage(t)
+		for _, command := range []string{"elect 1", "pass 1s", "cut 3", "put 1 a b", "deliver"} {
+			s.do(command)
+		}
+		m := s.members[0]
+		s.wire = nil
+		m.r.reads.served(m.r) // somebody reads here
+		s.step(m, HandOver{To: c.to})
+		// With nobody named it will come to it, and the next leader need not wait for this one's lease.
+		if keeps := m.r.reads.wanted > s.now; keeps != (c.to != 0) {
+			t.Errorf("%s: the leader keeps its lease: %v", name, keeps)
+		}
+		found := false
+		for _, env := range s.wire {
+			var msg *raftpb.Message
+			switch body := env.Body.(type) {
+			case *raftpb.Message:
+				msg = body
+			case announced:
+				msg = body.Message
+			default:
+				continue
+			}
+			found = found || env.To == c.want && msg.GetType() == c.typ
+			if msg.GetType() == raftpb.MsgTimeoutNow && env.To != c.want {
+				t.Errorf("%s, and member %d is to lead", name, env.To)
+			}
+		}
+		if !found {
+			t.Errorf("%s: no %v to member %d, which has most of the log or is to have it", name, c.typ, c.want)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package stint
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+)
+
+var errTrouble = errors.New("trouble")
+
+func TestEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(s *Stint, c *clock.Fake)
+		want []error
+	}{
+		"in time":              {func(s *Stint, c *clock.Fake) { c.Advance(59) }, nil},
+		"late":                 {func(s *Stint, c *clock.Fake) { c.Advance(60) }, []error{tenure.ErrLost}},
+		"late, with a reason":  {func(s *Stint, c *clock.Fake) { s.Trouble(errTrouble); c.Advance(60) }, []error{tenure.ErrLost, errTrouble}},
+		"extended":             {func(s *Stint, c *clock.Fake) { c.Advance(59); s.Extend(61); c.Advance(1) }, nil},
+		"extended too late":    {func(s *Stint, c *clock.Fake) { c.Advance(60); s.Extend(99) }, []error{tenure.ErrLost}},
+		"never shortened":      {func(s *Stint, c *clock.Fake) { s.Extend(10); c.Advance(59) }, nil},
+		"given up":             {func(s *Stint, c *clock.Fake) { s.End(tenure.ErrReleased) }, []error{tenure.ErrReleased}},
+		"given up too late":    {func(s *Stint, c *clock.Fake) { c.Advance(60); s.End(tenure.ErrReleased) }, []error{tenure.ErrLost}},
+		"given up, then lost":  {func(s *Stint, c *clock.Fake) { s.End(tenure.ErrReleased); c.Advance(60) }, []error{tenure.ErrReleased}},
+		"taken away":           {func(s *Stint, c *clock.Fake) { s.Lose(errTrouble) }, []error{tenure.ErrLost, errTrouble}},
+		"trouble that is over": {func(s *Stint, c *clock.Fake) { s.Trouble(errTrouble); s.Extend(61); c.Advance(60) }, nil},
+	} {
+		var clk clock.Fake
+		s := Begin(&clk, 60)
+		c.do(s, &clk)
+		err := s.Check()
+		if (err == nil) != (c.want == nil) {
+			t.Errorf("%s: Check returns %v, want %v", name, err, c.want)
+		}
+		for _, want := range c.want {
+			if !errors.Is(err, want) {
+				t.Errorf("%s: Check returns %v, want it to be %v", name, err, want)
+			}
+		}
+		select {
+		case <-s.Done():
+			if err == nil || s.Err() != err {
+				t.Errorf("%s: Done is closed, Check returns %v and Err %v", name, err, s.Err())
+			}
+		default:
+			if err != nil || s.Err() != nil {
+				t.Errorf("%s: Done is open, Check returns %v and Err %v", name, err, s.Err())
+			}
+		}
+	}
+}
+
+// TestWatch: the deadline ends the tenure though nobody asks.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock.Fake
+		s := Begin(&c, 60)
+		ended := make(chan error, 1)
+		go func() { ended <- s.Watch() }()
+		synctest.Wait()
+		s.Extend(100)
+		c.Advance(99 * time.Nanosecond)
+		synctest.Wait()
+		if len(ended) != 0 || s.Err() != nil {
+			t.Fatalf("it ended before its deadline: %v", s.Err())
+		}
+		c.Advance(1)
+		if err := <-ended; !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("Watch returns %v, want %v", err, tenure.ErrLost)
+		}
+	})
+}
+
+// TestWatchLeavesNoAlarm: a tenure that has ended, for whatever reason, has none that would ring.
+func TestWatchLeavesNoAlarm(t *testing.T) {
+	for name, end := range map[string]func(s *Stint, c *clock.Fake){
+		"given up":           func(s *Stint, _ *clock.Fake) { s.End(tenure.ErrReleased) },
+		"taken away":         func(s *Stint, _ *clock.Fake) { s.Lose(errTrouble) },
+		"late":               func(_ *Stint, c *clock.Fake) { c.Advance(60) },
+		"extended, and late": func(s *Stint, c *clock.Fake) { s.Extend(61); c.Advance(60); synctest.Wait(); c.Advance(1) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var c clock.Fake
+			s := Begin(&c, 60)
+			ended := make(chan error, 1)
+			go func() { ended <- s.Watch() }()
+			synctest.Wait()
+			if n := c.Waiting(); n != 1 {
+				t.Errorf("%s: %d alarms wait for the deadline", name, n)
+			}
+			end(s, &c)
+			<-ended
+			if n := c.Waiting(); n != 0 {
+				t.Errorf("%s: %d alarms are left behind", name, n)
+			}
+		})
+	}
+}
+
+// TestExtendTellsWhetherItDid: a renewal that comes when the tenure has ended, for whatever reason, is told so, and the
+// deadline stays.
+func TestExtendTellsWhetherItDid(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(s *Stint, c *clock.Fake)
+		want bool
+	}{
+		"in time":    {func(_ *Stint, c *clock.Fake) { c.Advance(59) }, true},
+		"late":       {func(_ *Stint, c *clock.Fake) { c.Advance(60) }, false},
+		"given up":   {func(s *Stint, _ *clock.Fake) { s.End(tenure.ErrReleased) }, false},
+		"taken away": {func(s *Stint, _ *clock.Fake) { s.Lose(errTrouble) }, false},
+	} {
+		var clk clock.Fake
+		s := Begin(&clk, 60)
+		c.end(s, &clk)
+		if got := s.Extend(99); got != c.want || (s.Deadline() == 99) != c.want {
+			t.Errorf("%s: Extend returns %v, and the deadline is %d; want %v", name, got, s.Deadline(), c.want)
+		}
+	}
+}
+
+// TestTheFirstEndCounts: End returns why the tenure ended, which is not always what it was told.
+func TestTheFirstEndCounts(t *testing.T) {
+	var c clock.Fake
+	s := Begin(&c, 60)
+	if err := s.End(tenure.ErrReleased); err != tenure.ErrReleased {
+		t.Errorf("given up: End returns %v, want %v", err, tenure.ErrReleased)
+	}
+	s.Lose(errTrouble)
+	c.Advance(60)
+	if err := s.End(errTrouble); err != tenure.ErrReleased || s.Err() != tenure.ErrReleased || s.Check() != tenure.ErrReleased {
+		t.Errorf("given up, and ended again: End returns %v, Err %v and Check %v; want %v", err, s.Err(), s.Check(), tenure.ErrReleased)
+	}
+	late := Begin(&c, 60)
+	if err := late.End(tenure.ErrReleased); !errors.Is(err, tenure.ErrLost) || late.Check() != err {
+		t.Errorf("given up too late: End returns %v and Check %v; want %v", err, late.Check(), tenure.ErrLost)
+	}
+}
+
+// TestTroubleThatIsOver: a loss is not laid at the door of what stood in the way of an earlier renewal.
+func TestTroubleThatIsOver(t *testing.T) {
+	var c clock.Fake
+	s := Begin(&c, 60)
+	s.Trouble(errTrouble)
+	s.Extend(70)
+	c.Advance(70)
+	if err := s.Check(); !errors.Is(err, tenure.ErrLost) || errors.Is(err, errTrouble) {
+		t.Errorf("Check returns %v; want %v, and not %v, for there was a renewal since", err, tenure.ErrLost, errTrouble)
+	}
+}
+
+// TestLeft: what is left counts down, and goes on below nothing.
+func TestLeft(t *testing.T) {
+	var c clock.Fake
+	s := Begin(&c, 60)
+	for _, want := range []time.Duration{60, 0, -60} {
+		if got := s.Left(); got != want {
+			t.Errorf("at %d of 60: %v is left, want %v", c.Now(), got, want)
+		}
+		c.Advance(60)
+	}
+	if s.Context().Err() != nil {
+		t.Error("the context has ended, though nobody has looked")
+	}
+	if s.Check() == nil || s.Context().Err() == nil {
+		t.Error("a look at the clock past the deadline does not end the context")
+	}
+}
+
+// TestLostLateForAReason: who hears why the lease is lost says so, though the deadline has passed meanwhile.
+func TestLostLateForAReason(t *testing.T) {
+	var c clock.Fake
+	s := Begin(&c, 60)
+	c.Advance(60)
+	s.Lose(errTrouble)
+	if err := s.Check(); !errors.Is(err, tenure.ErrLost) || !errors.Is(err, errTrouble) {
+		t.Errorf("lost after the deadline: %v; want %v because of %v", err, tenure.ErrLost, errTrouble)
+	}
+}

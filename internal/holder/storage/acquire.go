@@ -1,0 +1,183 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/disklease"
+)
+
+// Acquire implements tenure.Leaser.
+func (l *Leaser) Acquire(outer context.Context, c tenure.Claim) (tenure.Lease, error) {
+	c, err := l.complete(c)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end, err := l.begin(outer)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return l.acquire(outer, ctx, c, disklease.Acquire{})
+}
+
+// TryAcquire implements tenure.Leaser. It waits for the stores no longer than five
+// seconds, or 16 δ if that is more.
+func (l *Leaser) TryAcquire(outer context.Context, c tenure.Claim) (tenure.Lease, error) {
+	c, err := l.complete(c)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end, err := l.begin(outer)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	patience := max(5*time.Second, 16*l.Delay())
+	bound, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
+	defer cancel()
+	return l.acquire(outer, bound, c, disklease.TryAcquire{})
+}
+
+// errPatience is our own: it is no deadline of the caller's that has passed.
+var errPatience = errors.New("waited for some seconds")
+
+// acquire pursues the claim by a disklease.Acquire or TryAcquire.
+func (l *Leaser) acquire(outer, ctx context.Context, c tenure.Claim, how any) (tenure.Lease, error) {
+	var slow slowness
+	for {
+		x, err := l.pursue(c)
+		if err != nil {
+			return nil, err
+		}
+		x.enter(ctx)
+		x.driver.Step(how)
+		select {
+		case err = <-x.verdict:
+		case <-ctx.Done():
+			err = x.gaveUp(ctx)
+		}
+		if err == nil && x.stint.Check() == nil {
+			l.witnesses.forget(c.Name)
+			return lease{x}, nil
+		}
+		x.depart()
+		switch {
+		case err == nil: // lost before anybody knew of it
+		case l.cutShort(outer):
+			return nil, tenure.ErrClosed
+		case slow.outlast(ctx, x, err):
+		case slow.err != nil:
+			return nil, slow.err
+		case errors.As(err, new(tenure.HeldError)):
+			return nil, err
+		default:
+			return nil, fmt.Errorf("acquire %q: %w", c.Name, err)
+		}
+	}
+}
+
+// slowness is what stands in the way of a try because its own writes were slow.
+type slowness struct {
+	claims []machine.ID
+	err    error // of the last
+}
+
+// outlast waits for what slow claims of ours left behind, if nobody else is in the way
+// and there is time for it. It returns false if another try makes no sense.
+func (s *slowness) outlast(ctx context.Context, x *claim, err error) bool {
+	l := x.leaser
+	switch end, _ := ctx.Deadline(); { // every try has one
+	case ctx.Err() != nil:
+		return false
+	case errors.Is(err, disklease.ErrSlow):
+		s.claims, s.err = append(s.claims, x.id), err
+		// The next try sees what was left; the wait begins then.
+		return time.Until(end) > l.Takeover()+8*l.Delay()
+	case s.err == nil || !s.alone(x):
+		s.err = nil
+		return false
+	}
+	select {
+	case <-time.After(l.header.Term / 20):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// alone reports whether the claim would fit in but for those of this try.
+func (s *slowness) alone(x *claim) bool {
+	var slots []int
+	for _, m := range x.met {
+		if !slices.Contains(s.claims, m.ID) {
+			slots = append(slots, m.Slots)
+		}
+	}
+	return tenure.Admitted(append(slots, x.Slots)) == len(slots)+1
+}
+
+// refusal is the answer to a TryAcquire that was refused. A claim that was slow has left
+// something in the register that even we have to wait for.
+func (x *claim) refusal(r disklease.Refused) error {
+	x.leaser.witnesses.keep(x.Name, r.Witness)
+	held := tenure.HeldError{Name: x.Name, Holder: "another claim, which was quicker"}
+	switch {
+	case errors.Is(r.Err, disklease.ErrSlow):
+		held.Holder, held.Until = x.Claim.Holder, time.Now().Add(x.leaser.Takeover())
+		return fmt.Errorf("%w: %w; the next try may succeed when that has been waited out", held, r.Err)
+	case r.Err != nil && x.leaser.hopeless(r.Err):
+		return r.Err
+	case r.Err != nil:
+		return fmt.Errorf("%w: %w", tenure.ErrUnavailable, r.Err)
+	}
+	x.met = slices.DeleteFunc(slices.Clone(r.State.Members), func(m disklease.Member) bool { return m.Released || m.Dead })
+	if s := x.leaser.state(x.Name, r.State); len(s.Holders) > 0 {
+		held.Holder, held.Until = s.Holders[0].Holder, s.Holders[0].Until
+	}
+	return held
+}
+
+// gaveUp is the error of who does not wait any more. It says who holds the name, or that
+// the stores do not answer.
+func (x *claim) gaveUp(ctx context.Context) error {
+	var seen disklease.State
+	var witness []byte
+	var stuck bool
+	l, cause := x.leaser, context.Cause(ctx)
+	x.driver.Do(func() {
+		seen, witness = x.lease.State(), x.lease.Witness()
+		stuck = x.lease.Stuck(l.clock.Now())
+	})
+	l.witnesses.keep(x.Name, witness)
+	seen.Members = withoutID(seen.Members, x.id)
+	s := l.state(x.Name, seen)
+
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	why := error(nil)
+	switch {
+	case x.trouble != nil:
+		why = x.trouble
+	case x.unready != nil:
+		why = errors.Join(x.unready...)
+	case stuck || !x.answered:
+		why = errors.Join(l.troubles.errors()...)
+	case len(s.Holders) > 0:
+		h := s.Holders[0]
+		return fmt.Errorf("gave up waiting: %w: %w", tenure.HeldError{Name: x.Name, Holder: h.Holder, Until: h.Until}, cause)
+	case x.slow != nil:
+		why = x.slow
+	default:
+		return cause
+	}
+	if why == nil {
+		return fmt.Errorf("%w: %w", tenure.ErrUnavailable, cause)
+	}
+	return fmt.Errorf("%w: %w (%w)", tenure.ErrUnavailable, cause, why)
+}

@@ -1,0 +1,165 @@
+package storage
+
+import (
+	"errors"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/disklease"
+)
+
+const (
+	stateTerm  = 12 * time.Second
+	stateDelay = time.Second
+)
+
+// alone is a Leaser without stores, for what needs none.
+func alone(of int) (*Leaser, *clock.Fake) {
+	fake := &clock.Fake{}
+	fake.Advance(time.Hour)
+	return &Leaser{
+		clock: fake, header: register.Header{Of: of, Term: stateTerm, Delay: stateDelay},
+		witnesses: newWitnesses("", machine.ID{1}), troubles: newTroubles(of, time.Minute),
+	}, fake
+}
+
+func aMember(id byte, since machine.Mono) disklease.Member {
+	return disklease.Member{ID: machine.ID{id}, Holder: string('a' + rune(id)), Slots: int(id) + 1, Token: uint64(id) * 10, Since: since}
+}
+
+// TestWhatAStateShows: each that may hold, in the order of the register, with what is its own, until its lease
+// ends at the latest, by a margin for what was under way at the look.
+func TestWhatAStateShows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, fake := alone(1)
+		now := fake.Now()
+		ago := func(d time.Duration) machine.Mono { return now.Add(-d) }
+		margin := 2 * stateTerm / disklease.MinTerms
+		released, dead := aMember(8, now), aMember(9, now)
+		released.Released, dead.Dead = true, true
+		got := l.state("x", disklease.State{
+			Members: []disklease.Member{aMember(1, now), released, aMember(2, ago(stateTerm/2)), dead, aMember(3, ago(stateTerm)), aMember(4, ago(2*stateTerm))},
+			Waiting: 7,
+		})
+		holding := func(id byte, left time.Duration) tenure.Holding {
+			return tenure.Holding{Holder: string('a' + rune(id)), Slots: int(id) + 1, Token: uint64(id) * 10, Until: time.Now().Add(left)}
+		}
+		want := tenure.State{Name: "x", Waiting: 7, Holders: []tenure.Holding{
+			holding(1, stateTerm), holding(2, stateTerm/2+margin), holding(3, margin), holding(4, 0),
+		}}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("shown is\n%+v, want\n%+v", got, want)
+		}
+	})
+}
+
+// TestARefusal: it names who came first, and remembers who stands in the way: not those who released, and not the
+// dead. Trouble is told as such.
+func TestARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, fake := alone(3)
+		disk := errors.New("the disk is on fire")
+		released, dead := aMember(8, fake.Now()), aMember(9, fake.Now())
+		released.Released, dead.Dead = true, true
+		state := disklease.State{Members: []disklease.Member{dead, aMember(3, fake.Now()), released, aMember(2, fake.Now())}}
+		for what, tt := range map[string]struct {
+			refused disklease.Refused
+			is      []error
+			held    tenure.HeldError
+		}{
+			"others hold":      {disklease.Refused{State: state}, nil, tenure.HeldError{Name: "x", Holder: "d", Until: time.Now().Add(stateTerm)}},
+			"nobody is seen":   {disklease.Refused{}, nil, tenure.HeldError{Name: "x", Holder: "another claim, which was quicker"}},
+			"it was slow":      {disklease.Refused{State: state, Err: disklease.ErrSlow}, []error{disklease.ErrSlow}, tenure.HeldError{Name: "x", Holder: "me", Until: time.Now().Add(l.Takeover())}},
+			"the stores fail":  {disklease.Refused{State: state, Err: disk}, []error{tenure.ErrUnavailable, disk}, tenure.HeldError{}},
+			"no waiting helps": {disklease.Refused{State: state, Err: disklease.ErrRecord}, []error{disklease.ErrRecord}, tenure.HeldError{}},
+		} {
+			x := &claim{Claim: tenure.Claim{Name: "x", Holder: "me", Slots: 1}, leaser: l}
+			tt.refused.Witness = []byte(what)
+			err := x.refusal(tt.refused)
+			for _, is := range tt.is {
+				if !errors.Is(err, is) {
+					t.Errorf("%s: got %v, want it to be %v", what, err, is)
+				}
+			}
+			var held tenure.HeldError
+			if errors.As(err, &held); held != tt.held {
+				t.Errorf("%s: got %v, which says %+v, want %+v", what, err, held, tt.held)
+			}
+			if unavailable := errors.Is(err, tenure.ErrUnavailable); unavailable != (what == "the stores fail") {
+				t.Errorf("%s: the stores are unavailable: %v: %v", what, unavailable, err)
+			}
+			if got := l.witnesses.of("x"); string(got) != what {
+				t.Errorf("%s: remembered is %q", what, got)
+			}
+			var met []machine.ID
+			for _, m := range x.met {
+				met = append(met, m.ID)
+			}
+			if want := []machine.ID{{3}, {2}}; what == "others hold" && !reflect.DeepEqual(met, want) {
+				t.Errorf("%s: in the way are %v, want %v", what, met, want)
+			}
+		}
+	})
+}
+
+// TestAcquiredTooLate: a claim that was given up is not held, though the stores let it in at that moment.
+func TestAcquiredTooLate(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		l, fake := alone(1)
+		x := &claim{Claim: tenure.Claim{Name: "x", Slots: 1}, leaser: l, away: away, held: make(chan struct{}), verdict: make(chan error, 1)}
+		x.acquired(disklease.Acquired{Token: 5, Deadline: clock.After(fake, time.Minute)})
+		held := false
+		select {
+		case <-x.held:
+			held = true
+		default:
+		}
+		if held == away || (x.stint != nil) == away || (len(x.verdict) > 0) == away || (x.token == 5) == away {
+			t.Errorf("given up %v, and then let in: held %v, with token %d", away, held, x.token)
+		}
+		if x.stint != nil && x.stint.Left() != time.Minute {
+			t.Errorf("a tenure that lasts for a minute has %v left", x.stint.Left())
+		}
+	}
+}
+
+// TestHopelessTrouble: what is the matter with a record no waiting cures; what is the matter with a store cures another
+// store, if there is one.
+func TestHopelessTrouble(t *testing.T) {
+	for _, tt := range []struct {
+		err         error
+		one, others bool
+	}{
+		{disklease.ErrRecord, true, true},
+		{register.ErrTooLong, true, true},
+		{register.ErrForeign, true, false},
+		{register.ErrNewer, true, false},
+		{register.ErrMismatch, true, false},
+		{disklease.ErrSlow, false, false},
+		{tenure.ErrUnavailable, false, false},
+	} {
+		one, _ := alone(1)
+		three, _ := alone(3)
+		if got := one.hopeless(tt.err); got != tt.one {
+			t.Errorf("in one store %q is hopeless: %v, want %v", tt.err, got, tt.one)
+		}
+		if got := three.hopeless(tt.err); got != tt.others {
+			t.Errorf("in three stores %q is hopeless: %v, want %v", tt.err, got, tt.others)
+		}
+	}
+}
+
+// TestEachNameHasAFile: what was seen of one name is never taken for what was seen of another.
+func TestEachNameHasAFile(t *testing.T) {
+	w := newWitnesses(t.TempDir(), machine.ID{1})
+	if n := len(filepath.Base(w.path("x"))); n != 32 {
+		t.Errorf("the file of a name is called by %d digits, want 32, so that no two names have one", n)
+	}
+}

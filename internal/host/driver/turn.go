@@ -1,0 +1,188 @@
+package driver
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+)
+
+// turns is what one turn leaves to the next. It belongs to whoever makes turns; armed to
+// whoever holds Driver.mu.
+type turns struct {
+	timer *time.Timer
+	armed machine.Mono // until when timer waits
+	now   machine.Now
+	alarm machine.Mono
+	spare []any
+	held  []machine.Envelope // leave with what the next turn sends, which follows at once
+	busy  int                // for how many turns more others are let go first
+}
+
+// busyTurns is how long a turn of several inputs is taken for load.
+const busyTurns = 16
+
+// makeTurns is the loop of package machine's comment, until there is nothing to step or
+// something to write. Nothing happens if somebody else is in it.
+func (d *Driver) makeTurns(woken bool) {
+	if !d.begin() {
+		return
+	}
+	// Who is about to step goes first and shares the turn: under load a turn is dearer than
+	// what is stepped in it. Without load nobody is, and looking for him wakes a thread.
+	if woken && d.turns.busy > 0 {
+		d.turns.busy--
+		runtime.Gosched()
+	}
+	for {
+		inputs, ok := d.take()
+		if !ok || !d.turn(inputs) {
+			return
+		}
+		if d.writes.due() {
+			d.giveWay()
+			return
+		}
+	}
+}
+
+// begin reports whether there is something to step, and nobody who does.
+func (d *Driver) begin() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.turning || d.stopped || !d.any() {
+		return false
+	}
+	d.turning = true
+	return true
+}
+
+// any reports whether there is something for a turn. d.mu is held.
+func (d *Driver) any() bool { return len(d.queue) > 0 || d.rang }
+
+// take returns what is queued and leaves spare in its place. It ends turning, and reports
+// false, if there is nothing.
+func (d *Driver) take() (inputs []any, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped || !d.any() {
+		d.rest()
+		return nil, false
+	}
+	inputs, d.queue, d.rang = d.queue, d.turns.spare[:0], false
+	if len(inputs) >= d.cfg.QueueLimit {
+		d.room.Broadcast()
+	}
+	return inputs, true
+}
+
+// giveWay ends turning, and has the other goroutine go on if there is something.
+func (d *Driver) giveWay() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rest()
+	if d.any() {
+		poke(d.wake)
+	}
+}
+
+// letStep has the other goroutine step if there is something, and nobody who does.
+func (d *Driver) letStep() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.turning && d.any() {
+		poke(d.wake)
+	}
+}
+
+// rest ends turning. d.mu is held.
+func (d *Driver) rest() {
+	d.turning = false
+	t := &d.turns
+	// Go's timers do not count suspend, so after one the alarm is late by what was left of
+	// the wait. A second bounds that. One that rings too early costs less than to set it
+	// each time.
+	if until := min(t.alarm, t.now.Mono.Add(time.Second)); until < t.armed || t.armed <= t.now.Mono {
+		t.armed = until
+		t.timer.Reset(until.Sub(t.now.Mono))
+	}
+}
+
+// turn steps inputs, and hands out what comes of them. It reports false if that is the end.
+func (d *Driver) turn(inputs []any) bool {
+	t := &d.turns
+	t.spare = inputs[:0] // when all are stepped
+	// Read once, after the inputs were taken: none that gathers nothing arrived later than
+	// now, and reading a clock that counts suspend costs a system call.
+	if !d.read(&t.now) {
+		return false
+	}
+	if len(inputs) == 0 && t.now.Mono < t.alarm {
+		return true // the timer was early
+	}
+	if len(inputs) > 1 {
+		t.busy = busyTurns
+	}
+	for i, in := range inputs {
+		switch f := in.(type) {
+		case func() any:
+			in = f()
+			if !d.read(&t.now) { // what it gathered may have come since
+				return false
+			}
+		case Look:
+			in = f()
+		}
+		if in != nil {
+			d.cfg.Machine.Step(t.now, in)
+		}
+		inputs[i] = nil
+	}
+	if t.alarm <= t.now.Mono {
+		d.cfg.Machine.Step(t.now, machine.Wake{})
+	}
+	rd := d.cfg.Machine.Ready()
+	t.alarm = rd.Alarm
+	// First, for what others hear may rest on what the owner has heard.
+	if len(rd.Outcomes) > 0 {
+		d.cfg.Outcome(rd.Outcomes)
+	}
+	d.writes.put(rd.Persists)
+	held := len(t.held) > 0
+	if held {
+		rd.Sends, t.held = append(t.held, rd.Sends...), nil
+	}
+	switch {
+	case len(rd.Sends) == 0:
+	case d.cfg.Hold && !held && len(rd.Outcomes) > 0 && !d.writes.due() && d.more():
+		t.held = rd.Sends
+	default:
+		d.cfg.Send(rd.Sends)
+	}
+	if len(rd.Accesses) > 0 {
+		d.cfg.Access(rd.Accesses)
+	}
+	return true
+}
+
+// more lets those go first who were told something, and reports whether there is something
+// to step then. Whoever queues it wakes nobody meanwhile.
+func (d *Driver) more() bool {
+	runtime.Gosched()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.queue) > 0 && !d.stopped
+}
+
+// read reads the clocks. One that goes back is worse than none: what a machine
+// believes or has promised for a time may be over, and it cannot know.
+func (d *Driver) read(now *machine.Now) bool {
+	next := d.cfg.Now()
+	if back := now.Mono.Sub(next.Mono); back > 0 {
+		d.fail(fmt.Errorf("driver: the monotonic clock went back by %v: restart the process, and find out what sets the clocks of this machine", back))
+		return false
+	}
+	*now = next
+	return true
+}

@@ -1,0 +1,201 @@
+package abcastsim
+
+import (
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/asynclease"
+	"github.com/tenure-lease/tenure/internal/protocol/fastct"
+)
+
+// counted is a machine whose messages carry how many communication steps led to them
+// within their instance. A proposal is after no step. A message is one step after those
+// that its sender waited for: a FAST estimate after the answers about the lease, if that
+// was asked for in this instance; a NORMAL one after estimates; an acknowledgment after
+// the coordinator's estimate; a decision after acknowledgments. What a member sends
+// itself is no step. What it got besides, and did not wait for, does not count, so that
+// neither delays nor the order of arrival change the result.
+type counted struct {
+	machine.Machine
+	id    machine.NodeID
+	n     int64
+	count *counter
+
+	leases    map[uint64]uint64            // by Seq: the instance in which the lease was asked for
+	answers   map[uint64]int               // by instance: the greatest depth of an answer about its lease
+	requests  map[asynclease.Request]asked // of others
+	estimates map[[2]uint64]int            // by instance and round
+	imposed   map[[2]uint64]int
+	acks      map[[2]uint64]int
+}
+
+// deep is a message on its way.
+type deep struct {
+	depth int
+	body  any
+}
+
+// asked is a Lease that came.
+type asked struct {
+	cn    uint64
+	depth int
+}
+
+// counter adds up what a group sends, by instance.
+type counter struct {
+	steps   map[uint64]int   // the depth of the decision at another member
+	rounds  map[uint64]int64 // in which it was decided
+	traffic map[uint64]*traffic
+}
+
+// traffic is the messages of consensus and about the lease that was asked for in an
+// instance.
+type traffic struct{ leases, messages, bytes int }
+
+func newCounter() *counter {
+	return &counter{steps: map[uint64]int{}, rounds: map[uint64]int64{}, traffic: map[uint64]*traffic{}}
+}
+
+func newCounted(m machine.Machine, id machine.NodeID, n int, c *counter) *counted {
+	return &counted{
+		Machine: m, id: id, n: int64(n), count: c, leases: map[uint64]uint64{}, answers: map[uint64]int{}, requests: map[asynclease.Request]asked{},
+		estimates: map[[2]uint64]int{}, imposed: map[[2]uint64]int{}, acks: map[[2]uint64]int{},
+	}
+}
+
+func deepest(m map[[2]uint64]int, cn uint64, round int64, depth int) {
+	k := [2]uint64{cn, uint64(round)}
+	m[k] = max(m[k], depth)
+}
+
+func (c *counted) Step(now machine.Now, input any) {
+	if e, ok := input.(machine.Envelope); ok {
+		if d, ok := e.Body.(deep); ok {
+			c.takes(d)
+			e.Body = d.body
+			input = e
+		}
+	}
+	c.Machine.Step(now, input)
+}
+
+// takes notes the depth of what arrives.
+func (c *counted) takes(d deep) {
+	switch b := d.body.(type) {
+	case asynclease.Lease:
+		c.requests[b.Request] = asked{b.Interval.First, d.depth}
+	case asynclease.Ack:
+		cn := c.leases[b.Request.Seq]
+		c.answers[cn] = max(c.answers[cn], d.depth)
+	case asynclease.Nack:
+		cn := c.leases[b.Request.Seq]
+		c.answers[cn] = max(c.answers[cn], d.depth)
+	case fastct.Estimate:
+		deepest(c.estimates, b.CN, b.Round, d.depth)
+	case fastct.NewEstimate:
+		deepest(c.imposed, b.CN, b.Round, d.depth)
+	case fastct.Ack:
+		deepest(c.acks, b.CN, b.Round, d.depth)
+	case fastct.Decide:
+		c.count.steps[b.CN] = max(c.count.steps[b.CN], d.depth)
+		if !b.Whole {
+			c.count.rounds[b.CN] = b.Round
+		}
+	}
+}
+
+func (c *counted) Ready() machine.Ready {
+	rd := c.Machine.Ready()
+	rd.Sends = c.sends(rd.Sends)
+	for i := range rd.Persists {
+		rd.Persists[i].Then = c.sends(rd.Persists[i].Then)
+	}
+	return rd
+}
+
+func (c *counted) sends(envelopes []machine.Envelope) []machine.Envelope {
+	var out []machine.Envelope
+	for _, e := range envelopes {
+		if e.To != c.id {
+			c.tally(e.Body)
+			e.Body = deep{c.depth(e.Body), e.Body}
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// depth is one more than that of what the message was sent upon.
+func (c *counted) depth(body any) int {
+	at := func(m map[[2]uint64]int, cn uint64, round int64) int { return m[[2]uint64{cn, uint64(round)}] + 1 }
+	switch b := body.(type) {
+	case asynclease.Ack:
+		return c.requests[b.Request].depth + 1
+	case asynclease.Nack:
+		return c.requests[b.Request].depth + 1
+	case fastct.NewEstimate:
+		if b.Round < c.n {
+			return c.answers[b.CN] + 1
+		}
+		return at(c.estimates, b.CN, b.Round)
+	case fastct.Ack:
+		return at(c.imposed, b.CN, b.Round)
+	case fastct.Decide:
+		return at(c.acks, b.CN, b.Round)
+	}
+	return 1
+}
+
+// tally adds a message to what was sent for its instance.
+func (c *counted) tally(body any) {
+	var cn uint64
+	lease := 0
+	switch b := body.(type) {
+	case asynclease.Lease:
+		cn = b.Interval.First
+		if _, again := c.leases[b.Request.Seq]; !again {
+			lease = 1
+		}
+		c.leases[b.Request.Seq] = cn
+	case asynclease.Ack:
+		cn = c.requests[b.Request].cn
+	case asynclease.Nack:
+		cn = c.requests[b.Request].cn
+	case fastct.Estimate:
+		cn = b.CN
+	case fastct.NewEstimate:
+		cn = b.CN
+	case fastct.Ack:
+		cn = b.CN
+	case fastct.Nack:
+		cn = b.CN
+	case fastct.Abort:
+		cn = b.CN
+	case fastct.Decide:
+		cn = b.CN
+	default:
+		return // of no instance: what is broadcast, and heartbeats
+	}
+	t := c.count.traffic[cn]
+	if t == nil {
+		t = &traffic{}
+		c.count.traffic[cn] = t
+	}
+	t.leases += lease
+	t.messages++
+	t.bytes += size(body)
+}
+
+// size is about what a message takes on a wire: a byte for its kind, 8 for each number,
+// and what it carries.
+func size(body any) int {
+	switch b := body.(type) {
+	case fastct.Estimate:
+		return 26 + len(b.Value)
+	case fastct.NewEstimate:
+		return 18 + len(b.Value)
+	case fastct.Decide:
+		return 18 + len(b.Value)
+	case asynclease.Lease:
+		return 1 + 6*8
+	}
+	return 25
+}

@@ -1,0 +1,124 @@
+package abcastsim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/machine"
+)
+
+// Judge knows what was broadcast, and the one order that there is.
+type Judge struct {
+	broadcast map[key][]byte
+	order     []abcast.Message // position-1
+	at        map[key]uint64
+	payloads  map[string]uint64          // where each is, but changes: a client who begins anew takes his message along
+	members   map[uint64][]abcast.Member // by position of a change
+	digests   []uint64                   // position-1
+	errs      []error
+}
+
+type key struct {
+	client machine.ID
+	seq    uint64
+}
+
+// NewJudge returns a judge.
+func NewJudge() *Judge {
+	return &Judge{broadcast: map[key][]byte{}, at: map[key]uint64{}, payloads: map[string]uint64{}, members: map[uint64][]abcast.Member{}}
+}
+
+func (j *Judge) violated(format string, args ...any) {
+	j.errs = append(j.errs, fmt.Errorf(format, args...))
+}
+
+// Err returns what was violated so far.
+func (j *Judge) Err() error { return errors.Join(j.errs...) }
+
+// Broadcasts is told before a client broadcasts, each time that he does.
+func (j *Judge) Broadcasts(m abcast.Message) { j.broadcast[key{m.Client, m.Seq}] = m.Payload }
+
+// Ordered reports whether a message has a position.
+func (j *Judge) Ordered(m abcast.Message) bool { return j.at[key{m.Client, m.Seq}] > 0 }
+
+// Length is how many messages have a position.
+func (j *Judge) Length() uint64 { return uint64(len(j.order)) }
+
+// replica is what the judge knows of a member's life.
+type replica struct {
+	name     string
+	position uint64 // of the last message delivered
+	owner    *owner
+}
+
+// Begins is told what a member's life begins after.
+func (j *Judge) Begins(r *replica, base abcast.Base) {
+	if base.Position > r.owner.has {
+		j.violated("durability: %s begins after position %d, and its owner has what led to %d", r.name, base.Position, r.owner.has)
+	}
+	r.position = base.Position
+}
+
+// Delivers is told of each delivery.
+func (j *Judge) Delivers(r *replica, d abcast.Delivered) {
+	if d.Position != r.position+1 {
+		j.violated("contiguity: %s delivers position %d after %d", r.name, d.Position, r.position)
+	}
+	r.position = d.Position
+	k := key{d.Client, d.Seq}
+	payload, ok := j.broadcast[k]
+	if !ok || !bytes.Equal(payload, d.Payload) {
+		j.violated("creation: %s delivers %q of client %.4v, number %d, which was not broadcast", r.name, d.Payload, d.Client, d.Seq)
+	}
+	switch n := uint64(len(j.order)); {
+	case d.Position <= n:
+		if !slices.EqualFunc(j.members[d.Position], d.Members, func(a, b abcast.Member) bool { return a.ID == b.ID }) {
+			j.violated("members: %s delivers a change to %v at position %d, and another member one to %v", r.name, d.Members, d.Position, j.members[d.Position])
+		}
+		if j.digests[d.Position-1] != d.Digest {
+			j.violated("digest: %s has the digest %x at position %d, and another member %x", r.name, d.Digest, d.Position, j.digests[d.Position-1])
+		}
+		if o := j.order[d.Position-1]; o.Client != d.Client || o.Seq != d.Seq {
+			j.violated("total order: %s delivers %q at position %d, and another member %q", r.name, d.Payload, d.Position, o.Payload)
+		}
+	case d.Position > n+1:
+		j.violated("contiguity: %s delivers position %d, and nobody has delivered %d", r.name, d.Position, n+1)
+	default:
+		if at := j.at[k]; at > 0 {
+			j.violated("duplication: %s delivers %q at positions %d and %d", r.name, d.Payload, at, d.Position)
+		}
+		if d.Seq > 1 && j.at[key{d.Client, d.Seq - 1}] == 0 {
+			j.violated("turn: %s delivers number %d of client %.4v before the one before it", r.name, d.Seq, d.Client)
+		}
+		if at := j.payloads[string(d.Payload)]; at > 0 && !d.Change {
+			j.violated("duplication: %s delivers %q at positions %d and %d, of a client that was told that it is not ordered", r.name, d.Payload, at, d.Position)
+		}
+		j.at[k] = d.Position
+		j.payloads[string(d.Payload)] = d.Position
+		j.order, j.digests = append(j.order, d.Message), append(j.digests, d.Digest)
+		j.members[d.Position] = d.Members
+	}
+}
+
+// Repeats is told when a member says of a message that it is ordered: whoever broadcast it
+// goes on. Some member has delivered it before.
+func (j *Judge) Repeats(by string, r abcast.Repeated) {
+	k := key{r.Client, r.Seq}
+	if _, ok := j.broadcast[k]; !ok {
+		j.violated("acknowledgment: %s says that number %d of client %.4v is ordered, which was not broadcast", by, r.Seq, r.Client)
+	}
+	if j.at[k] == 0 {
+		j.violated("acknowledgment: %s says that number %d of client %.4v is ordered, and nobody has delivered it", by, r.Seq, r.Client)
+	}
+}
+
+// Installs is told when a member goes on from another one's state.
+func (j *Judge) Installs(r *replica, in abcast.Installed) {
+	if in.Position > r.owner.has || in.Position < r.position {
+		j.violated("durability: %s is at %d and installs the state after %d, and its owner has what led to %d", r.name, r.position, in.Position, r.owner.has)
+	}
+	r.position = in.Position
+}

@@ -1,0 +1,37 @@
+package abcastsim
+
+import (
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/machine"
+)
+
+// owner is what a member's owner has on disk, crashes included: what the messages up to a
+// position led to. Others' owners get it from him.
+type owner struct{ has uint64 }
+
+// prompt is a member whose owner has what it Lacks at once.
+type prompt struct {
+	*abcast.Machine
+	gets func(abcast.Lacks) abcast.Restored
+	now  machine.Now
+}
+
+func (p *prompt) Step(now machine.Now, input any) {
+	p.now = now
+	p.Machine.Step(now, input)
+}
+
+func (p *prompt) Ready() machine.Ready {
+	rd := p.Machine.Ready()
+	for _, out := range rd.Outcomes {
+		if l, ok := out.(abcast.Lacks); ok {
+			p.Machine.Step(p.now, p.gets(l))
+			more := p.Machine.Ready()
+			rd.Outcomes = append(rd.Outcomes, more.Outcomes...)
+			rd.Sends = append(rd.Sends, more.Sends...)
+			rd.Persists = append(rd.Persists, more.Persists...)
+			rd.Alarm = more.Alarm
+		}
+	}
+	return rd
+}

@@ -1,0 +1,11 @@
+package abcastsim
+
+import (
+	"testing"
+
+	"github.com/tenure-lease/tenure/internal/lab/simtest"
+)
+
+func TestWorlds(t *testing.T) { simtest.Worlds(t, Protocol(), 40) }
+
+func TestRepeats(t *testing.T) { simtest.Repeats(t, Protocol(), 1, 2, 3, 4) }

@@ -1,0 +1,118 @@
+package diskleasesim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/disklease"
+)
+
+// A reader's stuck write comes in over a writer who holds: nobody may join the reader,
+// himself included, before he has confirmed that he holds, which he never will.
+func hiddenWriter(th *theater) {
+	writer := th.contends()
+	reader := th.enters(disklease.Config{Slots: disklease.Shared}, disklease.Acquire{})
+	reader.does("Read")
+	effect, answer := reader.stuck("Write")
+	writer.wins()
+	effect()
+	answer()
+	other := th.enters(disklease.Config{Slots: disklease.Shared}, disklease.Acquire{})
+	for _, a := range []*actor{reader, other} {
+		a.idles(2 * delta)
+		if a.writes() {
+			a.does("Write")
+			a.settles()
+			a.does("Read")
+		}
+		th.want("a writer is hidden", a, false)
+	}
+}
+
+// T-8: A wants to share and loses to a writer, whose record is then covered by that of
+// another reader. That the register shows readers does not make A one of them.
+func listedJoin(th *theater) {
+	a := th.enters(disklease.Config{Slots: disklease.Shared}, disklease.Acquire{})
+	w := th.contends()
+	c := th.enters(disklease.Config{Slots: disklease.Shared}, disklease.Acquire{})
+	c.does("Read")
+	effect, _ := c.stuck("Write")
+	a.does("Read")
+	w.does("Read")
+	a.does("Write")
+	w.does("Write")
+	w.settles()
+	w.does("Read")
+	th.want("it wrote last", w, true)
+	effect()
+	a.does("Read")
+	th.want("it is not listed", a, false)
+}
+
+// So does the beat of a reader.
+func beatingEntry(th *theater) {
+	p := th.enters(disklease.Config{Slots: 3}, disklease.Acquire{})
+	q := th.contends()
+	p.wins()
+	for range 8 {
+		q.idles(term / 3)
+		p.does("Note")
+		p.does("Read")
+		th.want("it renews", p, true)
+	}
+	if q.writes() {
+		th.t.Error("Q writes while P's note beats")
+	}
+}
+
+// A sharer died when its last beat had reached a minority: some reads show that beat,
+// some the one before.
+func olderBeat(th *theater) {
+	p := th.enters(disklease.Config{Slots: 2}, disklease.Acquire{})
+	p.wins()
+	before := th.reg.notes
+	th.pass(term/3 + time.Millisecond)
+	p.does("Note")
+	after := th.reg.notes
+	p.does("Read")
+	p.host.Crash()
+	q := th.contends()
+	for i := range 100 {
+		mine := slices.DeleteFunc(slices.Clone(th.reg.notes), func(n machine.Noted) bool { return n.Writer != q.id })
+		th.reg.notes = append(slices.Clone([2][]machine.Noted{before, after}[i%2]), mine...)
+		q.idles(delta)
+	}
+	if !q.writes() {
+		th.t.Error("Q waits for ever for a sharer who is dead")
+	}
+}
+
+// Who does not wait is told that there is no room for another entry.
+func fullRecord(th *theater) {
+	long := disklease.Config{Slots: disklease.Shared, Holder: strings.Repeat("x", disklease.MaxHolder)}
+	for range 5 {
+		a := th.enters(long, disklease.Acquire{})
+		a.wins()
+	}
+	a := th.enters(long, disklease.TryAcquire{})
+	a.does("Read")
+	if !slices.Equal(a.outcomes, []string{"Refused"}) {
+		th.t.Errorf("outcomes %v, want it refused", a.outcomes)
+	}
+}
+
+// P leaves when Q's record lists them both. If the store forgot P's note, which says so,
+// P would seem to hold, unconfirmed, and R could not join.
+func releasedMember(th *theater) {
+	reader := disklease.Config{Slots: disklease.Shared}
+	p := th.enters(reader, disklease.Acquire{})
+	p.wins()
+	q := th.enters(reader, disklease.Acquire{})
+	q.wins()
+	p.leaves()
+	p.does("Note")
+	th.reg.forget(p.id)
+	th.enters(reader, disklease.Acquire{}).wins()
+}

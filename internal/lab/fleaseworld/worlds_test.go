@@ -1,0 +1,28 @@
+package fleaseworld
+
+import (
+	"testing"
+
+	"github.com/tenure-lease/tenure/internal/lab/world"
+)
+
+// musts are what has to happen in many worlds.
+var musts = []string{
+	"tenures", "losses", "releases", "refused", "observe", "await", "list", "clients", "again at once", "judged: lock delays",
+	"starts", "starts with a state", "changes of members", "removed", "alarms: jump", "connections reset",
+	"half-open connections", "strangers", "fault: kill", "fault: crash", "fault: planned", "fault: freeze", "fault: kill client",
+	"fault: cut", "fault: isolate", "fault: reset", "fault: half-open", "fault: clock jump", "fault: delay", "fault: fail",
+	"fault: member", "fault: stranger", "ended while they started", "ended while they closed",
+}
+
+func TestWorlds(t *testing.T) { world.Batch(t, 8, 150, musts, Play) }
+
+// TestSkew plays peers of which one has a clock that is wrong by more than ε.
+func TestSkew(t *testing.T) {
+	world.Batch(t, 2, 8, []string{"tenures", "skewed: ahead", "skewed: behind", "alarms: skew", "tenures by a clock that is behind"}, PlaySkewed)
+}
+
+// TestRestarts plays peers that are cut off and killed in turns.
+func TestRestarts(t *testing.T) {
+	world.Batch(t, 2, 4, []string{"tenures", "fault: isolate", "fault: kill"}, PlayRestarts)
+}

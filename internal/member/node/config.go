@@ -1,0 +1,158 @@
+package node
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/core/replica"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/host/wal"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/member/watch"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+)
+
+// Config is what a Node is made from. Fields without a default must be set.
+type Config struct {
+	// Name is this member's, one of those in Peers.
+	Name string
+	// DataDir keeps this member's log and snapshots, and is no other member's.
+	DataDir string
+	// Peers are the members of the cluster: name to URL, this member included.
+	// All members must be given the same. IDs are derived from it and from
+	// ClusterToken.
+	Peers        map[string]string
+	ClusterToken string
+	// Existing says that the cluster runs already, and that this member was added to
+	// it: one without data asks the others in Peers who it is.
+	Existing bool
+	// ClientURLs are told to clients that ask for the members.
+	ClientURLs []string
+
+	// PeerListener takes the other members' connections. Not needed by a
+	// cluster of one. The Node closes it, also when Start fails.
+	PeerListener net.Listener
+	// PeerTLS, if set, authenticates and encrypts between members.
+	PeerTLS *tls.Config
+	// Dial connects to other members; nil means by TCP.
+	Dial peer.DialFunc
+
+	// HeartbeatInterval and ElectionTimeout are raft's; the timeout must be at
+	// least five intervals. Defaults 100 ms and 1 s. They must be the same on all
+	// members.
+	HeartbeatInterval, ElectionTimeout time.Duration
+	// RequestTimeout bounds how long a request waits for its outcome. Default
+	// 5 s and two election timeouts.
+	RequestTimeout time.Duration
+	// MaxPendingBytes bounds the requests that wait to be replicated, those
+	// whose callers have gone included; beyond it new ones are refused. Default
+	// 64 MiB.
+	MaxPendingBytes int64
+	// MaxLeases bounds the leases that exist. Default 5,000,000.
+	MaxLeases int64
+	// MaxLearners bounds the members that learn and do not vote. Default 1.
+	MaxLearners int
+	// MaxTailBytes bounds the log in memory; half of it makes a snapshot.
+	// Default 128 MiB.
+	MaxTailBytes int
+
+	// ReadLease is the policy of read leases that a new cluster begins with; see
+	// package quorumlease. Default leader.
+	ReadLease string
+	// ReadLeaseTTL is how long this member's promises to readers last, and so how
+	// long writes may wait for a reader that died. Default 200 ms.
+	ReadLeaseTTL time.Duration
+
+	// Controls of the replica, for measurements and tests only.
+	Controls replica.Controls
+
+	// Watch holds the limits of watches.
+	Watch watch.Config
+	// WAL holds the log's options.
+	WAL wal.Options
+	// Now reads the clocks; nil means the host's. For tests. Look reads those that it is
+	// judged by; with a Now of one's own nil means none.
+	Now  func() machine.Now
+	Look func() clock.Evidence
+
+	// Fail is called once, on a goroutine of its own, if the node cannot go on: a
+	// write to disk failed, the log holds what this version does not know, the
+	// other members refuse this one, or its data directory has forgotten what it did. The process should end, or call Stop. Nil
+	// means panic.
+	Fail func(error)
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+
+	mono func() machine.Mono // of Now
+}
+
+func (c *Config) setDefaults() error {
+	if c.HeartbeatInterval == 0 {
+		c.HeartbeatInterval = 100 * time.Millisecond
+	}
+	if c.ElectionTimeout == 0 {
+		c.ElectionTimeout = time.Second
+	}
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = 5*time.Second + 2*c.ElectionTimeout
+	}
+	if c.MaxPendingBytes == 0 {
+		c.MaxPendingBytes = 64 << 20
+	}
+	if c.MaxLeases == 0 {
+		c.MaxLeases = 5_000_000
+	}
+	if c.ReadLease == "" {
+		c.ReadLease = string(quorumlease.Leader)
+	}
+	if c.ReadLeaseTTL == 0 {
+		c.ReadLeaseTTL = 200 * time.Millisecond
+	}
+	if c.WAL.FS == nil {
+		c.WAL.FS = wal.OS{}
+	}
+	c.mono = clock.Now
+	if c.Now == nil {
+		c.Now = hostNow
+		if c.Look == nil {
+			c.Look = clock.Look
+		}
+	} else {
+		c.mono = func() machine.Mono { return c.Now().Mono }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Fail == nil {
+		c.Fail = func(err error) { panic(err) }
+	}
+	if _, err := quorumlease.ParsePolicy(c.ReadLease); err != nil {
+		return fmt.Errorf("node: ReadLease: %w", err)
+	}
+	switch {
+	case c.ReadLeaseTTL < quorumlease.MinTTL || c.ReadLeaseTTL > quorumlease.MaxTTL:
+		return fmt.Errorf("node: a read lease of %v: it must be from %v to %v", c.ReadLeaseTTL, quorumlease.MinTTL, quorumlease.MaxTTL)
+	case c.DataDir == "":
+		return errors.New("node: DataDir is empty")
+	case c.Peers[c.Name] == "":
+		return fmt.Errorf("node: member %q is not among the initial cluster's %d members: --name and --initial-cluster must agree", c.Name, len(c.Peers))
+	case c.ElectionTimeout < 5*c.HeartbeatInterval:
+		return fmt.Errorf("node: an election timeout of %v is too short for heartbeats every %v: it should be at least 5 times, better 10 times as long", c.ElectionTimeout, c.HeartbeatInterval)
+	case c.ElectionTimeout > 50*time.Second:
+		return fmt.Errorf("node: an election timeout of %v is too long: 50 s at most", c.ElectionTimeout)
+	case len(c.Peers) > 1 && c.PeerListener == nil:
+		return errors.New("node: PeerListener is nil, but there are other members")
+	}
+	return nil
+}
+
+// minTTL is the shortest lease that is granted, in seconds: a shorter one could
+// not survive an election.
+func (c *Config) minTTL() int64 {
+	return int64((c.ElectionTimeout*3/2 + time.Second - 1) / time.Second)
+}

@@ -1,0 +1,72 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+)
+
+// timed is a context with a deadline that a test sets, and that ends when the test says so.
+type timed struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c *timed) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// One that cannot join is told why by the last round of questions that had its time: what was cut
+// short tells nothing.
+func TestWhyAMemberCannotJoin(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		last func(c *timed, cancel func()) // during the fourth round
+		want string
+	}{
+		{"a round that ends in time", func(_ *timed, _ func()) {}, "round 4"},
+		{"a round during which the context ends", func(_ *timed, cancel func()) { cancel() }, "round 3"},
+		{"a round past the deadline of a context that does not say so yet", func(c *timed, _ func()) {
+			c.deadline = time.Now().Add(-time.Nanosecond)
+		}, "round 3"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			c := &timed{ctx, time.Now().Add(time.Hour)}
+			dials := 0
+			n := &Node{cfg: Config{HeartbeatInterval: time.Nanosecond, Dial: func(_ context.Context, addr string) (net.Conn, error) {
+				dials++
+				switch round := (dials + 1) / 2; {
+				case round == 4:
+					tt.last(c, cancel)
+				case round == 5:
+					cancel()
+				}
+				return nil, fmt.Errorf("%s does not answer in round %d", addr, (dials+1)/2)
+			}}}
+			_, err := n.askAll(c, map[machine.NodeID]string{1: "a:1", 2: "b:1"}, "http://c:1")
+			if err == nil {
+				t.Fatal("it is told who it is, and nobody answers")
+			}
+			for _, want := range []string{"join the cluster", "a:1 does not answer in " + tt.want, "b:1 does not answer in " + tt.want} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("it is told %q, want %q", err, want)
+				}
+			}
+			if strings.Count(err.Error(), "does not answer") != 2 {
+				t.Errorf("it is told of more than one round: %v", err)
+			}
+		})
+	}
+	// Whatever there is of a first round is better than nothing.
+	ctx, cancel := context.WithCancel(t.Context())
+	cut := errors.New("cut short")
+	n := &Node{cfg: Config{HeartbeatInterval: time.Hour, Dial: func(context.Context, string) (net.Conn, error) { cancel(); return nil, cut }}}
+	if _, err := n.askAll(ctx, map[machine.NodeID]string{1: "a:1"}, "http://c:1"); !errors.Is(err, cut) {
+		t.Errorf("the only round was cut short, and it is told %v", err)
+	}
+}

@@ -1,0 +1,308 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/core/replica"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/driver"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/member/watch"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/kv"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+)
+
+// Node is a running member.
+type Node struct {
+	cfg      Config
+	id       machine.NodeID
+	cluster  uint64
+	founders []*pb.Member // who began the cluster
+	logger   *slog.Logger
+
+	storage     *storage
+	directories *directories
+	admission   admission
+	replica     *replica.Replica // stepped by driver only
+	driver      *driver.Driver
+	applier     *applier
+	peers       links // nil in a cluster of one that cannot grow
+	hub         *watch.Hub
+	contacts    contacts
+	clocks      clocks
+
+	ids      atomic.Uint64
+	granting atomic.Int64 // leases that are being granted
+	results  *waits[result]
+	asks     *waits[askResult]
+	keyReads *waits[keysResult]
+	barriers barriers
+	// applications are waits for an index to be applied, released or not.
+	applications barriers
+
+	state      atomic.Pointer[state]
+	ahead      atomic.Pointer[[]*state] // that one, and those that are not released
+	order      atomic.Uint64            // how often reads began or ceased to go by keys
+	reads      reads
+	leadership atomic.Pointer[leadership]
+	snapshots  snapshotting
+	refusals   refusals
+
+	shown    chan struct{} // closed when state is of a store
+	showing  sync.Once
+	running  chan struct{}   // closed when all parts are there
+	stop     chan struct{}   // closed when callers are to go
+	ctx      context.Context // ends then, too
+	cancel   context.CancelFunc
+	halting  sync.Once
+	failing  sync.Once
+	stopping sync.Once
+	done     sync.WaitGroup
+}
+
+// state is what the applier has published: immutable, whole, and stored before
+// anything that it contains is acknowledged.
+type state struct {
+	view        kv.View
+	index, term uint64
+	roster      replica.Roster
+}
+
+type leadership struct {
+	leader machine.NodeID
+	term   uint64
+	at     time.Time // when it became so
+}
+
+// Start opens the data directory, or makes it, and starts the member. It returns
+// before the member knows of a leader; see Ready.
+func Start(cfg Config) (_ *Node, err error) {
+	defer func() {
+		if err != nil && cfg.PeerListener != nil {
+			cfg.PeerListener.Close()
+		}
+	}()
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	n := &Node{
+		cfg: cfg, id: memberID(cfg.Peers[cfg.Name], cfg.ClusterToken, ""), logger: cfg.Logger,
+		results: newWaits[result](), asks: newWaits[askResult](), keyReads: newWaits[keysResult](),
+		shown: make(chan struct{}), running: make(chan struct{}), stop: make(chan struct{}),
+	}
+	if n.founders, err = roster(cfg.Peers, cfg.ClusterToken); err != nil {
+		return nil, err
+	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.leadership.Store(&leadership{at: time.Now()})
+	n.reads.clock = cfg.mono
+	n.clocks = clocks{n: n, now: cfg.Now, look: cfg.Look}
+
+	if err := wasRemoved(cfg.DataDir, cfg.WAL.FS); err != nil {
+		return nil, err
+	}
+	if err := n.reachableFounders(); err != nil {
+		return nil, err
+	}
+	id, flags := described(n.founders, n.id, cfg.ClusterToken), n.founders
+	if cfg.Existing {
+		if id, err = n.join(); err != nil {
+			return nil, err
+		}
+	}
+	var log replica.Log
+	n.storage, log, err = openStorage(cfg.DataDir, id, cfg.WAL, cfg.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("node: open data directory: %w", err)
+	}
+	id = n.storage.identity
+	n.id, n.cluster = machine.NodeID(id.Member), id.Cluster
+	if len(id.Founders) > 0 {
+		n.founders = id.founders(n.founders)
+	}
+	defer func() {
+		if err != nil {
+			n.storage.log.Close()
+		}
+	}()
+	if n.directories, err = openDirectories(cfg.DataDir, n.storage.log.ID(), cfg.WAL.FS); err != nil {
+		return nil, fmt.Errorf("node: open data directory: %w", err)
+	}
+	boot, earlier, err := n.storage.begin(cfg.ReadLeaseTTL, n.directories.get().Admitted)
+	if err != nil {
+		return nil, fmt.Errorf("node: write to data directory: %w", err)
+	}
+	if err := n.admit(boot); err != nil {
+		return nil, err
+	}
+	if err := n.restart(log, boot, earlier); err != nil {
+		return nil, err
+	}
+	if err := n.recognize(flags, replica.PeerURLs(log.Entries)); err != nil {
+		return nil, err
+	}
+	if cfg.PeerListener != nil {
+		if err := n.connect(); err != nil {
+			return nil, err
+		}
+	}
+	n.run()
+	return n, nil
+}
+
+// restart makes replica and applier from what is on disk.
+func (n *Node) restart(log replica.Log, boot uint64, earlier time.Duration) (err error) {
+	state := replica.NewApplier(n.id, boot)
+	state.Found(replica.FoundedBy(n.founders))
+	state.Store().Pause = runtime.Gosched
+	if n.cfg.Controls.Older {
+		state.Older()
+	}
+	if index := log.Snapshot.GetIndex(); index > state.Index() {
+		if err := n.storage.load(state, index, nil); err != nil {
+			return err
+		}
+	}
+	n.replica, err = replica.New(n.stepping(log, state.Restored(), boot, earlier), n.cfg.Now())
+	n.applier = newApplier(n, state, log.Released)
+	return err
+}
+
+// stepping is what the replica is made from.
+func (n *Node) stepping(log replica.Log, start replica.Restored, boot uint64, earlier time.Duration) replica.Config {
+	return replica.Config{
+		ID: n.id, Boot: boot, Log: log, Restored: start,
+		Tick: n.cfg.HeartbeatInterval, ElectionTicks: int(n.cfg.ElectionTimeout / n.cfg.HeartbeatInterval),
+		ReadLeases: replica.ReadLeases{
+			Policy: quorumlease.Policy(n.cfg.ReadLease), TTL: n.cfg.ReadLeaseTTL, EarlierTTL: earlier,
+		},
+		MaxTailBytes: n.cfg.MaxTailBytes, MaxLearners: n.cfg.MaxLearners, Controls: n.cfg.Controls, Logger: raftLogger{n.logger},
+	}
+}
+
+// run starts the goroutines. Nothing fails from here on, and what other members
+// send has waited until here.
+func (n *Node) run() {
+	n.hub = watch.NewHub(n.State().view, n.cfg.Watch)
+	n.driver = driver.Start(driver.Config{
+		Machine: watched{n.replica, &n.clocks}, Now: n.clocks.read, Send: n.send, Persist: n.storage.persist,
+		Outcome: n.outcomes, Fail: n.fail,
+	})
+	n.done.Add(3)
+	go n.applier.run()
+	go n.housekeeping()
+	go n.announce()
+	close(n.running)
+}
+
+func hostNow() machine.Now {
+	return machine.Now{Mono: clock.Now(), Wall: machine.Wall(time.Now().UnixNano())}
+}
+
+// fail ends the member's work. Nothing is stepped, applied or acknowledged any
+// more, and who waits is told that the member stopped.
+func (n *Node) fail(err error) {
+	n.failing.Do(func() {
+		<-n.running // the first write may fail before Start is through
+		n.logger.Error("this member cannot go on", "err", err)
+		n.halt()
+		go n.cfg.Fail(err)
+	})
+}
+
+// halt lets callers go and ends the stepping.
+func (n *Node) halt() {
+	n.halting.Do(func() {
+		close(n.stop)
+		n.cancel()
+	})
+	n.driver.Halt()
+}
+
+// Stop ends the member at once, as a crash would but for open files. Callers get
+// ErrGRPCStopped. See HandOver for going gently.
+func (n *Node) Stop() {
+	n.stopping.Do(func() {
+		n.halt()
+		if n.peers != nil {
+			n.peers.Close()
+		} else if n.cfg.PeerListener != nil {
+			n.cfg.PeerListener.Close()
+		}
+		n.driver.Stop()
+		n.reads.withdraw() // others no longer wait for this life once the next begins (R15)
+		n.done.Wait()
+		n.hub.Close()
+		n.snapshots.wait()
+		if err := n.storage.log.Close(); err != nil {
+			n.logger.Warn("close the log", "err", err)
+		}
+	})
+}
+
+// Ready waits until the member has caught up with what was committed when it
+// was called, and so can serve.
+func (n *Node) Ready(ctx context.Context) error {
+	for {
+		err := n.Barrier(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-n.stop:
+			return errStopped
+		case <-time.After(n.cfg.HeartbeatInterval):
+		}
+	}
+}
+
+// announce tells the cluster this member's name and client URLs, so that clients
+// can ask any member for all of them.
+func (n *Node) announce() {
+	defer n.done.Done()
+	me := &pb.Member{ID: uint64(n.id), Name: n.cfg.Name, PeerURLs: []string{n.cfg.Peers[n.cfg.Name]}, ClientURLs: n.cfg.ClientURLs}
+	for !announced(n.applied().roster.Members, me) {
+		if _, err := n.Propose(context.Background(), me); err == nil {
+			return
+		}
+		select {
+		case <-n.stop:
+			return
+		case <-time.After(n.cfg.ElectionTimeout):
+		}
+	}
+}
+
+// housekeeping lets go of callers whose time is up.
+func (n *Node) housekeeping() {
+	defer n.done.Done()
+	tick := time.NewTicker(n.cfg.HeartbeatInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-n.stop:
+			return
+		case now := <-tick.C:
+			before := now.Add(-n.cfg.RequestTimeout)
+			n.results.expire(before, func(since time.Time) result { return result{err: n.timeout(since)} })
+			n.asks.expire(before, func(since time.Time) askResult { return askResult{err: n.timeout(since)} })
+			n.barriers.expire(before, n.timeout)
+			n.keyReads.expire(before, func(since time.Time) keysResult { return keysResult{err: n.timeout(since)} })
+			n.applications.overdue(now.Add(-n.cfg.ElectionTimeout))
+			n.barriers.overdue(now.Add(-n.cfg.ElectionTimeout))
+			n.reads.look(n)
+			if n.peers != nil {
+				n.admission.look(n, now)
+				n.refusals.look(n, now)
+				n.lookAround(now)
+			}
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenure-lease/tenure/internal/core/replica"
+	"github.com/tenure-lease/tenure/internal/core/seen"
+	"github.com/tenure-lease/tenure/internal/state/keyspan"
+	"github.com/tenure-lease/tenure/internal/state/kv"
+)
+
+// keysResult answers a read of keys.
+type keysResult struct {
+	ready replica.KeysReady
+	err   error
+}
+
+// ReadView returns a state from which a *pb.RangeRequest, or a *pb.TxnRequest that
+// only reads, may be answered linearizably. In key order other keys of it may be
+// older, or not there yet (R27).
+func (n *Node) ReadView(ctx context.Context, request proto.Message) (kv.View, error) {
+	if order := n.order.Load(); !byKey(order) {
+		local, err := n.barrier(ctx)
+		if err != nil {
+			return kv.View{}, err
+		}
+		// A state that is published in key order is for readers of single keys.
+		if view := n.View(); n.order.Load() == order {
+			n.counts(local)
+			return view, nil
+		}
+	}
+	keys := replica.AppendReads(nil, request)
+	if view, ok := n.readHere(keys); ok {
+		return view, nil
+	}
+	for {
+		id := n.ids.Add(1)
+		answer := n.keyReads.add(id, 0)
+		n.driver.Step(replica.ReadKeys{ID: id, Keys: keys})
+		var r keysResult
+		select {
+		case r = <-answer:
+		case <-ctx.Done():
+			n.keyReads.forget(id)
+			return kv.View{}, ctx.Err()
+		case <-n.stop:
+			return kv.View{}, errStopped
+		}
+		if r.err != nil {
+			return kv.View{}, r.err
+		}
+		if r.ready.ByLog {
+			return n.readByLog(ctx, replica.EncodeRead(keys))
+		}
+		err := n.applications.awaitIndex(n.appliedIndex, r.ready.Index).wait(ctx, n)
+		if err != nil && !errors.Is(err, errOverdue) {
+			return kv.View{}, err
+		}
+		if st, ok := seen.For(*n.ahead.Load(), r.ready); err == nil && ok {
+			n.counts(r.ready.Local)
+			return st.view, nil
+		}
+		// A snapshot took the place of that state, or the log was cut.
+	}
+}
+
+// readHere gives a state from which some keys may be read, under this member's lease and
+// without a turn of its replica, if there is one. The order matters, as in strict order:
+// first what was published, then the clock, and the states last.
+func (n *Node) readHere(keys keyspan.Set) (kv.View, bool) {
+	l := n.keyLease()
+	if l == nil {
+		return kv.View{}, false
+	}
+	ready, ok := l.Ready(keys)
+	if !ok {
+		return kv.View{}, false
+	}
+	st, ok := seen.For(*n.ahead.Load(), ready)
+	if !ok {
+		return kv.View{}, false
+	}
+	n.counts(true)
+	if l.Counted {
+		n.reads.seen.add(n, keys)
+	}
+	return st.view, true
+}
+
+// keyLease is what was published last, nil if it does not last.
+func (n *Node) keyLease() *replica.KeyLease {
+	if l := n.reads.keys.Load(); l != nil && l.KeyLease != nil && lasts(l.since, n.reads.clock(), l.Until) {
+		return l.KeyLease
+	}
+	return nil
+}
+
+// keysSeen are keys that were read and that the replica has yet to count.
+type keysSeen struct {
+	mu   sync.Mutex
+	keys keyspan.Set
+}
+
+// maxKeysSeen are told at once.
+const maxKeysSeen = 512
+
+// add takes some keys, and tells the replica when there are many.
+func (s *keysSeen) add(n *Node, keys keyspan.Set) {
+	s.mu.Lock()
+	s.keys = append(s.keys, keys...)
+	many := len(s.keys) >= maxKeysSeen
+	s.mu.Unlock()
+	if many {
+		n.driver.Step(replica.Served{Keys: s.take()})
+	}
+}
+
+// take gives up what there is.
+func (s *keysSeen) take() keyspan.Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := s.keys
+	s.keys = nil
+	return keys
+}
+
+// byKey reports whether reads go by keys, given how often that has changed.
+func byKey(order uint64) bool { return order%2 == 1 }
+
+// readByLog proposes a place in the log for a read of some keys, and gives the log's
+// state there.
+func (n *Node) readByLog(ctx context.Context, place []byte) (kv.View, error) {
+	r, err := n.propose(ctx, place)
+	if err != nil {
+		return kv.View{}, err
+	}
+	n.counts(false)
+	return r.state.view, nil
+}

@@ -1,0 +1,52 @@
+package node
+
+import (
+	"github.com/tenure-lease/tenure/internal/core/replica"
+	"github.com/tenure-lease/tenure/internal/core/seen"
+)
+
+// visible are the states that were applied, of which it publishes what anybody may see.
+// The applier's goroutine owns it.
+type visible struct {
+	n *Node
+	seen.States[*state]
+}
+
+// begin starts from the state that a snapshot holds, as far as it may be seen. Before
+// anybody was shown anything there is nothing to show but who the members are.
+func (v *visible) begin(now *state, released uint64) {
+	v.Begin(&state{roster: now.roster}, now, released)
+	v.show()
+}
+
+// show publishes the newest state that may be seen, and those ahead of it.
+func (v *visible) show() {
+	v.Reveal()
+	ahead, now := v.Ahead(), v.Shown()
+	v.n.ahead.Store(&ahead)
+	if v.n.state.Swap(now) != now && v.n.hub != nil {
+		v.n.hub.Publish(now.view)
+	}
+	if now.view.Revision() > 0 {
+		v.n.showing.Do(func() { close(v.n.shown) })
+	}
+}
+
+// answer gives results to who waits for them, as far as they may be seen.
+func (v *visible) answer(results []replica.Result) {
+	v.Answer(results, func(r replica.Result, read *state) {
+		v.n.results.answer(r.ID, result{r.Response, r.Err, read})
+	})
+}
+
+// Index is that of the last entry applied.
+func (st *state) Index() uint64 { return st.index }
+
+// applied is the newest state: what the member itself goes by, and shows to nobody. Who
+// the members are, and where, has to be known before others can tell what may be seen.
+func (n *Node) applied() *state {
+	ahead := *n.ahead.Load()
+	return ahead[len(ahead)-1]
+}
+
+func (n *Node) appliedIndex() uint64 { return n.applied().index }

@@ -1,0 +1,147 @@
+// Package disklease keeps leases in one shared register, which any number of
+// processes that never met may read and write: the algorithms of G. Chockler and
+// D. Malkhi, "Light-Weight Leases for Storage-Centric Coordination", International
+// Journal of Parallel Programming 34(2), 2006.
+//
+// # Driving it
+//
+// A [Lease] is one claim to one lease, a machine.Machine. Its accesses go to the
+// register (At 0), directly or through package quorumregister.
+//
+//	l, err := disklease.New(disklease.Config{ID: random, Holder: "web-3", Term: 15 * time.Second, Delay: 2 * time.Millisecond})
+//	l.Step(now, disklease.Acquire{})
+//	rd := l.Ready() // Accesses: read the register …
+//	…               // Outcomes: Acquired{Token, Deadline}, Renewed, Lost
+//	l.Step(now, disklease.Leave{})
+//
+// It renews by itself. Package internal/holder/storage drives it for real, internal/lab/diskleasesim
+// in worlds where everything fails.
+//
+// # How it works
+//
+// Contend is Figure 2. The register names a claim and its timestamp. A contender
+// reads, waits for Δ+6δ, and reads again. A living holder would have renewed and so
+// changed the timestamp; if it has not changed, the contender writes its own, waits
+// for 2δ, and reads whether its own is still there. Δ is how long a lease lasts, δ
+// bounds an access to the register. Renewing is Figure 5: read, write, wait 2δ, read;
+// or section 7.1, one write, for systems that are known to be stable throughout.
+//
+// The 2δ are tight for safety: of two who read before either wrote, one reads the
+// other's. The 6δ are tight for renewal. TestConstants in internal/lab/diskleasesim shows both
+// from both sides.
+//
+// What is beside the paper:
+//
+//   - Fail-aware. The paper promises nothing while an access takes longer than δ.
+//     Three checks after each access make a wrong δ cost liveness and not safety: a
+//     write that ends later than 2δ after the read before it claims nothing; the
+//     deadline counts from when the write was invoked; a renewal whose write ends
+//     after the deadline is a loss. They need an atomic register.
+//   - Polling. A contender looks during its wait, too, and counts from the first look
+//     that showed what it sees now: takeover within Δ+6δ and a poll.
+//   - Release. The released timestamp goes into the claim's own note beside the
+//     register, nothing is ever written into the register to free it (T-3): a late
+//     release frees nobody newer. Whoever sees the released timestamp in the register
+//     need not wait. Only a timestamp that was held is released. One that was written
+//     too late may cover another's record, whoever that is: it has to be waited out,
+//     by its own claim as well, also if that has been told to leave meanwhile.
+//   - δ travels in the record (T-1). All who race have read the same record and use
+//     its δ; one who has measured a greater one writes it, with its claim, for the
+//     next. No record has less than the header's, and a deadline allows for no more
+//     than that. A record with more must not be forgotten by a store while there is no
+//     newer one: who finds none takes the header's. Δ is a constant of the header (T-2).
+//   - Tokens are the Seq of the version of the winning write. The register never shows a
+//     smaller one again, so stuck writes cannot turn tokens back.
+//   - A queue. A claim that waits says so in its note, with a ticket, and lets those
+//     who came before go first while their notes change. That is courtesy: no
+//     promise of exclusion depends on it, and a dead waiter costs others Δ/2+6δ.
+//
+// # Shared holders (section 10)
+//
+// The paper suggests that readers write a common name. Then nobody could tell when
+// the last one leaves, who renews, or whether a writer slipped in between. Here the
+// record lists all who hold, each with its Slots, how many it bears. A reader reads,
+// adds itself to the list, and holds if the record that it reads back lists its own
+// timestamp (T-8). It renews by a beat of its note, a register that it alone
+// writes: two who renewed in the record would undo each other's renewals. An
+// entry whose timestamp and beat have not changed for Δ+6δ is dead and left out by
+// the next who writes.
+//
+// A reader's entry is open to others only once its claim has confirmed, by its first
+// beat, that it holds. For a write that got stuck may come in over a writer who
+// holds. Its claim will not confirm it; unconfirmed entries exclude everybody; and
+// by the time one is dead, whoever it covers has lost its lease. (Random worlds found
+// the schedule, seed 10017 of the version before: see the script
+// reader-may-hide-a-writer.)
+//
+// Tokens of claims that share may be handed out in another order than they are
+// written, when they come within a few δ of each other. Each is greater than that
+// of every exclusive tenure before.
+//
+// # Assumptions
+//
+//   - The register is atomic and versioned: a write under a greater version wins,
+//     whenever it lands. Notes are written by one claim each.
+//   - A claim's ID is used once. A copy of a process (a cloned virtual machine, a
+//     restored checkpoint) is two claims under one ID, which nothing here tells apart.
+//   - Clocks count suspend and differ in rate from true time by no more than Drift.
+//   - All who use a register know the same Term, Delay and Drift.
+//   - Nobody acts on a lease after its Deadline. A process that was stopped between a
+//     look at the clock and the act needs the resource to check its token.
+//
+// Nothing is assumed about how long accesses take, for safety. For liveness: that
+// from some time on accesses take less than δ, for long enough (◇ND).
+//
+// # A register that cannot compare versions
+//
+// Exclusive claims may share a register that shows whatever landed last, such as a block of a
+// disk (package internal/host/register/file does that). A write that got stuck may then land over a
+// newer record, and costs its holder the lease, never others their safety:
+//
+//   - It has a time stamp of its own, which no look has seen before, and which no note has
+//     released. So whoever sees it waits Δ+6δ from then on.
+//   - Its claim does not come to hold by it: it was lost at its deadline, or refused for being
+//     late (fail-aware check 1), or has written again since.
+//   - The holder whose record it covers confirmed that at the latest when the write landed. Its
+//     deadline is Δ after that, and its next renewal finds another's record and gives up.
+//
+// Versions and so tokens may go back there. A note of another claim may be lost, which costs
+// time.
+//
+// # Invariants
+//
+// Checked in internal/lab/diskleasesim, each with mutants: Property 1.1 (at most one holds; of
+// claims that share, no more than each bears), 1.2 (progress), 2.1 (nobody holds
+// while another renews), 2.2 (renewals succeed in stable times), Lemma 3 (of a group
+// of writes that nobody follows up, one reads itself back), tokens that only grow.
+//
+// # Costs
+//
+// In accesses to the register (R, W) and its notes (N), and the time that passes:
+//
+//	acquire, free or released     2R + 1W          2δ and the accesses
+//	acquire, contended            + 1N, and polls
+//	take over from the dead       + polls          Δ + 6δ + poll after its last write
+//	renew                         2R + 1W          2δ and the accesses
+//	renew, shared                 1R + 1N
+//	release                       1N
+//
+// A record is at most 2,800 bytes. That bounds how many can share: about 60 with
+// holders of 20 bytes; more wait.
+//
+// # Leader and consensus (sections 8 and 9)
+//
+// [Oracle] is Figure 7: one claim after the other, so that some time after the system is
+// stable one process leads and all others know that they do not. Before that, two may
+// believe it at once if their clocks break what was assumed, and [Consensus] (Figure 8)
+// bears that: it agrees at all times and needs the leader only to come to an end. What
+// makes it safe is a ranked register, which [RRRead] and [RRWrite] use under ranks: a
+// write that commits is seen by every read of a greater rank, and one aborts only for a
+// greater rank. [RankedOverBases] makes it of stores that read and modify in one step;
+// [RankedOverNotes] of a register that is only read and written, by Disk Paxos, with
+// each writer's block in its note, so that the number of processes need not be known.
+// Beyond the paper: the decision is written under a rank [Last], which is the register's
+// data, so that processes that never lead learn it, too. Such a register asks more of a
+// store than a lease does: a note there is the only witness of what may have been
+// decided, and no waiting makes up for one that was forgotten.
+package disklease

@@ -1,0 +1,201 @@
+package disklease
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+)
+
+// claimed is a claim that reports what the test tells it to, and keeps its inputs.
+type claimed struct {
+	id     machine.ID
+	inputs []any
+	rd     machine.Ready
+}
+
+func (c *claimed) Step(_ machine.Now, input any) { c.inputs = append(c.inputs, input) }
+
+func (c *claimed) Ready() machine.Ready {
+	rd := c.rd
+	c.rd = machine.Ready{Alarm: rd.Alarm}
+	return rd
+}
+
+// stand is an oracle with all the claims that it has made.
+type stand struct {
+	t      *testing.T
+	o      *Oracle
+	claims []*claimed
+}
+
+func newStand(t *testing.T) *stand {
+	s := &stand{t: t}
+	s.o = NewOracle(machine.ID{7}, func(id machine.ID) machine.Machine {
+		s.claims = append(s.claims, &claimed{id: id, rd: machine.Ready{Alarm: machine.Never}})
+		return s.claims[len(s.claims)-1]
+	}, machine.Now{})
+	return s
+}
+
+// hears has the latest claim report something, and returns what the oracle reports.
+func (s *stand) hears(at machine.Mono, outcomes ...any) []any {
+	c := s.claims[len(s.claims)-1]
+	c.rd.Outcomes = outcomes
+	s.o.Step(machine.Now{Mono: at}, machine.Wake{})
+	return s.o.Ready().Outcomes
+}
+
+func (s *stand) wants(after string, got []any, want ...any) {
+	s.t.Helper()
+	if fmt.Sprintf("%v", got) != fmt.Sprintf("%v", want) {
+		s.t.Errorf("%s: got %v, want %v", after, got, want)
+	}
+}
+
+func TestOracle(t *testing.T) {
+	s := newStand(t)
+	if s.o.IsLeader(0) {
+		t.Error("it leads from the start")
+	}
+	trouble := Trouble{errors.New("the store failed")}
+	s.wants("trouble is passed on", s.hears(1, trouble), trouble)
+	s.wants("acquired", s.hears(1, Acquired{Token: 5, Deadline: 100}), Leads{5, 100})
+	s.wants("renewed", s.hears(50, Renewed{Deadline: 150}), Leads{5, 150})
+	for at, want := range map[machine.Mono]bool{50: true, 149: true, 150: false, 1000: false} {
+		if got := s.o.IsLeader(at); got != want {
+			t.Errorf("IsLeader(%d) = %t, want %t", at, got, want)
+		}
+	}
+	s.wants("lost", s.hears(120, Lost{"why"}), Follows{"why"})
+	if s.o.IsLeader(120) {
+		t.Error("it leads though the lease is lost")
+	}
+
+	s.wants("the old claim is over", s.hears(121, Left{}))
+	if len(s.claims) != 2 {
+		t.Fatalf("%d claims, want a second one", len(s.claims))
+	}
+	first, second := s.claims[0], s.claims[1]
+	s.wants("what the first claim was told", first.inputs, Acquire{}, machine.Wake{}, machine.Wake{}, machine.Wake{}, machine.Wake{}, Leave{}, machine.Wake{})
+	s.wants("what the second claim was told", second.inputs, Acquire{})
+	if first.id == second.id {
+		t.Error("two claims have one ID")
+	}
+	if s.o.Writer() != second.id {
+		t.Errorf("the writer is %v, want %v", s.o.Writer(), second.id)
+	}
+	s.wants("acquired again", s.hears(130, Acquired{Token: 9, Deadline: 300}), Leads{9, 300})
+}
+
+func TestOracleLeaves(t *testing.T) {
+	s := newStand(t)
+	s.hears(1, Acquired{Token: 5, Deadline: 100})
+	s.o.Step(machine.Now{Mono: 2}, Leave{})
+	s.wants("told to leave", s.o.Ready().Outcomes, Follows{"it was told to leave"})
+	s.wants("a renewal that ends late", s.hears(3, Renewed{Deadline: 200}))
+	if s.o.IsLeader(3) {
+		t.Error("it leads though it was told to leave")
+	}
+	s.wants("left", s.hears(4, Left{}), Left{})
+	if len(s.claims) != 1 {
+		t.Errorf("%d claims, want no other", len(s.claims))
+	}
+	s.o.Step(machine.Now{Mono: 5}, machine.Wake{}) // with no claim
+	if alarm := s.o.Ready().Alarm; alarm != machine.Never {
+		t.Errorf("the alarm is at %d, want Never", alarm)
+	}
+
+	s.o.Step(machine.Now{Mono: 6}, Acquire{})
+	s.wants("acquired again", s.hears(7, Acquired{Token: 6, Deadline: 300}), Leads{6, 300})
+	if len(s.claims) != 2 {
+		t.Errorf("%d claims, want 2", len(s.claims))
+	}
+}
+
+// TestOracleTellsClaimsApart has a base answer an earlier claim.
+func TestOracleTellsClaimsApart(t *testing.T) {
+	s := newStand(t)
+	s.claims[0].rd.Accesses = []machine.Access{{ID: 1, Op: machine.Read{}}, {ID: 2, Op: machine.Read{}}}
+	s.hears(1, Lost{"why"})
+	s.claims[0].rd.Outcomes = []any{Left{}}
+	s.o.Step(machine.Now{}, machine.Wake{})
+	s.claims[1].rd.Accesses = []machine.Access{{ID: 1, At: 3, Op: machine.Read{}}}
+	s.o.Step(machine.Now{}, machine.Wake{})
+	begun := s.o.Ready().Accesses
+	if len(begun) != 1 || begun[0].ID != 3 || begun[0].At != 3 {
+		t.Fatalf("the second claim begins %v, want one access with ID 3", begun)
+	}
+	s.claims[1].inputs = nil
+	s.o.Step(machine.Now{}, machine.Accessed{ID: 1, Reply: "for the first claim"})
+	s.o.Step(machine.Now{}, machine.Accessed{ID: 3, Reply: "for the second"})
+	s.wants("the second claim", s.claims[1].inputs, machine.Accessed{ID: 1, Reply: "for the second"})
+}
+
+// TestElected has a process acquire a real lease, decide, and go on leading.
+func TestElected(t *testing.T) {
+	id := machine.ID{7}
+	var now machine.Mono
+	o := NewOracle(id, func(id machine.ID) machine.Machine {
+		lease, err := New(Config{ID: id, Term: time.Second, Delay: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lease
+	}, machine.Now{})
+	e := NewElected(o, RankedOverNotes(NewConsensus(id, 10*time.Millisecond), id), 1)
+	e.Step(machine.Now{}, Propose{[]byte("blue")})
+
+	var registers [2]machine.Value
+	serve := func(a machine.Access) any {
+		v := &registers[a.At]
+		switch op := a.Op.(type) {
+		case machine.Write:
+			v.Version.Seq, v.Version.Writer, v.Data = v.Version.Seq+1, id, op.Data
+			return v.Version
+		case machine.Note:
+			writer := id
+			if a.At == 0 {
+				writer = o.Writer()
+			}
+			v.Notes = []machine.Noted{{Writer: writer, Data: op.Data}}
+			return nil
+		}
+		shown := *v
+		shown.Next = v.Version.Seq + 1
+		return shown
+	}
+	leads, decided := 0, []string{}
+	for now < machine.Mono(2*time.Second) {
+		rd := e.Ready()
+		for _, out := range rd.Outcomes {
+			switch out := out.(type) {
+			case Leads:
+				leads++
+			case Decided:
+				decided = append(decided, string(out.Value))
+			case Trouble, Follows:
+				t.Errorf("%T: %v", out, out)
+			}
+		}
+		if len(rd.Accesses) == 0 {
+			now = rd.Alarm
+			e.Step(machine.Now{Mono: now}, machine.Wake{})
+		}
+		for _, a := range rd.Accesses {
+			e.Step(machine.Now{Mono: now}, machine.Accessed{ID: a.ID, Reply: serve(a)})
+		}
+	}
+	if want := []string{"blue"}; !slices.Equal(decided, want) {
+		t.Errorf("decided %q, want %q", decided, want)
+	}
+	if leads < 4 || !o.IsLeader(now) {
+		t.Errorf("after two terms it was told %d times that it leads, and IsLeader says %t", leads, o.IsLeader(now))
+	}
+	if got, ok, err := Decision(registers[1]); string(got) != "blue" || !ok || err != nil {
+		t.Errorf("the register shows %q, %t, %v; want the decision", got, ok, err)
+	}
+}

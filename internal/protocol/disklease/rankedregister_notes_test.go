@@ -1,0 +1,145 @@
+package disklease
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+)
+
+// TestWhatNotesMustNotShow has a register show what cannot be, and wants the operation to
+// fail, and to succeed once that is over.
+func TestWhatNotesMustNotShow(t *testing.T) {
+	me, other := machine.ID{15: 1}, machine.ID{15: 2}
+	own := block{rank(1, 1), Rank{}, nil}.encode()
+	good := machine.Value{Notes: []machine.Noted{{Writer: me, Data: own}}}
+	tests := []struct {
+		name  string
+		shows machine.Value
+	}{
+		{"our note is gone", machine.Value{}},
+		{"our note is an older one", machine.Value{Notes: []machine.Noted{{Writer: me, Data: block{}.encode()}}}},
+		{"a note is no block", machine.Value{Notes: []machine.Noted{{Writer: me, Data: own}, {Writer: other, Data: []byte("a wish")}}}},
+		{"a bal above its mbal", machine.Value{Notes: []machine.Noted{{Writer: me, Data: own}, {Writer: other, Data: block{rank(1, 2), rank(2, 2), nil}.encode()}}}},
+		{"data that is no decision", machine.Value{Version: machine.Version{Seq: 1}, Data: []byte("a record"), Notes: good.Notes}},
+		{"empty data", machine.Value{Version: machine.Version{Seq: 1}, Notes: good.Notes}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := &probe{ops: []any{RRRead{rank(1, 1)}, RRRead{rank(1, 1)}}}
+			m := RankedOverNotes(c, me)
+			shows := test.shows
+			for len(c.ends) < 2 {
+				for _, a := range m.Ready().Accesses {
+					var reply any
+					if _, ok := a.Op.(machine.Read); ok {
+						reply, shows = shows, good
+					}
+					m.Step(machine.Now{}, machine.Accessed{ID: a.ID, Reply: reply})
+				}
+			}
+			if err := c.ends[0].Err; !errors.Is(err, ErrBlock) {
+				t.Errorf("the first read: %v, want %v", err, ErrBlock)
+			}
+			if got, want := c.ends[1].Reply, any(RRSeen{}); c.ends[1].Err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("the second read: %v, %v; want %v", got, c.ends[1].Err, want)
+			}
+		})
+	}
+}
+
+// The decision is written under the Seq that the read before has shown, which spares the store
+// a look; and never twice under the same, for the first write may still come in.
+func TestTheSeqOfADecision(t *testing.T) {
+	me, value := machine.ID{15: 1}, []byte("blue")
+	c := &probe{ops: []any{RRWrite{rank(1, 1), value}, RRWrite{Last, value}, RRWrite{Last, value}}}
+	m := RankedOverNotes(c, me)
+	var seqs []uint64
+	var notes []machine.Noted
+	for len(c.ends) < 3 {
+		for _, a := range m.Ready().Accesses {
+			var reply any
+			switch op := a.Op.(type) {
+			case machine.Note:
+				notes = []machine.Noted{{Writer: me, Data: op.Data}}
+			case machine.Read:
+				reply = machine.Value{Next: 7, Notes: notes}
+			case machine.Write:
+				seqs = append(seqs, op.Seq)
+			}
+			m.Step(machine.Now{}, machine.Accessed{ID: a.ID, Reply: reply})
+		}
+	}
+	if want := []uint64{7, 0}; !slices.Equal(seqs, want) {
+		t.Errorf("the decision is written under %d, want %d", seqs, want)
+	}
+}
+
+// probe asks one operation after the other, whether they fail or not.
+type probe struct {
+	ops  []any
+	ends []machine.Accessed
+	sent int
+}
+
+func (p *probe) Step(_ machine.Now, input any) { p.ends = append(p.ends, input.(machine.Accessed)) }
+
+func (p *probe) Ready() machine.Ready {
+	rd := machine.Ready{Alarm: machine.Never}
+	if p.sent == len(p.ends) && p.sent < len(p.ops) {
+		p.sent++
+		rd.Accesses = []machine.Access{{ID: uint64(p.sent), Op: p.ops[p.sent-1]}}
+	}
+	return rd
+}
+
+// TestObsoleteBlock wants that a base keeps every block until it shows the decision, and
+// keeps that.
+func TestObsoleteBlock(t *testing.T) {
+	a, b := machine.ID{15: 1}, machine.ID{15: 2}
+	decided := machine.Value{Version: machine.Version{Seq: 1, Writer: a}, Data: encodeDecision([]byte("blue"))}
+	tests := []struct {
+		name   string
+		shows  machine.Value
+		writer machine.ID
+		want   bool
+	}{
+		{"nothing decided", machine.Value{}, a, false},
+		{"somebody else's block", decided, b, true},
+		{"the writer of the decision", decided, a, false},
+		{"a lease's record", machine.Value{Version: machine.Version{Seq: 1, Writer: a}, Data: record{delay: 1}.encode(1)}, b, false},
+	}
+	for _, test := range tests {
+		if got := ObsoleteBlock(test.shows, test.writer); got != test.want {
+			t.Errorf("%s: %t, want %t", test.name, got, test.want)
+		}
+	}
+	// What leases make of such a register: nothing that anybody may forget.
+	blocks := machine.Value{Notes: []machine.Noted{{Writer: b, Data: block{rank(1, 2), rank(1, 2), []byte("x")}.encode()}}}
+	for _, v := range []machine.Value{blocks, decided} {
+		if Obsolete(v, b) {
+			t.Errorf("a store for leases forgets %v", v)
+		}
+	}
+}
+
+func FuzzBlock(f *testing.F) {
+	f.Add(block{rank(2, 1), rank(1, 1), []byte("blue")}.encode())
+	f.Add(block{}.encode())
+	f.Add([]byte("no block"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b, err := decodeBlock(data)
+		if err != nil {
+			if !errors.Is(err, ErrBlock) {
+				t.Fatalf("%v is not ErrBlock", err)
+			}
+			return
+		}
+		again, err := decodeBlock(b.encode())
+		if err != nil || !reflect.DeepEqual(again, b) || string(b.encode()) != string(data) {
+			t.Fatalf("%+v became %+v, %v", b, again, err)
+		}
+	})
+}

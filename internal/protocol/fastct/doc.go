@@ -1,0 +1,111 @@
+// Package fastct is consensus that takes three communication steps instead of four as
+// long as one process leads: FastCT of P. Dutta, R. Boichat and R. Guerraoui,
+// "Asynchronous Leasing", section 4. With Config.Plain it is the algorithm of Chandra
+// and Toueg (JACM 43(2), 1996) that it comes from. Nothing rests on clocks: a wrong
+// timeout costs rounds.
+//
+//	m, err := fastct.New(fastct.Config{ID: 1, Members: ids, Lambda: 100, …}, records)
+//	m.Step(now, fastct.Propose{CN: 7, Value: v})
+//	rd := m.Ready()         // Outcomes: WantLease{ID, 7, 106}, to be answered by
+//	m.Step(now, fastct.Leased{ID: …, Granted: true})
+//	…                       // Outcomes: Decided{CN: 7, Value: …}
+//
+// [Machine] is a member's part in all instances, a machine.Machine. Leases come from
+// package asynclease; abcast.Consensus joins the two. Package internal/lab/fastctsim judges them
+// in worlds where everything fails.
+//
+// # What it promises
+//
+// Validity, integrity, uniform agreement (crashed members included), and termination if
+// a majority works, all that work propose or follow Wanted, and eventually some member
+// that works is suspected by nobody.
+//
+// # How (Figure 4)
+//
+// Rounds have a coordinator each. FAST rounds are 0 to n-1, and an instance begins with
+// that of the process which the member trusts; NORMAL rounds are n and above.
+//
+//	1   all send ESTIMATE to the coordinator
+//	2F  the FAST coordinator needs the lease, and sends NEWESTIMATE with its own value
+//	2N  a NORMAL coordinator needs a majority of ESTIMATEs, and sends the one adopted last
+//	3   all adopt what NEWESTIMATE says and send ACK, or NACK if the coordinator is
+//	    suspected or says ABORT
+//	4   with a majority of ACKs the coordinator sends DECIDE; with a NACK among the first
+//	    majority of replies it goes on
+//
+// A FAST coordinator need not ask what was locked before, for its is the only FAST round
+// in which something is imposed (Lemma 5): the lease is granted once, and used once.
+//
+// What keeps that safe, and what package internal/lab/fastctsim checks at each message: an instance
+// has one FAST round with a NEWESTIMATE (Lemma 5); each round has one estimate, and all
+// that are imposed behind a majority's ACKs are the same (Lemma 6); who has sent ESTIMATE
+// in a NORMAL round acknowledges no earlier one, in a later life neither (B-1).
+//
+// # Assumptions
+//
+// A majority of the members works eventually, and some member that works is suspected by
+// nobody for as long as an instance takes, again and again: with heartbeats, if messages take
+// less than 64 times Timeout. What was reported durable is there at the next start. Who answers WantLease grants an
+// instance once, whatever crashes. Members are honest: of what they cannot have said
+// much is refused, and the owner can tell somebody (Refusals), for then somebody's program
+// or Config is another one; but nobody is seen through who lies well.
+//
+// # Where the text is mended
+//
+//   - ts_p begins at -1 (F8): at 0 what round 0 locked would look like what nobody has.
+//   - A lease is for λ instances, lease(cn, cn+λ-1) (F9): Figure 5 counts them so.
+//   - Lease_status is written where nothing was known (F10), false once it was used (F11),
+//     and lost in a crash.
+//   - NACK goes to any FAST coordinator that one does not trust (F12); ABORT to whoever
+//     waits for a FAST round that this member does not coordinate, also when it has left
+//     FAST mode (F16). Without one of them the two cases of section 4.2.2 deadlock.
+//   - Nothing blocks (F13, F20). What comes before phases 1 and 2 of FAST mode are done,
+//     or before the owner has proposed, is kept: at most eight messages of each member in
+//     each of Window instances. What else comes is dropped, and sent again.
+//   - The first round is computed anew in each instance (F14).
+//   - Config.Spread lets the first NORMAL coordinator depend on the instance (F15); as
+//     printed it is always the first member, dead or not.
+//
+// # Beside the paper
+//
+//   - Crash-recovery. Durable before they are told: a NORMAL round before its ESTIMATE
+//     (B-1: or else a process could vote in it, crash, and vote in an earlier one), an
+//     estimate before its ACK, the round before its NEWESTIMATE. Who recovers goes on
+//     behind its last durable round. A FAST NEWESTIMATE need not be durable: its lease
+//     is gone after a crash, and nobody is granted it again. A decision is logged
+//     without being forced, for a majority has adopted it.
+//   - Lossy links. Whoever waits repeats what it waits on after Config.Retry, and again
+//     after longer and longer. Whoever has decided answers that with the decision. That is
+//     a reliable broadcast which relays only what somebody lacks.
+//   - A member that has acknowledged waits for DECIDE, or for an ABORT, or suspects. In
+//     the paper it sends ESTIMATE of the next round at once: n messages, and with B-1 a
+//     forced write, in each instance for nothing.
+//   - A message of a later NORMAL round takes a member there. In the paper it passes
+//     through all the rounds between.
+//   - A NORMAL coordinator that lacks estimates calls: at once if it is one because another
+//     is suspected, else at first after a sixteenth of Retry. Who does not know of the
+//     instance sends none.
+//   - DECIDE goes without the value to all, who have it from NEWESTIMATE; FAST ESTIMATEs
+//     go without it because nobody reads them, and not at all if NEWESTIMATE is there.
+//   - A refusal may say how far it reaches (Leased.Until), so that a member which follows
+//     a dead leader does not ask for each of its instances. What a member that is no
+//     longer trusted has not used of its leases, it gives back.
+//
+// λ adapts as section 5 says: half of the greatest at first, or all of it (Optimistic);
+// half after a refusal; a quarter more after each lease; half of the greatest again for
+// a member that begins to lead.
+//
+// # Failure detector
+//
+// ◇S is a heartbeat and a timeout for each member, which doubles when it was wrong and is
+// halved after long quiet. It was not wrong about whose process the owner saw end, nor about
+// who was silent for longer than any message takes. Task Transform is
+// Chu's Slander: members count suspicions of each member, heartbeats carry the counts,
+// and the member with the least is trusted. The counts only grow (F18), by one in a
+// period, so whom a partition has slandered does not lead again for about as long.
+//
+// # Left out
+//
+// Changing the members: see package abcast, whose epochs have a Machine each. Members that
+// lie. Choosing a coordinator by its distance.
+package fastct

@@ -1,0 +1,353 @@
+package fastct_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/fastct"
+)
+
+var three = []machine.NodeID{1, 2, 3}
+
+func config() fastct.Config {
+	return fastct.Config{ID: 1, Members: three, Lambda: 8, Retry: time.Second}
+}
+
+func member(t *testing.T, cfg fastct.Config) *fastct.Machine {
+	t.Helper()
+	m, err := fastct.New(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Ready()
+	return m
+}
+
+func TestConfig(t *testing.T) {
+	for name, change := range map[string]func(*fastct.Config){
+		"a stranger":         func(c *fastct.Config) { c.ID = 4 },
+		"nobody":             func(c *fastct.Config) { c.Members = []machine.NodeID{1, 0} },
+		"somebody twice":     func(c *fastct.Config) { c.Members = []machine.NodeID{1, 2, 2} },
+		"no lambda":          func(c *fastct.Config) { c.Lambda = 0 },
+		"no retry":           func(c *fastct.Config) { c.Retry = 0 },
+		"a slow detector":    func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 25*time.Hour },
+		"a hurried detector": func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, time.Second },
+	} {
+		cfg := config()
+		change(&cfg)
+		if m, err := fastct.New(cfg, nil); err == nil {
+			t.Errorf("%s: got %v, want an error", name, m)
+		}
+	}
+}
+
+func TestLogsOfOthers(t *testing.T) {
+	mine := fastct.Identity{Node: 1, Members: three}
+	for name, records := range map[string][]any{
+		"another member":        {fastct.Identity{Node: 2, Members: three}},
+		"another group":         {fastct.Identity{Node: 1, Members: three[:2]}},
+		"another algorithm":     {fastct.Identity{Node: 1, Members: three, Plain: true}},
+		"no beginning":          {fastct.Entered{CN: 1, Round: 3}},
+		"two beginnings":        {mine, mine},
+		"of another kind":       {mine, 7},
+		"decided, adopted none": {mine, fastct.Settled{CN: 1, Adopted: true}},
+	} {
+		if _, err := fastct.New(config(), records); !errors.Is(err, fastct.ErrLog) {
+			t.Errorf("%s: got %v, want ErrLog", name, err)
+		}
+	}
+}
+
+// What makes no sense is refused, and the owner can tell why: unknown members, rounds that
+// are impossible or not the sender's. Instances that are too far away are passed over.
+func TestMessagesThatMakeNoSense(t *testing.T) {
+	m := member(t, config())
+	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+	m.Ready()
+	const far = 1<<32 + 3 // beyond NORMAL mode's first round; 2's
+	for _, tc := range []struct {
+		e    machine.Envelope
+		want string // in the error; "" if it is passed over
+	}{
+		{machine.Envelope{From: 9, To: 1, Body: fastct.Estimate{CN: 1, Round: 3}}, "from member 9 to 1"},
+		{machine.Envelope{From: 2, To: 3, Body: fastct.Estimate{CN: 1, Round: 3}}, "from member 2 to 3, and this is member 1 of [1 2 3]"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Estimate{CN: 1, Round: 4, TS: -1}}, "round 4 from member 2 to 1, and the coordinator is 2"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Estimate{CN: 1, Round: -1, TS: -1}}, "round -1, and this member is in round 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Estimate{CN: 1, Round: 3, TS: 3}}, "round 3 that was adopted in round 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Estimate{CN: 1, Round: 3, TS: -2}}, "round 3 that was adopted in round -2"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.NewEstimate{CN: 1, Round: 5}}, "the coordinator is 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Abort{CN: 1, Round: 5}}, "the coordinator is 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Ack{CN: 1, Round: 5}}, "the coordinator is 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Nack{CN: 1, Round: 5}}, "the coordinator is 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Call{CN: 1, Round: 5}}, "the coordinator is 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Call{CN: 1, Round: far + 3}}, "this member is in round 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 1, Round: far + 3}}, "this member is in round 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.NewEstimate{CN: 1, Round: -1}}, "round -1, and this member is in round 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Ack{CN: 1, Round: -1}}, "round -1, and this member is in round 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Nack{CN: 1, Round: -1}}, "round -1, and this member is in round 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Abort{CN: 1, Round: -1}}, "round -1, and this member is in round 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Call{CN: 1, Round: -1}}, "round -1, and this member is in round 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 1, Round: -1}}, "round -1, and this member is in round 3"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 0, Whole: true}}, "instance 0"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Counts{Counts: []uint64{1, 2, 3, 4}}}, "4 members are counted, and there are 3"},
+		{machine.Envelope{From: 2, To: 1, Body: "hello"}, "a string is none of fastct's"},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Trimmed{}}, ""},
+		{machine.Envelope{From: 2, To: 1, Body: fastct.Estimate{CN: 2 + fastct.Window, Round: 3, TS: -1}}, ""},
+	} {
+		m.Step(machine.Now{}, tc.e)
+		if rd := m.Ready(); len(rd.Sends)+len(rd.Persists)+len(rd.Outcomes) > 0 {
+			t.Errorf("%+v: got %+v, want nothing", tc.e, rd)
+		}
+		switch got := m.Refusals(); {
+		case tc.want == "" && len(got) == 0:
+		case tc.want != "" && len(got) == 1 && got[0].From == tc.e.From && got[0].Count == 1 &&
+			errors.Is(got[0].Err, fastct.ErrImpossible) && strings.Contains(got[0].Err.Error(), tc.want):
+		default:
+			t.Errorf("%+v: got the refusals %+v, want one that says %q", tc.e, got, tc.want)
+		}
+	}
+	// What is just possible is followed.
+	m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Call{CN: 1, Round: far}})
+	if rd := m.Ready(); len(rd.Persists) != 1 || rd.Persists[0].Record != (fastct.Entered{CN: 1, Round: far}) || len(m.Refusals()) > 0 {
+		t.Errorf("called to round %d: got %+v, want to enter it", int64(far), rd)
+	}
+}
+
+// Refusals are kept in bounds until the owner asks.
+func TestRefusalsAreCounted(t *testing.T) {
+	m := member(t, config())
+	for from := range machine.NodeID(10_000) {
+		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: from})
+		m.Step(machine.Now{}, machine.Envelope{From: 4 + from, To: 1, Body: from})
+	}
+	got := m.Refusals()
+	if len(got) != 64 || got[0].From != 2 || got[0].Count != 10_000 || got[1].From != 4 || got[1].Count != 1 {
+		t.Errorf("got %d, the first of them %+v", len(got), got[:2])
+	}
+	if again := m.Refusals(); len(again) > 0 {
+		t.Errorf("told again: %+v", again)
+	}
+}
+
+// A member that hears of a decision which it cannot know wants the instance, once.
+func TestADecisionIsWantedOnce(t *testing.T) {
+	m := member(t, config())
+	for range 3 {
+		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 1, Round: 3}})
+	}
+	wanted := 0
+	for _, out := range m.Ready().Outcomes {
+		if w, ok := out.(fastct.Wanted); ok && w.CN == 1 {
+			wanted++
+		}
+	}
+	if wanted != 1 {
+		t.Errorf("the instance is wanted %d times, want once", wanted)
+	}
+}
+
+// Who has adopted an estimate says so again when it is asked again, and knows the decision
+// when it hears that this round has decided. The log has the value once.
+func TestADecisionOfWhatWasAdopted(t *testing.T) {
+	m := member(t, config())
+	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+	hears := func(body any) machine.Ready {
+		m.Ready()
+		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: body})
+		return m.Ready()
+	}
+	const round = 4 // 2's
+	for i, want := range []any{fastct.Adopted{CN: 1, Round: round, Value: []byte("b")}, nil} {
+		rd := hears(fastct.NewEstimate{CN: 1, Round: round, Value: []byte("b")})
+		ack := machine.Persist{Record: want, Then: []machine.Envelope{{From: 1, To: 2, Body: fastct.Ack{CN: 1, Round: round}}}}
+		if diff := cmp.Diff([]machine.Persist{ack}, rd.Persists); diff != "" {
+			t.Errorf("it is told the estimate, time %d: %s", i+1, diff)
+		}
+	}
+	rd := hears(fastct.Decide{CN: 1, Round: round})
+	if want := []any{fastct.Decided{CN: 1, Value: []byte("b"), Round: round}}; !cmp.Equal(rd.Outcomes, want) {
+		t.Errorf("the round has decided, and what it had acknowledged in it is not the decision: %+v", rd.Outcomes)
+	}
+	if want := []machine.Persist{{Record: fastct.Settled{CN: 1, Adopted: true}}}; !cmp.Equal(rd.Persists, want) {
+		t.Errorf("the log gets %+v, want what was adopted to be named in it, and not written again", rd.Persists)
+	}
+}
+
+// A message of a round that is over does not end a later one of the same coordinator.
+func TestALateAbort(t *testing.T) {
+	m := member(t, config())
+	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+	for _, tc := range []struct {
+		body any
+		want []any // records
+	}{
+		{fastct.Call{CN: 1, Round: 7}, []any{fastct.Entered{CN: 1, Round: 7}}},
+		{fastct.Abort{CN: 1, Round: 4}, nil},
+		{fastct.Abort{CN: 1, Round: 7}, []any{fastct.Entered{CN: 1, Round: 8}}},
+	} {
+		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: tc.body})
+		var got []any
+		for _, p := range m.Ready().Persists {
+			got = append(got, p.Record)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("after %+v the rounds that are entered differ: %s", tc.body, diff)
+		}
+	}
+}
+
+// Who leaves a round says so to those who may wait for it in that round.
+func TestWhoLeavesARoundSaysSo(t *testing.T) {
+	m := member(t, config())
+	says := func(what string, want ...machine.Envelope) {
+		t.Helper()
+		sends := m.Ready().Sends
+		for _, w := range want {
+			if !slices.ContainsFunc(sends, func(e machine.Envelope) bool { return cmp.Equal(e, w) }) {
+				t.Errorf("%s: it sends %+v, want %+v among them", what, sends, w)
+			}
+		}
+	}
+	hears := func(from machine.NodeID, body any) {
+		m.Step(machine.Now{}, machine.Envelope{From: from, To: 1, Body: body})
+	}
+	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+	m.Step(machine.Now{}, fastct.Leased{ID: 1}) // not granted: it coordinates round 3
+	hears(2, fastct.Estimate{CN: 1, Round: 3, TS: -1, Value: []byte("b")})
+	hears(3, fastct.Estimate{CN: 1, Round: 3, TS: -1, Value: []byte("c")})
+	m.Ready()
+	hears(2, fastct.Nack{CN: 1, Round: 3})
+	hears(3, fastct.Nack{CN: 1, Round: 3})
+	abort := fastct.Abort{CN: 1, Round: 3}
+	says("a coordinator that a majority has refused", machine.Envelope{From: 1, To: 2, Body: abort}, machine.Envelope{From: 1, To: 3, Body: abort})
+	m.Step(machine.Now{}, fastct.Suspect{Node: 2, Suspected: true}) // of round 4
+	says("who waits for an estimate and suspects its coordinator", machine.Envelope{From: 1, To: 2, Body: fastct.Nack{CN: 1, Round: 4}})
+}
+
+// A member that is not trusted any more gives back what it has not used of each of its leases,
+// once, whatever lies beside it.
+func TestLeasesAreGivenBack(t *testing.T) {
+	cfg := config()
+	cfg.Lambda, cfg.Fixed = 5, true
+	m := member(t, cfg)
+	leases := func(id, cn uint64) {
+		m.Step(machine.Now{}, fastct.Propose{CN: cn})
+		m.Step(machine.Now{}, fastct.Learn{CN: cn}) // so that it is of no use for cn
+		m.Step(machine.Now{}, fastct.Leased{ID: id, Granted: true})
+	}
+	gives := func(counts []uint64, want ...any) {
+		t.Helper()
+		m.Ready()
+		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Counts{Counts: counts}})
+		if diff := cmp.Diff(append([]any{fastct.Leader{Node: 2}}, want...), m.Ready().Outcomes); diff != "" {
+			t.Errorf("the leases that are given back differ: %s", diff)
+		}
+		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Counts{Counts: []uint64{counts[0], counts[0] + 1, counts[0] + 1}}})
+	}
+	leases(1, 7) // [7,11]
+	leases(2, 2) // [2,6]
+	gives([]uint64{1, 0, 0}, fastct.GiveLease{ID: 1, From: 7}, fastct.GiveLease{ID: 2, From: 2})
+	leases(3, 8) // [8,12]
+	gives([]uint64{3, 2, 2}, fastct.GiveLease{ID: 3, From: 8})
+}
+
+// A member that is sent much before it takes part keeps eight messages of each sender.
+func TestBufferIsBounded(t *testing.T) {
+	m := member(t, config())
+	for r := range int64(10_000) {
+		for _, from := range []machine.NodeID{2, 3} {
+			m.Step(machine.Now{}, machine.Envelope{From: from, To: 1, Body: fastct.Estimate{CN: 1, Round: 3 * (r + 1), TS: -1, Value: make([]byte, 10)}})
+		}
+	}
+	if rd := m.Ready(); len(rd.Outcomes) != 2 { // Leader, and Wanted once
+		t.Errorf("got %v, want Wanted once", rd.Outcomes)
+	}
+	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+	m.Step(machine.Now{}, fastct.Leased{ID: 1})
+	entered := map[int64]bool{}
+	for _, p := range m.Ready().Persists {
+		if e, ok := p.Record.(fastct.Entered); ok {
+			entered[e.Round] = true
+		}
+	}
+	if len(entered) != 8 || !entered[3*8] { // each is of a round of its own
+		t.Errorf("it has been in the rounds %v, want the first eight that it was sent estimates of", entered)
+	}
+}
+
+// Section 5: half of the greatest at first, halved by a refusal, a quarter more with
+// each lease.
+func TestLambdaAdapts(t *testing.T) {
+	asks := func(cfg fastct.Config, granted ...bool) (lengths []uint64) {
+		m := member(t, cfg)
+		cn := uint64(1)
+		for _, g := range granted {
+			m.Step(machine.Now{}, fastct.Propose{CN: cn, Value: []byte("a")})
+			for _, out := range m.Ready().Outcomes {
+				if w, ok := out.(fastct.WantLease); ok {
+					lengths = append(lengths, w.Last-w.First+1)
+					m.Step(machine.Now{}, fastct.Leased{ID: w.ID, Granted: g})
+					cn = w.Last + 1
+				}
+			}
+		}
+		return lengths
+	}
+	cfg := config()
+	cfg.Lambda = 20
+	for _, tc := range []struct {
+		fixed, optimistic bool
+		granted           []bool
+		want              []uint64
+	}{
+		{granted: []bool{true, true, true, true, true}, want: []uint64{10, 12, 15, 18, 20}},
+		{granted: []bool{false, false, false, false, false, true, true}, want: []uint64{10, 5, 2, 1, 1, 1, 2}},
+		{optimistic: true, granted: []bool{true, false, true}, want: []uint64{20, 20, 10}},
+		{fixed: true, granted: []bool{false, true, false}, want: []uint64{20, 20, 20}},
+	} {
+		cfg.Fixed, cfg.Optimistic = tc.fixed, tc.optimistic
+		got := asks(cfg, tc.granted...)
+		if len(got) != len(tc.want) {
+			t.Errorf("%+v: got %v", tc, got)
+			continue
+		}
+		for i := range got {
+			if got[i] != tc.want[i] {
+				t.Errorf("%+v: got %v", tc, got)
+				break
+			}
+		}
+	}
+}
+
+// Trimmed instances are gone, for this member and for who asks it.
+func TestTrim(t *testing.T) {
+	m := member(t, config())
+	m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 1, Value: []byte("x"), Whole: true}})
+	m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 2, Value: []byte("y"), Whole: true}})
+	if v, ok := m.Decision(1); !ok || string(v) != "x" {
+		t.Fatalf("instance 1 has decided %q (%v), want x", v, ok)
+	}
+	m.Step(machine.Now{}, fastct.Trim{Below: 2})
+	m.Ready()
+	if _, ok := m.Decision(1); ok {
+		t.Error("instance 1 is still there")
+	}
+	m.Step(machine.Now{}, machine.Envelope{From: 3, To: 1, Body: fastct.Call{CN: 1}})
+	if rd := m.Ready(); len(rd.Sends) != 1 || rd.Sends[0].Body != (fastct.Trimmed{Below: 2}) {
+		t.Errorf("got %+v, want Trimmed", rd.Sends)
+	}
+	again, err := fastct.New(config(), m.Records())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, ok := again.Decision(2); !ok || string(v) != "y" || again.Floor() != 2 {
+		t.Errorf("from a new log: %q (%v), floor %d; want y, floor 2", v, ok, again.Floor())
+	}
+}

@@ -1,0 +1,73 @@
+package quorumlease
+
+import (
+	"slices"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+)
+
+// Membership is who the members are behind an entry of the log.
+type Membership struct {
+	Index            uint64 // of the entry that made it so
+	Voters, Learners []machine.NodeID
+}
+
+// Has reports whether somebody is a member.
+func (m Membership) Has(id machine.NodeID) bool {
+	return slices.Contains(m.Voters, id) || slices.Contains(m.Learners, id)
+}
+
+// Equal reports whether two are the same. Entries of different logs may have the same
+// index.
+func (m Membership) Equal(o Membership) bool {
+	return m.Index == o.Index && slices.Equal(m.Voters, o.Voters) && slices.Equal(m.Learners, o.Learners)
+}
+
+// Memberships are those that count for a member's log: the one at its end and, until
+// the entry of that is known to be released, the one before. There are never more, for
+// nobody proposes a change before the last one is released (R23). A value is never
+// changed, only replaced; the empty one knows of nobody.
+type Memberships []Membership
+
+// Newest is the one at the end of the log, committed or not.
+func (ms Memberships) Newest() Membership {
+	if len(ms) == 0 {
+		return Membership{}
+	}
+	return ms[len(ms)-1]
+}
+
+// With is what counts once the log has another. It tells that the one before is
+// released.
+func (ms Memberships) With(m Membership) Memberships {
+	return append(slices.Clone(ms[max(0, len(ms)-1):]), m)
+}
+
+// Cut is what counts when entries from an index on were replaced.
+func (ms Memberships) Cut(from uint64) Memberships {
+	for len(ms) > 1 && ms.Newest().Index >= from {
+		ms = ms[:len(ms)-1]
+	}
+	return ms
+}
+
+// Released is what counts once everything up to an index is committed and released.
+func (ms Memberships) Released(index uint64) Memberships {
+	for len(ms) > 1 && ms[1].Index <= index {
+		ms = ms[1:]
+	}
+	return ms
+}
+
+// Everyone lists all members, those at the end of the log first.
+func (ms Memberships) Everyone() []machine.NodeID {
+	var all []machine.NodeID
+	for _, m := range slices.Backward(ms) {
+		for _, id := range slices.Concat(m.Voters, m.Learners) {
+			if !slices.Contains(all, id) {
+				all = append(all, id)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,84 @@
+package quorumlease
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+)
+
+// The paper's own way to make promises (sections 3.5, 3.7 and 3.8, Figure 5), kept as a
+// control to compare with: a [PushGrantor] takes the place of a Grantor, and a
+// [PushHolder] that of a Holder.
+
+// Lengths are the paper's times.
+type Lengths struct {
+	// Guard is for how long after a holder's acknowledgment a promise may be under
+	// way. It must be longer than any round trip, or promises come too late.
+	Guard time.Duration
+	// Lease is how long a promise lasts, from when its holder has it.
+	Lease time.Duration
+	// Grace is for how long a holder that acknowledges nothing gets promises still.
+	Grace time.Duration
+	// Renew is how often a promise is sent.
+	Renew time.Duration
+}
+
+// PaperLengths are those of section 5.2 and Figure 7.
+var PaperLengths = Lengths{Guard: 2 * time.Second, Lease: 2 * time.Second, Grace: 5 * time.Second, Renew: 500 * time.Millisecond}
+
+// MaxGrace bounds Grace.
+const MaxGrace = time.Minute
+
+// ErrLengths tells that Lengths are out of bounds.
+var ErrLengths = errors.New("quorumlease: the lengths of pushed promises are out of bounds")
+
+// Check reports what is wrong with the lengths.
+func (l Lengths) Check() error {
+	switch {
+	case l.Lease < MinTTL || l.Lease > MaxTTL:
+		return fmt.Errorf("%w: Lease %v is not from %v to %v", ErrLengths, l.Lease, MinTTL, MaxTTL)
+	case l.Guard < MinTTL || l.Guard > MaxTTL:
+		return fmt.Errorf("%w: Guard %v is not from %v to %v", ErrLengths, l.Guard, MinTTL, MaxTTL)
+	case l.Renew <= 0 || l.Renew >= l.Lease:
+		return fmt.Errorf("%w: Renew %v is not less than Lease, %v", ErrLengths, l.Renew, l.Lease)
+	case l.Grace < l.Renew || l.Grace > MaxGrace:
+		return fmt.Errorf("%w: Grace %v is not from Renew, %v, to %v", ErrLengths, l.Grace, l.Renew, MaxGrace)
+	}
+	return nil
+}
+
+// Wait is how long a promise may bind whoever sent it: the paper's t_wait. It is what
+// a next life has to be told for EarlierTTL.
+func (l Lengths) Wait() time.Duration { return l.Guard + l.Lease }
+
+// Stall is for how long a holder's death may keep writes waiting (section 3.8).
+func (l Lengths) Stall() time.Duration { return l.Grace + l.Wait() }
+
+// Messages of the paper's protocol. Boot is the grantor's life and To the holder's. Seq
+// counts what the grantor has sent to this holder, guards and promises, in this life;
+// an acknowledgment bears the number of what it acknowledges.
+type (
+	// Guard asks for a first acknowledgment.
+	Guard struct{ Boot, Seq uint64 }
+	// GuardAck is the paper's GuardACK.
+	GuardAck struct{ Boot, To, Seq uint64 }
+	// Pushed is the paper's Promise: I report you as a holder of everything that I
+	// acknowledge for Lease from when you have this, if you have it no later than
+	// Since and Guard after you sent the acknowledgment Acked.
+	Pushed struct {
+		Boot, To, Seq       uint64
+		Acked               uint64
+		Since, Guard, Lease time.Duration
+		Stamp               Stamp // as in a Promise
+	}
+	// PromiseReply tells that a promise came in time.
+	PromiseReply struct{ Boot, To, Seq uint64 }
+)
+
+// Push is a message that a grantor has to send: a Guard or a Pushed.
+type Push struct {
+	To   machine.NodeID
+	Body any
+}

@@ -1,9 +1,0 @@
-package file_test
-
-import (
-	"testing"
-
-	"github.com/tenure-lease/tenure/register/filetest"
-)
-
-func TestMain(m *testing.M) { filetest.Main(m, func() {}) }
