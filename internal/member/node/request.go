@@ -75,7 +75,8 @@ func (n *Node) propose(ctx context.Context, body []byte) (result, error) {
 
 // grant fills in what a client leaves to the server.
 func (n *Node) grant(req *pb.LeaseGrantRequest) (*pb.LeaseGrantRequest, error) {
-	if n.applied().view.Stats().Leases+n.granting.Load() > n.cfg.MaxLeases {
+	granting := n.granting.Load() // first: a grant leaves this count when the state has its lease
+	if granting+n.applied().view.Stats().Leases > n.cfg.MaxLeases {
 		return nil, rpctypes.ErrGRPCRequestTooManyRequests
 	}
 	grant := &pb.LeaseGrantRequest{ID: req.ID, TTL: max(req.TTL, n.cfg.minTTL())}
