@@ -79,6 +79,44 @@ func TestWhoWasRemovedKeepsItsConnectionForAWhile(t *testing.T) {
 	})
 }
 
+// A member that is moved while it is connected keeps its connection for an election timeout, by which
+// it hears of the move; otherwise a move that it was asked for itself may never be in force there. A
+// member that is not connected is looked for at its new address at once.
+func TestAMovedMemberKeepsItsConnectionForAWhile(t *testing.T) {
+	for name, connected := range map[string]bool{"connected": true, "not connected": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, _, links := linked(t)
+				defer n.ends()
+				change := func(now replica.Roster) {
+					n.is(now)
+					n.reconnect(now)
+					synctest.Wait()
+				}
+				at := func() string {
+					links.mu.Lock()
+					defer links.mu.Unlock()
+					return links.peers[len(links.peers)-1].addrs[2]
+				}
+				change(rosterOf([]uint64{1, 2, 3}))
+				links.stats[2] = peer.Stats{Connected: connected}
+				moved := rosterOf([]uint64{1, 2, 3})
+				moved.Members[1].PeerURLs = []string{"http://elsewhere:2"}
+				change(moved)
+				first, want := at(), map[bool]string{true: "m:2", false: "elsewhere:2"}[connected]
+				if first != want {
+					t.Errorf("once it was moved, it is connected to at %s, want %s", first, want)
+				}
+				time.Sleep(n.cfg.ElectionTimeout)
+				synctest.Wait()
+				if got := at(); got != "elsewhere:2" {
+					t.Errorf("an election timeout later it is connected to at %s", got)
+				}
+			})
+		})
+	}
+}
+
 // Those of whom a member has heard are connected beside those whom the log knows, until the log
 // knows them, or knows that they were removed.
 func TestHearsayIsConnected(t *testing.T) {

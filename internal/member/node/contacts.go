@@ -41,8 +41,8 @@ type contacts struct {
 // heardMax bounds the members that are known by hearsay, and answers name no more.
 const heardMax = 64
 
-// reconnect has connections to all who are members now. One that was removed keeps its
-// own for a while, by which it hears of that.
+// reconnect has connections to all members of now. A member that was removed keeps its connection
+// for an election timeout, and so does a connected one that was moved: over it, it hears of that.
 func (n *Node) reconnect(now replica.Roster) {
 	if n.peers == nil {
 		return
@@ -53,13 +53,13 @@ func (n *Node) reconnect(now replica.Roster) {
 	c := &n.contacts
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	late := map[machine.NodeID]string{}
+	late, next := map[machine.NodeID]string{}, n.addresses(now)
 	for id, addr := range c.members {
-		if now.WasRemoved(uint64(id)) {
+		if now.WasRemoved(uint64(id)) || next[id] != addr && n.peers.Stats(id).Connected {
 			late[id] = addr
 		}
 	}
-	c.members = n.addresses(now)
+	c.members = next
 	n.setPeers(now, late)
 	if len(late) > 0 {
 		time.AfterFunc(n.cfg.ElectionTimeout, func() {
