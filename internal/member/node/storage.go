@@ -77,6 +77,8 @@ type storage struct {
 
 	arrivals arrivals
 
+	encoded []byte // entries, until the log has copied them; used again
+
 	mu sync.Mutex
 	// reach remembers, for each record of entries, the highest index in it.
 	reach    []reach
@@ -179,7 +181,7 @@ func (s *storage) write(rec replica.Record) error {
 		}
 	}
 	if len(rec.Entries) > 0 {
-		var p []byte
+		p := s.encoded[:0]
 		for _, e := range rec.Entries {
 			p = binary.AppendUvarint(p, uint64(proto.Size(e)))
 			var err error
@@ -187,6 +189,7 @@ func (s *storage) write(rec replica.Record) error {
 				return err
 			}
 		}
+		s.encoded = p
 		seq, err := s.log.Append(wal.Record{Kind: recordEntries, Payload: p})
 		if err != nil {
 			return err
