@@ -8,15 +8,15 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Config is what a member's part in read leases is made from.
+// Config configures a member's Grantor, Holder and Stalls.
 type Config struct {
 	Self machine.NodeID
 	// Boot differs in each life of the member, and a later life's is greater.
 	Boot uint64
 	// TTL is how long a promise lasts, as its grantor grants it.
 	TTL time.Duration
-	// EarlierTTL is the longest TTL of the member's earlier lives: what it may have
-	// promised before it forgot. Zero in its first life.
+	// EarlierTTL is the longest TTL of the member's earlier lives, whose promises it has
+	// forgotten. It is zero in the first life.
 	EarlierTTL time.Duration
 }
 
@@ -28,10 +28,10 @@ const (
 	MaxTTL = 10 * time.Second
 )
 
-// ErrTTL tells that a TTL is out of bounds.
+// ErrTTL reports a TTL out of bounds.
 var ErrTTL = errors.New("quorumlease: the length of a read lease is out of bounds")
 
-// Check reports what is wrong with the configuration.
+// Check returns an error if the configuration is invalid.
 func (c Config) Check() error {
 	switch {
 	case c.Self == 0:
@@ -44,8 +44,8 @@ func (c Config) Check() error {
 	return nil
 }
 
-// Forgotten is until when a member that starts now may be bound by promises of its
-// earlier lives.
+// Forgotten returns the time until which promises of earlier lives may bind a member that
+// starts now.
 func (c Config) Forgotten(now machine.Mono) machine.Mono {
 	if c.EarlierTTL == 0 {
 		return now
@@ -53,24 +53,24 @@ func (c Config) Forgotten(now machine.Mono) machine.Mono {
 	return now.Add(bound(c.EarlierTTL))
 }
 
-// drift is the share by which the rates of two clocks may differ, each way, and
-// minMargin the least that a grantor adds.
+// drift bounds by which share the rates of two clocks differ, each way. minMargin is the
+// least time that a grantor adds to a promise.
 const (
 	drift     = 100 // one in a hundred
 	minMargin = 10 * time.Millisecond
 )
 
-// believed is how long a holder believes in a promise, from when it sent its
-// request, by its clock (R10).
+// believed returns for how long a holder counts a promise, from the sending of its request,
+// by its own clock (R10).
 func believed(ttl time.Duration) time.Duration { return ttl - ttl/drift }
 
-// bound is how long a grantor is bound by a promise, from when it had the request,
-// by its clock (R10).
+// bound returns for how long a promise binds its grantor, from the arrival of the request,
+// by the grantor's clock (R10).
 func bound(ttl time.Duration) time.Duration { return ttl + max(ttl/drift, minMargin) }
 
-// Bound is how long a promise may bind its grantor that lasts for this long, by the
+// Bound returns for how long a promise of this length may bind its grantor, by the
 // grantor's clock.
 func Bound(ttl time.Duration) time.Duration { return bound(ttl) }
 
-// renewEvery is when a holder asks again: three requests in a row may be lost.
+// renewEvery returns the time between two requests of a holder. Three in a row may be lost.
 func renewEvery(ttl time.Duration) time.Duration { return ttl / 4 }

@@ -1,15 +1,15 @@
-// Package quorumlease is quorum read leases (Moraru, Andersen and Kaminsky: Paxos
-// Quorum Leases, SoCC 2014): any replica of a log may answer linearizable reads from
-// its own memory, while a majority of the voters has promised to wait for it.
+// Package quorumlease implements quorum read leases (Moraru, Andersen and Kaminsky: Paxos
+// Quorum Leases, SoCC 2014). Any replica of a log may answer linearizable reads from its
+// own memory while a majority of the voters has promised to wait for it.
 //
-// It knows nothing of the log's protocol but that it has terms with a leader each, as
-// raft and Multi-Paxos have; and nothing of what the log is about. It is four parts
-// without clocks, goroutines or I/O, which the owner of a replica calls:
+// The package assumes only that the log's protocol has terms with at most one leader each,
+// as raft and Multi-Paxos do. It knows nothing of the log's contents. It has four parts
+// without clocks, goroutines or I/O, and the owner of a replica calls them:
 //
-//	g := quorumlease.NewGrantor(cfg, now)   // at each voter: promises given
-//	h := quorumlease.NewHolder(cfg)         // at each member: promises got
-//	var l quorumlease.Ledger                // at the leader: what is released
-//	s := quorumlease.NewStalls(cfg)         // at the leader: who holds it up
+//	g := quorumlease.NewGrantor(cfg, now)   // at each voter: the promises it gave
+//	h := quorumlease.NewHolder(cfg)         // at each member: the promises it has
+//	var l quorumlease.Ledger                // at the leader: the released entries
+//	s := quorumlease.NewStalls(cfg)         // at the leader: the holders that delay writes
 //
 //	send(voters, h.Ask(now))                // a Request, four times a TTL
 //	p, ok := g.Grant(now, from, request, log)
@@ -20,170 +20,140 @@
 //	holders, everyone := g.Holders(now)
 //	send(leader, Report{…, Holders: holders, Everyone: everyone})
 //	l.Report(from, report)
-//	l.Release(commit)                       // seen by everybody up to here
+//	l.Release(commit)                       // visible to everybody up to here
+//
+// docs/glossary.md defines the terms. docs/rules.md defines the rules R1 to R31 and Q-1 to
+// Q-7, with the planted bugs that break each of them. This package keeps R1, R3 to R6, R10,
+// R14, R15, R21, R23 and R31. The owner of the parts keeps the others; package replica does.
 //
 // # The rule
 //
-// An entry is released, that is answered and visible to anybody, when it is committed
-// and a majority of the voters vouches for it: each of them has it, and so has every
-// holder that it is bound to by a promise, if the holder holds what the entry touches
-// (R1). Whoever reads under a lease has promises of a majority too; one voter is in
-// both. That one either had promised before it reported the entry, and so named the
-// holder, which has the entry; or it promised afterwards, and the promise is stamped
-// with a place in the log behind the entry, which the holder must have reached before
-// the promise counts; or its promise had run out, and the read was before.
+// A *promise* binds a voter, its grantor, to a member, the holder. While it lasts, the grantor
+// names the holder in each report of the entries that it acknowledges. An entry is *released*
+// when clients may be answered and any member may show it. That takes two things (R1): the
+// entry is committed, and a majority of the voters *vouches* for it. A voter vouches for an
+// entry when it has the entry itself, and every holder that its report names and that holds a
+// key of the entry has it too.
 //
-// What is released stays so, whoever leads: an entry that is committed stays in the log, a
-// holder keeps what it has acknowledged of it, and what is promised later is stamped
-// behind it. So anyone may act on old news of it, and votes need not know of leases.
+// A member that reads under a lease has promises of a majority. A majority has vouched for
+// each released entry. The two majorities share a voter, and for that voter there are three
+// cases:
 //
-// # The rules
+//   - It had promised before it reported the entry. Then its report named the holder, and
+//     the holder has the entry.
+//   - It promised after it had reported the entry. Then the promise is stamped with a place in
+//     its log at or behind the entry, and counts only once the holder's log has reached it (R5).
+//   - Its promise had run out when it reported. Then the read was before the entry was released.
 //
-// Tests call them by these numbers, and so do the mutants that break them one by one
-// (internal/lab/replicasim/testdata/mutants/README.md); Q are ways to get a rule wrong. This package
-// keeps
+// A released entry stays released under every later leader. A committed entry stays in the log,
+// a holder keeps the committed entries that it has acknowledged, and a later promise is
+// stamped behind them. So old news of a release is still true, and votes need not know of leases.
 //
-//	R1       Ledger.Limit: a majority vouches, holder by holder.
-//	R3       Grant and Holders speak of one moment; a Report is made when its entries
-//	         are put into the log, not when they are durable.
-//	R4, Q-5  A Report speaks for itself: it is never paired with what another said.
-//	R5, Q-1  A promise that is not a renewal is stamped, and all renewals of its
-//	         unbroken chain repeat the stamp. It counts for who knows its term: so none
-//	         that counts for the leader of a term was first made in a later one.
-//	R6       A majority of the voters, the holder itself included if it is one.
-//	R10, Q-6 The holder counts from when it sent its request, the grantor from when it
-//	         had it; the promise carries its length. Each allows for clocks whose
-//	         rates are one in a hundred off.
-//	R14      A grantor that restarted counts as bound to everyone, for as long as any
-//	         earlier promise may last; it votes and acknowledges meanwhile.
-//	R15, Q-4 A life of a member is over when a later one is heard of. What a life has
-//	         only received dies with it.
-//	R21      A holder that holds up what is committed gets no more promises.
-//	R23      Until a change of the membership is released, Until needs a majority of
-//	         the voters before it and of those behind it; see below.
-//	R31      A holder is waited for until it has received an entry, not until it has
-//	         flushed it.
+// # An example
 //
-// and whoever owns the parts has to keep the others; package replica does:
+// A leads B and C in term 1, the TTL is 200 ms, and every log ends at entry 7.
 //
-//	R2       Nobody sees an entry before it is released: no reader, writer or watcher.
-//	R7, Q-2  A reader takes a state first and looks at the clock then; and every entry of
-//	         its log that touches the keys is released, and in that state.
-//	R8       What a member has put into its log is known to its readers before it is
-//	         acknowledged, and forgotten when it is replaced.
-//	R9       Who does not know whether such an entry is released waits; he does not answer
-//	         with what was before it. What a leader keeps is an exception (package replica).
-//	R11      Clocks count suspend, and nobody goes by the time of day. Who has reason to
-//	         doubt his clock believes in no promise, and keeps his own for longer (Doubt).
-//	R12      Another configuration, or policy, lets no lease lapse.
-//	R13      An entry waits for the holders under each configuration from the last one
-//	         released on. A holder loses keys when the entry that takes them is in its
-//	         log, and gets keys when the one that gives them is committed.
-//	R16      Of what came in a snapshot, or was there at a restart, nobody reads before
-//	         all of it is known to be released.
-//	R17      A new leader releases by reports of its own term only, and nothing before an
-//	         entry of that term.
-//	R18      Nobody puts reports of two terms together.
-//	R19      News of what is released says up to where it goes; it only adds, and only to
-//	         what is committed here.
-//	R20      What an entry touches is known when it is appended, rather too much of it.
-//	R22      A leader without a majority releases nothing, and the others wait for its
-//	         promises while they elect another, not afterwards.
-//	R24      In key order an entry is applied when it is committed and seen when it is
-//	         released, each by itself;
-//	R25      but not before what it depends on: what it reads, or the same keys.
-//	R26      A range is read by who holds all of it, as it was at one moment.
-//	R27      Revisions are in order for the keys that are read together, and for no others.
-//	R28      A watcher gets the events of its range in order and without a gap.
-//	R29, Q-3 Who does not hold the keys asks how far the leader's log has them, committed
-//	         or not, and waits until that is released.
-//	R30      Acknowledgments go to where a write came from, too, which releases it itself if
-//	         it is of the present term: three one-way delays in place of four. In key order
-//	         only. In the order of the log the leader reads past whatever is on its way,
-//	         since nobody can have released that before it; else each read there would wait
-//	         for every write, to any key.
-//	Q-7      Reads are counted where they are answered, and reported.
+//  1. At 0 ms C asks A and B. Each log ends at 7, so both promise for 200 ms with the stamp
+//     (1, 7). C's log has reached 7, so both promises count. C believes in them until 198 ms by
+//     its own clock: one hundredth less, since clocks may differ in rate (R10). A grantor is
+//     bound until 210 ms after it got the request: one hundredth more, and at least 10 ms.
+//  2. At 50 ms a client writes k=2 at A, which becomes entry 8. A and B put it into their logs
+//     and flush it. Both report "up to 8, bound to C". Entry 8 is committed.
+//  3. C has not acknowledged entry 8, so neither A nor B vouches for it. It is not released,
+//     and the client waits. C still reads k=1, and nobody has seen k=2.
+//  4. At 60 ms C receives entry 8 and says so. From then on its own reads of k wait until it
+//     knows that entry 8 is released. Now A and B vouch: 2 of 3 voters. The leader releases
+//     entry 8, and the client is answered.
+//  5. Had C died at 55 ms, its promises would run out at A and B by 210 ms after the last
+//     request. The next reports name nobody, and entry 8 is released then.
+//  6. Suppose that C had lost the message with its promises and asks again at 100 ms, with its
+//     log still at 7. Its chain of promises is unbroken, so the stamp stays (1, 7), and
+//     entry 8 waits for C as before. Had the chain ended in between, the fresh promises would be
+//     stamped (1, 8), and C could not use them before it has entry 8.
 //
 // # When members come and go
 //
-// One at a time: a change of the membership is an entry that every holder is waited for,
-// whatever it holds, and the next is proposed when it is released, by a leader that has
-// had an entry of its own released before. So of [Memberships] two count at most, and
-// any majority of the one shares a voter with any majority of the other.
+// One at a time. A change of the membership is an entry that waits for every holder, whatever
+// it holds. The next change is proposed after its release, by a leader that has had an entry
+// of its own term released before. So at most two [Memberships] count, and any majority of
+// the one shares a voter with any majority of the other.
 //
-// Hence an entry up to a change, and the change itself, is released by a majority of
-// either. Who reads without it knows the voters before, and has promises of a majority
-// of them; one of those is among the ones that vouch. To ask for
-// both majorities would be no safer, and would stop where a cluster of one grows, whose
-// newcomer has not been started, or where one of two was removed, is gone, and was bound
-// to others when it spoke last. What is behind a change needs the majority behind it; for by then nobody
-// reads who does not know the change, and nobody ever will: of those that vouched for
-// it, each names the holder, which has it, or stamps its promise with a place behind it.
+// For that reason an entry up to a change, and the change itself, may be released by a majority of either
+// membership. A member that reads without the change knows only the voters before it and
+// has promises of a majority of them. One of those is among the voters that vouch. Requiring
+// both majorities would be no safer. It would also stop where a cluster of one grows and the
+// newcomer has not been started, or where one of two members was removed, is gone, and was bound
+// to others in its last report.
 //
-// For a reader, too, the newest majority would do, by the same argument. It needs both
-// while it does not know that the change is released: that costs nothing, and what it
-// believes then rests on no other rule.
+// An entry behind a change needs the majority behind the change (R23). By then no member
+// reads without knowing the change, and none ever will: each voter that vouched for it either
+// named the holder, which has the change, or stamps its promise with a place behind the change.
 //
-// A replica that is removed stays a holder until it has the entry, stops reading when it
-// sees it and gives its promises back, or until they have run out: nobody who has the
-// entry renews them. Promises of a grantor that was removed count for nobody who has the
-// entry. That a promise from before is taken for one of a member that came back needs no
-// epoch to prevent it, for nobody comes back: an ID that was removed is never added again,
-// and who votes says the rest.
+// The newest majority would do for a reader, too, by the same argument. A reader still needs
+// both majorities while it does not know that the change is released. That costs nothing, and
+// its lease then rests on no other rule.
+//
+// A removed replica stays a holder until it has the entry that removes it. Then it stops reading
+// and gives its promises back. If it never gets the entry, its promises run out, because no member
+// that has the entry renews them. Members that have the entry do not count promises of a
+// removed grantor. Promises need no epoch that tells one membership of a member from another:
+// a removed ID is never added again.
 //
 // # Assumptions
 //
 //   - Clocks count suspend and differ in rate by less than one in a hundred, each way.
 //     They need not agree on the time. A virtual machine that is copied, or frozen with
-//     its clock, is outside of this until somebody tells it the time; see below.
+//     its clock, breaks this until it learns the time again; see below.
 //   - A member's boots grow, and no two of its lives overlap. EarlierTTL is durable
 //     before a promise of that length is made.
 //   - Messages may be lost, repeated, late and out of order; they are not forged.
-//   - A committed entry is in the log of each later leader, and is never replaced where
-//     it was acknowledged.
+//   - A committed entry is in the log of each later leader, and is never replaced at a member
+//     that acknowledged it.
 //
 // # Clocks that break
 //
 // A process that was stopped, or a machine that was suspended, finds its leases over, since
 // the clock went on. A clock that goes back ends its member. Beyond that a member compares
-// its clock with the machine's others, ten times a second or more (package clock), and doubts it for
-// a second when they say that it
+// its clock with the machine's other clocks, ten times a second or more (package clock). It
+// doubts its clock for a second in these cases:
 //
-//   - stood still or jumped: the time of day moved apart from it. That is all that a virtual
-//     machine can notice which was frozen with all its clocks, and only when the time of day
-//     is set right afterwards. Until then it may answer reads with what was there when it
-//     was frozen, for up to the rest of a lease. Nobody can help that from inside: give such
-//     machines a clock that goes on, or the policy off. Whoever sets the time of day by hand
-//     causes doubt, too, which costs a second of local reads;
-//   - goes at a wrong rate: by more than one in two hundred, compared with one that NTP does
-//     not correct. Chrony corrects large errors by up to one in twelve unless maxslewrate
-//     says less; until that shows, a clock is off by 9 ms, and grantors wait 10 ms longer
+//   - The clock stood still or jumped: the time of day moved apart from it. A virtual machine
+//     that was frozen with all its clocks notices only this, and only when the time of day is
+//     set right afterwards. Until then it may answer reads with the state from before the
+//     freeze, for up to the rest of a lease. No process can prevent that from inside: give such
+//     machines a clock that goes on, or set the policy to off. Setting the time of day by hand
+//     also causes doubt, and costs a second of local reads.
+//   - The clock has a wrong rate: more than one in two hundred off, compared with one that NTP
+//     does not correct. Chrony corrects large errors by up to one in twelve unless maxslewrate
+//     sets less. Until that shows, a clock is off by 9 ms, and grantors wait 10 ms longer
 //     than they promise. A machine whose crystal is off by so much is in doubt for ever,
-//     though NTP sets that right.
+//     even though NTP sets its time right.
 //
-// In doubt a holder gives its promises back, and who asks it is answered by way of the
-// leader. A grantor may have taken promises for over that bind it, so they last twice as
-// long, and those that ran out since the clocks were compared last are made anew, once. That
-// covers a clock which jumps once within a promise, or goes up to twice as fast as it should.
+// In doubt a holder gives its promises back, and its reads go by way of the leader. A grantor
+// in doubt may have taken promises for over that still bind it. So its promises last twice as
+// long, and those that ran out since the last comparison of clocks are made anew, once. That
+// covers a clock that jumps once within a promise, or goes up to twice too fast.
 // So reads are slower, and writes that meet a holder's death wait for up to three promises'
-// length, however long the doubt lasts. Leases of clients are not touched: a
-// leader's clock that runs ahead ends them early, and holders have to allow for that.
+// length, however long the doubt lasts. Clients' leases are not touched. A leader's clock that
+// runs ahead ends them early, and their holders have to allow for that.
 //
-// # What it costs
+// # Costs
 //
-// A write waits for every live holder of what it touches, in place of a majority. A
-// holder that dies is waited for until its promises have run out, TTL and a hundredth;
-// one that the leader cannot hear, for half a TTL more and the way of two messages. A
-// holder asks all voters four times a TTL, and each answers.
+// A write waits for every live holder of its keys, in place of a majority. A write waits for a
+// dead holder until its promises have run out: TTL and a hundredth. For a holder that the leader
+// cannot hear it waits half a TTL more, and for two messages. A holder asks all voters four
+// times a TTL, and each answers.
 //
-// # Where it differs from the paper
+// # Differences from the paper
 //
 //   - Holders ask for promises. In the paper grantors push them, and need a guard and a
-//     grace period to bound what they do not know: nine seconds from a death to the next
-//     write, where this takes a TTL. That way is here, too, to compare with: see below.
-//   - A promise says nothing of keys. Who holds which is for the owner to say, by
-//     entries of the log, so a new configuration lets no lease lapse (R12).
-//   - The paper's replica waits after a restart before it accepts anything (t_wait).
-//   - The paper commits when the holders have accepted; here the log commits as ever,
-//     and releasing comes after, so that nothing of the log's protocol changes.
+//     grace period to bound their uncertainty: nine seconds from a death to the next
+//     write, where this package takes a TTL. [PushGrantor] and [PushHolder] implement the
+//     paper's way, as a control to compare with.
+//   - A promise names no keys. The owner says by entries of the log which member holds which
+//     keys, so a new configuration ends no lease (R12).
+//   - The paper's replica waits after a restart before it accepts anything (t_wait). Here a
+//     restarted grantor counts as bound to everyone (R14), and votes and acknowledges meanwhile.
+//   - The paper commits an entry when the holders have accepted it. Here the log commits as
+//     before and releasing comes after, so that the log's protocol does not change.
 package quorumlease

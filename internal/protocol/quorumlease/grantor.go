@@ -30,10 +30,10 @@ func NewGrantor(cfg Config, now machine.Mono) *Grantor {
 	return &Grantor{cfg: cfg, forgot: cfg.Forgotten(now)}
 }
 
-// Doubt tells that the grantor's clock may have gone ahead of time since then, or still
-// goes too fast. Promises of that time last twice as long as they should, and those that
-// have run out since are made anew, once each: so a holder that died holds writes up for
-// three times as long, and not for as long as the doubt lasts.
+// Doubt reports that the grantor's clock may have jumped ahead since then, or is still too
+// fast. Promises of that time last twice their length, and those that have run out since
+// are made anew, once each. So a dead holder delays writes for up to three times a
+// promise's length, however long the doubt lasts.
 func (g *Grantor) Doubt(since, now machine.Mono) {
 	for i := range g.promises {
 		p := &g.promises[i]
@@ -54,11 +54,11 @@ func (g *Grantor) find(holder machine.NodeID) (int, bool) {
 	return slices.BinarySearchFunc(g.promises, holder, func(p promise, id machine.NodeID) int { return cmp.Compare(p.Member, id) })
 }
 
-// Grant answers a request that arrived before now with a promise, while the log is
-// as log says: what the log gets later is reported with the new holder (R3). Whether
-// a promise is fresh is for the grantor to know (R5). No promise is given for the
-// request of an earlier life (R15), and none for one that comes late: its holder may
-// have died since, or given back what it asked for.
+// Grant answers a request that arrived before now with a promise. The log is as log says:
+// later entries are reported with the new holder (R3). The grantor decides whether the
+// promise is fresh (R5). No promise is given for the request of an earlier life (R15), and
+// none for one that comes late: its holder may have died since, or given back what it asked
+// for.
 func (g *Grantor) Grant(now machine.Mono, from machine.NodeID, r Request, log Log) (p Promise, ok bool) {
 	i, known := g.find(from)
 	if !known {
@@ -68,7 +68,7 @@ func (g *Grantor) Grant(now machine.Mono, from machine.NodeID, r Request, log Lo
 	switch {
 	case r.Boot < at.Boot || r.Boot == at.Boot && r.Seq <= at.seq:
 		return Promise{}, false
-	case r.Boot > at.Boot: // the life before reads no more
+	case r.Boot > at.Boot: // the earlier life reads no more
 		*at = promise{Lifetime: Lifetime{from, r.Boot}}
 	}
 	if at.until <= now || at.revived { // reports may have left it out
@@ -79,8 +79,8 @@ func (g *Grantor) Grant(now machine.Mono, from machine.NodeID, r Request, log Lo
 	return Promise{Boot: r.Boot, Seq: r.Seq, TTL: g.cfg.TTL, Stamp: at.stamp}, true
 }
 
-// Returned takes promises back that their holder has given up. It may come after a
-// request that was sent later: what answers that is not given back.
+// Returned ends promises that their holder has given up. It may arrive after a request that
+// was sent later; a promise that answers that request stays.
 func (g *Grantor) Returned(from machine.NodeID, r Return) {
 	i, known := g.find(from)
 	if !known || g.promises[i].Boot != r.Boot {
@@ -91,9 +91,9 @@ func (g *Grantor) Returned(from machine.NodeID, r Return) {
 	}
 }
 
-// Shortened tells that the log was cut and now ends at last: what was cut off was
-// never committed, so no holder has to have it. Without this a promise whose stamp
-// lies beyond would not count until the log got there again.
+// Shortened reports that the log was cut and now ends at last. The entries cut off were
+// never committed, so no holder needs them. Otherwise a promise with a stamp beyond last
+// would not count until the log got there again.
 func (g *Grantor) Shortened(last uint64) {
 	for i := range g.promises {
 		s := &g.promises[i].stamp
@@ -101,9 +101,9 @@ func (g *Grantor) Shortened(last uint64) {
 	}
 }
 
-// Holders are those that the grantor is bound to now; everyone says that there may
-// be others. Together with the entries that are in the log already they make a
-// Report (R3).
+// Holders returns the lives that the grantor is bound to now; everyone reports that there
+// may be others. Together with the entries that are in the log already they make a Report
+// (R3).
 func (g *Grantor) Holders(now machine.Mono) (holders []Lifetime, everyone bool) {
 	for _, p := range g.promises {
 		if p.until > now {
@@ -113,7 +113,7 @@ func (g *Grantor) Holders(now machine.Mono) (holders []Lifetime, everyone bool) 
 	return holders, now < g.forgot
 }
 
-// Due is when a promise runs out next, Never if there is none.
+// Due returns when the next promise runs out, Never if there is none.
 func (g *Grantor) Due(now machine.Mono) machine.Mono {
 	due := machine.Never
 	if g.forgot > now {

@@ -8,7 +8,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Holder keeps the promises that a member has got, and knows until when it may read.
+// Holder keeps the promises that a member has received, and computes until when it may
+// read.
 type Holder struct {
 	cfg      Config
 	seq      uint64
@@ -35,8 +36,8 @@ type got struct {
 // NewHolder returns a Holder without promises.
 func NewHolder(cfg Config) *Holder { return &Holder{cfg: cfg, ttl: cfg.TTL} }
 
-// Ask is a request to all other voters. The promises that answer it count from now,
-// so it must leave now or later (R10).
+// Ask returns a request to all other voters. The promises that answer it count from now, so
+// the request must leave now or later (R10).
 func (h *Holder) Ask(now machine.Mono) Request {
 	h.seq++
 	for len(h.sent) > 0 && now.Sub(h.sent[0].at) > MaxTTL { // a promise for it would be over
@@ -47,7 +48,7 @@ func (h *Holder) Ask(now machine.Mono) Request {
 	return Request{Boot: h.cfg.Boot, Seq: h.seq}
 }
 
-// Sent is when a request left, if it may be answered yet.
+// Sent returns when a request left. It returns false once no answer can count any more.
 func (h *Holder) Sent(seq uint64) (at machine.Mono, ok bool) {
 	n := slices.IndexFunc(h.sent, func(s sent) bool { return s.seq == seq })
 	if n < 0 {
@@ -56,14 +57,14 @@ func (h *Holder) Sent(seq uint64) (at machine.Mono, ok bool) {
 	return h.sent[n].at, true
 }
 
-// Next is when to ask again.
+// Next returns when to ask again.
 func (h *Holder) Next() machine.Mono { return h.next }
 
 func (h *Holder) find(grantor machine.NodeID) (int, bool) {
 	return slices.BinarySearchFunc(h.promises, grantor, func(g got, id machine.NodeID) int { return cmp.Compare(g.from, id) })
 }
 
-// from is the promise of a grantor, to be overwritten.
+// from returns the place of a grantor's promise, to be overwritten.
 func (h *Holder) from(grantor machine.NodeID) *got {
 	i, known := h.find(grantor)
 	if !known {
@@ -94,7 +95,7 @@ func (h *Holder) Promised(from machine.NodeID, p Promise, log Log) {
 	h.Reached(log)
 }
 
-// Reached tells of a log that has grown, or that was vouched for.
+// Reached reports that the log has grown, or that a leader has vouched for more of it.
 func (h *Holder) Reached(log Log) {
 	for i := range h.promises {
 		g := &h.promises[i]
@@ -102,9 +103,9 @@ func (h *Holder) Reached(log Log) {
 	}
 }
 
-// Until is when the lease ends: as long as it has not, a majority of the voters, this
-// member itself included if it is one, is bound by promises to it (R6), of each of the
-// memberships that count. One that finds itself removed has no lease (R23).
+// Until returns when the lease ends. Before that time, in each of the memberships that
+// count, a majority of the voters is bound to this member by promises (R6); the member
+// itself counts if it is a voter. A member that finds itself removed has no lease (R23).
 func (h *Holder) Until(members Memberships) machine.Mono {
 	if !members.Newest().Has(h.cfg.Self) {
 		return 0
@@ -136,11 +137,11 @@ func (h *Holder) until(voters []machine.NodeID) machine.Mono {
 	return ends[need-1]
 }
 
-// Majority of n.
+// Majority returns the size of a majority of n.
 func Majority(n int) int { return n/2 + 1 }
 
-// GiveUp forgets all promises, and returns what tells the grantors so. It may leave
-// only after nobody reads under the lease any more.
+// GiveUp forgets all promises and returns the message that gives them back. The message may
+// leave only when no reader uses the lease any more.
 func (h *Holder) GiveUp() Return {
 	h.returned, h.promises, h.sent, h.next = h.seq, nil, nil, 0
 	return Return{Boot: h.cfg.Boot, Seq: h.seq}

@@ -7,9 +7,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Ledger decides what is released, from the reports of one term (R1). The leader of
-// that term has one; but so may anybody whom the reports reach, for what is released
-// stays so for ever (Lemma S).
+// Ledger decides from the reports of one term which entries are released (R1). The leader
+// of that term has one. Any other member that gets the reports may have one too, because a
+// released entry stays released for ever.
 type Ledger struct {
 	term     uint64
 	counting Memberships
@@ -18,29 +18,29 @@ type Ledger struct {
 	released uint64
 }
 
-// account is what a member is known to have.
+// account records how much of the log a member is known to have.
 type account struct {
 	member machine.NodeID
-	// boot is the latest life that was heard of; received is that life's.
+	// boot is the latest known life of the member; received belongs to that life.
 	boot              uint64
 	received, durable uint64
 	report            Report // the one that says most
 }
 
-// Reign begins a term, with the members of it: no report of another counts (R17).
-// Learners may hold leases and have no say.
+// Reign begins a term with its members: reports of other terms do not count (R17). Learners
+// may hold leases but do not vouch.
 func (l *Ledger) Reign(term uint64, members Memberships) {
 	*l = Ledger{term: term, released: l.released}
 	l.Count(members)
 }
 
-// Count tells which memberships count from now on.
+// Count sets the memberships that count from now on.
 func (l *Ledger) Count(members Memberships) { l.counting, l.all = members, members.Everyone() }
 
-// Term is the term whose reports count.
+// Term returns the term whose reports count.
 func (l *Ledger) Term() uint64 { return l.term }
 
-// find looks at one after the other: there are a handful, and it is asked for often.
+// find searches linearly: there are few members, and it is called often.
 func (l *Ledger) find(member machine.NodeID) (at int, known bool) {
 	for at = range l.members {
 		if id := l.members[at].member; id >= member {
@@ -61,28 +61,29 @@ func (l *Ledger) Report(from machine.NodeID, r Report) {
 	}
 	a := &l.members[i]
 	if r.Boot > a.boot {
-		// What the life before had only received is lost.
+		// Entries that the earlier life had received and not flushed are lost.
 		a.boot, a.received = r.Boot, 0
 	}
 	if r.Boot == a.boot {
 		a.received = max(a.received, r.Received)
 	}
 	a.durable = max(a.durable, r.Durable)
-	// Each report is good for ever, for the entries that it speaks of. The one that
-	// speaks of most is kept; of two alike the later, which may name fewer holders.
+	// A report stays true for the entries that it covers. The one that covers most is kept;
+	// of two that cover the same, the later, which may name fewer holders.
 	if a.report.Term == 0 || r.Durable >= a.report.Durable {
 		a.report = r
 	}
 }
 
-// has is up to where a life of a member has the log, or can never read without it.
+// has returns up to where a life of a member has the log. A life that is over can never
+// read, so it counts as having everything.
 func (l *Ledger) has(who Lifetime) uint64 {
 	i, known := l.find(who.Member)
 	if !known {
 		return 0
 	}
 	switch a := &l.members[i]; {
-	case a.boot > who.Boot: // it reads no more (R15)
+	case a.boot > who.Boot: // a life that is over reads no more (R15)
 		return ^uint64(0)
 	case a.boot == who.Boot:
 		return max(a.received, a.durable)
@@ -91,7 +92,7 @@ func (l *Ledger) has(who Lifetime) uint64 {
 	}
 }
 
-// flushed is up to where all lives of a member have the log.
+// flushed returns up to where every life of a member has the log.
 func (l *Ledger) flushed(member machine.NodeID) uint64 {
 	if i, known := l.find(member); known {
 		return l.members[i].durable
@@ -99,8 +100,8 @@ func (l *Ledger) flushed(member machine.NodeID) uint64 {
 	return 0
 }
 
-// vouches is up to where a report lets entries be released that some members hold:
-// its sender has them, and so has every holder that the sender was bound to.
+// vouches returns up to where a report vouches for entries that the given members hold. Its
+// sender has the log up to there, and so has each of them that the sender was bound to.
 func (l *Ledger) vouches(r *Report, holds func(machine.NodeID) bool) uint64 {
 	limit := r.Durable
 	for _, h := range r.Holders {
@@ -118,9 +119,9 @@ func (l *Ledger) vouches(r *Report, holds func(machine.NodeID) bool) uint64 {
 	return limit
 }
 
-// Lacking are the members that do not have the log up to an index, while a voter that has
-// reported is bound to them: of what they hold, that is not released by its word. For
-// people.
+// Lacking returns the members that lack entries up to an index and that some reporting
+// voter is bound to. That voter does not vouch for those of the entries that they hold. It
+// serves logs and status pages only.
 func (l *Ledger) Lacking(index uint64, holds func(machine.NodeID) bool) []machine.NodeID {
 	var list []machine.NodeID
 	for _, m := range l.all {
@@ -141,10 +142,10 @@ func (l *Ledger) Lacking(index uint64, holds func(machine.NodeID) bool) []machin
 func everybody(machine.NodeID) bool { return true }
 func nobody(machine.NodeID) bool    { return false }
 
-// Acknowledged is up to where a majority has the log, in this term, and no further
-// than limit: up to there it is committed, if it ends with an entry of the term. An
-// entry that changes who is a voter is for a majority of those before it, and until
-// they have it there is nothing behind it.
+// Acknowledged returns up to where a majority has the log in this term, and at most limit.
+// The log is committed up to there if it ends with an entry of the term. An entry that
+// changes the voters needs a majority of the voters before it. Until they have it, no entry
+// behind it counts.
 func (l *Ledger) Acknowledged(limit uint64) uint64 {
 	if l.term == 0 {
 		return 0
@@ -162,11 +163,11 @@ func (l *Ledger) Acknowledged(limit uint64) uint64 {
 	return min(limit, has)
 }
 
-// Limit is up to where a majority of the voters vouches for entries: those are
-// released that are committed, and that change what only these members hold (R1). Up to
-// an entry that changes who is a voter, and for that itself, a majority of those before
-// will do as well: it shares a voter with each of those after. What is behind waits for
-// the change (R23).
+// Limit returns up to where a majority of the voters vouches for entries that only these
+// members hold: those are released once they are committed (R1). Up to and including an
+// entry that changes the voters, a majority of the voters before it suffices too, since it
+// shares a voter with each majority after it. Entries behind the change wait for the change
+// (R23).
 func (l *Ledger) Limit(holds func(machine.NodeID) bool) uint64 {
 	if l.term == 0 {
 		return 0
@@ -179,7 +180,7 @@ func (l *Ledger) Limit(holds func(machine.NodeID) bool) uint64 {
 	return limit
 }
 
-// majority is up to where a majority of some voters vouches.
+// majority returns up to where a majority of the given voters vouches.
 func (l *Ledger) majority(voters []machine.NodeID, holds func(machine.NodeID) bool) uint64 {
 	limits := make([]uint64, 0, 8)
 	for _, v := range voters {
@@ -195,14 +196,14 @@ func (l *Ledger) majority(voters []machine.NodeID, holds func(machine.NodeID) bo
 	return limits[need-1]
 }
 
-// Release returns up to where the log is released in its order, given up to where it
-// is committed: whatever a holder holds, it has all of it.
+// Release returns up to where the log is released in its order, given up to where it is
+// committed. Each holder has all of the log up to there, whichever keys it holds.
 func (l *Ledger) Release(commit uint64) uint64 {
 	l.released = max(l.released, min(commit, l.Limit(everybody)))
 	return l.released
 }
 
-// holders are the lives that some report names, other than of their senders.
+// holders returns the lives that any report names and that are not known to be over.
 func (l *Ledger) holders() []Lifetime {
 	var list []Lifetime
 	for i := range l.members {
@@ -215,13 +216,13 @@ func (l *Ledger) holders() []Lifetime {
 	return list
 }
 
-// over tells that a life has ended: a later one was heard of.
+// over reports whether a life has ended, because a later one is known.
 func (l *Ledger) over(who Lifetime) bool {
 	i, known := l.find(who.Member)
 	return known && l.members[i].boot > who.Boot
 }
 
-// latest is how far the latest life of a member has come.
+// latest returns up to where the latest life of a member has the log.
 func (l *Ledger) latest(member machine.NodeID) uint64 {
 	if i, known := l.find(member); known {
 		return max(l.members[i].received, l.members[i].durable)
@@ -229,14 +230,14 @@ func (l *Ledger) latest(member machine.NodeID) uint64 {
 	return 0
 }
 
-// Holding is what the Ledger knows of a member that some voter is bound to.
+// Holding describes a member that some voter is bound to.
 type Holding struct {
 	Lifetime
 	Has      uint64           // up to where it has the log, as far as that matters
-	Grantors []machine.NodeID // who is bound to it
+	Grantors []machine.NodeID // the voters bound to it
 }
 
-// Holdings are for people.
+// Holdings returns the members that voters are bound to, for logs and status pages.
 func (l *Ledger) Holdings() []Holding {
 	var list []Holding
 	for _, h := range l.holders() {

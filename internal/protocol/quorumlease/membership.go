@@ -6,13 +6,13 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Membership is who the members are behind an entry of the log.
+// Membership lists the members behind an entry of the log.
 type Membership struct {
 	Index            uint64 // of the entry that made it so
 	Voters, Learners []machine.NodeID
 }
 
-// Has reports whether somebody is a member.
+// Has reports whether id is a member.
 func (m Membership) Has(id machine.NodeID) bool {
 	return slices.Contains(m.Voters, id) || slices.Contains(m.Learners, id)
 }
@@ -29,7 +29,7 @@ func (m Membership) Equal(o Membership) bool {
 // changed, only replaced; the empty one knows of nobody.
 type Memberships []Membership
 
-// Newest is the one at the end of the log, committed or not.
+// Newest returns the membership at the end of the log, committed or not.
 func (ms Memberships) Newest() Membership {
 	if len(ms) == 0 {
 		return Membership{}
@@ -37,13 +37,13 @@ func (ms Memberships) Newest() Membership {
 	return ms[len(ms)-1]
 }
 
-// With is what counts once the log has another. It tells that the one before is
-// released.
+// With returns the memberships that count once the log has another change. The change
+// before it is released by then.
 func (ms Memberships) With(m Membership) Memberships {
 	return append(slices.Clone(ms[max(0, len(ms)-1):]), m)
 }
 
-// Cut is what counts when entries from an index on were replaced.
+// Cut returns the memberships that count after entries from an index on were replaced.
 func (ms Memberships) Cut(from uint64) Memberships {
 	for len(ms) > 1 && ms.Newest().Index >= from {
 		ms = ms[:len(ms)-1]
@@ -51,7 +51,8 @@ func (ms Memberships) Cut(from uint64) Memberships {
 	return ms
 }
 
-// Released is what counts once everything up to an index is committed and released.
+// Released returns the memberships that count once everything up to an index is committed
+// and released.
 func (ms Memberships) Released(index uint64) Memberships {
 	for len(ms) > 1 && ms[1].Index <= index {
 		ms = ms[1:]

@@ -13,39 +13,37 @@ type (
 		Boot uint64 // of the sender
 		Seq  uint64 // grows with each; the sender knows when it sent it
 	}
-	// Promise is the grantor's: for TTL from your request on I report you as a holder
-	// of everything that I acknowledge. It carries its length, and the Stamp of
-	// the first promise of its unbroken chain (R5, Q-1).
+	// Promise binds its grantor: for TTL from the request on, it names the receiver as a
+	// holder in each report of entries that it acknowledges. It carries its length,
+	// and the Stamp of the first promise of its unbroken chain (R5, Q-1).
 	Promise struct {
 		Boot, Seq uint64 // of the request
 		TTL       time.Duration
 		Stamp     Stamp
 	}
-	// Return gives promises back: the sender believes in none that answers a request
-	// up to Seq.
+	// Return gives promises back: the sender counts none that answers a request up to Seq.
 	Return struct{ Boot, Seq uint64 }
 
-	// Report tells the leader of a term what the sender's log holds and to whom the
-	// sender was bound when it had it. It speaks for itself: what it says of entries
-	// up to Durable stays true, so reports may come late or out of order (R4, Q-5).
+	// Report tells the leader of a term how far the sender's log goes and to which holders
+	// the sender was bound when it had that. It is complete in itself: its words about
+	// entries up to Durable stay true, so reports may come late or out of order (R4, Q-5).
 	Report struct {
 		Boot uint64
 		Term uint64
-		// Durable is up to where the log is the leader's and flushed. Received is up
-		// to where it is the leader's, and what it has there is waited for by reads;
-		// after a crash it may be lost (R31, Q-4).
+		// Up to Durable the log equals the leader's and is flushed. Up to Received it
+		// equals the leader's, and local reads wait for the release of those entries; a
+		// crash may lose them (R31, Q-4).
 		Durable, Received uint64
 		// Holders are those that the sender was bound to after the entries up to
 		// Durable were in its log, by member.
 		Holders []Lifetime
-		// Everyone says that it may be bound to anybody: it restarted a short while
-		// ago and knows no more (R14).
+		// Everyone reports that the sender may be bound to anybody, because it restarted a
+		// short while ago (R14).
 		Everyone bool
 	}
-	// News is the leader's: everything up to Released is released, and Stalled are
-	// holders whose promises are not to be renewed (R19, R21).
-	// In key order, everything between it and Horizon is released, too, but for
-	// what is Held.
+	// News comes from the leader. Everything up to Released is released, and the promises
+	// of the Stalled holders are not to be renewed (R19, R21). In key order, the entries
+	// from there to Horizon are released, too, except those in Held.
 	News struct {
 		Term     uint64
 		Released uint64
@@ -61,24 +59,22 @@ type Lifetime struct {
 	Boot   uint64
 }
 
-// Stamp is the place where a grantor's log ended when it made a promise that it was
-// not bound to before.
+// Stamp is the end of the grantor's log at the moment of a fresh promise.
 type Stamp struct{ Term, Index uint64 }
 
-// Log is what a member knows of its own log.
+// Log describes a member's own log.
 type Log struct {
 	Term uint64
-	// Last is the index of the last entry, Received up to where the leader of Term
-	// has vouched for it, Commit up to where it is committed.
+	// Last is the index of the last entry. Up to Received the leader of Term has vouched
+	// for the log, and up to Commit it is committed.
 	Last, Received, Commit uint64
 }
 
-// reaches reports whether a log has everything that a grantor had acknowledged when
-// it set the stamp and that was or will be released (R5). What is committed is in
-// the log of each later leader, so a log that a later leader vouches for is as good.
-// One that a grantor of a later term has promised something has to know that term: what
-// was released there by then was released without it, and it may take itself for the
-// leader yet.
+// reaches reports whether a log has every released entry that the grantor had acknowledged
+// when it set the stamp, including entries that are released later (R5). A committed entry
+// is in the log of each later leader, so a log that a later leader vouches for is as good.
+// A holder has to know the term of the stamp: entries may have been released in that term
+// without it, and it may still take itself for the leader.
 func (l Log) reaches(s Stamp) bool {
 	return l.Term >= s.Term && max(l.Commit, l.Received) >= s.Index
 }

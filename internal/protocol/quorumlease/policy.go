@@ -22,25 +22,25 @@ const (
 	All Policy = "all"
 )
 
-// The policies of key order: an entry waits for the holders of the keys that it
-// touches only, and for earlier entries that touch these. What a reader of one key
-// has seen says nothing of other keys (R27).
+// The policies of key order: an entry waits for the holders of the keys that it touches
+// only, and for earlier entries that touch these. A read of one key tells nothing about the
+// revisions of other keys (R27).
 const (
 	LeaderByKey Policy = "leader/key"
 	AllByKey    Policy = "all/key"
 	// Static: the keys are divided among holders by hand.
 	Static Policy = "static/key"
-	// Quorum: each key is held by the leader and those who read it most, a majority
-	// together (the paper, section 3.4).
+	// Quorum: the holders of a key are the leader and the members that read it most,
+	// together a majority (the paper, section 3.4).
 	Quorum Policy = "quorum/key"
-	// Cost: each key is held by whoever makes reads and writes cheapest.
+	// Cost: the holders of a key are those that make its reads and writes cheapest.
 	Cost Policy = "cost/key"
 )
 
-// ErrPolicy tells that there is no such policy.
+// ErrPolicy reports that there is no such policy.
 var ErrPolicy = errors.New("quorumlease: no such policy of read leases")
 
-// Policies are all there are.
+// Policies lists all policies.
 var Policies = []Policy{Off, Leader, All, LeaderByKey, AllByKey, Static, Quorum, Cost}
 
 // ParsePolicy checks the name of a policy.
@@ -58,16 +58,16 @@ func ParsePolicy(s string) (Policy, error) {
 // ByKey reports whether entries are released in key order.
 func (p Policy) ByKey() bool { return strings.HasSuffix(string(p), "/key") }
 
-// Placed reports whether a configuration says who holds which keys.
+// Placed reports whether a configuration assigns keys to holders.
 func (p Policy) Placed() bool { return p == Static || p == Quorum || p == Cost }
 
-// Planned reports whether the leader makes that configuration, from what is read and
-// written.
+// Planned reports whether the leader computes that configuration from the reads and writes
+// it counts.
 func (p Policy) Planned() bool { return p == Quorum || p == Cost }
 
-// Asks reports whether a member asks for promises, given whether it leads. Under which
-// policy a promise was asked for does not matter to anybody's safety: whoever has
-// promises is waited for.
+// Asks reports whether a member asks for promises, given whether it leads. Safety does not
+// depend on the policy under which a promise was requested: writes wait for every member
+// that has promises.
 func (p Policy) Asks(leads bool) bool {
 	switch p {
 	case All, AllByKey, Static, Quorum, Cost:

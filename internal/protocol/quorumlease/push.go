@@ -14,14 +14,14 @@ import (
 
 // Lengths are the paper's times.
 type Lengths struct {
-	// Guard is for how long after a holder's acknowledgment a promise may be under
-	// way. It must be longer than any round trip, or promises come too late.
+	// Guard bounds how long after a holder's acknowledgment a promise may be in transit. It
+	// must be longer than any round trip, or promises come too late.
 	Guard time.Duration
 	// Lease is how long a promise lasts, from when its holder has it.
 	Lease time.Duration
-	// Grace is for how long a holder that acknowledges nothing gets promises still.
+	// Grace bounds for how long a holder that acknowledges nothing still gets promises.
 	Grace time.Duration
-	// Renew is how often a promise is sent.
+	// Renew is the time between two promises.
 	Renew time.Duration
 }
 
@@ -31,10 +31,10 @@ var PaperLengths = Lengths{Guard: 2 * time.Second, Lease: 2 * time.Second, Grace
 // MaxGrace bounds Grace.
 const MaxGrace = time.Minute
 
-// ErrLengths tells that Lengths are out of bounds.
+// ErrLengths reports Lengths out of bounds.
 var ErrLengths = errors.New("quorumlease: the lengths of pushed promises are out of bounds")
 
-// Check reports what is wrong with the lengths.
+// Check returns an error if a length is out of bounds.
 func (l Lengths) Check() error {
 	switch {
 	case l.Lease < MinTTL || l.Lease > MaxTTL:
@@ -49,11 +49,11 @@ func (l Lengths) Check() error {
 	return nil
 }
 
-// Wait is how long a promise may bind whoever sent it: the paper's t_wait. It is what
-// a next life has to be told for EarlierTTL.
+// Wait returns for how long a promise may bind its sender: the paper's t_wait. The next
+// life needs it as its EarlierTTL.
 func (l Lengths) Wait() time.Duration { return l.Guard + l.Lease }
 
-// Stall is for how long a holder's death may keep writes waiting (section 3.8).
+// Stall returns for how long a holder's death may delay writes (section 3.8).
 func (l Lengths) Stall() time.Duration { return l.Grace + l.Wait() }
 
 // Messages of the paper's protocol. Boot is the grantor's life and To the holder's. Seq
@@ -64,20 +64,20 @@ type (
 	Guard struct{ Boot, Seq uint64 }
 	// GuardAck is the paper's GuardACK.
 	GuardAck struct{ Boot, To, Seq uint64 }
-	// Pushed is the paper's Promise: I report you as a holder of everything that I
-	// acknowledge for Lease from when you have this, if you have it no later than
-	// Since and Guard after you sent the acknowledgment Acked.
+	// Pushed is the paper's Promise. For Lease from its arrival on, the sender names the
+	// receiver as a holder in each report. It counts only if it arrives no later than Since
+	// plus Guard after the receiver sent the acknowledgment Acked.
 	Pushed struct {
 		Boot, To, Seq       uint64
 		Acked               uint64
 		Since, Guard, Lease time.Duration
 		Stamp               Stamp // as in a Promise
 	}
-	// PromiseReply tells that a promise came in time.
+	// PromiseReply acknowledges a promise that came in time.
 	PromiseReply struct{ Boot, To, Seq uint64 }
 )
 
-// Push is a message that a grantor has to send: a Guard or a Pushed.
+// Push is a message for a grantor to send: a Guard or a Pushed.
 type Push struct {
 	To   machine.NodeID
 	Body any

@@ -8,10 +8,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// PushGrantor keeps the promises that a voter sends without being asked (Figure 5). It
-// is bound by each from when it sends it: first for guard and lease, since it may be
-// under way for as long as the guard; and from when it is acknowledged for no longer
-// than a lease, unless another is under way by then.
+// PushGrantor keeps the promises that a voter sends unasked (Figure 5). Each promise binds
+// it from the sending on: at first for guard and lease, since the promise may be in transit
+// for as long as the guard. Once the promise is acknowledged, it binds the voter for at
+// most a lease from then, unless another is in transit.
 type PushGrantor struct {
 	cfg     Config
 	lengths Lengths
@@ -19,7 +19,7 @@ type PushGrantor struct {
 	forgot  machine.Mono
 }
 
-// pushed is what a grantor knows of a holder.
+// pushed is a grantor's view of a holder.
 type pushed struct {
 	Lifetime // Boot 0: it has acknowledged nothing yet
 	until    machine.Mono
@@ -45,9 +45,9 @@ func (g *PushGrantor) find(holder machine.NodeID) (int, bool) {
 	return slices.BinarySearchFunc(g.holders, holder, func(p pushed, id machine.NodeID) int { return cmp.Compare(p.Member, id) })
 }
 
-// Turn returns what is to be sent now, so that those who are named get promises, while
-// the log is as log says (R3). Whoever is not named gets no more of them. What is
-// returned counts from now, so it must leave now or later.
+// Turn returns the messages to send now, so that the named members get promises, while the
+// log is as log says (R3). Other members get no more promises. The promises count from now,
+// so the messages must leave now or later.
 func (g *PushGrantor) Turn(now machine.Mono, to []machine.NodeID, log Log) (list []Push) {
 	for _, id := range to {
 		if i, known := g.find(id); !known {
@@ -91,7 +91,7 @@ func (g *PushGrantor) promise(now machine.Mono, p *pushed, log Log) Pushed {
 	p.sent = append(p.sent, sent{p.seq, now})
 	return Pushed{
 		Boot: g.cfg.Boot, To: p.Boot, Seq: p.seq, Acked: p.acked,
-		// Clocks may differ in rate while this grows: less of it is safe.
+		// The clocks may differ in rate meanwhile, and a smaller value is safe.
 		Since: believed(now.Sub(p.ackedAt)), Guard: g.lengths.Guard, Lease: g.lengths.Lease, Stamp: p.stamp,
 	}
 }
@@ -106,7 +106,7 @@ func (g *PushGrantor) GuardAcked(now machine.Mono, from machine.NodeID, m GuardA
 	if m.To < p.Boot || m.Seq <= p.acked || m.Seq > p.seq {
 		return
 	}
-	if m.To > p.Boot { // the life before reads no more (R15)
+	if m.To > p.Boot { // the earlier life reads no more (R15)
 		p.Boot, p.until, p.sent = m.To, 0, nil
 	}
 	if !p.guarded {
@@ -115,9 +115,9 @@ func (g *PushGrantor) GuardAcked(now machine.Mono, from machine.NodeID, m GuardA
 	p.acked, p.ackedAt, p.suspect = m.Seq, now, false
 }
 
-// Replied takes an acknowledgment of a promise, and returns how long it took. It ends
-// all earlier promises, but not those that were sent later and may be on their way
-// still: Figure 5, which says so in its line 20, forgets these.
+// Replied takes an acknowledgment of a promise, and returns how long it took. The
+// acknowledgment ends all earlier promises, but not later ones that may still be in
+// transit. Line 20 of Figure 5 overlooks those.
 func (g *PushGrantor) Replied(now machine.Mono, from machine.NodeID, m PromiseReply) (took time.Duration, ok bool) {
 	i, known := g.find(from)
 	if !known || m.Boot != g.cfg.Boot {
@@ -139,7 +139,7 @@ func (g *PushGrantor) Replied(now machine.Mono, from machine.NodeID, m PromiseRe
 	return took, true
 }
 
-// Shortened is as a Grantor's.
+// Shortened does the same as Grantor.Shortened.
 func (g *PushGrantor) Shortened(last uint64) {
 	for i := range g.holders {
 		s := &g.holders[i].stamp
@@ -147,7 +147,7 @@ func (g *PushGrantor) Shortened(last uint64) {
 	}
 }
 
-// Holders is as a Grantor's.
+// Holders returns the same as Grantor.Holders.
 func (g *PushGrantor) Holders(now machine.Mono) (holders []Lifetime, everyone bool) {
 	for _, p := range g.holders {
 		if p.until > now {
@@ -157,7 +157,7 @@ func (g *PushGrantor) Holders(now machine.Mono) (holders []Lifetime, everyone bo
 	return holders, now < g.forgot
 }
 
-// Due is as a Grantor's: when a promise runs out next.
+// Due returns when the next promise runs out, as Grantor.Due does.
 func (g *PushGrantor) Due(now machine.Mono) machine.Mono {
 	due := machine.Never
 	if g.forgot > now {
@@ -171,7 +171,7 @@ func (g *PushGrantor) Due(now machine.Mono) machine.Mono {
 	return due
 }
 
-// Next is when the next Turn is needed.
+// Next returns when the next Turn is needed.
 func (g *PushGrantor) Next() machine.Mono {
 	next := machine.Never
 	for _, p := range g.holders {
@@ -182,8 +182,8 @@ func (g *PushGrantor) Next() machine.Mono {
 	return next
 }
 
-// Suspects are those that were to have promises and have acknowledged nothing for as
-// long as the grace period.
+// Suspects returns the members that should have promises and have acknowledged nothing for
+// the grace period.
 func (g *PushGrantor) Suspects() (list []machine.NodeID) {
 	for _, p := range g.holders {
 		if p.suspect {

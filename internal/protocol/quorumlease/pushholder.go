@@ -7,15 +7,15 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// PushHolder keeps the promises that a member was sent (Figure 5), and knows until when
-// it may read.
+// PushHolder keeps the promises that were sent to a member (Figure 5), and computes until
+// when it may read.
 type PushHolder struct {
 	cfg      Config
 	held     Holder       // what counts; it asks for nothing
 	grantors []pushSource // by member
 }
 
-// pushSource is what a holder has acknowledged to a grantor.
+// pushSource records which messages of a grantor a holder has acknowledged.
 type pushSource struct {
 	member machine.NodeID
 	boot   uint64
@@ -32,7 +32,7 @@ func (h *PushHolder) source(from machine.NodeID, boot uint64) *pushSource {
 		h.grantors = slices.Insert(h.grantors, i, pushSource{member: from})
 	}
 	s := &h.grantors[i]
-	if boot > s.boot { // what it promised before is good still, and numbers begin anew
+	if boot > s.boot { // its earlier promises still hold, and its numbers begin anew
 		*s = pushSource{member: from, boot: boot}
 		if i, known := h.held.find(from); known {
 			h.held.promises[i].seq = 0
@@ -44,8 +44,8 @@ func (h *PushHolder) source(from machine.NodeID, boot uint64) *pushSource {
 	return s
 }
 
-// sends notes an acknowledgment. Of one that leaves twice the earlier time counts: the
-// grantor may have heard that one, and counts from then.
+// sends records an acknowledgment. If one is sent twice, its first time counts: the grantor
+// may have received that copy, and counts from then.
 func (s *pushSource) sends(now machine.Mono, seq uint64) {
 	for len(s.acks) > 0 && now.Sub(s.acks[0].at) > MaxGrace+MaxTTL {
 		s.acks = s.acks[1:]
@@ -89,13 +89,13 @@ func (h *PushHolder) Promised(now machine.Mono, from machine.NodeID, p Pushed, l
 		stamp: p.Stamp, met: g.met && g.stamp == p.Stamp,
 	}
 	h.Reached(log)
-	s.acks = s.acks[n:] // none that is older is referred to any more
+	s.acks = s.acks[n:] // older ones are not referred to any more
 	s.sends(now, p.Seq)
 	return PromiseReply{Boot: p.Boot, To: h.cfg.Boot, Seq: p.Seq}, true
 }
 
-// Reached is as a Holder's.
+// Reached does the same as Holder.Reached.
 func (h *PushHolder) Reached(log Log) { h.held.Reached(log) }
 
-// Until is as a Holder's.
+// Until returns the same as Holder.Until.
 func (h *PushHolder) Until(members Memberships) machine.Mono { return h.held.Until(members) }

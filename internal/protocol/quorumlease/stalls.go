@@ -7,13 +7,13 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Stalls watches, at the leader, for holders that hold up what is committed: they
-// are cut off from the leader, or slow, and go on renewing with others. Their
-// promises are no longer renewed (R21), so that nothing is held up for longer than
-// patience, a promise, and two messages. Refusing is always safe.
+// Stalls finds, at the leader, holders that delay committed entries: they are slow or cut
+// off from the leader, and go on renewing with other voters. Their promises are no longer
+// renewed (R21), so that they delay an entry by at most the patience, a promise, and two
+// messages. Refusing is always safe.
 //
-// Patience is half a promise's length, and beside it as long as that holder takes at
-// best, up to a promise's length: one that is far away is not slow.
+// The patience is half a promise's length plus the least time that this holder has taken,
+// up to a promise's length. A holder that is far away is not slow.
 type Stalls struct {
 	ttl   time.Duration
 	marks []mark
@@ -26,7 +26,7 @@ type best struct {
 	took   time.Duration
 }
 
-// mark is how far a holder has to have come, since when.
+// mark is the index that a holder has to reach, and since when.
 type mark struct {
 	member  machine.NodeID
 	index   uint64
@@ -34,10 +34,10 @@ type mark struct {
 	stalled bool
 }
 
-// NewStalls watches with patience for holders of promises of this length.
+// NewStalls returns a Stalls for promises of this length.
 func NewStalls(cfg Config) *Stalls { return &Stalls{ttl: cfg.TTL} }
 
-// came notes how long a holder took, and returns what it takes at best.
+// came records how long a holder took, and returns the least time it has taken.
 func (s *Stalls) came(member machine.NodeID, took time.Duration) time.Duration {
 	took = min(took, s.ttl)
 	i := slices.IndexFunc(s.bests, func(b best) bool { return b.member == member })
@@ -49,7 +49,7 @@ func (s *Stalls) came(member machine.NodeID, took time.Duration) time.Duration {
 	return s.bests[i].took
 }
 
-// atBest is what a holder takes at best, 0 if that is not known yet.
+// atBest returns the least time a holder has taken, 0 if none is known.
 func (s *Stalls) atBest(member machine.NodeID) time.Duration {
 	i := slices.IndexFunc(s.bests, func(b best) bool { return b.member == member })
 	if i < 0 {
@@ -58,9 +58,9 @@ func (s *Stalls) atBest(member machine.NodeID) time.Duration {
 	return s.bests[i].took
 }
 
-// Look takes note of how far each holder has come, and returns those that are
-// stalled, by member. A holder gets a new chance when it came, in a quarter of a promise's
-// length and what it takes at best, as far as the log was committed before.
+// Look records how far each holder has come, and returns the stalled ones, by member. A
+// stalled holder gets a new chance when it catches up with the committed log within a
+// quarter of a promise's length plus its least time.
 func (s *Stalls) Look(now machine.Mono, commit uint64, l *Ledger) []machine.NodeID {
 	for _, h := range l.holders() {
 		has := l.has(h)
@@ -85,8 +85,7 @@ func (s *Stalls) Look(now machine.Mono, commit uint64, l *Ledger) []machine.Node
 			m.stalled = true
 		}
 	}
-	// A stalled holder whose promises have run out is looked at until it has come
-	// as far as the others.
+	// A stalled holder without promises is watched until it has caught up with the others.
 	s.marks = slices.DeleteFunc(s.marks, func(m mark) bool {
 		named := slices.ContainsFunc(l.holders(), func(h Lifetime) bool { return h.Member == m.member })
 		return !named && (!m.stalled || l.latest(m.member) >= commit || !slices.Contains(l.all, m.member))
@@ -101,10 +100,10 @@ func (s *Stalls) Look(now machine.Mono, commit uint64, l *Ledger) []machine.Node
 	return stalled
 }
 
-// Reset forgets what was seen: another term begins.
+// Reset forgets all observations, for a new term.
 func (s *Stalls) Reset() { s.marks, s.bests = nil, nil }
 
-// Due is when patience with a holder ends next.
+// Due returns when the patience with a holder ends next.
 func (s *Stalls) Due() machine.Mono {
 	due := machine.Never
 	for _, m := range s.marks {
