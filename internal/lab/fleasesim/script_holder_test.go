@@ -7,7 +7,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// The holder rule (A3.10), the other clock: the synchronized one is slewed forward while it
+// The holder rule, the other clock: the synchronized one is slewed forward while it
 // holds. It ends the tenure before the monotonic one does, and nothing renews it any more.
 func wallEndsTenures(th *theater) {
 	a := th.wins(1, 4, 5)
@@ -127,7 +127,7 @@ func ballotsOfOthers(th *theater) {
 	}
 }
 
-// A3.17: who is silent proposes nothing either: its ballots might be those of its life before.
+// Who is silent proposes nothing either: its ballots might be those of its life before.
 func silentProposesNothing(th *theater) {
 	th.p(1).crashes(0)
 	th.pass(0)
@@ -146,7 +146,7 @@ func silentProposesNothing(th *theater) {
 	}
 }
 
-// A3.13: the paper's GetLease writes back what it finds, so that it is decided; who only tries
+// The paper's GetLease writes back what it finds, so that it is decided; who only tries
 // does not.
 func decidesWhatItFinds(th *theater) {
 	a := th.wins(1, 4, 5)
@@ -172,7 +172,7 @@ func decidesWhatItFinds(th *theater) {
 	th.holds("somebody has written its lease back", a, true)
 }
 
-// A3.11: the token is the ballot of a tenure's first WRITE, and stays that over renewals.
+// The token is the ballot of a tenure's first WRITE, and stays that over renewals.
 func tokenStays(th *theater) {
 	a := th.wins(1, 4, 5)
 	before := a.hold.deadline.Deadline
@@ -193,7 +193,7 @@ func tokenStays(th *theater) {
 	}
 }
 
-// A5: nobody votes in a view that it does not know.
+// Nobody votes in a view that it does not know.
 func unknownEpoch(th *theater) {
 	head := th.head(2)
 	now := flease.TimeOf(th.p(4).host.Now().Wall)

@@ -76,7 +76,7 @@ func promiseKept(th *theater) {
 	th.holds("the write came too late", a, false)
 }
 
-// A look promises nothing: the owner's renewal is not refused after it (A3.12).
+// A look promises nothing: the owner's renewal is not refused after it.
 func looksPromiseNothing(th *theater) {
 	c := th.wins(1, 4, 5)
 	th.pass(tmax/2 - 10*time.Millisecond)
@@ -103,7 +103,7 @@ func looksPromiseNothing(th *theater) {
 }
 
 // Who tries while somebody holds does not disturb the renewal, however often: between each
-// READ and WRITE of the owner, another's READ comes in (A3.12).
+// READ and WRITE of the owner, another's READ comes in.
 func triesDisturbNothing(th *theater) {
 	c := th.wins(1, 4, 5)
 	for end := th.w.Now() + tmax + eps; th.w.Now() < end && c.hold != nil; th.pass(100 * time.Millisecond) {

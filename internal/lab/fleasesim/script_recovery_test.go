@@ -42,7 +42,7 @@ func anchoredExpiry(th *theater) {
 }
 
 // An answer that comes after the attempt's time is none: nothing is written any more
-// (A3.7), though the alarm has not rung yet.
+//, though the alarm has not rung yet.
 func lateAnswer(th *theater) {
 	th.acquires(1, flease.Acquire{})
 	th.asks(1, 4, flease.Read)

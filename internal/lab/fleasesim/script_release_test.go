@@ -15,7 +15,7 @@ func (th *theater) gives(c *client) {
 	th.pass(0)
 }
 
-// A release that got stuck comes in when its owner holds anew. It frees nothing (A3.15).
+// A release that got stuck comes in when its owner holds anew. It frees nothing.
 func staleRelease(th *theater) {
 	a := th.wins(1, 4, 5)
 	th.gives(a)
@@ -136,7 +136,7 @@ func safetyPeriod(th *theater) {
 	}
 }
 
-// The holder rule (A3.10): the synchronized clock is slewed back while it holds. The
+// The holder rule: the synchronized clock is slewed back while it holds. The
 // monotonic one ends the tenure.
 func monoEndsTenures(th *theater) {
 	const slew = -4e-3
@@ -157,7 +157,7 @@ func monoEndsTenures(th *theater) {
 	}
 }
 
-// A step of the synchronized clock is as good as a crash (A3.19).
+// A step of the synchronized clock is as good as a crash.
 func clockJump(th *theater) {
 	th.j.broken = true
 	a := th.wins(1, 4, 5)

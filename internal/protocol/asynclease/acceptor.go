@@ -6,8 +6,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// acceptor is the permission array of Figure 2 as a set of intervals, and what it has
-// said about them.
+// acceptor is the permission array of Figure 2 as a set of intervals, and the verdicts that
+// it has given on them.
 type acceptor struct {
 	floor  uint64
 	marks  []Permitted // by Interval.First; they may overlap only if refusals mark
@@ -103,9 +103,9 @@ func (a *acceptor) mark(p Permitted) bool {
 	return true
 }
 
-// cut takes back what a request was permitted of from and above. A Lease of that
-// request that comes later is refused, behind a crash, too: who has asked awaits no answer, and
-// would never give back what was marked again.
+// cut takes back what a request was permitted of from and above. A Lease of that request
+// that comes later is refused, behind a crash, too: the sender of the request awaits no
+// answer, and would never give back an interval that was marked again.
 func (a *acceptor) cut(r Request, from uint64) (changed bool) {
 	if k, ok := a.asker(r); ok {
 		k.verdicts[r.Seq] = verdict{}

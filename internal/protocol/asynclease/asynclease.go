@@ -160,7 +160,8 @@ func (m *Machine) send(r *request) {
 	}
 }
 
-// accept is lines 7 to 11 of Figure 2. What was marked is durable before it is said.
+// accept is lines 7 to 11 of Figure 2. A mark is durable before the answer that tells of
+// it.
 func (m *Machine) accept(l Lease) {
 	v, mark, ok := m.acc.judge(l, m.cfg.MarkRefused)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Config says who grants leases, and who this member is.
+// Config names the members that grant leases, and this member.
 type Config struct {
 	ID      machine.NodeID
 	Members []machine.NodeID // all, this one included; the same at each of them

@@ -23,12 +23,19 @@
 //
 // # How (Figure 2)
 //
-// An acceptor keeps whom it permitted what. Asked for an interval of which it has
-// permitted nothing, it marks the interval and acknowledges; else it refuses. Who
-// asks has the lease if the first majority of answers are acknowledgments. Two
-// majorities share an acceptor, and that one acknowledges only one of two that overlap
-// (Lemma 1). A refusal comes from an acceptor that was asked by somebody else (Lemma
-// 2).
+// An acceptor records which invocation it has permitted which interval. If it is asked for
+// an interval of which it has permitted nothing, it marks the interval and acknowledges;
+// otherwise it refuses. The asker has the lease if the first majority of answers are
+// acknowledgments. Two majorities share an acceptor, and that one acknowledges only one of
+// two that overlap (Lemma 1). A refusal comes from an acceptor that another member has
+// asked (Lemma 2).
+//
+// An example with the members 1, 2 and 3: member 1 asks for [1,100] and member 2 for
+// [51,150]. Acceptors 1 and 3 meet the first question first and acknowledge it; acceptor 2
+// meets the second question first. If the answers of 1 and 3 reach member 1 first, it has
+// the lease. Member 2 gets at most one acknowledgment, is refused, and gives back its mark
+// at acceptor 2. If the answers of 1 and 2 reach member 1 first, it is refused as well.
+// That costs a try and no safety.
 //
 // # Where the text is mended
 //
@@ -47,25 +54,25 @@
 //
 //   - Crash-recovery. A permission is durable before it is acknowledged: footnote 3. The
 //     process that asks keeps nothing: a lease does not outlive its crash, and nobody is
-//     granted its interval again. Config.Volatile is the crash-stop algorithm of Figure
-//     2; whoever sets it must never start a member twice.
+//     granted its interval again. Config.Volatile is the crash-stop algorithm of Figure 2;
+//     a program that sets it must never start a member twice.
 //   - Lossy links. Asking is repeated to those that have not answered, after Config.Retry
 //     and then after longer and longer.
-//   - The tail of a lease may be given back. At-most-once then holds for what was kept.
-//     What was refused is given back as a whole, by the machine itself. Losing a Give is
+//   - The tail of a lease may be given back. At-most-once then holds for the part that was
+//     kept. The machine itself gives back a refused interval as a whole. Losing a Give is
 //     harmless: then those integers are nobody's.
-//   - A floor. Who needs no leases below some integer says so (Forget); acceptors that
-//     know refuse them, and keep entries only for what is above. Memory is then some
-//     entries per member.
-//   - A refusal says until where it reaches, so that who asks for consecutive integers
-//     can spare questions that would be refused as well. It is a hint.
+//   - A floor. A member that needs no leases below some integer says so (Forget). Acceptors
+//     that know the floor refuse requests below it and keep entries only above it. Memory
+//     is then some entries per member.
+//   - A refusal says how far it reaches, so that a member that asks for consecutive
+//     integers can spare questions that would be refused as well. It is a hint.
 //
 // # Assumptions
 //
 // A majority of the members works eventually. Config.Life grows with each start of a
-// member, and records that were reported durable are there at the next start. Members
-// are honest; what none of them can mean is dropped, and Check says why. Time plays no part
-// but for Retry.
+// member, and records that were reported durable are there at the next start. Members are
+// honest. A message that no honest member can send is dropped, and Check returns the
+// reason. Time plays no part but for Retry.
 //
 // # Left out
 //

@@ -69,7 +69,7 @@ type Verdict struct {
 
 // Records of the log, see machine.Persist.
 type (
-	// Identity is the first: whose log it is.
+	// Identity is the first record: it names the member that owns the log.
 	Identity struct {
 		Node    machine.NodeID
 		Members []machine.NodeID

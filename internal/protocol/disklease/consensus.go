@@ -17,11 +17,11 @@ import (
 //	m.Step(now, leads)                           // what an Oracle reports, as it does
 //	… Decided{Value} comes out
 //
-// What holds at all times, however slow, paused or crashed anybody is, and however
-// many believe that they lead:
+// These hold at all times, however slow, paused or crashed processes are, and however many
+// believe that they lead:
 //
-//   - Validity: what is decided was proposed.
-//   - Agreement: nobody decides anything else than another.
+//   - Validity: the decided value was proposed.
+//   - Agreement: no two processes decide different values.
 //   - Integrity: a machine decides once.
 //
 // Termination needs one that leads, alone and for long enough: then all who proposed
@@ -29,9 +29,9 @@ import (
 //
 // # How
 //
-// Who leads reads the ranked register under a new rank, then writes what it found under
-// that rank, or its own value if nothing was found. If that commits, the value is the
-// decision. If it aborts, somebody else tried under a greater rank; the next attempt
+// The leader reads the ranked register under a new rank, then writes the value that it
+// found, or its own value if it found none, under that rank. If that commits, the value is
+// the decision. If it aborts, somebody else tried under a greater rank; the next attempt
 // takes one that is greater still.
 //
 // Agreement: of the writes that commit, let (r, v) be that of the least rank, and consider
@@ -42,11 +42,11 @@ import (
 // # Who does not lead
 //
 // Figure 8 leaves those who never lead without an answer. Here the decision is written
-// again, under rank Last, once it has committed; who does not lead looks for that about
-// once every poll, by a read under the zero Rank, which is in nobody's way. Only when
-// it is written is it reported, so that whoever has seen Decided may stop for good.
-// One that crashes between commit and Last leaves it to the next leader, whose attempt
-// can only end in the same value.
+// again under rank Last once it has committed. A process that does not lead looks for it
+// about once every poll, by a read under the zero Rank, which disturbs no other operation.
+// The decision is reported only after that write, so that a process may stop for good after
+// Decided. One that crashes between commit and Last leaves it to the next leader, whose
+// attempt can only end in the same value.
 //
 // # In a register
 //

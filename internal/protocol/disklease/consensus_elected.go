@@ -2,9 +2,9 @@ package disklease
 
 import "github.com/tenure-lease/tenure/internal/machine"
 
-// Elected runs a Consensus and the Oracle that leads it as one machine: what the oracle
-// reports is stepped into the consensus, and reported. Propose goes to the consensus,
-// all other inputs go to the oracle.
+// Elected runs a Consensus and the Oracle that leads it as one machine: it steps the
+// oracle's outcomes into the consensus, and also reports them. Propose goes to the
+// consensus, all other inputs go to the oracle.
 //
 //	disklease.NewElected(oracle, disklease.RankedOverNotes(consensus, id), 1)
 //

@@ -12,7 +12,7 @@ const maxRecord = 2800
 
 func (l *Lease) look(now machine.Mono) { l.access(now, looking, machine.Read{}) }
 
-// decide is what a contender does about what it saw: lines 4 to 9.
+// decide chooses a contender's next step after a read: lines 4 to 9.
 func (l *Lease) decide(now machine.Mono) {
 	if l.leave {
 		l.depart(now)
@@ -174,7 +174,8 @@ func (l *Lease) readBack() time.Duration {
 	return l.atLeast(l.settle * time.Duration(l.cfg.ReadBack) / 10)
 }
 
-// checked looks whether we won: line 12. What it saw begins the next round if not.
+// checked decides whether we won: line 12. If we did not, the same read begins the next
+// round.
 func (l *Lease) checked(now machine.Mono) {
 	mine, won := l.sight.entry(stamp{l.cfg.ID, l.counter})
 	deadline := l.until(now)

@@ -30,7 +30,7 @@
 // other's. The 6δ are tight for renewal. TestConstants in internal/lab/diskleasesim shows both
 // from both sides.
 //
-// What is beside the paper:
+// Beyond the paper:
 //
 //   - Fail-aware. The paper promises nothing while an access takes longer than δ.
 //     Three checks after each access make a wrong δ cost liveness and not safety: a
@@ -39,17 +39,17 @@
 //     after the deadline is a loss. They need an atomic register.
 //   - Polling. A contender looks during its wait, too, and counts from the first look
 //     that showed what it sees now: takeover within Δ+6δ and a poll.
-//   - Release. The released timestamp goes into the claim's own note beside the
-//     register, nothing is ever written into the register to free it (T-3): a late
-//     release frees nobody newer. Whoever sees the released timestamp in the register
-//     need not wait. Only a timestamp that was held is released. One that was written
-//     too late may cover another's record, whoever that is: it has to be waited out,
-//     by its own claim as well, also if that has been told to leave meanwhile.
-//   - δ travels in the record (T-1). All who race have read the same record and use
-//     its δ; one who has measured a greater one writes it, with its claim, for the
-//     next. No record has less than the header's, and a deadline allows for no more
-//     than that. A record with more must not be forgotten by a store while there is no
-//     newer one: who finds none takes the header's. Δ is a constant of the header (T-2).
+//   - Release. The released timestamp goes into the claim's own note beside the register,
+//     nothing is ever written into the register to free it (T-3): a late release frees
+//     nobody newer. A contender that sees the released timestamp in the register need not
+//     wait. Only a timestamp that was held is released. A timestamp that was written too
+//     late may cover another claim's record. All contenders have to wait for its end,
+//     including its own claim, even if that has been told to leave meanwhile.
+//   - δ travels in the record (T-1). All who race have read the same record and use its δ;
+//     one who has measured a greater one writes it, with its claim, for the next. No record
+//     has less than the header's, and a deadline allows for no more than that. A store must
+//     not forget a record with a greater δ while there is no newer one, because a contender
+//     that finds no record takes the header's. Δ is a constant of the header (T-2).
 //   - Tokens are the Seq of the version of the winning write. The register never shows a
 //     smaller one again, so stuck writes cannot turn tokens back.
 //   - A queue. A claim that waits says so in its note, with a ticket, and lets those
@@ -58,14 +58,13 @@
 //
 // # Shared holders (section 10)
 //
-// The paper suggests that readers write a common name. Then nobody could tell when
-// the last one leaves, who renews, or whether a writer slipped in between. Here the
-// record lists all who hold, each with its Slots, how many it bears. A reader reads,
-// adds itself to the list, and holds if the record that it reads back lists its own
-// timestamp (T-8). It renews by a beat of its note, a register that it alone
-// writes: two who renewed in the record would undo each other's renewals. An
-// entry whose timestamp and beat have not changed for Δ+6δ is dead and left out by
-// the next who writes.
+// The paper suggests that readers write a common name. Then nobody could tell when the last
+// one leaves, who renews, or whether a writer slipped in between. Here the record lists all
+// who hold, each with its Slots, how many it bears. A reader reads, adds itself to the
+// list, and holds if the record that it reads back lists its own timestamp (T-8). It renews
+// by a beat of its note, a register that it alone writes: two who renewed in the record
+// would undo each other's renewals. An entry whose timestamp and beat have not changed for
+// Δ+6δ is dead, and the next writer leaves it out.
 //
 // A reader's entry is open to others only once its claim has confirmed, by its first
 // beat, that it holds. For a write that got stuck may come in over a writer who
@@ -134,14 +133,14 @@
 // [Oracle] is Figure 7: one claim after the other, so that some time after the system is
 // stable one process leads and all others know that they do not. Before that, two may
 // believe it at once if their clocks break what was assumed, and [Consensus] (Figure 8)
-// bears that: it agrees at all times and needs the leader only to come to an end. What
-// makes it safe is a ranked register, which [RRRead] and [RRWrite] use under ranks: a
-// write that commits is seen by every read of a greater rank, and one aborts only for a
-// greater rank. [RankedOverBases] makes it of stores that read and modify in one step;
-// [RankedOverNotes] of a register that is only read and written, by Disk Paxos, with
-// each writer's block in its note, so that the number of processes need not be known.
-// Beyond the paper: the decision is written under a rank [Last], which is the register's
-// data, so that processes that never lead learn it, too. Such a register asks more of a
-// store than a lease does: a note there is the only witness of what may have been
-// decided, and no waiting makes up for one that was forgotten.
+// bears that: it agrees at all times and needs the leader only to come to an end. Its
+// safety comes from a ranked register, which [RRRead] and [RRWrite] use under ranks. Every
+// read of a greater rank sees a committed write, and a write aborts only for a greater
+// rank. [RankedOverBases] makes it of stores that read and modify in one step;
+// [RankedOverNotes] of a register that is only read and written, by Disk Paxos, with each
+// writer's block in its note, so that the number of processes need not be known. Beyond the
+// paper: the decision is written under a rank [Last], which is the register's data, so that
+// processes that never lead learn it, too. Such a register asks more of a store than a
+// lease does: a note there is the only witness of what may have been decided, and no
+// waiting makes up for one that was forgotten.
 package disklease

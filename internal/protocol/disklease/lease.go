@@ -8,8 +8,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// ErrSlow is an access that took longer than the waits of this lease allow for. What
-// was written is not relied on, and has to be waited out like another's.
+// ErrSlow reports an access that took longer than the waits of this lease allow for. Its
+// write counts for nothing, and everybody has to wait for its end as for another claim's.
 var ErrSlow = errors.New("the store took longer than δ allows")
 
 // phase is what the claim is doing. While an access is under way nothing else is.

@@ -35,7 +35,7 @@ func (l *Lease) Saw(begun, ended machine.Mono, v machine.Value) (State, error) {
 	return l.State(), err
 }
 
-// State is what the last read showed, and what this claim knows beside.
+// State describes the register as of the last read, with this claim's own knowledge.
 func (l *Lease) State() State {
 	st := l.sight.state()
 	for i, e := range l.sight.record.entries {
@@ -72,8 +72,8 @@ func (s *sight) state() State {
 // shows v: nobody is, or may be, held off or let in by it. A writer who lives and is
 // forgotten loses nothing but time.
 //
-// A record that has raised δ is never obsolete: who finds no record takes the header's δ,
-// and would race with those who have read this one (T-1).
+// A record that has raised δ is never obsolete: a contender that finds no record takes the
+// header's δ, and would race with those that have read this one (T-1).
 func Obsolete(v machine.Value, writer machine.ID) bool {
 	const initial = 1
 	rec, err := decodeRecord(v, initial)

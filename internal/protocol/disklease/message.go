@@ -21,7 +21,7 @@ type Config struct {
 	// LockDelay is for how long after a loss others have to wait in addition.
 	LockDelay time.Duration
 
-	// What the register's header says, the same for all who use it.
+	// Term, Delay and Drift are those of the register's header, the same for all its users.
 	Term  time.Duration // Δ: how long a lease lasts
 	Delay time.Duration // δ while the register has no record yet; records carry their own
 	Drift int           // ρ in parts per million
@@ -30,7 +30,7 @@ type Config struct {
 	// it read less often. 0: ten δ, at most a fiftieth of Term.
 	Poll time.Duration
 
-	// What follows is for experiments; zero values are what to use.
+	// The fields below are for experiments. Leave them zero.
 
 	// Renewal is how a holder renews.
 	Renewal Renewal
@@ -71,9 +71,9 @@ type (
 	TryAcquire struct{}
 	// Leave ends contending and holding: Left follows once others can know.
 	Leave struct{}
-	// Measured tells how long accesses to the register take at most, in ordinary
-	// times: the δ that this claim would like, at least that of the header. It takes
-	// effect with the next record.
+	// Measured sets the δ that this claim would like: the longest time that an access takes
+	// in ordinary times, and at least that of the header. It takes effect with the next
+	// record.
 	Measured struct{ Delay time.Duration }
 )
 
@@ -104,7 +104,7 @@ type (
 	Trouble struct{ Err error }
 )
 
-// State is what a register tells an onlooker.
+// State describes a register to an onlooker.
 type State struct {
 	Members []Member // who hold it or did until they were cut off
 	Waiting int

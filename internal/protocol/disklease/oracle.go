@@ -7,11 +7,11 @@ import (
 )
 
 // Oracle tells this process whether it leads (Figure 7): it contends for a lease, leads
-// while it holds it, and contends again when it is lost. Once the system is stable
-// there comes a time from which one oracle says yes for ever, and all others no
-// (Property 3). What several may say before that is what the lease allows: nothing
-// worse with the fail-aware one, anything with one that is not or whose clocks
-// drift more than was said. Consensus bears either.
+// while it holds it, and contends again when it is lost. Once the system is stable there
+// comes a time from which one oracle says yes for ever, and all others no (Property 3).
+// Before that, a fail-aware lease lets at most one lead at a time. A lease without the
+// checks, or with clocks that drift more than configured, may let several lead. Consensus
+// tolerates both.
 //
 // It is a machine over those of its claims, one after the other, and has their accesses.
 //

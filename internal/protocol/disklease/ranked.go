@@ -23,17 +23,16 @@ import (
 // able to change its state as a Ranked does; by n > 2t of those (RankedOverBases);
 // or by a register that can merely be read and written (RankedOverNotes).
 
-// Rank orders attempts: by Counter, ties by ID. Whoever invokes makes ranks of his own,
-// with his ID and a Counter that grows, and uses none for two values. The zero Rank
-// comes before them all: a read under it promises nothing and is a mere look.
+// Rank orders attempts: by Counter, ties by ID. Each process makes ranks of its own, with
+// its ID and a Counter that grows, and uses none for two values. The zero Rank comes before
+// them all: a read under it promises nothing and is a mere look.
 type Rank struct {
 	Counter uint64
 	ID      machine.ID
 }
 
-// Last is the rank above all others. Under it only what has been committed may be
-// written, so it needs no ID: all who use it write the same. What it shows is the
-// decision.
+// Last is the rank above all others. Only a committed value may be written under it, so it
+// needs no ID: all its users write the same value. A value under Last is the decision.
 var Last = Rank{Counter: math.MaxUint64}
 
 // Compare orders ranks.

@@ -53,11 +53,11 @@ var ErrBlock = errors.New("the register does not hold what a ranked register lef
 //
 // A note is the only witness of a value that may have committed, also when its writer is
 // long dead. So a store must not forget the notes of this register before it holds the
-// decision as the register's data. Then it may, base by base: who reads a base where
-// notes are gone reads the decision there instead. A store that goes by age alone
-// breaks agreement, and so does a base that comes back from a backup: it has to be counted
-// among the t that failed, for ever, as no waiting makes up for what it forgot.
-// What can be noticed is: a machine whose own block is gone reports ErrBlock.
+// decision as the register's data. Then it may, base by base: a reader of a base without
+// the notes reads the decision there instead. A store that goes by age alone breaks
+// agreement, and so does a base that comes back from a backup: it has to be counted among
+// the t that failed, for ever, as no waiting makes up for what it forgot. A machine does
+// notice the loss of its own block, and reports ErrBlock.
 func RankedOverNotes(inner machine.Machine, id machine.ID) machine.Machine {
 	return &rankedNotes{inner: inner, id: id}
 }
@@ -127,8 +127,8 @@ func (r *rankedNotes) Ready() machine.Ready {
 }
 
 // begin brings the own block to where the operation wants it, which is never back, and
-// chooses the first access. What is not known to be saved is written again: a note
-// that failed may not be there, and an operation counts on its block being read.
+// chooses the first access. A block that is not known to be saved is written again: a note
+// that failed may not be there, and the operation relies on its block being read.
 func (r *rankedNotes) begin() {
 	was := r.block
 	switch op := r.op.(type) {
@@ -140,8 +140,9 @@ func (r *rankedNotes) begin() {
 		r.block.mbal = maxRank(r.block.mbal, op.Rank)
 	case RRWrite:
 		if r.final() {
-			// Data is written with the decision only: who loses to another loses to the same.
-			// One that failed must not be written under the same Seq again.
+			// Data is written with the decision only, so a write that loses to another
+			// loses to the same value. One that failed must not be written under the same
+			// Seq again.
 			r.next, r.seq = machine.Write{Data: encodeDecision(op.Value), Seq: r.seq}, 0
 			return
 		}

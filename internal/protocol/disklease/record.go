@@ -15,9 +15,10 @@ import (
 // for a free lease.
 var ErrRecord = errors.New("the register holds something that is not a lease record of this version")
 
-// record is what register x holds: who holds the lease, or did when it was written.
+// record is the content of register x: the claims that hold the lease, or did when it was
+// written.
 type record struct {
-	delay   time.Duration // δ for all waits of whoever reads this (T-1)
+	delay   time.Duration // δ for all waits of a claim that reads this record (T-1)
 	entries []entry
 }
 

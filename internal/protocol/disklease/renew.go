@@ -103,8 +103,8 @@ func (l *Lease) lose(why string) {
 	l.out.Outcomes = append(l.out.Outcomes, Lost{why})
 }
 
-// stopHolding ends the tenure, or the wait for one, of its own accord. What is under
-// way is waited for: a renewal that came in after the release would undo it.
+// stopHolding ends the tenure, or the wait for one, of its own accord. It waits for the
+// access under way: a renewal that landed after the release would undo it.
 func (l *Lease) stopHolding(now machine.Mono) {
 	if l.deadline != 0 {
 		l.limit, l.deadline = l.deadline, 0
@@ -116,7 +116,7 @@ func (l *Lease) stopHolding(now machine.Mono) {
 	case settling, resettling: // perhaps ours: only what was confirmed may be released
 	case over:
 		if l.held != 0 && l.cfg.LockDelay > 0 {
-			l.finish(nil) // lost: what we sent may still be on its way
+			l.finish(nil) // lost: our write may still be under way
 			return
 		}
 		l.depart(now)

@@ -6,7 +6,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// sight is what one read showed, and how the claim judges it.
+// sight is the result of one read, and the claim's judgement of it.
 type sight struct {
 	begun   machine.Mono // when the read was invoked
 	version machine.Version
@@ -45,7 +45,7 @@ func (s *sight) released(e entry) bool { return s.notes[e.id].released == e.stam
 // who holds and minds (see doc.go).
 func (s *sight) confirmed(e entry) bool { return s.notes[e.id].stamp == e.stamp }
 
-// evidence is what a living claim has to change within Δ.
+// evidence is a value that a living claim has to change within Δ.
 type evidence struct {
 	value uint64
 	since machine.Mono // the end of the read that showed it first

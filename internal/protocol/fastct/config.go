@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Config says who agrees, and how.
+// Config names the members that agree, and sets how they do it.
 type Config struct {
 	ID      machine.NodeID
 	Members []machine.NodeID // all, this one included; the same at each of them

@@ -7,7 +7,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// peer is what the failure detector, ◇S by heartbeats, knows of a member.
+// peer is the state that the failure detector, ◇S by heartbeats, keeps of a member.
 //
 // A timeout that was too short doubles, up to timeoutMax times Config.Timeout. It is halved
 // again when, for as long as quiet says, no silence of the member was longer than the half:
@@ -16,11 +16,11 @@ import (
 //
 // Why Ω is still right eventually, if messages take less than timeoutMax times
 // Config.Timeout: from where it was, a timeout is too short at most six times until it is
-// long enough, and then once for each time that it was halved. What makes a member silent for
-// that long more than once in a quiet keeps it from being halved at all; what does so less
-// often brings one mistake in a quiet, which soon is quietMax times Config.Timeout. The paper
-// has mistakes end. An instance needs no more than that there are none for as long as
-// it takes: some rounds, of a few messages each.
+// long enough, and then once for each time that it was halved. Silences of that length that
+// come more than once in a quiet prevent halving. Rarer ones cause one mistake in a quiet,
+// which soon is quietMax times Config.Timeout. The paper has mistakes end. An instance
+// needs no more than that there are none for as long as it takes: some rounds, of a few
+// messages each.
 type peer struct {
 	suspected bool
 	silent    bool // that is why, and nobody has said that its process ended
@@ -31,7 +31,7 @@ type peer struct {
 	longest   time.Duration // the longest silence since
 }
 
-// What bounds the failure detector, in units of Config.Timeout.
+// Bounds of the failure detector, in units of Config.Timeout.
 const (
 	timeoutMax = 64
 	quietMin   = 32
@@ -95,7 +95,7 @@ func (m *Machine) hears(id machine.NodeID) {
 	}
 }
 
-// detect suspects who was silent for too long, and takes a step of Transform each
+// detect suspects members that were silent for too long, and takes a step of Transform each
 // Heartbeat.
 func (m *Machine) detect() {
 	if m.cfg.Heartbeat == 0 {
@@ -126,7 +126,7 @@ func (m *Machine) detect() {
 	}
 }
 
-// told takes in what the owner says of a member. He knows better than its silence does.
+// told takes the owner's word on a member. It counts for more than the member's silence.
 func (m *Machine) told(s Suspect) {
 	i := m.index(s.Node)
 	if i < 0 || s.Node == m.cfg.ID {
@@ -140,7 +140,7 @@ func (m *Machine) told(s Suspect) {
 	}
 }
 
-// suspect suspects a member. Whoever waits for it goes on.
+// suspect suspects a member. Instances that wait for it go on.
 func (m *Machine) suspect(id machine.NodeID) {
 	i := m.index(id)
 	m.omega.peers[i].suspected = true
@@ -153,7 +153,7 @@ func (m *Machine) suspect(id machine.NodeID) {
 	}
 }
 
-// watch is when the failure detector has to be woken.
+// watch returns when the failure detector has to be woken.
 func (m *Machine) watch() machine.Mono {
 	at := machine.Never
 	if m.cfg.Heartbeat == 0 {

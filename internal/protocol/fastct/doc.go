@@ -36,19 +36,20 @@
 // A FAST coordinator need not ask what was locked before, for its is the only FAST round
 // in which something is imposed (Lemma 5): the lease is granted once, and used once.
 //
-// What keeps that safe, and what package internal/lab/fastctsim checks at each message: an instance
-// has one FAST round with a NEWESTIMATE (Lemma 5); each round has one estimate, and all
-// that are imposed behind a majority's ACKs are the same (Lemma 6); who has sent ESTIMATE
-// in a NORMAL round acknowledges no earlier one, in a later life neither (B-1).
+// Three invariants keep that safe, and package internal/lab/fastctsim checks them at each
+// message. An instance has one FAST round with a NEWESTIMATE (Lemma 5). Each round has one
+// estimate, and all that are imposed behind a majority's ACKs are the same (Lemma 6). A
+// member that has sent ESTIMATE in a NORMAL round acknowledges no earlier round, in a later
+// life neither (B-1).
 //
 // # Assumptions
 //
 // A majority of the members works eventually, and some member that works is suspected by
-// nobody for as long as an instance takes, again and again: with heartbeats, if messages take
-// less than 64 times Timeout. What was reported durable is there at the next start. Who answers WantLease grants an
-// instance once, whatever crashes. Members are honest: of what they cannot have said
-// much is refused, and the owner can tell somebody (Refusals), for then somebody's program
-// or Config is another one; but nobody is seen through who lies well.
+// nobody for as long as an instance takes, again and again: with heartbeats, if messages
+// take less than 64 times Timeout. Records that were reported durable are there at the next
+// start. The lease service behind WantLease grants an instance once, whatever crashes.
+// Members are honest. Many impossible messages are refused and reported (Refusals), since
+// they show that a member has another program or Config. A clever liar is not detected.
 //
 // # Where the text is mended
 //
@@ -59,9 +60,9 @@
 //   - NACK goes to any FAST coordinator that one does not trust (F12); ABORT to whoever
 //     waits for a FAST round that this member does not coordinate, also when it has left
 //     FAST mode (F16). Without one of them the two cases of section 4.2.2 deadlock.
-//   - Nothing blocks (F13, F20). What comes before phases 1 and 2 of FAST mode are done,
-//     or before the owner has proposed, is kept: at most eight messages of each member in
-//     each of Window instances. What else comes is dropped, and sent again.
+//   - Nothing blocks (F13, F20). Messages that come before phases 1 and 2 of FAST mode are
+//     done, or before the owner has proposed, are kept: at most eight of each member in
+//     each of Window instances. Other messages are dropped, and sent again.
 //   - The first round is computed anew in each instance (F14).
 //   - Config.Spread lets the first NORMAL coordinator depend on the instance (F15); as
 //     printed it is always the first member, dead or not.
@@ -70,26 +71,27 @@
 //
 //   - Crash-recovery. Durable before they are told: a NORMAL round before its ESTIMATE
 //     (B-1: or else a process could vote in it, crash, and vote in an earlier one), an
-//     estimate before its ACK, the round before its NEWESTIMATE. Who recovers goes on
-//     behind its last durable round. A FAST NEWESTIMATE need not be durable: its lease
-//     is gone after a crash, and nobody is granted it again. A decision is logged
+//     estimate before its ACK, the round before its NEWESTIMATE. A member that recovers
+//     continues behind its last durable round. A FAST NEWESTIMATE need not be durable: its
+//     lease is gone after a crash, and nobody is granted it again. A decision is logged
 //     without being forced, for a majority has adopted it.
-//   - Lossy links. Whoever waits repeats what it waits on after Config.Retry, and again
-//     after longer and longer. Whoever has decided answers that with the decision. That is
-//     a reliable broadcast which relays only what somebody lacks.
+//   - Lossy links. A member that waits for an answer repeats its message after
+//     Config.Retry, and again after longer and longer times. A member that has decided
+//     answers with the decision. That is a reliable broadcast which relays a decision only
+//     to members that lack it.
 //   - A member that has acknowledged waits for DECIDE, or for an ABORT, or suspects. In
 //     the paper it sends ESTIMATE of the next round at once: n messages, and with B-1 a
 //     forced write, in each instance for nothing.
 //   - A message of a later NORMAL round takes a member there. In the paper it passes
 //     through all the rounds between.
 //   - A NORMAL coordinator that lacks estimates calls: at once if it is one because another
-//     is suspected, else at first after a sixteenth of Retry. Who does not know of the
-//     instance sends none.
+//     is suspected, else at first after a sixteenth of Retry. A member that does not know
+//     the instance sends none.
 //   - DECIDE goes without the value to all, who have it from NEWESTIMATE; FAST ESTIMATEs
 //     go without it because nobody reads them, and not at all if NEWESTIMATE is there.
-//   - A refusal may say how far it reaches (Leased.Until), so that a member which follows
-//     a dead leader does not ask for each of its instances. What a member that is no
-//     longer trusted has not used of its leases, it gives back.
+//   - A refusal may say how far it reaches (Leased.Until), so that a member which follows a
+//     dead leader does not ask for each of its instances. A member that is no longer
+//     trusted gives back the unused part of its leases.
 //
 // λ adapts as section 5 says: half of the greatest at first, or all of it (Optimistic);
 // half after a refusal; a quarter more after each lease; half of the greatest again for

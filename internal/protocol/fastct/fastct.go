@@ -54,8 +54,8 @@ func New(cfg Config, records []any) (*Machine, error) {
 	return m, nil
 }
 
-// restore takes in a record. What was durable is all that a member knows of instances
-// that it was part of: the leases that it had are gone (F11).
+// restore takes in a record. A member knows only its durable records of instances that it
+// was part of. Its leases are gone (F11).
 func (m *Machine) restore(r any) error {
 	switch r := r.(type) {
 	case Identity:

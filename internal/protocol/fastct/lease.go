@@ -11,7 +11,7 @@ import (
 // comes about. A status is false, too, once it was consumed (F11): an instance is led
 // in FAST mode once. All is lost in a crash, and leases with it.
 type leases struct {
-	status map[uint64]bool // by instance; what is not there is ⊥
+	status map[uint64]bool // by instance; a missing one is ⊥
 	asked  []leased        // WantLease that were not answered
 	held   []leased        // granted, with something left
 	lastID uint64
@@ -36,7 +36,7 @@ func (m *Machine) wantLease(cn uint64) {
 	m.out(WantLease{l.id, l.first, l.last})
 }
 
-// verdict is what follows line 16: what is known already is not overwritten (F10).
+// verdict takes the answer of line 16. It does not overwrite a known status (F10).
 func (m *Machine) verdict(v Leased) {
 	i := slices.IndexFunc(m.leases.asked, func(l leased) bool { return l.id == v.ID })
 	if i < 0 {

@@ -43,8 +43,8 @@ type (
 		CN    uint64
 		Round int64
 	}
-	// Decide is the decision, that of Round if Value is left out: who has acknowledged
-	// in that round or later has the value.
+	// Decide is the decision. Value may be left out: a member that has acknowledged in
+	// Round or later has it.
 	Decide struct {
 		CN    uint64
 		Round int64
@@ -72,8 +72,8 @@ type (
 		Granted bool
 		Until   uint64 // of a refusal: a hint, see asynclease.Verdict
 	}
-	// Suspect is what the failure detector says, beside or instead of the machine's own.
-	// Without heartbeats it is a step of task Transform, too.
+	// Suspect is the word of an outer failure detector, beside or instead of the machine's
+	// own. Without heartbeats it is a step of task Transform, too.
 	Suspect struct {
 		Node      machine.NodeID
 		Suspected bool
@@ -117,7 +117,7 @@ type (
 
 // Records of the log, see machine.Persist.
 type (
-	// Identity is the first: whose log it is.
+	// Identity is the first record: it names the member that owns the log.
 	Identity struct {
 		Node    machine.NodeID
 		Members []machine.NodeID

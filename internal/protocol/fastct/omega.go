@@ -35,8 +35,8 @@ func (o *omega) min() int {
 
 func (m *Machine) index(id machine.NodeID) int { return slices.Index(m.cfg.Members, id) }
 
-// Leader is whom this member trusts: the output of Ω. Who is suspected there leads until
-// the next heartbeat has counted that.
+// Leader returns the member that this one trusts: the output of Ω. A suspected member still
+// leads until the next heartbeat has counted the suspicion.
 func (m *Machine) Leader() (id machine.NodeID, suspected bool) {
 	i := m.omega.min()
 	return m.cfg.Members[i], m.omega.peers[i].suspected
@@ -72,8 +72,8 @@ func (m *Machine) counted(c Counts) {
 	}
 }
 
-// lead reports a change of whom this member trusts. Who is no longer trusted himself
-// gives back the leases that he will not use.
+// lead reports a change of the trusted member. A member that is no longer trusted gives
+// back the leases that it will not use.
 func (m *Machine) lead() {
 	o := &m.omega
 	leader := o.min()

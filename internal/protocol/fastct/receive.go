@@ -93,7 +93,8 @@ func (m *Machine) newEstimate(in *instance, from machine.NodeID, b NewEstimate) 
 	case in.due >= 0 && b.Round >= in.due:
 		m.adopt(in, from, b) // it is the decision
 	case b.Round == in.ts:
-		// It was acknowledged before. What is not durable yet will be before this leaves.
+		// It was acknowledged before. Records that are not durable yet become so before
+		// this message leaves.
 		m.durable(nil, m.to(from, Ack{CN: in.cn, Round: b.Round}))
 	case b.Round == in.round && in.phase == waiting:
 		m.adopt(in, from, b)
@@ -114,7 +115,7 @@ func (m *Machine) newEstimate(in *instance, from machine.NodeID, b NewEstimate) 
 func (m *Machine) reply(in *instance, from machine.NodeID, round int64, ack bool) {
 	if in.round != round || in.phase != counting || m.coordinatorOf(in) != m.cfg.ID {
 		if ack && round <= in.round {
-			m.send(from, Abort{in.cn, round}) // who has acknowledged waits to be told
+			m.send(from, Abort{in.cn, round}) // a member that has acknowledged waits to be told
 		}
 		return
 	}
@@ -136,7 +137,7 @@ func (m *Machine) decided(in *instance, from machine.NodeID, d Decide) {
 	case d.Whole:
 		m.settle(in, d.Value, -1)
 	case in.ts >= d.Round:
-		m.settle(in, in.est, d.Round) // Lemma 6: what was adopted then or later is the decision
+		m.settle(in, in.est, d.Round) // Lemma 6: a value adopted in that round or later is the decision
 	default:
 		in.due, in.dueFrom = d.Round, from
 		if i := slices.IndexFunc(in.buffer, func(e machine.Envelope) bool {
@@ -155,9 +156,9 @@ func (m *Machine) decided(in *instance, from machine.NodeID, d Decide) {
 	}
 }
 
-// tellDecision answers who does not know it. Who will hear of it anyway is not told
-// twice: only what was repeated, or belongs to NORMAL mode, shows that something went
-// amiss.
+// tellDecision answers a member that does not know the decision. Most members hear of it
+// anyway and are not told twice: only a repeated message, or one of NORMAL mode, shows that
+// something was lost.
 func (m *Machine) tellDecision(in *instance, e machine.Envelope) {
 	tell := false
 	switch b := e.Body.(type) {

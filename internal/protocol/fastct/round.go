@@ -58,8 +58,9 @@ func (m *Machine) enter(in *instance, round int64) {
 	} else {
 		in.phase = waiting
 		if c == m.cfg.ID {
-			// Nobody hears of what a coordinator alone has begun, and who has proposed in vain
-			// may not begin by himself (see package abcast): so it calls soon.
+			// Nobody hears of a round that a coordinator alone has begun, and a member
+			// whose proposal failed may not begin by itself (see package abcast). So the
+			// coordinator calls soon.
 			in.phase = collecting
 			m.waits(in, m.cfg.Retry/16)
 		}
@@ -151,8 +152,8 @@ func (m *Machine) leave(in *instance) {
 	}
 }
 
-// doubt leaves a round whose coordinator is suspected: line 36. Who coordinates the next
-// one calls at once: the others may have been told the decision, or may not know of the
+// doubt leaves a round whose coordinator is suspected: line 36. The coordinator of the next
+// round calls at once: the others may have been told the decision, or may not know the
 // instance at all.
 func (m *Machine) doubt(in *instance) {
 	if in.phase != waiting && in.phase != acked {
@@ -192,8 +193,8 @@ func (m *Machine) waits(in *instance, first time.Duration) {
 	in.retry, in.pause = m.now.Add(first), max(m.cfg.Retry, 2*first)
 }
 
-// repeat sends again what this member waits for an answer to, and waits for longer: who
-// does not answer has more to do than it can, or is away.
+// repeat sends again the message that this member waits to be answered, and then waits for
+// longer: a member that does not answer is overloaded or away.
 func (m *Machine) repeat(in *instance) {
 	in.retry, in.pause = m.now.Add(in.pause), min(2*in.pause, retryMax*m.cfg.Retry)
 	if in.due >= 0 {
@@ -225,8 +226,9 @@ func (m *Machine) repeat(in *instance) {
 	}
 }
 
-// settle decides. The others hear of it from who counted the acknowledgments, and from
-// anybody who knows if they ask again: a reliable broadcast that relays when it must.
+// settle decides. The others hear of it from the member that counted the acknowledgments,
+// and from any member that knows if they ask again: a reliable broadcast that relays only
+// when it must.
 func (m *Machine) settle(in *instance, value []byte, round int64) {
 	adopted := in.ts >= 0 && in.ts >= round && round >= 0
 	in.phase, in.est = settled, value
@@ -267,7 +269,8 @@ func best(estimates map[machine.NodeID]Estimate, members []machine.NodeID) (b Es
 // together could be used up by one of them.
 const bufferMax = 8
 
-// buffers keeps a message until it can be taken in. What is too much will be repeated.
+// buffers keeps a message until it can be taken in. Messages beyond the limit are dropped;
+// their senders repeat them.
 func (m *Machine) buffers(in *instance, e machine.Envelope) {
 	of := 0 // the sender's
 	for _, o := range in.buffer {

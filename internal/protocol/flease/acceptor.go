@@ -4,8 +4,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// cell is what a peer knows of one resource: as an acceptor the two words and the value of
-// Algorithm 1, and which claims of its own there are.
+// cell is a peer's state of one resource: as an acceptor the two words and the value of
+// Algorithm 1, and the peer's own claims.
 type cell struct {
 	name     string
 	promised Ballot // max(readi, writei) of Algorithm 1 (E11)
@@ -82,8 +82,8 @@ func (p *Peer) read(i int32, from machine.NodeID, o *Op) {
 	}
 	answer := AckRead
 	if adm := p.admission(c.value); o.Slots > 0 && !adm.admits(o.Slots) {
-		// It could do nothing with a promise, which would only have the owner's renewal
-		// refused: many who try would keep it from ever being renewed (A3.12).
+		// The reader could do nothing with a promise, which would only cause the owner's
+		// renewal to be refused. Many readers would keep the lease from ever being renewed.
 		answer = Peeked
 	} else {
 		c.promised = o.Ballot
@@ -108,10 +108,10 @@ func (p *Peer) write(i int32, from machine.NodeID, o *Op) {
 	c := &p.cells[i]
 	switch {
 	case o.Ballot == c.written:
-		// Two values can come under one ballot: a lease, and the same released. Released wins,
-		// in whatever order they arrive (A3.6, A3.15). It may do so behind a promise: who
-		// was promised something has seen the lease, and at worst waits for it. So one
-		// round is enough for a release though others have looked.
+		// Two values can come under one ballot: a lease, and the same released. Released
+		// wins, in whatever order they arrive. It may do so behind a promise: the proposer
+		// that has the promise has seen the lease, and at worst waits for it. So one round
+		// is enough for a release even if others have read.
 		if released(o.Value) > released(c.value) {
 			c.value = o.Value
 			p.touch(i)
@@ -130,7 +130,7 @@ func (p *Peer) write(i int32, from machine.NodeID, o *Op) {
 	}
 }
 
-// released counts the holdings that were given back.
+// released counts the holdings that are given back.
 func released(v Value) (n int) {
 	for j := range v {
 		if v[j].Released {
@@ -140,8 +140,7 @@ func released(v Value) (n int) {
 	return n
 }
 
-// peek answers without promising anything (A3.12). Of what nobody wants nothing is
-// remembered.
+// peek answers without a promise. It creates no state for a resource that nobody wants.
 func (p *Peer) peek(from machine.NodeID, o *Op) {
 	i, known := p.names[o.Name]
 	if o.Ticket != 0 && o.Slots > 0 && o.Ticket.Member() == from {
@@ -157,7 +156,7 @@ func (p *Peer) peek(from machine.NodeID, o *Op) {
 	p.reply(from, out)
 }
 
-// touch has a Durable peer persist a cell before anything else leaves.
+// touch makes a Durable peer persist a cell before anything else leaves.
 func (p *Peer) touch(i int32) {
 	if !p.cfg.Durable || p.cells[i].dirty {
 		return
@@ -279,11 +278,11 @@ func (p *Peer) call(i int32) {
 	}
 }
 
-// mayHold: somebody may still believe in this lease (A3.8).
+// mayHold reports whether some peer may still believe in this lease.
 func (p *Peer) mayHold(h *Holding) bool { return !h.Released && h.Until+p.eps > p.c }
 
-// heir is to whom the resource was handed over, and who comes first for a moment; 0 if
-// there is none.
+// heir returns the member to which the resource was handed over, and which comes first for
+// a moment; 0 if there is none.
 func (p *Peer) heir(v Value) machine.NodeID {
 	for j := range v {
 		if h := &v[j]; h.Released && h.Heir != 0 && h.Until > p.c {
@@ -293,7 +292,7 @@ func (p *Peer) heir(v Value) machine.NodeID {
 	return 0
 }
 
-// admission counts who is admitted, in order: a claim may hold while there are no more
+// admission counts the admitted claims, in order: a claim may hold while there are no more
 // than the Slots of each.
 type admission struct {
 	holders int32
@@ -321,7 +320,7 @@ func (a *admission) admits(slots int32) bool {
 	return a.holders < slots && (a.least == 0 || a.holders < a.least)
 }
 
-// snapshot is all that is live, for a planned restart (E5).
+// snapshot returns all live state, for a planned restart (E5).
 func (p *Peer) snapshot() *Record {
 	r := &Record{Floor: p.floor, Highest: p.hlc.last, Silent: p.silent()}
 	for i := range p.cells {

@@ -7,7 +7,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// aim is what an attempt is for.
+// aim is the purpose of an attempt.
 type aim uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	looking
 )
 
-// stage is what an attempt waits for.
+// stage names the answers that an attempt waits for.
 type stage uint8
 
 const (
@@ -36,22 +36,21 @@ type attempt struct {
 	aim   aim
 	stage stage
 
-	// t0 is read before READ is sent, and all follows from it: the lease that is asked for
-	// is the same however long the answers take (A3.7; the paper computes λ.t after the read,
-	// which is E2).
+	// t0 is read before READ is sent, and all follows from it: the end of the lease is the
+	// same however long the answers take (E2; the paper computes λ.t after the read).
 	t0  Time
 	m0  machine.Mono
 	exp Time // λ.t, should it come to a WRITE
 
 	acks, nacks uint32 // of distinct acceptors, by their place in the cell (E10)
-	shown       uint32 // who told what there is, and promised nothing
+	shown       uint32 // acceptors that showed their value without a promise
 	best        Ballot // the highest k' of the answers, and its v
 	value       Value
-	queue       []Waiter // who waits, as all that answered know
+	queue       []Waiter // the waiters that all answers name
 	waiting     uint32
 	agree       bool  // all showed the same
 	wrote       Value // what it writes
-	other       bool  // who refused it did so for another reason than a greater ballot
+	other       bool  // a refusal had another reason than a greater ballot
 	back        bool  // it writes another's lease back, to decide it
 }
 
@@ -101,7 +100,7 @@ func (p *Peer) alarmOf(c *claim, at machine.Mono) machine.Mono {
 	return at
 }
 
-// abandon ends an attempt. What comes later for it meets another gen.
+// abandon ends an attempt. A later answer to it meets another gen.
 func (p *Peer) abandon(a int32) {
 	at := &p.attempts[a]
 	*p.under(at.aim, &p.claims[at.claim])--
@@ -216,7 +215,8 @@ func (p *Peer) answered(from machine.NodeID, o *Op) {
 	}
 }
 
-// nacked counts who refused. What matters is whether a majority can still agree (E12).
+// nacked counts the refusals. The attempt ends only when no majority can agree any more
+// (E12).
 func (p *Peer) nacked(a int32, bit uint32, from machine.NodeID, o *Op) {
 	at := &p.attempts[a]
 	switch {
@@ -273,8 +273,8 @@ func (a *attempt) gather(o *Op) {
 	}
 }
 
-// common are the waiters of both lists: one whom only a minority knows might wait for
-// ever, and nobody else must.
+// common returns the waiters of both lists. A waiter that only a minority knows might wait
+// for ever, and must not block others.
 func common(a, b []Waiter) (both []Waiter) {
 	for _, w := range a {
 		for _, x := range b {

@@ -65,9 +65,9 @@ func (k Ballot) String() string {
 	return fmt.Sprintf("%d.%d/%d", k.Time(), k>>memberBits&(1<<seqBits-1), k.Member())
 }
 
-// hlc draws ballots: a hybrid logical clock (A3.2). Its time is that of the fastest
-// clock it has heard of, so who has a slow clock wins, too; that is fairness, and the
-// order of ballots does not depend on it.
+// hlc is a hybrid logical clock that draws ballots. Its time is that of the fastest clock
+// it has heard of, so a peer with a slow clock wins, too. That serves fairness; the order
+// of ballots does not depend on it.
 type hlc struct{ last Ballot }
 
 // next draws a ballot of member that is greater than all before and all observed.

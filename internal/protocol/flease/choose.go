@@ -6,8 +6,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// chosen is the middle of GetLease (Algorithms 3 and 4, rule A3.8): a majority has told
-// what it has written.
+// chosen is the middle of GetLease (Algorithms 3 and 4), after a majority has answered the
+// READ.
 func (p *Peer) chosen(a int32) {
 	at := &p.attempts[a]
 	i := at.claim
@@ -42,7 +42,7 @@ func (p *Peer) contend(a int32) {
 	c := &p.claims[i]
 	var others Value
 	if p.admissible(a, &others) {
-		c.token = at.k // a new tenure: a new token, whatever was there of ours (F-5)
+		c.token = at.k // a new tenure has a new token, even after one of ours (F-5)
 		p.propose(a, append(others, Holding{
 			Token: at.k, Until: at.exp, Holder: c.holder, Incarnation: p.cfg.Incarnation,
 			Delay: c.delay, Slots: c.slots, Owner: uint16(p.cfg.Self),
@@ -70,9 +70,9 @@ func (p *Peer) yield(a int32) {
 	p.wait(a)
 }
 
-// keptOut: a majority has told what there is, but some have promised nothing, because by
-// what they know a lease keeps the claim out. Together we may know better: it may be
-// released, or one of ours that is over. Then we insist on promises.
+// keptOut handles answers of a majority of which some made no promise, because by their
+// knowledge a lease keeps the claim out. All answers together may show more: the lease may
+// be released, or be an ended one of ours. Then the claim insists on promises.
 func (p *Peer) keptOut(a int32) {
 	i := p.attempts[a].claim
 	if !p.admissible(a, nil) {
@@ -84,7 +84,7 @@ func (p *Peer) keptOut(a int32) {
 	p.begin(i, acquiring)
 }
 
-// admissible reports whether the claim may be proposed, and gathers those who hold beside it.
+// admissible reports whether the claim may be proposed, and gathers the holdings beside it.
 func (p *Peer) admissible(a int32, others *Value) bool {
 	at := &p.attempts[a]
 	c := &p.claims[at.claim]
@@ -123,8 +123,8 @@ func (p *Peer) admissible(a int32, others *Value) bool {
 	case !polite && adm.admits(c.slots):
 		return true
 	case blocked:
-		// The first in the line waits for those who hold: a writer for readers. Readers who
-		// went past it would keep it waiting for ever.
+		// The first in the line waits for the holders, as a writer for readers. Readers
+		// that overtook it would keep it waiting for ever.
 		c.yielded = 0
 	case c.yielded == 0:
 		c.yielded = p.now.Mono
@@ -134,9 +134,9 @@ func (p *Peer) admissible(a int32, others *Value) bool {
 	return false
 }
 
-// wait has a claim look again when something may have changed: when it is told, when the
-// last lease in its way is over at all clocks, or else after a while, by which it also
-// keeps its place in the line.
+// wait schedules the claim's next look: when another peer tells it, when the last lease in
+// its way is over at all clocks, or after a while. Each look also keeps its place in the
+// line.
 func (p *Peer) wait(a int32) {
 	at := p.attempts[a]
 	i := at.claim
@@ -158,9 +158,8 @@ func (p *Peer) wait(a int32) {
 	}
 	again := p.now.Mono.Add(p.cfg.poll()*3/4 + p.rand(p.cfg.poll()/4))
 	for j := range s.Holdings {
-		// Before λ.t + ε nobody can tell whether its owner still believes in it: the
-		// safety period of Algorithm 4. We do not sleep with the ballot in hand: it
-		// would be stale by then.
+		// Before λ.t + ε its owner may still believe in it: the safety period of Algorithm
+		// 4. We do not sleep with the ballot in hand: it would be stale by then.
 		if ends := s.Holdings[j].Until + p.eps; ends > p.c {
 			again = min(again, p.now.Mono.Add((ends - p.c).duration()))
 		}
@@ -168,7 +167,7 @@ func (p *Peer) wait(a int32) {
 	p.wheel.set(i, again)
 }
 
-// look has a claim that waits look, if there are not too many who do.
+// look makes a waiting claim look, if not too many claims do.
 func (p *Peer) look(i int32) {
 	if p.looks >= p.cfg.MaxAttempts {
 		p.wheel.set(i, p.now.Mono.Add(time.Millisecond+p.rand(p.cfg.poll())))
@@ -214,7 +213,7 @@ func (p *Peer) replaced(a int32, change func(*Holding)) (v Value, found bool) {
 	return v, found
 }
 
-// learn takes a hint that our turn may have come (A3.14).
+// learn takes a hint that our turn may have come.
 func (p *Peer) learn(o *Op) {
 	at, ok := p.names[o.Name]
 	if !ok || o.Ticket == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// phase is what a claim is about.
+// phase is the state of a claim.
 type phase uint8
 
 const (
@@ -25,7 +25,7 @@ type claim struct {
 	id     uint64
 	holder string
 	value  Value  // what its last WRITE wrote
-	wrote  Ballot // and under which ballot: the highest ever (k_hi of A3.15)
+	wrote  Ballot // the ballot of that WRITE: the highest ever
 	// token is set from the first WRITE of a tenure on, until that is over or given up.
 	token  Ballot
 	ticket Ballot // its place in the line
@@ -219,7 +219,7 @@ func (p *Peer) takeTurns() {
 	}
 }
 
-// late: renewals are behind, so nothing new is begun.
+// late reports whether renewals are behind, so that nothing new is begun.
 func (p *Peer) late() bool { return p.now.Mono < p.lateUntil }
 
 // ring sees to all claims whose alarm has come.
@@ -270,7 +270,8 @@ func (p *Peer) rang(i int32) {
 	}
 }
 
-// over: the holder rule (A3.10). Whichever clock comes first ends the tenure.
+// over reports whether the tenure has ended: the first of the two clocks to reach its limit
+// ends it (E7, E8).
 func (p *Peer) over(c *claim) bool {
 	return p.now.Mono >= c.deadline || p.c >= c.until-Time(c.delay)
 }
@@ -310,7 +311,7 @@ func (p *Peer) failed(i int32, timedOut bool) {
 			return
 		}
 	case waiting, trying, observing:
-		if c.token = 0; c.phase == waiting { // what it may have written is nobody's (F-5)
+		if c.token = 0; c.phase == waiting { // its earlier WRITE belongs to no tenure (F-5)
 			again = p.now.Mono.Add(p.rand(p.cfg.poll()))
 		}
 		if timedOut && !c.alone && !c.try && !c.watches {
@@ -330,7 +331,7 @@ func (p *Peer) failed(i int32, timedOut bool) {
 	p.wheel.set(i, again)
 }
 
-// state is what a caller is shown of a value.
+// state returns the part of a value that callers see.
 func (p *Peer) state(c *claim, a *attempt, w uint32) State {
 	s := State{Name: p.cells[c.cell].name, Waiting: int(w)}
 	if a == nil {

@@ -37,8 +37,8 @@ const (
 )
 
 // MarshalBinary encodes a batch: a version, a header, operations of only the fields that
-// they have, integers as uvarints but ballots, which are little endian. What carries it
-// sees to damage on the way.
+// they have, integers as uvarints but ballots, which are little endian. The transport
+// detects damage on the way.
 func (b *Batch) MarshalBinary() ([]byte, error) {
 	n := 64
 	for i := range b.Ops {
@@ -151,7 +151,7 @@ func (o *Op) size() int {
 }
 
 // Reset empties a batch and keeps its memory for the next one that is decoded into it.
-// Nobody may hold it any more; what a Peer was stepped with, it does not hold.
+// Nobody may use it any more; a Peer keeps no batch that it was stepped with.
 func (b *Batch) Reset() {
 	clear(b.Ops)
 	*b = Batch{Ops: b.Ops[:0]}

@@ -18,9 +18,9 @@ type Config struct {
 	// Incarnation tells this life of the peer from earlier ones. It is not 0 and never
 	// used again by this peer: the time of its start in seconds, say.
 	Incarnation uint32
-	// View is who the members are: a view that is active, for the peer goes by it at
-	// once. One that was only decided comes by ChangeView, on top of the one before:
-	// the leases of the old cells have to run out first.
+	// View names the members. It must be an active view, since the peer uses it at once.
+	// One that was only decided comes by ChangeView, on top of the one before: the leases
+	// of the old cells have to run out first.
 	View View
 
 	// TMax is t_max: how long a lease lasts at most, lock delay included, counted from
@@ -114,11 +114,11 @@ func (c Config) Complete() (Config, error) {
 	return c, nil
 }
 
-// MinTMax is what t_max must exceed (rule A3.1): a lease has to live through two tries at
-// renewing it, of two rounds each, and ε on both sides.
+// MinTMax returns the bound that t_max must exceed: a lease has to live through two tries
+// at renewing it, of two rounds each, and ε on both sides.
 func (c Config) MinTMax() time.Duration { return 4*c.Epsilon + 4*c.RoundTimeout }
 
-// Advice says what is allowed and not wise; empty if there is nothing.
+// Advice returns a warning about an allowed but unwise setting; empty if there is none.
 func (c Config) Advice() string {
 	if c.TMax < 10*c.Epsilon {
 		return fmt.Sprintf("t_max = %v is less than ten times ε = %v: much of each lease is lost to waiting for clocks", c.TMax, c.Epsilon)
@@ -129,9 +129,9 @@ func (c Config) Advice() string {
 // MinTTL is the shortest TTL of a claim: its half must hold an attempt.
 func (c Config) MinTTL() time.Duration { return 4 * c.RoundTimeout }
 
-// Quarantine is W (rule A3.17): for how long a peer that has forgotten what it promised is
-// silent. A lease that it has forgotten is over at all clocks then, and a
-// ballot that it has forgotten is too old to be accepted (see package doc).
+// Quarantine returns W: for how long a peer that has forgotten its promises is silent (E3).
+// A lease that it has forgotten is over at all clocks then, and a ballot that it has
+// forgotten is too old to be accepted (see package doc).
 func (c Config) Quarantine() time.Duration { return c.TMax + 3*c.Epsilon }
 
 // attemptTimeout is how long an attempt may take: two rounds.

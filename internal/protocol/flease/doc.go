@@ -35,13 +35,22 @@
 //
 // # How it works
 //
-// A resource has a round-based register (Algorithm 1, [Register]) on the peers of its
-// cell. Who wants the lease reads the register under a ballot of its own; if the value is
+// A resource has a round-based register (Algorithm 1, [Register]) on the peers of its cell.
+// A peer that wants the lease reads the register under a ballot of its own. If the value is
 // ⊥, released or over, it writes (itself, t0 + t_max), else it waits. When a majority has
-// written, it holds. A renewal is the same with one's own lease found. The ballot of
-// a tenure's first WRITE is its fencing token. A cell is the few members with the greatest
-// rendezvous hashes for the name's slot, so that capacity grows with the members and
-// nobody draws partitions. What is idle takes no memory and no messages.
+// written, it holds. A renewal is the same with one's own lease found. The ballot of a
+// tenure's first WRITE is its fencing token. A cell is the few members with the greatest
+// rendezvous hashes for the name's slot, so that capacity grows with the members and nobody
+// draws partitions. An idle resource takes no memory and no messages.
+//
+// An example: t_max is 30 s, ε is 100 ms, and the cell is {1, 2, 3}. At clock 10.000 s peer
+// 1 reads under ballot k1 = (10.000, 1). All answer ⊥, and it writes (1, 40.000) under k1.
+// With the acknowledgments of 1 and 2 it holds, with the token k1. It stops at 40.000 by
+// its own clock, or earlier by its monotonic clock and guard. At 20 s peer 3 reads under k2
+// = (20.000, 3), finds the lease, and waits. Peer 1 renews at about 25 s under a ballot
+// greater than k2. If peer 1 dies at 12 s instead, no peer may write before 40.100 by its
+// own clock: until then a clock that is 100 ms behind may still be below 40.000. Then peer
+// 3 writes (3, 70.100) under a ballot of 40.100, which is its token and greater than k1.
 //
 // The paper's procedures are here to the letter as well ([GetLease]): Algorithm 2 (basic),
 // 3 (with renewal) and 4 (loosely synchronized clocks). They are simulated in their own
@@ -49,16 +58,16 @@
 //
 // # Where it differs from the paper, and why
 //
-// The numbers are those of the project's notes on the text; each has a script and a mutant
-// in internal/lab/fleasesim unless it says otherwise.
+// docs/rules.md lists these rules, E1 to E14 and F-1 to F-6, with the planted bugs that
+// break them. The scripts are in internal/lab/fleasesim.
 //
 //   - E1: "within ε counts as equal" is not transitive and gives two leases with no failure.
 //     Ballots are strictly ordered, and a hybrid logical clock is the fairness of 3.6. Of 900
 //     contests within 6 ms, peers whose clocks are ε/2 behind, right and ε/2 ahead won 235, 304
 //     and 361; by clocks alone, 0, 0 and 900 (TestFairness).
-//   - E2: λ.t counts from before READ is sent, and whatever arrives later than an attempt
-//     may take is ignored. Acceptors refuse a WRITE whose lease is longer than its ballot
-//     allows.
+//   - E2: λ.t counts from before READ is sent, and an answer that arrives after an
+//     attempt's time is ignored. Acceptors refuse a WRITE whose lease is longer than its
+//     ballot allows.
 //   - E3, E4, E5: waiting for t_max is too short after a restart, and promises are forgotten
 //     besides. A peer is silent for W = t_max + 3ε on both of its clocks (one could be slewed),
 //     at its first start too, and never accepts a ballot up to c + ε of its start. That
@@ -78,17 +87,17 @@
 //     acceptor's lease keeps out is answered like a Peek, so that trying disturbs none either:
 //     many who try would else have every renewal refused. A claim that is kept out only as
 //     far as some acceptors know insists. The paper's GetLease (Decide) does not ask so.
-//   - Who waits is remembered by the acceptors for a while, and called when its turn may have
-//     come. That is courtesy: exclusion never rests on it. It lasts while the first in the
-//     line is kept out by those who hold, as a writer by readers; who could acquire and does
-//     not is passed.
+//   - The acceptors remember a waiter for a while, and call it when its turn may have come.
+//     That is courtesy: exclusion never rests on it. It lasts while the holders keep out
+//     the first in the line, as readers keep out a writer. A waiter that could acquire and
+//     does not is passed.
 //   - Release is one round: WRITE of the released lease under the ballot of the last WRITE.
 //     Released beats not released under one ballot. An acceptor that has written that
 //     ballot takes a release even behind a later promise: at worst somebody waits for a
 //     lease that is over. If a READ of ours is outstanding, it is finished instead and the
-//     release written under it; if others have written since, the release takes a
-//     ballot of its own. Who had read the lease before, and writes it back, may undo even
-//     a confirmed release: others then wait for its end, and nobody holds it.
+//     release written under it; if others have written since, the release takes a ballot of
+//     its own. A proposer that had read the lease before and writes it back may undo even a
+//     confirmed release. Others then wait for its end, and nobody holds it.
 //   - Handover is a release that names an heir, who may come first for two round timeouts.
 //   - A value lists all who share, each with its Slots; the paper's has one lease. A
 //     proposer keeps the others' as it read them. L2 holds for each.
@@ -96,7 +105,7 @@
 //   - Views go up by one, each when the last is active. Cells that a change leaves alone go
 //     on (engine/flease ends a peer that is no member any more, with all its leases). The
 //     others close at a majority of each old cell, then W passes, then the new view votes,
-//     whatever the change (F-1). What has closed stays closed, whatever view comes next.
+//     whatever the change (F-1). A closed cell stays closed, whatever view comes next.
 //
 // # Invariants
 //
@@ -107,8 +116,8 @@
 //     ballots between, and not from R1, as the text has it (E9).
 //   - λ.t ≤ k.t + t_max for each lease in a value written under k. λ.t itself does not grow
 //     with k: others' leases are written back under greater ballots.
-//   - L1, L2: what is decided under a greater ballot has each lease of the lesser ones that is
-//     valid by the proposer's clock, with the same owner and no earlier end.
+//   - L1, L2: a value decided under a greater ballot has each lease of the lesser ones that
+//     is valid by the proposer's clock, with the same owner and no earlier end.
 //   - A ballot is drawn once, by one peer in one life, and its time is not ahead of the fastest
 //     clock.
 //   - A token is the k of its tenure's first WRITE, and greater than all tokens before.
@@ -131,8 +140,8 @@
 //   - So a peer whose clock was an hour ahead for longer than W, and is set right, is of no use
 //     for that hour, and says so (Quarantined). A restart without its Snapshot ends that, if
 //     the tokens of meanwhile may be forgotten.
-//   - Liveness: a majority of the resource's cell answers within the round timeout. What a
-//     dead owner held is free after λ.t + ε, what a cell has forgotten after W.
+//   - Liveness: a majority of the resource's cell answers within the round timeout. A dead
+//     owner's lease is free after λ.t + ε, and a lease that its cell has forgotten after W.
 //   - A change of the view needs a majority of each cell that it changes. If one has lost its
 //     majority for good, all peers have to be started anew, in the new view, and wait for W.
 //   - Nobody lies.
@@ -146,11 +155,11 @@
 // In messages between n peers, and one-way trips (TestCosts): acquire and renew 4(n-1) in 4,
 // release and observe 2(n-1) in 2. They travel in batches.
 //
-// In memory (BenchmarkMemory: 90,000 leases, names of 14 bytes, a holder of 9): a lease that
-// is held through one of three peers takes 830 bytes in all of them together, for three
-// acceptors remember it and one has the claim. What is idle takes nothing
-// (TestIdleResourcesCostNothing): tables shrink to what is left, and a peer that once held
-// 90,000 keeps a megabyte (TestShrink).
+// In memory (BenchmarkMemory: 90,000 leases, names of 14 bytes, a holder of 9): a lease
+// that is held through one of three peers takes 830 bytes in all of them together, for
+// three acceptors remember it and one has the claim. An idle resource takes nothing
+// (TestIdleResourcesCostNothing). Tables shrink, and a peer that once held 90,000 keeps a
+// megabyte (TestShrink).
 //
 // # What was covered
 //

@@ -68,7 +68,7 @@ func NewGetLease(form Form, proc, n int, k Rank, tmax, eps Time) *GetLease {
 func (g *GetLease) majority() int { return g.N/2 + 1 }
 
 // AckRead is an (ackREAD,k,k',v), of which the one with the highest k' counts. The clock is
-// asked each time that the text says t_now: that is more than once (E6).
+// read each time that the text says t_now, which is more than once (E6).
 func (g *GetLease) AckRead(order Order, at *Rank, v *Lambda, clock func() Time) {
 	if g.stage != 0 || g.outcome != Pending {
 		return

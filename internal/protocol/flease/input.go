@@ -40,8 +40,9 @@ type (
 		Slots int
 		// Try refuses the claim instead of letting it wait for others.
 		Try bool
-		// Decide is the paper's GetLease, with Try: who finds another's lease writes it
-		// back, so that Refused tells what was decided (Property L2), not only seen.
+		// Decide is the paper's GetLease, with Try: a proposer that finds another's lease
+		// writes it back, so that Refused shows a decided lease (Property L2), not only one
+		// that was seen.
 		Decide bool
 	}
 	// Release ends a claim, held or not; Released follows. Call it when the guarded work
@@ -65,8 +66,8 @@ type (
 	// Shutdown makes the peer fall silent for good and report a Snapshot. Claims
 	// are lost; release them before.
 	Shutdown struct{}
-	// ClockFault says that the synchronized clock cannot be trusted (its error estimate
-	// exceeds ε, the host was suspended …): as good as a crash, see Alarm.
+	// ClockFault reports that the synchronized clock cannot be trusted (its error estimate
+	// exceeds ε, the host was suspended …). It is as good as a crash, see Alarm.
 	ClockFault struct{ Why string }
 )
 
@@ -102,7 +103,7 @@ type (
 		State State
 		Err   error
 	}
-	// Waits says that a claim has to wait, and for whom, when that changes. Err is
+	// Waits reports a change in the holders that a claim has to wait for. Err is
 	// ErrNoMajority while nobody can tell.
 	Waits struct {
 		ID    uint64
@@ -165,7 +166,7 @@ func (k AlarmKind) String() string {
 	return [...]string{"skew", "jump", "disagreement", "late", "gap"}[k]
 }
 
-// State is what a look at a resource showed. By the time it is read it may be history.
+// State describes a resource at a look. It may be out of date when it is read.
 type State struct {
 	Name string
 	// Holdings are the leases that may still be valid.

@@ -13,7 +13,7 @@ const (
 	patient
 )
 
-// lane is what waits to be sent to a peer.
+// lane is the queue of operations to send to a peer.
 type lane struct {
 	ops  [2][]Op
 	news *ViewNews

@@ -25,7 +25,7 @@ type Holding struct {
 	Released bool
 }
 
-// Value is what a register holds: v of Algorithm 1. Nil is ⊥. It is never changed.
+// Value is the content of a register: v of Algorithm 1. Nil is ⊥. It is never changed.
 type Value []Holding
 
 // Kind says what an Op is.
@@ -42,8 +42,8 @@ const (
 	// Skewed refuses a request whose ballot is ahead of the acceptor's clock by more than
 	// ε: Written is what the acceptor's clock shows, as a ballot.
 	Skewed
-	// Peek asks for the value and promises nothing (A3.12). A Read with Slots is answered
-	// like one while the lease that is there keeps its claim out. With a Ticket its sender waits,
+	// Peek asks for the value without a promise. A Read with Slots is answered like one
+	// while the lease that is there keeps its claim out. With a Ticket its sender waits,
 	// and is told by a Learn when its turn may have come.
 	Peek
 	Peeked
@@ -86,7 +86,7 @@ type Waiter struct {
 // maxQueue is how many waiters an acceptor tells of.
 const maxQueue = 16
 
-// Batch is the body of every envelope: what one peer has to tell another at one time.
+// Batch is the body of every envelope: all that one peer sends to another at one time.
 type Batch struct {
 	// Incarnation is the sender's.
 	Incarnation uint32
@@ -98,7 +98,7 @@ type Batch struct {
 	Ops  []Op
 }
 
-// ViewNews is what a peer says about a view.
+// ViewNews is a peer's news about a view.
 type ViewNews struct {
 	View View
 	// Closed: the sender does not vote any more in the cells of earlier views that this

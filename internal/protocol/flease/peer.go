@@ -21,7 +21,7 @@ type Peer struct {
 	c       Time // now.Wall
 	started bool
 	hlc     hlc
-	floor   Time // ballots up to here are refused: restart (A3.17) and forgetting (A3.4)
+	floor   Time // ballots up to here are refused: after a restart (E3) and after forgetting (F-6)
 	silence silence
 	down    bool // after Shutdown
 
@@ -120,8 +120,8 @@ func (p *Peer) Step(now machine.Now, input any) {
 	}
 }
 
-// Ready returns the effects of all steps since the last call. What waited for its turn
-// comes here, behind the renewals of those steps.
+// Ready returns the effects of all steps since the last call. Operations that waited for
+// their turn come here, behind the renewals of those steps.
 func (p *Peer) Ready() machine.Ready {
 	if p.started && !p.down {
 		p.takeTurns()
@@ -163,7 +163,7 @@ func (p *Peer) alarm(more bool) machine.Mono {
 	return at
 }
 
-// receive takes a batch. What makes no sense is data, and is ignored.
+// receive takes a batch. It ignores operations that make no sense.
 func (p *Peer) receive(from machine.NodeID, b *Batch) {
 	if from < 1 || from > MaxMember {
 		return
@@ -229,9 +229,9 @@ func (p *Peer) cellOf(name string) int32 {
 // sweepEvery is how often a part of the cells is looked at: each one is every t_max.
 func (p *Peer) sweepEvery() time.Duration { return p.cfg.TMax / 64 }
 
-// sweep forgets cells whose ballots are all below the floor (A3.4): their leases are over
-// at all clocks, and nothing that they refuse would be accepted without them. So an
-// idle resource takes no memory, and nothing has to say so.
+// sweep forgets cells whose ballots are all below the floor: their leases are over at all
+// clocks, and every request that they would refuse is refused without them. So an idle
+// resource takes no memory, and nothing has to say so.
 func (p *Peer) sweep() {
 	if len(p.names) == 0 || p.now.Mono < p.sweepAt {
 		return
@@ -278,7 +278,7 @@ func (p *Peer) Names() iter.Seq[string] {
 	}
 }
 
-// Stats is what a peer has in its tables.
+// Stats counts the entries of a peer's tables.
 type Stats struct {
 	Cells    int // resources of which something is remembered
 	Claims   int // claims and observations

@@ -202,7 +202,7 @@ func TestLockDelayOfARenewedLease(t *testing.T) {
 	}
 }
 
-// What nobody holds takes no memory (A3.4).
+// An idle resource takes no memory.
 func TestIdleResourcesCostNothing(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	for i := range 200 {

@@ -6,16 +6,17 @@ import (
 	"fmt"
 )
 
-// Record is what outlives a peer: one step of a Durable one, or all that was live at a
-// planned shutdown. Later records of a sequence replace what earlier ones say of a name.
+// Record is the state that outlives a peer: one step of a Durable one, or all live state at
+// a planned shutdown. Later records of a sequence replace what earlier ones say of a name.
 type Record struct {
 	// Floor: every ballot up to this time has been, or may have been, refused or forgotten.
 	Floor Time
 	// Highest is the greatest ballot that the peer has drawn or seen.
 	Highest Ballot
 	Cells   []CellRecord
-	// Silent: the peer was in quarantine, and there may be more that it had forgotten. The next
-	// life has a quarantine of its own, and what is here keeps its tokens from going back.
+	// Silent: the peer was in quarantine, and there may be more that it had forgotten. The
+	// next life has a quarantine of its own, and this record keeps its tokens from going
+	// back.
 	Silent bool
 }
 
@@ -27,7 +28,7 @@ type CellRecord struct {
 	Value             Value
 }
 
-// Version 2 is a Silent one: who knows only version 1 has a quarantine anyway.
+// Version 2 is a Silent one: a peer that knows only version 1 has a quarantine anyway.
 const recordVersion, silentVersion = 1, 2
 
 // ErrRecord is an encoding of a record that no peer wrote.

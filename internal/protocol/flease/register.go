@@ -24,7 +24,7 @@ func Strict(a, b Rank) int {
 	return a.Luck - b.Luck
 }
 
-// Fuzzy is what section 3.6 describes: times within ε count as equal, and luck and the
+// Fuzzy is the comparison of section 3.6: times within ε count as equal, and luck and the
 // process decide. It is not transitive and so no order (E1); it is here to show that.
 func Fuzzy(eps Time) Order {
 	return func(a, b Rank) int {

@@ -2,8 +2,8 @@ package flease
 
 import "github.com/tenure-lease/tenure/internal/machine"
 
-// release ends a claim for its caller (A3.15). From here on it is never held again, so
-// whoever hears of it in whatever order may take the resource.
+// release ends a claim for its caller. From here on it is never held again, so any peer
+// that hears of the release, in whatever order, may take the resource.
 func (p *Peer) release(id uint64, heir machine.NodeID) {
 	i, ok := p.byID[id]
 	if !ok {

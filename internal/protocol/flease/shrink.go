@@ -3,8 +3,8 @@ package flease
 // minTable is up to how many entries a table is left as large as it was.
 const minTable = 4096
 
-// shrink gives back the memory of tables that were for many more than there are. Places
-// are numbers, so what is left moves to new ones. It costs a look at each place; three
+// shrink gives back the memory of tables that were for many more than there are. Places are
+// numbers, so the remaining entries move to new ones. It costs a look at each place; three
 // quarters of them have been given up since the last time.
 func (p *Peer) shrink() {
 	if n := len(p.cells); n > minTable && len(p.names) < n/4 {
@@ -16,7 +16,7 @@ func (p *Peer) shrink() {
 	if len(p.turns) == 0 && cap(p.turns) > minTable {
 		p.turns, p.turn = nil, 0
 	}
-	// What is in use comes back soon enough; what is not was for busier times.
+	// Memory in use comes back soon enough; unused memory was for busier times.
 	if n := len(p.spare); len(p.names) == 0 {
 		p.spare = nil
 	} else if n > 0 {
@@ -51,7 +51,7 @@ func (p *Peer) moveCells() {
 			c.cell = moved[c.cell]
 		}
 	}
-	// The round that is under way ends when it would have: what is left was not looked at.
+	// The round under way ends when it would have: the remaining cells were not looked at.
 	p.sweepLeast = max(p.sweepLeast, len(p.cells)/64+1)
 	p.cells, p.names, p.lines, p.freeCells, p.sweepNext = cells, names, lines, nil, next
 }

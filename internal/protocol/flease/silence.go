@@ -21,7 +21,8 @@ func (s *silence) next(now machine.Now) machine.Mono {
 	return max(s.mono, now.Mono.Add((s.wall - TimeOf(now.Wall)).duration()), now.Mono.Add(time.Millisecond))
 }
 
-// silent: the peer neither votes nor proposes, nor sends anything.
+// silent reports whether the peer is in quarantine: it neither votes nor proposes, nor
+// sends anything.
 func (p *Peer) silent() bool { return p.silence.on }
 
 // hush begins a quarantine. Every ballot that may have been forgotten is at most ε ahead
@@ -73,8 +74,8 @@ func (p *Peer) tick(now machine.Now) {
 	passed := now.Mono.Sub(before.Mono)
 	apart := time.Duration(now.Wall-before.Wall) - passed
 	// A clock that is only slewed moves apart slowly. A step, or a stop of one of them, is
-	// as good as a crash (A3.19). How slowly is a matter of seconds: who was not woken for an
-	// hour would else take a step of seven for that.
+	// as good as a crash. At most ten seconds of slewing count: a peer that was not woken
+	// for an hour would otherwise take a step of seven seconds for slewing.
 	if limit := p.cfg.Epsilon/4 + min(passed, unwatched)/500; apart > limit || -apart > limit {
 		p.fault(apart, fmt.Sprintf("the synchronized clock went %v while the monotonic one went %v", passed+apart, passed))
 	}

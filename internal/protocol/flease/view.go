@@ -24,9 +24,9 @@ type View struct {
 	// resource's name, by rendezvous hashing, so that capacity grows with the members
 	// and nobody draws partitions.
 	Replicas int
-	// Places is a hash of where the members are, or 0. Who has other places under the same
-	// epoch has another view: with one index at two places, two majorities of a cell may have
-	// nobody in common.
+	// Places is a hash of where the members are, or 0. Peers with different places under
+	// one epoch have different views: with one index at two places, two majorities of a
+	// cell may share no member.
 	Places uint64
 }
 

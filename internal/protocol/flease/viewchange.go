@@ -13,7 +13,7 @@ type viewChange struct {
 	lay    *layout
 	shut   [slots]bool      // whose cell changes: for good, also if another view comes instead
 	closed bool             // enough have closed; the quarantine between the views runs
-	who    []machine.NodeID // who have closed, ascending
+	who    []machine.NodeID // the members that have closed, ascending
 	open   silence
 	tell   machine.Mono // when to tell others again
 }
@@ -55,8 +55,8 @@ func (p *Peer) changeView(v View) {
 			p.alert(Alarm{Kind: Disagreement, Why: fmt.Sprintf("view %d comes with other members than before", v.Epoch)})
 		}
 	case v.Epoch != p.lay.view.Epoch+1:
-		// Leases of the view between run out only if that was complete, and only those who
-		// were in it know. They will tell.
+		// Leases of the view between run out only if that view was complete. Only its
+		// members know, and they will tell.
 		p.alert(Alarm{Kind: Gap, Why: fmt.Sprintf("view %d comes while view %d is active: views go up by one, and each waits until the last is active", v.Epoch, p.lay.view.Epoch)})
 	default:
 		p.expect(v)
@@ -194,7 +194,7 @@ func (p *Peer) heard(from machine.NodeID, n *ViewNews) {
 		p.tell(from, ViewNews{View: p.lay.view, Active: true})
 	case n.View.Epoch == cur:
 	case n.Active:
-		// Who says so has waited; or was configured wrongly, with a view that never was
+		// The sender has waited, or it was configured wrongly, with a view that never was
 		// complete. So we wait, too, from when we stopped voting in the old cells.
 		if p.next == nil || p.next.lay.view.Epoch != n.View.Epoch {
 			p.expect(n.View)

@@ -6,7 +6,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// base is what this process remembers of a base.
+// base is this process's memory of a base.
 type base struct {
 	busy  uint64 // the access that has not ended; 0 if none
 	asked any    // its operation
@@ -17,7 +17,8 @@ type base struct {
 	failed   uint64 // the last round in which it failed and has not succeeded since
 	retry    machine.Mono
 
-	// What it showed or acknowledged last, and therefore holds unless it is stale.
+	// held is the version that it showed or acknowledged last, and therefore holds unless
+	// it is stale.
 	held  machine.Version
 	shown bool   // held was shown, not only acknowledged
 	floor uint64 // greatest Seq of all
@@ -29,9 +30,9 @@ type base struct {
 }
 
 // lost reports whether a state lacks what the base held before. A base may forget a
-// register that nobody needs, data and notes at once, if its floor stays; but never
-// what this writer wrote himself and the base has shown. What it has only acknowledged
-// may have lost to another's of the same Seq, that was then forgotten.
+// register that nobody needs, data and notes at once, if its floor stays. It must not
+// forget a value that this writer wrote and the base has shown. A value that it has only
+// acknowledged may have lost to another one of the same Seq that was then forgotten.
 func (b *base) lost(s State, me machine.ID) bool {
 	if max(s.Floor, s.Version.Seq) < b.floor {
 		return true

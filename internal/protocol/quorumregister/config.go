@@ -8,7 +8,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Config says of what a register is made, and who uses it here.
+// Config names the bases of a register, and its user here.
 type Config struct {
 	// Writer is who writes: an ID that no other machine uses or ever used, for it
 	// makes versions unique.

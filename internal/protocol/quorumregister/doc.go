@@ -43,11 +43,18 @@
 // The bound δ of package disklease has to cover the two round trips of a Write, or
 // of an atomic Read, to the m fastest bases.
 //
-// When exactly can an atomic read leave out the Put? A base that has shown or
-// acknowledged a version to this process holds that or a later one from then on. So
-// it is enough to count the bases that ever showed or acknowledged the version
-// that is to be returned, or a later one, in this operation or before; with m of
-// them, every later operation meets one. With one base that is always so.
+// When exactly can an atomic read leave out the Put? A base that has shown or acknowledged
+// a version to this process holds that or a later one from then on. So it is enough to
+// count the bases that ever showed or acknowledged the version to return, or a later one,
+// in this operation or before. With m of them, every later operation meets one. With one
+// base that is always so.
+//
+// An example with three bases A, B and C, n = 3 and m = 2: version 7 is at all three. A
+// writer puts version 8 and stops when only A has it. An atomic read asks all, and A and B
+// answer first: 8 and 7. The greatest version is 8, and only A is known to hold it. So the
+// read puts 8 to all and returns it once B has acknowledged too. A later read hears from
+// two bases, at least one of them A or B, and returns 8 or more. A regular read would have
+// returned 8 at once, and the next one, asking B and C, 7 again.
 //
 // # Why it is regular
 //
@@ -106,14 +113,13 @@
 //
 // # Bases that go back
 //
-// A disk that is restored from an old copy, or a server that lost its memory, is not
-// among the failures that n > 2t masks. (Written to A and B; B is restored; B and C
-// are read: the old value.) A process notices if a base shows less than it showed
-// or acknowledged to this process before: a smaller version or note, or a smaller
-// floor. It reports [Stale] and does not count the base until Config.Quiet has
-// passed, and it holds all again that this process knows; that much the process
-// puts there. For leases that is enough: what the base forgot, and nobody knows of,
-// has expired by then.
+// A disk that is restored from an old copy, or a server that lost its memory, is not among
+// the failures that n > 2t masks. (Written to A and B; B is restored; B and C are read: the
+// old value.) A process notices if a base shows less than it showed or acknowledged to this
+// process before: a smaller version or note, or a smaller floor. It reports [Stale] and
+// does not count the base until Config.Quiet has passed, and it holds all again that this
+// process knows; that much the process puts there. For leases that is enough: a lease that
+// the base forgot and nobody knows has expired by then.
 //
 // Not masked: a process that has no memory of the base, such as one that has just
 // begun, cannot notice. Nor can anybody whose knowledge is older than the copy, or

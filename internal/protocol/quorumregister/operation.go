@@ -63,8 +63,8 @@ func (o *over) next() {
 		}
 		op.read = o.value(op.seen)
 		if o.cfg.Atomic && op.read.Version.Seq > 0 {
-			// Whoever reads after us must find it: write it back. Bases that hold
-			// it have done their part, so this ends at once if a majority does.
+			// Later readers must find it: write it back. Bases that hold it have done their
+			// part, so this ends at once if a majority does.
 			o.start(Put{op.seen.Version, op.seen.Data})
 			return
 		}

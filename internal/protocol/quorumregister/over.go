@@ -187,8 +187,8 @@ func (o *over) current(b *base) bool {
 	return b.held.Compare(o.newest.Version) >= 0 && b.note >= o.note.Seq
 }
 
-// did reports whether a base has done its part of the round. What a version asks for,
-// it may have done long ago.
+// did reports whether a base has done its part of the round. The base may have stored this
+// version long ago.
 func (o *over) did(b *base) bool {
 	switch goal := o.op.goal.(type) {
 	case Put:
