@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // These bytes are in messages and in files of other versions.
@@ -31,6 +32,8 @@ func TestBytesOfCodecs(t *testing.T) {
 		}
 		return b
 	}
+	var w wire.Writer
+	view.encode(&w)
 	for name, c := range map[string]struct {
 		got  []byte
 		want string
@@ -39,7 +42,7 @@ func TestBytesOfCodecs(t *testing.T) {
 		"an empty batch":  {must((&Batch{Incarnation: 1}).MarshalBinary()), "010001000000000000000000"},
 		"a record":        {must(record.MarshalBinary()), "01090000000000000400020161090000000000000008000000000000000102000500000000000080e80702000000800106686f6c646572070700000000000000ac02ac0201000000ffffffff07f403090001620100000000000000000000000000000000"},
 		"a silent record": {must(silent.MarshalBinary()), "020a000000000000000000"},
-		"a view":          {view.append(nil), "0303030102ac020100000000000080"},
+		"a view":          {w, "0303030102ac020100000000000080"},
 	} {
 		if got := hex.EncodeToString(c.got); got != c.want {
 			t.Errorf("%s is\n%s, want\n%s", name, got, c.want)
