@@ -1,8 +1,9 @@
 package abcast
 
 import (
-	"encoding/binary"
 	"errors"
+
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // A batch is what an instance decides: messages, in order, as
@@ -13,40 +14,33 @@ import (
 // others are the length. An empty batch is no bytes.
 
 func appendMessage(b []byte, m Message) []byte {
-	b = append(b, m.Client[:]...)
-	b = binary.AppendUvarint(b, m.Seq)
+	w := wire.Writer(b)
+	w.Put(m.Client[:])
+	w.Uvarint(m.Seq)
 	length := uint64(len(m.Payload)) << 1
 	if m.Change {
 		length |= 1
 	}
-	b = binary.AppendUvarint(b, length)
-	return append(b, m.Payload...)
+	w.Uvarint(length)
+	w.Put(m.Payload)
+	return w
 }
 
 var errBatch = errors.New("not a batch of messages")
 
 // decodeBatch returns the messages of a batch; payloads are parts of it.
 func decodeBatch(b []byte) (messages []Message, err error) {
-	for len(b) > 0 {
+	for r := (wire.Reader{Rest: b}); len(r.Rest) > 0; {
 		var m Message
-		if len(b) < len(m.Client) {
+		copy(m.Client[:], r.Take(uint64(len(m.Client))))
+		m.Seq = r.Uvarint()
+		length := r.Uvarint()
+		m.Change, m.Payload = length&1 != 0, r.Take(length>>1)
+		if r.Bad {
 			return nil, errBatch
 		}
-		b = b[copy(m.Client[:], b):]
-		seq, n := binary.Uvarint(b)
-		if n <= 0 {
-			return nil, errBatch
-		}
-		b = b[n:]
-		length, n := binary.Uvarint(b)
-		size := length >> 1
-		if n <= 0 || size > uint64(len(b)-n) {
-			return nil, errBatch
-		}
-		m.Seq, m.Change = seq, length&1 != 0
-		m.Payload, b = b[n:n+int(size):n+int(size)], b[n+int(size):]
 		if messages == nil { // most often all are of about one size
-			messages = make([]Message, 0, 1+len(b)/max(m.size(), 1))
+			messages = make([]Message, 0, 1+len(r.Rest)/max(m.size(), 1))
 		}
 		messages = append(messages, m)
 	}

@@ -2,7 +2,6 @@ package abcast
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -84,22 +83,22 @@ type Change struct {
 
 // Payload is the change as it travels in a Message with Change set.
 func (c Change) Payload() []byte {
-	b := binary.AppendUvarint(nil, uint64(len(c.Add)))
+	var w wire.Writer
+	w.Count(len(c.Add))
 	for _, m := range c.Add {
-		b = binary.AppendUvarint(b, uint64(m.ID))
-		b = binary.AppendUvarint(b, uint64(len(m.Address)))
-		b = append(b, m.Address...)
+		w.Uvarint(uint64(m.ID))
+		w.Text(m.Address)
 	}
 	for _, id := range c.Remove {
-		b = binary.AppendUvarint(b, uint64(id))
+		w.Uvarint(uint64(id))
 	}
-	return b
+	return w
 }
 
 func decodeChange(b []byte) (c Change, err error) {
 	r := wire.Reader{Rest: b}
 	for n := r.Count(); n > 0 && !r.Bad; n-- {
-		c.Add = append(c.Add, Member{ID: machine.NodeID(r.Uvarint()), Address: string(r.Bytes())})
+		c.Add = append(c.Add, Member{ID: machine.NodeID(r.Uvarint()), Address: r.Text()})
 	}
 	for len(r.Rest) > 0 {
 		c.Remove = append(c.Remove, machine.NodeID(r.Uvarint()))

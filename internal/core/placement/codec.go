@@ -2,11 +2,11 @@ package placement
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math"
 	"math/bits"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // format is the first byte of an encoded configuration.
@@ -23,36 +23,38 @@ const format = 1
 //
 // Numbers are varints.
 func (c *Configuration) Encode() []byte {
-	b := binary.AppendUvarint([]byte{format}, uint64(len(c.members)))
+	w := wire.Writer{format}
+	w.Count(len(c.members))
 	var last machine.NodeID
 	for _, id := range c.members {
-		b = binary.AppendUvarint(b, uint64(id-last))
+		w.Uvarint(uint64(id - last))
 		last = id
 	}
-	b = binary.AppendUvarint(b, uint64(c.fallback))
-	b = binary.AppendUvarint(b, uint64(len(c.cells)))
+	w.Uvarint(uint64(c.fallback))
+	w.Count(len(c.cells))
 	for _, cell := range c.cells {
-		b = appendText(appendText(b, cell.Key), cell.End)
-		b = binary.AppendUvarint(b, uint64(cell.Holders))
+		w.Bytes(cell.Key)
+		w.Bytes(cell.End)
+		w.Uvarint(uint64(cell.Holders))
 	}
-	b = append(b, byte(bits.Len(uint(len(c.buckets)))))
+	w.Byte(byte(bits.Len(uint(len(c.buckets)))))
 	for i := 0; i < len(c.buckets); {
 		run := 1
 		for i+run < len(c.buckets) && c.buckets[i+run] == c.buckets[i] {
 			run++
 		}
-		b = binary.AppendUvarint(b, uint64(run))
-		b = binary.AppendUvarint(b, uint64(c.buckets[i]))
+		w.Uvarint(uint64(run))
+		w.Uvarint(uint64(c.buckets[i]))
 		i += run
 	}
-	return b
+	return w
 }
 
 // Decode reads what Encode wrote. Anything else is refused with ErrConfiguration:
 // damage, overlapping cells, unknown members, and bytes that Encode would have
 // written differently. It keeps no reference to data.
 func Decode(data []byte) (*Configuration, error) {
-	r := &reader{data: bytes.Clone(data), bad: ErrConfiguration}
+	r := newReader(data, ErrConfiguration)
 	if v := r.number(255, "the format"); r.err == nil && v != format {
 		r.fail("format %d is not known here: a newer version wrote it", v)
 	}

@@ -9,6 +9,7 @@ import (
 	"sort"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // Limits of what a Counter remembers, and so of its memory and of a Counts.
@@ -94,7 +95,7 @@ func (c *Counter) ReadRange(key, end []byte) {
 		if f := c.follows(s.lo); f != nil && f.covers(s) {
 			f.read()
 		} else if len(key) > 0 && len(key) <= MaxKey && len(end) <= MaxKey {
-			c.scratch = append(appendText(c.scratch[:0], key), end...)
+			c.scratch = appendPair(c.scratch[:0], key, end)
 			c.ranges.touch(c.scratch).read()
 		}
 	}
@@ -123,7 +124,7 @@ func (c *Counter) Write(origin machine.NodeID, keys ...[]byte) {
 		}
 		// A chain of pairs is enough to tell that all of them go together.
 		if i > 0 && len(keys) <= linked && len(keys[i-1]) <= MaxKey && len(key) <= MaxKey {
-			c.scratch = append(appendText(c.scratch[:0], keys[i-1]), key...)
+			c.scratch = appendPair(c.scratch[:0], keys[i-1], key)
 			c.pairs.touch(c.scratch).write(from)
 		}
 	}
@@ -250,9 +251,17 @@ func (l *load) take(order []int) Load {
 	return t
 }
 
-// halves takes apart what appendText and append have put together.
+// appendPair makes one string of two.
+func appendPair(dst, a, b []byte) []byte {
+	w := wire.Writer(dst)
+	w.Bytes(a)
+	w.Put(b)
+	return w
+}
+
+// halves takes apart what appendPair has put together.
 func halves(id string) (a, b []byte) {
-	r := reader{data: []byte(id), bad: ErrCounts}
-	a = r.text(MaxKey, "a key")
-	return a, r.data
+	r := wire.Reader{Rest: []byte(id)}
+	a = r.Bytes()
+	return a, r.Rest
 }

@@ -3,13 +3,13 @@ package placement
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"math"
 	"math/bits"
 	"slices"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // ErrCounts says that bytes are no Counts, or that Counts do not fit a Planner.
@@ -78,52 +78,53 @@ const maxSpans = MaxCells + hotKeys + hotRanges
 // span its keys and a few bytes more. 5,000 operations of a Zipf distribution take
 // some 10 KiB.
 func (c Counts) Encode() []byte {
-	b := []byte{format, byte(bits.Len(uint(c.Buckets)))}
-	b = binary.AppendUvarint(b, uint64(len(c.Origins)))
+	w := wire.Writer{format, byte(bits.Len(uint(c.Buckets)))}
+	w.Count(len(c.Origins))
 	var last machine.NodeID
 	for _, id := range c.Origins {
-		b = binary.AppendUvarint(b, uint64(id-last))
+		w.Uvarint(uint64(id - last))
 		last = id
 	}
-	b = appendBuckets(b, c.Reads)
-	for _, w := range c.Writes {
-		b = appendBuckets(b, w)
+	writeBuckets(&w, c.Reads)
+	for _, list := range c.Writes {
+		writeBuckets(&w, list)
 	}
-	b = binary.AppendUvarint(b, uint64(len(c.Spans)))
+	w.Count(len(c.Spans))
 	for _, s := range c.Spans {
-		b = appendText(appendText(b, s.Key), s.End)
-		b = binary.AppendUvarint(b, s.Reads)
-		b = appendWrites(b, s.Writes)
+		w.Bytes(s.Key)
+		w.Bytes(s.End)
+		w.Uvarint(s.Reads)
+		writeWrites(&w, s.Writes)
 	}
-	b = binary.AppendUvarint(b, uint64(len(c.Pairs)))
+	w.Count(len(c.Pairs))
 	for _, p := range c.Pairs {
-		b = appendWrites(appendText(appendText(b, p.A), p.B), p.Writes)
+		w.Bytes(p.A)
+		w.Bytes(p.B)
+		writeWrites(&w, p.Writes)
 	}
-	return b
+	return w
 }
 
-func appendBuckets(b []byte, list []BucketCount) []byte {
-	b = binary.AppendUvarint(b, uint64(len(list)))
+func writeBuckets(w *wire.Writer, list []BucketCount) {
+	w.Count(len(list))
 	next := 0
 	for _, c := range list {
-		b = binary.AppendUvarint(b, uint64(c.Bucket-next))
-		b = binary.AppendUvarint(b, c.N)
+		w.Uvarint(uint64(c.Bucket - next))
+		w.Uvarint(c.N)
 		next = c.Bucket + 1
 	}
-	return b
 }
 
-func appendWrites(b []byte, writes []uint64) []byte {
-	for _, w := range writes {
-		b = binary.AppendUvarint(b, w)
+func writeWrites(w *wire.Writer, writes []uint64) {
+	for _, n := range writes {
+		w.Uvarint(n)
 	}
-	return b
 }
 
 // DecodeCounts reads what Encode wrote, and refuses everything else with ErrCounts.
 // It keeps no reference to data.
 func DecodeCounts(data []byte) (Counts, error) {
-	r := &reader{data: bytes.Clone(data), bad: ErrCounts}
+	r := newReader(data, ErrCounts)
 	if v := r.number(255, "the format"); r.err == nil && v != format {
 		r.fail("format %d is not known here: a newer version wrote it", v)
 	}

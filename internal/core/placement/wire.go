@@ -1,22 +1,29 @@
 package placement
 
 import (
-	"encoding/binary"
+	"bytes"
 	"fmt"
+
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
-// reader takes numbers and strings from bytes that may be anything. After the first
-// that is wrong it gives zeroes.
+// reader takes numbers and strings from bytes that may be anything, and says which field is
+// wrong, and how. After the first that is wrong it gives zeroes.
 type reader struct {
-	data []byte
-	bad  error // what kind of error it is when something is wrong
-	err  error
+	in  wire.Reader
+	bad error // what kind of error it is when something is wrong
+	err error
+}
+
+// newReader reads a copy of data.
+func newReader(data []byte, bad error) *reader {
+	return &reader{in: wire.Reader{Rest: bytes.Clone(data)}, bad: bad}
 }
 
 func (r *reader) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: "+format, append([]any{r.bad}, args...)...)
-		r.data = nil
+		r.in.Fail()
 	}
 }
 
@@ -25,19 +32,20 @@ func (r *reader) number(limit uint64, what string) uint64 {
 	if r.err != nil {
 		return 0
 	}
-	v, n := binary.Uvarint(r.data)
+	before := r.in.Rest
+	v := r.in.Uvarint()
+	took := before[:len(before)-len(r.in.Rest)]
 	switch {
-	case n <= 0:
+	case r.in.Bad:
 		r.fail("it ends, or is damaged, at %s", what)
 		return 0
-	case n > 1 && r.data[n-1] == 0:
+	case len(took) > 1 && took[len(took)-1] == 0:
 		r.fail("%s is not written in its shortest form", what)
 		return 0
 	case v > limit:
 		r.fail("%s is %d, at most %d makes sense", what, v, limit)
 		return 0
 	}
-	r.data = r.data[n:]
 	return v
 }
 
@@ -45,31 +53,21 @@ func (r *reader) number(limit uint64, what string) uint64 {
 // short message never asks for much memory.
 func (r *reader) count(limit int, what string) int {
 	n := int(r.number(uint64(limit), "the number of "+what))
-	if n > len(r.data) {
-		r.fail("%d %s cannot be in the %d bytes that are left", n, what, len(r.data))
+	if n > len(r.in.Rest) {
+		r.fail("%d %s cannot be in the %d bytes that are left", n, what, len(r.in.Rest))
 		return 0
 	}
 	return n
 }
 
 func (r *reader) text(limit int, what string) []byte {
-	n := r.count(limit, "bytes of "+what)
-	if r.err != nil {
-		return nil
-	}
-	s := r.data[:n:n]
-	r.data = r.data[n:]
-	return s
+	return r.in.Take(uint64(r.count(limit, "bytes of "+what)))
 }
 
 // done refuses what comes after the end.
 func (r *reader) done() error {
-	if len(r.data) > 0 {
-		r.fail("%d bytes too many", len(r.data))
+	if len(r.in.Rest) > 0 {
+		r.fail("%d bytes too many", len(r.in.Rest))
 	}
 	return r.err
-}
-
-func appendText(b, s []byte) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }

@@ -1,9 +1,8 @@
 package disklease
 
 import (
-	"encoding/binary"
-
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // Look tells what a register shows to somebody who does not contend. It cannot tell a
@@ -99,24 +98,24 @@ func Obsolete(v machine.Value, writer machine.ID) bool {
 
 // encode makes a Witness of what was seen.
 func (w *witness) encode(entries []entry) []byte {
-	b := []byte{format}
-	b = binary.AppendUvarint(b, uint64(len(entries)))
+	out := wire.Writer{format}
+	out.Count(len(entries))
 	for _, e := range entries {
-		b = append(b, e.id[:]...)
-		b = binary.AppendUvarint(b, e.stamp)
-		b = appendEvidence(b, w.entries[e.key()])
+		out.Put(e.id[:])
+		out.Uvarint(e.stamp)
+		w.entries[e.key()].encode(&out)
 	}
-	b = binary.AppendUvarint(b, uint64(len(w.waiting)))
+	out.Count(len(w.waiting))
 	for _, id := range w.waiting {
-		b = append(b, id[:]...)
-		b = appendEvidence(b, w.wishes[id])
+		out.Put(id[:])
+		w.wishes[id].encode(&out)
 	}
-	return b
+	return out
 }
 
-func appendEvidence(b []byte, e evidence) []byte {
-	b = binary.AppendUvarint(b, e.value)
-	return binary.AppendVarint(b, int64(e.since))
+func (e evidence) encode(w *wire.Writer) {
+	w.Uvarint(e.value)
+	w.Varint(int64(e.since))
 }
 
 // decodeWitness takes what makes no sense for no witness.

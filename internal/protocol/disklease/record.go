@@ -2,7 +2,6 @@ package disklease
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -46,25 +45,25 @@ const format = 1
 
 // encode writes what δ has more than initial, the header's.
 func (r record) encode(initial time.Duration) []byte {
-	b := []byte{format}
-	b = binary.AppendUvarint(b, uint64(r.delay-initial))
-	b = binary.AppendUvarint(b, uint64(len(r.entries)))
+	w := wire.Writer{format}
+	w.Uvarint(uint64(r.delay - initial))
+	w.Count(len(r.entries))
 	for _, e := range r.entries {
-		b = append(b, e.id[:]...)
-		for _, v := range []uint64{e.stamp, e.slots, e.token, uint64(e.lockDelay), uint64(len(e.holder))} {
-			b = binary.AppendUvarint(b, v)
+		w.Put(e.id[:])
+		for _, v := range []uint64{e.stamp, e.slots, e.token, uint64(e.lockDelay)} {
+			w.Uvarint(v)
 		}
-		b = append(b, e.holder...)
+		w.Text(e.holder)
 	}
-	return b
+	return w
 }
 
 func (n note) encode() []byte {
-	b := []byte{format}
+	w := wire.Writer{format}
 	for _, v := range []uint64{n.ticket, n.slots, n.breath, n.stamp, n.beat, n.released} {
-		b = binary.AppendUvarint(b, v)
+		w.Uvarint(v)
 	}
-	return b
+	return w
 }
 
 // reader takes fields off what a register shows.
@@ -110,7 +109,7 @@ func decodeRecord(v machine.Value, initial time.Duration) (record, error) {
 		copy(e.id[:], r.Take(uint64(len(e.id))))
 		e.stamp, e.slots, e.token = r.Uvarint(), r.Uvarint(), r.Uvarint()
 		e.lockDelay = time.Duration(r.Uvarint())
-		e.holder = string(r.Bytes())
+		e.holder = r.Text()
 		if e.token == 0 {
 			e.token = v.Version.Seq
 		}

@@ -1,13 +1,13 @@
 package flease
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // Limits of a Batch on the wire.
@@ -57,22 +57,24 @@ func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 	if b.View != nil {
 		flags = 1
 	}
-	dst = append(dst, batchVersion, flags)
-	dst = binary.LittleEndian.AppendUint32(dst, b.Incarnation)
-	dst = binary.AppendUvarint(dst, b.Epoch)
-	dst = binary.LittleEndian.AppendUint32(dst, b.Digest)
+	w := wire.Writer(dst)
+	w.Byte(batchVersion)
+	w.Byte(flags)
+	w.Uint32(b.Incarnation)
+	w.Uvarint(b.Epoch)
+	w.Uint32(b.Digest)
 	if b.View != nil {
-		dst = append(dst, oneIf(b.View.Closed)|oneIf(b.View.Active)<<1)
-		dst = b.View.View.append(dst)
+		w.Byte(oneIf(b.View.Closed) | oneIf(b.View.Active)<<1)
+		b.View.View.encode(&w)
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(b.Ops)))
+	w.Count(len(b.Ops))
 	for i := range b.Ops {
-		dst = b.Ops[i].append(dst)
+		b.Ops[i].encode(&w)
 	}
-	if n := len(dst) - begin; n > MaxBatch {
-		return dst[:begin], fmt.Errorf("%w: %d bytes, at most %d", ErrBatch, n, MaxBatch)
+	if n := len(w) - begin; n > MaxBatch {
+		return w[:begin], fmt.Errorf("%w: %d bytes, at most %d", ErrBatch, n, MaxBatch)
 	}
-	return dst, nil
+	return w, nil
 }
 
 func oneIf(b bool) byte {
@@ -82,63 +84,58 @@ func oneIf(b bool) byte {
 	return 0
 }
 
-func (o *Op) append(dst []byte) []byte {
+func (o *Op) encode(w *wire.Writer) {
 	fields := oneIf(o.Name != "")*hasName | oneIf(o.Written != 0)*hasWritten | oneIf(o.Value != nil)*hasValue |
 		oneIf(o.Ticket != 0)*hasTicket | oneIf(o.Slots != 0)*hasSlots | oneIf(len(o.Queue) > 0)*hasQueue | oneIf(o.Waiting != 0)*hasWaiting
-	dst = append(dst, byte(o.Kind), fields)
-	dst = binary.AppendUvarint(dst, uint64(o.Ref))
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(o.Ballot))
+	w.Byte(byte(o.Kind))
+	w.Byte(fields)
+	w.Uvarint(uint64(o.Ref))
+	w.Uint64(uint64(o.Ballot))
 	if fields&hasName != 0 {
-		dst = appendString(dst, o.Name)
+		w.Text(o.Name)
 	}
 	if fields&hasWritten != 0 {
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(o.Written))
+		w.Uint64(uint64(o.Written))
 	}
 	if fields&hasValue != 0 {
-		dst = o.Value.append(dst)
+		o.Value.encode(w)
 	}
 	if fields&hasTicket != 0 {
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(o.Ticket))
+		w.Uint64(uint64(o.Ticket))
 	}
 	if fields&hasSlots != 0 {
-		dst = binary.AppendUvarint(dst, uint64(o.Slots))
+		w.Uvarint(uint64(o.Slots))
 	}
 	if fields&hasQueue != 0 {
-		dst = binary.AppendUvarint(dst, uint64(len(o.Queue)))
-		for _, w := range o.Queue {
-			dst = binary.LittleEndian.AppendUint64(dst, uint64(w.Ticket))
-			dst = binary.AppendUvarint(dst, uint64(w.Slots))
+		w.Count(len(o.Queue))
+		for _, waiter := range o.Queue {
+			w.Uint64(uint64(waiter.Ticket))
+			w.Uvarint(uint64(waiter.Slots))
 		}
 	}
 	if fields&hasWaiting != 0 {
-		dst = binary.AppendUvarint(dst, uint64(o.Waiting))
+		w.Uvarint(uint64(o.Waiting))
 	}
-	return dst
 }
 
-func (v Value) append(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(v)))
+func (v Value) encode(w *wire.Writer) {
+	w.Count(len(v))
 	for i := range v {
 		h := &v[i]
-		dst = append(dst, oneIf(h.Released)|oneIf(h.Heir != 0)<<1|oneIf(h.Delay != 0)<<2)
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(h.Token))
-		dst = binary.AppendUvarint(dst, uint64(h.Until))
-		dst = binary.AppendUvarint(dst, uint64(h.Owner))
-		dst = binary.LittleEndian.AppendUint32(dst, h.Incarnation)
-		dst = binary.AppendUvarint(dst, uint64(h.Slots))
+		w.Byte(oneIf(h.Released) | oneIf(h.Heir != 0)<<1 | oneIf(h.Delay != 0)<<2)
+		w.Uint64(uint64(h.Token))
+		w.Uvarint(uint64(h.Until))
+		w.Uvarint(uint64(h.Owner))
+		w.Uint32(h.Incarnation)
+		w.Uvarint(uint64(h.Slots))
 		if h.Delay != 0 {
-			dst = binary.AppendUvarint(dst, uint64(h.Delay))
+			w.Uvarint(uint64(h.Delay))
 		}
 		if h.Heir != 0 {
-			dst = binary.AppendUvarint(dst, uint64(h.Heir))
+			w.Uvarint(uint64(h.Heir))
 		}
-		dst = appendString(dst, h.Holder)
+		w.Text(h.Holder)
 	}
-	return dst
-}
-
-func appendString(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
 // size is at least how many bytes the operation takes on the wire.
@@ -185,17 +182,17 @@ func (d *Decoder) Decode(data []byte, b *Batch) error {
 	if len(data) > MaxBatch {
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrBatch, len(data), MaxBatch)
 	}
-	r := reader{b: data, s: string(data), d: d}
-	if v := r.byte(); v != batchVersion {
+	r := newReader(data, d)
+	if v := r.Byte(); v != batchVersion {
 		return fmt.Errorf("%w: version %d, this peer speaks %d", ErrBatch, v, batchVersion)
 	}
-	flags := r.byte()
-	b.Incarnation, b.Epoch, b.Digest = r.uint32(), r.uvarint(1<<63-1), r.uint32()
+	flags := r.Byte()
+	b.Incarnation, b.Epoch, b.Digest = r.Uint32(), r.UvarintTo(1<<63-1), r.Uint32()
 	if flags&1 != 0 {
-		news := r.byte()
+		news := r.Byte()
 		b.View = &ViewNews{Closed: news&1 != 0, Active: news&2 != 0, View: r.view()}
 	}
-	n := int(r.uvarint(MaxOps))
+	n := int(r.UvarintTo(MaxOps))
 	if flags > 1 || b.Incarnation == 0 || !r.ok(n*11) { // an Op has 11 bytes at least
 		*b = Batch{}
 		return fmt.Errorf("%w: damaged header", ErrBatch)
@@ -204,103 +201,66 @@ func (d *Decoder) Decode(data []byte, b *Batch) error {
 	for i := range b.Ops {
 		r.op(&b.Ops[i])
 	}
-	if r.bad || len(r.b) != r.at {
+	if !r.Done() {
 		*b = Batch{}
-		return fmt.Errorf("%w: damaged at byte %d of %d", ErrBatch, r.at, len(data))
+		return fmt.Errorf("%w: damaged, or not %d bytes long", ErrBatch, len(data))
 	}
 	return nil
 }
 
-// reader takes integers off the front; bad once there were not enough bytes.
+// reader takes fields off what came.
 type reader struct {
-	b   []byte
-	s   string // the same bytes
-	at  int
-	bad bool
-	d   *Decoder
+	wire.Reader
+	s string // all of what came
+	d *Decoder
+}
+
+func newReader(data []byte, d *Decoder) reader {
+	return reader{wire.Reader{Rest: data}, string(data), d}
 }
 
 // ok reports whether n bytes are there.
 func (r *reader) ok(n int) bool {
-	if r.bad || n < 0 || len(r.b)-r.at < n {
-		r.bad = true
+	if n > len(r.Rest) {
+		r.Fail()
 	}
-	return !r.bad
+	return !r.Bad
 }
 
-func (r *reader) byte() byte {
-	if !r.ok(1) {
-		return 0
-	}
-	r.at++
-	return r.b[r.at-1]
-}
+func (r *reader) ballot() Ballot { return Ballot(r.Uint64()) }
 
-func (r *reader) uint32() uint32 {
-	if !r.ok(4) {
-		return 0
-	}
-	r.at += 4
-	return binary.LittleEndian.Uint32(r.b[r.at-4:])
-}
-
-func (r *reader) ballot() Ballot { return Ballot(r.uint64()) }
-
-func (r *reader) uint64() uint64 {
-	if !r.ok(8) {
-		return 0
-	}
-	r.at += 8
-	return binary.LittleEndian.Uint64(r.b[r.at-8:])
-}
-
-func (r *reader) uvarint(most uint64) uint64 {
-	if r.bad {
-		return 0
-	}
-	x, n := binary.Uvarint(r.b[r.at:])
-	if n <= 0 || x > most {
-		r.bad = true
-		return 0
-	}
-	r.at += n
-	return x
-}
-
+// string takes one of at most so many bytes. It shares the memory of s.
 func (r *reader) string(most uint64) string {
-	n := int(r.uvarint(most))
-	if !r.ok(n) {
-		return ""
-	}
-	r.at += n
-	return r.s[r.at-n : r.at]
+	n := len(r.Take(r.UvarintTo(most)))
+	end := len(r.s) - len(r.Rest)
+	return r.s[end-n : end]
 }
 
 func (r *reader) view() View {
-	v := View{Epoch: r.uvarint(1<<63 - 1), Replicas: int(r.uvarint(MaxReplicas))}
-	n := int(r.uvarint(MaxMember))
+	v := View{Epoch: r.UvarintTo(1<<63 - 1), Replicas: int(r.UvarintTo(MaxReplicas))}
+	n := int(r.UvarintTo(MaxMember))
 	if !r.ok(n) {
 		return View{}
 	}
 	v.Members = make([]machine.NodeID, n)
 	for i := range v.Members {
-		v.Members[i] = machine.NodeID(r.uvarint(MaxMember))
+		v.Members[i] = machine.NodeID(r.UvarintTo(MaxMember))
 	}
-	v.Places = r.uint64()
+	v.Places = r.Uint64()
 	if v.Check() != nil {
-		r.bad = true
+		r.Fail()
 	}
 	return v
 }
 
 func (r *reader) op(o *Op) {
-	o.Kind = Kind(r.byte())
-	fields := r.byte()
+	o.Kind = Kind(r.Byte())
+	fields := r.Byte()
 	if o.Kind < Read || o.Kind > WrongView || fields > knownFields {
-		r.bad = true
+		r.Fail()
 		return
 	}
-	o.Ref = uint32(r.uvarint(1<<32 - 1))
+	o.Ref = uint32(r.UvarintTo(1<<32 - 1))
 	o.Ballot = r.ballot()
 	if fields&hasName != 0 {
 		o.Name = r.string(MaxName)
@@ -315,42 +275,42 @@ func (r *reader) op(o *Op) {
 		o.Ticket = r.ballot()
 	}
 	if fields&hasSlots != 0 {
-		o.Slots = int32(r.uvarint(Shared))
+		o.Slots = int32(r.UvarintTo(Shared))
 	}
 	if fields&hasQueue != 0 {
-		n := int(r.uvarint(maxQueue))
+		n := int(r.UvarintTo(maxQueue))
 		if !r.ok(9 * n) {
 			return
 		}
 		o.Queue = make([]Waiter, n)
 		for i := range o.Queue {
-			o.Queue[i] = Waiter{Ticket: r.ballot(), Slots: int32(r.uvarint(Shared))}
+			o.Queue[i] = Waiter{Ticket: r.ballot(), Slots: int32(r.UvarintTo(Shared))}
 		}
 	}
 	if fields&hasWaiting != 0 {
-		o.Waiting = uint32(r.uvarint(1<<32 - 1))
+		o.Waiting = uint32(r.UvarintTo(1<<32 - 1))
 	}
 }
 
 func (r *reader) value() Value {
-	n := int(r.uvarint(MaxHoldings))
+	n := int(r.UvarintTo(MaxHoldings))
 	if !r.ok(17 * n) { // a Holding has 17 bytes at least
 		return nil
 	}
 	v := make(Value, n)
 	for i := range v {
-		flags := r.byte()
-		h := Holding{Released: flags&1 != 0, Token: r.ballot(), Until: Time(r.uvarint(1<<42 - 1)),
-			Owner: uint16(r.uvarint(MaxMember)), Incarnation: r.uint32(), Slots: int32(r.uvarint(Shared))}
+		flags := r.Byte()
+		h := Holding{Released: flags&1 != 0, Token: r.ballot(), Until: Time(r.UvarintTo(1<<42 - 1)),
+			Owner: uint16(r.UvarintTo(MaxMember)), Incarnation: r.Uint32(), Slots: int32(r.UvarintTo(Shared))}
 		if flags&4 != 0 {
-			h.Delay = uint32(r.uvarint(1<<32 - 1))
+			h.Delay = uint32(r.UvarintTo(1<<32 - 1))
 		}
 		if flags&2 != 0 {
-			h.Heir = uint16(r.uvarint(MaxMember))
+			h.Heir = uint16(r.UvarintTo(MaxMember))
 		}
 		h.Holder = r.d.known(r.string(MaxHolder))
 		if flags > 7 || h.Owner == 0 || h.Slots == 0 {
-			r.bad = true
+			r.Fail()
 		}
 		v[i] = h
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 func fullBatch() *Batch {
@@ -43,8 +44,9 @@ func TestBatchSurvivesTheWire(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", &got, want)
 	}
 	for i := range want.Ops {
-		if o := &want.Ops[i]; len(o.append(nil)) > o.size()+40 {
-			t.Errorf("an operation of %d bytes says that it has %d", len(o.append(nil)), o.size())
+		o, w := &want.Ops[i], wire.Writer(nil)
+		if o.encode(&w); len(w) > o.size()+40 {
+			t.Errorf("an operation of %d bytes says that it has %d", len(w), o.size())
 		}
 	}
 	for n := range data {

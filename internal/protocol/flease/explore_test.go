@@ -1,7 +1,6 @@
 package flease
 
 import (
-	"encoding/binary"
 	"flag"
 	"hash/fnv"
 	"maps"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 var exploreFlag = flag.Bool("explore", false, "explore the greater scopes, too: minutes")
@@ -304,17 +304,17 @@ func (w *world) hash() uint64 {
 	return d.sum()
 }
 
-type digest struct{ b []byte }
+type digest struct{ b wire.Writer }
 
 func (d *digest) add(xs ...uint64) {
 	for _, x := range xs {
-		d.b = binary.LittleEndian.AppendUint64(d.b, x)
+		d.b.Uint64(x)
 	}
 }
 
 func (d *digest) value(v Value) {
 	d.add(uint64(len(v)))
-	d.b = v.append(d.b)
+	v.encode(&d.b)
 }
 
 func (d *digest) sum() uint64 {

@@ -1,9 +1,10 @@
 package flease
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // Record is the state that outlives a peer: one step of a Durable one, or all live state at
@@ -36,45 +37,44 @@ var ErrRecord = errors.New("flease: bad record")
 
 // MarshalBinary encodes a record. Its storage sees to damage.
 func (r *Record) MarshalBinary() ([]byte, error) {
-	dst := []byte{recordVersion + oneIf(r.Silent)*(silentVersion-recordVersion)}
-	dst = binary.AppendVarint(dst, int64(r.Floor))
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.Highest))
-	dst = binary.AppendUvarint(dst, uint64(len(r.Cells)))
+	w := wire.Writer{recordVersion + oneIf(r.Silent)*(silentVersion-recordVersion)}
+	w.Varint(int64(r.Floor))
+	w.Uint64(uint64(r.Highest))
+	w.Count(len(r.Cells))
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		dst = appendString(dst, c.Name)
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(c.Promised))
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(c.Written))
-		dst = append(dst, oneIf(c.Value != nil))
+		w.Text(c.Name)
+		w.Uint64(uint64(c.Promised))
+		w.Uint64(uint64(c.Written))
+		w.Byte(oneIf(c.Value != nil))
 		if c.Value != nil {
-			dst = c.Value.append(dst)
+			c.Value.encode(&w)
 		}
 	}
-	return dst, nil
+	return w, nil
 }
 
 // UnmarshalBinary decodes a record. The error wraps ErrRecord.
 func (r *Record) UnmarshalBinary(data []byte) error {
-	rd := reader{b: data, s: string(data), d: new(Decoder)}
-	version := rd.byte()
+	rd := newReader(data, new(Decoder))
+	version := rd.Byte()
 	if version != recordVersion && version != silentVersion {
 		return fmt.Errorf("%w: version %d, this peer knows %d and %d", ErrRecord, version, recordVersion, silentVersion)
 	}
-	floor, n := binary.Varint(data[rd.at:])
-	if n <= 0 {
+	floor := rd.Varint()
+	if rd.Bad {
 		return fmt.Errorf("%w: damaged at its beginning", ErrRecord)
 	}
-	rd.at += n
 	*r = Record{Floor: Time(floor), Highest: rd.ballot(), Silent: version == silentVersion}
-	for count := rd.uvarint(1 << 32); count > 0 && !rd.bad; count-- {
+	for count := rd.UvarintTo(1 << 32); count > 0 && !rd.Bad; count-- {
 		c := CellRecord{Name: rd.string(MaxName), Promised: rd.ballot(), Written: rd.ballot()}
-		if rd.byte() == 1 {
+		if rd.Byte() == 1 {
 			c.Value = rd.value()
 		}
 		r.Cells = append(r.Cells, c)
 	}
-	if rd.bad || rd.at != len(data) {
-		return fmt.Errorf("%w: damaged at byte %d of %d", ErrRecord, rd.at, len(data))
+	if !rd.Done() {
+		return fmt.Errorf("%w: damaged, or not %d bytes long", ErrRecord, len(data))
 	}
 	return nil
 }

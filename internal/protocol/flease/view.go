@@ -1,12 +1,12 @@
 package flease
 
 import (
-	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"slices"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // slots is how many parts the names are spread over. Each has its cell; so cells are
@@ -63,18 +63,20 @@ func (v View) replicas() int {
 // digest tells views of one epoch apart.
 func (v View) digest() uint32 {
 	h := fnv.New32a()
-	_, _ = h.Write(v.append(nil))
+	var w wire.Writer
+	v.encode(&w)
+	_, _ = h.Write(w)
 	return h.Sum32()
 }
 
-func (v View) append(b []byte) []byte {
-	b = binary.AppendUvarint(b, v.Epoch)
-	b = binary.AppendUvarint(b, uint64(v.replicas()))
-	b = binary.AppendUvarint(b, uint64(len(v.Members)))
+func (v View) encode(w *wire.Writer) {
+	w.Uvarint(v.Epoch)
+	w.Uvarint(uint64(v.replicas()))
+	w.Count(len(v.Members))
 	for _, m := range v.Members {
-		b = binary.AppendUvarint(b, uint64(m))
+		w.Uvarint(uint64(m))
 	}
-	return binary.LittleEndian.AppendUint64(b, v.Places)
+	w.Uint64(v.Places)
 }
 
 // Cell names the members that coordinate a resource under a view, ascending. It works
