@@ -10,10 +10,10 @@
 //	SQL    fence.Row{…}.Check(ctx, tx, "ledger", token)      in the transaction that writes
 //	HTTP   fence.Handler(store, handler)                     header Tenure-Token on every request that writes
 //
-// The check and the write must be one: between a check and a write that follows
-// it, a newer holder may come and go. Row does both in one transaction; File holds
-// a lock while the write is done (see File.Do); and Handler refuses a request that was
-// overtaken while it waited, and lets one token at a time into the handler.
+// The check and the write must be one: between a check and a write that follows it, a newer
+// holder may come and go. Row does both in one transaction. File holds a lock while the
+// write is done (see File.Do). Handler refuses a request that was overtaken while it
+// waited, and lets one token at a time into the handler.
 //
 // A newer holder should announce itself by a first write, even an empty one:
 // until the resource has seen the new token it cannot know that the old one is

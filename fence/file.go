@@ -107,7 +107,7 @@ func (l ledger) writeSynced(path, text string) error {
 func text(token uint64) string { return strconv.FormatUint(token, 10) + "\n" }
 
 // knownDurable reports whether the lock file says that the token is durable. Tokens only
-// grow, so what it says stays true.
+// grow, so the answer stays true.
 func knownDurable(lock io.ReaderAt, token uint64) bool {
 	b := make([]byte, len("18446744073709551615\n")+1)
 	n, err := lock.ReadAt(b, 0) // one byte more than a token has, so that what follows one shows

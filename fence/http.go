@@ -17,9 +17,9 @@ const Header = "Tenure-Token"
 //	409  to a token below the highest: the sender's lease has passed to another
 //	503  if the store fails
 //
-// Every request needs a token; route those that only read past the Handler. next runs
-// while the store keeps newer tokens out, so a request that hangs holds up the next
-// holder: give requests a time limit.
+// Every request needs a token; route those that only read past the Handler. While next
+// runs, the store keeps newer tokens out. So a request that hangs delays the next holder:
+// give requests a time limit.
 func Handler(store Store, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, err := requestToken(r)

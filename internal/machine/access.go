@@ -55,7 +55,7 @@ type Write struct {
 // It replaces the writer's note before. The reply is nil.
 type Note struct{ Data []byte }
 
-// Value is what a register shows. Whoever holds it must not change Data.
+// Value is what a register shows. No holder of it may change Data.
 type Value struct {
 	Version Version // zero if the register was never written, or is forgotten
 	Data    []byte
@@ -69,9 +69,8 @@ type Noted struct {
 	Data   []byte
 }
 
-// Version orders the writes of a register: by Seq, ties by Writer. A Seq is a
-// fencing token: whatever happens to writes that got stuck, a register never shows
-// a smaller one again.
+// Version orders the writes of a register: by Seq, ties by Writer. A Seq is a fencing
+// token: a register never shows a smaller one again, even if stuck writes land late.
 type Version struct {
 	Seq    uint64
 	Writer ID

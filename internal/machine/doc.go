@@ -1,12 +1,12 @@
 // Package machine says what a protocol looks like here: a deterministic state
 // machine that is stepped by one goroutine.
 //
-// A machine takes inputs one at a time together with the time at which they
-// arrived, and gives back a [Ready]: what to send, what to make durable before
-// what else is sent, what happened, and when it wants to be woken. It has no
-// goroutine, clock, lock, random source or I/O of its own, so the same inputs
-// always give the same outputs. Two drivers exist: package driver runs a
-// machine for real, package sim runs many of them in one seeded world.
+// A machine takes inputs one at a time together with the time at which they arrived, and
+// gives back a [Ready]: messages to send, records to make durable before certain messages
+// leave, outcomes, and the next alarm. It has no goroutine, clock, lock, random source or
+// I/O of its own, so the same inputs always give the same outputs. Two drivers exist:
+// package driver runs a machine for real, package sim runs many of them in one seeded
+// world.
 //
 // The driving loop, in full:
 //

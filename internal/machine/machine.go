@@ -31,13 +31,13 @@ type Now struct {
 	Wall Wall
 }
 
-// Envelope is a message on its way. Whoever holds the Body must not change it.
+// Envelope is a message on its way. No holder of the Body may change it.
 type Envelope struct {
 	From, To NodeID
 	Body     any
 }
 
-// Persist is a record to be made durable, and what may leave only after that.
+// Persist is a record to make durable, with the messages that may leave only after that.
 type Persist struct {
 	// Record is what to write; its type is the machine's and its storage's.
 	// Nil when Then merely has to wait for the records before it that had a

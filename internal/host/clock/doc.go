@@ -21,17 +21,18 @@
 // that much late after a sleep, and no later than usual otherwise. Linux falls
 // back to this when it has no timerfd to give.
 //
-// Between the moment when a machine resumes and the moment when its alarms have
-// rung, other goroutines run. Who must not act after a deadline compares Now
-// with it, and takes an alarm only as a hint.
+// Between the moment when a machine resumes and the moment when its alarms have rung, other
+// goroutines run. A caller that must not act after a deadline compares Now with it, and
+// takes an alarm only as a hint.
 //
 // The rate of these clocks follows NTP's slewing and the quality of the
 // crystal. Rates of two hosts are taken to differ by less than one percent; see
 // the engines for their margins. Steps of the wall clock do not matter.
 //
-// Whether a clock deserves that trust, [Judge] finds out, as far as the machine's other
-// clocks tell: that the machine slept or the process stood still, that NTP has it run at a
-// rate beyond all margins, that it went back, or that it stood still itself, as that of a
-// virtual machine does which is frozen and goes on elsewhere. The last is seen only when
-// somebody sets the time of day afterwards: until then nothing inside the machine differs.
+// [Judge] finds out whether a clock deserves that trust, as far as the machine's other
+// clocks show. It detects that the machine slept or the process stood still, that NTP runs
+// the clock at a rate beyond all margins, and that the clock went back. It also detects
+// that the clock itself stood still, as in a virtual machine that is frozen and goes on
+// elsewhere. The last is seen only when somebody sets the time of day afterwards: until
+// then nothing inside the machine differs.
 package clock

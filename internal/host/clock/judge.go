@@ -28,8 +28,8 @@ type Oddity struct {
 type Kind int
 
 const (
-	// Paused: nobody looked for long, though somebody should have. The clock of leases
-	// went on meanwhile, so what is over is over.
+	// Paused: nobody looked for long, though somebody should have. The clock of leases went
+	// on meanwhile, so leases that are over are over.
 	Paused Kind = iota
 	// Slept: the machine was suspended, and its clock of leases counted that.
 	Slept
@@ -80,7 +80,8 @@ const (
 	window = time.Second
 )
 
-// Since is from when on the next Look compares: what is odd then has happened since.
+// Since returns the time from which the next Look compares: an oddity that it finds has
+// happened since.
 func (j *Judge) Since() machine.Mono { return j.base.Now }
 
 // Look takes what the clocks show now, and tells what is odd about it. It should be

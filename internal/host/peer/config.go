@@ -53,13 +53,13 @@ type Config struct {
 	Stream func(from machine.NodeID, header []byte, r io.Reader) error
 
 	// Answer is given what somebody says with [Ask], member or not, which may be nothing,
-	// 16 KiB at most, and returns what that one is told, 1 MiB at most. It is asked by
-	// strangers: what is said must not be believed, and what is told must prove nothing.
-	// Four goroutines may call it at a time. Nil refuses questions.
+	// 16 KiB at most, and returns what that one is told, 1 MiB at most. Strangers ask, too:
+	// the question must not be believed, and the answer must prove nothing. Four goroutines
+	// may call it at a time. Nil refuses questions.
 	Answer func(said []byte) []byte
 
-	// Greeting, if it is not nil, gives the first message of each connection to a peer: what
-	// Send takes comes after it.
+	// Greeting, if it is not nil, gives the first message of each connection to a peer.
+	// Messages of Send come after it.
 	Greeting func(machine.NodeID) []byte
 
 	// Up, Down, Unreachable and Refused may be nil. One goroutine calls them, in

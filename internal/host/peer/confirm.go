@@ -37,9 +37,10 @@ func (t *Transport) mine(h hello) bool {
 	return dialing && to == machine.NodeID(h.from)
 }
 
-// confirmed asks at a peer's address whether a connection is of the process there. It asks for as
-// long as the guest is inside: whoever was put out has no connection made for it any more, or a
-// stranger could have any number of them made to an address where nobody answers.
+// confirmed asks at a peer's address whether a connection is of the process there. It asks
+// for as long as the guest is admitted. Once a guest was put out, no connection is made for
+// it any more. Otherwise a stranger could cause any number of connections to an address
+// where nobody answers.
 func (t *Transport) confirmed(r *remote, h hello, by *Guest) (status, error) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()

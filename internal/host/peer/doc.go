@@ -15,14 +15,13 @@
 //
 // # Streams
 //
-// Each side dials for what it sends, so a pair of members has two connections.
-// What [Transport.Send] takes waits in a queue, bounded in bytes, whose writer
-// puts all that is there into one frame and one write: a lone message leaves at
-// once and batches grow with the load. Messages of a pair arrive in order, each
-// at most once. They are lost when the connection is, when the queue is full and
-// while there is no connection; protocols above have to send again, and
-// [Config] Unreachable tells them. What [Config] Greeting gives comes first on each
-// connection.
+// Each side dials for what it sends, so a pair of members has two connections. Messages of
+// [Transport.Send] wait in a queue, bounded in bytes. Its writer puts all of them into one
+// frame and one write, so a lone message leaves at once and batches grow with the load.
+// Messages of a pair arrive in order, each at most once. They are lost when the connection
+// is, when the queue is full and while there is no connection; protocols above have to send
+// again, and [Config] Unreachable tells them. The message of [Config] Greeting comes first
+// on each connection.
 //
 // A receiver that blocks in Deliver stops reading from that peer only. TCP then
 // stops the sender, whose queue fills up; after a few seconds without progress it
@@ -72,9 +71,9 @@
 // stranger who reaches the port, and knows all ids and addresses, is told that it is not
 // that member, and no frame of its is read. Messages and streams come from members only.
 //
-// This stops a stranger who can neither take over a member's address (by ARP, DNS, routes,
-// or because the address was given up while it is still in Peers) nor read or change what
-// members send each other. Those take mutual TLS: a [Config] TLS that demands client
+// This stops a stranger that can neither take over a member's address (by ARP, DNS or
+// routes, or because the address was given up while it is still in Peers) nor read or
+// change members' traffic. Those take mutual TLS: a [Config] TLS that demands client
 // certificates. The confirmation is made then, too, and checks the certificate's name
 // against the address, so that a member's certificate does not do for another member.
 //
@@ -83,8 +82,8 @@
 // alive (its connection is heard from while the second waits). A peer that nobody can dial
 // at its address is refused ([ErrUnconfirmed]), for its messages could not be answered.
 //
-// A question comes from anybody. Its answer must prove nothing, and what is said with it
-// is no more than a hint.
+// A question comes from anybody. Its answer must prove nothing, and the question is no more
+// than a hint.
 //
 // # Limits for strangers
 //

@@ -27,7 +27,7 @@ const (
 	frameBatch   frameType = 1 + iota // messages
 	framePing                         // u64, to be sent back
 	framePong                         // the u64 of a ping
-	frameHeader                       // bulk: what the stream is
+	frameHeader                       // bulk: the kind of stream
 	frameChunk                        // bulk: some bytes of it
 	frameEnd                          // bulk: all was sent
 	frameAbort                        // bulk: the sender's reader failed; why

@@ -110,7 +110,7 @@ func (t *Transport) welcome(by *Guest) (conn net.Conn, r *remote, h hello, err e
 }
 
 // judge reports whether the sender of a greeting may belong here: of a peer, who it says it
-// is. What is asked comes from nobody.
+// is. Questions come from nobody.
 func (t *Transport) judge(h hello) (*remote, status, error) {
 	t.mu.Lock()
 	r, removed := t.remotes[h.from], slices.Contains(t.removed, h.from)

@@ -31,17 +31,16 @@
 //
 // # What a store does for registers
 //
-// It keeps the greatest version and each writer's newest note, whatever the order
-// in which they arrive and however late; it reads as damaged what is damaged, never
-// as empty; its floor never goes back, over restarts too. Package registertest has
-// the suite.
+// It keeps the greatest version and each writer's newest note, whatever the order in which
+// they arrive and however late. A damaged register reads as damaged, never as empty. Its
+// floor never goes back, over restarts too. Package registertest has the suite.
 //
 // # One worker for a store
 //
-// Each store has one goroutine, which takes everything that waits and performs it
-// with a single Do: many leases share an I/O, without a timer. A store that hangs
-// holds up this goroutine and nobody else. What waits for it is at most one access
-// for each writer, dropped when the writer leaves.
+// Each store has one goroutine, which takes everything that waits and performs it with a
+// single Do: many leases share an I/O, without a timer. A store that hangs holds up this
+// goroutine and nobody else. At most one access for each writer waits for it, and is
+// dropped when the writer leaves.
 //
 // # Limits
 //

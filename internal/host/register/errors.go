@@ -2,7 +2,7 @@ package register
 
 import "errors"
 
-// What every store takes.
+// Limits that every store accepts.
 const (
 	MaxName = 512  // bytes of a name
 	MaxData = 2800 // bytes of data in a register

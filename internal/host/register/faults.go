@@ -202,5 +202,5 @@ func (f *Faults) Names() ([]string, error) {
 	return f.Store.Names()
 }
 
-// Close closes the store. What is Stuck is lost; what hangs goes on hanging.
+// Close closes the store. Stuck accesses are lost; hanging ones go on hanging.
 func (f *Faults) Close() error { return f.Store.Close() }

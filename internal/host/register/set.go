@@ -92,8 +92,8 @@ func (h Header) mates(o Header) error {
 // Header returns what the stores agree on. Its Index means nothing.
 func (s *Set) Header() Header { return s.header }
 
-// Delays measures the operations on the set's registers. Whoever steps machines of
-// his own over the set adds what they Took.
+// Delays measures the operations on the set's registers. A caller that steps machines of
+// its own over the set adds their Took outcomes.
 func (s *Set) Delays() *Delays { return s.delays }
 
 // Config returns how a register is made of the set's stores. It is quiet about a

@@ -8,9 +8,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Store is one place that keeps registers by name and may fail as a whole: a
-// directory, a device, a server. Who wants to survive the loss of some uses
-// several, with package quorumregister above them.
+// Store is one place that keeps registers by name and may fail as a whole: a directory, a
+// device, a server. To survive the loss of some stores, use several with package
+// quorumregister above them.
 type Store interface {
 	// Header returns what all users of the store have to agree on.
 	Header() Header
@@ -35,9 +35,9 @@ type Op struct {
 	Op any
 }
 
-// Enter is the operation that says that the writer is about to write this name. It
-// changes nothing that the register shows. When it has succeeded the store is ready: what
-// takes longer the first time, to make a file or to connect to a server, is done.
+// Enter is the operation that says that the writer is about to write this name. It changes
+// nothing that the register shows. After a success the store is ready: slow first steps,
+// such as making a file or connecting to a server, are done.
 type Enter struct{}
 
 // Leave is the operation that says that the writer will not write this name again.
@@ -79,7 +79,7 @@ func (h Header) Check() error {
 	return nil
 }
 
-// Quiet is how long a claim may go without a sign of life and still hold something:
+// Quiet is how long a claim may go without a sign of life and still hold something. It is
 // Δ+6δ for the greatest δ that a lease may adapt to, a twelfth of Δ, and a tenth more for
 // clocks.
 func (h Header) Quiet() time.Duration {

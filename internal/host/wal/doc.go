@@ -73,9 +73,10 @@
 //  4. Otherwise the header says how long the record is. If one of the record's sectors was
 //     never written, it is a torn write, and if all were: [CorruptError].
 //
-// A sector was never written if it is zeros, from where the bad record begins; if it is not in
-// the file, which a batch had made larger; or if it is zeros from a byte on which is none in a
-// record. A torn write is cut off with what follows, and [Log.Repair] tells.
+// A sector was never written in three cases: it is zeros from the beginning of the bad
+// record on; it is not in the file, which a batch had made larger; or it is zeros from a
+// byte on that is not zero in any record. A torn write is cut off with what follows, and
+// [Log.Repair] tells.
 //
 // In an earlier segment every bad record is rule 1, because a segment is synced
 // before the next begins. A last segment that is shorter than it was made has been cut, or
@@ -85,11 +86,11 @@
 // # What is known of the very last Sync
 //
 // Whether it returned is written down only with the next record. So of its records no bit
-// can turn, and no byte behind their end be lost with the file's, without an error. What
-// cannot be told from a crash before that Sync are sectors that a disk has confirmed and
-// lost, whole, so that they are zeros. A note of the synced length could not tell either
-// without a second fsync. Owners that append something soon after a Sync, forced or not, as
-// package node does with each commit, make that Sync's records rule 1.
+// can turn, and no byte behind their end be lost with the file's, without an error. One
+// loss looks like a crash before that Sync: whole sectors that a disk has confirmed and
+// lost, so that they are zeros. A note of the synced length could not tell either without a
+// second fsync. Owners that append something soon after a Sync, forced or not, as package
+// node does with each commit, make that Sync's records rule 1.
 //
 // Open writes again, and syncs, the records that are not known to be durable: a
 // process may have been killed between write and fsync, or after a failed fsync,

@@ -356,8 +356,7 @@ func (l *Log) Usage() int64 {
 	return sum
 }
 
-// Close gives the directory up. It does not sync: what was not synced may be
-// lost.
+// Close gives the directory up. It does not sync: records that were not synced may be lost.
 func (l *Log) Close() error {
 	if l.lock == nil {
 		return nil

@@ -167,9 +167,9 @@ func (l *Log) checkOwner(path string, name uint64, h segmentHeader) error {
 	return nil
 }
 
-// resume readies the last segment, whose good part is seg, for appending: what
-// follows becomes zeros, and what is not known to be durable is written again,
-// because the page cache may show what the disk does not have.
+// resume readies the last segment, whose good part is seg, for appending. The rest becomes
+// zeros. Records that are not known to be durable are written again, because the page cache
+// may show records that the disk does not have.
 func (l *Log) resume(seg []byte, unsafeFrom int) error {
 	if l.repair != nil {
 		// Not by Truncate: a file that is too short would be taken for damaged.

@@ -219,8 +219,8 @@ func (s *Snapshots) Verify(index uint64) (SnapshotInfo, error) {
 	return r.Info(), err
 }
 
-// Open opens a snapshot. What Read returns is verified; io.EOF comes only after
-// the whole file was found good, so wait for it before using what was read.
+// Open opens a snapshot. Read returns verified bytes. io.EOF comes only after the whole
+// file was found good, so wait for it before using the content.
 func (s *Snapshots) Open(index uint64) (*SnapshotReader, error) {
 	raw, _, err := s.Export(index)
 	if err != nil {

@@ -41,8 +41,8 @@ func anchoredExpiry(th *theater) {
 	th.holds("its attempt is over since long", b, false)
 }
 
-// An answer that comes after the attempt's time is none: nothing is written any more
-//, though the alarm has not rung yet.
+// An answer that comes after the time of its attempt counts for nothing, even if the alarm
+// has not rung yet: the peer writes no more.
 func lateAnswer(th *theater) {
 	th.acquires(1, flease.Acquire{})
 	th.asks(1, 4, flease.Read)

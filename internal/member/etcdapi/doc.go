@@ -25,11 +25,11 @@
 // very member, may lack it, and a watch "from now" report it. A linearizable read at the
 // write's revision waits for it.
 //
-// A member that has just started may have no view that it may publish, until it hears
-// what was released (package node). Meanwhile serializable reads and watches are refused
-// with Unavailable, on which etcd's clients go to another member. What asks the leader in
-// any case waits, such as linearizable reads, writes and renewals. Members and status
-// are told; headers have revision 0, which is none. Its health is NOT_SERVING.
+// A member that has just started may have no view that it may publish, until it hears what
+// was released (package node). Meanwhile serializable reads and watches are refused with
+// Unavailable, on which etcd's clients go to another member. Calls that ask the leader in
+// any case wait, such as linearizable reads, writes and renewals. Members and status are
+// told; headers have revision 0, which is none. Its health is NOT_SERVING.
 //
 // # Watches
 //

@@ -10,9 +10,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
-// Lock and Election are built as the recipes of etcd's client: a contender puts
-// the key NAME/LEASE with its lease, and whose key under NAME/ was created first
-// is the holder. Here they run beside the state, so that waiting costs no calls.
+// Lock and Election are built as the recipes of etcd's client: a contender puts the key
+// NAME/LEASE with its lease, and the contender whose key under NAME/ was created first is
+// the holder. Here they run beside the state, so that waiting costs no calls.
 
 // contenders is the range of the keys under NAME/.
 func contenders(name []byte) (key, end []byte) {
@@ -49,7 +49,7 @@ func (s *Server) lookup(r *pb.RangeRequest) (kvs []*mvccpb.KeyValue, revision in
 // contender's own key, created at mine, disappears meanwhile.
 func (s *Server) awaitTurn(ctx context.Context, name, key []byte, mine int64, gone error) (revision int64, err error) {
 	if s.backend.View().Revision() < mine { // in key order a write may be answered before
-		// What is published may wait for holders of other keys. These keys can be read.
+		// The published state may wait for holders of other keys. These keys can be read.
 		resp, err := s.read(ctx, holderOf(name))
 		if err != nil {
 			return 0, err

@@ -11,9 +11,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/watch"
 )
 
-// lines are the names for which calls wait at this member, and who waits there. One watch
-// follows the contenders of a name for all of them: were each to look for the contender before
-// its own, thousands would read thousands of keys each.
+// lines are the names for which calls wait at this member, with the waiting calls. One
+// watch follows the contenders of a name for all of them: were each to look for the
+// contender before its own, thousands would read thousands of keys each.
 type lines struct {
 	server *Server
 
@@ -204,7 +204,8 @@ func (l *line) apply(events []*watch.Event) {
 		delete(l.created, key)
 	}
 	l.at = events[len(events)-1].KV.ModRevision
-	// After all of them: what one revision deletes and puts anew has not been without a holder.
+	// After all of them: a key that one revision deletes and puts anew was never without a
+	// holder.
 	for _, e := range events {
 		for _, p := range l.waiting[string(e.KV.Key)] {
 			l.judge(p)

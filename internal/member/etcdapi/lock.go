@@ -64,10 +64,10 @@ type contender struct {
 	earlier *mvccpb.KeyValue // the key as it was before, if the lease contended before
 }
 
-// contend puts a contender's key, with a lease of its own if it has none; if the
-// lease contends already its key stays as it is. Who holds is not asked in the
-// transaction: each member would look through all contenders for each that comes, between
-// the writes of all others. Errors have a status.
+// contend puts a contender's key, with a lease of its own if it has none; if the lease
+// contends already its key stays as it is. The transaction does not ask for the holder:
+// each member would look through all contenders for each new one, between the writes of all
+// others. Errors have a status.
 func (s *Server) contend(ctx context.Context, name []byte, lease int64, value []byte) (*contender, *pb.TxnResponse, error) {
 	c := &contender{lease: lease}
 	if lease == 0 {

@@ -54,8 +54,8 @@ func (s *maintenanceServer) Defragment(context.Context, *pb.DefragmentRequest) (
 	return &pb.DefragmentResponse{Header: s.header()}, nil
 }
 
-// Alarm lists no alarms, since nothing raises one yet; etcdctl asks for them to
-// tell whether an endpoint is healthy.
+// Alarm lists no alarms, since nothing raises one yet; etcdctl asks for them to find out
+// whether an endpoint is healthy.
 func (s *maintenanceServer) Alarm(_ context.Context, r *pb.AlarmRequest) (*pb.AlarmResponse, error) {
 	if r.Action != pb.AlarmRequest_GET {
 		return nil, status.Error(codes.Unimplemented, "tenure: there are no alarms yet, to raise or to disarm")

@@ -97,7 +97,7 @@ func (s *readLeaseServer) Set(ctx context.Context, r *readleasepb.SetRequest) (*
 	return &readleasepb.SetResponse{Previous: before.Policy, Policy: r.Policy}, nil
 }
 
-// What a text that divides the keys may have, for each request and each entry looks at it.
+// Limits of a text that divides the keys, since each request and each entry looks at it.
 const (
 	maxCells     = 1024
 	maxCellBytes = 64 << 10

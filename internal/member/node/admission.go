@@ -29,7 +29,7 @@ type admission struct {
 	need      []uint64            // all of these have to confirm this directory
 	joins     bool                // and a majority of those who vote now
 	voted     []uint64            // those who did when this member asked, if it joins
-	confirmed map[uint64][]uint64 // those who have, and who votes besides this member, as each of them says
+	confirmed map[uint64][]uint64 // those that have, and the other voters, as each of them says
 	began     time.Time
 	warned    time.Time
 }
@@ -126,7 +126,7 @@ func (a *admission) enough() bool {
 
 func majorityOf(n int) int { return n/2 + 1 }
 
-// greet tells a member where this one was started from, and what it remembers of that one.
+// greet tells a member the place this one was started from, and this one's memory of it.
 func (n *Node) greet(to machine.NodeID, g greeting) {
 	if n.peers != nil {
 		n.peers.Send(to, n.greeting(to, g))

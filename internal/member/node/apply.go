@@ -142,9 +142,9 @@ func (a *applier) apply(item replica.Committed) error {
 	return nil
 }
 
-// report publishes the state and then tells who waited for it. That the replica hears of it
-// last is for speed: who is given an index by the replica looks for a state that includes it
-// (barriers, seen.For), and waits or asks again while there is none.
+// report publishes the state and then tells who waited for it. The replica hears of it
+// last, for speed: a caller that gets an index from the replica looks for a state that
+// includes it (barriers, seen.For), and waits or asks again while there is none.
 func (a *applier) report() {
 	applied, results := a.state.Take()
 	a.visible.Capture(results)

@@ -101,7 +101,7 @@ func (bs *barriers) join(n *Node) *barrier {
 	return bs.open
 }
 
-// close runs on the stepping goroutine: who comes later is not covered.
+// close runs on the stepping goroutine: it does not cover later callers.
 func (bs *barriers) close() any {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
@@ -110,9 +110,8 @@ func (bs *barriers) close() any {
 	return replica.Read{Number: number}
 }
 
-// confirmed takes the index that all barriers up to a number have to wait for.
-// It looks at the published state under the lock: what is published later
-// releases what is left here.
+// confirmed takes the index that all barriers up to a number have to wait for. It looks at
+// the published state under the lock: a later state releases the calls that are left here.
 func (bs *barriers) confirmed(n *Node, r replica.ReadReady) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()

@@ -43,7 +43,7 @@ const (
 	glance = 2 * time.Millisecond
 )
 
-// read is the driver's clock. What is odd takes effect before the turn that read it.
+// read is the driver's clock. An oddity takes effect before the turn that read it.
 func (c *clocks) read() machine.Now {
 	now := c.now()
 	c.turn = now.Mono

@@ -20,7 +20,8 @@ import (
 // hearsay, which is believed for want of better only, and never beside the log:
 //
 //   - it is the answer to a question of this member's own, to an address that the log has
-//     or that its operator gave it. Whoever answers there is believed as a member anyway;
+//     or that its operator gave it. A process that answers there is believed as a member
+//     anyway;
 //   - it adds members that the log does not know, and does not move or remove one that it
 //     knows, nor bring back one that was removed;
 //   - it is bounded, and asked for only while there is no leader.
@@ -192,9 +193,9 @@ func (n *Node) addresses(ro replica.Roster) map[machine.NodeID]string {
 	return addrs
 }
 
-// elsewhere are URLs of the flags that the log does not have, for members whose URLs the flags do not have: a
-// member that has missed a move may not know which is whose, and so tries one after the other. The contacts' lock
-// is held.
+// elsewhere lists URLs of the flags that the log does not have, for members whose URLs the
+// flags do not have. A member that has missed a move may not know which URL belongs to
+// which member, and tries one after the other. The contacts' lock is held.
 func (n *Node) elsewhere(ro replica.Roster) map[uint64]string {
 	turn := n.contacts.turn
 	if turn%4 != 3 || !n.cfg.Existing { // flags of the cluster's first day may name addresses that were given up since

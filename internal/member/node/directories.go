@@ -101,7 +101,7 @@ type directories struct {
 	own  uint64
 
 	// changing holds a token while somebody changes the memory. A disk may take long, and
-	// who only wants to know must not wait for it: mu is never held during a write.
+	// readers must not wait for it: mu is never held during a write.
 	changing chan struct{}
 
 	mu  sync.Mutex

@@ -39,17 +39,17 @@
 // In key order (package quorumlease, and Config.ReadLease) what is applied may not be
 // released yet, and nobody may see it; a snapshot of such a state says up to where it was
 // released. A member that starts from one, and whose log knows no better, has nothing to
-// publish until it hears from a leader that the snapshot's state is released, which takes
-// a majority, and for what a dead member held the rest of that one's lease. Until then
-// View is the zero View: reads of it are refused ([kv.ErrNoState]), and so are watches,
-// for an empty or old store would be a lie and this member cannot say when it ends; Barrier,
-// ReadView and Propose wait. What the member needs for itself it takes from
-// the applied state: who the members are and where, how many leases there are.
+// publish until it hears from a leader that the snapshot's state is released. That takes a
+// majority, and for keys of a dead holder the rest of its lease. Until then View is the
+// zero View, and reads of it and watches are refused ([kv.ErrNoState]): an empty or old
+// store would be a lie, and this member cannot say when that ends. Barrier, ReadView and
+// Propose wait. For its own needs the member uses the applied state: the members and their
+// addresses, and the number of leases.
 //
 // # When things go wrong
 //
-// The member judges its clock by the machine's others. What is odd is logged, and told by
-// Clock; while the clock is in doubt the member has no read lease (package quorumlease).
+// The member judges its clock by the machine's others. Oddities are logged, and reported by
+// Clock. While the clock is in doubt the member has no read lease (package quorumlease).
 //
 // A write or fsync that fails ends the member: it stops stepping, whoever waits
 // gets ErrGRPCStopped and nothing is acknowledged any more, and Config.Fail is
@@ -58,10 +58,9 @@
 // do. A member that all others refuse from the start, or whose ID another process
 // has, says so at once and ends after ten election timeouts.
 //
-// The newest snapshot but one is kept, with the log from there on, in case the
-// newest cannot be read. A snapshot that the leader sent counts from the moment
-// when its file is durable, even if the log does not say so yet: what it holds was
-// committed.
+// The newest snapshot but one is kept, with the log from there on, in case the newest
+// cannot be read. A snapshot that the leader sent counts from the moment when its file is
+// durable, even if the log does not say so yet: its content was committed.
 //
 // A change of leader costs callers time and no error: proposals that the old
 // leader lost are proposed again (package replica). ErrGRPCTimeout,
@@ -75,28 +74,28 @@
 //
 // # Members
 //
-// The first members know each other by their flags; their IDs follow from those. Later
-// ones are added through any member ([Node.AddMember]), with an ID of their own, and
-// find it out by asking the others at the addresses that they were given
-// ([Config.Existing]). Who the members are, and where, is part of the state from then
-// on, so flags say nothing more once a data directory is there, but whose directory it
-// should be: one of another member or cluster is refused. One that was removed
-// ends with an error that says so, and never starts again from its data directory.
+// The first members know each other by their flags; their IDs follow from those. Later ones
+// are added through any member ([Node.AddMember]), with an ID of their own, and find it out
+// by asking the others at the addresses that they were given ([Config.Existing]). The
+// members and their addresses are part of the state from then on. So once a data directory
+// is there, the flags only name its owner: a directory of another member or cluster is
+// refused. One that was removed ends with an error that says so, and never starts again
+// from its data directory.
 //
 // # What is believed
 //
 // A member is the process that answers at the address that the log has of it; package peer
-// sees to that. What else is said at the peer port may be anybody's, and changes nothing:
+// sees to that. Other messages at the peer port may come from anybody, and change nothing:
 //
-//   - A question is answered with what is no secret, and what it says is not read.
+//   - The answer to a question contains no secret, and the question's payload is not read.
 //   - A member is removed when its own log says so, or most of the other voters of its log,
 //     each at its address. One of them may be mistaken, or somebody else at its address.
 //   - A member that was away while others joined does not know the leader, if that is one
 //     of those. While it has no leader it asks at the addresses of its log, and at those
-//     that its operator gives it with Existing. Whoever answers there is believed to name
-//     members that the log does not know; nobody is moved, removed or brought back by it
-//     (contacts.go). If all others were replaced, at other addresses, its operator has to
-//     name one of those that there are now.
+//     that its operator gives it with Existing. The answer may name members that the log
+//     does not know. It moves, removes and brings back nobody (contacts.go). If all others
+//     were replaced, at other addresses, its operator has to name one of those that there
+//     are now.
 //   - A member that was away while the leader moved does not listen to it. So a leader that is
 //     refused as not to be found at its address hands leadership over, now and then: the next
 //     one tells where it is. With nobody else to lead the member stays away.
@@ -146,19 +145,19 @@
 // founders and more; the rule for all is simpler, and a first start has somebody who
 // watches it. From then on a majority is enough.
 //
-// For members that joined F4 gives nearly the same. Two majorities of the same voters have a
-// member in common, and so have two of voters that differ by one change; that member
-// remembers the first directory. Those who voted when the newcomer asked are not waited for:
-// they may be gone. What is left is a member that is emptied before the log has its name, and
-// whose next directory is confirmed after two or more changes of the membership, by voters
-// none of whom had confirmed the first. Once the name is known, no empty directory is told
-// who its member is, and none is confirmed.
+// For members that joined F4 gives nearly the same. Two majorities of the same voters have
+// a member in common, and so have two of voters that differ by one change; that member
+// remembers the first directory. Those who voted when the newcomer asked are not waited
+// for: they may be gone. One case remains: a member is emptied before the log has its name,
+// and its next directory is confirmed after two or more changes of the membership, by
+// voters of which none had confirmed the first. Once the name is known, no empty directory
+// is told who its member is, and none is confirmed.
 //
 // A voter that has not joined yet is of no use to the others, as one that has failed: with
 // three voters both others have to confirm it. So replace members one after the other, and
 // wait until each has joined.
 //
-// What members cannot notice:
+// Members cannot notice these:
 //
 //   - an older copy from the same start, put back while the process was down: start numbers
 //     are equal then. It is found if a leader still knows what the member had acknowledged;

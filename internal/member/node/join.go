@@ -24,7 +24,7 @@ type introduction struct {
 	Cluster  uint64    `json:"cluster_id"`
 	Founders []founder `json:"founders"`
 	Members  []founder `json:"members"` // a line for each URL
-	Started  []uint64  `json:"started"` // those who have told their names: who has voted, maybe
+	Started  []uint64  `json:"started"` // members that have told their names: those that may have voted
 	Voters   []uint64  `json:"voters,omitempty"`
 }
 
@@ -53,8 +53,8 @@ func (id identity) founders(flags []*pb.Member) []*pb.Member {
 	return list
 }
 
-// introduces answers the question of one that wants to join, or that was away for long.
-// It may be anybody's: what is told is no secret, and nothing that is said is believed.
+// introduces answers the question of one that wants to join, or that was away for long. It
+// may come from anybody: the answer contains no secret, and the question is not believed.
 func (n *Node) introduces([]byte) []byte { return n.introduction() }
 
 // introduction is what this member says of the cluster.

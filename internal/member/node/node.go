@@ -187,8 +187,8 @@ func (n *Node) stepping(log replica.Log, start replica.Restored, boot uint64, ea
 	}
 }
 
-// run starts the goroutines. Nothing fails from here on, and what other members
-// send has waited until here.
+// run starts the goroutines. Nothing fails from here on, and messages of other members have
+// waited until here.
 func (n *Node) run() {
 	n.hub = watch.NewHub(n.State().view, n.cfg.Watch)
 	n.driver = driver.Start(driver.Config{
@@ -206,8 +206,8 @@ func hostNow() machine.Now {
 	return machine.Now{Mono: clock.Now(), Wall: machine.Wall(time.Now().UnixNano())}
 }
 
-// fail ends the member's work. Nothing is stepped, applied or acknowledged any
-// more, and who waits is told that the member stopped.
+// fail ends the member's work. Nothing is stepped, applied or acknowledged any more, and
+// waiting callers learn that the member stopped.
 func (n *Node) fail(err error) {
 	n.failing.Do(func() {
 		<-n.running // the first write may fail before Start is through

@@ -156,8 +156,8 @@ func (n *Node) send(envs []machine.Envelope) {
 	}
 }
 
-// raftLogger passes raft's own messages on: what an operator wants to know is
-// logged here already, so raft's information is debugging.
+// raftLogger passes raft's own messages on. The node already logs the events that matter to
+// an operator, so raft's information counts as debugging.
 type raftLogger struct{ l *slog.Logger }
 
 func (r raftLogger) Debug(v ...any)              {}

@@ -43,8 +43,8 @@ type keyLease struct {
 func lasts(since, now, until machine.Mono) bool { return since <= now && now < until }
 
 // leased gives the index that a state must have for a linearizable read which arrived
-// before the call, if the lease lasts. The order matters: first the lease, then the
-// clock, and the state last. What was acknowledged anywhere while the lease lasted is
+// before the call, if the lease lasts. The order matters: first the lease, then the clock,
+// and the state last. Every write that was acknowledged anywhere while the lease lasted is
 // in this member's log, and was when the lease was published with that index.
 func (rs *reads) leased() (index uint64, ok bool) {
 	if l := rs.lease.Load(); l != nil && l.Until > 0 && lasts(l.since, rs.clock(), l.Until) {

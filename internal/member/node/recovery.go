@@ -120,8 +120,8 @@ func (s *storage) recover(dir string, id identity, l *replica.Log) error {
 	}
 	// A crash may leave this and not the hard state that goes with it.
 	l.Released = min(l.Released, max(l.HardState.GetCommit(), snap.GetIndex()))
-	// A snapshot may have become durable just before the state that follows
-	// from it: what it holds was committed.
+	// A snapshot may have become durable just before the state that follows from it: its
+	// content was committed.
 	if l.HardState.GetCommit() < snap.GetIndex() {
 		commit := snap.GetIndex()
 		l.HardState.Commit = &commit
@@ -136,9 +136,8 @@ func (s *storage) recover(dir string, id identity, l *replica.Log) error {
 	if joined {
 		return nil
 	}
-	// The snapshot is one of the leader's, and this member died before it had
-	// written that its log goes on from there. What follows would not fit to
-	// what the log holds now.
+	// The snapshot is one of the leader's, and this member died before it had written that
+	// its log goes on from there. Later records would not fit the present log.
 	return s.persist([]any{replica.Record{Snapshot: &raftpb.Snapshot{Metadata: snap}, HardState: l.HardState}}, true)
 }
 

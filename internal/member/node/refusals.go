@@ -44,10 +44,11 @@ func refusalAdvice(reason error) string {
 	return "see the other member's log"
 }
 
-// look ends the member if it is refused for good: by most others because another process
-// runs under its ID or because it was removed, or by all others from the start, so that it
-// can never take part. It goes by what members of its own log say, each at the address that
-// the log has of it. One of them may be wrong, or another may be at its address.
+// look ends the member if it is refused for good. Most others may refuse it because another
+// process runs under its ID or because it was removed, or all others from the start, so
+// that it can never take part. It goes by what members of its own log say, each at the
+// address that the log has of it. One of them may be wrong, or another may be at its
+// address.
 func (rs *refusals) look(n *Node, now time.Time) {
 	if rs.since == nil {
 		rs.since = map[machine.NodeID]time.Time{}

@@ -83,7 +83,7 @@ func announced(told []*pb.Member, me *pb.Member) bool {
 }
 
 // peerAddress is the host:port of a member's URL. It has to be an address that others can
-// dial, and to say whether there is TLS.
+// dial, and its scheme shows whether TLS is used.
 func peerAddress(raw string, secure bool) (string, error) {
 	scheme := "http"
 	if secure {

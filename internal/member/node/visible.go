@@ -42,8 +42,8 @@ func (v *visible) answer(results []replica.Result) {
 // Index is that of the last entry applied.
 func (st *state) Index() uint64 { return st.index }
 
-// applied is the newest state: what the member itself goes by, and shows to nobody. Who
-// the members are, and where, has to be known before others can tell what may be seen.
+// applied is the newest state: the member itself uses it, and shows it to nobody. A member
+// has to know the members and their addresses before others can tell it what is released.
 func (n *Node) applied() *state {
 	ahead := *n.ahead.Load()
 	return ahead[len(ahead)-1]

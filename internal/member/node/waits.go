@@ -30,8 +30,8 @@ func newWaits[T any]() *waits[T] {
 	return w
 }
 
-// add returns the channel on which the answer to id will come. What costs
-// something stays until it is answered, even if the caller goes.
+// add returns the channel on which the answer to id will come. An item that costs something
+// stays until it is answered, even if the caller goes.
 func (w *waits[T]) add(id uint64, cost int64) chan T {
 	answer := make(chan T, 1)
 	w.cost.Add(cost)

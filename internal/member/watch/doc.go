@@ -20,11 +20,11 @@
 //
 //   - A watcher gets each event of its range from its start revision on once, in
 //     order of revision. The events of one revision are in one response.
-//   - Start revision 0 is now: the first revision after the one in the header of
-//     the created response. That may be lower than the revision of a write which was
-//     answered before, if the owner answers before it publishes (see [Hub.Publish]): who
-//     wants what is behind a write begins at the revision after it. An older one is
-//     served from the log, at once; a newer one is waited for.
+//   - Start revision 0 is now: the first revision after the one in the header of the
+//     created response. That may be lower than the revision of a write that was answered
+//     before, if the owner answers before it publishes (see [Hub.Publish]). To get the
+//     events after a write, begin at the revision after it. An older one is served from the
+//     log, at once; a newer one is waited for.
 //   - A watcher whose next event is compacted away, from the start or because it
 //     fell so far behind, is canceled with the compact revision.
 //   - A progress report with a revision is sent after every event up to it.
@@ -51,9 +51,9 @@
 //
 // # Limits
 //
-// See [Config]: watchers in total and a stream, events and bytes queued on a stream
-// and in total. One revision is never cut, so a response, and what a reader holds
-// of the log, can be as large as the largest transaction.
+// See [Config]: watchers in total and a stream, events and bytes queued on a stream and in
+// total. One revision is never cut, so a response, and a reader's part of the log, can be
+// as large as the largest transaction.
 //
 // # Left out
 //

@@ -136,8 +136,8 @@ func (h *Hub) run() {
 	}
 }
 
-// dispatch hands out the events published since the last time. The caller holds
-// h.mu; whoever needs h.at to be the published revision calls it first.
+// dispatch hands out the events published since the last time. The caller holds h.mu. Call
+// it before relying on h.at as the published revision.
 func (h *Hub) dispatch() {
 	view := h.view.Load()
 	if view.Revision() <= h.at {

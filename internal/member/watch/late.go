@@ -106,8 +106,8 @@ func (s *Stream) joinSome(h *Hub, ready []*watcher, upto int64) bool {
 		return false
 	}
 	s.sync(ready)
-	// The log may have been ahead of the hub: what is reported must not be behind
-	// the events that the watchers just got.
+	// The log may have been ahead of the hub: the reported revision must not be behind the
+	// events that the watchers just got.
 	h.dispatch()
 	s.mu.Lock()
 	defer s.mu.Unlock()

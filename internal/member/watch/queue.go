@@ -1,6 +1,6 @@
 package watch
 
-// What an item of a stream's queue is.
+// Kinds of items in a stream's queue.
 type kind uint8
 
 const (

@@ -57,6 +57,6 @@
 //
 // # What is left out
 //
-// Who holds which key, and when an entry may be released, is for the caller to
-// say. What an entry touches too: see the replica package.
+// The caller decides which member holds which key, which keys an entry touches, and when it
+// may be released: see the replica package.
 package keyspan

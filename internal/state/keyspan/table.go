@@ -42,10 +42,9 @@ type touch struct {
 // when the Table is empty.
 const keepPeak = 1024
 
-// Add tells that the log goes on with the entry index, which may change the keys of
-// writes, and whose outcome depends, besides them, on the keys of reads. Indexes
-// ascend, gaps are allowed; anything else is a fault of the caller and panics. The
-// Table copies what it keeps of the sets.
+// Add appends the entry index. It may change the keys of writes, and its outcome depends on
+// these and on the keys of reads. Indexes ascend, gaps are allowed; anything else is a
+// fault of the caller and panics. The Table copies what it keeps of the sets.
 func (t *Table) Add(index uint64, writes, reads Set) {
 	if index <= t.last {
 		panic(fmt.Sprintf("keyspan: entry %d was added after %d", index, t.last))
@@ -116,9 +115,8 @@ func (t *Table) node(s span) *node {
 	return n
 }
 
-// Truncate tells that the log now ends before the index from: what it held from
-// there on was replaced. Released entries are committed and stay, and what is added
-// next comes after them.
+// Truncate ends the log before the index from: the entries from there on were replaced.
+// Released entries are committed and stay, and the next Add comes after them.
 func (t *Table) Truncate(from uint64) {
 	for e := t.unreleased.tail; e != nil && e.index >= from; e = t.unreleased.tail {
 		t.unreleased.remove(e)

@@ -2,10 +2,10 @@ package kv
 
 import "sync/atomic"
 
-// Compact forgets what happened before revision rev: no later View reads below it.
-// What is visible at rev, and the events of rev itself, stay. Memory is given back
-// by [Store.Reclaim]. It returns [ErrCompacted] if rev is not above the last
-// compaction, and [ErrFutureRevision].
+// Compact forgets what happened before revision rev: no later View reads below it. Versions
+// that are visible at rev, and the events of rev itself, stay. Memory is given back by
+// [Store.Reclaim]. It returns [ErrCompacted] if rev is not above the last compaction, and
+// [ErrFutureRevision].
 func (s *Store) Compact(rev int64) error {
 	if rev <= s.compact {
 		return ErrCompacted

@@ -39,9 +39,8 @@ func (r reader) compare(c *pb.Compare) bool {
 	return ok
 }
 
-// satisfies compares one key-value. What the target does not name is compared
-// with zero, and results and targets that do not exist hold and are equal, as in
-// etcd.
+// satisfies compares one key-value. A field that the target does not name is compared with
+// zero. Results and targets that do not exist hold and are equal, as in etcd.
 func satisfies(kv *mvccpb.KeyValue, c *pb.Compare) bool {
 	var sign int
 	switch c.Target {

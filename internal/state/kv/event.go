@@ -11,7 +11,7 @@ type Event struct {
 	// KV is the key-value after the change; of a deletion only the key and the
 	// revision. It is the stored one and must not be changed.
 	KV *mvccpb.KeyValue
-	// Type says whether the key was put or deleted.
+	// Type is the kind of change: a put or a deletion.
 	Type mvccpb.Event_EventType
 
 	version *version
@@ -27,9 +27,9 @@ func newEvent(v *version, compact int64, floor *atomic.Int64) Event {
 	return e
 }
 
-// Prev is the key-value at the revision before the event. It is nil if the key
-// did not exist then or if that revision is compacted. The compaction may be one
-// that came after the View; who needs the value reads it in good time.
+// Prev is the key-value at the revision before the event. It is nil if the key did not
+// exist then or if that revision is compacted. The compaction may be one that came after
+// the View. Read the value in good time.
 func (e Event) Prev() *mvccpb.KeyValue {
 	before := e.KV.ModRevision - 1
 	if before < e.compact {

@@ -97,9 +97,9 @@ func (r reader) rangeKeys(q *pb.RangeRequest, countAll bool) (*rangeReply, error
 	return out, nil
 }
 
-// enoughFor is how many keys have to be collected: one more than the limit tells
-// whether there are more. Filters and sorting need all, except that (as in etcd) a
-// target without an order sorts only the first keys up to the limit.
+// enoughFor returns how many keys to collect: one more than the limit, to find out if there
+// are more. Filters and sorting need all, except that (as in etcd) a target without an
+// order sorts only the first keys up to the limit.
 func enoughFor(q *pb.RangeRequest, filtered bool) int64 {
 	byKey := q.SortOrder == pb.RangeRequest_NONE ||
 		q.SortTarget == pb.RangeRequest_KEY && q.SortOrder == pb.RangeRequest_ASCEND

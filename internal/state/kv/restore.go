@@ -60,8 +60,8 @@ func (d *decoder) number() (n int64) {
 	return n
 }
 
-// noteVarint gives the error of an overlong varint its proper name. What failed to be read
-// says nothing of the snapshot.
+// noteVarint gives the error of an overlong varint its proper name. A failed read proves
+// nothing about the snapshot.
 func (d *decoder) noteVarint() {
 	if d.err != nil && !d.failed {
 		d.err = corrupt(d.err.Error())

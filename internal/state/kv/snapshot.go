@@ -40,10 +40,10 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// WriteTo writes the view as a snapshot, which [Read] makes a Store of. It takes
-// long for a large view: pin the view (see [Store.Pin]), or it may fail with
-// [ErrStaleView] when history was reclaimed meanwhile; what was written then is
-// worthless. Views of the same state give the same bytes.
+// WriteTo writes the view as a snapshot, which [Read] makes a Store of. It takes long for a
+// large view: pin the view (see [Store.Pin]), or it may fail with [ErrStaleView] when
+// history was reclaimed meanwhile. The bytes written by then are worthless. Views of the
+// same state give the same bytes.
 func (v View) WriteTo(w io.Writer) (int64, error) {
 	if v.none() {
 		return 0, ErrNoState

@@ -9,8 +9,8 @@ type Stats struct {
 	Bytes    int64
 }
 
-// What things cost beside their keys and values: a version fills its size class,
-// a key has an item and its share of tree nodes, and slices are rounded up.
+// Costs beside keys and values: a version fills its size class, a key has an item and its
+// share of tree nodes, and slices are rounded up.
 const (
 	versionBytes = 128 + 8 + 8 // with its slots in the log and rounding
 	keyBytes     = 8 + 40 + 8

@@ -10,10 +10,10 @@
 //	links.Stop()
 //
 // Members talk through proxies, so nothing is lost or out of order, and no bandwidth is
-// limited. What arrives at a proxy goes on when its time has come, counted from its
-// arrival: it does not wait for what was sent before it to be there.
+// limited. Bytes that arrive at a proxy leave it when their time has come, counted from
+// their arrival. They do not wait for earlier bytes to arrive at the other end.
 //
-// Who dials a proxy of [Links.Proxy] is read from the greeting of package peer. A program
+// A proxy of [Links.Proxy] learns the dialer from the greeting of package peer. A program
 // that is not ours but, as etcd, takes its proxy from the environment can be given one of
 // its own, [Links.Socks], which knows who dials, and is asked for whom.
 //

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Links are the ways between members, which are counted from 0. What is held arrives
-// when it is let go, however late; nothing is lost, for these are TCP connections.
+// Links are the ways between members, which are counted from 0. Held bytes arrive when they
+// are let go, however late. Nothing is lost, for these are TCP connections.
 type Links struct {
 	running sync.WaitGroup
 
@@ -63,8 +63,8 @@ func (l *Links) change() {
 	l.changed = make(chan struct{})
 }
 
-// Know learns the members' numbers, in their order; they matter to Proxy. What a member
-// sends that is not known yet passes.
+// Know learns the members' numbers, in their order; they matter to Proxy. Bytes of a member
+// that is not known yet pass.
 func (l *Links) Know(ids []uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -53,8 +53,7 @@ func (l *Links) socks(dialer net.Conn, from int, members []Target) {
 	answer(dialer, unreachable)
 }
 
-// RFC 1928: what is said at the beginning, and the kinds of addresses and answers that
-// are needed here.
+// RFC 1928: the opening, and the kinds of addresses and answers that are needed here.
 const (
 	version     = 5
 	connect     = 1

@@ -10,9 +10,9 @@ import (
 // claimBlock is the content of one of an area's two claim blocks: a record of package
 // disklease under its version, or the note of the claim that was released last.
 //
-// A block cannot compare versions: whatever lands last is there, and its version may be lower
-// than one before. That is enough for claims that are exclusive and go by their time stamps;
-// package disklease's doc.go has the argument.
+// A block cannot compare versions: the last write to land is there, and its version may be
+// lower than an earlier one. That is enough for claims that are exclusive and go by their
+// time stamps; package disklease's doc.go has the argument.
 type claimBlock struct {
 	version machine.Version
 	data    []byte
@@ -61,7 +61,8 @@ func decodeClaimed(b []byte) (c claimed) {
 // virgin reports whether nobody ever claimed the area.
 func (c *claimed) virgin() bool { return c.unreadable == nil && c.record.version == machine.Version{} }
 
-// value is what a claim reads. What cannot be decoded may be the claim of somebody who lives.
+// value is what a claim reads. A block that cannot be decoded may be the claim of a living
+// process.
 func (c *claimed) value(h *storeHeader) machine.Value {
 	v := machine.Value{Version: c.record.version, Data: c.record.data, Next: c.record.version.Seq + 1}
 	if c.unreadable != nil {

@@ -177,8 +177,8 @@ func blankArea(slots int) []byte {
 	return b
 }
 
-// checkBlank makes sure that there is nothing on a device but what an Init that crashed
-// may have written. Whoever else uses one leaves traces at its beginning or its end.
+// checkBlank makes sure that there is nothing on a device but what an Init that crashed may
+// have written. Any other user of a device leaves traces at its beginning or its end.
 func checkBlank(f file, h *storeHeader, size int64) error {
 	const margin = 1 << 20
 	buf := aligned(margin)

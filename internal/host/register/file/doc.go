@@ -6,11 +6,11 @@
 //	defer s.Close()
 //	replies := s.Do([]register.Op{{Name: "nightly", Writer: me, Op: quorumregister.Query{}}})
 //
-// Plain storage cannot compare versions, so writers must not share blocks: a late write
-// of an old version would undo a newer one. So, as in Disk Paxos, each writer writes a
-// place of his own, and who asks reads the places of all and takes the greatest
-// version. Machines that never met get different places because a place is named by a
-// random identity, made with each Open.
+// Plain storage cannot compare versions, so writers must not share blocks: a late write of
+// an old version would undo a newer one. So, as in Disk Paxos, each writer writes a place
+// of its own, and a reader reads all places and takes the greatest version. Machines that
+// never met get different places because a place is named by a random identity, made with
+// each Open.
 //
 // # Layout
 //
@@ -37,19 +37,19 @@
 // is written. When a slot passes to another register, both copies first get the new
 // name alone; so the good copy of a damaged slot tells which register is affected.
 //
-// After a write that failed the handle moves to a new file with all it has, what failed
-// included: a reader may have met it, and must not see the register go back. Whatever
-// got stuck on its way to the old file lands where nobody looks. After each write it is
-// checked that the path still leads to the file. If the host cannot tell, the write is not
-// acknowledged, and nothing counts as taken away.
+// After a write that failed the handle moves to a new file with all its records, the failed
+// one included: a reader may have met it, and must not see the register go back. A write
+// that got stuck on its way to the old file lands where no process looks. After each write
+// it is checked that the path still leads to the file. If the host cannot tell, the write
+// is not acknowledged, and nothing counts as taken away.
 //
 // # Reading
 //
-// A Query lists the files, reads each, several at a time, and lists again. Every
-// readable copy counts, an older one beside a newer one too: all that is taken from
-// them is the greatest version, the newest note of each writer, and the greatest Seq,
-// so more evidence does no harm. What was complete before the Query began is seen, or
-// something greater:
+// A Query lists the files, reads each, several at a time, and lists again. Every readable
+// copy counts, an older one beside a newer one too. The Query takes from them only the
+// greatest version, the newest note of each writer, and the greatest Seq, so more evidence
+// does no harm. A Query sees each write that was complete before it began, or a greater
+// one, because:
 //
 //  1. At any time, some file holds it or a greater version: a record is given up only
 //     after a greater one of the register is elsewhere, or when nobody needs the register
@@ -75,47 +75,48 @@
 //
 // # Damage
 //
-// A block that cannot be decoded was torn by a crash, or is rotten, or is being
-// written. It is read again at once, a few times. If it stays unreadable, Queries of
-// the register that the other copy names fail with register.ErrDamaged; of all
-// registers, and Names, if both copies are. That ends when the slot reads well. It also ends when
-// its bytes have not changed for register.Header.Quiet by the reader's
-// clock: whoever lives and holds would have written it anew. Then the good copy counts,
-// or none, and the floor of the store is raised beyond what was lost. A handle that
-// meets damage of its own moves to a new file, so nobody has to wait. An error of
-// reading is never taken for damage: the storage of others may work.
+// A block that cannot be decoded was torn by a crash, or is rotten, or is being written. It
+// is read again at once, a few times. If it stays unreadable, Queries of the register that
+// the other copy names fail with register.ErrDamaged; of all registers, and Names, if both
+// copies are. That ends when the slot reads well. It also ends when its bytes have not
+// changed for register.Header.Quiet by the reader's clock: a living holder would have
+// written it anew. Then the good copy counts, or none, and the floor of the store is raised
+// beyond what was lost. A handle that meets damage of its own moves to a new file, so
+// nobody has to wait. An error of reading is never taken for damage: the storage of others
+// may work.
 //
 // # Going away
 //
-// register.ErrGone is returned to everybody who asks: while the store's directory is
-// not there, or its header, which is read eight times in a wait. Newcomers find no store without
-// a header, and holders must not go on beside the store that newcomers may make; for the wait after the handle's own file was taken away or went back to an
-// older state, when others' may have too, though its records are written again at once;
-// and for ever when another process was found to write as this handle, as when a
-// virtual machine was copied. One that opens the store after such meddling cannot know:
-// a base restored from a backup counts as failed, and with a single base there is no
-// remedy. What can be done is to wait Quiet with all processes stopped.
+// All operations return register.ErrGone in three cases. First, while the store's directory
+// or its header is missing; the header is read eight times in a wait. Newcomers find no
+// store without a header, and holders must not go on beside the store that newcomers may
+// make. Second, for the wait after the handle's own file was taken away or went back to an
+// older state: other handles' files may have too. The handle's records are written again at
+// once. Third, for ever when another process was found to write as this handle, as when a
+// virtual machine was copied. One that opens the store after such meddling cannot know: a
+// base restored from a backup counts as failed, and with a single base there is no remedy.
+// It is safe to stop all processes and wait Quiet.
 //
 // # Tidiness
 //
-// Slots of writers who left (register.Leave) are used anew, and files that are of no
-// use are removed, when Options.Obsolete says that nobody needs what they show, or when
-// a greater version is elsewhere and there is no note; of files, only those whose
-// handle said farewell (Close) or has not changed a byte for the wait. The record with
-// a register's greatest version goes last, and never the last witness of the greatest
-// Seq: tokens only grow. Records of holders that died stay until their register is
-// taken over.
+// Slots of writers that left (register.Leave) are used anew, and useless files are removed.
+// A record is useless when Options.Obsolete says that nobody needs it, or when a greater
+// version is elsewhere and there is no note. A file is removed only if its handle said
+// farewell (Close) or has not changed a byte for the wait. The record with a register's
+// greatest version goes last, and never the last witness of the greatest Seq: tokens only
+// grow. Records of holders that died stay until their register is taken over.
 //
-// The handle of a silent file may be alive and write at any moment, and whoever tidies up
-// may be stopped for an hour before any system call. So a file is removed in two steps,
-// and no clock has a part in why that is safe; clocks only say when it is tried.
+// The handle of a silent file may be alive and write at any moment, and the process that
+// tidies up may be stopped for an hour before any system call. So a file is removed in two
+// steps, and no clock has a part in why that is safe; clocks only say when it is tried.
 //
 //  1. Condemn: the file is renamed, to a name that is used once. Any file may be condemned
 //     at any time. Its handle sees that the path no longer leads to the file before it
 //     acknowledges the next write, and moves to a new file with all it has.
 //  2. Remove: a look that listed the file as condemned finds that nobody needs what is in
-//     it. Else whoever looks pardons it, which gives it the first name back, and looks again
-//     before he answers anybody. One who may not write answers with an error.
+//     it. Otherwise the looking process pardons the file, which gives it the first name
+//     back, and looks again before it answers. A process without the right to write answers
+//     with an error.
 //
 // Let a write W be acknowledged, or be seen by an answered look, in file F under its first
 // name. W was in F before F was condemned next: the handle, and the look's second list,
@@ -126,11 +127,19 @@
 //
 // A record R is given up in favour of another R' that is greater in one order: by version,
 // and among equal versions by file and slot. R' counts if it was met under a first name, so
-// that R' in turn goes only for a greater one that does. There is no cycle, however long
-// anybody stands still between a look and what he does about it: a greatest record stays.
-// The files of one handle ascend in that order, for it removes the old one by itself. The
-// same holds for the greatest Seq. What Obsolete lets go has no such heir: a look meets it
-// or does not, and either is right.
+// that R' in turn goes only for a greater one that does. There is no cycle, however long a
+// process stands still between a look and its removals: a greatest record stays.
+//
+// An example: handles 3 and 5 have the files F3 and F5, and register "nightly" has version
+// 7 in F3 and version 8 in F5. Process P looks, sees 8 in F5, and decides to give up 7. It
+// condemns F3 and is stopped for an hour. Meanwhile handle 3, which is alive, writes
+// version 9. Its check finds that the first name no longer leads to F3, so it moves to a
+// new file, F3', with its records, and acknowledges 9 there. P goes on and looks again: the
+// condemned F3 has 9, but F3' has 9 too, under a first name. P removes F3, and nothing is
+// lost. Had handle 3 been stopped before it could move, the look would have met 9 in F3 and
+// nowhere else, and P would have pardoned F3. The files of one handle ascend in that order,
+// for it removes the old one by itself. The same holds for the greatest Seq. A record that
+// Obsolete lets go has no such heir: a look may meet it or not, and both answers are right.
 //
 // Files half made have another suffix. One that is removed before its handle has linked it
 // makes the link fail; once it is linked, its temporary name is nobody's.
@@ -138,22 +147,23 @@
 // # Devices
 //
 // Block 0 of a device is the header. Then come two claim blocks for each area, and the
-// areas. The first claim block is a register of package disklease, and its second block has
-// the note of the claim that was released last: Open takes an area by Figure 2 of the paper
-// and keeps it by Figure 5, with the header's Term and Delay. It does not wait if the last
-// claim was released. A claim block that cannot be decoded counts as the claim of somebody who
-// may live. What earlier handles left in the area stays until nobody needs it. If the claim
-// runs out, operations fail with register.ErrGone until another area is had. On a device that
-// is slower than Delay, a contest fails, and its area looks claimed for a while; the claim that
-// failed has told the next one to allow for more.
+// areas. The first claim block is a register of package disklease, and the second has the
+// note of the claim that was released last. Open takes an area by Figure 2 of the paper and
+// keeps it by Figure 5, with the header's Term and Delay. It does not wait if the last
+// claim was released. A claim block that cannot be decoded counts as the claim of somebody
+// who may live. Records of earlier handles in the area stay until nobody needs them. If the
+// claim runs out, operations fail with register.ErrGone until another area is had. On a
+// device that is slower than Delay, a contest fails, and its area looks claimed for a
+// while; the claim that failed has told the next one to allow for more.
 //
-// Each write to an area is checked before, and before it is acknowledged, against the claim's deadline. The
-// assumption, in addition to those below: a write lands no later than a Term after the first
-// of these checks. So an area whose handle died is free two Terms and six Delays after its
-// last renewal, or a little later on a slow device. A process that is stopped for longer than
-// a Term, exactly between the check and the write, undoes what the area's next handle wrote in
-// the same slot, until that one looks and writes it anew. Where this cannot be excluded, use a
-// directory: there a late write meets a file that nobody reads.
+// Each write to an area is checked before, and before it is acknowledged, against the
+// claim's deadline. The assumption, in addition to those below: a write lands no later than
+// a Term after the first of these checks. So an area whose handle died is free two Terms
+// and six Delays after its last renewal, or a little later on a slow device. A process may
+// be stopped for longer than a Term exactly between the check and the write. Then its write
+// undoes that of the area's next handle in the same slot, until that handle looks and
+// writes it anew. Where this cannot be excluded, use a directory: there a late write meets
+// a file that nobody reads.
 //
 // Devices are tested in preallocated files, and in simulated worlds in which writes are slow,
 // stuck, lost or torn; block devices are opened on Linux only.
@@ -168,17 +178,17 @@
 //
 // # Costs
 //
-// Against a bare direct read of a handle's file (72 KiB) and a bare direct write of 4
-// KiB in the same run, medians on local ext4: a Query is 2 to 3 reads with one handle,
-// 8 with 10, 60 with 100; a Put is 2 writes; to renew 64 leases in one batch costs
-// twice as much as to renew one (go test -bench .).
+// Against a bare direct read of a handle's file (72 KiB) and a bare direct write of 4 KiB
+// in the same run, medians on local ext4: a Query takes 2 to 3 reads with one handle, 8
+// with 10, and 60 with 100. A Put takes 2 writes. Renewing 64 leases in one batch costs
+// twice as much as renewing one (go test -bench .).
 //
 // # Differences and omissions
 //
-// A handle's file does not grow in place but is replaced, so that both copies of many
-// slots are two runs, and a file is whole whenever it is seen. One damaged copy could
-// be masked at once, for each completed write is in the other as well; that is not
-// done, so that a register never goes back even behind what was seen without having
-// been acknowledged. There is no repair tool: who is sure that a damaged handle's
-// process is dead may remove its file.
+// A handle's file does not grow in place but is replaced, so that both copies of many slots
+// are two runs, and a file is whole whenever it is seen. One damaged copy could be masked
+// at once, since each completed write is in the other as well. Package file does not mask
+// it, so that a register never goes back, not even behind a write that was seen without
+// having been acknowledged. There is no repair tool: an operator who is sure that a damaged
+// handle's process is dead may remove its file.
 package file

@@ -13,9 +13,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// fileKeeper keeps the own place in a file. Whenever there is doubt about that it moves
-// everything to a new one: a write that got stuck on its way to the old one can do no
-// harm then, and nobody is held up by a damaged copy.
+// fileKeeper keeps the own place in a file. In any doubt about that it moves everything to
+// a new file. A write that got stuck on its way to the old file can then do no harm, and a
+// damaged copy delays nobody.
 type fileKeeper struct{ dir *directory }
 
 // recover moves to a new file with room for all slots.

@@ -26,7 +26,7 @@ func openFlags(path string, flags int, perm os.FileMode) (*os.File, error) {
 // other's writes.
 func probe(path string) error {
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-		return probeDirect(path) // a device: what it is listed in does not matter
+		return probeDirect(path) // a device: its directory does not matter
 	}
 	var fs unix.Statfs_t
 	if err := unix.Statfs(path, &fs); err != nil {

@@ -117,8 +117,8 @@ func (s *Store) unsure(written []*slot, err error) {
 	}
 }
 
-// restore answers what went wrong with the own place: we know what it held, so nobody
-// else has to wait. What is left is every operation's error.
+// restore answers what went wrong with the own place: we know what it held, so nobody else
+// has to wait. After that every operation fails with the error.
 func (s *Store) restore(err error) error {
 	again := s.recover()
 	if errors.Is(err, register.ErrGone) || s.dead != nil {
@@ -220,10 +220,10 @@ func (s *Store) writeRun(run []*slot, c int, bare bool) error {
 	return nil
 }
 
-// gone drops a place that others do not find, and keeps it if the host could not tell. It may
-// have been condemned or removed by right, if it has not changed for long. Else somebody
-// meddles, and may have taken away more: what we wrote is written again, and nothing counts
-// before all who live have had the time to notice too.
+// gone drops a place that others do not find, and keeps it if the host could not tell. It
+// may have been condemned or removed by right, if it has not changed for long. Otherwise
+// another program meddles, and may have taken away more. Our records are written again, and
+// nothing counts before all living processes have had the time to notice too.
 func (s *Store) gone(err error) error {
 	if err := s.keeper.check(s); err != nil {
 		return err

@@ -29,10 +29,10 @@ type InitOptions struct {
 	FS FS
 }
 
-// Init makes a store in an empty directory, on a block device, or in a preallocated
-// file, which have to be there and, but for zeros, empty. It touches nothing else. Of
-// several at once one succeeds, the others fail with fs.ErrExist; but a device cannot tell them
-// apart: whoever makes a store on one has to be alone. A crash leaves either a store or
+// Init makes a store in an empty directory, on a block device, or in a preallocated file,
+// which have to be there and, but for zeros, empty. It touches nothing else. Of several at
+// once one succeeds, the others fail with fs.ErrExist; but a device cannot tell them apart:
+// only one process at a time may make a store on a device. A crash leaves either a store or
 // something where Init can be called again.
 func Init(path string, h register.Header, opts InitOptions) error {
 	at, err := survey(path, h, opts)

@@ -37,8 +37,8 @@ const readers = 8
 // turns is how often a look begins anew when handles come and go.
 const turns = 100
 
-// look reads every place once. What was completely written to any before look was
-// called is in what it read, or is outdone by that:
+// look reads every place once. Each write that was complete before the call of look is in
+// its result, or the result has a greater one:
 //
 // A file is removed only when others have what anybody needs of it. If it was listed
 // and could not be opened or read, its successor may be missing from the list, so there is a

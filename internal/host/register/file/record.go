@@ -42,7 +42,7 @@ func (r *record) encode(b []byte) {
 	seal(b, magicRecord)
 }
 
-// decodeRecord reads a block. What it returns shares no memory with b.
+// decodeRecord reads a block. The result shares no memory with b.
 func decodeRecord(b []byte) (*record, error) {
 	content, err := unseal(b, magicRecord)
 	if err != nil {

@@ -31,7 +31,7 @@ type sight struct {
 type glimpse struct {
 	copies [2]*record // nil: unreadable
 	since  machine.Mono
-	floor  uint64 // once it is settled that something was lost: what that may have used
+	floor  uint64 // once a loss is settled: the Seqs that the lost record may have used
 }
 
 // rereads is how often a place is read again at once when a slot of it was met in the

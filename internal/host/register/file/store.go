@@ -26,7 +26,7 @@ type Store struct {
 	dead    error // why nothing goes any more
 	lookout lookout
 	home    *home // nil before the first write, and after it was lost
-	lost    bool  // the home was, and what it held is not written again yet
+	lost    bool  // the home was lost, and its records are not written again yet
 	slots   map[key]*slot
 	wrote   machine.Mono // when the home was written last
 	hushed  machine.Mono // until when nothing counts
@@ -133,7 +133,7 @@ func (s *Store) leavers(ops []register.Op) {
 	}
 }
 
-// query answers the Queries. What it fails with is the error of each.
+// query answers the Queries. If it fails, each operation gets its error.
 func (s *Store) query(ops []register.Op, replies []register.Reply, asked map[string]bool) error {
 	if err := s.look(); err != nil {
 		return err
@@ -229,8 +229,8 @@ func (s *Store) change(ops []register.Op, replies []register.Reply) error {
 	return nil
 }
 
-// accept takes in what an operation changes. What was tried once stays in the slot, for
-// a write that fails may be seen all the same, and must not vanish again.
+// accept takes in what an operation changes. A record that was tried once stays in the
+// slot: a failed write may be seen all the same, and must not vanish again.
 func (s *Store) accept(op register.Op) (*slot, error) {
 	switch in := op.Op.(type) {
 	case quorumregister.Query:
@@ -319,7 +319,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// shut is best effort: what stays behind counts as dead once it has not changed for a while.
+// shut is best effort: a file that stays behind counts as dead once it has not changed for
+// a while.
 func (s *Store) shut() {
 	if errors.Is(s.dead, os.ErrClosed) {
 		return

@@ -43,10 +43,10 @@ func (s *Store) census() *census {
 }
 
 // forgettable reports whether nobody needs a record, given what is elsewhere: beyond the
-// place if whole, else beyond the slot. The record with the greatest version of a
-// register goes last, so that the register never shows a lesser one again. Of equal ones the
-// order of spots says which that is, or two who tidy up would each rely on the other's. What
-// is in a condemned place says nothing: it may be gone by now.
+// place if whole, else beyond the slot. The record with the greatest version of a register
+// goes last, so that the register never shows a lesser one again. Of equal ones the order
+// of spots says which that is, or two who tidy up would each rely on the other's. The
+// content of a condemned place is no evidence: it may be gone by now.
 func (c *census) forgettable(at spot, r *record, whole bool) bool {
 	if !r.wrote() && r.noteSeq == 0 {
 		return true
@@ -123,9 +123,9 @@ func (s *Store) tidy(now bool) {
 	s.sweep()
 }
 
-// discardOne condemns the file of another handle, if there is one that nobody needs and
-// that looks left behind, or removes one that was condemned before this look began, so that
-// the look has met whatever its handle believes to have written.
+// discardOne condemns the file of another handle, if one is useless and looks left behind.
+// Or it removes one that was condemned before this look began, so that the look has met
+// each write that its handle may acknowledge.
 func (s *Store) discardOne(c *census) bool {
 	for _, place := range s.lookout.order {
 		g := s.lookout.sights[place]

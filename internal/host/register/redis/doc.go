@@ -39,11 +39,12 @@
 //     register.ErrGone to those who had it open, and register.ErrForeign to those who open
 //     it. A set goes on without it. Never make it anew by Init: that would say that it
 //     has forgotten nothing.
-//   - A server that restarts with some of what it had (appendfsync everysec loses a
-//     second, a dump loses more) has the seal, but another run_id than it had. Whoever
-//     connects looks at that first. If the server keeps all it acknowledges (appendonly yes
-//     and appendfsync always without no-appendfsync-on-rewrite, now and ever since the process before began), the new
-//     process is taken on; if not, the seal is removed: ErrStale, for everybody.
+//   - A server that restarts with some of what it had (appendfsync everysec loses a second,
+//     a dump loses more) has the seal, but another run_id than it had. Each client looks at
+//     that first when it connects. If the server keeps all it acknowledges (appendonly yes
+//     and appendfsync always without no-appendfsync-on-rewrite, now and ever since the
+//     process before began), the new process is accepted. If not, the seal is removed, and
+//     everybody gets ErrStale.
 //   - A replica refuses, by ErrReplica, also if it was a master when we connected: every
 //     script begins with a write that changes nothing. A replica that takes over has
 //     another run_id and says that it was promoted: ErrStale. WAIT would not help: it
@@ -67,11 +68,11 @@
 //
 // # The floor, and what is forgotten
 //
-// The floor is the greatest number that any name's version had, and every Query shows
-// it: new versions exceed it. So tokens grow although names are forgotten. What a writer
-// left (his note, and the data if it is his) goes when he leaves and Options.Obsolete
-// says that nobody needs it; what cannot go then goes when it can, with the operations
-// of whoever comes by. A name that nobody needs leaves nothing behind.
+// The floor is the greatest number that any name's version had, and every Query shows it:
+// new versions exceed it. So tokens grow although names are forgotten. A writer's remains
+// (its note, and the data if that is its own) are removed when it leaves and
+// Options.Obsolete says that nobody needs them. If they have to stay then, later operations
+// of any client remove them. A name that nobody needs leaves nothing behind.
 //
 // A writer that crashed never leaves. His note goes when it has not changed for 100
 // Quiet on the clock of one process that looks at the name all the time, and
@@ -82,8 +83,8 @@
 // registers) are all the memory there is, and Obsolete keeps them. Data of a crashed
 // holder stays until somebody takes the name: about 300 bytes.
 //
-// A late Put of a name that has been forgotten meanwhile is taken: whoever needed it has
-// given up, it costs the next a wait, and the floor keeps tokens growing.
+// A late Put of a name that has been forgotten meanwhile is taken: the client that needed
+// it has given up, it costs the next one a wait, and the floor keeps tokens growing.
 //
 // # Time
 //
@@ -100,6 +101,6 @@
 //
 // # Left out
 //
-// Redis Cluster and Sentinel. Keyspace notifications instead of polling. Servers that
-// lie; whoever may write the keys can do anything.
+// Redis Cluster and Sentinel. Keyspace notifications instead of polling. Servers that lie.
+// A client that may write the keys can do anything.
 package redis

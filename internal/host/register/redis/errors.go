@@ -25,7 +25,8 @@ var (
 	ErrCluster = errors.New("the server is a node of a Redis Cluster and another one has the keys: a store is one plain server; several make a set")
 
 	errRestoring = errors.New("another restore of this store has begun since: let that one end")
-	// errGone is both: something else is there now, or nothing, and what was there is lost.
+	// errGone is both: something else is there now, or nothing, and the former content is
+	// lost.
 	errGone = fmt.Errorf("%w, it has lost what was written to it: there is no store any more, or a newer one (%w)", register.ErrGone, register.ErrForeign)
 )
 
@@ -50,8 +51,8 @@ func (o *Options) trouble(err error) error {
 	return &serverError{o.Addr, o.prefix(), translate(err)}
 }
 
-// translate puts our words for the server's. What it returns is never an error reply
-// of the server's to the client library, which takes those for the reply to some command.
+// translate puts our words for the server's. It never returns an error reply of the
+// server's to the client library, which takes those for the reply to a command.
 func translate(err error) error {
 	var reply goredis.Error
 	if !errors.As(err, &reply) {

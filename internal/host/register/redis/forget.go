@@ -13,8 +13,8 @@ type sample struct {
 	seqs map[machine.ID]uint64
 }
 
-// age is for how long a note must not have changed before its writer counts as gone.
-// Whoever lives changes his note within the term.
+// age is for how long a note must not have changed before its writer counts as gone. A
+// living writer changes its note within the term.
 func (s *Store) age() time.Duration { return 100 * s.header.Quiet() }
 
 // aged returns writers whose notes are what they were a long time ago, by our own

@@ -22,10 +22,10 @@ import (
 //     of the others and this one together hold every write that ever was complete;
 //  4. writes the header.
 //
-// The only store of its set (Of is 1) has no others. What it held is lost, which after
-// the wait is no lease in force; its tokens continue at the wall clock's milliseconds since
-// 1970, so that they only grow as long as that clock does and a lease changes hands
-// less than once a millisecond.
+// The only store of its set (Of is 1) has no others. Its content is lost, and after the
+// wait none of it is a lease in force. Its tokens continue at the wall clock's milliseconds
+// since 1970. They grow only as long as that clock does and a lease changes hands less than
+// once a millisecond.
 //
 // A store that is in order is refused. If you know that its data is an old copy, remove its
 // keys first.

@@ -79,8 +79,8 @@ func (c *call) reply() (any, error) {
 	return reply, err
 }
 
-// run calls scripts in order, in one round trip, or two if the server does not know
-// them. What is called again then was not executed, so no write is ever repeated.
+// run calls scripts in order, in one round trip, or two if the server does not know them. A
+// script that is called again was not executed, so no write is ever repeated.
 func run(ctx context.Context, c *goredis.Client, calls []*call) {
 	pipe := c.Pipeline()
 	for _, x := range calls {

@@ -29,7 +29,7 @@ func encodeNote(n quorumregister.Note) []byte { return append(encodeSeq(n.Seq), 
 
 var errReply = errors.New("the server's reply makes no sense")
 
-// shown is what a base holds of a name, and who has left it.
+// shown is a base's content under a name, with the writers that have left it.
 type shown struct {
 	quorumregister.State
 	left []machine.ID

@@ -21,7 +21,7 @@ type Store struct {
 	client  *goredis.Client
 	warning atomic.Pointer[string]
 
-	// What follows belongs to Do.
+	// The fields below belong to Do.
 	now     func() time.Time // may stand still in suspend: then less is forgotten
 	samples map[string]sample
 	dropped time.Time
@@ -55,9 +55,9 @@ func newStore(o Options, h register.Header, seal string) *Store {
 	return s
 }
 
-// patience is for how long to wait for a server: for far longer than an answer takes, as
-// a connection that is given up has to be made anew and leaves open what became of
-// the writes on it, but for less than a lease can bear.
+// patience is how long to wait for a server. It is far longer than an answer takes: a
+// connection that is given up has to be made anew and leaves the fate of its writes open.
+// It is shorter than a lease can bear.
 func patience(h register.Header) time.Duration {
 	return min(max(10*h.Delay, h.Term/8), h.Term/2)
 }

@@ -151,7 +151,7 @@ var failureChecks = []check{
 		last := p.write(x, "new")
 		p.reads(x, "new")
 		restores[0]()
-		// What holds the new value still is one store less than a majority.
+		// One store less than a majority still holds the new value.
 		ctx, cancel := context.WithTimeout(p.ctx, soon)
 		defer cancel()
 		for range 2 {

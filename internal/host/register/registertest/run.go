@@ -16,8 +16,8 @@ import (
 // Fixture is a set of stores to judge: new, empty, all of it there, and opened so
 // that nothing is obsolete.
 type Fixture struct {
-	// Open opens every store of the set, as another process would. It is called many
-	// times; what it opened is closed.
+	// Open opens every store of the set, as another process would. It is called many times,
+	// and the stores that it opened are closed.
 	Open func() ([]register.Store, error)
 	// Backup copies what the store of an index keeps, and returns how to put that back
 	// while the store is open. Nil if the medium cannot be restored like that.
@@ -116,7 +116,7 @@ func (p *probe) stores() []register.Store {
 	return stores
 }
 
-// set opens all stores anew, behind faults. What is stuck lands when a check says so.
+// set opens all stores anew, behind faults. Stuck accesses land when a check says so.
 func (p *probe) set() (*set, []*register.Faults) {
 	var stores []register.Store
 	var faults []*register.Faults

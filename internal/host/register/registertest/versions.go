@@ -7,9 +7,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Versions returns an error unless versions are fencing tokens: each write has its
-// own, every reader is told the same, and what begins after a write ended has a greater
-// one, or for a read an equal one or greater. Unknown versions may be any.
+// Versions returns an error unless versions are fencing tokens: each write has its own, and
+// every reader is told the same. A write that begins after another ended has a greater one,
+// and a read has an equal or greater one. Unknown versions may be any.
 func Versions(history []Operation) error {
 	history = slices.DeleteFunc(slices.Clone(history), func(o Operation) bool { return !o.Write && o.End == Unended })
 	of := map[string]machine.Version{"": {}}

@@ -13,11 +13,10 @@
 // Crash is the loss of power, the worst that a disk which keeps its promises may
 // do, as chance has it:
 //
-//   - What a file held at its last Sync stays, as far as it was not written
-//     again. Of the sectors of 512 bytes written since, any may be there and any
-//     may be as before, whatever the order of the writes: so records are lost,
-//     torn, or there although earlier ones are not. A sector is never half
-//     written.
+//   - The content of a file at its last Sync stays, as far as it was not written again. Of
+//     the sectors of 512 bytes written since, any may be there and any may be as before,
+//     whatever the order of the writes: so records are lost, torn, or there although
+//     earlier ones are not. A sector is never half written.
 //   - The length is that of the last Sync or the present one. A sector that a
 //     longer file has and that was not written is zeros.
 //   - Of the changes to a directory since its last SyncDir (files created,

@@ -47,7 +47,7 @@ func (f *FS) enter(op, path string) (leave func(), err error) {
 	return f.disk.mu.Unlock, nil
 }
 
-// alive says whether the process has not died. The lock is held.
+// alive reports whether the process has not died. The lock is held.
 func (f *FS) alive() bool { return f.boot == f.disk.boot && !f.disk.dead }
 
 // MkdirAll does nothing: directories are there when they are asked for.
