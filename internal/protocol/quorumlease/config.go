@@ -72,5 +72,9 @@ func bound(ttl time.Duration) time.Duration { return ttl + max(ttl/drift, minMar
 // grantor's clock.
 func Bound(ttl time.Duration) time.Duration { return bound(ttl) }
 
+// Believed is how long a holder may believe in a promise that lasts for this long, by its
+// own clock.
+func Believed(ttl time.Duration) time.Duration { return believed(ttl) }
+
 // renewEvery is when a holder asks again: three requests in a row may be lost.
 func renewEvery(ttl time.Duration) time.Duration { return ttl / 4 }

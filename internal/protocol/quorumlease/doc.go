@@ -180,7 +180,8 @@
 //
 //   - Holders ask for promises. In the paper grantors push them, and need a guard and a
 //     grace period to bound what they do not know: nine seconds from a death to the next
-//     write, where this takes a TTL. That way is here, too, to compare with: see below.
+//     write, where this takes a TTL. That way is in package pushlease of the lab, to compare
+//     with.
 //   - A promise says nothing of keys. Who holds which is for the owner to say, by
 //     entries of the log, so a new configuration lets no lease lapse (R12).
 //   - The paper's replica waits after a restart before it accepts anything (t_wait).
