@@ -43,7 +43,7 @@ func NewApplier(id machine.NodeID, boot uint64) *Applier {
 // it publishes are the Store's Views.
 func (a *Applier) Store() *kv.Store { return a.store }
 
-// Older makes the applier one of a version from before levels: see [Controls].
+// Older makes the applier one of a version from before levels: see [Config].
 func (a *Applier) Older() { a.older = true }
 
 // Index is the index of the last entry applied.

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"time"
 
@@ -40,7 +41,7 @@ func encodeReadLeases(body any) ([]byte, bool) {
 		}
 		return append(p, m.Body...), true
 	}
-	return encodeControls(body)
+	return nil, false
 }
 
 func appendUvarints(p []byte, list ...uint64) []byte {
@@ -106,7 +107,7 @@ func decodeReadLeases(kind byte, r *reader) (any, error) {
 	case wireCounts:
 		return r.counts()
 	default:
-		return decodeControls(kind, r)
+		return nil, fmt.Errorf("%w: unknown kind %d", errBadMessage, kind)
 	}
 	if !r.Done() {
 		return nil, errBadMessage

@@ -67,13 +67,6 @@ func toldBodies() []toldBody {
 		{quorumlease.News{Term: 3, Released: 8, Horizon: 11, Held: []uint64{9, 10}, Stalled: []machine.NodeID{2, 4}}, "0e03080b02090a020204"},
 		{counts{Boot: 5, Seq: 6, Trips: []roundTrip{{Member: 2, Time: 100}, {Member: 3, Time: 101}}, Body: []byte("b")}, "0f05060202640365" + "62"},
 		{rejected{Boot: 300, Term: 3, Seq: 2, Why: unhealthy}, "10ac02030209"},
-		{quorumlease.Guard{Boot: 5, Seq: 6}, "200506"},
-		{quorumlease.GuardAck{Boot: 5, To: 7, Seq: 6}, "21050706"},
-		{quorumlease.Pushed{
-			Boot: 5, To: 7, Seq: 6, Acked: 4, Since: 10, Guard: 11, Lease: 12, Stamp: quorumlease.Stamp{Term: 3, Index: 9},
-		}, "22050706040a0b0c0309"},
-		{quorumlease.PromiseReply{Boot: 5, To: 7, Seq: 6}, "23050706"},
-		{suspicion{Members: []machine.NodeID{2, 4}}, "24020204"},
 	}
 }
 
@@ -211,7 +204,6 @@ func TestShortMessagesAskForLittle(t *testing.T) {
 		"held entries":           {appendUvarints([]byte{wireNews}, 3, 8, 11, many, 1, 2), decode},
 		"stalled members":        {appendUvarints([]byte{wireNews}, 3, 8, 11, 0, many, 1, 2), decode},
 		"round trips":            {appendUvarints([]byte{wireCounts}, 5, 6, many, 1, 2), decode},
-		"suspects":               {appendUvarints([]byte{wireSuspicion}, many, 1, 2), decode},
 		"requests": {appendUvarints([]byte{entryVersion}, 3, 1, 1, 1, many, 1, 0), func(p []byte) error {
 			_, err := decodeBatch(p)
 			return err

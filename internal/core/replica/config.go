@@ -43,8 +43,13 @@ type Config struct {
 
 	// ReadLeases are the settings of read leases.
 	ReadLeases ReadLeases
-	// Controls are for measurements and tests only.
-	Controls Controls
+	// Promises, if set, takes the place of the promises that holders ask for. Nothing that
+	// serves sets it: package pushlease has the paper's, to compare with.
+	Promises func(quorumlease.Config, machine.Mono) Promises
+	// Older makes this member one of a version from before levels (level.go), to test a cluster
+	// that is being upgraded: it tells of none, keeps nothing, and ends at an entry that is
+	// kept. Its Applier has to be told, too: [Applier.Older].
+	Older bool
 
 	// Logger receives raft's own messages; nil discards them.
 	Logger raft.Logger
@@ -102,9 +107,6 @@ func (c *Config) validate() error {
 	}
 	c.Log = settledChanges(c.Log)
 	c.ReadLeases.setDefaults()
-	if err := c.Controls.check(); err != nil {
-		return err
-	}
 	if _, err := quorumlease.ParsePolicy(string(c.ReadLeases.Policy)); err != nil && c.ReadLeases.Policy != "" {
 		return err
 	}

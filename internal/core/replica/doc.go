@@ -173,9 +173,10 @@
 // with a promise in either order: what the leader before says under its lease stays
 // true, and whoever loses keys has stopped reading them.
 //
-// [Controls] switch to the paper's own ways: promises that are pushed, leases that lapse
-// when keys change hands, members that stand aside after a restart. They are there to be
-// measured, and nothing but worlds and benchmarks sets them.
+// [Promises] is the seam between this and the protocol by which members promise each other to
+// wait. The paper's own ways are behind it in package pushlease of the lab, to be measured:
+// promises that are pushed, leases that lapse when keys change hands, members that stand
+// aside after a restart. Nothing that serves has them.
 //
 // # Members that come and go
 //

@@ -33,8 +33,8 @@ type keyOrder struct {
 	// confs are the configurations from the last released one on (R13), ascending. Readers
 	// have parts of it: no element is written twice.
 	confs []conf
-	// former are others that entries have to wait for: see Controls.
-	former []conf
+	// former are others that entries have to wait for: see Promises.
+	former []*placement.Configuration
 	// blind is set until the state is released with which the account began, and so
 	// all configurations before it, which are not known. Meanwhile it takes everyone
 	// for a holder, and this member for none.
@@ -158,24 +158,31 @@ func (k *keyOrder) holdersOf(writes keyspan.Set) []machine.NodeID {
 		return nil
 	}
 	ids := []machine.NodeID{}
-	for _, list := range [2][]conf{k.confs, k.former} {
-		for _, c := range list {
-			if c.setting.cells == nil {
-				return nil
-			}
-			var all placement.Set
-			for _, s := range writes {
-				_, some := c.setting.cells.HoldersOfRange(s.Key, s.End)
-				all |= some
-			}
-			for place, id := range c.setting.cells.Members() {
-				if all.Has(place) && !slices.Contains(ids, id) {
-					ids = append(ids, id)
-				}
-			}
+	for _, c := range k.confs {
+		if c.setting.cells == nil {
+			return nil
 		}
+		ids = addHolders(ids, c.setting.cells, writes)
+	}
+	for _, cells := range k.former {
+		ids = addHolders(ids, cells, writes)
 	}
 	slices.Sort(ids)
+	return ids
+}
+
+// addHolders adds those that may hold any of some keys under a configuration.
+func addHolders(ids []machine.NodeID, cells *placement.Configuration, keys keyspan.Set) []machine.NodeID {
+	var all placement.Set
+	for _, s := range keys {
+		_, some := cells.HoldersOfRange(s.Key, s.End)
+		all |= some
+	}
+	for place, id := range cells.Members() {
+		if all.Has(place) && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
 	return ids
 }
 

@@ -54,20 +54,8 @@ func (c *ReadLeases) setDefaults() {
 // leader, finds out what is released. What is committed goes to the Applier only
 // when it is released, so that nobody ever sees more (R2).
 type readLeases struct {
-	cfg     ReadLeases
-	grantor *quorumlease.Grantor
-	holder  *quorumlease.Holder
-	// bound and lease are these two, or what Controls put in their place.
-	bound interface {
-		Holders(machine.Mono) (holders []quorumlease.Lifetime, everyone bool)
-		Due(machine.Mono) machine.Mono
-		Shortened(last uint64)
-	}
-	lease interface {
-		Until(quorumlease.Memberships) machine.Mono
-		Reached(quorumlease.Log)
-	}
-	controls controls
+	cfg      ReadLeases
+	promises Promises
 	ledger   quorumlease.Ledger
 	stalls   *quorumlease.Stalls
 
@@ -113,18 +101,16 @@ type readLeases struct {
 	shown     ReadLease
 	shownKeys *KeyLease
 	far       bool          // as the leader of this term it has had others judge for themselves
-	asking    bool          // promises to this member may be live
 	flush     time.Duration // what making entries durable takes, smoothed
 }
 
 func (rl *readLeases) init(r *Replica) {
 	rl.cfg = r.cfg.ReadLeases
 	cfg := quorumlease.Config{Self: r.cfg.ID, Boot: r.cfg.Boot, TTL: rl.cfg.TTL, EarlierTTL: rl.cfg.EarlierTTL}
-	rl.grantor = quorumlease.NewGrantor(cfg, r.now)
-	rl.holder = quorumlease.NewHolder(cfg)
-	rl.stalls = quorumlease.NewStalls(cfg)
-	rl.bound, rl.lease = rl.grantor, rl.holder
-	rl.controls.init(r, cfg)
+	if rl.promises = newAsked(cfg, r.now); r.cfg.Promises != nil {
+		rl.promises = r.cfg.Promises(cfg, r.now)
+	}
+	rl.stalls = quorumlease.NewStalls(quorumlease.Config{TTL: rl.promises.Patience()})
 	rl.reported.lapse, rl.placed = machine.Never, true
 	rl.tail = slices.Clone(r.cfg.Log.Entries)
 	rl.given = r.cfg.Restored.Index
@@ -202,7 +188,7 @@ func (rl *readLeases) asked(r *Replica) {
 // promise bind it that it takes to be over.
 func (rl *readLeases) doubt(r *Replica, in Doubted) {
 	rl.doubted = max(rl.doubted, in.Until, r.now+1)
-	rl.grantor.Doubt(in.Since, r.now)
+	rl.promises.Doubt(in.Since, r.now)
 	rl.reported.lapse = 0 // the leader is told at once
 }
 
@@ -232,14 +218,41 @@ func (rl *readLeases) set(r *Replica, s readSetting) {
 		rl.placed = place >= 0 && some.Has(place)
 	}
 	rl.plans.follows(r, s)
-	rl.controls.changes(r, rl.setting, s)
+	if rl.setting.policy != "" { // else the cluster begins
+		rl.promises.Replaced(rl.standing(r), rl.setting.cells, s.cells)
+		rl.keys.former = rl.promises.Former()
+	}
 	rl.setting = s
 }
 
-// asks reports whether it is to ask for promises: alone it needs none, and without a
-// leader it would get none.
-func (rl *readLeases) asks(r *Replica) bool {
-	return rl.wants(r) && r.leader != 0 && rl.controls.Push == nil && rl.lease.Until(rl.memberships) != machine.Never
+// standing is how this member stands, for its promises.
+func (rl *readLeases) standing(r *Replica) Standing {
+	return Standing{
+		Now: r.now, Leader: r.leader, Log: rl.log(r), Members: rl.memberships, Policy: rl.setting.policy,
+		Wants: rl.wants(r), Wanted: rl.wanted,
+	}
+}
+
+// calledFor does what promises call for, with a message from a member, if it was one.
+func (rl *readLeases) calledFor(r *Replica, from machine.NodeID, out PromiseEffects) {
+	if out.ToVoters != nil {
+		rl.toVoters(r, out.ToVoters)
+	}
+	if out.Reply != nil {
+		r.send(from, out.Reply)
+	}
+	for _, m := range out.Sends {
+		r.send(m.To, m.Body)
+	}
+	if out.Answered {
+		rl.plans.answered(from, out.Took)
+	}
+	if out.Report {
+		rl.reported.lapse = min(rl.reported.lapse, out.ReportAt)
+	}
+	if out.Plan {
+		rl.plans.next = r.now
+	}
 }
 
 // until is when this member's lease ends.
@@ -247,7 +260,7 @@ func (rl *readLeases) until(r *Replica) machine.Mono {
 	if !rl.wants(r) {
 		return 0
 	}
-	return rl.lease.Until(rl.memberships)
+	return rl.promises.Until(rl.memberships)
 }
 
 // assured reports whether this member is the leader beyond doubt: a later one could
@@ -260,29 +273,19 @@ func (rl *readLeases) assured(r *Replica) (index uint64, ok bool) {
 	return st.HardState.GetCommit(), ok
 }
 
-// receive takes a message of package quorumlease.
+// receive takes a message of package quorumlease, or of other promises.
 func (rl *readLeases) receive(r *Replica, from machine.NodeID, body any) {
 	switch m := body.(type) {
 	case quorumlease.Request:
 		// A voter that knows no leader, or whose leader has given the asker up, binds
 		// itself to nobody (R21), and nobody to one who is no member (R23).
-		if r.leader == 0 || !rl.controls.promises() || !slices.Contains(rl.voters, r.cfg.ID) || slices.Contains(rl.stalled, from) && rl.stalledTerm == r.term {
+		if r.leader == 0 || !slices.Contains(rl.voters, r.cfg.ID) || slices.Contains(rl.stalled, from) && rl.stalledTerm == r.term {
 			return
 		}
 		if !rl.memberships.Newest().Has(from) {
 			return
 		}
-		if p, ok := rl.grantor.Grant(r.now, from, m, rl.log(r)); ok {
-			r.send(from, p)
-		}
-	case quorumlease.Promise:
-		if sent, ok := rl.holder.Sent(m.Seq); ok && m.Boot == r.cfg.Boot {
-			rl.plans.answered(from, r.now.Sub(sent))
-		}
-		rl.holder.Promised(from, m, rl.log(r))
-	case quorumlease.Return:
-		rl.grantor.Returned(from, m)
-		rl.reported.lapse = min(rl.reported.lapse, r.now)
+		rl.calledFor(r, from, rl.promises.Receive(rl.standing(r), from, m))
 	case quorumlease.Report:
 		rl.ledger.Report(from, m)
 	case quorumlease.News:
@@ -291,6 +294,8 @@ func (rl *readLeases) receive(r *Replica, from machine.NodeID, body any) {
 		if m.Term >= rl.stalledTerm {
 			rl.stalled, rl.stalledTerm = m.Stalled, m.Term
 		}
+	default:
+		rl.calledFor(r, from, rl.promises.Receive(rl.standing(r), from, m))
 	}
 }
 
@@ -310,24 +315,17 @@ func (rl *readLeases) reign(r *Replica, fresh bool) {
 	}
 }
 
-// turn asks for promises or gives them back, reports what changed by itself, and
+// turn has promises asked for or given back, reports what changed by itself, and
 // proposes the policy of a cluster that has none.
 func (rl *readLeases) turn(r *Replica) {
-	rl.lease.Reached(rl.log(r))
-	rl.controls.turn(r)
+	rl.promises.Reached(rl.log(r))
 	rl.plans.turn(r)
-	switch {
-	case rl.asks(r) && r.now >= rl.holder.Next():
-		rl.asking = true
-		rl.toVoters(r, rl.holder.Ask(r.now))
-	case rl.asking && !rl.wants(r):
-		rl.asking = false
-		rl.toVoters(r, rl.holder.GiveUp())
-	}
+	rl.calledFor(r, 0, rl.promises.Turn(rl.standing(r)))
+	rl.keys.former = rl.promises.Former()
 	if r.now >= rl.reported.lapse {
-		holders, everyone := rl.bound.Holders(r.now)
+		holders, everyone := rl.promises.Holders(r.now)
 		if slices.Equal(holders, rl.reported.holders) && everyone == rl.reported.everyone {
-			rl.reported.lapse = rl.bound.Due(r.now)
+			rl.reported.lapse = rl.promises.Due(r.now)
 		} else {
 			rl.tell(r)
 		}
@@ -362,13 +360,7 @@ func (rl *readLeases) toVoters(r *Replica, body any) {
 
 // due is when the next turn is needed.
 func (rl *readLeases) due(r *Replica) machine.Mono {
-	due := min(rl.reported.lapse, rl.plans.due(), rl.controls.due(r))
-	if rl.asks(r) {
-		due = min(due, rl.holder.Next())
-	}
-	if rl.asking {
-		due = min(due, rl.wanted)
-	}
+	due := min(rl.reported.lapse, rl.plans.due(), rl.promises.Next(rl.standing(r)))
 	if r.leading() {
 		due = min(due, rl.stalls.Due())
 	}

@@ -34,7 +34,6 @@ func TestWhoGetsAPromise(t *testing.T) {
 		{"one that was given up", func(r *Replica) { r.reads.stalled, r.reads.stalledTerm = []machine.NodeID{3}, r.term }, false},
 		{"beside one that was given up", func(r *Replica) { r.reads.stalled, r.reads.stalledTerm = []machine.NodeID{1}, r.term }, true},
 		{"one that was given up in another term", func(r *Replica) { r.reads.stalled, r.reads.stalledTerm = []machine.NodeID{3}, r.term-1 }, true},
-		{"while all promises have to lapse", func(r *Replica) { r.reads.controls.lapsing = true }, false},
 	} {
 		s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
 		for _, command := range []string{"elect 1", "pass 500ms", "lose"} {

@@ -262,7 +262,7 @@ func (p *plans) plan(r *Replica) {
 		}
 		// One stall is an accident.
 		stalled := slices.Contains(rl.stalled, m) && slices.Contains(p.stalled, m)
-		if stalled || rl.controls.isSuspect(r, m) || r.now.Sub(heard) > silence*rl.cfg.PlanEvery {
+		if stalled || rl.promises.Suspected(r.now, m) || r.now.Sub(heard) > silence*rl.cfg.PlanEvery {
 			plan.down = append(plan.down, m)
 		}
 	}

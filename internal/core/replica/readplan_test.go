@@ -19,6 +19,7 @@ func plannerOfThree() (*Replica, *plans) {
 		}},
 		leader: 1, term: 1, appliedTerm: 1,
 	}
+	r.reads.promises = newAsked(quorumlease.Config{Self: 1, TTL: time.Second}, r.now)
 	r.reads.cfg, r.reads.voters = r.cfg.ReadLeases, []machine.NodeID{1, 2, 3}
 	r.reads.setting = readSetting{policy: quorumlease.Quorum}
 	r.reads.plans.follows(r, r.reads.setting)

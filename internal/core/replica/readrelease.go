@@ -13,7 +13,7 @@ import (
 // leader's own the last index tells already.
 func (rl *readLeases) appends(r *Replica, entries []*raftpb.Entry) {
 	if from := entries[0].GetIndex(); from <= r.last {
-		rl.bound.Shortened(from - 1)
+		rl.promises.Shortened(from - 1)
 		rl.keys.truncate(from, r.last)
 		n, _ := slices.BinarySearchFunc(rl.tail, from, func(e *raftpb.Entry, i uint64) int { return cmp.Compare(e.GetIndex(), i) })
 		rl.tail = rl.tail[:n:n]
@@ -57,7 +57,7 @@ func (rl *readLeases) wrote(e *raftpb.Entry, from machine.NodeID, touch *Touch) 
 // its readers need not wait for it, and those of other holders wait longer. So it keeps
 // what is read here, once all members can read that it does.
 func (rl *readLeases) keeps(r *Replica, data []byte) bool {
-	if !rl.keys.on || !r.leading() || r.cfg.Controls.Older || !r.levels.all(rl.everyone, r.cfg.ID, keepsLevel) {
+	if !rl.keys.on || !r.leading() || r.cfg.Older || !r.levels.all(rl.everyone, r.cfg.ID, keepsLevel) {
 		return false
 	}
 	writes, may := rl.keys.mayKeep(r.cfg.ID, r.term, data)
@@ -99,7 +99,7 @@ func (rl *readLeases) replaces(r *Replica, index uint64) {
 	rl.given = index
 	rl.count(rl.memberships.Cut(rl.commit + 1)) // of what was never committed
 	if index < r.last {
-		rl.bound.Shortened(index)
+		rl.promises.Shortened(index)
 	}
 	rl.tail, rl.settings, rl.loading = nil, nil, index
 	if rl.keys.on {

@@ -11,9 +11,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// cuts is a grantor that notes to where the log was cut.
+// cuts are promises that note to where the log was cut.
 type cuts struct {
-	*quorumlease.Grantor
+	*asked
 	last []uint64
 }
 
@@ -30,8 +30,8 @@ func TestASnapshotTakesThePlaceOfTheLog(t *testing.T) {
 		r := keyReader(9)
 		rl := &r.reads
 		rl.keys.stop()
-		bound := &cuts{Grantor: quorumlease.NewGrantor(quorumlease.Config{Self: 1}, r.now)}
-		rl.bound = bound
+		bound := &cuts{asked: newAsked(quorumlease.Config{Self: 1}, r.now)}
+		rl.promises = bound
 		committed := []*raftpb.Entry{entryAt(8, 1, 0), entryAt(9, 1, 0)}
 		rl.held, rl.commit, rl.given, r.last = committed, 9, 7, last
 		rl.tail, rl.settings = []*raftpb.Entry{entryAt(11, 1, 0)}, []uint64{11}
@@ -76,8 +76,8 @@ func TestReplacedEntriesCountNoMore(t *testing.T) {
 		r := keyReader(9)
 		rl := &r.reads
 		rl.keys.stop()
-		bound := &cuts{Grantor: quorumlease.NewGrantor(quorumlease.Config{Self: 1}, r.now)}
-		rl.bound, r.last, rl.settings = bound, 12, []uint64{10, 12}
+		bound := &cuts{asked: newAsked(quorumlease.Config{Self: 1}, r.now)}
+		rl.promises, r.last, rl.settings = bound, 12, []uint64{10, 12}
 		rl.tail = []*raftpb.Entry{entryAt(10, 1, 0), entryAt(11, 1, 0), entryAt(12, 1, 0)}
 		rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2}}, {Index: 11, Voters: []machine.NodeID{1, 2, 3}}})
 		rl.appends(r, []*raftpb.Entry{entryAt(from, 2, 0)})

@@ -22,12 +22,12 @@ type lastReport struct {
 // what is promised later is stamped with what is reported now (R3).
 func (rl *readLeases) report(r *Replica, durable uint64) quorumlease.Report {
 	report := rl.says(r, durable)
-	rl.reported = lastReport{report.Holders, report.Everyone, rl.bound.Due(r.now)}
+	rl.reported = lastReport{report.Holders, report.Everyone, rl.promises.Due(r.now)}
 	return report
 }
 
 func (rl *readLeases) says(r *Replica, durable uint64) quorumlease.Report {
-	holders, everyone := rl.bound.Holders(r.now)
+	holders, everyone := rl.promises.Holders(r.now)
 	return quorumlease.Report{
 		Boot: r.cfg.Boot, Term: r.term, Durable: durable, Received: rl.received,
 		Holders: holders, Everyone: everyone,
@@ -109,7 +109,7 @@ func (rl *readLeases) acknowledges(r *Replica, resp *raftpb.Message) any {
 	if resp.GetType() != raftpb.MsgAppResp || resp.GetReject() || resp.GetTerm() != r.term || machine.NodeID(resp.GetTo()) != r.leader {
 		return resp
 	}
-	if !r.cfg.Controls.Older {
+	if !r.cfg.Older {
 		resp.Context = levelContext
 	}
 	rl.received = max(rl.received, resp.GetIndex())

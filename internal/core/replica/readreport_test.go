@@ -20,7 +20,7 @@ func TestALeaseGivenBackIsReported(t *testing.T) {
 	voter := s.members[1]
 	bound := func() []machine.NodeID {
 		var ids []machine.NodeID
-		holders, _ := voter.r.reads.bound.Holders(s.now)
+		holders, _ := voter.r.reads.promises.Holders(s.now)
 		for _, h := range holders {
 			ids = append(ids, h.Member)
 		}
@@ -55,7 +55,7 @@ func TestADoubtBindsAgain(t *testing.T) {
 	voter := s.members[1]
 	rl := &voter.r.reads
 	bound := func(at machine.Mono) bool {
-		holders, _ := rl.bound.Holders(at)
+		holders, _ := rl.promises.Holders(at)
 		return slices.ContainsFunc(holders, func(l quorumlease.Lifetime) bool { return l.Member == 3 })
 	}
 	if bound(s.now) || rl.until(voter.r) <= s.now {
@@ -105,9 +105,9 @@ func TestWhatAcknowledgmentsReport(t *testing.T) {
 		{"of a heartbeat", func(m *raftpb.Message) { m.Type = raftpb.MsgHeartbeatResp.Enum() }, false, 0},
 	} {
 		r := keyReader(9)
-		r.leader, r.term, r.cfg.Controls.Older = 2, 5, tt.older
+		r.leader, r.term, r.cfg.Older = 2, 5, tt.older
 		rl := &r.reads
-		rl.bound, rl.received = quorumlease.NewGrantor(quorumlease.Config{Self: 1}, r.now), 9
+		rl.promises, rl.received = newAsked(quorumlease.Config{Self: 1}, r.now), 9
 		m := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), Term: new(uint64(5)), To: new(uint64(2)), Index: new(uint64(12))}
 		tt.change(m)
 		body := rl.acknowledges(r, m)
@@ -147,7 +147,7 @@ func TestWhatIsFlushed(t *testing.T) {
 	r := keyReader(9)
 	r.term = 5
 	rl := &r.reads
-	rl.bound, rl.durable = quorumlease.NewGrantor(quorumlease.Config{Self: 1}, r.now), 10
+	rl.promises, rl.durable = newAsked(quorumlease.Config{Self: 1}, r.now), 10
 	for _, step := range []struct{ term, index, want uint64 }{{5, 12, 12}, {5, 11, 12}, {4, 20, 12}, {6, 20, 12}, {5, 13, 13}} {
 		if rl.flushed(r, durable{Term: step.term, Index: step.index}); rl.durable != step.want {
 			t.Errorf("a write up to %d of term %d is durable, and the log up to %d; want %d", step.index, step.term, rl.durable, step.want)

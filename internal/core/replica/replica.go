@@ -57,7 +57,6 @@ type Replica struct {
 	bereaved   bool
 	campaignAt machine.Mono
 	patience   time.Duration
-	rejoin     machine.Mono // when this member may take part, if it has to wait: see Controls
 
 	snapshotWanted bool
 
@@ -116,7 +115,7 @@ func New(cfg Config, now machine.Now) (*Replica, error) {
 	}
 	r.raft = rn
 	// A group of one need not wait out an election timeout.
-	if voters := cfg.Log.Snapshot.GetConfState().GetVoters(); len(voters) == 1 && voters[0] == uint64(cfg.ID) && !r.absent() {
+	if voters := cfg.Log.Snapshot.GetConfState().GetVoters(); len(voters) == 1 && voters[0] == uint64(cfg.ID) {
 		if err := rn.Campaign(); err != nil {
 			return nil, fmt.Errorf("replica: %w", err)
 		}
@@ -173,9 +172,6 @@ func (r *Replica) Step(now machine.Now, input any) {
 	default:
 		panic(fmt.Sprintf("replica: unknown input %T", input))
 	}
-	if r.now >= r.nextTick && r.absent() {
-		r.nextTick = r.now.Add(r.cfg.Tick)
-	}
 	if r.now >= r.nextTick {
 		// After a pause there is one tick and not a burst of them: a member
 		// that slept must listen before it judges the others.
@@ -193,9 +189,6 @@ func (r *Replica) Step(now machine.Now, input any) {
 // durability here.
 func (r *Replica) receive(env machine.Envelope) {
 	local := env.From == r.cfg.ID
-	if !local && r.absent() {
-		return
-	}
 	if _, gives := env.Body.(quorumlease.Return); r.roster.WasRemoved(uint64(env.From)) && !gives {
 		return // it may not know, and must not disturb
 	}
@@ -221,10 +214,6 @@ func (r *Replica) receive(env machine.Envelope) {
 	case announced:
 		r.receive(machine.Envelope{From: env.From, To: env.To, Body: m.Message})
 		r.reads.receive(r, env.From, m.News)
-	case quorumlease.Request, quorumlease.Promise, quorumlease.Return, quorumlease.Report, quorumlease.News:
-		r.reads.receive(r, env.From, m)
-	case quorumlease.Guard, quorumlease.GuardAck, quorumlease.Pushed, quorumlease.PromiseReply, suspicion:
-		r.reads.controls.receive(r, env.From, m)
 	case counts:
 		r.reads.plans.told(r, env.From, m)
 	case durable:
@@ -251,6 +240,8 @@ func (r *Replica) receive(env machine.Envelope) {
 		if env.From == r.leader {
 			r.asks.answered(r, m)
 		}
+	default:
+		r.reads.receive(r, env.From, m)
 	}
 }
 

@@ -81,7 +81,7 @@ func (rl *readLeases) status(r *Replica) ReadLeaseStatus {
 	if s.Held > 0 {
 		s.HeldFor = rl.waits.since(r.now)
 	}
-	s.Bound, _ = rl.bound.Holders(r.now)
+	s.Bound, _ = rl.promises.Holders(r.now)
 	if r.leading() {
 		s.Holdings, s.Stalled = rl.ledger.Holdings(), slices.Clone(rl.stalled)
 		if s.Held > 0 {

@@ -87,7 +87,7 @@ func TestStatusOfOtherMembers(t *testing.T) {
 	}
 	r := keyReader(9)
 	rl := &r.reads
-	rl.bound = quorumlease.NewGrantor(quorumlease.Config{Self: 1, Boot: 1, TTL: time.Second}, r.now)
+	rl.promises = newAsked(quorumlease.Config{Self: 1, Boot: 1, TTL: time.Second}, r.now)
 	for index := range uint64(2) {
 		rl.keys.append(puts(t, 3, 10+index, "k"))
 	}
@@ -135,7 +135,6 @@ func TestConfigDefaultsAndLimits(t *testing.T) {
 		"too short promises":       {func(c *Config) { c.ReadLeases.TTL = quorumlease.MinTTL - 1 }, false},
 		"too long promises":        {func(c *Config) { c.ReadLeases.TTL = quorumlease.MaxTTL + 1 }, false},
 		"no boot":                  {func(c *Config) { c.Boot = 0 }, false},
-		"pushes of no length":      {func(c *Config) { c.Controls.Push = &quorumlease.Lengths{} }, false},
 	} {
 		cfg := fresh()
 		c.change(&cfg)

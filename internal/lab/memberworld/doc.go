@@ -66,7 +66,7 @@
 // is lost, with any such protocol.
 //
 // Two versions of a member in one bubble are one package in two guises, for there is one package
-// replica in a program: replica.Controls.Older makes a member tell and read no more of the log
+// replica in a program: replica.Config.Older makes a member tell and read no more of the log
 // than one from before levels did (internal/core/replica/level.go). In some worlds members begin so and are
 // replaced by newer ones, one after the other. No test runs real binaries of two versions: none was
 // released yet.

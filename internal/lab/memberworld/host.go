@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
@@ -197,7 +196,7 @@ func (h *host) config(l *life) server.Config {
 			Name: h.name, DataDir: dataDir, Peers: peers, ClusterToken: "world", Existing: h.existing,
 			ClientURLs: []string{fmt.Sprintf("http://%s:%d", h.name, clientPort)},
 			Dial:       h.c.net.Dialer(l.p),
-			ReadLease:  h.flags.order, ReadLeaseTTL: h.flags.readTTL, Controls: replica.Controls{Older: h.flags.older},
+			ReadLease:  h.flags.order, ReadLeaseTTL: h.flags.readTTL, Older: h.flags.older,
 			MaxTailBytes: h.flags.tailBytes, WAL: wal.Options{FS: h.disk.FS(l.p), SegmentBytes: h.flags.segment},
 			Now: func() machine.Now { return h.now(l.p) }, Look: h.look,
 			Logger: logger,

@@ -55,7 +55,7 @@ func TestFlagsReachTheMember(t *testing.T) {
 		h.flags = flags{readTTL: 3 * time.Second, tailBytes: 4567, segment: 8901, order: "all", older: true}
 		h.existing = true
 		cfg := h.config(h.life).Node
-		if cfg.ReadLeaseTTL != 3*time.Second || cfg.MaxTailBytes != 4567 || cfg.WAL.SegmentBytes != 8901 || cfg.ReadLease != "all" || !cfg.Controls.Older || !cfg.Existing {
+		if cfg.ReadLeaseTTL != 3*time.Second || cfg.MaxTailBytes != 4567 || cfg.WAL.SegmentBytes != 8901 || cfg.ReadLease != "all" || !cfg.Older || !cfg.Existing {
 			t.Errorf("of %+v the member is given %+v", h.flags, cfg)
 		}
 		want := map[string]string{"m0": "http://m0:2380", "m1": "http://m1:2380", "m2": "http://m2:2380", "m3": "http://m3:2380"}

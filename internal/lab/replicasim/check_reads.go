@@ -100,8 +100,8 @@ func (c *Cluster) longestPromise() time.Duration {
 	for _, m := range c.members {
 		longest = max(longest, m.promised)
 	}
-	if push := c.Controls.Push; push != nil {
-		longest = max(longest, push.Stall())
+	if c.Paper != nil {
+		longest = max(longest, c.Paper.Push.Stall())
 	}
 	return longest + longest/50 + 10*time.Millisecond
 }

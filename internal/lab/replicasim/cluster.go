@@ -6,6 +6,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/core/placement"
 	"github.com/tenure-lease/tenure/internal/core/replica"
+	"github.com/tenure-lease/tenure/internal/lab/pushlease"
 	"github.com/tenure-lease/tenure/internal/lab/sim"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
@@ -63,8 +64,8 @@ type Options struct {
 	// PlanEvery and Planner are as package replica has them.
 	PlanEvery time.Duration
 	Planner   placement.Settings
-	// Controls are as package replica has them.
-	Controls replica.Controls
+	// Paper, if set, are the paper's own ways, in place of the product's.
+	Paper *pushlease.Ways
 }
 
 // NewCluster starts a cluster of voters and learners that hold no more than about
@@ -77,6 +78,11 @@ func NewCluster(w *sim.World, voters, learners, tail int) *Cluster {
 func Start(w *sim.World, o Options) *Cluster { return start(w, o, harshness{rate: drift}) }
 
 func start(w *sim.World, o Options, harsh harshness) *Cluster {
+	if o.Paper != nil {
+		if err := o.Paper.Push.Check(); err != nil {
+			panic(err)
+		}
+	}
 	seedRaft(w.Seed)
 	c := &Cluster{Options: o, w: w, checks: newChecks(), harsh: harsh}
 	c.net = sim.NewNetwork(w, overTheWire)
@@ -102,6 +108,10 @@ func (c *Cluster) genesis() replica.Log {
 
 // overTheWire encodes and decodes, so that no member can see another's memory.
 func overTheWire(body any) any {
+	switch body.(type) {
+	case pushlease.Guard, pushlease.GuardAck, pushlease.Pushed, pushlease.PromiseReply, pushlease.Suspicion:
+		return body // which the product has no code for
+	}
 	p, err := replica.EncodeBody(body)
 	if err != nil {
 		panic(err)

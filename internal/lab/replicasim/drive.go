@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
+	"github.com/tenure-lease/tenure/internal/lab/pushlease"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
@@ -126,7 +127,7 @@ func (c *Cluster) CountLeaseMessages() *int {
 	c.net.Take = func(env machine.Envelope) bool {
 		switch env.Body.(type) {
 		case quorumlease.Request, quorumlease.Promise, quorumlease.Return,
-			quorumlease.Guard, quorumlease.GuardAck, quorumlease.Pushed, quorumlease.PromiseReply:
+			pushlease.Guard, pushlease.GuardAck, pushlease.Pushed, pushlease.PromiseReply:
 			*n++
 		}
 		return false

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
+	"github.com/tenure-lease/tenure/internal/lab/pushlease"
 	"github.com/tenure-lease/tenure/internal/lab/sim"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
@@ -205,11 +206,11 @@ func (c *Cluster) overtaken() {
 	c.net.Take = func(env machine.Envelope) bool {
 		var is bool
 		switch env.Body.(type) {
-		case quorumlease.Request, quorumlease.Guard:
+		case quorumlease.Request, pushlease.Guard:
 			is = kind == 0
-		case quorumlease.Promise, quorumlease.Pushed:
+		case quorumlease.Promise, pushlease.Pushed:
 			is = kind == 1
-		case quorumlease.Return, quorumlease.GuardAck, quorumlease.PromiseReply:
+		case quorumlease.Return, pushlease.GuardAck, pushlease.PromiseReply:
 			is = kind == 2
 		case quorumlease.Report, quorumlease.News:
 			is = kind == 3

@@ -7,7 +7,9 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/core/seen"
+	"github.com/tenure-lease/tenure/internal/lab/pushlease"
 	"github.com/tenure-lease/tenure/internal/lab/sim"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 	"go.etcd.io/raft/v3/raftpb"
@@ -104,10 +106,11 @@ func (m *Member) boots() {
 		}
 	}
 	start := m.state.Restored()
+	forgotten := quorumlease.Config{EarlierTTL: m.promised}.Forgotten(m.Mono())
 	r, err := replica.New(replica.Config{
 		ID: m.ID, Boot: m.boot, Tick: tick, ElectionTicks: electionTicks,
 		Log: log, Restored: start, MaxTailBytes: m.c.Tail,
-		ReadLeases: m.readLeases(), Controls: m.c.Controls, MaxLearners: m.c.maxLearners(),
+		ReadLeases: m.readLeases(), Promises: m.promises(), MaxLearners: m.c.maxLearners(),
 	}, m.Now())
 	if err != nil {
 		panic(err)
@@ -124,6 +127,10 @@ func (m *Member) boots() {
 	m.seen.Begin(view{}, m.newest(), max(start.Released, known))
 	m.c.publishes(m)
 	m.c.w.Note("start %d from %d", m.ID, start.Index)
+	if m.c.Paper != nil && m.c.Paper.WaitToRejoin {
+		m.Start(&pushlease.Absent{Machine: r, Self: m.ID, Until: forgotten})
+		return
+	}
 	m.Start(r)
 }
 

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/core/replica"
+	"github.com/tenure-lease/tenure/internal/lab/pushlease"
 	"github.com/tenure-lease/tenure/internal/lab/sim"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
 // PushProtocol is the paper's own protocol, which the product does not use: promises that
-// are pushed, behind replica.Controls, with the paper's other ways or without, in worlds
+// are pushed, with the paper's other ways or without, in worlds
 // as hard as those of [ReadLeaseProtocol].
 func PushProtocol() sim.Protocol {
 	return sim.Protocol{
@@ -21,16 +21,16 @@ func PushProtocol() sim.Protocol {
 	}
 }
 
-// someControls are the paper's ways, each or not. Lengths are such that a stall after a
+// someWays are the paper's ways, each or not. Lengths are such that a stall after a
 // death ends within two seconds.
-func someControls(w *sim.World) replica.Controls {
-	l := quorumlease.Lengths{
+func someWays(w *sim.World) *pushlease.Ways {
+	l := pushlease.Lengths{
 		Guard: w.Between(quorumlease.MinTTL, 500*time.Millisecond), Lease: w.Between(quorumlease.MinTTL, 600*time.Millisecond),
 	}
 	l.Renew = w.Between(l.Lease/8, 4*l.Lease/5)
 	l.Grace = w.Between(l.Renew, 900*time.Millisecond)
-	return replica.Controls{
-		Push: &l, Lapse: w.Chance(0.5), Abide: w.Chance(0.5), ExcludeSuspect: w.Chance(0.5), WaitToRejoin: w.Chance(0.5),
+	return &pushlease.Ways{
+		Push: l, Lapse: w.Chance(0.5), Abide: w.Chance(0.5), ExcludeSuspect: w.Chance(0.5), WaitToRejoin: w.Chance(0.5),
 	}
 }
 
@@ -44,10 +44,10 @@ func playPushed(w *sim.World) error {
 		h.rate = 9e-3
 	}
 	o := Options{
-		Voters: size.voters, Learners: size.learners, Tail: smallTail, Controls: someControls(w),
+		Voters: size.voters, Learners: size.learners, Tail: smallTail, Paper: someWays(w),
 		ReadLease: [...]string{"all", "all", "leader", "all/key", "static/key", "quorum/key", "cost/key"}[w.Rand.IntN(7)],
 	}
-	o.LeaseLength = o.Controls.Push.Wait() // as long as faults that are aimed at promises take
+	o.LeaseLength = o.Paper.Push.Wait() // as long as faults that are aimed at promises take
 	o.planning(w.Between, w.Rand.IntN)
 	c := start(w, o, h)
 	w.Run(3 * time.Second)

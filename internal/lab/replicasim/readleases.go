@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
+	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
@@ -22,10 +23,19 @@ func (m *Member) readLeases() replica.ReadLeases {
 		o.TTL = m.c.w.Between(quorumlease.MinTTL, 2*o.TTL)
 	}
 	m.promised = max(m.promised, o.TTL)
-	if push := m.c.Controls.Push; push != nil {
-		m.promised = max(m.promised, push.Wait())
+	if m.c.Paper != nil {
+		m.promised = max(m.promised, m.c.Paper.Push.Wait())
+		o.Idle = -1 // nobody asks, so nobody stops asking
 	}
 	return o
+}
+
+// promises are nil for the product's.
+func (m *Member) promises() func(quorumlease.Config, machine.Mono) replica.Promises {
+	if m.c.Paper == nil {
+		return nil
+	}
+	return m.c.Paper.Promises(tick, electionTicks*tick)
 }
 
 // leaseWait is how long a reader waits for what its member's log holds already.

@@ -3,21 +3,20 @@ package replicasim
 import (
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/core/replica"
-	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/lab/pushlease"
 )
 
 // Lengths of the paper's protocol on stage: those of the paper, made shorter; and such
 // that a grantor stops after the second promise without an answer, which may be under
 // way for longer than it lasts.
 var (
-	pushLengths = quorumlease.Lengths{Guard: 300 * time.Millisecond, Lease: 400 * time.Millisecond, Grace: time.Second, Renew: 100 * time.Millisecond}
-	longGuard   = quorumlease.Lengths{Guard: 600 * time.Millisecond, Lease: 200 * time.Millisecond, Grace: 200 * time.Millisecond, Renew: 190 * time.Millisecond}
+	pushLengths = pushlease.Lengths{Guard: 300 * time.Millisecond, Lease: 400 * time.Millisecond, Grace: time.Second, Renew: 100 * time.Millisecond}
+	longGuard   = pushlease.Lengths{Guard: 600 * time.Millisecond, Lease: 200 * time.Millisecond, Grace: 200 * time.Millisecond, Renew: 190 * time.Millisecond}
 )
 
-// pushScripts are of the paper's own protocol, and its ways (package replica, Controls).
+// pushScripts are of the paper's own protocol, and its ways (package pushlease).
 var pushScripts = []script{
-	{name: "pushed-to-all", policy: "all", controls: replica.Controls{Push: &pushLengths}, play: func(s *stage) {
+	{name: "pushed-to-all", policy: "all", paper: &pushlease.Ways{Push: pushLengths}, play: func(s *stage) {
 		// Figure 5. Nobody has read anywhere, and nobody asks.
 		requests := s.count("quorumlease.Request")
 		lead, f, h := s.three()
@@ -31,15 +30,15 @@ var pushScripts = []script{
 		s.success(100*time.Millisecond, "a put that all have to know of", s.put(f, "k", "new"))
 		s.success(slack, "a read", s.fresh(s.read(h, "k"), "new"))
 	}},
-	{name: "pushed-behind-the-guard", policy: "all", controls: replica.Controls{Push: &pushLengths}, play: func(s *stage) {
+	{name: "pushed-behind-the-guard", policy: "all", paper: &pushlease.Ways{Push: pushLengths}, play: func(s *stage) {
 		// Line 11. A promise was under way for so long that its grantor has given it
 		// up, and is bound to nobody.
 		lead, g, h := s.three()
 		s.w.Run(time.Second) // all promise each other
-		late := s.hold(g, h, "quorumlease.Pushed")
-		s.hold(lead, h, "quorumlease.Pushed")
-		s.hold(g, h, "quorumlease.Guard")
-		s.hold(lead, h, "quorumlease.Guard")
+		late := s.hold(g, h, "pushlease.Pushed")
+		s.hold(lead, h, "pushlease.Pushed")
+		s.hold(g, h, "pushlease.Guard")
+		s.hold(lead, h, "pushlease.Guard")
 		late.catch(1)
 		s.w.Run(pushLengths.Stall() + slack)
 		s.hold(lead, h, news...)
@@ -48,14 +47,14 @@ var pushScripts = []script{
 		late.pass(len(late.held) - 1)
 		s.never(50*time.Millisecond, "a promise counts that came too late", h.leased)
 	}},
-	{name: "pushed-as-late-as-may-be", policy: "all", controls: replica.Controls{Push: &longGuard}, play: func(s *stage) {
+	{name: "pushed-as-late-as-may-be", policy: "all", paper: &pushlease.Ways{Push: longGuard}, play: func(s *stage) {
 		// Lines 3 and 15. The promise comes just before the guard ends, and counts
 		// for a whole lease from then; its grantor gave the holder up long before.
 		lead, g, h := s.three()
 		s.alone(h, g)
-		late := s.hold(g, h, "quorumlease.Pushed")
+		late := s.hold(g, h, "pushlease.Pushed")
 		late.catch(2)
-		s.hold(g, h, "quorumlease.Guard")
+		s.hold(g, h, "pushlease.Guard")
 		s.hold(lead, h, news...)
 		s.w.Run(longGuard.Lease + longGuard.Lease/2)
 		p := s.put(lead, "k", "new")
@@ -64,27 +63,27 @@ var pushScripts = []script{
 		s.until(slack, "the lease", h.leased)
 		s.released(p, h, longGuard.Guard)
 	}},
-	{name: "pushed-and-not-acknowledged", policy: "all", controls: replica.Controls{Push: &pushLengths}, play: func(s *stage) {
+	{name: "pushed-and-not-acknowledged", policy: "all", paper: &pushlease.Ways{Push: pushLengths}, play: func(s *stage) {
 		// Replies get lost. The holder reads, and its grantor counts it in until it
 		// gives it up, and for guard and lease from then.
 		lead, g, h := s.three()
 		s.alone(h, g)
 		s.until(time.Second, "the lease", h.leased)
-		s.hold(h, g, "quorumlease.PromiseReply")
+		s.hold(h, g, "pushlease.PromiseReply")
 		s.w.Run(2 * pushLengths.Renew)
 		s.hold(lead, h, news...)
-		s.hold(h, g, "quorumlease.GuardAck")
+		s.hold(h, g, "pushlease.GuardAck")
 		s.released(s.put(lead, "k", "new"), h, pushLengths.Guard+slack)
 	}},
-	{name: "pushed-again-behind-a-reply", policy: "all", controls: replica.Controls{Push: &longGuard}, play: func(s *stage) {
+	{name: "pushed-again-behind-a-reply", policy: "all", paper: &pushlease.Ways{Push: longGuard}, play: func(s *stage) {
 		// Figure 5, line 20, as it had to be mended. The reply to a promise comes
 		// when the next one is on its way; that one lasts.
 		lead, g, h := s.three()
 		s.alone(h, g)
-		replies := s.hold(h, g, "quorumlease.PromiseReply")
+		replies := s.hold(h, g, "pushlease.PromiseReply")
 		s.until(time.Second, "the lease", h.leased)
 		replies.catch(1)
-		late := s.hold(g, h, "quorumlease.Pushed")
+		late := s.hold(g, h, "pushlease.Pushed")
 		s.hold(lead, h, news...)
 		late.catch(1)
 		replies.pass(0)
@@ -92,21 +91,21 @@ var pushScripts = []script{
 		g.Pause()
 		p := s.put(lead, "k", "new")
 		s.w.Run(longGuard.Lease + longGuard.Lease/2)
-		s.hold(g, h, "quorumlease.Guard") // it has been silent for too long
+		s.hold(g, h, "pushlease.Guard") // it has been silent for too long
 		late.pass(0)
 		s.until(slack, "the lease again", h.leased)
 		g.Resume()
 		s.released(p, h, longGuard.Guard)
 	}},
-	{name: "pushed-twice", policy: "all", controls: replica.Controls{Push: &longGuard}, play: func(s *stage) {
+	{name: "pushed-twice", policy: "all", paper: &pushlease.Ways{Push: longGuard}, play: func(s *stage) {
 		// The wire repeats a promise. It lasts from when it came first.
 		lead, g, h := s.three()
 		s.alone(h, g)
-		promises := s.hold(g, h, "quorumlease.Pushed")
+		promises := s.hold(g, h, "pushlease.Pushed")
 		promises.catch(1)
 		promises.pass(0)
 		s.until(slack, "the lease", h.leased)
-		s.hold(h, nil, "quorumlease.GuardAck")
+		s.hold(h, nil, "pushlease.GuardAck")
 		s.w.Run(slack)
 		s.hold(lead, h, news...)
 		p := s.put(lead, "k", "new")
@@ -116,16 +115,16 @@ var pushScripts = []script{
 		s.never(10*time.Millisecond, "it counts again", h.leased)
 		s.success(longGuard.Stall(), "the put", p)
 	}},
-	{name: "pushed-behind-the-entry", policy: "all", controls: replica.Controls{Push: &pushLengths}, play: func(s *stage) {
+	{name: "pushed-behind-the-entry", policy: "all", paper: &pushlease.Ways{Push: pushLengths}, play: func(s *stage) {
 		// Section 3.6, case 2 (3), and Q-1. The grantor acknowledged an entry, then
 		// promised; the first promise is lost, and the holder has not got the entry.
 		lead, g, h := s.three()
 		s.alone(h, g)
-		guards := s.hold(g, h, "quorumlease.Guard")
+		guards := s.hold(g, h, "pushlease.Guard")
 		s.w.Run(2 * pushLengths.Stall())
 		blind := s.hold(lead, h, news...)
 		s.success(100*time.Millisecond, "a put that waits for nobody", s.put(lead, "k", "new"))
-		promises := s.hold(g, h, "quorumlease.Pushed")
+		promises := s.hold(g, h, "pushlease.Pushed")
 		guards.release()
 		promises.catch(2)
 		promises.pass(1)
@@ -135,7 +134,7 @@ var pushScripts = []script{
 		s.until(time.Second, "the lease, when the entry is there", h.leased)
 		s.success(time.Second, "a read", s.fresh(s.read(h, "k"), "new"))
 	}},
-	{name: "pushed-to-one-that-dies", policy: "all", controls: replica.Controls{Push: &pushLengths}, play: func(s *stage) {
+	{name: "pushed-to-one-that-dies", policy: "all", paper: &pushlease.Ways{Push: pushLengths}, play: func(s *stage) {
 		// Section 3.8. Writes wait for grace, guard and lease, each after the other.
 		lead, _, h := s.three()
 		s.until(time.Second, "the lease", h.leased)
@@ -148,7 +147,7 @@ var pushScripts = []script{
 		}
 		s.bounded(slack, s.put(lead, "k", "w"))
 	}},
-	{name: "pushed-by-one-that-is-cut-off", policy: "all", controls: replica.Controls{Push: &pushLengths}, play: func(s *stage) {
+	{name: "pushed-by-one-that-is-cut-off", policy: "all", paper: &pushlease.Ways{Push: pushLengths}, play: func(s *stage) {
 		// The hole that stalls are for (R21): a holder that hears its grantors, and
 		// not its leader, holds writes up for as long as that lasts. Whom its
 		// grantors do not hear either, they give up after the grace period.
@@ -158,20 +157,20 @@ var pushScripts = []script{
 		s.hold(lead, h, news...)
 		p := s.put(lead, "k", "v")
 		s.never(2*pushLengths.Stall(), "the paper's protocol finds out", func() bool { return p.done })
-		s.hold(h, lead, "quorumlease.PromiseReply", "quorumlease.GuardAck")
-		s.hold(h, g, "quorumlease.PromiseReply", "quorumlease.GuardAck")
+		s.hold(h, lead, "pushlease.PromiseReply", "pushlease.GuardAck")
+		s.hold(h, g, "pushlease.PromiseReply", "pushlease.GuardAck")
 		s.bounded(pushLengths.Stall()*102/100+slack, p)
 		s.mend()
 		s.w.Run(3 * time.Second)
 	}},
-	{name: "rejoins-when-its-promises-are-over", policy: "all", controls: replica.Controls{Push: &pushLengths, WaitToRejoin: true}, play: func(s *stage) {
+	{name: "rejoins-when-its-promises-are-over", policy: "all", paper: &pushlease.Ways{Push: pushLengths, WaitToRejoin: true}, play: func(s *stage) {
 		// Section 3.7, t_wait. The grantor is back, and has forgotten its promise;
 		// until that has run out it acknowledges nothing.
 		lead, g, h := s.three()
 		s.alone(h, g)
 		s.until(time.Second, "the lease", h.leased)
 		s.w.Run(tick)
-		s.hold(g, h, "quorumlease.Pushed")
+		s.hold(g, h, "pushlease.Pushed")
 		s.hold(lead, h, news...)
 		g.crash()
 		g.boots()
@@ -182,7 +181,7 @@ var pushScripts = []script{
 		}
 		s.until(time.Second, "it follows", func() bool { return g.follows(lead) })
 	}},
-	{name: "suspect-is-excluded", policy: "quorum/key", plan: 4 * time.Second, controls: replica.Controls{Push: &pushLengths, ExcludeSuspect: true}, play: func(s *stage) {
+	{name: "suspect-is-excluded", policy: "quorum/key", plan: 4 * time.Second, paper: &pushlease.Ways{Push: pushLengths, ExcludeSuspect: true}, play: func(s *stage) {
 		// Section 3.7. Who is suspected gets no keys any more, without waiting for
 		// the next plan.
 		lead, _, h := s.three()
@@ -201,7 +200,7 @@ var pushScripts = []script{
 		h.crash()
 		s.until(pushLengths.Grace+500*time.Millisecond, "it holds nothing any more", func() bool { return !holds(h) })
 	}},
-	{name: "change-lets-leases-lapse", policy: "static/key", controls: replica.Controls{Push: &pushLengths, Lapse: true}, play: func(s *stage) {
+	{name: "change-lets-leases-lapse", policy: "static/key", paper: &pushlease.Ways{Push: pushLengths, Lapse: true}, play: func(s *stage) {
 		// Section 3.5, the first way.
 		lead, f, h := s.three()
 		s.divide("default = 1,3")
@@ -211,7 +210,7 @@ var pushScripts = []script{
 		s.until(2*pushLengths.Lease, "and the next begins", h.holdsLease)
 		s.reader(f, "k")
 	}},
-	{name: "change-is-abided-by", policy: "static/key", controls: replica.Controls{Push: &pushLengths, Abide: true}, play: func(s *stage) {
+	{name: "change-is-abided-by", policy: "static/key", paper: &pushlease.Ways{Push: pushLengths, Abide: true}, play: func(s *stage) {
 		// Section 3.5, the second way: who held the keys before is waited for until
 		// promises of that time are over, though it knows that it holds them no more.
 		lead, f, h := s.three()
@@ -238,11 +237,11 @@ func (s *stage) alone(m, grantor *Member) {
 	s.t.Helper()
 	for _, o := range s.members {
 		if o != m && o != grantor {
-			s.hold(o, m, "quorumlease.Guard", "quorumlease.Pushed")
+			s.hold(o, m, "pushlease.Guard", "pushlease.Pushed")
 		}
 	}
-	all := s.hold(grantor, m, "quorumlease.Guard", "quorumlease.Pushed")
-	s.w.Run(3 * s.Controls.Push.Stall())
+	all := s.hold(grantor, m, "pushlease.Guard", "pushlease.Pushed")
+	s.w.Run(3 * s.Paper.Push.Stall())
 	all.away()
 	s.w.Run(time.Millisecond)
 }

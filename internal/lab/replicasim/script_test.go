@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/core/replica"
+	"github.com/tenure-lease/tenure/internal/lab/pushlease"
 )
 
 // script is a directed schedule: a suspicion, played out.
@@ -17,7 +17,7 @@ type script struct {
 	length   time.Duration // of promises; 0: 200 ms
 	idle     time.Duration // after which holders give them back; 0: 10 s
 	plan     time.Duration // how often it is planned who holds what; 0: 5 s
-	controls replica.Controls
+	paper    *pushlease.Ways
 	play     func(*stage)
 }
 

@@ -28,7 +28,7 @@ func newStage(t *testing.T, sc script) *stage {
 	c := Start(sim.NewWorld(1), Options{
 		Voters: sc.members, Learners: sc.learners, Tail: sc.tail,
 		ReadLease: sc.policy, LeaseLength: sc.length, LeaseIdle: sc.idle, PlanEvery: sc.plan, Planner: placement.Settings{Buckets: 16, HalfLife: time.Second},
-		Controls: sc.controls,
+		Paper: sc.paper,
 	})
 	s := &stage{Cluster: c, t: t}
 	c.net.Take = s.take

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/lab/pushlease"
 	"github.com/tenure-lease/tenure/internal/lab/replicasim"
 	"github.com/tenure-lease/tenure/internal/lab/sim"
-	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
 // Changes are runs in which half of the keys get other holders, while all are read and
@@ -58,7 +58,8 @@ const (
 // Play plays them all.
 func (d Changes) Play() (Shift, error) {
 	t := Shift{Control: d.Control.Name, Length: d.Length.Seconds(), Changes: d.Times}
-	if l := d.Control.Controls.Push; l != nil {
+	if w := d.Control.Ways; w != nil {
+		l := w.Push
 		t.Length, t.Guard, t.Grace = l.Lease.Seconds(), l.Guard.Seconds(), l.Grace.Seconds()
 	}
 	var reads, writes [2][]time.Duration // before, after
@@ -198,14 +199,14 @@ func (x *change) local() (list [][2]float64) {
 
 // lapsing and abiding are the two ways in which the paper changes who holds what
 // (section 3.5), with its own promises.
-func lapsing(l quorumlease.Lengths) Control {
+func lapsing(l pushlease.Lengths) Control {
 	c := pushed(l)
-	c.Name, c.Controls.Lapse = "lapse", true
+	c.Name, c.Ways.Lapse = "lapse", true
 	return c
 }
 
-func abiding(l quorumlease.Lengths) Control {
+func abiding(l pushlease.Lengths) Control {
 	c := pushed(l)
-	c.Name, c.Controls.Abide = "abide", true
+	c.Name, c.Ways.Abide = "abide", true
 	return c
 }

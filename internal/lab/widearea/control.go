@@ -4,28 +4,27 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/core/replica"
-	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/lab/pushlease"
 )
 
 // Control is a set of the paper's own ways, in place of the product's.
 type Control struct {
-	Name     string // empty: none
-	Controls replica.Controls
-	Plan     time.Duration // how often it is planned who holds what; 0: as the product has it
+	Name string // empty: none
+	Ways *pushlease.Ways
+	Plan time.Duration // how often it is planned who holds what; 0: as the product has it
 }
 
 // pushed is the paper's protocol and nothing else of the paper's; the product's leases
 // with other messages (section 3.5, Figure 5).
-func pushed(l quorumlease.Lengths) Control {
-	return Control{Name: "pushed", Controls: replica.Controls{Push: &l}}
+func pushed(l pushlease.Lengths) Control {
+	return Control{Name: "pushed", Ways: &pushlease.Ways{Push: l}}
 }
 
 // asInThePaper is all that the paper does (sections 3.5 and 3.7).
-func asInThePaper(l quorumlease.Lengths) Control {
+func asInThePaper(l pushlease.Lengths) Control {
 	return Control{
-		Name:     "the paper's",
-		Controls: replica.Controls{Push: &l, Lapse: true, ExcludeSuspect: true, WaitToRejoin: true},
+		Name: "the paper's",
+		Ways: &pushlease.Ways{Push: l, Lapse: true, ExcludeSuspect: true, WaitToRejoin: true},
 	}
 }
 
@@ -35,20 +34,20 @@ const aPlan = 10 * time.Second
 // ControlPlan says what of the paper's own ways is measured beside the product's: deaths,
 // as in Figure 7, and a sweep of what they cost (section 3.8).
 type ControlPlan struct {
-	Lengths quorumlease.Lengths // the paper's
-	Ours    []time.Duration     // lengths of the product's leases, to compare with
-	Deaths  int                 // of each kind, and changes of holders; 0: no controls at all
+	Lengths pushlease.Lengths // the paper's
+	Ours    []time.Duration   // lengths of the product's leases, to compare with
+	Deaths  int               // of each kind, and changes of holders; 0: no controls at all
 	// Sweep are other lengths, each played Sweeps times with each of Ours beside.
-	Sweep  []quorumlease.Lengths
+	Sweep  []pushlease.Lengths
 	Sweeps int
 }
 
 // sweepLengths varies each of the paper's lengths by itself, and then all of them.
-func sweepLengths(by ...float64) (list []quorumlease.Lengths) {
+func sweepLengths(by ...float64) (list []pushlease.Lengths) {
 	times := func(d time.Duration, f float64) time.Duration { return time.Duration(float64(d) * f) }
 	for _, which := range []string{"lease", "guard", "grace", "all"} {
 		for _, f := range by {
-			l := quorumlease.PaperLengths
+			l := pushlease.PaperLengths
 			if f == 1 && which != "lease" {
 				continue // once will do
 			}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/lab/pushlease"
 )
 
 // Section 3.8 and Figure 7: under the paper's own protocol a holder's death keeps writes
@@ -19,9 +19,9 @@ func TestDeathUnderControls(t *testing.T) {
 		min, max float64 // of the longest wait, s
 		messages float64
 	}{
-		{"pushed", pushed(quorumlease.PaperLengths), 0, holderThatDies, 8, 9.4, 80},
+		{"pushed", pushed(pushlease.PaperLengths), 0, holderThatDies, 8, 9.4, 80},
 		{"asked for", Control{}, time.Second, holderThatDies, 0.7, 1.5, 160},
-		{"pushed, the leader dies", pushed(quorumlease.PaperLengths), 0, Leader, 8, 9.4, 80},
+		{"pushed, the leader dies", pushed(pushlease.PaperLengths), 0, Leader, 8, 9.4, 80},
 		{"pushed, shorter", pushed(sweepLengths(0.25)[3]), 0, holderThatDies, 2, 2.6, 320},
 	}[:cases(1, 4)] {
 		toll, err := Deaths{Seed: 1, Policy: sweepPolicy, Length: tc.length, Control: tc.control, Site: tc.site, Times: 1}.Play()
@@ -47,7 +47,7 @@ func TestDeathUnderControls(t *testing.T) {
 // and the second has writes wait for who held the keys before. The product's does neither.
 func TestChangesUnderControls(t *testing.T) {
 	shifts := map[string]Shift{}
-	for _, d := range []Changes{{Length: time.Second}, {Control: lapsing(quorumlease.PaperLengths)}, {Control: abiding(quorumlease.PaperLengths)}} {
+	for _, d := range []Changes{{Length: time.Second}, {Control: lapsing(pushlease.PaperLengths)}, {Control: abiding(pushlease.PaperLengths)}} {
 		d.Seed, d.Times = 1, 1
 		s, err := d.Play()
 		if err != nil {
@@ -74,7 +74,7 @@ func TestChangesUnderControls(t *testing.T) {
 }
 
 func TestSweepLengths(t *testing.T) {
-	if list := sweepLengths(1); len(list) != 1 || list[0] != quorumlease.PaperLengths {
+	if list := sweepLengths(1); len(list) != 1 || list[0] != pushlease.PaperLengths {
 		t.Errorf("got %v, want the paper's once", list)
 	}
 	list := sweepLengths(0.5, 2)

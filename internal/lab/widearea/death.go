@@ -80,7 +80,8 @@ const (
 // Play plays them all.
 func (d Deaths) Play() (Toll, error) {
 	t := Toll{Policy: d.Policy, Site: Sites[d.Site], Length: d.Length.Seconds(), Control: d.Control.Name, Deaths: d.Times}
-	if l := d.Control.Controls.Push; l != nil {
+	if w := d.Control.Ways; w != nil {
+		l := w.Push
 		t.Length, t.Guard, t.Grace = l.Lease.Seconds(), l.Guard.Seconds(), l.Grace.Seconds()
 	}
 	reads, fast, messages := 0, 0, 0

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/lab/pushlease"
 	"github.com/tenure-lease/tenure/internal/lab/replicasim"
-	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
 // Plan says what Evaluate does.
@@ -33,7 +33,7 @@ var (
 		Seed: 1, Policies: AllPolicies, Size: Full, Deaths: 20, Sweeps: 5, Loads: 5,
 		Lengths: []time.Duration{200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second},
 		Controls: ControlPlan{
-			Lengths: quorumlease.PaperLengths, Deaths: 20, Sweeps: 5, Sweep: sweepLengths(0.25, 0.5, 1, 2),
+			Lengths: pushlease.PaperLengths, Deaths: 20, Sweeps: 5, Sweep: sweepLengths(0.25, 0.5, 1, 2),
 			Ours: []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second},
 		},
 	}
@@ -41,7 +41,7 @@ var (
 		Seed: 1, Policies: AllPolicies, Size: Size{Keys: 10_000, Clients: 4, Requests: 120, Discard: 60}, Deaths: 2, Sweeps: 1, Loads: 2,
 		Lengths: []time.Duration{500 * time.Millisecond, 2 * time.Second},
 		Controls: ControlPlan{
-			Lengths: quorumlease.PaperLengths, Deaths: 1, Sweeps: 1, Sweep: sweepLengths(0.5)[3:],
+			Lengths: pushlease.PaperLengths, Deaths: 1, Sweeps: 1, Sweep: sweepLengths(0.5)[3:],
 			Ours: []time.Duration{time.Second},
 		},
 	}

@@ -150,7 +150,7 @@ func start(w *sim.World, policy string, length time.Duration, control Control, k
 	}
 	c := replicasim.Start(w, replicasim.Options{
 		Voters: len(Sites), Tail: 1 << 30, Measured: true, // the log is kept whole, no snapshots
-		OneWay: oneWay, ReadLease: policy, LeaseLength: length, Controls: control.Controls, PlanEvery: control.Plan,
+		OneWay: oneWay, ReadLease: policy, LeaseLength: length, Paper: control.Ways, PlanEvery: control.Plan,
 	})
 	if !c.Elect(replicaAt(Leader)) {
 		return nil, fmt.Errorf("seed %d: the replica at %s does not become leader", w.Seed, Sites[Leader])

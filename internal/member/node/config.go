@@ -8,7 +8,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/host/wal"
@@ -68,8 +67,8 @@ type Config struct {
 	// long writes may wait for a reader that died. Default 200 ms.
 	ReadLeaseTTL time.Duration
 
-	// Controls of the replica, for measurements and tests only.
-	Controls replica.Controls
+	// Older makes this member one of an older version, to test upgrades: see package replica.
+	Older bool
 
 	// Watch holds the limits of watches.
 	Watch watch.Config

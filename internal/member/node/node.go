@@ -162,7 +162,7 @@ func (n *Node) restart(log replica.Log, boot uint64, earlier time.Duration) (err
 	state := replica.NewApplier(n.id, boot)
 	state.Found(replica.FoundedBy(n.founders))
 	state.Store().Pause = runtime.Gosched
-	if n.cfg.Controls.Older {
+	if n.cfg.Older {
 		state.Older()
 	}
 	if index := log.Snapshot.GetIndex(); index > state.Index() {
@@ -183,7 +183,7 @@ func (n *Node) stepping(log replica.Log, start replica.Restored, boot uint64, ea
 		ReadLeases: replica.ReadLeases{
 			Policy: quorumlease.Policy(n.cfg.ReadLease), TTL: n.cfg.ReadLeaseTTL, EarlierTTL: earlier,
 		},
-		MaxTailBytes: n.cfg.MaxTailBytes, MaxLearners: n.cfg.MaxLearners, Controls: n.cfg.Controls, Logger: raftLogger{n.logger},
+		MaxTailBytes: n.cfg.MaxTailBytes, MaxLearners: n.cfg.MaxLearners, Older: n.cfg.Older, Logger: raftLogger{n.logger},
 	}
 }
 

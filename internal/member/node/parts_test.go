@@ -34,14 +34,14 @@ func TestWhatAReplicaIsMadeFrom(t *testing.T) {
 	n.cfg.HeartbeatInterval, n.cfg.ElectionTimeout = 100*time.Millisecond, 1250*time.Millisecond
 	n.cfg.ReadLease, n.cfg.ReadLeaseTTL = "all", 300*time.Millisecond
 	n.cfg.MaxTailBytes, n.cfg.MaxLearners = 1<<20, 3
-	n.cfg.Controls = replica.Controls{Lapse: true}
+	n.cfg.Older = true
 	index := uint64(9)
 	log := replica.Log{HardState: &raftpb.HardState{Commit: &index}}
 	start := replica.Restored{Index: 9, Term: 4}
 	want := replica.Config{
 		ID: 1, Boot: 5<<32 | 7, Log: log, Restored: start, Tick: 100 * time.Millisecond, ElectionTicks: 12,
 		ReadLeases:   replica.ReadLeases{Policy: quorumlease.All, TTL: 300 * time.Millisecond, EarlierTTL: 2 * time.Second},
-		MaxTailBytes: 1 << 20, MaxLearners: 3, Controls: replica.Controls{Lapse: true}, Logger: raftLogger{n.logger},
+		MaxTailBytes: 1 << 20, MaxLearners: 3, Older: true, Logger: raftLogger{n.logger},
 	}
 	if got := n.stepping(log, start, 5<<32|7, 2*time.Second); !reflect.DeepEqual(got, want) {
 		t.Errorf("it is made from\n%+v, want\n%+v", got, want)

@@ -72,5 +72,8 @@ func bound(ttl time.Duration) time.Duration { return ttl + max(ttl/drift, minMar
 // grantor's clock.
 func Bound(ttl time.Duration) time.Duration { return bound(ttl) }
 
+// Believed returns how long a holder may believe in a promise of some length, by its own clock.
+func Believed(ttl time.Duration) time.Duration { return believed(ttl) }
+
 // renewEvery returns the time between two requests of a holder. Three in a row may be lost.
 func renewEvery(ttl time.Duration) time.Duration { return ttl / 4 }

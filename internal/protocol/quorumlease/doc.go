@@ -148,8 +148,8 @@
 //
 //   - Holders ask for promises. In the paper grantors push them, and need a guard and a
 //     grace period to bound their uncertainty: nine seconds from a death to the next
-//     write, where this package takes a TTL. [PushGrantor] and [PushHolder] implement the
-//     paper's way, as a control to compare with.
+//     write, where this package takes a TTL. The lab's package pushlease implements the
+//     paper's way, to compare with.
 //   - A promise names no keys. The owner says by entries of the log which member holds which
 //     keys, so a new configuration ends no lease (R12).
 //   - The paper's replica waits after a restart before it accepts anything (t_wait). Here a

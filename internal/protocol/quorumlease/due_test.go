@@ -29,48 +29,20 @@ func TestWhatIsDueFirst(t *testing.T) {
 		{"earlier lives come last", []machine.Mono{30, 20}, 40, 20, []machine.NodeID{2, 3}, true},
 		{"earlier lives alone", []machine.Mono{9}, 11, 11, nil, true},
 	} {
-		g, p := &Grantor{forgot: tc.forgot}, &PushGrantor{forgot: tc.forgot}
+		g := &Grantor{forgot: tc.forgot}
 		for i, until := range tc.until {
-			life := Lifetime{machine.NodeID(i + 2), 5}
-			g.promises = append(g.promises, promise{Lifetime: life, until: until})
-			p.holders = append(p.holders, pushed{Lifetime: life, until: until})
+			g.promises = append(g.promises, promise{Lifetime: Lifetime{Member: machine.NodeID(i + 2), Boot: 5}, until: until})
 		}
-		for kind, of := range map[string]interface {
-			Due(machine.Mono) machine.Mono
-			Holders(machine.Mono) ([]Lifetime, bool)
-		}{"asked": g, "unasked": p} {
-			if due := of.Due(10); due != tc.due {
-				t.Errorf("%s, %s: due is %d, want %d", tc.name, kind, due, tc.due)
-			}
-			lives, everyone := of.Holders(10)
-			var holders []machine.NodeID
-			for _, l := range lives {
-				holders = append(holders, l.Member)
-			}
-			if !slices.Equal(holders, tc.holders) || everyone != tc.everyone {
-				t.Errorf("%s, %s: it is bound to %v, everyone %v; want %v, %v", tc.name, kind, holders, everyone, tc.holders, tc.everyone)
-			}
+		if due := g.Due(10); due != tc.due {
+			t.Errorf("%s: due is %d, want %d", tc.name, due, tc.due)
 		}
-	}
-}
-
-// The next turn is that of the holder whose turn comes first, of those that are to have promises; and suspects are those that
-// have acknowledged nothing.
-func TestWhoseTurnIsNext(t *testing.T) {
-	g := &PushGrantor{}
-	if next := g.Next(); next != machine.Never {
-		t.Errorf("where nobody is to have promises, the next turn is at %d", next)
-	}
-	for _, order := range [][]machine.Mono{{20, 30, 40}, {30, 20, 40}, {40, 30, 20}} {
-		g.holders = []pushed{{Lifetime: Lifetime{9, 1}, next: 5}} // which is to have none
-		for i, next := range order {
-			g.holders = append(g.holders, pushed{Lifetime: Lifetime{machine.NodeID(i + 10), 1}, pushing: true, next: next, suspect: i != 1})
+		lives, everyone := g.Holders(10)
+		var holders []machine.NodeID
+		for _, l := range lives {
+			holders = append(holders, l.Member)
 		}
-		if next := g.Next(); next != 20 {
-			t.Errorf("turns are at %v, and the next is at %d, want 20", order, next)
-		}
-		if suspects := g.Suspects(); !slices.Equal(suspects, []machine.NodeID{10, 12}) {
-			t.Errorf("suspected are %v, want 10 and 12", suspects)
+		if !slices.Equal(holders, tc.holders) || everyone != tc.everyone {
+			t.Errorf("%s: it is bound to %v, everyone %v; want %v, %v", tc.name, holders, everyone, tc.holders, tc.everyone)
 		}
 	}
 }

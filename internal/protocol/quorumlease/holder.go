@@ -83,16 +83,29 @@ func (h *Holder) Promised(from machine.NodeID, p Promise, log Log) {
 	if n < 0 {
 		return
 	}
+	if h.Take(from, p.Seq, h.sent[n].at.Add(believed(p.TTL)), p.Stamp, log) {
+		h.ttl = p.TTL
+	}
+}
+
+// Take has a promise count until then, however it came about, and reports false for one that
+// comes after a later one: an earlier one of the same chain, or of one that was broken.
+func (h *Holder) Take(from machine.NodeID, seq uint64, until machine.Mono, stamp Stamp, log Log) bool {
 	g := h.from(from)
-	if p.Seq <= g.seq {
-		return // an earlier one of the same chain, or of one that was broken
+	if seq <= g.seq {
+		return false
 	}
-	h.ttl = p.TTL
-	*g = got{
-		from: from, seq: p.Seq, until: h.sent[n].at.Add(believed(p.TTL)),
-		stamp: p.Stamp, met: g.met && g.stamp == p.Stamp,
-	}
+	*g = got{from: from, seq: seq, until: until, stamp: stamp, met: g.met && g.stamp == stamp}
 	h.Reached(log)
+	return true
+}
+
+// Renumbered tells that a grantor numbers its promises anew. What it promised before is good
+// still.
+func (h *Holder) Renumbered(from machine.NodeID) {
+	if i, known := h.find(from); known {
+		h.promises[i].seq = 0
+	}
 }
 
 // Reached reports that the log has grown, or that a leader has vouched for more of it.

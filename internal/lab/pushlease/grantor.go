@@ -1,19 +1,21 @@
-package quorumlease
+package pushlease
 
 import (
 	"cmp"
 	"slices"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// PushGrantor keeps the promises that a voter sends unasked (Figure 5). Each promise binds
+// Grantor keeps the promises that a voter sends unasked (Figure 5). Each promise binds
 // it from the sending on: at first for guard and lease, since the promise may be in transit
 // for as long as the guard. Once the promise is acknowledged, it binds the voter for at
 // most a lease from then, unless another is in transit.
-type PushGrantor struct {
-	cfg     Config
+type Grantor struct {
+	cfg     quorumlease.Config
 	lengths Lengths
 	holders []pushed // by member
 	forgot  machine.Mono
@@ -21,11 +23,11 @@ type PushGrantor struct {
 
 // pushed is a grantor's view of a holder.
 type pushed struct {
-	Lifetime // Boot 0: it has acknowledged nothing yet
-	until    machine.Mono
-	stamp    Stamp
-	seq      uint64 // of what was sent last
-	sent     []sent // promises that may be acknowledged yet, oldest first
+	quorumlease.Lifetime // Boot 0: it has acknowledged nothing yet
+	until                machine.Mono
+	stamp                quorumlease.Stamp
+	seq                  uint64 // of what was sent last
+	sent                 []sent // promises that may be acknowledged yet, oldest first
 
 	pushing bool         // it is to have promises
 	guarded bool         // it has acknowledged something, and not too long ago
@@ -35,23 +37,29 @@ type pushed struct {
 	next    machine.Mono // when to send something
 }
 
-// NewPushGrantor returns a PushGrantor that starts now. Of cfg it uses all but TTL;
-// EarlierTTL is the longest Wait of earlier lives.
-func NewPushGrantor(cfg Config, lengths Lengths, now machine.Mono) *PushGrantor {
-	return &PushGrantor{cfg: cfg, lengths: lengths, forgot: cfg.Forgotten(now)}
+// sent is when something was sent.
+type sent struct {
+	seq uint64
+	at  machine.Mono
 }
 
-func (g *PushGrantor) find(holder machine.NodeID) (int, bool) {
+// NewGrantor returns a Grantor that starts now. Of cfg it uses all but TTL;
+// EarlierTTL is the longest Wait of earlier lives.
+func NewGrantor(cfg quorumlease.Config, lengths Lengths, now machine.Mono) *Grantor {
+	return &Grantor{cfg: cfg, lengths: lengths, forgot: cfg.Forgotten(now)}
+}
+
+func (g *Grantor) find(holder machine.NodeID) (int, bool) {
 	return slices.BinarySearchFunc(g.holders, holder, func(p pushed, id machine.NodeID) int { return cmp.Compare(p.Member, id) })
 }
 
 // Turn returns the messages to send now, so that the named members get promises, while the
 // log is as log says (R3). Other members get no more promises. The promises count from now,
 // so the messages must leave now or later.
-func (g *PushGrantor) Turn(now machine.Mono, to []machine.NodeID, log Log) (list []Push) {
+func (g *Grantor) Turn(now machine.Mono, to []machine.NodeID, log quorumlease.Log) (list []replica.Addressed) {
 	for _, id := range to {
 		if i, known := g.find(id); !known {
-			g.holders = slices.Insert(g.holders, i, pushed{Lifetime: Lifetime{Member: id}})
+			g.holders = slices.Insert(g.holders, i, pushed{Lifetime: quorumlease.Lifetime{Member: id}})
 		}
 	}
 	for i := range g.holders {
@@ -71,33 +79,33 @@ func (g *PushGrantor) Turn(now machine.Mono, to []machine.NodeID, log Log) (list
 		p.next = now.Add(g.lengths.Renew)
 		p.seq++
 		if !p.guarded {
-			list = append(list, Push{p.Member, Guard{Boot: g.cfg.Boot, Seq: p.seq}})
+			list = append(list, replica.Addressed{To: p.Member, Body: Guard{Boot: g.cfg.Boot, Seq: p.seq}})
 			continue
 		}
-		list = append(list, Push{p.Member, g.promise(now, p, log)})
+		list = append(list, replica.Addressed{To: p.Member, Body: g.promise(now, p, log)})
 	}
 	return list
 }
 
 // promise binds the grantor (lines 3 and 15).
-func (g *PushGrantor) promise(now machine.Mono, p *pushed, log Log) Pushed {
+func (g *Grantor) promise(now machine.Mono, p *pushed, log quorumlease.Log) Pushed {
 	if p.until <= now {
-		p.stamp = Stamp{Term: log.Term, Index: log.Last}
+		p.stamp = quorumlease.Stamp{Term: log.Term, Index: log.Last}
 	}
-	p.until = max(p.until, now.Add(bound(g.lengths.Wait())))
-	for len(p.sent) > 0 && p.sent[0].at.Add(bound(g.lengths.Wait())) <= now {
+	p.until = max(p.until, now.Add(quorumlease.Bound(g.lengths.Wait())))
+	for len(p.sent) > 0 && p.sent[0].at.Add(quorumlease.Bound(g.lengths.Wait())) <= now {
 		p.sent = p.sent[1:]
 	}
 	p.sent = append(p.sent, sent{p.seq, now})
 	return Pushed{
 		Boot: g.cfg.Boot, To: p.Boot, Seq: p.seq, Acked: p.acked,
 		// The clocks may differ in rate meanwhile, and a smaller value is safe.
-		Since: believed(now.Sub(p.ackedAt)), Guard: g.lengths.Guard, Lease: g.lengths.Lease, Stamp: p.stamp,
+		Since: quorumlease.Believed(now.Sub(p.ackedAt)), Guard: g.lengths.Guard, Lease: g.lengths.Lease, Stamp: p.stamp,
 	}
 }
 
 // GuardAcked takes an acknowledgment of a guard. The next Turn sends a promise.
-func (g *PushGrantor) GuardAcked(now machine.Mono, from machine.NodeID, m GuardAck) {
+func (g *Grantor) GuardAcked(now machine.Mono, from machine.NodeID, m GuardAck) {
 	i, known := g.find(from)
 	if !known || m.Boot != g.cfg.Boot {
 		return
@@ -118,7 +126,7 @@ func (g *PushGrantor) GuardAcked(now machine.Mono, from machine.NodeID, m GuardA
 // Replied takes an acknowledgment of a promise, and returns how long it took. The
 // acknowledgment ends all earlier promises, but not later ones that may still be in
 // transit. Line 20 of Figure 5 overlooks those.
-func (g *PushGrantor) Replied(now machine.Mono, from machine.NodeID, m PromiseReply) (took time.Duration, ok bool) {
+func (g *Grantor) Replied(now machine.Mono, from machine.NodeID, m PromiseReply) (took time.Duration, ok bool) {
 	i, known := g.find(from)
 	if !known || m.Boot != g.cfg.Boot {
 		return 0, false
@@ -130,25 +138,25 @@ func (g *PushGrantor) Replied(now machine.Mono, from machine.NodeID, m PromiseRe
 	}
 	took = now.Sub(p.sent[n].at)
 	p.sent = p.sent[n+1:]
-	end := now.Add(bound(g.lengths.Lease))
+	end := now.Add(quorumlease.Bound(g.lengths.Lease))
 	if n := len(p.sent); n > 0 {
-		end = max(end, p.sent[n-1].at.Add(bound(g.lengths.Wait())))
+		end = max(end, p.sent[n-1].at.Add(quorumlease.Bound(g.lengths.Wait())))
 	}
 	p.until = min(p.until, end)
 	p.acked, p.ackedAt, p.suspect = m.Seq, now, false
 	return took, true
 }
 
-// Shortened does the same as Grantor.Shortened.
-func (g *PushGrantor) Shortened(last uint64) {
+// Shortened does the same as quorumlease.Grantor.Shortened.
+func (g *Grantor) Shortened(last uint64) {
 	for i := range g.holders {
 		s := &g.holders[i].stamp
 		s.Index = min(s.Index, last)
 	}
 }
 
-// Holders returns the same as Grantor.Holders.
-func (g *PushGrantor) Holders(now machine.Mono) (holders []Lifetime, everyone bool) {
+// Holders returns the same as quorumlease.Grantor.Holders.
+func (g *Grantor) Holders(now machine.Mono) (holders []quorumlease.Lifetime, everyone bool) {
 	for _, p := range g.holders {
 		if p.until > now {
 			holders = append(holders, p.Lifetime)
@@ -157,8 +165,8 @@ func (g *PushGrantor) Holders(now machine.Mono) (holders []Lifetime, everyone bo
 	return holders, now < g.forgot
 }
 
-// Due returns when the next promise runs out, as Grantor.Due does.
-func (g *PushGrantor) Due(now machine.Mono) machine.Mono {
+// Due returns when the next promise runs out, as quorumlease.Grantor.Due does.
+func (g *Grantor) Due(now machine.Mono) machine.Mono {
 	due := machine.Never
 	if g.forgot > now {
 		due = g.forgot
@@ -172,7 +180,7 @@ func (g *PushGrantor) Due(now machine.Mono) machine.Mono {
 }
 
 // Next returns when the next Turn is needed.
-func (g *PushGrantor) Next() machine.Mono {
+func (g *Grantor) Next() machine.Mono {
 	next := machine.Never
 	for _, p := range g.holders {
 		if p.pushing {
@@ -184,7 +192,7 @@ func (g *PushGrantor) Next() machine.Mono {
 
 // Suspects returns the members that should have promises and have acknowledged nothing for
 // the grace period.
-func (g *PushGrantor) Suspects() (list []machine.NodeID) {
+func (g *Grantor) Suspects() (list []machine.NodeID) {
 	for _, p := range g.holders {
 		if p.suspect {
 			list = append(list, p.Member)

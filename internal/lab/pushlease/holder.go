@@ -1,18 +1,19 @@
-package quorumlease
+package pushlease
 
 import (
 	"cmp"
 	"slices"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// PushHolder keeps the promises that were sent to a member (Figure 5), and computes until
+// Holder keeps the promises that were sent to a member (Figure 5), and computes until
 // when it may read.
-type PushHolder struct {
-	cfg      Config
-	held     Holder       // what counts; it asks for nothing
-	grantors []pushSource // by member
+type Holder struct {
+	cfg      quorumlease.Config
+	held     *quorumlease.Holder // what counts; it asks for nothing
+	grantors []pushSource        // by member
 }
 
 // pushSource records which messages of a grantor a holder has acknowledged.
@@ -22,11 +23,13 @@ type pushSource struct {
 	acks   []sent // that its promises may refer to, oldest first
 }
 
-// NewPushHolder returns a PushHolder without promises.
-func NewPushHolder(cfg Config) *PushHolder { return &PushHolder{cfg: cfg, held: Holder{cfg: cfg}} }
+// NewHolder returns a Holder without promises.
+func NewHolder(cfg quorumlease.Config) *Holder {
+	return &Holder{cfg: cfg, held: quorumlease.NewHolder(cfg)}
+}
 
 // source finds a grantor in its present life; nil if the life is over.
-func (h *PushHolder) source(from machine.NodeID, boot uint64) *pushSource {
+func (h *Holder) source(from machine.NodeID, boot uint64) *pushSource {
 	i, known := slices.BinarySearchFunc(h.grantors, from, func(s pushSource, id machine.NodeID) int { return cmp.Compare(s.member, id) })
 	if !known {
 		h.grantors = slices.Insert(h.grantors, i, pushSource{member: from})
@@ -34,9 +37,7 @@ func (h *PushHolder) source(from machine.NodeID, boot uint64) *pushSource {
 	s := &h.grantors[i]
 	if boot > s.boot { // its earlier promises still hold, and its numbers begin anew
 		*s = pushSource{member: from, boot: boot}
-		if i, known := h.held.find(from); known {
-			h.held.promises[i].seq = 0
-		}
+		h.held.Renumbered(from)
 	}
 	if boot < s.boot {
 		return nil
@@ -47,7 +48,7 @@ func (h *PushHolder) source(from machine.NodeID, boot uint64) *pushSource {
 // sends records an acknowledgment. If one is sent twice, its first time counts: the grantor
 // may have received that copy, and counts from then.
 func (s *pushSource) sends(now machine.Mono, seq uint64) {
-	for len(s.acks) > 0 && now.Sub(s.acks[0].at) > MaxGrace+MaxTTL {
+	for len(s.acks) > 0 && now.Sub(s.acks[0].at) > MaxGrace+quorumlease.MaxTTL {
 		s.acks = s.acks[1:]
 	}
 	if !slices.ContainsFunc(s.acks, func(a sent) bool { return a.seq == seq }) {
@@ -56,7 +57,7 @@ func (s *pushSource) sends(now machine.Mono, seq uint64) {
 }
 
 // Guarded takes a guard and returns its acknowledgment, which must leave now or later.
-func (h *PushHolder) Guarded(now machine.Mono, from machine.NodeID, m Guard) (ack GuardAck, ok bool) {
+func (h *Holder) Guarded(now machine.Mono, from machine.NodeID, m Guard) (ack GuardAck, ok bool) {
 	s := h.source(from, m.Boot)
 	if s == nil {
 		return ack, false
@@ -68,8 +69,8 @@ func (h *PushHolder) Guarded(now machine.Mono, from machine.NodeID, m Guard) (ac
 // Promised takes a promise and returns its acknowledgment. One that comes too late, or
 // after a later one, or that refers to nothing which this life of the holder has
 // acknowledged, does not count and is not acknowledged.
-func (h *PushHolder) Promised(now machine.Mono, from machine.NodeID, p Pushed, log Log) (reply PromiseReply, ok bool) {
-	if p.To != h.cfg.Boot || p.Lease <= 0 || p.Lease > MaxTTL || p.Guard > MaxTTL {
+func (h *Holder) Promised(now machine.Mono, from machine.NodeID, p Pushed, log quorumlease.Log) (reply PromiseReply, ok bool) {
+	if p.To != h.cfg.Boot || p.Lease <= 0 || p.Lease > quorumlease.MaxTTL || p.Guard > quorumlease.MaxTTL {
 		return reply, false
 	}
 	s := h.source(from, p.Boot)
@@ -77,25 +78,19 @@ func (h *PushHolder) Promised(now machine.Mono, from machine.NodeID, p Pushed, l
 		return reply, false
 	}
 	n := slices.IndexFunc(s.acks, func(a sent) bool { return a.seq == p.Acked })
-	if n < 0 || now.Sub(s.acks[n].at) >= believed(p.Since+p.Guard) {
+	if n < 0 || now.Sub(s.acks[n].at) >= quorumlease.Believed(p.Since+p.Guard) {
 		return reply, false
 	}
-	g := h.held.from(from)
-	if p.Seq <= g.seq {
+	if !h.held.Take(from, p.Seq, now.Add(quorumlease.Believed(p.Lease)), p.Stamp, log) {
 		return reply, false
 	}
-	*g = got{
-		from: from, seq: p.Seq, until: now.Add(believed(p.Lease)),
-		stamp: p.Stamp, met: g.met && g.stamp == p.Stamp,
-	}
-	h.Reached(log)
-	s.acks = s.acks[n:] // older ones are not referred to any more
+	s.acks = s.acks[n:] // none that is older is referred to any more
 	s.sends(now, p.Seq)
 	return PromiseReply{Boot: p.Boot, To: h.cfg.Boot, Seq: p.Seq}, true
 }
 
-// Reached does the same as Holder.Reached.
-func (h *PushHolder) Reached(log Log) { h.held.Reached(log) }
+// Reached does the same as quorumlease.Holder.Reached.
+// Until returns the same as quorumlease.Holder.Until.
+func (h *Holder) Reached(log quorumlease.Log) { h.held.Reached(log) }
 
-// Until returns the same as Holder.Until.
-func (h *PushHolder) Until(members Memberships) machine.Mono { return h.held.Until(members) }
+func (h *Holder) Until(members quorumlease.Memberships) machine.Mono { return h.held.Until(members) }

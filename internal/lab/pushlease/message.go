@@ -1,16 +1,12 @@
-package quorumlease
+package pushlease
 
 import (
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
-
-// The paper's own way to make promises (sections 3.5, 3.7 and 3.8, Figure 5), kept as a
-// control to compare with: a [PushGrantor] takes the place of a Grantor, and a
-// [PushHolder] that of a Holder.
 
 // Lengths are the paper's times.
 type Lengths struct {
@@ -32,15 +28,15 @@ var PaperLengths = Lengths{Guard: 2 * time.Second, Lease: 2 * time.Second, Grace
 const MaxGrace = time.Minute
 
 // ErrLengths reports Lengths out of bounds.
-var ErrLengths = errors.New("quorumlease: the lengths of pushed promises are out of bounds")
+var ErrLengths = errors.New("pushlease: the lengths of pushed promises are out of bounds")
 
 // Check returns an error if a length is out of bounds.
 func (l Lengths) Check() error {
 	switch {
-	case l.Lease < MinTTL || l.Lease > MaxTTL:
-		return fmt.Errorf("%w: Lease %v is not from %v to %v", ErrLengths, l.Lease, MinTTL, MaxTTL)
-	case l.Guard < MinTTL || l.Guard > MaxTTL:
-		return fmt.Errorf("%w: Guard %v is not from %v to %v", ErrLengths, l.Guard, MinTTL, MaxTTL)
+	case l.Lease < quorumlease.MinTTL || l.Lease > quorumlease.MaxTTL:
+		return fmt.Errorf("%w: Lease %v is not from %v to %v", ErrLengths, l.Lease, quorumlease.MinTTL, quorumlease.MaxTTL)
+	case l.Guard < quorumlease.MinTTL || l.Guard > quorumlease.MaxTTL:
+		return fmt.Errorf("%w: Guard %v is not from %v to %v", ErrLengths, l.Guard, quorumlease.MinTTL, quorumlease.MaxTTL)
 	case l.Renew <= 0 || l.Renew >= l.Lease:
 		return fmt.Errorf("%w: Renew %v is not less than Lease, %v", ErrLengths, l.Renew, l.Lease)
 	case l.Grace < l.Renew || l.Grace > MaxGrace:
@@ -71,14 +67,9 @@ type (
 		Boot, To, Seq       uint64
 		Acked               uint64
 		Since, Guard, Lease time.Duration
-		Stamp               Stamp // as in a Promise
+		Stamp               quorumlease.Stamp // as in a Promise
 	}
 	// PromiseReply acknowledges a promise that came in time.
 	PromiseReply struct{ Boot, To, Seq uint64 }
 )
-
 // Push is a message for a grantor to send: a Guard or a Pushed.
-type Push struct {
-	To   machine.NodeID
-	Body any
-}

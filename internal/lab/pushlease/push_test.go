@@ -1,4 +1,4 @@
-package quorumlease
+package pushlease
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
 // lengths are such that each of them can be told from the others.
@@ -38,14 +39,24 @@ func TestLengths(t *testing.T) {
 	}
 }
 
+func config(self machine.NodeID) quorumlease.Config {
+	return quorumlease.Config{Self: self, Boot: 1, TTL: 200 * time.Millisecond}
+}
+
+func at(d time.Duration) machine.Mono { return machine.Mono(time.Hour + d) }
+
+func voting(voters ...machine.NodeID) quorumlease.Memberships {
+	return quorumlease.Memberships{{Voters: voters}}
+}
+
 // pair are a grantor, member 1, and a holder, member 2, which need each other.
 type pair struct {
-	g *PushGrantor
-	h *PushHolder
+	g *Grantor
+	h *Holder
 }
 
 func newPair() pair {
-	return pair{NewPushGrantor(config(1), lengths, at(0)), NewPushHolder(config(2))}
+	return pair{NewGrantor(config(1), lengths, at(0)), NewHolder(config(2))}
 }
 
 var both = []machine.NodeID{1, 2}
@@ -53,7 +64,7 @@ var both = []machine.NodeID{1, 2}
 // turn is what the grantor sends to the holder.
 func (p pair) turn(t *testing.T, now time.Duration) any {
 	t.Helper()
-	list := p.g.Turn(at(now), both[1:], Log{Term: 1, Last: 10})
+	list := p.g.Turn(at(now), both[1:], quorumlease.Log{Term: 1, Last: 10})
 	if len(list) != 1 || list[0].To != 2 {
 		t.Fatalf("at %v it sends %+v, want one message to 2", now, list)
 	}
@@ -88,7 +99,7 @@ func TestEstablish(t *testing.T) {
 	if got, want := p.bound(10*ms), 520*ms; got != want { // guard, lease, and ten
 		t.Errorf("bound until %v by the promise, want %v", got, want)
 	}
-	reply, ok := p.h.Promised(at(20*ms), 1, m, Log{Term: 1, Commit: 10})
+	reply, ok := p.h.Promised(at(20*ms), 1, m, quorumlease.Log{Term: 1, Commit: 10})
 	if got, want := p.h.Until(voting(both...)).Sub(at(0)), 218*ms; !ok || got != want {
 		t.Errorf("%v, a lease until %v, want %v", ok, got, want)
 	}
@@ -104,7 +115,7 @@ func TestEstablish(t *testing.T) {
 func TestRepliesToAnotherLife(t *testing.T) {
 	p := newPair()
 	m := p.establish(t)
-	reply, _ := p.h.Promised(at(20*time.Millisecond), 1, m, Log{Term: 1, Commit: 10})
+	reply, _ := p.h.Promised(at(20*time.Millisecond), 1, m, quorumlease.Log{Term: 1, Commit: 10})
 	reply.Boot++
 	if _, ok := p.g.Replied(at(30*time.Millisecond), 2, reply); ok {
 		t.Fatal("it takes an acknowledgment of what another life promised")
@@ -145,12 +156,12 @@ func TestPromised(t *testing.T) {
 		{"of an earlier life", func(p *Pushed) time.Duration { p.Boot--; return 0 }, false},
 		{"of a later life that has sent no guard", func(p *Pushed) time.Duration { p.Boot++; return 0 }, false},
 		{"by what was never acknowledged", func(p *Pushed) time.Duration { p.Acked++; return 0 }, false},
-		{"longer than promises are", func(p *Pushed) time.Duration { p.Lease = MaxTTL + 1; return 0 }, false},
+		{"longer than promises are", func(p *Pushed) time.Duration { p.Lease = quorumlease.MaxTTL + 1; return 0 }, false},
 	} {
 		p := newPair()
 		m := p.establish(t)
 		now := tc.change(&m)
-		_, ok := p.h.Promised(at(now), 1, m, Log{Term: 1, Commit: 10})
+		_, ok := p.h.Promised(at(now), 1, m, quorumlease.Log{Term: 1, Commit: 10})
 		if leased := p.h.Until(voting(both...)) > at(now); ok != tc.counts || leased != tc.counts {
 			t.Errorf("%s: acknowledged %v, leased %v, want %v", tc.name, ok, leased, tc.counts)
 		}
@@ -163,14 +174,14 @@ func TestPushedTwice(t *testing.T) {
 	ms := time.Millisecond
 	m := p.establish(t)
 	p.h.Guarded(at(250*ms), 1, Guard{Boot: 1, Seq: 1}) // again
-	if _, ok := p.h.Promised(at(310*ms), 1, m, Log{Term: 1, Commit: 10}); ok {
+	if _, ok := p.h.Promised(at(310*ms), 1, m, quorumlease.Log{Term: 1, Commit: 10}); ok {
 		t.Error("a promise is taken by an acknowledgment that was repeated later")
 	}
 	p = newPair()
 	m = p.establish(t)
-	p.h.Promised(at(20*ms), 1, m, Log{Term: 1, Commit: 10})
+	p.h.Promised(at(20*ms), 1, m, quorumlease.Log{Term: 1, Commit: 10})
 	until := p.h.Until(voting(both...))
-	if _, ok := p.h.Promised(at(200*ms), 1, m, Log{Term: 1, Commit: 10}); ok || p.h.Until(voting(both...)) != until {
+	if _, ok := p.h.Promised(at(200*ms), 1, m, quorumlease.Log{Term: 1, Commit: 10}); ok || p.h.Until(voting(both...)) != until {
 		t.Error("a promise that came twice lasts longer")
 	}
 }
@@ -181,12 +192,12 @@ func TestPushedTwice(t *testing.T) {
 func TestLine20(t *testing.T) {
 	p := newPair()
 	ms := time.Millisecond
-	first, _ := p.h.Promised(at(20*ms), 1, p.establish(t), Log{Term: 1, Commit: 10})
+	first, _ := p.h.Promised(at(20*ms), 1, p.establish(t), quorumlease.Log{Term: 1, Commit: 10})
 	second := p.turn(t, 110*ms).(Pushed)
 	printed := p.g.Due(at(110 * ms)) // line 15
 	p.g.Replied(at(120*ms), 2, first)
-	printed = min(printed, at(120*ms).Add(bound(lengths.Lease))) // line 20
-	if _, ok := p.h.Promised(at(290*ms), 1, second, Log{Term: 1, Commit: 10}); !ok {
+	printed = min(printed, at(120*ms).Add(quorumlease.Bound(lengths.Lease))) // line 20
+	if _, ok := p.h.Promised(at(290*ms), 1, second, quorumlease.Log{Term: 1, Commit: 10}); !ok {
 		t.Fatal("the second promise came too late")
 	}
 	if until := p.h.Until(voting(both...)); printed >= until {
@@ -201,19 +212,19 @@ func TestPushedStamp(t *testing.T) {
 	p := newPair()
 	ms := time.Millisecond
 	first := p.establish(t)
-	p.g.Turn(at(110*ms), both[1:], Log{Term: 2, Last: 20})
-	again := p.g.Turn(at(210*ms), both[1:], Log{Term: 2, Last: 20})[0].Body.(Pushed)
-	if again.Stamp != first.Stamp || again.Stamp != (Stamp{1, 10}) {
+	p.g.Turn(at(110*ms), both[1:], quorumlease.Log{Term: 2, Last: 20})
+	again := p.g.Turn(at(210*ms), both[1:], quorumlease.Log{Term: 2, Last: 20})[0].Body.(Pushed)
+	if again.Stamp != first.Stamp || again.Stamp != (quorumlease.Stamp{Term: 1, Index: 10}) {
 		t.Errorf("the renewal is stamped %+v, the first %+v", again.Stamp, first.Stamp)
 	}
-	p.g.Turn(at(220*ms), nil, Log{})
+	p.g.Turn(at(220*ms), nil, quorumlease.Log{})
 	p.g.Shortened(15)
 	if p.bound(719*ms) == 0 || p.bound(721*ms) != 0 {
 		t.Error("the last promise binds it for guard and lease, and no longer")
 	}
-	p.g.Turn(at(800*ms), both[1:], Log{Term: 3, Last: 30})
+	p.g.Turn(at(800*ms), both[1:], quorumlease.Log{Term: 3, Last: 30})
 	p.g.GuardAcked(at(810*ms), 2, GuardAck{Boot: 1, To: 1, Seq: 4})
-	if m := p.g.Turn(at(810*ms), both[1:], Log{Term: 3, Last: 30})[0].Body.(Pushed); m.Stamp != (Stamp{3, 30}) {
+	if m := p.g.Turn(at(810*ms), both[1:], quorumlease.Log{Term: 3, Last: 30})[0].Body.(Pushed); m.Stamp != (quorumlease.Stamp{Term: 3, Index: 30}) {
 		t.Errorf("after it ran out it is stamped %+v", m.Stamp)
 	}
 }
@@ -254,10 +265,10 @@ func TestGrace(t *testing.T) {
 }
 
 // A grantor that has forgotten what it promised counts as bound to everyone, for t_wait.
-func TestPushGrantorRestarts(t *testing.T) {
+func TestAGrantorThatRestarts(t *testing.T) {
 	cfg := config(1)
 	cfg.EarlierTTL = lengths.Wait()
-	g := NewPushGrantor(cfg, lengths, at(0))
+	g := NewGrantor(cfg, lengths, at(0))
 	for now, want := range map[time.Duration]bool{0: true, 509 * time.Millisecond: true, 510 * time.Millisecond: false} {
 		if _, everyone := g.Holders(at(now)); everyone != want {
 			t.Errorf("after %v everyone is %v", now, everyone)
@@ -277,7 +288,7 @@ func TestPushIsSafe(t *testing.T) {
 			w.cfgs[i] = config(machine.NodeID(i + 1))
 		}
 		w.loss, w.late = 0.4*w.rnd.Float64(), 0.5*w.rnd.Float64()
-		w.g, w.h = NewPushGrantor(w.cfgs[0], lengths, w.clock(0)), NewPushHolder(w.cfgs[1])
+		w.g, w.h = NewGrantor(w.cfgs[0], lengths, w.clock(0)), NewHolder(w.cfgs[1])
 		for range 20_000 {
 			w.millisecond()
 			if w.h.Until(voting(both...)) <= w.clock(1) {
@@ -285,7 +296,7 @@ func TestPushIsSafe(t *testing.T) {
 			}
 			leased++
 			holders, everyone := w.g.Holders(w.clock(0))
-			if !everyone && !slices.Contains(holders, Lifetime{2, w.cfgs[1].Boot}) {
+			if !everyone && !slices.Contains(holders, quorumlease.Lifetime{Member: 2, Boot: w.cfgs[1].Boot}) {
 				t.Fatalf("seed %d: at %v life %d of the holder believes for %v more, and the grantor is bound to %v",
 					seed, w.now, w.cfgs[1].Boot, w.h.Until(voting(both...)).Sub(w.clock(1)), holders)
 			}
@@ -299,9 +310,9 @@ func TestPushIsSafe(t *testing.T) {
 // pushWorld is a grantor and a holder, a bad wire, and clocks of other rates.
 type pushWorld struct {
 	rnd        *rand.Rand
-	g          *PushGrantor
-	h          *PushHolder
-	cfgs       [2]Config
+	g          *Grantor
+	h          *Holder
+	cfgs       [2]quorumlease.Config
 	rates      [2]float64
 	now        time.Duration
 	wire       map[time.Duration][]any // by when it arrives
@@ -339,10 +350,10 @@ func (w *pushWorld) millisecond() {
 	case w.chance(0.0002):
 		w.cfgs[0].Boot++
 		w.cfgs[0].EarlierTTL = lengths.Wait()
-		w.g = NewPushGrantor(w.cfgs[0], lengths, w.clock(0))
+		w.g = NewGrantor(w.cfgs[0], lengths, w.clock(0))
 	case w.chance(0.0005):
 		w.cfgs[1].Boot++
-		w.h = NewPushHolder(w.cfgs[1])
+		w.h = NewHolder(w.cfgs[1])
 	}
 	for _, body := range w.wire[w.now] {
 		switch m := body.(type) {
@@ -351,7 +362,7 @@ func (w *pushWorld) millisecond() {
 				w.send(ack)
 			}
 		case Pushed:
-			if reply, ok := w.h.Promised(w.clock(1), 1, m, Log{}); ok {
+			if reply, ok := w.h.Promised(w.clock(1), 1, m, quorumlease.Log{}); ok {
 				w.send(reply)
 			}
 		case GuardAck:
@@ -361,7 +372,7 @@ func (w *pushWorld) millisecond() {
 		}
 	}
 	delete(w.wire, w.now)
-	for _, m := range w.g.Turn(w.clock(0), w.to, Log{}) {
+	for _, m := range w.g.Turn(w.clock(0), w.to, quorumlease.Log{}) {
 		w.send(m.Body)
 	}
 }
