@@ -72,4 +72,5 @@ type (
 	// PromiseReply acknowledges a promise that came in time.
 	PromiseReply struct{ Boot, To, Seq uint64 }
 )
+
 // Push is a message for a grantor to send: a Guard or a Pushed.
