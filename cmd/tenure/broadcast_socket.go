@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenure-lease/tenure/broadcast"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
 // A member's clients on its machine talk to it by HTTP over a socket in its directory: who may

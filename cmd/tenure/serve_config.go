@@ -18,8 +18,8 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/node"
+	"github.com/tenure-lease/tenure/internal/member/server"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
-	"github.com/tenure-lease/tenure/server"
 )
 
 // serveOptions are etcd's flags, as far as they have a meaning here, and those of

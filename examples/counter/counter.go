@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
 // snapshotEach is after how many messages the state takes their place.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/broadcast"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
 // ask asks a counter and returns what it says.

@@ -32,8 +32,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/tenure-lease/tenure/broadcast"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
 func main() {

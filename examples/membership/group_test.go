@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tenure-lease/tenure/internal/member/node"
-	"github.com/tenure-lease/tenure/server"
+	"github.com/tenure-lease/tenure/internal/member/server"
 )
 
 // startServer starts a server in this process and returns a maker of clients.
