@@ -34,8 +34,8 @@ internal/holder: tenure internal/machine internal/protocol internal/host
 internal/member: api internal/machine internal/wire internal/protocol internal/state internal/core internal/host
 
 engine: tenure internal/machine internal/protocol internal/host internal/holder
-server: internal/machine internal/protocol internal/state internal/core internal/host internal/member
-broadcast: internal/machine internal/wire internal/protocol internal/core internal/host
+server: internal/member
+broadcast: internal/machine internal/member
 
 internal/lab: tenure api engine server broadcast internal
 examples: tenure fence engine broadcast internal/machine internal/protocol internal/host internal/holder

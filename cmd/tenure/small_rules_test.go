@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/internal/member/broadcast"
+	"github.com/tenure-lease/tenure/broadcast"
 )
 
 // No member has the ID 0, which would be taken for none at all.

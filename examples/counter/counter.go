@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/member/broadcast"
+	"github.com/tenure-lease/tenure/broadcast"
 )
 
 // snapshotEach is after how many messages the state takes their place.
@@ -97,7 +97,7 @@ func (c *counter) snapshot() error {
 
 // begin takes the state of the last snapshot, if that is further.
 func (c *counter) begin() error {
-	at, r, err := c.node.Install()
+	at, r, err := c.node.OpenSnapshot()
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,6 @@
 // Package server is a member with its face: a node.Node and etcd's gRPC API in
-// front of it, in one process. `tenure serve` is this package with flags; a Go
-// program can start one of its own:
-//
-//	s, err := server.Start(server.Config{
-//		Node:    node.Config{Name: "a", DataDir: dir, Peers: map[string]string{"a": "http://127.0.0.1:2380"}},
-//		Clients: []net.Listener{listener},
-//	})
-//	…
-//	s.Shutdown(ctx)
+// front of it, in one process. `tenure serve` is this package with flags; the
+// public package server is a shell over it, with types of its own.
 package server
 
 import (

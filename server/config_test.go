@@ -1,0 +1,96 @@
+package server
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/node"
+	"github.com/tenure-lease/tenure/internal/member/server"
+)
+
+// TestOptionsReachTheMember: each field of a Config is passed on, and to the right place.
+func TestOptionsReachTheMember(t *testing.T) {
+	peers, clients, logger := &net.TCPListener{}, []net.Listener{&net.TCPListener{}}, slog.New(slog.DiscardHandler)
+	peerTLS, clientTLS := &tls.Config{ServerName: "peers"}, &tls.Config{ServerName: "clients"}
+	cluster, urls := map[string]string{"a": "http://a:1"}, []string{"http://a:2"}
+	failed := false
+	cfg := Config{
+		Name: "a", DataDir: "dir", InitialCluster: cluster, ClusterToken: "token", Existing: true,
+		PeerListener: peers, PeerTLS: peerTLS, ClientListeners: clients, ClientTLS: clientTLS, AdvertiseClientURLs: urls,
+		HeartbeatInterval: 1, ElectionTimeout: 2, MaxLearners: 3,
+		MaxRequestBytes: 4, MaxTxnOps: 5, QuotaBytes: 6, MemoryLimit: 7, KeepHistory: 8, KeepRevisions: 9,
+		ReadLease: "all", ReadLeaseTTL: 10, ReadLeaseChanges: "none",
+		OnFail: func(error) { failed = true }, Logger: logger,
+	}
+	want := server.Config{
+		Node: node.Config{
+			Name: "a", DataDir: "dir", Peers: cluster, ClusterToken: "token", Existing: true,
+			PeerListener: peers, PeerTLS: peerTLS, ClientURLs: urls,
+			HeartbeatInterval: 1, ElectionTimeout: 2, MaxLearners: 3, ReadLease: "all", ReadLeaseTTL: 10, Logger: logger,
+		},
+		API: etcdapi.Config{
+			MaxRequestBytes: 4, MaxTxnOps: 5, QuotaBytes: 6, ReadLeaseChanges: etcdapi.ChangeNothing,
+			ElectionTimeout: 2, Logger: logger,
+		},
+		Clients: clients, ClientTLS: clientTLS, MemoryLimit: 7, History: server.Retention{Period: 8, Revisions: 9},
+	}
+	for v, i := reflect.ValueOf(cfg), 0; i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Errorf("the test says nothing of Config.%s", v.Type().Field(i).Name)
+		}
+	}
+	got, err := cfg.member()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Node.Fail == nil {
+		t.Error("OnFail is not passed on")
+	} else if got.Node.Fail(nil); !failed {
+		t.Error("another function than OnFail is called")
+	}
+	got.Node.Fail = nil // functions cannot be compared
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the member is configured as %+v, want %+v", got, want)
+	}
+	if got, err := (Config{}).member(); err != nil || !reflect.DeepEqual(got, server.Config{}) {
+		t.Errorf("an empty Config configures %+v, %v; want the defaults", got, err)
+	}
+}
+
+// TestStartFails: the listeners are closed, wherever it fails.
+func TestStartFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg  Config
+		want string
+	}{
+		"here":          {Config{Name: "a", DataDir: t.TempDir(), ReadLeaseChanges: "all"}, `ReadLeaseChanges "all": want policy, order or none`},
+		"at the member": {Config{Name: "a", ReadLeaseTTL: time.Second}, "DataDir"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var listeners []net.Listener
+			for range 2 {
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+				listeners = append(listeners, l)
+			}
+			c.cfg.PeerListener, c.cfg.ClientListeners = listeners[0], listeners[1:]
+			if s, err := Start(c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, %v; want %s", s, err, c.want)
+			}
+			for _, l := range listeners {
+				if err := l.Close(); err == nil {
+					t.Errorf("the listener at %s was left open", l.Addr())
+				}
+			}
+		})
+	}
+}
