@@ -38,8 +38,6 @@ type Config struct {
 	// SuspicionTimeout is after what silence a member is suspected; 0 means 1 s. For one that
 	// was suspected wrongly it is longer for some time: see the package comment.
 	SuspicionTimeout time.Duration
-	// Pipeline is how many batches may be under way at a time; 0 means 4.
-	Pipeline int
 	// MaxPendingBytes bounds the payloads that wait here to be ordered; beyond it Broadcast is
 	// ErrBusy. 0 means 16 MiB.
 	MaxPendingBytes int
@@ -62,7 +60,7 @@ func (c Config) member() broadcast.Config {
 	return broadcast.Config{
 		ID: machine.NodeID(c.ID), Group: c.Group, Members: members[machine.NodeID](c.Members), Join: c.Join,
 		Listener: c.Listener, TLS: c.TLS, Dir: c.Dir,
-		Timeout: c.SuspicionTimeout, Pipeline: c.Pipeline, PendingBytes: c.MaxPendingBytes,
+		Timeout: c.SuspicionTimeout, PendingBytes: c.MaxPendingBytes,
 		MemoryBytes: c.MemoryBytes, Clients: c.MaxClients, Logger: c.Logger,
 	}
 }

@@ -17,11 +17,11 @@ func TestOptionsReachTheMember(t *testing.T) {
 	l, secure, logger := &net.TCPListener{}, &tls.Config{}, slog.New(slog.DiscardHandler)
 	cfg := Config{
 		ID: 1, Group: 2, Members: map[MemberID]string{1: "a:1", 2: "b:1"}, Join: true, Listener: l, TLS: secure, Dir: "dir",
-		SuspicionTimeout: 3 * time.Second, Pipeline: 4, MaxPendingBytes: 5, MemoryBytes: 6, MaxClients: 7, Logger: logger,
+		SuspicionTimeout: 3 * time.Second, MaxPendingBytes: 5, MemoryBytes: 6, MaxClients: 7, Logger: logger,
 	}
 	want := broadcast.Config{
 		ID: 1, Group: 2, Members: map[machine.NodeID]string{1: "a:1", 2: "b:1"}, Join: true, Listener: l, TLS: secure, Dir: "dir",
-		Timeout: 3 * time.Second, Pipeline: 4, PendingBytes: 5, MemoryBytes: 6, Clients: 7, Logger: logger,
+		Timeout: 3 * time.Second, PendingBytes: 5, MemoryBytes: 6, Clients: 7, Logger: logger,
 	}
 	for v, i := reflect.ValueOf(cfg), 0; i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {

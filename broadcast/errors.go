@@ -33,8 +33,6 @@ var (
 	ErrRemoved = broadcast.ErrRemoved
 	// ErrChange says that a change of the members makes no sense: none was made.
 	ErrChange = broadcast.ErrChange
-	// ErrGroup says that a directory is another group's or member's.
-	ErrGroup = broadcast.ErrGroup
 	// ErrForgotten says that this member's directory is not the one that others know, or an
 	// older copy of it: promises that it made since are not in it, and to take part could make
 	// two orders. Remove the member, and add another with a new ID and an empty directory.

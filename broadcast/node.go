@@ -14,8 +14,8 @@ type Node struct{ member *broadcast.Node }
 
 // Start makes a node of a member. It returns when the node knows again what its directory
 // keeps, and runs: it does not wait for the others, as Broadcast does, nor for the group to
-// take in one that joins, as Joined does. Errors are ErrGroup, or say which field of the
-// Config to change, or are those of the disk.
+// take in one that joins, as Joined does. An error says which field of the Config to change,
+// or is the disk's.
 func Start(cfg Config) (*Node, error) {
 	n, err := broadcast.Start(cfg.member())
 	if err != nil {
@@ -138,9 +138,6 @@ func (n *Node) Joined(ctx context.Context) error { return n.member.Joined(ctx) }
 // Members returns the members, as far as this one has heard, and where they listen. It is
 // empty at one that joins, before it has heard anything.
 func (n *Node) Members() map[MemberID]string { return members[MemberID](n.member.Members()) }
-
-// Leader is the member that this one trusts to lead; 0 at first.
-func (n *Node) Leader() MemberID { return MemberID(n.member.Leader()) }
 
 // Waiting says why nothing can be ordered for the time being, as far as this member can
 // tell: that it does not take part yet, or that it is not connected with enough of the others

@@ -51,14 +51,9 @@ type Config struct {
 	// at least five HeartbeatIntervals, 50 s at most. Default 1 s. It has to be the same at all
 	// members.
 	ElectionTimeout time.Duration
-	// MaxLearners bounds the members that learn and do not vote. Default 1. It has to be the
-	// same at all members.
-	MaxLearners int
 
 	// MaxRequestBytes bounds a request that is to be replicated. Default 1.5 MiB.
 	MaxRequestBytes int
-	// MaxTxnOps bounds the operations in a transaction. Default 128.
-	MaxTxnOps int
 	// QuotaBytes bounds the state, history included: beyond it writes that make it larger are
 	// refused as by etcd (NoSpace), until some is deleted and compacted. Default no bound but
 	// MemoryLimit's.
@@ -102,12 +97,12 @@ func (c Config) member() (server.Config, error) {
 		Node: node.Config{
 			Name: c.Name, DataDir: c.DataDir, Peers: c.InitialCluster, ClusterToken: c.ClusterToken, Existing: c.Existing,
 			PeerListener: c.PeerListener, PeerTLS: c.PeerTLS, ClientURLs: c.AdvertiseClientURLs,
-			HeartbeatInterval: c.HeartbeatInterval, ElectionTimeout: c.ElectionTimeout, MaxLearners: c.MaxLearners,
+			HeartbeatInterval: c.HeartbeatInterval, ElectionTimeout: c.ElectionTimeout,
 			ReadLease: c.ReadLease, ReadLeaseTTL: c.ReadLeaseTTL,
 			Fail: c.OnFail, Logger: c.Logger,
 		},
 		API: etcdapi.Config{
-			MaxRequestBytes: c.MaxRequestBytes, MaxTxnOps: c.MaxTxnOps, QuotaBytes: c.QuotaBytes, ReadLeaseChanges: changes,
+			MaxRequestBytes: c.MaxRequestBytes, QuotaBytes: c.QuotaBytes, ReadLeaseChanges: changes,
 			ElectionTimeout: c.ElectionTimeout, Logger: c.Logger,
 		},
 		Clients: c.ClientListeners, ClientTLS: c.ClientTLS, MemoryLimit: c.MemoryLimit,

@@ -23,8 +23,8 @@ func TestOptionsReachTheMember(t *testing.T) {
 	cfg := Config{
 		Name: "a", DataDir: "dir", InitialCluster: cluster, ClusterToken: "token", Existing: true,
 		PeerListener: peers, PeerTLS: peerTLS, ClientListeners: clients, ClientTLS: clientTLS, AdvertiseClientURLs: urls,
-		HeartbeatInterval: 1, ElectionTimeout: 2, MaxLearners: 3,
-		MaxRequestBytes: 4, MaxTxnOps: 5, QuotaBytes: 6, MemoryLimit: 7, KeepHistory: 8, KeepRevisions: 9,
+		HeartbeatInterval: 1, ElectionTimeout: 2,
+		MaxRequestBytes: 4, QuotaBytes: 6, MemoryLimit: 7, KeepHistory: 8, KeepRevisions: 9,
 		ReadLease: "all", ReadLeaseTTL: 10, ReadLeaseChanges: "none",
 		OnFail: func(error) { failed = true }, Logger: logger,
 	}
@@ -32,10 +32,10 @@ func TestOptionsReachTheMember(t *testing.T) {
 		Node: node.Config{
 			Name: "a", DataDir: "dir", Peers: cluster, ClusterToken: "token", Existing: true,
 			PeerListener: peers, PeerTLS: peerTLS, ClientURLs: urls,
-			HeartbeatInterval: 1, ElectionTimeout: 2, MaxLearners: 3, ReadLease: "all", ReadLeaseTTL: 10, Logger: logger,
+			HeartbeatInterval: 1, ElectionTimeout: 2, ReadLease: "all", ReadLeaseTTL: 10, Logger: logger,
 		},
 		API: etcdapi.Config{
-			MaxRequestBytes: 4, MaxTxnOps: 5, QuotaBytes: 6, ReadLeaseChanges: etcdapi.ChangeNothing,
+			MaxRequestBytes: 4, QuotaBytes: 6, ReadLeaseChanges: etcdapi.ChangeNothing,
 			ElectionTimeout: 2, Logger: logger,
 		},
 		Clients: clients, ClientTLS: clientTLS, MemoryLimit: 7, History: server.Retention{Period: 8, Revisions: 9},
