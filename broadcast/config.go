@@ -32,8 +32,8 @@ type Config struct {
 	// members that are dialed, ClientCAs and ClientAuth to check those that dial. Nil means
 	// plain TCP.
 	TLS *tls.Config
-	// Dir is the directory of this member's log and snapshots, and no other member's.
-	Dir string
+	// DataDir is the directory of this member's log and snapshots, and no other member's.
+	DataDir string
 
 	// SuspicionTimeout is after what silence a member is suspected; 0 means 1 s. For one that
 	// was suspected wrongly it is longer for some time: see the package comment.
@@ -59,7 +59,7 @@ type Config struct {
 func (c Config) member() broadcast.Config {
 	return broadcast.Config{
 		ID: machine.NodeID(c.ID), Group: c.Group, Members: members[machine.NodeID](c.Members), Join: c.Join,
-		Listener: c.Listener, TLS: c.TLS, Dir: c.Dir,
+		Listener: c.Listener, TLS: c.TLS, Dir: c.DataDir,
 		Timeout: c.SuspicionTimeout, PendingBytes: c.MaxPendingBytes,
 		MemoryBytes: c.MemoryBytes, Clients: c.MaxClients, Logger: c.Logger,
 	}

@@ -16,7 +16,7 @@ import (
 func TestOptionsReachTheMember(t *testing.T) {
 	l, secure, logger := &net.TCPListener{}, &tls.Config{}, slog.New(slog.DiscardHandler)
 	cfg := Config{
-		ID: 1, Group: 2, Members: map[MemberID]string{1: "a:1", 2: "b:1"}, Join: true, Listener: l, TLS: secure, Dir: "dir",
+		ID: 1, Group: 2, Members: map[MemberID]string{1: "a:1", 2: "b:1"}, Join: true, Listener: l, TLS: secure, DataDir: "dir",
 		SuspicionTimeout: 3 * time.Second, MaxPendingBytes: 5, MemoryBytes: 6, MaxClients: 7, Logger: logger,
 	}
 	want := broadcast.Config{

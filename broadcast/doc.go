@@ -4,7 +4,7 @@
 //
 //	n, err := broadcast.Start(broadcast.Config{
 //		ID: 1, Group: 42, Members: map[broadcast.MemberID]string{1: "a:7000", 2: "b:7000", 3: "c:7000"},
-//		Listener: ln, Dir: "/var/lib/counter",
+//		Listener: ln, DataDir: "/var/lib/counter",
 //	})
 //	position, err := n.Broadcast(ctx, []byte("+1"))       // it is ordered, and durable
 //	for m, err := range n.Deliver(ctx, from) {            // from := what was applied, plus 1

@@ -67,7 +67,7 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 	n, err := broadcast.Start(broadcast.Config{
-		ID: 1, Group: 42, Dir: dir, Members: map[broadcast.MemberID]string{1: "localhost:7000"}, // alone, for now
+		ID: 1, Group: 42, DataDir: dir, Members: map[broadcast.MemberID]string{1: "localhost:7000"}, // alone, for now
 	})
 	if err != nil {
 		log.Fatal(err)

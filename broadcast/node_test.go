@@ -19,7 +19,7 @@ func TestNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := broadcast.Config{ID: 1, Group: 42, Members: alone, Listener: listener, Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+	cfg := broadcast.Config{ID: 1, Group: 42, Members: alone, Listener: listener, DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
 	n, err := broadcast.Start(cfg)
 	if err != nil {
 		t.Fatal(err)

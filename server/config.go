@@ -81,7 +81,7 @@ type Config struct {
 	// OnFail is called once, on a goroutine of its own, if the member cannot go on: a write to
 	// disk failed, the log holds entries that this version does not know, the other members refuse
 	// this one, or its data directory has forgotten something. The process should end, or call
-	// Stop. Nil means panic.
+	// Close. Nil means panic.
 	OnFail func(error)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger

@@ -43,8 +43,11 @@ func (s *Server) Leader() uint64 {
 }
 
 // Shutdown leaves gently: leadership is handed over, clients are told to go elsewhere,
-// streams end, and calls in flight are answered, while ctx lasts. Then it is as Stop.
+// streams end, and calls in flight are answered, while ctx lasts. Then it is as Close.
 func (s *Server) Shutdown(ctx context.Context) { s.member.Shutdown(ctx) }
 
-// Stop ends serving and the member at once.
-func (s *Server) Stop() { s.member.Stop() }
+// Close ends serving and the member at once. It returns nil.
+func (s *Server) Close() error {
+	s.member.Stop()
+	return nil
+}

@@ -42,7 +42,7 @@ func (o *memberOptions) flags(cmd *cobra.Command) {
 
 // config checks what was asked for.
 func (o *memberOptions) config() (c broadcast.Config, err error) {
-	c = broadcast.Config{ID: broadcast.MemberID(o.id), Group: o.group, Members: map[broadcast.MemberID]string{}, Dir: o.dir, Join: o.join}
+	c = broadcast.Config{ID: broadcast.MemberID(o.id), Group: o.group, Members: map[broadcast.MemberID]string{}, DataDir: o.dir, Join: o.join}
 	for _, m := range o.members {
 		id, addr, err := parseMember(m)
 		if err != nil || c.Members[id] != "" {

@@ -76,7 +76,7 @@ func (g *trio) config(id broadcast.MemberID, ln net.Listener) broadcast.Config {
 		}
 	}
 	return broadcast.Config{
-		ID: id, Group: 1, Members: g.members, Listener: ln, Dir: g.dirs[id], SuspicionTimeout: 500 * time.Millisecond,
+		ID: id, Group: 1, Members: g.members, Listener: ln, DataDir: g.dirs[id], SuspicionTimeout: 500 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 }

@@ -74,7 +74,7 @@ func run(ctx context.Context, id broadcast.MemberID, members, addr, dir string) 
 // config checks what the flags say.
 func config(id broadcast.MemberID, members, dir string) (broadcast.Config, error) {
 	const example = "for example: counter -id 1 -members 1=localhost:7001,2=localhost:7002,3=localhost:7003 -dir /tmp/counter1"
-	cfg := broadcast.Config{ID: id, Group: 1, Dir: dir, Members: map[broadcast.MemberID]string{}}
+	cfg := broadcast.Config{ID: id, Group: 1, DataDir: dir, Members: map[broadcast.MemberID]string{}}
 	for m := range strings.SplitSeq(members, ",") {
 		number, at, _ := strings.Cut(m, "=")
 		n, err := strconv.ParseUint(number, 10, 64)

@@ -29,7 +29,7 @@ func startServer(t *testing.T) func() *clientv3.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Stop)
+	t.Cleanup(func() { s.Close() })
 	return func() *clientv3.Client {
 		c, err := clientv3.New(clientv3.Config{Endpoints: []string{listener.Addr().String()}, Logger: zap.NewNop()})
 		if err != nil {
