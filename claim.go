@@ -13,8 +13,8 @@ import (
 // DefaultTTL is the TTL of a Claim that has none.
 const DefaultTTL = 15 * time.Second
 
-// MaxName is the longest name of a resource, in bytes.
-const MaxName = 512
+// maxNameBytes is the length of the longest name of a resource.
+const maxNameBytes = 512
 
 // Shared is the Slots of a claim that may be held beside any number of others
 // that are shared too, as readers do.
@@ -22,7 +22,7 @@ const Shared = math.MaxInt32
 
 // Claim says what is wanted. Only Name is required.
 type Claim struct {
-	// Name of the resource: UTF-8 without control characters, up to MaxName
+	// Name of the resource: UTF-8 without control characters, up to 512
 	// bytes, not ending with a slash. Slashes may group names; "a" and "a/b" are
 	// two resources that have nothing to do with each other.
 	Name string
@@ -103,8 +103,9 @@ func CheckName(name string) error {
 }
 
 // Admitted is the rule for claims that wait for one name: given the Slots of each
-// in order of arrival, it tells how many, from the first, hold the name. Nobody
-// overtakes, and every holder is content with the number of holders.
+// in order of arrival, it returns how many, from the first, hold the name. No claim
+// overtakes another, and every holder is content with the number of holders. Engines
+// call it.
 func Admitted(slots []int) int {
 	allowed := Shared
 	for i, n := range slots {
@@ -117,8 +118,8 @@ func Admitted(slots []int) int {
 
 func badText(s string) string {
 	switch {
-	case len(s) > MaxName:
-		return fmt.Sprintf("is %d bytes long; %d is the most", len(s), MaxName)
+	case len(s) > maxNameBytes:
+		return fmt.Sprintf("is %d bytes long; %d is the most", len(s), maxNameBytes)
 	case !utf8.ValidString(s):
 		return "is not valid UTF-8"
 	case strings.ContainsFunc(s, unicode.IsControl):

@@ -37,6 +37,6 @@
 // resource can refuse that write, by the token: give it along with every write,
 // and let the resource refuse a token below the highest that it has seen.
 //
-// A lease is not fair to the millisecond either: it goes to whoever the engine
-// says is next, when the engine notices that it is free.
+// A lease is not fair to the millisecond either: it goes to the claim that the
+// engine says is next, when the engine notices that it is free.
 package tenure

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
-	"time"
 )
 
 // ErrNoLeader is returned by Election.Leader when nobody leads.
@@ -74,43 +72,4 @@ func (e Election) Observe(ctx context.Context) iter.Seq2[Holding, error] {
 			}
 		}
 	}
-}
-
-// Awaiter is a Leaser that notices changes by itself. See Await.
-type Awaiter interface {
-	// Await returns the state of the name once its holders are others than
-	// those in since.
-	Await(ctx context.Context, since State) (State, error)
-}
-
-// Await waits until the holders of since.Name are others than those in since,
-// and returns the new state. It looks once a second at a Leaser that is not an
-// Awaiter.
-func Await(ctx context.Context, l Leaser, since State) (State, error) {
-	if a, ok := l.(Awaiter); ok {
-		return a.Await(ctx, since)
-	}
-	for {
-		s, err := l.Observe(ctx, since.Name)
-		if err != nil || !SameHolders(s, since) {
-			return s, err
-		}
-		select {
-		case <-ctx.Done():
-			return s, ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
-}
-
-// SameHolders reports whether both states show the same tenures.
-func SameHolders(a, b State) bool {
-	return slices.EqualFunc(a.Holders, b.Holders, func(x, y Holding) bool { return x.Token == y.Token })
-}
-
-// Lister is a Leaser that can tell which names are held.
-type Lister interface {
-	// List returns the names with the prefix that are held or waited for, in
-	// order.
-	List(ctx context.Context, prefix string) ([]string, error)
 }

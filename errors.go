@@ -9,7 +9,7 @@ import (
 var (
 	// ErrLost is the end of a tenure that was not released: the deadline
 	// passed without a renewal, or the store no longer knows the lease. Stop the
-	// guarded work; what it did last may have overlapped with the next holder
+	// guarded work; its last acts may have overlapped with the next holder's
 	// unless the resource checks the token.
 	ErrLost = errors.New("lease lost")
 
@@ -23,7 +23,7 @@ var (
 	ErrClaim = errors.New("bad claim")
 
 	// ErrUnavailable says that the store could not be reached, or did not answer in
-	// time. What it was asked for may have been done all the same.
+	// time. It may have done what it was asked for all the same.
 	ErrUnavailable = errors.New("the store cannot be reached or does not answer")
 
 	// ErrTTLTooShort is a TTL that leaves no time to renew over the round trip

@@ -34,12 +34,12 @@ internal/holder: tenure internal/machine internal/protocol internal/host
 internal/member: api internal/machine internal/wire internal/protocol internal/state internal/core internal/host
 
 engine: tenure internal/machine internal/protocol internal/host internal/holder
-server: internal/machine internal/protocol internal/state internal/core internal/host internal/member
-broadcast: internal/machine internal/wire internal/protocol internal/core internal/host
+server: internal/member
+broadcast: internal/machine internal/member
 
-internal/lab: tenure api engine server broadcast internal
+internal/lab: tenure api engine internal
 examples: tenure fence engine broadcast internal/machine internal/protocol internal/host internal/holder
-cmd/tenure: tenure api engine server broadcast internal
+cmd/tenure: tenure api engine broadcast internal
 `
 
 // testLayers says what tests may import besides.
@@ -47,9 +47,9 @@ const testLayers = `
 tenure: fence leasetest engine internal
 fence: tenure engine internal
 leasetest: engine internal
-internal: tenure api fence leasetest engine server broadcast internal
-engine: fence leasetest server internal
-server: tenure api engine internal
+internal: tenure api fence leasetest engine internal
+engine: fence leasetest internal
+server: internal
 broadcast: internal
 examples: leasetest server internal
 cmd/tenure: fence leasetest internal

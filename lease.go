@@ -57,6 +57,13 @@ type Leaser interface {
 	Close() error
 }
 
+// Lister is a Leaser that can tell which names are held.
+type Lister interface {
+	// List returns the names with the prefix that are held or waited for, in
+	// order.
+	List(ctx context.Context, prefix string) ([]string, error)
+}
+
 // State is what an observer sees of a name.
 type State struct {
 	Name    string    `json:"name"`

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -77,16 +78,22 @@ type checked struct {
 	info  *types.Info
 }
 
+// listing has a line for each package: its path, the file of its types, its folder and its files.
+var listing = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{join .GoFiles \" \"}}", "./...").Output()
+	return string(out), err
+})
+
 // load checks the types of all packages that ship.
 func load(t *testing.T) []checked {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{join .GoFiles \" \"}}", "./...").Output()
+	out, err := listing()
 	if err != nil {
 		t.Fatal(err)
 	}
 	exports := map[string]string{}
 	var ours [][]string
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(out) {
 		columns := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		exports[columns[0]] = columns[1]
 		if path, ok := strings.CutPrefix(columns[0], module+"/"); ok && !strings.HasPrefix(path, "internal/lab") {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // A sentence that is the same at all members, as far as each has applied it.
@@ -41,7 +40,7 @@ func (s *sentence) follow(ctx context.Context, n *broadcast.Node, upto broadcast
 
 // install begins with the last snapshot.
 func (s *sentence) install(n *broadcast.Node) error {
-	at, r, err := n.Install()
+	at, r, err := n.OpenSnapshot()
 	if err != nil {
 		return err
 	}
@@ -68,7 +67,7 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 	n, err := broadcast.Start(broadcast.Config{
-		ID: 1, Group: 42, Dir: dir, Members: map[machine.NodeID]string{1: "localhost:7000"}, // alone, for now
+		ID: 1, Group: 42, DataDir: dir, Members: map[broadcast.MemberID]string{1: "localhost:7000"}, // alone, for now
 	})
 	if err != nil {
 		log.Fatal(err)

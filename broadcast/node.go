@@ -2,540 +2,145 @@ package broadcast
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"io"
-	"log/slog"
-	"maps"
-	"slices"
-	"sync"
-	"time"
+	"iter"
 
-	"github.com/tenure-lease/tenure/internal/core/abcast"
-
-	"github.com/tenure-lease/tenure/internal/host/driver"
-	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/machine"
-	"github.com/tenure-lease/tenure/internal/protocol/fastct"
+	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
-// Position is a place in the order, from 1.
-type Position uint64
-
-// turn is a lock that is held while a disk works: a mutex to whoever waits, made of a channel.
-type turn chan struct{}
-
-// Lock takes the turn, Unlock gives it back.
-func (t turn) Lock()   { t <- struct{}{} }
-func (t turn) Unlock() { <-t }
-
-// Message is a message at its place.
-type Message struct {
-	Position Position
-	Client   machine.ID // who broadcast it; of a node itself, one of its own
-	Seq      uint64     // the client's number
-	Payload  []byte     // not to be changed
-	// Members, of a message that is a change of the members, are those from here on: such a
-	// one has no payload, nor has one that belongs to a Barrier. Where a founder listens that
-	// no AddMember has named since is as this member's own configuration has it.
-	Members map[machine.NodeID]string
-}
-
 // Node is a member. Its methods may be called by many goroutines.
-type Node struct {
-	cfg     Config
-	journal *journal
-	machine *abcast.Machine // of the stepping goroutine
-	self    uint64          // the number of this life
-	driver  *driver.Driver
-	peers   *peer.Transport // nil if there is one member
-	sent    counters
-	refused refused
-	client  machine.ID // of the stepping goroutine, as is seq: whom Broadcast is by
-	seq     uint64
-
-	keeping turn // held by who writes history, and for no longer; before mu
-	history *history
-	saving  turn           // held by Snapshot
-	stir    chan struct{}  // of the keeper
-	work    sync.WaitGroup // of the keeper, and of those who give
-
-	mu      sync.Mutex
-	ram     Position     // of the message before the first of log: history has it, or it is trimmed
-	log     []Message    // delivered and in memory
-	bytes   int          // of log
-	lacks   abcast.Lacks // zero: nothing
-	gifts   map[machine.NodeID]*gift
-	taking  bool           // what another member sends is being taken in
-	giver   machine.NodeID // whose stream brought something last; 0: nobody's
-	tries   int            // how often others were asked since
-	room    sync.Cond      // signaled when bytes has become less, or err is set
-	more    chan struct{}  // closed when log has grown
-	waiting map[key][]*waiter
-	leader  machine.NodeID
-	group   abcast.Group
-	joined  chan struct{}             // closed once this is a member
-	counts  chan struct{}             // closed once this member takes part
-	known   map[machine.NodeID]uint64 // the number of the life that is listened to, of each other member
-	outBy   map[machine.NodeID]bool   // who says that this member was removed
-	err     error                     // why nothing goes on; ErrClosed after Close
-
-	ctx     context.Context // ends with err
-	cancel  context.CancelFunc
-	closing sync.Once
-}
-
-type key struct {
-	client machine.ID
-	seq    uint64
-}
-
-type outcome struct {
-	position Position
-	err      error
-}
-
-// waiter is a call that waits for what becomes of its message.
-type waiter struct {
-	key     key // once it is among Node.waiting
-	outcome chan outcome
-}
+type Node struct{ member *broadcast.Node }
 
 // Start makes a node of a member. It returns when the node knows again what its directory
 // keeps, and runs: it does not wait for the others, as Broadcast does, nor for the group to
-// take in one that joins, as Joined does.
+// take in one that joins, as Joined does. An error says which field of the Config to change,
+// or is the disk's.
 func Start(cfg Config) (*Node, error) {
-	n, err := start(cfg)
-	if err != nil && cfg.Listener != nil {
-		cfg.Listener.Close()
-	}
-	return n, err
-}
-
-func start(cfg Config) (*Node, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
-	j, records, err := openJournal(cfg)
+	n, err := broadcast.Start(cfg.member())
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{
-		cfg: cfg, journal: j, more: make(chan struct{}), joined: make(chan struct{}), counts: make(chan struct{}), known: map[machine.NodeID]uint64{}, waiting: map[key][]*waiter{},
-		stir: make(chan struct{}, 1), keeping: make(turn, 1), saving: make(turn, 1), gifts: map[machine.NodeID]*gift{},
-	}
-	n.room.L = &n.mu
-	n.ctx, n.cancel = context.WithCancel(context.Background())
-	acquainted := n.acquaintance()
-	if n.machine, err = abcast.New(cfg.machine(j.self.N), acquainted.recalls(records)); err != nil {
-		return nil, errors.Join(fmt.Errorf("broadcast: %s: %w", cfg.Dir, err), j.log.Close())
-	}
-	n.group = n.machine.Group()
-	acquainted.Machine = n.machine
-	if acquainted.counts = acquainted.counts || acquainted.need == 0; acquainted.counts {
-		close(n.counts)
-	}
-	if err := cfg.reached(len(n.group.Members)); err != nil {
-		return nil, errors.Join(err, j.log.Close())
-	}
-	if err := n.remembers(); err != nil {
-		return nil, errors.Join(err, j.log.Close())
-	}
-	var ready sync.WaitGroup // messages may arrive before there is a driver
-	ready.Add(1)
-	if named := slices.Sorted(maps.Keys(cfg.Members)); len(n.group.Members) > 0 && !slices.Equal(named, n.group.IDs()) {
-		cfg.Logger.Info("broadcast: the log says who the members are, and Config.Members names others", "members", n.group.IDs(), "named", named)
-	}
-	if n.group.Has(cfg.ID) {
-		close(n.joined)
-	}
-	if cfg.Listener != nil {
-		n.peers, err = peer.New(peer.Config{
-			Self: cfg.ID, ClusterID: cfg.cluster(), Listener: cfg.Listener, Peers: n.addresses(n.group, false), TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
-			Deliver: func(from machine.NodeID, msgs [][]byte) { ready.Wait(); n.deliver(from, msgs) },
-			Stream: func(from machine.NodeID, header []byte, r io.Reader) error {
-				ready.Wait()
-				return n.receives(from, header, r)
-			},
-			Up: func(id machine.NodeID) {
-				ready.Wait()
-				n.letIn(id)
-				n.driver.Step(reached{id})
-			},
-			Down: func(id machine.NodeID, reason error) {
-				ready.Wait()
-				cfg.Logger.Info("broadcast: a member's process has ended", "member", id, "reason", reason)
-				n.driver.Step(fastct.Suspect{Node: id, Suspected: true})
-			},
-			Refused: func(id machine.NodeID, reason error) {
-				switch {
-				case errors.Is(reason, peer.ErrRemoved):
-					n.saidToBeRemoved(id)
-				case errors.Is(reason, peer.ErrWrongCluster):
-					cfg.Logger.Error("broadcast: a member refuses this one: Group, Clients, Plain or Paper is another in its configuration, or it runs another version; these have to be the same",
-						"member", id, "group", cfg.Group, "clients", cfg.clients(), "plain", cfg.Plain, "paper", cfg.Paper)
-				}
-			},
-		})
-		if err != nil {
-			return nil, errors.Join(err, n.history.close(), j.log.Close())
-		}
-	}
-	n.driver = driver.Start(driver.Config{
-		Machine: acquainted, Now: ticking(),
-		Send: n.send, Persist: j.write, Linger: linger, Hold: true, Outcome: n.outcomes,
-		Fail: func(err error) { n.breaks(fmt.Errorf("broadcast: %w", err)) },
-	})
-	ready.Done()
-	n.work.Go(n.keep)
-	return n, nil
+	return &Node{n}, nil
 }
 
-// ticking returns a clock that stands still in suspend: nothing here rests on time, and one
-// that goes on costs a system call each time that it is read.
-func ticking() func() machine.Now {
-	began := time.Now()
-	return func() machine.Now { return machine.Now{Mono: machine.Mono(time.Since(began)) + 1} }
-}
-
-// remembers opens the history, and takes from the log what comes behind it.
-func (n *Node) remembers() (err error) {
-	if n.history, err = openHistory(historyDir(n.cfg.Dir), n.cfg.owner(), n.cfg.WAL); err != nil {
-		return err
-	}
-	base := n.machine.Base().Position
-	trimmed, has := n.history.bounds()
-	at, err := n.newest()
-	switch {
-	case err != nil:
-	case uint64(has) < base:
-		err = fmt.Errorf("broadcast: %s ends at position %d, and the log begins behind %d: messages are missing", n.history.dir, has, base)
-	case at < trimmed:
-		err = fmt.Errorf("broadcast: %s begins behind position %d, and the newest snapshot is of %d: messages are missing", n.history.dir, trimmed, at)
-	}
-	if err != nil {
-		return errors.Join(err, n.history.close())
-	}
-	n.ram = Position(base)
-	messages, _ := n.machine.Messages(base, int(n.machine.Position()-base))
-	for _, d := range messages {
-		n.remember(message(d))
-	}
-	return nil
-}
-
-// remember adds a message to what is in memory.
-func (n *Node) remember(m Message) {
-	n.log = append(n.log, m)
-	n.bytes += m.size()
-}
-
-// acquaintance is what stands between the machine and other members.
-func (n *Node) acquaintance() *acquainted {
-	self := n.journal.self
-	n.self = self.Lives[len(self.Lives)-1].Number
-	a := &acquainted{
-		self: introduction{Dir: self.Dir, Life: self.N, Lives: self.Lives}, id: n.cfg.ID, need: n.cfg.needed(),
-		mark: n.journal.mark.Load, drops: n.drops, others: n.others,
-		notes: map[machine.NodeID]note{}, loose: map[machine.NodeID]bool{}, heard: map[machine.NodeID]uint64{}, known: map[machine.NodeID]uint64{}, met: map[machine.NodeID]noted{},
-	}
-	if n.cfg.Listener != nil {
-		a.every = n.cfg.timeout() / 5
-	}
-	return a
-}
-
-// others are the members that this one has connections with. Of the stepping goroutine.
-func (n *Node) others() (ids []machine.NodeID) {
-	for id := range n.addresses(n.machine.Group(), false) {
-		if id != n.cfg.ID {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-func message(d abcast.Delivered) Message {
-	m := Message{Position: Position(d.Position), Client: d.Client, Seq: d.Seq, Payload: d.Payload}
-	if d.Change {
-		m.Payload, m.Members = nil, addresses(d.Members)
-	}
-	return m
-}
-
-// send is driver.Config.Send.
-func (n *Node) send(envelopes []machine.Envelope) {
-	if n.peers == nil {
-		return
-	}
-	for _, e := range envelopes {
-		if t, ok := e.Body.(abcast.Transfer); ok && len(t.Base.Order.Sessions) > sessionsFew {
-			transfer := e
-			n.work.Go(func() { n.sendNow(transfer) }) // nothing would be stepped for as long as it takes
-		} else {
-			n.sendNow(e)
-		}
-	}
-}
-
-func (n *Node) sendNow(e machine.Envelope) {
-	msg := n.sealed(e.Body)
-	if n.peers.Send(e.To, msg) {
-		n.sent.add(e.Body, len(msg))
-	}
-}
-
-// sealed is a message of this life.
-func (n *Node) sealed(body any) []byte {
-	w := make(writer, 0, lifeBytes+48+carried(body))
-	return appendBody(binary.LittleEndian.AppendUint64(w, n.self), body)
-}
-
-// lifeBytes is what a message begins with: the number of the life that says it.
-const lifeBytes = 8
-
-// deliver takes in messages of another member.
-func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
-	var inputs []any
-	for _, msg := range msgs {
-		if len(msg) <= lifeBytes {
-			continue
-		}
-		life := binary.LittleEndian.Uint64(msg)
-		msg = append([]byte(nil), msg[lifeBytes:]...) // it is valid during the call only
-		body, err := decode(msg[0], msg[1:])
-		if err == nil {
-			err = impossible(machine.Envelope{From: from, To: n.cfg.ID, Body: body}, n.cfg.clients())
-		}
-		if err != nil {
-			n.drops(from, 1, err)
-			continue
-		}
-		inputs = append(inputs, heard{from, life, body})
-	}
-	n.mu.Lock()
-	n.waits()
-	n.mu.Unlock()
-	n.driver.Offer(inputs...)
-}
-
-// waits waits while what is delivered comes faster than it goes to disk. The machine does,
-// too, so that the others take this member for stopped: one that lives and hears nothing
-// could go on leading. n.mu is held.
-func (n *Node) waits() {
-	for n.full() && n.err == nil {
-		n.room.Wait()
-	}
-}
-
-// full reports whether memory has much more in it than it should. n.mu is held.
-func (n *Node) full() bool { return n.bytes > memoryFactor*n.cfg.memoryBytes() }
-
-// outcomes is driver.Config.Outcome.
-func (n *Node) outcomes(outs []any) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	grown := false
-	for _, out := range outs {
-		switch o := out.(type) {
-		case abcast.Delivered:
-			n.remember(message(o))
-			n.answer(key{o.Client, o.Seq}, outcome{Position(o.Position), o.Err})
-			grown = true
-		case abcast.Repeated:
-			n.answer(key{o.Client, o.Seq}, outcome{})
-		case abcast.Forgotten:
-			n.answer(key{o.Client, o.Seq}, outcome{err: errForgotten})
-		case abcast.Refused:
-			n.answer(key{o.Client, o.Seq}, outcome{err: refusal(o.Err)})
-		case abcast.Lacks:
-			n.lacks = o
-			n.stirs()
-		case abcast.Installed:
-			n.ram, n.log, n.bytes = Position(o.Position), nil, 0
-			n.room.Broadcast()
-			n.cfg.Logger.Warn("broadcast: this member was behind, and goes on from what another one had kept", "position", o.Position)
-			grown = true
-		case counts:
-			close(n.counts)
-			n.cfg.Logger.Info("broadcast: this member takes part from now on: enough others have noted its directory")
-		case awaits:
-			n.cfg.Logger.Warn(n.cfg.waiting(), "needed", n.cfg.needed(), "waits for", o.whom)
-		case wanted:
-			n.gives(o.from, o.want)
-		case listens:
-			n.known[o.to] = o.life
-		case refuted:
-			n.drops(o.node, 1, o.err)
-			n.cfg.Logger.Error("broadcast: a member's directory has forgotten what that member promised; nothing that it says is listened to: put its newest directory back, or remove it from the group and add another with a new ID", "member", o.node, "error", o.err)
-		case forgotten:
-			n.stops(fmt.Errorf("%w: member %d has noted directory %x with %d starts and %d records, and this is %x with %d starts",
-				ErrForgotten, o.by, o.Dir, o.Lives, o.Mark, n.journal.self.Dir, n.journal.self.N))
-		case abcast.Contradicted:
-			n.contradicted(o)
-		case abcast.Impossible:
-			n.drops(o.From, 1, o.Err)
-		case abcast.Began:
-			n.begins(o.Group)
-		case abcast.Established:
-			n.established(o.Group)
-		case fastct.Leader:
-			n.leader = o.Node
-		}
-	}
-	if n.bytes > n.cfg.memoryBytes() {
-		n.stirs()
-	}
-	if grown && n.err == nil {
-		close(n.more)
-		n.more = make(chan struct{})
-	}
-	n.waits()
-}
-
-func refusal(err error) error {
-	switch {
-	case errors.Is(err, abcast.ErrBusy):
-		return ErrBusy
-	case errors.Is(err, abcast.ErrTooLarge):
-		return ErrTooLarge
-	case errors.Is(err, abcast.ErrClient):
-		return ErrClient
-	case errors.Is(err, abcast.ErrOutside):
-		return ErrNotMember
-	}
-	return err
-}
-
-func (n *Node) answer(k key, o outcome) {
-	for _, w := range n.waiting[k] {
-		w.outcome <- o
-	}
-	delete(n.waiting, k)
-}
-
-// Leader is the member that this one trusts to lead; 0 at first.
-func (n *Node) Leader() machine.NodeID {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.leader
-}
-
-// contradicted: another member has another order. n.mu is held.
-func (n *Node) contradicted(c abcast.Contradicted) {
-	n.cfg.Logger.Error("broadcast: another member has ordered other messages than this one, and is not listened to any more; one of the two directories has forgotten something", "member", c.From, "position", c.Position)
-	if c.Outvoted {
-		n.stops(fmt.Errorf("%w: up to position %d, says member %d", ErrOrder, c.Position, c.From))
-	}
-}
-
-// stops ends a node that others must not hear any more. n.mu is held.
-func (n *Node) stops(err error) {
-	n.ends(err)
-	if n.peers != nil {
-		go n.peers.Close()
-	}
-}
-
-// fail ends all that waits.
-func (n *Node) fail(err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.ends(err)
-}
-
-// breaks ends a node whose disk has failed.
-func (n *Node) breaks(err error) {
-	n.fail(err)
-	if n.peers != nil {
-		go n.peers.Close() // or the others would find out by a timeout
-	}
-}
-
-func (n *Node) ends(err error) {
-	if n.err != nil {
-		return
-	}
-	n.err = err
-	n.leave(err)
-	n.waiting = nil
-	close(n.more)
-	n.cancel()
-	n.room.Broadcast()
-}
-
-// leave tells all that wait that nobody knows.
-func (n *Node) leave(err error) {
-	for k, list := range n.waiting {
-		for _, w := range list {
-			w.outcome <- outcome{err: fmt.Errorf("%w: %w", ErrUnknown, err)}
-		}
-		delete(n.waiting, k)
-	}
-}
-
-// Close ends the node. What is under way gets ErrUnknown; a snapshot that is being written
+// Close ends the node. Broadcasts under way get ErrUnknown; a snapshot that is being written
 // is given up, but waited for.
-func (n *Node) Close() error {
-	var err error
-	n.closing.Do(func() {
-		n.fail(ErrClosed)
-		n.driver.Stop()
-		switch {
-		case n.peers != nil:
-			err = n.peers.Close()
-		case n.cfg.Listener != nil:
-			err = n.cfg.Listener.Close()
+func (n *Node) Close() error { return n.member.Close() }
+
+// Broadcast has a message ordered, and returns its position when it was delivered here. If
+// this member fell so far behind meanwhile that it was given another's state in place of the
+// message, its place is not known: then it is a later position, up to which all is delivered
+// here or in that state, the message, too. Errors are ErrBusy, ErrUnknown, ErrClosed,
+// ErrTooLarge, ErrNotMember and ErrRemoved. The payload is copied.
+func (n *Node) Broadcast(ctx context.Context, payload []byte) (Position, error) {
+	p, err := n.member.Broadcast(ctx, payload)
+	return Position(p), err
+}
+
+// BroadcastAs is Broadcast for a client that numbers its messages from 1 and wants each
+// ordered once, and in turn, even if it tries again after ErrUnknown, here or elsewhere. The
+// position is 0 if it was ordered before this call, or is in a state that this member was
+// given meanwhile: its place is not remembered, but it is not behind Node.Position of now. The
+// ID is of NewClient, here or at another member; else the error is ErrClient. ErrSequence
+// means that the number is not the next, or that the client is forgotten: this call has not
+// ordered the message, and will not. One that got ErrUnknown before may have.
+func (n *Node) BroadcastAs(ctx context.Context, client ClientID, seq uint64, payload []byte) (Position, error) {
+	p, err := n.member.BroadcastAs(ctx, machine.ID(client), seq, payload)
+	return Position(p), err
+}
+
+// NewClient returns an ID for BroadcastAs, at any member: no other client has it. It is good
+// as long as fewer than Config.MaxClients others have broadcast since it was made, or since
+// the last message under it.
+func (n *Node) NewClient() ClientID { return ClientID(n.member.NewClient()) }
+
+// Barrier returns when all that was ordered before it was called is delivered here, or in a
+// state that this member was given: an application that has applied all up to the position
+// that it returns has seen it. It takes a place in the order itself: a message without
+// payload. Errors are those of Broadcast.
+func (n *Node) Barrier(ctx context.Context) (Position, error) {
+	p, err := n.member.Barrier(ctx)
+	return Position(p), err
+}
+
+// Deliver returns the messages from a position on, and waits for those that are not ordered
+// yet, until the context ends. An error is the last that it gives: the context's, ErrTrimmed,
+// or the one that ended the node. Messages that are not in memory any more are read from disk.
+func (n *Node) Deliver(ctx context.Context, from Position) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		for m, err := range n.member.Deliver(ctx, broadcast.Position(from)) {
+			if !yield(message(m), err) {
+				return
+			}
 		}
-		n.work.Wait()
-		n.saving.Lock() // Snapshot may be under way
-		defer n.saving.Unlock()
-		n.keeping.Lock() // Trim may be
-		defer n.keeping.Unlock()
-		err = errors.Join(err, n.history.close(), n.journal.log.Close())
-	})
-	return err
-}
-
-// wait waits for the outcome of a broadcast.
-func (n *Node) wait(ctx context.Context, w *waiter) (Position, error) {
-	var why error
-	select {
-	case o := <-w.outcome:
-		return o.position, o.err
-	case <-ctx.Done():
-		why = context.Cause(ctx)
-	case <-n.ctx.Done():
-		why = n.reason() // it waited to be stepped, maybe for ever
-	}
-	n.leaves(w)
-	select {
-	case o := <-w.outcome:
-		return o.position, o.err
-	default:
-		return 0, fmt.Errorf("%w: %w", ErrUnknown, why)
 	}
 }
 
-// leaves takes somebody out of those who wait: his message may do so for long.
-func (n *Node) leaves(w *waiter) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	list := slices.DeleteFunc(n.waiting[w.key], func(other *waiter) bool { return other == w })
-	if len(list) > 0 {
-		n.waiting[w.key] = list
-	} else {
-		delete(n.waiting, w.key)
-	}
+// Position is that of the last message that was delivered here.
+func (n *Node) Position() Position { return Position(n.member.Position()) }
+
+// Snapshot keeps the application's state after a position, as written by a function, in a
+// file, in place of the one before. It returns when that is durable. Members that lack
+// messages that were trimmed are given it, and so is the application by OpenSnapshot. The
+// position is one that was delivered here, and greater than that of the last snapshot; else
+// ErrPosition. Close waits for the function to return, and all that it writes from then on
+// fails: it must not wait for Close.
+func (n *Node) Snapshot(position Position, write func(io.Writer) error) error {
+	return n.member.Snapshot(broadcast.Position(position), write)
 }
 
-func (n *Node) reason() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.err
+// OpenSnapshot opens the newest snapshot, made here or at a member that this one got it from,
+// and returns its position: an application begins with it if Deliver says ErrTrimmed, and goes
+// on from the position after it. Position 0 is that of no snapshot, with nothing to read. The
+// state is good only if io.EOF comes at its end.
+func (n *Node) OpenSnapshot() (Position, io.ReadCloser, error) {
+	p, r, err := n.member.Install()
+	return Position(p), r, err
 }
+
+// Trim forgets the messages up to a position, here. There has to be a Snapshot of that
+// position or a later one; else the error is ErrPosition. On disk they go file by file, and
+// those that another member is being sent, or needs after the snapshot that it was sent, stay
+// until a later Trim: so some may still be delivered.
+func (n *Node) Trim(position Position) error { return n.member.Trim(broadcast.Position(position)) }
+
+// AddMember makes another process a member, or says where a member has moved to. The ID is
+// one that no member ever had, the address host:port, and no other member's. The process may
+// have been started before, with Config.Join, or is started now; until it is there, one more
+// of the others has to work for a majority. The position is that of the change. Errors are
+// those of Broadcast and ErrChange.
+func (n *Node) AddMember(ctx context.Context, id MemberID, addr string) (Position, error) {
+	p, err := n.member.AddMember(ctx, machine.NodeID(id), addr)
+	return Position(p), err
+}
+
+// RemoveMember ends a membership for good; for an ID that is no member's it does nothing. The
+// member that was removed gets ErrRemoved from all that it does, once the others can do without
+// it: a process should go on until then. If it is this one, RemoveMember waits for that. Errors
+// are those of AddMember.
+func (n *Node) RemoveMember(ctx context.Context, id MemberID) (Position, error) {
+	p, err := n.member.RemoveMember(ctx, machine.NodeID(id))
+	return Position(p), err
+}
+
+// ReplaceMember is RemoveMember of old and AddMember of id in one, so that no majority of
+// another size has to be there between the two.
+func (n *Node) ReplaceMember(ctx context.Context, old, id MemberID, addr string) (Position, error) {
+	p, err := n.member.ReplaceMember(ctx, machine.NodeID(old), machine.NodeID(id), addr)
+	return Position(p), err
+}
+
+// Joined waits until this node is a member: only one that was started with Config.Join is not
+// at once.
+func (n *Node) Joined(ctx context.Context) error { return n.member.Joined(ctx) }
+
+// Members returns the members, as far as this one has heard, and where they listen. It is
+// empty at one that joins, before it has heard anything.
+func (n *Node) Members() map[MemberID]string { return members[MemberID](n.member.Members()) }
+
+// Waiting says why nothing can be ordered for the time being, as far as this member can
+// tell: that it does not take part yet, or that it is not connected with enough of the others
+// for a majority. Nil if it knows of no reason. A Broadcast that waits is not told: it may be
+// ordered as soon as the others are there.
+func (n *Node) Waiting() error { return n.member.Waiting() }

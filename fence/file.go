@@ -21,9 +21,6 @@ type File struct {
 	Path string
 }
 
-// Highest returns the highest token seen, 0 if none was.
-func (f File) Highest() (uint64, error) { return ledger{f.Path, host{}}.highest() }
-
 // Check raises the highest token, or returns an error that wraps ErrStale. It is
 // enough where a write that was overtaken does no harm; otherwise use Do.
 func (f File) Check(token uint64) error {

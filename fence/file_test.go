@@ -199,7 +199,7 @@ func TestFileOutlivesTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := File{path}
-	if got, err := f.Highest(); got != 41 || err != nil {
+	if got, err := (ledger{f.Path, host{}}).highest(); got != 41 || err != nil {
 		t.Errorf("highest is %d, %v; want 41", got, err)
 	}
 	if err := f.Check(40); !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "40, but 41 was seen") {

@@ -20,7 +20,7 @@ func TestFileOverWhatACrashLeft(t *testing.T) {
 	if b, err := os.ReadFile(file.Path); err != nil || string(b) != "42\n" {
 		t.Errorf("a call had left a longer token: now there is %q, %v, want 42 and a line end", b, err)
 	}
-	if highest, err := file.Highest(); err != nil || highest != 42 {
+	if highest, err := (ledger{file.Path, host{}}).highest(); err != nil || highest != 42 {
 		t.Errorf("the highest token is %d, %v, want 42", highest, err)
 	}
 }

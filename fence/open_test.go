@@ -21,7 +21,7 @@ func TestFileLeavesNothingOpen(t *testing.T) {
 	filetest.Descriptors(t, "to check the same token", func() { check(token, nil) })
 	filetest.Descriptors(t, "to refuse an older token", func() { check(1, ErrStale) })
 	filetest.Descriptors(t, "to read the highest token", func() {
-		if got, err := f.Highest(); got != token || err != nil {
+		if got, err := (ledger{f.Path, host{}}).highest(); got != token || err != nil {
 			t.Errorf("highest is %d, %v; want %d", got, err, token)
 		}
 	})

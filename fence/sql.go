@@ -17,15 +17,15 @@ import (
 //	INSERT INTO fence (resource, token) VALUES ($1, $2)  when there is none
 //
 // The zero value uses that table and the placeholders of PostgreSQL and SQLite, such as $1.
-// MySQL and MariaDB want Question. Two transactions that insert a resource's first row
+// MySQL and MariaDB want the field MySQL. Two transactions that insert a resource's first row
 // at the same time meet at the primary key, and one fails; it may be tried again.
 type Row struct {
 	// Table is the table's name, trusted to be one. Default "fence".
 	Table string
-	// Question is for MySQL and MariaDB: placeholders are ? instead of $1, and the SELECT
+	// MySQL is for MySQL and MariaDB: placeholders are ? instead of $1, and the SELECT
 	// ends in FOR UPDATE. Their UPDATE sees what others have committed; a plain SELECT
 	// sees the transaction's snapshot, and so an older token.
-	Question bool
+	MySQL bool
 }
 
 // Check raises the resource's highest token within the transaction that is to write
@@ -78,14 +78,14 @@ func (r Row) Check(ctx context.Context, tx *sql.Tx, resource string, token uint6
 
 // current makes a SELECT read, and lock, the row as it was committed last.
 func (r Row) current() string {
-	if r.Question {
+	if r.MySQL {
 		return " FOR UPDATE"
 	}
 	return ""
 }
 
 func (r Row) mark(n int) string {
-	if r.Question {
+	if r.MySQL {
 		return "?"
 	}
 	return "$" + strconv.Itoa(n)

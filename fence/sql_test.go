@@ -153,7 +153,7 @@ func TestRow(t *testing.T) {
 		tab := &table{rows: map[string]int64{}, mysql: mysql}
 		db := sql.OpenDB(tab)
 		defer db.Close()
-		row := Row{Question: mysql}
+		row := Row{MySQL: mysql}
 		for _, step := range []struct {
 			resource string
 			token    uint64
@@ -213,7 +213,7 @@ func TestRowOnASnapshot(t *testing.T) {
 				t.Fatal(err)
 			}
 			tab.rows["a"] = tt.committed // by another transaction
-			err = (Row{Question: true}).Check(t.Context(), tx, "a", tt.token)
+			err = (Row{MySQL: true}).Check(t.Context(), tx, "a", tt.token)
 			if !errors.Is(err, tt.want) {
 				t.Errorf("token %d, with a snapshot of %d and %d committed: got %v, want %v", tt.token, tt.before, tt.committed, err, tt.want)
 			}

@@ -196,8 +196,8 @@ func (j *judge) enter(lease tenure.Lease, slots int) {
 		}
 		delete(j.inside, other)
 		j.late.Go(func() {
-			if !within(other.Done(), Grace) {
-				j.b.Errorf("Done of token %d is open %v after token %d was admitted in its place", other.Token(), Grace, lease.Token())
+			if !within(other.Done(), grace) {
+				j.b.Errorf("Done of token %d is open %v after token %d was admitted in its place", other.Token(), grace, lease.Token())
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func (b *bench) delayed(l tenure.Leaser, lost time.Time, delay time.Duration) {
 	b.Helper()
 	next := b.acquire(l, b.claim())
 	switch d := time.Since(lost); {
-	case d < delay-Grace:
+	case d < delay-grace:
 		b.Errorf("the next holder started %v after the loss, want a lock delay of %v", d, delay)
 	case d > delay+3*b.TTL:
 		b.Errorf("the next holder started %v after the loss, want it soon after a lock delay of %v", d, delay)

@@ -9,19 +9,19 @@
 //
 // Run reports all misbehavior it finds, each with the promise that is broken.
 // Promises about trouble need a fixture that can make some: it puts each
-// Leaser behind a proxy of its own, and Cut stops that proxy. What a fixture
-// cannot do is skipped, visibly.
+// Leaser behind a proxy of its own, and Cut stops that proxy. A promise whose
+// trouble a fixture cannot make is skipped, visibly.
 //
 // Simulate runs the same cases in simulated time, in seconds, for engines that can be put into a
 // bubble of testing/synctest; Each does so for those that bring a world of their own.
 //
-// What it cannot see: which clock an engine takes by itself (with Suspend it sees what becomes
-// of a lease when the clock that it was given has gone on), whether what a store calls durable
-// is (Crash believes the fixture), and whether the advice in an error is good.
+// The suite cannot see which clock an engine takes by itself (with Suspend it sees what becomes
+// of a lease when the clock that it was given has gone on), whether the store's durable state is
+// durable (Crash believes the fixture), and whether the advice in an error is good.
 //
 // Exclusion is judged as it happens: whenever somebody is admitted, everybody
 // who must be out is asked at that moment whether they believe to hold. A
-// holder's goroutine that closes Done gets a grace of [Grace], for on a busy
+// holder's goroutine that closes Done gets a grace of 100 ms, for on a busy
 // machine it may have to wait for its turn; Check gets none.
 //
 // [Memory] is the engine in memory. It makes every kind of trouble, measures

@@ -9,8 +9,8 @@ import (
 	"github.com/tenure-lease/tenure"
 )
 
-// Grace is how long after another's admission a holder's Done may still be open.
-const Grace = 100 * time.Millisecond
+// grace is how long after another's admission a holder's Done may still be open.
+const grace = 100 * time.Millisecond
 
 // Fixture is an engine over one store, with the trouble that it can make.
 type Fixture struct {
@@ -33,13 +33,13 @@ type Fixture struct {
 	// while no lease is held. Optional.
 	Restart func() error
 
-	// Crash does the same while leases are held, as a power loss does. What Leasers were told
-	// is durable counts as durable. Optional.
+	// Crash does the same while leases are held, as a power loss does. All that Leasers were
+	// told is durable counts as durable. Optional.
 	Crash func() error
 
 	// Suspend has d pass for the Leaser as a suspend of its machine does: its clock goes on,
 	// and nothing of it has run. It is for engines that are given their clock; which clock
-	// they take by themselves the suite cannot see (the tests of package clock can).
+	// they take by themselves the suite cannot see.
 	// Optional; needs Cut.
 	Suspend func(l tenure.Leaser, d time.Duration)
 }

@@ -41,7 +41,7 @@ func (b *bench) lose(l tenure.Leaser, lease tenure.Lease) {
 	deadline := lease.Deadline()
 	b.Cut(l)
 	// A renewal may have been on its way: then the deadline is a little later.
-	b.await(lease.Done(), time.Until(deadline)+b.TTL+Grace, "Done of a holder that is cut off")
+	b.await(lease.Done(), time.Until(deadline)+b.TTL+grace, "Done of a holder that is cut off")
 }
 
 func doneAtDeadline(b *bench) {
@@ -53,11 +53,11 @@ func doneAtDeadline(b *bench) {
 	}
 	b.Cut(l)
 	deadline := lease.Deadline()
-	b.await(lease.Done(), b.TTL+Grace, "Done of a holder that nobody answers")
-	if d := lease.Deadline(); d.Sub(deadline) > Grace {
+	b.await(lease.Done(), b.TTL+grace, "Done of a holder that nobody answers")
+	if d := lease.Deadline(); d.Sub(deadline) > grace {
 		b.Errorf("the deadline moved by %v although nobody answered", d.Sub(deadline))
 	}
-	if early := time.Until(deadline); early > Grace {
+	if early := time.Until(deadline); early > grace {
 		b.Errorf("lost %v before the deadline, although no answer said so: %v", early, lease.Err())
 	}
 	b.ended(lease, tenure.ErrLost, "cut off")
@@ -89,7 +89,7 @@ func lateRenewal(b *bench) {
 	lease := b.acquire(l, b.claim())
 	b.Lag(l, 2*b.TTL)
 	// A renewal may have been answered before: then the deadline is later than the first.
-	b.await(lease.Done(), b.TTL+Grace, "Done, with answers that take two TTLs")
+	b.await(lease.Done(), b.TTL+grace, "Done, with answers that take two TTLs")
 	b.ended(lease, tenure.ErrLost, "at the deadline, with renewals that the store knows and we do not")
 	b.Lag(l, 0)
 	b.pass(2 * b.TTL) // the late answers arrive

@@ -1,36 +1,96 @@
 package server
 
 import (
+	"crypto/tls"
 	"log/slog"
+	"net"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/node"
+	"github.com/tenure-lease/tenure/internal/member/server"
 )
 
-// What the API's configuration leaves open follows from the member's, and what it says stays.
-func TestTheAPIFollowsTheMember(t *testing.T) {
-	ours, own := slog.New(slog.DiscardHandler), slog.New(slog.DiscardHandler)
-	m := newMemory(400<<20, ours)
-	m.short.Store(true)
-	cfg := Config{Node: node.Config{ElectionTimeout: 3 * time.Second, Logger: ours}}
-	open := cfg.api(m)
-	if open.ElectionTimeout != 3*time.Second {
-		t.Errorf("streams without a leader are cut after three times %v, want the members' election timeout, 3s", open.ElectionTimeout)
+// TestOptionsReachTheMember: each field of a Config is passed on, and to the right place.
+func TestOptionsReachTheMember(t *testing.T) {
+	peers, clients, logger := &net.TCPListener{}, []net.Listener{&net.TCPListener{}}, slog.New(slog.DiscardHandler)
+	peerTLS, clientTLS := &tls.Config{ServerName: "peers"}, &tls.Config{ServerName: "clients"}
+	cluster, urls := map[string]string{"a": "http://a:1"}, []string{"http://a:2"}
+	failed := false
+	cfg := Config{
+		Name: "a", DataDir: "dir", InitialCluster: cluster, ClusterToken: "token", Existing: true,
+		PeerListener: peers, PeerTLS: peerTLS, ClientListeners: clients, ClientTLS: clientTLS, AdvertiseClientURLs: urls,
+		HeartbeatInterval: 1, ElectionTimeout: 2,
+		MaxRequestBytes: 4, QuotaBytes: 6, MemoryLimit: 7, KeepHistory: 8, KeepRevisions: 9,
+		ReadLease: "all", ReadLeaseTTL: 10, ReadLeaseChanges: "none",
+		OnFail: func(error) { failed = true }, Logger: logger,
 	}
-	if open.Logger != ours {
-		t.Error("the API has not the member's logger")
+	want := server.Config{
+		Node: node.Config{
+			Name: "a", DataDir: "dir", Peers: cluster, ClusterToken: "token", Existing: true,
+			PeerListener: peers, PeerTLS: peerTLS, ClientURLs: urls,
+			HeartbeatInterval: 1, ElectionTimeout: 2, ReadLease: "all", ReadLeaseTTL: 10, Logger: logger,
+		},
+		API: etcdapi.Config{
+			MaxRequestBytes: 4, QuotaBytes: 6, ReadLeaseChanges: etcdapi.ChangeNothing,
+			ElectionTimeout: 2, Logger: logger,
+		},
+		Clients: clients, ClientTLS: clientTLS, MemoryLimit: 7, History: server.Retention{Period: 8, Revisions: 9},
 	}
-	if open.Short == nil || !open.Short() {
-		t.Error("the API does not know that the member is short of memory")
+	for v, i := reflect.ValueOf(cfg), 0; i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Errorf("the test says nothing of Config.%s", v.Type().Field(i).Name)
+		}
 	}
-	if open.AnswerBytes != 100<<20 {
-		t.Errorf("answers have %d bytes, want a quarter of the memory", open.AnswerBytes)
+	got, err := cfg.member()
+	if err != nil {
+		t.Fatal(err)
 	}
-	cfg.API = etcdapi.Config{ElectionTimeout: time.Minute, Logger: own, Short: func() bool { return false }, AnswerBytes: 7, MaxTxnOps: 5}
-	said := cfg.api(m)
-	if said.ElectionTimeout != time.Minute || said.Logger != own || said.Short() || said.AnswerBytes != 7 || said.MaxTxnOps != 5 {
-		t.Errorf("got %+v, want what was said", said)
+	if got.Node.Fail == nil {
+		t.Error("OnFail is not passed on")
+	} else if got.Node.Fail(nil); !failed {
+		t.Error("another function than OnFail is called")
+	}
+	got.Node.Fail = nil // functions cannot be compared
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the member is configured as %+v, want %+v", got, want)
+	}
+	if got, err := (Config{}).member(); err != nil || !reflect.DeepEqual(got, server.Config{}) {
+		t.Errorf("an empty Config configures %+v, %v; want the defaults", got, err)
+	}
+}
+
+// TestStartFails: the listeners are closed, wherever it fails.
+func TestStartFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg  Config
+		want string
+	}{
+		"here":          {Config{Name: "a", DataDir: t.TempDir(), ReadLeaseChanges: "all"}, `ReadLeaseChanges "all": want policy, order or none`},
+		"at the member": {Config{Name: "a", ReadLeaseTTL: time.Second}, "DataDir"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var listeners []net.Listener
+			for range 2 {
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+				listeners = append(listeners, l)
+			}
+			c.cfg.PeerListener, c.cfg.ClientListeners = listeners[0], listeners[1:]
+			if s, err := Start(c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, %v; want %s", s, err, c.want)
+			}
+			for _, l := range listeners {
+				if err := l.Close(); err == nil {
+					t.Errorf("the listener at %s was left open", l.Addr())
+				}
+			}
+		})
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/server"
 )
 
@@ -26,20 +25,18 @@ func ExampleStart() {
 		log.Fatal(err)
 	}
 	s, err := server.Start(server.Config{
-		Node: node.Config{
-			Name:    "a",
-			DataDir: dir,
-			Peers:   map[string]string{"a": "http://127.0.0.1:2380"}, // a cluster of one
-			Logger:  slog.New(slog.DiscardHandler),
-		},
-		Clients: []net.Listener{listener},
+		Name:            "a",
+		DataDir:         dir,
+		InitialCluster:  map[string]string{"a": "http://127.0.0.1:2380"}, // a cluster of one
+		ClientListeners: []net.Listener{listener},
+		Logger:          slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	ctx := context.Background()
 	defer s.Shutdown(ctx)
-	if err := s.Node.Ready(ctx); err != nil {
+	if err := s.Ready(ctx); err != nil {
 		log.Fatal(err)
 	}
 
@@ -56,5 +53,8 @@ func ExampleStart() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%s at revision %d\n", resp.Kvs[0].Value, resp.Header.Revision)
-	// Output: hello at revision 2
+	fmt.Println("the only member leads:", s.Leader() == s.ID() && s.ID() == resp.Header.MemberId)
+	// Output:
+	// hello at revision 2
+	// the only member leads: true
 }

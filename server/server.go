@@ -1,172 +1,53 @@
-// Package server is a member with its face: a node.Node and etcd's gRPC API in
-// front of it, in one process. `tenure serve` is this package with flags; a Go
-// program can start one of its own:
-//
-//	s, err := server.Start(server.Config{
-//		Node:    node.Config{Name: "a", DataDir: dir, Peers: map[string]string{"a": "http://127.0.0.1:2380"}},
-//		Clients: []net.Listener{listener},
-//	})
-//	…
-//	s.Shutdown(ctx)
 package server
 
 import (
-	"cmp"
 	"context"
-	"crypto/tls"
-	"errors"
-	"log/slog"
 	"net"
-	"sync"
-	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-
-	"github.com/tenure-lease/tenure/internal/member/etcdapi"
-	"github.com/tenure-lease/tenure/internal/member/node"
+	"github.com/tenure-lease/tenure/internal/member/server"
 )
 
-// Config is what a Server is made from.
-type Config struct {
-	Node node.Config
-	// API holds the limits of the API. Its ElectionTimeout and Logger are those of Node
-	// unless it has its own.
-	API etcdapi.Config
-	// Clients are where clients connect, at least one. The Server closes them,
-	// also when Start fails.
-	Clients []net.Listener
-	// ClientTLS, if set, is asked of clients.
-	ClientTLS *tls.Config
-	// MemoryLimit is how many bytes this process may use. Near it writes and large reads are
-	// refused with etcd's errors. 0 means what GOMEMLIMIT says, if anything.
-	MemoryLimit int64
-	// History is what automatic compaction keeps.
-	History Retention
+// Server is a running member. Its methods may be called by many goroutines.
+type Server struct{ member *server.Server }
 
-	// strangers and handshake are strangersMax and handshakePatience, but for tests.
-	strangers int
-	handshake time.Duration
-}
-
-// Server is a running member.
-type Server struct {
-	Node   *node.Node
-	api    *etcdapi.Server
-	grpc   *grpc.Server
-	logger *slog.Logger
-	memory *memory
-	// strangers are those whose TLS handshake is not done.
-	strangers strangers
-	cancel    context.CancelFunc
-	done      sync.WaitGroup
-}
-
-// Start starts the node and serves clients. It returns before the member has
-// found its cluster; see node.Node.Ready.
+// Start starts the member and serves clients. It returns before the member has found its
+// cluster; see Ready. Errors say which field of the Config to change, or are those of the disk.
 func Start(cfg Config) (*Server, error) {
-	if len(cfg.Clients) == 0 {
-		if cfg.Node.PeerListener != nil {
-			cfg.Node.PeerListener.Close()
-		}
-		return nil, errors.New("server: no listener for clients")
-	}
-	n, err := node.Start(cfg.Node)
+	member, err := cfg.member()
 	if err != nil {
-		for _, l := range cfg.Clients {
-			l.Close()
+		for _, l := range append([]net.Listener{cfg.PeerListener}, cfg.ClientListeners...) {
+			if l != nil {
+				l.Close()
+			}
 		}
 		return nil, err
 	}
-	s := &Server{Node: n, logger: cfg.Node.Logger}
-	if s.logger == nil {
-		s.logger = slog.Default()
+	s, err := server.Start(member)
+	if err != nil {
+		return nil, err
 	}
-	s.memory = newMemory(cfg.MemoryLimit, s.logger)
-	s.api = etcdapi.New(backend{n}, cfg.api(s.memory))
-	opts := append(s.api.Options(), grpc.ConnectionTimeout(cmp.Or(cfg.handshake, handshakePatience)))
-	s.strangers.most = cmp.Or(cfg.strangers, strangersMax)
-	if cfg.ClientTLS != nil {
-		opts = append(opts, grpc.Creds(&introduction{credentials.NewTLS(cfg.ClientTLS), &s.strangers}))
-	}
-	s.grpc = grpc.NewServer(opts...)
-	s.api.Register(s.grpc)
-	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
-	s.done.Go(func() { s.memory.run(ctx) })
-	s.done.Go(func() {
-		(&compactor{node: n, keep: cfg.History}).run(ctx, func(err error) {
-			s.logger.Warn("automatic compaction", "err", err)
-		})
-	})
-	for _, l := range cfg.Clients {
-		if cfg.ClientTLS != nil {
-			l = &door{l, &s.strangers}
-		}
-		s.done.Go(func() {
-			if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-				s.logger.Error("serving clients ended", "at", l.Addr(), "err", err)
-			}
-		})
-	}
-	return s, nil
+	return &Server{s}, nil
 }
 
-// api is what the API is given: what its own part leaves open follows from the member's.
-func (cfg Config) api(m *memory) etcdapi.Config {
-	api := cfg.API
-	if api.ElectionTimeout == 0 {
-		api.ElectionTimeout = cfg.Node.ElectionTimeout
-	}
-	if api.Logger == nil {
-		api.Logger = cfg.Node.Logger
-	}
-	if api.Short == nil {
-		api.Short = m.short.Load
-	}
-	if api.AnswerBytes == 0 && m.limit > 0 {
-		api.AnswerBytes = answerRoom(m.limit)
-	}
-	return api
+// Ready waits until the member has caught up with all that was committed when it was called,
+// and so can serve. An error is the context's, or says that the member stops.
+func (s *Server) Ready(ctx context.Context) error { return s.member.Node.Ready(ctx) }
+
+// ID is the member's, by which etcd's API names it.
+func (s *Server) ID() uint64 { return s.member.Node.ID() }
+
+// Leader is the ID of the member that this one believes to lead, 0 if none.
+func (s *Server) Leader() uint64 {
+	id, _, _ := s.member.Node.Leader()
+	return id
 }
 
-// Shutdown leaves gently: leadership is handed over, clients are told to go
-// elsewhere, streams end, and calls in flight are answered, while ctx lasts. Then
-// it is as Stop.
-func (s *Server) Shutdown(ctx context.Context) {
-	s.api.Shutdown()
-	if err := s.Node.HandOver(ctx); err != nil {
-		s.logger.Warn("leadership was not handed over", "err", err)
-	}
-	s.api.EndStreams()
-	ended := make(chan struct{})
-	go func() {
-		s.grpc.GracefulStop()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-	}
-	s.Stop()
-	<-ended
+// Shutdown leaves gently: leadership is handed over, clients are told to go elsewhere,
+// streams end, and calls in flight are answered, while ctx lasts. Then it is as Close.
+func (s *Server) Shutdown(ctx context.Context) { s.member.Shutdown(ctx) }
+
+// Close ends serving and the member at once. It returns nil.
+func (s *Server) Close() error {
+	s.member.Stop()
+	return nil
 }
-
-// Stop ends serving and the node at once.
-func (s *Server) Stop() {
-	s.cancel()
-	s.grpc.Stop()
-	s.Node.Stop()
-	s.done.Wait()
-}
-
-// backend makes a node an etcdapi.Backend.
-type backend struct{ *node.Node }
-
-var _ etcdapi.Backend = backend{}
-
-// Status is what Maintenance.Status asks for.
-func (b backend) Status() etcdapi.Status { return statusOf(b.Node) }
-
-// ReadLeases is what this member knows of read leases.
-func (b backend) ReadLeases() (etcdapi.ReadLeaseStatus, error) { return readLeasesOf(b.Node) }

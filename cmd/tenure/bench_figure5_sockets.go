@@ -11,9 +11,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tenure-lease/tenure/broadcast"
 	"github.com/tenure-lease/tenure/internal/lab/abcastsim"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
 // measuredRow is what a row of Figure 5 took between real members. Bytes are those of

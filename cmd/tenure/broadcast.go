@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 const castAbout = `
@@ -43,7 +42,7 @@ func (o *memberOptions) flags(cmd *cobra.Command) {
 
 // config checks what was asked for.
 func (o *memberOptions) config() (c broadcast.Config, err error) {
-	c = broadcast.Config{ID: machine.NodeID(o.id), Group: o.group, Members: map[machine.NodeID]string{}, Dir: o.dir, Join: o.join}
+	c = broadcast.Config{ID: broadcast.MemberID(o.id), Group: o.group, Members: map[broadcast.MemberID]string{}, DataDir: o.dir, Join: o.join}
 	for _, m := range o.members {
 		id, addr, err := parseMember(m)
 		if err != nil || c.Members[id] != "" {
@@ -107,7 +106,7 @@ position of is ordered, and one more may be.
 					err := c.ask(ctx, "POST", "/broadcast", string(message), &position)
 					quiet()
 					if errors.Is(err, errTooLong) {
-						err = fmt.Errorf("longer than the %d bytes that a message may have; what comes before it is ordered", broadcast.MessageBytesMax)
+						err = fmt.Errorf("longer than the %d bytes that a message may have; what comes before it is ordered", broadcast.MaxMessageBytes)
 					}
 					if err != nil {
 						return fmt.Errorf("%s %d: %w", what, i, err)
@@ -124,7 +123,7 @@ position of is ordered, and one more may be.
 					return nil
 				}
 				i := 0
-				for line, err := range lines(ctx, cmd.InOrStdin(), broadcast.MessageBytesMax) {
+				for line, err := range lines(ctx, cmd.InOrStdin(), broadcast.MaxMessageBytes) {
 					if i++; err == nil {
 						err = say("line", i, line)
 					}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // A member's clients on its machine talk to it by HTTP over a socket in its directory: who may
@@ -47,7 +46,7 @@ func serveClients(n *broadcast.Node, dir string) (stop func(), err error) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /broadcast", func(w http.ResponseWriter, r *http.Request) {
-		payload, err := io.ReadAll(http.MaxBytesReader(w, r.Body, broadcast.MessageBytesMax+1))
+		payload, err := io.ReadAll(http.MaxBytesReader(w, r.Body, broadcast.MaxMessageBytes+1))
 		if err != nil {
 			err = broadcast.ErrTooLarge
 		}
@@ -82,7 +81,7 @@ func serveClients(n *broadcast.Node, dir string) (stop func(), err error) {
 
 // regrouping is what a client wants of the members; nothing of zeros.
 type regrouping struct {
-	Remove, ID machine.NodeID
+	Remove, ID broadcast.MemberID
 	Address    string
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 func TestBroadcastAndDeliver(t *testing.T) {
@@ -139,7 +138,7 @@ func TestShownMessages(t *testing.T) {
 		{broadcast.Message{Payload: []byte(`{"x": 1}`)}, `{"x": 1}`, `"payload":"eyJ4IjogMX0="`},
 		{broadcast.Message{Payload: []byte("(barrier)")}, `"(barrier)"`, `"payload":"KGJhcnJpZXIp"`},
 		{broadcast.Message{Payload: []byte{}}, "(barrier)", `"payload":"","text":""`},
-		{broadcast.Message{Members: map[machine.NodeID]string{2: "b:1", 1: "a:1"}}, "(members 1=a:1 2=b:1)", `"payload":null,"members":{"1":"a:1","2":"b:1"}`},
+		{broadcast.Message{Members: map[broadcast.MemberID]string{2: "b:1", 1: "a:1"}}, "(members 1=a:1 2=b:1)", `"payload":null,"members":{"1":"a:1","2":"b:1"}`},
 	} {
 		if got := shown(tt.m); got != tt.line {
 			t.Errorf("%q is printed as %s, want %s", tt.m.Payload, got, tt.line)
@@ -152,13 +151,13 @@ func TestShownMessages(t *testing.T) {
 
 // In JSON a message says all that is known of it, and members are in order on their line.
 func TestDeliveredMessagesAreWhole(t *testing.T) {
-	m := broadcast.Message{Position: 5, Client: machine.ID{15: 7}, Seq: 3, Payload: []byte("x")}
+	m := broadcast.Message{Position: 5, Client: broadcast.ClientID{15: 7}, Seq: 3, Payload: []byte("x")}
 	got, err := json.Marshal(delivered(m))
 	if want := `{"position":5,"client":"` + m.Client.String() + `","seq":3,"payload":"eA==","text":"x"}`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v, want %s", got, err, want)
 	}
-	change, want := broadcast.Message{Members: map[machine.NodeID]string{}}, "(members"
-	for id := range machine.NodeID(9) {
+	change, want := broadcast.Message{Members: map[broadcast.MemberID]string{}}, "(members"
+	for id := range broadcast.MemberID(9) {
 		change.Members[id+1] = "h"
 		want += fmt.Sprintf(" %d=h", id+1)
 	}

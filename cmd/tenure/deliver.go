@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // deliveredMessage is what `tenure deliver -o json` prints, one a line.
@@ -23,7 +22,7 @@ type deliveredMessage struct {
 	Payload  []byte             `json:"payload"`        // base64: it may be anything
 	Text     *string            `json:"text,omitempty"` // the same, if it is UTF-8
 	// Members are set by a change of the members, which has no payload.
-	Members map[machine.NodeID]string `json:"members,omitempty"`
+	Members map[broadcast.MemberID]string `json:"members,omitempty"`
 }
 
 func deliverCommand() *cobra.Command {

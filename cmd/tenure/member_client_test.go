@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // memberOf answers clients in a directory as the test says, until that ends.
@@ -137,7 +136,7 @@ func TestMemberFlagsReachTheirEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := o.config()
-	if err != nil || c.ID != 2 || c.Group != 9 || c.Dir != "d" || !c.Join || len(c.Members) != 2 || c.Members[machine.NodeID(1)] != "a:1" || c.Members[machine.NodeID(2)] != "b:2" {
+	if err != nil || c.ID != 2 || c.Group != 9 || c.DataDir != "d" || !c.Join || len(c.Members) != 2 || c.Members[broadcast.MemberID(1)] != "a:1" || c.Members[broadcast.MemberID(2)] != "b:2" {
 		t.Errorf("got %+v, %v; want what the flags say", c, err)
 	}
 	o.id = 3

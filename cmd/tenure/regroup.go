@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 func regroupCommand() *cobra.Command {
@@ -44,12 +43,12 @@ that --at names, this command waits for that.
 				return fmt.Errorf("--add %q: want ID=HOST:PORT", add)
 			}
 			return o.run(cmd, func(ctx context.Context, c *memberClient) error {
-				body, err := json.Marshal(regrouping{Remove: machine.NodeID(remove), ID: id, Address: addr})
+				body, err := json.Marshal(regrouping{Remove: broadcast.MemberID(remove), ID: id, Address: addr})
 				if err != nil {
 					return err
 				}
 				quiet := c.says(ctx, cmd.ErrOrStderr())
-				var members map[machine.NodeID]string
+				var members map[broadcast.MemberID]string
 				err = c.ask(ctx, "POST", "/regroup", string(body), &members)
 				if quiet(); err != nil {
 					return err
@@ -69,7 +68,7 @@ that --at names, this command waits for that.
 	return cmd
 }
 
-func regroup(ctx context.Context, n *broadcast.Node, remove, id machine.NodeID, addr string) (err error) {
+func regroup(ctx context.Context, n *broadcast.Node, remove, id broadcast.MemberID, addr string) (err error) {
 	switch {
 	case remove != 0 && id != 0:
 		_, err = n.ReplaceMember(ctx, remove, id, addr)
@@ -84,11 +83,11 @@ func regroup(ctx context.Context, n *broadcast.Node, remove, id machine.NodeID, 
 }
 
 // parseMember takes ID=HOST:PORT apart.
-func parseMember(s string) (machine.NodeID, string, error) {
+func parseMember(s string) (broadcast.MemberID, string, error) {
 	number, addr, ok := strings.Cut(s, "=")
 	id, err := strconv.ParseUint(number, 10, 64)
 	if _, _, split := net.SplitHostPort(addr); !ok || err != nil || split != nil || id == 0 {
 		return 0, "", fmt.Errorf("%q: want ID=HOST:PORT", s)
 	}
-	return machine.NodeID(id), addr, nil
+	return broadcast.MemberID(id), addr, nil
 }

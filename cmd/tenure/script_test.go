@@ -23,7 +23,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/node"
-	"github.com/tenure-lease/tenure/server"
+	"github.com/tenure-lease/tenure/internal/member/server"
 )
 
 func TestMain(m *testing.M) {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/node"
+	"github.com/tenure-lease/tenure/internal/member/server"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
-	"github.com/tenure-lease/tenure/server"
 )
 
 // serveOptions are etcd's flags, as far as they have a meaning here, and those of
@@ -133,9 +133,9 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	default:
 		return cfg, fmt.Errorf("--initial-cluster-state %q: want new or existing", o.clusterState)
 	}
-	changes, known := map[string]etcdapi.ReadLeaseChanges{"policy": etcdapi.ChangePolicy, "order": etcdapi.ChangeOrder, "none": etcdapi.ChangeNothing}[o.readLeaseChanges]
-	if !known {
-		return cfg, fmt.Errorf("--read-lease-changes %q: want policy, order or none", o.readLeaseChanges)
+	changes, err := etcdapi.ParseReadLeaseChanges(o.readLeaseChanges)
+	if err != nil {
+		return cfg, fmt.Errorf("--read-lease-changes %w", err)
 	}
 	policy, err := readLeasePolicy(o.readLease, o.readLeaseOrder)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tenure-lease/tenure/internal/host/register/filetest"
-	"github.com/tenure-lease/tenure/server"
+	"github.com/tenure-lease/tenure/internal/member/server"
 )
 
 // parse returns the options of a command line, an environment and a file.

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/server"
+	"github.com/tenure-lease/tenure/internal/member/server"
 )
 
 // An authority signs certificates, and says which are revoked.

@@ -13,7 +13,7 @@ import (
 var levels = []sql.IsolationLevel{sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable}
 
 func TestMariaDB(t *testing.T) {
-	meet(t, mariadb(t), fence.Row{Question: true}, levels)
+	meet(t, mariadb(t), fence.Row{MySQL: true}, levels)
 }
 
 func TestPostgreSQL(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine/etcd"
 	"github.com/tenure-lease/tenure/internal/member/node"
-	"github.com/tenure-lease/tenure/server"
+	"github.com/tenure-lease/tenure/internal/member/server"
 )
 
 // startCluster starts three members in this process.

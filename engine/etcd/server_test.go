@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/member/node"
-	"github.com/tenure-lease/tenure/server"
+	"github.com/tenure-lease/tenure/internal/member/server"
 )
 
 // testServer is a Tenure server in this process.

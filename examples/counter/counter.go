@@ -97,7 +97,7 @@ func (c *counter) snapshot() error {
 
 // begin takes the state of the last snapshot, if that is further.
 func (c *counter) begin() error {
-	at, r, err := c.node.Install()
+	at, r, err := c.node.OpenSnapshot()
 	if err != nil {
 		return err
 	}

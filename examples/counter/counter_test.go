@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // ask asks a counter and returns what it says.
@@ -32,16 +31,16 @@ func ask(t *testing.T, c *counter, method, path string) string {
 // trio is three members on the loopback.
 type trio struct {
 	t        *testing.T
-	members  map[machine.NodeID]string
-	dirs     map[machine.NodeID]string
-	counters map[machine.NodeID]*counter
+	members  map[broadcast.MemberID]string
+	dirs     map[broadcast.MemberID]string
+	counters map[broadcast.MemberID]*counter
 }
 
 func newTrio(t *testing.T) *trio {
 	t.Helper()
-	g := &trio{t: t, members: map[machine.NodeID]string{}, dirs: map[machine.NodeID]string{}, counters: map[machine.NodeID]*counter{}}
-	listeners := map[machine.NodeID]net.Listener{}
-	for id := machine.NodeID(1); id <= 3; id++ {
+	g := &trio{t: t, members: map[broadcast.MemberID]string{}, dirs: map[broadcast.MemberID]string{}, counters: map[broadcast.MemberID]*counter{}}
+	listeners := map[broadcast.MemberID]net.Listener{}
+	for id := broadcast.MemberID(1); id <= 3; id++ {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +67,7 @@ func newTrio(t *testing.T) *trio {
 	return g
 }
 
-func (g *trio) config(id machine.NodeID, ln net.Listener) broadcast.Config {
+func (g *trio) config(id broadcast.MemberID, ln net.Listener) broadcast.Config {
 	g.t.Helper()
 	if ln == nil {
 		var err error
@@ -77,13 +76,13 @@ func (g *trio) config(id machine.NodeID, ln net.Listener) broadcast.Config {
 		}
 	}
 	return broadcast.Config{
-		ID: id, Group: 1, Members: g.members, Listener: ln, Dir: g.dirs[id], Timeout: 500 * time.Millisecond,
+		ID: id, Group: 1, Members: g.members, Listener: ln, DataDir: g.dirs[id], SuspicionTimeout: 500 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 }
 
 // misses has one be away for so long that the others have forgotten what it missed.
-func (g *trio) misses(id machine.NodeID) {
+func (g *trio) misses(id broadcast.MemberID) {
 	g.t.Helper()
 	if err := g.counters[id].close(); err != nil {
 		g.t.Fatal(err)
@@ -172,7 +171,7 @@ func TestReadOfOneThatIsBehind(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for _, tt := range []struct {
-		id                 machine.NodeID
+		id                 broadcast.MemberID
 		members, dir, want string
 	}{
 		{0, "", "", "-members"},

@@ -33,7 +33,6 @@ import (
 	"syscall"
 
 	"github.com/tenure-lease/tenure/broadcast"
-	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 func main() {
@@ -44,13 +43,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, machine.NodeID(*id), *members, *addr, *dir); err != nil {
+	if err := run(ctx, broadcast.MemberID(*id), *members, *addr, *dir); err != nil {
 		fmt.Fprintln(os.Stderr, "counter:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, id machine.NodeID, members, addr, dir string) error {
+func run(ctx context.Context, id broadcast.MemberID, members, addr, dir string) error {
 	cfg, err := config(id, members, dir)
 	if err != nil {
 		return err
@@ -73,16 +72,16 @@ func run(ctx context.Context, id machine.NodeID, members, addr, dir string) erro
 }
 
 // config checks what the flags say.
-func config(id machine.NodeID, members, dir string) (broadcast.Config, error) {
+func config(id broadcast.MemberID, members, dir string) (broadcast.Config, error) {
 	const example = "for example: counter -id 1 -members 1=localhost:7001,2=localhost:7002,3=localhost:7003 -dir /tmp/counter1"
-	cfg := broadcast.Config{ID: id, Group: 1, Dir: dir, Members: map[machine.NodeID]string{}}
+	cfg := broadcast.Config{ID: id, Group: 1, DataDir: dir, Members: map[broadcast.MemberID]string{}}
 	for m := range strings.SplitSeq(members, ",") {
 		number, at, _ := strings.Cut(m, "=")
 		n, err := strconv.ParseUint(number, 10, 64)
-		if _, _, split := net.SplitHostPort(at); err != nil || split != nil || cfg.Members[machine.NodeID(n)] != "" {
+		if _, _, split := net.SplitHostPort(at); err != nil || split != nil || cfg.Members[broadcast.MemberID(n)] != "" {
 			return cfg, fmt.Errorf("-members %q: want ID=HOST:PORT of each, once; %s", members, example)
 		}
-		cfg.Members[machine.NodeID(n)] = at
+		cfg.Members[broadcast.MemberID(n)] = at
 	}
 	switch {
 	case cfg.Members[id] == "":

@@ -12,7 +12,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/server"
 )
 
@@ -23,17 +22,14 @@ func startServer(t *testing.T) func() *clientv3.Client {
 		t.Fatal(err)
 	}
 	s, err := server.Start(server.Config{
-		Node: node.Config{
-			Name: "a", DataDir: t.TempDir(), Peers: map[string]string{"a": "http://127.0.0.1:1"},
-			HeartbeatInterval: 20 * time.Millisecond, ElectionTimeout: 200 * time.Millisecond, // so that a second is long
-			Logger: slog.New(slog.DiscardHandler),
-		},
-		Clients: []net.Listener{listener},
+		Name: "a", DataDir: t.TempDir(), InitialCluster: map[string]string{"a": "http://127.0.0.1:1"}, ClientListeners: []net.Listener{listener},
+		HeartbeatInterval: 20 * time.Millisecond, ElectionTimeout: 200 * time.Millisecond, // so that a second is long
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Stop)
+	t.Cleanup(func() { s.Close() })
 	return func() *clientv3.Client {
 		c, err := clientv3.New(clientv3.Config{Endpoints: []string{listener.Addr().String()}, Logger: zap.NewNop()})
 		if err != nil {

@@ -177,7 +177,7 @@ func TestAgreeRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		cell.Close()
-		long := strings.Repeat("x", tenure.MaxName)
+		long := strings.Repeat("x", 512)
 		for _, test := range []struct {
 			name     string
 			proposal int

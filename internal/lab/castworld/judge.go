@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/tenure-lease/tenure/broadcast"
 	"github.com/tenure-lease/tenure/internal/lab/world"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
 // judge knows the one order that there is, and what was broadcast and acknowledged.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tenure-lease/tenure/broadcast"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
 // spares are hosts that are no members at first.

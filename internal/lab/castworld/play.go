@@ -12,12 +12,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenure-lease/tenure/broadcast"
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/lab/world"
 	"github.com/tenure-lease/tenure/internal/lab/world/disk"
 	"github.com/tenure-lease/tenure/internal/lab/world/network"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
 // founders is how many members a world begins with.

@@ -1,6 +1,7 @@
 package etcdapi
 
 import (
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -60,6 +61,19 @@ const (
 	ChangeOrder                           // all of it
 	ChangeNothing                         // none of it
 )
+
+// ParseReadLeaseChanges reads one of policy, order and none.
+func ParseReadLeaseChanges(s string) (ReadLeaseChanges, error) {
+	switch s {
+	case "policy":
+		return ChangePolicy, nil
+	case "order":
+		return ChangeOrder, nil
+	case "none":
+		return ChangeNothing, nil
+	}
+	return 0, fmt.Errorf("%q: want policy, order or none", s)
+}
 
 // DefaultAnswerBytes is Config.AnswerBytes unless something else is said.
 const DefaultAnswerBytes = 256 << 20

@@ -1,0 +1,85 @@
+package broadcast
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/fastct"
+)
+
+// The protocol gets each figure of a Config, or its default, and what follows from a figure.
+func TestConfigOfTheProtocol(t *testing.T) {
+	members := map[machine.NodeID]string{3: "c:1", 1: "a:1", 2: "b:1"}
+	usual := func() abcast.Config {
+		return abcast.Config{
+			Consensus: fastct.Config{
+				ID: 2, Members: []machine.NodeID{1, 2, 3}, Spread: true, Lambda: 1000, Prefetch: true,
+				Retry: 250 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Timeout: time.Second,
+			},
+			Addresses: members, Life: 9, BatchCount: 1000, BatchBytes: 1 << 20, PendingCount: 1 << 16, PendingBytes: 16 << 20,
+			Pipeline: 4, Relay: time.Second, Direct: true, Clients: 100_000,
+		}
+	}
+	for what, tt := range map[string]struct {
+		change func(*Config)
+		want   func(*abcast.Config)
+	}{
+		"defaults":   {func(*Config) {}, func(*abcast.Config) {}},
+		"Join":       {func(c *Config) { c.Join = true }, func(c *abcast.Config) { c.Join = true }},
+		"Lambda":     {func(c *Config) { c.Lambda = 5 }, func(c *abcast.Config) { c.Consensus.Lambda = 5 }},
+		"Fixed":      {func(c *Config) { c.Fixed = true }, func(c *abcast.Config) { c.Consensus.Fixed = true }},
+		"Optimistic": {func(c *Config) { c.Optimistic = true }, func(c *abcast.Config) { c.Consensus.Optimistic = true }},
+		"Plain":      {func(c *Config) { c.Plain = true }, func(c *abcast.Config) { c.Consensus.Plain = true }},
+		"Paper": {func(c *Config) { c.Paper = true }, func(c *abcast.Config) {
+			c.Consensus.Spread, c.Consensus.Fixed, c.Consensus.Prefetch, c.Direct = false, true, false, false
+		}},
+		"Timeout": {func(c *Config) { c.Timeout = 20 * time.Second }, func(c *abcast.Config) {
+			c.Consensus.Retry, c.Consensus.Heartbeat, c.Consensus.Timeout, c.Relay = 5*time.Second, 4*time.Second, 20*time.Second, 20*time.Second
+		}},
+		"Pipeline":                            {func(c *Config) { c.Pipeline = 7 }, func(c *abcast.Config) { c.Pipeline = 7 }},
+		"PendingBytes":                        {func(c *Config) { c.PendingBytes = 3 << 20 }, func(c *abcast.Config) { c.PendingBytes = 3 << 20 }},
+		"PendingBytes of less than one batch": {func(c *Config) { c.PendingBytes = 1 }, func(c *abcast.Config) { c.PendingBytes = 1 << 20 }},
+		"Clients":                             {func(c *Config) { c.Clients = 12 }, func(c *abcast.Config) { c.Clients = 12 }},
+	} {
+		cfg, want := Config{ID: 2, Group: 7, Members: members}, usual()
+		tt.change(&cfg)
+		tt.want(&want)
+		if got := cfg.machine(9); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: the protocol gets\n%+v, want\n%+v", what, got, want)
+		}
+	}
+}
+
+// How much is kept in memory has a default, and how many others have to note a new directory
+// follows from the members.
+func TestFiguresOfAConfig(t *testing.T) {
+	if got := (Config{}).memoryBytes(); got != 32<<20 {
+		t.Errorf("without MemoryBytes %d are kept in memory, want 32 MiB", got)
+	}
+	if got := (Config{MemoryBytes: 5}).memoryBytes(); got != 5 {
+		t.Errorf("with MemoryBytes 5 %d are kept in memory", got)
+	}
+	group := func(n int) map[machine.NodeID]string {
+		m := map[machine.NodeID]string{}
+		for id := range n {
+			m[machine.NodeID(id+1)] = "a:1"
+		}
+		return m
+	}
+	for _, tt := range []struct {
+		id   machine.NodeID
+		of   int
+		join bool
+		want int
+	}{
+		{1, 1, false, 0}, {1, 2, false, 1}, {1, 3, false, 2}, {1, 4, false, 2}, {1, 5, false, 3}, {1, 0, false, 0},
+		{9, 0, true, 0}, {9, 1, true, 1}, {9, 4, true, 1}, {1, 4, true, 1}, {9, 3, false, 2},
+	} {
+		if got := (Config{ID: tt.id, Members: group(tt.of), Join: tt.join}).needed(); got != tt.want {
+			t.Errorf("member %d, with %d in Members and Join %v: %d have to note its directory, want %d", tt.id, tt.of, tt.join, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,20 @@
+// Package broadcast is a member of a group with atomic broadcast: package abcast with disks,
+// sockets and goroutines around it. The public package broadcast has its promises, and is a
+// shell over this one. This one has besides what worlds and measurements need: another disk
+// (Config.WAL), another network (Config.Dial), the algorithms to compare with (Config.Plain and
+// Config.Paper), and counts of messages (Stats).
+//
+// # Leases
+//
+// A leader orders in three steps and not four while it has a lease for the next instances of
+// consensus; if it dies, those of the lease that are left take the longer way. So the length
+// of a lease is a trade: Config.Lambda instances at most, fewer after refusals, or always as
+// many (Config.Fixed). `tenure bench figure5` counts both sides of it.
+//
+// # Files
+//
+// Ordered messages go from the log (log.go) to the history (history.go), where slow consumers
+// and members that are behind read them. A snapshot takes their place (snapshot.go), and is
+// given to members that lack what it replaced (gift.go, transfer.go). Members note each other's
+// directories and lives (memory.go), so that one that has forgotten something is found.
+package broadcast

@@ -1,0 +1,111 @@
+package server
+
+import (
+	"cmp"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/node"
+	"github.com/tenure-lease/tenure/internal/member/server"
+)
+
+// Config describes a member. A zero field means its default, which is etcd's where etcd has
+// one.
+type Config struct {
+	// Name is this member's, one of those in InitialCluster. Required.
+	Name string
+	// DataDir keeps this member's log and snapshots, and is no other member's. Required.
+	DataDir string
+	// InitialCluster are the members at the first start: name to peer URL, this member
+	// included. It has to be the same at all of them. Required.
+	InitialCluster map[string]string
+	// ClusterToken tells clusters with equal URLs apart. It has to be the same at all members.
+	ClusterToken string
+	// Existing says that the cluster runs already, and that this member was added to it: one
+	// without data asks the others in InitialCluster for its own ID.
+	Existing bool
+
+	// PeerListener takes the other members' connections. A cluster of one needs none. The
+	// Server closes it, also when Start fails.
+	PeerListener net.Listener
+	// PeerTLS authenticates and encrypts between members: its Certificates at both ends, RootCAs
+	// to check the members that are dialed, ClientCAs and ClientAuth to check those that dial.
+	// Nil means plain TCP. The peer URLs are https with it, and http without.
+	PeerTLS *tls.Config
+	// ClientListeners take clients' connections, at least one. The Server closes them, also
+	// when Start fails.
+	ClientListeners []net.Listener
+	// ClientTLS is for the ClientListeners. Nil means plain TCP.
+	ClientTLS *tls.Config
+	// AdvertiseClientURLs are told to clients that ask for the members.
+	AdvertiseClientURLs []string
+
+	// HeartbeatInterval is how often the leader tells the others that it lives. Default 100 ms.
+	// It has to be the same at all members.
+	HeartbeatInterval time.Duration
+	// ElectionTimeout is how long members wait for a heartbeat until they elect another leader:
+	// at least five HeartbeatIntervals, 50 s at most. Default 1 s. It has to be the same at all
+	// members.
+	ElectionTimeout time.Duration
+
+	// MaxRequestBytes bounds a request that is to be replicated. Default 1.5 MiB.
+	MaxRequestBytes int
+	// QuotaBytes bounds the state, history included: beyond it writes that make it larger are
+	// refused as by etcd (NoSpace), until some is deleted and compacted. Default no bound but
+	// MemoryLimit's.
+	QuotaBytes int64
+	// MemoryLimit is how many bytes this process may use. Near it writes and large reads are
+	// refused with etcd's errors. Default GOMEMLIMIT, if that is set.
+	MemoryLimit int64
+	// KeepHistory and KeepRevisions have the leader compact automatically: it keeps so much
+	// time of history, or so many revisions; with both, KeepRevisions counts. With neither all
+	// is kept until a client compacts.
+	KeepHistory   time.Duration
+	KeepRevisions int64
+
+	// ReadLease is the policy of read leases that a new cluster begins with: see the package
+	// comment. Default leader.
+	ReadLease string
+	// ReadLeaseTTL is how long this member's promises to readers last, and so how long writes
+	// may wait for a reader that died: from 20 ms to 10 s. Default 200 ms.
+	ReadLeaseTTL time.Duration
+	// ReadLeaseChanges is what clients may change of read leases at this member: "policy", but
+	// not from a policy of strict order to one by key; "order", that too; or "none". Default
+	// policy.
+	ReadLeaseChanges string
+
+	// OnFail is called once, on a goroutine of its own, if the member cannot go on: a write to
+	// disk failed, the log holds entries that this version does not know, the other members refuse
+	// this one, or its data directory has forgotten something. The process should end, or call
+	// Close. Nil means panic.
+	OnFail func(error)
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+}
+
+// member is the same for the member behind the Server.
+func (c Config) member() (server.Config, error) {
+	changes, err := etcdapi.ParseReadLeaseChanges(cmp.Or(c.ReadLeaseChanges, "policy"))
+	if err != nil {
+		return server.Config{}, fmt.Errorf("server: ReadLeaseChanges %w", err)
+	}
+	return server.Config{
+		Node: node.Config{
+			Name: c.Name, DataDir: c.DataDir, Peers: c.InitialCluster, ClusterToken: c.ClusterToken, Existing: c.Existing,
+			PeerListener: c.PeerListener, PeerTLS: c.PeerTLS, ClientURLs: c.AdvertiseClientURLs,
+			HeartbeatInterval: c.HeartbeatInterval, ElectionTimeout: c.ElectionTimeout,
+			ReadLease: c.ReadLease, ReadLeaseTTL: c.ReadLeaseTTL,
+			Fail: c.OnFail, Logger: c.Logger,
+		},
+		API: etcdapi.Config{
+			MaxRequestBytes: c.MaxRequestBytes, QuotaBytes: c.QuotaBytes, ReadLeaseChanges: changes,
+			ElectionTimeout: c.ElectionTimeout, Logger: c.Logger,
+		},
+		Clients: c.ClientListeners, ClientTLS: c.ClientTLS, MemoryLimit: c.MemoryLimit,
+		History: server.Retention{Period: c.KeepHistory, Revisions: c.KeepRevisions},
+	}, nil
+}
