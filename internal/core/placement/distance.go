@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Distances are the round-trip times among the members of a group, and what follows
-// from them: how long reads and writes take under a choice of holders. Members are
-// known by their places in the list.
+// Distances are the round-trip times among the members of a group. From them follow the
+// times of reads and writes under a choice of holders. Members are known by their places in
+// the list.
 type Distances struct {
 	rtt    [][]float64 // milliseconds; 0 between two members is not known
 	voters Set

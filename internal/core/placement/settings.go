@@ -13,8 +13,8 @@ type Policy int
 
 const (
 	// Quorum is the paper's (section 3.4): a key is held by the leader and by those
-	// floor(N/2) others who read it most. What is written, and read by nobody but the
-	// leader, is the leader's alone; what nobody was seen to use is shared out.
+	// floor(N/2) others who read it most. Keys that are written, and that only the leader
+	// reads, are the leader's alone. Keys that nobody was seen to use are shared out.
 	Quorum Policy = 1 + iota
 	// Cost gives each cell those holders, the leader among them, with which all that
 	// is read and written there takes the least time in sum.
@@ -31,7 +31,7 @@ func (p Policy) String() string {
 	return fmt.Sprintf("Policy(%d)", int(p))
 }
 
-// Settings of a Planner. What is 0 has the default that is named.
+// Settings of a Planner. A field that is 0 has its default.
 type Settings struct {
 	Policy Policy
 	// Members are the group, in any order.
