@@ -56,9 +56,9 @@ func (g Group) IDs() (ids []machine.NodeID) {
 // configured reports whether somebody's address is not the same at all members.
 func (g Group) configured(id machine.NodeID) bool { return slices.Contains(g.Configured, id) }
 
-// reached returns g with the addresses that are configured here in place of those that are
-// at the member which told it: an address that reaches a founder from there may not do so
-// from here.
+// reached returns g with the addresses that are configured here in place of those of the
+// member that sent it. An address that reaches a founder from there may not do so from
+// here.
 func (g Group) reached(here Group) Group {
 	reach := func(list []Member) []Member {
 		list = slices.Clone(list)

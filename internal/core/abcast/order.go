@@ -120,9 +120,9 @@ func (o *order) takes(client machine.ID, seq uint64) bool {
 	return seq > 0 && seq == o.due(client) && (seq > 1 || born(client) <= o.position)
 }
 
-// next takes in the decision of the instance after the last, and returns what it
-// orders: of each client only the message that is due, so that none is ordered
-// twice and each after its predecessor. If it changes the group, the next instance is
+// next takes the decision of the instance after the last, and returns the messages that it
+// orders. Of each client that is only the message that is due, so that none is ordered
+// twice and each comes after its predecessor. If it changes the group, the next instance is
 // the first of another epoch.
 func (o *order) next(batch []byte) (delivered []Delivered) {
 	o.instance++

@@ -61,7 +61,7 @@ func New(members []machine.NodeID, fallback Set, cells []Cell, buckets []Set) (*
 		return nil, err
 	}
 	if len(cells) > MaxCells {
-		return nil, fmt.Errorf("%w: %d keys and ranges of their own, at most %d will do", ErrConfiguration, len(cells), MaxCells)
+		return nil, fmt.Errorf("%w: %d keys and ranges of their own; want at most %d", ErrConfiguration, len(cells), MaxCells)
 	}
 	for i := range c.cells {
 		if err := c.checkCell(&c.cells[i]); err != nil {
@@ -260,10 +260,10 @@ func (c *Configuration) pieces(s span) (pieces []piece) {
 	return pieces
 }
 
-// Rebase is the same configuration for another group, or another leader: members that
-// are no longer there hold nothing, new ones do not hold yet, and the leader holds
-// everything, which costs nothing, for it sees every write (section 3.4). A cell is
-// never without holder that way.
+// Rebase returns the same configuration for another group or leader. Members that have left
+// hold nothing, and new ones do not hold yet. The leader holds everything, which costs
+// nothing, since it sees every write (section 3.4). A cell is never without holder that
+// way.
 func (c *Configuration) Rebase(members []machine.NodeID, leader machine.NodeID) (*Configuration, error) {
 	if place(members, leader) < 0 {
 		return nil, fmt.Errorf("%w: the leader %d is not among the members %d", ErrConfiguration, leader, members)

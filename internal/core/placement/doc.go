@@ -74,8 +74,8 @@
 //
 //	reads × round trip to the leader, but for holders, + writes × write latency
 //
-// is least. A replica that does not hold a key asks the leader up to where it has to look,
-// and answers itself (R29 of package quorumlease); the nearest holder could not tell it
+// is least. A replica that does not hold a key asks the leader how far the log has to be
+// released, and answers itself (R29, docs/rules.md); the nearest holder could not tell it
 // sooner, since its answer has to be in the asker's log, and released by the leader's word.
 // Where all clients ask the nearest holder themselves, [Settings] Nearest counts the way to
 // that one. Write latency is that of three one-way delays (origin, leader, follower,

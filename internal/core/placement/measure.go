@@ -177,8 +177,9 @@ func (m *measure) evidence(load []float32) (sum float32) {
 	return sum
 }
 
-// expected is how many reads of a site there would be in a load of the usual mix for it
-// to be idle if there is none: chance alone shows that to one cell in 150.
+// expected is the number of reads that a load of the usual mix would have at a site. A site
+// without any counts as idle from there on: chance alone makes that happen to one cell in
+// 150.
 const expected = 5
 
 // idle are those who would read here if this were as usual, and were not seen to. To

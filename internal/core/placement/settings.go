@@ -66,7 +66,7 @@ type Settings struct {
 }
 
 // ErrSettings says that a Planner cannot work with its settings.
-var ErrSettings = errors.New("a planner of read leases cannot work like that")
+var ErrSettings = errors.New("invalid settings for the planner of read leases")
 
 // complete fills in defaults and checks.
 func (s Settings) complete() (Settings, error) {
@@ -103,13 +103,13 @@ func (s Settings) complete() (Settings, error) {
 	}
 	switch {
 	case s.Policy != Quorum && s.Policy != Cost:
-		return s, fmt.Errorf("%w: policy %d is none of quorum and cost", ErrSettings, int(s.Policy))
+		return s, fmt.Errorf("%w: policy %d is neither quorum nor cost", ErrSettings, int(s.Policy))
 	case place(ids, s.Leader) < 0:
 		return s, fmt.Errorf("%w: the leader %d is not among the members %d", ErrSettings, s.Leader, ids)
 	case s.Buckets < 1 || s.Buckets > MaxBuckets || s.Buckets&(s.Buckets-1) != 0:
-		return s, fmt.Errorf("%w: %d buckets: a power of two up to %d will do", ErrSettings, s.Buckets, MaxBuckets)
+		return s, fmt.Errorf("%w: %d buckets; want a power of two up to %d", ErrSettings, s.Buckets, MaxBuckets)
 	case s.Cells < 0 || s.Cells > MaxCells:
-		return s, fmt.Errorf("%w: %d cells: at most %d will do", ErrSettings, s.Cells, MaxCells)
+		return s, fmt.Errorf("%w: %d cells; want at most %d", ErrSettings, s.Cells, MaxCells)
 	case s.HalfLife < 0 || s.Price < 0 || !(s.Prior >= 0) || !(s.Doubt >= 0):
 		return s, fmt.Errorf("%w: half-life, price, prior and doubt are not negative", ErrSettings)
 	}

@@ -34,7 +34,7 @@ func Parse(text string, members []Member) (*Configuration, error) {
 		}
 	}
 	if p.fallback == 0 {
-		return nil, fmt.Errorf("%w: say who holds everything else: default=…", ErrConfiguration)
+		return nil, fmt.Errorf("%w: name the holders of everything else: default=…", ErrConfiguration)
 	}
 	return New(p.ids, p.fallback, p.cells, p.buckets)
 }
@@ -59,7 +59,7 @@ func (p *parser) part(part string) error {
 	selector := strings.TrimSpace(sides[0])
 	if selector == "default" {
 		if p.fallback != 0 {
-			return fmt.Errorf("there is a default already")
+			return fmt.Errorf("default is given twice")
 		}
 		p.fallback = holders
 		return nil
