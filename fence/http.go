@@ -17,7 +17,7 @@ const Header = "Tenure-Token"
 //	409  to a token below the highest: the sender's lease has passed to another
 //	503  if the store fails
 //
-// Every request needs a token; route those that only read past the Handler. While next
+// Every request needs a token. Route requests that only read past the Handler. While next
 // runs, the store keeps newer tokens out. So a request that hangs delays the next holder:
 // give requests a time limit.
 func Handler(store Store, next http.Handler) http.Handler {

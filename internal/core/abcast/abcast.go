@@ -18,7 +18,7 @@ type Machine struct {
 	agreed  agreement
 	kept    []decided      // of each instance behind base.Order
 	bytes   int            // of all that was kept so far
-	dropped int            // of bytes: what is kept no more
+	dropped int            // in bytes, of decisions that are no longer kept
 	opened  uint64         // the highest instance that was proposed to in this life
 	wanted  uint64         // the highest instance that somebody takes part in
 	base    Base           // what the first decision that is kept applies to, without Sessions until they are needed
@@ -262,9 +262,9 @@ func (m *Machine) begins() bool {
 	return (m.opened == m.order.instance || len(p.list)-p.proposed >= p.proposed) && p.any(m.order)
 }
 
-// open proposes to the next instances: those that others take part in, and more if
-// there is something to order. What another one proposes may be decided; then what was
-// proposed here is proposed again.
+// open proposes to the next instances: those that others take part in, and more if there is
+// something to order. Another member's proposal may be decided; then this member's is
+// proposed again.
 func (m *Machine) open(now machine.Now) {
 	for m.opened = max(m.opened, m.order.instance); m.opened < m.order.instance+uint64(m.cfg.Pipeline); {
 		if m.opened >= m.wanted && !m.begins() {
@@ -325,8 +325,8 @@ func (m *Machine) Ready() machine.Ready {
 	rd := m.ready
 	m.ready = machine.Ready{}
 	if len(m.submit) > 0 {
-		// Before what consensus sends: who takes part because of that has something to
-		// propose then.
+		// It leaves before the messages of consensus, so that a member that takes part
+		// because of those has something to propose.
 		for len(m.submit) > 0 {
 			n, size := 1, m.submit[0].size()
 			for ; n < len(m.submit) && size+m.submit[n].size() <= m.cfg.BatchBytes; n++ {

@@ -83,7 +83,7 @@ func (m *Machine) learn(now machine.Now, from machine.NodeID, b Decisions) {
 		}
 	}
 	if m.order.instance > before && b.full() {
-		m.fetched = 0 // there is more: who asked once in a while would not catch up under load
+		m.fetched = 0 // there is more: a member that asked only once in a while would not catch up under load
 		m.fetch(from)
 	}
 }

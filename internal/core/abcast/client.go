@@ -9,9 +9,9 @@ import (
 // NewClient returns a client's ID: the position up to which a member has delivered when
 // it is made, and a random number.
 //
-// The position is what makes forgetting safe. Messages of the client come behind it: what
-// the instances up to there have ordered was decided before the ID was made. So once his
-// session is dropped, State.Horizon is beyond the position in his ID, and stays so.
+// The position is what makes forgetting safe. Messages of the client come behind it: the
+// instances up to there were decided before the ID was made. So once his session is
+// dropped, State.Horizon is beyond the position in his ID, and stays so.
 func NewClient(position, random uint64) (id machine.ID) {
 	binary.BigEndian.PutUint64(id[:8], position)
 	binary.BigEndian.PutUint64(id[8:], random)

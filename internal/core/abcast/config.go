@@ -33,8 +33,9 @@ type Config struct {
 	// Pipeline is how many instances may be undecided at a time; the paper has 1.
 	Pipeline int
 	// Relay is after how long a member passes on a message of another one that is not
-	// ordered yet: the sender may have crashed in the middle of its sending. What was passed
-	// on, or sent again, is so once more after twice that time, and after four times that.
+	// ordered yet: the sender may have crashed in the middle of its sending. A message that
+	// was passed on or repeated is so once more after twice that time, and after four times
+	// that.
 	Relay time.Duration
 	// Direct sends a message at first only to the member that is trusted to lead, as long as
 	// that one imposes what it proposes: the last instance was decided like that. It saves

@@ -2,12 +2,12 @@ package abcast
 
 import "github.com/tenure-lease/tenure/internal/machine"
 
-// direct is who alone gets what is broadcast here, with Config.Direct: the member that
-// this one trusts, as long as what that member proposes is decided, in FAST mode.
-// Otherwise, 0, all get it. In NORMAL mode a majority has to take part with a
-// proposal, and what is decided is one of theirs, maybe of one that has not got the
-// message: after a leader's death, for as long as its lease reaches, each instance would
-// wait until somebody was called, or be decided without the message.
+// direct is who alone gets what is broadcast here, with Config.Direct: the member that this
+// one trusts, as long as what that member proposes is decided, in FAST mode. Otherwise, 0,
+// all get it. In NORMAL mode a majority has to take part with a proposal, and one of these
+// is decided, perhaps that of a member that lacks the message. After a leader's death, for
+// as long as its lease reaches, each instance would wait until a member was called, or be
+// decided without the message.
 func (m *Machine) direct() machine.NodeID {
 	if m.cons == nil {
 		return 0

@@ -39,9 +39,9 @@ func (m *Machine) joins() bool { return len(m.order.group.Members) == 0 }
 // removed reports whether this member was one and is no more.
 func (m *Machine) removed() bool { return m.order.group.Gone(m.cfg.Consensus.ID) }
 
-// knows reports whether somebody is believed what was decided: a member of any epoch, or who
-// was asked. Who is far behind may know none of the present members, and asks whoever says
-// to be further.
+// knows reports whether somebody is believed what was decided: a member of any epoch, or
+// who was asked. A member that is far behind may know none of the present members, and asks
+// any member that claims to be further.
 func (m *Machine) knows(id machine.NodeID) bool {
 	g := m.order.group
 	return g.Has(id) || g.Gone(id) || id == m.asked
@@ -64,10 +64,10 @@ func (m *Machine) consensus(records []any) (err error) {
 	return err
 }
 
-// begin ends an epoch and begins the next. What the old one has decided behind its end
-// is void, at all members alike, so nothing of it needs to be waited for, whatever the
-// pipeline. A member that has begun takes no part in the old one any more: those that
-// are behind are told the decisions.
+// begin ends an epoch and begins the next. Decisions of the old one behind its end are
+// void, at all members alike, so no member needs to wait for them, whatever the pipeline. A
+// member that has begun takes no part in the old one any more: those that are behind are
+// told the decisions.
 func (m *Machine) begin(now machine.Now) {
 	var suspects []machine.NodeID
 	if m.cons != nil {
@@ -134,9 +134,9 @@ func (m *Machine) hears(from machine.NodeID, s Status) {
 	}
 }
 
-// establish finds that a majority of the members has begun the epoch. Until then members
-// that were removed are needed: what they alone know of the old epoch may be what the
-// new one begins with.
+// establish finds that a majority of the members has begun the epoch. Until then removed
+// members are needed: the new epoch may begin with state of the old one that they alone
+// know.
 func (m *Machine) establish() {
 	g := m.order.group
 	n := 0

@@ -55,8 +55,9 @@ func (g Group) IDs() (ids []machine.NodeID) {
 // configured reports whether somebody's address is not the same at all members.
 func (g Group) configured(id machine.NodeID) bool { return slices.Contains(g.Configured, id) }
 
-// reached returns g with the addresses that are configured here in place of those that are
-// at the member which told it: what leads to a founder from there may not do so from here.
+// reached returns g with the addresses that are configured here in place of those of the
+// member that sent it. An address that reaches a founder from there may not do so from
+// here.
 func (g Group) reached(here Group) Group {
 	reach := func(list []Member) []Member {
 		list = slices.Clone(list)
@@ -111,8 +112,8 @@ func decodeChange(b []byte) (c Change, err error) {
 
 // after returns the group that a change makes, with g's First; changed is false if it is
 // the same. All members find the same, whatever is Configured: to name a founder's address
-// for the first time is a change, and who is at an address is judged among those that were
-// named.
+// for the first time is a change, and the member at an address is looked up among the named
+// ones.
 func (g Group) after(c Change) (_ Group, changed bool, err error) {
 	n := Group{First: g.First, Members: slices.Clone(g.Members), Removed: slices.Clone(g.Removed), Configured: slices.Clone(g.Configured)}
 	for _, m := range c.Add {

@@ -32,7 +32,7 @@ type (
 		Values [][]byte
 	}
 	// Transfer brings the sender's Base to a member that is so far behind that the
-	// decisions are forgotten. What it rests on is for the owners to transfer.
+	// decisions are forgotten. The owners transfer the state that it rests on.
 	Transfer struct{ Base Base }
 )
 
@@ -66,8 +66,8 @@ type (
 	// Began tells who the members are from now on. A member that is none of them orders
 	// nothing any more, and has work until Established.
 	Began struct{ Group Group }
-	// Established tells that a majority of the members has begun their epoch: whoever was
-	// removed is not needed any more.
+	// Established reports that a majority of the members has begun their epoch: removed
+	// members are not needed any more.
 	Established struct{ Group Group }
 	// Repeated tells that a Broadcast of this life was ordered, before it was made or at
 	// a position that this member was given the state of.

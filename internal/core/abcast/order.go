@@ -98,10 +98,10 @@ func (o *order) upto(client machine.ID) uint64 {
 }
 
 // due is the number of the only message of a client that may be ordered next; 0 if none
-// ever will: he was forgotten. Of a client without a session that is not known, but who has
-// been dropped once has an ID from before the horizon: his messages are behind the position
-// in it, and the horizon is not before the last of them. So nobody begins anew who may have
-// begun before, wherever and however late his messages come.
+// ever will: he was forgotten. It is not known of a client without a session. But a client
+// that was dropped once has an ID from before the horizon: its messages are behind the
+// position in the ID, and the horizon is not before the last of them. So nobody begins anew
+// who may have begun before, wherever and however late his messages come.
 func (o *order) due(client machine.ID) uint64 {
 	if i := o.sessions[client]; i != 0 {
 		return o.slots[i].Upto + 1
@@ -112,17 +112,17 @@ func (o *order) due(client machine.ID) uint64 {
 	return 1
 }
 
-// takes reports whether a message is ordered if it comes next. An ID from beyond the position
-// was not made by NewClient: whoever made it has delivered up to there, so that those
-// instances were decided, and they are not about messages that were broadcast later.
-// It would be beyond each horizon, and forgotten again and again.
+// takes reports whether a message is ordered if it comes next. An ID from beyond the
+// position was not made by NewClient. A member that makes an ID has delivered up to its
+// position, so those instances were decided, and they contain no message that was broadcast
+// later. It would be beyond each horizon, and forgotten again and again.
 func (o *order) takes(client machine.ID, seq uint64) bool {
 	return seq > 0 && seq == o.due(client) && (seq > 1 || born(client) <= o.position)
 }
 
-// next takes in the decision of the instance after the last, and returns what it
-// orders: of each client only the message that is due, so that none is ordered
-// twice and each after its predecessor. If it changes the group, the next instance is
+// next takes the decision of the instance after the last, and returns the messages that it
+// orders. Of each client that is only the message that is due, so that none is ordered
+// twice and each comes after its predecessor. If it changes the group, the next instance is
 // the first of another epoch.
 func (o *order) next(batch []byte) (delivered []Delivered) {
 	o.instance++

@@ -46,8 +46,8 @@ func (p *pending) add(w *waiting) {
 	p.bytes += w.size()
 }
 
-// drop removes what was ordered, and what never will be: it returns messages of clients
-// that were forgotten.
+// drop removes messages that were ordered or never will be. It returns messages of
+// forgotten clients.
 func (p *pending) drop(o *order) (forgotten []*waiting) {
 	p.list = slices.DeleteFunc(p.list, func(w *waiting) bool {
 		due := o.due(w.Client)
@@ -83,9 +83,10 @@ func (p *pending) free(instance uint64) {
 func (p *pending) clear() { *p = pending{byKey: map[key]*waiting{}} }
 
 // lost removes what has waited for its Relay and cannot be ordered: a message before it is
-// not here. Whoever has all of them sends them again; if nobody does, this one would stay
-// for ever, and with others like it take the place of what can be ordered. Nothing of it was
-// broadcast here: that is in turn, and what is before it stays until it is ordered.
+// not here. A member that has all of them sends them again. If none does, this message
+// would stay for ever, and with others like it take the place of messages that can be
+// ordered. None of them was broadcast here: own messages are in turn, and their
+// predecessors stay until they are ordered.
 func (p *pending) lost(now machine.Mono, o *order) {
 	turns := map[machine.ID]uint64{} // up to which number a client's messages are here, without a gap
 	p.list = slices.DeleteFunc(p.list, func(w *waiting) bool {
@@ -130,10 +131,10 @@ func (p *pending) turn(w *waiting, o *order) bool {
 	return o.takes(w.Client, w.Seq) || before != nil && before.in != 0
 }
 
-// batch proposes what can be ordered to an instance: of each client the messages in
-// turn, each to one instance at a time, within the bounds. What only the leader was sent
-// is left to it. Those for which an instance is begun go first: if the others filled it,
-// it would be begun for them again and again.
+// batch proposes what can be ordered to an instance: of each client the messages in turn,
+// each to one instance at a time, within the bounds. Messages that were sent only to the
+// leader are left to it. Those for which an instance is begun go first: if the others
+// filled it, it would be begun for them again and again.
 func (p *pending) batch(instance uint64, o *order, count, size int) (batch []byte) {
 	for _, again := range [...]bool{false, true} {
 		for _, w := range p.list {

@@ -4,8 +4,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// submits is R-broadcast. What is new goes to pending.leader alone, if there is one, and
-// what is sent again goes to all.
+// submits is R-broadcast. New messages go to pending.leader alone, if there is one, and
+// repeated ones go to all.
 func (m *Machine) submits(list []Message) {
 	switch to := m.pending.leader; {
 	case to == 0 || m.again:
@@ -64,7 +64,7 @@ func (m *Machine) Room(payload int) bool {
 	return len(m.pending.list) < m.cfg.PendingCount && m.pending.bytes+size <= m.cfg.PendingBytes
 }
 
-// submitted is R-deliver. What has no room here will be sent again.
+// submitted is R-deliver. Messages without room here will be sent again.
 func (m *Machine) submitted(msg Message) {
 	if w := m.pending.get(msg.Client, msg.Seq); w != nil {
 		w.alone = false // the leader passes it on
@@ -77,9 +77,9 @@ func (m *Machine) submitted(msg Message) {
 	m.pending.add(&waiting{Message: msg, relay: m.now.Add(m.cfg.Relay)})
 }
 
-// relay sends again what is not ordered yet: its own messages after Retry, those of
-// others after Relay, and then after longer and longer: that nothing is ordered may be
-// for too much that is sent.
+// relay sends again what is not ordered yet: its own messages after Retry, those of others
+// after Relay, and then after longer and longer times, because the cause may be too much
+// traffic.
 func (m *Machine) relay() {
 	if m.now < m.relays {
 		return

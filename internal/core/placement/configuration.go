@@ -45,7 +45,7 @@ type Configuration struct {
 	buckets  []Set  // a power of two of them or none; 0 is the default
 
 	spans       []span // of cells
-	every, some Set    // who holds all that is in no cell, and who any of it
+	every, some Set    // the holders of all that is in no cell, and of any of it
 }
 
 // New makes a configuration, or says with ErrConfiguration what is wrong with it.
@@ -61,7 +61,7 @@ func New(members []machine.NodeID, fallback Set, cells []Cell, buckets []Set) (*
 		return nil, err
 	}
 	if len(cells) > MaxCells {
-		return nil, fmt.Errorf("%w: %d keys and ranges of their own, at most %d will do", ErrConfiguration, len(cells), MaxCells)
+		return nil, fmt.Errorf("%w: %d keys and ranges of their own; want at most %d", ErrConfiguration, len(cells), MaxCells)
 	}
 	for i := range c.cells {
 		if err := c.checkCell(&c.cells[i]); err != nil {
@@ -193,10 +193,10 @@ func (c *Configuration) elsewhere(key []byte) Set {
 	return c.fallback
 }
 
-// HoldersOfRange says of the range that key and end mean in etcd's requests who holds
-// every part of it, and so may read it (R26: whether keys exist in it or not), and who
-// holds some part of it, and so has to hear of a write to all of it. A range that ends
-// before it begins is held by all members, and by nobody in part.
+// HoldersOfRange takes a range as key and end mean it in etcd's requests. It returns the
+// members that hold every part of it and so may read it (R26: whether keys exist in it or
+// not), and those that hold some part of it and so have to get a write to all of it. A
+// range that ends before it begins is held by all members, and by nobody in part.
 func (c *Configuration) HoldersOfRange(key, end []byte) (every, some Set) {
 	if len(end) == 0 {
 		s := c.Holders(key)
@@ -210,7 +210,8 @@ func (c *Configuration) HoldersOfRange(key, end []byte) (every, some Set) {
 	return every, some
 }
 
-// Everything says who holds the whole key space, and who holds some of it.
+// Everything returns the members that hold the whole key space, and those that hold some of
+// it.
 func (c *Configuration) Everything() (every, some Set) {
 	return c.HoldersOfRange([]byte(everything.lo), []byte(everything.end()))
 }
@@ -259,10 +260,10 @@ func (c *Configuration) pieces(s span) (pieces []piece) {
 	return pieces
 }
 
-// Rebase is the same configuration for another group, or another leader: members that
-// are no longer there hold nothing, new ones do not hold yet, and the leader holds
-// everything, which costs nothing, for it sees every write (section 3.4). A cell is
-// never without holder that way.
+// Rebase returns the same configuration for another group or leader. Members that have left
+// hold nothing, and new ones do not hold yet. The leader holds everything, which costs
+// nothing, since it sees every write (section 3.4). A cell is never without holder that
+// way.
 func (c *Configuration) Rebase(members []machine.NodeID, leader machine.NodeID) (*Configuration, error) {
 	if place(members, leader) < 0 {
 		return nil, fmt.Errorf("%w: the leader %d is not among the members %d", ErrConfiguration, leader, members)
@@ -287,7 +288,7 @@ func (c *Configuration) Rebase(members []machine.NodeID, leader machine.NodeID) 
 	return New(members, move(c.fallback), cells, buckets)
 }
 
-// Equal says whether two configurations have the same members and say the same.
+// Equal reports whether two configurations have the same members and the same holders.
 func (c *Configuration) Equal(o *Configuration) bool {
 	return slices.Equal(c.members, o.members) && c.fallback == o.fallback && slices.Equal(c.buckets, o.buckets) &&
 		slices.EqualFunc(c.cells, o.cells, func(a, b Cell) bool {

@@ -21,9 +21,9 @@ const (
 	linked    = 16  // keys of a transaction, above which it links none
 )
 
-// Counter counts at a replica who reads and writes which keys, in bounded memory: 4
-// bytes a bucket, and as much again for each origin of writes that it sees; and at
-// most 704 keys, ranges and pairs, of 1 KiB each at worst. The same calls always give
+// Counter counts, at a replica, the reads and writes of keys by their origin, in bounded
+// memory. It takes 4 bytes a bucket, as much again for each origin of writes that it sees,
+// and at most 704 keys, ranges and pairs of up to 1 KiB each. The same calls always give
 // the same Counts. It is not for several goroutines at once.
 type Counter struct {
 	reads   []uint32 // by bucket

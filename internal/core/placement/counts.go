@@ -15,9 +15,9 @@ import (
 // ErrCounts says that bytes are no Counts, or that Counts do not fit a Planner.
 var ErrCounts = errors.New("not counts of reads and writes")
 
-// Counts is what a replica saw since it last told: what it sends to the leader from
-// time to time, "the paper's first way" of section 3.4. One that is lost costs a
-// little knowledge, one that arrives twice weighs twice; neither does harm.
+// Counts holds a replica's counts since it last reported them. It sends them to the leader
+// from time to time, the first way of section 3.4. One that is lost costs a little
+// knowledge, one that arrives twice weighs twice; neither does harm.
 type Counts struct {
 	Buckets int              // how many hash buckets there are
 	Origins []machine.NodeID // whose writes are counted, ascending

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Distances are the round-trip times among the members of a group, and what follows
-// from them: how long reads and writes take under a choice of holders. Members are
-// known by their places in the list.
+// Distances are the round-trip times among the members of a group. From them follow the
+// times of reads and writes under a choice of holders. Members are known by their places in
+// the list.
 type Distances struct {
 	rtt    [][]float64 // milliseconds; 0 between two members is not known
 	voters Set
@@ -38,8 +38,9 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 // duration is so many milliseconds.
 func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// Read is how long a read takes at a site: nothing more than a local read if the site
-// is a holder, else a round trip to the leader, whom its replica asks up to where to look.
+// Read returns how long a read takes at a site: no longer than a local read if the site is
+// a holder, otherwise a round trip to the leader, to learn how far the log has to be
+// released.
 func (d *Distances) Read(site int, holders Set) time.Duration {
 	return duration(d.read(site, holders, d.longest()))
 }

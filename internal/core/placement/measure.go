@@ -177,8 +177,9 @@ func (m *measure) evidence(load []float32) (sum float32) {
 	return sum
 }
 
-// expected is how many reads of a site there would be in a load of the usual mix for it
-// to be idle if there is none: chance alone shows that to one cell in 150.
+// expected is the number of reads that a load of the usual mix would have at a site. A site
+// without any counts as idle from there on: chance alone makes that happen to one cell in
+// 150.
 const expected = 5
 
 // idle are those who would read here if this were as usual, and were not seen to. To
@@ -200,8 +201,8 @@ func (m *measure) idle(load []float32) (set Set) {
 	return set &^ m.leaderOnly
 }
 
-// best is the set that costs least; among equals, the one with fewer holders. Who is
-// idle is in none.
+// best is the set that costs least; among equals, the one with fewer holders. An idle site
+// is in none.
 func (m *measure) best(load []float32) (best Set) {
 	least, idle := math.Inf(1), m.idle(load)
 	for i, set := range m.candidates {
@@ -215,11 +216,10 @@ func (m *measure) best(load []float32) (best Set) {
 	return best
 }
 
-// choose is the best set, unless the change from the present one may not pay for
-// itself: the saving has to exceed the price, and what chance alone might show.
-// Operations are counted as if they came at random, each on its own, so that the
-// variance of a sum is the sum of the squares. The Quorum policy leaves the fallback
-// without doubt: a first reader is a reader.
+// choose returns the best set, or the present one if the change may not pay for itself: the
+// saving has to exceed the price and the effect of chance. Operations are counted as if
+// they came at random, each on its own, so that the variance of a sum is the sum of the
+// squares. The Quorum policy leaves the fallback without doubt: a first reader is a reader.
 //
 // Where there is no evidence the fallback is chosen, but not before a planner that
 // took over from another has had the time to see some.
@@ -253,9 +253,9 @@ func (m *measure) choose(load []float32, present, fallback Set) Set {
 	return present
 }
 
-// caution is how much of the doubt is due when some leave. Who has a place of the Quorum
-// policy's and does not read gives way to who does, the more readily the fewer writes
-// there are for a read: they wait for whoever comes.
+// caution is how much of the doubt is due when some leave. A member that has a place under
+// the Quorum policy and does not read gives way to one that does. It does so the more
+// readily the fewer writes there are for a read, since writes wait for the new holder.
 func (m *measure) caution(load []float32, leave Set) float64 {
 	for site := range len(load) / 2 {
 		if leave.Has(site) && load[site] >= forgotten {

@@ -32,7 +32,7 @@ func SetOf(places ...int) (s Set) {
 	return s
 }
 
-// Has says whether the i-th member is in the set.
+// Has reports whether the i-th member is in the set.
 func (s Set) Has(i int) bool { return s>>i&1 == 1 }
 
 // Len is the number of members in the set.

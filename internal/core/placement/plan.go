@@ -11,8 +11,8 @@ import (
 // maxRanges is how many ranges may have cells of their own.
 const maxRanges = 32
 
-// Plan chooses anew who holds what, and says whether that differs from what was
-// planned before. Call it every 10 s or so, and propose what has changed.
+// Plan chooses the holders anew, and reports whether they differ from the last plan. Call
+// it every 10 s or so, and propose what has changed.
 func (p *Planner) Plan(now machine.Mono) (*Configuration, bool) {
 	p.decay(now)
 	for _, s := range p.present.spans { // cells of which nothing is known are judged too
@@ -49,8 +49,8 @@ func (p *Planner) Plan(now machine.Mono) (*Configuration, bool) {
 	return p.present, changed
 }
 
-// usual is all traffic, and what is usual for a key: the sum over buckets where none
-// has more say than Prior operations, so that few hot keys do not speak for all.
+// usual is all traffic, and the usual traffic of a key: the sum over buckets where none
+// counts more than Prior operations, so that few hot keys do not speak for all.
 func (p *Planner) usual() (traffic []float64, mix []float32) {
 	traffic, mix = make([]float64, 2*len(p.members)), make([]float32, 2*len(p.members))
 	for b := range p.settings.Buckets {
@@ -135,7 +135,7 @@ func (d *draft) chooseRanges() {
 		present := d.every
 		if at, ok := d.cell(s); ok {
 			present = d.present.cells[at].Holders
-		} else { // not counted as a cell yet: what is known of its keys
+		} else { // not counted as a cell yet: the counts of its keys
 			for _, key := range d.hot {
 				if s.covers(spanOf(key, "")) {
 					addTo(load, d.keys[key])

@@ -249,7 +249,7 @@ func TestSameInputsSameBytes(t *testing.T) {
 func TestPlannerRefuses(t *testing.T) {
 	good := Settings{Policy: Cost, Members: wide, Leader: 2}
 	for want, change := range map[string]func(*Settings){
-		"policy 0 is none":              func(s *Settings) { s.Policy = 0 },
+		"policy 0 is neither":           func(s *Settings) { s.Policy = 0 },
 		"the leader 9 is not among":     func(s *Settings) { s.Leader = 9 },
 		"0 members":                     func(s *Settings) { s.Members = nil },
 		"1 comes after 1":               func(s *Settings) { s.Members = []Member{{ID: 1}, {ID: 1}} },

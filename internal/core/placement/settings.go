@@ -13,8 +13,8 @@ type Policy int
 
 const (
 	// Quorum is the paper's (section 3.4): a key is held by the leader and by those
-	// floor(N/2) others who read it most. What is written, and read by nobody but the
-	// leader, is the leader's alone; what nobody was seen to use is shared out.
+	// floor(N/2) others who read it most. Keys that are written, and that only the leader
+	// reads, are the leader's alone. Keys that nobody was seen to use are shared out.
 	Quorum Policy = 1 + iota
 	// Cost gives each cell those holders, the leader among them, with which all that
 	// is read and written there takes the least time in sum.
@@ -31,7 +31,7 @@ func (p Policy) String() string {
 	return fmt.Sprintf("Policy(%d)", int(p))
 }
 
-// Settings of a Planner. What is 0 has the default that is named.
+// Settings of a Planner. A field that is 0 has its default.
 type Settings struct {
 	Policy Policy
 	// Members are the group, in any order.
@@ -66,7 +66,7 @@ type Settings struct {
 }
 
 // ErrSettings says that a Planner cannot work with its settings.
-var ErrSettings = errors.New("a planner of read leases cannot work like that")
+var ErrSettings = errors.New("invalid settings for the planner of read leases")
 
 // complete fills in defaults and checks.
 func (s Settings) complete() (Settings, error) {
@@ -103,13 +103,13 @@ func (s Settings) complete() (Settings, error) {
 	}
 	switch {
 	case s.Policy != Quorum && s.Policy != Cost:
-		return s, fmt.Errorf("%w: policy %d is none of quorum and cost", ErrSettings, int(s.Policy))
+		return s, fmt.Errorf("%w: policy %d is neither quorum nor cost", ErrSettings, int(s.Policy))
 	case place(ids, s.Leader) < 0:
 		return s, fmt.Errorf("%w: the leader %d is not among the members %d", ErrSettings, s.Leader, ids)
 	case s.Buckets < 1 || s.Buckets > MaxBuckets || s.Buckets&(s.Buckets-1) != 0:
-		return s, fmt.Errorf("%w: %d buckets: a power of two up to %d will do", ErrSettings, s.Buckets, MaxBuckets)
+		return s, fmt.Errorf("%w: %d buckets; want a power of two up to %d", ErrSettings, s.Buckets, MaxBuckets)
 	case s.Cells < 0 || s.Cells > MaxCells:
-		return s, fmt.Errorf("%w: %d cells: at most %d will do", ErrSettings, s.Cells, MaxCells)
+		return s, fmt.Errorf("%w: %d cells; want at most %d", ErrSettings, s.Cells, MaxCells)
 	case s.HalfLife < 0 || s.Price < 0 || !(s.Prior >= 0) || !(s.Doubt >= 0):
 		return s, fmt.Errorf("%w: half-life, price, prior and doubt are not negative", ErrSettings)
 	}

@@ -8,15 +8,15 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Parse reads a static configuration: who holds what, as people write it.
+// Parse reads a static configuration in the form in which people write it.
 //
 //	prefix:/jp/ = JP,CA,OR; range:/eu/a../eu/n = CA,VA,IRL; key:/motd = *; default = CA
 //
 // A selector is prefix: or key: and a key, range: and two keys, of which the second is
-// without and may be left out, hash:i/n for the i-th of n hash buckets, from 0, where
-// n is a power of two, or default, which there has to be. Keys with a space or one of
-// = ; , " .. in them are written as Go strings. Holders are members' names; * is all
-// of them. What is in no bucket is the default's; ranges come before buckets.
+// without and may be left out, hash:i/n for the i-th of n hash buckets, from 0, where n is
+// a power of two, or default, which there has to be. Keys with a space or one of = ; , " ..
+// in them are written as Go strings. Holders are members' names; * is all of them. Keys in
+// no bucket have the default's holders. Ranges come before buckets.
 //
 // Errors are ErrConfiguration and name the faulty part: an unknown member, a default
 // that is missing, ranges that overlap.
@@ -34,7 +34,7 @@ func Parse(text string, members []Member) (*Configuration, error) {
 		}
 	}
 	if p.fallback == 0 {
-		return nil, fmt.Errorf("%w: say who holds everything else: default=…", ErrConfiguration)
+		return nil, fmt.Errorf("%w: name the holders of everything else: default=…", ErrConfiguration)
 	}
 	return New(p.ids, p.fallback, p.cells, p.buckets)
 }
@@ -59,7 +59,7 @@ func (p *parser) part(part string) error {
 	selector := strings.TrimSpace(sides[0])
 	if selector == "default" {
 		if p.fallback != 0 {
-			return fmt.Errorf("there is a default already")
+			return fmt.Errorf("default is given twice")
 		}
 		p.fallback = holders
 		return nil

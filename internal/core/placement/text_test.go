@@ -42,9 +42,9 @@ func TestParse(t *testing.T) {
 
 func TestParseNamesTheFault(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                        "say who holds everything else: default=…",
-		"key:a=JP":                                "say who holds everything else: default=…",
-		"default=CA; default=JP":                  `"default=JP": there is a default already`,
+		"":                                        "name the holders of everything else: default=…",
+		"key:a=JP":                                "name the holders of everything else: default=…",
+		"default=CA; default=JP":                  `"default=JP": default is given twice`,
 		"default=CA; key:a=JP,MARS":               `"key:a=JP,MARS": no member is called "MARS"`,
 		"default=":                                `"default=": no member is called ""`,
 		"default=CA; key:a":                       `"key:a": write it as SELECTOR=NAME,NAME`,

@@ -17,11 +17,11 @@ const (
 	answersMax = 4
 )
 
-// Ask says something, 16 KiB at most, to the member that listens at an address, and returns what its
-// Config.Answer gives. It is for those who do not know each other: one that wants to
-// become a member knows nothing but where others are, and one that was away for long may
-// know nobody of those who are members now. A nil configuration means no TLS and a nil
-// DialFunc plain TCP, as in Config.
+// Ask says something, 16 KiB at most, to the member that listens at an address, and returns
+// what its Config.Answer gives. It is for processes that do not know each other. One that
+// wants to become a member knows only addresses of others, and one that was away for long
+// may know none of the present members. A nil configuration means no TLS and a nil DialFunc
+// plain TCP, as in Config.
 func Ask(ctx context.Context, addr string, with *tls.Config, dial DialFunc, say []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, defaultTiming.handshake)
 	defer cancel()

@@ -77,10 +77,11 @@
 // certificates. The confirmation is made then, too, and checks the certificate's name
 // against the address, so that a member's certificate does not do for another member.
 //
-// The handshake also refuses another cluster, an unknown member, a message for someone
-// else, another version of the protocol, and a second process with the id of one that is
-// alive (its connection is heard from while the second waits). A peer that nobody can dial
-// at its address is refused ([ErrUnconfirmed]), for its messages could not be answered.
+// The handshake also refuses another cluster, an unknown member, a message for another
+// member, and another version of the protocol. It refuses a second process with the id of a
+// living one, whose connection shows life while the second waits. A peer that nobody can
+// dial at its address is refused ([ErrUnconfirmed]), for its messages could not be
+// answered.
 //
 // A question comes from anybody. Its answer must prove nothing, and the question is no more
 // than a hint.

@@ -44,15 +44,14 @@
 //	length u32 | CRC32C u32 | seq u64 | lag u32 | kind u8 | header's checksum u24 |
 //	payload, masked | 1 to 8 bytes 0xff
 //
-// Sequence numbers count the records of the log from 1, without a gap. Both
-// checksums are seeded with the log's random id, so
-// that neither a misplaced record, nor one of another log, nor a value that
-// looks like a record is ever taken for one. One covers the whole record; the other is the
-// low 24 bits of a CRC32C of length, seq, lag and kind. seq-lag is the newest record that
-// was known to be durable when this one was written. The mask (the payload
-// XORed with a word drawn from the id) and the closing 0xff see to it that a
-// sector of a record is never all zeros by itself: zeros mean not written. reserved is the
-// size that the file had, durably, before it had its name.
+// Sequence numbers count the records of the log from 1, without a gap. Both checksums are
+// seeded with the log's random id, so that neither a misplaced record, nor one of another
+// log, nor a value that looks like a record is ever taken for one. One covers the whole
+// record; the other is the low 24 bits of a CRC32C of length, seq, lag and kind. seq-lag is
+// the newest record that was known to be durable when this one was written. The mask (the
+// payload XORed with a word drawn from the id) and the closing 0xff ensure that a sector of
+// a record is never all zeros by itself. Zeros mean not written. reserved is the size that
+// the file had, durably, before it had its name.
 //
 // Segments of version 1 have neither reserved nor header checksums (zeros). They are read,
 // and followed by one of version 2, which programs before this one refuse.
@@ -92,18 +91,17 @@
 // second fsync. Owners that append something soon after a Sync, forced or not, as package
 // node does with each commit, make that Sync's records rule 1.
 //
-// Open writes again, and syncs, the records that are not known to be durable: a
-// process may have been killed between write and fsync, or after a failed fsync,
-// and the page cache shows such records as if they were safe. The same holds for the names
-// of segments and snapshots.
+// Open writes again, and syncs, the records that are not known to be durable. A process may
+// have been killed between write and fsync, or after a failed fsync, and the page cache
+// shows such records as if they were safe. The same holds for the names of segments and
+// snapshots.
 //
 // # Why not etcd's wal package
 //
-// It is proven and its log can be read by etcd's tools. But its errors do not
-// name file and offset, its records carry neither sequence numbers nor what was
-// durable, so damage among the last records and a torn write can look alike;
-// its format has no version to refuse; and it pulls in etcd's server module. The
-// log is small enough to own.
+// It is proven and its log can be read by etcd's tools. But its errors do not name file and
+// offset. Its records carry neither sequence numbers nor the durable position, so damage
+// among the last records and a torn write can look alike. Its format has no version to
+// refuse, and it pulls in etcd's server module. The log is small enough to own.
 //
 // # Left out
 //

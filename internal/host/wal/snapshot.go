@@ -169,11 +169,11 @@ func (w *syncingWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Newest returns the newest snapshot after reading all of it. A damaged one is
-// an error, unless an older one is good and reaches, given that one, says that
-// the log still holds all that came after it; skipped then has the errors, to be
-// reported, and the damaged files are renamed, so that none is taken for a reserve.
-// It returns ErrNoSnapshot if there is none.
+// Newest returns the newest snapshot after reading all of it. A damaged one is an error,
+// unless an older one is good and reaches, called with that one, reports that the log still
+// holds all later records. Then skipped has the errors, to be reported. The damaged files
+// are renamed, so that none is taken for a reserve. It returns ErrNoSnapshot if there is
+// none.
 func (s *Snapshots) Newest(reaches func(SnapshotInfo) bool) (info SnapshotInfo, skipped []error, err error) {
 	indexes, err := listNumbers(s.fs, s.dir, snapshotSuffix)
 	if err != nil {

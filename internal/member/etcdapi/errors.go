@@ -32,7 +32,7 @@ var fromState = []struct{ err, status error }{
 
 // errNoState has the code on which etcd's clients try another member. etcd itself takes no
 // connections until it is ready.
-var errNoState = status.Error(codes.Unavailable, "tenure: this member has just started, and does not know yet what of its state may be seen: try again, or another member")
+var errNoState = status.Error(codes.Unavailable, "tenure: this member has just started, and does not know yet which part of its state is released: try again, or another member")
 
 // toStatus gives an error the code and text that etcd gives it. Errors that have
 // a status keep it; gRPC knows those of contexts.

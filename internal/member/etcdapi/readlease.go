@@ -82,12 +82,12 @@ func (s *readLeaseServer) Set(ctx context.Context, r *readleasepb.SetRequest) (*
 	}
 	if kept {
 		if before.Policy != r.Policy {
-			return nil, status.Errorf(codes.InvalidArgument, "policy %s needs cells, who holds which keys: the policy is %s, and nobody has said so by hand; to keep what quorum/key or cost/key have found, give the cells that Get tells of", r.Policy, before.Policy)
+			return nil, status.Errorf(codes.InvalidArgument, "policy %s needs cells that give each key its holders. The policy now is %s, and no cells were given by hand. To keep those that quorum/key or cost/key have found, give the cells that Get returns", r.Policy, before.Policy)
 		}
 		return &readleasepb.SetResponse{Previous: before.Policy, Policy: r.Policy}, nil
 	}
 	if r.Cells != "" && r.Policy != string(quorumlease.Static) {
-		return nil, status.Errorf(codes.InvalidArgument, "who holds which keys is said with policy %s only: with %s nobody is asked", quorumlease.Static, r.Policy)
+		return nil, status.Errorf(codes.InvalidArgument, "cells divide the keys with policy %s only: policy %s has none", quorumlease.Static, r.Policy)
 	}
 	if err := s.backend.SetReadPolicy(ctx, r.Policy, r.Cells); errors.Is(err, ErrCells) {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
@@ -107,7 +107,7 @@ const (
 func (s *readLeaseServer) mayChange(ctx context.Context, to quorumlease.Policy) error {
 	switch {
 	case s.config.ReadLeaseChanges == ChangeNothing:
-		return status.Error(codes.PermissionDenied, "this member was started with --read-lease-changes none: ask another, or who runs it")
+		return status.Error(codes.PermissionDenied, "this member was started with --read-lease-changes none: ask another member, or the operator")
 	case s.config.ReadLeaseChanges == ChangeOrder || !to.ByKey():
 		return nil
 	}
@@ -121,7 +121,7 @@ func (s *readLeaseServer) mayChange(ctx context.Context, to quorumlease.Policy) 
 	if now.Order == "key" {
 		return nil
 	}
-	return status.Errorf(codes.PermissionDenied, "policy %s would give up etcd's order of revisions for all clients, which who runs the cluster has to permit: start a member with --read-lease-changes order, and ask that one", to)
+	return status.Errorf(codes.PermissionDenied, "policy %s would give up etcd's order of revisions for all clients, which the operator has to permit: start a member with --read-lease-changes order, and ask that one", to)
 }
 
 // Holders tells who may answer reads of a range.

@@ -67,9 +67,9 @@ func (s *Server) Options() []grpc.ServerOption {
 	}
 }
 
-// streamWorkers is how many goroutines wait for calls. A goroutine that is new for
-// each call grows its stack each time, which costs a tenth of a put's time; calls
-// beyond that number, and streams that hold a worker for long, still get their own.
+// streamWorkers is how many goroutines wait for calls. A goroutine that is new for each
+// call grows its stack each time, which costs a tenth of a put's time. Calls beyond that
+// number, and streams that hold a worker for long, still get their own.
 const streamWorkers = 256
 
 // Register adds all services to g: etcd's, ours for read leases, gRPC's health, and

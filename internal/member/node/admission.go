@@ -153,7 +153,7 @@ func (n *Node) greeting(to machine.NodeID, g greeting) []byte {
 func (n *Node) greeted(from machine.NodeID, p []byte) {
 	var g greeting
 	if err := json.Unmarshal(p, &g); err != nil || g.Origin.Directory == 0 {
-		n.logger.Warn("a greeting that makes no sense", "from", hexOf(uint64(from)), "err", err)
+		n.logger.Warn("an invalid greeting", "from", hexOf(uint64(from)), "err", err)
 		return
 	}
 	if err := n.judged(from, g); err != nil {
@@ -170,7 +170,7 @@ func (n *Node) greeted(from machine.NodeID, p []byte) {
 	switch n.directories.get().judge(uint64(from), g, who) {
 	case forgetful:
 		if _, was := a.refused.Swap(from, true); !was {
-			n.logger.Error("another member has forgotten what it did, and is not listened to", "member", hexOf(uint64(from)),
+			n.logger.Error("another member's data directory lacks its earlier promises; its messages are ignored", "member", hexOf(uint64(from)),
 				"advice", "its data directory was emptied, or an older copy put in its place: remove the member, and add it again with an empty directory")
 		}
 		n.greet(from, greeting{Refused: true})

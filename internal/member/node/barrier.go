@@ -68,7 +68,7 @@ func (b *barrier) wait(ctx context.Context, n *Node) error {
 }
 
 // errOverdue tells that an index of this member's own log was not reached in time.
-var errOverdue = errors.New("node: what is in the log was not released in time")
+var errOverdue = errors.New("node: the entries in the log were not released in time")
 
 func (n *Node) publishedIndex() uint64 { return n.State().index }
 

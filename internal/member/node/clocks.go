@@ -87,7 +87,7 @@ func (c *clocks) note(odd clock.Oddity, since, now machine.Mono) {
 	case !odd.Kind.Doubtful():
 		c.n.logger.Warn("the clock", "odd", odd.String())
 	case !doubted: // else it goes on
-		c.n.logger.Error("the clock cannot be trusted: this member gives its read lease up and goes by the leader, and keeps to what it may have promised others", "odd", odd.String())
+		c.n.logger.Error("the clock cannot be trusted: this member gives up its read lease, reads by way of the leader, and keeps its promises to others for longer", "odd", odd.String())
 	}
 }
 

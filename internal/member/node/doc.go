@@ -38,13 +38,13 @@
 //
 // In key order (package quorumlease, and Config.ReadLease) what is applied may not be
 // released yet, and nobody may see it; a snapshot of such a state says up to where it was
-// released. A member that starts from one, and whose log knows no better, has nothing to
-// publish until it hears from a leader that the snapshot's state is released. That takes a
-// majority, and for keys of a dead holder the rest of its lease. Until then View is the
-// zero View, and reads of it and watches are refused ([kv.ErrNoState]): an empty or old
-// store would be a lie, and this member cannot say when that ends. Barrier, ReadView and
-// Propose wait. For its own needs the member uses the applied state: the members and their
-// addresses, and the number of leases.
+// released. A member that starts from one, with a log that does not lead beyond it, has
+// nothing to publish until it hears from a leader that the snapshot's state is released.
+// That takes a majority, and for keys of a dead holder the rest of its lease. Until then
+// View is the zero View, and reads of it and watches are refused ([kv.ErrNoState]): an
+// empty or old store would be a lie, and this member cannot say when that ends. Barrier,
+// ReadView and Propose wait. For its own needs the member uses the applied state: the
+// members and their addresses, and the number of leases.
 //
 // # When things go wrong
 //

@@ -58,7 +58,7 @@ func (s *storage) replay(l *replica.Log, r wal.Record) error {
 	case recordReleased:
 		released, n := binary.Uvarint(r.Payload)
 		if n <= 0 {
-			return errors.New("a record of what is released is no number")
+			return errors.New("the record of the released index is not a number")
 		}
 		s.released, l.Released = released, released
 	default:

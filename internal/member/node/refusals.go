@@ -118,7 +118,7 @@ func (rs *refusals) yield(n *Node, now time.Time, heir machine.NodeID, deaf []ma
 	for _, id := range deaf {
 		d := rs.deaf[id]
 		if d.due(rs.since[id], now, n.cfg.ElectionTimeout) {
-			n.logger.Warn("a member does not find this one, which leads, where its log says: another shall lead, and tell it", "member", hexOf(uint64(id)), "heir", hexOf(uint64(heir)))
+			n.logger.Warn("a member cannot reach this leader at the address in its log: leadership moves to another member, which can tell it", "member", hexOf(uint64(id)), "heir", hexOf(uint64(heir)))
 			n.driver.Step(replica.HandOver{To: heir})
 		}
 		rs.deaf[id] = d

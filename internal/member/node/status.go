@@ -97,7 +97,7 @@ func peerAddress(raw string, secure bool) (string, error) {
 		return "", fmt.Errorf("node: peer URL %s has no port: want %s://host:port", raw, scheme)
 	}
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.IsUnspecified() {
-		return "", fmt.Errorf("node: peer URL %s is no address that others can dial: say by which they reach that member (--initial-advertise-peer-urls)", raw)
+		return "", fmt.Errorf("node: peer URL %s is not an address that others can dial: give one by which they reach that member (--initial-advertise-peer-urls)", raw)
 	}
 	if u.Scheme != scheme {
 		return "", fmt.Errorf("node: peer URL %s: this member speaks %s with its peers, by --listen-peer-urls; all members must do the same", raw, scheme)

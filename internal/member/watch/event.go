@@ -20,9 +20,9 @@ type Event struct {
 // eventsField is the number of the field events in etcdserverpb.WatchResponse.
 const eventsField = 11
 
-// Wire returns the event as one element of the field events of a
-// WatchResponse, tag and length included: to append it to the encoded fields of
-// a response is to append the event to the response. Nobody may change it.
+// Wire returns the event as one element of the field events of a WatchResponse, tag and
+// length included. Appending it to the encoded fields of a response appends the event to
+// the response. Nobody may change it.
 func (e *Event) Wire(prev bool) ([]byte, error) {
 	cached := &e.plain
 	if prev {

@@ -58,7 +58,7 @@ func New(cfg Config, records []any) (*Machine, error) {
 			return nil, fmt.Errorf("asynclease: record %d is a %T: %w", i, r, ErrLog)
 		}
 		if i == 0 {
-			return nil, fmt.Errorf("asynclease: the log does not begin with whose it is: %w", ErrLog)
+			return nil, fmt.Errorf("asynclease: the log does not begin with the identity of its owner: %w", ErrLog)
 		}
 	}
 	if len(records) == 0 {

@@ -75,7 +75,7 @@ func TestCheck(t *testing.T) {
 		{asynclease.Nack{Request: of(2, 5)}, "about request 2.1.5"},
 		{asynclease.Give{Request: of(1, 5), From: 4}, "about request 1.1.5"},
 		{asynclease.Give{Request: of(2, 5)}, "[0,"},
-		{"hello", "a string"},
+		{"hello", "string is not a message"},
 	} {
 		err := asynclease.Check(machine.Envelope{From: 2, To: 1, Body: tc.body})
 		if (err == nil) != (tc.want == "") || err != nil && (!errors.Is(err, asynclease.ErrImpossible) || !strings.Contains(err.Error(), tc.want)) {

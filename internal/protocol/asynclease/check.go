@@ -35,7 +35,7 @@ func Check(e machine.Envelope) error {
 	case Nack:
 		r, owner = b.Request, e.To
 	default:
-		return fmt.Errorf("%w: a %T is none of asynclease's", ErrImpossible, b)
+		return fmt.Errorf("%w: %T is not a message of package asynclease", ErrImpossible, b)
 	}
 	if r.Node != owner || r.Seq == 0 {
 		return fmt.Errorf("%w: a %T from member %d to %d about request %v", ErrImpossible, e.Body, e.From, e.To, r)

@@ -37,11 +37,11 @@ func (c Config) validate() error {
 	case c.ID == 0 || !slices.Contains(c.Members, c.ID):
 		return fmt.Errorf("member %d is not one of the group %v", c.ID, c.Members)
 	case c.Retry <= 0:
-		return fmt.Errorf("a time between tries of %v is none", c.Retry)
+		return fmt.Errorf("Retry is %v and must be positive", c.Retry)
 	}
 	for i, m := range c.Members {
 		if m == 0 || slices.Contains(c.Members[:i], m) {
-			return fmt.Errorf("the group %v names nobody, or somebody twice", c.Members)
+			return fmt.Errorf("the group %v is empty or names a member twice", c.Members)
 		}
 	}
 	return nil

@@ -97,11 +97,11 @@ func New(cfg Config) (*Lease, error) {
 	}
 	switch {
 	case cfg.Term <= 0 || cfg.Delay <= 0 || cfg.Drift < 0 || cfg.Drift >= 500_000:
-		return nil, fmt.Errorf("disklease: Δ = %v, δ = %v and a drift of %d ppm make no lease", cfg.Term, cfg.Delay, cfg.Drift)
+		return nil, fmt.Errorf("disklease: Δ = %v, δ = %v and a drift of %d ppm are not valid together", cfg.Term, cfg.Delay, cfg.Drift)
 	case !cfg.Trusting && cfg.Term < MinTerms*cfg.Delay:
 		return nil, fmt.Errorf("disklease: Δ = %v is too short for δ = %v: a renewal could not be confirmed in time; make it at least %v", cfg.Term, cfg.Delay, MinTerms*cfg.Delay)
 	case cfg.Slots < 1 || cfg.Slots > Shared || len(cfg.Holder) > MaxHolder || cfg.LockDelay < 0:
-		return nil, fmt.Errorf("disklease: %d slots, a holder of %d bytes and a lock delay of %v make no claim", cfg.Slots, len(cfg.Holder), cfg.LockDelay)
+		return nil, fmt.Errorf("disklease: %d slots, a holder of %d bytes and a lock delay of %v are not a valid claim", cfg.Slots, len(cfg.Holder), cfg.LockDelay)
 	}
 	l := &Lease{cfg: cfg, delay: cfg.Delay, alarm: machine.Never}
 	l.witness = decodeWitness(cfg.Witness)

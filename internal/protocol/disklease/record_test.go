@@ -88,12 +88,12 @@ func FuzzRecord(f *testing.F) {
 func TestBadConfigs(t *testing.T) {
 	good := Config{Term: time.Second, Delay: time.Millisecond}
 	for want, change := range map[string]func(*Config){
-		"make no lease":         func(c *Config) { c.Term = 0 },
-		"drift of 600000 ppm":   func(c *Config) { c.Drift = 600_000 },
-		"make it at least 1.2s": func(c *Config) { c.Delay = 100 * time.Millisecond },
-		"a holder of 513 bytes": func(c *Config) { c.Holder = strings.Repeat("x", 513) },
-		"-1 slots":              func(c *Config) { c.Slots = -1 },
-		"a lock delay of -1ns":  func(c *Config) { c.LockDelay = -1 },
+		"are not valid together": func(c *Config) { c.Term = 0 },
+		"drift of 600000 ppm":    func(c *Config) { c.Drift = 600_000 },
+		"make it at least 1.2s":  func(c *Config) { c.Delay = 100 * time.Millisecond },
+		"a holder of 513 bytes":  func(c *Config) { c.Holder = strings.Repeat("x", 513) },
+		"-1 slots":               func(c *Config) { c.Slots = -1 },
+		"a lock delay of -1ns":   func(c *Config) { c.LockDelay = -1 },
 	} {
 		c := good
 		change(&c)

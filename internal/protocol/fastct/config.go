@@ -62,19 +62,19 @@ func (c Config) validate() error {
 	case c.ID == 0 || !slices.Contains(c.Members, c.ID):
 		return fmt.Errorf("member %d is not one of the group %v", c.ID, c.Members)
 	case c.Retry <= 0 || c.Heartbeat < 0:
-		return fmt.Errorf("times between tries of %v and heartbeats of %v are none", c.Retry, c.Heartbeat)
+		return fmt.Errorf("Retry is %v and Heartbeat is %v, which is not possible", c.Retry, c.Heartbeat)
 	case c.Heartbeat > 0 && c.Timeout < 2*c.Heartbeat:
-		return fmt.Errorf("a timeout of %v suspects everybody, with heartbeats each %v", c.Timeout, c.Heartbeat)
+		return fmt.Errorf("a timeout of %v with heartbeats each %v would suspect every member", c.Timeout, c.Heartbeat)
 	case c.Heartbeat > 0 && c.Timeout > 24*time.Hour:
 		return fmt.Errorf("a timeout of %v is too long: a day is the limit", c.Timeout)
 	case c.Lambda == 0 && !c.Plain:
-		return errors.New("a lease for no instance is none: Lambda is 0")
+		return errors.New("Lambda is 0: a lease must cover at least one instance")
 	case c.Lambda > LambdaMax:
-		return fmt.Errorf("a lease for %d instances is too long: %d may be asked for", c.Lambda, LambdaMax)
+		return fmt.Errorf("Lambda is %d: a lease may cover at most %d instances", c.Lambda, LambdaMax)
 	}
 	for i, m := range c.Members {
 		if m == 0 || slices.Contains(c.Members[:i], m) {
-			return fmt.Errorf("the group %v names nobody, or somebody twice", c.Members)
+			return fmt.Errorf("the group %v is empty or names a member twice", c.Members)
 		}
 	}
 	return nil

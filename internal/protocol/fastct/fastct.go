@@ -73,7 +73,7 @@ func (m *Machine) restore(r any) error {
 		if !r.Adopted {
 			in.est = r.Value
 		} else if in.ts < 0 {
-			return fmt.Errorf("%w: instance %d was decided by what was adopted, and nothing was", ErrLog, r.CN)
+			return fmt.Errorf("%w: instance %d was decided by an adopted value, and none was adopted", ErrLog, r.CN)
 		}
 		in.phase = settled
 		m.highest = max(m.highest, r.CN)

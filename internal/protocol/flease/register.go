@@ -1,7 +1,7 @@
 package flease
 
 // Rank orders the operations of the paper's register: k of section 3.2, a time and a
-// process (3.5). Ballot is the same in a word, and what ships.
+// process (3.5). Ballot is the same in one word; the product uses that.
 type Rank struct {
 	Time Time
 	Proc int

@@ -264,9 +264,9 @@ func (t *Table) FirstUnreleased(s Set) uint64 {
 // Meets reports whether some entry in the Table changes a key of the set.
 func (t *Table) Meets(s Set) bool { return t.LastTouch(s) != 0 }
 
-// Blocked gives the lowest index before the entry index that has to be released
-// before it, since it changes a key that the entry changes or reads; 0 if there
-// is none, or if the entry is released or touches nothing.
+// Blocked returns the lowest index that has to be released before the entry index, since it
+// changes a key that the entry changes or reads. It returns 0 if there is none, or if the
+// entry is released or touches nothing.
 func (t *Table) Blocked(index uint64) uint64 {
 	e := t.entries[index]
 	if e == nil || e.released {

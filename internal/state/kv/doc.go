@@ -38,13 +38,12 @@
 // version is also appended to one chunked log of events in order of revision,
 // the source of watches.
 //
-// A deleted key keeps a tombstone version, and its place in the tree, until the
-// deletion is compacted. [Store.Compact] is logical: the store and later Views
-// answer [ErrCompacted] below the compact revision at once. [Store.Reclaim] gives
-// the memory back afterwards, step by step. A View that is older than what was
-// reclaimed notices after reading and returns an error instead of a wrong answer,
-// see [ErrStaleView]; [Store.Pin] holds history for a reader that needs long, such
-// as the writer of a snapshot.
+// A deleted key keeps a tombstone version, and its place in the tree, until the deletion is
+// compacted. [Store.Compact] is logical: the store and later Views answer [ErrCompacted]
+// below the compact revision at once. [Store.Reclaim] gives the memory back afterwards,
+// step by step. A View that is older than the reclaimed history notices after reading, and
+// returns an error instead of a wrong answer, see [ErrStaleView]. [Store.Pin] keeps history
+// for a slow reader, such as the writer of a snapshot.
 //
 // Leases stand in a copy-on-write tree too, each with its keys. Leases have no
 // clock here: the owner of the Store grants, revokes and checkpoints them through
@@ -52,10 +51,10 @@
 //
 // # Revisions
 //
-// An empty store is at revision 1. Each request that changes keys makes one
-// revision, however many keys it changes; a request that changes nothing (a
-// deletion of nothing, a failed or reading transaction, the end of a lease
-// without keys) makes none. Sizes are counted in bytes, times-to-live in seconds.
+// An empty store is at revision 1. Each request that changes keys makes one revision,
+// however many keys it changes. A request that changes nothing makes none: a deletion of
+// nothing, a failed or reading transaction, the end of a lease without keys. Sizes are
+// counted in bytes, times-to-live in seconds.
 //
 // # Left out
 //

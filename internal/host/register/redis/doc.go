@@ -60,10 +60,10 @@
 // Restore, and nothing is lost as long as fewer than half are lost at a time. With one
 // server [Store.Warning] says so unless it has appendfsync always.
 //
-// Not noticed: data put back from an old copy whose last process kept all (its run_id is
-// taken for one that went before); a log whose disk lies about syncs; a change of
-// appendfsync, or of the policy of eviction, while connections stay open; a replica that
-// takes over and is restarted before anybody connects. Quorumregister notices some of
+// These are not noticed: data put back from an old copy whose last process kept all (its
+// run_id is taken for an earlier one); a disk that lies about syncs; a change of
+// appendfsync or of the eviction policy while connections stay open; and a replica that
+// takes over and is restarted before any client connects. Quorumregister notices some of
 // these, by the floor.
 //
 // # The floor, and what is forgotten

@@ -13,9 +13,9 @@
 // Crash is the loss of power, the worst that a disk which keeps its promises may
 // do, as chance has it:
 //
-//   - The content of a file at its last Sync stays, as far as it was not written again. Of
-//     the sectors of 512 bytes written since, any may be there and any may be as before,
-//     whatever the order of the writes: so records are lost, torn, or there although
+//   - The content of a file at its last Sync stays, as far as it was not written again.
+//     Each sector of 512 bytes that was written since may be there or be as before,
+//     whatever the order of the writes. So records are lost, torn, or there although
 //     earlier ones are not. A sector is never half written.
 //   - The length is that of the last Sync or the present one. A sector that a
 //     longer file has and that was not written is zeros.
@@ -27,11 +27,11 @@
 //
 // The same seed and the same calls give the same outcome.
 //
-// Fault stands before every call of a process and may fail it. A write that
-// fails has written its first half. Kill ends the processes at a point that a
-// Fault chooses, as the loss of power in the middle of a call does, and Crash
-// then says what is left, or Exit, if only the processes have died. ReadFile and WriteFile go past the processes: to look
-// at what is on the disk, and to damage it. Open tells which files a process has left open.
+// Fault stands before every call of a process and may fail it. A write that fails has
+// written its first half. Kill ends the processes at a point that a Fault chooses, as the
+// loss of power in the middle of a call does. Then Crash decides what is left, or Exit if
+// only the processes have died. ReadFile and WriteFile go past the processes: to look at
+// what is on the disk, and to damage it. Open tells which files a process has left open.
 //
 // Left out: permissions, open files that were removed from their directory and
 // are still read by other names, directories that must exist before their files
