@@ -95,7 +95,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// The command that ships has no simulator in it, by way of no package.
+// The shipped command links no package of the lab, directly or through another.
 func TestShippedCommandHasNoLab(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "./cmd/tenure").Output()
 	if err != nil {

@@ -17,7 +17,7 @@ func rootCommand() *cobra.Command {
 		Short: "Tenure's protocols under faults, beside papers and beside others",
 		Long: `Plays the state machines that Tenure ships in simulated worlds, reproduces the figures
 and tables of the papers that they come from, and compares protocols. It needs no
-server, and serves nobody: what uses leases, or keeps them, is the command tenure.`,
+server and is none: the command tenure keeps leases and uses them.`,
 		Example:       "  tenure-lab sim replica --worlds 1000\n  tenure-lab figure5 --svg figure5.svg\n  tenure-lab quorum-leases --html report.html\n  tenure-lab broadcast --clients 1,64 -o json",
 		SilenceUsage:  true,
 		SilenceErrors: true,

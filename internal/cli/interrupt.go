@@ -13,7 +13,7 @@ type Interrupt syscall.Signal
 
 func (i Interrupt) Error() string { return "signal: " + syscall.Signal(i).String() }
 
-// UntilSignal is a context that an interrupt or SIGTERM ends, with an Interrupt as the cause.
+// UntilSignal returns a context that an interrupt or SIGTERM ends, with an Interrupt as the cause.
 // The next one ends the process.
 func UntilSignal(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)

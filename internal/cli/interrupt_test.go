@@ -40,7 +40,7 @@ func TestSignalsEndAContext(t *testing.T) {
 	}
 }
 
-// What a signal ended has a shell's exit code.
+// An error that a signal led to has a shell's exit code.
 func TestInterrupted(t *testing.T) {
 	odd := errors.New("odd")
 	ended, end := context.WithCancelCause(t.Context())

@@ -17,6 +17,8 @@ type Progress struct {
 	shown    time.Time
 }
 
+// NewProgress returns a line for so many things of a kind. It shows nothing if the file is no
+// terminal.
 func NewProgress(f *os.File, of int, what string) *Progress {
 	p := &Progress{of: of, What: what, start: time.Now()}
 	if _, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
