@@ -1,6 +1,6 @@
 # The verbs of this repository. `make` prints this help.
 .DEFAULT_GOAL := help
-.PHONY: help build test race modules modules-long vet fuzz fuzz-draw bench sim wholesim mutants draw survivors worlds-draw compare nightly
+.PHONY: help build lab test race modules modules-long vet fuzz fuzz-draw bench sim wholesim mutants draw survivors worlds-draw compare nightly
 
 help: ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -8,14 +8,17 @@ help: ## print this help
 build: ## build bin/tenure
 	go build -o bin/tenure ./cmd/tenure
 
+lab: ## build bin/tenure-lab: simulated worlds, figures of papers, comparisons; it does not ship
+	go build -o bin/tenure-lab ./cmd/tenure-lab
+
 test: ## all tests of the main module
 	go test ./...
 
 # Packages with goroutines; the pure ones have nothing to race with, but kv's
 # readers run beside its writer.
-RACE := $(shell go list ./... | grep -E '/(kv|broadcast|clock|driver|register|wal|peer|watch|node|etcdapi|server|engine|stint|storage|leasetest|fence|cmd|examples)(/|$$)|/tenure$$|/lab/sim$$')
+RACE := $(shell go list ./... | grep -E '/(kv|broadcast|clock|driver|register|wal|peer|watch|node|etcdapi|server|engine|stint|storage|leasetest|fence|cli|cmd|examples)(/|$$)|/tenure$$|/lab/sim$$')
 # Some take so long under it that only `make nightly` runs them.
-SLOW ?= $(foreach p,$(RACE),$(if $(findstring /examples/,$p),$p)) %/engine/etcd %/engine/flease %/register/redis %/cmd/tenure %/register/file %/node
+SLOW ?= $(foreach p,$(RACE),$(if $(findstring /examples/,$p),$p)) %/engine/etcd %/engine/flease %/register/redis %/cmd/tenure %/cmd/tenure-lab %/register/file %/node
 race: ## race detector on the packages with goroutines; SLOW= leaves nothing out
 	go test -race -timeout 1h -skip "^TestMutants$$" $(filter-out $(SLOW),$(RACE))
 	$(if $(SLOW),go test -race -short -skip "^TestMutants$$" ./engine/etcd)

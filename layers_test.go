@@ -26,6 +26,7 @@ leasetest: tenure
 
 internal/machine:
 internal/wire:
+internal/cli:
 internal/state:
 internal/protocol: internal/machine internal/wire
 internal/core: internal/machine internal/wire internal/protocol internal/state
@@ -39,7 +40,8 @@ broadcast: internal/machine internal/member
 
 internal/lab: tenure api engine internal
 examples: tenure fence engine broadcast internal/machine internal/protocol internal/host internal/holder
-cmd/tenure: tenure api engine broadcast internal
+cmd/tenure: tenure api engine broadcast internal/cli internal/machine internal/wire internal/state internal/protocol internal/core internal/host internal/holder internal/member
+cmd/tenure-lab: tenure api fence leasetest engine server broadcast internal
 `
 
 // testLayers says what tests may import besides.
@@ -91,6 +93,27 @@ func TestLayers(t *testing.T) {
 	for _, offence := range layerOffences(list(`{{join .TestImports " "}} {{join .XTestImports " "}}`), true) {
 		t.Error("a test: " + offence)
 	}
+}
+
+// The shipped command links no package of the lab, directly or through another.
+func TestShippedCommandHasNoLab(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "./cmd/tenure").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, offence := range shippedLab(string(out)) {
+		t.Error(offence)
+	}
+}
+
+// shippedLab judges the packages that the shipped command is made of, one a line.
+func shippedLab(listing string) (offences []string) {
+	for pkg := range strings.FieldsSeq(listing) {
+		if within(pkg, module+"/internal/lab") {
+			offences = append(offences, "cmd/tenure ships "+strings.TrimPrefix(pkg, module+"/"))
+		}
+	}
+	return offences
 }
 
 // within reports whether a package is a folder's.
@@ -234,6 +257,7 @@ func TestLayersHasTeeth(t *testing.T) {
 		{in + "protocol/flease " + in + "machines", "internal/protocol/flease may not import internal/machines", false},
 		{module + "/server " + in + "lab/sim", "server may not import internal/lab/sim", false},
 		{module + "/broadcast " + module + "/server", "broadcast may not import server", true},
+		{module + "/cmd/tenure " + in + "lab/chart", "cmd/tenure may not import internal/lab/chart", false},
 	} {
 		if got := layerOffences(c.listing, c.tests); !slices.Contains(got, c.want) {
 			t.Errorf("%q: offences %q, want %q", c.listing, got, c.want)
@@ -244,6 +268,13 @@ func TestLayersHasTeeth(t *testing.T) {
 	}
 	if got := layerOffences(module+"/server testing "+in+"lab/sim", true); got != nil {
 		t.Errorf("a test may simulate, got %q", got)
+	}
+	if got := layerOffences(module+"/cmd/tenure-lab "+in+"lab/sim", false); got != nil {
+		t.Errorf("the command of the lab may simulate, got %q", got)
+	}
+	shipped := "fmt\n" + in + "machine\n" + in + "lab/sim\n" + in + "labour\n" + module + "/cmd/tenure\n"
+	if got := shippedLab(shipped); !slices.Equal(got, []string{"cmd/tenure ships internal/lab/sim"}) {
+		t.Errorf("a shipped command with a simulator in it: got %q", got)
 	}
 	sources := map[string]string{
 		"package p\nimport \"time\"\nvar x = time.Now()":                   "p.go:3:9: time.Now: take the time as an argument",

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,12 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
 	"github.com/tenure-lease/tenure/engine/file"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
 
@@ -115,41 +114,10 @@ func unavailable(at string) func(tenure.Leaser, error) (tenure.Leaser, error) {
 		case err == nil:
 			return l, nil
 		case errors.Is(err, engine.ErrURL):
-			return nil, exitError{exitFailure, err}
+			return nil, cli.Exit(cli.ExitFailure, err)
 		case strings.HasPrefix(at, "etcd"):
 			err = fmt.Errorf("%w (--at or TENURE_AT names the server; `tenure serve` starts one)", err)
 		}
-		return nil, exitError{exitUnavailable, err}
+		return nil, cli.Exit(cli.ExitUnavailable, err)
 	}
-}
-
-// output is the form in which a command prints.
-type output string
-
-// outputFlag registers -o.
-func outputFlag(cmd *cobra.Command, o *output) {
-	*o = "table"
-	cmd.Flags().VarP(o, "output", "o", "`form` of the output: table or json")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func (o *output) String() string { return string(*o) }
-func (o *output) Type() string   { return "form" }
-func (o *output) Set(s string) error {
-	if s != "table" && s != "json" {
-		return fmt.Errorf("want table or json")
-	}
-	*o = output(s)
-	return nil
-}
-
-// print writes v as JSON, or calls table.
-func (o output) print(w io.Writer, v any, table func()) error {
-	if o == "table" {
-		table()
-		return nil
-	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

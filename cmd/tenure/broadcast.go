@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 const castAbout = `
@@ -64,7 +65,7 @@ func (o *memberOptions) start(log io.Writer) (*broadcast.Node, error) {
 	}
 	c.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if c.Listener, err = net.Listen("tcp", c.Members[c.ID]); err != nil {
-		return nil, exitError{exitUnavailable, err}
+		return nil, cli.Exit(cli.ExitUnavailable, err)
 	}
 	return broadcast.Start(c)
 }
@@ -79,11 +80,11 @@ func (o *clientOptions) flags(cmd *cobra.Command) {
 
 // run does something as a client, until it is done or a signal comes.
 func (o *clientOptions) run(cmd *cobra.Command, do func(context.Context, *memberClient) error) error {
-	ctx, stop := untilSignal(cmd.Context())
+	ctx, stop := cli.UntilSignal(cmd.Context())
 	defer stop()
 	c := newMemberClient(o.at)
 	defer c.close()
-	return interrupted(do(ctx, c))
+	return cli.Interrupted(do(ctx, c))
 }
 
 func broadcastCommand() *cobra.Command {
@@ -142,7 +143,7 @@ position of is ordered, and one more may be.
 // run does something at this member, until it is done or a signal comes. Clients on this
 // machine are served meanwhile.
 func (o *memberOptions) run(cmd *cobra.Command, do func(context.Context, *broadcast.Node) error) error {
-	ctx, stop := untilSignal(cmd.Context())
+	ctx, stop := cli.UntilSignal(cmd.Context())
 	defer stop()
 	n, err := o.start(cmd.ErrOrStderr())
 	if err != nil {
@@ -153,5 +154,5 @@ func (o *memberOptions) run(cmd *cobra.Command, do func(context.Context, *broadc
 		err = do(ctx, n)
 		quiet()
 	}
-	return interrupted(errors.Join(err, n.Close()))
+	return cli.Interrupted(errors.Join(err, n.Close()))
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // A member's clients on its machine talk to it by HTTP over a socket in its directory: who may
@@ -154,7 +155,7 @@ func (c *memberClient) unreached(ctx context.Context, err error) error {
 	var op *net.OpError
 	switch {
 	case errors.As(err, &op) && op.Op == "dial":
-		return exitError{exitUnavailable, fmt.Errorf("no member runs in the directory %s: start it with tenure deliver --data-dir %s (%w)", c.dir, c.dir, op.Err)}
+		return cli.Exit(cli.ExitUnavailable, fmt.Errorf("no member runs in the directory %s: start it with tenure deliver --data-dir %s (%w)", c.dir, c.dir, op.Err))
 	case ctx.Err() != nil:
 		return fmt.Errorf("it may or may not be ordered: %w", context.Cause(ctx))
 	}
@@ -162,7 +163,7 @@ func (c *memberClient) unreached(ctx context.Context, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	return exitError{exitUnavailable, fmt.Errorf("the member in %s ended, and the message may or may not be ordered: look with tenure deliver, or broadcast it again (%w)", c.dir, err)}
+	return cli.Exit(cli.ExitUnavailable, fmt.Errorf("the member in %s ended, and the message may or may not be ordered: look with tenure deliver, or broadcast it again (%w)", c.dir, err))
 }
 
 // patience is how long a client waits before it says what it waits for, each time.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // command runs a command line in this process, and returns what it prints.
@@ -36,8 +37,8 @@ func command(t *testing.T, args ...string) (out string, err error) {
 // wantRefused wants an error that says something, of a command line that makes no sense.
 func wantRefused(t *testing.T, err error, says string) {
 	t.Helper()
-	var exit exitError
-	if err == nil || errors.As(err, &exit) && exit.code != exitFailure || !strings.Contains(err.Error(), says) {
+	var exit cli.ExitError
+	if err == nil || errors.As(err, &exit) && exit.Code != cli.ExitFailure || !strings.Contains(err.Error(), says) {
 		t.Errorf("error %v, want it refused with %q", err, says)
 	}
 }
@@ -179,14 +180,6 @@ func TestOutputForms(t *testing.T) {
 		_, err := command(t, args...)
 		wantRefused(t, err, "want table or json")
 	}
-	var b strings.Builder
-	table := func() { b.WriteString("table") }
-	for o, want := range map[output]string{"table": "table", "json": "{\n  \"a\": 1\n}\n"} {
-		b.Reset()
-		if err := o.print(&b, map[string]int{"a": 1}, table); err != nil || b.String() != want {
-			t.Errorf("-o %s prints %q, %v; want %q", o, &b, err, want)
-		}
-	}
 }
 
 // Errors have the exit codes that the help tells.
@@ -195,16 +188,11 @@ func TestExitCodes(t *testing.T) {
 	_, atEtcd := unavailable("etcd://a")(nil, odd)
 	_, atFile := unavailable("file:///a")(nil, odd)
 	_, badURL := unavailable("etcd://a")(nil, fmt.Errorf("%w: odd", engine.ErrURL))
-	wantExit(t, atEtcd, exitUnavailable)
-	wantExit(t, atFile, exitUnavailable)
-	wantExit(t, badURL, exitFailure)
+	wantExit(t, atEtcd, cli.ExitUnavailable)
+	wantExit(t, atFile, cli.ExitUnavailable)
+	wantExit(t, badURL, cli.ExitFailure)
 	if atEtcd == nil || !strings.Contains(atEtcd.Error(), "tenure serve") || strings.Contains(fmt.Sprint(atFile), "tenure serve") {
 		t.Errorf("at an etcd: %v; at a directory: %v; want that tenure serve starts the former", atEtcd, atFile)
-	}
-	wantExit(t, interrupted(fmt.Errorf("stopped: %w", interrupt(syscall.SIGINT))), 130)
-	wantExit(t, interrupted(context.Cause(canceledBy(interrupt(syscall.SIGTERM)))), 143)
-	if err := interrupted(odd); err != odd {
-		t.Errorf("what was not interrupted: %v, want %v", err, odd)
 	}
 	for status, want := range map[syscall.WaitStatus]int{0: 0, 3 << 8: 3, syscall.WaitStatus(syscall.SIGKILL): 137} {
 		if got := exitCode(status); got != want {
@@ -213,7 +201,7 @@ func TestExitCodes(t *testing.T) {
 	}
 	for code, want := range map[codes.Code]int{
 		codes.InvalidArgument: 0, codes.PermissionDenied: 0, codes.Unimplemented: 0,
-		codes.Unavailable: exitUnavailable, codes.DeadlineExceeded: exitUnavailable, codes.Unknown: exitUnavailable,
+		codes.Unavailable: cli.ExitUnavailable, codes.DeadlineExceeded: cli.ExitUnavailable, codes.Unknown: cli.ExitUnavailable,
 	} {
 		err := trouble("etcd://a", status.Error(code, "quorumlease: odd"))
 		if want != 0 {
@@ -225,12 +213,6 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("what makes no sense is told as %q", err)
 		}
 	}
-}
-
-func canceledBy(cause error) context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(cause)
-	return ctx
 }
 
 // Command lines that contradict themselves are refused before anything is asked for.
@@ -262,7 +244,7 @@ func TestWithLeaserExitCodes(t *testing.T) {
 	fails := func(err error) error {
 		return withLeaser(atLocal, func(context.Context, tenure.Leaser) error { return err })
 	}
-	wantExit(t, fails(errors.New("odd")), exitUnavailable)
+	wantExit(t, fails(errors.New("odd")), cli.ExitUnavailable)
 	wantRefused(t, fails(fmt.Errorf("%w: odd", tenure.ErrClaim)), "odd")
 	if err := fails(nil); err != nil {
 		t.Error(err)

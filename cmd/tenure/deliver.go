@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // deliveredMessage is what `tenure deliver -o json` prints, one a line.
@@ -27,7 +28,7 @@ type deliveredMessage struct {
 
 func deliverCommand() *cobra.Command {
 	var o memberOptions
-	var out output
+	var out cli.Output
 	var from, count uint64
 	cmd := &cobra.Command{
 		Use:   "deliver",
@@ -74,7 +75,7 @@ member's address, can speak for it: for a trusted network.`,
 	o.flags(cmd)
 	cmd.Flags().Uint64Var(&from, "from", 1, "first `position` to print")
 	cmd.Flags().Uint64Var(&count, "count", 0, "stop after so many messages; 0: do not")
-	outputFlag(cmd, &out)
+	out.Register(cmd)
 	return cmd
 }
 

@@ -14,13 +14,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 func electCommand() *cobra.Command {
 	var t tenancy
 	var listen, once bool
 	var onLeader string
-	var o output
+	var o cli.Output
 	cmd := &cobra.Command{
 		Use:   "elect NAME [flags] -- COMMAND [ARG…]",
 		Short: "Run a command while being the leader, or listen for leaders",
@@ -65,7 +66,7 @@ With --listen we do not campaign but print the leaders, one a line, until a sign
 	}
 	flags := cmd.Flags()
 	t.register(flags)
-	outputFlag(cmd, &o)
+	o.Register(cmd)
 	flags.StringVar(&t.claim.Holder, "value", "", "what we proclaim as leader, such as our address (default host:pid)")
 	flags.StringVar(&onLeader, "on-leader", "", "shell `command` to run for each new leader")
 	flags.BoolVar(&listen, "listen", false, "print the leaders instead of campaigning")
@@ -99,13 +100,13 @@ func (t *tenancy) reign(ctx context.Context, leaser tenure.Leaser, once bool) er
 			return err
 		}
 		code, err := t.under(ctx, lease, "TENURE_LEADER="+t.claim.Holder)
-		var exit exitError
+		var exit cli.ExitError
 		switch {
-		case errors.As(err, &exit) && exit.code == exitLost && !once && t.caught == nil:
+		case errors.As(err, &exit) && exit.Code == cli.ExitLost && !once && t.caught == nil:
 			fmt.Fprintln(os.Stderr, "tenure:", err)
 			continue
 		case err == nil && code != 0:
-			return exitError{code: code}
+			return cli.Exit(code, nil)
 		}
 		return err
 	}
@@ -128,7 +129,7 @@ func follow(ctx context.Context, l tenure.Leaser, t *tenancy, hook string) {
 	}
 }
 
-func listenLeaders(ctx context.Context, t *tenancy, o output, w io.Writer) error {
+func listenLeaders(ctx context.Context, t *tenancy, o cli.Output, w io.Writer) error {
 	t.catch()
 	settle(&t.at, os.Stderr)
 	ctx, stop := t.calm(ctx)
@@ -142,7 +143,7 @@ func listenLeaders(ctx context.Context, t *tenancy, o output, w io.Writer) error
 }
 
 // tellLeaders prints each leader until the context ends, or nobody reads.
-func tellLeaders(ctx context.Context, e tenure.Election, o output, w io.Writer) error {
+func tellLeaders(ctx context.Context, e tenure.Election, o cli.Output, w io.Writer) error {
 	for leader, err := range e.Observe(ctx) {
 		if err != nil {
 			return refusal(err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // TestElectEndsItsHooks: when elect ends, so does a hook that runs, however long it would take; and
@@ -79,11 +80,11 @@ func (c changing) Await(_ context.Context, s tenure.State) (tenure.State, error)
 // deserves, and so does one whose output nobody takes.
 func TestTellsLeaders(t *testing.T) {
 	leaders := []tenure.Holding{{Holder: "one", Token: 7, Slots: 1}, {Holder: "two", Token: 8, Slots: 1}}
-	for form, want := range map[output]string{
+	for form, want := range map[cli.Output]string{
 		"table": "one\t7\ntwo\t8\n",
 		"json":  `{"holder":"one","token":7,"slots":1,"until":"0001-01-01T00:00:00Z"}` + "\n" + `{"holder":"two","token":8,"slots":1,"until":"0001-01-01T00:00:00Z"}` + "\n",
 	} {
-		for fails, code := range map[error]int{tenure.ErrUnavailable: exitUnavailable, fmt.Errorf("%w: odd", tenure.ErrClaim): exitFailure, errors.New("odd"): exitUnavailable} {
+		for fails, code := range map[error]int{tenure.ErrUnavailable: cli.ExitUnavailable, fmt.Errorf("%w: odd", tenure.ErrClaim): cli.ExitFailure, errors.New("odd"): cli.ExitUnavailable} {
 			var out strings.Builder
 			e := tenure.Election{Leaser: changing{leaders: leaders, fails: fails, asked: new(int)}}
 			wantExit(t, tellLeaders(t.Context(), e, form, &out), code)
@@ -103,13 +104,13 @@ func TestTellsLeaders(t *testing.T) {
 
 // A listener that cannot begin says why by its exit code.
 func TestListenExitCodes(t *testing.T) {
-	for at, want := range map[string]int{"file://" + t.TempDir() + "/none": exitUnavailable, "zk://a": exitFailure, "etcd://127.0.0.1:1": exitUnavailable} {
+	for at, want := range map[string]int{"file://" + t.TempDir() + "/none": cli.ExitUnavailable, "zk://a": cli.ExitFailure, "etcd://127.0.0.1:1": cli.ExitUnavailable} {
 		if code, out, errs := ran(t, "elect", "n", "--listen", "--at", at); code != want || out != "" || !strings.HasPrefix(errs, "tenure: ") {
 			t.Errorf("listening at %s ends with %d, %q, %q; want %d", at, code, out, errs, want)
 		}
 	}
-	if code, _, errs := ran(t, "elect", "n/", "--listen", "--at", "local"); code != exitFailure {
-		t.Errorf("listening for a name that there is not ends with %d, %q, want %d", code, errs, exitFailure)
+	if code, _, errs := ran(t, "elect", "n/", "--listen", "--at", "local"); code != cli.ExitFailure {
+		t.Errorf("listening for a name that there is not ends with %d, %q, want %d", code, errs, cli.ExitFailure)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
@@ -41,11 +42,11 @@ func (kernel) kill(group int, sig syscall.Signal) { _ = syscall.Kill(-group, sig
 func startGroup(argv, env []string, tell func(*shepherd), may func() error) (*group, error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) {
-		code := exitNotFound
+		code := cli.ExitNotFound
 		if errors.Is(err, os.ErrPermission) {
-			code = exitCannotRun
+			code = cli.ExitCannotRun
 		}
-		return nil, exitError{code, fmt.Errorf("cannot run %q: %w", argv[0], err)}
+		return nil, cli.Exit(code, fmt.Errorf("cannot run %q: %w", argv[0], err))
 	}
 	s, err := startShepherd()
 	if err != nil {
@@ -62,7 +63,7 @@ func startGroup(argv, env []string, tell func(*shepherd), may func() error) (*gr
 		runtime.LockOSThread() // see childAttributes
 		err := g.launch(tell, may, func() (int, error) {
 			if err := cmd.Start(); err != nil {
-				return 0, exitError{exitCannotRun, fmt.Errorf("cannot run %q: %w", argv[0], err)}
+				return 0, cli.Exit(cli.ExitCannotRun, fmt.Errorf("cannot run %q: %w", argv[0], err))
 			}
 			id := cmd.Process.Pid
 			_ = cmd.Process.Release() // we wait for it by its number, and need no descriptor besides
@@ -117,7 +118,7 @@ func await(pid int, stopped chan<- syscall.Signal) int {
 
 func exitCode(status syscall.WaitStatus) int {
 	if status.Signaled() {
-		return exitSignal + int(status.Signal())
+		return cli.ExitSignal + int(status.Signal())
 	}
 	return status.ExitStatus()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
@@ -69,7 +70,7 @@ func (g *guard) may() error {
 		err = fmt.Errorf("this process did not run until %v before the deadline of the lease", left.Round(time.Millisecond))
 	}
 	if err != nil {
-		return exitError{exitLost, fmt.Errorf("did not run the command: %w", err)}
+		return cli.Exit(cli.ExitLost, fmt.Errorf("did not run the command: %w", err))
 	}
 	return nil
 }
@@ -99,7 +100,7 @@ func (g *guard) tend(group *group) (int, error) {
 		stopped = err.Error()
 	}
 	if stopped != "" {
-		return code, exitError{exitLost, fmt.Errorf("lost the lease on %q, stopped the command: %s", g.lease.Name(), stopped)}
+		return code, cli.Exit(cli.ExitLost, fmt.Errorf("lost the lease on %q, stopped the command: %s", g.lease.Name(), stopped))
 	}
 	return code, nil
 }
@@ -128,7 +129,7 @@ func (g *guard) watch(group *group) (code int, stopped string) {
 		case code := <-group.exited:
 			alarm.Stop()
 			g.tell(group.shepherd)
-			if stopped == "" && code == exitSignal+int(syscall.SIGKILL) && group.shepherd.late {
+			if stopped == "" && code == cli.ExitSignal+int(syscall.SIGKILL) && group.shepherd.late {
 				stopped = "this process did not run until shortly before the deadline" // the shepherd did
 			}
 			return code, stopped
@@ -190,7 +191,7 @@ func (g *guard) hold(ctx context.Context) error {
 		case <-g.lease.Done():
 			alarm.Stop()
 			g.events.why("lost", g.lease, g.lease.Err().Error())
-			return exitError{exitLost, fmt.Errorf("lost %q: %w", g.lease.Name(), g.lease.Err())}
+			return cli.Exit(cli.ExitLost, fmt.Errorf("lost %q: %w", g.lease.Name(), g.lease.Err()))
 		case <-alarm.C:
 		}
 		if d := g.lease.Deadline(); d.Sub(deadline) > time.Millisecond {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
@@ -113,8 +114,8 @@ func TestALossAtTheEndIsTold(t *testing.T) {
 		exited <- 0
 		g := guard{lease: &ending{at: time.Now().Add(time.Hour), err: lost}, clock: clock.System, ttl: time.Hour, events: &events{}}
 		code, err := g.tend(&group{processes: nobody{}, shepherd: unheard(t), clock: clock.System, exited: exited})
-		var exit exitError
-		if code != 0 || (lost != nil) != (errors.As(err, &exit) && exit.code == exitLost) {
+		var exit cli.ExitError
+		if code != 0 || (lost != nil) != (errors.As(err, &exit) && exit.Code == cli.ExitLost) {
 			t.Errorf("%s: exit code %d, %v", name, code, err)
 		}
 	}
@@ -170,8 +171,8 @@ func TestKeepsTheLeaseWhileTheKilledLive(t *testing.T) {
 			if took := time.Since(begun); took < tt.want || took > tt.want+time.Second {
 				t.Errorf("%s: the guard is done after %v, want %v", tt.name, took, tt.want)
 			}
-			var exit exitError
-			if lost := errors.As(err, &exit) && exit.code == exitLost; lost != (tt.held < tt.lives) {
+			var exit cli.ExitError
+			if lost := errors.As(err, &exit) && exit.Code == cli.ExitLost; lost != (tt.held < tt.lives) {
 				t.Errorf("%s: %v", tt.name, err)
 			}
 			if line := <-heard; !strings.Contains(line, "live on though they were killed") || !strings.Contains(line, `the lease on "fading"`) {
@@ -236,8 +237,8 @@ func TestWhatIsLeftBehindEndsWithTheLease(t *testing.T) {
 			if at := left.killed.Sub(begun); at < tt.end || at > tt.end+50*time.Millisecond {
 				t.Errorf("%s: what the command has left behind is killed after %v, want %v", tt.name, at, tt.end)
 			}
-			var exit exitError
-			if lost := errors.As(err, &exit) && exit.code == exitLost; lost != tt.lost {
+			var exit cli.ExitError
+			if lost := errors.As(err, &exit) && exit.Code == cli.ExitLost; lost != tt.lost {
 				t.Errorf("%s: the guard says %v, want that the lease is lost: %v", tt.name, err, tt.lost)
 			}
 		})

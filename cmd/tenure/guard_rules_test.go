@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
@@ -40,7 +41,7 @@ func (c *cast) kill(_ int, sig syscall.Signal) {
 		c.hears(sig)
 	}
 	if slices.Contains(c.heeds, sig) && !c.gone {
-		c.end(exitSignal + int(sig))
+		c.end(cli.ExitSignal + int(sig))
 		c.gone = sig == syscall.SIGKILL || !c.leaves
 	}
 }
@@ -141,8 +142,8 @@ func TestWhenAGuardStopsItsCommand(t *testing.T) {
 			if got := strings.Join(c.notes, ", "); code != tt.code || got != tt.notes {
 				t.Errorf("%s: the command ends with %d, and its group gets %s; want %d, and %s", name, code, got, tt.code, tt.notes)
 			}
-			var exit exitError
-			if errors.As(err, &exit); (tt.why == "") != (err == nil) || err != nil && (exit.code != exitLost || !strings.HasSuffix(err.Error(), "stopped the command: "+tt.why)) {
+			var exit cli.ExitError
+			if errors.As(err, &exit); (tt.why == "") != (err == nil) || err != nil && (exit.Code != cli.ExitLost || !strings.HasSuffix(err.Error(), "stopped the command: "+tt.why)) {
 				t.Errorf("%s: the guard says %v, want %q", name, err, tt.why)
 			}
 			var names []string
@@ -183,7 +184,7 @@ func TestHoldsWithoutACommand(t *testing.T) {
 		lost   time.Duration
 		exit   int
 		events string
-	}{"until it is lost": {time.Minute, exitLost, "renewed lost"}, "until nobody wants it": {time.Hour, 0, "renewed"}} {
+	}{"until it is lost": {time.Minute, cli.ExitLost, "renewed lost"}, "until nobody wants it": {time.Hour, 0, "renewed"}} {
 		synctest.Test(t, func(t *testing.T) {
 			ten, begun := fakeTenancy(), time.Now()
 			lease := &planned{begun: begun, done: make(chan struct{}), until: func(passed time.Duration) time.Duration {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
@@ -52,8 +53,8 @@ func TestStopsAfterSuspend(t *testing.T) {
 	g := guard{lease: &fading{near: time.Now().Add(500 * time.Millisecond)}, clock: clock.System, ttl: 3 * time.Second, events: &events}
 	begun := time.Now()
 	code, stopped := g.watch(&group{id: cmd.Process.Pid, processes: kernel{}, shepherd: unheard(t), clock: clock.System, exited: exited})
-	if code != exitSignal+int(syscall.SIGTERM) || stopped == "" || time.Since(begun) > 5*time.Second {
-		t.Errorf("exit code %d, stopped for %q after %v; want %d, and why, before the deadline", code, stopped, time.Since(begun), exitSignal+int(syscall.SIGTERM))
+	if code != cli.ExitSignal+int(syscall.SIGTERM) || stopped == "" || time.Since(begun) > 5*time.Second {
+		t.Errorf("exit code %d, stopped for %q after %v; want %d, and why, before the deadline", code, stopped, time.Since(begun), cli.ExitSignal+int(syscall.SIGTERM))
 	}
 }
 

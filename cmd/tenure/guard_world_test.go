@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
@@ -154,9 +155,9 @@ func (w *guardWorld) strike(sig syscall.Signal) {
 		case !c.alive || c.killed:
 		case sig == syscall.SIGKILL:
 			c.killed = true
-			w.after(c.stuck+time.Duration(w.rand.Int64N(int64(w.ttl/50))), func() { w.end(c, exitSignal+int(syscall.SIGKILL)) })
+			w.after(c.stuck+time.Duration(w.rand.Int64N(int64(w.ttl/50))), func() { w.end(c, cli.ExitSignal+int(syscall.SIGKILL)) })
 		case sig == syscall.SIGTERM && !c.deaf:
-			w.after(c.slow, func() { w.end(c, exitSignal+int(syscall.SIGTERM)) })
+			w.after(c.slow, func() { w.end(c, cli.ExitSignal+int(syscall.SIGTERM)) })
 		}
 	}
 }
@@ -519,14 +520,14 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 		w.fail("nothing happened, and the guard says %v; the shepherd has killed: %v", err, w.byFlock)
 	case trouble == 0 && got != code:
 		w.fail("nothing happened, and the command ends with %d, want %d", got, code)
-	case trouble == 5 && ended && !lost && !w.lostAt.IsZero() && got == exitSignal+int(syscall.SIGKILL):
+	case trouble == 5 && ended && !lost && !w.lostAt.IsZero() && got == cli.ExitSignal+int(syscall.SIGKILL):
 		w.fail("the command was killed for a lease that was revoked, and the guard does not say so")
-	case ended && !lost && got == exitSignal+int(syscall.SIGKILL) && w.byFlock:
+	case ended && !lost && got == cli.ExitSignal+int(syscall.SIGKILL) && w.byFlock:
 		w.fail("the shepherd killed the command, and the guard does not say that the lease was about to be lost")
 	}
 	for what, so := range map[string]bool{
 		"undisturbed": trouble == 0, "revoked": !w.lostAt.IsZero() && lost, "stopped": w.frozen != time.Time{}, "outage": trouble == 4, "killed by the shepherd": w.byFlock, "lost": lost,
-		"killed, and lives on": last.stuck > 0, "shepherd stopped": w.herdFrozen != time.Time{}, "exit": ended && !lost, "child left behind": len(w.command) > 1 && ended && !lost, "ends on TERM": got == exitSignal+int(syscall.SIGTERM),
+		"killed, and lives on": last.stuck > 0, "shepherd stopped": w.herdFrozen != time.Time{}, "exit": ended && !lost, "child left behind": len(w.command) > 1 && ended && !lost, "ends on TERM": got == cli.ExitSignal+int(syscall.SIGTERM),
 	} {
 		if so {
 			seen[what]++
@@ -544,7 +545,7 @@ func (w *guardWorld) strikeFirst() {
 		if c.alive && !c.killed && (i == 0 || !w.told) {
 			w.note("the kernel kills the command")
 			c.killed = true
-			w.end(c, exitSignal+int(syscall.SIGKILL))
+			w.end(c, cli.ExitSignal+int(syscall.SIGKILL))
 		}
 	}
 }

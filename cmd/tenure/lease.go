@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 func leaseCommand() *cobra.Command {
@@ -33,7 +34,7 @@ bench tells what to expect of it.`,
 
 func leaseListCommand() *cobra.Command {
 	var at string
-	var o output
+	var o cli.Output
 	cmd := &cobra.Command{
 		Use:     "list [PREFIX]",
 		Short:   "List the names that are held",
@@ -62,18 +63,18 @@ func leaseListCommand() *cobra.Command {
 					}
 					states = append(states, s)
 				}
-				return o.print(cmd.OutOrStdout(), states, func() { leaseTable(cmd.OutOrStdout(), states) })
+				return o.Print(cmd.OutOrStdout(), states, func() { leaseTable(cmd.OutOrStdout(), states) })
 			})
 		},
 	}
 	atFlag(cmd.Flags(), &at)
-	outputFlag(cmd, &o)
+	o.Register(cmd)
 	return cmd
 }
 
 func leaseShowCommand() *cobra.Command {
 	var at string
-	var o output
+	var o cli.Output
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show who holds a name and until when",
@@ -94,7 +95,7 @@ have seen no sign of life; EXPIRES IN is the latest that is possible.`,
 		},
 	}
 	atFlag(cmd.Flags(), &at)
-	outputFlag(cmd, &o)
+	o.Register(cmd)
 	return cmd
 }
 
@@ -130,7 +131,7 @@ func withLeaser(at string, f func(context.Context, tenure.Leaser) error) error {
 		return err
 	}
 	if err != nil {
-		return exitError{exitUnavailable, err}
+		return cli.Exit(cli.ExitUnavailable, err)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
 	"github.com/tenure-lease/tenure/engine/file"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
 
@@ -60,7 +61,7 @@ func quantilesOf(sorted []time.Duration) quantiles {
 
 func leaseBenchCommand() *cobra.Command {
 	var at string
-	var o output
+	var o cli.Output
 	var n int
 	var single bool
 	cmd := &cobra.Command{
@@ -85,14 +86,14 @@ releases leases with these for a while. Run it while the storage is as busy as i
 			defer stop()
 			b := benched{At: at}
 			if err := b.run(ctx, paths, single, n); err != nil {
-				return exitError{exitUnavailable, err}
+				return cli.Exit(cli.ExitUnavailable, err)
 			}
-			return o.print(cmd.OutOrStdout(), b, func() { b.table(cmd.OutOrStdout()) })
+			return o.Print(cmd.OutOrStdout(), b, func() { b.table(cmd.OutOrStdout()) })
 		},
 	}
 	flags := cmd.Flags()
 	atFlag(flags, &at)
-	outputFlag(cmd, &o)
+	o.Register(cmd)
 	flags.IntVar(&n, "accesses", 1000, "how often to read and to write")
 	flags.BoolVar(&single, "single-host", false, "as for a store of one machine's processes")
 	return cmd
@@ -123,11 +124,11 @@ func benchPaths(at string, single *bool) ([]string, error) {
 
 // run fills b in.
 func (b *benched) run(ctx context.Context, paths []string, single bool, n int) error {
-	bar := newProgress(os.Stderr, n*len(paths), "accesses")
-	defer bar.clear()
+	bar := cli.NewProgress(os.Stderr, n*len(paths), "accesses")
+	defer bar.Clear()
 	delay := storage.LeastDelay
 	for i, path := range paths {
-		times, err := file.Measure(ctx, path, single, n, func(done int) { bar.show(i*n+done, 0) })
+		times, err := file.Measure(ctx, path, single, n, func(done int) { bar.Show(i*n+done, 0) })
 		if err != nil {
 			return err
 		}
@@ -139,7 +140,7 @@ func (b *benched) run(ctx context.Context, paths []string, single bool, n int) e
 		return err
 	}
 	b.Proposed.TTLMS, b.Proposed.DelayMS, b.Proposed.TakeoverMS = millis(h.Term), millis(h.Delay), millis(storage.Takeover(h))
-	bar.clear()
+	bar.Clear()
 	return b.leases(ctx, paths, single, delay)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/engine"
 	"github.com/tenure-lease/tenure/engine/file"
 	"github.com/tenure-lease/tenure/engine/redis"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 	"github.com/tenure-lease/tenure/internal/host/register"
 )
@@ -32,7 +33,7 @@ type madeStores struct {
 
 func leaseInitCommand() *cobra.Command {
 	var at string
-	var o output
+	var o cli.Output
 	spec := file.Spec{}
 	cmd := &cobra.Command{
 		Use:   "init",
@@ -77,12 +78,12 @@ On NFS, mount with noac.`,
 				At: at, Set: h.Set.String(), Stores: h.Of, TTLMS: millis(h.Term), DelayMS: millis(h.Delay), Measured: spec.Delay == 0,
 				DriftPPM: h.Drift, FreeMS: millis(4 * h.Delay), TakeoverMS: millis(storage.Takeover(h)),
 			}
-			return o.print(cmd.OutOrStdout(), made, func() { made.table(cmd.OutOrStdout(), h) })
+			return o.Print(cmd.OutOrStdout(), made, func() { made.table(cmd.OutOrStdout(), h) })
 		},
 	}
 	flags := cmd.Flags()
 	atFlag(flags, &at)
-	outputFlag(cmd, &o)
+	o.Register(cmd)
 	flags.DurationVar(&spec.Term, "ttl", 15*time.Second, "how long a lease lasts without renewal (`duration`)")
 	flags.DurationVar(&spec.Delay, "delay", 0, "δ, what an access takes at most in ordinary times (`duration`; default: measured)")
 	flags.IntVar(&spec.Drift, "drift", 1000, "by how many millionths (`ppm`) clocks may differ in rate from true time")

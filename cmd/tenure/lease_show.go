@@ -11,6 +11,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine/file"
 	"github.com/tenure-lease/tenure/engine/redis"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
 
@@ -29,7 +30,7 @@ type shownStore struct {
 	Warning string   `json:"warning,omitempty"`
 }
 
-func showLease(ctx context.Context, l tenure.Leaser, name string, o output, w io.Writer) error {
+func showLease(ctx context.Context, l tenure.Leaser, name string, o cli.Output, w io.Writer) error {
 	stores, err := storesOf(ctx, l, name)
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ func showLease(ctx context.Context, l tenure.Leaser, name string, o output, w io
 	if err != nil {
 		return err
 	}
-	return o.print(w, shownLease{s, stores}, func() {
+	return o.Print(w, shownLease{s, stores}, func() {
 		leaseTable(w, []tenure.State{s})
 		if len(stores) > 0 {
 			fmt.Fprintln(w)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // takeLeases takes leases in the store of this user, until the test ends.
@@ -107,8 +108,8 @@ func TestLookingMakesNothing(t *testing.T) {
 	dir := t.TempDir()
 	at := "file://" + dir
 	code, out, errs := ran(t, "lease", "show", "n", "--at", at)
-	if left, err := os.ReadDir(dir); code != exitUnavailable || out != "" || !strings.Contains(errs, "make a store in it first") || err != nil || len(left) > 0 {
-		t.Errorf("to look into an empty directory ends with %d, %q, and leaves %v, %v; want %d, and nothing", code, errs, left, err, exitUnavailable)
+	if left, err := os.ReadDir(dir); code != cli.ExitUnavailable || out != "" || !strings.Contains(errs, "make a store in it first") || err != nil || len(left) > 0 {
+		t.Errorf("to look into an empty directory ends with %d, %q, and leaves %v, %v; want %d, and nothing", code, errs, left, err, cli.ExitUnavailable)
 	}
 	if _, err := command(t, "lease", "init", "--at", at, "--single-host", "--delay", "20ms"); err != nil {
 		t.Fatal(err)

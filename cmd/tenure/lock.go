@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 func lockCommand() *cobra.Command {
 	var t tenancy
 	var patience wait
 	var shared bool
-	var o output
+	var o cli.Output
 	cmd := &cobra.Command{
 		Use:   "lock NAME [flags] -- COMMAND [ARG…]",
 		Short: "Run a command while holding a lease: flock for a cluster",
@@ -71,7 +72,7 @@ this as a child, read its lines, and stop when it says "lost" or ends.
 	}
 	flags := cmd.Flags()
 	t.register(flags)
-	outputFlag(cmd, &o)
+	o.Register(cmd)
 	flags.StringVar(&t.claim.Holder, "holder", "", "what others are told about us (default host:pid)")
 	flags.Var(&patience, "wait", "how long to wait for the lease, and the server; 0 to try once")
 	flags.IntVarP(&t.claim.Slots, "slots", "n", 1, "how many may hold the name at once (a semaphore)")
@@ -94,7 +95,7 @@ func lock(ctx context.Context, t *tenancy, patience wait) error {
 	}
 	code, err := t.under(ctx, lease)
 	if err == nil && code != 0 {
-		err = exitError{code: code}
+		err = cli.Exit(code, nil)
 	}
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // memberOf answers clients in a directory as the test says, until that ends.
@@ -40,13 +41,13 @@ func memberOf(t *testing.T, answer http.HandlerFunc) (dir string) {
 func TestWhatAClientMakesOfAnswers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer http.HandlerFunc
-		exit   int // 0: success; exitFailure: an error without a code
+		exit   int // 0: success; cli.ExitFailure: an error without a code
 		says   string
 	}{
 		"it is ordered":  {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "7") }, 0, ""},
-		"too long":       {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "x", http.StatusRequestEntityTooLarge) }, exitFailure, "the message is too large"},
-		"it was removed": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broadcast: removed", http.StatusConflict) }, exitFailure, "broadcast: removed"},
-		"it ends":        {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, exitUnavailable, "ended, and the message may or may not be ordered"},
+		"too long":       {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "x", http.StatusRequestEntityTooLarge) }, cli.ExitFailure, "the message is too large"},
+		"it was removed": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broadcast: removed", http.StatusConflict) }, cli.ExitFailure, "broadcast: removed"},
+		"it ends":        {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, cli.ExitUnavailable, "ended, and the message may or may not be ordered"},
 	} {
 		asked, busy := 0, 2
 		dir := memberOf(t, func(w http.ResponseWriter, r *http.Request) {
@@ -64,13 +65,13 @@ func TestWhatAClientMakesOfAnswers(t *testing.T) {
 		var position broadcast.Position
 		err := c.ask(t.Context(), "POST", "/broadcast", "words", &position)
 		c.close()
-		var exit exitError
+		var exit cli.ExitError
 		switch {
 		case tt.exit == 0:
 			if err != nil || position != 7 || asked != busy+1 {
 				t.Errorf("%s: position %d, %v, after %d requests; want 7 after 3", name, position, err, asked)
 			}
-		case tt.exit == exitFailure:
+		case tt.exit == cli.ExitFailure:
 			if err == nil || errors.As(err, &exit) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%s: %v, want %q and no exit code of its own", name, err, tt.says)
 			}
@@ -81,7 +82,7 @@ func TestWhatAClientMakesOfAnswers(t *testing.T) {
 		}
 	}
 	err := newMemberClient(t.TempDir()).ask(t.Context(), "POST", "/broadcast", "x", new(any))
-	if wantExit(t, err, exitUnavailable); err != nil && !strings.Contains(err.Error(), "no member runs in the directory") {
+	if wantExit(t, err, cli.ExitUnavailable); err != nil && !strings.Contains(err.Error(), "no member runs in the directory") {
 		t.Errorf("without a member: %v", err)
 	}
 	for name, answer := range map[string]http.HandlerFunc{
@@ -90,12 +91,12 @@ func TestWhatAClientMakesOfAnswers(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		dir := memberOf(t, func(w http.ResponseWriter, r *http.Request) {
-			cancel(interrupt(syscall.SIGTERM))
+			cancel(cli.Interrupt(syscall.SIGTERM))
 			_, _ = io.ReadAll(r.Body)
 			answer(w, r)
 		})
 		c := newMemberClient(dir)
-		wantExit(t, interrupted(c.ask(ctx, "POST", "/broadcast", "words", new(any))), exitSignal+int(syscall.SIGTERM))
+		wantExit(t, cli.Interrupted(c.ask(ctx, "POST", "/broadcast", "words", new(any))), cli.ExitSignal+int(syscall.SIGTERM))
 		if c.close(); t.Failed() {
 			t.Fatalf("a signal has ended a request while %s", name)
 		}
@@ -147,7 +148,7 @@ func TestMemberFlagsReachTheirEnds(t *testing.T) {
 	defer taken.Close()
 	o = memberOptions{id: 1, group: 1, members: []string{"1=" + taken.Addr().String()}, dir: t.TempDir()}
 	_, err = o.start(io.Discard)
-	wantExit(t, err, exitUnavailable)
+	wantExit(t, err, cli.ExitUnavailable)
 }
 
 // A member's socket is for its user only. It takes the place of one that was left behind, and has to fit.

@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"testing"
 	"testing/fstest"
+
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 func TestMemoryLimit(t *testing.T) {
@@ -49,11 +51,11 @@ func TestRespectMemory(t *testing.T) {
 		want           int64 // of the collector
 		floor          int
 	}{
-		{"", "", 0, math.MaxInt64, heapFloorBytes},
+		{"", "", 0, math.MaxInt64, cli.HeapFloorBytes},
 		{"", "", 1000 << 20, 900 << 20, 0},
-		{"", "", 16*heapFloorBytes - 1, (16*heapFloorBytes - 1) / 10 * 9, 0},
-		{"", "", 16 * heapFloorBytes, 16 * heapFloorBytes / 10 * 9, heapFloorBytes},
-		{"", "", 10 << 30, 9 << 30, heapFloorBytes},
+		{"", "", 16*cli.HeapFloorBytes - 1, (16*cli.HeapFloorBytes - 1) / 10 * 9, 0},
+		{"", "", 16 * cli.HeapFloorBytes, 16 * cli.HeapFloorBytes / 10 * 9, cli.HeapFloorBytes},
+		{"", "", 10 << 30, 9 << 30, cli.HeapFloorBytes},
 		{"", "50", 10 << 30, 9 << 30, 0},
 		{"", "50", 0, math.MaxInt64, 0},
 		{"5GiB", "", 10 << 30, math.MaxInt64, 0},

@@ -26,6 +26,7 @@ import (
 
 	"github.com/tenure-lease/tenure/engine"
 	"github.com/tenure-lease/tenure/engine/flease"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // peerOptions are the flags of tenure peer. Those of the peer itself end up in a flease URL,
@@ -40,7 +41,7 @@ type peerOptions struct {
 	cluster, state       string
 	clock                string
 	cacert, cert, key    string
-	output               output
+	output               cli.Output
 }
 
 func peerCommand() *cobra.Command {
@@ -96,7 +97,7 @@ SIGTERM and SIGINT end the peer. What commands hold through it runs out by itsel
 		},
 	}
 	o.register(cmd.Flags())
-	outputFlag(cmd, &o.output)
+	o.output.Register(cmd)
 	cmd.AddCommand(peerStatusCommand())
 	return cmd
 }
@@ -192,7 +193,7 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
 
-	floor := heapFloor()
+	floor := cli.HeapFloor()
 	defer runtime.KeepAlive(floor)
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	l, err := listenSocket(o.listen, mode)
@@ -246,7 +247,7 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 
 func peerStatusCommand() *cobra.Command {
 	var at string
-	var o output
+	var o cli.Output
 	cmd := &cobra.Command{
 		Use:     "status",
 		Short:   "Show how the peer at a socket does, and whom it reaches",
@@ -264,18 +265,18 @@ func peerStatusCommand() *cobra.Command {
 			defer cancel()
 			c, err := flease.Dial(ctx, path)
 			if err != nil {
-				return exitError{exitUnavailable, err}
+				return cli.Exit(cli.ExitUnavailable, err)
 			}
 			defer c.Close()
 			s, err := c.Status(ctx)
 			if err != nil {
-				return exitError{exitUnavailable, err}
+				return cli.Exit(cli.ExitUnavailable, err)
 			}
-			return o.print(cmd.OutOrStdout(), s, func() { peerTable(cmd.OutOrStdout(), s) })
+			return o.Print(cmd.OutOrStdout(), s, func() { peerTable(cmd.OutOrStdout(), s) })
 		},
 	}
 	atFlag(cmd.Flags(), &at)
-	outputFlag(cmd, &o)
+	o.Register(cmd)
 	return cmd
 }
 

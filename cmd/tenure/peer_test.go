@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenure-lease/tenure/engine/flease"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -89,7 +90,7 @@ func TestPeerRefusals(t *testing.T) {
 func TestPeerStatusExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	_, err := command(t, "peer", "status", "--at", "flease://"+filepath.Join(dir, "none"))
-	wantExit(t, err, exitUnavailable)
+	wantExit(t, err, cli.ExitUnavailable)
 	l, err := net.Listen("unix", filepath.Join(dir, "deaf"))
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func TestPeerStatusExitCodes(t *testing.T) {
 		}
 	}()
 	_, err = command(t, "peer", "status", "--at", "flease://"+l.Addr().String())
-	wantExit(t, err, exitUnavailable)
+	wantExit(t, err, cli.ExitUnavailable)
 }
 
 // What a peer says of itself and of others is one line each.

@@ -12,11 +12,13 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 func readLeaseCommand() *cobra.Command {
 	var at string
-	var o output
+	var o cli.Output
 	var cells bool
 	cmd := &cobra.Command{
 		Use:   "read-lease",
@@ -74,13 +76,13 @@ a lease by the table above.`,
 				if cells && o == "table" {
 					return leases.allCells(cmd.OutOrStdout())
 				}
-				return o.print(cmd.OutOrStdout(), leases, func() { leases.table(cmd.OutOrStdout()) })
+				return o.Print(cmd.OutOrStdout(), leases, func() { leases.table(cmd.OutOrStdout()) })
 			})
 		},
 	}
 	serverFlag(cmd.PersistentFlags(), &at)
 	cmd.Flags().BoolVar(&cells, "cells", false, "show who holds which keys and nothing else, or with -o json that besides")
-	outputFlag(cmd, &o)
+	o.Register(cmd)
 	cmd.AddCommand(readLeaseSetCommand(&at), readLeaseHoldersCommand(&at))
 	return cmd
 }
@@ -96,7 +98,7 @@ func withMembers(at string, f func(context.Context, *clientv3.Client, []*pb.Memb
 	defer client.Close()
 	list, err := listMembers(ctx, client)
 	if err != nil {
-		return exitError{exitUnavailable, fmt.Errorf("no member answers at %s: %w; check the address, and that the server runs", at, err)}
+		return cli.Exit(cli.ExitUnavailable, fmt.Errorf("no member answers at %s: %w; check the address, and that the server runs", at, err))
 	}
 	return f(ctx, client, list.Members)
 }
@@ -113,5 +115,5 @@ func trouble(at string, err error) error {
 	case code == codes.InvalidArgument || code == codes.PermissionDenied:
 		return errors.New(strings.TrimPrefix(status.Convert(err).Message(), "quorumlease: "))
 	}
-	return exitError{exitUnavailable, errors.New(status.Convert(err).Message())}
+	return cli.Exit(cli.ExitUnavailable, errors.New(status.Convert(err).Message()))
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tenure-lease/tenure/api/readleasepb"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // keyHolders is what `read-lease holders` prints.
@@ -42,7 +43,7 @@ type keyHolder struct {
 
 func readLeaseHoldersCommand(at *string) *cobra.Command {
 	var prefix bool
-	var o output
+	var o cli.Output
 	cmd := &cobra.Command{
 		Use:   "holders KEY [RANGE_END]",
 		Short: "Show which members answer reads of a key or a range by themselves at this time",
@@ -65,12 +66,12 @@ tenure.readlease.v1.ReadLease, package readleasepb.`,
 				if err != nil {
 					return trouble(*at, err)
 				}
-				return o.print(cmd.OutOrStdout(), holders, func() { holders.table(cmd.OutOrStdout()) })
+				return o.Print(cmd.OutOrStdout(), holders, func() { holders.table(cmd.OutOrStdout()) })
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&prefix, "prefix", false, "all keys that begin with KEY")
-	outputFlag(cmd, &o)
+	o.Register(cmd)
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tenure-lease/tenure/api/readleasepb"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
@@ -23,7 +24,7 @@ type changedPolicy struct {
 }
 
 func readLeaseSetCommand(at *string) *cobra.Command {
-	var o output
+	var o cli.Output
 	var order, cells string
 	cmd := &cobra.Command{
 		Use:   "set POLICY",
@@ -78,7 +79,7 @@ every few seconds themselves. What they have found stays if the policy becomes s
 					return trouble(*at, undecided(err))
 				}
 				changed := changedPolicy{got.Previous, got.Policy}
-				return o.print(cmd.OutOrStdout(), changed, func() {
+				return o.Print(cmd.OutOrStdout(), changed, func() {
 					if cells != "" {
 						fmt.Fprintf(cmd.OutOrStdout(), "policy %s with these cells, was %s\n", got.Policy, got.Previous)
 						return
@@ -94,7 +95,7 @@ every few seconds themselves. What they have found stays if the policy becomes s
 	}
 	cmd.Flags().StringVar(&order, "order", "", "strict, as etcd has it, or key (default that of POLICY, which is strict unless it ends in /key)")
 	cmd.Flags().StringVar(&cells, "cells", "", "who holds which keys, with the policy static")
-	outputFlag(cmd, &o)
+	o.Register(cmd)
 	return cmd
 }
 

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tenure-lease/tenure/api/readleasepb"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
@@ -195,7 +196,7 @@ func TestReadLeaseSetThatIsNotPermitted(t *testing.T) {
 	cmd := rootCommand()
 	cmd.SetArgs([]string{"read-lease", "set", "all", "--order", "key", "--at", "etcd://" + l.Addr().String()})
 	err := cmd.Execute()
-	var exit exitError
+	var exit cli.ExitError
 	if err == nil || errors.As(err, &exit) || !strings.Contains(err.Error(), "--read-lease-changes order") || strings.Contains(err.Error(), "not known") {
 		t.Errorf("error %v, want it to say who permits that, and that nothing was changed", err)
 	}
@@ -217,7 +218,7 @@ func tell(t *testing.T, s *story) string {
 func TestReadLeaseSetThatMayHaveHappened(t *testing.T) {
 	at := tell(t, &story{policy: "leader", refusal: rpctypes.ErrGRPCTimeout})
 	_, err := command(t, "read-lease", "set", "all", "--at", at)
-	wantExit(t, err, exitUnavailable)
+	wantExit(t, err, cli.ExitUnavailable)
 	if err == nil || !strings.Contains(err.Error(), "whether the policy was changed is not known") {
 		t.Errorf("error %v, want that it is not known whether the policy was changed", err)
 	}
@@ -226,7 +227,7 @@ func TestReadLeaseSetThatMayHaveHappened(t *testing.T) {
 // A cluster without a leader is shown, and the exit code tells.
 func TestStatusWithoutALeader(t *testing.T) {
 	out, err := command(t, "status", "--at", tell(t, &story{policy: "off", leaderless: true}))
-	wantExit(t, err, exitUnavailable)
+	wantExit(t, err, cli.ExitUnavailable)
 	if !strings.Contains(out, "leader none") {
 		t.Errorf("it prints %q, want the members and no leader", out)
 	}

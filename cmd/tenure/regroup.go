@@ -13,11 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 func regroupCommand() *cobra.Command {
 	var o clientOptions
-	var out output
+	var out cli.Output
 	var add string
 	var remove uint64
 	cmd := &cobra.Command{
@@ -53,7 +54,7 @@ that --at names, this command waits for that.
 				if quiet(); err != nil {
 					return err
 				}
-				return out.print(cmd.OutOrStdout(), members, func() {
+				return out.Print(cmd.OutOrStdout(), members, func() {
 					for _, id := range slices.Sorted(maps.Keys(members)) {
 						fmt.Fprintf(cmd.OutOrStdout(), "%d=%s\n", id, members[id])
 					}
@@ -64,7 +65,7 @@ that --at names, this command waits for that.
 	o.flags(cmd)
 	cmd.Flags().StringVar(&add, "add", "", "the new member, as `ID=HOST:PORT`; or where one has moved to")
 	cmd.Flags().Uint64Var(&remove, "remove", 0, "`ID` of the member that leaves")
-	outputFlag(cmd, &out)
+	out.Register(cmd)
 	return cmd
 }
 

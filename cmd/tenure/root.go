@@ -1,39 +1,10 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"os"
-
 	"github.com/spf13/cobra"
+
+	"github.com/tenure-lease/tenure/internal/cli"
 )
-
-// Exit codes of our own. They are sysexits.h's where it has one that fits, so
-// that they rarely meet those of the commands that lock and elect run.
-const (
-	exitFailure     = 1
-	exitUnavailable = 69 // the store cannot be reached or does not answer, or failed: no command was run
-	exitNotAcquired = 75 // somebody else holds the lease: no command was run
-	exitLost        = 76 // the lease was lost and the command stopped
-	exitCannotRun   = 126
-	exitNotFound    = 127
-	exitSignal      = 128 // plus the signal's number
-)
-
-// exitError is an error with the exit code that it deserves.
-type exitError struct {
-	code int
-	err  error // nil if there is nothing to say: a command's own exit code
-}
-
-func (e exitError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.err.Error()
-}
-
-func (e exitError) Unwrap() error { return e.err }
 
 // run executes a command line and returns the process's exit code.
 func run(args []string) int {
@@ -41,19 +12,7 @@ func run(args []string) int {
 	if serve, _, err := root.Find(args); err == nil && serve.Name() == "serve" {
 		args = oneDash(serve.Flags(), args)
 	}
-	root.SetArgs(args)
-	err := root.Execute()
-	if err == nil {
-		return 0
-	}
-	var exit exitError
-	if !errors.As(err, &exit) {
-		exit = exitError{exitFailure, err}
-	}
-	if exit.err != nil {
-		fmt.Fprintln(os.Stderr, "tenure:", exit.err)
-	}
-	return exit.code
+	return cli.Run(root, args)
 }
 
 func rootCommand() *cobra.Command {
@@ -68,10 +27,9 @@ func rootCommand() *cobra.Command {
 	root.SetVersionTemplate("tenure {{.Version}}\n")
 	root.AddCommand(
 		serveCommand(), peerCommand(),
-		lockCommand(), electCommand(), leaseCommand(), statusCommand(), readLeaseCommand(), simCommand(), benchCommand(), versionCommand(),
+		lockCommand(), electCommand(), leaseCommand(), statusCommand(), readLeaseCommand(), versionCommand(),
 		broadcastCommand(), deliverCommand(), regroupCommand(),
 		shepherdCommand(),
-		orderedMemberCommand(),
 	)
 	return root
 }

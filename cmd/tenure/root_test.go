@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -61,24 +60,6 @@ func TestErrorsAreSaidOnce(t *testing.T) {
 		if code != tt.code || !strings.HasPrefix(out, tt.out) || tt.out == "" && out != "" || !said {
 			t.Errorf("tenure %q ends with %d, says %q, and on standard error %q; want %d, %q… and %q", tt.args, code, out, errs, tt.code, tt.out, tt.errs)
 		}
-	}
-}
-
-// Scripts go by these.
-func TestExitCodesStay(t *testing.T) {
-	for want, code := range map[int]int{
-		1: exitFailure, 69: exitUnavailable, 75: exitNotAcquired, 76: exitLost, 126: exitCannotRun, 127: exitNotFound, 128: exitSignal,
-	} {
-		if code != want {
-			t.Errorf("the exit code %d is %d now", want, code)
-		}
-	}
-	odd := errors.New("odd")
-	if err := (exitError{76, odd}); err.Error() != "odd" || !errors.Is(err, odd) {
-		t.Errorf("an error with an exit code says %q", err)
-	}
-	if err := (exitError{code: 3}); err.Error() != "exit code 3" || errors.Unwrap(err) != nil {
-		t.Errorf("an exit code without an error says %q", err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/member/server"
 )
 
@@ -132,32 +133,18 @@ func serve(ctx context.Context, o serveOptions) error {
 	return nil
 }
 
-// heapFloorBytes is how much may be allocated between two garbage collections
-// however little is alive.
-const heapFloorBytes = 128 << 20
-
-// heapFloor keeps a small server from collecting all the time: Go waits until
-// the heap has doubled, and this allocation, which never becomes memory because
-// nothing touches it, counts as part of it. An operator's own GOGC is respected.
-func heapFloor() []byte {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
-		return nil
-	}
-	return make([]byte, heapFloorBytes)
-}
-
 // respectMemory has the collector keep below what the process may use, in bytes, if that is
 // known, and leaves a tenth to what it does not count. An operator's own GOMEMLIMIT is
 // respected. It returns the floor, if there is room for one.
 func respectMemory(limit int64) (floor []byte) {
 	if limit == 0 || os.Getenv("GOMEMLIMIT") != "" {
-		return heapFloor()
+		return cli.HeapFloor()
 	}
 	debug.SetMemoryLimit(limit / 10 * 9)
-	if limit < 16*heapFloorBytes {
+	if limit < 16*cli.HeapFloorBytes {
 		return nil
 	}
-	return heapFloor()
+	return cli.HeapFloor()
 }
 
 // logger makes the log that etcd's operators expect: JSON, on stderr.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tenure-lease/tenure/engine"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // clusterStatus is what `tenure status` prints.
@@ -45,7 +46,7 @@ type memberStatus struct {
 
 func statusCommand() *cobra.Command {
 	var at string
-	var o output
+	var o cli.Output
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the server's members, their leader, leases, lag and local reads",
@@ -64,19 +65,19 @@ is held up for that, and by whom. tenure read-lease shows more, and changes it.`
 			defer cancel()
 			s, err := askStatus(ctx, at)
 			if err != nil {
-				return exitError{exitUnavailable, err}
+				return cli.Exit(cli.ExitUnavailable, err)
 			}
-			if err := o.print(cmd.OutOrStdout(), s, func() { s.table(cmd.OutOrStdout()) }); err != nil {
+			if err := o.Print(cmd.OutOrStdout(), s, func() { s.table(cmd.OutOrStdout()) }); err != nil {
 				return err
 			}
 			if s.Leader == "" {
-				return exitError{exitUnavailable, fmt.Errorf("there is no leader: a majority of the %d members must be up and reach each other", len(s.Members))}
+				return cli.Exit(cli.ExitUnavailable, fmt.Errorf("there is no leader: a majority of the %d members must be up and reach each other", len(s.Members)))
 			}
 			return nil
 		},
 	}
 	serverFlag(cmd.Flags(), &at)
-	outputFlag(cmd, &o)
+	o.Register(cmd)
 	return cmd
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
@@ -155,7 +156,7 @@ func (t *tenancy) calm(ctx context.Context) (context.Context, func()) {
 // interrupted is the error of a wait that a signal ended, with a shell's exit
 // code for it.
 func (t *tenancy) interrupted() error {
-	return exitError{exitSignal + int(t.caught.(syscall.Signal)), fmt.Errorf("stopped waiting for %q: %v", t.claim.Name, t.caught)}
+	return cli.Exit(cli.ExitSignal+int(t.caught.(syscall.Signal)), fmt.Errorf("stopped waiting for %q: %v", t.claim.Name, t.caught))
 }
 
 // waiting prints the event of a wait that begins.
@@ -190,9 +191,9 @@ func (t *tenancy) under(ctx context.Context, lease tenure.Lease, env ...string) 
 	} else if err == nil {
 		switch {
 		case errors.Is(released, tenure.ErrLost):
-			err = exitError{exitLost, released}
+			err = cli.Exit(cli.ExitLost, released)
 		case len(t.argv) == 0:
-			err = exitError{exitUnavailable, released}
+			err = cli.Exit(cli.ExitUnavailable, released)
 		default: // it ran to its end under the lease: its exit code tells how
 			fmt.Fprintln(os.Stderr, "tenure:", released)
 		}
@@ -225,17 +226,17 @@ func (t *tenancy) release(lease tenure.Lease) error {
 
 // refusal gives an Acquire's error its exit code.
 func refusal(err error) error {
-	code := exitUnavailable
+	code := cli.ExitUnavailable
 	switch {
 	case errors.As(err, new(tenure.HeldError)):
-		code = exitNotAcquired
+		code = cli.ExitNotAcquired
 	case errors.Is(err, tenure.ErrUnavailable):
 	case errors.Is(err, context.DeadlineExceeded): // others were quicker
-		code = exitNotAcquired
+		code = cli.ExitNotAcquired
 	case errors.Is(err, tenure.ErrClaim), errors.Is(err, tenure.ErrTTLTooShort):
-		code = exitFailure
+		code = cli.ExitFailure
 	}
-	return exitError{code, err}
+	return cli.Exit(code, err)
 }
 
 // exitHelp is in the help of lock and elect.
@@ -245,7 +246,7 @@ var exitHelp = fmt.Sprintf(`The exit code is the command's own (%d and the signa
   %d   the server cannot be reached or does not answer; the command was not run
   %d  the command cannot be run; %d: it cannot be found
   %d    the command line or the claim makes no sense`,
-	exitSignal, exitNotAcquired, exitLost, exitUnavailable, exitCannotRun, exitNotFound, exitFailure)
+	cli.ExitSignal, cli.ExitNotAcquired, cli.ExitLost, cli.ExitUnavailable, cli.ExitCannotRun, cli.ExitNotFound, cli.ExitFailure)
 
 // guardHelp is in the help of lock and elect.
 const guardHelp = `The command runs in a process group of its own, gets the signals that we get, and

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // told are the events that are printed while something is done.
@@ -120,11 +121,11 @@ func TestEndsOfATenure(t *testing.T) {
 	}{
 		"a command":                       {argv: []string{"sh", "-c", "exit 3"}, code: 3, events: "acquired exited released"},
 		"a release that failed":           {argv: []string{"sh", "-c", "exit 3"}, release: odd, code: 3, events: "acquired exited"},
-		"lost at the release":             {argv: []string{"true"}, release: tenure.ErrLost, exit: exitLost, says: "lease lost", events: "acquired exited"},
-		"lost before the release":         {argv: []string{"sh", "-c", "exit 3"}, check: errors.New("gone"), release: odd, code: 3, exit: exitLost, says: "gone", events: "acquired exited"},
+		"lost at the release":             {argv: []string{"true"}, release: tenure.ErrLost, exit: cli.ExitLost, says: "lease lost", events: "acquired exited"},
+		"lost before the release":         {argv: []string{"sh", "-c", "exit 3"}, check: errors.New("gone"), release: odd, code: 3, exit: cli.ExitLost, says: "gone", events: "acquired exited"},
 		"no command":                      {events: "acquired released"},
-		"no command, a release failed":    {release: odd, exit: exitUnavailable, says: "odd", events: "acquired"},
-		"no command, lost at the release": {release: tenure.ErrLost, exit: exitLost, says: "lease lost", events: "acquired"},
+		"no command, a release failed":    {release: odd, exit: cli.ExitUnavailable, says: "odd", events: "acquired"},
+		"no command, lost at the release": {release: tenure.ErrLost, exit: cli.ExitLost, says: "lease lost", events: "acquired"},
 	} {
 		ten := fakeTenancy(tt.argv...)
 		checks := 0
@@ -154,9 +155,9 @@ func TestEndsOfATenure(t *testing.T) {
 		if got := strings.Join(names, " "); got != tt.events {
 			t.Errorf("%s: the events are %q, want %q", name, got, tt.events)
 		}
-		var exit exitError
-		if errors.As(err, &exit); code != tt.code || exit.code != tt.exit || (err == nil) != (tt.exit == 0) || err != nil && !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("%s: it ends with %d and %v, exit code %d; want %d, %q and %d", name, code, err, exit.code, tt.code, tt.says, tt.exit)
+		var exit cli.ExitError
+		if errors.As(err, &exit); code != tt.code || exit.Code != tt.exit || (err == nil) != (tt.exit == 0) || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: it ends with %d and %v, exit code %d; want %d, %q and %d", name, code, err, exit.Code, tt.code, tt.says, tt.exit)
 		}
 	}
 }
@@ -228,9 +229,9 @@ func TestAdmission(t *testing.T) {
 		"held":                        {try: held, waits: true, says: event{Event: "waiting", Name: "fake", Holder: "alice", Token: 7, Deadline: &until}},
 		"held, with a limit":          {patience: wait{time.Minute, true}, try: held, waits: true, says: event{Event: "waiting", Name: "fake", Holder: "alice", Token: 7, Deadline: &until}},
 		"held, by whom is not known":  {try: held, observe: odd, waits: true, says: event{Event: "waiting", Name: "fake"}},
-		"held, and it tries once":     {patience: wait{0, true}, try: held, exit: exitNotAcquired},
-		"the store fails":             {try: odd, exit: exitUnavailable},
-		"the store fails, tries once": {patience: wait{0, true}, try: odd, exit: exitUnavailable},
+		"held, and it tries once":     {patience: wait{0, true}, try: held, exit: cli.ExitNotAcquired},
+		"the store fails":             {try: odd, exit: cli.ExitUnavailable},
+		"the store fails, tries once": {patience: wait{0, true}, try: odd, exit: cli.ExitUnavailable},
 	} {
 		ten, waits := fakeTenancy("true"), false
 		var lease tenure.Lease

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // fakeLease is held for a minute.
@@ -89,7 +90,7 @@ func TestSignalWhileAcquiring(t *testing.T) {
 				ten.signals <- syscall.SIGTERM
 			}
 			code, err := ten.under(t.Context(), lease)
-			if want := exitSignal + int(syscall.SIGTERM); code != want || err != nil {
+			if want := cli.ExitSignal + int(syscall.SIGTERM); code != want || err != nil {
 				t.Errorf("the command ends with %d, %v; want %d", code, err, want)
 			}
 		})
@@ -107,7 +108,7 @@ func TestSignalEndsWaiting(t *testing.T) {
 			return nil, ctx.Err()
 		},
 	}, wait{})
-	wantExit(t, err, exitSignal+int(syscall.SIGINT))
+	wantExit(t, err, cli.ExitSignal+int(syscall.SIGINT))
 }
 
 // TestSignalWhileReleasing: it ends the wait for a server that is silent, and the next
@@ -132,7 +133,7 @@ func TestSignalWhileReleasing(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}}, wait{})
-	wantExit(t, err, exitSignal+int(syscall.SIGTERM))
+	wantExit(t, err, cli.ExitSignal+int(syscall.SIGTERM))
 }
 
 // TestGoneBeforeRelease: nothing of the command's group is left when the lease is released,
@@ -227,7 +228,7 @@ func TestNothingStartsLate(t *testing.T) {
 		mark := filepath.Join(t.TempDir(), "mark")
 		ten := fakeTenancy("touch", mark)
 		_, err := ten.under(t.Context(), lease)
-		wantExit(t, err, exitLost)
+		wantExit(t, err, cli.ExitLost)
 		if err == nil || !strings.Contains(err.Error(), "did not run the command") || lease.check != nil && !errors.Is(err, tenure.ErrLost) {
 			t.Errorf("%s: got %v, want that the command did not run", name, err)
 		}
@@ -278,7 +279,7 @@ func TestWaitBoundsTheServer(t *testing.T) {
 	defer cancel()
 	ten := &tenancy{claim: tenure.Claim{Name: "n"}, at: "redis://" + deaf.Addr().String(), argv: []string{"true"}}
 	err = lock(ctx, ten, wait{50 * time.Millisecond, true})
-	wantExit(t, err, exitUnavailable)
+	wantExit(t, err, cli.ExitUnavailable)
 	if ctx.Err() != nil {
 		t.Errorf("it waits for the server for longer than --wait: %v", err)
 	}
@@ -295,8 +296,8 @@ func TestCommandsThatCannotRun(t *testing.T) {
 		return path
 	}
 	for path, want := range map[string]int{
-		filepath.Join(dir, "none"): exitNotFound, "no-such-command": exitNotFound,
-		file("text", 0o600): exitCannotRun, file("garbage", 0o700): exitCannotRun,
+		filepath.Join(dir, "none"): cli.ExitNotFound, "no-such-command": cli.ExitNotFound,
+		file("text", 0o600): cli.ExitCannotRun, file("garbage", 0o700): cli.ExitCannotRun,
 	} {
 		_, err := fakeTenancy(path).under(t.Context(), &fakeLease{})
 		wantExit(t, err, want)
@@ -309,7 +310,7 @@ func TestReignsAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		once, told bool
 		want       int
-	}{"lost": {false, false, exitUnavailable}, "once": {true, false, exitLost}, "told to end": {false, true, exitLost}} {
+	}{"lost": {false, false, cli.ExitUnavailable}, "once": {true, false, cli.ExitLost}, "told to end": {false, true, cli.ExitLost}} {
 		ten := fakeTenancy("true")
 		if tt.told {
 			ten.argv = []string{"sleep", "60"}
@@ -340,14 +341,14 @@ func TestRefusals(t *testing.T) {
 		err  error
 		want int
 	}{
-		{tenure.HeldError{}, exitNotAcquired},
-		{fmt.Errorf("%w: %w", tenure.HeldError{}, context.DeadlineExceeded), exitNotAcquired},
-		{fmt.Errorf("free by now: %w", context.DeadlineExceeded), exitNotAcquired},
-		{fmt.Errorf("%w: %w", tenure.ErrUnavailable, context.DeadlineExceeded), exitUnavailable},
-		{tenure.ErrUnavailable, exitUnavailable},
-		{errors.New("etcdserver: permission denied"), exitUnavailable},
-		{fmt.Errorf("%w: no", tenure.ErrClaim), exitFailure},
-		{tenure.ErrTTLTooShort, exitFailure},
+		{tenure.HeldError{}, cli.ExitNotAcquired},
+		{fmt.Errorf("%w: %w", tenure.HeldError{}, context.DeadlineExceeded), cli.ExitNotAcquired},
+		{fmt.Errorf("free by now: %w", context.DeadlineExceeded), cli.ExitNotAcquired},
+		{fmt.Errorf("%w: %w", tenure.ErrUnavailable, context.DeadlineExceeded), cli.ExitUnavailable},
+		{tenure.ErrUnavailable, cli.ExitUnavailable},
+		{errors.New("etcdserver: permission denied"), cli.ExitUnavailable},
+		{fmt.Errorf("%w: no", tenure.ErrClaim), cli.ExitFailure},
+		{tenure.ErrTTLTooShort, cli.ExitFailure},
 	} {
 		wantExit(t, refusal(c.err), c.want)
 	}
@@ -355,8 +356,8 @@ func TestRefusals(t *testing.T) {
 
 func wantExit(t *testing.T, err error, code int) {
 	t.Helper()
-	var exit exitError
-	if !errors.As(err, &exit) || exit.code != code {
-		t.Errorf("got exit code %d of %v, want %d", exit.code, err, code)
+	var exit cli.ExitError
+	if !errors.As(err, &exit) || exit.Code != code {
+		t.Errorf("got exit code %d of %v, want %d", exit.Code, err, code)
 	}
 }

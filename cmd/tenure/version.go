@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // versions is what `tenure version` tells.
@@ -43,7 +45,7 @@ func versionsIn(info *debug.BuildInfo) versions {
 }
 
 func versionCommand() *cobra.Command {
-	var o output
+	var o cli.Output
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print versions of this program and of the API that it serves",
@@ -51,11 +53,11 @@ func versionCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := versionOf()
-			return o.print(cmd.OutOrStdout(), v, func() {
+			return o.Print(cmd.OutOrStdout(), v, func() {
 				fmt.Fprintf(cmd.OutOrStdout(), "tenure %s\ncommit %s\napi    %s\ngo     %s %s\n", v.Tenure, v.Commit, v.API, v.Go, v.System)
 			})
 		},
 	}
-	outputFlag(cmd, &o)
+	o.Register(cmd)
 	return cmd
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// ConsensusProtocol is what `tenure sim consensus` plays: processes that propose, some
+// ConsensusProtocol is what `tenure-lab sim consensus` plays: processes that propose, some
 // of which lead, alone or several at once, in one instance after the other. A seed draws
 //
 //   - the ranked register: notes of a register that is merely regular, notes over

@@ -8,7 +8,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Protocol is what `tenure sim disklease` plays.
+// Protocol is what `tenure-lab sim disklease` plays.
 func Protocol() sim.Protocol {
 	return sim.Protocol{
 		Name:  "disklease",

@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// Protocol is what `tenure sim flease` plays.
+// Protocol is what `tenure-lab sim flease` plays.
 func Protocol() sim.Protocol {
 	return sim.Protocol{
 		Name:  "flease",

@@ -23,14 +23,14 @@ var unplanted = map[string]string{
 // notShipped reports whether a file is none that users rely on: simulations, measurements, tools, kits for tests,
 // and parts for other systems than that of the tests.
 func notShipped(path string) bool {
-	for _, part := range []string{"lab", "tools", "compat", "examples", "testdata", "peertest", "registertest", "filetest", "waltest"} {
+	for _, part := range []string{"lab", "tenure-lab", "tools", "compat", "examples", "testdata", "peertest", "registertest", "filetest", "waltest"} {
 		if slices.Contains(strings.Split(filepath.ToSlash(path), "/"), part) {
 			return true
 		}
 	}
 	name := filepath.Base(path)
 	return strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".pb.go") || strings.HasSuffix(name, "_darwin.go") ||
-		strings.HasSuffix(name, "_other.go") || strings.HasPrefix(path, "cmd/tenure/bench") || path == "cmd/tenure/lease_bench.go" || path == "cmd/tenure/sim.go"
+		strings.HasSuffix(name, "_other.go")
 }
 
 // Each file of the product has a planted bug, or a reason why not.

@@ -24,7 +24,7 @@
 //  5. returns the first violations. A panic is one, too.
 //
 // [Run] plays the worlds of many seeds, in parallel where the protocol allows; the
-// report is the same each time. `tenure sim` is a thin face of it. Package
+// report is the same each time. `tenure-lab sim` is a thin face of it. Package
 // internal/lab/replicasim is an example of a world package, internal/lab/simtest has the tests that
 // they share, internal/lab/mutant shows that those can fail.
 //

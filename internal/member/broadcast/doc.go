@@ -9,7 +9,7 @@
 // A leader orders in three steps and not four while it has a lease for the next instances of
 // consensus; if it dies, those of the lease that are left take the longer way. So the length
 // of a lease is a trade: Config.Lambda instances at most, fewer after refusals, or always as
-// many (Config.Fixed). `tenure bench figure5` counts both sides of it.
+// many (Config.Fixed). `tenure-lab figure5` counts both sides of it.
 //
 // # Files
 //

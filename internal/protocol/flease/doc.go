@@ -54,7 +54,7 @@
 //
 // The paper's procedures are here to the letter as well ([GetLease]): Algorithm 2 (basic),
 // 3 (with renewal) and 4 (loosely synchronized clocks). They are simulated in their own
-// model (`tenure sim flease-paper`) and lose to the traces E1, E2 and E6 below in tests.
+// model (`tenure-lab sim flease-paper`) and lose to the traces E1, E2 and E6 below in tests.
 //
 // # Where it differs from the paper, and why
 //

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of our own. They are sysexits.h's where it has one that fits, so
+// that they rarely meet those of the commands that lock and elect run.
+const (
+	ExitFailure     = 1
+	ExitUnavailable = 69 // the store cannot be reached or does not answer, or failed: no command was run
+	ExitNotAcquired = 75 // somebody else holds the lease: no command was run
+	ExitLost        = 76 // the lease was lost and the command stopped
+	ExitCannotRun   = 126
+	ExitNotFound    = 127
+	ExitSignal      = 128 // plus the signal's number
+)
+
+// ExitError is an error with the exit code that it deserves.
+type ExitError struct {
+	Code int
+	Err  error // nil if there is nothing to say: a command's own exit code
+}
+
+// Exit gives an error an exit code. The error may be nil.
+func Exit(code int, err error) ExitError { return ExitError{code, err} }
+
+func (e ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+func (e ExitError) Unwrap() error { return e.Err }
+
+// Run executes a program's command line and returns the exit code. It says an error in a line on
+// standard error; the program's own SilenceErrors and SilenceUsage keep cobra from saying it, too.
+func Run(program *cobra.Command, args []string) int {
+	program.SetArgs(args)
+	err := program.Execute()
+	if err == nil {
+		return 0
+	}
+	var exit ExitError
+	if !errors.As(err, &exit) {
+		exit = Exit(ExitFailure, err)
+	}
+	if exit.Err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", program.Name(), exit.Err)
+	}
+	return exit.Code
+}

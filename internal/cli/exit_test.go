@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"errors"
+	"testing"
+)
+
+// Scripts go by these.
+func TestExitCodesStay(t *testing.T) {
+	for want, code := range map[int]int{
+		1: ExitFailure, 69: ExitUnavailable, 75: ExitNotAcquired, 76: ExitLost, 126: ExitCannotRun, 127: ExitNotFound, 128: ExitSignal,
+	} {
+		if code != want {
+			t.Errorf("the exit code %d is %d now", want, code)
+		}
+	}
+	odd := errors.New("odd")
+	if err := (Exit(76, odd)); err.Error() != "odd" || !errors.Is(err, odd) {
+		t.Errorf("an error with an exit code says %q", err)
+	}
+	if err := (Exit(3, nil)); err.Error() != "exit code 3" || errors.Unwrap(err) != nil {
+		t.Errorf("an exit code without an error says %q", err)
+	}
+}

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Interrupt is a signal that ended a context.
+type Interrupt syscall.Signal
+
+func (i Interrupt) Error() string { return "signal: " + syscall.Signal(i).String() }
+
+// UntilSignal returns a context that an interrupt or SIGTERM ends, with an Interrupt as the cause.
+// The next one ends the process.
+func UntilSignal(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		defer signal.Stop(signals)
+		select {
+		case s := <-signals:
+			cancel(Interrupt(s.(syscall.Signal)))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// Interrupted gives an error a shell's exit code if it was a signal that led to it.
+func Interrupted(err error) error {
+	var i Interrupt
+	if errors.As(err, &i) {
+		return Exit(ExitSignal+int(i), err)
+	}
+	return err
+}

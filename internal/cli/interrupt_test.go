@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// An interrupt and SIGTERM end what waits, and are known as the cause of it.
+func TestSignalsEndAContext(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		survived := make(chan os.Signal, 1) // this process
+		signal.Notify(survived, sig)
+		ctx, stop := UntilSignal(t.Context())
+		if ctx.Err() != nil {
+			t.Fatalf("before %v: %v", sig, ctx.Err())
+		}
+		_ = syscall.Kill(os.Getpid(), sig)
+		<-survived
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Second):
+		}
+		if cause := context.Cause(ctx); cause != error(Interrupt(sig)) {
+			t.Errorf("after %v the cause is %v", sig, cause)
+		} else {
+			wantExit(t, Interrupted(cause), ExitSignal+int(sig))
+		}
+		stop()
+		signal.Stop(survived)
+	}
+	ctx, stop := UntilSignal(t.Context())
+	if stop(); ctx.Err() == nil {
+		t.Error("what was stopped waits on")
+	}
+}
+
+// An error that a signal led to has a shell's exit code.
+func TestInterrupted(t *testing.T) {
+	odd := errors.New("odd")
+	ended, end := context.WithCancelCause(t.Context())
+	end(Interrupt(syscall.SIGTERM))
+	wantExit(t, Interrupted(fmt.Errorf("stopped: %w", Interrupt(syscall.SIGINT))), 130)
+	wantExit(t, Interrupted(context.Cause(ended)), 143)
+	if err := Interrupted(odd); err != odd {
+		t.Errorf("what was not interrupted: %v, want %v", err, odd)
+	}
+}
+
+func wantExit(t *testing.T, err error, code int) {
+	t.Helper()
+	var exit ExitError
+	if !errors.As(err, &exit) || exit.Code != code {
+		t.Errorf("got exit code %d of %v, want %d", exit.Code, err, code)
+	}
+}
