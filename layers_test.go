@@ -30,7 +30,7 @@ internal/cli:
 internal/state:
 internal/protocol: internal/machine internal/wire
 internal/core: internal/machine internal/wire internal/protocol internal/state
-internal/host: internal/machine internal/protocol
+internal/host: internal/machine internal/wire internal/protocol
 internal/holder: tenure internal/machine internal/protocol internal/host
 internal/member: api internal/machine internal/wire internal/protocol internal/state internal/core internal/host
 

@@ -24,12 +24,7 @@ const format = 1
 // Numbers are varints.
 func (c *Configuration) Encode() []byte {
 	w := wire.Writer{format}
-	w.Count(len(c.members))
-	var last machine.NodeID
-	for _, id := range c.members {
-		w.Uvarint(uint64(id - last))
-		last = id
-	}
+	writeMembers(&w, c.members)
 	w.Uvarint(uint64(c.fallback))
 	w.Count(len(c.cells))
 	for _, cell := range c.cells {

@@ -317,3 +317,11 @@ func quote(key string) string {
 	}
 	return key
 }
+
+// bucket is who holds bucket i of as many or more than there are.
+func (c *Configuration) bucket(i int) Set {
+	if n := len(c.buckets); n > 0 && c.buckets[i&(n-1)] != 0 {
+		return c.buckets[i&(n-1)]
+	}
+	return c.fallback
+}

@@ -79,12 +79,7 @@ const maxSpans = MaxCells + hotKeys + hotRanges
 // some 10 KiB.
 func (c Counts) Encode() []byte {
 	w := wire.Writer{format, byte(bits.Len(uint(c.Buckets)))}
-	w.Count(len(c.Origins))
-	var last machine.NodeID
-	for _, id := range c.Origins {
-		w.Uvarint(uint64(id - last))
-		last = id
-	}
+	writeMembers(&w, c.Origins)
 	writeBuckets(&w, c.Reads)
 	for _, list := range c.Writes {
 		writeBuckets(&w, list)

@@ -38,7 +38,6 @@
 //
 //	conf.Holders(key)                  // who may read it, and whom a write waits for
 //	conf.HoldersOfRange(key, end)      // who holds all of it, and who some of it
-//	placement.Diff(old, conf)          // who loses what, and has to hear of that first
 //
 // For the policy "static" there is no planner: [Parse] reads what people write, and
 // [Configuration.Rebase] adds the leader.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/wire"
 )
 
@@ -70,4 +71,14 @@ func (r *reader) done() error {
 		r.fail("%d bytes too many", len(r.in.Rest))
 	}
 	return r.err
+}
+
+// writeMembers writes how many IDs there are, and each less the one before. They ascend.
+func writeMembers(w *wire.Writer, ids []machine.NodeID) {
+	w.Count(len(ids))
+	var last machine.NodeID
+	for _, id := range ids {
+		w.Uvarint(uint64(id - last))
+		last = id
+	}
 }

@@ -31,6 +31,10 @@
 // and with Config.Hold what is sent waits for those who were told something, and may have an
 // answer.
 //
+// Benchmarks count what each of these saves: BenchmarkLinger the writes, BenchmarkHold the calls of
+// Send, and BenchmarkTurns the turns, of which many inputs share one because the stepping goroutine
+// lets others go first while a turn has several inputs. Package broadcast sets both options.
+//
 // After a failed Persist nothing that waited for it, or for a later record, is
 // ever sent: the driver stops stepping and calls Fail once. See package machine
 // for the duties that a driver keeps.

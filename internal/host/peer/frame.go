@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"io"
+
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 var (
@@ -56,13 +58,12 @@ func appendFrame(b []byte, typ frameType, body []byte) []byte {
 
 // appendBatch adds a frame of the first messages of msgs, at least one and as
 // many as a body of limit bytes has room for, and returns how many those are.
-func appendBatch(b []byte, msgs [][]byte, limit int) ([]byte, int) {
-	at, n := len(b), 0
-	b = beginFrame(b, frameBatch)
+func appendBatch(to []byte, msgs [][]byte, limit int) ([]byte, int) {
+	at, n := len(to), 0
+	b := wire.Writer(beginFrame(to, frameBatch))
 	limit += len(b)
 	for n < len(msgs) && (n == 0 || len(b)+binary.MaxVarintLen32+len(msgs[n]) <= limit) {
-		b = binary.AppendUvarint(b, uint64(len(msgs[n])))
-		b = append(b, msgs[n]...)
+		b.Bytes(msgs[n])
 		n++
 	}
 	return endFrame(b, at), n
@@ -70,14 +71,12 @@ func appendBatch(b []byte, msgs [][]byte, limit int) ([]byte, int) {
 
 // splitBatch appends the messages of a batch's body, which they share, to msgs.
 func splitBatch(msgs [][]byte, body []byte) ([][]byte, error) {
-	for len(body) > 0 {
-		length, n := binary.Uvarint(body)
-		if n <= 0 || length > uint64(len(body)-n) {
+	for r := (wire.Reader{Rest: body}); len(r.Rest) > 0; {
+		msg := r.Bytes()
+		if r.Bad {
 			return msgs, violation("a message is longer than its batch")
 		}
-		end := n + int(length)
-		msgs = append(msgs, body[n:end:end])
-		body = body[end:]
+		msgs = append(msgs, msg)
 	}
 	return msgs, nil
 }

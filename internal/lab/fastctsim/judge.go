@@ -91,9 +91,3 @@ func (j *Judge) course(cn uint64) *course {
 	}
 	return c
 }
-
-// Decided returns what was decided in an instance.
-func (j *Judge) Decided(cn uint64) (value []byte, ok bool) {
-	d, ok := j.decisions[cn]
-	return d.Value, ok
-}

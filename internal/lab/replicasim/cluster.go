@@ -68,12 +68,6 @@ type Options struct {
 	Paper *pushlease.Ways
 }
 
-// NewCluster starts a cluster of voters and learners that hold no more than about
-// tail bytes of log in memory.
-func NewCluster(w *sim.World, voters, learners, tail int) *Cluster {
-	return Start(w, Options{Voters: voters, Learners: learners, Tail: tail})
-}
-
 // Start starts a cluster.
 func Start(w *sim.World, o Options) *Cluster { return start(w, o, harshness{rate: drift}) }
 

@@ -3,7 +3,7 @@
 // compete for a lock, while package sim's faults happen to them.
 //
 //	w := sim.NewWorld(seed)
-//	c := replicasim.NewCluster(w, 3, 0, 64<<10)
+//	c := replicasim.Start(w, replicasim.Options{Voters: 3, Tail: 64 << 10})
 //	w.Run(3 * time.Second)
 //	c.Clients(4)                // read, write, compare and swap
 //	c.Holders(4)                // keep leases, then leave them
@@ -85,7 +85,7 @@
 // Disks tear no write and flip no bit: that is package wal's own test. Wall
 // clocks play no part. The time that a step takes is small and not modelled.
 //
-// raft draws its election timeouts from crypto/rand. NewCluster therefore puts a
+// raft draws its election timeouts from crypto/rand. Start therefore puts a
 // seeded source in place of crypto/rand.Reader, for the whole process: only one
 // world may run at a time, and never beside anything that needs secrets.
 package replicasim

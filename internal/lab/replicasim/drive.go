@@ -115,11 +115,6 @@ func writtenAt(v kv.View, key []byte) int64 {
 	return resp.Kvs[0].ModRevision
 }
 
-// Compact gives up the history before the present, through this member.
-func (m *Member) Compact() {
-	m.propose(&pb.CompactionRequest{Revision: m.state.Store().Revision()}, func(replica.Result, error) {})
-}
-
 // CountLeaseMessages counts, from now on, what members send each other to have, make and
 // keep promises.
 func (c *Cluster) CountLeaseMessages() *int {

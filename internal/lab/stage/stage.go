@@ -143,13 +143,6 @@ func (s *Stage) Wait(d time.Duration) {
 	}
 }
 
-// Outcomes returns what a member has reported since the last call.
-func (s *Stage) Outcomes(id machine.NodeID) []any {
-	out := s.members[id].outcomes
-	s.members[id].outcomes = nil
-	return out
-}
-
 // Match chooses messages.
 type Match func(machine.Envelope) bool
 

@@ -155,13 +155,6 @@ func (p *Process) Gate() {
 	}
 }
 
-// Frozen reports whether the process stands still.
-func (p *Process) Frozen() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.frozen > 0
-}
-
 // Stop makes the process stand still at its next operation, for a while.
 func (p *Process) Stop(d time.Duration) {
 	p.stand(1)

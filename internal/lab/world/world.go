@@ -3,7 +3,6 @@ package world
 import (
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -205,13 +204,6 @@ func (w *World) Counter(name string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.counters[name]
-}
-
-// Counters are what was counted so far.
-func (w *World) Counters() map[string]int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return maps.Clone(w.counters)
 }
 
 // Start makes a process of that name, which takes the place of an earlier one.

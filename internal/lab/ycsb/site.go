@@ -26,15 +26,6 @@ func NewOrder(items int, src Source) Order {
 	return o
 }
 
-// Ranks is the inverse: Ranks()[key] is the key's rank.
-func (o Order) Ranks() []int32 {
-	ranks := make([]int32, len(o))
-	for rank, key := range o {
-		ranks[key] = int32(rank)
-	}
-	return ranks
-}
-
 // Site is what the clients of one site ask for.
 type Site struct {
 	Popularity *Zipf

@@ -43,10 +43,7 @@ func zeta(items int, theta float64) (sum float64) {
 	return sum
 }
 
-// Items is the number of items.
-func (z *Zipf) Items() int { return z.items }
-
-// Rank draws a rank, from 0 for the most popular to Items()-1.
+// Rank draws a rank, from 0 for the most popular to the number of items less one.
 func (z *Zipf) Rank(src Source) int {
 	u := unit(src)
 	switch at := u * z.zeta; {
@@ -62,12 +59,6 @@ func (z *Zipf) Rank(src Source) int {
 // Mass is the probability of a rank under Zipf's law.
 func (z *Zipf) Mass(rank int) float64 {
 	return math.Pow(float64(rank+1), -z.theta) / z.zeta
-}
-
-// Share is the part of all requests that goes to the most popular ranks under
-// Zipf's law. It takes time in proportion to their number.
-func (z *Zipf) Share(most int) float64 {
-	return zeta(min(most, z.items), z.theta) / z.zeta
 }
 
 // unit draws a number from [0,1) with the 53 bits that a float64 has.

@@ -1,13 +1,13 @@
 package node
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/host/wal"
+	"github.com/tenure-lease/tenure/internal/wire"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 )
@@ -17,16 +17,15 @@ func (s *storage) replay(l *replica.Log, r wal.Record) error {
 	switch r.Kind {
 	case recordEntries:
 		last := uint64(0)
-		for p := r.Payload; len(p) > 0; {
-			n, w := binary.Uvarint(p)
-			if w <= 0 || n > uint64(len(p)-w) {
+		for in := (wire.Reader{Rest: r.Payload}); len(in.Rest) > 0; {
+			p := in.Bytes()
+			if in.Bad {
 				return errors.New("a record of entries has a bad length")
 			}
 			e := new(raftpb.Entry)
-			if err := proto.Unmarshal(p[w:w+int(n)], e); err != nil {
+			if err := proto.Unmarshal(p, e); err != nil {
 				return err
 			}
-			p = p[w+int(n):]
 			if len(l.Entries) > 0 {
 				// A later record replaces what an earlier one wrote there.
 				first := l.Entries[0].GetIndex()
@@ -56,8 +55,9 @@ func (s *storage) replay(l *replica.Log, r wal.Record) error {
 	case recordLife:
 		return json.Unmarshal(r.Payload, &s.life)
 	case recordReleased:
-		released, n := binary.Uvarint(r.Payload)
-		if n <= 0 {
+		in := wire.Reader{Rest: r.Payload}
+		released := in.Uvarint()
+		if in.Bad {
 			return errors.New("the record of the released index is not a number")
 		}
 		s.released, l.Released = released, released

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strings"
 	"testing"
@@ -24,6 +25,10 @@ func TestRecordsThatCannotBe(t *testing.T) {
 			p = append(binary.AppendUvarint(p, uint64(len(b))), b...)
 		}
 		return p
+	}
+	two := []*raftpb.Entry{{Index: proto.Uint64(4), Term: proto.Uint64(1)}, {Index: proto.Uint64(5), Term: proto.Uint64(1)}}
+	if got, err := appendEntries(nil, two); err != nil || !bytes.Equal(got, entries(4, 5)) {
+		t.Errorf("entries are written as %x, %v, want %x", got, err, entries(4, 5))
 	}
 	for _, tt := range []struct {
 		name string

@@ -13,6 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 )
@@ -181,13 +182,9 @@ func (s *storage) write(rec replica.Record) error {
 		}
 	}
 	if len(rec.Entries) > 0 {
-		p := s.encoded[:0]
-		for _, e := range rec.Entries {
-			p = binary.AppendUvarint(p, uint64(proto.Size(e)))
-			var err error
-			if p, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(p, e); err != nil {
-				return err
-			}
+		p, err := appendEntries(s.encoded[:0], rec.Entries)
+		if err != nil {
+			return err
 		}
 		s.encoded = p
 		seq, err := s.log.Append(wal.Record{Kind: recordEntries, Payload: p})
@@ -212,8 +209,21 @@ func (s *storage) write(rec replica.Record) error {
 }
 
 func (s *storage) appendReleased() error {
-	_, err := s.log.Append(wal.Record{Kind: recordReleased, Payload: binary.AppendUvarint(nil, s.released)})
+	var w wire.Writer
+	w.Uvarint(s.released)
+	_, err := s.log.Append(wal.Record{Kind: recordReleased, Payload: w})
 	return err
+}
+
+// appendEntries writes each entry behind its length.
+func appendEntries(w wire.Writer, entries []*raftpb.Entry) (_ wire.Writer, err error) {
+	for _, e := range entries {
+		w.Count(proto.Size(e))
+		if w, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(w, e); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
 }
 
 func (s *storage) append(kind byte, m proto.Message) error {

@@ -108,10 +108,6 @@ func New(cfg Config) (*Lease, error) {
 	return l, nil
 }
 
-// Held returns the deadline and token of the tenure; 0 while there is none. It does
-// not look at a clock: compare.
-func (l *Lease) Held() (deadline machine.Mono, token uint64) { return l.deadline, l.token }
-
 // Stuck reports whether an access has been under way for longer than δ allows twice over.
 func (l *Lease) Stuck(now machine.Mono) bool {
 	return l.pending != 0 && now.Sub(l.begun) > 4*max(l.delay, l.sight.record.delay)

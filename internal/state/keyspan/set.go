@@ -7,7 +7,7 @@ import (
 )
 
 // Set is the keys of some spans, in any order; spans may overlap and be empty. A
-// [Table] takes it as it is. Meets and Covers want it normalised.
+// [Table] takes it as it is.
 type Set []Span
 
 // Normalize brings a set into the one form that sets of the same keys have:
@@ -66,35 +66,6 @@ func (s Span) touches(o Span) bool {
 	n := len(s.Key)
 	// The successor of the empty key cannot be told from "from key on".
 	return n > 0 && len(o.Key) == n+1 && o.Key[n] == 0 && bytes.HasPrefix(o.Key, s.Key)
-}
-
-// Meets reports whether some key is in both of two normalised sets.
-func (s Set) Meets(o Set) bool {
-	for len(s) > 0 && len(o) > 0 {
-		if s[0].Meets(o[0]) {
-			return true
-		}
-		if s[0].span().shorter(o[0].span()) {
-			s = s[1:]
-		} else {
-			o = o[1:]
-		}
-	}
-	return false
-}
-
-// Covers reports whether every key of o is in s; both are normalised.
-func (s Set) Covers(o Set) bool {
-	for _, part := range o {
-		for len(s) > 0 && !s[0].span().beyond(text(part.Key)) {
-			s = s[1:]
-		}
-		// One span has to hold all of it: spans of a normalised set do not touch.
-		if len(s) == 0 || bytes.Compare(s[0].Key, part.Key) > 0 || s[0].span().shorter(part.span()) {
-			return false
-		}
-	}
-	return true
 }
 
 // String lists the spans.

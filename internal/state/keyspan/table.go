@@ -261,9 +261,6 @@ func (t *Table) FirstUnreleased(s Set) uint64 {
 	return first
 }
 
-// Meets reports whether some entry in the Table changes a key of the set.
-func (t *Table) Meets(s Set) bool { return t.LastTouch(s) != 0 }
-
 // Blocked returns the lowest index that has to be released before the entry index, since it
 // changes a key that the entry changes or reads. It returns 0 if there is none, or if the
 // entry is released or touches nothing.

@@ -30,9 +30,8 @@ func (r reader) at(rev int64) (int64, error) {
 	return rev, nil
 }
 
-// rangeKeys answers a request that was checked. If countAll is false, keys beyond
-// the limit are not counted.
-func (r reader) rangeKeys(q *pb.RangeRequest, countAll bool) (*rangeReply, error) {
+// rangeKeys answers a request that was checked.
+func (r reader) rangeKeys(q *pb.RangeRequest) (*rangeReply, error) {
 	rev, err := r.at(q.Revision)
 	if err != nil {
 		return nil, err
@@ -62,9 +61,6 @@ func (r reader) rangeKeys(q *pb.RangeRequest, countAll bool) (*rangeReply, error
 	var kvs []*mvccpb.KeyValue
 	scan(r.keys, q.Key, q.RangeEnd, func(it *item) bool {
 		full := int64(len(kvs)) >= enough
-		if full && !countAll {
-			return false
-		}
 		v := it.at(rev)
 		if v == nil {
 			return true

@@ -151,7 +151,7 @@ func (t *txn) execute(r *pb.TxnRequest, c *course, out *txnReply) {
 func (t *txn) do(op *pb.RequestOp, c *course) *pb.ResponseOp {
 	switch op := op.Request.(type) {
 	case *pb.RequestOp_RequestRange:
-		reply, err := t.reader().rangeKeys(op.RequestRange, true)
+		reply, err := t.reader().rangeKeys(op.RequestRange)
 		if err != nil {
 			panic("kv: range fails after it was checked: " + err.Error())
 		}

@@ -49,13 +49,20 @@ func (v View) reader() reader {
 // revision of the view. Errors are those of [CheckRange], [ErrFutureRevision],
 // [ErrCompacted], [ErrStaleView] and [ErrNoState].
 func (v View) Range(r *pb.RangeRequest) (*pb.RangeResponse, error) {
-	return v.read(r, true)
-}
-
-// Page is Range without counting the keys beyond the limit, for callers that read
-// a large range page by page: Count is at most one above the limit.
-func (v View) Page(r *pb.RangeRequest) (*pb.RangeResponse, error) {
-	return v.read(r, false)
+	if err := CheckRange(r); err != nil {
+		return nil, err
+	}
+	if v.none() {
+		return nil, ErrNoState
+	}
+	out, err := v.reader().rangeKeys(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.fresh(r.Revision); err != nil {
+		return nil, err
+	}
+	return &out.response, nil
 }
 
 // Longer reports whether a range has more than n keys, so that it takes time to read it. Keys
@@ -69,23 +76,6 @@ func (v View) Longer(key, end []byte, n int) bool {
 		return n >= 0
 	})
 	return n < 0
-}
-
-func (v View) read(r *pb.RangeRequest, countAll bool) (*pb.RangeResponse, error) {
-	if err := CheckRange(r); err != nil {
-		return nil, err
-	}
-	if v.none() {
-		return nil, ErrNoState
-	}
-	out, err := v.reader().rangeKeys(r, countAll)
-	if err != nil {
-		return nil, err
-	}
-	if err := v.fresh(r.Revision); err != nil {
-		return nil, err
-	}
-	return &out.response, nil
 }
 
 // fresh judges what was read at a revision: it may have been reclaimed meanwhile.

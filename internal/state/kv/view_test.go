@@ -15,11 +15,10 @@ import (
 func TestZeroView(t *testing.T) {
 	var v View
 	_, rangeErr := v.Range(&pb.RangeRequest{Key: []byte("a")})
-	_, pageErr := v.Page(&pb.RangeRequest{Key: []byte("a")})
 	_, txnErr := v.Txn(&pb.TxnRequest{})
 	_, eventsErr := v.Events(1)
 	_, writeErr := v.WriteTo(io.Discard)
-	for what, err := range map[string]error{"Range": rangeErr, "Page": pageErr, "Txn": txnErr, "Events": eventsErr, "WriteTo": writeErr} {
+	for what, err := range map[string]error{"Range": rangeErr, "Txn": txnErr, "Events": eventsErr, "WriteTo": writeErr} {
 		if !errors.Is(err, ErrNoState) {
 			t.Errorf("%s: %v, want %v", what, err, ErrNoState)
 		}
@@ -151,17 +150,6 @@ func TestLimitsOfEachOrder(t *testing.T) {
 					got, err := s.View().Range(r)
 					if err != nil || !proto.Equal(got, want) {
 						t.Errorf("%v with a limit of %d:\n got %v, %v\nwant %v", r, limit, got, err, want)
-					}
-					page, err := s.View().Page(r)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if limit > 0 && least == 0 && r.SortOrder == pb.RangeRequest_NONE && page.Count != min(5, max(limit, limit+1)) {
-						t.Errorf("%v: a page with a limit of %d counts %d keys", r, limit, page.Count)
-					}
-					page.Count = want.Count
-					if !proto.Equal(page, want) {
-						t.Errorf("%v: a page with a limit of %d:\n got %v\nwant %v", r, limit, page, want)
 					}
 				}
 			}

@@ -45,14 +45,6 @@ func Diff(before, after *Configuration) ([]Change, error) {
 	return changes, nil
 }
 
-// bucket is who holds bucket i of as many or more than there are.
-func (c *Configuration) bucket(i int) Set {
-	if n := len(c.buckets); n > 0 && c.buckets[i&(n-1)] != 0 {
-		return c.buckets[i&(n-1)]
-	}
-	return c.fallback
-}
-
 // edges divides what is in a cell of one or the other at every border of both.
 func edges(a, b *Configuration) (spans []span) {
 	var cuts []string
