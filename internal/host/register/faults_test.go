@@ -162,7 +162,7 @@ func TestASeedIsAPlan(t *testing.T) {
 	}
 }
 
-// What is stuck takes its turn with each operation that is late.
+// Stuck accesses take turns with each operation that is late.
 func TestAQueueMovesOnOneByOne(t *testing.T) {
 	m := NewMemory(header(1, 0)).Open()
 	fault := Stuck
@@ -225,7 +225,7 @@ func TestRepliesOfManyFaults(t *testing.T) {
 	})
 }
 
-// What hangs says nothing, not even that it is down.
+// A store that hangs says nothing, not even that it is down.
 func TestWhatHangsIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &Faults{Store: NewMemory(header(1, 0)).Open()}

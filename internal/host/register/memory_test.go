@@ -63,8 +63,8 @@ func TestANoteIsNotOutdoneByAnEarlierOne(t *testing.T) {
 	}
 }
 
-// TestMemoryKeepsItsOwn: what was put stays as it was, whatever becomes of the caller's bytes, and notes go back with a
-// backup.
+// TestMemoryKeepsItsOwn: values stay as they were put, even if the caller changes its
+// bytes, and notes go back with a backup.
 func TestMemoryKeepsItsOwn(t *testing.T) {
 	m := NewMemory(header(1, 0))
 	s := m.Open()

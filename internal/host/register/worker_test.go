@@ -42,8 +42,8 @@ func (s stubborn) Close() error {
 	return s.err
 }
 
-// TestWhatHangsTwice: a store that hangs, and then does so again when it is closed, is given a second each time. What its
-// Close says is told.
+// TestWhatHangsTwice: a store that hangs, and then does so again when it is closed, is
+// given a second each time. The error of its Close is reported.
 func TestWhatHangsTwice(t *testing.T) {
 	why := errors.New("unplugged")
 	for _, again := range []bool{false, true} {
@@ -110,7 +110,7 @@ func TestASetThatIsClosed(t *testing.T) {
 	})
 }
 
-// TestACellGoesByTheClockOfItsSet: what its operations take is read there.
+// TestACellGoesByTheClockOfItsSet: the times of its operations are read there.
 func TestACellGoesByTheClockOfItsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores, _ := memories(1)

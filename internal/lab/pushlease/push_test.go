@@ -111,7 +111,7 @@ func TestEstablish(t *testing.T) {
 	}
 }
 
-// What acknowledges a promise of another life ends none of this one.
+// An acknowledgment of a promise of another life ends none of this one.
 func TestRepliesToAnotherLife(t *testing.T) {
 	p := newPair()
 	m := p.establish(t)
@@ -138,7 +138,8 @@ func TestTheEndOfAPush(t *testing.T) {
 	}
 }
 
-// Line 11, and the first line 20 of Figure 5: what the holder takes for a promise.
+// Line 11, and the first line 20 of Figure 5: the messages that the holder takes for a
+// promise.
 func TestPromised(t *testing.T) {
 	late := func(by time.Duration) func(*Pushed) time.Duration {
 		return func(*Pushed) time.Duration { return by }
@@ -168,7 +169,7 @@ func TestPromised(t *testing.T) {
 	}
 }
 
-// Whatever comes twice counts once, and from when it came first.
+// A message that comes twice counts once, from its first arrival.
 func TestPushedTwice(t *testing.T) {
 	p := newPair()
 	ms := time.Millisecond
@@ -229,8 +230,8 @@ func TestPushedStamp(t *testing.T) {
 	}
 }
 
-// Section 3.7: who acknowledges nothing is suspected after the grace period, gets no
-// more promises, and is free of the last one after guard and lease.
+// Section 3.7: a holder that acknowledges nothing is suspected after the grace period, gets
+// no more promises, and is free of the last one after guard and lease.
 func TestGrace(t *testing.T) {
 	p := newPair()
 	ms := time.Millisecond

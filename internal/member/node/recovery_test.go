@@ -44,7 +44,7 @@ func TestRecordsThatCannotBe(t *testing.T) {
 		{"an entry that is none", wal.Record{Kind: recordEntries, Payload: []byte{1, 0xff}}, "proto"},
 		{"a hard state that is none", wal.Record{Kind: recordHardState, Payload: []byte{0xff}}, "proto"},
 		{"a snapshot that is none", wal.Record{Kind: recordSnapshot, Payload: []byte{0xff}}, "proto"},
-		{"a release without a number", wal.Record{Kind: recordReleased, Payload: []byte{0x80}}, "no number"},
+		{"a release without a number", wal.Record{Kind: recordReleased, Payload: []byte{0x80}}, "is not a number"},
 		{"a kind of a later version", wal.Record{Kind: 200}, "a newer version wrote it"},
 	} {
 		var s storage

@@ -52,7 +52,7 @@ func TestIntervalsThatAreNone(t *testing.T) {
 	}
 }
 
-// What no member would send is told from what it would.
+// Messages that no member sends are recognized.
 func TestCheck(t *testing.T) {
 	in := asynclease.Interval{First: 3, Last: 4}
 	of := func(node machine.NodeID, seq uint64) asynclease.Request {
@@ -84,7 +84,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What makes no sense is ignored.
+// Messages that make no sense are ignored.
 func TestMessagesOfStrangers(t *testing.T) {
 	m := member(t, 1)
 	m.Ready()
@@ -180,7 +180,7 @@ func TestRefusalsSayUntilWhere(t *testing.T) {
 	}
 }
 
-// What was given back in part can be given back whole later.
+// A lease given back in part can be given back whole later.
 func TestReturnsInParts(t *testing.T) {
 	s := stageOf(t)
 	s.Step(1, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 11, Last: 20}})

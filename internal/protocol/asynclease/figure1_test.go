@@ -24,7 +24,7 @@ func member(t *testing.T, id machine.NodeID) *asynclease.Machine {
 	return m
 }
 
-// TestFigure1 plays testdata/figure1.txt: what follows "=" is what has to come out.
+// TestFigure1 plays testdata/figure1.txt: the text behind "=" is the expected result.
 func TestFigure1(t *testing.T) {
 	const path = "testdata/figure1.txt"
 	raw, err := os.ReadFile(path)

@@ -16,8 +16,8 @@ import (
 var rewrite = flag.Bool("rewrite-scripts", false, "rewrite the expected output in testdata/consensus")
 
 // TestConsensusScripts tells the main stories. A line that begins with "> " is a command
-// (see chamber.do); what follows it, up to a blank line or the next command, is what
-// happened. Everything else is explanation.
+// (see chamber.do); the lines behind it, up to a blank line or the next command, are the
+// result. Everything else is explanation.
 func TestConsensusScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/consensus/*.txt")
 	if err != nil || len(files) == 0 {

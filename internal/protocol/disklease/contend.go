@@ -216,7 +216,7 @@ func (l *Lease) queueUp(now machine.Mono) {
 			l.note.ticket = max(l.note.ticket, w.ticket+1)
 		}
 	}
-	l.note.breath++
+	l.note.heartbeat++
 	l.breathe = now.Add(l.cfg.Term / 8)
 	l.access(now, noting, machine.Note{Data: l.note.encode()})
 }

@@ -247,7 +247,7 @@ func (l *Lease) see(now machine.Mono, v machine.Value) error {
 		return fmt.Errorf("%w: it has no version left for another write", ErrRecord)
 	}
 	l.sight = sight{begun: l.begun, record: rec}
-	l.still = l.still.seen(now, v.Version)
+	l.still = l.still.observe(now, v.Version)
 	return l.witness.look(now, &l.sight, v, l.cfg.ID, l.wait, l.patience())
 }
 

@@ -20,7 +20,8 @@ type model struct {
 	history history // of callers
 }
 
-// actor is a process: a machine that uses the ranked register, and what serves it.
+// actor is a process: a machine that uses the ranked register, and the machine that serves
+// it.
 type actor struct {
 	m       machine.Machine // rankedBases or rankedNotes
 	alarm   machine.Mono
@@ -211,9 +212,9 @@ const (
 	fail    kind = "fails"
 )
 
-// moves lists what can happen. Access to a base takes two moves: it is performed, and
-// its reply arrives. Access to a register takes one, its end; its begin was
-// when the actor asked. What a read may show makes as many moves.
+// moves lists what can happen. Access to a base takes two moves: it is performed, and its
+// reply arrives. Access to a register takes one, its end; its begin was when the actor
+// asked. Each result that a read may have is a move.
 func (m *model) moves() (list []move) {
 	for i, a := range m.actors {
 		if c, ok := inner(a.m).(*caller); ok && len(c.replies) == c.asked && c.asked < len(c.script) {

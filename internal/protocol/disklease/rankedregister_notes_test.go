@@ -116,7 +116,7 @@ func TestObsoleteBlock(t *testing.T) {
 			t.Errorf("%s: %t, want %t", test.name, got, test.want)
 		}
 	}
-	// What leases make of such a register: nothing that anybody may forget.
+	// Leases take such a register for nothing that a store may forget.
 	blocks := machine.Value{Notes: []machine.Noted{{Writer: b, Data: block{rank(1, 2), rank(1, 2), []byte("x")}.encode()}}}
 	for _, v := range []machine.Value{blocks, decided} {
 		if Obsolete(v, b) {

@@ -33,12 +33,12 @@ type entry struct {
 
 // note is what a claim keeps beside the register for itself alone.
 type note struct {
-	ticket   uint64 // place in the queue while it waits; 0 when it does not
-	slots    uint64 // of the claim that waits
-	breath   uint64 // grows while it waits and lives
-	stamp    uint64 // of the entry that beat is about
-	beat     uint64 // grows while a shared entry is held
-	released uint64 // stamp of an entry that was held and is no more
+	ticket    uint64 // place in the queue while it waits; 0 when it does not
+	slots     uint64 // of the claim that waits
+	heartbeat uint64 // grows while it waits and lives
+	stamp     uint64 // of the entry that beat is about
+	beat      uint64 // grows while a shared entry is held
+	released  uint64 // stamp of an entry that was held and is no more
 }
 
 const format = 1
@@ -60,7 +60,7 @@ func (r record) encode(initial time.Duration) []byte {
 
 func (n note) encode() []byte {
 	w := wire.Writer{format}
-	for _, v := range []uint64{n.ticket, n.slots, n.breath, n.stamp, n.beat, n.released} {
+	for _, v := range []uint64{n.ticket, n.slots, n.heartbeat, n.stamp, n.beat, n.released} {
 		w.Uvarint(v)
 	}
 	return w

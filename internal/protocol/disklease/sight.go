@@ -78,7 +78,7 @@ func (w *witness) look(now machine.Mono, s *sight, v machine.Value, me machine.I
 		if n.ticket == 0 || noted.Writer == me {
 			continue
 		}
-		e := w.wishes[noted.Writer].seen(now, n.breath)
+		e := w.wishes[noted.Writer].observe(now, n.heartbeat)
 		wishes[noted.Writer] = e
 		w.waiting = append(w.waiting, noted.Writer)
 		if s.begun.Sub(e.since) < patience {
@@ -99,7 +99,7 @@ func (w *witness) look(now machine.Mono, s *sight, v machine.Value, me machine.I
 		if n := s.notes[x.id]; n.stamp == x.stamp {
 			beat = n.beat
 		}
-		e := w.entries[x.key()].seen(now, beat)
+		e := w.entries[x.key()].observe(now, beat)
 		entries[x.key()] = e
 		s.dead[x.key()] = s.begun.Sub(e.since) >= wait(s.record, x)
 	}
@@ -107,8 +107,8 @@ func (w *witness) look(now machine.Mono, s *sight, v machine.Value, me machine.I
 	return nil
 }
 
-// seen returns the evidence as of a read that ended at now and showed value.
-func (e evidence) seen(now machine.Mono, value uint64) evidence {
+// observe returns the evidence as of a read that ended at now and showed value.
+func (e evidence) observe(now machine.Mono, value uint64) evidence {
 	if !e.live || value > e.value { // a lesser one is an older one, from another majority
 		e = evidence{value: value, since: now, live: true}
 	}
@@ -123,7 +123,7 @@ type stillness struct {
 	live    bool
 }
 
-func (s stillness) seen(now machine.Mono, v machine.Version) stillness {
+func (s stillness) observe(now machine.Mono, v machine.Version) stillness {
 	if !s.live || s.version != v {
 		return stillness{v, now, true}
 	}

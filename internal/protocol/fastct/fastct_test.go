@@ -64,8 +64,9 @@ func TestLogsOfOthers(t *testing.T) {
 	}
 }
 
-// What makes no sense is refused, and the owner can tell why: unknown members, rounds that
-// are impossible or not the sender's. Instances that are too far away are passed over.
+// Messages that make no sense are refused, and the owner learns why: unknown members,
+// rounds that are impossible or not the sender's. Instances that are too far away are
+// passed over.
 func TestMessagesThatMakeNoSense(t *testing.T) {
 	m := member(t, config())
 	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
@@ -112,7 +113,7 @@ func TestMessagesThatMakeNoSense(t *testing.T) {
 			t.Errorf("%+v: got the refusals %+v, want one that says %q", tc.e, got, tc.want)
 		}
 	}
-	// What is just possible is followed.
+	// A message that is just possible is followed.
 	m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Call{CN: 1, Round: far}})
 	if rd := m.Ready(); len(rd.Persists) != 1 || rd.Persists[0].Record != (fastct.Entered{CN: 1, Round: far}) || len(m.Refusals()) > 0 {
 		t.Errorf("called to round %d: got %+v, want to enter it", int64(far), rd)
@@ -152,8 +153,8 @@ func TestADecisionIsWantedOnce(t *testing.T) {
 	}
 }
 
-// Who has adopted an estimate says so again when it is asked again, and knows the decision
-// when it hears that this round has decided. The log has the value once.
+// A member that has adopted an estimate says so again when it is asked again, and knows the
+// decision when it hears that this round has decided. The log has the value once.
 func TestADecisionOfWhatWasAdopted(t *testing.T) {
 	m := member(t, config())
 	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
@@ -202,7 +203,7 @@ func TestALateAbort(t *testing.T) {
 	}
 }
 
-// Who leaves a round says so to those who may wait for it in that round.
+// A member that leaves a round tells those that may wait for it in that round.
 func TestWhoLeavesARoundSaysSo(t *testing.T) {
 	m := member(t, config())
 	says := func(what string, want ...machine.Envelope) {

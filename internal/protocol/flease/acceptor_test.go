@@ -165,7 +165,7 @@ func TestAnswersOfAnAcceptor(t *testing.T) {
 			t.Errorf("of a request %s something is remembered", name)
 		}
 	}
-	p.hush()
+	p.beginQuarantine()
 	p.Ready()
 	if said, _ := c.hears(1, 2, 1, Op{Kind: Read, Name: "y", Ballot: of2(1)}, Op{Kind: Peek, Name: "y", Ballot: of2(1)}); said != nil {
 		t.Errorf("an acceptor that is to be silent answers %+v", said)

@@ -80,7 +80,7 @@ func TestAttemptsAreLimited(t *testing.T) {
 	}
 }
 
-// TestClaimsOfAQuarantine: what is asked for in a quarantine has its turn when that is over.
+// TestClaimsOfAQuarantine: claims made in a quarantine have their turn when that is over.
 func TestClaimsOfAQuarantine(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]

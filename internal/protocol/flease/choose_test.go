@@ -9,8 +9,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// A claim that is to be decided (Property L2) asks for promises whatever is there, and writes another's lease
-// back as it was read. Then it is refused, or given up with nothing to take back: what it wrote is not its own.
+// A claim that is to be decided (Property L2) asks for promises whatever is there, and
+// writes another's lease back as it was read. Then it is refused, or given up with nothing
+// to take back: its WRITE is not its own.
 func TestADecisionWordForWord(t *testing.T) {
 	for _, released := range []bool{false, true} {
 		c := newCluster(t, 3, nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// cluster is some peers with right clocks and a network without delay. What is between
-// them is counted.
+// cluster is some peers with right clocks and a network without delay. Messages between
+// them are counted.
 type cluster struct {
 	t     testing.TB
 	now   machine.Now

@@ -65,8 +65,8 @@ func TestBatchSurvivesTheWire(t *testing.T) {
 	}
 }
 
-// What decodes encodes to something that decodes to the same; nothing panics, and nothing
-// takes memory beyond what arrived.
+// A batch that decodes encodes to bytes that decode to the same. Nothing panics, and
+// nothing takes more memory than the input.
 func FuzzBatch(f *testing.F) {
 	data, err := fullBatch().MarshalBinary()
 	if err != nil {
@@ -144,7 +144,8 @@ func TestRecordsOfAllKinds(t *testing.T) {
 	}
 }
 
-// Peers of two versions understand each other: what was sent ever has its form and its bounds for good.
+// Peers of two versions understand each other: a message that was ever sent keeps its form
+// and its bounds.
 func TestWhatIsSentStaysAsItIs(t *testing.T) {
 	for want, kind := range map[Kind]Kind{
 		1: Read, 2: Write, 3: AckRead, 4: NackRead, 5: AckWrite, 6: NackWrite, 7: Skewed, 8: Peek, 9: Peeked, 10: Learn, 11: Quit, 12: WrongView,

@@ -144,7 +144,8 @@ func (e *explorer) step(w *world, i int, input any) {
 	p.Step(w.clock(i), input)
 	rd := p.Ready()
 	if c, known := p.names["r"]; known {
-		// R1 to R5 for all lives: who has forgotten k accepts nothing below it.
+		// R1 to R5 for all lives: an acceptor that has forgotten k accepts nothing below
+		// it.
 		k := p.cells[c].promised
 		if k != 0 && k < w.promised[i] {
 			e.t.Fatalf("acceptor %d promises %v, and had promised %v", i+1, k, w.promised[i])

@@ -65,7 +65,7 @@ func (c *paperCell) want(what string, g *GetLease, want Outcome) {
 	}
 }
 
-// The three forms, side by side: what each adds.
+// The three forms, side by side, with the addition of each.
 func TestFormsOfGetLease(t *testing.T) {
 	for _, form := range []Form{Basic, Renewing, Loose} {
 		c := newPaperCell(t, Strict)
@@ -141,7 +141,7 @@ func TestFuzzyOrderIsNone(t *testing.T) {
 	}
 }
 
-// E2 and 3.5: what is written counts from after the read, and an acceptor that comes back
+// E2 and 3.5: the written lease counts from after the read, and an acceptor that comes back
 // after t_max has forgotten its promise.
 func TestPaperRecovery(t *testing.T) {
 	c := newPaperCell(t, Strict)

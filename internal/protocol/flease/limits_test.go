@@ -10,8 +10,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestBatchesAreLimited: what is more than a batch may carry, in operations or in bytes, goes
-// into the next ones, all of it.
+// TestBatchesAreLimited: operations beyond a batch's limit, in number or in bytes, all go
+// into the next ones.
 func TestBatchesAreLimited(t *testing.T) {
 	for what, size := range map[string]int{"operations": 8, "bytes": MaxName} {
 		p, err := New(testConfig(1, 3))

@@ -8,8 +8,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestRenewalsTakeTurns: what is due at one moment does not all set out at that moment, to
-// arrive when it is too late. All are renewed in the end.
+// TestRenewalsTakeTurns: renewals that are due at one moment do not all set out at that
+// moment, to arrive too late. All are renewed in the end.
 func TestRenewalsTakeTurns(t *testing.T) {
 	const leases, most = 200, 5
 	c := newCluster(t, 3, func(cfg *Config) { cfg.MaxAttempts = most })

@@ -53,8 +53,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestIdleForAnHour: what a clock may be slewed by in an hour is no leave to set it by as
-// much in the last moment of one; and slewing, looked at every second, is no step.
+// TestIdleForAnHour: an hour's allowance for slewing does not cover a step of that size in
+// its last moment. Slewing that is looked at every second is no step.
 func TestIdleForAnHour(t *testing.T) {
 	c := newCluster(t, 1, nil)
 	p := c.peers[1]

@@ -269,11 +269,11 @@ func TestWhoIsKeptOut(t *testing.T) {
 			next := p.hlc.last
 			ref = c.underWay(7)
 			c.want(name, said, out, &Op{Kind: Read, Ref: ref, Ballot: next, Name: "a"})
-			// With one promise more, and what is released, it writes.
+			// With one promise more, and only released leases, it writes.
 			said, out = c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: next, Written: lease.Token, Value: Value{lease}})
 			mine := Holding{Token: next, Until: p.c + 10_000, Incarnation: 1, Slots: 1, Owner: 1}
 			c.want(name+", promised", said, out, &Op{Kind: Write, Ref: ref, Ballot: next, Name: "a", Value: Value{mine}})
-			// What it insisted on once it does not the next time: it would have renewals refused.
+			// It does not insist the next time: that would have renewals refused.
 			for _, from := range []machine.NodeID{2, 3} {
 				c.hears(1, from, 1, Op{Kind: NackWrite, Ref: ref, Ballot: next, Written: next + 1024})
 			}

@@ -25,9 +25,9 @@ func (s *silence) next(now machine.Now) machine.Mono {
 // sends anything.
 func (p *Peer) silent() bool { return p.silence.on }
 
-// hush begins a quarantine. Every ballot that may have been forgotten is at most ε ahead
+// beginQuarantine begins a quarantine. Every ballot that may have been forgotten is at most ε ahead
 // of our clock, so none up to there is accepted ever again.
-func (p *Peer) hush() {
+func (p *Peer) beginQuarantine() {
 	p.floor = max(p.floor, p.c+p.eps)
 	p.silentFor(p.quarantine)
 }
@@ -52,7 +52,7 @@ func (p *Peer) start() {
 	}
 	p.cfg.Restore = nil
 	if forgot {
-		p.hush()
+		p.beginQuarantine()
 		return
 	}
 	// Ballots of this life must be others than those of the last, of which some may not
@@ -112,7 +112,7 @@ func (p *Peer) fault(by time.Duration, why string) {
 			l.drop()
 		}
 	}
-	p.hush()
+	p.beginQuarantine()
 }
 
 type alarmKey struct {

@@ -118,7 +118,7 @@ func (p *Peer) changes(g *cellGroup) bool {
 	return false
 }
 
-// open activates the next view once its time has come, and tells others.
+// turnView activates the next view once its time has come, and tells others.
 func (p *Peer) turnView() {
 	n := p.next
 	if n == nil {

@@ -30,7 +30,7 @@ func TestReadersDoNotOvertakeForEver(t *testing.T) {
 	}
 }
 
-// TestCourtesyEnds: who is first in the line could acquire, and does not, since no answer
+// TestCourtesyEnds: the first in the line could acquire, and does not, since no answer
 // reaches it. Nobody waits for it longer than a few polls.
 func TestCourtesyEnds(t *testing.T) {
 	c := newCluster(t, 3, nil)
@@ -49,7 +49,8 @@ func TestCourtesyEnds(t *testing.T) {
 	}
 }
 
-// TestTheLineIsInOrder: whoever came first is first, in whatever order acceptors heard of it.
+// TestTheLineIsInOrder: the waiter that came first is first, in whatever order acceptors
+// heard of it.
 func TestTheLineIsInOrder(t *testing.T) {
 	c := newCluster(t, 5, func(cfg *Config) { cfg.View.Replicas = 5 })
 	c.do(1, Acquire{ID: 1, Name: "a"})
@@ -130,7 +131,8 @@ func TestWaitersTakeNoTurns(t *testing.T) {
 	}
 }
 
-// TestTriesAndLooksEnd: whatever refuses them, they are answered before long.
+// TestTriesAndLooksEnd: tries and looks are answered before long, for every reason of a
+// refusal.
 func TestTriesAndLooksEnd(t *testing.T) {
 	both := func(c *cluster, want error) {
 		t.Helper()

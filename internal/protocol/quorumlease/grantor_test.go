@@ -102,9 +102,9 @@ func TestStampOfALogThatWasCut(t *testing.T) {
 	}
 }
 
-// A clock in doubt has promises last twice as long as they should, counted from when they were made
-// last, and a renewal makes none shorter. What was over is made anew once, and so are the
-// promises of earlier lives, for as long as those may have been.
+// A clock in doubt has promises last twice as long as they should, counted from when they
+// were made last, and a renewal makes none shorter. Promises that were over are made anew
+// once, and so are those of earlier lives, for as long as these may have lasted.
 func TestDoubtCountsFromTheLastPromise(t *testing.T) {
 	const ms = time.Millisecond
 	g := NewGrantor(config(1), at(0))

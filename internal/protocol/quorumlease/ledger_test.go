@@ -208,8 +208,8 @@ func TestStalls(t *testing.T) {
 	}
 }
 
-// Of a holder's life that nobody has heard of what counts is what all of its lives have, and who
-// is bound to which life is told apart.
+// Of a holder's unknown life only the log that all of its lives have counts, and grantors
+// are told apart by the life that they are bound to.
 func TestHoldingsAreOfLives(t *testing.T) {
 	var l Ledger
 	l.Reign(3, voting(1, 2, 3))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What each policy means, and its name.
+// Each policy's meaning and name.
 func TestPolicies(t *testing.T) {
 	if len(Policies) != 8 {
 		t.Errorf("there are %d policies", len(Policies))

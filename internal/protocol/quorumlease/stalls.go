@@ -37,8 +37,8 @@ type mark struct {
 // NewStalls returns a Stalls for promises of this length.
 func NewStalls(cfg Config) *Stalls { return &Stalls{ttl: cfg.TTL} }
 
-// came records how long a holder took, and returns the least time it has taken.
-func (s *Stalls) came(member machine.NodeID, took time.Duration) time.Duration {
+// recordTime records how long a holder took, and returns the least time it has taken.
+func (s *Stalls) recordTime(member machine.NodeID, took time.Duration) time.Duration {
 	took = min(took, s.ttl)
 	i := slices.IndexFunc(s.bests, func(b best) bool { return b.member == member })
 	if i < 0 {
@@ -49,8 +49,8 @@ func (s *Stalls) came(member machine.NodeID, took time.Duration) time.Duration {
 	return s.bests[i].took
 }
 
-// atBest returns the least time a holder has taken, 0 if none is known.
-func (s *Stalls) atBest(member machine.NodeID) time.Duration {
+// leastTime returns the least time a holder has taken, 0 if none is known.
+func (s *Stalls) leastTime(member machine.NodeID) time.Duration {
 	i := slices.IndexFunc(s.bests, func(b best) bool { return b.member == member })
 	if i < 0 {
 		return 0
@@ -67,7 +67,7 @@ func (s *Stalls) Look(now machine.Mono, commit uint64, l *Ledger) []machine.Node
 		i := slices.IndexFunc(s.marks, func(m mark) bool { return m.member == h.Member })
 		if has >= commit {
 			if i >= 0 {
-				s.came(h.Member, now.Sub(s.marks[i].since))
+				s.recordTime(h.Member, now.Sub(s.marks[i].since))
 				s.marks = slices.Delete(s.marks, i, i+1)
 			}
 			continue
@@ -79,9 +79,9 @@ func (s *Stalls) Look(now machine.Mono, commit uint64, l *Ledger) []machine.Node
 		m := &s.marks[i]
 		switch late := now.Sub(m.since); {
 		case has >= m.index:
-			usual := s.came(h.Member, late)
+			usual := s.recordTime(h.Member, late)
 			*m = mark{member: h.Member, index: commit, since: now, stalled: m.stalled && late > s.ttl/4+usual}
-		case late > s.ttl/2+s.atBest(h.Member):
+		case late > s.ttl/2+s.leastTime(h.Member):
 			m.stalled = true
 		}
 	}
@@ -108,7 +108,7 @@ func (s *Stalls) Due() machine.Mono {
 	due := machine.Never
 	for _, m := range s.marks {
 		if !m.stalled {
-			due = min(due, m.since.Add(s.ttl/2+s.atBest(m.member)+1))
+			due = min(due, m.since.Add(s.ttl/2+s.leastTime(m.member)+1))
 		}
 	}
 	return due

@@ -53,10 +53,10 @@ func TestStallsOfAnotherTerm(t *testing.T) {
 	s.Look(at(0), 5, &l)
 	l.Report(2, Report{Boot: 1, Term: 1, Durable: 9, Received: 9})
 	s.Look(at(50*time.Millisecond), 5, &l)
-	if s.atBest(2) != 50*time.Millisecond || s.Due() != at(ttl/2+1) {
-		t.Fatalf("member 2 took %v, and patience with member 3 ends in %v", s.atBest(2), s.Due().Sub(at(0)))
+	if s.leastTime(2) != 50*time.Millisecond || s.Due() != at(ttl/2+1) {
+		t.Fatalf("member 2 took %v, and patience with member 3 ends in %v", s.leastTime(2), s.Due().Sub(at(0)))
 	}
-	if s.Reset(); s.atBest(2) != 0 || s.Due() != machine.Never {
-		t.Errorf("of an earlier term it is known that member 2 took %v, and that patience ends at %v", s.atBest(2), s.Due())
+	if s.Reset(); s.leastTime(2) != 0 || s.Due() != machine.Never {
+		t.Errorf("of an earlier term it is known that member 2 took %v, and that patience ends at %v", s.leastTime(2), s.Due())
 	}
 }

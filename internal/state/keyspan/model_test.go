@@ -382,7 +382,7 @@ func TestSpanNamedTwice(t *testing.T) {
 	}
 }
 
-// TestTheTableCopies: whoever adds an entry may use the bytes of its keys again.
+// TestTheTableCopies: the caller of Add may use the bytes of the keys again.
 func TestTheTableCopies(t *testing.T) {
 	for what, end := range map[string]string{"a key": "", "a range": "c"} {
 		var table Table
@@ -422,7 +422,8 @@ func TestReleasedInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestReleasedAmongTheUnreleased: whoever goes through the unreleased entries may release each in turn.
+// TestReleasedAmongTheUnreleased: a loop over the unreleased entries may release each in
+// turn.
 func TestReleasedAmongTheUnreleased(t *testing.T) {
 	var table Table
 	for i := uint64(1); i <= 3; i++ {
@@ -457,7 +458,8 @@ func TestMapsAreGivenBack(t *testing.T) {
 	}
 }
 
-// What is added behind a cut comes after all that is released, in whatever order that was.
+// Entries added behind a cut come after all released ones, in whatever order those were
+// released.
 func TestACutLeavesWhatIsReleased(t *testing.T) {
 	var table Table
 	for i := uint64(1); i <= 6; i++ {

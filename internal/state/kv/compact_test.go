@@ -281,7 +281,8 @@ func TestReclaimFreesEvents(t *testing.T) {
 	}
 }
 
-// What a compaction supersedes is no longer referred to, but for what is visible at its revision.
+// Versions that a compaction supersedes are no longer referred to, except those visible at
+// its revision.
 func TestReclaimCutsWhatIsSuperseded(t *testing.T) {
 	s := New()
 	for range 4 {

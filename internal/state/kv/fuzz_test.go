@@ -7,9 +7,9 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// FuzzRead reads arbitrary bytes, as they are and with their checksum put right.
-// What is accepted must be a sound store: it writes what it was, works on, and
-// gives back its memory.
+// FuzzRead reads arbitrary bytes, as they are and with their checksum put right. An
+// accepted snapshot must give a sound store: it writes the same snapshot, goes on working,
+// and gives back its memory.
 func FuzzRead(f *testing.F) {
 	whole := snapshot(f, richStore(f).View())
 	f.Add(whole)

@@ -138,7 +138,7 @@ func TestCompareUnknowns(t *testing.T) {
 	}
 }
 
-// What a transaction deletes from a key on is gone before its puts, whichever deletion reaches
+// Keys that a transaction deletes are gone before its puts, whichever deletion reaches
 // furthest: a put that is to keep a value finds none.
 func TestPutOfWhatTheTransactionDeletes(t *testing.T) {
 	del := func(key string) *pb.RequestOp {
@@ -170,7 +170,7 @@ func TestPutOfWhatTheTransactionDeletes(t *testing.T) {
 	}
 }
 
-// What is to be kept of a key has to be there: of one that was deleted nothing is, in a put
+// A part of a key that is to be kept has to be there: of a deleted key nothing is, in a put
 // of its own and in a transaction, though its deletion is not compacted.
 func TestNothingIsKeptOfADeletedKey(t *testing.T) {
 	for name, r := range map[string]*pb.PutRequest{

@@ -80,7 +80,7 @@ func TestEventsEndEarly(t *testing.T) {
 	}
 }
 
-// What is there counts as long as it is there, and in a store that was read as in the one that was
+// A version counts as long as it is there, in a restored store as in the one that was
 // written.
 func TestStats(t *testing.T) {
 	s := New()
@@ -124,9 +124,9 @@ func TestStats(t *testing.T) {
 	grows("a lease with its key", Stats{Keys: -1, Versions: 1, Leases: -1, Bytes: versionBytes - leaseBytes})
 }
 
-// A limit cuts what is in order, and not what is put into order: whatever the order, the target and
-// the filter, a range with a limit has the first of all, and says whether there are more. A page has the
-// same, and counts no further than one key behind its limit.
+// A limit applies after sorting. For every order, target and filter, a range with a limit
+// has the first results of all, and reports whether there are more. A page has the same,
+// and counts no further than one key behind its limit.
 func TestLimitsOfEachOrder(t *testing.T) {
 	s, m := New(), newModel()
 	for _, kv := range [][2]string{{"c", "1"}, {"a", "5"}, {"e", "2"}, {"b", "4"}, {"d", "3"}, {"b", "0"}, {"a", "6"}, {"a", "7"}} {

@@ -55,7 +55,7 @@ func TestADeadHandlesArea(t *testing.T) {
 	})
 }
 
-// Whoever loses the claim is told, and goes on in another area.
+// A store that loses the claim is told, and goes on in another area.
 func TestALostClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 2})
@@ -188,7 +188,7 @@ func TestAFullArea(t *testing.T) {
 	})
 }
 
-// What earlier handles left in an area stays until nobody needs it.
+// Records of earlier handles in an area stay until nobody needs them.
 func TestInheritedSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 1, Slots: 4})
@@ -377,7 +377,7 @@ func (d *deafSlots) WriteAt(p []byte, off int64) (int, error) {
 	return d.file.WriteAt(p, off)
 }
 
-// What cannot be written to the other area, either, is not acknowledged.
+// A write that fails in the other area, too, is not acknowledged.
 func TestAFailedWriteToAnotherArea(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 3})

@@ -10,7 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// bare is one direct read or write of n blocks: what the medium costs by itself.
+// bare is one direct read or write of n blocks: the cost of the medium itself.
 func bare(b *testing.B, n int, write bool) {
 	path := filepath.Join(b.TempDir(), "file")
 	if err := os.WriteFile(path, make([]byte, n*block), 0o600); err != nil {

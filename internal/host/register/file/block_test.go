@@ -45,7 +45,7 @@ func TestTheChecksumCoversAllOfABlock(t *testing.T) {
 	}
 }
 
-// What an earlier version has written is read.
+// Blocks of an earlier version are read.
 func TestBlocksAreWrittenAsEver(t *testing.T) {
 	for want, magic := range map[string]string{
 		"54656e757265530158eb9142": magicStore, "54656e75726548013c4ee86c": magicHandle, "54656e7572654601fdfda02f": magicFarewell,

@@ -96,7 +96,7 @@ func TestAnAreaIsGivenBackToASlowDevice(t *testing.T) {
 	})
 }
 
-// Whoever waits for an area bears with another claim that dies while he waits.
+// A store that waits for an area tolerates another claim that dies meanwhile.
 func TestAnAreaThatIsContendedForInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 1})
@@ -237,7 +237,8 @@ func TestHowLongAClaimHolds(t *testing.T) {
 	}
 }
 
-// What the claim blocks of an area hold is what a claim reads there, and what cannot be read may be a claim.
+// A claim reads the content of an area's claim blocks, and an unreadable block may be a
+// claim.
 func TestWhatAClaimReads(t *testing.T) {
 	h := &storeHeader{Header: testHeader, areas: 2, slots: 4}
 	sealed := func(c claimBlock) []byte {

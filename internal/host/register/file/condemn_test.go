@@ -159,8 +159,8 @@ func (s *idleScene) write() {
 	s.seen = max(s.seen, 2)
 }
 
-// A process that tidies up may be stopped between any two system calls for any time. What an
-// idle handle writes meanwhile stays.
+// A process that tidies up may be stopped between any two system calls for any time. A
+// write of an idle handle meanwhile stays.
 func TestATidierIsStoppedAnywhere(t *testing.T) {
 	for stop := 1; ; stop++ {
 		slow := newStepped(0)
@@ -201,7 +201,7 @@ func TestATidierIsStoppedAnywhere(t *testing.T) {
 }
 
 // The idle handle, too, may be stopped between any two system calls, or die there, while
-// others tidy up. What others have seen of its write stays.
+// others tidy up. The part of its write that others have seen stays.
 func TestTheOwnerIsStoppedAnywhere(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		for stop, more := 1, true; more; stop++ {

@@ -48,8 +48,8 @@ func TestTheNewestNoteCounts(t *testing.T) {
 	shows(t, b.open(), "x", "0  1=new")
 }
 
-// What was acknowledged is in both copies of its slot, whether the file was made for it, or the slot
-// is written again or used anew.
+// Each acknowledged record is in both copies of its slot, whether the file was made for it,
+// or the slot is written again or used anew.
 func TestBothCopiesAreWritten(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	s := b.open()
@@ -98,7 +98,7 @@ func TestANewFileIsDurableBeforeItCounts(t *testing.T) {
 	}
 }
 
-// What a handle is about to make is not swept away as litter of one that crashed.
+// A file that a handle is about to make is not swept away as litter of one that crashed.
 func TestAFileInTheMaking(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	tidier := b.open()

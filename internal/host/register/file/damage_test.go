@@ -62,7 +62,8 @@ func TestDamage(t *testing.T) {
 	tests := []struct {
 		name   string
 		damage func(t *testing.T, b *bench, s *Store, place string)
-		// What a Query of either register does before the wait is over, and shows after it.
+		// The result of a Query of either register before the end of the wait, and after
+		// it.
 		xFails, yFails bool
 		x, y           string
 		floor          uint64
@@ -231,8 +232,8 @@ func TestDamageThatChanges(t *testing.T) {
 	shows(t, reader, "x", "3 x")
 }
 
-// What a newer program wrote is no damage, however long it stays as it is: its writer may hold something that
-// this program cannot read.
+// A newer program's block is no damage, however long it stays as it is: its writer may hold
+// something that this program cannot read.
 func TestAHandleOfANewerFormat(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	s := b.open()

@@ -131,7 +131,8 @@ func TestTheHeaderOfADeviceIsNotRead(t *testing.T) {
 	})
 }
 
-// The damaged header of a handle's own area is written anew, and what fails of that is told.
+// The damaged header of a handle's own area is written anew, and a failure of that is
+// reported.
 func TestTheHeaderOfTheOwnAreaIsMended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 1})

@@ -130,7 +130,7 @@ func (f *faultyFile) WriteAt(p []byte, off int64) (int, error) {
 		return f.file.WriteAt(p, off)
 	}
 	if n > 0 {
-		// What does not come through stays as it was.
+		// A sector that does not come through stays as it was.
 		was := aligned((len(p) + block - 1) / block * block)
 		if _, err := f.file.ReadAt(was, off); err != nil {
 			clear(was)
@@ -247,7 +247,8 @@ func crashAt(t *testing.T, point int, through string) bool {
 	return steps > point
 }
 
-// A step that fails, once, at any point: the store goes on, and what it shows never goes back.
+// A step that fails, once, at any point: the store goes on, and its registers never go
+// back.
 func TestFailureAnywhere(t *testing.T) {
 	for _, through := range []int{0, 1, 2} {
 		for point, more := 0, true; more; point++ {
@@ -283,7 +284,7 @@ func TestFailureAnywhere(t *testing.T) {
 	}
 }
 
-// What a failed write has tried stays in the slot, or a reader who met it would see the
+// A record of a failed write stays in the slot, or a reader that met it would see the
 // register go back.
 func TestAFailedPutMayAppear(t *testing.T) {
 	b := newBench(t, InitOptions{})

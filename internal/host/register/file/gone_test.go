@@ -22,7 +22,7 @@ func TestTheOwnFileIsTakenAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		fails(t, s, op, register.ErrGone)
-		// What was written is there again.
+		// The written record is there again.
 		if st := state(t, other, "x"); st.Version.Seq < 3 {
 			t.Errorf("after a %T: x shows version %d, want 3 or later", op.Op, st.Version.Seq)
 		}
@@ -54,8 +54,8 @@ func TestTheFileOfABusyHandleIsTakenAway(t *testing.T) {
 	shows(t, s, "x", "5 data")
 }
 
-// What was in a file that was taken away is written again before anything is answered. While that fails, as
-// on a full disk, nothing is: the register would go back.
+// The records of a file that was taken away are written again before any operation is
+// answered. While that fails, as on a full disk, nothing is: the register would go back.
 func TestWhatWasTakenAwayCannotBeWrittenAgain(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	f := &faulty{}
@@ -200,7 +200,8 @@ func TestAHandleOfAnotherStore(t *testing.T) {
 	fails(t, b.open(), query("x"), register.ErrMismatch)
 }
 
-// A copied machine goes on as the same handle. Whoever meets the other's write stops for good.
+// A copied machine goes on as the same handle. The handle that meets the other's write
+// stops for good.
 func TestTwins(t *testing.T) {
 	for _, seq := range []uint64{4, 5} {
 		b := newBench(t, InitOptions{})
@@ -256,7 +257,7 @@ func TestStrangeThingsAmongTheHandles(t *testing.T) {
 	}
 }
 
-// What a crash leaves half made is removed, but not while it may be in the making.
+// A half-made file of a crash is removed, but not while it may be in the making.
 func TestHalfMadeFiles(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	name := strings.Repeat("a", 32) + temporary

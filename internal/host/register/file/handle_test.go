@@ -23,7 +23,8 @@ func TestNamesOfHandles(t *testing.T) {
 	}
 }
 
-// What cannot be a handle's header is damage, and never taken for that of a newer program.
+// Bytes that cannot be a handle's header are damage, and never taken for that of a newer
+// program.
 func TestHeadersOfHandles(t *testing.T) {
 	good := handleHeader{id: machine.ID{1}, set: machine.ID{2}, slots: 16, holder: "someone"}
 	sealed := func(h handleHeader, change func(b []byte)) []byte {

@@ -86,7 +86,7 @@ func TestWhoCameToAFullDiskIsForgotten(t *testing.T) {
 	full = false
 	do(t, s, put("x", 2, 9, "two"))
 	shows(t, s, "x", "2 two")
-	// What may have been written is kept.
+	// Records that may have been written are kept.
 	full = true
 	fails(t, s, put("x", 3, 9, "three"), unix.ENOSPC)
 	do(t, s, leave("x", 9))

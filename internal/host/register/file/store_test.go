@@ -226,7 +226,7 @@ func TestANeededSlotIsKept(t *testing.T) {
 	}
 }
 
-// Whoever left and came back has the whole wait again when he leaves again.
+// A writer that left and came back has the whole wait again when it leaves again.
 func TestLeavingTwice(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	b.obsolete["x"] = true
@@ -304,7 +304,8 @@ func TestEachRecordIsAWitness(t *testing.T) {
 	}
 }
 
-// What a caller does with its data afterwards changes nothing: they may be written again later.
+// A caller may change its bytes afterwards: the stored data stay, and may be written again
+// later.
 func TestDataAreCopied(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	s, reader := b.open(), b.open()
@@ -473,8 +474,8 @@ func TestAClosedStore(t *testing.T) {
 	}
 }
 
-// A thousand may have died at once, when a rack lost its power. Whoever tidies up asks about the file
-// of each a few times, and not of each again for each that goes.
+// A thousand may have died at once, when a rack lost its power. A tidying handle asks about
+// each file a few times, and not about all again for each that goes.
 func TestManyDeadHandlesAreAskedAboutOnce(t *testing.T) {
 	const many = 30
 	b := newBench(t, InitOptions{SingleHost: true})

@@ -18,8 +18,8 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// TestWordsOfServers: what a server says is told in our words, and is no error of the client
-// library's any more.
+// TestWordsOfServers: a server's error is reported in our words, and is no error of the
+// client library's any more.
 func TestWordsOfServers(t *testing.T) {
 	for said, want := range map[string]error{
 		"GONE no store, or another":                             register.ErrGone,

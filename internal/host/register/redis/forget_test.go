@@ -114,8 +114,9 @@ func TestNothingIsForgottenUnjudged(t *testing.T) {
 	}
 }
 
-// TestNoneOfSeveralIsForgottenUnjudged: what several writers left is judged together, so none of it
-// goes if the note of one has changed, whichever it is, or was made anew with the same number.
+// TestNoneOfSeveralIsForgottenUnjudged: the remains of several writers are judged together,
+// so none of it goes if the note of one has changed, whichever it is, or was made anew with
+// the same number.
 func TestNoneOfSeveralIsForgottenUnjudged(t *testing.T) {
 	for what, between := range map[string]struct {
 		then func(*Store)

@@ -160,8 +160,8 @@ func TestWhatIsKeptCountsFromTheBeginOfAProcess(t *testing.T) {
 	}
 }
 
-// Whoever has an older store open is told that what it wrote is lost, also while the store is being
-// restored, when it has a seal again.
+// A client with an older store open learns that its writes are lost, also while the store
+// is being restored, when it has a seal again.
 func TestARestoreUnderWaySaysSo(t *testing.T) {
 	h, s := made(t, 0, 1)
 	h.HSet("{tenure}:store", "seal", "another", "lost", "it is being restored")
@@ -225,7 +225,7 @@ func fieldsOf(h *host) map[string]string {
 	return all
 }
 
-// What one operation writes is all there, and nothing else.
+// An operation's writes are all there, and nothing else.
 func TestWhatScriptsWrite(t *testing.T) {
 	_, s := made(t, 0, 1)
 	do(t, s, put("x", 1, ann, "a"), note("x", 1, bob, "n"))

@@ -27,7 +27,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestNobodyIsWaitedForLonger: who opens a store waits five seconds for an answer, or as long as the
+// TestNobodyIsWaitedForLonger: Open waits five seconds for an answer, or as long as the
 // context says; a store waits as long as the header says. Nobody tries twice.
 func TestNobodyIsWaitedForLonger(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -96,7 +96,7 @@ func TestNobodyIsWaitedForLonger(t *testing.T) {
 	}
 }
 
-// TestStoresAreClosed: what is closed asks nobody any more.
+// TestStoresAreClosed: a closed store asks no server any more.
 func TestStoresAreClosed(t *testing.T) {
 	_, s := made(t, 0, 1)
 	if err := s.Close(); err != nil {

@@ -107,7 +107,7 @@ func TestRestoreTheOnlyOne(t *testing.T) {
 	}
 }
 
-// TestRestoreKeepsTokens: what is wiped has raised the floor.
+// TestRestoreKeepsTokens: the wiped records have raised the floor.
 func TestRestoreKeepsTokens(t *testing.T) {
 	t.Parallel()
 	hosts, stores := set(t, 3)
@@ -194,8 +194,8 @@ func TestRestoreBrokenOff(t *testing.T) {
 	}
 }
 
-// TestRestoreIsWholeOrNone: whatever fails on the way, the store stays shut out, and a later Restore
-// makes up for it.
+// TestRestoreIsWholeOrNone: after any failure on the way the store stays shut out, and a
+// later Restore makes up for it.
 func TestRestoreIsWholeOrNone(t *testing.T) {
 	t.Parallel()
 	brief := func(index, of int) register.Header {
