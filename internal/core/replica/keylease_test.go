@@ -94,7 +94,7 @@ func TestWhatIsHeldIsNamedOrBehindTheHorizon(t *testing.T) {
 	last := uint64(9)
 	for range maxHeld + 5 {
 		last++
-		k.append(puts(t, 2, last, fmt.Sprint(last)))
+		k.appended(puts(t, 2, last, fmt.Sprint(last)))
 	}
 	horizon, held := k.held(last)
 	if len(held) != maxHeld {

@@ -71,18 +71,8 @@ type readLeases struct {
 	wanted   machine.Mono // somebody reads, until then
 	doubted  machine.Mono // this member's clock is not to be trusted, until then
 
-	// Of the present term: up to where the leader has vouched for the log, and up
-	// to where that is durable.
-	received, durable uint64
-
-	// commit is up to where the log is committed that this member has accounted for:
-	// raft may have replaced more of it in this turn.
-	commit   uint64
-	released uint64          // in the order of the log, as far as is known: see releasedHere
-	given    uint64          // up to where entries were given to the Applier
-	written  uint64          // up to where the disk knows it to be released
-	handed   uint64          // up to where it has applied them
-	tail     []*raftpb.Entry // of the log, from there on
+	positions
+	tail     []*raftpb.Entry // of the log, from what was applied on
 	settings []uint64        // entries of it that change who holds what
 	loading  uint64          // the index of the snapshot that is being loaded; 0: none is
 	keys     keyOrder

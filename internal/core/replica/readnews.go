@@ -8,12 +8,7 @@ import (
 
 // news is what goes with the leader's messages.
 func (rl *readLeases) news(r *Replica) quorumlease.News {
-	news := quorumlease.News{Term: r.term, Released: rl.released, Stalled: rl.stalled}
-	if rl.keys.on {
-		news.Released = rl.keys.through
-		news.Horizon, news.Held = rl.keys.held(rl.commit)
-	}
-	return news
+	return rl.order().tells(rl.positions, quorumlease.News{Term: r.term, Released: rl.released, Stalled: rl.stalled})
 }
 
 // carries adds the leader's news to one of raft's messages, if it is such a one that

@@ -14,7 +14,7 @@ import (
 func (rl *readLeases) appends(r *Replica, entries []*raftpb.Entry) {
 	if from := entries[0].GetIndex(); from <= r.last {
 		rl.promises.Shortened(from - 1)
-		rl.keys.truncate(from, r.last)
+		rl.order().truncated(from, r.last)
 		n, _ := slices.BinarySearchFunc(rl.tail, from, func(e *raftpb.Entry, i uint64) int { return cmp.Compare(e.GetIndex(), i) })
 		rl.tail = rl.tail[:n:n]
 		rl.count(rl.memberships.Cut(from))
@@ -24,14 +24,13 @@ func (rl *readLeases) appends(r *Replica, entries []*raftpb.Entry) {
 		rl.settings = rl.settings[:len(rl.settings)-1]
 	}
 	rl.look(entries)
-	if rl.keys.on {
-		for _, e := range entries {
-			from, kept, touch := rl.keys.append(e)
-			if touch != nil && r.leading() && e.GetTerm() == r.term {
-				rl.wrote(e, from, touch)
-				if kept && from == r.cfg.ID {
-					rl.keys.keeps(from, e.GetIndex(), touch)
-				}
+	order := rl.order()
+	for _, e := range entries {
+		a := order.appended(e)
+		if a.touch != nil && r.leading() && e.GetTerm() == r.term {
+			rl.wrote(e, a.from, a.touch)
+			if a.kept && a.from == r.cfg.ID {
+				rl.keys.keeps(a.from, e.GetIndex(), a.touch)
 			}
 		}
 	}
@@ -172,14 +171,6 @@ func (rl *readLeases) applied(r *Replica, in Applied) {
 	}
 }
 
-// visible is up to where the state may be seen that was applied up to index.
-func (rl *readLeases) visible(index uint64) uint64 {
-	if rl.keys.on {
-		return rl.keys.through
-	}
-	return index
-}
-
 // release finds out what is released by now, and lets it be applied and seen.
 func (rl *readLeases) release(r *Replica) {
 	st := r.raft.BasicStatus()
@@ -195,46 +186,43 @@ func (rl *readLeases) release(r *Replica) {
 	}
 	defer rl.settle(r)
 	defer func() { rl.waits.released(rl.releasedHere()) }()
-	k := &rl.keys
-	if !k.on {
-		rl.handOut(r, rl.released, false)
-		k.through = max(k.through, min(rl.released, rl.handed))
-		k.settleInOrder(r, rl.until(r))
-		return
-	}
-	if rl.setting.policy.ByKey() {
-		rl.handOut(r, rl.commit, true)
-	} else {
-		rl.handOut(r, max(rl.released, k.through), true) // until nothing is held
-	}
+	k, order := &rl.keys, rl.order()
+	upTo, held := order.committed(rl.positions, !rl.setting.policy.ByKey())
+	rl.handOut(r, upTo, held)
+	by := reports{}
 	switch {
 	case judges:
-		rl.far = true
-		k.judge(&rl.ledger, rl.commit, keeper{})
-	case rl.foresees(r) && !k.stillBlind(): // else it does not know whose entries are in its state
-		k.judge(&rl.ledger, rl.commit, keeper{r.leader, r.term})
-		fallthrough
-	default:
-		k.learn(rl.commit)
+		rl.far = rl.far || k.on
+		by.ledger = &rl.ledger
+	case rl.foresees(r):
+		by = reports{&rl.ledger, keeper{r.leader, r.term}}
 	}
-	if out, ok := k.report(); ok {
+	if out, ok := order.reported(rl.positions, by); ok {
 		rl.version++
 		r.outcomes = append(r.outcomes, out)
 	}
-	k.settle(r, rl.until(r))
-	if !rl.setting.policy.ByKey() && k.through >= rl.given && rl.handed >= rl.given {
+	if len(k.reads) > 0 {
+		for _, ready := range order.mayRead(rl.reading(r)) {
+			r.outcomes = append(r.outcomes, ready)
+		}
+	}
+	if k.on && !rl.setting.policy.ByKey() && k.through >= rl.given && rl.handed >= rl.given {
 		k.stop() // nothing is held any more
+	}
+}
+
+// reading is what reads of keys are judged by at this moment.
+func (rl *readLeases) reading(r *Replica) reading {
+	_, leads := rl.assured(r)
+	return reading{
+		positions: rl.positions, self: r.cfg.ID, now: r.now, until: rl.until(r), patience: r.cfg.patience(),
+		leads: leads, unsettled: rl.unsettled(), last: r.last,
 	}
 }
 
 // releasedHere is up to where the log that is here is known to be released. The leader
 // may have told of more (rl.released), and what is not committed here it may replace.
-func (rl *readLeases) releasedHere() uint64 {
-	if rl.keys.on {
-		return min(rl.keys.through, rl.commit)
-	}
-	return min(rl.released, rl.commit)
-}
+func (rl *readLeases) releasedHere() uint64 { return rl.order().releasedHere(rl.positions) }
 
 // unwritten is up to where the log is released, if the disk does not know yet, and
 // zero otherwise. Of what is not in the log it says nothing.

@@ -147,7 +147,7 @@ func (rl *readLeases) receipt(r *Replica) {
 
 // onTick makes up for what was lost on the way.
 func (rl *readLeases) onTick(r *Replica) {
-	if len(rl.held) > 0 || rl.keys.on && rl.keys.through < rl.given {
+	if len(rl.held) > 0 || rl.order().unseenBy(rl.positions) {
 		rl.tell(r)
 	}
 }

@@ -256,7 +256,7 @@ func (r *Replica) onApplied(in Applied) {
 
 // show takes what was applied for the present state, as far as it is released.
 func (r *Replica) show() {
-	for len(r.seen) > 0 && r.seen[0].Index <= r.reads.visible(r.seen[0].Index) {
+	for len(r.seen) > 0 && r.seen[0].Index <= r.reads.order().visible(r.seen[0].Index) {
 		in := r.seen[0]
 		r.seen = r.seen[1:]
 		r.applied, r.appliedTerm = in.Index, in.Term

@@ -85,7 +85,7 @@ func (rl *readLeases) status(r *Replica) ReadLeaseStatus {
 	if r.leading() {
 		s.Holdings, s.Stalled = rl.ledger.Holdings(), slices.Clone(rl.stalled)
 		if s.Held > 0 {
-			s.WaitsFor = rl.waitsFor()
+			s.WaitsFor = rl.order().lacking(rl.positions, &rl.ledger)
 		}
 	}
 	return s
