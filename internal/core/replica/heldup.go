@@ -53,7 +53,7 @@ func (k *keyOrder) lacking(at positions, l *quorumlease.Ledger) []machine.NodeID
 	var list []machine.NodeID
 	lack := func(entries []uint64, waits func(uint64) bool, holds func(machine.NodeID) bool) {
 		for _, i := range slices.Backward(entries) {
-			if i <= at.commit && waits(i) {
+			if i <= at.committed && waits(i) {
 				list = append(list, l.Lacking(i, holds)...)
 				return
 			}

@@ -113,7 +113,7 @@ func TestMoreIsReleasedThanTheSnapshotSays(t *testing.T) {
 	for _, policy := range []quorumlease.Policy{quorumlease.All, quorumlease.AllByKey} {
 		m := newStage(t).members[0]
 		rl := &m.r.reads
-		rl.commit, rl.released = 12, 12
+		rl.committed, rl.released = 12, 12
 		in := m.a.Restored()
 		in.Index, in.Term, in.Released, in.ReadPolicy = 10, 1, 8, policy
 		m.r.outcomes = nil

@@ -46,7 +46,7 @@ func together(keys keyspan.Set) bool {
 // leader not for what only the leader releases; others learn from it how far they have to
 // look (R29).
 func (k *keyOrder) mayRead(at reading) []KeysReady {
-	commit := at.commit
+	commit := at.committed
 	k.ready = k.ready[:0]
 	k.reads = slices.DeleteFunc(k.reads, func(q *keyRead) bool {
 		// What its state holds it may not know, or only of what is behind a snapshot.

@@ -23,13 +23,13 @@ func TestAReadInOrderWaitsForTheLog(t *testing.T) {
 	r := keyReader(9)
 	k := &r.reads.keys
 	k.stop()
-	r.last, r.reads.given = 12, 9
+	r.last, r.reads.handedOut = 12, 9
 	k.read(r, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
 	serve(r, machine.Never)
 	if len(r.outcomes) > 0 {
 		t.Fatalf("with entries up to 12 in the log, and up to 9 released: %+v", r.outcomes)
 	}
-	r.last, r.reads.given = 15, 13
+	r.last, r.reads.handedOut = 15, 13
 	serve(r, machine.Never)
 	if want := []any{KeysReady{ID: 5, Index: 12, UpTo: 13, Local: true}}; !reflect.DeepEqual(r.outcomes, want) || len(k.reads) > 0 {
 		t.Errorf("with entries up to 13 released: %+v, want %+v", r.outcomes, want)
@@ -56,7 +56,7 @@ func TestAReadOfAKeySeesWhatIsReleased(t *testing.T) {
 		for i, key := range c.entries {
 			k.appended(puts(t, 2, uint64(10+i), key))
 		}
-		r.reads.commit = uint64(9 + len(c.entries))
+		r.reads.committed = uint64(9 + len(c.entries))
 		k.read(r, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
 		until := machine.Never
 		if c.asked > 0 {
@@ -103,19 +103,19 @@ func TestAReadOfAKeyWaitsForNothingElse(t *testing.T) {
 	}
 
 	r, _ := begin("x", "x", "x", "k")
-	r.reads.commit = 13
+	r.reads.committed = 13
 	served(r, 12)
 
 	r, k := begin("k")
 	k.again(9) // the entry was the leader's before, and is replaced
 	k.truncated(10, 10)
 	k.appended(puts(t, 3, 10, "x"))
-	r.reads.commit = 10
+	r.reads.committed = 10
 	k.reads[0].confirmed(10)
 	served(r, 10)
 
 	r, k = begin("k")
-	r.reads.commit = 12
+	r.reads.committed = 12
 	if serve(r, 0); len(r.outcomes) > 0 {
 		t.Errorf("served past what is held: %+v", r.outcomes)
 	}

@@ -16,7 +16,7 @@ func (k *keyOrder) committed(at positions, ending bool) (upTo uint64, held bool)
 	if ending {
 		return max(at.released, k.through), true
 	}
-	return at.commit, true
+	return at.committed, true
 }
 
 // reported has the leader judge by itself, others take its word, and those that hear the reports
@@ -24,23 +24,23 @@ func (k *keyOrder) committed(at positions, ending bool) (upTo uint64, held bool)
 func (k *keyOrder) reported(at positions, by reports) (Released, bool) {
 	others := by.left != keeper{}
 	if by.ledger != nil && !(others && k.stillBlind()) {
-		k.judge(by.ledger, at.commit, by.left)
+		k.judge(by.ledger, at.committed, by.left)
 	}
 	if by.ledger == nil || others {
-		k.learn(at.commit)
+		k.learn(at.committed)
 	}
 	return k.report()
 }
 
 func (k *keyOrder) visible(uint64) uint64 { return k.through }
 
-func (k *keyOrder) releasedHere(at positions) uint64 { return min(k.through, at.commit) }
+func (k *keyOrder) releasedHere(at positions) uint64 { return min(k.through, at.committed) }
 
-func (k *keyOrder) unseenBy(at positions) bool { return k.through < at.given }
+func (k *keyOrder) unseenBy(at positions) bool { return k.through < at.handedOut }
 
 func (k *keyOrder) tells(at positions, news quorumlease.News) quorumlease.News {
 	news.Released = k.through
-	news.Horizon, news.Held = k.held(at.commit)
+	news.Horizon, news.Held = k.held(at.committed)
 	return news
 }
 

@@ -103,10 +103,10 @@ func (rl *readLeases) init(r *Replica) {
 	rl.stalls = quorumlease.NewStalls(quorumlease.Config{TTL: rl.promises.Patience()})
 	rl.reported.lapse, rl.placed = machine.Never, true
 	rl.tail = slices.Clone(r.cfg.Log.Entries)
-	rl.given = r.cfg.Restored.Index
-	rl.commit = max(r.cfg.Restored.Index, r.cfg.Log.HardState.GetCommit())
-	rl.released, rl.written = r.cfg.Log.Released, r.cfg.Log.Released
-	rl.received, rl.durable = rl.commit, rl.commit
+	rl.handedOut = r.cfg.Restored.Index
+	rl.committed = max(r.cfg.Restored.Index, r.cfg.Log.HardState.GetCommit())
+	rl.released, rl.recorded = r.cfg.Log.Released, r.cfg.Log.Released
+	rl.received, rl.durable = rl.committed, rl.committed
 	rl.restored(r, r.cfg.Restored)
 	if rl.cfg.Idle < 0 {
 		rl.wanted = machine.Never
@@ -154,7 +154,7 @@ func nodeIDs(ids []uint64) []machine.NodeID {
 // log is what this member knows of its log.
 func (rl *readLeases) log(r *Replica) quorumlease.Log {
 	return quorumlease.Log{
-		Term: r.term, Last: r.last, Received: rl.received, Commit: rl.commit,
+		Term: r.term, Last: r.last, Received: rl.received, Commit: rl.committed,
 	}
 }
 
@@ -259,7 +259,7 @@ func (rl *readLeases) until(r *Replica) machine.Mono {
 // or before (R17).
 func (rl *readLeases) assured(r *Replica) (index uint64, ok bool) {
 	st := r.raft.BasicStatus()
-	ok = r.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == r.appliedTerm && r.now < rl.until(r)
+	ok = r.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == r.visibleTerm && r.now < rl.until(r)
 	return st.HardState.GetCommit(), ok
 }
 
@@ -295,7 +295,7 @@ func (rl *readLeases) reign(r *Replica, fresh bool) {
 		// What is committed every later leader has, even if there is nothing left to be
 		// acknowledged to it. A majority has it on disk, which need not be this member:
 		// and of the rest that is on disk the leader may not have it.
-		rl.received, rl.durable = rl.commit, min(rl.durable, rl.commit)
+		rl.received, rl.durable = rl.committed, min(rl.durable, rl.committed)
 		rl.stalled, rl.told, rl.far = nil, nil, false
 		rl.stalls.Reset()
 	}
@@ -323,7 +323,7 @@ func (rl *readLeases) turn(r *Replica) {
 	if !r.leading() {
 		return
 	}
-	stalled := rl.stalls.Look(r.now, rl.commit, &rl.ledger)
+	stalled := rl.stalls.Look(r.now, rl.committed, &rl.ledger)
 	if !slices.Equal(stalled, rl.stalled) {
 		rl.version++ // others are told at once
 	}
@@ -338,7 +338,7 @@ func (rl *readLeases) turn(r *Replica) {
 }
 
 // presides reports whether this member leads and has an entry of its term released.
-func (rl *readLeases) presides(r *Replica) bool { return r.leading() && r.appliedTerm == r.term }
+func (rl *readLeases) presides(r *Replica) bool { return r.leading() && r.visibleTerm == r.term }
 
 func (rl *readLeases) toVoters(r *Replica, body any) {
 	for _, v := range rl.everyone {

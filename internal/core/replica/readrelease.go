@@ -95,8 +95,8 @@ func (rl *readLeases) commits(r *Replica, entries []*raftpb.Entry) {
 // snapshot says.
 func (rl *readLeases) replaces(r *Replica, index uint64) {
 	rl.handOut(r, index, true)
-	rl.given = index
-	rl.count(rl.memberships.Cut(rl.commit + 1)) // of what was never committed
+	rl.handedOut = index
+	rl.count(rl.memberships.Cut(rl.committed + 1)) // of what was never committed
 	if index < r.last {
 		rl.promises.Shortened(index)
 	}
@@ -119,7 +119,7 @@ func (rl *readLeases) restored(r *Replica, in Restored) {
 		rl.keys.stop()
 	}
 	rl.released = max(rl.released, in.Released)
-	rl.seen(in.Index)
+	rl.appliedThrough(in.Index)
 	rl.keys.leaseKeys = in.LeaseKeys
 	rl.settings = nil
 	rl.count(in.Roster.Memberships)
@@ -140,9 +140,9 @@ func (rl *readLeases) backlog() (n int) {
 	return n
 }
 
-// seen notes up to where the Applier has applied.
-func (rl *readLeases) seen(index uint64) {
-	rl.handed = index
+// appliedThrough notes up to where the Applier has applied.
+func (rl *readLeases) appliedThrough(index uint64) {
+	rl.applied = index
 	for len(rl.tail) > 0 && rl.tail[0].GetIndex() <= index {
 		rl.tail = rl.tail[1:]
 	}
@@ -151,10 +151,10 @@ func (rl *readLeases) seen(index uint64) {
 	}
 }
 
-// applied learns what the Applier has applied: another setting, maybe.
-func (rl *readLeases) applied(r *Replica, in Applied) {
+// onApplied learns what the Applier has applied: another setting, maybe.
+func (rl *readLeases) onApplied(r *Replica, in Applied) {
 	rl.set(r, readSetting{in.ReadPolicy, in.ReadCells})
-	rl.seen(in.Index)
+	rl.appliedThrough(in.Index)
 	if rl.loading != 0 {
 		return // this is of before the snapshot, and tells nothing of what that holds
 	}
@@ -163,7 +163,7 @@ func (rl *readLeases) applied(r *Replica, in Applied) {
 	switch byKey := rl.setting.policy.ByKey(); {
 	case byKey && !k.on: // all that was applied is released
 		k.start(in.Index, in.Index, rl.setting, rl.tail)
-	case !byKey && k.on && k.through >= rl.given:
+	case !byKey && k.on && k.through >= rl.handedOut:
 		k.stop()
 	}
 	if k.on {
@@ -178,8 +178,8 @@ func (rl *readLeases) release(r *Replica) {
 	// One that loads a snapshot does not know who the members are.
 	judges := r.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == rl.ledger.Term() && rl.loading == 0
 	if judges {
-		rl.commit = st.HardState.GetCommit()
-		if released := rl.ledger.Release(rl.commit); released > rl.released {
+		rl.committed = st.HardState.GetCommit()
+		if released := rl.ledger.Release(rl.committed); released > rl.released {
 			rl.released = released
 			rl.version++
 		}
@@ -206,7 +206,7 @@ func (rl *readLeases) release(r *Replica) {
 			r.outcomes = append(r.outcomes, ready)
 		}
 	}
-	if k.on && !rl.setting.policy.ByKey() && k.through >= rl.given && rl.handed >= rl.given {
+	if k.on && !rl.setting.policy.ByKey() && k.through >= rl.handedOut && rl.applied >= rl.handedOut {
 		k.stop() // nothing is held any more
 	}
 }
@@ -228,10 +228,10 @@ func (rl *readLeases) releasedHere() uint64 { return rl.order().releasedHere(rl.
 // zero otherwise. Of what is not in the log it says nothing.
 func (rl *readLeases) unwritten() uint64 {
 	released := rl.releasedHere()
-	if released <= rl.written {
+	if released <= rl.recorded {
 		return 0
 	}
-	rl.written = released
+	rl.recorded = released
 	return released
 }
 
@@ -243,7 +243,7 @@ func (rl *readLeases) handOut(r *Replica, upTo uint64, held bool) {
 		n++
 	}
 	if n > 0 {
-		rl.given = rl.held[n-1].GetIndex()
+		rl.handedOut = rl.held[n-1].GetIndex()
 		r.outcomes = append(r.outcomes, Committed{Entries: rl.held[:n:n], Held: held})
 		rl.held = rl.held[n:]
 	}
@@ -252,7 +252,7 @@ func (rl *readLeases) handOut(r *Replica, upTo uint64, held bool) {
 // accounted reports whether the whole log was taken into account, what was appended in
 // this turn included.
 func (rl *readLeases) accounted(r *Replica) bool {
-	last := rl.handed
+	last := rl.applied
 	if n := len(rl.tail); n > 0 {
 		last = rl.tail[n-1].GetIndex()
 	}

@@ -67,7 +67,7 @@ func (rl *readLeases) foresee(r *Replica) {
 	}
 	index := min(rl.ledger.Acknowledged(rl.received), r.last)
 	n, found := slices.BinarySearchFunc(rl.tail, index, func(e *raftpb.Entry, i uint64) int { return cmp.Compare(e.GetIndex(), i) })
-	if index <= rl.commit || !found || rl.tail[n].GetTerm() != r.term {
+	if index <= rl.committed || !found || rl.tail[n].GetTerm() != r.term {
 		return
 	}
 	from, to, term := uint64(r.leader), uint64(r.cfg.ID), r.term

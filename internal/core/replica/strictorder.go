@@ -24,7 +24,7 @@ func (strictOrder) committed(at positions, _ bool) (upTo uint64, held bool) {
 }
 
 func (s strictOrder) reported(at positions, _ reports) (out Released, ok bool) {
-	s.through = max(s.through, min(at.released, at.handed))
+	s.through = max(s.through, min(at.released, at.applied))
 	return out, false
 }
 
@@ -35,10 +35,10 @@ func (s strictOrder) mayRead(at reading) []KeysReady {
 		if !q.known && at.now < at.until && !at.unsettled {
 			q.need, q.known = at.last, true
 		}
-		if !q.known || q.need > at.given {
+		if !q.known || q.need > at.handedOut {
 			return at.now.Sub(q.since) > at.patience
 		}
-		s.ready = append(s.ready, KeysReady{ID: q.ID, Index: q.need, UpTo: at.given, Local: !q.committed, Exact: q.together})
+		s.ready = append(s.ready, KeysReady{ID: q.ID, Index: q.need, UpTo: at.handedOut, Local: !q.committed, Exact: q.together})
 		return true
 	})
 	return s.ready
@@ -48,12 +48,12 @@ func (strictOrder) visible(applied uint64) uint64 { return applied }
 
 // releasedHere is what is committed of it: the leader may have told of more, and what is not
 // committed here it may replace.
-func (strictOrder) releasedHere(at positions) uint64 { return min(at.released, at.commit) }
+func (strictOrder) releasedHere(at positions) uint64 { return min(at.released, at.committed) }
 
 func (strictOrder) unseenBy(positions) bool { return false }
 
 func (strictOrder) tells(_ positions, news quorumlease.News) quorumlease.News { return news }
 
 func (strictOrder) lacking(at positions, l *quorumlease.Ledger) []machine.NodeID {
-	return l.Lacking(at.commit, func(machine.NodeID) bool { return true })
+	return l.Lacking(at.committed, func(machine.NodeID) bool { return true })
 }

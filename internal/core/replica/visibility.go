@@ -53,13 +53,13 @@ type positions struct {
 	// Of the present term: up to where the leader has vouched for the log, and up
 	// to where that is durable.
 	received, durable uint64
-	// commit is up to where the log is committed that this member has accounted for:
+	// committed is up to where the log is committed that this member has accounted for:
 	// raft may have replaced more of it in this turn.
-	commit   uint64
-	released uint64 // in the order of the log, as far as is known: see releasedHere
-	given    uint64 // up to where entries were given to the Applier
-	handed   uint64 // up to where it has applied them
-	written  uint64 // up to where the disk knows it to be released
+	committed uint64
+	released  uint64 // in the order of the log, as far as is known: see releasedHere
+	handedOut uint64 // up to where entries were given to the Applier
+	applied   uint64 // up to where it has applied them
+	recorded  uint64 // up to where the disk knows it to be released
 }
 
 // account is what an entry was found to be: whose, whether its sender keeps it, and what
