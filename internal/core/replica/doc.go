@@ -130,8 +130,9 @@
 //	recorded    are known to the disk to be released
 //	horizon     are released but for those that the leader's news name as held
 //
-// At one member snapshot ≤ applied ≤ handed out ≤ committed ≤ last, and visible is the lesser
-// of applied and released. In strict order handed out is the lesser of committed and released.
+// At one member, unless it loads a snapshot, applied ≤ handed out ≤ committed ≤ last, and
+// visible is the lesser of applied and released. In strict order nothing is handed out that
+// is not released.
 //
 // [visibility] is the seam at which committed becomes visible: strict order and key order
 // are its two implementations.

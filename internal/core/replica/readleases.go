@@ -8,7 +8,6 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"go.etcd.io/raft/v3"
-	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -59,33 +58,18 @@ type readLeases struct {
 	ledger   quorumlease.Ledger
 	stalls   *quorumlease.Stalls
 
-	// memberships are those that count (R23); voters and learners are the newest's, by
-	// the log, and everyone is who is in any.
-	memberships                quorumlease.Memberships
-	voters, learners, everyone []machine.NodeID
+	electorate
+	demand
+	positions
+	unapplied
+	bulletin
 
 	setting  readSetting // as the log has it
 	placed   bool        // this member holds some keys by it
 	plans    plans
-	proposed uint64       // the term in which this leader proposed its own
-	wanted   machine.Mono // somebody reads, until then
-	doubted  machine.Mono // this member's clock is not to be trusted, until then
-
-	positions
-	tail     []*raftpb.Entry // of the log, from what was applied on
-	settings []uint64        // entries of it that change who holds what
-	loading  uint64          // the index of the snapshot that is being loaded; 0: none is
+	proposed uint64 // the term in which this leader proposed its own
 	keys     keyOrder
-	held     []*raftpb.Entry // committed and not given to the Applier
-	waits    heldUp          // since when what is committed waits to be released
-
-	// What the leader of that term said last.
-	stalled     []machine.NodeID
-	stalledTerm uint64
-	// version changes with what is released; told is which one each of the others was
-	// told of.
-	version uint64
-	told    map[machine.NodeID]uint64
+	waits    heldUp // since when what is committed waits to be released
 
 	reported  lastReport
 	shown     ReadLease
@@ -115,13 +99,10 @@ func (rl *readLeases) init(r *Replica) {
 
 // count takes note of the memberships that count from now on.
 func (rl *readLeases) count(members quorumlease.Memberships) {
-	if slices.EqualFunc(members, rl.memberships, quorumlease.Membership.Equal) {
-		return
+	if rl.follow(members) {
+		rl.ledger.Count(members)
+		rl.plans.reign()
 	}
-	rl.memberships, rl.everyone = members, members.Everyone()
-	rl.voters, rl.learners = members.Newest().Voters, members.Newest().Learners
-	rl.ledger.Count(members)
-	rl.plans.reign()
 }
 
 // settle notes that a change of the membership is released.
@@ -129,8 +110,8 @@ func (rl *readLeases) settle(r *Replica) {
 	if rl.loading != 0 {
 		return // what the snapshot says counts
 	}
-	now := rl.memberships.Released(rl.releasedHere())
-	if len(now) == len(rl.memberships) {
+	now, fewer := rl.once(rl.releasedHere())
+	if !fewer {
 		return
 	}
 	if r.leading() { // who has left is told now or never
@@ -160,9 +141,7 @@ func (rl *readLeases) log(r *Replica) quorumlease.Log {
 
 // served notes that somebody reads here.
 func (rl *readLeases) served(r *Replica) {
-	if rl.wanted != machine.Never {
-		rl.wanted = r.now.Add(rl.cfg.Idle)
-	}
+	rl.readFor(r.now, rl.cfg.Idle)
 }
 
 // asked notes that the leader is asked for something: it is its lease that answers,
@@ -173,11 +152,11 @@ func (rl *readLeases) asked(r *Replica) {
 	}
 }
 
-// doubt has this member rely on no promise, and keep its own for longer: its clock may
+// onDoubt has this member rely on no promise, and keep its own for longer: its clock may
 // have stood still, and a promise be over that it believes in; or have run ahead, and a
 // promise bind it that it takes to be over.
-func (rl *readLeases) doubt(r *Replica, in Doubted) {
-	rl.doubted = max(rl.doubted, in.Until, r.now+1)
+func (rl *readLeases) onDoubt(r *Replica, in Doubted) {
+	rl.doubt(r.now, in.Until)
 	rl.promises.Doubt(in.Since, r.now)
 	rl.reported.lapse = 0 // the leader is told at once
 }
@@ -192,7 +171,7 @@ func (rl *readLeases) yield() {
 // wants reports whether this member is to hold a lease.
 func (rl *readLeases) wants(r *Replica) bool {
 	// A leader that holds no keys has leases of clients to answer for.
-	return r.now < rl.wanted && r.now >= rl.doubted && rl.setting.policy.Asks(r.leading()) && (rl.placed || r.leading()) &&
+	return rl.live(r.now) && rl.setting.policy.Asks(r.leading()) && (rl.placed || r.leading()) &&
 		rl.memberships.Newest().Has(r.cfg.ID)
 }
 
@@ -269,7 +248,7 @@ func (rl *readLeases) receive(r *Replica, from machine.NodeID, body any) {
 	case quorumlease.Request:
 		// A voter that knows no leader, or whose leader has given the asker up, binds
 		// itself to nobody (R21), and nobody to one who is no member (R23).
-		if r.leader == 0 || !slices.Contains(rl.voters, r.cfg.ID) || slices.Contains(rl.stalled, from) && rl.stalledTerm == r.term {
+		if r.leader == 0 || !rl.votes(r.cfg.ID) || rl.givenUp(from, r.term) {
 			return
 		}
 		if !rl.memberships.Newest().Has(from) {
@@ -281,9 +260,7 @@ func (rl *readLeases) receive(r *Replica, from machine.NodeID, body any) {
 	case quorumlease.News:
 		rl.released = max(rl.released, m.Released)
 		rl.keys.news = m
-		if m.Term >= rl.stalledTerm {
-			rl.stalled, rl.stalledTerm = m.Stalled, m.Term
-		}
+		rl.named(m)
 	default:
 		rl.calledFor(r, from, rl.promises.Receive(rl.standing(r), from, m))
 	}

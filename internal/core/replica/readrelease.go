@@ -1,9 +1,6 @@
 package replica
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/tenure-lease/tenure/internal/machine"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -15,14 +12,10 @@ func (rl *readLeases) appends(r *Replica, entries []*raftpb.Entry) {
 	if from := entries[0].GetIndex(); from <= r.last {
 		rl.promises.Shortened(from - 1)
 		rl.order().truncated(from, r.last)
-		n, _ := slices.BinarySearchFunc(rl.tail, from, func(e *raftpb.Entry, i uint64) int { return cmp.Compare(e.GetIndex(), i) })
-		rl.tail = rl.tail[:n:n]
+		rl.cut(from)
 		rl.count(rl.memberships.Cut(from))
 	}
-	rl.tail = append(rl.tail, entries...)
-	for len(rl.settings) > 0 && rl.settings[len(rl.settings)-1] >= entries[0].GetIndex() {
-		rl.settings = rl.settings[:len(rl.settings)-1]
-	}
+	rl.add(entries)
 	rl.look(entries)
 	order := rl.order()
 	for _, e := range entries {
@@ -74,11 +67,6 @@ func (rl *readLeases) look(entries []*raftpb.Entry) {
 		}
 	}
 }
-
-// unsettled reports whether the log has an entry that changes who holds what, and that is
-// not applied. Until then this member cannot read in the order of the log, for by that
-// entry it may hold less (R13).
-func (rl *readLeases) unsettled() bool { return rl.loading != 0 || len(rl.settings) > 0 }
 
 // commits takes entries that raft has committed.
 func (rl *readLeases) commits(r *Replica, entries []*raftpb.Entry) {
@@ -132,23 +120,10 @@ func (rl *readLeases) restored(r *Replica, in Restored) {
 	}
 }
 
-// backlog is how much of the log is not applied, in bytes.
-func (rl *readLeases) backlog() (n int) {
-	for _, e := range rl.tail {
-		n += entryBytes(e)
-	}
-	return n
-}
-
 // appliedThrough notes up to where the Applier has applied.
 func (rl *readLeases) appliedThrough(index uint64) {
 	rl.applied = index
-	for len(rl.tail) > 0 && rl.tail[0].GetIndex() <= index {
-		rl.tail = rl.tail[1:]
-	}
-	for len(rl.settings) > 0 && rl.settings[0] <= index {
-		rl.settings = rl.settings[1:]
-	}
+	rl.forget(index)
 }
 
 // onApplied learns what the Applier has applied: another setting, maybe.
@@ -238,14 +213,9 @@ func (rl *readLeases) unwritten() uint64 {
 // handOut gives committed entries up to an index to the Applier, to be seen at once or
 // not.
 func (rl *readLeases) handOut(r *Replica, upTo uint64, held bool) {
-	n := 0
-	for n < len(rl.held) && rl.held[n].GetIndex() <= upTo {
-		n++
-	}
-	if n > 0 {
-		rl.handedOut = rl.held[n-1].GetIndex()
-		r.outcomes = append(r.outcomes, Committed{Entries: rl.held[:n:n], Held: held})
-		rl.held = rl.held[n:]
+	if entries := rl.take(upTo); len(entries) > 0 {
+		rl.handedOut = entries[len(entries)-1].GetIndex()
+		r.outcomes = append(r.outcomes, Committed{Entries: entries, Held: held})
 	}
 }
 

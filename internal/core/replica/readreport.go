@@ -1,8 +1,6 @@
 package replica
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -66,7 +64,7 @@ func (rl *readLeases) foresee(r *Replica) {
 		return
 	}
 	index := min(rl.ledger.Acknowledged(rl.received), r.last)
-	n, found := slices.BinarySearchFunc(rl.tail, index, func(e *raftpb.Entry, i uint64) int { return cmp.Compare(e.GetIndex(), i) })
+	n, found := rl.search(index)
 	if index <= rl.committed || !found || rl.tail[n].GetTerm() != r.term {
 		return
 	}

@@ -145,7 +145,7 @@ func (r *Replica) Step(now machine.Now, input any) {
 		r.reads.served(r)
 		r.reads.plans.read(in.Keys)
 	case Doubted:
-		r.reads.doubt(r, in)
+		r.reads.onDoubt(r, in)
 	case AskLease:
 		r.reads.asked(r)
 		r.asks.add(r, in)
