@@ -128,7 +128,7 @@ func (a *asks) settle(r *Replica) {
 	}
 	var wait []askBatch
 	for _, b := range a.confirmed {
-		if b.index > r.applied {
+		if b.index > r.visible {
 			wait = append(wait, b)
 			continue
 		}

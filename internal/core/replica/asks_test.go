@@ -122,7 +122,7 @@ func TestQuestionsWaitForWhatOthersMayHaveSeen(t *testing.T) {
 	r := s.members[0].r
 	commit := r.Status().Commit
 	for far, want := range map[bool]uint64{true: r.last, false: commit} {
-		r.reads.far, r.asks.confirmed, r.applied = far, nil, commit-1 // the last entry is yet to be seen here
+		r.reads.far, r.asks.confirmed, r.visible = far, nil, commit-1 // the last entry is yet to be seen here
 		r.asks.receive(r, 2, leaseAsks{Boot: 1, Asks: []leaseAsk{{ID: 1, Lease: 7}}})
 		if got := r.asks.confirmed; len(got) != 1 || got[0].index != want || got[0].asker != (asker{2, 1}) {
 			t.Errorf("in key order before %v: a question waits as %+v, want it to wait for %d", far, got, want)

@@ -110,15 +110,15 @@ func TestChangesWaitForEachOther(t *testing.T) {
 		{"the first", func(*Replica) {}, [][]byte{body}, accepted},
 		{"two at once", func(*Replica) {}, [][]byte{body, other}, notNow},
 		{"one that nobody can read", func(*Replica) {}, [][]byte{body[:3]}, notNow},
-		{"before an entry of the term is released", func(r *Replica) { r.appliedTerm-- }, [][]byte{body}, notNow},
+		{"before an entry of the term is released", func(r *Replica) { r.visibleTerm-- }, [][]byte{body}, notNow},
 		{"while one is not released", func(r *Replica) {
 			r.reads.memberships = r.reads.memberships.With(quorumlease.Membership{Index: 1, Voters: r.reads.voters})
 		}, [][]byte{body}, notNow},
 		{"while one is not applied", func(r *Replica) {
-			r.reads.memberships = quorumlease.Memberships{{Index: r.applied + 1, Voters: r.reads.voters}}
+			r.reads.memberships = quorumlease.Memberships{{Index: r.visible + 1, Voters: r.reads.voters}}
 		}, [][]byte{body}, notNow},
 		{"when one was just applied", func(r *Replica) {
-			r.reads.memberships = quorumlease.Memberships{{Index: r.applied, Voters: r.reads.voters}}
+			r.reads.memberships = quorumlease.Memberships{{Index: r.visible, Voters: r.reads.voters}}
 		}, [][]byte{body}, accepted},
 		{"behind as much as may be", func(r *Replica) {
 			r.reads.tail = []*raftpb.Entry{entryAt(r.last, r.term, maxBacklog-96)}

@@ -107,6 +107,36 @@
 // entry of its own is released (L1), and that waits for the read lease to end, or for
 // its holder to have the entry and know that it leads no more.
 //
+// # Positions in the log
+//
+// An index is an entry's number in the log, from 1. These are the words for how far
+// something has come, at one member; each says that it is true of all entries up to there.
+//
+//	word        all entries up to there …
+//	snapshot    are in the newest durable snapshot (tail.snap)
+//	last        are in the log here, flushed or not: the log ends there
+//	received    are as the leader of this term has them, by its word
+//	durable     are that, and flushed here
+//	committed   are on a majority's disks, and this member has accounted for that
+//	handed out  were given to the Applier, to be applied: committed, and in strict
+//	            order released
+//	applied     are in the Applier's state, by its report
+//	released    are with every holder that may read without them. The leader may have told
+//	            of more than is committed here (releasedHere is the lesser)
+//	through     are released, in key order, in which single entries beyond, apart from it,
+//	            may be released as well
+//	visible     are applied and released: what this member goes by itself, for leases and
+//	            members, and what its readers may see
+//	recorded    are known to the disk to be released
+//	horizon     are released but for those that the leader's news name as held
+//
+// At one member, unless it loads a snapshot, applied ≤ handed out ≤ committed ≤ last, and
+// visible is the lesser of applied and released. In strict order nothing is handed out that
+// is not released.
+//
+// [visibility] is the seam at which committed becomes visible: strict order and key order
+// are its two implementations.
+//
 // # Read leases
 //
 // Members may hold quorum read leases; package quorumlease has the rule and its proof,

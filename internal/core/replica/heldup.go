@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
 // heldUp knows since when entries that are not released have been committed, for people.
@@ -46,19 +47,14 @@ func (h *heldUp) since(now machine.Mono) time.Duration {
 	return now.Sub(h.marks[0].at)
 }
 
-// waitsFor are the members that hold up what is committed, as this leader knows: those
-// that lack an entry of which they hold keys, and to which somebody is bound.
-func (rl *readLeases) waitsFor() []machine.NodeID {
+// lacking are those that lack an entry of which they hold keys, and to which somebody is bound.
+func (k *keyOrder) lacking(at positions, l *quorumlease.Ledger) []machine.NodeID {
 	everyone := func(machine.NodeID) bool { return true }
-	k := &rl.keys
-	if !k.on {
-		return rl.ledger.Lacking(rl.commit, everyone)
-	}
 	var list []machine.NodeID
 	lack := func(entries []uint64, waits func(uint64) bool, holds func(machine.NodeID) bool) {
 		for _, i := range slices.Backward(entries) {
-			if i <= rl.commit && waits(i) {
-				list = append(list, rl.ledger.Lacking(i, holds)...)
+			if i <= at.committed && waits(i) {
+				list = append(list, l.Lacking(i, holds)...)
 				return
 			}
 		}

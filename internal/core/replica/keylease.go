@@ -117,7 +117,7 @@ func (k *keyOrder) lease(r *Replica) *KeyLease {
 	}
 	return &KeyLease{
 		Until: until, Counted: rl.plans.counter != nil,
-		self: r.cfg.ID, floor: k.log.Keys().Floor(), commit: rl.commit, confs: inForce(k.confs, rl.commit), unseen: k.unseen,
+		self: r.cfg.ID, floor: k.log.Keys().Floor(), commit: rl.committed, confs: inForce(k.confs, rl.committed), unseen: k.unseen,
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 func keyReader(released uint64) *Replica {
 	r := &Replica{cfg: Config{ID: 1, MaxEntryBytes: 1 << 20, Tick: 1, ElectionTicks: 10}}
 	rl := &r.reads
-	rl.promises, rl.wanted, rl.placed, rl.commit = newAsked(quorumlease.Config{Self: 1}, r.now), machine.Never, true, 9
+	rl.promises, rl.wanted, rl.placed, rl.committed = newAsked(quorumlease.Config{Self: 1}, r.now), machine.Never, true, 9
 	rl.memberships = quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1}}}
 	rl.setting = readSetting{policy: quorumlease.AllByKey}
 	rl.keys.start(9, released, rl.setting, nil)
@@ -94,7 +94,7 @@ func TestWhatIsHeldIsNamedOrBehindTheHorizon(t *testing.T) {
 	last := uint64(9)
 	for range maxHeld + 5 {
 		last++
-		k.append(puts(t, 2, last, fmt.Sprint(last)))
+		k.appended(puts(t, 2, last, fmt.Sprint(last)))
 	}
 	horizon, held := k.held(last)
 	if len(held) != maxHeld {

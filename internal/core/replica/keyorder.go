@@ -15,9 +15,9 @@ import (
 // key. What is committed goes to the Applier at once (R24); what of it may be seen
 // is said by Released, and to readers of some keys by KeysReady.
 type keyOrder struct {
-	on      bool
-	log     TouchLog // what in the log is not released
-	through uint64   // everything up to here is released, as far as is known
+	revealed
+	on  bool
+	log TouchLog // what in the log is not released
 	// fences are entries that everyone with a promise must have, whatever it holds:
 	// a leader's first, and those that change who holds what (R13, R17).
 	fences []uint64
@@ -48,10 +48,8 @@ type keyOrder struct {
 	unseen    unseen
 
 	fresh  []uint64 // released apart from all before, not reported yet
-	told   uint64   // through, as reported
 	news   quorumlease.News
 	learnt learnt
-	reads  []*keyRead // by arrival
 }
 
 // missed are entries, ascending, that any of the same holders may lack, and that the
@@ -84,39 +82,40 @@ type conf struct {
 // start begins to keep account: of a state at an index that is released up to
 // through, and of the entries that the log has behind it.
 func (k *keyOrder) start(index, through uint64, setting readSetting, entries []*raftpb.Entry) {
-	*k = keyOrder{on: true, through: max(k.through, through), told: k.told, reads: k.reads, news: k.news, leaseKeys: k.leaseKeys}
+	*k = keyOrder{on: true, revealed: k.revealed, news: k.news, leaseKeys: k.leaseKeys}
+	k.through = max(k.through, through)
 	k.log.Restored(index)
 	k.log.ReleaseThrough(k.through)
 	k.behind = map[uint64][]uint64{}
 	k.confs = []conf{{index, setting}}
 	k.blind, k.unknown = k.through < index, index
 	for _, e := range entries {
-		k.append(e)
+		k.appended(e)
 	}
 }
 
 // stop ends the account.
-func (k *keyOrder) stop() { *k = keyOrder{through: k.through, told: k.told, reads: k.reads} }
+func (k *keyOrder) stop() { *k = keyOrder{revealed: k.revealed} }
 
-// append takes an entry into account, before it is acknowledged (R8). It returns who
-// sent it, whether that keeps it, and what it touches, valid until the next call; nothing
-// if everyone must have it.
-func (k *keyOrder) append(e *raftpb.Entry) (from machine.NodeID, kept bool, touch *Touch) {
+var _ visibility = (*keyOrder)(nil)
+
+// appended takes an entry into account, before it is acknowledged (R8).
+func (k *keyOrder) appended(e *raftpb.Entry) account {
 	i := e.GetIndex()
-	touch = k.log.Add(e, k.leaseKeys)
+	touch := k.log.Add(e, k.leaseKeys)
 	k.unseen.add(i, touch.Keys.Writes)
 	if len(e.GetData()) == 0 || changes(e) {
 		k.fences = append(k.fences, i)
-		return 0, false, nil
+		return account{}
 	}
 	settles := false
-	from, kept = glance(e, func(body []byte) { settles = settles || body[0] == kindReadPolicy || body[0] == kindReadCells })
+	from, kept := glance(e, func(body []byte) { settles = settles || body[0] == kindReadPolicy || body[0] == kindReadCells })
 	if settles {
 		if b, err := decodeBatch(e.GetData()); err == nil && b.Term == e.GetTerm() {
 			if next, ok := k.confs[len(k.confs)-1].setting.after(b); ok {
 				k.fences = append(k.fences, i)
 				k.confs = append(k.confs, conf{i, next})
-				return 0, false, nil
+				return account{}
 			}
 		}
 	}
@@ -125,7 +124,7 @@ func (k *keyOrder) append(e *raftpb.Entry) (from machine.NodeID, kept bool, touc
 		by = keeper{from, e.GetTerm()}
 	}
 	k.misses(i, k.holdersOf(touch.Keys.Writes), by)
-	return from, kept, touch
+	return account{from, kept, touch}
 }
 
 // misses notes who may lack an entry.
@@ -223,8 +222,8 @@ func holdAll(confs []conf, id machine.NodeID, keys keyspan.Set) bool {
 	return true
 }
 
-// truncate forgets the entries from an index on.
-func (k *keyOrder) truncate(from, last uint64) {
+// truncated forgets the entries from an index on.
+func (k *keyOrder) truncated(from, last uint64) {
 	k.log.Truncate(from)
 	k.unseen.truncate(from)
 	k.fences = slices.DeleteFunc(k.fences, func(i uint64) bool { return i >= from })

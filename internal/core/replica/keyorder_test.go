@@ -31,15 +31,15 @@ func TestADivisionIsReplacedWithItsEntry(t *testing.T) {
 	term, next, at := uint64(2), uint64(3), uint64(6)
 	var k keyOrder
 	k.start(5, 5, readSetting{quorumlease.Static, conf(1)}, nil)
-	k.append(&raftpb.Entry{Term: &term, Index: &at, Data: (&batch{Term: term, From: 1, Requests: []Propose{{Body: body}}}).encode()})
+	k.appended(&raftpb.Entry{Term: &term, Index: &at, Data: (&batch{Term: term, From: 1, Requests: []Propose{{Body: body}}}).encode()})
 	if got := k.latest().cells; !got.Equal(conf(3)) {
 		t.Fatalf("the entry divides nothing: %v", got)
 	}
-	k.truncate(at, at)
+	k.truncated(at, at)
 	if len(k.fences) > 0 {
 		t.Errorf("everybody must have the entries %d still, and none of them is there", k.fences)
 	}
-	k.append(&raftpb.Entry{Term: &next, Index: &at})
+	k.appended(&raftpb.Entry{Term: &next, Index: &at})
 	if got := k.latest().cells; !got.Equal(conf(1)) {
 		t.Errorf("a division that was replaced is the latest: %v", got)
 	}
@@ -113,7 +113,7 @@ func TestMoreIsReleasedThanTheSnapshotSays(t *testing.T) {
 	for _, policy := range []quorumlease.Policy{quorumlease.All, quorumlease.AllByKey} {
 		m := newStage(t).members[0]
 		rl := &m.r.reads
-		rl.commit, rl.released = 12, 12
+		rl.committed, rl.released = 12, 12
 		in := m.a.Restored()
 		in.Index, in.Term, in.Released, in.ReadPolicy = 10, 1, 8, policy
 		m.r.outcomes = nil
@@ -151,9 +151,9 @@ func TestAllThatWaitsForAnEntryIsReleasedWithIt(t *testing.T) {
 	} {
 		r := keyReader(9)
 		k := &r.reads.keys
-		k.append(puts(t, 2, 10, "a", "b", "c"))
+		k.appended(puts(t, 2, 10, "a", "b", "c"))
 		for i, key := range []string{"a", "b", "c"} {
-			k.append(puts(t, 2, uint64(11+i), key))
+			k.appended(puts(t, 2, uint64(11+i), key))
 			k.assured(uint64(11 + i)) // no holder lacks it
 		}
 		for i := range k.log.Unreleased() {

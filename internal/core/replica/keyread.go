@@ -41,61 +41,47 @@ func together(keys keyspan.Set) bool {
 	return false
 }
 
-// settle answers the reads that may be served. One whose keys this member holds, and
+// mayRead answers the reads that may be served. One whose keys this member holds, and
 // which it finds under its lease, waits for nothing but its own log (R7), and at the
 // leader not for what only the leader releases; others learn from it how far they have to
 // look (R29).
-func (k *keyOrder) settle(r *Replica, until machine.Mono) {
-	commit := r.reads.commit
-	_, leads := r.reads.assured(r)
+func (k *keyOrder) mayRead(at reading) []KeysReady {
+	commit := at.committed
+	k.ready = k.ready[:0]
 	k.reads = slices.DeleteFunc(k.reads, func(q *keyRead) bool {
 		// What its state holds it may not know, or only of what is behind a snapshot.
 		if k.blind || k.log.Keys().Held(q.behind) {
-			return r.now.Sub(q.since) > r.cfg.patience()
+			return at.now.Sub(q.since) > at.patience
 		}
 		last, first := k.log.Keys().Look(q.Keys)
 		if q.together {
-			local := first == 0 && r.now < until && k.holds(r.cfg.ID, q.Keys, commit)
-			r.outcomes = append(r.outcomes, KeysReady{ID: q.ID, Index: last, UpTo: commit, Local: local, Exact: true, ByLog: !local})
+			local := first == 0 && at.now < at.until && k.holds(at.self, q.Keys, commit)
+			k.ready = append(k.ready, KeysReady{ID: q.ID, Index: last, UpTo: commit, Local: local, Exact: true, ByLog: !local})
 			return true
 		}
-		if leads && k.isOwn(first) && k.holds(r.cfg.ID, q.Keys, commit) {
+		if at.leads && k.isOwn(first) && k.holds(at.self, q.Keys, commit) {
 			// Nobody has seen it yet, nor will before this leader says so.
 			before := min(commit, first-1)
-			r.outcomes = append(r.outcomes, KeysReady{ID: q.ID, Index: before, UpTo: before, Local: true})
+			k.ready = append(k.ready, KeysReady{ID: q.ID, Index: before, UpTo: before, Local: true})
 			return true
 		}
-		if !q.known && r.now < until && k.holds(r.cfg.ID, q.Keys, commit) {
+		if !q.known && at.now < at.until && k.holds(at.self, q.Keys, commit) {
 			q.need, q.known = last, true
 		}
 		if q.known && first <= q.need {
 			q.behind = first
 		}
 		if !q.known || q.committed && commit < q.need || first != 0 && first <= q.need {
-			return r.now.Sub(q.since) > r.cfg.patience()
+			return at.now.Sub(q.since) > at.patience
 		}
 		out := KeysReady{ID: q.ID, Index: min(q.need, last), UpTo: commit, Local: !q.committed}
 		if first != 0 {
 			out.UpTo = min(commit, first-1)
 		}
-		r.outcomes = append(r.outcomes, out)
+		k.ready = append(k.ready, out)
 		return true
 	})
-}
-
-// settleInOrder does so when entries are released in the order of the log, and so
-// everything may be seen that was applied.
-func (k *keyOrder) settleInOrder(r *Replica, until machine.Mono) {
-	k.reads = slices.DeleteFunc(k.reads, func(q *keyRead) bool {
-		if !q.known && r.now < until && !r.reads.unsettled() {
-			q.need, q.known = r.last, true
-		}
-		if !q.known || q.need > r.reads.given {
-			return r.now.Sub(q.since) > r.cfg.patience()
-		}
-		r.outcomes = append(r.outcomes, KeysReady{ID: q.ID, Index: q.need, UpTo: r.reads.given, Local: !q.committed, Exact: q.together})
-		return true
-	})
+	return k.ready
 }
 
 // questions are the reads for which a round has to be made.

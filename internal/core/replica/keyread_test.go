@@ -9,20 +9,28 @@ import (
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
 )
 
+// serve answers the reads that may be served, of one that is not the leader beyond doubt.
+func serve(r *Replica, until machine.Mono) {
+	at := reading{positions: r.reads.positions, self: r.cfg.ID, now: r.now, until: until, patience: r.cfg.patience(), last: r.last}
+	for _, ready := range r.reads.order().mayRead(at) {
+		r.outcomes = append(r.outcomes, ready)
+	}
+}
+
 // In the order of the log a member that reads under its lease waits for all that is in its log: it
 // may be released, and who saw that may know of it.
 func TestAReadInOrderWaitsForTheLog(t *testing.T) {
 	r := keyReader(9)
 	k := &r.reads.keys
 	k.stop()
-	r.last, r.reads.given = 12, 9
+	r.last, r.reads.handedOut = 12, 9
 	k.read(r, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
-	k.settleInOrder(r, machine.Never)
+	serve(r, machine.Never)
 	if len(r.outcomes) > 0 {
 		t.Fatalf("with entries up to 12 in the log, and up to 9 released: %+v", r.outcomes)
 	}
-	r.last, r.reads.given = 15, 13
-	k.settleInOrder(r, machine.Never)
+	r.last, r.reads.handedOut = 15, 13
+	serve(r, machine.Never)
 	if want := []any{KeysReady{ID: 5, Index: 12, UpTo: 13, Local: true}}; !reflect.DeepEqual(r.outcomes, want) || len(k.reads) > 0 {
 		t.Errorf("with entries up to 13 released: %+v, want %+v", r.outcomes, want)
 	}
@@ -46,16 +54,16 @@ func TestAReadOfAKeySeesWhatIsReleased(t *testing.T) {
 		r.raft = newStage(t).members[0].r.raft
 		k := &r.reads.keys
 		for i, key := range c.entries {
-			k.append(puts(t, 2, uint64(10+i), key))
+			k.appended(puts(t, 2, uint64(10+i), key))
 		}
-		r.reads.commit = uint64(9 + len(c.entries))
+		r.reads.committed = uint64(9 + len(c.entries))
 		k.read(r, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
 		until := machine.Never
 		if c.asked > 0 {
 			k.reads[0].confirmed(c.asked)
 			until = 0
 		}
-		k.settle(r, until)
+		serve(r, until)
 		if c.want == nil {
 			if len(r.outcomes) > 0 {
 				t.Errorf("a read %s: %+v, want it to wait", c.name, r.outcomes)
@@ -77,38 +85,38 @@ func TestAReadOfAKeyWaitsForNothingElse(t *testing.T) {
 		r.raft = newStage(t).members[0].r.raft
 		k := &r.reads.keys
 		for i, key := range keys {
-			k.append(puts(t, 2, uint64(10+i), key))
+			k.appended(puts(t, 2, uint64(10+i), key))
 		}
 		k.read(r, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
 		k.reads[0].confirmed(12)
-		if k.settle(r, 0); len(r.outcomes) > 0 {
+		if serve(r, 0); len(r.outcomes) > 0 {
 			t.Fatalf("served before the index is committed here: %+v", r.outcomes)
 		}
 		return r, k
 	}
 	served := func(r *Replica, upTo uint64) {
 		t.Helper()
-		r.reads.keys.settle(r, 0)
+		serve(r, 0)
 		if len(r.outcomes) != 1 || r.outcomes[0].(KeysReady).UpTo != upTo {
 			t.Errorf("%+v, want the read served up to %d", r.outcomes, upTo)
 		}
 	}
 
 	r, _ := begin("x", "x", "x", "k")
-	r.reads.commit = 13
+	r.reads.committed = 13
 	served(r, 12)
 
 	r, k := begin("k")
 	k.again(9) // the entry was the leader's before, and is replaced
-	k.truncate(10, 10)
-	k.append(puts(t, 3, 10, "x"))
-	r.reads.commit = 10
+	k.truncated(10, 10)
+	k.appended(puts(t, 3, 10, "x"))
+	r.reads.committed = 10
 	k.reads[0].confirmed(10)
 	served(r, 10)
 
 	r, k = begin("k")
-	r.reads.commit = 12
-	if k.settle(r, 0); len(r.outcomes) > 0 {
+	r.reads.committed = 12
+	if serve(r, 0); len(r.outcomes) > 0 {
 		t.Errorf("served past what is held: %+v", r.outcomes)
 	}
 	k.releaseThrough(12)

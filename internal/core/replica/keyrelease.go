@@ -10,6 +10,40 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
+// committed is everything; once the other order is decided for, what is released, until
+// nothing is held.
+func (k *keyOrder) committed(at positions, ending bool) (upTo uint64, held bool) {
+	if ending {
+		return max(at.released, k.through), true
+	}
+	return at.committed, true
+}
+
+// reported has the leader judge by itself, others take its word, and those that hear the reports
+// do both, once they know whose entries are in their state.
+func (k *keyOrder) reported(at positions, by reports) (Released, bool) {
+	others := by.left != keeper{}
+	if by.ledger != nil && !(others && k.stillBlind()) {
+		k.judge(by.ledger, at.committed, by.left)
+	}
+	if by.ledger == nil || others {
+		k.learn(at.committed)
+	}
+	return k.report()
+}
+
+func (k *keyOrder) visible(uint64) uint64 { return k.through }
+
+func (k *keyOrder) releasedHere(at positions) uint64 { return min(k.through, at.committed) }
+
+func (k *keyOrder) unseenBy(at positions) bool { return k.through < at.handedOut }
+
+func (k *keyOrder) tells(at positions, news quorumlease.News) quorumlease.News {
+	news.Released = k.through
+	news.Horizon, news.Held = k.held(at.committed)
+	return news
+}
+
 // judge finds out what is released, from reports. Whatever is released in log order is
 // released. What the leader keeps only the leader judges: it reads what was there before
 // for as long as it has not. Nor does the ledger hear of more, since what it has found is

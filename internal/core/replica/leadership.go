@@ -23,7 +23,7 @@ func (r *Replica) leadership(leader machine.NodeID, term uint64) {
 	r.proposals.refusal = false
 	r.leases.stop(r)
 	r.rounds.reset()
-	r.reads.keys.again(r.reads.commit)
+	r.reads.keys.again(r.reads.committed)
 	r.asks.redirect()
 	r.outcomes = append(r.outcomes, LeaderChanged{Leader: leader, Term: term})
 }

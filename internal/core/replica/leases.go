@@ -120,7 +120,7 @@ func (ls *leases) load(r *Replica) {
 // starting reports whether this leader has yet to give some leases their time. It
 // knows all leases once it has applied an entry of its own term.
 func (ls *leases) starting(r *Replica) bool {
-	return r.leading() && r.appliedTerm == r.term && !ls.ticking
+	return r.leading() && r.visibleTerm == r.term && !ls.ticking
 }
 
 // start gives the next slice of leases their time, and begins to count with the

@@ -197,7 +197,7 @@ func BenchmarkLeasesStart(b *testing.B) {
 			var longest time.Duration
 			for b.Loop() {
 				a.r.leases.stop(a.r)
-				a.r.appliedTerm = a.r.term
+				a.r.visibleTerm = a.r.term
 				for !a.r.leases.ticking {
 					began := time.Now()
 					a.now++

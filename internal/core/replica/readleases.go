@@ -8,7 +8,6 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"go.etcd.io/raft/v3"
-	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -59,43 +58,18 @@ type readLeases struct {
 	ledger   quorumlease.Ledger
 	stalls   *quorumlease.Stalls
 
-	// memberships are those that count (R23); voters and learners are the newest's, by
-	// the log, and everyone is who is in any.
-	memberships                quorumlease.Memberships
-	voters, learners, everyone []machine.NodeID
+	electorate
+	demand
+	positions
+	unapplied
+	bulletin
 
 	setting  readSetting // as the log has it
 	placed   bool        // this member holds some keys by it
 	plans    plans
-	proposed uint64       // the term in which this leader proposed its own
-	wanted   machine.Mono // somebody reads, until then
-	doubted  machine.Mono // this member's clock is not to be trusted, until then
-
-	// Of the present term: up to where the leader has vouched for the log, and up
-	// to where that is durable.
-	received, durable uint64
-
-	// commit is up to where the log is committed that this member has accounted for:
-	// raft may have replaced more of it in this turn.
-	commit   uint64
-	released uint64          // in the order of the log, as far as is known: see releasedHere
-	given    uint64          // up to where entries were given to the Applier
-	written  uint64          // up to where the disk knows it to be released
-	handed   uint64          // up to where it has applied them
-	tail     []*raftpb.Entry // of the log, from there on
-	settings []uint64        // entries of it that change who holds what
-	loading  uint64          // the index of the snapshot that is being loaded; 0: none is
+	proposed uint64 // the term in which this leader proposed its own
 	keys     keyOrder
-	held     []*raftpb.Entry // committed and not given to the Applier
-	waits    heldUp          // since when what is committed waits to be released
-
-	// What the leader of that term said last.
-	stalled     []machine.NodeID
-	stalledTerm uint64
-	// version changes with what is released; told is which one each of the others was
-	// told of.
-	version uint64
-	told    map[machine.NodeID]uint64
+	waits    heldUp // since when what is committed waits to be released
 
 	reported  lastReport
 	shown     ReadLease
@@ -113,10 +87,10 @@ func (rl *readLeases) init(r *Replica) {
 	rl.stalls = quorumlease.NewStalls(quorumlease.Config{TTL: rl.promises.Patience()})
 	rl.reported.lapse, rl.placed = machine.Never, true
 	rl.tail = slices.Clone(r.cfg.Log.Entries)
-	rl.given = r.cfg.Restored.Index
-	rl.commit = max(r.cfg.Restored.Index, r.cfg.Log.HardState.GetCommit())
-	rl.released, rl.written = r.cfg.Log.Released, r.cfg.Log.Released
-	rl.received, rl.durable = rl.commit, rl.commit
+	rl.handedOut = r.cfg.Restored.Index
+	rl.committed = max(r.cfg.Restored.Index, r.cfg.Log.HardState.GetCommit())
+	rl.released, rl.recorded = r.cfg.Log.Released, r.cfg.Log.Released
+	rl.received, rl.durable = rl.committed, rl.committed
 	rl.restored(r, r.cfg.Restored)
 	if rl.cfg.Idle < 0 {
 		rl.wanted = machine.Never
@@ -125,13 +99,10 @@ func (rl *readLeases) init(r *Replica) {
 
 // count takes note of the memberships that count from now on.
 func (rl *readLeases) count(members quorumlease.Memberships) {
-	if slices.EqualFunc(members, rl.memberships, quorumlease.Membership.Equal) {
-		return
+	if rl.follow(members) {
+		rl.ledger.Count(members)
+		rl.plans.reign()
 	}
-	rl.memberships, rl.everyone = members, members.Everyone()
-	rl.voters, rl.learners = members.Newest().Voters, members.Newest().Learners
-	rl.ledger.Count(members)
-	rl.plans.reign()
 }
 
 // settle notes that a change of the membership is released.
@@ -139,8 +110,8 @@ func (rl *readLeases) settle(r *Replica) {
 	if rl.loading != 0 {
 		return // what the snapshot says counts
 	}
-	now := rl.memberships.Released(rl.releasedHere())
-	if len(now) == len(rl.memberships) {
+	now, fewer := rl.once(rl.releasedHere())
+	if !fewer {
 		return
 	}
 	if r.leading() { // who has left is told now or never
@@ -164,15 +135,13 @@ func nodeIDs(ids []uint64) []machine.NodeID {
 // log is what this member knows of its log.
 func (rl *readLeases) log(r *Replica) quorumlease.Log {
 	return quorumlease.Log{
-		Term: r.term, Last: r.last, Received: rl.received, Commit: rl.commit,
+		Term: r.term, Last: r.last, Received: rl.received, Commit: rl.committed,
 	}
 }
 
 // served notes that somebody reads here.
 func (rl *readLeases) served(r *Replica) {
-	if rl.wanted != machine.Never {
-		rl.wanted = r.now.Add(rl.cfg.Idle)
-	}
+	rl.readFor(r.now, rl.cfg.Idle)
 }
 
 // asked notes that the leader is asked for something: it is its lease that answers,
@@ -183,11 +152,11 @@ func (rl *readLeases) asked(r *Replica) {
 	}
 }
 
-// doubt has this member rely on no promise, and keep its own for longer: its clock may
+// onDoubt has this member rely on no promise, and keep its own for longer: its clock may
 // have stood still, and a promise be over that it believes in; or have run ahead, and a
 // promise bind it that it takes to be over.
-func (rl *readLeases) doubt(r *Replica, in Doubted) {
-	rl.doubted = max(rl.doubted, in.Until, r.now+1)
+func (rl *readLeases) onDoubt(r *Replica, in Doubted) {
+	rl.doubt(r.now, in.Until)
 	rl.promises.Doubt(in.Since, r.now)
 	rl.reported.lapse = 0 // the leader is told at once
 }
@@ -202,7 +171,7 @@ func (rl *readLeases) yield() {
 // wants reports whether this member is to hold a lease.
 func (rl *readLeases) wants(r *Replica) bool {
 	// A leader that holds no keys has leases of clients to answer for.
-	return r.now < rl.wanted && r.now >= rl.doubted && rl.setting.policy.Asks(r.leading()) && (rl.placed || r.leading()) &&
+	return rl.live(r.now) && rl.setting.policy.Asks(r.leading()) && (rl.placed || r.leading()) &&
 		rl.memberships.Newest().Has(r.cfg.ID)
 }
 
@@ -269,7 +238,7 @@ func (rl *readLeases) until(r *Replica) machine.Mono {
 // or before (R17).
 func (rl *readLeases) assured(r *Replica) (index uint64, ok bool) {
 	st := r.raft.BasicStatus()
-	ok = r.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == r.appliedTerm && r.now < rl.until(r)
+	ok = r.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == r.visibleTerm && r.now < rl.until(r)
 	return st.HardState.GetCommit(), ok
 }
 
@@ -279,7 +248,7 @@ func (rl *readLeases) receive(r *Replica, from machine.NodeID, body any) {
 	case quorumlease.Request:
 		// A voter that knows no leader, or whose leader has given the asker up, binds
 		// itself to nobody (R21), and nobody to one who is no member (R23).
-		if r.leader == 0 || !slices.Contains(rl.voters, r.cfg.ID) || slices.Contains(rl.stalled, from) && rl.stalledTerm == r.term {
+		if r.leader == 0 || !rl.votes(r.cfg.ID) || rl.givenUp(from, r.term) {
 			return
 		}
 		if !rl.memberships.Newest().Has(from) {
@@ -291,9 +260,7 @@ func (rl *readLeases) receive(r *Replica, from machine.NodeID, body any) {
 	case quorumlease.News:
 		rl.released = max(rl.released, m.Released)
 		rl.keys.news = m
-		if m.Term >= rl.stalledTerm {
-			rl.stalled, rl.stalledTerm = m.Stalled, m.Term
-		}
+		rl.named(m)
 	default:
 		rl.calledFor(r, from, rl.promises.Receive(rl.standing(r), from, m))
 	}
@@ -305,7 +272,7 @@ func (rl *readLeases) reign(r *Replica, fresh bool) {
 		// What is committed every later leader has, even if there is nothing left to be
 		// acknowledged to it. A majority has it on disk, which need not be this member:
 		// and of the rest that is on disk the leader may not have it.
-		rl.received, rl.durable = rl.commit, min(rl.durable, rl.commit)
+		rl.received, rl.durable = rl.committed, min(rl.durable, rl.committed)
 		rl.stalled, rl.told, rl.far = nil, nil, false
 		rl.stalls.Reset()
 	}
@@ -333,7 +300,7 @@ func (rl *readLeases) turn(r *Replica) {
 	if !r.leading() {
 		return
 	}
-	stalled := rl.stalls.Look(r.now, rl.commit, &rl.ledger)
+	stalled := rl.stalls.Look(r.now, rl.committed, &rl.ledger)
 	if !slices.Equal(stalled, rl.stalled) {
 		rl.version++ // others are told at once
 	}
@@ -348,7 +315,7 @@ func (rl *readLeases) turn(r *Replica) {
 }
 
 // presides reports whether this member leads and has an entry of its term released.
-func (rl *readLeases) presides(r *Replica) bool { return r.leading() && r.appliedTerm == r.term }
+func (rl *readLeases) presides(r *Replica) bool { return r.leading() && r.visibleTerm == r.term }
 
 func (rl *readLeases) toVoters(r *Replica, body any) {
 	for _, v := range rl.everyone {

@@ -92,7 +92,7 @@ func TestATermBeginsWithWhatIsCommitted(t *testing.T) {
 		r.leader, r.term = 2, 5
 		rl := &r.reads
 		rl.stalls = quorumlease.NewStalls(quorumlease.Config{})
-		rl.commit, rl.received, rl.durable = 10, 15, tt.durable
+		rl.committed, rl.received, rl.durable = 10, 15, tt.durable
 		rl.stalled, rl.far, rl.told = []machine.NodeID{3}, true, map[machine.NodeID]uint64{2: 1}
 		rl.reign(r, tt.fresh)
 		if rl.received != tt.wantReceived || rl.durable != tt.wantDurable {

@@ -1,19 +1,47 @@
 package replica
 
 import (
+	"slices"
+
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
+// bulletin is what the leader tells the others, beside what is released.
+type bulletin struct {
+	// Holders that get no more promises, as the leader of that term said last.
+	stalled     []machine.NodeID
+	stalledTerm uint64
+	// version changes with what is released; told is which one each of the others was
+	// told of.
+	version uint64
+	told    map[machine.NodeID]uint64
+}
+
+// named takes the leader's word for who gets no more promises.
+func (b *bulletin) named(m quorumlease.News) {
+	if m.Term >= b.stalledTerm {
+		b.stalled, b.stalledTerm = m.Stalled, m.Term
+	}
+}
+
+// givenUp reports whether the leader of a term has given a holder up (R21).
+func (b *bulletin) givenUp(m machine.NodeID, term uint64) bool {
+	return slices.Contains(b.stalled, m) && b.stalledTerm == term
+}
+
+// telling notes that a member is being told.
+func (b *bulletin) telling(m machine.NodeID) {
+	if b.told == nil {
+		b.told = map[machine.NodeID]uint64{}
+	}
+	b.told[m] = b.version
+}
+
 // news is what goes with the leader's messages.
 func (rl *readLeases) news(r *Replica) quorumlease.News {
-	news := quorumlease.News{Term: r.term, Released: rl.released, Stalled: rl.stalled}
-	if rl.keys.on {
-		news.Released = rl.keys.through
-		news.Horizon, news.Held = rl.keys.held(rl.commit)
-	}
-	return news
+	return rl.order().tells(rl.positions, quorumlease.News{Term: r.term, Released: rl.released, Stalled: rl.stalled})
 }
 
 // carries adds the leader's news to one of raft's messages, if it is such a one that
@@ -25,14 +53,6 @@ func (rl *readLeases) carries(r *Replica, m *raftpb.Message) any {
 		return announced{Message: m, News: rl.news(r)}
 	}
 	return m
-}
-
-// telling notes that a member is being told.
-func (rl *readLeases) telling(m machine.NodeID) {
-	if rl.told == nil {
-		rl.told = map[machine.NodeID]uint64{}
-	}
-	rl.told[m] = rl.version
 }
 
 // announce tells those of the others what was released that no message of raft's has

@@ -17,7 +17,7 @@ func plannerOfThree() (*Replica, *plans) {
 		cfg: Config{ID: 1, Boot: 1, ReadLeases: ReadLeases{
 			PlanEvery: time.Second, Planner: placement.Settings{Buckets: 16},
 		}},
-		leader: 1, term: 1, appliedTerm: 1,
+		leader: 1, term: 1, visibleTerm: 1,
 	}
 	r.reads.promises = newAsked(quorumlease.Config{Self: 1, TTL: time.Second}, r.now)
 	r.reads.cfg, r.reads.voters = r.cfg.ReadLeases, []machine.NodeID{1, 2, 3}
@@ -179,8 +179,8 @@ func TestWhenAPlanIsProposed(t *testing.T) {
 		proposed, kept bool
 	}{
 		{"at a leader that has all", func(*Replica) {}, true, false},
-		{"before an entry of the term is released", func(r *Replica) { r.appliedTerm-- }, false, true},
-		{"before all of the log is accounted for", func(r *Replica) { r.reads.handed-- }, false, true},
+		{"before an entry of the term is released", func(r *Replica) { r.visibleTerm-- }, false, true},
+		{"before all of the log is accounted for", func(r *Replica) { r.reads.applied-- }, false, true},
 		{"before the division before it is released", func(r *Replica) {
 			r.reads.keys.confs = append(r.reads.keys.confs, conf{index: r.last, setting: readSetting{policy: quorumlease.Cost}})
 		}, false, true},

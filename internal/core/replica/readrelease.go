@@ -1,9 +1,6 @@
 package replica
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/tenure-lease/tenure/internal/machine"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -14,24 +11,19 @@ import (
 func (rl *readLeases) appends(r *Replica, entries []*raftpb.Entry) {
 	if from := entries[0].GetIndex(); from <= r.last {
 		rl.promises.Shortened(from - 1)
-		rl.keys.truncate(from, r.last)
-		n, _ := slices.BinarySearchFunc(rl.tail, from, func(e *raftpb.Entry, i uint64) int { return cmp.Compare(e.GetIndex(), i) })
-		rl.tail = rl.tail[:n:n]
+		rl.order().truncated(from, r.last)
+		rl.cut(from)
 		rl.count(rl.memberships.Cut(from))
 	}
-	rl.tail = append(rl.tail, entries...)
-	for len(rl.settings) > 0 && rl.settings[len(rl.settings)-1] >= entries[0].GetIndex() {
-		rl.settings = rl.settings[:len(rl.settings)-1]
-	}
+	rl.add(entries)
 	rl.look(entries)
-	if rl.keys.on {
-		for _, e := range entries {
-			from, kept, touch := rl.keys.append(e)
-			if touch != nil && r.leading() && e.GetTerm() == r.term {
-				rl.wrote(e, from, touch)
-				if kept && from == r.cfg.ID {
-					rl.keys.keeps(from, e.GetIndex(), touch)
-				}
+	order := rl.order()
+	for _, e := range entries {
+		a := order.appended(e)
+		if a.touch != nil && r.leading() && e.GetTerm() == r.term {
+			rl.wrote(e, a.from, a.touch)
+			if a.kept && a.from == r.cfg.ID {
+				rl.keys.keeps(a.from, e.GetIndex(), a.touch)
 			}
 		}
 	}
@@ -76,11 +68,6 @@ func (rl *readLeases) look(entries []*raftpb.Entry) {
 	}
 }
 
-// unsettled reports whether the log has an entry that changes who holds what, and that is
-// not applied. Until then this member cannot read in the order of the log, for by that
-// entry it may hold less (R13).
-func (rl *readLeases) unsettled() bool { return rl.loading != 0 || len(rl.settings) > 0 }
-
 // commits takes entries that raft has committed.
 func (rl *readLeases) commits(r *Replica, entries []*raftpb.Entry) {
 	rl.held = append(rl.held, entries...)
@@ -96,8 +83,8 @@ func (rl *readLeases) commits(r *Replica, entries []*raftpb.Entry) {
 // snapshot says.
 func (rl *readLeases) replaces(r *Replica, index uint64) {
 	rl.handOut(r, index, true)
-	rl.given = index
-	rl.count(rl.memberships.Cut(rl.commit + 1)) // of what was never committed
+	rl.handedOut = index
+	rl.count(rl.memberships.Cut(rl.committed + 1)) // of what was never committed
 	if index < r.last {
 		rl.promises.Shortened(index)
 	}
@@ -120,7 +107,7 @@ func (rl *readLeases) restored(r *Replica, in Restored) {
 		rl.keys.stop()
 	}
 	rl.released = max(rl.released, in.Released)
-	rl.seen(in.Index)
+	rl.appliedThrough(in.Index)
 	rl.keys.leaseKeys = in.LeaseKeys
 	rl.settings = nil
 	rl.count(in.Roster.Memberships)
@@ -133,29 +120,16 @@ func (rl *readLeases) restored(r *Replica, in Restored) {
 	}
 }
 
-// backlog is how much of the log is not applied, in bytes.
-func (rl *readLeases) backlog() (n int) {
-	for _, e := range rl.tail {
-		n += entryBytes(e)
-	}
-	return n
+// appliedThrough notes up to where the Applier has applied.
+func (rl *readLeases) appliedThrough(index uint64) {
+	rl.applied = index
+	rl.forget(index)
 }
 
-// seen notes up to where the Applier has applied.
-func (rl *readLeases) seen(index uint64) {
-	rl.handed = index
-	for len(rl.tail) > 0 && rl.tail[0].GetIndex() <= index {
-		rl.tail = rl.tail[1:]
-	}
-	for len(rl.settings) > 0 && rl.settings[0] <= index {
-		rl.settings = rl.settings[1:]
-	}
-}
-
-// applied learns what the Applier has applied: another setting, maybe.
-func (rl *readLeases) applied(r *Replica, in Applied) {
+// onApplied learns what the Applier has applied: another setting, maybe.
+func (rl *readLeases) onApplied(r *Replica, in Applied) {
 	rl.set(r, readSetting{in.ReadPolicy, in.ReadCells})
-	rl.seen(in.Index)
+	rl.appliedThrough(in.Index)
 	if rl.loading != 0 {
 		return // this is of before the snapshot, and tells nothing of what that holds
 	}
@@ -164,20 +138,12 @@ func (rl *readLeases) applied(r *Replica, in Applied) {
 	switch byKey := rl.setting.policy.ByKey(); {
 	case byKey && !k.on: // all that was applied is released
 		k.start(in.Index, in.Index, rl.setting, rl.tail)
-	case !byKey && k.on && k.through >= rl.given:
+	case !byKey && k.on && k.through >= rl.handedOut:
 		k.stop()
 	}
 	if k.on {
 		k.log.Forget(in.Index)
 	}
-}
-
-// visible is up to where the state may be seen that was applied up to index.
-func (rl *readLeases) visible(index uint64) uint64 {
-	if rl.keys.on {
-		return rl.keys.through
-	}
-	return index
 }
 
 // release finds out what is released by now, and lets it be applied and seen.
@@ -187,84 +153,76 @@ func (rl *readLeases) release(r *Replica) {
 	// One that loads a snapshot does not know who the members are.
 	judges := r.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == rl.ledger.Term() && rl.loading == 0
 	if judges {
-		rl.commit = st.HardState.GetCommit()
-		if released := rl.ledger.Release(rl.commit); released > rl.released {
+		rl.committed = st.HardState.GetCommit()
+		if released := rl.ledger.Release(rl.committed); released > rl.released {
 			rl.released = released
 			rl.version++
 		}
 	}
 	defer rl.settle(r)
 	defer func() { rl.waits.released(rl.releasedHere()) }()
-	k := &rl.keys
-	if !k.on {
-		rl.handOut(r, rl.released, false)
-		k.through = max(k.through, min(rl.released, rl.handed))
-		k.settleInOrder(r, rl.until(r))
-		return
-	}
-	if rl.setting.policy.ByKey() {
-		rl.handOut(r, rl.commit, true)
-	} else {
-		rl.handOut(r, max(rl.released, k.through), true) // until nothing is held
-	}
+	k, order := &rl.keys, rl.order()
+	upTo, held := order.committed(rl.positions, !rl.setting.policy.ByKey())
+	rl.handOut(r, upTo, held)
+	by := reports{}
 	switch {
 	case judges:
-		rl.far = true
-		k.judge(&rl.ledger, rl.commit, keeper{})
-	case rl.foresees(r) && !k.stillBlind(): // else it does not know whose entries are in its state
-		k.judge(&rl.ledger, rl.commit, keeper{r.leader, r.term})
-		fallthrough
-	default:
-		k.learn(rl.commit)
+		rl.far = rl.far || k.on
+		by.ledger = &rl.ledger
+	case rl.foresees(r):
+		by = reports{&rl.ledger, keeper{r.leader, r.term}}
 	}
-	if out, ok := k.report(); ok {
+	if out, ok := order.reported(rl.positions, by); ok {
 		rl.version++
 		r.outcomes = append(r.outcomes, out)
 	}
-	k.settle(r, rl.until(r))
-	if !rl.setting.policy.ByKey() && k.through >= rl.given && rl.handed >= rl.given {
+	if len(k.reads) > 0 {
+		for _, ready := range order.mayRead(rl.reading(r)) {
+			r.outcomes = append(r.outcomes, ready)
+		}
+	}
+	if k.on && !rl.setting.policy.ByKey() && k.through >= rl.handedOut && rl.applied >= rl.handedOut {
 		k.stop() // nothing is held any more
+	}
+}
+
+// reading is what reads of keys are judged by at this moment.
+func (rl *readLeases) reading(r *Replica) reading {
+	_, leads := rl.assured(r)
+	return reading{
+		positions: rl.positions, self: r.cfg.ID, now: r.now, until: rl.until(r), patience: r.cfg.patience(),
+		leads: leads, unsettled: rl.unsettled(), last: r.last,
 	}
 }
 
 // releasedHere is up to where the log that is here is known to be released. The leader
 // may have told of more (rl.released), and what is not committed here it may replace.
-func (rl *readLeases) releasedHere() uint64 {
-	if rl.keys.on {
-		return min(rl.keys.through, rl.commit)
-	}
-	return min(rl.released, rl.commit)
-}
+func (rl *readLeases) releasedHere() uint64 { return rl.order().releasedHere(rl.positions) }
 
 // unwritten is up to where the log is released, if the disk does not know yet, and
 // zero otherwise. Of what is not in the log it says nothing.
 func (rl *readLeases) unwritten() uint64 {
 	released := rl.releasedHere()
-	if released <= rl.written {
+	if released <= rl.recorded {
 		return 0
 	}
-	rl.written = released
+	rl.recorded = released
 	return released
 }
 
 // handOut gives committed entries up to an index to the Applier, to be seen at once or
 // not.
 func (rl *readLeases) handOut(r *Replica, upTo uint64, held bool) {
-	n := 0
-	for n < len(rl.held) && rl.held[n].GetIndex() <= upTo {
-		n++
-	}
-	if n > 0 {
-		rl.given = rl.held[n-1].GetIndex()
-		r.outcomes = append(r.outcomes, Committed{Entries: rl.held[:n:n], Held: held})
-		rl.held = rl.held[n:]
+	if entries := rl.take(upTo); len(entries) > 0 {
+		rl.handedOut = entries[len(entries)-1].GetIndex()
+		r.outcomes = append(r.outcomes, Committed{Entries: entries, Held: held})
 	}
 }
 
 // accounted reports whether the whole log was taken into account, what was appended in
 // this turn included.
 func (rl *readLeases) accounted(r *Replica) bool {
-	last := rl.handed
+	last := rl.applied
 	if n := len(rl.tail); n > 0 {
 		last = rl.tail[n-1].GetIndex()
 	}

@@ -33,16 +33,16 @@ func TestASnapshotTakesThePlaceOfTheLog(t *testing.T) {
 		bound := &cuts{asked: newAsked(quorumlease.Config{Self: 1}, r.now)}
 		rl.promises = bound
 		committed := []*raftpb.Entry{entryAt(8, 1, 0), entryAt(9, 1, 0)}
-		rl.held, rl.commit, rl.given, r.last = committed, 9, 7, last
+		rl.held, rl.committed, rl.handedOut, r.last = committed, 9, 7, last
 		rl.tail, rl.settings = []*raftpb.Entry{entryAt(11, 1, 0)}, []uint64{11}
 		rl.count(quorumlease.Memberships{member(1, 1, 2), member(11, 1, 2, 3)})
 		rl.replaces(r, 20)
 		if want := []any{Committed{Entries: committed, Held: true}}; !reflect.DeepEqual(r.outcomes, want) {
 			t.Errorf("a log up to %d is replaced, and the owner is given %+v, want what was committed, not to be seen", last, r.outcomes)
 		}
-		if rl.given != 20 || rl.loading != 20 || len(rl.tail)+len(rl.settings)+len(rl.held) > 0 || len(rl.memberships) != 1 || len(rl.voters) != 2 {
+		if rl.handedOut != 20 || rl.loading != 20 || len(rl.tail)+len(rl.settings)+len(rl.held) > 0 || len(rl.memberships) != 1 || len(rl.voters) != 2 {
 			t.Errorf("a log up to %d is replaced: given %d, loading %d, members %+v; in the log are %d entries, of which %d divide keys, and %d are held",
-				last, rl.given, rl.loading, rl.memberships, len(rl.tail), len(rl.settings), len(rl.held))
+				last, rl.handedOut, rl.loading, rl.memberships, len(rl.tail), len(rl.settings), len(rl.held))
 		}
 		if cut := len(bound.last) == 1 && bound.last[0] == 20; cut != (last > 20) || !cut && len(bound.last) > 0 {
 			t.Errorf("a log up to %d is replaced, and promises hear of cuts to %d", last, bound.last)
@@ -53,8 +53,8 @@ func TestASnapshotTakesThePlaceOfTheLog(t *testing.T) {
 			t.Errorf("an older snapshot that was loaded meanwhile counts: loading %d, policy %s, voters %d", rl.loading, rl.setting.policy, rl.voters)
 		}
 		older.Index, older.Released = 20, 20
-		if rl.restored(r, older); rl.loading != 0 || rl.setting.policy != quorumlease.Off || len(rl.voters) != 3 || rl.handed != 20 || rl.released != 20 {
-			t.Errorf("the snapshot was loaded: loading %d, policy %s, voters %d, applied up to %d, released up to %d", rl.loading, rl.setting.policy, rl.voters, rl.handed, rl.released)
+		if rl.restored(r, older); rl.loading != 0 || rl.setting.policy != quorumlease.Off || len(rl.voters) != 3 || rl.applied != 20 || rl.released != 20 {
+			t.Errorf("the snapshot was loaded: loading %d, policy %s, voters %d, applied up to %d, released up to %d", rl.loading, rl.setting.policy, rl.voters, rl.applied, rl.released)
 		}
 	}
 }

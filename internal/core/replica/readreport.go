@@ -1,8 +1,6 @@
 package replica
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -66,8 +64,8 @@ func (rl *readLeases) foresee(r *Replica) {
 		return
 	}
 	index := min(rl.ledger.Acknowledged(rl.received), r.last)
-	n, found := slices.BinarySearchFunc(rl.tail, index, func(e *raftpb.Entry, i uint64) int { return cmp.Compare(e.GetIndex(), i) })
-	if index <= rl.commit || !found || rl.tail[n].GetTerm() != r.term {
+	n, found := rl.search(index)
+	if index <= rl.committed || !found || rl.tail[n].GetTerm() != r.term {
 		return
 	}
 	from, to, term := uint64(r.leader), uint64(r.cfg.ID), r.term
@@ -147,7 +145,7 @@ func (rl *readLeases) receipt(r *Replica) {
 
 // onTick makes up for what was lost on the way.
 func (rl *readLeases) onTick(r *Replica) {
-	if len(rl.held) > 0 || rl.keys.on && rl.keys.through < rl.given {
+	if len(rl.held) > 0 || rl.order().unseenBy(rl.positions) {
 		rl.tell(r)
 	}
 }

@@ -24,10 +24,10 @@ type Replica struct {
 
 	leader machine.NodeID
 	term   uint64 // under which leader was last reported
-	// applied is what the Applier has reported and is released, and the term of that
-	// entry; seen are reports that are not released yet.
-	applied, appliedTerm uint64
-	seen                 []Applied
+	// visible is what the Applier has reported and is released, and visibleTerm the term of
+	// that entry; unreleased are reports that are not released yet.
+	visible, visibleTerm uint64
+	unreleased           []Applied
 	// last is the index of the last entry in the log; at a leader, exactly.
 	last uint64
 	// least is how far raft's log reaches at least, of which last tells only from one Ready
@@ -47,7 +47,7 @@ type Replica struct {
 	levels    levels           // at the leader, of its reign
 	forwards  map[asker]*fates // at the leader, of its reign
 
-	roster  Roster                          // as of applied
+	roster  Roster                          // as of visible
 	heard   map[machine.NodeID]machine.Mono // when the others were heard of last
 	removed bool                            // and the owner knows
 
@@ -81,8 +81,8 @@ func New(cfg Config, now machine.Now) (*Replica, error) {
 		now:         now.Mono,
 		nextTick:    now.Mono.Add(cfg.Tick),
 		term:        cfg.Log.HardState.GetTerm(),
-		applied:     cfg.Restored.Index,
-		appliedTerm: cfg.Log.Snapshot.GetTerm(),
+		visible:     cfg.Restored.Index,
+		visibleTerm: cfg.Log.Snapshot.GetTerm(),
 		roster:      cfg.Restored.Roster,
 		heard:       map[machine.NodeID]machine.Mono{},
 	}
@@ -145,7 +145,7 @@ func (r *Replica) Step(now machine.Now, input any) {
 		r.reads.served(r)
 		r.reads.plans.read(in.Keys)
 	case Doubted:
-		r.reads.doubt(r, in)
+		r.reads.onDoubt(r, in)
 	case AskLease:
 		r.reads.asked(r)
 		r.asks.add(r, in)
@@ -249,17 +249,17 @@ func (r *Replica) receive(env machine.Envelope) {
 func (r *Replica) onApplied(in Applied) {
 	r.proposals.settled(r, in)
 	r.afterApply(in.Index)
-	r.reads.applied(r, in)
-	r.seen = append(r.seen, in)
+	r.reads.onApplied(r, in)
+	r.unreleased = append(r.unreleased, in)
 	r.show()
 }
 
 // show takes what was applied for the present state, as far as it is released.
 func (r *Replica) show() {
-	for len(r.seen) > 0 && r.seen[0].Index <= r.reads.visible(r.seen[0].Index) {
-		in := r.seen[0]
-		r.seen = r.seen[1:]
-		r.applied, r.appliedTerm = in.Index, in.Term
+	for len(r.unreleased) > 0 && r.unreleased[0].Index <= r.reads.order().visible(r.unreleased[0].Index) {
+		in := r.unreleased[0]
+		r.unreleased = r.unreleased[1:]
+		r.visible, r.visibleTerm = in.Index, in.Term
 		r.enrolled(in.Roster)
 		r.leases.changed(r, in.Leases)
 		r.leases.applied(r, in.Index)
@@ -268,7 +268,7 @@ func (r *Replica) show() {
 }
 
 func (r *Replica) onRestored(in Restored) {
-	r.applied, r.appliedTerm, r.seen = in.Index, in.Term, nil
+	r.visible, r.visibleTerm, r.unreleased = in.Index, in.Term, nil
 	r.enrolled(in.Roster)
 	r.reads.restored(r, in)
 	r.leases.init(in.Leases)
@@ -321,8 +321,8 @@ func (r *Replica) Ready() machine.Ready {
 	}
 	r.reads.announce(r)
 	r.reads.publish(r)
-	large := r.tail.sinceSnapshot() > r.cfg.MaxTailBytes/2 && r.reads.handed > r.tail.snap.GetIndex()
-	if !r.snapshotWanted && (large || r.tail.missed && r.reads.handed >= r.tail.joined) {
+	large := r.tail.sinceSnapshot() > r.cfg.MaxTailBytes/2 && r.reads.applied > r.tail.snap.GetIndex()
+	if !r.snapshotWanted && (large || r.tail.missed && r.reads.applied >= r.tail.joined) {
 		r.snapshotWanted = true
 		r.outcomes = append(r.outcomes, WantSnapshot{})
 	}
@@ -389,7 +389,7 @@ func (r *Replica) takeReady(rd raft.Ready) {
 		}
 	}
 	if rd.HardState != nil {
-		r.reads.commit = rd.HardState.GetCommit()
+		r.reads.committed = rd.HardState.GetCommit()
 	}
 }
 

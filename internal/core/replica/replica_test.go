@@ -116,12 +116,12 @@ func TestApplierRefuses(t *testing.T) {
 func TestASnapshotReplacesWhatWaitsToBeShown(t *testing.T) {
 	m := newStage(t).members[0]
 	r := m.r
-	r.seen = []Applied{{Index: 3, Term: 1, Leases: []LeaseChange{{ID: 5, Kind: LeaseGranted, TTL: 60}}, Roster: r.roster}}
+	r.unreleased = []Applied{{Index: 3, Term: 1, Leases: []LeaseChange{{ID: 5, Kind: LeaseGranted, TTL: 60}}, Roster: r.roster}}
 	in := m.a.Restored()
 	in.Index, in.Term, in.Released = 10, 2, 10
 	r.onRestored(in)
-	if r.show(); r.applied != 10 || r.appliedTerm != 2 || len(r.leases.table)+len(r.leases.late) > 0 {
-		t.Errorf("behind a snapshot of 10 the state is one of %d, term %d, with %d leases", r.applied, r.appliedTerm, len(r.leases.table)+len(r.leases.late))
+	if r.show(); r.visible != 10 || r.visibleTerm != 2 || len(r.leases.table)+len(r.leases.late) > 0 {
+		t.Errorf("behind a snapshot of 10 the state is one of %d, term %d, with %d leases", r.visible, r.visibleTerm, len(r.leases.table)+len(r.leases.late))
 	}
 }
 

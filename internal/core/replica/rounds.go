@@ -78,7 +78,7 @@ func (rs *rounds) due(r *Replica) machine.Mono {
 func (rs *rounds) reset() { rs.flying, rs.inbox, rs.late = nil, nil, nil }
 
 func (rs *rounds) turn(r *Replica) {
-	for len(rs.late) > 0 && rs.late[0].index <= r.reads.commit {
+	for len(rs.late) > 0 && rs.late[0].index <= r.reads.committed {
 		rs.finish(r, rs.late[0].rounds, rs.late[0].index)
 		rs.late = rs.late[1:]
 	}
@@ -103,7 +103,7 @@ func (rs *rounds) turn(r *Replica) {
 	// entry of its own term. Raft itself makes an exception for a group of one,
 	// which after a restart would answer with the commit index of its last
 	// hard state: older than what it has acknowledged.
-	if r.leading() && r.appliedTerm != r.term {
+	if r.leading() && r.visibleTerm != r.term {
 		return
 	}
 	if rs.wanted > rs.covered() || len(r.asks.inbox)+len(rs.inbox) > 0 {
@@ -127,7 +127,7 @@ func (rs *rounds) underLease(r *Replica) {
 		return
 	}
 	rs.inbox = slices.DeleteFunc(rs.inbox, func(q question) bool {
-		holds := len(q.keys) > 0 && r.reads.keys.holds(r.cfg.ID, q.keys, r.reads.commit)
+		holds := len(q.keys) > 0 && r.reads.keys.holds(r.cfg.ID, q.keys, r.reads.committed)
 		if holds {
 			r.answer(q, r.reads.touched(r, q.keys, index))
 		}
@@ -186,7 +186,7 @@ func (rs *rounds) covered() uint64 {
 func (r *Replica) vouched(by machine.NodeID) (index uint64, ok bool) {
 	st := r.raft.BasicStatus()
 	voters := r.tail.conf.GetVoters()
-	ok = st.RaftState == raft.StateLeader && st.HardState.GetTerm() == r.appliedTerm && len(voters) < 4 &&
+	ok = st.RaftState == raft.StateLeader && st.HardState.GetTerm() == r.visibleTerm && len(voters) < 4 &&
 		slices.Contains(voters, uint64(r.cfg.ID)) && slices.Contains(voters, uint64(by))
 	return st.HardState.GetCommit(), ok
 }
@@ -257,7 +257,7 @@ func (rs *rounds) confirm(r *Replica, done []round, index uint64) {
 			})
 		}
 	}
-	if index = r.reads.behind(r, index); index > r.reads.commit && r.leading() {
+	if index = r.reads.behind(r, index); index > r.reads.committed && r.leading() {
 		rs.late = append(rs.late, lateRounds{index, done})
 	} else {
 		rs.finish(r, done, index)
@@ -290,7 +290,7 @@ func (rs *rounds) onTick(r *Replica) {
 	if len(rs.flying) == 0 || r.now.Sub(rs.flying[0].since) < r.cfg.electionTimeout()/2 {
 		return
 	}
-	r.reads.keys.again(r.reads.commit)
+	r.reads.keys.again(r.reads.committed)
 	for _, f := range rs.flying {
 		r.asks.inbox = append(r.asks.inbox, f.asks...)
 		rs.inbox = append(rs.inbox, f.questions...)

@@ -48,8 +48,8 @@ func TestRoundsAreGivenUpByTheFirst(t *testing.T) {
 		t.Errorf("rounds that set out %v ago are given up", half-1)
 	}
 	lost := &keyRead{asked: true}
-	told := &keyRead{asked: true, committed: true, known: true, need: r.reads.commit + 1, behind: 7} // by a leader that is gone, maybe
-	knows := &keyRead{asked: true, committed: true, known: true, need: r.reads.commit, behind: 7}
+	told := &keyRead{asked: true, committed: true, known: true, need: r.reads.committed + 1, behind: 7} // by a leader that is gone, maybe
+	knows := &keyRead{asked: true, committed: true, known: true, need: r.reads.committed, behind: 7}
 	r.reads.keys.reads = []*keyRead{lost, told, knows}
 	fly(half, 0)
 	if rs.onTick(r); lost.asked || told.known || told.behind != 0 || !knows.known || knows.behind != 7 {

@@ -34,7 +34,7 @@ func (r *Replica) Status() Status {
 	st := r.raft.BasicStatus()
 	s := Status{
 		Leader: machine.NodeID(st.Lead), Term: st.HardState.GetTerm(),
-		Commit: st.HardState.GetCommit(), Applied: r.applied, Last: r.tail.last(),
+		Commit: st.HardState.GetCommit(), Applied: r.visible, Last: r.tail.last(),
 		Learner:   slices.Contains(r.tail.conf.GetLearners(), uint64(r.cfg.ID)),
 		TailBytes: r.tail.bytes, Leases: len(r.leases.table), ConfState: r.tail.conf,
 		PendingProposals: len(r.proposals.sent), UnansweredLeaseAsk: len(r.asks.own),
@@ -75,7 +75,7 @@ func (rl *readLeases) status(r *Replica) ReadLeaseStatus {
 		s.Left = max(0, until.Sub(r.now))
 	}
 	if rl.keys.on {
-		_, held := rl.keys.held(rl.commit)
+		_, held := rl.keys.held(rl.committed)
 		s.Released, s.Held = rl.keys.through, len(held)
 	}
 	if s.Held > 0 {
@@ -85,7 +85,7 @@ func (rl *readLeases) status(r *Replica) ReadLeaseStatus {
 	if r.leading() {
 		s.Holdings, s.Stalled = rl.ledger.Holdings(), slices.Clone(rl.stalled)
 		if s.Held > 0 {
-			s.WaitsFor = rl.waitsFor()
+			s.WaitsFor = rl.order().lacking(rl.positions, &rl.ledger)
 		}
 	}
 	return s

@@ -89,9 +89,9 @@ func TestStatusOfOtherMembers(t *testing.T) {
 	rl := &r.reads
 	rl.promises = newAsked(quorumlease.Config{Self: 1, Boot: 1, TTL: time.Second}, r.now)
 	for index := range uint64(2) {
-		rl.keys.append(puts(t, 3, 10+index, "k"))
+		rl.keys.appended(puts(t, 3, 10+index, "k"))
 	}
-	rl.commit, rl.released, rl.setting.cells = 10, 5, division(t)
+	rl.committed, rl.released, rl.setting.cells = 10, 5, division(t)
 	if got := rl.status(r); got.Left >= 0 || got.Released != 9 || got.Held != 1 || got.Cells != rl.setting.cells {
 		t.Errorf("in key order, with one entry committed behind what is released: %+v", got)
 	}

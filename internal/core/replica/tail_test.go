@@ -262,7 +262,7 @@ func TestWhatIsWrittenIsKnownHereFirst(t *testing.T) {
 	s := newStage(t)
 	s.do("elect 1")
 	r := s.members[1].r
-	r.reads.commit, r.reads.released, r.reads.written = 2, 2, 1
+	r.reads.committed, r.reads.released, r.reads.recorded = 2, 2, 1
 	r.persists = nil
 	to, from, term, index := uint64(1), uint64(2), r.term, uint64(2)
 	resp := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), To: &to, From: &from, Term: &term, Index: &index}
