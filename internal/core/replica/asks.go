@@ -46,11 +46,11 @@ type asker struct {
 	boot uint64
 }
 
-func (a *asks) add(r *Replica, in AskLease) {
+func (a *asks) add(now machine.Mono, in AskLease) {
 	if a.own == nil {
 		a.own = map[uint64]*ownAsk{}
 	}
-	ask := &ownAsk{ask: leaseAsk(in), since: r.now}
+	ask := &ownAsk{ask: leaseAsk(in), since: now}
 	a.own[in.ID] = ask
 	a.fresh = append(a.fresh, ask)
 }
@@ -134,7 +134,7 @@ func (a *asks) settle(r *Replica) {
 		}
 		list := make([]AnswerLease, 0, len(b.asks))
 		for _, ask := range b.asks {
-			if answer, ok := r.leases.ask(r, b.asker, ask); ok {
+			if answer, ok := r.leases.ask(r.now, b.asker, ask); ok {
 				list = append(list, answer)
 			}
 		}

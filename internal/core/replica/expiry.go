@@ -82,7 +82,7 @@ func (ls *leases) turn(r *Replica) {
 		if seq, ok := r.proposeOwn(kindExpire, listOf(dead)); ok {
 			ls.inFlight[seq] = dead
 		} else {
-			ls.revive(r, dead)
+			ls.revive(r.now.Add(r.cfg.Tick), dead)
 			break
 		}
 	}
@@ -114,11 +114,11 @@ func (ls *leases) unmark(r *Replica) {
 }
 
 // revive takes leases back whose expiry did not reach the log.
-func (ls *leases) revive(r *Replica, ids []int64) {
+func (ls *leases) revive(at machine.Mono, ids []int64) {
 	for _, id := range ids {
 		if l := ls.table[id]; l != nil && l.expiring {
 			l.expiring = false
-			l.due = r.now.Add(r.cfg.Tick)
+			l.due = at
 			ls.heap.add(l)
 			ls.heap.order()
 		}

@@ -111,7 +111,7 @@ func TestRequestsThatGoAloneAreBounded(t *testing.T) {
 	p := &r.proposals
 	l := p.lane(apart)
 	l.open = make([]Propose, 3*maxApart)
-	if p.depart(r); len(p.sent) != maxApart || len(l.open) != 2*maxApart {
+	if p.depart(r.now, r.cfg.MaxEntryBytes); len(p.sent) != maxApart || len(l.open) != 2*maxApart {
 		t.Errorf("%d requests are on their way, and %d wait: want %d of %d to set out", len(p.sent), len(l.open), maxApart, 3*maxApart)
 	}
 }
@@ -141,7 +141,7 @@ func TestWhatIsKeptGoesByItself(t *testing.T) {
 		c.Read([]byte("here"))
 	}
 	r.reads.plans.counter, r.reads.plans.counted = placement.NewCounter(16), c.Take()
-	here, also, there := r.reads.companyOf(r, putOf(t, "here")), r.reads.companyOf(r, putOf(t, "here")), r.reads.companyOf(r, putOf(t, "there"))
+	here, also, there := r.reads.companyOf(r.leading(), putOf(t, "here")), r.reads.companyOf(r.leading(), putOf(t, "here")), r.reads.companyOf(r.leading(), putOf(t, "there"))
 	if here != also || here == apart {
 		t.Errorf("puts of one key keep company %q and %q", here, also)
 	}

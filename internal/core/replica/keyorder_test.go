@@ -91,7 +91,7 @@ func TestWhoARangeWaitsFor(t *testing.T) {
 func TestReadsOutlastTheOrder(t *testing.T) {
 	r := keyReader(9)
 	k := &r.reads.keys
-	k.read(r, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
+	k.read(r.now, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
 	k.told = 8
 	for _, step := range []struct {
 		name string

@@ -27,8 +27,8 @@ type keyRead struct {
 }
 
 // read takes a read of some keys.
-func (k *keyOrder) read(r *Replica, in ReadKeys) {
-	k.reads = append(k.reads, &keyRead{ReadKeys: in, since: r.now, together: together(in.Keys)})
+func (k *keyOrder) read(now machine.Mono, in ReadKeys) {
+	k.reads = append(k.reads, &keyRead{ReadKeys: in, since: now, together: together(in.Keys)})
 }
 
 // together reports whether a set is of more than one key.

@@ -24,7 +24,7 @@ func TestAReadInOrderWaitsForTheLog(t *testing.T) {
 	k := &r.reads.keys
 	k.stop()
 	r.last, r.reads.handedOut = 12, 9
-	k.read(r, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
+	k.read(r.now, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
 	serve(r, machine.Never)
 	if len(r.outcomes) > 0 {
 		t.Fatalf("with entries up to 12 in the log, and up to 9 released: %+v", r.outcomes)
@@ -57,7 +57,7 @@ func TestAReadOfAKeySeesWhatIsReleased(t *testing.T) {
 			k.appended(puts(t, 2, uint64(10+i), key))
 		}
 		r.reads.committed = uint64(9 + len(c.entries))
-		k.read(r, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
+		k.read(r.now, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
 		until := machine.Never
 		if c.asked > 0 {
 			k.reads[0].confirmed(c.asked)
@@ -87,7 +87,7 @@ func TestAReadOfAKeyWaitsForNothingElse(t *testing.T) {
 		for i, key := range keys {
 			k.appended(puts(t, 2, uint64(10+i), key))
 		}
-		k.read(r, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
+		k.read(r.now, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
 		k.reads[0].confirmed(12)
 		if serve(r, 0); len(r.outcomes) > 0 {
 			t.Fatalf("served before the index is committed here: %+v", r.outcomes)

@@ -90,7 +90,7 @@ func (p *proposals) file(r *Replica) {
 	for _, in := range p.come {
 		c := company("")
 		if r.reads.keys.on {
-			c = r.reads.companyOf(r, in.Body)
+			c = r.reads.companyOf(r.leading(), in.Body)
 		}
 		l := p.lane(c)
 		if len(l.open) == 0 {
@@ -106,7 +106,7 @@ func (p *proposals) file(r *Replica) {
 // makes it go alone: a request that touches everything, that decides who holds what or who
 // is a member, that ends a lease, whose keys nobody here knows for sure, or that depends on
 // a lease, or changes a guard, of an entry that is not released.
-func (rl *readLeases) companyOf(r *Replica, body []byte) company {
+func (rl *readLeases) companyOf(leads bool, body []byte) company {
 	k := &rl.keys
 	t := &k.scratch
 	known := t.ScanRequest(body)
@@ -118,7 +118,7 @@ func (rl *readLeases) companyOf(r *Replica, body []byte) company {
 	switch {
 	case len(t.Keys.Writes) == 0 && len(t.Keys.Reads) > 0:
 		kind = 'r' // no holder has to have it, once its keys are released
-	case r.leading() && rl.plans.readHere(t.Keys.Writes):
+	case leads && rl.plans.readHere(t.Keys.Writes):
 		kind = 'k' // it may be kept
 	}
 	c := []byte{kind}

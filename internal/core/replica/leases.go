@@ -162,7 +162,7 @@ func (ls *leases) begin(l *lease, now machine.Mono) {
 // come to be is the log's affair.
 func (ls *leases) stop(r *Replica) {
 	for _, seq := range slices.Sorted(maps.Keys(ls.inFlight)) {
-		ls.revive(r, ls.inFlight[seq])
+		ls.revive(r.now.Add(r.cfg.Tick), ls.inFlight[seq])
 	}
 	ls.heap.ordered = 0
 	ls.ticking, ls.parked, ls.inFlight = false, nil, nil
@@ -210,7 +210,7 @@ func (ls *leases) settled(r *Replica, fate BatchFate) {
 	}
 	delete(ls.inFlight, fate.Seq)
 	if fate.Refused {
-		ls.revive(r, ids)
+		ls.revive(r.now.Add(r.cfg.Tick), ids)
 	}
 }
 
@@ -265,14 +265,14 @@ func (ls *leases) unpark(r *Replica, id int64) {
 	waiting := ls.parked[id]
 	delete(ls.parked, id)
 	for _, p := range waiting {
-		if answer, ok := ls.ask(r, p.asker, p.ask); ok {
+		if answer, ok := ls.ask(r.now, p.asker, p.ask); ok {
 			r.asks.answer(p.asker, answer)
 		}
 	}
 }
 
 // ask answers an ask at the confirmed leader, or parks it.
-func (ls *leases) ask(r *Replica, from asker, ask leaseAsk) (AnswerLease, bool) {
+func (ls *leases) ask(now machine.Mono, from asker, ask leaseAsk) (AnswerLease, bool) {
 	answer := AnswerLease{ID: ask.ID, Lease: ask.Lease}
 	l := ls.table[ask.Lease]
 	if l == nil {
@@ -283,7 +283,7 @@ func (ls *leases) ask(r *Replica, from asker, ask leaseAsk) (AnswerLease, bool) 
 			ls.parked[l.id] = append(ls.parked[l.id], parkedAsk{from, ask})
 			return answer, false
 		}
-		l.deadline = r.now.Add(millis(l.ttl))
+		l.deadline = now.Add(millis(l.ttl))
 		if l.mark != nil {
 			ls.parked[l.id] = append(ls.parked[l.id], parkedAsk{from, ask})
 			// Behind a revocation the removal could be taken for that of a checkpoint
@@ -296,6 +296,6 @@ func (ls *leases) ask(r *Replica, from asker, ask leaseAsk) (AnswerLease, bool) 
 		}
 	}
 	answer.TTL = l.ttl
-	answer.Remaining = max(0, l.deadline.Sub(r.now).Milliseconds())
+	answer.Remaining = max(0, l.deadline.Sub(now).Milliseconds())
 	return answer, true
 }

@@ -38,10 +38,10 @@ type pending struct {
 func (p *proposals) add(in Propose) { p.come = append(p.come, in) }
 
 // due is when another batch may set out.
-func (p *proposals) due(r *Replica) machine.Mono {
+func (p *proposals) due(now machine.Mono) machine.Mono {
 	due := machine.Never
 	for _, l := range p.lanes {
-		if len(l.open) > 0 && l.flying < maxFlying && !l.mayGo(r.now) {
+		if len(l.open) > 0 && l.flying < maxFlying && !l.mayGo(now) {
 			due = min(due, l.last.Add(spacing))
 		}
 	}
@@ -51,7 +51,7 @@ func (p *proposals) due(r *Replica) machine.Mono {
 // turn addresses what is not addressed yet.
 func (p *proposals) turn(r *Replica) {
 	p.file(r)
-	p.depart(r)
+	p.depart(r.now, r.cfg.MaxEntryBytes)
 	if r.leader == 0 || p.refusal {
 		return
 	}
@@ -69,7 +69,7 @@ func (p *proposals) turn(r *Replica) {
 }
 
 // depart makes batches of what waits in lanes.
-func (p *proposals) depart(r *Replica) {
+func (p *proposals) depart(now machine.Mono, maxBytes int) {
 	for _, l := range p.lanes {
 		l.flying = 0
 	}
@@ -78,9 +78,9 @@ func (p *proposals) depart(r *Replica) {
 		b.lane.last = b.since
 	}
 	for _, l := range p.lanes {
-		for len(l.open) > 0 && len(p.sent) < maxApart && l.mayGo(r.now) {
-			p.sent = append(p.sent, &pending{requests: l.next(r.cfg.MaxEntryBytes), lane: l, since: r.now})
-			l.flying, l.last, l.since = l.flying+1, r.now, r.now
+		for len(l.open) > 0 && len(p.sent) < maxApart && l.mayGo(now) {
+			p.sent = append(p.sent, &pending{requests: l.next(maxBytes), lane: l, since: now})
+			l.flying, l.last, l.since = l.flying+1, now, now
 		}
 	}
 	p.lanes = slices.DeleteFunc(p.lanes, func(l *lane) bool { return l.flying == 0 && len(l.open) == 0 })

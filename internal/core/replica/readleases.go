@@ -140,24 +140,24 @@ func (rl *readLeases) log(r *Replica) quorumlease.Log {
 }
 
 // served notes that somebody reads here.
-func (rl *readLeases) served(r *Replica) {
-	rl.readFor(r.now, rl.cfg.Idle)
+func (rl *readLeases) served(now machine.Mono) {
+	rl.readFor(now, rl.cfg.Idle)
 }
 
 // asked notes that the leader is asked for something: it is its lease that answers,
 // and no other member's.
 func (rl *readLeases) asked(r *Replica) {
 	if r.leading() {
-		rl.served(r)
+		rl.served(r.now)
 	}
 }
 
 // onDoubt has this member rely on no promise, and keep its own for longer: its clock may
 // have stood still, and a promise be over that it believes in; or have run ahead, and a
 // promise bind it that it takes to be over.
-func (rl *readLeases) onDoubt(r *Replica, in Doubted) {
-	rl.doubt(r.now, in.Until)
-	rl.promises.Doubt(in.Since, r.now)
+func (rl *readLeases) onDoubt(now machine.Mono, in Doubted) {
+	rl.doubt(now, in.Until)
+	rl.promises.Doubt(in.Since, now)
 	rl.reported.lapse = 0 // the leader is told at once
 }
 
@@ -307,7 +307,7 @@ func (rl *readLeases) turn(r *Replica) {
 	rl.stalled, rl.stalledTerm = stalled, r.term
 	// Somebody may have set one that is not applied.
 	if rl.presides(r) && rl.setting.policy == "" && rl.cfg.Policy != "" && rl.proposed != r.term &&
-		rl.accounted(r) && !slices.ContainsFunc(rl.tail, setsPolicy) {
+		rl.accounted(r.last) && !slices.ContainsFunc(rl.tail, setsPolicy) {
 		rl.proposed = r.term
 		// One that the log has no room for is proposed by the next leader.
 		r.proposeOwn(kindReadPolicy, wrapperspb.String(string(rl.cfg.Policy)))

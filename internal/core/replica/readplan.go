@@ -282,7 +282,7 @@ func (p *plans) planned(in Planned) {
 // take its place.
 func (p *plans) propose(r *Replica) {
 	rl := &r.reads
-	if !rl.presides(r) || !rl.accounted(r) || len(rl.keys.confs) > 1 {
+	if !rl.presides(r) || !rl.accounted(r.last) || len(rl.keys.confs) > 1 {
 		return
 	}
 	cells := p.ready

@@ -69,12 +69,12 @@ func (rl *readLeases) look(entries []*raftpb.Entry) {
 }
 
 // commits takes entries that raft has committed.
-func (rl *readLeases) commits(r *Replica, entries []*raftpb.Entry) {
+func (rl *readLeases) commits(now machine.Mono, entries []*raftpb.Entry) {
 	rl.held = append(rl.held, entries...)
 	// Raft hands out what is durable here, and no leader of this term or a later one
 	// lacks it. A report must say so even if nothing is left to be acknowledged.
 	last := entries[len(entries)-1].GetIndex()
-	rl.waits.committed(last, r.now)
+	rl.waits.committed(last, now)
 	rl.received, rl.durable = max(rl.received, last), max(rl.durable, last)
 }
 
@@ -221,12 +221,12 @@ func (rl *readLeases) handOut(r *Replica, upTo uint64, held bool) {
 
 // accounted reports whether the whole log was taken into account, what was appended in
 // this turn included.
-func (rl *readLeases) accounted(r *Replica) bool {
+func (rl *readLeases) accounted(end uint64) bool {
 	last := rl.applied
 	if n := len(rl.tail); n > 0 {
 		last = rl.tail[n-1].GetIndex()
 	}
-	return last == r.last
+	return last == end
 }
 
 // publish tells what readers here have to look at. It is an outcome of the turn in

@@ -133,22 +133,22 @@ func (r *Replica) Step(now machine.Now, input any) {
 	case Propose:
 		r.proposals.add(in)
 	case Read:
-		r.reads.served(r)
+		r.reads.served(r.now)
 		r.rounds.want(in.Number)
 	case ReadKeys:
-		r.reads.served(r)
+		r.reads.served(r.now)
 		r.reads.plans.read(in.Keys)
-		r.reads.keys.read(r, in)
+		r.reads.keys.read(r.now, in)
 	case Planned:
 		r.reads.plans.planned(in)
 	case Served:
-		r.reads.served(r)
+		r.reads.served(r.now)
 		r.reads.plans.read(in.Keys)
 	case Doubted:
-		r.reads.onDoubt(r, in)
+		r.reads.onDoubt(r.now, in)
 	case AskLease:
 		r.reads.asked(r)
-		r.asks.add(r, in)
+		r.asks.add(r.now, in)
 	case Applied:
 		r.onApplied(in)
 	case Restored:
@@ -344,7 +344,7 @@ func (r *Replica) turn() {
 }
 
 func (r *Replica) alarm() machine.Mono {
-	alarm := min(r.nextTick, r.leases.due(r), r.reads.due(r), r.proposals.due(r), r.rounds.due(r))
+	alarm := min(r.nextTick, r.leases.due(r), r.reads.due(r), r.proposals.due(r.now), r.rounds.due(r))
 	if r.bereaved {
 		alarm = min(alarm, r.campaignAt)
 	}
@@ -374,7 +374,7 @@ func (r *Replica) takeReady(rd raft.Ready) {
 		case raft.LocalApplyThread:
 			// The answer waits for the Applier, so that raft hands out no more
 			// than maxApplyingBytes ahead of it.
-			r.reads.commits(r, m.GetEntries())
+			r.reads.commits(r.now, m.GetEntries())
 			r.applying = append(r.applying, m.GetEntries()...)
 			r.reconfigure(m.GetEntries())
 		default:

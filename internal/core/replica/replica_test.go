@@ -193,7 +193,7 @@ func TestLeadershipGoesToWhoHasMost(t *testing.T) {
 		}
 		m := s.members[0]
 		s.wire = nil
-		m.r.reads.served(m.r) // somebody reads here
+		m.r.reads.served(m.r.now) // somebody reads here
 		s.step(m, HandOver{To: c.to})
 		// With nobody named it will come to it, and the next leader need not wait for this one's lease.
 		if keeps := m.r.reads.wanted > s.now; keeps != (c.to != 0) {

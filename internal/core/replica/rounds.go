@@ -58,15 +58,15 @@ const maxRounds = 2
 func (rs *rounds) want(number uint64) { rs.wanted = max(rs.wanted, number) }
 
 // mayGo reports whether another round may set out.
-func (rs *rounds) mayGo(r *Replica) bool {
+func (rs *rounds) mayGo(now machine.Mono) bool {
 	n := len(rs.flying)
-	return n < maxRounds || n < maxFlying && r.now.Sub(rs.flying[n-1].since) >= spacing
+	return n < maxRounds || n < maxFlying && now.Sub(rs.flying[n-1].since) >= spacing
 }
 
 // due is when another round may set out.
 func (rs *rounds) due(r *Replica) machine.Mono {
 	n := len(rs.flying)
-	if n == 0 || n >= maxFlying || rs.mayGo(r) {
+	if n == 0 || n >= maxFlying || rs.mayGo(r.now) {
 		return machine.Never
 	}
 	if rs.wanted > rs.covered() || len(r.asks.inbox)+len(rs.inbox)+len(r.reads.keys.questions()) > 0 {
@@ -96,7 +96,7 @@ func (rs *rounds) turn(r *Replica) {
 		return
 	}
 	rs.underLease(r)
-	if r.leader == 0 || !rs.mayGo(r) {
+	if r.leader == 0 || !rs.mayGo(r.now) {
 		return
 	}
 	// A new leader does not know what was committed before it has committed an
