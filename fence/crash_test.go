@@ -17,8 +17,8 @@ import (
 // inode is a file: what everybody reads, and what outlives a power loss for sure.
 type inode struct{ data, durable []byte }
 
-// medium is a disk under processes that may die in the middle of a call, and under a
-// power loss. What was not synced may outlive that, or may not.
+// medium is a disk under processes that may die in the middle of a call, and under a power
+// loss. A write that was not synced may outlive that, or may not.
 type medium struct {
 	t       *testing.T
 	entries map[string]*inode // by path

@@ -111,8 +111,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Who was ordered the longest ago is forgotten first, and his next message is refused
-// and not lost.
+// The client that was ordered the longest ago is forgotten first, and its next message is
+// refused and not lost.
 func TestForgottenClients(t *testing.T) {
 	a := starts(t, config(), nil)
 	for client := byte(1); client <= 4; client++ {

@@ -56,7 +56,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// What is Configured differs from member to member, and has no part in what a change does.
+// Configured differs from member to member, and does not influence a change.
 func TestChangesOfConfigured(t *testing.T) {
 	for _, address := range []string{"a", "localhost", ""} {
 		g := Group{First: 1, Members: []Member{{ID: 1, Address: address}, {ID: 2, Address: "b"}}, Configured: []machine.NodeID{1, 2}}

@@ -233,7 +233,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// What pushes another out has its rank, and none of its load; and what was taken holds no place.
+// An item that displaces another has its rank, and none of its load. A taken item holds no
+// place.
 func TestWhoComesInherits(t *testing.T) {
 	list := newTop(2)
 	for _, id := range []string{"a", "a", "a", "b", "b"} {

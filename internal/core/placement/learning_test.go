@@ -217,7 +217,8 @@ func TestFirstReaders(t *testing.T) {
 	}
 	s.wantHeld("counter", SetOf(ca))
 
-	// Who was seen to read gives way to no turn, and a turn to whoever reads.
+	// A member that was seen to read gives way to no turn, and a turn gives way to a member
+	// that reads.
 	for i := range 100 {
 		s.reads(jp, 1, fmt.Sprintf("first%d", i))
 	}

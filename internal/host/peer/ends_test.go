@@ -95,8 +95,8 @@ func TestWhichEndsAreADeath(t *testing.T) {
 	}
 }
 
-// What a Stream function leaves unread has to be good, too, or the sender would take for taken what
-// never came.
+// Bytes that a Stream function leaves unread have to be good, too, or the sender would
+// believe that lost bytes arrived.
 func TestWhatAStreamLeavesUnread(t *testing.T) {
 	two := confirming(t, func(hello) status { return statusWelcome })
 	m := newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: two}, quick, func(c *Config) {
@@ -241,7 +241,7 @@ func TestDialsThatFailAreForgotten(t *testing.T) {
 	}
 }
 
-// What a large message needed is given back when it was delivered.
+// The memory of a large message is given back after its delivery.
 func TestLargeMessagesAreNotKept(t *testing.T) {
 	freed := make(chan struct{})
 	c := newCluster(t, 2, quick, func(id machine.NodeID, c *Config) {
@@ -293,8 +293,8 @@ func (d *dialed) Close() error {
 	return d.Conn.Close()
 }
 
-// Whoever dials hangs up, however it ended: the garbage collector, which closes what is forgotten,
-// may come after the process has no descriptors left.
+// The dialer hangs up, however it ended: the garbage collector, which closes what is
+// forgotten, may come after the process has no descriptors left.
 func TestWhoDialsHangsUp(t *testing.T) {
 	answers := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) {
 		c.Answer = func(said []byte) []byte { return said }

@@ -120,7 +120,7 @@ func TestWhatAStreamComesWith(t *testing.T) {
 	}
 }
 
-// What waits for a peer is told in bytes.
+// The queue for a peer is reported in bytes.
 func TestTheQueueIsToldInBytes(t *testing.T) {
 	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, nil)
 	r := newRemote(m.Transport, 2, "127.0.0.1:1")

@@ -65,7 +65,8 @@ func TestPausesBetweenDials(t *testing.T) {
 	}
 }
 
-// Who accepts a connection and says nothing holds nobody up for longer than a handshake.
+// A process that accepts a connection and says nothing delays nobody for longer than a
+// handshake.
 func TestNoAnswerToAGreeting(t *testing.T) {
 	var others []net.Conn
 	silent := func(context.Context, string) (net.Conn, error) {
@@ -119,7 +120,7 @@ func TestNoAnswerToPings(t *testing.T) {
 	})
 }
 
-// Who dials is there: the member that it dials need not wait until it tries again itself.
+// A dialer is alive: the member that it dials need not wait until it tries again itself.
 func TestDialedBackAtOnce(t *testing.T) {
 	later := quick
 	later.backoffMin, later.backoffMax = 1000*time.Hour, 1000*time.Hour

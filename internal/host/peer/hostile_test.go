@@ -166,7 +166,7 @@ func TestSecondProcessWhileTheFirstDelivers(t *testing.T) {
 	}
 }
 
-// What does not answer a ping ends the connection, and nothing else.
+// A missing answer to a ping ends the connection, and nothing else.
 func TestPongsThatMakeNoSense(t *testing.T) {
 	future := le.AppendUint64(nil, 1<<62)
 	for name, frame := range map[string][]byte{
@@ -240,7 +240,8 @@ func TestGuestsOfOneSource(t *testing.T) {
 	}
 }
 
-// Whoever has left is no guest: a connection that was let in is not closed for a stranger's.
+// A process that has left is no guest: a connection that was let in is not closed for a
+// stranger's.
 func TestGuestsLeave(t *testing.T) {
 	var g Guests
 	member, _ := g.Enter(&fakeConn{from: "10.0.0.1:1"}, 2)

@@ -119,7 +119,7 @@ func TestASlowStreamEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// What is said about a stream when it has ended is a verdict, or the stream was not taken.
+// After the end of a stream only a verdict counts; without one the stream was not taken.
 func TestOtherFramesAreNoVerdicts(t *testing.T) {
 	for typ := frameType(0); typ <= frameVerdict+1; typ++ {
 		ours, other := net.Pipe()
@@ -178,7 +178,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// What the package comment and the fields' comments say of sizes and times is so.
+// The sizes and times are those of the package comment and the fields' comments.
 func TestDefaults(t *testing.T) {
 	c := Config{}.withDefaults()
 	if c.FrameBytesMax != 64<<20 || c.QueueBytes != 64<<20 || c.Logger == nil || c.Dial == nil || c.StreamBytesPerSecond != 0 {

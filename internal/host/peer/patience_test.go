@@ -35,7 +35,8 @@ func TestOneLineASecondAboutStrangers(t *testing.T) {
 	})
 }
 
-// Who asks and does not read the answer keeps nobody else from being answered, and goes in time.
+// An asker that does not read the answer keeps nobody else from being answered, and is put
+// out in time.
 func TestWhoReadsNoAnswer(t *testing.T) {
 	answered := make(chan struct{}, answersMax+2)
 	answers := func(handshake time.Duration) (ask func() (net.Conn, <-chan struct{})) {

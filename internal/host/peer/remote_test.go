@@ -51,7 +51,7 @@ func TestQueue(t *testing.T) {
 	told(3)
 }
 
-// What has gathered leaves in frames that the other side takes, however much it is.
+// A queue of any size leaves in frames that the other side takes.
 func TestFramesOfManyMessages(t *testing.T) {
 	const limit, many = 1000, 50
 	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) { c.FrameBytesMax = limit })

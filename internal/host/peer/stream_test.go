@@ -216,7 +216,7 @@ func TestStreamsTakeTurns(t *testing.T) {
 	}
 }
 
-// Who has heard the verdict may send the next stream, whether or not it has hung up.
+// A sender that has the verdict may send the next stream, hung up or not.
 func TestNextStreamAfterTheVerdict(t *testing.T) {
 	m := alone(t, quick)
 	for i := range 2 {

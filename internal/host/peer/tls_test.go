@@ -137,7 +137,8 @@ func TestCertificatesFromFunctions(t *testing.T) {
 	c[1].waitMessage(1, "secret")
 }
 
-// Who is asked for by name shows a certificate for that name, and not for its address.
+// A member that is dialed by name shows a certificate for that name, and not for its
+// address.
 func TestServerName(t *testing.T) {
 	a := newAuthority(t)
 	server := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) {

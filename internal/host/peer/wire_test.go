@@ -96,7 +96,7 @@ func TestNewerProtocolIsToldSo(t *testing.T) {
 	wantHangUp(t, conn)
 }
 
-// Who connects and says nothing is put out, and others get in meanwhile.
+// A process that connects and says nothing is put out, and others get in meanwhile.
 func TestSilentConnections(t *testing.T) {
 	tm := quick
 	tm.handshake = 200e6
@@ -196,7 +196,7 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// What a member says of its refusal is clipped.
+// The text of a refusal is clipped.
 func TestLongReasons(t *testing.T) {
 	reason := bytes.Repeat([]byte("x"), reasonBytesMax+1)
 	if err := readWelcome(bytes.NewReader(encodeWelcome(statusBusy, string(reason))), 2); !errors.Is(err, ErrBusy) {
@@ -331,8 +331,8 @@ func TestDamagedBytesAreNoticed(t *testing.T) {
 	}
 }
 
-// What is left free in a greeting, its answer or a frame is for later versions, which mean something
-// by it: a reader that does not know it takes it for nothing.
+// Free fields of a greeting, its answer or a frame are for later versions. A reader that
+// does not know them ignores them.
 func TestWhatIsLeftFreeIsRefused(t *testing.T) {
 	h := hello{kindMessages, 77, 2, 1, 5, ticket{9}}.encode()
 	h[11] = 1

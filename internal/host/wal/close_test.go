@@ -13,8 +13,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
 )
 
-// Whatever is done with snapshots, and whatever fails, leaves no file open: a process runs for
-// years, and has a bounded number of files.
+// No operation on snapshots, failed or not, leaves a file open: a process runs for years,
+// and has a bounded number of files.
 func TestSnapshotsLeaveNoFileOpen(t *testing.T) {
 	errDisk := errors.New("the disk fails")
 	other := testSnapshots(t, waltest.NewDisk())

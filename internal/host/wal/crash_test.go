@@ -114,8 +114,8 @@ func TestCrash(t *testing.T) {
 	})
 }
 
-// A process may die when a file has its name, and before that is durable. What the next one
-// finds is durable.
+// A process may die when a file has its name, and before that is durable. The records that
+// the next one finds are durable.
 func TestNamesThatAProcessLeaves(t *testing.T) {
 	for seed := range uint64(20) {
 		namesThatAProcessLeaves(t, rand.New(rand.NewPCG(seed, 0)))

@@ -127,7 +127,7 @@ func TestOpenEndsReadsEachHeader(t *testing.T) {
 	}
 }
 
-// What is damaged in the middle is found by who reads it, and no record takes its place.
+// A reader finds damage in the middle, and no record takes its place.
 func TestOpenEndsOfADamagedLog(t *testing.T) {
 	disk := waltest.NewDisk()
 	l := create(t, "/d", Options{FS: disk.FS(), SegmentBytes: 2048})

@@ -118,7 +118,8 @@ func TestARecordThatIsTooLargeEndsTheLog(t *testing.T) {
 	wantRecords(t, got, 1, 10)
 }
 
-// Whatever makes or removes a name returns an error when the disk does not make that durable.
+// Every operation that makes or removes a name returns an error when the disk does not make
+// that durable.
 func TestDirectoriesThatAreNotSynced(t *testing.T) {
 	errDisk := errors.New("the disk fails")
 	other := testSnapshots(t, waltest.NewDisk())
@@ -372,8 +373,8 @@ func TestSnapshotsFailAsTheDiskDoes(t *testing.T) {
 	})
 }
 
-// What is synced on the way and fails is not saved by the sync at the end, which may succeed: the
-// kernel has dropped what it could not write.
+// A sync that fails on the way is not made good by the one at the end, which may succeed:
+// the kernel has dropped what it could not write.
 func TestNoSyncOnTheWayFailsInSilence(t *testing.T) {
 	other := testSnapshots(t, waltest.NewDisk())
 	save(t, other, 9, bigBody)

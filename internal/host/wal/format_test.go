@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// What cannot be a record's header is not taken for one, though its checksum is right.
+// Bytes that cannot be a record's header are not taken for one, though the checksum is
+// right.
 func TestHeadersOfRecords(t *testing.T) {
 	c := newCodec(1)
 	for _, tt := range []struct {

@@ -55,7 +55,7 @@ func TestPreallocateWhereNothingCanBeReserved(t *testing.T) {
 	}
 }
 
-// What is done with the host's file system again and again leaves no descriptor open.
+// Repeated operations on the host's file system leave no descriptor open.
 func TestTheHostsFilesAreClosed(t *testing.T) {
 	dir := t.TempDir()
 	lock, err := OS{}.Lock(filepath.Join(dir, "lock"))

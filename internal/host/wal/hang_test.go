@@ -10,7 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
 )
 
-// A disk may take long to open or to remove a segment. Whoever writes, or wants to know where
+// A disk may take long to open or to remove a segment. Writers, and callers that ask where
 // the log begins, must not wait for it.
 func TestNobodyWaitsForADiskThatHangs(t *testing.T) {
 	fs := waltest.NewDisk().FS()

@@ -291,7 +291,7 @@ func TestCreateAndOpenCheckWhatIsThere(t *testing.T) {
 	}
 }
 
-// What a caller does with its metadata afterwards changes nothing: each segment has those of the first.
+// A caller may change its metadata afterwards: each segment has those of the first.
 func TestMetadataIsCopied(t *testing.T) {
 	opts := Options{FS: waltest.NewDisk().FS(), SegmentBytes: 2048}
 	meta := []byte("member 1")

@@ -107,7 +107,8 @@ func TestOpenRemovesWhatIsUnfinished(t *testing.T) {
 	}
 }
 
-// What Open has read counts as durable, for it wrote it again: so says the next record.
+// Records that Open has read count as durable, since it wrote them again; the next record
+// says so.
 func TestWhatWasReadIsKnownToBeDurable(t *testing.T) {
 	disk, offsets := oneSegment(t, []int{2000})
 	l, _ := open(t, "/d", Options{FS: disk.FS(), SegmentBytes: 16 << 10})
@@ -138,8 +139,8 @@ func TestSyncOfNothingNew(t *testing.T) {
 	}
 }
 
-// What a later record says was durable is not written again: a start costs no write of the whole
-// log's end.
+// Records that a later record names as durable are not written again: a start costs no
+// write of the whole log's end.
 func TestOpenRewritesNoMore(t *testing.T) {
 	disk := waltest.NewDisk()
 	l := create(t, "/d", Options{FS: disk.FS(), SegmentBytes: 16 << 10})

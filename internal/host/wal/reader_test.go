@@ -132,7 +132,7 @@ func TestReaderOfALogThatIsNotWhatItWas(t *testing.T) {
 	}
 }
 
-// What was handed to the kernel at once can be read at once, to the last record.
+// Records handed to the kernel can be read at once, to the last one.
 func TestReaderOfABatch(t *testing.T) {
 	l := create(t, "/d", Options{FS: waltest.NewDisk().FS(), SegmentBytes: 2048})
 	for seq := range uint64(3) {

@@ -220,7 +220,7 @@ func TestDamagedNewestSnapshot(t *testing.T) {
 	}
 }
 
-// Whoever finds a snapshot is told all that it says of itself.
+// A found snapshot comes with all its metadata.
 func TestSnapshotsSayWhatTheyAre(t *testing.T) {
 	s := testSnapshots(t, waltest.NewDisk())
 	want := SnapshotInfo{Index: 7, Term: 3, Meta: []byte("members")}
@@ -365,7 +365,7 @@ func TestSnapshotsHaveTheirNames(t *testing.T) {
 	}
 }
 
-// What is not whole, or not what was announced, leaves nothing behind.
+// A snapshot that is not whole, or not the announced one, leaves nothing behind.
 func TestSnapshotLeavesNothing(t *testing.T) {
 	a, disk := testSnapshots(t, waltest.NewDisk()), waltest.NewDisk()
 	save(t, a, 9, "body")

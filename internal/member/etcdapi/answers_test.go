@@ -61,8 +61,8 @@ func (s *served) room(bytes int64, want bool) {
 	s.t.Fatalf("room for %d bytes of answers: still %v", bytes, !want)
 }
 
-// What clients asked for and do not read has a bound; small answers, and those for which
-// there is room, go on.
+// Unread answers of clients have a bound; small answers, and those for which there is room,
+// go on.
 func TestUnreadAnswersAreBounded(t *testing.T) {
 	const value, bound = 600 << 10, 1 << 20
 	for name, over := range map[string]func(*served, grpc.ClientStream, *grpc.ClientConn){

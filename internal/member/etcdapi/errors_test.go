@@ -50,7 +50,7 @@ func TestErrorsHaveEtcdsCodes(t *testing.T) {
 	}
 }
 
-// What the backend refuses reaches the client of every call as it is.
+// A refusal by the backend reaches the client of every call unchanged.
 func TestEveryCallTellsTheBackendsError(t *testing.T) {
 	s := serve(t, Config{}, watch.Config{})
 	s.grant(5)

@@ -28,7 +28,7 @@ func ends(t *testing.T, what string, call func() error) error {
 	}
 }
 
-// Whoever follows a key is told when a compaction takes what comes next, and begins anew.
+// A follower of a key learns when a compaction removes the next events, and begins anew.
 func TestFollowEndsAtACompaction(t *testing.T) {
 	s := serve(t, Config{}, watch.Config{})
 	s.put("a", "1")

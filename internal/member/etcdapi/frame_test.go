@@ -116,7 +116,8 @@ func TestResponseAtTheLimit(t *testing.T) {
 	}
 }
 
-// Whatever the limit is, no fragment of several events has reached it, and each has one at least.
+// With any limit, no fragment of several events reaches it, and each fragment has at least
+// one event.
 func TestFragmentsStayBelowTheLimit(t *testing.T) {
 	s := New(newFake(t, watch.Config{}), Config{})
 	r := &watch.Response{Revision: 2, Fragment: true}

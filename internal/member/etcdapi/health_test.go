@@ -43,7 +43,8 @@ type sending struct {
 
 func (s sending) Send(*grpc_health_v1.HealthCheckResponse) error { return s.err }
 
-// Whoever watches the health of a member that has no state to show, and leaves, is not kept.
+// A client that watches the health of a member without a visible state, and leaves, is
+// forgotten.
 func TestHealthWatchedEarlyEnds(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()

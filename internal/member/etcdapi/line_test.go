@@ -187,7 +187,7 @@ func TestLineBehindACompaction(t *testing.T) {
 	}
 	two, three := s.wait("l/2"), s.wait("l/3")
 	s.waiters(2)
-	// What happens now is compacted before it is published.
+	// The next change is compacted before it is published.
 	s.mu.Lock()
 	for _, key := range []string{"l/1", "l/3"} {
 		if _, err := s.store.DeleteRange(&pb.DeleteRangeRequest{Key: []byte(key)}); err != nil {
@@ -335,8 +335,8 @@ func TestLineForgetsWhoLeft(t *testing.T) {
 	}
 }
 
-// Who comes to a line that cannot go on, or with a key that is gone already, is told so at once:
-// nothing follows that would tell him.
+// A call that comes to a line that cannot go on, or with a key that is gone already, learns
+// so at once: nothing follows that would tell it.
 func TestWhoComesTooLateToALineIsTold(t *testing.T) {
 	f := newFake(t, watch.Config{})
 	created := (&served{fake: f, t: t}).put("l/a", "the oldest there is")
@@ -405,8 +405,8 @@ func TestALineForgetsACallThatLeaves(t *testing.T) {
 	}
 }
 
-// Whoever comes to a line by the key that is the oldest there is called at once: a call that waits
-// for its own lease's lock, beside others, has it already.
+// A call that comes to a line with the oldest key is called at once: a call that waits for
+// its own lease's lock, beside others, has it already.
 func TestTheOldestComesToItsLine(t *testing.T) {
 	s := serve(t, Config{}, watch.Config{})
 	s.put("l/1", "")

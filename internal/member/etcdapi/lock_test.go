@@ -439,7 +439,7 @@ func TestObserveBehindACompaction(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	// What happens now is compacted before it is published.
+	// The next change is compacted before it is published.
 	s.mu.Lock()
 	for _, key := range []string{"e/a", "x", "y"} {
 		if _, err := s.store.Put(&pb.PutRequest{Key: []byte(key)}); err != nil {
@@ -488,7 +488,7 @@ func TestAWithdrawalOfAnothersKey(t *testing.T) {
 	}
 }
 
-// Who contends again with the same value writes nothing: those who observe hear of no value twice.
+// A second contention with the same value writes nothing: observers hear of no value twice.
 func TestACampaignForTheSameValue(t *testing.T) {
 	f := newFake(t, watch.Config{})
 	(&served{fake: f, t: t}).grant(0xa)

@@ -72,7 +72,7 @@ func TestNoSpace(t *testing.T) {
 			if err != nil || !slices.Contains(st.Errors, rpctypes.ErrNoSpace.Error()) || st.DbSizeQuota != c.QuotaBytes {
 				t.Errorf("status: errors %q, quota %d, %v; want it to tell", st.GetErrors(), st.GetDbSizeQuota(), err)
 			}
-			// What frees room goes on.
+			// Requests that free room go on.
 			if _, err := s.kv().Range(ctx, &pb.RangeRequest{Key: []byte("k")}); err != nil {
 				t.Errorf("get: %v", err)
 			}

@@ -229,7 +229,7 @@ func TestReadLeaseChanges(t *testing.T) {
 			t.Errorf("%d, %s to %s: %v, want it denied: %q", tt.may, tt.now.Policy, tt.to, err, tt.denied)
 		}
 	}
-	// What the order is, is judged behind a barrier: this member may not know of a change.
+	// The order is judged behind a barrier: this member may not know of a change.
 	s := serve(t, Config{}, watch.Config{})
 	s.readLeases.Store(&ReadLeaseStatus{Policy: "cost/key", Order: "key"})
 	before := s.barriers.Load()
@@ -258,7 +258,8 @@ func TestReadLeaseCellsHaveABound(t *testing.T) {
 	}
 }
 
-// What a text of cells does not say, or says with a policy that takes none, is the client's mistake.
+// A text of cells that is incomplete, or comes with a policy that takes none, is the
+// client's mistake.
 func TestReadLeaseCellsThatCannotBe(t *testing.T) {
 	s := serve(t, Config{ReadLeaseChanges: ChangeOrder}, watch.Config{})
 	s.readLeases.Store(&ReadLeaseStatus{Policy: "leader/key", Order: "key"})
@@ -321,7 +322,7 @@ func TestReadLeaseChangesWithinTheOrderAskNobody(t *testing.T) {
 	}
 }
 
-// Who holds which keys is told when it is asked for, and made for nobody else.
+// The cells are in the answer if they are asked for, and are computed for no other request.
 func TestReadLeaseCellsAreToldIfAsked(t *testing.T) {
 	made := 0
 	_, client := serveReadLeases(t, ReadLeaseStatus{Policy: "static/key", Order: "key", Cells: func() []string {

@@ -92,7 +92,7 @@ func (s *served) asks(call func() error) int64 {
 	return s.barriers.Load() - before
 }
 
-// What is linearizable is behind a barrier, and what is serializable asks nobody.
+// Linearizable reads are behind a barrier, and serializable ones ask nobody.
 func TestReadsAreFresh(t *testing.T) {
 	s := serve(t, Config{}, watch.Config{})
 	s.put("k", "v")

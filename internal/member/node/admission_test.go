@@ -373,8 +373,8 @@ func TestAMemberThatCannotRememberEnds(t *testing.T) {
 	}
 }
 
-// What another member remembers of this one ends it if that is more than this one knows, and says
-// what has happened.
+// Another member's memory of this one ends it if it exceeds this one's own, and the error
+// says why.
 func TestWhatOthersRemember(t *testing.T) {
 	n := lonely(t, func(*Config) {})
 	n.admission.mu.Lock()

@@ -110,8 +110,8 @@ func (n *Node) do(t *testing.T, item any) {
 	}
 }
 
-// What is applied and not released is seen by nobody: neither in a state, nor by an answer, nor by
-// those that wait for it. A released state is seen at once.
+// An applied entry that is not released is invisible: in states, in answers, and to those
+// that wait for it. A released state is seen at once.
 func TestWhatIsHeldIsNotSeen(t *testing.T) {
 	put := func(value string) *pb.PutRequest { return &pb.PutRequest{Key: []byte("k"), Value: []byte(value)} }
 	w := write(t, put("1"), put("2"), put("3"), put("4"))

@@ -249,7 +249,7 @@ func TestPublishedBeforeAcknowledged(t *testing.T) {
 	}
 }
 
-// Who has just come shares no timeout with those before: a barrier that still takes readers does
+// A new caller shares no timeout with earlier ones: a barrier that still takes readers does
 // not expire.
 func TestAnOpenBarrierDoesNotExpire(t *testing.T) {
 	long := time.Now().Add(-time.Hour)

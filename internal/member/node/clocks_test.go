@@ -90,9 +90,9 @@ func TestLeaseBeforeItWasPublished(t *testing.T) {
 	}
 }
 
-// TestDoubtComesBeforeWhatIsReady: a clock may be read again in a turn, behind the last step of the
-// replica. What it finds odd the replica hears before it says what to publish: a lease would be
-// taken from readers and given back at once.
+// TestDoubtComesBeforeWhatIsReady: a clock may be read again in a turn, behind the last
+// step of the replica. The replica hears of an oddity before it decides what to publish.
+// Otherwise a lease would be taken from readers and given back at once.
 func TestDoubtComesBeforeWhatIsReady(t *testing.T) {
 	n := lonely(t, func(cfg *Config) { cfg.Now = stoppedClock() })
 	n.driver.Do(func() {

@@ -49,7 +49,7 @@ func TestConfigsThatCannotBe(t *testing.T) {
 	}
 }
 
-// What a configuration leaves open is as its comments say.
+// Fields that a configuration leaves open have the defaults of their comments.
 func TestConfigDefaults(t *testing.T) {
 	type defaults struct {
 		heartbeat, election, request time.Duration

@@ -64,8 +64,8 @@ func TestHowAMemberIsConnected(t *testing.T) {
 	}
 }
 
-// What happens to connections while the parts of a member are put together is told to its
-// replica when all are there.
+// Events of connections while the parts of a member are put together reach its replica when
+// all parts are there.
 func TestConnectionsAreToldWhenAllPartsAreThere(t *testing.T) {
 	for _, tt := range []struct {
 		name string

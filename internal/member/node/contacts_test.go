@@ -106,7 +106,7 @@ func TestWithALeaderNobodyIsAsked(t *testing.T) {
 	}
 }
 
-// Who asks for the members goes the way that the configuration says.
+// A question for the members goes the configured way.
 func TestMembersAreAskedByTheConfiguredDial(t *testing.T) {
 	unreachable := errors.New("there is no way")
 	var dialed string

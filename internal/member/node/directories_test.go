@@ -20,7 +20,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// What a member confirms it remembers after a power cut, whenever that comes.
+// A member remembers its confirmations after a power cut at any time.
 func TestTheMemoryOfDirectoriesSurvivesPowerCuts(t *testing.T) {
 	for at := 1; at < 40; at++ {
 		for seed := range uint64(3) {
@@ -262,7 +262,7 @@ func TestAMemoryIsReadWhileADiskHangs(t *testing.T) {
 	})
 }
 
-// What is to be remembered is known to nobody before it is durable: others take it for a
+// Nobody learns of a record of this file before it is durable: others take it for a
 // confirmation.
 func TestNothingIsRememberedBeforeItIsDurable(t *testing.T) {
 	fsys := waltest.NewDisk().FS()
@@ -475,7 +475,7 @@ func TestAMemoryThatCannotBeReadIsRefused(t *testing.T) {
 	}
 }
 
-// What an earlier write has left behind does no harm to the next.
+// The remains of an earlier write do no harm to the next.
 func TestWhatAWriteLeftBehind(t *testing.T) {
 	disk := waltest.NewDisk()
 	fsys := disk.FS()

@@ -32,7 +32,8 @@ func greetingsOf(t *testing.T, sent []sentMessage) (list []string) {
 	return list
 }
 
-// Whoever greets is answered, remembered, listened to and believed by what its directory is worth.
+// The standing of a greeting member's directory decides whether it is answered, remembered,
+// heard and believed.
 func TestWhatAGreetingDoes(t *testing.T) {
 	now := replica.FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}, {ID: 3}, {ID: 4}, {ID: 5, IsLearner: true}})
 	now.Members[3].Name = "d" // which joined, and has told its name

@@ -297,8 +297,8 @@ func (c *cluster) nodeID(i int) machine.NodeID {
 	return memberID(c.cfgs[i].Peers[c.cfgs[i].Name], c.cfgs[i].ClusterToken, "")
 }
 
-// What is told at a logged address is taken for members that the log does not know, not
-// for others, and is bounded.
+// An answer from a logged address counts for members that the log does not know, not for
+// others, and is bounded.
 func TestHearsayIsBoundedAndBesideTheLog(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.leader()

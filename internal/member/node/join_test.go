@@ -62,7 +62,7 @@ func TestWhyAMemberCannotJoin(t *testing.T) {
 			}
 		})
 	}
-	// Whatever there is of a first round is better than nothing.
+	// Any part of a first round is better than nothing.
 	ctx, cancel := context.WithCancel(t.Context())
 	cut := errors.New("cut short")
 	n := &Node{cfg: Config{HeartbeatInterval: time.Hour, Dial: func(context.Context, string) (net.Conn, error) { cancel(); return nil, cut }}}

@@ -320,7 +320,7 @@ func TestWrongMembersAreRefusedAndEnd(t *testing.T) {
 	}
 }
 
-// What is under way for a member ends with it: questions, and snapshots that are sent.
+// Questions and outgoing snapshots of a member end with it.
 func TestStopEndsWhatIsUnderWay(t *testing.T) {
 	for name, end := range map[string]func(*Node){
 		"Stop":      (*Node).Stop,

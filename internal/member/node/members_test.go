@@ -196,7 +196,8 @@ func TestOneMemberIsReplaced(t *testing.T) {
 	}
 }
 
-// Whose disk is lost has forgotten its votes: it must not come back as who it was.
+// A member without its disk has forgotten its votes: it must not come back under its old
+// identity.
 func TestLostDiskOfOneThatJoined(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	i, m := c.newcomer(0, "m3", "127.0.0.1:0", false)

@@ -184,8 +184,8 @@ func TestOnlyFoundersJudgeNewFounders(t *testing.T) {
 	}
 }
 
-// What one that is not admitted itself says does not count: it may have forgotten that it
-// confirmed another directory.
+// The word of a member that is not admitted itself does not count: it may have forgotten
+// that it confirmed another directory.
 func TestOnlyAdmittedMembersConfirmANewcomer(t *testing.T) {
 	c := newCluster(t, 3, nimble, func(cfg *Config) { cfg.Fail = func(error) {} })
 	c.put(2, "k", "v")

@@ -156,7 +156,7 @@ func TestWhatIsHeardOfABatch(t *testing.T) {
 	}
 }
 
-// What a member has to say is sent as it is, to whom it is for, once it is admitted.
+// A member's messages are sent unchanged, each to its receiver, once it is admitted.
 func TestWhatIsSent(t *testing.T) {
 	n, _, links := linked(t)
 	term := uint64(3)
@@ -378,7 +378,7 @@ func TestAReadByTheLogIsOfItsPlace(t *testing.T) {
 	})
 }
 
-// What the replica reports reaches the part of the member that it is for.
+// Each outcome of the replica reaches the part of the member that it is for.
 func TestOutcomesReachTheirParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)

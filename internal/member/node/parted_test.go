@@ -283,7 +283,7 @@ func TestLeasesThatEndedLeaveRoom(t *testing.T) {
 	}
 }
 
-// What a stream brings is taken for a snapshot only if it is one, of a member that is listened to.
+// A stream is taken for a snapshot only if it is one, from an admitted member.
 func TestStreamsThatAreNoSnapshots(t *testing.T) {
 	n, l := parted(t)
 	term := uint64(1)

@@ -375,7 +375,8 @@ func TestMembersAreChangedAsAskedFor(t *testing.T) {
 	})
 }
 
-// What a member says of its cluster is what it has applied, its founders as long as it lives.
+// A member describes its cluster as it has applied it, and its founders as long as it
+// lives.
 func TestFoundersAreToldForEver(t *testing.T) {
 	n, _, _ := linked(t)
 	n.is(rosterOf([]uint64{1, 9}, 2, 3))

@@ -13,7 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/wal"
 )
 
-// What a log's records cannot say stops the start: a member that went on would have forgotten
+// Impossible records in a log stop the start: a member that went on would have forgotten
 // what it acknowledged or voted.
 func TestRecordsThatCannotBe(t *testing.T) {
 	entries := func(indexes ...uint64) (p []byte) {

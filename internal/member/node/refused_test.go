@@ -20,8 +20,9 @@ var answers = map[string]byte{
 	"version": 2, "cluster": 3, "unknown": 4, "address": 5, "duplicate": 6, "removed": 9, "unconfirmed": 10,
 }
 
-// What a member makes of others that refuse it: each line is for so many election timeouts how
-// each of the others does. "up" is connected, "down" is not, for another reason than a refusal.
+// A member's reaction to others that refuse it: each line is for so many election timeouts
+// how each of the others does. "up" is connected, "down" is not, for another reason than a
+// refusal.
 func TestWhatAMemberMakesOfRefusals(t *testing.T) {
 	reasons := map[string]error{"down": errors.New("nobody answers")}
 	for name, status := range answers {

@@ -91,7 +91,7 @@ func TestWhatIsGranted(t *testing.T) {
 			t.Errorf("asked for lease %d of %d s: the request became %v", tt.id, tt.ttl, req)
 		}
 	}
-	// What is applied counts, whether it is released or not.
+	// Applied entries count, released or not.
 	w := write(t, &pb.LeaseGrantRequest{ID: 5, TTL: 60}, &pb.LeaseGrantRequest{ID: 6, TTL: 60})
 	n.ahead.Store(&[]*state{{}, {view: w.state(w.at[1]).Store().View()}})
 	for _, tt := range []struct {

@@ -155,8 +155,8 @@ func TestWhoseConfirmationCounts(t *testing.T) {
 	}
 }
 
-// What is waited for is answered once, is forgotten with its caller unless it costs something, and
-// expires.
+// A waiting call is answered once, is forgotten with its caller unless it costs something,
+// and expires.
 func TestWaits(t *testing.T) {
 	w := newWaits[int]()
 	state := func() (waiting int, cost int64) {
@@ -292,7 +292,7 @@ func TestHousekeepingLetsEverybodyGo(t *testing.T) {
 	})
 }
 
-// Who waits for the same index of the log waits with the others, and for no longer than needed.
+// Callers that wait for one index of the log wait together, and for no longer than needed.
 func TestWhoWaitsForAnIndex(t *testing.T) {
 	bs := &barriers{}
 	now := uint64(5)
@@ -396,7 +396,7 @@ func TestClockReports(t *testing.T) {
 	}
 }
 
-// What a snapshot's file says is what its message says, in each respect.
+// A snapshot's file agrees with its message in each respect.
 func TestSnapshotsSayWhatTheirMessagesSay(t *testing.T) {
 	says := func(index, term uint64, voters, learners []uint64) *raftpb.SnapshotMetadata {
 		return &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: &raftpb.ConfState{Voters: voters, Learners: learners}}

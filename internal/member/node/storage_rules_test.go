@@ -56,7 +56,7 @@ func (s *storage) saves(t *testing.T, index, term uint64, conf *raftpb.ConfState
 	}
 }
 
-// What a log says is what is known when it is opened again, and what later writes go by.
+// A reopened log gives back its records, and later writes continue from them.
 func TestWhatIsKnownWhenALogIsOpened(t *testing.T) {
 	conf := &raftpb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{7}}
 	at := func(index, term uint64) *raftpb.SnapshotMetadata {

@@ -132,7 +132,7 @@ func runStream(t *testing.T, w *world, seed uint64, published <-chan struct{}) (
 		if quiet {
 			cancel() // nothing to wait for: look again
 		} else {
-			// What waits may come to nothing: then look again, too.
+			// A wait may come to nothing: then look again, too.
 			go func() {
 				for ctx.Err() == nil && !idle(w, s) {
 					runtime.Gosched()

@@ -81,7 +81,7 @@ func ask(t *testing.T, s *Stream) {
 	}
 }
 
-// What a watch asked for is with its events, those from the log and those that come live.
+// The options of a watch apply to all its events, from the log and live ones.
 func TestResponsesHaveTheOptionsOfTheirWatch(t *testing.T) {
 	w := newWorld(t, Config{})
 	w.put("a")
@@ -184,8 +184,9 @@ func TestNothingIsTakenAfterTheEnd(t *testing.T) {
 	}
 }
 
-// Who creates a watch while the stream is being closed leaves none behind: nobody would ever end
-// it. Whether the request is on its way already is a matter of chance, so there are many.
+// A watch that is created while the stream is being closed does not stay behind: nobody
+// would ever end it. Whether the request is on its way already is a matter of chance, so
+// there are many.
 func TestNoWatchOfAClosedStream(t *testing.T) {
 	w := newWorld(t, Config{})
 	s := w.stream()
@@ -284,7 +285,7 @@ func TestMergedResponses(t *testing.T) {
 	}
 }
 
-// What is taken off a long queue comes in the order in which it was put there, whole.
+// Items leave a long queue whole and in the order in which they came.
 func TestQueueKeepsItsOrder(t *testing.T) {
 	var q queue
 	put, taken := int64(0), int64(0)
@@ -419,7 +420,7 @@ func TestCloseFreesWhatWasQueued(t *testing.T) {
 	}
 }
 
-// What the documentation of Config gives as defaults is what holds.
+// The defaults are those that the documentation of Config gives.
 func TestDefaults(t *testing.T) {
 	want := Config{
 		MaxWatchers: 2_000_000, MaxStreamWatchers: 200_000, MaxStreamEvents: 4096, MaxStreamBytes: 4 << 20,
@@ -544,7 +545,8 @@ func TestACancellationIsBehindWhatIsPublished(t *testing.T) {
 	}
 }
 
-// What fits into a bound to the last byte waits for its client, and what is larger by a byte does not.
+// An item that fits a bound to the last byte waits for its client, and one that is a byte
+// larger does not.
 func TestQueuesAtTheirBounds(t *testing.T) {
 	const size = eventOverhead + len("a") + len("v2")
 	for _, tt := range []struct {

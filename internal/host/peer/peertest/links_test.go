@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// What is sent in pieces is under way at once, a piece does not wait for the one before,
-// and it arrives whole and in order.
+// Bytes sent in pieces are under way at once. A piece does not wait for the one before, and
+// all arrive in order.
 func TestCarry(t *testing.T) {
 	const pieces = 200
 	sender, in := net.Pipe() // which keeps nothing itself
@@ -56,7 +56,7 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// What cannot be delivered ends the connection, and what could not be sent is no more.
+// Bytes that cannot be delivered end the connection, and unsent ones are gone.
 func TestCarryToNobody(t *testing.T) {
 	for name, pass := range map[string]error{"closed": nil, "ended": errEnded} {
 		sender, in := net.Pipe()
@@ -183,7 +183,7 @@ func TestSocks(t *testing.T) {
 	}
 }
 
-// What is held does not arrive, in that direction, until it is let go; Stop ends all of it.
+// Held bytes do not arrive, in that direction, until they are let go. Stop ends all of it.
 func TestHold(t *testing.T) {
 	real, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
