@@ -14,8 +14,9 @@
 //	…               // Outcomes: Acquired{Token, Deadline}, Renewed, Lost
 //	l.Step(now, disklease.Leave{})
 //
-// It renews by itself. Package internal/holder/storage drives it for real, internal/lab/diskleasesim
-// in worlds where everything fails.
+// It renews by itself. Package internal/holder/storage drives it for real,
+// internal/lab/diskleasesim in worlds where everything fails. docs/rules.md defines the
+// rules T-1, T-2, T-3 and T-8.
 //
 // # How it works
 //
@@ -26,9 +27,15 @@
 // bounds an access to the register. Renewing is Figure 5: read, write, wait 2δ, read;
 // or section 7.1, one write, for systems that are known to be stable throughout.
 //
-// The 2δ are tight for safety: of two who read before either wrote, one reads the
-// other's. The 6δ are tight for renewal. TestConstants in internal/lab/diskleasesim shows both
-// from both sides.
+// An example with Δ = 15 s and δ = 2 ms: P holds and last wrote timestamp 41 at 0 s. Q
+// reads 41 at 1 s and waits. P renews at 5 s with 42, so Q sees news and begins anew. P
+// dies at 6 s. If a look showed Q 42 first at 5 s, it is unchanged for Δ+6δ at 20.012 s. Q
+// writes its own timestamp, waits 4 ms, reads it back, and holds. If R has read 42 as well
+// and writes within the same 4 ms, Q reads R's timestamp and begins anew, and R holds.
+//
+// The 2δ are tight for safety: of two contenders that read before either wrote, one reads
+// the other's. The 6δ are tight for renewal. TestConstants in internal/lab/diskleasesim
+// shows both from both sides.
 //
 // Beyond the paper:
 //

@@ -11,8 +11,8 @@
 //	…                       // Outcomes: Decided{CN: 7, Value: …}
 //
 // [Machine] is a member's part in all instances, a machine.Machine. Leases come from
-// package asynclease; abcast.Consensus joins the two. Package internal/lab/fastctsim judges them
-// in worlds where everything fails.
+// package asynclease; abcast.Consensus joins the two. docs/rules.md defines the rules F8 to
+// F21 and B-1. Package internal/lab/fastctsim judges them in worlds where everything fails.
 //
 // # What it promises
 //
