@@ -37,7 +37,7 @@ func (c Config) validate() error {
 	case c.ID == 0 || !slices.Contains(c.Members, c.ID):
 		return fmt.Errorf("member %d is not one of the group %v", c.ID, c.Members)
 	case c.Retry <= 0:
-		return fmt.Errorf("Retry is %v and must be positive", c.Retry)
+		return fmt.Errorf("a Retry of %v is not positive", c.Retry)
 	}
 	for i, m := range c.Members {
 		if m == 0 || slices.Contains(c.Members[:i], m) {

@@ -62,15 +62,15 @@ func (c Config) validate() error {
 	case c.ID == 0 || !slices.Contains(c.Members, c.ID):
 		return fmt.Errorf("member %d is not one of the group %v", c.ID, c.Members)
 	case c.Retry <= 0 || c.Heartbeat < 0:
-		return fmt.Errorf("Retry is %v and Heartbeat is %v, which is not possible", c.Retry, c.Heartbeat)
+		return fmt.Errorf("a Retry of %v and a Heartbeat of %v are not possible", c.Retry, c.Heartbeat)
 	case c.Heartbeat > 0 && c.Timeout < 2*c.Heartbeat:
 		return fmt.Errorf("a timeout of %v with heartbeats each %v would suspect every member", c.Timeout, c.Heartbeat)
 	case c.Heartbeat > 0 && c.Timeout > 24*time.Hour:
 		return fmt.Errorf("a timeout of %v is too long: a day is the limit", c.Timeout)
 	case c.Lambda == 0 && !c.Plain:
-		return errors.New("Lambda is 0: a lease must cover at least one instance")
+		return errors.New("a Lambda of 0: a lease must cover at least one instance")
 	case c.Lambda > LambdaMax:
-		return fmt.Errorf("Lambda is %d: a lease may cover at most %d instances", c.Lambda, LambdaMax)
+		return fmt.Errorf("a Lambda of %d: a lease may cover at most %d instances", c.Lambda, LambdaMax)
 	}
 	for i, m := range c.Members {
 		if m == 0 || slices.Contains(c.Members[:i], m) {
