@@ -35,9 +35,6 @@ func (c *Calls) Close() {
 	c.under.Wait()
 }
 
-// Done is closed by Close, or when the context ends that the Leaser ends with.
-func (c *Calls) Done() <-chan struct{} { return c.ctx.Done() }
-
 // Err is why no call may begin; nil as long as calls may. A Leaser that was closed says
 // tenure.ErrClosed.
 func (c *Calls) Err() error {
@@ -112,14 +109,8 @@ func (c Call) Within(patience time.Duration) (Call, context.CancelFunc) {
 // ErrPatience is an engine's own: it is no deadline of the caller's that has passed.
 var ErrPatience = errors.New("waited for some seconds")
 
-// Outer is the caller's context.
-func (c Call) Outer() context.Context { return c.outer }
-
 // Context makes a context that ends with the call. The function frees it.
 func (c Call) Context() (context.Context, func()) { return c.calls.merge(c.ctx) }
-
-// Done are the channels of which one is closed when the call is over.
-func (c Call) Done() (caller, closed <-chan struct{}) { return c.ctx.Done(), c.calls.Done() }
 
 // Cut says why the call is over; nil while it is not.
 func (c Call) Cut() error {
@@ -140,7 +131,7 @@ func (c Call) Wait(d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-c.ctx.Done():
-	case <-c.calls.Done():
+	case <-c.calls.ctx.Done():
 	}
 	return c.Cut()
 }

@@ -42,14 +42,11 @@ type Lease struct {
 	until    machine.Wall // 0: it does not end by this clock
 	begun    bool         // admitted, perhaps over by now
 	ended    bool
-	freed    bool  // others need not wait for it any more
-	sure     bool  // the store has confirmed that
 	why      error // why it ended; before that, what is in the way of the next renewal
 
 	stop    func()        // called at the end; nil if nothing has to be stopped
 	done    chan struct{} // closed at the end
 	verdict chan error    // for the caller who waits for the claim's admission
-	left    chan struct{} // closed when it is freed
 }
 
 // Errors with which tenures end.
@@ -253,53 +250,13 @@ func (l *Lease) Decide(err error) {
 	}
 }
 
-// GiveUp ends the claim for a caller who does not wait any more. A decision may have come
-// meanwhile: admitted reports whether the claim was admitted, and refused is why not.
-func (l *Lease) GiveUp() (admitted bool, refused error) {
+// GiveUp ends the claim for a caller who does not wait any more.
+func (l *Lease) GiveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	admitted = l.begun && l.verdict == nil
-	if l.verdict == nil && !admitted && l.ended {
-		refused = l.why
-	}
 	l.verdict = nil
 	if l.begun {
 		l.expire(l.clocks.Now())
 	}
 	l.end(errGaveUp)
-	return admitted, refused
-}
-
-// Free notes that others need not wait for the claim any more, and whether the store has
-// confirmed that.
-func (l *Lease) Free(sure bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.freed {
-		return
-	}
-	l.freed, l.sure = true, sure
-	if l.left != nil {
-		close(l.left)
-	}
-}
-
-// Freed is closed once others need not wait for the claim any more.
-func (l *Lease) Freed() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.left == nil {
-		l.left = make(chan struct{})
-		if l.freed {
-			close(l.left)
-		}
-	}
-	return l.left
-}
-
-// Confirmed reports whether the store has confirmed that others need not wait any more.
-func (l *Lease) Confirmed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sure
 }
