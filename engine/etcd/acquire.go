@@ -18,7 +18,7 @@ func (l *Leaser) Acquire(outer context.Context, c tenure.Claim) (tenure.Lease, e
 	if err != nil {
 		return nil, err
 	}
-	ctx, end, err := l.begin(outer)
+	ctx, end, err := l.calls.Begin(outer)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (l *Leaser) TryAcquire(outer context.Context, c tenure.Claim) (tenure.Lease
 	if err != nil {
 		return nil, err
 	}
-	ctx, end, err := l.begin(outer)
+	ctx, end, err := l.calls.Begin(outer)
 	if err != nil {
 		return nil, err
 	}

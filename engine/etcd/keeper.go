@@ -5,7 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/holder/stint"
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
@@ -18,9 +19,10 @@ var errNoAnswer = errors.New("no answer from the server")
 
 // keeper keeps one server lease alive.
 type keeper struct {
-	*stint.Stint
+	holder.Lease
 	clock clock.Clock
-	delay time.Duration // the end of the lease that is not for us
+	ctx   context.Context // ends with the tenure
+	delay time.Duration   // the end of the lease that is not for us
 	// renew sends one renewal and returns the TTL that it was granted from no
 	// earlier than when renew was called.
 	renew func(context.Context) (time.Duration, error)
@@ -32,9 +34,11 @@ func margin(held time.Duration) time.Duration { return held / 100 }
 
 // newKeeper starts to renew a lease that was granted for ttl by a request sent at
 // sent.
-func newKeeper(c clock.Clock, sent machine.Mono, ttl, delay time.Duration, renew func(context.Context) (time.Duration, error)) *keeper {
-	held := ttl - delay
-	k := &keeper{stint.Begin(c, sent.Add(held-margin(held))), c, delay, renew}
+func newKeeper(c *holder.Clocks, claim tenure.Claim, sent machine.Mono, ttl time.Duration, renew func(context.Context) (time.Duration, error)) *keeper {
+	held := ttl - claim.LockDelay
+	ctx, stop := context.WithCancel(context.Background())
+	k := &keeper{Lease: holder.Make(c, claim.Name, claim.Holder, stop), clock: c.Mono, ctx: ctx, delay: claim.LockDelay, renew: renew}
+	k.Begin(0, sent.Add(held-margin(held)), 0)
 	k.Trouble(errNoAnswer)
 	go k.run(sent, held)
 	go k.Watch()
@@ -79,7 +83,7 @@ func (k *keeper) run(sent machine.Mono, held time.Duration) {
 
 // try sends one renewal. It waits no longer than the answer could be worth.
 func (k *keeper) try(sent machine.Mono, worth time.Duration, answers chan<- renewal) {
-	ctx, cancel := context.WithTimeout(k.Context(), worth)
+	ctx, cancel := context.WithTimeout(k.ctx, worth)
 	defer cancel()
 	ttl, err := k.renew(ctx)
 	select {
@@ -91,7 +95,7 @@ func (k *keeper) try(sent machine.Mono, worth time.Duration, answers chan<- rene
 // extend moves the deadline, unless it has passed.
 func (k *keeper) extend(sent machine.Mono, ttl time.Duration) bool {
 	held := ttl - k.delay
-	if !k.Extend(sent.Add(held - margin(held))) {
+	if !k.Extend(sent.Add(held-margin(held)), 0) {
 		return false
 	}
 	k.Trouble(errNoAnswer)

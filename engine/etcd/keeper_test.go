@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // renewals is a scripted server: each renewal waits for its answer.
@@ -38,7 +40,7 @@ func keeperTest(t *testing.T, delay time.Duration, f func(k *keeper, c *clock.Fa
 		var c clock.Fake
 		c.Advance(time.Hour)
 		r := renewals{asked: make(chan chan answer, 100)}
-		k := newKeeper(&c, c.Now(), 90*time.Second, delay, r.renew)
+		k := newKeeper(&holder.Clocks{Mono: &c}, tenure.Claim{LockDelay: delay}, c.Now(), 90*time.Second, r.renew)
 		synctest.Wait()
 		f(k, &c, r.asked)
 		k.End(tenure.ErrReleased)
@@ -52,7 +54,7 @@ func advance(c *clock.Fake, d time.Duration) {
 
 func TestKeeperRenewsAtAThird(t *testing.T) {
 	keeperTest(t, 0, func(k *keeper, c *clock.Fake, asked chan chan answer) {
-		first := k.Deadline()
+		first := until(k)
 		advance(c, 30*time.Second-1)
 		if len(asked) != 0 {
 			t.Fatalf("%d renewals before a third of the TTL", len(asked))
@@ -64,7 +66,7 @@ func TestKeeperRenewsAtAThird(t *testing.T) {
 		advance(c, 5*time.Second) // the answer takes a while, and does not count
 		(<-asked) <- answer{90 * time.Second, nil}
 		synctest.Wait()
-		if moved := k.Deadline().Sub(first); moved != 30*time.Second {
+		if moved := until(k).Sub(first); moved != 30*time.Second {
 			t.Errorf("the deadline moved by %v, want 30s: from send to send", moved)
 		}
 		advance(c, 25*time.Second)
@@ -82,7 +84,7 @@ func TestKeeperCountsFromTheRequest(t *testing.T) {
 		sent := c.Now()
 		c.Advance(20 * time.Second) // which the answer took
 		r := renewals{asked: make(chan chan answer, 100)}
-		k := newKeeper(&c, sent, 90*time.Second, 30*time.Second, r.renew)
+		k := newKeeper(&holder.Clocks{Mono: &c}, tenure.Claim{LockDelay: 30 * time.Second}, sent, 90*time.Second, r.renew)
 		defer k.End(tenure.ErrReleased)
 		synctest.Wait()
 		if left, want := k.Left(), 60*time.Second-600*time.Millisecond-20*time.Second; left != want {
@@ -159,14 +161,14 @@ func TestKeeperSurvivesFailures(t *testing.T) {
 		(<-asked) <- answer{60 * time.Second, nil} // 50 s: and less is granted
 		synctest.Wait()
 		want := 50*time.Second + 60*time.Second*99/100
-		if got := k.Deadline().Sub(c.Now()) + 50*time.Second; got != max(want, 90*time.Second*99/100) {
+		if got := k.Left() + 50*time.Second; got != max(want, 90*time.Second*99/100) {
 			t.Errorf("the deadline is at %v, want %v", got, want)
 		}
 		// An old answer that comes late moves the deadline from its own send.
 		stuck <- answer{90 * time.Second, nil}
 		synctest.Wait()
 		want = 40*time.Second + 90*time.Second*99/100
-		if got := k.Deadline().Sub(c.Now()) + 50*time.Second; got != want {
+		if got := k.Left() + 50*time.Second; got != want {
 			t.Errorf("the deadline is at %v, want %v", got, want)
 		}
 	})
@@ -186,7 +188,7 @@ func TestKeeperOfUnknownLease(t *testing.T) {
 func TestKeeperSaysWhy(t *testing.T) {
 	keeperTest(t, 0, func(k *keeper, c *clock.Fake, asked chan chan answer) {
 		refused := errors.New("connection refused")
-		for k.Context().Err() == nil {
+		for k.ctx.Err() == nil {
 			advance(c, 10*time.Second)
 			for len(asked) > 0 {
 				(<-asked) <- answer{0, refused}
@@ -203,7 +205,7 @@ func TestKeeperSaysWhy(t *testing.T) {
 // clocks are the server's alone.
 func TestKeeperWithLongDelay(t *testing.T) {
 	keeperTest(t, 87*time.Second, func(k *keeper, c *clock.Fake, asked chan chan answer) {
-		if left := k.Deadline().Sub(c.Now()); left != 2970*time.Millisecond {
+		if left := k.Left(); left != 2970*time.Millisecond {
 			t.Errorf("the deadline is %v away, want 2.97s", left)
 		}
 		for range 10 {
@@ -228,7 +230,7 @@ func TestKeeperForgetsOldAttempts(t *testing.T) {
 		c.Advance(time.Hour)
 		ended := make(chan struct{})
 		first := true
-		k := newKeeper(&c, c.Now(), 90*time.Second, 0, func(ctx context.Context) (time.Duration, error) {
+		k := newKeeper(&holder.Clocks{Mono: &c}, tenure.Claim{}, c.Now(), 90*time.Second, func(ctx context.Context) (time.Duration, error) {
 			if !first {
 				return 90 * time.Second, nil
 			}
@@ -255,7 +257,7 @@ func TestKeeperRenewsTheHoldersPart(t *testing.T) {
 		advance(c, 10*time.Second)
 		(<-asked) <- answer{90 * time.Second, nil}
 		synctest.Wait()
-		if left := k.Deadline().Sub(c.Now()); left != 29700*time.Millisecond {
+		if left := k.Left(); left != 29700*time.Millisecond {
 			t.Errorf("after a renewal the deadline is %v away, want 29.7s: the rest is the lock delay", left)
 		}
 	})
@@ -310,14 +312,17 @@ func TestKeeperGoesByWhatWasGranted(t *testing.T) {
 func TestKeeperIsGrantedNothing(t *testing.T) {
 	for _, granted := range []time.Duration{60 * time.Second, 30 * time.Second, 0} {
 		keeperTest(t, 60*time.Second, func(k *keeper, c *clock.Fake, asked chan chan answer) {
-			before := k.Deadline()
+			before := until(k)
 			advance(c, 10*time.Second)
 			(<-asked) <- answer{granted, nil}
 			synctest.Wait()
 			advance(c, 30*time.Second/9)
-			if moved := k.Deadline().Sub(before); moved != 0 || len(asked) != 1 || k.Check() != nil {
+			if moved := until(k).Sub(before); moved != 0 || len(asked) != 1 || k.Check() != nil {
 				t.Errorf("%v were granted, with a lock delay of a minute: the deadline moved by %v, and %d renewals were sent a ninth later, %v; want 1", granted, moved, len(asked), k.Check())
 			}
 		})
 	}
 }
+
+// until is the deadline.
+func until(k *keeper) machine.Mono { return k.clock.Now().Add(k.Left()) }

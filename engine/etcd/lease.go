@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 )
 
 // lease is a claim's place in the queue and, once admitted, its tenure.
@@ -21,7 +21,7 @@ type lease struct {
 	id     clientv3.LeaseID
 	key    string
 	rev    int64 // create revision of key
-	keeper *keeper
+	*keeper
 
 	granted   time.Duration // lock delay included
 	confirmed atomic.Bool   // the server has no such lease any more
@@ -30,38 +30,34 @@ type lease struct {
 
 var _ tenure.Lease = (*lease)(nil)
 
-func (x *lease) Name() string          { return x.claim.Name }
-func (x *lease) Holder() string        { return x.claim.Holder }
-func (x *lease) Token() uint64         { return uint64(x.rev) }
-func (x *lease) Done() <-chan struct{} { return x.keeper.Done() }
-func (x *lease) Check() error          { return x.keeper.Check() }
-func (x *lease) Err() error            { return x.keeper.Err() }
-
-func (x *lease) Deadline() time.Time {
-	return time.Now().Add(x.keeper.Left())
-}
+// Token implements tenure.Lease.
+func (x *lease) Token() uint64 { return uint64(x.rev) }
 
 // Release implements tenure.Lease. It tries until ctx is done, or the lease has
 // run out on the server as well; what was not confirmed by then is tried on in the
 // background.
-func (x *lease) Release(ctx context.Context) error {
-	left := x.keeper.Left() + x.claim.LockDelay
-	end := x.keeper.End(fmt.Errorf("%w by its holder", tenure.ErrReleased))
-	lost := errors.Is(end, tenure.ErrLost)
+func (x *lease) Release(ctx context.Context) error { return holder.Release(ctx, x) }
 
-	if lost && x.claim.LockDelay > 0 {
-		// What we sent may still be on its way: that is what the delay is for.
-		x.leaser.drop(x)
-		return end
-	}
-	err := x.leave(ctx, max(left, time.Second))
-	switch {
-	case lost:
-		return end
-	case err != nil:
-		return fmt.Errorf("the release was not confirmed, the lease ends by itself within %v: %w", max(left, 0).Round(time.Millisecond), err)
+// GiveBack implements holder.Claim. The revoke is AwaitFreed's.
+func (x *lease) GiveBack() {}
+
+// AwaitFreed implements holder.Claim.
+func (x *lease) AwaitFreed(ctx context.Context, left time.Duration) error {
+	left += x.claim.LockDelay
+	if err := x.leave(ctx, max(left, time.Second)); err != nil {
+		return holder.Unconfirmed(max(left, time.Millisecond), err)
 	}
 	return nil
+}
+
+// Abandon implements holder.Claim. With a lock delay nothing is revoked: what we sent may still
+// be on its way, and that is what the delay is for.
+func (x *lease) Abandon(ctx context.Context) {
+	if x.claim.LockDelay > 0 {
+		x.leaser.drop(x)
+		return
+	}
+	_ = x.leave(ctx, time.Second)
 }
 
 // leave revokes the server's lease and with it our key. Without an answer within the
@@ -77,14 +73,14 @@ func (x *lease) leave(ctx context.Context, limit time.Duration) error {
 	}
 	l.add(x)
 	x.leaving.Do(func() {
-		background, end, closed := l.begin(context.Background())
+		background, end, closed := l.calls.Begin(context.Background())
 		if closed != nil {
 			return
 		}
 		go func() {
 			defer end()
 			_ = x.revoke(background, x.granted)
-			if x.confirmed.Load() || l.ctx.Err() == nil {
+			if x.confirmed.Load() || l.calls.Err() == nil {
 				l.drop(x)
 			}
 		}()
@@ -111,7 +107,7 @@ func (x *lease) revoke(ctx context.Context, limit time.Duration) error {
 // guard watches the key of a holder, who is lost when somebody deletes it.
 func (x *lease) guard() {
 	from := x.rev + 1
-	for ctx := x.keeper.Context(); ctx.Err() == nil; {
+	for ctx := x.keeper.ctx; ctx.Err() == nil; {
 		gone, seen := x.gone(ctx, from)
 		if gone {
 			x.keeper.Lose(errors.New("its key was deleted on the server: it expired there or somebody removed it"))

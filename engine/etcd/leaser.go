@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
@@ -37,12 +40,13 @@ type Leaser struct {
 	client *clientv3.Client
 	owned  bool // the client is closed with us
 	clock  clock.Clock
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
+	clocks holder.Clocks
+	calls  *holder.Calls // and revokes
+	close  sync.Once
+	closed error
 
 	mu     sync.Mutex
 	leases map[*lease]struct{} // not yet revoked
-	busy   sync.WaitGroup      // Acquires under way, and revokes
 }
 
 var (
@@ -125,51 +129,26 @@ func New(client *clientv3.Client, c clock.Clock) *Leaser {
 	if c == nil {
 		c = clock.System
 	}
-	l := &Leaser{client: client, clock: c, leases: map[*lease]struct{}{}}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
-	return l
+	return &Leaser{
+		client: client, clock: c, clocks: holder.Clocks{Mono: c},
+		calls: holder.NewCalls(context.Background(), nil), leases: map[*lease]struct{}{},
+	}
 }
 
 // Close implements tenure.Leaser. It waits for the releases to be confirmed, but
 // no longer than five seconds.
 func (l *Leaser) Close() error {
-	l.mu.Lock()
-	if l.ctx.Err() != nil {
+	l.close.Do(func() {
+		l.calls.Close()
+		l.mu.Lock()
+		all := slices.Collect(maps.Keys(l.leases))
 		l.mu.Unlock()
-		return nil
-	}
-	l.cancel()
-	l.mu.Unlock()
-	l.busy.Wait()
-
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
-	var releases sync.WaitGroup
-	l.mu.Lock()
-	for x := range l.leases {
-		// What was lost was lost before: its holder has been told.
-		releases.Go(func() { _ = x.Release(ctx) })
-	}
-	l.mu.Unlock()
-	releases.Wait()
-	if l.owned {
-		return l.client.Close()
-	}
-	return nil
-}
-
-// begin registers work that Close waits for. The context it returns ends with
-// ctx or with the Leaser, and must be ended with the function.
-func (l *Leaser) begin(ctx context.Context) (context.Context, func(), error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ctx.Err() != nil {
-		return nil, nil, tenure.ErrClosed
-	}
-	l.busy.Add(1)
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.ctx, func() { cancel(tenure.ErrClosed) })
-	return ctx, func() { stop(); cancel(nil); l.busy.Done() }, nil
+		_ = holder.ReleaseAll(all, callTimeout, false) // what is not revoked ends by itself
+		if l.owned {
+			l.closed = l.client.Close()
+		}
+	})
+	return l.closed
 }
 
 func (l *Leaser) add(x *lease) {

@@ -8,8 +8,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/tenure-lease/tenure"
 )
 
 const (
@@ -21,8 +19,8 @@ const (
 // those that have nothing to do with leases too, page by page. Names come and go
 // between the pages.
 func (l *Leaser) List(ctx context.Context, prefix string) ([]string, error) {
-	if l.ctx.Err() != nil {
-		return nil, tenure.ErrClosed
+	if err := l.calls.Err(); err != nil {
+		return nil, err
 	}
 	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
 	if prefix == "" {

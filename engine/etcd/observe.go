@@ -27,8 +27,8 @@ func (l *Leaser) Observe(ctx context.Context, name string) (tenure.State, error)
 }
 
 func (l *Leaser) open(name string) error {
-	if l.ctx.Err() != nil {
-		return tenure.ErrClosed
+	if err := l.calls.Err(); err != nil {
+		return err
 	}
 	return tenure.CheckName(name)
 }
@@ -78,7 +78,7 @@ func (l *Leaser) Await(outer context.Context, since tenure.State) (tenure.State,
 	if err := l.open(since.Name); err != nil {
 		return since, err
 	}
-	ctx, end, err := l.begin(outer)
+	ctx, end, err := l.calls.Begin(outer)
 	if err != nil {
 		return since, err
 	}

@@ -36,7 +36,7 @@ func (l *Leaser) join(ctx context.Context, c tenure.Claim) (*lease, []*mvccpb.Ke
 	ttl := time.Duration(grant.TTL) * time.Second
 	renew := func(ctx context.Context) (time.Duration, error) { return l.renew(ctx, grant.ID) }
 	x := &lease{leaser: l, claim: c, id: grant.ID, key: queueKey(c.Name, int64(grant.ID)), granted: ttl}
-	x.keeper = newKeeper(l.clock, sent, ttl, c.LockDelay, renew)
+	x.keeper = newKeeper(&l.clocks, c, sent, ttl, renew)
 	ahead, err := x.put(ctx, value)
 	if err == nil {
 		err = l.weigh(ctx, ttl-c.LockDelay, l.clock.Now().Sub(sent), renew)
@@ -172,7 +172,7 @@ func (x *lease) look(ctx context.Context, opts ...clientv3.OpOption) (kvs []*mvc
 func (x *lease) await(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(x.keeper.Context(), func() { cancel(errGone) })()
+	defer context.AfterFunc(x.keeper.ctx, func() { cancel(errGone) })()
 	for {
 		ahead, err := x.ahead(ctx)
 		if err == nil && x.fits(ahead) {

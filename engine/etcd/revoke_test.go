@@ -94,7 +94,7 @@ func TestCloseTriesOnceMore(t *testing.T) {
 	c := &scripted{grant: func() error { return nil }}
 	scriptedTest(t, c, func(t *testing.T, l *Leaser) {
 		c.revoke = func() error {
-			if l.ctx.Err() != nil {
+			if l.calls.Err() != nil {
 				return nil
 			}
 			return status.Error(codes.Unavailable, "no")

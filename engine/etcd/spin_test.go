@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
@@ -97,9 +98,9 @@ func TestNobodySpins(t *testing.T) {
 				client.KV, client.Watcher, client.Lease = c, c, c
 				clk := &clock.Fake{}
 				l := New(client, clk)
-				defer l.cancel()
+				defer l.calls.Close()
 				x := &lease{leaser: l, claim: tenure.Claim{Name: "n", Slots: 1, TTL: time.Hour}, id: 7, key: string(ours.Key), rev: 7}
-				x.keeper = newKeeper(clk, clk.Now(), time.Hour, 0, nil)
+				x.keeper = newKeeper(&holder.Clocks{Mono: clk}, tenure.Claim{}, clk.Now(), time.Hour, nil)
 				defer x.keeper.End(errors.New("the test has ended"))
 				tt.watch(ctx, l, x)
 				if c.looks > enough || c.looks < 10 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
@@ -37,6 +38,7 @@ func (p prompt) Write(b []byte) (int, error) {
 // promptConn is a connection of a client whose requests are answered at once.
 func promptConn(answer func(n *clientConn, r request)) *clientConn {
 	c := &Client{cfg: ClientConfig{Clock: new(clock.Fake)}}
+	c.clocks.Mono, c.calls = c.cfg.Clock, holder.NewCalls(context.Background(), nil)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	n := &clientConn{client: c, asked: map[uint64]*question{}, leases: map[uint64]*clientLease{}, more: make(chan struct{}, 1)}
 	n.ctx, n.end = context.WithCancelCause(context.Background())

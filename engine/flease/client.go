@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
@@ -22,11 +23,12 @@ type Client struct {
 	cancel context.CancelFunc
 	close  sync.Once
 	closed error
+	clocks holder.Clocks
+	calls  *holder.Calls
 
 	mu      sync.Mutex
 	conn    *clientConn   // the newest; nil before the first
 	conns   []*clientConn // that live, or that may have leases left which have not run out
-	calls   sync.WaitGroup
 	dialing chan struct{} // holds the token of who dials
 	running sync.WaitGroup
 }
@@ -62,7 +64,10 @@ func Connect(ctx context.Context, cfg ClientConfig) (*Client, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System
 	}
-	c := &Client{cfg: cfg, dialing: make(chan struct{}, 1)}
+	c := &Client{
+		cfg: cfg, dialing: make(chan struct{}, 1),
+		clocks: holder.Clocks{Mono: cfg.Clock}, calls: holder.NewCalls(context.Background(), nil),
+	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if _, err := c.connect(ctx); err != nil {
 		c.cancel()
@@ -154,19 +159,6 @@ func (c *Client) call(ctx context.Context, r request) (event, error) {
 	}
 }
 
-// begin registers a call that Close waits for, see Leaser.begin.
-func (c *Client) begin(ctx context.Context) (context.Context, func(), error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx.Err() != nil {
-		return nil, nil, tenure.ErrClosed
-	}
-	c.calls.Add(1)
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.ctx, func() { cancel(tenure.ErrClosed) })
-	return ctx, func() { stop(); cancel(nil); c.calls.Done() }, nil
-}
-
 // final is the error of a call that the peer did not answer.
 func (c *Client) final(outer context.Context, verb, name string, err error) error {
 	switch {
@@ -189,7 +181,7 @@ func (c *Client) Observe(outer context.Context, name string) (tenure.State, erro
 	if err := tenure.CheckName(name); err != nil {
 		return tenure.State{Name: name}, err
 	}
-	ctx, end, err := c.begin(outer)
+	ctx, end, err := c.calls.Begin(outer)
 	if err != nil {
 		return tenure.State{Name: name}, err
 	}
@@ -212,7 +204,7 @@ func (c *Client) look(outer, ctx context.Context, name string) (tenure.State, er
 
 // Status asks the peer how it does.
 func (c *Client) Status(outer context.Context) (Status, error) {
-	ctx, end, err := c.begin(outer)
+	ctx, end, err := c.calls.Begin(outer)
 	if err != nil {
 		return Status{}, err
 	}
@@ -228,10 +220,8 @@ func (c *Client) Status(outer context.Context) (Status, error) {
 // at most. Leases of connections that have ended end here, too; others wait until they run out.
 func (c *Client) Close() error {
 	c.close.Do(func() {
-		c.mu.Lock() // no call begins any more
-		c.cancel()
-		c.mu.Unlock()
-		c.calls.Wait()
+		c.cancel() // who connects at this moment comes too late
+		c.calls.Close()
 		c.mu.Lock() // who dials for somebody who has left comes too late
 		conns := c.conns
 		c.mu.Unlock()

@@ -70,7 +70,7 @@ func (c *Client) Await(outer context.Context, since tenure.State) (tenure.State,
 	if err := tenure.CheckName(since.Name); err != nil {
 		return since, err
 	}
-	ctx, end, err := c.begin(outer)
+	ctx, end, err := c.calls.Begin(outer)
 	if err != nil {
 		return since, err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 )
 
 // clientConn is a connection with who waits for its events.
@@ -107,11 +108,11 @@ func (n *clientConn) take(e event) {
 	switch e.Event {
 	case "renewed":
 		if l := n.lease(e.ID); l != nil {
-			l.stint.Extend(e.Until) // or it came too late, and the lease is named no more
+			l.Extend(e.Until, 0) // or it came too late, and the lease is named no more
 		}
 	case "lost":
 		if l := n.lease(e.ID); l != nil {
-			l.stint.End(told{cmp.Or(e.Error, tenure.ErrLost.Error()), tenure.ErrLost})
+			l.End(told{cmp.Or(e.Error, tenure.ErrLost.Error()), tenure.ErrLost})
 			n.forget(e.ID)
 		}
 	default:
@@ -211,7 +212,7 @@ func (n *clientConn) wanted() (ids []uint64, pause time.Duration) {
 		}
 	}
 	for id, l := range n.leases {
-		if l.stint.Check() == nil {
+		if l.Check() == nil {
 			want(id, l)
 		}
 	}
@@ -279,17 +280,5 @@ func (n *clientConn) releaseAll() error {
 		all = append(all, n.leases[id])
 	}
 	n.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), releasePatience)
-	defer cancel()
-	errs := make([]error, len(all))
-	var releases sync.WaitGroup
-	for i, l := range all {
-		releases.Go(func() {
-			if err := l.Release(ctx); err != nil && !errors.Is(err, tenure.ErrLost) {
-				errs[i] = fmt.Errorf("%q: %w", l.name, err)
-			}
-		})
-	}
-	releases.Wait()
-	return errors.Join(errs...)
+	return holder.ReleaseAll(all, releasePatience, false)
 }

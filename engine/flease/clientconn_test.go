@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/internal/holder/stint"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
@@ -42,7 +42,7 @@ func TestGreetings(t *testing.T) {
 		ours, theirs := net.Pipe()
 		clk := new(clock.Fake)
 		clk.Advance(now.Sub(clk.Now()))
-		n := &clientConn{client: &Client{cfg: ClientConfig{Clock: clk}}, lines: newLines(ours, answerBytesMax)}
+		n := &clientConn{client: &Client{cfg: ClientConfig{Clock: clk}, clocks: holder.Clocks{Mono: clk}}, lines: newLines(ours, answerBytesMax)}
 		go func() {
 			peer, hello := newLines(theirs, lineBytesMax), request{}
 			if err := peer.receive(&hello); err != nil || hello.Op != "hello" || hello.Version != socketVersion {
@@ -113,7 +113,8 @@ func TestWhatAClientNames(t *testing.T) {
 			said = nil
 		}
 		hold := func(id uint64, ttl time.Duration) *clientLease {
-			l := &clientLease{conn: n, id: id, ttl: ttl, stint: stint.Begin(clk, machine.Mono(24*time.Hour))}
+			l := &clientLease{Lease: holder.Make(&holder.Clocks{Mono: clk}, "x", "h", nil), conn: n, id: id, ttl: ttl}
+			l.Begin(1, machine.Mono(24*time.Hour), 0)
 			n.mu.Lock()
 			n.leases[id] = l
 			n.mu.Unlock()
@@ -135,7 +136,7 @@ func TestWhatAClientNames(t *testing.T) {
 		n.leave(3)
 		wait(2*time.Second, 1, 2)
 		wait(2*time.Second - 1)
-		a.stint.End(errReleased) // the moment before it is named
+		a.End(errReleased) // the moment before it is named
 		wait(1, 2)
 		wait(10*time.Second - 1)
 		wait(1, 2)
@@ -143,7 +144,7 @@ func TestWhatAClientNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		wait(10*time.Second, 2)
-		b.stint.End(errReleased)
+		b.End(errReleased)
 		wait(10 * time.Second)
 		wait(time.Hour)
 		n.end(nil)
@@ -264,7 +265,8 @@ func TestReleasesThatNobodyAnswers(t *testing.T) {
 	for left, want := range map[time.Duration]time.Duration{5 * time.Second: 5 * time.Second, 200 * time.Millisecond: time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			n := promptConn(func(*clientConn, request) {})
-			l := &clientLease{conn: n, id: 9, stint: stint.Begin(n.client.cfg.Clock, machine.Mono(left))}
+			l := &clientLease{Lease: holder.Make(&holder.Clocks{Mono: n.client.cfg.Clock}, "x", "h", nil), conn: n, id: 9}
+			l.Begin(1, machine.Mono(left), 0)
 			n.leases[9] = l
 			began := time.Now()
 			err := l.Release(context.Background())

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/internal/holder/stint"
+	"github.com/tenure-lease/tenure/internal/holder"
 )
 
 // Acquire implements tenure.Leaser.
@@ -28,7 +28,7 @@ func (c *Client) acquire(outer context.Context, cl tenure.Claim, try bool) (tenu
 	if err != nil {
 		return nil, err
 	}
-	ctx, end, err := c.begin(outer)
+	ctx, end, err := c.calls.Begin(outer)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (c *Client) acquire(outer context.Context, cl tenure.Claim, try bool) (tenu
 
 // acquire makes one claim over the connection.
 func (n *clientConn) acquire(ctx context.Context, r request) (*clientLease, error) {
-	l := &clientLease{name: r.Name, holder: r.Holder, ttl: cmp.Or(time.Duration(r.TTLMS)*time.Millisecond, n.tmax)}
+	l := &clientLease{Lease: holder.Make(&n.client.clocks, r.Name, r.Holder, nil), ttl: cmp.Or(time.Duration(r.TTLMS)*time.Millisecond, n.tmax)}
 	id, answer, err := n.ask(r, l)
 	if err != nil {
 		n.unask(id)
@@ -83,7 +83,7 @@ func (n *clientConn) acquire(ctx context.Context, r request) (*clientLease, erro
 		if err := e.err(); err != nil {
 			return nil, err
 		}
-		return l, l.stint.Check()
+		return l, l.Check()
 	}
 	select {
 	case e := <-answer:
@@ -99,7 +99,7 @@ func (n *clientConn) acquire(ctx context.Context, r request) (*clientLease, erro
 	select {
 	case e := <-answer:
 		err = e.err()
-		if err == nil && l.stint != nil { // it was admitted before we left
+		if err == nil && l.Begun() { // it was admitted before we left
 			n.client.running.Go(func() { _ = l.Release(n.client.ctx) })
 		}
 	case <-enough.C:
@@ -113,50 +113,53 @@ func (n *clientConn) acquire(ctx context.Context, r request) (*clientLease, erro
 
 // clientLease is a lease as its holder in this process sees it.
 type clientLease struct {
-	conn         *clientConn
-	id           uint64
-	name, holder string
-	ttl          time.Duration
-	token        uint64
-	stint        *stint.Stint
+	holder.Lease
+	conn   *clientConn
+	id     uint64
+	ttl    time.Duration
+	answer <-chan event // to the release
+	asked  error        // why it could not be sent
 }
 
 var _ tenure.Lease = (*clientLease)(nil)
 
-func (l *clientLease) Name() string          { return l.name }
-func (l *clientLease) Holder() string        { return l.holder }
-func (l *clientLease) Token() uint64         { return l.token }
-func (l *clientLease) Done() <-chan struct{} { return l.stint.Done() }
-func (l *clientLease) Err() error            { return l.stint.Err() }
-func (l *clientLease) Check() error          { return l.stint.Check() }
-func (l *clientLease) Deadline() time.Time   { return time.Now().Add(l.stint.Left()) }
-
 // begin begins the tenure, with the peer's answer.
 func (l *clientLease) begin(e event) {
-	l.token, l.stint = e.Token, stint.Begin(l.conn.client.cfg.Clock, e.Until)
+	l.Begin(e.Token, e.Until, 0)
 	l.conn.client.running.Go(func() {
-		if errors.Is(l.stint.Watch(), tenure.ErrLost) {
+		if errors.Is(l.Watch(), tenure.ErrLost) {
 			l.conn.forget(l.id)
 		}
 	})
 }
 
 // Release implements tenure.Lease.
-func (l *clientLease) Release(ctx context.Context) error {
-	if err := l.stint.End(fmt.Errorf("%w by its holder", tenure.ErrReleased)); errors.Is(err, tenure.ErrLost) {
-		return err
-	}
+func (l *clientLease) Release(ctx context.Context) error { return holder.Release(ctx, l) }
+
+// GiveBack implements holder.Claim.
+func (l *clientLease) GiveBack() {
+	l.conn.forget(l.id)
+	_, answer, err := l.conn.ask(request{Op: "release", ID: l.id}, nil)
+	l.conn.mu.Lock()
+	defer l.conn.mu.Unlock()
+	l.answer, l.asked = answer, err
+}
+
+// Abandon implements holder.Claim: the peer frees what is lost without being told.
+func (l *clientLease) Abandon(context.Context) {}
+
+// AwaitFreed implements holder.Claim. The first release has the answer.
+func (l *clientLease) AwaitFreed(ctx context.Context, left time.Duration) error {
 	n := l.conn
 	n.mu.Lock()
-	held := n.leases[l.id] == l
-	delete(n.leases, l.id)
+	answer, err := l.answer, l.asked
+	l.answer = nil
 	n.mu.Unlock()
-	if !held {
+	if answer == nil {
 		return nil // a second time
 	}
-	_, answer, err := n.ask(request{Op: "release", ID: l.id}, nil)
 	if err == nil {
-		enough := time.NewTimer(max(l.stint.Left(), time.Second))
+		enough := time.NewTimer(max(left, time.Second))
 		defer enough.Stop()
 		select {
 		case e := <-answer:
@@ -170,5 +173,5 @@ func (l *clientLease) Release(ctx context.Context) error {
 		}
 	}
 	n.unask(l.id)
-	return fmt.Errorf("the release was not confirmed, the lease ends by itself: %w: %w", tenure.ErrUnavailable, err)
+	return holder.Unconfirmed(0, fmt.Errorf("%w: %w", tenure.ErrUnavailable, err))
 }

@@ -109,7 +109,7 @@ func TestHowLongAClientRepeatsClaims(t *testing.T) {
 					}
 				default:
 					t.Errorf("%s: the call has ended, and Close waits for it", name)
-					c.calls.Done()
+					c.calls.Leave()
 					<-closed
 				}
 			})

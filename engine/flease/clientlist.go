@@ -40,7 +40,7 @@ func (s *session) pages(id uint64, names []string) event {
 
 // List implements tenure.Lister: the peer asks all others, see Leaser.List.
 func (c *Client) List(outer context.Context, prefix string) ([]string, error) {
-	ctx, end, err := c.begin(outer)
+	ctx, end, err := c.calls.Begin(outer)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
@@ -48,7 +49,7 @@ func TestEveryConnectionIsClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			c := &Client{dialing: make(chan struct{}, 1)}
+			c := &Client{dialing: make(chan struct{}, 1), calls: holder.NewCalls(context.Background(), nil)}
 			c.ctx, c.cancel = context.WithCancel(context.Background())
 			ours, theirs := net.Pipe()
 			conn := &countedConn{Conn: ours}

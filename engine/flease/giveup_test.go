@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
@@ -134,7 +135,7 @@ func TestWelcomedTooLate(t *testing.T) {
 	conn := &countedConn{Conn: &welcoming{ours, fmt.Sprintf(`{"event":"welcome","version":%d,"at":%d,"t_max_ms":4000}`+"\n", socketVersion, time.Hour), func() { cancel(mine) }}}
 	now := new(clock.Fake)
 	now.Advance(time.Hour)
-	c := &Client{dialing: make(chan struct{}, 1), cfg: ClientConfig{Clock: now, Dial: func(context.Context, string) (net.Conn, error) { return conn, nil }}}
+	c := &Client{dialing: make(chan struct{}, 1), calls: holder.NewCalls(context.Background(), nil), cfg: ClientConfig{Clock: now, Dial: func(context.Context, string) (net.Conn, error) { return conn, nil }}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if n, err := c.connect(ctx); n != nil || !errors.Is(err, mine) || !errors.Is(err, tenure.ErrUnavailable) {
 		t.Errorf("who has gone as he was welcomed gets %v, %v", n, err)
@@ -154,7 +155,7 @@ func TestWhyACallHasNoAnswer(t *testing.T) {
 		ours, theirs := net.Pipe()
 		peer := newLines(theirs, answerBytesMax)
 		dialed := 0
-		c := &Client{dialing: make(chan struct{}, 1), cfg: ClientConfig{Socket: "path", Clock: now, Dial: func(context.Context, string) (net.Conn, error) {
+		c := &Client{dialing: make(chan struct{}, 1), calls: holder.NewCalls(context.Background(), nil), cfg: ClientConfig{Socket: "path", Clock: now, Dial: func(context.Context, string) (net.Conn, error) {
 			dialed++
 			return ours, nil
 		}}}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
@@ -32,10 +33,11 @@ func TestLeavesWhileAdmitted(t *testing.T) {
 		}
 	}()
 	c := &Client{cfg: ClientConfig{Clock: clock.System}}
+	c.clocks.Mono, c.calls = clock.System, holder.NewCalls(context.Background(), nil)
 	n := &clientConn{client: c, lines: newLines(ours, answerBytesMax), asked: map[uint64]*question{}, leases: map[uint64]*clientLease{}, more: make(chan struct{}, 1)}
 	n.ctx, n.end = context.WithCancelCause(t.Context())
 	for range tries {
-		id, _, err := n.ask(request{Op: "acquire"}, &clientLease{ttl: time.Hour})
+		id, _, err := n.ask(request{Op: "acquire"}, &clientLease{Lease: holder.Make(&c.clocks, "x", "h", nil), ttl: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +63,7 @@ func TestLeavesWhileAdmitted(t *testing.T) {
 		both.Wait()
 	}
 	for _, l := range n.leases {
-		_ = l.stint.End(errReleased)
+		_ = l.End(errReleased)
 	}
 	c.running.Wait()
 	ours.Close()

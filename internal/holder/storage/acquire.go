@@ -8,47 +8,45 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/disklease"
 )
 
 // Acquire implements tenure.Leaser.
-func (l *Leaser) Acquire(outer context.Context, c tenure.Claim) (tenure.Lease, error) {
-	c, err := l.complete(c)
-	if err != nil {
-		return nil, err
-	}
-	ctx, end, err := l.begin(outer)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	return l.acquire(outer, ctx, c, disklease.Acquire{})
+func (l *Leaser) Acquire(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+	return holder.Admit(ctx, l.calls, engine{l}, c, false)
 }
 
 // TryAcquire implements tenure.Leaser. It waits for the stores no longer than five
 // seconds, or 16 δ if that is more.
-func (l *Leaser) TryAcquire(outer context.Context, c tenure.Claim) (tenure.Lease, error) {
-	c, err := l.complete(c)
-	if err != nil {
-		return nil, err
-	}
-	ctx, end, err := l.begin(outer)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	patience := max(5*time.Second, 16*l.Delay())
-	bound, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
-	defer cancel()
-	return l.acquire(outer, bound, c, disklease.TryAcquire{})
+func (l *Leaser) TryAcquire(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+	return holder.Admit(ctx, l.calls, engine{l}, c, true)
 }
 
-// errPatience is our own: it is no deadline of the caller's that has passed.
-var errPatience = errors.New("waited for some seconds")
+// engine is a Leaser as a holder.Engine.
+type engine struct{ *Leaser }
 
-// acquire pursues the claim by a disklease.Acquire or TryAcquire.
-func (l *Leaser) acquire(outer, ctx context.Context, c tenure.Claim, how any) (tenure.Lease, error) {
+// Patience implements holder.Engine.
+func (e engine) Patience() time.Duration { return max(5*time.Second, 16*e.Delay()) }
+
+// Again implements holder.Engine: the machine has waited out what waiting cures.
+func (engine) Again(holder.Call, error) (time.Duration, bool) { return 0, false }
+
+// Explain implements holder.Engine.
+func (engine) Explain(_ holder.Call, c tenure.Claim, err error) error {
+	return holder.Unexplained(c.Name, err)
+}
+
+// Contend implements holder.Engine.
+func (e engine) Contend(in holder.Call, c tenure.Claim) (holder.Claim, error) {
+	l := e.Leaser
+	ctx, end := in.Context()
+	defer end()
+	how := any(disklease.Acquire{})
+	if in.Try {
+		how = disklease.TryAcquire{}
+	}
 	var slow slowness
 	for {
 		x, err := l.pursue(c)
@@ -56,28 +54,25 @@ func (l *Leaser) acquire(outer, ctx context.Context, c tenure.Claim, how any) (t
 			return nil, err
 		}
 		x.enter(ctx)
+		verdict := x.Verdict()
 		x.driver.Step(how)
 		select {
-		case err = <-x.verdict:
+		case err = <-verdict:
 		case <-ctx.Done():
 			err = x.gaveUp(ctx)
 		}
-		if err == nil && x.stint.Check() == nil {
+		if err == nil && x.Check() == nil {
 			l.witnesses.forget(c.Name)
-			return lease{x}, nil
+			return x, nil
 		}
 		x.depart()
 		switch {
 		case err == nil: // lost before anybody knew of it
-		case l.cutShort(outer):
-			return nil, tenure.ErrClosed
 		case slow.outlast(ctx, x, err):
 		case slow.err != nil:
 			return nil, slow.err
-		case errors.As(err, new(tenure.HeldError)):
-			return nil, err
 		default:
-			return nil, fmt.Errorf("acquire %q: %w", c.Name, err)
+			return nil, err
 		}
 	}
 }
@@ -119,17 +114,17 @@ func (s *slowness) alone(x *claim) bool {
 			slots = append(slots, m.Slots)
 		}
 	}
-	return tenure.Admitted(append(slots, x.Slots)) == len(slots)+1
+	return tenure.Admitted(append(slots, x.slots)) == len(slots)+1
 }
 
 // refusal is the answer to a TryAcquire that was refused. A claim that was slow has left
 // something in the register that even we have to wait for.
 func (x *claim) refusal(r disklease.Refused) error {
-	x.leaser.witnesses.keep(x.Name, r.Witness)
-	held := tenure.HeldError{Name: x.Name, Holder: "another claim, which was quicker"}
+	x.leaser.witnesses.keep(x.Name(), r.Witness)
+	held := tenure.HeldError{Name: x.Name(), Holder: "another claim, which was quicker"}
 	switch {
 	case errors.Is(r.Err, disklease.ErrSlow):
-		held.Holder, held.Until = x.Claim.Holder, time.Now().Add(x.leaser.Takeover())
+		held.Holder, held.Until = x.Holder(), time.Now().Add(x.leaser.Takeover())
 		return fmt.Errorf("%w: %w; the next try may succeed when that has been waited out", held, r.Err)
 	case r.Err != nil && x.leaser.hopeless(r.Err):
 		return r.Err
@@ -137,7 +132,7 @@ func (x *claim) refusal(r disklease.Refused) error {
 		return fmt.Errorf("%w: %w", tenure.ErrUnavailable, r.Err)
 	}
 	x.met = slices.DeleteFunc(slices.Clone(r.State.Members), func(m disklease.Member) bool { return m.Released || m.Dead })
-	if s := x.leaser.state(x.Name, r.State); len(s.Holders) > 0 {
+	if s := x.leaser.state(x.Name(), r.State); len(s.Holders) > 0 {
 		held.Holder, held.Until = s.Holders[0].Holder, s.Holders[0].Until
 	}
 	return held
@@ -154,9 +149,9 @@ func (x *claim) gaveUp(ctx context.Context) error {
 		seen, witness = x.lease.State(), x.lease.Witness()
 		stuck = x.lease.Stuck(l.clock.Now())
 	})
-	l.witnesses.keep(x.Name, witness)
+	l.witnesses.keep(x.Name(), witness)
 	seen.Members = withoutID(seen.Members, x.id)
-	s := l.state(x.Name, seen)
+	s := l.state(x.Name(), seen)
 
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -170,7 +165,7 @@ func (x *claim) gaveUp(ctx context.Context) error {
 		why = errors.Join(l.troubles.errors()...)
 	case len(s.Holders) > 0:
 		h := s.Holders[0]
-		return fmt.Errorf("gave up waiting: %w: %w", tenure.HeldError{Name: x.Name, Holder: h.Holder, Until: h.Until}, cause)
+		return fmt.Errorf("gave up waiting: %w: %w", tenure.HeldError{Name: x.Name(), Holder: h.Holder, Until: h.Until}, cause)
 	case x.slow != nil:
 		why = x.slow
 	default:

@@ -50,7 +50,7 @@ func (l *Leaser) Agree(outer context.Context, name string, proposal []byte) ([]b
 	if ok || err != nil && !errors.Is(err, tenure.ErrUnavailable) {
 		return value, err
 	}
-	ctx, end, err := l.begin(outer)
+	ctx, end, err := l.calls.Begin(outer)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (l *Leaser) Agree(outer context.Context, name string, proposal []byte) ([]b
 	case err := <-a.failed:
 		return nil, fmt.Errorf("agree on %q: %w", name, err)
 	case <-ctx.Done():
-		if l.cutShort(outer) {
+		if l.calls.CutShort(outer) {
 			return nil, tenure.ErrClosed
 		}
 		return nil, a.gaveUp(context.Cause(ctx))
@@ -82,7 +82,7 @@ func (l *Leaser) Decided(outer context.Context, name string) (value []byte, ok b
 	if err := tenure.CheckName(name); err != nil {
 		return nil, false, err
 	}
-	ctx, end, err := l.begin(outer)
+	ctx, end, err := l.calls.Begin(outer)
 	if err != nil {
 		return nil, false, err
 	}
@@ -93,7 +93,7 @@ func (l *Leaser) Decided(outer context.Context, name string) (value []byte, ok b
 	switch {
 	case err == nil:
 		value, ok, err = disklease.Decision(v)
-	case l.cutShort(outer):
+	case l.calls.CutShort(outer):
 		return nil, false, tenure.ErrClosed
 	case ctx.Err() != nil || !l.hopeless(err):
 		err = fmt.Errorf("%w: %w", tenure.ErrUnavailable, err)

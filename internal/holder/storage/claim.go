@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/internal/holder/stint"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/driver"
 	"github.com/tenure-lease/tenure/internal/host/register"
@@ -21,7 +21,9 @@ import (
 // claim is one claim with the machine that pursues it, from contending until nobody
 // has to wait for it any more.
 type claim struct {
-	tenure.Claim
+	holder.Lease
+	slots  int
+	delay  time.Duration // the lock delay
 	leaser *Leaser
 	id     machine.ID
 	lease  *disklease.Lease // the driver's
@@ -33,15 +35,12 @@ type claim struct {
 	// renewing is when the renewal under way began; the driver's goroutine's. 0: none.
 	renewing machine.Mono
 
-	verdict   chan error    // one: nil when it is held, else why not
-	held      chan struct{} // closed when there is a stint
+	held      chan struct{} // closed when the tenure begins
 	departing chan struct{} // closed when the machine was told to leave
 	left      chan struct{} // closed when it has left, see goodbye
 	over      chan struct{} // closed when the machine is gone
 
 	mu      sync.Mutex
-	stint   *stint.Stint // of the tenure; nil before
-	token   uint64
 	away    bool  // departing is closed
 	goodbye error // of left
 	trouble error // of the last access, nil if it succeeded
@@ -58,8 +57,8 @@ type claim struct {
 // pursue starts the machine of a claim, which does nothing yet.
 func (l *Leaser) pursue(c tenure.Claim) (*claim, error) {
 	x := &claim{
-		Claim: c, leaser: l, bound: l.header.Delay,
-		entered: make(chan machine.Accessed, l.header.Of), verdict: make(chan error, 1), held: make(chan struct{}),
+		Lease: holder.Make(&l.clocks, c.Name, c.Holder, nil), slots: c.Slots, delay: c.LockDelay, leaser: l, bound: l.header.Delay,
+		entered: make(chan machine.Accessed, l.header.Of), held: make(chan struct{}),
 		departing: make(chan struct{}), left: make(chan struct{}), over: make(chan struct{}),
 	}
 	rand.Read(x.id[:]) // never fails
@@ -149,7 +148,7 @@ func (x *claim) mind() {
 	defer x.leaser.minded.Done()
 	select {
 	case <-x.held:
-		if !errors.Is(x.stint.Watch(), tenure.ErrLost) {
+		if !errors.Is(x.Watch(), tenure.ErrLost) {
 			x.awaitLeft()
 		}
 		// A lost lease is not released: what others wait for is at hand, and a
@@ -168,7 +167,7 @@ func (x *claim) mind() {
 
 // awaitLeft waits until others know that we have left, or would not wait for us anyway.
 func (x *claim) awaitLeft() {
-	limit := x.leaser.clock.Alarm(clock.After(x.leaser.clock, x.leaser.Takeover()+x.LockDelay))
+	limit := x.leaser.clock.Alarm(clock.After(x.leaser.clock, x.leaser.Takeover()+x.delay))
 	defer limit.Stop()
 	select {
 	case <-x.left:
@@ -188,17 +187,17 @@ func (x *claim) outcomes(outs []any) {
 		case disklease.Renewed:
 			x.leaser.renewal.Store(int64(x.leaser.clock.Now().Sub(x.renewing)))
 			x.renewing = 0
-			if x.stint != nil && x.stint.Extend(out.Deadline) {
-				x.decide(nil)
+			if x.Begun() && x.Extend(out.Deadline, 0) {
+				x.Decide(nil)
 			}
 		case disklease.Lost:
-			if x.stint != nil {
-				_ = x.stint.Check() // at its deadline it says what was in the way of a renewal
-				x.stint.Lose(errors.New(out.Why))
-				x.decide(nil)
+			if x.Begun() {
+				_ = x.Check() // at its deadline it says what was in the way of a renewal
+				x.Lose(errors.New(out.Why))
+				x.Decide(nil)
 			}
 		case disklease.Refused:
-			x.decide(x.refusal(out))
+			x.Decide(x.refusal(out))
 		case disklease.Left:
 			x.goodbye = out.Err
 			close(x.left)
@@ -217,36 +216,25 @@ func (x *claim) outcomes(outs []any) {
 // acquired begins the tenure, unless it comes too late. One that others may share is
 // theirs to see only once it is confirmed, by its first renewal.
 func (x *claim) acquired(a disklease.Acquired) {
-	if x.away {
+	if !x.Begin(a.Token, a.Deadline, 0) {
 		return
 	}
 	x.renewing = 0
-	x.stint, x.token = stint.Begin(x.leaser.clock, a.Deadline), a.Token
 	close(x.held)
-	if x.Slots == 1 {
-		x.decide(nil)
-	}
-}
-
-// decide gives whoever waits his answer; the first counts.
-func (x *claim) decide(verdict error) {
-	select {
-	case x.verdict <- verdict:
-	default:
+	if x.slots == 1 {
+		x.Decide(nil)
 	}
 }
 
 func (x *claim) troubled(err error) {
-	if x.stint != nil {
-		x.stint.Trouble(err)
-	}
+	x.Lease.Trouble(err)
 	if errors.Is(err, disklease.ErrSlow) {
 		x.slow = err
 		return
 	}
 	x.trouble = err
 	if x.leaser.hopeless(err) {
-		x.decide(err)
+		x.Decide(err)
 	}
 }
 
@@ -280,9 +268,7 @@ func (l *Leaser) hopeless(err error) bool {
 func (x *claim) depart() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.stint != nil {
-		x.stint.End(errNotAdmitted)
-	}
+	x.GiveUp()
 	if !x.away {
 		x.away = true
 		close(x.departing)
@@ -290,23 +276,25 @@ func (x *claim) depart() {
 	}
 }
 
-var errNotAdmitted = errors.New("not admitted")
+// Release implements tenure.Lease.
+func (x *claim) Release(ctx context.Context) error { return holder.Release(ctx, x) }
 
-// release ends the tenure, or the wait for one, and waits until others know.
-func (x *claim) release(ctx context.Context) error {
-	patience := time.Second
-	x.mu.Lock()
-	if x.stint != nil {
-		patience = max(patience, x.stint.Left())
-		if err := x.stint.End(fmt.Errorf("%w by its holder", tenure.ErrReleased)); errors.Is(err, tenure.ErrLost) {
-			x.mu.Unlock()
-			return err
-		}
+// GiveBack implements holder.Claim.
+func (x *claim) GiveBack() { x.depart() }
+
+// Abandon implements holder.Claim: a lost claim has nobody to tell.
+func (x *claim) Abandon(context.Context) {}
+
+// AwaitFreed implements holder.Claim. Of a claim that was not admitted nobody wants to hear.
+func (x *claim) AwaitFreed(ctx context.Context, left time.Duration) error {
+	if err := x.awaitFreed(ctx, left); x.Begun() {
+		return err
 	}
-	x.mu.Unlock()
-	x.depart()
+	return nil
+}
 
-	enough := x.leaser.clock.Alarm(clock.After(x.leaser.clock, patience))
+func (x *claim) awaitFreed(ctx context.Context, left time.Duration) error {
+	enough := x.leaser.clock.Alarm(clock.After(x.leaser.clock, max(left, time.Second)))
 	defer enough.Stop()
 	why := errors.New("no answer until its deadline")
 	select {
@@ -315,7 +303,7 @@ func (x *claim) release(ctx context.Context) error {
 		why = context.Cause(ctx)
 	case <-enough.C:
 	case <-x.over: // by Close, or as a short term has run out
-		if x.leaser.ctx.Err() != nil {
+		if x.leaser.calls.Err() != nil {
 			why = tenure.ErrClosed
 		}
 	}
@@ -332,6 +320,5 @@ func (x *claim) release(ctx context.Context) error {
 	if x.trouble != nil {
 		why = fmt.Errorf("%w (%w)", why, x.trouble)
 	}
-	return fmt.Errorf("the release was not confirmed, the lease ends by itself within %v: %w: %w",
-		(x.leaser.Takeover() + x.LockDelay).Round(time.Millisecond), tenure.ErrUnavailable, why)
+	return holder.Unconfirmed(x.leaser.Takeover()+x.delay, fmt.Errorf("%w: %w", tenure.ErrUnavailable, why))
 }

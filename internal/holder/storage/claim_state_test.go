@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register"
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -25,7 +26,7 @@ func alone(of int) (*Leaser, *clock.Fake) {
 	fake := &clock.Fake{}
 	fake.Advance(time.Hour)
 	return &Leaser{
-		clock: fake, header: register.Header{Of: of, Term: stateTerm, Delay: stateDelay},
+		clock: fake, clocks: holder.Clocks{Mono: fake}, header: register.Header{Of: of, Term: stateTerm, Delay: stateDelay},
 		witnesses: newWitnesses("", machine.ID{1}), troubles: newTroubles(of, time.Minute),
 	}, fake
 }
@@ -80,7 +81,7 @@ func TestARefusal(t *testing.T) {
 			"the stores fail":  {disklease.Refused{State: state, Err: disk}, []error{tenure.ErrUnavailable, disk}, tenure.HeldError{}},
 			"no waiting helps": {disklease.Refused{State: state, Err: disklease.ErrRecord}, []error{disklease.ErrRecord}, tenure.HeldError{}},
 		} {
-			x := &claim{Claim: tenure.Claim{Name: "x", Holder: "me", Slots: 1}, leaser: l}
+			x := &claim{Lease: holder.Make(&l.clocks, "x", "me", nil), slots: 1, leaser: l}
 			tt.refused.Witness = []byte(what)
 			err := x.refusal(tt.refused)
 			for _, is := range tt.is {
@@ -113,7 +114,11 @@ func TestARefusal(t *testing.T) {
 func TestAcquiredTooLate(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		l, fake := alone(1)
-		x := &claim{Claim: tenure.Claim{Name: "x", Slots: 1}, leaser: l, away: away, held: make(chan struct{}), verdict: make(chan error, 1)}
+		x := &claim{Lease: holder.Make(&l.clocks, "x", "me", nil), slots: 1, leaser: l, held: make(chan struct{})}
+		verdict := x.Verdict()
+		if away {
+			x.End(errors.New("given up"))
+		}
 		x.acquired(disklease.Acquired{Token: 5, Deadline: clock.After(fake, time.Minute)})
 		held := false
 		select {
@@ -121,11 +126,11 @@ func TestAcquiredTooLate(t *testing.T) {
 			held = true
 		default:
 		}
-		if held == away || (x.stint != nil) == away || (len(x.verdict) > 0) == away || (x.token == 5) == away {
-			t.Errorf("given up %v, and then let in: held %v, with token %d", away, held, x.token)
+		if held == away || x.Begun() == away || (len(verdict) > 0) == away || (x.Token() == 5) == away {
+			t.Errorf("given up %v, and then let in: held %v, with token %d", away, held, x.Token())
 		}
-		if x.stint != nil && x.stint.Left() != time.Minute {
-			t.Errorf("a tenure that lasts for a minute has %v left", x.stint.Left())
+		if x.Begun() && x.Left() != time.Minute {
+			t.Errorf("a tenure that lasts for a minute has %v left", x.Left())
 		}
 	}
 }

@@ -28,7 +28,7 @@ var errSilent = errors.New("it does not answer")
 // Health looks at a name in each of the stores, and waits for the answers until ctx is
 // done. A set works while more than half of its stores do.
 func (l *Leaser) Health(outer context.Context, name string) ([]Health, error) {
-	ctx, end, err := l.begin(outer)
+	ctx, end, err := l.calls.Begin(outer)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (l *Leaser) Health(outer context.Context, name string) ([]Health, error) {
 				h.Took = l.clock.Now().Sub(began)
 			}
 		case <-ctx.Done():
-			if l.cutShort(outer) {
+			if l.calls.CutShort(outer) {
 				return nil, tenure.ErrClosed
 			}
 			return all, nil

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register"
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -33,19 +33,18 @@ type Leaser struct {
 	set       *register.Set
 	header    register.Header
 	clock     clock.Clock
+	clocks    holder.Clocks
 	witnesses *witnesses
 	troubles  *troubles
 	renewal   atomic.Int64 // what the last one took
 
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
+	calls  *holder.Calls
 	halt   chan struct{} // closed when Close waits no more for anybody to leave
 	close  sync.Once
 	closed error // releases that were not confirmed
 
 	mu     sync.Mutex
 	claims map[*claim]struct{} // which have a machine
-	calls  sync.WaitGroup      // under way
 	minded sync.WaitGroup      // claims
 }
 
@@ -61,12 +60,12 @@ func New(set *register.Set, o Options) *Leaser {
 		o.Clock = clock.System
 	}
 	l := &Leaser{
-		set: set, header: set.Header(), clock: o.Clock,
-		halt: make(chan struct{}), claims: map[*claim]struct{}{},
+		set: set, header: set.Header(), clock: o.Clock, clocks: holder.Clocks{Mono: o.Clock},
+		calls: holder.NewCalls(context.Background(), nil),
+		halt:  make(chan struct{}), claims: map[*claim]struct{}{},
 	}
 	l.witnesses = newWitnesses(o.State, l.header.Set)
 	l.troubles = newTroubles(l.header.Of, set.Config(machine.ID{}, true).Quiet)
-	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
@@ -97,66 +96,29 @@ func Obsolete(v machine.Value, writer machine.ID) bool { return disklease.Obsole
 // seconds at most, and a second for each store to let go.
 func (l *Leaser) Close() error {
 	l.close.Do(func() {
-		l.mu.Lock() // no call begins any more
-		l.cancel()
-		l.mu.Unlock()
-		l.calls.Wait()
-
-		ctx, cancel := context.WithTimeout(context.Background(), max(2*time.Second, 8*l.header.Delay))
-		defer cancel()
-		var releases sync.WaitGroup
-		l.mu.Lock()
-		errs := make(chan error, len(l.claims))
+		l.calls.Close()
 		// In one order, so that a simulated world repeats.
-		for _, x := range slices.SortedFunc(maps.Keys(l.claims), func(a, b *claim) int { return a.id.Compare(b.id) }) {
-			// What was lost was lost before: its holder has been told.
-			releases.Go(func() {
-				if err := x.release(ctx); err != nil && !errors.Is(err, tenure.ErrLost) && x.stint != nil {
-					errs <- fmt.Errorf("%q: %w", x.Name, err)
-				}
-			})
-		}
+		l.mu.Lock()
+		all := slices.SortedFunc(maps.Keys(l.claims), func(a, b *claim) int { return a.id.Compare(b.id) })
 		l.mu.Unlock()
-		releases.Wait()
+		l.closed = holder.ReleaseAll(all, max(2*time.Second, 8*l.header.Delay), false)
 		close(l.halt)
 		l.minded.Wait()
-		for len(errs) > 0 {
-			l.closed = errors.Join(l.closed, <-errs)
-		}
 		_ = l.set.Close() // a store that hangs is left behind, and nothing depends on it
 	})
 	return l.closed
 }
 
-// begin registers a call that Close waits for. The context it returns ends with ctx or
-// with the Leaser, and must be ended with the function.
-func (l *Leaser) begin(ctx context.Context) (context.Context, func(), error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ctx.Err() != nil {
-		return nil, nil, tenure.ErrClosed
-	}
-	l.calls.Add(1)
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.ctx, func() { cancel(tenure.ErrClosed) })
-	return ctx, func() { stop(); cancel(nil); l.calls.Done() }, nil
-}
-
-// cutShort reports whether Close has ended a call, and not its caller, whose context is outer.
-func (l *Leaser) cutShort(outer context.Context) bool {
-	return outer.Err() == nil && l.ctx.Err() != nil
-}
-
-// complete fills in a claim's defaults, or says which field to change.
-func (l *Leaser) complete(c tenure.Claim) (tenure.Claim, error) {
+// Complete implements holder.Engine.
+func (e engine) Complete(c tenure.Claim) (tenure.Claim, error) {
 	asked := c.TTL
 	c, err := c.Complete()
 	switch {
 	case err != nil:
 		return c, err
-	case asked > l.header.Term:
+	case asked > e.header.Term:
 		return c, fmt.Errorf("%w: a TTL of %v is more than these stores were made for, which is %v: ask for that or less, or make other stores (tenure lease init --ttl %v)",
-			tenure.ErrClaim, asked, l.header.Term, asked)
+			tenure.ErrClaim, asked, e.header.Term, asked)
 	}
 	return c, nil
 }

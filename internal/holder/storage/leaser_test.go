@@ -70,7 +70,7 @@ func TestEndedClaimsAreForgotten(t *testing.T) {
 				if n > 0 {
 					t.Errorf("%d claims are kept", n)
 				}
-				if x := got.(lease).x; !x.mu.TryLock() {
+				if x := got.(*claim); !x.mu.TryLock() {
 					t.Fatal("its lock is held: the next call of it would hang")
 				} else {
 					x.mu.Unlock()

@@ -107,7 +107,7 @@ func (l *Leaser) observe(outer context.Context, name string, remember bool) (ten
 	if err := tenure.CheckName(name); err != nil {
 		return tenure.State{Name: name}, err
 	}
-	ctx, end, err := l.begin(outer)
+	ctx, end, err := l.calls.Begin(outer)
 	if err != nil {
 		return tenure.State{Name: name}, err
 	}
@@ -116,7 +116,7 @@ func (l *Leaser) observe(outer context.Context, name string, remember bool) (ten
 	defer o.close()
 	s, err := o.look(ctx)
 	switch {
-	case err != nil && l.cutShort(outer):
+	case err != nil && l.calls.CutShort(outer):
 		return s, tenure.ErrClosed
 	case err == nil && remember && len(s.Holders) > 0:
 		l.witnesses.keep(name, o.lease.Witness())
@@ -129,7 +129,7 @@ func (l *Leaser) Await(outer context.Context, since tenure.State) (tenure.State,
 	if err := tenure.CheckName(since.Name); err != nil {
 		return since, err
 	}
-	ctx, end, err := l.begin(outer)
+	ctx, end, err := l.calls.Begin(outer)
 	if err != nil {
 		return since, err
 	}
@@ -167,14 +167,14 @@ const listing = 64
 // List implements tenure.Lister. It looks at all names with the prefix that were ever
 // held and are not forgotten yet.
 func (l *Leaser) List(outer context.Context, prefix string) ([]string, error) {
-	ctx, end, err := l.begin(outer)
+	ctx, end, err := l.calls.Begin(outer)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	names, err := l.set.Names(ctx)
 	switch {
-	case err != nil && l.cutShort(outer):
+	case err != nil && l.calls.CutShort(outer):
 		return nil, tenure.ErrClosed
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", tenure.ErrUnavailable, err)

@@ -1,4 +1,4 @@
-package stint
+package holder
 
 import (
 	"testing"

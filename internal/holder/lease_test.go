@@ -1,4 +1,4 @@
-package stint
+package holder
 
 import (
 	"errors"
@@ -8,29 +8,38 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 var errTrouble = errors.New("trouble")
 
+// held is a lease that lasts until the deadline.
+func held(c clock.Clock, deadline machine.Mono) *Lease {
+	l := Make(&Clocks{Mono: c}, "name", "holder", nil)
+	l.Begin(1, deadline, 0)
+	return &l
+}
+
 func TestEnds(t *testing.T) {
 	for name, c := range map[string]struct {
-		do   func(s *Stint, c *clock.Fake)
+		do   func(s *Lease, c *clock.Fake)
 		want []error
 	}{
-		"in time":              {func(s *Stint, c *clock.Fake) { c.Advance(59) }, nil},
-		"late":                 {func(s *Stint, c *clock.Fake) { c.Advance(60) }, []error{tenure.ErrLost}},
-		"late, with a reason":  {func(s *Stint, c *clock.Fake) { s.Trouble(errTrouble); c.Advance(60) }, []error{tenure.ErrLost, errTrouble}},
-		"extended":             {func(s *Stint, c *clock.Fake) { c.Advance(59); s.Extend(61); c.Advance(1) }, nil},
-		"extended too late":    {func(s *Stint, c *clock.Fake) { c.Advance(60); s.Extend(99) }, []error{tenure.ErrLost}},
-		"never shortened":      {func(s *Stint, c *clock.Fake) { s.Extend(10); c.Advance(59) }, nil},
-		"given up":             {func(s *Stint, c *clock.Fake) { s.End(tenure.ErrReleased) }, []error{tenure.ErrReleased}},
-		"given up too late":    {func(s *Stint, c *clock.Fake) { c.Advance(60); s.End(tenure.ErrReleased) }, []error{tenure.ErrLost}},
-		"given up, then lost":  {func(s *Stint, c *clock.Fake) { s.End(tenure.ErrReleased); c.Advance(60) }, []error{tenure.ErrReleased}},
-		"taken away":           {func(s *Stint, c *clock.Fake) { s.Lose(errTrouble) }, []error{tenure.ErrLost, errTrouble}},
-		"trouble that is over": {func(s *Stint, c *clock.Fake) { s.Trouble(errTrouble); s.Extend(61); c.Advance(60) }, nil},
+		"in time":              {func(s *Lease, c *clock.Fake) { c.Advance(59) }, nil},
+		"late":                 {func(s *Lease, c *clock.Fake) { c.Advance(60) }, []error{tenure.ErrLost}},
+		"late, with a reason":  {func(s *Lease, c *clock.Fake) { s.Trouble(errTrouble); c.Advance(60) }, []error{tenure.ErrLost, errTrouble}},
+		"extended":             {func(s *Lease, c *clock.Fake) { c.Advance(59); s.Extend(61, 0); c.Advance(1) }, nil},
+		"extended too late":    {func(s *Lease, c *clock.Fake) { c.Advance(60); s.Extend(99, 0) }, []error{tenure.ErrLost}},
+		"never shortened":      {func(s *Lease, c *clock.Fake) { s.Extend(10, 0); c.Advance(59) }, nil},
+		"given up":             {func(s *Lease, c *clock.Fake) { s.End(tenure.ErrReleased) }, []error{tenure.ErrReleased}},
+		"given up too late":    {func(s *Lease, c *clock.Fake) { c.Advance(60); s.End(tenure.ErrReleased) }, []error{tenure.ErrLost}},
+		"given up, then lost":  {func(s *Lease, c *clock.Fake) { s.End(tenure.ErrReleased); c.Advance(60) }, []error{tenure.ErrReleased}},
+		"taken away":           {func(s *Lease, c *clock.Fake) { s.Lose(errTrouble) }, []error{tenure.ErrLost, errTrouble}},
+		"trouble that is over": {func(s *Lease, c *clock.Fake) { s.Trouble(errTrouble); s.Extend(61, 0); c.Advance(60) }, nil},
 	} {
 		var clk clock.Fake
-		s := Begin(&clk, 60)
+		s := held(&clk, 60)
+		done := s.Done()
 		c.do(s, &clk)
 		err := s.Check()
 		if (err == nil) != (c.want == nil) {
@@ -42,7 +51,7 @@ func TestEnds(t *testing.T) {
 			}
 		}
 		select {
-		case <-s.Done():
+		case <-done:
 			if err == nil || s.Err() != err {
 				t.Errorf("%s: Done is closed, Check returns %v and Err %v", name, err, s.Err())
 			}
@@ -58,11 +67,11 @@ func TestEnds(t *testing.T) {
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock.Fake
-		s := Begin(&c, 60)
+		s := held(&c, 60)
 		ended := make(chan error, 1)
 		go func() { ended <- s.Watch() }()
 		synctest.Wait()
-		s.Extend(100)
+		s.Extend(100, 0)
 		c.Advance(99 * time.Nanosecond)
 		synctest.Wait()
 		if len(ended) != 0 || s.Err() != nil {
@@ -77,15 +86,15 @@ func TestWatch(t *testing.T) {
 
 // TestWatchLeavesNoAlarm: a tenure that has ended, for whatever reason, has none that would ring.
 func TestWatchLeavesNoAlarm(t *testing.T) {
-	for name, end := range map[string]func(s *Stint, c *clock.Fake){
-		"given up":           func(s *Stint, _ *clock.Fake) { s.End(tenure.ErrReleased) },
-		"taken away":         func(s *Stint, _ *clock.Fake) { s.Lose(errTrouble) },
-		"late":               func(_ *Stint, c *clock.Fake) { c.Advance(60) },
-		"extended, and late": func(s *Stint, c *clock.Fake) { s.Extend(61); c.Advance(60); synctest.Wait(); c.Advance(1) },
+	for name, end := range map[string]func(s *Lease, c *clock.Fake){
+		"given up":           func(s *Lease, _ *clock.Fake) { s.End(tenure.ErrReleased) },
+		"taken away":         func(s *Lease, _ *clock.Fake) { s.Lose(errTrouble) },
+		"late":               func(_ *Lease, c *clock.Fake) { c.Advance(60) },
+		"extended, and late": func(s *Lease, c *clock.Fake) { s.Extend(61, 0); c.Advance(60); synctest.Wait(); c.Advance(1) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var c clock.Fake
-			s := Begin(&c, 60)
+			s := held(&c, 60)
 			ended := make(chan error, 1)
 			go func() { ended <- s.Watch() }()
 			synctest.Wait()
@@ -105,19 +114,19 @@ func TestWatchLeavesNoAlarm(t *testing.T) {
 // deadline stays.
 func TestExtendTellsWhetherItDid(t *testing.T) {
 	for name, c := range map[string]struct {
-		end  func(s *Stint, c *clock.Fake)
+		end  func(s *Lease, c *clock.Fake)
 		want bool
 	}{
-		"in time":    {func(_ *Stint, c *clock.Fake) { c.Advance(59) }, true},
-		"late":       {func(_ *Stint, c *clock.Fake) { c.Advance(60) }, false},
-		"given up":   {func(s *Stint, _ *clock.Fake) { s.End(tenure.ErrReleased) }, false},
-		"taken away": {func(s *Stint, _ *clock.Fake) { s.Lose(errTrouble) }, false},
+		"in time":    {func(_ *Lease, c *clock.Fake) { c.Advance(59) }, true},
+		"late":       {func(_ *Lease, c *clock.Fake) { c.Advance(60) }, false},
+		"given up":   {func(s *Lease, _ *clock.Fake) { s.End(tenure.ErrReleased) }, false},
+		"taken away": {func(s *Lease, _ *clock.Fake) { s.Lose(errTrouble) }, false},
 	} {
 		var clk clock.Fake
-		s := Begin(&clk, 60)
+		s := held(&clk, 60)
 		c.end(s, &clk)
-		if got := s.Extend(99); got != c.want || (s.Deadline() == 99) != c.want {
-			t.Errorf("%s: Extend returns %v, and the deadline is %d; want %v", name, got, s.Deadline(), c.want)
+		if got := s.Extend(99, 0); got != c.want || (s.Left() == time.Duration(99-clk.Now())) != c.want {
+			t.Errorf("%s: Extend returns %v, and %v is left; want %v", name, got, s.Left(), c.want)
 		}
 	}
 }
@@ -125,7 +134,7 @@ func TestExtendTellsWhetherItDid(t *testing.T) {
 // TestTheFirstEndCounts: End returns why the tenure ended, which is not always what it was told.
 func TestTheFirstEndCounts(t *testing.T) {
 	var c clock.Fake
-	s := Begin(&c, 60)
+	s := held(&c, 60)
 	if err := s.End(tenure.ErrReleased); err != tenure.ErrReleased {
 		t.Errorf("given up: End returns %v, want %v", err, tenure.ErrReleased)
 	}
@@ -134,7 +143,7 @@ func TestTheFirstEndCounts(t *testing.T) {
 	if err := s.End(errTrouble); err != tenure.ErrReleased || s.Err() != tenure.ErrReleased || s.Check() != tenure.ErrReleased {
 		t.Errorf("given up, and ended again: End returns %v, Err %v and Check %v; want %v", err, s.Err(), s.Check(), tenure.ErrReleased)
 	}
-	late := Begin(&c, 60)
+	late := held(&c, 60)
 	if err := late.End(tenure.ErrReleased); !errors.Is(err, tenure.ErrLost) || late.Check() != err {
 		t.Errorf("given up too late: End returns %v and Check %v; want %v", err, late.Check(), tenure.ErrLost)
 	}
@@ -143,9 +152,9 @@ func TestTheFirstEndCounts(t *testing.T) {
 // TestTroubleThatIsOver: a loss is not laid at the door of what stood in the way of an earlier renewal.
 func TestTroubleThatIsOver(t *testing.T) {
 	var c clock.Fake
-	s := Begin(&c, 60)
+	s := held(&c, 60)
 	s.Trouble(errTrouble)
-	s.Extend(70)
+	s.Extend(70, 0)
 	c.Advance(70)
 	if err := s.Check(); !errors.Is(err, tenure.ErrLost) || errors.Is(err, errTrouble) {
 		t.Errorf("Check returns %v; want %v, and not %v, for there was a renewal since", err, tenure.ErrLost, errTrouble)
@@ -155,25 +164,25 @@ func TestTroubleThatIsOver(t *testing.T) {
 // TestLeft: what is left counts down, and goes on below nothing.
 func TestLeft(t *testing.T) {
 	var c clock.Fake
-	s := Begin(&c, 60)
+	s := held(&c, 60)
 	for _, want := range []time.Duration{60, 0, -60} {
 		if got := s.Left(); got != want {
 			t.Errorf("at %d of 60: %v is left, want %v", c.Now(), got, want)
 		}
 		c.Advance(60)
 	}
-	if s.Context().Err() != nil {
-		t.Error("the context has ended, though nobody has looked")
+	if s.Err() != nil {
+		t.Error("it has ended, though nobody has looked")
 	}
-	if s.Check() == nil || s.Context().Err() == nil {
-		t.Error("a look at the clock past the deadline does not end the context")
+	if s.Check() == nil || s.Err() == nil {
+		t.Error("a look at the clock past the deadline does not end it")
 	}
 }
 
 // TestLostLateForAReason: who hears why the lease is lost says so, though the deadline has passed meanwhile.
 func TestLostLateForAReason(t *testing.T) {
 	var c clock.Fake
-	s := Begin(&c, 60)
+	s := held(&c, 60)
 	c.Advance(60)
 	s.Lose(errTrouble)
 	if err := s.Check(); !errors.Is(err, tenure.ErrLost) || !errors.Is(err, errTrouble) {
