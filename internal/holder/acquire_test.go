@@ -1,0 +1,117 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/machine"
+)
+
+// scripted is an engine whose attempts end as a test says.
+type scripted struct {
+	attempts []func(Call) (Claim, error) // one after the other; the last again and again
+	made     int
+	again    error // is worth another attempt, a second later
+}
+
+func (e *scripted) Complete(c tenure.Claim) (tenure.Claim, error) {
+	if c.Name == "" {
+		return c, tenure.ErrClaim
+	}
+	return c, nil
+}
+
+func (e *scripted) Contend(in Call, _ tenure.Claim) (Claim, error) {
+	attempt := e.attempts[min(e.made, len(e.attempts)-1)]
+	e.made++
+	return attempt(in)
+}
+
+func (e *scripted) Again(_ Call, err error) (time.Duration, bool) {
+	return time.Second, e.again != nil && errors.Is(err, e.again)
+}
+
+func (e *scripted) Explain(_ Call, c tenure.Claim, err error) error { return Unexplained(c.Name, err) }
+
+func (e *scripted) Patience() time.Duration { return 5 * time.Second }
+
+// until is an attempt that is admitted until a deadline.
+func until(deadline machine.Mono) func(Call) (Claim, error) {
+	return func(Call) (Claim, error) {
+		c := &recorded{Lease: Make(&Clocks{Mono: new(clock.Fake)}, "n", "holder", nil)}
+		c.Begin(1, deadline, 0)
+		return c, nil
+	}
+}
+
+func fails(err error) func(Call) (Claim, error) {
+	return func(Call) (Claim, error) { return nil, err }
+}
+
+func waits(in Call) (Claim, error) {
+	if err := in.Wait(time.Hour); err != nil {
+		return nil, err
+	}
+	return nil, errors.New("it waited for an hour")
+}
+
+// Acquire and TryAcquire of all engines: what they return, after how many attempts, and when.
+func TestAdmit(t *testing.T) {
+	errBusy, errBroken := errors.New("busy"), errors.New("broken")
+	heldByAnother := tenure.HeldError{Name: "n", Holder: "another"}
+	for name, c := range map[string]struct {
+		claim    string
+		attempts []func(Call) (Claim, error)
+		try      bool
+		patience time.Duration // the caller's; 0: it waits for ever
+		close    time.Duration // when the Leaser is closed; 0: never
+		want     error
+		text     string
+		made     int
+		took     time.Duration
+	}{
+		"admitted":                        {"n", []func(Call) (Claim, error){until(60)}, false, 0, 0, nil, "", 1, 0},
+		"a claim that makes no sense":     {"", []func(Call) (Claim, error){until(60)}, false, 0, 0, tenure.ErrClaim, "", 0, 0},
+		"lost before the caller knew":     {"n", []func(Call) (Claim, error){until(0), until(60)}, false, 0, 0, nil, "", 2, 0},
+		"another attempt":                 {"n", []func(Call) (Claim, error){fails(errBusy), fails(errBusy), until(60)}, false, 0, 0, nil, "", 3, 2 * time.Second},
+		"held by another":                 {"n", []func(Call) (Claim, error){fails(heldByAnother)}, true, 0, 0, heldByAnother, heldByAnother.Error(), 1, 0},
+		"broken":                          {"n", []func(Call) (Claim, error){fails(errBroken)}, false, 0, 0, errBroken, `acquire "n": broken`, 1, 0},
+		"a try waits for some seconds":    {"n", []func(Call) (Claim, error){waits}, true, 0, 0, ErrPatience, "", 1, 5 * time.Second},
+		"an Acquire waits for its caller": {"n", []func(Call) (Claim, error){waits}, false, time.Minute, 0, context.DeadlineExceeded, "", 1, time.Minute},
+		"cut short between two attempts":  {"n", []func(Call) (Claim, error){fails(errBusy)}, false, 1500 * time.Millisecond, 0, context.DeadlineExceeded, "", 2, 1500 * time.Millisecond},
+		"closed":                          {"n", []func(Call) (Claim, error){waits}, false, 0, 3 * time.Second, tenure.ErrClosed, tenure.ErrClosed.Error(), 1, 3 * time.Second},
+		"closed between two attempts":     {"n", []func(Call) (Claim, error){fails(errBusy)}, false, 0, 1500 * time.Millisecond, tenure.ErrClosed, tenure.ErrClosed.Error(), 2, 1500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if c.patience > 0 {
+					ctx, cancel = context.WithTimeout(ctx, c.patience)
+					defer cancel()
+				}
+				calls := NewCalls(context.Background(), nil)
+				if c.close > 0 {
+					time.AfterFunc(c.close, calls.Close)
+				}
+				e, begun := &scripted{attempts: c.attempts, again: errBusy}, time.Now()
+				x, err := Admit(ctx, calls, e, tenure.Claim{Name: c.claim}, c.try)
+				if !errors.Is(err, c.want) || c.text != "" && err.Error() != c.text {
+					t.Errorf("the error is %v, want %v %s", err, c.want, c.text)
+				}
+				if (err == nil) != (x != nil) || x != nil && x.Check() != nil {
+					t.Errorf("beside the error %v it returns the claim %v", err, x)
+				}
+				if took := time.Since(begun); took != c.took || e.made != c.made {
+					t.Errorf("it took %v and %d attempts, want %v and %d", took, e.made, c.took, c.made)
+				}
+				calls.Close() // waits for ever if a call has not left
+			})
+		})
+	}
+}
