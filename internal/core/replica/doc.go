@@ -61,7 +61,7 @@
 // Each is checked by scripts in internal/lab/replicasim, and a mutant that breaks it is
 // planted there to see that it is: `go test ./internal/lab/replicasim -run TestMutants
 // -mutants=all`, table in internal/lab/replicasim/testdata/mutants/README.md. Rules that are
-// called R or Q are of read leases, and listed in package quorumlease.
+// called R or Q are of read leases. docs/rules.md has all of them, with their reasons.
 //
 //	P1  A batch enters the log once, in the term that it was addressed to.
 //	P2  It is addressed anew only when an entry of a later term was applied, or
