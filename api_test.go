@@ -106,8 +106,8 @@ func changes(was, is []string) (out []string) {
 	return out
 }
 
-// leakOffences are the leaks that are not expected, and the expected ones that are gone. What is
-// expected is a package and a name, as in "engine/file Config".
+// leakOffences returns the leaks that are not expected, and the expected ones that are gone. Each
+// expected leak is a package and a name, as in "engine/file Config".
 func leakOffences(leaks, expected []string) (offences []string) {
 	of := func(name, leak string) bool { return strings.HasPrefix(leak, name+" ") }
 	for _, leak := range leaks {

@@ -22,8 +22,8 @@ type Claim interface {
 	// tenure would have ended by itself: left was the time until its deadline. The error is
 	// Unconfirmed, or the store's own.
 	AwaitFreed(ctx context.Context, left time.Duration) error
-	// Abandon hears of a release that came after the loss. What the holder sent last may still
-	// be under way, so that a lock delay must not be cut short.
+	// Abandon is called for a release after the loss. The holder's last message may still be
+	// under way, so a lock delay must not be cut short.
 	Abandon(ctx context.Context)
 }
 

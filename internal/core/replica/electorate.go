@@ -7,10 +7,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// electorate is who the members are, for read leases.
+// electorate is the set of members that counts for read leases.
 type electorate struct {
 	// memberships are those that count (R23); voters and learners are the newest's, by
-	// the log, and everyone is who is in any.
+	// the log, and everyone is the members of any.
 	memberships                quorumlease.Memberships
 	voters, learners, everyone []machine.NodeID
 }

@@ -53,8 +53,8 @@ func (m *answering) Ready() machine.Ready {
 }
 
 // asks has clients ask b.N times, each again as soon as it is told, and counts turns, calls of Send
-// and calls of Persist for each question. An option saves some of them. What they cost in a product
-// ns/op cannot show: here they do nothing.
+// and calls of Persist for each question. An option saves some of them. ns/op does not
+// show their cost in a product, for here they do nothing.
 func asks(b *testing.B, clients int, cfg Config, question func(i int) asking) {
 	m := &answering{}
 	var sends, writes atomic.Int64

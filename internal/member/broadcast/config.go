@@ -68,8 +68,8 @@ type Config struct {
 	// Clients is how many clients are remembered: those whose messages were ordered last. 0
 	// means 100,000, a million is the limit. The same at all members, for good: it decides
 	// what is ordered. A member that is behind is told all of them in one message, of 21 bytes
-	// for each and 36 at most. Who tells goes on meanwhile; who is told stands still while it
-	// takes them in, some hundredths of a second for 100,000.
+	// for each and 36 at most. The sender goes on meanwhile. The receiver stands
+	// still while it takes them in: some hundredths of a second for 100,000.
 	Clients int
 	// Logger is told about connections and suspicions; nil means slog.Default.
 	Logger *slog.Logger

@@ -479,8 +479,8 @@ func (n *Node) leave(err error) {
 	}
 }
 
-// Close ends the node. What is under way gets ErrUnknown; a snapshot that is being written
-// is given up, but waited for.
+// Close ends the node. Calls under way get ErrUnknown. A snapshot that is being written is given
+// up, and Close waits for that.
 func (n *Node) Close() error {
 	var err error
 	n.closing.Do(func() {

@@ -378,8 +378,8 @@ func TestManyClientsAreTransferred(t *testing.T) {
 	}
 }
 
-// With many clients a Trim waits for others before the log is written anew. What is trimmed is
-// delivered no more all the same, and what is not is there after a restart.
+// With many clients a Trim waits for others before the log is written anew. Trimmed messages
+// are delivered no more all the same, and all others are there after a restart.
 func TestTrimWithManyClients(t *testing.T) {
 	const clients = 1500
 	g := newGroup(t, 1)

@@ -100,8 +100,7 @@ func (h *Holder) Take(from machine.NodeID, seq uint64, until machine.Mono, stamp
 	return true
 }
 
-// Renumbered tells that a grantor numbers its promises anew. What it promised before is good
-// still.
+// Renumbered records that a grantor numbers its promises anew. Its earlier promises still hold.
 func (h *Holder) Renumbered(from machine.NodeID) {
 	if i, known := h.find(from); known {
 		h.promises[i].seq = 0
