@@ -33,7 +33,6 @@ var generated = []string{"api/readleasepb"}
 var unfinished = []string{
 	"engine/etcd Config", "engine/etcd New",
 	"engine/file Config", "engine/file Health", "engine/file Init", "engine/file Leaser", "engine/file Spec",
-	"engine/flease ClientConfig", "engine/flease Config", "engine/flease MemberStatus", "engine/flease Members", "engine/flease Status",
 	"engine/redis Config", "engine/redis Health", "engine/redis Init", "engine/redis Leaser",
 }
 

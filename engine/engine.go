@@ -34,8 +34,8 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine/etcd"
 	"github.com/tenure-lease/tenure/engine/file"
-	"github.com/tenure-lease/tenure/engine/flease"
 	"github.com/tenure-lease/tenure/engine/redis"
+	"github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
 // ErrURL is an engine URL that makes no sense.
@@ -91,7 +91,7 @@ func Open(ctx context.Context, url string) (tenure.Leaser, error) {
 }
 
 func openFlease(ctx context.Context, url string) (tenure.Leaser, error) {
-	path, socket, err := FleaseSocket(url)
+	path, socket, err := fleaseSocket(url)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func openFlease(ctx context.Context, url string) (tenure.Leaser, error) {
 		}
 		return c, nil
 	}
-	cfg, err := Flease(url)
+	cfg, err := fleasePeer(url)
 	if err != nil {
 		return nil, err
 	}
@@ -114,4 +114,21 @@ func openFlease(ctx context.Context, url string) (tenure.Leaser, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// fleaseSocket is flease.SocketOfURL, with errors that name the URL.
+func fleaseSocket(url string) (path string, ok bool, err error) {
+	if path, ok, err = flease.SocketOfURL(url); err != nil {
+		err = fmt.Errorf("%w %q: %w", ErrURL, url, err)
+	}
+	return path, ok, err
+}
+
+// fleasePeer is flease.ReadURL, with errors that name the URL.
+func fleasePeer(url string) (flease.Config, error) {
+	cfg, err := flease.ReadURL(url)
+	if err != nil {
+		err = fmt.Errorf("%w %q: %w", ErrURL, url, err)
+	}
+	return cfg, err
 }

@@ -1,18 +1,15 @@
 package engine
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tenure-lease/tenure/engine/etcd"
+	"github.com/tenure-lease/tenure/internal/holder/certs"
 )
 
 // Etcd reads an etcd or etcds URL. It is for those who need etcd's own client
@@ -39,7 +36,7 @@ func etcdConfig(whole string) (cfg etcd.Config, err error) {
 		return cfg, err
 	}
 	if scheme == "etcds" {
-		cfg.TLS, err = tlsConfig(options)
+		cfg.TLS, err = certs.Read(options)
 		return cfg, err
 	}
 	for name := range options {
@@ -71,36 +68,4 @@ func addresses(hosts, usual string) ([]string, error) {
 		all = append(all, host)
 	}
 	return all, nil
-}
-
-func tlsConfig(options url.Values) (*tls.Config, error) {
-	known := []string{"cacert", "cert", "key", "servername"}
-	for name := range options {
-		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("option %q is unknown; there are %s", name, strings.Join(known, ", "))
-		}
-	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: options.Get("servername")}
-	if file := options.Get("cacert"); file != "" {
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("cacert: %w", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("cacert: %s holds no PEM certificate", file)
-		}
-	}
-	cert, key := options.Get("cert"), options.Get("key")
-	if (cert == "") != (key == "") {
-		return nil, errors.New("cert and key go together: give both or none")
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("cert and key: %w", err)
-		}
-		cfg.Certificates = []tls.Certificate{pair}
-	}
-	return cfg, nil
 }

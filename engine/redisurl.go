@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tenure-lease/tenure/engine/redis"
+	"github.com/tenure-lease/tenure/internal/holder/certs"
 )
 
 // Redis reads a redis or rediss URL. It is for those who need more than a Leaser.
@@ -79,7 +80,7 @@ func redisConfig(whole string) (cfg redis.Config, err error) {
 	cfg.Prefix = options.Get("prefix")
 	delete(options, "prefix")
 	if scheme == "rediss" {
-		cfg.TLS, err = tlsConfig(options)
+		cfg.TLS, err = certs.Read(options)
 		return cfg, err
 	}
 	for name := range options {

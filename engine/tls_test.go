@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tenure-lease/tenure/internal/holder/certs"
 )
 
 // authority signs certificates for tests.
@@ -111,11 +113,11 @@ func meet(t *testing.T, server, client *tls.Config) (atServer, atClient error) {
 // dials.
 func TestFleasePeersAuthenticateEachOther(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
-	cfg, err := Flease("flease://a:1@a:1?" + ours.options(ours.issue()))
+	cfg, err := fleasePeer("flease://a:1@a:1?" + ours.options(ours.issue()))
 	if err != nil || cfg.TLS == nil {
 		t.Fatalf("a URL with certificates makes a peer with TLS %v, %v", cfg.TLS, err)
 	}
-	foreign, err := tlsConfig(url.Values{"cacert": {ours.file}})
+	foreign, err := certs.Read(url.Values{"cacert": {ours.file}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,10 +157,10 @@ func TestFleaseNeedsAllCertificates(t *testing.T) {
 				some[name] = value
 			}
 		}
-		_, err := Flease("flease://a:1@a:1?" + some.Encode())
+		_, err := fleasePeer("flease://a:1@a:1?" + some.Encode())
 		wantURLError(t, err, missing+" is missing")
 	}
-	_, err := Flease("flease://a:1@a:1?servername=x")
+	_, err := fleasePeer("flease://a:1@a:1?servername=x")
 	wantURLError(t, err, "cacert is missing")
 }
 

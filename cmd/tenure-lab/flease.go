@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/engine/flease"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/holder/flease"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 

@@ -16,6 +16,7 @@ import (
 	"github.com/tenure-lease/tenure/engine"
 	"github.com/tenure-lease/tenure/engine/file"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/holder/flease"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
 
@@ -87,7 +88,7 @@ func open(ctx context.Context, at string, look bool) (tenure.Leaser, error) {
 		cfg, err = engine.File(at)
 		cfg.ReadOnly = look
 	case strings.HasPrefix(at, "flease:"):
-		if _, socket, err := engine.FleaseSocket(at); err == nil && !socket {
+		if _, socket, err := flease.SocketOfURL(at); err == nil && !socket {
 			return nil, fmt.Errorf("%w %q would make this command a peer, which is silent for a while after its start: run tenure peer on this machine, and write --at flease:///PATH with its socket", engine.ErrURL, at)
 		}
 		return engine.Open(ctx, at)

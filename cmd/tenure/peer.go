@@ -25,8 +25,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenure-lease/tenure/engine"
-	"github.com/tenure-lease/tenure/engine/flease"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
 // peerOptions are the flags of tenure peer. Those of the peer itself end up in a flease URL,
@@ -160,11 +160,8 @@ func (o peerOptions) complete() (flease.Config, fs.FileMode, error) {
 	if o.cell != 0 {
 		q.Set("cell", strconv.Itoa(o.cell))
 	}
-	cfg, err := engine.Flease("flease://" + o.self + "@" + list + "?" + q.Encode())
+	cfg, err := flease.ReadURL("flease://" + o.self + "@" + list + "?" + q.Encode())
 	if err != nil {
-		if both, ok := err.(interface{ Unwrap() []error }); ok { // without the URL, which nobody wrote
-			err = both.Unwrap()[1]
-		}
 		return cfg, 0, err
 	}
 	return cfg, fs.FileMode(mode), nil
@@ -254,12 +251,12 @@ func peerStatusCommand() *cobra.Command {
 		Example: "  tenure peer status --at flease:///run/tenure/peer.sock\n  tenure peer status -o json   # at TENURE_AT",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, ok, err := engine.FleaseSocket(at)
-			if err == nil && !ok {
-				err = fmt.Errorf("--at %q: want the socket of a peer, flease:///PATH", at)
-			}
+			path, ok, err := flease.SocketOfURL(at)
 			if err != nil {
-				return err
+				return fmt.Errorf("%w %q: %w", engine.ErrURL, at, err)
+			}
+			if !ok {
+				return fmt.Errorf("--at %q: want the socket of a peer, flease:///PATH", at)
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tenure-lease/tenure/engine/flease"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/holder/flease"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 

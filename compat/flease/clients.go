@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	engine "github.com/tenure-lease/tenure/engine/flease"
+	engine "github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
 // clients are callers of flease's peers over their sockets, each with a connection of its

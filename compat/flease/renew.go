@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	engine "github.com/tenure-lease/tenure/engine/flease"
+	engine "github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
 const (

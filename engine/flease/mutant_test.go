@@ -1,4 +1,4 @@
-package flease_test
+package flease
 
 import (
 	"testing"
@@ -8,8 +8,4 @@ import (
 
 func TestMutants(t *testing.T) { mutant.Try(t) }
 
-func TestMutantTable(t *testing.T) {
-	mutant.Table(t, "TestPeerCloses/closed", "TestPeerCloses/killed", "TestClientsLockDelay/killed", "TestClientsLockDelay/stopped",
-		"TestUnreadableState/remove", "TestUnreadableState/syncdir", "TestSilence/none", "TestSilence/damaged",
-		"TestSilence/of_another_t_max", "TestWhatIsNotSavedIsTold/too_busy", "TestDisagreement/t_max", "TestDisagreement/epsilon", "TestDisagreement/cluster")
-}
+func TestMutantTable(t *testing.T) { mutant.Table(t) }

@@ -1,4 +1,4 @@
-// Package fleaseworld plays worlds of whole Flease peers and their clients: engine/flease as
+// Package fleaseworld plays worlds of whole Flease peers and their clients: internal/holder/flease as
 // it ships, its driver, transport, sockets and state on disk included, in simulated time (see
 // package world). Package fleasesim goes deeper into the protocol; this package is about the
 // shell around it.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	engine "github.com/tenure-lease/tenure/engine/flease"
+	engine "github.com/tenure-lease/tenure/internal/holder/flease"
 	"github.com/tenure-lease/tenure/internal/lab/world"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	engine "github.com/tenure-lease/tenure/engine/flease"
+	engine "github.com/tenure-lease/tenure/internal/holder/flease"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/lab/world"
 	"github.com/tenure-lease/tenure/internal/lab/world/disk"

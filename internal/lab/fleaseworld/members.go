@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	engine "github.com/tenure-lease/tenure/engine/flease"
+	engine "github.com/tenure-lease/tenure/internal/holder/flease"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 

@@ -13,7 +13,7 @@
 //	rd := p.Ready() // Sends: batches; Outcomes: Acquired{Token, Deadline, Until}, Renewed, Lost …
 //	p.Step(now, flease.Release{ID: 7})
 //
-// It renews by itself at about half of each lease. Engine engine/flease drives it for real,
+// It renews by itself at about half of each lease. Engine internal/holder/flease drives it for real,
 // internal/lab/fleasesim in worlds where everything fails. The duties of a driver, beside those of
 // package machine:
 //
@@ -103,7 +103,7 @@
 //     proposer keeps the others' as it read them. L2 holds for each.
 //   - A lock delay is a part of λ.t that the holder itself does not use.
 //   - Views go up by one, each when the last is active. Cells that a change leaves alone go
-//     on (engine/flease ends a peer that is no member any more, with all its leases). The
+//     on (internal/holder/flease ends a peer that is no member any more, with all its leases). The
 //     others close at a majority of each old cell, then W passes, then the new view votes,
 //     whatever the change (F-1). A closed cell stays closed, whatever view comes next.
 //
