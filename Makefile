@@ -90,10 +90,10 @@ mutants: ## break every rule once, on purpose; a test must notice each. SINCE=CO
 	go test ./internal/lab/mutant -run '^TestDraw$$' -count=1 -timeout 12h -v -budget all -since '$(SINCE)'
 
 # Planted bugs are those that somebody thought of. These are made by rule, everywhere in a package.
-PKG ?= peer
+PKG ?= internal/host/peer
 BREAKS ?= 0
 FILES ?=
-survivors: ## break a package everywhere, and print what its tests do not notice: PKG=peer FILES='hello|frame' BREAKS=25 DRAW=1
+survivors: ## break a package everywhere, and print what its tests do not notice: PKG=internal/host/peer FILES='hello|frame' BREAKS=25 DRAW=1
 	cd tools && go run ./survivors -n $(BREAKS) -seed $(DRAW) -files '$(FILES)' $(addprefix ../,$(PKG))
 
 BUDGET ?= 150s
@@ -105,7 +105,7 @@ compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios
 	cd compat && go run ./bench -runs 3 -plot ../bench.svg
 	cd compat && go run ./widearea
 	cd compat && go run ./storage/bench -cost-runs 3
-	cd compat && go run ./internal/protocol/flease -runs 3
+	cd compat && go run ./flease -runs 3
 
 nightly: ## the long runs, with a record in docs/nights; SHARE=8 plays an eighth of each
 	.ci/nightly
