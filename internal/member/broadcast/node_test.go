@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,10 +70,14 @@ func newGroupOf(t *testing.T, n int, change func(*broadcast.Config)) *group {
 
 func (g *group) start(id machine.NodeID, ln net.Listener) {
 	g.t.Helper()
-	if ln == nil {
+	for ctx := soon(g.t); ln == nil; {
 		var err error
-		if ln, err = net.Listen("tcp", g.members[id]); err != nil {
+		// Another process of this machine may have been given the port meanwhile.
+		if ln, err = net.Listen("tcp", g.members[id]); err != nil && (!errors.Is(err, syscall.EADDRINUSE) || ctx.Err() != nil) {
 			g.t.Fatal(err)
+		}
+		if err != nil {
+			time.Sleep(10 * time.Millisecond)
 		}
 	}
 	cfg := broadcast.Config{
