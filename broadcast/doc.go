@@ -105,7 +105,10 @@
 // [ErrRemoved] as soon as the others can do without it, or, when it comes back from being away,
 // as soon as most of the others that it knows say so. IDs do not return. An address is changed
 // by AddMember with the new one. A member that is away while all the others move looks for them
-// where they were.
+// where they were. A member does not listen to one that joined while it was away: for all that it
+// knows, that is a stranger. It hears of the change from any other member. If none of those that
+// it knows is up, it waits for one of them, or until it is started again with Config.Members that
+// name the one that joined. Its log tells of connections by one that is not known here.
 //
 // # Left out
 //

@@ -43,11 +43,12 @@ type torture struct {
 
 // host is where a member runs.
 type host struct {
-	disk *waltest.Disk
-	plan atomic.Pointer[plan]
-	app  sync.WaitGroup
-	at   atomic.Uint64 // where the application is
-	gone atomic.Bool   // it was told that it was removed
+	disk  *waltest.Disk
+	plan  atomic.Pointer[plan]
+	app   sync.WaitGroup
+	at    atomic.Uint64 // where the application is
+	gone  atomic.Bool   // it was told that it was removed
+	began bool
 }
 
 // plan is after how many operations of a kind a member's disk goes off.
@@ -271,9 +272,10 @@ func TestCrashes(t *testing.T) {
 			}
 			return nil
 		}
-		if c.Join = c.ID > 3; !c.Join {
+		if c.Join = c.ID > 3; !c.Join && !h.began {
 			c.Members = founders
 		}
+		h.began = true
 		c.Dir, c.WAL, c.MemoryBytes, c.Timeout = "/data", wal.Options{FS: fs, SegmentBytes: 4 << 10}, 2000, 100*time.Millisecond
 	})
 	for range 3 {
@@ -344,6 +346,7 @@ func (x *torture) appears() machine.NodeID {
 func (x *torture) replaces(old machine.NodeID) {
 	id := x.appears()
 	x.starts(id)
+	patience := time.Now().Add(2 * time.Second)
 	for limit := time.Now().Add(20 * time.Second); ; {
 		for _, at := range ids(x.members) {
 			if at == id || at == old {
@@ -360,11 +363,25 @@ func (x *torture) replaces(old machine.NodeID) {
 				delete(x.members, old)
 				return
 			}
+			if n := x.nodes[at]; time.Now().After(patience) && x.knowsNobodyUp(n) {
+				x.falls(at) // the operator tells it of those that joined while it was away
+				x.starts(at)
+			}
 			if time.Now().After(limit) {
 				x.t.Fatalf("member %d does not come in place of %d: %v", id, old, err)
 			}
 		}
 	}
+}
+
+// knowsNobodyUp reports whether none of the others that a member knows is up.
+func (x *torture) knowsNobodyUp(n *broadcast.Node) bool {
+	for id := range n.Members() {
+		if up := x.nodes[id]; up != nil && up != n {
+			return false
+		}
+	}
+	return true
 }
 
 // crash has a member crash at some point, and come back after a while.

@@ -191,6 +191,21 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// A grant that finishes while leases are counted is not missed.
+func TestAGrantThatFinishesMeanwhileCounts(t *testing.T) {
+	granting, granted := int64(3), int64(4)
+	finishes := func(count *int64) func() int64 {
+		return func() int64 {
+			n := *count
+			granting, granted = granting-1, granted+1
+			return n
+		}
+	}
+	if n := leases(finishes(&granting), finishes(&granted)); n < 7 {
+		t.Errorf("%d leases are counted where there are 7, or are about to be", n)
+	}
+}
+
 // TestLargestRequestReachesAll by the way over another member, the leader's log
 // and everybody's disk. Heartbeats wait behind it, and on a slow machine under the
 // race detector it is long on its way: the cluster is a patient one.

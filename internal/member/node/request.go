@@ -75,8 +75,7 @@ func (n *Node) propose(ctx context.Context, body []byte) (result, error) {
 
 // grant fills in what a client leaves to the server.
 func (n *Node) grant(req *pb.LeaseGrantRequest) (*pb.LeaseGrantRequest, error) {
-	granting := n.granting.Load() // first: a grant leaves this count when the state has its lease
-	if granting+n.applied().view.Stats().Leases > n.cfg.MaxLeases {
+	if leases(n.granting.Load, func() int64 { return n.applied().view.Stats().Leases }) > n.cfg.MaxLeases {
 		return nil, rpctypes.ErrGRPCRequestTooManyRequests
 	}
 	grant := &pb.LeaseGrantRequest{ID: req.ID, TTL: max(req.TTL, n.cfg.minTTL())}
@@ -84,6 +83,14 @@ func (n *Node) grant(req *pb.LeaseGrantRequest) (*pb.LeaseGrantRequest, error) {
 		grant.ID = rand.Int64()
 	}
 	return grant, nil
+}
+
+// leases adds the leases that are being granted to those that the state has. A grant moves from
+// the one count to the other, so it is looked for where it comes from before where it goes to:
+// it may be counted twice, and is never missed.
+func leases(granting, granted func() int64) int64 {
+	n := granting()
+	return n + granted()
 }
 
 // timeout is what a caller is told who has waited since then in vain.
