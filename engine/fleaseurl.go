@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/engine/flease"
+	"github.com/tenure-lease/tenure/internal/holder/certs"
 )
 
 // fleaseOptions are the options of a flease URL of a peer.
@@ -135,7 +136,7 @@ func fleaseTLS(cfg *flease.Config, options url.Values) error {
 			return fmt.Errorf("%s is missing: peers authenticate each other, so give cacert, cert and key together", name)
 		}
 	}
-	c, err := tlsConfig(options)
+	c, err := certs.Read(options)
 	if err != nil {
 		return err
 	}
