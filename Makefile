@@ -18,10 +18,10 @@ test: ## all tests of the main module
 # readers run beside its writer.
 RACE := $(shell go list ./... | grep -E '/(kv|broadcast|clock|driver|register|wal|peer|watch|node|etcdapi|server|engine|holder|leasetest|fence|cli|cmd|examples)(/|$$)|/tenure$$|/lab/sim$$')
 # Some take so long under it that only `make nightly` runs them.
-SLOW ?= $(foreach p,$(RACE),$(if $(findstring /examples/,$p),$p)) %/engine/etcd %/holder/flease %/register/redis %/cmd/tenure %/cmd/tenure-lab %/register/file %/node
+SLOW ?= $(foreach p,$(RACE),$(if $(findstring /examples/,$p),$p)) %/holder/etcd %/holder/flease %/register/redis %/cmd/tenure %/cmd/tenure-lab %/register/file %/node
 race: ## race detector on the packages with goroutines; SLOW= leaves nothing out
 	go test -race -timeout 1h -skip "^TestMutants$$" $(filter-out $(SLOW),$(RACE))
-	$(if $(SLOW),go test -race -short -skip "^TestMutants$$" ./engine/etcd)
+	$(if $(SLOW),go test -race -short -skip "^TestMutants$$" ./internal/holder/etcd)
 
 # A test that waits for something may fail by chance, most of all on a machine that has much
 # else to do: so six packages run at a time.

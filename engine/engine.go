@@ -32,14 +32,15 @@ import (
 	"strings"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/engine/etcd"
-	"github.com/tenure-lease/tenure/engine/file"
-	"github.com/tenure-lease/tenure/engine/redis"
+	"github.com/tenure-lease/tenure/internal/holder/address"
+	"github.com/tenure-lease/tenure/internal/holder/etcd"
+	"github.com/tenure-lease/tenure/internal/holder/file"
 	"github.com/tenure-lease/tenure/internal/holder/flease"
+	"github.com/tenure-lease/tenure/internal/holder/redis"
 )
 
 // ErrURL is an engine URL that makes no sense.
-var ErrURL = errors.New("engine URL")
+var ErrURL = address.ErrURL
 
 // Schemes are the URL schemes that Open knows.
 var Schemes = []string{"etcd", "etcds", "file", "flease", "redis", "rediss"}
@@ -53,7 +54,7 @@ func Open(ctx context.Context, url string) (tenure.Leaser, error) {
 	}
 	switch scheme {
 	case "etcd", "etcds":
-		cfg, err := Etcd(url)
+		cfg, err := etcd.ReadURL(url)
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +64,7 @@ func Open(ctx context.Context, url string) (tenure.Leaser, error) {
 		}
 		return l, nil
 	case "file":
-		cfg, err := File(url)
+		cfg, err := file.ReadURL(url)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +74,7 @@ func Open(ctx context.Context, url string) (tenure.Leaser, error) {
 		}
 		return l, nil
 	case "redis", "rediss":
-		cfg, err := Redis(url)
+		cfg, err := redis.ReadURL(url)
 		if err != nil {
 			return nil, err
 		}

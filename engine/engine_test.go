@@ -13,9 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/engine/file"
-	"github.com/tenure-lease/tenure/engine/redis"
+	"github.com/tenure-lease/tenure/internal/holder/etcd"
+	"github.com/tenure-lease/tenure/internal/holder/file"
 	"github.com/tenure-lease/tenure/internal/holder/flease"
+	"github.com/tenure-lease/tenure/internal/holder/redis"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -32,7 +33,7 @@ func TestEndpoints(t *testing.T) {
 		{"etcd://a:65535", []string{"a:65535"}},
 		{"etcds://a", []string{"a:2379"}},
 	} {
-		cfg, err := Etcd(c.url)
+		cfg, err := etcd.ReadURL(c.url)
 		if err != nil {
 			t.Errorf("%s: %v", c.url, err)
 		}
@@ -56,7 +57,7 @@ func TestPaths(t *testing.T) {
 		"file:///a//":            {"/a"},
 		"file:///a+b":            {"/a+b"},
 	} {
-		cfg, err := File(url)
+		cfg, err := file.ReadURL(url)
 		if diff := cmp.Diff(want, cfg.Paths); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", url, err, diff)
 		}
@@ -105,9 +106,9 @@ func TestPeers(t *testing.T) {
 // TestEachReadsItsOwn: what reads the URLs of one engine takes no other's, whatever the rest looks like.
 func TestEachReadsItsOwn(t *testing.T) {
 	readers := map[string]func(string) error{
-		"etcd":   func(url string) error { _, err := Etcd(url); return err },
-		"file":   func(url string) error { _, err := File(url); return err },
-		"redis":  func(url string) error { _, err := Redis(url); return err },
+		"etcd":   func(url string) error { _, err := etcd.ReadURL(url); return err },
+		"file":   func(url string) error { _, err := file.ReadURL(url); return err },
+		"redis":  func(url string) error { _, err := redis.ReadURL(url); return err },
 		"flease": func(url string) error { _, err := fleasePeer(url); return err },
 	}
 	for _, c := range []struct{ scheme, rest, reader string }{
@@ -138,12 +139,12 @@ func TestServers(t *testing.T) {
 		"redis://:secret@a":                 {Addrs: []string{"a:6379"}, Password: "secret"},
 		"redis://a+b%3a:x@a":                {Addrs: []string{"a:6379"}, Username: "a+b:", Password: "x"},
 	} {
-		cfg, err := Redis(url)
+		cfg, err := redis.ReadURL(url)
 		if diff := cmp.Diff(want, cfg); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", url, err, diff)
 		}
 	}
-	if cfg, err := Redis("rediss://a?servername=b&prefix=x"); err != nil || cfg.TLS == nil || cfg.TLS.ServerName != "b" || cfg.Prefix != "x" {
+	if cfg, err := redis.ReadURL("rediss://a?servername=b&prefix=x"); err != nil || cfg.TLS == nil || cfg.TLS.ServerName != "b" || cfg.Prefix != "x" {
 		t.Errorf("with TLS: %+v, %v", cfg, err)
 	}
 }

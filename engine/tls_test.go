@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/holder/certs"
+	"github.com/tenure-lease/tenure/internal/holder/etcd"
+	"github.com/tenure-lease/tenure/internal/holder/redis"
 )
 
 // authority signs certificates for tests.
@@ -169,8 +171,8 @@ func TestFleaseNeedsAllCertificates(t *testing.T) {
 func TestClientsAuthenticateServers(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	for scheme, read := range map[string]func(string) (*tls.Config, error){
-		"etcds":  func(u string) (*tls.Config, error) { cfg, err := Etcd(u); return cfg.TLS, err },
-		"rediss": func(u string) (*tls.Config, error) { cfg, err := Redis(u); return cfg.TLS, err },
+		"etcds":  func(u string) (*tls.Config, error) { cfg, err := etcd.ReadURL(u); return cfg.TLS, err },
+		"rediss": func(u string) (*tls.Config, error) { cfg, err := redis.ReadURL(u); return cfg.TLS, err },
 	} {
 		open := func(options string) *tls.Config {
 			t.Helper()

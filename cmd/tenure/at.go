@@ -14,8 +14,8 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
-	"github.com/tenure-lease/tenure/engine/file"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/holder/file"
 	"github.com/tenure-lease/tenure/internal/holder/flease"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
@@ -85,7 +85,7 @@ func open(ctx context.Context, at string, look bool) (tenure.Leaser, error) {
 	case at == atLocal:
 		cfg, err = local()
 	case strings.HasPrefix(at, "file:"):
-		cfg, err = engine.File(at)
+		cfg, err = file.ReadURL(at)
 		cfg.ReadOnly = look
 	case strings.HasPrefix(at, "flease:"):
 		if _, socket, err := flease.SocketOfURL(at); err == nil && !socket {

@@ -16,9 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/engine"
-	"github.com/tenure-lease/tenure/engine/file"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/holder/file"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
 
@@ -109,7 +108,7 @@ func benchPaths(at string, single *bool) ([]string, error) {
 		*single = true
 		cfg, err = local()
 	default:
-		cfg, err = engine.File(at)
+		cfg, err = file.ReadURL(at)
 	}
 	if err != nil {
 		return nil, err

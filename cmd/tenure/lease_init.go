@@ -10,10 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenure-lease/tenure/engine"
-	"github.com/tenure-lease/tenure/engine/file"
-	"github.com/tenure-lease/tenure/engine/redis"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/holder/file"
+	"github.com/tenure-lease/tenure/internal/holder/redis"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 	"github.com/tenure-lease/tenure/internal/host/register"
 )
@@ -103,7 +102,7 @@ func initStores(ctx context.Context, at string, spec file.Spec) (register.Header
 		spec.SingleHost = true
 		return file.Init(ctx, cfg.Paths, spec)
 	case "file":
-		cfg, err := engine.File(at)
+		cfg, err := file.ReadURL(at)
 		if err != nil {
 			return register.Header{}, err
 		}
@@ -112,7 +111,7 @@ func initStores(ctx context.Context, at string, spec file.Spec) (register.Header
 		if spec.SingleHost || spec.Handles != 0 {
 			return register.Header{}, errors.New("--single-host and --handles are for directories and devices")
 		}
-		cfg, err := engine.Redis(at)
+		cfg, err := redis.ReadURL(at)
 		if err != nil {
 			return register.Header{}, err
 		}

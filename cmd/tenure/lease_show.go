@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/engine/file"
-	"github.com/tenure-lease/tenure/engine/redis"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/holder/file"
+	"github.com/tenure-lease/tenure/internal/holder/redis"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
 

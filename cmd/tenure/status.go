@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tenure-lease/tenure/engine"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/holder/etcd"
 )
 
 // clusterStatus is what `tenure status` prints.
@@ -127,7 +127,7 @@ func askStatus(ctx context.Context, at string) (clusterStatus, error) {
 
 // serverAt makes a client of the servers that --at names.
 func serverAt(at string) (*clientv3.Client, error) {
-	cfg, err := engine.Etcd(at)
+	cfg, err := etcd.ReadURL(at)
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,11 @@
-// Package redis keeps leases on one Redis server, or on several independent ones of which a
-// minority may fail: what Redlock is meant to be, with tokens, and sound when servers
-// restart or answer late.
+// Package redis keeps leases on one Redis server, or on several independent servers of which a
+// minority may fail. It is what Redlock is meant to be, with fencing tokens, and stays sound when
+// servers restart or answer late.
 //
-//	header, err := redis.Init(ctx, cfg, storage.Spec{})       // once
-//	leaser, err := redis.Open(ctx, redis.Config{Addrs: []string{"a:6379", "b:6379", "c:6379"}})
+//	cfg := redis.Config{Addrs: []string{"a:6379", "b:6379", "c:6379"}}
+//	err := redis.Init(ctx, cfg, redis.Spec{}) // once
+//	leaser, err := redis.Open(ctx, cfg)
 //
-// Package internal/holder/storage says how leases work, internal/host/register/redis what it asks of servers and
-// what it does when one may have lost what it acknowledged.
-//
-// Open never makes stores by itself: a server that restarted empty looks like a new one, and
-// its leases may still be held.
+// Open never makes a store by itself. A server that restarted empty looks like a new server, and its
+// leases may still be held. [Init] makes the stores, and so does the command `tenure lease init`.
 package redis

@@ -29,7 +29,7 @@ const (
 )
 
 var spec = func() (s engine.Spec) {
-	s.Term, s.Delay, s.SingleHost = term, delay, true
+	s.TTL, s.Delay, s.SingleHost = term, delay, true
 	return s
 }()
 

@@ -53,7 +53,7 @@ import (
 func main() {
 	dir := flag.String("dir", "", "directory that the clients share; the file is in it")
 	var leases engine.Spec
-	flag.DurationVar(&leases.Term, "ttl", 5*time.Second, "how long others wait for a client that died; for who is the first in the directory")
+	flag.DurationVar(&leases.TTL, "ttl", 5*time.Second, "how long others wait for a client that died; for who is the first in the directory")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -105,7 +105,7 @@ func openStore(ctx context.Context, dir string, spec engine.Spec) (register.Stor
 	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	if _, err := engine.Init(ctx, []string{path}, spec); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := engine.Init(ctx, []string{path}, spec); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	return file.Open(path, file.Options{

@@ -64,7 +64,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/engine/file"
+	"github.com/tenure-lease/tenure/internal/holder/file"
 )
 
 func main() {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/engine/file"
+	"github.com/tenure-lease/tenure/internal/holder/file"
 )
 
 var spec = func() (s file.Spec) {

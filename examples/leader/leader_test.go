@@ -23,7 +23,7 @@ import (
 )
 
 var spec = func() (s file.Spec) {
-	s.Term, s.Delay, s.SingleHost = 500*time.Millisecond, 5*time.Millisecond, true
+	s.TTL, s.Delay, s.SingleHost = 500*time.Millisecond, 5*time.Millisecond, true
 	return s
 }()
 

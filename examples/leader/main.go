@@ -46,7 +46,7 @@ func main() {
 	dir := flag.String("dir", "", "directory that all processes share")
 	listen := flag.String("listen", "127.0.0.1:0", "address to serve at, as the others' clients can reach it")
 	var leases file.Spec
-	flag.DurationVar(&leases.Term, "ttl", 5*time.Second, "how long others wait for a leader that crashed; for who is the first in the directory")
+	flag.DurationVar(&leases.TTL, "ttl", 5*time.Second, "how long others wait for a leader that crashed; for who is the first in the directory")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -80,7 +80,7 @@ func run(ctx context.Context, dir, listen string, spec file.Spec) error {
 }
 
 // open makes the store of leases, if nobody has made it yet.
-func open(ctx context.Context, dir string, spec file.Spec) (*file.Leaser, error) {
+func open(ctx context.Context, dir string, spec file.Spec) (tenure.Leaser, error) {
 	leases, err := filepath.Abs(filepath.Join(dir, "leases"))
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func open(ctx context.Context, dir string, spec file.Spec) (*file.Leaser, error)
 	if err := os.MkdirAll(leases, 0o755); err != nil {
 		return nil, err
 	}
-	if _, err := file.Init(ctx, []string{leases}, spec); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := file.Init(ctx, []string{leases}, spec); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	return file.Open(ctx, file.Config{Paths: []string{leases}, Existing: true})

@@ -20,7 +20,7 @@ import (
 )
 
 var spec = func() (s file.Spec) {
-	s.Term, s.Delay, s.SingleHost = 400*time.Millisecond, 3*time.Millisecond, true
+	s.TTL, s.Delay, s.SingleHost = 400*time.Millisecond, 3*time.Millisecond, true
 	return s
 }()
 

@@ -39,7 +39,7 @@ func OpenVolume(ctx context.Context, dir string, spec file.Spec) (*Volume, error
 	if err := os.Mkdir(locks, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	if _, err := file.Init(ctx, []string{locks}, spec); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := file.Init(ctx, []string{locks}, spec); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	leaser, err := file.Open(ctx, file.Config{Paths: []string{locks}, Existing: true})

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	leases "github.com/tenure-lease/tenure/compat/storage"
-	"github.com/tenure-lease/tenure/engine/file"
+	"github.com/tenure-lease/tenure/internal/holder/file"
 )
 
 // The parts, and the variants in the order in which they are printed.

@@ -1,6 +1,6 @@
 // Package storage keeps leases in shared storage: in directories, on devices, in Redis
 // servers, in memory; in one of them, or in several of which a minority may fail. There
-// is no server of ours anywhere. Packages engine/file and engine/redis open it by URL.
+// is no server of ours anywhere. Packages internal/holder/file and internal/holder/redis open it by URL.
 //
 //	set, err := register.NewSet(stores)
 //	leaser := storage.New(set, storage.Options{})

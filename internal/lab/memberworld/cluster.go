@@ -28,7 +28,7 @@ type Spec struct {
 	// Compacts has the members forget what is old, again and again.
 	Compacts bool
 	Suitors  int // who want the ID of a lease that is not renewed
-	Lockers  int // hosts whose processes take leases by engine/etcd
+	Lockers  int // hosts whose processes take leases by internal/holder/etcd
 	// Accountants are clients that move money between accounts, in transactions of several keys.
 	Accountants int
 	Faults      []world.Fault

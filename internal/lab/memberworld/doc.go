@@ -15,7 +15,7 @@
 // Three or five hosts start one member each, again and again, as systemd does, with other
 // flags now and then (the length of read leases, sizes of segments and of the log between
 // snapshots; in some worlds a newer version). Clients read and write three registers, hold leases and watch, and in some worlds one
-// compacts. In half of them clients move money between accounts, in transactions of several keys. In half of the worlds processes contend for leases by engine/etcd, with clocks of their
+// compacts. In half of them clients move money between accounts, in transactions of several keys. In half of the worlds processes contend for leases by internal/holder/etcd, with clocks of their
 // own; they die, and stand still for longer than a lease. An operator
 // adds, promotes, removes, replaces and moves members, and changes the policy of read leases. For half a minute faults happen:
 //
@@ -46,7 +46,7 @@
 //   - a lease that was renewed is there for its TTL, less what clocks may differ by; one that
 //     nobody renews ends, also while others ask for its ID; none is left over;
 //   - under a leader that stays a lease ends within half a second of its TTL;
-//   - no two hold one lease of engine/etcd at once, tokens grow, and each lease can be had in the end;
+//   - no two hold one lease of internal/holder/etcd at once, tokens grow, and each lease can be had in the end;
 //   - a watcher is told of each event once and in order, and of none behind its progress; one
 //     that meets a compaction goes on behind it, and has missed no more than that;
 //   - what is compacted cannot be read, and what is left reads as it was;

@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/engine/etcd"
+	"github.com/tenure-lease/tenure/internal/holder/etcd"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/lab/world/holders"
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -50,7 +50,7 @@ func (l locks) Close() error {
 // Takeover is how long a lease of the dead keeps others waiting, but for changes of leader.
 func (l locks) Takeover() time.Duration { return 2 * lockTTL }
 
-// lockers are hosts whose processes take leases by engine/etcd, with clocks that run at rates which
+// lockers are hosts whose processes take leases by internal/holder/etcd, with clocks that run at rates which
 // the engine allows for. Last tries all leases when nothing is wrong any more.
 type lockers struct {
 	c      *cluster

@@ -1,5 +1,5 @@
 // Package redisworld plays worlds of processes that keep leases on Redis servers: the
-// engine/redis, internal/holder/storage, internal/host/register/redis and go-redis that ship, over internal/lab/world/network, each
+// internal/holder/redis, internal/holder/storage, internal/host/register/redis and go-redis that ship, over internal/lab/world/network, each
 // process with a clock of its own that goes at its own rate.
 //
 // # The server

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	engine "github.com/tenure-lease/tenure/engine/redis"
+	engine "github.com/tenure-lease/tenure/internal/holder/redis"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register/redis"
 	"github.com/tenure-lease/tenure/internal/lab/world"

@@ -33,5 +33,5 @@
 // each part of a process. Most seeds repeat exactly so; where two are ready at the same
 // nanosecond, Go's select and scheduler choose, and the course may be another one. Not here:
 // devices, which internal/host/register/file has worlds of its own for, Redis, which internal/lab/redisworld plays, and
-// package engine/file's Open.
+// package internal/holder/file's Open.
 package storageworld
