@@ -8,4 +8,8 @@
 //
 // Open never makes a store by itself. A server that restarted empty looks like a new server, and its
 // leases may still be held. [Init] makes the stores, and so does the command `tenure lease init`.
+//
+// A server that has lost writes is left out from then on: one that was emptied, or that restarted
+// with older data, or was replaced. [Restore] has it count again, and so does the command
+// `tenure lease restore`. Meanwhile the set goes on without it.
 package redis

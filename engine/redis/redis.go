@@ -68,3 +68,13 @@ func Init(ctx context.Context, cfg Config, spec Spec) error {
 func (s Spec) internal() storage.Spec {
 	return storage.Spec{Term: s.TTL, Delay: s.Delay, Drift: s.Drift}
 }
+
+// Restore makes a server count again that has lost writes, or an empty one that takes the place of
+// a server that is gone for good and must never come back. Addr is one of cfg.Addrs; more than half
+// of the set has to be in order besides it. Leases go on meanwhile. Restore copies from the
+// others what the server has lost. Before that it waits, for three times the TTL and a little
+// more, until nobody can rely on what the server has forgotten. If ctx ends first, the server stays
+// left out, and Restore can be called again.
+func Restore(ctx context.Context, cfg Config, addr string) error {
+	return redis.Restore(ctx, cfg.internal(), addr, nil)
+}

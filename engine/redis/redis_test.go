@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"crypto/tls"
 	"reflect"
 	"strings"
@@ -59,5 +60,17 @@ func TestLeases(t *testing.T) {
 	}
 	if names, err := l.(tenure.Lister).List(t.Context(), "j"); err != nil || len(names) != 1 || names[0] != "job" {
 		t.Errorf("it lists %q, %v; want the name that it holds", names, err)
+	}
+}
+
+// Restore restores the server that it is given, of the set that it is given.
+func TestRestore(t *testing.T) {
+	if err := Restore(t.Context(), Config{Addrs: []string{"a:1", "b:1"}}, "c:1"); err == nil || !strings.Contains(err.Error(), "redis c:1: the server is none of the set [a:1 b:1]") {
+		t.Errorf("a server of another set: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Restore(ctx, Config{Addrs: []string{"127.0.0.1:1"}}, "127.0.0.1:1"); err == nil || strings.Contains(err.Error(), "none of the set") {
+		t.Errorf("a server that does not answer: %v", err)
 	}
 }

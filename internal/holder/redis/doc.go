@@ -9,5 +9,5 @@
 // what it does when one may have lost what it acknowledged.
 //
 // Open never makes stores by itself: a server that restarted empty looks like a new one, and
-// its leases may still be held.
+// its leases may still be held. [Restore] has it count again.
 package redis

@@ -15,7 +15,7 @@ var (
 	// ErrStale is a server that may have lost writes which it acknowledged, so that
 	// nothing it says counts any more. It wraps register.ErrGone. Restore makes the
 	// server useful again.
-	ErrStale = fmt.Errorf("%w: the server may have lost writes; leave it out, and restore it from the others of its set", register.ErrGone)
+	ErrStale = fmt.Errorf("%w: the server may have lost writes; leave it out, and restore it from the others of its set (tenure lease restore)", register.ErrGone)
 	// ErrReplica is a server that follows another. Its master may have gone on without
 	// it, so it never counts.
 	ErrReplica = errors.New("the server is a replica: connect to its master; a replica cannot stand in for it, for it may lack the last writes")

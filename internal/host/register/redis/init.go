@@ -50,7 +50,7 @@ func find(ctx context.Context, o Options) (h register.Header, seal string, err e
 		case isLost:
 			return fmt.Errorf("%w: %s", ErrStale, lost)
 		case !ok || seal == "":
-			return fmt.Errorf("%w: there is none; make one, or if it was lost and others of its set were not, restore it", register.ErrForeign)
+			return fmt.Errorf("%w: there is none; make one (tenure lease init), or if it was lost and others of its set were not, restore it (tenure lease restore)", register.ErrForeign)
 		}
 		return nil
 	})

@@ -40,7 +40,7 @@ func Restore(ctx context.Context, o Options, h register.Header, others ...*Store
 		if err := c.Eval(ctx, unsealLua, o.keys(""), seal, encodeHeader(h)).Err(); err != nil {
 			return err
 		}
-		if err := wait(ctx, 2*h.Quiet()); err != nil {
+		if err := wait(ctx, RestoreTakes(h)); err != nil {
 			return err
 		}
 		for left := 1; left > 0; {
@@ -69,6 +69,9 @@ func Restore(ctx context.Context, o Options, h register.Header, others ...*Store
 	}
 	return o.trouble(s.client.Eval(ctx, finishScript.source, o.keys(""), seal, encodeHeader(h), encodeSeq(floor)).Err())
 }
+
+// RestoreTakes is how long Restore waits, its step 2.
+func RestoreTakes(h register.Header) time.Duration { return 2 * h.Quiet() }
 
 // mayRestore refuses what would do harm.
 func (o *Options) mayRestore(ctx context.Context, h register.Header, others []*Store) error {
