@@ -3,7 +3,6 @@ package broadcast
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"time"
@@ -82,7 +81,6 @@ func (n *Node) held() Position {
 // that was sent.
 func (n *Node) give(to machine.NodeID, g *gift, from Position) (sent Position, err error) {
 	n.holds(g, from)
-	var header writer
 	var file io.ReadCloser
 	at, size := Position(0), int64(0)
 	if !n.has(from) {
@@ -95,8 +93,9 @@ func (n *Node) give(to machine.NodeID, g *gift, from Position) (sent Position, e
 	if max(at, n.Position()) < from {
 		return 0, nil // the other one is further
 	}
-	header = binary.LittleEndian.AppendUint64(header, n.self)
-	header.u(uint64(from), uint64(at), uint64(size))
+	var header writer
+	header.Uint64(n.self)
+	header.uvarints(uint64(from), uint64(at), uint64(size))
 	r, w := io.Pipe()
 	written := make(chan struct{})
 	ctx, cancel := context.WithCancel(n.ctx)
@@ -114,7 +113,7 @@ func (n *Node) give(to machine.NodeID, g *gift, from Position) (sent Position, e
 		patience := time.AfterFunc(holdFactor*n.cfg.timeout(), cancel)
 		context.AfterFunc(ctx, func() { patience.Stop() })
 	}()
-	err = n.peers.SendStream(ctx, to, header, r)
+	err = n.peers.SendStream(ctx, to, header.Writer, r)
 	r.Close()
 	<-written
 	return sent, err
@@ -163,9 +162,9 @@ func (n *Node) pours(ctx context.Context, out *bufio.Writer, file io.Reader, fro
 			if err != nil {
 				return sent, err
 			}
-			b := encodeMessage(m)
-			out.Write(binary.AppendUvarint(nil, uint64(len(b))))
-			if _, err := out.Write(b); err != nil {
+			var w writer
+			w.Bytes(encodeMessage(m))
+			if _, err := out.Write(w.Writer); err != nil {
 				return sent, err
 			}
 			if sent = m.Position; sent >= n.Position() {

@@ -206,8 +206,9 @@ func (h *history) read(c *cursor, position Position) (m Message, err error) {
 
 func encodeHistory(m Message) []byte {
 	var w writer
-	w.u(uint64(m.Position))
-	return append(w, encodeMessage(m)...)
+	w.Uvarint(uint64(m.Position))
+	w.Put(encodeMessage(m))
+	return w.Writer
 }
 
 func decodeHistory(r wal.Record) (p Position, m Message, err error) {
@@ -224,14 +225,15 @@ func decodeHistory(r wal.Record) (p Position, m Message, err error) {
 // encodeMessage returns a message, but for its position.
 func encodeMessage(m Message) []byte {
 	var w writer
-	w = append(w, m.Client[:]...)
-	w.u(m.Seq)
+	w.Put(m.Client[:])
+	w.Uvarint(m.Seq)
 	w.flag(m.Members != nil)
 	if m.Members == nil {
-		return append(w, m.Payload...)
+		w.Put(m.Payload)
+	} else {
+		w.group(membersOf(m.Members))
 	}
-	w.group(membersOf(m.Members))
-	return w
+	return w.Writer
 }
 
 func decodeMessage(b []byte) (m Message, err error) {

@@ -24,8 +24,8 @@ type rewrite struct{ records []any }
 // owner is what a member's files say whose they are.
 func (c Config) owner() []byte {
 	var meta writer
-	meta.u(c.Group, uint64(c.ID))
-	return meta
+	meta.uvarints(c.Group, uint64(c.ID))
+	return meta.Writer
 }
 
 // bears adds a life, whose record in the log has that number.

@@ -18,6 +18,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // Position is a place in the order, from 1.
@@ -292,8 +293,10 @@ func (n *Node) sendNow(e machine.Envelope) {
 
 // sealed is a message of this life.
 func (n *Node) sealed(body any) []byte {
-	w := make(writer, 0, lifeBytes+48+carried(body))
-	return appendBody(binary.LittleEndian.AppendUint64(w, n.self), body)
+	w := writer{make(wire.Writer, 0, lifeBytes+48+carried(body))}
+	w.Uint64(n.self)
+	w.body(body)
+	return w.Writer
 }
 
 // lifeBytes is what a message begins with: the number of the life that says it.

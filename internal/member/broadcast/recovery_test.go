@@ -400,12 +400,13 @@ func TestStreamsThatCannotBe(t *testing.T) {
 	n.mu.Lock()
 	n.known[2] = lifeOf(2)
 	n.mu.Unlock()
-	inLife := func(life uint64, values ...uint64) writer {
-		w := writer(binary.LittleEndian.AppendUint64(nil, life))
-		w.u(values...)
-		return w
+	inLife := func(life uint64, values ...uint64) []byte {
+		var w writer
+		w.Uint64(life)
+		w.uvarints(values...)
+		return w.Writer
 	}
-	header := func(values ...uint64) writer { return inLife(lifeOf(2), values...) }
+	header := func(values ...uint64) []byte { return inLife(lifeOf(2), values...) }
 	good := sent(1, 1)
 	message := func(size uint64) []byte { return append(binary.AppendUvarint(nil, size), 1, 2, 3) }
 	n.mu.Lock()
@@ -413,7 +414,7 @@ func TestStreamsThatCannotBe(t *testing.T) {
 	n.mu.Unlock()
 	for _, tt := range []struct {
 		what   string
-		header writer
+		header []byte
 		body   []byte
 	}{
 		{"no header", nil, nil},
@@ -532,8 +533,7 @@ func TestHistoryIsOnDiskFirst(t *testing.T) {
 	n.mu.Lock()
 	n.known[2], n.lacks = lifeOf(2), abcast.Lacks{From: 2, Position: 99}
 	n.mu.Unlock()
-	header := writer(binary.LittleEndian.AppendUint64(nil, lifeOf(2)))
-	header.u(1, 0, 0)
+	header := stream(1, 0, 0)
 	for _, tt := range []struct {
 		what string
 		does func() error

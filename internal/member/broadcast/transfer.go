@@ -19,12 +19,8 @@ type want struct{ From Position }
 
 // receives takes in what another member sends. What came before an error is kept.
 func (n *Node) receives(from machine.NodeID, header []byte, body io.Reader) error {
-	if len(header) < lifeBytes {
-		return errors.New("the header is damaged")
-	}
-	life := binary.LittleEndian.Uint64(header)
-	h := wire.Reader{Rest: header[lifeBytes:]}
-	first, at, size := Position(h.Uvarint()), Position(h.Uvarint()), int64(h.Uvarint())
+	h := wire.Reader{Rest: header}
+	life, first, at, size := h.Uint64(), Position(h.Uvarint()), Position(h.Uvarint()), int64(h.Uvarint())
 	if !h.Done() || size < 0 || size > 0 && at < first {
 		return errors.New("the header is damaged")
 	}

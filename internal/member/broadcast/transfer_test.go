@@ -25,9 +25,10 @@ func (n *Node) lacksUpTo(to Position) {
 
 // stream is the header of what member 2 sends.
 func stream(from, at Position, size int) []byte {
-	w := writer(binary.LittleEndian.AppendUint64(nil, lifeOf(2)))
-	w.u(uint64(from), uint64(at), uint64(size))
-	return w
+	var w writer
+	w.Uint64(lifeOf(2))
+	w.uvarints(uint64(from), uint64(at), uint64(size))
+	return w.Writer
 }
 
 // snapshotOf is the file of a snapshot of a position.
