@@ -26,7 +26,7 @@ func TestAsksOneAfterTheOther(t *testing.T) {
 		n.asks(lacks, 1)
 	}
 	n.mu.Lock()
-	n.giver, n.tries = 4, 0
+	n.source, n.tries = 4, 0
 	n.mu.Unlock()
 	for range 3 {
 		n.asks(lacks, 5)
@@ -36,7 +36,8 @@ func TestAsksOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// What a member lacks by what it heard since is not forgotten with what it has got.
+// A member that catches up to one position does not forget a later position that it has heard
+// of meanwhile.
 func TestRestoredAndBehindAgain(t *testing.T) {
 	n := minority(t)
 	later := abcast.Lacks{From: 2, Position: 20}

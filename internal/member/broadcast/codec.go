@@ -32,7 +32,7 @@ const (
 	_ // a Transfer without one, of an older version
 
 	_         // a life without a number, of an older version
-	kindBegin // what follows up to kindEnd stands in place of all before
+	kindBegin // the records up to kindEnd replace all before
 	kindEnd
 	kindLeaseIdentity
 	kindPermitted

@@ -9,8 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/wire"
 )
 
-// messages is what a fuzzer makes of an input: messages of other members, each after its
-// length.
+// messages reads a fuzzer's input: messages of other members, each behind its length.
 func messages(b []byte) (bodies []any) {
 	r := wire.Reader{Rest: b}
 	for len(r.Rest) > 0 && !r.Bad {
@@ -23,7 +22,7 @@ func messages(b []byte) (bodies []any) {
 	return bodies
 }
 
-// FuzzMessages wants a member to outlive whatever is said to it, and to start again with what
+// FuzzMessages wants a member to outlive any message, and to start again with the records that
 // it wrote.
 func FuzzMessages(f *testing.F) {
 	var all []byte

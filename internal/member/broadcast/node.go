@@ -24,7 +24,7 @@ import (
 // Position is a place in the order, from 1.
 type Position uint64
 
-// turn is a lock that is held while a disk works: a mutex to whoever waits, made of a channel.
+// turn is a lock that is held while a disk works: a mutex made of a channel.
 type turn chan struct{}
 
 // Lock takes the turn, Unlock gives it back.
@@ -34,7 +34,7 @@ func (t turn) Unlock() { <-t }
 // Message is a message at its place.
 type Message struct {
 	Position Position
-	Client   machine.ID // who broadcast it; of a node itself, one of its own
+	Client   machine.ID // the client that broadcast it; a node itself has an ID of its own
 	Seq      uint64     // the client's number
 	Payload  []byte     // not to be changed
 	// Members, of a message that is a change of the members, are those from here on: such a
@@ -53,34 +53,34 @@ type Node struct {
 	peers   *peer.Transport // nil if there is one member
 	sent    counters
 	refused refused
-	client  machine.ID // of the stepping goroutine, as is seq: whom Broadcast is by
+	client  machine.ID // of the stepping goroutine, as is seq: the client of Broadcast
 	seq     uint64
 
-	keeping turn // held by who writes history, and for no longer; before mu
+	keeping turn // held by the writer of history, and for no longer; before mu
 	history *history
 	saving  turn           // held by Snapshot
 	stir    chan struct{}  // of the keeper
-	work    sync.WaitGroup // of the keeper, and of those who give
+	work    sync.WaitGroup // of the keeper, and of state transfers to others
 
-	mu      sync.Mutex
-	ram     Position     // of the message before the first of log: history has it, or it is trimmed
-	log     []Message    // delivered and in memory
-	bytes   int          // of log
-	lacks   abcast.Lacks // zero: nothing
-	gifts   map[machine.NodeID]*gift
-	taking  bool           // what another member sends is being taken in
-	giver   machine.NodeID // whose stream brought something last; 0: nobody's
-	tries   int            // how often others were asked since
-	room    sync.Cond      // signaled when bytes has become less, or err is set
-	more    chan struct{}  // closed when log has grown
-	waiting map[key][]*waiter
-	leader  machine.NodeID
-	group   abcast.Group
-	joined  chan struct{}             // closed once this is a member
-	counts  chan struct{}             // closed once this member takes part
-	known   map[machine.NodeID]uint64 // the number of the life that is listened to, of each other member
-	outBy   map[machine.NodeID]bool   // who says that this member was removed
-	err     error                     // why nothing goes on; ErrClosed after Close
+	mu        sync.Mutex
+	ram       Position     // of the message before the first of log: history has it, or it is trimmed
+	log       []Message    // delivered and in memory
+	bytes     int          // of log
+	lacks     abcast.Lacks // zero: nothing
+	transfers map[machine.NodeID]*transfer
+	taking    bool           // a state transfer from another member is being taken in
+	source    machine.NodeID // the member whose stream brought something last; 0: none
+	tries     int            // how often others were asked since
+	room      sync.Cond      // signaled when bytes has become less, or err is set
+	more      chan struct{}  // closed when log has grown
+	waiting   map[key][]*waiter
+	leader    machine.NodeID
+	group     abcast.Group
+	joined    chan struct{}             // closed once this is a member
+	counts    chan struct{}             // closed once this member takes part
+	known     map[machine.NodeID]uint64 // the number of the life that is listened to, of each other member
+	outBy     map[machine.NodeID]bool   // the members that say that this one was removed
+	err       error                     // why nothing goes on; ErrClosed after Close
 
 	ctx     context.Context // ends with err
 	cancel  context.CancelFunc
@@ -103,9 +103,9 @@ type waiter struct {
 	outcome chan outcome
 }
 
-// Start makes a node of a member. It returns when the node knows again what its directory
-// keeps, and runs: it does not wait for the others, as Broadcast does, nor for the group to
-// take in one that joins, as Joined does.
+// Start makes a node of a member. It returns when the node has read its directory, and runs. It
+// does not wait for the others, as Broadcast does, nor for the group to take in a member that
+// joins, as Joined does.
 func Start(cfg Config) (*Node, error) {
 	n, err := start(cfg)
 	if err != nil && cfg.Listener != nil {
@@ -127,7 +127,7 @@ func start(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, journal: j, more: make(chan struct{}), joined: make(chan struct{}), counts: make(chan struct{}), known: map[machine.NodeID]uint64{}, waiting: map[key][]*waiter{},
-		stir: make(chan struct{}, 1), keeping: make(turn, 1), saving: make(turn, 1), gifts: map[machine.NodeID]*gift{},
+		stir: make(chan struct{}, 1), keeping: make(turn, 1), saving: make(turn, 1), transfers: map[machine.NodeID]*transfer{},
 	}
 	n.room.L = &n.mu
 	n.ctx, n.cancel = context.WithCancel(context.Background())
@@ -203,7 +203,7 @@ func ticking() func() machine.Now {
 	return func() machine.Now { return machine.Now{Mono: machine.Mono(time.Since(began)) + 1} }
 }
 
-// remembers opens the history, and takes from the log what comes behind it.
+// remembers opens the history, and takes from the log the messages behind it.
 func (n *Node) remembers() (err error) {
 	if n.history, err = openHistory(historyDir(n.cfg.Dir), n.cfg.owner(), n.cfg.WAL); err != nil {
 		return err
@@ -229,7 +229,7 @@ func (n *Node) remembers() (err error) {
 	return nil
 }
 
-// remember adds a message to what is in memory.
+// remember adds a message to the log in memory.
 func (n *Node) remember(m Message) {
 	n.log = append(n.log, m)
 	n.bytes += m.size()
@@ -299,7 +299,7 @@ func (n *Node) sealed(body any) []byte {
 	return w.Writer
 }
 
-// lifeBytes is what a message begins with: the number of the life that says it.
+// lifeBytes is the length of a message's first field: the number of the life that sends it.
 const lifeBytes = 8
 
 // deliver takes in messages of another member.
@@ -327,9 +327,9 @@ func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
 	n.driver.Offer(inputs...)
 }
 
-// waits waits while what is delivered comes faster than it goes to disk. The machine does,
-// too, so that the others take this member for stopped: one that lives and hears nothing
-// could go on leading. n.mu is held.
+// waits waits while messages are delivered faster than they go to disk. The machine does, too,
+// so that the others take this member for stopped: one that lives and hears nothing could go on
+// leading. n.mu is held.
 func (n *Node) waits() {
 	for n.full() && n.err == nil {
 		n.room.Wait()
@@ -370,7 +370,7 @@ func (n *Node) outcomes(outs []any) {
 		case awaits:
 			n.cfg.Logger.Warn(n.cfg.waiting(), "needed", n.cfg.needed(), "waits for", o.whom)
 		case wanted:
-			n.gives(o.from, o.want)
+			n.answerWant(o.from, o.want)
 		case listens:
 			n.known[o.to] = o.life
 		case refuted:
@@ -472,7 +472,7 @@ func (n *Node) ends(err error) {
 	n.room.Broadcast()
 }
 
-// leave tells all that wait that nobody knows.
+// leave ends all calls that wait with ErrUnknown.
 func (n *Node) leave(err error) {
 	for k, list := range n.waiting {
 		for _, w := range list {
@@ -525,7 +525,7 @@ func (n *Node) wait(ctx context.Context, w *waiter) (Position, error) {
 	}
 }
 
-// leaves takes somebody out of those who wait: his message may do so for long.
+// leaves removes a waiting call: its message may wait on for long.
 func (n *Node) leaves(w *waiter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
