@@ -16,7 +16,7 @@ func TestAsksOneAfterTheOther(t *testing.T) {
 	var log written
 	n := minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:1", 3: "127.0.0.1:1", 4: "127.0.0.1:1"}, slog.New(slog.NewTextHandler(&log, nil)))
 	asked := func() (members []string) {
-		for _, line := range regexp.MustCompile(`asks for what led to the present" member=(\d+)`).FindAllStringSubmatch(log.String(), -1) {
+		for _, line := range regexp.MustCompile(`asks for the messages that it lacks" member=(\d+)`).FindAllStringSubmatch(log.String(), -1) {
 			members = append(members, line[1])
 		}
 		return members

@@ -146,7 +146,7 @@ func (c Config) validate() error {
 	case c.Lambda > fastct.LambdaMax:
 		return fmt.Errorf("broadcast: Lambda is %d: must be from 0, the default, to %d", c.Lambda, fastct.LambdaMax)
 	case c.Fixed && c.Optimistic:
-		return errors.New("broadcast: Fixed and Optimistic exclude each other: what is fixed does not adapt")
+		return errors.New("broadcast: Fixed and Optimistic exclude each other: a fixed length does not adapt")
 	case c.PendingBytes < 0:
 		return fmt.Errorf("broadcast: PendingBytes is %d: must not be negative", c.PendingBytes)
 	case c.MemoryBytes < 0:

@@ -142,6 +142,6 @@ func (n *Node) asks(lacks abcast.Lacks, from Position) {
 	to := whom[n.tries%len(whom)]
 	n.tries++
 	n.mu.Unlock()
-	n.cfg.Logger.Info("broadcast: this member is behind, and asks for what led to the present", "member", to, "from", from, "to", lacks.Position)
+	n.cfg.Logger.Info("broadcast: this member is behind, and asks for the messages that it lacks", "member", to, "from", from, "to", lacks.Position)
 	n.send([]machine.Envelope{{From: n.cfg.ID, To: to, Body: want{from}}})
 }

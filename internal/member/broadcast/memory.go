@@ -432,11 +432,11 @@ func (a *acquainted) compacted() machine.Ready {
 // ErrForgotten says that this member's directory is not the one that others know, or an older
 // copy of it. Promises that it made since are missing, and with this directory it could make
 // two orders.
-var ErrForgotten = errors.New("broadcast: the directory has forgotten what this member promised: put the newest one back, or remove this member from the group and add another, with an ID that no member ever had and an empty directory")
+var ErrForgotten = errors.New("broadcast: the directory lacks promises that this member made: put the newest one back, or remove this member from the group and add another, with an ID that no member ever had and an empty directory")
 
 // ErrOrder says that more than half of the other members have another order of messages than
 // this one.
-var ErrOrder = errors.New("broadcast: the others have ordered other messages than this member, one of the directories has forgotten something: remove this member from the group and add another, with an ID that no member ever had and an empty directory")
+var ErrOrder = errors.New("broadcast: the others have ordered other messages than this member, one of the directories has lost records: remove this member from the group and add another, with an ID that no member ever had and an empty directory")
 
 // needed is how many of the other members have to have noted a new directory.
 func (c Config) needed() int {

@@ -123,7 +123,7 @@ func TestAsksForWhatFollowsItsHistory(t *testing.T) {
 	n.lacks = abcast.Lacks{From: 2, Position: 20}
 	n.mu.Unlock()
 	n.stirs()
-	asks := func() []string { return lines(log.String(), "asks for what led to the present") }
+	asks := func() []string { return lines(log.String(), "asks for the messages that it lacks") }
 	until(t, "it asks", func() bool { return len(asks()) > 0 })
 	for _, part := range []string{"member=2", "from=8", "to=20"} {
 		if line := asks()[0]; !slices.Contains(strings.Fields(line), part) {
@@ -150,7 +150,7 @@ func TestAsksAgainBehindAStreamThatFailed(t *testing.T) {
 	if err := n.receives(2, stream(1, 0, 0), strings.NewReader("\x05junk")); err == nil {
 		t.Fatal("junk was taken in")
 	}
-	until(t, "it asks", func() bool { return len(lines(log.String(), "asks for what led to the present")) > 0 })
+	until(t, "it asks", func() bool { return len(lines(log.String(), "asks for the messages that it lacks")) > 0 })
 }
 
 // Trimmed messages go file by file; no later message, and none that is held for another member, goes

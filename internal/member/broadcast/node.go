@@ -149,7 +149,7 @@ func start(cfg Config) (*Node, error) {
 	var ready sync.WaitGroup // messages may arrive before there is a driver
 	ready.Add(1)
 	if named := slices.Sorted(maps.Keys(cfg.Members)); len(n.group.Members) > 0 && !slices.Equal(named, n.group.IDs()) {
-		cfg.Logger.Info("broadcast: the log says who the members are, and Config.Members names others", "members", n.group.IDs(), "named", named)
+		cfg.Logger.Info("broadcast: the members in the log count, and Config.Members names others", "members", n.group.IDs(), "named", named)
 	}
 	if n.group.Has(cfg.ID) {
 		close(n.joined)
@@ -362,7 +362,7 @@ func (n *Node) outcomes(outs []any) {
 		case abcast.Installed:
 			n.ram, n.log, n.bytes = Position(o.Position), nil, 0
 			n.room.Broadcast()
-			n.cfg.Logger.Warn("broadcast: this member was behind, and goes on from what another one had kept", "position", o.Position)
+			n.cfg.Logger.Warn("broadcast: this member was behind, and goes on from another one's state", "position", o.Position)
 			grown = true
 		case counts:
 			close(n.counts)
@@ -375,7 +375,7 @@ func (n *Node) outcomes(outs []any) {
 			n.known[o.to] = o.life
 		case refuted:
 			n.drops(o.node, 1, o.err)
-			n.cfg.Logger.Error("broadcast: a member's directory has forgotten what that member promised; nothing that it says is listened to: put its newest directory back, or remove it from the group and add another with a new ID", "member", o.node, "error", o.err)
+			n.cfg.Logger.Error("broadcast: a member's directory lacks promises that the member made; its messages are ignored: put its newest directory back, or remove it from the group and add another with a new ID", "member", o.node, "error", o.err)
 		case forgotten:
 			n.stops(fmt.Errorf("%w: member %d has noted directory %x with %d starts and %d records, and this is %x with %d starts",
 				ErrForgotten, o.by, o.Dir, o.Lives, o.Mark, n.journal.self.Dir, n.journal.self.N))
@@ -431,7 +431,7 @@ func (n *Node) Leader() machine.NodeID {
 
 // contradicted: another member has another order. n.mu is held.
 func (n *Node) contradicted(c abcast.Contradicted) {
-	n.cfg.Logger.Error("broadcast: another member has ordered other messages than this one, and is not listened to any more; one of the two directories has forgotten something", "member", c.From, "position", c.Position)
+	n.cfg.Logger.Error("broadcast: another member has ordered other messages than this one, and is not listened to any more; one of the two directories has lost records", "member", c.From, "position", c.Position)
 	if c.Outvoted {
 		n.stops(fmt.Errorf("%w: up to position %d, says member %d", ErrOrder, c.Position, c.From))
 	}

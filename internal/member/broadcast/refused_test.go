@@ -45,7 +45,7 @@ func TestImpossibleMessages(t *testing.T) {
 	}{
 		"damaged":               {[]byte{kindEstimate, 1}, "is damaged"},
 		"of no kind":            {[]byte{255}, "of kind 255"},
-		"a record":              {encode(fastct.Gone{Below: 7}), "a fastct.Gone is none of fastct's"},
+		"a record":              {encode(fastct.Gone{Below: 7}), "a fastct.Gone is not a message of fastct"},
 		"an impossible round":   {encode(fastct.Call{CN: 1, Round: 1 << 61}), "instance 1 in round 2305843009213693952"},
 		"adopted too late":      {encode(fastct.Estimate{CN: 1, Round: 3, TS: 3}), "adopted in round 3"},
 		"a state":               {encode(abcast.Transfer{Base: base}), "of a group that remembers 12 clients"},
