@@ -380,7 +380,7 @@ func TestWhatAHostIsTold(t *testing.T) {
 		text              string
 		advised, admitted bool
 	}{
-		{"a follower has less than it acknowledged: its disk has lost what it acknowledged", true, false},
+		{"a follower has less than it acknowledged: its disk has lost acknowledged entries", true, false},
 		{"the data directory is confirmed, and this member takes part", false, true},
 		{"another text in which the data directory is confirmed", false, false},
 		{"leader", false, false},
