@@ -45,11 +45,11 @@ type Config struct {
 	// from disk. 0 means 32 MiB. A disk that is too slow may make it four times as much; then
 	// this member stands still until there is room, and Broadcast is ErrBusy.
 	MemoryBytes int
-	// MaxClients is how many clients are remembered: those whose messages were ordered last. 0
-	// means 100,000, a million is the limit. The same at all members, for good: it decides
-	// what is ordered. A member that is behind is told all of them in one message, of 21 bytes
-	// for each and 36 at most; it stands still while it takes them in, some hundredths of a
-	// second for 100,000.
+	// MaxClients is the number of clients that are remembered: those whose messages were
+	// ordered last. 0 means 100,000; the limit is a million. It has to be the same at all
+	// members, for good, because it decides which messages are ordered. A member that is behind
+	// gets all of them in one message, of 21 to 36 bytes for each. It stands still while it
+	// takes them in, some hundredths of a second for 100,000.
 	MaxClients int
 	// Logger is told about connections and suspicions; nil means slog.Default.
 	Logger *slog.Logger

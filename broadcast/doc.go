@@ -42,11 +42,12 @@
 // that is trimmed gives [ErrTrimmed]; then OpenSnapshot has the state to begin with, which
 // another member may have sent.
 //
-// A member that is behind is sent what it lacks by any other: messages as far as they are
-// kept, else the newest snapshot and the messages after it. Until then it delivers what it
-// has. The sender keeps the messages after the snapshot until the other has asked for them, or
-// has asked for nothing for ten times Config.SuspicionTimeout. Otherwise a state that takes
-// longer to send than applications take to their next Trim would be sent for ever.
+// Any member can send the rest to a member that is behind: the messages as far as they are
+// kept, else the newest snapshot and the messages after it. Until then that member delivers the
+// messages that it has. The sender keeps the messages after the snapshot until the other has
+// asked for them, or has asked for nothing for ten times Config.SuspicionTimeout. Otherwise a
+// state that takes longer to send than applications take to their next Trim would be sent for
+// ever.
 //
 // A start reads what may not be in the history yet, about Config.MemoryBytes, and both ends of
 // the history: a longer history does not make it slower. So damage in the middle of a history is
@@ -63,26 +64,26 @@
 //
 // # Failures of one's own machine
 //
-// If the log cannot be written or synced the node ends: Broadcasts under way get ErrUnknown,
-// all later calls and Deliver get the log's error, and connections close, so that the others go
-// on at once. Nothing that may not be durable was acknowledged. The process should end, and
-// can start again once the disk is well. A clock that goes back ends the node, too.
+// If the log cannot be written or synced, the node ends. Broadcasts under way get ErrUnknown,
+// and later calls and Deliver get the log's error. Its connections close, so that the others go
+// on at once. Nothing that may not be durable was acknowledged. The process should end, and can
+// start again once the disk is well. A clock that goes back ends the node, too.
 //
 // # Duties
 //
-// A directory belongs to one member, and its contents to the group for good. A member that
-// lost it must not come back under the same ID, for it has forgotten what it acknowledged.
-// Members note which directory each of them has, in which life, and how far it was. A member
-// that comes back with another directory, an empty one too, or an older copy of its own, is not
-// listened to, and ends with [ErrForgotten].
+// A directory belongs to one member, and its contents to the group for good. A member that lost
+// it must not come back under the same ID, because its acknowledgments are lost, too. Members
+// note which directory each of them has, in which life, and how far it was. A member that comes
+// back with another directory, an empty one too, or an older copy of its own, is not listened
+// to, and ends with [ErrForgotten].
 //
 // So at the first start of a group each founder waits until more than half of the others have
-// noted its directory: of three founders all have to be there once; afterwards a majority is
+// noted its directory. Of three founders all have to be there once; afterwards a majority is
 // enough. Until then the log says once a minute which others have not noted it. Members cannot
 // notice the loss of something that none of those present has heard of: a copy that is a
 // heartbeat older, or one that is known only to members that are down. Members also compare
-// digests of what they have ordered: one that contradicts more than half of the others ends with
-// [ErrOrder]. A group of one has nobody to ask.
+// digests of the messages that they have ordered: one that contradicts more than half of the
+// others ends with [ErrOrder]. A group of one has nobody to ask.
 //
 // Founders have the same IDs in Members at their first start. Group and MaxClients are the same
 // at all members for good: members that differ in them refuse each other, and log it. The

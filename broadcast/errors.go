@@ -34,8 +34,9 @@ var (
 	// ErrChange says that a change of the members makes no sense: none was made.
 	ErrChange = broadcast.ErrChange
 	// ErrForgotten says that this member's directory is not the one that others know, or an
-	// older copy of it: promises that it made since are not in it, and to take part could make
-	// two orders. Remove the member, and add another with a new ID and an empty directory.
+	// older copy of it. Promises that it made since are missing, and with this directory it
+	// could make two orders. Remove the member, and add another with a new ID and an empty
+	// directory.
 	ErrForgotten = broadcast.ErrForgotten
 	// ErrOrder says that more than half of the other members have another order of messages
 	// than this one. Replace the member as after ErrForgotten.

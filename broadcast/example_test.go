@@ -18,7 +18,7 @@ type sentence struct {
 	words string
 }
 
-// follow applies what is ordered, up to a position.
+// follow applies the ordered messages, up to a position.
 func (s *sentence) follow(ctx context.Context, n *broadcast.Node, upto broadcast.Position) error {
 	for m, err := range n.Deliver(ctx, s.at+1) {
 		switch {

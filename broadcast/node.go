@@ -12,10 +12,10 @@ import (
 // Node is a member. Its methods may be called by many goroutines.
 type Node struct{ member *broadcast.Node }
 
-// Start makes a node of a member. It returns when the node knows again what its directory
-// keeps, and runs: it does not wait for the others, as Broadcast does, nor for the group to
-// take in one that joins, as Joined does. An error says which field of the Config to change,
-// or is the disk's.
+// Start makes a node of a member. It returns when the node has read its directory, and runs. It
+// does not wait for the others, as Broadcast does, nor for the group to take in a member that
+// joins, as Joined does. An error names the field of the Config to change, or comes from the
+// disk.
 func Start(cfg Config) (*Node, error) {
 	n, err := broadcast.Start(cfg.member())
 	if err != nil {
@@ -28,11 +28,11 @@ func Start(cfg Config) (*Node, error) {
 // is given up, but waited for.
 func (n *Node) Close() error { return n.member.Close() }
 
-// Broadcast has a message ordered, and returns its position when it was delivered here. If
-// this member fell so far behind meanwhile that it was given another's state in place of the
-// message, its place is not known: then it is a later position, up to which all is delivered
-// here or in that state, the message, too. Errors are ErrBusy, ErrUnknown, ErrClosed,
-// ErrTooLarge, ErrNotMember and ErrRemoved. The payload is copied.
+// Broadcast has a message ordered, and returns its position when it was delivered here. If this
+// member falls so far behind meanwhile that it gets another's state in place of the message,
+// the message's place is not known. Then the position is a later one, and all up to it, the
+// message included, is delivered here or in that state. Errors are ErrBusy, ErrUnknown,
+// ErrClosed, ErrTooLarge, ErrNotMember and ErrRemoved. The payload is copied.
 func (n *Node) Broadcast(ctx context.Context, payload []byte) (Position, error) {
 	p, err := n.member.Broadcast(ctx, payload)
 	return Position(p), err
@@ -55,9 +55,9 @@ func (n *Node) BroadcastAs(ctx context.Context, client ClientID, seq uint64, pay
 // the last message under it.
 func (n *Node) NewClient() ClientID { return ClientID(n.member.NewClient()) }
 
-// Barrier returns when all that was ordered before it was called is delivered here, or in a
-// state that this member was given: an application that has applied all up to the position
-// that it returns has seen it. It takes a place in the order itself: a message without
+// Barrier returns when all messages that were ordered before the call are delivered here, or
+// are in a state that this member got. An application that has applied all up to the returned
+// position has applied those messages. It takes a place in the order itself: a message without
 // payload. Errors are those of Broadcast.
 func (n *Node) Barrier(ctx context.Context) (Position, error) {
 	p, err := n.member.Barrier(ctx)
@@ -90,10 +90,10 @@ func (n *Node) Snapshot(position Position, write func(io.Writer) error) error {
 	return n.member.Snapshot(broadcast.Position(position), write)
 }
 
-// OpenSnapshot opens the newest snapshot, made here or at a member that this one got it from,
-// and returns its position: an application begins with it if Deliver says ErrTrimmed, and goes
-// on from the position after it. Position 0 is that of no snapshot, with nothing to read. The
-// state is good only if io.EOF comes at its end.
+// OpenSnapshot opens the newest snapshot, made here or sent by another member, and returns its
+// position. An application begins with it if Deliver returns ErrTrimmed, and goes on from the
+// position after it. Position 0 is that of no snapshot, with nothing to read. The state is good
+// only if io.EOF comes at its end.
 func (n *Node) OpenSnapshot() (Position, io.ReadCloser, error) {
 	p, r, err := n.member.Install()
 	return Position(p), r, err
@@ -139,8 +139,8 @@ func (n *Node) Joined(ctx context.Context) error { return n.member.Joined(ctx) }
 // empty at one that joins, before it has heard anything.
 func (n *Node) Members() map[MemberID]string { return members[MemberID](n.member.Members()) }
 
-// Waiting says why nothing can be ordered for the time being, as far as this member can
-// tell: that it does not take part yet, or that it is not connected with enough of the others
-// for a majority. Nil if it knows of no reason. A Broadcast that waits is not told: it may be
-// ordered as soon as the others are there.
+// Waiting returns the reason for which nothing can be ordered at present, as far as this member
+// knows it: it takes no part yet, or has no connection with enough of the others for a
+// majority. Nil if it knows of no reason. A Broadcast that waits is not told: it may be ordered
+// as soon as the others are there.
 func (n *Node) Waiting() error { return n.member.Waiting() }

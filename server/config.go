@@ -25,8 +25,8 @@ type Config struct {
 	InitialCluster map[string]string
 	// ClusterToken tells clusters with equal URLs apart. It has to be the same at all members.
 	ClusterToken string
-	// Existing says that the cluster runs already, and that this member was added to it: one
-	// without data asks the others in InitialCluster for its own ID.
+	// Existing states that the cluster runs already and that this member was added to it. A member
+	// without data then asks the others in InitialCluster for its own ID.
 	Existing bool
 
 	// PeerListener takes the other members' connections. A cluster of one needs none. The
@@ -41,10 +41,10 @@ type Config struct {
 	ClientListeners []net.Listener
 	// ClientTLS is for the ClientListeners. Nil means plain TCP.
 	ClientTLS *tls.Config
-	// AdvertiseClientURLs are told to clients that ask for the members.
+	// AdvertiseClientURLs are the addresses that clients get when they ask for the members.
 	AdvertiseClientURLs []string
 
-	// HeartbeatInterval is how often the leader tells the others that it lives. Default 100 ms.
+	// HeartbeatInterval is the time between two heartbeats of the leader. Default 100 ms.
 	// It has to be the same at all members.
 	HeartbeatInterval time.Duration
 	// ElectionTimeout is how long members wait for a heartbeat until they elect another leader:
@@ -54,18 +54,21 @@ type Config struct {
 
 	// MaxRequestBytes bounds a request that is to be replicated. Default 1.5 MiB.
 	MaxRequestBytes int
-	// QuotaBytes bounds the state, history included: beyond it writes that make it larger are
-	// refused as by etcd (NoSpace), until some is deleted and compacted. Default no bound but
-	// MemoryLimit's.
+	// QuotaBytes bounds the state, history included. Beyond it, writes that would make the state
+	// larger are refused as by etcd (NoSpace), until keys are deleted and the history is compacted.
+	// Default no bound but MemoryLimit's.
 	QuotaBytes int64
 	// MemoryLimit is how many bytes this process may use. Near it writes and large reads are
 	// refused with etcd's errors. Default GOMEMLIMIT, if that is set.
 	MemoryLimit int64
-	// KeepHistory and KeepRevisions have the leader compact automatically: it keeps so much
-	// time of history, or so many revisions; with both, KeepRevisions counts. With neither all
-	// is kept until a client compacts.
+	// KeepHistory and KeepRevisions make the leader compact automatically. It keeps this much time
+	// of history, or this many revisions; if both are set, KeepRevisions counts. If neither is, it
+	// keeps all history until a client compacts.
 	KeepHistory   time.Duration
 	KeepRevisions int64
+
+	// Limits bound what clients may have and use. The zero value means the defaults.
+	Limits Limits
 
 	// ReadLease is the policy of read leases that a new cluster begins with: see the package
 	// comment. Default leader.
@@ -73,14 +76,14 @@ type Config struct {
 	// ReadLeaseTTL is how long this member's promises to readers last, and so how long writes
 	// may wait for a reader that died: from 20 ms to 10 s. Default 200 ms.
 	ReadLeaseTTL time.Duration
-	// ReadLeaseChanges is what clients may change of read leases at this member: "policy", but
-	// not from a policy of strict order to one by key; "order", that too; or "none". Default
-	// policy.
+	// ReadLeaseChanges limits the changes of read leases that clients may make at this member:
+	// "policy" permits all but the change from strict to key order, "order" permits that, too, and
+	// "none" permits nothing. Default policy.
 	ReadLeaseChanges string
 
 	// OnFail is called once, on a goroutine of its own, if the member cannot go on: a write to
 	// disk failed, the log holds entries that this version does not know, the other members refuse
-	// this one, or its data directory has forgotten something. The process should end, or call
+	// this one, or its data directory has lost earlier promises. The process should end, or call
 	// Close. Nil means panic.
 	OnFail func(error)
 	// Logger defaults to slog.Default().
@@ -93,7 +96,10 @@ func (c Config) member() (server.Config, error) {
 	if err != nil {
 		return server.Config{}, fmt.Errorf("server: ReadLeaseChanges %w", err)
 	}
-	return server.Config{
+	if err := c.Limits.check(c); err != nil {
+		return server.Config{}, err
+	}
+	m := server.Config{
 		Node: node.Config{
 			Name: c.Name, DataDir: c.DataDir, Peers: c.InitialCluster, ClusterToken: c.ClusterToken, Existing: c.Existing,
 			PeerListener: c.PeerListener, PeerTLS: c.PeerTLS, ClientURLs: c.AdvertiseClientURLs,
@@ -107,5 +113,7 @@ func (c Config) member() (server.Config, error) {
 		},
 		Clients: c.ClientListeners, ClientTLS: c.ClientTLS, MemoryLimit: c.MemoryLimit,
 		History: server.Retention{Period: c.KeepHistory, Revisions: c.KeepRevisions},
-	}, nil
+	}
+	c.Limits.setIn(&m)
+	return m, nil
 }

@@ -27,12 +27,14 @@ func TestOptionsReachTheMember(t *testing.T) {
 		MaxRequestBytes: 4, QuotaBytes: 6, MemoryLimit: 7, KeepHistory: 8, KeepRevisions: 9,
 		ReadLease: "all", ReadLeaseTTL: 10, ReadLeaseChanges: "none",
 		OnFail: func(error) { failed = true }, Logger: logger,
+		Limits: Limits{MaxLeases: 11},
 	}
 	want := server.Config{
 		Node: node.Config{
 			Name: "a", DataDir: "dir", Peers: cluster, ClusterToken: "token", Existing: true,
 			PeerListener: peers, PeerTLS: peerTLS, ClientURLs: urls,
 			HeartbeatInterval: 1, ElectionTimeout: 2, ReadLease: "all", ReadLeaseTTL: 10, Logger: logger,
+			MaxLeases: 11,
 		},
 		API: etcdapi.Config{
 			MaxRequestBytes: 4, QuotaBytes: 6, ReadLeaseChanges: etcdapi.ChangeNothing,

@@ -138,7 +138,7 @@ func lengths(t widearea.Toll) float64 { return t.Grace + t.Guard + t.Length }
 // controlSweep shows the longest waits against the lengths that they come from.
 func controlSweep(r widearea.Report) chart.Chart {
 	c := chart.Chart{
-		Title: "Longest wait after a holder's death, and what it is made of",
+		Title: "Longest wait after a holder's death, and its parts",
 		X:     "grace, guard and lease together, seconds", Y: "seconds", LinearX: true, LinearY: true,
 	}
 	longest := 0.0

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// freeAddresses finds addresses on which nobody listens, and that nobody is given who
-// connects to somewhere: below the range of which systems draw such ports.
+// freeAddresses finds free addresses, below the range from which systems draw ports for
+// outgoing connections.
 func freeAddresses(t testing.TB, n int) (addrs []string) {
 	t.Helper()
 	for tries := 0; len(addrs) < n; tries++ {

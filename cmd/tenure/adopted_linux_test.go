@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A shepherd whose guard has ended before it looked is adopted, by the first process of the
-// machine as a rule. That one is not its guard.
+// A shepherd whose guard has ended before the shepherd looked is adopted, by the first process
+// of the machine as a rule. That one is not its guard.
 func TestAnAdoptedShepherdSparesWhoAdoptedIt(t *testing.T) {
 	out, err := exec.Command(os.Args[0], "adopter").CombinedOutput()
 	switch said := string(out); {

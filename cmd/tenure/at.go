@@ -39,8 +39,8 @@ func serverFlag(flags *pflag.FlagSet, at *string) {
 		"server's `URL`: etcd://host:port,… or etcds://…?cacert=F&cert=F&key=F; also by TENURE_AT")
 }
 
-// settle fills in where leases are kept if nobody has said so, and tells the user then what that
-// excludes. Silence would be taken for a lock on all machines.
+// settle fills in the place of leases if the user has named none, and tells the user which
+// machines that excludes. Silence would be taken for a lock on all machines.
 func settle(at *string, w io.Writer) {
 	if *at == "" {
 		*at = atLocal

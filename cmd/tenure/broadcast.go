@@ -41,7 +41,7 @@ func (o *memberOptions) flags(cmd *cobra.Command) {
 	}
 }
 
-// config checks what was asked for.
+// config checks the flags.
 func (o *memberOptions) config() (c broadcast.Config, err error) {
 	c = broadcast.Config{ID: broadcast.MemberID(o.id), Group: o.group, Members: map[broadcast.MemberID]string{}, DataDir: o.dir, Join: o.join}
 	for _, m := range o.members {
@@ -52,7 +52,7 @@ func (o *memberOptions) config() (c broadcast.Config, err error) {
 		c.Members[id] = addr
 	}
 	if c.Members[c.ID] == "" {
-		return c, fmt.Errorf("--id %d: that is none of the members %v", o.id, slices.Sorted(maps.Keys(c.Members)))
+		return c, fmt.Errorf("--id %d is not one of the members %v", o.id, slices.Sorted(maps.Keys(c.Members)))
 	}
 	return c, nil
 }
@@ -107,7 +107,7 @@ position of is ordered, and one more may be.
 					err := c.ask(ctx, "POST", "/broadcast", string(message), &position)
 					quiet()
 					if errors.Is(err, errTooLong) {
-						err = fmt.Errorf("longer than the %d bytes that a message may have; what comes before it is ordered", broadcast.MaxMessageBytes)
+						err = fmt.Errorf("longer than the %d bytes that a message may have; the messages before it are ordered", broadcast.MaxMessageBytes)
 					}
 					if err != nil {
 						return fmt.Errorf("%s %d: %w", what, i, err)

@@ -19,13 +19,13 @@ import (
 	"github.com/tenure-lease/tenure/internal/cli"
 )
 
-// A member's clients on its machine talk to it by HTTP over a socket in its directory: who may
-// write there may broadcast. They are no members, and keep nothing.
+// A member's clients on its machine talk to it by HTTP over a socket in its directory: a user
+// that may write there may broadcast. They are no members, and keep nothing.
 
-// socketPath is where the member whose directory that is listens for clients.
+// socketPath returns the path of the socket of the member with that directory.
 func socketPath(dir string) string { return filepath.Join(dir, "client.sock") }
 
-// socketPathMax is what a socket's address has room for.
+// socketPathMax is the room in a socket's address.
 const socketPathMax = 100
 
 // serveClients answers the clients of a member until it is told to stop.
@@ -34,7 +34,7 @@ func serveClients(n *broadcast.Node, dir string) (stop func(), err error) {
 	if len(path) > socketPathMax {
 		return nil, fmt.Errorf("--data-dir %s: the path is too long for a socket in it, of at most %d bytes: choose a shorter one, or a relative one", dir, socketPathMax)
 	}
-	// The log in the directory is locked: whoever listened there has ended.
+	// The log in the directory is locked: the process that listened there has ended.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -70,7 +70,8 @@ func serveClients(n *broadcast.Node, dir string) (stop func(), err error) {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(ln) }()
 	return func() {
-		// Who was told by the member's end gets his answer; who waits for others does not.
+		// A client that got its error by the member's end gets the answer; one that waits for
+		// others does not.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if server.Shutdown(ctx) != nil {
@@ -80,7 +81,7 @@ func serveClients(n *broadcast.Node, dir string) (stop func(), err error) {
 	}, nil
 }
 
-// regrouping is what a client wants of the members; nothing of zeros.
+// regrouping is a client's request to change the members; all zeros mean nothing.
 type regrouping struct {
 	Remove, ID broadcast.MemberID
 	Address    string
@@ -119,7 +120,7 @@ func (c *memberClient) close() { c.http.CloseIdleConnections() }
 // errTooLong is the answer to a message that is too large.
 var errTooLong = errors.New("the message is too large")
 
-// ask has the member do something, and reads what it answers.
+// ask sends the member a request, and reads its answer.
 func (c *memberClient) ask(ctx context.Context, method, path, body string, v any) error {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		r, err := http.NewRequestWithContext(ctx, method, "http://member"+path, strings.NewReader(body))
@@ -150,7 +151,7 @@ func (c *memberClient) ask(ctx context.Context, method, path, body string, v any
 	}
 }
 
-// unreached says why there is no answer.
+// unreached returns the error for a member that does not answer.
 func (c *memberClient) unreached(ctx context.Context, err error) error {
 	var op *net.OpError
 	switch {
@@ -166,10 +167,10 @@ func (c *memberClient) unreached(ctx context.Context, err error) error {
 	return cli.Exit(cli.ExitUnavailable, fmt.Errorf("the member in %s ended, and the message may or may not be ordered: look with tenure deliver, or broadcast it again (%w)", c.dir, err))
 }
 
-// patience is how long a client waits before it says what it waits for, each time.
+// patience is the time after which a client reports each time that it waits, and for whom.
 const patience = 3 * time.Second
 
-// says tells on a stream what a client waits for, when that takes long, until it is stopped.
+// says prints on a stream, until it is stopped, that a client waits, if that takes long.
 func (c *memberClient) says(ctx context.Context, out io.Writer) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -124,7 +124,7 @@ func TestAMemberThatHasEndedListensNoMore(t *testing.T) {
 	}
 }
 
-// What is printed of a message can be taken for no other's.
+// The line of one message can be taken for no other's.
 func TestShownMessages(t *testing.T) {
 	for _, tt := range []struct {
 		m          broadcast.Message
@@ -166,7 +166,7 @@ func TestDeliveredMessagesAreWhole(t *testing.T) {
 	}
 }
 
-// What cannot be printed is not delivered: the command fails.
+// A message that cannot be printed is not delivered: the command fails.
 func TestDeliverFailsWithItsOutput(t *testing.T) {
 	limit, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -324,7 +324,7 @@ func awaitMembers(t *testing.T, dirs ...string) {
 	}
 }
 
-// A client that waits for a majority says so, and is no member: its messages go to the one
+// A client that waits for a majority says so. It is no member: its messages go to the member
 // whose directory it names.
 func TestBroadcastWithoutAMajority(t *testing.T) {
 	addrs := freeAddresses(t, 3)

@@ -21,7 +21,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/cli"
 )
 
-// command runs a command line in this process, and returns what it prints.
+// command runs a command line in this process, and returns its output.
 func command(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
@@ -43,7 +43,7 @@ func wantRefused(t *testing.T, err error, says string) {
 	}
 }
 
-// What stands before -- is ours, and all behind it is the command's.
+// Words before -- are ours, and all behind it is the command's.
 func TestCommandLines(t *testing.T) {
 	for _, tt := range []struct {
 		args []string
@@ -136,7 +136,7 @@ func TestWaitFlag(t *testing.T) {
 	}
 }
 
-// A flag wins over TENURE_AT, and that over what is usual.
+// A flag wins over TENURE_AT, and that over the default.
 func TestWhereLeasesAre(t *testing.T) {
 	for _, tt := range []struct {
 		env, flag, leases, server string

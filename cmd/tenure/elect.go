@@ -67,7 +67,7 @@ With --listen we do not campaign but print the leaders, one a line, until a sign
 	flags := cmd.Flags()
 	t.register(flags)
 	o.Register(cmd)
-	flags.StringVar(&t.claim.Holder, "value", "", "what we proclaim as leader, such as our address (default host:pid)")
+	flags.StringVar(&t.claim.Holder, "value", "", "the text that we proclaim as leader, such as our address (default host:pid)")
 	flags.StringVar(&onLeader, "on-leader", "", "shell `command` to run for each new leader")
 	flags.BoolVar(&listen, "listen", false, "print the leaders instead of campaigning")
 	flags.BoolVar(&once, "once", false, "exit with 76 when leadership is lost, instead of campaigning again")
@@ -88,12 +88,12 @@ func elect(ctx context.Context, t *tenancy, once bool, onLeader string) error {
 		defer hooks.Wait()
 		defer cancel()
 	}
-	return t.reign(ctx, leaser, once)
+	return t.lead(ctx, leaser, once)
 }
 
-// reign campaigns, and runs the command under the lease: again and again, if leadership is lost and
-// nobody has told us to end.
-func (t *tenancy) reign(ctx context.Context, leaser tenure.Leaser, once bool) error {
+// lead campaigns, and runs the command under the lease: again and again, if leadership is lost and
+// no signal has told us to end.
+func (t *tenancy) lead(ctx context.Context, leaser tenure.Leaser, once bool) error {
 	for {
 		lease, err := t.acquire(ctx, leaser, wait{})
 		if err != nil {
@@ -142,7 +142,7 @@ func listenLeaders(ctx context.Context, t *tenancy, o cli.Output, w io.Writer) e
 	return tellLeaders(ctx, tenure.Election{Leaser: l, Claim: t.claim}, o, w)
 }
 
-// tellLeaders prints each leader until the context ends, or nobody reads.
+// tellLeaders prints each leader until the context ends, or the reader has gone.
 func tellLeaders(ctx context.Context, e tenure.Election, o cli.Output, w io.Writer) error {
 	for leader, err := range e.Observe(ctx) {
 		if err != nil {

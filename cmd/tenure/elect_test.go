@@ -17,8 +17,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/cli"
 )
 
-// TestElectEndsItsHooks: when elect ends, so does a hook that runs, however long it would take; and
-// nobody is told of a store that was closed under one who followed.
+// TestElectEndsItsHooks: when elect ends, so does a running hook, however long it would take. No
+// error of a store that is closed under an observer is printed.
 func TestElectEndsItsHooks(t *testing.T) {
 	for _, hook := range []string{`echo $$ >hook; exec sleep 100`, `echo $$ >hook; echo told`} {
 		dir := t.TempDir()
@@ -76,8 +76,8 @@ func (c changing) Await(_ context.Context, s tenure.State) (tenure.State, error)
 	return s, nil
 }
 
-// Each leader is told in a line. A listener that cannot go on ends with the exit code that the reason
-// deserves, and so does one whose output nobody takes.
+// Each leader is told in a line. A listener that cannot go on ends with the exit code of the reason,
+// and so does one whose output is not read.
 func TestTellsLeaders(t *testing.T) {
 	leaders := []tenure.Holding{{Holder: "one", Token: 7, Slots: 1}, {Holder: "two", Token: 8, Slots: 1}}
 	for form, want := range map[cli.Output]string{
@@ -102,7 +102,7 @@ func TestTellsLeaders(t *testing.T) {
 	}
 }
 
-// A listener that cannot begin says why by its exit code.
+// The exit code of a listener that cannot begin shows the reason.
 func TestListenExitCodes(t *testing.T) {
 	for at, want := range map[string]int{"file://" + t.TempDir() + "/none": cli.ExitUnavailable, "zk://a": cli.ExitFailure, "etcd://127.0.0.1:1": cli.ExitUnavailable} {
 		if code, out, errs := ran(t, "elect", "n", "--listen", "--at", at); code != want || out != "" || !strings.HasPrefix(errs, "tenure: ") {
@@ -147,7 +147,7 @@ func TestReignsWithItsValue(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ten := fakeTenancy("sh", "-c", "echo $TENURE_LEADER >>value; exit 4")
 	ten.claim.Holder = "us"
-	err := ten.reign(t.Context(), fakeLeaser{try: func(context.Context) (tenure.Lease, error) { return &fakeLease{}, nil }}, false)
+	err := ten.lead(t.Context(), fakeLeaser{try: func(context.Context) (tenure.Lease, error) { return &fakeLease{}, nil }}, false)
 	wantExit(t, err, 4)
 	if value, err := os.ReadFile("value"); err != nil || string(value) != "us\n" {
 		t.Errorf("the command finds the value %q, %v; want us, once", value, err)

@@ -40,7 +40,7 @@ func newEvents(w io.Writer) events {
 	return e
 }
 
-// print queues a line. When nobody reads for long, renewals are left out first, and
+// print queues a line. When the output is not read for long, renewals are left out first, and
 // then all else.
 func (e *events) print(ev event) {
 	if e.lines == nil || ev.Event == "renewed" && len(e.lines) > cap(e.lines)/2 {

@@ -48,7 +48,7 @@ func TestEventsTellAll(t *testing.T) {
 	}
 }
 
-// Lines are written in the order of what happened.
+// Lines are written in the order of the events.
 func TestEventsHaveAnOrder(t *testing.T) {
 	var out bytes.Buffer
 	e := newEvents(&out)

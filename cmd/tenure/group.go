@@ -23,11 +23,11 @@ type group struct {
 	shepherd *shepherd
 	id       int
 	exited   <-chan int            // the command's exit code, once
-	stopped  <-chan syscall.Signal // what stopped the command
+	stopped  <-chan syscall.Signal // the signal that stopped the command
 	tty      bool                  // it has the terminal
 }
 
-// processes are what the kernel does for a guard.
+// processes are the calls of the kernel that a guard needs.
 type processes interface {
 	kill(group int, sig syscall.Signal)
 	alive(group int) bool // reports whether any process of the group is left
@@ -82,9 +82,9 @@ func startGroup(argv, env []string, tell func(*shepherd), may func() error) (*gr
 	return g, nil
 }
 
-// launch starts the command. The shepherd knows the deadline before, and the group
-// afterwards: we may be stopped at any moment between. If we are killed just there, the
-// command dies with us, and what it has started by then does not.
+// launch starts the command. The shepherd knows the deadline before, and the group afterwards:
+// we may be stopped at any moment between. If we are killed just there, the command dies with
+// us, and children that it has started by then do not.
 func (g *group) launch(tell func(*shepherd), may func() error, start func() (int, error)) (err error) {
 	tell(g.shepherd)
 	if err = may(); err != nil {
@@ -132,10 +132,10 @@ func (g *group) terminate() {
 	g.signal(syscall.SIGCONT)
 }
 
-// sweep ends what the command left behind in its group: it would go on without
-// a lease. It gets until limit to end by itself, and is killed then. The kernel takes
-// a moment for that, or as long as it likes for a process that waits for a disk: each
-// grace, lingers says whether to wait on.
+// sweep ends the processes that the command left behind in its group: they would go on without
+// a lease. It gets until limit to end by itself, and is killed then. The kernel takes a moment
+// for that, or as long as it likes for a process that waits for a disk: each grace, lingers
+// decides whether to wait on.
 func (g *group) sweep(limit, grace time.Duration, lost <-chan struct{}, lingers func() bool) {
 	g.terminate()
 	if !g.ended(limit, lost) {

@@ -17,7 +17,7 @@ func childAttributes(tty bool) *syscall.SysProcAttr {
 // ended and were not reaped.
 func (kernel) alive(group int) bool { return syscall.Kill(-group, 0) == nil }
 
-// process is what the kernel tells of a process.
+// process is the kernel's record of a process.
 type process struct{ id, parent, group int }
 
 // processTable lists the processes of this machine.

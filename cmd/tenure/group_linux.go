@@ -20,7 +20,7 @@ func childAttributes(tty bool) *syscall.SysProcAttr {
 // where the first process does not reap, as in many a container, it stays for ever.
 func (kernel) alive(group int) bool { return aliveIn(processTable(), group) }
 
-// aliveIn is alive, by what /proc shows.
+// aliveIn is alive, according to /proc.
 func aliveIn(table iter.Seq[process], group int) bool {
 	if hasEnded(group) {
 		return false
@@ -43,7 +43,7 @@ func aliveIn(table iter.Seq[process], group int) bool {
 // knows some, all of other users: a command may have become another user's.
 func hasEnded(group int) bool { return syscall.Kill(-group, 0) == syscall.ESRCH }
 
-// process is what /proc tells of a process.
+// process is the record of a process in /proc.
 type process struct {
 	id, parent, group int
 	state             string

@@ -16,7 +16,7 @@ import (
 // diesWithUs reports whether a process with these attributes is killed when we end.
 func diesWithUs(a *syscall.SysProcAttr) bool { return a.Pdeathsig == syscall.SIGKILL }
 
-// zombie waits until a process has ended that nobody reaps.
+// zombie waits until a process has ended that is not reaped.
 func zombie(t *testing.T, id int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
@@ -33,7 +33,7 @@ func zombie(t *testing.T, id int) {
 	}
 }
 
-// A group has ended when nobody is left of it but processes that were not reaped.
+// A group has ended when nothing is left of it but processes that were not reaped.
 func TestWhatWasNotReapedIsNotAlive(t *testing.T) {
 	cmd := sleeper(t)
 	if !(kernel{}).alive(cmd.Process.Pid) {
@@ -97,8 +97,8 @@ func TestAnotherUsersProcessesAreAlive(t *testing.T) {
 	}
 }
 
-// A group of which /proc shows nothing, as where it hides other users' processes, is alive as long as the kernel knows it. One of which it shows
-// only what has ended is not.
+// A group of which /proc shows nothing, as where it hides other users' processes, is alive as long as
+// the kernel knows it. A group of which /proc shows only ended processes has ended.
 func TestWhatIsNotShownIsAlive(t *testing.T) {
 	group := sleeper(t).Process.Pid
 	const nobody = 1<<22 + 1 // the kernel has no process of this number

@@ -28,7 +28,7 @@ type guard struct {
 	told os.Signal // the last one forwarded that asks for the end
 }
 
-// environment is what the command learns about its lease.
+// environment returns the variables that describe the lease to the command.
 func environment(lease tenure.Lease, at string) []string {
 	return append(os.Environ(),
 		"TENURE_LEASE="+lease.Name(),
@@ -78,7 +78,7 @@ func (g *guard) may() error {
 // tend watches over a group that runs until none of it is left.
 func (g *guard) tend(group *group) (int, error) {
 	code, stopped := g.watch(group)
-	// What was asked to end has had its time.
+	// The processes that were asked to end have had their time.
 	limit := min(g.termAt(), time.Until(g.lease.Deadline())-g.killAt())
 	if stopped != "" {
 		limit = 0
@@ -105,8 +105,8 @@ func (g *guard) tend(group *group) (int, error) {
 	return code, nil
 }
 
-// lingers tells the operator that processes live on after they were killed, and the lease
-// with them. Nobody may be reading, which must not keep us from releasing it in the end.
+// lingers tells the operator that processes live on after they were killed, and the lease with
+// them. The output may not be read, which must not keep us from releasing the lease in the end.
 func (g *guard) lingers() {
 	const why = "processes of the command live on though they were killed: they may wait for a disk"
 	g.events.why("lingering", g.lease, why)

@@ -20,7 +20,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
-// written keeps what a shepherd is told.
+// written keeps the orders to a shepherd.
 type written struct{ bytes.Buffer }
 
 func (*written) Close() error                     { return nil }
@@ -106,7 +106,7 @@ func TestLaunchTellsTheShepherd(t *testing.T) {
 	}
 }
 
-// A lease that was lost while what the command had left was ended is a failure, though the
+// A lease that was lost while the command's leftovers were being ended is a failure, though the
 // command had not been stopped.
 func TestALossAtTheEndIsTold(t *testing.T) {
 	for name, lost := range map[string]error{"held to the end": nil, "lost": tenure.ErrLost} {
@@ -245,8 +245,8 @@ func TestWhatIsLeftBehindEndsWithTheLease(t *testing.T) {
 	}
 }
 
-// A shepherd that was stopped for longer than a lease, alone, finds an order whose time has
-// passed, and behind it those of a guard that goes on. It kills only if there are none.
+// A shepherd that was stopped alone, for longer than a lease, finds an order whose time has
+// passed, and behind it the orders of a guard that goes on. It kills only if there are none.
 func TestObeysAllOrdersBeforeItKills(t *testing.T) {
 	for name, renewed := range map[string]bool{"renewed": true, "not renewed": false} {
 		fake := &clock.Fake{}
@@ -289,7 +289,7 @@ func TestObeysAllOrdersBeforeItKills(t *testing.T) {
 	}
 }
 
-// What was written to the pipe is waiting until it has been obeyed, and so is its end.
+// Orders in the pipe wait until they have been obeyed, and so does the pipe's end.
 func TestOrdersWaitUntilTheyAreObeyed(t *testing.T) {
 	out, in, err := os.Pipe()
 	if err != nil {

@@ -26,7 +26,7 @@ type cast struct {
 	exited chan int
 	gone   bool
 	leaves bool                 // a process that ends by SIGKILL only
-	hears  func(syscall.Signal) // nil: nobody
+	hears  func(syscall.Signal) // nil: no process
 }
 
 func newCast(heeds ...syscall.Signal) *cast {
@@ -78,8 +78,9 @@ func (p *planned) Check() error {
 	return tenure.ErrLost
 }
 
-// A command is asked to end at a quarter of the lease's time before its end, and killed at a twentieth; when
-// the lease is lost it is killed at once. What it left behind is asked, has as long as that, and is killed.
+// A command is asked to end at a quarter of the lease's time before its end, and killed at a twentieth;
+// when the lease is lost it is killed at once. The processes that it left behind are asked to end, have
+// as long as that, and are killed.
 func TestWhenAGuardStopsItsCommand(t *testing.T) {
 	const ttl, all = 20 * time.Second, time.Hour
 	fixed := func(time.Duration) time.Duration { return ttl }
@@ -177,7 +178,8 @@ func TestAGuardForwardsSignals(t *testing.T) {
 	}
 }
 
-// A lease without a command is held until it is lost, or nobody wants it any more, and each renewal is told once.
+// A lease without a command is held until it is lost, or the caller ends it, and each renewal is
+// printed once.
 func TestHoldsWithoutACommand(t *testing.T) {
 	const ttl = 20 * time.Second
 	for name, tt := range map[string]struct {
@@ -282,7 +284,7 @@ func TestAGroupIsAskedToStop(t *testing.T) {
 	}
 }
 
-// A guard knows whether somebody made it go on before it stopped.
+// A guard knows whether another process made it go on before it stopped.
 func TestContinuedBeforeItStopped(t *testing.T) {
 	for want, jobs := range map[bool][]os.Signal{true: {syscall.SIGTSTP, syscall.SIGCONT}, false: {syscall.SIGTSTP, syscall.SIGTSTP}} {
 		g := guard{jobs: make(chan os.Signal, 4)}

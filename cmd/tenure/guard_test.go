@@ -32,7 +32,7 @@ func (f *fading) Deadline() time.Time {
 	return f.near
 }
 
-// TestStopsAfterSuspend, and though nobody reads the events.
+// TestStopsAfterSuspend holds also when the events are not read.
 func TestStopsAfterSuspend(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

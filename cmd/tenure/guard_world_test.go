@@ -26,10 +26,11 @@ var (
 	guardSeed   = flag.Uint64("guardseed", 0, "play this world of a guard alone")
 )
 
-// TestGuardWorlds plays the guard and the shepherd that ship, in simulated time: the store
-// fails, an operator ends the lease, the guard is stopped or killed between any two calls that leave it, or the shepherd is
-// stopped alone, commands ignore signals and leave children behind. No process of the command may be alive once the lease
-// can be another's, or when it is released; and a command that nothing troubles ends by itself.
+// TestGuardWorlds plays the guard and the shepherd that ship, in simulated time. The store fails, an
+// operator ends the lease, the guard is stopped or killed between any two calls that leave it, or the
+// shepherd is stopped alone. Commands ignore signals and leave children behind. No process of the
+// command may be alive once the lease can be another's, or when it is released; and a command that
+// nothing troubles ends by itself.
 func TestGuardWorlds(t *testing.T) {
 	first, last := *guardFirst, *guardFirst+uint64(*guardWorlds)-1
 	if *guardSeed != 0 {
@@ -62,7 +63,7 @@ type guardWorld struct {
 	notes []string
 	begun time.Time
 
-	calls     int           // that the guard has made to what is outside
+	calls     int           // that the guard has made to the outside
 	stopAt    int           // the call before which it is stopped
 	stopFor   time.Duration // 0: it is not
 	killAt    int           // the call before which it is killed; 0: it is not
@@ -90,16 +91,16 @@ type guardWorld struct {
 // child is a process of the command's group.
 type child struct {
 	alive, deaf bool          // deaf ones ignore SIGTERM
-	slow        time.Duration // what another takes to end when it is asked to
+	slow        time.Duration // how long another process takes to end when it is asked to
 	killed      bool
-	stuck       time.Duration // what it takes to end when it is killed, beside the usual
+	stuck       time.Duration // how long it takes to end when it is killed, beside the usual time
 }
 
 func (w *guardWorld) note(format string, args ...any) {
 	w.notes = append(w.notes, fmt.Sprintf("%8v ", time.Since(w.begun).Round(time.Microsecond))+fmt.Sprintf(format, args...))
 }
 
-// call is made before each call that the guard makes to what is outside of it.
+// call is made before each call of the guard to the outside.
 func (w *guardWorld) call(what string) {
 	w.calls++
 	if w.calls == w.stopAt && w.stopFor > 0 {
@@ -295,7 +296,7 @@ func (o orders) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// backlog is a pipe that holds what the shepherd has not read.
+// backlog is a pipe that holds the orders that the shepherd has not read.
 type backlog struct {
 	w     *guardWorld
 	mu    sync.Mutex
@@ -332,7 +333,7 @@ func (b *backlog) Close() error {
 	return nil
 }
 
-// Read is the shepherd's. Who asks for more has done with what was read before.
+// Read is the shepherd's. A reader that asks for more has obeyed the orders before.
 func (b *backlog) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -389,7 +390,7 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 		begin := w.begun.Add(draw(3 * w.ttl))
 		w.outages = [2]time.Time{begin, begin.Add(w.ttl/4 + draw(2*w.ttl))}
 	}
-	// A draw of its own, so that worlds without it are what they were.
+	// It has a draw of its own, so that worlds without it stay the same.
 	if end := rand.New(rand.NewPCG(seed, 3)); trouble == 0 && end.IntN(4) == 0 {
 		trouble = 5
 		w.revoked = w.begun.Add(time.Duration(end.Int64N(int64(4 * w.ttl))))
@@ -400,7 +401,7 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 		w.command = append(w.command, &child{deaf: w.rand.IntN(2) == 0, slow: draw(w.ttl / 5)})
 	}
 
-	// One that was left behind waits for a disk when it is killed. Who renews can wait for it.
+	// One that was left behind waits for a disk when it is killed. A renewal can wait for it.
 	last := w.command[len(w.command)-1]
 	if disk := rand.New(rand.NewPCG(seed, 2)); trouble == 0 && len(w.command) > 1 && disk.IntN(2) == 0 {
 		last.deaf, last.stuck = true, w.ttl/10+time.Duration(disk.Int64N(int64(3*w.ttl)))
@@ -432,7 +433,7 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 		}
 	}()
 	pipe := newBacklog(w)
-	// A draw of its own, so that worlds without it are what they were.
+	// It has a draw of its own, so that worlds without it stay the same.
 	if alone := rand.New(rand.NewPCG(seed, 1)); (trouble == 0 || trouble == 4) && alone.IntN(2) == 0 {
 		begin, stands := time.Duration(alone.Int64N(int64(4*w.ttl))), w.ttl/10+time.Duration(alone.Int64N(int64(3*w.ttl)))
 		w.after(begin, func() {
@@ -538,7 +539,7 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 	}
 }
 
-// strikeFirst is what the kernel does to the command itself when the guard ends. Its
+// strikeFirst is the signal that the kernel sends the command itself when the guard ends. Its
 // children are the shepherd's; it has none when it has just been started.
 func (w *guardWorld) strikeFirst() {
 	for i, c := range w.command {

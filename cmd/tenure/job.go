@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A guardian that is stopped cannot act, so the command must not run while it is. Where
-// a shell has job control, Ctrl-Z stops the command's group only, which has the
-// terminal; the shell waits for us. So we stop as well, the command first, and when the
-// shell makes us go on, the command may if the lease is still ours. What stops
-// without being asked, by SIGSTOP or a suspended machine, is beyond this.
+// A guardian that is stopped cannot act, so the command must not run while it is. Where a shell
+// has job control, Ctrl-Z stops the command's group only, which has the terminal; the shell
+// waits for us. So we stop as well, the command first, and when the shell makes us go on, the
+// command may if the lease is still ours. A stop that was not asked for, by SIGSTOP or a
+// suspended machine, is beyond this.
 
 // catchStops makes SIGTSTP and SIGCONT ours until the function is called. (Go does not
 // give SIGTSTP back its default action: from then on it is ignored.)
@@ -28,7 +28,7 @@ func (g *guard) catchStops() (restore func()) {
 // it has told the command's group alone. It returns when we go on.
 func (g *guard) suspend(group *group, byTerminal bool) {
 	if !controlled() {
-		if group.tty { // nobody else would make the command go on
+		if group.tty { // no other process would make the command go on
 			g.proceed(group)
 		}
 		return
@@ -50,7 +50,7 @@ func (g *guard) suspend(group *group, byTerminal bool) {
 	g.proceed(group)
 }
 
-// continued reports whether somebody has made us go on before we stopped.
+// continued reports whether another process has made us go on before we stopped.
 func (g *guard) continued() bool {
 	for len(g.jobs) > 0 {
 		if <-g.jobs == syscall.SIGCONT {
@@ -60,8 +60,8 @@ func (g *guard) continued() bool {
 	return false
 }
 
-// controlled reports whether there is a shell that can make us go on when we are stopped.
-// The kernel knows: without one, SIGTSTP stops nobody in our process group.
+// controlled reports whether there is a shell that can make us go on when we are stopped. The
+// kernel knows: without one, SIGTSTP stops no process in our process group.
 func controlled() bool {
 	probe := exec.Command("/bin/sh", "-c", "kill -TSTP $$")
 	if probe.Start() != nil {
@@ -139,8 +139,8 @@ func foreground() int {
 }
 
 func passTerminal(group int) {
-	// Whoever asks for the terminal from the background is stopped, unless it
-	// ignores that.
+	// A process that asks for the terminal from the background is stopped, unless it ignores
+	// that.
 	signal.Ignore(syscall.SIGTTOU)
 	defer signal.Reset(syscall.SIGTTOU)
 	_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group)

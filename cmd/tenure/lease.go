@@ -77,7 +77,7 @@ func leaseShowCommand() *cobra.Command {
 	var o cli.Output
 	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Show who holds a name and until when",
+		Short: "Show the holder of a name, and until when",
 		Long: `Shows who holds a name and until when, and how many wait.
 
 Of leases that are kept in storage it shows each store as well: whether it answers and

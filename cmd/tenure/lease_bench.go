@@ -181,7 +181,7 @@ func (b *benched) leases(ctx context.Context, paths []string, single bool, delay
 			}
 		}
 		began = time.Now()
-		// Medians tell of stores that are sometimes slower than they were when they were measured.
+		// Medians show stores that are sometimes slower than they were when they were measured.
 		if err := lease.Release(ctx); err != nil && !errors.Is(err, tenure.ErrLost) && !errors.Is(err, tenure.ErrUnavailable) {
 			return err
 		}

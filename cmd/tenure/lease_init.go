@@ -84,7 +84,7 @@ On NFS, mount with noac.`,
 	atFlag(flags, &at)
 	o.Register(cmd)
 	flags.DurationVar(&spec.Term, "ttl", 15*time.Second, "how long a lease lasts without renewal (`duration`)")
-	flags.DurationVar(&spec.Delay, "delay", 0, "δ, what an access takes at most in ordinary times (`duration`; default: measured)")
+	flags.DurationVar(&spec.Delay, "delay", 0, "δ, the longest time of an access in ordinary times (`duration`; default: measured)")
 	flags.IntVar(&spec.Drift, "drift", 1000, "by how many millionths (`ppm`) clocks may differ in rate from true time")
 	flags.BoolVar(&spec.SingleHost, "single-host", false, "for the processes of one machine only, on any filesystem")
 	flags.IntVar(&spec.Handles, "handles", 0, "how many processes can use a device at a time")

@@ -17,7 +17,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
 
-// What was chosen for stores, and what follows from it, is told in JSON as in words.
+// The settings chosen for stores, and their consequences, are in the JSON as in the text.
 func TestMadeStores(t *testing.T) {
 	at := "file://" + t.TempDir()
 	out, err := command(t, "lease", "init", "--at", at, "--single-host", "--ttl", "30s", "--delay", "20ms", "--drift", "500", "-o", "json")
@@ -125,7 +125,7 @@ func TestShowsWhyAStoreDoesNotCount(t *testing.T) {
 	}
 }
 
-// Each store has its line, which says what is the matter with it.
+// Each store has its line, which names its trouble.
 func TestTableOfStores(t *testing.T) {
 	silent := shownStoreOf("b", storage.Health{Err: errors.Join(errors.New("it does"), errors.New("not answer"))})
 	took := shownStoreOf("a", storage.Health{Took: 1500 * time.Microsecond})

@@ -135,7 +135,7 @@ func TestLookingMakesNothing(t *testing.T) {
 	}
 }
 
-// What is wrong with a server is told with how to start one, for each way to name one.
+// An error about a server shows how to start one, for each way to name one.
 func TestHowToStartAServer(t *testing.T) {
 	for at, want := range map[string]bool{"etcd://a": true, "etcds://a": true, "redis://a": false, "file:///a": false, "local": false} {
 		if _, err := unavailable(at)(nil, errors.New("odd")); strings.Contains(err.Error(), "`tenure serve` starts one") != want {
@@ -144,7 +144,7 @@ func TestHowToStartAServer(t *testing.T) {
 	}
 }
 
-// What is made by default, and what is told of it.
+// These are the defaults of a new store, and their report.
 func TestDefaultsOfStores(t *testing.T) {
 	out, err := command(t, "lease", "init", "--at", "file://"+t.TempDir(), "--single-host", "-o", "json")
 	var made madeStores
@@ -168,7 +168,7 @@ func TestDefaultsOfStores(t *testing.T) {
 	}
 }
 
-// A device has as many handles as were asked for, and what is wrong with a store is shown.
+// A device has as many handles as were asked for, and a store's trouble is shown.
 func TestStoresOnADevice(t *testing.T) {
 	device := filepath.Join(t.TempDir(), "device")
 	if err := os.WriteFile(device, make([]byte, 8<<20), 0o600); err != nil {
@@ -206,7 +206,7 @@ func (unobserved) Observe(context.Context, string) (tenure.State, error) {
 	return tenure.State{}, errUnobserved
 }
 
-// What cannot be seen is not shown, and why is told.
+// A part that cannot be read is not shown, and the reason is.
 func TestShowsNothingItCannotSee(t *testing.T) {
 	var text strings.Builder
 	if err := showLease(t.Context(), unobserved{}, "n", "table", &text); err != errUnobserved || text.Len() > 0 {

@@ -73,7 +73,7 @@ this as a child, read its lines, and stop when it says "lost" or ends.
 	flags := cmd.Flags()
 	t.register(flags)
 	o.Register(cmd)
-	flags.StringVar(&t.claim.Holder, "holder", "", "what others are told about us (default host:pid)")
+	flags.StringVar(&t.claim.Holder, "holder", "", "the text that others see about us (default host:pid)")
 	flags.Var(&patience, "wait", "how long to wait for the lease, and the server; 0 to try once")
 	flags.IntVarP(&t.claim.Slots, "slots", "n", 1, "how many may hold the name at once (a semaphore)")
 	flags.BoolVar(&shared, "shared", false, "hold beside others with --shared, exclude all others")

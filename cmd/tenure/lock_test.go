@@ -8,7 +8,8 @@ import (
 	"github.com/tenure-lease/tenure"
 )
 
-// What a command line asks for is what others see of the lease, and the command's exit code is ours.
+// The settings of a command line are visible to others in the lease, and the command's exit code is
+// ours.
 func TestLockTakesWhatIsAsked(t *testing.T) {
 	for _, tt := range []struct {
 		args   []string

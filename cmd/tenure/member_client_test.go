@@ -36,7 +36,7 @@ func memberOf(t *testing.T, answer http.HandlerFunc) (dir string) {
 	return dir
 }
 
-// A client asks a member that is busy again, with the same words; all else that a member says ends the request
+// A client asks a busy member again, with the same words. Any other answer of a member ends the request
 // with an exit code of its kind, and a signal that ends it is known as the cause.
 func TestWhatAClientMakesOfAnswers(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -103,7 +103,8 @@ func TestWhatAClientMakesOfAnswers(t *testing.T) {
 	}
 }
 
-// An error says which message of the command line, or line, it is about, and nothing behind it is sent.
+// An error names the message of the command line, or the line, that it is about, and nothing behind it
+// is sent.
 func TestBroadcastCountsFromOne(t *testing.T) {
 	sent := 0
 	dir := memberOf(t, func(w http.ResponseWriter, r *http.Request) {
@@ -141,7 +142,7 @@ func TestMemberFlagsReachTheirEnds(t *testing.T) {
 		t.Errorf("got %+v, %v; want what the flags say", c, err)
 	}
 	o.id = 3
-	if _, err := o.config(); err == nil || err.Error() != "--id 3: that is none of the members [1 2]" {
+	if _, err := o.config(); err == nil || err.Error() != "--id 3 is not one of the members [1 2]" {
 		t.Errorf("a member that is none: %v", err)
 	}
 	taken := listenLocal(t)

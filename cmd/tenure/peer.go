@@ -107,21 +107,22 @@ func (o *peerOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.peers, "peers", "", "the `addresses` of all peers, host:port with commas in between")
 	flags.StringVar(&o.members, "members", "", "a `file` that lists the peers, instead of --peers")
 	flags.StringVar(&o.listen, "listen", flease.DefaultSocket, "`path` of the socket that commands use")
-	flags.StringVar(&o.mode, "mode", "660", "who may use the socket, as chmod has it (octal `number`)")
+	flags.StringVar(&o.mode, "mode", "660", "access to the socket, as chmod has it (octal `number`)")
 	flags.StringVar(&o.bind, "bind", "", "`address` to listen at for peers, if it is another than --self, such as 0.0.0.0:7000")
 	flags.DurationVar(&o.tmax, "t-max", flease.DefaultTMax, "how long a lease may last at most, lock delay included (`duration`)")
 	flags.DurationVar(&o.epsilon, "epsilon", flease.DefaultEpsilon, "by how much the clocks of two peers differ at most (`duration`)")
 	flags.DurationVar(&o.round, "round", 0, "how long a round trip takes at most (`duration`; default a fortieth of --t-max, from 5ms to 500ms)")
 	flags.IntVar(&o.cell, "cell", 0, "how many peers coordinate each resource (default 3, or all if there are fewer)")
 	flags.StringVar(&o.cluster, "cluster", "", "`name` that all peers of the cluster share")
-	flags.StringVar(&o.state, "state", "", "`directory` of this peer's for what spares a planned restart the silence")
+	flags.StringVar(&o.state, "state", "", "`directory` of this peer's for the file that spares a planned restart the silence")
 	flags.StringVar(&o.clock, "clock", "trust", "kernel: fall silent while the kernel does not vouch for its clock; or trust")
 	flags.StringVar(&o.cacert, "cacert", "", "`file` with the authority whose certificates peers show")
 	flags.StringVar(&o.cert, "cert", "", "`file` with this peer's certificate")
 	flags.StringVar(&o.key, "key", "", "`file` with the certificate's key")
 }
 
-// complete makes a configuration of the flags, or says which to change.
+// complete makes a configuration of the flags, or returns an error that names the flag to
+// change.
 func (o peerOptions) complete() (flease.Config, fs.FileMode, error) {
 	bad := func(format string, args ...any) (flease.Config, fs.FileMode, error) {
 		return flease.Config{}, 0, fmt.Errorf(format, args...)
@@ -130,7 +131,7 @@ func (o peerOptions) complete() (flease.Config, fs.FileMode, error) {
 	case o.self == "":
 		return bad("which peer is this? write --self with its address in the list of peers")
 	case (o.peers == "") == (o.members == ""):
-		return bad("who are the peers? write either --peers a:7000,b:7000,c:7000 or --members FILE")
+		return bad("the peers are missing: write either --peers a:7000,b:7000,c:7000 or --members FILE")
 	case o.listen == "":
 		return bad("where do commands find the peer? leave --listen away, for %s, or give a path", flease.DefaultSocket)
 	}
@@ -174,12 +175,12 @@ type peerEvent struct {
 	Peer   *flease.Status `json:"peer,omitempty"`
 }
 
-// listenSocket says what to do where the socket's directory is missing, or another's.
+// listenSocket names the remedy where the socket's directory is missing, or another's.
 func listenSocket(path string, mode fs.FileMode) (net.Listener, error) {
 	l, err := flease.ListenSocket(path, mode)
 	if errors.As(err, new(*fs.PathError)) || errors.As(err, new(*net.OpError)) {
 		dir := filepath.Dir(path)
-		err = fmt.Errorf("%w: make the directory for who runs the peer (install -d -o USER %s), have systemd make it (RuntimeDirectory=tenure, for /run/tenure), or choose another path with --listen", err, dir)
+		err = fmt.Errorf("%w: make the directory for the user that runs the peer (install -d -o USER %s), have systemd make it (RuntimeDirectory=tenure, for /run/tenure), or choose another path with --listen", err, dir)
 	}
 	return l, err
 }
@@ -247,7 +248,7 @@ func peerStatusCommand() *cobra.Command {
 	var o cli.Output
 	cmd := &cobra.Command{
 		Use:     "status",
-		Short:   "Show how the peer at a socket does, and whom it reaches",
+		Short:   "Show the state of the peer at a socket, and the peers that it reaches",
 		Example: "  tenure peer status --at flease:///run/tenure/peer.sock\n  tenure peer status -o json   # at TENURE_AT",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -29,7 +29,7 @@ func peerFlags(t *testing.T, args ...string) (o peerOptions) {
 	return o
 }
 
-// Each flag of a peer reaches what it is about.
+// Each flag of a peer reaches its place.
 func TestPeerFlagsReachTheirEnds(t *testing.T) {
 	cfg, mode, err := peerFlags(t, "--self", "b:7000", "--peers", "a:7000,b:7000,c:7000,d:7000", "--bind", "0.0.0.0:7001", "--mode", "640",
 		"--t-max", "8s", "--epsilon", "20ms", "--round", "70ms", "--cell", "2", "--cluster", "c1", "--state", "/s", "--clock", "kernel").complete()
@@ -69,7 +69,7 @@ func TestPeerCertificates(t *testing.T) {
 	}
 }
 
-// A peer that would not know who it is, or with whom, is refused.
+// A peer is refused if its flags do not name itself and the others.
 func TestPeerRefusals(t *testing.T) {
 	who := []string{"--self", "a:1", "--peers", "a:1"}
 	for says, args := range map[string][]string{
@@ -109,7 +109,7 @@ func TestPeerStatusExitCodes(t *testing.T) {
 	wantExit(t, err, cli.ExitUnavailable)
 }
 
-// What a peer says of itself and of others is one line each.
+// A peer reports on itself and on others in one line each.
 func TestPeerTable(t *testing.T) {
 	var b strings.Builder
 	s := flease.Status{Self: 1, Addr: "b:1", Epoch: 2, Claims: 3, TMaxMS: 3000, EpsilonMS: 20, SilentMS: 1500, Clock: "the clock is odd"}

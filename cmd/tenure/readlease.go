@@ -81,7 +81,7 @@ a lease by the table above.`,
 		},
 	}
 	serverFlag(cmd.PersistentFlags(), &at)
-	cmd.Flags().BoolVar(&cells, "cells", false, "show who holds which keys and nothing else, or with -o json that besides")
+	cmd.Flags().BoolVar(&cells, "cells", false, "show the holders of keys and nothing else, or with -o json that besides")
 	o.Register(cmd)
 	cmd.AddCommand(readLeaseSetCommand(&at), readLeaseHoldersCommand(&at))
 	return cmd
@@ -103,7 +103,7 @@ func withMembers(at string, f func(context.Context, *clientv3.Client, []*pb.Memb
 	return f(ctx, client, list.Members)
 }
 
-// errNoReadLeases tells of servers without the service.
+// errNoReadLeases is the error for servers without the service.
 var errNoReadLeases = errors.New("no server there knows read leases")
 
 // trouble is an error of the service's, as a colleague would put it, with the exit

@@ -14,7 +14,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
 
-// What a member says of itself and what the leader says of others is told whole.
+// The reports of a member on itself, and of the leader on others, are shown whole.
 func TestReadLeasesAreToldWhole(t *testing.T) {
 	member := func(id uint64) *readleasepb.Member { return &readleasepb.Member{Id: id} }
 	s := &readLeases{Members: []readLeaseMember{{ID: "a", Name: "one"}, {ID: "b"}}}

@@ -16,8 +16,8 @@ import (
 	"github.com/tenure-lease/tenure/api/readleasepb"
 )
 
-// readLeases is what the members together say of read leases: `tenure read-lease`
-// prints it, and `tenure status` has it as a part.
+// readLeases is the members' joint report on read leases: `tenure read-lease` prints it, and
+// `tenure status` has it as a part.
 type readLeases struct {
 	Policy string `json:"policy"`
 	Order  string `json:"order"`
@@ -28,10 +28,10 @@ type readLeases struct {
 	Released  uint64            `json:"released"`
 	HeldUp    *heldUp           `json:"held_up,omitempty"`
 	Members   []readLeaseMember `json:"members"`
-	// Cells say who holds which keys, if the policy divides them.
+	// Cells are the holders of keys, if the policy divides the keys.
 	Cells []string `json:"cells,omitempty"`
 
-	best uint64 // the member whose word of the cluster this is
+	best uint64 // the member whose view of the cluster this is
 }
 
 type heldUp struct {
@@ -46,23 +46,23 @@ type readLeaseMember struct {
 	URLs    []string `json:"urls"`
 	Leader  bool     `json:"leader"`
 	Learner bool     `json:"learner"`
-	// Holds is what it reads by itself at this time.
+	// Holds names the keys that it reads by itself at this time.
 	Holds    string   `json:"holds,omitempty"`
 	LeftMS   float64  `json:"left_ms,omitempty"` // unless it renews its lease
 	TTLMS    float64  `json:"ttl_ms,omitempty"`  // of its own promises
 	Boot     uint64   `json:"boot,omitempty"`
-	Grantors []string `json:"grantors,omitempty"` // who is bound to it
+	Grantors []string `json:"grantors,omitempty"` // members that are bound to it
 	Has      uint64   `json:"has,omitempty"`      // index up to which it has the log
 	Stalled  bool     `json:"stalled,omitempty"`
 	Reads    *reads   `json:"reads,omitempty"`
-	// Clock is what was odd about the clocks of its machine since it started.
+	// Clock describes faults of its machine's clocks since it started.
 	Clock *memberClock `json:"clock,omitempty"`
 	Error string       `json:"error,omitempty"`
 
 	left time.Duration
 }
 
-// memberClock tells how far a member can trust its clock.
+// memberClock describes how far a member can trust its clock.
 type memberClock struct {
 	Doubted  bool    `json:"doubted"` // now: it holds no read lease
 	Doubts   uint64  `json:"doubts"`
@@ -147,8 +147,8 @@ func atURL(ctx context.Context, client *clientv3.Client, url string, call func(c
 	return call(ctx, readleasepb.NewReadLeaseClient(conn))
 }
 
-// fill adds the members' answers, nil for those who gave none. Of the cluster the
-// leader knows most; of its own lease and its reads each member.
+// fill adds the members' answers, nil for those that gave none. Of the cluster the leader knows
+// most; of its own lease and its reads each member.
 func (s *readLeases) fill(answers []*readleasepb.GetResponse) {
 	answers = slices.DeleteFunc(slices.Clone(answers), func(a *readleasepb.GetResponse) bool { return a == nil })
 	best := slices.MaxFunc(answers, func(a, b *readleasepb.GetResponse) int {
@@ -186,8 +186,8 @@ func (s *readLeases) fill(answers []*readleasepb.GetResponse) {
 	}
 }
 
-// grantors are who is bound to a member, by what each of them says, or by what the
-// leader has heard of those that do not answer.
+// grantors returns the members that are bound to a member, by their own reports, or by the
+// leader's for those that do not answer.
 func grantors(m readLeaseMember, answers []*readleasepb.GetResponse, best *readleasepb.GetResponse) (ids []uint64) {
 	answered := func(id uint64) bool {
 		return slices.ContainsFunc(answers, func(a *readleasepb.GetResponse) bool { return a.MemberId == id })
@@ -208,7 +208,7 @@ func grantors(m readLeaseMember, answers []*readleasepb.GetResponse, best *readl
 	return slices.Compact(ids)
 }
 
-// tell adds what the member says of itself.
+// tell adds the member's report on itself.
 func (m *readLeaseMember) tell(a, best *readleasepb.GetResponse) {
 	m.Leader = a == best && leads(a) == 1
 	m.TTLMS = millis(a.Ttl.AsDuration())
@@ -226,7 +226,7 @@ func (m *readLeaseMember) tell(a, best *readleasepb.GetResponse) {
 	m.Reads = &reads{a.Reads.GetLocal(), a.Reads.GetRounds(), a.Reads.GetForwarded()}
 }
 
-// holding says what a holder may read by itself.
+// holding describes the keys that a holder may read by itself.
 func holding(h *readleasepb.Holder) string {
 	switch n := len(h.Keys); n {
 	case 0:

@@ -17,7 +17,7 @@ import (
 	"github.com/tenure-lease/tenure/api/readleasepb"
 )
 
-// askCells adds who holds which keys, by the member that knows most.
+// askCells adds the holders of keys, by the member that knows most.
 func (s *readLeases) askCells(ctx context.Context, client *clientv3.Client, members []*pb.Member) error {
 	at := slices.IndexFunc(members, func(m *pb.Member) bool { return m.ID == s.best })
 	if s.Order != "key" || at < 0 {
@@ -33,7 +33,7 @@ func (s *readLeases) askCells(ctx context.Context, client *clientv3.Client, memb
 // errNoCells tells that the keys are not divided.
 var errNoCells = errors.New("the keys are not divided: each holder holds all of them")
 
-// allCells prints who holds which keys as `set --cells` takes it.
+// allCells prints the holders of keys as `set --cells` takes them.
 func (s *readLeases) allCells(w io.Writer) error {
 	if len(s.Cells) == 0 {
 		return fmt.Errorf("with policy %s %w", s.Policy, errNoCells)
@@ -45,8 +45,8 @@ func (s *readLeases) allCells(w io.Writer) error {
 // cellLines is how many lines are shown of keys and ranges, and how many of hash buckets.
 const cellLines = 8
 
-// someCells prints as much of it as fits on a screen: some of the keys and ranges, how many
-// hash buckets are held by whom, and the default.
+// someCells prints as much of it as fits on a screen: some of the keys and ranges, the number
+// of hash buckets of each set of holders, and the default.
 func (s *readLeases) someCells(w io.Writer) {
 	if len(s.Cells) == 0 {
 		return

@@ -75,7 +75,7 @@ tenure.readlease.v1.ReadLease, package readleasepb.`,
 	return cmd
 }
 
-// keyRange is what the arguments ask for, by etcd's conventions.
+// keyRange is the range that the arguments name, by etcd's conventions.
 func keyRange(args []string, prefix bool) (*readleasepb.HoldersRequest, error) {
 	r := &readleasepb.HoldersRequest{Key: []byte(args[0])}
 	switch {

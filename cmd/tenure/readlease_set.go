@@ -68,9 +68,9 @@ every few seconds themselves. What they have found stays if the policy becomes s
 			case err != nil:
 				return errors.New(strings.TrimPrefix(err.Error(), "quorumlease: "))
 			case cells != "" && policy != quorumlease.Static:
-				return fmt.Errorf("--cells says who holds which keys with the policy static only; with %s the leader finds that out", args[0])
+				return fmt.Errorf("--cells assigns keys to holders with the policy static only; with %s the leader does that", args[0])
 			case cells == "" && policy == quorumlease.Static:
-				return errors.New("static needs --cells: who holds which keys, such as 'prefix:/jp/ = tokyo; default = *'; to keep what quorum or cost have found: --cells \"$(tenure read-lease --cells)\"")
+				return errors.New("static needs --cells: the holders of keys, such as 'prefix:/jp/ = tokyo; default = *'; to keep the cells that quorum or cost have found: --cells \"$(tenure read-lease --cells)\"")
 			}
 			return withMembers(*at, func(ctx context.Context, client *clientv3.Client, _ []*pb.Member) error {
 				service := readleasepb.NewReadLeaseClient(client.ActiveConnection())
@@ -94,7 +94,7 @@ every few seconds themselves. What they have found stays if the policy becomes s
 		},
 	}
 	cmd.Flags().StringVar(&order, "order", "", "strict, as etcd has it, or key (default that of POLICY, which is strict unless it ends in /key)")
-	cmd.Flags().StringVar(&cells, "cells", "", "who holds which keys, with the policy static")
+	cmd.Flags().StringVar(&cells, "cells", "", "holders of keys, with the policy static")
 	o.Register(cmd)
 	return cmd
 }
@@ -116,7 +116,7 @@ func readLeasePolicy(name, order string) (quorumlease.Policy, error) {
 	case order == "strict" && err == nil && policy.ByKey():
 		return "", fmt.Errorf("the policy %s is in key order, not strict", name)
 	case err != nil && keyErr == nil:
-		return "", fmt.Errorf("the policy %s divides the keys among members, which takes order key: what a reader of one key has seen then says nothing of other keys", name)
+		return "", fmt.Errorf("the policy %s divides the keys among members, which takes order key: a reader of one key then learns nothing about other keys", name)
 	}
 	return policy, err
 }

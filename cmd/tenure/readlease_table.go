@@ -33,13 +33,13 @@ func (s *readLeases) table(w io.Writer) {
 	s.someCells(w)
 }
 
-// progress says how far the log is released, and what is held up by whom.
+// progress describes how far the log is released, and the writes that wait, with their holders.
 func (s *readLeases) progress() string {
 	switch h := s.HeldUp; {
 	case h != nil:
 		return fmt.Sprintf("released up to %d of %d: %s", s.Released, s.Committed, h)
 	case s.Leader == "":
-		return fmt.Sprintf("released up to %d at least; what is held up, and by whom, only the leader knows: it did not answer, or there is none", s.Released)
+		return fmt.Sprintf("released up to %d at least; only the leader knows the waiting writes and their holders, and it did not answer, or there is none", s.Released)
 	}
 	return fmt.Sprintf("released up to %d; nothing is held up", s.Released)
 }
@@ -72,7 +72,7 @@ func (s *readLeases) summary() string {
 	return line
 }
 
-// onlySome says what a member holds if that is not all keys.
+// onlySome names a member's keys if it does not hold all.
 func (m *readLeaseMember) onlySome() string {
 	if m.Holds == "all keys" {
 		return ""

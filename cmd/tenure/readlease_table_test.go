@@ -37,7 +37,7 @@ func TestReadLeasesOfManyWords(t *testing.T) {
 			{MemberId: 0xb, Term: 5, Policy: "all", Order: "strict", ReleasedIndex: 81},
 		}, []string{
 			"policy all, strict order, leader unknown, term 5",
-			"released up to 81 at least; what is held up, and by whom, only the leader knows: it did not answer, or there is none",
+			"released up to 81 at least; only the leader knows the waiting writes and their holders, and it did not answer, or there is none",
 		}},
 		{"ranges, a stalled holder, and a grantor that has forgotten whom it is bound to", []*readleasepb.GetResponse{
 			{
@@ -98,7 +98,7 @@ func TestHoldersAreCounted(t *testing.T) {
 	}
 }
 
-// Who is bound to a member is told once and in order, however many say so.
+// A member that is bound to another is listed once and in order, however many report it.
 func TestGrantorsAreToldOnce(t *testing.T) {
 	member := &readleasepb.Member{Id: 0xa}
 	answers := []*readleasepb.GetResponse{
@@ -111,7 +111,7 @@ func TestGrantorsAreToldOnce(t *testing.T) {
 	}
 }
 
-// A change that was refused has not been made; of one that failed otherwise nobody knows.
+// A change that was refused has not been made; after any other failure its outcome is unknown.
 func TestUndecidedChanges(t *testing.T) {
 	for code, known := range map[codes.Code]bool{
 		codes.InvalidArgument: true, codes.PermissionDenied: true, codes.Unimplemented: true,
@@ -124,11 +124,11 @@ func TestUndecidedChanges(t *testing.T) {
 	}
 }
 
-// Each column of a member says what it is called for, in one line.
+// Each column of a member shows its subject, in one line.
 func TestColumnsOfAMember(t *testing.T) {
 	for _, tt := range []struct {
 		m    readLeaseMember
-		want string // role, what is left, trouble
+		want string // role, remaining time, trouble
 	}{
 		{readLeaseMember{Leader: true, Learner: true}, "leader|?|"},
 		{readLeaseMember{Learner: true}, "learner|?|"},

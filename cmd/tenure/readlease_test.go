@@ -22,10 +22,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
-// TestReadLeaseScripts runs testdata/readlease against members that say what is made
-// up here, so that scripts see what is rare: entries that are held up, stalled holders.
-// $THREE is a cluster whose third member is dead, $ALONE one member, $DIVIDED one that
-// divides the keys, $STOCK a server without the service.
+// TestReadLeaseScripts runs testdata/readlease against members with made-up answers, so that
+// scripts see rare states: entries that are held up, stalled holders. $THREE is a cluster whose
+// third member is dead, $ALONE one member, $DIVIDED a member that divides the keys, $STOCK a
+// server without the service.
 func TestReadLeaseScripts(t *testing.T) {
 	three := &story{policy: "all"}
 	listeners := []net.Listener{listenLocal(t), listenLocal(t)}
@@ -95,7 +95,7 @@ type story struct {
 	policy     string
 }
 
-// teller is a member of it. What it does not tell of, nothing here asks for.
+// teller is a member of it. Nothing here asks for anything else.
 type teller struct {
 	etcdapi.Backend
 	*story
@@ -213,7 +213,7 @@ func tell(t *testing.T, s *story) string {
 	return "etcd://" + l.Addr().String()
 }
 
-// Of a change that failed somehow nobody knows whether it was made: that is said, and the exit code is
+// After a change that failed somehow its outcome is unknown: the command says so, and the exit code is
 // that of a store that does not answer.
 func TestReadLeaseSetThatMayHaveHappened(t *testing.T) {
 	at := tell(t, &story{policy: "leader", refusal: rpctypes.ErrGRPCTimeout})
@@ -233,8 +233,8 @@ func TestStatusWithoutALeader(t *testing.T) {
 	}
 }
 
-// What members say of who holds a key is believed to the one of the latest term, and to one that knows
-// the leader sooner than to one that does not.
+// Of several reports on the holders of a key the one of the latest term is believed, and that of a
+// member that knows the leader before that of one that does not.
 func TestTheLatestTermIsBelieved(t *testing.T) {
 	leader := &readleasepb.Member{Id: 1}
 	for name, answers := range map[string][]*readleasepb.HoldersResponse{

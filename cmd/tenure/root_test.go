@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// ran runs a command line as the program does, and returns what it says on standard output and
-// standard error.
+// ran runs a command line as the program does, and returns its standard output and standard
+// error.
 func ran(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
@@ -44,7 +44,7 @@ func TestErrorsAreSaidOnce(t *testing.T) {
 		args []string
 		code int
 		out  string // the beginning
-		errs string // all of it, but for what is in it
+		errs string // all of it, but not its contents
 	}{
 		{[]string{"version"}, 0, "tenure ", ""},
 		{[]string{"version", "-o", "xml"}, 1, "", "want table or json"},

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		}
 		_ = start.Wait()
 		if s != nil {
-			<-time.After(time.Minute) // whoever kills what it has begun kills it next
+			<-time.After(time.Minute) // which is killed next
 		}
 		return
 	}
@@ -63,9 +63,9 @@ var ignoredAtStart = slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGHUP}
 	return !signal.Ignored(sig)
 })
 
-// TestScripts runs testdata/script against the server that TENURE_TEST_ENDPOINT
-// names, a stock etcd perhaps, or against one in this process. $TENURE_AT is its
-// URL; $CLIENT, $PEER and $THIRD are free addresses for scripts that start their own.
+// TestScripts runs testdata/script against the server that TENURE_TEST_ENDPOINT names, perhaps
+// a stock etcd, or against one in this process. $TENURE_AT is its URL. $CLIENT, $PEER and
+// $THIRD are free addresses for scripts that start their own.
 func TestScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -152,7 +152,7 @@ func awaitCmd(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// signalCmd is "signal NAME FILE": send it to the process whose id is in the file.
+// signalCmd is "signal NAME FILE": it sends the signal to the process whose id is in the file.
 func signalCmd(ts *testscript.TestScript, neg bool, args []string) {
 	sig := unix.SignalNum("SIG" + args[0])
 	if sig == 0 {
@@ -161,17 +161,17 @@ func signalCmd(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(syscall.Kill(pid(ts, args[1]), sig))
 }
 
-// goneCmd is "gone FILE": wait until the process whose id is in the file has ended.
+// goneCmd is "gone FILE": it waits until the process whose id is in the file has ended.
 func goneCmd(ts *testscript.TestScript, neg bool, args []string) {
 	id := pid(ts, args[0])
 	poll(ts, fmt.Sprintf("the end of process %d", id), func() bool {
-		// One that nobody has reaped yet has ended, too.
+		// A process that is not reaped yet has ended, too.
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
 		return syscall.Kill(id, 0) != nil || err == nil && strings.Contains(string(state), ") Z ")
 	})
 }
 
-// haltedCmd is "halted FILE": wait until the process whose id is in the file is stopped.
+// haltedCmd is "halted FILE": it waits until the process whose id is in the file is stopped.
 func haltedCmd(ts *testscript.TestScript, neg bool, args []string) {
 	id := pid(ts, args[0])
 	poll(ts, fmt.Sprintf("a stop of process %d", id), func() bool {

@@ -133,9 +133,9 @@ func serve(ctx context.Context, o serveOptions) error {
 	return nil
 }
 
-// respectMemory has the collector keep below what the process may use, in bytes, if that is
-// known, and leaves a tenth to what it does not count. An operator's own GOMEMLIMIT is
-// respected. It returns the floor, if there is room for one.
+// respectMemory makes the collector keep below the process's limit, in bytes, if that is known.
+// It leaves a tenth to memory that the collector does not count. An operator's own GOMEMLIMIT
+// is respected. It returns the floor, if there is room for one.
 func respectMemory(limit int64) (floor []byte) {
 	if limit == 0 || os.Getenv("GOMEMLIMIT") != "" {
 		return cli.HeapFloor()

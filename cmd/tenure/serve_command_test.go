@@ -161,7 +161,7 @@ func busyServe(t *testing.T) *served {
 	return s
 }
 
-// A member keeps below what the machine has for it.
+// A member keeps below the memory that the machine has for it.
 func TestServeRespectsMemory(t *testing.T) {
 	limit := memoryLimit(os.DirFS("/"))
 	if limit == 0 {
@@ -235,7 +235,7 @@ func TestServeTakesNoWords(t *testing.T) {
 	wantRefused(t, err, `"false" is not a flag; a switch that has a value is written --NAME=false`)
 }
 
-// What the configuration of a member leaves open follows from the rest of it.
+// Fields that the configuration of a member leaves open follow from the rest of it.
 func TestServeFillsIn(t *testing.T) {
 	t.Chdir(t.TempDir())
 	local := []string{"--listen-peer-urls", "http://127.0.0.1:0", "--listen-client-urls", "http://127.0.0.1:0,http://localhost:0"}

@@ -79,9 +79,9 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.compactionMode, "auto-compaction-mode", "periodic", "periodic or revision")
 	f.StringVar(&o.compactionRetention, "auto-compaction-retention", "0", "history to keep: a `duration` (or hours), or revisions; 0 keeps all")
 	f.StringVar(&o.readLease, "read-lease", string(quorumlease.Leader), "`policy` that a new cluster begins with: which members answer linearizable reads without asking others: off, leader or all, and with --read-lease-order key also static, quorum or cost; `tenure read-lease set` changes it later")
-	f.StringVar(&o.readLeaseOrder, "read-lease-order", "", "`order` in which a new cluster shows what is written: strict (the default), as etcd has it, or key, where a write waits for those only that hold its keys, and revisions of different keys may be seen out of order")
+	f.StringVar(&o.readLeaseOrder, "read-lease-order", "", "`order` in which a new cluster shows writes: strict (the default), as etcd has it, or key, where a write waits for those only that hold its keys, and revisions of different keys may be seen out of order")
 	f.DurationVar(&o.readLeaseTTL, "read-lease-ttl", 200*time.Millisecond, "how long this member's promises to readers last, and so how long writes may wait for a reader that died: 20ms to 10s")
-	f.StringVar(&o.readLeaseChanges, "read-lease-changes", "policy", "`what` clients may change by tenure read-lease set at this member: the policy, also the order, or none")
+	f.StringVar(&o.readLeaseChanges, "read-lease-changes", "policy", "`changes` that clients may make by tenure read-lease set at this member: the policy, also the order, or none")
 	o.client.registerClients(f)
 	o.peer.registerPeers(f)
 	o.tls.register(f)
@@ -128,7 +128,7 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	case "new":
 	case "existing":
 		if !started && len(peers) < 2 {
-			return cfg, fmt.Errorf("--initial-cluster-state existing, and %s is empty: --initial-cluster must name other members, to be asked who this one is, as `etcdctl member add` prints it", o.dataDir)
+			return cfg, fmt.Errorf("--initial-cluster-state existing, and %s is empty: --initial-cluster must name other members, to be asked for the ID of this one, as `etcdctl member add` prints it", o.dataDir)
 		}
 	default:
 		return cfg, fmt.Errorf("--initial-cluster-state %q: want new or existing", o.clusterState)
@@ -202,12 +202,12 @@ func parseCluster(s string) (map[string]string, error) {
 	return peers, nil
 }
 
-// dialable refuses URLs at which a member can listen and nobody can dial.
+// dialable refuses URLs at which a member can listen and no other can dial.
 func dialable(flag string, urls []string) error {
 	for _, raw := range urls {
 		u, err := url.Parse(raw)
 		if err != nil {
-			continue // whoever uses it says more
+			continue // the user of the URL has a better error
 		}
 		if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "" && u.Port() != "" || err == nil && ip.IsUnspecified() {
 			return fmt.Errorf("%s is an address to listen on, and none that others can dial: say in %s by which URL they reach this member", raw, flag)

@@ -11,7 +11,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
 
-// What nobody sets is as in etcd, and what etcd does not have is the safe choice.
+// A flag that is not set is as in etcd, and one that etcd does not have makes the safe choice.
 func TestServeDefaults(t *testing.T) {
 	var o serveOptions
 	f := pflag.NewFlagSet("serve", pflag.ContinueOnError)
@@ -33,7 +33,7 @@ func TestServeDefaults(t *testing.T) {
 	}
 }
 
-// Each flag reaches what it is about.
+// Each flag reaches its place.
 func TestServeFlagsReachTheirEnds(t *testing.T) {
 	o, err := parse(t, []string{
 		"--name", "a", "--data-dir", t.TempDir(), "--listen-peer-urls", "http://127.0.0.1:0", "--listen-client-urls", "http://127.0.0.1:0",

@@ -11,10 +11,11 @@ import (
 
 // These are the flags of etcd that have no meaning here, so that its unit files, environments
 // and configuration files carry over. Each is either without effect, which is told, or
-// something that its operator counts on for safety: then a value other than those that
-// ask for nothing is an error. What etcd calls --experimental-NAME is --NAME.
+// something that its operator counts on for safety: then a value other than those that ask for
+// nothing is an error. Etcd's --experimental-NAME is --NAME here.
 
-// withoutEffect are flags that take a value, for what is otherwise here or is not needed.
+// withoutEffect are flags that take a value, for settings that are otherwise here or are not
+// needed.
 var withoutEffect = []string{
 	"auth-token-ttl", "backend-batch-interval", "backend-batch-limit", "backend-bbolt-freelist-type", "bcrypt-cost",
 	"bootstrap-defrag-threshold-megabytes", "client-cert-file", "client-key-file", "compact-hash-check-time",
@@ -29,8 +30,8 @@ var withoutEffect = []string{
 	"warning-apply-duration", "warning-unary-request-duration",
 }
 
-// switchesWithoutEffect are such flags that are true or false. What they would make less
-// safe (no fsync, no pre-vote, reconfiguration that is not checked) stays safe here.
+// switchesWithoutEffect are such flags that are true or false. Settings that would make a
+// member less safe (no fsync, no pre-vote, reconfiguration that is not checked) stay safe here.
 var switchesWithoutEffect = []string{
 	"compact-hash-check-enabled", "debug", "discovery-insecure-skip-tls-verify", "discovery-insecure-transport",
 	"enable-distributed-tracing", "enable-grpc-gateway", "enable-lease-checkpoint", "enable-lease-checkpoint-persist",
@@ -39,7 +40,7 @@ var switchesWithoutEffect = []string{
 	"stop-grpc-service-on-defrag", "strict-reconfig-check", "txn-mode-write-with-shared-buffer", "unsafe-no-fsync",
 }
 
-// etcdOnly is a flag whose operator would be wrong about the member if it were ignored.
+// etcdOnly is a flag whose operator would be wrong about the member if the flag were ignored.
 type etcdOnly struct {
 	toggle  bool
 	nothing []string // values that ask for nothing, beside the empty one
@@ -49,7 +50,7 @@ type etcdOnly struct {
 var refused = map[string]etcdOnly{
 	"auto-tls":          {true, []string{"false"}, "give --cert-file and --key-file: nobody can tell a certificate that a member makes for itself from a stranger's"},
 	"peer-auto-tls":     {true, []string{"false"}, "give --peer-cert-file, --peer-key-file and --peer-trusted-ca-file: nobody can tell a certificate that a member makes for itself from a stranger's"},
-	"auth-token":        {false, []string{"simple"}, "there are no users and roles; certificates of clients (--trusted-ca-file) say who may come"},
+	"auth-token":        {false, []string{"simple"}, "there are no users and roles; certificates of clients (--trusted-ca-file) decide which may connect"},
 	"force-new-cluster": {true, []string{"false"}, "members that are lost for good are removed with `etcdctl member remove` while a majority is left"},
 	"wal-dir":           {false, nil, "the log is in --data-dir: put that on the disk that is meant"},
 	"proxy":             {false, []string{"off", "false"}, "a member is no proxy"},
@@ -122,7 +123,7 @@ func registerForeign(f *pflag.FlagSet) {
 	})
 }
 
-// ignoredFlags are those without effect that somebody has set, in order.
+// ignoredFlags are the flags without effect that are set, in order.
 func ignoredFlags(f *pflag.FlagSet) (names []string) {
 	f.Visit(func(flag *pflag.Flag) {
 		if v, ok := flag.Value.(*foreign); ok && v.refusal == nil {
@@ -133,14 +134,14 @@ func ignoredFlags(f *pflag.FlagSet) (names []string) {
 	return names
 }
 
-// protects are the words by which a variable that nobody knows is taken for one that is
-// meant to protect.
+// protects are the words by which an unknown variable is taken for one that is meant to
+// protect.
 var protects = []string{"ALLOWED", "AUTH", "CA", "CERT", "CIPHER", "CIPHERS", "CRL", "QUOTA", "SAN", "TLS", "TRUSTED"}
 
 // notForServe are variables of other commands.
 var notForServe = []string{"TENURE_AT", "TENURE_LEADER", "TENURE_LEASE", "TENURE_TOKEN"}
 
-// judgeUnknown says which variables with our prefixes no flag has, and refuses those that
+// judgeUnknown returns the variables with our prefixes that no flag has. It refuses those that
 // must be meant to protect something: one that is misspelt would leave it open.
 func judgeUnknown(f *pflag.FlagSet, env map[string]string) (unknown []string, err error) {
 	for _, key := range slices.Sorted(maps.Keys(env)) {

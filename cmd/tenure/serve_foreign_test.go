@@ -157,7 +157,7 @@ tls-min-version: 'TLS1.2'
 	}
 }
 
-// A variable that nobody knows is refused if a word of its name is about protection, and told otherwise.
+// An unknown variable is refused if a word of its name is about protection, and reported otherwise.
 func TestServeRefusesUnknownProtections(t *testing.T) {
 	for _, word := range []string{"ALLOWED", "AUTH", "CA", "CERT", "CIPHER", "CIPHERS", "CRL", "QUOTA", "SAN", "TLS", "TRUSTED"} {
 		for _, prefix := range []string{"ETCD_", "TENURE_"} {

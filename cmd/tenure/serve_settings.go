@@ -14,8 +14,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// transportSecurity are the sections of etcd's file that hold TLS settings: what precedes
-// their names as flags, and the flags of those that are called otherwise.
+// transportSecurity are the sections of etcd's file that hold TLS settings: the prefix of their
+// names as flags, and the flags with other names.
 var transportSecurity = map[string]struct {
 	prefix string
 	names  map[string]string
@@ -115,8 +115,8 @@ func readConfigFile(path string) ([][2]string, error) {
 	return settings, nil
 }
 
-// settingText is what the flag of that name would be given: numbers without an
-// exponent, lists with commas.
+// settingText is the value as the flag of that name takes it: numbers without an exponent,
+// lists with commas.
 func settingText(v any) string {
 	switch v := v.(type) {
 	case float64:

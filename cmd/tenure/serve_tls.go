@@ -73,7 +73,7 @@ func (t *tlsOptions) set() bool {
 		slices.ContainsFunc([]string{t.cert, t.key, t.dialCert, t.dialKey, t.ca, t.crl}, func(s string) bool { return s != "" })
 }
 
-// check says which option lacks another one, without which it would protect nothing.
+// check names an option that lacks another one, without which it would protect nothing.
 func (t *tlsOptions) check(urls []string) error {
 	flag := func(name string) string { return "--" + t.prefix + name }
 	var needsCA string
@@ -130,7 +130,7 @@ func (t *tlsOptions) load(limits tlsLimits, urls []string) (*tls.Config, error) 
 	if err != nil {
 		return nil, fmt.Errorf("TLS of %v (--%scert-file and its like): %w", urls, t.prefix, err)
 	}
-	cfg.NextProtos = nil // gRPC says by itself what it speaks, and members speak no HTTP
+	cfg.NextProtos = nil // gRPC negotiates its protocol itself, and members speak no HTTP
 	cfg.RootCAs = cfg.ClientCAs
 	if err := checkCRL(t.crl); err != nil {
 		return nil, err
@@ -178,8 +178,8 @@ func checkCRL(path string) error {
 	return nil
 }
 
-// checkAddresses has those who connect come from an address that their certificate names,
-// as etcd has it for members: a certificate that was stolen is of no use elsewhere.
+// checkAddresses requires that callers come from an address that their certificate names, as
+// etcd does for members: a stolen certificate is of no use elsewhere.
 func checkAddresses(cfg *tls.Config) {
 	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		c := cfg.Clone()

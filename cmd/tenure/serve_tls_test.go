@@ -22,7 +22,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/server"
 )
 
-// An authority signs certificates, and says which are revoked.
+// An authority signs certificates, and lists the revoked ones.
 type authority struct {
 	t    *testing.T
 	cert *x509.Certificate
@@ -156,7 +156,7 @@ func shake(t *testing.T, port, with *tls.Config) error {
 	return errors.Join(<-accepted, err)
 }
 
-// caller is the configuration of one who calls, with a certificate if it has one.
+// caller is the configuration of a client, with a certificate if it has one.
 func (a *authority) caller(c *credential) *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.parsed())
@@ -185,7 +185,7 @@ func (a *authority) parsed() *x509.Certificate {
 	return c
 }
 
-// TestServeTLS says who may come to each port, by the flags that protect it.
+// TestServeTLS checks which clients may come to each port, by the flags that protect it.
 func TestServeTLS(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	server := ca.issue("a", "127.0.0.1")
@@ -287,8 +287,8 @@ func TestServeTLS(t *testing.T) {
 	}
 }
 
-// A revoked certificate is refused from the moment the list says so, and nobody is welcome
-// when it cannot be read.
+// A revoked certificate is refused from the moment at which the list has it, and every
+// certificate is refused when the list cannot be read.
 func TestServeReadsRevokedAgain(t *testing.T) {
 	ca := newAuthority(t)
 	server, caller := ca.issue("a", "127.0.0.1"), ca.issue("b")
@@ -312,8 +312,8 @@ func TestServeReadsRevokedAgain(t *testing.T) {
 	}
 }
 
-// What members check of those who come they check of those whom they dial, and show the
-// certificate that is meant for that.
+// Members check callers and the members that they dial alike, and show the certificate that is
+// meant for that.
 func TestServeDialsMembers(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	server, dialing := ca.issue("a", "127.0.0.1"), ca.issue("dials")
@@ -508,8 +508,8 @@ func TestServeTLSThatProtectsNothing(t *testing.T) {
 	}
 }
 
-// A server that was given an authority and nothing else lets nobody in without a
-// certificate, at either port.
+// A server that got an authority and nothing else lets no client in without a certificate, at
+// either port.
 func TestServeAsksForCertificates(t *testing.T) {
 	ca := newAuthority(t)
 	c := ca.issue("a", "127.0.0.1")

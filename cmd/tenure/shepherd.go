@@ -20,11 +20,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// shepherd is a second process of ours that kills the command's whole group when we
-// cannot: when the pipe between us breaks, because we ended, however that was, and when
-// the time that we told it last has come, because we were stopped. (The kernel's
-// parent-death signal reaches the command, but not its children, and not while we are
-// merely stopped.)
+// shepherd is a second process of ours that kills the command's whole group when we cannot. It
+// does so when the pipe between us breaks, because we ended in any way, and when the time that
+// we sent it last has come, because we were stopped. (The kernel's parent-death signal reaches
+// the command, but not its children, and not while we are merely stopped.)
 type shepherd struct {
 	pipe interface {
 		io.WriteCloser
@@ -76,11 +75,11 @@ func (s *shepherd) replace() error {
 	if err := s.start(); err != nil {
 		return err // the next order tries again
 	}
-	go fmt.Fprintln(os.Stderr, "tenure: the process that watches over the command was killed; another one does so now") // nobody may be reading
+	go fmt.Fprintln(os.Stderr, "tenure: the process that watches over the command was killed; another one does so now") // the output may not be read
 	return nil
 }
 
-// known are the orders by which a shepherd knows what the one before it knew.
+// known are the orders by which a shepherd learns the knowledge of the one before it.
 func (s *shepherd) known() (lines string) {
 	if s.told != 0 {
 		lines += line(orderUntil, int64(s.told))
@@ -166,8 +165,8 @@ func shepherdCommand() *cobra.Command {
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGTSTP)
-			// Not whoever is our parent now: the guard may have ended, and this be the first
-			// process of the machine, which has adopted us.
+			// The parent of this moment does not count: the guard may have ended, and the first
+			// process of the machine may have adopted us.
 			guard, err := strconv.Atoi(args[0])
 			if err != nil {
 				return fmt.Errorf("the guard's process number: %w", err)
@@ -196,7 +195,7 @@ func killStarting(guard int) {
 	_ = syscall.Kill(guard, syscall.SIGKILL)
 }
 
-// orderPipe is a shepherd's end of the pipe. It can tell whether there is more to obey.
+// orderPipe is a shepherd's end of the pipe. It knows whether there is more to obey.
 type orderPipe struct {
 	fd int
 
@@ -243,10 +242,9 @@ func (p *orderPipe) readable(most int) bool {
 	return n > 0 || err != nil && err != unix.EINTR
 }
 
-// obey takes orders until they end, and kills when it is time to: the group, or with 0
-// the guard, which has told of no group yet. It obeys the orders that are waiting before it
-// kills, for they may tell of a later time: this process may have been stopped, and its guard
-// not.
+// obey takes orders until they end, and kills when it is time to: the group, or with 0 the
+// guard, which has told of no group yet. It obeys the orders that wait before it kills, for
+// they may move the time: this process may have been stopped, and its guard not.
 func obey(orders io.Reader, waiting func() bool, c clock.Clock, kill func(group int)) {
 	lines := make(chan string)
 	go func() {

@@ -79,7 +79,7 @@ func TestShepherdAtTheDeadline(t *testing.T) {
 	s.dismiss()
 }
 
-// One that was dismissed harms nobody, and one whose guard has gone kills.
+// A shepherd that was dismissed harms no process, and one whose guard has gone kills.
 func TestShepherdAtTheEnd(t *testing.T) {
 	for _, dismissed := range []bool{true, false} {
 		s, err := startShepherd()
@@ -103,7 +103,7 @@ func TestShepherdAtTheEnd(t *testing.T) {
 	}
 }
 
-// One that was stopped keeps nobody from going on without it.
+// A shepherd that was stopped keeps no guard from going on without it.
 func TestDismissesAStoppedShepherd(t *testing.T) {
 	s, err := startShepherd()
 	if err != nil {
@@ -129,7 +129,7 @@ func TestDismissesAStoppedShepherd(t *testing.T) {
 	}
 }
 
-// A guard that was stopped before it could tell which group it has begun is killed, and the
+// A guard that was stopped before it could name the group that it has begun is killed, and the
 // group too.
 func TestKillStarting(t *testing.T) {
 	starter := exec.Command(os.Args[0], "starter")
@@ -200,7 +200,7 @@ func TestTellsNobody(t *testing.T) {
 	s.pipe.Close()
 }
 
-// A shepherd that is killed alone has a successor from the next order on, which knows what it knew.
+// A shepherd that is killed alone has a successor from the next order on, which has its knowledge.
 func TestAKilledShepherdIsReplaced(t *testing.T) {
 	for _, last := range []string{"a later deadline", "the group"} {
 		s, err := startShepherd()

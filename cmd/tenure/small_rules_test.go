@@ -18,7 +18,7 @@ func TestNoMemberIsZero(t *testing.T) {
 	}
 }
 
-// When nobody reads, renewals leave room for what matters more.
+// When the output is not read, renewals leave room for more important events.
 func TestRenewalsLeaveRoom(t *testing.T) {
 	e := events{lines: make(chan []byte, 10)}
 	for range 20 {
@@ -42,7 +42,7 @@ func TestSharedIsNoNumber(t *testing.T) {
 	}
 }
 
-// A member's client can tell what to try again from what failed.
+// A member's client tells errors worth another try from failures.
 func TestAnswersOfAMember(t *testing.T) {
 	for err, want := range map[error]int{nil: 200, broadcast.ErrBusy: 429, broadcast.ErrTooLarge: 413, broadcast.ErrRemoved: 409} {
 		w := httptest.NewRecorder()

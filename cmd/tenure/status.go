@@ -158,7 +158,7 @@ func askMember(ctx context.Context, client *clientv3.Client, urls []string) (*cl
 	return nil, last
 }
 
-// fill adds the members' answers, nil for those who gave none.
+// fill adds the members' answers, nil for those that gave none.
 func (s *clusterStatus) fill(answers []*clientv3.StatusResponse) {
 	var foremost uint64
 	for _, a := range answers {

@@ -9,8 +9,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A status is put together of what members say that do not agree: who is foremost, who leads in
-// the latest term, how far behind the others are.
+// A status is put together from members' reports that do not agree: the foremost member, the
+// leader of the latest term, how far behind the others are.
 func TestStatusOfManyAnswers(t *testing.T) {
 	s := &clusterStatus{Members: []memberStatus{{ID: "a", Name: "one"}, {ID: "b"}, {ID: "c", Name: "three", Errors: []string{"no answer"}}}}
 	s.fill([]*clientv3.StatusResponse{

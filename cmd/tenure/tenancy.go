@@ -33,7 +33,7 @@ type tenancy struct {
 
 func (t *tenancy) register(flags *pflag.FlagSet) {
 	atFlag(flags, &t.at)
-	flags.DurationVar(&t.claim.TTL, "ttl", 0, "how long the lease outlives us, or an outage of the store (`duration`; default 15s, in storage what it was made for)")
+	flags.DurationVar(&t.claim.TTL, "ttl", 0, "how long the lease outlives us, or an outage of the store (`duration`; default 15s, in storage the store's own)")
 	flags.DurationVar(&t.claim.LockDelay, "lock-delay", 0, "how long others wait in addition if we do not release (`duration`)")
 	flags.BoolVar(&t.asJSON, "events", false, "print JSON lines about the lease, as -o json does: on standard output, or on standard error beside a command")
 }
@@ -72,7 +72,7 @@ func (t *tenancy) start(ctx context.Context) (tenure.Leaser, error) {
 	t.catch()
 	settle(&t.at, os.Stderr)
 	if len(t.argv) == 0 {
-		go func() { // whoever holds a lease through us may go
+		go func() { // a process that holds a lease through us may go
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			t.signals <- syscall.SIGTERM
 		}()
@@ -94,8 +94,8 @@ func (t *tenancy) catch() {
 			signal.Notify(t.signals, sig)
 		}
 	}
-	// A reader of our output that went away would end us. Caught, not ignored: what
-	// is ignored stays so in the command.
+	// A reader of our output that went away would end us. Caught, not ignored: an ignored
+	// signal stays ignored in the command.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
 
@@ -194,7 +194,7 @@ func (t *tenancy) under(ctx context.Context, lease tenure.Lease, env ...string) 
 			err = cli.Exit(cli.ExitLost, released)
 		case len(t.argv) == 0:
 			err = cli.Exit(cli.ExitUnavailable, released)
-		default: // it ran to its end under the lease: its exit code tells how
+		default: // it ran to its end under the lease: its exit code tells the result
 			fmt.Fprintln(os.Stderr, "tenure:", released)
 		}
 	}
@@ -208,7 +208,7 @@ func (t *tenancy) guard(lease tenure.Lease, env ...string) guard {
 	return guard{lease: lease, clock: clock.System, ttl: ttl, env: append(environment(lease, t.at), env...), signals: t.signals, events: &t.events, words: os.Stderr}
 }
 
-// release gives the lease back. Who sends a signal meanwhile does not want to wait for
+// release gives the lease back. A user that sends a signal meanwhile does not want to wait for
 // a server that is silent: that leaves it one more second.
 func (t *tenancy) release(lease tenure.Lease) error {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -106,8 +106,8 @@ func TestGuardOfATenure(t *testing.T) {
 	}
 }
 
-// What becomes of a tenure is told in order, and how it ends by the exit code: a command that ran under the
-// lease to its end is not blamed for a release that failed, unless the lease was lost.
+// The outcome of a tenure is printed in order, and its end shows in the exit code. A command that ran
+// under the lease to its end is not blamed for a release that failed, unless the lease was lost.
 func TestEndsOfATenure(t *testing.T) {
 	odd := errors.New("odd")
 	for name, tt := range map[string]struct {
@@ -184,7 +184,7 @@ func TestASignalLeavesTheReleaseASecond(t *testing.T) {
 	})
 }
 
-// A signal that came too late to end the way to the engine is kept for what comes next, once.
+// A signal that came too late to end the way to the engine is kept for the next step, once.
 func TestASignalThatCameTooLateIsKept(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	ten := fakeTenancy("true")
@@ -203,7 +203,7 @@ func TestASignalThatCameTooLateIsKept(t *testing.T) {
 	}
 }
 
-// watched is a leaser that is held by somebody.
+// watched is a leaser whose lease is held by another.
 type watched struct {
 	fakeLeaser
 	state tenure.State
@@ -212,7 +212,7 @@ type watched struct {
 
 func (w watched) Observe(context.Context, string) (tenure.State, error) { return w.state, w.err }
 
-// A tenure tries first. It waits if somebody holds the lease, and says for whom, unless it is to try once.
+// A tenure tries first. It waits if the lease is held, and names the holder, unless it is to try once.
 func TestAdmission(t *testing.T) {
 	until := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
 	state := tenure.State{Holders: []tenure.Holding{{Holder: "alice", Token: 7, Until: until}, {Holder: "bob", Token: 8}}}

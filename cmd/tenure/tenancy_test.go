@@ -70,8 +70,8 @@ func fakeTenancy(argv ...string) *tenancy {
 	}
 }
 
-// TestSignalWhileAcquiring: one that comes too late to end the wait ends the command,
-// whoever has taken it by then.
+// TestSignalWhileAcquiring: a signal that comes too late to end the wait ends the command,
+// whatever part has taken it by then.
 func TestSignalWhileAcquiring(t *testing.T) {
 	for what, heard := range map[string]bool{"heard by the wait": true, "in the queue": false} {
 		t.Run(what, func(t *testing.T) {
@@ -187,7 +187,7 @@ func readID(t *testing.T, file string) int {
 
 // TestTenuresLeaveNothingOpen: elect may run its command again and again.
 func TestTenuresLeaveNothingOpen(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which closes what was forgotten
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which closes forgotten descriptors
 	open := func() int {
 		files, err := os.ReadDir("/dev/fd")
 		if err != nil {
@@ -316,7 +316,7 @@ func TestReignsAgain(t *testing.T) {
 			ten.argv = []string{"sleep", "60"}
 		}
 		campaigns, checks := 0, 0
-		err := ten.reign(t.Context(), fakeLeaser{try: func(context.Context) (tenure.Lease, error) {
+		err := ten.lead(t.Context(), fakeLeaser{try: func(context.Context) (tenure.Lease, error) {
 			if campaigns++; campaigns > 1 {
 				return nil, tenure.ErrUnavailable
 			}

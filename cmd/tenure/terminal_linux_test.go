@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a pseudo-terminal with a session on it, for what a shell with job control
-// does to us.
+// terminal is a pseudo-terminal with a session on it, for the job control of a shell.
 type terminal struct {
 	keys *os.File
 

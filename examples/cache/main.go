@@ -53,7 +53,7 @@ import (
 func main() {
 	dir := flag.String("dir", "", "directory that the clients share; the file is in it")
 	var leases engine.Spec
-	flag.DurationVar(&leases.TTL, "ttl", 5*time.Second, "how long others wait for a client that died; for who is the first in the directory")
+	flag.DurationVar(&leases.TTL, "ttl", 5*time.Second, "how long others wait for a client that died; for the first user of the directory")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

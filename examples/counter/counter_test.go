@@ -135,7 +135,7 @@ func TestReadOfOneThatIsBehind(t *testing.T) {
 	g.misses(2)
 	cfg := g.config(2, nil)
 	asks := make(chan struct{})
-	cfg.Logger = slog.New(gate{slog.DiscardHandler, "asks for what led to the present", asks})
+	cfg.Logger = slog.New(gate{slog.DiscardHandler, "asks for the messages that it lacks", asks})
 	node, err := broadcast.Start(cfg)
 	if err != nil {
 		t.Fatal(err)

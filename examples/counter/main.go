@@ -85,9 +85,9 @@ func config(id broadcast.MemberID, members, dir string) (broadcast.Config, error
 	}
 	switch {
 	case cfg.Members[id] == "":
-		return cfg, fmt.Errorf("-id %d is none of -members %s; %s", id, members, example)
+		return cfg, fmt.Errorf("-id %d is not one of -members %s; %s", id, members, example)
 	case dir == "":
-		return cfg, fmt.Errorf("-dir is missing: where to keep what this member must not forget; %s", example)
+		return cfg, fmt.Errorf("-dir is missing: the directory of this member's memory; %s", example)
 	}
 	return cfg, nil
 }

@@ -46,7 +46,7 @@ func main() {
 	dir := flag.String("dir", "", "directory that all processes share")
 	listen := flag.String("listen", "127.0.0.1:0", "address to serve at, as the others' clients can reach it")
 	var leases file.Spec
-	flag.DurationVar(&leases.TTL, "ttl", 5*time.Second, "how long others wait for a leader that crashed; for who is the first in the directory")
+	flag.DurationVar(&leases.TTL, "ttl", 5*time.Second, "how long others wait for a leader that crashed; for the first user of the directory")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -48,7 +48,7 @@ func main() {
 	n := flag.Int("n", 100, "how many updates to make on each volume")
 	files := flag.Int("files", 5, "how many files there are on each")
 	var locks file.Spec
-	flag.DurationVar(&locks.TTL, "ttl", 5*time.Second, "how long a lock outlives who held it; for who is the first on a volume")
+	flag.DurationVar(&locks.TTL, "ttl", 5*time.Second, "how long a lock outlives its holder; for the first user of a volume")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -26,8 +26,8 @@ import (
 
 func main() {
 	at := flag.String("at", "127.0.0.1:2379", "address of the server")
-	id := flag.String("id", "", "who we are; empty to watch only")
-	value := flag.String("value", "", "what others should know about us, such as an address")
+	id := flag.String("id", "", "our name; empty to watch only")
+	value := flag.String("value", "", "text about us for the others, such as an address")
 	ttl := flag.Duration("ttl", 5*time.Second, "how long after a failure we count as a member")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

@@ -76,7 +76,7 @@ func (r *Replica) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		ok = r.Store(e)
 	}
 	if !ok {
-		http.Error(w, "a newer primary was here, or this replica has to be told first what there is", http.StatusConflict)
+		http.Error(w, "a newer primary was here, or this replica has to get the state first", http.StatusConflict)
 		return
 	}
 	_ = json.NewEncoder(w).Encode(e)

@@ -69,7 +69,7 @@ func (s *Service) Rejoin(ctx context.Context) {
 func (s *Service) recover(ctx context.Context, lease tenure.Lease) (Entry, error) {
 	found, err := s.majority(ctx, "promise", Entry{Token: lease.Token()})
 	if err != nil {
-		return Entry{}, fmt.Errorf("ask a majority what there is: %w", err)
+		return Entry{}, fmt.Errorf("ask a majority for the state: %w", err)
 	}
 	last := Entry{}
 	for _, e := range found {

@@ -33,7 +33,7 @@ func main() {
 	run := flag.String("run", "", "the tests that judge: those whose names match this `regexp`")
 	files := flag.String("files", "", "break only files whose names match this `regexp`")
 	flag.Usage = func() {
-		fmt.Fprintf(os.Stderr, "Usage: survivors [flags] PACKAGE [PACKAGE...]\n\nBreaks the first package, and prints what the tests of all do not notice.\n\n")
+		fmt.Fprintf(os.Stderr, "Usage: survivors [flags] PACKAGE [PACKAGE...]\n\nBreaks the first package, and prints the breaks that no test notices.\n\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()

@@ -51,7 +51,7 @@ func New(cfg Config, records []any) (*Machine, error) {
 		return nil, err
 	}
 	if len(records) == 0 && !cfg.Join && !cfg.founders().Has(cfg.Consensus.ID) {
-		return nil, fmt.Errorf("abcast: %d is none of the founders %v", cfg.Consensus.ID, cfg.founders().IDs())
+		return nil, fmt.Errorf("abcast: %d is not one of the founders %v", cfg.Consensus.ID, cfg.founders().IDs())
 	}
 	base := Base{Order: State{Group: cfg.founders(), Clients: cfg.Clients}}
 	if cfg.Join {

@@ -26,16 +26,16 @@ func (b Base) Check(clients int) error {
 	case len(s.Group.Members) == 0 || len(s.Group.Members) > MembersMax || !ascending(s.Group.Members) || !ascending(s.Group.Removed):
 		return bad("with members %v and, once, %v", s.Group.Members, s.Group.Removed)
 	case s.Position > b.Position || s.Horizon > s.Position:
-		return bad("at position %d, with clients forgotten up to %d, of one who has all up to %d", s.Position, s.Horizon, b.Position)
+		return bad("at position %d, with clients forgotten up to %d, of a client that has all up to %d", s.Position, s.Horizon, b.Position)
 	}
 	for _, m := range s.Group.Members {
 		if s.Group.Gone(m.ID) {
-			return bad("with member %d, who was removed", m.ID)
+			return bad("with member %d, which was removed", m.ID)
 		}
 	}
 	for _, id := range s.Group.Configured {
 		if !s.Group.Has(id) && !s.Group.Gone(id) {
-			return bad("with a founder, %d, who is none of %v and, once, %v", id, s.Group.Members, s.Group.Removed)
+			return bad("with a founder, %d, which is not one of %v and, earlier, %v", id, s.Group.Members, s.Group.Removed)
 		}
 	}
 	last := uint64(0)

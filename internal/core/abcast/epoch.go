@@ -54,7 +54,7 @@ func (m *Machine) consensus(records []any) (err error) {
 	m.cons, m.epoch.first = nil, g.First
 	if !g.Has(m.cfg.Consensus.ID) {
 		if len(records) > 0 {
-			return fmt.Errorf("%w: its owner took part in what members %v decided, and %d is none of them", ErrLog, g.IDs(), m.cfg.Consensus.ID)
+			return fmt.Errorf("%w: its owner took part in decisions of members %v, and %d is not one of them", ErrLog, g.IDs(), m.cfg.Consensus.ID)
 		}
 		return nil
 	}

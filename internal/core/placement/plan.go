@@ -40,7 +40,7 @@ func (p *Planner) Plan(now machine.Mono) (*Configuration, bool) {
 	d.chooseKeys()
 	next, err := New(p.members, fallback, d.cells, d.buckets)
 	if err != nil {
-		panic(fmt.Sprintf("placement: planned what is %v", err))
+		panic(fmt.Sprintf("placement: the plan is %v", err))
 	}
 	changed := !next.Equal(p.present)
 	if changed {

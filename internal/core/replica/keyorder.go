@@ -231,7 +231,7 @@ func (k *keyOrder) truncated(from, last uint64) {
 		k.confs = k.confs[: n-1 : n-1] // readers have it
 	}
 	if k.on && len(k.confs) == 0 { // that of the last entry released is never forgotten
-		panic(fmt.Sprintf("replica: the log is cut at %d, and what is released goes beyond (R13)", from))
+		panic(fmt.Sprintf("replica: the log is cut at %d, and released entries go beyond (R13)", from))
 	}
 	gone := func(i uint64) bool { return i >= from }
 	for n := range k.missed {

@@ -241,7 +241,7 @@ func decodeRoster(members []*pb.Member, p []byte) (Roster, error) {
 		ro.Memberships = append(ro.Memberships, m)
 	}
 	if !r.Done() {
-		return ro, fmt.Errorf("%w: it does not say who the members are", errBadMessage)
+		return ro, fmt.Errorf("%w: it does not name the members", errBadMessage)
 	}
 	return ro, nil
 }

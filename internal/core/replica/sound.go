@@ -182,7 +182,7 @@ func soundSnapshot(m *raftpb.Message, to machine.NodeID) error {
 	case len(conf.GetVoters()) == 0 || len(conf.GetVotersOutgoing()) > 0 || len(conf.GetLearnersNext()) > 0 || conf.GetAutoLeave():
 		return unsound("a snapshot of members %v", conf)
 	case !slices.Contains(all, uint64(to)):
-		return unsound("a snapshot of members of which this one is none: %v", conf)
+		return unsound("a snapshot of members %v, without this one", conf)
 	default:
 		slices.Sort(all)
 		if all[0] == 0 || len(slices.Compact(all)) < len(conf.GetVoters())+len(conf.GetLearners()) {
@@ -202,7 +202,7 @@ func (r *Replica) misfits(m *raftpb.Message) error {
 	switch m.GetType() {
 	case raftpb.MsgHeartbeat:
 		if m.GetCommit() > r.least {
-			return fmt.Errorf("entries up to %d are said to be committed here, and this member's log ends at %d: if no other member is at fault, its disk has lost what it acknowledged; replace it: %w",
+			return fmt.Errorf("entries up to %d are said to be committed here, and this member's log ends at %d: if no other member is at fault, its disk has lost acknowledged entries; replace it: %w",
 				m.GetCommit(), r.least, ErrUnsound)
 		}
 	case raftpb.MsgAppResp:
@@ -253,7 +253,7 @@ func (r *Replica) stepRaft(from machine.NodeID, m *raftpb.Message) {
 func (r *Replica) complain(from machine.NodeID, err error) {
 	if r.complained == 0 || r.now.Sub(r.complained) > r.cfg.electionTimeout() {
 		r.complained = r.now
-		r.cfg.Logger.Errorf("refused what member %x sent: %v", uint64(from), err)
+		r.cfg.Logger.Errorf("refused a message of member %x: %v", uint64(from), err)
 	}
 }
 

@@ -302,7 +302,7 @@ func TestUnsoundMessagesAreTold(t *testing.T) {
 	for range 50 {
 		s.told(f, 1, &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), Commit: new(uint64(256))})
 	}
-	if len(log.said) != 1 || !strings.Contains(log.said[0], "member 1") || !strings.Contains(log.said[0], "its disk has lost what it acknowledged") {
+	if len(log.said) != 1 || !strings.Contains(log.said[0], "member 1") || !strings.Contains(log.said[0], "its disk has lost acknowledged entries") {
 		t.Errorf("said %q, want one line about member 1", log.said)
 	}
 	s.now = s.now.Add(f.r.cfg.electionTimeout() + 1)

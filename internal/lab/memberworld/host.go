@@ -217,7 +217,7 @@ func (h *host) config(l *life) server.Config {
 
 // told is what an operator reads in the log of a member that goes on.
 func (h *host) told(text string) {
-	if strings.Contains(text, "its disk has lost what it acknowledged") {
+	if strings.Contains(text, "its disk has lost acknowledged entries") {
 		h.advised.Store(true)
 	}
 	if strings.HasPrefix(text, "the data directory is confirmed") {

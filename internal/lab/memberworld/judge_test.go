@@ -282,7 +282,7 @@ func TestWhatExcusesAnEnd(t *testing.T) {
 		refused, itsExcuse bool
 	}{
 		{errors.New("node: the member has been permanently removed from the cluster: add it again"), true, true},
-		{errors.New("this data directory has forgotten what the member did"), true, true},
+		{errors.New("this data directory lacks records that the member made"), true, true},
 		{errors.New("entries up to 9 were committed but the log ends at 5. Replace the member; do not empty the directory"), true, true},
 		{errors.New("keep a copy of the data directory and replace the member"), true, true},
 		{errors.New("if its disk was lost, remove it and add it again"), true, true},
@@ -380,7 +380,7 @@ func TestWhatAHostIsTold(t *testing.T) {
 		text              string
 		advised, admitted bool
 	}{
-		{"a follower has less than it acknowledged: its disk has lost what it acknowledged", true, false},
+		{"a follower has less than it acknowledged: its disk has lost acknowledged entries", true, false},
 		{"the data directory is confirmed, and this member takes part", false, true},
 		{"another text in which the data directory is confirmed", false, false},
 		{"leader", false, false},

@@ -194,7 +194,7 @@ func (c *cluster) removeMember(cl *clientv3.Client, h *host) {
 
 // refused reports whether a member said that it must not go on with its data.
 func refused(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "permanently removed") || strings.Contains(err.Error(), "has forgotten") || strings.Contains(err.Error(), "eplace the member") || strings.Contains(err.Error(), "remove it and add it again"))
+	return err != nil && (strings.Contains(err.Error(), "permanently removed") || strings.Contains(err.Error(), "lacks records") || strings.Contains(err.Error(), "eplace the member") || strings.Contains(err.Error(), "remove it and add it again"))
 }
 
 // moveLeader asks the leader to hand over to a host's member, which it may refuse, or not manage.

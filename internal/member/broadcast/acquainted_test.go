@@ -32,7 +32,8 @@ var (
 	livesOf2 = []birth{{10, 1}, {11, 4}, {30, 6}}
 )
 
-// What a member answers to an introduction, what it writes before it does, and whom it listens to then.
+// Answers of a member to an introduction, the records that it writes before them, and the member that
+// it listens to then.
 func TestIntroductions(t *testing.T) {
 	present := introduction{To: 51, Dir: 20, Life: 3, Mark: 8, Lives: livesOf2}
 	ours := func(to uint64, notes ...note) introduction {
@@ -124,7 +125,7 @@ func TestIntroductions(t *testing.T) {
 	}
 }
 
-// A member says of itself what it has noted of others, and not to them of themselves.
+// A member tells the others of its notes on members, but none of the notes on the receiver.
 func TestWhatAMemberSaysOfItself(t *testing.T) {
 	a := acquaintedOne(t)
 	a.notes[3] = noteOf3
@@ -221,7 +222,8 @@ func TestWhomANewDirectoryWaitsFor(t *testing.T) {
 	}
 }
 
-// A member that counts is woken for what comes first: its protocol or the next introduction.
+// A member that counts is woken for the earlier of two times: its protocol's and that of the
+// next introduction.
 func TestAlarmOfWhatComesFirst(t *testing.T) {
 	a := acquaintedOne(t)
 	a.counts, a.every = true, time.Hour
@@ -237,8 +239,8 @@ func TestAlarmOfWhatComesFirst(t *testing.T) {
 	}
 }
 
-// What a third member says of another counts if it is news of the same directory, or of one that nobody has
-// told of.
+// A note that a third member passes on counts if it is news of the same directory, or of a directory
+// that is not known yet.
 func TestWhatAThirdMemberSays(t *testing.T) {
 	for _, tt := range []struct {
 		what string
@@ -322,8 +324,8 @@ func TestWhoIsHeard(t *testing.T) {
 	}
 }
 
-// An introduction with as many lives and notes as there may be is possible, and no member says more: neither of itself,
-// nor does it keep more of what others say.
+// An introduction may have the greatest number of lives and notes. No member sends more, and none keeps
+// more notes that others pass on.
 func TestHowMuchIsSaidOfOthers(t *testing.T) {
 	full := introduction{Dir: 5, Life: livesKept, Notes: make([]note, notesMax)}
 	for i := range uint64(livesKept) {
@@ -361,8 +363,8 @@ func TestHowMuchIsSaidOfOthers(t *testing.T) {
 	}
 }
 
-// Another's word that it has noted this member, or that this one has forgotten something, counts if it is about this life;
-// and what counts already is not written again.
+// A member's answer that it has noted this one, or that this one has forgotten something, counts if it
+// is about this life. A fact that counts already is not written again.
 func TestWordsAboutAnotherLife(t *testing.T) {
 	for _, life := range []uint64{51, 50, 0} {
 		a := acquaintedOne(t)

@@ -16,7 +16,7 @@ func TestAsksOneAfterTheOther(t *testing.T) {
 	var log written
 	n := minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:1", 3: "127.0.0.1:1", 4: "127.0.0.1:1"}, slog.New(slog.NewTextHandler(&log, nil)))
 	asked := func() (members []string) {
-		for _, line := range regexp.MustCompile(`asks for what led to the present" member=(\d+)`).FindAllStringSubmatch(log.String(), -1) {
+		for _, line := range regexp.MustCompile(`asks for the messages that it lacks" member=(\d+)`).FindAllStringSubmatch(log.String(), -1) {
 			members = append(members, line[1])
 		}
 		return members
@@ -26,7 +26,7 @@ func TestAsksOneAfterTheOther(t *testing.T) {
 		n.asks(lacks, 1)
 	}
 	n.mu.Lock()
-	n.giver, n.tries = 4, 0
+	n.source, n.tries = 4, 0
 	n.mu.Unlock()
 	for range 3 {
 		n.asks(lacks, 5)
@@ -36,7 +36,8 @@ func TestAsksOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// What a member lacks by what it heard since is not forgotten with what it has got.
+// A member that catches up to one position does not forget a later position that it has heard
+// of meanwhile.
 func TestRestoredAndBehindAgain(t *testing.T) {
 	n := minority(t)
 	later := abcast.Lacks{From: 2, Position: 20}

@@ -9,7 +9,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// The log of a member whose directory is new says which others have not noted it, and when enough have.
+// The log of a member whose directory is new names the others that have not noted it, and tells when
+// enough have.
 func TestTheLogSaysWhomANewDirectoryWaitsFor(t *testing.T) {
 	for _, tt := range []struct {
 		what   string

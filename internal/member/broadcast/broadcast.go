@@ -14,11 +14,11 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Broadcast has a message ordered, and returns its position when it was delivered here. If
-// this member fell so far behind meanwhile that it was given another's state in place of the
-// message, its place is not known: then it is a later position, up to which all is delivered
-// here or in that state, the message, too. Errors are ErrBusy, ErrUnknown, ErrClosed and
-// ErrTooLarge. The payload is copied.
+// Broadcast has a message ordered, and returns its position when it was delivered here. If this
+// member falls so far behind meanwhile that it gets another's state in place of the message,
+// the message's place is not known. Then the position is a later one, and all up to it, the
+// message included, is delivered here or in that state. Errors are ErrBusy, ErrUnknown,
+// ErrClosed and ErrTooLarge. The payload is copied.
 func (n *Node) Broadcast(ctx context.Context, payload []byte) (Position, error) {
 	return n.own(ctx, abcast.Message{Payload: payload})
 }
@@ -42,9 +42,9 @@ func (n *Node) own(ctx context.Context, m abcast.Message) (Position, error) {
 	}
 }
 
-// NewClient returns an ID for BroadcastAs, at whichever member: nobody else has it. It is
-// good as long as fewer than Config.Clients others have broadcast since it was made, or since
-// the last message under it.
+// NewClient returns an ID for BroadcastAs at any member; it is unique. It is good as long as
+// fewer than Config.Clients others have broadcast since it was made, or since the last message
+// under it.
 func (n *Node) NewClient() machine.ID { return newClient(uint64(n.Position())) }
 
 func newClient(position uint64) machine.ID {
@@ -103,7 +103,7 @@ func (n *Node) broadcast(ctx context.Context, m abcast.Message) (Position, error
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if ctx.Err() != nil {
-			return nil // nobody waits any more
+			return nil // the caller has gone
 		}
 		if err := n.refuses(m); err != nil {
 			w.outcome <- outcome{err: err}
@@ -123,7 +123,7 @@ func (n *Node) broadcast(ctx context.Context, m abcast.Message) (Position, error
 	return n.wait(ctx, w)
 }
 
-// refuses tells why a message is not taken.
+// refuses returns the reason for which a message is not taken, or nil.
 func (n *Node) refuses(m abcast.Message) error {
 	switch {
 	case n.err != nil:
@@ -138,9 +138,10 @@ func (n *Node) refuses(m abcast.Message) error {
 	return nil
 }
 
-// Barrier returns when all that was ordered before it was called is delivered here, or in a
-// state that this member was given: whoever has applied all up to the position that it returns
-// has seen it. It takes a place in the order itself: a message without payload.
+// Barrier returns when all messages that were ordered before the call are delivered here, or
+// are in a state that this member got. An application that has applied all up to the returned
+// position has applied those messages. It takes a place in the order itself: a message without
+// payload.
 func (n *Node) Barrier(ctx context.Context) (Position, error) { return n.Broadcast(ctx, nil) }
 
 // Position is that of the last message that was delivered here.
@@ -150,9 +151,9 @@ func (n *Node) Position() Position {
 	return n.ram + Position(len(n.log))
 }
 
-// Deliver returns the messages from a position on, and waits for those that are not
-// ordered yet, until the context ends. An error is the last that it gives: the
-// context's, ErrTrimmed, or ErrClosed. What is not in memory any more is read from disk.
+// Deliver returns the messages from a position on, and waits for those that are not ordered
+// yet, until the context ends. An error is the last that it gives: the context's, ErrTrimmed,
+// or ErrClosed. Messages that are no longer in memory are read from disk.
 func (n *Node) Deliver(ctx context.Context, from Position) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		var disk cursor

@@ -16,9 +16,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// What another member is sent, and what is delivered, leaves no file open: a member runs for
-// years, and has a bounded number of files.
-func TestGiftsLeaveNoFileOpen(t *testing.T) {
+// State transfers and deliveries leave no file open: a member runs for years, and has a bounded
+// number of files.
+func TestTransfersLeaveNoFileOpen(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -50,10 +50,10 @@ func TestGiftsLeaveNoFileOpen(t *testing.T) {
 		}
 	}
 	for _, from := range []Position{5, 15} {
-		if _, err := n.give(99, &gift{}, from); !errors.Is(err, peer.ErrUnknownMember) {
-			t.Errorf("a gift for nobody, from %d on: got %v, want ErrUnknownMember", from, err)
+		if _, err := n.sendTransfer(99, &transfer{}, from); !errors.Is(err, peer.ErrUnknownMember) {
+			t.Errorf("a transfer for nobody, from %d on: got %v, want ErrUnknownMember", from, err)
 		}
-		want("a gift that cannot be sent")
+		want("a transfer that cannot be sent")
 	}
 	for _, err := range n.Deliver(t.Context(), 12) {
 		if err != nil {
@@ -70,7 +70,8 @@ func TestGiftsLeaveNoFileOpen(t *testing.T) {
 	want("a delivery of what is trimmed")
 }
 
-// Whoever waits for room in memory goes when the member ends: nothing makes room any more.
+// A call that waits for room in memory returns when the member ends, for nothing makes room any
+// more.
 func TestNobodyWaitsForRoomInAMemberThatEnds(t *testing.T) {
 	n, err := Start(Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()})
 	if err != nil {
@@ -87,7 +88,7 @@ func TestNobodyWaitsForRoomInAMemberThatEnds(t *testing.T) {
 		n.waits()
 	}()
 	<-waits
-	n.fail(ErrClosed) // which takes the lock that is given up by who waits
+	n.fail(ErrClosed) // which takes the lock that the waiting call has given up
 	select {
 	case <-gone:
 	case <-time.After(30 * time.Second):

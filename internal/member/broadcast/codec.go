@@ -1,13 +1,13 @@
 package broadcast
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/asynclease"
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // Kinds of messages and of records: the first byte, and a record's kind in the log.
@@ -32,7 +32,7 @@ const (
 	_ // a Transfer without one, of an older version
 
 	_         // a life without a number, of an older version
-	kindBegin // what follows up to kindEnd stands in place of all before
+	kindBegin // the records up to kindEnd replace all before
 	kindEnd
 	kindLeaseIdentity
 	kindPermitted
@@ -68,232 +68,231 @@ type life struct {
 	Lives  []birth
 }
 
-// writer appends fields: integers as uvarints, a round that may be -1 as a varint,
-// bytes after their length.
-type writer []byte
+// writer appends fields. A number is a uvarint, a round, which may be -1, a varint.
+type writer struct{ wire.Writer }
 
-func (w *writer) u(values ...uint64) {
+func (w *writer) uvarints(values ...uint64) {
 	for _, v := range values {
-		*w = binary.AppendUvarint(*w, v)
+		w.Uvarint(v)
 	}
 }
-func (w *writer) i(values ...int64) {
-	for _, v := range values {
-		*w = binary.AppendVarint(*w, v)
-	}
-}
-func (w *writer) bytes(b []byte) { w.u(uint64(len(b))); *w = append(*w, b...) }
 func (w *writer) flag(f bool) {
 	if f {
-		w.u(1)
+		w.Uvarint(1)
 		return
 	}
-	w.u(0)
+	w.Uvarint(0)
 }
-func (w *writer) request(r asynclease.Request) { w.u(uint64(r.Node), r.Life, r.Seq) }
+func (w *writer) request(r asynclease.Request) { w.uvarints(uint64(r.Node), r.Life, r.Seq) }
 func (w *writer) members(ids []machine.NodeID) {
-	w.u(uint64(len(ids)))
+	w.Count(len(ids))
 	for _, id := range ids {
-		w.u(uint64(id))
+		w.Uvarint(uint64(id))
 	}
 }
 func (w *writer) message(m abcast.Message) {
-	*w = append(*w, m.Client[:]...)
-	w.u(m.Seq)
+	w.Put(m.Client[:])
+	w.Uvarint(m.Seq)
 	w.flag(m.Change)
-	w.bytes(m.Payload)
+	w.Bytes(m.Payload)
 }
 func (w *writer) group(list []abcast.Member) {
-	w.u(uint64(len(list)))
+	w.Count(len(list))
 	for _, m := range list {
-		w.u(uint64(m.ID))
-		w.bytes([]byte(m.Address))
+		w.Uvarint(uint64(m.ID))
+		w.Text(m.Address)
 	}
 }
 func (w *writer) state(s abcast.State) {
-	w.u(s.Group.First)
+	w.Uvarint(s.Group.First)
 	w.group(s.Group.Members)
 	w.group(s.Group.Removed)
 	w.members(s.Group.Configured)
-	w.u(s.Instance, s.Position, s.Digest, s.Horizon, uint64(s.Clients), uint64(len(s.Sessions)))
+	w.uvarints(s.Instance, s.Position, s.Digest, s.Horizon, uint64(s.Clients), uint64(len(s.Sessions)))
 	for _, x := range s.Sessions {
-		*w = append(*w, x.Client[:]...)
-		w.u(x.Upto, x.Position)
+		w.Put(x.Client[:])
+		w.uvarints(x.Upto, x.Position)
 	}
 }
 
-func (w *writer) note(n note) { w.u(uint64(n.Node), n.Dir, n.Life, n.Number, n.Mark) }
+func (w *writer) note(n note) { w.uvarints(uint64(n.Node), n.Dir, n.Life, n.Number, n.Mark) }
 func (w *writer) births(list []birth) {
-	w.u(uint64(len(list)))
+	w.Count(len(list))
 	for _, b := range list {
-		w.u(b.Number, b.At)
+		w.uvarints(b.Number, b.At)
 	}
 }
 
 func (w *writer) base(b abcast.Base) {
 	w.state(b.Order)
-	w.u(b.Position)
+	w.Uvarint(b.Position)
 }
 
-// encode returns a message or record as its kind and what follows.
-func encode(body any) []byte { return appendBody(make(writer, 0, 48+carried(body)), body) }
+// encode returns a message or record as its kind and the fields of that kind.
+func encode(body any) []byte {
+	w := writer{make(wire.Writer, 0, 48+carried(body))}
+	w.body(body)
+	return w.Writer
+}
 
-func appendBody(w writer, body any) writer {
-	at := len(w)
-	w = append(w, 0)
+// body appends a message or record. It begins with its kind.
+func (w *writer) body(body any) {
+	at := len(w.Writer)
+	w.Byte(0)
 	var kind byte
 	switch b := body.(type) {
 	case asynclease.Lease:
 		kind = kindLease
 		w.request(b.Request)
-		w.u(b.Interval.First, b.Interval.Last, b.Open)
+		w.uvarints(b.Interval.First, b.Interval.Last, b.Open)
 	case asynclease.Ack:
 		kind = kindLeaseAck
 		w.request(b.Request)
 	case asynclease.Nack:
 		kind = kindLeaseNack
 		w.request(b.Request)
-		w.u(b.Until)
+		w.Uvarint(b.Until)
 	case asynclease.Give:
 		kind = kindGive
 		w.request(b.Request)
-		w.u(b.From)
+		w.Uvarint(b.From)
 	case fastct.Estimate:
 		kind = kindEstimate
-		w.u(b.CN)
-		w.i(b.Round, b.TS)
+		w.Uvarint(b.CN)
+		w.Varint(b.Round)
+		w.Varint(b.TS)
 		w.flag(b.Again)
-		w.bytes(b.Value)
+		w.Bytes(b.Value)
 	case fastct.NewEstimate:
 		kind = kindNewEstimate
-		w.u(b.CN)
-		w.i(b.Round)
+		w.Uvarint(b.CN)
+		w.Varint(b.Round)
 		w.flag(b.Again)
-		w.bytes(b.Value)
+		w.Bytes(b.Value)
 	case fastct.Ack:
 		kind = kindAck
-		w.u(b.CN)
-		w.i(b.Round)
+		w.Uvarint(b.CN)
+		w.Varint(b.Round)
 		w.flag(b.Again)
 	case fastct.Nack:
 		kind = kindNack
-		w.u(b.CN)
-		w.i(b.Round)
+		w.Uvarint(b.CN)
+		w.Varint(b.Round)
 	case fastct.Abort:
 		kind = kindAbort
-		w.u(b.CN)
-		w.i(b.Round)
+		w.Uvarint(b.CN)
+		w.Varint(b.Round)
 	case fastct.Call:
 		kind = kindCall
-		w.u(b.CN)
-		w.i(b.Round)
+		w.Uvarint(b.CN)
+		w.Varint(b.Round)
 	case fastct.Decide:
 		kind = kindDecide
-		w.u(b.CN)
-		w.i(b.Round)
+		w.Uvarint(b.CN)
+		w.Varint(b.Round)
 		w.flag(b.Whole)
-		w.bytes(b.Value)
+		w.Bytes(b.Value)
 	case fastct.Counts:
 		kind = kindCounts
-		w.u(uint64(len(b.Counts)))
-		w.u(b.Counts...)
+		w.Count(len(b.Counts))
+		w.uvarints(b.Counts...)
 	case fastct.Trimmed:
 		kind = kindTrimmed
-		w.u(b.Below)
+		w.Uvarint(b.Below)
 	case abcast.Submit:
 		kind = kindSubmit
-		w.u(uint64(len(b.Messages)))
+		w.Count(len(b.Messages))
 		for _, m := range b.Messages {
 			w.message(m)
 		}
 	case abcast.Status:
 		kind = kindStatus
-		w.u(b.Delivered, b.Began, b.Position, b.Digest)
+		w.uvarints(b.Delivered, b.Began, b.Position, b.Digest)
 	case abcast.Fetch:
 		kind = kindFetch
-		w.u(b.From)
+		w.Uvarint(b.From)
 	case abcast.Transfer:
 		kind = kindTransfer
 		w.base(b.Base)
 	case life:
 		kind = kindLife
-		w.u(b.N, b.Dir)
+		w.uvarints(b.N, b.Dir)
 		w.births(b.Lives)
 	case asynclease.Identity:
 		kind = kindLeaseIdentity
-		w.u(uint64(b.Node))
+		w.Uvarint(uint64(b.Node))
 		w.members(b.Members)
 	case asynclease.Permitted:
 		kind = kindPermitted
 		w.request(b.Request)
-		w.u(b.Interval.First, b.Interval.Last)
+		w.uvarints(b.Interval.First, b.Interval.Last)
 	case asynclease.Cut:
 		kind = kindCut
 		w.request(b.Request)
-		w.u(b.From)
+		w.Uvarint(b.From)
 	case asynclease.Floor:
 		kind = kindFloor
-		w.u(b.Below)
+		w.Uvarint(b.Below)
 	case fastct.Identity:
 		kind = kindIdentity
-		w.u(uint64(b.Node))
+		w.Uvarint(uint64(b.Node))
 		w.members(b.Members)
 		w.flag(b.Plain)
 		w.flag(b.Spread)
 	case fastct.Entered:
 		kind = kindEntered
-		w.u(b.CN)
-		w.i(b.Round)
+		w.Uvarint(b.CN)
+		w.Varint(b.Round)
 	case fastct.Adopted:
 		kind = kindAdopted
-		w.u(b.CN)
-		w.i(b.Round)
-		w.bytes(b.Value)
+		w.Uvarint(b.CN)
+		w.Varint(b.Round)
+		w.Bytes(b.Value)
 	case fastct.Settled:
 		kind = kindSettled
-		w.u(b.CN)
+		w.Uvarint(b.CN)
 		w.flag(b.Adopted)
-		w.bytes(b.Value)
+		w.Bytes(b.Value)
 	case fastct.Gone:
 		kind = kindGone
-		w.u(b.Below)
+		w.Uvarint(b.Below)
 	case abcast.Base:
 		kind = kindBase
 		w.base(b)
 	case abcast.In:
 		kind = kindIn
-		w.u(b.Epoch)
-		w = appendBody(w, b.Body)
+		w.Uvarint(b.Epoch)
+		w.body(b.Body)
 	case abcast.Decisions:
 		kind = kindDecisions
-		w.u(b.From, uint64(len(b.Values)))
+		w.uvarints(b.From, uint64(len(b.Values)))
 		for _, v := range b.Values {
-			w.bytes(v)
+			w.Bytes(v)
 		}
 	case abcast.Learned:
 		kind = kindLearned
-		w.u(b.CN)
-		w.bytes(b.Value)
+		w.Uvarint(b.CN)
+		w.Bytes(b.Value)
 	case abcast.Started:
 		kind = kindStarted
-		w.u(b.Epoch)
+		w.Uvarint(b.Epoch)
 	case want:
 		kind = kindWant
-		w.u(uint64(b.From))
+		w.Uvarint(uint64(b.From))
 	case introduction:
 		kind = kindIntroduction
-		w.u(b.To, b.Dir, b.Life, b.Mark)
+		w.uvarints(b.To, b.Dir, b.Life, b.Mark)
 		w.births(b.Lives)
-		w.u(uint64(len(b.Notes)))
+		w.Count(len(b.Notes))
 		for _, n := range b.Notes {
 			w.note(n)
 		}
 	case met:
 		kind = kindMet
-		w.u(b.Life, b.Mark)
+		w.uvarints(b.Life, b.Mark)
 	case forgot:
 		kind = kindForgot
-		w.u(b.Life, b.Dir, b.Lives, b.Mark)
+		w.uvarints(b.Life, b.Dir, b.Lives, b.Mark)
 	case note:
 		kind = kindNote
 		w.note(b)
@@ -302,8 +301,7 @@ func appendBody(w writer, body any) writer {
 	default:
 		panic(fmt.Sprintf("broadcast: a %T has no form on the wire", body))
 	}
-	w[at] = kind
-	return w
+	w.Writer[at] = kind
 }
 
 // carried is about how many bytes an often sent message or record carries.

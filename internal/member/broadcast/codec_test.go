@@ -68,7 +68,7 @@ func TestCodec(t *testing.T) {
 	}
 }
 
-// What is said by a flag arrives, whether it is set or not.
+// A flag arrives, whether it is set or not.
 func TestEveryFlagIsKept(t *testing.T) {
 	for _, body := range bodies {
 		for i := range reflect.TypeOf(body).NumField() {

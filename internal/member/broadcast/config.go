@@ -24,9 +24,9 @@ type Config struct {
 	// Group is a number that all members have in common and no other group has.
 	Group uint64
 	// Members are all members, this one included, and where they listen (host:port). It
-	// describes the first start: afterwards the log knows who they are, whatever Members says,
-	// which is only where to look, too, for somebody who knows more, and may be left out. The
-	// IDs are the same at all founders; an address is how this one reaches that member.
+	// describes the first start. Afterwards the log knows the members, and this map only adds
+	// addresses at which to look for others; it may be left out. The IDs are the same at all
+	// founders; an address is how this one reaches that member.
 	Members map[machine.NodeID]string
 	// Join is for a member that comes to a group that is there: AddMember has to name it, at
 	// any of the others, before or after it starts. Its Members are the group's. It does
@@ -45,8 +45,9 @@ type Config struct {
 	// Lambda is for how many instances of consensus a leader asks for a lease at most; 0
 	// means 1,000. A longer one costs more if the leader dies.
 	Lambda uint64
-	// Fixed asks for Lambda each time. Else that adapts: who begins to lead asks for half of
-	// it, or for all if Optimistic, a quarter more after each lease, and half after a refusal.
+	// Fixed asks for Lambda each time. Else the length adapts: a new leader asks for half of
+	// Lambda, or for all of it if Optimistic, for a quarter more after each lease, and for half
+	// after a refusal.
 	Fixed, Optimistic bool
 	// Plain is CT96 without leases, for comparison. The same at all members.
 	Plain bool
@@ -59,17 +60,18 @@ type Config struct {
 	Timeout time.Duration
 	// Pipeline is how many batches may be under way at a time; 0 means 4.
 	Pipeline int
-	// PendingBytes bounds what waits here to be ordered; 0 means 16 MiB.
+	// PendingBytes bounds the payloads that wait here to be ordered; 0 means 16 MiB.
 	PendingBytes int
-	// MemoryBytes is how much of what was delivered is kept in memory; what is older is read
+	// MemoryBytes bounds the delivered messages that are kept in memory; older ones are read
 	// from disk. 0 means 32 MiB. A disk that is too slow may make it four times as much; then
 	// this member stands still until there is room, and Broadcast is ErrBusy.
 	MemoryBytes int
-	// Clients is how many clients are remembered: those whose messages were ordered last. 0
-	// means 100,000, a million is the limit. The same at all members, for good: it decides
-	// what is ordered. A member that is behind is told all of them in one message, of 21 bytes
-	// for each and 36 at most. The sender goes on meanwhile. The receiver stands
-	// still while it takes them in: some hundredths of a second for 100,000.
+	// Clients is the number of clients that are remembered: those whose messages were ordered
+	// last. 0 means 100,000; the limit is a million. It has to be the same at all members, for
+	// good, because it decides which messages are ordered. A member that is behind is told all
+	// of them in one message, of 21 bytes for each and 36 at most. The sender goes on
+	// meanwhile. The receiver stands still while it takes them in: some hundredths of a second
+	// for 100,000.
 	Clients int
 	// Logger is told about connections and suspicions; nil means slog.Default.
 	Logger *slog.Logger
@@ -89,11 +91,11 @@ const (
 	// memoryFactor times MemoryBytes may be in memory when the disk is slow.
 	memoryFactor = 4
 
-	// wireVersion counts the changes of what members say to each other.
+	// wireVersion counts the changes of the protocol between members.
 	wireVersion = 2
 
-	// linger is how long a decision may wait to be written with a record that is forced.
-	// Who has lost it with his process is told again, or decides it again.
+	// linger is how long a decision may wait to be written with a record that is forced. A
+	// member that has lost the decision with its process hears it again, or decides it again.
 	linger = 20 * time.Millisecond
 )
 
@@ -144,7 +146,7 @@ func (c Config) validate() error {
 	case c.Lambda > fastct.LambdaMax:
 		return fmt.Errorf("broadcast: Lambda is %d: must be from 0, the default, to %d", c.Lambda, fastct.LambdaMax)
 	case c.Fixed && c.Optimistic:
-		return errors.New("broadcast: Fixed and Optimistic exclude each other: what is fixed does not adapt")
+		return errors.New("broadcast: Fixed and Optimistic exclude each other: a fixed length does not adapt")
 	case c.PendingBytes < 0:
 		return fmt.Errorf("broadcast: PendingBytes is %d: must not be negative", c.PendingBytes)
 	case c.MemoryBytes < 0:
@@ -157,7 +159,7 @@ func (c Config) validate() error {
 	return nil
 }
 
-// founds checks what the first start needs.
+// founds checks the fields that the first start needs.
 func (c Config) founds() error {
 	if c.Members[c.ID] == "" && !c.Join {
 		return fmt.Errorf("broadcast: member %d is not one of the group %v", c.ID, c.Members)

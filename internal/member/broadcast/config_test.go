@@ -10,7 +10,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
-// The protocol gets each figure of a Config, or its default, and what follows from a figure.
+// The protocol gets each figure of a Config, or its default, and the figures that follow from
+// it.
 func TestConfigOfTheProtocol(t *testing.T) {
 	members := map[machine.NodeID]string{3: "c:1", 1: "a:1", 2: "b:1"}
 	usual := func() abcast.Config {

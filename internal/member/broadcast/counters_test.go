@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
-// Each message is counted by what it is for, in whatever epoch.
+// Each message is counted by its purpose, in any epoch.
 func TestMessagesAreCountedByTheirPurpose(t *testing.T) {
 	alone, err := Start(Config{ID: 1, Group: 9, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()})
 	if err != nil {

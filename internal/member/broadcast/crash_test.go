@@ -28,8 +28,8 @@ var (
 	crashSeed = flag.Uint64("crash-seed", 0, "of TestCrashes; 0 is one that is drawn")
 )
 
-// torture is a group whose members crash at random points of what they do on disk, and
-// come back with what a loss of power, or the death of the process alone, has left. Their
+// torture is a group whose members crash at random points of their work on disk. They come back
+// with the files that a loss of power, or the death of the process alone, leaves. Their
 // applications keep their state in snapshots, and trim.
 type torture struct {
 	*group
@@ -119,7 +119,8 @@ func (j *orderJudge) has(id machine.NodeID, s state, payload string) {
 	}
 }
 
-// app applies what a member delivers until that ends, and keeps and trims now and then.
+// app applies the messages that a member delivers until that ends, and keeps and trims now and
+// then.
 func (x *torture) app(id machine.NodeID, h *host, n *broadcast.Node, r *rand.Rand) {
 	var s state
 	install := r.IntN(2) == 0
@@ -243,7 +244,7 @@ func (x *torture) client(ctx context.Context, number byte, r *rand.Rand) {
 	}
 }
 
-// ordered judges what a Broadcast returned.
+// ordered judges the result of a Broadcast.
 func (j *orderJudge) ordered(payload string, at broadcast.Position) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/wire"
 )
 
-// reader takes fields off what came.
+// reader takes fields off a message or record.
 type reader struct{ wire.Reader }
 
 func (r *reader) flag() bool { return r.Uvarint() != 0 }
@@ -65,7 +65,7 @@ func (r *reader) base() abcast.Base {
 	return abcast.Base{Order: r.state(), Position: r.Uvarint()}
 }
 
-// decode is the inverse of encode. What it returns has parts of payload in it.
+// decode is the inverse of encode. The result shares memory with payload.
 func decode(kind byte, payload []byte) (body any, err error) {
 	r := &reader{wire.Reader{Rest: payload}}
 	switch kind {

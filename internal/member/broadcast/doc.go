@@ -13,8 +13,8 @@
 //
 // # Files
 //
-// Ordered messages go from the log (log.go) to the history (history.go), where slow consumers
-// and members that are behind read them. A snapshot takes their place (snapshot.go), and is
-// given to members that lack what it replaced (gift.go, transfer.go). Members note each other's
+// Ordered messages go from the log (log.go) to the history (history.go), where slow consumers and
+// members that are behind read them. A snapshot replaces messages (snapshot.go); members that lack
+// those get it by a state transfer (transfer_send.go, transfer_receive.go). Members note each other's
 // directories and lives (memory.go), so that one that has forgotten something is found.
 package broadcast

@@ -84,7 +84,7 @@ func TestDiskFails(t *testing.T) {
 			g.stop(away)
 			f.on.Store(&broken)
 
-			// What waits there gets ErrUnknown, and whoever comes later is told why.
+			// Calls that wait there get ErrUnknown, and later ones get the reason.
 			node := g.nodes[broken]
 			_, err := node.Broadcast(soon(t), make([]byte, tt.payload))
 			early := tt.op == "sync" // it may be the fsync of "before" that fails, and the broadcast comes later
@@ -112,7 +112,7 @@ func TestDiskFails(t *testing.T) {
 				break
 			}
 
-			// With a disk that has forgotten what was not synced, it goes on.
+			// With a disk that has lost all that was not synced, it goes on.
 			after, survivor := make(chan error, 1), g.nodes[well]
 			go func() {
 				_, err := survivor.Broadcast(soon(t), []byte("after"))
@@ -140,8 +140,8 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
-// The connections of a member whose log failed end with it: the others go on at once, here
-// sooner than a timeout would tell them.
+// The connections of a member whose log failed end with it. The others go on at once, here
+// sooner than by a timeout.
 func TestDiskOfTheLeaderFails(t *testing.T) {
 	f := &fault{op: "sync", err: syscall.EIO}
 	g, _ := f.onDisks(t, func(c *broadcast.Config) { c.Timeout = time.Minute })
@@ -151,7 +151,7 @@ func TestDiskOfTheLeaderFails(t *testing.T) {
 	g.broadcasts(leader%3+1, "after")
 }
 
-// A member that cannot keep what was delivered ends, too, before it forgets it elsewhere.
+// A member that cannot keep its delivered messages ends, too, before it forgets them elsewhere.
 func TestHistoryFails(t *testing.T) {
 	f := &fault{op: "sync", in: "history", err: syscall.EIO}
 	g, disks := f.onDisks(t, func(c *broadcast.Config) { c.MemoryBytes = 1000 })

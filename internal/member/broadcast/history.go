@@ -12,15 +12,15 @@ import (
 	"github.com/tenure-lease/tenure/internal/wire"
 )
 
-// history is what was delivered, on disk, by position and without a gap: a log of
-// messages. Where it begins anew, as what led there is kept elsewhere, is a record, too, in
-// the place of the message before. One goroutine at a time writes; any number read.
+// history is the log of delivered messages, by position and without a gap. A record marks a new
+// beginning, after messages that are kept elsewhere: it takes the place of the message before.
+// One goroutine at a time writes; any number read.
 type history struct {
 	dir string
 	log *wal.Log
 
-	mu   sync.Mutex // guards what follows
-	base Position   // what led to it is not here
+	mu   sync.Mutex // guards the fields below
+	base Position   // the messages up to here are elsewhere
 	at   uint64     // the number in the log of the record that stands for base: the messages follow
 	last Position   // the last that is on disk, durably or not
 }
@@ -34,13 +34,13 @@ const (
 // historySegmentBytes is how much of a trimmed history stays at most.
 const historySegmentBytes = 16 << 20
 
-// historyDir is where the history of a member is whose directory that is.
+// historyDir returns the directory of the history, inside a member's directory.
 func historyDir(dir string) string { return filepath.Join(dir, "history") }
 
 // openHistory opens the history in a directory, or makes one, of an owner. It reads the first
-// segment and the last one, and of each between only the header and the end: where it began
-// anew is in the first one that is kept, or in the last, if a crash came before those behind
-// it were released.
+// segment and the last one, and of each between only the header and the end. The mark of a new
+// beginning is in the first one that is kept, or, if a crash came before the older ones were
+// released, in the last.
 func openHistory(dir string, owner []byte, opts wal.Options) (*history, error) {
 	if opts.SegmentBytes == 0 {
 		opts.SegmentBytes = historySegmentBytes
@@ -79,7 +79,7 @@ func (h *history) replay(r wal.Record) error {
 		return fmt.Errorf("broadcast: %s has position 0, which there is not", h.dir)
 	case r.Kind == historyBase:
 		h.begins(p, r.Seq)
-	case h.last == 0: // what came before was released
+	case h.last == 0: // the messages before were released
 		h.begins(p-1, r.Seq-1)
 	case h.seq(p) != r.Seq: // counted from base, for those between the ends are not here
 		return fmt.Errorf("broadcast: %s has position %d in the place of another, behind %d: messages are missing", h.dir, p, h.last)
@@ -88,13 +88,13 @@ func (h *history) replay(r wal.Record) error {
 	return nil
 }
 
-// begins says that the record of a number stands for what led to a position.
+// begins notes that the record of a number stands for the messages up to a position.
 func (h *history) begins(base Position, seq uint64) { h.base, h.at, h.last = base, seq, base }
 
 // seq is the number in the log of the message at a position behind base. h.mu is held.
 func (h *history) seq(position Position) uint64 { return h.at + uint64(position-h.base) }
 
-// restart begins anew after a position: what led there is kept elsewhere, durably.
+// restart begins anew after a position: the messages up to it are kept elsewhere, durably.
 func (h *history) restart(base Position) error {
 	seq, err := h.log.Append(wal.Record{Kind: historyBase, Payload: encodeHistory(Message{Position: base})})
 	if err == nil {
@@ -150,7 +150,7 @@ func (h *history) append(messages []Message, sync bool) error {
 	return nil
 }
 
-// trim forgets what comes before a position and beyond, as far as whole files go.
+// trim forgets the messages up to a position, as far as whole files go.
 func (h *history) trim(position Position) error {
 	switch _, last := h.bounds(); {
 	case position <= h.base:
@@ -206,8 +206,9 @@ func (h *history) read(c *cursor, position Position) (m Message, err error) {
 
 func encodeHistory(m Message) []byte {
 	var w writer
-	w.u(uint64(m.Position))
-	return append(w, encodeMessage(m)...)
+	w.Uvarint(uint64(m.Position))
+	w.Put(encodeMessage(m))
+	return w.Writer
 }
 
 func decodeHistory(r wal.Record) (p Position, m Message, err error) {
@@ -224,14 +225,15 @@ func decodeHistory(r wal.Record) (p Position, m Message, err error) {
 // encodeMessage returns a message, but for its position.
 func encodeMessage(m Message) []byte {
 	var w writer
-	w = append(w, m.Client[:]...)
-	w.u(m.Seq)
+	w.Put(m.Client[:])
+	w.Uvarint(m.Seq)
 	w.flag(m.Members != nil)
 	if m.Members == nil {
-		return append(w, m.Payload...)
+		w.Put(m.Payload)
+	} else {
+		w.group(membersOf(m.Members))
 	}
-	w.group(membersOf(m.Members))
-	return w
+	return w.Writer
 }
 
 func decodeMessage(b []byte) (m Message, err error) {
@@ -248,5 +250,5 @@ func decodeMessage(b []byte) (m Message, err error) {
 	return m, nil
 }
 
-// size is what a message takes in memory, about.
+// size is about how many bytes a message takes in memory.
 func (m Message) size() int { return len(m.Payload) + 96 + 64*len(m.Members) }

@@ -14,7 +14,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
-// little has members keep little in memory, so that what they deliver comes from disk.
+// little has members keep little in memory, so that they deliver from disk.
 func little(g *group) { g.change = func(c *broadcast.Config) { c.MemoryBytes = 1000 } }
 
 func (g *group) restarts() {
@@ -36,7 +36,7 @@ func (g *group) order(id machine.NodeID, from, to int) {
 	}
 }
 
-// A slow consumer reads from disk what others have long had, and holds up nobody.
+// A slow consumer reads old messages from disk, and holds up nobody.
 func TestDeliveredFromDisk(t *testing.T) {
 	g := newGroup(t, 3)
 	little(g)
@@ -81,8 +81,8 @@ func pulled(seq iter.Seq2[broadcast.Message, error]) (m broadcast.Message, err e
 	return m, nil, false
 }
 
-// Who was away while the others have forgotten all but their history, or also that and
-// kept a snapshot, gets it from them.
+// A member that was away while the others trimmed all but their history, or trimmed that, too,
+// and kept a snapshot, gets it from them.
 func TestFarBehind(t *testing.T) {
 	for name, trim := range map[string]broadcast.Position{"history": 0, "snapshot and history": 200} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestFarBehind(t *testing.T) {
 			}
 			// It has all that the others have: they may go.
 			addr := g.joins(4)
-			// On a busy machine it may be behind again, and is told that nobody knows.
+			// On a busy machine it may be behind again, and its call ends with ErrUnknown.
 			if _, err := g.nodes[3].ReplaceMember(soon(t), 1, 4, addr); err != nil && !errors.Is(err, broadcast.ErrUnknown) {
 				t.Fatal(err)
 			}

@@ -14,8 +14,8 @@ import (
 // not wait for long behind it.
 const syncBytes = 4 << 20
 
-// keep moves what was delivered from memory to disk when there is much of it, and gets
-// what this member lacks, until the node ends.
+// keep moves delivered messages from memory to disk when there are many, and gets the messages
+// that this member lacks, until the node ends.
 func (n *Node) keep() {
 	retry := time.NewTicker(n.cfg.timeout())
 	defer retry.Stop()
@@ -51,8 +51,8 @@ func (n *Node) stirs() {
 	}
 }
 
-// moves makes what is delivered durable as history, and forgets it elsewhere: up to what
-// others have begun to forget, or three quarters of what memory may have.
+// moves makes delivered messages durable as history, and forgets them elsewhere: those up to
+// the position from which others have begun to forget, or three quarters of the memory's bound.
 func (n *Node) moves() error {
 	n.keeping.Lock()
 	defer n.keeping.Unlock()
@@ -91,7 +91,7 @@ func (n *Node) stores(messages []Message) error {
 	return nil
 }
 
-// forgets drops from memory what led to a position: it is kept elsewhere, durably.
+// forgets drops from memory the messages up to a position, which are kept elsewhere, durably.
 func (n *Node) forgets(position Position) {
 	n.mu.Lock()
 	if k := min(position-min(n.ram, position), Position(len(n.log))); k > 0 {
@@ -115,7 +115,7 @@ func (n *Node) forgets(position Position) {
 	}))
 }
 
-// restored tells the machine what its owner has.
+// restored tells the machine the position that its owner has.
 func (n *Node) restored(lacked abcast.Lacks, has Position) {
 	n.mu.Lock()
 	if n.lacks == lacked {
@@ -125,13 +125,13 @@ func (n *Node) restored(lacked abcast.Lacks, has Position) {
 	n.driver.Step(abcast.Restored{Position: uint64(has)})
 }
 
-// asks asks a member for what is missing here from a position on, another one at each try:
-// at first who has given something before, for he keeps what follows.
+// asks asks a member for the missing messages from a position on, another one at each try. The
+// source of the last transfer comes first, because it holds the messages that follow.
 func (n *Node) asks(lacks abcast.Lacks, from Position) {
 	n.mu.Lock()
 	whom := []machine.NodeID{lacks.From}
-	if n.giver != 0 && n.giver != lacks.From {
-		whom = []machine.NodeID{n.giver, lacks.From}
+	if n.source != 0 && n.source != lacks.From {
+		whom = []machine.NodeID{n.source, lacks.From}
 	}
 	all := n.addresses(n.group, false)
 	for _, id := range slices.Sorted(maps.Keys(all)) {
@@ -142,6 +142,6 @@ func (n *Node) asks(lacks abcast.Lacks, from Position) {
 	to := whom[n.tries%len(whom)]
 	n.tries++
 	n.mu.Unlock()
-	n.cfg.Logger.Info("broadcast: this member is behind, and asks for what led to the present", "member", to, "from", from, "to", lacks.Position)
+	n.cfg.Logger.Info("broadcast: this member is behind, and asks for the messages that it lacks", "member", to, "from", from, "to", lacks.Position)
 	n.send([]machine.Envelope{{From: n.cfg.ID, To: to, Body: want{from}}})
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
-// An application may take its time to write its state: what is delivered goes to disk
-// meanwhile, and what was kept before can be trimmed. Close ends all else and waits for it.
+// An application may take its time to write its state. Delivered messages go to disk meanwhile,
+// and the state before can be trimmed. Close ends all else and waits for it.
 func TestSlowSnapshot(t *testing.T) {
 	g := newGroupOf(t, 1, func(c *broadcast.Config) { c.MemoryBytes = 1000 })
 	for i := range 5 {
@@ -92,8 +92,8 @@ func (s *slow) onDisks() func(*broadcast.Config) {
 	}
 }
 
-// Who takes in a snapshot for longer than it takes the others to keep the next one and trim
-// catches up.
+// A member catches up even if it takes in a snapshot for longer than the others need to keep
+// the next one and trim.
 func TestTrimmedWhileOneCatchesUp(t *testing.T) {
 	s := &slow{op: "write", in: "snap", pause: 20 * time.Millisecond}
 	g := newGroupOf(t, 3, s.onDisks())
@@ -135,8 +135,8 @@ func TestTrimmedWhileOneCatchesUp(t *testing.T) {
 	}
 }
 
-// A disk that is too slow for what is delivered holds its member up, and does not make it
-// take all there is into memory. Others lead then.
+// A disk that is too slow for the delivered messages holds its member up; memory stays bounded.
+// Others lead then.
 func TestSlowDisk(t *testing.T) {
 	s := &slow{op: "sync", in: "history"}
 	g := newGroupOf(t, 3, s.onDisks())

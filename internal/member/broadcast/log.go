@@ -21,14 +21,14 @@ type journal struct {
 // rewrite is the record that stands in place of all before it.
 type rewrite struct{ records []any }
 
-// owner is what a member's files say whose they are.
+// owner is the mark of a member's files: its group and its ID.
 func (c Config) owner() []byte {
 	var meta writer
-	meta.u(c.Group, uint64(c.ID))
-	return meta
+	meta.uvarints(c.Group, uint64(c.ID))
+	return meta.Writer
 }
 
-// bears adds a life, whose record in the log has that number.
+// bears adds a life, whose record in the log has the number at.
 func (l *life) bears(at uint64) {
 	var random [8]byte
 	rand.Read(random[:]) // never fails
@@ -53,13 +53,13 @@ func openJournal(cfg Config) (j *journal, records []any, err error) {
 			return nil, nil, err
 		}
 		if left, err := wal.Exists(historyDir(cfg.Dir), cfg.WAL.FS); err != nil || left {
-			return nil, nil, errors.Join(fmt.Errorf("broadcast: %s has a history and no log: what this member has acknowledged is gone; remove it from the group and add another", cfg.Dir), err)
+			return nil, nil, errors.Join(fmt.Errorf("broadcast: %s has a history and no log: this member's acknowledgments are gone; remove it from the group and add another", cfg.Dir), err)
 		}
 		if j.log, err = wal.Create(cfg.Dir, meta, cfg.WAL); err != nil {
 			return nil, nil, fmt.Errorf("broadcast: %w", err)
 		}
 	} else {
-		var anew []any // what follows a kindBegin whose kindEnd has not come
+		var anew []any // the records after a kindBegin whose kindEnd has not come
 		inside := false
 		j.log, err = wal.Open(cfg.Dir, cfg.WAL, func(r wal.Record) error {
 			switch r.Kind {
@@ -68,7 +68,7 @@ func openJournal(cfg Config) (j *journal, records []any, err error) {
 				return nil
 			case kindEnd:
 				if !inside {
-					return nil // what it ends was released with what came before
+					return nil // its beginning was released
 				}
 				records, inside = anew, false
 				return nil

@@ -55,8 +55,8 @@ func TestLogIsRewritten(t *testing.T) {
 	reopens(t, cfg, 3, records(20, 3, 4)...).ends(t, nil)
 }
 
-// A crash may cut a rewriting short. Then what was there before counts, and so does what
-// comes after, in that life and in later ones.
+// A crash may cut a rewriting short. Then the records from before count, and so do later ones,
+// in that life and in later lives.
 func TestRewritingCutShort(t *testing.T) {
 	whole := []any{life{N: 1}, abcast.Base{Position: 9}, fastct.Entered{CN: 20, Round: 3}}
 	for _, n := range []int{0, 1, len(whole)} {
@@ -106,7 +106,7 @@ func TestKilledAtTheFirstStart(t *testing.T) {
 	}
 }
 
-// What a rewriting stands in place of goes when the rewriting is on disk, and not before.
+// The records that a rewriting replaces go when the rewriting is on disk, and not before.
 func TestRewritingIsOnDiskFirst(t *testing.T) {
 	for seed := range uint64(20) {
 		disk := waltest.NewDisk()

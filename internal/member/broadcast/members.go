@@ -13,8 +13,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Members returns who the members are, as far as this one has heard, and where they listen.
-// It is empty at one that joins, before it has heard anything.
+// Members returns the members and their addresses, as far as this one has heard. It is empty at
+// one that joins, before it has heard anything.
 func (n *Node) Members() map[machine.NodeID]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -62,8 +62,8 @@ func (n *Node) ReplaceMember(ctx context.Context, old, id machine.NodeID, addr s
 	return n.change(ctx, abcast.Change{Add: []abcast.Member{{ID: id, Address: addr}}, Remove: []machine.NodeID{old}})
 }
 
-// checkAddress refuses what the order cannot: where founders are that no change has named is
-// known to each member for itself. One of those, at most, is not in the way.
+// checkAddress refuses a conflict that the order cannot see: the address of a founder that no
+// change has named is each member's own knowledge. One of those, at most, is not in the way.
 func (n *Node) checkAddress(id machine.NodeID, addr string, but machine.NodeID) error {
 	switch _, _, err := net.SplitHostPort(addr); {
 	case err != nil:
@@ -110,8 +110,8 @@ func membersOf(addresses map[machine.NodeID]string) (list []abcast.Member) {
 	return list
 }
 
-// addresses are whom this member has connections with: the members, those that were
-// removed as long as they are needed, and whoever the configuration names.
+// addresses are the members that this one has connections with: those of the group, removed
+// ones as long as they are needed, and all that the configuration names.
 func (n *Node) addresses(g abcast.Group, established bool) map[machine.NodeID]string {
 	all := addresses(g.Members)
 	if !established {
@@ -153,7 +153,7 @@ func (n *Node) established(g abcast.Group) {
 }
 
 // saidToBeRemoved takes another member's word that this one was removed. It ends when most of
-// the others say so, each at its address: one may be mistaken, or somebody else may be at its
+// the others say so, each at its address. One may be mistaken, or another process may be at its
 // address. It believes its own log at once.
 func (n *Node) saidToBeRemoved(by machine.NodeID) {
 	n.mu.Lock()

@@ -141,7 +141,7 @@ func TestOneReplacesAnother(t *testing.T) {
 	}
 }
 
-// Who is removed while it is away is told when it comes back.
+// A member that is removed while it is away learns of it when it comes back.
 func TestRemovedWhileAway(t *testing.T) {
 	g := newGroup(t, 3)
 	g.broadcasts(1, "x")
@@ -176,8 +176,9 @@ func TestRemovesItself(t *testing.T) {
 	}
 }
 
-// Whom Config.Members names counts at the first start. A founder that was away while others
-// took the places of all it knew is started with those, or with nobody, and goes on.
+// The members that Config.Members names count at the first start. A founder may be away while
+// others take the places of all members that it knew. It is started with the new ones, or with
+// none, and goes on.
 func TestMembersOfALogThatIsThere(t *testing.T) {
 	g := newGroup(t, 3)
 	g.broadcasts(1, "1")
@@ -248,8 +249,8 @@ func TestAddressesSpelledOtherwise(t *testing.T) {
 	}
 }
 
-// Whether a founder is at an address that no change has named the order cannot tell: who is
-// asked to put another one there refuses.
+// The order does not know the address of a founder that no change has named. So the member that
+// is asked to put another one there refuses.
 func TestWhereAFounderIs(t *testing.T) {
 	g := newGroup(t, 2)
 	if _, err := g.nodes[1].AddMember(soon(t), 4, g.members[2]); !errors.Is(err, broadcast.ErrChange) {

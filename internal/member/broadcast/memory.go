@@ -11,28 +11,30 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// A member promises by what is in its directory. If that was emptied, or is an older copy, the
+// A member's promises are in its directory. If that was emptied, or is an older copy, the
 // member has forgotten promises, and two orders may come of it. Only others can notice. So:
 //
-//   - A directory has a number, drawn when it is made, each life of a member in it another,
-//     and a mark: up to which of the log's records promises are durable. Members tell each
-//     other of theirs (introduction), and note on disk what they hear (note).
-//   - A member whose directory is not the one noted, or does not have the life that was noted,
-//     or has not come as far in it as the mark noted, is told that it has forgotten (forgot),
-//     and nothing that it says is listened to.
+//   - A directory has a number, drawn when it is made, each life of a member in it another, and
+//     a mark: up to which of the log's records promises are durable. Members introduce
+//     themselves to each other with theirs (introduction), and note each other's on disk
+//     (note).
+//   - A member contradicts its note if its directory is another one, lacks the noted life, or
+//     has not reached the noted mark. Then it is told that it has forgotten something (forgot),
+//     and its messages are ignored.
 //   - A founder's new directory counts when more than half of the other founders have it on
 //     disk, and takes no part before. So of a founder's first directory and a second one only
-//     the first can ever count: more than half of the others noted the first, more than half
-//     would have to note the second, and somebody among them would have noted both.
+//     the first can ever count. More than half of the others noted the first, and more than
+//     half would have to note the second; one of them would have noted both.
 //   - One that joins counts when one of the others has noted it. Members tell each other their
-//     notes with the introduction, before anything else: so whoever hears of a group with a
-//     new member in it hears of the directory, too, if the one that tells him knows it.
+//     notes with the introduction, before anything else. So a member that hears of a group with
+//     a new member also hears of the new directory, if the sender knows it.
 //
-// What a member says is believed only with the number of the life that says it, which it tells
-// nobody but those that it dials; and an introduction only with the number of the life that it
-// is told to. Whoever merely reaches the port knows neither, with TLS or without.
+// A member's message is believed only with the number of the life that sends it, which the
+// sender tells only to those that it dials. An introduction is believed only with the number of
+// the receiver's life. A stranger that merely reaches the port knows neither, with TLS or
+// without.
 
-// introduction is what a member says of its directory.
+// introduction describes a member's directory.
 type introduction struct {
 	To    uint64 // the number of the life that this is said to, as far as it was heard; else 0
 	Dir   uint64
@@ -45,25 +47,25 @@ type introduction struct {
 // birth is that of a life.
 type birth struct {
 	Number uint64 // drawn
-	At     uint64 // the number of its record in the log: what was durable in the lives before is below
+	At     uint64 // the number of its record in the log; the records durable in earlier lives are below
 }
 
 // livesKept is how many of its lives a member can show. One that has had more since another
 // member heard of it last is judged by its mark alone.
 const livesKept = 64
 
-// notesMax bounds the notes that one is told, and that are kept of what one is told.
+// notesMax bounds the notes in an introduction, and the notes that are kept.
 const notesMax = 1024
 
-// met answers an introduction: it is noted here, durably. forgot answers one that contradicts
-// what is noted. Both are to a life with a number.
+// met answers an introduction that is noted here, durably; forgot answers one that contradicts
+// the note. Both are to a life with a number.
 type (
 	met    struct{ Life, Mark uint64 }
 	forgot struct{ Life, Dir, Lives, Mark uint64 }
 )
 
-// note is the record of what another member said of its directory, counted that this member's
-// directory counts.
+// note is the record of another member's introduction, counted that this member's directory
+// counts.
 type (
 	note struct {
 		Node                    machine.NodeID
@@ -72,7 +74,8 @@ type (
 	counted struct{}
 )
 
-// refutes says why a directory is not the one that was noted, as it was or further.
+// refutes returns the reason for which a directory is not the noted one, as it was or further,
+// or nil.
 func (n note) refutes(in introduction) error {
 	number, until, shown := in.life(n.Life)
 	switch {
@@ -88,8 +91,8 @@ func (n note) refutes(in introduction) error {
 	return nil
 }
 
-// life returns the number of a life, and where the log stood when the next one began. What is
-// not shown any more ended before what is.
+// life returns the number of a life, and where the log stood when the next one began. A life
+// that is no longer shown ended before the first one that is.
 func (in introduction) life(n uint64) (number, until uint64, shown bool) {
 	first := in.Life + 1 - uint64(len(in.Lives))
 	switch {
@@ -126,8 +129,8 @@ type (
 	// reached is a member to which messages can be sent from now on.
 	reached struct{ id machine.NodeID }
 
-	// wanted is a want that was heard, listens whose messages are taken from now on: the
-	// number of his life, or 0 for nobody's.
+	// wanted is a want that was heard. listens names a member whose messages are taken from now
+	// on, and the number of its life, or 0 if none is listened to.
 	wanted struct {
 		from machine.NodeID
 		want want
@@ -167,10 +170,10 @@ type acquainted struct {
 	need   int // how many others have to note a new directory
 	counts bool
 	notes  map[machine.NodeID]note
-	loose  map[machine.NodeID]bool   // whose note is written, and not forced
+	loose  map[machine.NodeID]bool   // members whose note is written, and not forced
 	heard  map[machine.NodeID]uint64 // the number of the life that introduced itself last
 	known  map[machine.NodeID]uint64 // of the one that is listened to
-	met    map[machine.NodeID]noted  // who has noted this life
+	met    map[machine.NodeID]noted  // members that have noted this life
 	next   machine.Mono
 	say    machine.Mono // when awaits is said again; 0 before the first step
 	ready  machine.Ready
@@ -297,7 +300,8 @@ func (a *acquainted) hears(now machine.Now, h heard) {
 	a.Machine.Step(now, machine.Envelope{From: h.from, To: a.id, Body: h.body})
 }
 
-// meets takes in an introduction. It is believed of whoever was told the number of this life.
+// meets takes in an introduction. It is believed if its sender was told the number of this
+// life.
 func (a *acquainted) meets(from machine.NodeID, life uint64, in introduction) {
 	if !in.possible() || in.Lives[len(in.Lives)-1].Number != life {
 		return
@@ -345,7 +349,7 @@ func (a *acquainted) learns(notes []note) {
 			continue
 		}
 		a.notes[n.Node] = n
-		a.loose[n.Node] = true // nobody is told: meets forces it
+		a.loose[n.Node] = true // no answer is sent: meets forces it
 		a.ready.Persists = append(a.ready.Persists, machine.Persist{Record: n})
 	}
 }
@@ -405,7 +409,7 @@ func (a *acquainted) Ready() machine.Ready {
 	return rd
 }
 
-// compacted is what the inner machine has, with the log written anew after a Trim.
+// compacted returns the effects of the inner machine, with the log written anew after a Trim.
 func (a *acquainted) compacted() machine.Ready {
 	rd := a.Machine.Ready()
 	if c := a.Consensus(); c != nil {
@@ -426,12 +430,13 @@ func (a *acquainted) compacted() machine.Ready {
 }
 
 // ErrForgotten says that this member's directory is not the one that others know, or an older
-// copy of it: what it promised since is not in it, and to take part could make two orders.
-var ErrForgotten = errors.New("broadcast: the directory has forgotten what this member promised: put the newest one back, or remove this member from the group and add another, with an ID that no member ever had and an empty directory")
+// copy of it. Promises that it made since are missing, and with this directory it could make
+// two orders.
+var ErrForgotten = errors.New("broadcast: the directory lacks promises that this member made: put the newest one back, or remove this member from the group and add another, with an ID that no member ever had and an empty directory")
 
 // ErrOrder says that more than half of the other members have another order of messages than
 // this one.
-var ErrOrder = errors.New("broadcast: the others have ordered other messages than this member, one of the directories has forgotten something: remove this member from the group and add another, with an ID that no member ever had and an empty directory")
+var ErrOrder = errors.New("broadcast: the others have ordered other messages than this member, one of the directories has lost records: remove this member from the group and add another, with an ID that no member ever had and an empty directory")
 
 // needed is how many of the other members have to have noted a new directory.
 func (c Config) needed() int {

@@ -31,7 +31,7 @@ type scene struct {
 	clients uint64
 }
 
-// heardBy makes what is on a stage's wire what a member hears.
+// heardBy turns the messages on a stage's wire into inputs of a member.
 type heardBy struct {
 	*acquainted
 	sc            *scene
@@ -39,7 +39,7 @@ type heardBy struct {
 }
 
 // forces judges that a member is told of its note only when that is forced: a loss of power
-// takes away what is merely written.
+// takes away records that are merely written.
 func (h heardBy) forces(p machine.Persist) {
 	switch r := p.Record.(type) {
 	case note:
@@ -58,7 +58,7 @@ func (h heardBy) forces(p machine.Persist) {
 	}
 }
 
-// recalled is whose life is noted in records.
+// recalled returns the members whose life is noted in records.
 func recalled(records []any) map[machine.NodeID]uint64 {
 	lives := map[machine.NodeID]uint64{}
 	for _, r := range records {
@@ -161,7 +161,7 @@ func (sc *scene) empties(id machine.NodeID) {
 	sc.seq[id] = 0
 }
 
-// copies returns what puts a member's directory back to what it is now.
+// copies returns a function that restores a member's directory as it is now.
 func (sc *scene) copies(id machine.NodeID) (restore func()) {
 	dir, seq, records := *sc.dirs[id], sc.seq[id], sc.Durable(id)
 	return func() {
@@ -196,7 +196,7 @@ func (sc *scene) broadcasts(id machine.NodeID, payload string) {
 	sc.Step(id, abcast.Broadcast{Message: abcast.Message{Client: abcast.NewClient(0, sc.clients), Seq: 1, Payload: []byte(payload)}})
 }
 
-// delivered is what a member has delivered in this life.
+// delivered is the list of messages that a member has delivered in this life.
 func (sc *scene) delivered(id machine.NodeID) (payloads []string) {
 	for _, out := range sc.said[id] {
 		if d, ok := out.(abcast.Delivered); ok {
@@ -265,8 +265,8 @@ func TestFirstStart(t *testing.T) {
 	}
 }
 
-// What was promised in a directory that was emptied is not promised again: what 1 and 3 have
-// ordered stays, and 2 and the emptied 3 order nothing else.
+// Promises of a directory that was emptied are not made again: the order of 1 and 3 stays, and
+// 2 and the emptied 3 order nothing else.
 func TestEmptiedDirectory(t *testing.T) {
 	sc := three(t)
 	sc.runs(5)
@@ -323,7 +323,7 @@ func TestOlderCopy(t *testing.T) {
 	}
 }
 
-// A member that starts again with what it had is listened to, and so are those that it has
+// A member that starts again with its directory is listened to, and so are those that it has
 // not heard of for many of their lives.
 func TestDirectoryThatGoesOn(t *testing.T) {
 	sc := three(t)
@@ -386,8 +386,8 @@ func TestNotesAreToldOn(t *testing.T) {
 	}
 }
 
-// What a stranger says who reaches the port, and knows no life's number, is neither noted nor
-// listened to, and ends nobody.
+// Messages of a stranger that reaches the port, and knows no life's number, are neither noted
+// nor listened to, and end no member.
 func TestStrangers(t *testing.T) {
 	sc := three(t)
 	sc.runs(5)
@@ -463,7 +463,7 @@ func TestNotesFromAThirdAreForced(t *testing.T) {
 	sc.starts(3, false)
 	sc.runs(5)
 	sc.starts(2, false)
-	sc.runs(5, 3) // 1 tells 2 of what it has noted of 3
+	sc.runs(5, 3) // 1 tells 2 of its note on 3
 	if n := sc.members[2].notes[3]; n.Dir != sc.dirs[3].Dir {
 		t.Fatalf("member 2 has noted %+v of 3, want what 1 has told it", n)
 	}
@@ -473,7 +473,7 @@ func TestNotesFromAThirdAreForced(t *testing.T) {
 	}
 }
 
-// The journal begins a life with each start, whose record is forced, and knows how far it is.
+// The journal begins a life with each start, forces the record of it, and knows how far it is.
 func TestLives(t *testing.T) {
 	disk := waltest.NewDisk()
 	synced := false
@@ -532,8 +532,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// What a member asks for in one life is nothing that it asked for in another: consensus knows
-// which start this is.
+// A member's request in one life is not its request in another: consensus tells the lives
+// apart.
 func TestRequestsOfEachLife(t *testing.T) {
 	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(), Lambda: 1, Fixed: true}
 	for range 3 {
@@ -566,7 +566,7 @@ func TestRequestsOfEachLife(t *testing.T) {
 	}
 }
 
-// The process of a member that has forgotten what it promised is told, and what to do.
+// The process of a member that has forgotten promises gets an error that names the remedy.
 func TestForgottenNode(t *testing.T) {
 	n := minority(t)
 	n.deliver(2, [][]byte{says(2, forgot{Life: n.self, Dir: 5, Lives: 3, Mark: 9})})

@@ -9,8 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/wire"
 )
 
-// messages is what a fuzzer makes of an input: messages of other members, each after its
-// length.
+// messages reads a fuzzer's input: messages of other members, each behind its length.
 func messages(b []byte) (bodies []any) {
 	r := wire.Reader{Rest: b}
 	for len(r.Rest) > 0 && !r.Bad {
@@ -23,21 +22,21 @@ func messages(b []byte) (bodies []any) {
 	return bodies
 }
 
-// FuzzMessages wants a member to outlive whatever is said to it, and to start again with what
+// FuzzMessages wants a member to outlive any message, and to start again with the records that
 // it wrote.
 func FuzzMessages(f *testing.F) {
-	var all writer
+	var all []byte
 	for _, body := range bodies {
-		f.Add([]byte(writer(nil).one(body)), false)
-		f.Add([]byte(writer(nil).one(body)), true)
-		all = all.one(body)
+		f.Add(one(body), false)
+		f.Add(one(body), true)
+		all = append(all, one(body)...)
 	}
 	state := base
 	state.Order.Clients, state.Order.Sessions = clientsDefault, nil
-	f.Add([]byte(writer(nil).one(abcast.Transfer{Base: state})), false)
-	f.Add([]byte(writer(nil).one(abcast.Transfer{Base: state})), true)
-	f.Add([]byte(all), false)
-	f.Add([]byte(all), true)
+	f.Add(one(abcast.Transfer{Base: state}), false)
+	f.Add(one(abcast.Transfer{Base: state}), true)
+	f.Add(all, false)
+	f.Add(all, true)
 	f.Fuzz(func(t *testing.T, b []byte, join bool) {
 		cfg := Config{ID: 1, Members: map[machine.NodeID]string{1: "a:1", 2: "b:1", 3: "c:1"}, Join: join}
 		m, err := abcast.New(cfg.machine(1), nil)
@@ -96,8 +95,9 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// one adds a message to an input of FuzzMessages.
-func (w writer) one(body any) writer {
-	w.bytes(encode(body))
-	return w
+// one is a message in an input of FuzzMessages.
+func one(body any) []byte {
+	var w writer
+	w.Bytes(encode(body))
+	return w.Writer
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// quiet is a member whose keeper looks only when it is told to.
+// quiet is a member whose keeper looks only when the test stirs it.
 func quiet(t *testing.T, change ...func(*Config)) *Node {
 	t.Helper()
 	change = append(change, func(c *Config) { c.Timeout = time.Hour })
 	return minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:1"}, slog.New(slog.DiscardHandler), change...)
 }
 
-// What memory has too much of goes to the history, the oldest first, until a quarter of what memory may
-// have is left; and what leads to a position that another member has the state of goes there at once, as far
-// as it is here.
+// Messages beyond the memory's bound go to the history, the oldest first, until a quarter of the bound
+// is left. Messages up to a position whose state another member has go there at once, as far as they
+// are here.
 func TestMemoryMovesToTheHistory(t *testing.T) {
 	size := Message{Payload: make([]byte, 1000)}.size()
 	for _, tt := range []struct {
@@ -114,7 +114,7 @@ func TestMoreThanWasLacked(t *testing.T) {
 	}
 }
 
-// A member asks for what follows its history, and for no more.
+// A member asks for the messages after its history, and for no more.
 func TestAsksForWhatFollowsItsHistory(t *testing.T) {
 	var log written
 	n := minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:1"}, slog.New(slog.NewTextHandler(&log, nil)), func(c *Config) { c.Timeout = time.Hour })
@@ -123,7 +123,7 @@ func TestAsksForWhatFollowsItsHistory(t *testing.T) {
 	n.lacks = abcast.Lacks{From: 2, Position: 20}
 	n.mu.Unlock()
 	n.stirs()
-	asks := func() []string { return lines(log.String(), "asks for what led to the present") }
+	asks := func() []string { return lines(log.String(), "asks for the messages that it lacks") }
 	until(t, "it asks", func() bool { return len(asks()) > 0 })
 	for _, part := range []string{"member=2", "from=8", "to=20"} {
 		if line := asks()[0]; !slices.Contains(strings.Fields(line), part) {
@@ -150,10 +150,11 @@ func TestAsksAgainBehindAStreamThatFailed(t *testing.T) {
 	if err := n.receives(2, stream(1, 0, 0), strings.NewReader("\x05junk")); err == nil {
 		t.Fatal("junk was taken in")
 	}
-	until(t, "it asks", func() bool { return len(lines(log.String(), "asks for what led to the present")) > 0 })
+	until(t, "it asks", func() bool { return len(lines(log.String(), "asks for the messages that it lacks")) > 0 })
 }
 
-// What is trimmed goes file by file, and nothing of what follows, or is held for another member, goes with it.
+// Trimmed messages go file by file; no later message, and none that is held for another member, goes
+// with them.
 func TestTrimLeavesWhatFollows(t *testing.T) {
 	const last = Position(6)
 	for p := Position(1); p < last; p++ {
@@ -170,7 +171,7 @@ func TestTrimLeavesWhatFollows(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.mu.Lock()
-		n.gifts[2] = &gift{busy: true, pours: true, from: p + 1}
+		n.transfers[2] = &transfer{busy: true, writing: true, from: p + 1}
 		n.mu.Unlock()
 		if err := n.Trim(last); err != nil {
 			t.Fatal(err)
@@ -179,7 +180,7 @@ func TestTrimLeavesWhatFollows(t *testing.T) {
 			t.Errorf("messages are held from %d on, and after a Trim of all the history has %d to %d", p+1, trimmed+1, has)
 		}
 		n.mu.Lock()
-		delete(n.gifts, 2)
+		delete(n.transfers, 2)
 		n.mu.Unlock()
 		if err := n.Trim(p); err != nil {
 			t.Fatal(err)
@@ -216,8 +217,8 @@ func TestTheLastSnapshotCounts(t *testing.T) {
 	}
 }
 
-// A state that another member has sent may be further than this one: what is to be trimmed has to be delivered here
-// first.
+// A state that another member has sent may be further than this one: a message can be trimmed only
+// after it was delivered here.
 func TestNothingIsTrimmedThatIsNotDelivered(t *testing.T) {
 	n, _ := aloneOn(t, 3)
 	n.lacksUpTo(99)

@@ -99,10 +99,10 @@ func TestDialOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// A member is connected with another when it listens to that one: a process whose directory is not known, or is
-// another one, is as good as away.
+// A member is connected with another when it listens to that one. A process whose directory is not
+// known, or is another one, counts as away.
 func TestWhoIsNotListenedToIsAway(t *testing.T) {
-	n, _, _, _ := takesGifts(t)
+	n, _, _, _ := takesTransfers(t)
 	if err := n.Waiting(); err != nil {
 		t.Errorf("both members are there, and one waits because of %v", err)
 	}

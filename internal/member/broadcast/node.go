@@ -18,12 +18,13 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // Position is a place in the order, from 1.
 type Position uint64
 
-// turn is a lock that is held while a disk works: a mutex to whoever waits, made of a channel.
+// turn is a lock that is held while a disk works: a mutex made of a channel.
 type turn chan struct{}
 
 // Lock takes the turn, Unlock gives it back.
@@ -33,7 +34,7 @@ func (t turn) Unlock() { <-t }
 // Message is a message at its place.
 type Message struct {
 	Position Position
-	Client   machine.ID // who broadcast it; of a node itself, one of its own
+	Client   machine.ID // the client that broadcast it; a node itself has an ID of its own
 	Seq      uint64     // the client's number
 	Payload  []byte     // not to be changed
 	// Members, of a message that is a change of the members, are those from here on: such a
@@ -52,34 +53,34 @@ type Node struct {
 	peers   *peer.Transport // nil if there is one member
 	sent    counters
 	refused refused
-	client  machine.ID // of the stepping goroutine, as is seq: whom Broadcast is by
+	client  machine.ID // of the stepping goroutine, as is seq: the client of Broadcast
 	seq     uint64
 
-	keeping turn // held by who writes history, and for no longer; before mu
+	keeping turn // held by the writer of history, and for no longer; before mu
 	history *history
 	saving  turn           // held by Snapshot
 	stir    chan struct{}  // of the keeper
-	work    sync.WaitGroup // of the keeper, and of those who give
+	work    sync.WaitGroup // of the keeper, and of state transfers to others
 
-	mu      sync.Mutex
-	ram     Position     // of the message before the first of log: history has it, or it is trimmed
-	log     []Message    // delivered and in memory
-	bytes   int          // of log
-	lacks   abcast.Lacks // zero: nothing
-	gifts   map[machine.NodeID]*gift
-	taking  bool           // what another member sends is being taken in
-	giver   machine.NodeID // whose stream brought something last; 0: nobody's
-	tries   int            // how often others were asked since
-	room    sync.Cond      // signaled when bytes has become less, or err is set
-	more    chan struct{}  // closed when log has grown
-	waiting map[key][]*waiter
-	leader  machine.NodeID
-	group   abcast.Group
-	joined  chan struct{}             // closed once this is a member
-	counts  chan struct{}             // closed once this member takes part
-	known   map[machine.NodeID]uint64 // the number of the life that is listened to, of each other member
-	outBy   map[machine.NodeID]bool   // who says that this member was removed
-	err     error                     // why nothing goes on; ErrClosed after Close
+	mu        sync.Mutex
+	ram       Position     // of the message before the first of log: history has it, or it is trimmed
+	log       []Message    // delivered and in memory
+	bytes     int          // of log
+	lacks     abcast.Lacks // zero: nothing
+	transfers map[machine.NodeID]*transfer
+	taking    bool           // a state transfer from another member is being taken in
+	source    machine.NodeID // the member whose stream brought something last; 0: none
+	tries     int            // how often others were asked since
+	room      sync.Cond      // signaled when bytes has become less, or err is set
+	more      chan struct{}  // closed when log has grown
+	waiting   map[key][]*waiter
+	leader    machine.NodeID
+	group     abcast.Group
+	joined    chan struct{}             // closed once this is a member
+	counts    chan struct{}             // closed once this member takes part
+	known     map[machine.NodeID]uint64 // the number of the life that is listened to, of each other member
+	outBy     map[machine.NodeID]bool   // the members that say that this one was removed
+	err       error                     // why nothing goes on; ErrClosed after Close
 
 	ctx     context.Context // ends with err
 	cancel  context.CancelFunc
@@ -102,9 +103,9 @@ type waiter struct {
 	outcome chan outcome
 }
 
-// Start makes a node of a member. It returns when the node knows again what its directory
-// keeps, and runs: it does not wait for the others, as Broadcast does, nor for the group to
-// take in one that joins, as Joined does.
+// Start makes a node of a member. It returns when the node has read its directory, and runs. It
+// does not wait for the others, as Broadcast does, nor for the group to take in a member that
+// joins, as Joined does.
 func Start(cfg Config) (*Node, error) {
 	n, err := start(cfg)
 	if err != nil && cfg.Listener != nil {
@@ -126,7 +127,7 @@ func start(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, journal: j, more: make(chan struct{}), joined: make(chan struct{}), counts: make(chan struct{}), known: map[machine.NodeID]uint64{}, waiting: map[key][]*waiter{},
-		stir: make(chan struct{}, 1), keeping: make(turn, 1), saving: make(turn, 1), gifts: map[machine.NodeID]*gift{},
+		stir: make(chan struct{}, 1), keeping: make(turn, 1), saving: make(turn, 1), transfers: map[machine.NodeID]*transfer{},
 	}
 	n.room.L = &n.mu
 	n.ctx, n.cancel = context.WithCancel(context.Background())
@@ -148,7 +149,7 @@ func start(cfg Config) (*Node, error) {
 	var ready sync.WaitGroup // messages may arrive before there is a driver
 	ready.Add(1)
 	if named := slices.Sorted(maps.Keys(cfg.Members)); len(n.group.Members) > 0 && !slices.Equal(named, n.group.IDs()) {
-		cfg.Logger.Info("broadcast: the log says who the members are, and Config.Members names others", "members", n.group.IDs(), "named", named)
+		cfg.Logger.Info("broadcast: the members in the log count, and Config.Members names others", "members", n.group.IDs(), "named", named)
 	}
 	if n.group.Has(cfg.ID) {
 		close(n.joined)
@@ -202,7 +203,7 @@ func ticking() func() machine.Now {
 	return func() machine.Now { return machine.Now{Mono: machine.Mono(time.Since(began)) + 1} }
 }
 
-// remembers opens the history, and takes from the log what comes behind it.
+// remembers opens the history, and takes from the log the messages behind it.
 func (n *Node) remembers() (err error) {
 	if n.history, err = openHistory(historyDir(n.cfg.Dir), n.cfg.owner(), n.cfg.WAL); err != nil {
 		return err
@@ -228,7 +229,7 @@ func (n *Node) remembers() (err error) {
 	return nil
 }
 
-// remember adds a message to what is in memory.
+// remember adds a message to the log in memory.
 func (n *Node) remember(m Message) {
 	n.log = append(n.log, m)
 	n.bytes += m.size()
@@ -292,11 +293,13 @@ func (n *Node) sendNow(e machine.Envelope) {
 
 // sealed is a message of this life.
 func (n *Node) sealed(body any) []byte {
-	w := make(writer, 0, lifeBytes+48+carried(body))
-	return appendBody(binary.LittleEndian.AppendUint64(w, n.self), body)
+	w := writer{make(wire.Writer, 0, lifeBytes+48+carried(body))}
+	w.Uint64(n.self)
+	w.body(body)
+	return w.Writer
 }
 
-// lifeBytes is what a message begins with: the number of the life that says it.
+// lifeBytes is the length of a message's first field: the number of the life that sends it.
 const lifeBytes = 8
 
 // deliver takes in messages of another member.
@@ -324,9 +327,9 @@ func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
 	n.driver.Offer(inputs...)
 }
 
-// waits waits while what is delivered comes faster than it goes to disk. The machine does,
-// too, so that the others take this member for stopped: one that lives and hears nothing
-// could go on leading. n.mu is held.
+// waits waits while messages are delivered faster than they go to disk. The machine does, too,
+// so that the others take this member for stopped: one that lives and hears nothing could go on
+// leading. n.mu is held.
 func (n *Node) waits() {
 	for n.full() && n.err == nil {
 		n.room.Wait()
@@ -359,7 +362,7 @@ func (n *Node) outcomes(outs []any) {
 		case abcast.Installed:
 			n.ram, n.log, n.bytes = Position(o.Position), nil, 0
 			n.room.Broadcast()
-			n.cfg.Logger.Warn("broadcast: this member was behind, and goes on from what another one had kept", "position", o.Position)
+			n.cfg.Logger.Warn("broadcast: this member was behind, and goes on from another one's state", "position", o.Position)
 			grown = true
 		case counts:
 			close(n.counts)
@@ -367,12 +370,12 @@ func (n *Node) outcomes(outs []any) {
 		case awaits:
 			n.cfg.Logger.Warn(n.cfg.waiting(), "needed", n.cfg.needed(), "waits for", o.whom)
 		case wanted:
-			n.gives(o.from, o.want)
+			n.answerWant(o.from, o.want)
 		case listens:
 			n.known[o.to] = o.life
 		case refuted:
 			n.drops(o.node, 1, o.err)
-			n.cfg.Logger.Error("broadcast: a member's directory has forgotten what that member promised; nothing that it says is listened to: put its newest directory back, or remove it from the group and add another with a new ID", "member", o.node, "error", o.err)
+			n.cfg.Logger.Error("broadcast: a member's directory lacks promises that the member made; its messages are ignored: put its newest directory back, or remove it from the group and add another with a new ID", "member", o.node, "error", o.err)
 		case forgotten:
 			n.stops(fmt.Errorf("%w: member %d has noted directory %x with %d starts and %d records, and this is %x with %d starts",
 				ErrForgotten, o.by, o.Dir, o.Lives, o.Mark, n.journal.self.Dir, n.journal.self.N))
@@ -428,7 +431,7 @@ func (n *Node) Leader() machine.NodeID {
 
 // contradicted: another member has another order. n.mu is held.
 func (n *Node) contradicted(c abcast.Contradicted) {
-	n.cfg.Logger.Error("broadcast: another member has ordered other messages than this one, and is not listened to any more; one of the two directories has forgotten something", "member", c.From, "position", c.Position)
+	n.cfg.Logger.Error("broadcast: another member has ordered other messages than this one, and is not listened to any more; one of the two directories has lost records", "member", c.From, "position", c.Position)
 	if c.Outvoted {
 		n.stops(fmt.Errorf("%w: up to position %d, says member %d", ErrOrder, c.Position, c.From))
 	}
@@ -469,7 +472,7 @@ func (n *Node) ends(err error) {
 	n.room.Broadcast()
 }
 
-// leave tells all that wait that nobody knows.
+// leave ends all calls that wait with ErrUnknown.
 func (n *Node) leave(err error) {
 	for k, list := range n.waiting {
 		for _, w := range list {
@@ -522,7 +525,7 @@ func (n *Node) wait(ctx context.Context, w *waiter) (Position, error) {
 	}
 }
 
-// leaves takes somebody out of those who wait: his message may do so for long.
+// leaves removes a waiting call: its message may wait on for long.
 func (n *Node) leaves(w *waiter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

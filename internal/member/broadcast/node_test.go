@@ -277,7 +277,8 @@ func TestExactlyOnce(t *testing.T) {
 	}
 }
 
-// Who waits no more for what he has broadcast may use its memory again: it may be ordered yet.
+// A caller that gives up may use its payload's memory again, though the message may still be
+// ordered.
 func TestPayloadIsCopied(t *testing.T) {
 	g := newGroupOf(t, 2, func(c *broadcast.Config) { c.Pipeline = 1 }) // the second waits behind the first
 	g.broadcasts(1, "before")
@@ -349,7 +350,8 @@ func clientOf(all machine.ID, i int) machine.ID {
 	return all
 }
 
-// Who is behind, or new, is told of many clients apart from all else. He knows them then.
+// A member that is behind, or new, gets many clients apart from all other messages. It knows
+// them then.
 func TestManyClientsAreTransferred(t *testing.T) {
 	const clients = 1500
 	g := newGroup(t, 3)
@@ -420,7 +422,7 @@ func TestErrors(t *testing.T) {
 	g.broadcasts(1, string(make([]byte, broadcast.MessageBytesMax)))
 	g.stop(2)
 	g.stop(3)
-	// A minority orders nothing, and says so to who asks for how long to wait.
+	// A minority orders nothing, and a call with a deadline says so.
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	if p, err := g.nodes[1].Broadcast(ctx, []byte("y")); !errors.Is(err, broadcast.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {

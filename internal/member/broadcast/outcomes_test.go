@@ -22,7 +22,7 @@ func (n *Node) awaited(k key, calls int) (waiters []*waiter) {
 	return waiters
 }
 
-// answered wants each of some calls to have one outcome, and nobody to wait any more.
+// answered wants each of some calls to have one outcome, and no call to wait any more.
 func (n *Node) answered(t *testing.T, what string, waiters []*waiter, position Position, is error) {
 	t.Helper()
 	for i, w := range waiters {
@@ -64,8 +64,8 @@ func TestAllWhoWaitForAMessageAreAnswered(t *testing.T) {
 	n.answered(t, "the node ends", waiters, 0, ErrClosed)
 }
 
-// A state that a member is given stands in place of what it had in memory: nothing of that is
-// counted, or delivered, any more. A reader that waits for the next message looks again.
+// A state that a member gets replaces the messages in its memory: none of those is counted, or
+// delivered, any more. A reader that waits for the next message looks again.
 func TestAStateReplacesWhatIsInMemory(t *testing.T) {
 	n := minority(t)
 	for p := range uint64(3) {

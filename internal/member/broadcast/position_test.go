@@ -13,14 +13,15 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Who waits for a message and is given a state that has it gets a position that covers both:
-// else a read behind a Barrier would show what the application had before.
+// A call that waits for a message, at a member that gets a state with the message, returns a
+// position that covers both. Otherwise a read behind a Barrier would show the application's
+// older state.
 func TestPositionOfWhatCameInAState(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := Start(Config{ // a majority is not there: what is broadcast waits
+	n, err := Start(Config{ // a majority is not there: a Broadcast waits
 		ID: 1, Group: 7, Members: map[machine.NodeID]string{1: ln.Addr().String(), 2: "127.0.0.1:1", 3: "127.0.0.1:1"},
 		Listener: ln, Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})

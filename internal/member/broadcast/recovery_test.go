@@ -80,7 +80,7 @@ func TestHistory(t *testing.T) {
 	}
 	h = reopened(t, h)
 	holds(t, h, 1, 25)
-	if err := h.restart(40); err != nil { // what led there is in a snapshot
+	if err := h.restart(40); err != nil { // the messages up to there are in a snapshot
 		t.Fatal(err)
 	}
 	holds(t, h, 41, 40)
@@ -131,7 +131,7 @@ func TestHistoryIsTrimmedToItsEnd(t *testing.T) {
 	}
 }
 
-// A start reads the ends of a history, and knows what is between them.
+// A start reads the ends of a history, and knows the positions between them.
 func TestLongHistoryIsOpened(t *testing.T) {
 	disk, reads, stuck := waltest.NewDisk(), 0, false
 	opens := func() *history {
@@ -191,7 +191,7 @@ func TestLongHistoryIsOpened(t *testing.T) {
 	}
 	holds(t, h, 1, last)
 
-	// What comes before a beginning need not have been released.
+	// Records before a beginning need not have been released.
 	stuck = true
 	if err := h.restart(2000); err == nil {
 		t.Fatal("what cannot be removed was released")
@@ -289,8 +289,8 @@ func TestDamagedHistory(t *testing.T) {
 	}
 }
 
-// A log whose history is gone is not gone on with, nor a history whose beginning or whose log
-// is, or that is another group's.
+// A log whose history is gone is refused, and so is a history whose beginning or whose log is
+// gone, or that is another group's.
 func TestHistoryGone(t *testing.T) {
 	for _, gone := range []string{"history", "snap", "wal"} {
 		for _, trim := range []Position{0, 10} {
@@ -367,7 +367,7 @@ func filled(t *testing.T, cfg Config) *Node {
 	return n
 }
 
-// What a member sends that is damaged, or not what was asked for, changes nothing.
+// A damaged stream, or one that was not asked for, changes nothing.
 func TestStreamsThatCannotBe(t *testing.T) {
 	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()}
 	n, err := Start(cfg)
@@ -400,12 +400,13 @@ func TestStreamsThatCannotBe(t *testing.T) {
 	n.mu.Lock()
 	n.known[2] = lifeOf(2)
 	n.mu.Unlock()
-	inLife := func(life uint64, values ...uint64) writer {
-		w := writer(binary.LittleEndian.AppendUint64(nil, life))
-		w.u(values...)
-		return w
+	inLife := func(life uint64, values ...uint64) []byte {
+		var w writer
+		w.Uint64(life)
+		w.uvarints(values...)
+		return w.Writer
 	}
-	header := func(values ...uint64) writer { return inLife(lifeOf(2), values...) }
+	header := func(values ...uint64) []byte { return inLife(lifeOf(2), values...) }
 	good := sent(1, 1)
 	message := func(size uint64) []byte { return append(binary.AppendUvarint(nil, size), 1, 2, 3) }
 	n.mu.Lock()
@@ -413,7 +414,7 @@ func TestStreamsThatCannotBe(t *testing.T) {
 	n.mu.Unlock()
 	for _, tt := range []struct {
 		what   string
-		header writer
+		header []byte
 		body   []byte
 	}{
 		{"no header", nil, nil},
@@ -474,7 +475,7 @@ func TestStreamsThatCannotBe(t *testing.T) {
 		t.Errorf("behind another stream: %v", err)
 	}
 
-	// A state that comes late does not take away what is behind it.
+	// A state that comes late does not take away the messages behind it.
 	older := state(12)
 	if err := n.receives(2, header(10, 12, uint64(len(older))), bytes.NewReader(older)); err != nil {
 		t.Error(err)
@@ -500,7 +501,7 @@ func TestStreamsThatCannotBe(t *testing.T) {
 	}
 }
 
-// sent is how messages are sent to who lacks them.
+// sent returns messages as they are sent to a member that lacks them.
 func sent(from, to Position) (stream []byte) {
 	for _, m := range numbered(from, to) {
 		b := encodeMessage(m)
@@ -509,8 +510,8 @@ func sent(from, to Position) (stream []byte) {
 	return stream
 }
 
-// What a history is given to keep, and that it begins anew, is on disk before the member goes
-// by it.
+// Messages that a history is given to keep, and the mark of a new beginning, are on disk before
+// the member relies on them.
 func TestHistoryIsOnDiskFirst(t *testing.T) {
 	var synced atomic.Bool
 	fs := waltest.NewDisk().FS()
@@ -532,8 +533,7 @@ func TestHistoryIsOnDiskFirst(t *testing.T) {
 	n.mu.Lock()
 	n.known[2], n.lacks = lifeOf(2), abcast.Lacks{From: 2, Position: 99}
 	n.mu.Unlock()
-	header := writer(binary.LittleEndian.AppendUint64(nil, lifeOf(2)))
-	header.u(1, 0, 0)
+	header := stream(1, 0, 0)
 	for _, tt := range []struct {
 		what string
 		does func() error

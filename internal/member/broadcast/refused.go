@@ -65,9 +65,9 @@ func (n *Node) drops(from machine.NodeID, count uint64, err error) {
 	}
 }
 
-// impossible says why a message about leases makes no sense, or one about the order's state in
-// a group that remembers so many clients. Who decides instances tells of the others (see
-// compacting).
+// impossible returns the reason for which a message about leases makes no sense, or one about
+// the order's state in a group that remembers so many clients. The part that decides instances
+// reports the others (see compacting).
 func impossible(e machine.Envelope, clients int) error {
 	if in, ok := e.Body.(abcast.In); ok {
 		e.Body = in.Body

@@ -35,7 +35,7 @@ func (w *written) String() string {
 	return w.buf.String()
 }
 
-// What a member cannot mean is counted, and the log says once what it was.
+// A message that makes no sense is counted, and the log describes it once.
 func TestImpossibleMessages(t *testing.T) {
 	strange := abcast.Base{Order: abcast.State{Group: abcast.Group{First: 1, Members: []abcast.Member{{ID: 3}}}, Instance: 9, Position: 9, Clients: clientsDefault}, Position: 9}
 	request := asynclease.Request{Node: 3, Life: 1, Seq: 1}
@@ -45,7 +45,7 @@ func TestImpossibleMessages(t *testing.T) {
 	}{
 		"damaged":               {[]byte{kindEstimate, 1}, "is damaged"},
 		"of no kind":            {[]byte{255}, "of kind 255"},
-		"a record":              {encode(fastct.Gone{Below: 7}), "a fastct.Gone is none of fastct's"},
+		"a record":              {encode(fastct.Gone{Below: 7}), "a fastct.Gone is not a message of fastct"},
 		"an impossible round":   {encode(fastct.Call{CN: 1, Round: 1 << 61}), "instance 1 in round 2305843009213693952"},
 		"adopted too late":      {encode(fastct.Estimate{CN: 1, Round: 3, TS: 3}), "adopted in round 3"},
 		"a state":               {encode(abcast.Transfer{Base: base}), "of a group that remembers 12 clients"},
@@ -98,7 +98,7 @@ func TestRefusedIsSaidNowAndThen(t *testing.T) {
 	}
 }
 
-// A later line of the log counts what was dropped since the first.
+// A later line of the log counts the messages that were dropped since the first.
 func TestTheLogCountsWhatWasRefused(t *testing.T) {
 	var log written
 	n := &Node{cfg: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
@@ -131,7 +131,7 @@ func TestNoMessageIsAboutAnothersRequest(t *testing.T) {
 	}
 }
 
-// What the order refuses is told in this package's errors.
+// Refusals of the order become this package's errors.
 func TestRefusals(t *testing.T) {
 	n := minority(t)
 	for i, tt := range []struct{ by, want error }{
@@ -154,7 +154,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// One other may be mistaken, or somebody else may be at its address: a member ends as removed
+// One other may be mistaken, or another process may be at its address: a member ends as removed
 // when most of the others say so.
 func TestRemovedByTheWordOfMost(t *testing.T) {
 	for _, tt := range []struct {

@@ -8,7 +8,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// What other members say waits while memory is full: a member with a slow disk takes in no more than it may have.
+// Messages of other members wait while memory is full: a member with a slow disk takes in no more than
+// its bound.
 func TestMessagesWaitForRoom(t *testing.T) {
 	n := quiet(t)
 	n.mu.Lock()
@@ -58,7 +59,7 @@ func TestTheKeeperIsToldOfTooMuch(t *testing.T) {
 	until(t, "what is still too much when some was forgotten goes to disk", moved(n, 1))
 }
 
-// What could not be queued was not sent.
+// A message that could not be queued was not sent.
 func TestWhatIsNotQueuedIsNotCounted(t *testing.T) {
 	n := quiet(t)
 	before := n.Stats().CatchUp

@@ -10,7 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// logged keeps what a member logs.
+// logged keeps the lines that a member logs.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder

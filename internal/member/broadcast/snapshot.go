@@ -9,12 +9,11 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/wal"
 )
 
-// Snapshot keeps the application's state after a position, as written by a function, in a
-// file, in place of the one before. It returns when that is durable. Members that lack what
-// was trimmed are given it, and so is the application by Install. The position is one that
-// was delivered here, and greater than that of the last snapshot; else ErrPosition. Close
-// waits for the function to return, and what it writes from then on fails: it must not wait
-// for Close.
+// Snapshot keeps the application's state after a position, as written by a function, in a file,
+// in place of the one before. It returns when that is durable. Members that lack trimmed
+// messages get it, and so does the application by Install. The position is one that was
+// delivered here, and greater than that of the last snapshot; else ErrPosition. Close waits for
+// the function to return, and its writes fail from then on: it must not wait for Close.
 func (n *Node) Snapshot(position Position, write func(io.Writer) error) error {
 	n.saving.Lock() // and not keeping: it may take long
 	defer n.saving.Unlock()
@@ -52,10 +51,10 @@ func (l lasting) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-// Install opens the newest snapshot, made here or at a member that this one got it from,
-// and tells of which position it is: what an application begins with if Deliver says
-// ErrTrimmed, and goes on from with the position after it. Position 0 is that of no
-// snapshot, with nothing to read. What was read is good only if io.EOF comes at its end.
+// Install opens the newest snapshot, made here or sent by another member, and returns its
+// position. An application begins with it if Deliver returns ErrTrimmed, and goes on from the
+// position after it. Position 0 is that of no snapshot, with nothing to read. The data is good
+// only if io.EOF comes at its end.
 func (n *Node) Install() (Position, io.ReadCloser, error) {
 	for {
 		at, err := n.newest()
@@ -85,10 +84,9 @@ func (n *Node) newest() (Position, error) {
 	return Position(list[len(list)-1]), nil
 }
 
-// Trim forgets the messages up to a position, here: one of which, or behind which, there is
-// a Snapshot; else ErrPosition. On disk they go file by file, and those that another member
-// is being sent, or was sent what comes before, stay until a later Trim: so some may still be
-// delivered.
+// Trim forgets the messages up to a position, here: one of which, or behind which, there is a
+// Snapshot; else ErrPosition. On disk they go file by file. Messages that follow those of a
+// state transfer to another member stay until a later Trim, so some may still be delivered.
 func (n *Node) Trim(position Position) error {
 	n.keeping.Lock()
 	defer n.keeping.Unlock()
@@ -103,7 +101,7 @@ func (n *Node) Trim(position Position) error {
 		return fmt.Errorf("%w: %d is to be trimmed, and the last snapshot is of %d", ErrPosition, position, last)
 	}
 	upto := position
-	if held := n.held(); held <= position {
+	if held := n.heldFrom(); held <= position {
 		upto = held - 1
 		n.mu.Lock()
 		messages := n.log[:min(position-min(n.ram, position), Position(len(n.log)))]

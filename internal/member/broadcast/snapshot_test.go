@@ -58,8 +58,8 @@ func (n *Node) saves(at Position) error {
 	return n.Snapshot(at, func(w io.Writer) error { _, err := fmt.Fprint(w, at); return err })
 }
 
-// A snapshot may be replaced between the look at which there are and the opening of its file: then the newer one is
-// what an application installs, and what another member is given.
+// A snapshot may be replaced after it was listed and before its file is opened: then the application
+// installs the newer one, and another member gets that one, too.
 func TestASnapshotThatIsReplacedMeanwhile(t *testing.T) {
 	n, disk := aloneOn(t, 9)
 	if err := n.saves(1); err != nil {
@@ -89,7 +89,7 @@ func TestASnapshotThatIsReplacedMeanwhile(t *testing.T) {
 
 	next = 3
 	replaces()
-	at, file, size, err := n.exports()
+	at, file, size, err := n.openSnapshotFile()
 	disk.end()
 	if err != nil || at != next {
 		t.Fatalf("snapshot 2 is replaced while it is opened: another member is given that of %d, %v; want that of %d", at, err, next)
@@ -100,17 +100,18 @@ func TestASnapshotThatIsReplacedMeanwhile(t *testing.T) {
 	file.Close()
 }
 
-// A member that has trimmed and has no snapshot, as after one was taken away, gives nothing and says why.
+// A member that has trimmed and has no snapshot, as after one was taken away, sends nothing and returns
+// an error.
 func TestWithoutASnapshotNothingIsExported(t *testing.T) {
 	n, _ := aloneOn(t, 1)
-	if at, file, _, err := n.exports(); err == nil || at != 0 {
+	if at, file, _, err := n.openSnapshotFile(); err == nil || at != 0 {
 		file.Close()
 		t.Errorf("without a snapshot that of %d is exported, %v", at, err)
 	}
 }
 
-// What the disk says about snapshots is told to the application. Only where it may have lost what was delivered does the
-// member end.
+// The application gets the disk's errors about snapshots. The member ends only where delivered
+// messages may be lost.
 func TestSnapshotsOnABrokenDisk(t *testing.T) {
 	fails := func(op, in string) func(op, path string) error {
 		return func(o, path string) error {
@@ -143,16 +144,16 @@ func TestSnapshotsOnABrokenDisk(t *testing.T) {
 		{"Snapshot cannot remove the one before", fails("remove", "/data/snap"), func(n *Node) error { return n.saves(7) }, false},
 		{"Install cannot look", fails("readdir", "/data/snap"), func(n *Node) error { _, _, err := n.Install(); return err }, false},
 		{"Install cannot open", fails("open", "/data/snap"), func(n *Node) error { _, _, err := n.Install(); return err }, false},
-		{"a gift cannot look", fails("readdir", "/data/snap"), func(n *Node) error { _, _, _, err := n.exports(); return err }, false},
-		{"a gift cannot open", fails("open", "/data/snap"), func(n *Node) error {
-			_, _, _, err := n.exports()
+		{"a transfer cannot look", fails("readdir", "/data/snap"), func(n *Node) error { _, _, _, err := n.openSnapshotFile(); return err }, false},
+		{"a transfer cannot open", fails("open", "/data/snap"), func(n *Node) error {
+			_, _, _, err := n.openSnapshotFile()
 			return fmt.Errorf("broadcast: %w", err)
 		}, false},
 		{"Trim cannot look", fails("readdir", "/data/snap"), func(n *Node) error { return n.Trim(4) }, false},
 		{"Trim cannot begin the history anew", fails("sync", "/data/history"), func(n *Node) error { return n.Trim(4) }, true},
 		{"Trim cannot keep what is held for another member", fails("sync", "/data/history"), func(n *Node) error {
 			n.mu.Lock()
-			n.gifts[2] = &gift{pours: true, from: 2}
+			n.transfers[2] = &transfer{writing: true, from: 2}
 			n.mu.Unlock()
 			return n.Trim(4)
 		}, true},
@@ -182,7 +183,8 @@ func TestSnapshotsOnABrokenDisk(t *testing.T) {
 	}
 }
 
-// A history's files are small, so that little of what is trimmed stays, unless the configuration says otherwise.
+// A history's files are small, so that few trimmed messages stay, unless the configuration says
+// otherwise.
 func TestSegmentsOfAHistory(t *testing.T) {
 	for given, want := range map[int64]int{0: historySegmentBytes, 1 << 10: 1 << 10} {
 		disk := waltest.NewDisk()

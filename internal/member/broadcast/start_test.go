@@ -14,8 +14,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
-// What cannot be is refused by its name, before there is a directory, and the listener, which
-// Start was given, does not stay open.
+// A Config that makes no sense is refused with the field's name before there is a directory,
+// and the listener that Start was given does not stay open.
 func TestConfigsThatCannotBe(t *testing.T) {
 	for want, change := range map[string]func(*broadcast.Config){
 		"Timeout is -1ns":      func(c *broadcast.Config) { c.Timeout = -1 },
@@ -54,7 +54,7 @@ func TestConfigsThatCannotBe(t *testing.T) {
 	}
 }
 
-// Whom nobody could reach does not start, if there are others or are to be some.
+// A member that nobody could reach does not start, if there are others or are to be some.
 func TestListenerIsMissing(t *testing.T) {
 	for _, cfg := range []broadcast.Config{
 		{ID: 1, Members: map[machine.NodeID]string{1: "127.0.0.1:1", 2: "127.0.0.1:2"}},

@@ -10,16 +10,16 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
-// Stats is what this member has sent to the others since it started, by what it was for,
-// and how the streams between them are.
+// Stats counts the messages that this member has sent to the others since it started, by
+// purpose, and describes the streams between them.
 type Stats struct {
 	// Instances is how many instances of consensus were decided, from the group's first on; 0
-	// if the node has ended. Some order nothing: who has a message begins one, and who proposes
-	// may not have it yet.
+	// if the node has ended. Some order nothing: a member with a message begins one, and the
+	// proposer may not have the message yet.
 	Instances uint64
-	// Submits carry what is broadcast, to be ordered.
+	// Submits carry messages to be ordered.
 	Submits Traffic
-	// Consensus is that of the instances, Leases what is said about leases.
+	// Consensus counts the messages of the instances, Leases those about leases.
 	Consensus, Leases Traffic
 	// Heartbeats tell that this member lives and how far it is. They are sent whether or not
 	// anything is broadcast.
@@ -28,7 +28,7 @@ type Stats struct {
 	CatchUp Traffic
 	// Refused is how many messages of each other member were dropped because they make no
 	// sense: they were damaged, of another version, or of a member with another Config. It
-	// should be empty; the log says what they were.
+	// should be empty; the log describes the messages.
 	Refused map[machine.NodeID]uint64
 	// Peers are the streams with each other member, in the units of peer.Stats. Their bytes
 	// are those of frames, which messages share; pings are in no figure.

@@ -57,10 +57,10 @@ func TestStats(t *testing.T) {
 	if consensus < 3*n || s.Consensus.Messages == 0 || s.Instances < n {
 		t.Errorf("%d messages took %d instances, %d messages about them, and %d of a follower", n, s.Instances, consensus, s.Consensus.Messages)
 	}
-	if leases < 2 { // asked of a majority, who answers
+	if leases < 2 { // asked of a majority, which answers
 		t.Errorf("%d instances of the FAST mode took %d messages about leases", n, leases)
 	}
-	// What is idle says that it lives, and nothing else.
+	// An idle member sends heartbeats, and nothing else.
 	g.until("an idle member sends no heartbeats", node, func(now broadcast.Stats) bool {
 		return now.Heartbeats.Messages > s.Heartbeats.Messages+8
 	})

@@ -21,7 +21,7 @@ func minority(t *testing.T) *Node {
 	return minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:1"}, slog.New(slog.DiscardHandler))
 }
 
-// minorityOf is minority with other members, who are known at least.
+// minorityOf is minority with other members, which it knows at least.
 func minorityOf(t *testing.T, others map[machine.NodeID]string, logger *slog.Logger, change ...func(*Config)) *Node {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,8 +63,8 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// Whose message was under way when his member was given a state that has forgotten him hears
-// that nobody knows: it is not broadcast again, for it may have been ordered.
+// A call whose message was under way when its member got a state without that client ends with
+// ErrUnknown. The message is not broadcast again, because it may have been ordered.
 func TestForgottenInAState(t *testing.T) {
 	n := minority(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -89,7 +89,7 @@ func TestForgottenInAState(t *testing.T) {
 	}
 }
 
-// Whoever does not wait any more leaves nothing behind, however often he tries again.
+// A caller that gives up leaves nothing behind, however often it tries again.
 func TestWhoLeavesIsForgotten(t *testing.T) {
 	n := minority(t)
 	client := n.NewClient()
@@ -118,7 +118,7 @@ func TestWhoLeavesIsForgotten(t *testing.T) {
 	}
 }
 
-// Nothing is sent for who has left before.
+// Nothing is sent for a caller that has left before.
 func TestContextThatHasEnded(t *testing.T) {
 	n, err := Start(Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()})
 	if err != nil {
@@ -146,7 +146,7 @@ func TestWhoWaitsIsToldWhy(t *testing.T) {
 	}
 }
 
-// What a node broadcasts itself is of one client, and is numbered from 1: a new client for each message would
+// Messages of a node itself are of one client, and numbered from 1: a new client for each message would
 // make the group forget others.
 func TestANodeIsOneClient(t *testing.T) {
 	n, _ := aloneOn(t, 5)

@@ -6,10 +6,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Waiting says why nothing can be ordered for the time being, as far as this member can tell:
-// that it does not take part yet, or that it is not connected with enough of the others for a
-// majority. Nil if it knows of no reason. A Broadcast that waits is not told: it may be ordered as
-// soon as the others are there.
+// Waiting returns the reason for which nothing can be ordered at present, as far as this member
+// knows it: it takes no part yet, or has no connection with enough of the others for a majority.
+// Nil if it knows of no reason. A Broadcast that waits is not told: it may be ordered as soon as
+// the others are there.
 func (n *Node) Waiting() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -37,7 +37,7 @@ func (n *Node) Waiting() error {
 	}
 }
 
-// waiting is what the log says while this member's directory is new, and does not count.
+// waiting is the line of the log while this member's directory is new, and does not count.
 func (c Config) waiting() string {
 	if c.Join {
 		return "broadcast: this member takes no part before another one has noted its directory; is it named by AddMember, and can it reach the others?"

@@ -9,8 +9,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
-// A member says why nothing can be ordered: a directory that is new and noted by too few, too few
-// connections for a majority, the end. If a majority is there, it says nothing.
+// A member gives the reason why nothing can be ordered: a directory that is new and noted by too
+// few, too few connections for a majority, the end. If a majority is there, it says nothing.
 func TestWaiting(t *testing.T) {
 	for _, tt := range []struct{ members, enough int }{{2, 2}, {3, 2}, {4, 3}} {
 		g := newGroup(t, tt.members)

@@ -12,9 +12,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// A member has connections with the members, where the order has them, and where nobody has said
-// where they are, where the configuration has them: with those that were removed as long as they are
-// needed, and with whoever else the configuration names.
+// A member has connections with the members at the addresses of the order, or at those of the
+// configuration if the order has none. It also has them with removed ones as long as they are
+// needed, and with others that the configuration names.
 func TestWhomAMemberHasConnectionsWith(t *testing.T) {
 	n := &Node{cfg: Config{Members: map[machine.NodeID]string{1: "a:1", 2: "b:1", 3: "c:1", 5: "e:1"}}}
 	g := abcast.Group{
@@ -73,7 +73,7 @@ func TestWhoMayBeAtAnAddress(t *testing.T) {
 			t.Errorf("member %d at %q, in place of %d: got %v, want that it can be: %v", tt.id, tt.addr, tt.old, err, tt.ok)
 		}
 		ended, cancel := context.WithCancel(t.Context())
-		cancel() // what can be is not sent
+		cancel() // an unnecessary message is not sent
 		var err error
 		if tt.old == 0 {
 			_, err = n.AddMember(ended, tt.id, tt.addr)
@@ -105,7 +105,7 @@ func TestRemovedMembersHaveNoSay(t *testing.T) {
 	}
 }
 
-// The word that a member was removed is taken back by the one that lets it in again, and by nobody else.
+// Only the member that said that this one was removed takes that back, by letting it in again.
 func TestOneTakesItsWordBack(t *testing.T) {
 	n := minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:2", 3: "127.0.0.1:3", 4: "127.0.0.1:4", 5: "127.0.0.1:5"}, slog.New(slog.DiscardHandler))
 	for _, id := range []machine.NodeID{2, 3} {
@@ -122,8 +122,8 @@ func TestOneTakesItsWordBack(t *testing.T) {
 	}
 }
 
-// Whoever waits at a member that is removed is told at once that nobody knows; the member itself goes on until
-// the others can do without it. One that is made a member has joined, and nobody is told anything.
+// A caller that waits at a removed member gets ErrUnknown at once; the member itself goes on until the
+// others can do without it. A node that is made a member has joined, and no caller gets an error.
 func TestNewMembers(t *testing.T) {
 	n := minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:2", 3: "127.0.0.1:3"}, slog.New(slog.DiscardHandler))
 	k := key{n.NewClient(), 1}
@@ -158,8 +158,8 @@ func TestNewMembers(t *testing.T) {
 	}
 }
 
-// A member that removes itself waits until the others can do without it, or nobody waits any more. Where the
-// change is in the order is known by then.
+// A member that removes itself waits until the others can do without it, or until its caller gives up.
+// Where the change is in the order is known by then.
 func TestAMemberThatRemovesItselfWaits(t *testing.T) {
 	why := errors.New("it takes too long")
 	for _, ends := range []bool{false, true} {

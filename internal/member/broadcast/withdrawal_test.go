@@ -9,8 +9,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Whoever gives up takes nobody else along: another call may wait for the same message, as one
-// that tries again does.
+// A caller that gives up takes no other along: another call may wait for the same message, as a
+// second try does.
 func TestWhoLeavesTakesNobodyAlong(t *testing.T) {
 	n := minority(t)
 	client := n.NewClient()
@@ -75,7 +75,7 @@ func TestOnlyMembersBroadcast(t *testing.T) {
 	}
 }
 
-// awaitedContext tells when somebody waits for its end.
+// awaitedContext reports when a caller waits for its end.
 type awaitedContext struct {
 	context.Context
 	done chan struct{}
@@ -86,8 +86,8 @@ func (c awaitedContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// Who waits until its member takes part can give up, and nothing was sent then: it is no case of
-// ErrUnknown.
+// A caller that waits until its member takes part can give up. Nothing was sent then, so this is
+// no case of ErrUnknown.
 func TestNothingIsSentBeforeItCounts(t *testing.T) {
 	n := minority(t)
 	n.counts = make(chan struct{}) // as that of a directory that too few have noted
@@ -106,7 +106,7 @@ func TestNothingIsSentBeforeItCounts(t *testing.T) {
 	}
 }
 
-// Joined waits until the process is a member, or ends, or nobody waits any more.
+// Joined waits until the process is a member, or ends, or the caller gives up.
 func TestJoinedEnds(t *testing.T) {
 	n := minority(t)
 	if err := n.Joined(t.Context()); err != nil {

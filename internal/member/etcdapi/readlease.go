@@ -65,7 +65,7 @@ func (s *readLeaseServer) Set(ctx context.Context, r *readleasepb.SetRequest) (*
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	if n := strings.Count(r.Cells, ";") + 1; n > maxCells || len(r.Cells) > maxCellBytes {
-		return nil, status.Errorf(codes.InvalidArgument, "%d cells in %d bytes: there may be %d in %d at most; give what keys have in common to their prefix", n, len(r.Cells), maxCells, maxCellBytes)
+		return nil, status.Errorf(codes.InvalidArgument, "%d cells in %d bytes: there may be %d in %d at most; put the common part of the keys into their prefix", n, len(r.Cells), maxCells, maxCellBytes)
 	}
 	if err := s.mayChange(ctx, policy); err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ type greeting struct {
 
 // errForgetful is matched by the errors of a member whose data directory does not know all
 // that the member has done.
-var errForgetful = errors.New("this data directory has forgotten what the member did")
+var errForgetful = errors.New("this data directory lacks records that the member made")
 
 // admit prepares the admission of this start.
 func (n *Node) admit(boot uint64) error {
@@ -76,7 +76,7 @@ func (n *Node) admit(boot uint64) error {
 		a.me.Boot = m.Doubt.Boot
 	}
 	if !a.enough() {
-		n.logger.Info("this member waits for others to confirm that its data directory is the right one", "members", hexes(a.wanted()), "of those who vote a majority will do", a.joins)
+		n.logger.Info("this member waits for others to confirm that its data directory is the right one", "members", hexes(a.wanted()), "a majority of the voters suffices", a.joins)
 		return nil
 	}
 	a.open.Store(true)
@@ -315,7 +315,7 @@ func (a *admission) look(n *Node, now time.Time) {
 	}
 	switch {
 	case warn && a.joins:
-		n.logger.Warn("this member still waits for a majority of those who vote to confirm its data directory", "confirmed by", hexes(confirmed), "asked", hexes(ask),
+		n.logger.Warn("this member still waits for a majority of the voters to confirm its data directory", "confirmed by", hexes(confirmed), "asked", hexes(ask),
 			"advice", "start them; if they are not those asked, name them in --initial-cluster and start this member again; if this one has run before, its data is gone: "+n.replaceAdvice())
 	case warn:
 		n.logger.Warn("this member still waits for others to confirm its data directory", "missing", hexes(missing),

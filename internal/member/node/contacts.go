@@ -103,7 +103,7 @@ func (n *Node) lookAround(now time.Time) {
 		for addr := range addrs {
 			in, err := n.askMembers(n.ctx, addr)
 			if err != nil || in.Cluster != n.cluster {
-				n.logger.Debug("ask who the members are", "at", addr, "err", err)
+				n.logger.Debug("ask for the members", "at", addr, "err", err)
 				continue
 			}
 			n.meet(in.Members)

@@ -89,7 +89,7 @@ func after(entries []*raftpb.Entry, snap *raftpb.SnapshotMetadata) []*raftpb.Ent
 // recover puts together log and newest snapshot file.
 func (s *storage) recover(dir string, id identity, l *replica.Log) error {
 	if note := s.log.Repair(); note != nil {
-		s.logger.Warn("cut off a write at the end of the log that was not finished; nothing in it was acknowledged, unless the disk lost what it had confirmed", "repair", note.String())
+		s.logger.Warn("cut off a write at the end of the log that was not finished; nothing in it was acknowledged, unless the disk lost confirmed writes", "repair", note.String())
 	}
 	var found identity
 	if err := json.Unmarshal(s.log.Meta(), &found); err != nil {
@@ -151,7 +151,7 @@ func (s *storage) newestSnapshot(entries []*raftpb.Entry, genesis *raftpb.Snapsh
 		skipped, err = []error{err}, wal.ErrNoSnapshot // all is in the log
 	}
 	for _, err := range skipped {
-		s.logger.Error("a snapshot is damaged and set aside, as *.damaged; going on from what was before it", "err", err)
+		s.logger.Error("a snapshot is damaged and set aside, as *.damaged; going on from the one before it", "err", err)
 	}
 	switch {
 	case errors.Is(err, wal.ErrNoSnapshot):

@@ -15,9 +15,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
-// Retention says how much history is kept when it is compacted automatically,
-// as etcd's --auto-compaction-mode and --auto-compaction-retention do. The zero
-// value keeps all until a client compacts.
+// Retention is the amount of history that automatic compaction keeps, as etcd's
+// --auto-compaction-mode and --auto-compaction-retention set it. The zero value keeps all until
+// a client compacts.
 type Retention struct {
 	Period    time.Duration // keep this much time of history
 	Revisions int64         // or this many revisions

@@ -116,8 +116,8 @@ func (n *compacting) Propose(_ context.Context, r proto.Message) (proto.Message,
 	return &pb.CompactionResponse{}, err
 }
 
-// A compaction that fails is tried again at the next look, and told, unless somebody else has
-// compacted already. Only the leader compacts.
+// A compaction that fails is tried again at the next look, and reported, unless another member
+// has compacted already. Only the leader compacts.
 func TestCompactorGoesOn(t *testing.T) {
 	trouble := errors.New("no leader")
 	for name, c := range map[string]struct {
@@ -146,7 +146,7 @@ func TestCompactorGoesOn(t *testing.T) {
 	}
 }
 
-// A member that leaves while it compacts has nothing to tell of that.
+// A member that leaves while it compacts reports no failure.
 func TestCompactorLeavesInSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
@@ -172,8 +172,9 @@ func (n *leaving) Propose(ctx context.Context, r proto.Message) (proto.Message, 
 	return nil, ctx.Err()
 }
 
-// A member remembers what was present when while another leads: its first compaction as a leader
-// does not wait for a period more. While there is less history than is kept nobody is asked.
+// A member remembers revisions and their times while another leads: its first compaction as a
+// leader does not wait for another period. While there is less history than is kept no member
+// is asked.
 func TestCompactorOfALeaderThatIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &compacting{store: kv.New(), leader: 2, leads: time.Now().Add(119 * time.Minute)}
@@ -196,7 +197,7 @@ func TestCompactorOfALeaderThatIsNew(t *testing.T) {
 	})
 }
 
-// Nobody looks where all of history is kept.
+// There is no look where all of history is kept.
 func TestNothingIsCompactedByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &compacting{store: kv.New(), leader: 1}

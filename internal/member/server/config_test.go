@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/node"
 )
 
-// What the API's configuration leaves open follows from the member's, and what it says stays.
+// Fields that the API's configuration leaves open follow from the member's; the others stay.
 func TestTheAPIFollowsTheMember(t *testing.T) {
 	ours, own := slog.New(slog.DiscardHandler), slog.New(slog.DiscardHandler)
 	m := newMemory(400<<20, ours)

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// heldUp starts three members, of which one holds the key "hot" and is gone: a put of
-// that waits for the end of what it was promised. It returns a client of the leader.
+// heldUp starts three members. One of them, which holds the key "hot", is gone: a put to that
+// key waits for the end of the promises to it. It returns a client of the leader.
 func heldUp(t *testing.T, promise time.Duration) (cl *clientv3.Client, put <-chan error) {
 	servers, endpoints := startWith(t, 3, func(c *Config) { c.Node.ReadLease, c.Node.ReadLeaseTTL = "all/key", promise })
 	lead := slices.IndexFunc(servers, func(s *Server) bool { id, _, _ := s.Node.Leader(); return id == s.Node.ID() })
@@ -57,8 +57,8 @@ func heldUp(t *testing.T, promise time.Duration) (cl *clientv3.Client, put <-cha
 	return cl, done
 }
 
-// TestLockWhileAnotherKeyIsHeld takes a lock twice, while what is published is older
-// than the locks' keys: the second has to wait, not to fail.
+// TestLockWhileAnotherKeyIsHeld takes a lock twice, while the published state is older than the
+// locks' keys: the second has to wait, not to fail.
 func TestLockWhileAnotherKeyIsHeld(t *testing.T) {
 	cl, _ := heldUp(t, 2*time.Second)
 	lock := v3lockpb.NewLockClient(cl.ActiveConnection())
@@ -72,8 +72,8 @@ func TestLockWhileAnotherKeyIsHeld(t *testing.T) {
 	}
 }
 
-// TestCompactionWhileAKeyIsHeld compacts to a revision that is not published yet: what
-// is, is served on.
+// TestCompactionWhileAKeyIsHeld compacts to a revision that is not published yet: the published
+// state is served on.
 func TestCompactionWhileAKeyIsHeld(t *testing.T) {
 	cl, held := heldUp(t, 2*time.Second)
 	resp, err := cl.Put(t.Context(), "cold", "2")
@@ -100,8 +100,8 @@ func TestCompactionWhileAKeyIsHeld(t *testing.T) {
 	}
 }
 
-// TestReadsOfWhatWasAnswered reads at revisions that writes have just returned, and lists
-// a lease that was just granted: what is published lacks them yet.
+// TestReadsOfWhatWasAnswered reads at revisions that writes have just returned, and lists a
+// lease that was just granted, while the published state lacks them.
 func TestReadsOfWhatWasAnswered(t *testing.T) {
 	cl, _ := heldUp(t, 2*time.Second)
 	written, err := cl.Put(t.Context(), "cold", "2")

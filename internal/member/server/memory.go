@@ -12,11 +12,11 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
 
-// memory watches how much of what this process may use is alive, and says when it is short:
-// then what makes the state larger is refused (etcdapi.Config.Short), before the kernel ends
-// the process or the garbage collector takes all of its time.
+// memory watches the live part of the memory that this process may use, and reports when it is
+// short. Then requests that make the state larger are refused (etcdapi.Config.Short), before
+// the kernel ends the process or the garbage collector takes all of its time.
 type memory struct {
-	limit  int64 // bytes; 0: nobody knows of one
+	limit  int64 // bytes; 0: no limit is known
 	logger *slog.Logger
 	short  atomic.Bool
 }
@@ -52,8 +52,8 @@ func (m *memory) run(ctx context.Context) {
 	}
 }
 
-// alive are the bytes that the last garbage collection has left alive: what has become garbage since
-// says nothing about the limit.
+// alive returns the bytes that the last garbage collection has left alive: later garbage does not
+// count for the limit.
 func alive() int64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)

@@ -116,7 +116,7 @@ func TestServerIsShortOfMemory(t *testing.T) {
 	}
 }
 
-// Garbage is not alive, however much of it waits for the collector; what is referred to is.
+// Garbage is not alive, however much of it waits for the collector; referenced memory is.
 func TestGarbageIsNotAlive(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	const size = 64 << 20

@@ -8,7 +8,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
 
-// holds says in a holder what it holds by the configuration in force.
+// holds fills in the keys that a holder has by the configuration in force.
 func holds(h *etcdapi.ReadLeaseHolder, conf *placement.Configuration) {
 	if conf == nil {
 		return

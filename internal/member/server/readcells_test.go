@@ -11,7 +11,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
 
-// Who holds which keys is told as it was set, and can be set again as it is told.
+// The holders of keys are shown as they were set, and can be set again as they are shown.
 func TestCellsAreTold(t *testing.T) {
 	servers, endpoints := startWith(t, 1, func(c *Config) { c.API.ReadLeaseChanges = etcdapi.ChangeOrder })
 	client := readLeases(t, endpoints[0])
@@ -42,7 +42,7 @@ func TestCellsAreTold(t *testing.T) {
 	}
 }
 
-// What a holder is said to hold is what the configuration gives it.
+// A holder is shown with the keys that the configuration gives it.
 func TestHolds(t *testing.T) {
 	members := []placement.Member{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}, {ID: 3, Name: "c"}}
 	for _, tt := range []struct {
@@ -62,7 +62,7 @@ func TestHolds(t *testing.T) {
 		{"default = b; hash:0/2 = a", true, ""},
 		{"default = a; hash:0/2 = b; key:k = b", true, "k-k\x00"},
 		{"default = b; hash:0/2 = b; hash:1/2 = b", false, ""},
-		{"default = b; hash:0/4 = b; key:k = a", true, "\x00-k k\x00-\x00"}, // parts that nobody named are the default's
+		{"default = b; hash:0/4 = b; key:k = a", true, "\x00-k k\x00-\x00"}, // parts that are not named are the default's
 		{"default = b; hash:0/2 = b; key:k = a", true, "\x00-k k\x00-\x00"},
 		{"default = b; hash:0/2 = a,b; key:k = a", true, "\x00-k k\x00-\x00"},
 	} {

@@ -17,7 +17,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// readLeasesOf is what a member knows of read leases.
+// readLeasesOf returns a member's knowledge of read leases.
 func readLeasesOf(m member) (etcdapi.ReadLeaseStatus, error) {
 	st, ok := m.Status()
 	if !ok {
@@ -41,7 +41,7 @@ func readLeasesOf(m member) (etcdapi.ReadLeaseStatus, error) {
 	return out, nil
 }
 
-// told is what a status says of read leases, as member self tells it.
+// told turns a status into the report about read leases of member self.
 func told(st node.Status, self uint64) etcdapi.ReadLeaseStatus {
 	leases := st.ReadLeases
 	out := etcdapi.ReadLeaseStatus{
@@ -51,7 +51,7 @@ func told(st node.Status, self uint64) etcdapi.ReadLeaseStatus {
 		Committed: st.Commit, Released: leases.Released,
 		HeldUp: uint64(leases.Held), Waiting: leases.HeldFor,
 	}
-	if leases.Left < 0 { // alone, it needs nobody's promise
+	if leases.Left < 0 { // alone, it needs no promise
 		out.Left = math.MaxInt64
 	}
 	for _, id := range leases.WaitsFor {
@@ -69,7 +69,7 @@ func told(st node.Status, self uint64) etcdapi.ReadLeaseStatus {
 		}
 		holder := etcdapi.ReadLeaseHolder{Member: uint64(h.Member), Boot: h.Boot, Has: h.Has}
 		for _, g := range h.Grantors {
-			if uint64(g) != self { // to whom this member is bound it knows better now
+			if uint64(g) != self { // a member knows better than others to which holders it is bound
 				holder.Grantors = append(holder.Grantors, uint64(g))
 			}
 		}
@@ -93,7 +93,7 @@ func told(st node.Status, self uint64) etcdapi.ReadLeaseStatus {
 	return out
 }
 
-// SetReadPolicy sets the policy, or with cells static/key and who holds which keys.
+// SetReadPolicy sets the policy, or with cells static/key and the holders of keys.
 func (b backend) SetReadPolicy(ctx context.Context, policy, cells string) error {
 	if cells == "" {
 		return b.Node.SetReadPolicy(ctx, policy)

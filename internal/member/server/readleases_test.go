@@ -32,8 +32,8 @@ func until(tb testing.TB, what string, is func() bool) {
 	}
 }
 
-// TestReadLeasesAreSeen follows leases of a real cluster through its service: who
-// holds one, who is bound to it, where reads were answered.
+// TestReadLeasesAreSeen follows leases of a real cluster through its service: their holders,
+// the members bound to them, and where reads were answered.
 func TestReadLeasesAreSeen(t *testing.T) {
 	servers, endpoints := start(t, 3)
 	lead := slices.IndexFunc(servers, func(s *Server) bool {
@@ -109,8 +109,8 @@ func TestReadLeasesAreSeen(t *testing.T) {
 	})
 }
 
-// TestWhoHoldsUpIsSeen kills a member that reads under a long lease: the leader tells
-// what waits for it, and how long.
+// TestWhoHoldsUpIsSeen kills a member that reads under a long lease: the leader reports the
+// writes that wait for it, and how long.
 func TestWhoHoldsUpIsSeen(t *testing.T) {
 	servers, endpoints := startWith(t, 3, func(c *Config) { c.Node.ReadLease, c.Node.ReadLeaseTTL = "all", 2*time.Second })
 	lead := slices.IndexFunc(servers, func(s *Server) bool {
@@ -169,7 +169,7 @@ func TestAStoppedMemberTellsNothing(t *testing.T) {
 	}
 }
 
-// Cells that nobody understands are the client's fault, and the policy stays.
+// Cells that make no sense are the client's fault, and the policy stays.
 func TestCellsThatMakeNoSense(t *testing.T) {
 	servers, endpoints := startWith(t, 1, func(c *Config) { c.API.ReadLeaseChanges = etcdapi.ChangeOrder })
 	b := backend{servers[0].Node}

@@ -20,7 +20,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/node"
 )
 
-// Config is what a Server is made from.
+// Config describes a Server.
 type Config struct {
 	Node node.Config
 	// API holds the limits of the API. Its ElectionTimeout and Logger are those of Node
@@ -49,7 +49,7 @@ type Server struct {
 	grpc   *grpc.Server
 	logger *slog.Logger
 	memory *memory
-	// strangers are those whose TLS handshake is not done.
+	// strangers are connections whose TLS handshake is not done.
 	strangers strangers
 	cancel    context.CancelFunc
 	done      sync.WaitGroup
@@ -105,7 +105,8 @@ func Start(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// api is what the API is given: what its own part leaves open follows from the member's.
+// api returns the configuration of the API: fields that its own part leaves open follow from
+// the member's.
 func (cfg Config) api(m *memory) etcdapi.Config {
 	api := cfg.API
 	if api.ElectionTimeout == 0 {

@@ -23,8 +23,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
 
-// A member that leaves says that it does not serve, hands leadership over, and then ends
-// streams: whoever goes elsewhere finds a leader.
+// A member that leaves reports that it does not serve, hands leadership over, and then ends
+// streams: clients that go elsewhere find a leader.
 func TestShutdownHasAnOrder(t *testing.T) {
 	var log lines
 	servers, endpoints := startWith(t, 3, func(c *Config) { c.Node.Logger = log.logger() })
@@ -85,7 +85,7 @@ func TestShutdownHasAnOrder(t *testing.T) {
 	}
 }
 
-// A hook is told each line of a log, before whoever logs goes on.
+// A hook gets each line of a log, before the caller that logs goes on.
 type hook struct {
 	slog.Handler
 	told func(line string)
@@ -98,8 +98,8 @@ func (h hook) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// A leader that has no time to hand leadership over says so in its log: until another leads,
-// nobody can write. Those who ask for its health have heard by then that it does not serve.
+// A leader that has no time to hand leadership over says so in its log: until another leads, no
+// client can write. Clients that ask for its health have heard by then that it does not serve.
 func TestLeavingWithLeadershipIsLogged(t *testing.T) {
 	var health grpc_health_v1.HealthClient
 	logged := 0

@@ -19,7 +19,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/peer"
 )
 
-// lines are what was logged.
+// lines are the logged lines.
 type lines struct {
 	mu   sync.Mutex
 	told []string
@@ -51,7 +51,7 @@ func (l *lines) has(begin string) bool {
 	return slices.ContainsFunc(l.told, func(line string) bool { return strings.HasPrefix(line, begin) })
 }
 
-// brokenListener is a listener that accepts nobody.
+// brokenListener is a listener that accepts no connection.
 type brokenListener struct{ net.Listener }
 
 func (brokenListener) Accept() (net.Conn, error) { return nil, errors.New("out of order") }
@@ -81,7 +81,7 @@ func TestAListenerThatBreaksIsTold(t *testing.T) {
 	}
 }
 
-// A member compacts what its configuration does not keep.
+// A member compacts the history that its configuration does not keep.
 func TestAMemberCompactsByItself(t *testing.T) {
 	_, endpoints := startWith(t, 1, func(c *Config) { c.History = Retention{Period: time.Millisecond} })
 	cl := dial(t, endpoints[0])

@@ -34,7 +34,7 @@ func statusOf(m member) etcdapi.Status {
 		CommittedIndex: st.Commit, AppliedIndex: st.Applied, IsLearner: st.Learner, Size: size, SizeInUse: size,
 	}
 	if m.View().Revision() == 0 {
-		out.Errors = append(out.Errors, "tenure: this member does not know yet what of its state may be seen")
+		out.Errors = append(out.Errors, "tenure: this member does not know yet which part of its state may be seen")
 	}
 	if c, doubted := m.Clock(); doubted {
 		out.Errors = append(out.Errors, "tenure: the clock of this machine cannot be trusted, so this member reads by way of the leader: "+c.Last)

@@ -65,7 +65,7 @@ func TestStatusOfAMember(t *testing.T) {
 		},
 		"one that has nothing to show": {
 			scripted{},
-			etcdapi.Status{Size: size, SizeInUse: size, Errors: []string{"tenure: this member does not know yet what of its state may be seen"}},
+			etcdapi.Status{Size: size, SizeInUse: size, Errors: []string{"tenure: this member does not know yet which part of its state may be seen"}},
 		},
 		"one that has stopped": {
 			scripted{view: shown, stopped: true},

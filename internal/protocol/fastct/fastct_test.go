@@ -97,7 +97,7 @@ func TestMessagesThatMakeNoSense(t *testing.T) {
 		{machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 1, Round: -1}}, "round -1, and this member is in round 3"},
 		{machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 0, Whole: true}}, "instance 0"},
 		{machine.Envelope{From: 2, To: 1, Body: fastct.Counts{Counts: []uint64{1, 2, 3, 4}}}, "4 members are counted, and there are 3"},
-		{machine.Envelope{From: 2, To: 1, Body: "hello"}, "a string is none of fastct's"},
+		{machine.Envelope{From: 2, To: 1, Body: "hello"}, "a string is not a message of fastct"},
 		{machine.Envelope{From: 2, To: 1, Body: fastct.Trimmed{}}, ""},
 		{machine.Envelope{From: 2, To: 1, Body: fastct.Estimate{CN: 2 + fastct.Window, Round: 3, TS: -1}}, ""},
 	} {

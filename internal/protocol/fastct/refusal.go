@@ -68,7 +68,7 @@ func (m *Machine) possible(e machine.Envelope) error {
 	}
 	cn, round, ok := cnRound(e.Body)
 	if !ok {
-		return fmt.Errorf("a %T is none of fastct's", e.Body)
+		return fmt.Errorf("a %T is not a message of fastct", e.Body)
 	}
 	if cn == 0 {
 		return fmt.Errorf("a %T of instance 0, and the first is 1", e.Body)

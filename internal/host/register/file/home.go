@@ -105,7 +105,7 @@ var (
 	errTaken = errors.New("the file of this handle was taken away, and its records are written again")
 	// errCondemned is no reproach: it was done by right, or pardoned soon.
 	errCondemned = errors.New("the file of this handle was put aside after a long silence, and its records are written to a new one")
-	errBack      = errors.New("the file of this handle went back to what it held before, as from a backup, and its records are written again")
+	errBack      = errors.New("the file of this handle went back to an older content, as from a backup, and its records are written again")
 )
 
 // unsure takes in that nobody knows whether the own place, with what was written there just now,
@@ -245,7 +245,7 @@ func (s *Store) gone(err error) error {
 // hush has nothing count for a while.
 func (s *Store) hush(err error) error {
 	s.hushed = s.lookout.now().Add(s.lookout.wait)
-	s.why = fmt.Errorf("%s: %w: %w: what others wrote may be lost too, so nothing counts for the next %v", s.path, register.ErrGone, err, s.lookout.wait)
+	s.why = fmt.Errorf("%s: %w: %w: writes of others may be lost too, so nothing counts for the next %v", s.path, register.ErrGone, err, s.lookout.wait)
 	return s.why
 }
 

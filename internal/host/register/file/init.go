@@ -189,7 +189,7 @@ func checkEmpty(sys FS, path string) error {
 				return errExists(path) // it was made since the list was
 			}
 			if len(inside) > 0 {
-				return fmt.Errorf("%s has %s/%s but no %s: %w: a store has lost its header; its leases end within twice their term. Bring back %s from a copy, or stop all who use the directory and empty it; do not use another one before they have stopped",
+				return fmt.Errorf("%s has %s/%s but no %s: %w: a store has lost its header; its leases end within twice their term. Bring back %s from a copy, or stop all users of the directory and empty it; do not use another one before they have stopped",
 					path, name, inside[0], headerName, register.ErrForeign, headerName)
 			}
 		case strings.HasPrefix(name, headerName+".") && strings.HasSuffix(name, temporary):

@@ -57,7 +57,7 @@ func Open(path string, opts Options) (*Store, error) {
 	handles := filepath.Join(path, handlesDir)
 	st, err := opts.FS.Stat(handles)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the store has lost its handles, and nobody can tell what they held: stop all who use it, and make it anew (%v)", register.ErrDamaged, err)
+		return nil, fmt.Errorf("%w: the store has lost its handles and their contents: stop all its users, and make it anew (%v)", register.ErrDamaged, err)
 	}
 	if !opts.ReadOnly {
 		if err := opts.FS.Writable(handles); err != nil {

@@ -160,7 +160,7 @@ func (g *sight) damage(began machine.Mono, wait time.Duration) (names map[string
 }
 
 func (g *sight) damaged(slot int, what string, wait time.Duration) error {
-	return fmt.Errorf("handle %s, slot %d: %s: %w: whoever lives writes it anew; else it counts as lost after %v", g.place, slot, what, register.ErrDamaged, wait)
+	return fmt.Errorf("handle %s, slot %d: %s: %w: a living owner writes it anew; else it counts as lost after %v", g.place, slot, what, register.ErrDamaged, wait)
 }
 
 // settle raises the floor for what is lost for good, beyond any Seq that it may have

@@ -194,7 +194,7 @@ func (s *Store) look() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: what was just written reads as something else: %w", s.path, register.ErrDamaged)
+	return fmt.Errorf("%s: a value that was just written reads as another one: %w", s.path, register.ErrDamaged)
 }
 
 // change performs Puts, PutNotes, Enters and Leaves.

@@ -174,7 +174,7 @@ func (s *Store) pardon() (again bool, err error) {
 			continue
 		}
 		if s.opts.ReadOnly {
-			return false, fmt.Errorf("handle %s was put aside and has come back to life: %w: it takes one who may write there to see to it", place, register.ErrDamaged)
+			return false, fmt.Errorf("handle %s was put aside and has come back to life: %w: a user that may write there has to see to it", place, register.ErrDamaged)
 		}
 		if err := s.vol.pardon(g.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, advise(err)

@@ -27,7 +27,7 @@ var (
 	errRestoring = errors.New("another restore of this store has begun since: let that one end")
 	// errGone is both: something else is there now, or nothing, and the former content is
 	// lost.
-	errGone = fmt.Errorf("%w, it has lost what was written to it: there is no store any more, or a newer one (%w)", register.ErrGone, register.ErrForeign)
+	errGone = fmt.Errorf("%w, it has lost its contents: there is no store any more, or a newer one (%w)", register.ErrGone, register.ErrForeign)
 )
 
 // serverError says which server it is that an error is about.

@@ -94,15 +94,15 @@ var storeChecks = []check{
 		p.shows(b, "x", version(2, 1), "two")
 		p.put(b, "x", 2, version(5, 2), "five")
 		p.shows(a, "x", version(5, 2), "five")
-		p.put(a, "x", 1, version(3, 1), "late, after his own earlier one")
+		p.put(a, "x", 1, version(3, 1), "late, after its own earlier one")
 		p.shows(a, "x", version(5, 2), "five")
-		p.put(a, "x", 3, version(4, 3), "late, his first")
+		p.put(a, "x", 3, version(4, 3), "late, its first")
 		p.shows(b, "x", version(5, 2), "five")
 		p.put(a, "x", 1, version(5, 1), "same Seq, smaller writer")
 		p.shows(b, "x", version(5, 2), "five")
 		p.put(a, "x", 3, version(5, 3), "same Seq, greater writer")
 		p.shows(b, "x", version(5, 3), "same Seq, greater writer")
-		p.put(b, "x", 2, version(4, 2), "late, after his own greater one")
+		p.put(b, "x", 2, version(4, 2), "late, after its own greater one")
 		p.shows(a, "x", version(5, 3), "same Seq, greater writer")
 	})},
 	{"WhatAnotherWroteIsWrittenBack", each(func(p *probe, a, b register.Store) {
