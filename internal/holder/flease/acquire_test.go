@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/driver"
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -61,13 +62,39 @@ func scriptedPeer(t *testing.T, m *scripted, round time.Duration) *Peer {
 			Clock: now, Wall: func() time.Time { return time.Unix(1e9, 0) }, TMax: time.Minute, Epsilon: time.Second,
 			Logger: slog.New(slog.DiscardHandler),
 		},
-		pure: flease.Config{RoundTimeout: round}, serving: true, claims: map[uint64]*claim{},
+		clocks: holder.Clocks{Mono: now, Wall: func() time.Time { return time.Unix(1e9, 0) }},
+		pure:   flease.Config{RoundTimeout: round}, serving: true, claims: map[uint64]*claim{},
 		looks: map[uint64]chan flease.Observed{},
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.startOver(t, m)
 	return p
 }
+
+// barePeer is a peer that does nothing by itself. By its clocks it is the beginning of time,
+// unless it is configured with others.
+func barePeer(t *testing.T, cfg Config) *Peer {
+	if cfg.Clock == nil {
+		cfg.Clock = new(clock.Fake)
+	}
+	if cfg.Wall == nil {
+		cfg.Wall = func() time.Time { return time.Unix(0, 0) }
+	}
+	p := &Peer{cfg: cfg, clocks: holder.Clocks{Mono: cfg.Clock, Wall: cfg.Wall}, claims: map[uint64]*claim{}}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	t.Cleanup(func() { p.cancel(nil) })
+	return p
+}
+
+// heldClaim is a claim that is held until one of these moments.
+func heldClaim(l *Leaser, c tenure.Claim, deadline machine.Mono, until machine.Wall) *claim {
+	x := l.newClaim(c)
+	x.Begin(7, deadline, until)
+	return x
+}
+
+// errOther stands for an error of which only the words are judged.
+var errOther = errors.New("an error")
 
 // TestHowLongClaimsAreRepeated: a claim that met trouble which may be over soon is made again, a round
 // timeout later; for as long as it takes, or by a try for five seconds or eight round
@@ -98,7 +125,7 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 		"admitted":                       {true, live, 1, round, 1, 0, nil, ""},
 		"lost before anybody knew of it": {false, over, 3, round, 4, 0, nil, ""},
 		"lost at once, of who tries":     {true, over, 3, round, 4, 0, nil, ""},
-		"held":                           {true, held, 9, round, 1, 0, errHeld, "is held by web-3"},
+		"held":                           {true, held, 9, round, 1, 0, errOther, "is held by web-3"},
 		"a bad claim":                    {false, refused(flease.ErrClaim), 9, round, 1, 0, tenure.ErrClaim, ""},
 		"too much to do, for who tries":  {true, refused(flease.ErrBusy), 9, round, 1, 0, ErrBusy, ""},
 		"too much to do, for who waits":  {false, refused(flease.ErrBusy), 90, round, 91, 90 * round, nil, ""},
@@ -122,7 +149,7 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 				defer p.driver.Stop()
 				l := p.Leaser()
 				began := time.Now()
-				lease, err := l.acquire(context.Background(), tenure.Claim{Name: "x", TTL: 10 * time.Second}, tt.try)
+				lease, err := holder.Admit(context.Background(), l.calls, engine{l}, tenure.Claim{Name: "x", TTL: 10 * time.Second}, tt.try)
 				took := time.Since(began)
 				if took != tt.took || len(m.claims) != tt.claims && tt.claims != 0 {
 					t.Errorf("%s: after %v and %d claims %v; want %v and %d", name, took, len(m.claims), err, tt.took, tt.claims)
@@ -130,7 +157,7 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 				switch {
 				case tt.is == nil && (err != nil || lease.Check() != nil || lease.Token() != 7):
 					t.Errorf("%s: %+v, %v; want that it is held", name, lease, err)
-				case tt.is != nil && (err == nil || tt.is != errHeld && !errors.Is(err, tt.is) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), tt.says)):
+				case tt.is != nil && (err == nil || tt.is != errOther && !errors.Is(err, tt.is) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), tt.says)):
 					t.Errorf("%s: %v; want %v, %q, and no deadline of the caller's", name, err, tt.is, tt.says)
 				}
 				left := 0
@@ -147,7 +174,7 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 					}
 				default:
 					t.Errorf("%s: the call has ended, and Close waits for it", name)
-					l.calls.Done()
+					l.calls.Leave()
 					<-closed
 				}
 			})
@@ -168,7 +195,7 @@ func TestHowLongLooksAreRepeated(t *testing.T) {
 	}{
 		"seen":                {nil, 0, 1, 0, nil},
 		"no majority at once": {flease.ErrNoMajority, 9, 10, 9 * round, nil},
-		"no majority":         {flease.ErrNoMajority, 900, 17, 5 * time.Second, []error{tenure.ErrUnavailable, flease.ErrNoMajority, errPatience}},
+		"no majority":         {flease.ErrNoMajority, 900, 17, 5 * time.Second, []error{tenure.ErrUnavailable, flease.ErrNoMajority, holder.ErrPatience}},
 		"a bad name":          {flease.ErrClaim, 900, 1, 0, []error{tenure.ErrClaim}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,9 +237,12 @@ func TestWhatAPeerThatEndsLeaves(t *testing.T) {
 		why:              {"lease lost: the peer has ended: its reason", "the peer has ended: its reason", tenure.ErrUnavailable},
 		tenure.ErrClosed: {"lease lost: the peer that it was held through was closed", tenure.ErrClosed.Error(), tenure.ErrClosed},
 	} {
-		answer := make(chan error, 1)
-		held, waiting := &claim{held: true}, &claim{answer: answer}
-		p := &Peer{claims: map[uint64]*claim{1: held, 2: waiting}}
+		l := barePeer(t, Config{}).Leaser()
+		held, waiting := l.newClaim(tenure.Claim{}), l.newClaim(tenure.Claim{})
+		held.Begin(1, machine.Mono(time.Hour), 0)
+		answer := waiting.Verdict()
+		p := l.peer
+		p.claims = map[uint64]*claim{1: held, 2: waiting}
 		done := held.Done()
 		p.abandon(reason)
 		select {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 )
 
 // watch is the looking at a name that all share who await it at one peer: a thousand
@@ -27,11 +28,11 @@ func (l *Leaser) Await(outer context.Context, since tenure.State) (tenure.State,
 	if err := tenure.CheckName(since.Name); err != nil {
 		return since, err
 	}
-	c, err := l.begin(outer)
+	in, err := l.calls.Call(outer)
 	if err != nil {
 		return since, err
 	}
-	defer l.calls.Done()
+	defer l.calls.Leave()
 	p := l.peer
 	w, before := p.watch(since.Name)
 	defer p.unwatch(since.Name, w)
@@ -43,12 +44,8 @@ func (l *Leaser) Await(outer context.Context, since tenure.State) (tenure.State,
 		if known && (err != nil || !tenure.SameHolders(s, since)) {
 			return s, l.final(outer, "observe", since.Name, err)
 		}
-		select {
-		case <-changed:
-		case <-c.ctx.Done():
-			return s, l.final(outer, "observe", since.Name, c.cut())
-		case <-l.ctx.Done():
-			return s, l.final(outer, "observe", since.Name, c.cut())
+		if _, more := holder.Await(in, changed); !more {
+			return s, l.final(outer, "observe", since.Name, in.Cut())
 		}
 	}
 }
@@ -106,7 +103,7 @@ func (p *Peer) look(ctx context.Context, name string, w *watch) {
 		w.begun++
 		n := w.begun
 		p.mu.Unlock()
-		s, err := call{p.watcher, ctx}.look(name)
+		s, err := p.glimpse(ctx, name)
 		if ctx.Err() != nil {
 			return // who is still there sees that the peer has ended
 		}
@@ -117,4 +114,14 @@ func (p *Peer) look(ctx context.Context, name string, w *watch) {
 		p.mu.Unlock()
 		timer.Reset(pause)
 	}
+}
+
+// glimpse looks once, for nobody's Leaser.
+func (p *Peer) glimpse(ctx context.Context, name string) (tenure.State, error) {
+	in, err := p.watcher.calls.Call(ctx)
+	if err != nil {
+		return tenure.State{Name: name}, err
+	}
+	defer p.watcher.calls.Leave()
+	return p.watcher.look(in, name)
 }

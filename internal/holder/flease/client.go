@@ -90,7 +90,7 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 	if conn != nil && conn.ctx.Err() == nil {
 		return conn, nil
 	}
-	ctx, cancel := within(ctx, 5*time.Second, errPatience)
+	ctx, cancel := within(ctx, 5*time.Second, holder.ErrPatience)
 	defer cancel()
 	path := c.cfg.Socket
 	raw, err := c.cfg.Dial(ctx, path)
@@ -168,6 +168,13 @@ func (c *Client) final(outer context.Context, verb, name string, err error) erro
 		return tenure.ErrClosed
 	case errors.Is(err, tenure.ErrUnavailable) && outer.Err() != nil && !errors.Is(err, context.Cause(outer)):
 		return fmt.Errorf("%s %q: %w: %w", verb, name, context.Cause(outer), err)
+	}
+	return c.explain(verb, name, err)
+}
+
+// explain is the error of a call that neither Close nor its caller has ended.
+func (c *Client) explain(verb, name string, err error) error {
+	switch {
 	case errors.As(err, new(tenure.HeldError)), errors.As(err, new(told)):
 		return err
 	case errors.Is(err, tenure.ErrUnavailable):
@@ -186,7 +193,7 @@ func (c *Client) Observe(outer context.Context, name string) (tenure.State, erro
 		return tenure.State{Name: name}, err
 	}
 	defer end()
-	ctx, cancel := within(ctx, 2*clientPatience, errPatience)
+	ctx, cancel := within(ctx, 2*clientPatience, holder.ErrPatience)
 	defer cancel()
 	return c.look(outer, ctx, name)
 }

@@ -13,62 +13,74 @@ import (
 
 // Acquire implements tenure.Leaser.
 func (c *Client) Acquire(ctx context.Context, cl tenure.Claim) (tenure.Lease, error) {
-	return c.acquire(ctx, cl, false)
+	return holder.Admit(ctx, c.calls, clientEngine{c, cl.TTL == 0}, cl, false)
 }
 
 // TryAcquire implements tenure.Leaser. It waits for the peer, and the peer for others, no
 // longer than some seconds.
 func (c *Client) TryAcquire(ctx context.Context, cl tenure.Claim) (tenure.Lease, error) {
-	return c.acquire(ctx, cl, true)
+	return holder.Admit(ctx, c.calls, clientEngine{c, cl.TTL == 0}, cl, true)
 }
 
-func (c *Client) acquire(outer context.Context, cl tenure.Claim, try bool) (tenure.Lease, error) {
-	asked := cl.TTL
-	cl, err := cl.Complete()
-	if err != nil {
+// clientEngine is a Client as a holder.Engine for one call.
+type clientEngine struct {
+	*Client
+	anyTTL bool // the caller asks for none
+}
+
+// Complete implements holder.Engine.
+func (clientEngine) Complete(c tenure.Claim) (tenure.Claim, error) { return c.Complete() }
+
+// Patience implements holder.Engine.
+func (clientEngine) Patience() time.Duration { return 2 * clientPatience }
+
+// away is the error of a claim without a connection, or with one that has ended.
+type away struct{ error }
+
+func (a away) Unwrap() error { return a.error }
+
+// Again implements holder.Engine. The peer is away, or of no use at the moment: a caller who can
+// wait does.
+func (clientEngine) Again(in holder.Call, err error) (time.Duration, bool) {
+	switch {
+	case errors.As(err, new(away)), !in.Try && errors.Is(err, tenure.ErrUnavailable) && in.Cut() == nil:
+		return 50 * time.Millisecond, true
+	}
+	return 0, errors.Is(err, tenure.ErrLost) // before anybody knew of it
+}
+
+// Explain implements holder.Engine.
+func (e clientEngine) Explain(_ holder.Call, c tenure.Claim, err error) error {
+	return e.explain("acquire", c.Name, err)
+}
+
+// Contend implements holder.Engine.
+func (e clientEngine) Contend(in holder.Call, c tenure.Claim) (holder.Claim, error) {
+	if err := in.Cut(); err != nil {
 		return nil, err
 	}
-	ctx, end, err := c.calls.Begin(outer)
-	if err != nil {
-		return nil, err
-	}
+	ctx, end := in.Context()
 	defer end()
-	if try {
-		bound, cancel := within(ctx, 2*clientPatience, errPatience)
-		defer cancel()
-		ctx = bound
+	n, err := e.connect(ctx)
+	if err != nil {
+		return nil, away{err}
 	}
 	r := request{
-		Op: "acquire", Name: cl.Name, Holder: cl.Holder, Slots: cl.Slots, Try: try,
-		TTLMS: roundUp(cl.TTL).Milliseconds(), LockDelayMS: roundUp(cl.LockDelay).Milliseconds(),
+		Op: "acquire", Name: c.Name, Holder: c.Holder, Slots: c.Slots, Try: in.Try,
+		TTLMS: roundUp(c.TTL).Milliseconds(), LockDelayMS: roundUp(c.LockDelay).Milliseconds(),
 	}
-	for {
-		if ctx.Err() != nil {
-			return nil, c.final(outer, "acquire", cl.Name, context.Cause(ctx))
-		}
-		n, err := c.connect(ctx)
-		if err == nil {
-			if asked == 0 {
-				// None, if the lock delay leaves no room for one: the peer says so.
-				r.TTLMS = max(0, min(r.TTLMS, n.tmax.Milliseconds()-r.LockDelayMS))
-			}
-			var l *clientLease
-			if l, err = n.acquire(ctx, r); err == nil {
-				return l, nil
-			}
-			if errors.Is(err, tenure.ErrLost) {
-				continue // before anybody knew of it
-			}
-			waits := !try && errors.Is(err, tenure.ErrUnavailable) && ctx.Err() == nil
-			if n.ctx.Err() == nil && !waits {
-				return nil, c.final(outer, "acquire", cl.Name, err)
-			}
-		}
-		// The peer is away, or of no use at the moment: whoever can wait does.
-		if cut := wait(ctx, 50*time.Millisecond); cut != nil {
-			return nil, c.final(outer, "acquire", cl.Name, fmt.Errorf("%w: %w", cut, err))
-		}
+	if e.anyTTL {
+		// None, if the lock delay leaves no room for one: the peer says so.
+		r.TTLMS = max(0, min(r.TTLMS, n.tmax.Milliseconds()-r.LockDelayMS))
 	}
+	l, err := n.acquire(ctx, r)
+	switch {
+	case err == nil:
+		return l, nil
+	case n.ctx.Err() != nil:
+		return nil, away{err}
+	}
+	return nil, err
 }
 
 // acquire makes one claim over the connection.
@@ -83,7 +95,7 @@ func (n *clientConn) acquire(ctx context.Context, r request) (*clientLease, erro
 		if err := e.err(); err != nil {
 			return nil, err
 		}
-		return l, l.Check()
+		return l, nil
 	}
 	select {
 	case e := <-answer:

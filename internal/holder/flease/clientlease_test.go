@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -21,6 +22,14 @@ func promptClient(answer func(n *clientConn, r request)) *Client {
 	c.conn, c.conns = n, []*clientConn{n}
 	n.tmax = time.Minute
 	return c
+}
+
+// asClient acquires a lease, or tries.
+func asClient(ctx context.Context, c *Client, cl tenure.Claim, try bool) (tenure.Lease, error) {
+	if try {
+		return c.TryAcquire(ctx, cl)
+	}
+	return c.Acquire(ctx, cl)
 }
 
 // TestHowLongAClientRepeatsClaims: a client that waits makes its claim again while the peer is of no
@@ -48,7 +57,7 @@ func TestHowLongAClientRepeatsClaims(t *testing.T) {
 		"silence, for who waits":          {false, 0, says(tenure.ErrUnavailable), 90, 91, 90 * 50 * time.Millisecond, nil, ""},
 		"much to do, for who tries":       {true, 0, says(ErrBusy), 9, 1, 0, []error{ErrBusy}, ""},
 		"much to do, for who waits":       {false, 0, says(ErrBusy), 90, 91, 90 * 50 * time.Millisecond, nil, ""},
-		"no answer, for who tries":        {true, 0, event{}, 9, 1, 2*clientPatience + 2*farewell, []error{tenure.ErrUnavailable, errPatience}, "the peer at path"},
+		"no answer, for who tries":        {true, 0, event{}, 9, 1, 2*clientPatience + 2*farewell, []error{tenure.ErrUnavailable, holder.ErrPatience}, "the peer at path"},
 		"no answer, and he gives up":      {false, time.Minute, event{}, 9, 1, time.Minute + 2*farewell, []error{tenure.ErrUnavailable, why}, `acquire "x"`},
 		"silence, and he gives up":        {false, 110 * time.Millisecond, says(tenure.ErrUnavailable), 9, 3, 110 * time.Millisecond, []error{tenure.ErrUnavailable, why}, "the caller's reason: "},
 		"no answer, and he tries":         {true, time.Second, event{}, 9, 1, time.Second + 2*farewell, []error{tenure.ErrUnavailable, why}, `acquire "x"`},
@@ -83,7 +92,7 @@ func TestHowLongAClientRepeatsClaims(t *testing.T) {
 					giveUp(why)
 				}
 				began := time.Now()
-				lease, err := c.acquire(ctx, tenure.Claim{Name: "x", TTL: 10 * time.Second}, tt.try)
+				lease, err := asClient(ctx, c, tenure.Claim{Name: "x", TTL: 10 * time.Second}, tt.try)
 				if took := time.Since(began); took != tt.took || claims != tt.claims {
 					t.Errorf("%s: after %v and %d claims %v; want %v and %d", name, took, claims, err, tt.took, tt.claims)
 				}
@@ -138,7 +147,7 @@ func TestWhatAClientAsksFor(t *testing.T) {
 			})
 			now := machine.Mono(time.Minute)
 			c.cfg.Clock.(interface{ Advance(time.Duration) }).Advance(time.Minute)
-			if _, err := c.acquire(t.Context(), tt.claim, try); !errors.Is(err, tenure.ErrClaim) {
+			if _, err := asClient(t.Context(), c, tt.claim, try); !errors.Is(err, tenure.ErrClaim) {
 				t.Errorf("%s: %v", name, err)
 			}
 			want := tt.want

@@ -13,6 +13,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // countedConn tells when it is closed.
@@ -98,15 +99,12 @@ func TestEveryConnectionIsClosed(t *testing.T) {
 // it lost is told so, and waits for no other answer.
 func TestReleasedAndLostAtOnce(t *testing.T) {
 	var now clock.Fake
-	p := &Peer{cfg: Config{Clock: &now, Wall: func() time.Time { return time.Unix(0, 0) }}}
-	p.ctx, p.cancel = context.WithCancelCause(t.Context())
+	p := barePeer(t, Config{Clock: &now})
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	s := p.newSession(t.Context(), ours)
 	defer s.leave()
-	lease := &claim{leaser: p.Leaser(), id: 1, token: 7, ttl: time.Minute, held: true}
-	lease.deadline.Store(int64(time.Minute))
-	lease.until.Store(int64(time.Hour))
+	lease := heldClaim(p.Leaser(), tenure.Claim{TTL: time.Minute}, machine.Mono(time.Minute), machine.Wall(time.Hour))
 	x := &sessionClaim{id: 5, nudge: make(chan struct{}, 1), freed: make(chan struct{})}
 	s.claims[x.id] = x
 	minded := make(chan error, 1)

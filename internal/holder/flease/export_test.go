@@ -1,6 +1,7 @@
 package flease
 
 import (
+	"errors"
 	"time"
 
 	"github.com/tenure-lease/tenure"
@@ -40,7 +41,7 @@ func (p *Peer) Watched() (names, refs int) {
 }
 
 // Left is how long a lease of a Leaser lasts by clocks that show this.
-func Left(l tenure.Lease, now machine.Now) time.Duration { return l.(*claim).left(now) }
+func Left(l tenure.Lease, now machine.Now) time.Duration { return l.(*claim).LeftAt(now) }
 
 // Stall has the peer step nothing until a channel is closed.
 func (p *Peer) Stall(until <-chan struct{}) {
@@ -54,12 +55,7 @@ func Kernel(cfg Config, ask func(limit time.Duration) error) Config {
 }
 
 // Expire ends a lease of a Leaser as a Check does that sees the deadline pass.
-func Expire(l tenure.Lease) {
-	x := l.(*claim)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.end(errDeadline)
-}
+func Expire(l tenure.Lease) { l.(*claim).Lose(errors.New("its deadline passed without a renewal")) }
 
 // Asked is how many claims and looks the peer has begun so far.
 func (p *Peer) Asked() uint64 { return p.lastID.Load() }

@@ -100,7 +100,7 @@ func TestWhatIsAskedOfTheMachine(t *testing.T) {
 				t.Errorf("%s: the machine is asked %+v, want %+v", name, m.claims, tt.want)
 			}
 			x := lease.(*claim)
-			if x.name != "x" || x.holder != "h" || x.ttl != tt.want.TTL || x.delay != tt.want.LockDelay || x.Token() != 7 {
+			if x.Name() != "x" || x.Holder() != "h" || x.ttl != tt.want.TTL || x.delay != tt.want.LockDelay || x.Token() != 7 {
 				t.Errorf("%s: it is held as %+v", name, x)
 			}
 		})

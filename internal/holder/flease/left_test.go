@@ -1,7 +1,6 @@
 package flease
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -131,11 +130,8 @@ func TestTheLastMomentOfALease(t *testing.T) {
 		now := new(clock.Fake)
 		now.Advance(time.Hour)
 		wall := time.Unix(1e9, 0)
-		p := &Peer{cfg: Config{Clock: now, Wall: func() time.Time { return wall }}}
-		p.ctx, p.cancel = context.WithCancelCause(t.Context())
-		x := &claim{leaser: p.Leaser(), held: true}
-		x.deadline.Store(int64(now.Now().Add(tt.mono)))
-		x.until.Store(wall.Add(tt.wall).UnixNano())
+		p := barePeer(t, Config{Clock: now, Wall: func() time.Time { return wall }})
+		x := heldClaim(p.Leaser(), tenure.Claim{}, now.Now().Add(tt.mono), machine.Wall(wall.Add(tt.wall).UnixNano()))
 		done := x.Done()
 		err := x.Check()
 		if (err == nil) != tt.held || err != nil && !errors.Is(err, tenure.ErrLost) || !errors.Is(x.Err(), err) {

@@ -72,14 +72,11 @@ func (p *Peer) names(in inquiry) (page knownNames) {
 // that a cell could be without a majority. It looks at all that they know; ask rarely. A name
 // that was released a moment ago is among them as long as one peer has not heard of that.
 func (l *Leaser) List(outer context.Context, prefix string) ([]string, error) {
-	c, err := l.begin(outer)
+	ctx, end, err := l.calls.Begin(outer)
 	if err != nil {
 		return nil, err
 	}
-	defer l.calls.Done()
-	ctx, cancel := context.WithCancelCause(outer)
-	defer cancel(nil)
-	defer context.AfterFunc(l.ctx, func() { cancel(c.cut()) })()
+	defer end()
 	p := l.peer
 	view := p.Members().view(p.cfg.Replicas)
 	answers := make([][]string, len(view.Members))

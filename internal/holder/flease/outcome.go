@@ -26,14 +26,12 @@ func (p *Peer) outcomes(outs []any) {
 			}
 		case flease.Waits:
 			if x := p.claim(out.ID, false); x != nil {
-				s := stateOf(x.name, out.State)
-				x.mu.Lock()
-				x.seen = &s
-				x.mu.Unlock()
+				s := stateOf(x.Name(), out.State)
+				x.meets(&s)
 			}
 		case flease.Refused:
 			if x := p.claim(out.ID, true); x != nil {
-				x.over(verdict(x.name, out), nil)
+				x.over(verdict(x.Name(), out), nil)
 			}
 		case flease.Lost:
 			if x := p.claim(out.ID, true); x != nil {
@@ -74,48 +72,47 @@ func (p *Peer) observed(o flease.Observed) {
 	}
 }
 
-// acquired begins the tenure. Who gave up meanwhile has told the machine.
-func (x *claim) acquired(a flease.Acquired) {
+// meets notes who is in the way of a claim.
+func (x *claim) meets(s *tenure.State) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.err != nil {
-		return
+	x.seen = s
+}
+
+// acquired begins the tenure. Who gave up meanwhile has told the machine.
+func (x *claim) acquired(a flease.Acquired) {
+	if x.Begin(a.Token, a.Deadline, a.Until) {
+		x.meets(nil)
+		x.Decide(nil)
 	}
-	x.token, x.held, x.seen = a.Token, true, nil
-	x.deadline.Store(int64(a.Deadline))
-	x.until.Store(int64(a.Until))
-	x.decide(nil)
 }
 
 // renewed extends the tenure, unless it has ended: who has seen a deadline pass has
 // stopped for good. Others then wait as if the holder had died, lock delay included.
 func (x *claim) renewed(now machine.Now, r flease.Renewed) {
 	p := x.leaser.peer
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	left := x.left(now)
-	if x.err == nil && left <= 0 {
-		x.end(errDeadline)
-	}
-	if x.err == nil {
+	left := x.LeftAt(now)
+	if x.ExtendAt(now, r.Deadline, r.Until) {
 		p.renewals.note(x.ttl, x.ttl-guard(p.cfg.Guard, x.ttl)-left)
-		x.deadline.Store(int64(r.Deadline))
-		x.until.Store(int64(r.Until))
+		x.mu.Lock()
+		defer x.mu.Unlock()
 		select {
 		case x.moved <- struct{}{}:
 		default: // of a nil channel, too
 		}
-	} else if errors.Is(x.err, tenure.ErrLost) {
-		time.AfterFunc(x.delay, func() { p.driver.Step(flease.Release{ID: x.id}) })
+	} else if errors.Is(x.Err(), tenure.ErrLost) {
+		time.AfterFunc(x.delay, x.GiveBack)
 	}
 }
 
+// errReleased is the end of a claim that the machine has let go of.
+var errReleased = fmt.Errorf("%w by its holder", tenure.ErrReleased)
+
 // over is the end of the claim at the machine.
 func (x *claim) over(why error, r *flease.Released) {
+	x.Decide(x.End(why))
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.end(why)
-	x.decide(x.err)
 	if x.gone = r; r == nil {
 		x.gone = &flease.Released{ID: x.id}
 	}
@@ -130,10 +127,7 @@ func (p *Peer) abandon(why error) {
 	defer p.mu.Unlock()
 	for id, x := range p.claims {
 		delete(p.claims, id)
-		x.mu.Lock()
-		held := x.held
-		x.mu.Unlock()
-		if held {
+		if x.Begun() {
 			x.over(lostWith(why), nil)
 		} else {
 			x.over(ended(why), nil)

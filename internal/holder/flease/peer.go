@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/driver"
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -21,9 +22,10 @@ import (
 // Peer is one of the peers that keep leases among themselves. Its methods may be called
 // from any goroutine.
 type Peer struct {
-	cfg  Config
-	self machine.NodeID
-	pure flease.Config
+	cfg    Config
+	self   machine.NodeID
+	pure   flease.Config
+	clocks holder.Clocks // of leases
 
 	transport *peer.Transport
 	linked    atomic.Pointer[peer.Transport] // the same, once it is there
@@ -71,7 +73,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		return nil, err
 	}
 	p := &Peer{
-		cfg: cfg, troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}, claims: map[uint64]*claim{},
+		cfg: cfg, clocks: holder.Clocks{Mono: cfg.Clock, Wall: cfg.Wall}, troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}, claims: map[uint64]*claim{},
 		looks: map[uint64]chan flease.Observed{}, watches: map[string]*watch{}, snapshot: make(chan *flease.Record, 1),
 	}
 	if p.members, err = cfg.Membership(ctx, Members{}); err != nil {
@@ -222,7 +224,7 @@ func (p *Peer) fail(err error) {
 func (p *Peer) Close() error {
 	p.close.Do(func() {
 		if p.ctx.Err() == nil {
-			p.closed = errors.Join(p.releaseAll(), p.save())
+			p.closed = errors.Join(p.releaseOf(nil), p.save())
 			p.cancel(tenure.ErrClosed)
 		}
 		p.driver.Stop()

@@ -130,9 +130,9 @@ func TestAPeerThatFails(t *testing.T) {
 		m := &scripted{answer: func(int, uint64) any { return nil }}
 		p := scriptedPeer(t, m, time.Second)
 		p.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		held := &claim{leaser: p.Leaser(), id: 1, held: true}
-		answer := make(chan error, 1)
-		waits := &claim{leaser: p.Leaser(), id: 2, answer: answer}
+		held := heldClaim(p.Leaser(), tenure.Claim{}, p.cfg.Clock.Now().Add(time.Hour), 0)
+		waits := p.Leaser().newClaim(tenure.Claim{})
+		answer := waits.Verdict()
 		p.claims[1], p.claims[2] = held, waits
 		done := held.Done()
 		why := errors.New("its first reason")

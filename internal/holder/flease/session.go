@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -191,7 +192,7 @@ func (s *session) tell(x *sessionClaim) bool {
 	if x.lapsed || x.lease.Check() != nil || x.told != 0 && now >= x.end() {
 		return false
 	}
-	x.told = max(x.told, min(now.Add(x.lease.remaining()), x.named.Add(x.ttl)))
+	x.told = max(x.told, min(now.Add(x.lease.Left()), x.named.Add(x.ttl)))
 	return true
 }
 
@@ -221,7 +222,7 @@ func (s *session) acquire(r request) error {
 	}
 	s.minds.Go(func() {
 		defer cancel()
-		lease, err := s.leaser.acquire(ctx, c, r.Try)
+		lease, err := holder.Admit(ctx, s.leaser.calls, engine{s.leaser}, c, r.Try)
 		if err == nil {
 			err = s.mind(x, lease.(*claim))
 		}
@@ -257,7 +258,7 @@ func (s *session) mind(x *sessionClaim, lease *claim) error {
 		_ = lease.Release(s.ctx)
 		return fmt.Errorf("%w: the lease came, and the client had not been heard of for too long", tenure.ErrUnavailable)
 	}
-	_ = s.lines.send(event{Event: "acquired", ID: x.id, Token: lease.token, TTLMS: x.ttl.Milliseconds(), Until: until})
+	_ = s.lines.send(event{Event: "acquired", ID: x.id, Token: lease.Token(), TTLMS: x.ttl.Milliseconds(), Until: until})
 	if s.watch(x, moved) {
 		s.mu.Lock()
 		x.lost = true

@@ -45,10 +45,8 @@ func TestHowLongAClientHolds(t *testing.T) {
 	} {
 		clk := new(clock.Fake)
 		clk.Advance(now.Sub(clk.Now()))
-		p := &Peer{cfg: Config{Clock: clk, Wall: func() time.Time { return time.Unix(1e9, 0) }}}
-		lease := &claim{leaser: &Leaser{peer: p}, held: true, ttl: ttl}
-		lease.deadline.Store(int64(tt.held))
-		lease.until.Store(1 << 62)
+		p := barePeer(t, Config{Clock: clk})
+		lease := heldClaim(p.Leaser(), tenure.Claim{TTL: ttl}, tt.held, 1<<62)
 		s := &session{peer: p}
 		x := &sessionClaim{ttl: ttl, named: tt.named, told: tt.told, lapsed: tt.lapsed, lease: lease}
 		if ok := s.tell(x); ok != tt.ok || x.told != tt.until {
@@ -144,7 +142,7 @@ func (k *served) hears(kinds ...string) (last event) {
 // lasts has the peer hold the lease for long, and not tell the client.
 func (k *served) lasts() {
 	synctest.Wait()
-	k.p.driver.Do(func() { k.p.claim(k.m.claims[0].ID, false).deadline.Store(int64(k.clk.Now().Add(time.Hour))) })
+	k.p.driver.Do(func() { k.p.claim(k.m.claims[0].ID, false).Extend(k.clk.Now().Add(time.Hour), 1<<62) })
 }
 
 // pass lets time pass.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
@@ -94,22 +95,18 @@ func TestWhatCallersHear(t *testing.T) {
 		is     []error
 		says   string
 	}{
-		"busy":                    {t.Context(), false, flease.ErrBusy, []error{ErrBusy, tenure.ErrUnavailable}, `acquire "x": `},
-		"busy, of what is closed": {t.Context(), true, flease.ErrBusy, []error{ErrBusy}, `acquire "x": `},
-		"closed":                  {t.Context(), true, flease.ErrNoMajority, []error{tenure.ErrClosed}, tenure.ErrClosed.Error()},
-		"closed, of who gave up":  {over, true, mine, []error{mine, tenure.ErrUnavailable}, `acquire "x": `},
-		"held":                    {t.Context(), false, held, nil, held.Error()},
-		"a bad claim":             {t.Context(), false, fmt.Errorf("%w: made up", tenure.ErrClaim), []error{tenure.ErrClaim}, tenure.ErrClaim.Error() + ": made up"},
-		"nobody answers":          {t.Context(), false, flease.ErrNoMajority, []error{tenure.ErrUnavailable, flease.ErrNoMajority}, "(nobody vouches for the clock)"},
+		"closed":                 {t.Context(), true, flease.ErrNoMajority, []error{tenure.ErrClosed}, tenure.ErrClosed.Error()},
+		"closed, of who gave up": {over, true, mine, []error{mine, tenure.ErrUnavailable}, `observe "x": `},
+		"a bad claim":            {t.Context(), false, fmt.Errorf("%w: made up", tenure.ErrClaim), []error{tenure.ErrClaim}, tenure.ErrClaim.Error() + ": made up"},
+		"nobody answers":         {t.Context(), false, flease.ErrNoMajority, []error{tenure.ErrUnavailable, flease.ErrNoMajority}, "(nobody vouches for the clock)"},
 	} {
-		p := &Peer{serving: true, clock: errors.New("nobody vouches for the clock")}
-		p.ctx, p.cancel = context.WithCancelCause(context.Background())
+		p := barePeer(t, Config{})
+		p.serving, p.clock = true, errors.New("nobody vouches for the clock")
 		l := p.Leaser()
 		if tt.closed {
-			l.cancel(tenure.ErrClosed)
+			l.calls.Close()
 		}
-		got := l.refusal(tt.outer, "x", tt.err)
-		p.cancel(nil)
+		got := l.final(tt.outer, "observe", "x", tt.err)
 		if got == nil || !strings.Contains(got.Error(), tt.says) {
 			t.Errorf("%s: a caller hears %v, want %q", name, got, tt.says)
 		}
@@ -117,6 +114,14 @@ func TestWhatCallersHear(t *testing.T) {
 			if !errors.Is(got, is) {
 				t.Errorf("%s: a caller hears %v, want that it is %v", name, got, is)
 			}
+		}
+	}
+	p := barePeer(t, Config{})
+	p.serving, p.clock = true, errors.New("nobody vouches for the clock")
+	for err, want := range map[error]error{flease.ErrBusy: ErrBusy, flease.ErrNoMajority: tenure.ErrUnavailable} {
+		got := engine{p.Leaser()}.Explain(holder.Call{}, tenure.Claim{Name: "x"}, err)
+		if !errors.Is(got, want) || !errors.Is(got, err) || !strings.Contains(got.Error(), `acquire "x": `) || errors.Is(got, ErrBusy) != (err == flease.ErrBusy) {
+			t.Errorf("%v: a caller hears %v, want that it is %v", err, got, want)
 		}
 	}
 }

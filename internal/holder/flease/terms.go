@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
@@ -100,7 +101,7 @@ func (p *Peer) askEpoch(ctx context.Context) error {
 	if p.cfg.fresh {
 		return nil
 	}
-	ctx, cancel := within(ctx, 2*time.Second, errPatience)
+	ctx, cancel := within(ctx, 2*time.Second, holder.ErrPatience)
 	defer cancel()
 	var mu sync.Mutex
 	var out error
