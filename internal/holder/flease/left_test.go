@@ -2,6 +2,7 @@ package flease
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"hash/crc32"
 	"log/slog"
@@ -57,7 +58,7 @@ func TestWhoseStateItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := func(by *Peer) []byte { return withSum(append(by.snapshotHead(), record...)) }
+	left := func(by *Peer) []byte { return by.sealSnapshot(record) }
 	for name, tt := range map[string]struct {
 		b    []byte
 		says string // "" if it is taken
@@ -67,7 +68,7 @@ func TestWhoseStateItIs(t *testing.T) {
 		"of another cluster":   {left(peer(1, "d", time.Minute)), "it is another peer's, or of a cluster with other terms"},
 		"of other terms":       {left(peer(1, "c", time.Hour)), "it is another peer's, or of a cluster with other terms"},
 		"none":                 {nil, "the file is damaged"},
-		"only a head":          {withSum(p.snapshotHead()), "bad record"},
+		"only a head":          {p.sealSnapshot(nil), "bad record"},
 		"a part":               {left(p)[:len(left(p))-1], "the file is damaged"},
 		"more":                 {append(left(p), 0), "the file is damaged"},
 		"another last byte":    {func() []byte { b := left(p); b[len(b)-1] ^= 1; return b }(), "the file is damaged"},
@@ -94,6 +95,16 @@ func TestWhoseStateItIs(t *testing.T) {
 		if again, err := p.restore(); again != nil || err != nil {
 			t.Errorf("a file that is %s is used twice: %v, %v", name, again, err)
 		}
+	}
+}
+
+// TestFormOfAState: a state has this form for all versions of the program, for a peer of one may start after a peer of
+// another.
+func TestFormOfAState(t *testing.T) {
+	p := &Peer{self: 3, cfg: Config{Cluster: "c", TMax: time.Minute, Epsilon: 2 * time.Second, Replicas: 5}}
+	const want = "54454e555245464ca1ccc9699c67b5d603000000000000007265636f72640d3f97c1"
+	if got := hex.EncodeToString(p.sealSnapshot([]byte("record"))); got != want {
+		t.Errorf("a state has the bytes %s, want %s", got, want)
 	}
 }
 

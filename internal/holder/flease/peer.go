@@ -2,7 +2,6 @@ package flease
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // Peer is one of the peers that keep leases among themselves. Its methods may be called
@@ -167,7 +167,8 @@ func incarnation(from io.Reader) (uint32, error) {
 	if _, err := io.ReadFull(from, b[:]); err != nil {
 		return 0, fmt.Errorf("flease: draw an incarnation: %w", err)
 	}
-	return max(1, binary.LittleEndian.Uint32(b[:])), nil
+	r := wire.Reader{Rest: b[:]}
+	return max(1, r.Uint32()), nil
 }
 
 // Members are those of the newest list that the peer goes by, or is changing to.

@@ -1,7 +1,6 @@
 package flease
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // A planned shutdown leaves what the peer has promised in a file, which the next life
@@ -62,22 +62,30 @@ func (p *Peer) restore() ([]*flease.Record, error) {
 	return []*flease.Record{r}, nil
 }
 
-func (p *Peer) parseSnapshot(b []byte) (*flease.Record, error) {
-	head := p.snapshotHead()
-	if len(b) < len(head)+4 || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
+// parseSnapshot returns the record of a file that this peer has left, or why it is of no use.
+func (p *Peer) parseSnapshot(file []byte) (*flease.Record, error) {
+	all := wire.Reader{Rest: file}
+	body := wire.Reader{Rest: all.Take(uint64(max(len(file)-4, 0)))}
+	if crc32.Checksum(body.Rest, castagnoli) != all.Uint32() || all.Bad {
 		return nil, errors.New("the file is damaged")
 	}
-	if string(b[:len(head)]) != string(head) {
+	magic, id, self := string(body.Take(uint64(len(snapshotMagic)))), body.Uint64(), body.Uint64()
+	if magic != snapshotMagic || id != p.terms().id() || self != uint64(p.self) {
 		return nil, errors.New("it is another peer's, or of a cluster with other terms")
 	}
 	r := new(flease.Record)
-	return r, r.UnmarshalBinary(b[len(head) : len(b)-4])
+	return r, r.UnmarshalBinary(body.Rest)
 }
 
-func (p *Peer) snapshotHead() []byte {
-	b := []byte(snapshotMagic)
-	b = binary.LittleEndian.AppendUint64(b, p.terms().id())
-	return binary.LittleEndian.AppendUint64(b, uint64(p.self))
+// sealSnapshot makes the file of a record.
+func (p *Peer) sealSnapshot(record []byte) []byte {
+	var w wire.Writer
+	w.Put([]byte(snapshotMagic))
+	w.Uint64(p.terms().id())
+	w.Uint64(uint64(p.self))
+	w.Put(record)
+	w.Uint32(crc32.Checksum(w, castagnoli))
+	return w
 }
 
 // save has the machine fall silent, and leaves its state behind if there is a place.
@@ -98,9 +106,7 @@ func (p *Peer) save() error {
 	if err != nil {
 		return fmt.Errorf("flease: save the state: %w", err)
 	}
-	b := append(p.snapshotHead(), record...)
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	if err := writeFile(p.cfg.FS, p.snapshotPath(), b); err != nil {
+	if err := writeFile(p.cfg.FS, p.snapshotPath(), p.sealSnapshot(record)); err != nil {
 		return fmt.Errorf("flease: save the state; the next start has a quarantine: %w", err)
 	}
 	return nil

@@ -2,7 +2,6 @@ package flease
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // terms are what all peers of a cluster must have in common, as a peer tells anyone who
@@ -35,11 +35,13 @@ type terms struct {
 // changes have no streams at all. Members may change; package flease compares them with
 // every batch.
 func (t terms) id() uint64 {
+	var w wire.Writer
+	w.Put([]byte(t.Cluster))
+	w.Uint64(uint64(t.TMax))
+	w.Uint64(uint64(t.Epsilon))
+	w.Uint64(uint64(t.Replicas))
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(t.Cluster))
-	for _, n := range []uint64{uint64(t.TMax), uint64(t.Epsilon), uint64(t.Replicas)} {
-		_ = binary.Write(h, binary.LittleEndian, n)
-	}
+	_, _ = h.Write(w)
 	return h.Sum64()
 }
 
