@@ -38,7 +38,7 @@ func (e engine) Complete(c tenure.Claim) (tenure.Claim, error) {
 	if asked == 0 {
 		c.TTL = min(c.TTL, most-c.LockDelay)
 	}
-	// What it can do: whole milliseconds, and enough of them to renew in time.
+	// The protocol counts whole milliseconds, and needs enough of them to renew in time.
 	c.TTL = max(roundUp(c.TTL), e.peer.pure.MinTTL())
 	c.LockDelay = roundUp(c.LockDelay)
 	if c.TTL+c.LockDelay > most {
@@ -48,16 +48,16 @@ func (e engine) Complete(c tenure.Claim) (tenure.Claim, error) {
 	return c, nil
 }
 
-// Patience implements holder.Engine: it is for calls that do not wait for other holders.
+// Patience implements holder.Engine. Observe waits as long, too.
 func (l *Leaser) Patience() time.Duration { return max(5*time.Second, 8*l.peer.pure.RoundTimeout) }
 
-// Again implements holder.Engine. The peer is silent, or nobody answers, or it has too much to
-// do: a caller who can wait does, which holds callers back.
+// Again implements holder.Engine: Acquire tries again while the peer is silent, has no majority or
+// has too much to do. The pause holds callers back.
 func (e engine) Again(in holder.Call, err error) (time.Duration, bool) {
 	return e.peer.pure.RoundTimeout, passing(err) && !(in.Try && errors.Is(err, flease.ErrBusy))
 }
 
-// passing tells trouble that may be over soon.
+// passing reports whether an error may be over soon.
 func passing(err error) bool {
 	for _, is := range []error{flease.ErrBusy, flease.ErrNoMajority, flease.ErrQuarantine} {
 		if errors.Is(err, is) {
@@ -106,7 +106,7 @@ func (e engine) Contend(in holder.Call, c tenure.Claim) (holder.Claim, error) {
 	return nil, in.Cut()
 }
 
-// newClaim makes a claim that the machine does not know yet.
+// newClaim makes a claim that the protocol does not know yet.
 func (l *Leaser) newClaim(c tenure.Claim) *claim {
 	p := l.peer
 	return &claim{
@@ -114,8 +114,8 @@ func (l *Leaser) newClaim(c tenure.Claim) *claim {
 	}
 }
 
-// giveUp ends the wait for a verdict. It returns who was in the way, and why the claim was
-// refused if that came after all.
+// giveUp ends the wait for a verdict. It returns the holders in the way, and the refusal if one came
+// after all.
 func (x *claim) giveUp(verdict <-chan error) (seen tenure.State, late error) {
 	x.GiveUp()
 	select {
@@ -130,19 +130,18 @@ func (x *claim) giveUp(verdict <-chan error) (seen tenure.State, late error) {
 	return seen, late
 }
 
-// farewell is how long a caller who gives up waits for that to be on its way, so that
-// whoever tries next does not find him in the queue; and, of a client, to hear who was in
-// the way.
+// farewell bounds how long a caller that gives up waits until others are told. A later claim must
+// not find this one in the queue. A client also waits to hear which holder was in the way.
 const farewell = 250 * time.Millisecond
 
-// awaitGone waits until the machine has let go of a claim that was given up, and has said
-// so to others; a while at most.
+// awaitGone waits until the machine has dropped a claim that was given up, and has told others;
+// it waits no longer than most.
 func (x *claim) awaitGone(most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
 	case <-x.departed():
-		x.leaser.peer.driver.Do(func() {}) // behind what the step before has sent
+		x.leaser.peer.driver.Do(func() {}) // after the messages of the step before
 	case <-timer.C:
 	}
 }
@@ -154,7 +153,7 @@ func slots(n int) int {
 	return n
 }
 
-// verdict is a Refused, as its caller gets it.
+// verdict is the error that a caller gets for a Refused.
 func verdict(name string, r flease.Refused) error {
 	switch {
 	case errors.Is(r.Err, flease.ErrClaim):
@@ -171,11 +170,11 @@ func verdict(name string, r flease.Refused) error {
 	return held
 }
 
-// releasePatience is how long a Leaser that closes waits for the next of its releases.
+// releasePatience is how long Close waits for the next release to be confirmed.
 const releasePatience = 2 * time.Second
 
-// releaseOf releases the leases of a Leaser; of none, all that are held through the peer but by
-// other processes: those end by themselves, when their holders know.
+// releaseOf releases the leases of a Leaser. If l is nil, it releases all leases of this process.
+// Leases of clients are left to run out, because their holders may still believe in them.
 func (p *Peer) releaseOf(l *Leaser) error {
 	p.mu.Lock()
 	var mine []*claim
@@ -185,7 +184,7 @@ func (p *Peer) releaseOf(l *Leaser) error {
 		}
 	}
 	p.mu.Unlock()
-	// In one order, so that a simulated world repeats.
+	// In a fixed order, so that a simulated world repeats.
 	slices.SortFunc(mine, func(a, b *claim) int { return cmp.Compare(a.id, b.id) })
 	return holder.ReleaseAll(mine, max(releasePatience, 8*p.pure.RoundTimeout), true)
 }

@@ -16,8 +16,8 @@ func (c *Client) Acquire(ctx context.Context, cl tenure.Claim) (tenure.Lease, er
 	return holder.Admit(ctx, c.calls, clientEngine{c, cl.TTL == 0}, cl, false)
 }
 
-// TryAcquire implements tenure.Leaser. It waits for the peer, and the peer for others, no
-// longer than some seconds.
+// TryAcquire implements tenure.Leaser. It waits some seconds at most, for its peer and for the
+// others.
 func (c *Client) TryAcquire(ctx context.Context, cl tenure.Claim) (tenure.Lease, error) {
 	return holder.Admit(ctx, c.calls, clientEngine{c, cl.TTL == 0}, cl, true)
 }
@@ -25,7 +25,7 @@ func (c *Client) TryAcquire(ctx context.Context, cl tenure.Claim) (tenure.Lease,
 // clientEngine is a Client as a holder.Engine for one call.
 type clientEngine struct {
 	*Client
-	anyTTL bool // the caller asks for none
+	anyTTL bool // the caller asks for no certain TTL
 }
 
 // Complete implements holder.Engine.
@@ -34,19 +34,19 @@ func (clientEngine) Complete(c tenure.Claim) (tenure.Claim, error) { return c.Co
 // Patience implements holder.Engine.
 func (clientEngine) Patience() time.Duration { return 2 * clientPatience }
 
-// away is the error of a claim without a connection, or with one that has ended.
+// away is the error of a claim that has no connection, or whose connection has ended.
 type away struct{ error }
 
 func (a away) Unwrap() error { return a.error }
 
-// Again implements holder.Engine. The peer is away, or of no use at the moment: a caller who can
-// wait does.
+// Again implements holder.Engine: a claim is made again while the peer is away, and by Acquire
+// while the peer is of no use.
 func (clientEngine) Again(in holder.Call, err error) (time.Duration, bool) {
 	switch {
 	case errors.As(err, new(away)), !in.Try && errors.Is(err, tenure.ErrUnavailable) && in.Cut() == nil:
 		return 50 * time.Millisecond, true
 	}
-	return 0, errors.Is(err, tenure.ErrLost) // before anybody knew of it
+	return 0, errors.Is(err, tenure.ErrLost) // before the caller knew of it
 }
 
 // Explain implements holder.Engine.
@@ -70,7 +70,7 @@ func (e clientEngine) Contend(in holder.Call, c tenure.Claim) (holder.Claim, err
 		TTLMS: roundUp(c.TTL).Milliseconds(), LockDelayMS: roundUp(c.LockDelay).Milliseconds(),
 	}
 	if e.anyTTL {
-		// None, if the lock delay leaves no room for one: the peer says so.
+		// It is 0 if the lock delay leaves no room, and the peer refuses it then.
 		r.TTLMS = max(0, min(r.TTLMS, n.tmax.Milliseconds()-r.LockDelayMS))
 	}
 	l, err := n.acquire(ctx, r)
@@ -111,7 +111,7 @@ func (n *clientConn) acquire(ctx context.Context, r request) (*clientLease, erro
 	select {
 	case e := <-answer:
 		err = e.err()
-		if err == nil && l.Begun() { // it was admitted before we left
+		if err == nil && l.Begun() { // it was admitted before the cancellation
 			n.client.running.Go(func() { _ = l.Release(n.client.ctx) })
 		}
 	case <-enough.C:
@@ -123,7 +123,7 @@ func (n *clientConn) acquire(ctx context.Context, r request) (*clientLease, erro
 	return nil, context.Cause(ctx)
 }
 
-// clientLease is a lease as its holder in this process sees it.
+// clientLease is the holder's side of a client's lease.
 type clientLease struct {
 	holder.Lease
 	conn   *clientConn
@@ -135,7 +135,7 @@ type clientLease struct {
 
 var _ tenure.Lease = (*clientLease)(nil)
 
-// begin begins the tenure, with the peer's answer.
+// begin begins the tenure that the peer has admitted.
 func (l *clientLease) begin(e event) {
 	l.Begin(e.Token, e.Until, 0)
 	l.conn.client.running.Go(func() {
@@ -157,10 +157,10 @@ func (l *clientLease) GiveBack() {
 	l.answer, l.asked = answer, err
 }
 
-// Abandon implements holder.Claim: the peer frees what is lost without being told.
+// Abandon implements holder.Claim: the peer frees a lost lease without a message.
 func (l *clientLease) Abandon(context.Context) {}
 
-// AwaitFreed implements holder.Claim. The first release has the answer.
+// AwaitFreed implements holder.Claim. The first call gets the answer.
 func (l *clientLease) AwaitFreed(ctx context.Context, left time.Duration) error {
 	n := l.conn
 	n.mu.Lock()
@@ -168,7 +168,7 @@ func (l *clientLease) AwaitFreed(ctx context.Context, left time.Duration) error 
 	l.answer = nil
 	n.mu.Unlock()
 	if answer == nil {
-		return nil // a second time
+		return nil // a second call
 	}
 	if err == nil {
 		enough := time.NewTimer(max(left, time.Second))

@@ -12,9 +12,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// claim is one claim, and the tenure.Lease of its holder once it is held. There may be a
-// million in a process: none has a goroutine or a timer of its own. The machine's alarm
-// ends all that are due, and Check reads the clocks.
+// claim is one claim, and its holder's tenure.Lease once it is held. A process may have a million,
+// so none has a goroutine or a timer of its own. The machine's alarm ends all that are due, and
+// Check reads the clocks.
 type claim struct {
 	holder.Lease
 	leaser     *Leaser
@@ -22,10 +22,10 @@ type claim struct {
 	ttl, delay time.Duration // delay is the lock delay
 
 	mu    sync.Mutex
-	seen  *tenure.State    // who is in the way
-	freed chan struct{}    // closed when Released is known; made when somebody waits for it
-	gone  *flease.Released // once it is
-	moved chan struct{}    // nudged when it was renewed; made by who wants to know
+	seen  *tenure.State    // the holders in the way
+	freed chan struct{}    // closed once gone is set; made by the first caller that waits for it
+	gone  *flease.Released // how the machine has dropped it; nil before
+	moved chan struct{}    // nudged by renewals; made by watched
 }
 
 var _ tenure.Lease = (*claim)(nil)
@@ -38,7 +38,7 @@ func (x *claim) watched() <-chan struct{} {
 	return x.moved
 }
 
-// departed returns a channel that is closed when the machine has let go of the claim.
+// departed returns a channel that is closed when the machine has dropped the claim.
 func (x *claim) departed() <-chan struct{} {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -63,7 +63,7 @@ func (x *claim) Abandon(context.Context) {}
 // AwaitFreed implements holder.Claim.
 func (x *claim) AwaitFreed(ctx context.Context, _ time.Duration) error {
 	p := x.leaser.peer
-	enough := time.NewTimer(max(x.ttl, time.Second)) // it has ended by itself then
+	enough := time.NewTimer(max(x.ttl, time.Second)) // the lease has run out then
 	defer enough.Stop()
 	why := errors.New("no majority answered")
 	select {

@@ -13,15 +13,16 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// Leaser is a tenure.Leaser over a peer of this process. It is a tenure.Awaiter as well.
+// Leaser is a tenure.Leaser over a peer of this process. It is a tenure.Awaiter and a tenure.Lister
+// as well.
 type Leaser struct {
 	peer  *Peer
-	owner bool // of the peer: Close closes it, too
-	// client: the holders are in another process, and believe what they were told though
-	// the peer closes.
+	owner bool // Close closes the peer, too
+	// client: the holders are in another process, and believe their last deadline though the peer
+	// closes.
 	client bool
 
-	calls  *holder.Calls // that end with Close, or with the peer
+	calls  *holder.Calls // end with Close, or with the peer
 	close  sync.Once
 	closed error
 }
@@ -31,8 +32,7 @@ var (
 	_ tenure.Awaiter = (*Leaser)(nil)
 )
 
-// Leaser makes a Leaser over the peer. Closing it releases its leases and leaves the peer
-// running.
+// Leaser makes a Leaser over the peer. Its Close releases its leases, and the peer goes on.
 func (p *Peer) Leaser() *Leaser {
 	return &Leaser{peer: p, calls: holder.NewCalls(p.ctx, ended)}
 }
@@ -44,7 +44,7 @@ func (p *Peer) clientLeaser() *Leaser {
 	return l
 }
 
-// Open starts a peer and returns a Leaser that closes it in the end.
+// Open starts a peer and returns a Leaser whose Close closes the peer.
 func Open(ctx context.Context, cfg Config) (*Leaser, error) {
 	p, err := Start(ctx, cfg)
 	if err != nil {
@@ -55,11 +55,11 @@ func Open(ctx context.Context, cfg Config) (*Leaser, error) {
 	return l, nil
 }
 
-// Peer is the peer that the leases are taken through.
+// Peer returns the peer behind the Leaser.
 func (l *Leaser) Peer() *Peer { return l.peer }
 
-// Close implements tenure.Leaser. It waits for releases to be confirmed until there was none
-// for some seconds.
+// Close implements tenure.Leaser. It waits for releases to be confirmed, and gives up when none
+// was confirmed for some seconds.
 func (l *Leaser) Close() error {
 	l.close.Do(func() {
 		l.calls.Close()
@@ -133,7 +133,7 @@ func (l *Leaser) look(in holder.Call, name string) (tenure.State, error) {
 	}
 }
 
-// stateOf is what a register showed, in the contract's words.
+// stateOf is a register's state as a tenure.State.
 func stateOf(name string, s flease.State) tenure.State {
 	st := tenure.State{Name: name, Waiting: s.Waiting}
 	for _, h := range s.Holdings {
@@ -145,7 +145,7 @@ func stateOf(name string, s flease.State) tenure.State {
 	return st
 }
 
-// final is the error that a caller gets for a call that peers did not answer.
+// final is the error of a call that peers did not answer.
 func (l *Leaser) final(outer context.Context, verb, name string, err error) error {
 	switch {
 	case err == nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// outcomes takes what the machine reports, on the goroutine that steps it.
+// outcomes takes the machine's reports, on the goroutine that steps it.
 func (p *Peer) outcomes(outs []any) {
 	now := p.cfg.clocks()
 	for _, out := range outs {
@@ -49,14 +49,14 @@ func (p *Peer) outcomes(outs []any) {
 	}
 }
 
-// claim finds a claim, for the last time if it is over.
+// claim finds a claim, and drops it if it is over.
 func (p *Peer) claim(id uint64, over bool) *claim {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	x := p.claims[id]
 	if over {
 		delete(p.claims, id)
-		if p.most > 4096 && len(p.claims) < p.most/4 { // Go's maps stay as large as they were
+		if p.most > 4096 && len(p.claims) < p.most/4 { // a map of Go never shrinks
 			p.claims, p.most = maps.Collect(maps.All(p.claims)), len(p.claims)
 		}
 	}
@@ -72,14 +72,14 @@ func (p *Peer) observed(o flease.Observed) {
 	}
 }
 
-// meets notes who is in the way of a claim.
+// meets notes the holders in the way of a claim.
 func (x *claim) meets(s *tenure.State) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.seen = s
 }
 
-// acquired begins the tenure. Who gave up meanwhile has told the machine.
+// acquired begins the tenure. A caller that gave up meanwhile has told the machine.
 func (x *claim) acquired(a flease.Acquired) {
 	if x.Begin(a.Token, a.Deadline, a.Until) {
 		x.meets(nil)
@@ -87,7 +87,7 @@ func (x *claim) acquired(a flease.Acquired) {
 	}
 }
 
-// renewed extends the tenure, unless it has ended: who has seen a deadline pass has
+// renewed extends the tenure, unless it has ended: a holder that has seen its deadline pass has
 // stopped for good. Others then wait as if the holder had died, lock delay included.
 func (x *claim) renewed(now machine.Now, r flease.Renewed) {
 	p := x.leaser.peer
@@ -98,14 +98,14 @@ func (x *claim) renewed(now machine.Now, r flease.Renewed) {
 		defer x.mu.Unlock()
 		select {
 		case x.moved <- struct{}{}:
-		default: // of a nil channel, too
+		default: // if moved is nil, too
 		}
 	} else if errors.Is(x.Err(), tenure.ErrLost) {
 		time.AfterFunc(x.delay, x.GiveBack)
 	}
 }
 
-// errReleased is the end of a claim that the machine has let go of.
+// errReleased is the end of a claim that the machine has dropped.
 var errReleased = fmt.Errorf("%w by its holder", tenure.ErrReleased)
 
 // over is the end of the claim at the machine.
@@ -135,15 +135,15 @@ func (p *Peer) abandon(why error) {
 	}
 }
 
-// lostWith is the end of a tenure with its peer.
+// lostWith is the end of a tenure whose peer has ended.
 func lostWith(why error) error {
-	if errors.Is(why, tenure.ErrClosed) { // whose words are about the next call, and to another
+	if errors.Is(why, tenure.ErrClosed) { // its words are about a later call
 		return fmt.Errorf("%w: the peer that it was held through was closed", tenure.ErrLost)
 	}
 	return fmt.Errorf("%w: the peer has ended: %w", tenure.ErrLost, why)
 }
 
-// news is about the peer and no claim.
+// news takes a report about the peer, and no claim.
 func (p *Peer) news(out any) {
 	log := p.cfg.Logger
 	switch out := out.(type) {

@@ -14,12 +14,11 @@ import (
 	"github.com/tenure-lease/tenure/internal/wire"
 )
 
-// A planned shutdown leaves what the peer has promised in a file, which the next life
-// removes before it says a word: one that came up with the same file twice would have
-// forgotten what it promised in between (E5).
+// A planned shutdown leaves the peer's promises in a file. The next start removes the file before
+// it sends a message: a second start from the same file would forget the promises in between (E5).
 
-// snapshotMagic begins the file. After it come the terms' id and the peer's index, which the next life must
-// share, the record, and a CRC32C of all.
+// snapshotMagic begins the file. It is followed by the terms' id and the peer's index, which the
+// next start must have, too, by the record, and by a CRC32C of all.
 const snapshotMagic = "TENUREFL"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -28,7 +27,7 @@ func (p *Peer) snapshotPath() string {
 	return filepath.Join(p.cfg.State, fmt.Sprintf("flease-%d.snapshot", p.self))
 }
 
-// restore takes what the life before has left, and makes sure that no other will.
+// restore takes the file of the last shutdown, and makes sure that no other start will.
 func (p *Peer) restore() ([]*flease.Record, error) {
 	if p.cfg.fresh {
 		return []*flease.Record{{}}, nil
@@ -62,7 +61,7 @@ func (p *Peer) restore() ([]*flease.Record, error) {
 	return []*flease.Record{r}, nil
 }
 
-// parseSnapshot returns the record of a file that this peer has left, or why it is of no use.
+// parseSnapshot returns the record in a file of this peer, or why the file is of no use.
 func (p *Peer) parseSnapshot(file []byte) (*flease.Record, error) {
 	all := wire.Reader{Rest: file}
 	body := wire.Reader{Rest: all.Take(uint64(max(len(file)-4, 0)))}
@@ -77,7 +76,7 @@ func (p *Peer) parseSnapshot(file []byte) (*flease.Record, error) {
 	return r, r.UnmarshalBinary(body.Rest)
 }
 
-// sealSnapshot makes the file of a record.
+// sealSnapshot returns the file of a record.
 func (p *Peer) sealSnapshot(record []byte) []byte {
 	var w wire.Writer
 	w.Put([]byte(snapshotMagic))
@@ -88,7 +87,7 @@ func (p *Peer) sealSnapshot(record []byte) []byte {
 	return w
 }
 
-// save has the machine fall silent, and leaves its state behind if there is a place.
+// save has the machine fall silent, and leaves its promises in Config.State if there is one.
 func (p *Peer) save() error {
 	if p.cfg.State == "" {
 		return nil
@@ -112,7 +111,7 @@ func (p *Peer) save() error {
 	return nil
 }
 
-// writeFile makes a file durable, all of it or nothing.
+// writeFile makes a file durable, whole or not at all.
 func writeFile(disk wal.FS, path string, b []byte) error {
 	next := path + ".new"
 	f, err := disk.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
@@ -133,7 +132,7 @@ func writeFile(disk wal.FS, path string, b []byte) error {
 	return disk.SyncDir(filepath.Dir(path))
 }
 
-// readFile is all that a file has.
+// readFile returns the whole file.
 func readFile(disk wal.FS, path string) ([]byte, error) {
 	f, err := disk.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
