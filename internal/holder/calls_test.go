@@ -2,6 +2,8 @@ package holder
 
 import (
 	"context"
+	"runtime"
+	"sync/atomic"
 	"testing"
 )
 
@@ -31,4 +33,28 @@ func TestAwait(t *testing.T) {
 		}
 		cancel()
 	}
+}
+
+// TestEndedCallsAreForgotten: nothing of a Leaser refers to the context of a call that has ended.
+func TestEndedCallsAreForgotten(t *testing.T) {
+	type key struct{}
+	calls := NewCalls(context.Background(), nil)
+	forgotten := new(atomic.Bool)
+	func() {
+		tracked := new([1 << 10]byte)
+		runtime.AddCleanup(tracked, func(forgotten *atomic.Bool) { forgotten.Store(true) }, forgotten)
+		_, end, err := calls.Begin(context.WithValue(t.Context(), key{}, tracked))
+		if err != nil {
+			t.Fatal(err)
+		}
+		end()
+	}()
+	for looks := 0; !forgotten.Load(); looks++ {
+		if looks == 100 {
+			t.Fatal("the call has ended, and something refers to its context")
+		}
+		runtime.GC()
+		runtime.Gosched()
+	}
+	calls.Close()
 }
