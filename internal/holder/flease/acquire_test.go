@@ -19,12 +19,12 @@ import (
 
 // scripted is a machine that answers each claim, by its number, as a test says.
 type scripted struct {
-	answer   func(n int, id uint64) any // nil for none
+	answer   func(n int, id uint64) any // it returns nil for no answer
 	claims   []flease.Acquire
 	released []uint64
 	outs     []any
 
-	unconfirmed bool // releases are
+	unconfirmed bool // releases are not confirmed
 	look        func(n int) flease.Observed
 	looks       int
 }
@@ -53,7 +53,7 @@ func (m *scripted) Ready() machine.Ready {
 	return machine.Ready{Outcomes: outs, Alarm: machine.Never}
 }
 
-// scriptedPeer is a peer that serves, over such a machine. It ends with the bubble's test.
+// scriptedPeer is a peer over such a machine. It serves from the start.
 func scriptedPeer(t *testing.T, m *scripted, round time.Duration) *Peer {
 	now := new(clock.Fake)
 	now.Advance(time.Hour)
@@ -71,8 +71,8 @@ func scriptedPeer(t *testing.T, m *scripted, round time.Duration) *Peer {
 	return p
 }
 
-// barePeer is a peer that does nothing by itself. By its clocks it is the beginning of time,
-// unless it is configured with others.
+// barePeer is a peer without a machine. Unless it is configured with others, its clocks show the
+// beginning of time.
 func barePeer(t *testing.T, cfg Config) *Peer {
 	if cfg.Clock == nil {
 		cfg.Clock = new(clock.Fake)
@@ -86,19 +86,19 @@ func barePeer(t *testing.T, cfg Config) *Peer {
 	return p
 }
 
-// heldClaim is a claim that is held until one of these moments.
+// heldClaim is a claim that is held until the earlier of two times.
 func heldClaim(l *Leaser, c tenure.Claim, deadline machine.Mono, until machine.Wall) *claim {
 	x := l.newClaim(c)
 	x.Begin(7, deadline, until)
 	return x
 }
 
-// errOther stands for an error of which only the words are judged.
+// errOther stands for an error whose words alone are judged.
 var errOther = errors.New("an error")
 
-// TestHowLongClaimsAreRepeated: a claim that met trouble which may be over soon is made again, a round
-// timeout later; for as long as it takes, or by a try for five seconds or eight round
-// timeouts. All else is told at once.
+// TestHowLongClaimsAreRepeated: after an error that may be over soon, a claim is made again a round
+// timeout later. Acquire goes on for ever, and TryAcquire for five seconds or eight round timeouts.
+// All other errors are returned at once.
 func TestHowLongClaimsAreRepeated(t *testing.T) {
 	const round = 100 * time.Millisecond
 	refused := func(err error) func(id uint64) any {
@@ -114,10 +114,10 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 	none := func(uint64) any { return nil }
 	for name, tt := range map[string]struct {
 		try    bool
-		first  func(id uint64) any // of the first claims
-		many   int                 // of which there are so many; then one is admitted
+		first  func(id uint64) any // the answer to the first claims
+		many   int                 // how many first claims there are; the next is admitted
 		round  time.Duration
-		claims int // 0 if the last may begin as the time ends
+		claims int // 0 if the last may begin at the end of the time
 		took   time.Duration
 		is     error
 		says   string
@@ -161,7 +161,7 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 					t.Errorf("%s: %v; want %v, %q, and no deadline of the caller's", name, err, tt.is, tt.says)
 				}
 				left := 0
-				if strings.HasPrefix(name, "lost") { // the machine says so by itself
+				if strings.HasPrefix(name, "lost") { // the machine drops them by itself
 					left = tt.many
 				}
 				closed := make(chan error, 1)
@@ -182,8 +182,8 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 	}
 }
 
-// TestHowLongLooksAreRepeated: a look that no majority answers is repeated, a round timeout later, for
-// some seconds, and then says why; one at what cannot be is not.
+// TestHowLongLooksAreRepeated: a look without a majority is repeated a round timeout later, for some
+// seconds, and then returns the reason. A look at a bad name is not repeated.
 func TestHowLongLooksAreRepeated(t *testing.T) {
 	const round = 300 * time.Millisecond
 	for name, tt := range map[string]struct {
@@ -226,8 +226,8 @@ func TestHowLongLooksAreRepeated(t *testing.T) {
 	}
 }
 
-// TestWhatAPeerThatEndsLeaves: what was held through it is lost, and what was waited for is over;
-// onlookers hear of it, and nothing is remembered.
+// TestWhatAPeerThatEndsLeaves: a peer that ends loses its leases and ends its waiting claims. Their
+// callers are told, and the peer remembers nothing.
 func TestWhatAPeerThatEndsLeaves(t *testing.T) {
 	why := errors.New("its reason")
 	for reason, want := range map[error]struct {
@@ -270,7 +270,7 @@ func TestWhatAPeerThatEndsLeaves(t *testing.T) {
 	}
 }
 
-// faults is a machine that hears of faults of its clocks, too.
+// faults is a scripted machine that records clock faults.
 type faults struct {
 	scripted
 	why []string
@@ -283,7 +283,7 @@ func (m *faults) Step(now machine.Now, input any) {
 	m.scripted.Step(now, input)
 }
 
-// startOver has the peer go on over another machine.
+// startOver gives the peer another machine.
 func (p *Peer) startOver(t *testing.T, m machine.Machine) {
 	p.driver = driver.Start(driver.Config{
 		Machine: m, Now: p.cfg.clocks, Send: func([]machine.Envelope) {}, Outcome: p.outcomes, Fail: func(err error) { t.Error(err) },

@@ -24,7 +24,7 @@ func promptClient(answer func(n *clientConn, r request)) *Client {
 	return c
 }
 
-// asClient acquires a lease, or tries.
+// asClient calls Acquire or TryAcquire.
 func asClient(ctx context.Context, c *Client, cl tenure.Claim, try bool) (tenure.Lease, error) {
 	if try {
 		return c.TryAcquire(ctx, cl)
@@ -32,8 +32,8 @@ func asClient(ctx context.Context, c *Client, cl tenure.Claim, try bool) (tenure
 	return c.Acquire(ctx, cl)
 }
 
-// TestHowLongAClientRepeatsClaims: a client that waits makes its claim again while the peer is of no
-// use; one that only tries hears so at once, and waits for the peer no longer than some seconds.
+// TestHowLongAClientRepeatsClaims: Acquire makes its claim again while the peer is of no use.
+// TryAcquire returns that at once, and waits some seconds at most for an answer.
 func TestHowLongAClientRepeatsClaims(t *testing.T) {
 	why := errors.New("the caller's reason")
 	says := func(err error) event { return event{Event: "refused"}.fill(err) }
@@ -41,9 +41,9 @@ func TestHowLongAClientRepeatsClaims(t *testing.T) {
 	live := admitted(machine.Mono(time.Hour))
 	for name, tt := range map[string]struct {
 		try    bool
-		ends   time.Duration // the caller does, if not 0
-		first  event         // the answer to the first claims, if not ""
-		many   int           // of which there are so many; then one is admitted
+		ends   time.Duration // when the caller gives up; 0: never
+		first  event         // the answer to the first claims; none if empty
+		many   int           // how many first claims there are; the next is admitted
 		claims int
 		took   time.Duration
 		is     []error // nil if it is held
@@ -126,8 +126,8 @@ func TestHowLongAClientRepeatsClaims(t *testing.T) {
 	}
 }
 
-// TestWhatAClientAsksFor: all that was claimed is asked for, in whole milliseconds and no fewer; a claim
-// without a TTL asks for what its lock delay leaves of the peer's t_max.
+// TestWhatAClientAsksFor: a request has all fields of its claim, with times rounded up to milliseconds.
+// A claim without a TTL asks for the part of the peer's t_max that its lock delay leaves.
 func TestWhatAClientAsksFor(t *testing.T) {
 	for name, tt := range map[string]struct {
 		claim tenure.Claim

@@ -16,7 +16,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// countedConn tells when it is closed.
+// countedConn records that it was closed.
 type countedConn struct {
 	net.Conn
 	closed atomic.Bool
@@ -27,8 +27,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// TestEveryConnectionIsClosed: a connection to the peer that a client cannot use, or has no use
-// for any more, is closed.
+// TestEveryConnectionIsClosed: a client closes each connection that it cannot use or needs no more.
 func TestEveryConnectionIsClosed(t *testing.T) {
 	welcome := func() string {
 		return fmt.Sprintf(`{"event":"welcome","version":%d,"at":%d,"t_max_ms":4000}`, socketVersion, clock.System.Now())
@@ -95,8 +94,8 @@ func TestEveryConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// TestReleasedAndLostAtOnce: a client that releases a lease in the moment in which its peer finds
-// it lost is told so, and waits for no other answer.
+// TestReleasedAndLostAtOnce: a release at the moment in which the peer finds the lease lost is
+// answered with the loss, and waits for no other answer.
 func TestReleasedAndLostAtOnce(t *testing.T) {
 	var now clock.Fake
 	p := barePeer(t, Config{Clock: &now})

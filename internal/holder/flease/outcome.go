@@ -157,7 +157,7 @@ func (p *Peer) news(out any) {
 		p.serving, p.silent = false, out
 		p.mu.Unlock()
 		now := p.cfg.clocks()
-		log.Info("flease: the peer is silent until what it may have promised is over", "peer", p.self, "for", out.Deadline.Sub(now.Mono))
+		log.Info("flease: the peer is silent until its earlier promises have run out", "peer", p.self, "for", out.Deadline.Sub(now.Mono))
 	case flease.Active:
 		log.Info("flease: the view is active", "peer", p.self, "epoch", out.View.Epoch)
 		p.activeEpoch.Store(out.View.Epoch)

@@ -19,7 +19,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// TestWhatTheMachineReports: each outcome reaches the claim that it is about, all of it, and no other.
+// TestWhatTheMachineReports: each outcome reaches its claim, whole, and no other claim.
 func TestWhatTheMachineReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := scriptedPeer(t, &scripted{}, time.Second)
@@ -130,8 +130,8 @@ func TestWhatTheMachineReports(t *testing.T) {
 	})
 }
 
-// TestRenewedWhenItIsLost: a renewal that comes when the holder has stopped does not bring the lease back.
-// Others get it a lock delay later, as they do of a holder that died; a released lease is left alone.
+// TestRenewedWhenItIsLost: a renewal after the holder has stopped does not bring the lease back. Others get it a
+// lock delay later, as after the death of a holder. A released lease is left alone.
 func TestRenewedWhenItIsLost(t *testing.T) {
 	const delay = 3 * time.Second
 	for _, ended := range []error{tenure.ErrLost, errReleased} {
@@ -167,7 +167,7 @@ func TestRenewedWhenItIsLost(t *testing.T) {
 	}
 }
 
-// lockedLog is a log that may be written and read at once.
+// lockedLog is a log that may be written and read at the same time.
 type lockedLog struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -185,8 +185,8 @@ func (l *lockedLog) String() string {
 	return l.b.String()
 }
 
-// TestTheKernelDoubts: the kernel is asked again and again. Each doubt begins a silence anew, and is told once;
-// calls are told why for as long as it lasts.
+// TestTheKernelDoubts: the kernel is asked again and again. Each doubt begins the silence anew, and is logged
+// once. Errors of calls name the doubt for as long as it lasts.
 func TestTheKernelDoubts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedLog

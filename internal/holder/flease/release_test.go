@@ -16,11 +16,11 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// confirms has the machine say that a claim is released.
+// confirms reports that the claim is released, as the machine does.
 func (x *claim) confirms() { x.over(errReleased, &flease.Released{ID: x.id, Confirmed: true}) }
 
-// TestCloseIsPatientWithEach: Close waits for as long as releases are confirmed, however many
-// there are, and gives up when none has been for a while. It does not complain of what was lost.
+// TestCloseIsPatientWithEach: Close waits for as long as releases are confirmed, however many there
+// are, and gives up when none was confirmed for a while. Its error names no lost leases.
 func TestCloseIsPatientWithEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := barePeer(t, Config{})
@@ -57,8 +57,8 @@ func TestCloseIsPatientWithEach(t *testing.T) {
 	})
 }
 
-// TestHowLongAReleasedLeaseLasts: a release that is not confirmed says why, and within what time
-// others get the lease all the same.
+// TestHowLongAReleasedLeaseLasts: the error of an unconfirmed release has the reason, and the time
+// within which others get the lease.
 func TestHowLongAReleasedLeaseLasts(t *testing.T) {
 	why := errors.New("the caller's reason")
 	for name, tt := range map[string]struct {
@@ -93,7 +93,7 @@ func TestHowLongAReleasedLeaseLasts(t *testing.T) {
 	}
 }
 
-// TestReleasedTwice: the second Release of a lease waits for the first, and hears the same.
+// TestReleasedTwice: the second Release of a lease waits for the first, and returns the same.
 func TestReleasedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := barePeer(t, Config{}).Leaser()
@@ -121,7 +121,7 @@ func TestReleasedTwice(t *testing.T) {
 	})
 }
 
-// TestLateAnswersToWhoGivesUp: an answer that came while the caller gave up is not kept from him.
+// TestLateAnswersToWhoGivesUp: a caller that gives up gets a refusal that came at the same time.
 func TestLateAnswersToWhoGivesUp(t *testing.T) {
 	bad := fmt.Errorf("%w: made up", tenure.ErrClaim)
 	in := &tenure.State{Name: "x", Holders: []tenure.Holding{{Holder: "h"}}}
@@ -151,7 +151,7 @@ func TestLateAnswersToWhoGivesUp(t *testing.T) {
 	}
 }
 
-// TestVerdicts: what a caller hears of a claim that was refused.
+// TestVerdicts: a refusal becomes the error that its caller gets.
 func TestVerdicts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		r    flease.Refused
@@ -172,8 +172,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestARenewalBehindTheDeadline: it comes too late by the holder's clock, though nobody had looked.
-// The lease is lost, and given back behind its lock delay.
+// TestARenewalBehindTheDeadline: a renewal after the deadline is too late, though the holder has not
+// looked at its clock. The lease is lost, and is given back after its lock delay.
 func TestARenewalBehindTheDeadline(t *testing.T) {
 	var now clock.Fake
 	now.Advance(time.Hour)
@@ -185,7 +185,7 @@ func TestARenewalBehindTheDeadline(t *testing.T) {
 	}
 }
 
-// fakePeer is what speaks to a client in the place of a peer.
+// fakePeer returns a client, and the end of its connection at which a test plays the peer.
 func fakePeer(t *testing.T) (*Client, *lines) {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -213,7 +213,7 @@ func fakePeer(t *testing.T) (*Client, *lines) {
 	return c, peer
 }
 
-// next is the client's next request of a kind.
+// next returns the client's next request of a kind.
 func (l *lines) next(t *testing.T, op string) (r request) {
 	t.Helper()
 	for r.Op != op {
@@ -225,7 +225,7 @@ func (l *lines) next(t *testing.T, op string) (r request) {
 	return r
 }
 
-// acquired is a lease of the client.
+// acquired returns a lease of the client.
 func (l *lines) acquired(t *testing.T, c *Client, claim tenure.Claim) tenure.Lease {
 	t.Helper()
 	got := make(chan tenure.Lease, 1)
@@ -243,8 +243,8 @@ func (l *lines) acquired(t *testing.T, c *Client, claim tenure.Claim) tenure.Lea
 	return <-got
 }
 
-// TestAClientHearsOfALoss: a lease of which the peer says that it is lost ends at once, in the
-// peer's words, and is named no more; one that is released then says that it was lost.
+// TestAClientHearsOfALoss: when the peer reports a loss, the lease ends at once, with the peer's words,
+// and is named no more. A later release returns the loss.
 func TestAClientHearsOfALoss(t *testing.T) {
 	for said, want := range map[string]string{"lease lost: for a reason": "lease lost: for a reason", "": tenure.ErrLost.Error()} {
 		c, peer := fakePeer(t)
@@ -282,7 +282,7 @@ func TestAClientHearsOfALoss(t *testing.T) {
 	}
 }
 
-// TestAPeerSaysWhyItHangsUp: who has asked something hears it.
+// TestAPeerSaysWhyItHangsUp: calls that wait get the reason.
 func TestAPeerSaysWhyItHangsUp(t *testing.T) {
 	c, peer := fakePeer(t)
 	got := make(chan error, 1)
@@ -311,7 +311,7 @@ func TestAPeerSaysWhyItHangsUp(t *testing.T) {
 	}
 }
 
-// TestAReleaseThatIsNotAnswered: it says why it is not confirmed, and the lease is over all the same.
+// TestAReleaseThatIsNotAnswered: its error has the reason, and the lease is over all the same.
 func TestAReleaseThatIsNotAnswered(t *testing.T) {
 	why := errors.New("the caller's reason")
 	for name, tt := range map[string]struct {

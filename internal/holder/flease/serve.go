@@ -63,7 +63,7 @@ func listenSocket(path string, mode os.FileMode, ask func(path string) error) (n
 			return nil, fmt.Errorf("flease: another process may listen at %s: end it and remove the socket, or choose another path: %w", path, err)
 		default:
 			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return nil, fmt.Errorf("flease: what an earlier peer left: %w", err)
+				return nil, fmt.Errorf("flease: the socket of an earlier peer: %w", err)
 			}
 		}
 	}

@@ -45,17 +45,17 @@ func (p *Peer) restore() ([]*flease.Record, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("flease: what the last shutdown left: %w", err)
+		return nil, fmt.Errorf("flease: the state of the last shutdown: %w", err)
 	}
 	if err := disk.Remove(path); err != nil {
-		return nil, fmt.Errorf("flease: what the last shutdown left cannot be used up: %w", err)
+		return nil, fmt.Errorf("flease: the state of the last shutdown cannot be used up: %w", err)
 	}
 	if err := disk.SyncDir(p.cfg.State); err != nil {
-		return nil, fmt.Errorf("flease: what the last shutdown left cannot be used up: %w", err)
+		return nil, fmt.Errorf("flease: the state of the last shutdown cannot be used up: %w", err)
 	}
 	r, err := p.parseSnapshot(b)
 	if err != nil {
-		p.cfg.Logger.Warn("flease: what the last shutdown left is of no use, so there is a quarantine", "file", path, "error", err)
+		p.cfg.Logger.Warn("flease: the state of the last shutdown is of no use, so there is a quarantine", "file", path, "error", err)
 		return nil, nil
 	}
 	return []*flease.Record{r}, nil

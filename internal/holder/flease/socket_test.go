@@ -14,8 +14,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// TestErrorsCrossTheSocket: a client tells the same errors apart that a caller of the peer's process
-// does, and has the peer's words.
+// TestErrorsCrossTheSocket: a client's errors are the same as those of a caller in the peer's process,
+// and have the peer's words.
 func TestErrorsCrossTheSocket(t *testing.T) {
 	until := time.Unix(1_800_000_000, 0).UTC()
 	kinds := []error{ErrBusy, tenure.ErrClaim, tenure.ErrTTLTooShort, tenure.ErrClosed, tenure.ErrLost, tenure.ErrUnavailable}
@@ -48,8 +48,8 @@ func TestErrorsCrossTheSocket(t *testing.T) {
 	}
 }
 
-// TestWhatCallersHear: an error says which call it is of, whether the store is unavailable, and the
-// caller's own reason if he gave up; a refusal stays what it is.
+// TestWhatCallersHear: an error names its call, and wraps ErrUnavailable and the caller's own reason if
+// the caller gave up. A refusal stays as it is.
 func TestWhatCallersHear(t *testing.T) {
 	over, cancel := context.WithCancelCause(t.Context())
 	mine := errors.New("the caller's reason")

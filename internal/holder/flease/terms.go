@@ -133,7 +133,7 @@ func (m Members) startsBeside(theirs terms) error {
 	case theirs.Active > m.Epoch:
 		return errors.New(": start it with the newest list, and destroy old ones")
 	case len(m.Was) == 0 && theirs.Active < m.Epoch:
-		return errors.New(" and does not say who was before: add lines \"was INDEX host:port\" until the change is complete")
+		return errors.New(" and does not name the members before: add lines \"was INDEX host:port\" until the change is complete")
 	case len(m.Was) > 0 && theirs.Active+1 < m.Epoch:
 		return fmt.Errorf(": epochs go up by one: first let epoch %d become active at every peer", theirs.Active+1)
 	case len(m.Was) > 0 && theirs.Epoch+1 == m.Epoch && !maps.Equal(theirs.Members, m.Was):
