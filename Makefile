@@ -105,7 +105,7 @@ compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios
 	cd compat && go run ./bench -runs 3 -plot ../bench.svg
 	cd compat && go run ./widearea
 	cd compat && go run ./storage/bench -cost-runs 3
-	cd compat && go run ./internal/protocol/flease -runs 3
+	cd compat && go run ./flease -runs 3
 
 nightly: ## the long runs, with a record in docs/nights; SHARE=8 plays an eighth of each
 	.ci/nightly
