@@ -31,7 +31,7 @@ internal/state:
 internal/protocol: internal/machine internal/wire
 internal/core: internal/machine internal/wire internal/protocol internal/state
 internal/host: internal/machine internal/wire internal/protocol
-internal/holder: tenure internal/machine internal/protocol internal/host
+internal/holder: tenure internal/machine internal/wire internal/protocol internal/host
 internal/member: api internal/machine internal/wire internal/protocol internal/state internal/core internal/host
 
 engine: tenure internal/machine internal/protocol internal/host internal/holder

@@ -15,10 +15,10 @@
 // # Assumptions
 //
 //   - The clocks of any two peers, as NTP or PTP sets them, differ by less than ε. Exclusion
-//     rests on it. A peer notices some violations: it refuses and reports a ballot from ahead of
-//     its own clock, and it counts a clock that steps by more than ε/4 against CLOCK_BOOTTIME as
-//     a crash of its own, with all its leases lost and a silence. With Config.CheckClock it does
-//     the same when the kernel does not vouch for ε/2. Tokens grow even if ε is broken.
+//     rests on it. A peer notices some violations. It refuses and reports a ballot from ahead of
+//     its own clock. A clock that steps by more than ε/4 against CLOCK_BOOTTIME counts as a crash
+//     of its peer, with all its leases lost and a silence; with Config.CheckClock, so does a
+//     kernel that does not vouch for ε/2. Tokens grow even if ε is broken.
 //   - Every peer has one index, and no other process has the same. A second one is refused as
 //     long as the first lives.
 //   - A State directory belongs to one peer and never goes back in time. A restored backup would

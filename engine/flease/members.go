@@ -37,7 +37,7 @@ type Membership func(ctx context.Context, known Members) (Members, error)
 // Fixed is a Membership that never changes.
 func Fixed(m Members) Membership { return membership(flease.Fixed(m.peer())) }
 
-// FromFile reads the members from a file, and looks at it every second. Its lines are
+// FromFile is a Membership that reads a file, and looks at it every second. Its lines are
 //
 //	epoch 2              # raise it by one with every change
 //	1 a.example:7000     # the index of a peer, and its address
@@ -45,11 +45,17 @@ func Fixed(m Members) Membership { return membership(flease.Fixed(m.peer())) }
 //	was 1 a.example:7000 # those of the epoch before, until the change is complete
 //	was 2 b.example:7000
 //
-// A newcomer that starts while there are no lines with "was" takes the epoch for an old one. It
-// asks the others, and does not start if one of them disagrees. A peer does not start either if
-// its lines with "was" are of an epoch that is not active yet, or differ from the members of that
-// epoch. Remove these lines when every peer has logged that the view is active, which
-// `tenure peer status` shows as well; the next change is possible only then.
+// A newcomer that starts without lines with "was" takes the epoch for an old one. It asks the
+// others, and does not start if one of them disagrees. A peer does not start either if its lines
+// with "was" are of an epoch that is not active yet, or differ from the members of that epoch.
+//
+// Remove the lines with "was" when every peer has logged that the view is active;
+// `tenure peer status` shows it, too. Only then may the next change come, with the next epoch. A
+// peer whose file skips an epoch stays as it is and logs that.
+//
+// Write a new file beside the old one and rename it, so that no peer reads half a list. Destroy
+// old lists: peers that start with one, and reach no peer with the new one, give out leases a
+// second time.
 func FromFile(path string) Membership { return membership(flease.FromFile(path)) }
 
 // ParseMembers reads addresses with commas in between. Peers get their indices from the order of

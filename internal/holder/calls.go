@@ -135,3 +135,15 @@ func (c Call) Wait(d time.Duration) error {
 	}
 	return c.Cut()
 }
+
+// Await returns the next value of a channel; false if the call ends first. Of a channel that is
+// closed it returns the zero value, and true.
+func Await[T any](c Call, from <-chan T) (v T, ok bool) {
+	select {
+	case v = <-from:
+		return v, true
+	case <-c.ctx.Done():
+	case <-c.calls.ctx.Done():
+	}
+	return v, false
+}

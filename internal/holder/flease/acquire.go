@@ -1,61 +1,63 @@
 package flease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // Acquire implements tenure.Leaser.
-func (l *Leaser) Acquire(outer context.Context, c tenure.Claim) (tenure.Lease, error) {
-	return l.acquire(outer, c, false)
+func (l *Leaser) Acquire(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+	return holder.Admit(ctx, l.calls, engine{l}, c, false)
 }
 
 // TryAcquire implements tenure.Leaser. It waits for the peers no longer than five seconds, or
 // eight round timeouts if that is more.
-func (l *Leaser) TryAcquire(outer context.Context, c tenure.Claim) (tenure.Lease, error) {
-	return l.acquire(outer, c, true)
+func (l *Leaser) TryAcquire(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+	return holder.Admit(ctx, l.calls, engine{l}, c, true)
 }
 
-func (l *Leaser) acquire(outer context.Context, c tenure.Claim, try bool) (tenure.Lease, error) {
-	c, err := l.complete(c)
+// engine is a Leaser as a holder.Engine.
+type engine struct{ *Leaser }
+
+// Complete implements holder.Engine.
+func (e engine) Complete(c tenure.Claim) (tenure.Claim, error) {
+	asked := c.TTL
+	c, err := c.Complete()
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	in, err := l.begin(outer)
-	if err != nil {
-		return nil, err
+	most := e.peer.cfg.TMax
+	if asked == 0 {
+		c.TTL = min(c.TTL, most-c.LockDelay)
 	}
-	defer l.calls.Done()
-	if try {
-		bound, cancel := context.WithTimeoutCause(outer, l.patience(), errPatience)
-		defer cancel()
-		in.ctx = bound
+	// The protocol counts whole milliseconds, and needs enough of them to renew in time.
+	c.TTL = max(roundUp(c.TTL), e.peer.pure.MinTTL())
+	c.LockDelay = roundUp(c.LockDelay)
+	if c.TTL+c.LockDelay > most {
+		return c, fmt.Errorf("%w: a TTL of %v and a lock delay of %v are together more than t_max, which is %v: ask for less, or give all peers a greater t_max, which is also how long a restarted one is silent",
+			tenure.ErrClaim, c.TTL, c.LockDelay, most)
 	}
-	for {
-		x, err := in.pursue(c, try)
-		if err == nil && x.Check() == nil {
-			return x, nil
-		}
-		if err == nil {
-			continue // lost before anybody knew of it
-		}
-		if !passing(err) || try && errors.Is(err, flease.ErrBusy) {
-			return nil, l.refusal(outer, c.Name, err)
-		}
-		// The peer is silent, or nobody answers, or it has too much to do: whoever can wait
-		// does, which holds callers back.
-		if cut := in.wait(l.peer.pure.RoundTimeout); cut != nil {
-			return nil, l.refusal(outer, c.Name, fmt.Errorf("%w: %w", cut, err))
-		}
-	}
+	return c, nil
 }
 
-// passing tells trouble that may be over soon.
+// Patience implements holder.Engine. Observe waits as long, too.
+func (l *Leaser) Patience() time.Duration { return max(5*time.Second, 8*l.peer.pure.RoundTimeout) }
+
+// Again implements holder.Engine: Acquire tries again while the peer is silent, has no majority or
+// has too much to do. The pause holds callers back.
+func (e engine) Again(in holder.Call, err error) (time.Duration, bool) {
+	return e.peer.pure.RoundTimeout, passing(err) && !(in.Try && errors.Is(err, flease.ErrBusy))
+}
+
+// passing reports whether an error may be over soon.
 func passing(err error) bool {
 	for _, is := range []error{flease.ErrBusy, flease.ErrNoMajority, flease.ErrQuarantine} {
 		if errors.Is(err, is) {
@@ -65,63 +67,81 @@ func passing(err error) bool {
 	return false
 }
 
-// pursue makes one claim, and waits for its verdict.
-func (in call) pursue(c tenure.Claim, try bool) (*claim, error) {
-	if err := in.cut(); err != nil {
+// Explain implements holder.Engine.
+func (e engine) Explain(_ holder.Call, c tenure.Claim, err error) error {
+	if errors.Is(err, flease.ErrBusy) {
+		return fmt.Errorf("acquire %q: %w: %w", c.Name, ErrBusy, err)
+	}
+	return e.explain("acquire", c.Name, err)
+}
+
+// Contend implements holder.Engine.
+func (e engine) Contend(in holder.Call, c tenure.Claim) (holder.Claim, error) {
+	if err := in.Cut(); err != nil {
 		return nil, err
 	}
-	p := in.l.peer
-	answer := make(chan error, 1)
-	x := &claim{leaser: in.l, name: c.Name, holder: c.Holder, ttl: c.TTL, delay: c.LockDelay, answer: answer}
-	x.id = p.lastID.Add(1)
+	p := e.peer
+	x := e.newClaim(c)
+	verdict := x.Verdict()
 	p.mu.Lock()
 	p.claims[x.id] = x
 	p.most = max(p.most, len(p.claims))
 	p.mu.Unlock()
 	p.driver.Offer(flease.Acquire{
-		ID: x.id, Name: c.Name, Holder: c.Holder, TTL: c.TTL, LockDelay: c.LockDelay, Slots: slots(c.Slots), Try: try,
+		ID: x.id, Name: c.Name, Holder: c.Holder, TTL: c.TTL, LockDelay: c.LockDelay, Slots: slots(c.Slots), Try: in.Try,
 	})
-	select {
-	case err := <-answer:
+	if err, decided := holder.Await(in, verdict); decided {
 		return x, err
-	case <-in.ctx.Done():
-	case <-in.l.ctx.Done():
 	}
-	seen, late := x.giveUp()
-	p.driver.Step(flease.Release{ID: x.id})
+	seen, late := x.giveUp(verdict)
+	x.GiveBack()
 	x.awaitGone(farewell)
-	if late != nil && !errors.Is(late, errHeld) {
+	if late != nil {
 		return nil, late
 	}
 	if len(seen.Holders) > 0 {
 		h := seen.Holders[0]
-		return nil, fmt.Errorf("gave up waiting: %w: %w", tenure.HeldError{Name: c.Name, Holder: h.Holder, Until: h.Until}, in.cut())
+		return nil, fmt.Errorf("gave up waiting: %w: %w", tenure.HeldError{Name: c.Name, Holder: h.Holder, Until: h.Until}, in.Cut())
 	}
-	return nil, in.cut()
+	return nil, in.Cut()
 }
 
-// farewell is how long a caller who gives up waits for that to be on its way, so that
-// whoever tries next does not find him in the queue; and, of a client, to hear who was in
-// the way.
+// newClaim makes a claim that the protocol does not know yet.
+func (l *Leaser) newClaim(c tenure.Claim) *claim {
+	p := l.peer
+	return &claim{
+		Lease: holder.Make(&p.clocks, c.Name, c.Holder, nil), leaser: l, id: p.lastID.Add(1), ttl: c.TTL, delay: c.LockDelay,
+	}
+}
+
+// giveUp ends the wait for a verdict. It returns the holders in the way, and the refusal if one came
+// after all.
+func (x *claim) giveUp(verdict <-chan error) (seen tenure.State, late error) {
+	x.GiveUp()
+	select {
+	case late = <-verdict:
+	default:
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.seen != nil {
+		seen = *x.seen
+	}
+	return seen, late
+}
+
+// farewell bounds how long a caller that gives up waits until others are told. A later claim must
+// not find this one in the queue. A client also waits to hear which holder was in the way.
 const farewell = 250 * time.Millisecond
 
-// awaitGone waits until the machine has let go of a claim that was given up, and has said
-// so to others; a while at most.
+// awaitGone waits until the machine has dropped a claim that was given up, and has told others;
+// it waits no longer than most.
 func (x *claim) awaitGone(most time.Duration) {
-	x.mu.Lock()
-	if x.freed == nil {
-		x.freed = make(chan struct{})
-		if x.gone != nil {
-			close(x.freed)
-		}
-	}
-	left := x.freed
-	x.mu.Unlock()
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
-	case <-left:
-		x.leaser.peer.driver.Do(func() {}) // behind what the step before has sent
+	case <-x.departed():
+		x.leaser.peer.driver.Do(func() {}) // after the messages of the step before
 	case <-timer.C:
 	}
 }
@@ -133,20 +153,7 @@ func slots(n int) int {
 	return n
 }
 
-// refusal is the error of a claim that was not admitted.
-func (l *Leaser) refusal(outer context.Context, name string, err error) error {
-	switch {
-	case errors.Is(err, flease.ErrBusy):
-		return fmt.Errorf("acquire %q: %w: %w", name, ErrBusy, err)
-	case outer.Err() == nil && l.isClosed():
-		return tenure.ErrClosed
-	case errors.As(err, new(tenure.HeldError)):
-		return err
-	}
-	return l.final(outer, "acquire", name, err)
-}
-
-// verdict is a Refused, as its caller gets it.
+// verdict is the error that a caller gets for a Refused.
 func verdict(name string, r flease.Refused) error {
 	switch {
 	case errors.Is(r.Err, flease.ErrClaim):
@@ -163,15 +170,11 @@ func verdict(name string, r flease.Refused) error {
 	return held
 }
 
-// releasePatience is how long a Leaser that closes waits for the next of its releases, and
-// releaseWindow how many are under way: peers that get a million at once would be late
-// with all of them.
-const (
-	releasePatience = 2 * time.Second
-	releaseWindow   = 4096
-)
+// releasePatience is how long Close waits for the next release to be confirmed.
+const releasePatience = 2 * time.Second
 
-// releaseOf releases the leases of a Leaser, many at a time.
+// releaseOf releases the leases of a Leaser. If l is nil, it releases all leases of this process.
+// Leases of clients are left to run out, because their holders may still believe in them.
 func (p *Peer) releaseOf(l *Leaser) error {
 	p.mu.Lock()
 	var mine []*claim
@@ -181,28 +184,7 @@ func (p *Peer) releaseOf(l *Leaser) error {
 		}
 	}
 	p.mu.Unlock()
-	patience := max(releasePatience, 8*p.pure.RoundTimeout)
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	enough := time.AfterFunc(patience, func() { cancel(errPatience) })
-	defer enough.Stop()
-	waits := make([]func(context.Context) error, 0, len(mine))
-	var errs []error
-	for i, x := range mine {
-		for n := len(waits); n < min(i+releaseWindow, len(mine)); n++ {
-			waits = append(waits, mine[n].beginRelease())
-		}
-		switch err := waits[i](ctx); {
-		case err == nil:
-			enough.Reset(patience)
-		case !errors.Is(err, tenure.ErrLost) && len(errs) < 10: // of what was lost, its holder has been told
-			errs = append(errs, fmt.Errorf("%q: %w", x.name, err))
-		}
-		waits[i] = nil
-	}
-	return errors.Join(errs...)
+	// In a fixed order, so that a simulated world repeats.
+	slices.SortFunc(mine, func(a, b *claim) int { return cmp.Compare(a.id, b.id) })
+	return holder.ReleaseAll(mine, max(releasePatience, 8*p.pure.RoundTimeout), true)
 }
-
-// releaseAll releases what is held through the peer, whichever Leaser it is of, but what
-// other processes hold: that ends by itself, when they know.
-func (p *Peer) releaseAll() error { return p.releaseOf(nil) }

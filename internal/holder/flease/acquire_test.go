@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/driver"
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -18,12 +19,12 @@ import (
 
 // scripted is a machine that answers each claim, by its number, as a test says.
 type scripted struct {
-	answer   func(n int, id uint64) any // nil for none
+	answer   func(n int, id uint64) any // it returns nil for no answer
 	claims   []flease.Acquire
 	released []uint64
 	outs     []any
 
-	unconfirmed bool // releases are
+	unconfirmed bool // releases are not confirmed
 	look        func(n int) flease.Observed
 	looks       int
 }
@@ -52,7 +53,7 @@ func (m *scripted) Ready() machine.Ready {
 	return machine.Ready{Outcomes: outs, Alarm: machine.Never}
 }
 
-// scriptedPeer is a peer that serves, over such a machine. It ends with the bubble's test.
+// scriptedPeer is a peer over such a machine. It serves from the start.
 func scriptedPeer(t *testing.T, m *scripted, round time.Duration) *Peer {
 	now := new(clock.Fake)
 	now.Advance(time.Hour)
@@ -61,7 +62,8 @@ func scriptedPeer(t *testing.T, m *scripted, round time.Duration) *Peer {
 			Clock: now, Wall: func() time.Time { return time.Unix(1e9, 0) }, TMax: time.Minute, Epsilon: time.Second,
 			Logger: slog.New(slog.DiscardHandler),
 		},
-		pure: flease.Config{RoundTimeout: round}, serving: true, claims: map[uint64]*claim{},
+		clocks: holder.Clocks{Mono: now, Wall: func() time.Time { return time.Unix(1e9, 0) }},
+		pure:   flease.Config{RoundTimeout: round}, serving: true, claims: map[uint64]*claim{},
 		looks: map[uint64]chan flease.Observed{},
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
@@ -69,9 +71,34 @@ func scriptedPeer(t *testing.T, m *scripted, round time.Duration) *Peer {
 	return p
 }
 
-// TestHowLongClaimsAreRepeated: a claim that met trouble which may be over soon is made again, a round
-// timeout later; for as long as it takes, or by a try for five seconds or eight round
-// timeouts. All else is told at once.
+// barePeer is a peer without a machine. Unless it is configured with others, its clocks show the
+// beginning of time.
+func barePeer(t *testing.T, cfg Config) *Peer {
+	if cfg.Clock == nil {
+		cfg.Clock = new(clock.Fake)
+	}
+	if cfg.Wall == nil {
+		cfg.Wall = func() time.Time { return time.Unix(0, 0) }
+	}
+	p := &Peer{cfg: cfg, clocks: holder.Clocks{Mono: cfg.Clock, Wall: cfg.Wall}, claims: map[uint64]*claim{}}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	t.Cleanup(func() { p.cancel(nil) })
+	return p
+}
+
+// heldClaim is a claim that is held until the earlier of two times.
+func heldClaim(l *Leaser, c tenure.Claim, deadline machine.Mono, until machine.Wall) *claim {
+	x := l.newClaim(c)
+	x.Begin(7, deadline, until)
+	return x
+}
+
+// errOther stands for an error whose words alone are judged.
+var errOther = errors.New("an error")
+
+// TestHowLongClaimsAreRepeated: after an error that may be over soon, a claim is made again a round
+// timeout later. Acquire goes on for ever, and TryAcquire for five seconds or eight round timeouts.
+// All other errors are returned at once.
 func TestHowLongClaimsAreRepeated(t *testing.T) {
 	const round = 100 * time.Millisecond
 	refused := func(err error) func(id uint64) any {
@@ -87,10 +114,10 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 	none := func(uint64) any { return nil }
 	for name, tt := range map[string]struct {
 		try    bool
-		first  func(id uint64) any // of the first claims
-		many   int                 // of which there are so many; then one is admitted
+		first  func(id uint64) any // the answer to the first claims
+		many   int                 // how many first claims there are; the next is admitted
 		round  time.Duration
-		claims int // 0 if the last may begin as the time ends
+		claims int // 0 if the last may begin at the end of the time
 		took   time.Duration
 		is     error
 		says   string
@@ -98,7 +125,7 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 		"admitted":                       {true, live, 1, round, 1, 0, nil, ""},
 		"lost before anybody knew of it": {false, over, 3, round, 4, 0, nil, ""},
 		"lost at once, of who tries":     {true, over, 3, round, 4, 0, nil, ""},
-		"held":                           {true, held, 9, round, 1, 0, errHeld, "is held by web-3"},
+		"held":                           {true, held, 9, round, 1, 0, errOther, "is held by web-3"},
 		"a bad claim":                    {false, refused(flease.ErrClaim), 9, round, 1, 0, tenure.ErrClaim, ""},
 		"too much to do, for who tries":  {true, refused(flease.ErrBusy), 9, round, 1, 0, ErrBusy, ""},
 		"too much to do, for who waits":  {false, refused(flease.ErrBusy), 90, round, 91, 90 * round, nil, ""},
@@ -122,7 +149,7 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 				defer p.driver.Stop()
 				l := p.Leaser()
 				began := time.Now()
-				lease, err := l.acquire(context.Background(), tenure.Claim{Name: "x", TTL: 10 * time.Second}, tt.try)
+				lease, err := holder.Admit(context.Background(), l.calls, engine{l}, tenure.Claim{Name: "x", TTL: 10 * time.Second}, tt.try)
 				took := time.Since(began)
 				if took != tt.took || len(m.claims) != tt.claims && tt.claims != 0 {
 					t.Errorf("%s: after %v and %d claims %v; want %v and %d", name, took, len(m.claims), err, tt.took, tt.claims)
@@ -130,11 +157,11 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 				switch {
 				case tt.is == nil && (err != nil || lease.Check() != nil || lease.Token() != 7):
 					t.Errorf("%s: %+v, %v; want that it is held", name, lease, err)
-				case tt.is != nil && (err == nil || tt.is != errHeld && !errors.Is(err, tt.is) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), tt.says)):
+				case tt.is != nil && (err == nil || tt.is != errOther && !errors.Is(err, tt.is) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), tt.says)):
 					t.Errorf("%s: %v; want %v, %q, and no deadline of the caller's", name, err, tt.is, tt.says)
 				}
 				left := 0
-				if strings.HasPrefix(name, "lost") { // the machine says so by itself
+				if strings.HasPrefix(name, "lost") { // the machine drops them by itself
 					left = tt.many
 				}
 				closed := make(chan error, 1)
@@ -147,7 +174,7 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 					}
 				default:
 					t.Errorf("%s: the call has ended, and Close waits for it", name)
-					l.calls.Done()
+					l.calls.Leave()
 					<-closed
 				}
 			})
@@ -155,8 +182,8 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 	}
 }
 
-// TestHowLongLooksAreRepeated: a look that no majority answers is repeated, a round timeout later, for
-// some seconds, and then says why; one at what cannot be is not.
+// TestHowLongLooksAreRepeated: a look without a majority is repeated a round timeout later, for some
+// seconds, and then returns the reason. A look at a bad name is not repeated.
 func TestHowLongLooksAreRepeated(t *testing.T) {
 	const round = 300 * time.Millisecond
 	for name, tt := range map[string]struct {
@@ -168,7 +195,7 @@ func TestHowLongLooksAreRepeated(t *testing.T) {
 	}{
 		"seen":                {nil, 0, 1, 0, nil},
 		"no majority at once": {flease.ErrNoMajority, 9, 10, 9 * round, nil},
-		"no majority":         {flease.ErrNoMajority, 900, 17, 5 * time.Second, []error{tenure.ErrUnavailable, flease.ErrNoMajority, errPatience}},
+		"no majority":         {flease.ErrNoMajority, 900, 17, 5 * time.Second, []error{tenure.ErrUnavailable, flease.ErrNoMajority, holder.ErrPatience}},
 		"a bad name":          {flease.ErrClaim, 900, 1, 0, []error{tenure.ErrClaim}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,8 +226,8 @@ func TestHowLongLooksAreRepeated(t *testing.T) {
 	}
 }
 
-// TestWhatAPeerThatEndsLeaves: what was held through it is lost, and what was waited for is over;
-// onlookers hear of it, and nothing is remembered.
+// TestWhatAPeerThatEndsLeaves: a peer that ends loses its leases and ends its waiting claims. Their
+// callers are told, and the peer remembers nothing.
 func TestWhatAPeerThatEndsLeaves(t *testing.T) {
 	why := errors.New("its reason")
 	for reason, want := range map[error]struct {
@@ -210,9 +237,12 @@ func TestWhatAPeerThatEndsLeaves(t *testing.T) {
 		why:              {"lease lost: the peer has ended: its reason", "the peer has ended: its reason", tenure.ErrUnavailable},
 		tenure.ErrClosed: {"lease lost: the peer that it was held through was closed", tenure.ErrClosed.Error(), tenure.ErrClosed},
 	} {
-		answer := make(chan error, 1)
-		held, waiting := &claim{held: true}, &claim{answer: answer}
-		p := &Peer{claims: map[uint64]*claim{1: held, 2: waiting}}
+		l := barePeer(t, Config{}).Leaser()
+		held, waiting := l.newClaim(tenure.Claim{}), l.newClaim(tenure.Claim{})
+		held.Begin(1, machine.Mono(time.Hour), 0)
+		answer := waiting.Verdict()
+		p := l.peer
+		p.claims = map[uint64]*claim{1: held, 2: waiting}
 		done := held.Done()
 		p.abandon(reason)
 		select {
@@ -240,7 +270,7 @@ func TestWhatAPeerThatEndsLeaves(t *testing.T) {
 	}
 }
 
-// faults is a machine that hears of faults of its clocks, too.
+// faults is a scripted machine that records clock faults.
 type faults struct {
 	scripted
 	why []string
@@ -253,7 +283,7 @@ func (m *faults) Step(now machine.Now, input any) {
 	m.scripted.Step(now, input)
 }
 
-// startOver has the peer go on over another machine.
+// startOver gives the peer another machine.
 func (p *Peer) startOver(t *testing.T, m machine.Machine) {
 	p.driver = driver.Start(driver.Config{
 		Machine: m, Now: p.cfg.clocks, Send: func([]machine.Envelope) {}, Outcome: p.outcomes, Fail: func(err error) { t.Error(err) },

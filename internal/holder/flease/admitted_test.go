@@ -46,12 +46,12 @@ func promptConn(answer func(n *clientConn, r request)) *clientConn {
 	return n
 }
 
-// TestAdmittedAsItsCallerLeaves: a claim that was admitted before its caller left is given back,
-// or it would be held for as long as the client lives, by nobody.
+// TestAdmittedAsItsCallerLeaves: a claim that was admitted before its caller left is given back.
+// Otherwise it would have no holder for as long as the client lives.
 func TestAdmittedAsItsCallerLeaves(t *testing.T) {
 	for name, tt := range map[string]struct {
-		answer event // but for its id
-		want   error // beside the caller's reason
+		answer event // without its id
+		want   error // besides the caller's reason
 	}{
 		"admitted": {event{Event: "acquired", Token: 7, Until: machine.Mono(time.Hour)}, nil},
 		"refused":  {event{Event: "refused"}.fill(tenure.ErrClaim), tenure.ErrClaim},
@@ -73,7 +73,7 @@ func TestAdmittedAsItsCallerLeaves(t *testing.T) {
 			ctx, leave := context.WithCancelCause(context.Background())
 			leave(why)
 			left := 0
-			for range 50 { // for it is left to chance which of the two is seen
+			for range 50 { // chance decides which of the two is seen
 				lease, err := n.acquire(ctx, request{Op: "acquire", Name: "x", TTLMS: 1000})
 				synctest.Wait()
 				if err == nil {

@@ -9,13 +9,14 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestWhatPeersMustHaveInCommon: peers with another name, t_max, ε or size of cells have no streams to
-// each other, and people are told all that differs; members differ only within an epoch.
+// TestWhatPeersMustHaveInCommon: peers with another cluster, t_max, ε or size of cells have no streams
+// to each other, and the error names all differences. Lists of members count as different only
+// within an epoch.
 func TestWhatPeersMustHaveInCommon(t *testing.T) {
 	ours := terms{Cluster: "c", TMax: time.Minute, Epsilon: time.Second, Replicas: 3, Self: 1, Life: 7, Epoch: 4, Active: 3, Members: map[machine.NodeID]string{1: "a:1"}}
 	for name, tt := range map[string]struct {
 		change func(o *terms)
-		same   bool   // streams stand
+		same   bool   // there are streams
 		says   string // "" if they agree
 	}{
 		"none":             {func(*terms) {}, true, ""},
@@ -41,20 +42,20 @@ func TestWhatPeersMustHaveInCommon(t *testing.T) {
 	}
 }
 
-// TestWhatStartsBesideOthers: a list with which a peer may start follows on the view in which others
-// vote, and names the members before if not all of them are in it.
+// TestWhatStartsBesideOthers: a peer may start with a list that follows on the view in which others
+// vote. The list names the members before if not all peers are in the new view.
 func TestWhatStartsBesideOthers(t *testing.T) {
 	four, five := map[machine.NodeID]string{1: "a:1", 2: "b:1"}, map[machine.NodeID]string{1: "a:1", 3: "c:1"}
 	plain, changing := Members{Epoch: 5, Addrs: five}, Members{Epoch: 5, Addrs: five, Was: four}
 	for name, tt := range map[string]struct {
 		with   Members
 		theirs terms
-		says   string // "" if it may
+		says   string // "" if it may start
 	}{
 		"all are in it":                     {plain, terms{Epoch: 5, Active: 5, Members: five}, ""},
 		"all will be in the next":           {plain, terms{Epoch: 6, Active: 5, Members: four}, ""},
 		"they are beyond it":                {plain, terms{Epoch: 6, Active: 6, Members: four}, "start it with the newest list"},
-		"they are not in it yet":            {plain, terms{Epoch: 5, Active: 4, Members: five}, "does not say who was before"},
+		"they are not in it yet":            {plain, terms{Epoch: 5, Active: 4, Members: five}, "does not name the members before"},
 		"the change goes on":                {changing, terms{Epoch: 5, Active: 4, Members: five}, ""},
 		"the change has not begun":          {changing, terms{Epoch: 4, Active: 4, Members: four}, ""},
 		"the change is over":                {changing, terms{Epoch: 5, Active: 5, Members: five}, ""},

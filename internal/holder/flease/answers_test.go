@@ -15,8 +15,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// TestLongAnswers: an answer may be much longer than a request, for many share a name and
-// there are many peers. Whoever asks hears all of it, and keeps what it holds.
+// TestLongAnswers: an answer may be much longer than a request, because many claims may share a name
+// and there may be many peers. The client gets all of it and keeps its leases.
 func TestLongAnswers(t *testing.T) {
 	const members = 300
 	cfg := brief
@@ -58,11 +58,11 @@ func TestLongAnswers(t *testing.T) {
 	})
 }
 
-// connectionRoom is how many claims, and looks, a connection has room for.
+// connectionRoom is the number of claims, and of looks, that a connection has room for.
 const connectionRoom = 4096
 
-// TestOneTooMany: a client that asks for more than a connection has room for is refused that,
-// and keeps what it holds.
+// TestOneTooMany: a request beyond the room of a connection is refused, and the client keeps its
+// leases.
 func TestOneTooMany(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		from := l.peers[0].Leaser()
@@ -94,7 +94,7 @@ func TestOneTooMany(t *testing.T) {
 	})
 }
 
-// TestManyAwait: callers for whom a connection has no room wait like the others.
+// TestManyAwait: callers beyond the room of a connection wait like the others.
 func TestManyAwait(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		c := l.peers[0].client("c")

@@ -26,7 +26,7 @@ type answering struct {
 	asked  atomic.Int64
 }
 
-// says has it answer so.
+// says sets the answer.
 func (a *answering) says(v any) {
 	said, ok := v.(string)
 	if !ok {
@@ -60,8 +60,8 @@ func newAnswering(t *testing.T) *answering {
 	return a
 }
 
-// TestWhoIsInItsPlace: at a peer's address another process is in its place if it says that it is that peer of that
-// cluster, in another life; no other answer, and no silence, says so.
+// TestWhoIsInItsPlace: a process at a peer's address displaces it if it answers as that peer of that cluster with
+// another incarnation. No other answer, and no silence, displaces it.
 func TestWhoIsInItsPlace(t *testing.T) {
 	there := newAnswering(t)
 	p := &Peer{cfg: Config{Cluster: "c", Self: there.addr}, self: 1}
@@ -90,8 +90,8 @@ func TestWhoIsInItsPlace(t *testing.T) {
 	}
 }
 
-// TestWhoIsAskedBeforeAStart: all members of the list and those before them, but the peer itself; and one that
-// has gone on to a later view keeps it from starting.
+// TestWhoIsAskedBeforeAStart: a peer asks all members of the list and those before them, but not itself. One
+// with a later view keeps it from starting.
 func TestWhoIsAskedBeforeAStart(t *testing.T) {
 	other, former, self := newAnswering(t), newAnswering(t), newAnswering(t)
 	p := &Peer{cfg: Config{Cluster: "c"}, self: 1, members: Members{
@@ -127,8 +127,8 @@ func TestWhoIsAskedBeforeAStart(t *testing.T) {
 	}
 }
 
-// TestWhatAComparisonFinds: another peer's terms are compared with this one's. A refusal has its own words, if
-// the other says nothing else.
+// TestWhatAComparisonFinds: another peer's terms are compared with this one's. If they agree, the words of a
+// refusal count.
 func TestWhatAComparisonFinds(t *testing.T) {
 	there := newAnswering(t)
 	p := &Peer{
@@ -182,8 +182,8 @@ func TestWhatAComparisonFinds(t *testing.T) {
 	}
 }
 
-// TestWhatAPeerTellsOfItself in its terms, and in its status: the epoch of its list is one thing, that of the
-// view in which it votes another.
+// TestWhatAPeerTellsOfItself: terms and status have the epoch of the list, and besides that of the view in which
+// the peer votes.
 func TestWhatAPeerTellsOfItself(t *testing.T) {
 	now := new(clock.Fake)
 	now.Advance(time.Hour)
@@ -222,8 +222,8 @@ func TestWhatAPeerTellsOfItself(t *testing.T) {
 	}
 }
 
-// TestHowLongSomethingIsHeard: trouble with a peer is remembered for twice t_max after it last occurred, and is news
-// once. Trouble with its terms comes first.
+// TestHowLongSomethingIsHeard: a fault of a peer is remembered for twice t_max after it last occurred, and is new
+// once. Trouble with the peer's terms comes first.
 func TestHowLongSomethingIsHeard(t *testing.T) {
 	now := new(clock.Fake)
 	p := &Peer{cfg: Config{Clock: now, TMax: time.Minute}, troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}}

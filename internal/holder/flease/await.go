@@ -5,18 +5,19 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 )
 
-// watch is the looking at a name that all share who await it at one peer: a thousand
-// followers of an election ask the other peers no more than one does.
+// watch looks at a name for all callers at one peer that await it: a thousand followers of an
+// election cost the other peers no more than one.
 type watch struct {
-	kick   chan struct{} // somebody has come: look at once
+	kick   chan struct{} // a caller has come: look at once
 	cancel context.CancelFunc
 
 	// Under Peer.mu.
 	refs    int
-	begun   uint64 // looks
-	seen    uint64 // the look that state and err are from
+	begun   uint64 // looks so far
+	seen    uint64 // number of the look that state and err are from
 	state   tenure.State
 	err     error
 	changed chan struct{} // closed with each look
@@ -27,33 +28,29 @@ func (l *Leaser) Await(outer context.Context, since tenure.State) (tenure.State,
 	if err := tenure.CheckName(since.Name); err != nil {
 		return since, err
 	}
-	c, err := l.begin(outer)
+	in, err := l.calls.Call(outer)
 	if err != nil {
 		return since, err
 	}
-	defer l.calls.Done()
+	defer l.calls.Leave()
 	p := l.peer
 	w, before := p.watch(since.Name)
 	defer p.unwatch(since.Name, w)
 	for {
 		p.mu.Lock()
-		// Of a look that had begun before we came nobody knows whether it is older than since.
+		// A look that had begun before this call may be older than since.
 		known, s, err, changed := w.seen > before, w.state, w.err, w.changed
 		p.mu.Unlock()
 		if known && (err != nil || !tenure.SameHolders(s, since)) {
 			return s, l.final(outer, "observe", since.Name, err)
 		}
-		select {
-		case <-changed:
-		case <-c.ctx.Done():
-			return s, l.final(outer, "observe", since.Name, c.cut())
-		case <-l.ctx.Done():
-			return s, l.final(outer, "observe", since.Name, c.cut())
+		if _, more := holder.Await(in, changed); !more {
+			return s, l.final(outer, "observe", since.Name, in.Cut())
 		}
 	}
 }
 
-// watch joins those who await a name, and tells how many looks had begun.
+// watch joins the callers that await a name, and returns the number of looks that had begun.
 func (p *Peer) watch(name string) (*watch, uint64) {
 	p.mu.Lock()
 	w := p.watches[name]
@@ -106,9 +103,9 @@ func (p *Peer) look(ctx context.Context, name string, w *watch) {
 		w.begun++
 		n := w.begun
 		p.mu.Unlock()
-		s, err := call{p.watcher, ctx}.look(name)
+		s, err := p.glimpse(ctx, name)
 		if ctx.Err() != nil {
-			return // who is still there sees that the peer has ended
+			return // callers that still wait see that the peer has ended
 		}
 		p.mu.Lock()
 		w.seen, w.state, w.err = n, s, err
@@ -117,4 +114,14 @@ func (p *Peer) look(ctx context.Context, name string, w *watch) {
 		p.mu.Unlock()
 		timer.Reset(pause)
 	}
+}
+
+// glimpse looks once, through the peer's own Leaser.
+func (p *Peer) glimpse(ctx context.Context, name string) (tenure.State, error) {
+	in, err := p.watcher.calls.Call(ctx)
+	if err != nil {
+		return tenure.State{Name: name}, err
+	}
+	defer p.watcher.calls.Leave()
+	return p.watcher.look(in, name)
 }

@@ -13,8 +13,8 @@ import (
 	engine "github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
-// TestAwaitTogether: many who await a name at one peer, clients among them, share what it
-// looks at; all are told of a new holder, and then nobody looks any more.
+// TestAwaitTogether: many callers that await a name at one peer, clients among them, share its looks.
+// All are told of a new holder, and then the peer looks no more.
 func TestAwaitTogether(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, brief)
@@ -94,7 +94,7 @@ func TestAwaitTogether(t *testing.T) {
 	watched(0)
 }
 
-// TestNobodyLooksForNobody: a name that nobody awaits any more is looked at no more.
+// TestNobodyLooksForNobody: a peer stops looking at a name that no caller awaits any more.
 func TestNobodyLooksForNobody(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		p := l.peers[0]

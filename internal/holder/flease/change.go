@@ -11,10 +11,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// errEarly keeps a list waiting for the one before it, and needs no words.
+// errEarly has a list wait for the one before it. It is not logged.
 var errEarly = errors.New("another list waits")
 
-// followMembers takes the lists that the Membership tells.
+// followMembers takes the lists that the Membership returns.
 func (p *Peer) followMembers() {
 	known, told := p.Members(), ""
 	for p.ctx.Err() == nil {
@@ -38,8 +38,8 @@ func (p *Peer) followMembers() {
 	}
 }
 
-// offer takes a list to be the next, when it is time. In the place of one that waits
-// comes another of the same epoch.
+// offer stores a list as the next one, or says why it cannot be. A new list of the same epoch
+// replaces one that waits.
 func (p *Peer) offer(m Members) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,7 +48,7 @@ func (p *Peer) offer(m Members) error {
 	case p.later.Epoch != 0 && m.Epoch == p.later.Epoch+1:
 		err = errEarly
 	case known.Epoch < m.Epoch && known.Epoch < active && m.Epoch <= active+1:
-		// Others have told of the views between. What they said is compared with this.
+		// The views between came from other peers, and were compared with this list.
 		if err = m.check(); err == nil {
 			err = known.stay(m)
 		}
@@ -62,8 +62,8 @@ func (p *Peer) offer(m Members) error {
 	return nil
 }
 
-// advance begins the change to the list that waits, if the view before is active: until
-// then, leases of its cells may be held that nobody of the next view knows of.
+// advance begins the change to the list that waits, if the view before is active. Before that,
+// leases of its cells may be held that no peer of the next view knows of.
 func (p *Peer) advance() {
 	p.changing.Lock()
 	defer p.changing.Unlock()
@@ -77,7 +77,7 @@ func (p *Peer) advance() {
 	if !due {
 		return
 	}
-	// Until the next view is active, both the old and the new ones are spoken to.
+	// Until the next view is active, the peer needs the old members and the new ones.
 	all := known.all()
 	maps.Copy(all, next.all())
 	p.setPeers(all)
@@ -86,7 +86,7 @@ func (p *Peer) advance() {
 	p.settle()
 }
 
-// active: a view is complete. One that waits for it comes now.
+// active is called when a view is complete. A list that waits for it comes next.
 func (p *Peer) active(v flease.View) {
 	if !slices.Contains(v.Members, p.self) {
 		p.fail(fmt.Errorf("peer %d (%s) is no member any more since epoch %d", p.self, p.cfg.Self, v.Epoch))
@@ -98,7 +98,7 @@ func (p *Peer) active(v flease.View) {
 	p.advance()
 }
 
-// settle ends the streams of those who are not in the view that is active.
+// settle ends the streams to peers that are not in the active view.
 func (p *Peer) settle() {
 	if m := p.Members(); m.Epoch == p.activeEpoch.Load() {
 		p.setPeers(m.Addrs)

@@ -7,13 +7,13 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestTheNextList: which list of members may come after another, and what is said of the others.
+// TestTheNextList: a list of members may follow another, or is refused with a reason.
 func TestTheNextList(t *testing.T) {
 	type addrs = map[machine.NodeID]string
 	now := Members{Epoch: 2, Addrs: addrs{1: "a:1", 2: "b:1"}, Was: addrs{1: "a:1", 9: "z:1"}}
 	for name, tt := range map[string]struct {
 		next Members
-		says string // "" if it may
+		says string // "" if it may follow
 	}{
 		"one more":                {Members{Epoch: 3, Addrs: addrs{1: "a:1", 2: "b:1", 3: "c:1"}}, ""},
 		"with the members before": {Members{Epoch: 3, Addrs: addrs{2: "b:1", 3: "c:1"}, Was: addrs{1: "a:1", 2: "b:1"}}, ""},
@@ -33,8 +33,8 @@ func TestTheNextList(t *testing.T) {
 	}
 }
 
-// TestListsThatAreOffered: a list waits until the one before it is active; another of the same epoch
-// takes its place. A peer that others have told of the views between takes the newest list.
+// TestListsThatAreOffered: a list waits until the one before it is active, and another of the same
+// epoch replaces it. A peer that knows the views between from others takes the newest list.
 func TestListsThatAreOffered(t *testing.T) {
 	type addrs = map[machine.NodeID]string
 	list := func(epoch uint64, a addrs) Members { return Members{Epoch: epoch, Addrs: a} }

@@ -12,8 +12,8 @@ import (
 	engine "github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
-// TestTTLsWithinTMax: a claim that asks for no TTL gets as much as there is room for beside its lock
-// delay; one that asks for more than there is is refused. Clients are served like callers here.
+// TestTTLsWithinTMax: a claim without a TTL gets as much as its lock delay leaves of t_max. A claim for
+// more than t_max is refused. Clients are served like callers of the peer's process.
 func TestTTLsWithinTMax(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		own := l.peers[0].Leaser()
@@ -53,7 +53,7 @@ func TestTTLsWithinTMax(t *testing.T) {
 	})
 }
 
-// TestCallsWithBadNames are refused before anybody is asked; and calls of what is closed, too.
+// TestCallsWithBadNames: calls with bad names, and calls of a closed Leaser, are refused without a message.
 func TestCallsWithBadNames(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		own, client := l.peers[0].Leaser(), l.peers[0].client("c")
@@ -99,8 +99,8 @@ func TestCallsWithBadNames(t *testing.T) {
 	})
 }
 
-// TestBadRequestsOfClients: what no client of this program says ends its connection, with the
-// reason, whether it comes first or behind others.
+// TestBadRequestsOfClients: a request that no client of this program sends ends the connection, with
+// the reason, whether it comes first or after others.
 func TestBadRequestsOfClients(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		other := l.peers[0].Leaser()
@@ -128,8 +128,8 @@ func TestBadRequestsOfClients(t *testing.T) {
 	})
 }
 
-// TestNothingIsListedInSilence: a peer that has forgotten what it promised does not count when
-// names are listed, and says nothing of them.
+// TestNothingIsListedInSilence: a peer that has forgotten its promises lists no names, and does not
+// count when names are listed.
 func TestNothingIsListedInSilence(t *testing.T) {
 	inLab(t, 2, brief, func(l *lab) {
 		from := l.peers[0].Leaser()
@@ -154,8 +154,8 @@ func TestNothingIsListedInSilence(t *testing.T) {
 	})
 }
 
-// TestListEndsWithTheLeaser: nobody waits for the names of peers that do not answer when the
-// Leaser is closed, or the caller has gone.
+// TestListEndsWithTheLeaser: a List that waits for silent peers ends when the Leaser is closed, or
+// when its caller gives up.
 func TestListEndsWithTheLeaser(t *testing.T) {
 	inLab(t, 2, brief, func(l *lab) {
 		l.net.Cut("h1", "h2", time.Hour)
@@ -184,7 +184,7 @@ func TestListEndsWithTheLeaser(t *testing.T) {
 	})
 }
 
-// TestReadyEnds: who waits for a peer to serve hears if he gives up or the peer ends.
+// TestReadyEnds: Ready ends when its caller gives up or the peer ends, and returns the reason.
 func TestReadyEnds(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		h := l.peers[0]
@@ -212,8 +212,8 @@ func TestReadyEnds(t *testing.T) {
 	})
 }
 
-// TestLooksAreRepeated: a look at a name that no majority answers is repeated until one does, or
-// the caller has no more patience, and then says why.
+// TestLooksAreRepeated: a look without a majority is repeated until one answers. If its caller gives
+// up before, it returns the reason.
 func TestLooksAreRepeated(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		from := l.peers[0].Leaser()
@@ -248,7 +248,7 @@ func TestLooksAreRepeated(t *testing.T) {
 	})
 }
 
-// TestParseMembers: peers get their indices from the order of their addresses, or as it is written.
+// TestParseMembers: peers get their indices from the order of their addresses, or as the list says.
 func TestParseMembers(t *testing.T) {
 	for list, want := range map[string]string{
 		"b:7000,a:7000,c:7000": "epoch 1: 1=a:7000 2=b:7000 3=c:7000",

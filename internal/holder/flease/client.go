@@ -14,9 +14,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
-// Client is a tenure.Leaser through the peer on this machine, which listens at a socket:
-// see Peer.Serve. Its leases are bound to its connection and to its saying that it is
-// alive. It is a tenure.Awaiter as well.
+// Client is a tenure.Leaser through the peer that listens at a socket of this machine; see
+// Peer.Serve. Its leases last while it keeps its connection and names them in time. It is a
+// tenure.Awaiter as well.
 type Client struct {
 	cfg    ClientConfig
 	ctx    context.Context // ends with Close
@@ -28,8 +28,8 @@ type Client struct {
 
 	mu      sync.Mutex
 	conn    *clientConn   // the newest; nil before the first
-	conns   []*clientConn // that live, or that may have leases left which have not run out
-	dialing chan struct{} // holds the token of who dials
+	conns   []*clientConn // open ones, and ended ones whose leases may not have run out
+	dialing chan struct{} // holds a token while a caller dials
 	running sync.WaitGroup
 }
 
@@ -44,7 +44,7 @@ type ClientConfig struct {
 	Socket string
 	// Dial connects to it. Default: net.Dialer, as a unix socket.
 	Dial func(ctx context.Context, path string) (net.Conn, error)
-	// Clock counts suspend, and is the one that the peer reads. Default clock.System.
+	// Clock counts suspend. It has to be the clock that the peer reads. Default clock.System.
 	Clock clock.Clock
 }
 
@@ -90,7 +90,7 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 	if conn != nil && conn.ctx.Err() == nil {
 		return conn, nil
 	}
-	ctx, cancel := within(ctx, 5*time.Second, errPatience)
+	ctx, cancel := within(ctx, 5*time.Second, holder.ErrPatience)
 	defer cancel()
 	path := c.cfg.Socket
 	raw, err := c.cfg.Dial(ctx, path)
@@ -110,7 +110,7 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 		raw.Close()
 		return nil, fmt.Errorf("%w: the peer at %s: %w", tenure.ErrUnavailable, path, err)
 	}
-	// Not of c's context: what is released while c closes goes over it.
+	// It outlives c's context: Close releases leases over it.
 	conn.ctx, conn.end = context.WithCancelCause(context.Background())
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,8 +125,8 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 	return conn, nil
 }
 
-// call asks and waits for the answer, on a new connection if the one there is has ended, and
-// again when there was too much to do, until ctx ends.
+// call asks and waits for the answer. It connects anew if the connection has ended, and asks again
+// if the peer was busy, until ctx ends.
 func (c *Client) call(ctx context.Context, r request) (event, error) {
 	for {
 		n, err := c.connect(ctx)
@@ -168,6 +168,13 @@ func (c *Client) final(outer context.Context, verb, name string, err error) erro
 		return tenure.ErrClosed
 	case errors.Is(err, tenure.ErrUnavailable) && outer.Err() != nil && !errors.Is(err, context.Cause(outer)):
 		return fmt.Errorf("%s %q: %w: %w", verb, name, context.Cause(outer), err)
+	}
+	return c.explain(verb, name, err)
+}
+
+// explain is the error of a call that neither Close nor its caller has ended.
+func (c *Client) explain(verb, name string, err error) error {
+	switch {
 	case errors.As(err, new(tenure.HeldError)), errors.As(err, new(told)):
 		return err
 	case errors.Is(err, tenure.ErrUnavailable):
@@ -186,12 +193,12 @@ func (c *Client) Observe(outer context.Context, name string) (tenure.State, erro
 		return tenure.State{Name: name}, err
 	}
 	defer end()
-	ctx, cancel := within(ctx, 2*clientPatience, errPatience)
+	ctx, cancel := within(ctx, 2*clientPatience, holder.ErrPatience)
 	defer cancel()
 	return c.look(outer, ctx, name)
 }
 
-// clientPatience is somewhat more than a peer's.
+// clientPatience is somewhat longer than a peer's patience.
 const clientPatience = 6 * time.Second
 
 func (c *Client) look(outer, ctx context.Context, name string) (tenure.State, error) {
@@ -202,7 +209,7 @@ func (c *Client) look(outer, ctx context.Context, name string) (tenure.State, er
 	return *e.State, nil
 }
 
-// Status asks the peer how it does.
+// Status returns the peer's status.
 func (c *Client) Status(outer context.Context) (Status, error) {
 	ctx, end, err := c.calls.Begin(outer)
 	if err != nil {
@@ -216,13 +223,13 @@ func (c *Client) Status(outer context.Context) (Status, error) {
 	return *e.Status, nil
 }
 
-// Close implements tenure.Leaser. It waits for releases to be confirmed for some seconds
-// at most. Leases of connections that have ended end here, too; others wait until they run out.
+// Close implements tenure.Leaser. It waits some seconds at most for releases to be confirmed.
+// Leases of connections that had ended end for this process; at the peer they run out.
 func (c *Client) Close() error {
 	c.close.Do(func() {
-		c.cancel() // who connects at this moment comes too late
+		c.cancel() // a connection that is made now comes too late
 		c.calls.Close()
-		c.mu.Lock() // who dials for somebody who has left comes too late
+		c.mu.Lock() // so does one for a caller that has left
 		conns := c.conns
 		c.mu.Unlock()
 		for _, conn := range conns {

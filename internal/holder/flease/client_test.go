@@ -18,8 +18,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
-// TestConnectionEnds: a client whose connection ends keeps its lease until the deadline
-// that it knows, and nobody else has it before; a client that comes back can acquire again.
+// TestConnectionEnds: a client whose connection ends keeps its lease until the deadline that it
+// knows, and no other claim has it before. A client that comes back can acquire again.
 func TestConnectionEnds(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, brief)
@@ -59,8 +59,8 @@ func TestConnectionEnds(t *testing.T) {
 	}
 }
 
-// TestCloseAfterReconnect: Close ends what was held over a connection that has ended since,
-// and does not wait until it would have run out.
+// TestCloseAfterReconnect: Close ends a lease whose connection has ended, and does not wait until it
+// would have run out.
 func TestCloseAfterReconnect(t *testing.T) {
 	t.Parallel()
 	cfg := brief
@@ -72,7 +72,7 @@ func TestCloseAfterReconnect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { // the peer keeps it for its client, until it runs out: so it must not
+	defer func() { // the peer keeps the lease for its client until it runs out, and must not
 		c.peers[0].Close()
 	}()
 	lease, err := l.Acquire(t.Context(), tenure.Claim{Name: "x", TTL: 50 * time.Minute})
@@ -98,8 +98,8 @@ func TestCloseAfterReconnect(t *testing.T) {
 	}
 }
 
-// TestSilentClient: a client that is connected and does not say that it is alive, as one
-// that is stopped, loses its lease though the peer could renew it.
+// TestSilentClient: a client that is connected and does not say that it is alive, like a stopped
+// process, loses its lease though the peer could renew it.
 func TestSilentClient(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, brief)
@@ -122,7 +122,7 @@ func TestSilentClient(t *testing.T) {
 	}
 }
 
-// TestBadRequests: what makes no sense ends the connection, with a reason, and nothing else.
+// TestBadRequests: a bad request ends its connection, with a reason, and nothing else.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, brief)
@@ -165,8 +165,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestClientOfACutPeer: a client that says that it is alive holds no longer than its peer
-// does, which cannot renew.
+// TestClientOfACutPeer: a live client of a peer that cannot renew holds no longer than the peer.
 func TestClientOfACutPeer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, brief)
@@ -198,14 +197,14 @@ func TestClientOfACutPeer(t *testing.T) {
 			conn.say(fmt.Sprintf(`{"op":"alive","at":%d}`, clock.Now()))
 		}
 	}
-	// The peer has told of the loss when its own lease was over. Nobody may believe longer.
+	// The peer reports the loss when its own lease is over. The client may believe no longer.
 	if at := int64(clock.Now()); last > at {
 		t.Errorf("the client may believe for another %v", time.Duration(last-at))
 	}
 }
 
-// TestReleaseOfWhatIsLost: a client that releases what it has lost just now gets its answer at
-// once, though the peer waits for the lock delay before it releases the lease.
+// TestReleaseOfWhatIsLost: a release of a lease that was lost a moment ago is answered at once, though
+// the peer waits for the lock delay before it frees the lease.
 func TestReleaseOfWhatIsLost(t *testing.T) {
 	t.Parallel()
 	cfg := brief
@@ -213,20 +212,20 @@ func TestReleaseOfWhatIsLost(t *testing.T) {
 	c := newCluster(t, 1, cfg)
 	c.ready()
 	conn := talk(t, c.socket(0).path)
-	defer c.peers[0].Close() // which does not wait for the lock delay
+	defer c.peers[0].Close() // Close does not wait for the lock delay
 	conn.say(`{"op":"hello","version":2}`)
 	now := conn.hear("welcome").At
 	conn.say(fmt.Sprintf(`{"op":"acquire","id":1,"at":%d,"name":"x","ttl_ms":1000,"lock_delay_ms":3000000,"slots":1}`, now))
 	conn.hear("acquired")
-	conn.hear("lost") // nobody says that it is held
+	conn.hear("lost") // no alive names it
 	conn.say(`{"op":"release","id":1}`)
 	if e := conn.hear("released"); e.Reason != "lost" {
 		t.Errorf("released, for the reason %q: want to hear that it was lost", e.Reason)
 	}
 }
 
-// TestOtherClock: a client that reads another clock than the peer has no use for deadlines by
-// that.
+// TestOtherClock: a client that reads another clock than the peer is refused, because it cannot use
+// the peer's deadlines.
 func TestOtherClock(t *testing.T) {
 	t.Parallel()
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
@@ -266,7 +265,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// TestTooManyLooks: who asks faster than the peer can look is told, and costs no more.
+// TestTooManyLooks: a client that asks faster than the peer can look is refused, and costs no more.
 func TestTooManyLooks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, brief)
@@ -314,7 +313,7 @@ func (k *talker) say(line string) {
 	}
 }
 
-// heard is what tests look at of an event.
+// heard is the part of an event that tests look at.
 type heard struct {
 	Event, Token, Error, Reason string
 
@@ -338,8 +337,8 @@ func (k *talker) hear(kind string) (e heard) {
 	return e
 }
 
-// TestConnectionsThatAreGone: a client forgets a connection that has ended, when the leases that
-// were held over it have, and not before.
+// TestConnectionsThatAreGone: a client forgets an ended connection when the leases of the connection
+// have ended, too, and not before.
 func TestConnectionsThatAreGone(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		c := l.peers[0].client("c")

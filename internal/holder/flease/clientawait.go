@@ -8,7 +8,7 @@ import (
 	"github.com/tenure-lease/tenure"
 )
 
-// await answers a client when a name has other holders than it knows of.
+// await answers a client when the holders of a name differ from those that it knows.
 func (s *session) await(r request) error {
 	since := tenure.State{Name: r.Name}
 	for _, token := range r.Tokens {
@@ -39,8 +39,8 @@ func observed(st tenure.State, err error) event {
 	return event{Event: "observed", State: &st}
 }
 
-// look answers a request that changes nothing, with an event of the kind, beside others: so
-// many of a connection, and no more.
+// look answers a request that changes nothing with an event of the kind, on a goroutine of its own.
+// A connection has at most sessionClaimsMax of them.
 func (s *session) look(id uint64, kind string, f func(context.Context) event) error {
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.mu.Lock()
@@ -58,14 +58,14 @@ func (s *session) look(id uint64, kind string, f func(context.Context) event) er
 		e := f(ctx)
 		e.ID = id
 		_ = s.lines.send(e)
-		s.mu.Lock() // not before: an answer that nobody reads counts, too
+		s.mu.Lock() // only now: an answer that is not read counts, too
 		delete(s.looks, id)
 		s.mu.Unlock()
 	})
 	return nil
 }
 
-// Await implements tenure.Awaiter. It is the peer that looks, once for all who ask.
+// Await implements tenure.Awaiter. The peer looks, once for all its clients.
 func (c *Client) Await(outer context.Context, since tenure.State) (tenure.State, error) {
 	if err := tenure.CheckName(since.Name); err != nil {
 		return since, err

@@ -10,7 +10,8 @@ import (
 	"github.com/tenure-lease/tenure"
 )
 
-// TestWhatEndsEachCallOfAClient: a call whose peer is silent ends with its caller, whose reason it tells, and with the client, at once.
+// TestWhatEndsEachCallOfAClient: a call whose peer is silent ends at once when its caller gives up, with the caller's
+// reason, or when the client is closed.
 func TestWhatEndsEachCallOfAClient(t *testing.T) {
 	why := errors.New("the caller's reason")
 	claim := tenure.Claim{Name: "x", TTL: time.Minute}
@@ -40,7 +41,7 @@ func TestWhatEndsEachCallOfAClient(t *testing.T) {
 				}
 				select {
 				case err := <-ended:
-					// A claim waits a moment, for what was in its way.
+					// A claim waits a moment to hear which holder was in its way.
 					if took := time.Since(began); !errors.Is(err, want) || took > 2*farewell {
 						t.Errorf("%s, which %s ends, returns %v after %v, want %v", name, what, err, took, want)
 					}

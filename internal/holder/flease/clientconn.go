@@ -17,7 +17,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/holder"
 )
 
-// clientConn is a connection with who waits for its events.
+// clientConn is a connection of a Client, with the callers that wait for its events.
 type clientConn struct {
 	client *Client
 	lines  *lines
@@ -27,20 +27,20 @@ type clientConn struct {
 
 	mu     sync.Mutex
 	lastID uint64
-	asked  map[uint64]*question    // by id: who waits for one event
+	asked  map[uint64]*question    // by id: the requests that wait for an event
 	leases map[uint64]*clientLease // held
 	more   chan struct{}           // nudged when there is more to name
 }
 
 // question is a request that waits for its answer.
 type question struct {
-	answer chan event   // one
+	answer chan event   // has room for it
 	lease  *clientLease // to begin with the answer "acquired"; or nil
-	left   bool         // nobody wants it any more
-	names  []string     // of earlier parts of the answer
+	left   bool         // no caller waits any more
+	names  []string     // from earlier parts of the answer
 }
 
-// greet makes sure that both sides speak one language and read one clock.
+// greet checks that both sides speak one version and read one clock.
 func (n *clientConn) greet() error {
 	c := n.client.cfg.Clock
 	before := c.Now()
@@ -108,7 +108,7 @@ func (n *clientConn) take(e event) {
 	switch e.Event {
 	case "renewed":
 		if l := n.lease(e.ID); l != nil {
-			l.Extend(e.Until, 0) // or it came too late, and the lease is named no more
+			l.Extend(e.Until, 0) // false: it came too late, and the lease is named no more
 		}
 	case "lost":
 		if l := n.lease(e.ID); l != nil {
@@ -120,15 +120,15 @@ func (n *clientConn) take(e event) {
 	}
 }
 
-// lease is one that is held, or nil.
+// lease returns a lease that is held, or nil.
 func (n *clientConn) lease(id uint64) *clientLease {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.leases[id]
 }
 
-// answered gives an answer to whoever waits for it. A claim that is admitted is either begun
-// or, if nobody waits for it any more, given back.
+// answered passes an answer to the caller that waits for it. An admitted claim begins, or is given
+// back if no caller waits for it any more.
 func (n *clientConn) answered(e event) {
 	n.mu.Lock()
 	q := n.asked[e.ID]
@@ -142,7 +142,7 @@ func (n *clientConn) answered(e event) {
 	}
 	n.mu.Unlock()
 	if back {
-		// Sent by another goroutine: this one must go on reading.
+		// Another goroutine sends it, because this one must go on reading.
 		n.client.running.Go(func() { _ = n.say(request{Op: "release", ID: e.ID}) })
 	}
 	if q == nil {
@@ -161,8 +161,8 @@ func (n *clientConn) forget(id uint64) {
 	delete(n.leases, id)
 }
 
-// live names what we wait for and what we hold, four times in the shortest TTL of those,
-// while there is any.
+// live names the claims that callers wait for and the leases that are held, four times in the
+// shortest TTL of these.
 func (n *clientConn) live() {
 	defer n.lines.conn.Close()
 	c := n.client.cfg.Clock
@@ -171,7 +171,7 @@ func (n *clientConn) live() {
 		if len(ids) == 0 {
 			select {
 			case <-n.more:
-				last = c.Now() // what is new was named when it was asked for
+				last = c.Now() // a new claim was named by its request
 				continue
 			case <-n.ctx.Done():
 				return
@@ -180,7 +180,7 @@ func (n *clientConn) live() {
 		alarm := c.Alarm(last.Add(pause))
 		select {
 		case <-alarm.C:
-			last = c.Now() // before we look at what we hold: never later than that is true
+			last = c.Now() // before the look at the leases: the peer must not think that it was later
 			ids, _ = n.wanted()
 			for part := range slices.Chunk(ids, aliveMax) {
 				if n.say(request{Op: "alive", At: last, IDs: part}) != nil {
@@ -196,8 +196,8 @@ func (n *clientConn) live() {
 	}
 }
 
-// wanted are the ids of the claims that somebody waits for and of the leases that are held,
-// and a quarter of the shortest TTL.
+// wanted returns the ids of the claims that callers wait for and of the leases that are held, and
+// a quarter of the shortest TTL.
 func (n *clientConn) wanted() (ids []uint64, pause time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -220,8 +220,7 @@ func (n *clientConn) wanted() (ids []uint64, pause time.Duration) {
 	return ids, least / 4
 }
 
-// ask sends a request, under an id of its own if it has none, and returns where its answer
-// will be.
+// ask sends a request, under a new id if it has none, and returns the channel of its answer.
 func (n *clientConn) ask(r request, lease *clientLease) (uint64, <-chan event, error) {
 	q := &question{answer: make(chan event, 1), lease: lease}
 	n.mu.Lock()
@@ -242,8 +241,8 @@ func (n *clientConn) ask(r request, lease *clientLease) (uint64, <-chan event, e
 	return id, q.answer, n.say(r)
 }
 
-// leave says that nobody waits for a claim any more. If it is admitted all the same, it is
-// given back.
+// leave cancels a claim that no caller waits for any more. If the peer admits it all the same, it
+// is given back.
 func (n *clientConn) leave(id uint64) {
 	n.mu.Lock()
 	if q := n.asked[id]; q != nil {
@@ -260,14 +259,14 @@ func (n *clientConn) gone() bool {
 	return n.ctx.Err() != nil && len(n.leases) == 0
 }
 
-// unask drops what nobody waits for any more.
+// unask drops a request that no caller waits for any more.
 func (n *clientConn) unask(id uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.asked, id)
 }
 
-// releaseAll releases what the connection's client holds, all at once.
+// releaseAll releases the leases of the connection, all at once.
 func (n *clientConn) releaseAll() error {
 	n.mu.Lock()
 	ids := make([]uint64, 0, len(n.leases))

@@ -21,8 +21,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestGreetings: a client goes on with a peer that speaks its language and reads its clock, and knows
-// the peer's t_max.
+// TestGreetings: a client accepts a peer that speaks its version and reads its clock, and knows the
+// peer's t_max.
 func TestGreetings(t *testing.T) {
 	now := machine.Mono(time.Hour)
 	welcome := event{Event: "welcome", Version: socketVersion, At: now, TMaxMS: 60_000}
@@ -64,7 +64,7 @@ func TestGreetings(t *testing.T) {
 	}
 }
 
-// TestWhyAConnectionEnded is told once, in words for people, and the connection is closed.
+// TestWhyAConnectionEnded: the reason is told once, in words for people, and the connection is closed.
 func TestWhyAConnectionEnded(t *testing.T) {
 	for err, want := range map[error]string{
 		io.EOF: "at path ended", net.ErrClosed: "at path ended", syscall.EPIPE: "at path ended", syscall.ECONNRESET: "at path ended",
@@ -85,8 +85,8 @@ func TestWhyAConnectionEnded(t *testing.T) {
 	}
 }
 
-// TestWhatAClientNames: what somebody waits for and what is held at the moment, four times in the
-// shortest TTL of those, and nothing else.
+// TestWhatAClientNames: a client names the claims that callers wait for and the leases that are held,
+// four times in the shortest TTL of these, and nothing else.
 func TestWhatAClientNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []request
@@ -140,7 +140,7 @@ func TestWhatAClientNames(t *testing.T) {
 		wait(1, 2)
 		wait(10*time.Second - 1)
 		wait(1, 2)
-		if _, _, err := n.ask(request{Op: "status"}, nil); err != nil { // which nobody names
+		if _, _, err := n.ask(request{Op: "status"}, nil); err != nil { // no alive names it
 			t.Fatal(err)
 		}
 		wait(10*time.Second, 2)
@@ -152,7 +152,7 @@ func TestWhatAClientNames(t *testing.T) {
 	})
 }
 
-// TestAnswersOfManyParts: the parts of an answer are one for the caller, and other answers come between.
+// TestAnswersOfManyParts: the caller gets the parts of an answer as one, though other answers come between.
 func TestAnswersOfManyParts(t *testing.T) {
 	n := promptConn(func(*clientConn, request) {})
 	id, answer, err := n.ask(request{Op: "list"}, nil)
@@ -186,16 +186,16 @@ func TestAnswersOfManyParts(t *testing.T) {
 	}
 }
 
-// TestHowLongAClientAsks: a look is repeated while the peer has too much to do, for some seconds if
-// there is nothing to wait for; an Await lasts as long as its caller likes, and then says that the caller has gone.
+// TestHowLongAClientAsks: a look is repeated while the peer has too much to do, for some seconds. An Await
+// lasts until its caller gives up, and then returns the caller's reason.
 func TestHowLongAClientAsks(t *testing.T) {
 	why := errors.New("the caller's reason")
 	state := event{Event: "observed", State: &tenure.State{Name: "x", Waiting: 7}}
 	busy, bad := event{Event: "observed"}.fill(ErrBusy), event{Event: "observed"}.fill(tenure.ErrClaim)
 	for name, tt := range map[string]struct {
 		await bool
-		ends  time.Duration // the caller does, if not 0
-		first event         // the answer to the first, if not ""
+		ends  time.Duration // when the caller gives up; 0: never
+		first event         // the answer to the first requests; none if empty
 		many  int
 		took  time.Duration
 		asks  int
@@ -205,7 +205,7 @@ func TestHowLongAClientAsks(t *testing.T) {
 		"too much to do for a while":  {false, 0, busy, 9, 9 * 50 * time.Millisecond, 10, nil},
 		"too much to do, who awaits":  {true, 0, busy, 900, 45 * time.Second, 901, nil},
 		"a bad name":                  {false, 0, bad, 9, 0, 1, tenure.ErrClaim},
-		"no answer":                   {false, 0, event{}, 9, 2 * clientPatience, 1, errPatience},
+		"no answer":                   {false, 0, event{}, 9, 2 * clientPatience, 1, holder.ErrPatience},
 		"no answer, and he gives up":  {false, time.Second, event{}, 9, time.Second, 1, why},
 		"no answer, who awaits":       {true, time.Hour, event{}, 9, time.Hour, 1, why},
 		"too much to do, he gives up": {true, 125 * time.Millisecond, busy, 900, 125 * time.Millisecond, 3, why},
@@ -260,7 +260,7 @@ func TestHowLongAClientAsks(t *testing.T) {
 	}
 }
 
-// TestReleasesThatNobodyAnswers are waited for until the lease has ended by itself, or for a second.
+// TestReleasesThatNobodyAnswers: a release waits for its answer until the lease has run out, or for a second.
 func TestReleasesThatNobodyAnswers(t *testing.T) {
 	for left, want := range map[time.Duration]time.Duration{5 * time.Second: 5 * time.Second, 200 * time.Millisecond: time.Second} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,62 +13,74 @@ import (
 
 // Acquire implements tenure.Leaser.
 func (c *Client) Acquire(ctx context.Context, cl tenure.Claim) (tenure.Lease, error) {
-	return c.acquire(ctx, cl, false)
+	return holder.Admit(ctx, c.calls, clientEngine{c, cl.TTL == 0}, cl, false)
 }
 
-// TryAcquire implements tenure.Leaser. It waits for the peer, and the peer for others, no
-// longer than some seconds.
+// TryAcquire implements tenure.Leaser. It waits some seconds at most, for its peer and for the
+// others.
 func (c *Client) TryAcquire(ctx context.Context, cl tenure.Claim) (tenure.Lease, error) {
-	return c.acquire(ctx, cl, true)
+	return holder.Admit(ctx, c.calls, clientEngine{c, cl.TTL == 0}, cl, true)
 }
 
-func (c *Client) acquire(outer context.Context, cl tenure.Claim, try bool) (tenure.Lease, error) {
-	asked := cl.TTL
-	cl, err := cl.Complete()
-	if err != nil {
+// clientEngine is a Client as a holder.Engine for one call.
+type clientEngine struct {
+	*Client
+	anyTTL bool // the caller asks for no certain TTL
+}
+
+// Complete implements holder.Engine.
+func (clientEngine) Complete(c tenure.Claim) (tenure.Claim, error) { return c.Complete() }
+
+// Patience implements holder.Engine.
+func (clientEngine) Patience() time.Duration { return 2 * clientPatience }
+
+// away is the error of a claim that has no connection, or whose connection has ended.
+type away struct{ error }
+
+func (a away) Unwrap() error { return a.error }
+
+// Again implements holder.Engine: a claim is made again while the peer is away, and by Acquire
+// while the peer is of no use.
+func (clientEngine) Again(in holder.Call, err error) (time.Duration, bool) {
+	switch {
+	case errors.As(err, new(away)), !in.Try && errors.Is(err, tenure.ErrUnavailable) && in.Cut() == nil:
+		return 50 * time.Millisecond, true
+	}
+	return 0, errors.Is(err, tenure.ErrLost) // before the caller knew of it
+}
+
+// Explain implements holder.Engine.
+func (e clientEngine) Explain(_ holder.Call, c tenure.Claim, err error) error {
+	return e.explain("acquire", c.Name, err)
+}
+
+// Contend implements holder.Engine.
+func (e clientEngine) Contend(in holder.Call, c tenure.Claim) (holder.Claim, error) {
+	if err := in.Cut(); err != nil {
 		return nil, err
 	}
-	ctx, end, err := c.calls.Begin(outer)
-	if err != nil {
-		return nil, err
-	}
+	ctx, end := in.Context()
 	defer end()
-	if try {
-		bound, cancel := within(ctx, 2*clientPatience, errPatience)
-		defer cancel()
-		ctx = bound
+	n, err := e.connect(ctx)
+	if err != nil {
+		return nil, away{err}
 	}
 	r := request{
-		Op: "acquire", Name: cl.Name, Holder: cl.Holder, Slots: cl.Slots, Try: try,
-		TTLMS: roundUp(cl.TTL).Milliseconds(), LockDelayMS: roundUp(cl.LockDelay).Milliseconds(),
+		Op: "acquire", Name: c.Name, Holder: c.Holder, Slots: c.Slots, Try: in.Try,
+		TTLMS: roundUp(c.TTL).Milliseconds(), LockDelayMS: roundUp(c.LockDelay).Milliseconds(),
 	}
-	for {
-		if ctx.Err() != nil {
-			return nil, c.final(outer, "acquire", cl.Name, context.Cause(ctx))
-		}
-		n, err := c.connect(ctx)
-		if err == nil {
-			if asked == 0 {
-				// None, if the lock delay leaves no room for one: the peer says so.
-				r.TTLMS = max(0, min(r.TTLMS, n.tmax.Milliseconds()-r.LockDelayMS))
-			}
-			var l *clientLease
-			if l, err = n.acquire(ctx, r); err == nil {
-				return l, nil
-			}
-			if errors.Is(err, tenure.ErrLost) {
-				continue // before anybody knew of it
-			}
-			waits := !try && errors.Is(err, tenure.ErrUnavailable) && ctx.Err() == nil
-			if n.ctx.Err() == nil && !waits {
-				return nil, c.final(outer, "acquire", cl.Name, err)
-			}
-		}
-		// The peer is away, or of no use at the moment: whoever can wait does.
-		if cut := wait(ctx, 50*time.Millisecond); cut != nil {
-			return nil, c.final(outer, "acquire", cl.Name, fmt.Errorf("%w: %w", cut, err))
-		}
+	if e.anyTTL {
+		// It is 0 if the lock delay leaves no room, and the peer refuses it then.
+		r.TTLMS = max(0, min(r.TTLMS, n.tmax.Milliseconds()-r.LockDelayMS))
 	}
+	l, err := n.acquire(ctx, r)
+	switch {
+	case err == nil:
+		return l, nil
+	case n.ctx.Err() != nil:
+		return nil, away{err}
+	}
+	return nil, err
 }
 
 // acquire makes one claim over the connection.
@@ -83,7 +95,7 @@ func (n *clientConn) acquire(ctx context.Context, r request) (*clientLease, erro
 		if err := e.err(); err != nil {
 			return nil, err
 		}
-		return l, l.Check()
+		return l, nil
 	}
 	select {
 	case e := <-answer:
@@ -99,7 +111,7 @@ func (n *clientConn) acquire(ctx context.Context, r request) (*clientLease, erro
 	select {
 	case e := <-answer:
 		err = e.err()
-		if err == nil && l.Begun() { // it was admitted before we left
+		if err == nil && l.Begun() { // it was admitted before the cancellation
 			n.client.running.Go(func() { _ = l.Release(n.client.ctx) })
 		}
 	case <-enough.C:
@@ -111,7 +123,7 @@ func (n *clientConn) acquire(ctx context.Context, r request) (*clientLease, erro
 	return nil, context.Cause(ctx)
 }
 
-// clientLease is a lease as its holder in this process sees it.
+// clientLease is the holder's side of a client's lease.
 type clientLease struct {
 	holder.Lease
 	conn   *clientConn
@@ -123,7 +135,7 @@ type clientLease struct {
 
 var _ tenure.Lease = (*clientLease)(nil)
 
-// begin begins the tenure, with the peer's answer.
+// begin begins the tenure that the peer has admitted.
 func (l *clientLease) begin(e event) {
 	l.Begin(e.Token, e.Until, 0)
 	l.conn.client.running.Go(func() {
@@ -145,10 +157,10 @@ func (l *clientLease) GiveBack() {
 	l.answer, l.asked = answer, err
 }
 
-// Abandon implements holder.Claim: the peer frees what is lost without being told.
+// Abandon implements holder.Claim: the peer frees a lost lease without a message.
 func (l *clientLease) Abandon(context.Context) {}
 
-// AwaitFreed implements holder.Claim. The first release has the answer.
+// AwaitFreed implements holder.Claim. The first call gets the answer.
 func (l *clientLease) AwaitFreed(ctx context.Context, left time.Duration) error {
 	n := l.conn
 	n.mu.Lock()
@@ -156,7 +168,7 @@ func (l *clientLease) AwaitFreed(ctx context.Context, left time.Duration) error 
 	l.answer = nil
 	n.mu.Unlock()
 	if answer == nil {
-		return nil // a second time
+		return nil // a second call
 	}
 	if err == nil {
 		enough := time.NewTimer(max(left, time.Second))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -23,8 +24,16 @@ func promptClient(answer func(n *clientConn, r request)) *Client {
 	return c
 }
 
-// TestHowLongAClientRepeatsClaims: a client that waits makes its claim again while the peer is of no
-// use; one that only tries hears so at once, and waits for the peer no longer than some seconds.
+// asClient calls Acquire or TryAcquire.
+func asClient(ctx context.Context, c *Client, cl tenure.Claim, try bool) (tenure.Lease, error) {
+	if try {
+		return c.TryAcquire(ctx, cl)
+	}
+	return c.Acquire(ctx, cl)
+}
+
+// TestHowLongAClientRepeatsClaims: Acquire makes its claim again while the peer is of no use.
+// TryAcquire returns that at once, and waits some seconds at most for an answer.
 func TestHowLongAClientRepeatsClaims(t *testing.T) {
 	why := errors.New("the caller's reason")
 	says := func(err error) event { return event{Event: "refused"}.fill(err) }
@@ -32,9 +41,9 @@ func TestHowLongAClientRepeatsClaims(t *testing.T) {
 	live := admitted(machine.Mono(time.Hour))
 	for name, tt := range map[string]struct {
 		try    bool
-		ends   time.Duration // the caller does, if not 0
-		first  event         // the answer to the first claims, if not ""
-		many   int           // of which there are so many; then one is admitted
+		ends   time.Duration // when the caller gives up; 0: never
+		first  event         // the answer to the first claims; none if empty
+		many   int           // how many first claims there are; the next is admitted
 		claims int
 		took   time.Duration
 		is     []error // nil if it is held
@@ -48,7 +57,7 @@ func TestHowLongAClientRepeatsClaims(t *testing.T) {
 		"silence, for who waits":          {false, 0, says(tenure.ErrUnavailable), 90, 91, 90 * 50 * time.Millisecond, nil, ""},
 		"much to do, for who tries":       {true, 0, says(ErrBusy), 9, 1, 0, []error{ErrBusy}, ""},
 		"much to do, for who waits":       {false, 0, says(ErrBusy), 90, 91, 90 * 50 * time.Millisecond, nil, ""},
-		"no answer, for who tries":        {true, 0, event{}, 9, 1, 2*clientPatience + 2*farewell, []error{tenure.ErrUnavailable, errPatience}, "the peer at path"},
+		"no answer, for who tries":        {true, 0, event{}, 9, 1, 2*clientPatience + 2*farewell, []error{tenure.ErrUnavailable, holder.ErrPatience}, "the peer at path"},
 		"no answer, and he gives up":      {false, time.Minute, event{}, 9, 1, time.Minute + 2*farewell, []error{tenure.ErrUnavailable, why}, `acquire "x"`},
 		"silence, and he gives up":        {false, 110 * time.Millisecond, says(tenure.ErrUnavailable), 9, 3, 110 * time.Millisecond, []error{tenure.ErrUnavailable, why}, "the caller's reason: "},
 		"no answer, and he tries":         {true, time.Second, event{}, 9, 1, time.Second + 2*farewell, []error{tenure.ErrUnavailable, why}, `acquire "x"`},
@@ -83,7 +92,7 @@ func TestHowLongAClientRepeatsClaims(t *testing.T) {
 					giveUp(why)
 				}
 				began := time.Now()
-				lease, err := c.acquire(ctx, tenure.Claim{Name: "x", TTL: 10 * time.Second}, tt.try)
+				lease, err := asClient(ctx, c, tenure.Claim{Name: "x", TTL: 10 * time.Second}, tt.try)
 				if took := time.Since(began); took != tt.took || claims != tt.claims {
 					t.Errorf("%s: after %v and %d claims %v; want %v and %d", name, took, claims, err, tt.took, tt.claims)
 				}
@@ -117,8 +126,8 @@ func TestHowLongAClientRepeatsClaims(t *testing.T) {
 	}
 }
 
-// TestWhatAClientAsksFor: all that was claimed is asked for, in whole milliseconds and no fewer; a claim
-// without a TTL asks for what its lock delay leaves of the peer's t_max.
+// TestWhatAClientAsksFor: a request has all fields of its claim, with times rounded up to milliseconds.
+// A claim without a TTL asks for the part of the peer's t_max that its lock delay leaves.
 func TestWhatAClientAsksFor(t *testing.T) {
 	for name, tt := range map[string]struct {
 		claim tenure.Claim
@@ -138,7 +147,7 @@ func TestWhatAClientAsksFor(t *testing.T) {
 			})
 			now := machine.Mono(time.Minute)
 			c.cfg.Clock.(interface{ Advance(time.Duration) }).Advance(time.Minute)
-			if _, err := c.acquire(t.Context(), tt.claim, try); !errors.Is(err, tenure.ErrClaim) {
+			if _, err := asClient(t.Context(), c, tt.claim, try); !errors.Is(err, tenure.ErrClaim) {
 				t.Errorf("%s: %v", name, err)
 			}
 			want := tt.want

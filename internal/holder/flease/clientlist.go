@@ -9,7 +9,7 @@ import (
 
 var _ tenure.Lister = (*Client)(nil)
 
-// list answers a client with names, as many in a line as have room.
+// list answers a client with names, in as many lines as they need.
 func (s *session) list(r request) error {
 	return s.look(r.ID, "names", func(ctx context.Context) event {
 		names, err := s.leaser.List(ctx, r.Name)
@@ -20,7 +20,7 @@ func (s *session) list(r request) error {
 	})
 }
 
-// pages sends names, and returns the last event of them.
+// pages sends names, and returns the last event of them unsent.
 func (s *session) pages(id uint64, names []string) event {
 	for {
 		n, size := 0, 0
@@ -38,7 +38,7 @@ func (s *session) pages(id uint64, names []string) event {
 	}
 }
 
-// List implements tenure.Lister: the peer asks all others, see Leaser.List.
+// List implements tenure.Lister. The peer asks all others, see Leaser.List.
 func (c *Client) List(outer context.Context, prefix string) ([]string, error) {
 	ctx, end, err := c.calls.Begin(outer)
 	if err != nil {

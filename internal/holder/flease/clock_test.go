@@ -15,8 +15,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestClockJumps: a peer whose wall clock is set counts as crashed. What it held is lost,
-// it is silent for a quarantine, and others go on.
+// TestClockJumps: a peer whose wall clock is set counts as crashed. Its leases are lost, it is silent
+// for a quarantine, and others go on.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]time.Duration{"ahead": 15 * time.Millisecond, "back": -time.Hour} {
@@ -25,7 +25,7 @@ func TestClockJumps(t *testing.T) {
 			var offset atomic.Int64
 			cfg := brief
 			cfg.Wall = setWall(&offset)
-			c := newCluster(t, 1, cfg) // alone, so that nobody else's clock is in question
+			c := newCluster(t, 1, cfg) // alone, so that no other clock is in question
 			c.ready()
 			l := c.peers[0].Leaser()
 			defer l.Close()
@@ -44,7 +44,7 @@ func TestClockJumps(t *testing.T) {
 			}
 			s := c.peers[0].Status()
 			for end := time.Now().Add(3 * time.Second); s.Serving && time.Now().Before(end); s = c.peers[0].Status() {
-				time.Sleep(time.Millisecond) // holders hear of it first
+				time.Sleep(time.Millisecond) // holders are told first
 			}
 			if s.Serving || s.SilentMS == 0 {
 				t.Errorf("the peer serves on: %+v", s)
@@ -58,13 +58,12 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// setWall is right, but for an offset.
+// setWall is the right time plus an offset.
 func setWall(offset *atomic.Int64) func() time.Time {
 	return func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
 }
 
-// TestIdleClockJumps: a peer that has nothing to do notices that its clock was set, though
-// nobody asks it for anything.
+// TestIdleClockJumps: an idle peer notices that its clock was set, though it gets no request.
 func TestIdleClockJumps(t *testing.T) {
 	t.Parallel()
 	var offset atomic.Int64
@@ -82,7 +81,7 @@ func TestIdleClockJumps(t *testing.T) {
 	}
 }
 
-// TestEitherClockEndsALease: a holder stops when either clock has come to the end.
+// TestEitherClockEndsALease: a holder stops when either clock has reached the end.
 func TestEitherClockEndsALease(t *testing.T) {
 	t.Parallel()
 	cfg := brief
@@ -112,7 +111,7 @@ func TestEitherClockEndsALease(t *testing.T) {
 	}
 }
 
-// TestJudgeClock: what the kernel says of its clock, and what follows.
+// TestJudgeClock: an answer of the kernel about its clock is judged, with advice.
 func TestJudgeClock(t *testing.T) {
 	for _, c := range []struct {
 		unsynchronized bool
@@ -131,8 +130,7 @@ func TestJudgeClock(t *testing.T) {
 	}
 }
 
-// TestBusy: more claims than there may be are refused at once to who does not wait, and
-// held back from who does.
+// TestBusy: a claim beyond the limit is refused at once by TryAcquire, and waits in Acquire.
 func TestBusy(t *testing.T) {
 	t.Parallel()
 	cfg := brief
@@ -161,8 +159,8 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestKernelDoubtsItsClock: a peer whose kernel does not vouch for its clock is silent for as long
-// as that is so, and for a quarantine more.
+// TestKernelDoubtsItsClock: a peer is silent for as long as its kernel does not vouch for its clock,
+// and for a quarantine more.
 func TestKernelDoubtsItsClock(t *testing.T) {
 	var doubt atomic.Bool
 	var asked atomic.Int64

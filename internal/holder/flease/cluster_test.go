@@ -14,7 +14,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// cluster is peers in this process.
+// cluster is a set of peers in this process.
 type cluster struct {
 	t       testing.TB
 	members engine.Members
@@ -53,14 +53,14 @@ func newCluster(t testing.TB, n int, cfg engine.Config) *cluster {
 
 func (c *cluster) addr(i int) string { return c.members.Addrs[machine.NodeID(i+1)] }
 
-// config is that of peer i.
+// config returns the configuration of peer i.
 func (c *cluster) config(i int, l net.Listener) engine.Config {
 	cfg := c.cfg
 	cfg.Self, cfg.Listener = c.addr(i), l
 	return cfg
 }
 
-// start starts peer i as one that has never run.
+// start starts peer i as one of a cluster that has never run.
 func (c *cluster) start(i int, l net.Listener) {
 	c.t.Helper()
 	p, err := engine.Start(c.t.Context(), engine.Fresh(c.config(i, l), c.taps[i].pass))
@@ -109,7 +109,7 @@ func (c *cluster) ready() {
 	}
 }
 
-// socket is where a peer serves clients.
+// socket is a path at which a peer serves clients.
 type socket struct {
 	path  string
 	close func()
@@ -141,7 +141,7 @@ func (c *cluster) socket(i int) *socket {
 	return &socket{path, end}
 }
 
-// tap cuts a peer off, or delays what it hears.
+// tap cuts a peer off, or delays its messages.
 type tap struct {
 	mu  sync.Mutex
 	cut bool

@@ -18,7 +18,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// telling is the address of a peer that tells this to whoever asks for its terms.
+// telling returns the address of a peer that answers every question with this.
 func telling(t *testing.T, says func() []byte) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,7 +37,7 @@ func telling(t *testing.T, says func() []byte) string {
 	return addr
 }
 
-// comparing is peer 1 of a list, which runs no machine.
+// comparing returns peer 1 of a list, without a machine.
 func comparing(addrs map[machine.NodeID]string) *Peer {
 	p := &Peer{
 		cfg:  Config{Cluster: "c", TMax: time.Minute, Epsilon: time.Second, Logger: slog.New(slog.DiscardHandler)},
@@ -47,8 +47,8 @@ func comparing(addrs map[machine.NodeID]string) *Peer {
 	return p
 }
 
-// TestWhatIsTheMatterWithAPeer: a peer's terms, and its reason for a refusal, show which trouble there is with it. Trouble that
-// is over is forgotten. If a peer does not answer, the reason for which it was asked stays.
+// TestWhatIsTheMatterWithAPeer: a peer's terms, and its reason for a refusal, show the trouble with it. Trouble that is
+// over is forgotten. If a peer does not answer, the reason for the question stays.
 func TestWhatIsTheMatterWithAPeer(t *testing.T) {
 	unknown, other := errors.Join(peer.ErrUnknownMember, errors.New("it does not know us")), errors.New("it does not want us")
 	var says []byte
@@ -67,7 +67,7 @@ func TestWhatIsTheMatterWithAPeer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		says   []byte
 		reason error
-		want   string // in what is the matter; nothing is, if empty
+		want   string // in the words of the trouble; there is none if empty
 	}{
 		"it agrees":                                {says: with(func(*terms) {})},
 		"it agrees, and does not know us":          {with(func(*terms) {}), unknown, "it does not know us"},
@@ -101,7 +101,7 @@ func TestWhatIsTheMatterWithAPeer(t *testing.T) {
 	}
 }
 
-// dialed notes which addresses are dialed, and connects to none.
+// dialed records the addresses that are dialed, and connects to none.
 type dialed struct {
 	mu    sync.Mutex
 	addrs []string
@@ -125,9 +125,9 @@ func (d *dialed) since() []string {
 	return addrs
 }
 
-// TestWhichPeersAreAsked: the peer with which there is a new stream, that refuses this one, or with which the machine disagrees is asked
-// for its terms, and no other. A peer with which there is trouble is asked again, unless it does not know this one. Before a start all
-// members are asked, those of the epoch before, too, and this one is not.
+// TestWhichPeersAreAsked: a peer is asked for its terms after a new stream, a refusal or a disagreement, and no other peer
+// is. A peer with trouble is asked again, unless it does not know this one. Before a start all other members are asked,
+// and those of the epoch before, too.
 func TestWhichPeersAreAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d dialed
@@ -172,8 +172,8 @@ func TestWhichPeersAreAsked(t *testing.T) {
 	})
 }
 
-// TestHowLongWhatIsHeardCounts: an incident counts from its last occurrence, and is news if it differs from the one before, or if that
-// was forgotten.
+// TestHowLongWhatIsHeardCounts: a fault counts from its last occurrence. It is new if it differs from the one before, or if
+// that was forgotten.
 func TestHowLongWhatIsHeardCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := scriptedPeer(t, &scripted{}, time.Second)

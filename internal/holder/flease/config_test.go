@@ -16,8 +16,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestConfigsThatCannotBe: a peer does not start with them, says what to change, and leaves
-// nothing behind.
+// TestConfigsThatCannotBe: a peer does not start with a bad Config. The error names the change, and
+// nothing is left behind.
 func TestConfigsThatCannotBe(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -83,7 +83,7 @@ func TestConfigsThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestDefaultsOfAConfig: what is left out is as documented, and what is given stays.
+// TestDefaultsOfAConfig: missing options get the documented values, and given ones stay.
 func TestDefaultsOfAConfig(t *testing.T) {
 	given := Config{Self: "a:1", Membership: Fixed(Members{})}
 	c, err := given.complete()
@@ -102,7 +102,7 @@ func TestDefaultsOfAConfig(t *testing.T) {
 	}
 }
 
-// TestIncarnations: what a life of a peer is called is what was drawn, and never 0.
+// TestIncarnations: the incarnation of a peer is the number that was drawn, and never 0.
 func TestIncarnations(t *testing.T) {
 	for drawn, want := range map[string]uint32{"\x01\x02\x03\x04": 0x04030201, "\x00\x00\x00\x00": 1, "\xff\xff\xff\xff": 1<<32 - 1} {
 		if got, err := incarnation(strings.NewReader(drawn)); err != nil || got != want {
@@ -114,7 +114,7 @@ func TestIncarnations(t *testing.T) {
 	}
 }
 
-// TestUnwise: a configuration that is allowed and not wise is told to people.
+// TestUnwise: an allowed but unwise configuration is logged.
 func TestUnwise(t *testing.T) {
 	for _, wise := range []bool{true, false} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,14 +14,14 @@ import (
 	"github.com/tenure-lease/tenure/leasetest"
 )
 
-// ttl is that of the suite, in simulated time.
+// ttl is the suite's TTL, in simulated time.
 const ttl = 1500 * time.Millisecond
 
 // patient are terms that have room for the suite's longest lock delays.
 var patient = engine.Config{TMax: 102 * ttl, Epsilon: 20 * time.Millisecond, RoundTimeout: ttl / 8}
 
-// TestConformance has every Leaser with a peer of its own, and one cell of them all, so
-// that it goes on while some are cut off.
+// TestConformance gives every Leaser a peer of its own. All peers are one cell, so that it goes on
+// while some are cut off.
 func TestConformance(t *testing.T) {
 	leasetest.Each(t, func(t *testing.T, run func(testing.TB, leasetest.Fixture)) {
 		cfg := patient
@@ -46,8 +46,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestConformanceOfClients has every Leaser in a process beside one of three peers, which
-// are restarted with what they leave behind.
+// TestConformanceOfClients has every Leaser in a process beside one of three peers. The peers are
+// restarted with their saved state.
 func TestConformanceOfClients(t *testing.T) {
 	leasetest.Each(t, func(t *testing.T, run func(testing.TB, leasetest.Fixture)) {
 		cfg := patient
@@ -90,7 +90,7 @@ func TestConformanceOfClients(t *testing.T) {
 	})
 }
 
-// conform runs a case, with the Leasers closed before the peers are.
+// conform runs a case, and closes the Leasers before the peers.
 func (l *lab) conform(run func(testing.TB, leasetest.Fixture), f leasetest.Fixture) {
 	b := &labBench{TB: l.t}
 	defer func() {
@@ -114,13 +114,13 @@ func (b *labBench) Cleanup(f func()) {
 	b.cleanups = append(b.cleanups, f)
 }
 
-// lines are the ways from Leasers to the others.
+// lines are the connections from Leasers to the others.
 type lines struct {
 	lab   *lab
 	mu    sync.Mutex // is not held while the network is called, which calls us
 	hosts map[tenure.Leaser]string
 	cuts  map[string]func()
-	delay map[string]time.Duration // of what the host hears
+	delay map[string]time.Duration // of messages to the host
 }
 
 func (l *lab) lines() *lines {
@@ -140,7 +140,7 @@ func (n *lines) add(l tenure.Leaser, host string) {
 	n.hosts[l] = host
 }
 
-// set changes a Leaser's way, and returns its host and what would end its cut.
+// set changes a Leaser's line, and returns its host and the function that ends the cut.
 func (n *lines) set(l tenure.Leaser, delay time.Duration) (host string, heal func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,9 +13,10 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// countedConn tells when it is closed.
+// countedConn records that it was closed.
 type countedConn struct {
 	net.Conn
 	closed atomic.Bool
@@ -26,8 +27,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// TestEveryConnectionIsClosed: a connection to the peer that a client cannot use, or has no use
-// for any more, is closed.
+// TestEveryConnectionIsClosed: a client closes each connection that it cannot use or needs no more.
 func TestEveryConnectionIsClosed(t *testing.T) {
 	welcome := func() string {
 		return fmt.Sprintf(`{"event":"welcome","version":%d,"at":%d,"t_max_ms":4000}`, socketVersion, clock.System.Now())
@@ -94,19 +94,16 @@ func TestEveryConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// TestReleasedAndLostAtOnce: a client that releases a lease in the moment in which its peer finds
-// it lost is told so, and waits for no other answer.
+// TestReleasedAndLostAtOnce: a release at the moment in which the peer finds the lease lost is
+// answered with the loss, and waits for no other answer.
 func TestReleasedAndLostAtOnce(t *testing.T) {
 	var now clock.Fake
-	p := &Peer{cfg: Config{Clock: &now, Wall: func() time.Time { return time.Unix(0, 0) }}}
-	p.ctx, p.cancel = context.WithCancelCause(t.Context())
+	p := barePeer(t, Config{Clock: &now})
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	s := p.newSession(t.Context(), ours)
 	defer s.leave()
-	lease := &claim{leaser: p.Leaser(), id: 1, token: 7, ttl: time.Minute, held: true}
-	lease.deadline.Store(int64(time.Minute))
-	lease.until.Store(int64(time.Hour))
+	lease := heldClaim(p.Leaser(), tenure.Claim{TTL: time.Minute}, machine.Mono(time.Minute), machine.Wall(time.Hour))
 	x := &sessionClaim{id: 5, nudge: make(chan struct{}, 1), freed: make(chan struct{})}
 	s.claims[x.id] = x
 	minded := make(chan error, 1)

@@ -17,8 +17,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestDisagreement: peers that were told different things have nothing to do with each
-// other, and say what to change.
+// TestDisagreement: peers with different configurations do not work together, and their errors name
+// the change.
 func TestDisagreement(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -52,7 +52,7 @@ func TestDisagreement(t *testing.T) {
 			cfg.Logger = slog.New(slog.DiscardHandler)
 			m := engine.Members{Epoch: 1, Addrs: map[machine.NodeID]string{1: one.Addr().String(), 2: two.Addr().String()}}
 			if name == "place" {
-				m.Addrs[3] = "127.0.0.1:1" // where nobody is
+				m.Addrs[3] = "127.0.0.1:1" // no process listens there
 			}
 			cfg.Membership = engine.Fixed(m)
 			first := begin(t, cfg, one)
@@ -137,8 +137,7 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
-// TestState: what a shutdown leaves is used once, by the peer that left it, and damage
-// costs the quarantine.
+// TestState: a peer uses the state of its last shutdown once. A damaged state costs the quarantine.
 func TestState(t *testing.T) {
 	t.Parallel()
 	cfg := brief

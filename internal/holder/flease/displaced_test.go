@@ -12,10 +12,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestWhoIsAtThePlaceOfAPeer: another process of the peer's index and cluster displaces it; nobody
-// else does.
+// TestWhoIsAtThePlaceOfAPeer: only another process of the peer's index and cluster displaces it.
 func TestWhoIsAtThePlaceOfAPeer(t *testing.T) {
-	var there atomic.Pointer[string] // who answers at the address of all
+	var there atomic.Pointer[string] // the answer at the address of all
 	dial := func(ctx context.Context, _ string) (net.Conn, error) {
 		addr := there.Load()
 		if addr == nil {

@@ -1,77 +1,29 @@
-// Package flease keeps leases among the processes that want them: each is a peer, and a
-// majority of the peers agrees, by the protocol of package flease. There is no server and
-// no disk. It is the engine behind flease:// URLs.
+// Package flease is a peer with its leases: package protocol/flease with sockets, disks and
+// goroutines around it. The public package engine/flease has its promises, and is a shell over
+// this one.
 //
-//	leaser, err := flease.Open(ctx, flease.Config{
-//		Self:       "a:7000",
-//		Membership: flease.Fixed(members), // of flease.ParseMembers("a:7000,b:7000,c:7000")
-//	})
-//	lease, err := leaser.Acquire(ctx, tenure.Claim{Name: "shard-7"})
+//	p, err := flease.Start(ctx, flease.Config{Self: "a:7000", Membership: flease.Fixed(members)})
+//	leaser := p.Leaser()                       // for claims of this process
+//	err = p.Serve(listener)                    // for claims of other processes of this machine
+//	client, err := flease.Dial(ctx, path)      // in one of these processes
 //
-// A [Peer] may have many Leasers. Processes that are too short-lived to be peers, because
-// each start costs the quarantine, use the one on their machine: `tenure peer` or
-// [Peer.Serve] listens at a socket, [Dial] makes a Leaser of it.
+// This package has in addition what worlds, measurements and `tenure peer` need: other clocks,
+// another network and another disk (Config), a peer's state ([Status]), and the punctuality of
+// its renewals ([Punctuality]).
 //
-// # Assumptions
+// # Files
 //
-//   - The synchronized clocks (machine.Wall: what NTP or PTP sets) of any two peers differ
-//     by less than ε. Exclusion rests on it. What can be noticed is: a ballot from ahead of
-//     our clock is refused and heard of; a clock that steps by more than ε/4 against
-//     CLOCK_BOOTTIME counts as a crash of its peer, with all its leases lost and a
-//     quarantine; with Config.CheckClock, so does a kernel that does not vouch for ε/2.
-//     Tokens grow even if ε is broken.
-//   - Every peer is started with one index that no other process has. A second one is
-//     refused as long as the first lives.
-//   - A State directory belongs to one peer and never goes back in time, as one restored from a
-//     backup would.
-//
-// # Time
-//
-//	acquire a free lease      two round trips to a majority of three peers
-//	renew, every TTL/2        the same
-//	release                   one
-//	take over from the dead   the rest of its TTL and lock delay, and ε
-//	start a peer              t_max + 3ε of silence, unless it was closed with a State
-//
-// A claim's TTL and lock delay are together t_max at most; a TTL below four round
-// timeouts is raised to that. The holder stops at a twentieth of the TTL before its lease
-// ends.
-//
-// # Who keeps what
-//
-// A resource is coordinated by a cell of Config.Replicas peers, which follows from its
-// name and the list of members, so that capacity grows with the peers and nobody draws
-// partitions. Everything about a lease is in memory: a resource that nobody wanted lately
-// costs nothing.
-//
-// # Membership
-//
-// A list with addresses is for ever: its order gives the indices. Lists that change come
-// from a file or a callback, with an epoch and an index for each peer; see [Membership].
-// A peer whose address changes is a new peer. Epochs go up by one, and the next list comes
-// when every peer has logged that the view of the last is active: peers keep one that
-// comes sooner until then, and refuse one that skips an epoch. Destroy old lists: a majority
-// of peers that start with one, and reach nobody who knows better, gives out leases a second
-// time.
-//
-// A cell that a change gives other members falls silent for t_max + 3ε, and its leases run
-// out; cells that stay as they are go on. But a peer that is no member any more ends when the
-// view is active, and loses all that it and its clients hold at once, in cells that the change
-// leaves alone, too: release before, or hold through one that stays. Peers that start while a
-// change is under way need to know the members before it: lines with "was" in the file. One
-// whose list does not follow on the view in which its peers vote, or is older, refuses to
-// start.
-//
-// # What callers wait for
-//
-// Claims beyond Config.MaxClaims, and new ones while renewals are late, are refused to
-// TryAcquire with [ErrBusy], and held back in Acquire. The queue to the machine is
-// bounded, too, so that calls take longer when there are too many.
+// A [Peer] steps the protocol and passes its reports on (peer.go, wire.go, outcome.go). A claim
+// embeds holder.Lease (lease.go, acquire.go). Peers compare their terms (terms.go) and follow the
+// list of members (members.go, change.go). A peer that is closed leaves its promises in a file
+// (snapshot.go). A session serves a client at the peer (serve.go, session.go); a [Client] has the
+// same in its own process (client.go, clientconn.go, clientlease.go). Both speak lines of
+// socket.go.
 //
 // # The socket
 //
-// Both sides send JSON, one value a line: requests of at most 16 KiB, events of at most 16 MiB,
-// for a state tells of many holders. The client begins:
+// Both sides send JSON, one value a line. A request has at most 16 KiB. An event has at most
+// 16 MiB, because a state may have many holders. The client begins:
 //
 //	{"op":"hello","version":2}
 //	{"event":"welcome","version":2,"at":123456789,"t_max_ms":30000}
@@ -82,41 +34,41 @@
 //	{"op":"release","id":1}
 //	{"event":"released","id":1}
 //
-// Times are readings of CLOCK_BOOTTIME in nanoseconds, which both sides read: a client
-// holds its lease until the deadline that it was told, which is no later than a TTL after
-// it last named the lease in an alive (acquire names its own). It has to name each more often
-// than once in a TTL. Other requests are cancel (a wait; answered by refused), observe, await
-// (an observe that is answered when others hold the name than those with "tokens"; cancel
-// ends it), list (of the names that begin with "name", answered by events "names", of which
-// all but the last have "more") and status. A connection that ends is no release: what its
-// process started may still run, so its leases run out. The first line has to come within
-// five seconds. A connection has room for 4,096 claims and as many requests that only look;
-// more are answered with the reason "busy".
+// Times are readings of CLOCK_BOOTTIME in nanoseconds, which both sides read. A client holds its
+// lease until the deadline in the last event. That deadline is at most a TTL after the client last
+// named the lease in an alive (acquire names its own). The client has to name each lease more
+// often than once in a TTL.
 //
-// # Who frees what a client has lost
+// The other requests are:
 //
-// The peer, without being told. Each claim of a client has a liveness of its own. An alive
-// names the claims that somebody waits for and the leases that are held at that moment; the
-// client reads the clock first and looks at what it holds afterwards. The peer extends what
-// is named and nothing else.
+//   - cancel, which ends a wait; the answer is "refused";
+//   - observe;
+//   - await, an observe that is answered when the name has other holders than those with "tokens";
+//     cancel ends it;
+//   - list, of the names that begin with "name"; the answers are events "names", of which all but
+//     the last have "more";
+//   - status.
 //
-// Let a client lose a lease at L: its deadline has passed, or it was stopped, or nobody waits
-// for the answer any more. It names the lease last at some A <= L, whatever it goes on doing
-// over the same connection. The peer has told it no deadline later than A + TTL, and believes
-// in no later one. So at L + TTL at the latest the peer ends the claim, and it releases the
-// lease after the lock delay: at L + TTL + lock delay others get it, if a majority of the cell
-// works. No message has to arrive for that; an orphan cannot outlive this bound because some
-// message was lost, came late, or was never sent. An early version had one liveness for a
-// connection and a message for each loss: a lease whose loss no message told of lived as long
-// as the client was alive for anything else.
+// The end of a connection is no release, because the client's work may still run. So its leases
+// run out. The first line has to come within five seconds. A connection has room for 4,096 claims
+// and as many requests that only look. More are answered with the reason "busy".
 //
-// The other way round, the client's belief ends with the deadline that it was told, and the
-// peer releases nothing before that. So nobody has to hear of anything for exclusion either.
+// # How a client's lost lease becomes free
 //
-// # Left out
+// The peer frees it without a message. Each claim of a client has a liveness of its own. An alive
+// names the claims that a caller waits for and the leases that are held at that moment. The client
+// reads the clock first and looks at its leases afterwards. The peer extends the named claims and
+// no others.
 //
-// A client's leases do not move to another peer. At most flease.MaxHoldings share a resource;
-// more wait. Certificates are not bound to indices: who has one of the authority may say which
-// peer it is. Handover to an heir, and the durable variant without quarantine, are in package
-// flease only.
+// Let a client lose a lease at L: its deadline has passed, or the client was stopped, or no caller
+// waits for the answer any more. The client last named the lease at some A <= L, whatever else it
+// does over the same connection. No deadline that it was told is later than A + TTL, and it
+// believes in no later one. So the peer ends the claim at L + TTL at the latest, and releases the
+// lease after the lock delay. Others get it at L + TTL + lock delay if a majority of the cell
+// works. No message is needed for that, so a message that was lost, late or never sent cannot
+// prolong an orphan. An early version had one liveness for a connection and a message for each
+// loss: a lease whose loss was not reported lived as long as its client was alive at all.
+//
+// In the other direction, the client's belief ends with the deadline that it was told, and the
+// peer releases nothing before that. So exclusion needs no message either.
 package flease

@@ -9,11 +9,12 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// doubled takes another peer's word that its connections are with another process of this
-// peer's index. Two that promise as one could let a lease have two holders, so one of them has
-// to end: the one that is not at the peer's address. This one is that if another answers
-// there, or if most of the others say so. On the word of one it does not end: that one may be
-// mistaken, or somebody else may be at its address.
+// doubled is called when another peer says that a second process has this peer's index. Two
+// processes that promise as one peer could let a lease have two holders. So the one that is not at
+// the peer's address has to end.
+//
+// This process ends if another answers at that address, or if most of the others say the same. It
+// does not end on the word of one, which may be mistaken or not even that peer.
 func (p *Peer) doubled(by machine.NodeID, reason error) {
 	p.mu.Lock()
 	if p.twice == nil {
@@ -40,7 +41,7 @@ func (p *Peer) doubled(by machine.NodeID, reason error) {
 	}
 }
 
-// displaced asks at this peer's address whether another process is there in its place.
+// displaced reports whether another process answers as this peer at this peer's address.
 func (p *Peer) displaced() bool {
 	said, err := peer.Ask(p.ctx, p.cfg.Self, p.cfg.TLS, p.cfg.Dial, nil)
 	var there terms
@@ -48,7 +49,7 @@ func (p *Peer) displaced() bool {
 		there.Cluster == p.cfg.Cluster && there.Self == p.self && there.Life != p.pure.Incarnation
 }
 
-// letIn takes note that a peer has taken this one's connection.
+// letIn notes that a peer has accepted a connection of this process.
 func (p *Peer) letIn(by machine.NodeID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

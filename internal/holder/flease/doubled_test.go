@@ -13,8 +13,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/peer"
 )
 
-// TestOneSaysThatAPeerRunsTwice: a peer goes on, for the other may be mistaken, or somebody
-// else may be at its address; and says so. It ends when most of the others say so.
+// TestOneSaysThatAPeerRunsTwice: on the word of one other peer, which may be mistaken, a peer goes on
+// and logs it. It ends when most of the others say the same.
 func TestOneSaysThatAPeerRunsTwice(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		p := l.peers[0]
@@ -48,7 +48,7 @@ func TestOneSaysThatAPeerRunsTwice(t *testing.T) {
 	})
 }
 
-// TestTakesItsWordBack: who lets a peer's connection in again says no more that it runs twice.
+// TestTakesItsWordBack: a peer that accepts a connection takes back that its sender runs twice.
 func TestTakesItsWordBack(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		p := l.peers[0]
@@ -68,8 +68,8 @@ func TestTakesItsWordBack(t *testing.T) {
 	})
 }
 
-// TestTheOneThatIsNotAtItsAddressEnds: with one other peer to say so, the process that is not
-// at the peer's address finds the other there, and ends. That one goes on.
+// TestTheOneThatIsNotAtItsAddressEnds: of two processes of one peer, the one that is not at the
+// peer's address finds the other there, and ends. The other goes on.
 func TestTheOneThatIsNotAtItsAddressEnds(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		l.peers[1].kill()
@@ -98,8 +98,8 @@ func TestTheOneThatIsNotAtItsAddressEnds(t *testing.T) {
 	})
 }
 
-// TestIdleClientsMakeRoom: when all places are taken, the one that has been idle for the
-// longest time goes, and nobody who holds or waits for something.
+// TestIdleClientsMakeRoom: when all places are taken, the client that has been idle for the longest
+// time goes, and none that holds or waits for a lease.
 func TestIdleClientsMakeRoom(t *testing.T) {
 	inLab(t, 1, engine.Rooms(brief, 3), func(l *lab) {
 		h := l.peers[0]
@@ -148,8 +148,8 @@ func TestIdleClientsMakeRoom(t *testing.T) {
 	})
 }
 
-// TestPlacesComeBack: a client that has gone leaves its place to the next, and one that waits for
-// something is not idle, whatever it waits for.
+// TestPlacesComeBack: a client that has gone leaves its place to the next. A client that waits for an
+// answer is not idle.
 func TestPlacesComeBack(t *testing.T) {
 	inLab(t, 1, engine.Rooms(brief, 2), func(l *lab) {
 		h := l.peers[0]
@@ -185,7 +185,7 @@ func TestPlacesComeBack(t *testing.T) {
 	})
 }
 
-// TestARefusedClientIsHungUpOn: a client for whom there is no place is told so, and has no connection that nobody serves.
+// TestARefusedClientIsHungUpOn: a client without a place is told so, and its connection is closed.
 func TestARefusedClientIsHungUpOn(t *testing.T) {
 	inLab(t, 1, engine.Rooms(brief, 1), func(l *lab) {
 		h := l.peers[0]
@@ -206,7 +206,7 @@ func TestARefusedClientIsHungUpOn(t *testing.T) {
 	})
 }
 
-// TestStartsInAChange: a peer whose list names the members before takes part in the change, though nobody else tells it.
+// TestStartsInAChange: a peer whose list names the members before takes part in the change without a message.
 func TestStartsInAChange(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		h := l.peers[0]
@@ -226,7 +226,7 @@ func TestStartsInAChange(t *testing.T) {
 	})
 }
 
-// TestTheStatusTellsRoundTrips in milliseconds, of each other peer.
+// TestTheStatusTellsRoundTrips: a status has the round trip to each other peer in milliseconds.
 func TestTheStatusTellsRoundTrips(t *testing.T) {
 	inLab(t, 2, brief, func(l *lab) { // where a message takes a millisecond each way
 		time.Sleep(10 * time.Second)
@@ -237,7 +237,7 @@ func TestTheStatusTellsRoundTrips(t *testing.T) {
 	})
 }
 
-// TestCloseTellsOfReleases: a peer that is closed says which of its releases no majority has heard of.
+// TestCloseTellsOfReleases: Close of a peer returns the releases that no majority has confirmed.
 func TestCloseTellsOfReleases(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		h := l.peers[0]

@@ -1,6 +1,7 @@
 package flease
 
 import (
+	"errors"
 	"time"
 
 	"github.com/tenure-lease/tenure"
@@ -8,13 +9,13 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Fresh is cfg for a peer of a cluster that has never run, with a tap, which may be nil.
+// Fresh is cfg for a peer of a cluster that has never run, with a tap or nil.
 func Fresh(cfg Config, tap func(sending bool, forward func())) Config {
 	cfg.fresh, cfg.tap = true, tap
 	return cfg
 }
 
-// JudgeClock is what is made of the kernel's answer.
+// JudgeClock judges an answer of the kernel about its clock.
 var JudgeClock = judgeClock
 
 // Refused hands the peer another's reason to refuse its connections.
@@ -26,10 +27,10 @@ func Rooms(cfg Config, n int) Config {
 	return cfg
 }
 
-// Deliver hands the peer what came from another.
+// Deliver hands the peer messages of another.
 func (p *Peer) Deliver(from machine.NodeID, msgs [][]byte) { p.deliver(from, msgs) }
 
-// Watched is how many names are looked at for those who await them, and how many do.
+// Watched returns the number of names that callers await, and of these callers.
 func (p *Peer) Watched() (names, refs int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,38 +40,33 @@ func (p *Peer) Watched() (names, refs int) {
 	return len(p.watches), refs
 }
 
-// Left is how long a lease of a Leaser lasts by clocks that show this.
-func Left(l tenure.Lease, now machine.Now) time.Duration { return l.(*claim).left(now) }
+// Left returns how long a lease of a Leaser lasts when the clocks show now.
+func Left(l tenure.Lease, now machine.Now) time.Duration { return l.(*claim).LeftAt(now) }
 
 // Stall has the peer step nothing until a channel is closed.
 func (p *Peer) Stall(until <-chan struct{}) {
 	p.driver.Step(func() any { <-until; return nil })
 }
 
-// Kernel is cfg for a peer that asks this in the place of the kernel whether its clock is right.
+// Kernel is cfg for a peer that asks a function instead of the kernel whether its clock is right.
 func Kernel(cfg Config, ask func(limit time.Duration) error) Config {
 	cfg.CheckClock, cfg.kernel = true, ask
 	return cfg
 }
 
-// Expire ends a lease of a Leaser as a Check does that sees the deadline pass.
-func Expire(l tenure.Lease) {
-	x := l.(*claim)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.end(errDeadline)
-}
+// Expire ends a lease of a Leaser, as a Check after its deadline does.
+func Expire(l tenure.Lease) { l.(*claim).Lose(errors.New("its deadline passed without a renewal")) }
 
-// Asked is how many claims and looks the peer has begun so far.
+// Asked returns the number of claims and looks that the peer has begun.
 func (p *Peer) Asked() uint64 { return p.lastID.Load() }
 
 // Speaks reports whether the peer has a stream to another, or tries to have one.
 func (p *Peer) Speaks(to machine.NodeID) bool { return p.transport.Stats(to) != peer.Stats{} }
 
-// Note notes that something is the matter with another peer's terms.
+// Note notes trouble with another peer's terms.
 func (p *Peer) Note(id machine.NodeID, err error) { p.note(id, err) }
 
-// Connections is how many connections the client remembers.
+// Connections returns the number of connections that the client remembers.
 func (c *Client) Connections() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/tenure-lease/tenure"
 )
 
-// TestGivingUpWaitsUntilItIsSaid: a caller who gives up hears so when his peer has let go of the
-// claim, and has told the others, so that whoever tries next does not find him in the queue. If
-// the peer stands still he waits for a while, and not for good.
+// TestGivingUpWaitsUntilItIsSaid: a call whose caller gives up returns when the peer has dropped the
+// claim and has told the others. So the next claim does not find it in the queue. If the peer stands
+// still, the call returns after a while.
 func TestGivingUpWaitsUntilItIsSaid(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		first, second := l.peers[0].Leaser(), l.peers[1].Leaser()

@@ -20,20 +20,20 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// TestHowListsAreFollowed: the next list is compared with the last that was taken. Trouble is told once, as long
-// as it is the same, and asked about again a second later. That another list waits needs no words.
+// TestHowListsAreFollowed: the next list is compared with the last that was taken. The same trouble is logged
+// once, and the Membership is called again a second later. A list that waits is not logged.
 func TestHowListsAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := func(epoch uint64) Members { return Members{Epoch: epoch, Addrs: map[machine.NodeID]string{1: "a:1"}} }
 		var log strings.Builder
 		p := &Peer{self: 1, members: list(2), cfg: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
 		p.ctx, p.cancel = context.WithCancelCause(context.Background())
-		p.activeEpoch.Store(1) // so that what comes next waits
+		p.activeEpoch.Store(1) // so that the next list waits
 		steps := []struct {
-			known uint64 // what it is compared with
+			known uint64 // the epoch that it is compared with
 			says  Members
 			err   error
-			pause time.Duration // and how long until it is asked again
+			pause time.Duration // until the Membership is called again
 			logs  string        // "" for nothing
 		}{
 			{2, Members{}, errors.New("no file"), time.Second, "no file"},
@@ -79,7 +79,7 @@ func TestHowListsAreFollowed(t *testing.T) {
 	})
 }
 
-// changes is a machine that hears of views.
+// changes is a machine that records changes of views.
 type changes struct {
 	scripted
 	views []flease.View
@@ -92,8 +92,8 @@ func (m *changes) Step(now machine.Now, input any) {
 	m.scripted.Step(now, input)
 }
 
-// TestTheNextListComes when the one before it is active: once, with streams to the members of both until it is active
-// itself, and then to its own.
+// TestTheNextListComes: a list comes once, when the one before it is active. The peer has streams to the members of
+// both until the list is active, and then to its own.
 func TestTheNextListComes(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

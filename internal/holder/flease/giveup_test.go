@@ -17,12 +17,12 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// TestWhoGivesUpHearsWhoHolds: a caller who gives up is told the holder, and until when it holds, beside his own
-// reason; and the machine is told that he has gone.
+// TestWhoGivesUpHearsWhoHolds: a caller that gives up is told the holder and its deadline, besides the caller's own
+// reason. The machine is told that the caller has left.
 func TestWhoGivesUpHearsWhoHolds(t *testing.T) {
 	t0 := flease.Time(1000)
 	for name, tt := range map[string]struct {
-		waits any // for whom
+		waits any // the report about the holders
 		want  *tenure.HeldError
 	}{
 		"somebody holds it": {flease.State{Holdings: []flease.Holding{{Holder: "web-3", Until: t0 + 500, Delay: 200, Slots: 1}, {Holder: "web-4", Until: t0, Slots: 1}}},
@@ -100,14 +100,14 @@ func TestWhatIsAskedOfTheMachine(t *testing.T) {
 				t.Errorf("%s: the machine is asked %+v, want %+v", name, m.claims, tt.want)
 			}
 			x := lease.(*claim)
-			if x.name != "x" || x.holder != "h" || x.ttl != tt.want.TTL || x.delay != tt.want.LockDelay || x.Token() != 7 {
+			if x.Name() != "x" || x.Holder() != "h" || x.ttl != tt.want.TTL || x.delay != tt.want.LockDelay || x.Token() != 7 {
 				t.Errorf("%s: it is held as %+v", name, x)
 			}
 		})
 	}
 }
 
-// welcoming is a connection to a peer whose welcome is the last that happens before something else.
+// welcoming is a connection to a peer. It calls then right after the peer's welcome.
 type welcoming struct {
 	net.Conn
 	welcome string
@@ -125,8 +125,8 @@ func (w *welcoming) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestWelcomedTooLate: a connection whose caller has gone as it was welcomed is closed, for its deadline has been
-// set; and the caller hears his own reason.
+// TestWelcomedTooLate: a connection whose caller gives up at the moment of the welcome is closed, because its
+// deadline has been set. The caller gets its own reason.
 func TestWelcomedTooLate(t *testing.T) {
 	mine := errors.New("the caller's reason")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -148,7 +148,7 @@ func TestWelcomedTooLate(t *testing.T) {
 	}
 }
 
-// TestWhyACallHasNoAnswer: a call that is over while it waits to connect again says why the connection ended.
+// TestWhyACallHasNoAnswer: a call that ends while it waits to connect again returns why the connection ended.
 func TestWhyACallHasNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := new(clock.Fake)
@@ -179,7 +179,7 @@ func TestWhyACallHasNoAnswer(t *testing.T) {
 	})
 }
 
-// TestWhatAClientAsks: a client's claim reaches its peer as it was made, with the moment in which it was, and a release
+// TestWhatAClientAsks: a client's claim reaches its peer as it was made, with the time of the request. A release
 // names the lease.
 func TestWhatAClientAsks(t *testing.T) {
 	c, peer := fakePeer(t)
@@ -240,8 +240,8 @@ func TestWhatAClientAsks(t *testing.T) {
 	}
 }
 
-// TestPlacesTellListsApart: lists of one epoch and the same indices are one view only if the members are at the same
-// addresses. The members before do not matter.
+// TestPlacesTellListsApart: lists of one epoch and with the same indices are one view only if the addresses are the
+// same. The members before do not matter.
 func TestPlacesTellListsApart(t *testing.T) {
 	list := func(epoch uint64, b string, was ...string) flease.View {
 		m := Members{Epoch: epoch, Addrs: map[machine.NodeID]string{1: "a:1", 7: b}}

@@ -10,7 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// TestJunk: whatever comes from a peer is data. What makes no sense is dropped, and told.
+// TestJunk: a message that makes no sense is dropped and reported.
 func TestJunk(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, brief)
@@ -34,7 +34,7 @@ func TestJunk(t *testing.T) {
 		c.peers[0].Deliver(2, [][]byte{junk[:random.IntN(len(junk)+1)], good, good})
 	}
 	c.peers[0].Deliver(2, [][]byte{{0xff}})
-	if s := c.peers[0].Status(); !strings.Contains(s.Peers[1].Error, "what this one does not understand") {
+	if s := c.peers[0].Status(); !strings.Contains(s.Peers[1].Error, "messages that this one does not understand") {
 		t.Errorf("nobody is told: %+v", s.Peers[1])
 	}
 	if err := lease.Check(); err != nil {

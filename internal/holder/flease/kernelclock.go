@@ -8,7 +8,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// judgeClock tells what to do about a clock that may be too wrong.
+// judgeClock returns an error with advice if the clock may be too wrong.
 func judgeClock(unsynchronized bool, wrong, limit time.Duration) error {
 	switch {
 	case unsynchronized:
@@ -19,7 +19,7 @@ func judgeClock(unsynchronized bool, wrong, limit time.Duration) error {
 	return nil
 }
 
-// watchClock asks the kernel again and again. While it does not vouch for the clock, the
+// watchClock asks the kernel again and again. While the kernel does not vouch for the clock, the
 // peer is as silent as after a crash.
 func (p *Peer) watchClock() {
 	again := time.NewTicker(max(p.cfg.Epsilon, p.cfg.TMax/10))
@@ -37,7 +37,7 @@ func (p *Peer) watchClock() {
 		p.mu.Unlock()
 		switch {
 		case err != nil:
-			// Each time, for each begins the quarantine anew.
+			// Every time, because each fault begins the silence anew.
 			p.driver.Step(flease.ClockFault{Why: err.Error()})
 			if news {
 				p.cfg.Logger.Error("flease: the peer falls silent", "error", err)
@@ -51,7 +51,7 @@ func (p *Peer) watchClock() {
 // wakeEvery is how often a peer looks at its clocks though it has nothing to do.
 const wakeEvery = time.Second
 
-// keepAwake has the machine compare its clocks, for nobody asks an idle peer what time it is.
+// keepAwake has an idle machine compare its clocks.
 func (p *Peer) keepAwake() {
 	again := time.NewTicker(wakeEvery)
 	defer again.Stop()

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWordsOfTheKernel: its errors are in microseconds, and it has two ways to say that nobody sets
-// its clock.
+// TestWordsOfTheKernel: the kernel's errors are in microseconds, and it has two ways to say that its
+// clock is not synchronized.
 func TestWordsOfTheKernel(t *testing.T) {
 	for _, tt := range []struct {
 		state int

@@ -23,8 +23,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// lab is peers and clients in simulated time: nothing in it depends on how busy the machine
-// is.
+// lab is a set of peers and clients in simulated time. Nothing in it depends on the load of the
+// machine.
 type lab struct {
 	t     *testing.T
 	w     *world.World
@@ -40,13 +40,13 @@ type labPeer struct {
 	id   machine.NodeID
 	disk *disk.Disk
 	mono *clock.Simulated
-	off  atomic.Int64 // nanoseconds of the synchronized clock
+	off  atomic.Int64 // by how many nanoseconds the synchronized clock is wrong
 	p    *world.Process
 	fs   *waltest.FS
 	*engine.Peer
 }
 
-// inLab has n peers that have never run, and serve.
+// inLab runs a test with n peers of a new cluster, which serve.
 func inLab(t *testing.T, n int, cfg engine.Config, f func(*lab)) {
 	t.Helper()
 	world.Play(t, world.Options{Seed: 1, Drain: 5 * time.Minute}, func(w *world.World) {
@@ -79,7 +79,7 @@ func inLab(t *testing.T, n int, cfg engine.Config, f func(*lab)) {
 	})
 }
 
-// config is the peer's, in a new process.
+// config returns the peer's configuration, in a new process.
 func (h *labPeer) config() engine.Config {
 	l := h.lab
 	h.p = l.w.Start(fmt.Sprintf("h%d", h.id))
@@ -95,7 +95,7 @@ func (h *labPeer) config() engine.Config {
 	return cfg
 }
 
-// start starts the peer; fresh is one of a cluster that has never run.
+// start starts the peer. A fresh one is of a cluster that has never run.
 func (h *labPeer) start(fresh bool) {
 	h.lab.t.Helper()
 	cfg := h.config()
@@ -133,7 +133,7 @@ func (h *labPeer) kill() {
 	h.Peer.Close()
 }
 
-// close ends it as planned.
+// close ends the peer as planned.
 func (h *labPeer) close() error {
 	err := h.Peer.Close()
 	h.left()
@@ -142,10 +142,10 @@ func (h *labPeer) close() error {
 	return err
 }
 
-// left looks at what a peer that was closed has left open.
+// left checks which files and connections a closed peer has left open.
 func (h *labPeer) left() {
 	h.lab.t.Helper()
-	synctest.Wait() // for who serves clients, and hears that the peer has ended
+	synctest.Wait() // until its sessions have heard that the peer has ended
 	if files := h.fs.Open(); len(files) > 0 {
 		h.lab.t.Errorf("peer %d is closed, and has left open the files %q", h.id, files)
 	}
@@ -181,7 +181,7 @@ func (c *labClient) kill(l *lab) {
 	c.Close()
 }
 
-// acquire must succeed within a time.
+// acquire acquires a lease, and wants it within a time.
 func (l *lab) acquire(from tenure.Leaser, within time.Duration, c tenure.Claim) tenure.Lease {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
@@ -193,8 +193,8 @@ func (l *lab) acquire(from tenure.Leaser, within time.Duration, c tenure.Claim) 
 	return lease
 }
 
-// free tells how long it takes until another peer's Leaser gets the name, which is then
-// released; and wants that nobody who minds believes that he holds it.
+// free returns the time until another peer's Leaser gets the name, and releases it then. It wants
+// that none of the former leases is believed in at that time.
 func (l *lab) free(name string, within time.Duration, former ...tenure.Lease) time.Duration {
 	l.t.Helper()
 	began := time.Now()
@@ -237,7 +237,7 @@ func (k *labTalk) say(format string, args ...any) {
 	fmt.Fprintf(k.conn, strings.TrimSpace(format)+"\n", args...)
 }
 
-// hear waits for an event of the kind, a while.
+// hear waits some time for an event of the kind.
 func (k *labTalk) hear(kind string, within time.Duration) (e heard, ok bool) {
 	_ = k.conn.SetReadDeadline(time.Now().Add(within))
 	for k.in.Scan() {

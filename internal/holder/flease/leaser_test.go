@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Times of a claim are whole milliseconds, and none of them too short: not even the longest
-// that there is, of which the caller is told that it is too long.
+// Times of a claim are rounded up to whole milliseconds. The longest Duration does not wrap: the claim
+// is refused as too long.
 func TestRoundUp(t *testing.T) {
 	for d, want := range map[time.Duration]time.Duration{
 		0: 0, 1: time.Millisecond, time.Millisecond: time.Millisecond,

@@ -13,12 +13,12 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
-// TestLeavesWhileAdmitted: a caller leaves in the very moment in which his claim is admitted.
-// Either it is begun, and he has to release it, or it is given back: never neither of them.
+// TestLeavesWhileAdmitted: a caller leaves at the very moment in which its claim is admitted. Either
+// the tenure begins, and the caller has to release it, or the claim is given back.
 func TestLeavesWhileAdmitted(t *testing.T) {
 	const tries = 100
 	ours, theirs := net.Pipe()
-	given := map[uint64]bool{} // back
+	given := map[uint64]bool{} // the claims that were given back
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -89,8 +89,8 @@ func (c *closing) Close() error {
 	return nil
 }
 
-// TestRemovesItsOwnSocketOnly: when nobody listens any more, the next peer may have put its
-// socket at the path.
+// TestRemovesItsOwnSocketOnly: when a listener is closed, the next peer may already have its socket
+// at the path.
 func TestRemovesItsOwnSocketOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "peer.sock")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

@@ -1,8 +1,8 @@
 package flease
 
 import (
-	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"hash/crc32"
 	"log/slog"
@@ -20,13 +20,13 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// withSum is a file's bytes with their checksum behind them.
+// withSum appends the checksum of a file's bytes.
 func withSum(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// TestAStateOutlivesAStartThatFails: a process that cannot listen at the peer's address, for the peer runs, does not use up
-// the state of the life before.
+// TestAStateOutlivesAStartThatFails: a process that cannot listen at the peer's address, because the peer runs, does not
+// use up the peer's state.
 func TestAStateOutlivesAStartThatFails(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestAStateOutlivesAStartThatFails(t *testing.T) {
 	}
 }
 
-// TestWhoseStateItIs: a state is for the same peer of a cluster with the same terms, undamaged, and all of it.
+// TestWhoseStateItIs: a state is for the same peer of a cluster with the same terms, whole and undamaged.
 func TestWhoseStateItIs(t *testing.T) {
 	peer := func(id machine.NodeID, cluster string, tmax time.Duration) *Peer {
 		return &Peer{self: id, cfg: Config{Cluster: cluster, TMax: tmax, State: t.TempDir(), FS: wal.OS{}, Logger: slog.New(slog.DiscardHandler)}}
@@ -58,7 +58,7 @@ func TestWhoseStateItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := func(by *Peer) []byte { return withSum(append(by.snapshotHead(), record...)) }
+	left := func(by *Peer) []byte { return by.sealSnapshot(record) }
 	for name, tt := range map[string]struct {
 		b    []byte
 		says string // "" if it is taken
@@ -68,7 +68,7 @@ func TestWhoseStateItIs(t *testing.T) {
 		"of another cluster":   {left(peer(1, "d", time.Minute)), "it is another peer's, or of a cluster with other terms"},
 		"of other terms":       {left(peer(1, "c", time.Hour)), "it is another peer's, or of a cluster with other terms"},
 		"none":                 {nil, "the file is damaged"},
-		"only a head":          {withSum(p.snapshotHead()), "bad record"},
+		"only a head":          {p.sealSnapshot(nil), "bad record"},
 		"a part":               {left(p)[:len(left(p))-1], "the file is damaged"},
 		"more":                 {append(left(p), 0), "the file is damaged"},
 		"another last byte":    {func() []byte { b := left(p); b[len(b)-1] ^= 1; return b }(), "the file is damaged"},
@@ -79,7 +79,7 @@ func TestWhoseStateItIs(t *testing.T) {
 		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) || err == nil && (r.Floor != 5 || r.Highest != 9 || len(r.Cells) != 1) {
 			t.Errorf("a state that is %s: %+v, %v; want %q", name, r, err, tt.says)
 		}
-		if err := writeFile(p.cfg.FS, p.snapshotPath()+".new", make([]byte, 4096)); err != nil { // what a life that was killed has left
+		if err := writeFile(p.cfg.FS, p.snapshotPath()+".new", make([]byte, 4096)); err != nil { // as a peer that was killed leaves it
 			t.Fatal(err)
 		}
 		if err := writeFile(p.cfg.FS, p.snapshotPath(), tt.b); err != nil {
@@ -98,7 +98,16 @@ func TestWhoseStateItIs(t *testing.T) {
 	}
 }
 
-// TestBothClocksAtOneMoment: if time passes between a look at one clock and one at the other, both are looked at again.
+// TestFormOfAState: a state has one form for all versions of the program, because a peer may start with another version.
+func TestFormOfAState(t *testing.T) {
+	p := &Peer{self: 3, cfg: Config{Cluster: "c", TMax: time.Minute, Epsilon: 2 * time.Second, Replicas: 5}}
+	const want = "54454e555245464ca1ccc9699c67b5d603000000000000007265636f72640d3f97c1"
+	if got := hex.EncodeToString(p.sealSnapshot([]byte("record"))); got != want {
+		t.Errorf("a state has the bytes %s, want %s", got, want)
+	}
+}
+
+// TestBothClocksAtOneMoment: if time passes between the readings of the two clocks, both are read again.
 func TestBothClocksAtOneMoment(t *testing.T) {
 	now := new(clock.Fake)
 	waits := []time.Duration{time.Second, 200 * time.Microsecond, 199 * time.Microsecond, time.Hour}
@@ -116,7 +125,7 @@ func TestBothClocksAtOneMoment(t *testing.T) {
 	}
 }
 
-// TestTheLastMomentOfALease is none: it is over when either clock has come to its end.
+// TestTheLastMomentOfALease: a lease is over when either clock shows its end.
 func TestTheLastMomentOfALease(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mono, wall time.Duration // until its end
@@ -131,11 +140,8 @@ func TestTheLastMomentOfALease(t *testing.T) {
 		now := new(clock.Fake)
 		now.Advance(time.Hour)
 		wall := time.Unix(1e9, 0)
-		p := &Peer{cfg: Config{Clock: now, Wall: func() time.Time { return wall }}}
-		p.ctx, p.cancel = context.WithCancelCause(t.Context())
-		x := &claim{leaser: p.Leaser(), held: true}
-		x.deadline.Store(int64(now.Now().Add(tt.mono)))
-		x.until.Store(wall.Add(tt.wall).UnixNano())
+		p := barePeer(t, Config{Clock: now, Wall: func() time.Time { return wall }})
+		x := heldClaim(p.Leaser(), tenure.Claim{}, now.Now().Add(tt.mono), machine.Wall(wall.Add(tt.wall).UnixNano()))
 		done := x.Done()
 		err := x.Check()
 		if (err == nil) != tt.held || err != nil && !errors.Is(err, tenure.ErrLost) || !errors.Is(x.Err(), err) {

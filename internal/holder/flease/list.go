@@ -16,27 +16,26 @@ import (
 
 var _ tenure.Lister = (*Leaser)(nil)
 
-// inquiry is what may be asked of a peer instead of its terms: for the names that it knows
-// as an acceptor, from After on.
+// inquiry asks a peer for the names that it knows as an acceptor, from After on. Without one, a
+// peer answers with its terms.
 type inquiry struct {
 	Names  bool   `json:"names"`
 	Prefix string `json:"prefix,omitempty"`
 	After  string `json:"after,omitempty"`
 }
 
-// knownNames answers it. Silent: the peer has forgotten what it promised, and does not
-// count.
+// knownNames is the answer. A Silent peer has forgotten its promises and does not count.
 type knownNames struct {
 	Names  []string `json:"names"`
 	More   bool     `json:"more,omitempty"`
 	Silent bool     `json:"silent,omitempty"`
 }
 
-// namesBytesMax is how long an answer gets, about; package peer bounds it at 1 MiB.
+// namesBytesMax bounds an answer roughly; package peer's own bound is 1 MiB.
 const namesBytesMax = 900 << 10
 
-// names is a page of the names that this peer knows, in order. The machine is held up only
-// while they are gathered.
+// names is a page of the names that this peer knows, in order. It holds the machine up only while
+// it gathers them.
 func (p *Peer) names(in inquiry) (page knownNames) {
 	p.mu.Lock()
 	page.Silent = !p.serving
@@ -68,18 +67,15 @@ func (p *Peer) names(in inquiry) (page knownNames) {
 	return page
 }
 
-// List implements tenure.Lister: it asks all peers, and fails if so many do not answer
-// that a cell could be without a majority. It looks at all that they know; ask rarely. A name
-// that was released a moment ago is among them as long as one peer has not heard of that.
+// List implements tenure.Lister. It asks all peers, and fails if so many do not answer that a cell
+// could lack a majority. It reads all names that they know, so call it rarely. A name that was
+// released a moment ago is listed until every peer has heard of the release.
 func (l *Leaser) List(outer context.Context, prefix string) ([]string, error) {
-	c, err := l.begin(outer)
+	ctx, end, err := l.calls.Begin(outer)
 	if err != nil {
 		return nil, err
 	}
-	defer l.calls.Done()
-	ctx, cancel := context.WithCancelCause(outer)
-	defer cancel(nil)
-	defer context.AfterFunc(l.ctx, func() { cancel(c.cut()) })()
+	defer end()
 	p := l.peer
 	view := p.Members().view(p.cfg.Replicas)
 	answers := make([][]string, len(view.Members))

@@ -15,8 +15,8 @@ import (
 	engine "github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
-// TestList: who asks at any peer, or through its socket, is told of all names that are held,
-// page by page, as long as each cell has a majority.
+// TestList: List returns all names that are held, from any peer or socket, as long as each cell has a
+// majority.
 func TestList(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 5, brief) // cells of three
@@ -78,8 +78,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestListOfEvenCells: a cell of two has no majority without either, and one of four none without
-// two. Then names may be missing.
+// TestListOfEvenCells: a cell of two has no majority without one peer, nor one of four without two.
+// Then List fails, because names may be missing.
 func TestListOfEvenCells(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		cfg := brief
@@ -106,8 +106,8 @@ func TestListOfEvenCells(t *testing.T) {
 	}
 }
 
-// TestListOfLongNames: more names than an answer between peers has room for, each of them much
-// longer as the answer writes it.
+// TestListOfLongNames: List works with more names than an answer between peers has room for, each of
+// them much longer in JSON.
 func TestListOfLongNames(t *testing.T) {
 	inLab(t, 2, brief, func(l *lab) {
 		const names = 400

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// staleSocket returns the path of a socket at which nobody listens any more.
+// staleSocket returns the path of a socket at which no process listens any more.
 func staleSocket(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "flease") // short, for a socket's path must be
+	dir, err := os.MkdirTemp("", "flease") // a socket's path must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +38,8 @@ func dialOnce(path string) error {
 	return err
 }
 
-// TestTwoStartOverOneStaleSocket: a peer that has found out that nobody listens must not remove
-// what another has put there meanwhile. Another that comes between the two steps waits.
+// TestTwoStartOverOneStaleSocket: a peer that has found a stale socket must not remove a socket that
+// another peer has put there since. A peer that comes between the two steps waits.
 func TestTwoStartOverOneStaleSocket(t *testing.T) {
 	path := staleSocket(t)
 	second, err := listenSocket(path, 0o600, func(path string) error {
@@ -72,7 +72,7 @@ func TestTwoStartOverOneStaleSocket(t *testing.T) {
 	}
 }
 
-// TestSocketOfABusyPeer: one that does not take a connection at once lives, and keeps its socket.
+// TestSocketOfABusyPeer: a peer that is slow to accept a connection lives, and keeps its socket.
 func TestSocketOfABusyPeer(t *testing.T) {
 	path := staleSocket(t)
 	for name, busy := range map[string]error{

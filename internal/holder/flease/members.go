@@ -20,32 +20,31 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// Members are the peers of a cluster under one epoch. Each has an index that is its own
-// for good: it is part of every ballot and token.
+// Members are the peers of a cluster in one epoch. Each has an index of its own for good: the
+// index is part of every ballot and token.
 type Members struct {
-	// Epoch counts the changes, from 1 and by one. A list whose epoch is more than one
-	// greater than a peer's is refused there: the leases of the epoch between may not be over.
+	// Epoch counts the changes, from 1 and by one. A peer refuses a list whose epoch is more than
+	// one greater than its own: the leases of the epoch between may not be over.
 	Epoch uint64
-	// Addrs are where the peers listen for each other, host:port, by index.
+	// Addrs are the addresses at which the peers listen for each other, host:port, by index.
 	Addrs map[machine.NodeID]string
-	// Was are those of the epoch before, Epoch-1, which has to be active, if the change from
-	// them may not be complete. A peer that starts takes part in the change then. Without it, a
-	// start says that all peers have been in this epoch for t_max and 3ε or more, or that there
-	// was none before.
+	// Was are the members of Epoch-1, which has to be active, while the change from them may not
+	// be complete. A peer that starts takes part in the change then. Without Was, a start says
+	// that all peers have been in this epoch for t_max and 3ε or more, or that it is the first.
 	Was map[machine.NodeID]string
 }
 
-// A Membership says who the members are. It returns the first it knows when known is
-// zero; else it waits until they are others than known, or ctx ends. An error is logged
-// and it is asked again a little later, but at the start, where it ends Start.
+// A Membership returns the members. If known is zero, it returns the first members it knows; else
+// it waits until they differ from known, or ctx ends. An error at the start ends Start. A later
+// one is logged, and the Membership is called again a little later.
 //
-// Whatever it asks decides on the order of changes: epochs go up by one, and the next list
-// comes when every peer has logged that the view of the last is active. A peer keeps one that
-// comes sooner until then; meanwhile known is that. Two lists with one epoch and different
-// members are refused by whoever sees both.
+// The Membership decides the order of changes: epochs go up by one, and the next list comes when
+// every peer has logged that the view of the last one is active. A peer keeps a list that comes
+// sooner until then, and known does not change meanwhile. Two lists with one epoch and different
+// members are refused by every peer that sees both.
 //
-// Nobody may start a peer with an old list any more: a majority of an old cell that cannot
-// reach the others would agree among itself. So destroy old lists, wherever there are copies.
+// No peer may be started with an old list: a majority of an old cell that cannot reach the
+// others would agree among itself. So destroy all copies of old lists.
 type Membership func(ctx context.Context, known Members) (Members, error)
 
 // Fixed is a Membership that never changes.
@@ -59,8 +58,7 @@ func Fixed(m Members) Membership {
 	}
 }
 
-// FromFile is the Membership that a file tells, which is looked at every second. Its
-// lines are
+// FromFile is a Membership that reads a file, and looks at it every second. Its lines are
 //
 //	epoch 2              # raise it by one with every change
 //	1 a.example:7000     # the index of a peer, and its address
@@ -68,17 +66,17 @@ func Fixed(m Members) Membership {
 //	was 1 a.example:7000 # those of the epoch before, until the change is complete
 //	was 2 b.example:7000
 //
-// A newcomer that starts while there are no lines with "was" believes that it is in a
-// cluster of long standing; it asks the others, and does not start if one says no. Nor does
-// one start whose lines with "was" are of an epoch that is not active yet, or are others than
-// the members that there were. When every peer has logged that the view is active
-// (`tenure peer status` says it, too), take these lines away; only then is the next change
-// due, with the next epoch. A peer with a file of more than one epoch later stays as it is
-// and says so.
+// A newcomer that starts without lines with "was" takes the epoch for an old one. It asks the
+// others, and does not start if one of them disagrees. A peer does not start either if its lines
+// with "was" are of an epoch that is not active yet, or differ from the members of that epoch.
 //
-// Write a new file beside it and rename it, so that nobody reads half a list, and destroy
-// old ones: peers that start with an old list, and reach nobody with the new one, give out
-// leases a second time.
+// Remove the lines with "was" when every peer has logged that the view is active;
+// `tenure peer status` shows it, too. Only then may the next change come, with the next epoch. A
+// peer whose file skips an epoch stays as it is and logs that.
+//
+// Write a new file beside the old one and rename it, so that no peer reads half a list. Destroy
+// old lists: peers that start with one, and reach no peer with the new one, give out leases a
+// second time.
 func FromFile(path string) Membership {
 	return func(ctx context.Context, known Members) (Members, error) {
 		for {
@@ -142,9 +140,9 @@ func parseFile(text []byte) (Members, error) {
 	return m, cmp.Or(lines.Err(), m.check())
 }
 
-// ParseMembers reads addresses with commas in between. Peers get their indices from the
-// order of their addresses, so that lists in any order agree; or each is given as
-// INDEX=host:port. The epoch is 1: lists that change belong into a file, see FromFile.
+// ParseMembers reads addresses with commas in between. Peers get their indices from the order of
+// their addresses, so that lists in any order agree; or each is given as INDEX=host:port. The
+// epoch is 1: lists that change belong in a file, see FromFile.
 func ParseMembers(list string) (Members, error) {
 	m := Members{Epoch: 1, Addrs: map[machine.NodeID]string{}}
 	var plain []string
@@ -173,7 +171,7 @@ func ParseMembers(list string) (Members, error) {
 	return m, m.check()
 }
 
-// check says what is wrong with a list.
+// check returns what is wrong with a list.
 func (m Members) check() error {
 	if len(m.Was) > 0 {
 		was := Members{Epoch: m.Epoch - 1, Addrs: m.Was}
@@ -211,10 +209,10 @@ func (m Members) check() error {
 	return nil
 }
 
-// indices are the members', ascending.
+// indices returns the members' indices, ascending.
 func (m Members) indices() []machine.NodeID { return slices.Sorted(maps.Keys(m.Addrs)) }
 
-// index is that of the peer at the address.
+// index returns the index of the peer at the address.
 func (m Members) index(addr string) (machine.NodeID, bool) {
 	for _, id := range m.indices() {
 		if m.Addrs[id] == addr {
@@ -224,7 +222,7 @@ func (m Members) index(addr string) (machine.NodeID, bool) {
 	return 0, false
 }
 
-// all are the members of this epoch and of the one before.
+// all returns the members of this epoch and of the one before.
 func (m Members) all() map[machine.NodeID]string {
 	all := maps.Clone(m.Was)
 	if all == nil {
@@ -234,7 +232,7 @@ func (m Members) all() map[machine.NodeID]string {
 	return all
 }
 
-// first is the view that a peer starts in.
+// first returns the view that a peer starts in.
 func (m Members) first(replicas int) flease.View {
 	if len(m.Was) > 0 {
 		return Members{Epoch: m.Epoch - 1, Addrs: m.Was}.view(replicas)
@@ -242,7 +240,7 @@ func (m Members) first(replicas int) flease.View {
 	return m.view(replicas)
 }
 
-// view is what package flease knows of the members.
+// view returns the members as the protocol knows them.
 func (m Members) view(replicas int) flease.View {
 	places := fnv.New64a()
 	for _, id := range m.indices() {
@@ -251,7 +249,7 @@ func (m Members) view(replicas int) flease.View {
 	return flease.View{Epoch: m.Epoch, Members: m.indices(), Replicas: replicas, Places: places.Sum64()}
 }
 
-// follows says what keeps a list from being the next after m.
+// follows returns why a list cannot be the next after m.
 func (m Members) follows(next Members) error {
 	if err := next.check(); err != nil {
 		return err
@@ -267,8 +265,8 @@ func (m Members) follows(next Members) error {
 	return m.stay(next)
 }
 
-// stay says which peer of both lists has another address in the next: two processes would
-// be one peer.
+// stay returns an error if a peer of both lists has another address in the next: two processes
+// would be one peer.
 func (m Members) stay(next Members) error {
 	all := m.all()
 	for _, id := range next.indices() {
@@ -279,7 +277,7 @@ func (m Members) stay(next Members) error {
 	return nil
 }
 
-// String is the list in ParseMembers' form, with the epoch.
+// String returns the list in the form of ParseMembers, with the epoch.
 func (m Members) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "epoch %d:", m.Epoch)

@@ -18,7 +18,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestBadFiles: what a list of members must be.
+// TestBadFiles: a bad list of members is refused with a reason.
 func TestBadFiles(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "members")
@@ -62,9 +62,9 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// TestMembersChange: a file gives the cluster a fourth and a fifth peer and takes the first
-// two away. The only cell changes, so the lease that is held runs out, and the new
-// cell, of which a majority has never heard of it, gives it to nobody before.
+// TestMembersChange: a file gives the cluster a fourth and a fifth peer and takes the first two away.
+// The only cell changes, so the lease that is held runs out. A majority of the new cell has never
+// heard of the lease, and does not give it to another claim before.
 func TestMembersChange(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "members")
@@ -143,8 +143,8 @@ func TestMembersChange(t *testing.T) {
 	}
 }
 
-// TestNobodySpeaksToTheGone: when a view is active, its members have no streams any more to those
-// who are not in it, and do not try to have any.
+// TestNobodySpeaksToTheGone: when a view is active, its members have no streams to peers that are not
+// in it, and try to have none.
 func TestNobodySpeaksToTheGone(t *testing.T) {
 	var due atomic.Bool
 	cfg := brief
@@ -193,8 +193,8 @@ func TestNobodySpeaksToTheGone(t *testing.T) {
 	})
 }
 
-// TestLateList: a newcomer whose list says nothing of the epoch before does not start
-// while others are in that.
+// TestLateList: a newcomer whose list does not name the members before does not start while others
+// are in the epoch before.
 func TestLateList(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, brief)
@@ -232,8 +232,8 @@ func (f *membersFile) write(text string) {
 	}
 }
 
-// TestListsByOne: a list that skips an epoch is refused by peers that run and by those
-// that start with it; one that comes before the last is active waits for that.
+// TestListsByOne: a list that skips an epoch is refused by running peers and by those that start with
+// it. A list that comes before the last one is active waits.
 func TestListsByOne(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
@@ -282,8 +282,8 @@ func TestListsByOne(t *testing.T) {
 	until("a peer moves", func() bool { return strings.Contains(log.String(), "a peer that moves is a new one") })
 }
 
-// TestOldList: nobody starts with a list that is older than that of the others, or that
-// says other things of the one before.
+// TestOldList: no peer starts with a list that is older than that of the others, or that names other
+// members before.
 func TestOldList(t *testing.T) {
 	t.Parallel()
 	var listeners []net.Listener

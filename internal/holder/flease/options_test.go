@@ -11,8 +11,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestOptionsReachTheProtocol: what a Config says that package flease has an option for is what
-// the protocol goes by.
+// TestOptionsReachTheProtocol: each option of a Config that the protocol has, too, is passed on to it.
 func TestOptionsReachTheProtocol(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

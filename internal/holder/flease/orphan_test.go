@@ -10,8 +10,8 @@ import (
 	engine "github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
-// TestStoppedClient: a client that stands still for longer than a lease loses it, and what it
-// holds besides, and waits for, does not keep the lost one from others.
+// TestStoppedClient: a client that stands still for longer than a lease loses it. Its other leases and
+// claims do not keep the lost one from others.
 func TestStoppedClient(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		c := l.peers[0].client("c")
@@ -33,8 +33,8 @@ func TestStoppedClient(t *testing.T) {
 	})
 }
 
-// TestLateAnswers: what the peer says comes too late for the client, which is alive all the
-// time, and wants the name again at once.
+// TestLateAnswers: the peer's answers come too late for a client that is alive all the time and wants
+// the name again at once.
 func TestLateAnswers(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		c := l.peers[0].client("c")
@@ -51,7 +51,7 @@ func TestLateAnswers(t *testing.T) {
 	})
 }
 
-// TestAdmittedTooLate: a claim that is admitted when its caller has gone is given back.
+// TestAdmittedTooLate: a claim that is admitted after its caller has left is given back.
 func TestAdmittedTooLate(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		holder := l.peers[1].Leaser()
@@ -82,7 +82,7 @@ func TestAdmittedTooLate(t *testing.T) {
 	})
 }
 
-// TestCallerGone: so it is when he waits in vain for the answer to his farewell.
+// TestCallerGone: a claim is also given back if its caller waits in vain for the answer to its farewell.
 func TestCallerGone(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		holder := l.peers[1].Leaser()
@@ -105,7 +105,7 @@ func TestCallerGone(t *testing.T) {
 	})
 }
 
-// TestCutPeer: a client that says that it is alive holds no longer than its peer does.
+// TestCutPeer: a live client holds no longer than its peer.
 func TestCutPeer(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		c := l.peers[0].client("c")
@@ -121,7 +121,7 @@ func TestCutPeer(t *testing.T) {
 	})
 }
 
-// TestConnectionLost: what a client holds whose connection ends is its own until it knows better.
+// TestConnectionLost: a client whose connection ends keeps its leases until they run out.
 func TestConnectionLost(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		c := l.peers[0].client("c")
@@ -132,7 +132,7 @@ func TestConnectionLost(t *testing.T) {
 	})
 }
 
-// TestPeerCloses: so it is with the peer's planned end, and that of its process.
+// TestPeerCloses: a client also keeps its leases when its peer is closed or killed.
 func TestPeerCloses(t *testing.T) {
 	for name, end := range map[string]func(*labPeer){
 		"closed": func(h *labPeer) { h.close() },
@@ -180,8 +180,8 @@ func TestClientsLockDelay(t *testing.T) {
 	}
 }
 
-// TestLossIsSeenBeforeARenewal: a holder whose Check has seen the deadline pass has stopped, though
-// the peer renews a moment later. Others wait for the lock delay, as for one that died.
+// TestLossIsSeenBeforeARenewal: a holder whose Check has seen the deadline pass has stopped, though the
+// peer renews a moment later. Others wait for the lock delay, as for a holder that died.
 func TestLossIsSeenBeforeARenewal(t *testing.T) {
 	const delay = 2 * time.Second
 	inLab(t, 1, brief, func(l *lab) {
@@ -195,7 +195,7 @@ func TestLossIsSeenBeforeARenewal(t *testing.T) {
 	})
 }
 
-// TestBusyClient: a client that asks for much goes on saying what it holds.
+// TestBusyClient: a client with many requests goes on naming its leases.
 func TestBusyClient(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		c := l.peers[0].client("c")
@@ -211,7 +211,7 @@ func TestBusyClient(t *testing.T) {
 	})
 }
 
-// TestManyLeases: more leases than a line has room for.
+// TestManyLeases: a client may hold more leases than a line has room for.
 func TestManyLeases(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		c := l.peers[0].client("c")
@@ -229,8 +229,7 @@ func TestManyLeases(t *testing.T) {
 	})
 }
 
-// TestTheDeadWaitForNothing: what a client waits for ends with its connection, whether it is a
-// lease or a look.
+// TestTheDeadWaitForNothing: the claims and looks that a client waits for end with its connection.
 func TestTheDeadWaitForNothing(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		p := l.peers[0]
@@ -271,8 +270,8 @@ func TestTheDeadWaitForNothing(t *testing.T) {
 	})
 }
 
-// TestServesNoMore: Serve returns when its listener is closed, though clients are connected, and
-// hold and wait for leases. What they hold is theirs until they know better.
+// TestServesNoMore: Serve returns when its listener is closed, though clients are connected, and hold
+// and wait for leases. They keep their leases until these run out.
 func TestServesNoMore(t *testing.T) {
 	inLab(t, 2, brief, func(l *lab) {
 		h := l.peers[0]
@@ -317,8 +316,8 @@ func TestServesNoMore(t *testing.T) {
 	})
 }
 
-// TestNoAlarmsOfWhatIsOver: a lease that was released, or lost, leaves no alarm that would ring at its
-// deadline, at the peer or at the client.
+// TestNoAlarmsOfWhatIsOver: a lease that was released or lost leaves no alarm at its deadline, neither
+// at the peer nor at the client.
 func TestNoAlarmsOfWhatIsOver(t *testing.T) {
 	cfg := brief
 	cfg.TMax = time.Hour

@@ -11,7 +11,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// outcomes takes what the machine reports, on the goroutine that steps it.
+// outcomes takes the machine's reports, on the goroutine that steps it.
 func (p *Peer) outcomes(outs []any) {
 	now := p.cfg.clocks()
 	for _, out := range outs {
@@ -26,14 +26,12 @@ func (p *Peer) outcomes(outs []any) {
 			}
 		case flease.Waits:
 			if x := p.claim(out.ID, false); x != nil {
-				s := stateOf(x.name, out.State)
-				x.mu.Lock()
-				x.seen = &s
-				x.mu.Unlock()
+				s := stateOf(x.Name(), out.State)
+				x.meets(&s)
 			}
 		case flease.Refused:
 			if x := p.claim(out.ID, true); x != nil {
-				x.over(verdict(x.name, out), nil)
+				x.over(verdict(x.Name(), out), nil)
 			}
 		case flease.Lost:
 			if x := p.claim(out.ID, true); x != nil {
@@ -51,14 +49,14 @@ func (p *Peer) outcomes(outs []any) {
 	}
 }
 
-// claim finds a claim, for the last time if it is over.
+// claim finds a claim, and drops it if it is over.
 func (p *Peer) claim(id uint64, over bool) *claim {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	x := p.claims[id]
 	if over {
 		delete(p.claims, id)
-		if p.most > 4096 && len(p.claims) < p.most/4 { // Go's maps stay as large as they were
+		if p.most > 4096 && len(p.claims) < p.most/4 { // a map of Go never shrinks
 			p.claims, p.most = maps.Collect(maps.All(p.claims)), len(p.claims)
 		}
 	}
@@ -74,48 +72,47 @@ func (p *Peer) observed(o flease.Observed) {
 	}
 }
 
-// acquired begins the tenure. Who gave up meanwhile has told the machine.
-func (x *claim) acquired(a flease.Acquired) {
+// meets notes the holders in the way of a claim.
+func (x *claim) meets(s *tenure.State) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.err != nil {
-		return
-	}
-	x.token, x.held, x.seen = a.Token, true, nil
-	x.deadline.Store(int64(a.Deadline))
-	x.until.Store(int64(a.Until))
-	x.decide(nil)
+	x.seen = s
 }
 
-// renewed extends the tenure, unless it has ended: who has seen a deadline pass has
+// acquired begins the tenure. A caller that gave up meanwhile has told the machine.
+func (x *claim) acquired(a flease.Acquired) {
+	if x.Begin(a.Token, a.Deadline, a.Until) {
+		x.meets(nil)
+		x.Decide(nil)
+	}
+}
+
+// renewed extends the tenure, unless it has ended: a holder that has seen its deadline pass has
 // stopped for good. Others then wait as if the holder had died, lock delay included.
 func (x *claim) renewed(now machine.Now, r flease.Renewed) {
 	p := x.leaser.peer
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	left := x.left(now)
-	if x.err == nil && left <= 0 {
-		x.end(errDeadline)
-	}
-	if x.err == nil {
+	left := x.LeftAt(now)
+	if x.ExtendAt(now, r.Deadline, r.Until) {
 		p.renewals.note(x.ttl, x.ttl-guard(p.cfg.Guard, x.ttl)-left)
-		x.deadline.Store(int64(r.Deadline))
-		x.until.Store(int64(r.Until))
+		x.mu.Lock()
+		defer x.mu.Unlock()
 		select {
 		case x.moved <- struct{}{}:
-		default: // of a nil channel, too
+		default: // if moved is nil, too
 		}
-	} else if errors.Is(x.err, tenure.ErrLost) {
-		time.AfterFunc(x.delay, func() { p.driver.Step(flease.Release{ID: x.id}) })
+	} else if errors.Is(x.Err(), tenure.ErrLost) {
+		time.AfterFunc(x.delay, x.GiveBack)
 	}
 }
 
+// errReleased is the end of a claim that the machine has dropped.
+var errReleased = fmt.Errorf("%w by its holder", tenure.ErrReleased)
+
 // over is the end of the claim at the machine.
 func (x *claim) over(why error, r *flease.Released) {
+	x.Decide(x.End(why))
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.end(why)
-	x.decide(x.err)
 	if x.gone = r; r == nil {
 		x.gone = &flease.Released{ID: x.id}
 	}
@@ -130,10 +127,7 @@ func (p *Peer) abandon(why error) {
 	defer p.mu.Unlock()
 	for id, x := range p.claims {
 		delete(p.claims, id)
-		x.mu.Lock()
-		held := x.held
-		x.mu.Unlock()
-		if held {
+		if x.Begun() {
 			x.over(lostWith(why), nil)
 		} else {
 			x.over(ended(why), nil)
@@ -141,15 +135,15 @@ func (p *Peer) abandon(why error) {
 	}
 }
 
-// lostWith is the end of a tenure with its peer.
+// lostWith is the end of a tenure whose peer has ended.
 func lostWith(why error) error {
-	if errors.Is(why, tenure.ErrClosed) { // whose words are about the next call, and to another
+	if errors.Is(why, tenure.ErrClosed) { // its words are about a later call
 		return fmt.Errorf("%w: the peer that it was held through was closed", tenure.ErrLost)
 	}
 	return fmt.Errorf("%w: the peer has ended: %w", tenure.ErrLost, why)
 }
 
-// news is about the peer and no claim.
+// news takes a report about the peer, and no claim.
 func (p *Peer) news(out any) {
 	log := p.cfg.Logger
 	switch out := out.(type) {
@@ -163,7 +157,7 @@ func (p *Peer) news(out any) {
 		p.serving, p.silent = false, out
 		p.mu.Unlock()
 		now := p.cfg.clocks()
-		log.Info("flease: the peer is silent until what it may have promised is over", "peer", p.self, "for", out.Deadline.Sub(now.Mono))
+		log.Info("flease: the peer is silent until its earlier promises have run out", "peer", p.self, "for", out.Deadline.Sub(now.Mono))
 	case flease.Active:
 		log.Info("flease: the view is active", "peer", p.self, "epoch", out.View.Epoch)
 		p.activeEpoch.Store(out.View.Epoch)

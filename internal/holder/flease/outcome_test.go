@@ -19,7 +19,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// TestWhatTheMachineReports: each outcome reaches the claim that it is about, all of it, and no other.
+// TestWhatTheMachineReports: each outcome reaches its claim, whole, and no other claim.
 func TestWhatTheMachineReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := scriptedPeer(t, &scripted{}, time.Second)
@@ -27,12 +27,12 @@ func TestWhatTheMachineReports(t *testing.T) {
 		p.heard, p.snapshot = map[machine.NodeID]heard{}, make(chan *flease.Record, 1)
 		now := p.cfg.clocks()
 		begin := func(id uint64) *claim {
-			x := &claim{leaser: p.Leaser(), id: id, name: "x", ttl: 10 * time.Second, delay: 3 * time.Second, answer: make(chan error, 1)}
+			x := p.Leaser().newClaim(tenure.Claim{Name: "x", TTL: 10 * time.Second, LockDelay: 3 * time.Second})
 			p.claims[id] = x
 			return x
 		}
 		report := func(outs ...any) { p.driver.Do(func() { p.outcomes(outs) }) }
-		answered := func(answer chan error) (err error, ok bool) {
+		answered := func(answer <-chan error) (err error, ok bool) {
 			select {
 			case err := <-answer:
 				return err, true
@@ -42,7 +42,7 @@ func TestWhatTheMachineReports(t *testing.T) {
 		}
 
 		x, other := begin(5), begin(6)
-		answer := x.answer
+		answer, otherAnswer := x.Verdict(), other.Verdict()
 		t0 := flease.TimeOf(now.Wall)
 		shown := flease.State{Name: "x", Waiting: 4, Holdings: []flease.Holding{
 			{Token: 3, Until: t0 + 5000, Holder: "h", Delay: 1000, Slots: 2, Owner: 2}, {Token: 4, Until: t0 + 7000, Holder: "i", Slots: 7, Owner: 3},
@@ -56,26 +56,26 @@ func TestWhatTheMachineReports(t *testing.T) {
 		}
 		until := now.Wall + machine.Wall(8*time.Second)
 		report(flease.Acquired{ID: 5, Token: 9, Deadline: now.Mono.Add(7 * time.Second), Until: until})
-		if err, ok := answered(answer); err != nil || !ok || x.token != 9 || !x.held || x.seen != nil || x.deadline.Load() != int64(now.Mono.Add(7*time.Second)) || x.until.Load() != int64(until) {
+		if err, ok := answered(answer); err != nil || !ok || x.Token() != 9 || !x.Begun() || x.seen != nil {
 			t.Errorf("acquired: %v, %v, and the claim is %+v", err, ok, x)
 		}
-		if left := x.remaining(); left != 7*time.Second {
+		if left := x.Left(); left != 7*time.Second {
 			t.Errorf("acquired, it has %v left, want 7s", left)
 		}
 		moved := x.watched()
 		clk := p.cfg.Clock.(*clock.Fake)
 		clk.Advance(time.Second)
 		report(flease.Renewed{ID: 5, Deadline: now.Mono.Add(19 * time.Second), Until: now.Wall + machine.Wall(12*time.Second)})
-		if left := x.remaining(); left != 12*time.Second || len(moved) != 1 {
+		if left := x.Left(); left != 12*time.Second || len(moved) != 1 {
 			t.Errorf("renewed, it has %v left by the sooner clock, want 12s; who minds is nudged: %v", left, len(moved) == 1)
 		}
 		// It lasts for nine and a half seconds of ten, of which six were left.
 		if at := 35 * PunctualityParts / 100; p.renewals.count.Load() != 1 || p.renewals.parts[at].Load() != 1 {
 			t.Errorf("a renewal when 3.5 of 10 seconds have passed is not counted as that, of %d", p.renewals.count.Load())
 		}
-		report(flease.Renewed{ID: 5, Deadline: now.Mono.Add(15 * time.Second), Until: now.Wall + machine.Wall(22*time.Second)})
-		if left := x.remaining(); left != 14*time.Second {
-			t.Errorf("renewed, it has %v left by the sooner clock, want 14s", left)
+		report(flease.Renewed{ID: 5, Deadline: now.Mono.Add(20 * time.Second), Until: now.Wall + machine.Wall(22*time.Second)})
+		if left := x.Left(); left != 19*time.Second {
+			t.Errorf("renewed, it has %v left by the sooner clock, want 19s", left)
 		}
 		done, free := x.Done(), make(chan struct{})
 		x.freed = free
@@ -93,15 +93,14 @@ func TestWhatTheMachineReports(t *testing.T) {
 		if err := x.Err(); !errors.Is(err, tenure.ErrLost) || !strings.Contains(err.Error(), "for a reason") || p.claims[5] != nil || x.gone == nil || x.gone.Confirmed {
 			t.Errorf("lost: %v, as %+v", err, x)
 		}
-		answer = other.answer
 		report(flease.Refused{ID: 6, State: shown})
 		var held tenure.HeldError
-		if err, ok := answered(answer); !ok || !errors.As(err, &held) || held != (tenure.HeldError{Name: "x", Holder: "h", Until: want.Holders[0].Until}) || p.claims[6] != nil {
+		if err, ok := answered(otherAnswer); !ok || !errors.As(err, &held) || held != (tenure.HeldError{Name: "x", Holder: "h", Until: want.Holders[0].Until}) || p.claims[6] != nil {
 			t.Errorf("refused: %v, %v", err, ok)
 		}
 		for _, confirmed := range []bool{true, false} {
 			x := begin(7)
-			x.err, x.answer = errReleased, nil
+			_ = x.End(errReleased)
 			report(flease.Released{ID: 7, Confirmed: confirmed})
 			if x.gone == nil || x.gone.Confirmed != confirmed || !errors.Is(x.Err(), tenure.ErrReleased) || len(p.claims) != 0 {
 				t.Errorf("released (confirmed: %v): %+v", confirmed, x)
@@ -131,22 +130,24 @@ func TestWhatTheMachineReports(t *testing.T) {
 	})
 }
 
-// TestRenewedWhenItIsLost: a renewal that comes when the holder has stopped does not bring the lease back.
-// Others get it a lock delay later, as they do of a holder that died; a released lease is left alone.
+// TestRenewedWhenItIsLost: a renewal after the holder has stopped does not bring the lease back. Others get it a
+// lock delay later, as after the death of a holder. A released lease is left alone.
 func TestRenewedWhenItIsLost(t *testing.T) {
 	const delay = 3 * time.Second
-	for _, ended := range []error{errDeadline, errReleased} {
+	for _, ended := range []error{tenure.ErrLost, errReleased} {
 		synctest.Test(t, func(t *testing.T) {
 			m := &scripted{}
 			p := scriptedPeer(t, m, time.Second)
 			defer p.driver.Stop()
-			x := &claim{leaser: p.Leaser(), id: 5, ttl: 10 * time.Second, delay: delay, held: true, err: ended}
+			x := heldClaim(p.Leaser(), tenure.Claim{TTL: 10 * time.Second, LockDelay: delay}, p.cfg.Clock.Now().Add(time.Hour), 0)
+			x.id = 5
+			_ = x.End(ended)
 			p.claims[5] = x
 			now := p.cfg.clocks()
 			p.driver.Do(func() {
 				p.outcomes([]any{flease.Renewed{ID: 5, Deadline: now.Mono.Add(time.Minute), Until: now.Wall + machine.Wall(time.Minute)}})
 			})
-			if x.deadline.Load() != 0 || x.until.Load() != 0 || !errors.Is(x.Check(), ended) || p.renewals.count.Load() != 0 {
+			if x.Left() != time.Hour || !errors.Is(x.Check(), ended) || p.renewals.count.Load() != 0 {
 				t.Errorf("%v, and renewed: %+v", ended, x)
 			}
 			given := func() (ids []uint64) {
@@ -166,7 +167,7 @@ func TestRenewedWhenItIsLost(t *testing.T) {
 	}
 }
 
-// lockedLog is a log that may be written and read at once.
+// lockedLog is a log that may be written and read at the same time.
 type lockedLog struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -184,8 +185,8 @@ func (l *lockedLog) String() string {
 	return l.b.String()
 }
 
-// TestTheKernelDoubts: the kernel is asked again and again. Each doubt begins a silence anew, and is told once;
-// calls are told why for as long as it lasts.
+// TestTheKernelDoubts: the kernel is asked again and again. Each doubt begins the silence anew, and is logged
+// once. Errors of calls name the doubt for as long as it lasts.
 func TestTheKernelDoubts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedLog

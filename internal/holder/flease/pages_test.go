@@ -15,8 +15,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestPagesOfNames: the names that another peer knows are asked for page by page, and what makes no
-// sense is an error, not an end, and not asked for again without one.
+// TestPagesOfNames: the names that another peer knows are read page by page. A page that makes no
+// sense is an error, and ends neither well nor in a loop.
 func TestPagesOfNames(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestPagesOfNames(t *testing.T) {
 	defer other.Close()
 	p := &Peer{self: 1, members: Members{Epoch: 1, Addrs: map[machine.NodeID]string{1: "a:1", 2: addr}}}
 	for name, tt := range map[string]struct {
-		pages map[string]string // by the name that they come after
+		pages map[string]string // by the name before the page
 		names []string
 		says  string
 		asks  int64
@@ -74,7 +74,7 @@ func TestPagesOfNames(t *testing.T) {
 	}
 }
 
-// TestWhyThereIsNoConnection in words that people can use.
+// TestWhyThereIsNoConnection: the reason has words that people can use.
 func TestWhyThereIsNoConnection(t *testing.T) {
 	why := errors.New("no route")
 	for _, tt := range []struct {

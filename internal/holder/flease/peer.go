@@ -2,7 +2,6 @@ package flease
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,28 +11,31 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/driver"
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
-// Peer is one of the peers that keep leases among themselves. Its methods may be called
-// from any goroutine.
+// Peer is one of the peers that keep leases among themselves. Its methods may be called from any
+// goroutine.
 type Peer struct {
-	cfg  Config
-	self machine.NodeID
-	pure flease.Config
+	cfg    Config
+	self   machine.NodeID
+	pure   flease.Config
+	clocks holder.Clocks // of leases
 
 	transport *peer.Transport
-	linked    atomic.Pointer[peer.Transport] // the same, once it is there
+	linked    atomic.Pointer[peer.Transport] // transport, once it is set
 	driver    *driver.Driver
-	machine   *flease.Peer // for the goroutine that steps it
+	machine   *flease.Peer // only for the goroutine that steps it
 	batches   sync.Pool    // of *flease.Batch, empty
 	decoders  sync.Pool    // of *flease.Decoder
 	lastID    atomic.Uint64
 	renewals  punctuality
-	// activeEpoch is that of the view in which the peer votes.
+	// activeEpoch is the epoch of the view in which the peer votes.
 	activeEpoch atomic.Uint64
 
 	ctx     context.Context // ends with Close, or when the peer fails
@@ -45,33 +47,33 @@ type Peer struct {
 	changing sync.Mutex // held while the members change
 
 	mu       sync.Mutex
-	ended    bool // by Close
+	ended    bool // Close has ended the peer
 	members  Members
-	later    Members                  // that come when the members' epoch is active; zero if none
-	troubles map[machine.NodeID]error // why a peer is no help, as far as its terms say
-	heard    map[machine.NodeID]heard // what was heard of a peer that should not have been
-	twice    map[machine.NodeID]bool  // who says that another process runs as this peer
-	clock    error                    // why ours cannot be trusted, as far as the kernel says
+	later    Members                  // next members, which wait until the epoch of members is active; or zero
+	troubles map[machine.NodeID]error // why a peer's terms keep it from helping
+	heard    map[machine.NodeID]heard // faults that were heard of a peer
+	twice    map[machine.NodeID]bool  // the peers that say that another process runs as this one
+	clock    error                    // why the kernel does not vouch for our clock
 	serving  bool
-	silent   flease.Quarantined // until when, while not serving
+	silent   flease.Quarantined // until when the peer is silent, while it does not serve
 	claims   map[uint64]*claim
-	most     int // claims that there were since the map was made
+	most     int // most claims since the map was made
 	looks    map[uint64]chan flease.Observed
 	watches  map[string]*watch
 	snapshot chan *flease.Record
 
-	watcher *Leaser // of nobody, for watches
+	watcher *Leaser // the peer's own, for watches
 }
 
-// Start starts a peer. It does not wait for others, nor for its quarantine to end: the
-// leasers' calls do.
+// Start starts a peer. It does not wait for other peers, nor for the silence after the start to
+// end: the calls of its Leasers do.
 func Start(ctx context.Context, cfg Config) (*Peer, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, err
 	}
 	p := &Peer{
-		cfg: cfg, troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}, claims: map[uint64]*claim{},
+		cfg: cfg, clocks: holder.Clocks{Mono: cfg.Clock, Wall: cfg.Wall}, troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}, claims: map[uint64]*claim{},
 		looks: map[uint64]chan flease.Observed{}, watches: map[string]*watch{}, snapshot: make(chan *flease.Record, 1),
 	}
 	if p.members, err = cfg.Membership(ctx, Members{}); err != nil {
@@ -124,7 +126,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		listener.Close()
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	if now := cfg.clocks(); p.pure.Restore == nil { // until the machine says so itself
+	if now := cfg.clocks(); p.pure.Restore == nil { // until the machine reports it
 		w := p.pure.Quarantine()
 		p.silent = flease.Quarantined{Deadline: now.Mono.Add(w), Until: now.Wall + machine.Wall(w)}
 	}
@@ -132,10 +134,10 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 	p.machine, p.watcher = m, p.Leaser()
 	p.driver = driver.Start(driver.Config{
 		Machine: stepped{m, p}, Now: cfg.clocks, Send: p.send, Outcome: p.outcomes, Fail: p.fail,
-		// A few claims each of many callers: who has more waits here.
+		// Room for a few claims of each of many callers. A caller with more waits.
 		QueueLimit: 1 << 16,
 	})
-	if len(p.members.Was) > 0 { // before anything from another
+	if len(p.members.Was) > 0 { // before any message of another peer
 		p.driver.Step(flease.ChangeView{View: p.members.view(cfg.Replicas)})
 	}
 	p.transport, err = peer.New(peer.Config{
@@ -158,25 +160,26 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 	return p, nil
 }
 
-// incarnation is a number that this peer has not used before, but by a chance of one in
-// four billion. A clock would repeat itself within a second.
+// incarnation draws a number that no earlier start of this peer has used, with a chance of one in
+// four billion to fail. A clock would repeat itself within a second.
 func incarnation(from io.Reader) (uint32, error) {
 	var b [4]byte
 	if _, err := io.ReadFull(from, b[:]); err != nil {
 		return 0, fmt.Errorf("flease: draw an incarnation: %w", err)
 	}
-	return max(1, binary.LittleEndian.Uint32(b[:])), nil
+	r := wire.Reader{Rest: b[:]}
+	return max(1, r.Uint32()), nil
 }
 
-// Members are those of the newest list that the peer goes by, or is changing to.
+// Members returns the newest list that the peer has adopted or is changing to.
 func (p *Peer) Members() Members {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.members
 }
 
-// Ready waits until the peer serves: until a quarantine at its start is over. It returns
-// an error if ctx or the peer ends first.
+// Ready waits until the peer serves: until the silence after its start is over. It returns an error
+// if ctx or the peer ends first.
 func (p *Peer) Ready(ctx context.Context) error {
 	for {
 		p.mu.Lock()
@@ -194,11 +197,10 @@ func (p *Peer) Ready(ctx context.Context) error {
 	}
 }
 
-// Done is closed when the peer has ended: by Close, or because it must not go on; see
-// Err.
+// Done is closed when the peer has ended, by Close or because it must not go on; see Err.
 func (p *Peer) Done() <-chan struct{} { return p.ctx.Done() }
 
-// Err is nil while the peer runs, then tenure.ErrClosed or why it had to end.
+// Err returns nil while the peer runs, then tenure.ErrClosed or why the peer had to end.
 func (p *Peer) Err() error {
 	if p.ctx.Err() == nil {
 		return nil
@@ -206,7 +208,7 @@ func (p *Peer) Err() error {
 	return context.Cause(p.ctx)
 }
 
-// fail ends the peer without the courtesies of Close. All leases are lost.
+// fail ends the peer at once, and all its leases are lost.
 func (p *Peer) fail(err error) {
 	if p.ctx.Err() != nil {
 		return
@@ -217,18 +219,18 @@ func (p *Peer) fail(err error) {
 	p.abandon(err)
 }
 
-// Close releases all leases, falls silent, leaves what spares the next life its
-// quarantine if Config.State says where, and ends the peer.
+// Close releases all leases, falls silent and ends the peer. If there is a Config.State, it leaves
+// there all that spares the next start the silence.
 func (p *Peer) Close() error {
 	p.close.Do(func() {
 		if p.ctx.Err() == nil {
-			p.closed = errors.Join(p.releaseAll(), p.save())
+			p.closed = errors.Join(p.releaseOf(nil), p.save())
 			p.cancel(tenure.ErrClosed)
 		}
 		p.driver.Stop()
 		p.abandon(tenure.ErrClosed)
 		p.mu.Lock()
-		p.ended = true // nobody is spawned any more
+		p.ended = true // no goroutine is started any more
 		p.mu.Unlock()
 		p.running.Wait()
 		p.closed = errors.Join(p.closed, p.transport.Close())
@@ -236,7 +238,7 @@ func (p *Peer) Close() error {
 	return p.closed
 }
 
-// offline is why there is no connection, in words.
+// offline returns why there is no connection, in words.
 func offline(last error) error {
 	switch {
 	case last == nil:
@@ -247,8 +249,8 @@ func offline(last error) error {
 	return last
 }
 
-// why says what keeps the peer from being of use, for errors of calls that nobody
-// answered; nil if nothing is known.
+// why returns what keeps the peer from its work, for errors of calls without an answer; nil if
+// nothing is known.
 func (p *Peer) why() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	engine "github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
-// brief are terms for tests: short leases, and clocks that are one and the same.
+// brief are terms for tests: short leases, and one clock for all peers.
 var brief = engine.Config{TMax: 4 * time.Second, Epsilon: 20 * time.Millisecond, RoundTimeout: 200 * time.Millisecond}
 
 func TestThreePeers(t *testing.T) {

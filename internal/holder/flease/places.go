@@ -7,8 +7,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// places are for the clients of a socket. A client that neither holds nor waits for anything
-// keeps its place as long as nobody else needs it: Client connects again when it has to.
+// places bounds the clients of a socket. A client that neither holds nor waits for anything keeps
+// its place until another client needs it: a Client connects again when it has to.
 type places struct {
 	most int
 
@@ -16,8 +16,8 @@ type places struct {
 	taken map[*session]bool
 }
 
-// take gives a client a place: if none is free, that of the client which has been idle for
-// the longest time. It reports whether there is one.
+// take gives a client a place. If none is free, it takes the place of the client that has been
+// idle for the longest time. It reports whether there was one.
 func (ps *places) take(s *session) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -46,7 +46,7 @@ func (ps *places) idlest() (idlest *session) {
 	return idlest
 }
 
-// free takes a place back, if it is not another's by now.
+// free gives a place back, if no other client has it by now.
 func (ps *places) free(s *session) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -21,10 +21,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// TestWhoMakesRoom: the client that has been idle for the longest time, once, and no client that holds or waits for
-// something. It takes no other's place along when it has gone.
+// TestWhoMakesRoom: the client that has been idle for the longest time makes room, once, and no client that holds or
+// waits for a lease. When it ends later, it frees no other client's place.
 func TestWhoMakesRoom(t *testing.T) {
-	for range 20 { // for a map's order is left to chance
+	for range 20 { // because the order of a map is random
 		places := &places{most: 6}
 		var left []string
 		come := func(name string, said machine.Mono, holds, looks int) *session {
@@ -65,8 +65,8 @@ func TestWhoMakesRoom(t *testing.T) {
 	}
 }
 
-// TestASocketAtItsPath has the mode that was asked for, whatever the umask, and is found by clients; nothing else
-// is left in its directory. A file that is there already is left alone.
+// TestASocketAtItsPath: the socket has the requested mode, whatever the umask is, and clients find it. Nothing else
+// is left in its directory. A file that is at the path already is left alone.
 func TestASocketAtItsPath(t *testing.T) {
 	before := unix.Umask(0o077)
 	defer unix.Umask(before)
@@ -122,17 +122,17 @@ func TestASocketAtItsPath(t *testing.T) {
 	}
 }
 
-// TestAPeerThatFails ends for good, with all that was held through it, for the first reason; its machine takes no step
-// more, for its words could be believed.
+// TestAPeerThatFails: a peer ends for good, with all its leases, for the first reason. Its machine takes no more steps,
+// because other peers could believe its messages.
 func TestAPeerThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		m := &scripted{answer: func(int, uint64) any { return nil }}
 		p := scriptedPeer(t, m, time.Second)
 		p.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		held := &claim{leaser: p.Leaser(), id: 1, held: true}
-		answer := make(chan error, 1)
-		waits := &claim{leaser: p.Leaser(), id: 2, answer: answer}
+		held := heldClaim(p.Leaser(), tenure.Claim{}, p.cfg.Clock.Now().Add(time.Hour), 0)
+		waits := p.Leaser().newClaim(tenure.Claim{})
+		answer := waits.Verdict()
 		p.claims[1], p.claims[2] = held, waits
 		done := held.Done()
 		why := errors.New("its first reason")
@@ -183,7 +183,7 @@ func TestAPeerThatFails(t *testing.T) {
 }
 
 // TestHowManySayThatItRunsTwice: a peer ends when more than half of the others say that another process runs in its
-// place, each counted once, and only members.
+// place. Each counts once, and only members count.
 func TestHowManySayThatItRunsTwice(t *testing.T) {
 	for _, tt := range []struct {
 		members int

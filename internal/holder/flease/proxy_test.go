@@ -66,10 +66,10 @@ func (p *proxy) connect(client net.Conn) {
 // forward copies until either end closes.
 func (p *proxy) forward(to, from net.Conn) {
 	defer to.Close()
-	_, _ = io.Copy(to, from) // of a closed connection nothing comes, either
+	_, _ = io.Copy(to, from) // a closed connection gives nothing, either
 }
 
-// sever ends all connections; new ones are taken.
+// sever ends all connections. New ones are accepted.
 func (p *proxy) sever() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

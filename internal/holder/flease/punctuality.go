@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// Punctuality says when leases were renewed: element i counts those that were confirmed
-// when i of PunctualityParts parts of their TTL had passed, since the renewal before was
-// asked for. A half is on time. It counts from the start of the peer, so that two of
-// them tell what was between.
+// Punctuality counts renewals by the time that they took. Element i counts the renewals that were
+// confirmed when i of PunctualityParts parts of the TTL had passed since the one before was asked
+// for. A half is on time. It counts from the start of the peer; see Since.
 type Punctuality [PunctualityParts]uint64
 
-// PunctualityParts is in how many parts a TTL is divided.
+// PunctualityParts is the number of parts that a TTL is divided into.
 const PunctualityParts = 512
 
-// Total is how many renewals there were.
+// Total returns the number of renewals.
 func (h *Punctuality) Total() (n uint64) {
 	for _, c := range h {
 		n += c
@@ -22,7 +21,7 @@ func (h *Punctuality) Total() (n uint64) {
 	return n
 }
 
-// Since takes away what was counted before.
+// Since returns the renewals after those of an earlier Punctuality.
 func (h Punctuality) Since(before Punctuality) Punctuality {
 	for i := range h {
 		h[i] -= before[i]
@@ -30,8 +29,8 @@ func (h Punctuality) Since(before Punctuality) Punctuality {
 	return h
 }
 
-// Quantile returns the part of the TTL within which a share of the leases was renewed, from
-// 0 for none to 1; 0 if there were no renewals.
+// Quantile returns the part of the TTL, from 0 to 1, within which a share of the renewals was
+// confirmed; 0 if there were no renewals.
 func (h *Punctuality) Quantile(share float64) float64 {
 	total, sum := float64(h.Total()), 0.0
 	for i, n := range h {
@@ -42,20 +41,20 @@ func (h *Punctuality) Quantile(share float64) float64 {
 	return 0
 }
 
-// punctuality counts renewals. The goroutine that steps the machine writes it, anyone may
-// read.
+// punctuality counts renewals. The goroutine that steps the machine writes it, and any goroutine
+// may read it.
 type punctuality struct {
 	parts [PunctualityParts]atomic.Uint64
 	count atomic.Uint64
-	// what there was one and two times recentRenewals ago
+	// the counts of one and two times recentRenewals ago
 	older, old atomic.Pointer[Punctuality]
 }
 
-// recentRenewals is of how many renewals a Status tells at least, if there were as many.
+// recentRenewals is the least number of renewals that a Status covers, if there were as many.
 const recentRenewals = 1 << 20
 
-// note counts a renewal that was confirmed when passed of the ttl had passed since the
-// one before was asked for.
+// note counts a renewal that was confirmed when a part of the ttl had passed since the one before
+// was asked for.
 func (h *punctuality) note(ttl, passed time.Duration) {
 	i := min(max(int64(passed)*PunctualityParts/max(int64(ttl), 1), 0), PunctualityParts-1)
 	h.parts[i].Add(1)
@@ -73,7 +72,7 @@ func (h *punctuality) all() (p Punctuality) {
 	return p
 }
 
-// recent leaves out what was long ago.
+// recent returns the counts of the last one or two times recentRenewals.
 func (h *punctuality) recent() Punctuality {
 	all := h.all()
 	if before := h.older.Load(); before != nil {
@@ -82,10 +81,10 @@ func (h *punctuality) recent() Punctuality {
 	return all
 }
 
-// Punctuality tells when leases were renewed through the peer.
+// Punctuality returns the counts of all renewals through the peer.
 func (p *Peer) Punctuality() Punctuality { return p.renewals.all() }
 
-// guard is by how much a holder stops before its lease ends, see Config.Guard.
+// guard is how much earlier than its lease a holder stops, see Config.Guard.
 func guard(configured, ttl time.Duration) time.Duration {
 	if configured > 0 {
 		return min(configured, ttl/4)

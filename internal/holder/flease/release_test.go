@@ -12,55 +12,41 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// confirms has the machine say that a claim is released.
+// confirms reports that the claim is released, as the machine does.
 func (x *claim) confirms() { x.over(errReleased, &flease.Released{ID: x.id, Confirmed: true}) }
 
-// TestCloseIsPatientWithEach: Close waits for as long as releases are confirmed, however many
-// there are, and gives up when none has been for a while. It does not complain of what was lost.
+// TestCloseIsPatientWithEach: Close waits for as long as releases are confirmed, however many there
+// are, and gives up when none was confirmed for a while. Its error names no lost leases.
 func TestCloseIsPatientWithEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &Peer{pure: flease.Config{RoundTimeout: time.Second}, claims: map[uint64]*claim{}}
-		p.ctx, p.cancel = context.WithCancelCause(context.Background())
-		defer p.cancel(nil)
+		p := barePeer(t, Config{})
+		p.pure.RoundTimeout = time.Second
 		l, other := p.Leaser(), p.Leaser()
 		patience := max(releasePatience, 8*p.pure.RoundTimeout)
 		begin := func(id uint64, of *Leaser, err error) *claim {
-			x := &claim{leaser: of, id: id, name: fmt.Sprint("claim ", id), ttl: time.Hour, err: err}
-			x.deadline.Store(int64(time.Hour))
-			x.until.Store(int64(time.Hour))
+			x := heldClaim(of, tenure.Claim{Name: fmt.Sprint("claim ", id), TTL: time.Hour}, machine.Mono(time.Hour), machine.Wall(time.Hour))
+			_ = x.End(err)
 			p.claims[id] = x
 			return x
 		}
-		p.cfg = Config{Clock: new(clock.Fake), Wall: func() time.Time { return time.Unix(0, 0) }}
-		confirmed := 0
-		for range 40 { // for which is waited for first is left to chance
-			clear(p.claims)
-			sooner, later := begin(1, l, errReleased), begin(2, l, errReleased)
-			begin(3, other, errReleased)
-			begin(4, l, tenure.ErrLost)
-			time.AfterFunc(patience*9/10, sooner.confirms)
-			time.AfterFunc(patience*18/10, later.confirms)
-			began := time.Now()
-			err := p.releaseOf(l)
-			switch took := time.Since(began); {
-			case err == nil && took == patience*18/10:
-				confirmed++
-			case err == nil || took < patience || !errors.Is(err, tenure.ErrUnavailable) || strings.Contains(err.Error(), "claim 3") || strings.Contains(err.Error(), "claim 4"):
-				t.Fatalf("after %v: %v", took, err)
-			}
-			time.Sleep(time.Minute)
-		}
-		if confirmed == 0 {
-			t.Error("Close waits for the first release, and has no patience with the next")
+		sooner, later := begin(1, l, errReleased), begin(2, l, errReleased)
+		begin(3, other, errReleased)
+		begin(4, l, tenure.ErrLost)
+		time.AfterFunc(patience*9/10, later.confirms)
+		time.AfterFunc(patience*18/10, sooner.confirms)
+		began := time.Now()
+		if err := p.releaseOf(l); err != nil || time.Since(began) != patience*18/10 {
+			t.Errorf("two releases are confirmed, each in time, and Close returns %v after %v; want no error after %v", err, time.Since(began), patience*18/10)
 		}
 		clear(p.claims)
 		for id := range uint64(100) {
 			begin(id, l, errReleased)
 		}
-		began := time.Now()
+		began = time.Now()
 		err := p.releaseOf(l)
 		if took := time.Since(began); took != patience {
 			t.Errorf("no release is confirmed, and Close gives up after %v, want %v", took, patience)
@@ -71,8 +57,8 @@ func TestCloseIsPatientWithEach(t *testing.T) {
 	})
 }
 
-// TestHowLongAReleasedLeaseLasts: a release that is not confirmed says why, and within what time
-// others get the lease all the same.
+// TestHowLongAReleasedLeaseLasts: the error of an unconfirmed release has the reason, and the time
+// within which others get the lease.
 func TestHowLongAReleasedLeaseLasts(t *testing.T) {
 	why := errors.New("the caller's reason")
 	for name, tt := range map[string]struct {
@@ -86,12 +72,9 @@ func TestHowLongAReleasedLeaseLasts(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var now clock.Fake
-			p := &Peer{cfg: Config{Clock: &now, Wall: func() time.Time { return time.Unix(0, 0) }, Epsilon: 250 * time.Millisecond}}
-			p.ctx, p.cancel = context.WithCancelCause(context.Background())
-			defer p.cancel(nil)
-			x := &claim{leaser: p.Leaser(), id: 1, ttl: 20 * time.Second, delay: 7 * time.Second, err: errReleased}
-			x.deadline.Store(int64(15 * time.Second))
-			x.until.Store(int64(16 * time.Second))
+			p := barePeer(t, Config{Clock: &now, Epsilon: 250 * time.Millisecond})
+			x := heldClaim(p.Leaser(), tenure.Claim{TTL: 20 * time.Second, LockDelay: 7 * time.Second}, machine.Mono(15*time.Second), machine.Wall(16*time.Second))
+			_ = x.End(errReleased)
 			p.claims = map[uint64]*claim{1: x}
 			ctx, giveUp := context.WithCancelCause(context.Background())
 			defer giveUp(nil)
@@ -110,53 +93,65 @@ func TestHowLongAReleasedLeaseLasts(t *testing.T) {
 	}
 }
 
-// TestReleasedTwice: the second Release of a lease waits for the first, and hears the same.
+// TestReleasedTwice: the second Release of a lease waits for the first, and returns the same.
 func TestReleasedTwice(t *testing.T) {
-	p := &Peer{cfg: Config{Clock: new(clock.Fake), Wall: func() time.Time { return time.Unix(0, 0) }}}
-	p.ctx, p.cancel = context.WithCancelCause(t.Context())
-	x := &claim{leaser: p.Leaser(), err: errReleased, ttl: time.Hour}
-	first, second := x.beginRelease(), x.beginRelease()
-	x.confirms()
-	third := x.beginRelease()
-	for i, wait := range []func(context.Context) error{first, second, third} {
-		if err := wait(t.Context()); err != nil {
-			t.Errorf("Release %d: %v", i+1, err)
+	synctest.Test(t, func(t *testing.T) {
+		l := barePeer(t, Config{}).Leaser()
+		x := heldClaim(l, tenure.Claim{TTL: time.Hour}, machine.Mono(time.Hour), 0)
+		_ = x.End(errReleased)
+		ended := make(chan error, 2)
+		for range 2 {
+			go func() { ended <- x.Release(t.Context()) }()
 		}
-	}
-	lost := &claim{leaser: p.Leaser(), err: tenure.ErrLost}
-	if err := lost.Release(t.Context()); !errors.Is(err, tenure.ErrLost) {
-		t.Errorf("what was lost is released: %v", err)
-	}
+		synctest.Wait()
+		if len(ended) > 0 {
+			t.Errorf("before the release is confirmed one returns %v", <-ended)
+		}
+		x.confirms()
+		for i, err := range []error{<-ended, <-ended, x.Release(t.Context())} {
+			if err != nil {
+				t.Errorf("Release %d: %v", i+1, err)
+			}
+		}
+		lost := heldClaim(l, tenure.Claim{}, machine.Mono(time.Hour), 0)
+		_ = lost.End(tenure.ErrLost)
+		if err := lost.Release(t.Context()); !errors.Is(err, tenure.ErrLost) {
+			t.Errorf("what was lost is released: %v", err)
+		}
+	})
 }
 
-// TestLateAnswersToWhoGivesUp: an answer that came while the caller gave up is not kept from him.
+// TestLateAnswersToWhoGivesUp: a caller that gives up gets a refusal that came at the same time.
 func TestLateAnswersToWhoGivesUp(t *testing.T) {
 	bad := fmt.Errorf("%w: made up", tenure.ErrClaim)
 	in := &tenure.State{Name: "x", Holders: []tenure.Holding{{Holder: "h"}}}
 	for name, tt := range map[string]struct {
-		x    *claim
-		late error
-		ends error
+		before func(x *claim)
+		late   error
+		token  uint64
 	}{
-		"none":     {&claim{answer: make(chan error, 1), seen: in}, nil, errGaveUp},
-		"admitted": {&claim{held: true}, errHeld, errGaveUp},
-		"refused":  {&claim{err: bad}, bad, bad},
+		"none":     {func(x *claim) { x.meets(in) }, nil, 0},
+		"admitted": {func(x *claim) { x.acquired(flease.Acquired{Token: 4, Deadline: machine.Mono(time.Hour)}) }, nil, 4},
+		"refused":  {func(x *claim) { x.over(bad, nil) }, bad, 0},
 	} {
-		seen, late := tt.x.giveUp()
-		if !errors.Is(late, tt.late) || late == nil != (tt.late == nil) || !errors.Is(tt.x.Err(), tt.ends) {
-			t.Errorf("%s: the late answer is %v, want %v; the claim ends with %v, want %v", name, late, tt.late, tt.x.Err(), tt.ends)
+		x := barePeer(t, Config{}).Leaser().newClaim(tenure.Claim{})
+		verdict := x.Verdict()
+		tt.before(x)
+		seen, late := x.giveUp(verdict)
+		if late != tt.late || x.Err() == nil || tt.late != nil && x.Err() != tt.late {
+			t.Errorf("%s: the late answer is %v, want %v; the claim ends with %v", name, late, tt.late, x.Err())
 		}
-		if tt.x.seen != nil && len(seen.Holders) != 1 {
+		if x.seen != nil && len(seen.Holders) != 1 {
 			t.Errorf("%s: nobody is told who was in the way", name)
 		}
-		tt.x.acquired(flease.Acquired{Token: 5})
-		if tt.x.token != 0 {
+		x.acquired(flease.Acquired{Token: 5, Deadline: machine.Mono(time.Hour)})
+		if x.Token() != tt.token {
 			t.Errorf("%s: a claim that was given up is admitted", name)
 		}
 	}
 }
 
-// TestVerdicts: what a caller hears of a claim that was refused.
+// TestVerdicts: a refusal becomes the error that its caller gets.
 func TestVerdicts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		r    flease.Refused
@@ -177,23 +172,20 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestARenewalBehindTheDeadline: it comes too late by the holder's clock, though nobody had looked.
-// The lease is lost, and given back behind its lock delay.
+// TestARenewalBehindTheDeadline: a renewal after the deadline is too late, though the holder has not
+// looked at its clock. The lease is lost, and is given back after its lock delay.
 func TestARenewalBehindTheDeadline(t *testing.T) {
 	var now clock.Fake
 	now.Advance(time.Hour)
-	p := &Peer{cfg: Config{Clock: &now, Wall: func() time.Time { return time.Unix(0, 0) }}}
-	p.ctx, p.cancel = context.WithCancelCause(t.Context())
-	x := &claim{leaser: p.Leaser(), held: true, delay: time.Hour, ttl: time.Minute}
-	x.deadline.Store(int64(now.Now()))
-	x.until.Store(int64(time.Hour))
+	p := barePeer(t, Config{Clock: &now})
+	x := heldClaim(p.Leaser(), tenure.Claim{TTL: time.Minute, LockDelay: time.Hour}, now.Now(), machine.Wall(time.Hour))
 	x.renewed(p.cfg.glance(), flease.Renewed{Deadline: now.Now().Add(time.Minute), Until: 1 << 60})
-	if err := x.Err(); !errors.Is(err, tenure.ErrLost) || x.deadline.Load() != int64(now.Now()) {
+	if err := x.Err(); !errors.Is(err, tenure.ErrLost) || x.Left() != 0 {
 		t.Errorf("a renewal comes when the deadline has passed, and the lease goes on: %v", err)
 	}
 }
 
-// fakePeer is what speaks to a client in the place of a peer.
+// fakePeer returns a client, and the end of its connection at which a test plays the peer.
 func fakePeer(t *testing.T) (*Client, *lines) {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -221,7 +213,7 @@ func fakePeer(t *testing.T) (*Client, *lines) {
 	return c, peer
 }
 
-// next is the client's next request of a kind.
+// next returns the client's next request of a kind.
 func (l *lines) next(t *testing.T, op string) (r request) {
 	t.Helper()
 	for r.Op != op {
@@ -233,7 +225,7 @@ func (l *lines) next(t *testing.T, op string) (r request) {
 	return r
 }
 
-// acquired is a lease of the client.
+// acquired returns a lease of the client.
 func (l *lines) acquired(t *testing.T, c *Client, claim tenure.Claim) tenure.Lease {
 	t.Helper()
 	got := make(chan tenure.Lease, 1)
@@ -251,8 +243,8 @@ func (l *lines) acquired(t *testing.T, c *Client, claim tenure.Claim) tenure.Lea
 	return <-got
 }
 
-// TestAClientHearsOfALoss: a lease of which the peer says that it is lost ends at once, in the
-// peer's words, and is named no more; one that is released then says that it was lost.
+// TestAClientHearsOfALoss: when the peer reports a loss, the lease ends at once, with the peer's words,
+// and is named no more. A later release returns the loss.
 func TestAClientHearsOfALoss(t *testing.T) {
 	for said, want := range map[string]string{"lease lost: for a reason": "lease lost: for a reason", "": tenure.ErrLost.Error()} {
 		c, peer := fakePeer(t)
@@ -290,7 +282,7 @@ func TestAClientHearsOfALoss(t *testing.T) {
 	}
 }
 
-// TestAPeerSaysWhyItHangsUp: who has asked something hears it.
+// TestAPeerSaysWhyItHangsUp: calls that wait get the reason.
 func TestAPeerSaysWhyItHangsUp(t *testing.T) {
 	c, peer := fakePeer(t)
 	got := make(chan error, 1)
@@ -319,7 +311,7 @@ func TestAPeerSaysWhyItHangsUp(t *testing.T) {
 	}
 }
 
-// TestAReleaseThatIsNotAnswered: it says why it is not confirmed, and the lease is over all the same.
+// TestAReleaseThatIsNotAnswered: its error has the reason, and the lease is over all the same.
 func TestAReleaseThatIsNotAnswered(t *testing.T) {
 	why := errors.New("the caller's reason")
 	for name, tt := range map[string]struct {

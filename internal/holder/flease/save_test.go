@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestWhatIsNotSavedIsTold: Close says so if the next start has a quarantine, and the start has it.
-// Half of a state is left to nobody.
+// TestWhatIsNotSavedIsTold: if Close cannot save the state, it says so, and the next start has a
+// quarantine. No half of a state is left.
 func TestWhatIsNotSavedIsTold(t *testing.T) {
 	const next = "state/flease-1.snapshot.new"
 	for name, tt := range map[string]struct {
@@ -71,8 +71,8 @@ func failing(fails string) func(*labPeer) {
 	}
 }
 
-// TestAStateThatCannotBeRead: a peer does not start as if there were none, for a later life might
-// find it. A start that fails leaves nothing open.
+// TestAStateThatCannotBeRead: a peer does not start as if there were no state, because a later start
+// might find it. A start that fails leaves nothing open.
 func TestAStateThatCannotBeRead(t *testing.T) {
 	cfg := brief
 	cfg.State = "state"

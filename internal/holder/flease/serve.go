@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultSocket is where `tenure peer` listens for the commands of its machine.
+// DefaultSocket is the path at which `tenure peer` listens for the processes of its machine.
 const DefaultSocket = "/run/tenure/peer.sock"
 
-// socketPathMax is what a socket's address has room for, on all systems.
+// socketPathMax is the length of a path that a socket's address has room for on all systems.
 const socketPathMax = 103
 
-// ListenSocket listens at a path for Serve, with the mode given. The directory is made if
-// only that is missing, as it is under /run after each boot. What a peer that was killed has
-// left at the path is removed; a path where somebody listens is not. Of several peers that
-// start at once one gets the path.
+// ListenSocket listens at a path for Serve, with the mode given. It makes the directory if only
+// that is missing, as it is under /run after each boot. It removes the socket of a peer that was
+// killed, but none at which a process listens. Of several peers that start at once one gets the
+// path.
 func ListenSocket(path string, mode os.FileMode) (net.Listener, error) {
 	return listenSocket(path, mode, func(path string) error {
 		c, err := net.DialTimeout("unix", path, time.Second)
@@ -35,14 +35,13 @@ func ListenSocket(path string, mode os.FileMode) (net.Listener, error) {
 	})
 }
 
-// listenSocket is ListenSocket, with the way to ask whether somebody listens.
+// listenSocket is ListenSocket. A nil error of ask says that a process listens.
 func listenSocket(path string, mode os.FileMode, ask func(path string) error) (net.Listener, error) {
 	dir := filepath.Dir(path)
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("flease: listen for clients: %w", err)
 	}
-	// From here on nobody else looks who listens, or takes away what nobody listens at: it could
-	// be what we put there meanwhile.
+	// From here on no other peer removes a socket here, which could be ours by then.
 	unlock, err := lockDirectory(dir)
 	if err != nil {
 		return nil, fmt.Errorf("flease: listen for clients: %w", err)
@@ -59,12 +58,12 @@ func listenSocket(path string, mode os.FileMode, ask func(path string) error) (n
 		switch err := ask(path); {
 		case err == nil:
 			return nil, fmt.Errorf("flease: another process listens at %s: end it, or choose another path", path)
-		case errors.Is(err, os.ErrNotExist): // it was closed just now
-		case !errors.Is(err, syscall.ECONNREFUSED): // such as one that is too busy to answer
+		case errors.Is(err, os.ErrNotExist): // its listener closed it just now
+		case !errors.Is(err, syscall.ECONNREFUSED): // a listener that is too busy to answer, for instance
 			return nil, fmt.Errorf("flease: another process may listen at %s: end it and remove the socket, or choose another path: %w", path, err)
 		default:
 			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return nil, fmt.Errorf("flease: what an earlier peer left: %w", err)
+				return nil, fmt.Errorf("flease: the socket of an earlier peer: %w", err)
 			}
 		}
 	}
@@ -75,12 +74,12 @@ func listenSocket(path string, mode os.FileMode, ask func(path string) error) (n
 	return l, nil
 }
 
-// lockPatience is for how long a peer that starts waits for others that do.
+// lockPatience is how long a peer that starts waits for others that start.
 const lockPatience = 10 * time.Second
 
-// lockDirectory makes those who listen in one directory do so one after the other. The kernel
-// unlocks what a process has locked that ends. A filesystem that locks no directories, such as
-// NFS, has peers do without.
+// lockDirectory has peers that listen in one directory do so one after the other. The kernel
+// unlocks the directory when its process ends. On a filesystem without locks of directories, such
+// as NFS, peers do without.
 func lockDirectory(dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -99,8 +98,8 @@ func lockDirectory(dir string) (unlock func(), err error) {
 }
 
 // listenPrivately makes the socket in a directory that only this user may enter, sets its mode
-// there, and links it to path. So nobody finds the socket at path with another mode, and the
-// umask, which belongs to the whole process, does not matter.
+// there, and links it to path. So the socket never has another mode at path, and the umask, which
+// belongs to the whole process, does not matter.
 func listenPrivately(path string, mode os.FileMode) (net.Listener, error) {
 	private, err := os.MkdirTemp(filepath.Dir(path), ".s") // short, for a socket's path must be
 	if err != nil {
@@ -134,20 +133,19 @@ type socketListener struct {
 	closed error
 }
 
-// Close removes the socket first: as long as somebody listens at the path, what is there is
-// ours, and afterwards it may be the next peer's.
+// Close removes the socket first: while this process listens, the socket at the path is ours;
+// afterwards it may be the next peer's.
 func (l *socketListener) Close() error {
 	l.once.Do(func() { l.closed = errors.Join(os.Remove(l.path), l.Listener.Close()) })
 	return l.closed
 }
 
-// Addr is where clients find it.
+// Addr returns the path at which clients find it.
 func (l *socketListener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
 
-// Serve lets processes of this machine take leases through the peer, over a socket; see
-// Dial. It returns when the listener is closed, or the peer has ended, and its sessions
-// are over. What clients hold when their connections or the peer end is theirs until they
-// know that it is not: until their leases run out.
+// Serve lets processes of this machine take leases through the peer, over a socket; see Dial. It
+// returns when the listener is closed or the peer has ended, and all sessions are over. Clients
+// keep their leases when their connections or the peer end, until the leases run out.
 func (p *Peer) Serve(l net.Listener) error {
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()

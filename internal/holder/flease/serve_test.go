@@ -20,7 +20,7 @@ import (
 	engine "github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
-// faltering is a listener that cannot accept for a while.
+// faltering is a listener whose Accept fails for a while.
 type faltering struct {
 	net.Listener
 	fails atomic.Int32
@@ -33,8 +33,8 @@ func (f *faltering) Accept() (net.Conn, error) {
 	return f.Listener.Accept()
 }
 
-// TestServesOn: a peer that cannot accept a client says so, and serves the next ones. It returns
-// nil when the listener is closed, and why it has ended if it has.
+// TestServesOn: a peer that cannot accept a client logs it, and serves the next ones. Serve returns nil
+// when the listener is closed, and the reason if the peer has ended.
 func TestServesOn(t *testing.T) {
 	var log lockedBuffer
 	cfg := brief
@@ -84,8 +84,8 @@ func TestServesOn(t *testing.T) {
 	})
 }
 
-// TestPathsForNoSocket: what cannot be a socket's path is refused, with a reason, and what is
-// there is left alone.
+// TestPathsForNoSocket: a path that cannot be a socket's is refused with a reason, and a file at the
+// path is left alone.
 func TestPathsForNoSocket(t *testing.T) {
 	dir := shortDir(t)
 	file := filepath.Join(dir, "file")
@@ -130,7 +130,7 @@ func TestPathsForNoSocket(t *testing.T) {
 	}
 }
 
-// TestALockedDirectory: who starts waits for others that do, and not for ever.
+// TestALockedDirectory: a peer that starts waits for others that start, but not for ever.
 func TestALockedDirectory(t *testing.T) {
 	dir := shortDir(t)
 	other, err := os.Open(dir)

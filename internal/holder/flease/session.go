@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// session is a connection of a client. The client names, again and again, the claims that
-// it waits for and the leases that it believes to hold, and is told for each how long it
-// holds it. What it does not name ends, whatever the reason is: see "Who frees what a client
-// has lost" in the package comment. Both sides read one clock, this machine's.
+// session is a connection of a client. The client names its claims and leases again and again, and
+// is told until when it holds each. A claim that it does not name ends: see "How a client's lost
+// lease becomes free" in the package comment. Both sides read this machine's clock.
 type session struct {
 	peer   *Peer
 	leaser *Leaser
@@ -25,24 +25,24 @@ type session struct {
 
 	mu     sync.Mutex
 	over   bool         // the connection has ended
-	said   machine.Mono // when the client last said something, or came
+	said   machine.Mono // when the client last sent a line, or connected
 	claims map[uint64]*sessionClaim
 	looks  map[uint64]context.CancelFunc // requests that only look
 	minds  sync.WaitGroup
 }
 
-// sessionClaim is a claim of a client, from Acquire to its end.
+// sessionClaim is a claim of a client, from its request to its end.
 type sessionClaim struct {
 	id       uint64
 	ttl      time.Duration
 	delay    time.Duration
-	cancel   context.CancelFunc // of the wait
+	cancel   context.CancelFunc // ends the wait
 	nudge    chan struct{}      // something has changed
-	named    machine.Mono       // when the client last named it, by its own reading
-	lease    *claim             // once it is held
-	told     machine.Mono       // until when the client may believe that it holds it
-	lapsed   bool               // the client is told no more
-	lost     bool               // the client is told that it is lost
+	named    machine.Mono       // when the client last named it, by the client's reading
+	lease    *claim             // nil until it is held
+	told     machine.Mono       // the last deadline that the client was told
+	lapsed   bool               // the client gets no more renewals
+	lost     bool               // the client was told that it is lost
 	freed    chan struct{}      // closed when the client releases it
 	released bool               // freed is closed
 }
@@ -58,21 +58,21 @@ func (p *Peer) newSession(ctx context.Context, c net.Conn) *session {
 	return s
 }
 
-// idle reports whether the client neither holds nor waits for anything, and since when it has
-// said nothing.
+// idle reports whether the client neither holds nor waits for anything, and since when it is
+// quiet.
 func (s *session) idle() (since machine.Mono, idle bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.said, len(s.claims) == 0 && len(s.looks) == 0
 }
 
-// serve serves a client until its connection ends and what it held is over.
+// serve serves a client until its connection and its leases have ended.
 func (s *session) serve() {
 	defer s.leave()
 	p, c := s.peer, s.lines.conn
 	s.leaser = p.clientLeaser()
 	var hello request
-	err := c.SetReadDeadline(time.Now().Add(helloPatience)) // who says nothing has no place
+	err := c.SetReadDeadline(time.Now().Add(helloPatience)) // a client that says nothing has no place
 	if err == nil {
 		err = s.lines.receive(&hello)
 	}
@@ -149,7 +149,7 @@ func (s *session) handle(r request) error {
 	return nil
 }
 
-// past refuses a reading that the clock has not shown yet.
+// past refuses a time that the clock has not shown yet.
 func (s *session) past(at machine.Mono) error {
 	if now := s.peer.cfg.Clock.Now(); at > now {
 		return fmt.Errorf("a request from the future, %v ahead: the client reads another clock than the peer", at.Sub(now))
@@ -157,8 +157,7 @@ func (s *session) past(at machine.Mono) error {
 	return nil
 }
 
-// hear notes which claims the client has named, and tells it how long it holds what it holds
-// of them.
+// hear notes the claims that the client names, and tells it until when it holds each.
 func (s *session) hear(r request) error {
 	if err := s.past(r.At); err != nil {
 		return err
@@ -168,7 +167,7 @@ func (s *session) hear(r request) error {
 	for _, id := range r.IDs {
 		x := s.claims[id]
 		if x == nil {
-			continue // it has ended, and the client will have heard of it
+			continue // it has ended, and the client is told that elsewhere
 		}
 		x.named = max(x.named, r.At)
 		if x.lease != nil && s.tell(x) {
@@ -185,17 +184,17 @@ func (s *session) hear(r request) error {
 	return nil
 }
 
-// tell works out how long the client holds the claim, unless it is too late. s.mu is held.
+// tell computes until when the client holds the claim; false if it is too late. s.mu is held.
 func (s *session) tell(x *sessionClaim) bool {
 	now := s.peer.cfg.Clock.Now()
 	if x.lapsed || x.lease.Check() != nil || x.told != 0 && now >= x.end() {
 		return false
 	}
-	x.told = max(x.told, min(now.Add(x.lease.remaining()), x.named.Add(x.ttl)))
+	x.told = max(x.told, min(now.Add(x.lease.Left()), x.named.Add(x.ttl)))
 	return true
 }
 
-// end is until when the client may hold the claim, as far as it has named it. s.mu is held.
+// end returns the latest deadline that the client may have, by what it has named. s.mu is held.
 func (x *sessionClaim) end() machine.Mono { return max(x.told, x.named.Add(x.ttl)) }
 
 // acquire begins a claim.
@@ -221,22 +220,22 @@ func (s *session) acquire(r request) error {
 	}
 	s.minds.Go(func() {
 		defer cancel()
-		lease, err := s.leaser.acquire(ctx, c, r.Try)
+		lease, err := holder.Admit(ctx, s.leaser.calls, engine{s.leaser}, c, r.Try)
 		if err == nil {
 			err = s.mind(x, lease.(*claim))
 		}
 		if err != nil {
 			_ = s.lines.send(event{Event: "refused", ID: r.ID}.fill(err))
 		}
-		s.mu.Lock() // not before: a refusal that nobody reads counts, too
+		s.mu.Lock() // only now: a refusal that is not read counts, too
 		delete(s.claims, r.ID)
 		s.mu.Unlock()
 	})
 	return nil
 }
 
-// turnAway answers a request for which there is no room. An id that is used twice is an error
-// of the client's program, and ends the connection.
+// turnAway answers a request for which there is no room. An id that is used twice is a fault of the
+// client, and ends the connection.
 func (s *session) turnAway(kind string, id uint64, twice bool) error {
 	if twice {
 		return fmt.Errorf("request %d is under way: ids are used once", id)
@@ -244,8 +243,7 @@ func (s *session) turnAway(kind string, id uint64, twice bool) error {
 	return s.lines.send(event{Event: kind, ID: id}.fill(fmt.Errorf("%w: a connection has at most %d claims, and as many requests that only look", ErrBusy, sessionClaimsMax)))
 }
 
-// mind sees a claim that is held to its end. The error is why the client does not get it
-// at all.
+// mind follows a held claim to its end. The error is why the client does not get it at all.
 func (s *session) mind(x *sessionClaim, lease *claim) error {
 	s.mu.Lock()
 	x.lease, x.ttl, x.delay = lease, lease.ttl, lease.delay
@@ -257,20 +255,20 @@ func (s *session) mind(x *sessionClaim, lease *claim) error {
 		_ = lease.Release(s.ctx)
 		return fmt.Errorf("%w: the lease came, and the client had not been heard of for too long", tenure.ErrUnavailable)
 	}
-	_ = s.lines.send(event{Event: "acquired", ID: x.id, Token: lease.token, TTLMS: x.ttl.Milliseconds(), Until: until})
+	_ = s.lines.send(event{Event: "acquired", ID: x.id, Token: lease.Token(), TTLMS: x.ttl.Milliseconds(), Until: until})
 	if s.watch(x, moved) {
 		s.mu.Lock()
 		x.lost = true
 		late := x.released
 		s.mu.Unlock()
-		if late { // it was released and lost at once
+		if late { // it was released and lost at the same time
 			_ = s.lines.send(releasedTooLate(x.id))
 		}
 		lost := event{Event: "lost", ID: x.id}.fill(cmp.Or(lease.Err(), errSilent))
-		lost.Reason = "lost" // whatever else it is, too
+		lost.Reason = "lost" // whatever the cause is
 		_ = s.lines.send(lost)
-		// Nobody believes to hold it any more. As long as nothing is released, others wait
-		// for the lock delay, as they do for a holder that died.
+		// The client's belief has ended. The lease is released later, so that others wait for
+		// the lock delay, as they do for a holder that died.
 		s.outlast(x)
 		_ = lease.Release(s.ctx)
 		return nil
@@ -285,13 +283,13 @@ func (s *session) mind(x *sessionClaim, lease *claim) error {
 
 var errSilent = fmt.Errorf("%w: its holder did not say in time that it holds it", tenure.ErrLost)
 
-// watch returns true when the claim is lost, and false when the client releases it.
+// watch waits until the claim is lost, which is true, or the client releases it.
 func (s *session) watch(x *sessionClaim, moved <-chan struct{}) bool {
 	for {
 		s.mu.Lock()
 		at := x.end()
 		if s.over {
-			at = x.told // it cannot hear of more
+			at = x.told // it hears of no more
 		}
 		lapsed := x.lapsed || s.peer.cfg.Clock.Now() >= at
 		x.lapsed = lapsed
@@ -322,7 +320,7 @@ func (s *session) watch(x *sessionClaim, moved <-chan struct{}) bool {
 	}
 }
 
-// outlast waits until the client's last belief and the lock delay are over.
+// outlast waits until the client's last deadline and the lock delay have passed.
 func (s *session) outlast(x *sessionClaim) {
 	c := s.peer.cfg.Clock
 	alarm := c.Alarm(max(x.told, c.Now()).Add(x.delay))
@@ -348,7 +346,7 @@ func (s *session) free(id uint64) {
 	}
 }
 
-// releasedTooLate answers a release of what is lost. The client waits for the answer.
+// releasedTooLate answers a release of a lost lease. The client waits for the answer.
 func releasedTooLate(id uint64) event {
 	return event{Event: "released", ID: id, Reason: "lost", Error: "lease lost: the peer does not hold it any more"}
 }

@@ -17,15 +17,15 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// TestHowLongAClientHolds: as long as its peer does, or until a TTL after it last named the lease, if
-// that is sooner; never less long than it was told, and no longer once its time has passed.
+// TestHowLongAClientHolds: a client holds as long as its peer, or until a TTL after it last named the
+// lease, if that is sooner. Its deadline never shrinks, and does not move once it has passed.
 func TestHowLongAClientHolds(t *testing.T) {
 	const ttl = 10 * time.Second
 	now := machine.Mono(time.Hour)
 	in := func(s float64) machine.Mono { return now.Add(time.Duration(s * float64(time.Second))) }
 	for name, tt := range map[string]struct {
 		named, told machine.Mono
-		held        machine.Mono // by the peer, until
+		held        machine.Mono // the peer's own deadline
 		lapsed      bool
 		until       machine.Mono
 		ok          bool
@@ -45,10 +45,8 @@ func TestHowLongAClientHolds(t *testing.T) {
 	} {
 		clk := new(clock.Fake)
 		clk.Advance(now.Sub(clk.Now()))
-		p := &Peer{cfg: Config{Clock: clk, Wall: func() time.Time { return time.Unix(1e9, 0) }}}
-		lease := &claim{leaser: &Leaser{peer: p}, held: true, ttl: ttl}
-		lease.deadline.Store(int64(tt.held))
-		lease.until.Store(1 << 62)
+		p := barePeer(t, Config{Clock: clk})
+		lease := heldClaim(p.Leaser(), tenure.Claim{TTL: ttl}, tt.held, 1<<62)
 		s := &session{peer: p}
 		x := &sessionClaim{ttl: ttl, named: tt.named, told: tt.told, lapsed: tt.lapsed, lease: lease}
 		if ok := s.tell(x); ok != tt.ok || x.told != tt.until {
@@ -78,7 +76,7 @@ type served struct {
 
 const servedTTL, servedDelay = 10 * time.Second, 3 * time.Second
 
-// inSession has a client of a peer whose machine admits each claim for eight seconds.
+// inSession runs a test with a client of a peer whose machine admits each claim for eight seconds.
 func inSession(t *testing.T, f func(*served)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +118,7 @@ func (k *served) say(r request) {
 	}
 }
 
-// acquire says a claim, as of some time ago.
+// acquire sends a claim that was made some time ago.
 func (k *served) acquire(id uint64, ago time.Duration) {
 	k.say(request{Op: "acquire", ID: id, Name: fmt.Sprint("x", id), TTLMS: servedTTL.Milliseconds(), LockDelayMS: servedDelay.Milliseconds(), At: k.clk.Now().Add(-ago)})
 }
@@ -141,10 +139,10 @@ func (k *served) hears(kinds ...string) (last event) {
 	return last
 }
 
-// lasts has the peer hold the lease for long, and not tell the client.
+// lasts moves the peer's deadline far ahead, without an event for the client.
 func (k *served) lasts() {
 	synctest.Wait()
-	k.p.driver.Do(func() { k.p.claim(k.m.claims[0].ID, false).deadline.Store(int64(k.clk.Now().Add(time.Hour))) })
+	k.p.driver.Do(func() { k.p.claim(k.m.claims[0].ID, false).Extend(k.clk.Now().Add(time.Hour), 1<<62) })
 }
 
 // pass lets time pass.
@@ -154,14 +152,14 @@ func (k *served) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// released is how many claims were given back to the machine.
+// released returns the number of claims that were given back to the machine.
 func (k *served) released() int {
 	n := 0
 	k.p.driver.Do(func() { n = len(k.m.released) })
 	return n
 }
 
-// TestALeaseOfAClient from its beginning to its end.
+// TestALeaseOfAClient: a client's lease, from its beginning to its end.
 func TestALeaseOfAClient(t *testing.T) {
 	for name, play := range map[string]func(k *served){
 		"it is named, and renewed, and released": func(k *served) {
@@ -220,7 +218,7 @@ func TestALeaseOfAClient(t *testing.T) {
 			k.lines.conn.Close()
 			k.pass(7 * time.Second)
 			k.pass(servedDelay)
-			if n := k.released(); n != 0 { // the peer's deadline has passed, too: the machine lets it go
+			if n := k.released(); n != 0 { // the peer's deadline has passed, too, so the machine drops it
 				k.t.Errorf("what is lost is released %d times", n)
 			}
 		},

@@ -1,7 +1,6 @@
 package flease
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -12,14 +11,14 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
-// A planned shutdown leaves what the peer has promised in a file, which the next life
-// removes before it says a word: one that came up with the same file twice would have
-// forgotten what it promised in between (E5).
+// A planned shutdown leaves the peer's promises in a file. The next start removes the file before
+// it sends a message: a second start from the same file would forget the promises in between (E5).
 
-// snapshotMagic begins the file. After it come the terms' id and the peer's index, which the next life must
-// share, the record, and a CRC32C of all.
+// snapshotMagic begins the file. It is followed by the terms' id and the peer's index, which the
+// next start must have, too, by the record, and by a CRC32C of all.
 const snapshotMagic = "TENUREFL"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -28,7 +27,7 @@ func (p *Peer) snapshotPath() string {
 	return filepath.Join(p.cfg.State, fmt.Sprintf("flease-%d.snapshot", p.self))
 }
 
-// restore takes what the life before has left, and makes sure that no other will.
+// restore takes the file of the last shutdown, and makes sure that no other start will.
 func (p *Peer) restore() ([]*flease.Record, error) {
 	if p.cfg.fresh {
 		return []*flease.Record{{}}, nil
@@ -46,41 +45,49 @@ func (p *Peer) restore() ([]*flease.Record, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("flease: what the last shutdown left: %w", err)
+		return nil, fmt.Errorf("flease: the state of the last shutdown: %w", err)
 	}
 	if err := disk.Remove(path); err != nil {
-		return nil, fmt.Errorf("flease: what the last shutdown left cannot be used up: %w", err)
+		return nil, fmt.Errorf("flease: the state of the last shutdown cannot be used up: %w", err)
 	}
 	if err := disk.SyncDir(p.cfg.State); err != nil {
-		return nil, fmt.Errorf("flease: what the last shutdown left cannot be used up: %w", err)
+		return nil, fmt.Errorf("flease: the state of the last shutdown cannot be used up: %w", err)
 	}
 	r, err := p.parseSnapshot(b)
 	if err != nil {
-		p.cfg.Logger.Warn("flease: what the last shutdown left is of no use, so there is a quarantine", "file", path, "error", err)
+		p.cfg.Logger.Warn("flease: the state of the last shutdown is of no use, so there is a quarantine", "file", path, "error", err)
 		return nil, nil
 	}
 	return []*flease.Record{r}, nil
 }
 
-func (p *Peer) parseSnapshot(b []byte) (*flease.Record, error) {
-	head := p.snapshotHead()
-	if len(b) < len(head)+4 || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
+// parseSnapshot returns the record in a file of this peer, or why the file is of no use.
+func (p *Peer) parseSnapshot(file []byte) (*flease.Record, error) {
+	all := wire.Reader{Rest: file}
+	body := wire.Reader{Rest: all.Take(uint64(max(len(file)-4, 0)))}
+	if crc32.Checksum(body.Rest, castagnoli) != all.Uint32() || all.Bad {
 		return nil, errors.New("the file is damaged")
 	}
-	if string(b[:len(head)]) != string(head) {
+	magic, id, self := string(body.Take(uint64(len(snapshotMagic)))), body.Uint64(), body.Uint64()
+	if magic != snapshotMagic || id != p.terms().id() || self != uint64(p.self) {
 		return nil, errors.New("it is another peer's, or of a cluster with other terms")
 	}
 	r := new(flease.Record)
-	return r, r.UnmarshalBinary(b[len(head) : len(b)-4])
+	return r, r.UnmarshalBinary(body.Rest)
 }
 
-func (p *Peer) snapshotHead() []byte {
-	b := []byte(snapshotMagic)
-	b = binary.LittleEndian.AppendUint64(b, p.terms().id())
-	return binary.LittleEndian.AppendUint64(b, uint64(p.self))
+// sealSnapshot returns the file of a record.
+func (p *Peer) sealSnapshot(record []byte) []byte {
+	var w wire.Writer
+	w.Put([]byte(snapshotMagic))
+	w.Uint64(p.terms().id())
+	w.Uint64(uint64(p.self))
+	w.Put(record)
+	w.Uint32(crc32.Checksum(w, castagnoli))
+	return w
 }
 
-// save has the machine fall silent, and leaves its state behind if there is a place.
+// save has the machine fall silent, and leaves its promises in Config.State if there is one.
 func (p *Peer) save() error {
 	if p.cfg.State == "" {
 		return nil
@@ -98,15 +105,13 @@ func (p *Peer) save() error {
 	if err != nil {
 		return fmt.Errorf("flease: save the state: %w", err)
 	}
-	b := append(p.snapshotHead(), record...)
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	if err := writeFile(p.cfg.FS, p.snapshotPath(), b); err != nil {
+	if err := writeFile(p.cfg.FS, p.snapshotPath(), p.sealSnapshot(record)); err != nil {
 		return fmt.Errorf("flease: save the state; the next start has a quarantine: %w", err)
 	}
 	return nil
 }
 
-// writeFile makes a file durable, all of it or nothing.
+// writeFile makes a file durable, whole or not at all.
 func writeFile(disk wal.FS, path string, b []byte) error {
 	next := path + ".new"
 	f, err := disk.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
@@ -127,7 +132,7 @@ func writeFile(disk wal.FS, path string, b []byte) error {
 	return disk.SyncDir(filepath.Dir(path))
 }
 
-// readFile is all that a file has.
+// readFile returns the whole file.
 func readFile(disk wal.FS, path string) ([]byte, error) {
 	f, err := disk.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {

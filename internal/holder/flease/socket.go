@@ -13,25 +13,23 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Limits of what may be said over a socket.
+// Limits of a socket.
 const (
 	socketVersion = 2
-	// lineBytesMax is how long a request may be. It has room for a name and a holder with every
-	// byte escaped.
+	// lineBytesMax bounds a request. It has room for a name and a holder with every byte escaped.
 	lineBytesMax = 16 << 10
-	// answerBytesMax is how long an event may be. A state tells of many holders, a status of
-	// many peers, with what is the matter with each.
+	// answerBytesMax bounds an event. A state may have many holders, and a status many peers, each
+	// with an error.
 	answerBytesMax = 16 << 20
-	// sessionClaimsMax is how many claims a connection may have under way or held, and how many
-	// requests that only look.
+	// sessionClaimsMax bounds the claims of a connection, and also its requests that only look.
 	sessionClaimsMax = 4096
-	// aliveMax is how many claims are named in a line: 20 digits and a comma each have room.
+	// aliveMax bounds the claims in a line, which has room for 20 digits and a comma for each.
 	aliveMax = 512
-	// sessionsMax is how many connections a peer serves.
+	// sessionsMax bounds the connections of a peer.
 	sessionsMax = 4096
-	// helloPatience is how long a client may take for its first line.
+	// helloPatience bounds the time until a client's first line.
 	helloPatience = 5 * time.Second
-	// sendPatience is how long a reader may take for a line.
+	// sendPatience bounds the time that a reader takes for a line.
 	sendPatience = 5 * time.Second
 )
 
@@ -40,7 +38,7 @@ type request struct {
 	Op      string `json:"op"`
 	Version int    `json:"version,omitempty"`
 	ID      uint64 `json:"id,omitempty"`
-	// At is the monotonic clock (CLOCK_BOOTTIME, in nanoseconds) when this was sent.
+	// At is the reading of CLOCK_BOOTTIME in nanoseconds when this was sent.
 	At          machine.Mono `json:"at,omitempty"`
 	Name        string       `json:"name,omitempty"`
 	Holder      string       `json:"holder,omitempty"`
@@ -48,8 +46,8 @@ type request struct {
 	LockDelayMS int64        `json:"lock_delay_ms,omitempty"`
 	Slots       int          `json:"slots,omitempty"`
 	Try         bool         `json:"try,omitempty"`
-	Tokens      []string     `json:"tokens,omitempty"` // of the holders that await knows
-	IDs         []uint64     `json:"ids,omitempty"`    // of the claims that alive is about
+	Tokens      []string     `json:"tokens,omitempty"` // of the holders that the sender of await knows
+	IDs         []uint64     `json:"ids,omitempty"`    // of the claims that alive names
 }
 
 // event is a line from the peer.
@@ -70,8 +68,7 @@ type event struct {
 	More    bool          `json:"more,omitempty"` // names follow in another event
 }
 
-// reasons are the words for errors that callers tell apart, in the order in which they
-// are looked for.
+// reasons are words for the errors that callers distinguish. The first that fits counts.
 var reasons = []struct {
 	word string
 	err  error
@@ -98,7 +95,7 @@ func (e event) fill(err error) event {
 	return e
 }
 
-// err is the error in an event, nil if there is none.
+// err returns the error in an event, nil if there is none.
 func (e event) err() error {
 	switch {
 	case e.Error == "":
@@ -115,7 +112,7 @@ func (e event) err() error {
 	return errors.New(e.Error)
 }
 
-// told is an error in the peer's words.
+// told is an error with the peer's words.
 type told struct {
 	words string
 	kind  error
@@ -129,7 +126,7 @@ type lines struct {
 	conn net.Conn
 	in   *bufio.Reader
 	most int           // bytes of a line that is received
-	turn chan struct{} // holds a token while a line is written, which may take sendPatience
+	turn chan struct{} // has a token while a line is written, for sendPatience at most
 	out  []byte
 }
 
@@ -137,7 +134,7 @@ func newLines(c net.Conn, most int) *lines {
 	return &lines{conn: c, in: bufio.NewReaderSize(c, lineBytesMax), most: most, turn: make(chan struct{}, 1)}
 }
 
-// send writes a line, or closes the connection.
+// send writes a line. If it cannot, it closes the connection.
 func (l *lines) send(v any) error {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
@@ -171,7 +168,7 @@ func (l *lines) receive(v any) error {
 	return nil
 }
 
-// longer reads a line to its end of which there is more than the buffer has room for.
+// longer reads the rest of a line that is longer than the buffer.
 func (l *lines) longer(part []byte) ([]byte, error) {
 	line := bytes.Clone(part)
 	for len(line) < l.most {

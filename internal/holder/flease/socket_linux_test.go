@@ -11,8 +11,8 @@ import (
 	engine "github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
-// TestASocketNeverHasAnotherMode: at its path the socket has the mode that was asked for from
-// the first moment on. The kernel is asked for all that happens to names in the directory.
+// TestASocketNeverHasAnotherMode: at its path the socket has the requested mode from the first moment
+// on. The test watches all changes of names in the directory by inotify.
 func TestASocketNeverHasAnotherMode(t *testing.T) {
 	dir := shortDir(t)
 	fd, err := syscall.InotifyInit1(syscall.IN_NONBLOCK | syscall.IN_CLOEXEC)
@@ -24,7 +24,7 @@ func TestASocketNeverHasAnotherMode(t *testing.T) {
 		t.Skipf("inotify: %v", err)
 	}
 	path := filepath.Join(dir, "peer.sock")
-	for _, mode := range []os.FileMode{0o600, 0o666} { // the second time over what is left
+	for _, mode := range []os.FileMode{0o600, 0o666} { // the second time over the stale socket
 		l, err := engine.ListenSocket(path, mode)
 		if err != nil {
 			t.Fatal(err)

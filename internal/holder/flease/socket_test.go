@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// TestErrorsCrossTheSocket: a client tells the same errors apart that a caller of the peer's process
-// does, and has the peer's words.
+// TestErrorsCrossTheSocket: a client's errors are the same as those of a caller in the peer's process,
+// and have the peer's words.
 func TestErrorsCrossTheSocket(t *testing.T) {
 	until := time.Unix(1_800_000_000, 0).UTC()
 	kinds := []error{ErrBusy, tenure.ErrClaim, tenure.ErrTTLTooShort, tenure.ErrClosed, tenure.ErrLost, tenure.ErrUnavailable}
@@ -47,8 +48,8 @@ func TestErrorsCrossTheSocket(t *testing.T) {
 	}
 }
 
-// TestWhatCallersHear: an error says which call it is of, whether the store is unavailable, and the
-// caller's own reason if he gave up; a refusal stays what it is.
+// TestWhatCallersHear: an error names its call, and wraps ErrUnavailable and the caller's own reason if
+// the caller gave up. A refusal stays as it is.
 func TestWhatCallersHear(t *testing.T) {
 	over, cancel := context.WithCancelCause(t.Context())
 	mine := errors.New("the caller's reason")
@@ -94,22 +95,18 @@ func TestWhatCallersHear(t *testing.T) {
 		is     []error
 		says   string
 	}{
-		"busy":                    {t.Context(), false, flease.ErrBusy, []error{ErrBusy, tenure.ErrUnavailable}, `acquire "x": `},
-		"busy, of what is closed": {t.Context(), true, flease.ErrBusy, []error{ErrBusy}, `acquire "x": `},
-		"closed":                  {t.Context(), true, flease.ErrNoMajority, []error{tenure.ErrClosed}, tenure.ErrClosed.Error()},
-		"closed, of who gave up":  {over, true, mine, []error{mine, tenure.ErrUnavailable}, `acquire "x": `},
-		"held":                    {t.Context(), false, held, nil, held.Error()},
-		"a bad claim":             {t.Context(), false, fmt.Errorf("%w: made up", tenure.ErrClaim), []error{tenure.ErrClaim}, tenure.ErrClaim.Error() + ": made up"},
-		"nobody answers":          {t.Context(), false, flease.ErrNoMajority, []error{tenure.ErrUnavailable, flease.ErrNoMajority}, "(nobody vouches for the clock)"},
+		"closed":                 {t.Context(), true, flease.ErrNoMajority, []error{tenure.ErrClosed}, tenure.ErrClosed.Error()},
+		"closed, of who gave up": {over, true, mine, []error{mine, tenure.ErrUnavailable}, `observe "x": `},
+		"a bad claim":            {t.Context(), false, fmt.Errorf("%w: made up", tenure.ErrClaim), []error{tenure.ErrClaim}, tenure.ErrClaim.Error() + ": made up"},
+		"nobody answers":         {t.Context(), false, flease.ErrNoMajority, []error{tenure.ErrUnavailable, flease.ErrNoMajority}, "(nobody vouches for the clock)"},
 	} {
-		p := &Peer{serving: true, clock: errors.New("nobody vouches for the clock")}
-		p.ctx, p.cancel = context.WithCancelCause(context.Background())
+		p := barePeer(t, Config{})
+		p.serving, p.clock = true, errors.New("nobody vouches for the clock")
 		l := p.Leaser()
 		if tt.closed {
-			l.cancel(tenure.ErrClosed)
+			l.calls.Close()
 		}
-		got := l.refusal(tt.outer, "x", tt.err)
-		p.cancel(nil)
+		got := l.final(tt.outer, "observe", "x", tt.err)
 		if got == nil || !strings.Contains(got.Error(), tt.says) {
 			t.Errorf("%s: a caller hears %v, want %q", name, got, tt.says)
 		}
@@ -117,6 +114,14 @@ func TestWhatCallersHear(t *testing.T) {
 			if !errors.Is(got, is) {
 				t.Errorf("%s: a caller hears %v, want that it is %v", name, got, is)
 			}
+		}
+	}
+	p := barePeer(t, Config{})
+	p.serving, p.clock = true, errors.New("nobody vouches for the clock")
+	for err, want := range map[error]error{flease.ErrBusy: ErrBusy, flease.ErrNoMajority: tenure.ErrUnavailable} {
+		got := engine{p.Leaser()}.Explain(holder.Call{}, tenure.Claim{Name: "x"}, err)
+		if !errors.Is(got, want) || !errors.Is(got, err) || !strings.Contains(got.Error(), `acquire "x": `) || errors.Is(got, ErrBusy) != (err == flease.ErrBusy) {
+			t.Errorf("%v: a caller hears %v, want that it is %v", err, got, want)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/tenure-lease/tenure"
 )
 
-// TestFormerLife: what a client holds through the life before is not the peer's to give away,
-// nor is it the client's by the next life.
+// TestFormerLife: after a restart a peer neither gives away a lease that a client took before, nor
+// prolongs it.
 func TestFormerLife(t *testing.T) {
 	cfg := brief
 	cfg.State = "state"
@@ -21,7 +21,7 @@ func TestFormerLife(t *testing.T) {
 		c := l.peers[2].client("c")
 		defer c.Close()
 		lease := l.acquire(c, time.Second, tenure.Claim{Name: "x", TTL: 3500 * time.Millisecond})
-		l.net.Cut("h3", "c", 5*time.Second) // it does not hear of the restart
+		l.net.Cut("h3", "c", 5*time.Second) // the client does not hear of the restart
 		if err := l.peers[2].close(); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func (h *labPeer) serves() bool {
 	return h.Status().Serving
 }
 
-// TestStateSurvivesAPowerCut: what a planned end leaves is durable when Close returns.
+// TestStateSurvivesAPowerCut: the state of a planned end is durable when Close returns.
 func TestStateSurvivesAPowerCut(t *testing.T) {
 	cfg := brief
 	cfg.State = "state"
@@ -58,8 +58,7 @@ func TestStateSurvivesAPowerCut(t *testing.T) {
 	})
 }
 
-// TestStateIsUsedOnce: a life that began with what the one before had left has used it up,
-// however it ends.
+// TestStateIsUsedOnce: a peer that starts with a saved state has used it up, however the peer ends.
 func TestStateIsUsedOnce(t *testing.T) {
 	cfg := brief
 	cfg.State = "state"
@@ -119,7 +118,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// edit changes the state that was left.
+// edit changes the saved state.
 func (h *labPeer) edit(f func([]byte)) {
 	fs := h.disk.Disk.FS()
 	const path = "state/flease-1.snapshot"
@@ -136,8 +135,8 @@ func (h *labPeer) edit(f func([]byte)) {
 	_ = file.Sync()
 }
 
-// TestSavedBeforeLeaving: nobody can start in the peer's place before its state is durable:
-// it would find none, and the state would be left for a later life.
+// TestSavedBeforeLeaving: no process can start in the peer's place before its state is durable. It
+// would find none, and the state would be left for a later start.
 func TestSavedBeforeLeaving(t *testing.T) {
 	cfg := brief
 	cfg.State = "state"
@@ -158,7 +157,7 @@ func TestSavedBeforeLeaving(t *testing.T) {
 	})
 }
 
-// TestUnreadableState: a state that cannot be used up is none that a peer starts with.
+// TestUnreadableState: a peer does not start with a state that it cannot remove.
 func TestUnreadableState(t *testing.T) {
 	cfg := brief
 	cfg.State = "state"
@@ -187,7 +186,7 @@ func TestUnreadableState(t *testing.T) {
 	}
 }
 
-// TestSkewIsForgotten: what was noticed of a peer's clock is not said of it for ever.
+// TestSkewIsForgotten: a fault of a peer's clock is forgotten some time after it is over.
 func TestSkewIsForgotten(t *testing.T) {
 	var log lockedBuffer
 	cfg := brief
@@ -195,7 +194,7 @@ func TestSkewIsForgotten(t *testing.T) {
 	inLab(t, 3, cfg, func(l *lab) {
 		says := func() string { return l.peers[0].Status().Peers[1].Error + l.peers[2].Status().Peers[1].Error }
 		h := l.peers[1]
-		h.off.Store(int64(time.Second)) // more than it may be; it notices, and is silent
+		h.off.Store(int64(time.Second)) // more than is allowed: the peer notices, and is silent
 		time.Sleep(brief.TMax + time.Second)
 		from := h.Leaser()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -213,7 +212,7 @@ func TestSkewIsForgotten(t *testing.T) {
 	})
 }
 
-// TestSilentStranger: who connects to the socket and says nothing has no place there.
+// TestSilentStranger: a process that connects to the socket and says nothing gets no place.
 func TestSilentStranger(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		k := l.peers[0].talk("stranger")
@@ -233,8 +232,8 @@ func TestSilentStranger(t *testing.T) {
 	})
 }
 
-// TestWhoReadsNothing: a client that asks and asks and reads no answer costs no more than its
-// claims and looks may, and is gone soon.
+// TestWhoReadsNothing: a client that sends requests and reads no answers has no more claims and looks
+// than others, and is disconnected soon.
 func TestWhoReadsNothing(t *testing.T) {
 	for what, ask := range map[string]string{
 		"looks":  `{"op":"observe","id":%d}`,
@@ -252,7 +251,7 @@ func TestWhoReadsNothing(t *testing.T) {
 				}
 				taken++
 				if taken%50 == 0 {
-					time.Sleep(time.Millisecond) // so that what is asked is answered first
+					time.Sleep(time.Millisecond) // so that earlier requests are answered first
 				}
 			}
 			if taken == 40_000 {
@@ -265,7 +264,7 @@ func TestWhoReadsNothing(t *testing.T) {
 	}
 }
 
-// TestOtherVersion: a client of another version is told.
+// TestOtherVersion: a client of another version is refused with a reason.
 func TestOtherVersion(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		for _, v := range []int{1, 3} {
@@ -278,7 +277,7 @@ func TestOtherVersion(t *testing.T) {
 	})
 }
 
-// TestBadTokens: who awaits other holders than it can name is told, and not answered at random.
+// TestBadTokens: an await with a bad token is refused, and not answered at random.
 func TestBadTokens(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		for _, token := range []string{"", "x", "-1", "1.5", "18446744073709551616"} {
@@ -293,7 +292,7 @@ func TestBadTokens(t *testing.T) {
 	})
 }
 
-// TestEnds: what a client hears when its peer is closed.
+// TestEnds: the errors of a client whose peer is closed have words for people.
 func TestEnds(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		c := l.peers[0].client("c")

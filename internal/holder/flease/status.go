@@ -6,30 +6,28 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Status is how a peer does.
+// Status is the state of a peer, as `tenure peer status` shows it.
 type Status struct {
 	Cluster string         `json:"cluster,omitempty"`
 	Self    machine.NodeID `json:"index"`
 	Addr    string         `json:"address"`
 	Epoch   uint64         `json:"epoch"`  // of the list of members
 	Active  uint64         `json:"active"` // of the view in which the peer votes
-	// Serving is false while the peer is silent after its start, or because of a clock;
-	// SilentMS is for how much longer.
+	// Serving is false while the peer is silent after its start, or because of a clock. SilentMS is
+	// the time that is left of the silence.
 	Serving  bool  `json:"serving"`
 	SilentMS int64 `json:"silent_ms,omitempty"`
-	// Claims is how many claims of this process and its clients there are, held ones
-	// included.
+	// Claims is the number of claims of this process and its clients, held ones included.
 	Claims int `json:"claims"`
-	// Renewals are those since the start. RenewedAt is which part of the TTL had passed when
-	// they were confirmed, of which one half is on time, for 50, 99 and 100 % of the last
-	// million or so.
+	// Renewals is the number of renewals since the start. RenewedAt is the part of the TTL within
+	// which 50, 99 and 100 % of the last million or so were confirmed. A half is on time.
 	Renewals  uint64     `json:"renewals"`
 	RenewedAt [3]float64 `json:"renewed_at"`
 
 	TMaxMS    int64          `json:"t_max_ms"`
 	EpsilonMS int64          `json:"epsilon_ms"`
 	Peers     []MemberStatus `json:"peers"`
-	// Clock is why the kernel's clock cannot be trusted, if that is checked.
+	// Clock is why the kernel's clock cannot be trusted. Only Config.CheckClock fills it in.
 	Clock string `json:"clock,omitempty"`
 }
 
@@ -37,12 +35,12 @@ type Status struct {
 type MemberStatus struct {
 	Index     machine.NodeID `json:"index"`
 	Addr      string         `json:"address"`
-	Connected bool           `json:"connected"` // true of the peer itself
+	Connected bool           `json:"connected"` // true for the peer itself
 	RTTMS     float64        `json:"rtt_ms,omitempty"`
 	Error     string         `json:"error,omitempty"`
 }
 
-// Status tells how the peer does.
+// Status returns the state of the peer.
 func (p *Peer) Status() Status {
 	now := p.cfg.clocks()
 	renewed := p.renewals.recent()

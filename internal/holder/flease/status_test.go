@@ -11,8 +11,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// TestSilenceEndsByBothClocks: a peer is silent until both clocks have come far enough, and says
-// so of the later one.
+// TestSilenceEndsByBothClocks: a peer is silent until both clocks have reached the end. The status
+// shows the time that is left by the later one.
 func TestSilenceEndsByBothClocks(t *testing.T) {
 	for name, tt := range map[string]struct{ mono, wall, want time.Duration }{
 		"the monotonic clock last":    {7 * time.Second, 3 * time.Second, 7 * time.Second},
@@ -41,7 +41,7 @@ func TestSilenceEndsByBothClocks(t *testing.T) {
 	}
 }
 
-// TestWhyItIsOfNoUse: errors of calls that nobody answered say all that is known.
+// TestWhyItIsOfNoUse: errors of calls without an answer have all known reasons.
 func TestWhyItIsOfNoUse(t *testing.T) {
 	p := &Peer{serving: true, clock: fmt.Errorf("nobody vouches for the clock")}
 	if why := fmt.Sprint(p.why()); !strings.Contains(why, "nobody vouches for the clock") {
@@ -49,8 +49,8 @@ func TestWhyItIsOfNoUse(t *testing.T) {
 	}
 }
 
-// TestPunctuality: of the renewals that were counted, those of long ago are left out, and at least
-// as many of the last ones as are promised are not.
+// TestPunctuality: renewals of long ago are left out, but at least the promised number of the last ones
+// is counted.
 func TestPunctuality(t *testing.T) {
 	var h punctuality
 	count := func(n uint64, passed time.Duration) {
@@ -101,8 +101,8 @@ func TestPunctuality(t *testing.T) {
 	}
 }
 
-// TestGuard: a holder stops a twentieth of its TTL early, or by what is configured, but never
-// earlier than by a quarter.
+// TestGuard: a holder stops a twentieth of its TTL early, or by the configured time, but by a quarter
+// at most.
 func TestGuard(t *testing.T) {
 	for _, c := range []struct{ configured, ttl, want time.Duration }{
 		{0, time.Minute, 3 * time.Second},

@@ -2,7 +2,6 @@ package flease
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,38 +11,40 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
-// terms are what all peers of a cluster must have in common, as a peer tells anyone who
-// asks, in JSON.
+// terms are the settings that all peers of a cluster must have in common, and the state that they
+// compare. A peer answers with them, in JSON, to any question without an inquiry.
 type terms struct {
 	Cluster  string                    `json:"cluster"`
 	TMax     time.Duration             `json:"t_max"`
 	Epsilon  time.Duration             `json:"epsilon"`
 	Replicas int                       `json:"replicas"`
 	Self     machine.NodeID            `json:"self"`
-	Life     uint32                    `json:"life,omitempty"` // the process's, of all that ran as this peer
+	Life     uint32                    `json:"life,omitempty"` // incarnation of this start
 	Epoch    uint64                    `json:"epoch"`          // of the members
 	Active   uint64                    `json:"active"`         // of the view in which the peer votes
 	Members  map[machine.NodeID]string `json:"members"`
 }
 
-// id is the cluster's id in the peers' handshakes: peers that do not agree on what never
-// changes have no streams at all. Members may change; package flease compares them with
-// every batch.
+// id is the cluster's id in the peers' handshakes. Peers that differ in a permanent term have no
+// streams at all. Members may change, and the protocol compares them with every batch.
 func (t terms) id() uint64 {
+	var w wire.Writer
+	w.Put([]byte(t.Cluster))
+	w.Uint64(uint64(t.TMax))
+	w.Uint64(uint64(t.Epsilon))
+	w.Uint64(uint64(t.Replicas))
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(t.Cluster))
-	for _, n := range []uint64{uint64(t.TMax), uint64(t.Epsilon), uint64(t.Replicas)} {
-		_ = binary.Write(h, binary.LittleEndian, n)
-	}
+	_, _ = h.Write(w)
 	return h.Sum64()
 }
 
-// disagreement tells how another's terms differ from ours, and what to do about it; nil
-// if they agree.
+// disagreement returns how another peer's terms differ from ours, with advice; nil if they agree.
 func (t terms) disagreement(o terms, at string) error {
 	var all []string
 	differ := func(what string, ours, theirs any) {
@@ -70,7 +71,7 @@ func (t terms) disagreement(o terms, at string) error {
 	return nil
 }
 
-// terms are this peer's.
+// terms returns this peer's terms.
 func (p *Peer) terms() terms {
 	m := p.Members()
 	return terms{
@@ -79,7 +80,7 @@ func (p *Peer) terms() terms {
 	}
 }
 
-// answer tells our terms to who asks, or the names that we know.
+// answer answers a question with this peer's terms, or with the names that it knows.
 func (p *Peer) answer(say []byte) []byte {
 	var said any = p.terms()
 	var in inquiry
@@ -93,14 +94,14 @@ func (p *Peer) answer(say []byte) []byte {
 	return b
 }
 
-// askEpoch asks the others, before a peer starts, whether its list follows on the view in
-// which they vote. With a list that had only been decided on, or that is old, those who
-// have it would agree among themselves, beside the others.
+// askEpoch asks the others, before a peer starts, whether its list follows on the view in which
+// they vote. Peers with a list that is old, or not in force yet, would agree among themselves,
+// beside the others.
 func (p *Peer) askEpoch(ctx context.Context) error {
 	if p.cfg.fresh {
 		return nil
 	}
-	ctx, cancel := within(ctx, 2*time.Second, errPatience)
+	ctx, cancel := within(ctx, 2*time.Second, holder.ErrPatience)
 	defer cancel()
 	var mu sync.Mutex
 	var out error
@@ -126,14 +127,13 @@ func (p *Peer) askEpoch(ctx context.Context) error {
 	return out
 }
 
-// startsBeside says what to do about a list with which a peer must not start beside one that
-// runs.
+// startsBeside returns advice if a peer with this list must not start beside one that runs.
 func (m Members) startsBeside(theirs terms) error {
 	switch {
 	case theirs.Active > m.Epoch:
 		return errors.New(": start it with the newest list, and destroy old ones")
 	case len(m.Was) == 0 && theirs.Active < m.Epoch:
-		return errors.New(" and does not say who was before: add lines \"was INDEX host:port\" until the change is complete")
+		return errors.New(" and does not name the members before: add lines \"was INDEX host:port\" until the change is complete")
 	case len(m.Was) > 0 && theirs.Active+1 < m.Epoch:
 		return fmt.Errorf(": epochs go up by one: first let epoch %d become active at every peer", theirs.Active+1)
 	case len(m.Was) > 0 && theirs.Epoch+1 == m.Epoch && !maps.Equal(theirs.Members, m.Was):
@@ -143,8 +143,8 @@ func (m Members) startsBeside(theirs terms) error {
 	return nil
 }
 
-// compare asks another peer for its terms and remembers whether they agree with ours.
-// reason is why we ask, if it is a refusal.
+// compare asks another peer for its terms and remembers whether they agree with ours. reason is the
+// refusal that led to it, or nil.
 func (p *Peer) compare(id machine.NodeID, reason error) {
 	m := p.Members()
 	addr, member := m.Addrs[id]
@@ -160,7 +160,7 @@ func (p *Peer) compare(id machine.NodeID, reason error) {
 	case p.ctx.Err() != nil:
 		return
 	case err != nil:
-		err = reason // it did not say; a refusal has its own words
+		err = reason // without an answer, the refusal's own words count
 	case theirs.Self != id && theirs.Cluster == p.cfg.Cluster:
 		err = fmt.Errorf("the peer at %s has index %d, and index %d in the list of this one (%v): give both the same list", addr, theirs.Self, id, m)
 	default:
@@ -174,8 +174,7 @@ func (p *Peer) compare(id machine.NodeID, reason error) {
 	}
 }
 
-// note remembers what is the matter with a peer, nil for nothing, and reports whether that
-// is news that somebody should hear.
+// note remembers a peer's trouble, nil for none, and reports whether it is new.
 func (p *Peer) note(id machine.NodeID, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,17 +187,16 @@ func (p *Peer) note(id machine.NodeID, err error) bool {
 	return old == nil || old.Error() != err.Error()
 }
 
-// heard is something that a peer did, and when. It says nothing about how the peer is later:
-// unless it happens again, it is forgotten.
+// heard is a fault of a peer, and when it was heard. It is forgotten unless it happens again.
 type heard struct {
 	err error
 	at  machine.Mono
 }
 
-// hearsFor is how long it counts. What goes on is told again at least once in a t_max.
+// hearsFor is how long a fault counts. A lasting one is reported at least once in a t_max.
 func (p *Peer) hearsFor() time.Duration { return 2 * p.cfg.TMax }
 
-// hears remembers what a peer did, and reports whether that is news that somebody should hear.
+// hears remembers a fault of a peer, and reports whether it is new.
 func (p *Peer) hears(id machine.NodeID, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,7 +205,7 @@ func (p *Peer) hears(id machine.NodeID, err error) bool {
 	return old == nil || old.Error() != err.Error()
 }
 
-// trouble is what is the matter with a peer, nil for nothing. p.mu is held.
+// trouble returns what is wrong with a peer, nil for nothing. p.mu is held.
 func (p *Peer) trouble(id machine.NodeID) error {
 	if err := p.troubles[id]; err != nil {
 		return err
@@ -221,8 +219,8 @@ func (p *Peer) trouble(id machine.NodeID) error {
 	return nil
 }
 
-// compareAgain asks peers whose terms differed whether they still do: the members of either
-// side may have changed since.
+// compareAgain compares terms that differed again: the members of either side may have changed
+// since.
 func (p *Peer) compareAgain() {
 	for wait(p.ctx, min(p.cfg.TMax, 10*time.Second)) == nil {
 		p.mu.Lock()
@@ -236,13 +234,13 @@ func (p *Peer) compareAgain() {
 	}
 }
 
-// up: a stream to the peer stands.
+// up is called when there is a stream to the peer.
 func (p *Peer) up(id machine.NodeID) {
 	p.letIn(id)
 	p.spawn(func() { p.compare(id, nil) })
 }
 
-// refused: a peer does not want our messages.
+// refused is called when a peer refuses our connections.
 func (p *Peer) refused(id machine.NodeID, reason error) {
 	if errors.Is(reason, peer.ErrDuplicateID) {
 		p.spawn(func() { p.doubled(id, reason) })

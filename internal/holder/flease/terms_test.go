@@ -10,7 +10,7 @@ import (
 	engine "github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
-// TestDefaults: who says nothing about time gets the terms that the documentation names.
+// TestDefaults: a Config without times gets the documented ones.
 func TestDefaults(t *testing.T) {
 	inLab(t, 1, engine.Config{}, func(l *lab) {
 		s := l.peers[0].Status()
@@ -20,7 +20,7 @@ func TestDefaults(t *testing.T) {
 	})
 }
 
-// TestRenewedAt: a lease is renewed when about a half of it has passed, and the status says so.
+// TestRenewedAt: a lease is renewed when about half of it has passed, and the status shows that.
 func TestRenewedAt(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		from := l.peers[0].Leaser()
@@ -40,7 +40,7 @@ func TestRenewedAt(t *testing.T) {
 	})
 }
 
-// TestFixedWaits: a list that never changes is told once.
+// TestFixedWaits: a Fixed list is returned once.
 func TestFixedWaits(t *testing.T) {
 	known := engine.Members{Epoch: 1}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -50,8 +50,8 @@ func TestFixedWaits(t *testing.T) {
 	}
 }
 
-// TestTermsAreComparedAgain: what was the matter with a peer is asked again within t_max, or ten
-// seconds if that is longer, and forgotten when it is over.
+// TestTermsAreComparedAgain: a peer whose terms differ is asked again within t_max, or ten seconds if
+// t_max is longer. The difference is forgotten when it is over.
 func TestTermsAreComparedAgain(t *testing.T) {
 	for _, tt := range []struct{ tmax, within time.Duration }{{4 * time.Second, 4 * time.Second}, {time.Hour, 10 * time.Second}} {
 		cfg := brief

@@ -43,8 +43,7 @@ func authority(t *testing.T) *tls.Config {
 	}
 }
 
-// TestTLS: peers with certificates of one authority agree, and one with another's has no
-// part in it.
+// TestTLS: peers with certificates of one authority agree, without a peer with another's.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cfg := brief

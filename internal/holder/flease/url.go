@@ -15,7 +15,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/holder/certs"
 )
 
-// urlOptions are the options of a flease URL of a peer.
+// urlOptions are the options in the URL of a peer.
 var urlOptions = []string{
 	"cluster", "t_max", "epsilon", "round", "cell", "listen", "state", "clock", "cacert", "cert", "key", "servername",
 }
@@ -134,7 +134,7 @@ func (c *Config) authenticate(options url.Values) error {
 	return nil
 }
 
-// ownAddress finds the one member whose address is one of this machine's.
+// ownAddress returns the one member whose address is one of this machine's.
 func ownAddress(list Members) (string, error) {
 	own, err := net.InterfaceAddrs()
 	if err != nil {
@@ -143,7 +143,7 @@ func ownAddress(list Members) (string, error) {
 	var mine []string
 	for _, addr := range list.Addrs {
 		host, _, _ := net.SplitHostPort(addr) // members are host:port
-		ips, _ := net.LookupIP(host)          // none of one that is away: it is another's
+		ips, _ := net.LookupIP(host)          // none for an unknown host, which is another machine then
 		if slices.ContainsFunc(ips, func(ip net.IP) bool {
 			return slices.ContainsFunc(own, func(a net.Addr) bool {
 				n, ok := a.(*net.IPNet)

@@ -7,24 +7,24 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// send takes batches on their way, on the goroutine that steps the machine.
+// send sends batches, on the goroutine that steps the machine.
 func (p *Peer) send(envs []machine.Envelope) {
 	t := p.linked.Load()
 	if t == nil {
-		return // the first moment: as good as lost
+		return // a message before the transport is lost
 	}
 	for _, env := range envs {
 		batch := env.Body.(*flease.Batch)
 		b, err := batch.MarshalBinary()
 		if err != nil {
-			panic(err) // the machine keeps its own limits
+			panic(err) // the machine makes no batch that is too large
 		}
 		p.machine.Reuse(batch)
 		p.tapped(true, func() { t.Send(env.To, b) })
 	}
 }
 
-// deliver takes what came from a peer. Whatever is no batch is dropped, and heard of.
+// deliver takes messages from a peer. It drops and reports those that are no batches.
 func (p *Peer) deliver(from machine.NodeID, msgs [][]byte) {
 	in := make([]any, 0, len(msgs))
 	d, _ := p.decoders.Get().(*flease.Decoder)
@@ -38,7 +38,7 @@ func (p *Peer) deliver(from machine.NodeID, msgs [][]byte) {
 			b = new(flease.Batch)
 		}
 		if err := d.Decode(m, b); err != nil {
-			if p.hears(from, fmt.Errorf("peer %d sends what this one does not understand: %w: run one version of the program everywhere", from, err)) {
+			if p.hears(from, fmt.Errorf("peer %d sends messages that this one does not understand: %w: run one version of the program everywhere", from, err)) {
 				p.cfg.Logger.Warn("flease: a message was dropped", "peer", from, "error", err)
 			}
 			continue
@@ -56,8 +56,8 @@ func (p *Peer) tapped(sending bool, forward func()) {
 	p.cfg.tap(sending, forward)
 }
 
-// stepped is the machine, with batches used again once it was stepped with them: what
-// renews a million leases decodes four operations for each.
+// stepped is the machine. It uses batches again after their step: renewing a million leases decodes
+// four operations for each.
 type stepped struct {
 	*flease.Peer
 	peer *Peer

@@ -15,7 +15,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// stepsNothing is a machine that keeps what it is stepped with.
+// stepsNothing is a machine that records its inputs.
 type stepsNothing struct{ inputs []any }
 
 func (m *stepsNothing) Step(_ machine.Now, input any) {
@@ -25,8 +25,8 @@ func (m *stepsNothing) Step(_ machine.Now, input any) {
 }
 func (m *stepsNothing) Ready() machine.Ready { return machine.Ready{} }
 
-// Of what comes from a peer at once the nonsense is dropped, which the log says once and its peer's
-// status, and all else is stepped as it was sent, with its sender.
+// TestDropsNonsenseOnly: of several messages of a peer, those that make no sense are dropped. The log
+// says so once, and the status of that peer does. All others are stepped as they were sent.
 func TestDropsNonsenseOnly(t *testing.T) {
 	for _, tapped := range []bool{false, true} {
 		var log bytes.Buffer
@@ -71,14 +71,13 @@ func TestDropsNonsenseOnly(t *testing.T) {
 		if said := log.String(); !strings.Contains(said, "a message was dropped") || !strings.Contains(said, "peer=2") || !strings.Contains(said, "bad batch") {
 			t.Errorf("the log says %q, want that a message of peer 2 was dropped, and why", said)
 		}
-		if err := p.heard[2].err; err == nil || !strings.Contains(err.Error(), "peer 2 sends what this one does not understand") || len(p.heard) != 1 {
+		if err := p.heard[2].err; err == nil || !strings.Contains(err.Error(), "peer 2 sends messages that this one does not understand") || len(p.heard) != 1 {
 			t.Errorf("heard is %v, want that peer 2 sends nonsense", p.heard)
 		}
 	}
 }
 
-// What a machine was stepped with is used again, with nothing left in it, unless it may come once
-// more.
+// A batch is used again after its step, with nothing left in it, unless it may come once more.
 func TestBatchesAreEmptiedForTheNext(t *testing.T) {
 	pure, err := flease.Config{
 		Self: 1, Incarnation: 5, View: flease.View{Epoch: 1, Members: []machine.NodeID{1}}, TMax: 10 * time.Second, Epsilon: 20 * time.Millisecond,
@@ -103,7 +102,7 @@ func TestBatchesAreEmptiedForTheNext(t *testing.T) {
 	}
 }
 
-// Before there is a link, what is sent is lost as on any network.
+// Before there is a link, messages are lost as on any network.
 func TestSendsNothingBeforeTheLink(t *testing.T) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -115,7 +114,7 @@ func TestSendsNothingBeforeTheLink(t *testing.T) {
 	p.send([]machine.Envelope{{From: 1, To: 2, Body: &flease.Batch{Incarnation: 1}}})
 }
 
-// A batch is on the wire as it was when it was sent, though its memory is used again at once.
+// A batch is on the wire as it was sent, though its memory is used again at once.
 func TestSendsBatchesAsTheyWere(t *testing.T) {
 	pure, err := flease.Config{
 		Self: 1, Incarnation: 5, View: flease.View{Epoch: 1, Members: []machine.NodeID{1}}, TMax: 10 * time.Second, Epsilon: 20 * time.Millisecond,
