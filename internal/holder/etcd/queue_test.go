@@ -88,21 +88,29 @@ func TestBeatenTry(t *testing.T) {
 	})
 }
 
-// TestAdmittedTooLate: the answer that admits a claim shows the past. One whose lease has run
-// out since is no holder, and queues up anew.
+// TestAdmittedTooLate: the answer that admits a claim shows the past. A claim whose lease has run out
+// since is no holder. It leaves the queue, and its caller gets a lease by another attempt.
 func TestAdmittedTooLate(t *testing.T) {
-	c := clock.NewSimulated(1)
-	l := around(t, endpoint(t), transactions, c, nil, func(n int) {
-		if n == 1 {
-			c.Jump(2 * ttl) // the machine was suspended
-		}
-	})
-	lease, err := l.Acquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: ttl})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Check(); errors.Is(err, tenure.ErrLost) {
-		t.Errorf("Acquire returns a lease that was lost before: %v", err)
+	for name, try := range map[string]bool{"Acquire": false, "TryAcquire": true} {
+		t.Run(name, func(t *testing.T) {
+			c := clock.NewSimulated(1)
+			l := around(t, endpoint(t), transactions, c, nil, func(n int) {
+				if n == 1 {
+					c.Jump(2 * ttl) // the machine was suspended
+				}
+			})
+			acquire := l.Acquire
+			if try {
+				acquire = l.TryAcquire
+			}
+			lease, err := acquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: ttl})
+			if err != nil {
+				t.Fatalf("the lost claim is in the way: %v", err)
+			}
+			if err := lease.Check(); errors.Is(err, tenure.ErrLost) {
+				t.Errorf("it returns a lease that was lost before: %v", err)
+			}
+		})
 	}
 }
 

@@ -43,10 +43,13 @@ func passing(err error) bool {
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.ResourceExhausted
 }
 
-// pause waits for about 100 ms or until ctx is done.
+// pause waits for a moment, or until ctx is done.
 func pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(50*time.Millisecond + rand.N(100*time.Millisecond)):
+	case <-time.After(aMoment()):
 	}
 }
+
+// aMoment is about 100 ms, which leaves a server in trouble time to recover.
+func aMoment() time.Duration { return 50*time.Millisecond + rand.N(100*time.Millisecond) }
