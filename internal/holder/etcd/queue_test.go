@@ -48,7 +48,7 @@ const (
 	transactions = "/etcdserverpb.KV/Txn"
 )
 
-// TestTryCostsNoLease: who tries for what is held asks the server for nothing but a look.
+// TestTryCostsNoLease: a try for a name that is held asks the server for nothing but a look.
 func TestTryCostsNoLease(t *testing.T) {
 	server := endpoint(t)
 	claim := tenure.Claim{Name: t.Name(), TTL: time.Minute}
@@ -138,7 +138,7 @@ func TestLeavesBeforeTheWatch(t *testing.T) {
 	}
 }
 
-// TestAnybodyMakesRoom: whichever holder leaves, the first of those who share and wait is let in.
+// TestAnybodyMakesRoom: when any holder leaves, the first waiting claim that shares is admitted.
 func TestAnybodyMakesRoom(t *testing.T) {
 	l := open(t, endpoint(t))
 	claim := tenure.Claim{Name: t.Name(), TTL: time.Minute, Slots: 2}
@@ -255,7 +255,7 @@ func TestListInPages(t *testing.T) {
 	}
 }
 
-// creating counts what a client asks to be watched.
+// creating counts the watches that a client asks for.
 type creating struct {
 	grpc.ClientStream
 	watches *atomic.Int64
@@ -268,8 +268,8 @@ func (c creating) SendMsg(m any) error {
 	return c.ClientStream.SendMsg(m)
 }
 
-// TestAwaitGoesOn: the watch of who awaits a change ends, because it would go on where the history
-// was compacted. Another one is made, and tells of the change.
+// TestAwaitGoesOn: the watch of an Await ends, because it would go on where the history was
+// compacted. Another watch is made, and shows the change.
 func TestAwaitGoesOn(t *testing.T) {
 	server := endpoint(t)
 	p, plain := newProxy(t, server), plainClient(t, server)

@@ -26,7 +26,7 @@ func retry(ctx context.Context, f func(context.Context) error) error {
 	}
 }
 
-// passing tells trouble that waiting may cure from mistakes.
+// passing reports whether an error is trouble that waiting may cure, and no mistake.
 func passing(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return true // of one try
