@@ -18,12 +18,11 @@
 //	DIR/handles/<id>    one file for each opened Store that has written something
 //	DIR/handles/<id>.<random>    the same file, condemned: see Tidiness
 //
-// A handle's file is [header][farewell][copy A of each slot][copy B of each slot] in
-// blocks of 4096 bytes, each with a CRC-32C, its place and a generation in it. A slot
-// holds what one writer left at one register: data under a version, and a note. The
-// file is written whole under a temporary name, and linked when it is durable; it never
-// changes its size. A handle that needs more slots moves to a larger file. A device, or
-// a preallocated file, has areas in place of files: see below.
+// A handle's file is [header][farewell][copy A of each slot][copy B of each slot] in blocks of 4096
+// bytes, each with a CRC-32C, its place and a generation in it. A slot holds one writer's record of
+// one register: data under a version, and a note. The file is written whole under a temporary name,
+// and linked when it is durable; it never changes its size. A handle that needs more slots moves to
+// a larger file. A device, or a preallocated file, has areas in place of files: see below.
 //
 // Accesses bypass the host's cache and are durable when they end (O_DIRECT|O_SYNC), or
 // use the cache if the header says that the store is for the processes of a single
@@ -31,17 +30,17 @@
 //
 // # Writing
 //
-// A Put or PutNote goes to copy A of the slot and then to copy B, neighbouring slots
-// together: to renew many leases is two writes. It is acknowledged when both are
-// complete, so that each completed write is in both copies, or in one while the other
-// is written. When a slot passes to another register, both copies first get the new
-// name alone; so the good copy of a damaged slot tells which register is affected.
+// A Put or PutNote goes to copy A of the slot and then to copy B, neighbouring slots together: to
+// renew many leases is two writes. It is acknowledged when both are complete, so that each
+// completed write is in both copies, or in one while the other is written. When a slot passes to
+// another register, both copies first get the new name alone. So the good copy of a damaged slot
+// shows which register is affected.
 //
-// After a write that failed the handle moves to a new file with all its records, the failed
-// one included: a reader may have met it, and must not see the register go back. A write
-// that got stuck on its way to the old file lands where no process looks. After each write
-// it is checked that the path still leads to the file. If the host cannot tell, the write
-// is not acknowledged, and nothing counts as taken away.
+// After a write that failed the handle moves to a new file with all its records, the failed one
+// included: a reader may have met it, and must not see the register go back. A write that got stuck
+// on its way to the old file lands where no process looks. After each write it is checked that the
+// path still leads to the file. If the host cannot check that, the write is not acknowledged, and
+// nothing counts as taken away.
 //
 // # Reading
 //

@@ -70,7 +70,7 @@ func Restore(ctx context.Context, o Options, h register.Header, others ...*Store
 	return o.trouble(s.client.Eval(ctx, finishScript.source, o.keys(""), seal, encodeHeader(h), encodeSeq(floor)).Err())
 }
 
-// mayRestore refuses what would do harm.
+// mayRestore returns an error if a Restore would do harm.
 func (o *Options) mayRestore(ctx context.Context, h register.Header, others []*Store) error {
 	if err := h.Check(); err != nil {
 		return fmt.Errorf("redis %s: %w", o.Addr, err)
@@ -88,13 +88,13 @@ func (o *Options) mayRestore(ctx context.Context, h register.Header, others []*S
 		indexes[s.header.Index] = true
 	}
 	if need := h.Of - (h.Of-1)/2; h.Of > 1 && len(others) < need {
-		return fmt.Errorf("redis %s: to restore it takes %d other stores of its set, of which %d are given: with fewer nobody knows all that was written",
+		return fmt.Errorf("redis %s: a restore needs %d other stores of its set, and %d are given: fewer may lack completed writes",
 			o.Addr, need, len(others))
 	}
 	return nil
 }
 
-// copyFrom takes over what another store holds. It returns its floor.
+// copyFrom copies the registers of another store. It returns its floor.
 func (s *Store) copyFrom(ctx context.Context, from *Store) (floor uint64, err error) {
 	names, err := from.index(ctx, "0", "1")
 	if err != nil {
