@@ -57,7 +57,7 @@ func open(paths []string) ([]register.Store, error) {
 	return stores, errors.Join(errs...)
 }
 
-// backup copies all files. An operator who puts them back does what must not be done. Handles come
+// backup copies all files. An operator must not put them back, and this test does. Handles come
 // while it copies. Their files are renamed into place under its hands, and a file that is gone by
 // then is not in the copy.
 func backup(t *testing.T, dir string) (restore func()) {

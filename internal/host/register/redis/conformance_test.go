@@ -65,7 +65,7 @@ func servers(t *testing.T, n int) registertest.Fixture {
 	}
 }
 
-// backup copies all keys. An operator who puts them back does what must not be done.
+// backup copies all keys. An operator must not put them back, and this test does.
 func backup(h *miniredis.Miniredis) (restore func()) {
 	type pairs map[string]string
 	hashes := map[string]pairs{}

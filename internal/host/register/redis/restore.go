@@ -15,9 +15,9 @@ import (
 // had. Others are open stores of the set, at least Of - (Of-1)/2 of them, and must not be
 // in use by anybody else here. It
 //
-//  1. shuts out all who have the store open;
-//  2. waits 2 Quiet: whatever was being written before, part of it with this server's
-//     consent, is then complete at the others or its writer has given up;
+//  1. shuts out all processes that have the store open;
+//  2. waits 2 Quiet: each write that was under way before, perhaps with this server's
+//     consent, is then complete at the others, or its writer has given up;
 //  3. forgets everything, and copies all registers and notes from the others: a majority
 //     of the others and this one together hold every write that ever was complete;
 //  4. writes the header.
