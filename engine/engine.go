@@ -9,20 +9,24 @@
 //	rediss://…                                                    the same over TLS, with etcds' options
 //	flease:///path/peer.sock                                      through the peer on this machine, see `tenure peer`
 //	flease://a:7000@a:7000,b:7000,c:7000[?…]                      this process is the peer at a:7000 of three
-//	flease://a:7000@/path/members[?…]                             the same, with members that a file tells
+//	flease://a:7000@/path/members[?…]                             the same, with the members in a file
 //
-// Without cacert the system's certificate authorities are trusted. cert and key
-// are what the client shows of itself. In a path, a comma is written %2c.
+// Without cacert the system's certificate authorities are trusted. With cert and key the client
+// shows a certificate of its own. In a path, a comma is written %2c.
 //
-// A flease URL's options are the same for all peers, but for listen and state: t_max and
-// epsilon (the longest lease, and by how much clocks differ: durations, by default 30s and
-// 250ms), round (a round trip at most), cell (how many peers coordinate a resource, by
-// default 3), cluster (a name), listen (an address to listen at that others do not know),
-// state (a directory that spares a restart the quarantine), clock=kernel (fall silent when
-// the kernel does not vouch for its clock), and cacert, cert and key, which go together.
+// The options of a flease URL are the same for all peers, but for listen and state:
 //
-// There is one package per engine, for who wants to link only that; this one
-// links them all. It is a switch, and nothing registers itself.
+//	t_max, epsilon      the longest lease, and by how much clocks differ; by default 30s and 250ms
+//	round               the longest round trip
+//	cell                how many peers coordinate a resource; by default 3
+//	cluster             a name
+//	listen              an address to listen at that the others do not know
+//	state               a directory that spares a restart the quarantine
+//	clock=kernel        fall silent when the kernel does not vouch for its clock
+//	cacert, cert, key   as above; they go together
+//
+// Each engine has a package of its own, for programs that link only that engine. This package links
+// all of them. It is a switch, and nothing registers itself.
 package engine
 
 import (
@@ -39,14 +43,14 @@ import (
 	"github.com/tenure-lease/tenure/internal/holder/redis"
 )
 
-// ErrURL is an engine URL that makes no sense.
+// ErrURL is an engine URL that makes no sense. The error that wraps it says what to change.
 var ErrURL = address.ErrURL
 
 // Schemes are the URL schemes that Open knows.
 var Schemes = []string{"etcd", "etcds", "file", "flease", "redis", "rediss"}
 
 // Open connects to the engine at the URL. The error says which part of the URL to
-// change, or that nothing answers there; only the former wrap ErrURL.
+// change, or that nothing answers there. It wraps ErrURL only in the first case.
 func Open(ctx context.Context, url string) (tenure.Leaser, error) {
 	scheme, rest, ok := strings.Cut(url, "://")
 	if !ok {

@@ -103,7 +103,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestEachReadsItsOwn: what reads the URLs of one engine takes no other's, whatever the rest looks like.
+// TestEachReadsItsOwn: the reader of one engine's URLs takes no other engine's.
 func TestEachReadsItsOwn(t *testing.T) {
 	readers := map[string]func(string) error{
 		"etcd":   func(url string) error { _, err := etcd.ReadURL(url); return err },
@@ -149,7 +149,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestPasswordsAreNotTold: whatever is wrong with a URL, its error shows no part of a password.
+// TestPasswordsAreNotTold: an error about a URL shows no part of a password.
 func TestPasswordsAreNotTold(t *testing.T) {
 	for _, url := range []string{
 		"redis://u:secret@a/x",

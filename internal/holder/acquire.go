@@ -13,16 +13,16 @@ import (
 type Engine interface {
 	// Complete fills in a claim's defaults, or says which field to change.
 	Complete(tenure.Claim) (tenure.Claim, error)
-	// Contend makes one attempt. If it is admitted, the claim's tenure has begun. If not,
-	// nothing of it is left, or what is left leaves by itself.
+	// Contend makes one attempt. If it is admitted, the claim's tenure has begun. If not, the
+	// attempt leaves nothing behind at the store, or only traces that vanish by themselves.
 	Contend(Call, tenure.Claim) (Claim, error)
-	// Again says whether another attempt makes sense after an error, and how long to wait
-	// before it.
+	// Again reports whether another attempt makes sense after an error, and how long to wait before
+	// it.
 	Again(Call, error) (pause time.Duration, again bool)
-	// Explain makes the error that the caller gets of one that ended the call. HeldErrors are
-	// passed on as they are.
+	// Explain turns the error that ended the call into the error that the caller gets. A HeldError
+	// is passed on as it is.
 	Explain(Call, tenure.Claim, error) error
-	// Patience is how long a call waits for the store that does not wait for other holders.
+	// Patience is how long a TryAcquire waits for the store.
 	Patience() time.Duration
 }
 

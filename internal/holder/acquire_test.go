@@ -60,7 +60,7 @@ func waits(in Call) (Claim, error) {
 	return nil, errors.New("it waited for an hour")
 }
 
-// Acquire and TryAcquire of all engines: what they return, after how many attempts, and when.
+// Acquire and TryAcquire of all engines: their results, after how many attempts, and when.
 func TestAdmit(t *testing.T) {
 	errBusy, errBroken := errors.New("busy"), errors.New("broken")
 	heldByAnother := tenure.HeldError{Name: "n", Holder: "another"}

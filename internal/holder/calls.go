@@ -13,14 +13,14 @@ import (
 type Calls struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
-	ended  func(error) error // what callers are told when ctx has ended, and not by Close
+	ended  func(error) error // makes the callers' error when ctx has ended, and not by Close
 
 	mu    sync.Mutex
 	under sync.WaitGroup
 }
 
-// NewCalls is for a Leaser that ends with ctx, too. Callers are then told what ended makes of
-// the cause; it may be nil if ctx does not end.
+// NewCalls is for a Leaser that ends with ctx, too. Callers then get the error that ended makes
+// from the cause. It may be nil if ctx does not end.
 func NewCalls(ctx context.Context, ended func(cause error) error) *Calls {
 	c := &Calls{ended: ended}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
@@ -99,7 +99,7 @@ func (c *Calls) Call(ctx context.Context) (Call, error) {
 	return Call{calls: c, ctx: ctx, outer: ctx}, c.Enter()
 }
 
-// Within bounds the call by a patience of the engine's own. The function frees what that takes.
+// Within bounds the call by a patience of the engine's own. The function frees the bound.
 func (c Call) Within(patience time.Duration) (Call, context.CancelFunc) {
 	ctx, cancel := context.WithTimeoutCause(c.ctx, patience, ErrPatience)
 	c.ctx = ctx
@@ -112,7 +112,7 @@ var ErrPatience = errors.New("waited for some seconds")
 // Context makes a context that ends with the call. The function frees it.
 func (c Call) Context() (context.Context, func()) { return c.calls.merge(c.ctx) }
 
-// Cut says why the call is over; nil while it is not.
+// Cut returns why the call is over, and nil while it is not.
 func (c Call) Cut() error {
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)

@@ -42,11 +42,11 @@ type Lease struct {
 	until    machine.Wall // 0: it does not end by this clock
 	begun    bool         // admitted, perhaps over by now
 	ended    bool
-	why      error // why it ended; before that, what is in the way of the next renewal
+	why      error // why it ended; before that, the trouble of the next renewal
 
 	stop    func()        // called at the end; nil if nothing has to be stopped
 	done    chan struct{} // closed at the end
-	verdict chan error    // for the caller who waits for the claim's admission
+	verdict chan error    // for the caller that waits for the claim's admission
 }
 
 // Errors with which tenures end.
@@ -130,7 +130,7 @@ func (l *Lease) ExtendAt(now machine.Now, deadline machine.Mono, until machine.W
 	return true
 }
 
-// Trouble notes what is in the way of the next renewal.
+// Trouble notes why the next renewal may fail.
 func (l *Lease) Trouble(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,8 +175,8 @@ func (l *Lease) Done() <-chan struct{} {
 // Lose ends the tenure as lost.
 func (l *Lease) Lose(why error) { l.End(fmt.Errorf("%w: %w", tenure.ErrLost, why)) }
 
-// End ends the tenure, or the claim, for the reason given, unless it had ended, and returns
-// why it did. A tenure whose deadline has passed was lost, whatever is said of it later.
+// End ends the tenure, or the claim, for the reason given, unless it had ended, and returns why it
+// did. A tenure whose deadline has passed was lost, and no later reason changes that.
 func (l *Lease) End(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -240,7 +240,7 @@ func (l *Lease) Verdict() <-chan error {
 	return l.verdict
 }
 
-// Decide tells the caller who waits for the claim how it was decided. The first decision counts.
+// Decide passes the verdict to the caller that waits for the claim. The first decision counts.
 func (l *Lease) Decide(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,7 +250,7 @@ func (l *Lease) Decide(err error) {
 	}
 }
 
-// GiveUp ends the claim for a caller who does not wait any more.
+// GiveUp ends the claim for a caller that does not wait any more.
 func (l *Lease) GiveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -84,7 +84,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestWatchLeavesNoAlarm: a tenure that has ended, for whatever reason, has none that would ring.
+// TestWatchLeavesNoAlarm: a tenure that has ended, for any reason, leaves no alarm that would ring.
 func TestWatchLeavesNoAlarm(t *testing.T) {
 	for name, end := range map[string]func(s *Lease, c *clock.Fake){
 		"given up":           func(s *Lease, _ *clock.Fake) { s.End(tenure.ErrReleased) },
@@ -110,8 +110,8 @@ func TestWatchLeavesNoAlarm(t *testing.T) {
 	}
 }
 
-// TestExtendTellsWhetherItDid: a renewal that comes when the tenure has ended, for whatever reason, is told so, and the
-// deadline stays.
+// TestExtendTellsWhetherItDid: Extend returns false when the tenure has ended, for any reason, and
+// the deadline stays.
 func TestExtendTellsWhetherItDid(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(s *Lease, c *clock.Fake)
@@ -131,7 +131,7 @@ func TestExtendTellsWhetherItDid(t *testing.T) {
 	}
 }
 
-// TestTheFirstEndCounts: End returns why the tenure ended, which is not always what it was told.
+// TestTheFirstEndCounts: End returns why the tenure ended, which is not always its argument.
 func TestTheFirstEndCounts(t *testing.T) {
 	var c clock.Fake
 	s := held(&c, 60)
@@ -149,7 +149,7 @@ func TestTheFirstEndCounts(t *testing.T) {
 	}
 }
 
-// TestTroubleThatIsOver: a loss is not laid at the door of what stood in the way of an earlier renewal.
+// TestTroubleThatIsOver: a loss is not blamed on the trouble of an earlier renewal.
 func TestTroubleThatIsOver(t *testing.T) {
 	var c clock.Fake
 	s := held(&c, 60)
@@ -161,7 +161,7 @@ func TestTroubleThatIsOver(t *testing.T) {
 	}
 }
 
-// TestLeft: what is left counts down, and goes on below nothing.
+// TestLeft: the time left counts down, and goes on below zero.
 func TestLeft(t *testing.T) {
 	var c clock.Fake
 	s := held(&c, 60)
@@ -179,7 +179,8 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestLostLateForAReason: who hears why the lease is lost says so, though the deadline has passed meanwhile.
+// TestLostLateForAReason: an engine that learns why the lease is lost says so, although the
+// deadline has passed meanwhile.
 func TestLostLateForAReason(t *testing.T) {
 	var c clock.Fake
 	s := held(&c, 60)

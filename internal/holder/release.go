@@ -15,11 +15,11 @@ import (
 type Claim interface {
 	tenure.Lease
 	Core() *Lease
-	// GiveBack has the store begin to free what was held. It is called at most once, when the
-	// tenure has ended by a release, and never for a tenure that was lost.
+	// GiveBack has the store begin to free the name. It is called at most once, when the tenure has
+	// ended by a release, and never for a tenure that was lost.
 	GiveBack()
 	// AwaitFreed waits until others need not wait for the claim any more, or ctx ends, or the
-	// tenure would have ended by itself: left was the time until its deadline. The error is
+	// tenure would have ended by itself. left was the time until its deadline. The error is
 	// Unconfirmed, or the store's own.
 	AwaitFreed(ctx context.Context, left time.Duration) error
 	// Abandon is called for a release after the loss. The holder's last message may still be
@@ -59,13 +59,13 @@ func begin(c Claim) func(context.Context) error {
 // million at once would be late with all of them.
 const window = 4096
 
-// errorsTold is how many errors ReleaseAll tells.
-const errorsTold = 10
+// mostErrors is how many errors ReleaseAll returns.
+const mostErrors = 10
 
-// ReleaseAll releases the claims of a Leaser that closes, many at a time, in their order. It
-// ends when all are confirmed or patience is over, which begins anew with each that is
-// confirmed if each is set. Of tenures that were lost nothing is told: their holders have been
-// told.
+// ReleaseAll releases the claims of a Leaser that closes, many at a time, in their order. It ends
+// when all are confirmed or patience is over. If each is set, patience begins anew with each
+// release that is confirmed. It returns no error of a tenure that was lost: the holder knows of
+// that.
 func ReleaseAll[C Claim](all []C, patience time.Duration, each bool) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -89,7 +89,7 @@ func ReleaseAll[C Claim](all []C, patience time.Duration, each bool) error {
 	}
 	releases.Wait()
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	return errors.Join(errs[:min(len(errs), errorsTold)]...)
+	return errors.Join(errs[:min(len(errs), mostErrors)]...)
 }
 
 // Unconfirmed is the error of a release that the store did not confirm. The lease stands in

@@ -11,7 +11,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
-// recorded is a claim that notes what the runtime asks of it.
+// recorded is a claim that notes the calls of the runtime.
 type recorded struct {
 	Lease
 	did []string

@@ -7,45 +7,55 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/holder"
 )
 
-// errGone says that our own key is not in the queue any more.
-var errGone = errors.New("our place in the queue is gone: the lease expired or somebody removed the key")
+// Errors after which another attempt makes sense.
+var (
+	errGone   = errors.New("our place in the queue is gone: the lease expired or somebody removed the key")
+	errBeaten = errors.New("another claim came first")
+)
 
 // Acquire implements tenure.Leaser.
-func (l *Leaser) Acquire(outer context.Context, c tenure.Claim) (tenure.Lease, error) {
-	c, err := c.Complete()
-	if err != nil {
-		return nil, err
-	}
-	ctx, end, err := l.calls.Begin(outer)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	for {
-		x, err := l.queue(ctx, c)
-		switch {
-		case err == nil:
-			return x, nil
-		case outer.Err() != nil:
-			return nil, l.gaveUp(outer, c.Name, err)
-		case ctx.Err() != nil:
-			return nil, tenure.ErrClosed
-		case !passing(err) && !errors.Is(err, errGone):
-			return nil, fmt.Errorf("acquire %q: %w", c.Name, err)
-		}
-		pause(ctx)
-	}
+func (l *Leaser) Acquire(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+	return holder.Admit(ctx, l.calls, engine{l}, c, false)
 }
 
-// queue joins the queue once and stays in it until admitted.
-func (l *Leaser) queue(ctx context.Context, c tenure.Claim) (*lease, error) {
-	x, ahead, err := l.join(ctx, c)
+// TryAcquire implements tenure.Leaser. It waits for answers no longer than five
+// seconds.
+func (l *Leaser) TryAcquire(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+	return holder.Admit(ctx, l.calls, engine{l}, c, true)
+}
+
+// engine is a Leaser as a holder.Engine.
+type engine struct{ *Leaser }
+
+// Complete implements holder.Engine.
+func (engine) Complete(c tenure.Claim) (tenure.Claim, error) { return c.Complete() }
+
+// Patience implements holder.Engine.
+func (engine) Patience() time.Duration { return callTimeout }
+
+// Contend implements holder.Engine. A claim joins the queue once and stays in it until it is
+// admitted; a try leaves the queue if it is not admitted at once.
+func (e engine) Contend(in holder.Call, c tenure.Claim) (holder.Claim, error) {
+	ctx, end := in.Context()
+	defer end()
+	if in.Try {
+		// A look comes first: a name that is held costs a read, not a lease.
+		if err := e.look(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	x, ahead, err := e.join(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if !x.fits(ahead) {
+	switch {
+	case x.fits(ahead):
+	case in.Try:
+		err = x.lookAgain(ctx)
+	default:
 		err = x.await(ctx)
 	}
 	if err == nil {
@@ -58,8 +68,52 @@ func (l *Leaser) queue(ctx context.Context, c tenure.Claim) (*lease, error) {
 	return x, nil
 }
 
-// gaveUp is the error of an Acquire whose caller no longer waits. It says who
-// holds the name, if that can be had quickly.
+// look returns a HeldError if a claim would have to wait.
+func (l *Leaser) look(ctx context.Context, c tenure.Claim) error {
+	s, records, err := l.observe(ctx, c.Name)
+	if err == nil && !fits(records, c.Slots) && len(s.Holders) > 0 {
+		err = held(s)
+	}
+	return err
+}
+
+// lookAgain reports by its error whether a try is admitted. The look that came with joining may have
+// been too narrow.
+func (x *lease) lookAgain(ctx context.Context) error {
+	ahead, err := x.ahead(ctx)
+	if err == nil && !x.fits(ahead) {
+		err = errBeaten
+	}
+	return err
+}
+
+// Again implements holder.Engine. A try that was beaten looks again at once, and learns which claim
+// came first.
+func (engine) Again(in holder.Call, err error) (time.Duration, bool) {
+	if in.Try {
+		return 0, errors.Is(err, errGone) || errors.Is(err, errBeaten)
+	}
+	return aMoment(), errors.Is(err, errGone) || passing(err)
+}
+
+// Explain implements holder.Engine.
+func (e engine) Explain(in holder.Call, c tenure.Claim, err error) error {
+	switch cut := in.Cut(); {
+	case errors.Is(cut, holder.ErrPatience):
+		// Not wrapped: it is no deadline of the caller's that has passed.
+		return fmt.Errorf("acquire %q: %w within %v: check that a majority of the servers is up (%v)", c.Name, tenure.ErrUnavailable, callTimeout, err)
+	case cut != nil && !in.Try:
+		ctx, end := in.Context()
+		defer end()
+		return e.gaveUp(ctx, c.Name, err)
+	case passing(err):
+		err = fmt.Errorf("%w: %w", tenure.ErrUnavailable, err)
+	}
+	return holder.Unexplained(c.Name, err)
+}
+
+// gaveUp is the error of an Acquire whose caller no longer waits. It says which holder has the name,
+// if that can be learned quickly.
 func (l *Leaser) gaveUp(ctx context.Context, name string, last error) error {
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -69,7 +123,7 @@ func (l *Leaser) gaveUp(ctx context.Context, name string, last error) error {
 		return fmt.Errorf("gave up waiting: %w: %w", held(s), context.Cause(ctx))
 	case err != nil && passing(err):
 		return fmt.Errorf("acquire %q: %w: %w (%v)", name, context.Cause(ctx), tenure.ErrUnavailable, err)
-	case errors.Is(last, ctx.Err()):
+	case errors.Is(last, ctx.Err()) || errors.Is(last, context.Cause(ctx)):
 		return fmt.Errorf("acquire %q: %w", name, last)
 	}
 	return fmt.Errorf("acquire %q: %w: %w", name, context.Cause(ctx), last)
@@ -78,66 +132,4 @@ func (l *Leaser) gaveUp(ctx context.Context, name string, last error) error {
 func held(s tenure.State) tenure.HeldError {
 	h := s.Holders[0]
 	return tenure.HeldError{Name: s.Name, Holder: h.Holder, Until: h.Until}
-}
-
-// TryAcquire implements tenure.Leaser. It waits for answers no longer than five
-// seconds.
-func (l *Leaser) TryAcquire(outer context.Context, c tenure.Claim) (tenure.Lease, error) {
-	c, err := c.Complete()
-	if err != nil {
-		return nil, err
-	}
-	ctx, end, err := l.calls.Begin(outer)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	bound, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	x, err := l.try(bound, c)
-	switch {
-	case err == nil:
-		return x, nil
-	case ctx.Err() != nil && outer.Err() == nil:
-		return nil, tenure.ErrClosed
-	case bound.Err() != nil && outer.Err() == nil:
-		// Not wrapped: it is no deadline of the caller's that has passed.
-		return nil, fmt.Errorf("acquire %q: %w within %v: check that a majority of the servers is up (%v)", c.Name, tenure.ErrUnavailable, callTimeout, err)
-	case errors.As(err, new(tenure.HeldError)):
-		return nil, err
-	case passing(err):
-		return nil, fmt.Errorf("acquire %q: %w: %w", c.Name, tenure.ErrUnavailable, err)
-	}
-	return nil, fmt.Errorf("acquire %q: %w", c.Name, err)
-}
-
-func (l *Leaser) try(ctx context.Context, c tenure.Claim) (*lease, error) {
-	for {
-		// A look comes first: a name that is held costs a read, not a lease.
-		s, records, err := l.observe(ctx, c.Name)
-		if err != nil {
-			return nil, err
-		}
-		if !fits(records, c.Slots) && len(s.Holders) > 0 {
-			return nil, held(s)
-		}
-		x, ahead, err := l.join(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		if !x.fits(ahead) {
-			// The look that came with joining may be too narrow.
-			ahead, err = x.ahead(ctx)
-		}
-		if err == nil && x.fits(ahead) {
-			if err = x.hold(); err == nil {
-				return x, nil
-			}
-		}
-		x.abandon()
-		if err != nil && !errors.Is(err, errGone) {
-			return nil, err
-		}
-		// Somebody else was quicker, and the next look will tell who.
-	}
 }

@@ -22,8 +22,8 @@ import (
 
 const ranges = "/etcdserverpb.KV/Range"
 
-// answering is a Leaser whose calls of a method end with what answer returns; nil asks the server. The calls
-// are counted from 1.
+// answering is a Leaser whose calls of a method end with the error of answer; nil asks the server.
+// The calls are counted from 1.
 func answering(t *testing.T, server, method string, c clock.Clock, answer func(ctx context.Context, n int) error) *etcd.Leaser {
 	var calls atomic.Int64
 	client := plainClient(t, server, func(ctx context.Context, called string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -63,7 +63,7 @@ var calls = map[string]func(context.Context, *etcd.Leaser, tenure.Claim) error{
 	},
 }
 
-// TestAClosedLeaserSaysSo: whatever it is asked.
+// TestAClosedLeaserSaysSo: all calls of a closed Leaser return ErrClosed.
 func TestAClosedLeaserSaysSo(t *testing.T) {
 	l := open(t, endpoint(t))
 	if err := l.Close(); err != nil {
@@ -209,8 +209,8 @@ func TestListEverything(t *testing.T) {
 	}
 }
 
-// TestReleaseOfALostLease: it tells the loss, and takes away what the server still keeps, so that the next need
-// not wait for it.
+// TestReleaseOfALostLease: it returns the loss, and revokes the lease that the server still keeps,
+// so that the next claim need not wait for it.
 func TestReleaseOfALostLease(t *testing.T) {
 	server := endpoint(t)
 	c, plain := clock.NewSimulated(1), plainClient(t, server)
@@ -229,7 +229,8 @@ func TestReleaseOfALostLease(t *testing.T) {
 	}
 }
 
-// TestOfALaterVersion: what a later version of this package writes is understood as far as this one can.
+// TestOfALaterVersion: this version understands the fields that it knows of a record that a later
+// version wrote.
 func TestOfALaterVersion(t *testing.T) {
 	server := endpoint(t)
 	l, plain := open(t, server), plainClient(t, server)
@@ -266,8 +267,8 @@ func TestALostLeaseIsForgotten(t *testing.T) {
 	waitFor(t, "the Leaser to forget a lease that was lost", func() bool { return l.Registered() == 0 })
 }
 
-// TestTheLastSecond: a server tells whole seconds. A lease with less than one left has a holder, one that is gone
-// has none.
+// TestTheLastSecond: a server answers in whole seconds. A lease with less than one left has a
+// holder, one that is gone has none.
 func TestTheLastSecond(t *testing.T) {
 	server := endpoint(t)
 	if _, err := open(t, server).Acquire(t.Context(), long(t)); err != nil {
@@ -289,7 +290,8 @@ func TestTheLastSecond(t *testing.T) {
 	}
 }
 
-// TestReleaseSaysHowLong: who releases in vain is told until when others have to wait, lock delay included.
+// TestReleaseSaysHowLong: the error of a release in vain says until when others have to wait, lock
+// delay included.
 func TestReleaseSaysHowLong(t *testing.T) {
 	var answers atomic.Bool
 	l := answering(t, endpoint(t), revokes, nil, func(context.Context, int) error {

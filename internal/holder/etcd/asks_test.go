@@ -36,7 +36,8 @@ func joins(value string, look ...clientv3.OpOption) askedTxn {
 	}
 }
 
-// looksAhead is the transaction by which the same claim, with token 9, looks at what is ahead of it.
+// looksAhead is the transaction by which the same claim, with token 9, looks at the keys ahead of
+// it.
 func looksAhead(look ...clientv3.OpOption) askedTxn {
 	return askedTxn{
 		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision("n/7"), "=", int64(9))},
@@ -44,10 +45,12 @@ func looksAhead(look ...clientv3.OpOption) askedTxn {
 	}
 }
 
-// TestWhatAClaimAsks: a claim's lease lasts for whole seconds, its lock delay included. Its key is made with that lease, and
-// must be new. A claim looks at the queue up to its own key and only while that is there: an exclusive one at the key before its own, and
-// past that only where it is none of the queue's; others at all. An exclusive claim watches the key before its own, others
-// all of the queue, for what leaves only, and at a server that has a leader.
+// TestWhatAClaimAsks: a claim's lease lasts for whole seconds, its lock delay included. Its key is
+// made with that lease, and must be new. A claim looks at the queue up to its own key, and only
+// while that is there. An exclusive claim looks at the key before its own, and further only if that
+// key is not in the queue. Other claims look at all keys. A claim watches for deletions, at a
+// server that has a leader. An exclusive claim watches the key before its own, and other claims the
+// whole queue.
 func TestWhatAClaimAsks(t *testing.T) {
 	stranger := &mvccpb.KeyValue{Key: []byte("n/config"), CreateRevision: 5, Value: []byte("x")}
 	leaves := []clientv3.OpOption{clientv3.WithFilterPut(), clientv3.WithCreatedNotify()}
@@ -108,8 +111,8 @@ func TestWhatAHolderAsks(t *testing.T) {
 	})
 }
 
-// TestWhatALookAsks: a look reads the queue of its name, and one that awaits a change watches it first, for whatever
-// happens there.
+// TestWhatALookAsks: a look reads the queue of its name. An Await watches the queue first, for all
+// events.
 func TestWhatALookAsks(t *testing.T) {
 	c := &scripted{}
 	scriptedTest(t, c, func(t *testing.T, l *Leaser) {

@@ -12,8 +12,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
-// TestLostWithALockDelay: the server keeps others out for TTL and lock delay. Who has lost the lease
-// ends that neither by Release nor by Close: what it sent may still be on its way.
+// TestLostWithALockDelay: the server keeps others out for TTL and lock delay. A holder that has
+// lost the lease ends that neither by Release nor by Close: its last messages may still be on their
+// way.
 func TestLostWithALockDelay(t *testing.T) {
 	server := endpoint(t)
 	c, plain := clock.NewSimulated(1), plainClient(t, server)
@@ -51,7 +52,7 @@ func TestLostWithALockDelay(t *testing.T) {
 	}
 }
 
-// TestUntilIsTheHolders: a state tells until when the holder believes in its lease, and not until
+// TestUntilIsTheHolders: a state shows until when the holder believes in its lease, and not until
 // when the server keeps others out.
 func TestUntilIsTheHolders(t *testing.T) {
 	l := open(t, endpoint(t))

@@ -154,7 +154,8 @@ func (t scriptedTxn) Commit() (*clientv3.TxnResponse, error) {
 	return next(), nil
 }
 
-// joined is the answer to one that joins a queue at a revision, and looked to one that looks what is ahead there.
+// joined is the answer to a claim that joins a queue at a revision, and looked to a claim that
+// looks at the keys ahead.
 func joined(revision int64, ahead ...*mvccpb.KeyValue) *clientv3.TxnResponse {
 	r := looked(ahead...)
 	r.Header, r.Responses = &pb.ResponseHeader{Revision: revision}, append([]*pb.ResponseOp{{}}, r.Responses...)
@@ -196,8 +197,8 @@ func fails(code codes.Code) func(context.Context) error {
 	return func(context.Context) error { return status.Error(code, "no") }
 }
 
-// TestGaveUp: a caller that gives up is told why, and which holder has the name, or that the store does not answer, or else what went
-// wrong last. Its look at the holder takes a second at most.
+// TestGaveUp: a caller that gives up gets the cause, and the holder of the name, or ErrUnavailable,
+// or else the last error. The look at the holder takes a second at most.
 func TestGaveUp(t *testing.T) {
 	last, cause := errors.New("what went wrong last"), errors.New("what ended the wait")
 	held := tenure.HeldError{}
@@ -244,8 +245,8 @@ func TestGaveUp(t *testing.T) {
 	}
 }
 
-// TestATryThatEnds: whose caller gives up is told that, and whose server is silent for five seconds is told so: no
-// deadline of the caller's has passed then.
+// TestATryThatEnds: a try whose caller gives up returns the caller's cause. A try whose server is
+// silent for five seconds returns ErrUnavailable, for no deadline of the caller's has passed then.
 func TestATryThatEnds(t *testing.T) {
 	for name, tt := range map[string]struct {
 		limit time.Duration // of the caller; 0 for none
@@ -285,7 +286,7 @@ func TestATryThatEnds(t *testing.T) {
 	})
 }
 
-// TestBadClaimsAskNobody: what is wrong with a claim is told before the store is asked.
+// TestBadClaimsAskNobody: a bad claim is refused before the store is asked.
 func TestBadClaimsAskNobody(t *testing.T) {
 	asked := func(context.Context) error {
 		t.Error("the store is asked")
@@ -331,8 +332,9 @@ func TestAcquireDoesNotSpin(t *testing.T) {
 	}
 }
 
-// TestHoldings: each holder is told with its own claim's slots and what the server knows of its own lease, in order of arrival, without those whose
-// lease has ended meanwhile. A lease that the server cannot tell of fails the whole.
+// TestHoldings: each holder is shown with its own claim's slots and its own lease's time, in order
+// of arrival. A holder whose lease has ended meanwhile is left out. A lease about which the server
+// returns an error fails the whole.
 func TestHoldings(t *testing.T) {
 	queue := queueOf(5, 6, 7, 8)
 	for i, kv := range queue {

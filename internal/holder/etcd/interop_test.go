@@ -325,7 +325,7 @@ func TestTTLTooShortForTheRoundTrip(t *testing.T) {
 		}
 	}
 	p.set(false, 0)
-	// What was refused left nothing behind.
+	// The refused claims left nothing behind.
 	lease, err := l.TryAcquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: ttl})
 	if err != nil {
 		t.Fatal(err)

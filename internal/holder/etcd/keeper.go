@@ -11,8 +11,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// errUnknownLease is what a renewal returns when the server does not know the
-// lease: nothing will bring it back.
+// errUnknownLease is the error of a renewal when the server does not know the lease: nothing will
+// bring it back.
 var errUnknownLease = errors.New("the server does not know the lease any more: it expired there or was revoked")
 
 var errNoAnswer = errors.New("no answer from the server")
@@ -51,8 +51,8 @@ type renewal struct {
 	err  error
 }
 
-// run renews. held is the holder's part of what was granted, by which it has to
-// hurry: what is left to others may be far longer.
+// run renews. held is the holder's part of the granted time. Renewals go by it, for the lock delay
+// may be far longer.
 func (k *keeper) run(sent machine.Mono, held time.Duration) {
 	answers := make(chan renewal)
 	next := sent.Add(held / 3)

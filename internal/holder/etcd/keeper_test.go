@@ -201,8 +201,8 @@ func TestKeeperSaysWhy(t *testing.T) {
 	})
 }
 
-// TestKeeperWithLongDelay: what is left to others is no time to renew in, and its
-// clocks are the server's alone.
+// TestKeeperWithLongDelay: the lock delay is no time to renew in, and only the server's clock
+// measures it.
 func TestKeeperWithLongDelay(t *testing.T) {
 	keeperTest(t, 87*time.Second, func(k *keeper, c *clock.Fake, asked chan chan answer) {
 		if left := k.Left(); left != 2970*time.Millisecond {
@@ -251,7 +251,8 @@ func TestKeeperForgetsOldAttempts(t *testing.T) {
 	})
 }
 
-// TestKeeperRenewsTheHoldersPart: what a renewal gets beyond the lock delay is the holder's.
+// TestKeeperRenewsTheHoldersPart: the time that a renewal gets beyond the lock delay is the
+// holder's.
 func TestKeeperRenewsTheHoldersPart(t *testing.T) {
 	keeperTest(t, 60*time.Second, func(k *keeper, c *clock.Fake, asked chan chan answer) {
 		advance(c, 10*time.Second)

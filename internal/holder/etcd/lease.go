@@ -33,9 +33,8 @@ var _ tenure.Lease = (*lease)(nil)
 // Token implements tenure.Lease.
 func (x *lease) Token() uint64 { return uint64(x.rev) }
 
-// Release implements tenure.Lease. It tries until ctx is done, or the lease has
-// run out on the server as well; what was not confirmed by then is tried on in the
-// background.
+// Release implements tenure.Lease. It tries until ctx is done, or the lease has run out on the
+// server as well. A revoke that was not confirmed by then goes on in the background.
 func (x *lease) Release(ctx context.Context) error { return holder.Release(ctx, x) }
 
 // GiveBack implements holder.Claim. The revoke is AwaitFreed's.
@@ -50,8 +49,8 @@ func (x *lease) AwaitFreed(ctx context.Context, left time.Duration) error {
 	return nil
 }
 
-// Abandon implements holder.Claim. With a lock delay nothing is revoked: what we sent may still
-// be on its way, and that is what the delay is for.
+// Abandon implements holder.Claim. With a lock delay nothing is revoked: the holder's last messages
+// may still be on their way, and the delay is there for them.
 func (x *lease) Abandon(ctx context.Context) {
 	if x.claim.LockDelay > 0 {
 		x.leaser.drop(x)
@@ -60,10 +59,10 @@ func (x *lease) Abandon(ctx context.Context) {
 	_ = x.leave(ctx, time.Second)
 }
 
-// leave revokes the server's lease and with it our key. Without an answer within the
-// limit it goes on in the background, so that our key does not stand in others' way
-// for longer than the trouble lasts: until the lease, had it been renewed just now,
-// has run out on the server as well, or Close, which tries once more.
+// leave revokes the server's lease and with it our key. Without an answer within the limit it goes
+// on in the background, so that our key is in others' way no longer than the trouble lasts. That
+// ends when a lease that was renewed just now would have run out on the server, or with Close,
+// which tries once more.
 func (x *lease) leave(ctx context.Context, limit time.Duration) error {
 	l := x.leaser
 	err := x.revoke(ctx, limit)
@@ -104,7 +103,7 @@ func (x *lease) revoke(ctx context.Context, limit time.Duration) error {
 	})
 }
 
-// guard watches the key of a holder, who is lost when somebody deletes it.
+// guard watches the key of a holder. The holder is lost when the key is deleted.
 func (x *lease) guard() {
 	from := x.rev + 1
 	for ctx := x.keeper.ctx; ctx.Err() == nil; {
@@ -112,7 +111,7 @@ func (x *lease) guard() {
 		if gone {
 			x.keeper.Lose(errors.New("its key was deleted on the server: it expired there or somebody removed it"))
 		}
-		from = max(from, seen+1) // what was compacted cannot be watched again
+		from = max(from, seen+1) // compacted revisions cannot be watched again
 		pause(ctx)               // the renewals, not this watch, decide how long we may be cut off
 	}
 	if errors.Is(x.keeper.Check(), tenure.ErrLost) {
@@ -120,8 +119,8 @@ func (x *lease) guard() {
 	}
 }
 
-// gone returns true once the key is not there, or else the revision at which it was
-// seen last, 0 if it cannot tell.
+// gone returns true once the key is not there. Else it returns the revision at which the key was
+// seen last, or 0 if that is unknown.
 func (x *lease) gone(ctx context.Context, from int64) (gone bool, seen int64) {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()

@@ -99,7 +99,7 @@ func (l *Leaser) reach(ctx context.Context) error {
 		}
 		refused := dial(ctx, l.client.Endpoints())
 		switch {
-		case ctx.Err() != nil: // then dial fails, too, whoever listens
+		case ctx.Err() != nil: // then dial fails, too, even at a server that listens
 			return fmt.Errorf("no answer from %s (%w): check that a majority of the servers is up, and whether they want TLS", where, err)
 		case refused != nil:
 			return fmt.Errorf("cannot reach %s: %w; check the address, and that the server runs", where, refused)
@@ -143,7 +143,7 @@ func (l *Leaser) Close() error {
 		l.mu.Lock()
 		all := slices.Collect(maps.Keys(l.leases))
 		l.mu.Unlock()
-		_ = holder.ReleaseAll(all, callTimeout, false) // what is not revoked ends by itself
+		_ = holder.ReleaseAll(all, callTimeout, false) // a lease that is not revoked ends by itself
 		if l.owned {
 			l.closed = l.client.Close()
 		}

@@ -20,7 +20,7 @@ func long(t *testing.T) tenure.Claim {
 	return tenure.Claim{Name: t.Name(), TTL: time.Minute, LockDelay: time.Minute}
 }
 
-// lose drops what is on its way, in both directions, and lets new traffic pass.
+// lose drops the bytes on their way, in both directions, and lets new traffic pass.
 func (p *proxy) lose() {
 	p.sever()
 	p.set(false, 0)
@@ -102,8 +102,8 @@ func free(t *testing.T, l *etcd.Leaser) {
 	})
 }
 
-// TestCloseEndsRevokes: what is tried on in the background ends with the Leaser, after a
-// last try, though the server is silent. TestMain sees that no goroutine is left.
+// TestCloseEndsRevokes: revokes in the background end with the Leaser, after a last try, even if
+// the server is silent. TestMain sees that no goroutine is left.
 func TestCloseEndsRevokes(t *testing.T) {
 	t.Parallel()
 	server := endpoint(t)

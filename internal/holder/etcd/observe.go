@@ -13,8 +13,8 @@ import (
 	"github.com/tenure-lease/tenure"
 )
 
-// Observe implements tenure.Leaser. Until is what is left of the server's
-// lease, in whole seconds as etcd tells it, so it may be a second early.
+// Observe implements tenure.Leaser. Until is the rest of the server's lease, which etcd returns in
+// whole seconds. So it may be a second early.
 func (l *Leaser) Observe(ctx context.Context, name string) (tenure.State, error) {
 	if err := l.open(name); err != nil {
 		return tenure.State{Name: name}, err
@@ -49,7 +49,7 @@ func (l *Leaser) observe(ctx context.Context, name string) (tenure.State, []reco
 	return s, rs, err
 }
 
-// holdings adds to the keys of holders what the server knows of their leases.
+// holdings adds the rest of each holder's lease on the server to its key.
 func (l *Leaser) holdings(ctx context.Context, keys []*mvccpb.KeyValue, rs []record) ([]tenure.Holding, error) {
 	all := make([]tenure.Holding, len(keys))
 	asks, ctx := errgroup.WithContext(ctx)
@@ -94,7 +94,7 @@ func (l *Leaser) Await(outer context.Context, since tenure.State) (tenure.State,
 			}
 			var s tenure.State
 			err := retry(ctx, func(ctx context.Context) (err error) {
-				s, _, err = l.observe(ctx, since.Name) // no later change may tell of this one
+				s, _, err = l.observe(ctx, since.Name) // perhaps no later change follows this one
 				return err
 			})
 			switch {

@@ -17,8 +17,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/holder/etcd"
 )
 
-// TestOpenGivesUp: where nothing listens, where nobody answers, and where the answer is no. What
-// is wrong differs, and so does for how long it makes sense to wait.
+// TestOpenGivesUp: where nothing listens, where nobody answers, and where the answer is no. The
+// trouble differs, and so does the time for which it makes sense to wait.
 func TestOpenGivesUp(t *testing.T) {
 	t.Parallel()
 	listen := func(t *testing.T) net.Listener {

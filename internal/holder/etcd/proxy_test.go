@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// proxy is a TCP proxy that can stop, or delay what the server answers.
+// proxy is a TCP proxy that can stop, or delay the server's answers.
 type proxy struct {
 	listener net.Listener
 	target   string

@@ -16,8 +16,8 @@ import (
 	"github.com/tenure-lease/tenure"
 )
 
-// join grants a lease and puts its key at the end of the queue. It returns what
-// stands ahead, or for an exclusive claim at least its head.
+// join grants a lease and puts its key at the end of the queue. It returns the keys ahead, or for
+// an exclusive claim at least the first of them.
 func (l *Leaser) join(ctx context.Context, c tenure.Claim) (*lease, []*mvccpb.KeyValue, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -52,7 +52,7 @@ func (l *Leaser) join(ctx context.Context, c tenure.Claim) (*lease, []*mvccpb.Ke
 func (x *lease) put(ctx context.Context, value string) ([]*mvccpb.KeyValue, error) {
 	look := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)}
 	if x.claim.Slots == 1 {
-		look = append(look, clientv3.WithLimit(1)) // alone or not: the head tells
+		look = append(look, clientv3.WithLimit(1)) // the first key shows whether we are alone
 	}
 	resp, err := x.leaser.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(x.key), "=", 0)).
@@ -190,7 +190,7 @@ func (x *lease) await(ctx context.Context) error {
 	}
 }
 
-// change returns when what is ahead may have changed.
+// change returns when the keys ahead may have changed.
 func (x *lease) change(ctx context.Context, ahead []*mvccpb.KeyValue) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
@@ -199,9 +199,9 @@ func (x *lease) change(ctx context.Context, ahead []*mvccpb.KeyValue) error {
 	if x.claim.Slots > 1 { // anyone's leaving may let us in
 		key, opts = prefix(x.claim.Name), append(opts, clientv3.WithPrefix())
 	}
-	// The watch begins at the present, and once it is there we look again for
-	// what it missed. A watch from the revision of the look would miss nothing,
-	// but a stock etcd serves watches from the past with 100 ms delay.
+	// The watch begins at the present, and once it is there we look again, for it may have missed a
+	// change. A watch from the revision of the look would miss nothing, but a stock etcd serves
+	// watches from the past with a delay of 100 ms.
 	for resp := range x.leaser.client.Watch(ctx, key, opts...) {
 		switch {
 		case resp.Canceled:
@@ -239,6 +239,6 @@ func (x *lease) hold() error {
 // abandon leaves the queue.
 func (x *lease) abandon() {
 	x.keeper.End(errors.New("not admitted"))
-	x.claim.LockDelay = 0 // who never held has sent nothing
+	x.claim.LockDelay = 0 // a claim that never held has sent nothing
 	_ = x.leave(context.Background(), time.Second)
 }

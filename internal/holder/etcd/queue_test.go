@@ -48,7 +48,7 @@ const (
 	transactions = "/etcdserverpb.KV/Txn"
 )
 
-// TestTryCostsNoLease: who tries for what is held asks the server for nothing but a look.
+// TestTryCostsNoLease: a try for a name that is held asks the server for nothing but a look.
 func TestTryCostsNoLease(t *testing.T) {
 	server := endpoint(t)
 	claim := tenure.Claim{Name: t.Name(), TTL: time.Minute}
@@ -88,21 +88,29 @@ func TestBeatenTry(t *testing.T) {
 	})
 }
 
-// TestAdmittedTooLate: the answer that admits a claim shows the past. One whose lease has run
-// out since is no holder, and queues up anew.
+// TestAdmittedTooLate: the answer that admits a claim shows the past. A claim whose lease has run out
+// since is no holder. It leaves the queue, and its caller gets a lease by another attempt.
 func TestAdmittedTooLate(t *testing.T) {
-	c := clock.NewSimulated(1)
-	l := around(t, endpoint(t), transactions, c, nil, func(n int) {
-		if n == 1 {
-			c.Jump(2 * ttl) // the machine was suspended
-		}
-	})
-	lease, err := l.Acquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: ttl})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Check(); errors.Is(err, tenure.ErrLost) {
-		t.Errorf("Acquire returns a lease that was lost before: %v", err)
+	for name, try := range map[string]bool{"Acquire": false, "TryAcquire": true} {
+		t.Run(name, func(t *testing.T) {
+			c := clock.NewSimulated(1)
+			l := around(t, endpoint(t), transactions, c, nil, func(n int) {
+				if n == 1 {
+					c.Jump(2 * ttl) // the machine was suspended
+				}
+			})
+			acquire := l.Acquire
+			if try {
+				acquire = l.TryAcquire
+			}
+			lease, err := acquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: ttl})
+			if err != nil {
+				t.Fatalf("the lost claim is in the way: %v", err)
+			}
+			if err := lease.Check(); errors.Is(err, tenure.ErrLost) {
+				t.Errorf("it returns a lease that was lost before: %v", err)
+			}
+		})
 	}
 }
 
@@ -130,7 +138,7 @@ func TestLeavesBeforeTheWatch(t *testing.T) {
 	}
 }
 
-// TestAnybodyMakesRoom: whichever holder leaves, the first of those who share and wait is let in.
+// TestAnybodyMakesRoom: when any holder leaves, the first waiting claim that shares is admitted.
 func TestAnybodyMakesRoom(t *testing.T) {
 	l := open(t, endpoint(t))
 	claim := tenure.Claim{Name: t.Name(), TTL: time.Minute, Slots: 2}
@@ -247,7 +255,7 @@ func TestListInPages(t *testing.T) {
 	}
 }
 
-// creating counts what a client asks to be watched.
+// creating counts the watches that a client asks for.
 type creating struct {
 	grpc.ClientStream
 	watches *atomic.Int64
@@ -260,8 +268,8 @@ func (c creating) SendMsg(m any) error {
 	return c.ClientStream.SendMsg(m)
 }
 
-// TestAwaitGoesOn: the watch of who awaits a change ends, because it would go on where the history
-// was compacted. Another one is made, and tells of the change.
+// TestAwaitGoesOn: the watch of an Await ends, because it would go on where the history was
+// compacted. Another watch is made, and shows the change.
 func TestAwaitGoesOn(t *testing.T) {
 	server := endpoint(t)
 	p, plain := newProxy(t, server), plainClient(t, server)

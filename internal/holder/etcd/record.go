@@ -17,7 +17,7 @@ type record struct {
 	Tenure int    `json:"tenure"` // version of this form: 1
 	Holder string `json:"holder"`
 	Slots  int    `json:"slots"`
-	Delay  int64  `json:"delay_ms,omitempty"` // of the lease, what the holder leaves to others
+	Delay  int64  `json:"delay_ms,omitempty"` // the lock delay, which the lease includes
 }
 
 func encodeRecord(c tenure.Claim) (string, error) {
@@ -25,8 +25,8 @@ func encodeRecord(c tenure.Claim) (string, error) {
 	return string(b), err
 }
 
-// decodeRecord reads anybody's value. What is not ours is exclusive, which is all
-// that plain etcd locks and elections know.
+// decodeRecord reads anybody's value. A foreign value is exclusive, which is all that plain etcd
+// locks and elections know.
 func decodeRecord(kv *mvccpb.KeyValue) record {
 	var r record
 	if json.Unmarshal(kv.Value, &r) == nil && r.Tenure >= 1 && r.Slots >= 1 && r.Delay >= 0 && r.Holder != "" {
@@ -80,7 +80,7 @@ func queued(name string, kvs []*mvccpb.KeyValue) []*mvccpb.KeyValue {
 	return in
 }
 
-// slots are what tenure.Admitted judges a queue by.
+// slots returns the slots of a queue's claims, for tenure.Admitted.
 func slots(queue []record) []int {
 	ns := make([]int, len(queue))
 	for i, r := range queue {

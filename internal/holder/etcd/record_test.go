@@ -56,7 +56,7 @@ func TestQueued(t *testing.T) {
 	}
 }
 
-// TestForeignValues: whatever stands there, the key is exclusive unless it is ours.
+// TestForeignValues: a key with any value that is not ours is exclusive.
 func TestForeignValues(t *testing.T) {
 	for value, holder := range map[string]string{
 		"":                       "a plain etcd client with lease beef",

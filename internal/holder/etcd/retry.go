@@ -26,7 +26,7 @@ func retry(ctx context.Context, f func(context.Context) error) error {
 	}
 }
 
-// passing tells trouble that waiting may cure from mistakes.
+// passing reports whether an error is trouble that waiting may cure, and no mistake.
 func passing(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return true // of one try
@@ -43,10 +43,13 @@ func passing(err error) bool {
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.ResourceExhausted
 }
 
-// pause waits for about 100 ms or until ctx is done.
+// pause waits for a moment, or until ctx is done.
 func pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(50*time.Millisecond + rand.N(100*time.Millisecond)):
+	case <-time.After(aMoment()):
 	}
 }
+
+// aMoment is about 100 ms, which leaves a server in trouble time to recover.
+func aMoment() time.Duration { return 50*time.Millisecond + rand.N(100*time.Millisecond) }

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// TestPassing: what waiting may cure is told from mistakes.
+// TestPassing: trouble that waiting may cure is distinguished from mistakes.
 func TestPassing(t *testing.T) {
 	for err, want := range map[error]bool{
 		status.Error(codes.Unavailable, "no connection"):              true,
@@ -64,8 +64,8 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// TestRetryTellsTheCause: a request whose caller ends it, while it is under way, ends with the cause and its own error,
-// even where that is no trouble that waiting cures; and one that succeeds just then has succeeded.
+// TestRetryTellsTheCause: a request that its caller ends returns the cause and its own error, even
+// if waiting would not cure that. A request that succeeds just then has succeeded.
 func TestRetryTellsTheCause(t *testing.T) {
 	cause, last := errors.New("cause"), status.Error(codes.Canceled, "canceled")
 	for _, answer := range []error{last, errGone, nil} {

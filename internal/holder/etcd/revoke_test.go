@@ -35,8 +35,9 @@ func (l *Leaser) registered() int {
 	return len(l.leases)
 }
 
-// TestReleasesAreConfirmed: a lease is given back when the server says that it has none, whether it had, and is forgotten
-// then. What it does not confirm is tried on until then, but no longer than the lease could live.
+// TestReleasesAreConfirmed: a lease is given back when the server says that it has none, whether it
+// had, and is forgotten then. A revoke that it does not confirm goes on until then, but no longer
+// than the lease could live.
 func TestReleasesAreConfirmed(t *testing.T) {
 	away := status.Error(codes.Unavailable, "no")
 	for name, tt := range map[string]struct {
@@ -89,7 +90,7 @@ func TestReleasesAreConfirmed(t *testing.T) {
 	}
 }
 
-// TestCloseTriesOnceMore: what was not confirmed when the Leaser is closed is released by Close. Later, nobody goes on.
+// TestCloseTriesOnceMore: Close repeats each release that is not confirmed. Later, nobody goes on.
 func TestCloseTriesOnceMore(t *testing.T) {
 	c := &scripted{grant: func() error { return nil }}
 	scriptedTest(t, c, func(t *testing.T, l *Leaser) {
@@ -225,8 +226,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestJoin: what was in the queue when the claim joined it is ahead, and the claim's own key is not. A key that is there
-// although its lease is new is somebody else's: the claim has no place.
+// TestJoin: keys that were in the queue when the claim joined it are ahead, and the claim's own key
+// is not. A key that is there although its lease is new is somebody else's: the claim has no place.
 func TestJoin(t *testing.T) {
 	own := queueOf(7)[0]
 	own.CreateRevision = 9
@@ -284,7 +285,7 @@ func TestCloseRevokesForAWaiter(t *testing.T) {
 	for name, tt := range map[string]struct {
 		silent  time.Duration // the server is away
 		revoked bool
-		took    time.Duration // what Close takes, about
+		took    time.Duration // about the time that Close takes
 	}{
 		"it answers":           {0, true, 0},
 		"it is away a time":    {2 * time.Second, true, 2 * time.Second},

@@ -13,8 +13,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
-// TestWhatIsObserved: keys that are in no queue count neither as holders nor as waiting, and a holder's token is the revision
-// at which its key was made, whatever was written to it since.
+// TestWhatIsObserved: keys that are in no queue count neither as holders nor as waiting, and a
+// holder's token is the revision at which its key was made, even if the key was written since.
 func TestWhatIsObserved(t *testing.T) {
 	queue := queueOf(5, 6, 8)
 	queue[0].ModRevision = 9
@@ -82,7 +82,7 @@ func TestALateAnswerAndTheNextRenewal(t *testing.T) {
 	}
 }
 
-// TestOpenOfNothing: without an address there is no Leaser, and the error says what is missing.
+// TestOpenOfNothing: without an address there is no Leaser, and the error says that it is missing.
 func TestOpenOfNothing(t *testing.T) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -48,7 +48,7 @@ func (s *testServer) start() error {
 	return s.server.Node.Ready(ctx)
 }
 
-// restart serves what is on disk at the same address.
+// restart starts the server anew from its disk, at the same address.
 func (s *testServer) restart() error {
 	s.server.Stop()
 	return s.start()

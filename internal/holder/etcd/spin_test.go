@@ -68,7 +68,7 @@ func (t leaderlessTxn) Commit() (*clientv3.TxnResponse, error) {
 	return &clientv3.TxnResponse{Succeeded: true, Responses: []*pb.ResponseOp{r}}, nil
 }
 
-// TestNobodySpins: whoever watches goes on when the cluster has no leader, and does not ask it without a pause.
+// TestNobodySpins: a watcher goes on when the cluster has no leader, and asks it with pauses.
 func TestNobodySpins(t *testing.T) {
 	ours := &mvccpb.KeyValue{Key: []byte(queueKey("n", 7)), Lease: 7, CreateRevision: 7}
 	ahead := &mvccpb.KeyValue{Key: []byte(queueKey("n", 5)), Lease: 5, CreateRevision: 5}

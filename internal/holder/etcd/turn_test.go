@@ -46,7 +46,7 @@ func next(t *testing.T, done <-chan acquired) acquired {
 	return acquired{}
 }
 
-// TestGivingUpSaysWhoHolds: the error of a waiter who gives up names the holder, and the waiter's
+// TestGivingUpSaysWhoHolds: the error of a waiter that gives up names the holder, and the waiter's
 // key leaves the queue.
 func TestGivingUpSaysWhoHolds(t *testing.T) {
 	server := endpoint(t)
@@ -68,8 +68,8 @@ func TestGivingUpSaysWhoHolds(t *testing.T) {
 	waitFor(t, "the key of who gave up to go", func() bool { return queued(t, plain) == 1 })
 }
 
-// TestWaiterBehindOneWhoGaveUp: who gives up makes way for nobody but the holder's successor. The
-// one behind takes its place in the queue, and goes on waiting.
+// TestWaiterBehindOneWhoGaveUp: a waiter that gives up does not let the next waiter overtake the
+// holder. The one behind takes its place in the queue, and goes on waiting.
 func TestWaiterBehindOneWhoGaveUp(t *testing.T) {
 	server := endpoint(t)
 	l := open(t, server)

@@ -17,7 +17,7 @@ func TestWeigh(t *testing.T) {
 	broken := errors.New("broken")
 	for name, tt := range map[string]struct {
 		trip, renewal time.Duration // of the first call, and of the renewal
-		fails         error         // what the renewal ends with
+		fails         error         // the error of the renewal
 		renewed       bool
 		want          error
 	}{

@@ -16,20 +16,19 @@ type Config struct {
 	Paths []string
 	// Existing has Open fail where there is no store, instead of making one.
 	Existing bool
-	// SingleHost: a store that Open makes is for the processes of this host only. It may
-	// be on any filesystem then.
+	// SingleHost lets Open make a store that only the processes of this host can use. Such a store
+	// may be on any filesystem.
 	SingleHost bool
-	// ReadOnly is to look only, for which no right to write is needed. It implies
-	// Existing.
+	// ReadOnly opens the stores to look only. It needs no right to write, and implies Existing.
 	ReadOnly bool
-	// State is where to remember what has to be remembered from process to process.
-	// Default storage.StateDir().
+	// State is a directory for observations that later processes on this machine can use. Default
+	// storage.StateDir().
 	State string
 	// Clock measures leases. Default clock.System.
 	Clock clock.Clock
 }
 
-// CheckPaths tells what is wrong with paths of a set, without looking for them.
+// CheckPaths returns an error if paths cannot be those of a set. It does not look for them.
 func CheckPaths(paths []string) error {
 	if len(paths) == 0 {
 		return errors.New("no path is given: name a directory, or several of which a minority may fail")
@@ -45,7 +44,7 @@ func CheckPaths(paths []string) error {
 	return nil
 }
 
-// self is what people are told of our handles.
+// self is the name that our handles show to people.
 func self() string {
 	host, err := os.Hostname()
 	if err != nil {

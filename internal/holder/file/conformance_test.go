@@ -47,7 +47,7 @@ func quick(t testing.TB) string {
 	return dir
 }
 
-// oneClock is the clock of a machine in simulated time: whoever makes one reads the same.
+// oneClock is the clock of a machine in simulated time: all that are made read the same.
 func oneClock() *clock.Simulated { return clock.NewSimulated(machine.Mono(time.Now().UnixNano())) }
 
 // directories makes a set of stores.
@@ -110,7 +110,7 @@ func fixture(t testing.TB, n int, lame bool) leasetest.Fixture {
 		},
 		Cut:     func(l tenure.Leaser) { each(l, (*register.Faults).Hang) },
 		Heal:    func(l tenure.Leaser) { each(l, (*register.Faults).Heal) },
-		Restart: func() error { return context.Cause(t.Context()) }, // what is on disk stays
+		Restart: func() error { return context.Cause(t.Context()) }, // files on disk stay
 		Crash:   func() error { return context.Cause(t.Context()) },
 		Suspend: func(l tenure.Leaser, d time.Duration) {
 			mu.Lock()

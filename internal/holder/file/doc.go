@@ -1,32 +1,23 @@
-// Package file keeps leases in directories, or on block devices, that machines share; on
-// one machine alone, in any directory. There is no server.
+// Package file opens, makes, measures and inspects the sets of directories and devices in which
+// package engine/file keeps leases.
 //
-//	leaser, err := file.Open(ctx, file.Config{Paths: []string{"/mnt/shared/leases"}})
-//	leaser, err := file.Open(ctx, file.Config{Paths: []string{"/mnt/a", "/mnt/b", "/mnt/c"}})
+// Package internal/holder/storage has the leases. Package internal/host/register/file has the format
+// of a store, its demands on a filesystem, and its answers to damage.
 //
-// Of several paths any minority may fail, hang, or be missing when the Leaser is
-// opened. They have to be independent: three directories of one disk fail together.
+// # Making a set
 //
-// Package internal/holder/storage says how leases work, internal/host/register/file how they are stored, what a
-// filesystem has to be able to do, and what is done about damage.
+// [Init] makes all stores of a set, with the term of its leases and δ. Both are fixed from then on.
+// It looks at all paths before it makes the first store, so a path that is no place for a store
+// leaves nothing behind. An Init that is killed, or whose device fails, leaves a part of a set.
 //
-// # Making a store
+// Nobody can use a part that is not more than half of the set. Init neither completes such a part nor
+// removes it, for it may be in use. Empty the paths that the error names, and call Init again.
 //
-// [Init] makes one, or the several of a set, with the Term of its leases and δ; both are
-// fixed from then on. It looks at all paths before it makes the first store: nothing is made if
-// one of them is no place for a store. An Init that is killed, or whose device fails, between two
-// stores leaves a part of a set. Nobody can use that if it is not more than half, and Init does
-// not go on with it or take it away, for it cannot tell whether somebody uses it: empty the
-// paths that it names, and call it again. Open makes what is missing in empty directories, with
-// tenure.DefaultTTL and a δ that it measures there: [Measure]. A directory that has
-// anything else in it is refused, and left alone. Several may come first at once, if they call
-// the paths alike; else make the store by Init.
+// [Open] makes the stores if all paths are empty directories, with tenure.DefaultTTL and a δ that it
+// measures there. Several processes may come first at once, if they write the paths alike.
 //
-// Mind mount points: while nothing is mounted on it, /mnt/shared is an empty directory
-// of this machine alone, where leases exclude nobody elsewhere. Use a directory that is
-// missing then, /mnt/shared/leases, or make the store by Init and set Config.Existing.
+// # A store that lost its contents
 //
-// A store of a set that lost its contents is not made anew by anybody: to those who
-// begin later it would be a witness that nothing is held. Stop all who use the
-// set, and make a new one.
+// Nothing makes such a store anew: to a process that begins later it would be a witness that nothing
+// is held. All processes that use the set have to stop before a new set is made.
 package file

@@ -51,7 +51,7 @@ func hold(t testing.TB, l tenure.Leaser, name string) tenure.Lease {
 	return lease
 }
 
-// TestAnEmptyDirectory becomes a store for whoever comes first, with a lease at once.
+// TestAnEmptyDirectory becomes a store for the first process, with a lease at once.
 func TestAnEmptyDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := engine.Config{Paths: []string{t.TempDir()}, SingleHost: true}
@@ -80,7 +80,7 @@ func TestAnEmptyDirectory(t *testing.T) {
 	})
 }
 
-// TestManyFirsts: those who come at once to empty directories use one set.
+// TestManyFirsts: processes that open empty directories at once use one set.
 func TestManyFirsts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, n := range []int{1, 3} {
@@ -207,7 +207,7 @@ func TestInit(t *testing.T) {
 	})
 }
 
-// TestLooking needs no right to write, makes nothing, and sees who holds.
+// TestLooking needs no right to write, makes nothing, and sees the holder.
 func TestLooking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if _, err := engine.Open(t.Context(), engine.Config{Paths: []string{t.TempDir()}, ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) {
@@ -375,7 +375,7 @@ func TestOneHangs(t *testing.T) {
 	if err := os.Remove(header); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mkfifo(header, 0o600); err != nil { // who opens it hangs
+	if err := unix.Mkfifo(header, 0o600); err != nil { // an Open of it hangs
 		t.Fatal(err)
 	}
 	defer func() { // until somebody writes
@@ -395,7 +395,7 @@ func TestOneHangs(t *testing.T) {
 	}
 }
 
-// contents are what all files below a directory have.
+// contents returns the contents of all files below a directory.
 func contents(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder

@@ -25,8 +25,8 @@ func emptyDirectories(t *testing.T) (paths []string) {
 	return paths
 }
 
-// TestFirstsInAnyOrder: those who come at once and name the paths in different orders make one set,
-// for all begin with the same store.
+// TestFirstsInAnyOrder: processes that come at once and name the paths in different orders make one
+// set, for all begin with the same store.
 func TestFirstsInAnyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paths := emptyDirectories(t)
@@ -56,7 +56,7 @@ func TestFirstsInAnyOrder(t *testing.T) {
 	})
 }
 
-// TestTheFirstPathToBegin is the same whatever the order in which the paths are given.
+// TestTheFirstPathToBegin is the same in any order of the paths.
 func TestTheFirstPathToBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paths := emptyDirectories(t)
@@ -74,8 +74,8 @@ func TestTheFirstPathToBegin(t *testing.T) {
 	})
 }
 
-// TestOpenWhileASetIsMade: who comes when one of three stores has been made waits for the others.
-// If nobody makes them, he is told soon.
+// TestOpenWhileASetIsMade: an Open that finds one of three stores waits for the others. If nobody
+// makes them, he is told soon.
 func TestOpenWhileASetIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paths := emptyDirectories(t)
@@ -103,8 +103,8 @@ func TestOpenWhileASetIsMade(t *testing.T) {
 	})
 }
 
-// TestADeviceIsOpenedAgain: who found one of three stores, a device, and waits until the others are made opens
-// all again. He has let go of the device before, or he would be in his own way.
+// TestADeviceIsOpenedAgain: an Open that found one of three stores, a device, and waited for the
+// others opens all again. He has let go of the device before, or he would be in his own way.
 func TestADeviceIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paths := emptyDirectories(t)

@@ -14,11 +14,11 @@ type Health struct {
 	Path       string
 	SingleHost bool
 	Handles    int      // in use, or left by processes that died
-	Damage     []string // what of the store cannot be read
+	Damage     []string // the parts of the store that cannot be read
 }
 
-// Health looks at a name in each of the stores, and at who has them open. It waits for
-// the answers until ctx is done.
+// Health looks at a name in each of the stores, and counts the processes that have them open. It
+// waits for the answers until ctx is done.
 func (l *Leaser) Health(ctx context.Context, name string) ([]Health, error) {
 	looks, err := l.Leaser.Health(ctx, name)
 	if err != nil {

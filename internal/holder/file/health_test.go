@@ -100,8 +100,8 @@ func (f *failing) Names(dir string) ([]string, error) {
 	return f.FS.Names(dir)
 }
 
-// TestHealthOfAStoreThatFails: whether it fails when it is looked at or when its handles are
-// counted, Health says so, and does not count what it has not seen as none.
+// TestHealthOfAStoreThatFails: a store may fail when it is looked at or when its handles are
+// counted. Health returns the error in both cases, and no count.
 func TestHealthOfAStoreThatFails(t *testing.T) {
 	for lists := range 5 {
 		synctest.Test(t, func(t *testing.T) {
@@ -153,7 +153,8 @@ func TestAStoreThatIsOpenTooLate(t *testing.T) {
 	})
 }
 
-// TestHealthOfEachStore: what is told of a store is its own: where it is, whether it is for one host, and how many have it open.
+// TestHealthOfEachStore: the report of a store is its own: its path, whether it is for one host,
+// and how many processes have it open.
 func TestHealthOfEachStore(t *testing.T) {
 	paths := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	single := []bool{true, false, true}

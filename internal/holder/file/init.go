@@ -17,8 +17,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Spec is what is fixed when stores are made. Zero values are chosen: for Delay twice what
-// Measure finds a read and a write to take, at least storage.LeastDelay; for devices 50 ms.
+// Spec is fixed when stores are made. A zero Delay is replaced by Times.Delay of a measurement, at
+// least storage.LeastDelay, and by 50 ms for devices.
 type Spec struct {
 	storage.Spec
 	// SingleHost makes stores for the processes of one host only, on any filesystem.
@@ -29,7 +29,7 @@ type Spec struct {
 
 const deviceDelay = 50 * time.Millisecond
 
-// Init makes the stores of a new set, and returns what they agree on. All paths have to be
+// Init makes the stores of a new set, and returns the header that they share. All paths have to be
 // empty directories, or all devices that hold nothing.
 func Init(ctx context.Context, paths []string, spec Spec) (register.Header, error) {
 	return initBy(ctx, clock.Now, paths, spec)
@@ -64,9 +64,9 @@ func initBy(ctx context.Context, now func() machine.Mono, paths []string, spec S
 // step is file.Check or file.Init.
 type step func(path string, h register.Header, opts file.InitOptions) error
 
-// makeSet makes the stores of a set, one after the other. All are looked at before any is made, or
-// a device that is too small would leave half a set. Where half a set is left all the same, as by
-// a disk that fails, the error says which stores there are.
+// makeSet makes the stores of a set, one after the other. It looks at all before it makes any, or a
+// device that is too small would leave half a set. If a disk fails and half a set is left all the
+// same, the error says which stores there are.
 func makeSet(paths []string, h register.Header, opts file.InitOptions, check, initialize step) error {
 	for i, path := range paths {
 		h.Index = i
@@ -85,8 +85,8 @@ func makeSet(paths []string, h register.Header, opts file.InitOptions, check, in
 	return nil
 }
 
-// vacant tells what is in the way of a store at path, as far as that can be told
-// without writing.
+// vacant returns an error if no store can be made at path. It does not write, so it cannot find
+// every obstacle.
 func vacant(path string) error {
 	_, _, err := file.Find(path)
 	if err == nil {
@@ -116,7 +116,7 @@ func choose(ctx context.Context, now func() machine.Mono, paths []string, spec S
 	for _, path := range paths {
 		if st, err := os.Stat(path); err != nil || !st.IsDir() {
 			delay = max(delay, deviceDelay)
-			continue // Init says what is wrong
+			continue // Init returns the error
 		}
 		times, err := measureBy(ctx, now, path, spec.SingleHost, someAccesses, nil)
 		if err != nil {
@@ -127,9 +127,8 @@ func choose(ctx context.Context, now func() machine.Mono, paths []string, spec S
 	return delay.Round(time.Millisecond), nil
 }
 
-// makeAll is Init for whoever comes first. Of several at once the one that makes the first
-// store makes them all, and the others wait for it. So all begin with the same path, whatever
-// order they were given.
+// makeAll is Init for the first process. Of several processes at once, the one that makes the first
+// store makes them all, and the others wait for it. So all begin with the same path.
 func makeAll(ctx context.Context, cfg Config) error {
 	paths := slices.Sorted(slices.Values(cfg.Paths))
 	_, err := initBy(ctx, cfg.Clock.Now, paths, Spec{SingleHost: cfg.SingleHost})
@@ -138,7 +137,7 @@ func makeAll(ctx context.Context, cfg Config) error {
 	}
 	missing, err := awaitAll(ctx, paths)
 	if err == nil && missing != "" {
-		err = fmt.Errorf("somebody began to make a set of stores and did not end it: %s is still empty; if nobody has used the others yet, empty them too", missing)
+		err = fmt.Errorf("a process began to make a set of stores and did not finish: %s is still empty; if nobody has used the other stores yet, empty them too", missing)
 	}
 	return err
 }

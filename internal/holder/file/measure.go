@@ -22,11 +22,12 @@ type Times struct {
 	Both        []time.Duration // a read and a write after it, as in a contest
 }
 
-// Delay is the δ to choose: four times what all but one in a thousand took at most. It
-// is wanted of the two accesses of a contest that each be done in δ.
+// Delay is the δ to choose: twice the 99.9th percentile of Both. Each of the two
+// accesses of a contest has to be done in δ.
 func (t Times) Delay() time.Duration { return 4 * Quantile(t.Both, 0.999) / 2 }
 
-// Quantile is the time that a part q of them, which ascend, did not exceed.
+// Quantile returns the time that a part q of the times did not exceed. The times ascend, and q is
+// between 0 and 1. It returns 0 of no times.
 func Quantile(times []time.Duration, q float64) time.Duration {
 	if len(times) == 0 {
 		return 0
@@ -37,8 +38,8 @@ func Quantile(times []time.Duration, q float64) time.Duration {
 // someAccesses are enough to choose a δ that is adapted anyway.
 const someAccesses = 32
 
-// Measure makes a store below a directory, accesses it n times as claims do, and removes
-// it. Progress, unless nil, is told how many are done.
+// Measure makes a store below a directory, accesses it n times as claims do, and removes it. It
+// calls progress, unless that is nil, with the number of accesses so far.
 func Measure(ctx context.Context, dir string, singleHost bool, n int, progress func(done int)) (Times, error) {
 	return measureBy(ctx, clock.Now, dir, singleHost, n, progress)
 }

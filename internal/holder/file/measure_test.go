@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestTheSlowestDirectoryCounts: δ is chosen for all stores of a set, in whatever order they are given.
+// TestTheSlowestDirectoryCounts: δ is chosen for all stores of a set, in any order.
 func TestTheSlowestDirectoryCounts(t *testing.T) {
 	for _, slow := range []int{0, 1, 2} {
 		paths := []string{t.TempDir(), t.TempDir(), t.TempDir()}

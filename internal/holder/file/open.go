@@ -68,7 +68,7 @@ func Open(ctx context.Context, cfg Config) (*Leaser, error) {
 // Made reports whether Open made the stores, which were empty directories.
 func (l *Leaser) Made() bool { return l.made }
 
-// findings are what was found at the paths, in the order of the paths.
+// findings has one finding for each path, in the order of the paths.
 type findings []finding
 
 type finding struct {
@@ -150,8 +150,8 @@ func (f findings) empty() bool {
 	return !slices.ContainsFunc(f, func(x finding) bool { return !x.empty })
 }
 
-// begun reports whether too few of the paths have a store and the others are empty directories:
-// somebody may be making a set.
+// begun reports whether too few of the paths have a store and the others are empty directories.
+// Then another process may be making a set.
 func (f findings) begun() bool {
 	open, empty := 0, 0
 	for _, x := range f {
@@ -197,7 +197,7 @@ func (f findings) join(cfg Config) (*Leaser, error) {
 			l.paths[i], l.stores[i] = x.path, x.store
 		}
 	}
-	for _, x := range f { // what is missing has the places that are left
+	for _, x := range f { // missing stores get the places that are left
 		if x.err != nil {
 			i := slices.Index(l.paths, "")
 			l.paths[i], l.absent[i] = x.path, x.err

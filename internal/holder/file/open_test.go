@@ -47,7 +47,7 @@ func TestHowLongOpenWaits(t *testing.T) {
 					}
 				}
 				found.close()
-				time.Sleep(10 * wait) // what comes late is closed
+				time.Sleep(10 * wait) // a store that comes late is closed
 			})
 		})
 	}
@@ -115,7 +115,7 @@ func TestWhyNothingWasMade(t *testing.T) {
 	})
 }
 
-// TestOneStoreIsNoSet: what is wrong with a single path is said of that path, and not of so many stores.
+// TestOneStoreIsNoSet: an error about a single path names that path, and counts no stores.
 func TestOneStoreIsNoSet(t *testing.T) {
 	_, err := Open(t.Context(), Config{Paths: []string{filepath.Join(t.TempDir(), "none")}})
 	if !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "stores can be used") {
@@ -123,7 +123,7 @@ func TestOneStoreIsNoSet(t *testing.T) {
 	}
 }
 
-// TestInitTellsOfASet: what it returns is that of the set, and of no store in particular.
+// TestInitTellsOfASet: the header that it returns is the set's, and no single store's.
 func TestInitTellsOfASet(t *testing.T) {
 	h, err := Init(t.Context(), []string{t.TempDir(), t.TempDir(), t.TempDir()}, brief)
 	if err != nil || h.Index != 0 || h.Of != 3 {
@@ -158,7 +158,7 @@ func TestHealthAfterClose(t *testing.T) {
 	})
 }
 
-// TestMeasuredTimesAscend, whatever order they came in, for a quantile of them is taken.
+// TestMeasuredTimesAscend, for a quantile of them is taken.
 func TestMeasuredTimesAscend(t *testing.T) {
 	var reading machine.Mono
 	step, odd := time.Second, false
@@ -190,7 +190,7 @@ func TestMeasuredTimesAscend(t *testing.T) {
 	}
 }
 
-// TestTheDelayThatIsChosen is what Measure finds.
+// TestTheDelayThatIsChosen is the one that Measure finds.
 func TestTheDelayThatIsChosen(t *testing.T) {
 	steady := func() func() machine.Mono {
 		reading := machine.Mono(1)
@@ -223,7 +223,7 @@ func TestMeasuredAsTheStoreWillBe(t *testing.T) {
 	}
 }
 
-// TestEveryStoreThatIsMissing is named, with what is the matter with it.
+// TestEveryStoreThatIsMissing is named, with its error.
 func TestEveryStoreThatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paths := made(t, 3)

@@ -24,8 +24,8 @@ type Config struct {
 	TLS                *tls.Config
 	Dial               func(ctx context.Context, network, addr string) (net.Conn, error)
 	Prefix             string
-	// State is where to remember what has to be remembered from process to process.
-	// Default storage.StateDir().
+	// State is a directory for observations that later processes on this machine can use. Default
+	// storage.StateDir().
 	State string
 	// Clock measures leases. Default clock.System.
 	Clock clock.Clock
@@ -38,7 +38,7 @@ func (c Config) options(addr string) redis.Options {
 	}
 }
 
-// CheckAddrs tells what is wrong with the servers of a set, without asking them.
+// CheckAddrs returns an error if addresses cannot be those of a set. It does not ask the servers.
 func CheckAddrs(addrs []string) error {
 	if len(addrs) == 0 {
 		return errors.New("no server is given: name one, or several of which a minority may fail")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestOptionsReachTheStore: whatever a Config and the Options of a store both have is handed on,
-// and stores may forget what nobody needs.
+// TestOptionsReachTheStore: each field that a Config and the Options of a store both have is handed
+// on, and stores may forget obsolete records.
 func TestOptionsReachTheStore(t *testing.T) {
 	cfg := Config{
 		Username: "user", Password: "secret", DB: 3, TLS: &tls.Config{ServerName: "name"}, Prefix: "prefix",

@@ -14,9 +14,9 @@ import (
 // samples is how often a server is asked to choose a δ that is adapted anyway.
 const samples = 8
 
-// Init makes the stores of a new set on servers that have none, and returns what they agree
-// on. By default δ is twice what it took at most to connect and ask, which is more than a
-// read and a write, and at least storage.LeastDelay.
+// Init makes the stores of a new set on servers that have none, and returns the header that they
+// share. By default δ is twice the longest time that it took to connect and ask, and at least
+// storage.LeastDelay. To connect and ask takes longer than a read and a write.
 func Init(ctx context.Context, cfg Config, spec storage.Spec) (h register.Header, err error) {
 	if err := CheckAddrs(cfg.Addrs); err != nil {
 		return h, err

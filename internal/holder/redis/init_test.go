@@ -96,8 +96,8 @@ func TestAHalfMadeSetIsTold(t *testing.T) {
 	}
 }
 
-// TestWhereStateIsKept: what was seen of holders is kept where the Config says, by default where
-// users expect it.
+// TestWhereStateIsKept: observations of holders are kept where the Config says, by default where
+// users expect them.
 func TestWhereStateIsKept(t *testing.T) {
 	home, given := t.TempDir(), t.TempDir()
 	t.Setenv("XDG_STATE_HOME", home)

@@ -25,7 +25,7 @@ func TestServersOfTwoSets(t *testing.T) {
 	}
 }
 
-// TestTheOnlyServer: what is the matter with it is told as it is, and not as how many of one work.
+// TestTheOnlyServer: its error is returned as it is, and counts no servers.
 func TestTheOnlyServer(t *testing.T) {
 	t.Parallel()
 	gone := host(t)

@@ -84,7 +84,7 @@ func join(cfg Config, found []*redis.Store, errs []error) (*Leaser, error) {
 			l.addrs[s.Header().Index], l.stores[s.Header().Index] = cfg.Addrs[i], s
 		}
 	}
-	for i, s := range found { // what is missing has the places that are left
+	for i, s := range found { // missing stores get the places that are left
 		if s == nil {
 			at := slices.Index(l.addrs, "")
 			l.addrs[at], l.absent[at] = cfg.Addrs[i], errs[i]

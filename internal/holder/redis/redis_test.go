@@ -43,8 +43,8 @@ const (
 	delay = 150 * time.Millisecond
 )
 
-// host is a stand-in for Redis. It answers INFO itself: miniredis would read there what
-// its Close writes.
+// host is a stand-in for Redis. It answers INFO itself, where miniredis would read a field that its
+// Close writes.
 func host(t testing.TB) *miniredis.Miniredis {
 	h := miniredis.RunT(t)
 	h.Server().SetPreHook(func(c *miniserver.Peer, cmd string, _ ...string) bool {
@@ -151,8 +151,8 @@ func TestOneOfThreeIsDown(t *testing.T) {
 	}
 }
 
-// TestMissingServersInAnyOrder: each has what is the matter with it beside its address, in whichever
-// order they are given, and Health tells that.
+// TestMissingServersInAnyOrder: Health returns each server's own error beside its address, in any
+// order of the addresses.
 func TestMissingServersInAnyOrder(t *testing.T) {
 	t.Parallel()
 	_, cfg := servers(t, 5)
@@ -300,8 +300,8 @@ func TestAddrs(t *testing.T) {
 	}
 }
 
-// TestWarnings: what the server can lose is told for each of them. The stand-ins do not say who
-// they are.
+// TestWarnings: Health warns of the losses that each server allows. The stand-ins do not say how
+// they are configured.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	_, cfg := servers(t, 1)
@@ -316,7 +316,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestOpenLetsGo: an Open that fails leaves no connection behind, or the end of a host tells.
+// TestOpenLetsGo: an Open that fails leaves no connection behind, which the end of a host checks.
 func TestOpenLetsGo(t *testing.T) {
 	t.Parallel()
 	hosts, cfg := servers(t, 3)

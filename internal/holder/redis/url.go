@@ -20,7 +20,7 @@ func ReadURL(whole string) (Config, error) {
 	return cfg, nil
 }
 
-// hidden leaves a password out of what people see.
+// hidden leaves the password out of a URL.
 func hidden(whole string) string {
 	scheme, rest, _ := strings.Cut(whole, "://")
 	if _, servers, ok := cutLast(rest, "@"); ok {
@@ -56,7 +56,7 @@ func readURL(whole string) (cfg Config, err error) {
 		}
 	} else if strings.Contains(query, "@") {
 		defer func() {
-			if err != nil { // it may quote what is the first part of a password
+			if err != nil { // it may quote the first part of a password
 				err = errors.New("if that is a password with a ? in it, write the ? as %3f; else an address or the number of a database is wrong")
 			}
 		}()

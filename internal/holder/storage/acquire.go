@@ -30,7 +30,7 @@ type engine struct{ *Leaser }
 // Patience implements holder.Engine.
 func (e engine) Patience() time.Duration { return max(5*time.Second, 16*e.Delay()) }
 
-// Again implements holder.Engine: the machine has waited out what waiting cures.
+// Again implements holder.Engine: the machine has waited out all trouble that waiting cures.
 func (engine) Again(holder.Call, error) (time.Duration, bool) { return 0, false }
 
 // Explain implements holder.Engine.
@@ -77,14 +77,14 @@ func (e engine) Contend(in holder.Call, c tenure.Claim) (holder.Claim, error) {
 	}
 }
 
-// slowness is what stands in the way of a try because its own writes were slow.
+// slowness has the claims that are in a try's way because its own writes were slow.
 type slowness struct {
 	claims []machine.ID
 	err    error // of the last
 }
 
-// outlast waits for what slow claims of ours left behind, if nobody else is in the way
-// and there is time for it. It returns false if another try makes no sense.
+// outlast waits for the traces of our own slow claims, if nobody else is in the way and there is
+// time for it. It returns false if another try makes no sense.
 func (s *slowness) outlast(ctx context.Context, x *claim, err error) bool {
 	l := x.leaser
 	switch end, _ := ctx.Deadline(); { // every try has one
@@ -92,7 +92,7 @@ func (s *slowness) outlast(ctx context.Context, x *claim, err error) bool {
 		return false
 	case errors.Is(err, disklease.ErrSlow):
 		s.claims, s.err = append(s.claims, x.id), err
-		// The next try sees what was left; the wait begins then.
+		// The next try sees the traces, and the wait begins then.
 		return time.Until(end) > l.Takeover()+8*l.Delay()
 	case s.err == nil || !s.alone(x):
 		s.err = nil
@@ -117,15 +117,15 @@ func (s *slowness) alone(x *claim) bool {
 	return tenure.Admitted(append(slots, x.slots)) == len(slots)+1
 }
 
-// refusal is the answer to a TryAcquire that was refused. A claim that was slow has left
-// something in the register that even we have to wait for.
+// refusal is the answer to a TryAcquire that was refused. A slow claim has left a record in the
+// register, for which even we have to wait.
 func (x *claim) refusal(r disklease.Refused) error {
 	x.leaser.witnesses.keep(x.Name(), r.Witness)
 	held := tenure.HeldError{Name: x.Name(), Holder: "another claim, which was quicker"}
 	switch {
 	case errors.Is(r.Err, disklease.ErrSlow):
 		held.Holder, held.Until = x.Holder(), time.Now().Add(x.leaser.Takeover())
-		return fmt.Errorf("%w: %w; the next try may succeed when that has been waited out", held, r.Err)
+		return fmt.Errorf("%w: %w; another try may succeed after that time", held, r.Err)
 	case r.Err != nil && x.leaser.hopeless(r.Err):
 		return r.Err
 	case r.Err != nil:
@@ -138,7 +138,7 @@ func (x *claim) refusal(r disklease.Refused) error {
 	return held
 }
 
-// gaveUp is the error of who does not wait any more. It says who holds the name, or that
+// gaveUp is the error of a caller that does not wait any more. It names the holder, or says that
 // the stores do not answer.
 func (x *claim) gaveUp(ctx context.Context) error {
 	var seen disklease.State

@@ -47,7 +47,8 @@ func TestASlowTryFindsAnother(t *testing.T) {
 	})
 }
 
-// TestASlowTryBesideASharer: other holders of a shared lease do not keep a try from waiting for what its slow write left.
+// TestASlowTryBesideASharer: other holders of a shared lease do not keep a try from waiting for the
+// record that its slow write left.
 func TestASlowTryBesideASharer(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -63,8 +64,8 @@ func TestASlowTryBesideASharer(t *testing.T) {
 	})
 }
 
-// TestASlowTryKnowsItsLimit: a try waits for what its slow write left if there is time for that, and for the accesses
-// after it. Else it ends at once: it does not wait in vain.
+// TestASlowTryKnowsItsLimit: a try waits for the record that its slow write left if there is time
+// for that, and for the accesses after it. Else it ends at once: it does not wait in vain.
 func TestASlowTryKnowsItsLimit(t *testing.T) {
 	waited := 0
 	for d := -36 * delay; d <= 0; d += 2 * delay {

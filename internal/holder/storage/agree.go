@@ -21,30 +21,28 @@ const MaxProposal = disklease.MaxProposal
 // ErrProposal is a value that nobody can agree on.
 var ErrProposal = errors.New("bad proposal")
 
-// Agree decides on one value for a name, for ever: all who ask for the name get the same,
-// which one of them proposed. It is uniform consensus over the stores (section 9 of the
-// paper, see disklease.Consensus), and it stands also where leases do not: when clocks
-// run wild, and two hold one lease, they still get the same answer.
+// Agree decides on one value for a name, for ever. All callers for the name get the same value,
+// which one of them proposed. It is uniform consensus over the stores (section 9 of the paper, see
+// disklease.Consensus). It is safe even when leases are not: if clocks run wild and two hold one
+// lease, both still get the same answer.
 //
 //	winner, err := leaser.Agree(ctx, "config/7", mine)   // perhaps mine
-//	value, ok, err := leaser.Decided(ctx, "config/7")    // for who has no proposal
+//	value, ok, err := leaser.Decided(ctx, "config/7")    // without a proposal
 //
-// It returns when there is a decision. For that somebody has to lead for long enough: who
-// calls contends for the lease of the same name meanwhile. Alone, it takes two writes
-// and two reads more than the lease. If Agree fails, or ctx ends, the proposal may be
-// decided all the same.
+// It returns when there is a decision. For that, one caller has to lead for long enough, so each
+// contends for the lease of the same name meanwhile. Alone, it takes two writes and two reads more
+// than the lease. If Agree fails, or ctx ends, the proposal may be decided all the same.
 //
-// Names of agreements and those of leases have nothing to do with each other, but that
-// Agree contends for the lease. In the stores an agreement is a register by the name with
-// a slash at its end, which no lease can have, and its decision is never forgotten:
-// whoever makes new names all the time fills the stores.
+// The names of agreements and of leases are independent, but Agree contends for the lease of its
+// name. In the stores an agreement is a register by the name with a slash at its end, which no
+// lease can have. Its decision is never forgotten, so new names all the time fill the stores.
 //
-// It asks more of the stores than leases do, which forget what has expired anyway: what a
-// store acknowledged it must keep. One that was restored from a backup counts among the
-// minority that may fail, and for ever.
+// It asks more of the stores than leases do, which expire anyway: a store must keep all that it
+// acknowledged. A store that was restored from a backup counts among the minority that may fail,
+// and for ever.
 func (l *Leaser) Agree(outer context.Context, name string, proposal []byte) ([]byte, error) {
 	if len(proposal) > MaxProposal {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d are possible: agree on a name or a checksum of what is longer", ErrProposal, len(proposal), MaxProposal)
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are possible: agree on the name or the checksum of a longer value", ErrProposal, len(proposal), MaxProposal)
 	}
 	value, ok, err := l.Decided(outer, name)
 	if ok || err != nil && !errors.Is(err, tenure.ErrUnavailable) {
@@ -76,8 +74,8 @@ func (l *Leaser) Agree(outer context.Context, name string, proposal []byte) ([]b
 	}
 }
 
-// Decided returns what has been decided for the name, if anything has. Once it, or an
-// Agree, has returned a decision, every call that begins later returns it.
+// Decided returns the decision for the name, if there is one. Once it, or an Agree, has returned a
+// decision, every call that begins later returns it.
 func (l *Leaser) Decided(outer context.Context, name string) (value []byte, ok bool, err error) {
 	if err := tenure.CheckName(name); err != nil {
 		return nil, false, err
@@ -139,7 +137,7 @@ func (l *Leaser) proposes(name string, proposal []byte) *proposer {
 	return a
 }
 
-// glance is how often who does not lead looks for the decision.
+// glance is how often a caller that does not lead looks for the decision.
 func (l *Leaser) glance() time.Duration { return max(l.header.Term/50, 4*l.header.Delay) }
 
 // outcomes runs on the driver's goroutine.
@@ -196,7 +194,7 @@ func (a *proposer) lead(ctx context.Context) {
 	}
 }
 
-// gaveUp is the error of who does not wait any more.
+// gaveUp is the error of a caller that does not wait any more.
 func (a *proposer) gaveUp(cause error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

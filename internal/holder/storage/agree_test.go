@@ -211,8 +211,8 @@ func TestAgreeRefuses(t *testing.T) {
 	})
 }
 
-// TestAgreementSurvivesItsProposer: what one who was cut off in the middle has left is
-// decided if it may have been decided.
+// TestAgreementSurvivesItsProposer: the value of a proposer that was cut off in the middle is
+// decided if it may have been decided already.
 func TestAgreementSurvivesItsProposer(t *testing.T) {
 	for notes, want := range map[int]string{
 		1: "of the living", // a rank was raised
@@ -250,8 +250,8 @@ func TestAgreementSurvivesItsProposer(t *testing.T) {
 	}
 }
 
-// TestAgreementOutlivesItsHandles: stores remove the handles of those who are gone, but
-// not what they agreed on. Of three directories one is lost meanwhile.
+// TestAgreementOutlivesItsHandles: stores remove the handles of processes that are gone, but not
+// their agreements. Of three directories one is lost meanwhile.
 func TestAgreementOutlivesItsHandles(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		base := t.TempDir()
@@ -319,8 +319,7 @@ func TestAgreementOutlivesItsHandles(t *testing.T) {
 	})
 }
 
-// TestDecidedEndsWithClose: who looks for a decision is not told that the stores are away when the
-// Leaser was closed.
+// TestDecidedEndsWithClose: Decided of a Leaser that closes does not say that the stores are away.
 func TestDecidedEndsWithClose(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
@@ -338,8 +337,9 @@ func TestDecidedEndsWithClose(t *testing.T) {
 	})
 }
 
-// TestAgreeCountsNoStoreThatForgot: a store that has lost what it acknowledged during an Agree never makes a
-// majority of it again, however long that takes. What it forgot may have been decided.
+// TestAgreeCountsNoStoreThatForgot: a store that has lost an acknowledged write during an Agree
+// never counts for its majority again, however long that takes. The lost value may have been
+// decided.
 func TestAgreeCountsNoStoreThatForgot(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(3, shortTerm, 5*time.Millisecond)
@@ -404,8 +404,8 @@ func TestAgreeGivesTheLeaseBack(t *testing.T) {
 	})
 }
 
-// TestAgreementThatTurnsBad: whatever is found in place of an agreement, and whenever, nothing is agreed, and the
-// caller is told at once.
+// TestAgreementThatTurnsBad: if a register holds no agreement at any time, nothing is agreed, and
+// the call fails at once.
 func TestAgreementThatTurnsBad(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -426,7 +426,8 @@ func TestAgreementThatTurnsBad(t *testing.T) {
 	})
 }
 
-// TestAgreementWithoutALease: what no waiting cures at the lease of the name ends an Agree as well.
+// TestAgreementWithoutALease: trouble with the name's lease that no waiting cures ends an Agree as
+// well.
 func TestAgreementWithoutALease(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)

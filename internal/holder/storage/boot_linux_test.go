@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBootID: no clock is taken for the one by which something was seen unless all is known that tells clocks apart.
+// TestBootID: an identity of the clock is returned only if all parts of it can be read.
 func TestBootID(t *testing.T) {
 	if id := bootID(); len(id) < 36 {
 		t.Errorf("this boot is %q, want its UUID", id)

@@ -20,7 +20,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// brought is what a caller's context leads to.
+// brought is the outcome of a call with a caller's context.
 type brought struct{ _ [64]byte }
 
 type broughtKey struct{}
@@ -84,8 +84,8 @@ func calls(l *storage.Leaser) map[string]func(ctx context.Context) error {
 	}
 }
 
-// TestCallsKeepNothing: a call that has ended keeps nothing of its caller's context. Who calls for months would
-// fill his memory.
+// TestCallsKeepNothing: a call that has ended keeps nothing of its caller's context. A process that
+// calls for months would fill its memory.
 func TestCallsKeepNothing(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -102,7 +102,7 @@ func TestCallsKeepNothing(t *testing.T) {
 				kept <- weak.Make(b)
 			}()
 			b := <-kept
-			time.Sleep(term) // what ends soon ends
+			time.Sleep(term) // the accesses end
 			for range 10 {
 				if runtime.GC(); b.Value() == nil {
 					break
@@ -141,8 +141,8 @@ func (g *guests) left() []string {
 	return slices.Sorted(maps.Values(g.inside))
 }
 
-// TestWhoeverAskedLeaves: the stores hear that a writer is gone when a call has ended, whatever it was. They keep
-// his place for him until then.
+// TestWhoeverAskedLeaves: the stores hear that a writer is gone when a call of any kind has ended.
+// They keep his place for him until then.
 func TestWhoeverAskedLeaves(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -160,7 +160,7 @@ func TestWhoeverAskedLeaves(t *testing.T) {
 			if err := call(t.Context()); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
-			time.Sleep(term) // what ends soon ends
+			time.Sleep(term) // the accesses end
 			if left := g.left(); len(left) > 0 {
 				t.Errorf("%s has ended, and has not left the stores: they keep places at the registers %q", what, left)
 				clear(g.inside)

@@ -48,7 +48,7 @@ type claim struct {
 	bound   time.Duration
 	// answered: an access has succeeded at some time.
 	answered bool
-	// met are those who stood in the register when a try was refused.
+	// met are the members of the register when a try was refused.
 	met []disklease.Member
 	// unready is why stores were not ready when the caller gave up entering them; his goroutine's.
 	unready []error
@@ -105,9 +105,9 @@ func (l *Leaser) pursue(c tenure.Claim) (*claim, error) {
 // from 1.
 const entering = 1 << 63
 
-// enter has the stores make ready, which may take far longer than δ: the first write of
-// a claim that had to wait for it would be taken for late. It returns when a majority is
-// ready, or cannot be: what went wrong will go wrong again, and is told then.
+// enter has the stores make ready, which may take far longer than δ: the first write of a claim
+// that had to wait for it would be taken for late. It returns when a majority is ready, or cannot
+// be. An error here comes again later, and is returned then.
 func (x *claim) enter(ctx context.Context) {
 	n := x.leaser.header.Of
 	ask := func(i int) { x.access([]machine.Access{{ID: entering + uint64(i), At: i, Op: register.Enter{}}}) }
@@ -151,8 +151,8 @@ func (x *claim) mind() {
 		if !errors.Is(x.Watch(), tenure.ErrLost) {
 			x.awaitLeft()
 		}
-		// A lost lease is not released: what others wait for is at hand, and a
-		// lock delay must not be cut short.
+		// A lost lease is not released: the end for which others wait is near, and a lock delay
+		// must not be cut short.
 	case <-x.departing:
 		x.awaitLeft()
 	case <-x.leaser.halt:
@@ -192,7 +192,7 @@ func (x *claim) outcomes(outs []any) {
 			}
 		case disklease.Lost:
 			if x.Begun() {
-				_ = x.Check() // at its deadline it says what was in the way of a renewal
+				_ = x.Check() // at its deadline it says why no renewal succeeded
 				x.Lose(errors.New(out.Why))
 				x.Decide(nil)
 			}
@@ -238,7 +238,7 @@ func (x *claim) troubled(err error) {
 	}
 }
 
-// measured tells the machine how long accesses take.
+// measured passes the measured δ to the machine.
 func (x *claim) measured() {
 	if d := x.leaser.set.Delays().Bound(); d != x.bound {
 		x.bound = d
@@ -246,7 +246,7 @@ func (x *claim) measured() {
 	}
 }
 
-// hopeless tells trouble that no waiting cures.
+// hopeless reports whether an error is trouble that no waiting cures.
 func (l *Leaser) hopeless(err error) bool {
 	for _, is := range []error{disklease.ErrRecord, register.ErrTooLong, quorumregister.ErrExhausted} {
 		if errors.Is(err, is) {
@@ -254,7 +254,7 @@ func (l *Leaser) hopeless(err error) bool {
 		}
 	}
 	if l.header.Of > 1 {
-		return false // what is the matter with one store another may make up for
+		return false // another store may make up for the trouble of one
 	}
 	for _, is := range []error{register.ErrForeign, register.ErrNewer, register.ErrMismatch} {
 		if errors.Is(err, is) {
@@ -282,7 +282,7 @@ func (x *claim) Release(ctx context.Context) error { return holder.Release(ctx, 
 // GiveBack implements holder.Claim.
 func (x *claim) GiveBack() { x.depart() }
 
-// Abandon implements holder.Claim: a lost claim has nobody to tell.
+// Abandon implements holder.Claim: of a lost claim the stores hear nothing.
 func (x *claim) Abandon(context.Context) {}
 
 // AwaitFreed implements holder.Claim. Of a claim that was not admitted nobody wants to hear.

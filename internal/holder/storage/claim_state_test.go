@@ -21,7 +21,7 @@ const (
 	stateDelay = time.Second
 )
 
-// alone is a Leaser without stores, for what needs none.
+// alone is a Leaser without stores, for tests that need none.
 func alone(of int) (*Leaser, *clock.Fake) {
 	fake := &clock.Fake{}
 	fake.Advance(time.Hour)
@@ -35,8 +35,9 @@ func aMember(id byte, since machine.Mono) disklease.Member {
 	return disklease.Member{ID: machine.ID{id}, Holder: string('a' + rune(id)), Slots: int(id) + 1, Token: uint64(id) * 10, Since: since}
 }
 
-// TestWhatAStateShows: each that may hold, in the order of the register, with what is its own, until its lease
-// ends at the latest, by a margin for what was under way at the look.
+// TestWhatAStateShows: a state shows each possible holder, in the order of the register, with its
+// own fields and the latest end of its lease. The end has a margin for accesses that were under way
+// at the look.
 func TestWhatAStateShows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, fake := alone(1)
@@ -61,8 +62,8 @@ func TestWhatAStateShows(t *testing.T) {
 	})
 }
 
-// TestARefusal: it names who came first, and remembers who stands in the way: not those who released, and not the
-// dead. Trouble is told as such.
+// TestARefusal: it names the first holder, and remembers the members that are in the way. Members
+// that released and dead members are not. Trouble is told as such.
 func TestARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, fake := alone(3)
@@ -135,8 +136,8 @@ func TestAcquiredTooLate(t *testing.T) {
 	}
 }
 
-// TestHopelessTrouble: what is the matter with a record no waiting cures; what is the matter with a store cures another
-// store, if there is one.
+// TestHopelessTrouble: no waiting cures a bad record. Another store cures the trouble of a store,
+// if there is another.
 func TestHopelessTrouble(t *testing.T) {
 	for _, tt := range []struct {
 		err         error
@@ -161,7 +162,7 @@ func TestHopelessTrouble(t *testing.T) {
 	}
 }
 
-// TestEachNameHasAFile: what was seen of one name is never taken for what was seen of another.
+// TestEachNameHasAFile: the observation of one name is never taken for that of another.
 func TestEachNameHasAFile(t *testing.T) {
 	w := newWitnesses(t.TempDir(), machine.ID{1})
 	if n := len(filepath.Base(w.path("x"))); n != 32 {

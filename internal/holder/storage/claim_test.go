@@ -183,7 +183,8 @@ type late struct {
 
 func (c *late) Now() machine.Mono { return c.Clock.Now().Add(time.Duration(c.by.Load())) }
 
-// TestCloseTellsNothingOfTheLost: what was lost cannot be released, and its holder is told by the lease.
+// TestCloseTellsNothingOfTheLost: Close returns no error for a lost lease, which cannot be
+// released. Its holder knows from the lease.
 func TestCloseTellsNothingOfTheLost(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		c := &late{Clock: oneClock()}

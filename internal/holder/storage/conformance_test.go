@@ -13,7 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/leasetest"
 )
 
-// Short leases, and a δ that a busy machine keeps: who is slower once waits for a Term.
+// Short leases, and a δ that a busy machine keeps: a claim that is slower once waits for a Term.
 const (
 	term  = 1500 * time.Millisecond
 	delay = 30 * time.Millisecond
@@ -67,7 +67,7 @@ func fixture(all memories, lame bool) leasetest.Fixture {
 				f.Heal()
 			}
 		},
-		Crash: func() error { return nil }, // what a store has answered it keeps
+		Crash: func() error { return nil }, // a store keeps each write that it has answered
 		Suspend: func(l tenure.Leaser, d time.Duration) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -116,7 +116,8 @@ func TestStoresThatFailAtFirst(t *testing.T) {
 	})
 }
 
-// TestRenewal: what the latest renewal took is told, from the beginning of its first access.
+// TestRenewal: Renewal returns the time of the latest renewal, from the beginning of its first
+// access.
 func TestRenewal(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		const late = delay / 4
@@ -145,8 +146,8 @@ func TestRenewal(t *testing.T) {
 	})
 }
 
-// TestObsolete: stores may forget what a claim left that was released, and keep what one left that
-// may be held.
+// TestObsolete: stores may forget the record of a claim that was released, and keep the record of a
+// claim that may hold.
 func TestObsolete(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -178,7 +179,7 @@ func TestObsolete(t *testing.T) {
 	})
 }
 
-// forgotten is a store in whose place another is found by whoever writes an agreement.
+// forgotten is a store in whose place a proposer finds another.
 type forgotten struct {
 	register.Store
 	why error
@@ -194,7 +195,8 @@ func (f forgotten) Do(ops []register.Op) []register.Reply {
 	return replies
 }
 
-// TestWhyNothingIsAgreed: who gave up is told of the trouble with the stores, and that too few work.
+// TestWhyNothingIsAgreed: the error of a caller that gave up has the trouble of the stores, and
+// says that too few work.
 func TestWhyNothingIsAgreed(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		why := errors.New("the disk is on fire")
@@ -215,8 +217,8 @@ func TestWhyNothingIsAgreed(t *testing.T) {
 	})
 }
 
-// TestWhyOneWaits: of three stores one hangs and one fails, from the beginning or later. Nothing ends,
-// so that it takes what is known of each store to say why.
+// TestWhyOneWaits: of three stores one hangs and one fails, from the beginning or later. No access
+// ends, so only the known trouble of each store can say why.
 func TestWhyOneWaits(t *testing.T) {
 	for _, later := range []bool{false, true} {
 		simulate(t, func(t *testing.T) {
@@ -234,7 +236,7 @@ func TestWhyOneWaits(t *testing.T) {
 					}
 					asked = true
 					goWrong()
-					why = register.ErrInjected // that is what befalls this one
+					why = register.ErrInjected // so does this one
 					return register.LostBefore
 				}
 			} else {
@@ -250,8 +252,7 @@ func TestWhyOneWaits(t *testing.T) {
 	}
 }
 
-// TestAgreementInAnotherStore: who proposes is told at once what no waiting cures, and so is who
-// asks for a decision.
+// TestAgreementInAnotherStore: Agree and Decided return trouble that no waiting cures at once.
 func TestAgreementInAnotherStore(t *testing.T) {
 	for _, why := range []error{register.ErrForeign, register.ErrNewer, register.ErrMismatch, register.ErrTooLong} {
 		simulate(t, func(t *testing.T) {

@@ -31,7 +31,7 @@ func TestCallsLeaveNoAlarm(t *testing.T) {
 			if err := call(t.Context()); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
-			time.Sleep(delay) // what ends at once ends
+			time.Sleep(delay) // the accesses end
 			if n := c.Waiting(); n != 0 {
 				t.Fatalf("%s has ended, and has left %d alarms", what, n)
 			}
@@ -144,7 +144,7 @@ func TestAReleaseIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestHealth tells of each store what it took, and which one went back.
+// TestHealth: Health returns the time that each store took, and which one went back.
 func TestHealth(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(3, term, delay)
@@ -234,7 +234,7 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 	}
 }
 
-// TestSpec: what is not said is chosen, and what makes no lease is refused.
+// TestSpec: zero fields are chosen, and a spec that makes no lease is refused.
 func TestSpec(t *testing.T) {
 	h, err := storage.Spec{Delay: delay}.Header(3)
 	if err != nil || h.Term != tenure.DefaultTTL || h.Drift != 1000 || h.Delay != delay || h.Of != 3 || h.Index != 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/disklease"
 )
 
-// Spec is what is fixed when stores are made, whatever they are. Zero values are chosen.
+// Spec is fixed when stores of any kind are made. Zero values are chosen.
 type Spec struct {
 	// Term is how long a lease lasts without a renewal, the TTL of all. Default
 	// tenure.DefaultTTL.

@@ -16,7 +16,7 @@ import (
 // Health is how one of the stores does.
 type Health struct {
 	Store int           // its index in the set
-	Took  time.Duration // what it took to look at a name; 0 if that failed
+	Took  time.Duration // the time of a look at a name; 0 if that failed
 	Err   error         // why a look failed, or did not end
 	// Stale: it went back to an older state, as seen by a claim of this Leaser, which
 	// does not count it for a while.
@@ -62,7 +62,7 @@ func (l *Leaser) Health(outer context.Context, name string) ([]Health, error) {
 	return all, nil
 }
 
-// troubles is what claims report of stores.
+// troubles has the reports of claims about stores.
 type troubles struct {
 	quiet time.Duration // for how long one that went back does not count
 

@@ -17,13 +17,13 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/disklease"
 )
 
-// Options are what a Leaser needs beside its stores. The zero value will do.
+// Options are a Leaser's needs beside its stores. The zero value will do.
 type Options struct {
-	// Clock measures leases, and what is told of stores. Default clock.System.
+	// Clock measures leases, and the times of stores. Default clock.System.
 	Clock clock.Clock
-	// State is a directory for what has to be remembered from process to process, see
-	// the package comment; StateDir is where users expect it. It is made if it is
-	// missing. If it is empty, or cannot be used, processes remember for themselves.
+	// State is a directory for observations that later processes can use: see the package comment.
+	// Users expect it at StateDir. It is made if it is missing. If it is empty, or cannot be used,
+	// processes remember for themselves.
 	State string
 }
 
@@ -36,7 +36,7 @@ type Leaser struct {
 	clocks    holder.Clocks
 	witnesses *witnesses
 	troubles  *troubles
-	renewal   atomic.Int64 // what the last one took
+	renewal   atomic.Int64 // the time of the last one
 
 	calls  *holder.Calls
 	halt   chan struct{} // closed when Close waits no more for anybody to leave
@@ -69,11 +69,11 @@ func New(set *register.Set, o Options) *Leaser {
 	return l
 }
 
-// Header returns what the stores agree on.
+// Header returns the header that the stores share.
 func (l *Leaser) Header() register.Header { return l.header }
 
-// Takeover is how long after its last renewal the lease of a dead holder is another's,
-// who waits for it: Δ + 6δ, with the margin for clocks, while accesses take no longer than the
+// Takeover is how long after its last renewal the lease of a dead holder goes to a claim that
+// waits: Δ + 6δ, with the margin for clocks. It holds while accesses take no longer than the
 // header's δ. A lock delay comes in addition.
 func (l *Leaser) Takeover() time.Duration { return Takeover(l.header) }
 
@@ -86,10 +86,10 @@ func Takeover(h register.Header) time.Duration {
 // Delay is the δ that was measured lately, at least that of the header.
 func (l *Leaser) Delay() time.Duration { return l.set.Delays().Bound() }
 
-// Renewal is what the latest renewal of a lease took; 0 if there was none.
+// Renewal is the time that the latest renewal of a lease took; 0 if there was none.
 func (l *Leaser) Renewal() time.Duration { return time.Duration(l.renewal.Load()) }
 
-// Obsolete is for the options of stores: it tells what of leases one may forget.
+// Obsolete is for the options of stores: it reports whether a store may forget a writer's record.
 func Obsolete(v machine.Value, writer machine.ID) bool { return disklease.Obsolete(v, writer) }
 
 // Close implements tenure.Leaser. It waits for releases to be confirmed for some

@@ -13,8 +13,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestEndedClaimsAreForgotten: a Leaser that lives for long keeps no claim that has ended, however it did, and lets go of
-// what it locked.
+// TestEndedClaimsAreForgotten: a Leaser that lives for long keeps no claim that has ended, however
+// it did, and lets go of its locks.
 func TestEndedClaimsAreForgotten(t *testing.T) {
 	for what, end := range map[string]func(t *testing.T, l *Leaser, f *register.Faults, held tenure.Lease){
 		"released": func(t *testing.T, l *Leaser, f *register.Faults, held tenure.Lease) {

@@ -36,7 +36,8 @@ func TestAListOfMany(t *testing.T) {
 	})
 }
 
-// TestAListIsNoWitness: it keeps nothing of what it saw, or every List would write a file for each name that is held.
+// TestAListIsNoWitness: it keeps no observation, or every List would write a file for each name
+// that is held.
 func TestAListIsNoWitness(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all, state := newMemories(1, term, delay), t.TempDir()

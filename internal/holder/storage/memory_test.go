@@ -27,7 +27,7 @@ func newDrifting(n int, term, delay time.Duration, drift int) (all memories) {
 	return all
 }
 
-// open returns a Leaser, and what can make its way to each store fail.
+// open returns a Leaser, and the faults on its way to each store.
 func (all memories) open(t testing.TB, o storage.Options) (*storage.Leaser, []*register.Faults) {
 	l, faults, err := all.tryOpen(o)
 	if err != nil {
@@ -45,12 +45,12 @@ func (all memories) open(t testing.TB, o storage.Options) (*storage.Leaser, []*r
 // simulate plays a test in a bubble of testing/synctest: how busy the machine is does not matter.
 func simulate(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { time.Sleep(time.Minute) }) // what was left behind ends
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // the accesses left behind end
 		f(t)
 	})
 }
 
-// oneClock is the clock of a machine in simulated time: whoever makes one reads the same.
+// oneClock is the clock of a machine in simulated time: all that are made read the same.
 func oneClock() *clock.Simulated { return clock.NewSimulated(machine.Mono(time.Now().UnixNano())) }
 
 func (all memories) tryOpen(o storage.Options) (*storage.Leaser, []*register.Faults, error) {

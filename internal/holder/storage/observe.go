@@ -25,14 +25,14 @@ type onlooker struct {
 	lease  *disklease.Lease // never begins
 }
 
-// lookOn makes an onlooker, who is to be closed. It needs no right to write.
+// lookOn makes an onlooker, which has to be closed. It needs no right to write.
 func (l *Leaser) lookOn(name string) *onlooker {
 	return &onlooker{l, name, l.set.Register(name), l.watcher(l.witnesses.of(name))}
 }
 
 func (o *onlooker) close() { o.cell.Close() }
 
-// watcher is a claim that never begins, and knows what a witness says.
+// watcher is a claim that never begins, and knows the observation of a witness.
 func (l *Leaser) watcher(witness []byte) *disklease.Lease {
 	lease, err := disklease.New(disklease.Config{
 		Term: l.header.Term, Delay: l.header.Delay, Drift: l.header.Drift, Witness: witness,
@@ -43,10 +43,10 @@ func (l *Leaser) watcher(witness []byte) *disklease.Lease {
 	return lease
 }
 
-// look reads atomically: what it sees is evidence of who is alive, for this onlooker and as a
-// witness for claims, and a regular read may show a record that the next reader does not
-// find, which is dead for nobody else. One who may not write the stores can read atomically
-// only while they agree. Else, or when that takes too long, he is shown what a regular read shows, and learns nothing.
+// look reads atomically, for its result is evidence of life, for this onlooker and as a witness for
+// claims. A regular read may show a record that the next reader does not find, and that is dead for
+// nobody else. Without the right to write, an atomic read is possible only while the stores agree.
+// If it fails or takes too long, look returns the result of a regular read, and learns nothing.
 func (o *onlooker) look(ctx context.Context) (tenure.State, error) {
 	begun := o.leaser.clock.Now()
 	watcher := o.lease
@@ -73,8 +73,8 @@ func (o *onlooker) look(ctx context.Context) (tenure.State, error) {
 	return o.leaser.state(o.name, s), nil
 }
 
-// state is what a register shows, in the contract's words: without those who released
-// and those who are known to be dead.
+// state returns the contract's view of a register: without members that released, and without
+// members that are known to be dead.
 func (l *Leaser) state(name string, s disklease.State) tenure.State {
 	now := l.clock.Now()
 	st := tenure.State{Name: name, Waiting: s.Waiting}
@@ -82,8 +82,8 @@ func (l *Leaser) state(name string, s disklease.State) tenure.State {
 		if m.Released || m.Dead {
 			continue
 		}
-		// Renewed at the time of the look at the latest, or never seen since.
-		// δ has a part of Term at most, whatever it has adapted to.
+		// Renewed at the time of the look at the latest, or never seen since. δ is at most a part
+		// of Term, also after it has adapted.
 		left := min(l.header.Term, m.Since.Add(l.header.Term+2*l.header.Term/disklease.MinTerms).Sub(now))
 		st.Holders = append(st.Holders, tenure.Holding{
 			Holder: m.Holder, Token: m.Token, Slots: m.Slots, Until: time.Now().Add(max(left, 0)),
@@ -102,7 +102,7 @@ func (l *Leaser) Observe(ctx context.Context, name string) (tenure.State, error)
 	return l.observe(ctx, name, true)
 }
 
-// observe remembers what it saw, if told to, for those who look or try later.
+// observe remembers its observation, if remember is set, for later looks and tries.
 func (l *Leaser) observe(outer context.Context, name string, remember bool) (tenure.State, error) {
 	if err := tenure.CheckName(name); err != nil {
 		return tenure.State{Name: name}, err

@@ -33,13 +33,13 @@ func deadContender(t *testing.T, into *register.Memory) {
 	into.Open().Do([]register.Op{{Name: "x", Writer: dead, Op: quorumregister.Put{Version: machine.Version{Seq: 1, Writer: dead}, Data: data}}})
 }
 
-// What an onlooker has seen is evidence for claims. A record that only one of three stores
-// has may be seen by him and not by the next claim, which holds then, beside one that
-// takes the record for that of a dead holder.
+// The observation of an onlooker is evidence for claims. A record that only one of three stores has
+// may be seen by him and not by the next claim, which holds then, beside one that takes the record
+// for that of a dead holder.
 func TestAnOnlookerIsNoWitnessOfARegularRead(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			t.Cleanup(func() { time.Sleep(time.Minute) }) // what was left behind ends
+			t.Cleanup(func() { time.Sleep(time.Minute) }) // the accesses left behind end
 			all := newMemories(3, term, delay)
 			deadContender(t, all[0])
 			looking, lf := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
@@ -82,10 +82,10 @@ func TestAnOnlookerIsNoWitnessOfARegularRead(t *testing.T) {
 	}
 }
 
-// A look says what was so when it began: who renewed during a look that took long is alive.
+// A look shows the state at its beginning: a holder that renewed during a long look is alive.
 func TestALookThatTakesLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { time.Sleep(time.Minute) }) // what was left behind ends
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // the accesses left behind end
 		all := newMemories(1, term, delay)
 		holder, hf := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
 		looking, lf := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
@@ -131,10 +131,10 @@ func (s *slowReplies) Do(ops []register.Op) []register.Reply {
 	return replies
 }
 
-// What a claim has seen when it was refused is evidence for later ones.
+// The observation of a claim that was refused is evidence for later claims.
 func TestARefusedClaimIsNoWitnessOfARegularRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { time.Sleep(time.Minute) }) // what was left behind ends
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // the accesses left behind end
 		all := newMemories(3, term, delay)
 		deadContender(t, all[0])
 		one, of := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
@@ -156,11 +156,11 @@ func TestARefusedClaimIsNoWitnessOfARegularRead(t *testing.T) {
 	})
 }
 
-// Clocks may differ from true time by Drift: a holder is done that much earlier, and those who
-// wait wait that much longer.
+// Clocks may differ from true time by Drift: a holder ends that much earlier, and claims wait that
+// much longer.
 func TestDriftIsAllowedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { time.Sleep(time.Minute) }) // what was left behind ends
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // the accesses left behind end
 		const drift = 40_000
 		all := newDrifting(1, term, delay, drift)
 		holder, hf := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
@@ -194,7 +194,7 @@ func TestDriftIsAllowedFor(t *testing.T) {
 // A sharer's deadline counts from when its beat was begun, not from the answer.
 func TestASharersDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { time.Sleep(time.Minute) }) // what was left behind ends
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // the accesses left behind end
 		all := newMemories(1, term, delay)
 		l, f := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
 		beats := &beatTimes{slowReplies: slowReplies{Store: f[0].Store}}
@@ -233,7 +233,8 @@ func (s *beatTimes) Do(ops []register.Op) []register.Reply {
 	return s.slowReplies.Do(ops)
 }
 
-// TestAwaitInTrouble: stores that fail for some time are no news of a holder, and what no waiting cures ends an Await.
+// TestAwaitInTrouble: stores that fail for some time are no news of a holder, and trouble that no
+// waiting cures ends an Await.
 func TestAwaitInTrouble(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)

@@ -51,8 +51,8 @@ func TestTTL(t *testing.T) {
 	})
 }
 
-// TestATryFindsTheDead: nobody waits for the lease of a holder who died, yet in the end
-// a try gets it, of another process even; and the living are never taken for dead.
+// TestATryFindsTheDead: nobody waits for the lease of a holder that died, yet in the end a try gets
+// it, even in another process. A living holder is never taken for dead.
 func TestATryFindsTheDead(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -121,7 +121,7 @@ func TestWhoGaveUpWaitingLeavesWhatHeSaw(t *testing.T) {
 	})
 }
 
-// TestOnlookersFindTheDead: who awaits a change is told of a death, though nobody contends.
+// TestOnlookersFindTheDead: an Await returns when the holder has died, although nobody contends.
 func TestOnlookersFindTheDead(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -234,7 +234,7 @@ func TestOneHangsAndOneFails(t *testing.T) {
 	})
 }
 
-// TestNothingHangsWithTheStores: a release and Close come back, and say what they could not do.
+// TestNothingHangsWithTheStores: a release and Close come back, with the error of the stores.
 func TestNothingHangsWithTheStores(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		l, faults := newMemories(1, term, delay).open(t, storage.Options{})

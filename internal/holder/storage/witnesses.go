@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// witnesses keeps what claims saw, by name, for those that come later: in memory, and in
-// a file a name for other processes of this user. A forged one could make a living holder
-// look dead, so a directory that another user owns or may write to is not used. What goes
-// wrong with files is no error: then only this process remembers.
+// witnesses keeps the observations of claims, by name, for later claims: in memory, and in one file
+// a name for other processes of this user. A forged observation could make a living holder look
+// dead, so a directory that another user owns or may write to is not used. Trouble with files is no
+// error: then only this process remembers.
 type witnesses struct {
 	dir string // empty: no files
 	uid uint32 // of this user
@@ -39,8 +39,8 @@ const (
 	oldWitness    = 30 * 24 * time.Hour // files that are removed
 )
 
-// StateDir is where programs of this user keep what outlives them on this machine,
-// below $XDG_STATE_HOME or ~/.local/state; "" if there is no such place.
+// StateDir is the directory for files that outlive programs of this user on this machine, below
+// $XDG_STATE_HOME or ~/.local/state. It is "" if there is no such place.
 func StateDir() string {
 	base := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) {
@@ -65,7 +65,7 @@ func witnessesOf(boot, state string, set machine.ID) *witnesses {
 	return w
 }
 
-// of returns what was seen of a name, nil if nothing was.
+// of returns the observation of a name, nil if there is none.
 func (w *witnesses) of(name string) []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,7 +82,7 @@ func (w *witnesses) of(name string) []byte {
 	return b[witnessHead:]
 }
 
-// keep remembers what was seen last.
+// keep replaces the observation of a name.
 func (w *witnesses) keep(name string, witness []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,7 +98,7 @@ func (w *witnesses) keep(name string, witness []byte) {
 	}
 }
 
-// forget drops what was seen of a name that is ours now.
+// forget drops the observation of a name that is ours now.
 func (w *witnesses) forget(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +122,7 @@ func (w *witnesses) path(name string) string {
 	return filepath.Join(w.dir, hex.EncodeToString(sum[:16]))
 }
 
-// head is what stands before a witness in its file.
+// head returns the bytes before a witness in its file.
 func (w *witnesses) head(witness []byte) []byte {
 	b := make([]byte, witnessHead)
 	copy(b, witnessMagic)

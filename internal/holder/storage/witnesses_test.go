@@ -64,7 +64,8 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
-// TestWitnessesOfAnUnknownBoot: where a boot has no name nothing tells later by whose clock something was seen.
+// TestWitnessesOfAnUnknownBoot: without the boot's name, nothing shows later by which clock an
+// observation was made.
 func TestWitnessesOfAnUnknownBoot(t *testing.T) {
 	dir := t.TempDir()
 	witnessesOf("", dir, machine.ID{1}).keep("x", []byte("seen"))
@@ -130,7 +131,7 @@ func TestForgedWitnesses(t *testing.T) {
 	})
 }
 
-// TestOldWitnesses: nobody comes back for what was seen a month ago.
+// TestOldWitnesses: an observation of a month ago is removed.
 func TestOldWitnesses(t *testing.T) {
 	w := newWitnesses(t.TempDir(), machine.ID{1})
 	w.keep("old", []byte("seen"))

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// Delays turns how long operations took into a bound δ for those to come: twice what
-// all but one of the last 1,024 took at most. It doubles at once when an operation
-// takes longer, and shrinks slowly. A δ that is wrong costs time or liveness, and no
-// safety, see package disklease; so one that hung for a minute does not make a δ of a
-// minute. Any goroutine may use it.
+// Delays turns the times of operations into a bound δ for later ones: twice the second longest time
+// of the last 1,024. It doubles at once when an operation takes longer, and shrinks slowly. A δ
+// that is wrong costs time or liveness, and no safety, see package disklease; so one that hung for
+// a minute does not make a δ of a minute. Any goroutine may use it.
 type Delays struct {
 	mu    sync.Mutex
 	least time.Duration
@@ -28,7 +27,7 @@ const (
 // NewDelays begins with a bound that is never undercut.
 func NewDelays(least time.Duration) *Delays { return &Delays{least: least, bound: least} }
 
-// Add takes in that an operation took d.
+// Add takes in the time that an operation took.
 func (d *Delays) Add(took time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package register gives shared registers their I/O: stores that keep them, sets of
-// stores of which a minority may fail, and the faults to test what is built on them.
+// Package register gives shared registers their I/O: stores that keep them, sets of stores of which
+// a minority may fail, and faults for tests.
 //
 //	set, err := register.NewSet(stores)       // one, three, five: of internal/host/register/file, …
 //	x := set.Register("nightly")              // atomic; set.Regular for regular reads
@@ -19,21 +19,21 @@
 //
 // Memory: in this process. Atomic; nanoseconds; everything is gone with the process.
 //
-// Package internal/host/register/file: directories and devices. Atomic each. δ is what the disk
-// takes for the reads and synchronous writes of a batch; bench it.
+// Package internal/host/register/file: directories and devices. Atomic each. δ is the disk's time
+// for the reads and synchronous writes of a batch; measure it.
 //
 // Package internal/host/register/redis: a server with scripts. Atomic each, as long as the server
-// keeps what it acknowledged. δ is round trips.
+// keeps all acknowledged writes. δ is round trips.
 //
-// A Set is a register with the bounds of package quorumregister: atomic or regular
-// as the user chooses, over any majority of its stores, in two rounds of the slowest
-// store of the fastest majority. Delays measures that; [Cell.Bounds] tells.
+// A Set is a register with the bounds of package quorumregister: atomic or regular as the user
+// chooses, over any majority of its stores, in two rounds of the slowest store of the fastest
+// majority. Delays measures that, and [Cell.Bounds] returns it.
 //
-// # What a store does for registers
+// # A store's promises
 //
-// It keeps the greatest version and each writer's newest note, whatever the order in which
-// they arrive and however late. A damaged register reads as damaged, never as empty. Its
-// floor never goes back, over restarts too. Package registertest has the suite.
+// It keeps the greatest version and each writer's newest note, in any order of arrival and however
+// late they come. A damaged register reads as damaged, never as empty. Its floor never goes back,
+// over restarts too. Package registertest has the suite.
 //
 // # One worker for a store
 //

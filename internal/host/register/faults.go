@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// Fault is what befalls an operation.
+// Fault is a fault of an operation.
 type Fault int
 
 const (
@@ -21,7 +21,7 @@ const (
 	Torn             // a Put or PutNote that fails and leaves damage: see Faults.Tear
 )
 
-// ErrInjected is what a Faults says of an operation that it made fail.
+// ErrInjected is the error of an operation that a Faults made fail.
 var ErrInjected = errors.New("injected fault")
 
 // Faults is a Store that fails as it is told: the one place where tests of stores,
@@ -33,8 +33,8 @@ type Faults struct {
 	Plan func(Op) Fault
 	// Delay is for how long a Late operation waits.
 	Delay time.Duration
-	// Tear leaves what the medium is left with when power fails in the middle of op.
-	// If it is nil, the next three Queries of the name fail here, or all until a Put.
+	// Tear leaves the medium as if power had failed in the middle of op. If it is nil, the next
+	// three Queries of the name fail here, or all until a Put.
 	Tear func(op Op)
 
 	mu      sync.Mutex // held while the store works
@@ -105,7 +105,7 @@ func (f *Faults) land(n int) {
 	}
 }
 
-// wait returns when nothing hangs, with the error of what is down.
+// wait returns when nothing hangs, with the error of a store that is down.
 func (f *Faults) wait() error {
 	for {
 		f.state.Lock()
@@ -118,7 +118,7 @@ func (f *Faults) wait() error {
 	}
 }
 
-// Do performs what the faults leave of the operations.
+// Do performs the operations that the faults let through.
 func (f *Faults) Do(ops []Op) []Reply {
 	replies := make([]Reply, len(ops))
 	if err := f.wait(); err != nil {
@@ -140,7 +140,7 @@ func (f *Faults) Do(ops []Op) []Reply {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var whole []Op   // what is done
+	var whole []Op   // the operations that are done
 	var places []int // and where its replies go
 	for i, op := range ops {
 		if f.befalls(faults[i], op) {

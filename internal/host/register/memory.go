@@ -35,8 +35,8 @@ func NewMemory(h Header) *Memory {
 // number may be open.
 func (m *Memory) Open() Store { return memoryHandle{m} }
 
-// Backup returns a function that restores the present state later, as an operator does who
-// restores a disk from an old copy.
+// Backup returns a function that restores the present state later, like an operator who restores a
+// disk from an old copy.
 func (m *Memory) Backup() (restore func()) {
 	copied := func() map[string]*cell {
 		c := maps.Clone(m.registers)

@@ -12,8 +12,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// Register is a register shared by whoever knows where it is, for callers that
-// block. Data that was read must not be changed.
+// Register is a register that processes share, for callers that block. Data that was read must not
+// be changed.
 type Register interface {
 	Read(ctx context.Context) (machine.Value, error)
 	// Write returns the version that it gave to the data. If it fails, or ctx ends, it
@@ -27,12 +27,12 @@ type Noter interface {
 	Note(ctx context.Context, data []byte) error
 }
 
-// Bounded is a Register that says what it promises.
+// Bounded is a Register that returns its promises.
 type Bounded interface {
 	Bounds() Bounds
 }
 
-// Bounds is what a register promises.
+// Bounds are a register's promises.
 type Bounds struct {
 	// Delay is δ: how long an operation takes at most, in ordinary times.
 	Delay time.Duration
@@ -94,7 +94,7 @@ func (c *Cell) Bounds() Bounds {
 	return Bounds{Delay: c.set.delays.Bound(), Atomic: c.atomic || c.set.header.Of == 1}
 }
 
-// Read returns what the register shows.
+// Read returns the register's value.
 func (c *Cell) Read(ctx context.Context) (machine.Value, error) {
 	reply, err := c.do(ctx, machine.Read{})
 	if err != nil {

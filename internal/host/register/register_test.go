@@ -60,7 +60,8 @@ func TestACell(t *testing.T) {
 	}
 }
 
-// TestACellMeasures: δ grows with what its operations take, and the cells of a set measure together.
+// TestACellMeasures: δ grows with the time of its operations, and the cells of a set measure
+// together.
 func TestACellMeasures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores, faults := memories(1)
@@ -94,8 +95,8 @@ func TestOneStoreIsAtomic(t *testing.T) {
 	}
 }
 
-// TestPatienceEnds: the caller of an operation that hangs learns what is amiss, and
-// the next one does not pile up behind it.
+// TestPatienceEnds: the caller of an operation that hangs gets the cause, and the next one does not
+// pile up behind it.
 func TestPatienceEnds(t *testing.T) {
 	stores, faults := memories(3)
 	x := newSet(t, stores).Register("x")
@@ -123,7 +124,7 @@ func TestPatienceEnds(t *testing.T) {
 	}
 }
 
-// TestWaitingForATurn ends with the caller's context, and says what is amiss.
+// TestWaitingForATurn ends with the caller's context, and its error has the cause.
 func TestWaitingForATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores, faults := memories(3)
@@ -256,7 +257,7 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestCellsAreDifferentWriters, whatever they are opened for: two of one identity would take each other's writes for
+// TestCellsAreDifferentWriters, of any kind: two of one identity would take each other's writes for
 // their own.
 func TestCellsAreDifferentWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

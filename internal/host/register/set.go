@@ -13,7 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// ErrClosed is what a Set answers after its Close.
+// ErrClosed is the error of a Set after its Close.
 var ErrClosed = errors.New("closed")
 
 // Set is several stores that belong together, opened by one process: the bases of
@@ -70,7 +70,7 @@ func NewSetBy(now func() machine.Mono, stores []Store) (*Set, error) {
 	return set, nil
 }
 
-// mates tells what speaks against h and o being stores of one set.
+// mates returns an error if h and o cannot be the headers of one set.
 func (h Header) mates(o Header) error {
 	switch {
 	case h.Set != o.Set:
@@ -89,7 +89,7 @@ func (h Header) mates(o Header) error {
 	return nil
 }
 
-// Header returns what the stores agree on. Its Index means nothing.
+// Header returns the header that the stores share. Its Index means nothing.
 func (s *Set) Header() Header { return s.header }
 
 // Delays measures the operations on the set's registers. A caller that steps machines of
@@ -136,7 +136,7 @@ func (s *Set) Serve(name string, writer machine.ID, step func(machine.Accessed))
 	return access, leave
 }
 
-// refuses tells why an access cannot be begun.
+// refuses returns why an access cannot be begun.
 func (s *Set) refuses(name string, a machine.Access) error {
 	select {
 	case <-s.stop:

@@ -78,7 +78,7 @@ func TestStoresOfASetBelongTogether(t *testing.T) {
 	}
 }
 
-// ends collects what is stepped.
+// ends collects the results of accesses.
 type ends struct {
 	mu  sync.Mutex
 	got []machine.Accessed
@@ -102,7 +102,7 @@ func (e *ends) ids() (ids []uint64) {
 	return ids
 }
 
-// batches is a store that remembers what was asked of it together.
+// batches is a store that remembers its operations by batch.
 type batches struct {
 	Store
 	got [][]Op
@@ -325,7 +325,7 @@ func TestACloseThatHangs(t *testing.T) {
 	})
 }
 
-// TestASetWithoutAStore lists what the others have, and closes them.
+// TestASetWithoutAStore lists the names of the other stores, and closes them.
 func TestASetWithoutAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores, faults := memories(3)
@@ -362,8 +362,8 @@ func TestCloseLetsWhoLeavesLeave(t *testing.T) {
 	})
 }
 
-// TestACellLeaves: when a cell is closed the store hears that its writer leaves, and may free the place of what
-// he wrote.
+// TestACellLeaves: when a cell is closed the store hears that its writer leaves, and may free the
+// place of its records.
 func TestACellLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &batches{Store: NewMemory(header(1, 0)).Open()}

@@ -12,7 +12,7 @@ import (
 // device, a server. To survive the loss of some stores, use several with package
 // quorumregister above them.
 type Store interface {
-	// Header returns what all users of the store have to agree on.
+	// Header returns the header, on which all users of the store have to agree.
 	Header() Header
 	// Do performs operations together, so that those for many registers may share
 	// an I/O, and returns a reply for each. It is called by one goroutine at a time
@@ -20,8 +20,8 @@ type Store interface {
 	Do([]Op) []Reply
 	// Names lists the names that have a register with data, in order. It may run beside Do.
 	Names() ([]string, error)
-	// Close frees what the store holds here. It is called when no Do is running,
-	// or when one hangs that nobody waits for any more.
+	// Close frees the store's resources in this process. It is called when no Do is running, or
+	// when one hangs that nobody waits for any more.
 	Close() error
 }
 
@@ -40,18 +40,17 @@ type Op struct {
 // such as making a file or connecting to a server, are done.
 type Enter struct{}
 
-// Leave is the operation that says that the writer will not write this name again.
-// The store may reuse the writer's place once that shows nothing which anybody needs:
-// Obsolete tells.
+// Leave is the operation that says that the writer will not write this name again. The store may
+// reuse the writer's place once Obsolete reports that nobody needs its record.
 type Leave struct{}
 
 // Reply is the outcome of an Op.
 type Reply struct {
 	Value any   // a quorumregister.State for a Query
-	Err   error // wraps ErrDamaged, ErrGone, or what the medium says
+	Err   error // wraps ErrDamaged, ErrGone, or the medium's own error
 }
 
-// Header is what is fixed when a store is made.
+// Header is fixed when a store is made.
 type Header struct {
 	Set   machine.ID    // names the set of stores that belong together
 	Of    int           // how many stores the set has

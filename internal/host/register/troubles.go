@@ -8,7 +8,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// troubles is what is amiss with the stores, for callers who waited in vain.
+// troubles has the errors of the stores, for callers that waited in vain.
 type troubles struct {
 	mu      sync.Mutex
 	failing []error // by store
@@ -39,7 +39,7 @@ func set(errs []error, i int, err error) []error {
 	return errs
 }
 
-// explain says of err, the end of a caller's patience, what may be behind it.
+// explain adds the possible cause to err, the end of a caller's patience.
 func (t *troubles) explain(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// worker does what is asked of one store. While the store hangs, what waits is no
-// more than one access for each client, for quorumregister asks no more.
+// worker performs the accesses to one store. While the store hangs, no more than one access for
+// each client waits, for quorumregister asks no more.
 type worker struct {
 	store  Store // nil if it was not opened
 	wake   chan struct{}
@@ -23,7 +23,7 @@ type worker struct {
 	over  bool // nothing is taken from the queue any more
 }
 
-// job is an access that waits. Its client is who hears of its end.
+// job is an access that waits. Its client hears of its end.
 type job struct {
 	machine.Access
 	client *client
@@ -46,7 +46,7 @@ func (c *client) gone() bool {
 	return c.left
 }
 
-// end tells the client, unless he left.
+// end passes the result to the client, unless that has left.
 func (c *client) end(a machine.Accessed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,8 @@ func (w *worker) add(j job) {
 	}
 }
 
-// leave drops what a client waits for, and tells the store if it knows him.
+// leave drops the access for which a client waits, and has the writer leave the store if the store
+// knows it.
 func (w *worker) leave(index int, c *client) {
 	w.mu.Lock()
 	w.queue = slices.DeleteFunc(w.queue, func(j job) bool { return j.client == c })
@@ -87,7 +88,7 @@ func (w *worker) leave(index int, c *client) {
 	}
 }
 
-// run does what waits, all at once, until stop, and then what still waits.
+// run performs the waiting accesses, all at once, until stop, and then the rest.
 func (w *worker) run(stop chan struct{}) {
 	defer close(w.ended)
 	for stopped := false; !stopped; {
@@ -100,8 +101,8 @@ func (w *worker) run(stop chan struct{}) {
 	}
 }
 
-// take empties the queue. The last time, only clients who leave are served, and the
-// others hear that the store is closed.
+// take empties the queue. The last time, only clients that leave are served, and the others hear
+// that the store is closed.
 func (w *worker) take(last bool) []job {
 	w.mu.Lock()
 	jobs := w.queue

@@ -82,7 +82,7 @@ func TestWhatHangsTwice(t *testing.T) {
 	}
 }
 
-// TestASetThatIsClosed ends what lasts and what waits for its turn.
+// TestASetThatIsClosed ends the accesses under way and those that wait for their turn.
 func TestASetThatIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores, faults := memories(1)

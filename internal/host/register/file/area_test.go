@@ -126,8 +126,8 @@ func TestAJumpWhileContending(t *testing.T) {
 	}
 }
 
-// No two ever have an area at a time, and one who waits gets it: who contended in vain
-// may have left a claim, which has to run out first.
+// No two handles ever have an area at a time, and a handle that waits gets it. A handle that
+// contended in vain may have left a claim, which has to run out first.
 func TestContendersForAnArea(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 1, SingleHost: true})
@@ -211,8 +211,8 @@ func TestInheritedSlots(t *testing.T) {
 	})
 }
 
-// A damaged slot of an area is nobody's to write before it counts as lost: written anew, it would show nothing
-// where a record was, and others could not tell.
+// Nobody may write a damaged slot of an area before it counts as lost: written anew, it would show
+// nothing in place of a record, and others would not notice.
 func TestInheritedDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 1, Slots: 4})
@@ -241,7 +241,7 @@ func TestInheritedDamage(t *testing.T) {
 	})
 }
 
-// A look that fails says nothing of what is needed.
+// A look that fails does not show which records are needed.
 func TestInheritedSlotsAndAFailedLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 1, Slots: 4})
@@ -353,7 +353,7 @@ func TestWhoMovesKeepsWhatIsInherited(t *testing.T) {
 		other.Close()
 		s.home.doubt = errors.New("a write failed")
 		do(t, s, put("x", 3, 1, "three"))
-		s.dead = register.ErrGone // it dies, so that others judge what it has left
+		s.dead = register.ErrGone // it dies, so that others judge its records
 		onlooker, err := Open(path, Options{Clock: realClock, ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
@@ -455,7 +455,7 @@ func TestAWriteThatOutlastsItsClaim(t *testing.T) {
 	}
 }
 
-// A claim block that cannot be read may be that of somebody who lives.
+// A claim block that cannot be read may be a living handle's.
 func TestATornClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 1})

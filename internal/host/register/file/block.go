@@ -14,7 +14,7 @@ import (
 // block is the unit of all I/O: one record, written and read whole.
 const block = 4096
 
-// A block begins with 8 bytes that say what it is and a CRC-32C over all the others.
+// A block begins with 8 bytes that name its kind, and a CRC-32C over all other bytes.
 const (
 	magicStore    = "TenureS\x01"
 	magicHandle   = "TenureH\x01"

@@ -11,7 +11,7 @@ import (
 
 var magics = []string{magicStore, magicHandle, magicFarewell, magicRecord, magicClaim}
 
-// A block says what kind it is, and the checksum covers that and each byte of the content.
+// A block names its kind, and the checksum covers that and each byte of the content.
 func TestTheChecksumCoversAllOfABlock(t *testing.T) {
 	for _, magic := range magics {
 		b := make([]byte, block)

@@ -151,7 +151,7 @@ func (c *claim) outcomes(outs []any) {
 	}
 }
 
-// access begins what the lease asks for, one at a time.
+// access begins the accesses that the lease asks for, one at a time.
 func (c *claim) access(accesses []machine.Access) {
 	for _, a := range accesses {
 		go func() {
@@ -194,8 +194,8 @@ func (c *claim) quit() {
 	c.lose()
 }
 
-// release gives the area back. It waits for what is on its way to the claim blocks, as long
-// as others would have to wait without it.
+// release gives the area back. It waits for accesses on their way to the claim blocks, as long as
+// others would have to wait without it.
 func (c *claim) release() {
 	until := machine.Mono(c.deadline.Load())
 	c.driver.Step(disklease.Leave{})

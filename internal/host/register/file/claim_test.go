@@ -157,7 +157,7 @@ func TestAnAreaOfADeviceThatHangsIsLeft(t *testing.T) {
 	})
 }
 
-// blindClaims cannot read what areas there are.
+// blindClaims cannot read the areas.
 type blindClaims struct {
 	file
 	blind *atomic.Bool
@@ -170,7 +170,7 @@ func (d blindClaims) ReadAt(p []byte, off int64) (int, error) {
 	return d.file.ReadAt(p, off)
 }
 
-// A device that does not say what areas were had is not taken for one where none was: nobody is
+// A device whose claimed areas cannot be read is not taken for one without any: no operation is
 // answered.
 func TestADeviceWhoseClaimsCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -39,7 +39,7 @@ func decodeClaim(b []byte) (c claimBlock, err error) {
 	return c, f.rest()
 }
 
-// claimed is what an area's claim blocks show.
+// claimed has the contents of an area's claim blocks.
 type claimed struct {
 	record, note claimBlock
 	// unreadable is the record's block if that cannot be decoded. A note that cannot be
@@ -61,8 +61,8 @@ func decodeClaimed(b []byte) (c claimed) {
 // virgin reports whether nobody ever claimed the area.
 func (c *claimed) virgin() bool { return c.unreadable == nil && c.record.version == machine.Version{} }
 
-// value is what a claim reads. A block that cannot be decoded may be the claim of a living
-// process.
+// value is the value that a claim reads. A block that cannot be decoded may be the claim of a
+// living process.
 func (c *claimed) value(h *storeHeader) machine.Value {
 	v := machine.Value{Version: c.record.version, Data: c.record.data, Next: c.record.version.Seq + 1}
 	if c.unreadable != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Close comes at the last moment of a Do, which has done its work: what the store holds is freed
-// all the same, or a device's area would be claimed for as long as the process lives.
+// Close comes at the last moment of a Do, which has done its work. The store's place is freed all
+// the same, or a device's area would be claimed for as long as the process lives.
 func TestCloseAsADoEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 1})
@@ -35,7 +35,8 @@ func TestCloseAsADoEnds(t *testing.T) {
 	})
 }
 
-// A handle that is closed removes what it has put aside just before: nobody may come for long.
+// A handle that is closed removes the files that it has put aside just before: perhaps no other
+// process comes for long.
 func TestCloseRemovesWhatItPutsAside(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	earlier := b.open()

@@ -57,9 +57,9 @@ func open(paths []string) ([]register.Store, error) {
 	return stores, errors.Join(errs...)
 }
 
-// backup copies all files. Putting them back is what an operator does who must not.
-// Handles come while it copies: their files are renamed into place under its hands,
-// and what is gone by then is not in the copy.
+// backup copies all files. An operator must not put them back, and this test does. Handles come
+// while it copies. Their files are renamed into place under its hands, and a file that is gone by
+// then is not in the copy.
 func backup(t *testing.T, dir string) (restore func()) {
 	aside := t.TempDir()
 	copied := filepath.Join(aside, "handles")

@@ -33,8 +33,7 @@ func TestARecordBeyondTheLimits(t *testing.T) {
 	}
 }
 
-// Of the notes of one writer the newest counts, in whatever order the files are read in which
-// they are.
+// Of the notes of one writer the newest counts, in any order of the files in which they are.
 func TestTheNewestNoteCounts(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	s, other := b.open(), b.open()
@@ -152,8 +151,8 @@ func TestInitOfADeviceInUse(t *testing.T) {
 	})
 }
 
-// A slot that its writer left is not used for another register before readers who may have met it
-// have met what outdoes it.
+// A slot that its writer left is not used for another register before each reader that may have met
+// it has met the record that outdoes it.
 func TestAFreedSlotWaits(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	s, other := b.open(), b.open()
@@ -172,8 +171,8 @@ func TestAFreedSlotWaits(t *testing.T) {
 	}
 }
 
-// The time that a slot waits begins when the look that found it outdone has ended: another look that began before
-// may have met the slot and not what outdoes it.
+// The time that a slot waits begins when the look that found it outdone has ended. Another look
+// that began before may have met the slot and not the record that outdoes it.
 func TestAFreedSlotWaitsFromTheEndOfALook(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	f := &faulty{}
@@ -199,7 +198,7 @@ func TestAFreedSlotWaitsFromTheEndOfALook(t *testing.T) {
 	}
 }
 
-// A slot that is needed again, by its writer who comes back or by others, waits anew from when it is not.
+// A slot that is needed again, by its writer or by others, waits anew from the end of that need.
 func TestAFreedSlotThatIsNeededAgainWaitsAnew(t *testing.T) {
 	type step func(b *bench, s, other *Store)
 	leaves := func(_ *bench, s, _ *Store) { do(t, s, leave("x", 1)) }

@@ -28,7 +28,7 @@ func change(t testing.TB, b *bench, place string, at, n int, f func([]byte)) {
 	if _, err := file.WriteAt(p, int64(at)); err != nil {
 		t.Fatal(err)
 	}
-	if err := file.Sync(); err != nil { // those who read past the page cache shall see it
+	if err := file.Sync(); err != nil { // readers past the page cache shall see it
 		t.Fatal(err)
 	}
 }

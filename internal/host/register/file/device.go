@@ -22,7 +22,7 @@ type device struct {
 	f      file
 }
 
-// areaSlots is what an area has unless Init is told otherwise.
+// areaSlots is the number of an area's slots, unless Init gets another one.
 const areaSlots = 32
 
 func claimAt(area int) int64 { return int64(1+2*area) * block }
@@ -31,7 +31,7 @@ func (h *storeHeader) areaAt(area int) int64 {
 	return claimAt(h.areas) + int64(area)*int64(placeSize(h.slots))
 }
 
-// size is what the store takes of its device.
+// size is the number of bytes of the device that the store takes.
 func (h *storeHeader) size() int64 { return h.areaAt(h.areas) }
 
 func areaName(area int) string { return fmt.Sprintf("area-%04d", area) }
@@ -101,8 +101,8 @@ func (a *area) stat() (info, error) {
 	return info{ident: [2]uint64{uint64(a.index)}, size: int64(placeSize(a.dev.header.slots)), plain: true}, nil
 }
 
-// surveyDevice opens a device on which a store can be made, and chooses what the header leaves
-// open.
+// surveyDevice opens a device on which a store can be made, and chooses the fields that the header
+// leaves open.
 func surveyDevice(path string, h *storeHeader) (_ file, err error) {
 	if h.areas == 0 {
 		return nil, fmt.Errorf("%s: a device needs the number of handles that can be open at a time", path)
@@ -177,8 +177,8 @@ func blankArea(slots int) []byte {
 	return b
 }
 
-// checkBlank makes sure that there is nothing on a device but what an Init that crashed may
-// have written. Any other user of a device leaves traces at its beginning or its end.
+// checkBlank returns an error if a device holds anything but the writes of an Init that crashed.
+// Any other user of a device leaves traces at its beginning or its end.
 func checkBlank(f file, h *storeHeader, size int64) error {
 	const margin = 1 << 20
 	buf := aligned(margin)
@@ -217,7 +217,7 @@ func checkBlank(f file, h *storeHeader, size int64) error {
 	return check(max(h.size(), end-margin), end)
 }
 
-// openSized opens a device to write and tells how large it is.
+// openSized opens a device to write, and returns its size in bytes.
 func openSized(path string, files files) (file, int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -310,7 +310,7 @@ func (k *areaKeeper) full(s *Store) error {
 	return fmt.Errorf("%s: all %d slots of this handle are in use: leave registers, or make a store with fewer handles", s.path, k.dev.header.slots)
 }
 
-// inherit reads what the area holds and puts our name on it.
+// inherit reads the records in the area, and puts our name on it.
 func (k *areaKeeper) inherit(s *Store, h *home) error {
 	h.image = aligned(placeSize(h.slots))
 	if _, err := h.f.ReadAt(h.image, 0); err != nil {

@@ -101,7 +101,7 @@ func TestInitDevice(t *testing.T) {
 	const size = 2 << 20
 	opts := InitOptions{Handles: 4, Slots: 8}
 	h := storeHeader{Header: testHeader, areas: 4, slots: 8}
-	long := storeHeader{Header: testHeader, areas: 4, slots: 40} // longer than what is always looked at
+	long := storeHeader{Header: testHeader, areas: 4, slots: 40} // longer than the part that is always looked at
 	tests := []struct {
 		name string
 		size int
@@ -200,7 +200,7 @@ func TestADeviceThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A file in memory is no device for what several hosts share, though it says that it is.
+// A file in memory is no device that several hosts share, although it looks like one.
 func TestADeviceInMemory(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "tenure")
 	if err != nil {
@@ -298,7 +298,7 @@ func TestADeviceWhoseInitFailed(t *testing.T) {
 	}
 }
 
-// A device that is a byte shorter than its store is damaged, and what lies behind the store does not matter.
+// A device that is a byte shorter than its store is damaged. Bytes behind the store do not matter.
 func TestADeviceThatIsJustTooShort(t *testing.T) {
 	path := newDevice(t, InitOptions{Handles: 2, Slots: 4})
 	h, err := readHeader(OS, path)

@@ -11,7 +11,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/register"
 )
 
-// A device that was made anew under an open handle belongs to those who opened it since: the
+// A device that was made anew under an open handle belongs to the handles that opened it since. A
 // handle of the store before stops for good and writes nothing.
 func TestADeviceIsMadeAnew(t *testing.T) {
 	for _, first := range []register.Op{query("x"), put("x", 4, 1, "four")} {
@@ -58,8 +58,8 @@ func deviceMadeAnew(t *testing.T, first register.Op) {
 	})
 }
 
-// The header of a device is damaged: newcomers cannot open it, and those who have it open stop
-// until it is back.
+// The header of a device is damaged: newcomers cannot open it, and open handles stop until it is
+// back.
 func TestTheHeaderOfADeviceIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 2})

@@ -347,7 +347,7 @@ func (x *deviceWorld) inTheEnd() {
 		}
 		stores = append(stores, s)
 		o.took(s)
-		for began := time.Now(); ; time.Sleep(worldHeader.Term / 4) { // what earlier handles left is tidied up first
+		for began := time.Now(); ; time.Sleep(worldHeader.Term / 4) { // records of earlier handles are tidied up first
 			if err = o.put(s); err == nil || time.Since(began) > 2*worldHeader.Quiet() {
 				break
 			}

@@ -18,12 +18,11 @@
 //	DIR/handles/<id>    one file for each opened Store that has written something
 //	DIR/handles/<id>.<random>    the same file, condemned: see Tidiness
 //
-// A handle's file is [header][farewell][copy A of each slot][copy B of each slot] in
-// blocks of 4096 bytes, each with a CRC-32C, its place and a generation in it. A slot
-// holds what one writer left at one register: data under a version, and a note. The
-// file is written whole under a temporary name, and linked when it is durable; it never
-// changes its size. A handle that needs more slots moves to a larger file. A device, or
-// a preallocated file, has areas in place of files: see below.
+// A handle's file is [header][farewell][copy A of each slot][copy B of each slot] in blocks of 4096
+// bytes, each with a CRC-32C, its place and a generation in it. A slot holds one writer's record of
+// one register: data under a version, and a note. The file is written whole under a temporary name,
+// and linked when it is durable; it never changes its size. A handle that needs more slots moves to
+// a larger file. A device, or a preallocated file, has areas in place of files: see below.
 //
 // Accesses bypass the host's cache and are durable when they end (O_DIRECT|O_SYNC), or
 // use the cache if the header says that the store is for the processes of a single
@@ -31,17 +30,17 @@
 //
 // # Writing
 //
-// A Put or PutNote goes to copy A of the slot and then to copy B, neighbouring slots
-// together: to renew many leases is two writes. It is acknowledged when both are
-// complete, so that each completed write is in both copies, or in one while the other
-// is written. When a slot passes to another register, both copies first get the new
-// name alone; so the good copy of a damaged slot tells which register is affected.
+// A Put or PutNote goes to copy A of the slot and then to copy B, neighbouring slots together: to
+// renew many leases is two writes. It is acknowledged when both are complete, so that each
+// completed write is in both copies, or in one while the other is written. When a slot passes to
+// another register, both copies first get the new name alone. So the good copy of a damaged slot
+// shows which register is affected.
 //
-// After a write that failed the handle moves to a new file with all its records, the failed
-// one included: a reader may have met it, and must not see the register go back. A write
-// that got stuck on its way to the old file lands where no process looks. After each write
-// it is checked that the path still leads to the file. If the host cannot tell, the write
-// is not acknowledged, and nothing counts as taken away.
+// After a write that failed the handle moves to a new file with all its records, the failed one
+// included: a reader may have met it, and must not see the register go back. A write that got stuck
+// on its way to the old file lands where no process looks. After each write it is checked that the
+// path still leads to the file. If the host cannot check that, the write is not acknowledged, and
+// nothing counts as taken away.
 //
 // # Reading
 //
@@ -56,34 +55,33 @@
 //     at all. Of equal versions the order of places says which counts as greater, so
 //     that no two records are given up for each other's sake.
 //  2. A file that was listed and is gone when it is to be opened makes a new list.
-//  3. A slot is used anew only after it has been outdone for the wait (see below), and a
-//     look that takes nine tenths of that, for clocks differ, is made again: who met the slot's new contents met, in
-//     the same look, what had outdone the old.
-//  4. If a list is a snapshot of the directory, that is all. One that is not can miss a file
-//     that was added behind the point it had reached together with the file that
-//     was removed for it; then the second list differs. It would take a handle
-//     that was opened, written, outdone and closed, all during one look and in step with
-//     its lists, to be missed in both. Nor is a file met that was condemned in front of that
-//     point and pardoned behind it, twice, by others who were stopped before they renamed it, and
-//     in step with both lists. What a list asks the system for in one call, about a thousand
-//     handles, local filesystems list in one step, where even that cannot be. Package
-//     internal/lab/storageworld plays lists of two steps, between which processes stand still.
+//  3. A slot is used anew only after it has been outdone for the wait (see below). A look that
+//     takes nine tenths of the wait is made again, for clocks differ. So a look that met the
+//     slot's new contents also met the record that had outdone the old.
+//  4. If a list is a snapshot of the directory, that is all. Another list can miss a file that was
+//     added behind the point that it had reached, together with the file that was removed for
+//     it. Then the second list differs. To be missed in both lists, a handle would have to be
+//     opened, written, outdone and closed, all during one look and in step with its lists. A
+//     file is also missed if it is condemned in front of that point and pardoned behind it,
+//     twice and in step with both lists, by processes that were stopped before they renamed it.
+//     Local filesystems list in one step the names of one system call, about a thousand
+//     handles, so among so few even that cannot happen. Package internal/lab/storageworld plays
+//     lists of two steps, between which processes stand still.
 //
-// So one Store is an atomic register: a version that was seen is in a copy, and stays
-// until it is outdone. The exception is a power loss of the storage in the middle of a
-// write, which may take back what was seen but not acknowledged.
+// So one Store is an atomic register: a version that was seen is in a copy, and stays until it is
+// outdone. The exception is a power loss of the storage in the middle of a write, which may take
+// back a version that was seen but not acknowledged.
 //
 // # Damage
 //
-// A block that cannot be decoded was torn by a crash, or is rotten, or is being written. It
-// is read again at once, a few times. If it stays unreadable, Queries of the register that
-// the other copy names fail with register.ErrDamaged; of all registers, and Names, if both
-// copies are. That ends when the slot reads well. It also ends when its bytes have not
-// changed for register.Header.Quiet by the reader's clock: a living holder would have
-// written it anew. Then the good copy counts, or none, and the floor of the store is raised
-// beyond what was lost. A handle that meets damage of its own moves to a new file, so
-// nobody has to wait. An error of reading is never taken for damage: the storage of others
-// may work.
+// A block that cannot be decoded was torn by a crash, or is rotten, or is being written. It is read
+// again at once, a few times. If it stays unreadable, Queries of the register that the other copy
+// names fail with register.ErrDamaged; of all registers, and Names, if both copies are. That ends
+// when the slot reads well. It also ends when its bytes have not changed for register.Header.Quiet
+// by the reader's clock: a living holder would have written it anew. Then the good copy counts, or
+// none, and the floor of the store is raised beyond the lost versions. A handle that meets damage
+// of its own moves to a new file, so nobody has to wait. An error of reading is never taken for
+// damage: the storage of others may work.
 //
 // # Going away
 //
@@ -113,10 +111,10 @@
 //  1. Condemn: the file is renamed, to a name that is used once. Any file may be condemned
 //     at any time. Its handle sees that the path no longer leads to the file before it
 //     acknowledges the next write, and moves to a new file with all it has.
-//  2. Remove: a look that listed the file as condemned finds that nobody needs what is in
-//     it. Otherwise the looking process pardons the file, which gives it the first name
-//     back, and looks again before it answers. A process without the right to write answers
-//     with an error.
+//  2. Remove: a look that listed the file as condemned finds that nobody needs its records.
+//     Otherwise the looking process pardons the file, which gives it the first name back, and
+//     looks again before it answers. A process without the right to write answers with an
+//     error.
 //
 // Let a write W be acknowledged, or be seen by an answered look, in file F under its first
 // name. W was in F before F was condemned next: the handle, and the look's second list,
@@ -146,15 +144,15 @@
 //
 // # Devices
 //
-// Block 0 of a device is the header. Then come two claim blocks for each area, and the
-// areas. The first claim block is a register of package disklease, and the second has the
-// note of the claim that was released last. Open takes an area by Figure 2 of the paper and
-// keeps it by Figure 5, with the header's Term and Delay. It does not wait if the last
-// claim was released. A claim block that cannot be decoded counts as the claim of somebody
-// who may live. Records of earlier handles in the area stay until nobody needs them. If the
-// claim runs out, operations fail with register.ErrGone until another area is had. On a
-// device that is slower than Delay, a contest fails, and its area looks claimed for a
-// while; the claim that failed has told the next one to allow for more.
+// Block 0 of a device is the header. Then come two claim blocks for each area, and the areas. The
+// first claim block is a register of package disklease, and the second has the note of the claim
+// that was released last. Open takes an area by Figure 2 of the paper and keeps it by Figure 5,
+// with the header's Term and Delay. It does not wait if the last claim was released. A claim block
+// that cannot be decoded counts as the claim of a handle that may live. Records of earlier handles
+// in the area stay until nobody needs them. If the claim runs out, operations fail with
+// register.ErrGone until another area is had. On a device that is slower than Delay, a contest
+// fails, and its area looks claimed for a while; the claim that failed has told the next one to
+// allow for more.
 //
 // Each write to an area is checked before, and before it is acknowledged, against the
 // claim's deadline. The assumption, in addition to those below: a write lands no later than
@@ -178,17 +176,16 @@
 //
 // # Costs
 //
-// Against a bare direct read of a handle's file (72 KiB) and a bare direct write of 4 KiB
-// in the same run, medians on local ext4: a Query takes 2 to 3 reads with one handle, 8
-// with 10, and 60 with 100. A Put takes 2 writes. Renewing 64 leases in one batch costs
-// twice as much as renewing one (go test -bench .).
+// The unit is a bare direct read of a handle's file (72 KiB), or a bare direct write of 4 KiB, in
+// the same run: medians on local ext4. A Query takes 2 to 3 reads with one handle, 8 with 10, and
+// 60 with 100. A Put takes 2 writes. Renewing 64 leases in one batch costs twice as much as
+// renewing one (go test -bench .).
 //
 // # Differences and omissions
 //
-// A handle's file does not grow in place but is replaced, so that both copies of many slots
-// are two runs, and a file is whole whenever it is seen. One damaged copy could be masked
-// at once, since each completed write is in the other as well. Package file does not mask
-// it, so that a register never goes back, not even behind a write that was seen without
-// having been acknowledged. There is no repair tool: an operator who is sure that a damaged
-// handle's process is dead may remove its file.
+// A handle's file does not grow in place but is replaced, so that both copies of many slots are two
+// runs, and a file is whole whenever it is seen. One damaged copy could be masked at once, since
+// each completed write is in the other as well. Package file does not mask it, so that a register
+// never goes back, not even behind a write that was seen without having been acknowledged. There is
+// no repair tool. If a damaged handle's process is surely dead, an operator may remove its file.
 package file

@@ -12,8 +12,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/register"
 )
 
-// A host that cannot tell for once whether the own file is still there has taken nothing away:
-// the operation fails, and the next one succeeds.
+// A host that cannot check for once whether the own file is still there has taken nothing away: the
+// operation fails, and the next one succeeds.
 func TestALookAtTheOwnFileFails(t *testing.T) {
 	for _, step := range []string{"stat", "names"} {
 		for _, op := range []register.Op{query("x"), put("x", 4, 1, "four"), note("x", 4, 1, "n")} {
@@ -66,8 +66,8 @@ func (n *noHeader) Open(path string, flags int, perm fs.FileMode) (File, error) 
 	return n.FS.Open(path, flags, perm)
 }
 
-// The new file of a handle is taken away before the write is acknowledged, and nobody can tell
-// whether the store is still there: then the write is not acknowledged.
+// The new file of a handle is taken away before the write is acknowledged, and a check whether the
+// store is still there fails. Then the write is not acknowledged.
 func TestTheNewFileIsTakenAwayAtOnce(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	f, sys := &faulty{}, &noHeader{FS: OS}
@@ -133,7 +133,7 @@ type staleFile struct{ file }
 
 func (staleFile) ReadAt([]byte, int64) (int, error) { return 0, unix.ESTALE }
 
-// Onlookers go by the header as handles do, and free what they hold.
+// Onlookers go by the header as handles do, and free their resources.
 func TestAnOnlookerWithoutAHeader(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	do(t, b.open(), put("x", 3, 1, "three"))

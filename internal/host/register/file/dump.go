@@ -7,11 +7,11 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Handle is what Dump shows of a handle's place.
+// Handle is the view that Dump gives of a handle's place.
 type Handle struct {
 	Place   string     // the name of its file, or of its area
 	ID      machine.ID // zero if the header is damaged
-	Holder  string     // what its opener had people told
+	Holder  string     // the name that its opener gave it
 	Left    bool       // it was closed
 	Slots   int
 	Damage  error // of its header
@@ -63,7 +63,7 @@ func (g *sight) handle() Handle {
 	return h
 }
 
-// newer returns the newer copy and what is wrong with the other, or both.
+// newer returns the newer copy, and the damage of the other copy or of both.
 func (s *glimpse) newer() (newer *record, err error) {
 	for _, c := range s.copies {
 		if c != nil && (newer == nil || c.gen > newer.gen) {

@@ -25,7 +25,7 @@ type faulty struct {
 	fail func(step, path string, n int) (through int, err error)
 	// before is called before each step that only looks.
 	before func(step, path string)
-	// list may change what names returns.
+	// list may change the result of names.
 	list func(names []string) []string
 	left atomic.Int64 // files that are open
 }
@@ -380,7 +380,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-// A reader who cannot read does not take that for damage, however long it lasts.
+// A reader that cannot read does not take that for damage, however long it lasts.
 func TestReadErrorsAreNotDamage(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	do(t, b.open(), put("x", 1, 1, "one"))
@@ -412,8 +412,8 @@ type unreadableFile struct{ file }
 
 func (unreadableFile) ReadAt([]byte, int64) (int, error) { return 0, unix.EIO }
 
-// A look that lasts nearly as long as the wait may have met a slot before it was used anew, by
-// a clock that goes faster, and what outdoes it not yet: it is made again.
+// A look that lasts nearly as long as the wait is made again. By a clock that goes faster, it may
+// have met a slot before that was used anew, and not the record that outdoes it.
 func TestALookThatTakesTooLong(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	do(t, b.open(), put("x", 1, 1, "one"))

@@ -27,7 +27,7 @@ func (c *testClock) now() machine.Mono { return machine.Mono(c.at.Load()) }
 
 func (c *testClock) pass(d time.Duration) { c.at.Add(int64(d)) }
 
-// bench is a directory with a store in it, and the clock of all who open it.
+// bench is a directory with a store in it, and the clock of all handles.
 type bench struct {
 	t     testing.TB
 	dir   string
@@ -66,7 +66,7 @@ func (b *bench) open() *Store {
 	return s
 }
 
-// files lists what is in the handles' directory.
+// files lists the handles' directory.
 func (b *bench) handles() []string {
 	b.t.Helper()
 	names, err := host{}.names(filepath.Join(b.dir, handlesDir))
@@ -119,7 +119,7 @@ func state(t testing.TB, s *Store, name string) quorumregister.State {
 	return do(t, s, query(name))[0].Value.(quorumregister.State)
 }
 
-// shows checks what a register shows: "seq data", and its notes as "writer=note".
+// shows checks a register's contents: "seq data", and its notes as "writer=note".
 func shows(t testing.TB, s *Store, name, want string) {
 	t.Helper()
 	st := state(t, s, name)

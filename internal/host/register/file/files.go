@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// files is what a store needs of the host: the one place where tests put faults.
+// files has the calls of the host that a store needs. It is the one place where tests put faults.
 type files interface {
 	// names lists a directory, sorted, in one look if the host can.
 	names(dir string) ([]string, error)
@@ -34,7 +34,7 @@ type file interface {
 	sync() error
 }
 
-// info is what the host says of a file. The ident is no other file's while it exists.
+// info has the host's description of a file. The ident is no other file's while it exists.
 type info struct {
 	ident [2]uint64
 	size  int64
@@ -61,7 +61,7 @@ func (h host) open(path string, write bool) (file, error) {
 	if write {
 		how = os.O_RDWR
 	}
-	// Not to block on what is no file at all.
+	// Not to block on a path that is no file at all.
 	return h.opened(h.sys().Open(path, past(how|unix.O_NONBLOCK, h.buffered), 0))
 }
 
@@ -100,7 +100,7 @@ func (st Info) info() info {
 	return info{ident: st.Ident, size: st.Size, plain: st.Mode.IsRegular()}
 }
 
-// advise says what to do about an error of the host's.
+// advise adds a remedy to an error of the host's.
 func advise(err error) error {
 	hints := []struct {
 		is   error
@@ -137,8 +137,7 @@ func parseMounts(text, device string) (options []string) {
 	return options
 }
 
-// cachesNames reports whether an NFS mount with these options may answer from what it
-// remembers of directories and attributes.
+// cachesNames reports whether an NFS mount with these options may cache directories and attributes.
 func cachesNames(options []string) bool {
 	zero := 0
 	for _, o := range options {

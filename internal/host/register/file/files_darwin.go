@@ -10,8 +10,8 @@ import (
 // direct stands for O_DIRECT, which there is none of here: no flag has this bit.
 const direct = 1 << 30
 
-// past adds to flags what makes each write durable when it ends, and go past the page cache,
-// unless buffered.
+// past adds the flags that make each write durable when it ends, and go past the page cache, unless
+// buffered.
 func past(flags int, buffered bool) int {
 	flags |= unix.O_SYNC
 	if !buffered {
@@ -32,15 +32,15 @@ func openFlags(path string, flags int, perm os.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// probe tells why machines that share the file at path could not rely on each
-// other's writes.
+// probe returns an error if machines that share the file at path could not rely on each other's
+// writes.
 func probe(path string) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(path, &fs); err != nil {
 		return &os.PathError{Op: "statfs", Path: path, Err: err}
 	}
 	if unix.ByteSliceToString(fs.Fstypename[:]) == "nfs" {
-		return fmt.Errorf("%s is on NFS, of which this system tells too little to rely on: make the store single-host, or use another directory", path)
+		return fmt.Errorf("%s is on NFS, and this system does not show enough of it to rely on: make the store single-host, or use another directory", path)
 	}
 	return nil
 }

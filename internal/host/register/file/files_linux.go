@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// past adds to flags what makes each write durable when it ends, and go past the page cache,
-// unless buffered.
+// past adds the flags that make each write durable when it ends, and go past the page cache, unless
+// buffered.
 func past(flags int, buffered bool) int {
 	flags |= unix.O_SYNC
 	if !buffered {
@@ -22,8 +22,8 @@ func openFlags(path string, flags int, perm os.FileMode) (*os.File, error) {
 	return os.OpenFile(path, flags, perm)
 }
 
-// probe tells why machines that share the file at path could not rely on each
-// other's writes.
+// probe returns an error if machines that share the file at path could not rely on each other's
+// writes.
 func probe(path string) error {
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
 		return probeDirect(path) // a device: its directory does not matter
@@ -54,7 +54,7 @@ func probeNFS(path string) error {
 	}
 	device := fmt.Sprintf("%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev))
 	if cachesNames(parseMounts(string(mounts), device)) {
-		return fmt.Errorf("%s is on NFS, mounted so that this host remembers names and attributes: mount it with noac (or actimeo=0,lookupcache=none)", path)
+		return fmt.Errorf("%s is on NFS, mounted so that this host caches names and attributes: mount it with noac (or actimeo=0,lookupcache=none)", path)
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func probeDirect(path string) error {
 	return fits(path, &st)
 }
 
-// fits tells why direct I/O of our blocks is not what a file takes, going by what the kernel says.
+// fits returns an error if the kernel says that a file does not take direct I/O in our blocks.
 func fits(path string, st *unix.Statx_t) error {
 	if st.Mask&unix.STATX_DIOALIGN == 0 {
 		return nil // before Linux 6.1: all take 4096

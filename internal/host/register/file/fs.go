@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FS is what a directory of leases needs of a file system; each method is a system call, or
-// a few that need not be one. Errors are what package os returns.
+// FS has the calls of a file system that a directory of leases needs. Each method is a system call,
+// or a few that need not be atomic. Errors are those of package os.
 type FS interface {
 	// Open opens a file, with the flags of package os and of the system: O_SYNC and
 	// O_DIRECT are among them.
@@ -42,7 +42,7 @@ type File interface {
 	Sync() error
 }
 
-// Info is what a file system says of a file. The ident is no other file's while it exists.
+// Info is a file system's description of a file. The ident is no other file's while it exists.
 type Info struct {
 	Ident [2]uint64
 	Size  int64
@@ -60,7 +60,7 @@ func (hostFS) Open(path string, flags int, perm fs.FileMode) (File, error) {
 		return nil, err
 	}
 	if flags&os.O_CREATE != 0 {
-		if err := f.Chmod(perm); err != nil { // past the umask: those who share the directory share its files
+		if err := f.Chmod(perm); err != nil { // past the umask: users of the directory share its files
 			f.Close()
 			return nil, err
 		}

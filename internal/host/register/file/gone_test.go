@@ -277,7 +277,7 @@ func TestHalfMadeFiles(t *testing.T) {
 	}
 }
 
-// Newcomers cannot open a store without a sound header, so those who have it open stop.
+// Newcomers cannot open a store without a sound header, so open handles stop.
 func TestTheHeaderIsLost(t *testing.T) {
 	for _, damage := range []func(path string) error{
 		os.Remove,

@@ -22,7 +22,7 @@ func copyAt(slots, c, slot int) int   { return (2 + c*slots + slot) * block }
 func slotsOf(size int64) int          { return int(size/block-2) / 2 }
 func handleName(id machine.ID) string { return id.String() }
 
-// temporary marks what becomes a handle's file, or the store's header, once it is whole.
+// temporary marks a file that becomes a handle's file, or the store's header, once it is whole.
 const temporary = ".new"
 
 // parseHandle reports whether a file's name is a handle's.

@@ -18,9 +18,9 @@ type home struct {
 	ident [2]uint64
 	f     file
 	slots int
-	image []byte // what it holds, unless there is doubt
+	image []byte // its contents, unless there is doubt
 	free  []int  // slots that may be taken, the next one last
-	// inherited are slots of an area with what earlier handles left.
+	// inherited are slots of an area with the records of earlier handles.
 	inherited []*slot
 	doubt     error // a write that failed: it may have happened, in part, or may yet
 }
@@ -41,27 +41,27 @@ func (h *home) gen(slot int) uint64 {
 
 // slot is one writer's at one register.
 type slot struct {
-	rec   record // what it is to hold; gen is that of the last write tried, 0 if there was none
+	rec   record // the record to write; gen is that of the last write tried, 0 if there was none
 	at    int    // where in the home; nowhere if it has no place yet
 	fresh bool   // its copies do not show yet whose it is
 	dirty bool   // not known to be written as it is
 	left  bool   // the writer will not come back
-	idle  bool   // nobody needs what it shows
+	idle  bool   // nobody needs its record
 	since machine.Mono
 }
 
-// keeper is what directories and devices do differently about the own place.
+// keeper has the operations on the own place in which directories and devices differ.
 type keeper interface {
-	// recover makes the own place good again, with all that it is to hold.
+	// recover repairs the own place, with all its records.
 	recover(s *Store) error
-	// failed takes in that a write of slots did.
+	// failed notes that a write of slots failed.
 	failed(s *Store, slots []*slot, err error)
 	// ours reports whether others look for our records where we wrote them.
 	ours(h *home) error
 	// check reports whether the store is still there at all.
 	check(s *Store) error
-	// leave gives the place up after the last write, altogether if forget says that
-	// nobody needs what it holds.
+	// leave gives the place up after the last write, altogether if forget says that nobody needs
+	// its records.
 	leave(s *Store, forget bool)
 	close()
 }
@@ -86,7 +86,7 @@ func (s *Store) keep(dirty []*slot) error {
 	}
 	if err := s.keeper.ours(s.home); err != nil {
 		err = s.gone(err)
-		if s.home != nil { // nobody could tell
+		if s.home != nil { // the check failed
 			s.unsure(dirty, err)
 			return err
 		}
@@ -108,8 +108,7 @@ var (
 	errBack      = errors.New("the file of this handle went back to an older content, as from a backup, and its records are written again")
 )
 
-// unsure takes in that nobody knows whether the own place, with what was written there just now,
-// is still where others look.
+// unsure notes that it is unknown whether others still find the own place, with the latest write.
 func (s *Store) unsure(written []*slot, err error) {
 	s.home.doubt = err
 	for _, p := range written {
@@ -117,8 +116,8 @@ func (s *Store) unsure(written []*slot, err error) {
 	}
 }
 
-// restore answers what went wrong with the own place: we know what it held, so nobody else
-// has to wait. After that every operation fails with the error.
+// restore repairs the own place after a failure: we know its records, so nobody else has to wait.
+// After that every operation fails with the error.
 func (s *Store) restore(err error) error {
 	again := s.recover()
 	if errors.Is(err, register.ErrGone) || s.dead != nil {
@@ -127,7 +126,7 @@ func (s *Store) restore(err error) error {
 	return again
 }
 
-// homeless tells that what the slots are to hold has no safe place.
+// homeless reports whether the records of the slots have no safe place.
 func (s *Store) homeless() bool {
 	return len(s.slots) > 0 && (s.home == nil || s.home.doubt != nil)
 }
@@ -156,9 +155,9 @@ func (s *Store) settle(slots []*slot) bool {
 	return true
 }
 
-// write writes slots to both their copies, one after the other, so that one is always
-// whole. A slot that had another's record first gets the new name on both: so the
-// good copy of a damaged slot tells whose write it was.
+// write writes slots to both their copies, one after the other, so that one is always whole. A slot
+// that had another's record first gets the new name on both copies. So the good copy of a damaged
+// slot shows whose write it was.
 func (s *Store) write(slots []*slot) error {
 	slices.SortFunc(slots, func(a, b *slot) int { return cmp.Compare(a.at, b.at) })
 	var fresh []*slot
@@ -220,10 +219,10 @@ func (s *Store) writeRun(run []*slot, c int, bare bool) error {
 	return nil
 }
 
-// gone drops a place that others do not find, and keeps it if the host could not tell. It
-// may have been condemned or removed by right, if it has not changed for long. Otherwise
-// another program meddles, and may have taken away more. Our records are written again, and
-// nothing counts before all living processes have had the time to notice too.
+// gone drops a place that others do not find, and keeps it if the host could not check. It may have
+// been condemned or removed by right, if it has not changed for long. Otherwise another program
+// meddles, and may have taken away more. Our records are written again, and nothing counts before
+// all living processes have had the time to notice too.
 func (s *Store) gone(err error) error {
 	if err := s.keeper.check(s); err != nil {
 		return err
@@ -245,11 +244,11 @@ func (s *Store) gone(err error) error {
 // hush has nothing count for a while.
 func (s *Store) hush(err error) error {
 	s.hushed = s.lookout.now().Add(s.lookout.wait)
-	s.why = fmt.Errorf("%s: %w: %w: writes of others may be lost too, so nothing counts for the next %v", s.path, register.ErrGone, err, s.lookout.wait)
+	s.why = fmt.Errorf("%s: %w: %w: records of other handles may be lost too, so this store does not count for the next %v", s.path, register.ErrGone, err, s.lookout.wait)
 	return s.why
 }
 
-// verify holds what the latest look saw in the own place against what was written.
+// verify compares the own place at the latest look with the records that were written.
 func (s *Store) verify() error {
 	h := s.home
 	if h == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// InitOptions are what else is fixed when a store is made.
+// InitOptions are fixed, too, when a store is made.
 type InitOptions struct {
 	// SingleHost makes a store for the processes of one host only, which then share
 	// the host's page cache: faster, and on any filesystem.
@@ -29,11 +29,11 @@ type InitOptions struct {
 	FS FS
 }
 
-// Init makes a store in an empty directory, on a block device, or in a preallocated file,
-// which have to be there and, but for zeros, empty. It touches nothing else. Of several at
-// once one succeeds, the others fail with fs.ErrExist; but a device cannot tell them apart:
-// only one process at a time may make a store on a device. A crash leaves either a store or
-// something where Init can be called again.
+// Init makes a store in an empty directory, on a block device, or in a preallocated file, which
+// have to be there and, but for zeros, empty. It touches nothing else. Of several at once one
+// succeeds, and the others fail with fs.ErrExist. On a device nothing tells them apart: only one
+// process at a time may make a store there. A crash leaves either a store or something where Init
+// can be called again.
 func Init(path string, h register.Header, opts InitOptions) error {
 	at, err := survey(path, h, opts)
 	if err != nil {
@@ -148,7 +148,7 @@ func initDirectory(sys FS, path string, header storeHeader, perm fs.FileMode) er
 	return d.files.syncDir(path)
 }
 
-// probeDir tries what probe looks at on a file that it makes and removes.
+// probeDir calls probe on a file that it makes and removes.
 func probeDir(sys FS, path string) error {
 	var id machine.ID
 	rand.Read(id[:])
@@ -166,8 +166,8 @@ func errExists(path string) error {
 	return fmt.Errorf("%s is a store already: use it as it is: %w", path, fs.ErrExist)
 }
 
-// checkEmpty reports whether a store may be made in a directory: there is nothing, or
-// what an Init that crashed, or has not ended, left behind.
+// checkEmpty returns an error unless a store may be made in a directory: it is empty, or holds only
+// the traces of an Init that crashed or has not ended.
 func checkEmpty(sys FS, path string) error {
 	names, err := sys.Names(path)
 	if err != nil {
@@ -189,7 +189,7 @@ func checkEmpty(sys FS, path string) error {
 				return errExists(path) // it was made since the list was
 			}
 			if len(inside) > 0 {
-				return fmt.Errorf("%s has %s/%s but no %s: %w: a store has lost its header; its leases end within twice their term. Bring back %s from a copy, or stop all users of the directory and empty it; do not use another one before they have stopped",
+				return fmt.Errorf("%s has %s/%s but no %s: %w: a store has lost its header; its leases end within twice their term. Bring back %s from a copy, or stop all processes that use the directory and empty it; use no other directory before they have stopped",
 					path, name, inside[0], headerName, register.ErrForeign, headerName)
 			}
 		case strings.HasPrefix(name, headerName+".") && strings.HasSuffix(name, temporary):

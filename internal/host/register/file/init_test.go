@@ -79,8 +79,8 @@ func TestWhatIsNotAStore(t *testing.T) {
 	tests := []struct {
 		name    string
 		prepare func(t *testing.T, dir string)
-		find    error // what Find and Open wrap
-		init    error // what Init wraps; nil if it succeeds
+		find    error // the error that Find and Open wrap
+		init    error // the error that Init wraps; nil if it succeeds
 		says    string
 	}{
 		{"missing", func(t *testing.T, dir string) { os.Remove(dir) }, fs.ErrNotExist, fs.ErrNotExist, "mkdir"},
@@ -179,7 +179,7 @@ func TestNotWritable(t *testing.T) {
 	}
 }
 
-// Memory is no place for what several hosts share.
+// Memory is no place for a store that several hosts share.
 func TestMemoryFilesystem(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "tenure")
 	if err != nil {
@@ -273,8 +273,8 @@ func (o overtaken) Names(dir string) ([]string, error) {
 	return names, err
 }
 
-// TestInitIsOvertaken: a store that another Init has made, and somebody uses, while this one looks
-// around is a store already, and not what is left of one.
+// TestInitIsOvertaken: a store that another Init has made while this one looks around, and that is
+// in use, is a store already, and not a ruin.
 func TestInitIsOvertaken(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, handlesDir), 0o700); err != nil { // the other has begun
@@ -293,7 +293,7 @@ func TestInitIsOvertaken(t *testing.T) {
 	}
 }
 
-// watched is a file system that notes what makes files and names durable.
+// watched is a file system that notes the calls that make files and names durable.
 type watched struct {
 	FS
 	dir   string
@@ -347,8 +347,8 @@ func (f watchedFile) Sync() error {
 	return f.File.Sync()
 }
 
-// A store is made when a power loss cannot take it back: its header has its name only when it is whole and
-// durable, with the directory of handles beside it, and then the names are made durable.
+// A store is made when a power loss cannot take it back. Its header gets its name only when it is
+// whole and durable, with the directory of handles beside it. Then the names are made durable.
 func TestAStoreIsDurableWhenItIsMade(t *testing.T) {
 	w := watched{OS, t.TempDir(), new([]string)}
 	if err := Init(w.dir, testHeader, InitOptions{SingleHost: true, FS: w}); err != nil {

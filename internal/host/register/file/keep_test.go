@@ -12,10 +12,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// toldKeeper does what a test says, and notes what it was asked for.
+// toldKeeper answers as a test says, and notes its calls.
 type toldKeeper struct {
 	keeper
-	checks, is, recovers error // what check, ours and recover return
+	checks, is, recovers error // the results of check, ours and recover
 	did                  []string
 }
 
@@ -38,7 +38,7 @@ func (k *toldKeeper) failed(s *Store, _ []*slot, err error) {
 	s.home.doubt = err
 }
 
-// toldFile takes what is written, unless it fails, and notes that it was closed.
+// toldFile takes writes, unless it fails, and notes that it was closed.
 type toldFile struct {
 	file
 	fails  error
@@ -75,9 +75,10 @@ func toldStore(k *toldKeeper) (*Store, *testClock) {
 
 var errHost = errors.New("the host cannot tell")
 
-// TestAPlaceThatIsGone: a place that others do not find is dropped, and all that it held has no place any more. Where somebody meddles,
-// nothing counts for the wait. A place that was condemned or removed by right, as it can be after a long silence, and a store that has gone, are no
-// such case. Where the host cannot tell, or the store is another, nothing is dropped.
+// TestAPlaceThatIsGone: a place that others do not find is dropped, and all that it held has no
+// place any more. Where somebody meddles, nothing counts for the wait. A place that was condemned
+// or removed by right, as it can be after a long silence, and a store that has gone, are no such
+// case. If the host cannot check, or the store is another, nothing is dropped.
 func TestAPlaceThatIsGone(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err, checks error
@@ -115,8 +116,9 @@ func TestAPlaceThatIsGone(t *testing.T) {
 	}
 }
 
-// TestWhatIsKept: what was written counts as written once the place is known to be where others look; else it is written again. A home in
-// doubt, or without room, is made good first, and what that has written is not written again.
+// TestWhatIsKept: a record counts as written once the place is known to be where others look; else
+// it is written again. A home in doubt, or without room, is repaired first, and records that the
+// repair has written are not written again.
 func TestWhatIsKept(t *testing.T) {
 	for name, tt := range map[string]struct {
 		keeper toldKeeper
@@ -191,9 +193,10 @@ func (f *recordedFile) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// TestHowSlotsAreWritten: slots are written in the order of their places, neighbours together, and both copies of all one after the other. One that
-// had another's record first gets the new name on both its copies, without data, so that the good copy of a damaged slot tells whose write
-// it was; a writer that has entered only needs no more.
+// TestHowSlotsAreWritten: slots are written in the order of their places, neighbours together, and
+// both copies of all one after the other. A slot that had another's record first gets the new name
+// on both its copies, without data. So the good copy of a damaged slot shows whose write it was. A
+// writer that has only entered needs no more.
 func TestHowSlotsAreWritten(t *testing.T) {
 	s, _ := toldStore(&toldKeeper{})
 	f := &recordedFile{}

@@ -30,8 +30,8 @@ func spoil(raw []byte, at int) []byte {
 	return raw
 }
 
-// TestDamageOfAHeaderAndOfASlot: the header and each slot of a place are damaged from when they were first seen as they are, whatever else of
-// the place has changed since.
+// TestDamageOfAHeaderAndOfASlot: the header and each slot of a place are damaged since they were
+// first seen as they are, even if other parts of the place have changed.
 func TestDamageOfAHeaderAndOfASlot(t *testing.T) {
 	const wait = time.Minute
 	g := &sight{place: handleName(machine.ID{7})}
@@ -72,8 +72,9 @@ func TestDamageOfAHeaderAndOfASlot(t *testing.T) {
 	}
 }
 
-// TestWhatALookFinds: what is lost for good may have used any number from the greatest on that any place shows, and the look knows of that
-// at once. Places that are not listed any more are forgotten, and one is known by its place whatever its name is.
+// TestWhatALookFinds: records that are lost for good may have used any number from the greatest on
+// that any place shows, and the look knows that at once. Places that are not listed any more are
+// forgotten, and a file of any name is known by its place.
 func TestWhatALookFinds(t *testing.T) {
 	const wait = time.Minute
 	sights := func(ids ...byte) map[string]*sight {

@@ -40,12 +40,12 @@ const turns = 100
 // look reads every place once. Each write that was complete before the call of look is in
 // its result, or the result has a greater one:
 //
-// A file is removed only when others have what anybody needs of it. If it was listed
-// and could not be opened or read, its successor may be missing from the list, so there is a
-// new one. If it was gone when the list was made, the list has the successor.
-// A list that is not made in one step can miss both, when one is added behind the
-// point that it has reached and the other removed before; the second list differs then.
-// So it does when a place was condemned or pardoned meanwhile.
+// A file is removed only when other files have all of its records that are needed. If it was listed
+// and could not be opened or read, its successor may be missing from the list, so there is a new
+// one. If it was gone when the list was made, the list has the successor. A list that is not made
+// in one step can miss both, when one is added behind the point that it has reached and the other
+// removed before; the second list differs then. So it does when a place was condemned or pardoned
+// meanwhile.
 func (l *lookout) look() error {
 	var stale error
 	for turn := range turns {
@@ -89,7 +89,8 @@ func (l *lookout) look() error {
 	return fmt.Errorf("handles come and go faster than they can be read, or reading takes longer than %v", l.wait)
 }
 
-// twice tells that a list, in order, has a place under two names, between which it went.
+// twice reports whether a list, in order, has a place under two names, because it was renamed
+// meanwhile.
 func twice(names []string) bool {
 	for i := range names {
 		if i > 0 && placeOf(names[i-1]) == placeOf(names[i]) {
@@ -217,8 +218,8 @@ func (s spot) compare(o spot) int {
 	return cmp.Or(cmp.Compare(s.place, o.place), cmp.Compare(s.slot, o.slot))
 }
 
-// join gathers what is known of a register. Every copy counts, an older one beside a
-// newer one too: it says nothing that the newer one does not outdo.
+// join gathers all records of a register. Every copy counts, an older one beside a newer one too:
+// it says nothing that the newer one does not outdo.
 type join struct {
 	state quorumregister.State
 	notes map[machine.ID]quorumregister.Note
@@ -247,7 +248,7 @@ func (j *join) done(floor uint64) quorumregister.State {
 	return s
 }
 
-// states returns what the latest look saw of some registers.
+// states returns the state of some registers at the latest look.
 func (l *lookout) states(names map[string]bool) map[string]quorumregister.State {
 	joins := map[string]*join{}
 	for name := range names {

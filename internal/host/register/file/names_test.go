@@ -17,8 +17,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Names never takes damage for a name that nobody has written: it fails for as long as the
-// damage may be that of somebody who lives, as Queries do.
+// Names never takes damage for a name that nobody has written. Like a Query, it fails for as long
+// as the damage may be a living handle's.
 func TestNamesBesideDamage(t *testing.T) {
 	for copies := range 3 {
 		b := newBench(t, InitOptions{})
@@ -102,7 +102,7 @@ func TestKindsOfFiles(t *testing.T) {
 	}
 }
 
-// Users of the directory may use everything in it, whatever the umask.
+// Users of the directory may use everything in it, under any umask.
 func TestPermissions(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
 	for _, perm := range []fs.FileMode{0o700, 0o770, 0o775, 0o777} {
@@ -127,7 +127,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// The host's errors come with what to do about them.
+// The host's errors come with a remedy.
 func TestAdvice(t *testing.T) {
 	for errno, says := range map[error]string{
 		unix.ENOSPC:     "make room",

@@ -12,19 +12,19 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Options are what an opener brings along.
+// Options are an opener's own.
 type Options struct {
 	// Clock counts suspend and never goes back, as clock.Now does. Any goroutine may
 	// call it.
 	Clock func() machine.Mono
-	// Obsolete reports whether nobody needs what a writer left at the register of a name
-	// any more, given what the register shows. Nil: everything may be needed.
+	// Obsolete reports whether nobody needs a writer's record of a name any more, given the
+	// register's value. Nil: everything may be needed.
 	Obsolete func(name string, v machine.Value, writer machine.ID) bool
-	// Holder tells people whose handle it is: at most 512 bytes are shown.
+	// Holder is a name that shows people whose handle it is. At most 512 bytes are shown.
 	Holder string
 	// FS is where a directory is. Default OS.
 	FS FS
-	// ReadOnly is for onlookers, who need no right to write. All changes fail.
+	// ReadOnly is for onlookers, which need no right to write. All changes fail.
 	ReadOnly bool
 }
 
@@ -57,7 +57,7 @@ func Open(path string, opts Options) (*Store, error) {
 	handles := filepath.Join(path, handlesDir)
 	st, err := opts.FS.Stat(handles)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the store has lost its handles and their contents: stop all its users, and make it anew (%v)", register.ErrDamaged, err)
+		return nil, fmt.Errorf("%w: the store has lost its handles, and their records are unknown: stop all processes that use it, and make a new store (%v)", register.ErrDamaged, err)
 	}
 	if !opts.ReadOnly {
 		if err := opts.FS.Writable(handles); err != nil {
@@ -83,7 +83,7 @@ func (s *Store) newLookout() *lookout {
 	return &lookout{vol: s.vol, now: s.opts.Clock, wait: s.header.wait(), set: s.header.Set, sights: map[string]*sight{}}
 }
 
-// Find tells what store is at a path, and whether it is for one host only. It changes
+// Find returns the header of the store at a path, and whether it is for one host only. It changes
 // nothing. Its errors are those of Open.
 func Find(path string) (h register.Header, singleHost bool, err error) {
 	found, _, err := find(OS, path)
@@ -126,7 +126,8 @@ func isDevice(m fs.FileMode) bool {
 	return m.IsRegular() || m&fs.ModeDevice != 0 && m&fs.ModeCharDevice == 0
 }
 
-// noStore tells a directory where a store can be made from one that has other things in it.
+// noStore returns fs.ErrNotExist for a directory in which a store can be made, and another error
+// for one that has other things in it.
 func noStore(sys FS, path string) error {
 	if err := checkEmpty(sys, path); err != nil {
 		return err

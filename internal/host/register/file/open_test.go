@@ -19,7 +19,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// TestNothingIsLeftOpen: what goes past file.OS, and so past filetest.Main, leaves no descriptor open either.
+// TestNothingIsLeftOpen: code that goes past file.OS, and so past filetest.Main, leaves no
+// descriptor open either.
 func TestNothingIsLeftOpen(t *testing.T) { synctest.Test(t, nothingIsLeftOpen) }
 
 // simulated is the bubble's clock.

@@ -8,7 +8,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// record is what one writer left at one register, as it stands in a block.
+// record is one writer's entry of one register, as it is in a block.
 type record struct {
 	handle  machine.ID // in whose place it stands
 	slot    int        // where in that
@@ -65,7 +65,7 @@ func decodeRecord(b []byte) (*record, error) {
 // top is the greatest Seq that the record knows of.
 func (r *record) top() uint64 { return max(r.floor, r.version.Seq) }
 
-// wrote reports whether the record holds data, under whatever version.
+// wrote reports whether the record holds data, under any version.
 func (r *record) wrote() bool { return r.version != machine.Version{} }
 
 func checkName(name string) error {

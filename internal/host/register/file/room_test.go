@@ -37,7 +37,8 @@ func TestWhoIsRefusedKeepsNoSlot(t *testing.T) {
 	})
 }
 
-// A writer that found no room and has left is forgotten: a handle that moves does not look for places for all who ever came.
+// A writer that found no room and has left is forgotten: a handle that moves does not look for
+// places for all writers of the past.
 func TestWhoFoundNoRoomIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openArea(t, newDevice(t, InitOptions{Handles: 2, Slots: 4}))

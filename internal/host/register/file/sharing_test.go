@@ -15,8 +15,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// Many handles that come and go, with a term so short that slots are used anew and files removed all
-// the time: what is complete before a Query begins is seen by it.
+// Many handles come and go, with a term so short that slots are used anew and files removed all the
+// time. A Query sees each write that was complete before it began.
 func TestSharing(t *testing.T) {
 	for _, single := range []bool{false, true} {
 		t.Run(fmt.Sprint("single-host=", single), func(t *testing.T) {
@@ -85,7 +85,7 @@ func share(t *testing.T, s *Store, random *rand.Rand, names []string, complete [
 		op := register.Op{Name: names[n], Writer: w, Op: quorumregister.Put{Version: v, Data: []byte(fmt.Sprint(v.Seq))}}
 		switch r := s.Do([]register.Op{op})[0]; {
 		case errors.Is(r.Err, fs.ErrNotExist):
-			continue // we stood still, and another took what we had half made for a dead handle's
+			continue // we stood still, and another took our half-made file for a dead handle's
 		case r.Err != nil:
 			t.Error(r.Err)
 			return

@@ -11,10 +11,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// sight is what was seen of one handle's place.
+// sight has the observations of one handle's place.
 type sight struct {
 	place    string
-	name     string // what it was listed as
+	name     string // the name in the list
 	ident    [2]uint64
 	raw      []byte
 	since    machine.Mono // when raw was first seen as it is
@@ -26,8 +26,8 @@ type sight struct {
 	slots    []glimpse
 }
 
-// glimpse is what was seen of a slot. While it is written one of its copies may be
-// unreadable; each completed write is in both.
+// glimpse has the observations of a slot. While it is written one of its copies may be unreadable;
+// each completed write is in both.
 type glimpse struct {
 	copies [2]*record // nil: unreadable
 	since  machine.Mono
@@ -74,7 +74,7 @@ func (g *sight) read(f file, shared bool, buf *[]byte, now func() machine.Mono) 
 	return nil
 }
 
-// take notes what was read at a time.
+// take notes the contents that were read at a time.
 func (g *sight) take(raw []byte, shared bool, now machine.Mono) {
 	g.shared = shared
 	first := len(g.raw) != len(raw)
@@ -131,9 +131,8 @@ func (s *glimpse) unreadable() (n int) {
 	return n
 }
 
-// damage tells what of a place cannot be trusted in a look that began at a time:
-// bytes that are wrong and may still be those of somebody who lives. It is that of some
-// registers, or of all.
+// damage returns why a place cannot be trusted in a look that began at a time: wrong bytes that may
+// still be a living handle's. It is that of some registers, or of all.
 func (g *sight) damage(began machine.Mono, wait time.Duration) (names map[string]error, all error) {
 	if g.headErr != nil && !g.shared && (began.Sub(g.headSeen) < wait || errors.Is(g.headErr, register.ErrNewer)) {
 		return nil, fmt.Errorf("the header of handle %s: %w", g.place, g.headErr)
@@ -160,12 +159,12 @@ func (g *sight) damage(began machine.Mono, wait time.Duration) (names map[string
 }
 
 func (g *sight) damaged(slot int, what string, wait time.Duration) error {
-	return fmt.Errorf("handle %s, slot %d: %s: %w: a living owner writes it anew; else it counts as lost after %v", g.place, slot, what, register.ErrDamaged, wait)
+	return fmt.Errorf("handle %s, slot %d: %s: %w: a living holder writes it anew; without one it counts as lost after %v", g.place, slot, what, register.ErrDamaged, wait)
 }
 
-// settle raises the floor for what is lost for good, beyond any Seq that it may have
-// used. Of a slot with a readable copy that can be one write, which nobody was told had
-// succeeded. Of one without, it can be any number since another record took note.
+// settle raises the floor for records that are lost for good, beyond any Seq that they may have
+// used. Of a slot with a readable copy that can be one write, which nobody was told had succeeded.
+// Of one without, it can be any number since another record took note.
 func (g *sight) settle(began machine.Mono, wait time.Duration, top uint64) {
 	for i := range g.slots {
 		s := &g.slots[i]

@@ -49,7 +49,7 @@ type key struct {
 	name   string
 }
 
-// Header returns what was fixed when the store was made.
+// Header returns the header that was fixed when the store was made.
 func (s *Store) Header() register.Header { return s.header.Header }
 
 // SingleHost reports whether the store is for the processes of one host only.
@@ -69,7 +69,7 @@ func (s *Store) Do(ops []register.Op) []register.Reply {
 	return replies
 }
 
-// end ends a Do. A Close that came meanwhile, at whatever moment, has left the rest to it.
+// end ends a Do. A Close that came meanwhile, at any moment, has left the rest to it.
 func (s *Store) end() {
 	s.mu.Unlock()
 	if s.closing.Load() {
@@ -117,9 +117,9 @@ func (s *Store) do(ops []register.Op, replies []register.Reply) error {
 	return nil
 }
 
-// leavers takes in who leaves, which nobody says twice, whatever becomes of the other operations.
-// A writer that never got a place, as on a full disk, is forgotten: else it would have to be given
-// one whenever the handle moves.
+// leavers notes the writers that leave, which they say only once, even if the other operations
+// fail. A writer that never got a place, as on a full disk, is forgotten: else it would have to be
+// given one whenever the handle moves.
 func (s *Store) leavers(ops []register.Op) {
 	for _, op := range ops {
 		if _, leaves := op.Op.(register.Leave); !leaves {
@@ -154,7 +154,7 @@ func (s *Store) query(ops []register.Op, replies []register.Reply, asked map[str
 	return nil
 }
 
-// look reads all places and makes sure that what we wrote is still in ours.
+// look reads all places, and makes sure that our records are still in ours.
 func (s *Store) look() error {
 	if s.homeless() {
 		if err := s.recover(); err != nil && s.lost {
@@ -177,7 +177,7 @@ func (s *Store) look() error {
 		if s.dead != nil {
 			return err
 		}
-		if err != nil && s.home != nil && s.home.doubt == nil { // nobody could tell
+		if err != nil && s.home != nil && s.home.doubt == nil { // the check failed
 			return err
 		}
 		if err != nil {
@@ -194,7 +194,7 @@ func (s *Store) look() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: a value that was just written reads as another one: %w", s.path, register.ErrDamaged)
+	return fmt.Errorf("%s: a block reads differently just after it was written: %w", s.path, register.ErrDamaged)
 }
 
 // change performs Puts, PutNotes, Enters and Leaves.
@@ -216,7 +216,7 @@ func (s *Store) change(ops []register.Op, replies []register.Reply) error {
 	}
 	err := s.keep(dirty)
 	if err != nil {
-		s.leavers(ops) // with what they wrote just now
+		s.leavers(ops) // with their latest write
 	}
 	if errors.Is(err, register.ErrGone) {
 		return err
@@ -229,8 +229,8 @@ func (s *Store) change(ops []register.Op, replies []register.Reply) error {
 	return nil
 }
 
-// accept takes in what an operation changes. A record that was tried once stays in the
-// slot: a failed write may be seen all the same, and must not vanish again.
+// accept applies the change of an operation. A record that was tried once stays in the slot: a
+// failed write may be seen all the same, and must not vanish again.
 func (s *Store) accept(op register.Op) (*slot, error) {
 	switch in := op.Op.(type) {
 	case quorumregister.Query:
@@ -308,8 +308,8 @@ func (s *Store) Names() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// Close says farewell in the handle's place, so that others may remove it when nobody
-// needs what it holds, or does so itself. It takes as long as the medium does.
+// Close says farewell in the handle's place, so that others may remove it when nobody needs its
+// records. If nobody needs them now, Close removes it. It takes as long as the medium does.
 func (s *Store) Close() error {
 	s.closing.Store(true)
 	if s.mu.TryLock() { // else a Do hangs, and shuts if it ever returns

@@ -142,8 +142,7 @@ func TestManyRegisters(t *testing.T) {
 	}
 }
 
-// Of what the old name left nothing is lost before it may be, and the generation of
-// the slot goes on.
+// No record of the old name is lost before it may be, and the generation of the slot goes on.
 func TestSlotsAreUsedAnew(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	s := b.open()
@@ -283,8 +282,8 @@ func TestCloseRemovesWhatNobodyNeeds(t *testing.T) {
 	}
 }
 
-// Each record says how far the tokens of the store went, as far as its handle has seen: so that is known
-// when what the others wrote is lost.
+// Each record has the greatest token of the store that its handle has seen. So that is known even
+// if the other handles' records are lost.
 func TestEachRecordIsAWitness(t *testing.T) {
 	for _, before := range []int{0, 1} { // the first Put makes the file, and the second writes to it
 		b := newBench(t, InitOptions{})
@@ -365,8 +364,8 @@ func TestHandlesDoNotPileUp(t *testing.T) {
 	}
 }
 
-// Handles that died are removed once they have not changed for the wait, and nobody
-// needs what they hold.
+// Handles that died are removed once they have not changed for the wait, and nobody needs their
+// records.
 func TestDeadHandles(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	for w := range byte(3) {
@@ -498,7 +497,7 @@ func TestManyDeadHandlesAreAskedAboutOnce(t *testing.T) {
 	}
 }
 
-// Whoever says whether a record is obsolete is told all that its register shows.
+// Obsolete gets the whole value of the record's register.
 func TestWhatObsoleteIsAsked(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	type asked struct {
@@ -530,7 +529,8 @@ func TestWhatObsoleteIsAsked(t *testing.T) {
 	}
 }
 
-// A new file that could not be made, at whatever step, is neither left behind nor left open, and the next one is made.
+// A new file that could not be made, at any step, is neither left behind nor left open, and the
+// next one is made.
 func TestANewFileThatCannotBeMade(t *testing.T) {
 	for _, fault := range []string{"create", "write", "sync", "link"} {
 		b := newBench(t, InitOptions{})

@@ -10,7 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// census is who left what at which register.
+// census has the records of all places, by register.
 type census struct {
 	registers map[string]*entry
 	obsolete  func(name string, v machine.Value, writer machine.ID) bool
@@ -42,11 +42,11 @@ func (s *Store) census() *census {
 	return c
 }
 
-// forgettable reports whether nobody needs a record, given what is elsewhere: beyond the
-// place if whole, else beyond the slot. The record with the greatest version of a register
-// goes last, so that the register never shows a lesser one again. Of equal ones the order
-// of spots says which that is, or two who tidy up would each rely on the other's. The
-// content of a condemned place is no evidence: it may be gone by now.
+// forgettable reports whether nobody needs a record, given the records elsewhere: beyond the place
+// if whole, else beyond the slot. The record with the greatest version of a register goes last, so
+// that the register never shows a lesser one again. Of equal versions the order of spots decides,
+// or two processes that tidy up would each rely on the other's record. The content of a condemned
+// place is no evidence: it may be gone by now.
 func (c *census) forgettable(at spot, r *record, whole bool) bool {
 	if !r.wrote() && r.noteSeq == 0 {
 		return true
@@ -70,7 +70,7 @@ func (c *census) forgettable(at spot, r *record, whole bool) bool {
 	return greater || !other || !r.wrote()
 }
 
-// value is what the register shows.
+// value is the register's value.
 func (e *entry) value(top uint64) machine.Value {
 	s := e.done(top)
 	v := machine.Value{Version: s.Version, Data: s.Data, Next: max(s.Version.Seq, top) + 1}
@@ -100,8 +100,8 @@ func (s *Store) forgets(c *census, g *sight) bool {
 	return true
 }
 
-// tidy frees own slots and removes the files of others who will not come back. It
-// does so at most a few times in each wait, unless it has to or has begun to.
+// tidy frees own slots, and removes the files of handles that will not come back. It does so at
+// most a few times in each wait, unless it has to or has begun to.
 func (s *Store) tidy(now bool) {
 	began := s.lookout.began
 	now = now || slices.ContainsFunc(s.lookout.order, s.lookout.condemned)
@@ -118,7 +118,7 @@ func (s *Store) tidy(now bool) {
 		return
 	}
 	for s.discardOne(c) {
-		c = s.census() // what is left may be the last of its kind now
+		c = s.census() // a record that is left may be the last of its kind now
 	}
 	s.sweep()
 }
@@ -157,8 +157,8 @@ func (s *Store) due(g *sight) bool {
 	return g.farewell || s.lookout.began.Sub(g.since) >= s.lookout.wait
 }
 
-// pardon gives back what was condemned and turns out to be needed, so that nothing that was
-// seen there vanishes. It reports whether another look has to see that nothing has.
+// pardon gives a condemned file that turns out to be needed its name back, so that no record that
+// was seen there vanishes. It reports whether another look has to see that nothing has.
 func (s *Store) pardon() (again bool, err error) {
 	clear(s.doomed)
 	var c *census
@@ -174,7 +174,7 @@ func (s *Store) pardon() (again bool, err error) {
 			continue
 		}
 		if s.opts.ReadOnly {
-			return false, fmt.Errorf("handle %s was put aside and has come back to life: %w: a user that may write there has to see to it", place, register.ErrDamaged)
+			return false, fmt.Errorf("handle %s was put aside as dead and writes again: %w: a process with the right to write there has to put it back", place, register.ErrDamaged)
 		}
 		if err := s.vol.pardon(g.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, advise(err)
@@ -184,8 +184,8 @@ func (s *Store) pardon() (again bool, err error) {
 	return again, nil
 }
 
-// freeSlots frees those whose writer left and which nobody has needed for a while: a
-// reader who met them, in a look that lasts no longer than that, has met what outdoes them.
+// freeSlots frees the slots whose writer left and which nobody has needed for a while. A reader
+// that met them, in a look that lasts no longer than that, has met the records that outdo them.
 func (s *Store) freeSlots(c *census) {
 	if s.home == nil || s.home.doubt != nil || s.lookout.sights[s.home.place] == nil { // or given up just now
 		return
@@ -212,7 +212,7 @@ func (s *Store) spent(c *census, p *slot) bool {
 	return false
 }
 
-// sweep removes what crashed handles left half made.
+// sweep removes the half-made files of crashed handles.
 func (s *Store) sweep() {
 	names, err := s.vol.litter()
 	if err != nil {

@@ -16,12 +16,13 @@ import (
 type volume interface {
 	// names lists the names that places have now, in order: see condemned.
 	names() ([]string, error)
-	// open opens what has a name to read it. It fails with fs.ErrNotExist if nothing has.
+	// open opens the file or area of a name to read it. It fails with fs.ErrNotExist if nothing
+	// has.
 	open(name string) (file, error)
-	// shared tells that handles come and go in a place, each with records of the
-	// earlier ones beside its own.
+	// shared reports whether handles come and go in a place, each with records of the earlier ones
+	// beside its own.
 	shared() bool
-	// discard removes what has a name for good.
+	// discard removes the file of a name for good.
 	discard(name string) error
 	// condemn gives a place a name that it has never had, and returns that.
 	condemn(place string) (name string, err error)
@@ -29,7 +30,7 @@ type volume interface {
 	pardon(name string) error
 	// untwin removes names in excess of places that have several.
 	untwin(names []string) error
-	// litter lists what crashed handles left half made.
+	// litter lists the half-made files of crashed handles.
 	litter() ([]string, error)
 }
 
@@ -43,7 +44,7 @@ type directory struct {
 	path  string
 	files files
 	sys   FS // for the header
-	// Those who may use the directory may use its files.
+	// Users of the directory may use its files.
 	perm fs.FileMode
 }
 
@@ -67,8 +68,7 @@ func isTemporary(name string) bool {
 	return ok && isHandle(name)
 }
 
-// list leaves out what is not ours: editors and network filesystems put things
-// into directories.
+// list leaves out foreign files: editors and network filesystems put things into directories.
 func (d *directory) list(want func(string) bool) ([]string, error) {
 	names, err := d.files.names(d.handles())
 	if err != nil {
@@ -95,9 +95,9 @@ func (d *directory) pardon(name string) error {
 	return d.files.rename(d.pathOf(name), d.pathOf(placeOf(name)))
 }
 
-// untwin mends what a crash in the middle of a rename may leave: two names of one file. Of
-// these a condemned one goes. It is looked at before the other: if the file had gone from
-// the one to the other meanwhile, the first would be gone for ever.
+// untwin repairs the trace that a crash in the middle of a rename may leave: two names of one file.
+// Of these a condemned one goes. It is looked at before the other: if the file had gone from the
+// one to the other meanwhile, the first would be gone for ever.
 func (d *directory) untwin(names []string) error {
 	for i := 1; i < len(names); i++ {
 		if placeOf(names[i-1]) != placeOf(names[i]) {
@@ -121,8 +121,8 @@ func (d *directory) untwin(names []string) error {
 	return nil
 }
 
-// placeOf is the place that has a name: that of a handle, or after a dot what tells one
-// time that it was condemned from all others.
+// placeOf returns the place of a name. A name is the handle's, and after a dot the random mark of
+// one condemnation.
 func placeOf(name string) string {
 	place, _, _ := strings.Cut(name, ".")
 	return place

@@ -1,5 +1,5 @@
-// Package filetest has tests of package internal/host/register/file, and of what is built on it, fail if they leave a file
-// open.
+// Package filetest has tests of package internal/host/register/file, and of packages above it, fail
+// if they leave a file open.
 //
 // A file that is left open is no fault that a test notices by itself: Go closes it some time later, and until
 // then the process has one descriptor less. A member or a command that makes the same mistake every few
@@ -35,12 +35,12 @@ func Main(m *testing.M, cleanup func()) {
 	}))
 }
 
-// Descriptors fails a test if a call leaves descriptors of this process open, whatever they are of. It makes the
-// call often. Nothing else may go on in the process meanwhile.
+// Descriptors fails a test if a call leaves descriptors of any kind open in this process. It makes
+// the call often. Nothing else may go on in the process meanwhile.
 func Descriptors(t testing.TB, what string, call func()) {
 	t.Helper()
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it closes what is left open
-	call()                                           // what is opened for good
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it closes files that are left open
+	call()                                           // files that are opened for good
 	const times = 16
 	before := descriptors(t)
 	for range times {
@@ -99,7 +99,7 @@ func (c *counted) report() (code int) {
 	return code
 }
 
-// openFile tells when it is closed.
+// openFile notes when it is closed.
 type openFile struct {
 	file.File
 	close func()

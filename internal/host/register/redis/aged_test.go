@@ -10,8 +10,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// TestAgedNotes: a note is old when it was the same at a look a long time ago; one that has come since
-// is not, whatever its number, nor is one that has changed. A name without notes is not remembered.
+// TestAgedNotes: a note is old when it was the same at a look a long time ago. A note that has come
+// since, with any number, is not, nor is one that has changed. A name without notes is not
+// remembered.
 func TestAgedNotes(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	if h := header(0, 1); (&Store{header: h}).age() != 100*h.Quiet() {

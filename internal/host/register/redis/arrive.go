@@ -9,9 +9,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// server is what a server tells of itself.
+// server has a server's answers about itself.
 type server struct {
-	run      string // names the process; "" if it does not tell
+	run      string // names the process; "" if it does not say
 	promoted bool   // it took over from a master
 	replica  bool
 	replicas bool // it has some
@@ -21,7 +21,7 @@ type server struct {
 	pauses   bool   // no sync of the log while it is rewritten or saved, or we may not know
 }
 
-// keeps reports whether what was acknowledged survives a restart.
+// keeps reports whether acknowledged writes survive a restart.
 func (s server) keeps() bool {
 	return s.run != "" && s.appends && s.fsync == "always" && !s.pauses && !s.promoted
 }

@@ -12,7 +12,7 @@ import (
 func TestRestart(t *testing.T) {
 	for _, c := range []struct {
 		what          string
-		before, after map[string]string // what the server says of itself
+		before, after map[string]string // the server's answers about itself
 		want          error
 	}{
 		{"all is kept", nil, nil, nil},
@@ -99,8 +99,8 @@ func TestWarning(t *testing.T) {
 	}
 }
 
-// TestKeepsLess has a server keep less for a while, which one connection sees, and all again
-// before it restarts: what was lost meanwhile nobody can tell.
+// TestKeepsLess has a server keep less for a while, which one connection sees, and all again before
+// it restarts: nobody can know the losses meanwhile.
 func TestKeepsLess(t *testing.T) {
 	h, _ := made(t, 0, 1)
 	h.set("appendfsync", "everysec")

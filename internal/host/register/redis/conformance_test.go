@@ -23,8 +23,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// host is a stand-in for Redis. It answers INFO itself: miniredis would read there what
-// its Close writes.
+// host is a stand-in for Redis. It answers INFO itself, where miniredis would read a field that its
+// Close writes.
 func host(t testing.TB) *miniredis.Miniredis {
 	h := miniredis.RunT(t)
 	h.Server().SetPreHook(func(c *miniserver.Peer, cmd string, _ ...string) bool {
@@ -65,7 +65,7 @@ func servers(t *testing.T, n int) registertest.Fixture {
 	}
 }
 
-// backup copies all keys. Putting them back is what an operator does who must not.
+// backup copies all keys. An operator must not put them back, and this test does.
 func backup(h *miniredis.Miniredis) (restore func()) {
 	type pairs map[string]string
 	hashes := map[string]pairs{}

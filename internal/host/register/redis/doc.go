@@ -12,7 +12,7 @@
 // Storage-Centric Coordination; "Distributed Locks with Redis", in Redis's documentation,
 // is where Redlock is described.
 //
-// # What is on the server
+// # Keys on the server
 //
 //	{tenure}:store         hash: header seal floor run kept, and lost restoring in bad times
 //	{tenure}:lease:NAME    hash: version data, a note for each writer, marks of those who left
@@ -28,19 +28,18 @@
 // lands late loses, and nothing needs to compare and swap. All operations of a Do go in
 // one round trip, and a server with appendfsync always makes them durable in one sync.
 //
-// # The seal, or: is this what we wrote to?
+// # The seal
 //
-// A majority of servers is worth nothing if one of them forgets: written to A and B, B
-// restarts empty, and B and C know nothing of it. That is how Redlock lets two hold one
-// lock when a server restarts. Here a header is made once, with a random seal, and every
-// script looks whether the seal is still what the store was opened with:
+// A majority of servers is worth nothing if one of them forgets: written to A and B, B restarts
+// empty, and B and C know nothing of it. That is how Redlock lets two hold one lock when a server
+// restarts. Here a header is made once, with a random seal, and every script compares the seal with
+// the one at which the store was opened:
 //
-//   - An emptied server (a restart without a log, FLUSHALL) has no seal: it answers
-//     register.ErrGone to those who had it open, and register.ErrForeign to those who open
-//     it. A set goes on without it. Never make it anew by Init: that would say that it
+//   - An emptied server (a restart without a log, FLUSHALL) has no seal: an open Store gets
+//     register.ErrGone, and an Open gets register.ErrForeign. A set goes on without it. Never make it anew by Init: that would say that it
 //     has forgotten nothing.
-//   - A server that restarts with some of what it had (appendfsync everysec loses a second,
-//     a dump loses more) has the seal, but another run_id than it had. Each client looks at
+//   - A server that restarts with a part of its data (appendfsync everysec loses a second,
+//     a dump loses more) has the seal, but another run_id than before. Each client looks at
 //     that first when it connects. If the server keeps all it acknowledges (appendonly yes
 //     and appendfsync always without no-appendfsync-on-rewrite, now and ever since the
 //     process before began), the new process is accepted. If not, the seal is removed, and
@@ -53,20 +52,19 @@
 //     One that is full and evicts nothing refuses new names, and lets leases that
 //     exist go on.
 //
-// [Restore] makes such a server count again. It waits until no lease can depend on what
-// it forgot, and copies everything from a majority of the whole set among the others.
+// [Restore] makes such a server count again. It waits until no lease can depend on the lost writes,
+// and copies everything from a majority of the whole set among the others.
 //
 // With a set of three, servers may therefore be run without a log: a restart costs a
 // Restore, and nothing is lost as long as fewer than half are lost at a time. With one
 // server [Store.Warning] says so unless it has appendfsync always.
 //
-// These are not noticed: data put back from an old copy whose last process kept all (its
-// run_id is taken for an earlier one); a disk that lies about syncs; a change of
-// appendfsync or of the eviction policy while connections stay open; and a replica that
-// takes over and is restarted before any client connects. Quorumregister notices some of
-// these, by the floor.
+// Some losses are not noticed. Data may be put back from an old copy whose last process kept all,
+// for its run_id is taken for an earlier one. A disk may lie about syncs. appendfsync or the
+// eviction policy may change while connections stay open. A replica may take over and be restarted
+// before any client connects. Quorumregister notices some of these, by the floor.
 //
-// # The floor, and what is forgotten
+// # The floor, and forgetting
 //
 // The floor is the greatest number that any name's version had, and every Query shows it:
 // new versions exceed it. So tokens grow although names are forgotten. A writer's remains
@@ -74,14 +72,13 @@
 // Options.Obsolete says that nobody needs them. If they have to stay then, later operations
 // of any client remove them. A name that nobody needs leaves nothing behind.
 //
-// A writer that crashed never leaves. His note goes when it has not changed for 100
-// Quiet on the clock of one process that looks at the name all the time, and
-// Obsolete agrees. Which notes may go like that? A living waiter or sharer changes
-// his note within a Term: one that did not is dead, and missing means dead. A release
-// stamp that goes costs whoever comes next a wait of Term, no more; Obsolete keeps it
-// while the data names its writer. Notes of other protocols (disklease's ranked
-// registers) are all the memory there is, and Obsolete keeps them. Data of a crashed
-// holder stays until somebody takes the name: about 300 bytes.
+// A writer that crashed never leaves. Its note goes when it has not changed for 100 Quiet on the
+// clock of one process that looks at the name all the time, and Obsolete agrees. That is safe,
+// because a living waiter or sharer changes its note within a Term. A writer that did not is dead,
+// and so is a writer without a note. The loss of a release stamp costs the next claim a wait of
+// Term, no more. Obsolete keeps the stamp while the data names its writer. Notes of other protocols
+// (disklease's ranked registers) are all their memory, and Obsolete keeps them. Data of a crashed
+// holder stays until another claim takes the name: about 300 bytes.
 //
 // A late Put of a name that has been forgotten meanwhile is taken: the client that needed
 // it has given up, it costs the next one a wait, and the floor keeps tokens growing.

@@ -27,7 +27,7 @@ var (
 	errRestoring = errors.New("another restore of this store has begun since: let that one end")
 	// errGone is both: something else is there now, or nothing, and the former content is
 	// lost.
-	errGone = fmt.Errorf("%w, it has lost its contents: there is no store any more, or a newer one (%w)", register.ErrGone, register.ErrForeign)
+	errGone = fmt.Errorf("%w, it has lost what was written to it: there is no store any more, or a newer store (%w)", register.ErrGone, register.ErrForeign)
 )
 
 // serverError says which server it is that an error is about.
@@ -41,8 +41,8 @@ func (e *serverError) Error() string {
 }
 func (e *serverError) Unwrap() error { return e.err }
 
-// trouble says what the matter is, and with which server. An error from the network
-// leaves open whether what was asked for was done, or will be.
+// trouble adds the server to an error. An error from the network leaves open whether the operation
+// was done, or will be.
 func (o *Options) trouble(err error) error {
 	var named *serverError
 	if err == nil || errors.As(err, &named) {
@@ -73,7 +73,7 @@ func translate(err error) error {
 	if why, ok := strings.CutPrefix(text, "STALE "); ok {
 		return fmt.Errorf("%w: %s", ErrStale, why)
 	}
-	switch { // some versions put words of their own in front of what a script meets
+	switch { // some versions put words of their own in front of a script's error
 	case strings.Contains(text, "WRONGTYPE"):
 		return register.ErrForeign
 	case strings.Contains(text, "READONLY"):

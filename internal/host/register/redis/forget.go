@@ -17,8 +17,8 @@ type sample struct {
 // living writer changes its note within the term.
 func (s *Store) age() time.Duration { return 100 * s.header.Quiet() }
 
-// aged returns writers whose notes are what they were a long time ago, by our own
-// clock. It looks at a name once in that time.
+// aged returns the writers whose notes have not changed for a long time, by our own clock. It looks
+// at a name once in that time.
 func (s *Store) aged(name string, seen shown) (old []machine.ID) {
 	now := s.now()
 	was, known := s.samples[name]
@@ -54,8 +54,8 @@ func (s *Store) dropSamples() {
 	}
 }
 
-// forget returns the call that forgets what nobody needs of what the writers left, or
-// nil. With data, their data too and not only their notes.
+// forget returns the call that forgets the obsolete records of the writers, or nil. With data,
+// their data too and not only their notes.
 func (s *Store) forget(name string, seen shown, writers []machine.ID, data bool) *call {
 	if s.options.Obsolete == nil {
 		return nil
@@ -83,8 +83,8 @@ func (s *Store) forget(name string, seen shown, writers []machine.ID, data bool)
 	return &call{script: forgetScript, keys: s.options.keys(name), args: args}
 }
 
-// chore has what aged notes and those of writers who left at the name forgotten with
-// the next operations. It costs no round trip of its own, and nothing waits for it.
+// chore has the aged notes at the name, and those of writers that left, forgotten with the next
+// operations. It costs no round trip of its own, and nothing waits for it.
 func (s *Store) chore(name string, seen shown) {
 	old := append(s.aged(name, seen), seen.left...)
 	if len(old) == 0 {

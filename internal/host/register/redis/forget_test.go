@@ -8,8 +8,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// leaving is a store that may forget what the writers in gone have left, as far as the
-// data in the register does not name them, unless they wrote that.
+// leaving is a store that may forget the records of the writers in gone, unless the data in the
+// register names them and another writer wrote it.
 func forgetful(t *testing.T, gone ...machine.ID) *Store {
 	t.Helper()
 	h, _ := made(t, 0, 1)
@@ -154,8 +154,8 @@ func TestNoneOfSeveralIsForgottenUnjudged(t *testing.T) {
 	}
 }
 
-// TestNamesOfWhatIsForgotten: a name is told while it has data, is kept while it has notes, for those
-// who restore, and goes with the last of both.
+// TestNamesOfWhatIsForgotten: a name is listed while it has data, is kept for a Restore while it
+// has notes, and goes with the last of both.
 func TestNamesOfWhatIsForgotten(t *testing.T) {
 	s := forgetful(t, ann, bob)
 	do(t, s, put("both", 1, ann, "a"), note("both", 1, eve, "stays"), put("data", 1, ann, "a"), note("a note", 1, ann, "n"),
@@ -178,7 +178,7 @@ func TestNotesOfTheDead(t *testing.T) {
 	do(t, s, query("x"))
 	now = now.Add(s.age() - 1)
 	do(t, s, query("x"))
-	do(t, s, query("y")) // what is forgotten goes with the next operations
+	do(t, s, query("y")) // forgotten records go with the next operations
 	const all = `1 0003 "e" 0003=1:needed 0200=1:lives ff01=1:dead floor 1`
 	if got := show(t, s, "x"); got != all {
 		t.Errorf("before its time: %s, want %s", got, all)

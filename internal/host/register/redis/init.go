@@ -14,8 +14,8 @@ import (
 // used before. To repeat it with the same header does nothing. ErrExists: the server
 // has something under the prefix already, which Find may know.
 //
-// A server of a set in use that came back empty must not be made anew by Init: it has
-// forgotten what it acknowledged, and the set would count it. See Restore.
+// A server of a set in use that came back empty must not be made anew by Init: it has forgotten
+// acknowledged writes, and the set would count it. See Restore.
 func Init(ctx context.Context, o Options, h register.Header) error {
 	if err := h.Check(); err != nil {
 		return fmt.Errorf("redis %s: %w", o.Addr, err)
@@ -25,8 +25,8 @@ func Init(ctx context.Context, o Options, h register.Header) error {
 	})
 }
 
-// Find returns the header of the store that the server has under the prefix. With
-// ErrStale the header is what it was. It changes nothing.
+// Find returns the header of the store that the server has under the prefix. With ErrStale it
+// returns the header before the loss. It changes nothing.
 func Find(ctx context.Context, o Options) (register.Header, error) {
 	h, _, err := find(ctx, o)
 	return h, err
@@ -50,7 +50,7 @@ func find(ctx context.Context, o Options) (h register.Header, seal string, err e
 		case isLost:
 			return fmt.Errorf("%w: %s", ErrStale, lost)
 		case !ok || seal == "":
-			return fmt.Errorf("%w: there is none; make one (tenure lease init), or if it was lost and others of its set were not, restore it (tenure lease restore)", register.ErrForeign)
+			return fmt.Errorf("%w: there is no store; make one (tenure lease init), or restore it if it was lost and other stores of its set were not (tenure lease restore)", register.ErrForeign)
 		}
 		return nil
 	})
@@ -71,7 +71,7 @@ func (o *Options) plainly(ctx context.Context, f func(*goredis.Client, server) e
 	return o.trouble(err)
 }
 
-// newSeal returns what no other store has.
+// newSeal returns a seal that no other store has.
 func newSeal() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails

@@ -57,7 +57,7 @@ func TestBadHeaders(t *testing.T) {
 	}
 }
 
-// TestNotOurs wants what is on the server refused and left alone.
+// TestNotOurs: foreign data on the server is refused and left alone.
 func TestNotOurs(t *testing.T) {
 	const key = "{tenure}:store"
 	field := func(value string) func(*host) { return func(h *host) { h.HSet(key, "header", value, "seal", "s") } }

@@ -12,8 +12,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// TestWhatIsJudged: whether something may be forgotten is asked of the register as it is by then,
-// without what goes already; and the note of the data's writer only if the data may go, too.
+// TestWhatIsJudged: Obsolete gets the register as it is by then, without the records that go
+// already. It is asked about the note of the data's writer only if the data may go, too.
 func TestWhatIsJudged(t *testing.T) {
 	note := func(w machine.ID) quorumregister.Note {
 		return quorumregister.Note{Writer: w, Seq: 3, Data: []byte("n")}
@@ -84,8 +84,8 @@ func TestDataOfTheDeadStays(t *testing.T) {
 	}
 }
 
-// TestWhatAServerTells: what is made of what a server says of itself, of what it leaves out, and of
-// what it does not permit to be asked.
+// TestWhatAServerTells: a server's answers about itself, missing answers, and refused questions are
+// judged.
 func TestWhatAServerTells(t *testing.T) {
 	h := newHost(t)
 	base := map[string]string{

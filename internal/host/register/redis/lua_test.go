@@ -16,7 +16,8 @@ import (
 // inScripts are commands that scripts use and that write; those that are true need memory.
 var inScripts = map[string]bool{"HSET": true, "HSETNX": true, "ZADD": true, "HDEL": false, "DEL": false, "ZREM": false, "PERSIST": false}
 
-// full has the server refuse what needs memory, as Redis does: in a script before its first write only.
+// full has the server refuse commands that need memory, as Redis does: in a script before its first
+// write only.
 func (h *host) full() {
 	wrote := false
 	h.fail(func(cmd string, _ []string) bool {
@@ -80,7 +81,7 @@ func TestWhatAFullServerTakes(t *testing.T) {
 	}
 }
 
-// A master that has become a replica since it was met refuses whatever it is asked, also what would
+// A master that has become a replica since it was met refuses all operations, also those that would
 // change nothing: its answers are old.
 func TestAMasterThatBecameAReplicaAnswersNothing(t *testing.T) {
 	h, s := made(t, 0, 1)
@@ -118,9 +119,9 @@ func TestAMasterThatBecameAReplicaAnswersNothing(t *testing.T) {
 	}
 }
 
-// What a process kept counts only if it was so from its begin, as far as anybody can know: a store
-// whose process kept less, or did not tell who it is, is lost with that process, whatever it says
-// later. Until a process tells who it is nobody can know that there is another.
+// A process counts as one that keeps all only if it did so from its beginning, as far as anybody
+// can know. If the process kept less, or did not name itself, the store is lost with that process,
+// even if it keeps all later. Until a process names itself, nobody can know that it is another one.
 func TestWhatIsKeptCountsFromTheBeginOfAProcess(t *testing.T) {
 	type says map[string]string
 	for name, tt := range map[string]struct {

@@ -17,10 +17,9 @@ import (
 type Options struct {
 	// Addr is host:port, or host alone for port 6379, or the path of a Unix socket.
 	Addr string
-	// Username and Password, if the server asks for them. The user needs the keys that
-	// begin with {Prefix}: and the commands EVAL, EVALSHA, SCRIPT LOAD, the ordinary ones
-	// on hashes, sorted sets and keys, and INFO; and CONFIG GET, to be believed that
-	// writes survive a restart.
+	// Username and Password are needed if the server asks for them. The user needs the keys that
+	// begin with {Prefix}: and the commands EVAL, EVALSHA, SCRIPT LOAD, INFO, and the ordinary
+	// commands on hashes, sorted sets and keys. CONFIG GET shows whether writes survive a restart.
 	Username, Password string
 	// DB is the number of the database.
 	DB int
@@ -29,14 +28,14 @@ type Options struct {
 	// Dial connects to the server, in place of a net.Dialer. TLS is not spoken then, unless
 	// Dial does. The context ends when connecting takes too long.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Prefix is what the store's keys begin with, in braces. "tenure" if empty. Stores of
-	// other sets may be on the same server under other prefixes.
+	// Prefix, in braces, begins the store's keys. Default "tenure". Stores of other sets may be on
+	// the same server under other prefixes.
 	Prefix string
-	// Obsolete reports whether a store may forget what a writer left at a register that
-	// shows v: disklease.Obsolete for leases. If nil, nothing is ever forgotten.
+	// Obsolete reports whether a store may forget a writer's record at a register with the value v:
+	// disklease.Obsolete for leases. If nil, nothing is ever forgotten.
 	Obsolete func(v machine.Value, writer machine.ID) bool
 
-	patience time.Duration // in place of what the header says, in tests that are not about it
+	patience time.Duration // in place of the header's, in tests that are not about it
 }
 
 func (o *Options) prefix() string {

@@ -15,9 +15,9 @@ import (
 // had. Others are open stores of the set, at least Of - (Of-1)/2 of them, and must not be
 // in use by anybody else here. It
 //
-//  1. shuts out all who have the store open;
-//  2. waits 2 Quiet: whatever was being written before, part of it with this server's
-//     consent, is then complete at the others or its writer has given up;
+//  1. shuts out all processes that have the store open;
+//  2. waits 2 Quiet: each write that was under way before, perhaps with this server's
+//     consent, is then complete at the others, or its writer has given up;
 //  3. forgets everything, and copies all registers and notes from the others: a majority
 //     of the others and this one together hold every write that ever was complete;
 //  4. writes the header.
@@ -73,7 +73,7 @@ func Restore(ctx context.Context, o Options, h register.Header, others ...*Store
 // RestoreTakes is how long Restore waits, its step 2.
 func RestoreTakes(h register.Header) time.Duration { return 2 * h.Quiet() }
 
-// mayRestore refuses what would do harm.
+// mayRestore returns an error if a Restore would do harm.
 func (o *Options) mayRestore(ctx context.Context, h register.Header, others []*Store) error {
 	if err := h.Check(); err != nil {
 		return fmt.Errorf("redis %s: %w", o.Addr, err)
@@ -91,13 +91,13 @@ func (o *Options) mayRestore(ctx context.Context, h register.Header, others []*S
 		indexes[s.header.Index] = true
 	}
 	if need := h.Of - (h.Of-1)/2; h.Of > 1 && len(others) < need {
-		return fmt.Errorf("redis %s: to restore it takes %d other stores of its set, of which %d are given: with fewer nobody knows all that was written",
+		return fmt.Errorf("redis %s: a restore needs %d other stores of its set, and %d are given: fewer may lack completed writes",
 			o.Addr, need, len(others))
 	}
 	return nil
 }
 
-// copyFrom takes over what another store holds. It returns its floor.
+// copyFrom copies the registers of another store. It returns its floor.
 func (s *Store) copyFrom(ctx context.Context, from *Store) (floor uint64, err error) {
 	names, err := from.index(ctx, "0", "1")
 	if err != nil {

@@ -62,7 +62,7 @@ func operation(lua string) *script {
 	return &script{source, hex.EncodeToString(hash[:])}
 }
 
-// call is a script with what it is called with, and its result.
+// call is a script with its arguments and its result.
 type call struct {
 	script *script
 	keys   []string
@@ -70,7 +70,7 @@ type call struct {
 	result *goredis.Cmd
 }
 
-// reply is what the script returned. Every script returns something.
+// reply is the result of the script. Every script returns something.
 func (c *call) reply() (any, error) {
 	reply, err := c.result.Result()
 	if err == nil && reply == nil {

@@ -21,8 +21,8 @@ func TestAllThatDoCallsIsLoaded(t *testing.T) {
 	}
 }
 
-// Of scripts that are called together only those are called again that the server does not know:
-// another may have been executed, whatever became of it.
+// Of scripts that are called together, only those that the server does not know are called again:
+// any other may have been executed.
 func TestOnlyUnknownScriptsAreCalledAgain(t *testing.T) {
 	h, s := made(t, 0, 1)
 	do(t, s, query("x"))

@@ -15,7 +15,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// host is a stand-in for a redis server, with what it says of itself to choose.
+// host is a stand-in for a Redis server. A test chooses its answers about itself.
 type host struct {
 	*miniredis.Miniredis
 
@@ -83,7 +83,7 @@ func (h *host) hook() {
 	})
 }
 
-// set changes what the server says of itself.
+// set changes the server's answers about itself.
 func (h *host) set(field, value string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// A name is a hash: fields version, data and, for each writer, one that is called by
-// his ID (16 bytes) and holds his note. A writer who left has a field "left:" and his
-// ID until his note is forgotten. Numbers are eight bytes, big-endian, so that their
-// order is that of their bytes: numbers in Lua are exact to 2^53 only.
+// A name is a hash: fields version, data and, for each writer, one that is called by his ID (16
+// bytes) and holds his note. A writer that left has a field "left:" and its ID until its note is
+// forgotten. Numbers are eight bytes, big-endian, so that their order is that of their bytes:
+// numbers in Lua are exact to 2^53 only.
 
 const seqLen = 8
 
@@ -101,7 +101,7 @@ func (s *shown) note(writer machine.ID) []byte {
 	return encodeNote(s.Notes[i])
 }
 
-// remove takes out what a writer left: his note, and the data if it is his.
+// remove takes out a writer's records: its note, and the data if that is its own.
 func (s *shown) remove(writer machine.ID) {
 	s.Notes = slices.DeleteFunc(slices.Clone(s.Notes), func(n quorumregister.Note) bool { return n.Writer == writer })
 	if s.Version.Writer == writer {

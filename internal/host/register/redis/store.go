@@ -137,7 +137,7 @@ func (s *Store) do(ops []register.Op) []register.Reply {
 	return replies
 }
 
-// call says what an operation asks of the server.
+// call returns the script call for an operation.
 func (s *Store) call(op register.Op) *call {
 	c := &call{keys: s.options.keys(op.Name)}
 	switch x := op.Op.(type) {

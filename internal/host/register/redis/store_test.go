@@ -110,8 +110,8 @@ func TestOneRoundTripForMany(t *testing.T) {
 }
 
 // TestNothingIsAskedTwice: a connection that ends before the answer leaves open whether the
-// operation was done, and it is not the client library that may try again: the machine that
-// asked may have given up by then, and others gone on.
+// operation was done. The client library must not try again: the machine that asked may have given
+// up by then, and others gone on.
 func TestNothingIsAskedTwice(t *testing.T) {
 	h, s := made(t, 0, 1)
 	do(t, s, query("x"))
@@ -219,7 +219,7 @@ func TestEmptiedServer(t *testing.T) {
 	if _, err := Find(t.Context(), h.options()); !errors.Is(err, register.ErrForeign) {
 		t.Errorf("find: %v, want %v", err, register.ErrForeign)
 	}
-	// Made anew, it is another store for whoever had the old one open.
+	// Made anew, it is another store for a process that had the old one open.
 	if err := Init(t.Context(), h.options(), header(0, 1)); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,5 @@
-// Package registertest judges registers: a suite that every register.Store must pass,
-// alone and in sets, and the checkers that say what a history of reads and writes
-// amounts to.
+// Package registertest judges registers: a suite that every register.Store must pass, alone and in
+// sets, and checkers for histories of reads and writes.
 //
 //	func TestConformance(t *testing.T) {
 //		registertest.Run(t, func(t *testing.T) registertest.Fixture {

@@ -61,16 +61,16 @@ func (h *History) End(o Operation, failed bool) {
 	h.ops = append(h.ops, o)
 }
 
-// Operations returns what was added.
+// Operations returns the operations that were added.
 func (h *History) Operations() []Operation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.ops)
 }
 
-// split returns the writes by what they wrote, the initial one included, in the order of
-// the history, and the reads that ended. It fails if a read returns what nobody
-// had begun to write, or if two writes are alike.
+// split returns the writes by their values, the initial one included, in the order of the history,
+// and the reads that ended. It fails if a read returns a value that nobody had begun to write, or
+// if two writes are alike.
 func split(history []Operation) (writes []Operation, index map[string]int, reads []Operation, err error) {
 	writes = []Operation{{Client: -1, Write: true, Begin: math.MinInt64, End: math.MinInt64}}
 	index = map[string]int{"": 0}

@@ -109,8 +109,8 @@ func byDefinition(history []Operation) bool {
 	}
 	explains := func(pi []int) bool {
 		for _, r := range reads {
-			// The projection: writes that began before r ended, in order; r is
-			// somewhere among them, and the one before it is what it returns.
+			// The projection: writes that began before r ended, in order; r is somewhere among
+			// them, and returns the one before it.
 			var proj []int
 			for _, w := range pi {
 				if writes[w].Begin <= r.End {

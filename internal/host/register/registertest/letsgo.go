@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// LetsGo fails a test if connections to a server are left when all who connected have ended. A server hears of
-// that a little later.
+// LetsGo fails a test if connections to a server are left when all its clients have ended. A server
+// hears of that a little later.
 func LetsGo(t testing.TB, connections func() int) {
 	t.Helper()
 	again := time.NewTicker(time.Millisecond)

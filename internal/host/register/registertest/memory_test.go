@@ -50,7 +50,7 @@ type broken struct {
 
 func (b broken) Do(ops []register.Op) []register.Reply { return b.do(b.Store, ops) }
 
-// answering changes what a store shows.
+// answering changes the answers of a store.
 func answering(change func(*quorumregister.State)) func(register.Store, []register.Op) []register.Reply {
 	return func(s register.Store, ops []register.Op) []register.Reply {
 		replies := s.Do(ops)
@@ -64,7 +64,7 @@ func answering(change func(*quorumregister.State)) func(register.Store, []regist
 	}
 }
 
-// asking changes what a store is asked.
+// asking changes the requests to a store.
 func asking(change func(*register.Op)) func(register.Store, []register.Op) []register.Reply {
 	return func(s register.Store, ops []register.Op) []register.Reply {
 		ops = slices.Clone(ops)

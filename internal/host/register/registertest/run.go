@@ -19,8 +19,8 @@ type Fixture struct {
 	// Open opens every store of the set, as another process would. It is called many times,
 	// and the stores that it opened are closed.
 	Open func() ([]register.Store, error)
-	// Backup copies what the store of an index keeps, and returns how to put that back
-	// while the store is open. Nil if the medium cannot be restored like that.
+	// Backup copies the contents of the store of an index, and returns a function that puts them
+	// back while the store is open. Nil if the medium cannot be restored like that.
 	Backup func(index int) (restore func())
 }
 
@@ -41,7 +41,7 @@ func Simulate(t *testing.T, open func(t *testing.T) Fixture) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				t.Cleanup(func() { time.Sleep(time.Minute) }) // what was left behind ends
+				t.Cleanup(func() { time.Sleep(time.Minute) }) // the accesses left behind end
 				for _, err := range c.judge(t.Context(), open(t)) {
 					t.Error(err)
 				}
@@ -56,7 +56,7 @@ type check struct {
 	run  func(p *probe)
 }
 
-// probe is what a check works with.
+// probe has the tools of a check.
 type probe struct {
 	Fixture
 	ctx context.Context

@@ -13,9 +13,8 @@ const (
 	cells     = 2 // of each process
 )
 
-// play has several processes read and write one register and returns what they saw.
-// Each cell does n operations; disturb, if set, is called with each process's stores
-// before it begins.
+// play has several processes read and write one register, and returns their history. Each cell does
+// n operations; disturb, if set, is called with each process's stores before it begins.
 func (p *probe) play(atomic bool, n int, disturb func(process int, faults []*register.Faults)) []Operation {
 	var h History
 	var players sync.WaitGroup
@@ -60,7 +59,7 @@ func (p *probe) player(h *History, cell *register.Cell, client, n int) {
 	}
 }
 
-// judge wants a history to be what the registers promise, and something to have happened.
+// judge fails unless a history keeps the registers' promises, and holds some operations.
 func (p *probe) judge(history []Operation, atomic bool) {
 	reads, writes := 0, 0
 	for _, o := range history {
@@ -96,7 +95,7 @@ func (p *probe) undisturbed(history []Operation) {
 	}
 }
 
-// roughly is what a bad day is like for a store.
+// roughly gives a store a bad day.
 var roughly = register.Mix{Late: .05, LostBefore: .04, LostAfter: .04, Stuck: .04}
 
 // disturb makes every store of every process fail now and then.
