@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // A planned shutdown leaves what the peer has promised in a file, which the next life
@@ -21,8 +21,6 @@ import (
 // snapshotMagic begins the file. After it come the terms' id and the peer's index, which the next life must
 // share, the record, and a CRC32C of all.
 const snapshotMagic = "TENUREFL"
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func (p *Peer) snapshotPath() string {
 	return filepath.Join(p.cfg.State, fmt.Sprintf("flease-%d.snapshot", p.self))
@@ -64,7 +62,7 @@ func (p *Peer) restore() ([]*flease.Record, error) {
 
 func (p *Peer) parseSnapshot(b []byte) (*flease.Record, error) {
 	head := p.snapshotHead()
-	if len(b) < len(head)+4 || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
+	if len(b) < len(head)+4 || wire.Checksum(b[:len(b)-4]) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
 		return nil, errors.New("the file is damaged")
 	}
 	if string(b[:len(head)]) != string(head) {
@@ -99,7 +97,7 @@ func (p *Peer) save() error {
 		return fmt.Errorf("flease: save the state: %w", err)
 	}
 	b := append(p.snapshotHead(), record...)
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	b = binary.LittleEndian.AppendUint32(b, wire.Checksum(b))
 	if err := writeFile(p.cfg.FS, p.snapshotPath(), b); err != nil {
 		return fmt.Errorf("flease: save the state; the next start has a quarantine: %w", err)
 	}
