@@ -27,14 +27,14 @@ leasetest: tenure
 internal/machine:
 internal/wire:
 internal/cli:
-internal/state:
+internal/state: internal/wire
 internal/protocol: internal/machine internal/wire
 internal/core: internal/machine internal/wire internal/protocol internal/state
 internal/host: internal/machine internal/wire internal/protocol
 internal/holder: tenure internal/machine internal/wire internal/protocol internal/host
 internal/member: api internal/machine internal/wire internal/protocol internal/state internal/core internal/host
 
-engine: tenure internal/machine internal/protocol internal/host internal/holder
+engine: tenure internal/machine internal/wire internal/protocol internal/host internal/holder
 server: internal/member
 broadcast: internal/machine internal/member
 

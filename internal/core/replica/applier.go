@@ -9,6 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"github.com/tenure-lease/tenure/internal/state/kv"
+	"github.com/tenure-lease/tenure/internal/wire"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -277,10 +278,11 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var head []byte
-	for _, p := range [][]byte{members, []byte(s.setting.policy), s.setting.encodeCells(), binary.AppendUvarint(nil, s.released), s.roster.encode()} {
+	var head, released wire.Writer
+	released.Uvarint(s.released)
+	for _, p := range [][]byte{members, []byte(s.setting.policy), s.setting.encodeCells(), released, s.roster.encode()} {
 		head = binary.BigEndian.AppendUint32(head, uint32(len(p)))
-		head = append(head, p...)
+		head.Put(p)
 	}
 	n, err := w.Write(head)
 	if err != nil {
@@ -327,8 +329,9 @@ func (a *Applier) Restore(r io.Reader, index, term uint64) error {
 	if err != nil {
 		return fmt.Errorf("replica: read snapshot: %w", err)
 	}
-	released, n := binary.Uvarint(sections[3])
-	if n != len(sections[3]) {
+	in := wire.Reader{Rest: sections[3]}
+	released := in.Uvarint()
+	if !in.Done() {
 		return errors.New("replica: read snapshot: it does not say up to where it is released")
 	}
 	roster, err := decodeRoster(list.Members, sections[4])

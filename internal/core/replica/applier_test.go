@@ -2,7 +2,9 @@ package replica
 
 import (
 	"bytes"
+	"encoding/hex"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -128,5 +130,28 @@ func TestASnapshotSaysWhatIsReleased(t *testing.T) {
 		if in, results := to.Take(); len(in.Leases)+len(in.Batches)+len(results) > 0 {
 			t.Errorf("behind a snapshot %+v and %+v are told, of a state before it", in, results)
 		}
+	}
+}
+
+// These bytes are on disks, and on their way to other members.
+func TestBytesOfASnapshot(t *testing.T) {
+	a := NewApplier(1, 7)
+	a.Found(FoundedBy([]*pb.Member{{ID: 1, PeerURLs: []string{"a"}}}))
+	a.roster.Removed = []uint64{300}
+	applyOne(t, a, 1, 7, 5, wrapperspb.String("all"))
+	a.Released(2)
+	snap := a.Snapshot()
+	defer snap.Release()
+	var b bytes.Buffer
+	if _, err := snap.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	want := "00000007" + "1205" + "0801" + "1a0161" + // the members
+		"00000003" + "616c6c" + // the policy
+		"00000000" + // the keys' holders
+		"00000001" + "02" + // up to where it is released
+		"00000008" + "01ac02" + "01" + "01" + "0101" + "00" // the removed, and the memberships
+	if got := hex.EncodeToString(b.Bytes()); !strings.HasPrefix(got, want) {
+		t.Errorf("a snapshot begins with\n%s, want\n%s", got[:min(len(got), len(want))], want)
 	}
 }

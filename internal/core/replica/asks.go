@@ -56,34 +56,42 @@ func (a *asks) add(now machine.Mono, in AskLease) {
 }
 
 // turn sends answers, and hands fresh asks to the leader.
-func (a *asks) turn(r *Replica) {
-	a.flush(r)
-	if r.leader == 0 || len(a.fresh) == 0 || a.away && !r.leading() {
+func (a *asks) turn(at moment, eff *effects) {
+	a.flush(at, eff)
+	if at.leader == 0 || len(a.fresh) == 0 || a.away && !at.leading() {
 		return
 	}
 	out := make([]leaseAsk, len(a.fresh))
 	for i, f := range a.fresh {
-		out[i], f.sent = f.ask, r.now
+		out[i], f.sent = f.ask, at.now
 	}
 	a.fresh = nil
-	if r.leading() {
-		a.inbox = append(a.inbox, askBatch{asker: asker{r.cfg.ID, r.cfg.Boot}, asks: out})
+	if at.leading() {
+		a.inbox = append(a.inbox, askBatch{asker: asker{at.cfg.ID, at.cfg.Boot}, asks: out})
 		return
 	}
-	r.send(r.leader, leaseAsks{Boot: r.cfg.Boot, Asks: out})
+	eff.send(at.leader, leaseAsks{Boot: at.cfg.Boot, Asks: out})
 	a.away = true
 }
 
-// receive takes another member's asks. A member that does not lead drops them:
-// the sender asks again when it hears who does.
-func (a *asks) receive(r *Replica, from machine.NodeID, m leaseAsks) {
-	b := askBatch{asker: asker{from, m.Boot}, asks: m.Asks}
-	if index, ok := r.vouched(from); ok {
-		b.index = r.reads.behind(r, index)
+// receive takes another member's asks: index is up to where they have to be applied, if the
+// question vouches for the leader. A member that does not lead drops them: the sender asks
+// again when it hears who does.
+func (a *asks) receive(at moment, from machine.NodeID, m leaseAsks, index uint64, vouched bool) {
+	b := askBatch{asker: asker{from, m.Boot}, index: index, asks: m.Asks}
+	switch {
+	case vouched:
 		a.confirmed = append(a.confirmed, b)
-		a.settle(r)
-	} else if r.leading() {
+	case at.leading():
 		a.inbox = append(a.inbox, b)
+	}
+}
+
+// receiveAsks takes another member's asks.
+func (r *Replica) receiveAsks(from machine.NodeID, m leaseAsks) {
+	index, vouched := r.vouched(from)
+	if r.asks.receive(r.moment, from, m, r.reads.bound(r.moment, index).all(), vouched); vouched {
+		r.settleAsks()
 	}
 }
 
@@ -104,15 +112,15 @@ func byID(x, y *ownAsk) int {
 }
 
 // onTick repeats asks that seem lost and forgets those nobody waits for.
-func (a *asks) onTick(r *Replica) {
+func (a *asks) onTick(at moment) {
 	a.away = false // it was lost, or all of its asks are parked
 	var again []*ownAsk
 	for id, f := range a.own {
 		switch {
-		case r.now.Sub(f.since) > r.cfg.patience():
+		case at.now.Sub(f.since) > at.cfg.patience():
 			delete(a.own, id)
 			a.fresh = slices.DeleteFunc(a.fresh, func(x *ownAsk) bool { return x == f })
-		case f.sent != 0 && r.now.Sub(f.sent) > r.cfg.electionTimeout():
+		case f.sent != 0 && at.now.Sub(f.sent) > at.cfg.electionTimeout():
 			f.sent = 0
 			again = append(again, f)
 		}
@@ -121,26 +129,55 @@ func (a *asks) onTick(r *Replica) {
 	a.fresh = append(a.fresh, again...)
 }
 
-// settle answers the confirmed asks whose index has been applied.
-func (a *asks) settle(r *Replica) {
-	if !r.leases.ticking {
-		return
+// takeInbox takes the asks that wait for a round.
+func (a *asks) takeInbox() []askBatch {
+	inbox := a.inbox
+	a.inbox = nil
+	return inbox
+}
+
+// confirm takes asks that wait for nothing but their index.
+func (a *asks) confirm(list []askBatch) {
+	if len(a.confirmed) == 0 {
+		a.confirmed = list
+	} else {
+		a.confirmed = append(a.confirmed, list...)
+	}
+}
+
+// due takes out the confirmed asks whose index is visible.
+func (a *asks) due(visible uint64) (due []askBatch) {
+	waits := func(b askBatch) bool { return b.index > visible }
+	if !slices.ContainsFunc(a.confirmed, waits) {
+		due, a.confirmed = a.confirmed, nil
+		return due
 	}
 	var wait []askBatch
 	for _, b := range a.confirmed {
-		if b.index > r.visible {
+		if waits(b) {
 			wait = append(wait, b)
-			continue
+		} else {
+			due = append(due, b)
 		}
+	}
+	a.confirmed = wait
+	return due
+}
+
+// settleAsks answers the confirmed asks whose index has been applied.
+func (r *Replica) settleAsks() {
+	if !r.leases.ticking {
+		return
+	}
+	for _, b := range r.asks.due(r.visible) {
 		list := make([]AnswerLease, 0, len(b.asks))
 		for _, ask := range b.asks {
 			if answer, ok := r.leases.ask(r.now, b.asker, ask); ok {
 				list = append(list, answer)
 			}
 		}
-		a.answer(b.asker, list...)
+		r.asks.answer(b.asker, list...)
 	}
-	a.confirmed = wait
 }
 
 // answer puts answers into the outbox.
@@ -156,28 +193,35 @@ func (a *asks) answer(to asker, list ...AnswerLease) {
 	}
 }
 
+// answerParked puts the answers into the outbox that leases had kept back.
+func (a *asks) answerParked(list []parkedAnswer) {
+	for _, p := range list {
+		a.answer(p.to, p.answer)
+	}
+}
+
 // flush sends what is in the outbox.
-func (a *asks) flush(r *Replica) {
+func (a *asks) flush(at moment, eff *effects) {
 	for _, o := range a.outbox {
-		if m := (leaseAnswers{Boot: o.to.boot, Answers: o.list}); o.to.node == r.cfg.ID {
-			a.answered(r, m)
+		if m := (leaseAnswers{Boot: o.to.boot, Answers: o.list}); o.to.node == at.cfg.ID {
+			a.answered(at, eff, m)
 		} else {
-			r.send(o.to.node, m)
+			eff.send(o.to.node, m)
 		}
 	}
 	a.outbox = nil
 }
 
 // answered passes answers on to the owner, the first to each ask.
-func (a *asks) answered(r *Replica, m leaseAnswers) {
-	if m.Boot != r.cfg.Boot {
+func (a *asks) answered(at moment, eff *effects, m leaseAnswers) {
+	if m.Boot != at.cfg.Boot {
 		return // to an ask of an earlier life, which used the same numbers
 	}
 	a.away = false
 	for _, answer := range m.Answers {
 		if own, ok := a.own[answer.ID]; ok && own.ask.Lease == answer.Lease {
 			delete(a.own, answer.ID)
-			r.outcomes = append(r.outcomes, answer)
+			eff.outcomes = append(eff.outcomes, answer)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestAsksAreRepeatedAndGivenUp(t *testing.T) {
 		f.ask.ID = id
 	}
 	a.fresh, a.away = []*ownAsk{a.own[6], a.own[7]}, true
-	a.onTick(r)
+	a.onTick(r.moment)
 	var fresh []uint64
 	for _, f := range a.fresh {
 		fresh = append(fresh, f.ask.ID)
@@ -77,7 +77,7 @@ func TestAnAnswerIsToItsQuestion(t *testing.T) {
 		"of another number":   {Boot: 3, Answers: []AnswerLease{{ID: 3, Lease: 7, TTL: 9}}},
 	} {
 		a.away = true
-		if a.answered(r, m); len(r.outcomes) > 0 || len(a.own) != 2 {
+		if a.answered(r.moment, &r.effects, m); len(r.outcomes) > 0 || len(a.own) != 2 {
 			t.Fatalf("an answer %s is taken: %+v, and %d questions are open", name, r.outcomes, len(a.own))
 		}
 		if a.away != (m.Boot != r.cfg.Boot) {
@@ -85,7 +85,7 @@ func TestAnAnswerIsToItsQuestion(t *testing.T) {
 		}
 	}
 	for range 2 {
-		a.answered(r, leaseAnswers{Boot: 3, Answers: []AnswerLease{good}})
+		a.answered(r.moment, &r.effects, leaseAnswers{Boot: 3, Answers: []AnswerLease{good}})
 	}
 	if want := []any{good}; !reflect.DeepEqual(r.outcomes, want) || len(a.own) != 1 {
 		t.Errorf("told %+v, want %+v, once", r.outcomes, want)
@@ -101,7 +101,7 @@ func TestAnswersGoToTheLifeThatAsked(t *testing.T) {
 	a.answer(asker{3, 1}, AnswerLease{ID: 3})
 	a.answer(asker{2, 1}, AnswerLease{ID: 4})
 	a.answer(asker{4, 1})
-	a.flush(r)
+	a.flush(r.moment, &r.effects)
 	want := []machine.Envelope{
 		{From: 1, To: 2, Body: leaseAnswers{Boot: 1, Answers: []AnswerLease{{ID: 1}, {ID: 4}}}},
 		{From: 1, To: 2, Body: leaseAnswers{Boot: 2, Answers: []AnswerLease{{ID: 2}}}},
@@ -123,7 +123,7 @@ func TestQuestionsWaitForWhatOthersMayHaveSeen(t *testing.T) {
 	commit := r.Status().Commit
 	for far, want := range map[bool]uint64{true: r.last, false: commit} {
 		r.reads.far, r.asks.confirmed, r.visible = far, nil, commit-1 // the last entry is yet to be seen here
-		r.asks.receive(r, 2, leaseAsks{Boot: 1, Asks: []leaseAsk{{ID: 1, Lease: 7}}})
+		r.receiveAsks(2, leaseAsks{Boot: 1, Asks: []leaseAsk{{ID: 1, Lease: 7}}})
 		if got := r.asks.confirmed; len(got) != 1 || got[0].index != want || got[0].asker != (asker{2, 1}) {
 			t.Errorf("in key order before %v: a question waits as %+v, want it to wait for %d", far, got, want)
 		}

@@ -81,7 +81,7 @@ func (r *Replica) admit(term uint64, entry []byte, requests []Propose) verdict {
 	// One at a time: until the last one is released, some reader may not know of it
 	// (R23), and raft itself wants it to be applied. Then this leader knows all.
 	members := r.reads.memberships
-	if !r.reads.presides(r) || len(members) != 1 || members.Newest().Index > r.visible || r.reads.unapplied.bytes() > maxBacklog {
+	if !r.presides() || len(members) != 1 || members.Newest().Index > r.visible || r.reads.unapplied.bytes() > maxBacklog {
 		return notNow
 	}
 	if v := r.judge(cc); v != accepted {
@@ -206,7 +206,7 @@ func (r *Replica) reconfigure(entries []*raftpb.Entry) {
 			r.tail.joined = e.GetIndex()
 		}
 		r.afterApply(e.GetIndex())
-		r.writes.atOnce(r)
+		r.writeAtOnce()
 	}
 }
 

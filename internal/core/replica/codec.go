@@ -38,71 +38,80 @@ var errBadMessage = errors.New("replica: a message from a member makes no sense"
 func EncodeBody(body any) ([]byte, error) {
 	switch m := body.(type) {
 	case *raftpb.Message:
-		p := make([]byte, 1, 1+proto.Size(m))
-		p[0] = wireRaft
-		return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(p, m)
+		w := make(wire.Writer, 0, 1+proto.Size(m))
+		w.Byte(wireRaft)
+		return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(w, m)
 	case forward:
-		p := make([]byte, 0, 1+2*binary.MaxVarintLen64+len(m.Entry))
-		p = append(p, wireForward)
-		p = binary.AppendUvarint(p, m.Term)
-		p = binary.AppendUvarint(p, m.Seq)
-		return append(p, m.Entry...), nil
+		w := make(wire.Writer, 0, 1+2*binary.MaxVarintLen64+len(m.Entry))
+		w.Byte(wireForward)
+		writeNumbers(&w, m.Term, m.Seq)
+		w.Put(m.Entry)
+		return w, nil
 	case refused:
-		p := []byte{wireRefused}
-		p = binary.AppendUvarint(p, m.Boot)
-		p = binary.AppendUvarint(p, m.Term)
-		return binary.AppendUvarint(p, m.Seq), nil
+		return numbers(wireRefused, m.Boot, m.Term, m.Seq), nil
 	case rejected:
-		return appendUvarints([]byte{wireRejected}, m.Boot, m.Term, m.Seq, uint64(m.Why)), nil
+		return numbers(wireRejected, m.Boot, m.Term, m.Seq, uint64(m.Why)), nil
 	case readAsk:
-		p := []byte{wireReadAsk}
-		p = binary.AppendUvarint(p, m.Boot)
-		p = binary.AppendUvarint(p, m.Round)
-		p = binary.AppendUvarint(p, uint64(len(m.Keys)))
+		w := numbers(wireReadAsk, m.Boot, m.Round)
+		w.Count(len(m.Keys))
 		for _, s := range m.Keys {
-			for _, part := range [2][]byte{s.Key, s.End} {
-				p = binary.AppendUvarint(p, uint64(len(part)))
-				p = append(p, part...)
-			}
+			w.Bytes(s.Key)
+			w.Bytes(s.End)
 		}
-		return p, nil
+		return w, nil
 	case readAnswer:
-		p := []byte{wireReadAnswer}
-		p = binary.AppendUvarint(p, m.Boot)
-		p = binary.AppendUvarint(p, m.Round)
-		return binary.AppendUvarint(p, m.Index), nil
+		return numbers(wireReadAnswer, m.Boot, m.Round, m.Index), nil
 	case leaseAsks:
-		p := make([]byte, 0, 16+20*len(m.Asks))
-		p = append(p, wireLeaseAsks)
-		p = binary.AppendUvarint(p, m.Boot)
-		p = binary.AppendUvarint(p, uint64(len(m.Asks)))
+		w := make(wire.Writer, 0, 16+20*len(m.Asks))
+		w.Byte(wireLeaseAsks)
+		w.Uvarint(m.Boot)
+		w.Count(len(m.Asks))
 		for _, a := range m.Asks {
-			p = binary.AppendUvarint(p, a.ID)
-			p = binary.AppendVarint(p, a.Lease)
-			renew := byte(0)
-			if a.Renew {
-				renew = 1
-			}
-			p = append(p, renew)
+			w.Uvarint(a.ID)
+			w.Varint(a.Lease)
+			writeFlag(&w, a.Renew)
 		}
-		return p, nil
+		return w, nil
 	case leaseAnswers:
-		p := make([]byte, 0, 16+28*len(m.Answers))
-		p = append(p, wireLeaseAnswers)
-		p = binary.AppendUvarint(p, m.Boot)
-		p = binary.AppendUvarint(p, uint64(len(m.Answers)))
+		w := make(wire.Writer, 0, 16+28*len(m.Answers))
+		w.Byte(wireLeaseAnswers)
+		w.Uvarint(m.Boot)
+		w.Count(len(m.Answers))
 		for _, a := range m.Answers {
-			p = binary.AppendUvarint(p, a.ID)
-			p = binary.AppendVarint(p, a.Lease)
-			p = binary.AppendVarint(p, a.TTL)
-			p = binary.AppendVarint(p, a.Remaining)
+			w.Uvarint(a.ID)
+			w.Varint(a.Lease)
+			w.Varint(a.TTL)
+			w.Varint(a.Remaining)
 		}
-		return p, nil
+		return w, nil
 	}
 	if p, ok := encodeReadLeases(body); ok {
 		return p, nil
 	}
 	return nil, fmt.Errorf("replica: %T is not for other members", body)
+}
+
+// numbers is a message that begins with some numbers, or is nothing else.
+func numbers(kind byte, list ...uint64) wire.Writer {
+	w := make(wire.Writer, 0, 32)
+	w.Byte(kind)
+	writeNumbers(&w, list...)
+	return w
+}
+
+func writeNumbers(w *wire.Writer, list ...uint64) {
+	for _, v := range list {
+		w.Uvarint(v)
+	}
+}
+
+// writeFlag appends a byte that is 0 or 1.
+func writeFlag(w *wire.Writer, flag bool) {
+	b := byte(0)
+	if flag {
+		b = 1
+	}
+	w.Byte(b)
 }
 
 // DecodeBody is the inverse of EncodeBody. It fails on anything that
@@ -155,11 +164,7 @@ func DecodeBody(p []byte) (any, error) {
 		return m, nil
 	case wireLeaseAsks:
 		m := leaseAsks{Boot: r.Uvarint()}
-		n := r.Uvarint()
-		if r.Bad || n > uint64(len(r.Rest)) {
-			return nil, errBadMessage
-		}
-		m.Asks = make([]leaseAsk, n)
+		m.Asks = make([]leaseAsk, r.Count())
 		for i := range m.Asks {
 			m.Asks[i] = leaseAsk{ID: r.Uvarint(), Lease: r.Varint(), Renew: r.flag()}
 		}
@@ -169,11 +174,7 @@ func DecodeBody(p []byte) (any, error) {
 		return m, nil
 	case wireLeaseAnswers:
 		m := leaseAnswers{Boot: r.Uvarint()}
-		n := r.Uvarint()
-		if r.Bad || n > uint64(len(r.Rest)) {
-			return nil, errBadMessage
-		}
-		m.Answers = make([]AnswerLease, n)
+		m.Answers = make([]AnswerLease, r.Count())
 		for i := range m.Answers {
 			m.Answers[i] = AnswerLease{ID: r.Uvarint(), Lease: r.Varint(), TTL: r.Varint(), Remaining: r.Varint()}
 		}

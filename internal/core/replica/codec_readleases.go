@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
@@ -17,38 +16,39 @@ import (
 func encodeReadLeases(body any) ([]byte, bool) {
 	switch m := body.(type) {
 	case reported:
-		p := appendReport(make([]byte, 1, 64+proto.Size(m.Message)), m.Report)
-		p[0] = wireReported
-		return appendRaft(p, m.Message), true
+		w := make(wire.Writer, 0, 64+proto.Size(m.Message))
+		w.Byte(wireReported)
+		writeReport(&w, m.Report)
+		return appendRaft(w, m.Message), true
 	case announced:
-		p := appendNews(make([]byte, 1, 32+proto.Size(m.Message)), m.News)
-		p[0] = wireAnnounced
-		return appendRaft(p, m.Message), true
+		w := make(wire.Writer, 0, 32+proto.Size(m.Message))
+		w.Byte(wireAnnounced)
+		writeNews(&w, m.News)
+		return appendRaft(w, m.Message), true
 	case quorumlease.Request:
-		return appendUvarints([]byte{wireRequest}, m.Boot, m.Seq), true
+		return numbers(wireRequest, m.Boot, m.Seq), true
 	case quorumlease.Promise:
-		return appendUvarints([]byte{wirePromise}, m.Boot, m.Seq, uint64(m.TTL), m.Stamp.Term, m.Stamp.Index), true
+		return numbers(wirePromise, m.Boot, m.Seq, uint64(m.TTL), m.Stamp.Term, m.Stamp.Index), true
 	case quorumlease.Return:
-		return appendUvarints([]byte{wireReturn}, m.Boot, m.Seq), true
+		return numbers(wireReturn, m.Boot, m.Seq), true
 	case quorumlease.Report:
-		return appendReport([]byte{wireReport}, m), true
+		w := numbers(wireReport)
+		writeReport(&w, m)
+		return w, true
 	case quorumlease.News:
-		return appendNews([]byte{wireNews}, m), true
+		w := numbers(wireNews)
+		writeNews(&w, m)
+		return w, true
 	case counts:
-		p := appendUvarints([]byte{wireCounts}, m.Boot, m.Seq, uint64(len(m.Trips)))
+		w := numbers(wireCounts, m.Boot, m.Seq)
+		w.Count(len(m.Trips))
 		for _, t := range m.Trips {
-			p = appendUvarints(p, uint64(t.Member), uint64(t.Time))
+			writeNumbers(&w, uint64(t.Member), uint64(t.Time))
 		}
-		return append(p, m.Body...), true
+		w.Put(m.Body)
+		return w, true
 	}
 	return nil, false
-}
-
-func appendUvarints(p []byte, list ...uint64) []byte {
-	for _, v := range list {
-		p = binary.AppendUvarint(p, v)
-	}
-	return p
 }
 
 func appendRaft(p []byte, m *raftpb.Message) []byte {
@@ -59,26 +59,27 @@ func appendRaft(p []byte, m *raftpb.Message) []byte {
 	return p
 }
 
-func appendReport(p []byte, m quorumlease.Report) []byte {
-	everyone := uint64(0)
-	if m.Everyone {
-		everyone = 1
-	}
-	p = appendUvarints(p, m.Boot, m.Term, m.Durable, m.Received, everyone, uint64(len(m.Holders)))
+func writeReport(w *wire.Writer, m quorumlease.Report) {
+	writeNumbers(w, m.Boot, m.Term, m.Durable, m.Received)
+	writeFlag(w, m.Everyone)
+	w.Count(len(m.Holders))
 	for _, h := range m.Holders {
-		p = appendUvarints(p, uint64(h.Member), h.Boot)
+		writeNumbers(w, uint64(h.Member), h.Boot)
 	}
-	return p
 }
 
-func appendNews(p []byte, m quorumlease.News) []byte {
-	p = appendUvarints(p, m.Term, m.Released, m.Horizon, uint64(len(m.Held)))
-	p = appendUvarints(p, m.Held...)
-	p = binary.AppendUvarint(p, uint64(len(m.Stalled)))
-	for _, id := range m.Stalled {
-		p = binary.AppendUvarint(p, uint64(id))
+func writeNews(w *wire.Writer, m quorumlease.News) {
+	writeNumbers(w, m.Term, m.Released, m.Horizon)
+	w.Count(len(m.Held))
+	writeNumbers(w, m.Held...)
+	writeMembers(w, m.Stalled)
+}
+
+func writeMembers(w *wire.Writer, list []machine.NodeID) {
+	w.Count(len(list))
+	for _, id := range list {
+		w.Uvarint(uint64(id))
 	}
-	return p
 }
 
 // decodeReadLeases decodes what encodeReadLeases made, behind the kind.
@@ -127,6 +128,14 @@ func rest(r *reader, with func(*raftpb.Message) any, types ...raftpb.MessageType
 // reader takes what a message is made of off it.
 type reader struct{ wire.Reader }
 
+// members takes what writeMembers wrote.
+func (r *reader) members() (list []machine.NodeID) {
+	for n := r.Count(); n > 0 && !r.Bad; n-- {
+		list = append(list, machine.NodeID(r.Uvarint()))
+	}
+	return list
+}
+
 // flag takes a byte that is 0 or 1. Another one says what this version does not know: what is
 // more than a renewal must not be taken for less.
 func (r *reader) flag() bool {
@@ -150,9 +159,7 @@ func (r *reader) news() quorumlease.News {
 	for n := r.Count(); n > 0 && !r.Bad; n-- {
 		m.Held = append(m.Held, r.Uvarint())
 	}
-	for n := r.Count(); n > 0 && !r.Bad; n-- {
-		m.Stalled = append(m.Stalled, machine.NodeID(r.Uvarint()))
-	}
+	m.Stalled = r.members()
 	return m
 }
 

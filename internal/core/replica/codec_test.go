@@ -197,14 +197,14 @@ func TestShortMessagesAskForLittle(t *testing.T) {
 		p    []byte
 		read func([]byte) error
 	}{
-		"questions about leases": {appendUvarints([]byte{wireLeaseAsks}, 5, many, 1, 2, 3), decode},
-		"answers about leases":   {appendUvarints([]byte{wireLeaseAnswers}, 5, many, 1, 2, 3), decode},
-		"keys":                   {appendUvarints([]byte{wireReadAsk}, 5, 6, many, 0, 0), decode},
-		"holders":                {appendUvarints([]byte{wireReport}, 5, 3, 9, 12, 0, many, 1, 2), decode},
-		"held entries":           {appendUvarints([]byte{wireNews}, 3, 8, 11, many, 1, 2), decode},
-		"stalled members":        {appendUvarints([]byte{wireNews}, 3, 8, 11, 0, many, 1, 2), decode},
-		"round trips":            {appendUvarints([]byte{wireCounts}, 5, 6, many, 1, 2), decode},
-		"requests": {appendUvarints([]byte{entryVersion}, 3, 1, 1, 1, many, 1, 0), func(p []byte) error {
+		"questions about leases": {numbers(wireLeaseAsks, 5, many, 1, 2, 3), decode},
+		"answers about leases":   {numbers(wireLeaseAnswers, 5, many, 1, 2, 3), decode},
+		"keys":                   {numbers(wireReadAsk, 5, 6, many, 0, 0), decode},
+		"holders":                {numbers(wireReport, 5, 3, 9, 12, 0, many, 1, 2), decode},
+		"held entries":           {numbers(wireNews, 3, 8, 11, many, 1, 2), decode},
+		"stalled members":        {numbers(wireNews, 3, 8, 11, 0, many, 1, 2), decode},
+		"round trips":            {numbers(wireCounts, 5, 6, many, 1, 2), decode},
+		"requests": {numbers(entryVersion, 3, 1, 1, 1, many, 1, 0), func(p []byte) error {
 			_, err := decodeBatch(p)
 			return err
 		}},

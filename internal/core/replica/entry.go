@@ -58,19 +58,15 @@ func (b *batch) encode() []byte {
 	for _, r := range b.Requests {
 		n += r.size()
 	}
-	p := make([]byte, 0, n)
-	p = append(p, entryVersion)
-	p = binary.AppendUvarint(p, b.Term)
-	p = binary.AppendUvarint(p, uint64(b.From))
-	p = binary.AppendUvarint(p, b.Boot)
-	p = binary.AppendUvarint(p, b.Seq)
-	p = binary.AppendUvarint(p, uint64(len(b.Requests)))
+	w := make(wire.Writer, 0, n)
+	w.Byte(entryVersion)
+	writeNumbers(&w, b.Term, uint64(b.From), b.Boot, b.Seq)
+	w.Count(len(b.Requests))
 	for _, r := range b.Requests {
-		p = binary.AppendUvarint(p, r.ID)
-		p = binary.AppendUvarint(p, uint64(len(r.Body)))
-		p = append(p, r.Body...)
+		w.Uvarint(r.ID)
+		w.Bytes(r.Body)
 	}
-	return p
+	return w
 }
 
 var errBadEntry = errors.New("replica: an entry of the log is not a batch of requests, or a newer version wrote it: start this member with the version of the others")
@@ -87,11 +83,7 @@ func decodeBatch(p []byte) (*batch, error) {
 		Boot: r.Uvarint(),
 		Seq:  r.Uvarint(),
 	}
-	n := r.Uvarint()
-	if r.Bad || n > uint64(len(p)) {
-		return nil, errBadEntry
-	}
-	b.Requests = make([]Propose, n)
+	b.Requests = make([]Propose, r.Count())
 	for i := range b.Requests {
 		b.Requests[i].ID = r.Uvarint()
 		b.Requests[i].Body = r.Bytes()

@@ -105,27 +105,24 @@ func hashOf(key []byte) uint64 {
 	return h
 }
 
-// lease is what readers here may go by, nil if each has to ask.
-func (k *keyOrder) lease(r *Replica) *KeyLease {
-	rl := &r.reads
+// keyLease is what readers here may go by, or false if each has to ask.
+func (rl *readLeases) keyLease(at moment) (l KeyLease, ok bool) {
+	k := &rl.keys
 	if k.unseen.tidy(k.log.Keys()); k.blind || !rl.setting.policy.ByKey() || !k.unseen.fits() {
-		return nil
+		return l, false
 	}
-	until := rl.until(r)
+	until := rl.until(at)
 	if until == 0 {
-		return nil
+		return l, false
 	}
-	return &KeyLease{
+	return KeyLease{
 		Until: until, Counted: rl.plans.counter != nil,
-		self: r.cfg.ID, floor: k.log.Keys().Floor(), commit: rl.committed, confs: inForce(k.confs, rl.committed), unseen: k.unseen,
-	}
+		self: at.cfg.ID, floor: k.log.Keys().Floor(), commit: rl.committed, confs: inForce(k.confs, rl.committed), unseen: k.unseen,
+	}, true
 }
 
 // same reports whether two say the same.
 func (l *KeyLease) same(o *KeyLease) bool {
-	if l == nil || o == nil {
-		return l == o
-	}
 	return l.Until == o.Until && l.Counted == o.Counted && l.floor == o.floor && l.commit == o.commit &&
 		sameSlice(l.confs, o.confs) && sameSlice(l.unseen.keys, o.unseen.keys)
 }

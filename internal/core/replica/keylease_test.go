@@ -15,7 +15,7 @@ import (
 // keyReader is the only member of a cluster in key order, whose lease never ends, with a state
 // of index 9.
 func keyReader(released uint64) *Replica {
-	r := &Replica{cfg: Config{ID: 1, MaxEntryBytes: 1 << 20, Tick: 1, ElectionTicks: 10}}
+	r := &Replica{moment: moment{cfg: &Config{ID: 1, MaxEntryBytes: 1 << 20, Tick: 1, ElectionTicks: 10}}, effects: effects{self: 1}}
 	rl := &r.reads
 	rl.promises, rl.wanted, rl.placed, rl.committed = newAsked(quorumlease.Config{Self: 1}, r.now), machine.Never, true, 9
 	rl.memberships = quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1}}}
@@ -46,12 +46,13 @@ func putOf(t *testing.T, key string) []byte {
 // Of a snapshot nobody reads before all of it is known to be released, for nobody here knows
 // which keys are not.
 func TestNoLeaseOverASnapshotThatIsNotReleased(t *testing.T) {
-	if r := keyReader(8); r.reads.keys.lease(r) != nil {
+	r := keyReader(8)
+	if _, ok := r.reads.keyLease(r.moment); ok {
 		t.Error("a lease over a state of which only a part is released")
 	}
-	r := keyReader(9)
-	l := r.reads.keys.lease(r)
-	if l == nil {
+	r = keyReader(9)
+	l, ok := r.reads.keyLease(r.moment)
+	if !ok {
 		t.Fatal("no lease over a state that is released")
 	}
 	ready, ok := l.Ready(keyspan.Set{{Key: []byte("k")}})
@@ -122,10 +123,10 @@ func TestWhatWaitsIsGivenUpByTheOldest(t *testing.T) {
 	p := &r.proposals
 	for id := range uint64(3 * maxFlying) {
 		p.add(Propose{ID: id, Body: putOf(t, "k")})
-		p.file(r)
+		r.fileArrived()
 		r.now = r.now.Add(r.cfg.patience() / maxFlying)
 	}
-	p.onTick(r)
+	p.onTick(r.moment, &r.effects)
 	if l := p.lanes[0]; len(l.open) > 0 || len(r.outcomes) != 1 {
 		t.Errorf("%d requests wait for a leader, the oldest for three times as long as it may, and %d outcomes: want all to be dropped", len(l.open), len(r.outcomes))
 	}

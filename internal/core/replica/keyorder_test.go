@@ -61,7 +61,7 @@ func TestKeysOfALeaseAreTheSnapshots(t *testing.T) {
 	in.Index, in.Term, in.ReadPolicy, in.LeaseKeys = 10, 2, quorumlease.Static, keysAre("since")
 	revoke := entryOf(11, bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: 7}))
 	rl.tail = []*raftpb.Entry{revoke}
-	rl.restored(m.r, in)
+	rl.restored(m.r.moment, &m.r.effects, in)
 	if log := rl.keys.log.Keys(); log.LastTouch(key("since")) != 11 || log.LastTouch(key("before")) == 11 {
 		t.Errorf("the end of the lease touches the keys that it had before the snapshot")
 	}
@@ -117,7 +117,7 @@ func TestMoreIsReleasedThanTheSnapshotSays(t *testing.T) {
 		in := m.a.Restored()
 		in.Index, in.Term, in.Released, in.ReadPolicy = 10, 1, 8, policy
 		m.r.outcomes = nil
-		rl.restored(m.r, in)
+		rl.restored(m.r.moment, &m.r.effects, in)
 		if out, ok := rl.keys.report(); ok && policy.ByKey() {
 			m.r.outcomes = append(m.r.outcomes, out)
 		}
@@ -137,7 +137,7 @@ func TestWritesAreTheirSenders(t *testing.T) {
 	r.reads.plans.counter = placement.NewCounter(16)
 	term, index := uint64(2), uint64(10)
 	e := &raftpb.Entry{Term: &term, Index: &index, Data: (&batch{Term: 2, From: 3, Requests: []Propose{{Body: putOf(t, "k")}}}).encode()}
-	r.reads.appends(r, []*raftpb.Entry{e})
+	r.reads.appends(r.moment, []*raftpb.Entry{e})
 	if got := r.reads.plans.counter.Take(); !slices.Equal(got.Origins, []machine.NodeID{3}) {
 		t.Errorf("a write of member 3 is counted for %d", got.Origins)
 	}
@@ -186,7 +186,7 @@ func TestWhoHasLeftIsTold(t *testing.T) {
 		}
 		before := quorumlease.Membership{Index: 1, Voters: []machine.NodeID{1, 2, 3}, Learners: []machine.NodeID{4}}
 		rl.count(quorumlease.Memberships{before}.With(quorumlease.Membership{Index: 9, Voters: []machine.NodeID{1, 2}}))
-		rl.settle(r)
+		rl.settle(r.moment, &r.effects)
 		var told []machine.NodeID
 		for _, env := range r.sends {
 			if news, ok := env.Body.(quorumlease.News); ok && news.Released == 9 && news.Term == 2 {

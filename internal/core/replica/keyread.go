@@ -94,6 +94,16 @@ func (k *keyOrder) questions() (list []*keyRead) {
 	return list
 }
 
+// unasked is how many of these there are.
+func (k *keyOrder) unasked() (n int) {
+	for _, q := range k.reads {
+		if !q.known && !q.asked {
+			n++
+		}
+	}
+	return n
+}
+
 // confirmed takes a round's answer.
 func (q *keyRead) confirmed(index uint64) {
 	if !q.known {

@@ -132,12 +132,12 @@ func TestALeaderThatWasInKeyOrderReadsToTheEnd(t *testing.T) {
 	}
 	r := s.members[0].r
 	commit := r.Status().Commit
-	if r.last != commit+1 || r.reads.until(r) <= r.now {
-		t.Fatalf("the log ends at %d and is committed up to %d, and the leader has a lease until %v", r.last, commit, r.reads.until(r))
+	if r.last != commit+1 || r.reads.until(r.moment) <= r.now {
+		t.Fatalf("the log ends at %d and is committed up to %d, and the leader has a lease until %v", r.last, commit, r.reads.until(r.moment))
 	}
 	for far, want := range map[bool]uint64{false: commit, true: r.last} {
 		r.reads.far = far
-		if r.reads.publish(r); r.reads.shown.Index != want {
+		if r.reads.publish(r.moment, &r.effects, r.raft); r.reads.shown.Index != want {
 			t.Errorf("in key order before: %v, it reads from %d on, want %d", far, r.reads.shown.Index, want)
 		}
 	}

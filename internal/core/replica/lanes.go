@@ -84,21 +84,32 @@ func (p *proposals) lane(c company) *lane {
 	return l
 }
 
-// file puts what has come into lanes. Those that it is in by then it stays in: they say who
-// shares a batch, and nothing else.
-func (p *proposals) file(r *Replica) {
-	for _, in := range p.come {
+// fileArrived puts what has come into lanes.
+func (r *Replica) fileArrived() {
+	for _, in := range r.proposals.arrived() {
 		c := company("")
 		if r.reads.keys.on {
 			c = r.reads.companyOf(r.leading(), in.Body)
 		}
-		l := p.lane(c)
-		if len(l.open) == 0 {
-			l.since = r.now
-		}
-		l.open = append(l.open, in)
+		r.proposals.file(r.now, in, c)
 	}
+}
+
+// file puts a request that has come into the lane of its company. Those that it is in by then it
+// stays in: they say who shares a batch, and nothing else.
+func (p *proposals) file(now machine.Mono, in Propose, c company) {
+	l := p.lane(c)
+	if len(l.open) == 0 {
+		l.since = now
+	}
+	l.open = append(l.open, in)
+}
+
+// arrived takes the requests that have come since the last turn.
+func (p *proposals) arrived() []Propose {
+	come := p.come
 	p.come = nil
+	return come
 }
 
 // companyOf tells which company a request keeps in key order: that of others that wait for

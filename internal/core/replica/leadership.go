@@ -10,18 +10,34 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// leadership takes note of a new leader or term.
-func (r *Replica) leadership(leader machine.NodeID, term uint64) {
+// leadership is what a leader knows in its term, of the others.
+type leadership struct {
+	levels   levels
+	forwards map[asker]*fates
+}
+
+// candidacy is how this member comes to campaign.
+type candidacy struct {
+	// bereaved is set after the leader's process died, until there is another;
+	// campaignAt is when this member tries to become that, and patience is how long it
+	// waits for the outcome.
+	bereaved   bool
+	campaignAt machine.Mono
+	patience   time.Duration
+}
+
+// follow takes note of a new leader or term.
+func (r *Replica) follow(leader machine.NodeID, term uint64) {
 	fresh := term != r.term
 	r.leader, r.term, r.begun = leader, term, 0
-	r.reads.reign(r, fresh)
+	r.reads.reign(r.moment, fresh)
 	if leader != 0 {
 		r.bereaved = false
 	}
 	// Whatever was confirmed or asked under the old leader is asked anew.
-	r.forwards, r.levels = nil, levels{}
+	r.leadership = leadership{levels: levels{}}
 	r.proposals.refusal = false
-	r.leases.stop(r)
+	r.leases.stop(r.moment)
 	r.rounds.reset()
 	r.reads.keys.again(r.reads.committed)
 	r.asks.redirect()

@@ -46,7 +46,9 @@ type leases struct {
 	// inFlight holds the batches of expiries that the log has not decided.
 	inFlight map[uint64][]int64
 	parked   map[int64][]parkedAsk
-	// renewed are the leases whose checkpoints are to be removed.
+	// marks are checkpoints to be proposed, and renewed the leases whose checkpoints are to
+	// be removed.
+	marks   []*pb.LeaseCheckpoint
 	renewed []int64
 
 	// revoking holds, by lease, the index of the last entry of this reign that
@@ -84,6 +86,12 @@ type parkedAsk struct {
 	ask leaseAsk
 }
 
+// parkedAnswer is the answer to such an ask, when there is one.
+type parkedAnswer struct {
+	to     asker
+	answer AnswerLease
+}
+
 const (
 	// slice is how many leases are loaded, or given their time by a new leader, in
 	// one turn: less than a millisecond's work.
@@ -100,7 +108,7 @@ func (ls *leases) init(known []LeaseChange) {
 
 // load takes in the next slice of a snapshot's leases, and what happened since
 // with the last one.
-func (ls *leases) load(r *Replica) {
+func (ls *leases) load(now machine.Mono) []parkedAnswer {
 	n := min(len(ls.known), slice)
 	for _, c := range ls.known[:n] {
 		l := &lease{id: c.ID, ttl: c.TTL * 1000}
@@ -110,29 +118,30 @@ func (ls *leases) load(r *Replica) {
 		ls.table[c.ID] = l
 		ls.heap.add(l)
 	}
-	if ls.known = ls.known[n:]; len(ls.known) == 0 {
-		late := ls.late
-		ls.known, ls.late = nil, nil
-		ls.changed(r, late)
+	if ls.known = ls.known[n:]; len(ls.known) > 0 {
+		return nil
 	}
+	late := ls.late
+	ls.known, ls.late = nil, nil
+	return ls.changed(now, late)
 }
 
 // starting reports whether this leader has yet to give some leases their time. It
 // knows all leases once it has applied an entry of its own term.
-func (ls *leases) starting(r *Replica) bool {
-	return r.leading() && r.visibleTerm == r.term && !ls.ticking
+func (ls *leases) starting(at moment) bool {
+	return at.presides() && !ls.ticking
 }
 
 // start gives the next slice of leases their time, and begins to count with the
 // last one.
-func (ls *leases) start(r *Replica) {
-	ls.grain = machine.Mono(r.cfg.Tick)
+func (ls *leases) start(at moment) {
+	ls.grain = machine.Mono(at.cfg.Tick)
 	for range slice {
 		l := ls.heap.next()
 		if l == nil {
 			break
 		}
-		ls.begin(l, r.now)
+		ls.begin(l, at.now)
 	}
 	if ls.heap.next() != nil {
 		return
@@ -140,7 +149,6 @@ func (ls *leases) start(r *Replica) {
 	ls.ticking = true
 	ls.parked = map[int64][]parkedAsk{}
 	ls.inFlight = map[uint64][]int64{}
-	r.asks.settle(r) // first, as those that came first may be over by now
 }
 
 // begin gives the first lease that is not ordered its time.
@@ -160,9 +168,9 @@ func (ls *leases) begin(l *lease, now machine.Mono) {
 
 // stop ends counting, when leadership or its term ends. Whether proposed expiries
 // come to be is the log's affair.
-func (ls *leases) stop(r *Replica) {
+func (ls *leases) stop(at moment) {
 	for _, seq := range slices.Sorted(maps.Keys(ls.inFlight)) {
-		ls.revive(r.now.Add(r.cfg.Tick), ls.inFlight[seq])
+		ls.revive(at.now.Add(at.cfg.Tick), ls.inFlight[seq])
 	}
 	ls.heap.ordered = 0
 	ls.ticking, ls.parked, ls.inFlight = false, nil, nil
@@ -191,34 +199,35 @@ func (ls *leases) appended(index uint64, requests []Propose) {
 
 // applied forgets the revocations up to an index, and looks again at the asks that
 // waited for one.
-func (ls *leases) applied(r *Replica, index uint64) {
+func (ls *leases) applied(now machine.Mono, index uint64) (answers []parkedAnswer) {
 	for len(ls.revocations) > 0 && ls.revocations[0].index <= index {
 		v := ls.revocations[0]
 		ls.revocations = ls.revocations[1:]
 		if ls.revoking[v.id] == v.index {
 			delete(ls.revoking, v.id)
-			ls.unpark(r, v.id)
+			answers = ls.unpark(now, v.id, answers)
 		}
 	}
+	return answers
 }
 
 // settled learns the fate of an expiry entry.
-func (ls *leases) settled(r *Replica, fate BatchFate) {
+func (ls *leases) settled(at moment, fate BatchFate) {
 	ids, ok := ls.inFlight[fate.Seq]
 	if !ok {
 		return
 	}
 	delete(ls.inFlight, fate.Seq)
 	if fate.Refused {
-		ls.revive(r.now.Add(r.cfg.Tick), ids)
+		ls.revive(at.now.Add(at.cfg.Tick), ids)
 	}
 }
 
-// changed learns what the log did to leases, and answers who waited for it.
-func (ls *leases) changed(r *Replica, changes []LeaseChange) {
+// changed learns what the log did to leases, and returns the answers that waited for it.
+func (ls *leases) changed(now machine.Mono, changes []LeaseChange) (answers []parkedAnswer) {
 	if len(ls.known) > 0 {
 		ls.late = append(ls.late, changes...)
-		return
+		return nil
 	}
 	for _, c := range changes {
 		l := ls.table[c.ID]
@@ -228,7 +237,7 @@ func (ls *leases) changed(r *Replica, changes []LeaseChange) {
 			ls.table[c.ID] = l
 			ls.heap.add(l)
 			if ls.ticking {
-				ls.begin(l, r.now)
+				ls.begin(l, now)
 			}
 		case LeaseGone:
 			delete(ls.table, c.ID)
@@ -236,7 +245,7 @@ func (ls *leases) changed(r *Replica, changes []LeaseChange) {
 				ls.heap.remove(l)
 			}
 			if ls.ticking {
-				ls.unpark(r, c.ID)
+				answers = ls.unpark(now, c.ID, answers)
 			}
 		case LeaseCheckpointed:
 			if l == nil {
@@ -254,21 +263,23 @@ func (ls *leases) changed(r *Replica, changes []LeaseChange) {
 					l.due = ls.nextDue(l)
 					heap.Fix(&ls.heap, int(l.slot))
 				}
-				ls.unpark(r, c.ID)
+				answers = ls.unpark(now, c.ID, answers)
 			}
 		}
 	}
+	return answers
 }
 
-// unpark answers the asks that waited for what happened to a lease.
-func (ls *leases) unpark(r *Replica, id int64) {
+// unpark adds the answers to the asks that waited for what happened to a lease.
+func (ls *leases) unpark(now machine.Mono, id int64, answers []parkedAnswer) []parkedAnswer {
 	waiting := ls.parked[id]
 	delete(ls.parked, id)
 	for _, p := range waiting {
-		if answer, ok := ls.ask(r.now, p.asker, p.ask); ok {
-			r.asks.answer(p.asker, answer)
+		if answer, ok := ls.ask(now, p.asker, p.ask); ok {
+			answers = append(answers, parkedAnswer{p.asker, answer})
 		}
 	}
+	return answers
 }
 
 // ask answers an ask at the confirmed leader, or parks it.

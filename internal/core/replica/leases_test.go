@@ -126,7 +126,7 @@ func TestLeadersStartInSlices(t *testing.T) {
 		}
 	}
 	// A leader that is deposed takes its expiries back.
-	ls.stop(a.r)
+	ls.stop(a.r.moment)
 	if ls.heap.ordered != 0 || len(ls.heap.all) != len(ls.table) || ls.table[2].expiring {
 		t.Errorf("after a reign, %d of %d leases are waiting for the next", len(ls.heap.all), len(ls.table))
 	}
@@ -196,7 +196,7 @@ func BenchmarkLeasesStart(b *testing.B) {
 			}
 			var longest time.Duration
 			for b.Loop() {
-				a.r.leases.stop(a.r)
+				a.r.leases.stop(a.r.moment)
 				a.r.visibleTerm = a.r.term
 				for !a.r.leases.ticking {
 					began := time.Now()
@@ -303,10 +303,10 @@ func TestExpiriesThatDidNotHappen(t *testing.T) {
 		want int
 		open int
 	}{
-		{"refused", func(r *Replica, ls *leases) { ls.settled(r, BatchFate{Seq: 7, Refused: true}) }, 2, 0},
-		{"taken", func(r *Replica, ls *leases) { ls.settled(r, BatchFate{Seq: 7}) }, 0, 0},
-		{"of another batch", func(r *Replica, ls *leases) { ls.settled(r, BatchFate{Seq: 8, Refused: true}) }, 0, 1},
-		{"of a reign that has ended", func(r *Replica, ls *leases) { ls.stop(r) }, 2, 0},
+		{"refused", func(r *Replica, ls *leases) { ls.settled(r.moment, BatchFate{Seq: 7, Refused: true}) }, 2, 0},
+		{"taken", func(r *Replica, ls *leases) { ls.settled(r.moment, BatchFate{Seq: 7}) }, 0, 0},
+		{"of another batch", func(r *Replica, ls *leases) { ls.settled(r.moment, BatchFate{Seq: 8, Refused: true}) }, 0, 1},
+		{"of a reign that has ended", func(r *Replica, ls *leases) { ls.stop(r.moment) }, 2, 0},
 	} {
 		r, ls := begin()
 		tt.do(r, ls)
@@ -316,7 +316,7 @@ func TestExpiriesThatDidNotHappen(t *testing.T) {
 	}
 	r, ls := begin()
 	ls.renewed, ls.revoking, ls.revocations = []int64{1}, map[int64]uint64{1: 12}, []revocation{{12, 1}}
-	if ls.stop(r); ls.ticking || ls.parked != nil || len(ls.renewed)+len(ls.revoking)+len(ls.revocations) > 0 || ls.heap.ordered != 0 {
+	if ls.stop(r.moment); ls.ticking || ls.parked != nil || len(ls.renewed)+len(ls.revoking)+len(ls.revocations) > 0 || ls.heap.ordered != 0 {
 		t.Errorf("of a reign that has ended: time is counted %v, renewals %d, revocations %v and %v, and %d leases are in order", ls.ticking, ls.renewed, ls.revoking, ls.revocations, ls.heap.ordered)
 	}
 }
@@ -344,7 +344,7 @@ func TestRevocationsOfOneLease(t *testing.T) {
 		{11, map[int64]uint64{1: 12}},
 		{12, map[int64]uint64{}},
 	} {
-		if ls.applied(r, step.applied); !maps.Equal(ls.revoking, step.want) {
+		if ls.applied(r.now, step.applied); !maps.Equal(ls.revoking, step.want) {
 			t.Errorf("applied up to %d, leases are about to be revoked by entries %v, want %v", step.applied, ls.revoking, step.want)
 		}
 	}
@@ -388,11 +388,11 @@ func TestAReignGoesByTheLog(t *testing.T) {
 	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
 	}
 	ls := &a.r.leases
-	ls.stop(a.r)
+	ls.stop(a.r.moment)
 	ls.table[1].mark.proposed, ls.table[2].mark, ls.table[1].clearing = 1000, &mark{proposed: 1000}, true
 	a.now = a.now.Add(time.Second)
 	a.r.now = a.now
-	ls.start(a.r)
+	ls.start(a.r.moment)
 	for id, want := range map[int64]time.Duration{1: 3 * time.Second, 2: time.Minute, 3: 2 * time.Second} {
 		l := ls.table[id]
 		if got := l.deadline.Sub(a.now); got != want {

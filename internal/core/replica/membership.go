@@ -2,7 +2,6 @@ package replica
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -210,19 +209,16 @@ func PeerURLs(entries []*raftpb.Entry) map[string]uint64 {
 
 // encode is what a snapshot says beside the members.
 func (ro Roster) encode() []byte {
-	p := appendUvarints(nil, uint64(len(ro.Removed)))
-	p = appendUvarints(p, ro.Removed...)
-	p = binary.AppendUvarint(p, uint64(len(ro.Memberships)))
+	var w wire.Writer
+	w.Count(len(ro.Removed))
+	writeNumbers(&w, ro.Removed...)
+	w.Count(len(ro.Memberships))
 	for _, m := range ro.Memberships {
-		p = binary.AppendUvarint(p, m.Index)
-		for _, list := range [2][]machine.NodeID{m.Voters, m.Learners} {
-			p = binary.AppendUvarint(p, uint64(len(list)))
-			for _, id := range list {
-				p = binary.AppendUvarint(p, uint64(id))
-			}
-		}
+		w.Uvarint(m.Index)
+		writeMembers(&w, m.Voters)
+		writeMembers(&w, m.Learners)
 	}
-	return p
+	return w
 }
 
 // decodeRoster reads what encode wrote.
@@ -232,13 +228,7 @@ func decodeRoster(members []*pb.Member, p []byte) (Roster, error) {
 		ro.Removed = append(ro.Removed, r.Uvarint())
 	}
 	for n := r.Count(); n > 0 && !r.Bad; n-- {
-		m := quorumlease.Membership{Index: r.Uvarint()}
-		for _, list := range [2]*[]machine.NodeID{&m.Voters, &m.Learners} {
-			for k := r.Count(); k > 0 && !r.Bad; k-- {
-				*list = append(*list, machine.NodeID(r.Uvarint()))
-			}
-		}
-		ro.Memberships = append(ro.Memberships, m)
+		ro.Memberships = append(ro.Memberships, quorumlease.Membership{Index: r.Uvarint(), Voters: r.members(), Learners: r.members()})
 	}
 	if !r.Done() {
 		return ro, fmt.Errorf("%w: it does not name the members", errBadMessage)

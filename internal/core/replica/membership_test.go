@@ -307,7 +307,7 @@ func TestAllAreToldWhatIsReleased(t *testing.T) {
 	before := quorumlease.Membership{Index: 1, Voters: []machine.NodeID{1, 2, 3}}
 	rl.count(quorumlease.Memberships{before}.With(quorumlease.Membership{Index: 20, Voters: []machine.NodeID{1, 2}, Learners: []machine.NodeID{4}}))
 	told := func() (list []machine.NodeID) {
-		rl.announce(r)
+		rl.announce(r.moment, &r.effects)
 		for _, env := range r.sends {
 			list = append(list, env.To)
 		}
@@ -327,11 +327,11 @@ func TestAllAreToldWhatIsReleased(t *testing.T) {
 		t.Errorf("members %d are told, want those that no append has told", got)
 	}
 	rl.stalls = quorumlease.NewStalls(quorumlease.Config{})
-	if rl.reign(r, false); len(told()) > 0 {
+	if rl.reign(r.moment, false); len(told()) > 0 {
 		t.Error("members are told again, and the term is the same")
 	}
 	r.term++
-	rl.reign(r, true)
+	rl.reign(r.moment, true)
 	if got := told(); !slices.Equal(got, []machine.NodeID{2, 4, 3}) {
 		t.Errorf("in another term members %d are told, want all anew", got)
 	}

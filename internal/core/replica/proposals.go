@@ -48,15 +48,16 @@ func (p *proposals) due(now machine.Mono) machine.Mono {
 	return due
 }
 
-// turn addresses what is not addressed yet.
-func (p *proposals) turn(r *Replica) {
-	p.file(r)
+// turnProposals puts what has come into batches, and addresses those that are not yet addressed.
+func (r *Replica) turnProposals() {
+	p := &r.proposals
+	r.fileArrived()
 	p.depart(r.now, r.cfg.MaxEntryBytes)
 	if r.leader == 0 || p.refusal {
 		return
 	}
-	for _, b := range slices.Clone(p.sent) {
-		if b.term != 0 || b.waits || p.address(r, b) {
+	for _, b := range p.unaddressed() {
+		if r.address(b) {
 			continue
 		}
 		if asksChange(b.requests) { // which waits for the one before, and holds up nothing
@@ -66,6 +67,16 @@ func (p *proposals) turn(r *Replica) {
 		p.refusal = true
 		return
 	}
+}
+
+// unaddressed are the batches that are to be addressed now.
+func (p *proposals) unaddressed() (list []*pending) {
+	for _, b := range p.sent {
+		if b.term == 0 && !b.waits {
+			list = append(list, b)
+		}
+	}
+	return list
 }
 
 // depart makes batches of what waits in lanes.
@@ -86,11 +97,22 @@ func (p *proposals) depart(now machine.Mono, maxBytes int) {
 	p.lanes = slices.DeleteFunc(p.lanes, func(l *lane) bool { return l.flying == 0 && len(l.open) == 0 })
 }
 
-// address sends a batch to the leader, and returns false if that must be tried again.
-func (p *proposals) address(r *Replica, b *pending) bool {
+// encode makes an entry of a batch, addressed to the leader that is known.
+func (p *proposals) encode(at moment, b *pending) []byte {
 	p.seq++
-	entry := (&batch{Term: r.term, From: r.cfg.ID, Boot: r.cfg.Boot, Seq: p.seq, Requests: b.requests}).encode()
-	if r.reads.keeps(r, entry) {
+	return (&batch{Term: at.term, From: at.cfg.ID, Boot: at.cfg.Boot, Seq: p.seq, Requests: b.requests}).encode()
+}
+
+// addressed notes that a batch was addressed last; the entry is nil if this member leads.
+func (p *proposals) addressed(at moment, b *pending, entry []byte) {
+	b.term, b.seq, b.sent, b.entry = at.term, p.seq, at.now, entry
+}
+
+// address sends a batch to the leader, and returns false if that must be tried again.
+func (r *Replica) address(b *pending) bool {
+	p := &r.proposals
+	entry := p.encode(r.moment, b)
+	if r.reads.keeps(r.moment, r.levels, entry) {
 		keep(entry)
 	}
 	if r.leading() {
@@ -98,19 +120,19 @@ func (p *proposals) address(r *Replica, b *pending) bool {
 		case v == notNow:
 			return false // busy, or about to learn of a new term
 		case v >= refusals:
-			p.reject(r, b, v)
+			p.reject(&r.effects, b, v)
 			return true
 		}
 		entry = nil
 	} else {
 		r.send(r.leader, forward{Term: r.term, Seq: p.seq, Entry: entry})
 	}
-	b.term, b.seq, b.sent, b.entry = r.term, p.seq, r.now, entry
+	p.addressed(r.moment, b, entry)
 	return true
 }
 
 // settled learns from the Applier which batches are done or dead.
-func (p *proposals) settled(r *Replica, in Applied) {
+func (p *proposals) settled(in Applied) {
 	for _, fate := range in.Batches {
 		for i, b := range p.sent {
 			if b.term == 0 || b.seq != fate.Seq {
@@ -123,7 +145,6 @@ func (p *proposals) settled(r *Replica, in Applied) {
 			}
 			break
 		}
-		r.leases.settled(r, fate)
 	}
 	if in.Term > p.appliedTerm {
 		p.appliedTerm = in.Term
@@ -137,8 +158,8 @@ func (p *proposals) settled(r *Replica, in Applied) {
 
 // refused takes back a batch that the leader did not append. It is tried again
 // at the next tick, when the leader may be less busy.
-func (p *proposals) refused(r *Replica, m refused) {
-	if m.Boot != r.cfg.Boot {
+func (p *proposals) refused(at moment, m refused) {
+	if m.Boot != at.cfg.Boot {
 		return
 	}
 	for _, b := range p.sent {
@@ -151,46 +172,46 @@ func (p *proposals) refused(r *Replica, m refused) {
 }
 
 // rejected takes back a change of the membership that no leader may make.
-func (p *proposals) rejected(r *Replica, m rejected) {
-	if m.Boot != r.cfg.Boot {
+func (p *proposals) rejected(at moment, eff *effects, m rejected) {
+	if m.Boot != at.cfg.Boot {
 		return
 	}
 	for _, b := range slices.Clone(p.sent) {
 		if b.term == m.Term && b.seq == m.Seq {
-			p.reject(r, b, m.Why)
+			p.reject(eff, b, m.Why)
 		}
 	}
 }
 
-func (p *proposals) reject(r *Replica, b *pending, why verdict) {
+func (p *proposals) reject(eff *effects, b *pending, why verdict) {
 	p.sent = slices.DeleteFunc(slices.Clone(p.sent), func(o *pending) bool { return o == b })
-	r.outcomes = append(r.outcomes, Rejected{ID: b.requests[0].ID, Err: why.err()})
+	eff.outcomes = append(eff.outcomes, Rejected{ID: b.requests[0].ID, Err: why.err()})
 }
 
 // restored gives up the batches whose fate a snapshot has hidden.
-func (p *proposals) restored(r *Replica, term uint64) {
+func (p *proposals) restored(eff *effects, term uint64) {
 	p.appliedTerm = max(p.appliedTerm, term)
-	p.abandon(r, func(b *pending) bool { return b.term != 0 && b.term <= term })
+	p.abandon(eff, func(b *pending) bool { return b.term != 0 && b.term <= term })
 }
 
 // onTick repeats what may have been lost on the way, and gives up what nobody
 // waits for.
-func (p *proposals) onTick(r *Replica) {
+func (p *proposals) onTick(at moment, eff *effects) {
 	p.refusal = false
 	for _, b := range p.sent {
 		b.waits = false
-		if b.entry != nil && b.term == r.term && r.leader != 0 && !r.leading() && r.now.Sub(b.sent) > r.cfg.electionTimeout() {
-			b.sent = r.now
-			r.send(r.leader, forward{Term: b.term, Seq: b.seq, Entry: b.entry})
+		if b.entry != nil && b.term == at.term && at.leader != 0 && !at.leading() && at.now.Sub(b.sent) > at.cfg.electionTimeout() {
+			b.sent = at.now
+			eff.send(at.leader, forward{Term: b.term, Seq: b.seq, Entry: b.entry})
 		}
 	}
-	p.abandon(r, func(b *pending) bool {
-		return r.now.Sub(b.since) > r.cfg.patience()
+	p.abandon(eff, func(b *pending) bool {
+		return at.now.Sub(b.since) > at.cfg.patience()
 	})
 	for _, l := range p.lanes {
-		if len(l.open) > 0 && r.now.Sub(l.since) > r.cfg.patience() {
+		if len(l.open) > 0 && at.now.Sub(l.since) > at.cfg.patience() {
 			// Without a leader nothing moves; what piles up must not be kept.
-			r.outcomes = append(r.outcomes, Dropped{IDs: idsOf(l.open)})
+			eff.outcomes = append(eff.outcomes, Dropped{IDs: idsOf(l.open)})
 			l.open = nil
 		}
 	}
@@ -204,14 +225,14 @@ func idsOf(requests []Propose) []uint64 {
 	return ids
 }
 
-func (p *proposals) abandon(r *Replica, which func(*pending) bool) {
+func (p *proposals) abandon(eff *effects, which func(*pending) bool) {
 	var keep []*pending
 	for _, b := range p.sent {
 		if !which(b) {
 			keep = append(keep, b)
 			continue
 		}
-		r.outcomes = append(r.outcomes, Dropped{IDs: idsOf(b.requests), Ambiguous: b.term != 0})
+		eff.outcomes = append(eff.outcomes, Dropped{IDs: idsOf(b.requests), Ambiguous: b.term != 0})
 	}
 	p.sent = keep
 }

@@ -30,11 +30,11 @@ func TestARefusedChangeHoldsUpNothing(t *testing.T) {
 		p := &r.proposals
 		b := &pending{requests: []Propose{{ID: 1, Body: body}}, term: 5, seq: 1}
 		p.sent = []*pending{b}
-		p.refused(r, refused{Boot: r.cfg.Boot, Term: 5, Seq: 1})
+		p.refused(r.moment, refused{Boot: r.cfg.Boot, Term: 5, Seq: 1})
 		if b.term != 0 || b.waits != tc.change || p.refusal == tc.change {
 			t.Errorf("%s is refused: it waits for the next tick %v, and so do others %v", tc.name, b.waits, p.refusal)
 		}
-		if p.onTick(r); b.waits || p.refusal {
+		if p.onTick(r.moment, &r.effects); b.waits || p.refusal {
 			t.Errorf("%s was refused, and after a tick it waits %v, and others %v", tc.name, b.waits, p.refusal)
 		}
 	}
@@ -54,7 +54,7 @@ func TestWhatWasAddressedIsGivenUpAsAmbiguous(t *testing.T) {
 		{lane: l, requests: []Propose{{ID: 4}}},
 		{lane: l, requests: []Propose{{ID: 5}}, term: 2, since: 1, sent: 1},
 	}
-	p.onTick(r)
+	p.onTick(r.moment, &r.effects)
 	want := []any{Dropped{IDs: []uint64{1, 2}, Ambiguous: true}, Dropped{IDs: []uint64{3}, Ambiguous: true}, Dropped{IDs: []uint64{4}}}
 	if !reflect.DeepEqual(r.outcomes, want) || len(p.sent) != 1 {
 		t.Errorf("given up: %+v, and %d batches are kept; want %+v, and 1", r.outcomes, len(p.sent), want)
@@ -70,15 +70,15 @@ func TestALaneThatMovesGivesNothingUp(t *testing.T) {
 		p.add(Propose{ID: id, Body: make([]byte, r.cfg.MaxEntryBytes-100)})
 	}
 	for range 3 { // two batches at once
-		p.turn(r)
+		r.turnProposals()
 		r.now = r.now.Add(r.cfg.patience() - 1)
-		p.onTick(r)
+		p.onTick(r.moment, &r.effects)
 		if len(r.outcomes) > 0 {
 			t.Fatalf("a lane that has moved %v before: %+v", r.cfg.patience()-1, r.outcomes)
 		}
 		p.sent = nil // they were applied
 	}
-	if p.turn(r); len(p.lanes) > 0 {
+	if r.turnProposals(); len(p.lanes) > 0 {
 		t.Errorf("%d lanes are left of requests that are done", len(p.lanes))
 	}
 }
@@ -110,8 +110,8 @@ func TestWhatBecomesOfBatches(t *testing.T) {
 		{"of two terms later", Applied{Term: 4}, []uint64{0, 0, 0, 4, 0}},
 		{"of an earlier term", Applied{Term: 1}, []uint64{2, 3, 3, 4, 0}},
 	} {
-		r, p := begin()
-		p.settled(r, tt.in)
+		_, p := begin()
+		p.settled(tt.in)
 		var got []uint64
 		for _, b := range p.sent {
 			got = append(got, b.term)
@@ -137,14 +137,14 @@ func TestALeaderWithoutRoomIsAskedOnce(t *testing.T) {
 	for tick := range uint64(2) {
 		before := p.seq
 		for range 3 {
-			if p.turn(r); p.seq != before+1 || !p.refusal {
+			if r.turnProposals(); p.seq != before+1 || !p.refusal {
 				t.Errorf("in tick %d a leader without room is asked %d times, want once; others wait: %v", tick, p.seq-before, p.refusal)
 			}
 		}
-		p.onTick(r)
+		p.onTick(r.moment, &r.effects)
 	}
 	r.tail.bytes = 0
-	if p.turn(r); slices.ContainsFunc(p.sent, func(b *pending) bool { return b.term != r.term }) || p.refusal {
+	if r.turnProposals(); slices.ContainsFunc(p.sent, func(b *pending) bool { return b.term != r.term }) || p.refusal {
 		t.Error("a leader that has room again is not asked about all that wait")
 	}
 }

@@ -78,20 +78,20 @@ type readLeases struct {
 	flush     time.Duration // what making entries durable takes, smoothed
 }
 
-func (rl *readLeases) init(r *Replica) {
-	rl.cfg = r.cfg.ReadLeases
-	cfg := quorumlease.Config{Self: r.cfg.ID, Boot: r.cfg.Boot, TTL: rl.cfg.TTL, EarlierTTL: rl.cfg.EarlierTTL}
-	if rl.promises = newAsked(cfg, r.now); r.cfg.Promises != nil {
-		rl.promises = r.cfg.Promises(cfg, r.now)
+func (rl *readLeases) init(at moment, eff *effects) {
+	rl.cfg = at.cfg.ReadLeases
+	cfg := quorumlease.Config{Self: at.cfg.ID, Boot: at.cfg.Boot, TTL: rl.cfg.TTL, EarlierTTL: rl.cfg.EarlierTTL}
+	if rl.promises = newAsked(cfg, at.now); at.cfg.Promises != nil {
+		rl.promises = at.cfg.Promises(cfg, at.now)
 	}
 	rl.stalls = quorumlease.NewStalls(quorumlease.Config{TTL: rl.promises.Patience()})
 	rl.reported.lapse, rl.placed = machine.Never, true
-	rl.tail = slices.Clone(r.cfg.Log.Entries)
-	rl.handedOut = r.cfg.Restored.Index
-	rl.committed = max(r.cfg.Restored.Index, r.cfg.Log.HardState.GetCommit())
-	rl.released, rl.recorded = r.cfg.Log.Released, r.cfg.Log.Released
+	rl.tail = slices.Clone(at.cfg.Log.Entries)
+	rl.handedOut = at.cfg.Restored.Index
+	rl.committed = max(at.cfg.Restored.Index, at.cfg.Log.HardState.GetCommit())
+	rl.released, rl.recorded = at.cfg.Log.Released, at.cfg.Log.Released
 	rl.received, rl.durable = rl.committed, rl.committed
-	rl.restored(r, r.cfg.Restored)
+	rl.restored(at, eff, at.cfg.Restored)
 	if rl.cfg.Idle < 0 {
 		rl.wanted = machine.Never
 	}
@@ -106,7 +106,7 @@ func (rl *readLeases) count(members quorumlease.Memberships) {
 }
 
 // settle notes that a change of the membership is released.
-func (rl *readLeases) settle(r *Replica) {
+func (rl *readLeases) settle(at moment, eff *effects) {
 	if rl.loading != 0 {
 		return // what the snapshot says counts
 	}
@@ -114,10 +114,10 @@ func (rl *readLeases) settle(r *Replica) {
 	if !fewer {
 		return
 	}
-	if r.leading() { // who has left is told now or never
+	if at.leading() { // who has left is told now or never
 		for _, id := range rl.everyone {
-			if !now.Newest().Has(id) && id != r.cfg.ID {
-				r.send(id, rl.news(r))
+			if !now.Newest().Has(id) && id != at.cfg.ID {
+				eff.send(id, rl.news(at))
 			}
 		}
 	}
@@ -133,9 +133,9 @@ func nodeIDs(ids []uint64) []machine.NodeID {
 }
 
 // log is what this member knows of its log.
-func (rl *readLeases) log(r *Replica) quorumlease.Log {
+func (rl *readLeases) log(at moment) quorumlease.Log {
 	return quorumlease.Log{
-		Term: r.term, Last: r.last, Received: rl.received, Commit: rl.committed,
+		Term: at.term, Last: at.last, Received: rl.received, Commit: rl.committed,
 	}
 }
 
@@ -146,9 +146,9 @@ func (rl *readLeases) served(now machine.Mono) {
 
 // asked notes that the leader is asked for something: it is its lease that answers,
 // and no other member's.
-func (rl *readLeases) asked(r *Replica) {
-	if r.leading() {
-		rl.served(r.now)
+func (rl *readLeases) asked(at moment) {
+	if at.leading() {
+		rl.served(at.now)
 	}
 }
 
@@ -169,49 +169,49 @@ func (rl *readLeases) yield() {
 }
 
 // wants reports whether this member is to hold a lease.
-func (rl *readLeases) wants(r *Replica) bool {
+func (rl *readLeases) wants(at moment) bool {
 	// A leader that holds no keys has leases of clients to answer for.
-	return rl.live(r.now) && rl.setting.policy.Asks(r.leading()) && (rl.placed || r.leading()) &&
-		rl.memberships.Newest().Has(r.cfg.ID)
+	return rl.live(at.now) && rl.setting.policy.Asks(at.leading()) && (rl.placed || at.leading()) &&
+		rl.memberships.Newest().Has(at.cfg.ID)
 }
 
 // set learns what the cluster has decided.
-func (rl *readLeases) set(r *Replica, s readSetting) {
+func (rl *readLeases) set(at moment, s readSetting) {
 	if s == rl.setting {
 		return
 	}
 	rl.placed = true // without cells whoever has promises holds all
 	if s.cells != nil {
 		_, some := s.cells.Everything()
-		place := s.cells.Place(r.cfg.ID)
+		place := s.cells.Place(at.cfg.ID)
 		rl.placed = place >= 0 && some.Has(place)
 	}
-	rl.plans.follows(r, s)
+	rl.plans.follows(at, s)
 	if rl.setting.policy != "" { // else the cluster begins
-		rl.promises.Replaced(rl.standing(r), rl.setting.cells, s.cells)
+		rl.promises.Replaced(rl.standing(at), rl.setting.cells, s.cells)
 		rl.keys.former = rl.promises.Former()
 	}
 	rl.setting = s
 }
 
 // standing is how this member stands, for its promises.
-func (rl *readLeases) standing(r *Replica) Standing {
+func (rl *readLeases) standing(at moment) Standing {
 	return Standing{
-		Now: r.now, Leader: r.leader, Log: rl.log(r), Members: rl.memberships, Policy: rl.setting.policy,
-		Wants: rl.wants(r), Wanted: rl.wanted,
+		Now: at.now, Leader: at.leader, Log: rl.log(at), Members: rl.memberships, Policy: rl.setting.policy,
+		Wants: rl.wants(at), Wanted: rl.wanted,
 	}
 }
 
 // calledFor does what promises call for, with a message from a member, if it was one.
-func (rl *readLeases) calledFor(r *Replica, from machine.NodeID, out PromiseEffects) {
+func (rl *readLeases) calledFor(at moment, eff *effects, from machine.NodeID, out PromiseEffects) {
 	if out.ToVoters != nil {
-		rl.toVoters(r, out.ToVoters)
+		rl.toVoters(at, eff, out.ToVoters)
 	}
 	if out.Reply != nil {
-		r.send(from, out.Reply)
+		eff.send(from, out.Reply)
 	}
 	for _, m := range out.Sends {
-		r.send(m.To, m.Body)
+		eff.send(m.To, m.Body)
 	}
 	if out.Answered {
 		rl.plans.answered(from, out.Took)
@@ -220,13 +220,13 @@ func (rl *readLeases) calledFor(r *Replica, from machine.NodeID, out PromiseEffe
 		rl.reported.lapse = min(rl.reported.lapse, out.ReportAt)
 	}
 	if out.Plan {
-		rl.plans.next = r.now
+		rl.plans.next = at.now
 	}
 }
 
 // until is when this member's lease ends.
-func (rl *readLeases) until(r *Replica) machine.Mono {
-	if !rl.wants(r) {
+func (rl *readLeases) until(at moment) machine.Mono {
+	if !rl.wants(at) {
 		return 0
 	}
 	return rl.promises.Until(rl.memberships)
@@ -236,25 +236,25 @@ func (rl *readLeases) until(r *Replica) machine.Mono {
 // release nothing, and so have counted no lease's time, while this one's lease lasts
 // and its log has nothing of a later term. What was acknowledged by now is at index
 // or before (R17).
-func (rl *readLeases) assured(r *Replica) (index uint64, ok bool) {
-	st := r.raft.BasicStatus()
-	ok = r.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == r.visibleTerm && r.now < rl.until(r)
+func (rl *readLeases) assured(at moment, node *raft.RawNode) (index uint64, ok bool) {
+	st := node.BasicStatus()
+	ok = at.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == at.visibleTerm && at.now < rl.until(at)
 	return st.HardState.GetCommit(), ok
 }
 
 // receive takes a message of package quorumlease, or of other promises.
-func (rl *readLeases) receive(r *Replica, from machine.NodeID, body any) {
+func (rl *readLeases) receive(at moment, eff *effects, from machine.NodeID, body any) {
 	switch m := body.(type) {
 	case quorumlease.Request:
 		// A voter that knows no leader, or whose leader has given the asker up, binds
 		// itself to nobody (R21), and nobody to one who is no member (R23).
-		if r.leader == 0 || !rl.votes(r.cfg.ID) || rl.givenUp(from, r.term) {
+		if at.leader == 0 || !rl.votes(at.cfg.ID) || rl.givenUp(from, at.term) {
 			return
 		}
 		if !rl.memberships.Newest().Has(from) {
 			return
 		}
-		rl.calledFor(r, from, rl.promises.Receive(rl.standing(r), from, m))
+		rl.calledFor(at, eff, from, rl.promises.Receive(rl.standing(at), from, m))
 	case quorumlease.Report:
 		rl.ledger.Report(from, m)
 	case quorumlease.News:
@@ -262,12 +262,12 @@ func (rl *readLeases) receive(r *Replica, from machine.NodeID, body any) {
 		rl.keys.news = m
 		rl.named(m)
 	default:
-		rl.calledFor(r, from, rl.promises.Receive(rl.standing(r), from, m))
+		rl.calledFor(at, eff, from, rl.promises.Receive(rl.standing(at), from, m))
 	}
 }
 
 // reign learns of a leader; fresh says that the term is another, too.
-func (rl *readLeases) reign(r *Replica, fresh bool) {
+func (rl *readLeases) reign(at moment, fresh bool) {
 	if fresh {
 		// What is committed every later leader has, even if there is nothing left to be
 		// acknowledged to it. A majority has it on disk, which need not be this member:
@@ -277,58 +277,86 @@ func (rl *readLeases) reign(r *Replica, fresh bool) {
 		rl.stalls.Reset()
 	}
 	rl.plans.reign()
-	if r.leader != 0 && rl.ledger.Term() != r.term {
-		rl.ledger.Reign(r.term, rl.memberships)
+	if at.leader != 0 && rl.ledger.Term() != at.term {
+		rl.ledger.Reign(at.term, rl.memberships)
+	}
+}
+
+// plan has the leader plan who holds which keys, and returns what is to be proposed, or nil.
+func (rl *readLeases) plan(at moment, eff *effects) *placement.Configuration {
+	rl.promises.Reached(rl.log(at))
+	if rl.plans.counter == nil {
+		return nil
+	}
+	return rl.plans.turn(at, eff, rl.planning(at))
+}
+
+// planning is what plans are made by.
+func (rl *readLeases) planning(at moment) planning {
+	return planning{
+		electorate: &rl.electorate, policy: rl.setting.policy, every: rl.cfg.PlanEvery,
+		latest: rl.keys.latest(), settled: rl.accounted(at.last) && len(rl.keys.confs) <= 1,
+		stalled: rl.stalled, promises: rl.promises,
 	}
 }
 
 // turn has promises asked for or given back, reports what changed by itself, and
-// proposes the policy of a cluster that has none.
-func (rl *readLeases) turn(r *Replica) {
-	rl.promises.Reached(rl.log(r))
-	rl.plans.turn(r)
-	rl.calledFor(r, 0, rl.promises.Turn(rl.standing(r)))
+// returns the policy that is to be proposed for a cluster that has none.
+func (rl *readLeases) turn(at moment, eff *effects) (propose quorumlease.Policy) {
+	rl.calledFor(at, eff, 0, rl.promises.Turn(rl.standing(at)))
 	rl.keys.former = rl.promises.Former()
-	if r.now >= rl.reported.lapse {
-		holders, everyone := rl.promises.Holders(r.now)
+	if at.now >= rl.reported.lapse {
+		holders, everyone := rl.promises.Holders(at.now)
 		if slices.Equal(holders, rl.reported.holders) && everyone == rl.reported.everyone {
-			rl.reported.lapse = rl.promises.Due(r.now)
+			rl.reported.lapse = rl.promises.Due(at.now)
 		} else {
-			rl.tell(r)
+			rl.tell(at, eff)
 		}
 	}
-	if !r.leading() {
-		return
+	if !at.leading() {
+		return ""
 	}
-	stalled := rl.stalls.Look(r.now, rl.committed, &rl.ledger)
+	stalled := rl.stalls.Look(at.now, rl.committed, &rl.ledger)
 	if !slices.Equal(stalled, rl.stalled) {
 		rl.version++ // others are told at once
 	}
-	rl.stalled, rl.stalledTerm = stalled, r.term
+	rl.stalled, rl.stalledTerm = stalled, at.term
 	// Somebody may have set one that is not applied.
-	if rl.presides(r) && rl.setting.policy == "" && rl.cfg.Policy != "" && rl.proposed != r.term &&
-		rl.accounted(r.last) && !slices.ContainsFunc(rl.tail, setsPolicy) {
-		rl.proposed = r.term
-		// One that the log has no room for is proposed by the next leader.
-		r.proposeOwn(kindReadPolicy, wrapperspb.String(string(rl.cfg.Policy)))
+	if at.presides() && rl.setting.policy == "" && rl.cfg.Policy != "" && rl.proposed != at.term &&
+		rl.accounted(at.last) && !slices.ContainsFunc(rl.tail, setsPolicy) {
+		rl.proposed = at.term
+		return rl.cfg.Policy
 	}
+	return ""
 }
 
-// presides reports whether this member leads and has an entry of its term released.
-func (rl *readLeases) presides(r *Replica) bool { return r.leading() && r.visibleTerm == r.term }
+// turnReads has what read leases call for proposed, and takes what raft may commit by them.
+func (r *Replica) turnReads() {
+	if cells := r.reads.plan(r.moment, &r.effects); cells != nil {
+		r.proposeOwn(kindReadCells, wrapperspb.Bytes(cells.Encode()))
+	}
+	if policy := r.reads.turn(r.moment, &r.effects); policy != "" {
+		// One that the log has no room for is proposed by the next leader.
+		r.proposeOwn(kindReadPolicy, wrapperspb.String(string(policy)))
+	}
+	if commit := r.reads.foresee(r.moment, r.raft); commit != nil {
+		_ = r.raft.Step(commit)
+	}
+	r.reads.release(r.moment, &r.effects, r.raft)
+}
 
-func (rl *readLeases) toVoters(r *Replica, body any) {
+func (rl *readLeases) toVoters(at moment, eff *effects, body any) {
 	for _, v := range rl.everyone {
-		if v != r.cfg.ID && !slices.Contains(rl.learners, v) {
-			r.send(v, body)
+		if v != at.cfg.ID && !slices.Contains(rl.learners, v) {
+			eff.send(v, body)
 		}
 	}
 }
 
 // due is when the next turn is needed.
-func (rl *readLeases) due(r *Replica) machine.Mono {
-	due := min(rl.reported.lapse, rl.plans.due(), rl.promises.Next(rl.standing(r)))
-	if r.leading() {
+func (rl *readLeases) due(at moment) machine.Mono {
+	due := min(rl.reported.lapse, rl.plans.due(), rl.promises.Next(rl.standing(at)))
+	if at.leading() {
 		due = min(due, rl.stalls.Due())
 	}
 	return due

@@ -42,7 +42,7 @@ func TestWhoGetsAPromise(t *testing.T) {
 		r := s.members[1].r
 		tt.change(r)
 		r.sends = nil
-		r.reads.receive(r, 3, quorumlease.Request{Boot: 1, Seq: 1 << 40})
+		r.reads.receive(r.moment, &r.effects, 3, quorumlease.Request{Boot: 1, Seq: 1 << 40})
 		if got := len(r.sends) == 1; got != tt.want {
 			t.Errorf("%s gets a promise: %v, want %v", tt.name, got, tt.want)
 		}
@@ -72,7 +72,7 @@ func TestNewsOfAnEarlierTerm(t *testing.T) {
 		{quorumlease.News{Term: 5, Released: 21, Stalled: four}, 22, four, 5},
 		{quorumlease.News{Term: 6, Released: 22}, 22, nil, 6},
 	} {
-		rl.receive(r, 1, step.news)
+		rl.receive(r.moment, &r.effects, 1, step.news)
 		if rl.released != step.released || !slices.Equal(rl.stalled, step.stalled) || rl.stalledTerm != step.term {
 			t.Errorf("after %+v: released up to %d, given up in term %d are %d; want %d, %d, %d",
 				step.news, rl.released, rl.stalledTerm, rl.stalled, step.released, step.term, step.stalled)
@@ -94,7 +94,7 @@ func TestATermBeginsWithWhatIsCommitted(t *testing.T) {
 		rl.stalls = quorumlease.NewStalls(quorumlease.Config{})
 		rl.committed, rl.received, rl.durable = 10, 15, tt.durable
 		rl.stalled, rl.far, rl.told = []machine.NodeID{3}, true, map[machine.NodeID]uint64{2: 1}
-		rl.reign(r, tt.fresh)
+		rl.reign(r.moment, tt.fresh)
 		if rl.received != tt.wantReceived || rl.durable != tt.wantDurable {
 			t.Errorf("another term %v: the log is the leader's up to %d, durable up to %d; want %d, %d", tt.fresh, rl.received, rl.durable, tt.wantReceived, tt.wantDurable)
 		}

@@ -40,31 +40,31 @@ func (b *bulletin) telling(m machine.NodeID) {
 }
 
 // news is what goes with the leader's messages.
-func (rl *readLeases) news(r *Replica) quorumlease.News {
-	return rl.order().tells(rl.positions, quorumlease.News{Term: r.term, Released: rl.released, Stalled: rl.stalled})
+func (rl *readLeases) news(at moment) quorumlease.News {
+	return rl.order().tells(rl.positions, quorumlease.News{Term: at.term, Released: rl.released, Stalled: rl.stalled})
 }
 
 // carries adds the leader's news to one of raft's messages, if it is such a one that
 // the leader sends.
-func (rl *readLeases) carries(r *Replica, m *raftpb.Message) any {
+func (rl *readLeases) carries(at moment, m *raftpb.Message) any {
 	switch m.GetType() {
 	case raftpb.MsgApp, raftpb.MsgHeartbeat:
 		rl.telling(machine.NodeID(m.GetTo()))
-		return announced{Message: m, News: rl.news(r)}
+		return announced{Message: m, News: rl.news(at)}
 	}
 	return m
 }
 
 // announce tells those of the others what was released that no message of raft's has
 // told.
-func (rl *readLeases) announce(r *Replica) {
-	if !r.leading() {
+func (rl *readLeases) announce(at moment, eff *effects) {
+	if !at.leading() {
 		return
 	}
 	for _, m := range rl.everyone {
-		if m != r.cfg.ID && rl.told[m] != rl.version {
+		if m != at.cfg.ID && rl.told[m] != rl.version {
 			rl.telling(m)
-			r.send(m, rl.news(r))
+			eff.send(m, rl.news(at))
 		}
 	}
 }

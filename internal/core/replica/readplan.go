@@ -9,7 +9,6 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // plans is this member's part in finding out who should hold which keys, under a
@@ -119,14 +118,14 @@ func (c *Config) planner(policy quorumlease.Policy, voters, learners []machine.N
 }
 
 // follows learns what the cluster has decided.
-func (p *plans) follows(r *Replica, s readSetting) {
+func (p *plans) follows(at moment, s readSetting) {
 	switch {
 	case !s.policy.Planned():
 		*p = plans{seq: p.seq, trips: p.trips}
 		return
 	case p.counter == nil:
-		p.counter = placement.NewCounter(r.cfg.ReadLeases.Planner.Buckets)
-		p.next = r.now.Add(r.cfg.ReadLeases.PlanEvery)
+		p.counter = placement.NewCounter(at.cfg.ReadLeases.Planner.Buckets)
+		p.next = at.now.Add(at.cfg.ReadLeases.PlanEvery)
 	}
 	if s.cells != nil {
 		p.counter.Follow(s.cells)
@@ -179,59 +178,67 @@ func (p *plans) reign() {
 	p.planner, p.underWay, p.ready, p.observed, p.heard = nil, nil, nil, nil, nil
 }
 
-// turn tells what was counted, plans, and proposes.
-func (p *plans) turn(r *Replica) {
+// planning is what plans are made by.
+type planning struct {
+	*electorate
+	policy   quorumlease.Policy // as it is applied
+	every    time.Duration
+	latest   readSetting // by the log
+	settled  bool        // all of the log is accounted for, and the change before is released
+	stalled  []machine.NodeID
+	promises Promises
+}
+
+// turn tells what was counted, and plans. It returns what is to be proposed, or nil.
+func (p *plans) turn(at moment, eff *effects, by planning) (propose *placement.Configuration) {
 	if p.counter == nil {
-		return
+		return nil
 	}
-	rl := &r.reads
-	if rl.presides(r) && (p.planner == nil || p.policy != rl.setting.policy) {
-		p.begin(r)
+	if at.presides() && (p.planner == nil || p.policy != by.policy) {
+		p.begin(at, by)
 	}
-	if p.ready != nil {
-		p.propose(r)
+	propose = p.propose(at, by)
+	if at.now < p.next {
+		return propose
 	}
-	if r.now < p.next {
-		return
-	}
-	p.next = r.now.Add(rl.cfg.PlanEvery)
-	if r.leader == 0 {
-		return // what is counted is told to the next one
+	p.next = at.now.Add(by.every)
+	if at.leader == 0 {
+		return propose // what is counted is told to the next one
 	}
 	p.seq++
 	p.counted = p.counter.Take()
-	m := counts{Boot: r.cfg.Boot, Seq: p.seq, Trips: slices.Clone(p.trips), Body: p.counted.Encode()}
+	m := counts{Boot: at.cfg.Boot, Seq: p.seq, Trips: slices.Clone(p.trips), Body: p.counted.Encode()}
 	switch {
-	case r.leading():
-		p.told(r, r.cfg.ID, m)
+	case at.leading():
+		p.told(at, by.electorate, at.cfg.ID, m)
 	case len(m.Body) <= maxCounts:
-		r.send(r.leader, m)
+		eff.send(at.leader, m)
 	}
 	if p.planner != nil && p.underWay == nil {
-		p.plan(r)
+		p.plan(at, eff, by)
 	}
+	return propose
 }
 
 // begin takes over from what is in the log: with this leader in it at once, the rest
 // by and by.
-func (p *plans) begin(r *Replica) {
-	rl := &r.reads
+func (p *plans) begin(at moment, by planning) {
 	p.reign()
-	present := rl.keys.latest().cells
-	planner, err := placement.NewPlanner(r.cfg.planner(rl.setting.policy, rl.voters, rl.learners), present)
+	present := by.latest.cells
+	planner, err := placement.NewPlanner(at.cfg.planner(by.policy, by.voters, by.learners), present)
 	if err != nil {
 		p.counter = nil // of more members than a configuration may name
 		return
 	}
-	p.planner, p.policy, p.since, p.stalled = planner, rl.setting.policy, r.now, nil
+	p.planner, p.policy, p.since, p.stalled = planner, by.policy, at.now, nil
 	if present != nil {
 		p.ready = planner.Present()
 	}
 }
 
 // told takes counts, each once.
-func (p *plans) told(r *Replica, from machine.NodeID, m counts) {
-	if !r.leading() || p.counter == nil || !slices.Contains(r.reads.voters, from) && !slices.Contains(r.reads.learners, from) {
+func (p *plans) told(at moment, e *electorate, from machine.NodeID, m counts) {
+	if !at.leading() || p.counter == nil || !slices.Contains(e.voters, from) && !slices.Contains(e.learners, from) {
 		return
 	}
 	i := slices.IndexFunc(p.heard, func(t teller) bool { return t.Member == from })
@@ -243,7 +250,7 @@ func (p *plans) told(r *Replica, from machine.NodeID, m counts) {
 	if m.Boot < t.boot || m.Boot == t.boot && m.Seq <= t.seq {
 		return // it came before, or what came later was taken already
 	}
-	t.boot, t.seq, t.at = m.Boot, m.Seq, r.now
+	t.boot, t.seq, t.at = m.Boot, m.Seq, at.now
 	// A Plan that takes long must not have this grow.
 	if n := slices.IndexFunc(p.observed, func(o observation) bool { return o.from == from }); n >= 0 && len(p.observed) > 2*len(p.heard) {
 		p.observed = slices.Delete(p.observed, n, n+1)
@@ -252,22 +259,21 @@ func (p *plans) told(r *Replica, from machine.NodeID, m counts) {
 }
 
 // plan has the owner make a plan.
-func (p *plans) plan(r *Replica) {
-	rl := &r.reads
-	plan := &Plan{planner: p.planner, now: r.now, observed: p.observed, members: slices.Concat(rl.voters, rl.learners)}
+func (p *plans) plan(at moment, eff *effects, by planning) {
+	plan := &Plan{planner: p.planner, now: at.now, observed: p.observed, members: slices.Concat(by.voters, by.learners)}
 	for _, m := range plan.members {
 		heard := p.since
 		if i := slices.IndexFunc(p.heard, func(t teller) bool { return t.Member == m }); i >= 0 {
 			heard = p.heard[i].at
 		}
 		// One stall is an accident.
-		stalled := slices.Contains(rl.stalled, m) && slices.Contains(p.stalled, m)
-		if stalled || rl.promises.Suspected(r.now, m) || r.now.Sub(heard) > silence*rl.cfg.PlanEvery {
+		stalled := slices.Contains(by.stalled, m) && slices.Contains(p.stalled, m)
+		if stalled || by.promises.Suspected(at.now, m) || at.now.Sub(heard) > silence*by.every {
 			plan.down = append(plan.down, m)
 		}
 	}
-	p.underWay, p.observed, p.stalled = plan, nil, slices.Clone(rl.stalled)
-	r.outcomes = append(r.outcomes, plan)
+	p.underWay, p.observed, p.stalled = plan, nil, slices.Clone(by.stalled)
+	eff.outcomes = append(eff.outcomes, plan)
 }
 
 // planned takes a plan that was made. One of an earlier reign is nobody's.
@@ -277,20 +283,20 @@ func (p *plans) planned(in Planned) {
 	}
 }
 
-// propose brings a plan into the log if it says anything new; not before all of the
-// log is accounted for and the change before is released, and then a later plan may
-// take its place.
-func (p *plans) propose(r *Replica) {
-	rl := &r.reads
-	if !rl.presides(r) || !rl.accounted(r.last) || len(rl.keys.confs) > 1 {
-		return
+// propose takes the plan that is to be brought into the log, if it says anything new; not
+// before all of the log is accounted for and the change before is released, and then a later
+// plan may take its place.
+func (p *plans) propose(at moment, by planning) *placement.Configuration {
+	if p.ready == nil || !at.presides() || !by.settled {
+		return nil
 	}
 	cells := p.ready
 	p.ready = nil
 	// The log may have another policy since.
-	if now := rl.keys.latest(); now.policy == p.policy && (now.cells == nil || !cells.Equal(now.cells)) {
-		r.proposeOwn(kindReadCells, wrapperspb.Bytes(cells.Encode()))
+	if now := by.latest; now.policy != p.policy || now.cells != nil && cells.Equal(now.cells) {
+		return nil
 	}
+	return cells
 }
 
 // due is when there is something to do.

@@ -14,15 +14,18 @@ import (
 // plannerOfThree is member 1, which leads three.
 func plannerOfThree() (*Replica, *plans) {
 	r := &Replica{
-		cfg: Config{ID: 1, Boot: 1, ReadLeases: ReadLeases{
-			PlanEvery: time.Second, Planner: placement.Settings{Buckets: 16},
-		}},
-		leader: 1, term: 1, visibleTerm: 1,
+		moment: moment{
+			cfg: &Config{ID: 1, Boot: 1, ReadLeases: ReadLeases{
+				PlanEvery: time.Second, Planner: placement.Settings{Buckets: 16},
+			}},
+			leader: 1, term: 1, visibleTerm: 1,
+		},
+		effects: effects{self: 1},
 	}
 	r.reads.promises = newAsked(quorumlease.Config{Self: 1, TTL: time.Second}, r.now)
 	r.reads.cfg, r.reads.voters = r.cfg.ReadLeases, []machine.NodeID{1, 2, 3}
 	r.reads.setting = readSetting{policy: quorumlease.Quorum}
-	r.reads.plans.follows(r, r.reads.setting)
+	r.reads.plans.follows(r.moment, r.reads.setting)
 	return r, &r.reads.plans
 }
 
@@ -51,19 +54,19 @@ func TestCountsAreTakenOnce(t *testing.T) {
 		{9, 1, 1, false}, // of nobody
 	} {
 		before := len(p.observed)
-		p.told(r, tt.from, counts{Boot: tt.boot, Seq: tt.seq})
+		p.told(r.moment, &r.reads.electorate, tt.from, counts{Boot: tt.boot, Seq: tt.seq})
 		if got := len(p.observed) > before; got != tt.taken {
 			t.Errorf("counts %d of boot %d of member %d: taken is %v, want %v", tt.seq, tt.boot, tt.from, got, tt.taken)
 		}
 	}
 	for seq := range uint64(100) {
-		p.told(r, 2, counts{Boot: 7, Seq: seq + 1})
+		p.told(r.moment, &r.reads.electorate, 2, counts{Boot: 7, Seq: seq + 1})
 	}
 	if got := len(p.observed); got > 8 {
 		t.Errorf("%d counts of two members are kept for a plan that is not made", got)
 	}
 	r.leader = 2
-	p.told(r, 3, counts{Boot: 8, Seq: 1})
+	p.told(r.moment, &r.reads.electorate, 3, counts{Boot: 8, Seq: 1})
 	if at := p.observed[len(p.observed)-1]; at.from == 3 {
 		t.Error("a member that does not lead takes counts")
 	}
@@ -77,7 +80,7 @@ func TestPlan(t *testing.T) {
 		r.now = r.now.Add(time.Second)
 		r.outcomes = nil
 		p.ready = nil // as if it had been proposed: there is no log here
-		p.turn(r)
+		p.turn(r.moment, &r.effects, r.reads.planning(r.moment))
 		i := slices.IndexFunc(r.outcomes, func(out any) bool { _, ok := out.(*Plan); return ok })
 		if i < 0 {
 			return nil
@@ -87,8 +90,8 @@ func TestPlan(t *testing.T) {
 	var plan *Plan
 	for seq := range uint64(5) {
 		p.read(keyspan.Set{{Key: []byte("here")}})
-		p.told(r, 2, counts{Boot: 1, Seq: seq + 1, Body: readsOf("k", 50)})
-		p.told(r, 3, counts{Boot: 1, Seq: seq + 1, Body: []byte("nonsense")})
+		p.told(r.moment, &r.reads.electorate, 2, counts{Boot: 1, Seq: seq + 1, Body: readsOf("k", 50)})
+		p.told(r.moment, &r.reads.electorate, 3, counts{Boot: 1, Seq: seq + 1, Body: []byte("nonsense")})
 		if plan = next(); plan == nil {
 			t.Fatalf("after %v nothing is to be planned", r.now)
 		}
@@ -108,7 +111,7 @@ func TestPlan(t *testing.T) {
 	}
 
 	for seq := range uint64(6) {
-		p.told(r, 3, counts{Boot: 1, Seq: seq + 10})
+		p.told(r.moment, &r.reads.electorate, 3, counts{Boot: 1, Seq: seq + 10})
 		plan = next()
 		p.planned(plan.Make())
 	}
@@ -132,11 +135,11 @@ func TestAReignBeginsWithEverybody(t *testing.T) {
 	r, p := plannerOfThree()
 	r.now = r.now.Add(time.Hour)
 	p.next = r.now.Add(time.Second)
-	p.turn(r)
+	p.turn(r.moment, &r.effects, r.reads.planning(r.moment))
 	p.read(keyspan.Set{{Key: []byte("here")}, {Key: []byte("here")}, {Key: []byte("here")}, {Key: []byte("here")}})
 	r.now = r.now.Add(time.Second)
 	p.ready = nil // as if it had been proposed
-	p.turn(r)
+	p.turn(r.moment, &r.effects, r.reads.planning(r.moment))
 	if p.underWay == nil || len(p.underWay.down) > 0 || !slices.Equal(p.underWay.members, []machine.NodeID{1, 2, 3}) {
 		t.Fatalf("the first plan of a reign: %+v, want one with all members and nobody given up", p.underWay)
 	}
@@ -147,13 +150,13 @@ func TestAReignBeginsWithEverybody(t *testing.T) {
 		t.Error("what was counted last is not what is known to be read here")
 	}
 	r.now = r.now.Add(time.Minute)
-	p.turn(r)
+	p.turn(r.moment, &r.effects, r.reads.planning(r.moment))
 	if got := p.next.Sub(r.now); got != time.Second {
 		t.Errorf("after a minute the next counts are due in %v, want %v", got, time.Second)
 	}
 	planner := p.planner
 	r.reads.setting.policy = quorumlease.Cost
-	if p.turn(r); p.planner == planner || p.policy != quorumlease.Cost {
+	if p.turn(r.moment, &r.effects, r.reads.planning(r.moment)); p.planner == planner || p.policy != quorumlease.Cost {
 		t.Errorf("under another policy it plans for %q", p.policy)
 	}
 }
@@ -196,9 +199,7 @@ func TestWhenAPlanIsProposed(t *testing.T) {
 		rl.keys.start(r.last, r.last, readSetting{policy: quorumlease.Cost}, nil)
 		rl.plans.policy, rl.plans.ready = quorumlease.Cost, cells
 		tt.change(r)
-		last := r.last
-		rl.plans.propose(r)
-		if got := r.last > last; got != tt.proposed || (rl.plans.ready != nil) != tt.kept {
+		if got := rl.plans.propose(r.moment, rl.planning(r.moment)) != nil; got != tt.proposed || (rl.plans.ready != nil) != tt.kept {
 			t.Errorf("%s: a plan is proposed: %v, and waits: %v; want %v, %v", tt.name, got, rl.plans.ready != nil, tt.proposed, tt.kept)
 		}
 	}

@@ -8,10 +8,10 @@ import (
 
 // appends takes entries that are being appended, over those that they replace. Of a
 // leader's own the last index tells already.
-func (rl *readLeases) appends(r *Replica, entries []*raftpb.Entry) {
-	if from := entries[0].GetIndex(); from <= r.last {
+func (rl *readLeases) appends(at moment, entries []*raftpb.Entry) {
+	if from := entries[0].GetIndex(); from <= at.last {
 		rl.promises.Shortened(from - 1)
-		rl.order().truncated(from, r.last)
+		rl.order().truncated(from, at.last)
 		rl.cut(from)
 		rl.count(rl.memberships.Cut(from))
 	}
@@ -20,9 +20,9 @@ func (rl *readLeases) appends(r *Replica, entries []*raftpb.Entry) {
 	order := rl.order()
 	for _, e := range entries {
 		a := order.appended(e)
-		if a.touch != nil && r.leading() && e.GetTerm() == r.term {
+		if a.touch != nil && at.leading() && e.GetTerm() == at.term {
 			rl.wrote(e, a.from, a.touch)
-			if a.kept && a.from == r.cfg.ID {
+			if a.kept && a.from == at.cfg.ID {
 				rl.keys.keeps(a.from, e.GetIndex(), a.touch)
 			}
 		}
@@ -48,11 +48,11 @@ func (rl *readLeases) wrote(e *raftpb.Entry, from machine.NodeID, touch *Touch) 
 // keeps reports whether this leader keeps a batch of its own to itself, in key order: then
 // its readers need not wait for it, and those of other holders wait longer. So it keeps
 // what is read here, once all members can read that it does.
-func (rl *readLeases) keeps(r *Replica, data []byte) bool {
-	if !rl.keys.on || !r.leading() || r.cfg.Older || !r.levels.all(rl.everyone, r.cfg.ID, keepsLevel) {
+func (rl *readLeases) keeps(at moment, known levels, data []byte) bool {
+	if !rl.keys.on || !at.leading() || at.cfg.Older || !known.all(rl.everyone, at.cfg.ID, keepsLevel) {
 		return false
 	}
-	writes, may := rl.keys.mayKeep(r.cfg.ID, r.term, data)
+	writes, may := rl.keys.mayKeep(at.cfg.ID, at.term, data)
 	return may && rl.plans.readHere(writes)
 }
 
@@ -81,11 +81,11 @@ func (rl *readLeases) commits(now machine.Mono, entries []*raftpb.Entry) {
 // replaces tells that a snapshot takes the place of the log up to index. What was
 // committed before it goes to the Applier before it; how much of that may be seen, the
 // snapshot says.
-func (rl *readLeases) replaces(r *Replica, index uint64) {
-	rl.handOut(r, index, true)
+func (rl *readLeases) replaces(at moment, eff *effects, index uint64) {
+	rl.handOut(eff, index, true)
 	rl.handedOut = index
 	rl.count(rl.memberships.Cut(rl.committed + 1)) // of what was never committed
-	if index < r.last {
+	if index < at.last {
 		rl.promises.Shortened(index)
 	}
 	rl.tail, rl.settings, rl.loading = nil, nil, index
@@ -97,11 +97,11 @@ func (rl *readLeases) replaces(r *Replica, index uint64) {
 
 // restored tells what the Applier's state holds after a snapshot. What of it is
 // released it says itself (R16).
-func (rl *readLeases) restored(r *Replica, in Restored) {
+func (rl *readLeases) restored(at moment, eff *effects, in Restored) {
 	if in.Index < rl.loading {
 		return // another has replaced it meanwhile
 	}
-	rl.set(r, readSetting{in.ReadPolicy, in.ReadCells})
+	rl.set(at, readSetting{in.ReadPolicy, in.ReadCells})
 	rl.loading = 0
 	if rl.keys.loading {
 		rl.keys.stop()
@@ -116,7 +116,7 @@ func (rl *readLeases) restored(r *Replica, in Restored) {
 	if rl.setting.policy.ByKey() || rl.released < in.Index {
 		rl.keys.start(in.Index, rl.releasedHere(), rl.setting, rl.tail)
 	} else if rl.released > in.Released {
-		r.outcomes = append(r.outcomes, Released{Through: rl.released})
+		eff.outcomes = append(eff.outcomes, Released{Through: rl.released})
 	}
 }
 
@@ -127,8 +127,8 @@ func (rl *readLeases) appliedThrough(index uint64) {
 }
 
 // onApplied learns what the Applier has applied: another setting, maybe.
-func (rl *readLeases) onApplied(r *Replica, in Applied) {
-	rl.set(r, readSetting{in.ReadPolicy, in.ReadCells})
+func (rl *readLeases) onApplied(at moment, in Applied) {
+	rl.set(at, readSetting{in.ReadPolicy, in.ReadCells})
 	rl.appliedThrough(in.Index)
 	if rl.loading != 0 {
 		return // this is of before the snapshot, and tells nothing of what that holds
@@ -147,11 +147,11 @@ func (rl *readLeases) onApplied(r *Replica, in Applied) {
 }
 
 // release finds out what is released by now, and lets it be applied and seen.
-func (rl *readLeases) release(r *Replica) {
-	st := r.raft.BasicStatus()
+func (rl *readLeases) release(at moment, eff *effects, node *raft.RawNode) {
+	st := node.BasicStatus()
 	// One that is being deposed in this turn has another's commit index already.
 	// One that loads a snapshot does not know who the members are.
-	judges := r.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == rl.ledger.Term() && rl.loading == 0
+	judges := at.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == rl.ledger.Term() && rl.loading == 0
 	if judges {
 		rl.committed = st.HardState.GetCommit()
 		if released := rl.ledger.Release(rl.committed); released > rl.released {
@@ -159,26 +159,26 @@ func (rl *readLeases) release(r *Replica) {
 			rl.version++
 		}
 	}
-	defer rl.settle(r)
+	defer rl.settle(at, eff)
 	defer func() { rl.waits.released(rl.releasedHere()) }()
 	k, order := &rl.keys, rl.order()
 	upTo, held := order.committed(rl.positions, !rl.setting.policy.ByKey())
-	rl.handOut(r, upTo, held)
+	rl.handOut(eff, upTo, held)
 	by := reports{}
 	switch {
 	case judges:
 		rl.far = rl.far || k.on
 		by.ledger = &rl.ledger
-	case rl.foresees(r):
-		by = reports{&rl.ledger, keeper{r.leader, r.term}}
+	case rl.foresees(at, st.Lead):
+		by = reports{&rl.ledger, keeper{at.leader, at.term}}
 	}
 	if out, ok := order.reported(rl.positions, by); ok {
 		rl.version++
-		r.outcomes = append(r.outcomes, out)
+		eff.outcomes = append(eff.outcomes, out)
 	}
 	if len(k.reads) > 0 {
-		for _, ready := range order.mayRead(rl.reading(r)) {
-			r.outcomes = append(r.outcomes, ready)
+		for _, ready := range order.mayRead(rl.reading(at, node)) {
+			eff.outcomes = append(eff.outcomes, ready)
 		}
 	}
 	if k.on && !rl.setting.policy.ByKey() && k.through >= rl.handedOut && rl.applied >= rl.handedOut {
@@ -187,11 +187,11 @@ func (rl *readLeases) release(r *Replica) {
 }
 
 // reading is what reads of keys are judged by at this moment.
-func (rl *readLeases) reading(r *Replica) reading {
-	_, leads := rl.assured(r)
+func (rl *readLeases) reading(at moment, node *raft.RawNode) reading {
+	_, leads := rl.assured(at, node)
 	return reading{
-		positions: rl.positions, self: r.cfg.ID, now: r.now, until: rl.until(r), patience: r.cfg.patience(),
-		leads: leads, unsettled: rl.unsettled(), last: r.last,
+		positions: rl.positions, self: at.cfg.ID, now: at.now, until: rl.until(at), patience: at.cfg.patience(),
+		leads: leads, unsettled: rl.unsettled(), last: at.last,
 	}
 }
 
@@ -212,10 +212,10 @@ func (rl *readLeases) unwritten() uint64 {
 
 // handOut gives committed entries up to an index to the Applier, to be seen at once or
 // not.
-func (rl *readLeases) handOut(r *Replica, upTo uint64, held bool) {
+func (rl *readLeases) handOut(eff *effects, upTo uint64, held bool) {
 	if entries := rl.take(upTo); len(entries) > 0 {
 		rl.handedOut = entries[len(entries)-1].GetIndex()
-		r.outcomes = append(r.outcomes, Committed{Entries: entries, Held: held})
+		eff.outcomes = append(eff.outcomes, Committed{Entries: entries, Held: held})
 	}
 }
 
@@ -231,27 +231,31 @@ func (rl *readLeases) accounted(end uint64) bool {
 
 // publish tells what readers here have to look at. It is an outcome of the turn in
 // which the log grew, before any acknowledgment of that leaves (R8).
-func (rl *readLeases) publish(r *Replica) {
+func (rl *readLeases) publish(at moment, eff *effects, node *raft.RawNode) {
 	now := ReadLease{}
 	if !rl.keys.on && !rl.unsettled() { // else each read has to be asked for
-		now.Until = rl.until(r)
+		now.Until = rl.until(at)
 	}
 	if now.Until > 0 {
-		now.Index = r.last
-		if index, ok := rl.assured(r); ok {
-			now.Index = rl.behind(r, index)
+		now.Index = at.last
+		if index, ok := rl.assured(at, node); ok {
+			now.Index = rl.bound(at, index).all()
 		}
 	}
 	if now != rl.shown {
 		rl.shown = now
-		r.outcomes = append(r.outcomes, now)
+		eff.outcomes = append(eff.outcomes, now)
 	}
-	var keys *KeyLease
+	keys, ok := KeyLease{}, false
 	if rl.keys.on {
-		keys = rl.keys.lease(r)
+		keys, ok = rl.keyLease(at)
 	}
-	if !keys.same(rl.shownKeys) {
-		rl.shownKeys = keys
-		r.outcomes = append(r.outcomes, keys)
+	if ok != (rl.shownKeys != nil) || ok && !keys.same(rl.shownKeys) {
+		rl.shownKeys = nil
+		if ok {
+			shown := keys
+			rl.shownKeys = &shown
+		}
+		eff.outcomes = append(eff.outcomes, rl.shownKeys)
 	}
 }

@@ -36,7 +36,7 @@ func TestASnapshotTakesThePlaceOfTheLog(t *testing.T) {
 		rl.held, rl.committed, rl.handedOut, r.last = committed, 9, 7, last
 		rl.tail, rl.settings = []*raftpb.Entry{entryAt(11, 1, 0)}, []uint64{11}
 		rl.count(quorumlease.Memberships{member(1, 1, 2), member(11, 1, 2, 3)})
-		rl.replaces(r, 20)
+		rl.replaces(r.moment, &r.effects, 20)
 		if want := []any{Committed{Entries: committed, Held: true}}; !reflect.DeepEqual(r.outcomes, want) {
 			t.Errorf("a log up to %d is replaced, and the owner is given %+v, want what was committed, not to be seen", last, r.outcomes)
 		}
@@ -49,11 +49,11 @@ func TestASnapshotTakesThePlaceOfTheLog(t *testing.T) {
 		}
 
 		older := Restored{Index: 15, Term: 1, Released: 15, ReadPolicy: quorumlease.Off, Roster: Roster{Memberships: quorumlease.Memberships{member(1, 1, 2, 3)}}}
-		if rl.restored(r, older); rl.loading != 20 || rl.setting.policy == quorumlease.Off || len(rl.voters) != 2 {
+		if rl.restored(r.moment, &r.effects, older); rl.loading != 20 || rl.setting.policy == quorumlease.Off || len(rl.voters) != 2 {
 			t.Errorf("an older snapshot that was loaded meanwhile counts: loading %d, policy %s, voters %d", rl.loading, rl.setting.policy, rl.voters)
 		}
 		older.Index, older.Released = 20, 20
-		if rl.restored(r, older); rl.loading != 0 || rl.setting.policy != quorumlease.Off || len(rl.voters) != 3 || rl.applied != 20 || rl.released != 20 {
+		if rl.restored(r.moment, &r.effects, older); rl.loading != 0 || rl.setting.policy != quorumlease.Off || len(rl.voters) != 3 || rl.applied != 20 || rl.released != 20 {
 			t.Errorf("the snapshot was loaded: loading %d, policy %s, voters %d, applied up to %d, released up to %d", rl.loading, rl.setting.policy, rl.voters, rl.applied, rl.released)
 		}
 	}
@@ -80,7 +80,7 @@ func TestReplacedEntriesCountNoMore(t *testing.T) {
 		rl.promises, r.last, rl.settings = bound, 12, []uint64{10, 12}
 		rl.tail = []*raftpb.Entry{entryAt(10, 1, 0), entryAt(11, 1, 0), entryAt(12, 1, 0)}
 		rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2}}, {Index: 11, Voters: []machine.NodeID{1, 2, 3}}})
-		rl.appends(r, []*raftpb.Entry{entryAt(from, 2, 0)})
+		rl.appends(r.moment, []*raftpb.Entry{entryAt(from, 2, 0)})
 		if !slices.Equal(rl.settings, want.settings) || len(rl.voters) != want.voters || len(rl.tail) != want.tail || rl.tail[want.tail-1].GetTerm() != 2 || !slices.Equal(bound.last, want.cut) {
 			t.Errorf("replaced from %d on: keys are divided by %d, %d vote, %d entries are not applied, promises hear of cuts to %d; want %+v",
 				from, rl.settings, rl.voters, len(rl.tail), bound.last, want)

@@ -58,8 +58,8 @@ func TestADoubtBindsAgain(t *testing.T) {
 		holders, _ := rl.promises.Holders(at)
 		return slices.ContainsFunc(holders, func(l quorumlease.Lifetime) bool { return l.Member == 3 })
 	}
-	if bound(s.now) || rl.until(voter.r) <= s.now {
-		t.Fatalf("bound to member 3: %v; its own lease lasts until %v at %v", bound(s.now), rl.until(voter.r), s.now)
+	if bound(s.now) || rl.until(voter.r.moment) <= s.now {
+		t.Fatalf("bound to member 3: %v; its own lease lasts until %v at %v", bound(s.now), rl.until(voter.r.moment), s.now)
 	}
 	s.wire = nil
 	until := s.now.Add(time.Second)
@@ -75,14 +75,14 @@ func TestADoubtBindsAgain(t *testing.T) {
 	if !told {
 		t.Errorf("the leader is not told that member 2 is bound to member 3 again: %+v", s.wire)
 	}
-	if got := rl.until(voter.r); got != 0 {
+	if got := rl.until(voter.r.moment); got != 0 {
 		t.Errorf("a member whose clock is in doubt has a lease until %v", got)
 	}
 	s.step(voter, Doubted{Since: s.now, Until: s.now}) // an earlier doubt is not over by a later one
-	if s.step(voter, machine.Wake{}); rl.doubted != until || rl.wants(voter.r) {
-		t.Errorf("the doubt lasts until %v, want %v; it asks for a lease: %v", rl.doubted, until, rl.wants(voter.r))
+	if s.step(voter, machine.Wake{}); rl.doubted != until || rl.wants(voter.r.moment) {
+		t.Errorf("the doubt lasts until %v, want %v; it asks for a lease: %v", rl.doubted, until, rl.wants(voter.r.moment))
 	}
-	if voter.r.now = until; !rl.wants(voter.r) {
+	if voter.r.now = until; !rl.wants(voter.r.moment) {
 		t.Error("it asks for no lease when the doubt is over")
 	}
 }
@@ -110,7 +110,7 @@ func TestWhatAcknowledgmentsReport(t *testing.T) {
 		rl.promises, rl.received = newAsked(quorumlease.Config{Self: 1}, r.now), 9
 		m := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), Term: new(uint64(5)), To: new(uint64(2)), Index: new(uint64(12))}
 		tt.change(m)
-		body := rl.acknowledges(r, m)
+		body := rl.acknowledges(r.moment, &r.effects, m)
 		got, ok := body.(reported)
 		if ok != (tt.received > 0) || !ok && (body != any(m) || rl.received != 9 || len(m.GetContext()) > 0) {
 			t.Errorf("an acknowledgment %s is sent as %+v, and the log is the leader's up to %d", tt.name, body, rl.received)
@@ -149,7 +149,7 @@ func TestWhatIsFlushed(t *testing.T) {
 	rl := &r.reads
 	rl.promises, rl.durable = newAsked(quorumlease.Config{Self: 1}, r.now), 10
 	for _, step := range []struct{ term, index, want uint64 }{{5, 12, 12}, {5, 11, 12}, {4, 20, 12}, {6, 20, 12}, {5, 13, 13}} {
-		if rl.flushed(r, durable{Term: step.term, Index: step.index}); rl.durable != step.want {
+		if rl.flushed(r.moment, durable{Term: step.term, Index: step.index}); rl.durable != step.want {
 			t.Errorf("a write up to %d of term %d is durable, and the log up to %d; want %d", step.index, step.term, rl.durable, step.want)
 		}
 	}

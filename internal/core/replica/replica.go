@@ -3,7 +3,6 @@ package replica
 import (
 	"encoding/binary"
 	"fmt"
-	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
@@ -15,28 +14,16 @@ import (
 // proposals, the confirmation of leadership for reads and renewals, and the
 // timekeeping of leases. It is a machine.Machine; see the package comment.
 type Replica struct {
-	cfg  Config
-	raft *raft.RawNode
-	tail *tail
-
-	now      machine.Mono
+	moment
+	effects
+	raft     *raft.RawNode
+	tail     *tail
 	nextTick machine.Mono
 
-	leader machine.NodeID
-	term   uint64 // under which leader was last reported
-	// visible is what the Applier has reported and is released, and visibleTerm the term of
-	// that entry; unreleased are reports that are not released yet.
-	visible, visibleTerm uint64
-	unreleased           []Applied
-	// last is the index of the last entry in the log; at a leader, exactly.
-	last uint64
-	// least is how far raft's log reaches at least, of which last tells only from one Ready
-	// to the next Step; begun is how many rounds raft has begun in this reign.
-	least, begun uint64
-	complained   machine.Mono // of an unsound message, last
-	// applying are the entries that raft handed out and that it has not been told to
-	// be applied.
-	applying []*raftpb.Entry
+	// unreleased are reports of the Applier that are not released yet, and applying are
+	// the entries that raft handed out and that it has not been told to be applied.
+	unreleased []Applied
+	applying   []*raftpb.Entry
 
 	writes    writes
 	proposals proposals
@@ -44,25 +31,20 @@ type Replica struct {
 	asks      asks
 	leases    leases
 	reads     readLeases
-	levels    levels           // at the leader, of its reign
-	forwards  map[asker]*fates // at the leader, of its reign
 
-	roster  Roster                          // as of visible
-	heard   map[machine.NodeID]machine.Mono // when the others were heard of last
-	removed bool                            // and the owner knows
-
-	// bereaved is set after the leader's process died, until there is another;
-	// campaignAt is when this member tries to become that, and patience is how long it
-	// waits for the outcome.
-	bereaved   bool
-	campaignAt machine.Mono
-	patience   time.Duration
+	leadership
+	candidacy
+	members
+	plausible
 
 	snapshotWanted bool
+}
 
-	sends    []machine.Envelope
-	persists []machine.Persist
-	outcomes []any
+// members are those of the cluster.
+type members struct {
+	roster  Roster                          // as of visible
+	heard   map[machine.NodeID]machine.Mono // when the others were heard of last
+	removed bool                            // this member was, and the owner knows
 }
 
 var _ machine.Machine = (*Replica)(nil)
@@ -75,23 +57,22 @@ func New(cfg Config, now machine.Now) (*Replica, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = discard{}
 	}
+	tail := newTail(cfg.Log.HardState, cfg.Log.Snapshot, cfg.Log.Entries, cfg.MaxTailBytes/4)
 	r := &Replica{
-		cfg:         cfg,
-		tail:        newTail(cfg.Log.HardState, cfg.Log.Snapshot, cfg.Log.Entries, cfg.MaxTailBytes/4),
-		now:         now.Mono,
-		nextTick:    now.Mono.Add(cfg.Tick),
-		term:        cfg.Log.HardState.GetTerm(),
-		visible:     cfg.Restored.Index,
-		visibleTerm: cfg.Log.Snapshot.GetTerm(),
-		roster:      cfg.Restored.Roster,
-		heard:       map[machine.NodeID]machine.Mono{},
+		moment: moment{
+			cfg: &cfg, now: now.Mono, term: cfg.Log.HardState.GetTerm(),
+			visible: cfg.Restored.Index, visibleTerm: cfg.Log.Snapshot.GetTerm(), last: tail.last(),
+		},
+		effects:   effects{self: cfg.ID},
+		tail:      tail,
+		nextTick:  now.Mono.Add(cfg.Tick),
+		members:   members{roster: cfg.Restored.Roster, heard: map[machine.NodeID]machine.Mono{}},
+		plausible: plausible{least: tail.last()},
 	}
-	r.last = r.tail.last()
-	r.least = r.last
 	r.rounds.id = 1
 	r.writes.init(cfg.Log.HardState)
 	r.leases.init(cfg.Restored.Leases)
-	r.reads.init(r)
+	r.reads.init(r.moment, &r.effects)
 	rn, err := raft.NewRawNode(&raft.Config{
 		ID:                        uint64(cfg.ID),
 		ElectionTick:              cfg.ElectionTicks,
@@ -147,7 +128,7 @@ func (r *Replica) Step(now machine.Now, input any) {
 	case Doubted:
 		r.reads.onDoubt(r.now, in)
 	case AskLease:
-		r.reads.asked(r)
+		r.reads.asked(r.moment)
 		r.asks.add(r.now, in)
 	case Applied:
 		r.onApplied(in)
@@ -177,11 +158,11 @@ func (r *Replica) Step(now machine.Now, input any) {
 		// that slept must listen before it judges the others.
 		r.raft.Tick()
 		r.nextTick = r.now.Add(r.cfg.Tick)
-		r.writes.onTick(r)
-		r.proposals.onTick(r)
-		r.rounds.onTick(r)
-		r.asks.onTick(r)
-		r.reads.onTick(r)
+		r.writeNews()
+		r.proposals.onTick(r.moment, &r.effects)
+		r.askAgain()
+		r.asks.onTick(r.moment)
+		r.reads.onTick(r.moment, &r.effects)
 	}
 }
 
@@ -210,46 +191,49 @@ func (r *Replica) receive(env machine.Envelope) {
 		}
 	case reported:
 		r.receive(machine.Envelope{From: env.From, To: env.To, Body: m.Message})
-		r.reads.receive(r, env.From, m.Report)
+		r.reads.receive(r.moment, &r.effects, env.From, m.Report)
 	case announced:
 		r.receive(machine.Envelope{From: env.From, To: env.To, Body: m.Message})
-		r.reads.receive(r, env.From, m.News)
+		r.reads.receive(r.moment, &r.effects, env.From, m.News)
 	case counts:
-		r.reads.plans.told(r, env.From, m)
+		r.reads.plans.told(r.moment, &r.reads.electorate, env.From, m)
 	case durable:
 		if local {
-			r.writes.durable(r, m)
+			r.onDurable(m)
 		}
 	case forward:
 		r.onForward(env.From, m)
 	case refused:
-		r.proposals.refused(r, m)
+		r.proposals.refused(r.moment, m)
 	case rejected:
-		r.proposals.rejected(r, m)
+		r.proposals.rejected(r.moment, &r.effects, m)
 	case readAsk:
-		r.reads.asked(r)
-		r.rounds.asked(r, env.From, m)
+		r.reads.asked(r.moment)
+		r.asked(env.From, m)
 	case readAnswer:
-		r.rounds.answered(r, m)
+		r.confirmed(r.rounds.answered(r.moment, &r.effects, m, r.reads.bound(r.moment, m.Index)))
 	case leaseAsks:
-		r.reads.asked(r)
-		r.asks.receive(r, env.From, m)
+		r.reads.asked(r.moment)
+		r.receiveAsks(env.From, m)
 	case leaseAnswers:
 		// It may have slept over a question that vouched for it. While this
 		// member follows it, nobody has been elected since.
 		if env.From == r.leader {
-			r.asks.answered(r, m)
+			r.asks.answered(r.moment, &r.effects, m)
 		}
 	default:
-		r.reads.receive(r, env.From, m)
+		r.reads.receive(r.moment, &r.effects, env.From, m)
 	}
 }
 
 // onApplied learns what the Applier did.
 func (r *Replica) onApplied(in Applied) {
-	r.proposals.settled(r, in)
+	r.proposals.settled(in)
+	for _, fate := range in.Batches {
+		r.leases.settled(r.moment, fate)
+	}
 	r.afterApply(in.Index)
-	r.reads.onApplied(r, in)
+	r.reads.onApplied(r.moment, in)
 	r.unreleased = append(r.unreleased, in)
 	r.show()
 }
@@ -261,20 +245,20 @@ func (r *Replica) show() {
 		r.unreleased = r.unreleased[1:]
 		r.visible, r.visibleTerm = in.Index, in.Term
 		r.enrolled(in.Roster)
-		r.leases.changed(r, in.Leases)
-		r.leases.applied(r, in.Index)
-		r.asks.settle(r)
+		r.asks.answerParked(r.leases.changed(r.now, in.Leases))
+		r.asks.answerParked(r.leases.applied(r.now, in.Index))
+		r.settleAsks()
 	}
 }
 
 func (r *Replica) onRestored(in Restored) {
 	r.visible, r.visibleTerm, r.unreleased = in.Index, in.Term, nil
 	r.enrolled(in.Roster)
-	r.reads.restored(r, in)
+	r.reads.restored(r.moment, &r.effects, in)
 	r.leases.init(in.Leases)
-	r.proposals.restored(r, in.Term)
+	r.proposals.restored(&r.effects, in.Term)
 	r.afterApply(in.Index)
-	r.asks.settle(r)
+	r.settleAsks()
 }
 
 // enrolled learns who the members are.
@@ -303,48 +287,42 @@ func (r *Replica) afterApply(index uint64) {
 	}
 }
 
-// leading reports whether this member believes to be the leader. Only a round of
-// confirmation that began later proves it.
-func (r *Replica) leading() bool { return r.leader == r.cfg.ID }
-
 // Ready returns the effects; see machine.Machine.
 func (r *Replica) Ready() machine.Ready {
 	// Each of these may make work for the others; raft's Ready comes last so
 	// that all of it leaves in this turn.
 	r.campaign()
-	r.leases.turn(r)
+	r.turnLeases()
 	r.turn()
 	for r.raft.HasReady() {
 		r.takeReady(r.raft.Ready())
 		r.least = r.last
 		r.turn()
 	}
-	r.reads.announce(r)
-	r.reads.publish(r)
+	r.reads.announce(r.moment, &r.effects)
+	r.reads.publish(r.moment, &r.effects, r.raft)
 	large := r.tail.sinceSnapshot() > r.cfg.MaxTailBytes/2 && r.reads.applied > r.tail.snap.GetIndex()
 	if !r.snapshotWanted && (large || r.tail.missed && r.reads.applied >= r.tail.joined) {
 		r.snapshotWanted = true
 		r.outcomes = append(r.outcomes, WantSnapshot{})
 	}
-	rd := machine.Ready{Sends: r.sends, Persists: r.persists, Outcomes: r.outcomes, Alarm: r.alarm()}
-	r.sends, r.persists, r.outcomes = nil, nil, nil
+	rd := r.effects.take()
+	rd.Alarm = r.alarm()
 	return rd
 }
 
 // turn is what one part may have left for another to do.
 func (r *Replica) turn() {
-	r.reads.turn(r)
-	r.reads.foresee(r)
-	r.reads.release(r)
+	r.turnReads()
 	r.show()
-	r.leases.unmark(r)
-	r.proposals.turn(r)
-	r.asks.turn(r)
-	r.rounds.turn(r)
+	r.unmark()
+	r.turnProposals()
+	r.asks.turn(r.moment, &r.effects)
+	r.turnRounds()
 }
 
 func (r *Replica) alarm() machine.Mono {
-	alarm := min(r.nextTick, r.leases.due(r), r.reads.due(r), r.proposals.due(r.now), r.rounds.due(r))
+	alarm := min(r.nextTick, r.leases.due(r.moment), r.reads.due(r.moment), r.proposals.due(r.now), r.rounds.due(r.now, len(r.asks.inbox)+r.reads.keys.unasked()))
 	if r.bereaved {
 		alarm = min(alarm, r.campaignAt)
 	}
@@ -361,16 +339,16 @@ func (r *Replica) takeReady(rd raft.Ready) {
 		term = rd.HardState.GetTerm()
 	}
 	if leader != r.leader || term != r.term {
-		r.leadership(leader, term)
+		r.follow(leader, term)
 	}
 	for _, rs := range rd.ReadStates {
-		r.rounds.confirmed(r, rs)
+		r.confirmed(r.rounds.confirmed(r.moment, &r.effects, rs.RequestCtx, r.reads.bound(r.moment, rs.Index)))
 	}
-	r.reads.release(r) // so that what goes to the others now tells of it
+	r.reads.release(r.moment, &r.effects, r.raft) // so that what goes to the others now tells of it
 	for _, m := range rd.Messages {
 		switch m.GetTo() {
 		case raft.LocalAppendThread:
-			r.writes.take(r, m)
+			r.write(m)
 		case raft.LocalApplyThread:
 			// The answer waits for the Applier, so that raft hands out no more
 			// than maxApplyingBytes ahead of it.
@@ -385,16 +363,12 @@ func (r *Replica) takeReady(rd raft.Ready) {
 			if c := m.GetContext(); m.GetType() == raftpb.MsgHeartbeat && len(c) == 8 {
 				r.begun = max(r.begun, binary.LittleEndian.Uint64(c))
 			}
-			r.send(machine.NodeID(m.GetTo()), r.reads.carries(r, m))
+			r.send(machine.NodeID(m.GetTo()), r.reads.carries(r.moment, m))
 		}
 	}
 	if rd.HardState != nil {
 		r.reads.committed = rd.HardState.GetCommit()
 	}
-}
-
-func (r *Replica) send(to machine.NodeID, body any) {
-	r.sends = append(r.sends, machine.Envelope{From: r.cfg.ID, To: to, Body: body})
 }
 
 // readContext is what comes back with a ReadState of this leader: fresh for every

@@ -63,13 +63,13 @@ func (rs *rounds) mayGo(now machine.Mono) bool {
 	return n < maxRounds || n < maxFlying && now.Sub(rs.flying[n-1].since) >= spacing
 }
 
-// due is when another round may set out.
-func (rs *rounds) due(r *Replica) machine.Mono {
+// due is when another round may set out, if anybody waits for one.
+func (rs *rounds) due(now machine.Mono, waiting int) machine.Mono {
 	n := len(rs.flying)
-	if n == 0 || n >= maxFlying || rs.mayGo(r.now) {
+	if n == 0 || n >= maxFlying || rs.mayGo(now) {
 		return machine.Never
 	}
-	if rs.wanted > rs.covered() || len(r.asks.inbox)+len(rs.inbox)+len(r.reads.keys.questions()) > 0 {
+	if rs.wanted > rs.covered() || len(rs.inbox)+waiting > 0 {
 		return rs.flying[n-1].since.Add(spacing)
 	}
 	return machine.Never
@@ -77,25 +77,26 @@ func (rs *rounds) due(r *Replica) machine.Mono {
 
 func (rs *rounds) reset() { rs.flying, rs.inbox, rs.late = nil, nil, nil }
 
-func (rs *rounds) turn(r *Replica) {
-	for len(rs.late) > 0 && rs.late[0].index <= r.reads.committed {
-		rs.finish(r, rs.late[0].rounds, rs.late[0].index)
-		rs.late = rs.late[1:]
-	}
+// turnRounds ends rounds, and sends others out for what waits for one.
+func (r *Replica) turnRounds() {
+	rs := &r.rounds
+	r.confirmed(rs.onCommitted(&r.effects, r.reads.committed))
 	keys := r.reads.keys.questions()
+	index, assured := r.reads.assured(r.moment, r.raft)
+	bound := r.reads.bound(r.moment, index)
 	// Of keys that it does not hold, and of leases that some other leader granted or
 	// ended meanwhile, this one may have missed something.
-	if index, ok := r.reads.assured(r); ok && r.reads.keys.everywhere() && !r.reads.unsettled() {
+	if assured && r.reads.keys.everywhere() && !r.reads.unsettled() {
 		// The leader's lease says what a round would find out.
 		if rs.wanted > rs.covered() || len(rs.flying)+len(r.asks.inbox)+len(rs.inbox)+len(keys) > 0 {
-			rs.flying = append(rs.flying, round{reads: rs.wanted, asks: r.asks.inbox, questions: rs.inbox, keys: keys})
-			r.asks.inbox, rs.inbox = nil, nil
-			rs.end(r, len(rs.flying)-1, index)
-			r.asks.flush(r)
+			r.confirmed(rs.endAll(r.moment, &r.effects, r.asks.takeInbox(), keys, bound))
+			r.asks.flush(r.moment, &r.effects)
 		}
 		return
 	}
-	rs.underLease(r)
+	if assured {
+		rs.underLease(&r.effects, &r.reads.keys, r.cfg.ID, bound)
+	}
 	if r.leader == 0 || !rs.mayGo(r.now) {
 		return
 	}
@@ -107,39 +108,47 @@ func (rs *rounds) turn(r *Replica) {
 		return
 	}
 	if rs.wanted > rs.covered() || len(r.asks.inbox)+len(rs.inbox) > 0 {
-		rs.launch(r, round{reads: rs.wanted, asks: r.asks.inbox, questions: rs.inbox})
-		r.asks.inbox, rs.inbox = nil, nil
+		r.launch(round{reads: rs.wanted, asks: r.asks.takeInbox(), questions: rs.takeInbox()})
 	}
 	if len(keys) > 0 { // apart, for these need not wait for other keys' writes
 		for _, q := range keys {
 			q.asked = true
 		}
-		rs.launch(r, round{keys: keys})
+		r.launch(round{keys: keys})
 	}
 }
 
-// underLease answers questions about keys that this leader holds: as it may read them
-// itself, and by what others may have found to be released of them (R29, Q-3). Else who
-// misses would pay for the leader's round to a majority beside his own to the leader.
-func (rs *rounds) underLease(r *Replica) {
-	index, ok := r.reads.assured(r)
-	if !ok {
-		return
+// onCommitted ends the rounds that waited for the leader to commit what is behind them.
+func (rs *rounds) onCommitted(eff *effects, committed uint64) (asks []askBatch) {
+	for len(rs.late) > 0 && rs.late[0].index <= committed {
+		asks = append(asks, rs.finish(eff, rs.late[0].rounds, rs.late[0].index)...)
+		rs.late = rs.late[1:]
 	}
+	return asks
+}
+
+// endAll ends all rounds in flight, and one of all that waits for one.
+func (rs *rounds) endAll(at moment, eff *effects, asks []askBatch, keys []*keyRead, b readBound) []askBatch {
+	rs.flying = append(rs.flying, round{reads: rs.wanted, asks: asks, questions: rs.takeInbox(), keys: keys})
+	return rs.end(at, eff, len(rs.flying)-1, b)
+}
+
+// underLease answers questions about keys that this leader holds: as it may read them
+// itself, and by what others may have found to be released of them (R29, Q-3). Otherwise the
+// asker would pay for the leader's round to a majority beside its own to the leader.
+func (rs *rounds) underLease(eff *effects, keys *keyOrder, self machine.NodeID, b readBound) {
 	rs.inbox = slices.DeleteFunc(rs.inbox, func(q question) bool {
-		holds := len(q.keys) > 0 && r.reads.keys.holds(r.cfg.ID, q.keys, r.reads.committed)
+		holds := len(q.keys) > 0 && keys.holds(self, q.keys, b.committed)
 		if holds {
-			r.answer(q, r.reads.touched(r, q.keys, index))
+			eff.send(q.node, q.answer(b.of(q.keys)))
 		}
 		return holds
 	})
 }
 
 // launch sends a round out.
-func (rs *rounds) launch(r *Replica, f round) {
-	f.id, f.since = rs.id, r.now
-	rs.id++
-	rs.flying = append(rs.flying, f)
+func (r *Replica) launch(f round) {
+	f = r.rounds.add(r.now, f)
 	if r.leading() {
 		r.raft.ReadIndex(readContext(f.id))
 		return
@@ -149,6 +158,20 @@ func (rs *rounds) launch(r *Replica, f round) {
 		m.Keys = append(m.Keys, q.Keys...)
 	}
 	r.send(r.leader, m)
+}
+
+// add takes a round that sets out, and gives it a fresh ID.
+func (rs *rounds) add(now machine.Mono, f round) round {
+	f.id, f.since = rs.id, now
+	rs.id++
+	rs.flying = append(rs.flying, f)
+	return f
+}
+
+func (rs *rounds) takeInbox() []question {
+	inbox := rs.inbox
+	rs.inbox = nil
+	return inbox
 }
 
 // covered is up to which Read there is a round, on its way or late.
@@ -191,109 +214,127 @@ func (r *Replica) vouched(by machine.NodeID) (index uint64, ok bool) {
 	return st.HardState.GetCommit(), ok
 }
 
-// asked takes another member's question. Who does not lead drops it: the asker
-// puts it anew when it hears who does.
-func (rs *rounds) asked(r *Replica, from machine.NodeID, m readAsk) {
+// asked takes another member's question. A member that does not lead drops it: the asker
+// puts it anew when it hears of the leader.
+func (r *Replica) asked(from machine.NodeID, m readAsk) {
 	q := question{asker{from, m.Boot}, m.Round, m.Keys}
 	if index, ok := r.vouched(from); ok {
-		rs.confirm(r, []round{{questions: []question{q}}}, index)
+		r.confirmed(r.rounds.confirm(r.moment, &r.effects, []round{{questions: []question{q}}}, r.reads.bound(r.moment, index)))
 	} else if r.leading() {
-		rs.inbox = append(rs.inbox, q)
+		r.rounds.inbox = append(r.rounds.inbox, q)
 	}
 }
 
-func (r *Replica) answer(q question, index uint64) {
-	r.send(q.node, readAnswer{Boot: q.boot, Round: q.round, Index: index})
+// answer is the leader's answer to a question.
+func (q question) answer(index uint64) readAnswer {
+	return readAnswer{Boot: q.boot, Round: q.round, Index: index}
 }
 
-// answered takes the leader's answer to a question.
-func (rs *rounds) answered(r *Replica, m readAnswer) {
-	if m.Boot != r.cfg.Boot {
-		return // to an earlier life, which used the same numbers
+// confirmed takes asks that a round has confirmed.
+func (r *Replica) confirmed(asks []askBatch) {
+	if len(asks) > 0 {
+		r.asks.confirm(asks)
+		r.settleAsks()
+	}
+}
+
+// answered takes the leader's answer to a question, and returns the asks that it confirms.
+func (rs *rounds) answered(at moment, eff *effects, m readAnswer, b readBound) []askBatch {
+	if m.Boot != at.cfg.Boot {
+		return nil // to an earlier life, which used the same numbers
 	}
 	n := slices.IndexFunc(rs.flying, func(f round) bool { return f.id == m.Round })
 	if n < 0 || len(rs.flying[n].keys) == 0 {
-		rs.end(r, n, m.Index)
-		return
+		return rs.end(at, eff, n, b)
 	}
 	f := rs.flying[n] // the index is good for its keys only
 	rs.flying = slices.Delete(rs.flying, n, n+1)
-	rs.finish(r, []round{f}, m.Index)
+	return rs.finish(eff, []round{f}, m.Index)
 }
 
 // confirmed takes raft's word that this leader was the leader after the round
-// began, and that nothing later than Index was answered before.
-func (rs *rounds) confirmed(r *Replica, st raft.ReadState) {
-	rs.end(r, slices.IndexFunc(rs.flying, func(f round) bool {
-		return bytes.Equal(st.RequestCtx, readContext(f.id))
-	}), st.Index)
+// began, and that nothing later than the bound's index was answered before.
+func (rs *rounds) confirmed(at moment, eff *effects, context []byte, b readBound) []askBatch {
+	return rs.end(at, eff, slices.IndexFunc(rs.flying, func(f round) bool {
+		return bytes.Equal(context, readContext(f.id))
+	}), b)
 }
 
 // end ends the nth round in flight, if there is one, and those before.
-func (rs *rounds) end(r *Replica, n int, index uint64) {
+func (rs *rounds) end(at moment, eff *effects, n int, b readBound) []askBatch {
 	if n < 0 {
-		return
+		return nil
 	}
 	done := rs.flying[:n+1]
 	rs.flying = append([]round(nil), rs.flying[n+1:]...)
-	rs.confirm(r, done, index)
+	return rs.confirm(at, eff, done, b)
 }
 
 // confirm ends rounds at an index, or once this leader has committed what is behind
 // it.
-func (rs *rounds) confirm(r *Replica, done []round, index uint64) {
-	if r.leading() {
+func (rs *rounds) confirm(at moment, eff *effects, done []round, b readBound) []askBatch {
+	if at.leading() {
 		for i := range done {
 			f := &done[i]
 			for _, q := range f.keys {
-				q.confirmed(r.reads.touched(r, q.Keys, index))
+				q.confirmed(b.of(q.Keys))
 			}
 			f.keys = nil
 			f.questions = slices.DeleteFunc(f.questions, func(q question) bool {
 				if len(q.keys) > 0 {
-					r.answer(q, r.reads.touched(r, q.keys, index))
+					eff.send(q.node, q.answer(b.of(q.keys)))
 				}
 				return len(q.keys) > 0
 			})
 		}
 	}
-	if index = r.reads.behind(r, index); index > r.reads.committed && r.leading() {
+	if index := b.all(); index > b.committed && at.leading() {
 		rs.late = append(rs.late, lateRounds{index, done})
-	} else {
-		rs.finish(r, done, index)
+		return nil
 	}
+	return rs.finish(eff, done, b.all())
 }
 
-// finish answers everything in some rounds. The index of the latest serves all.
-func (rs *rounds) finish(r *Replica, done []round, index uint64) {
+// finish answers everything in some rounds but the asks about leases, which it returns. The
+// index of the latest serves all.
+func (rs *rounds) finish(eff *effects, done []round, index uint64) (asks []askBatch) {
 	for _, f := range done {
 		for _, b := range f.asks {
 			b.index = index
-			r.asks.confirmed = append(r.asks.confirmed, b)
+			asks = append(asks, b)
 		}
 		for _, q := range f.questions {
-			r.answer(q, index)
+			eff.send(q.node, q.answer(index))
 		}
 		for _, q := range f.keys {
 			q.confirmed(index)
 		}
 		if f.reads > rs.done {
 			rs.done = f.reads
-			r.outcomes = append(r.outcomes, ReadReady{Number: f.reads, Index: index})
+			eff.outcomes = append(eff.outcomes, ReadReady{Number: f.reads, Index: index})
 		}
 	}
-	r.asks.settle(r)
+	return asks
 }
 
-// onTick gives up rounds whose messages seem lost, so that fresh ones set out.
-func (rs *rounds) onTick(r *Replica) {
-	if len(rs.flying) == 0 || r.now.Sub(rs.flying[0].since) < r.cfg.electionTimeout()/2 {
-		return
+// giveUp gives up rounds whose messages seem lost, so that fresh ones set out, and reports
+// whether there were any. It returns their asks.
+func (rs *rounds) giveUp(at moment) (asks []askBatch, lost bool) {
+	if len(rs.flying) == 0 || at.now.Sub(rs.flying[0].since) < at.cfg.electionTimeout()/2 {
+		return nil, false
 	}
-	r.reads.keys.again(r.reads.committed)
 	for _, f := range rs.flying {
-		r.asks.inbox = append(r.asks.inbox, f.asks...)
+		asks = append(asks, f.asks...)
 		rs.inbox = append(rs.inbox, f.questions...)
 	}
 	rs.flying = nil
+	return asks, true
+}
+
+// askAgain has what lost rounds were to confirm asked anew.
+func (r *Replica) askAgain() {
+	if asks, lost := r.rounds.giveUp(r.moment); lost {
+		r.reads.keys.again(r.reads.committed)
+		r.asks.inbox = append(r.asks.inbox, asks...)
+	}
 }

@@ -23,7 +23,7 @@ func TestAnswersEndTheirRounds(t *testing.T) {
 		r := keyReader(9)
 		rs, q := &r.rounds, &keyRead{}
 		rs.flying = []round{{id: 1, reads: 5}, {id: 2, keys: []*keyRead{q}}, {id: 3, reads: 8}}
-		rs.answered(r, readAnswer{Round: c.round, Index: 7})
+		rs.answered(r.moment, &r.effects, readAnswer{Round: c.round, Index: 7}, r.reads.bound(r.moment, 7))
 		if len(rs.flying) != c.left || rs.done != c.done || q.known != c.answered {
 			t.Errorf("an answer %s: %d rounds are left, reads up to %d are answered, and that of the keys: %v; want %d, %d, %v",
 				c.name, len(rs.flying), rs.done, q.known, c.left, c.done, c.answered)
@@ -42,7 +42,7 @@ func TestRoundsAreGivenUpByTheFirst(t *testing.T) {
 	}
 	half := r.cfg.electionTimeout() / 2
 	if fly(half-1, 0); true {
-		rs.onTick(r)
+		r.askAgain()
 	}
 	if len(rs.flying) != 2 {
 		t.Errorf("rounds that set out %v ago are given up", half-1)
@@ -52,7 +52,7 @@ func TestRoundsAreGivenUpByTheFirst(t *testing.T) {
 	knows := &keyRead{asked: true, committed: true, known: true, need: r.reads.committed, behind: 7}
 	r.reads.keys.reads = []*keyRead{lost, told, knows}
 	fly(half, 0)
-	if rs.onTick(r); lost.asked || told.known || told.behind != 0 || !knows.known || knows.behind != 7 {
+	if r.askAgain(); lost.asked || told.known || told.behind != 0 || !knows.known || knows.behind != 7 {
 		t.Errorf("of reads of keys one is not asked for anew %v, one goes by what is not committed here %v, and one by what is: %v", lost.asked, told.known, knows.known)
 	}
 	if len(rs.flying) > 0 || len(rs.inbox) != 1 || len(r.asks.inbox) != 1 {

@@ -33,6 +33,14 @@ const (
 	termsMissed = 1 << 32
 )
 
+// plausible is what other members' messages are judged by.
+type plausible struct {
+	// least is how far raft's log reaches at least, of which last tells only from one Ready
+	// to the next Step; begun is how many rounds raft has begun in this leadership.
+	least, begun uint64
+	complained   machine.Mono // of an unsound message, last
+}
+
 func unsound(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrUnsound, fmt.Sprintf(format, args...))
 }

@@ -38,7 +38,7 @@ func (r *Replica) Status() Status {
 		Learner:   slices.Contains(r.tail.conf.GetLearners(), uint64(r.cfg.ID)),
 		TailBytes: r.tail.bytes, Leases: len(r.leases.table), ConfState: r.tail.conf,
 		PendingProposals: len(r.proposals.sent), UnansweredLeaseAsk: len(r.asks.own),
-		ReadLeases: r.reads.status(r),
+		ReadLeases: r.reads.status(r.moment),
 	}
 	if r.leading() {
 		s.Progress = map[machine.NodeID]uint64{}
@@ -67,22 +67,22 @@ type ReadLeaseStatus struct {
 	Stalled  []machine.NodeID
 }
 
-func (rl *readLeases) status(r *Replica) ReadLeaseStatus {
+func (rl *readLeases) status(at moment) ReadLeaseStatus {
 	s := ReadLeaseStatus{Policy: rl.setting.policy, Cells: rl.setting.cells, TTL: rl.cfg.TTL, Released: rl.released, Held: len(rl.held)}
-	if until := rl.until(r); until == machine.Never {
+	if until := rl.until(at); until == machine.Never {
 		s.Left = -1
 	} else {
-		s.Left = max(0, until.Sub(r.now))
+		s.Left = max(0, until.Sub(at.now))
 	}
 	if rl.keys.on {
 		_, held := rl.keys.held(rl.committed)
 		s.Released, s.Held = rl.keys.through, len(held)
 	}
 	if s.Held > 0 {
-		s.HeldFor = rl.waits.since(r.now)
+		s.HeldFor = rl.waits.since(at.now)
 	}
-	s.Bound, _ = rl.promises.Holders(r.now)
-	if r.leading() {
+	s.Bound, _ = rl.promises.Holders(at.now)
+	if at.leading() {
 		s.Holdings, s.Stalled = rl.ledger.Holdings(), slices.Clone(rl.stalled)
 		if s.Held > 0 {
 			s.WaitsFor = rl.order().lacking(rl.positions, &rl.ledger)

@@ -92,7 +92,7 @@ func TestStatusOfOtherMembers(t *testing.T) {
 		rl.keys.appended(puts(t, 3, 10+index, "k"))
 	}
 	rl.committed, rl.released, rl.setting.cells = 10, 5, division(t)
-	if got := rl.status(r); got.Left >= 0 || got.Released != 9 || got.Held != 1 || got.Cells != rl.setting.cells {
+	if got := rl.status(r.moment); got.Left >= 0 || got.Released != 9 || got.Held != 1 || got.Cells != rl.setting.cells {
 		t.Errorf("in key order, with one entry committed behind what is released: %+v", got)
 	}
 }

@@ -267,7 +267,7 @@ func TestWhatIsWrittenIsKnownHereFirst(t *testing.T) {
 	to, from, term, index := uint64(1), uint64(2), r.term, uint64(2)
 	resp := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), To: &to, From: &from, Term: &term, Index: &index}
 	rec := Record{Entries: []*raftpb.Entry{entryAt(3, term, 1)}}
-	r.writes.wait(r, &rec, []*raftpb.Message{resp})
+	r.persist(&rec, []*raftpb.Message{resp})
 	if len(r.persists) != 1 || len(r.persists[0].Then) != 2 {
 		t.Fatalf("%+v is to be written, want one record and two messages", r.persists)
 	}
@@ -282,7 +282,7 @@ func TestWhatIsWrittenIsKnownHereFirst(t *testing.T) {
 		t.Errorf("a record says that %d is released, want 2", got)
 	}
 	again := Record{Entries: []*raftpb.Entry{entryAt(4, term, 1)}}
-	r.writes.wait(r, &again, nil)
+	r.persist(&again, nil)
 	if got := r.persists[1].Record.(Record).Released; got != 0 {
 		t.Errorf("the next record says again that %d is released", got)
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"hash/crc32"
 	"log/slog"
 	"net"
 	"os"
@@ -18,11 +17,12 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // withSum appends the checksum of a file's bytes.
 func withSum(b []byte) []byte {
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return binary.LittleEndian.AppendUint32(b, wire.Checksum(b))
 }
 
 // TestAStateOutlivesAStartThatFails: a process that cannot listen at the peer's address, because the peer runs, does not

@@ -3,7 +3,6 @@ package flease
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,8 +19,6 @@ import (
 // snapshotMagic begins the file. It is followed by the terms' id and the peer's index, which the
 // next start must have, too, by the record, and by a CRC32C of all.
 const snapshotMagic = "TENUREFL"
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func (p *Peer) snapshotPath() string {
 	return filepath.Join(p.cfg.State, fmt.Sprintf("flease-%d.snapshot", p.self))
@@ -65,7 +62,7 @@ func (p *Peer) restore() ([]*flease.Record, error) {
 func (p *Peer) parseSnapshot(file []byte) (*flease.Record, error) {
 	all := wire.Reader{Rest: file}
 	body := wire.Reader{Rest: all.Take(uint64(max(len(file)-4, 0)))}
-	if crc32.Checksum(body.Rest, castagnoli) != all.Uint32() || all.Bad {
+	if wire.Checksum(body.Rest) != all.Uint32() || all.Bad {
 		return nil, errors.New("the file is damaged")
 	}
 	magic, id, self := string(body.Take(uint64(len(snapshotMagic)))), body.Uint64(), body.Uint64()
@@ -83,7 +80,7 @@ func (p *Peer) sealSnapshot(record []byte) []byte {
 	w.Uint64(p.terms().id())
 	w.Uint64(uint64(p.self))
 	w.Put(record)
-	w.Uint32(crc32.Checksum(w, castagnoli))
+	w.Uint32(wire.Checksum(w))
 	return w
 }
 

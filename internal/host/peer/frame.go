@@ -2,16 +2,12 @@ package peer
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 	"io"
 
 	"github.com/tenure-lease/tenure/internal/wire"
 )
 
-var (
-	le         = binary.LittleEndian
-	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-)
+var le = binary.LittleEndian
 
 const (
 	frameVersion     = 1
@@ -82,7 +78,7 @@ func splitBatch(msgs [][]byte, body []byte) ([][]byte, error) {
 }
 
 func frameSum(head, body []byte) uint32 {
-	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, body)
+	return wire.Extend(wire.Checksum(head), body)
 }
 
 // readFrame reads a frame with a body of at most limit bytes, into buf if it is

@@ -3,11 +3,11 @@ package peer
 import (
 	"crypto/rand"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"net"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 const (
@@ -56,7 +56,7 @@ func (h hello) encode() []byte {
 	le.PutUint64(b[28:], uint64(h.to))
 	le.PutUint64(b[36:], h.instance)
 	copy(b[44:], h.ticket[:])
-	le.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
+	le.PutUint32(b[60:], wire.Checksum(b[:60]))
 	return b
 }
 
@@ -84,7 +84,7 @@ func readHello(r io.Reader) (hello, status, error) {
 	if _, err := io.ReadFull(r, b[prefixBytes:]); err != nil {
 		return hello{}, statusGarbage, noEOF(err)
 	}
-	if crc32.Checksum(b[:60], castagnoli) != le.Uint32(b[60:]) || b[11] != 0 {
+	if wire.Checksum(b[:60]) != le.Uint32(b[60:]) || b[11] != 0 {
 		return hello{}, statusGarbage, violation("the greeting is damaged")
 	}
 	h := hello{

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"net"
 	"strings"
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // greetRaw dials and says h, and returns what the answer means.
@@ -336,7 +336,7 @@ func TestDamagedBytesAreNoticed(t *testing.T) {
 func TestWhatIsLeftFreeIsRefused(t *testing.T) {
 	h := hello{kindMessages, 77, 2, 1, 5, ticket{9}}.encode()
 	h[11] = 1
-	le.PutUint32(h[60:], crc32.Checksum(h[:60], castagnoli))
+	le.PutUint32(h[60:], wire.Checksum(h[:60]))
 	if _, _, err := readHello(bytes.NewReader(h)); !errors.Is(err, ErrProtocol) {
 		t.Errorf("a greeting that says more: %v, want %v", err, ErrProtocol)
 	}

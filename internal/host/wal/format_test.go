@@ -2,11 +2,12 @@ package wal
 
 import (
 	"errors"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // Bytes that cannot be a record's header are not taken for one, though the checksum is
@@ -77,7 +78,7 @@ func TestSegmentHeadersOfAnotherKind(t *testing.T) {
 	}
 	b := head(0)
 	copy(b, "TENUREXX")
-	le.PutUint32(b[len(b)-4:], crc32.Checksum(b[:len(b)-4], castagnoli))
+	le.PutUint32(b[len(b)-4:], wire.Checksum(b[:len(b)-4]))
 	if _, _, err := parseSegmentHeader("file", b); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a file that is something else: %v, want ErrCorrupt", err)
 	}
@@ -91,7 +92,7 @@ func version1(id, first uint64, records int) []byte {
 	le.PutUint64(head[16:], id)
 	le.PutUint64(head[24:], first)
 	end := len(head) - 4
-	le.PutUint32(head[end:], crc32.Checksum(head[:end], castagnoli))
+	le.PutUint32(head[end:], wire.Checksum(head[:end]))
 	c, seg := newCodec(id), head
 	for i := range records {
 		at, seq := len(seg), first+uint64(i)

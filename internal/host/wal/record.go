@@ -3,8 +3,9 @@ package wal
 import (
 	"crypto/subtle"
 	"encoding/binary"
-	"hash/crc32"
 	"math"
+
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // Record is one entry of the log.
@@ -24,10 +25,7 @@ const (
 	PayloadBytesMax = 1 << 30
 )
 
-var (
-	le         = binary.LittleEndian
-	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-)
+var le = binary.LittleEndian
 
 // codec encodes and decodes the records of one log.
 type codec struct {
@@ -49,7 +47,7 @@ func newCodec(logID uint64) codec {
 	for i := range mask {
 		mask[i] = id[i%8] | 1 // no byte is zero, so zeros never stay zeros
 	}
-	return codec{seed: crc32.Checksum(id[:], castagnoli), mask: mask}
+	return codec{seed: wire.Checksum(id[:]), mask: mask}
 }
 
 // xor masks or unmasks src into dst, which may be the same.
@@ -87,14 +85,14 @@ func (c codec) append(dst []byte, seq, durable uint64, kind byte, payload []byte
 
 // sum is the checksum of a record as encoded, over all but the sum itself.
 func (c codec) sum(b []byte) uint32 {
-	crc := crc32.Update(c.seed, castagnoli, b[:4])
-	return crc32.Update(crc, castagnoli, b[8:])
+	crc := wire.Extend(c.seed, b[:4])
+	return wire.Extend(crc, b[8:])
 }
 
 // headerSum is the checksum of a header as encoded, over all but the sums in it.
 func (c codec) headerSum(b []byte) uint32 {
-	crc := crc32.Update(c.seed, castagnoli, b[:4])
-	return crc32.Update(crc, castagnoli, b[8:21]) & 0xffffff
+	crc := wire.Extend(c.seed, b[:4])
+	return wire.Extend(crc, b[8:21]) & 0xffffff
 }
 
 func putSum24(b []byte, sum uint32) { b[0], b[1], b[2] = byte(sum), byte(sum>>8), byte(sum>>16) }

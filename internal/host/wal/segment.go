@@ -3,11 +3,12 @@ package wal
 import (
 	"bytes"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 const (
@@ -67,7 +68,7 @@ func (h segmentHeader) encode() []byte {
 	le.PutUint32(b[32:], uint32(len(h.meta)))
 	le.PutUint64(b[36:], uint64(h.reserved))
 	copy(b[segmentFixed:], h.meta)
-	le.PutUint32(b[size-4:], crc32.Checksum(b[:size-4], castagnoli))
+	le.PutUint32(b[size-4:], wire.Checksum(b[:size-4]))
 	return b
 }
 
@@ -92,7 +93,7 @@ func parseSegmentHeader(path string, b []byte) (segmentHeader, int, error) {
 	if n > metadataBytesMax || size > len(b) {
 		return bad("the segment header has an impossible length")
 	}
-	if crc32.Checksum(b[:size-4], castagnoli) != le.Uint32(b[size-4:]) {
+	if wire.Checksum(b[:size-4]) != le.Uint32(b[size-4:]) {
 		return bad("the segment header's checksum is wrong")
 	}
 	h := segmentHeader{

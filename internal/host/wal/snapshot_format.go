@@ -3,8 +3,9 @@ package wal
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
+
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // A snapshot file is
@@ -41,7 +42,7 @@ func newSnapshotEncoder(w io.Writer, info SnapshotInfo) (*snapshotEncoder, error
 	le.PutUint64(b[24:], info.Term)
 	le.PutUint32(b[32:], uint32(len(info.Meta)))
 	b = append(b, info.Meta...)
-	crc := crc32.Checksum(b, castagnoli)
+	crc := wire.Checksum(b)
 	_, err := w.Write(le.AppendUint32(b, crc))
 	return &snapshotEncoder{w: w, crc: crc, buf: make([]byte, 8, 8+chunkBytes)}, err
 }
@@ -64,7 +65,7 @@ func (e *snapshotEncoder) Write(p []byte) (int, error) {
 
 func (e *snapshotEncoder) flush() error {
 	body := e.buf[8:]
-	e.crc = crc32.Update(e.crc, castagnoli, body)
+	e.crc = wire.Extend(e.crc, body)
 	e.len += uint64(len(body))
 	le.PutUint32(e.buf, uint32(len(body)))
 	le.PutUint32(e.buf[4:], e.crc)
@@ -81,7 +82,7 @@ func (e *snapshotEncoder) finish() error {
 	}
 	var b [16]byte
 	le.PutUint64(b[8:], e.len)
-	le.PutUint32(b[4:], crc32.Update(e.crc, castagnoli, b[8:]))
+	le.PutUint32(b[4:], wire.Extend(e.crc, b[8:]))
 	_, err := e.w.Write(b[:])
 	return err
 }
@@ -120,7 +121,7 @@ func newSnapshotDecoder(name string, r io.Reader) (*snapshotDecoder, error) {
 	if err := d.fill(rest, 0); err != nil {
 		return d, err
 	}
-	d.crc = crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, rest[:n])
+	d.crc = wire.Extend(wire.Checksum(head), rest[:n])
 	if d.crc != le.Uint32(rest[n:]) {
 		return d, d.corrupt(0, "the header's checksum is wrong")
 	}
@@ -175,7 +176,7 @@ func (d *snapshotDecoder) next() error {
 	if err := d.fill(d.buf[:n], at); err != nil {
 		return err
 	}
-	if d.crc = crc32.Update(d.crc, castagnoli, d.buf[:n]); d.crc != crc {
+	if d.crc = wire.Extend(d.crc, d.buf[:n]); d.crc != crc {
 		return d.corrupt(at, "a chunk's checksum is wrong")
 	}
 	d.len += uint64(n)
@@ -188,7 +189,7 @@ func (d *snapshotDecoder) end(at int64, crc uint32) error {
 	if err := d.fill(length[:], at); err != nil {
 		return err
 	}
-	if crc32.Update(d.crc, castagnoli, length[:]) != crc || le.Uint64(length[:]) != d.len {
+	if wire.Extend(d.crc, length[:]) != crc || le.Uint64(length[:]) != d.len {
 		return d.corrupt(at, "the closing checksum is wrong")
 	}
 	if d.wholeFile {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/tenure-lease/tenure/internal/host/wal"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // directoriesFile in the data directory holds what a member remembers of the data
@@ -140,7 +140,7 @@ func (m memory) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(p, "\n%08x\n", crc32.Checksum(p, castagnoli)), nil
+	return fmt.Appendf(p, "\n%08x\n", wire.Checksum(p)), nil
 }
 
 func decodeMemory(raw []byte) (m memory, err error) {
@@ -149,13 +149,11 @@ func decodeMemory(raw []byte) (m memory, err error) {
 		return m, errors.New("it is too short")
 	}
 	p, sum := raw[:len(raw)-tail], raw[len(raw)-tail:]
-	if string(sum) != fmt.Sprintf("\n%08x\n", crc32.Checksum(p, castagnoli)) {
+	if string(sum) != fmt.Sprintf("\n%08x\n", wire.Checksum(p)) {
 		return m, errors.New("its checksum is wrong")
 	}
 	return m, json.Unmarshal(p, &m)
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // get is the memory of the moment.
 func (d *directories) get() memory {

@@ -136,7 +136,8 @@ func (h *Holder) until(voters []machine.NodeID) machine.Mono {
 			return machine.Never
 		}
 	}
-	var ends []machine.Mono
+	var room [8]machine.Mono // so that few promises need no memory
+	ends := room[:0]
 	for _, g := range h.promises {
 		if g.met && g.from != h.cfg.Self && slices.Contains(voters, g.from) {
 			ends = append(ends, g.until)

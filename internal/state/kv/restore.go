@@ -6,9 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 
+	"github.com/tenure-lease/tenure/internal/wire"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
@@ -46,7 +46,7 @@ func (d *decoder) ReadByte() (byte, error) {
 	b, err := d.in.ReadByte()
 	if err == nil {
 		d.n++
-		d.crc = crc32.Update(d.crc, castagnoli, []byte{b})
+		d.crc = wire.Extend(d.crc, []byte{b})
 	}
 	d.failed = err != nil
 	return b, err
@@ -97,7 +97,7 @@ func (d *decoder) bytes() []byte {
 	var n int64
 	n, d.err = io.CopyN(&all, d.in, int64(size))
 	d.n += n
-	d.crc = crc32.Update(d.crc, castagnoli, all.Bytes())
+	d.crc = wire.Extend(d.crc, all.Bytes())
 	return bytes.Clone(all.Bytes())
 }
 
@@ -105,7 +105,7 @@ func (d *decoder) fill(b []byte) {
 	var n int
 	n, d.err = io.ReadFull(d.in, b)
 	d.n += int64(n)
-	d.crc = crc32.Update(d.crc, castagnoli, b[:n])
+	d.crc = wire.Extend(d.crc, b[:n])
 }
 
 // store fills s, which is new.

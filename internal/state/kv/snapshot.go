@@ -3,8 +3,9 @@ package kv
 import (
 	"bufio"
 	"encoding/binary"
-	"hash/crc32"
 	"io"
+
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // A snapshot is
@@ -37,8 +38,6 @@ const (
 	recordDelete = 3
 	recordLease  = 4
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // WriteTo writes the view as a snapshot, which [Read] makes a Store of. It takes long for a
 // large view: pin the view (see [Store.Pin]), or it may fail with [ErrStaleView] when
@@ -90,7 +89,7 @@ type summer struct {
 func (s *summer) Write(p []byte) (int, error) {
 	n, err := s.w.Write(p)
 	s.n += int64(n)
-	s.crc = crc32.Update(s.crc, castagnoli, p[:n])
+	s.crc = wire.Extend(s.crc, p[:n])
 	return n, err
 }
 

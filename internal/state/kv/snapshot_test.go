@@ -5,14 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"strings"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-
+	"github.com/tenure-lease/tenure/internal/wire"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
 // richStore has something of all that a snapshot can hold.
@@ -79,7 +78,7 @@ func TestReadRefusesDamage(t *testing.T) {
 
 // sealed gives data its checksum, so that only its content can be refused.
 func sealed(data []byte) []byte {
-	return binary.BigEndian.AppendUint32(data, crc32.Checksum(data, castagnoli))
+	return binary.BigEndian.AppendUint32(data, wire.Checksum(data))
 }
 
 // forge encodes records that no View would write.

@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"unsafe"
 
 	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/wire"
 )
 
 // block is the unit of all I/O: one record, written and read whole.
@@ -25,8 +25,6 @@ const (
 	body = 12 // where the content begins
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 var (
 	errMagic = errors.New("it does not begin like one")
 	errSum   = fmt.Errorf("its checksum is wrong: %w", register.ErrDamaged)
@@ -34,7 +32,7 @@ var (
 )
 
 func checksum(b []byte) uint32 {
-	return crc32.Update(crc32.Checksum(b[:8], castagnoli), castagnoli, b[body:block])
+	return wire.Extend(wire.Checksum(b[:8]), b[body:block])
 }
 
 // seal completes a block whose content is in place.
