@@ -1,12 +1,15 @@
 package flease
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
+	"os"
+	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/holder/flease"
@@ -16,9 +19,8 @@ import (
 // TestOptionsReachThePeer: each field of a Config is passed on, and to the right place.
 func TestOptionsReachThePeer(t *testing.T) {
 	l, secure, logger := &net.TCPListener{}, &tls.Config{}, slog.New(slog.DiscardHandler)
-	asked := false
 	cfg := Config{
-		Cluster: "c", Self: "a:1", Membership: func(context.Context, Members) (Members, error) { asked = true; return Members{}, nil },
+		Cluster: "c", Self: "a:1", Members: []string{"a:1"}, MembersFile: "file",
 		TMax: 1, Epsilon: 2, RoundTimeout: 3, Guard: 4, Replicas: 5, MaxClaims: 6, TLS: secure, Listen: "b:1", Listener: l,
 		State: "dir", CheckClock: true, Logger: logger,
 	}
@@ -31,38 +33,46 @@ func TestOptionsReachThePeer(t *testing.T) {
 			t.Errorf("the test says nothing of Config.%s", v.Type().Field(i).Name)
 		}
 	}
-	got := cfg.peer()
-	if _, err := got.Membership(t.Context(), flease.Members{}); err != nil || !asked {
-		t.Errorf("the peer asks for its members: %v, and the Membership is asked: %v", err, asked)
+	cfg.Members, cfg.MembersFile = nil, "" // see TestMembers
+	if got, err := cfg.peer(); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("the peer is configured as %+v, %v; want %+v", got, err, want)
 	}
-	if got.Membership = nil; !reflect.DeepEqual(got, want) {
-		t.Errorf("the peer is configured as %+v, want %+v", got, want)
-	}
-	if got := (Config{}).peer(); !reflect.DeepEqual(got, flease.Config{}) {
-		t.Errorf("an empty Config configures %+v, want the defaults", got)
+	if got, err := (Config{}).peer(); err != nil || !reflect.DeepEqual(got, flease.Config{}) {
+		t.Errorf("an empty Config configures %+v, %v; want the defaults", got, err)
 	}
 }
 
-// TestMembers: a peer is told the members that the user's Membership returns, and the Membership what the peer knows.
+// TestMembers: a peer gets its members from the list or from the file, with the index that each has there.
 func TestMembers(t *testing.T) {
-	first := Members{Epoch: 1, Addrs: map[uint64]string{1: "a:1"}}
-	next := Members{Epoch: 2, Addrs: map[uint64]string{3: "c:1"}, Was: first.Addrs}
-	known := flease.Members{Epoch: 1, Addrs: map[machine.NodeID]string{1: "a:1"}}
-	want := flease.Members{Epoch: 2, Addrs: map[machine.NodeID]string{3: "c:1"}, Was: map[machine.NodeID]string{1: "a:1"}}
-	trouble := errors.New("odd")
-	got, err := Membership(func(_ context.Context, known Members) (Members, error) {
-		if !reflect.DeepEqual(known, first) {
-			t.Errorf("the Membership is told of %v, want %v", known, first)
+	file := filepath.Join(t.TempDir(), "members")
+	if err := os.WriteFile(file, []byte("epoch 2\n4 c:1\n1 a:1\nwas 1 a:1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		cfg  Config
+		want flease.Members
+		err  string
+	}{
+		{cfg: Config{Members: []string{"b:1", "a:1"}}, want: flease.Members{Epoch: 1, Addrs: map[machine.NodeID]string{1: "a:1", 2: "b:1"}}},
+		{cfg: Config{Members: []string{"7=b:1", "3=a:1"}}, want: flease.Members{Epoch: 1, Addrs: map[machine.NodeID]string{3: "a:1", 7: "b:1"}}},
+		{cfg: Config{MembersFile: file}, want: flease.Members{Epoch: 2, Addrs: map[machine.NodeID]string{1: "a:1", 4: "c:1"}, Was: map[machine.NodeID]string{1: "a:1"}}},
+		{cfg: Config{Members: []string{"b:1", "1=a:1"}}, err: "give an index with every peer or with none"},
+		{cfg: Config{Members: []string{"a:1"}, MembersFile: file}, err: "give one of them"},
+	} {
+		cfg, err := tt.cfg.peer()
+		if tt.err != "" {
+			if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%+v: %v, want %v that has %q", tt.cfg, err, ErrConfig, tt.err)
+			}
+			continue
 		}
-		return next, trouble
-	}).peer()(t.Context(), known)
-	if err != trouble || !reflect.DeepEqual(got, want) {
-		t.Errorf("the peer is told of %v and %v, want %v and %v", got, err, want, trouble)
-	}
-	if got, err := Fixed(next)(t.Context(), Members{}); err != nil || !reflect.DeepEqual(got, next) {
-		t.Errorf("the fixed members are %v and %v, want %v", got, err, next)
-	}
-	if got, err := ParseMembers("a:1"); err != nil || !reflect.DeepEqual(got, first) {
-		t.Errorf("the list has %v and %v, want %v", got, err, first)
+		if err != nil {
+			t.Errorf("%+v: %v", tt.cfg, err)
+			continue
+		}
+		got, err := cfg.Membership(t.Context(), flease.Members{})
+		if err != nil || got.Epoch != tt.want.Epoch || !maps.Equal(got.Addrs, tt.want.Addrs) || !maps.Equal(got.Was, tt.want.Was) {
+			t.Errorf("the members of %+v are %+v, %v; want %+v", tt.cfg, got, err, tt.want)
+		}
 	}
 }

@@ -3,9 +3,7 @@
 // Coordination without a Lock Server, IPDPS 2011). There is no server and no disk. It is the
 // engine behind flease:// URLs.
 //
-//	members, err := flease.ParseMembers("a:7000,b:7000,c:7000")
-//	…
-//	leaser, err := flease.Open(ctx, flease.Config{Self: "a:7000", Membership: flease.Fixed(members)})
+//	leaser, err := flease.Open(ctx, flease.Config{Self: "a:7000", Members: []string{"a:7000", "b:7000", "c:7000"}})
 //	…
 //	lease, err := leaser.Acquire(ctx, tenure.Claim{Name: "shard-7"})
 //
@@ -45,7 +43,7 @@
 // # Membership
 //
 // A list with addresses only is permanent: its order gives the indices. Lists that change come
-// from a file or a callback, with an epoch and an index for each peer; see [Membership]. A peer
+// from a file, with an epoch and an index for each peer; see [Config.MembersFile]. A peer
 // whose address changes is a new peer. Epochs go up by one. The next list comes when every peer
 // has logged that the view of the last one is active: peers keep a list that comes sooner until
 // then, and refuse one that skips an epoch. Destroy old lists: a majority of peers that start with

@@ -7,9 +7,6 @@ import (
 	"github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
-// DefaultSocket is the path at which `tenure peer` listens for the processes of its machine.
-const DefaultSocket = flease.DefaultSocket
-
 // Why a call failed. Errors wrap these; compare them by errors.Is.
 var (
 	// ErrConfig says that no peer can work with a Config, and what to change.
@@ -23,14 +20,19 @@ var (
 // the start to end: the calls of the Leaser do. The Leaser is a tenure.Awaiter as well. Its Close
 // releases its leases and ends the peer.
 func Open(ctx context.Context, cfg Config) (tenure.Leaser, error) {
-	l, err := flease.Open(ctx, cfg.peer())
+	inner, err := cfg.peer()
+	if err != nil {
+		return nil, err
+	}
+	l, err := flease.Open(ctx, inner)
 	if err != nil {
 		return nil, err // not l: a nil *flease.Leaser is no nil Leaser
 	}
 	return l, nil
 }
 
-// Dial connects to the peer on this machine that listens at the path, such as DefaultSocket. The
+// Dial connects to the peer on this machine that listens at the path; `tenure peer`
+// listens at /run/tenure/peer.sock by default. The
 // Leaser is a tenure.Awaiter as well. Its leases end with this process, and are released by Close.
 // If no peer answers, the error wraps tenure.ErrUnavailable.
 func Dial(ctx context.Context, path string) (tenure.Leaser, error) {

@@ -28,7 +28,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	leaser, err := flease.Open(t.Context(), flease.Config{
-		Self: self, Membership: flease.FromFile(file), Listener: l,
+		Self: self, MembersFile: file, Listener: l,
 		TMax: 400 * time.Millisecond, Epsilon: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

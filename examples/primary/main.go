@@ -71,12 +71,8 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	members, err := flease.ParseMembers(o.peers)
-	if err != nil {
-		return err
-	}
 	leaser, err := flease.Open(ctx, flease.Config{
-		Self: o.peer, Membership: flease.Fixed(members), TMax: o.tmax, Epsilon: o.epsilon,
+		Self: o.peer, Members: strings.Split(o.peers, ","), TMax: o.tmax, Epsilon: o.epsilon,
 	})
 	if err != nil {
 		return err

@@ -102,7 +102,7 @@ func TestWhatIsNotRestored(t *testing.T) {
 			s[0].FlushAll()
 			s[1].FlushAll()
 			return cfg.Addrs[1]
-		}, "it takes 2 other stores of its set, of which 1 are given"},
+		}, "a restore needs 2 other stores of its set, and 1 are given"},
 		{"a single one that is empty", 1, func(s []*miniredis.Miniredis, cfg *Config) string { s[0].FlushAll(); return cfg.Addrs[0] }, "stop the processes that use it"},
 		{"one named twice", 3, func(_ []*miniredis.Miniredis, cfg *Config) string { cfg.Addrs[0] = cfg.Addrs[1]; return cfg.Addrs[1] }, "is given twice"},
 	} {

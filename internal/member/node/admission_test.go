@@ -303,7 +303,7 @@ func TestAWaitForAdmissionIsToldNowAndThen(t *testing.T) {
 			at = append(at, s)
 			wants := []string{"level=WARN", "missing=abc", "etcdctl member remove 1", "--peer-urls=http://a:1"}
 			if joins {
-				wants = []string{"level=WARN", `"confirmed by"=def`, `asked="abc def"`, "a majority of those who vote", "etcdctl member remove 1"}
+				wants = []string{"level=WARN", `"confirmed by"=def`, `asked="abc def"`, "a majority of the voters", "etcdctl member remove 1"}
 			}
 			for _, want := range wants {
 				if !strings.Contains(log.String(), want) {
