@@ -132,9 +132,9 @@ func (g orderedGroup) measure(kind string, leader machine.NodeID, clients, paylo
 	return r, nil
 }
 
-// fail kills the leader, or stops it, while a client at another member broadcasts. It
-// returns the longest time between two messages from then on, for some time, and who leads
-// then.
+// fail kills the leader, or stops it, while a client at another member broadcasts. It returns
+// the longest time between two messages from then on, for some time, and the leader of that
+// time.
 func (g orderedGroup) fail(leader machine.NodeID, hangs bool, after time.Duration) (gap time.Duration, next machine.NodeID, err error) {
 	const before = 300 * time.Millisecond
 	var done orderedDone
@@ -174,7 +174,7 @@ func failure(ctx context.Context, kind, dir string, hangs bool, after time.Durat
 	return gap, next != leader && next != 0, err
 }
 
-// broadcastBench says what is measured.
+// broadcastBench is the plan of a measurement.
 type broadcastBench struct {
 	clients         []int
 	payload, rounds int
@@ -183,11 +183,11 @@ type broadcastBench struct {
 	progress        io.Writer
 }
 
-// orderedKinds are what is compared. What others are held against is last.
+// orderedKinds are the kinds that are compared. The yardstick of the others is last.
 var orderedKinds = []string{"fastct", "ct96", "raft"}
 
-// turn is how long a kind is measured before it is another's turn. What else the machine does
-// lasts longer, so that it is not one kind's alone.
+// turn is how long a kind is measured before it is another's turn. Other work of the machine
+// lasts longer, so that it does not hit one kind alone.
 const turn = 250 * time.Millisecond
 
 // run measures the kinds of groups, in new processes in each round.
@@ -244,7 +244,7 @@ func (b broadcastBench) rates(ctx context.Context, dir string) (runs []broadcast
 		fmt.Fprintf(b.progress, "\r%d clients   ", c)
 		for i := range b.turns() {
 			for k := range orderedKinds {
-				kind := orderedKinds[(i+k)%len(orderedKinds)] // nobody is always the one behind another
+				kind := orderedKinds[(i+k)%len(orderedKinds)] // no kind is always the one behind another
 				r, err := groups[kind].measure(kind, leaders[kind], c, b.payload, b.length/time.Duration(b.turns()))
 				if err != nil {
 					return nil, err

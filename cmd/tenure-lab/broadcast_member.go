@@ -23,7 +23,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
-// orderedConfig is what a member's process is told first. Its listener is inherited.
+// orderedConfig is the first line to a member's process. Its listener is inherited.
 type orderedConfig struct {
 	Kind    string
 	ID      machine.NodeID
@@ -32,8 +32,7 @@ type orderedConfig struct {
 	Timeout time.Duration // after which silence a member is suspected; 0: the default
 }
 
-// orderedWork is what it is told then, time and again: to have clients broadcast one message
-// after the other.
+// orderedWork is each later line: it has clients broadcast one message after the other.
 type orderedWork struct {
 	Clients, Payload int
 	Length           time.Duration // 0: one message each
@@ -209,7 +208,7 @@ func (w orderedWork) do(ctx context.Context, member ordered) (done orderedDone) 
 		})
 	}
 	all.Wait()
-	time.Sleep(time.Until(began.Add(w.Length))) // what others have ordered takes CPU here, too
+	time.Sleep(time.Until(began.Add(w.Length))) // messages that others have ordered take CPU here, too
 	done.Leader, done.CPU = member.Leader(), ownCPU()-cpu
 	return done
 }

@@ -29,7 +29,7 @@ type broadcastSummary struct {
 	Stopped float64   `json:"leader_hangs_ms,omitempty"`
 }
 
-// quartiles is a median, and between what a half of the values is.
+// quartiles are a median and the bounds of the middle half of the values.
 type quartiles struct {
 	Median float64 `json:"median"`
 	From   float64 `json:"from"`
@@ -40,7 +40,7 @@ func quartilesOf(values []float64) quartiles {
 	return quartiles{quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75)}
 }
 
-// quantile is what a share of the values is below; 0 if there are none.
+// quantile returns the value below which a share of the values is; 0 if there are none.
 func quantile(values []float64, share float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -61,7 +61,7 @@ func summaries(runs []broadcastRun, failures []broadcastFailure) (list []broadca
 			raft[pair{r.Round, r.Turn, r.Clients}] = r.Rate
 		}
 	}
-	last := 0 // what failures cost is beside the last number of clients
+	last := 0 // the cost of failures is beside the last number of clients
 	for _, r := range runs {
 		last = r.Clients
 	}

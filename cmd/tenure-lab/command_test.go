@@ -33,7 +33,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// labOut runs a command line and returns what it prints.
+// labOut runs a command line and returns its output.
 func labOut(args ...string) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
 	root := rootCommand()

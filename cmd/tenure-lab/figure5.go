@@ -12,8 +12,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/chart"
 )
 
-// figure5Report is what `tenure-lab figure5 -o json` prints: what is counted in simulated
-// runs, what the paper has, and what was measured between real members.
+// figure5Report is the output of `tenure-lab figure5 -o json`: counts of simulated runs, the
+// paper's figures, and measurements between real members.
 type figure5Report struct {
 	abcastsim.Figure5
 	Measured []measuredRow `json:"measured"`

@@ -17,8 +17,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
-// measuredRow is what a row of Figure 5 took between real members. Bytes are those of
-// messages, as they are encoded; frames and what they add are in Frames and WireBytes.
+// measuredRow is a row of Figure 5, measured between real members. Bytes are those of messages,
+// as they are encoded; frames and their overhead are in Frames and WireBytes.
 type measuredRow struct {
 	Algorithm  string `json:"algorithm"` // fastct or ct96
 	Members    int    `json:"members"`
@@ -27,18 +27,18 @@ type measuredRow struct {
 	// Instances are those, and some that order nothing: a member that has the message takes
 	// part before it is where it is proposed.
 	Instances uint64 `json:"instances"`
-	// Messages and Bytes are of consensus and leases, as in what is counted.
+	// Messages and Bytes are of consensus and leases, as in the simulated counts.
 	Messages uint64 `json:"messages"`
 	Bytes    uint64 `json:"bytes"`
-	// Submits are the messages that carry what is broadcast to all.
+	// Submits are the messages that carry payloads to all.
 	Submits     uint64 `json:"submits"`
 	SubmitBytes uint64 `json:"submit_bytes"`
-	// Heartbeats are what was sent meanwhile though nothing had to be ordered. They are in
-	// none of the above.
+	// Heartbeats are the messages that were sent meanwhile though nothing had to be ordered.
+	// They are in none of the above.
 	Heartbeats     uint64 `json:"heartbeats"`
 	HeartbeatBytes uint64 `json:"heartbeat_bytes"`
-	// Frames and WireBytes are what the connections carried of all this, heartbeats
-	// included. Pings are not.
+	// Frames and WireBytes are the connections' totals of all this, heartbeats included. Pings
+	// are not.
 	Frames    uint64 `json:"frames"`
 	WireBytes uint64 `json:"wire_bytes"`
 	// Median and P99 are of the time from a broadcast to its delivery at the same member.
@@ -46,9 +46,8 @@ type measuredRow struct {
 	P99    float64 `json:"p99_ms"`
 }
 
-// silence is after what silence members are suspected: so long that what stays away on a
-// busy machine is late and not lost. A quarter of it, after which a member asks again, is
-// what the simulated members wait.
+// silence is the timeout of suspicion: so long that a message that stays away on a busy machine
+// is late and not lost. A member asks again after a quarter of it, as the simulated members do.
 const silence = 4 * time.Second
 
 // measureFigure5 broadcasts over members in this process, with logs below dir, for each row
@@ -114,7 +113,7 @@ func measureRow(ctx context.Context, dir string, n int, lambda uint64, broadcast
 	return row, nil
 }
 
-// stable is a group without failures, one of whom broadcasts at a time.
+// stable is a group without failures, in which one member broadcasts at a time.
 type stable []*broadcast.Node
 
 func startStable(dir string, n int, lambda uint64) (g stable, err error) {
@@ -135,8 +134,8 @@ func startStable(dir string, n int, lambda uint64) (g stable, err error) {
 	return g, nil
 }
 
-// connected waits until all reach each other: what is sent before is lost, and a member
-// would wait to send it again.
+// connected waits until all reach each other: earlier messages are lost, and a member would
+// wait to send them again.
 func (g stable) connected(ctx context.Context) error {
 	for _, node := range g {
 		for {
@@ -159,8 +158,8 @@ func (g stable) connected(ctx context.Context) error {
 	return nil
 }
 
-// broadcast has a message of 100 bytes ordered and delivered at all members, and returns
-// how long its sender waited, who does not lead.
+// broadcast has a message of 100 bytes ordered and delivered at all members, and returns how
+// long its sender waited. The sender does not lead.
 func (g stable) broadcast(ctx context.Context) (took time.Duration, err error) {
 	sender := g[len(g)-1]
 	if sender.Leader() == machine.NodeID(len(g)) {
@@ -201,7 +200,7 @@ func (g stable) total() (sum measuredRow) {
 	return sum
 }
 
-// add adds what came between two totals.
+// add adds the difference of two totals.
 func (r *measuredRow) add(after, before measuredRow) {
 	r.Messages += after.Messages - before.Messages
 	r.Bytes += after.Bytes - before.Bytes

@@ -40,8 +40,8 @@ type fleaseBench struct {
 	LatenessP99 float64 `json:"lateness_p99"`   // part of t_max by which a renewal came after its half
 	LatenessMax float64 `json:"lateness_max"`
 	Lost        int     `json:"lost"`
-	// HeldBytes is memory of all peers together, so of an owner and of a cell's acceptors.
-	// Of fewer than bytesFrom leases it is not told: what else is in memory hides them.
+	// HeldBytes is memory of all peers together, so of an owner and of a cell's acceptors. With
+	// fewer than bytesFrom leases it is not reported: the rest of the memory hides them.
 	HeldBytes *float64 `json:"bytes_per_held,omitempty"`
 	IdleBytes *float64 `json:"bytes_per_idle,omitempty"` // t_max and 3ε after the release
 	CPUs      int      `json:"cpus"`
@@ -165,7 +165,7 @@ func benchPeers(ctx context.Context, n int, tmax time.Duration) (ps []*flease.Pe
 
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // pools give back what was unused for two
+	runtime.GC() // pools give back memory that was unused for two collections
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -20,7 +20,7 @@ func TestFlease(t *testing.T) {
 	}
 }
 
-// TestFleaseOfLittle: what cannot be measured is refused, or not told.
+// TestFleaseOfLittle: a run that cannot be measured is refused, or not reported.
 func TestFleaseOfLittle(t *testing.T) {
 	for _, flag := range []string{"--hold=0s", "--duration=-1s"} {
 		cmd := fleaseCommand()

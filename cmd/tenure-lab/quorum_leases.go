@@ -76,7 +76,7 @@ much the two differ. What else the machine does is in that.`,
 	return cmd
 }
 
-// quorumLeasesBench is what was asked for.
+// quorumLeasesBench is the plan of a run.
 type quorumLeasesBench struct {
 	plan      widearea.Plan
 	real      bool
@@ -107,7 +107,7 @@ func (b *quorumLeasesBench) check() error {
 		}
 	}
 	if b.html != "" {
-		// What an earlier run wrote stays until there is something in its place.
+		// The output of an earlier run stays until there is something in its place.
 		f, err := os.OpenFile(b.html, os.O_WRONLY|os.O_CREATE, 0o644)
 		if err != nil {
 			return fmt.Errorf("--html: %w", err)
@@ -117,8 +117,8 @@ func (b *quorumLeasesBench) check() error {
 	return nil
 }
 
-// run measures, prints and draws. What was measured took long: it is printed before
-// anything else can go wrong, and whatever went wrong meanwhile.
+// run measures, prints and draws. Measuring took long: the results are printed before anything
+// else can go wrong, and in spite of all that went wrong meanwhile.
 func (b *quorumLeasesBench) run(ctx context.Context, w io.Writer) error {
 	var line *cli.Progress
 	b.plan.Progress = func(what string, done, of int) {
@@ -178,8 +178,8 @@ func drawReport(r widearea.Report, html, svg string) error {
 	return nil
 }
 
-// quorumLeasesTable prints what matters most: for each policy and site how many reads
-// are local, how long operations take, and what a death costs.
+// quorumLeasesTable prints the most important figures: for each policy and site the share of
+// local reads, the time of operations, and the cost of a death.
 func quorumLeasesTable(w io.Writer, r widearea.Report) {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
 	for i, o := range r.Measured.Runs {
@@ -229,7 +229,7 @@ func quorumLeasesTable(w io.Writer, r widearea.Report) {
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
-// atMinimum says how many writes took the least, if that was measured.
+// atMinimum prints how many writes took the least time, if that was measured.
 func atMinimum(r widearea.Report, s widearea.SiteOutcome) string {
 	if r.Measured.MinimumOf == "" {
 		return "-"

@@ -11,7 +11,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/widearea"
 )
 
-// controlName says how promises come about, and with which lengths.
+// controlName describes how promises come about, and with which lengths.
 func controlName(t widearea.Toll) string {
 	if t.Control == "" {
 		return "asked for, " + leaseLength(t.Length)
@@ -78,8 +78,8 @@ func controlOverTime(t widearea.Toll) chart.Chart {
 	return c
 }
 
-// localBefore shows how many reads are local while nobody has died yet: under the
-// paper's ways leases lapse whenever the configuration changes.
+// localBefore shows the share of local reads before the first death: under the paper's ways
+// leases lapse whenever the configuration changes.
 func localBefore(r widearea.Report) chart.Chart {
 	c := chart.Chart{
 		Title: "Reads below 10 ms, over all sites", X: "seconds from the first death", Y: "share", LinearX: true, LinearY: true,

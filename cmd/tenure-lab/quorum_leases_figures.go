@@ -159,7 +159,7 @@ func throughputBars(r widearea.Report, what string) chart.Bars {
 	return b
 }
 
-// throughputName says how the paper would call it, where clients differ.
+// throughputName is the paper's name, where clients differ.
 func throughputName(t widearea.Rate) string {
 	switch {
 	case t.What == "writes" || t.Policy != "static/key" && t.Asks == widearea.Anything:
@@ -184,7 +184,7 @@ func deathOverTime(t widearea.Toll) chart.Chart {
 	}
 }
 
-// deathSites are the sites whose replicas died.
+// deathSites are the sites of the replicas that died.
 func deathSites(r widearea.Report) (sites []string) {
 	seen := map[string]bool{}
 	for _, t := range r.Measured.Deaths {

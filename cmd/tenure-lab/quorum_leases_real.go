@@ -17,8 +17,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/widearea/live"
 )
 
-// realRuns plays each policy for some time over real members, and in virtual time. An
-// error or an interrupt ends it; what was measured before is returned in any case.
+// realRuns plays each policy for some time over real members, and in virtual time. An error or
+// an interrupt ends it; earlier measurements are returned in any case.
 func realRuns(ctx context.Context, plan widearea.Plan, length time.Duration) (pairs []widearea.Pair, err error) {
 	line := cli.NewProgress(os.Stderr, 2*len(plan.Policies), "")
 	defer line.Clear()

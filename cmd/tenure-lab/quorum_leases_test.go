@@ -75,8 +75,8 @@ func TestQuorumLeases(t *testing.T) {
 	}
 }
 
-// What cannot be done is refused before anything is measured: here that would be
-// nothing, and an error of its own.
+// An impossible plan is refused before anything is measured: here that would be nothing, and an
+// error of its own.
 func TestQuorumLeasesRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -107,7 +107,7 @@ func TestQuorumLeasesRefuses(t *testing.T) {
 	}
 }
 
-// What was measured is printed although something else fails.
+// Measurements are printed although something else fails.
 func TestQuorumLeasesKeeps(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()

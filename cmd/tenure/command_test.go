@@ -227,7 +227,7 @@ func TestContradictions(t *testing.T) {
 		"would make this command a peer":         {"lease", "show", "n", "--at", "flease://a:1@a:1"},
 		"want the socket of a peer":              {"peer", "status", "--at", "etcd://a"},
 		"either RANGE_END or --prefix":           {"read-lease", "holders", "a", "b", "--prefix"},
-		"--cells says who holds which keys":      {"read-lease", "set", "all", "--cells", "default=a"},
+		"--cells assigns keys to holders":        {"read-lease", "set", "all", "--cells", "default=a"},
 		"static needs --cells":                   {"read-lease", "set", "static", "--order", "key"},
 		"in key order, not strict":               {"read-lease", "set", "all/key", "--order", "strict"},
 		"the policy off has no order":            {"read-lease", "set", "off", "--order", "key"},

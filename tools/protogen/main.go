@@ -3,10 +3,10 @@
 //
 //	go -C tools run ./protogen api/readleasepb/readlease.proto
 //
-// The file is named by its path in the repository, which is also the name under
-// which it is known at run time. The code is written beside it and checked in, so
-// that users of the main module need none of this; `go generate ./api/readleasepb` runs
-// it, and the test of this package tells when that was forgotten.
+// The file is named by its path in the repository, which is also the name under which it is
+// known at run time. The code is written beside it and checked in, so that users of the main
+// module need none of this. `go generate ./api/readleasepb` runs it, and the test of this
+// package fails when that was forgotten.
 package main
 
 import (

@@ -16,7 +16,7 @@ import (
 
 // brk is a place in a package where something may go another way.
 type brk struct {
-	id   int // what broken is asked for, from 1
+	id   int // the number of the call of broken, from 1
 	file string
 	line int
 	what string // is done, for people
@@ -28,9 +28,9 @@ type broken struct {
 	sources map[string][]byte // by the path of the file that they stand in for
 }
 
-// breakPackage puts breaks into the files of a package, without its tests: conditions that are always or
-// never so, one side of && and || that does not count, limits that are one off, and statements that are left
-// out. A String or Error method decides nothing, and has none.
+// breakPackage puts breaks into the files of a package, without its tests. A break is a condition that
+// is always or never so, one side of && and || that does not count, a limit that is one off, or a
+// statement that is left out. A String or Error method decides nothing, and has none.
 func breakPackage(dir string, only *regexp.Regexp) (*broken, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -61,8 +61,9 @@ func breakPackage(dir string, only *regexp.Regexp) (*broken, error) {
 	return b, nil
 }
 
-// asks is the file that is added to a broken package. Processes that a test starts are broken like itself, for a
-// file says which break is made. The breaks that are reached are noted in another file, if that exists.
+// asks is the file that is added to a broken package. Processes that a test starts are broken like
+// itself, for a file names the break. The breaks that are reached are noted in another file, if that
+// exists.
 const asks = `package %s
 
 import (

@@ -6,10 +6,10 @@
 //	go run ./survivors -n 40 -seed 7 -run TestScripts ../internal/core/replica ../internal/lab/replicasim
 //
 // The first package is broken; the tests of all that are named judge. All breaks are built into
-// one program for each package of tests, and a file says which of them is made. A break is
-// judged by the tests that reach it, the quick ones first.
+// one program for each package of tests, and a file selects one of them. A break is judged by
+// the tests that reach it, the quick ones first.
 //
-// Planted bugs (package internal/lab/mutant) are those rules that somebody thought of; this finds others.
+// Planted bugs (package internal/lab/mutant) are rules that a person thought of; this finds others.
 package main
 
 import (

@@ -93,7 +93,7 @@ func TestNothingToBreak(t *testing.T) {
 	}
 }
 
-// What is put in at one place stands in the right order.
+// Insertions at one place stand in the right order.
 func TestNested(t *testing.T) {
 	src := []byte("package x\n\nfunc f(a, b int) bool {\n\treturn a < b && b < 7\n}\n")
 	b := &broken{sources: map[string][]byte{}}

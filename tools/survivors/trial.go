@@ -31,7 +31,7 @@ const (
 
 // trial has the programs that judge.
 type trial struct {
-	choice string // the file that says which break is made
+	choice string // the file that selects the break
 	tests  []*test
 }
 
@@ -150,6 +150,6 @@ func (t *trial) judge(ctx context.Context, b brk, most time.Duration) (verdict, 
 func (x *test) run(ctx context.Context, most time.Duration) (said []byte, err error) {
 	cmd := exec.CommandContext(ctx, x.program, "-test.run", "^"+x.name+"$", "-test.count=1", "-test.timeout", most.String())
 	cmd.Dir = x.dir
-	cmd.WaitDelay = time.Second // what the test has started may hold its output
+	cmd.WaitDelay = time.Second // a child of the test may hold its output
 	return cmd.CombinedOutput()
 }

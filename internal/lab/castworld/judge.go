@@ -9,7 +9,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
-// judge knows the one order that there is, and what was broadcast and acknowledged.
+// judge knows the one order that there is, and the messages that were broadcast and
+// acknowledged.
 type judge struct {
 	w *world.World
 
@@ -22,7 +23,7 @@ type judge struct {
 	changes      int // of the members, in the order
 }
 
-// what is what a message says: a payload, or who the members are from there on.
+// what is the content of a message: a payload, or the members from there on.
 func what(m broadcast.Message) []byte {
 	if m.Members != nil {
 		return fmt.Appendf(nil, "members %v", m.Members)
@@ -40,7 +41,7 @@ func (j *judge) broadcasts(payload string) {
 	j.broadcast[payload] = true
 }
 
-// acknowledges is told what a client is told. At 0 the position is not known.
+// acknowledges gets the answers that a client gets. At 0 the position is not known.
 func (j *judge) acknowledges(payload string, at broadcast.Position) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -94,7 +95,7 @@ func (j *judge) length() broadcast.Position {
 	return broadcast.Position(len(j.order))
 }
 
-// ends judges what was acknowledged.
+// ends judges the acknowledged messages.
 func (j *judge) ends() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // spares are hosts that are no members at first.
 var spares = []machine.NodeID{6, 7, 8}
 
-// present is who the members are now.
+// present are the members of this moment.
 func (c *cast) present() []machine.NodeID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,7 @@ func (j *judge) changed() int {
 	return j.changes
 }
 
-// missing says what has not come to pass yet, "" if all has.
+// missing names an event that has not come to pass yet, "" if all have.
 func (c *cast) missing() string {
 	up := 0
 	members := c.present()

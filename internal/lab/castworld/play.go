@@ -167,8 +167,8 @@ func (h *host) retires(proc *world.Process) {
 	h.stops(proc, nil, func() { h.disk.Exit() })
 }
 
-// stops ends a process, if it is the present one, and has the disk hold what is left. Whoever has
-// ended one starts the next.
+// stops ends a process, if it is the present one, and has the disk keep the files that are left.
+// The goroutine that has ended one starts the next.
 func (h *host) stops(proc *world.Process, how func(*world.Process), left func()) bool {
 	h.mu.Lock()
 	if proc == nil {
@@ -195,7 +195,7 @@ func (h *host) stops(proc *world.Process, how func(*world.Process), left func())
 	h.mu.Unlock()
 	<-h.turn
 	if n != nil {
-		n.Close() // nobody hears of it
+		n.Close() // no other hears of it
 	}
 	h.apps.Wait()
 	left()
@@ -342,8 +342,8 @@ func (c *cast) happens(f world.Fault) bool {
 }
 
 // began reports whether each founder has delivered a message. Before that, a founder whose directory
-// is lost leaves a group of three without the two others that each founder waits for once: nothing
-// is ever ordered, which is safe and leaves a world nothing to judge.
+// is lost leaves a group of three without the two others that each founder waits for once. Nothing
+// is ever ordered then, which is safe and leaves a world nothing to judge.
 func (c *cast) began() bool {
 	for id := range c.addrs {
 		h := c.hosts[id]
@@ -363,7 +363,7 @@ func (c *cast) client(number int, until time.Duration) {
 	r := c.w.Rand(fmt.Sprint("client", number))
 	var id machine.ID
 	seq := uint64(0)
-	open := "" // what was broadcast and not acknowledged
+	open := "" // messages that were broadcast and not acknowledged
 	for count := 0; ; {
 		ids := c.present()
 		h := c.hosts[ids[r.IntN(len(ids))]]

@@ -38,8 +38,8 @@ func (o *overheard) Write(b []byte) (int, error) {
 	return o.Conn.Write(b)
 }
 
-// intrudes has somebody who is no member speak to a member: nothing, half a greeting, what a member
-// has said once, and noise after each.
+// intrudes has a stranger speak to a member: nothing, half a greeting, a message that a member has
+// sent once, and noise after each.
 func (c *cast) intrudes(h *host, r *rand.Rand) {
 	p := c.w.Start(fmt.Sprint("stranger", r.Uint64()))
 	defer func() {

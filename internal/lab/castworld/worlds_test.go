@@ -76,7 +76,8 @@ func TestWorlds(t *testing.T) {
 	world.Batch(t, 12, 60, musts, func(t *testing.T, seed uint64) world.Result { return play(t, seed, plan(seed)) })
 }
 
-// TestMembers plays groups whose members change, under the faults that none of them has to remember.
+// TestMembers plays groups whose members change, under the faults that need no memory of earlier
+// ones.
 func TestMembers(t *testing.T) {
 	musts := []string{"ordered", "acknowledged", "changes of members", "changes seen through", "removed"}
 	world.Batch(t, 3, 6, musts, func(t *testing.T, seed uint64) world.Result {
@@ -134,7 +135,7 @@ func play(t *testing.T, seed uint64, faults []world.Fault) world.Result {
 	})
 }
 
-// comes waits for what has to come to pass once faults have ended.
+// comes waits for the events that have to come to pass once faults have ended.
 func (c *cast) comes() bool {
 	missing := ""
 	for range 600 { // a minute
@@ -155,8 +156,8 @@ func (c *cast) comes() bool {
 	return false
 }
 
-// restarts has all members lose their power at once and start again: what they know from then on
-// is what is on their disks.
+// restarts has all members lose their power at once and start again: they know only their disks
+// from then on.
 func (c *cast) restarts() {
 	c.w.Trace.Add("all lose their power")
 	var all sync.WaitGroup
@@ -176,7 +177,8 @@ func (c *cast) restarts() {
 	}
 }
 
-// settles judges what has to come to pass once faults have ended, and what is durable then.
+// settles judges the events that have to come to pass once faults have ended, and the durable
+// state then.
 func (c *cast) settles() {
 	if !c.comes() {
 		return

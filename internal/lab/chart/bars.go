@@ -7,7 +7,7 @@ import (
 
 // Bars is a picture of groups of bars, from zero up.
 type Bars struct {
-	Title, Y string // what, and in which unit
+	Title, Y string // subject and unit
 	Groups   []string
 	Series   []Series
 }

@@ -8,7 +8,7 @@ import (
 
 // Chart is a picture of some lines.
 type Chart struct {
-	Title, X, Y string // of the axes: what, and in which unit
+	Title, X, Y string // of the axes: subject and unit
 	// LinearX and LinearY make an axis linear; else it is logarithmic.
 	LinearX, LinearY bool
 	Lines            []Line

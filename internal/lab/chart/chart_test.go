@@ -81,7 +81,7 @@ func TestNothingToDraw(t *testing.T) {
 	}
 }
 
-// A chart is drawn from what it was given, and leaves that as it was.
+// A chart is drawn from its input, and leaves that as it was.
 func TestLinesAreLeftAlone(t *testing.T) {
 	c := Chart{Lines: []Line{{"x", [][2]float64{{0, 1}, {1, 1}}, Plain}}}
 	if err := c.SVG(io.Discard); err != nil {

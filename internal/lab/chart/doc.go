@@ -1,5 +1,5 @@
-// Package chart draws what a benchmark's reader would rather see than read, as SVG:
-// lines, distributions and points on linear or logarithmic axes, and groups of bars.
+// Package chart draws a benchmark's results as SVG: lines, distributions and points on linear
+// or logarithmic axes, and groups of bars.
 //
 //	c := chart.Chart{Title: "Writes", X: "latency, ms", Y: "share", LinearY: true}
 //	c.Lines = append(c.Lines, chart.Line{Name: "all", Shape: chart.Plain, Points: cdf})

@@ -24,7 +24,7 @@ type picture struct{ out *bufio.Writer }
 
 func (p picture) put(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
 
-// newPicture begins an SVG with its title and what the axes show.
+// newPicture begins an SVG with its title and the labels of the axes.
 func newPicture(out io.Writer, title, x, y string) picture {
 	p := picture{bufio.NewWriter(out)}
 	p.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d"><style>%s</style>`, width, height, width, height, style)

@@ -9,13 +9,13 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// Costs are what a peer's processor takes.
+// Costs are the times that a peer's processor takes.
 type Costs struct {
 	// Frame is for each batch that comes or goes, Op for each operation in it.
 	Frame, Op time.Duration
 }
 
-// ServiceTimes are what the product took, in processor time, on the machine of README.md's
+// ServiceTimes are the product's costs, in processor time, on the machine of README.md's
 // figures:
 //
 //   - Frame: `go test ./internal/host/peer -bench Messages/1$`: 14 µs at both ends of a connection.
@@ -27,13 +27,13 @@ var ServiceTimes = Costs{Frame: 7 * time.Microsecond, Op: 500 * time.Nanosecond}
 type Run struct {
 	Seed      uint64
 	Peers     int
-	Resources int // whose names are drawn
+	Resources int // the source of drawn names
 	UnderWay  int // claims of each peer that are begun and not given back
 	Costs     Costs
 	Time      time.Duration // that counts
 }
 
-// Rate is what came of it.
+// Rate is the result.
 type Rate struct {
 	Peers     int     `json:"peers"`
 	PerSecond float64 `json:"leases_per_s"`
@@ -58,7 +58,7 @@ const (
 	oneWay  = 50 * time.Microsecond // to 150 µs
 )
 
-// peer is a host with what its callers want.
+// peer is a host with the claims of its callers.
 type peer struct {
 	*sim.Host
 	run   *cluster
@@ -134,7 +134,7 @@ func (r Run) Play() (Rate, error) {
 	return out, nil
 }
 
-// takes is what a turn costs.
+// takes is the cost of a turn.
 func (c *cluster) takes(inputs []any, rd machine.Ready) time.Duration {
 	frames, ops := len(rd.Sends), 0
 	for _, env := range rd.Sends {

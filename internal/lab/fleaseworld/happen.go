@@ -69,8 +69,8 @@ func (s *stage) isolate(h *host, d time.Duration) {
 	}
 }
 
-// jump sets a synchronized clock, and sets it right before what the peer was silent for is over:
-// it must not act by a clock that is wrong by more than ε.
+// jump sets a synchronized clock, and sets it right before the peer's silence is over: it must
+// not act by a clock that is wrong by more than ε.
 func (s *stage) jump(h *host, by time.Duration) {
 	h.wall.Jump(by)
 	time.Sleep(s.between(0, s.tmax/2))

@@ -95,7 +95,7 @@ func (s *stage) local(l *life) {
 	})
 }
 
-// deprive ends what is held within a peer's process that dies.
+// deprive ends the tenures within a peer's process that dies.
 func (s *stage) deprive(l *life) {
 	s.mu.Lock()
 	d := s.locals[l]
@@ -105,7 +105,7 @@ func (s *stage) deprive(l *life) {
 	}
 }
 
-// dies drops what the holder had: it believes nothing any more, and has said nothing.
+// dies drops the holder's tenures: it believes nothing any more, and has said nothing.
 func (d *holder) dies() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -33,7 +33,7 @@ type host struct {
 	life    *life // nil while there is no peer
 	lives   int
 	removed bool          // it is no member any more
-	skew    time.Duration // what its synchronized clock is ahead of all others, beyond ε
+	skew    time.Duration // how far its synchronized clock is ahead of all others, beyond ε
 	dark    bool          // without power
 }
 
@@ -47,7 +47,7 @@ type life struct {
 	hit  bool          // it was ended while it started, or while it closed as planned
 }
 
-// years are what the synchronized clocks are ahead of the bubble's, which begins in 2000:
+// years are how far the synchronized clocks are ahead of the bubble's, which begins in 2000:
 // ballots are of later times.
 const years = 30 * 365 * 24 * time.Hour
 
@@ -120,7 +120,7 @@ func (h *host) start() {
 		h.mu.Unlock()
 		close(l.done)
 		if hit {
-			return // whoever has ended it starts the next
+			return // the goroutine that has ended it starts the next
 		}
 		w.Count("starts refused", 1)
 		h.s.j.words(err)
@@ -217,7 +217,7 @@ func (l *life) ended(err error) {
 type ending int
 
 const (
-	exits   ending = iota // killed: the kernel closes what it had
+	exits   ending = iota // killed: the kernel closes its connections
 	crashes               // the host loses its power
 	leaves                // a planned shutdown
 )

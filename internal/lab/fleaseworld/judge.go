@@ -19,17 +19,17 @@ type judge struct {
 	names  map[string]*resource
 }
 
-// resource is what the judge knows of a name.
+// resource is the judge's record of a name.
 type resource struct {
 	holds  []*hold
 	delays []*hold   // over and not released: their lock delays may last
 	tokens [2]uint64 // the greatest: of exclusive tenures, of all
 }
 
-// hold is a tenure, from when its caller got it until he knows that it is over.
+// hold is a tenure, from when its caller got it until the caller knows that it is over.
 type hold struct {
 	who   string
-	on    *host // whose clocks it goes by
+	on    *host // the host with the clocks that it goes by
 	claim tenure.Claim
 	lease tenure.Lease
 	late  bool         // it was asked for by a clock that is behind by more than ε, and so ends too late
@@ -86,7 +86,8 @@ func (j *judge) starts(h *hold) {
 	}
 }
 
-// sweep takes out what is over. A lease that is lost while nothing fails is lost too early.
+// sweep removes tenures that are over. A lease that is lost while nothing fails is lost too
+// early.
 func (j *judge) sweep(r *resource) {
 	r.holds = slices.DeleteFunc(r.holds, func(h *hold) bool {
 		err := h.lease.Check()
@@ -107,8 +108,8 @@ func (j *judge) sweep(r *resource) {
 	r.delays = slices.DeleteFunc(r.delays, func(h *hold) bool { return h.on.mono.Now() >= h.end.Add(h.claim.LockDelay) })
 }
 
-// exclusive wants that all who hold bear each other. Those by a clock that is behind by more than ε
-// end too late for others, who cannot know: exclusion rests on ε. They do so when the clock was
+// exclusive wants that all holders bear each other. Leases by a clock that is behind by more than ε
+// end too late for others, which cannot know: exclusion rests on ε. They do so when the clock was
 // set right meanwhile, too.
 func (j *judge) exclusive(r *resource) {
 	holds := r.holds
@@ -140,7 +141,7 @@ func (j *judge) look() {
 // ends is the end of a tenure by its holder, before it says so to anybody.
 func (j *judge) ends(h *hold) { j.drop(h, false) }
 
-// dies is the end of a holder who releases nothing.
+// dies is the end of a holder that releases nothing.
 func (j *judge) dies(h *hold) { j.drop(h, true) }
 
 func (j *judge) drop(h *hold, delays bool) {

@@ -87,7 +87,7 @@ func (s *stage) changeMembers() bool {
 	s.w.Count("changes of members", 1)
 	s.members.set(next)
 	s.running.Go(in.start)
-	s.running.Go(func() { // the operator, who takes the lines with "was" away
+	s.running.Go(func() { // the operator, which takes the lines with "was" away
 		for !s.ended() {
 			time.Sleep(500 * time.Millisecond)
 			done := true

@@ -8,7 +8,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/world"
 )
 
-// shape is what a world has from the beginning.
+// shape are the parts that a world has from the beginning.
 type shape struct {
 	tmax, eps, delay       time.Duration
 	chaos                  time.Duration
@@ -127,7 +127,7 @@ func drawSkewed(r *rand.Rand) (sh shape, plan []world.Fault) {
 }
 
 // drawRestarts draws a world in which a peer is cut off and another one is killed and started again at
-// once, in turns: two of three that know nothing of a lease would be a majority.
+// once, in turns. Two of three that know nothing of a lease would be a majority.
 func drawRestarts(r *rand.Rand) (sh shape, plan []world.Fault) {
 	sh, _ = draw(r)
 	sh.peers, sh.spares, sh.names, sh.shared, sh.disks = 3, 0, 1, false, false

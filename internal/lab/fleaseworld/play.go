@@ -14,7 +14,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// stage is what a world consists of.
+// stage is the set of a world's parts.
 type stage struct {
 	w       *world.World
 	j       *judge
@@ -119,8 +119,8 @@ func play(w *world.World, sh shape) {
 
 // judgeLiveness wants, once all is mended, that everything works.
 func (s *stage) judgeLiveness() {
-	// What was under way arrives, who is down comes up, leases of the dead, quarantines and
-	// changes of the members are over.
+	// Messages under way arrive, processes that are down come up, and leases of the dead,
+	// quarantines and changes of the members are over.
 	time.Sleep(8*s.tmax + 10*time.Second)
 	s.w.Trace.Add("steady")
 	s.j.mu.Lock()
@@ -146,8 +146,8 @@ func (s *stage) judgeLiveness() {
 	}
 }
 
-// judgeSkew wants that a clock that is wrong by more than ε is heard of: by who refuses a ballot from
-// ahead of its own clock, and by who is refused. And that the others go on.
+// judgeSkew wants that a clock that is wrong by more than ε is reported: by a peer that refuses a
+// ballot from ahead of its own clock, and by the one that is refused. And that the others go on.
 func (s *stage) judgeSkew() {
 	wrong := s.hosts[0]
 	for _, h := range s.hosts[1:] {
@@ -168,7 +168,7 @@ func (s *stage) judgeSkew() {
 	s.w.Count("skewed: "+how, 1)
 }
 
-// judgeMemory wants that nothing is left of what was released.
+// judgeMemory wants that nothing is left of released leases.
 func (s *stage) judgeMemory() {
 	s.j.mu.Lock()
 	s.j.steady = false

@@ -6,7 +6,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/world"
 )
 
-// musts are what has to happen in many worlds.
+// musts are events that have to happen in many worlds.
 var musts = []string{
 	"tenures", "losses", "releases", "refused", "observe", "await", "list", "clients", "again at once", "judged: lock delays",
 	"starts", "starts with a state", "changes of members", "removed", "alarms: jump", "connections reset",

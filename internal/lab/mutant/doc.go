@@ -1,6 +1,6 @@
-// Package mutant shows that tests can fail: it breaks one rule of the product at a
-// time and wants a test to notice. A test that cannot fail proves nothing, and a
-// rule without a mutant may be a rule that nobody checks.
+// Package mutant shows that tests can fail: it breaks one rule of the product at a time and
+// wants a test to notice. A test that cannot fail proves nothing, and a rule without a mutant
+// may be a rule that no test checks.
 //
 //	func TestMutants(t *testing.T)     { mutant.Try(t) }
 //	func TestMutantTable(t *testing.T) { mutant.Table(t, "TestScripts/one", "TestScripts/two") }
@@ -20,11 +20,11 @@
 //	what shall stand there instead
 //	>>>>
 //
-// The third line has words of the test's own judgement, which must be in what it prints.
-// Without them an assertion must have failed, in a test's file, and nothing may have
-// panicked: a panic or a failed setup proves nothing about the rule. A product that guards
-// a rule by a panic of its own has the words of that panic there.
-// `go test PKG -run TestMutants -mutants=all -rewrite` writes the line where it is missing.
+// The third line has words of the test's own judgement, which must be in its output. Without
+// them an assertion must have failed, in a test's file, and nothing may have panicked: a panic
+// or a failed setup proves nothing about the rule. A product that guards a rule by a panic of
+// its own has the words of that panic there. `go test PKG -run TestMutants -mutants=all
+// -rewrite` writes the line where it is missing.
 //
 // Another line may follow:
 //

@@ -35,7 +35,7 @@ func everywhere(root string) (list []mutant, err error) {
 	return list, err
 }
 
-// changedSince leaves those of a list whose files are not what they were in a commit.
+// changedSince leaves those of a list whose files have changed since a commit.
 func changedSince(root string, list []mutant, commit string) ([]mutant, error) {
 	git := exec.Command("git", "diff", "--name-only", "--relative", commit, "--", "*testdata/mutants/*.txt")
 	git.Dir = root
@@ -138,8 +138,8 @@ func (d *draws) try(t *testing.T, root string, m mutant, each time.Duration) {
 	}
 }
 
-// twice tries again, once, what failed: a test may play what is random, or the machine have been too busy. First
-// is the error of the first try.
+// twice tries failures again, once: a test may be random, or the machine have been too busy. First is
+// the error of the first try.
 func twice(ctx context.Context, try func() (string, error)) (said string, first, err error) {
 	if said, first = try(); first == nil || ctx.Err() != nil {
 		return said, nil, first

@@ -89,7 +89,7 @@ func TestChangedSince(t *testing.T) {
 	}
 }
 
-// What failed is tried once more, unless there is no time left.
+// A failure is tried once more, unless there is no time left.
 func TestTwice(t *testing.T) {
 	bad := errors.New("it lives")
 	over, cancel := context.WithCancel(t.Context())
@@ -156,5 +156,5 @@ func TestEverywhere(t *testing.T) {
 	}
 }
 
-// TestEvidence wants docs/evidence.md to say what is planted where.
+// TestEvidence wants docs/evidence.md to list the planted bugs of each package.
 func TestEvidence(t *testing.T) { evidence(t) }

@@ -19,8 +19,8 @@ const (
 	evidenceEnd   = "<!-- end of planted bugs -->\n"
 )
 
-// evidence wants the page's table to say what is planted in which package, and which tests
-// notice that.
+// evidence wants the page's table to list each package's planted bugs, and the tests that
+// notice them.
 func evidence(t *testing.T) {
 	t.Helper()
 	root, err := moduleRoot()
@@ -51,7 +51,7 @@ func evidence(t *testing.T) {
 	}
 }
 
-// named is what the page calls a directory's package.
+// named is the page's name for a directory's package.
 func named(dir string) string {
 	if dir == "." {
 		return "tenure"

@@ -23,11 +23,10 @@ type mutant struct {
 	tried      int
 }
 
-// Edit puts something else in place of what stands in a file, exactly once. Path is from
-// the module's root.
+// Edit replaces a text that occurs in a file exactly once. Path is from the module's root.
 type Edit struct{ Path, Before, After string }
 
-// Edits reads what a mutant of a file breaks: the rule, and how.
+// Edits reads a mutant's file: the rule that it breaks, and the edits.
 func Edits(file string) (rule string, edits []Edit, err error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -115,7 +114,7 @@ func (m mutant) args() []string {
 	return args
 }
 
-// What may stand behind the first two lines, in this order.
+// These lines may follow the first two, in this order.
 const (
 	inWords  = "\nsays: "
 	inWorlds = "\nin worlds: "
@@ -134,7 +133,7 @@ func parseWorlds(text string) (test string, needed, tried int, err error) {
 	return test, needed, needed, err
 }
 
-// found is what a test at random has found out.
+// found is the finding of a test at random.
 func (m mutant) found() string {
 	if m.needed == 0 {
 		return fmt.Sprintf("%s none of %d", m.random, m.tried)
@@ -142,7 +141,7 @@ func (m mutant) found() string {
 	return fmt.Sprintf("%s %d", m.random, m.needed)
 }
 
-// column is what the table says of the worlds needed.
+// column is the table's text about the worlds needed.
 func (m mutant) column() string {
 	switch {
 	case m.random == "":
@@ -175,8 +174,8 @@ func (m mutant) worlds() string {
 	return "script"
 }
 
-// Plant writes edited sources into dir, and the overlay that puts them in place of those
-// below root; and others in place of what is at more, which need not be there.
+// Plant writes edited sources into dir, and the overlay that puts them in place of those below
+// root. Others replace the files at more, which need not exist.
 func Plant(root, dir string, edits []Edit, more map[string]string) (overlay string, err error) {
 	sources := map[string]string{}
 	for _, e := range edits {

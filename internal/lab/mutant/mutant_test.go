@@ -46,7 +46,7 @@ func TestWorldsNeeded(t *testing.T) {
 	}
 }
 
-// What was found out in worlds at random is read as it is written.
+// Findings of worlds at random are read as they are written.
 func TestInWorlds(t *testing.T) {
 	for line, column := range map[string]string{
 		"TestWorlds 37":          "script; `TestWorlds` 37",

@@ -58,7 +58,7 @@ func Try(t *testing.T) {
 	}
 }
 
-// caught runs the test that is to catch a mutant, and returns what it said.
+// caught runs the test that is to catch a mutant, and returns its output.
 func (m mutant) caught(ctx context.Context, overlay string) (said string, err error) {
 	timeout := "-timeout=60s"
 	if m.worlds() != "script" {
@@ -80,9 +80,9 @@ func (m mutant) caught(ctx context.Context, overlay string) (said string, err er
 	return said, nil
 }
 
-// verdict is the line of a test's output that says what was found; empty if it did not
-// fail, or not by its own judgement: with the words that were announced or, if none were,
-// by an assertion in a test's file and without a panic.
+// verdict is the line of a test's output with the failure. It is empty if the test did not fail
+// by its own judgement: with the announced words or, if none were announced, by an assertion in
+// a test's file and without a panic.
 func verdict(out, says string) string {
 	if !strings.Contains(out, "--- FAIL: Test") || strings.Contains(out, "test timed out") {
 		return ""
@@ -117,7 +117,8 @@ func words(said string) (longest string) {
 	return longest
 }
 
-// numbers are what differs from run to run: words with a digit, and what is in a temporary directory.
+// numbers match the parts that differ from run to run: words with a digit, and names in a temporary
+// directory.
 var numbers = regexp.MustCompile(`\S*[0-9]\S*|\S*/tmp/\S*`)
 
 // moduleRoot is the nearest directory above that has a go.mod.

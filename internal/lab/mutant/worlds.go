@@ -88,10 +88,10 @@ func (m *mutant) play(overlay string, upTo int) (said string, err error) {
 	return said, err
 }
 
-// worldFailed is how package simtest says which world failed.
+// worldFailed matches package simtest's line about a world that failed.
 var worldFailed = regexp.MustCompile(`world (\d+) of \d+ failed`)
 
-// write writes what was found out into the mutant's file.
+// write writes the finding into the mutant's file.
 func (m mutant) write() error {
 	file := filepath.Join(m.dir, "testdata/mutants", m.name+".txt")
 	raw, err := os.ReadFile(file)

@@ -11,7 +11,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/world"
 )
 
-// operator looks after the servers: what has lost something is restored from the others.
+// operator looks after the servers: a server that has lost something is restored from the
+// others.
 type operator struct {
 	*scene
 	p *world.Process

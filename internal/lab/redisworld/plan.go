@@ -12,12 +12,12 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// plan is what a world is like, drawn from its seed.
+// plan is a world's shape, drawn from its seed.
 type plan struct {
 	seed      uint64
 	header    register.Header
 	syncs     []time.Duration // of each server's log
-	mute      bool            // servers that keep all do not tell who they are
+	mute      bool            // servers that keep all do not reveal their identity
 	procs     int
 	habits    holders.Habits
 	remembers bool          // witnesses outlive processes
@@ -27,7 +27,7 @@ type plan struct {
 	faults    []world.Fault
 }
 
-// What befalls servers, beside what package world knows.
+// Faults of servers, beside those that package world knows.
 const (
 	takeover world.Kind = "takeover" // a replica answers that lacks the last moments
 	emptied  world.Kind = "emptied"  // FLUSHALL

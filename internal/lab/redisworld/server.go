@@ -60,7 +60,7 @@ type life struct {
 	p     *world.Process
 	redis *miniredis.Miniredis
 	began time.Time
-	about string // what INFO says
+	about string // the text of INFO
 
 	mu      sync.Mutex
 	over    bool
@@ -70,7 +70,7 @@ type life struct {
 	serving sync.WaitGroup
 }
 
-// start starts a process with what the log has.
+// start starts a process with the content of the log.
 func (v *server) start() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -118,9 +118,9 @@ func (l *life) serve(s *miniserver.Server, listener net.Listener) {
 	}
 }
 
-// talk answers what comes over a connection. Replies are sent when no more commands wait, as
-// Redis does. The library's own way to serve a connection holds a lock while it writes,
-// and a process that stands still there would stop the world's time.
+// talk answers requests of a connection. Replies are sent when no more commands wait, as Redis
+// does. The library's own way to serve a connection holds a lock while it writes, and a process
+// that stands still there would stop the world's time.
 func (l *life) talk(s *miniserver.Server, c net.Conn) {
 	defer c.Close()
 	var replies bytes.Buffer
@@ -248,7 +248,7 @@ func (v *server) falls(ill world.Kind, d time.Duration) bool {
 	return true
 }
 
-// about is what a process tells of itself.
+// about is a process's report on itself.
 func (v *server) about() string {
 	appends, offset := 0, -1
 	if v.sync <= time.Second {
@@ -261,8 +261,8 @@ func (v *server) about() string {
 		v.name, v.runs, offset, appends)
 }
 
-// stop ends the process. What the next one finds is what was synced until then, less what the
-// world says is lost beside.
+// stop ends the process. The next one finds the data that was synced until then, less the loss
+// that the world adds.
 func (v *server) stop(end func(*world.Process), beside time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -320,8 +320,8 @@ func (v *server) takesOver() {
 	v.promoted, v.replica = true, true
 }
 
-// tookOver reports whether a replica has ever taken over: such a server is not believed to
-// keep what it acknowledges until its process is another one.
+// tookOver reports whether a replica has ever taken over: such a server is not believed to keep
+// acknowledged data until its process is another one.
 func (v *server) tookOver() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -334,7 +334,7 @@ func (l *life) changes() []change {
 	return l.log
 }
 
-// show traces what the server has of a name.
+// show traces the server's record of a name.
 func (v *server) show(name string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

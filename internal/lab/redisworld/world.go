@@ -18,7 +18,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// scene is what the processes of a world share.
+// scene is the common part of a world's processes.
 type scene struct {
 	w       *world.World
 	plan    plan
@@ -119,7 +119,7 @@ func play(t *testing.T, p plan) world.Result {
 		s.quiet = true
 		s.mu.Unlock()
 		w.Trace.Add("no more faults")
-		time.Sleep(p.longest + 6*p.header.Quiet()) // a restore, and what was left behind
+		time.Sleep(p.longest + 6*p.header.Quiet()) // a restore, and leftovers
 		s.mu.Lock()
 		s.well = true
 		s.mu.Unlock()
@@ -201,7 +201,7 @@ func (s *scene) host(i int) {
 		closing.Go(func() { defer close(over); x.Live(x.open) })
 		select {
 		case <-over:
-		case <-x.Process.Ended(): // what it leaves behind in memory goes on to nowhere
+		case <-x.Process.Ended(): // its leftovers in memory go on to nowhere
 		}
 		x.Process.End()
 		s.net.Exit(x.Process)
@@ -265,7 +265,7 @@ func (s *scene) strikes(v *server, f world.Fault) bool {
 		return s.severs(f)
 	}
 	if v.mute && f.Kind == takeover {
-		return false // nobody can tell: such a server must not have replicas
+		return false // that is not known: such a server must not have replicas
 	}
 	if !v.acting.TryLock() {
 		return false
@@ -295,7 +295,7 @@ func (s *scene) strikes(v *server, f world.Fault) bool {
 	return true
 }
 
-// last has a new process acquire every name: nobody is left who holds it.
+// last has a new process acquire every name: none is held any more.
 func (s *scene) last() {
 	x := s.process("last", clock.NewSimulated(1), s.plan.seed)
 	defer func() {

@@ -38,7 +38,7 @@ func TestRestarts(t *testing.T) {
 		for i := range p.syncs {
 			p.syncs[i] = []time.Duration{0, time.Second, forever}[r.IntN(3)]
 		}
-		if seed%2 == 0 { // what one server loses nobody else has
+		if seed%2 == 0 { // data that one server loses no other has
 			p.header.Of, p.syncs = 1, []time.Duration{time.Second}
 		}
 		p.faults = nil

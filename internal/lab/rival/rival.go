@@ -160,7 +160,7 @@ func (n *Node) run() error {
 		case batch := <-n.inbox:
 			for more := true; more; {
 				for _, m := range batch {
-					_ = n.raft.Step(m) // what raft does not want, it says so
+					_ = n.raft.Step(m) // raft returns an error for an input that it refuses
 				}
 				select {
 				case batch = <-n.inbox:
@@ -210,8 +210,8 @@ func appendProposal(data []byte, seq uint64, p proposal) []byte {
 	return append(data, p.payload...)
 }
 
-// again proposes what was not committed for long, or under an earlier leader: that may
-// have died with it.
+// again proposes entries that were not committed for long, or were proposed under an earlier
+// leader: they may have died with it.
 func (n *Node) again() {
 	if len(n.waiting) == 0 || n.raft.BasicStatus().Lead == 0 {
 		return

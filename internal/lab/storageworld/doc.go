@@ -1,33 +1,33 @@
-// Package storageworld plays worlds of processes that keep leases in directories: the
-// internal/holder/storage and internal/host/register/file that ship, over the tree of internal/lab/world/posix, each process
-// with a clock of its own that goes at its own rate.
+// Package storageworld plays worlds of processes that keep leases in directories. The
+// internal/holder/storage and internal/host/register/file that ship run over the tree of
+// internal/lab/world/posix, each process with a clock of its own that goes at its own rate.
 //
-// A world has one directory, or three of which one may fail, two to four processes, and one
-// or two names. Processes hold several claims at once, exclusive and shared; they look on, tidy
-// up, are idle for long, are closed and opened again; they are killed and stand still between any
-// two system calls, one that lists a directory and is half done among them; they have calls that
-// are slow or fail; the storage loses its power. A few have so many claims that their files grow. Each
-// world draws few of these, and those often: calls that stand still once in a hundred times
-// found nothing, and one kind of call, drawn for a world, that does so once in five found
-// that a file of a living handle was removed.
+// A world has one directory, or three of which one may fail, two to four processes, and one or two
+// names. Processes hold several claims at once, exclusive and shared. They look on, tidy up, are idle
+// for long, are closed and opened again. They are killed and stand still between any two system calls,
+// also within a listing of a directory. They have calls that are slow or fail, and the storage loses
+// its power. A few have so many claims that their files grow. Each world draws few of these, and those
+// often. Calls that stand still once in a hundred times found nothing; one kind of call, drawn for a
+// world, that does so once in five found that a file of a living handle was removed.
 //
 // The judge stands apart and knows true time:
 //
-//   - two hold at once whose claims exclude each other: their Check returns nil at one moment;
+//   - two hold at once though their claims exclude each other: their Check returns nil at one
+//     moment;
 //   - a token of an exclusive tenure that is not greater than that of each tenure before it, or
-//     one of a shared tenure that is not greater than that of each exclusive one before,
-//     over releases, deaths and crashes;
-//   - a name that nobody holds and nobody gets, once the faults have ended, within the time
-//     that it takes to wait for all that may have been left behind;
+//     one of a shared tenure that is not greater than that of each exclusive one before. That
+//     counts over releases, deaths and crashes;
+//   - a name that is not held and cannot be had, once the faults have ended, within the time
+//     that it takes to wait for all leftovers;
 //   - a release that fails although all is well, or, with one directory, after which the name is not
 //     to be had at once;
 //   - a lease that is lost although it was acquired when nothing was left of the faults;
 //   - a process that cannot open the store again when the faults have ended.
 //
-// Witnesses (internal/holder/storage, Options.State) are files of the host, outside of the tree: no crash, torn
-// file or call that stands still befalls them. They have a checksum, are never synced, and only
-// save waits: one that is lost or damaged costs time. Clocks go at rates that do not change, and
-// nobody's clock jumps; NFS's stale handles are internal/host/register/file's tests'.
+// Witnesses (internal/holder/storage, Options.State) are files of the host, outside of the tree: no
+// crash, torn file or call that stands still befalls them. They have a checksum, are never synced, and
+// only save waits: one that is lost or damaged costs time. Clocks go at rates that do not change, and
+// no clock jumps; NFS's stale handles are for the tests of internal/host/register/file.
 //
 // A world is played on one P, with its trace in memory, and its draws come from a source for
 // each part of a process. Most seeds repeat exactly so; where two are ready at the same

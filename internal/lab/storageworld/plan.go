@@ -11,14 +11,14 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// plan is what a world is like, drawn from its seed.
+// plan is a world's shape, drawn from its seed.
 type plan struct {
 	seed    uint64
 	header  register.Header
 	dirs    int
 	procs   int
 	paired  bool // the first two processes are on one host, with its clock
-	state   bool // processes of a host share what they saw
+	state   bool // processes of a host share their sightings
 	workers int  // claims that a process pursues at a time
 	names   int
 	length  time.Duration // with faults

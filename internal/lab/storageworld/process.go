@@ -68,7 +68,7 @@ func (x *process) hook(op, name string) error {
 // smallest is the size of a handle's first file.
 const smallest = (2 + 2*8) * 4096
 
-// count takes note of what happens to handles' files.
+// count takes note of the events of handles' files.
 func (x *process) count(op, name string) {
 	aside := strings.Contains(path.Base(name), ".") && !strings.HasSuffix(name, ".new")
 	switch {

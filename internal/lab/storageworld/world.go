@@ -17,7 +17,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// scene is what the processes of a world share.
+// scene is the common part of a world's processes.
 type scene struct {
 	w     *world.World
 	plan  plan
@@ -112,8 +112,8 @@ func play(t *testing.T, p plan) world.Result {
 	})
 }
 
-// settled is when all that was left behind has been waited out: what stalls, damage, a
-// store that went back, and the lease itself.
+// settled is the time after which all leftovers have been waited out: stalls, damage, a store
+// that went back, and the lease itself.
 func (s *scene) settled() time.Duration {
 	return s.plan.longest + 3*s.plan.header.Quiet()
 }
@@ -150,7 +150,7 @@ func (s *scene) run(name, host string, c *clock.Simulated) {
 		closing.Go(func() { defer close(over); x.Live(x.open) })
 		select {
 		case <-over:
-		case <-x.Process.Ended(): // what it leaves behind in memory goes on to nowhere
+		case <-x.Process.Ended(): // its leftovers in memory go on to nowhere
 		}
 		x.Process.End()
 		time.Sleep(50 * time.Millisecond)
@@ -239,7 +239,7 @@ func (s *scene) process(name, host string, c *clock.Simulated, seed uint64) *pro
 	return x
 }
 
-// last has a new process acquire every name: nobody is left who holds it.
+// last has a new process acquire every name: none is held any more.
 func (s *scene) last() {
 	x := s.process("last", "another", clock.NewSimulated(1), s.plan.seed)
 	if err := x.open(); err != nil {

@@ -25,22 +25,22 @@
 //
 // # Why synctest
 //
-// testing/synctest gives real goroutines, real timers and a time that passes only while all
-// of them wait. The code need not be written for it, nor changed, but for seams that are
-// honest parameters: a Dial function, a listener, a file system, a clock. The ways that were
-// not taken: a deterministic hypervisor is not to be had here; rewriting sources or the
-// runtime (gosim, WebAssembly) would have to carry gRPC and raft, and has to be kept up with
-// each version of Go; real processes with faults (package compat has some) need real time,
-// so that a lease costs a second each time, and show each course once.
+// testing/synctest gives real goroutines, real timers and a time that passes only while all of
+// them wait. The code need not be written for it, nor changed, but for seams that are honest
+// parameters: a Dial function, a listener, a file system, a clock. Other ways were not taken. A
+// deterministic hypervisor is not to be had here. Rewriting sources or the runtime (gosim,
+// WebAssembly) would have to carry gRPC and raft, and to follow each version of Go. Real
+// processes with faults (package compat has some) need real time, so that a lease costs a
+// second each time, and show each course once.
 //
 // # Its rules
 //
 //   - Waiting on a channel, a timer, a Cond or a WaitGroup of the bubble is durable: time may
 //     go on. Waiting for a mutex is not, nor is a socket, a file, a channel that was made
 //     outside. A goroutine that waits so freezes time. [Play] panics with all stacks when
-//     nothing has happened for Options.Patience; the goroutine whose state lacks
-//     "(durable)" is the culprit. So a seam must not wait (and a Process may be told to
-//     stand still in any seam) while a lock is held that others need.
+//     nothing has happened for Options.Patience; the goroutine whose state lacks "(durable)" is
+//     the one to blame. So a seam must not wait (and a Process may be told to stand still in
+//     any seam) while a lock is held that others need.
 //   - When the body has returned, time stops for good. Play sleeps for Options.Drain first,
 //     so that timers and sleepers can end. Everything the body started must be stopped.
 //   - Time does not pass while anybody computes: a world shows no starvation, no slow code
@@ -58,8 +58,8 @@
 // kinds of faults, and those often. A fault is counted when it is carried out, so that a batch in
 // which one of its kind was drawn and never happened fails.
 //
-// A [Process] carries out what is felt at its seams: it delays, hangs, fails and stands
-// still. The rest, like kill, cut and stranger, is the world's own to do: see [World.Happen].
+// A [Process] carries out the faults at its seams: it delays, hangs, fails and stands still.
+// The rest, like kill, cut and stranger, is the world's own to do: see [World.Happen].
 //
 // # How far a seed goes
 //

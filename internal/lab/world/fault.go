@@ -13,7 +13,7 @@ const (
 	Disk    Seam = "disk"    // calls of a file system
 	Network Seam = "network" // dial, accept, read, write
 	Clock   Seam = "clock"   // readings
-	Self    Seam = "process" // what befalls the process as a whole
+	Self    Seam = "process" // faults of the process as a whole
 )
 
 // Kind is what goes wrong.
@@ -30,8 +30,8 @@ const (
 
 // Kinds that the world's Happen carries out.
 const (
-	Kill      Kind = "kill"       // the process ends; what it wrote stays
-	Crash     Kind = "crash"      // the machine loses its power: what was not synced may be lost
+	Kill      Kind = "kill"       // the process ends; its writes stay
+	Crash     Kind = "crash"      // the machine loses its power: writes that were not synced may be lost
 	Older     Kind = "older"      // a crash, and the directory comes back as it was earlier
 	Empty     Kind = "empty"      // a crash, and the directory comes back empty
 	Restart   Kind = "restart"    // a kill and a start with other flags: With
@@ -39,7 +39,7 @@ const (
 	Isolate   Kind = "isolate"    // nothing gets to Who or from it
 	Reset     Kind = "reset"      // connections between Who and With are reset
 	HalfOpen  Kind = "half-open"  // Who's connections are gone, and the other ends do not hear of it
-	Stranger  Kind = "stranger"   // somebody who is no member speaks to Who
+	Stranger  Kind = "stranger"   // a stranger that is no member speaks to Who
 	ClockJump Kind = "clock jump" // Who's clock is set, by With
 	ClockHalt Kind = "clock halt" // Who's clock stands still for For
 	ClockRate Kind = "clock rate" // Who's clock runs at the rate of With for For
@@ -50,8 +50,8 @@ const (
 type Fault struct {
 	Who  string
 	Seam Seam
-	// Op is the operation, Nth which of those of Who at Seam, counted from 1. An empty Op
-	// counts all at the seam. With Nth 0 the fault happens At after the world began.
+	// Op is the operation, Nth its number among those of Who at Seam, counted from 1. An empty
+	// Op counts all at the seam. With Nth 0 the fault happens At after the world began.
 	Op  string
 	Nth int
 	At  time.Duration

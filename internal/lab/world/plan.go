@@ -4,10 +4,10 @@ import (
 	"time"
 )
 
-// Happen says what carries out the faults that no Process carries out itself, and reports
-// whether it did: what cannot happen at this moment is not counted. It is called on a goroutine
-// of its own for each fault, and returns when the fault is over or goes on by itself. The
-// body of a world calls Happen first of all.
+// Happen carries out the faults that no Process carries out itself, and reports whether it did:
+// a fault that cannot happen at this moment is not counted. It is called on a goroutine of its
+// own for each fault, and returns when the fault is over or goes on by itself. The body of a
+// world calls Happen first of all.
 func (w *World) Happen(f func(Fault) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,8 +58,8 @@ func (w *World) due(who string, seam Seam, op string) (now []Fault) {
 	return now
 }
 
-// Forgo drops the faults that have not happened yet. What is judged only when all is well
-// is judged from then on, once those that last have ended: see Calm.
+// Forgo drops the faults that have not happened yet. Conditions that hold only when all is well
+// are judged from then on, once lasting faults have ended: see Calm.
 func (w *World) Forgo() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,8 +79,8 @@ func (w *World) Calm() time.Duration {
 	return w.struck
 }
 
-// strike makes a fault happen. What it returns is closed when the fault has been carried out, if
-// that is not for a Process to do.
+// strike makes a fault happen. The channel that it returns is closed when the fault has been
+// carried out, if that is not for a Process to do.
 func (w *World) strike(f Fault) (carried chan struct{}) {
 	w.Trace.Add("FAULT %v", f)
 	w.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrDead is what the operations of a process get after its end.
+// ErrDead is the error of a process's operations after its end.
 var ErrDead = errors.New("world: the process has ended")
 
 // Process is a process, or a host with one process on it. Seams ask it before each
@@ -64,8 +64,8 @@ func (p *Process) hasEnded() bool {
 	return p.ended
 }
 
-// patience is how long a process stands still at the most for a fault to be carried out: one
-// that closes it in order waits for what the process does.
+// patience is how long a process stands still at the most for a fault to be carried out: a
+// fault that closes it in order waits for its work.
 const patience = 50 * time.Millisecond
 
 // await has the process stand still until a fault has been carried out, or has ended it.

@@ -42,7 +42,7 @@ func newTrace(path string) *Trace {
 	return t
 }
 
-// keep writes what is in memory to a file.
+// keep writes the lines in memory to a file.
 func (t *Trace) keep(path string) {
 	was := t.Last(ring)
 	if t.file = newTrace(path).file; t.file != nil {

@@ -40,12 +40,12 @@ type planned struct {
 	seen int
 }
 
-// Options says which world is played.
+// Options choose the world that is played.
 type Options struct {
 	Seed uint64
 	Plan []Fault
-	// Drain is how long the world goes on when its body has returned, so that what still
-	// sleeps can end. It has to exceed the longest fault. Default one minute.
+	// Drain is how long the world goes on when its body has returned, so that sleeping
+	// goroutines can end. It has to exceed the longest fault. Default one minute.
 	Drain time.Duration
 	// Patience is how long, by a true clock, a world may go on without an event before it
 	// is taken for stuck. Default two minutes.
@@ -57,7 +57,7 @@ type Options struct {
 	Memory bool
 }
 
-// Result is what came of a world.
+// Result is the outcome of a world.
 type Result struct {
 	Seed     uint64
 	Failures []string
@@ -124,8 +124,8 @@ func Play(t *testing.T, o Options, body func(*World)) (r Result) {
 	return r
 }
 
-// Rehearse returns a world in which nothing happens, for tests of judges: what they find wrong is in
-// Failures, and fails no test.
+// Rehearse returns a world in which nothing happens, for tests of judges: the judges' complaints are
+// in Failures, and fail no test.
 func Rehearse() *World {
 	now := time.Now()
 	return &World{Trace: &Trace{began: now}, began: now, procs: map[string]*Process{}, counters: map[string]int{}}
@@ -134,8 +134,8 @@ func Rehearse() *World {
 // T is the test of the bubble, which alone may be skipped or ended there.
 func (w *World) T() *testing.T { return w.t }
 
-// watch ends the test's process when a world stands still: a goroutine is blocked by what
-// is no part of the bubble, or runs without end.
+// watch ends the test's process when a world stands still: a goroutine is blocked by something
+// outside the bubble, or runs without end.
 func (w *World) watch(patience time.Duration, path string, over <-chan struct{}) {
 	seen := -1
 	for {
@@ -199,7 +199,7 @@ func (w *World) Count(name string, n int) {
 	w.counters[name] += n
 }
 
-// Counter is what was counted so far.
+// Counter is the present count.
 func (w *World) Counter(name string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

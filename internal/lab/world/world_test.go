@@ -116,7 +116,7 @@ func TestTheDeadCountNoOperations(t *testing.T) {
 	})
 }
 
-// TestFaultsThatAreNotCarriedOut are not counted, and hold nobody up.
+// TestFaultsThatAreNotCarriedOut are not counted, and delay no process.
 func TestFaultsThatAreNotCarriedOut(t *testing.T) {
 	plan := []world.Fault{
 		{Who: "a", Seam: world.Disk, Op: "sync", Nth: 1, Kind: world.Crash},
@@ -126,7 +126,7 @@ func TestFaultsThatAreNotCarriedOut(t *testing.T) {
 		p := w.Start("a")
 		closed := make(chan struct{})
 		w.Happen(func(f world.Fault) bool {
-			if f.Kind == world.Restart { // which waits for what the process does
+			if f.Kind == world.Restart { // which waits for the process's work
 				<-closed
 			}
 			return f.Kind == world.Restart

@@ -1,9 +1,8 @@
-// Package ycsb draws keys as the Yahoo! Cloud Serving Benchmark does: Cooper,
-// Silberstein, Tam, Ramakrishnan, Sears, Benchmarking Cloud Serving Systems with
-// YCSB, SoCC 2010. It is the workload on which Moraru, Andersen and Kaminsky
-// evaluate quorum leases (Paxos Quorum Leases, SoCC 2014, section 5.1): a key
-// space with Zipf popularity of exponent 0.99, where each site has a popularity
-// order of its own.
+// Package ycsb draws keys as the Yahoo! Cloud Serving Benchmark does: Cooper, Silberstein, Tam,
+// Ramakrishnan, Sears, Benchmarking Cloud Serving Systems with YCSB, SoCC 2010. It is the
+// workload on which Moraru, Andersen and Kaminsky evaluate quorum leases (Paxos Quorum Leases,
+// SoCC 2014, section 5.1). The key space has Zipf popularity of exponent 0.99, and each site
+// has a popularity order of its own.
 //
 //	zipf := ycsb.NewZipf(100_000, ycsb.Theta)       // shared by all sites
 //	site := ycsb.Site{                              // one a site
@@ -19,12 +18,11 @@
 //
 // # The generator
 //
-// It is Gray, Sundaresan, Englert, Baclawski, Weinberger, Quickly Generating
-// Billion-Record Synthetic Databases, SIGMOD 1994, which YCSB uses too: one
-// random number and one power a key, and no table. Ranks 0 and 1 have exactly
-// the probability that Zipf's law gives them; those from 2 on follow a curve that
-// is close to it, at most 0.013 of all requests apart for any prefix of 100,000
-// ranks.
+// It is Gray, Sundaresan, Englert, Baclawski, Weinberger, Quickly Generating Billion-Record
+// Synthetic Databases, SIGMOD 1994, which YCSB uses too: one random number and one power a key,
+// and no table. Ranks 0 and 1 have exactly the probability of Zipf's law. Those from 2 on
+// follow a curve that is close to it, at most 0.013 of all requests apart for any prefix of
+// 100,000 ranks.
 //
 // # Left out
 //

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// Order says which key has which rank at a site: Order[rank] is the key. It is a
-// permutation of the numbers from 0.
+// Order assigns keys to ranks at a site: Order[rank] is the key. It is a permutation of the
+// numbers from 0.
 type Order []int32
 
 // NewOrder shuffles the keys from 0 to items-1; each permutation is equally likely.
@@ -26,7 +26,7 @@ func NewOrder(items int, src Source) Order {
 	return o
 }
 
-// Site is what the clients of one site ask for.
+// Site generates the requests of one site's clients.
 type Site struct {
 	Popularity *Zipf
 	Order      Order   // nil: the key is the rank

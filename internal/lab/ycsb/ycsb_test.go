@@ -34,7 +34,7 @@ func TestShares(t *testing.T) {
 		for _, c := range counts[:test.most] {
 			drawn += c
 		}
-		// What the generator's curve is off, and four standard deviations of a draw.
+		// The error of the generator's curve, and four standard deviations of a draw.
 		got, allow := float64(drawn)/draws, 0.002
 		if test.most > 2 {
 			allow = 0.015

@@ -49,8 +49,8 @@ func (d *Disk) FS(p *world.Process) *waltest.FS {
 // Keep makes a copy of the disk, in the place of the one before.
 func (d *Disk) Keep() { d.kept = d.Image() }
 
-// Older puts the copy in the place of what the disk holds; without one it is empty.
-// Processes that use the disk end.
+// Older replaces the disk's content by the copy; without a copy it is empty. Processes that use
+// the disk end.
 func (d *Disk) Older() { d.Restore(d.kept) }
 
 // Empty removes all files. Processes that use the disk end.

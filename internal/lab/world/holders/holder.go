@@ -16,7 +16,7 @@ type Habits struct {
 	Workers int // claims that a holder pursues at a time
 	Names   int
 	Term    time.Duration // of a lease
-	Quiet   time.Duration // what stores call long
+	Quiet   time.Duration // long, by the stores' own measure
 	Pause   time.Duration // the longest of those that are not long; Term if 0
 	Hold    time.Duration // the longest that a lease is wanted; two Terms if 0
 
@@ -27,7 +27,7 @@ type Habits struct {
 	Kill   float64 // ... is killed
 }
 
-// Leaser is what a holder takes leases from.
+// Leaser is a holder's source of leases.
 type Leaser interface {
 	tenure.Leaser
 	Takeover() time.Duration
@@ -40,7 +40,7 @@ type Holder struct {
 	Habits  Habits
 	Name    string
 	Process *world.Process
-	Seed    uint64          // of what it draws
+	Seed    uint64          // of its draws
 	Stop    <-chan struct{} // closed when it is to come to an end
 	Calm    func() bool     // reports whether faults have ended
 	Steady  func() bool     // reports whether nothing is left of them either: from then on nothing is lost; nil: never

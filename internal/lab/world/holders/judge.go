@@ -8,7 +8,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/world"
 )
 
-// Judge knows who believes to hold what, at true time.
+// Judge knows the believed holders of each name, at true time.
 type Judge struct {
 	w  *world.World
 	mu sync.Mutex

@@ -26,10 +26,10 @@ type Conn struct {
 	pair  *pair
 	p     *world.Process
 	local addr
-	in    *stream // what comes
+	in    *stream // incoming data
 	out   *stream
 
-	err           error // what all operations fail with
+	err           error // the error of all operations
 	gone          bool  // the host has forgotten it, and answers with a reset
 	closed        bool
 	read, written deadline
@@ -48,7 +48,7 @@ type stream struct {
 	arrives  time.Time
 	ended    bool // the sender has closed it
 	eof      bool // and that has arrived
-	lost     bool // what is sent goes nowhere
+	lost     bool // outgoing data goes nowhere
 }
 
 type flight struct {
@@ -102,8 +102,8 @@ func (c *Conn) fail(err error) {
 	c.out.moved.Broadcast()
 }
 
-// exit is what a kernel does when the process of an end dies: the other end reads what was
-// sent, and then the end, or a reset if it had sent what was not read.
+// exit does the work of a kernel when the process of an end dies. The other end reads the data
+// that was sent, and then the end, or a reset if it had sent data that was not read.
 func (pr *pair) exit(end int) {
 	c := pr.ends[end]
 	unread := c.in.bytes > 0
@@ -160,7 +160,7 @@ func (s *stream) finish() {
 	}
 }
 
-// arrive delivers what is due. The network's lock is held.
+// arrive delivers data that is due. The network's lock is held.
 func (s *stream) arrive() {
 	now := time.Now()
 	if len(s.flying) == 0 || s.flying[0].at.After(now) || s.n.blocked(s.from, s.to) {
@@ -186,11 +186,11 @@ func (c *Conn) other() *Conn {
 	return c.pair.ends[0]
 }
 
-// Read reads what has arrived.
+// Read reads data that has arrived.
 func (c *Conn) Read(b []byte) (int, error) {
 	for {
 		c.wait()
-		// A process that stands still leaves in the kernel what has arrived.
+		// A process that stands still leaves arrived data in the kernel.
 		if err := c.p.Do(world.Network, "read", ""); err != nil {
 			return 0, c.error("read", err)
 		}
@@ -284,7 +284,7 @@ func (c *Conn) put(piece []byte) {
 	}})
 }
 
-// Close ends this end; the other one reads what was sent, and then the end.
+// Close ends this end; the other one reads the data that was sent, and then the end.
 func (c *Conn) Close() error {
 	n := c.pair.n
 	n.mu.Lock()
@@ -342,7 +342,7 @@ func (c *Conn) error(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.other().local, Err: err}
 }
 
-// deadline wakes who waits for a stream when it has passed.
+// deadline wakes the goroutine that waits for a stream when the deadline has passed.
 type deadline struct {
 	of    *stream
 	at    time.Time

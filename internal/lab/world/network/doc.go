@@ -11,12 +11,12 @@
 //	n.PowerOff(p); …; n.PowerOn("m0")            // its host is gone: others hear nothing
 //
 // Bytes of a connection arrive in order, each way after a delay of its own. A cut holds them
-// back, as TCP sends again what was lost; nothing is lost within a connection. A writer waits
-// while 256 KiB are under way or unread. Dialing takes a round trip: where nobody
-// listens it is refused, and where nothing gets through it goes on until its context ends.
-// What a process does goes by its [world.Process] first (seam network; operations dial,
-// accept, read, write), so it can be delayed, fail, or stand still there. The kernel of a
-// process that stands still goes on accepting and receiving.
+// back, as TCP sends lost data again; nothing is lost within a connection. A writer waits while
+// 256 KiB are under way or unread. Dialing takes a round trip. Without a listener it is
+// refused, and where nothing gets through it goes on until its context ends. Operations of a
+// process go by its [world.Process] first (seam network; operations dial, accept, read, write),
+// so it can be delayed, fail, or stand still there. The kernel of a process that stands still
+// goes on accepting and receiving.
 //
 // Left out: reordering and loss (TCP hides them), TCP's own timeouts (peers and gRPC have
 // theirs), half-closing, and the cost of a byte.

@@ -105,7 +105,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// Close ends the listener, and resets what was not accepted.
+// Close ends the listener, and resets connections that were not accepted.
 func (l *Listener) Close() error {
 	l.n.mu.Lock()
 	defer l.n.mu.Unlock()
@@ -143,8 +143,8 @@ func (n *Network) Dialer(p *world.Process) func(ctx context.Context, address str
 	}
 }
 
-// dial does as TCP does: where nobody listens it is refused, where nothing gets through
-// it goes on until the context ends.
+// dial does as TCP does: without a listener it is refused, and where nothing gets through it
+// goes on until the context ends.
 func (n *Network) dial(ctx context.Context, p *world.Process, address string) (net.Conn, error) {
 	from, to := p.Name(), hostOf(address)
 	stop := context.AfterFunc(ctx, func() {
@@ -187,21 +187,21 @@ func (n *Network) dial(ctx context.Context, p *world.Process, address string) (n
 	return pr.ends[0], nil
 }
 
-// Far makes ways longer by what f says, in each direction.
+// Far makes ways longer by the result of f, in each direction.
 func (n *Network) Far(f func(from, to string) time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.far = f
 }
 
-// Lose loses one in so many of what is sent, which TCP sends again after a while.
+// Lose loses one in so many sends, and TCP sends the data again after a while.
 func (n *Network) Lose(oneIn int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.lost = oneIn
 }
 
-// again is when TCP sends again what was not acknowledged.
+// again is the time at which TCP sends unacknowledged data again.
 const again = 200 * time.Millisecond
 
 // way is how long a byte is under way. The lock is held.
@@ -224,8 +224,8 @@ func (n *Network) blocked(from, to string) bool {
 	return n.off[from] || n.off[to] || n.cuts[[2]string{from, to}] > 0 || n.cuts[[2]string{from, ""}] > 0 || n.cuts[[2]string{"", to}] > 0
 }
 
-// Cut lets nothing get from one host to another for a while; "" is any host. What was
-// sent arrives afterwards, as TCP sends it again. Heal ends it sooner.
+// Cut lets nothing get from one host to another for a while; "" is any host. Lost data arrives
+// afterwards, as TCP sends it again. Heal ends it sooner.
 func (n *Network) Cut(from, to string, d time.Duration) (heal func()) {
 	key := [2]string{from, to}
 	n.mu.Lock()
@@ -247,7 +247,7 @@ func (n *Network) Isolate(host string, d time.Duration) (heal func()) {
 	return func() { there(); back() }
 }
 
-// flow moves on what was held up. The lock is held.
+// flow moves on the data that was held up. The lock is held.
 func (n *Network) flow() {
 	n.changed.Broadcast()
 	for _, pr := range n.conns {
@@ -280,15 +280,15 @@ func (n *Network) each(a, b string, f func(*pair)) (count int) {
 	return count
 }
 
-// Exit ends what a process has: its kernel closes the connections, and the others hear of it.
+// Exit ends a process's connections: its kernel closes them, and the others hear of it.
 func (n *Network) Exit(p *world.Process) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.leave(p, func(pr *pair, end int) { pr.exit(end) })
 }
 
-// PowerOff ends what a process has, and nobody hears of it: the connections of others are
-// half open until they send something after PowerOn, or give up.
+// PowerOff ends a process's connections, and no other hears of it: the connections of others
+// are half open until they send something after PowerOn, or give up.
 func (n *Network) PowerOff(p *world.Process) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

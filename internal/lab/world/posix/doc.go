@@ -6,18 +6,18 @@
 //	sys := tree.FS(p, nil)     // a process's view: internal/host/register/file.FS
 //	tree.Crash(random)         // the storage loses its power
 //
-// # What it keeps
+// # Its memory
 //
-// Names are apart from what they lead to. A file that was unlinked, or whose name was given
-// to another, stays for those who have it open, who read and write what nobody else finds.
-// Renames and links are atomic. A list is made in two halves, in whatever order, and a call may be
-// met between them: POSIX says nothing of a name that comes or goes meanwhile.
+// Names are apart from the files that they lead to. A file that was unlinked, or whose name was
+// given to another, stays for processes that have it open. They read and write it though no other
+// finds it. Renames and links are atomic. A list is made in two halves, in whatever order, and a
+// call may be met between them: POSIX says nothing of a name that comes or goes meanwhile.
 //
-// A write is done block by block, so that others may read some blocks new and others old.
-// It is durable when it returns if the file was opened with O_SYNC, else after a Sync. A
-// name is durable, or its absence is, after a SyncDir. A crash keeps of what was not
-// durable any part: each block and each name for itself. A file that has grown has its old size
-// or the new one, and zeros where its blocks were lost.
+// A write is done block by block, so that others may read some blocks new and others old. It is
+// durable when it returns if the file was opened with O_SYNC, else after a Sync. A name is
+// durable, or its absence is, after a SyncDir. A crash keeps any part of the data that was not
+// durable: each block and each name for itself. A file that has grown has its old size or the
+// new one, and zeros where its blocks were lost.
 //
 // # Processes
 //

@@ -10,15 +10,15 @@ import (
 	"syscall"
 )
 
-// blockSize is what is written, and lost, as one.
+// blockSize is the unit of writes and of losses.
 const blockSize = 4096
 
 // Tree is a file system. All processes of a world share it.
 type Tree struct {
 	mu      sync.Mutex // held within a call only
 	nodes   uint64
-	names   map[string]*node // what there is
-	durable map[string]*node // what there is after a crash
+	names   map[string]*node // the present content
+	durable map[string]*node // the content after a crash
 }
 
 // node is a file, or a directory.
@@ -27,7 +27,7 @@ type node struct {
 	dir    bool
 	perm   fs.FileMode
 	data   []byte
-	stable []byte // what of data is there after a crash
+	stable []byte // the part of data that is there after a crash
 }
 
 // New returns an empty tree with a root.
@@ -46,7 +46,8 @@ func (t *Tree) Mkdir(name string) {
 	t.names[name], t.durable[name] = n, n
 }
 
-// Crash has the storage lose its power. Random decides what is left of what was not durable.
+// Crash has the storage lose its power. Random decides which part of the data that was not
+// durable remains.
 func (t *Tree) Crash(random *rand.Rand) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +81,7 @@ func (n *node) crash(random *rand.Rand) {
 		switch random.IntN(3) {
 		case 0:
 			n.data = n.data[:len(n.stable)]
-		case 1: // the file has grown, and some of what was written there has not arrived
+		case 1: // the file has grown, and some writes there have not arrived
 			for at := len(n.stable); at < len(n.data); {
 				end := min((at/blockSize+1)*blockSize, len(n.data))
 				if random.IntN(2) == 0 {
@@ -123,7 +124,7 @@ func (t *Tree) Size(name string) int {
 	return 0
 }
 
-// Copy is what a directory holds, for a Restore: an older copy that is put back.
+// Copy is a directory's content, for a Restore: an older copy that is put back.
 func (t *Tree) Copy(dir string) map[string][]byte {
 	names := t.Names(dir)
 	t.mu.Lock()
