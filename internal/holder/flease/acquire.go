@@ -48,8 +48,11 @@ func (e engine) Complete(c tenure.Claim) (tenure.Claim, error) {
 	return c, nil
 }
 
-// Patience implements holder.Engine. Observe waits as long, too.
-func (l *Leaser) Patience() time.Duration { return max(5*time.Second, 8*l.peer.pure.RoundTimeout) }
+// Patience implements holder.Engine.
+func (e engine) Patience() time.Duration { return e.patience() }
+
+// patience is how long TryAcquire and Observe wait for the peers.
+func (l *Leaser) patience() time.Duration { return max(5*time.Second, 8*l.peer.pure.RoundTimeout) }
 
 // Again implements holder.Engine: Acquire tries again while the peer is silent, has no majority or
 // has too much to do. The pause holds callers back.

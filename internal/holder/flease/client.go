@@ -90,7 +90,7 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 	if conn != nil && conn.ctx.Err() == nil {
 		return conn, nil
 	}
-	ctx, cancel := within(ctx, 5*time.Second, holder.ErrPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, 5*time.Second, holder.ErrPatience)
 	defer cancel()
 	path := c.cfg.Socket
 	raw, err := c.cfg.Dial(ctx, path)
@@ -193,7 +193,7 @@ func (c *Client) Observe(outer context.Context, name string) (tenure.State, erro
 		return tenure.State{Name: name}, err
 	}
 	defer end()
-	ctx, cancel := within(ctx, 2*clientPatience, holder.ErrPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*clientPatience, holder.ErrPatience)
 	defer cancel()
 	return c.look(outer, ctx, name)
 }

@@ -98,7 +98,7 @@ func (l *Leaser) Observe(outer context.Context, name string) (tenure.State, erro
 		return tenure.State{Name: name}, err
 	}
 	defer l.calls.Leave()
-	in, cancel := in.Within(l.Patience())
+	in, cancel := in.Within(l.patience())
 	defer cancel()
 	s, err := l.look(in, name)
 	return s, l.final(outer, "observe", name, err)

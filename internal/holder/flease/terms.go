@@ -101,7 +101,7 @@ func (p *Peer) askEpoch(ctx context.Context) error {
 	if p.cfg.fresh {
 		return nil
 	}
-	ctx, cancel := within(ctx, 2*time.Second, holder.ErrPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Second, holder.ErrPatience)
 	defer cancel()
 	var mu sync.Mutex
 	var out error
@@ -256,9 +256,4 @@ func (p *Peer) spawn(f func()) {
 	if p.ctx.Err() == nil && !p.ended {
 		p.running.Go(f)
 	}
-}
-
-// within bounds a context.
-func within(ctx context.Context, d time.Duration, why error) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, d, why)
 }
