@@ -60,8 +60,8 @@ func newAnswering(t *testing.T) *answering {
 	return a
 }
 
-// TestWhoIsInItsPlace: at a peer's address another process is in its place if it says that it is
-// that peer of that cluster, in another life; no other answer, and no silence, says so.
+// TestWhoIsInItsPlace: at a peer's address another process is in its place if it says that it is that peer of that
+// cluster, in another life; no other answer, and no silence, says so.
 func TestWhoIsInItsPlace(t *testing.T) {
 	there := newAnswering(t)
 	p := &Peer{cfg: Config{Cluster: "c", Self: there.addr}, self: 1}
@@ -222,8 +222,8 @@ func TestWhatAPeerTellsOfItself(t *testing.T) {
 	}
 }
 
-// TestHowLongSomethingIsHeard: trouble with a peer is remembered for twice t_max after it last
-// occurred, and is news once. Trouble with its terms comes first.
+// TestHowLongSomethingIsHeard: trouble with a peer is remembered for twice t_max after it last occurred, and is news
+// once. Trouble with its terms comes first.
 func TestHowLongSomethingIsHeard(t *testing.T) {
 	now := new(clock.Fake)
 	p := &Peer{cfg: Config{Clock: now, TMax: time.Minute}, troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}}

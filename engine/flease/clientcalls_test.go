@@ -10,8 +10,7 @@ import (
 	"github.com/tenure-lease/tenure"
 )
 
-// TestWhatEndsEachCallOfAClient: a call whose peer is silent ends with its caller, whose reason it
-// tells, and with the client, at once.
+// TestWhatEndsEachCallOfAClient: a call whose peer is silent ends with its caller, whose reason it tells, and with the client, at once.
 func TestWhatEndsEachCallOfAClient(t *testing.T) {
 	why := errors.New("the caller's reason")
 	claim := tenure.Claim{Name: "x", TTL: time.Minute}

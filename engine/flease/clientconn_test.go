@@ -187,8 +187,7 @@ func TestAnswersOfManyParts(t *testing.T) {
 }
 
 // TestHowLongAClientAsks: a look is repeated while the peer has too much to do, for some seconds if
-// there is nothing to wait for; an Await lasts as long as its caller likes, and then says that the
-// caller has gone.
+// there is nothing to wait for; an Await lasts as long as its caller likes, and then says that the caller has gone.
 func TestHowLongAClientAsks(t *testing.T) {
 	why := errors.New("the caller's reason")
 	state := event{Event: "observed", State: &tenure.State{Name: "x", Waiting: 7}}

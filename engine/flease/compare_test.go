@@ -47,9 +47,8 @@ func comparing(addrs map[machine.NodeID]string) *Peer {
 	return p
 }
 
-// TestWhatIsTheMatterWithAPeer: a peer's terms, and its reason for a refusal, show which trouble
-// there is with it. Trouble that is over is forgotten. If a peer does not answer, the reason for
-// which it was asked stays.
+// TestWhatIsTheMatterWithAPeer: a peer's terms, and its reason for a refusal, show which trouble there is with it. Trouble that
+// is over is forgotten. If a peer does not answer, the reason for which it was asked stays.
 func TestWhatIsTheMatterWithAPeer(t *testing.T) {
 	unknown, other := errors.Join(peer.ErrUnknownMember, errors.New("it does not know us")), errors.New("it does not want us")
 	var says []byte
@@ -126,10 +125,9 @@ func (d *dialed) since() []string {
 	return addrs
 }
 
-// TestWhichPeersAreAsked: the peer with which there is a new stream, that refuses this one, or with
-// which the machine disagrees is asked for its terms, and no other. A peer with which there is
-// trouble is asked again, unless it does not know this one. Before a start all members are asked,
-// those of the epoch before, too, and this one is not.
+// TestWhichPeersAreAsked: the peer with which there is a new stream, that refuses this one, or with which the machine disagrees is asked
+// for its terms, and no other. A peer with which there is trouble is asked again, unless it does not know this one. Before a start all
+// members are asked, those of the epoch before, too, and this one is not.
 func TestWhichPeersAreAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d dialed
@@ -174,8 +172,8 @@ func TestWhichPeersAreAsked(t *testing.T) {
 	})
 }
 
-// TestHowLongWhatIsHeardCounts: an incident counts from its last occurrence, and is news if it
-// differs from the one before, or if that was forgotten.
+// TestHowLongWhatIsHeardCounts: an incident counts from its last occurrence, and is news if it differs from the one before, or if that
+// was forgotten.
 func TestHowLongWhatIsHeardCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := scriptedPeer(t, &scripted{}, time.Second)

@@ -185,8 +185,7 @@ func TestPlacesComeBack(t *testing.T) {
 	})
 }
 
-// TestARefusedClientIsHungUpOn: a client for whom there is no place is told so, and has no
-// connection that nobody serves.
+// TestARefusedClientIsHungUpOn: a client for whom there is no place is told so, and has no connection that nobody serves.
 func TestARefusedClientIsHungUpOn(t *testing.T) {
 	inLab(t, 1, engine.Rooms(brief, 1), func(l *lab) {
 		h := l.peers[0]
@@ -207,8 +206,7 @@ func TestARefusedClientIsHungUpOn(t *testing.T) {
 	})
 }
 
-// TestStartsInAChange: a peer whose list names the members before takes part in the change, though
-// nobody else tells it.
+// TestStartsInAChange: a peer whose list names the members before takes part in the change, though nobody else tells it.
 func TestStartsInAChange(t *testing.T) {
 	inLab(t, 1, brief, func(l *lab) {
 		h := l.peers[0]

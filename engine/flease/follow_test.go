@@ -20,9 +20,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// TestHowListsAreFollowed: the next list is compared with the last that was taken. Trouble is told
-// once, as long as it is the same, and asked about again a second later. That another list waits
-// needs no words.
+// TestHowListsAreFollowed: the next list is compared with the last that was taken. Trouble is told once, as long
+// as it is the same, and asked about again a second later. That another list waits needs no words.
 func TestHowListsAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := func(epoch uint64) Members { return Members{Epoch: epoch, Addrs: map[machine.NodeID]string{1: "a:1"}} }
@@ -93,8 +92,8 @@ func (m *changes) Step(now machine.Now, input any) {
 	m.scripted.Step(now, input)
 }
 
-// TestTheNextListComes when the one before it is active: once, with streams to the members of both
-// until it is active itself, and then to its own.
+// TestTheNextListComes when the one before it is active: once, with streams to the members of both until it is active
+// itself, and then to its own.
 func TestTheNextListComes(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

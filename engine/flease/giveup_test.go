@@ -17,8 +17,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// TestWhoGivesUpHearsWhoHolds: a caller who gives up is told the holder, and until when it holds,
-// beside his own reason; and the machine is told that he has gone.
+// TestWhoGivesUpHearsWhoHolds: a caller who gives up is told the holder, and until when it holds, beside his own
+// reason; and the machine is told that he has gone.
 func TestWhoGivesUpHearsWhoHolds(t *testing.T) {
 	t0 := flease.Time(1000)
 	for name, tt := range map[string]struct {
@@ -125,8 +125,8 @@ func (w *welcoming) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestWelcomedTooLate: a connection whose caller has gone as it was welcomed is closed, for its
-// deadline has been set; and the caller hears his own reason.
+// TestWelcomedTooLate: a connection whose caller has gone as it was welcomed is closed, for its deadline has been
+// set; and the caller hears his own reason.
 func TestWelcomedTooLate(t *testing.T) {
 	mine := errors.New("the caller's reason")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -179,8 +179,8 @@ func TestWhyACallHasNoAnswer(t *testing.T) {
 	})
 }
 
-// TestWhatAClientAsks: a client's claim reaches its peer as it was made, with the moment in which
-// it was, and a release names the lease.
+// TestWhatAClientAsks: a client's claim reaches its peer as it was made, with the moment in which it was, and a release
+// names the lease.
 func TestWhatAClientAsks(t *testing.T) {
 	c, peer := fakePeer(t)
 	for name, tt := range map[string]struct {
@@ -240,8 +240,8 @@ func TestWhatAClientAsks(t *testing.T) {
 	}
 }
 
-// TestPlacesTellListsApart: lists of one epoch and the same indices are one view only if the
-// members are at the same addresses. The members before do not matter.
+// TestPlacesTellListsApart: lists of one epoch and the same indices are one view only if the members are at the same
+// addresses. The members before do not matter.
 func TestPlacesTellListsApart(t *testing.T) {
 	list := func(epoch uint64, b string, was ...string) flease.View {
 		m := Members{Epoch: epoch, Addrs: map[machine.NodeID]string{1: "a:1", 7: b}}

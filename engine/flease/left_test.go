@@ -25,8 +25,8 @@ func withSum(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// TestAStateOutlivesAStartThatFails: a process that cannot listen at the peer's address, for the
-// peer runs, does not use up the state of the life before.
+// TestAStateOutlivesAStartThatFails: a process that cannot listen at the peer's address, for the peer runs, does not use up
+// the state of the life before.
 func TestAStateOutlivesAStartThatFails(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -98,8 +98,7 @@ func TestWhoseStateItIs(t *testing.T) {
 	}
 }
 
-// TestBothClocksAtOneMoment: if time passes between a look at one clock and one at the other, both
-// are looked at again.
+// TestBothClocksAtOneMoment: if time passes between a look at one clock and one at the other, both are looked at again.
 func TestBothClocksAtOneMoment(t *testing.T) {
 	now := new(clock.Fake)
 	waits := []time.Duration{time.Second, 200 * time.Microsecond, 199 * time.Microsecond, time.Hour}

@@ -21,8 +21,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// TestWhoMakesRoom: the client that has been idle for the longest time, once, and no client that
-// holds or waits for something. It takes no other's place along when it has gone.
+// TestWhoMakesRoom: the client that has been idle for the longest time, once, and no client that holds or waits for
+// something. It takes no other's place along when it has gone.
 func TestWhoMakesRoom(t *testing.T) {
 	for range 20 { // for a map's order is left to chance
 		places := &places{most: 6}
@@ -65,8 +65,8 @@ func TestWhoMakesRoom(t *testing.T) {
 	}
 }
 
-// TestASocketAtItsPath has the mode that was asked for, whatever the umask, and is found by
-// clients; nothing else is left in its directory. A file that is there already is left alone.
+// TestASocketAtItsPath has the mode that was asked for, whatever the umask, and is found by clients; nothing else
+// is left in its directory. A file that is there already is left alone.
 func TestASocketAtItsPath(t *testing.T) {
 	before := unix.Umask(0o077)
 	defer unix.Umask(before)
@@ -122,8 +122,8 @@ func TestASocketAtItsPath(t *testing.T) {
 	}
 }
 
-// TestAPeerThatFails ends for good, with all that was held through it, for the first reason; its
-// machine takes no step more, for its words could be believed.
+// TestAPeerThatFails ends for good, with all that was held through it, for the first reason; its machine takes no step
+// more, for its words could be believed.
 func TestAPeerThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -182,8 +182,8 @@ func TestAPeerThatFails(t *testing.T) {
 	})
 }
 
-// TestHowManySayThatItRunsTwice: a peer ends when more than half of the others say that another
-// process runs in its place, each counted once, and only members.
+// TestHowManySayThatItRunsTwice: a peer ends when more than half of the others say that another process runs in its
+// place, each counted once, and only members.
 func TestHowManySayThatItRunsTwice(t *testing.T) {
 	for _, tt := range []struct {
 		members int
