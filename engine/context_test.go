@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestOpenEndsWithItsContext: an Open whose caller has gone is told so by each engine, and not that a server is silent.
+// TestOpenEndsWithItsContext: an Open whose caller has gone is told so by each engine, and not that
+// a server is silent.
 func TestOpenEndsWithItsContext(t *testing.T) {
 	silent := func(network, at string) string {
 		l, err := net.Listen(network, at)

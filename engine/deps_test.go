@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestAnEngineCostsItsOwnModules: a program that imports one engine links the modules of that engine, and of no other.
+// TestAnEngineCostsItsOwnModules: a program that imports one engine links the modules of that
+// engine, and of no other.
 func TestAnEngineCostsItsOwnModules(t *testing.T) {
 	const grpc, etcd, redis = "google.golang.org/grpc", "go.etcd.io/etcd/", "github.com/redis/"
 	for name, without := range map[string][]string{

@@ -31,8 +31,8 @@ func (c *recorded) AwaitFreed(context.Context, time.Duration) error {
 	return nil
 }
 
-// TestRelease: the tenure ends before the store is told, which is told once; of a tenure that was lost it is told
-// nothing, and nothing is left locked.
+// TestRelease: the tenure ends before the store is told, which is told once; of a tenure that was
+// lost it is told nothing, and nothing is left locked.
 func TestRelease(t *testing.T) {
 	for name, tt := range map[string]struct {
 		late time.Duration

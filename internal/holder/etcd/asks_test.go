@@ -130,8 +130,8 @@ func TestWhatALookAsks(t *testing.T) {
 	})
 }
 
-// TestWhatAListAsks: keys are listed without values, a thousand at a time, and those that look right are read again, as many in
-// a transaction as any server takes.
+// TestWhatAListAsks: keys are listed without values, a thousand at a time, and those that look
+// right are read again, as many in a transaction as any server takes.
 func TestWhatAListAsks(t *testing.T) {
 	for prefix, keys := range map[string][2]string{"n": {"n", "o"}, "": {"\x00", "\x00"}} {
 		c := &scripted{queue: []*mvccpb.KeyValue{{Key: []byte("n/config")}}}

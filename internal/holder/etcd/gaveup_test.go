@@ -307,7 +307,8 @@ func TestBadClaimsAskNobody(t *testing.T) {
 	})
 }
 
-// TestAcquireDoesNotSpin: a store that is away is asked again and again, with pauses, and one that refuses is not.
+// TestAcquireDoesNotSpin: a store that is away is asked again and again, with pauses, and one that
+// refuses is not.
 func TestAcquireDoesNotSpin(t *testing.T) {
 	for code, again := range map[codes.Code]bool{codes.Unavailable: true, codes.ResourceExhausted: true, codes.PermissionDenied: false} {
 		c := &scripted{}
@@ -367,8 +368,8 @@ func TestHoldings(t *testing.T) {
 	})
 }
 
-// TestATryThatLosesItsPlace: a try whose own key goes looks again, and is told which holder has the name. One that finds nothing
-// ahead, although it did when it joined, is admitted.
+// TestATryThatLosesItsPlace: a try whose own key goes looks again, and is told which holder has the
+// name. One that finds nothing ahead, although it did when it joined, is admitted.
 func TestATryThatLosesItsPlace(t *testing.T) {
 	c := &scripted{grant: func() error { return nil }}
 	c.commits = []func() *clientv3.TxnResponse{

@@ -264,8 +264,8 @@ func TestKeeperRenewsTheHoldersPart(t *testing.T) {
 	})
 }
 
-// TestKeeperSaysThatNobodyAnswered: a lease that no renewal was answered for, from the first on or since the last, was
-// lost for that reason.
+// TestKeeperSaysThatNobodyAnswered: a lease that no renewal was answered for, from the first on or
+// since the last, was lost for that reason.
 func TestKeeperSaysThatNobodyAnswered(t *testing.T) {
 	for _, answers := range []int{0, 1} {
 		keeperTest(t, 0, func(k *keeper, c *clock.Fake, asked chan chan answer) {
@@ -282,8 +282,8 @@ func TestKeeperSaysThatNobodyAnswered(t *testing.T) {
 	}
 }
 
-// TestKeeperGoesByWhatWasGranted: a renewal that is granted less, or more, has the next follow after a third of that, and
-// leaves no alarm of before behind.
+// TestKeeperGoesByWhatWasGranted: a renewal that is granted less, or more, has the next follow
+// after a third of that, and leaves no alarm of before behind.
 func TestKeeperGoesByWhatWasGranted(t *testing.T) {
 	for _, granted := range []time.Duration{45 * time.Second, 180 * time.Second} {
 		keeperTest(t, 0, func(k *keeper, c *clock.Fake, asked chan chan answer) {
@@ -309,7 +309,8 @@ func TestKeeperGoesByWhatWasGranted(t *testing.T) {
 	}
 }
 
-// TestKeeperIsGrantedNothing: a renewal that leaves no time to the holder, as all of it is the lock delay, moves nothing.
+// TestKeeperIsGrantedNothing: a renewal that leaves no time to the holder, as all of it is the lock
+// delay, moves nothing.
 func TestKeeperIsGrantedNothing(t *testing.T) {
 	for _, granted := range []time.Duration{60 * time.Second, 30 * time.Second, 0} {
 		keeperTest(t, 60*time.Second, func(k *keeper, c *clock.Fake, asked chan chan answer) {

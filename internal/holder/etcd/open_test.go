@@ -79,8 +79,8 @@ func (c *connected) HandleConn(_ context.Context, s stats.ConnStats) {
 	}
 }
 
-// TestOpenLeavesNoConnection: an Open that fails, and a Close, end the connections that Open has made. A client that was
-// handed to New stays connected.
+// TestOpenLeavesNoConnection: an Open that fails, and a Close, end the connections that Open has
+// made. A client that was handed to New stays connected.
 func TestOpenLeavesNoConnection(t *testing.T) {
 	var n connected
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -131,7 +131,8 @@ func TestCloseTriesOnceMore(t *testing.T) {
 	})
 }
 
-// TestGone: a watch that ends says nothing about the key. It is gone if it is not there, or if it was made anew.
+// TestGone: a watch that ends says nothing about the key. It is gone if it is not there, or if it
+// was made anew.
 func TestGone(t *testing.T) {
 	ours, anew := queueOf(9)[0], queueOf(9)[0]
 	anew.CreateRevision = 10
@@ -167,8 +168,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestChange: a waiter looks again when somebody ahead has left, when somebody has before the watch was there, and when
-// the watch ends. Until then it waits.
+// TestChange: a waiter looks again when somebody ahead has left, when somebody has before the watch
+// was there, and when the watch ends. Until then it waits.
 func TestChange(t *testing.T) {
 	ahead := queueOf(5, 6)
 	left := clientv3.WatchResponse{Events: []*clientv3.Event{{Type: clientv3.EventTypeDelete}}}
@@ -261,8 +262,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestGrantsThatFail: a lease that the server does not grant is no place in the queue. A TTL that is too long for it is the
-// claim's mistake.
+// TestGrantsThatFail: a lease that the server does not grant is no place in the queue. A TTL that
+// is too long for it is the claim's mistake.
 func TestGrantsThatFail(t *testing.T) {
 	for _, tt := range []struct {
 		fails error
@@ -278,8 +279,9 @@ func TestGrantsThatFail(t *testing.T) {
 	}
 }
 
-// TestCloseRevokesForAWaiter: a waiter, with a lock delay, leaves the queue because its Leaser closes, and the server does not
-// answer that. It never held the name: Close goes on until the server has revoked its lease, and takes no longer than that.
+// TestCloseRevokesForAWaiter: a waiter, with a lock delay, leaves the queue because its Leaser
+// closes, and the server does not answer that. It never held the name: Close goes on until the
+// server has revoked its lease, and takes no longer than that.
 func TestCloseRevokesForAWaiter(t *testing.T) {
 	away := status.Error(codes.Unavailable, "no")
 	for name, tt := range map[string]struct {

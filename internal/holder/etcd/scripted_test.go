@@ -58,8 +58,8 @@ func TestHeldNamesTheFirst(t *testing.T) {
 	}
 }
 
-// TestALateAnswerAndTheNextRenewal: an answer that comes after later attempts counts from when it was asked for, and has no
-// other attempt sent sooner than a ninth after the last.
+// TestALateAnswerAndTheNextRenewal: an answer that comes after later attempts counts from when it
+// was asked for, and has no other attempt sent sooner than a ninth after the last.
 func TestALateAnswerAndTheNextRenewal(t *testing.T) {
 	for _, tt := range []struct{ answered, next time.Duration }{
 		{45 * time.Second, 60 * time.Second}, // asked for at 30 s, and again at 40 s: a third after the first

@@ -16,8 +16,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
-// leaderless is a cluster that ends each watch at once, and otherwise shows a queue that never changes. It counts
-// looks, and gives the test up after too many.
+// leaderless is a cluster that ends each watch at once, and otherwise shows a queue that never
+// changes. It counts looks, and gives the test up after too many.
 type leaderless struct {
 	clientv3.KV
 	clientv3.Watcher

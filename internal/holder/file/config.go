@@ -36,7 +36,7 @@ func CheckPaths(paths []string) error {
 	for i, p := range paths {
 		switch {
 		case !filepath.IsAbs(p):
-			return fmt.Errorf("path %q is not absolute: it would be another one for each working directory", p)
+			return fmt.Errorf("path %q is not absolute: it would mean another place in each working directory", p)
 		case slices.Contains(paths[:i], p):
 			return fmt.Errorf("path %q is given twice: one failure would take both away", p)
 		}

@@ -109,7 +109,8 @@ func TestReleasedLeasesLeaveNoFiles(t *testing.T) {
 	})
 }
 
-// TestADeviceWhoseHandleDied: it takes two Terms to have its area. Open waits for that, though a majority is open.
+// TestADeviceWhoseHandleDied: it takes two Terms to have its area. Open waits for that, though a
+// majority is open.
 func TestADeviceWhoseHandleDied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paths := []string{blankDevice(t), t.TempDir(), t.TempDir()}
@@ -167,8 +168,8 @@ func TestOpenGivesUpWithItsContext(t *testing.T) {
 	})
 }
 
-// TestASetThatIsNeverMade: a process that came second is told which store is missing, when the first has not made it for
-// some seconds, or at the end of its context.
+// TestASetThatIsNeverMade: a process that came second is told which store is missing, when the
+// first has not made it for some seconds, or at the end of its context.
 func TestASetThatIsNeverMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

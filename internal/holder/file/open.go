@@ -182,7 +182,7 @@ func (f findings) join(cfg Config) (*Leaser, error) {
 	if len(stores) <= len(f)/2 {
 		err := errors.Join(errs...)
 		if len(f) > 1 {
-			err = fmt.Errorf("%d of %d stores can be used, and it takes more than half:\n%w", len(stores), len(f), err)
+			err = fmt.Errorf("%d of %d stores can be used, and a set needs more than half:\n%w", len(stores), len(f), err)
 		}
 		return nil, err
 	}

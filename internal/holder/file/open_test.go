@@ -20,8 +20,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestHowLongOpenWaits: for a majority as long as its context lasts, and for the others from then on no longer than it
-// takes to have the area of a device whose handle died.
+// TestHowLongOpenWaits: for a majority as long as its context lasts, and for the others from then
+// on no longer than it takes to have the area of a device whose handle died.
 func TestHowLongOpenWaits(t *testing.T) {
 	const wait = (2*4*time.Second + 12*150*time.Millisecond) / 10 * 11
 	for what, c := range map[string]struct {
@@ -53,8 +53,8 @@ func TestHowLongOpenWaits(t *testing.T) {
 	}
 }
 
-// TestOpenWaitsForNobody where nobody can be making a set: a process that may not make one, or finds a majority, or something
-// else, is told at once.
+// TestOpenWaitsForNobody where nobody can be making a set: a process that may not make one, or
+// finds a majority, or something else, is told at once.
 func TestOpenWaitsForNobody(t *testing.T) {
 	for what, c := range map[string]struct {
 		stores int // of three paths; the others are empty

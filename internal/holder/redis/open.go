@@ -70,7 +70,7 @@ func join(cfg Config, found []*redis.Store, errs []error) (*Leaser, error) {
 	if len(stores) <= n/2 {
 		err := errors.Join(errs...)
 		if n > 1 {
-			err = fmt.Errorf("%d of %d servers can be used, and it takes more than half:\n%w", len(stores), n, err)
+			err = fmt.Errorf("%d of %d servers can be used, and a set needs more than half:\n%w", len(stores), n, err)
 		}
 		return nil, err
 	}

@@ -26,8 +26,8 @@ func atPut(faults []*register.Faults, f func()) {
 	}
 }
 
-// TestASlowTryFindsAnother: a try whose write was slow does not wait when another holds the lease meanwhile, and names
-// that holder. It would wait in vain.
+// TestASlowTryFindsAnother: a try whose write was slow does not wait when another holds the lease
+// meanwhile, and names that holder. It would wait in vain.
 func TestASlowTryFindsAnother(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -87,7 +87,8 @@ func TestASlowTryKnowsItsLimit(t *testing.T) {
 	}
 }
 
-// TestAWaitForOneself: a caller that gives up while it waits out a slow write of its own is told so. Nobody else is in the way.
+// TestAWaitForOneself: a caller that gives up while it waits out a slow write of its own is told
+// so. Nobody else is in the way.
 func TestAWaitForOneself(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
@@ -119,8 +120,8 @@ func TestNobodyIsInHisOwnWay(t *testing.T) {
 	})
 }
 
-// TestAQuickerClaimThatIsGone: a try that lost to a claim which has been released since is refused, though nobody is
-// left to name.
+// TestAQuickerClaimThatIsGone: a try that lost to a claim which has been released since is refused,
+// though nobody is left to name.
 func TestAQuickerClaimThatIsGone(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -154,8 +155,8 @@ func TestWhatMakesNoLease(t *testing.T) {
 	})
 }
 
-// TestWhatIsSaidOfAHolder to a caller that gave up waiting: its name and how long the lease may last, and nothing of trouble
-// with the stores that is over.
+// TestWhatIsSaidOfAHolder to a caller that gave up waiting: its name and how long the lease may
+// last, and nothing of trouble with the stores that is over.
 func TestWhatIsSaidOfAHolder(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)

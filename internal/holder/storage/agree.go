@@ -97,7 +97,7 @@ func (l *Leaser) Decided(outer context.Context, name string) (value []byte, ok b
 		err = fmt.Errorf("%w: %w", tenure.ErrUnavailable, err)
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("see what is agreed on %q: %w", name, err)
+		return nil, false, fmt.Errorf("look for the agreement on %q: %w", name, err)
 	}
 	return value, ok, nil
 }

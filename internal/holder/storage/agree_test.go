@@ -442,8 +442,8 @@ func TestAgreementWithoutALease(t *testing.T) {
 	})
 }
 
-// TestTroubleThatIsOver: a caller that gives up is told of trouble that stands in the way of an agreement, not of trouble that
-// is over.
+// TestTroubleThatIsOver: a caller that gives up is told of trouble that stands in the way of an
+// agreement, not of trouble that is over.
 func TestTroubleThatIsOver(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -464,8 +464,8 @@ func TestTroubleThatIsOver(t *testing.T) {
 	})
 }
 
-// TestWhichStoreAnAgreementLacks: of three stores one hangs, and one fails for the agreement alone. A caller that gives up is told
-// of it, though no access has ended.
+// TestWhichStoreAnAgreementLacks: of three stores one hangs, and one fails for the agreement alone.
+// A caller that gives up is told of it, though no access has ended.
 func TestWhichStoreAnAgreementLacks(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(3, term, delay)
@@ -530,8 +530,8 @@ func TestCloseEndsAnAgreement(t *testing.T) {
 	})
 }
 
-// TestWhoLostTheLeaseFollows: a proposer that has lost the lease, and meets a rank that is greater than its own, raises no
-// other while somebody else leads. He would be in his way.
+// TestWhoLostTheLeaseFollows: a proposer that has lost the lease, and meets a rank that is greater
+// than its own, raises no other while somebody else leads. He would be in his way.
 func TestWhoLostTheLeaseFollows(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -568,8 +568,8 @@ func TestWhoLostTheLeaseFollows(t *testing.T) {
 	})
 }
 
-// TestADecisionThatWasReturnedStays: a decision that only one of three stores has is not returned before most have it, or
-// the next proposer that asks would not find it.
+// TestADecisionThatWasReturnedStays: a decision that only one of three stores has is not returned
+// before most have it, or the next proposer that asks would not find it.
 func TestADecisionThatWasReturnedStays(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		scratch := newMemories(1, term, delay)
@@ -590,7 +590,8 @@ func TestADecisionThatWasReturnedStays(t *testing.T) {
 	})
 }
 
-// TestWhoHoldsTheLeaseLeads for as long as that is: a proposer that meets a greater rank after many Terms raises another.
+// TestWhoHoldsTheLeaseLeads for as long as that is: a proposer that meets a greater rank after many
+// Terms raises another.
 func TestWhoHoldsTheLeaseLeads(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)

@@ -211,7 +211,8 @@ func TestCloseWaitsForCalls(t *testing.T) {
 	})
 }
 
-// TestCloseIsNoTroubleWithStores: a call that waits for stores that fail, and is ended by Close, returns the error of Close alone.
+// TestCloseIsNoTroubleWithStores: a call that waits for stores that fail, and is ended by Close,
+// returns the error of Close alone.
 func TestCloseIsNoTroubleWithStores(t *testing.T) {
 	for what := range calls(nil) {
 		t.Run(what, func(t *testing.T) {

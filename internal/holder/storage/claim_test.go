@@ -159,8 +159,8 @@ func TestAReleaseOutlastsAShortTerm(t *testing.T) {
 	})
 }
 
-// TestCloseDoesNotWaitForALockDelay, by which the lease of a holder that died is kept back, nor for the end of a long
-// lease.
+// TestCloseDoesNotWaitForALockDelay, by which the lease of a holder that died is kept back, nor for
+// the end of a long lease.
 func TestCloseDoesNotWaitForALockDelay(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		l, faults := newMemories(1, time.Minute, delay).open(t, storage.Options{})
@@ -200,8 +200,8 @@ func TestCloseTellsNothingOfTheLost(t *testing.T) {
 	})
 }
 
-// TestALateReleaseEndsALockDelay: a release that stores did not take goes on for as long as others would wait, lock delay
-// and all, and its error says how long that is.
+// TestALateReleaseEndsALockDelay: a release that stores did not take goes on for as long as others
+// would wait, lock delay and all, and its error says how long that is.
 func TestALateReleaseEndsALockDelay(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)

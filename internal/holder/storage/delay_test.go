@@ -88,8 +88,8 @@ func TestStoresThatGetReadySlowly(t *testing.T) {
 	})
 }
 
-// TestStoresThatFailAtFirst: a store that fails is asked again, and is one that failed once, however often it fails.
-// A claim that took it for several would not wait for the others.
+// TestStoresThatFailAtFirst: a store that fails is asked again, and is one that failed once,
+// however often it fails. A claim that took it for several would not wait for the others.
 func TestStoresThatFailAtFirst(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		l, faults := newMemories(3, term, delay).open(t, storage.Options{})

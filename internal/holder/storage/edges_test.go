@@ -18,8 +18,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// TestCallsLeaveNoAlarm: a call that has ended leaves no alarm that would ring for it, or one that lasts long would
-// be kept in memory for so long.
+// TestCallsLeaveNoAlarm: a call that has ended leaves no alarm that would ring for it, or one that
+// lasts long would be kept in memory for so long.
 func TestCallsLeaveNoAlarm(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -344,7 +344,8 @@ func TestNoVersionIsLeft(t *testing.T) {
 	})
 }
 
-// TestWhyAReleaseIsNotConfirmed: its error has the end of the caller's patience, and the trouble with the stores.
+// TestWhyAReleaseIsNotConfirmed: its error has the end of the caller's patience, and the trouble
+// with the stores.
 func TestWhyAReleaseIsNotConfirmed(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
@@ -427,8 +428,8 @@ func witnessFiles(t *testing.T, state string) int {
 	return len(files)
 }
 
-// TestASharerThatCannotConfirm: a claim that others may share is lost before its caller knew of it, for the store takes
-// no beats. It tries again.
+// TestASharerThatCannotConfirm: a claim that others may share is lost before its caller knew of it,
+// for the store takes no beats. It tries again.
 func TestASharerThatCannotConfirm(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		l, faults := newMemories(1, term, delay).open(t, storage.Options{})

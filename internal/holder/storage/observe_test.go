@@ -270,8 +270,8 @@ func TestAwaitInTrouble(t *testing.T) {
 	})
 }
 
-// TestWhatALookShows: how many may share, and until when the lease may last: no longer than a Term from now, and no
-// time that has passed, even when it may be that of a dead holder.
+// TestWhatALookShows: how many may share, and until when the lease may last: no longer than a Term
+// from now, and no time that has passed, even when it may be that of a dead holder.
 func TestWhatALookShows(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, term/disklease.MinTerms)
@@ -297,8 +297,8 @@ func TestWhatALookShows(t *testing.T) {
 	})
 }
 
-// TestSlowLooksAreEvidence: where stores are known to be slow a look is given as long as they take. One that is cut off
-// learns nothing, and never finds the dead.
+// TestSlowLooksAreEvidence: where stores are known to be slow a look is given as long as they take.
+// One that is cut off learns nothing, and never finds the dead.
 func TestSlowLooksAreEvidence(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all, state := newMemories(1, term, delay), t.TempDir()

@@ -27,8 +27,8 @@ func TestTheGreaterVersionStays(t *testing.T) {
 	}
 }
 
-// TestNothingIsWrittenTwice: data stays when other data comes under its version, and a note when another comes under
-// its number.
+// TestNothingIsWrittenTwice: data stays when other data comes under its version, and a note when
+// another comes under its number.
 func TestNothingIsWrittenTwice(t *testing.T) {
 	s := NewMemory(header(1, 0)).Open()
 	v := machine.Version{Seq: 5, Writer: machine.ID{1}}

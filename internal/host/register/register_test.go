@@ -298,7 +298,8 @@ func TestWhatFailedIsSaid(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsOfItsOperation: an operation on a cell lasts until its answer was handed over: the next could take it for its own.
+// TestAnAnswerIsOfItsOperation: an operation on a cell lasts until its answer was handed over: the
+// next could take it for its own.
 func TestAnAnswerIsOfItsOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Cell{turn: make(chan struct{}, 1), done: make(chan machine.Accessed)}

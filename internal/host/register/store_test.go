@@ -37,7 +37,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestQuiet lasts as long as a lease whose δ has grown, for slow clocks; if the header's δ is longer still, by that.
+// TestQuiet lasts as long as a lease whose δ has grown, for slow clocks; if the header's δ is
+// longer still, by that.
 func TestQuiet(t *testing.T) {
 	h := header(1, 0)
 	h.Term, h.Delay = 120*time.Second, time.Second

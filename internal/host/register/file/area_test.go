@@ -298,8 +298,8 @@ func TestADamagedArea(t *testing.T) {
 	})
 }
 
-// Damage to a slot of its area that a handle does not use is not in its way, nor in that of others for longer than
-// the wait.
+// Damage to a slot of its area that a handle does not use is not in its way, nor in that of others
+// for longer than the wait.
 func TestADamagedFreeSlotOfAnArea(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newDevice(t, InitOptions{Handles: 2})

@@ -26,9 +26,9 @@ const (
 )
 
 var (
-	errMagic = errors.New("it does not begin like one")
+	errMagic = errors.New("it does not begin like a block of this kind")
 	errSum   = fmt.Errorf("its checksum is wrong: %w", register.ErrDamaged)
-	errForm  = fmt.Errorf("its checksum is right and its content is not: %w", register.ErrDamaged)
+	errForm  = fmt.Errorf("its checksum is right, and its content is not valid: %w", register.ErrDamaged)
 )
 
 func checksum(b []byte) uint32 {

@@ -93,7 +93,7 @@ func (d *device) acquire(now func() machine.Mono, patient bool) (*claim, error) 
 func lasts(m disklease.Member) bool { return !m.Released && !m.Dead }
 
 // errOthers is a contest that somebody else won, or may have.
-var errOthers = errors.New("another handle has the area, or is about to")
+var errOthers = errors.New("another handle has the area, or is about to claim it")
 
 // contend claims an area, of which the witness says for how long nobody has shown a sign of
 // life. The claim is renewed from then on.

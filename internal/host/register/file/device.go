@@ -307,7 +307,7 @@ func (k *areaKeeper) take(s *Store, patient bool) error {
 }
 
 func (k *areaKeeper) full(s *Store) error {
-	return fmt.Errorf("%s: all %d slots of this handle are in use: leave registers, or make a store with fewer handles", s.path, k.dev.header.slots)
+	return fmt.Errorf("%s: all %d slots of this handle are in use: release leases, or make a store with fewer handles", s.path, k.dev.header.slots)
 }
 
 // inherit reads the records in the area, and puts our name on it.
@@ -386,7 +386,7 @@ func (k *areaKeeper) check(s *Store) error {
 	}
 	switch h, err := decodeHeader(b); {
 	case err != nil:
-		return fmt.Errorf("the header of %s: %w: %w: bring it back from a copy, see the store's documentation", s.path, register.ErrGone, err)
+		return fmt.Errorf("the header of %s: %w: %w: restore it from a copy, see the store's documentation", s.path, register.ErrGone, err)
 	case h != s.header:
 		s.drop()
 		s.dead = fmt.Errorf("%s: another store has taken the place of this one: %w", s.path, register.ErrMismatch)

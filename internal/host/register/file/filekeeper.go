@@ -84,7 +84,7 @@ func (k fileKeeper) check(s *Store) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: %w: the store is not there any more: mount it, or bring it back", s.path, register.ErrGone)
 	case errors.Is(err, register.ErrDamaged) || errors.Is(err, register.ErrForeign):
-		return fmt.Errorf("%s: %w: %w: bring it back from a copy, see the store's documentation", k.dir.header(), register.ErrGone, err)
+		return fmt.Errorf("%s: %w: %w: restore it from a copy, see the store's documentation", k.dir.header(), register.ErrGone, err)
 	case err != nil:
 		return fmt.Errorf("%s: %w", k.dir.header(), err)
 	case h != s.header:

@@ -114,7 +114,7 @@ func advise(err error) error {
 		{unix.EOPNOTSUPP, "the filesystem needs hard links"},
 		{unix.EMFILE, "raise the limit of open files"},
 		{unix.EFBIG, "raise the limit of the size of files (ulimit -f)"},
-		{unix.ESTALE, "the server has forgotten the file: mount it again"},
+		{unix.ESTALE, "the server does not know the file any more: mount it again"},
 	}
 	for _, h := range hints {
 		if errors.Is(err, h.is) {

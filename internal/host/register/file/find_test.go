@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAHeaderInTheWrongPlace: a directory has the header of a directory, and a device that of a device, which says how many handles there are
-// and how many slots each has.
+// TestAHeaderInTheWrongPlace: a directory has the header of a directory, and a device that of a
+// device, which says how many handles there are and how many slots each has.
 func TestAHeaderInTheWrongPlace(t *testing.T) {
 	for name, tt := range map[string]struct {
 		dir          bool

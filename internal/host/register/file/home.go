@@ -228,7 +228,7 @@ func (s *Store) gone(err error) error {
 		return err
 	}
 	if !errors.Is(err, register.ErrGone) && !errors.Is(err, errTaken) && !errors.Is(err, errCondemned) {
-		return fmt.Errorf("look for the own place in %s: %w", s.path, advise(err))
+		return fmt.Errorf("look for this handle's place in %s: %w", s.path, advise(err))
 	}
 	s.drop()
 	s.lost = true

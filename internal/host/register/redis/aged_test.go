@@ -72,8 +72,8 @@ func TestOpenThatFailsStaysNotConnected(t *testing.T) {
 	}
 }
 
-// TestSamplesAreDropped: a name that is looked at less often than notes age is remembered for three times as long, and no longer; whether there
-// are such names is looked at once while notes age.
+// TestSamplesAreDropped: a name that is looked at less often than notes age is remembered for three
+// times as long, and no longer; whether there are such names is looked at once while notes age.
 func TestSamplesAreDropped(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := &Store{header: header(0, 1), now: func() time.Time { return now }, samples: map[string]sample{}}

@@ -262,7 +262,8 @@ func TestRestoreIsWholeOrNone(t *testing.T) {
 	}
 }
 
-// TestTheFloorIsCopiedWithoutData: how far the tokens went is taken over from a store that has forgotten all data, too.
+// TestTheFloorIsCopiedWithoutData: how far the tokens went is taken over from a store that has
+// forgotten all data, too.
 func TestTheFloorIsCopiedWithoutData(t *testing.T) {
 	for what, ops := range map[string][]register.Op{"nothing": nil, "a note": {note("x", 1, ann, "wish")}, "data": {put("x", 2, ann, "a")}} {
 		h, from := made(t, 0, 1)

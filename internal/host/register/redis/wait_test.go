@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestWaitTellsItsEnd: a wait that its caller has given up is not over, so that nothing is done that it was for.
+// TestWaitTellsItsEnd: a wait that its caller has given up is not over, so that nothing is done
+// that it was for.
 func TestWaitTellsItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
