@@ -28,7 +28,7 @@ type keyOrder struct {
 	behind map[uint64][]uint64
 	// own are unreleased entries, ascending, that this member proposed as a leader and
 	// keeps, so that it may read past them. In its term nobody else releases them; those of an earlier
-	// reign are released before the leader of a later one is beyond doubt.
+	// leadership are released before the leader of a later one is beyond doubt.
 	own []uint64
 	// confs are the configurations from the last released one on (R13), ascending. Readers
 	// have parts of it: no element is written twice.
@@ -45,7 +45,7 @@ type keyOrder struct {
 	// leaseKeys are the keys of clients' leases, as the Applier had them last.
 	leaseKeys func(lease int64) [][]byte
 	scratch   Touch
-	unseen    unseen
+	invisible invisible
 
 	fresh  []uint64 // released apart from all before, not reported yet
 	news   quorumlease.News
@@ -103,7 +103,7 @@ var _ visibility = (*keyOrder)(nil)
 func (k *keyOrder) appended(e *raftpb.Entry) account {
 	i := e.GetIndex()
 	touch := k.log.Add(e, k.leaseKeys)
-	k.unseen.add(i, touch.Keys.Writes)
+	k.invisible.add(i, touch.Keys.Writes)
 	if len(e.GetData()) == 0 || changes(e) {
 		k.fences = append(k.fences, i)
 		return account{}
@@ -225,7 +225,7 @@ func holdAll(confs []conf, id machine.NodeID, keys keyspan.Set) bool {
 // truncated forgets the entries from an index on.
 func (k *keyOrder) truncated(from, last uint64) {
 	k.log.Truncate(from)
-	k.unseen.truncate(from)
+	k.invisible.truncate(from)
 	k.fences = slices.DeleteFunc(k.fences, func(i uint64) bool { return i >= from })
 	for n := len(k.confs); n > 0 && k.confs[n-1].index >= from; n-- {
 		k.confs = k.confs[: n-1 : n-1] // readers have it

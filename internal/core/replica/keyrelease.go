@@ -36,7 +36,7 @@ func (k *keyOrder) visible(uint64) uint64 { return k.through }
 
 func (k *keyOrder) releasedHere(at positions) uint64 { return min(k.through, at.committed) }
 
-func (k *keyOrder) unseenBy(at positions) bool { return k.through < at.handedOut }
+func (k *keyOrder) hidesSome(at positions) bool { return k.through < at.handedOut }
 
 func (k *keyOrder) tells(at positions, news quorumlease.News) quorumlease.News {
 	news.Released = k.through

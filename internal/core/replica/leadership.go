@@ -30,7 +30,7 @@ type candidacy struct {
 func (r *Replica) follow(leader machine.NodeID, term uint64) {
 	fresh := term != r.term
 	r.leader, r.term, r.begun = leader, term, 0
-	r.reads.reign(r.moment, fresh)
+	r.reads.newLeader(r.moment, fresh)
 	if leader != 0 {
 		r.bereaved = false
 	}
@@ -141,7 +141,7 @@ func (r *Replica) onForward(from machine.NodeID, m forward) {
 	if m.Term != r.term || !r.leading() {
 		return // the sender finds out by itself that this term is over
 	}
-	// A batch is for one term, so a leader need remember only its own reign.
+	// A batch is for one term, so a leader need remember only its own leadership.
 	key := asker{from, b.Boot}
 	if r.forwards == nil {
 		r.forwards = map[asker]*fates{}
@@ -171,7 +171,7 @@ type fates struct {
 
 // rememberedFates is far more than a member has batches on their way. A batch that was lost
 // and is sent again behind so many later ones is taken for one that was decided about, and
-// not appended in this reign. Nobody takes that for success: its requests are answered
+// not appended in this leadership. Nobody takes that for success: its requests are answered
 // from the log only, so their callers hear of a time-out, which leaves it open.
 const rememberedFates = 4096
 

@@ -101,7 +101,7 @@ func (rl *readLeases) init(at moment, eff *effects) {
 func (rl *readLeases) count(members quorumlease.Memberships) {
 	if rl.follow(members) {
 		rl.ledger.Count(members)
-		rl.plans.reign()
+		rl.plans.restart()
 	}
 }
 
@@ -266,8 +266,8 @@ func (rl *readLeases) receive(at moment, eff *effects, from machine.NodeID, body
 	}
 }
 
-// reign learns of a leader; fresh says that the term is another, too.
-func (rl *readLeases) reign(at moment, fresh bool) {
+// newLeader learns of a leader; fresh says that the term is another, too.
+func (rl *readLeases) newLeader(at moment, fresh bool) {
 	if fresh {
 		// What is committed every later leader has, even if there is nothing left to be
 		// acknowledged to it. A majority has it on disk, which need not be this member:
@@ -276,9 +276,9 @@ func (rl *readLeases) reign(at moment, fresh bool) {
 		rl.stalled, rl.told, rl.far = nil, nil, false
 		rl.stalls.Reset()
 	}
-	rl.plans.reign()
+	rl.plans.restart()
 	if at.leader != 0 && rl.ledger.Term() != at.term {
-		rl.ledger.Reign(at.term, rl.memberships)
+		rl.ledger.Begin(at.term, rl.memberships)
 	}
 }
 

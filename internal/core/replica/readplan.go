@@ -23,7 +23,7 @@ type plans struct {
 	trips   []roundTrip        // to voters, smoothed, by member
 	counted placement.Counts   // what was told last
 
-	// At the leader, of its reign:
+	// At the leader, of its leadership:
 	planner  *placement.Planner
 	policy   quorumlease.Policy // for which it plans
 	since    machine.Mono
@@ -173,8 +173,8 @@ func (p *plans) answered(by machine.NodeID, took time.Duration) {
 	p.trips[i].Time += (took - p.trips[i].Time) / 8
 }
 
-// reign begins anew: what another leader knew is lost, but for what it decided.
-func (p *plans) reign() {
+// restart begins anew, under another leader: what another leader knew is lost, but for what it decided.
+func (p *plans) restart() {
 	p.planner, p.underWay, p.ready, p.observed, p.heard = nil, nil, nil, nil, nil
 }
 
@@ -223,7 +223,7 @@ func (p *plans) turn(at moment, eff *effects, by planning) (propose *placement.C
 // begin takes over from what is in the log: with this leader in it at once, the rest
 // by and by.
 func (p *plans) begin(at moment, by planning) {
-	p.reign()
+	p.restart()
 	present := by.latest.cells
 	planner, err := placement.NewPlanner(at.cfg.planner(by.policy, by.voters, by.learners), present)
 	if err != nil {
@@ -276,7 +276,7 @@ func (p *plans) plan(at moment, eff *effects, by planning) {
 	eff.outcomes = append(eff.outcomes, plan)
 }
 
-// planned takes a plan that was made. One of an earlier reign is nobody's.
+// planned takes a plan that was made. One of an earlier leadership is nobody's.
 func (p *plans) planned(in Planned) {
 	if in.plan == p.underWay {
 		p.underWay, p.ready = nil, in.cells

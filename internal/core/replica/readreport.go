@@ -160,7 +160,7 @@ func (rl *readLeases) receipt(at moment, eff *effects) {
 
 // onTick makes up for what was lost on the way.
 func (rl *readLeases) onTick(at moment, eff *effects) {
-	if len(rl.held) > 0 || rl.order().unseenBy(rl.positions) {
+	if len(rl.held) > 0 || rl.order().hidesSome(rl.positions) {
 		rl.tell(at, eff)
 	}
 }

@@ -50,7 +50,7 @@ func (strictOrder) visible(applied uint64) uint64 { return applied }
 // committed here it may replace.
 func (strictOrder) releasedHere(at positions) uint64 { return min(at.released, at.committed) }
 
-func (strictOrder) unseenBy(positions) bool { return false }
+func (strictOrder) hidesSome(positions) bool { return false }
 
 func (strictOrder) tells(_ positions, news quorumlease.News) quorumlease.News { return news }
 

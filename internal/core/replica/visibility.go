@@ -31,9 +31,9 @@ type visibility interface {
 	visible(applied uint64) uint64
 	// releasedHere is up to where the log that is here is known to be released.
 	releasedHere(at positions) uint64
-	// unseenBy reports whether there is anything that was given to the Applier and is not
+	// hidesSome reports whether there is anything that was given to the Applier and is not
 	// known to be released.
-	unseenBy(at positions) bool
+	hidesSome(at positions) bool
 	// tells completes the news for the others.
 	tells(at positions, news quorumlease.News) quorumlease.News
 	// lacking are the members that hold up what is committed.

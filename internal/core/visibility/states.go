@@ -1,4 +1,4 @@
-// Package seen keeps the states that were applied apart from what of them may be seen.
+// Package visibility keeps the states that were applied apart from what of them may be seen.
 //
 // In key order (package quorumlease) a replica.Applier is ahead of what is released. Its
 // owner adds each state that it has applied, and is told by the replica what is released:
@@ -14,7 +14,7 @@
 //
 // It is a pure data structure. One goroutine has it; the slice that Ahead returns is never
 // written again.
-package seen
+package visibility
 
 import (
 	"cmp"
