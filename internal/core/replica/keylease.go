@@ -14,8 +14,8 @@ import (
 // many may ask it at once. Nil is none.
 //
 // It says what the log has that such a reader must not go by: each key that an entry
-// changes which is not released, or not in every state that is loaded from now on. Whoever
-// asks for one of those asks the machine ([ReadKeys]).
+// changes which is not released, or not in every state that is loaded from now on. A reader
+// of one of those asks the machine ([ReadKeys]).
 type KeyLease struct {
 	Until machine.Mono
 	// Counted tells that the keys that are read have to be told of: see [Served].
@@ -105,7 +105,7 @@ func hashOf(key []byte) uint64 {
 	return h
 }
 
-// keyLease is what readers here may go by, or false if each has to ask.
+// keyLease returns what readers here may go by, or false if each has to ask.
 func (rl *readLeases) keyLease(at moment) (l KeyLease, ok bool) {
 	k := &rl.keys
 	if k.invisible.tidy(k.log.Keys()); k.blind || !rl.setting.policy.ByKey() || !k.invisible.fits() {

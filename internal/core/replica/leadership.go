@@ -34,7 +34,7 @@ func (r *Replica) follow(leader machine.NodeID, term uint64) {
 	if leader != 0 {
 		r.bereaved = false
 	}
-	// Whatever was confirmed or asked under the old leader is asked anew.
+	// Everything that was confirmed or asked under the old leader is asked anew.
 	r.leadership = leadership{levels: levels{}}
 	r.proposals.refusal = false
 	r.leases.stop(r.moment)
@@ -59,7 +59,7 @@ func (r *Replica) onDown(node machine.NodeID) {
 	r.campaignAt = r.now.Add(r.cfg.Tick/10 + r.turnAfter(node))
 }
 
-// turnAfter is how long this member lets others campaign first.
+// turnAfter returns how long this member lets others campaign first.
 func (r *Replica) turnAfter(dead machine.NodeID) time.Duration {
 	voters := slices.Sorted(slices.Values(r.tail.conf.GetVoters()))
 	voters = slices.DeleteFunc(voters, func(v uint64) bool { return v == uint64(dead) })

@@ -53,7 +53,7 @@ type leases struct {
 
 	// revoking holds, by lease, the index of the last entry of this leadership that
 	// revokes it and is not applied yet; revocations lists them by index. The ID may have
-	// been granted again behind that entry. What is said about the lease in a later one
+	// been granted again behind that entry. Anything about the lease in a later one
 	// would be about the new lease. Grants under way need no such care: as long as nothing
 	// ends the lease before them, they fail.
 	revoking    map[int64]uint64

@@ -11,11 +11,11 @@ import (
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
 )
 
-// plans is this member's part in finding out who should hold which keys, under a
-// policy that plans. Each member counts who reads what there, wherever the answer
-// comes from; the leader also counts the writes, which it sees all. They tell the
-// leader every PlanEvery, and it plans. Nothing of it bears on safety: whatever is
-// counted, lost or planned, it is the log that says who holds what.
+// plans is this member's part in finding out which members should hold which keys, under a
+// policy that plans. Each member counts the reads that come in there, wherever the answer
+// comes from. The leader also counts the writes, all of which it sees. Members tell the
+// leader their counts every PlanEvery, and it plans. None of that bears on safety: the log
+// alone says who holds what, whatever is counted, lost or planned.
 type plans struct {
 	counter *placement.Counter // nil while nothing is planned
 	seq     uint64             // of the counts told last
@@ -299,7 +299,7 @@ func (p *plans) propose(at moment, by planning) *placement.Configuration {
 	return cells
 }
 
-// due is when there is something to do.
+// due returns when there is something to do.
 func (p *plans) due() machine.Mono {
 	if p.counter == nil {
 		return machine.Never
