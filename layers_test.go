@@ -62,7 +62,7 @@ cmd/tenure: fence leasetest internal
 var apart = map[string][]string{
 	"internal/protocol": {},
 	"internal/state":    {},
-	"internal/core":     {"internal/core/replica internal/core/placement", "internal/core/seen internal/core/replica"},
+	"internal/core":     {"internal/core/replica internal/core/placement", "internal/core/visibility internal/core/replica"},
 }
 
 // pure folders neither block nor look at the world: time, randomness and messages are arguments.

@@ -48,7 +48,7 @@ type Configuration struct {
 	every, some Set    // the holders of all that is in no cell, and of any of it
 }
 
-// New makes a configuration, or says with ErrConfiguration what is wrong with it.
+// New returns a configuration, or an error that matches ErrConfiguration.
 // Members ascend. Each set names members only, and at least one; but a bucket may be
 // empty, which leaves it to the default. Buckets are a power of two, or none. New
 // keeps nothing of its arguments but the keys' bytes.
@@ -153,7 +153,7 @@ func (c *Configuration) setBuckets(buckets []Set) error {
 // Members are the members that the bits of a Set stand for, ascending.
 func (c *Configuration) Members() []machine.NodeID { return slices.Clone(c.members) }
 
-// Default is who holds what is in no cell and in no bucket that has holders.
+// Default returns the holders of keys in no cell and in no bucket that has holders.
 func (c *Configuration) Default() Set { return c.fallback }
 
 // Cells are the keys and ranges with holders of their own, ascending.
@@ -166,7 +166,7 @@ func (c *Configuration) Buckets() []Set { return slices.Clone(c.buckets) }
 // Place is the bit that stands for a member, or -1.
 func (c *Configuration) Place(id machine.NodeID) int { return place(c.members, id) }
 
-// Holders is who holds a key. It does not allocate.
+// Holders returns the holders of a key. It does not allocate.
 func (c *Configuration) Holders(key []byte) Set {
 	at := sort.Search(len(c.cells), func(i int) bool { return bytes.Compare(c.cells[i].Key, key) > 0 }) - 1
 	if at >= 0 {
@@ -183,7 +183,7 @@ func (c *Configuration) Holders(key []byte) Set {
 	return c.elsewhere(key)
 }
 
-// elsewhere is who holds a key that is in no cell.
+// elsewhere returns the holders of a key that is in no cell.
 func (c *Configuration) elsewhere(key []byte) Set {
 	if len(c.buckets) > 0 {
 		if s := c.buckets[Bucket(key, len(c.buckets))]; s != 0 {
@@ -318,7 +318,7 @@ func quote(key string) string {
 	return key
 }
 
-// bucket is who holds bucket i of as many or more than there are.
+// bucket returns the holders of bucket i of as many or more than there are.
 func (c *Configuration) bucket(i int) Set {
 	if n := len(c.buckets); n > 0 && c.buckets[i&(n-1)] != 0 {
 		return c.buckets[i&(n-1)]

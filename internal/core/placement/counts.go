@@ -52,7 +52,7 @@ type PairCount struct {
 	Writes []uint64 // by origin
 }
 
-// Of is what was counted of a key by itself: nothing, of one that is not hot.
+// Of returns what was counted of a key by itself: nothing, of one that is not hot.
 func (c Counts) Of(key []byte) Load {
 	i, found := slices.BinarySearchFunc(c.Spans, key, func(s SpanCount, key []byte) int {
 		return s.compare(SpanCount{Key: key})

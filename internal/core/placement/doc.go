@@ -26,7 +26,7 @@
 //
 //	p, err := placement.NewPlanner(placement.Settings{
 //		Policy: placement.Cost, Members: members, Leader: self,
-//	}, inForce)                        // a new one for each reign
+//	}, inForce)                        // a new one for each leadership
 //	p.RTT(a, b, rtt)                   // as measured, between each two
 //	p.Down(id, true)                   // given up: holds nothing from the next plan on
 //	p.Observe(from, counts)

@@ -112,7 +112,7 @@ func (d *draft) chooseKeys() {
 	}
 }
 
-// served is who holds a key that has no cell.
+// served returns the holders of a key that has no cell.
 func (d *draft) served(key string) Set {
 	return d.buckets[Bucket([]byte(key), len(d.buckets))]
 }

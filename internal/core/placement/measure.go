@@ -36,7 +36,7 @@ type measure struct {
 	turns      []Set // the Quorum policy's holders of cells that nobody was seen to use
 }
 
-// newMeasure prepares to choose among members who are not down. Traffic is that of all
+// newMeasure prepares to choose among members that are not down. Traffic is that of all
 // keys, by site, reads and then writes.
 func newMeasure(s Settings, d *Distances, traffic []float64) *measure {
 	m := &measure{
@@ -99,7 +99,7 @@ func (m *measure) takeTurns(others []int) {
 	}
 }
 
-// cold is who holds a bucket that nobody but the leader was seen to read. The paper's
+// cold returns the holders of a bucket that nobody but the leader was seen to read. The paper's
 // quorums are of one size, so that there are free places, and the first reader elsewhere
 // is as likely one as another: the Quorum policy has all take turns. But where writes
 // come and no reads, nobody reads.
@@ -163,7 +163,7 @@ func (m *measure) expect(mix []float32, operations float64) {
 	}
 }
 
-// evidence is how many operations tell who should hold what: for the Quorum policy,
+// evidence returns how many operations tell which members should hold what: for the Quorum policy,
 // reads by others than the leader.
 func (m *measure) evidence(load []float32) (sum float32) {
 	if m.policy != Quorum {
@@ -182,7 +182,7 @@ func (m *measure) evidence(load []float32) (sum float32) {
 // 150.
 const expected = 5
 
-// idle are those who would read here if this were as usual, and were not seen to. To
+// idle returns the members that would read here if this were as usual, and were not seen to. To
 // have them hold it may cost nothing, as long as they live.
 func (m *measure) idle(load []float32) (set Set) {
 	if m.policy == Quorum {

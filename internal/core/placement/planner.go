@@ -21,7 +21,7 @@ const (
 	forgotten = 1.0 / 16
 )
 
-// Planner chooses at the leader who shall hold what. It knows what replicas tell with
+// Planner chooses at the leader which members hold which keys. It knows what replicas tell with
 // Observe and RTT; Plan gives the configuration that follows. It takes 8 bytes a
 // bucket and member, and at most a few MiB for single keys. The same calls give the
 // same configurations, to the byte, on one kind of machine. It is not for several

@@ -47,19 +47,19 @@ func (a *Applier) Store() *kv.Store { return a.store }
 // Older makes the applier one of a version from before levels: see [Config].
 func (a *Applier) Older() { a.older = true }
 
-// Index is the index of the last entry applied.
+// Index returns the index of the last entry applied.
 func (a *Applier) Index() uint64 { return a.index }
 
-// Term is the term of that entry.
+// Term returns the term of that entry.
 func (a *Applier) Term() uint64 { return a.term }
 
-// Found says who begins a fresh cluster. All members must say the same.
+// Found sets the members that begin a fresh cluster. All members must name the same.
 func (a *Applier) Found(by Roster) { a.roster = by }
 
-// Roster is who the members are.
+// Roster returns the members.
 func (a *Applier) Roster() Roster { return a.roster }
 
-// ReadPolicy is the policy of read leases, empty until one was set.
+// ReadPolicy returns the policy of read leases, empty until one was set.
 func (a *Applier) ReadPolicy() quorumlease.Policy { return a.setting.policy }
 
 // Released tells that everything up to an index is released; a snapshot tells it on.
@@ -267,12 +267,13 @@ func (a *Applier) Snapshot() Snapshot {
 // Release lets the store give up what the snapshot held.
 func (s Snapshot) Release() { s.release() }
 
-// ConfState is who the members are, for the metadata of the snapshot.
+// ConfState returns the members, for the metadata of the snapshot.
 func (s Snapshot) ConfState() *raftpb.ConfState { return s.roster.ConfState() }
 
-// WriteTo writes the snapshot: the members, as a *pb.MemberListResponse, the policy of
-// read leases, who holds which keys, up to where the state is released, and who votes,
-// learns, and was removed, each with its length before it; then the kv state.
+// WriteTo writes the snapshot. It begins with five sections, each behind its length: the
+// members, as a *pb.MemberListResponse; the policy of read leases; the holders of the keys;
+// the index up to which the state is released; and the voters, the learners and the removed
+// members. Then follows the kv state.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	members, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.MemberListResponse{Members: s.roster.Members})
 	if err != nil {

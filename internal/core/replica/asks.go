@@ -76,7 +76,7 @@ func (a *asks) turn(at moment, eff *effects) {
 
 // receive takes another member's asks: index is up to where they have to be applied, if the
 // question vouches for the leader. A member that does not lead drops them: the sender asks
-// again when it hears who does.
+// again when it hears of the leader.
 func (a *asks) receive(at moment, from machine.NodeID, m leaseAsks, index uint64, vouched bool) {
 	b := askBatch{asker: asker{from, m.Boot}, index: index, asks: m.Asks}
 	switch {

@@ -55,7 +55,7 @@ func TestAnotherLeaderIsAskedAnew(t *testing.T) {
 	a.inbox, a.confirmed = []askBatch{{}}, []askBatch{{}}
 	a.redirect()
 	if len(a.inbox)+len(a.confirmed) > 0 || a.away {
-		t.Errorf("of an earlier reign %d questions wait for a round, and %d are confirmed", len(a.inbox), len(a.confirmed))
+		t.Errorf("of an earlier leadership %d questions wait for a round, and %d are confirmed", len(a.inbox), len(a.confirmed))
 	}
 	for i, f := range a.fresh {
 		if len(a.fresh) != 9 || f.ask.ID != uint64(i+1) {
@@ -112,7 +112,7 @@ func TestAnswersGoToTheLifeThatAsked(t *testing.T) {
 	}
 }
 
-// A leader that was in key order in its reign answers questions about leases from all that is in its
+// A leader that was in key order in its leadership answers questions about leases from all that is in its
 // log: others may have found more of it to be released than is committed here.
 func TestQuestionsWaitForWhatOthersMayHaveSeen(t *testing.T) {
 	s := newStage(t)

@@ -43,7 +43,7 @@ const (
 	pastVerdicts
 )
 
-// err is why a batch was refused for good.
+// err returns why a batch was refused for good.
 func (v verdict) err() error { return whyNot[v-refusals] }
 
 // learnerLag is how many entries a learner may be behind what is committed to be

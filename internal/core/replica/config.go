@@ -122,7 +122,7 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// patience is how long a request without an answer is kept: longer than any
+// patience returns how long a request without an answer is kept: longer than any
 // client waits.
 func (c *Config) patience() time.Duration { return 8 * c.electionTimeout() }
 

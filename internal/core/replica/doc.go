@@ -237,7 +237,7 @@
 //   - Disks keep what they were told to flush. Messages may be lost, repeated,
 //     delayed and reordered; they are not forged.
 //   - Progress needs a majority that exchanges messages within an election
-//     timeout, and leaders that reign for 0.4 TTL.
+//     timeout, and leaders that lead for 0.4 TTL.
 //
 // # Where it differs from the pattern
 //

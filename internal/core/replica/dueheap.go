@@ -16,7 +16,7 @@ func (h *dueHeap) add(l *lease) {
 	h.all = append(h.all, l)
 }
 
-// next is the lease that order takes into the heap; nil if all are in.
+// next returns the lease that order takes into the heap; nil if all are in.
 func (h *dueHeap) next() *lease {
 	if h.ordered == len(h.all) {
 		return nil

@@ -29,7 +29,7 @@ func (e *electorate) follow(members quorumlease.Memberships) bool {
 // votes reports whether a member is a voter.
 func (e *electorate) votes(id machine.NodeID) bool { return slices.Contains(e.voters, id) }
 
-// once is the memberships that count once the log is released up to an index; fewer says
+// once returns the memberships that count once the log is released up to an index; fewer says
 // that some count no more.
 func (e *electorate) once(released uint64) (now quorumlease.Memberships, fewer bool) {
 	now = e.memberships.Released(released)

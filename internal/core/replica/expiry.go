@@ -10,7 +10,7 @@ import (
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// nextDue is when a lease wants attention: its next checkpoint or its end.
+// nextDue returns when a lease wants attention: its next checkpoint or its end.
 func (ls *leases) nextDue(l *lease) machine.Mono {
 	// Checkpoints stand at 0.6 TTL remaining, then each 0.2 TTL below the last
 	// one. None is made while one is being removed: behind the removal it would
@@ -29,7 +29,7 @@ func (ls *leases) nextDue(l *lease) machine.Mono {
 	return min(l.deadline, at)
 }
 
-// due is the alarm for the earliest lease.
+// due returns the alarm for the earliest lease.
 func (ls *leases) due(at moment) machine.Mono {
 	if len(ls.known) > 0 || ls.starting(at) {
 		return at.now

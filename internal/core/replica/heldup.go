@@ -39,7 +39,7 @@ func (h *heldUp) released(through uint64) {
 	h.marks = slices.Delete(h.marks, 0, n)
 }
 
-// since is for how long the first that is not released has waited.
+// since returns for how long the first that is not released has waited.
 func (h *heldUp) since(now machine.Mono) time.Duration {
 	if len(h.marks) == 0 {
 		return 0 // it was committed before this member started
@@ -47,7 +47,8 @@ func (h *heldUp) since(now machine.Mono) time.Duration {
 	return now.Sub(h.marks[0].at)
 }
 
-// lacking are those that lack an entry of which they hold keys, and to which somebody is bound.
+// lacking returns the members that lack an entry of which they hold keys, and to which some
+// member is bound.
 func (k *keyOrder) lacking(at positions, l *quorumlease.Ledger) []machine.NodeID {
 	everyone := func(machine.NodeID) bool { return true }
 	var list []machine.NodeID

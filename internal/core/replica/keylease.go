@@ -14,43 +14,43 @@ import (
 // many may ask it at once. Nil is none.
 //
 // It says what the log has that such a reader must not go by: each key that an entry
-// changes which is not released, or not in every state that is loaded from now on. Whoever
-// asks for one of those asks the machine ([ReadKeys]).
+// changes which is not released, or not in every state that is loaded from now on. A reader
+// of one of those asks the machine ([ReadKeys]).
 type KeyLease struct {
 	Until machine.Mono
 	// Counted tells that the keys that are read have to be told of: see [Served].
 	Counted bool
 
-	self   machine.NodeID
-	floor  uint64 // every state that is loaded from now on has applied it
-	commit uint64
-	confs  []conf
-	unseen unseen
+	self      machine.NodeID
+	floor     uint64 // every state that is loaded from now on has applied it
+	commit    uint64
+	confs     []conf
+	invisible invisible
 }
 
 // Ready says from which state some keys may be read, or reports false if the machine has
 // to be asked.
 func (l *KeyLease) Ready(keys keyspan.Set) (KeysReady, bool) {
 	out := KeysReady{Index: l.floor, UpTo: l.commit, Local: true, Exact: together(keys)}
-	ok := len(keys) > 0 && !l.unseen.meets(keys, out.Exact) && holdAll(l.confs, l.self, keys)
+	ok := len(keys) > 0 && !l.invisible.meets(keys, out.Exact) && holdAll(l.confs, l.self, keys)
 	return out, ok
 }
 
-// unseen are the keys that entries of the log change, but for entries that are released
+// invisible are the keys that entries of the log change, but for entries that are released
 // and in every state that is captured from now on. Readers have what it was at some
 // moment, so that no element is written twice.
-type unseen struct {
+type invisible struct {
 	entries []uint64 // ascending; one for each of keys
 	keys    []uint64 // their hashes
 	ranges  []uint64 // entries that change more than single keys, ascending
 	tidied  int      // how many keys were left when it was last tidied
 }
 
-// maxUnseen is how many of these keys readers look through.
-const maxUnseen = 1024
+// maxInvisible is how many of these keys readers look through.
+const maxInvisible = 1024
 
 // add takes what an entry changes.
-func (u *unseen) add(i uint64, writes keyspan.Set) {
+func (u *invisible) add(i uint64, writes keyspan.Set) {
 	for _, s := range writes {
 		switch {
 		case len(s.End) == 0:
@@ -62,21 +62,21 @@ func (u *unseen) add(i uint64, writes keyspan.Set) {
 }
 
 // truncate forgets the entries from an index on.
-func (u *unseen) truncate(from uint64) {
+func (u *invisible) truncate(from uint64) {
 	n, _ := slices.BinarySearch(u.entries, from)
 	m, _ := slices.BinarySearch(u.ranges, from)
 	u.entries, u.keys, u.ranges = u.entries[:n:n], u.keys[:n:n], u.ranges[:m:m]
 }
 
 // tidy forgets the entries that the table has given up, those in front at once.
-func (u *unseen) tidy(t *keyspan.Table) {
+func (u *invisible) tidy(t *keyspan.Table) {
 	for len(u.entries) > 0 && !t.Has(u.entries[0]) {
 		u.entries, u.keys = u.entries[1:], u.keys[1:]
 	}
 	for len(u.ranges) > 0 && !t.Has(u.ranges[0]) {
 		u.ranges = u.ranges[1:]
 	}
-	if len(u.keys) <= max(maxUnseen, 2*u.tidied) {
+	if len(u.keys) <= max(maxInvisible, 2*u.tidied) {
 		return
 	}
 	var entries, keys []uint64
@@ -89,10 +89,10 @@ func (u *unseen) tidy(t *keyspan.Table) {
 }
 
 // fits reports whether it is small enough for readers. Behind a range they ask the machine.
-func (u *unseen) fits() bool { return len(u.keys) <= maxUnseen && len(u.ranges) == 0 }
+func (u *invisible) fits() bool { return len(u.keys) <= maxInvisible && len(u.ranges) == 0 }
 
 // meets reports whether a key may be among them, or, if keys are read together, any is there.
-func (u *unseen) meets(keys keyspan.Set, together bool) bool {
+func (u *invisible) meets(keys keyspan.Set, together bool) bool {
 	return together && len(u.keys) > 0 || slices.Contains(u.keys, hashOf(keys[0].Key))
 }
 
@@ -105,10 +105,10 @@ func hashOf(key []byte) uint64 {
 	return h
 }
 
-// keyLease is what readers here may go by, or false if each has to ask.
+// keyLease returns what readers here may go by, or false if each has to ask.
 func (rl *readLeases) keyLease(at moment) (l KeyLease, ok bool) {
 	k := &rl.keys
-	if k.unseen.tidy(k.log.Keys()); k.blind || !rl.setting.policy.ByKey() || !k.unseen.fits() {
+	if k.invisible.tidy(k.log.Keys()); k.blind || !rl.setting.policy.ByKey() || !k.invisible.fits() {
 		return l, false
 	}
 	until := rl.until(at)
@@ -117,14 +117,14 @@ func (rl *readLeases) keyLease(at moment) (l KeyLease, ok bool) {
 	}
 	return KeyLease{
 		Until: until, Counted: rl.plans.counter != nil,
-		self: at.cfg.ID, floor: k.log.Keys().Floor(), commit: rl.committed, confs: inForce(k.confs, rl.committed), unseen: k.unseen,
+		self: at.cfg.ID, floor: k.log.Keys().Floor(), commit: rl.committed, confs: inForce(k.confs, rl.committed), invisible: k.invisible,
 	}, true
 }
 
 // same reports whether two say the same.
 func (l *KeyLease) same(o *KeyLease) bool {
 	return l.Until == o.Until && l.Counted == o.Counted && l.floor == o.floor && l.commit == o.commit &&
-		sameSlice(l.confs, o.confs) && sameSlice(l.unseen.keys, o.unseen.keys)
+		sameSlice(l.confs, o.confs) && sameSlice(l.invisible.keys, o.invisible.keys)
 }
 
 // sameSlice reports whether two slices are the same part of one array.

@@ -63,8 +63,8 @@ func TestNoLeaseOverASnapshotThatIsNotReleased(t *testing.T) {
 
 // Behind a change of a range readers ask, until it is in every state, and whatever behind it
 // was replaced.
-func TestUnseenRangesStay(t *testing.T) {
-	var u unseen
+func TestInvisibleRangesStay(t *testing.T) {
+	var u invisible
 	var table keyspan.Table
 	add := func(i uint64) {
 		set := keyspan.Set{{Key: []byte("a"), End: []byte("c")}}

@@ -12,14 +12,14 @@ import (
 )
 
 // keyOrder releases entries by the keys that they touch, and has holders for each
-// key. What is committed goes to the Applier at once (R24); what of it may be seen
-// is said by Released, and to readers of some keys by KeysReady.
+// key. Committed entries go to the Applier at once (R24). Released says which of them are
+// visible, and KeysReady says it to readers of some keys.
 type keyOrder struct {
 	revealed
 	on  bool
 	log TouchLog // what in the log is not released
 	// fences are entries that everyone with a promise must have, whatever it holds:
-	// a leader's first, and those that change who holds what (R13, R17).
+	// a leader's first, and those that change the holders of keys (R13, R17).
 	fences []uint64
 	// missed are unreleased entries that some holder may not have, as of when they were
 	// appended; behind are those that no holder lacks, by the entry that has to be
@@ -28,7 +28,7 @@ type keyOrder struct {
 	behind map[uint64][]uint64
 	// own are unreleased entries, ascending, that this member proposed as a leader and
 	// keeps, so that it may read past them. In its term nobody else releases them; those of an earlier
-	// reign are released before the leader of a later one is beyond doubt.
+	// leadership are released before the leader of a later one is beyond doubt.
 	own []uint64
 	// confs are the configurations from the last released one on (R13), ascending. Readers
 	// have parts of it: no element is written twice.
@@ -45,7 +45,7 @@ type keyOrder struct {
 	// leaseKeys are the keys of clients' leases, as the Applier had them last.
 	leaseKeys func(lease int64) [][]byte
 	scratch   Touch
-	unseen    unseen
+	invisible invisible
 
 	fresh  []uint64 // released apart from all before, not reported yet
 	news   quorumlease.News
@@ -72,8 +72,8 @@ type learnt struct {
 	held                  int
 }
 
-// conf is who holds which keys from an entry on. Without one, who has promises
-// holds all keys.
+// conf is a configuration that counts from an entry on. Without one, each member that has
+// promises holds all keys.
 type conf struct {
 	index   uint64
 	setting readSetting
@@ -103,7 +103,7 @@ var _ visibility = (*keyOrder)(nil)
 func (k *keyOrder) appended(e *raftpb.Entry) account {
 	i := e.GetIndex()
 	touch := k.log.Add(e, k.leaseKeys)
-	k.unseen.add(i, touch.Keys.Writes)
+	k.invisible.add(i, touch.Keys.Writes)
 	if len(e.GetData()) == 0 || changes(e) {
 		k.fences = append(k.fences, i)
 		return account{}
@@ -127,7 +127,7 @@ func (k *keyOrder) appended(e *raftpb.Entry) account {
 	return account{from, kept, touch}
 }
 
-// misses notes who may lack an entry.
+// misses notes the members that may lack an entry.
 func (k *keyOrder) misses(i uint64, holders []machine.NodeID, by keeper) {
 	if !k.log.Held(i) {
 		return // it touches nothing
@@ -142,7 +142,7 @@ func (k *keyOrder) misses(i uint64, holders []machine.NodeID, by keeper) {
 	k.missed[n].entries = append(k.missed[n].entries, i)
 }
 
-// latest is what the log says last, committed or not.
+// latest returns the setting that the log has last, committed or not.
 func (k *keyOrder) latest() readSetting {
 	if len(k.confs) == 0 {
 		return readSetting{}
@@ -150,8 +150,8 @@ func (k *keyOrder) latest() readSetting {
 	return k.confs[len(k.confs)-1].setting
 }
 
-// holdersOf is who may hold any of what an entry changes, under any configuration
-// that may be in force; nil is everyone (R13).
+// holdersOf returns the members that may hold any of the keys that an entry changes, under any
+// configuration that may be in force; nil is everyone (R13).
 func (k *keyOrder) holdersOf(writes keyspan.Set) []machine.NodeID {
 	if k.blind {
 		return nil
@@ -194,7 +194,7 @@ func (k *keyOrder) holds(id machine.NodeID, keys keyspan.Set, commit uint64) boo
 	return holdAll(inForce(k.confs, commit), id, keys)
 }
 
-// inForce are the configuration that was committed last, and all that may replace it.
+// inForce returns the configuration that was committed last, and all that may replace it.
 func inForce(confs []conf, commit uint64) []conf {
 	first := 0
 	for i, c := range confs {
@@ -225,7 +225,7 @@ func holdAll(confs []conf, id machine.NodeID, keys keyspan.Set) bool {
 // truncated forgets the entries from an index on.
 func (k *keyOrder) truncated(from, last uint64) {
 	k.log.Truncate(from)
-	k.unseen.truncate(from)
+	k.invisible.truncate(from)
 	k.fences = slices.DeleteFunc(k.fences, func(i uint64) bool { return i >= from })
 	for n := len(k.confs); n > 0 && k.confs[n-1].index >= from; n-- {
 		k.confs = k.confs[: n-1 : n-1] // readers have it
@@ -240,7 +240,7 @@ func (k *keyOrder) truncated(from, last uint64) {
 	k.own = slices.DeleteFunc(k.own, gone)
 }
 
-// held are the entries up to the horizon that are not released, for the news; the
+// held returns the entries up to the horizon that are not released, for the news. The
 // horizon is nearer than the commit index if they are too many.
 func (k *keyOrder) held(commit uint64) (horizon uint64, held []uint64) {
 	if k.blind {
@@ -267,7 +267,7 @@ func (k *keyOrder) held(commit uint64) (horizon uint64, held []uint64) {
 // maxHeld entries are named in the news.
 const maxHeld = 256
 
-// report says what became visible.
+// report returns what became visible.
 func (k *keyOrder) report() (out Released, ok bool) {
 	fresh := slices.DeleteFunc(k.fresh, func(i uint64) bool { return i <= k.through })
 	k.fresh = nil

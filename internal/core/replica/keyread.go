@@ -49,7 +49,7 @@ func (k *keyOrder) mayRead(at reading) []KeysReady {
 	commit := at.committed
 	k.ready = k.ready[:0]
 	k.reads = slices.DeleteFunc(k.reads, func(q *keyRead) bool {
-		// What its state holds it may not know, or only of what is behind a snapshot.
+		// This member may not know what its state holds, or know it only behind a snapshot.
 		if k.blind || k.log.Keys().Held(q.behind) {
 			return at.now.Sub(q.since) > at.patience
 		}
@@ -84,7 +84,7 @@ func (k *keyOrder) mayRead(at reading) []KeysReady {
 	return k.ready
 }
 
-// questions are the reads for which a round has to be made.
+// questions returns the reads for which a round has to be made.
 func (k *keyOrder) questions() (list []*keyRead) {
 	for _, q := range k.reads {
 		if !q.known && !q.asked {
@@ -94,7 +94,7 @@ func (k *keyOrder) questions() (list []*keyRead) {
 	return list
 }
 
-// unasked is how many of these there are.
+// unasked returns how many of these there are.
 func (k *keyOrder) unasked() (n int) {
 	for _, q := range k.reads {
 		if !q.known && !q.asked {

@@ -123,7 +123,7 @@ func TestAReadOfAKeyWaitsForNothingElse(t *testing.T) {
 	served(r, 12)
 }
 
-// A leader that was in key order in its reign reads, in strict order, up to the end of its log:
+// A leader that was in key order in its leadership reads, in strict order, up to the end of its log:
 // others may have found more of it to be released than is committed here.
 func TestALeaderThatWasInKeyOrderReadsToTheEnd(t *testing.T) {
 	s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})

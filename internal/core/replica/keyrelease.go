@@ -10,8 +10,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// committed is everything; once the other order is decided for, what is released, until
-// nothing is held.
+// committed lets the Applier have everything. Once the log has decided for strict order, it
+// lets the Applier have what is released, until nothing is held.
 func (k *keyOrder) committed(at positions, ending bool) (upTo uint64, held bool) {
 	if ending {
 		return max(at.released, k.through), true
@@ -36,7 +36,7 @@ func (k *keyOrder) visible(uint64) uint64 { return k.through }
 
 func (k *keyOrder) releasedHere(at positions) uint64 { return min(k.through, at.committed) }
 
-func (k *keyOrder) unseenBy(at positions) bool { return k.through < at.handedOut }
+func (k *keyOrder) hidesSome(at positions) bool { return k.through < at.handedOut }
 
 func (k *keyOrder) tells(at positions, news quorumlease.News) quorumlease.News {
 	news.Released = k.through
@@ -44,10 +44,10 @@ func (k *keyOrder) tells(at positions, news quorumlease.News) quorumlease.News {
 	return news
 }
 
-// judge finds out what is released, from reports. Whatever is released in log order is
-// released. What the leader keeps only the leader judges: it reads what was there before
-// for as long as it has not. Nor does the ledger hear of more, since what it has found is
-// good in all later terms.
+// judge finds out from reports which entries are released. Entries that are released in log
+// order are released. Only the leader judges entries that it keeps, for until then it reads
+// what was there before. The ledger does not hear of these, since its findings are good in
+// all later terms.
 func (k *keyOrder) judge(l *quorumlease.Ledger, commit uint64, left keeper) {
 	k.releaseThrough(l.Release(min(commit, k.firstOf(left)-1)))
 	for n := range k.missed {
@@ -72,7 +72,7 @@ func (m *missed) mayLack(id machine.NodeID) bool {
 
 func (m *missed) isLeftTo(by keeper) bool { return m.by == by && by != keeper{} }
 
-// firstOf is the first unreleased entry that somebody keeps.
+// firstOf returns the first unreleased entry that a leader keeps.
 func (k *keyOrder) firstOf(by keeper) uint64 {
 	first := uint64(math.MaxUint64)
 	for _, m := range k.missed {
@@ -86,11 +86,11 @@ func (k *keyOrder) firstOf(by keeper) uint64 {
 	return first
 }
 
-// mayKeep tells what a batch changes, if this leader may keep it to itself: then it reads
+// mayKeep returns what a batch changes, and whether this leader may keep it to itself: then it reads
 // what was there before until it releases it. For that the others have to see in the entry
 // what this one sees: which keys end with a lease depends on what a member has applied, and
-// who sees fewer releases what is behind it. And the next leader has to wait for this one
-// as a holder.
+// a member that sees fewer keys releases what is behind it. And the next leader has to wait
+// for this one as a holder.
 func (k *keyOrder) mayKeep(self machine.NodeID, term uint64, data []byte) (keyspan.Set, bool) {
 	t := &k.scratch
 	t.Scan(&raftpb.Entry{Term: &term, Data: data})
@@ -144,7 +144,7 @@ func (k *keyOrder) learn(commit uint64) {
 	if k.stillBlind() {
 		return // it does not know what the leader names as held
 	}
-	// What is held up to a horizon only gets less in a term.
+	// In a term, ever fewer entries are held up to a horizon.
 	now := learnt{k.news.Term, k.news.Horizon, commit, len(k.news.Held)}
 	if now == k.learnt {
 		return

@@ -95,8 +95,8 @@ func (r *Replica) fileArrived() {
 	}
 }
 
-// file puts a request that has come into the lane of its company. Those that it is in by then it
-// stays in: they say who shares a batch, and nothing else.
+// file puts a request into the lane of its company, and it stays there: lanes decide which
+// requests share a batch, and nothing else.
 func (p *proposals) file(now machine.Mono, in Propose, c company) {
 	l := p.lane(c)
 	if len(l.open) == 0 {
@@ -112,11 +112,11 @@ func (p *proposals) arrived() []Propose {
 	return come
 }
 
-// companyOf tells which company a request keeps in key order: that of others that wait for
-// the same holders, to be seen or to be read past. Whatever more it might have to wait for
-// makes it go alone: a request that touches everything, that decides who holds what or who
-// is a member, that ends a lease, whose keys nobody here knows for sure, or that depends on
-// a lease, or changes a guard, of an entry that is not released.
+// companyOf returns the company of a request in key order: that of others that wait for
+// the same holders, to be visible or to be read past. A request that might have to wait for
+// more goes alone. Such are requests that touch everything, change the holders of keys or the
+// members, or end a lease, whose keys are not known here for sure. So are those that depend
+// on a lease, or change a guard, of an entry that is not released.
 func (rl *readLeases) companyOf(leads bool, body []byte) company {
 	k := &rl.keys
 	t := &k.scratch

@@ -38,8 +38,8 @@ func TestRequestsOfAnEntryAreCountedByThemselves(t *testing.T) {
 }
 
 // What readers were given stays as it was.
-func TestUnseenIsNeverWrittenTwice(t *testing.T) {
-	var u unseen
+func TestInvisibleKeysAreNeverWrittenTwice(t *testing.T) {
+	var u invisible
 	var table keyspan.Table
 	add := func(i uint64, key string) {
 		set := keyspan.Set{{Key: []byte(key)}}
@@ -75,10 +75,10 @@ func TestUnseenIsNeverWrittenTwice(t *testing.T) {
 }
 
 // One entry that is held for long does not hold up that others are forgotten.
-func TestUnseenForgetsBehindWhatIsHeld(t *testing.T) {
-	var u unseen
+func TestInvisibleKeysAreForgottenBehindWhatIsHeld(t *testing.T) {
+	var u invisible
 	var table keyspan.Table
-	for i := uint64(1); i <= 10*maxUnseen; i++ {
+	for i := uint64(1); i <= 10*maxInvisible; i++ {
 		set := keyspan.Set{{Key: []byte{byte(i), byte(i >> 8)}}}
 		table.Add(i, set, nil)
 		u.add(i, set)

@@ -30,11 +30,11 @@ type candidacy struct {
 func (r *Replica) follow(leader machine.NodeID, term uint64) {
 	fresh := term != r.term
 	r.leader, r.term, r.begun = leader, term, 0
-	r.reads.reign(r.moment, fresh)
+	r.reads.newLeader(r.moment, fresh)
 	if leader != 0 {
 		r.bereaved = false
 	}
-	// Whatever was confirmed or asked under the old leader is asked anew.
+	// Everything that was confirmed or asked under the old leader is asked anew.
 	r.leadership = leadership{levels: levels{}}
 	r.proposals.refusal = false
 	r.leases.stop(r.moment)
@@ -59,7 +59,7 @@ func (r *Replica) onDown(node machine.NodeID) {
 	r.campaignAt = r.now.Add(r.cfg.Tick/10 + r.turnAfter(node))
 }
 
-// turnAfter is how long this member lets others campaign first.
+// turnAfter returns how long this member lets others campaign first.
 func (r *Replica) turnAfter(dead machine.NodeID) time.Duration {
 	voters := slices.Sorted(slices.Values(r.tail.conf.GetVoters()))
 	voters = slices.DeleteFunc(voters, func(v uint64) bool { return v == uint64(dead) })
@@ -141,7 +141,7 @@ func (r *Replica) onForward(from machine.NodeID, m forward) {
 	if m.Term != r.term || !r.leading() {
 		return // the sender finds out by itself that this term is over
 	}
-	// A batch is for one term, so a leader need remember only its own reign.
+	// A batch is for one term, so a leader need remember only its own leadership.
 	key := asker{from, b.Boot}
 	if r.forwards == nil {
 		r.forwards = map[asker]*fates{}
@@ -171,7 +171,7 @@ type fates struct {
 
 // rememberedFates is far more than a member has batches on their way. A batch that was lost
 // and is sent again behind so many later ones is taken for one that was decided about, and
-// not appended in this reign. Nobody takes that for success: its requests are answered
+// not appended in this leadership. Nobody takes that for success: its requests are answered
 // from the log only, so their callers hear of a time-out, which leaves it open.
 const rememberedFates = 4096
 

@@ -28,7 +28,7 @@ import (
 //
 // How long a dead lease may outlive its TTL: an undisturbed leader ends it after
 // one TTL. Each change of leader adds the time without a leader and at most 0.4
-// TTL (0.2 once a checkpoint is in the log). Leaders that all reign shorter than
+// TTL (0.2 once a checkpoint is in the log). Leaders that all lead for less than
 // that make no progress: then leases end when the flapping does.
 type leases struct {
 	table   map[int64]*lease
@@ -51,9 +51,9 @@ type leases struct {
 	marks   []*pb.LeaseCheckpoint
 	renewed []int64
 
-	// revoking holds, by lease, the index of the last entry of this reign that
+	// revoking holds, by lease, the index of the last entry of this leadership that
 	// revokes it and is not applied yet; revocations lists them by index. The ID may have
-	// been granted again behind that entry. What is said about the lease in a later one
+	// been granted again behind that entry. Anything about the lease in a later one
 	// would be about the new lease. Grants under way need no such care: as long as nothing
 	// ends the lease before them, they fail.
 	revoking    map[int64]uint64
@@ -154,7 +154,7 @@ func (ls *leases) start(at moment) {
 // begin gives the first lease that is not ordered its time.
 func (ls *leases) begin(l *lease, now machine.Mono) {
 	left := l.ttl
-	l.clearing = false // a proposal of an earlier reign is void
+	l.clearing = false // a proposal of an earlier leadership is void
 	if l.mark != nil && l.mark.logged > 0 {
 		left = min(left, l.mark.logged)
 		l.mark.proposed = l.mark.logged

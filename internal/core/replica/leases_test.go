@@ -128,7 +128,7 @@ func TestLeadersStartInSlices(t *testing.T) {
 	// A leader that is deposed takes its expiries back.
 	ls.stop(a.r.moment)
 	if ls.heap.ordered != 0 || len(ls.heap.all) != len(ls.table) || ls.table[2].expiring {
-		t.Errorf("after a reign, %d of %d leases are waiting for the next", len(ls.heap.all), len(ls.table))
+		t.Errorf("after a leadership, %d of %d leases are waiting for the next", len(ls.heap.all), len(ls.table))
 	}
 }
 
@@ -272,7 +272,7 @@ func TestRenewalBehindARevocationThatEndedNothing(t *testing.T) {
 }
 
 // A lease whose expiry did not get into the log is looked at again with the next tick, or it would
-// never end; so is one whose expiry is open when a reign ends, which also forgets all that was said in it.
+// never end; so is one whose expiry is open when a leadership ends, which also forgets all that was said in it.
 func TestExpiriesThatDidNotHappen(t *testing.T) {
 	begin := func() (*Replica, *leases) {
 		r := keyReader(9)
@@ -306,7 +306,7 @@ func TestExpiriesThatDidNotHappen(t *testing.T) {
 		{"refused", func(r *Replica, ls *leases) { ls.settled(r.moment, BatchFate{Seq: 7, Refused: true}) }, 2, 0},
 		{"taken", func(r *Replica, ls *leases) { ls.settled(r.moment, BatchFate{Seq: 7}) }, 0, 0},
 		{"of another batch", func(r *Replica, ls *leases) { ls.settled(r.moment, BatchFate{Seq: 8, Refused: true}) }, 0, 1},
-		{"of a reign that has ended", func(r *Replica, ls *leases) { ls.stop(r.moment) }, 2, 0},
+		{"of a leadership that has ended", func(r *Replica, ls *leases) { ls.stop(r.moment) }, 2, 0},
 	} {
 		r, ls := begin()
 		tt.do(r, ls)
@@ -317,7 +317,7 @@ func TestExpiriesThatDidNotHappen(t *testing.T) {
 	r, ls := begin()
 	ls.renewed, ls.revoking, ls.revocations = []int64{1}, map[int64]uint64{1: 12}, []revocation{{12, 1}}
 	if ls.stop(r.moment); ls.ticking || ls.parked != nil || len(ls.renewed)+len(ls.revoking)+len(ls.revocations) > 0 || ls.heap.ordered != 0 {
-		t.Errorf("of a reign that has ended: time is counted %v, renewals %d, revocations %v and %v, and %d leases are in order", ls.ticking, ls.renewed, ls.revoking, ls.revocations, ls.heap.ordered)
+		t.Errorf("of a leadership that has ended: time is counted %v, renewals %d, revocations %v and %v, and %d leases are in order", ls.ticking, ls.renewed, ls.revoking, ls.revocations, ls.heap.ordered)
 	}
 }
 
@@ -380,9 +380,9 @@ func TestNoExpiryBehindARevocation(t *testing.T) {
 	}
 }
 
-// A reign goes by the checkpoints in the log, and not by what was proposed in an earlier one: that
+// A leadership goes by the checkpoints in the log, and not by what was proposed in an earlier one: that
 // may never have got there, and its lease would end early.
-func TestAReignGoesByTheLog(t *testing.T) {
+func TestALeadershipGoesByTheLog(t *testing.T) {
 	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 60, Checkpoint: 3000}, {ID: 2, TTL: 60}, {ID: 3, TTL: 2, Checkpoint: 3000}})
 	a.lead()
 	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
@@ -396,10 +396,10 @@ func TestAReignGoesByTheLog(t *testing.T) {
 	for id, want := range map[int64]time.Duration{1: 3 * time.Second, 2: time.Minute, 3: 2 * time.Second} {
 		l := ls.table[id]
 		if got := l.deadline.Sub(a.now); got != want {
-			t.Errorf("lease %d ends %v after a reign began, want %v", id, got, want)
+			t.Errorf("lease %d ends %v after a leadership began, want %v", id, got, want)
 		}
 		if l.clearing || id != 2 && l.mark.proposed != 3000 || id == 2 && l.mark != nil {
-			t.Errorf("lease %d begins a reign with %+v, %+v", id, *l, l.mark)
+			t.Errorf("lease %d begins a leadership with %+v, %+v", id, *l, l.mark)
 		}
 	}
 }

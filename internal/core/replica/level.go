@@ -18,7 +18,7 @@ const (
 // that raft leaves alone there, so that members from before levels take no offence.
 var levelContext = []byte{ownLevel}
 
-// levels are what the others have told this leader, in its reign.
+// levels are what the others have told this leader, in its leadership.
 type levels map[machine.NodeID]byte
 
 // learn takes the level that goes with an acknowledgment.
@@ -33,7 +33,7 @@ func (ls levels) learn(from machine.NodeID, m *raftpb.Message) {
 }
 
 // all reports whether each of the members but one, the leader itself, has a level. Of those
-// that have said nothing in its reign it cannot know, and a newcomer is among the members
+// that have said nothing in its leadership it cannot know, and a newcomer is among the members
 // from when the log says so.
 func (ls levels) all(members []machine.NodeID, self machine.NodeID, level byte) bool {
 	for _, m := range members {

@@ -18,7 +18,7 @@ import (
 // asked for: a *raftpb.ConfChange, too, with an encoded *pb.Member for Context, or
 // without one to promote a learner.
 
-// Roster is who the members are. It is never changed, only replaced.
+// Roster names the members. It is never changed, only replaced.
 type Roster struct {
 	// Members are in the order of their IDs: as they were added, and what they told of
 	// themselves since.
@@ -30,7 +30,7 @@ type Roster struct {
 	Memberships quorumlease.Memberships
 }
 
-// FoundedBy is the roster of a fresh cluster, by IDs and peer URLs.
+// FoundedBy returns the roster of a fresh cluster, by IDs and peer URLs.
 func FoundedBy(members []*pb.Member) Roster {
 	members = slices.SortedFunc(slices.Values(members), inOrder)
 	m := quorumlease.Membership{Index: 1}
@@ -42,7 +42,7 @@ func FoundedBy(members []*pb.Member) Roster {
 		}
 	}
 	ro := Roster{Memberships: quorumlease.Memberships{m}}
-	for _, member := range members { // who has no name has not started
+	for _, member := range members { // a member without a name has not started
 		ro.Members = append(ro.Members, &pb.Member{ID: member.ID, PeerURLs: member.PeerURLs, IsLearner: member.IsLearner})
 	}
 	return ro
@@ -50,7 +50,7 @@ func FoundedBy(members []*pb.Member) Roster {
 
 func inOrder(a, b *pb.Member) int { return cmp.Compare(a.ID, b.ID) }
 
-// Find gives a member by its ID, nil if there is none.
+// Find returns a member by its ID, nil if there is none.
 func (ro Roster) Find(id uint64) *pb.Member {
 	if n, ok := ro.find(id); ok {
 		return ro.Members[n]
@@ -68,7 +68,7 @@ func (ro Roster) WasRemoved(id uint64) bool {
 	return ok
 }
 
-// ConfState is the newest membership, as raft has it.
+// ConfState returns the newest membership, as raft has it.
 func (ro Roster) ConfState() *raftpb.ConfState { return confState(ro.Memberships.Newest()) }
 
 func confState(m quorumlease.Membership) *raftpb.ConfState {
@@ -82,8 +82,8 @@ func confState(m quorumlease.Membership) *raftpb.ConfState {
 	return conf
 }
 
-// after is the roster after a change that an entry made. Whoever put it into the log
-// had seen to it that it makes sense.
+// after returns the roster after a change that an entry made. The leader that put it into the
+// log has made sure that it makes sense.
 func (ro Roster) after(index uint64, cc *raftpb.ConfChange) (Roster, error) {
 	var m pb.Member
 	if err := proto.Unmarshal(cc.GetContext(), &m); err != nil {
@@ -115,7 +115,7 @@ func (ro Roster) after(index uint64, cc *raftpb.ConfChange) (Roster, error) {
 	return ro, nil
 }
 
-// told is the roster after a member told its name and its client URLs.
+// told returns the roster after a member told its name and its client URLs.
 func (ro Roster) told(m *pb.Member) Roster {
 	at, known := ro.find(m.ID)
 	if !known {
@@ -128,7 +128,7 @@ func (ro Roster) told(m *pb.Member) Roster {
 	return ro
 }
 
-// next is the membership after a change.
+// next returns the membership after a change.
 func next(m quorumlease.Membership, index uint64, cc *raftpb.ConfChange) quorumlease.Membership {
 	id := machine.NodeID(cc.GetNodeId())
 	is := func(o machine.NodeID) bool { return o == id }
@@ -184,8 +184,9 @@ func askedChange(e *raftpb.Entry) (*batch, *raftpb.ConfChange, error) {
 	return b, asked, nil
 }
 
-// PeerURLs are those that changes of the membership among entries give to members, as far as they can be
-// read: of two that have had one URL, the later. Entries need not be committed.
+// PeerURLs returns the URLs that changes of the membership among entries give to members, as far
+// as they can be read. Of two members that have had one URL it names the later. Entries need
+// not be committed.
 func PeerURLs(entries []*raftpb.Entry) map[string]uint64 {
 	urls := map[string]uint64{}
 	for _, e := range entries {
@@ -207,7 +208,7 @@ func PeerURLs(entries []*raftpb.Entry) map[string]uint64 {
 	return urls
 }
 
-// encode is what a snapshot says beside the members.
+// encode returns what a snapshot says of the roster beside the members.
 func (ro Roster) encode() []byte {
 	var w wire.Writer
 	w.Count(len(ro.Removed))

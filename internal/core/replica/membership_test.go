@@ -327,11 +327,11 @@ func TestAllAreToldWhatIsReleased(t *testing.T) {
 		t.Errorf("members %d are told, want those that no append has told", got)
 	}
 	rl.stalls = quorumlease.NewStalls(quorumlease.Config{})
-	if rl.reign(r.moment, false); len(told()) > 0 {
+	if rl.newLeader(r.moment, false); len(told()) > 0 {
 		t.Error("members are told again, and the term is the same")
 	}
 	r.term++
-	rl.reign(r.moment, true)
+	rl.newLeader(r.moment, true)
 	if got := told(); !slices.Equal(got, []machine.NodeID{2, 4, 3}) {
 		t.Errorf("in another term members %d are told, want all anew", got)
 	}

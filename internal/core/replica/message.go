@@ -53,7 +53,7 @@ type (
 		Batches     []BatchFate
 		// As of Index:
 		ReadPolicy quorumlease.Policy
-		ReadCells  *placement.Configuration // nil: who has promises holds all keys
+		ReadCells  *placement.Configuration // nil: each member with promises holds all keys
 		LeaseKeys  func(lease int64) [][]byte
 		Roster     Roster
 	}
@@ -91,8 +91,8 @@ type (
 // Outcomes: what a Replica reports to its owner, beside a *Plan and a *KeyLease.
 type (
 	// Committed entries are to be given to the Applier, in order, and then
-	// reported with Applied. Nobody may see what is Held before a Released says so:
-	// no reader, watcher, or who waits for a Result.
+	// reported with Applied. Entries that are Held are visible to nobody before a Released
+	// says so: no reader, no watcher, and no caller that waits for a Result.
 	Committed struct {
 		Entries []*raftpb.Entry
 		Held    bool
@@ -178,7 +178,7 @@ type Record struct {
 
 // Bodies of envelopes between replicas, beside *raftpb.Message.
 type (
-	// forward carries a batch to the leader of Term, who appends it in that
+	// forward carries a batch to the leader of Term, which appends it in that
 	// term or not at all.
 	forward struct {
 		Term  uint64

@@ -35,8 +35,8 @@ type Promises interface {
 	Receive(at Standing, from machine.NodeID, body any) PromiseEffects
 	Next(Standing) machine.Mono
 
-	// Replaced tells that the cluster has decided anew who holds which keys, and Former are
-	// configurations of the past whose holders entries still have to wait for.
+	// Replaced tells that the cluster has another configuration. Former returns those of the
+	// past whose holders entries still have to wait for.
 	Replaced(at Standing, before, after *placement.Configuration)
 	Former() []*placement.Configuration
 	// Suspected reports whether the leader is to plan without a member.

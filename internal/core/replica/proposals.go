@@ -37,7 +37,7 @@ type pending struct {
 
 func (p *proposals) add(in Propose) { p.come = append(p.come, in) }
 
-// due is when another batch may set out.
+// due returns when another batch may set out.
 func (p *proposals) due(now machine.Mono) machine.Mono {
 	due := machine.Never
 	for _, l := range p.lanes {
@@ -69,7 +69,7 @@ func (r *Replica) turnProposals() {
 	}
 }
 
-// unaddressed are the batches that are to be addressed now.
+// unaddressed returns the batches that are to be addressed now.
 func (p *proposals) unaddressed() (list []*pending) {
 	for _, b := range p.sent {
 		if b.term == 0 && !b.waits {

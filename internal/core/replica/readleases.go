@@ -26,10 +26,10 @@ type ReadLeases struct {
 	// 10 s; negative means for ever, read or not.
 	Idle time.Duration
 	// PlanEvery is how often, under a policy that plans, a member tells the leader what
-	// is read there, and the leader plans who holds which keys. Default 5 s.
+	// is read there, and the leader plans which members hold which keys. Default 5 s.
 	PlanEvery time.Duration
 	// Planner are settings of planning, of which Buckets must be the same at all
-	// members. Who is a member, who leads and what the policy is are filled in.
+	// members. The members, the leader and the policy are filled in.
 	Planner placement.Settings
 }
 
@@ -50,8 +50,7 @@ func (c *ReadLeases) setDefaults() {
 
 // readLeases are this member's part in quorum read leases: it asks for promises and
 // makes them, reports with what it acknowledges to whom it is bound, and, as the
-// leader, finds out what is released. What is committed goes to the Applier only
-// when it is released, so that nobody ever sees more (R2).
+// leader, finds out what is released. Readers, writers and watchers see nothing else (R2).
 type readLeases struct {
 	cfg      ReadLeases
 	promises Promises
@@ -101,7 +100,7 @@ func (rl *readLeases) init(at moment, eff *effects) {
 func (rl *readLeases) count(members quorumlease.Memberships) {
 	if rl.follow(members) {
 		rl.ledger.Count(members)
-		rl.plans.reign()
+		rl.plans.restart()
 	}
 }
 
@@ -114,7 +113,7 @@ func (rl *readLeases) settle(at moment, eff *effects) {
 	if !fewer {
 		return
 	}
-	if at.leading() { // who has left is told now or never
+	if at.leading() { // members that have left are told now or never
 		for _, id := range rl.everyone {
 			if !now.Newest().Has(id) && id != at.cfg.ID {
 				eff.send(id, rl.news(at))
@@ -132,7 +131,7 @@ func nodeIDs(ids []uint64) []machine.NodeID {
 	return list
 }
 
-// log is what this member knows of its log.
+// log returns what this member knows of its log.
 func (rl *readLeases) log(at moment) quorumlease.Log {
 	return quorumlease.Log{
 		Term: at.term, Last: at.last, Received: rl.received, Commit: rl.committed,
@@ -180,7 +179,7 @@ func (rl *readLeases) set(at moment, s readSetting) {
 	if s == rl.setting {
 		return
 	}
-	rl.placed = true // without cells whoever has promises holds all
+	rl.placed = true // without cells each member with promises holds all
 	if s.cells != nil {
 		_, some := s.cells.Everything()
 		place := s.cells.Place(at.cfg.ID)
@@ -194,7 +193,7 @@ func (rl *readLeases) set(at moment, s readSetting) {
 	rl.setting = s
 }
 
-// standing is how this member stands, for its promises.
+// standing returns how this member stands, for its promises.
 func (rl *readLeases) standing(at moment) Standing {
 	return Standing{
 		Now: at.now, Leader: at.leader, Log: rl.log(at), Members: rl.memberships, Policy: rl.setting.policy,
@@ -224,7 +223,7 @@ func (rl *readLeases) calledFor(at moment, eff *effects, from machine.NodeID, ou
 	}
 }
 
-// until is when this member's lease ends.
+// until returns when this member's lease ends.
 func (rl *readLeases) until(at moment) machine.Mono {
 	if !rl.wants(at) {
 		return 0
@@ -247,7 +246,7 @@ func (rl *readLeases) receive(at moment, eff *effects, from machine.NodeID, body
 	switch m := body.(type) {
 	case quorumlease.Request:
 		// A voter that knows no leader, or whose leader has given the asker up, binds
-		// itself to nobody (R21), and nobody to one who is no member (R23).
+		// itself to nobody (R21). No voter binds itself to one that is no member (R23).
 		if at.leader == 0 || !rl.votes(at.cfg.ID) || rl.givenUp(from, at.term) {
 			return
 		}
@@ -266,23 +265,24 @@ func (rl *readLeases) receive(at moment, eff *effects, from machine.NodeID, body
 	}
 }
 
-// reign learns of a leader; fresh says that the term is another, too.
-func (rl *readLeases) reign(at moment, fresh bool) {
+// newLeader learns of a leader; fresh says that the term is another, too.
+func (rl *readLeases) newLeader(at moment, fresh bool) {
 	if fresh {
-		// What is committed every later leader has, even if there is nothing left to be
-		// acknowledged to it. A majority has it on disk, which need not be this member:
-		// and of the rest that is on disk the leader may not have it.
+		// Every later leader has what is committed, even if there is nothing left to be
+		// acknowledged to it. A majority has that on disk, and this member need not be one of
+		// it. The leader may lack the rest of what is on disk here.
 		rl.received, rl.durable = rl.committed, min(rl.durable, rl.committed)
 		rl.stalled, rl.told, rl.far = nil, nil, false
 		rl.stalls.Reset()
 	}
-	rl.plans.reign()
+	rl.plans.restart()
 	if at.leader != 0 && rl.ledger.Term() != at.term {
-		rl.ledger.Reign(at.term, rl.memberships)
+		rl.ledger.Begin(at.term, rl.memberships)
 	}
 }
 
-// plan has the leader plan who holds which keys, and returns what is to be proposed, or nil.
+// plan has the leader plan which members hold which keys, and returns the plan that is to be
+// proposed, or nil.
 func (rl *readLeases) plan(at moment, eff *effects) *placement.Configuration {
 	rl.promises.Reached(rl.log(at))
 	if rl.plans.counter == nil {
@@ -291,7 +291,7 @@ func (rl *readLeases) plan(at moment, eff *effects) *placement.Configuration {
 	return rl.plans.turn(at, eff, rl.planning(at))
 }
 
-// planning is what plans are made by.
+// planning returns what plans are made by.
 func (rl *readLeases) planning(at moment) planning {
 	return planning{
 		electorate: &rl.electorate, policy: rl.setting.policy, every: rl.cfg.PlanEvery,
@@ -353,7 +353,7 @@ func (rl *readLeases) toVoters(at moment, eff *effects, body any) {
 	}
 }
 
-// due is when the next turn is needed.
+// due returns when the next turn is needed.
 func (rl *readLeases) due(at moment) machine.Mono {
 	due := min(rl.reported.lapse, rl.plans.due(), rl.promises.Next(rl.standing(at)))
 	if at.leading() {

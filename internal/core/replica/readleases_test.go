@@ -94,7 +94,7 @@ func TestATermBeginsWithWhatIsCommitted(t *testing.T) {
 		rl.stalls = quorumlease.NewStalls(quorumlease.Config{})
 		rl.committed, rl.received, rl.durable = 10, 15, tt.durable
 		rl.stalled, rl.far, rl.told = []machine.NodeID{3}, true, map[machine.NodeID]uint64{2: 1}
-		rl.reign(r.moment, tt.fresh)
+		rl.newLeader(r.moment, tt.fresh)
 		if rl.received != tt.wantReceived || rl.durable != tt.wantDurable {
 			t.Errorf("another term %v: the log is the leader's up to %d, durable up to %d; want %d, %d", tt.fresh, rl.received, rl.durable, tt.wantReceived, tt.wantDurable)
 		}

@@ -19,7 +19,7 @@ type bulletin struct {
 	told    map[machine.NodeID]uint64
 }
 
-// named takes the leader's word for who gets no more promises.
+// named takes the leader's word for which holders get no more promises.
 func (b *bulletin) named(m quorumlease.News) {
 	if m.Term >= b.stalledTerm {
 		b.stalled, b.stalledTerm = m.Stalled, m.Term
@@ -39,7 +39,7 @@ func (b *bulletin) telling(m machine.NodeID) {
 	b.told[m] = b.version
 }
 
-// news is what goes with the leader's messages.
+// news returns what goes with the leader's messages.
 func (rl *readLeases) news(at moment) quorumlease.News {
 	return rl.order().tells(rl.positions, quorumlease.News{Term: at.term, Released: rl.released, Stalled: rl.stalled})
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
 )
 
-// plans is this member's part in finding out who should hold which keys, under a
-// policy that plans. Each member counts who reads what there, wherever the answer
-// comes from; the leader also counts the writes, which it sees all. They tell the
-// leader every PlanEvery, and it plans. Nothing of it bears on safety: whatever is
-// counted, lost or planned, it is the log that says who holds what.
+// plans is this member's part in finding out which members should hold which keys, under a
+// policy that plans. Each member counts the reads that come in there, wherever the answer
+// comes from. The leader also counts the writes, all of which it sees. Members tell the
+// leader their counts every PlanEvery, and it plans. None of that bears on safety: the log
+// alone says who holds what, whatever is counted, lost or planned.
 type plans struct {
 	counter *placement.Counter // nil while nothing is planned
 	seq     uint64             // of the counts told last
@@ -23,7 +23,7 @@ type plans struct {
 	trips   []roundTrip        // to voters, smoothed, by member
 	counted placement.Counts   // what was told last
 
-	// At the leader, of its reign:
+	// At the leader, of its leadership:
 	planner  *placement.Planner
 	policy   quorumlease.Policy // for which it plans
 	since    machine.Mono
@@ -173,8 +173,8 @@ func (p *plans) answered(by machine.NodeID, took time.Duration) {
 	p.trips[i].Time += (took - p.trips[i].Time) / 8
 }
 
-// reign begins anew: what another leader knew is lost, but for what it decided.
-func (p *plans) reign() {
+// restart begins anew, under another leader: what another leader knew is lost, but for what it decided.
+func (p *plans) restart() {
 	p.planner, p.underWay, p.ready, p.observed, p.heard = nil, nil, nil, nil, nil
 }
 
@@ -223,7 +223,7 @@ func (p *plans) turn(at moment, eff *effects, by planning) (propose *placement.C
 // begin takes over from what is in the log: with this leader in it at once, the rest
 // by and by.
 func (p *plans) begin(at moment, by planning) {
-	p.reign()
+	p.restart()
 	present := by.latest.cells
 	planner, err := placement.NewPlanner(at.cfg.planner(by.policy, by.voters, by.learners), present)
 	if err != nil {
@@ -276,7 +276,7 @@ func (p *plans) plan(at moment, eff *effects, by planning) {
 	eff.outcomes = append(eff.outcomes, plan)
 }
 
-// planned takes a plan that was made. One of an earlier reign is nobody's.
+// planned takes a plan that was made. One of an earlier leadership is nobody's.
 func (p *plans) planned(in Planned) {
 	if in.plan == p.underWay {
 		p.underWay, p.ready = nil, in.cells
@@ -299,7 +299,7 @@ func (p *plans) propose(at moment, by planning) *placement.Configuration {
 	return cells
 }
 
-// due is when there is something to do.
+// due returns when there is something to do.
 func (p *plans) due() machine.Mono {
 	if p.counter == nil {
 		return machine.Never

@@ -73,7 +73,7 @@ func TestCountsAreTakenOnce(t *testing.T) {
 }
 
 // A plan is made of what was told and of what is read here; who tells nothing is given
-// up, and a plan that is made late counts, but none of an earlier reign.
+// up, and a plan that is made late counts, but none of an earlier leadership.
 func TestPlan(t *testing.T) {
 	r, p := plannerOfThree()
 	next := func() *Plan {
@@ -123,15 +123,15 @@ func TestPlan(t *testing.T) {
 	}
 
 	plan = next()
-	p.reign()
+	p.restart()
 	if p.planned(plan.Make()); p.ready != nil {
-		t.Error("a plan of an earlier reign is taken")
+		t.Error("a plan of an earlier leadership is taken")
 	}
 }
 
 // A leader gives everybody time to tell before it gives somebody up, however long its clock has
 // run, and what one plan is made of is not in the next.
-func TestAReignBeginsWithEverybody(t *testing.T) {
+func TestALeadershipBeginsWithEverybody(t *testing.T) {
 	r, p := plannerOfThree()
 	r.now = r.now.Add(time.Hour)
 	p.next = r.now.Add(time.Second)
@@ -141,7 +141,7 @@ func TestAReignBeginsWithEverybody(t *testing.T) {
 	p.ready = nil // as if it had been proposed
 	p.turn(r.moment, &r.effects, r.reads.planning(r.moment))
 	if p.underWay == nil || len(p.underWay.down) > 0 || !slices.Equal(p.underWay.members, []machine.NodeID{1, 2, 3}) {
-		t.Fatalf("the first plan of a reign: %+v, want one with all members and nobody given up", p.underWay)
+		t.Fatalf("the first plan of a leadership: %+v, want one with all members and nobody given up", p.underWay)
 	}
 	if len(p.underWay.observed) != 1 || len(p.observed) > 0 {
 		t.Errorf("a plan is made of %d counts, and the next of %d of them, too", len(p.underWay.observed), len(p.observed))

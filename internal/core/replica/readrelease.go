@@ -56,7 +56,7 @@ func (rl *readLeases) keeps(at moment, known levels, data []byte) bool {
 	return may && rl.plans.readHere(writes)
 }
 
-// look notes the entries that change who holds what, and who is a member.
+// look notes the entries that change the holders of keys, or the members.
 func (rl *readLeases) look(entries []*raftpb.Entry) {
 	for _, e := range entries {
 		if setsReads(e) {
@@ -78,9 +78,9 @@ func (rl *readLeases) commits(now machine.Mono, entries []*raftpb.Entry) {
 	rl.received, rl.durable = max(rl.received, last), max(rl.durable, last)
 }
 
-// replaces tells that a snapshot takes the place of the log up to index. What was
-// committed before it goes to the Applier before it; how much of that may be seen, the
-// snapshot says.
+// replaces tells that a snapshot takes the place of the log up to index. Entries that were
+// committed before go to the Applier before it. The snapshot says how much of that is
+// visible.
 func (rl *readLeases) replaces(at moment, eff *effects, index uint64) {
 	rl.handOut(eff, index, true)
 	rl.handedOut = index
@@ -95,8 +95,8 @@ func (rl *readLeases) replaces(at moment, eff *effects, index uint64) {
 	}
 }
 
-// restored tells what the Applier's state holds after a snapshot. What of it is
-// released it says itself (R16).
+// restored tells what the Applier's state holds after a snapshot, and up to where that is
+// released (R16).
 func (rl *readLeases) restored(at moment, eff *effects, in Restored) {
 	if in.Index < rl.loading {
 		return // another has replaced it meanwhile
@@ -149,8 +149,8 @@ func (rl *readLeases) onApplied(at moment, in Applied) {
 // release finds out what is released by now, and lets it be applied and seen.
 func (rl *readLeases) release(at moment, eff *effects, node *raft.RawNode) {
 	st := node.BasicStatus()
-	// One that is being deposed in this turn has another's commit index already.
-	// One that loads a snapshot does not know who the members are.
+	// A leader that is being deposed in this turn has another's commit index already.
+	// A leader that loads a snapshot does not know the members.
 	judges := at.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == rl.ledger.Term() && rl.loading == 0
 	if judges {
 		rl.committed = st.HardState.GetCommit()
@@ -186,7 +186,7 @@ func (rl *readLeases) release(at moment, eff *effects, node *raft.RawNode) {
 	}
 }
 
-// reading is what reads of keys are judged by at this moment.
+// reading returns what reads of keys are judged by at this moment.
 func (rl *readLeases) reading(at moment, node *raft.RawNode) reading {
 	_, leads := rl.assured(at, node)
 	return reading{
@@ -195,12 +195,12 @@ func (rl *readLeases) reading(at moment, node *raft.RawNode) reading {
 	}
 }
 
-// releasedHere is up to where the log that is here is known to be released. The leader
+// releasedHere returns up to where the log that is here is known to be released. The leader
 // may have told of more (rl.released), and what is not committed here it may replace.
 func (rl *readLeases) releasedHere() uint64 { return rl.order().releasedHere(rl.positions) }
 
-// unwritten is up to where the log is released, if the disk does not know yet, and
-// zero otherwise. Of what is not in the log it says nothing.
+// unwritten returns up to where the log is released, if the disk does not know yet, and
+// zero otherwise. It says nothing of entries that are not in the log.
 func (rl *readLeases) unwritten() uint64 {
 	released := rl.releasedHere()
 	if released <= rl.recorded {

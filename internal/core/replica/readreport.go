@@ -43,9 +43,9 @@ func (rl *readLeases) tell(at moment, eff *effects) {
 	eff.sends = append(eff.sends, rl.directly(at, report)...)
 }
 
-// directly addresses a report to all who may wait for what it tells, beside the
-// leader: in key order, where members may be far apart, whoever proposed an entry finds
-// out by itself that it is released, one message before the leader could tell (R30).
+// directly addresses a report to all members that may wait for it, beside the leader. In key
+// order, where members may be far apart, the member that proposed an entry finds out by itself
+// that it is released, one message before the leader could tell (R30).
 func (rl *readLeases) directly(at moment, report quorumlease.Report) (list []machine.Envelope) {
 	if !rl.keys.on {
 		return nil
@@ -92,7 +92,7 @@ type readBound struct {
 	touched *keyspan.Table
 }
 
-// bound is up to where readers have to wait, given that the log is committed up to an index.
+// bound returns up to where readers have to wait, given that the log is committed up to an index.
 func (rl *readLeases) bound(at moment, index uint64) readBound {
 	b := readBound{index: index, committed: rl.committed}
 	if rl.far && at.leading() {
@@ -104,11 +104,11 @@ func (rl *readLeases) bound(at moment, index uint64) readBound {
 	return b
 }
 
-// all is the index that readers of any keys have to wait for.
+// all returns the index that readers of any keys have to wait for.
 func (b readBound) all() uint64 { return max(b.index, b.last) }
 
-// of is the index that readers of some keys have to wait for: nobody can have released more of
-// these keys than is in this leader's log.
+// of returns the index that readers of some keys have to wait for: no member can have released
+// more of these keys than is in this leader's log.
 func (b readBound) of(keys keyspan.Set) uint64 {
 	if b.touched == nil {
 		return b.all()
@@ -160,7 +160,7 @@ func (rl *readLeases) receipt(at moment, eff *effects) {
 
 // onTick makes up for what was lost on the way.
 func (rl *readLeases) onTick(at moment, eff *effects) {
-	if len(rl.held) > 0 || rl.order().unseenBy(rl.positions) {
+	if len(rl.held) > 0 || rl.order().hidesSome(rl.positions) {
 		rl.tell(at, eff)
 	}
 }

@@ -178,7 +178,7 @@ func (r *Replica) receive(env machine.Envelope) {
 	}
 	switch m := env.Body.(type) {
 	case *raftpb.Message:
-		// Raft tells whoever led an earlier term of a later one by a response that
+		// Raft tells the leader of an earlier term of a later one by a response that
 		// acknowledges nothing. If that is the leader by now, it would take this for
 		// the state of the sender's log, and begin with it from the start.
 		if m.GetType() == raftpb.MsgAppResp && m.GetIndex() == 0 && !m.GetReject() && m.GetTerm() == r.raft.BasicStatus().HardState.GetTerm() {
@@ -261,7 +261,7 @@ func (r *Replica) onRestored(in Restored) {
 	r.settleAsks()
 }
 
-// enrolled learns who the members are.
+// enrolled learns of the members.
 func (r *Replica) enrolled(now Roster) {
 	r.roster = now
 	if !r.removed && now.WasRemoved(uint64(r.cfg.ID)) {
@@ -270,8 +270,8 @@ func (r *Replica) enrolled(now Roster) {
 	}
 }
 
-// afterApply tells raft what was applied, so that it hands out more. What it hands
-// out together is applied a part at a time, as it is released, and the log may be
+// afterApply tells raft what was applied, so that it hands out more. Entries that raft hands
+// out together are applied a part at a time, as they are released, and the log may be
 // compacted in between: raft must know how far.
 func (r *Replica) afterApply(index uint64) {
 	n := 0

@@ -63,7 +63,7 @@ func (rs *rounds) mayGo(now machine.Mono) bool {
 	return n < maxRounds || n < maxFlying && now.Sub(rs.flying[n-1].since) >= spacing
 }
 
-// due is when another round may set out, if anybody waits for one.
+// due returns when another round may set out, if anybody waits for one.
 func (rs *rounds) due(now machine.Mono, waiting int) machine.Mono {
 	n := len(rs.flying)
 	if n == 0 || n >= maxFlying || rs.mayGo(now) {
@@ -174,7 +174,7 @@ func (rs *rounds) takeInbox() []question {
 	return inbox
 }
 
-// covered is up to which Read there is a round, on its way or late.
+// covered returns up to which Read there is a round, on its way or late.
 func (rs *rounds) covered() uint64 {
 	covered := rs.done
 	for _, f := range rs.flying {
@@ -192,7 +192,7 @@ func (rs *rounds) covered() uint64 {
 // this leader needs, and up to which index writes may have been acknowledged
 // before the question was put. Why it is:
 //
-//   - Who put the question followed this leader then, in a term that it had led.
+//   - The asker followed this leader then, in a term that it had led.
 //     Terms never go back, in a crash neither, so this leader's is no earlier now.
 //   - Until then no vote of the asker in a later term had left: the turn in which
 //     a vote is written, before it leaves, is the last in which the member follows
@@ -200,7 +200,7 @@ func (rs *rounds) covered() uint64 {
 //   - Each majority has one of the two in it, if the voters are three at most. So
 //     nobody had been elected in a later term when the question was put.
 //   - Hence what was committed by then is in this leader's log, and it knows that
-//     once an entry of its own term is applied. And whoever leads in a later term
+//     once an entry of its own term is applied. And a leader of a later term
 //     begins to count the time of leases after the question was put.
 //
 // All this speaks of the moment when the question was put, so it may come late,
@@ -225,7 +225,7 @@ func (r *Replica) asked(from machine.NodeID, m readAsk) {
 	}
 }
 
-// answer is the leader's answer to a question.
+// answer returns the leader's answer to a question.
 func (q question) answer(index uint64) readAnswer {
 	return readAnswer{Boot: q.boot, Round: q.round, Index: index}
 }

@@ -32,7 +32,7 @@ func TestAnswersEndTheirRounds(t *testing.T) {
 }
 
 // Rounds are given up by the age of the first, with what they were to answer, and nothing of an
-// earlier reign goes on.
+// earlier leadership goes on.
 func TestRoundsAreGivenUpByTheFirst(t *testing.T) {
 	r := keyReader(9)
 	rs := &r.rounds
@@ -61,6 +61,6 @@ func TestRoundsAreGivenUpByTheFirst(t *testing.T) {
 	fly(0, 0)
 	rs.late = []lateRounds{{index: 3}}
 	if rs.reset(); len(rs.flying)+len(rs.inbox)+len(rs.late) > 0 {
-		t.Errorf("of an earlier reign %d rounds go on, %d questions wait, and %d rounds are late", len(rs.flying), len(rs.inbox), len(rs.late))
+		t.Errorf("of an earlier leadership %d rounds go on, %d questions wait, and %d rounds are late", len(rs.flying), len(rs.inbox), len(rs.late))
 	}
 }

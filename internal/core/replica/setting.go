@@ -18,7 +18,7 @@ import (
 // readSetting is what a cluster has decided about read leases.
 type readSetting struct {
 	policy quorumlease.Policy       // empty until one is set
-	cells  *placement.Configuration // who holds which keys; nil: who has promises holds all
+	cells  *placement.Configuration // the holders of keys; nil: each member with promises holds all
 }
 
 // with returns the setting after a request.
@@ -86,15 +86,15 @@ func setsReads(e *raftpb.Entry) bool {
 	return sets
 }
 
-// setsPolicy reports whether an entry has a request that sets the policy, or who holds what.
+// setsPolicy reports whether an entry has a request that sets the policy, or the holders of keys.
 func setsPolicy(e *raftpb.Entry) bool {
 	sets := false
 	glance(e, func(body []byte) { sets = sets || body[0] == kindReadPolicy || body[0] == kindReadCells })
 	return sets
 }
 
-// glance looks at the encoded requests of an entry, as far as it can be read, and tells
-// who sent it, and whether the sender keeps it.
+// glance looks at the encoded requests of an entry, as far as it can be read, and returns
+// its sender, and whether that keeps it.
 func glance(e *raftpb.Entry, each func(body []byte)) (from machine.NodeID, kept bool) {
 	p := e.GetData()
 	if !isBatch(p) {

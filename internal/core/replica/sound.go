@@ -132,7 +132,7 @@ func soundBatch(p []byte) error {
 	return nil
 }
 
-// askedFor is the request of an entry that changes the membership; see membership.go.
+// askedFor returns the request of an entry that changes the membership; see membership.go.
 func askedFor(e *raftpb.Entry) (*raftpb.ConfChange, error) {
 	cc, err := changeOf(e)
 	if err != nil {
@@ -245,8 +245,8 @@ func (r *Replica) stepRaft(from machine.NodeID, m *raftpb.Message) {
 	if r.full(m) {
 		return // the leader sends it again
 	}
-	// What is stepped may shorten the log, down to what is committed, and how far is known
-	// with the next Ready.
+	// The message may shorten the log, down to what is committed. How far is known with the
+	// next Ready.
 	switch commit := r.raft.BasicStatus().HardState.GetCommit(); {
 	case m.GetType() == raftpb.MsgApp && m.GetIndex() >= commit:
 		r.least = min(r.least, m.GetIndex()+uint64(len(m.GetEntries())))

@@ -52,7 +52,7 @@ func (r *Replica) Status() Status {
 // ReadLeaseStatus is what a member knows of read leases, for people.
 type ReadLeaseStatus struct {
 	Policy   quorumlease.Policy
-	Cells    *placement.Configuration // who holds which keys; nil: who has promises holds all
+	Cells    *placement.Configuration // the holders of keys; nil: each member with promises holds all
 	TTL      time.Duration            // of this member's promises
 	Left     time.Duration            // of this member's lease; 0: it has none, negative: it needs none to last
 	Released uint64                   // up to where the log is released, as far as is known here
@@ -62,7 +62,7 @@ type ReadLeaseStatus struct {
 	// while a voter is bound to them.
 	WaitsFor []machine.NodeID
 	Bound    []quorumlease.Lifetime // whom this member has promised to wait for
-	// At the leader, as reported: who is bound to whom, and who gets no more promises.
+	// At the leader, as reported: which members are bound to which, and which get no more promises.
 	Holdings []quorumlease.Holding
 	Stalled  []machine.NodeID
 }

@@ -18,7 +18,7 @@ func (strictOrder) appended(*raftpb.Entry) account { return account{} }
 
 func (strictOrder) truncated(uint64, uint64) {}
 
-// committed is what is released.
+// committed lets the Applier have what is released.
 func (strictOrder) committed(at positions, _ bool) (upTo uint64, held bool) {
 	return at.released, false
 }
@@ -46,11 +46,11 @@ func (s strictOrder) mayRead(at reading) []KeysReady {
 
 func (strictOrder) visible(applied uint64) uint64 { return applied }
 
-// releasedHere is what is committed of it: the leader may have told of more, and what is not
-// committed here it may replace.
+// releasedHere returns what is committed of it: the leader may have told of more, and it may
+// replace what is not committed here.
 func (strictOrder) releasedHere(at positions) uint64 { return min(at.released, at.committed) }
 
-func (strictOrder) unseenBy(positions) bool { return false }
+func (strictOrder) hidesSome(positions) bool { return false }
 
 func (strictOrder) tells(_ positions, news quorumlease.News) quorumlease.News { return news }
 

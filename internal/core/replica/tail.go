@@ -144,7 +144,7 @@ func (t *tail) LastIndex() (uint64, error)  { return t.last(), nil }
 func (t *tail) FirstIndex() (uint64, error) { return t.first(), nil }
 
 func (t *tail) Snapshot() (*raftpb.Snapshot, error) {
-	if t.snap.GetIndex() < t.joined { // raft takes none that does not know who takes it
+	if t.snap.GetIndex() < t.joined { // raft takes none that does not name its receiver
 		t.missed = true
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}

@@ -55,7 +55,7 @@ type attachment struct {
 // server lets fewer through than a transaction may have operations, 128.
 const maxNesting = 130
 
-// Scan makes t the touch of e. What t held before is overwritten. It reads the
+// Scan makes t the touch of e, and overwrites what t held before. It reads the
 // encoded entry without decoding it, and skips values: it allocates nothing once t
 // has been used for an entry as large.
 func (t *Touch) Scan(e *raftpb.Entry) {
@@ -86,7 +86,7 @@ var emptyEntry = new(raftpb.Entry)
 
 func (a *Access) reset() { a.Writes, a.Reads = a.Writes[:0], a.Reads[:0] }
 
-// barrier makes t touch everything. What it attaches to leases stays known.
+// barrier makes t touch everything. Its attachments to leases stay known.
 func (t *Touch) barrier() {
 	for _, a := range [...]*Access{&t.Keys, &t.Leases} {
 		a.reset()

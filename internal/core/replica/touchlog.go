@@ -20,8 +20,8 @@ const maxLeaseKeys = 1000
 // state includes them; package keyspan has the rules, and how a reader asks.
 type TouchLog struct {
 	keys, leases keyspan.Table
-	// guards has what entries read for what they change: who changes that later may
-	// not be seen before them.
+	// guards has what entries read for what they change: a later entry that changes that may
+	// not be visible before them.
 	guards  keyspan.Table
 	scratch Touch
 	// attached is what entries may attach to leases that the published state need
@@ -158,7 +158,7 @@ func (l *TouchLog) Entangled(t *Touch) bool {
 // Held reports whether an entry touches keys or leases and is not released.
 func (l *TouchLog) Held(index uint64) bool { return l.keys.Held(index) || l.leases.Held(index) }
 
-// Keys is for questions about keys; nobody else may change it.
+// Keys returns the table for questions about keys; nobody else may change it.
 func (l *TouchLog) Keys() *keyspan.Table { return &l.keys }
 
 // Unreleased gives the entries that touch keys or leases and are not released,

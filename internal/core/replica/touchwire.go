@@ -5,7 +5,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// What a Touch takes from messages on the wire, without decoding the rest.
+// The functions below take what a Touch needs from messages, without decoding the rest.
 
 // appendSpan adds the span of a message that names its key and its end in these
 // fields.

@@ -10,7 +10,7 @@ import (
 // unapplied is the end of the log that the Applier has not applied.
 type unapplied struct {
 	tail     []*raftpb.Entry
-	settings []uint64        // entries of it that change who holds what
+	settings []uint64        // entries of it that change the holders of keys
 	held     []*raftpb.Entry // committed and not given to the Applier
 	loading  uint64          // the index of the snapshot that is being loaded; 0: none is
 }
@@ -44,7 +44,7 @@ func (u *unapplied) forget(applied uint64) {
 	}
 }
 
-// take gives the committed entries up to an index that the Applier has not been given.
+// take returns the committed entries up to an index that the Applier has not been given.
 func (u *unapplied) take(upTo uint64) []*raftpb.Entry {
 	n := 0
 	for n < len(u.held) && u.held[n].GetIndex() <= upTo {
@@ -55,7 +55,7 @@ func (u *unapplied) take(upTo uint64) []*raftpb.Entry {
 	return entries
 }
 
-// bytes is how much it is.
+// bytes returns how much it is.
 func (u *unapplied) bytes() (n int) {
 	for _, e := range u.tail {
 		n += entryBytes(e)
@@ -63,7 +63,7 @@ func (u *unapplied) bytes() (n int) {
 	return n
 }
 
-// unsettled reports whether the log has an entry that changes who holds what, and that is
-// not applied. Until then this member cannot read in the order of the log, for by that
-// entry it may hold less (R13).
+// unsettled reports whether the log has an entry that changes the holders of keys, and that is
+// not applied. Until it is, this member cannot read in the order of the log, for by that entry
+// it may hold less (R13).
 func (u *unapplied) unsettled() bool { return u.loading != 0 || len(u.settings) > 0 }

@@ -8,39 +8,39 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// visibility is what of the log may be seen: by readers here, by writers that wait for an
-// answer, and by the others. There are two: [strictOrder] and [keyOrder]. Each is told of what
-// happens to the log, and what follows comes back as values, which [readLeases] act on.
+// visibility decides how much of the log is visible: to readers here, to writers that wait for
+// an answer, and to the other members. There are two: [strictOrder] and [keyOrder]. Each is told
+// what happens to the log, and returns what follows as values, which [readLeases] act on.
 type visibility interface {
 	// appended takes an entry into account, before it is acknowledged (R8).
 	appended(e *raftpb.Entry) account
 	// truncated forgets the entries from an index on; the log ended at last.
 	truncated(from, last uint64)
-	// committed is up to where the Applier may have committed entries, and whether these are
-	// held: not to be seen before reported says so. Ending says that the log has decided for
+	// committed returns up to where the Applier may have committed entries, and whether these
+	// are held: not visible before reported says so. Ending says that the log has decided for
 	// the other order.
 	committed(at positions, ending bool) (upTo uint64, held bool)
-	// reported finds out what is released, by those reports, and what of that may be seen
-	// that was held.
+	// reported finds out from reports what is released, and returns what becomes visible by
+	// that.
 	reported(at positions, by reports) (Released, bool)
 	// mayRead answers reads of keys that wait, as far as they may be served; the slice is good
 	// until the next call.
 	mayRead(at reading) []KeysReady
 
-	// visible is up to where the state may be seen that was applied up to an index.
+	// visible returns up to where the state is visible that was applied up to an index.
 	visible(applied uint64) uint64
-	// releasedHere is up to where the log that is here is known to be released.
+	// releasedHere returns up to where the log that is here is known to be released.
 	releasedHere(at positions) uint64
-	// unseenBy reports whether there is anything that was given to the Applier and is not
+	// hidesSome reports whether there is anything that was given to the Applier and is not
 	// known to be released.
-	unseenBy(at positions) bool
+	hidesSome(at positions) bool
 	// tells completes the news for the others.
 	tells(at positions, news quorumlease.News) quorumlease.News
-	// lacking are the members that hold up what is committed.
+	// lacking returns the members that hold up what is committed.
 	lacking(at positions, l *quorumlease.Ledger) []machine.NodeID
 }
 
-// order is the order of the log in which entries are released now.
+// order returns the order of the log in which entries are released now.
 func (rl *readLeases) order() visibility {
 	if rl.keys.on {
 		return &rl.keys
@@ -62,7 +62,7 @@ type positions struct {
 	recorded  uint64 // up to where the disk knows it to be released
 }
 
-// account is what an entry was found to be: whose, whether its sender keeps it, and what
+// account is what an entry was found to be: its sender, whether that keeps it, and what
 // it touches, valid until the next one; nothing if everyone must have it.
 type account struct {
 	from  machine.NodeID
@@ -93,6 +93,6 @@ type reading struct {
 	until     machine.Mono // when the lease ends
 	patience  time.Duration
 	leads     bool   // beyond doubt
-	unsettled bool   // the log has an entry that changes who holds what, and that is not applied
+	unsettled bool   // the log has an entry that changes the holders of keys, and that is not applied
 	last      uint64 // of the log
 }

@@ -3,7 +3,7 @@ package replicasim
 import (
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/core/seen"
+	"github.com/tenure-lease/tenure/internal/core/visibility"
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
@@ -65,7 +65,7 @@ func (c *Cluster) mayReadKey(m *Member) {
 	if !ok {
 		return
 	}
-	if v, ok := seen.For(m.seen.Ahead(), ready); ok {
+	if v, ok := visibility.For(m.seen.Ahead(), ready); ok {
 		rev := writtenAt(v.View, key)
 		k.lookedAt(c.w, m, key, rev, k.floors[k.turn])
 		k.floors[k.turn] = max(k.floors[k.turn], rev)

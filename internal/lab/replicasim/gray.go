@@ -31,7 +31,7 @@ func (c *Cluster) Gray(rounds int) {
 				continue
 			}
 			st := lead.replica.Status()
-			r := reign{lead.ID, st.Term}
+			r := leadership{lead.ID, st.Term}
 			if h.look(c.w.Now(), r, st.Commit, st.ReadLeases.Released, c.well(lead, st.ConfState.GetVoters())) > c.longestWait() {
 				c.checks.fail(c.w, "liveness: entry %d is committed, and for %v member %d has not released it, which leads a majority that is well",
 					h.index, c.longestWait(), lead.ID)
@@ -97,22 +97,22 @@ func (c *Cluster) well(lead *Member, voters []uint64) bool {
 	return n > len(voters)/2
 }
 
-// reign is a leader's time in office.
-type reign struct {
+// leadership is a leader's time in office.
+type leadership struct {
 	leader machine.NodeID
 	term   uint64
 }
 
 // holdup is since when a leader has not released an entry that is committed.
 type holdup struct {
-	reign
+	leadership
 	index uint64
 	since time.Duration
 }
 
 // look returns for how long by now, or 0 if it has, or cannot be blamed.
-func (h *holdup) look(now time.Duration, r reign, commit, released uint64, well bool) time.Duration {
-	if !well || r != h.reign || released >= h.index {
+func (h *holdup) look(now time.Duration, r leadership, commit, released uint64, well bool) time.Duration {
+	if !well || r != h.leadership || released >= h.index {
 		*h = holdup{r, commit, now}
 	}
 	return now - h.since

@@ -9,12 +9,12 @@ import (
 )
 
 func TestHoldup(t *testing.T) {
-	first, second := reign{leader: 1, term: 2}, reign{leader: 3, term: 4}
+	first, second := leadership{leader: 1, term: 2}, leadership{leader: 3, term: 4}
 	var h holdup
 	for _, tt := range []struct {
 		name             string
 		at               time.Duration
-		reign            reign
+		leadership       leadership
 		commit, released uint64
 		well             bool
 		want             time.Duration
@@ -29,7 +29,7 @@ func TestHoldup(t *testing.T) {
 		{"most are not well", 17 * time.Second, second, 9, 8, false, 0},
 		{"they are again", 18 * time.Second, second, 9, 8, true, time.Second},
 	} {
-		if got := h.look(tt.at, tt.reign, tt.commit, tt.released, tt.well); got != tt.want {
+		if got := h.look(tt.at, tt.leadership, tt.commit, tt.released, tt.well); got != tt.want {
 			t.Errorf("%s: held back for %v, want %v", tt.name, got, tt.want)
 		}
 	}

@@ -2,7 +2,7 @@ package replicasim
 
 import (
 	"github.com/tenure-lease/tenure/internal/core/replica"
-	"github.com/tenure-lease/tenure/internal/core/seen"
+	"github.com/tenure-lease/tenure/internal/core/visibility"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
 	"github.com/tenure-lease/tenure/internal/state/kv"
@@ -99,7 +99,7 @@ func (m *Member) readHere(keys keyspan.Set, f func(kv.View)) {
 			return
 		}
 		m.moment(func() {
-			v, ok := seen.For(m.seen.Ahead(), ready)
+			v, ok := visibility.For(m.seen.Ahead(), ready)
 			if !ok {
 				m.askKeys(keys, f)
 				return
@@ -163,7 +163,7 @@ func (m *Member) serveKeys() {
 			continue
 		}
 		m.moment(func() {
-			v, ok := seen.For(m.seen.Ahead(), r.KeysReady)
+			v, ok := visibility.For(m.seen.Ahead(), r.KeysReady)
 			if !ok { // a snapshot took the place of that state
 				m.nextID++
 				m.keys.asked[m.nextID] = r.askedRead

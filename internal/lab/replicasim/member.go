@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
-	"github.com/tenure-lease/tenure/internal/core/seen"
+	"github.com/tenure-lease/tenure/internal/core/visibility"
 	"github.com/tenure-lease/tenure/internal/lab/pushlease"
 	"github.com/tenure-lease/tenure/internal/lab/sim"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
@@ -30,7 +30,7 @@ type Member struct {
 	unasked  int           // and those of them in key order that the replica was not asked for
 	shared   int           // requests that shared an entry
 	counted  keyspan.Set   // that were read by them, and are to be told
-	seen     seen.States[view]
+	seen     visibility.States[view]
 	hub      *hub // nil while nobody watches here
 	keys     keyReads
 
@@ -45,14 +45,14 @@ type Member struct {
 	stalled  bool // the applier stands still
 	gone     bool // it was switched off for good
 
-	nextID   uint64
-	results  map[uint64]func(replica.Result, error)
-	answers  map[uint64]func(replica.AnswerLease)
-	reads    map[uint64]func()
-	readNext uint64
-	waiting  []*indexedRead
-	term     uint64
-	reign    *sim.Mark
+	nextID     uint64
+	results    map[uint64]func(replica.Result, error)
+	answers    map[uint64]func(replica.AnswerLease)
+	reads      map[uint64]func()
+	readNext   uint64
+	waiting    []*indexedRead
+	term       uint64
+	leadership *sim.Mark
 }
 
 type indexedRead struct {
@@ -122,7 +122,7 @@ func (m *Member) boots() {
 	m.reads = map[uint64]func(){}
 	m.nextID, m.readNext, m.waiting, m.term = 0, 0, nil, 0
 	m.lease, m.keyLease, m.told, m.counted = replica.ReadLease{}, nil, 0, nil
-	m.seen, m.keys = seen.States[view]{}, keyReads{}
+	m.seen, m.keys = visibility.States[view]{}, keyReads{}
 	known := min(log.Released, max(log.HardState.GetCommit(), start.Index)) // as a node's storage says it
 	m.seen.Begin(view{}, m.newest(), max(start.Released, known))
 	m.c.publishes(m)
@@ -139,7 +139,7 @@ func (m *Member) crash() {
 	m.Host.Crash()
 	m.hub.close()
 	m.hub = nil
-	m.reign.End()
+	m.leadership.End()
 	m.results, m.answers, m.reads, m.waiting = nil, nil, nil, nil
 }
 
@@ -197,9 +197,9 @@ func (m *Member) outcome(out any) {
 		m.leaves()
 	case replica.LeaderChanged:
 		m.c.w.Note("member %d: leader %d term %d", m.ID, out.Leader, out.Term)
-		m.reign.End()
+		m.leadership.End()
 		if out.Leader == m.ID {
-			m.reign = m.c.w.Begin(sim.Holds, m.Lane, "leads").Of(fmt.Sprintf("term %d", out.Term))
+			m.leadership = m.c.w.Begin(sim.Holds, m.Lane, "leads").Of(fmt.Sprintf("term %d", out.Term))
 		}
 		m.c.checks.quiet = max(m.c.checks.quiet, m.c.w.Now())
 	case replica.SendSnapshot:

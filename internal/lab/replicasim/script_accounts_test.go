@@ -13,8 +13,8 @@ import (
 // logs.
 var accountScripts = []script{
 	{name: "foreseen-of-an-earlier-term", members: 5, tail: 64 << 20, policy: "leader/key", play: func(s *stage) {
-		// R30. A majority may have an entry of an earlier term, and say so in the reign of
-		// another leader; that does not commit it before an entry of this reign is.
+		// R30. A majority may have an entry of an earlier term, and say so in the leadership of
+		// another leader; that does not commit it before an entry of this leadership is.
 		lead, next := s.members[0], s.members[1]
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
 		s.w.Run(2 * tick)

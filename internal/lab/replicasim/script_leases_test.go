@@ -265,7 +265,7 @@ var leaseScripts = []script{
 		s.endsBetween(l, 4500*time.Millisecond, 5500*time.Millisecond)
 	}},
 	{name: "leaders-come-and-go", play: func(s *stage) {
-		// Each reigns for 0.45 TTL: enough to leave a checkpoint behind.
+		// Each leads for 0.45 TTL: enough to leave a checkpoint behind.
 		lead, f, g := s.three()
 		l := s.grant(lead, 1, 10)
 		granted := s.w.Now()
@@ -277,7 +277,7 @@ var leaseScripts = []script{
 			s.fatalf("a lease of 10 s that nobody renewed ended after %v, want 11.5 s at most", l.gone-granted)
 		}
 	}},
-	{name: "leaders-reign-too-short", play: func(s *stage) {
+	{name: "leaders-lead-too-briefly", play: func(s *stage) {
 		// The bound says so: below 0.4 TTL nothing is remembered.
 		lead, f, g := s.three()
 		l := s.grant(lead, 1, 10)

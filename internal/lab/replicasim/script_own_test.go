@@ -57,7 +57,7 @@ var ownScripts = []script{
 			s.success(time.Second, "the put", put)
 			s.success(time.Second, "the read", r)
 		}
-		s.transfer(lead, s.members[1]) // a new reign, in which the old one is heard of only now
+		s.transfer(lead, s.members[1]) // a new leadership, in which the old one is heard of only now
 		lead = s.members[1]
 		s.success(time.Second, "a put", s.put(lead, "k", "1"))
 		waits("2", "") // not heard of at all
@@ -152,7 +152,7 @@ var ownScripts = []script{
 		s.mend()
 		s.success(5*time.Second, "the read", r)
 	}},
-	{name: "index-of-its-own-in-an-earlier-reign", policy: "leader/key", play: func(s *stage) {
+	{name: "index-of-its-own-in-an-earlier-leadership", policy: "leader/key", play: func(s *stage) {
 		// Its entries were lost, it leads again, and another's is in the place of one.
 		lead, f, _ := s.three()
 		s.success(time.Second, "a put", s.put(f, "k", "old"))

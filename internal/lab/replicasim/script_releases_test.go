@@ -96,7 +96,7 @@ var releaseScripts = []script{
 		acks.open = false
 		s.released(p, h, 50*time.Millisecond+2*tick)
 	}},
-	{name: "report-of-an-earlier-reign", members: 5, learners: 1, policy: "all", length: time.Second, play: func(s *stage) {
+	{name: "report-of-an-earlier-leadership", members: 5, learners: 1, policy: "all", length: time.Second, play: func(s *stage) {
 		// R4, R17, R18. In an earlier term the holder had entries under the same
 		// indices, that this one knows nothing of.
 		lead, c, d, e, h := s.members[0], s.members[1], s.members[2], s.members[3], s.members[4]
@@ -138,7 +138,7 @@ var releaseScripts = []script{
 		p := s.put(lead, "k", "new")
 		s.w.Run(5 * time.Millisecond)
 		if p.done {
-			s.fatalf("what was reported in an earlier reign of this leader counts for this one")
+			s.fatalf("what was reported in an earlier leadership of this leader counts for this one")
 		}
 		if h.lease.Index >= 8 {
 			s.fatalf("the put is not under an index that the earlier term had")

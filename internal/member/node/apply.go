@@ -144,7 +144,7 @@ func (a *applier) apply(item replica.Committed) error {
 
 // report publishes the state and then tells who waited for it. The replica hears of it
 // last, for speed: a caller that gets an index from the replica looks for a state that
-// includes it (barriers, seen.For), and waits or asks again while there is none.
+// includes it (barriers, visibility.For), and waits or asks again while there is none.
 func (a *applier) report() {
 	applied, results := a.state.Take()
 	a.visible.Capture(results)

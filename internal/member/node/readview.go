@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
-	"github.com/tenure-lease/tenure/internal/core/seen"
+	"github.com/tenure-lease/tenure/internal/core/visibility"
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
@@ -61,7 +61,7 @@ func (n *Node) ReadView(ctx context.Context, request proto.Message) (kv.View, er
 		if err != nil && !errors.Is(err, errOverdue) {
 			return kv.View{}, err
 		}
-		if st, ok := seen.For(*n.ahead.Load(), r.ready); err == nil && ok {
+		if st, ok := visibility.For(*n.ahead.Load(), r.ready); err == nil && ok {
 			n.counts(r.ready.Local)
 			return st.view, nil
 		}
@@ -81,7 +81,7 @@ func (n *Node) readHere(keys keyspan.Set) (kv.View, bool) {
 	if !ok {
 		return kv.View{}, false
 	}
-	st, ok := seen.For(*n.ahead.Load(), ready)
+	st, ok := visibility.For(*n.ahead.Load(), ready)
 	if !ok {
 		return kv.View{}, false
 	}

@@ -2,14 +2,14 @@ package node
 
 import (
 	"github.com/tenure-lease/tenure/internal/core/replica"
-	"github.com/tenure-lease/tenure/internal/core/seen"
+	"github.com/tenure-lease/tenure/internal/core/visibility"
 )
 
 // visible are the states that were applied, of which it publishes what anybody may see.
 // The applier's goroutine owns it.
 type visible struct {
 	n *Node
-	seen.States[*state]
+	visibility.States[*state]
 }
 
 // begin starts from the state that a snapshot holds, as far as it may be seen. Before

@@ -27,9 +27,9 @@ type account struct {
 	report            Report // the one that says most
 }
 
-// Reign begins a term with its members: reports of other terms do not count (R17). Learners
+// Begin begins a term with its members: reports of other terms do not count (R17). Learners
 // may hold leases but do not vouch.
-func (l *Ledger) Reign(term uint64, members Memberships) {
+func (l *Ledger) Begin(term uint64, members Memberships) {
 	*l = Ledger{term: term, released: l.released}
 	l.Count(members)
 }

@@ -40,7 +40,7 @@ func TestRelease(t *testing.T) {
 		{"a promise ran out", []said{rep(1, 9), rep(3, 9, h2...), rep(3, 9)}, 9, 9},
 	} {
 		var l Ledger
-		l.Reign(3, Memberships{{Voters: []machine.NodeID{1, 2, 3}, Learners: []machine.NodeID{4}}})
+		l.Begin(3, Memberships{{Voters: []machine.NodeID{1, 2, 3}, Learners: []machine.NodeID{4}}})
 		for _, r := range tc.reports {
 			l.Report(r.from, r.Report)
 		}
@@ -48,9 +48,9 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s: released %d, want %d", tc.name, got, tc.want)
 		}
 		before := l.Release(0)
-		l.Reign(4, voting(1, 2, 3))
+		l.Begin(4, voting(1, 2, 3))
 		if got := l.Release(100); got != before {
-			t.Errorf("%s: the next reign begins with %d released, want %d", tc.name, got, before)
+			t.Errorf("%s: the next leadership begins with %d released, want %d", tc.name, got, before)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestLacking(t *testing.T) {
 		{"a holder that does not hold it", []said{rep(1, 9, 9, false, h2), rep(2, 6, 6, false)}, 2, nil},
 	} {
 		var l Ledger
-		l.Reign(3, Memberships{{Voters: []machine.NodeID{1, 2, 3}, Learners: []machine.NodeID{4}}})
+		l.Begin(3, Memberships{{Voters: []machine.NodeID{1, 2, 3}, Learners: []machine.NodeID{4}}})
 		for _, r := range tc.reports {
 			l.Report(r.from, r.Report)
 		}
@@ -161,7 +161,7 @@ func TestOrderOfReportsReleasesNoMore(t *testing.T) {
 		slices.Sort(limits)
 
 		var l Ledger
-		l.Reign(1, voting(voters...))
+		l.Begin(1, voting(voters...))
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for range 3 {
 			for _, s := range all {
@@ -176,7 +176,7 @@ func TestOrderOfReportsReleasesNoMore(t *testing.T) {
 
 func TestStalls(t *testing.T) {
 	var l Ledger
-	l.Reign(1, voting(1, 2, 3))
+	l.Begin(1, voting(1, 2, 3))
 	s := NewStalls(config(1))
 	bound := func(to ...Lifetime) {
 		l.Report(1, Report{Boot: 1, Term: 1, Durable: 20, Holders: to})
@@ -212,7 +212,7 @@ func TestStalls(t *testing.T) {
 // are told apart by the life that they are bound to.
 func TestHoldingsAreOfLives(t *testing.T) {
 	var l Ledger
-	l.Reign(3, voting(1, 2, 3))
+	l.Begin(3, voting(1, 2, 3))
 	l.Report(3, Report{Boot: 4, Term: 3, Durable: 7, Received: 9})
 	l.Report(1, Report{Boot: 1, Term: 3, Durable: 9, Received: 9, Holders: []Lifetime{{3, 4}}})
 	l.Report(2, Report{Boot: 1, Term: 3, Durable: 9, Received: 9, Holders: []Lifetime{{3, 4}, {3, 5}}})

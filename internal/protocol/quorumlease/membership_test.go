@@ -115,7 +115,7 @@ func TestReleaseAcrossAChange(t *testing.T) {
 	} {
 		var l Ledger
 		members := Memberships{{Index: 1, Voters: tc.before}, {Index: 5, Voters: tc.after}}
-		l.Reign(3, members)
+		l.Begin(3, members)
 		for _, r := range tc.reports {
 			l.Report(r.from, r.Report)
 		}

@@ -29,7 +29,7 @@ func TestFarHolders(t *testing.T) {
 		}, 1200 * time.Millisecond, 2 * time.Second, true},
 	} {
 		var l Ledger
-		l.Reign(1, voting(1, 2, 3))
+		l.Begin(1, voting(1, 2, 3))
 		s := NewStalls(Config{TTL: ttl})
 		l.Report(1, Report{Boot: 1, Term: 1, Durable: 1, Holders: []Lifetime{{2, 1}}})
 		for now := time.Duration(0); now < tt.to; now += time.Millisecond {
@@ -47,7 +47,7 @@ func TestFarHolders(t *testing.T) {
 // Another term begins with nothing known of anybody.
 func TestStallsOfAnotherTerm(t *testing.T) {
 	var l Ledger
-	l.Reign(1, voting(1, 2, 3))
+	l.Begin(1, voting(1, 2, 3))
 	s := NewStalls(Config{TTL: ttl})
 	l.Report(1, Report{Boot: 1, Term: 1, Durable: 9, Holders: []Lifetime{{2, 1}, {3, 1}}})
 	s.Look(at(0), 5, &l)

@@ -1,4 +1,4 @@
-// Package seen keeps the states that were applied apart from what of them may be seen.
+// Package visibility keeps the states that were applied apart from those that are visible.
 //
 // In key order (package quorumlease) a replica.Applier is ahead of what is released. Its
 // owner adds each state that it has applied, and is told by the replica what is released:
@@ -14,7 +14,7 @@
 //
 // It is a pure data structure. One goroutine has it; the slice that Ahead returns is never
 // written again.
-package seen
+package visibility
 
 import (
 	"cmp"
@@ -89,13 +89,13 @@ func (s *States[S]) Reveal() {
 	}
 }
 
-// Through is up to where everything may be seen.
+// Through returns up to where everything is visible.
 func (s *States[S]) Through() uint64 { return s.through }
 
-// Shown is the newest state that may be seen, by the last Reveal.
+// Shown returns the newest state that is visible, by the last Reveal.
 func (s *States[S]) Shown() S { return s.ahead[0] }
 
-// Ahead is that one, and those that are not released.
+// Ahead returns that one, and those that are not released.
 func (s *States[S]) Ahead() []S { return s.ahead }
 
 // Capture keeps the state of the log's place for each read that has one. In strict
@@ -155,7 +155,7 @@ func (s *States[S]) due(results []replica.Result) (due []replica.Result) {
 	return due
 }
 
-// For is the state of Ahead that answers a read of some keys, if there still is one: a
+// For returns the state of Ahead that answers a read of some keys, if there still is one: a
 // snapshot may have taken its place.
 func For[S State](ahead []S, ready replica.KeysReady) (st S, ok bool) {
 	upTo := ready.UpTo
