@@ -137,6 +137,15 @@
 // [visibility] is the seam at which committed becomes visible: strict order and key order
 // are its two implementations.
 //
+// # Parts
+//
+// A Replica is made of parts: writes, proposals, rounds, asks, leases, and readLeases with
+// plans and the two orders. A part knows neither the Replica nor another part. It is told the
+// [moment], a value that says where this member stands. It adds to the [effects] of the turn
+// (messages, records, outcomes), and returns what other parts are to know. Only methods of the
+// Replica call more than one part, and say in which order: Step and Ready, and those that they
+// call.
+//
 // # Read leases
 //
 // Members may hold quorum read leases; package quorumlease has the rule and its proof,
@@ -170,15 +179,15 @@
 // otherwise the read takes a place in the log by itself ([EncodeRead]), and waits for
 // what is before it as all that is behind it waits for it. The paper has single objects.
 //
-// What a leader proposes itself it may *keep*, in key order: a mark in the entry says that
-// in its term only the leader releases it; the others wait for its word. So while it is the
-// leader beyond doubt it need not make readers of a key wait for a put of its own that is on
-// its way: nobody has seen that, and it answers with what was there before. It keeps what it
-// holds and, where reads are counted, is read there much, for readers elsewhere wait longer.
-// It does so only while all members are known to understand the mark (level.go).
-// Everything else the others find out by themselves, and the leader's readers wait for it
-// (R30). The paper has no such reads:
-// its leader's wait for every write, which takes a majority's time. It rests on this:
+// In key order a leader may *keep* its own proposals. A mark in the entry says that in its term
+// only the leader releases it; the others wait for its word. So while it is the leader beyond
+// doubt, it need not make readers of a key wait for a put of its own that is on its way: nobody
+// has seen that, and the leader answers with the state before. It keeps entries of keys that it
+// holds and, where reads are counted, that are read there much, for readers elsewhere wait
+// longer. It does so only while all members are known to understand the mark (level.go). The
+// others find out by themselves that all other entries are released, and the leader's readers
+// wait for these (R30). The paper has no such reads: the reads of its leader wait for every
+// write, which takes a majority's time. They rest on this:
 //
 //   - Nobody else judges it in that term: neither one by one, nor in the prefix of the
 //     log, nor blindly, from a state that does not tell whose entries it has. And nothing
@@ -192,16 +201,16 @@
 //   - All members see the same keys in the entry, so that nobody releases what is behind
 //     it before it. The end of a lease is not like that: its keys depend on the state.
 //
-// Who holds none of the keys asks the leader up to where it has to look, and waits until
-// its own log is released so far: never the commit index, of which others may know more
-// than the leader (R29, Q-3). To ask the nearest holder for that instead gains nothing:
-// its log would be ahead of the asker's, which waits for the leader's word anyway. To
-// send the whole read there does; that is for clients, who find the nearest holder by
-// the service in package readleasepb.
+// A member that holds none of the keys asks the leader up to where it has to look, and waits
+// until its own log is released so far. The answer is never the commit index, of which others
+// may know more than the leader (R29, Q-3). It would gain nothing to ask the nearest holder for
+// that instead: the holder's log would be ahead of the asker's, which waits for the leader's
+// word anyway. It does gain to send the whole read there. Clients do that: they find the
+// nearest holder by the service in package readleasepb.
 //
 // A new leader's first entry, and entries that change who holds what, wait for everyone
 // with a promise in either order: what the leader before says under its lease stays
-// true, and whoever loses keys has stopped reading them.
+// true, and members that lose keys have stopped reading them.
 //
 // [Promises] is the seam between this and the protocol by which members promise each other to
 // wait. The paper's own ways are behind it in package pushlease of the lab, to be measured:
@@ -227,7 +236,7 @@
 //	    by the change of an earlier leader steps down.
 //	M5  A newcomer begins with Genesis of the founders and an empty log. It is sent the
 //	    log, or a snapshot that is no older than the entry that made it a member.
-//	M6  Who was removed never comes back under its ID, and is not listened to.
+//	M6  A removed member never comes back under its ID, and nobody listens to it.
 //	M7  A learner is promoted when it has all but 1,000 entries of the log.
 //
 // # Assumptions
