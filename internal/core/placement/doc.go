@@ -99,8 +99,8 @@
 //
 // Most keys of a Zipf distribution are read once in a long time, and that is where the
 // paper's local reads end (81 to 89 %, Table 2). [Cost] has a prior: a bucket counts as if
-// it had seen a few operations of the usual mix already, where the usual mix is taken over
-// buckets, none with more say than those few, so that a hot key does not speak for all.
+// it had seen a few operations of the usual mix already. The usual mix is taken over buckets,
+// none with more say than those few, so that a hot key does not speak for all.
 // Keys that were never seen get the default, which is best for that mix: all members, when
 // reads prevail. A member that would usually have read a cell five times, and has not, does
 // not hold it. Holding would cost nothing as long as it lives, and make writes wait for its

@@ -278,7 +278,7 @@ func TestIdleUnderCost(t *testing.T) {
 	}
 }
 
-// What is usual is what is expected where nothing is known, in the shares of all there is; where
+// The usual load is expected where nothing is known, in the shares of all there is; where
 // there is nothing nothing is, and the Quorum policy expects a write at each site.
 func TestWhatIsExpected(t *testing.T) {
 	mix := []float32{6, 0, 1, 1} // two sites

@@ -221,7 +221,7 @@ func (m *measure) best(load []float32) (best Set) {
 // they came at random, each on its own, so that the variance of a sum is the sum of the
 // squares. The Quorum policy leaves the fallback without doubt: a first reader is a reader.
 //
-// Where there is no evidence the fallback is chosen, but not before a planner that
+// The fallback is chosen where there is no evidence, but not before a planner that
 // took over from another has had the time to see some.
 func (m *measure) choose(load []float32, present, fallback Set) Set {
 	settled := present != fallback

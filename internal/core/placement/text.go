@@ -12,10 +12,14 @@ import (
 //
 //	prefix:/jp/ = JP,CA,OR; range:/eu/a../eu/n = CA,VA,IRL; key:/motd = *; default = CA
 //
-// A selector is prefix: or key: and a key, range: and two keys, of which the second is
-// without and may be left out, hash:i/n for the i-th of n hash buckets, from 0, where n is
-// a power of two, or default, which there has to be. Keys with a space or one of = ; , " ..
-// in them are written as Go strings. Holders are members' names; * is all of them. Keys in
+// A selector is one of these:
+//
+//   - prefix: or key: and a key,
+//   - range: and two keys, of which the second is not part of it and may be left out,
+//   - hash:i/n for the i-th of n hash buckets, from 0, where n is a power of two,
+//   - default, which there has to be.
+//
+// Keys with a space or one of = ; , " .. in them are written as Go strings. Holders are members' names; * is all of them. Keys in
 // no bucket have the default's holders. Ranges come before buckets.
 //
 // Errors are ErrConfiguration and name the faulty part: an unknown member, a default

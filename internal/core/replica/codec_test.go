@@ -108,7 +108,7 @@ func sameBody(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// What a member tells comes as it was told, in bytes that members of all versions read alike.
+// A message arrives as it was sent, in bytes that members of all versions read alike.
 // It keeps no part of the message that it came in, and a message that ends early, or goes on
 // behind its end, is none.
 func TestBodiesArriveAsTheyWereTold(t *testing.T) {

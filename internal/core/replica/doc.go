@@ -80,9 +80,9 @@
 //	C3  A voter's question, of reads or leases, is a round of its own if it and the
 //	    leader are a majority; else the leader begins one (rounds.go says why).
 //	L1  Only the leader counts time, from when it has applied an entry of its term.
-//	L2  A renewal is answered after a round that began after it arrived, or by a
-//	    leader that has a read lease then, from the leases of that moment, by the
-//	    leader that the asker follows still. One that slept promises nothing (S-1).
+//	L2  A renewal is answered from the leases of that moment, after a round that began
+//	    after it arrived, or by a leader that has a read lease then. The asker must still
+//	    follow that leader. A leader that slept promises nothing (S-1).
 //	L3  A new leader gives every lease its whole TTL, or what remains by a
 //	    checkpoint in the log.
 //	L4  A renewal of a checkpointed lease is answered when the checkpoint's removal
@@ -100,12 +100,12 @@
 //
 // Why L1 to L4 let a holder trust its lease until TTL after it sent a renewal,
 // by its own clock: the answer means that its leader was the leader after the
-// sending (L2). Any later leader was elected after that and starts from a whole
-// TTL (L3), or from a checkpoint made when 0.4 TTL had passed since the latest
-// renewal was known, which the answer would have waited to see removed (L4). A
-// leader with a read lease needs no round: a later leader counts time from when an
-// entry of its own is released (L1), and that waits for the read lease to end, or for
-// its holder to have the entry and know that it leads no more.
+// sending (L2). Any later leader was elected after that. It starts from a whole TTL (L3), or
+// from a checkpoint made when 0.4 TTL had passed since the latest renewal was known. The
+// answer would have waited for the removal of that checkpoint (L4). A leader with a read
+// lease needs no round, since a later leader counts time from when an entry of its own is
+// released (L1). That waits for the read lease to end, or for its holder to have the entry
+// and know that it leads no more.
 //
 // # Positions in the log
 //
@@ -137,6 +137,15 @@
 // [visibility] is the seam at which committed becomes visible: strict order and key order
 // are its two implementations.
 //
+// # Parts
+//
+// A Replica is made of parts: writes, proposals, rounds, asks, leases, and readLeases with
+// plans and the two orders. A part knows neither the Replica nor another part. It is told the
+// [moment], a value that says where this member stands. It adds to the [effects] of the turn
+// (messages, records, outcomes), and returns what other parts are to know. Only methods of the
+// Replica call more than one part, and say in which order: Step and Ready, and those that they
+// call.
+//
 // # Read leases
 //
 // Members may hold quorum read leases; package quorumlease has the rule and its proof,
@@ -151,17 +160,18 @@
 //
 // In key order an entry waits for the holders of the keys that it touches, and for
 // earlier entries that it depends on. It is applied when it is committed, marked as
-// Held, and [Released] says what of it may be seen: the prefix of the log that is
-// released whole, for everybody; and apart from that, entries for those who wait for
-// their results, and for readers of their keys. A reader asks with [ReadKeys], or takes no
-// turn of this machine: what the last [KeyLease] said has the keys that entries of the log
-// change which are not released and in the state, and if its key is not among them, and the
-// member holds it, and Until has not come, a state of that time will do. A reader of
-// key a may then see 11, and a later reader of key b not yet 10: revisions are in order
-// for the keys that were read, and for no others. With a holder of {b} that is cut off,
-// the put of a at revision 11 is answered while that of b at 10 waits for a promise to
-// run out; who reads b meanwhile finds what was there before 10, whatever it knows of
-// 11. Etcd's clients that compare revisions of different keys want strict order.
+// Held, and [Released] says what becomes visible. To everybody that is the prefix of the log
+// that is released whole. Apart from it, single entries become visible to callers that wait for
+// their results, and to readers of their keys. A reader asks with [ReadKeys], or takes no turn
+// of this machine: then it looks at the last [KeyLease], which has the keys of all entries that
+// are not released and in the state. If its key is not among them, and the member holds it,
+// and Until has not come, a state of that time will do.
+//
+// A reader of key a may then see revision 11, and a later reader of key b not yet 10: revisions
+// are in order for the keys that were read, and for no others. With a holder of {b} that is cut
+// off, the put of a at revision 11 is answered while that of b at 10 waits for a promise to run
+// out. Meanwhile a reader of b finds the value before 10, whatever it knows of 11. Etcd's
+// clients that compare revisions of different keys want strict order.
 //
 // Keys that are *read together*, a range or a transaction that only reads, are read as
 // they were at one moment. A state of the log would not do: it may have the put of b
@@ -170,15 +180,15 @@
 // otherwise the read takes a place in the log by itself ([EncodeRead]), and waits for
 // what is before it as all that is behind it waits for it. The paper has single objects.
 //
-// What a leader proposes itself it may *keep*, in key order: a mark in the entry says that
-// in its term only the leader releases it; the others wait for its word. So while it is the
-// leader beyond doubt it need not make readers of a key wait for a put of its own that is on
-// its way: nobody has seen that, and it answers with what was there before. It keeps what it
-// holds and, where reads are counted, is read there much, for readers elsewhere wait longer.
-// It does so only while all members are known to understand the mark (level.go).
-// Everything else the others find out by themselves, and the leader's readers wait for it
-// (R30). The paper has no such reads:
-// its leader's wait for every write, which takes a majority's time. It rests on this:
+// In key order a leader may *keep* its own proposals. A mark in the entry says that in its term
+// only the leader releases it; the others wait for its word. So while it is the leader beyond
+// doubt, it need not make readers of a key wait for a put of its own that is on its way: nobody
+// has seen that, and the leader answers with the state before. It keeps entries of keys that it
+// holds and, where reads are counted, that are read there much, for readers elsewhere wait
+// longer. It does so only while all members are known to understand the mark (level.go). The
+// others find out by themselves that all other entries are released, and the leader's readers
+// wait for these (R30). The paper has no such reads: the reads of its leader wait for every
+// write, which takes a majority's time. They rest on this:
 //
 //   - Nobody else judges it in that term: neither one by one, nor in the prefix of the
 //     log, nor blindly, from a state that does not tell whose entries it has. And nothing
@@ -192,16 +202,16 @@
 //   - All members see the same keys in the entry, so that nobody releases what is behind
 //     it before it. The end of a lease is not like that: its keys depend on the state.
 //
-// Who holds none of the keys asks the leader up to where it has to look, and waits until
-// its own log is released so far: never the commit index, of which others may know more
-// than the leader (R29, Q-3). To ask the nearest holder for that instead gains nothing:
-// its log would be ahead of the asker's, which waits for the leader's word anyway. To
-// send the whole read there does; that is for clients, who find the nearest holder by
-// the service in package readleasepb.
+// A member that holds none of the keys asks the leader up to where it has to look, and waits
+// until its own log is released so far. The answer is never the commit index, of which others
+// may know more than the leader (R29, Q-3). It would gain nothing to ask the nearest holder for
+// that instead: the holder's log would be ahead of the asker's, which waits for the leader's
+// word anyway. It does gain to send the whole read there. Clients do that: they find the
+// nearest holder by the service in package readleasepb.
 //
 // A new leader's first entry, and entries that change who holds what, wait for everyone
 // with a promise in either order: what the leader before says under its lease stays
-// true, and whoever loses keys has stopped reading them.
+// true, and members that lose keys have stopped reading them.
 //
 // [Promises] is the seam between this and the protocol by which members promise each other to
 // wait. The paper's own ways are behind it in package pushlease of the lab, to be measured:
@@ -213,9 +223,9 @@
 // A request made by [AddMember], [PromoteMember], [RemoveMember] or [UpdateMember]
 // becomes one of raft's entries of its own kind, alone in its batch, with the fate of a
 // batch and a Result. The leader looks at it before it is appended, since raft goes by an
-// entry that is committed, sensible or not; what makes no sense, or would leave less
-// than a majority of voters that are alive, is Rejected. [Roster] says who the members
-// are; it is part of the state.
+// entry that is committed, sensible or not. A change is Rejected if it makes no sense, or
+// would leave less than a majority of voters that are alive. [Roster] names the members; it
+// is part of the state.
 //
 //	M1  One at a time: a change waits, and holds up no other request, until the one
 //	    before is released and the leader has an entry of its term released (R23).
@@ -227,7 +237,7 @@
 //	    by the change of an earlier leader steps down.
 //	M5  A newcomer begins with Genesis of the founders and an empty log. It is sent the
 //	    log, or a snapshot that is no older than the entry that made it a member.
-//	M6  Who was removed never comes back under its ID, and is not listened to.
+//	M6  A removed member never comes back under its ID, and nobody listens to it.
 //	M7  A learner is promoted when it has all but 1,000 entries of the log.
 //
 // # Assumptions
@@ -282,12 +292,16 @@
 //
 // # What is believed of a message
 //
-// Messages come from members (package peer), and raft takes them at their word: a commit
-// index behind the end of the log makes it panic, an entry that nobody can apply ends each
+// Messages come from members (package peer), and raft takes them at their word. A commit
+// index behind the end of the log makes it panic. An entry that nobody can apply ends each
 // member that has it, again after each restart. So each message of raft's is looked at
-// before it is stepped (sound.go): its type is one that members send, no number is near
-// overflow, entries follow each other and can be read, members of a snapshot are a set
-// with this one in it, and what is acknowledged or committed is not beyond the log. One
-// that is not sound is dropped and told to the log. An entry of a newer version is
-// refused like this, too: this member falls behind until its own version is newer.
+// before it is stepped (sound.go):
+//
+//   - its type is one that members send, and no number is near overflow,
+//   - entries follow each other and can be read,
+//   - members of a snapshot are a set with this one in it,
+//   - no index that is acknowledged or committed is beyond the log.
+//
+// A message that is not sound is dropped, and the Logger is told. An entry of a newer version
+// is refused like this, too: this member falls behind until its own version is newer.
 package replica

@@ -144,11 +144,13 @@ func requestType(kind byte) proto.Message {
 	return nil
 }
 
-// EncodeRequest encodes one of etcd's request messages, a *pb.Member to announce a
-// member's name and client URLs, a *wrapperspb.StringValue to set the policy of read
-// leases, a *wrapperspb.BytesValue with an encoded placement.Configuration to say who
-// holds which keys, or a *raftpb.ConfChange from [AddMember] and the like to change the
-// membership, as the body of a Propose.
+// EncodeRequest encodes a message as the body of a Propose. It is one of etcd's requests, or
+//
+//   - a *pb.Member, to announce a member's name and client URLs,
+//   - a *wrapperspb.StringValue, to set the policy of read leases,
+//   - a *wrapperspb.BytesValue with an encoded placement.Configuration, to set the holders of
+//     the keys,
+//   - a *raftpb.ConfChange from [AddMember] and the like, to change the membership.
 func EncodeRequest(m proto.Message) ([]byte, error) {
 	switch m.(type) {
 	case *pb.PutRequest:

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Whatever arrives or is found on disk, decoding it ends in a value that encodes
+// Anything may arrive or be found on disk: decoding it ends in a value that encodes
 // to the same again, or in an error.
 
 func FuzzDecodeBatch(f *testing.F) {

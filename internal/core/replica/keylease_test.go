@@ -43,7 +43,7 @@ func putOf(t *testing.T, key string) []byte {
 	return body
 }
 
-// Of a snapshot nobody reads before all of it is known to be released, for nobody here knows
+// Nobody reads from a snapshot before all of it is known to be released, for nobody here knows
 // which keys are not.
 func TestNoLeaseOverASnapshotThatIsNotReleased(t *testing.T) {
 	r := keyReader(8)

@@ -14,7 +14,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Who holds which keys is forgotten with the entry that said so, when another takes its
+// A configuration is forgotten with the entry that set it, when another takes its
 // place: once that place is committed, nobody may go by what stood there first.
 func TestADivisionIsReplacedWithItsEntry(t *testing.T) {
 	conf := func(holders placement.Set) *placement.Configuration {

@@ -70,7 +70,7 @@ func TestAReadOfAKeySeesWhatIsReleased(t *testing.T) {
 			}
 			continue
 		}
-		// Of an entry that was found to touch the key, the index is what it needs at most.
+		// An entry that was found to touch the key needs its index at most.
 		if got, ok := r.outcomes[0].(KeysReady); !ok || got.UpTo != c.want[0].(KeysReady).UpTo || got.Index > c.want[0].(KeysReady).UpTo || got.Local != (c.asked == 0) {
 			t.Errorf("a read %s: %+v, want %+v", c.name, r.outcomes, c.want)
 		}

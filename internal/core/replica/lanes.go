@@ -13,10 +13,10 @@ import (
 // holders of all its keys have it, so only requests that wait for the same holders share
 // one: a put never waits for a holder of another's keys. That is a matter of time and not of
 // safety. Each member finds out by itself which holders an entry waits for, from the entry
-// and from all configurations in its log that may be in force (R13). So if the keys are
-// divided anew between the batching and the commit, the entry waits for the holders of all
-// of its keys under either division, which may be more than any of its requests had waited
-// for alone; and it is released, and read past, as one.
+// and from all configurations in its log that may be in force (R13). The keys may be divided
+// anew between the batching and the commit. Then the entry waits for the holders of all of
+// its keys under either division, which may be more than any of its requests had waited for
+// alone. It is released, and read past, as one.
 type lane struct {
 	company company
 	open    []Propose    // not yet in a batch, oldest first

@@ -37,7 +37,7 @@ func TestRequestsOfAnEntryAreCountedByThemselves(t *testing.T) {
 	}
 }
 
-// What readers were given stays as it was.
+// A lease that readers have been given stays as it was.
 func TestInvisibleKeysAreNeverWrittenTwice(t *testing.T) {
 	var u invisible
 	var table keyspan.Table

@@ -17,10 +17,10 @@ import (
 //     maxExpiries a time. A renewal that meets it there waits for the outcome.
 //   - A new leader that has applied an entry of its own term gives every lease
 //     its whole time again, some thousands a turn, lest it miss a heartbeat over
-//     millions of them. It counts, and answers, when all have their time. So
-//     that a dead lease does not live for ever while leaders come and go, one
+//     millions of them. It counts, and answers, when all have their time. A
+//     dead lease must not live for ever while leaders come and go. So a lease
 //     that was not renewed for 0.4 TTL has its remaining time checkpointed in
-//     the log, and again after each further 0.2 TTL; the new leader gives it no
+//     the log, and again after each further 0.2 TTL. A new leader gives it no
 //     more than that.
 //   - A renewal of a checkpointed lease is answered when the checkpoint's
 //     removal has been applied; otherwise a new leader could end the lease

@@ -186,7 +186,8 @@ func checkHeap(t *testing.T, ls *leases, want int) {
 	}
 }
 
-// What a new leader does about its leases, in all and in one turn at most.
+// BenchmarkLeasesStart measures how a new leader gives its leases their time, in all and in one
+// turn at most.
 func BenchmarkLeasesStart(b *testing.B) {
 	for _, n := range []int{1_000_000, 5_000_000} {
 		known := manyLeases(n)
@@ -210,7 +211,7 @@ func BenchmarkLeasesStart(b *testing.B) {
 	}
 }
 
-// What a member does about the leases of a snapshot.
+// BenchmarkLeasesLoad measures how a member takes in the leases of a snapshot.
 func BenchmarkLeasesLoad(b *testing.B) {
 	for _, n := range []int{1_000_000, 5_000_000} {
 		known := manyLeases(n)

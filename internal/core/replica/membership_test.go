@@ -108,7 +108,7 @@ func TestFoundersThatLearn(t *testing.T) {
 	}
 }
 
-// What a snapshot says of the members ends where it ends, and says all of it.
+// The section of a snapshot about the members is read to its end, and has nothing behind it.
 func TestRosterOnDisk(t *testing.T) {
 	ro := FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}, {ID: 3, IsLearner: true}})
 	ro.Removed = []uint64{4, 300}

@@ -37,7 +37,7 @@ func TestSenderMustBeWhoItSays(t *testing.T) {
 	}
 }
 
-// What is not a batch of its sender never gets into the log.
+// Only a batch of its sender gets into the log.
 func TestForwardMustBeItsSendersBatch(t *testing.T) {
 	s := newStage(t)
 	s.do("elect 1")

@@ -147,7 +147,7 @@ func TestEntriesThatSet(t *testing.T) {
 	}
 }
 
-// Of an entry that cannot be read to its end its requests are looked at as far as they can be,
+// The requests of an entry that cannot be read to its end are looked at as far as they can be,
 // and of a request without a body nothing is.
 func TestEntriesAreLookedAtAsFarAsTheyGo(t *testing.T) {
 	body := putOf(t, "k")

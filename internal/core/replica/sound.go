@@ -14,12 +14,12 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Raft trusts its messages: some that no member sends make it panic (a commit index behind
-// the end of the log, an acknowledgment of a round that was never begun), or put into the
-// log what no member can apply, now or after a restart. Transport sees to it that messages
-// come from members. A member may be damaged, and its address may have been taken over, so
-// none is stepped before it was found sound: by itself (Sound), and beside what this member
-// knows (misfits).
+// Raft trusts its messages. Some that no member sends make it panic: a commit index behind the
+// end of the log, or an acknowledgment of a round that was never begun. Others put entries into
+// the log that no member can apply, now or after a restart. Transport sees to it that messages
+// come from members. But a member may be damaged, and its address may have been taken over. So
+// no message is stepped before it was found sound, by itself (Sound) and beside what this
+// member knows (misfits).
 
 // ErrUnsound means that a message is one that no member of this version sends.
 var ErrUnsound = errors.New("replica: a message that no member sends")

@@ -138,7 +138,7 @@ func (s *stage) told(to *member, from uint64, m *raftpb.Message) {
 	s.step(to, machine.Envelope{From: machine.NodeID(from), To: to.id, Body: m})
 }
 
-// What is sound by itself may not fit what a member knows. Raft would panic at each.
+// A message that is sound by itself may not fit what a member knows. Raft would panic at each.
 func TestMisfits(t *testing.T) {
 	begin := func(t *testing.T) (s *stage, lead, follower *member) {
 		s = newStage(t)
@@ -312,7 +312,7 @@ func TestUnsoundMessagesAreTold(t *testing.T) {
 	}
 }
 
-// Whatever a member sends, nobody panics, and what is committed stays.
+// Nobody panics at anything that a member sends, and what is committed stays.
 func TestNoMessagePanics(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

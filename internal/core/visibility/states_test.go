@@ -70,7 +70,7 @@ func TestReleasedInAnyOrder(t *testing.T) {
 	want(t, "answered at once", answers(&s, result(7), result(9)), "[9]")
 }
 
-// What was shown stays until the snapshot's state may be seen; first of all, nothing.
+// The state that was shown stays until the snapshot's state is visible; first of all, nothing.
 func TestBeginAmongHeld(t *testing.T) {
 	var s States[at]
 	s.Begin(0, 5, 3)
@@ -109,7 +109,7 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// Who has taken what is ahead reads it while it goes on.
+// A reader that has taken the states ahead reads them while they go on.
 func TestAheadIsNotWrittenAgain(t *testing.T) {
 	var s States[at]
 	s.Begin(0, 1, 1)
@@ -128,7 +128,7 @@ func TestAheadIsNotWrittenAgain(t *testing.T) {
 	}
 }
 
-// TestAnOlderSnapshotHidesNothing: what may be seen may be seen, whatever a snapshot knows of it.
+// A state that is visible stays visible, whatever a snapshot knows of it.
 func TestAnOlderSnapshotHidesNothing(t *testing.T) {
 	var s States[at]
 	s.Begin(0, 1, 1)
@@ -142,7 +142,7 @@ func TestAnOlderSnapshotHidesNothing(t *testing.T) {
 	want(t, "shown of a snapshot that is released", s.Ahead(), "[14]")
 }
 
-// TestAnsweredAtOnce: a result that is kept is told with the release of its own entry, and in the order of the log.
+// A result that is kept is told with the release of its own entry, and in the order of the log.
 func TestAnsweredAtOnce(t *testing.T) {
 	var s States[at]
 	s.Begin(0, 1, 1)
@@ -162,7 +162,7 @@ func TestAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// TestNothingIsKept: once all is released and answered, no state and no index is held but the one that is shown.
+// Once all is released and answered, no state and no index is held but the one that is shown.
 func TestNothingIsKept(t *testing.T) {
 	var s States[at]
 	s.Begin(0, 1, 1)
@@ -191,7 +191,7 @@ func TestNothingIsKept(t *testing.T) {
 	want(t, "indexes to look for, where nothing is kept", len(s.fresh), 0)
 }
 
-// What comes with the results of an entry that may be seen is held by its own entry.
+// A result that comes with those of a visible entry is held by its own entry.
 func TestHeldResultsBehindReleasedOnes(t *testing.T) {
 	var s States[at]
 	s.Begin(0, 1, 1)
