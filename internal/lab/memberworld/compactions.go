@@ -99,7 +99,7 @@ func (c *cluster) compacted(ctx context.Context, cl *clientv3.Client, rev int64,
 	return c.goneBefore(rev, key, err)
 }
 
-// leftAt judges what a key reads at the revision of a compaction.
+// leftAt judges a key's value at the revision of a compaction.
 func (c *cluster) leftAt(rev int64, key, got string) {
 	events, _ := c.chronicle.has()
 	if want := valueAt(events, key, rev); got != want {
@@ -107,7 +107,7 @@ func (c *cluster) leftAt(rev int64, key, got string) {
 	}
 }
 
-// goneBefore judges what came of a read before the revision of a compaction.
+// goneBefore judges the result of a read before the revision of a compaction.
 func (c *cluster) goneBefore(rev int64, key string, err error) error {
 	switch {
 	case err == nil:
