@@ -100,8 +100,8 @@ var logScripts = []script{
 		s.lead(lead)
 	}},
 	{name: "snapshot-not-in-the-log", play: func(s *stage) {
-		// A snapshot has arrived and is on disk; the log does not tell of it
-		// when the member crashes, and holds void entries beyond it.
+		// A snapshot has arrived and is on disk; the log does not mention it when the member
+		// crashes, and holds void entries beyond it.
 		lead, f, g := s.three()
 		s.void(lead, f, g)
 		next := s.leaderBut(lead)
