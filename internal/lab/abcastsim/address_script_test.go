@@ -27,7 +27,7 @@ var addressScripts = []script{
 		th.Lose(submits)
 		th.Settle(Kind[fastct.Ack](), Kind[fastct.Decide]())
 		th.Pass(Kind[fastct.Ack](), about(2))
-		th.Lose(Kind[fastct.Decide](), about(2)) // only 1 knows what was decided
+		th.Lose(Kind[fastct.Decide](), about(2)) // only 1 knows the decision
 		th.Pass(Kind[fastct.Ack](), about(1))
 		th.Pass(Kind[fastct.Decide](), about(1), To(2, 3))
 		th.broadcasts(2, 1, 2)

@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// catchUpScripts are schedules with members that are behind, and owners who trim.
+// catchUpScripts are schedules with members that are behind, and owners that trim.
 var catchUpScripts = []script{
 	{name: "trimmed-and-restarted", play: func(th *theater) {
 		for seq := range uint64(4) {
@@ -25,7 +25,7 @@ var catchUpScripts = []script{
 		if _, ok := th.members[2].Messages(1, 10); ok {
 			th.t.Error("message 2 was trimmed, and is there")
 		}
-		th.broadcasts(1, 4, 2) // ordered before what was trimmed is forgotten
+		th.broadcasts(1, 4, 2) // ordered before the trimmed part is forgotten
 		th.Settle()
 		th.delivered(4, 1, 2)
 	}},
@@ -46,7 +46,7 @@ var catchUpScripts = []script{
 			th.Wait(2 * retry)
 		}
 		th.delivered(8, 1, 2, 3)
-		th.broadcasts(1, 7, 3) // it knows what was ordered before
+		th.broadcasts(1, 7, 3) // it knows the earlier order
 		th.broadcasts(1, 9, 1)
 		th.Settle()
 		th.delivered(9, 1, 2, 3)
@@ -88,7 +88,7 @@ var catchUpScripts = []script{
 		th.delivered(6, 1, 2, 3)
 	}},
 	{name: "two-orders", change: alive, play: func(th *theater) {
-		// Member 3's disk is emptied, and nobody but 3 knows what 1 and 3 have decided.
+		// Member 3's disk is emptied, and no other than 3 knows the decision of 1 and 3.
 		away := func(e machine.Envelope) bool { return e.From == 2 || e.To == 2 }
 		th.broadcasts(1, 1, 1)
 		th.Settle(away)
@@ -96,7 +96,7 @@ var catchUpScripts = []script{
 		for th.Has(away) {
 			th.Lose(away)
 		}
-		// What it says afterwards is what a member says that has ordered something else with 2.
+		// Its later messages are those of a member that has ordered something else with 2.
 		says := func(from, to machine.NodeID, s abcast.Status) {
 			th.Step(to, machine.Envelope{From: from, To: to, Body: s})
 		}

@@ -6,13 +6,13 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
-// counted is a machine whose messages carry how many communication steps led to them
-// within their instance. A proposal is after no step. A message is one step after those
-// that its sender waited for: a FAST estimate after the answers about the lease, if that
-// was asked for in this instance; a NORMAL one after estimates; an acknowledgment after
-// the coordinator's estimate; a decision after acknowledgments. What a member sends
-// itself is no step. What it got besides, and did not wait for, does not count, so that
-// neither delays nor the order of arrival change the result.
+// counted is a machine whose messages carry the number of communication steps that led to them
+// within their instance. A proposal is after no step. A message is one step after those that
+// its sender waited for. A FAST estimate comes after the answers about the lease, if that was
+// asked for in this instance; a NORMAL one after estimates; an acknowledgment after the
+// coordinator's estimate; a decision after acknowledgments. A message of a member to itself is
+// no step. Messages that it got besides, and did not wait for, do not count, so that neither
+// delays nor the order of arrival change the result.
 type counted struct {
 	machine.Machine
 	id    machine.NodeID
@@ -39,7 +39,7 @@ type asked struct {
 	depth int
 }
 
-// counter adds up what a group sends, by instance.
+// counter adds up a group's messages, by instance.
 type counter struct {
 	steps   map[uint64]int   // the depth of the decision at another member
 	rounds  map[uint64]int64 // in which it was decided
@@ -77,7 +77,7 @@ func (c *counted) Step(now machine.Now, input any) {
 	c.Machine.Step(now, input)
 }
 
-// takes notes the depth of what arrives.
+// takes notes the depth of an arriving message.
 func (c *counted) takes(d deep) {
 	switch b := d.body.(type) {
 	case asynclease.Lease:
@@ -123,7 +123,7 @@ func (c *counted) sends(envelopes []machine.Envelope) []machine.Envelope {
 	return out
 }
 
-// depth is one more than that of what the message was sent upon.
+// depth is one more than that of the message upon which the message was sent.
 func (c *counted) depth(body any) int {
 	at := func(m map[[2]uint64]int, cn uint64, round int64) int { return m[[2]uint64{cn, uint64(round)}] + 1 }
 	switch b := body.(type) {
@@ -144,7 +144,7 @@ func (c *counted) depth(body any) int {
 	return 1
 }
 
-// tally adds a message to what was sent for its instance.
+// tally adds a message to those of its instance.
 func (c *counted) tally(body any) {
 	var cn uint64
 	lease := 0
@@ -172,7 +172,7 @@ func (c *counted) tally(body any) {
 	case fastct.Decide:
 		cn = b.CN
 	default:
-		return // of no instance: what is broadcast, and heartbeats
+		return // of no instance: broadcast messages, and heartbeats
 	}
 	t := c.count.traffic[cn]
 	if t == nil {
@@ -184,8 +184,8 @@ func (c *counted) tally(body any) {
 	t.bytes += size(body)
 }
 
-// size is about what a message takes on a wire: a byte for its kind, 8 for each number,
-// and what it carries.
+// size is about how many bytes a message takes on a wire: one for its kind, 8 for each number,
+// and the payload's.
 func size(body any) int {
 	switch b := body.(type) {
 	case fastct.Estimate:

@@ -13,10 +13,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
-// death lets the leader's process end, as package broadcast sees it: it is suspected as
-// soon as its connections close, and nobody waits for a timeout. A client at each of some
-// members broadcasts one message after the other. It returns the longest time that one of
-// them waited from then on, for a second: that is until the next leader leads, and beyond.
+// death lets the leader's process end, as package broadcast sees it: it is suspected as soon as
+// its connections close, without a timeout. A client at each of some members broadcasts one
+// message after the other. It returns the longest time that one of them waited from then on,
+// for a second: that is until the next leader leads, and beyond.
 func death(seed uint64, n int, direct bool, clients ...machine.NodeID) (time.Duration, error) {
 	w := sim.NewWorld(seed)
 	net := sim.NewNetwork(w, func(b any) any { return b })
@@ -78,8 +78,8 @@ func death(seed uint64, n int, direct bool, clients ...machine.NodeID) (time.Dur
 	return longest, nil
 }
 
-// A leader's death holds up nobody for a Retry, whoever broadcasts, whether or not messages
-// go to the leader alone as long as it lives.
+// A leader's death holds up no broadcast for a Retry, of any member, whether or not messages go
+// to the leader alone as long as it lives.
 func TestLeaderDies(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		for _, clients := range [][]machine.NodeID{{2}, {3}, {2, 3}} {

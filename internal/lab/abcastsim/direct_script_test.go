@@ -10,7 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
-// directScripts are about who is sent what, and when again.
+// directScripts are about the receivers of messages, and the time of the next try.
 var directScripts = []script{
 	{name: "at-first-to-the-leader", change: func(c *abcast.Config) { c.Direct = true }, play: func(th *theater) {
 		th.broadcasts(2, 1, 3)
@@ -102,13 +102,13 @@ var directScripts = []script{
 	}},
 }
 
-// oneByOne has leases for one instance each, and nobody who sends again within an hour.
+// oneByOne has leases for one instance each, and no member that sends again within an hour.
 func oneByOne(c *abcast.Config) {
 	c.Direct, c.Consensus.Retry, c.Consensus.Lambda, c.Consensus.Fixed = true, time.Hour, 1, true
 }
 
-// leaseless lets all trust 1 to lead, and 3, who did not, die with the lease for the next
-// instance.
+// leaseless lets all trust 1 to lead, and lets 3, which did not, die with the lease for the
+// next instance.
 func (th *theater) leaseless() {
 	th.broadcasts(2, 1, 2)
 	th.Settle()

@@ -11,7 +11,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// epochs knows who the members were in each epoch, and has a judge of its consensus.
+// epochs knows the members of each epoch, and has a judge of its consensus.
 type epochs struct {
 	groups map[uint64]abcast.Group // by First
 	judges map[uint64]*fastctsim.Judge

@@ -23,7 +23,7 @@ type Figure5 struct {
 	Crashes []Crash `json:"crashes"`
 }
 
-// Counted is what a run took in a stable period.
+// Counted are the costs of a run in a stable period.
 type Counted struct {
 	Algorithm string `json:"algorithm"` // fastct or ct96
 	Members   int    `json:"members"`
@@ -49,7 +49,7 @@ type PaperFigure struct {
 // PaperFigure5 is Figure 5 as printed.
 var PaperFigure5 = []PaperFigure{{1, 500, 400}, {10, 320, 400}, {20, 310, 400}, {50, 304, 400}, {100, 302, 400}}
 
-// group is some members in a world, one of whom broadcasts at a time.
+// group is a world with some members, of which one broadcasts at a time.
 type group struct {
 	w       *sim.World
 	count   *counter
@@ -130,7 +130,7 @@ func stable(seed uint64, n, instances int, cfg fastct.Config) (Counted, error) {
 	if err != nil {
 		return Counted{}, err
 	}
-	g.sender = n - 1 // not the one who leads
+	g.sender = n - 1 // not the leader
 	g.broadcast()
 	if !g.w.Until(time.Minute, func() bool { return g.instances() > instances }) {
 		return Counted{}, fmt.Errorf("%d members have decided %d instances of %d in a minute", n, g.instances(), instances)
@@ -189,7 +189,7 @@ func CountFigure5(seed uint64, sizes ...int) (Figure5, error) {
 	return f, nil
 }
 
-// Crash is what it costs that a leader dies who has just got a lease.
+// Crash is the cost of the death of a leader that has just got a lease.
 type Crash struct {
 	Members int    `json:"members"`
 	Lambda  uint64 `json:"lambda"`
@@ -204,8 +204,8 @@ type Crash struct {
 	Leases uint64  `json:"leases"` // invocations by the next leader until then
 }
 
-// CountCrashes lets the leader crash right after it was granted a lease for λ
-// instances, and measures what follows: the median of some seeds.
+// CountCrashes lets the leader crash right after it was granted a lease for λ instances, and
+// measures the time after it: the median of some seeds.
 func CountCrashes(seed uint64, runs int, n int, lambdas ...uint64) (crashes []Crash, err error) {
 	for _, lambda := range lambdas {
 		var some []Crash

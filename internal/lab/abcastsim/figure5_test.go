@@ -2,8 +2,7 @@ package abcastsim
 
 import "testing"
 
-// Figure 5, and what section 4.3 says of an instance by itself, counted message by
-// message.
+// Figure 5, and section 4.3 on an instance by itself, counted message by message.
 func TestFigure5(t *testing.T) {
 	f, err := CountFigure5(1, 3, 5, 7)
 	if err != nil {

@@ -121,7 +121,7 @@ var forgetScripts = []script{
 		th.broadcasts(1, 1, 1)
 		th.broadcasts(2, 1, 1)
 		th.broadcasts(1, 2, 1)
-		th.broadcasts(3, 1, 1) // client 2 is forgotten, who came second and was ordered the longest ago
+		th.broadcasts(3, 1, 1) // client 2 is forgotten, which came second and was ordered the longest ago
 		th.Settle()
 		th.broadcasts(1, 3, 1)
 		th.Settle()

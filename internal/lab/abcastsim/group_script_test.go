@@ -23,7 +23,7 @@ func add(ids ...machine.NodeID) (c abcast.Change) {
 	return c
 }
 
-// beats lets heartbeats, repetitions and what comes of them go on for a while.
+// beats lets heartbeats, repetitions and their consequences go on for a while.
 func (th *theater) beats(but ...Match) {
 	for range 8 {
 		th.Settle(but...)
@@ -32,7 +32,7 @@ func (th *theater) beats(but ...Match) {
 	th.Settle(but...)
 }
 
-// alive has members tell each other how far they are; nobody is suspected for silence.
+// alive has members tell each other how far they are; none is suspected for silence.
 func alive(c *abcast.Config) {
 	c.Consensus.Heartbeat, c.Consensus.Timeout = retry, time.Hour
 }
@@ -124,7 +124,7 @@ var groupScripts = []script{
 		for id := machine.NodeID(1); id <= 3; id++ {
 			th.Crash(id)
 		}
-		th.restarts(4) // what it knows only from others it still knows
+		th.restarts(4) // it still has its knowledge from others
 		th.restarts(5)
 		th.broadcasts(1, 1, 4)
 		th.broadcasts(1, 2, 4)
@@ -138,7 +138,7 @@ var groupScripts = []script{
 		th.Lose(submits)
 		th.Settle(Kind[fastct.Ack](), Kind[fastct.Decide]())
 		th.Pass(Kind[fastct.Ack](), about(2))
-		th.Lose(Kind[fastct.Decide](), about(2)) // only 1 knows what was decided
+		th.Lose(Kind[fastct.Decide](), about(2)) // only 1 knows the decision
 		th.Pass(Kind[fastct.Ack](), about(1))
 		th.Pass(Kind[fastct.Decide](), about(1), To(2, 3))
 		th.broadcasts(2, 1, 2)
@@ -273,7 +273,7 @@ var groupScripts = []script{
 		th.Lose(To(3))
 		th.changes(9, 2, 1, abcast.Change{Remove: []machine.NodeID{4}})
 		th.Settle(To(3))
-		// 3 has heard what the second epoch decides before it hears that there is one.
+		// 3 hears a decision of the second epoch before it hears that there is one.
 		th.Pass(To(3), later[fastct.NewEstimate])
 		th.Pass(To(3), later[fastct.Decide])
 		th.Lose(To(3))

@@ -7,8 +7,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// change draws what is done to the members next: a new one, one less, one in the place of
-// another, or something that cannot be.
+// change draws the next change of the members: a new one, one less, one in the place of
+// another, or an impossible one.
 func (p *play) change() (c abcast.Change) {
 	w, g := p.w, p.epochs.last
 	some := func() machine.NodeID { return g.Members[w.Rand.IntN(len(g.Members))].ID }
@@ -30,8 +30,8 @@ func (p *play) change() (c abcast.Change) {
 	return c
 }
 
-// established lets those who were removed die, at any time from when the first member says
-// that they are not needed any more.
+// established lets removed members die, at any time from when the first member says that they
+// are not needed any more.
 func (p *play) established(g abcast.Group) {
 	for _, k := range p.members {
 		if g.Gone(k.host.ID) && !k.dead && p.w.Chance(0.5) {

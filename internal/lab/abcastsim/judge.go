@@ -10,12 +10,12 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Judge knows what was broadcast, and the one order that there is.
+// Judge knows the broadcast messages, and the one order that there is.
 type Judge struct {
 	broadcast map[key][]byte
 	order     []abcast.Message // position-1
 	at        map[key]uint64
-	payloads  map[string]uint64          // where each is, but changes: a client who begins anew takes his message along
+	payloads  map[string]uint64          // where each is, but changes: a client that begins anew takes its message along
 	members   map[uint64][]abcast.Member // by position of a change
 	digests   []uint64                   // position-1
 	errs      []error
@@ -35,10 +35,10 @@ func (j *Judge) violated(format string, args ...any) {
 	j.errs = append(j.errs, fmt.Errorf(format, args...))
 }
 
-// Err returns what was violated so far.
+// Err returns the violations so far.
 func (j *Judge) Err() error { return errors.Join(j.errs...) }
 
-// Broadcasts is told before a client broadcasts, each time that he does.
+// Broadcasts is called before a client broadcasts, each time that it does.
 func (j *Judge) Broadcasts(m abcast.Message) { j.broadcast[key{m.Client, m.Seq}] = m.Payload }
 
 // Ordered reports whether a message has a position.
@@ -47,14 +47,14 @@ func (j *Judge) Ordered(m abcast.Message) bool { return j.at[key{m.Client, m.Seq
 // Length is how many messages have a position.
 func (j *Judge) Length() uint64 { return uint64(len(j.order)) }
 
-// replica is what the judge knows of a member's life.
+// replica is the judge's record of a member's life.
 type replica struct {
 	name     string
 	position uint64 // of the last message delivered
 	owner    *owner
 }
 
-// Begins is told what a member's life begins after.
+// Begins gets the position after which a member's life begins.
 func (j *Judge) Begins(r *replica, base abcast.Base) {
 	if base.Position > r.owner.has {
 		j.violated("durability: %s begins after position %d, and its owner has what led to %d", r.name, base.Position, r.owner.has)
@@ -103,8 +103,8 @@ func (j *Judge) Delivers(r *replica, d abcast.Delivered) {
 	}
 }
 
-// Repeats is told when a member says of a message that it is ordered: whoever broadcast it
-// goes on. Some member has delivered it before.
+// Repeats is called when a member says of a message that it is ordered: its client goes on.
+// Some member has delivered it before.
 func (j *Judge) Repeats(by string, r abcast.Repeated) {
 	k := key{r.Client, r.Seq}
 	if _, ok := j.broadcast[k]; !ok {

@@ -5,11 +5,11 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// owner is what a member's owner has on disk, crashes included: what the messages up to a
-// position led to. Others' owners get it from him.
+// owner is a member's owner with its disk, crashes included: the state up to a position.
+// Others' owners get it from this one.
 type owner struct{ has uint64 }
 
-// prompt is a member whose owner has what it Lacks at once.
+// prompt is a member whose owner gets missing state at once.
 type prompt struct {
 	*abcast.Machine
 	gets func(abcast.Lacks) abcast.Restored

@@ -54,19 +54,19 @@ type member struct {
 	join bool // it is no founder
 }
 
-// client broadcasts one message after the other, at a member that he may change. Who was
-// forgotten goes on under another ID.
+// client broadcasts one message after the other, at a member that it may change. A forgotten
+// client goes on under another ID.
 type client struct {
 	p      *play
 	number int
 	id     machine.ID           // none yet if it is zero
-	next   func() abcast.Change // of one who changes the members
-	count  int                  // of his messages
-	seq    uint64               // of the last one under his ID
+	next   func() abcast.Change // of a client that changes the members
+	count  int                  // of its messages
+	seq    uint64               // of the last one under its ID
 	at     *member
 	msg    abcast.Message
 	busy   bool
-	open   int // how many of the calls for msg under his ID may order it yet
+	open   int // how many of the calls for msg under its ID may order it yet
 }
 
 func playWorld(w *sim.World) error {
@@ -86,7 +86,7 @@ func playWorld(w *sim.World) error {
 	}
 	p.rewrites = w.Rewrites()
 	clients := 1 + w.Rand.IntN(5)
-	if w.Chance(0.5) { // somebody is forgotten all the time
+	if w.Chance(0.5) { // clients are forgotten all the time
 		p.cfg.Clients = 1 + w.Rand.IntN(4)
 		clients += p.cfg.Clients
 	}
@@ -197,8 +197,8 @@ func (k *member) outcome(out any) {
 	}
 }
 
-// restores gets what led to a position from another member, the first of those who are
-// asked that knows it.
+// restores gets the state up to a position from another member, the first of those asked that
+// has it.
 func (k *member) restores(position uint64) {
 	from := k.p.some()
 	if has := max(from.position, from.owner.has); has >= position && from.host.Up() {
@@ -231,7 +231,7 @@ func (c *client) act() {
 		c.open = 0
 		w.Count("broadcasts", 1)
 	} else if w.Chance(0.7) && c.at.host.Up() && !c.p.stopped {
-		return // he waits
+		return // it waits
 	}
 	if !c.at.host.Up() || w.Chance(0.1) {
 		c.at = c.p.some()
@@ -254,9 +254,9 @@ func (c *client) delivered(id machine.ID, seq uint64) {
 	}
 }
 
-// refused: a member that is behind may not know yet that the message before was ordered.
-// Who is told of each call that it will not order the message broadcasts it as another
-// client; who does not know of all gives it up, or tries on.
+// refused: a member that is behind may not know yet that the message before was ordered. A
+// client that is told of each call that it will not order the message broadcasts it as another
+// client; one that does not know that of all gives it up, or tries on.
 func (c *client) refused(r abcast.Refused) {
 	if c.seq != r.Seq || !c.busy {
 		return
@@ -339,8 +339,8 @@ func (p *play) chaos(d time.Duration) {
 	}
 }
 
-// settle ends all faults but death. Then all that live deliver the same, and what their
-// clients have broadcast.
+// settle ends all faults but death. Then all that live deliver the same, and their clients'
+// messages.
 func (p *play) settle() {
 	w, n := p.w, p.net
 	n.Loss, n.Duplicate, n.Slow = 0, 0, 0
@@ -349,7 +349,7 @@ func (p *play) settle() {
 		k.host.Disk.Slow = 0
 	}
 	p.stopped = true
-	w.Run(4 * time.Second) // whoever is down or paused comes back
+	w.Run(4 * time.Second) // members that are down or paused come back
 	missing := func() error {
 		for _, c := range p.clients {
 			if c.busy {

@@ -207,7 +207,7 @@ var scripts = []script{
 		th.delivered(1, 1, 2, 3)
 	}},
 	{name: "what-follows-a-lost-message-goes", change: func(c *abcast.Config) { c.PendingCount = 2 }, play: func(th *theater) {
-		for client := range byte(2) { // two that nobody can order, and no more may wait
+		for client := range byte(2) { // two that no member can order, and no more may wait
 			th.broadcasts(client, 1, 3)
 			th.Lose(From(3))
 			th.broadcasts(client, 2, 3)

@@ -35,7 +35,7 @@ type theater struct {
 	lastChange   abcast.Change // that was broadcast
 	clients      map[byte]machine.ID
 	forgotten    map[machine.NodeID]uint64 // the number of which that was said last
-	impossible   map[machine.NodeID]error  // what was said of a message last
+	impossible   map[machine.NodeID]error  // the last word about a message
 	contradicted map[machine.NodeID][]abcast.Contradicted
 	rewrites     func() bool // whether a log is rewritten now; nil: never
 }
@@ -47,7 +47,7 @@ func config() abcast.Config {
 	}
 }
 
-// addresses are those of founders, by the member who has them in its configuration.
+// addresses are those of founders, by the member that has them in its configuration.
 type addresses map[machine.NodeID]map[machine.NodeID]string
 
 func newTheater(t *testing.T, cfg abcast.Config) *theater { return newTheaterOf(t, cfg, nil) }
@@ -123,7 +123,7 @@ func (th *theater) starts(id machine.NodeID, records []any) {
 	th.Start(id, rewriting)
 }
 
-// restored has a member's owner get what led to a position from another, if one knows that.
+// restored has a member's owner get the state up to a position from another, if one has it.
 func (th *theater) restored(id machine.NodeID, position uint64) abcast.Restored {
 	for of, r := range th.replicas {
 		if has := max(r.position, r.owner.has); of != id && !th.gone[of] && has >= position {
@@ -133,7 +133,7 @@ func (th *theater) restored(id machine.NodeID, position uint64) abcast.Restored 
 	return abcast.Restored{Position: th.owners[id].has}
 }
 
-// restores lets a slow owner get what his member lacks.
+// restores lets a slow owner get the state that its member lacks.
 func (th *theater) restores(id machine.NodeID) {
 	if th.lacks[id] > 0 {
 		th.Step(id, th.restored(id, th.lacks[id]))
@@ -146,7 +146,7 @@ func (th *theater) restarts(id machine.NodeID) {
 	th.starts(id, th.Durable(id))
 }
 
-// client is the ID of a client with a number, made at the member where he is first.
+// client is the ID of a client with a number, made at its first member.
 func (th *theater) client(number byte, at machine.NodeID) machine.ID {
 	id, ok := th.clients[number]
 	if !ok {
@@ -156,7 +156,7 @@ func (th *theater) client(number byte, at machine.NodeID) machine.ID {
 	return id
 }
 
-// broadcasts lets a client, numbered, broadcast his message of a number at members.
+// broadcasts lets a numbered client broadcast its message of a number at members.
 func (th *theater) broadcasts(client byte, seq uint64, at ...machine.NodeID) {
 	for _, id := range at {
 		m := abcast.Message{Client: th.client(client, id), Seq: seq, Payload: fmt.Appendf(nil, "%d.%d", client, seq)}
@@ -165,7 +165,7 @@ func (th *theater) broadcasts(client byte, seq uint64, at ...machine.NodeID) {
 	}
 }
 
-// trims lets members' owners have on disk what led to a position.
+// trims lets members' owners have the state up to a position on disk.
 func (th *theater) trims(position uint64, ids ...machine.NodeID) {
 	for _, id := range ids {
 		th.owners[id].has = max(th.owners[id].has, position)

@@ -89,7 +89,7 @@ func weather(t *testing.T, r *rand.Rand) {
 		default:
 			w.Changes()
 		}
-		for _, id := range ids { // who is not needed any more may die
+		for _, id := range ids { // a member that is not needed any more may die
 			if g := th.epochs.last; g.Gone(id) && !th.gone[id] && th.mayGo(id) && chance(0.1) {
 				th.gone[id] = true
 				w.Crashes(id)
@@ -118,7 +118,7 @@ func weather(t *testing.T, r *rand.Rand) {
 		for _, id := range ids {
 			th.restores(id)
 		}
-		if crash > 0 || changes > 0 { // who crashed or was removed has forgotten what he was to broadcast
+		if crash > 0 || changes > 0 { // a client that crashed or was removed has forgotten its next messages
 			for c, seq := range last {
 				if next := th.next(c); next <= seq {
 					th.broadcasts(byte(c), next, some())
@@ -145,7 +145,7 @@ func weather(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// mayGo reports whether somebody calls an epoch established that a member is no part of.
+// mayGo reports whether a member calls an epoch established that another is no part of.
 func (th *theater) mayGo(id machine.NodeID) bool {
 	for _, first := range th.established {
 		if g := th.epochs.groups[first]; g.Gone(id) {

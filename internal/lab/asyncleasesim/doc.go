@@ -1,15 +1,15 @@
-// Package asyncleasesim judges package asynclease in simulated worlds: members ask for
-// intervals that overlap, return tails, forget, crash in the middle and come back
-// (or, in crash-stop worlds, do not), over a network that loses, repeats and reorders.
+// Package asyncleasesim judges package asynclease in simulated worlds. Members ask for
+// intervals that overlap, return tails, forget, crash in the middle and come back (or, in
+// crash-stop worlds, do not). The network loses, repeats and reorders.
 //
-// # What is checked
+// # Checks
 //
-//   - At most once (Lemma 1): no integer is ever granted twice, crashed holders
-//     included, unless who had it gave it back before.
-//   - Mandatory leasing (Lemma 2): who is refused was preceded by another invocation
+//   - At most once (Lemma 1): no integer is ever granted twice, crashed holders included,
+//     unless its holder gave it back before.
+//   - Mandatory leasing (Lemma 2): a request that is refused was preceded by another invocation
 //     with an interval that overlaps, or asked below a floor.
-//   - Wait-freedom (Lemma 3): whoever asks and lives is answered while a majority
-//     works, and by the end of the faults at the latest.
+//   - Wait-freedom (Lemma 3): a member that asks and lives is answered while a majority works,
+//     and by the end of the faults at the latest.
 //   - One verdict for each invocation, and none that was not asked for.
 //
 // TestWeather plays the machines on a stage under random orders of events, without regard

@@ -8,7 +8,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/asynclease"
 )
 
-// Judge knows all invocations and what became of them, in true order.
+// Judge knows all invocations and their outcomes, in true order.
 type Judge struct {
 	invocations []*invocation
 	floor       uint64 // the highest that anybody asked for
@@ -21,11 +21,11 @@ type invocation struct {
 	id       uint64
 	asked    asynclease.Interval
 	answered bool
-	held     asynclease.Interval // what was granted and not given back; zero if nothing
-	gone     bool                // who asked has crashed
+	held     asynclease.Interval // the part that was granted and not given back; zero if none
+	gone     bool                // the member that asked has crashed
 }
 
-// overlap is the specification's own, apart from what it judges.
+// overlap is the specification's own, apart from the judged code.
 func overlap(a, b asynclease.Interval) bool {
 	for _, x := range []uint64{a.First, a.Last} {
 		if b.First <= x && x <= b.Last {
@@ -39,7 +39,7 @@ func (j *Judge) violated(format string, args ...any) {
 	j.errs = append(j.errs, fmt.Errorf(format, args...))
 }
 
-// Err returns what was violated so far.
+// Err returns the violations so far.
 func (j *Judge) Err() error { return errors.Join(j.errs...) }
 
 // Asks is told before a member asks.
@@ -100,16 +100,16 @@ func (j *Judge) Returns(by machine.NodeID, r asynclease.Return) {
 	}
 }
 
-// Crashes is told when a member crashes: what it awaited, it will not hear, and what
-// it holds nobody may get.
+// Crashes is called when a member crashes: it will not hear the awaited answers, and no other
+// may get its leases.
 func (j *Judge) Crashes(id machine.NodeID) {
 	for _, inv := range j.invocations {
 		inv.gone = inv.gone || inv.by == id
 	}
 }
 
-// Waiting returns one of the first n invocations that lasts though who made it lives,
-// if there is one.
+// Waiting returns one of the first n invocations that lasts though its member lives, if there
+// is one.
 func (j *Judge) Waiting(n int) error {
 	for _, inv := range j.invocations[:n] {
 		if !inv.answered && !inv.gone {

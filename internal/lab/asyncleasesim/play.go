@@ -26,7 +26,7 @@ const (
 	patience = 20 * time.Second
 )
 
-// play is what a world consists of.
+// play is the set of a world's parts.
 type play struct {
 	w        *sim.World
 	net      *sim.Network
@@ -191,7 +191,7 @@ func (p *play) chaos(d time.Duration) {
 	}
 }
 
-// settle ends all faults but death. Whoever waits then must be answered.
+// settle ends all faults but death. A member that waits then must be answered.
 func (p *play) settle() {
 	w, n := p.w, p.net
 	n.Loss, n.Duplicate, n.Slow = 0, 0, 0
@@ -199,7 +199,7 @@ func (p *play) settle() {
 	for _, k := range p.members {
 		k.host.Disk.Slow = 0
 	}
-	w.Run(4 * time.Second) // whoever is down or paused comes back
+	w.Run(4 * time.Second) // members that are down or paused come back
 	asked := len(p.judge.invocations)
 	w.Run(patience)
 	if err := p.judge.Waiting(asked); err != nil {

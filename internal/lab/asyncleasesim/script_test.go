@@ -146,7 +146,7 @@ var scripts = []struct {
 		th.asks(1, 1, 1, 10)
 		th.Lose(To(3))
 		th.Settle()
-		th.Wait(retry) // it asks again, and what 2 has permitted is not durable
+		th.Wait(retry) // it asks again, and the permission of 2 is not durable
 		th.Lose(To(3))
 		th.Settle()
 		th.waits(1, 1)
@@ -195,7 +195,7 @@ var scripts = []struct {
 		th.Lose(From(2), To(1))
 		th.Settle()
 		th.granted(2, 1)
-		th.Late(late) // it is about the first lease, and not about what is there now
+		th.Late(late) // it is about the first lease, and not about the present one
 		th.asks(3, 1, 7, 7)
 		th.Lose(From(3), To(2))
 		th.Settle()
@@ -209,7 +209,7 @@ var scripts = []struct {
 		th.returns(1, 1, 1)
 		th.Settle()
 		th.crashes(3)
-		th.Late(late) // it marks nothing again, for nobody would ever take that back
+		th.Late(late) // it marks nothing again, for nothing would ever take that back
 		th.Settle()
 		th.asks(2, 1, 5, 6)
 		th.Lose(From(2), To(1))

@@ -16,13 +16,13 @@ import (
 //   - the ranked register: notes of a register that is merely regular, notes over
 //     quorumregister and disks, or bases that read and modify in one step, of which a
 //     minority hangs;
-//   - the oracle: leases that are fail-aware, leases that are not and are used beyond
-//     what they bear, or an oracle that says what it likes until all is healed.
+//   - the oracle: leases that are fail-aware, leases that are not and are used beyond their
+//     bounds, or an arbitrary oracle until all is healed.
 //
-// Properties 4 and 5, agreement, validity and integrity hold at all times, under
-// accesses that stall, fail and take effect late, crashes, pauses and clocks that
-// drift. Once all is healed there is one leader (Property 3), every operation
-// ends (Property 6), and all who proposed decide.
+// Properties 4 and 5, agreement, validity and integrity hold at all times, under accesses that
+// stall, fail and take effect late, crashes, pauses and clocks that drift. Once all is healed
+// there is one leader (Property 3), every operation ends (Property 6), and all proposers
+// decide.
 func ConsensusProtocol() sim.Protocol {
 	return sim.Protocol{
 		Name:  "consensus",
@@ -51,7 +51,7 @@ func PlayConsensus(w *sim.World) error {
 // poll is how often a process looks for a decision.
 const poll = 5 * delta
 
-// ballot is one instance of consensus and all who take part in it.
+// ballot is one instance of consensus and its processes.
 type ballot struct {
 	parliament
 	oracle  oracleKind
@@ -62,7 +62,7 @@ type ballot struct {
 	spread  time.Duration // between the first and the last that proposes
 	eager   float64       // how likely one leads from the start, if the oracle is wild
 	healthy bool          // no more faults
-	over    bool          // nobody comes back
+	over    bool          // no process comes back
 }
 
 // store is where a ranked register is kept.
@@ -76,7 +76,7 @@ type oracleKind int
 const (
 	failAware oracleKind = iota // never two leaders at once
 	trusting                    // two at once whenever δ does not hold
-	wild                        // whom it likes, until all is healed
+	wild                        // any process, until all is healed
 )
 
 func newBallot(w *sim.World, oracle oracleKind) *ballot {
@@ -123,8 +123,8 @@ func (b *ballot) play() {
 	}
 }
 
-// bound is how long it may take from healing to the last decision: what got stuck ends,
-// what is believed about the lease lapses, somebody acquires it and makes some attempts.
+// bound is how long it may take from healing to the last decision: stuck accesses end, beliefs
+// about the lease lapse, a process acquires it and makes some attempts.
 func (b *ballot) bound() time.Duration { return b.worstCase() + 16*(term+6*delta) + 20*poll }
 
 func (b *ballot) worstCase() time.Duration { return max(b.lease.worstCase(), b.store.worstCase()) }
@@ -160,7 +160,7 @@ func (b *ballot) leaders() (list []*voter) {
 	return list
 }
 
-// unique wants one leader at most, at all times, of those whose leases are fail-aware.
+// unique wants one leader at most, at all times, among those whose leases are fail-aware.
 func (b *ballot) unique() {
 	if l := b.leaders(); len(l) > 1 && b.oracle == failAware {
 		b.fail("Property 1.1: %v and %v both lead", l[0].host.Lane, l[1].host.Lane)
@@ -208,7 +208,7 @@ func (b *ballot) heal() {
 	b.reign()
 }
 
-// reign has an oracle that says what it likes name one leader from here on, for ever.
+// reign has an arbitrary oracle name one leader from here on, for ever.
 func (b *ballot) reign() {
 	if b.oracle != wild {
 		return

@@ -8,18 +8,18 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/disklease"
 )
 
-// parliament judges an instance: what was proposed and decided, and what was asked of
-// its ranked register.
+// parliament judges an instance: proposals and decisions, and the operations on its ranked
+// register.
 type parliament struct {
 	w     *sim.World
 	fault error
 
 	proposals map[string]bool
 	decision  string
-	by        string // who decided first
+	by        string // the first that decided
 
 	greatest  disklease.Rank            // of all that was invoked
-	written   map[disklease.Rank]string // what was invoked under a rank
+	written   map[disklease.Rank]string // the operations that were invoked under a rank
 	committed []disklease.Rank
 	reads     []read
 }
@@ -105,7 +105,7 @@ func maxRank(a, b disklease.Rank) disklease.Rank {
 	return a
 }
 
-// watched tells the judge what a machine asks of its ranked register.
+// watched tells the judge a machine's operations on its ranked register.
 type watched struct {
 	inner machine.Machine
 	p     *parliament

@@ -9,9 +9,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/disklease"
 )
 
-// cell is a register for RankedOverNotes that is merely regular, and shows old and new
-// in any mixture: of each writer's notes, and of the data, the latest that was complete
-// when the read began or any begun since. What failed may show up at any later time.
+// cell is a register for RankedOverNotes that is merely regular, and shows old and new in any
+// mixture: of each writer's notes, and of the data, the latest that was complete when the read
+// began or any begun since. The writes of a failed one may show up at any later time.
 type cell struct {
 	w           *sim.World
 	stall, fail float64
@@ -23,7 +23,7 @@ type cell struct {
 // story is all that was ever written to one place.
 type story struct {
 	begun    []machine.Value
-	complete int // how many of them are sure to be replaced by what came later, and one
+	complete int // how many of them are sure to be replaced by later ones, and one
 }
 
 type noted struct {
@@ -31,7 +31,7 @@ type noted struct {
 	story
 }
 
-// pick returns what a read shows that began when so many were complete.
+// pick returns the result of a read that began when so many were complete.
 func (s *story) pick(w *sim.World, complete int) (v machine.Value) {
 	for i := complete; i <= len(s.begun); i++ {
 		if i > 0 && (i == complete || w.Chance(0.5)) {
@@ -41,7 +41,7 @@ func (s *story) pick(w *sim.World, complete int) (v machine.Value) {
 	return v
 }
 
-// begin adds what is being written and returns what ends it.
+// begin adds a write and returns the function that ends it.
 func (s *story) begin(v machine.Value) (end func()) {
 	s.begun = append(s.begun, v)
 	n := len(s.begun)
@@ -98,7 +98,7 @@ func (c *cell) access(h *sim.Host, writer machine.ID, a machine.Access) {
 	})
 }
 
-// read begins a read; what it returns ends it.
+// read begins a read; the function that it returns ends it.
 func (c *cell) read() (end func() any) {
 	data, notes := c.data.complete, map[machine.ID]int{}
 	for _, n := range c.notes {

@@ -96,8 +96,8 @@ func (v *voter) outcome(out any) {
 	}
 }
 
-// leads is what the process would be told if it asked now. One that is paused does
-// not ask, but may as soon as it goes on: before it has heard of anything else.
+// leads is the oracle's answer if the process asked now. One that is paused does not ask, but
+// may as soon as it goes on: before it has heard of anything else.
 func (v *voter) leads() bool { return v.host.Up() && v.oracle.IsLeader(v.host.Mono()) }
 
 // reigns has a puppet lead for a while, or for ever once all is healed.
@@ -120,7 +120,7 @@ func (v *voter) deposed() {
 	}
 }
 
-// crashes loses all that the process knew. It comes back as somebody else.
+// crashes loses all that the process knew. It comes back as another one.
 func (v *voter) crashes(down time.Duration) {
 	if v.host.Up() {
 		v.host.Crash()

@@ -9,8 +9,8 @@ import (
 
 var deep = flag.Bool("deep", false, "play as many worlds as it takes to meet what is rare")
 
-// TestConstants shows the paper's constants from both sides: what they are needed
-// for fails when they are a little smaller, and never with them.
+// TestConstants shows the paper's constants from both sides: the property fails when they are a
+// little smaller, and never with them.
 func TestConstants(t *testing.T) {
 	worlds := 60
 	if *deep {
@@ -40,7 +40,7 @@ func TestConstants(t *testing.T) {
 				got.acquired += j.acquired + j.renewed
 			}
 			if !*deep && got.overlaps+got.intrusions+got.unrenewed == 0 {
-				return // too few worlds to meet what is rare
+				return // too few worlds to meet rare events
 			}
 			t.Logf("%d overlaps, %d intrusions and %d failed renewals in %d periods", got.overlaps, got.intrusions, got.unrenewed, got.acquired)
 			if (got.overlaps > 0) != c.overlap || (got.intrusions > 0) != c.intrusion || (got.unrenewed > 0) != c.unrenew {
@@ -50,8 +50,8 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// TestFailAware shows what the checks made after each access are for: arbitrary
-// stalls cost the lease's liveness, and without the checks its safety.
+// TestFailAware shows the purpose of the checks made after each access: arbitrary stalls cost
+// the lease's liveness, and without the checks its safety.
 func TestFailAware(t *testing.T) {
 	worlds := 15
 	if *deep {

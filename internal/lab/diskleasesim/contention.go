@@ -12,7 +12,7 @@ import (
 // Contest is how contenders for one lease fared.
 type Contest struct {
 	Contenders int     `json:"contenders"`
-	First      float64 `json:"first_s"`       // until somebody had it, all having begun within δ
+	First      float64 `json:"first_s"`       // until a process had it, all having begun within δ
 	TakeOver   float64 `json:"takeover_s"`    // from a holder's death until another had it
 	HandOver   float64 `json:"handover_s"`    // from a release until another had it, median
 	Accesses   float64 `json:"accesses"`      // to the register per tenure, all contenders together

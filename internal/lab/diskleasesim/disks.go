@@ -103,7 +103,8 @@ func (k *disk) do(op any) any {
 	return k.state
 }
 
-// forget drops the notes of a claim that is over, and its data, where nobody needs them.
+// forget drops the notes of a claim that is over, and its data, where they are no longer
+// needed.
 func (d *disks) forget(writer machine.ID) {
 	for _, k := range d.disks {
 		v := machine.Value{Version: k.state.Version, Data: k.state.Data}

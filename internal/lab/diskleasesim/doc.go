@@ -1,5 +1,5 @@
-// Package diskleasesim plays worlds of storage leases: processes that contend for a
-// lease in one shared register, with a judge who knows true time.
+// Package diskleasesim plays worlds of storage leases: processes that contend for a lease in
+// one shared register, with a judge that knows true time.
 //
 // # Worlds
 //
@@ -10,11 +10,11 @@
 //     stable, after any chaos before; Figure 2 and a renewal of section 7 to the
 //     letter, no fail-aware check. Properties 1.1, 1.2, 2.1 and 2.2 must hold from
 //     Δ after each stabilization on; there are several in a world.
-//   - What ships: the fail-aware lease on an atomic register whose accesses stall,
-//     fail, get stuck and take effect late, under crashes, pauses and clocks that
-//     drift. Exclusive, shared and counted claims meet; holders release, die, come
-//     back. Nobody may overlap with anybody, ever, and tokens only grow. Once all is
-//     healed, claims must be served within a bound, and no renewal may fail.
+//   - What ships: the fail-aware lease on an atomic register whose accesses stall, fail, get
+//     stuck and take effect late, under crashes, pauses and clocks that drift. Exclusive,
+//     shared and counted claims meet; holders release, die, come back. Tenures never overlap,
+//     and tokens only grow. Once all is healed, claims must be served within a bound, and no
+//     renewal may fail.
 //   - The same over quorumregister and three disks, a minority of which dies, hangs
 //     and comes back.
 //

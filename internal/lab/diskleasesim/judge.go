@@ -110,8 +110,8 @@ func (j *judge) renews(p *process, deadline machine.Mono) {
 	j.exclusive(p)
 }
 
-// exclusive is Property 1.1 and 2.1: when p begins or goes on to hold, nobody else
-// holds who minds, or renews.
+// exclusive is Property 1.1 and 2.1: when p begins or goes on to hold, no other holds or renews
+// that minds.
 func (j *judge) exclusive(p *process) {
 	if j.w.Now() < j.from {
 		return
@@ -141,8 +141,8 @@ func (j *judge) loses(p *process, why string) {
 	j.ends(p)
 }
 
-// progress is Property 1.2: somebody who wants the lease gets it within a while, or
-// somebody has it.
+// progress is Property 1.2: a process that wants the lease gets it within a while, or another
+// has it.
 func (j *judge) progress(ps []*process, bound time.Duration) {
 	j.expire()
 	for _, p := range ps {
@@ -178,7 +178,8 @@ func (j *judge) wrote() {
 	})
 }
 
-// ends is the end of a tenure before its deadline, by its owner or by what it learned.
+// ends is the end of a tenure before its deadline, by its owner or by the owner's new
+// knowledge.
 func (j *judge) ends(p *process) {
 	j.expire()
 	if p.hold != nil {

@@ -59,7 +59,7 @@ func paper(w *sim.World, c constants) *judge {
 					p.host.Resume()
 				}
 			}
-			// GST. What holds or is under way by now may still be wrong.
+			// GST. Tenures and accesses of this time may still be wrong.
 			s.j.from = w.Now() + reg.worst + 2*paperTerm + 20*delta
 			s.j.steady = s.j.from
 		}

@@ -138,7 +138,7 @@ func (p *process) rests() {
 	p.host.After(p.away(), p.contend)
 }
 
-// crashes loses all that the process knew; it comes back as somebody else.
+// crashes loses all that the process knew; it comes back as another one.
 func (p *process) crashes(down time.Duration) {
 	if !p.host.Up() {
 		return

@@ -27,7 +27,7 @@ type register struct {
 	notes  []machine.Noted
 	clock  uint64 // of invocations and responses
 	value  machine.Value
-	floor  uint64 // what was forgotten was not greater
+	floor  uint64 // the forgotten one was not greater
 }
 
 // write is a write of a regular register.
@@ -53,8 +53,8 @@ func (r *register) time() time.Duration {
 	return r.w.Between(r.delta-r.delta/50, r.delta-1)
 }
 
-// access serves a host. What it does to the register it does even if the host has
-// crashed by then; a failed write may do it much later.
+// access serves a host. Its effect on the register comes even if the host has crashed by then;
+// a failed write may take effect much later.
 func (r *register) access(h *sim.Host, writer machine.ID, a machine.Access) {
 	r.clock++
 	begun, takes := r.clock, r.time()
@@ -140,8 +140,8 @@ func (r *register) note(writer machine.ID, data []byte) {
 	r.notes[i].Data = data
 }
 
-// forget drops the note of a claim that is over, and the data if it is its, as stores do
-// when nobody needs them.
+// forget drops the note of a claim that is over, and the data if it is its, as stores do when
+// they are no longer needed.
 func (r *register) forget(writer machine.ID) {
 	if disklease.Obsolete(r.show(r.value), writer) {
 		if r.value.Version.Writer == writer {
@@ -164,7 +164,7 @@ func (r *register) insert(v machine.Value) *write {
 	wr.value.Version.Seq, wr.value.Next = r.clock, r.clock+1
 	first := r.lastEnded(^uint64(0)) + 1
 	r.writes = slices.Insert(r.writes, first+r.w.Rand.IntN(len(r.writes)-first+1), wr)
-	if first > 100 { // nobody can read what is that far back
+	if first > 100 { // no read reaches that far back
 		r.writes = slices.Delete(r.writes, 0, 50)
 	}
 	return wr
@@ -180,8 +180,8 @@ func (r *register) lastEnded(before uint64) int {
 	return -1
 }
 
-// choose returns what a read that began then and ends now may return: any write from
-// the last one in π that had ended before it began, on.
+// choose returns a possible result of a read that began then and ends now: any write from the
+// last one in π that had ended before it began, on.
 func (r *register) choose(begun uint64) machine.Value {
 	first := r.lastEnded(begun)
 	n := len(r.writes) - max(first, 0)

@@ -62,7 +62,7 @@ func lateReadBack(th *theater) {
 	th.want("the stamp has not changed for Δ+6δ", q, true)
 }
 
-// What a claim wrote too late itself is as good as another's.
+// A claim's own write that came too late is as good as another's.
 func ownStaleEntry(th *theater) {
 	p := th.contends()
 	p.does("Read")

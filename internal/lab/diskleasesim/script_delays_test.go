@@ -8,7 +8,7 @@ import (
 
 const longTerm = 96 * delta // bears a δ of eight
 
-// T-1: all who race on one record wait for the δ that it has, whatever they have
+// T-1: all claims that race on one record wait for the δ in the record, whatever they have
 // measured themselves.
 func delayOfTheRecord(th *theater) {
 	p, q := th.contends(), th.contends()
@@ -128,7 +128,7 @@ func futileWrite(th *theater) {
 	p.does("Write")
 }
 
-// Reads take longer than the header's 2δ, always. Somebody must write to raise δ, though it
+// Reads take longer than the header's 2δ, always. A process must write to raise δ, though it
 // claims nothing.
 func slowLooks(th *theater) {
 	p := th.enters(disklease.Config{Term: longTerm}, disklease.Acquire{})

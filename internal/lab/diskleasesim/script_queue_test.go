@@ -7,7 +7,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/disklease"
 )
 
-// Writer preference: who comes after a writer that waits does not overtake it.
+// Writer preference: a claim that comes after a waiting writer does not overtake it.
 func writerFirst(th *theater) {
 	first := th.enters(disklease.Config{Slots: disklease.Shared}, disklease.Acquire{})
 	first.wins()

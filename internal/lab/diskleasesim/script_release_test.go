@@ -8,7 +8,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/disklease"
 )
 
-// T-3: a release that comes in when another holds frees nobody.
+// T-3: a release that comes in when another holds frees no lease.
 func lateRelease(th *theater) {
 	p, q := th.contends(), th.contends()
 	p.wins()
@@ -28,7 +28,7 @@ func lateRelease(th *theater) {
 	th.want("Q holds", r, false)
 }
 
-// P's write came in late over Q's; P gives up. Nobody may take that for a release: Q holds.
+// P's write came in late over Q's; P gives up. No process may take that for a release: Q holds.
 func unconfirmedRelease(th *theater) {
 	q, p := th.contends(), th.contends()
 	p.does("Read")
@@ -50,8 +50,8 @@ func unconfirmedRelease(th *theater) {
 	}
 }
 
-// P's renewal gets stuck until Q holds, and comes in over Q's record; then P releases
-// what it held. The stamp of the renewal is another, and hides Q.
+// P's renewal gets stuck until Q holds, and comes in over Q's record; then P releases its
+// tenure. The stamp of the renewal is another, and hides Q.
 func releasedStamp(th *theater) {
 	q, p := th.enters(disklease.Config{}, disklease.Acquire{}), th.contends()
 	p.wins()
@@ -76,7 +76,7 @@ func releasedStamp(th *theater) {
 	}
 }
 
-// P knows the delay, so it may renew without reading itself back. It releases what it wrote last.
+// P knows the delay, so it may renew without reading itself back. It releases its last write.
 func releaseAfterBlindRenewal(th *theater) {
 	p := th.enters(disklease.Config{Renewal: disklease.KnownDelay}, disklease.Acquire{})
 	p.wins()
@@ -143,7 +143,7 @@ func releaseDuringStuckRenewal(th *theater) {
 	}
 }
 
-// Whoever leaves hears that it has left, also if the answer to its try comes later.
+// A claim that leaves hears that it has left, also if the answer to its try comes later.
 func leftAfterRefusal(th *theater) {
 	p := th.enters(disklease.Config{}, disklease.TryAcquire{})
 	p.does("Read")
@@ -172,8 +172,8 @@ func failedRelease(th *theater) {
 	th.contends().wins()
 }
 
-// P learns that it has lost its lease, and leaves. The lock delay is there for this: what
-// P sent while it held may still be on its way, so it must not say that it is gone.
+// P learns that it has lost its lease, and leaves. The lock delay is there for this: a write
+// that P sent while it held may still be on its way, so it must not say that it is gone.
 func leftAfterLoss(th *theater) {
 	p := th.enters(disklease.Config{LockDelay: 2 * term}, disklease.Acquire{})
 	q := th.contends()

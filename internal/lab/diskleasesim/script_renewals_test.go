@@ -29,7 +29,7 @@ func lateRenewal(th *theater) {
 	}
 }
 
-// Somebody's stuck write comes in between a renewal and its read-back.
+// Another's stuck write comes in between a renewal and its read-back.
 func overwrittenRenewal(th *theater) {
 	p, q := th.contends(), th.contends()
 	q.does("Read")
@@ -44,7 +44,7 @@ func overwrittenRenewal(th *theater) {
 	th.want("the read-back shows another", p, false)
 }
 
-// A stamp that changes restarts the wait of those who watch it.
+// A stamp that changes restarts the wait of its watchers.
 func renewedEntry(th *theater) {
 	p, q := th.contends(), th.contends()
 	p.wins()
@@ -82,8 +82,8 @@ func repeatedRenewal(th *theater) {
 	}
 }
 
-// Q's looks are so slow that each answer is older than Δ+6δ. What Q saw last does not
-// tell that P is dead: P may have renewed since that look began, and did.
+// Q's looks are so slow that each answer is older than Δ+6δ. Q's last sight does not show that
+// P is dead: P may have renewed since that look began, and did.
 func slowObserver(th *theater) {
 	p, q := th.contends(), th.contends()
 	p.wins()

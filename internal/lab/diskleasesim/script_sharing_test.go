@@ -9,8 +9,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/disklease"
 )
 
-// A reader's stuck write comes in over a writer who holds: nobody may join the reader,
-// himself included, before he has confirmed that he holds, which he never will.
+// A reader's stuck write comes in over a writer that holds. No other may join the reader, nor
+// the reader itself, before it has confirmed that it holds, which it never will.
 func hiddenWriter(th *theater) {
 	writer := th.contends()
 	reader := th.enters(disklease.Config{Slots: disklease.Shared}, disklease.Acquire{})
@@ -89,7 +89,7 @@ func olderBeat(th *theater) {
 	}
 }
 
-// Who does not wait is told that there is no room for another entry.
+// A claim that does not wait hears that there is no room for another entry.
 func fullRecord(th *theater) {
 	long := disklease.Config{Slots: disklease.Shared, Holder: strings.Repeat("x", disklease.MaxHolder)}
 	for range 5 {

@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// drift is ρ in the worlds of what ships, in parts per million.
+// drift is ρ in the worlds of the shipped lease, in parts per million.
 const drift = 20_000
 
 // shipped plays the fail-aware lease under faults of all kinds, then heals them.
@@ -103,7 +103,7 @@ func (s *stage) chaos(f faulty, d time.Duration) {
 	}
 }
 
-// holder is one of those who hold, or anybody.
+// holder is one of the holders, or any process.
 func (s *stage) holder() *process {
 	s.j.expire()
 	if len(s.j.holds) > 0 {
@@ -112,7 +112,7 @@ func (s *stage) holder() *process {
 	return s.some()
 }
 
-// heal ends all faults. What began before may take its time; then renewals must not
+// heal ends all faults. Accesses that began before may take their time; then renewals must not
 // fail any more.
 func (s *stage) heal(f faulty) {
 	f.mend()

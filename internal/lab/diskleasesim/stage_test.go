@@ -45,7 +45,7 @@ func (th *theater) enters(cfg disklease.Config, first any) *actor {
 	return th.claims(h, cfg, first)
 }
 
-// again is another try on the same host, which remembers what the one before had seen.
+// again is another try on the same host, which has the sights of the one before.
 func (a *actor) again() *actor {
 	return a.th.claims(a.host, disklease.Config{Witness: a.refused.Witness}, disklease.TryAcquire{})
 }
@@ -240,7 +240,7 @@ func (a *actor) notes() bool {
 	return false
 }
 
-// want fails unless who holds is as said.
+// want fails unless the holders are as given.
 func (th *theater) want(what string, a *actor, holds bool) {
 	th.t.Helper()
 	if a.holds() != holds {

@@ -31,10 +31,10 @@ func Play(w *sim.World) error {
 const (
 	delta     = 10 * time.Millisecond // δ
 	paperTerm = 6 * delta             // Δ in the paper's model, where it is tight
-	term      = 16 * delta            // the least Δ of what ships
+	term      = 16 * delta            // the least Δ of the shipped lease
 )
 
-// stage is what the kinds of worlds have in common.
+// stage is the common part of the kinds of worlds.
 type stage struct {
 	w         *sim.World
 	j         *judge

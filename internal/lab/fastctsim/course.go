@@ -8,8 +8,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
-// course is what was sent in an instance, by all members in all of their lives. What a member
-// says to itself is not in it.
+// course are the messages of an instance, by all members in all of their lives. A member's
+// messages to itself are not in it.
 type course struct {
 	j         *Judge
 	imposed   []imposed                            // of interesting rounds
@@ -53,9 +53,9 @@ func (c *course) imposes(by machine.NodeID, b fastct.NewEstimate) {
 	}
 }
 
-// estimate is told of each NORMAL ESTIMATE, and acknowledges of each ACK. An estimate knows
-// of all that its sender acknowledged in earlier rounds; so whoever has sent one acknowledges
-// nothing of an earlier round that is not in it, in a later life neither (B-1).
+// estimate is told of each NORMAL ESTIMATE, and acknowledges of each ACK. An estimate knows of
+// all that its sender acknowledged in earlier rounds. So a member that has sent one
+// acknowledges nothing of an earlier round that is not in it, in a later life neither (B-1).
 func (c *course) estimate(by machine.NodeID, b fastct.Estimate) {
 	for _, o := range c.estimates[by] {
 		if o.Round == b.Round {

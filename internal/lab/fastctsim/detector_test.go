@@ -28,13 +28,13 @@ func TestDetector(t *testing.T) {
 // beat is the time between two heartbeats of either member.
 const beat = 500 * time.Millisecond
 
-// detector is member 1 of two: what it thinks of member 2, in exact time.
+// detector is member 1 of two: its view of member 2, in exact time.
 type detector struct {
 	t     *testing.T
 	m     *fastct.Machine
 	now   machine.Mono
 	alarm machine.Mono
-	told  []fastct.Counts // what it has told 2
+	told  []fastct.Counts // its news to 2
 }
 
 func (d *detector) step(input any) {
@@ -70,7 +70,7 @@ func (d *detector) talks(pause time.Duration) {
 	}
 }
 
-// ends is what the owner says when the process of 2 ends.
+// ends is the owner's word when the process of 2 ends.
 func (d *detector) ends() { d.step(fastct.Suspect{Node: 2, Suspected: true}) }
 
 func (d *detector) suspects(want bool) {

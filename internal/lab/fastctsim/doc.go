@@ -7,16 +7,16 @@
 // In half of the worlds logs are rewritten now and then as Records says, and members start again
 // from that.
 //
-// # What is checked
+// # Checks
 //
 //   - Uniform agreement (Lemma 6), validity, integrity: of crashed members, too, and
 //     from one life to the next.
-//   - Termination (Lemma 7): when faults end, whoever lives decides all instances.
+//   - Termination (Lemma 7): when faults end, all living members decide all instances.
 //   - Lemma 5: an instance has one FAST round in which something is imposed, and each
 //     round has one estimate.
-//   - Lemma 6 in what is sent: behind a round that was locked nothing else is imposed; and B-1,
-//     on which it rests: a member's estimate says what it acknowledged before, in whichever
-//     life. Both are seen when they are broken, long before somebody decides otherwise.
+//   - Lemma 6 in messages: behind a round that was locked nothing else is imposed; and B-1, on
+//     which it rests: a member's estimate has its earlier acknowledgments, of any life. A break
+//     of either is seen long before a member decides otherwise.
 //
 // TestWeather plays the machines on a stage under random orders of events, without regard
 // to time: thousands of runs in a second. Scripts play single schedules by hand, the

@@ -9,13 +9,13 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
-// Judge knows what was proposed, sent and decided, crashed members included.
+// Judge knows the proposals, messages and decisions, crashed members included.
 type Judge struct {
 	n         int // members
 	proposed  map[uint64][][]byte
 	decisions map[uint64]fastct.Decided
-	first     map[uint64]machine.NodeID // who decided an instance first
-	by        map[decision]bool         // who decided what, in which life
+	first     map[uint64]machine.NodeID // the member that decided an instance first
+	by        map[decision]bool         // the decisions of members, with their lives
 	courses   map[uint64]*course        // by instance
 	errs      []error
 }
@@ -38,7 +38,7 @@ func (j *Judge) violated(format string, args ...any) {
 	j.errs = append(j.errs, fmt.Errorf(format, args...))
 }
 
-// Err returns what was violated so far.
+// Err returns the violations so far.
 func (j *Judge) Err() error { return errors.Join(j.errs...) }
 
 // Proposes is told before a member proposes.

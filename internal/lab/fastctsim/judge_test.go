@@ -8,7 +8,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
-// The judge finds in what three members send what nobody may send, and nothing else.
+// The judge finds the forbidden messages of three members, and nothing else.
 func TestJudge(t *testing.T) {
 	from := func(id machine.NodeID, body any) machine.Envelope { return machine.Envelope{From: id, Body: body} }
 	estimate := func(id machine.NodeID, round, ts int64, value string) machine.Envelope {

@@ -108,7 +108,7 @@ func (k *member) starts() {
 func (k *member) goesOn() {
 	think := 500 * time.Millisecond
 	if k.p.stopped {
-		think /= 50 // who is behind has little time left
+		think /= 50 // a member that is behind has little time left
 	}
 	k.host.After(k.p.w.Between(0, think), func() {
 		for i := range k.p.pipeline {
@@ -216,7 +216,7 @@ func (p *play) chaos(d time.Duration) {
 	}
 }
 
-// settle ends all faults but death. Then whoever lives decides all instances (Lemma 7).
+// settle ends all faults but death. Then all living members decide all instances (Lemma 7).
 func (p *play) settle() {
 	w, n := p.w, p.net
 	n.Loss, n.Duplicate, n.Slow = 0, 0, 0
@@ -225,7 +225,7 @@ func (p *play) settle() {
 		k.host.Disk.Slow = 0
 	}
 	p.stopped = true
-	w.Run(3 * time.Second) // whoever is down or paused comes back
+	w.Run(3 * time.Second) // members that are down or paused come back
 	for _, k := range p.members {
 		if k.host.Up() {
 			k.goesOn()

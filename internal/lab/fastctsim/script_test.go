@@ -54,9 +54,9 @@ func returnsFrom(cn uint64) Match {
 
 var decisions = Kind[fastct.Decide]()
 
-// scripts are schedules in which one rule each is needed, with three members whose
-// leases are for one instance unless they say otherwise. Members 1, 2, 3 propose a, b, c.
-// Nobody repeats anything unless time passes.
+// scripts are schedules in which one rule each is needed, with three members whose leases are
+// for one instance unless they say otherwise. Members 1, 2, 3 propose a, b, c. Nothing is
+// repeated unless time passes.
 var scripts = []struct {
 	name    string
 	members int
@@ -242,7 +242,7 @@ var scripts = []struct {
 	}},
 	{name: "a-lease-is-known-from-the-floor-on", cfg: fastct.Config{Lambda: 10, Fixed: true}, play: func(th *theater) {
 		th.proposes(1, "", 1)
-		for cn := range uint64(5) { // it hears what was decided meanwhile, and forgets it
+		for cn := range uint64(5) { // it hears the decisions of meanwhile, and forgets them
 			th.judge.Proposes(fastct.Propose{CN: cn + 1})
 			th.Step(1, fastct.Learn{CN: cn + 1})
 		}
@@ -260,7 +260,7 @@ var scripts = []struct {
 		th.Pass(Kind[fastct.NewEstimate](), To(3)) // 3 will adopt it when it takes part
 		th.Lose(Kind[fastct.NewEstimate]())
 		th.suspects(2, 1)
-		th.Settle() // 1 hears that it is not trusted any more and gives back what it has not used
+		th.Settle() // 1 hears that it is not trusted any more and gives back the unused rest
 		th.proposes(1, "", 2)
 		th.Settle()
 		th.proposes(1, "", 3)

@@ -10,8 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
-// theater is a stage of members that the judge watches. They suspect nobody by
-// themselves.
+// theater is a stage of members that the judge watches. They suspect no member by themselves.
 type theater struct {
 	*stage.Stage
 	t       *testing.T
@@ -21,9 +20,9 @@ type theater struct {
 	members map[machine.NodeID]*abcast.Consensus
 	cfg     fastct.Config
 	decided map[machine.NodeID]map[uint64]fastct.Decided
-	// proposed is what a member has proposed to in this life.
+	// proposed are the instances to which a member has proposed in this life.
 	proposed map[machine.NodeID]map[uint64]bool
-	// rewrites says whether a log is rewritten now.
+	// rewrites reports whether a log is rewritten now.
 	rewrites func() bool
 }
 
@@ -79,7 +78,7 @@ func (th *theater) restarts(id machine.NodeID) {
 	th.starts(id, th.Durable(id))
 }
 
-// proposes lets a member propose what is named after it.
+// proposes lets a member propose a value that is named after it.
 func (th *theater) proposes(cn uint64, value string, ids ...machine.NodeID) {
 	for _, id := range ids {
 		v := value

@@ -17,15 +17,15 @@
 // In one world of eight the synchronized clocks break ε on purpose, by minutes. Then leases
 // may overlap, and tokens must still grow.
 //
-// # What is checked
+// # Checks
 //
-//   - Exclusion: when a lease begins or is renewed, nobody whose own clocks let it believe
-//     holds beside it, but those whom it bears. By true time, and across the lives of a peer.
-//   - Lock delays: what was not released is nobody's until its lock delay is over, by the
-//     synchronized clock of its peer's host.
+//   - Exclusion: when a lease begins or is renewed, no other believes by its own clocks that it
+//     holds, except those that the lease bears. By true time, and across the lives of a peer.
+//   - Lock delays: a lease that was not released cannot be had until its lock delay is over, by
+//     the synchronized clock of its peer's host.
 //   - Fencing: tokens of a name grow.
-//   - L1, L2: what is committed under a greater ballot has every lease of the lesser ones
-//     that is not over by the proposer's clock, with the same owner and no earlier end.
+//   - L1, L2: a value that is committed under a greater ballot has every lease of the lesser
+//     ones that is not over by the proposer's clock, with the same owner and no earlier end.
 //   - R1 to R5 of the round-based register, by direct quantification.
 //   - Progress once all is healed, and no loss from then on.
 //

@@ -20,7 +20,7 @@ type judge struct {
 	fault  error
 }
 
-// resource is what the judge knows of one.
+// resource is the judge's record of one.
 type resource struct {
 	holds  []*hold
 	delays []*hold   // over and not released: their lock delays may last
@@ -49,7 +49,7 @@ func (h *hold) believes() bool {
 	return (h.remote || h.p.host.Life() == h.life) && now.Mono < h.deadline.Deadline && now.Wall < h.deadline.Until
 }
 
-// delays reports whether its lock delay lasts, by the synchronized clock of its host: the lease
+// delays reports whether its lock delay lasts, by the synchronized clock of its host. The lease
 // and its lock delay are one time to all others, which has an end that is ε later than they
 // wait for at least.
 func (h *hold) delays() bool {
@@ -110,7 +110,7 @@ func (j *judge) renews(h *hold) {
 	j.exclusive(j.of(h.name), h)
 }
 
-// exclusive wants that nobody who minds holds beside h.
+// exclusive wants that no other holder beside h minds.
 func (j *judge) exclusive(r *resource, h *hold) {
 	if j.broken {
 		return
@@ -150,7 +150,7 @@ func (j *judge) delayed(r *resource, h *hold) {
 	}
 }
 
-// ends is the end of a tenure by its holder, who stops believing, and says so.
+// ends is the end of a tenure by its holder, which stops believing, and says so.
 func (j *judge) ends(h *hold) {
 	r := j.of(h.name)
 	h.mark.End()

@@ -8,10 +8,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// PaperProtocol plays the paper's three procedures in the paper's own model: Algorithm 1
-// among processes that may stop for good, with messages that are lost and late, neither
-// altered nor repeated. Clocks agree for Algorithms 2 and 3 and differ by up to ε for
-// Algorithm 4. Nothing recovers: what section 3.5 says of that does not hold (E2, E3).
+// PaperProtocol plays the paper's three procedures in the paper's own model: Algorithm 1 among
+// processes that may stop for good, with messages that are lost and late, neither altered nor
+// repeated. Clocks agree for Algorithms 2 and 3 and differ by up to ε for Algorithm 4. Nothing
+// recovers: section 3.5 on recovery does not hold (E2, E3).
 func PaperProtocol() sim.Protocol {
 	return sim.Protocol{
 		Name:  "flease-paper",

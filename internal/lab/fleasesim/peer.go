@@ -15,7 +15,7 @@ type peer struct {
 	config      flease.Config
 	incarnation uint32
 	flea        *flease.Peer
-	restore     []*flease.Record // what the next life gets, nil for a quarantine
+	restore     []*flease.Record // the state for the next life, nil for a quarantine
 	stopping    bool
 
 	lastID  uint64
@@ -23,7 +23,7 @@ type peer struct {
 	clients []*client
 	serving bool
 
-	right     time.Duration // what a right clock shows at true time 0
+	right     time.Duration // a right clock's reading at true time 0
 	wandering int
 }
 
@@ -39,7 +39,7 @@ type client struct {
 	since time.Duration // when it asked
 	hold  *hold
 	left  bool // it has released, and waits to hear of it
-	// remote: it is in a process of its own, and goes by what it was told last.
+	// remote: it is in a process of its own, and goes by its last news.
 	remote bool
 	looks  bool // it observes
 	quiet  bool // it does not act by itself
@@ -78,7 +78,7 @@ func (p *peer) start() {
 
 func (p *peer) ask() uint64 { p.lastID++; return p.lastID }
 
-// outcome takes what the machine reports.
+// outcome takes the machine's reports.
 func (p *peer) outcome(out any) {
 	w := p.s.w
 	switch out := out.(type) {
@@ -135,7 +135,7 @@ func (p *peer) outcome(out any) {
 	}
 }
 
-// leaves ends a life that was shut down, with what it leaves to the next, in a while.
+// leaves ends a life that was shut down, with its state for the next, in a while.
 func (p *peer) leaves(out flease.Snapshot, down time.Duration) {
 	p.restore = nil
 	if out.Record != nil {
@@ -154,7 +154,7 @@ func (p *peer) leaves(out flease.Snapshot, down time.Duration) {
 	p.s.w.After(down, p.start)
 }
 
-// over is the end of what the client had asked for.
+// over is the end of the client's request.
 func (c *client) over() {
 	if c.hold != nil {
 		c.p.s.j.ends(c.hold)
@@ -225,8 +225,8 @@ func (c *client) leaves() {
 	c.p.host.Step(flease.Release{ID: c.id})
 }
 
-// endAll is the end of all that the clients had, with the peer's life. Those in other
-// processes do not hear of it, and what nobody has released has its lock delay.
+// endAll is the end of all that the clients had, with the peer's life. Those in other processes
+// do not hear of it, and unreleased leases have their lock delay.
 func (p *peer) endAll() {
 	for _, c := range p.clients {
 		if c.hold != nil && !c.left {

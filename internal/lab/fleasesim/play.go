@@ -18,7 +18,7 @@ func Protocol() sim.Protocol {
 	}
 }
 
-// stage is what a world consists of.
+// stage is the set of a world's parts.
 type stage struct {
 	w         *sim.World
 	j         *judge
@@ -79,7 +79,7 @@ func newStage(w *sim.World, tmax, eps time.Duration) *stage {
 	return s
 }
 
-// overTheWire is what arrives of what was sent.
+// overTheWire is the arriving form of a message.
 func overTheWire(body any) any {
 	data, err := body.(*flease.Batch).MarshalBinary()
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *stage) away() time.Duration { return s.w.Between(0, s.tmax) }
 // some is a peer, and more often than not one that holds something or has just voted.
 func (s *stage) some() *peer { return s.peers[s.w.Rand.IntN(len(s.peers))] }
 
-// holder is one of those who hold, or anybody.
+// holder is one of the holders, or any peer.
 func (s *stage) holder() *peer {
 	var list []*peer
 	for _, name := range s.resources {
@@ -194,7 +194,7 @@ func (s *stage) chaos(d time.Duration, views bool) {
 	}
 }
 
-// cut isolates somebody, or splits the cluster, one way or both.
+// cut isolates a peer, or splits the cluster, one way or both.
 func (s *stage) cut() {
 	side := map[*peer]bool{}
 	if s.w.Chance(0.5) {
@@ -262,7 +262,7 @@ func (s *stage) heal() {
 			p.host.Resume()
 		}
 	}
-	// What was under way arrives, who is down comes up, quarantines end, views, leases
+	// Messages under way arrive, peers that are down come up, quarantines end, views, leases
 	// and lock delays of the dead run out.
 	w.Run(4*s.tmax + 3*time.Second)
 	for _, p := range s.peers {
@@ -276,7 +276,7 @@ func (s *stage) heal() {
 		return
 	}
 	s.j.steady = true
-	bound := 5 * s.tmax // leases of before, and what is behind them in the line
+	bound := 5 * s.tmax // leases of before, and the waiters behind them
 	for _, p := range s.peers {
 		bound += time.Duration(len(p.clients)) * s.tmax * 2 / 3
 	}

@@ -26,7 +26,7 @@ type operation struct {
 	c     flease.Time   // by the proposer's clock
 	by    machine.NodeID
 	inc   uint32
-	from  flease.Ballot // of a read: the ballot of what it read
+	from  flease.Ballot // of a read: the ballot of the value read
 }
 
 // kept is how many operations are compared with a new one. Older ones are older than any
@@ -58,7 +58,7 @@ func add(list []operation, o operation) []operation {
 	return append(list, o)
 }
 
-// aborts is R1 and R2: somebody else was there with a greater ballot.
+// aborts is R1 and R2: another was there with a greater ballot.
 func (r *registers) aborts(o operation) {
 	for _, i := range r.invoked {
 		if i.k > o.k {
@@ -78,9 +78,9 @@ func (r *registers) r3(o operation) {
 	}
 }
 
-// since finds when an operation began. A write may be sent again, and with its lease
-// released, under the same ballot: that is the same operation, which acceptors who had
-// it before go on acknowledging.
+// since finds when an operation began. A write may be sent again, and with its lease released,
+// under the same ballot: that is the same operation, which acceptors that had it before go on
+// acknowledging.
 func (r *registers) since(o operation) time.Duration {
 	for _, x := range r.invoked {
 		if x.k == o.k && x.write == o.write {
@@ -97,7 +97,7 @@ func (r *registers) reads(o operation) {
 		if c.at < began && c.k >= o.k && !r.j.broken {
 			r.j.fail("R3: a read of %s commits under %v, after %v had committed", r.name, o.k, c.k)
 		}
-		// R5. What is forgotten is not read; then it has to be over.
+		// R5. A forgotten lease is not read; then it has to be over.
 		if c.write && c.k < o.k && o.from < c.k {
 			for _, h := range c.value {
 				if h.Until > o.c && !h.Released && !r.j.broken {
@@ -133,7 +133,7 @@ func (r *registers) decides(o operation) {
 			continue
 		}
 		for _, h := range c.value {
-			// Its own owner may drop a lease: nobody else could hold it.
+			// Its own owner may drop a lease: no other could hold it.
 			if h.Until <= o.c || h.Released || machine.NodeID(h.Owner) == o.by && h.Incarnation == o.inc || r.released(h) {
 				continue
 			}

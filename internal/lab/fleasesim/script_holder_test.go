@@ -44,8 +44,8 @@ func lockDelay(th *theater) {
 	th.holds("the lock delay is over", b, true)
 }
 
-// A holder in another process goes on when its peer is started again, with what the life
-// before has left, and does not hear of it. The peer itself, too, has to wait for it.
+// A holder in another process goes on when its peer is started again, with the state of the
+// life before, and does not hear of it. The peer itself, too, has to wait for it.
 func holderOutlivesItsPeer(th *theater) {
 	a := th.acquires(4, flease.Acquire{})
 	a.remote = true
@@ -79,7 +79,7 @@ func (th *theater) flows(most time.Duration, done func() bool) {
 	}
 }
 
-// E12: a refusal does not abort what a majority agrees to.
+// E12: a refusal does not abort an operation to which a majority agrees.
 func oneRefusal(th *theater) {
 	a := th.acquires(1, flease.Acquire{})
 	th.pass(time.Millisecond)
@@ -116,7 +116,7 @@ func dropFrom(wire []letter, ids ...machine.NodeID) (kept []letter) {
 	return kept
 }
 
-// E14: nobody draws ballots for another; they would not be unique any more.
+// E14: no peer draws ballots for another; they would not be unique any more.
 func ballotsOfOthers(th *theater) {
 	now := flease.TimeOf(th.p(4).host.Now().Wall)
 	for _, member := range []machine.NodeID{3, 2} {
@@ -127,7 +127,7 @@ func ballotsOfOthers(th *theater) {
 	}
 }
 
-// Who is silent proposes nothing either: its ballots might be those of its life before.
+// A silent peer proposes nothing either: its ballots might be those of its life before.
 func silentProposesNothing(th *theater) {
 	th.p(1).crashes(0)
 	th.pass(0)
@@ -146,8 +146,8 @@ func silentProposesNothing(th *theater) {
 	}
 }
 
-// The paper's GetLease writes back what it finds, so that it is decided; who only tries
-// does not.
+// The paper's GetLease writes back the lease that it finds, so that it is decided; a caller
+// that only tries does not.
 func decidesWhatItFinds(th *theater) {
 	a := th.wins(1, 4, 5)
 	th.wire = nil
@@ -193,7 +193,7 @@ func tokenStays(th *theater) {
 	}
 }
 
-// Nobody votes in a view that it does not know.
+// No acceptor votes in a view that it does not know.
 func unknownEpoch(th *theater) {
 	head := th.head(2)
 	now := flease.TimeOf(th.p(4).host.Now().Wall)

@@ -102,8 +102,8 @@ func looksPromiseNothing(th *theater) {
 	}
 }
 
-// Who tries while somebody holds does not disturb the renewal, however often: between each
-// READ and WRITE of the owner, another's READ comes in.
+// A caller that tries while another holds does not disturb the renewal, however often: between
+// each READ and WRITE of the owner, another's READ comes in.
 func triesDisturbNothing(th *theater) {
 	c := th.wins(1, 4, 5)
 	for end := th.w.Now() + tmax + eps; th.w.Now() < end && c.hold != nil; th.pass(100 * time.Millisecond) {
@@ -121,12 +121,12 @@ func triesDisturbNothing(th *theater) {
 	}
 }
 
-// What keeps a claim out as far as one acceptor knows is released, as the other does: then
-// both are asked to promise.
+// A claim that one acceptor knows to keep another out is released, as the other acceptor knows:
+// then both are asked to promise.
 func keptOutByTheStale(th *theater) {
 	a := th.wins(1, 4, 5)
 	th.gives(a)
-	th.asks(1, 4, flease.Write) // the release reaches nobody else
+	th.asks(1, 4, flease.Write) // the release reaches no other
 	th.wire = nil
 	b := th.acquires(2, flease.Acquire{Try: true})
 	for _, kind := range acquisition {
@@ -136,8 +136,8 @@ func keptOutByTheStale(th *theater) {
 	th.holds("it was released", b, true)
 }
 
-// F-3: a ballot of a clock that is an hour ahead is refused, is not remembered, and moves
-// nobody's ballots; neither does a refusal that names one.
+// F-3: a ballot of a clock that is an hour ahead is refused, is not remembered, and moves no
+// peer's ballots; neither does a refusal that names one.
 func skewRefused(th *theater) {
 	th.j.broken = true
 	far := flease.BallotOf(flease.TimeOf(th.p(1).host.Now().Wall)+3600*1000, 0, 2)
@@ -160,7 +160,7 @@ func skewRefused(th *theater) {
 	}
 }
 
-// F-6: what is forgotten is refused, the very millisecond.
+// F-6: a forgotten ballot is refused, the very millisecond.
 func forgettingExact(th *theater) {
 	p := th.p(4)
 	now := flease.TimeOf(p.host.Now().Wall)

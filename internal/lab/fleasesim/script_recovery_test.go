@@ -165,8 +165,8 @@ func (th *theater) restartsAtOnce(id machine.NodeID) {
 	th.pass(2 * eps)
 }
 
-// E5: nor has it forgotten what it had promised and nobody has written: 1 has read 4 and 5, 2
-// has read 5 and 6 under a greater ballot.
+// E5: nor has it forgotten a promise after which nothing was written: 1 has read 4 and 5, 2 has
+// read 5 and 6 under a greater ballot.
 func plannedRestartPromises(th *theater) {
 	a := th.acquires(1, flease.Acquire{})
 	th.asks(1, 4, flease.Read)
@@ -285,7 +285,7 @@ func formerSelf(th *theater) {
 	}
 }
 
-// Section 3.5: what a durable acceptor answers is on its disk before.
+// Section 3.5: a durable acceptor's answer is on its disk before.
 func durableBeforeAnswer(th *theater) {
 	for _, p := range th.peers[3:] {
 		p.config.Durable = true

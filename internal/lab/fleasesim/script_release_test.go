@@ -59,8 +59,8 @@ func releasedWins(th *theater) {
 	th.holds("the lease was released", b, true)
 }
 
-// A release is one round though others have read since; one who has written since costs
-// it a ballot of its own.
+// A release is one round though others have read since; a peer that has written since costs it
+// a ballot of its own.
 func releaseBehindReads(th *theater) {
 	a := th.wins(1, 4, 5)
 	th.pass(time.Millisecond)
@@ -100,13 +100,13 @@ func releaseDuringRenewal(th *theater) {
 	}
 }
 
-// F-5: the release reached nobody, and its owner reads its own old lease. That tenure is
+// F-5: the release reached no acceptor, and its owner reads its own old lease. That tenure is
 // over: the next has a token of its own.
 func newTenureNewToken(th *theater) {
 	a := th.wins(1, 4, 5)
 	th.gives(a)
 	th.wire = nil
-	b := th.wins(1, 4, 5) // at once: nobody else could hold it
+	b := th.wins(1, 4, 5) // at once: no other could hold it
 	if b.hold == nil {
 		th.t.Error("it waits for its own lease")
 	}
@@ -169,7 +169,7 @@ func clockJump(th *theater) {
 	}
 }
 
-// Who shares keeps the others' leases when it writes, and knows its own by its token.
+// A sharer keeps the others' leases when it writes, and knows its own by its token.
 func othersAreKept(th *theater) {
 	a := th.acquires(1, flease.Acquire{Slots: flease.Shared})
 	for _, kind := range acquisition {
@@ -201,8 +201,8 @@ func othersAreKept(th *theater) {
 	th.holds("two hold, and it bears one other", c, false)
 }
 
-// A lease is what a majority has written, when it has: its own peer does not take a write
-// that is under way for one that is over.
+// A lease counts when a majority has written it: its own peer does not take a write that is
+// under way for one that is over.
 func ownWriteUnderWay(th *theater) {
 	a := th.acquires(1, flease.Acquire{})
 	th.asks(1, 4, flease.Read)

@@ -7,7 +7,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// toView decides on the next view, and tells those who are named.
+// toView decides on the next view, and tells the named peers.
 func (th *theater) toView(members []machine.NodeID, told ...machine.NodeID) flease.View {
 	v := flease.View{Epoch: th.view.Epoch + 1, Members: members, Replicas: len(members)}
 	th.next = &v
@@ -29,7 +29,7 @@ func (th *theater) exchange(ids ...machine.NodeID) {
 	}
 }
 
-// F-1: from {4,5,6} to {1,2}, nobody in common. The lease lives on in the old cell while
+// F-1: from {4,5,6} to {1,2}, without a common member. The lease lives on in the old cell while
 // the new one has no idea of it.
 func disjointViews(th *theater) {
 	a := th.wins(3, 4, 5)
@@ -66,8 +66,9 @@ func minorityCloses(th *theater) {
 	th.holds("its view is not complete", b, false)
 }
 
-// F-1: who has missed a view cannot tell when its leases are over. 3 and 6 are in view 1, view
-// 2 is active at others, and 3 and 6 are told of view 3; a majority of view 1 has closed for it.
+// F-1: a peer that has missed a view cannot tell when its leases are over. 3 and 6 are in view
+// 1, and view 2 is active at others. 3 and 6 are told of view 3; a majority of view 1 has closed
+// for it.
 func viewMissed(th *theater) {
 	th.toView([]machine.NodeID{1, 2}, 1, 2, 4, 5)
 	th.exchange(1, 2, 4, 5)
@@ -156,8 +157,8 @@ func closedMeansClosed(th *theater) {
 	th.holds("4 and 5 are in the old view for good", b, false)
 }
 
-// Nor when a view comes under which it has the cell again: who asks under the view before
-// has missed one between, in which the lease may be another's.
+// Nor when a view comes under which it has the cell again: a peer that asks under the view
+// before has missed one between, in which the lease may be another's.
 func closedForGood(th *theater) {
 	th.toView([]machine.NodeID{1, 2}, 1, 2, 4, 5)
 	th.exchange(1, 2, 4, 5)
@@ -176,8 +177,8 @@ func closedForGood(th *theater) {
 	th.holds("4 and 5 have closed", a, false)
 }
 
-// A peer that was started with a view that never was active, by mistake, says that it is.
-// Nobody forgets a lease for that.
+// A peer that was started with a view that never was active, by mistake, says that it is. No
+// peer forgets a lease for that.
 func toldTooSoon(th *theater) {
 	a := th.wins(3, 4, 5)
 	th.wire = nil
@@ -229,8 +230,8 @@ func disagreement(th *theater) {
 	}
 }
 
-// A peer whose list has a member elsewhere, under the same epoch and index, is not listened
-// to: what it takes for that member may be another process, and their majorities disjoint.
+// A peer whose list has a member elsewhere, under the same epoch and index, is not listened to:
+// it may take another process for that member, and their majorities be disjoint.
 func otherPlaces(th *theater) {
 	th.view.Places = 1
 	th.p(2).crashes(0)

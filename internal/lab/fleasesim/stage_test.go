@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// What scripts play with. The guard is as thin as it can be, so that it saves nobody.
+// Parts of the scripts. The guard is as thin as it can be, so that it saves no tenure.
 const (
 	tmax  = 10 * time.Second
 	eps   = 200 * time.Millisecond
@@ -17,8 +17,8 @@ const (
 	wait  = tmax + 3*eps // W
 )
 
-// acquisition is what one asks for to acquire. READ comes twice: who is told of a lease, and
-// knows that it is over, insists.
+// acquisition is what one asks for to acquire. READ comes twice: a caller that is told of a
+// lease, and knows that it is over, insists.
 var acquisition = []flease.Kind{flease.Read, flease.Read, flease.Write}
 
 // theater is a stage on which a script says which message arrives when.
@@ -125,8 +125,8 @@ func (th *theater) calm(p *peer) {
 	}
 }
 
-// arrives delivers what is on its way from one peer to another, of a kind (0: all), and
-// tells how many there were.
+// arrives delivers the messages that are on their way from one peer to another, of a kind (0:
+// all), and returns their number.
 func (th *theater) arrives(from, to machine.NodeID, kind flease.Kind) int {
 	return th.pick(from, to, kind, true)
 }
@@ -223,7 +223,7 @@ func (th *theater) holds(what string, c *client, want bool) {
 	}
 }
 
-// head is what the batches of a peer begin with.
+// head is the beginning of a peer's batches.
 func (th *theater) head(id machine.NodeID) flease.Batch {
 	p := th.p(id)
 	c := &client{p: p, quiet: true}

@@ -9,7 +9,7 @@ import (
 )
 
 // A cluster goes through all policies of read leases and its members move, one after the other, while
-// clients work and one of them asks for what nobody may have.
+// clients work and one of them makes requests that no member may grant.
 func TestChanges(t *testing.T) {
 	var faults []world.Fault
 	at := 3 * time.Second

@@ -56,7 +56,7 @@ func (c *cluster) registers(number int) {
 	}
 }
 
-// request makes a request, and fills in what came of it.
+// request makes a request, and fills in its outcome.
 func (c *cluster) request(cl *clientv3.Client, o *op) {
 	ctx, cancel := within(4 * time.Second)
 	defer cancel()

@@ -18,16 +18,16 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/world/network"
 )
 
-// Spec says what a world is made of.
+// Spec describes a world.
 type Spec struct {
 	Members int // of the beginning; as many as two more join
 	Spares  int
 	Policy  string // of read leases, in strict order
 	Storm   time.Duration
 	Clients int
-	// Compacts has the members forget what is old, again and again.
+	// Compacts has the members forget old revisions, again and again.
 	Compacts bool
-	Suitors  int // who want the ID of a lease that is not renewed
+	Suitors  int // clients that want the ID of a lease that is not renewed
 	Lockers  int // hosts whose processes take leases by internal/holder/etcd
 	// Accountants are clients that move money between accounts, in transactions of several keys.
 	Accountants int
@@ -40,7 +40,7 @@ type Spec struct {
 	Way time.Duration
 	// Far is how much longer ways between members are, at most: farther than clients.
 	Far time.Duration
-	// Lossy is one in how many of what is sent is lost and sent again; 0: none.
+	// Lossy is one in how many sends is lost and sent again; 0: none.
 	Lossy int
 	// ReadTTL is how long promises to readers last; 0 draws it.
 	ReadTTL time.Duration
@@ -48,7 +48,7 @@ type Spec struct {
 	Hurry bool
 	// Readers has clients read more, and write less.
 	Readers bool
-	// Wild worlds have clocks that nothing allows for. What rests on time is not judged.
+	// Wild worlds have clocks that nothing allows for. Effects of time are not judged.
 	Wild bool
 	// Upgraded has founders begin with an older version, most of them, which a Restart
 	// replaces with the newest.
@@ -105,7 +105,7 @@ type cluster struct {
 	work      sync.WaitGroup
 	jobs      chan job     // of the operator
 	busy      atomic.Int64 // jobs that are not done
-	losing    sync.Mutex   // while it is decided who loses data
+	losing    sync.Mutex   // while the loss of data is decided
 	strangers atomic.Int64
 	calm      atomic.Bool // nothing is wrong any more
 	moved     atomic.Bool // a member has moved, or is about to

@@ -12,14 +12,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// chronicle has the events that members need not have any more: who compacts reads them first.
+// chronicle has the events that members need not have any more: the client that compacts reads
+// them first.
 type chronicle struct {
 	mu     sync.Mutex
 	events []event
 	upTo   int64 // the newest revision that any compaction was asked for; all up to there is in events
 }
 
-// has is what the chronicle has.
+// has is the content of the chronicle.
 func (ch *chronicle) has() (events []event, upTo int64) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -32,7 +33,7 @@ func (ch *chronicle) add(events []event, upTo int64) {
 	ch.events, ch.upTo = append(ch.events[:len(ch.events):len(ch.events)], events...), upTo
 }
 
-// valueAt is what a register was at a revision.
+// valueAt is the value of a register at a revision.
 func valueAt(events []event, key string, rev int64) (value string) {
 	for _, e := range events {
 		if e.key == key && e.rev <= rev {
@@ -42,7 +43,7 @@ func valueAt(events []event, key string, rev int64) (value string) {
 	return value
 }
 
-// compact has the members forget what is old, again and again.
+// compact has the members forget old revisions, again and again.
 func (c *cluster) compact() {
 	r := c.w.Rand("compactions")
 	cl := c.client("compactor")
@@ -80,8 +81,8 @@ func (c *cluster) compactOnce(cl *clientv3.Client, r *rand.Rand) error {
 	return c.compacted(ctx, cl, to, fmt.Sprintf("k/%d", r.IntN(keys)))
 }
 
-// compacted judges reads of the past: at the revision of the compaction there is what was
-// written by then, and before there is nothing to be had.
+// compacted judges reads of the past: at the revision of the compaction there is the state of
+// then, and before there is nothing to be had.
 func (c *cluster) compacted(ctx context.Context, cl *clientv3.Client, rev int64, key string) error {
 	resp, err := cl.Get(ctx, key, clientv3.WithRev(rev))
 	if err != nil {
@@ -99,7 +100,7 @@ func (c *cluster) compacted(ctx context.Context, cl *clientv3.Client, rev int64,
 	return c.goneBefore(rev, key, err)
 }
 
-// leftAt judges what a key reads at the revision of a compaction.
+// leftAt judges a key's value at the revision of a compaction.
 func (c *cluster) leftAt(rev int64, key, got string) {
 	events, _ := c.chronicle.has()
 	if want := valueAt(events, key, rev); got != want {
@@ -107,7 +108,7 @@ func (c *cluster) leftAt(rev int64, key, got string) {
 	}
 }
 
-// goneBefore judges what came of a read before the revision of a compaction.
+// goneBefore judges the result of a read before the revision of a compaction.
 func (c *cluster) goneBefore(rev int64, key string, err error) error {
 	switch {
 	case err == nil:

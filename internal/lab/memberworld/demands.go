@@ -20,7 +20,7 @@ type demand struct {
 	make func(context.Context, *clientv3.Client) error
 }
 
-// demands are of all kinds that a client can make grow, and of what makes no sense.
+// demands are of all kinds that a client can make grow, and of kinds that make no sense.
 var demands = []demand{
 	{"a value that is too large", func(ctx context.Context, cl *clientv3.Client) error {
 		_, err := pb.NewKVClient(cl.ActiveConnection()).Put(ctx, &pb.PutRequest{Key: []byte("s/large"), Value: make([]byte, 3<<20)}, grpc.MaxCallSendMsgSize(8<<20))
@@ -88,7 +88,7 @@ func (s *stranger) asksTooMuch(h *host) {
 	}
 }
 
-// refused judges what came of a demand.
+// refused judges the result of a demand.
 func (s *stranger) refused(name string, err error) {
 	s.c.w.Trace.Add("a client demands %s: %v", name, err)
 	code := status.Code(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/world"
 )
 
-// directed plays a few worlds of one kind, in which it has to happen what is to be judged.
+// directed plays a few worlds of one kind, in which the judged event has to happen.
 func directed(t *testing.T, n int, musts []string, spec func(seed uint64, d drawer) Spec) {
 	t.Helper()
 	world.Batch(t, n, n, musts, func(t *testing.T, seed uint64) world.Result {
@@ -16,8 +16,8 @@ func directed(t *testing.T, n int, musts []string, spec func(seed uint64, d draw
 	})
 }
 
-// TestPowerCuts cuts the power of all machines at once, again and again, at any call of a
-// disk: only what was synced is there afterwards.
+// TestPowerCuts cuts the power of all machines at once, again and again, at any call of a disk:
+// only synced data is there afterwards.
 func TestPowerCuts(t *testing.T) {
 	directed(t, 3, []string{"fault: crash", "log: saved a snapshot"}, func(seed uint64, d drawer) Spec {
 		s := Spec{Members: 3, Policy: "off", Storm: 20 * time.Second, Clients: 3, Pace: 60 * time.Millisecond, SnapshotBytes: 8 << 10}
@@ -110,7 +110,7 @@ func TestComingAndGoing(t *testing.T) {
 }
 
 // TestCompactions has members compact while they are killed and cut off, and catch up by
-// snapshots, and watchers that come back to find what they have not seen compacted.
+// snapshots. Watchers come back to find that events that they have not seen are compacted.
 func TestCompactions(t *testing.T) {
 	directed(t, 1, []string{"compactions", "watches behind a compaction", "reads of what is compacted"}, func(seed uint64, d drawer) Spec {
 		s := Spec{Members: 3, Policy: "leader", Storm: 20 * time.Second, Clients: 3, Pace: 60 * time.Millisecond, SnapshotBytes: 8 << 10, Compacts: true}
@@ -150,7 +150,7 @@ func TestEmptied(t *testing.T) {
 		a, b, between := d.apart()
 		at := 4*time.Second + d.span(4*time.Second)
 		s.Faults = append(s.Faults,
-			world.Fault{Who: a, At: at, Kind: world.Isolate, For: 2 * time.Second}, // it misses what is written
+			world.Fault{Who: a, At: at, Kind: world.Isolate, For: 2 * time.Second}, // it misses the writes
 			world.Fault{Who: b, At: at + 1900*time.Millisecond, Kind: world.Empty},
 			world.Fault{Who: between, At: at + 1900*time.Millisecond, Kind: world.Isolate, For: 6 * time.Second})
 		if seed%3 == 0 {
@@ -162,10 +162,10 @@ func TestEmptied(t *testing.T) {
 	})
 }
 
-// TestOlder has a disk come back as it was a while ago, while the others have all. In half
-// of the worlds that was before the member's latest start, which others always notice (F5
-// in package node): it is up again within eight seconds. Otherwise only a leader that still
-// knows what was acknowledged does.
+// TestOlder has a disk come back as it was a while ago, while the others have all. In half of
+// the worlds that was before the member's latest start, which others always notice (F5 in
+// package node): it is up again within eight seconds. Otherwise only a leader that still has
+// the acknowledged writes does.
 func TestOlder(t *testing.T) {
 	directed(t, 4, []string{"fault: older", "members that noticed that they lost data"}, func(seed uint64, d drawer) Spec {
 		s := Spec{Members: 3, Policy: "leader", Storm: 24 * time.Second, Clients: 3, Pace: 80 * time.Millisecond}
@@ -178,8 +178,8 @@ func TestOlder(t *testing.T) {
 	})
 }
 
-// TestSuitors has many want the ID of a lease that nobody renews, with requests under way
-// all the time.
+// TestSuitors has many clients want the ID of a lease that is not renewed, with requests under
+// way all the time.
 func TestSuitors(t *testing.T) {
 	directed(t, 1, []string{"leases of a wanted ID", "leases found ended"}, func(uint64, drawer) Spec {
 		return Spec{Members: 3, Policy: "leader", Storm: 5 * time.Second, Clients: 1, Suitors: 24, Way: 60 * time.Millisecond}

@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/world"
 )
 
-// staged has a world of hosts whose members are not there, for tests of what befalls hosts. Their
+// staged has a world of hosts whose members are not there, for tests of the hosts' faults. Their
 // names are m0 to m2, and m3 is a spare.
 func staged(t *testing.T, do func(t *testing.T, c *cluster)) {
 	t.Helper()
@@ -65,7 +65,7 @@ func reach(t *testing.T, c *cluster) (ways []string) {
 	return ways
 }
 
-// Each fault of a plan befalls whom it names, and as it says.
+// Each fault of a plan hits the hosts that it names, in the way that it names.
 func TestFaultsHappen(t *testing.T) {
 	for _, tt := range []struct {
 		f    world.Fault
@@ -177,8 +177,8 @@ func TestClockFaultsHappen(t *testing.T) {
 	}
 }
 
-// Data is lost only when a cluster is made for that: when all founders take part, nobody is being
-// replaced, and no other member has lost its own.
+// Data is lost only when a cluster is made for that: when all founders take part, no member is
+// being replaced, and no other member has lost its own.
 func TestDataIsLostWhenThatIsAllowed(t *testing.T) {
 	for _, tt := range []struct {
 		name string

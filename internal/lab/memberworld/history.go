@@ -9,7 +9,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// op is a request of a client, and what it was told.
+// op is a request of a client, and its answer.
 type op struct {
 	client   int
 	kind     string // put, get, delete, swap
@@ -87,8 +87,8 @@ var register = porcupine.Model{
 }
 
 // linearizable reports whether one order of all requests explains what clients were told.
-// Written says which values the log has: a request that was never answered, and whose
-// value is not there, did nothing. A history that is not decided in time is an error.
+// Written notes the values in the log: a request that was never answered, and whose value is
+// not there, did nothing. A history that is not decided in time is an error.
 func (h *history) linearizable(written map[string]bool, limit time.Duration) error {
 	var all []porcupine.Operation
 	for _, o := range h.ops {

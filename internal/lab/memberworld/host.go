@@ -38,16 +38,16 @@ type host struct {
 	c    *cluster
 	name string
 	disk *disk.Disk
-	rand *rand.Rand   // what a power cut leaves
+	rand *rand.Rand   // the remainder after a power cut
 	port atomic.Int64 // for members
 
 	mono, wall *clock.Simulated
-	raw        time.Time // what no correction of the clock changes
+	raw        time.Time // the part that no correction of the clock changes
 
 	mu       sync.Mutex
 	flags    flags
 	existing bool
-	held     int  // whoever wants the host to stay down
+	held     int  // the faults that want the host to stay down
 	lost     bool // its data, for good: it may refuse to start, and is replaced
 	due      bool // the operator has been told to replace it
 	life     *life

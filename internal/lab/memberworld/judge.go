@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// terms knows who led when.
+// terms knows the leaders and their times.
 type terms struct {
 	mu     sync.Mutex
 	leader map[uint64]uint64 // by term
 }
 
-// sample looks at the members ten times a second: whom they take for the leader of a term, and how
-// much memory all of them use.
+// sample looks at the members ten times a second: at their leader of a term, and at the memory
+// that all of them use.
 func (c *cluster) sample() {
 	c.terms.leader = map[uint64]uint64{}
 	for !c.over() {
@@ -38,7 +38,7 @@ func (c *cluster) sample() {
 	}
 }
 
-// heap is how many bytes this program uses, with what is not collected yet.
+// heap is how many bytes this program uses, with garbage that is not collected yet.
 func heap() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
@@ -66,22 +66,22 @@ func (c *cluster) leads(term, leader uint64) {
 	}
 }
 
-// all are the terms that somebody led.
+// all are the terms that had a leader.
 func (ts *terms) all() map[uint64]uint64 {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	return maps.Clone(ts.leader)
 }
 
-// Bounds of what all may use together when nothing is going on.
+// Bounds of the memory that all may use together when nothing is going on.
 const (
 	goroutinesMax = 256 + 100 // for each member; 256 are gRPC's own
 	connsMax      = 60        // for each member
 	heapMax       = 512 << 20
-	heapPeak      = 1 << 30 // at any time, with what is not collected yet
+	heapPeak      = 1 << 30 // at any time, with garbage that is not collected yet
 )
 
-// judge is made when nothing is wrong any more. What it asks for has to come.
+// judge is made when nothing is wrong any more. The events that it asks for have to come.
 func (c *cluster) judge() {
 	if !c.restored(90 * time.Second) {
 		return
@@ -141,8 +141,8 @@ func (c *cluster) agreed(when string, upTo int64) (first []event, ok bool) {
 	return first, true
 }
 
-// returns cuts the power of all machines at once: what was agreed has to be on their disks, and
-// every member has to start again with it.
+// returns cuts the power of all machines at once: the agreed writes have to be on their disks,
+// and every member has to start again with them.
 func (c *cluster) returns(first []event, upTo int64) bool {
 	for _, h := range c.hosts {
 		h.end(nil, crashes)
@@ -233,7 +233,7 @@ func (c *cluster) dismissed() {
 	}
 }
 
-// acknowledged judges that what clients were told is in the log.
+// acknowledged judges that acknowledged writes are in the log.
 func (c *cluster) acknowledged(log []event) {
 	at := map[int64]event{}
 	for _, e := range log {

@@ -19,9 +19,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/world"
 )
 
-// Judges are shown what is wrong, for a judge that cannot fail proves nothing.
+// Judges are shown errors, for a judge that cannot fail proves nothing.
 
-// judged returns what a judge finds wrong, joined.
+// judged returns a judge's complaints, joined.
 func judged(judge func(c *cluster)) string {
 	c := &cluster{w: world.Rehearse()}
 	judge(c)
@@ -100,7 +100,8 @@ func TestHistories(t *testing.T) {
 		found(t, tt.name, got, tt.want)
 	}
 
-	// What is not decided in time is no proof. It takes for ever to see that none of these is read.
+	// A history that is not decided in time is no proof. It takes for ever to see that none of
+	// these is read.
 	var h history
 	written := map[string]bool{}
 	for i := range 60 {
@@ -300,7 +301,7 @@ func TestWhatExcusesAnEnd(t *testing.T) {
 	}
 }
 
-// What was compacted is in the chronicle, and what anybody has of it stays as it is.
+// Compacted events are in the chronicle, and copies of them elsewhere stay as they are.
 func TestChronicle(t *testing.T) {
 	var ch chronicle
 	ch.add([]event{{rev: 2, key: "k/0", value: "a"}, {rev: 3, key: "k/1", value: "x"}}, 3)
@@ -321,7 +322,7 @@ func TestChronicle(t *testing.T) {
 	}
 }
 
-// What is compacted cannot be read, and what is left reads as it was.
+// Compacted revisions cannot be read, and the others read as before.
 func TestReadsOfThePast(t *testing.T) {
 	past := []event{{rev: 2, key: "k/0", value: "a"}, {rev: 4, key: "k/0", value: "b"}}
 	for _, tt := range []struct {
@@ -373,8 +374,8 @@ func TestEventsComeInOrder(t *testing.T) {
 	}
 }
 
-// All that the members log is told to their host: what an operator would act on, and that a
-// directory is confirmed.
+// All log lines of members reach their host: those on which an operator would act, and the
+// confirmation of a directory.
 func TestWhatAHostIsTold(t *testing.T) {
 	for _, tt := range []struct {
 		text              string
@@ -401,7 +402,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// What no member may grant has to be refused, by an error that is not about the member.
+// A request that no member may grant has to be refused, by an error that is not about the
+// member.
 func TestDemandsAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -18,7 +18,7 @@ type lease struct {
 	// sure is until when the lease certainly lives: the begin of the last renewal that
 	// was answered, and its TTL. It is not told by how the members count.
 	sure    time.Duration
-	revoked bool // somebody has asked for that
+	revoked bool // a client has asked for that
 	owned   bool // a client still means to renew it
 	gone    bool // its key was seen to be gone
 }
@@ -26,7 +26,7 @@ type lease struct {
 // tooEarly reports whether the lease must not have ended by now.
 func (l *lease) tooEarly(now time.Duration) bool { return !l.revoked && now < l.sure-l.ttl/early }
 
-// overdue reports whether the lease must have ended by now, and nobody has seen that.
+// overdue reports whether the lease must have ended by now, and its end was not seen.
 func (l *lease) overdue(now time.Duration) bool {
 	return !l.owned && !l.gone && l.sure+l.ttl+margin <= now
 }
@@ -148,7 +148,7 @@ func (c *cluster) still(cl *clientv3.Client, l *lease) bool {
 	return false
 }
 
-// abandoned looks at what nobody renews until it is gone, or its time is over.
+// abandoned looks at a lease that is not renewed until it is gone, or its time is over.
 func (c *cluster) abandoned(cl *clientv3.Client, l *lease) {
 	until := l.sure + l.ttl/2
 	for c.w.Elapsed() < until && !c.resting() && c.still(cl, l) {
@@ -156,8 +156,8 @@ func (c *cluster) abandoned(cl *clientv3.Client, l *lease) {
 	}
 }
 
-// suitors want the ID of a lease that nobody renews, again and again, until the world has
-// been judged: what they ask for must not keep the lease alive.
+// suitors want the ID of a lease that is not renewed, again and again, until the world has been
+// judged: their requests must not keep the lease alive.
 func (c *cluster) suitors(number int) {
 	const id = 0x7777
 	name := fmt.Sprintf("s%d", number)
@@ -189,7 +189,7 @@ func grantAs(ctx context.Context, cl *clientv3.Client, id, ttl int64) (*pb.Lease
 	return pb.NewLeaseClient(cl.ActiveConnection()).LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: id, TTL: ttl})
 }
 
-// late judges what has to have ended by now.
+// late judges the leases that have to have ended by now.
 func (c *cluster) late(cl *clientv3.Client) {
 	c.leases.mu.Lock()
 	list := append([]*lease(nil), c.leases.list...)

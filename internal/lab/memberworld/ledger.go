@@ -121,9 +121,9 @@ func (c *cluster) move(cl *clientv3.Client, st statement, from, to, amount int) 
 	c.ledger.transfers = append(c.ledger.transfers, transfer{c.w.Elapsed(), resp.Header.Revision, from, to})
 }
 
-// audit judges all statements by the log: each balance is one that was written there; a statement
-// shows both sides of a transfer, or neither; it shows each transfer that was acknowledged before it
-// was asked for, and nothing older than a statement that was given before.
+// audit judges all statements by the log: each balance is one that was written there, and a
+// statement shows both sides of a transfer, or neither. It shows each transfer that was acknowledged
+// before it was asked for, and nothing older than an earlier statement.
 func (l *ledger) audit(log []event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +166,7 @@ func (l *ledger) audit(log []event) error {
 	return l.inTime()
 }
 
-// inTime judges that statements show what was over when they were asked for.
+// inTime judges that statements show the transfers that were over when they were asked for.
 func (l *ledger) inTime() error {
 	type fact struct {
 		at  time.Duration

@@ -25,7 +25,7 @@ var habits = holders.Habits{
 	Shared: 0.2, Idle: 0.1, Onlook: 0.1, Reopen: 0.05, Kill: 0.05,
 }
 
-// locks is an engine whose claims have lockers' TTL.
+// locks is an engine with claims of the lockers' TTL.
 type locks struct {
 	*etcd.Leaser
 	client *clientv3.Client
@@ -50,8 +50,8 @@ func (l locks) Close() error {
 // Takeover is how long a lease of the dead keeps others waiting, but for changes of leader.
 func (l locks) Takeover() time.Duration { return 2 * lockTTL }
 
-// lockers are hosts whose processes take leases by internal/holder/etcd, with clocks that run at rates which
-// the engine allows for. Last tries all leases when nothing is wrong any more.
+// lockers are hosts with processes that take leases by internal/holder/etcd, with clocks that run at rates
+// which the engine allows for. Last tries all leases when nothing is wrong any more.
 type lockers struct {
 	c      *cluster
 	judge  *holders.Judge

@@ -9,8 +9,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/world"
 )
 
-// traceLog puts what a member logs into the trace, and counts each message: that a member
-// was sent a snapshot, say, is seen by what it logs.
+// traceLog puts a member's log into the trace, and counts each message: that a member was sent
+// a snapshot, say, is seen by its log.
 type traceLog struct {
 	w    *world.World
 	who  string

@@ -16,8 +16,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// job is something for the operator, who does one after the other, and each until it is
-// done, as persons do it: with a look at the members before each step.
+// job is a task of the operator, which does one after the other, and each until it is done, as
+// persons do: with a look at the members before each step.
 type job struct {
 	what string // replace, add, promote, remove, lead, move, or a policy of read leases
 	h    *host
@@ -101,7 +101,7 @@ func (c *cluster) until(step func(ctx context.Context) (done bool, err error)) {
 
 // replace puts a new member, with an empty disk, in the place of one that lost its own, and
 // waits until it has joined: until then the cluster has a voter less. While another one has
-// lost its data nobody gives up a second, and none before all founders have met.
+// lost its data no second one is given up, and none before all founders have met.
 func (c *cluster) replace(cl *clientv3.Client, h *host) {
 	for c.losing.Lock(); !c.begun(); c.losing.Lock() {
 		c.losing.Unlock()
@@ -183,8 +183,8 @@ func (c *cluster) promote(cl *clientv3.Client, h *host) {
 	})
 }
 
-// removeMember removes a host's member. Nobody tells its host, which starts it again and
-// again, as systemd does.
+// removeMember removes a host's member. Its host is not told, and starts it again and again, as
+// systemd does.
 func (c *cluster) removeMember(cl *clientv3.Client, h *host) {
 	c.removeID(cl, h)
 	h.mu.Lock()
@@ -253,8 +253,8 @@ func (c *cluster) moveMember(cl *clientv3.Client, h *host) {
 	h.end(nil, exits)
 }
 
-// divided says who holds which keys, for the policy that asks for that: one member the registers,
-// two the accounts, all what is left.
+// divided assigns keys to holders, for the policy that asks for that: to one member the
+// registers, to two the accounts, to all the rest.
 const divided = "prefix:k/ = m0; prefix:a/ = m1,m2; default = *"
 
 // setPolicy asks a host's member for another policy of read leases.

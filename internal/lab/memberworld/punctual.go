@@ -11,8 +11,8 @@ import (
 // to agree on it and to tell a watcher.
 const tardy = 500 * time.Millisecond
 
-// punctual judges that leases which nobody renews end when they are due, neither early nor
-// late, if the leader that granted them still leads. The storm's judges have to allow for changes of leader.
+// punctual judges that leases which are not renewed end when they are due, neither early nor late, if
+// the leader that granted them still leads. The storm's judges have to allow for changes of leader.
 func (c *cluster) punctual(cl *clientv3.Client) {
 	if c.spec.Wild {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// What a world says of its members takes the place of what is drawn.
+// A world's own settings of its members replace drawn ones.
 func TestSpecsTakeThePlaceOfWhatIsDrawn(t *testing.T) {
 	drawn := map[string]map[string]bool{}
 	note := func(what string, v any) {

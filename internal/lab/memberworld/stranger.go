@@ -19,14 +19,14 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// strangers are the ways of somebody who is no member, reaches the port for members, and
-// knows what anybody may learn there.
+// strangers are the ways of a process that is no member, reaches the port for members, and
+// knows all that any process may learn there.
 var strangers = []string{"asks", "babbles", "poses as a member", "is made up"}
 
 // asksTooMuch is the way of a client that means harm.
 const asksTooMuch = "asks too much"
 
-// stranger is somebody with a process, and a listener that members can be told of.
+// stranger is a process with a listener, whose address members can be told.
 type stranger struct {
 	c      *cluster
 	r      *rand.Rand
@@ -35,7 +35,7 @@ type stranger struct {
 	knows  known
 }
 
-// known is what a member tells anybody.
+// known is the part that a member tells any process.
 type known struct {
 	Cluster  uint64     `json:"cluster_id"`
 	Founders []knownOne `json:"founders"`
@@ -105,7 +105,7 @@ func (s *stranger) lie() []byte {
 	return said
 }
 
-// lies asks, tells of members, and tells those that dial it that they were removed.
+// lies asks, talks of members, and tells those that dial it that they were removed.
 func (s *stranger) lies() {
 	t := s.listen(s.r.Uint64() >> 1)
 	if t == nil {
@@ -116,7 +116,7 @@ func (s *stranger) lies() {
 		_, _ = s.ask(s.lie())
 		s.c.pause(50 * time.Millisecond)
 	}
-	s.c.pause(3 * time.Second) // for who believes it to dial
+	s.c.pause(3 * time.Second) // for members that believe it, to dial
 }
 
 // listen is the real transport in a stranger's hands. It takes all members for removed.
@@ -175,7 +175,7 @@ func (s *stranger) babbles() {
 	s.c.pause(3 * time.Second) // and holds them
 }
 
-// speaks says what only the leader may say, in words that no leader would use.
+// speaks sends messages that only the leader may send, in words that no leader would use.
 func (s *stranger) speaks(self uint64) {
 	t := s.listen(self)
 	if t == nil {

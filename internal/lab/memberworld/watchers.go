@@ -25,8 +25,8 @@ type watcher struct {
 	name   string
 	from   int64 // the first revision that is asked for next, if nothing was told
 	events []event
-	missed [][2]int64 // first and last revisions of what was compacted before it was told
-	shown  int64      // all up to there was told, by what the member says
+	missed [][2]int64 // first and last revisions that were compacted before the watcher had them
+	shown  int64      // the watcher has all up to there, by the member's word
 }
 
 // due reports whether the watcher has to be told of an event.
@@ -91,7 +91,7 @@ func (c *cluster) follow(ctx context.Context, cl *clientv3.Client, wt *watcher) 
 	}
 }
 
-// told judges an event that a watcher is told of by what it was told before.
+// told judges an event of a watcher by its earlier events.
 func (c *cluster) told(wt *watcher, got event) {
 	c.w.Count("events told", 1)
 	switch n := len(wt.events); {
@@ -119,8 +119,8 @@ func (c *cluster) miss(wt *watcher, next, compacted int64) {
 	wt.from = compacted + 1
 }
 
-// log is what a member's log of events holds, from the newest compaction up to a revision, and
-// before it what the chronicle has.
+// log is the content of a member's log of events, from the newest compaction up to a revision,
+// and before it the chronicle's.
 func (c *cluster) log(h *host, upTo int64) (events []event, err error) {
 	cl := c.client("judge of "+h.name, h)
 	defer cl.Close()

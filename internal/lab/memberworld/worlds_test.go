@@ -17,7 +17,7 @@ func TestPeace(t *testing.T) {
 	})
 }
 
-// musts are what has to happen in many worlds.
+// musts are events that have to happen in many worlds.
 var musts = []string{
 	"fault: kill", "fault: crash", "fault: delay", "fault: hang", "fault: fail", "fault: no space", "fault: cut",
 	"fault: isolate", "fault: reset", "fault: half-open", "fault: freeze", "fault: restart", "fault: clock jump",

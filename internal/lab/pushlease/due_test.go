@@ -8,8 +8,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// The next alarm is for the promise that runs out first, of any holder, or for the end of promises that earlier lives
-// may have made. A grantor is bound to those whose promises have not run out, and to everyone until that end.
+// The next alarm is for the promise that runs out first, of any holder, or for the end of promises that
+// earlier lives may have made. A grantor is bound to holders whose promises have not run out, and to
+// everyone until that end.
 func TestWhatIsDueFirst(t *testing.T) {
 	const never = machine.Never
 	for _, tc := range []struct {
@@ -48,8 +49,8 @@ func TestWhatIsDueFirst(t *testing.T) {
 	}
 }
 
-// The next turn is that of the holder whose turn comes first, of those that are to have promises; and suspects are those that
-// have acknowledged nothing.
+// The next turn is that of the holder whose turn comes first, among those that are to have promises;
+// and suspects are those that have acknowledged nothing.
 func TestWhoseTurnIsNext(t *testing.T) {
 	g := &Grantor{}
 	if next := g.Next(); next != machine.Never {

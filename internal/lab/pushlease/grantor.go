@@ -26,7 +26,7 @@ type pushed struct {
 	quorumlease.Lifetime // Boot 0: it has acknowledged nothing yet
 	until                machine.Mono
 	stamp                quorumlease.Stamp
-	seq                  uint64 // of what was sent last
+	seq                  uint64 // of the last message
 	sent                 []sent // promises that may be acknowledged yet, oldest first
 
 	pushing bool         // it is to have promises

@@ -12,7 +12,7 @@ import (
 // when it may read.
 type Holder struct {
 	cfg      quorumlease.Config
-	held     *quorumlease.Holder // what counts; it asks for nothing
+	held     *quorumlease.Holder // the promise that counts; it asks for nothing
 	grantors []pushSource        // by member
 }
 

@@ -52,9 +52,9 @@ func (l Lengths) Wait() time.Duration { return l.Guard + l.Lease }
 // Stall returns for how long a holder's death may delay writes (section 3.8).
 func (l Lengths) Stall() time.Duration { return l.Grace + l.Wait() }
 
-// Messages of the paper's protocol. Boot is the grantor's life and To the holder's. Seq
-// counts what the grantor has sent to this holder, guards and promises, in this life;
-// an acknowledgment bears the number of what it acknowledges.
+// Messages of the paper's protocol. Boot is the grantor's life and To the holder's. Seq counts
+// the grantor's messages to this holder, guards and promises, in this life; an acknowledgment
+// bears the number of its message.
 type (
 	// Guard asks for a first acknowledgment.
 	Guard struct{ Boot, Seq uint64 }

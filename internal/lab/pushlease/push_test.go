@@ -61,7 +61,7 @@ func newPair() pair {
 
 var both = []machine.NodeID{1, 2}
 
-// turn is what the grantor sends to the holder.
+// turn are the grantor's messages to the holder.
 func (p pair) turn(t *testing.T, now time.Duration) any {
 	t.Helper()
 	list := p.g.Turn(at(now), both[1:], quorumlease.Log{Term: 1, Last: 10})
@@ -125,7 +125,7 @@ func TestRepliesToAnotherLife(t *testing.T) {
 	}
 }
 
-// A promise is over at its end: nobody wakes the grantor later than that.
+// A promise is over at its end: the grantor is not woken later than that.
 func TestTheEndOfAPush(t *testing.T) {
 	p := newPair()
 	p.establish(t)
@@ -187,9 +187,9 @@ func TestPushedTwice(t *testing.T) {
 	}
 }
 
-// Figure 5, line 20, as printed, lets the grantor go while the holder may read: its
-// timer falls to a lease by the reply to one promise, though another is on its way
-// that the holder may take as late as the guard allows.
+// Figure 5, line 20, as printed, lets the grantor go while the holder may read. Its timer falls
+// to a lease by the reply to one promise, though another is on its way that the holder may take
+// as late as the guard allows.
 func TestLine20(t *testing.T) {
 	p := newPair()
 	ms := time.Millisecond
@@ -265,7 +265,7 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// A grantor that has forgotten what it promised counts as bound to everyone, for t_wait.
+// A grantor that has forgotten its promises counts as bound to everyone, for t_wait.
 func TestAGrantorThatRestarts(t *testing.T) {
 	cfg := config(1)
 	cfg.EarlierTTL = lengths.Wait()
@@ -277,9 +277,9 @@ func TestAGrantorThatRestarts(t *testing.T) {
 	}
 }
 
-// However messages are lost, repeated, late and out of order, and clocks differ in rate:
-// while the holder believes in a promise, the grantor is bound to that life of it, or a
-// next life of the grantor to everyone.
+// Messages may be lost, repeated, late and out of order, and clocks may differ in rate. While
+// the holder believes in a promise, the grantor is bound to that life of it, or a next life of
+// the grantor to everyone.
 func TestPushIsSafe(t *testing.T) {
 	leased := 0
 	for seed := range uint64(300) {
@@ -318,7 +318,7 @@ type pushWorld struct {
 	now        time.Duration
 	wire       map[time.Duration][]any // by when it arrives
 	loss, late float64
-	to         []machine.NodeID // those who are to have promises
+	to         []machine.NodeID // the holders that are to have promises
 }
 
 func (w *pushWorld) clock(who int) machine.Mono {

@@ -12,10 +12,10 @@ import (
 
 // Ways are the paper's ways.
 type Ways struct {
-	// Push has grantors send promises to all, whether anybody reads there or not, in
-	// place of holders that ask (section 3.5, Figure 5). The length of the product's promises
-	// has no meaning then, the longest Wait of earlier lives is its EarlierTTL, and no holder
-	// is given up for holding up the leader: only the grace period ends a promise.
+	// Push has grantors send promises to all, whether anybody reads there or not, in place of
+	// holders that ask (section 3.5, Figure 5). The length of the product's promises has no
+	// meaning then, and the longest Wait of earlier lives is its EarlierTTL. No holder is given
+	// up for holding up the leader: only the grace period ends a promise.
 	Push Lengths
 	// Lapse has a grantor that learns of another configuration promise nothing before
 	// all of its promises have run out: the first way of section 3.5.
@@ -23,7 +23,7 @@ type Ways struct {
 	// Abide has entries wait for the holders under the configuration before for as
 	// long as a promise of its time may last: the second way.
 	Abide bool
-	// ExcludeSuspect has grantors tell the leader whom they suspect, and the leader
+	// ExcludeSuspect has grantors tell the leader the members that they suspect, and the leader
 	// plan at once without these (section 3.7). It needs a policy that plans.
 	ExcludeSuspect bool
 	// WaitToRejoin keeps a member that restarted out of the protocol, without a vote
@@ -32,7 +32,7 @@ type Ways struct {
 	WaitToRejoin bool
 }
 
-// Suspicion tells the leader whom a grantor suspects.
+// Suspicion tells the leader the members that a grantor suspects.
 type Suspicion struct{ Members []machine.NodeID }
 
 // promises are one member's.
@@ -48,11 +48,11 @@ type promises struct {
 	former   []*placement.Configuration
 	abided   []machine.Mono // until when the former configurations count
 	suspects []suspect
-	told     machine.Mono // when the leader was told whom this member suspects
+	told     machine.Mono // when the leader was told the members that this member suspects
 	telling  bool         // and that it was anybody
 }
 
-// suspect is a member that somebody suspects.
+// suspect is a member that a grantor suspects.
 type suspect struct {
 	by      machine.NodeID
 	at      machine.Mono
@@ -127,7 +127,7 @@ func (p *promises) pushes(at replica.Standing) bool {
 	return slices.Contains(at.Members.Newest().Voters, p.self)
 }
 
-// receivers are those who are to have promises of this member.
+// receivers are the holders that are to have promises of this member.
 func (p *promises) receivers(at replica.Standing) (to []machine.NodeID) {
 	if p.lapsing {
 		return nil
@@ -155,8 +155,8 @@ func (p *promises) Replaced(at replica.Standing, before, after *placement.Config
 // Former are the configurations of which promises may last.
 func (p *promises) Former() []*placement.Configuration { return p.former }
 
-// tell tells the leader whom this member suspects, again and again; and once that it
-// suspects nobody any more.
+// tell tells the leader the members that this one suspects, again and again; and once that it
+// suspects none any more.
 func (p *promises) tell(at replica.Standing, out *replica.PromiseEffects) {
 	list := p.Suspects()
 	if at.Leader == 0 || len(list) == 0 && !p.telling || len(list) > 0 && at.Now < p.told.Add(p.every) {
@@ -170,8 +170,8 @@ func (p *promises) tell(at replica.Standing, out *replica.PromiseEffects) {
 	out.Sends = append(out.Sends, replica.Addressed{To: at.Leader, Body: Suspicion{list}})
 }
 
-// suspected takes note, at the leader, of whom somebody suspects, and reports whether that
-// is news, so that it is to plan at once.
+// suspected takes note, at the leader, of the members that a grantor suspects, and reports
+// whether that is news, so that it is to plan at once.
 func (p *promises) suspected(at replica.Standing, by machine.NodeID, members []machine.NodeID) (news bool) {
 	if !p.ways.ExcludeSuspect || at.Leader != p.self {
 		return false
@@ -188,7 +188,7 @@ func (p *promises) suspected(at replica.Standing, by machine.NodeID, members []m
 	return news
 }
 
-// Suspected reports whether somebody has said so a short while ago.
+// Suspected reports whether a grantor has said so a short while ago.
 func (p *promises) Suspected(now machine.Mono, m machine.NodeID) bool {
 	return slices.ContainsFunc(p.suspects, func(s suspect) bool {
 		return now.Sub(s.at) < p.good && slices.Contains(s.members, m)
@@ -218,7 +218,7 @@ type Absent struct {
 	now   machine.Mono
 }
 
-// Step drops what comes from others.
+// Step drops messages of others.
 func (a *Absent) Step(now machine.Now, input any) {
 	a.now = now.Mono
 	if env, ok := input.(machine.Envelope); ok && env.From != a.Self && a.now < a.Until {
@@ -227,7 +227,7 @@ func (a *Absent) Step(now machine.Now, input any) {
 	a.Machine.Step(now, input)
 }
 
-// Ready drops what is for others.
+// Ready drops messages for others.
 func (a *Absent) Ready() machine.Ready {
 	rd := a.Machine.Ready()
 	if a.now < a.Until {

@@ -17,7 +17,7 @@ type base struct {
 
 	hangs   bool
 	dead    bool
-	waiting []func() // what arrived while it hung
+	waiting []func() // requests that arrived while it hung
 }
 
 // do performs an operation, at once and whole.
@@ -45,7 +45,7 @@ func (b *base) do(op any) any {
 	return nil
 }
 
-// save copies what the base holds, and restore puts that back.
+// save copies the content of the base, and restore puts that back.
 func (b *base) save() {
 	b.backup = b.State
 	b.backup.Notes = slices.Clone(b.Notes)
@@ -56,7 +56,7 @@ func (b *base) restore() {
 	b.State.Notes = slices.Clone(b.backup.Notes)
 }
 
-// heal ends a hang: what arrived meanwhile is done.
+// heal ends a hang: requests that arrived meanwhile are done.
 func (b *base) heal() {
 	b.hangs = false
 	waiting := b.waiting
@@ -66,7 +66,7 @@ func (b *base) heal() {
 	}
 }
 
-// bases are what a register is made of, behind wires of their own.
+// bases are the stores of a register, behind wires of their own.
 type bases struct {
 	w    *sim.World
 	list []*base
@@ -77,8 +77,8 @@ type bases struct {
 }
 
 const (
-	usual    = 20 * time.Millisecond // what an access takes at most, there or back
-	stalled  = time.Second           // what it takes at most when it is stalled
+	usual    = 20 * time.Millisecond // the longest time of an access, there or back
+	stalled  = time.Second           // the longest time when it is stalled
 	stuckFor = 20 * time.Second      // when a stuck write lands, at the latest
 )
 

@@ -59,7 +59,7 @@ func (c *client) begins() {
 	c.later()
 }
 
-// Step watches what is answered, and steps the machine.
+// Step watches the answers, and steps the machine.
 func (c *client) Step(now machine.Now, input any) {
 	if a, ok := input.(machine.Accessed); ok {
 		for i, id := range c.asks {
@@ -127,7 +127,7 @@ func (c *client) asksFor() string {
 	return "write " + c.data
 }
 
-// outcome takes what the machine reports.
+// outcome takes the machine's reports.
 func (c *client) outcome(out any) {
 	switch out := out.(type) {
 	case machine.Accessed:
@@ -192,7 +192,7 @@ func (c *client) late() {
 	}
 }
 
-// crashes ends the client's life, for a while. What it began may yet take effect.
+// crashes ends the client's life, for a while. Its operations may yet take effect.
 func (c *client) crashes() {
 	if !c.host.Up() {
 		return

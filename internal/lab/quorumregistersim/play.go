@@ -24,7 +24,7 @@ func Protocol() sim.Protocol {
 // hangs does so for longer.
 const patience = 25 * time.Second
 
-// play is what a world consists of.
+// play is the set of a world's parts.
 type play struct {
 	w        *sim.World
 	bases    *bases

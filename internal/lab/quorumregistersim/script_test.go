@@ -241,7 +241,7 @@ var scripts = []struct {
 		w.read()
 		w.served(1)
 		w.wait(2 * quiet)
-		w.fails(1) // it does not take what it is told
+		w.fails(1) // it does not take the value that it gets
 		w.wait(retry)
 		w.answerAll(2)
 		w.lasts()
@@ -255,7 +255,7 @@ var scripts = []struct {
 		s.bases[0].restore()
 		w.read()
 		w.answerAll(0)
-		w.lasts() // what it forgot may hold still
+		w.lasts() // the forgotten part may hold still
 		w.wait(quiet - 20*time.Millisecond)
 		w.answerAll(0)
 		w.lasts()

@@ -10,7 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// stage is bases and actors, of whom nothing moves but by the script.
+// stage is bases and actors, which move only by the script.
 type stage struct {
 	t       *testing.T
 	bases   []*base
@@ -115,7 +115,7 @@ func (a *actor) wakes() {
 }
 func (a *actor) saw() (v machine.Value) { v, _ = a.last.Reply.(machine.Value); return v }
 
-// take removes what is asked of a base.
+// take removes the requests to a base.
 func (a *actor) take(list *[]machine.Access, b int) machine.Access {
 	a.t.Helper()
 	i := slices.IndexFunc(*list, func(x machine.Access) bool { return x.At == b })
@@ -127,7 +127,7 @@ func (a *actor) take(list *[]machine.Access, b int) machine.Access {
 	return x
 }
 
-// served lets bases do what is asked of them, and answer, in this order.
+// served lets bases do their requests, and answer, in this order.
 func (a *actor) served(bases ...int) {
 	a.t.Helper()
 	for _, b := range bases {
@@ -149,7 +149,7 @@ func (a *actor) rounds(bases ...int) {
 	a.done()
 }
 
-// unanswered lets a base do what is asked, and its answer be late: see answered.
+// unanswered lets a base do a request, and its answer be late: see answered.
 func (a *actor) unanswered(b int) {
 	a.t.Helper()
 	x := a.take(&a.asked, b)
@@ -164,7 +164,7 @@ func (a *actor) answered(b int) {
 	a.step(machine.Accessed{ID: a.take(&a.late, b).ID, Reply: reply})
 }
 
-// fails lets what is asked of a base fail without effect.
+// fails lets a request to a base fail without effect.
 func (a *actor) fails(bases ...int) {
 	a.t.Helper()
 	for _, b := range bases {
@@ -172,7 +172,7 @@ func (a *actor) fails(bases ...int) {
 	}
 }
 
-// sticks is fails, but what was asked takes effect when it lands.
+// sticks is fails, but the request takes effect when it lands.
 func (a *actor) sticks(bases ...int) {
 	a.t.Helper()
 	for _, b := range bases {

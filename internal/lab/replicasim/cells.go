@@ -55,7 +55,7 @@ func (c *Cluster) names() []placement.Member {
 	return list
 }
 
-// setCells proposes who holds which keys. Done is called at most once.
+// setCells proposes the holders of keys. Done is called at most once.
 func (m *Member) setCells(conf *placement.Configuration, done func()) {
 	m.propose(wrapperspb.Bytes(conf.Encode()), func(r replica.Result, err error) {
 		if err == nil && r.Err == nil {
@@ -64,8 +64,7 @@ func (m *Member) setCells(conf *placement.Configuration, done func()) {
 	})
 }
 
-// planning has plans made often, of what happened a short while ago, so that they
-// change all the time.
+// planning makes plans often, by short-lived counts, so that they change all the time.
 func (o *Options) planning(between func(lo, hi time.Duration) time.Duration, pick func(int) int) {
 	o.PlanEvery = between(50*time.Millisecond, 2*time.Second)
 	o.Planner = placement.Settings{
@@ -108,8 +107,8 @@ func (c *Cluster) someCells() *placement.Configuration {
 	return conf
 }
 
-// gerrymanders has somebody divide the keys anew, now and then, and with policies as
-// well, decide by what rule that is done.
+// gerrymanders divides the keys anew now and then, and with policies also changes the rule by
+// which that is done.
 func (c *Cluster) gerrymanders(every time.Duration, policies bool) {
 	c.w.After(c.w.Between(every/2, 3*every/2), func() {
 		if c.harsh.stop {
@@ -137,6 +136,6 @@ func (c *Cluster) gerrymanders(every time.Duration, policies bool) {
 	})
 }
 
-// Cells is who holds which keys, as far as this member knows; nil: who has promises
-// holds all.
+// Cells are the holders of keys, as far as this member knows; nil: a member with promises holds
+// all.
 func (m *Member) Cells() *placement.Configuration { return m.replica.Status().ReadLeases.Cells }

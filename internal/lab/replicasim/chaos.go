@@ -203,7 +203,7 @@ func (c *Cluster) stallOne() {
 	})
 }
 
-// otherRate lets a member's clock go at another rate, within what is allowed.
+// otherRate lets a member's clock go at another rate, within the permitted bounds.
 func (c *Cluster) otherRate() {
 	rate := (2*c.w.Rand.Float64() - 1) * c.harsh.rate
 	if c.w.Chance(0.5) {
@@ -263,9 +263,8 @@ func (c *Cluster) Recover() error {
 	return nil
 }
 
-// Settle stops the clients and wants the cluster to come to rest: equal states,
-// and every lease that nobody renews gone within its TTL and the bound of package
-// replica's comment.
+// Settle stops the clients and wants the cluster to come to rest: equal states, and every lease
+// that is not renewed gone within its TTL and the bound of package replica's comment.
 func (c *Cluster) Settle() error {
 	for _, cl := range c.clients {
 		cl.stop = true
@@ -292,7 +291,7 @@ func (c *Cluster) Settle() error {
 	if lead == nil {
 		return fmt.Errorf("liveness: the leader was lost without a fault")
 	}
-	// What the last expiry wrote may be on its way.
+	// The writes of the last expiry may be on their way.
 	c.w.Until(time.Second, func() bool { return c.differs(lead) == nil })
 	if m := c.differs(lead); m != nil {
 		return fmt.Errorf("convergence: member %d at %d, state %x; leader %d at %d, state %x",
@@ -307,7 +306,7 @@ func (c *Cluster) Settle() error {
 	return nil
 }
 
-// differs returns a member that has not applied what the leader has.
+// differs returns a member that has not applied all that the leader has.
 func (c *Cluster) differs(lead *Member) *Member {
 	for _, m := range c.members {
 		if c.isMember(m) && (m.state.Index() != lead.state.Index() || m.fingerprint() != lead.fingerprint()) {

@@ -18,7 +18,7 @@ type checks struct {
 	leases  map[int64]*held
 	holders []*holder
 	known   map[uint64]map[int64]bool // leases by member, to see them go
-	void    []string                  // values whose writers were told that they will never be
+	void    []string                  // values whose writers were told that they will never exist
 	// newest is the highest revision that any client has seen.
 	newest    int64
 	revisions revisions
@@ -27,12 +27,12 @@ type checks struct {
 	calm      calm
 	surveys   []survey
 	floors    floors
-	turn      int           // of these, whose is read next by mayReadKey
+	turn      int           // of these, the member that is read next by mayReadKey
 	apart     time.Duration // how far members are from each other, at most
 	// quiet is since when there was no fault and no change of leader.
 	quiet time.Duration
 
-	// Of the lock: who was last inside, under which lease, with which token.
+	// Of the lock: the client that was last inside, its lease, its token.
 	inside      *locker
 	insideRound int
 	token       int64
@@ -64,7 +64,7 @@ func (k *checks) fail(w *sim.World, format string, args ...any) {
 	}
 }
 
-// operation records what a client saw.
+// operation records a client's observation.
 func (k *checks) operation(client int, o op, output string, call, ret int64, known bool) {
 	if o.new != "" {
 		k.wrote(o.key, o.new)

@@ -9,16 +9,16 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// revisions is what the members published, by revision: every member must show
-// the same events, in the same order, in every life.
+// revisions are the members' publications, by revision: every member must show the same events,
+// in the same order, in every life.
 type revisions struct {
 	events map[int64][]shownEvent
 	last   int64
 	seen   map[uint64]int64 // by member: up to where it was looked at
 	puts   map[string]int   // how often each value was put
 
-	// Of the surveyors' keys: the revisions that put some, what they held from then
-	// on, and at which revision each value was put.
+	// Of the surveyors' keys: the revisions that put some, their values from then on, and at
+	// which revision each value was put.
 	landed []int64
 	lands  map[int64]land
 	shown  map[int64]time.Duration
@@ -29,7 +29,7 @@ func newRevisions() revisions {
 	return revisions{events: map[int64][]shownEvent{}, seen: map[uint64]int64{}, puts: map[string]int{}, lands: map[int64]land{}, shown: map[int64]time.Duration{}, of: map[string]int64{}}
 }
 
-// shownEvent is an event as whoever compares it needs it.
+// shownEvent is an event in the form in which it is compared.
 type shownEvent struct {
 	key, what string
 	gone      bool // the key is not there any more
@@ -45,7 +45,7 @@ func shownEventOf(e kv.Event) shownEvent {
 
 func (e shownEvent) String() string { return e.what }
 
-// watchEvents looks at what a member has published since it was last looked at.
+// watchEvents looks at a member's publications since the last look.
 func (k *checks) watchEvents(w *sim.World, m *Member) {
 	r := &k.revisions
 	view := m.state.Store().View()

@@ -15,7 +15,7 @@ const (
 	lateExpiry = 500 * time.Millisecond
 )
 
-// held is what the checkers know of a lease.
+// held is the checkers' record of a lease.
 type held struct {
 	id   int64
 	ttl  time.Duration
@@ -25,7 +25,7 @@ type held struct {
 	// lastSent is when the last renewal that anyone may have seen was sent.
 	lastSent time.Duration
 	gone     time.Duration // when the first member removed it; 0: not yet
-	revoked  bool          // or about to be: nobody counts on it any more
+	revoked  bool          // or about to be: no reader counts on it any more
 }
 
 // until is how long a holder trusts its lease: until TTL after it sent the
@@ -34,8 +34,7 @@ func (l *held) until(sent time.Duration, rate float64) time.Duration {
 	return sent + time.Duration(float64(l.ttl)*(1-2*max(drift, l.rate))/(1+rate))
 }
 
-// trust notes that the holder believes in its lease because of an answer to
-// what it sent.
+// trust notes that the holder believes in its lease because of an answer to its request.
 func (l *held) trust(sent time.Duration, rate float64) {
 	l.believedUntil = max(l.believedUntil, l.until(sent, rate))
 }
@@ -53,7 +52,7 @@ func (k *checks) answered(w *sim.World, l *held, sent time.Duration, rate float6
 	}
 }
 
-// rebooted forgets what a member knew: it goes back in time, to its snapshot.
+// rebooted forgets a member's knowledge: it goes back in time, to its snapshot.
 func (k *checks) rebooted(m *Member) {
 	delete(k.known, uint64(m.ID))
 	delete(k.revisions.seen, uint64(m.ID))

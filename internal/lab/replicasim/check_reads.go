@@ -14,14 +14,14 @@ type view struct {
 	index uint64
 }
 
-// publishes notes that a member shows another state, and wants that nobody may read
-// an older one from now on.
+// publishes notes that a member shows another state, and wants that no reader may read an older
+// one from now on.
 func (c *Cluster) publishes(m *Member) {
 	v := m.view()
 	index := v.index
 	m.hub.publishes(v)
 	if c.byKey() {
-		// What one has seen binds nobody who looks at another key.
+		// A read of one key binds no reader of another key.
 		if index > 0 && len(c.surveyors) > 0 {
 			c.checks.shows(v.View)
 			for _, holder := range c.members {
@@ -39,9 +39,9 @@ func (c *Cluster) publishes(m *Member) {
 	}
 }
 
-// mayRead judges whether what a member published lets a reader that sets out now
-// answer from a state that is older than what somebody has seen. This knows true
-// time and all members' states, so it needs no reader to be there.
+// mayRead judges whether a member's publications let a reader that sets out now answer from a
+// state that is older than one that was seen. This knows true time and all members' states, so
+// it needs no reader to be there.
 func (c *Cluster) mayRead(m *Member) {
 	k := &c.checks
 	if l := m.lease; m.Up() && m.Now().Mono < l.Until && l.Index < k.published {
@@ -49,8 +49,9 @@ func (c *Cluster) mayRead(m *Member) {
 	}
 }
 
-// mayReadKey reads a key, each in its turn, as somebody could by what a member published in
-// key order, and wants what has been shown, or later; and so of whoever reads after that.
+// mayReadKey reads each key in its turn, as a reader could by a member's publications in key
+// order. It wants a value that has been shown, or a later one, and the same of each later
+// reader.
 func (c *Cluster) mayReadKey(m *Member) {
 	k, lease := &c.checks, m.keyLease
 	if len(c.surveyors) == 0 || lease == nil || !m.Up() || m.Now().Mono >= lease.Until {
@@ -106,7 +107,7 @@ func (c *Cluster) longestPromise() time.Duration {
 	return longest + longest/50 + 10*time.Millisecond
 }
 
-// longestWait is how long an operation may take when nothing is amiss: a holder may
-// be given up as stalled, one and a half promises later at most, a promise may have to run out, and
-// what got lost before may have to be sent again.
+// longestWait is how long an operation may take when nothing is amiss. A holder may be given up as
+// stalled, one and a half promises later at most, a promise may have to run out, and lost messages
+// may have to be sent again.
 func (c *Cluster) longestWait() time.Duration { return 5*c.longestPromise()/2 + 5*tick }

@@ -46,10 +46,10 @@ var lands = porcupine.Model{
 	DescribeOperation: func(input, _ any) string { return fmt.Sprintf("%+v", input) },
 }
 
-// surveyed judges the operations of surveyors. What they were told of a revision is
-// what was there at that revision; and as a whole they have an order. In the order of
-// the log, a write whose outcome nobody was told took effect when it was shown first;
-// in key order what is applied may be seen at any later time.
+// surveyed judges the operations of surveyors. Their answers about a revision show the keys at
+// that revision; and as a whole the answers have an order. In the order of the log, a write
+// with an unknown outcome took effect when it was shown first; in key order an applied write
+// may be seen at any later time.
 func (k *checks) surveyed(w *sim.World, byKey bool) {
 	var history []porcupine.Operation
 	for _, o := range k.surveys {
@@ -105,10 +105,9 @@ func surveyView(v kv.View) (found [surveyed]*mvccpb.KeyValue) {
 	return found
 }
 
-// floors are the newest revisions of keys that anybody was shown, the surveyors' and
-// behind them the clients': who sets out to read later may find nothing older. It is as
-// much as the order of their operations asks for, but it knows at once, and of more: of
-// what is published, which watchers see, too.
+// floors are the newest revisions of keys that were shown, the surveyors' and behind them the
+// clients': a later read may find nothing older. It is as much as the order of their operations
+// asks for. But it knows at once, and it also knows publications, which watchers see, too.
 type floors [surveyed + clientKeys]int64
 
 // showed notes that keys are as new as a revision.
@@ -120,7 +119,7 @@ func (k *checks) showed(keys [surveyed]bool, rev int64) {
 	}
 }
 
-// shows notes what a member publishes.
+// shows notes a member's publications.
 func (k *checks) shows(v kv.View) {
 	for i, found := range surveyView(v) {
 		if found != nil {
@@ -137,7 +136,8 @@ func (k *checks) showedClients(i int, rev int64) {
 	k.floors[surveyed+i] = max(k.floors[surveyed+i], rev)
 }
 
-// looked judges a linearizable read of some keys by what had been shown when it set out.
+// looked judges a linearizable read of some keys by the values that had been shown when it set
+// out.
 func (k *checks) looked(w *sim.World, m *Member, v kv.View, keys [surveyed]bool, before floors) {
 	for i, found := range surveyView(v) {
 		if !keys[i] {
@@ -152,14 +152,15 @@ func (k *checks) looked(w *sim.World, m *Member, v kv.View, keys [surveyed]bool,
 	}
 }
 
-// lookedAt judges what a linearizable read has found of one key.
+// lookedAt judges the finding of a linearizable read about one key.
 func (k *checks) lookedAt(w *sim.World, m *Member, key []byte, rev, before int64) {
 	if rev < before {
 		k.fail(w, "stale read: %s at member %d is of revision %d, but %d was shown before it set out", key, m.ID, rev, before)
 	}
 }
 
-// surveys notes what a new revision, shown for the first time, put under the surveyors' keys.
+// surveys notes the changes of the surveyors' keys by a new revision that is shown for the
+// first time.
 func (r *revisions) surveys(now time.Duration, rev int64, key, value string) {
 	if len(key) != 2 || key[0] != 'm' {
 		return
@@ -175,7 +176,7 @@ func (r *revisions) surveys(now time.Duration, rev int64, key, value string) {
 	r.of[value] = rev
 }
 
-// landAt is what the keys held at a revision.
+// landAt are the values of the keys at a revision.
 func (r *revisions) landAt(rev int64) land {
 	i, found := slices.BinarySearchFunc(r.landed, rev, cmp.Compare[int64])
 	if !found {

@@ -62,7 +62,7 @@ func (k *checks) progressed(w *sim.World, o *watcher, rev int64) {
 	o.next = max(o.next, rev+1)
 }
 
-// listed judges what a watcher has read before it begins: the keys as they were at the
+// listed judges the list that a watcher has read before it begins: the keys as they were at the
 // revision behind which it will watch.
 func (k *checks) listed(w *sim.World, o *watcher, v kv.View) {
 	want := map[string]string{}

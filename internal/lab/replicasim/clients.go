@@ -21,7 +21,7 @@ type client struct {
 	stop bool
 }
 
-// op is what a client asked, as the checker sees it.
+// op is a client's request, as the checker sees it.
 type op struct {
 	kind     byte // 'r' read, 'w' write, 'c' compare and swap
 	key      string

@@ -36,13 +36,13 @@ const (
 	drift         = 1e-4     // clocks differ in rate by at most this, each way
 )
 
-// What a client is told of a request that was given up.
+// The answer to a client whose request was given up.
 var (
 	errAmbiguous = errors.New("given up: it may take effect or not")
 	errVoid      = errors.New("given up: it will never take effect")
 )
 
-// Options are what a cluster is made of.
+// Options are the parts of a cluster.
 type Options struct {
 	Voters, Learners int
 	Tail             int // bytes of log in memory

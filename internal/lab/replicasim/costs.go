@@ -7,7 +7,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Costs are what a member's processor takes time for. All else takes none.
+// Costs are the times of a member's processor. All else takes none.
 type Costs struct {
 	Request time.Duration // a client's request: to take it and to answer it
 	Entry   time.Duration // a write in the log, at each member: to append and to apply it
@@ -15,13 +15,13 @@ type Costs struct {
 	Frame time.Duration
 }
 
-// Handle has the member take a client's request and call f with it. What its answer
-// takes is taken at once.
+// Handle has the member take a client's request and call f with it. The time of its answer is
+// taken at once.
 func (m *Member) Handle(f func()) {
 	m.Serve(func() (time.Duration, func()) { return m.c.Costs.Request, f })
 }
 
-// turn is what a turn takes: for what came, and for what leaves.
+// turn is the cost of a turn: of the input, and of the output.
 func (c *Costs) turn(inputs []any, rd machine.Ready) time.Duration {
 	var with []machine.NodeID
 	frames := 0

@@ -17,39 +17,37 @@
 //
 // # Two ways to look for trouble
 //
-// Worlds are random: TestWorlds runs many seeds, each with faults of its own
-// (crashes of one or all, pauses, suspends, clocks that change their rate, partitions both ways and one way, slow disks,
-// stalled appliers, false reports of death, hand-overs, loss, repetition and
-// late arrival). They find what nobody thought of.
+// Worlds are random: TestWorlds runs many seeds, each with faults of its own. Faults are crashes of one
+// or all, pauses, suspends, clocks that change their rate, partitions both ways and one way, slow
+// disks, stalled appliers, false reports of death, hand-overs, loss, repetition and late arrival. They
+// find bugs that no person thought of.
 //
 //	go test ./internal/lab/replicasim -run TestWorlds -worlds=1000 -first=5000
 //	go test ./internal/lab/replicasim -run TestWorlds -seed=4711 -notes=500
 //
-// TestReadLeaseWorlds plays others, that are hard for read leases: clocks 0.9 % off,
-// promises of another length in each life, policies that change every second, members
-// that hear their grantors and not their leader, slow disks, restarts within the
-// length of a promise, readers that come and go. In a third of them, and in a fifth of
-// the others, members come and go, too: learners that are promoted, members that are
-// removed whether they know or not, disks that are lost and replaced by new members.
+// TestReadLeaseWorlds plays others, which are hard for read leases. Clocks are 0.9 % off,
+// promises have another length in each life, and policies change every second. Members hear
+// their grantors and not their leader, disks are slow, members restart within the length of a
+// promise, readers come and go. In a third of them, and in a fifth of the others, members come
+// and go, too. Learners are promoted, members are removed with or without their knowledge, and
+// disks are lost and replaced by new members.
 //
 //	go test ./internal/lab/replicasim -run TestReadLeaseWorlds -worlds=1000 -first=5000
 //
-// TestKeyOrderWorlds are for key order, whose keys are divided anew all the time. Most
-// of them have sieges: a leader puts a key, does not hear who has it, and is overthrown,
-// hands over or divides the keys, or others restart, while all members are asked for the
-// key. By chance alone that does not come together. They find it when the leader shows
-// its entry early or reads past what is not its own, and when others release the entry
-// in its term or bring it into the next. Where a snapshot, a promise of a later term or
-// a new division of the keys has to play a part they have found nothing yet in mutants:
-// that is left to scripts.
+// TestKeyOrderWorlds are for key order, whose keys are divided anew all the time. Most of them
+// have sieges: a leader puts a key and does not hear which members have it. It is overthrown,
+// hands over or divides the keys, or others restart, while all members are asked for the key.
+// By chance alone that does not come together. They find it when the leader shows its entry
+// early or reads past another's entry, and when others release the entry in its term or bring
+// it into the next. Where a snapshot, a promise of a later term or a new division of the keys
+// has to play a part they have found nothing yet in mutants: that is left to scripts.
 //
-// Scripts are directed: TestScripts plays one suspicion each, on a stage where
-// nothing fails unless the script says so, and where it can take any message off
-// the wire to deliver it later, twice or never. They are exact and fast. Each
-// rule of package replica has a mutant that a script must catch;
-// testdata/mutants/README.md has the table.
+// Scripts are directed: TestScripts plays one suspicion each. On its stage nothing fails unless
+// the script orders it, and the script can take any message off the wire to deliver it later,
+// twice or never. They are exact and fast. Each rule of package replica has a mutant that a
+// script must catch; testdata/mutants/README.md has the table.
 //
-// # What is checked
+// # Checks
 //
 // The checkers stand apart from the machines and know true time.
 //
@@ -58,17 +56,17 @@
 //   - A write takes effect once if it was acknowledged, at most once if its fate
 //     is unknown, and never if its client was told so; none is lost.
 //   - Events are the same at all members, in all lives, in the order of revisions.
-//   - Nobody who asks later is told of a lower revision, at whatever member.
+//   - No later request gets a lower revision, at any member.
 //   - What any member has shown, to watchers or readers of any kind, is in the state
 //     that every linearizable read finds which sets out later, at whatever member.
 //     And no member's lease, as published and by that member's clock, would let a
 //     reader answer from less. That needs no reader to be there.
-//   - A watcher of any keys, at one member after the other, is told of each event of
-//     theirs once, in the order of revisions, and of its progress not before: in both
-//     orders, from behind what it has read, or from where it was elsewhere. What it is
-//     told of is shown, and so in each linearizable read that sets out later.
-//   - What is told of many keys at once is what they held at that revision; the
-//     history of such reads and transactions is linearizable as a whole.
+//   - A watcher of any keys, at one member after the other, gets each event of theirs once, in
+//     the order of revisions, and its progress not before. That holds in both orders, from
+//     behind the watcher's list, or from its place at another member. Each event that it gets
+//     is shown, and so in each linearizable read that sets out later.
+//   - An answer about many keys has their values at that revision; the history of such reads
+//     and transactions is linearizable as a whole.
 //   - No lease ends before TTL has passed since a renewal that was granted was
 //     sent, on the clock of a holder that allows for drift.
 //   - A lease that lives is never called unknown, one that ended never granted.
@@ -80,7 +78,7 @@
 //     Once promises of that time have run out, no operation takes longer than one and
 //     a half promises, and some messages that were sent again.
 //
-// # What is not simulated
+// # Left out
 //
 // Disks tear no write and flip no bit: that is package wal's own test. Wall
 // clocks play no part. The time that a step takes is small and not modelled.

@@ -16,8 +16,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// This file is for those who measure a cluster from outside and not judge it:
-// see package internal/lab/widearea.
+// This file is for users that measure a cluster from outside and do not judge it: see package
+// internal/lab/widearea.
 
 // Policies are the policies of read leases that this build knows.
 var Policies = []string{"off", "leader", "all", "leader/key", "all/key", "static/key", "quorum/key", "cost/key"}
@@ -115,8 +115,8 @@ func writtenAt(v kv.View, key []byte) int64 {
 	return resp.Kvs[0].ModRevision
 }
 
-// CountLeaseMessages counts, from now on, what members send each other to have, make and
-// keep promises.
+// CountLeaseMessages counts, from now on, the messages by which members get, make and keep
+// promises.
 func (c *Cluster) CountLeaseMessages() *int {
 	n := new(int)
 	c.net.Take = func(env machine.Envelope) bool {
@@ -130,6 +130,5 @@ func (c *Cluster) CountLeaseMessages() *int {
 	return n
 }
 
-// Die stops the member for good. Nobody is told: its host is gone and closes no
-// connection.
+// Die stops the member for good. No other is told: its host is gone and closes no connection.
 func (m *Member) Die() { m.crash() }

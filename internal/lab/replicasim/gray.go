@@ -10,10 +10,10 @@ import (
 // may last that was begun before.
 const slowest = time.Second
 
-// Gray lets rounds pass in which one or two things are amiss from the first moment to
-// the last, while most members are well: a link is cut one way, a disk is slow, a
-// member is down or has just restarted. A leader that stays must release all the time
-// what is committed, whoever holds leases.
+// Gray lets rounds pass in which one or two things are amiss from the first moment to the last,
+// while most members are well. A link is cut one way, a disk is slow, a member is down or has
+// just restarted. A leader that stays must release committed entries all the time, whatever
+// members hold leases.
 func (c *Cluster) Gray(rounds int) {
 	for range rounds {
 		c.checks.calm.end(c.w.Now())

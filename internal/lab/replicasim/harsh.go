@@ -12,12 +12,12 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// harshness is what makes a world hard for those who hold read leases.
+// harshness are the parts that make a world hard for holders of read leases.
 type harshness struct {
 	rate    float64 // by which clocks differ from true time at most, each way
 	lengths bool    // promises are of another length in each life of a member
 	holders bool    // there are faults that are aimed at holders
-	bursts  bool    // nobody reads for a while, again and again
+	bursts  bool    // there are no readers for a while, again and again
 	stop    bool    // the politician rests
 	reshape bool    // members come and go
 }
@@ -104,7 +104,7 @@ func (c *Cluster) politics(every time.Duration) {
 	})
 }
 
-// holderFaults are aimed at those who hold read leases.
+// holderFaults are aimed at holders of read leases.
 func (c *Cluster) holderFaults() []func() {
 	return []func(){c.deafHolder, c.lonelyHolder, c.slowFlush, c.blink, c.roll, c.amnesia, c.overtaken, c.deserted}
 }
@@ -134,7 +134,7 @@ func (c *Cluster) deafHolder() {
 	c.w.After(c.w.Between(0, 3*time.Second), c.net.Mend)
 }
 
-// lonelyHolder leaves a member nobody but its leader.
+// lonelyHolder leaves a member only its leader.
 func (c *Cluster) lonelyHolder() {
 	lead, m := c.follower()
 	if m == nil {
@@ -198,8 +198,7 @@ func (c *Cluster) amnesia() {
 	c.w.After(c.w.Between(2*c.LeaseLength, 3*time.Second), c.net.Mend)
 }
 
-// overtaken lets one kind of a member's messages be late, so that what it says
-// afterwards comes before.
+// overtaken lets one kind of a member's messages be late, so that later messages come before.
 func (c *Cluster) overtaken() {
 	m, kind := c.some(), c.w.Rand.IntN(5)
 	late := 2 * c.LeaseLength

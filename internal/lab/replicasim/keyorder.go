@@ -15,7 +15,7 @@ type keyReads struct {
 	state view // of the read by the log that is being answered
 }
 
-// readyRead waits until its member has applied what it has to see.
+// readyRead waits until its member has applied the entries that it has to see.
 type readyRead struct {
 	replica.KeysReady
 	askedRead
@@ -75,7 +75,7 @@ func (m *Member) readKeys(keys keyspan.Set, f func(kv.View)) {
 		return
 	}
 	m.read(func(v kv.View) {
-		if m.state.ReadPolicy().ByKey() { // what is published by now is for readers of single keys
+		if m.state.ReadPolicy().ByKey() { // the present publication is for readers of single keys
 			m.askKeys(keys, f)
 			return
 		}
@@ -83,9 +83,9 @@ func (m *Member) readKeys(keys keyspan.Set, f func(kv.View)) {
 	})
 }
 
-// readHere reads as a handler of a node does, on a goroutine of its own: it loads what is
-// published, reads the clock, and looks at the states last. The process may be paused at
-// any point of that.
+// readHere reads as a handler of a node does, on a goroutine of its own: it loads the
+// publication, reads the clock, and looks at the states last. The process may be paused at any
+// point of that.
 func (m *Member) readHere(keys keyspan.Set, f func(kv.View)) {
 	lease := m.keyLease
 	if lease == nil {

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// KeyOrderProtocol is the key order of package replica, in worlds that are hard for
-// it: who holds what changes all the time, at random, and so does the order itself.
+// KeyOrderProtocol is the key order of package replica, in worlds that are hard for it: the
+// holders of keys change all the time, at random, and so does the order itself.
 func KeyOrderProtocol() sim.Protocol {
 	return sim.Protocol{
 		Name:  "keyorder",
@@ -37,7 +37,7 @@ func playKeyOrder(w *sim.World) error {
 		ReadLease: string(quorumlease.AllByKey), LeaseLength: w.Between(quorumlease.MinTTL, 800*time.Millisecond),
 		LeaseIdle: w.Between(20*time.Millisecond, 5*time.Second),
 	}
-	if w.Chance(0.6) { // long promises: what is held is held long
+	if w.Chance(0.6) { // long promises: a held entry is held for long
 		o.LeaseLength, o.LeaseIdle = w.Between(time.Second, 4*time.Second), 20*time.Second
 	}
 	if w.Chance(0.6) {
@@ -148,8 +148,8 @@ func (c *Cluster) slowAppliers() {
 	})
 }
 
-// laggards has one member's log after another grow late, while all else reaches it, or
-// all but what it is told of releases.
+// laggards has one member's log after another grow late. All other messages reach it, or all
+// but news of releases.
 func (c *Cluster) laggards() {
 	c.w.After(c.w.Between(100*time.Millisecond, 1200*time.Millisecond), func() {
 		if c.harsh.stop || c.w.Now() >= c.checks.quiet {

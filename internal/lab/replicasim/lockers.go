@@ -10,9 +10,9 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// locker takes a lock over and over, as etcd's concurrency.Mutex does: with a key
-// of its own, attached to its lease, whose create revision is its place in the
-// queue. It stops when, by its own clock, its lease may be over.
+// locker takes a lock over and over, as etcd's concurrency.Mutex does: with a key of its own,
+// attached to its lease. The key's create revision is its place in the queue. It stops when, by
+// its own clock, its lease may be over.
 type locker struct {
 	c    *Cluster
 	id   int
@@ -20,7 +20,7 @@ type locker struct {
 	stop bool
 
 	*held         // its present lease
-	round   int   // counts leases, so that what belongs to an old one is void
+	round   int   // counts leases, so that parts of an old one are void
 	created int64 // the create revision of its key, once known
 	until   time.Duration
 	hold    *sim.Mark

@@ -31,10 +31,10 @@ type Member struct {
 	shared   int           // requests that shared an entry
 	counted  keyspan.Set   // that were read by them, and are to be told
 	seen     visibility.States[view]
-	hub      *hub // nil while nobody watches here
+	hub      *hub // nil while there is no watcher here
 	keys     keyReads
 
-	// What its disk holds besides the log: snapshots, newest last.
+	// The disk's content besides the log: snapshots, newest last.
 	snapshots []savedSnapshot
 	lives     uint64        // how often it was started
 	promised  time.Duration // the longest promise that any life may have made
@@ -60,7 +60,7 @@ type indexedRead struct {
 	f     func()
 }
 
-// boots starts the member from what its disk holds.
+// boots starts the member from its disk.
 func (m *Member) boots() {
 	m.c.checks.rebooted(m)
 	m.lives++
@@ -94,8 +94,8 @@ func (m *Member) boots() {
 			log.Entries = keepAfter(log.Entries, meta)
 			log.Snapshot = meta
 			if before > 0 && len(log.Entries) == 0 {
-				// The log did not lead up to it. It must say so before it goes
-				// on, or what follows would not be found there the next time.
+				// The log did not lead up to it. It must write that before it goes on, or later
+				// records would not be found there the next time.
 				m.Disk.Durable = append(m.Disk.Durable, replica.Record{Snapshot: &raftpb.Snapshot{Metadata: meta}})
 				m.Disk.Forced = len(m.Disk.Durable)
 			}
@@ -143,7 +143,7 @@ func (m *Member) crash() {
 	m.results, m.answers, m.reads, m.waiting = nil, nil, nil, nil
 }
 
-// outcome does what a node does.
+// outcome does the work of a node.
 func (m *Member) outcome(out any) {
 	switch out := out.(type) {
 	case replica.Committed, replica.Restore:
@@ -226,7 +226,7 @@ func (m *Member) apply() {
 	})
 }
 
-// work applies what is next, and goes on.
+// work applies the next entry, and goes on.
 func (m *Member) work() {
 	m.Work(func() (time.Duration, func()) {
 		m.busy = false

@@ -27,7 +27,7 @@ func (c *Cluster) enlist(id machine.NodeID) *Member {
 	return m
 }
 
-// newcomer starts a host that is no member yet: it knows who began the cluster.
+// newcomer starts a host that is no member yet: it knows the founders of the cluster.
 func (c *Cluster) newcomer() *Member {
 	id := machine.NodeID(len(c.members) + 1)
 	c.ids = append(c.ids, id)
@@ -55,7 +55,7 @@ func (m *Member) change(cc *raftpb.ConfChange, f func(error)) {
 	m.propose(cc, func(r replica.Result, err error) { f(cmp.Or(err, r.Err)) })
 }
 
-// leaves has a member that was removed stop, when who waits was answered.
+// leaves has a removed member stop, when the waiting clients were answered.
 func (m *Member) leaves() {
 	m.c.w.Note("member %d was removed", m.ID)
 	m.After(m.c.w.Between(0, 200*time.Millisecond), m.switchOff)
@@ -90,12 +90,11 @@ type reshaping struct {
 	busy    bool    // one is asked for
 	lost    *Member // its disk is, and it has to be removed
 	until   time.Duration
-	unknown time.Duration // when one was given up whose fate is open
+	unknown time.Duration // when a request was given up whose fate is open
 }
 
-// reshape has members come and go for a while, if the world is one of those: learners
-// that become voters, members that are removed, dead or alive, and such that lose their
-// disk and are replaced.
+// reshape has members come and go for a while, if the world is one of those. Learners become
+// voters, members are removed, dead or alive, and some lose their disk and are replaced.
 func (c *Cluster) reshape(d time.Duration) {
 	if c.harsh.reshape {
 		c.reshaping.until = c.w.Now() + d
@@ -114,8 +113,8 @@ func (c *Cluster) reshapes() {
 	})
 }
 
-// reshaped waits, when the faults are over, until no change is on its way and all who
-// are members have caught up.
+// reshaped waits, when the faults are over, until no change is on its way and all members have
+// caught up.
 func (c *Cluster) reshaped() error {
 	if !c.harsh.reshape {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// readLeases are the settings for the member's next life. What it may promise is
-// on disk before.
+// readLeases are the settings for the member's next life. The record of its promises is on disk
+// before.
 func (m *Member) readLeases() replica.ReadLeases {
 	o := replica.ReadLeases{
 		Policy: quorumlease.Policy(m.c.ReadLease), TTL: m.c.LeaseLength, Idle: m.c.LeaseIdle,
@@ -25,7 +25,7 @@ func (m *Member) readLeases() replica.ReadLeases {
 	m.promised = max(m.promised, o.TTL)
 	if m.c.Paper != nil {
 		m.promised = max(m.promised, m.c.Paper.Push.Wait())
-		o.Idle = -1 // nobody asks, so nobody stops asking
+		o.Idle = -1 // no reader asks, so none stops asking
 	}
 	return o
 }
@@ -38,12 +38,12 @@ func (m *Member) promises() func(quorumlease.Config, machine.Mono) replica.Promi
 	return m.c.Paper.Promises(tick, electionTicks*tick)
 }
 
-// leaseWait is how long a reader waits for what its member's log holds already.
+// leaseWait is how long a reader waits for entries that its member's log holds already.
 const leaseWait = time.Second
 
-// leasedRead reads under the lease as a handler of a node does, on a goroutine of its
-// own: it loads what is published, reads the clock, waits for the index. The
-// process may be paused at any point of that.
+// leasedRead reads under the lease as a handler of a node does, on a goroutine of its own: it
+// loads the publication, reads the clock, waits for the index. The process may be paused at any
+// point of that.
 func (m *Member) leasedRead(f func(view)) {
 	lease := m.lease
 	m.moment(func() {

@@ -9,8 +9,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// accountScripts are of what a member in key order finds out from others' accounts of their
-// logs.
+// accountScripts are of a member in key order that learns from others' accounts of their logs.
 var accountScripts = []script{
 	{name: "foreseen-of-an-earlier-term", members: 5, tail: 64 << 20, policy: "leader/key", play: func(s *stage) {
 		// R30. A majority may have an entry of an earlier term, and say so in the leadership of
@@ -28,7 +27,7 @@ var accountScripts = []script{
 		large := next.replica.Status().Last
 		s.mend()
 		s.cutOff(lead)
-		// What follows the large entry comes to nobody that has it.
+		// Entries behind the large one come to no member that has it.
 		s.net.Take = func(env machine.Envelope) bool {
 			m, ok := env.Body.(interface {
 				GetType() raftpb.MessageType

@@ -24,8 +24,8 @@ var cellScripts = []script{
 		s.lapses(h, "k", p, "new", later, "newer")
 	}},
 	{name: "keys-taken-and-another-key-written", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// R13. The change itself waits for who knows nothing of it: else nobody would
-		// wait for that one any more.
+		// R13. The change itself waits for a member that knows nothing of it: else no entry
+		// would wait for that one any more.
 		lead, f, h := s.three()
 		s.divide("default = 1,3")
 		s.success(time.Second, "a put", s.put(f, "k", "old"))
@@ -44,7 +44,7 @@ var cellScripts = []script{
 		s.reader(h, "k")
 		s.w.Run(tick)
 		m := s.hold(lead, h)
-		s.hold(f, h) // by whose word it would find out
+		s.hold(f, h) // the member by whose word it would find out
 		lead.setCells(s.cells("default = 1"), func() {})
 		m.catch(1)
 		for n := 0; kindOf(m.held[n].Body) != "MsgApp"; n++ {
@@ -64,7 +64,7 @@ var cellScripts = []script{
 		s.success(3*time.Second, "the read", r)
 	}},
 	{name: "keys-given-by-what-is-not-committed", members: 5, policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// R13. The change is in its log and will be cut off: nobody else has it.
+		// R13. The change is in its log and will be cut off: no other has it.
 		lead, next, h := s.members[0], s.members[1], s.members[4]
 		lead.setCells(s.cells("key:x = 5; default = 2"), func() {})
 		s.success(time.Second, "a put", s.put(next, "k", "old"))
@@ -90,8 +90,8 @@ var cellScripts = []script{
 		s.success(5*time.Second, "the read", r)
 	}},
 	{name: "changes-in-a-row-and-another-leader", policy: "static/key", length: time.Second, play: func(s *stage) {
-		// R13, R17. None of the changes is released while the holder cannot hear of
-		// them, and the next leader does not know what the one before it knew.
+		// R13, R17. None of the changes is released while the holder cannot hear of them, and
+		// the next leader lacks the knowledge of the one before.
 		lead, f, h := s.three()
 		s.divide("default = 1,3")
 		s.success(time.Second, "a put", s.put(f, "k", "old"))
@@ -123,8 +123,8 @@ var cellScripts = []script{
 		}
 	}},
 	{name: "who-reads-most-holds", policy: "quorum/key", plan: 300 * time.Millisecond, play: func(s *stage) {
-		// The leader hears nothing of what a holder reads by itself, but by its
-		// counts; another member's reads it hears all.
+		// The leader hears of a holder's local reads only by its counts; of another
+		// member's reads it hears each.
 		_, f, g := s.three()
 		s.success(time.Second, "a put", s.put(f, "k", "v"))
 		local := 0
@@ -144,7 +144,7 @@ var cellScripts = []script{
 		}
 	}},
 	{name: "next-leader-holds-all", policy: "quorum/key", plan: time.Hour, play: func(s *stage) {
-		// It takes over what is in force, and itself, before it plans.
+		// It takes over the configuration in force, and itself, before it plans.
 		lead, f, _ := s.three()
 		s.divide("default = 1")
 		s.success(time.Second, "a put", s.put(lead, "k", "v"))
@@ -152,7 +152,7 @@ var cellScripts = []script{
 		s.reader(f, "k")
 	}},
 	{name: "plan-of-a-leader-that-was", policy: "cost/key", plan: 200 * time.Millisecond, play: func(s *stage) {
-		// What was being planned when it ceased to lead hinders no later plan.
+		// A plan that was under way when it ceased to lead hinders no later plan.
 		lead, f, g := s.three()
 		s.success(time.Second, "a put", s.put(lead, "k", "v"))
 		for range 5 {
@@ -203,8 +203,8 @@ func (s *stage) reader(m *Member, key string) {
 	})
 }
 
-// lapses has a member read a key all the time while writes to it wait, and wants that it
-// reads what was written once that is done; the writes end when its promises do.
+// lapses has a member read a key all the time while writes to it wait, and wants that it reads
+// the written value once that is done. The writes end when its promises do.
 func (s *stage) lapses(m *Member, key string, p *call, want string, q *call, then string) {
 	s.t.Helper()
 	before := m.local

@@ -9,11 +9,10 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// directScripts are of members that find out by themselves what is released, in key
-// order.
+// directScripts are of members that find out released entries by themselves, in key order.
 var directScripts = []script{
 	{name: "origin-finds-out-itself", policy: "leader/key", play: func(s *stage) {
-		// R30: the leader says no word of what is committed or released.
+		// R30: the leader says no word of committed or released entries.
 		lead, f, _ := s.three()
 		s.success(time.Second, "a put", s.put(f, "k", "old"))
 		s.silent(lead, f)

@@ -8,13 +8,12 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// foresightScripts are of members that find out for themselves what is committed, while
-// it changes whose word counts; and of changes that were never made.
+// foresightScripts are of members that find out committed entries for themselves, while the set
+// of counting members changes; and of changes that were never made.
 var foresightScripts = []script{
 	{name: "foreseen-by-voters-to-be", members: 3, learners: 2, policy: "all/key", play: func(s *stage) {
-		// R23, R30. What is behind a change is committed by those who vote after it, but
-		// only when those who vote before it have the change: they could elect a leader
-		// that has not.
+		// R23, R30. Entries behind a change are committed by its later voters, but only when
+		// the earlier voters have the change: they could elect a leader that has not.
 		lead, f, g := s.three()
 		d, e := s.members[3], s.members[4]
 		s.w.Run(2 * time.Second)

@@ -13,8 +13,8 @@ import (
 // between the orders.
 var heldScripts = []script{
 	{name: "order-changes-while-a-snapshot-waits", policy: "all/key", length: 2 * time.Second, play: func(s *stage) {
-		// R16. The change to key order is applied when a snapshot that came later is
-		// still to be loaded: nothing is known of what is between them.
+		// R16. The change to key order is applied when a later snapshot is still to be loaded:
+		// nothing is known of the entries between them.
 		lead, f, h := s.three()
 		s.order("all")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
@@ -33,7 +33,7 @@ var heldScripts = []script{
 		s.success(5*time.Second, "the read", r)
 	}},
 	{name: "keys-of-a-lease-before-a-snapshot", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// R20. What is applied while a snapshot waits tells of leases' keys as they
+		// R20. An entry that is applied while a snapshot waits has the keys of leases as they
 		// were.
 		lead, _, h := s.three()
 		s.divide("default = 1,2,3")
@@ -60,8 +60,8 @@ var heldScripts = []script{
 		s.success(5*time.Second, "the read", r)
 	}},
 	{name: "overtaken-by-a-snapshot-while-held", members: 5, tail: 512 << 10, policy: "all/key", length: 4 * time.Second, play: func(s *stage) {
-		// R2. In its strict order it has not given out what is held; a snapshot comes,
-		// and what is before that has to be applied first.
+		// R2. In its strict order it has not given out the held entries; a snapshot comes, and
+		// the entries before that have to be applied first.
 		lead, f, h := s.members[0], s.members[1], s.members[4]
 		s.order("all")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
@@ -86,8 +86,8 @@ var heldScripts = []script{
 		s.mend()
 	}},
 	{name: "read-that-waits-while-a-snapshot-comes", members: 5, tail: 512 << 10, policy: "static/key", length: 4 * time.Second, play: func(s *stage) {
-		// R16. What it waits for is held, and the snapshot puts one thing that is held
-		// in the place of all.
+		// R16. The entry that it waits for is held, and the snapshot puts one held entry in the
+		// place of all.
 		lead, f, h := s.members[0], s.members[1], s.members[4]
 		s.divide("key:k = 1,5; default = 1")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
@@ -109,8 +109,8 @@ var heldScripts = []script{
 		s.success(9*time.Second, "the read", r)
 	}},
 	{name: "restarts-behind-a-holder-that-died", policy: "static/key", length: time.Second, play: func(s *stage) {
-		// Its snapshot has all of the log, so that it acknowledges nothing; it still has
-		// to say that it is bound to nobody any more.
+		// Its snapshot has all of the log, so that it acknowledges nothing; it still has to
+		// report that it is bound to no member any more.
 		lead, f, h := s.three()
 		s.divide("key:k = 1,3; default = 1")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
@@ -122,8 +122,8 @@ var heldScripts = []script{
 		s.success(5*time.Second, "the put", held)
 	}},
 	{name: "silence-after-a-snapshot-of-both-orders", members: 5, policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// The cluster is back in strict order when the snapshot comes, and something in
-		// that is held; then nobody writes.
+		// The cluster is back in strict order when the snapshot comes, and an entry in that is
+		// held; then there are no writes.
 		lead, f, held := s.heldBetweenOrders("key:k = 1,5; default = 1", "")
 		s.until(6*time.Second, "it has the snapshot", func() bool { return f.state.Index() == lead.state.Index() })
 		s.until(8*time.Second, "the put", func() bool { return held.done })
@@ -168,8 +168,7 @@ var heldScripts = []script{
 		s.success(3*time.Second, "a read", s.read(f, "k"))
 	}},
 	{name: "entry-replaced-by-one-that-is-held", members: 5, policy: "static/key", length: 3 * time.Second, play: func(s *stage) {
-		// R8. What is released at an index is the entry that is there, and not the one
-		// that was.
+		// R8. A release at an index is of the entry that is there, and not of the one that was.
 		lead, f, g, x, h := s.members[0], s.members[1], s.members[2], s.members[3], s.members[4]
 		s.divide("key:k = 1,5; default = 2")
 		s.success(time.Second, "a put", s.put(g, "k", "old"))
@@ -200,8 +199,7 @@ var heldScripts = []script{
 		s.success(9*time.Second, "the read", r)
 	}},
 	{name: "log-fills-while-a-key-is-held", members: 5, policy: "static/key", length: 4 * time.Second, play: func(s *stage) {
-		// One snapshot is ahead of what is released already; others' writes need the
-		// next.
+		// One snapshot is ahead of the released entries already; others' writes need the next.
 		lead, h := s.members[0], s.members[4]
 		s.divide("key:k = 1,5; default = 1")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))

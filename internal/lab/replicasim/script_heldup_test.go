@@ -7,11 +7,11 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// heldUpScripts: what a leader tells people of what is held up is what happens.
+// heldUpScripts: the leader's report on held-up entries is true.
 var heldUpScripts = []script{
 	{name: "who-waits-for-whom", members: 5, policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// One that is behind, too, holds other keys; and what is released meanwhile, behind
-		// what waits, does not make it wait from anew.
+		// A holder that is behind, too, holds other keys; and releases meanwhile, behind the
+		// waiting entry, do not make it wait anew.
 		lead, behind, h := s.members[0], s.members[1], s.members[2]
 		s.divide("key:j = 1,2; key:k = 1,3; default = 1")
 		s.reader(behind, "j")
@@ -59,7 +59,8 @@ var heldUpScripts = []script{
 	}},
 }
 
-// heldUp wants a leader to tell who holds something up, and for how long, within 50 ms.
+// heldUp wants a leader to name the member that holds up an entry, and for how long, within 50
+// ms.
 func (s *stage) heldUp(lead *Member, waiting time.Duration, by ...*Member) {
 	s.t.Helper()
 	var ids []machine.NodeID

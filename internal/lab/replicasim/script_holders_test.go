@@ -6,8 +6,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/replica"
 )
 
-// holderScripts: what a reader under a lease has to wait for, whatever its member has
-// gone through.
+// holderScripts: the entries that a reader under a lease has to wait for, after any history of
+// its member.
 var holderScripts = []script{
 	{name: "read-waits-for-the-log", policy: "all", play: func(s *stage) {
 		// R7, Q-2. The entry is there, and that it was released is not known yet.
@@ -25,9 +25,8 @@ var holderScripts = []script{
 		s.success(time.Second, "the read", r)
 	}},
 	{name: "receipt-behind-what-is-published", policy: "all", play: func(s *stage) {
-		// R8, R31. The disk is slow, so the holder says that it has the entry as soon
-		// as it has, and a write does not wait for the disk. What readers look at
-		// tells of the entry by then.
+		// R8, R31. The disk is slow, so the holder says that it has the entry as soon as it
+		// has, and a write does not wait for the disk. The readers' view has the entry by then.
 		lead, _, h := s.three()
 		s.slowly(h, lead)
 		receipt := s.hold(h, lead, "quorumlease.Report")
@@ -68,8 +67,8 @@ var holderScripts = []script{
 		s.success(time.Second, "the read", r)
 	}},
 	{name: "snapshot-not-loaded-yet", policy: "all", play: func(s *stage) {
-		// R16. A snapshot takes the place of the log; the state is still the old one,
-		// and nobody knows yet who holds what by the new one.
+		// R16. A snapshot takes the place of the log; the state is still the old one, and the
+		// holders by the new one are not known yet.
 		lead, _, h := s.three()
 		s.w.Run(tick)
 		h.crash()
@@ -113,8 +112,8 @@ var holderScripts = []script{
 		s.success(2*time.Second, "the read", r)
 	}},
 	{name: "renewal-at-a-leader-whose-lease-ended", policy: "leader", play: func(s *stage) {
-		// S-1. The leader slept longer than its lease lasts; what it finds in its
-		// inbox when it wakes are questions, and no news.
+		// S-1. The leader slept longer than its lease lasts; the messages in its inbox when it
+		// wakes are questions, and no news.
 		lead, f, g := s.three()
 		s.holding(lead)
 		l := s.grant(f, 1, 5)
@@ -134,7 +133,7 @@ var holderScripts = []script{
 		s.w.Run(3 * time.Second)
 	}},
 	{name: "renewal-under-a-lease", members: 5, policy: "leader", play: func(s *stage) {
-		// The lease says what a round would find out, so neither renewals nor reads
+		// The lease has the answer that a round would find out, so neither renewals nor reads
 		// wait for one, of followers neither.
 		lead, f := s.members[0], s.members[1]
 		l := s.grant(f, 1, 5)

@@ -8,8 +8,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// keyLeaseScripts are of readers that answer by themselves in key order, by what their
-// member has published, without a turn of it.
+// keyLeaseScripts are of readers that answer by themselves in key order, by their member's
+// publications, without a turn of it.
 var keyLeaseScripts = []script{
 	{name: "no-turn-for-a-read", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
 		lead, f, _ := s.three()
@@ -78,7 +78,7 @@ var keyLeaseScripts = []script{
 		s.success(time.Second, "the read", r)
 	}},
 	{name: "keys-of-others-are-asked-for", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// R7. Whoever does not hold a key is not waited for by those who put it.
+		// R7. Writers of a key do not wait for a member that does not hold it.
 		lead, f, h := s.three()
 		s.divide("key:k = 1,3; default = 1,2")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
@@ -89,8 +89,8 @@ var keyLeaseScripts = []script{
 		s.freshly(f, "k", "new")
 	}},
 	{name: "keys-that-may-be-given-are-asked-for", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// R13. The keys that an entry gives are not held before it is committed: another
-		// leader may replace it, and waits for nobody by it.
+		// R13. The keys that an entry gives are not held before it is committed: another leader
+		// may replace it, and waits for no member by it.
 		lead, f, h := s.three()
 		s.divide("key:k = 1; default = 1,2")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
@@ -111,8 +111,8 @@ var keyLeaseScripts = []script{
 		s.mend()
 	}},
 	{name: "given-back-is-asked-for", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// R11. A member that doubts its clock gives its promises back, and nobody waits for
-		// it any more; whoever reads there has to know at once.
+		// R11. A member that doubts its clock gives its promises back, and no write waits for
+		// it any more; its readers have to know at once.
 		lead, f, _ := s.three()
 		s.divide("default = 1,2")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
@@ -151,8 +151,8 @@ var keyLeaseScripts = []script{
 	}},
 }
 
-// unheard has a member, which reads a key by itself, hear no word of the leader's about what
-// is released, and none of others.
+// unheard has a member, which reads a key by itself, hear no word of the leader about releases,
+// and none of others.
 func (s *stage) unheard(f *Member, key string) {
 	s.t.Helper()
 	lead, _, h := s.three()
@@ -164,12 +164,12 @@ func (s *stage) unheard(f *Member, key string) {
 }
 
 // freshly has a member asked for a key while it hears little, and wants that it answers with
-// what is there, or later.
+// the present value, or a later one.
 func (s *stage) freshly(m *Member, key, want string) {
 	s.t.Helper()
 	r := s.readKey(m, key, want)
 	s.w.Run(50 * time.Millisecond)
 	s.mend()
-	s.net.Take = s.take // nobody is silent any more
+	s.net.Take = s.take // no member is silent any more
 	s.success(3*time.Second, "the read", r)
 }

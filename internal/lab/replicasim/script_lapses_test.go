@@ -16,8 +16,8 @@ const (
 	slack = 30 * time.Millisecond
 )
 
-// lapseScripts: how long a write waits for holders that are gone or slow, and what
-// does not end a lease.
+// lapseScripts: how long a write waits for holders that are gone or slow, and events that do
+// not end a lease.
 var lapseScripts = []script{
 	{name: "holder-dies", policy: "all", play: func(s *stage) {
 		lead, _, h := s.three()
@@ -75,7 +75,7 @@ var lapseScripts = []script{
 		s.until(time.Second, "the lease, when it is heard", h.leased)
 	}},
 	{name: "holder-with-a-stuck-disk", policy: "all", play: func(s *stage) {
-		// R21, R31. What is in its memory is good enough for it to read.
+		// R21, R31. The state in its memory is good enough for it to read.
 		lead, _, h := s.three()
 		s.holding(h)
 		s.w.Run(tick)
@@ -129,7 +129,7 @@ var lapseScripts = []script{
 		s.success(5*time.Second, "the read", r)
 	}},
 	{name: "leader-in-a-minority-until-another-is-elected", members: 5, policy: "all", play: func(s *stage) {
-		// R22. To elect takes longer than its promises last: then nobody waits for them.
+		// R22. To elect takes longer than its promises last: then no write waits for them.
 		old := s.members[0]
 		s.holding(old)
 		s.holding(s.members[4])
@@ -165,7 +165,7 @@ var lapseScripts = []script{
 		s.bounded(300*time.Millisecond, s.put(f, "k", "v"))
 	}},
 	{name: "idle-holder-dies", policy: "all", idle: 300 * time.Millisecond, play: func(s *stage) {
-		// Nobody waits for a member that nobody reads from.
+		// No write waits for a member without readers.
 		lead, _, h := s.three()
 		s.holding(h)
 		s.w.Run(time.Second)
@@ -176,7 +176,7 @@ var lapseScripts = []script{
 		s.bounded(slack, s.put(lead, "k", "v"))
 	}},
 	{name: "holder-restarts-at-once", policy: "all", length: 2 * time.Second, play: func(s *stage) {
-		// R15. Its earlier life reads no more, so nobody waits for that.
+		// R15. Its earlier life reads no more, so no write waits for that.
 		lead, _, h := s.three()
 		s.holding(h)
 		s.w.Run(tick)

@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// leaderScripts: who leads, and how soon.
+// leaderScripts: the choice of a leader, and how soon.
 var leaderScripts = []script{
 	{name: "process-died", play: func(s *stage) {
 		lead, f, _ := s.three()
@@ -16,11 +16,11 @@ var leaderScripts = []script{
 		s.success(300*time.Millisecond, "a put under the next leader", s.put(f, "k", "v"))
 	}},
 	{name: "two-of-five-died", members: 5, play: func(s *stage) {
-		// All messages take the same time, so that those who campaign together
-		// split the vote.
+		// All messages take the same time, so that members that campaign together split the
+		// vote.
 		s.net.Min, s.net.Max = 5*time.Millisecond, 5*time.Millisecond
 		s.hold(s.members[0], nil)
-		s.w.Run(6 * time.Millisecond) // what it had sent has arrived
+		s.w.Run(6 * time.Millisecond) // its messages have arrived
 		s.kill(s.members[1])
 		s.kill(s.members[0])
 		s.success(200*time.Millisecond, "a put under the next leader", s.put(s.members[4], "k", "v"))
@@ -53,7 +53,7 @@ var leaderScripts = []script{
 		s.success(time.Second, "a put", s.put(f, "k", "v"))
 	}},
 	{name: "told-of-its-own-term", play: func(s *stage) {
-		// Who led before is told of a later term that it leads itself by now.
+		// The earlier leader hears of a later term that it leads itself by now.
 		_, f, g := s.three()
 		s.success(time.Second, "a put", s.put(f, "k", "v"))
 		s.transfer(s.members[0], f)

@@ -7,8 +7,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// leaseScripts: no lease ends while somebody was promised otherwise, and none
-// lives on without a renewal. The checkers watch the promises.
+// leaseScripts: no lease ends while a promise to its holder lasts, and none lives on without a
+// renewal. The checkers watch the promises.
 var leaseScripts = []script{
 	{name: "whole-life-under-a-new-leader", play: func(s *stage) {
 		lead, f, g := s.three()
@@ -81,8 +81,8 @@ var leaseScripts = []script{
 		s.renewed(2*time.Second, r)
 	}},
 	{name: "renewal-joins-a-round-that-set-out", play: func(s *stage) {
-		// Two rounds fly, and are confirmed by answers from before the leader
-		// was deposed. What waits for a third was asked after that.
+		// Two rounds fly, and are confirmed by answers from before the leader was deposed. An
+		// answer that waits for a third was asked after that.
 		lead, f, g := s.three()
 		l := s.grant(f, 1, 5)
 		slow := s.hold(nil, lead, "MsgHeartbeatResp")

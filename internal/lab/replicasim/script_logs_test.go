@@ -7,7 +7,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/replica"
 )
 
-// logScripts: what is acknowledged is durable, and memory is bounded.
+// logScripts: an acknowledged entry is durable, and memory is bounded.
 var logScripts = []script{
 	{name: "acknowledged-is-durable", play: func(s *stage) {
 		// One follower is cut off, the disk of the other is stuck: nothing can
@@ -62,8 +62,8 @@ var logScripts = []script{
 		s.once("k")
 	}},
 	{name: "vote-is-durable", play: func(s *stage) {
-		// The leader is dead and the disk of one of the others is stuck: that
-		// one's vote is missing, whoever campaigns.
+		// The leader is dead and the disk of one of the others is stuck: that one's vote is
+		// missing, whichever member campaigns.
 		lead, f, _ := s.three()
 		f.Disk.Slow = 10 * time.Second
 		f.Step(wakeUp)
@@ -100,8 +100,8 @@ var logScripts = []script{
 		s.lead(lead)
 	}},
 	{name: "snapshot-not-in-the-log", play: func(s *stage) {
-		// A snapshot has arrived and is on disk; the log does not tell of it
-		// when the member crashes, and holds void entries beyond it.
+		// A snapshot has arrived and is on disk; the log does not mention it when the member
+		// crashes, and holds void entries beyond it.
 		lead, f, g := s.three()
 		s.void(lead, f, g)
 		next := s.leaderBut(lead)

@@ -41,7 +41,7 @@ func (s *stage) caughtUp(m, with *Member, d time.Duration) {
 	s.until(d, m.Lane+" has caught up", func() bool { return m.view().index >= with.view().index })
 }
 
-// votersAt are those of whom a member knows, by its log as far as it is applied.
+// votersAt are the voters that a member knows, by its log as far as it is applied.
 func votersAt(m *Member) []uint64 { return m.state.Roster().ConfState().GetVoters() }
 
 // membershipScripts: members that come and go, while others read (R23).
@@ -70,7 +70,7 @@ var membershipScripts = []script{
 	{name: "member-that-waits-to-be-one", policy: "all", play: func(s *stage) {
 		lead, f, _ := s.three()
 		d := s.newcomer()
-		s.w.Run(5 * time.Second) // in which it disturbs nobody
+		s.w.Run(5 * time.Second) // in which it disturbs no member
 		s.success(time.Second, "a voter", s.change(lead, replica.AddMember(4, []string{"http://d:2380"}, false)))
 		s.caughtUp(d, f, 3*time.Second)
 		s.success(time.Second, "a put", s.put(d, "k", "v"))
@@ -88,8 +88,8 @@ var membershipScripts = []script{
 		s.success(time.Second, "another", s.put(s.members[1], "k", "w"))
 	}},
 	{name: "one-grows-to-two-in-key-order", members: 1, policy: "all/key", play: func(s *stage) {
-		// What comes to be committed together with the change is behind it, and waits for
-		// the newcomer; which needs a snapshot that knows of it.
+		// Entries that are committed together with the change are behind it, and wait for the
+		// newcomer, which needs a snapshot that knows of the change.
 		lead := s.members[0]
 		s.fill(lead, 200)
 		s.w.Run(time.Second)
@@ -106,8 +106,8 @@ var membershipScripts = []script{
 		s.success(time.Second, "the put", p)
 	}},
 	{name: "two-shrink-to-one-that-restarts", members: 2, policy: "all", play: func(s *stage) {
-		// It has forgotten that the change was released, and the one who could vouch
-		// for it is gone.
+		// It has forgotten that the change was released, and the member that could vouch for it
+		// is gone.
 		lead, f := s.members[0], s.members[1]
 		lead.promised = 0
 		hear := s.hold(f, lead, "quorumlease.Report")
@@ -147,14 +147,14 @@ var membershipScripts = []script{
 		s.success(time.Second, "a read", s.fresh(s.read(f, "k"), "v"))
 	}},
 	{name: "leader-removed", policy: "all", play: func(s *stage) {
-		// Somebody else leads before it goes.
+		// Another member leads before it goes.
 		lead, f, _ := s.three()
 		s.success(time.Second, "a removal", s.change(lead, replica.RemoveMember(1)))
 		s.success(500*time.Millisecond, "a put", s.put(f, "k", "v"))
 		s.until(time.Second, "it stops", func() bool { return lead.gone })
 	}},
 	{name: "removed-holder-gives-its-promises-back", policy: "all", length: 5 * time.Second, play: func(s *stage) {
-		// It stops reading when it sees the entry, and nobody waits for it.
+		// It stops reading when it sees the entry, and no write waits for it.
 		lead, _, h := s.three()
 		s.holding(h)
 		s.w.Run(tick)
@@ -165,7 +165,7 @@ var membershipScripts = []script{
 		s.success(200*time.Millisecond, "a put", s.put(lead, "k", "v"))
 	}},
 	{name: "removed-holder-that-is-cut-off", policy: "all", play: func(s *stage) {
-		// It does not know, and reads on: nobody may forget it before it cannot.
+		// It does not know, and reads on: no member may forget it before it cannot.
 		lead, g, h := s.three()
 		s.granted(h, g)
 		s.w.Run(tick)
@@ -178,7 +178,7 @@ var membershipScripts = []script{
 		s.never(time.Second, "one that was removed has a lease again", func() bool { s.asks(h); return h.leased() })
 	}},
 	{name: "removed-holder-in-key-order", policy: "all/key", play: func(s *stage) {
-		// As before; the change is a barrier for those who hold any keys.
+		// As before; the change is a barrier for members that hold any keys.
 		lead, g, h := s.three()
 		s.hold(h, lead, "quorumlease.Request")
 		s.asks(h)
@@ -214,9 +214,9 @@ var membershipScripts = []script{
 		s.never(50*time.Millisecond, "the promise of one that was removed counts", h.leased)
 	}},
 	{name: "one-change-at-a-time", learners: 2, policy: "all", length: 2 * time.Second, play: func(s *stage) {
-		// Of three, then four, then five: two majorities of those who voted at first
-		// and of those who vote in the end need not share anybody. So the second
-		// change waits until the holder has the first, or cannot read.
+		// Of three, then four, then five: a majority of the first voters and one of the last
+		// voters need not share a member. So the second change waits until the holder has the
+		// first, or cannot read.
 		lead, g, h := s.three()
 		s.granted(h, g)
 		s.w.Run(tick)
@@ -247,7 +247,7 @@ var membershipScripts = []script{
 		s.until(tick, "the lease, when it is", h.leased)
 	}},
 	{name: "slow-holder-and-a-newcomer", policy: "all", play: func(s *stage) {
-		// Who reads without knowing the newcomer is waited for.
+		// A reader that does not know the newcomer is waited for.
 		lead, g, h := s.three()
 		s.granted(h, g)
 		s.w.Run(tick)
@@ -266,7 +266,7 @@ var membershipScripts = []script{
 		s.success(time.Second, "a read", s.fresh(s.read(d, "k"), "v"))
 	}},
 	{name: "leader-dies-with-a-change", learners: 1, policy: "all", play: func(s *stage) {
-		// All who could lead know that it is committed, and nobody that it is released.
+		// All members that could lead know that it is committed, and none that it is released.
 		lead, f, g := s.three()
 		d := s.members[3]
 		s.holding(d)

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// orderScripts are of entries that depend on each other, of members that do not know
-// what is held, and of changes from one order to the other.
+// orderScripts are of entries that depend on each other, of members that do not know the held
+// entries, and of changes from one order to the other.
 var orderScripts = []script{
 	{name: "guard-changes-before-what-it-guards", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
 		// R25. While A has the lock it puts the data; that is held, for a holder of the
@@ -36,8 +36,8 @@ var orderScripts = []script{
 		s.success(5*time.Second, "a read of the data", r)
 	}},
 	{name: "guards-are-shared", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// R24. Two that look at one key and change others do not wait for each other,
-		// nor does who reads what they look at.
+		// R24. Two entries that look at one key and change others do not wait for each other,
+		// nor does a reader of the key that they look at.
 		lead, f, h := s.three()
 		s.divide("key:data = 1,3; default = 1,2")
 		s.success(time.Second, "the lock", s.put(lead, "lock", "A"))
@@ -54,9 +54,9 @@ var orderScripts = []script{
 		}
 	}},
 	{name: "two-keys-released-out-of-order", members: 5, policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// R26. A put of a is held, and a later one of b is not, but the reader's log does
-		// not have that yet when it hears that a is released: who reads both together
-		// finds either none of them or both, for somebody has seen b without a.
+		// R26. A put of a is held, and a later one of b is not, but the reader's log does not
+		// have that yet when it hears that a is released. A reader of both together finds
+		// either none of them or both, for b without a has been seen.
 		lead, far, h := s.members[0], s.members[3], s.members[4]
 		s.divide("key:a = 1,5; default = 1,2")
 		s.success(time.Second, "a put", s.put(lead, "a", "old"))
@@ -80,10 +80,10 @@ var orderScripts = []script{
 		s.success(5*time.Second, "a read of both", both)
 	}},
 	{name: "example-of-r27", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// R27, as package replica tells it. The put of b, which a holder that is cut off
-		// does not have, waits, and that of a behind it is answered. Who has seen a may
-		// then find b as it was before. Who reads both together never does; and in strict
-		// order nobody does.
+		// R27, as package replica tells it. The put of b, which a holder that is cut off does
+		// not have, waits, and that of a behind it is answered. A reader that has seen a may
+		// then find b as it was before. A reader of both together never does; and in strict
+		// order none does.
 		lead, f, h := s.three()
 		s.divide("key:b = 1,3; default = 1,2")
 		both := func(m *Member) *call {
@@ -206,7 +206,7 @@ var orderScripts = []script{
 		s.success(5*time.Second, "the compaction", compacted)
 	}},
 	{name: "applier-behind-what-is-released", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// What is released is in the holder's log, and not in its state yet.
+		// The released entry is in the holder's log, and not in its state yet.
 		lead, _, h := s.three()
 		s.divide("key:k = 1,3; default = 1")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
@@ -256,7 +256,7 @@ var orderScripts = []script{
 		s.success(5*time.Second, "the read by keys", asked)
 	}},
 	{name: "lease-behind-a-snapshot-with-another-division", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// The same in key order: by what the member knows yet it holds the key.
+		// The same in key order: by the member's present knowledge it holds the key.
 		lead, _, h := s.three()
 		s.divide("key:k = 1,3; default = 1")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
@@ -274,7 +274,7 @@ var orderScripts = []script{
 		s.success(5*time.Second, "the read", r)
 	}},
 	{name: "follower-that-restarts-among-held", policy: "static/key", length: 3 * time.Second, play: func(s *stage) {
-		// R16. Its snapshot has what is held, and it does not know of which keys.
+		// R16. Its snapshot has held entries, and it does not know of which keys.
 		lead, f, h := s.three()
 		s.divide("key:k = 1,3; default = 1")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
@@ -295,7 +295,7 @@ var orderScripts = []script{
 		s.success(5*time.Second, "the read", r)
 	}},
 	{name: "leader-that-restarted-among-held", members: 5, policy: "static/key", length: 5 * time.Second, play: func(s *stage) {
-		// R16, R19. It does not know what is held, and must not say that all else is
+		// R16, R19. It does not know the held entries, and must not report that all else is
 		// released.
 		lead, f, g, h := s.members[0], s.members[1], s.members[2], s.members[4]
 		s.divide("key:k = 1,5; default = 1")
@@ -333,8 +333,8 @@ var orderScripts = []script{
 		s.success(6*time.Second, "the read", r)
 	}},
 	{name: "deposed-leader-that-holds-no-key", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// Leases of clients are nobody's keys: the next leader grants and revokes them,
-		// whatever promises were made to the one before.
+		// Leases of clients belong to no holder's keys: the next leader grants and revokes
+		// them, whatever promises were made to the one before.
 		lead, f, g := s.three()
 		s.divide("default = 3")
 		s.asks(lead)
@@ -388,8 +388,8 @@ var orderScripts = []script{
 		s.success(5*time.Second, "the reads", later)
 	}},
 	{name: "asked-in-order-shown-by-key", members: 5, policy: "all/key", length: 2 * time.Second, play: func(s *stage) {
-		// The member's replica is in strict order yet and says what may be seen; by the
-		// time that it is looked at more is there, which is held.
+		// The member's replica is in strict order yet and names a state that may be seen; by
+		// the time of the look there is more in it, which is held.
 		lead, f, h := s.members[0], s.members[1], s.members[4]
 		s.order("all")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
@@ -412,7 +412,8 @@ var orderScripts = []script{
 		}
 	}},
 	{name: "report-of-an-end-is-lost", policy: "static/key", length: 500 * time.Millisecond, play: func(s *stage) {
-		// Who was bound says once that it is not any more; lost, it is said again.
+		// A member that was bound reports once that it is not any more; if the report is lost,
+		// it comes again.
 		lead, f, h := s.three()
 		s.divide("key:k = 1,3; default = 1")
 		s.reader(h, "k")
@@ -425,8 +426,8 @@ var orderScripts = []script{
 		s.success(2*time.Second, "the put", p)
 	}},
 	{name: "what-was-shown-stays", policy: "static/key", length: 3 * time.Second, play: func(s *stage) {
-		// A compaction is applied while something before it is held: what readers and
-		// watchers are shown meanwhile is older than that, and must be there.
+		// A compaction is applied while an entry before it is held: the state that readers and
+		// watchers see meanwhile is older than that, and must be there.
 		lead, _, h := s.three()
 		s.divide("key:k = 1,3; default = 1")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
@@ -446,10 +447,10 @@ var orderScripts = []script{
 	}},
 }
 
-// readBoth reads a and b together: who sees a new must not see b old.
+// readBoth reads a and b together: a reader that sees a new must not see b old.
 func (s *stage) readBoth(m *Member) *call {
 	c := &call{}
-	bFirst := false // somebody has seen b new before a was released
+	bFirst := false // b was seen new before a was released
 	s.w.After(60*time.Millisecond, func() {
 		s.members[1].readKeys(keyspan.Set{{Key: []byte("b")}}, func(v kv.View) {
 			b, _ := lookUp(v, "b")
@@ -525,7 +526,7 @@ func (s *stage) order(policy string) {
 func (s *stage) overtakes(lead, m *Member, f func()) {
 	s.t.Helper()
 	s.cutOff(m)
-	s.w.Run(2500 * time.Millisecond) // what was promised to it is over
+	s.w.Run(2500 * time.Millisecond) // the promises to it are over
 	f()
 	s.fill(lead, 256)
 	s.w.Run(time.Second)
@@ -543,7 +544,7 @@ func (s *stage) overtakes(lead, m *Member, f func()) {
 	}
 }
 
-// restarts has a member start again from a snapshot of what it has applied.
+// restarts has a member start again from a snapshot of its applied state.
 func (s *stage) restarts(m *Member) {
 	m.takeSnapshot()
 	s.w.Run(400 * time.Millisecond)

@@ -7,8 +7,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// ownScripts are of what a leader proposes itself: in key order only the leader releases
-// it, and so the leader reads what was there before until it does.
+// ownScripts are of a leader's own proposals: in key order only the leader releases them, and
+// so the leader reads the older state until it does.
 var ownScripts = []script{
 	{name: "leader-reads-before-its-own", policy: "leader/key", play: func(s *stage) {
 		lead, f, _ := s.three()
@@ -29,7 +29,7 @@ var ownScripts = []script{
 		s.success(time.Second, "the read elsewhere", elsewhere)
 	}},
 	{name: "kept-when-all-understand", members: 5, policy: "leader/key", play: func(s *stage) {
-		// A member of an older version would end with what it cannot read. So its leader
+		// A member of an older version would end at an entry that it cannot read. So its leader
 		// keeps nothing, and reads wait, until it comes back as a newer one.
 		lead, old := s.members[0], s.members[4]
 		older := true
@@ -75,7 +75,7 @@ var ownScripts = []script{
 		}
 		again(false, "4")
 		waits("5", "4")
-		again(true, "6") // what it was before does not count
+		again(true, "6") // the state before does not count
 		waits("7", "")
 	}},
 	{name: "leader-has-released-nothing", policy: "leader/key", play: func(s *stage) {
@@ -118,7 +118,7 @@ var ownScripts = []script{
 		s.success(time.Second, "the leader's put", put)
 	}},
 	{name: "shown-before-it-is-released", policy: "all/key", play: func(s *stage) {
-		// It is committed, and one who holds the key does not have it.
+		// It is committed, and a holder of the key does not have it.
 		lead, f, g := s.three()
 		s.success(time.Second, "a put", s.put(f, "k", "old"))
 		s.reader(lead, "k")
@@ -189,7 +189,7 @@ var ownScripts = []script{
 		s.success(time.Second, "the read", r)
 	}},
 	{name: "place-of-its-own-that-is-another-s", policy: "leader/key", play: func(s *stage) {
-		// The same, but what is in the place of the first is not released either when it
+		// The same, but the entry in the place of the first is not released either when it
 		// leads again, so that it does not forget the rest for that.
 		lead, f, g := s.three()
 		s.success(time.Second, "a put", s.put(f, "k", "old"))
@@ -245,8 +245,8 @@ var ownScripts = []script{
 		s.success(time.Second, "the read", r)
 	}},
 	{name: "not-kept-but-found-out-by-others", policy: "cost/key", play: func(s *stage) {
-		// What is not read at the leader the others find out by themselves, and it does
-		// not read past that.
+		// The others find out by themselves a key that is not read at the leader, and the
+		// leader does not read past that.
 		lead, f, _ := s.three()
 		s.success(time.Second, "a put", s.put(f, "k", "old"))
 		s.reader(lead, "k")

@@ -7,12 +7,12 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// pastScripts are of others that might release what a leader still reads past: its own
-// entry, of which it goes on to answer with what was there before.
+// pastScripts are of others that might release an entry that the leader still reads past: its
+// own entry, to whose key it answers with the older state.
 var pastScripts = []script{
 	{name: "found-out-in-the-term-before", policy: "all/key", length: 2 * time.Second, play: func(s *stage) {
-		// R17. What a follower found out of the leader's entry it keeps to itself, and
-		// does not bring it into the term in which it leads.
+		// R17. A follower keeps its finding about the leader's entry to itself, and does not
+		// bring it into the term in which it leads.
 		lead, f, g := s.three()
 		s.success(time.Second, "a put", s.put(f, "k", "old"))
 		s.reader(lead, "k")
@@ -29,8 +29,8 @@ var pastScripts = []script{
 		s.overtaken(lead, next, "new")
 	}},
 	{name: "restarted-and-found-out", policy: "all/key", length: time.Second, play: func(s *stage) {
-		// R30. The leader's entry is in the state from which a member started, which
-		// does not tell whose entries it has.
+		// R30. The leader's entry is in the state from which a member started, which does not
+		// name the proposers of its entries.
 		lead, f, _ := s.three()
 		s.success(time.Second, "a put", s.put(f, "k", "old"))
 		s.reader(lead, "k")
@@ -45,7 +45,7 @@ var pastScripts = []script{
 		})
 		f.crash()
 		f.boots()
-		s.w.Run(1050 * time.Millisecond) // it was bound to nobody that it does not know
+		s.w.Run(1050 * time.Millisecond) // it was bound to no member that it does not know
 		s.asks(lead)
 		s.put(lead, "j", "by which the others hear what the leader has")
 		s.overtaken(lead, f, "new")
@@ -72,8 +72,8 @@ var pastScripts = []script{
 		s.overtaken(lead, g, "new")
 	}},
 	{name: "promised-by-one-of-a-later-term", policy: "all/key", play: func(s *stage) {
-		// R5, R17. The next leader has released the entry when nobody was bound to the
-		// one before; that one is promised to wait for it again, from there on.
+		// R5, R17. The next leader has released the entry when no member was bound to the one
+		// before; that one is promised to wait for it again, from there on.
 		lead, f, g := s.three()
 		s.success(time.Second, "a put", s.put(f, "k", "old"))
 		s.reader(lead, "k")
@@ -149,8 +149,8 @@ var pastScripts = []script{
 	}},
 }
 
-// overtaken has a member read a key all the time, and who leads or takes itself for the
-// leader as well, once the other has seen a value: it must not miss that.
+// overtaken has a member read a key all the time, and the leader, or one that takes itself for
+// the leader, as well, once the other has seen a value: it must not miss that.
 func (s *stage) overtaken(lead, m *Member, value string) {
 	s.t.Helper()
 	seen := false

@@ -10,8 +10,8 @@ import (
 // that the holder does not know of waits until its lease ends, and no longer.
 var promiseScripts = []script{
 	{name: "promise-behind-the-entry", policy: "all", play: func(s *stage) {
-		// The first promise, that says where the grantor's log ended, is lost;
-		// the renewal must say it again. R5: whoever is not there yet waits.
+		// The first promise, that says where the grantor's log ended, is lost; the renewal
+		// must say it again. R5: a member that is not there yet waits.
 		lead, g, h := s.three()
 		s.w.Run(tick)
 		blind := s.hold(lead, h, news...)
@@ -90,7 +90,7 @@ var promiseScripts = []script{
 		s.released(s.put(lead, "k", "new"), h, 300*time.Millisecond)
 	}},
 	{name: "clock-that-stood-still", policy: "all", play: func(s *stage) {
-		// R11. What a holder was promised before may be over long since.
+		// R11. Earlier promises to a holder may be over long since.
 		lead, _, h := s.three()
 		s.holding(h)
 		s.w.Run(tick)
@@ -101,7 +101,7 @@ var promiseScripts = []script{
 		s.never(time.Second, "it has a lease", h.leased)
 	}},
 	{name: "clock-that-ran-ahead", policy: "all", length: 5 * time.Second, play: func(s *stage) {
-		// R11. What a grantor has promised may not be over.
+		// R11. A grantor's promise may not be over.
 		lead, g, h := s.three()
 		s.w.Run(tick)
 		s.granted(h, g)
@@ -113,7 +113,7 @@ var promiseScripts = []script{
 		s.released(s.put(lead, "k", "new"), h, 2*time.Second)
 	}},
 	{name: "clock-that-runs-too-fast", policy: "all", length: 2 * time.Second, play: func(s *stage) {
-		// R11. It goes nearly twice as fast as it should, and whoever looks at it sees that.
+		// R11. It goes nearly twice as fast as it should, and each look at it shows that.
 		lead, g, h := s.three()
 		s.w.Run(tick)
 		g.Drift(0.9)
@@ -124,7 +124,7 @@ var promiseScripts = []script{
 		s.released(s.put(lead, "k", "new"), h, 4*time.Second)
 	}},
 	{name: "clock-that-stays-in-doubt", policy: "all", length: 400 * time.Millisecond, play: func(s *stage) {
-		// R11, liveness: what is promised to the dead ends, however long the doubt lasts.
+		// R11, liveness: promises to the dead end, however long the doubt lasts.
 		lead, g, h := s.three()
 		s.holding(h)
 		s.granted(h, g)
@@ -141,7 +141,7 @@ var promiseScripts = []script{
 	}},
 	{name: "promise-made-anew-in-doubt", policy: "all", play: func(s *stage) {
 		// R11, R5. It had run out by a clock that was right, and a write was done meanwhile:
-		// what follows it is not a renewal.
+		// the next promise is not a renewal.
 		lead, g, h := s.three()
 		s.holding(h)
 		since := g.Now().Mono
@@ -201,8 +201,8 @@ var promiseScripts = []script{
 		s.never(50*time.Millisecond, "the promise counts", h.leased)
 	}},
 	{name: "life-that-is-over", policy: "all", play: func(s *stage) {
-		// R15. Nobody waits for a lease of a life that ended: the holder is back and
-		// has said so, but has nothing of the write yet.
+		// R15. No write waits for a lease of a life that ended: the holder is back and has said
+		// so, but has nothing of the write yet.
 		lead, _, h := s.three()
 		s.w.Run(tick)
 		earlier := s.hold(lead, h, "MsgApp")

@@ -6,9 +6,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/pushlease"
 )
 
-// Lengths of the paper's protocol on stage: those of the paper, made shorter; and such
-// that a grantor stops after the second promise without an answer, which may be under
-// way for longer than it lasts.
+// Lengths of the paper's protocol on stage are those of the paper, made shorter. With them a
+// grantor stops after the second promise without an answer, which may be under way for longer
+// than it lasts.
 var (
 	pushLengths = pushlease.Lengths{Guard: 300 * time.Millisecond, Lease: 400 * time.Millisecond, Grace: time.Second, Renew: 100 * time.Millisecond}
 	longGuard   = pushlease.Lengths{Guard: 600 * time.Millisecond, Lease: 200 * time.Millisecond, Grace: 200 * time.Millisecond, Renew: 190 * time.Millisecond}
@@ -17,7 +17,7 @@ var (
 // pushScripts are of the paper's own protocol, and its ways (package pushlease).
 var pushScripts = []script{
 	{name: "pushed-to-all", policy: "all", paper: &pushlease.Ways{Push: pushLengths}, play: func(s *stage) {
-		// Figure 5. Nobody has read anywhere, and nobody asks.
+		// Figure 5. There were no reads anywhere, and no member asks.
 		requests := s.count("quorumlease.Request")
 		lead, f, h := s.three()
 		for _, m := range s.members {
@@ -31,8 +31,8 @@ var pushScripts = []script{
 		s.success(slack, "a read", s.fresh(s.read(h, "k"), "new"))
 	}},
 	{name: "pushed-behind-the-guard", policy: "all", paper: &pushlease.Ways{Push: pushLengths}, play: func(s *stage) {
-		// Line 11. A promise was under way for so long that its grantor has given it
-		// up, and is bound to nobody.
+		// Line 11. A promise was under way for so long that its grantor has given it up, and is
+		// bound to no member.
 		lead, g, h := s.three()
 		s.w.Run(time.Second) // all promise each other
 		late := s.hold(g, h, "pushlease.Pushed")
@@ -148,9 +148,9 @@ var pushScripts = []script{
 		s.bounded(slack, s.put(lead, "k", "w"))
 	}},
 	{name: "pushed-by-one-that-is-cut-off", policy: "all", paper: &pushlease.Ways{Push: pushLengths}, play: func(s *stage) {
-		// The hole that stalls are for (R21): a holder that hears its grantors, and
-		// not its leader, holds writes up for as long as that lasts. Whom its
-		// grantors do not hear either, they give up after the grace period.
+		// The hole that stalls are for (R21): a holder that hears its grantors, and not its
+		// leader, holds writes up for as long as that lasts. A holder whose grantors do not
+		// hear it either is given up after the grace period.
 		lead, g, h := s.three()
 		s.until(time.Second, "the lease", h.leased)
 		s.w.Run(tick)
@@ -182,8 +182,8 @@ var pushScripts = []script{
 		s.until(time.Second, "it follows", func() bool { return g.follows(lead) })
 	}},
 	{name: "suspect-is-excluded", policy: "quorum/key", plan: 4 * time.Second, paper: &pushlease.Ways{Push: pushLengths, ExcludeSuspect: true}, play: func(s *stage) {
-		// Section 3.7. Who is suspected gets no keys any more, without waiting for
-		// the next plan.
+		// Section 3.7. A suspected member gets no keys any more, without waiting for the next
+		// plan.
 		lead, _, h := s.three()
 		holds := func(m *Member) bool {
 			cells := lead.replica.Status().ReadLeases.Cells
@@ -211,7 +211,7 @@ var pushScripts = []script{
 		s.reader(f, "k")
 	}},
 	{name: "change-is-abided-by", policy: "static/key", paper: &pushlease.Ways{Push: pushLengths, Abide: true}, play: func(s *stage) {
-		// Section 3.5, the second way: who held the keys before is waited for until
+		// Section 3.5, the second way: an earlier holder of the keys is waited for until
 		// promises of that time are over, though it knows that it holds them no more.
 		lead, f, h := s.three()
 		s.divide("default = 1,3")

@@ -179,7 +179,7 @@ var readScripts = []script{
 		acks := s.hold(nil, lead, "MsgAppResp")
 		p := s.put(lead, "k", "new")
 		acks.catch(2)
-		s.hold(lead, nil) // which would tell of the commit
+		s.hold(lead, nil) // which would tell it of the commit
 		acks.release()
 		s.success(time.Second, "the put", p)
 		s.kill(lead)

@@ -62,7 +62,7 @@ var regrantScripts = []script{
 		s.w.Run(20 * time.Millisecond)
 		s.renew(g, &held{id: 1, revoked: true})
 		s.w.Run(20 * time.Millisecond)
-		slow.pass(0) // the grant is committed, what came after it is not
+		slow.pass(0) // the grant is committed, later entries are not
 		s.success(time.Second, "the second grant", again)
 		s.checks.leases[1] = l
 		s.w.Run(930 * time.Millisecond) // it has a checkpoint too, on its way

@@ -20,7 +20,7 @@ var releaseScripts = []script{
 		s.released(s.put(lead, "k", "new"), h, 50*time.Millisecond)
 	}},
 	{name: "grantor-restarts", policy: "all", length: 500 * time.Millisecond, play: func(s *stage) {
-		// R14. It forgot whom it is bound to, so it may be bound to anybody.
+		// R14. It forgot its promises, so it may be bound to any member.
 		lead, g, h := s.three()
 		s.w.Run(tick)
 		s.granted(h, g)
@@ -179,8 +179,8 @@ var releaseScripts = []script{
 		s.success(time.Second, "the put before", held)
 	}},
 	{name: "most-have-it-and-it-is-not-committed", tail: 16 << 20, policy: "all", play: func(s *stage) {
-		// R1, R17. An entry of an earlier term is on most members, and may be
-		// replaced yet: what is not committed is not released.
+		// R1, R17. An entry of an earlier term is on most members, and may be replaced yet: an
+		// uncommitted entry is not released.
 		lead, g, h := s.three()
 		s.w.Run(tick)
 		s.hold(lead, g)
@@ -222,9 +222,9 @@ var releaseScripts = []script{
 		s.mend()
 	}},
 	{name: "grantor-that-had-it-on-its-disk", policy: "all", play: func(s *stage) {
-		// The entry is durable at the one that restarts, so its acknowledgment does
-		// not wait for its disk; it is bound to everyone then, and later to nobody.
-		// There is no other write that would have it acknowledge again.
+		// The entry is durable at the one that restarts, so its acknowledgment does not wait
+		// for its disk; it is bound to everyone then, and later to none. There is no other
+		// write that would have it acknowledge again.
 		lead, g, h := s.three()
 		s.w.Run(tick)
 		s.hold(h, nil)

@@ -2,8 +2,8 @@ package replicasim
 
 import "time"
 
-// requestScripts: who asks for promises, and what is given back. A write waits for
-// nobody who does not read.
+// requestScripts: the members that ask for promises, and promises that are given back. A write
+// waits for no member that does not read.
 var requestScripts = []script{
 	{name: "request-that-comes-twice", policy: "all", length: time.Second, play: func(s *stage) {
 		// The second time is long after its holder's death, and after its promise.
@@ -23,7 +23,7 @@ var requestScripts = []script{
 		s.bounded(slack, s.put(g, "k", "w"))
 	}},
 	{name: "request-behind-its-return", policy: "all", length: time.Second, idle: 300 * time.Millisecond, play: func(s *stage) {
-		// What it asks for was given back before it comes.
+		// The promise that it asks for was given back before it comes.
 		lead, h, g := s.three()
 		s.holding(h)
 		s.w.Run(tick / 2)

@@ -6,14 +6,14 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/replica"
 )
 
-// restartScripts: what a member that comes back has to know and to say again. While
-// one of three is dead each write needs the reports of both others, and nobody writes
-// again, so that they would acknowledge again.
+// restartScripts: the knowledge that a member that comes back has to have, and its repeated
+// reports. While one of three is dead each write needs the reports of both others, and there
+// are no more writes, after which they would acknowledge again.
 var restartScripts = []script{
 	{name: "grantor-that-misses-the-commit-index", policy: "all", length: 600 * time.Millisecond, play: func(s *stage) {
-		// R4. The grantor had the entry and was bound to a holder that died. It
-		// restarts, and learns by heartbeats only what is committed: what it reports
-		// from then on must speak of the entry, too.
+		// R4. The grantor had the entry and was bound to a holder that died. It restarts, and
+		// learns only committed entries by heartbeats: its reports from then on must speak of
+		// the entry, too.
 		lead, h, g := s.three()
 		l := s.grant(lead, 77, 60)
 		s.holding(h)
@@ -31,9 +31,9 @@ var restartScripts = []script{
 		s.renewed(slack, s.renew(lead, l))
 	}},
 	{name: "durable-before-it-is-committed", members: 5, policy: "all", length: 8 * time.Second, idle: time.Minute, play: func(s *stage) {
-		// R4. A grantor with a slow disk knows of an entry that is committed without it.
-		// What it tells the next leader, when a promise lapses, must not speak of that
-		// entry: it loses it in a crash, and then promises somebody who has not got it.
+		// R4. A grantor with a slow disk knows of an entry that is committed without it. Its
+		// report to the next leader, when a promise lapses, must not speak of that entry: it
+		// loses the entry in a crash, and then makes a promise to a member that has not got it.
 		lead, next, g, b, h := s.members[0], s.members[1], s.members[2], s.members[3], s.members[4]
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
 		s.w.Run(3 * tick)
@@ -75,9 +75,9 @@ var restartScripts = []script{
 		s.success(5*time.Second, "the read", read)
 	}},
 	{name: "acknowledgment-without-a-report", policy: "all", play: func(s *stage) {
-		// R4. A follower that supposes its leader dead when it acknowledges has
-		// nobody to report to. What it says to the leader that it finds again must
-		// make up for that, though the commit index gets lost on the way.
+		// R4. A follower that supposes its leader dead when it acknowledges has no member to
+		// report to. Its report to the leader that it finds again must make up for that, though
+		// the commit index gets lost on the way.
 		lead, h, g := s.three()
 		s.w.Run(3 * tick)
 		h.crash()

@@ -5,9 +5,8 @@ import "time"
 // roundScripts: how many rounds of confirmation a read takes.
 var roundScripts = []script{
 	{name: "confirmed-and-not-committed", policy: "leader/key", play: func(s *stage) {
-		// The leader is confirmed, and has to commit what is in its log before
-		// it answers. It does not ask again meanwhile; alone, it would do so for ever
-		// in one turn.
+		// The leader is confirmed, and has to commit its log before it answers. It does
+		// not ask again meanwhile; alone, it would do so for ever in one turn.
 		lead, f, g := s.three()
 		s.success(time.Second, "a put", s.put(f, "k", "old"))
 		s.w.Run(3 * tick)

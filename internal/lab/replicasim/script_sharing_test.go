@@ -93,7 +93,7 @@ var sharingScripts = []script{
 // crowd is how many requests of each kind come in one moment: more than have an entry each.
 const crowd = 8
 
-// farAway divides the keys and cuts off the third member, who may read far, so that puts of
+// farAway divides the keys and cuts off the third member, which may read far, so that puts of
 // that wait until its promises end.
 func (s *stage) farAway() {
 	s.t.Helper()

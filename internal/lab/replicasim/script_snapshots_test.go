@@ -12,9 +12,9 @@ var snapshotScripts = []script{
 	{name: "two-snapshots-at-a-time", policy: "all/key", length: 2 * time.Second, play: twoSnapshots},
 	{name: "two-snapshots-at-a-time-in-log-order", policy: "all", length: 2 * time.Second, play: twoSnapshots},
 	{name: "told-of-more-than-its-log", members: 5, policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
-		// R13, R16. The leader has given a holder an entry that changes who holds what, and
-		// nobody else. The next leader tells it of more that is released, before it sends
-		// what is to replace that entry, and before the holder has loaded a snapshot.
+		// R13, R16. The leader has given a holder, and no other member, an entry that changes
+		// the holders of keys. The next leader tells it of more released entries, before it
+		// sends the replacement of that entry, and before the holder has loaded a snapshot.
 		lead, f, g, x, h := s.members[0], s.members[1], s.members[2], s.members[3], s.members[4]
 		s.divide("key:z = 1,5; default = 1")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))

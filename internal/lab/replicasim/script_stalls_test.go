@@ -6,8 +6,8 @@ import "time"
 // given up, and until the last promise to it has run out.
 const stallBound = promiseLength/2 + promiseBound + slack
 
-// stallScripts: a holder that holds up writes is given up, whoever leads and whatever
-// is known of earlier lives, and whoever is bound to it hears of that at once.
+// stallScripts: a holder that holds up writes is given up, under any leader and with any
+// knowledge of earlier lives, and each member that is bound to it hears of that at once.
 var stallScripts = []script{
 	{name: "stalled-at-a-new-leader", policy: "all", play: func(s *stage) {
 		// R21. The new leader does not hear the holder, so that not even the first
@@ -21,8 +21,8 @@ var stallScripts = []script{
 		s.bounded(stallBound, s.put(f, "k", "v"))
 	}},
 	{name: "stalled-in-its-next-life", members: 5, policy: "all", play: func(s *stage) {
-		// R15, R21. The last word of a member that is dead names an earlier life of
-		// the holder, which nobody has to wait for. It must not pass for this one.
+		// R15, R21. The last word of a member that is dead names an earlier life of the holder,
+		// for which no write has to wait. It must not pass for this one.
 		lead, dead, h := s.members[0], s.members[1], s.members[4]
 		s.holding(h)
 		s.w.Run(tick)
@@ -34,7 +34,7 @@ var stallScripts = []script{
 		s.until(2*time.Second, "it is back", func() bool { return h.follows(lead) })
 		s.success(time.Second, "a put that the others report", s.put(lead, "k", "older"))
 		s.holding(h)
-		s.w.Run(2 * promiseBound) // nobody is bound to everyone
+		s.w.Run(2 * promiseBound) // no member is bound to everyone
 		s.holding(h)
 		s.w.Run(tick)
 		s.hold(h, lead)

@@ -16,7 +16,7 @@ type script struct {
 	policy   string        // of read leases; "": off
 	length   time.Duration // of promises; 0: 200 ms
 	idle     time.Duration // after which holders give them back; 0: 10 s
-	plan     time.Duration // how often it is planned who holds what; 0: 5 s
+	plan     time.Duration // how often the holders of keys are planned; 0: 5 s
 	paper    *pushlease.Ways
 	play     func(*stage)
 }

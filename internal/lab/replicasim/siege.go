@@ -14,17 +14,17 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// siege is a while in which a leader puts a key and hears little of who has that, while
-// all members are asked for the key all the time: what it reads past nobody may show
-// (R30). Left to chance, it is too rare that all of this comes together. The key is the
-// crown, which only leaders put, in sieges: what others had put would be waited for, and
+// siege is a while in which a leader puts a key and hears little of the members that have the
+// entry, while all members are asked for the key all the time: none may show an entry that the
+// leader reads past (R30). Left to chance, it is too rare that all of this comes together. The
+// key is the crown, which only leaders put, in sieges: puts of others would be waited for, and
 // hide the rest.
 type siege struct {
 	c       *Cluster
 	lead    *Member
 	courier *surveyor
-	// lost are the kinds of messages that are kept from each other, by who sends and
-	// who is sent to; late are those of them that may come when it is over.
+	// lost are the kinds of messages that are kept from each other, by sender and receiver;
+	// late are those of them that may come when it is over.
 	lost map[[2]machine.NodeID]messageKind
 	late []machine.Envelope
 	end  time.Duration
@@ -35,13 +35,13 @@ type siege struct {
 type messageKind uint
 
 const (
-	growths  messageKind = 1 << iota // what makes a log grow
+	growths  messageKind = 1 << iota // messages that make a log grow
 	beats                            // the leader's other words
-	acks                             // what tells the leader who has what, and others as well
+	acks                             // messages that tell the leader, and others as well, which members have an entry
 	echoes                           // of heartbeats
 	ballots                          // of elections
 	pleas                            // for promises
-	promises                         // and what takes them back
+	promises                         // and messages that take them back
 	others
 
 	everything = others<<1 - 1
@@ -141,7 +141,7 @@ func (s *siege) prepares() {
 	})
 }
 
-// gives has the leader propose who holds the key: itself as well, or others.
+// gives has the leader propose the holders of the key: itself as well, or others.
 func (s *siege) gives(toLeader bool) {
 	c := s.c
 	self := placement.SetOf(slices.Index(c.ids, s.lead.ID))
@@ -155,8 +155,8 @@ func (s *siege) gives(toLeader bool) {
 	}
 }
 
-// begins keeps from the leader what tells it who has its entries, has it put the key, and
-// goes on with something that lets another lead, or see it.
+// begins keeps the reports on its entries from the leader, and has it put the key. It goes on
+// with something that lets another lead, or see the entry.
 func (s *siege) begins() {
 	c, w := s.c, s.c.w
 	if s.over || c.harsh.stop || w.Now() >= c.checks.quiet || !s.lead.leads() {
@@ -217,7 +217,7 @@ func (s *siege) turns() {
 		if m != s.lead && s.lead.Up() {
 			s.lead.handsTo(m)
 		}
-	case 3: // somebody begins with a state that has the entry, and soon knows to whom it is bound
+	case 3: // a member begins with a state that has the entry, and soon knows to which holders it is bound
 		if m != s.lead && m.Up() {
 			m.takeSnapshot()
 			w.After(300*time.Millisecond, func() {
@@ -230,13 +230,13 @@ func (s *siege) turns() {
 			w.After(known, func() { s.puts(s.lead) })
 			s.until(w.Now() + known + w.Between(50*time.Millisecond, 300*time.Millisecond))
 		}
-	case 4: // promises of who led before run out, and are made anew behind its back
+	case 4: // promises of the earlier leader run out, and are made anew behind its back
 		w.After(c.LeaseLength, s.deposes)
 	}
 }
 
-// deposes has the others elect another, of whom the leader hears nothing; it may go on to
-// ask for promises, and some of the others may hear or answer.
+// deposes has the others elect another, of which the leader hears nothing; it may go on to ask
+// for promises, and some of the others may hear or answer.
 func (s *siege) deposes() {
 	c, w := s.c, s.c.w
 	if s.over || c.harsh.stop {
@@ -269,7 +269,7 @@ func (s *siege) until(end time.Duration) {
 	}
 }
 
-// ends lets everybody hear everybody again, and some of what was said before.
+// ends lets all members hear each other again, and some of the earlier messages.
 func (s *siege) ends() {
 	if s.over {
 		return

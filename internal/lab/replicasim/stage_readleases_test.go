@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// What a leader says to a member that makes its log grow, and of what is released.
+// Messages of a leader to a member that make its log grow, and news of releases.
 var (
 	growth = []string{"MsgApp", "MsgSnap"}
 	news   = []string{"MsgApp", "MsgSnap", "MsgHeartbeat", "quorumlease.News"}
@@ -19,7 +19,7 @@ var (
 // leased reports whether a member's lease lets it read now.
 func (m *Member) leased() bool { return m.Up() && m.Now().Mono < m.lease.Until }
 
-// asks lets a member hear that somebody reads there, so that it asks for promises.
+// asks lets a member hear of a reader there, so that it asks for promises.
 func (s *stage) asks(m *Member) { m.Step(replica.Served{}) }
 
 // holding waits until a member has a lease.
@@ -68,8 +68,8 @@ func (s *stage) fails(m *Member) {
 	})
 }
 
-// released wants a write to wait until a member can read no more, and then to be done
-// within d. Whether the member reads what it must not is for the checkers to say.
+// released wants a write to wait until a member can read no more, and then to be done within d.
+// The checkers judge whether the member reads too early.
 func (s *stage) released(c *call, after *Member, d time.Duration) {
 	s.t.Helper()
 	if !after.leased() {
@@ -109,7 +109,7 @@ func acknowledged(body any) (m *raftpb.Message, ok bool) {
 	return m, ok && m.GetType() == raftpb.MsgAppResp
 }
 
-// onNews has f hear of each message that tells what is released.
+// onNews has f hear of each message with news of releases.
 func (s *stage) onNews(f func(released uint64)) {
 	take := s.net.Take
 	s.net.Take = func(env machine.Envelope) bool {

@@ -16,8 +16,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// stage is a cluster whose faults are placed by hand: on its own the network
-// loses nothing and no member fails. Member 1 leads when the curtain rises.
+// stage is a cluster whose faults are placed by hand: on its own the network loses nothing and
+// no member fails. Member 1 leads when the curtain rises.
 type stage struct {
 	*Cluster
 	t     *testing.T
@@ -86,11 +86,11 @@ func (s *stage) cutOff(m *Member) {
 	s.hold(nil, m)
 }
 
-// mend forgets all traps and what is in them.
+// mend forgets all traps and their messages.
 func (s *stage) mend() { s.traps = nil }
 
 func kindOf(body any) string {
-	if m, ok := body.(interface{ GetType() raftpb.MessageType }); ok { // alone, or with what is said of read leases
+	if m, ok := body.(interface{ GetType() raftpb.MessageType }); ok { // alone, or with messages about read leases
 		return m.GetType().String()
 	}
 	return strings.TrimPrefix(fmt.Sprintf("%T", body), "replica.")
@@ -110,10 +110,10 @@ func (s *stage) take(env machine.Envelope) bool {
 // pass delivers a copy of the nth message in the trap.
 func (t *trap) pass(n int) { t.s.net.Deliver(t.held[n]) }
 
-// away takes the trap away and loses what is in it.
+// away takes the trap away and loses its messages.
 func (t *trap) away() { t.open = false }
 
-// release takes the trap away and delivers what is in it.
+// release takes the trap away and delivers its messages.
 func (t *trap) release() {
 	t.open = false
 	for n := range t.held {
@@ -164,7 +164,7 @@ func (s *stage) kill(m *Member) {
 func (m *Member) stall()  { m.stalled = true }
 func (m *Member) resume() { m.stalled = false; m.apply() }
 
-// call is a request and what became of it.
+// call is a request and its outcome.
 type call struct {
 	done, ok bool
 	value    string // of a read

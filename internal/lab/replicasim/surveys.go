@@ -21,7 +21,7 @@ type surveyor struct {
 	// looks says that it only reads, and gives up soon, so that it reads much when
 	// others have to wait.
 	looks bool
-	// called says that it does what it is asked to, and nothing of its own accord.
+	// called marks a client that does only the operations that it is told to do.
 	called bool
 }
 
@@ -61,7 +61,7 @@ func (c *Cluster) Surveyors(n, lookers int) {
 	}
 }
 
-// courier is a surveyor who is called.
+// courier is a surveyor that is called.
 func (c *Cluster) courier() *surveyor {
 	s := &surveyor{c: c, id: len(c.surveyors), called: true}
 	c.surveyors = append(c.surveyors, s)

@@ -16,7 +16,7 @@ import (
 // from the seed, though there is a goroutine in it.
 type hub struct {
 	*watch.Hub
-	turns     *watch.Stream // of nobody: what it is asked for makes the hub go on at once
+	turns     *watch.Stream // of no client: its requests make the hub go on at once
 	published int64         // revision
 }
 
@@ -45,8 +45,8 @@ func (h *hub) close() {
 	}
 }
 
-// watcher is a client that watches some keys, at one member after the other: from now
-// on, from where it was elsewhere, or from behind what it has just read.
+// watcher is a client that watches some keys, at one member after the other: from now on, from
+// its place elsewhere, or from behind the list that it has just read.
 type watcher struct {
 	c    *Cluster
 	id   int

@@ -12,9 +12,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/sim"
 )
 
-// Changes are runs in which half of the keys get other holders, while all are read and
-// written (section 3.5): JP gives its place to VA. Reads are at those who hold their keys
-// before and after, so that the change need not concern them.
+// Changes are runs in which half of the keys get other holders, while all are read and written
+// (section 3.5): JP gives its place to VA. Reads are at sites that hold their keys before and
+// after, so that the change need not concern them.
 type Changes struct {
 	Seed     uint64        // of the first; the others follow
 	Length   time.Duration // of read leases; 0: the product's
@@ -113,7 +113,7 @@ func (d Changes) one(seed uint64) (*change, error) {
 	x.reader(x.c.Member(replicaAt(2)), 0, half, true)
 	x.reader(x.c.Member(replicaAt(3)), half, changeKeys, true)
 	x.reader(x.c.Member(replicaAt(4)), half, changeKeys, true)
-	x.reader(x.c.Member(replicaAt(0)), 0, half, false) // so that it holds what it may
+	x.reader(x.c.Member(replicaAt(0)), 0, half, false) // so that it holds its keys
 	x.writer(x.c.Member(replicaAt(Leader)))
 	x.w.Run(x.at - x.w.Now())
 	if !x.c.Divide(fmt.Sprintf("range:key..%s = %d,%d,%d; default = %d,%d,%d",
@@ -197,8 +197,8 @@ func (x *change) local() (list [][2]float64) {
 	return list
 }
 
-// lapsing and abiding are the two ways in which the paper changes who holds what
-// (section 3.5), with its own promises.
+// lapsing and abiding are the paper's two ways of changing the holders (section 3.5), with its
+// own promises.
 func lapsing(l pushlease.Lengths) Control {
 	c := pushed(l)
 	c.Name, c.Ways.Lapse = "lapse", true

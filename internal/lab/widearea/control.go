@@ -11,7 +11,7 @@ import (
 type Control struct {
 	Name string // empty: none
 	Ways *pushlease.Ways
-	Plan time.Duration // how often it is planned who holds what; 0: as the product has it
+	Plan time.Duration // how often the holders are planned; 0: as the product has it
 }
 
 // pushed is the paper's protocol and nothing else of the paper's; the product's leases
@@ -31,8 +31,8 @@ func asInThePaper(l pushlease.Lengths) Control {
 // aPlan is how often the paper has another configuration (section 5.2).
 const aPlan = 10 * time.Second
 
-// ControlPlan says what of the paper's own ways is measured beside the product's: deaths,
-// as in Figure 7, and a sweep of what they cost (section 3.8).
+// ControlPlan selects the paper's own ways that are measured beside the product's: deaths, as
+// in Figure 7, and a sweep of their cost (section 3.8).
 type ControlPlan struct {
 	Lengths pushlease.Lengths // the paper's
 	Ours    []time.Duration   // lengths of the product's leases, to compare with
@@ -73,11 +73,11 @@ const (
 	sweepPolicy   = "all/key"
 )
 
-// ControlReport is what was measured of the paper's own ways.
+// ControlReport has the measurements of the paper's own ways.
 type ControlReport struct {
 	Deaths []Toll `json:"deaths"`
 	Sweep  []Toll `json:"sweep"`
-	// Changes are of who holds what, our way and the paper's two.
+	// Changes are of the holders, our way and the paper's two.
 	Changes []Shift `json:"changes"`
 }
 

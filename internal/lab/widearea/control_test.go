@@ -44,7 +44,7 @@ func TestDeathUnderControls(t *testing.T) {
 }
 
 // Section 3.5: when keys get other holders, the first way of the paper's has all leases lapse,
-// and the second has writes wait for who held the keys before. The product's does neither.
+// and the second has writes wait for the former holders. The product's does neither.
 func TestChangesUnderControls(t *testing.T) {
 	shifts := map[string]Shift{}
 	for _, d := range []Changes{{Length: time.Second}, {Control: lapsing(pushlease.PaperLengths)}, {Control: abiding(pushlease.PaperLengths)}} {
@@ -91,7 +91,7 @@ func TestSweepLengths(t *testing.T) {
 	}
 }
 
-// What a plan says of controls is measured when the policies are there that it takes.
+// A plan's controls are measured when the policies are there that they take.
 func TestControlPlan(t *testing.T) {
 	long(t)
 	p := ControlPlan{Lengths: sweepLengths(0.25)[3], Deaths: 1, Sweep: sweepLengths(0.25)[3:], Sweeps: 1}

@@ -11,15 +11,15 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/sim"
 )
 
-// Deaths are runs of section 5.3: writes at a steady rate while a replica dies, host
-// and all, so that nobody is told. Half of the keys, the upper, are read at the site
-// of that replica and nowhere else, the other half everywhere but there.
+// Deaths are runs of section 5.3: writes at a steady rate while a replica dies, host and all,
+// so that no other is told. Half of the keys, the upper, are read at the site of that replica
+// and nowhere else, the other half everywhere but there.
 type Deaths struct {
 	Seed     uint64 // of the first; the others follow
 	Policy   string
 	Length   time.Duration // of read leases; 0: the product's
 	Control  Control
-	Site     int // whose replica dies
+	Site     int // the site whose replica dies
 	Times    int // how many there are
 	Progress func(deaths int)
 }
@@ -29,8 +29,8 @@ type Toll struct {
 	Policy string  `json:"policy"`
 	Site   string  `json:"site"`
 	Length float64 `json:"lease_s"` // 0: the product's
-	// Control says which ways of the paper's were in place of the product's; Guard and
-	// Grace are the lengths that go with them.
+	// Control names the ways of the paper's that replaced the product's; Guard and Grace are
+	// the lengths that go with them.
 	Control string  `json:"control,omitempty"`
 	Guard   float64 `json:"guard_s,omitempty"`
 	Grace   float64 `json:"grace_s,omitempty"`
@@ -45,8 +45,8 @@ type Toll struct {
 	Before [][2]float64 `json:"local_reads_before"`
 	Held   Writes       `json:"held"`  // writes to keys that were read where the replica died, or held there unread
 	Other  Writes       `json:"other"` // and to others
-	// Stale and Failed are as in Outcome: they have to be 0. A write that failed counts in
-	// Held and Other, too, for whoever sent it waited for that.
+	// Stale and Failed are as in Outcome: they have to be 0. A write that failed counts in Held
+	// and Other, too, for its sender waited for that.
 	Stale  int `json:"stale"`
 	Failed int `json:"failed"`
 }
@@ -233,7 +233,7 @@ func (x *death) writer(m *replicasim.Member, n int) {
 		key := x.key(k == 1)
 		seen := x.begin(key)
 		if cells := m.Cells(); k == 0 && cells != nil && x.site != Leader {
-			// What is held although it is not read belongs to the others.
+			// Keys that are held although they are not read belong to the others.
 			if _, some := cells.HoldersOfRange(x.keys[key], nil); some.Has(cells.Place(replicaAt(x.site))) {
 				k = 1
 			}

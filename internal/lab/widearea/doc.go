@@ -1,7 +1,7 @@
-// Package widearea plays the evaluation of quorum leases (Moraru, Andersen and
-// Kaminsky, Paxos Quorum Leases: Fast Reads Without Sacrificing Writes, SoCC 2014,
-// section 5) over the product's own replicas, in virtual time: what policies of read
-// leases cost and gain where replicas are far apart.
+// Package widearea plays the evaluation of quorum leases (Moraru, Andersen and Kaminsky, Paxos
+// Quorum Leases: Fast Reads Without Sacrificing Writes, SoCC 2014, section 5). It runs over the
+// product's own replicas, in virtual time, and shows the cost and gain of policies of read
+// leases where replicas are far apart.
 //
 //	report, err := widearea.QuickPlan.Evaluate()   // all of it, in seconds
 //
@@ -12,46 +12,46 @@
 //		Seed: 1, Policy: "all", Site: 3, Times: 20,
 //	}.Play()
 //
-// # What is played
+// # The play
 //
-// Five replicas, a site each, as far apart as in the paper's Table 1; ten clients a
-// site, that do one operation after the other at the replica of their site; 100,000
-// keys of YCSB's popularity, another order of it at each site, or all equally likely.
-// A [Run] measures latencies: Figure 6, Table 2, and operations on several keys, of
-// which section 5.5 only says what to expect. [Deaths] measure writes at a
-// steady rate while a replica dies: Figure 7. All clients ask for the same under each
-// policy, so that differences are the policies'.
+// There are five replicas, a site each, as far apart as in the paper's Table 1. Ten clients a
+// site do one operation after the other at the replica of their site. The 100,000 keys have
+// YCSB's popularity, with another order at each site, or are all equally likely. A [Run]
+// measures latencies: Figure 6, Table 2, and operations on several keys, for which section 5.5
+// only states expectations. [Deaths] measure writes at a steady rate while a replica dies:
+// Figure 7. All clients ask for the same under each policy, so that differences are the
+// policies'.
 //
 // A policy is a name that the cluster is given and nothing more here. One that the
 // build does not know is left out, and named in the report.
 //
-// A [Control] puts the paper's own ways in the place of the product's: promises that are
-// pushed, with guard and grace, and what goes with them. Deaths under it are Figure 7 as
-// the paper has it, over the same code; a sweep of the lengths is its section 3.8.
+// A [Control] puts the paper's own ways in the place of the product's: pushed promises, with
+// guard and grace, and their consequences. Deaths under it are Figure 7 as the paper has it,
+// over the same code; a sweep of the lengths is its section 3.8.
 //
-// Each operation is judged as it ends: it may not miss what one on its key has seen
-// that ended before it began. What the paper says and what was measured are kept
-// apart, in [Paper] and [Measured].
+// Each operation is judged as it ends: it may not miss what one on its key has seen that ended
+// before it began. The paper's figures and the measured ones are kept apart, in [Paper] and
+// [Measured].
 //
-// # What is different from the paper
+// # Differences from the paper
 //
 //   - In strict order, where a policy has that, a write is released with all that are
 //     before it in the log. A holder's read then waits for every write that is on its
 //     way, and not for those to its key only.
 //   - Raft with entries durable at a majority, 50 µs to 2 ms a disk; the paper's
 //     Multi-Paxos keeps nothing on disk.
-//   - A write takes four one-way delays in strict order (see [Floor]), and in key order
-//     three (see [FloorByKey]), as all systems of the paper's. So what it says of its
-//     leader lease and of Megastore's leases is held against leader/key and all/key.
+//   - A write takes four one-way delays in strict order (see [Floor]), and in key order three
+//     (see [FloorByKey]), as all systems of the paper's. So its statements about its leader
+//     lease and Megastore's leases are compared with leader/key and all/key.
 //   - Links keep order, as streams do, and take up to 1 ms more than half of Table 1.
-//   - A replica that dies is gone with its host: nobody sees a connection close.
+//   - A replica that dies is gone with its host: no other sees a connection close.
 //
-// # What is left out
+// # Left out
 //
-// The time that a processor takes, but for [Throughput] (Figure 8), which models it: each
-// replica has one, and what the product was measured to take for a request, a write and a
-// frame of messages ([ServiceTimes]) is taken of it. What a machine's other work does to
-// a replica is not in it, nor bytes on a wire.
+// The time of processors is left out, except for [Throughput] (Figure 8), which models it.
+// There each replica has one, and the product's measured costs of a request, a write and a
+// frame of messages ([ServiceTimes]) are taken of it. The effect of a machine's other work on a
+// replica is not in it, nor bytes on a wire.
 //
 // Like all worlds of replicas they are played one at a time, in a process that needs
 // no secrets meanwhile: see package replicasim.

@@ -10,7 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/replicasim"
 )
 
-// Plan says what Evaluate does.
+// Plan is the plan of Evaluate.
 type Plan struct {
 	Seed     uint64
 	Policies []string
@@ -21,8 +21,8 @@ type Plan struct {
 	Sweeps   int             // deaths for each of these
 	Loads    int             // runs of each bar of Figure 8
 	Controls ControlPlan     // if the policies of controls are among Policies
-	// Progress, if set, is told what is being done, and how far all of it is: units
-	// are operations, or what takes about as long.
+	// Progress, if set, is called with the present step, and how far all of it is: units are
+	// operations, or steps that take about as long.
 	Progress func(what string, done, of int)
 }
 
@@ -93,8 +93,8 @@ const (
 	operationsPerLoad  = 15_000
 )
 
-// Evaluate does what the plan says. What it measures follows from the seed. With an error
-// it returns what it had measured before.
+// Evaluate carries out a plan. The measurements follow from the seed. With an error it returns
+// the earlier measurements.
 func (p Plan) Evaluate() (Report, error) {
 	for _, length := range append([]time.Duration{p.Length}, p.Lengths...) {
 		if err := checkLength(length); err != nil {
@@ -180,10 +180,10 @@ func (p Plan) measure(m *Measured, policies []string) (err error) {
 	return err
 }
 
-// minimum finds the share of writes that took little more than the least, as the
-// leader lease has it: in key order, where a write takes three one-way delays as in the
-// paper, or else in strict order or without leases. The least is what one write in twenty
-// is done in: with luck there are some that are faster.
+// minimum finds the share of writes that took little more than the least, as the leader lease
+// has it. That is in key order, where a write takes three one-way delays as in the paper, or
+// else in strict order or without leases. The least is what one write in twenty is done in:
+// with luck there are some that are faster.
 func (m *Measured) minimum() {
 	for _, policy := range []string{"leader/key", "leader", "off"} {
 		if slices.ContainsFunc(m.Runs, func(o Outcome) bool { return o.Policy == policy }) {

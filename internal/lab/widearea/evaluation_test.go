@@ -112,8 +112,8 @@ func TestStatements(t *testing.T) {
 			t.Errorf("%s: got %v %q under %q, want %v", s.ID, s.Value, s.Text, s.Under, w)
 		}
 	}
-	// What the paper says of systems whose writes take three one-way delays is not held
-	// against ours that take four, unless nothing else was measured; and it says so.
+	// The paper's statements on systems whose writes take three one-way delays are not compared
+	// with ours that take four, unless nothing else was measured; and then the text says so.
 	m.Runs = append(m.Runs[:1:1], m.Runs[2:4]...)
 	for _, s := range m.statements() {
 		want := map[string]Finding{

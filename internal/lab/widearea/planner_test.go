@@ -10,8 +10,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/sim"
 )
 
-// TestReadsTakeWhatThePlannerThinks: what the planner takes for the price of a read, by
-// which it decides who holds what, is what a replica needs for it (R29).
+// TestReadsTakeWhatThePlannerThinks: the planner's price of a read, by which it decides the
+// holders, is the time that a replica needs for it (R29).
 func TestReadsTakeWhatThePlannerThinks(t *testing.T) {
 	defer func(before io.Reader) { rand.Reader = before }(rand.Reader) // it is raft's, and the process's
 	d := placement.NewDistances(len(Sites), 1<<len(Sites)-1, Leader)

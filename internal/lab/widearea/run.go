@@ -19,8 +19,8 @@ type Run struct {
 	Length   time.Duration // of read leases; 0: the product's
 	Workload Workload
 	Size     Size
-	// For, if set, is how long it takes, however much is done in it. What begins in the
-	// first third does not count: that goes for Size's numbers of requests.
+	// For, if set, is how long it takes, however much is done in it. Requests that begin in the
+	// first third do not count: that goes for Size's numbers of requests.
 	For      time.Duration
 	Progress func(operations int) // called now and then, if set
 }
@@ -39,7 +39,7 @@ var Full = Size{Keys: 100_000, Clients: 10, Requests: 10_000, Discard: 5_000}
 // Operations is how many operations a run of this size has.
 func (s Size) Operations() int { return len(Sites) * s.Clients * s.Requests }
 
-// Outcome is what a run measured.
+// Outcome is the result of a run.
 type Outcome struct {
 	Policy   string        `json:"policy"`
 	Workload string        `json:"workload"`
@@ -55,7 +55,7 @@ type Outcome struct {
 	Elections int `json:"elections,omitempty"`
 }
 
-// SiteOutcome is what the clients of a site saw.
+// SiteOutcome is the view of a site's clients.
 type SiteOutcome struct {
 	Site   string    `json:"site"`
 	Reads  Latencies `json:"reads"`

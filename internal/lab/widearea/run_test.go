@@ -144,7 +144,7 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// What goes together is a group of neighbours; what does not is of sites apart.
+// Keys that go together are a group of neighbours; others are of sites apart.
 func TestSeveralKeys(t *testing.T) {
 	source, together, apart := rand.NewPCG(1, 2), Together.Loads(1, 1000)[2], Apart.Loads(1, 1000)[2]
 	for range 1000 {

@@ -25,7 +25,7 @@ type Latencies struct {
 // cdfPoints is how many steps a CDF has.
 const cdfPoints = 200
 
-// local is what a read from memory takes less than, in the paper.
+// local is the paper's upper bound of a read from memory.
 const local = 10 * time.Millisecond
 
 func summarize(samples []time.Duration) Latencies {
@@ -63,5 +63,5 @@ func (l *Latencies) within(d time.Duration) float64 {
 	return float64(n) / float64(l.Count)
 }
 
-// ms rounds to microseconds: what is finer is the simulator's.
+// ms rounds to microseconds: finer digits are the simulator's.
 func ms(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / 1e6 }

@@ -40,9 +40,9 @@ func replicaAt(site int) machine.NodeID { return machine.NodeID(site + 1) }
 // oneWay is half of a round trip, for links are taken to be alike both ways.
 func oneWay(from, to machine.NodeID) time.Duration { return RoundTrip(int(from)-1, int(to)-1) / 2 }
 
-// Floor is the least time that a write at a site can take in strict order: it goes to the
-// leader, from there to the nearest majority and back, and back to the site: four
-// one-way delays, by Table 1 alone.
+// Floor is the least time that a write at a site can take in strict order. It goes to the
+// leader, from there to the nearest majority and back, and back to the site: four one-way
+// delays, by Table 1 alone.
 func Floor(site int) time.Duration {
 	var acks []time.Duration
 	for s := range Sites {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// statements measures what the paper states in its text, as far as the policies were
-// measured that it takes.
+// statements measures the statements of the paper's text, as far as their policies were
+// measured.
 func (m *Measured) statements() []Finding {
 	found := findings{}
 	quorum := m.run("quorum/key", Figure6.Name)
@@ -62,7 +62,7 @@ func (m *Measured) statements() []Finding {
 	return found.list()
 }
 
-// Finding is what was measured beside a statement of the paper's.
+// Finding is a measurement beside a statement of the paper's.
 type Finding struct {
 	Statement
 	// Under are the policies that it was measured under, one "over" the other if it
@@ -124,7 +124,7 @@ func (o *Outcome) Average(of func(SiteOutcome) float64) float64 {
 	return sum / float64(len(o.Sites))
 }
 
-// rate is what a throughput came to, 0 if it was not measured.
+// rate is a throughput's rate, 0 if it was not measured.
 func (m *Measured) rate(t Throughput) float64 {
 	for _, r := range m.Throughput {
 		if r.Policy == t.Policy && r.Asks == t.Asks && (r.What == "reads") == t.Reads {

@@ -29,7 +29,7 @@ type Throughput struct {
 // Asks is what clients ask which replica.
 type Asks string
 
-// A replica's clients ask it for anything; for what it holds, as those do that know; or
+// A replica's clients ask it for any key; for keys that it holds, as clients do that know; or
 // they ask the leader.
 const (
 	Anything  Asks = "its own replica, any key"
@@ -37,8 +37,8 @@ const (
 	TheLeader Asks = "the leader"
 )
 
-// Rate is what a Throughput comes to: operations a second, with its 95 % confidence
-// interval over the runs.
+// Rate is the result of a Throughput: operations a second, with its 95 % confidence interval
+// over the runs.
 type Rate struct {
 	Policy string  `json:"policy"`
 	What   string  `json:"what"` // "reads" or "writes"
@@ -54,7 +54,7 @@ type Rate struct {
 	Failed int     `json:"failed"` // this, too; they are not among the operations
 }
 
-// ServiceTimes are what the product took, in processor time, on the machine of README.md's
+// ServiceTimes are the product's costs, in processor time, on the machine of README.md's
 // figures:
 //
 //   - Request: a serializable get over gRPC, `make compare`: 60 µs of the servers.
