@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -22,7 +23,7 @@ func (m *Member) Handle(f func()) {
 }
 
 // turn is what a turn takes: for what came, and for what leaves.
-func (c *Costs) turn(inputs []any, rd machine.Ready) time.Duration {
+func (c *Costs) turn(received []machine.Envelope, rd machine.Ready[replica.Outcome]) time.Duration {
 	var with []machine.NodeID
 	frames := 0
 	frame := func(id machine.NodeID) {
@@ -31,10 +32,8 @@ func (c *Costs) turn(inputs []any, rd machine.Ready) time.Duration {
 			frames++
 		}
 	}
-	for _, in := range inputs {
-		if env, ok := in.(machine.Envelope); ok {
-			frame(env.From)
-		}
+	for _, env := range received {
+		frame(env.From)
 	}
 	with = nil
 	for _, env := range rd.Sends {

@@ -25,7 +25,7 @@ func TestHeld(t *testing.T) {
 		transfer transfer
 		want     Position
 	}{
-		"it is being written":          {transfer{busy: true, writing: true, from: 5}, 5},
+		"it is being written":                    {transfer{busy: true, writing: true, from: 5}, 5},
 		"the receiver is to answer":              {transfer{busy: true, from: 5, until: time.Now().Add(time.Hour)}, 5},
 		"the receiver never answered":            {transfer{busy: true, from: 5, until: time.Now().Add(-time.Hour)}, nothing},
 		"the receiver may ask for what follows":  {transfer{from: 5, until: time.Now().Add(time.Hour)}, 5},
