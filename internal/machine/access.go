@@ -16,7 +16,7 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 func (id ID) Compare(other ID) int { return bytes.Compare(id[:], other[:]) }
 
 // Access asks for one operation on shared storage. The driver performs it
-// without holding up the machine and steps Accessed when it is done. One that
+// without holding up the machine and calls Accessed when it is done. One that
 // hangs is never answered.
 type Access struct {
 	// ID is the machine's, and comes back in Accessed.
@@ -27,7 +27,7 @@ type Access struct {
 	Op any
 }
 
-// Accessed is the input that reports the end of an Access.
+// Accessed is the end of an Access.
 type Accessed struct {
 	ID uint64
 	// Reply depends on the Op.

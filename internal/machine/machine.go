@@ -50,23 +50,40 @@ type Persist struct {
 }
 
 // Ready holds the effects of the steps since the last Ready.
-type Ready struct {
+type Ready[Out any] struct {
 	Sends    []Envelope // may leave at once
 	Persists []Persist  // to be made durable, in order
 	Accesses []Access   // operations on shared storage, to begin at once, in any order
-	Outcomes []any      // for the machine's owner
-	Alarm    Mono       // when to step Wake; Never if not at all
+	Outcomes []Out      // for the machine's owner
+	Alarm    Mono       // when to call Wake; Never if not at all
 }
 
-// Wake is the input that a driver steps when the alarm has rung.
-type Wake struct{}
-
 // Machine is a protocol. See the package comment for the driver's duties.
-type Machine interface {
-	// Step takes one input: an Envelope, an Accessed, Wake, or one of the machine's own
-	// input types. Input of a kind the machine does not know is a bug of the
-	// caller; a message that makes no sense is data and is ignored.
-	Step(now Now, input any)
+//
+// In is the type of its owner's inputs and Out that of its outcomes. Where there is more
+// than one kind, they are sealed interfaces: the compiler then refuses an input of another
+// machine.
+type Machine[In, Out any] interface {
+	// Step takes one of the owner's inputs.
+	Step(now Now, in In)
+	// Wake tells the machine that time has passed. A driver calls it when the alarm has
+	// rung.
+	Wake(now Now)
 	// Ready returns the effects of all steps since the last call.
-	Ready() Ready
+	Ready() Ready[Out]
+}
+
+// Receiver is a machine that takes messages.
+type Receiver[In, Out any] interface {
+	Machine[In, Out]
+	// Receive takes a message of another member, or one of its own that has waited for a
+	// record. A message that makes no sense is data and is ignored.
+	Receive(now Now, e Envelope)
+}
+
+// Storing is a machine with accesses to shared storage.
+type Storing[In, Out any] interface {
+	Machine[In, Out]
+	// Accessed takes the end of an Access.
+	Accessed(now Now, a Accessed)
 }

@@ -33,7 +33,7 @@ type Machine struct {
 	told    map[machine.NodeID]told
 	relays  machine.Mono // when to look next what has to be relayed
 	now     machine.Mono
-	ready   machine.Ready
+	ready   machine.Ready[Outcome]
 	alarm   machine.Mono // of cons
 }
 
@@ -191,8 +191,8 @@ func (m *Machine) Records() []any {
 	return append(records, of...)
 }
 
-// Step takes a Broadcast, a Trim, a Restored, a fastct.Suspect, an Envelope or a Wake.
-func (m *Machine) Step(now machine.Now, input any) {
+// Step takes a Broadcast, a Trim, a Restored or a Suspect.
+func (m *Machine) Step(now machine.Now, input Input) {
 	m.now = now.Mono
 	switch in := input.(type) {
 	case Broadcast:
@@ -201,21 +201,36 @@ func (m *Machine) Step(now machine.Now, input any) {
 		m.trim(now, in)
 	case Restored:
 		m.restored(now, in.Position)
-	case fastct.Suspect:
+	case Suspect:
 		if m.cons != nil {
-			m.cons.Step(now, in)
+			m.cons.Step(now, fastct.Suspect(in))
 		}
-	case machine.Envelope:
-		m.envelope(now, in)
-	case machine.Wake:
-		if m.cons != nil {
-			m.cons.Step(now, in)
-		}
-		m.relay()
-		m.tell()
 	default:
 		panic(fmt.Sprintf("abcast: no such input: %T", input))
 	}
+	m.end(now)
+}
+
+// Receive takes a message of another member, or of its own that has waited for a record.
+func (m *Machine) Receive(now machine.Now, e machine.Envelope) {
+	m.now = now.Mono
+	m.envelope(now, e)
+	m.end(now)
+}
+
+// Wake repeats what may have been lost, and tells others how far this member is.
+func (m *Machine) Wake(now machine.Now) {
+	m.now = now.Mono
+	if m.cons != nil {
+		m.cons.Wake(now)
+	}
+	m.relay()
+	m.tell()
+	m.end(now)
+}
+
+// end ends a step.
+func (m *Machine) end(now machine.Now) {
 	m.advance(now)
 	if m.cfg.Direct {
 		m.routes()
@@ -247,7 +262,7 @@ func (m *Machine) advance(now machine.Now) {
 			case fastct.Behind:
 				m.fetch(o.From)
 			case fastct.Leader:
-				m.out(o)
+				m.out(Leader(o))
 			}
 		}
 	}
@@ -321,9 +336,9 @@ func (m *Machine) apply(now machine.Now, batch []byte) {
 }
 
 // Ready returns the effects of the steps since the last call.
-func (m *Machine) Ready() machine.Ready {
+func (m *Machine) Ready() machine.Ready[Outcome] {
 	rd := m.ready
-	m.ready = machine.Ready{}
+	m.ready = machine.Ready[Outcome]{}
 	if len(m.submit) > 0 {
 		// It leaves before the messages of consensus, so that a member that takes part
 		// because of those has something to propose.
@@ -406,7 +421,7 @@ func (m *Machine) present() Status {
 	return Status{m.order.instance, m.epoch.moved, m.order.position, m.order.digest}
 }
 
-func (m *Machine) out(outcome any) { m.ready.Outcomes = append(m.ready.Outcomes, outcome) }
+func (m *Machine) out(outcome Outcome) { m.ready.Outcomes = append(m.ready.Outcomes, outcome) }
 
 func (m *Machine) send(to machine.NodeID, body any) {
 	m.ready.Sends = append(m.ready.Sends, machine.Envelope{From: m.cfg.Consensus.ID, To: to, Body: body})
@@ -429,4 +444,4 @@ func (m *Machine) durable(record any) {
 // once is how often one may ask for the same.
 func (m *Machine) once() time.Duration { return m.cfg.Consensus.Retry / 2 }
 
-var _ machine.Machine = (*Machine)(nil)
+var _ machine.Receiver[Input, Outcome] = (*Machine)(nil)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
@@ -30,7 +31,7 @@ type alone struct {
 }
 
 func (a *alone) step(input any) {
-	a.m.Step(machine.Now{}, input)
+	stage.Feed(a.m, machine.Now{}, input)
 	for {
 		rd := a.m.Ready()
 		for _, out := range rd.Outcomes {
@@ -49,7 +50,7 @@ func (a *alone) step(input any) {
 				a.log = append(a.log, p.Record)
 			}
 			for _, e := range p.Then {
-				a.m.Step(machine.Now{}, e)
+				a.m.Receive(machine.Now{}, e)
 			}
 		}
 	}
@@ -62,7 +63,7 @@ func starts(t *testing.T, cfg abcast.Config, log []any) *alone {
 		t.Fatal(err)
 	}
 	a := &alone{t: t, m: m, log: log}
-	a.step(machine.Wake{})
+	a.step(stage.Wake{})
 	return a
 }
 

@@ -67,7 +67,7 @@ func BenchmarkInstall(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: abcast.Transfer{Base: abcast.Base{Order: state, Position: 9}}})
+				m.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: abcast.Transfer{Base: abcast.Base{Order: state, Position: 9}}})
 				b.StartTimer()
 				m.Step(machine.Now{}, abcast.Restored{Position: 9})
 				if m.Position() != 9 {

@@ -15,7 +15,7 @@ import (
 type Consensus struct {
 	*fastct.Machine
 	lease *asynclease.Machine // nil without leases
-	ready machine.Ready
+	ready machine.Ready[fastct.Outcome]
 	// Leases counts the invocations of lease() and how many were refused.
 	Leases, Refused uint64
 }
@@ -36,7 +36,8 @@ func NewConsensus(cfg fastct.Config, life uint64, records []any) (*Consensus, er
 	if c.Machine, err = fastct.New(cfg, ofFast); err != nil {
 		return nil, err
 	}
-	c.gather(c.Machine.Ready())
+	fast := c.Machine.Ready()
+	c.gather(fast.Sends, fast.Persists)
 	if cfg.Plain {
 		return c, nil
 	}
@@ -46,7 +47,8 @@ func NewConsensus(cfg fastct.Config, life uint64, records []any) (*Consensus, er
 	if err != nil {
 		return nil, fmt.Errorf("leases: %w", err)
 	}
-	c.gather(c.lease.Ready())
+	lease := c.lease.Ready()
+	c.gather(lease.Sends, lease.Persists)
 	return c, nil
 }
 
@@ -60,28 +62,38 @@ func (c *Consensus) Records() []any {
 }
 
 // Step takes the inputs of fastct.Machine.
-func (c *Consensus) Step(now machine.Now, input any) {
-	switch in := input.(type) {
-	case machine.Wake:
-		if c.lease != nil {
-			c.lease.Step(now, in)
-		}
-		c.Machine.Step(now, in)
-	case machine.Envelope:
-		switch in.Body.(type) {
-		case asynclease.Lease, asynclease.Ack, asynclease.Nack, asynclease.Give:
-			if c.lease != nil {
-				c.lease.Step(now, in)
-			}
-		default:
-			c.Machine.Step(now, in)
-		}
-	default:
-		c.Machine.Step(now, in)
-	}
+func (c *Consensus) Step(now machine.Now, input fastct.Input) {
+	c.Machine.Step(now, input)
 	if trim, ok := input.(fastct.Trim); ok && c.lease != nil {
 		c.lease.Step(now, asynclease.Forget{Below: trim.Below})
 	}
+	c.end(now)
+}
+
+// Receive takes a message of another member, or of its own that has waited for a record.
+func (c *Consensus) Receive(now machine.Now, e machine.Envelope) {
+	switch e.Body.(type) {
+	case asynclease.Lease, asynclease.Ack, asynclease.Nack, asynclease.Give:
+		if c.lease != nil {
+			c.lease.Receive(now, e)
+		}
+	default:
+		c.Machine.Receive(now, e)
+	}
+	c.end(now)
+}
+
+// Wake wakes both machines.
+func (c *Consensus) Wake(now machine.Now) {
+	if c.lease != nil {
+		c.lease.Wake(now)
+	}
+	c.Machine.Wake(now)
+	c.end(now)
+}
+
+// end ends a step: the two machines talk until neither has anything to say.
+func (c *Consensus) end(now machine.Now) {
 	for c.exchange(now) {
 	}
 }
@@ -89,7 +101,7 @@ func (c *Consensus) Step(now machine.Now, input any) {
 // exchange hands what one machine wants to the other, and reports whether there was any.
 func (c *Consensus) exchange(now machine.Now) (any bool) {
 	rd := c.Machine.Ready()
-	c.gather(rd)
+	c.gather(rd.Sends, rd.Persists)
 	for _, out := range rd.Outcomes {
 		switch o := out.(type) {
 		case fastct.WantLease:
@@ -106,10 +118,9 @@ func (c *Consensus) exchange(now machine.Now) (any bool) {
 	if c.lease == nil {
 		return any
 	}
-	rd = c.lease.Ready()
-	c.gather(rd)
-	for _, out := range rd.Outcomes {
-		v := out.(asynclease.Verdict)
+	lease := c.lease.Ready()
+	c.gather(lease.Sends, lease.Persists)
+	for _, v := range lease.Outcomes {
 		if !v.Granted {
 			c.Refused++
 		}
@@ -119,9 +130,9 @@ func (c *Consensus) exchange(now machine.Now) (any bool) {
 	return any
 }
 
-func (c *Consensus) gather(rd machine.Ready) {
-	c.ready.Sends = joined(c.ready.Sends, rd.Sends)
-	c.ready.Persists = joined(c.ready.Persists, rd.Persists)
+func (c *Consensus) gather(sends []machine.Envelope, persists []machine.Persist) {
+	c.ready.Sends = joined(c.ready.Sends, sends)
+	c.ready.Persists = joined(c.ready.Persists, persists)
 }
 
 // joined is append for a list that nobody else has any more: most often it is the first.
@@ -134,9 +145,9 @@ func joined[T any](list, more []T) []T {
 
 // Ready returns the effects of the steps since the last call. Each step has left nothing
 // but alarms with the two machines.
-func (c *Consensus) Ready() machine.Ready {
+func (c *Consensus) Ready() machine.Ready[fastct.Outcome] {
 	rd := c.ready
-	c.ready = machine.Ready{}
+	c.ready = machine.Ready[fastct.Outcome]{}
 	fast := c.Machine.Ready()
 	rd.Alarm = fast.Alarm
 	if c.lease != nil {
@@ -145,4 +156,4 @@ func (c *Consensus) Ready() machine.Ready {
 	return rd
 }
 
-var _ machine.Machine = (*Consensus)(nil)
+var _ machine.Receiver[fastct.Input, fastct.Outcome] = (*Consensus)(nil)

@@ -156,7 +156,7 @@ func (m *Machine) establish() {
 func (m *Machine) of(now machine.Now, first uint64, e machine.Envelope) {
 	switch at := m.epoch.first; {
 	case first == at && m.cons != nil:
-		m.cons.Step(now, e)
+		m.cons.Receive(now, e)
 	case first > at && e.From != m.cfg.Consensus.ID:
 		if len(m.epoch.early) < earlyMax {
 			m.epoch.early = append(m.epoch.early, machine.Envelope{From: e.From, To: e.To, Body: In{first, e.Body}})
@@ -166,7 +166,7 @@ func (m *Machine) of(now machine.Now, first uint64, e machine.Envelope) {
 }
 
 // gather takes what consensus wants to send and to write, and says of which epoch it is.
-func (m *Machine) gather() (outcomes []any) {
+func (m *Machine) gather() (outcomes []fastct.Outcome) {
 	rd, first := m.cons.Ready(), m.epoch.first
 	m.alarm = rd.Alarm
 	if first > 1 {

@@ -2,6 +2,7 @@ package abcast
 
 import (
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
 // Message is what is broadcast. A client's messages are numbered from 1, and each is
@@ -36,7 +37,7 @@ type (
 	Transfer struct{ Base Base }
 )
 
-// Inputs of the machine's owner, beside fastct.Suspect.
+// Inputs of the machine's owner.
 type (
 	// Broadcast has a message ordered. Delivered, Repeated, Forgotten or Refused tells of it.
 	Broadcast struct{ Message }
@@ -47,9 +48,19 @@ type (
 	// Restored says that the owner has, durably, what the messages up to Position led to,
 	// though they were not delivered here: he was told that he Lacks them.
 	Restored struct{ Position uint64 }
+	// Suspect is fastct.Suspect, for the consensus of the present epoch.
+	Suspect fastct.Suspect
 )
 
-// Outcomes, beside fastct.Leader.
+// Input is one of these.
+type Input interface{ input() }
+
+func (Broadcast) input() {}
+func (Trim) input()      {}
+func (Restored) input()  {}
+func (Suspect) input()   {}
+
+// Outcomes.
 type (
 	// Delivered is the next message in the order. Positions begin at 1 and have no gaps.
 	// After a restart some may be delivered again, each at its position.
@@ -115,7 +126,31 @@ type (
 		From machine.NodeID
 		Err  error
 	}
+	// Leader is fastct.Leader, of the present epoch.
+	Leader fastct.Leader
 )
+
+// Outcome is one of these.
+type Outcome interface{ outcome() }
+
+func (Delivered) outcome()    {}
+func (Began) outcome()        {}
+func (Established) outcome()  {}
+func (Repeated) outcome()     {}
+func (Forgotten) outcome()    {}
+func (Refused) outcome()      {}
+func (Lacks) outcome()        {}
+func (Installed) outcome()    {}
+func (Contradicted) outcome() {}
+func (Impossible) outcome()   {}
+func (Leader) outcome()       {}
+
+// Beside makes a type that embeds it an input and an outcome beside these, for a machine that
+// stands around this one. This one takes no such input.
+type Beside struct{}
+
+func (Beside) input()   {}
+func (Beside) outcome() {}
 
 // Records of the log, beside those of fastct and asynclease.
 type (

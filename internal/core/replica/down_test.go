@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"go.etcd.io/raft/v3/raftpb"
 )
@@ -42,7 +43,7 @@ func TestDownComesWithAHeartbeat(t *testing.T) {
 				slices.Reverse(inputs)
 			}
 			for _, in := range inputs {
-				m.r.Step(machine.Now{Mono: s.now}, in)
+				labstage.Feed(m.r, machine.Now{Mono: s.now}, in)
 			}
 			rd := m.r.Ready()
 			if got := m.r.Status().Leader; got != tt.want {
@@ -79,7 +80,7 @@ func TestCampaignsWaitForTheirOutcome(t *testing.T) {
 				}
 				term := r.raft.BasicStatus().HardState.GetTerm()
 				s.now = r.campaignAt
-				r.Step(machine.Now{Mono: s.now}, machine.Wake{})
+				r.Wake(machine.Now{Mono: s.now})
 				rd = r.Ready()
 				asks := false
 				for _, env := range rd.Sends {
@@ -122,7 +123,7 @@ func TestDownInTheTurnOfForesight(t *testing.T) {
 		if env.To != f.id {
 			continue
 		}
-		f.r.Step(now, env)
+		f.r.Receive(now, env)
 		rd := f.r.Ready()
 		for _, p := range rd.Persists {
 			s.write(f, p.Record.(Record))
@@ -132,7 +133,7 @@ func TestDownInTheTurnOfForesight(t *testing.T) {
 	before := f.r.raft.BasicStatus().HardState.GetCommit()
 	for _, env := range own {
 		if env.To == f.id {
-			f.r.Step(now, env)
+			f.r.Receive(now, env)
 		}
 	}
 	control := *f.r // not stepped any further; only what foresight would say is asked of it
@@ -152,7 +153,7 @@ func TestAVoteInAKnownTermIsDurableFirst(t *testing.T) {
 	s := newStage(t)
 	m := s.members[1]
 	term, from, to := m.r.raft.BasicStatus().HardState.GetTerm(), uint64(3), uint64(2)
-	m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 3, To: 2, Body: &raftpb.Message{
+	m.r.Receive(machine.Now{Mono: s.now}, machine.Envelope{From: 3, To: 2, Body: &raftpb.Message{
 		Type: raftpb.MsgVote.Enum(), From: &from, To: &to, Term: &term, Index: new(m.r.last + 1), LogTerm: &term,
 	}})
 	rd := m.r.Ready()

@@ -31,7 +31,7 @@ func TestAReadInOrderWaitsForTheLog(t *testing.T) {
 	}
 	r.last, r.reads.handedOut = 15, 13
 	serve(r, machine.Never)
-	if want := []any{KeysReady{ID: 5, Index: 12, UpTo: 13, Local: true}}; !reflect.DeepEqual(r.outcomes, want) || len(k.reads) > 0 {
+	if want := []Outcome{KeysReady{ID: 5, Index: 12, UpTo: 13, Local: true}}; !reflect.DeepEqual(r.outcomes, want) || len(k.reads) > 0 {
 		t.Errorf("with entries up to 13 released: %+v, want %+v", r.outcomes, want)
 	}
 }
@@ -43,11 +43,11 @@ func TestAReadOfAKeySeesWhatIsReleased(t *testing.T) {
 		name    string
 		asked   uint64 // what a round has found out; 0: it reads under its lease
 		entries []string
-		want    []any
+		want    []Outcome
 	}{
-		{"of what nothing changes", 0, []string{"x"}, []any{KeysReady{ID: 5, UpTo: 10, Local: true}}},
+		{"of what nothing changes", 0, []string{"x"}, []Outcome{KeysReady{ID: 5, UpTo: 10, Local: true}}},
 		{"of what is held, under a lease", 0, []string{"k"}, nil},
-		{"of what is held behind the round", 9, []string{"x", "k", "x"}, []any{KeysReady{ID: 5, Index: 9, UpTo: 10}}},
+		{"of what is held behind the round", 9, []string{"x", "k", "x"}, []Outcome{KeysReady{ID: 5, Index: 9, UpTo: 10}}},
 		{"of what is held at the round", 10, []string{"k"}, nil},
 	} {
 		r := keyReader(9)

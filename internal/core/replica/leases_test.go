@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3/raftpb"
@@ -38,7 +39,7 @@ func (a *alone) turn(inputs ...any) (alarm machine.Mono) {
 	inputs = append(a.durable, inputs...)
 	a.durable = nil
 	for _, in := range inputs {
-		a.r.Step(machine.Now{Mono: a.now}, in)
+		labstage.Feed(a.r, machine.Now{Mono: a.now}, in)
 	}
 	rd := a.r.Ready()
 	for _, out := range rd.Outcomes {
@@ -60,7 +61,7 @@ func (a *alone) turn(inputs ...any) (alarm machine.Mono) {
 // lead takes turns until this member leads, and its first entry is committed.
 func (a *alone) lead() {
 	for a.last == nil {
-		a.turn(machine.Wake{})
+		a.turn(labstage.Wake{})
 	}
 }
 
@@ -80,7 +81,7 @@ func TestLeadersStartInSlices(t *testing.T) {
 	known[2].Checkpoint = 3000
 	a := newAlone(t, known)
 	ls := &a.r.leases
-	for a.lead(); len(ls.known) > 0; a.turn(machine.Wake{}) {
+	for a.lead(); len(ls.known) > 0; a.turn(labstage.Wake{}) {
 	}
 	began := a.now
 	for n, inputs := range [][]any{
@@ -103,7 +104,7 @@ func TestLeadersStartInSlices(t *testing.T) {
 		}
 		a.now = a.now.Add(700 * time.Millisecond)
 	}
-	a.turn(machine.Wake{})
+	a.turn(labstage.Wake{})
 	if !ls.ticking {
 		t.Fatal("three turns are not enough for three slices")
 	}
@@ -156,7 +157,7 @@ func TestLeasesLoadInSlices(t *testing.T) {
 		LeaseChange{ID: n - 2, Kind: LeaseCheckpointed, Checkpoint: 7000},
 	), AskLease{ID: 1, Lease: n}, AskLease{ID: 2, Lease: n - 1}, AskLease{ID: 3, Lease: n - 2})
 	for range 10 {
-		a.turn(machine.Wake{})
+		a.turn(labstage.Wake{})
 	}
 	slices.SortFunc(a.answers, func(x, y AnswerLease) int { return int(x.ID) - int(y.ID) })
 	want := []AnswerLease{
@@ -193,7 +194,7 @@ func BenchmarkLeasesStart(b *testing.B) {
 		known := manyLeases(n)
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			a := newAlone(b, known)
-			for a.lead(); len(a.r.leases.known) > 0; a.turn(machine.Wake{}) {
+			for a.lead(); len(a.r.leases.known) > 0; a.turn(labstage.Wake{}) {
 			}
 			var longest time.Duration
 			for b.Loop() {
@@ -202,7 +203,7 @@ func BenchmarkLeasesStart(b *testing.B) {
 				for !a.r.leases.ticking {
 					began := time.Now()
 					a.now++
-					a.turn(machine.Wake{})
+					a.turn(labstage.Wake{})
 					longest = max(longest, time.Since(began))
 				}
 			}
@@ -224,7 +225,7 @@ func BenchmarkLeasesLoad(b *testing.B) {
 				first = time.Since(began)
 				for len(a.r.leases.known) > 0 {
 					began := time.Now()
-					a.turn(machine.Wake{})
+					a.turn(labstage.Wake{})
 					longest = max(longest, time.Since(began))
 				}
 			}
@@ -247,21 +248,21 @@ func manyLeases(n int) []LeaseChange {
 func TestRenewalBehindARevocationThatEndedNothing(t *testing.T) {
 	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 60, Checkpoint: 3000}})
 	a.lead()
-	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
+	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(labstage.Wake{}) {
 	}
 	first := a.last.GetIndex()
-	for a.turn(Propose{ID: 9, Body: bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: 1})}); a.last.GetIndex() == first; a.turn(machine.Wake{}) {
+	for a.turn(Propose{ID: 9, Body: bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: 1})}); a.last.GetIndex() == first; a.turn(labstage.Wake{}) {
 	}
 	a.turn(AskLease{ID: 5, Lease: 1, Renew: true})
 	revocation := a.last.GetIndex()
 	for range 5 {
-		if a.turn(machine.Wake{}); len(a.answers) > 0 || a.last.GetIndex() != revocation {
+		if a.turn(labstage.Wake{}); len(a.answers) > 0 || a.last.GetIndex() != revocation {
 			t.Fatalf("before the revocation was applied: answers %v, entry %d", a.answers, a.last.GetIndex())
 		}
 	}
 	a.turn(a.applied())
 	for range 5 {
-		a.turn(machine.Wake{})
+		a.turn(labstage.Wake{})
 	}
 	if a.last.GetIndex() == revocation {
 		t.Fatal("the renewal is not looked at again: nothing removes the checkpoint")
@@ -356,17 +357,17 @@ func TestRevocationsOfOneLease(t *testing.T) {
 func TestNoExpiryBehindARevocation(t *testing.T) {
 	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 10}, {ID: 2, TTL: 10}})
 	a.lead()
-	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
+	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(labstage.Wake{}) {
 	}
 	revoke, grant := bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: 1}), bodyOf(t, kindGrant, &pb.LeaseGrantRequest{ID: 1, TTL: 60})
 	a.turn(Propose{ID: 9, Body: revoke}, Propose{ID: 10, Body: grant})
 	for range 5 {
-		a.turn(machine.Wake{})
+		a.turn(labstage.Wake{})
 	}
 	a.now = a.now.Add(11 * time.Second)
 	for range 10 {
 		a.now = a.now.Add(a.r.cfg.Tick)
-		a.turn(machine.Wake{})
+		a.turn(labstage.Wake{})
 	}
 	if got := entryText(a.last); got != "from 1: expire 2" {
 		t.Errorf("the last entry is %q, want that the lease that nobody revokes expires", got)
@@ -374,7 +375,7 @@ func TestNoExpiryBehindARevocation(t *testing.T) {
 	a.turn(a.applied(LeaseChange{ID: 1, Kind: LeaseGone}, LeaseChange{ID: 1, Kind: LeaseGranted, TTL: 60}, LeaseChange{ID: 2, Kind: LeaseGone}))
 	a.turn(AskLease{ID: 5, Lease: 1})
 	for range 5 {
-		a.turn(machine.Wake{})
+		a.turn(labstage.Wake{})
 	}
 	if want := []AnswerLease{{ID: 5, Lease: 1, TTL: 60_000, Remaining: 60_000}}; !slices.Equal(a.answers, want) {
 		t.Errorf("answers %+v, want the lease that was granted last, whole", a.answers)
@@ -386,7 +387,7 @@ func TestNoExpiryBehindARevocation(t *testing.T) {
 func TestALeadershipGoesByTheLog(t *testing.T) {
 	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 60, Checkpoint: 3000}, {ID: 2, TTL: 60}, {ID: 3, TTL: 2, Checkpoint: 3000}})
 	a.lead()
-	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
+	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(labstage.Wake{}) {
 	}
 	ls := &a.r.leases
 	ls.stop(a.r.moment)
@@ -409,12 +410,12 @@ func TestALeadershipGoesByTheLog(t *testing.T) {
 func TestCheckpointsAreRoundedUp(t *testing.T) {
 	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 10}})
 	a.lead()
-	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
+	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(labstage.Wake{}) {
 	}
 	first, l := a.last.GetIndex(), a.r.leases.table[1]
 	a.now = l.due
 	for range 5 {
-		a.turn(machine.Wake{})
+		a.turn(labstage.Wake{})
 	}
 	if a.last.GetIndex() != first+1 {
 		t.Fatalf("entry %d is the last, want a checkpoint behind %d", a.last.GetIndex(), first)
@@ -430,12 +431,12 @@ func TestCheckpointsAreRoundedUp(t *testing.T) {
 func TestALookSaysWhatIsLeft(t *testing.T) {
 	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 10}})
 	a.lead()
-	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
+	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(labstage.Wake{}) {
 	}
 	a.now = a.now.Add(2 * time.Second)
 	a.turn(AskLease{ID: 5, Lease: 1}, AskLease{ID: 6, Lease: 2})
 	for range 5 {
-		a.turn(machine.Wake{})
+		a.turn(labstage.Wake{})
 	}
 	if want := []AnswerLease{{ID: 5, Lease: 1, TTL: 10_000, Remaining: 8000}, {ID: 6, Lease: 2}}; !slices.Equal(a.answers, want) {
 		t.Errorf("answers %+v, want %+v", a.answers, want)
@@ -451,12 +452,12 @@ func TestAllThatIsDueIsProposed(t *testing.T) {
 	}
 	a := newAlone(t, list)
 	a.lead()
-	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(machine.Wake{}) {
+	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(labstage.Wake{}) {
 	}
 	for _, after := range []time.Duration{6 * time.Second, 10 * time.Second} {
 		began := a.r.last
 		a.now = max(a.now, machine.Mono(after))
-		a.turn(machine.Wake{})
+		a.turn(labstage.Wake{})
 		a.now = a.r.leases.table[1].deadline
 		if got := a.r.last - began; got != 3 {
 			t.Errorf("%d leases want attention after %v, and %d entries are proposed, want 3", n, after, got)

@@ -10,8 +10,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Inputs: what the owner of a Replica steps into it, beside machine.Envelope,
-// machine.Wake, and Planned.
+// Inputs: what the owner of a Replica steps into it, beside messages and Planned.
 type (
 	// Propose asks for a request to be replicated. Its fate comes back as a
 	// [Result] of the [Applier] or as [Dropped], under the same ID; a Result may

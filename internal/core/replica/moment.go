@@ -30,7 +30,7 @@ type effects struct {
 	self     machine.NodeID
 	sends    []machine.Envelope
 	persists []machine.Persist
-	outcomes []any
+	outcomes []Outcome
 }
 
 func (e *effects) send(to machine.NodeID, body any) {
@@ -38,8 +38,8 @@ func (e *effects) send(to machine.NodeID, body any) {
 }
 
 // take returns what has been added since the last time.
-func (e *effects) take() machine.Ready {
-	rd := machine.Ready{Sends: e.sends, Persists: e.persists, Outcomes: e.outcomes}
+func (e *effects) take() machine.Ready[Outcome] {
+	rd := machine.Ready[Outcome]{Sends: e.sends, Persists: e.persists, Outcomes: e.outcomes}
 	e.sends, e.persists, e.outcomes = nil, nil, nil
 	return rd
 }

@@ -81,7 +81,7 @@ func TestPlan(t *testing.T) {
 		r.outcomes = nil
 		p.ready = nil // as if it had been proposed: there is no log here
 		p.turn(r.moment, &r.effects, r.reads.planning(r.moment))
-		i := slices.IndexFunc(r.outcomes, func(out any) bool { _, ok := out.(*Plan); return ok })
+		i := slices.IndexFunc(r.outcomes, func(out Outcome) bool { _, ok := out.(*Plan); return ok })
 		if i < 0 {
 			return nil
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"go.etcd.io/raft/v3/raftpb"
@@ -79,7 +80,7 @@ func TestADoubtBindsAgain(t *testing.T) {
 		t.Errorf("a member whose clock is in doubt has a lease until %v", got)
 	}
 	s.step(voter, Doubted{Since: s.now, Until: s.now}) // an earlier doubt is not over by a later one
-	if s.step(voter, machine.Wake{}); rl.doubted != until || rl.wants(voter.r.moment) {
+	if s.step(voter, labstage.Wake{}); rl.doubted != until || rl.wants(voter.r.moment) {
 		t.Errorf("the doubt lasts until %v, want %v; it asks for a lease: %v", rl.doubted, until, rl.wants(voter.r.moment))
 	}
 	if voter.r.now = until; !rl.wants(voter.r.moment) {

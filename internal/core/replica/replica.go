@@ -47,7 +47,7 @@ type members struct {
 	removed bool                            // this member was, and the owner knows
 }
 
-var _ machine.Machine = (*Replica)(nil)
+var _ machine.Receiver[Input, Outcome] = (*Replica)(nil)
 
 // New returns a Replica that continues from cfg.Log.
 func New(cfg Config, now machine.Now) (*Replica, error) {
@@ -105,12 +105,9 @@ func New(cfg Config, now machine.Now) (*Replica, error) {
 }
 
 // Step takes one input; see machine.Machine.
-func (r *Replica) Step(now machine.Now, input any) {
+func (r *Replica) Step(now machine.Now, input Input) {
 	r.now = now.Mono
 	switch in := input.(type) {
-	case machine.Wake:
-	case machine.Envelope:
-		r.receive(in)
 	case Propose:
 		r.proposals.add(in)
 	case Read:
@@ -150,9 +147,25 @@ func (r *Replica) Step(now machine.Now, input any) {
 		r.raft.ReportUnreachable(uint64(in.Node))
 	case HandOver:
 		r.handOver(in.To)
-	default:
-		panic(fmt.Sprintf("replica: unknown input %T", input))
 	}
+	r.tick()
+}
+
+// Receive takes a message of another member, or of this one that has waited for a record.
+func (r *Replica) Receive(now machine.Now, env machine.Envelope) {
+	r.now = now.Mono
+	r.receive(env)
+	r.tick()
+}
+
+// Wake lets time pass.
+func (r *Replica) Wake(now machine.Now) {
+	r.now = now.Mono
+	r.tick()
+}
+
+// tick ends a step: it does what is due by the clock.
+func (r *Replica) tick() {
 	if r.now >= r.nextTick {
 		// After a pause there is one tick and not a burst of them: a member
 		// that slept must listen before it judges the others.
@@ -288,7 +301,7 @@ func (r *Replica) afterApply(index uint64) {
 }
 
 // Ready returns the effects; see machine.Machine.
-func (r *Replica) Ready() machine.Ready {
+func (r *Replica) Ready() machine.Ready[Outcome] {
 	// Each of these may make work for the others; raft's Ready comes last so
 	// that all of it leaves in this turn.
 	r.campaign()

@@ -21,16 +21,16 @@ func TestSenderMustBeWhoItSays(t *testing.T) {
 	for _, from := range []uint64{raft.LocalAppendThread, raft.LocalApplyThread, 1, 3} {
 		term, index := before.Term+1, uint64(99)
 		for _, typ := range []raftpb.MessageType{raftpb.MsgStorageAppendResp, raftpb.MsgStorageApplyResp, raftpb.MsgApp, raftpb.MsgHeartbeat} {
-			m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: &raftpb.Message{
+			m.r.Receive(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: &raftpb.Message{
 				Type: typ.Enum(), From: &from, Term: &term, Index: &index,
 			}})
 		}
 	}
 	two := uint64(2)
-	m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: &raftpb.Message{
+	m.r.Receive(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: &raftpb.Message{
 		Type: raftpb.MsgProp.Enum(), From: &two, Entries: []*raftpb.Entry{{Data: []byte("x")}},
 	}})
-	m.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: durable{Record: Record{Entries: []*raftpb.Entry{entryAt(50, 9, 1)}}}})
+	m.r.Receive(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: durable{Record: Record{Entries: []*raftpb.Entry{entryAt(50, 9, 1)}}}})
 	s.ready(m)
 	if after := m.r.Status(); after.Term != before.Term || after.Leader != before.Leader || after.Last != before.Last {
 		t.Errorf("the member went from %+v to %+v", before, after)
@@ -140,13 +140,13 @@ func TestASnapshotHidesFates(t *testing.T) {
 	in := m.a.Restored()
 	in.Index, in.Term, in.Released = 10, 2, 10
 	r.onRestored(in)
-	var told []any
+	var told []Outcome
 	for _, out := range r.outcomes {
 		if d, ok := out.(Dropped); ok {
 			told = append(told, d)
 		}
 	}
-	if want := []any{Dropped{IDs: []uint64{1, 2}, Ambiguous: true}, Dropped{IDs: []uint64{3}, Ambiguous: true}}; !reflect.DeepEqual(told, want) {
+	if want := []Outcome{Dropped{IDs: []uint64{1, 2}, Ambiguous: true}, Dropped{IDs: []uint64{3}, Ambiguous: true}}; !reflect.DeepEqual(told, want) {
 		t.Errorf("behind a snapshot of term 2 callers are told %+v, want %+v", told, want)
 	}
 	if left := r.proposals.sent; len(left) != 2 || left[0].seq != 3 || left[1].term != 0 || r.proposals.appliedTerm != 2 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3"
@@ -166,7 +167,7 @@ func TestMisfits(t *testing.T) {
 					t.Fatalf("raft panics at a heartbeat behind what the log was cut to: %v", p)
 				}
 			}()
-			f.r.Step(at, machine.Envelope{From: 1, To: 2, Body: m})
+			f.r.Receive(at, machine.Envelope{From: 1, To: 2, Body: m})
 		}
 		say(&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: &last, LogTerm: &term, Entries: []*raftpb.Entry{logEntry(last+1, term, encodedPut(t, 1, 1, term)), logEntry(last+2, term, nil)}})
 		f.r.Ready()
@@ -209,7 +210,7 @@ func TestMisfits(t *testing.T) {
 						t.Fatalf("raft panics at %v: %v", m, p)
 					}
 				}()
-				f.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 1, To: 2, Body: m})
+				f.r.Receive(machine.Now{Mono: s.now}, machine.Envelope{From: 1, To: 2, Body: m})
 			}
 			say(&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: &last, LogTerm: &term, Entries: []*raftpb.Entry{logEntry(last+1, term, nil), logEntry(last+2, term, nil)}})
 			f.r.Ready()
@@ -227,7 +228,7 @@ func TestMisfits(t *testing.T) {
 	t.Run("an acknowledgment of what the log has not", func(t *testing.T) {
 		s, lead, _ := begin(t)
 		m := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), From: new(uint64(2)), To: new(uint64(1)), Term: new(lead.r.Status().Term), Index: new(lead.r.last + 1)}
-		lead.r.Step(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: m})
+		lead.r.Receive(machine.Now{Mono: s.now}, machine.Envelope{From: 2, To: 1, Body: m})
 		for id, pr := range lead.r.raft.Status().Progress {
 			if pr.Match > lead.r.last {
 				t.Errorf("member %d is taken to have entry %d, and the log ends at %d", id, pr.Match, lead.r.last)
@@ -335,7 +336,7 @@ func TestNoMessagePanics(t *testing.T) {
 				if rnd.IntN(4) == 0 {
 					s.now = s.now.Add(time.Duration(rnd.IntN(200)) * time.Millisecond)
 					for _, m := range s.members {
-						s.step(m, machine.Wake{})
+						s.step(m, labstage.Wake{})
 					}
 				}
 				if rnd.IntN(3) == 0 {

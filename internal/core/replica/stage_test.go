@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -138,7 +139,7 @@ func (s *stage) do(command string) []string {
 		for end := s.now.Add(d); s.now < end; {
 			s.now = min(end, s.now.Add(20*time.Millisecond))
 			for _, m := range s.members {
-				s.step(m, machine.Wake{})
+				s.step(m, labstage.Wake{})
 			}
 			s.deliver(true)
 		}
@@ -148,7 +149,7 @@ func (s *stage) do(command string) []string {
 		m := s.member(args[1])
 		m.paused = false
 		for _, in := range m.inbox {
-			m.r.Step(machine.Now{Mono: s.now}, in)
+			labstage.Feed(m.r, machine.Now{Mono: s.now}, in)
 		}
 		m.inbox = nil
 		s.ready(m)
@@ -198,12 +199,12 @@ func (s *stage) propose(m *member, req proto.Message) {
 
 func (s *stage) step(m *member, input any) {
 	if m.paused {
-		if input != (machine.Wake{}) {
+		if input != (labstage.Wake{}) {
 			m.inbox = append(m.inbox, input)
 		}
 		return
 	}
-	m.r.Step(machine.Now{Mono: s.now}, input)
+	labstage.Feed(m.r, machine.Now{Mono: s.now}, input)
 	s.ready(m)
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3"
@@ -124,7 +125,7 @@ func TestAFollowersTailIsBounded(t *testing.T) {
 	step := func(in any) {
 		todo = append(todo, in)
 		for len(todo) > 0 {
-			r.Step(machine.Now{Mono: machine.Mono(time.Hour)}, todo[0])
+			labstage.Feed(r, machine.Now{Mono: machine.Mono(time.Hour)}, todo[0])
 			todo = todo[1:]
 			for _, p := range r.Ready().Persists {
 				for _, env := range p.Then {

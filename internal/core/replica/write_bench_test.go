@@ -89,7 +89,7 @@ func newBenchGroup(b *testing.B, policy quorumlease.Policy) *benchGroup {
 	for range 50 { // until all hold a lease
 		g.now = g.now.Add(20 * time.Millisecond)
 		for _, m := range g.members {
-			m.r.Step(machine.Now{Mono: g.now}, machine.Wake{})
+			m.r.Wake(machine.Now{Mono: g.now})
 			g.ready(m)
 			g.deliver()
 		}
@@ -126,7 +126,7 @@ func (g *benchGroup) deliver() {
 		env := g.wire[0]
 		g.wire = g.wire[1:]
 		m := g.members[env.To-1]
-		m.r.Step(machine.Now{Mono: g.now}, env)
+		m.r.Receive(machine.Now{Mono: g.now}, env)
 		g.ready(m)
 	}
 }

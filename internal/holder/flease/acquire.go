@@ -90,7 +90,7 @@ func (e engine) Contend(in holder.Call, c tenure.Claim) (holder.Claim, error) {
 	p.claims[x.id] = x
 	p.most = max(p.most, len(p.claims))
 	p.mu.Unlock()
-	p.driver.Offer(flease.Acquire{
+	p.driver.StepInTurn(flease.Acquire{
 		ID: x.id, Name: c.Name, Holder: c.Holder, TTL: c.TTL, LockDelay: c.LockDelay, Slots: slots(c.Slots), Try: in.Try,
 	})
 	if err, decided := holder.Await(in, verdict); decided {

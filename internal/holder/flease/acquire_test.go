@@ -19,17 +19,17 @@ import (
 
 // scripted is a machine that answers each claim, by its number, as a test says.
 type scripted struct {
-	answer   func(n int, id uint64) any // it returns nil for no answer
+	answer   func(n int, id uint64) flease.Report // it returns nil for no answer
 	claims   []flease.Acquire
 	released []uint64
-	outs     []any
+	outs     []flease.Report
 
 	unconfirmed bool // releases are not confirmed
 	look        func(n int) flease.Observed
 	looks       int
 }
 
-func (m *scripted) Step(_ machine.Now, input any) {
+func (m *scripted) Step(_ machine.Now, input flease.Input) {
 	switch in := input.(type) {
 	case flease.Acquire:
 		m.claims = append(m.claims, in)
@@ -47,10 +47,12 @@ func (m *scripted) Step(_ machine.Now, input any) {
 	}
 }
 
-func (m *scripted) Ready() machine.Ready {
+func (m *scripted) Wake(machine.Now) {}
+
+func (m *scripted) Ready() machine.Ready[flease.Report] {
 	outs := m.outs
 	m.outs = nil
-	return machine.Ready{Outcomes: outs, Alarm: machine.Never}
+	return machine.Ready[flease.Report]{Outcomes: outs, Alarm: machine.Never}
 }
 
 // scriptedPeer is a peer over such a machine. It serves from the start.
@@ -101,21 +103,23 @@ var errOther = errors.New("an error")
 // All other errors are returned at once.
 func TestHowLongClaimsAreRepeated(t *testing.T) {
 	const round = 100 * time.Millisecond
-	refused := func(err error) func(id uint64) any {
-		return func(id uint64) any { return flease.Refused{ID: id, Err: err} }
+	refused := func(err error) func(id uint64) flease.Report {
+		return func(id uint64) flease.Report { return flease.Refused{ID: id, Err: err} }
 	}
-	admitted := func(deadline machine.Mono) func(id uint64) any {
-		return func(id uint64) any { return flease.Acquired{ID: id, Token: 7, Deadline: deadline, Until: 1 << 62} }
+	admitted := func(deadline machine.Mono) func(id uint64) flease.Report {
+		return func(id uint64) flease.Report {
+			return flease.Acquired{ID: id, Token: 7, Deadline: deadline, Until: 1 << 62}
+		}
 	}
 	live, over := admitted(machine.Mono(2*time.Hour)), admitted(machine.Mono(time.Minute))
-	held := func(id uint64) any {
+	held := func(id uint64) flease.Report {
 		return flease.Refused{ID: id, State: flease.State{Holdings: []flease.Holding{{Holder: "web-3", Slots: 1}}}}
 	}
-	none := func(uint64) any { return nil }
+	none := func(uint64) flease.Report { return nil }
 	for name, tt := range map[string]struct {
 		try    bool
-		first  func(id uint64) any // the answer to the first claims
-		many   int                 // how many first claims there are; the next is admitted
+		first  func(id uint64) flease.Report // the answer to the first claims
+		many   int                           // how many first claims there are; the next is admitted
 		round  time.Duration
 		claims int // 0 if the last may begin at the end of the time
 		took   time.Duration
@@ -139,7 +143,7 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := &scripted{answer: func(n int, id uint64) any {
+				m := &scripted{answer: func(n int, id uint64) flease.Report {
 					if n <= tt.many {
 						return tt.first(id)
 					}
@@ -276,7 +280,7 @@ type faults struct {
 	why []string
 }
 
-func (m *faults) Step(now machine.Now, input any) {
+func (m *faults) Step(now machine.Now, input flease.Input) {
 	if f, ok := input.(flease.ClockFault); ok {
 		m.why = append(m.why, f.Why)
 	}
@@ -284,8 +288,8 @@ func (m *faults) Step(now machine.Now, input any) {
 }
 
 // startOver gives the peer another machine.
-func (p *Peer) startOver(t *testing.T, m machine.Machine) {
-	p.driver = driver.Start(driver.Config{
+func (p *Peer) startOver(t *testing.T, m machine.Machine[flease.Input, flease.Report]) {
+	p.driver = driver.Start(driver.Config[flease.Input, flease.Report]{
 		Machine: m, Now: p.cfg.clocks, Send: func([]machine.Envelope) {}, Outcome: p.outcomes, Fail: func(err error) { t.Error(err) },
 	})
 }

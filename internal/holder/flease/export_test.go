@@ -7,6 +7,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // Fresh is cfg for a peer of a cluster that has never run, with a tap or nil.
@@ -45,7 +46,7 @@ func Left(l tenure.Lease, now machine.Now) time.Duration { return l.(*claim).Lef
 
 // Stall has the peer step nothing until a channel is closed.
 func (p *Peer) Stall(until <-chan struct{}) {
-	p.driver.Step(func() any { <-until; return nil })
+	p.driver.Gather(func() (flease.Input, bool) { <-until; return nil, false })
 }
 
 // Kernel is cfg for a peer that asks a function instead of the kernel whether its clock is right.

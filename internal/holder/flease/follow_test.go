@@ -85,7 +85,7 @@ type changes struct {
 	views []flease.View
 }
 
-func (m *changes) Step(now machine.Now, input any) {
+func (m *changes) Step(now machine.Now, input flease.Input) {
 	if c, ok := input.(flease.ChangeView); ok {
 		m.views = append(m.views, c.View)
 	}

@@ -31,7 +31,7 @@ func TestWhoGivesUpHearsWhoHolds(t *testing.T) {
 		"nobody can tell": {nil, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			m := &scripted{answer: func(_ int, id uint64) any {
+			m := &scripted{answer: func(_ int, id uint64) flease.Report {
 				if s, ok := tt.waits.(flease.State); ok {
 					return flease.Waits{ID: id, State: s}
 				}
@@ -83,7 +83,7 @@ func TestWhatIsAskedOfTheMachine(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &scripted{}
 			p := scriptedPeer(t, m, time.Second)
-			m.answer = func(_ int, id uint64) any {
+			m.answer = func(_ int, id uint64) flease.Report {
 				return flease.Acquired{ID: id, Token: 7, Deadline: p.cfg.Clock.Now().Add(time.Minute), Until: 1 << 62}
 			}
 			defer p.driver.Stop()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
@@ -58,7 +57,7 @@ func (p *Peer) keepAwake() {
 	for {
 		select {
 		case <-again.C:
-			p.driver.Step(machine.Wake{})
+			p.driver.Wake()
 		case <-p.ctx.Done():
 			return
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // outcomes takes the machine's reports, on the goroutine that steps it.
-func (p *Peer) outcomes(outs []any) {
+func (p *Peer) outcomes(outs []flease.Report) {
 	now := p.cfg.clocks()
 	for _, out := range outs {
 		switch out := out.(type) {
@@ -144,7 +144,7 @@ func lostWith(why error) error {
 }
 
 // news takes a report about the peer, and no claim.
-func (p *Peer) news(out any) {
+func (p *Peer) news(out flease.Report) {
 	log := p.cfg.Logger
 	switch out := out.(type) {
 	case flease.Serving:

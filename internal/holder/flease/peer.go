@@ -29,7 +29,7 @@ type Peer struct {
 
 	transport *peer.Transport
 	linked    atomic.Pointer[peer.Transport] // transport, once it is set
-	driver    *driver.Driver
+	driver    *driver.Driver[flease.Input, flease.Report]
 	machine   *flease.Peer // only for the goroutine that steps it
 	batches   sync.Pool    // of *flease.Batch, empty
 	decoders  sync.Pool    // of *flease.Decoder
@@ -132,7 +132,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.machine, p.watcher = m, p.Leaser()
-	p.driver = driver.Start(driver.Config{
+	p.driver = driver.Start(driver.Config[flease.Input, flease.Report]{
 		Machine: stepped{m, p}, Now: cfg.clocks, Send: p.send, Outcome: p.outcomes, Fail: p.fail,
 		// Room for a few claims of each of many callers. A caller with more waits.
 		QueueLimit: 1 << 16,

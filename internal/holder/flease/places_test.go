@@ -127,7 +127,7 @@ func TestASocketAtItsPath(t *testing.T) {
 func TestAPeerThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		m := &scripted{answer: func(int, uint64) any { return nil }}
+		m := &scripted{answer: func(int, uint64) flease.Report { return nil }}
 		p := scriptedPeer(t, m, time.Second)
 		p.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		held := heldClaim(p.Leaser(), tenure.Claim{}, p.cfg.Clock.Now().Add(time.Hour), 0)

@@ -83,7 +83,7 @@ func inSession(t *testing.T, f func(*served)) {
 		k := &served{t: t, m: &scripted{}}
 		k.p = scriptedPeer(t, k.m, 100*time.Millisecond)
 		k.clk = k.p.cfg.Clock.(*clock.Fake)
-		k.m.answer = func(_ int, id uint64) any {
+		k.m.answer = func(_ int, id uint64) flease.Report {
 			return flease.Acquired{ID: id, Token: 7, Deadline: k.clk.Now().Add(8 * time.Second), Until: 1 << 62}
 		}
 		ours, theirs := net.Pipe()
@@ -174,7 +174,7 @@ func TestALeaseOfAClient(t *testing.T) {
 				k.t.Errorf("named: %+v", e)
 			}
 			k.p.driver.Do(func() {
-				k.p.outcomes([]any{flease.Renewed{ID: k.m.claims[0].ID, Deadline: began.Add(20 * time.Second), Until: 1 << 62}})
+				k.p.outcomes([]flease.Report{flease.Renewed{ID: k.m.claims[0].ID, Deadline: began.Add(20 * time.Second), Until: 1 << 62}})
 			})
 			if e := k.hears("renewed"); e.ID != 1 || e.Until != began.Add(12*time.Second) {
 				k.t.Errorf("renewed: %+v; want that it may hold for a TTL since it was named", e)
@@ -273,7 +273,7 @@ func TestALeaseOfAClient(t *testing.T) {
 			k.acquire(1, 0)
 			k.hears("acquired")
 			k.p.driver.Do(func() {
-				k.p.outcomes([]any{flease.Lost{ID: k.m.claims[0].ID, Why: "for a reason"}})
+				k.p.outcomes([]flease.Report{flease.Lost{ID: k.m.claims[0].ID, Why: "for a reason"}})
 			})
 			if e := k.hears("lost"); e.ID != 1 || e.Reason != "lost" || !strings.Contains(e.Error, "for a reason") {
 				k.t.Errorf("lost: %+v", e)
@@ -297,7 +297,7 @@ func TestALeaseOfAClient(t *testing.T) {
 			}
 		},
 		"the wait is canceled": func(k *served) {
-			k.m.answer = func(int, uint64) any { return nil }
+			k.m.answer = func(int, uint64) flease.Report { return nil }
 			k.acquire(1, 0)
 			k.hears()
 			k.say(request{Op: "cancel", ID: 2}) // another's

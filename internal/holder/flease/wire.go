@@ -26,7 +26,7 @@ func (p *Peer) send(envs []machine.Envelope) {
 
 // deliver takes messages from a peer. It drops and reports those that are no batches.
 func (p *Peer) deliver(from machine.NodeID, msgs [][]byte) {
-	in := make([]any, 0, len(msgs))
+	in := make([]machine.Envelope, 0, len(msgs))
 	d, _ := p.decoders.Get().(*flease.Decoder)
 	if d == nil {
 		d = new(flease.Decoder)
@@ -63,13 +63,11 @@ type stepped struct {
 	peer *Peer
 }
 
-// Step implements machine.Machine.
-func (s stepped) Step(now machine.Now, input any) {
-	s.Peer.Step(now, input)
-	if env, ok := input.(machine.Envelope); ok && s.peer.cfg.tap == nil {
-		if b, ok := env.Body.(*flease.Batch); ok {
-			b.Reset()
-			s.peer.batches.Put(b)
-		}
+// Receive implements machine.Receiver.
+func (s stepped) Receive(now machine.Now, env machine.Envelope) {
+	s.Peer.Receive(now, env)
+	if b, ok := env.Body.(*flease.Batch); ok && s.peer.cfg.tap == nil {
+		b.Reset()
+		s.peer.batches.Put(b)
 	}
 }

@@ -15,15 +15,17 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// stepsNothing is a machine that records its inputs.
-type stepsNothing struct{ inputs []any }
+// stepsNothing is a machine that records its messages.
+type stepsNothing struct{ inputs []machine.Envelope }
 
-func (m *stepsNothing) Step(_ machine.Now, input any) {
-	if _, ok := input.(machine.Envelope); ok {
-		m.inputs = append(m.inputs, input)
-	}
+func (m *stepsNothing) Step(machine.Now, flease.Input) {}
+func (m *stepsNothing) Wake(machine.Now)               {}
+func (m *stepsNothing) Receive(_ machine.Now, e machine.Envelope) {
+	m.inputs = append(m.inputs, e)
 }
-func (m *stepsNothing) Ready() machine.Ready { return machine.Ready{} }
+func (m *stepsNothing) Ready() machine.Ready[flease.Report] {
+	return machine.Ready[flease.Report]{}
+}
 
 // TestDropsNonsenseOnly: of several messages of a peer, those that make no sense are dropped. The log
 // says so once, and the status of that peer does. All others are stepped as they were sent.
@@ -57,14 +59,14 @@ func TestDropsNonsenseOnly(t *testing.T) {
 			}
 		}
 		m := &stepsNothing{}
-		p.driver = driver.Start(driver.Config{
-			Machine: m, Now: cfg.clocks, Send: func([]machine.Envelope) {}, Outcome: func([]any) {}, Fail: func(err error) { t.Error(err) },
+		p.driver = driver.Start(driver.Config[flease.Input, flease.Report]{
+			Machine: m, Now: cfg.clocks, Send: func([]machine.Envelope) {}, Outcome: func([]flease.Report) {}, Fail: func(err error) { t.Error(err) },
 		})
 		p.deliver(2, msgs)
 		p.deliver(2, nil)
 		p.driver.Do(func() {})
 		p.driver.Stop()
-		want := []any{machine.Envelope{From: 2, To: 1, Body: sent[0]}, machine.Envelope{From: 2, To: 1, Body: sent[1]}}
+		want := []machine.Envelope{{From: 2, To: 1, Body: sent[0]}, {From: 2, To: 1, Body: sent[1]}}
 		if !reflect.DeepEqual(m.inputs, want) {
 			t.Errorf("stepped with %+v, want %+v", m.inputs, want)
 		}
@@ -95,7 +97,7 @@ func TestBatchesAreEmptiedForTheNext(t *testing.T) {
 			p.cfg.tap = func(_ bool, forward func()) { forward() }
 		}
 		b := &flease.Batch{Incarnation: 7, Epoch: 1, Digest: 3, Ops: []flease.Op{{Kind: flease.Learn, Name: "y", Written: 9}}}
-		stepped{m, p}.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: b})
+		stepped{m, p}.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: b})
 		if empty := b.Incarnation == 0 && b.Epoch == 0 && len(b.Ops) == 0; empty == tapped {
 			t.Errorf("with a tap: %v, behind its step a batch is %+v", tapped, b)
 		}

@@ -43,7 +43,7 @@ func (e engine) Contend(in holder.Call, c tenure.Claim) (holder.Claim, error) {
 	l := e.Leaser
 	ctx, end := in.Context()
 	defer end()
-	how := any(disklease.Acquire{})
+	how := disklease.LeaseInput(disklease.Acquire{})
 	if in.Try {
 		how = disklease.TryAcquire{}
 	}

@@ -109,7 +109,7 @@ func agreement(name string) string { return name + "/" }
 type proposer struct {
 	leaser *Leaser
 	name   string
-	driver *driver.Driver
+	driver *driver.Driver[disklease.ConsensusInput, disklease.Outcome]
 	leave  func() // the set
 
 	decided chan []byte // one
@@ -123,12 +123,12 @@ func (l *Leaser) proposes(name string, proposal []byte) *proposer {
 	a := &proposer{leaser: l, name: name, decided: make(chan []byte, 1), failed: make(chan error, 1)}
 	var id machine.ID
 	rand.Read(id[:]) // never fails
-	access, leave := l.set.Serve(agreement(name), id, func(in machine.Accessed) { a.driver.Step(in) })
+	access, leave := l.set.Serve(agreement(name), id, func(in machine.Accessed) { a.driver.Accessed(in) })
 	a.leave = leave
 	cfg := l.set.Config(id, true)
 	cfg.Quiet = 1 << 62 // a store that forgot something counts no more, see Agree
-	a.driver = driver.Start(driver.Config{
-		Machine: quorumregister.Over(disklease.RankedOverNotes(disklease.NewConsensus(id, l.glance()), id), cfg),
+	a.driver = driver.Start(driver.Config[disklease.ConsensusInput, disklease.Outcome]{
+		Machine: quorumregister.Over(disklease.RankedOverNotes(disklease.NewConsensus(id, l.glance()), id), cfg, ofStores),
 		Now:     func() machine.Now { return machine.Now{Mono: l.clock.Now()} },
 		Access:  access,
 		Outcome: a.outcomes,
@@ -141,7 +141,7 @@ func (l *Leaser) proposes(name string, proposal []byte) *proposer {
 func (l *Leaser) glance() time.Duration { return max(l.header.Term/50, 4*l.header.Delay) }
 
 // outcomes runs on the driver's goroutine.
-func (a *proposer) outcomes(outs []any) {
+func (a *proposer) outcomes(outs []disklease.Outcome) {
 	for _, out := range outs {
 		switch out := out.(type) {
 		case disklease.Decided:
@@ -151,11 +151,13 @@ func (a *proposer) outcomes(outs []any) {
 			if errors.Is(out.Err, disklease.ErrBlock) || a.leaser.hopeless(out.Err) {
 				a.fail(out.Err)
 			}
-		case quorumregister.Took:
-			a.note(nil)
-			a.leaser.set.Delays().Add(out.Time)
-		default:
-			a.leaser.troubles.note(a.leaser.clock.Now(), out)
+		case storesTold:
+			if took, ok := out.Event.(quorumregister.Took); ok {
+				a.note(nil)
+				a.leaser.set.Delays().Add(took.Time)
+			} else {
+				a.leaser.troubles.note(a.leaser.clock.Now(), out.Event)
+			}
 		}
 	}
 }

@@ -27,7 +27,7 @@ type claim struct {
 	leaser *Leaser
 	id     machine.ID
 	lease  *disklease.Lease // the driver's
-	driver *driver.Driver
+	driver *driver.Driver[disklease.LeaseInput, disklease.Outcome]
 	access func([]machine.Access)
 	leave  func() // the set
 
@@ -77,7 +77,7 @@ func (l *Leaser) pursue(c tenure.Claim) (*claim, error) {
 			x.entered <- a
 			return
 		}
-		x.driver.Step(a)
+		x.driver.Accessed(a)
 	})
 	x.access, x.leave = access, leave
 	begin := func(as []machine.Access) {
@@ -86,8 +86,8 @@ func (l *Leaser) pursue(c tenure.Claim) (*claim, error) {
 		}
 		access(as)
 	}
-	x.driver = driver.Start(driver.Config{
-		Machine: quorumregister.Over(x.lease, l.set.Config(x.id, true)),
+	x.driver = driver.Start(driver.Config[disklease.LeaseInput, disklease.Outcome]{
+		Machine: quorumregister.Over(x.lease, l.set.Config(x.id, true), ofStores),
 		Now:     func() machine.Now { return machine.Now{Mono: l.clock.Now()} },
 		Access:  begin,
 		Outcome: x.outcomes,
@@ -177,7 +177,7 @@ func (x *claim) awaitLeft() {
 }
 
 // outcomes runs on the driver's goroutine.
-func (x *claim) outcomes(outs []any) {
+func (x *claim) outcomes(outs []disklease.Outcome) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, out := range outs {
@@ -203,12 +203,14 @@ func (x *claim) outcomes(outs []any) {
 			close(x.left)
 		case disklease.Trouble:
 			x.troubled(out.Err)
-		case quorumregister.Took:
-			x.trouble, x.answered = nil, true
-			x.leaser.set.Delays().Add(out.Time)
-			x.measured()
-		default:
-			x.leaser.troubles.note(x.leaser.clock.Now(), out)
+		case storesTold:
+			if took, ok := out.Event.(quorumregister.Took); ok {
+				x.trouble, x.answered = nil, true
+				x.leaser.set.Delays().Add(took.Time)
+				x.measured()
+			} else {
+				x.leaser.troubles.note(x.leaser.clock.Now(), out.Event)
+			}
 		}
 	}
 }

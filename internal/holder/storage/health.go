@@ -75,11 +75,11 @@ func newTroubles(stores int, quiet time.Duration) *troubles {
 	return &troubles{quiet: quiet, failing: make([]error, stores), back: make([]machine.Mono, stores)}
 }
 
-// note takes in an outcome of quorumregister.
-func (t *troubles) note(now machine.Mono, out any) {
+// note takes in an event of the stores.
+func (t *troubles) note(now machine.Mono, event quorumregister.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch out := out.(type) {
+	switch out := event.(type) {
 	case quorumregister.Failing:
 		t.failing[out.Base] = out.Err
 	case quorumregister.Stale:

@@ -29,7 +29,7 @@ func TestAlarmsThatMove(t *testing.T) {
 		var rang []machine.Mono
 		steps, times, _ := m.saw()
 		for i, in := range steps {
-			if in == any(machine.Wake{}) && times[i] > 1 {
+			if in == any(wake{}) && times[i] > 1 {
 				rang = append(rang, times[i])
 			}
 		}

@@ -19,43 +19,44 @@ type asking struct {
 
 // answering is a machine that answers each question by an outcome: the client.
 type answering struct {
-	rd    machine.Ready
+	rd    machine.Ready[int]
 	turns atomic.Int64
 }
 
-func (m *answering) Step(_ machine.Now, input any) {
-	switch in := input.(type) {
-	case asking:
-		if in.sends {
-			m.rd.Sends = append(m.rd.Sends, env(2, "question"))
-		}
-		switch {
-		case in.forced:
-			answer := env(1, "")
-			answer.Body = in.who
-			m.rd.Persists = append(m.rd.Persists, machine.Persist{Record: in, Then: []machine.Envelope{answer}})
-		case in.writes:
-			m.rd.Persists = append(m.rd.Persists, machine.Persist{Record: in})
-			fallthrough
-		default:
-			m.rd.Outcomes = append(m.rd.Outcomes, in.who)
-		}
-	case machine.Envelope:
-		m.rd.Outcomes = append(m.rd.Outcomes, in.Body)
+func (m *answering) Step(_ machine.Now, in asking) {
+	if in.sends {
+		m.rd.Sends = append(m.rd.Sends, env(2, "question"))
+	}
+	switch {
+	case in.forced:
+		answer := env(1, "")
+		answer.Body = in.who
+		m.rd.Persists = append(m.rd.Persists, machine.Persist{Record: in, Then: []machine.Envelope{answer}})
+	case in.writes:
+		m.rd.Persists = append(m.rd.Persists, machine.Persist{Record: in})
+		fallthrough
+	default:
+		m.rd.Outcomes = append(m.rd.Outcomes, in.who)
 	}
 }
 
-func (m *answering) Ready() machine.Ready {
+func (m *answering) Receive(_ machine.Now, e machine.Envelope) {
+	m.rd.Outcomes = append(m.rd.Outcomes, e.Body.(int))
+}
+
+func (m *answering) Wake(machine.Now) {}
+
+func (m *answering) Ready() machine.Ready[int] {
 	m.turns.Add(1)
 	rd := m.rd
-	rd.Alarm, m.rd = machine.Never, machine.Ready{}
+	rd.Alarm, m.rd = machine.Never, machine.Ready[int]{}
 	return rd
 }
 
 // asks has clients ask b.N times, each again as soon as it is told, and counts turns, calls of Send
 // and calls of Persist for each question. An option saves some of them. ns/op does not
 // show their cost in a product, for here they do nothing.
-func asks(b *testing.B, clients int, cfg Config, question func(i int) asking) {
+func asks(b *testing.B, clients int, cfg Config[asking, int], question func(i int) asking) {
 	m := &answering{}
 	var sends, writes atomic.Int64
 	told := make([]chan struct{}, clients)
@@ -66,9 +67,9 @@ func asks(b *testing.B, clients int, cfg Config, question func(i int) asking) {
 	cfg.Now = func() machine.Now { return machine.Now{Mono: 1} }
 	cfg.Send = func([]machine.Envelope) { sends.Add(1) }
 	cfg.Persist = func([]any, bool) error { writes.Add(1); return nil }
-	cfg.Outcome = func(outs []any) {
+	cfg.Outcome = func(outs []int) {
 		for _, who := range outs {
-			told[who.(int)] <- struct{}{}
+			told[who] <- struct{}{}
 		}
 	}
 	d := Start(cfg)
@@ -100,7 +101,7 @@ func asks(b *testing.B, clients int, cfg Config, question func(i int) asking) {
 func BenchmarkHold(b *testing.B) {
 	for name, hold := range map[string]bool{"off": false, "on": true} {
 		b.Run(name, func(b *testing.B) {
-			asks(b, 8, Config{Hold: hold}, func(int) asking { return asking{sends: true} })
+			asks(b, 8, Config[asking, int]{Hold: hold}, func(int) asking { return asking{sends: true} })
 		})
 	}
 }
@@ -110,7 +111,7 @@ func BenchmarkHold(b *testing.B) {
 func BenchmarkLinger(b *testing.B) {
 	for name, linger := range map[string]time.Duration{"off": 0, "20ms": 20 * time.Millisecond} {
 		b.Run(name, func(b *testing.B) {
-			asks(b, 1, Config{Linger: linger}, func(i int) asking { return asking{writes: true, forced: i%2 == 1} })
+			asks(b, 1, Config[asking, int]{Linger: linger}, func(i int) asking { return asking{writes: true, forced: i%2 == 1} })
 		})
 	}
 }
@@ -120,7 +121,7 @@ func BenchmarkLinger(b *testing.B) {
 func BenchmarkTurns(b *testing.B) {
 	for name, clients := range map[string]int{"1": 1, "8": 8, "64": 64} {
 		b.Run("clients="+name, func(b *testing.B) {
-			asks(b, clients, Config{}, func(int) asking { return asking{} })
+			asks(b, clients, Config[asking, int]{}, func(int) asking { return asking{} })
 		})
 	}
 }

@@ -8,8 +8,10 @@ import (
 )
 
 // Config ties a machine to the world.
-type Config struct {
-	Machine machine.Machine
+type Config[In, Out any] struct {
+	// Machine is a machine.Receiver, too, if there are messages, and a machine.Storing if it
+	// has accesses.
+	Machine machine.Machine[In, Out]
 	// Now reads the clocks. Its Mono must never go back, and must count suspend if the machine
 	// rests on time.
 	Now func() machine.Now
@@ -25,12 +27,12 @@ type Config struct {
 	// Hold has what a turn sends wait for those who were told something in it: what they say
 	// at once is stepped, and leaves with it.
 	Hold bool
-	// Access begins operations on shared storage. It must not block; each ends in a
-	// Step of machine.Accessed. Nil if the machine has none.
+	// Access begins operations on shared storage. It must not block; each ends in a call of
+	// Driver.Accessed. Nil if the machine has none.
 	Access func([]machine.Access)
 	// Outcome takes what the machine reports, in order, on the goroutine that
 	// steps it at the time. It must not block and may call Step.
-	Outcome func([]any)
+	Outcome func([]Out)
 	// Fail is called once if Persist fails, or if Mono goes back. The machine is not
 	// stepped again. It must not call Stop, which would wait for it.
 	Fail func(error)
@@ -40,18 +42,20 @@ type Config struct {
 }
 
 // Driver runs one machine.
-type Driver struct {
-	cfg Config
+type Driver[In, Out any] struct {
+	cfg      Config[In, Out]
+	receiver machine.Receiver[In, Out] // nil if the machine takes no messages
+	storing  machine.Storing[In, Out]  // nil if it has no accesses
 
 	mu      sync.Mutex
 	room    sync.Cond // signaled when the queue was taken
-	queue   []any
+	queue   []input[In]
 	rang    bool // the timer has, and no turn was made since
 	turning bool // somebody makes turns, and looks at queue and rang before he stops
 	stopped bool
 	wake    chan struct{} // capacity 1
 
-	turns   turns // of who is turning
+	turns   turns[In] // of the goroutine that makes turns
 	writes  writeQueue
 	stop    chan struct{}
 	done    sync.WaitGroup
@@ -59,15 +63,17 @@ type Driver struct {
 }
 
 // Start runs the machine until Stop.
-func Start(cfg Config) *Driver {
+func Start[In, Out any](cfg Config[In, Out]) *Driver[In, Out] {
 	if cfg.QueueLimit == 0 {
 		cfg.QueueLimit = 16384
 	}
-	d := &Driver{cfg: cfg, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	d := &Driver[In, Out]{cfg: cfg, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	d.receiver, _ = cfg.Machine.(machine.Receiver[In, Out])
+	d.storing, _ = cfg.Machine.(machine.Storing[In, Out])
 	d.room.L = &d.mu
 	d.writes.linger, d.writes.wake = cfg.Linger, d.wake
 	now := cfg.Now()
-	d.turns = turns{timer: time.NewTimer(0), now: now, alarm: now.Mono}
+	d.turns = turns[In]{timer: time.NewTimer(0), now: now, alarm: now.Mono}
 	d.done.Go(d.work)
 	if cfg.Persist != nil {
 		d.done.Go(d.work)
@@ -75,49 +81,84 @@ func Start(cfg Config) *Driver {
 	return d
 }
 
-// Step queues an input and returns at once. An input of type func() any is
-// called on the stepping goroutine when its turn comes, and what it returns is
-// stepped unless it is nil: so a caller can gather until the last moment, or
-// look at the machine between two steps. What comes after Stop is dropped.
-// A Look is the same for less.
-func (d *Driver) Step(input any) {
-	d.mu.Lock()
-	d.add(input)
+// Step queues an input and returns at once. Inputs that come after Stop are dropped.
+func (d *Driver[In, Out]) Step(in In) { d.add(input[In]{in: in}) }
+
+// Accessed queues the end of an Access and returns at once.
+func (d *Driver[In, Out]) Accessed(a machine.Accessed) {
+	d.add(input[In]{kind: accesses, accessed: &a})
 }
 
-// Look is an input that is called like a func() any, and gathers nothing that could be
-// younger than the call of Step: the clock need not be read again for what it returns.
-type Look func() any
+// Gather queues a call of f, on the stepping goroutine, when its turn comes. It returns at
+// once. The machine is stepped with what f returns, unless f reports false: so a caller can
+// gather until the last moment. The clock is read again after f.
+func (d *Driver[In, Out]) Gather(f func() (In, bool)) { d.add(input[In]{kind: gathers, gather: f}) }
 
-// add queues inputs and gives d.mu back.
-func (d *Driver) add(inputs ...any) {
+// Look is Gather for an f that gathers nothing younger than this call: it may look at the
+// machine between two steps. The clock is not read again, which saves a system call.
+func (d *Driver[In, Out]) Look(f func() (In, bool)) { d.add(input[In]{kind: looks, gather: f}) }
+
+// Wake queues a wake-up, as if the alarm had rung.
+func (d *Driver[In, Out]) Wake() { d.add(input[In]{kind: wakes}) }
+
+func (d *Driver[In, Out]) add(in input[In]) {
+	d.mu.Lock()
+	d.put(in)
+}
+
+// put queues an input and gives d.mu back.
+func (d *Driver[In, Out]) put(in input[In]) {
 	if d.stopped {
 		d.mu.Unlock()
 		return
 	}
-	wakes := len(d.queue) == 0 && !d.turning
-	d.queue = append(d.queue, inputs...)
+	wakes := d.wakes()
+	d.queue = append(d.queue, in)
 	d.mu.Unlock()
 	if wakes {
 		poke(d.wake)
 	}
 }
 
-// Offer is Step for inputs from outside: it waits while the queue is full, so
-// that a peer that sends faster than the machine can step is held back.
-func (d *Driver) Offer(inputs ...any) {
+// wakes reports whether somebody has to be woken for an input that is added now. d.mu is
+// held.
+func (d *Driver[In, Out]) wakes() bool { return len(d.queue) == 0 && !d.turning }
+
+// Offer queues messages. It waits while the queue is full, so that a peer that sends faster
+// than the machine can step is held back.
+func (d *Driver[In, Out]) Offer(messages ...machine.Envelope) {
+	d.awaitRoom()
+	wakes := d.wakes() && !d.stopped
+	if !d.stopped {
+		for _, e := range messages {
+			d.queue = append(d.queue, input[In]{kind: receives, message: e})
+		}
+	}
+	d.mu.Unlock()
+	if wakes {
+		poke(d.wake)
+	}
+}
+
+// StepInTurn is Step for a caller that can wait: it waits while the queue is full.
+func (d *Driver[In, Out]) StepInTurn(in In) {
+	d.awaitRoom()
+	d.put(input[In]{in: in})
+}
+
+// awaitRoom waits while the queue is full. It takes d.mu.
+func (d *Driver[In, Out]) awaitRoom() {
 	d.mu.Lock()
 	for len(d.queue) >= d.cfg.QueueLimit && !d.stopped {
 		d.room.Wait()
 	}
-	d.add(inputs...)
 }
 
 // Do runs f on the stepping goroutine, between two steps, and waits for it. It
 // reports false if the driver stopped first.
-func (d *Driver) Do(f func()) bool {
+func (d *Driver[In, Out]) Do(f func()) bool {
 	ran := make(chan struct{})
-	d.Step(func() any { f(); close(ran); return nil })
+	d.Gather(func() (in In, ok bool) { f(); close(ran); return in, false })
 	select {
 	case <-ran:
 		return true
@@ -127,13 +168,13 @@ func (d *Driver) Do(f func()) bool {
 }
 
 // Stop ends the stepping, waits for it, and drops what is queued.
-func (d *Driver) Stop() {
+func (d *Driver[In, Out]) Stop() {
 	d.Halt()
 	d.done.Wait()
 }
 
 // Halt is Stop without the wait, so that callbacks may call it.
-func (d *Driver) Halt() {
+func (d *Driver[In, Out]) Halt() {
 	d.mu.Lock()
 	if !d.stopped {
 		d.stopped, d.queue = true, nil
@@ -143,7 +184,7 @@ func (d *Driver) Halt() {
 	d.mu.Unlock()
 }
 
-func (d *Driver) fail(err error) {
+func (d *Driver[In, Out]) fail(err error) {
 	d.failing.Do(func() {
 		d.Halt()
 		d.cfg.Fail(err)
@@ -160,7 +201,7 @@ func poke(c chan struct{}) {
 // work makes turns and writes what they leave, until the end. Two goroutines do it, of which
 // one at a time makes turns and one at a time writes: so nobody need be woken to write what
 // another has stepped, and while he writes somebody steps what comes.
-func (d *Driver) work() {
+func (d *Driver[In, Out]) work() {
 	woken := false
 	for {
 		// First what was stepped during a write: the next turn may be long, and the other

@@ -14,7 +14,7 @@ import (
 
 // recorder is a machine that does what it is told and remembers what it saw.
 type recorder struct {
-	next machine.Ready
+	next machine.Ready[any]
 
 	mu    sync.Mutex
 	steps []any
@@ -30,17 +30,26 @@ func (r *recorder) saw() (steps []any, times []machine.Mono, ready int) {
 }
 
 // effects is an input that becomes the next Ready.
-type effects machine.Ready
+type effects machine.Ready[any]
 
-func (r *recorder) Step(now machine.Now, input any) {
+// wake stands for a wake-up among a recorder's inputs.
+type wake struct{}
+
+func (r *recorder) Step(now machine.Now, input any) { r.step(now, input, input) }
+
+func (r *recorder) Receive(now machine.Now, e machine.Envelope) { r.step(now, e, e.Body) }
+
+func (r *recorder) Accessed(now machine.Now, a machine.Accessed) { r.step(now, a, nil) }
+
+func (r *recorder) Wake(now machine.Now) { r.step(now, wake{}, nil) }
+
+// step remembers an input, and does what it says.
+func (r *recorder) step(now machine.Now, input, does any) {
 	r.mu.Lock()
 	r.times = append(r.times, now.Mono)
 	r.steps = append(r.steps, input)
 	r.mu.Unlock()
-	if own, ok := input.(machine.Envelope); ok {
-		input = own.Body
-	}
-	if e, ok := input.(effects); ok {
+	if e, ok := does.(effects); ok {
 		r.next.Sends = append(r.next.Sends, e.Sends...)
 		r.next.Persists = append(r.next.Persists, e.Persists...)
 		r.next.Accesses = append(r.next.Accesses, e.Accesses...)
@@ -49,7 +58,7 @@ func (r *recorder) Step(now machine.Now, input any) {
 	}
 }
 
-func (r *recorder) Ready() machine.Ready {
+func (r *recorder) Ready() machine.Ready[any] {
 	r.mu.Lock()
 	r.ready++
 	r.mu.Unlock()
@@ -57,7 +66,7 @@ func (r *recorder) Ready() machine.Ready {
 	if rd.Alarm == 0 {
 		rd.Alarm = machine.Never
 	}
-	r.next = machine.Ready{}
+	r.next = machine.Ready[any]{}
 	return rd
 }
 
@@ -82,14 +91,14 @@ func (w *world) spun() machine.Mono { return machine.Mono(max(0, w.reads.Add(1)-
 
 func (w *world) setBack() { w.back.Store(int64(5 * time.Second)) }
 
-func start(t *testing.T, m machine.Machine, w *world, limit int) *Driver {
-	return startWith(t, m, w, Config{QueueLimit: limit})
+func start(t *testing.T, m machine.Machine[any, any], w *world, limit int) *Driver[any, any] {
+	return startWith(t, m, w, Config[any, any]{QueueLimit: limit})
 }
 
 // startWith starts a driver of a machine in a world, with the other options of a Config.
-func startWith(t *testing.T, m machine.Machine, w *world, c Config) *Driver {
+func startWith(t *testing.T, m machine.Machine[any, any], w *world, c Config[any, any]) *Driver[any, any] {
 	began := time.Now()
-	d := Start(Config{
+	d := Start(Config[any, any]{
 		Machine: m, QueueLimit: c.QueueLimit, Linger: c.Linger, Hold: c.Hold,
 		Now: func() machine.Now {
 			return machine.Now{Mono: machine.Mono(time.Since(began)) + 1 - machine.Mono(w.back.Load()) + w.spun()}
@@ -120,6 +129,19 @@ func env(to machine.NodeID, body string) machine.Envelope {
 	return machine.Envelope{From: 1, To: to, Body: body}
 }
 
+// yields makes of f what Gather and Look want: nil is nothing.
+func yields(f func() any) func() (any, bool) {
+	return func() (any, bool) { in := f(); return in, in != nil }
+}
+
+// says makes messages of bodies.
+func says(bodies ...any) (messages []machine.Envelope) {
+	for _, b := range bodies {
+		messages = append(messages, machine.Envelope{From: 2, To: 1, Body: b})
+	}
+	return messages
+}
+
 func TestInputsThatWaitShareATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, w := &recorder{}, &world{}
@@ -127,12 +149,12 @@ func TestInputsThatWaitShareATurn(t *testing.T) {
 		synctest.Wait()
 		_, _, before := m.saw()
 		release := make(chan struct{})
-		d.Step(func() any { <-release; return "first" })
+		d.Gather(yields(func() any { <-release; return "first" }))
 		synctest.Wait()
 		for i := range 10 {
 			d.Step(i)
 		}
-		d.Step(func() any { return nil })
+		d.Gather(yields(func() any { return nil }))
 		close(release)
 		synctest.Wait()
 		steps, _, ready := m.saw()
@@ -152,8 +174,8 @@ func TestTheClockIsReadBehindWhatGathers(t *testing.T) {
 		m := &recorder{}
 		d := start(t, m, &world{}, 0)
 		gather := func() any { time.Sleep(time.Second); return "gathered" }
-		d.Step(gather)
-		d.Step(gather)
+		d.Gather(yields(gather))
+		d.Gather(yields(gather))
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		var got []machine.Mono
@@ -172,11 +194,11 @@ func TestTheClockIsReadBehindWhatGathers(t *testing.T) {
 func TestAClockThatGoesBackEndsEverything(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		turn func(d *Driver, w *world)
+		turn func(d *Driver[any, any], w *world)
 	}{
-		{"before an input", func(d *Driver, w *world) { w.setBack(); d.Step("input") }},
-		{"while an input is gathered", func(d *Driver, w *world) { d.Step(func() any { w.setBack(); return "input" }) }},
-		{"while it waits for an alarm", func(d *Driver, w *world) {
+		{"before an input", func(d *Driver[any, any], w *world) { w.setBack(); d.Step("input") }},
+		{"while an input is gathered", func(d *Driver[any, any], w *world) { d.Gather(yields(func() any { w.setBack(); return "input" })) }},
+		{"while it waits for an alarm", func(d *Driver[any, any], w *world) {
 			w.setBack()
 			time.Sleep(2 * time.Second) // longer than one wait of the loop
 			d.Step("input")
@@ -290,7 +312,7 @@ func TestAccessesOfATurnBeginTogetherAndEndAsInputs(t *testing.T) {
 		if len(w.accesses) != 2 || !slices.Equal(w.accesses[0], first) || w.accesses[1][0].ID != 3 {
 			t.Errorf("began %v; want each turn's together, and nothing for turns without", w.accesses)
 		}
-		d.Step(machine.Accessed{ID: 2})
+		d.Accessed(machine.Accessed{ID: 2})
 		synctest.Wait()
 		if steps, _, _ := m.saw(); steps[len(steps)-1] != any(machine.Accessed{ID: 2}) {
 			t.Errorf("last stepped %v, want the end of the access", steps[len(steps)-1])
@@ -340,7 +362,7 @@ func TestTheAlarmWakes(t *testing.T) {
 		synctest.Wait()
 		steps, times, _ := m.saw()
 		steps, times = steps[len(before):], times[len(before):]
-		if len(steps) != 1 || steps[0] != any(machine.Wake{}) || times[0] != at {
+		if len(steps) != 1 || steps[0] != any(wake{}) || times[0] != at {
 			t.Errorf("steps %v at %v, want one Wake at %v", steps, times, at)
 		}
 	})
@@ -350,12 +372,12 @@ func TestOfferWaitsWhileTheQueueIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, &recorder{}, &world{}, 4)
 		release := make(chan struct{})
-		d.Step(func() any { <-release; return nil })
+		d.Gather(yields(func() any { <-release; return nil }))
 		synctest.Wait()
-		d.Offer(1, 2, 3, 4)
+		d.Offer(says(1, 2, 3, 4)...)
 		offered := false
 		go func() {
-			d.Offer(5)
+			d.Offer(says(5)...)
 			offered = true
 		}()
 		synctest.Wait()
@@ -378,16 +400,16 @@ func TestRoomInAQueueThatIsJustFull(t *testing.T) {
 		m := &recorder{}
 		d := start(t, m, &world{}, 4)
 		release := make(chan struct{})
-		d.Step(func() any { <-release; return nil })
+		d.Gather(yields(func() any { <-release; return nil }))
 		synctest.Wait()
-		d.Offer(1, 2, 3, 4)
+		d.Offer(says(1, 2, 3, 4)...)
 		for i := range 3 { // more than one may wait
-			go d.Offer(5 + i)
+			go d.Offer(says(5 + i)...)
 		}
 		synctest.Wait()
 		close(release)
 		synctest.Wait()
-		if steps, _, _ := m.saw(); len(steps) < 7 || !slices.Contains(steps, any(7)) {
+		if steps, _, _ := m.saw(); len(steps) < 7 || !slices.Contains(steps, any(says(7)[0])) {
 			t.Errorf("stepped %v; who offered more than four still waits, though they were taken", steps)
 		}
 	})
@@ -399,11 +421,12 @@ func TestRoomForOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, &recorder{}, &world{}, 2)
 		first, second := make(chan struct{}), make(chan struct{})
-		d.Step(func() any { <-first; return nil })
+		d.Gather(yields(func() any { <-first; return nil }))
 		synctest.Wait()
-		d.Offer(func() any { <-second; return nil }, 2)
+		d.Gather(yields(func() any { <-second; return nil }))
+		d.Offer(says(2)...)
 		for range 3 {
-			go d.Offer(3, 4)
+			go d.Offer(says(3, 4)...)
 		}
 		synctest.Wait()
 		close(first)
@@ -422,11 +445,11 @@ func TestStopReleasesWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, &recorder{}, &world{}, 1)
 		release := make(chan struct{})
-		d.Step(func() any { <-release; return nil })
+		d.Gather(yields(func() any { <-release; return nil }))
 		synctest.Wait()
-		d.Offer(1)
+		d.Offer(says(1)...)
 		offered, done := false, false
-		go func() { d.Offer(2); offered = true }()
+		go func() { d.Offer(says(2)...); offered = true }()
 		go func() { d.Do(func() {}); done = true }()
 		synctest.Wait()
 		go d.Stop()
@@ -444,7 +467,7 @@ func TestDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, &recorder{}, &world{}, 4)
 		var ran []string
-		d.Step(func() any { ran = append(ran, "before"); return nil })
+		d.Gather(yields(func() any { ran = append(ran, "before"); return nil }))
 		if !d.Do(func() { ran = append(ran, "done") }) || !slices.Equal(ran, []string{"before", "done"}) {
 			t.Errorf("ran %v, want what was queued before, and then what is to be done", ran)
 		}
@@ -466,7 +489,7 @@ func TestWhatComesAfterTheEndIsDropped(t *testing.T) {
 		close(w.hold)
 		synctest.Wait()
 		d.Step("x")
-		d.Offer("y", "z")
+		d.Offer(says("y", "z")...)
 		d.Stop()
 		d.Stop()
 		if len(d.queue) != 0 {

@@ -31,9 +31,9 @@ func TestWhatIsSaidAtOnceLeavesTogether(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var sent []string
-			var d *Driver
+			var d *Driver[any, any]
 			said := 0
-			d = Start(Config{
+			d = Start(Config[any, any]{
 				Machine: &recorder{}, Hold: c.hold, Now: func() machine.Now { return machine.Now{Mono: 1} },
 				Persist: func([]any, bool) error { return nil },
 				Send: func(envelopes []machine.Envelope) {
@@ -65,7 +65,7 @@ func TestNothingIsHeldDuringAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent []int
 		durable := make(chan struct{})
-		d := Start(Config{
+		d := Start(Config[any, any]{
 			Machine: &recorder{}, Hold: true, Now: func() machine.Now { return machine.Now{Mono: 1} },
 			Persist: func([]any, bool) error { <-durable; return nil },
 			Send:    func(envelopes []machine.Envelope) { sent = append(sent, len(envelopes)) },
@@ -74,10 +74,10 @@ func TestNothingIsHeldDuringAWrite(t *testing.T) {
 		defer d.Stop()
 		e := forcedRecord("a")
 		e.Sends, e.Outcomes = []machine.Envelope{env(2, "at once")}, []any{"news"}
-		d.Step(func() any {
+		d.Gather(yields(func() any {
 			d.Step(effects{Sends: []machine.Envelope{env(2, "next")}})
 			return e
-		})
+		}))
 		synctest.Wait()
 		if want := []int{1, 1}; !slices.Equal(sent, want) {
 			t.Errorf("sent %v together during the write, want %v", sent, want)
@@ -91,13 +91,13 @@ func TestNothingIsHeldDuringAWrite(t *testing.T) {
 func TestNobodyIsWaitedForWhoWasToldNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent []int
-		d := Start(Config{
+		d := Start(Config[any, any]{
 			Machine: &recorder{}, Hold: true, Now: func() machine.Now { return machine.Now{Mono: 1} },
 			Send: func(envs []machine.Envelope) { sent = append(sent, len(envs)) },
 		})
 		defer d.Stop()
 		say := effects{Sends: []machine.Envelope{env(2, "x")}}
-		d.Step(func() any { d.Step(say); return say })
+		d.Gather(yields(func() any { d.Step(say); return say }))
 		synctest.Wait()
 		if !slices.Equal(sent, []int{1, 1}) {
 			t.Errorf("two turns that tell nobody anything send %d, want each its own", sent)

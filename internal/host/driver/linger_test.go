@@ -11,8 +11,8 @@ import (
 )
 
 // lazy starts a driver whose unforced records may wait for a second.
-func lazy(t *testing.T, m machine.Machine, w *world) *Driver {
-	return startWith(t, m, w, Config{Linger: time.Second})
+func lazy(t *testing.T, m machine.Machine[any, any], w *world) *Driver[any, any] {
+	return startWith(t, m, w, Config[any, any]{Linger: time.Second})
 }
 
 func TestWhatNothingWaitsForIsWrittenWithWhatIsForced(t *testing.T) {
@@ -110,7 +110,7 @@ func TestALookCostsNoClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &recorder{}
 		d := start(t, m, &world{}, 0)
-		d.Step(Look(func() any { time.Sleep(time.Second); return "looked" }))
+		d.Look(yields(func() any { time.Sleep(time.Second); return "looked" }))
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		steps, times, _ := m.saw()

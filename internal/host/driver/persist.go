@@ -79,7 +79,7 @@ func (q *writeQueue) begin() bool { return q.due() && q.writing.TryLock() }
 
 // write makes records durable, all that wait in one go, and then lets go of what waited
 // for them. d.writes.writing is held, and given back.
-func (d *Driver) write() {
+func (d *Driver[In, Out]) write() {
 	defer d.writes.writing.Unlock()
 	then, err := d.persist(d.writes.take())
 	if err != nil {
@@ -91,7 +91,7 @@ func (d *Driver) write() {
 
 // writeRest writes what would be there without Linger. If that fails, too, it is lost as in
 // a crash.
-func (d *Driver) writeRest() {
+func (d *Driver[In, Out]) writeRest() {
 	if d.cfg.Linger > 0 {
 		d.writes.writing.Lock()
 		defer d.writes.writing.Unlock()
@@ -106,7 +106,7 @@ func forced(ps []machine.Persist) bool {
 
 // persist writes the records of a list, and returns what waited for them. Nothing is written
 // after a write that has failed. d.writes.writing is held.
-func (d *Driver) persist(list []machine.Persist) (then []machine.Envelope, err error) {
+func (d *Driver[In, Out]) persist(list []machine.Persist) (then []machine.Envelope, err error) {
 	var records []any
 	force := false
 	for _, p := range list {
@@ -128,12 +128,12 @@ func (d *Driver) persist(list []machine.Persist) (then []machine.Envelope, err e
 
 // release sends the envelopes that waited, in order, and steps the machine's
 // own.
-func (d *Driver) release(then []machine.Envelope) {
+func (d *Driver[In, Out]) release(then []machine.Envelope) {
 	var sends []machine.Envelope
-	var own []any
+	var own []input[In]
 	for _, env := range then {
 		if env.To == env.From {
-			own = append(own, env)
+			own = append(own, input[In]{kind: receives, message: env})
 		} else {
 			sends = append(sends, env)
 		}

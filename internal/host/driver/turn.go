@@ -10,12 +10,12 @@ import (
 
 // turns is what one turn leaves to the next. It belongs to whoever makes turns; armed to
 // whoever holds Driver.mu.
-type turns struct {
+type turns[In any] struct {
 	timer *time.Timer
 	armed machine.Mono // until when timer waits
 	now   machine.Now
 	alarm machine.Mono
-	spare []any
+	spare []input[In]
 	held  []machine.Envelope // leave with what the next turn sends, which follows at once
 	busy  int                // for how many turns more others are let go first
 }
@@ -25,7 +25,7 @@ const busyTurns = 16
 
 // makeTurns is the loop of package machine's comment, until there is nothing to step or
 // something to write. Nothing happens if somebody else is in it.
-func (d *Driver) makeTurns(woken bool) {
+func (d *Driver[In, Out]) makeTurns(woken bool) {
 	if !d.begin() {
 		return
 	}
@@ -48,7 +48,7 @@ func (d *Driver) makeTurns(woken bool) {
 }
 
 // begin reports whether there is something to step, and nobody who does.
-func (d *Driver) begin() bool {
+func (d *Driver[In, Out]) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.turning || d.stopped || !d.any() {
@@ -59,11 +59,11 @@ func (d *Driver) begin() bool {
 }
 
 // any reports whether there is something for a turn. d.mu is held.
-func (d *Driver) any() bool { return len(d.queue) > 0 || d.rang }
+func (d *Driver[In, Out]) any() bool { return len(d.queue) > 0 || d.rang }
 
 // take returns what is queued and leaves spare in its place. It ends turning, and reports
 // false, if there is nothing.
-func (d *Driver) take() (inputs []any, ok bool) {
+func (d *Driver[In, Out]) take() (inputs []input[In], ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stopped || !d.any() {
@@ -78,7 +78,7 @@ func (d *Driver) take() (inputs []any, ok bool) {
 }
 
 // giveWay ends turning, and has the other goroutine go on if there is something.
-func (d *Driver) giveWay() {
+func (d *Driver[In, Out]) giveWay() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.rest()
@@ -88,7 +88,7 @@ func (d *Driver) giveWay() {
 }
 
 // letStep has the other goroutine step if there is something, and nobody who does.
-func (d *Driver) letStep() {
+func (d *Driver[In, Out]) letStep() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.turning && d.any() {
@@ -97,7 +97,7 @@ func (d *Driver) letStep() {
 }
 
 // rest ends turning. d.mu is held.
-func (d *Driver) rest() {
+func (d *Driver[In, Out]) rest() {
 	d.turning = false
 	t := &d.turns
 	// Go's timers do not count suspend, so after one the alarm is late by what was left of
@@ -110,7 +110,7 @@ func (d *Driver) rest() {
 }
 
 // turn steps inputs, and hands out what comes of them. It reports false if that is the end.
-func (d *Driver) turn(inputs []any) bool {
+func (d *Driver[In, Out]) turn(inputs []input[In]) bool {
 	t := &d.turns
 	t.spare = inputs[:0] // when all are stepped
 	// Read once, after the inputs were taken: none that gathers nothing arrived later than
@@ -124,23 +124,14 @@ func (d *Driver) turn(inputs []any) bool {
 	if len(inputs) > 1 {
 		t.busy = busyTurns
 	}
-	for i, in := range inputs {
-		switch f := in.(type) {
-		case func() any:
-			in = f()
-			if !d.read(&t.now) { // what it gathered may have come since
-				return false
-			}
-		case Look:
-			in = f()
+	for i := range inputs {
+		if !d.step(&inputs[i]) {
+			return false
 		}
-		if in != nil {
-			d.cfg.Machine.Step(t.now, in)
-		}
-		inputs[i] = nil
+		inputs[i] = input[In]{}
 	}
 	if t.alarm <= t.now.Mono {
-		d.cfg.Machine.Step(t.now, machine.Wake{})
+		d.cfg.Machine.Wake(t.now)
 	}
 	rd := d.cfg.Machine.Ready()
 	t.alarm = rd.Alarm
@@ -166,9 +157,33 @@ func (d *Driver) turn(inputs []any) bool {
 	return true
 }
 
+// step steps one input. It reports false if that is the end.
+func (d *Driver[In, Out]) step(in *input[In]) bool {
+	now := &d.turns.now
+	switch in.kind {
+	case steps:
+		d.cfg.Machine.Step(*now, in.in)
+	case receives:
+		d.receiver.Receive(*now, in.message)
+	case accesses:
+		d.storing.Accessed(*now, *in.accessed)
+	case wakes:
+		d.cfg.Machine.Wake(*now)
+	default:
+		gathered, ok := in.gather()
+		if in.kind == gathers && !d.read(now) { // f may have gathered what has come since
+			return false
+		}
+		if ok {
+			d.cfg.Machine.Step(*now, gathered)
+		}
+	}
+	return true
+}
+
 // more lets those go first who were told something, and reports whether there is something
 // to step then. Whoever queues it wakes nobody meanwhile.
-func (d *Driver) more() bool {
+func (d *Driver[In, Out]) more() bool {
 	runtime.Gosched()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -177,7 +192,7 @@ func (d *Driver) more() bool {
 
 // read reads the clocks. One that goes back is worse than none: what a machine
 // believes or has promised for a time may be over, and it cannot know.
-func (d *Driver) read(now *machine.Now) bool {
+func (d *Driver[In, Out]) read(now *machine.Now) bool {
 	next := d.cfg.Now()
 	if back := now.Mono.Sub(next.Mono); back > 0 {
 		d.fail(fmt.Errorf("driver: the monotonic clock went back by %v: restart the process, and find out what sets the clocks of this machine", back))

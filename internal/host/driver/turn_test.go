@@ -14,7 +14,7 @@ import (
 func TestTheOwnerHearsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var did []string
-		d := Start(Config{
+		d := Start(Config[any, any]{
 			Machine: &recorder{}, Now: func() machine.Now { return machine.Now{Mono: 1} },
 			Send:    func([]machine.Envelope) { did = append(did, "sent") },
 			Outcome: func([]any) { did = append(did, "told") },
@@ -39,7 +39,7 @@ func TestTheOwnerHearsBeforeAnythingIsWritten(t *testing.T) {
 			defer mu.Unlock()
 			did = append(did, what)
 		}
-		d := Start(Config{
+		d := Start(Config[any, any]{
 			Machine: &recorder{}, Now: func() machine.Now { return machine.Now{Mono: 1} },
 			Send:    func([]machine.Envelope) { does("sent") },
 			Persist: func([]any, bool) error { does("written"); return nil },
@@ -70,7 +70,7 @@ func TestAnAlarmBehindASuspend(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		steps, times, _ := m.saw()
-		if steps, times = steps[len(before):], times[len(before):]; len(steps) != 1 || steps[0] != any(machine.Wake{}) || times[0] < at {
+		if steps, times = steps[len(before):], times[len(before):]; len(steps) != 1 || steps[0] != any(wake{}) || times[0] < at {
 			t.Errorf("steps %v at %v within a second, want a Wake", steps, times)
 		}
 	})
@@ -93,7 +93,7 @@ func TestAnAlarmSoonBehindASuspend(t *testing.T) {
 		time.Sleep(60 * time.Millisecond)
 		synctest.Wait()
 		steps, times, _ := m.saw()
-		if steps, times = steps[len(before):], times[len(before):]; len(steps) != 1 || steps[0] != any(machine.Wake{}) || times[0] < at {
+		if steps, times = steps[len(before):], times[len(before):]; len(steps) != 1 || steps[0] != any(wake{}) || times[0] < at {
 			t.Errorf("steps %v at %v, want a Wake 50 ms after the turn behind the suspend", steps, times)
 		}
 	})
@@ -105,7 +105,7 @@ func TestAMachineIsWokenWhenItStarts(t *testing.T) {
 		m := &recorder{}
 		start(t, m, &world{}, 0)
 		synctest.Wait()
-		if steps, times, ready := m.saw(); !slices.Equal(steps, []any{machine.Wake{}}) || times[0] != 1 || ready != 1 {
+		if steps, times, ready := m.saw(); !slices.Equal(steps, []any{wake{}}) || times[0] != 1 || ready != 1 {
 			t.Errorf("stepped %v at %v in %d turns, want a Wake at once", steps, times, ready)
 		}
 	})
@@ -119,11 +119,11 @@ func TestAnAlarmThatIsDueSharesATurn(t *testing.T) {
 		d.Step(effects{Alarm: machine.Mono(time.Second)})
 		synctest.Wait()
 		before, _, turns := m.saw()
-		d.Step(func() any { time.Sleep(2 * time.Second); return "input" })
+		d.Gather(yields(func() any { time.Sleep(2 * time.Second); return "input" }))
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		steps, _, ready := m.saw()
-		if steps = steps[len(before):]; !slices.Equal(steps, []any{"input", machine.Wake{}}) || ready != turns+1 {
+		if steps = steps[len(before):]; !slices.Equal(steps, []any{"input", wake{}}) || ready != turns+1 {
 			t.Errorf("stepped %v in %d turns, want the input and a Wake in one", steps, ready-turns)
 		}
 	})
@@ -133,14 +133,14 @@ func TestAnAlarmThatIsDueSharesATurn(t *testing.T) {
 func TestAnAlarmOfASlowClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, began, at := &recorder{}, time.Now(), machine.Mono(400*time.Millisecond)
-		d := Start(Config{Machine: m, Now: func() machine.Now { return machine.Now{Mono: machine.Mono(time.Since(began)/2) + 1} }})
+		d := Start(Config[any, any]{Machine: m, Now: func() machine.Now { return machine.Now{Mono: machine.Mono(time.Since(began)/2) + 1} }})
 		d.Step(effects{Alarm: at})
 		synctest.Wait()
 		before, _, _ := m.saw()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		steps, times, _ := m.saw()
-		if steps = steps[len(before):]; !slices.Equal(steps, []any{machine.Wake{}}) || times[len(before)] < at {
+		if steps = steps[len(before):]; !slices.Equal(steps, []any{wake{}}) || times[len(before)] < at {
 			t.Errorf("stepped %v at %v, want a Wake at %v by that clock", steps, times[len(before):], at)
 		}
 		d.Stop()
@@ -158,16 +158,21 @@ func (m *dated) Step(now machine.Now, input any) {
 	m.recorder.Step(now, input)
 }
 
+func (m *dated) Wake(now machine.Now) {
+	m.by = append(m.by, now)
+	m.recorder.Wake(now)
+}
+
 // A machine is told of both clocks, as they are when its turn comes.
 func TestBothClocksAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, now := &dated{}, machine.Now{Mono: 1, Wall: 1000}
-		d := Start(Config{Machine: m, Now: func() machine.Now { return now }})
+		d := Start(Config[any, any]{Machine: m, Now: func() machine.Now { return now }})
 		synctest.Wait()
 		now = machine.Now{Mono: 2, Wall: 900} // this one may go back
 		d.Step("input")
 		synctest.Wait()
-		d.Step(func() any { now = machine.Now{Mono: 3, Wall: 1100}; return "gathered" })
+		d.Gather(yields(func() any { now = machine.Now{Mono: 3, Wall: 1100}; return "gathered" }))
 		synctest.Wait()
 		if want := []machine.Now{{Mono: 1, Wall: 1000}, {Mono: 2, Wall: 900}, {Mono: 3, Wall: 1100}}; !slices.Equal(m.by, want) {
 			t.Errorf("stepped by %v, want %v", m.by, want)

@@ -27,7 +27,7 @@ func goroutine() string {
 func TestNobodyIsWokenToWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var did []string
-		d := Start(Config{
+		d := Start(Config[any, any]{
 			Machine: &recorder{}, Now: func() machine.Now { return machine.Now{Mono: 1} }, Send: func([]machine.Envelope) {},
 			Persist: func([]any, bool) error { did = append(did, goroutine()); return nil },
 			Outcome: func([]any) { did = append(did, goroutine()) },
@@ -76,7 +76,7 @@ func TestWhatWasSteppedDuringAWriteIsWrittenNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun, told []any
 		durable, heard := make(chan struct{}), make(chan struct{})
-		d := Start(Config{
+		d := Start(Config[any, any]{
 			Machine: &recorder{}, Now: func() machine.Now { return machine.Now{Mono: 1} }, Send: func([]machine.Envelope) {},
 			Persist: func(records []any, _ bool) error { begun = append(begun, records...); <-durable; return nil },
 			Outcome: func(news []any) { told = append(told, news...); <-heard },
@@ -104,7 +104,7 @@ func TestWhatWaitedLeavesInTheOrderOfTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var did []any
 		sending := make(chan struct{})
-		d := Start(Config{
+		d := Start(Config[any, any]{
 			Machine: &recorder{}, Now: func() machine.Now { return machine.Now{Mono: 1} }, Outcome: func([]any) {},
 			Persist: func(records []any, _ bool) error { did = append(did, records...); return nil },
 			Send: func(envs []machine.Envelope) {
@@ -139,7 +139,7 @@ func TestWhatWaitedIsSentOrStepped(t *testing.T) {
 		before, _, _ := m.saw()
 		record := machine.Persist{Record: "r", Then: []machine.Envelope{env(2, "a"), env(1, "b"), env(3, "c"), env(1, "d")}}
 		input := effects{Persists: []machine.Persist{record}}
-		d.Step(Look(func() any { return input }))
+		d.Look(yields(func() any { return input }))
 		synctest.Wait()
 		if want := []machine.Envelope{env(2, "a"), env(3, "c")}; !slices.Equal(w.sent, want) {
 			t.Errorf("sent %v, want %v", w.sent, want)
@@ -188,7 +188,7 @@ func TestAFailedWriteOfWhoStepsEndsEverything(t *testing.T) {
 func TestWhoStepsWritesWhatLingersFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
-		d := startWith(t, &recorder{}, w, Config{Linger: time.Second})
+		d := startWith(t, &recorder{}, w, Config[any, any]{Linger: time.Second})
 		d.Step(effects{Persists: []machine.Persist{{Record: "a"}}})
 		synctest.Wait()
 		d.Step(forcedRecord("b"))
@@ -209,11 +209,11 @@ func TestAnAlarmDuringATurnDoesNotWaitForItsWrite(t *testing.T) {
 		synctest.Wait()
 		input := forcedRecord("a")
 		input.Alarm = at
-		d.Step(Look(func() any { time.Sleep(time.Second); return input }))
+		d.Look(yields(func() any { time.Sleep(time.Second); return input }))
 		time.Sleep(time.Second)
 		synctest.Wait()
 		steps, times, _ := m.saw()
-		if last := len(steps) - 1; steps[last] != any(machine.Wake{}) || times[last] != machine.Mono(time.Second)+1 {
+		if last := len(steps) - 1; steps[last] != any(wake{}) || times[last] != machine.Mono(time.Second)+1 {
 			t.Errorf("last stepped %v at %v, want a Wake as soon as the turn has ended", steps[last], times[last])
 		}
 		close(w.hold)
@@ -222,7 +222,7 @@ func TestAnAlarmDuringATurnDoesNotWaitForItsWrite(t *testing.T) {
 
 // Nothing is written after a write that has failed, and nothing leaves that waited for it.
 func TestNothingIsWrittenAfterAFailure(t *testing.T) {
-	for _, c := range []Config{{Linger: time.Second}, {}} {
+	for _, c := range []Config[any, any]{{Linger: time.Second}, {}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &world{hold: make(chan struct{}), broken: errors.New("broken")}
 			d := startWith(t, &recorder{}, w, c)
@@ -246,12 +246,12 @@ func TestWhatComesDuringATurnDoesNotWaitForItsWrite(t *testing.T) {
 		m, w := &recorder{}, &world{hold: make(chan struct{})}
 		d := start(t, m, w, 0)
 		synctest.Wait()
-		d.Step(func() any {
+		d.Gather(yields(func() any {
 			d.Step("next")
 			a := forcedRecord("a")
 			a.Alarm = machine.Mono(time.Hour) // nothing but the input is a reason to step
 			return a
-		})
+		}))
 		synctest.Wait()
 		if steps, _, _ := m.saw(); !slices.Contains(steps, any("next")) || len(w.written) != 0 {
 			t.Errorf("stepped %v, wrote %v: what came during the turn waits for the disk", steps, w.written)
@@ -264,7 +264,7 @@ func TestWhatComesDuringATurnDoesNotWaitForItsWrite(t *testing.T) {
 func TestNothingIsSteppedWhileTheOwnerHearsOfAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, heard := &recorder{}, make(chan struct{})
-		d := Start(Config{
+		d := Start(Config[any, any]{
 			Machine: m, Now: func() machine.Now { return machine.Now{Mono: 1} }, Send: func([]machine.Envelope) {},
 			Persist: func([]any, bool) error { return errors.New("broken") }, Outcome: func([]any) {},
 			Fail: func(error) { <-heard },
@@ -289,7 +289,7 @@ func TestTheOwnerHearsOfOneFailure(t *testing.T) {
 		d.Step(forcedRecord("a"))
 		synctest.Wait()
 		release := make(chan struct{})
-		d.Step(func() any { <-release; return nil })
+		d.Gather(yields(func() any { <-release; return nil }))
 		synctest.Wait()
 		close(w.hold)
 		synctest.Wait()
@@ -318,7 +318,7 @@ func TestOneForcedRecordForcesItsTurn(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &world{}
-			d := startWith(t, &recorder{}, w, Config{Linger: time.Second})
+			d := startWith(t, &recorder{}, w, Config[any, any]{Linger: time.Second})
 			d.Step(effects{Persists: slices.Clone(tt.ps)})
 			synctest.Wait()
 			w.mu.Lock()
@@ -334,8 +334,8 @@ func TestOneForcedRecordForcesItsTurn(t *testing.T) {
 func TestWhatIsForcedIsWrittenBesideAllElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun, took, written := time.Now(), time.Duration(0), make(chan struct{})
-		var d *Driver
-		d = Start(Config{
+		var d *Driver[any, any]
+		d = Start(Config[any, any]{
 			Machine: &recorder{}, Now: func() machine.Now { return machine.Now{Mono: 1} }, Send: func([]machine.Envelope) {},
 			Persist: func([]any, bool) error { took = time.Since(begun); close(written); return nil },
 			Outcome: func(news []any) {
@@ -365,8 +365,8 @@ func TestWhatIsForcedIsWrittenBesideAllElse(t *testing.T) {
 func TestAnAlarmThatWasDueAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, began := &recorder{}, time.Now()
-		var d *Driver
-		d = Start(Config{
+		var d *Driver[any, any]
+		d = Start(Config[any, any]{
 			Machine: m, Now: func() machine.Now { return machine.Now{Mono: machine.Mono(time.Since(began)) + 1} },
 			Persist: func([]any, bool) error { return nil }, // so that another goroutine hears the timer
 			Outcome: func([]any) { time.Sleep(time.Hour); d.Halt() },

@@ -9,8 +9,8 @@
 // A machine that uses a register, such as one of package disklease, goes over it so:
 //
 //	m := quorumregister.Over(claim, set.Config(id, true))
-//	access, leave := set.Serve("nightly", id, func(a machine.Accessed) { d.Step(a) })
-//	d = driver.Start(driver.Config{Machine: m, Access: access, …})
+//	access, leave := set.Serve("nightly", id, func(a machine.Accessed) { d.Accessed(a) })
+//	d = driver.Start(driver.Config[In, Out]{Machine: m, Access: access, …})
 //	…
 //	d.Stop()
 //	leave()

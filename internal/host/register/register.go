@@ -47,7 +47,7 @@ type Cell struct {
 	name   string
 	atomic bool
 	set    *Set
-	driver *driver.Driver
+	driver *driver.Driver[machine.Access, quorumregister.Outcome]
 	leave  func()
 	turn   chan struct{} // holds a token while an operation lasts
 	closed chan struct{}
@@ -77,9 +77,9 @@ func (s *Set) cell(name string, atomic bool) *Cell {
 	var me machine.ID
 	_, _ = rand.Read(me[:]) // never fails
 	c := &Cell{name: name, atomic: atomic, set: s, turn: make(chan struct{}, 1), closed: make(chan struct{})}
-	access, leave := s.Serve(name, me, func(a machine.Accessed) { c.driver.Step(a) })
+	access, leave := s.Serve(name, me, func(a machine.Accessed) { c.driver.Accessed(a) })
 	c.leave = leave
-	c.driver = driver.Start(driver.Config{
+	c.driver = driver.Start(driver.Config[machine.Access, quorumregister.Outcome]{
 		Machine: quorumregister.Client(s.Config(me, atomic)),
 		Now:     func() machine.Now { return machine.Now{Mono: s.now()} },
 		Access:  access,
@@ -149,16 +149,16 @@ func (c *Cell) do(ctx context.Context, op any) (any, error) {
 }
 
 // outcomes runs on the driver's goroutine. The turn orders it with do.
-func (c *Cell) outcomes(outs []any) {
+func (c *Cell) outcomes(outs []quorumregister.Outcome) {
 	for _, out := range outs {
-		switch out := out.(type) {
-		case machine.Accessed:
-			c.done <- out
+		switch event := out.Event.(type) {
+		case nil:
+			c.done <- out.Accessed
 			<-c.turn
 		case quorumregister.Took:
-			c.set.delays.Add(out.Time)
+			c.set.delays.Add(event.Time)
 		default:
-			c.troubles.note(out)
+			c.troubles.note(event)
 		}
 	}
 }

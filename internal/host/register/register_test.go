@@ -304,7 +304,7 @@ func TestAnAnswerIsOfItsOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Cell{turn: make(chan struct{}, 1), done: make(chan machine.Accessed)}
 		c.turn <- struct{}{}
-		go c.outcomes([]any{machine.Accessed{ID: 7}})
+		go c.outcomes([]quorumregister.Outcome{{Accessed: machine.Accessed{ID: 7}}})
 		synctest.Wait()
 		if len(c.turn) != 1 {
 			t.Error("the next operation may begin before the answer of this one was handed over")

@@ -18,10 +18,10 @@ type troubles struct {
 var errStale = errors.New("went back, restored from an old copy or without its memory; it does not count for a while")
 
 // note takes in an outcome of quorumregister.
-func (t *troubles) note(out any) {
+func (t *troubles) note(event quorumregister.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch out := out.(type) {
+	switch out := event.(type) {
 	case quorumregister.Failing:
 		t.failing = set(t.failing, out.Base, out.Err)
 	case quorumregister.Stale:

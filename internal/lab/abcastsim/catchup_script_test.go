@@ -98,7 +98,7 @@ var catchUpScripts = []script{
 		}
 		// Its later messages are those of a member that has ordered something else with 2.
 		says := func(from, to machine.NodeID, s abcast.Status) {
-			th.Step(to, machine.Envelope{From: from, To: to, Body: s})
+			th.Receive(machine.Envelope{From: from, To: to, Body: s})
 		}
 		at := func(id machine.NodeID) abcast.Status {
 			b := th.members[id].Base().Order
@@ -112,7 +112,7 @@ var catchUpScripts = []script{
 			th.t.Errorf("digest: member 1 says %v, want %v", th.contradicted[1], want)
 		}
 		says(3, 1, at(1)) // and is not listened to any more
-		th.Step(1, machine.Envelope{From: 3, To: 1, Body: abcast.Fetch{From: 1}})
+		th.Receive(machine.Envelope{From: 3, To: 1, Body: abcast.Fetch{From: 1}})
 		if th.Has(From(1), To(3), Kind[abcast.Decisions]()) {
 			th.t.Error("digest: member 3 has another order, and member 1 answers it")
 		}
@@ -122,7 +122,7 @@ var catchUpScripts = []script{
 		if len(th.contradicted[1]) != 1 {
 			th.t.Errorf("digest: member 1 says %v of an order that is further than its own", th.contradicted[1])
 		}
-		th.Step(1, machine.Envelope{From: 2, To: 1, Body: abcast.Decisions{From: 2, Values: [][]byte{th.batch(2, 1, 1)}}})
+		th.Receive(machine.Envelope{From: 2, To: 1, Body: abcast.Decisions{From: 2, Values: [][]byte{th.batch(2, 1, 1)}}})
 		if want := (abcast.Contradicted{From: 2, Position: 2, Outvoted: true}); len(th.contradicted[1]) != 2 || th.contradicted[1][1] != want {
 			th.t.Errorf("digest: member 1 says %v, want that 2 has another order, too, and that it is outvoted", th.contradicted[1])
 		}
@@ -165,7 +165,7 @@ var catchUpScripts = []script{
 		older := th.members[1].Base()
 		older.Order.Instance, older.Order.Position, older.Position = 3, 3, 3
 		older.Order.Sessions = []abcast.Session{{Client: older.Order.Sessions[0].Client, Upto: 3, Position: 3}}
-		th.Step(3, machine.Envelope{From: 2, To: 3, Body: abcast.Transfer{Base: older}}) // that 2 sent before it trimmed
+		th.Receive(machine.Envelope{From: 2, To: 3, Body: abcast.Transfer{Base: older}}) // that 2 sent before it trimmed
 		if th.lacks[3] != 4 || th.impossible[3] != nil {
 			th.t.Errorf("contiguity: behind an older state member 3 says to lack what led to %d (%v), want 4", th.lacks[3], th.impossible[3])
 		}
@@ -235,7 +235,7 @@ var catchUpScripts = []script{
 		of := th.members[3].Group()
 		ahead := abcast.Base{Order: abcast.State{Instance: 9, Position: 1, Group: of, Clients: 100}, Position: 1} // eight had nothing in them
 		th.slow = true
-		th.Step(3, machine.Envelope{From: 2, To: 3, Body: abcast.Transfer{Base: ahead}})
+		th.Receive(machine.Envelope{From: 2, To: 3, Body: abcast.Transfer{Base: ahead}})
 		if p := th.members[3].Base().Position; p != 0 || th.lacks[3] != 1 {
 			th.t.Errorf("member 3 begins after %d, and its owner has nothing on disk", p)
 		}
@@ -250,7 +250,7 @@ var catchUpScripts = []script{
 			}}
 			b.Order.Group.Members = slices.Clone(b.Order.Group.Members)
 			change(&b)
-			th.Step(3, machine.Envelope{From: 2, To: 3, Body: abcast.Transfer{Base: b}})
+			th.Receive(machine.Envelope{From: 2, To: 3, Body: abcast.Transfer{Base: b}})
 			if th.lacks[3] != want {
 				th.t.Errorf("%s: member 3 says to lack what led to %d, want %d", what, th.lacks[3], want)
 			}

@@ -1,6 +1,7 @@
 package abcastsim
 
 import (
+	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/asynclease"
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
@@ -14,7 +15,7 @@ import (
 // no step. Messages that it got besides, and did not wait for, do not count, so that neither
 // delays nor the order of arrival change the result.
 type counted struct {
-	machine.Machine
+	*abcast.Machine
 	id    machine.NodeID
 	n     int64
 	count *counter
@@ -54,7 +55,7 @@ func newCounter() *counter {
 	return &counter{steps: map[uint64]int{}, rounds: map[uint64]int64{}, traffic: map[uint64]*traffic{}}
 }
 
-func newCounted(m machine.Machine, id machine.NodeID, n int, c *counter) *counted {
+func newCounted(m *abcast.Machine, id machine.NodeID, n int, c *counter) *counted {
 	return &counted{
 		Machine: m, id: id, n: int64(n), count: c, leases: map[uint64]uint64{}, answers: map[uint64]int{}, requests: map[asynclease.Request]asked{},
 		estimates: map[[2]uint64]int{}, imposed: map[[2]uint64]int{}, acks: map[[2]uint64]int{},
@@ -66,15 +67,12 @@ func deepest(m map[[2]uint64]int, cn uint64, round int64, depth int) {
 	m[k] = max(m[k], depth)
 }
 
-func (c *counted) Step(now machine.Now, input any) {
-	if e, ok := input.(machine.Envelope); ok {
-		if d, ok := e.Body.(deep); ok {
-			c.takes(d)
-			e.Body = d.body
-			input = e
-		}
+func (c *counted) Receive(now machine.Now, e machine.Envelope) {
+	if d, ok := e.Body.(deep); ok {
+		c.takes(d)
+		e.Body = d.body
 	}
-	c.Machine.Step(now, input)
+	c.Machine.Receive(now, e)
 }
 
 // takes notes the depth of an arriving message.
@@ -102,7 +100,7 @@ func (c *counted) takes(d deep) {
 	}
 }
 
-func (c *counted) Ready() machine.Ready {
+func (c *counted) Ready() machine.Ready[abcast.Outcome] {
 	rd := c.Machine.Ready()
 	rd.Sends = c.sends(rd.Sends)
 	for i := range rd.Persists {

@@ -29,7 +29,7 @@ func death(seed uint64, n int, direct bool, clients ...machine.NodeID) (time.Dur
 	for i := range n {
 		cfg.Consensus.Members = append(cfg.Consensus.Members, machine.NodeID(i+1))
 	}
-	hosts := map[machine.NodeID]*sim.Host{}
+	hosts := map[machine.NodeID]*sim.Process[abcast.Input, abcast.Outcome]{}
 	seqs, since := map[machine.NodeID]uint64{}, map[machine.NodeID]time.Duration{}
 	var died, longest time.Duration
 	broadcast := func(id machine.NodeID) {
@@ -48,8 +48,8 @@ func death(seed uint64, n int, direct bool, clients ...machine.NodeID) (time.Dur
 		if err != nil {
 			return 0, err
 		}
-		h := sim.NewHost(w, net, id, 1e-5)
-		h.Outcome = func(out any) {
+		h := sim.NewProcess[abcast.Input, abcast.Outcome](w, net, id, 1e-5)
+		h.Outcome = func(out abcast.Outcome) {
 			if d, ok := out.(abcast.Delivered); ok && d.Client == abcast.NewClient(0, uint64(id)) && d.Seq == seqs[id] {
 				waited(id)
 				w.After(5*time.Millisecond, func() { broadcast(id) })
@@ -66,7 +66,7 @@ func death(seed uint64, n int, direct bool, clients ...machine.NodeID) (time.Dur
 	hosts[1].Crash()
 	w.Run(time.Millisecond)
 	for _, id := range cfg.Consensus.Members[1:] {
-		hosts[id].Step(fastct.Suspect{Node: 1, Suspected: true})
+		hosts[id].Step(abcast.Suspect{Node: 1, Suspected: true})
 	}
 	w.Run(time.Second)
 	for _, id := range clients {

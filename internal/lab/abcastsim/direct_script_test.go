@@ -43,7 +43,7 @@ var directScripts = []script{
 		th.broadcasts(1, 1, 3)
 		th.Crash(1)
 		for _, id := range []machine.NodeID{2, 3} {
-			th.Step(id, fastct.Suspect{Node: 1, Suspected: true})
+			th.Step(id, abcast.Suspect{Node: 1, Suspected: true})
 		}
 		th.Settle()
 		th.Wait(retry) // and not an hour later
@@ -95,7 +95,7 @@ var directScripts = []script{
 		th.Crash(1)
 		th.Settle()
 		for _, id := range []machine.NodeID{2, 3} {
-			th.Step(id, fastct.Suspect{Node: 1, Suspected: true})
+			th.Step(id, abcast.Suspect{Node: 1, Suspected: true})
 		}
 		th.Settle() // and not an hour later
 		th.delivered(1, 2, 3)
@@ -113,7 +113,7 @@ func (th *theater) leaseless() {
 	th.broadcasts(2, 1, 2)
 	th.Settle()
 	for _, id := range []machine.NodeID{1, 2} {
-		th.Step(3, fastct.Suspect{Node: id, Suspected: true})
+		th.Step(3, abcast.Suspect{Node: id, Suspected: true})
 	}
 	th.broadcasts(3, 1, 3)
 	th.Pass(Kind[asynclease.Lease](), To(2))

@@ -53,7 +53,7 @@ var PaperFigure5 = []PaperFigure{{1, 500, 400}, {10, 320, 400}, {20, 310, 400}, 
 type group struct {
 	w       *sim.World
 	count   *counter
-	hosts   []*sim.Host
+	hosts   []*sim.Process[abcast.Input, abcast.Outcome]
 	members []*abcast.Machine
 	at      []uint64 // positions
 	seq     uint64
@@ -81,8 +81,8 @@ func newGroup(seed uint64, n int, cfg fastct.Config) (*group, error) {
 		if err != nil {
 			return nil, err
 		}
-		h := sim.NewHost(w, net, id, 1e-5)
-		h.Outcome = func(out any) {
+		h := sim.NewProcess[abcast.Input, abcast.Outcome](w, net, id, 1e-5)
+		h.Outcome = func(out abcast.Outcome) {
 			if d, ok := out.(abcast.Delivered); ok {
 				g.delivered(i, d)
 			}

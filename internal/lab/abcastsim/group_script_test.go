@@ -143,8 +143,8 @@ var groupScripts = []script{
 		th.Pass(Kind[fastct.Decide](), about(1), To(2, 3))
 		th.broadcasts(2, 1, 2)
 		th.broadcasts(3, 1, 3)
-		th.Step(2, fastct.Suspect{Node: 1, Suspected: true})
-		th.Step(3, fastct.Suspect{Node: 1, Suspected: true})
+		th.Step(2, abcast.Suspect{Node: 1, Suspected: true})
+		th.Step(3, abcast.Suspect{Node: 1, Suspected: true})
 		th.beats(From(1), To(1))
 		th.Lose(To(1))
 		th.beats()
@@ -165,7 +165,7 @@ var groupScripts = []script{
 		th.Late(late) // 2 and 3 have acknowledged the first instance of five members when they were three
 		th.broadcasts(2, 1, 2)
 		for id := machine.NodeID(2); id <= 5; id++ {
-			th.Step(id, fastct.Suspect{Node: 1, Suspected: true})
+			th.Step(id, abcast.Suspect{Node: 1, Suspected: true})
 		}
 		th.Lose(To(1))
 		th.beats(From(1), To(1))
@@ -194,8 +194,8 @@ var groupScripts = []script{
 		}
 		th.Crash(4)
 		th.broadcasts(1, 1, 2)
-		th.Step(2, fastct.Suspect{Node: 1, Suspected: true})
-		th.Step(3, fastct.Suspect{Node: 1, Suspected: true})
+		th.Step(2, abcast.Suspect{Node: 1, Suspected: true})
+		th.Step(3, abcast.Suspect{Node: 1, Suspected: true})
 		th.beats()
 		th.delivered(2, 2, 3)
 	}},

@@ -16,12 +16,22 @@ type prompt struct {
 	now  machine.Now
 }
 
-func (p *prompt) Step(now machine.Now, input any) {
+func (p *prompt) Step(now machine.Now, input abcast.Input) {
 	p.now = now
 	p.Machine.Step(now, input)
 }
 
-func (p *prompt) Ready() machine.Ready {
+func (p *prompt) Receive(now machine.Now, e machine.Envelope) {
+	p.now = now
+	p.Machine.Receive(now, e)
+}
+
+func (p *prompt) Wake(now machine.Now) {
+	p.now = now
+	p.Machine.Wake(now)
+}
+
+func (p *prompt) Ready() machine.Ready[abcast.Outcome] {
 	rd := p.Machine.Ready()
 	for _, out := range rd.Outcomes {
 		if l, ok := out.(abcast.Lacks); ok {

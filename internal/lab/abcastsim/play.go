@@ -46,7 +46,7 @@ type play struct {
 // member is a host with a replica.
 type member struct {
 	p     *play
-	host  *sim.Host
+	host  *sim.Process[abcast.Input, abcast.Outcome]
 	m     *abcast.Machine
 	lives uint64
 	replica
@@ -111,7 +111,7 @@ func playWorld(w *sim.World) error {
 
 // appears adds a host.
 func (p *play) appears(id machine.NodeID) *member {
-	k := &member{p: p, host: sim.NewHost(p.w, p.net, id, 1e-3), replica: replica{name: fmt.Sprintf("member %d", id), owner: &owner{}}}
+	k := &member{p: p, host: sim.NewProcess[abcast.Input, abcast.Outcome](p.w, p.net, id, 1e-3), replica: replica{name: fmt.Sprintf("member %d", id), owner: &owner{}}}
 	k.host.Lane = k.name
 	k.host.Outcome = k.outcome
 	p.members = append(p.members, k)
@@ -140,10 +140,10 @@ func (k *member) starts() {
 	if k.position != m.Position() {
 		k.p.judge.violated("%s begins at %d, and its log ends at %d", k.name, m.Position(), k.position)
 	}
-	k.host.Start(sim.Rewriting{Machine: m, Records: m.Records, When: k.p.rewrites})
+	k.host.Start(sim.Rewriting[abcast.Input, abcast.Outcome]{Receiver: m, Records: m.Records, When: k.p.rewrites})
 }
 
-func (k *member) outcome(out any) {
+func (k *member) outcome(out abcast.Outcome) {
 	w, j := k.p.w, k.p.judge
 	switch o := out.(type) {
 	case abcast.Delivered:
@@ -189,7 +189,7 @@ func (k *member) outcome(out any) {
 		k.p.epochs.begins(k.name, o.Group)
 	case abcast.Established:
 		k.p.established(o.Group)
-	case fastct.Leader:
+	case abcast.Leader:
 		w.Note("%s trusts %d", k.name, o.Node)
 	}
 	if err := j.Err(); err != nil {
@@ -311,7 +311,7 @@ func (p *play) chaos(d time.Duration) {
 		func() { p.some().crashes() },
 		func() { n.Cut(p.some().host.ID, p.some().host.ID) },
 		func() { n.Mend() },
-		func() { p.some().host.Step(fastct.Suspect{Node: p.some().host.ID, Suspected: true}) },
+		func() { p.some().host.Step(abcast.Suspect{Node: p.some().host.ID, Suspected: true}) },
 		func() {
 			if k := p.some(); k.host.Up() && !k.host.Paused() {
 				k.host.Pause()

@@ -246,7 +246,7 @@ var scripts = []script{
 		th.Settle()
 		th.Crash(1) // with a lease for some more instances
 		for _, id := range []machine.NodeID{2, 3} {
-			th.Step(id, fastct.Suspect{Node: 1, Suspected: true})
+			th.Step(id, abcast.Suspect{Node: 1, Suspected: true})
 		}
 		th.broadcasts(1, 2, 2)
 		th.Settle()

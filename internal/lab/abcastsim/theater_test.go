@@ -15,7 +15,7 @@ import (
 
 // theater is a stage of three members that the judges watch.
 type theater struct {
-	*Stage
+	*Stage[abcast.Input, abcast.Outcome]
 	t         *testing.T
 	judge     *Judge
 	epochs    *epochs
@@ -54,13 +54,13 @@ func newTheater(t *testing.T, cfg abcast.Config) *theater { return newTheaterOf(
 
 func newTheaterOf(t *testing.T, cfg abcast.Config, addresses addresses) *theater {
 	th := &theater{
-		Stage: New(t), t: t, judge: NewJudge(), addresses: addresses, epochs: newEpochs(cfg.Consensus.Members), cfg: cfg, members: map[machine.NodeID]*abcast.Machine{},
+		Stage: New[abcast.Input, abcast.Outcome](t), t: t, judge: NewJudge(), addresses: addresses, epochs: newEpochs(cfg.Consensus.Members), cfg: cfg, members: map[machine.NodeID]*abcast.Machine{},
 		replicas: map[machine.NodeID]*replica{}, lives: map[machine.NodeID]uint64{}, refused: map[machine.NodeID]error{}, repeated: map[machine.NodeID]uint64{},
 		established: map[machine.NodeID]uint64{}, owners: map[machine.NodeID]*owner{}, lacks: map[machine.NodeID]uint64{}, gone: map[machine.NodeID]bool{},
 		clients: map[byte]machine.ID{}, forgotten: map[machine.NodeID]uint64{}, impossible: map[machine.NodeID]error{}, contradicted: map[machine.NodeID][]abcast.Contradicted{},
 	}
 	th.Sent = th.epochs.sends
-	th.Outcome = func(id machine.NodeID, out any) {
+	th.Outcome = func(id machine.NodeID, out abcast.Outcome) {
 		switch o := out.(type) {
 		case abcast.Delivered:
 			th.judge.Delivers(th.replicas[id], o)
@@ -113,8 +113,8 @@ func (th *theater) starts(id machine.NodeID, records []any) {
 	for _, d := range messages {
 		th.judge.Delivers(r, d)
 	}
-	rewriting := sim.Rewriting{Records: m.Records, When: func() bool { return th.rewrites != nil && th.rewrites() }}
-	rewriting.Machine = &prompt{Machine: m, gets: func(l abcast.Lacks) abcast.Restored {
+	rewriting := sim.Rewriting[abcast.Input, abcast.Outcome]{Records: m.Records, When: func() bool { return th.rewrites != nil && th.rewrites() }}
+	rewriting.Receiver = &prompt{Machine: m, gets: func(l abcast.Lacks) abcast.Restored {
 		if th.slow {
 			return abcast.Restored{}
 		}

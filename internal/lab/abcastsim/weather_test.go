@@ -9,7 +9,6 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
-	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
 var storms = stage.NewStorms(300)
@@ -27,7 +26,7 @@ func weather(t *testing.T, r *rand.Rand) {
 	cfg.Pipeline, cfg.BatchCount, cfg.Direct = 1+r.IntN(3), 1+r.IntN(4), chance(0.5)
 	th := newTheater(t, cfg)
 	ids := slices.Clone(cfg.Consensus.Members)
-	w := stage.Weather{Stage: th.Stage, Rand: r, Step: 5 * retry}
+	w := stage.Weather[abcast.Input, abcast.Outcome]{Stage: th.Stage, Rand: r, Step: 5 * retry}
 	some := func() machine.NodeID { return ids[r.IntN(len(ids))] }
 	th.slow = chance(0.5)
 	crash, suspect, trim := 0.02*r.Float64(), 0.02*r.Float64(), 0.02*r.Float64()
@@ -51,7 +50,7 @@ func weather(t *testing.T, r *rand.Rand) {
 				th.starts(id, w.Crashes(id))
 			}
 		case x < crash+suspect:
-			th.Step(some(), fastct.Suspect{Node: some(), Suspected: chance(0.6)})
+			th.Step(some(), abcast.Suspect{Node: some(), Suspected: chance(0.6)})
 		case x < crash+suspect+trim && chance(0.5):
 			th.restores(some())
 		case x < crash+suspect+trim:
@@ -98,7 +97,7 @@ func weather(t *testing.T, r *rand.Rand) {
 	}
 	for _, id := range ids {
 		for _, of := range ids {
-			th.Step(id, fastct.Suspect{Node: of})
+			th.Step(id, abcast.Suspect{Node: of})
 		}
 	}
 	missing := func() error {

@@ -42,7 +42,7 @@ type play struct {
 // member is a host with an owner that asks.
 type member struct {
 	p     *play
-	host  *sim.Host
+	host  *sim.Process[asynclease.Input, asynclease.Verdict]
 	m     *asynclease.Machine
 	lives uint64
 	asks  uint64
@@ -57,7 +57,7 @@ func playWorld(w *sim.World) error {
 		p.ids = append(p.ids, machine.NodeID(i+1))
 	}
 	for _, id := range p.ids {
-		k := &member{p: p, host: sim.NewHost(w, p.net, id, 1e-3)}
+		k := &member{p: p, host: sim.NewProcess[asynclease.Input, asynclease.Verdict](w, p.net, id, 1e-3)}
 		k.host.Lane = fmt.Sprintf("member %d", id)
 		k.host.Outcome = k.outcome
 		p.members = append(p.members, k)
@@ -126,8 +126,7 @@ func (k *member) ask() {
 	k.host.Step(a)
 }
 
-func (k *member) outcome(out any) {
-	v := out.(asynclease.Verdict)
+func (k *member) outcome(v asynclease.Verdict) {
 	k.p.w.Note("member %d: %+v", k.host.ID, v)
 	k.p.judge.Verdict(k.host.ID, v)
 	if v.Granted {

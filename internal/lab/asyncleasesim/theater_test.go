@@ -10,7 +10,7 @@ import (
 
 // theater is a stage of members that the judge watches.
 type theater struct {
-	*stage.Stage
+	*stage.Stage[asynclease.Input, asynclease.Verdict]
 	t        *testing.T
 	judge    Judge
 	ids      []machine.NodeID
@@ -19,9 +19,8 @@ type theater struct {
 }
 
 func newTheater(t *testing.T, n int) *theater {
-	th := &theater{Stage: stage.New(t), t: t, lives: map[machine.NodeID]uint64{}, verdicts: map[[2]uint64]asynclease.Verdict{}}
-	th.Outcome = func(id machine.NodeID, out any) {
-		v := out.(asynclease.Verdict)
+	th := &theater{Stage: stage.New[asynclease.Input, asynclease.Verdict](t), t: t, lives: map[machine.NodeID]uint64{}, verdicts: map[[2]uint64]asynclease.Verdict{}}
+	th.Outcome = func(id machine.NodeID, v asynclease.Verdict) {
 		th.judge.Verdict(id, v)
 		th.verdicts[[2]uint64{uint64(id), v.ID}] = v
 	}

@@ -1,6 +1,7 @@
 package asyncleasesim
 
 import (
+	"github.com/tenure-lease/tenure/internal/protocol/asynclease"
 	"math/rand/v2"
 	"testing"
 
@@ -16,7 +17,7 @@ func TestWeather(t *testing.T) { storms.Play(t, weather) }
 
 func weather(t *testing.T, r *rand.Rand) {
 	th := newTheater(t, []int{3, 3, 4, 5, 2}[r.IntN(5)])
-	w := stage.Weather{Stage: th.Stage, Rand: r, Step: 3 * retry}
+	w := stage.Weather[asynclease.Input, asynclease.Verdict]{Stage: th.Stage, Rand: r, Step: 3 * retry}
 	some := func() machine.NodeID { return th.ids[r.IntN(len(th.ids))] }
 	asked := map[machine.NodeID]uint64{} // in this life
 	crash := 0.03 * r.Float64()

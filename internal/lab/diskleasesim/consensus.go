@@ -57,7 +57,7 @@ type ballot struct {
 	oracle  oracleKind
 	lease   *register // of the oracles' leases
 	store   store     // of the ranked register
-	serves  func(machine.Machine, machine.ID) machine.Machine
+	serves  func(disklease.Proposer, machine.ID) disklease.Proposer
 	voters  []*voter
 	spread  time.Duration // between the first and the last that proposes
 	eager   float64       // how likely one leads from the start, if the oracle is wild
@@ -89,12 +89,12 @@ func newBallot(w *sim.World, oracle oracleKind) *ballot {
 	case 1:
 		b.store = newDisks(w, n)
 		atomic := w.Chance(0.5)
-		b.serves = func(m machine.Machine, id machine.ID) machine.Machine {
-			return quorumregister.Over(disklease.RankedOverNotes(m, id), quorumregister.Config{Writer: id, Bases: n, Atomic: atomic, Retry: delta})
+		b.serves = func(m disklease.Proposer, id machine.ID) disklease.Proposer {
+			return quorumregister.Over(disklease.RankedOverNotes(m, id), quorumregister.Config{Writer: id, Bases: n, Atomic: atomic, Retry: delta}, ofDisks)
 		}
 	case 2:
 		b.store = newActives(&b.parliament, n)
-		b.serves = func(m machine.Machine, _ machine.ID) machine.Machine {
+		b.serves = func(m disklease.Proposer, _ machine.ID) disklease.Proposer {
 			return disklease.RankedOverBases(m, n, delta)
 		}
 	}

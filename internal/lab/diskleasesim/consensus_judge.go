@@ -107,20 +107,20 @@ func maxRank(a, b disklease.Rank) disklease.Rank {
 
 // watched tells the judge a machine's operations on its ranked register.
 type watched struct {
-	inner machine.Machine
-	p     *parliament
-	op    any // the last
+	disklease.Proposer
+	p  *parliament
+	op any // the last
 }
 
-func (m *watched) Step(now machine.Now, input any) {
-	if in, ok := input.(machine.Accessed); ok && in.Err == nil {
+func (m *watched) Accessed(now machine.Now, in machine.Accessed) {
+	if in.Err == nil {
 		m.p.returns(m.op, in.Reply)
 	}
-	m.inner.Step(now, input)
+	m.Proposer.Accessed(now, in)
 }
 
-func (m *watched) Ready() machine.Ready {
-	rd := m.inner.Ready()
+func (m *watched) Ready() machine.Ready[disklease.Outcome] {
+	rd := m.Proposer.Ready()
 	for _, a := range rd.Accesses {
 		m.op = a.Op
 		m.p.invokes(a.Op)

@@ -94,7 +94,7 @@ func (c *cell) access(h *sim.Host, writer machine.ID, a machine.Access) {
 		if err == nil {
 			reply = end()
 		}
-		h.Step(machine.Accessed{ID: a.ID, Reply: reply, Err: err})
+		h.Accessed(machine.Accessed{ID: a.ID, Reply: reply, Err: err})
 	})
 }
 
@@ -154,7 +154,7 @@ func (s *actives) access(h *sim.Host, _ machine.ID, a machine.Access) {
 	life := h.Life()
 	answer := func(in time.Duration, reply any, err error) {
 		if h.Life() == life {
-			h.After(in, func() { h.Step(machine.Accessed{ID: a.ID, Reply: reply, Err: err}) })
+			h.After(in, func() { h.Accessed(machine.Accessed{ID: a.ID, Reply: reply, Err: err}) })
 		}
 	}
 	failed := w.Chance(s.fail)

@@ -13,7 +13,7 @@ import (
 // voter is a host that takes part in a ballot.
 type voter struct {
 	b       *ballot
-	host    *sim.Host
+	host    *sim.Process[disklease.Input, disklease.Outcome]
 	id      machine.ID // of this life
 	oracle  *disklease.Oracle
 	value   string
@@ -23,7 +23,7 @@ type voter struct {
 
 // seat adds a host, which proposes some time later.
 func (b *ballot) seat() {
-	v := &voter{b: b, host: sim.NewHost(b.w, nil, machine.NodeID(len(b.voters)+1), drift/1e6)}
+	v := &voter{b: b, host: sim.NewProcess[disklease.Input, disklease.Outcome](b.w, nil, machine.NodeID(len(b.voters)+1), drift/1e6)}
 	v.host.Lane = fmt.Sprintf("process %d", v.host.ID)
 	v.host.Lag = b.w.Between(0, delta/20)
 	b.voters = append(b.voters, v)
@@ -41,7 +41,7 @@ func (v *voter) starts() {
 	binary.BigEndian.PutUint64(id[8:], uint64(v.host.ID))
 	v.id = id
 	v.oracle = disklease.NewOracle(id, v.claim, v.host.Now())
-	consensus := &watched{inner: disklease.NewConsensus(id, poll), p: &v.b.parliament}
+	consensus := &watched{Proposer: disklease.NewConsensus(id, poll), p: &v.b.parliament}
 	v.host.Outcome = v.outcome
 	v.host.Access = func(h *sim.Host, a machine.Access) {
 		if a.At == 0 {
@@ -62,7 +62,7 @@ func (v *voter) starts() {
 }
 
 // claim makes the oracle's next claim.
-func (v *voter) claim(id machine.ID) machine.Machine {
+func (v *voter) claim(id machine.ID) disklease.Claim {
 	if v.b.oracle == wild {
 		return &puppet{}
 	}
@@ -75,7 +75,7 @@ func (v *voter) claim(id machine.ID) machine.Machine {
 	return lease
 }
 
-func (v *voter) outcome(out any) {
+func (v *voter) outcome(out disklease.Outcome) {
 	w := v.b.w
 	switch out := out.(type) {
 	case disklease.Leads:
@@ -110,13 +110,13 @@ func (v *voter) reigns() {
 		reign = time.Hour
 	}
 	v.claims++
-	v.host.Step(disklease.Acquired{Token: uint64(v.claims), Deadline: v.host.Mono().Add(reign)})
+	v.host.Step(order{out: disklease.Acquired{Token: uint64(v.claims), Deadline: v.host.Mono().Add(reign)}})
 }
 
 // deposed has a puppet lead no more.
 func (v *voter) deposed() {
 	if v.b.oracle == wild && v.host.Up() {
-		v.host.Step(disklease.Lost{Why: "it is said so"})
+		v.host.Step(order{out: disklease.Lost{Why: "it is said so"}})
 	}
 }
 
@@ -149,21 +149,29 @@ func (v *voter) heals() {
 	v.starts()
 }
 
-// puppet is a lease that is held when the world says so: it is given the outcomes as
-// inputs.
-type puppet struct{ out []any }
+// puppet is a lease that is held when the world says so: its inputs are orders.
+type puppet struct{ out []disklease.Outcome }
 
-func (p *puppet) Step(_ machine.Now, input any) {
-	switch input.(type) {
-	case disklease.Acquired, disklease.Lost:
-		p.out = append(p.out, input)
+// order is what a puppet has to report.
+type order struct {
+	disklease.Beside
+	out disklease.Outcome
+}
+
+func (p *puppet) Step(_ machine.Now, input disklease.LeaseInput) {
+	switch in := input.(type) {
+	case order:
+		p.out = append(p.out, in.out)
 	case disklease.Leave:
 		p.out = append(p.out, disklease.Left{})
 	}
 }
 
-func (p *puppet) Ready() machine.Ready {
-	rd := machine.Ready{Outcomes: p.out, Alarm: machine.Never}
+func (p *puppet) Accessed(machine.Now, machine.Accessed) {}
+func (p *puppet) Wake(machine.Now)                       {}
+
+func (p *puppet) Ready() machine.Ready[disklease.Outcome] {
+	rd := machine.Ready[disklease.Outcome]{Outcomes: p.out, Alarm: machine.Never}
 	p.out = nil
 	return rd
 }

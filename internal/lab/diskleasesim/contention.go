@@ -55,7 +55,7 @@ func Contend(seed uint64, n int, term, delay time.Duration) Contest {
 // contest is a crowd at a register.
 type contest struct {
 	w        *sim.World
-	hosts    []*sim.Host
+	hosts    []*sim.Process[disklease.LeaseInput, disklease.Outcome]
 	holder   int
 	hold     time.Duration // how long each holds; 0: until it is made to leave
 	starts   []time.Duration
@@ -68,7 +68,7 @@ func newContest(seed uint64, n int, term, delay time.Duration, plain bool) *cont
 	c := &contest{w: sim.NewWorld(seed)}
 	reg := &register{w: c.w, delta: delay * 9 / 10, wrote: func() {}}
 	for i := range n {
-		h := sim.NewHost(c.w, nil, machine.NodeID(i+1), 0)
+		h := sim.NewProcess[disklease.LeaseInput, disklease.Outcome](c.w, nil, machine.NodeID(i+1), 0)
 		h.Lag = 0
 		cfg := disklease.Config{Term: term, Delay: delay, Plain: plain}
 		for b := range cfg.ID {
@@ -78,7 +78,7 @@ func newContest(seed uint64, n int, term, delay time.Duration, plain bool) *cont
 			c.accesses++
 			reg.access(h, cfg.ID, a)
 		}
-		h.Outcome = func(out any) {
+		h.Outcome = func(out disklease.Outcome) {
 			if _, ok := out.(disklease.Acquired); !ok {
 				return
 			}

@@ -52,7 +52,7 @@ func (d *disks) access(h *sim.Host, _ machine.ID, a machine.Access) {
 			d.note(h, a)
 		}
 		if h.Life() == life {
-			h.After(takes-at, func() { h.Step(answer) })
+			h.After(takes-at, func() { h.Accessed(answer) })
 		}
 	}
 	d.w.After(at, func() {
@@ -149,3 +149,12 @@ func (d *disks) strike() {
 func (d *disks) mend() { d.stall = 0 }
 
 func (d *disks) worstCase() time.Duration { return 60 * delta }
+
+// disksTold is an event of the disks among the outcomes of a machine over them.
+type disksTold struct {
+	disklease.Beside
+	quorumregister.Event
+}
+
+// ofDisks is for quorumregister.Over.
+func ofDisks(e quorumregister.Event) disklease.Outcome { return disksTold{Event: e} }

@@ -69,7 +69,7 @@ func (j *judge) trueTime(h *sim.Host, at machine.Mono) time.Duration {
 func (j *judge) drifts(p *process) {
 	j.expire()
 	if p.hold != nil {
-		p.hold.until = j.trueTime(p.host, p.hold.deadline)
+		p.hold.until = j.trueTime(p.host.Host, p.hold.deadline)
 	}
 }
 
@@ -83,7 +83,7 @@ func (j *judge) starts(p *process, slots int, token uint64, deadline machine.Mon
 	if slots > 1 {
 		kind = sim.Shares
 	}
-	p.hold = &hold{p: p, slots: slots, token: token, deadline: deadline, until: j.trueTime(p.host, deadline), mark: j.w.Begin(kind, p.host.Lane, "token %d", token).Of("lease")}
+	p.hold = &hold{p: p, slots: slots, token: token, deadline: deadline, until: j.trueTime(p.host.Host, deadline), mark: j.w.Begin(kind, p.host.Lane, "token %d", token).Of("lease")}
 	p.hold.renewing = p.renewing
 	j.holds = append(j.holds, p.hold)
 	j.exclusive(p)
@@ -106,7 +106,7 @@ func (j *judge) renews(p *process, deadline machine.Mono) {
 		j.fail("%v renewed a tenure that had ended", p)
 		return
 	}
-	p.hold.deadline, p.hold.until = deadline, j.trueTime(p.host, deadline)
+	p.hold.deadline, p.hold.until = deadline, j.trueTime(p.host.Host, deadline)
 	j.exclusive(p)
 }
 

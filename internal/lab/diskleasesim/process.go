@@ -14,9 +14,9 @@ import (
 type process struct {
 	w      *sim.World
 	j      *judge
-	host   *sim.Host
+	host   *sim.Process[disklease.LeaseInput, disklease.Outcome]
 	config disklease.Config
-	wrap   func(machine.Machine, machine.ID) machine.Machine // over disks, or nil
+	wrap   func(disklease.Claim, machine.ID) disklease.Claim // over disks, or nil
 	serve  func(*sim.Host, machine.ID, machine.Access)
 	forget func(machine.ID) // of a claim that is over, or nil
 	lease  *disklease.Lease
@@ -57,7 +57,7 @@ func (p *process) contend() {
 	binary.BigEndian.PutUint64(cfg.ID[:], p.w.Rand.Uint64())
 	binary.BigEndian.PutUint64(cfg.ID[8:], uint64(p.host.ID))
 	cfg.Holder, p.id = p.host.Lane, cfg.ID
-	var in any = disklease.Acquire{}
+	var in disklease.LeaseInput = disklease.Acquire{}
 	if p.w.Chance(p.tries) {
 		in, cfg.Witness = disklease.TryAcquire{}, p.seen
 	}
@@ -66,7 +66,7 @@ func (p *process) contend() {
 		panic(err)
 	}
 	p.lease, p.wants, p.left, p.since = lease, true, false, p.w.Now()
-	var m machine.Machine = lease
+	var m disklease.Claim = lease
 	if p.wrap != nil {
 		m = p.wrap(lease, cfg.ID)
 	}
@@ -86,7 +86,7 @@ func (p *process) contend() {
 	}
 }
 
-func (p *process) outcome(out any) {
+func (p *process) outcome(out disklease.Outcome) {
 	switch out := out.(type) {
 	case disklease.Acquired:
 		if p.left { // before it knew

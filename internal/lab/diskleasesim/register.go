@@ -59,7 +59,7 @@ func (r *register) access(h *sim.Host, writer machine.ID, a machine.Access) {
 	r.clock++
 	begun, takes := r.clock, r.time()
 	reply := func(in time.Duration, v any, err error) {
-		h.After(in, func() { h.Step(machine.Accessed{ID: a.ID, Reply: v, Err: err}) })
+		h.After(in, func() { h.Accessed(machine.Accessed{ID: a.ID, Reply: v, Err: err}) })
 	}
 	failed := r.w.Chance(r.fail)
 	switch op := a.Op.(type) {
@@ -71,7 +71,7 @@ func (r *register) access(h *sim.Host, writer machine.ID, a machine.Access) {
 		if r.regular {
 			h.After(takes, func() {
 				r.clock++
-				h.Step(machine.Accessed{ID: a.ID, Reply: r.choose(begun)})
+				h.Accessed(machine.Accessed{ID: a.ID, Reply: r.choose(begun)})
 			})
 			return
 		}
@@ -94,7 +94,7 @@ func (r *register) access(h *sim.Host, writer machine.ID, a machine.Access) {
 			h.After(takes, func() {
 				r.clock++
 				wr.ended = r.clock
-				h.Step(machine.Accessed{ID: a.ID, Reply: v.Version})
+				h.Accessed(machine.Accessed{ID: a.ID, Reply: v.Version})
 			})
 			return
 		}

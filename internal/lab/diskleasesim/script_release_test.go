@@ -149,7 +149,7 @@ func leftAfterRefusal(th *theater) {
 	p.does("Read")
 	x := p.takes("Write")
 	p.leaves()
-	p.host.Step(machine.Accessed{ID: x.ID, Err: errStore})
+	p.host.Accessed(machine.Accessed{ID: x.ID, Err: errStore})
 	th.pass(0)
 	if !slices.Contains(p.outcomes, "Left") {
 		th.t.Errorf("outcomes %v, want it to have left", p.outcomes)

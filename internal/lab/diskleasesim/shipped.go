@@ -19,11 +19,11 @@ func shipped(w *sim.World, onDisks, trusting bool) *judge {
 	var faults faulty
 	var serve func(*sim.Host, machine.ID, machine.Access)
 	var forget func(machine.ID)
-	var wrap func(machine.Machine, machine.ID) machine.Machine
+	var wrap func(disklease.Claim, machine.ID) disklease.Claim
 	if onDisks {
 		d := newDisks(w, 1+2*w.Rand.IntN(2))
-		faults, serve, forget, wrap = d, d.access, d.forget, func(m machine.Machine, id machine.ID) machine.Machine {
-			return quorumregister.Over(m, quorumregister.Config{Writer: id, Bases: len(d.disks), Atomic: true, Quiet: s.term + 6*delta, Retry: delta})
+		faults, serve, forget, wrap = d, d.access, d.forget, func(m disklease.Claim, id machine.ID) disklease.Claim {
+			return quorumregister.Over(m, quorumregister.Config{Writer: id, Bases: len(d.disks), Atomic: true, Quiet: s.term + 6*delta, Retry: delta}, ofDisks)
 		}
 	} else {
 		r := &register{w: w, delta: delta * 9 / 10, worst: w.Between(delta, 36*delta)}

@@ -38,8 +38,8 @@ func newTheater(t *testing.T) *theater {
 
 // enters brings a process on, that contends at once unless first says otherwise. Of two
 // writes under one Seq that of the later actor is the greater.
-func (th *theater) enters(cfg disklease.Config, first any) *actor {
-	h := sim.NewHost(th.w, nil, machine.NodeID(len(th.processes)+1), 0)
+func (th *theater) enters(cfg disklease.Config, first disklease.LeaseInput) *actor {
+	h := sim.NewProcess[disklease.LeaseInput, disklease.Outcome](th.w, nil, machine.NodeID(len(th.processes)+1), 0)
 	h.Lane = fmt.Sprintf("process %d", h.ID)
 	h.Lag = 0
 	return th.claims(h, cfg, first)
@@ -50,7 +50,7 @@ func (a *actor) again() *actor {
 	return a.th.claims(a.host, disklease.Config{Witness: a.refused.Witness}, disklease.TryAcquire{})
 }
 
-func (th *theater) claims(h *sim.Host, cfg disklease.Config, first any) *actor {
+func (th *theater) claims(h *sim.Process[disklease.LeaseInput, disklease.Outcome], cfg disklease.Config, first disklease.LeaseInput) *actor {
 	a := &actor{th: th, process: &process{w: th.w, j: th.j, host: h, tokens: true}}
 	th.processes = append(th.processes, a.process)
 	if cfg.Slots == 0 {
@@ -66,7 +66,7 @@ func (th *theater) claims(h *sim.Host, cfg disklease.Config, first any) *actor {
 	}
 	a.lease = lease
 	a.host.Access = func(_ *sim.Host, x machine.Access) { a.pending = append(a.pending, x) }
-	a.host.Outcome = func(out any) {
+	a.host.Outcome = func(out disklease.Outcome) {
 		a.outcomes = append(a.outcomes, strings.TrimPrefix(fmt.Sprintf("%T", out), "disklease."))
 		switch out := out.(type) {
 		case disklease.Acquired:
@@ -137,7 +137,7 @@ func (a *actor) stuck(kind string) (effect, answer func()) {
 		}
 	}
 	answer = func() {
-		a.host.Step(machine.Accessed{ID: x.ID, Reply: reply})
+		a.host.Accessed(machine.Accessed{ID: x.ID, Reply: reply})
 		a.th.pass(0)
 	}
 	return effect, answer
@@ -149,7 +149,7 @@ func (a *actor) fails(kind string) (effect func()) {
 	x := a.takes(kind)
 	a.pending = []machine.Access{x}
 	effect, _ = a.stuck(kind)
-	a.host.Step(machine.Accessed{ID: x.ID, Err: errStore})
+	a.host.Accessed(machine.Accessed{ID: x.ID, Err: errStore})
 	a.th.pass(0)
 	return effect
 }

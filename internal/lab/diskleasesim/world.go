@@ -6,6 +6,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/lab/sim"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/disklease"
 )
 
 // Protocol is what `tenure-lab sim disklease` plays.
@@ -44,7 +45,7 @@ type stage struct {
 
 func (s *stage) add(p *process, drift float64) {
 	p.w, p.j = s.w, s.j
-	p.host = sim.NewHost(s.w, nil, machine.NodeID(len(s.processes)+1), drift)
+	p.host = sim.NewProcess[disklease.LeaseInput, disklease.Outcome](s.w, nil, machine.NodeID(len(s.processes)+1), drift)
 	p.host.Lane = fmt.Sprintf("process %d", p.host.ID)
 	s.processes = append(s.processes, p)
 	s.w.After(s.w.Between(0, 2*s.term), p.contend)

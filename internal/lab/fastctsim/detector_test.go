@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
@@ -19,7 +20,7 @@ func TestDetector(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := &detector{t: t, m: m}
-			d.step(machine.Wake{})
+			d.step(stage.Wake{})
 			sc.play(d)
 		})
 	}
@@ -38,7 +39,7 @@ type detector struct {
 }
 
 func (d *detector) step(input any) {
-	d.m.Step(machine.Now{Mono: d.now}, input)
+	stage.Feed(d.m, machine.Now{Mono: d.now}, input)
 	rd := d.m.Ready()
 	for _, e := range rd.Sends {
 		if c, ok := e.Body.(fastct.Counts); ok {
@@ -53,7 +54,7 @@ func (d *detector) silent(pause time.Duration) {
 	end := d.now.Add(pause)
 	for d.alarm <= end {
 		d.now = d.alarm
-		d.step(machine.Wake{})
+		d.step(stage.Wake{})
 	}
 	d.now = end
 }
@@ -174,7 +175,7 @@ var detections = []struct {
 		for range 10 {
 			for range 7 { // other alarms ring, too
 				d.silent(beat / 8)
-				d.step(machine.Wake{})
+				d.step(stage.Wake{})
 			}
 			d.silent(beat - 7*(beat/8))
 		}

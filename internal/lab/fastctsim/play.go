@@ -46,7 +46,7 @@ type play struct {
 // member is a host with an owner that proposes.
 type member struct {
 	p        *play
-	host     *sim.Host
+	host     *sim.Process[fastct.Input, fastct.Outcome]
 	cons     *abcast.Consensus // of the last life
 	lives    uint64
 	proposed map[uint64]bool // in this life
@@ -69,7 +69,7 @@ func playWorld(w *sim.World) error {
 	p.pipeline = 1 + w.Rand.IntN(3)
 	p.rewrites = w.Rewrites()
 	for _, id := range p.ids {
-		k := &member{p: p, host: sim.NewHost(w, p.net, id, 1e-3), decided: map[uint64]bool{}, next: 1}
+		k := &member{p: p, host: sim.NewProcess[fastct.Input, fastct.Outcome](w, p.net, id, 1e-3), decided: map[uint64]bool{}, next: 1}
 		k.host.Lane = fmt.Sprintf("member %d", id)
 		k.host.Outcome = k.outcome
 		p.members = append(p.members, k)
@@ -100,7 +100,7 @@ func (k *member) starts() {
 	for k.next = 1; k.decided[k.next]; k.next++ {
 	}
 	k.cons = c
-	k.host.Start(sim.Rewriting{Machine: c, Records: c.Records, When: k.p.rewrites})
+	k.host.Start(sim.Rewriting[fastct.Input, fastct.Outcome]{Receiver: c, Records: c.Records, When: k.p.rewrites})
 	k.goesOn()
 }
 
@@ -132,7 +132,7 @@ func (k *member) propose(cn uint64) {
 	k.host.Step(p)
 }
 
-func (k *member) outcome(out any) {
+func (k *member) outcome(out fastct.Outcome) {
 	w := k.p.w
 	switch o := out.(type) {
 	case fastct.Decided:

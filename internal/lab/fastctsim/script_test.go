@@ -99,7 +99,7 @@ var scripts = []struct {
 		th.proposes(1, "", 1)
 		th.Lose(Kind[asynclease.Lease]())
 		for _, b := range []any{fastct.Call{CN: 1, Round: last}, fastct.Estimate{CN: 1, Round: last + 1}, fastct.Call{CN: 1, Round: -2}} {
-			th.Step(1, machine.Envelope{From: 3, To: 1, Body: b})
+			th.Receive(machine.Envelope{From: 3, To: 1, Body: b})
 		}
 		th.Wait(2 * retry)
 		th.Settle()
@@ -111,7 +111,7 @@ var scripts = []struct {
 	{name: "a-round-far-beyond", play: func(th *theater) {
 		th.proposes(1, "", 2, 3)
 		// It is as far as rounds go, and behind it there is none to go on in.
-		th.Step(2, machine.Envelope{From: 1, To: 2, Body: fastct.Call{CN: 1, Round: math.MaxInt64 / 2}})
+		th.Receive(machine.Envelope{From: 1, To: 2, Body: fastct.Call{CN: 1, Round: math.MaxInt64 / 2}})
 		th.Crash(1)
 		th.suspects(2, 1)
 		th.suspects(3, 1)
@@ -133,14 +133,14 @@ var scripts = []struct {
 		th.suspects(2, 1) // in round 4, which it coordinates, and needs one estimate besides its own
 		th.Lose(Kind[fastct.Counts]())
 		for _, ts := range []int64{4, 1000, math.MinInt64} {
-			th.Step(2, machine.Envelope{From: 3, To: 2, Body: fastct.Estimate{CN: 1, Round: 4, TS: ts, Value: []byte("x")}})
+			th.Receive(machine.Envelope{From: 3, To: 2, Body: fastct.Estimate{CN: 1, Round: 4, TS: ts, Value: []byte("x")}})
 		}
 		th.suspects(3, 1)
 		th.Settle()
 		th.decides(1, "a", 2, 3)
 	}},
 	{name: "a-late-acknowledgment-of-another-round", members: 5, play: func(th *theater) {
-		says := func(from machine.NodeID, body any) { th.Step(1, machine.Envelope{From: from, To: 1, Body: body}) }
+		says := func(from machine.NodeID, body any) { th.Receive(machine.Envelope{From: from, To: 1, Body: body}) }
 		th.proposes(1, "", 1)
 		th.Settle(Kind[fastct.NewEstimate]())
 		th.Lose(Kind[fastct.NewEstimate]()) // but 2 has got it, and its acknowledgment is late
@@ -170,11 +170,11 @@ var scripts = []struct {
 		th.Settle(Kind[fastct.NewEstimate]())
 		late := th.Lose(Kind[fastct.NewEstimate](), To(2)) // of member 1, in FAST mode
 		th.Lose(Kind[fastct.NewEstimate]())
-		th.Step(2, machine.Envelope{From: 3, To: 2, Body: fastct.Call{CN: 1, Round: 8}}) // its ESTIMATE of round 8 leaves
+		th.Receive(machine.Envelope{From: 3, To: 2, Body: fastct.Call{CN: 1, Round: 8}}) // its ESTIMATE of round 8 leaves
 		th.rewritten(2)
 		th.proposes(1, "", 2)
 		th.Late(late)
-		th.Step(2, machine.Envelope{From: 1, To: 2, Body: fastct.NewEstimate{CN: 1, Round: 3, Value: []byte("late")}})
+		th.Receive(machine.Envelope{From: 1, To: 2, Body: fastct.NewEstimate{CN: 1, Round: 3, Value: []byte("late")}})
 		for _, e := range th.Wire {
 			if a, ok := e.Body.(fastct.Ack); ok && e.From == 2 {
 				th.t.Errorf("B-1: member 2 acknowledges round %d after it has sent its estimate of round 8", a.Round)
@@ -486,7 +486,7 @@ var scripts = []struct {
 	}},
 	{name: "one-member-fills-no-other-s-buffer", play: func(th *theater) {
 		for round := range int64(100) {
-			th.Step(3, machine.Envelope{From: 2, To: 3, Body: fastct.Call{CN: 1, Round: 4 + 3*round}})
+			th.Receive(machine.Envelope{From: 2, To: 3, Body: fastct.Call{CN: 1, Round: 4 + 3*round}})
 		}
 		th.proposes(1, "", 1, 2)
 		th.Settle()

@@ -12,7 +12,7 @@ import (
 
 // theater is a stage of members that the judge watches. They suspect no member by themselves.
 type theater struct {
-	*stage.Stage
+	*stage.Stage[fastct.Input, fastct.Outcome]
 	t       *testing.T
 	judge   *Judge
 	ids     []machine.NodeID
@@ -28,12 +28,12 @@ type theater struct {
 
 func newTheater(t *testing.T, n int, cfg fastct.Config) *theater {
 	th := &theater{
-		Stage: stage.New(t), t: t, judge: NewJudge(n), cfg: cfg, lives: map[machine.NodeID]uint64{},
+		Stage: stage.New[fastct.Input, fastct.Outcome](t), t: t, judge: NewJudge(n), cfg: cfg, lives: map[machine.NodeID]uint64{},
 		members: map[machine.NodeID]*abcast.Consensus{}, decided: map[machine.NodeID]map[uint64]fastct.Decided{},
 		proposed: map[machine.NodeID]map[uint64]bool{}, rewrites: func() bool { return false },
 	}
 	th.Sent = th.judge.Sends
-	th.Outcome = func(id machine.NodeID, out any) {
+	th.Outcome = func(id machine.NodeID, out fastct.Outcome) {
 		if d, ok := out.(fastct.Decided); ok {
 			th.judge.Decides(id, th.lives[id], d)
 			th.decided[id][d.CN] = d
@@ -62,7 +62,7 @@ func (th *theater) starts(id machine.NodeID, records []any) {
 		th.t.Fatal(err)
 	}
 	th.members[id] = c
-	th.Start(id, sim.Rewriting{Machine: c, Records: c.Records, When: func() bool { return th.rewrites() }})
+	th.Start(id, sim.Rewriting[fastct.Input, fastct.Outcome]{Receiver: c, Records: c.Records, When: func() bool { return th.rewrites() }})
 }
 
 // rewritten restarts a member whose log was rewritten just before.

@@ -23,7 +23,7 @@ func weather(t *testing.T, r *rand.Rand) {
 	if rewrite := 0.05 * r.Float64(); chance(0.5) {
 		th.rewrites = func() bool { return chance(rewrite) }
 	}
-	w := stage.Weather{Stage: th.Stage, Rand: r, Step: 3 * retry}
+	w := stage.Weather[fastct.Input, fastct.Outcome]{Stage: th.Stage, Rand: r, Step: 3 * retry}
 	instances := 1 + r.Uint64N(3)
 	some := func() machine.NodeID { return th.ids[r.IntN(n)] }
 	proposes := func(id machine.NodeID, cn uint64) {

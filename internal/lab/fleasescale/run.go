@@ -60,7 +60,7 @@ const (
 
 // peer is a host with the claims of its callers.
 type peer struct {
-	*sim.Host
+	*sim.Process[flease.Input, flease.Report]
 	run   *cluster
 	next  uint64
 	since map[uint64]time.Duration // of claims that are under way
@@ -97,7 +97,7 @@ func (r Run) Play() (Rate, error) {
 		if err != nil {
 			return Rate{}, err
 		}
-		p := &peer{Host: sim.NewHost(c.w, net, id, 0), run: c, since: map[uint64]time.Duration{}}
+		p := &peer{Process: sim.NewProcess[flease.Input, flease.Report](c.w, net, id, 0), run: c, since: map[uint64]time.Duration{}}
 		p.Lag = 0 // the processor is what takes time
 		p.Processor, p.Takes, p.Outcome = &sim.Processor{}, c.takes, p.outcome
 		c.peers = append(c.peers, p)
@@ -135,7 +135,7 @@ func (r Run) Play() (Rate, error) {
 }
 
 // takes is the cost of a turn.
-func (c *cluster) takes(inputs []any, rd machine.Ready) time.Duration {
+func (c *cluster) takes(received []machine.Envelope, rd machine.Ready[flease.Report]) time.Duration {
 	frames, ops := len(rd.Sends), 0
 	for _, env := range rd.Sends {
 		ops += len(env.Body.(*flease.Batch).Ops)
@@ -144,11 +144,9 @@ func (c *cluster) takes(inputs []any, rd machine.Ready) time.Duration {
 		c.frames += frames
 		c.ops += ops
 	}
-	for _, in := range inputs {
-		if env, ok := in.(machine.Envelope); ok {
-			frames++
-			ops += len(env.Body.(*flease.Batch).Ops)
-		}
+	for _, env := range received {
+		frames++
+		ops += len(env.Body.(*flease.Batch).Ops)
 	}
 	return time.Duration(frames)*c.Costs.Frame + time.Duration(ops)*c.Costs.Op
 }
@@ -161,7 +159,7 @@ func (p *peer) claim() {
 	p.Step(flease.Acquire{ID: p.next, Name: name, Try: true})
 }
 
-func (p *peer) outcome(out any) {
+func (p *peer) outcome(out flease.Report) {
 	c := p.run
 	switch out := out.(type) {
 	case flease.Serving:

@@ -11,7 +11,7 @@ import (
 // peer is a host with a flease.Peer, in one life after the other, and its clients.
 type peer struct {
 	s           *stage
-	host        *sim.Host
+	host        *sim.Process[flease.Input, flease.Report]
 	config      flease.Config
 	incarnation uint32
 	flea        *flease.Peer
@@ -79,7 +79,7 @@ func (p *peer) start() {
 func (p *peer) ask() uint64 { p.lastID++; return p.lastID }
 
 // outcome takes the machine's reports.
-func (p *peer) outcome(out any) {
+func (p *peer) outcome(out flease.Report) {
 	w := p.s.w
 	switch out := out.(type) {
 	case flease.Acquired:

@@ -94,7 +94,7 @@ func overTheWire(body any) any {
 
 // add brings a peer on, with clients of its own.
 func (s *stage) add(id machine.NodeID, edit func(*flease.Config), clients int) *peer {
-	p := &peer{s: s, host: sim.NewHost(s.w, s.net, id, 2e-4)}
+	p := &peer{s: s, host: sim.NewProcess[flease.Input, flease.Report](s.w, s.net, id, 2e-4)}
 	p.host.Lane = fmt.Sprintf("peer %d", id)
 	p.right = time.Duration(p.host.Now().Wall) - s.w.Now()
 	p.config = flease.Config{Self: id, TMax: s.tmax, Epsilon: s.eps, View: s.view, Incarnation: 1}

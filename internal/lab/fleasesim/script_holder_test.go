@@ -14,7 +14,7 @@ func wallEndsTenures(th *theater) {
 	p := a.p
 	p.host.SlewWall(4e-3)
 	th.pass(time.Duration(a.hold.deadline.Until-p.host.Now().Wall) - 50*time.Millisecond)
-	p.host.Step(machine.Wake{})
+	p.host.Wake()
 	th.pass(0)
 	if a.id == 0 {
 		th.t.Error("the tenure ends too early")
@@ -51,7 +51,7 @@ func holderOutlivesItsPeer(th *theater) {
 	a.remote = true
 	th.settles()
 	held, calm := a.hold, th.p(4).host.Outcome
-	th.p(4).host.Outcome = func(out any) {
+	th.p(4).host.Outcome = func(out flease.Report) {
 		if s, ok := out.(flease.Snapshot); ok {
 			th.p(4).leaves(s, time.Millisecond)
 			return

@@ -155,7 +155,7 @@ func plannedRestart(th *theater) {
 // life draws no ballots.
 func (th *theater) restartsAtOnce(id machine.NodeID) {
 	p := th.p(id)
-	p.host.Outcome = func(out any) {
+	p.host.Outcome = func(out flease.Report) {
 		if s, ok := out.(flease.Snapshot); ok {
 			p.leaves(s, 0)
 		}
@@ -211,14 +211,14 @@ func shutdownInQuarantine(th *theater) {
 func tokensOutliveJumps(th *theater) {
 	th.j.broken = true
 	th.p(4).host.StepWall(time.Minute)
-	th.p(4).host.Step(machine.Wake{})
+	th.p(4).host.Wake()
 	far := flease.BallotOf(flease.TimeOf(th.p(4).host.Now().Wall), 0, 2)
 	th.pass(wait + 10*time.Millisecond)
 	if !th.p(4).serving {
 		th.t.Error("the quarantine after a jump lasts for too long")
 	}
 	th.p(4).host.StepWall(-time.Minute)
-	th.p(4).host.Step(machine.Wake{})
+	th.p(4).host.Wake()
 	th.pass(time.Millisecond)
 	th.p(4).restarts()
 	for th.pass(0); !th.p(4).host.Up(); {
@@ -250,7 +250,7 @@ func bothClocks(th *theater) {
 			p.host.Drift(-2e-3)
 		}
 		th.pass(wait + 10*time.Millisecond)
-		p.host.Step(machine.Wake{})
+		p.host.Wake()
 		th.pass(0)
 		if p.serving {
 			th.t.Errorf("the quarantine ends though the %s clock has not come far enough", slow)

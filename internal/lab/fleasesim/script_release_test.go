@@ -3,7 +3,6 @@ package fleasesim
 import (
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
@@ -144,13 +143,13 @@ func monoEndsTenures(th *theater) {
 	p := a.p
 	p.host.SlewWall(slew)
 	th.pass(time.Duration(a.hold.deadline.Deadline-p.host.Mono()) - 2*time.Millisecond)
-	p.host.Step(machine.Wake{})
+	p.host.Wake()
 	th.pass(0)
 	if a.id == 0 {
 		th.t.Error("the tenure ends too early")
 	}
 	th.pass(4 * time.Millisecond)
-	p.host.Step(machine.Wake{})
+	p.host.Wake()
 	th.pass(0)
 	if a.id != 0 {
 		th.t.Error("the tenure lasts beyond the monotonic clock's end")
@@ -162,7 +161,7 @@ func clockJump(th *theater) {
 	th.j.broken = true
 	a := th.wins(1, 4, 5)
 	th.p(1).host.StepWall(-eps/4 - time.Millisecond)
-	th.p(1).host.Step(machine.Wake{})
+	th.p(1).host.Wake()
 	th.pass(0)
 	if a.id != 0 || th.p(1).serving {
 		th.t.Errorf("it goes on holding (%v) and serving (%v) though its clock was set back", a.id != 0, th.p(1).serving)

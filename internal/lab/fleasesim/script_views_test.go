@@ -80,7 +80,7 @@ func viewMissed(th *theater) {
 	th.wire = nil
 	gaps := 0
 	for _, id := range []machine.NodeID{3, 6} {
-		th.p(id).host.Outcome = func(out any) {
+		th.p(id).host.Outcome = func(out flease.Report) {
 			if a, ok := out.(flease.Alarm); ok && a.Kind == flease.Gap {
 				gaps++
 			}
@@ -105,7 +105,7 @@ func viewsByBothClocks(th *theater) {
 	th.p(2).host.Drift(-2e-3)
 	active := 0
 	for _, id := range []machine.NodeID{1, 2} {
-		th.p(id).host.Outcome = func(out any) {
+		th.p(id).host.Outcome = func(out flease.Report) {
 			if _, ok := out.(flease.Active); ok {
 				active++
 			}
@@ -115,7 +115,7 @@ func viewsByBothClocks(th *theater) {
 	th.exchange(1, 2, 4, 5)
 	look := func() {
 		for _, id := range []machine.NodeID{1, 2} {
-			th.p(id).host.Step(machine.Wake{})
+			th.p(id).host.Wake()
 		}
 		th.pass(0)
 	}

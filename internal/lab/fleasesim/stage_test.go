@@ -49,7 +49,7 @@ func newTheater(t *testing.T, n int, members ...machine.NodeID) *theater {
 }
 
 func (th *theater) enters(id machine.NodeID, edit func(*flease.Config)) *peer {
-	p := &peer{s: th.stage, host: sim.NewHost(th.w, th.net, id, 0)}
+	p := &peer{s: th.stage, host: sim.NewProcess[flease.Input, flease.Report](th.w, th.net, id, 0)}
 	p.host.Lag = 0
 	p.right = time.Duration(p.host.Now().Wall) - th.w.Now()
 	p.config = flease.Config{Self: id, TMax: tmax, Epsilon: eps, RoundTimeout: round, Guard: time.Millisecond, View: th.view}
@@ -94,7 +94,7 @@ func (th *theater) pass(d time.Duration) { th.w.Run(d) }
 func (th *theater) idles(d time.Duration) {
 	for end := th.w.Now() + d; th.w.Now() < end; th.pass(min(time.Second, end-th.w.Now())) {
 		for _, p := range th.peers {
-			p.host.Step(machine.Wake{})
+			p.host.Wake()
 		}
 	}
 }
@@ -113,7 +113,7 @@ func (th *theater) acquires(id machine.NodeID, in flease.Acquire) *client {
 
 // calm: in scripts holders hold until they are told.
 func (th *theater) calm(p *peer) {
-	p.host.Outcome = func(out any) {
+	p.host.Outcome = func(out flease.Report) {
 		if a, ok := out.(flease.Acquired); ok {
 			if c := p.claims[a.ID]; c != nil && !c.left {
 				c.hold = &hold{p: p, life: p.host.Life(), id: a.ID, name: c.name, slots: c.slots, delay: c.delay, remote: c.remote, token: a.Token, deadline: a}
@@ -158,7 +158,7 @@ func (th *theater) brings(l letter) {
 	if l.op.Kind != 0 {
 		b.Ops = []flease.Op{l.op}
 	}
-	th.p(l.to).host.Step(machine.Envelope{From: l.from, To: l.to, Body: &b})
+	th.p(l.to).host.Receive(machine.Envelope{From: l.from, To: l.to, Body: &b})
 	th.pass(0)
 }
 

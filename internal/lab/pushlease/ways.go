@@ -212,24 +212,36 @@ func (p *promises) Next(at replica.Standing) machine.Mono {
 
 // Absent is a machine that stands aside until then: it neither hears others nor is heard.
 type Absent struct {
-	machine.Machine
+	*replica.Replica
 	Self  machine.NodeID
 	Until machine.Mono
 	now   machine.Mono
 }
 
-// Step drops messages of others.
-func (a *Absent) Step(now machine.Now, input any) {
+// Step steps the replica.
+func (a *Absent) Step(now machine.Now, input replica.Input) {
 	a.now = now.Mono
-	if env, ok := input.(machine.Envelope); ok && env.From != a.Self && a.now < a.Until {
+	a.Replica.Step(now, input)
+}
+
+// Receive drops messages of others meanwhile.
+func (a *Absent) Receive(now machine.Now, env machine.Envelope) {
+	a.now = now.Mono
+	if env.From != a.Self && a.now < a.Until {
 		return
 	}
-	a.Machine.Step(now, input)
+	a.Replica.Receive(now, env)
+}
+
+// Wake implements machine.Machine.
+func (a *Absent) Wake(now machine.Now) {
+	a.now = now.Mono
+	a.Replica.Wake(now)
 }
 
 // Ready drops messages for others.
-func (a *Absent) Ready() machine.Ready {
-	rd := a.Machine.Ready()
+func (a *Absent) Ready() machine.Ready[replica.Outcome] {
+	rd := a.Replica.Ready()
 	if a.now < a.Until {
 		others := func(env machine.Envelope) bool { return env.To != a.Self }
 		rd.Sends = slices.DeleteFunc(rd.Sends, others)

@@ -104,7 +104,7 @@ func (bs *bases) access(h *sim.Host, a machine.Access) {
 	b, life := bs.list[a.At], h.Life()
 	answer := func(reply any, err error) {
 		if h.Life() == life {
-			h.After(bs.travel(), func() { h.Step(machine.Accessed{ID: a.ID, Reply: reply, Err: err}) })
+			h.After(bs.travel(), func() { h.Accessed(machine.Accessed{ID: a.ID, Reply: reply, Err: err}) })
 		}
 	}
 	_, query := a.Op.(quorumregister.Query)

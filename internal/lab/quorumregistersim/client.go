@@ -23,14 +23,13 @@ var errGone = errors.New("the client is gone")
 type client struct {
 	p      *play
 	w      *sim.World
-	host   *sim.Host
+	host   *sim.Process[machine.Access, quorumregister.Outcome]
 	number int
 	lives  int
 	writes int           // of all lives
 	think  time.Duration // at most, from one operation to the next
 
 	// Of this life.
-	machine.Machine
 	me    machine.ID
 	asks  []uint64 // the access that each base has not answered yet, 0 if none
 	notes uint64
@@ -52,23 +51,26 @@ func (c *client) begins() {
 	binary.BigEndian.PutUint64(c.me[:], c.w.Rand.Uint64())
 	c.me[14], c.me[15] = byte(c.number), byte(c.lives)
 	c.asks, c.notes, c.goesOn = make([]uint64, len(c.p.bases.list)), 0, false
-	c.Machine = quorumregister.Client(quorumregister.Config{
+	m := quorumregister.Client(quorumregister.Config{
 		Writer: c.me, Bases: len(c.p.bases.list), Atomic: c.p.atomic, Quiet: quiet, Retry: retry,
 	})
-	c.host.Start(c)
+	c.host.Start(listening{m, c})
 	c.later()
 }
 
-// Step watches the answers, and steps the machine.
-func (c *client) Step(now machine.Now, input any) {
-	if a, ok := input.(machine.Accessed); ok {
-		for i, id := range c.asks {
-			if id == a.ID {
-				c.asks[i] = 0
-			}
+// listening is a client's machine that watches which bases answer.
+type listening struct {
+	machine.Storing[machine.Access, quorumregister.Outcome]
+	c *client
+}
+
+func (l listening) Accessed(now machine.Now, a machine.Accessed) {
+	for i, id := range l.c.asks {
+		if id == a.ID {
+			l.c.asks[i] = 0
 		}
 	}
-	c.Machine.Step(now, input)
+	l.Storing.Accessed(now, a)
 }
 
 func (c *client) access(h *sim.Host, a machine.Access) {
@@ -128,14 +130,14 @@ func (c *client) asksFor() string {
 }
 
 // outcome takes the machine's reports.
-func (c *client) outcome(out any) {
-	switch out := out.(type) {
-	case machine.Accessed:
+func (c *client) outcome(out quorumregister.Outcome) {
+	switch event := out.Event.(type) {
+	case nil:
 		if c.op == nil || out.ID != c.id {
 			c.p.violated("%s: operation %d ends, and is none that lasts", c.host.Lane, out.ID)
 			return
 		}
-		c.ends(out)
+		c.ends(out.Accessed)
 		if v, ok := out.Reply.(machine.Value); ok && c.w.Chance(0.3) {
 			c.goesOn = true
 			c.write(v.Next)
@@ -144,10 +146,10 @@ func (c *client) outcome(out any) {
 		c.goesOn = false
 		c.later()
 	case quorumregister.Stale:
-		c.w.Note("%s: base %d is stale", c.host.Lane, out.Base)
+		c.w.Note("%s: base %d is stale", c.host.Lane, event.Base)
 		c.w.Count("stale bases noticed", 1)
 		if !c.p.restores {
-			c.p.violated("%s says that base %d went back, and it did not", c.host.Lane, out.Base)
+			c.p.violated("%s says that base %d went back, and it did not", c.host.Lane, event.Base)
 		}
 	}
 }

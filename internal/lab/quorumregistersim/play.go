@@ -9,6 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/register/registertest"
 	"github.com/tenure-lease/tenure/internal/lab/sim"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
 // Protocol is package quorumregister in worlds of its own.
@@ -57,7 +58,7 @@ func newPlay(w *sim.World, n int) *play { return &play{w: w, bases: newBases(w, 
 // add brings a client on.
 func (p *play) add(think time.Duration) *client {
 	c := &client{p: p, w: p.w, number: len(p.clients) + 1, think: think}
-	c.host = sim.NewHost(p.w, nil, machine.NodeID(c.number), 1e-3)
+	c.host = sim.NewProcess[machine.Access, quorumregister.Outcome](p.w, nil, machine.NodeID(c.number), 1e-3)
 	c.host.Lane = fmt.Sprintf("client %d", c.number)
 	c.host.Outcome = c.outcome
 	c.host.Access = c.access

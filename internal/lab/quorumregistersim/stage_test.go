@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/host/register/registertest"
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
@@ -33,7 +34,7 @@ type actor struct {
 	*stage
 	name    string
 	id      machine.ID
-	m       machine.Machine
+	m       machine.Storing[machine.Access, quorumregister.Outcome]
 	alarm   machine.Mono
 	asked   []machine.Access // no more than one for each base
 	late    []machine.Access // took effect, and are not answered
@@ -50,14 +51,14 @@ func (s *stage) enters(name string) *actor {
 	a := &actor{stage: s, name: name, id: machine.ID{byte(len(s.actors) + 1)}}
 	a.m = quorumregister.Client(quorumregister.Config{Writer: a.id, Bases: len(s.bases), Atomic: s.atomic, Quiet: quiet, Retry: retry})
 	s.actors = append(s.actors, a)
-	a.step(machine.Wake{})
+	a.step(labstage.Wake{})
 	return a
 }
 
 // step steps a client, a millisecond after whatever was before.
 func (a *actor) step(input any) {
 	a.now += time.Millisecond
-	a.m.Step(machine.Now{Mono: machine.Mono(a.now)}, input)
+	labstage.Feed(a.m, machine.Now{Mono: machine.Mono(a.now)}, input)
 	rd := a.m.Ready()
 	a.alarm = rd.Alarm
 	for _, x := range rd.Accesses {
@@ -69,11 +70,11 @@ func (a *actor) step(input any) {
 		a.asked = append(a.asked, x)
 	}
 	for _, out := range rd.Outcomes {
-		switch out := out.(type) {
-		case machine.Accessed:
-			a.ends(out)
+		switch event := out.Event.(type) {
+		case nil:
+			a.ends(out.Accessed)
 		case quorumregister.Stale:
-			a.stale = append(a.stale, out.Base)
+			a.stale = append(a.stale, event.Base)
 		}
 	}
 }
@@ -110,7 +111,7 @@ func (a *actor) setsNote(data string) { a.asks(machine.Note{Data: []byte(data)},
 func (a *actor) wait(d time.Duration) { a.now += d; a.wakes() }
 func (a *actor) wakes() {
 	for a.alarm <= machine.Mono(a.now) {
-		a.step(machine.Wake{})
+		a.step(labstage.Wake{})
 	}
 }
 func (a *actor) saw() (v machine.Value) { v, _ = a.last.Reply.(machine.Value); return v }

@@ -147,7 +147,7 @@ func member(c *Cluster, id uint64) *Member {
 			return m
 		}
 	}
-	m := &Member{Host: sim.NewHost(c.w, nil, machine.NodeID(id), 0), c: c}
+	m := &Member{Process: sim.NewProcess[replica.Input, replica.Outcome](c.w, nil, machine.NodeID(id), 0), c: c}
 	c.members = append(c.members, m)
 	return m
 }
@@ -235,5 +235,8 @@ func took(d, end time.Duration) func(*Cluster) {
 // idle is a machine that does nothing.
 type idle struct{}
 
-func (idle) Step(machine.Now, any) {}
-func (idle) Ready() machine.Ready  { return machine.Ready{Alarm: machine.Never} }
+func (idle) Step(machine.Now, replica.Input) {}
+func (idle) Wake(machine.Now)                {}
+func (idle) Ready() machine.Ready[replica.Outcome] {
+	return machine.Ready[replica.Outcome]{Alarm: machine.Never}
+}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -21,8 +22,8 @@ func (m *Member) Handle(f func()) {
 	m.Serve(func() (time.Duration, func()) { return m.c.Costs.Request, f })
 }
 
-// turn is the cost of a turn: of the input, and of the output.
-func (c *Costs) turn(inputs []any, rd machine.Ready) time.Duration {
+// turn is the cost of a turn: of its messages, and of its output.
+func (c *Costs) turn(received []machine.Envelope, rd machine.Ready[replica.Outcome]) time.Duration {
 	var with []machine.NodeID
 	frames := 0
 	frame := func(id machine.NodeID) {
@@ -31,10 +32,8 @@ func (c *Costs) turn(inputs []any, rd machine.Ready) time.Duration {
 			frames++
 		}
 	}
-	for _, in := range inputs {
-		if env, ok := in.(machine.Envelope); ok {
-			frame(env.From)
-		}
+	for _, env := range received {
+		frame(env.From)
 	}
 	with = nil
 	for _, env := range rd.Sends {

@@ -18,7 +18,7 @@ import (
 
 // Member is one replica on its host.
 type Member struct {
-	*sim.Host
+	*sim.Process[replica.Input, replica.Outcome]
 	c        *Cluster
 	replica  *replica.Replica
 	state    *replica.Applier
@@ -40,7 +40,7 @@ type Member struct {
 	promised  time.Duration // the longest promise that any life may have made
 	taking    bool          // a snapshot is being made
 
-	applying []any // outcomes for the applier, in order
+	applying []replica.Outcome // outcomes for the applier, in order
 	busy     bool
 	stalled  bool // the applier stands still
 	gone     bool // it was switched off for good
@@ -128,7 +128,7 @@ func (m *Member) boots() {
 	m.c.publishes(m)
 	m.c.w.Note("start %d from %d", m.ID, start.Index)
 	if m.c.Paper != nil && m.c.Paper.WaitToRejoin {
-		m.Start(&pushlease.Absent{Machine: r, Self: m.ID, Until: forgotten})
+		m.Start(&pushlease.Absent{Replica: r, Self: m.ID, Until: forgotten})
 		return
 	}
 	m.Start(r)
@@ -144,7 +144,7 @@ func (m *Member) crash() {
 }
 
 // outcome does the work of a node.
-func (m *Member) outcome(out any) {
+func (m *Member) outcome(out replica.Outcome) {
 	switch out := out.(type) {
 	case replica.Committed, replica.Restore:
 		m.applying = append(m.applying, out)

@@ -17,7 +17,7 @@ import (
 // enlist gives a member a host with an empty disk. It may be one that the cluster does
 // not know yet.
 func (c *Cluster) enlist(id machine.NodeID) *Member {
-	m := &Member{Host: sim.NewHost(c.w, c.net, id, c.harsh.rate), c: c}
+	m := &Member{Process: sim.NewProcess[replica.Input, replica.Outcome](c.w, c.net, id, c.harsh.rate), c: c}
 	m.Lane = fmt.Sprintf("member %d", id)
 	m.Outcome = m.outcome
 	if c.Costs != nil {

@@ -63,7 +63,7 @@ var leaderScripts = []script{
 		lead := s.members[0]
 		s.until(2*time.Second, "it leads again", lead.leads)
 		from, to, term := uint64(g.ID), uint64(lead.ID), lead.replica.Status().Term
-		lead.Step(machine.Envelope{From: g.ID, To: lead.ID, Body: &raftpb.Message{
+		lead.Receive(machine.Envelope{From: g.ID, To: lead.ID, Body: &raftpb.Message{
 			Type: raftpb.MsgAppResp.Enum(), From: &from, To: &to, Term: &term,
 		}})
 		s.w.Run(tick)

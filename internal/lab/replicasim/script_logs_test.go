@@ -15,7 +15,7 @@ var logScripts = []script{
 		lead, f, g := s.three()
 		s.cutOff(g)
 		f.Disk.Slow = time.Second
-		f.Step(wakeUp)
+		f.Wake()
 		s.w.Run(10 * time.Millisecond)
 		p := s.put(lead, "k", "v")
 		s.w.Run(300 * time.Millisecond)
@@ -66,7 +66,7 @@ var logScripts = []script{
 		// missing, whichever member campaigns.
 		lead, f, _ := s.three()
 		f.Disk.Slow = 10 * time.Second
-		f.Step(wakeUp)
+		f.Wake()
 		s.kill(lead)
 		s.w.Run(5 * time.Second)
 		if next := s.leaderBut(lead); next != nil {

@@ -95,7 +95,7 @@ func (m *Member) sendSnapshot(out replica.SendSnapshot) {
 		cut := m.c.net.IsCut(m.ID, to.ID) || !to.Up() || to.Paused()
 		if ok && !cut {
 			to.keep(*found)
-			to.Step(machine.Envelope{From: m.ID, To: to.ID, Body: msg})
+			to.Receive(machine.Envelope{From: m.ID, To: to.ID, Body: msg})
 		}
 		if m.Life() == life {
 			m.Step(replica.SnapshotSent{To: out.To, OK: ok && !cut})

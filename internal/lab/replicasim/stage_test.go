@@ -330,9 +330,6 @@ func (s *stage) leaderBut(m *Member) *Member {
 	return nil
 }
 
-// wakeUp is an input that only makes a host take its turn.
-var wakeUp = machine.Wake{}
-
 // together wants all members in the same state soon.
 func (s *stage) together(within time.Duration) {
 	s.t.Helper()

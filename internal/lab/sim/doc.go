@@ -4,10 +4,10 @@
 //
 //	w := sim.NewWorld(seed)
 //	net := sim.NewNetwork(w, overTheWire)
-//	h := sim.NewHost(w, net, 1, 1e-4)   // clocks up to 100 ppm off
-//	h.Outcome = func(out any) { … }     // the machine's owner
+//	h := sim.NewProcess[In, Out](w, net, 1, 1e-4) // clocks up to 100 ppm off
+//	h.Outcome = func(out Out) { … }     // the machine's owner
 //	h.Access = func(h *sim.Host, a machine.Access) { … } // a shared storage
-//	h.Start(m)                          // a machine.Machine
+//	h.Start(m)                          // a machine.Machine[In, Out]
 //	w.After(3*time.Second, h.Crash)
 //	w.Run(time.Minute)                  // true time, that no host sees
 //

@@ -7,21 +7,18 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Host is where one machine runs: it has clocks, a disk, and a fate.
+// Host is where one machine runs: it has clocks, a disk, and a fate. Process adds the
+// machine, which the rest of a world need not know.
 type Host struct {
 	ID   machine.NodeID
 	Lane string // its name in a timeline
 	Disk Disk
 	// Lag is how long a turn may take to begin once there is a reason for one.
 	Lag time.Duration
-	// Processor, if set, takes the time that Takes says for each turn.
+	// Processor, if set, takes the time that Process.Takes says for each turn.
 	Processor *Processor
-	Takes     func(inputs []any, rd machine.Ready) time.Duration
-	// Outcome takes what the machine reports.
-	Outcome func(any)
 	// Access begins an operation on a storage that is outside the host. Its end is
-	// told by Step(machine.Accessed), within After, so that it answers no later
-	// life of the host; what the operation does to the storage it does with
+	// told by Accessed, within After, so that it answers no later life of the host; what the operation does to the storage it does with
 	// World.After, for it takes effect even if the host has crashed meanwhile.
 	Access func(*Host, machine.Access)
 
@@ -30,11 +27,11 @@ type Host struct {
 	mono clock // counts suspend
 	wall clock
 
-	m         machine.Machine // nil while crashed
-	life      int             // counts starts and crashes: what an earlier life began is void
+	m         runs // nil while crashed
+	life      int  // counts starts and crashes: what an earlier life began is void
 	paused    bool
 	suspended bool // paused, and with it all that is around the process
-	inbox     []any
+	inbox     []input
 	resumed   []func() // what waits for the end of a pause
 	stepped   bool     // a step is scheduled
 	alarm     uint64
@@ -94,8 +91,7 @@ func (h *Host) TrueWait(d time.Duration) time.Duration {
 	return time.Duration(float64(d)/(1+h.mono.rate)) + 1
 }
 
-// Start gives the host a machine to run.
-func (h *Host) Start(m machine.Machine) {
+func (h *Host) start(m runs) {
 	h.life++
 	h.down.End()
 	h.still.End()
@@ -168,12 +164,25 @@ func (h *Host) Resume() {
 	h.wake()
 }
 
-// Step queues an input, to be stepped with whatever else is there by then.
-func (h *Host) Step(input any) {
+// input waits to be stepped: message is set, or step.
+type input struct {
+	message *machine.Envelope
+	step    func(machine.Now)
+}
+
+// Receive queues a message, to be stepped with whatever else is there by then.
+func (h *Host) Receive(e machine.Envelope) { h.add(input{message: &e}) }
+
+// Accessed queues the end of an Access.
+func (h *Host) Accessed(a machine.Accessed) {
+	h.add(input{step: func(now machine.Now) { h.m.accessed(now, a) }})
+}
+
+func (h *Host) add(in input) {
 	if h.m == nil {
 		return
 	}
-	h.inbox = append(h.inbox, input)
+	h.inbox = append(h.inbox, in)
 	h.wake()
 }
 
@@ -209,15 +218,18 @@ func (h *Host) turn() (takes time.Duration, end func()) {
 	}
 	inbox := h.inbox
 	h.inbox = nil
+	var received []machine.Envelope
 	for _, in := range inbox {
-		h.m.Step(h.Now(), in)
+		if in.message != nil {
+			received = append(received, *in.message)
+			h.m.receive(h.Now(), *in.message)
+		} else {
+			in.step(h.Now())
+		}
 	}
-	h.m.Step(h.Now(), machine.Wake{})
-	rd := h.m.Ready()
+	h.m.wake(h.Now())
+	rd, takes := h.m.ready(received)
 	h.spins(len(inbox), rd)
-	if h.Takes != nil {
-		takes = h.Takes(inbox, rd)
-	}
 	return takes, func() { h.leave(rd) }
 }
 
@@ -226,7 +238,7 @@ const maxIdle = 20
 
 // spins stops the world when a machine wants to be woken at once, again and again, and does
 // nothing then: for real it would keep a processor busy.
-func (h *Host) spins(inputs int, rd machine.Ready) {
+func (h *Host) spins(inputs int, rd effects) {
 	if inputs > 0 || len(rd.Sends)+len(rd.Persists)+len(rd.Outcomes)+len(rd.Accesses) > 0 || rd.Alarm > h.Mono() {
 		h.idle = 0
 		return
@@ -237,9 +249,9 @@ func (h *Host) spins(inputs int, rd machine.Ready) {
 }
 
 // leave sees to what a turn decided.
-func (h *Host) leave(rd machine.Ready) {
+func (h *Host) leave(rd effects) {
 	for _, out := range rd.Outcomes {
-		h.Outcome(out)
+		out()
 	}
 	for _, env := range rd.Sends {
 		h.net.send(env)
@@ -280,7 +292,7 @@ func (h *Host) write() {
 			for _, p := range done {
 				for _, env := range p.Then {
 					if env.To == h.ID {
-						h.Step(env)
+						h.Receive(env)
 					} else {
 						h.net.send(env)
 					}

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,25 +12,33 @@ import (
 // probe is a machine that does what it is told and remembers what it was stepped
 // with.
 type probe struct {
-	got   []any
-	ready machine.Ready
+	got   []any // messages, and ends of accesses
+	ready machine.Ready[string]
 	nows  []machine.Now
 	due   bool // its alarm is always in the past
 }
 
-func (p *probe) Step(now machine.Now, input any) {
+// act is what a test tells a probe.
+type act = func(*machine.Ready[string])
+
+func (p *probe) Step(now machine.Now, do act) {
 	p.nows = append(p.nows, now)
-	if _, ok := input.(machine.Wake); !ok {
-		p.got = append(p.got, input)
-	}
-	if do, ok := input.(func(*machine.Ready)); ok {
-		do(&p.ready)
-	}
+	do(&p.ready)
 }
 
-func (p *probe) Ready() machine.Ready {
+func (p *probe) Receive(now machine.Now, e machine.Envelope) {
+	p.nows, p.got = append(p.nows, now), append(p.got, e)
+}
+
+func (p *probe) Accessed(now machine.Now, a machine.Accessed) {
+	p.nows, p.got = append(p.nows, now), append(p.got, a)
+}
+
+func (p *probe) Wake(now machine.Now) { p.nows = append(p.nows, now) }
+
+func (p *probe) Ready() machine.Ready[string] {
 	rd := p.ready
-	p.ready = machine.Ready{Alarm: machine.Never}
+	p.ready = machine.Ready[string]{Alarm: machine.Never}
 	if p.due {
 		rd.Alarm = 0
 	}
@@ -39,21 +46,21 @@ func (p *probe) Ready() machine.Ready {
 }
 
 // inputs are what came in, without what the test itself told.
-func (p *probe) inputs() []any {
-	return slices.DeleteFunc(slices.Clone(p.got), func(in any) bool { _, ok := in.(func(*machine.Ready)); return ok })
-}
+func (p *probe) inputs() []any { return p.got }
 
 func same(body any) any { return body }
 
-func newProbe(w *World, net *Network, id machine.NodeID, rate float64) (*Host, *probe) {
-	h, p := NewHost(w, net, id, rate), &probe{ready: machine.Ready{Alarm: machine.Never}}
+func newProbe(w *World, net *Network, id machine.NodeID, rate float64) (*Process[act, string], *probe) {
+	h, p := NewProcess[act, string](w, net, id, rate), &probe{ready: machine.Ready[string]{Alarm: machine.Never}}
 	h.Start(p)
 	return h, p
 }
 
 // asks has a machine begin an access.
-func asks(id uint64) func(*machine.Ready) {
-	return func(rd *machine.Ready) { rd.Accesses = append(rd.Accesses, machine.Access{ID: id, Op: machine.Read{}}) }
+func asks(id uint64) act {
+	return func(rd *machine.Ready[string]) {
+		rd.Accesses = append(rd.Accesses, machine.Access{ID: id, Op: machine.Read{}})
+	}
 }
 
 // storage answers after d, and counts what took effect after half of it.
@@ -61,21 +68,21 @@ func storage(w *World, d time.Duration) (access func(*Host, machine.Access), eff
 	effects = new(int)
 	return func(h *Host, a machine.Access) {
 		w.After(d/2, func() { *effects++ })
-		h.After(d, func() { h.Step(machine.Accessed{ID: a.ID, Reply: "done"}) })
+		h.After(d, func() { h.Accessed(machine.Accessed{ID: a.ID, Reply: "done"}) })
 	}, effects
 }
 
 func TestAccess(t *testing.T) {
 	for name, tc := range map[string]struct {
-		fate func(*World, *Host, *probe)
+		fate func(*World, *Process[act, string], *probe)
 		want string // what the machine hears
 	}{
-		"answered":             {func(*World, *Host, *probe) {}, "[{7 done <nil>}]"},
-		"crashed":              {func(w *World, h *Host, p *probe) { h.Crash() }, "[]"},
-		"of an earlier life":   {func(w *World, h *Host, p *probe) { h.Crash(); h.Start(p) }, "[]"},
-		"paused":               {func(w *World, h *Host, p *probe) { h.Pause() }, "[]"},
-		"paused, resumed":      {func(w *World, h *Host, p *probe) { h.Pause(); w.After(time.Minute, h.Resume) }, "[{7 done <nil>}]"},
-		"suspended, continued": {func(w *World, h *Host, p *probe) { h.Suspend(); w.After(time.Minute, h.Resume) }, "[{7 done <nil>}]"},
+		"answered":             {func(*World, *Process[act, string], *probe) {}, "[{7 done <nil>}]"},
+		"crashed":              {func(w *World, h *Process[act, string], p *probe) { h.Crash() }, "[]"},
+		"of an earlier life":   {func(w *World, h *Process[act, string], p *probe) { h.Crash(); h.Start(p) }, "[]"},
+		"paused":               {func(w *World, h *Process[act, string], p *probe) { h.Pause() }, "[]"},
+		"paused, resumed":      {func(w *World, h *Process[act, string], p *probe) { h.Pause(); w.After(time.Minute, h.Resume) }, "[{7 done <nil>}]"},
+		"suspended, continued": {func(w *World, h *Process[act, string], p *probe) { h.Suspend(); w.After(time.Minute, h.Resume) }, "[{7 done <nil>}]"},
 	} {
 		w := NewWorld(1)
 		h, p := newProbe(w, nil, 1, 0)
@@ -104,7 +111,7 @@ func TestAlarm(t *testing.T) {
 			h.Drift(rate)
 			w.Run(time.Second)
 			at := h.Mono().Add(10 * time.Second)
-			h.Step(func(rd *machine.Ready) { rd.Alarm = at })
+			h.Step(func(rd *machine.Ready[string]) { rd.Alarm = at })
 			w.After(3*time.Second, func() {
 				p.ready.Alarm = at // as a machine says each time
 				h.Drift(rate + change)
@@ -163,8 +170,8 @@ func TestPauseAndSuspend(t *testing.T) {
 		net := NewNetwork(w, same)
 		h, p := newProbe(w, net, 1, 0)
 		other, _ := newProbe(w, net, 2, 0)
-		tc.stop(h)
-		other.Step(func(rd *machine.Ready) {
+		tc.stop(h.Host)
+		other.Step(func(rd *machine.Ready[string]) {
 			rd.Sends = append(rd.Sends, machine.Envelope{From: 2, To: 1, Body: "hello"})
 		})
 		w.Run(time.Minute)
@@ -187,7 +194,7 @@ func TestWriteEndsInAPause(t *testing.T) {
 	h, _ := newProbe(w, net, 1, 0)
 	_, p := newProbe(w, net, 2, 0)
 	h.Disk.Slow = time.Second
-	h.Step(func(rd *machine.Ready) {
+	h.Step(func(rd *machine.Ready[string]) {
 		rd.Persists = append(rd.Persists, machine.Persist{Record: "r", Then: []machine.Envelope{{From: 1, To: 2, Body: "durable"}}})
 	})
 	w.Run(500 * time.Millisecond)
@@ -243,7 +250,7 @@ func TestSpins(t *testing.T) {
 	w := NewWorld(1)
 	h, p := newProbe(w, nil, 1, 0)
 	p.due = true
-	h.Step("go")
+	h.Step(func(*machine.Ready[string]) {})
 	defer func() {
 		if said := fmt.Sprint(recover()); !strings.Contains(said, "host 1 spins") {
 			t.Errorf("a machine that always wants to be woken at once: %v, want the world to stop", said)

@@ -83,7 +83,7 @@ func (n *Network) Deliver(env machine.Envelope) {
 	}
 	n.w.After(d, func() {
 		if h := n.hosts[env.To]; h != nil && !h.suspended && !n.IsCut(env.From, env.To) {
-			h.Step(env)
+			h.Receive(env)
 		}
 	})
 }

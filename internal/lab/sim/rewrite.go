@@ -13,15 +13,15 @@ type Rewrite struct{ Records []any }
 // Rewriting is a machine whose owner compacts its log: at a turn that writes something, if
 // When says so, what Records returns takes the place of the log. The records of that turn
 // are part of it, as they are when package broadcast rewrites a member's log.
-type Rewriting struct {
-	machine.Machine
+type Rewriting[In, Out any] struct {
+	machine.Receiver[In, Out]
 	Records func() []any
 	When    func() bool
 }
 
 // Ready is that of the machine, with the log rewritten if its time has come.
-func (r Rewriting) Ready() machine.Ready {
-	rd := r.Machine.Ready()
+func (r Rewriting[In, Out]) Ready() machine.Ready[Out] {
+	rd := r.Receiver.Ready()
 	if len(rd.Persists) > 0 && r.When() {
 		anew := machine.Persist{Record: Rewrite{r.Records()}}
 		for _, p := range rd.Persists {

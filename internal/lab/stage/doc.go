@@ -2,7 +2,7 @@
 // script. It is the counterpart of package sim's random worlds, for schedules that
 // random search does not find.
 //
-//	s := stage.New(t)
+//	s := stage.New[asynclease.Input, asynclease.Verdict](t)
 //	s.Start(1, machineOfMember1)        // …
 //	s.Step(1, asynclease.Ask{…})
 //	s.Pass(stage.To(2), stage.Kind[asynclease.Lease]())

@@ -15,49 +15,65 @@ type Tester interface {
 }
 
 // Stage holds the members and the messages on their way.
-type Stage struct {
+type Stage[In, Out any] struct {
 	T Tester
 	// Wire is what was sent and has not arrived, in order of sending.
 	Wire []machine.Envelope
 	// Sent, if set, sees each message when it leaves, and Outcome each outcome.
 	Sent    func(machine.Envelope)
-	Outcome func(machine.NodeID, any)
+	Outcome func(machine.NodeID, Out)
 
 	now     machine.Mono
-	members map[machine.NodeID]*member
+	members map[machine.NodeID]*member[In, Out]
 	order   []machine.NodeID // of starting, to wake them in
 }
 
-type member struct {
-	m        machine.Machine // nil while crashed
+type member[In, Out any] struct {
+	m        machine.Receiver[In, Out] // nil while crashed
 	durable  []any
 	forced   int // how many of durable no crash can take
 	queue    []machine.Persist
 	held     bool // the disk
 	alarm    machine.Mono
-	outcomes []any
+	outcomes []Out
 }
 
 // New returns an empty stage.
-func New(t Tester) *Stage { return &Stage{T: t, members: map[machine.NodeID]*member{}} }
+func New[In, Out any](t Tester) *Stage[In, Out] {
+	return &Stage[In, Out]{T: t, members: map[machine.NodeID]*member[In, Out]{}}
+}
 
 // Start gives a member a machine. What its disk has kept stays.
-func (s *Stage) Start(id machine.NodeID, m machine.Machine) {
+func (s *Stage[In, Out]) Start(id machine.NodeID, m machine.Receiver[In, Out]) {
 	if s.members[id] == nil {
-		s.members[id] = &member{}
+		s.members[id] = &member[In, Out]{}
 		s.order = append(s.order, id)
 	}
 	s.members[id].m = m
-	s.Step(id, machine.Wake{})
+	s.Wake(id)
 }
 
 // Step steps a member's machine with an input, unless it has crashed.
-func (s *Stage) Step(id machine.NodeID, input any) {
+func (s *Stage[In, Out]) Step(id machine.NodeID, in In) {
+	s.turn(id, func(m machine.Receiver[In, Out], now machine.Now) { m.Step(now, in) })
+}
+
+// Receive has a message arrive.
+func (s *Stage[In, Out]) Receive(e machine.Envelope) {
+	s.turn(e.To, func(m machine.Receiver[In, Out], now machine.Now) { m.Receive(now, e) })
+}
+
+// Wake wakes a member's machine.
+func (s *Stage[In, Out]) Wake(id machine.NodeID) {
+	s.turn(id, func(m machine.Receiver[In, Out], now machine.Now) { m.Wake(now) })
+}
+
+func (s *Stage[In, Out]) turn(id machine.NodeID, step func(machine.Receiver[In, Out], machine.Now)) {
 	k := s.members[id]
 	if k == nil || k.m == nil {
 		return
 	}
-	k.m.Step(machine.Now{Mono: s.now}, input)
+	step(k.m, machine.Now{Mono: s.now})
 	rd := k.m.Ready()
 	k.alarm = rd.Alarm
 	k.outcomes = append(k.outcomes, rd.Outcomes...)
@@ -73,7 +89,7 @@ func (s *Stage) Step(id machine.NodeID, input any) {
 	}
 }
 
-func (s *Stage) send(envelopes []machine.Envelope) {
+func (s *Stage[In, Out]) send(envelopes []machine.Envelope) {
 	for _, e := range envelopes {
 		if s.Sent != nil {
 			s.Sent(e)
@@ -83,13 +99,13 @@ func (s *Stage) send(envelopes []machine.Envelope) {
 }
 
 // Hold lets a member's records wait for Sync from now on.
-func (s *Stage) Hold(id machine.NodeID) { s.members[id].held = true }
+func (s *Stage[In, Out]) Hold(id machine.NodeID) { s.members[id].held = true }
 
 // Sync makes all of a member's records durable.
-func (s *Stage) Sync(id machine.NodeID) { s.SyncFirst(id, len(s.members[id].queue)) }
+func (s *Stage[In, Out]) Sync(id machine.NodeID) { s.SyncFirst(id, len(s.members[id].queue)) }
 
 // SyncFirst makes the first n of a member's records durable that are not.
-func (s *Stage) SyncFirst(id machine.NodeID, n int) {
+func (s *Stage[In, Out]) SyncFirst(id machine.NodeID, n int) {
 	k := s.members[id]
 	queue := k.queue[:n:n]
 	k.queue = k.queue[n:]
@@ -109,7 +125,7 @@ func (s *Stage) SyncFirst(id machine.NodeID, n int) {
 	for _, p := range queue {
 		for _, e := range p.Then {
 			if e.To == id {
-				s.Step(id, e)
+				s.Receive(e)
 			} else {
 				s.send([]machine.Envelope{e})
 			}
@@ -118,27 +134,27 @@ func (s *Stage) SyncFirst(id machine.NodeID, n int) {
 }
 
 // Durable returns what a member's disk has kept.
-func (s *Stage) Durable(id machine.NodeID) []any { return slices.Clone(s.members[id].durable) }
+func (s *Stage[In, Out]) Durable(id machine.NodeID) []any { return slices.Clone(s.members[id].durable) }
 
 // Rewrite puts records in the place of all that a member's disk has kept.
-func (s *Stage) Rewrite(id machine.NodeID, records []any) {
+func (s *Stage[In, Out]) Rewrite(id machine.NodeID, records []any) {
 	k := s.members[id]
 	k.durable, k.forced = slices.Clone(records), len(records)
 }
 
 // Crash takes a member's machine away and all that was not durable. What it has sent
 // is on its way.
-func (s *Stage) Crash(id machine.NodeID) {
+func (s *Stage[In, Out]) Crash(id machine.NodeID) {
 	k := s.members[id]
 	k.m, k.queue, k.alarm, k.held = nil, nil, machine.Never, false
 }
 
 // Wait lets time pass and wakes those whose alarm rings, each once.
-func (s *Stage) Wait(d time.Duration) {
+func (s *Stage[In, Out]) Wait(d time.Duration) {
 	s.now = s.now.Add(d)
 	for _, id := range s.order {
 		if k := s.members[id]; k.m != nil && k.alarm <= s.now {
-			s.Step(id, machine.Wake{})
+			s.Wake(id)
 		}
 	}
 }
@@ -167,28 +183,28 @@ func all(matches []Match) Match {
 
 // Pass delivers the messages on the wire that all matches choose, in order of sending.
 // It wants at least one.
-func (s *Stage) Pass(matches ...Match) {
+func (s *Stage[In, Out]) Pass(matches ...Match) {
 	s.T.Helper()
 	for _, e := range s.take(matches) {
-		s.Step(e.To, e)
+		s.Receive(e)
 	}
 }
 
 // Lose takes messages off the wire. It wants at least one, and returns them: to lose
 // is to keep for later.
-func (s *Stage) Lose(matches ...Match) []machine.Envelope {
+func (s *Stage[In, Out]) Lose(matches ...Match) []machine.Envelope {
 	s.T.Helper()
 	return s.take(matches)
 }
 
 // Late delivers what was lost.
-func (s *Stage) Late(envelopes []machine.Envelope) {
+func (s *Stage[In, Out]) Late(envelopes []machine.Envelope) {
 	for _, e := range envelopes {
-		s.Step(e.To, e)
+		s.Receive(e)
 	}
 }
 
-func (s *Stage) take(matches []Match) (taken []machine.Envelope) {
+func (s *Stage[In, Out]) take(matches []Match) (taken []machine.Envelope) {
 	s.T.Helper()
 	match := all(matches)
 	for _, e := range s.Wire {
@@ -204,11 +220,11 @@ func (s *Stage) take(matches []Match) (taken []machine.Envelope) {
 }
 
 // Has reports whether such a message is on the wire.
-func (s *Stage) Has(matches ...Match) bool { return slices.ContainsFunc(s.Wire, all(matches)) }
+func (s *Stage[In, Out]) Has(matches ...Match) bool { return slices.ContainsFunc(s.Wire, all(matches)) }
 
 // Settle delivers what is on the wire and what comes of it, until nothing does.
 // Messages that a match chooses stay.
-func (s *Stage) Settle(but ...Match) {
+func (s *Stage[In, Out]) Settle(but ...Match) {
 	s.T.Helper()
 	for range 100_000 {
 		i := slices.IndexFunc(s.Wire, func(e machine.Envelope) bool {
@@ -219,7 +235,7 @@ func (s *Stage) Settle(but ...Match) {
 		}
 		e := s.Wire[i]
 		s.Wire = slices.Delete(s.Wire, i, i+1)
-		s.Step(e.To, e)
+		s.Receive(e)
 	}
 	s.T.Fatalf("messages beget messages without end; %d are on the wire, such as %+v", len(s.Wire), s.Wire[0])
 }

@@ -11,19 +11,19 @@ import (
 // Weather plays the network and the disks of a stage at random, message by message: far
 // more orders of events in a second than package sim's worlds have, which know how long
 // things take. A test does some of its own acts between two changes of the weather.
-type Weather struct {
-	*Stage
+type Weather[In, Out any] struct {
+	*Stage[In, Out]
 	Rand *rand.Rand
 	// Step is how much time passes at most at a time.
 	Step time.Duration
 }
 
 // Chance is true with probability p.
-func (w Weather) Chance(p float64) bool { return w.Rand.Float64() < p }
+func (w Weather[In, Out]) Chance(p float64) bool { return w.Rand.Float64() < p }
 
 // Changes does one thing: a message passes, or does so and stays, or gets lost, a disk
 // is held or catches up with a part of what waits, or time passes.
-func (w Weather) Changes() {
+func (w Weather[In, Out]) Changes() {
 	x := w.Rand.Float64()
 	if x < 0.8 && len(w.Wire) > 0 {
 		i := w.Rand.IntN(len(w.Wire))
@@ -35,7 +35,7 @@ func (w Weather) Changes() {
 			w.Wire = slices.Delete(w.Wire, i, i+1)
 		}
 		if x < 0.7 {
-			w.Stage.Step(e.To, e)
+			w.Stage.Receive(e)
 		}
 		return
 	}
@@ -56,7 +56,7 @@ func (w Weather) Changes() {
 
 // Crashes takes a member's machine away, and of what its disk has not been forced to
 // keep a part. It returns what is left.
-func (w Weather) Crashes(id machine.NodeID) []any {
+func (w Weather[In, Out]) Crashes(id machine.NodeID) []any {
 	k := w.members[id]
 	w.SyncFirst(id, w.Rand.IntN(len(k.queue)+1))
 	w.Crash(id)
@@ -67,7 +67,7 @@ func (w Weather) Crashes(id machine.NodeID) []any {
 
 // Clears lets all disks catch up and all messages arrive, again and again while time
 // passes, until done or for n times.
-func (w Weather) Clears(n int, done func() bool) bool {
+func (w Weather[In, Out]) Clears(n int, done func() bool) bool {
 	for range n {
 		for _, id := range w.order {
 			if k := w.members[id]; k.m != nil {

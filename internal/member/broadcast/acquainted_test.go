@@ -96,7 +96,7 @@ func TestIntroductions(t *testing.T) {
 		if tt.in != nil {
 			tt.in(&in)
 		}
-		a.Step(machine.Now{Mono: 1}, heard{2, tt.life, in})
+		a.Receive(machine.Now{Mono: 1}, machine.Envelope{From: 2, Body: heard{tt.life, in}})
 		rd := a.Ready()
 		var sends []any
 		for _, e := range rd.Sends {
@@ -134,7 +134,7 @@ func TestWhatAMemberSaysOfItself(t *testing.T) {
 		3: {To: 0, Dir: 5, Life: 2, Mark: 9, Lives: a.self.Lives, Notes: []note{noteOf2}},
 		4: {To: 0, Dir: 5, Life: 2, Mark: 9, Lives: a.self.Lives, Notes: []note{noteOf2, noteOf3}},
 	} {
-		a.Step(machine.Now{Mono: 1}, reached{to})
+		a.Step(machine.Now{Mono: 1}, reached{id: to})
 		if got := a.Ready().Sends; !reflect.DeepEqual(got, []machine.Envelope{{From: 1, To: to, Body: want}}) {
 			t.Errorf("to member %d, which can be reached now, is said %+v, want %+v", to, got, want)
 		}
@@ -158,7 +158,7 @@ func TestIntroducedUntilItIsNoted(t *testing.T) {
 		a := acquaintedOne(t)
 		a.heard[3] = 70
 		for id, how := range tt.met {
-			a.Step(machine.Now{Mono: 1}, heard{id, how.life, met{Life: 51, Mark: how.mark}})
+			a.Receive(machine.Now{Mono: 1}, machine.Envelope{From: id, Body: heard{how.life, met{Life: 51, Mark: how.mark}}})
 			if a.met[id] != how {
 				t.Errorf("%s: member %d has noted it as %+v, and that is taken for %+v", tt.what, id, how, a.met[id])
 			}
@@ -166,7 +166,7 @@ func TestIntroducedUntilItIsNoted(t *testing.T) {
 		a.Ready()
 		const s = machine.Mono(time.Second)
 		for _, at := range []machine.Mono{10 * s, 11 * s, 12 * s, 13 * s, 14 * s} { // every two seconds
-			a.Step(machine.Now{Mono: at}, machine.Wake{})
+			a.Wake(machine.Now{Mono: at})
 			rd := a.Ready()
 			var to []machine.NodeID
 			for _, e := range rd.Sends {
@@ -195,11 +195,11 @@ func TestWhomANewDirectoryWaitsFor(t *testing.T) {
 	for at := 10 * s; at <= 300*s; at += s {
 		switch at {
 		case 60 * s:
-			a.Step(machine.Now{Mono: at}, heard{2, 30, met{Life: 51, Mark: 9}})
+			a.Receive(machine.Now{Mono: at}, machine.Envelope{From: 2, Body: heard{30, met{Life: 51, Mark: 9}}})
 		case 200 * s:
-			a.Step(machine.Now{Mono: at}, heard{3, 70, met{Life: 51, Mark: 9}}) // enough: it counts when that is on disk
+			a.Receive(machine.Now{Mono: at}, machine.Envelope{From: 3, Body: heard{70, met{Life: 51, Mark: 9}}}) // enough: it counts when that is on disk
 		}
-		a.Step(machine.Now{Mono: at}, machine.Wake{})
+		a.Wake(machine.Now{Mono: at})
 		for _, out := range a.Ready().Outcomes {
 			if out, ok := out.(awaits); ok {
 				said[at] = out.whom
@@ -213,7 +213,7 @@ func TestWhomANewDirectoryWaitsFor(t *testing.T) {
 	a = acquaintedOne(t)
 	a.counts = true
 	for at := 10 * s; at <= 100*s; at += s {
-		a.Step(machine.Now{Mono: at}, machine.Wake{})
+		a.Wake(machine.Now{Mono: at})
 		for _, out := range a.Ready().Outcomes {
 			if out, ok := out.(awaits); ok {
 				t.Errorf("a member that takes part says at %v that it waits for %v", time.Duration(at), out.whom)
@@ -227,13 +227,13 @@ func TestWhomANewDirectoryWaitsFor(t *testing.T) {
 func TestAlarmOfWhatComesFirst(t *testing.T) {
 	a := acquaintedOne(t)
 	a.counts, a.every = true, time.Hour
-	a.Step(machine.Now{Mono: 1}, machine.Wake{})
+	a.Wake(machine.Now{Mono: 1})
 	if rd := a.Ready(); rd.Alarm > machine.Mono(time.Second) {
 		t.Errorf("a member that tells the others five times a second that it lives is woken after %v", time.Duration(rd.Alarm))
 	}
 	a = acquaintedOne(t)
 	a.counts, a.every = true, time.Millisecond
-	a.Step(machine.Now{Mono: 1}, machine.Wake{})
+	a.Wake(machine.Now{Mono: 1})
 	if rd := a.Ready(); rd.Alarm != 1+machine.Mono(time.Millisecond) {
 		t.Errorf("a member that introduces itself each millisecond is woken at %v", time.Duration(rd.Alarm))
 	}
@@ -281,7 +281,7 @@ func TestForgottenBeforeAnythingIsAcknowledged(t *testing.T) {
 	a.counts = true
 	m := abcast.Message{Client: abcast.NewClient(0, 1), Seq: 1, Payload: make([]byte, MessageBytesMax+batchBytes)}
 	a.Step(machine.Now{Mono: 1}, abcast.Broadcast{Message: m}) // the protocol refuses it at once
-	a.Step(machine.Now{Mono: 1}, heard{2, 30, forgot{Life: 51, Dir: 6}})
+	a.Receive(machine.Now{Mono: 1}, machine.Envelope{From: 2, Body: heard{30, forgot{Life: 51, Dir: 6}}})
 	var got []string
 	for _, out := range a.Ready().Outcomes {
 		switch out.(type) {
@@ -311,10 +311,10 @@ func TestWhoIsHeard(t *testing.T) {
 	} {
 		a := acquaintedOne(t)
 		a.counts = tt.counts
-		a.Step(machine.Now{Mono: 1}, machine.Wake{})
+		a.Wake(machine.Now{Mono: 1})
 		a.Ready()
-		a.Step(machine.Now{Mono: 1}, heard{tt.from, tt.life, want{5}})
-		wants := []any{wanted{tt.from, want{5}}}
+		a.Receive(machine.Now{Mono: 1}, machine.Envelope{From: tt.from, Body: heard{tt.life, want{5}}})
+		wants := []abcast.Outcome{wanted{from: tt.from, want: want{5}}}
 		if !tt.heard {
 			wants = nil
 		}
@@ -357,7 +357,7 @@ func TestHowMuchIsSaidOfOthers(t *testing.T) {
 		t.Errorf("of %d members something is noted, of 5001 %v; want %d, without 5001, and what is newer of those that are noted", len(a.notes), any, notesMax)
 	}
 	a.notes[6000] = note{6000, 7, 1, 7, 7}
-	a.Step(machine.Now{Mono: 1}, reached{9})
+	a.Step(machine.Now{Mono: 1}, reached{id: 9})
 	if in := a.Ready().Sends[0].Body.(introduction); len(in.Notes) != notesMax {
 		t.Errorf("a member that has noted %d others says so of %d, want %d", len(a.notes), len(in.Notes), notesMax)
 	}
@@ -369,8 +369,8 @@ func TestWordsAboutAnotherLife(t *testing.T) {
 	for _, life := range []uint64{51, 50, 0} {
 		a := acquaintedOne(t)
 		a.need = 1
-		a.Step(machine.Now{Mono: 1}, heard{2, 30, met{Life: life, Mark: 9}})
-		a.Step(machine.Now{Mono: 1}, heard{2, 30, forgot{Life: life, Dir: 6}})
+		a.Receive(machine.Now{Mono: 1}, machine.Envelope{From: 2, Body: heard{30, met{Life: life, Mark: 9}}})
+		a.Receive(machine.Now{Mono: 1}, machine.Envelope{From: 2, Body: heard{30, forgot{Life: life, Dir: 6}}})
 		rd := a.Ready()
 		ours := life == 51
 		if _, met := a.met[2]; met != ours || (len(rd.Persists) == 1) != ours || (len(rd.Outcomes) == 1) != ours {
@@ -382,15 +382,15 @@ func TestWordsAboutAnotherLife(t *testing.T) {
 		if want := (machine.Persist{Record: counted{}, Then: []machine.Envelope{{From: 1, To: 1, Body: counted{}}}}); !reflect.DeepEqual(rd.Persists[0], want) {
 			t.Errorf("a member that enough have noted writes %+v, want %+v", rd.Persists[0], want)
 		}
-		a.Step(machine.Now{Mono: 1}, machine.Envelope{From: 1, To: 1, Body: counted{}})
+		a.Receive(machine.Now{Mono: 1}, machine.Envelope{From: 1, To: 1, Body: counted{}})
 		begun := 0
 		for _, out := range a.Ready().Outcomes {
 			if _, ok := out.(counts); ok {
 				begun++
 			}
 		}
-		a.Step(machine.Now{Mono: 1}, heard{3, 70, met{Life: 51, Mark: 9}})
-		a.Step(machine.Now{Mono: 1}, machine.Envelope{From: 1, To: 1, Body: counted{}})
+		a.Receive(machine.Now{Mono: 1}, machine.Envelope{From: 3, Body: heard{70, met{Life: 51, Mark: 9}}})
+		a.Receive(machine.Now{Mono: 1}, machine.Envelope{From: 1, To: 1, Body: counted{}})
 		rd = a.Ready()
 		for _, out := range rd.Outcomes {
 			if _, ok := out.(counts); ok {

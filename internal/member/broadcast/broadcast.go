@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
-	"github.com/tenure-lease/tenure/internal/host/driver"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -99,15 +98,15 @@ func (n *Node) broadcast(ctx context.Context, m abcast.Message) (Position, error
 	case full:
 		return 0, ErrBusy
 	}
-	n.driver.Step(driver.Look(func() any {
+	n.driver.Look(func() (abcast.Input, bool) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if ctx.Err() != nil {
-			return nil // the caller has gone
+			return nil, false // the caller has gone
 		}
 		if err := n.refuses(m); err != nil {
 			w.outcome <- outcome{err: err}
-			return nil // so that no number of the node's is left out
+			return nil, false // so that no number of the node's is left out
 		}
 		if m.Seq == 0 {
 			if n.seq == 0 || !n.machine.InTurn(n.client, n.seq+1) {
@@ -118,8 +117,8 @@ func (n *Node) broadcast(ctx context.Context, m abcast.Message) (Position, error
 		}
 		w.key = key{m.Client, m.Seq}
 		n.waiting[w.key] = append(n.waiting[w.key], w)
-		return abcast.Broadcast{Message: m}
-	}))
+		return abcast.Broadcast{Message: m}, true
+	})
 	return n.wait(ctx, w)
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -21,7 +22,7 @@ func alone(t *testing.T) *acquainted {
 	steps := func(input any) {
 		queue := []any{input}
 		for len(queue) > 0 {
-			a.Step(now, queue[0])
+			stage.Feed(a, now, queue[0])
 			queue = queue[1:]
 			rd := a.Ready()
 			for _, e := range rd.Sends {
@@ -34,10 +35,10 @@ func alone(t *testing.T) *acquainted {
 			}
 		}
 	}
-	message := func(seq uint64) any {
+	message := func(seq uint64) abcast.Input {
 		return abcast.Broadcast{Message: abcast.Message{Client: abcast.NewClient(0, 7), Seq: seq, Payload: []byte{byte(seq)}}}
 	}
-	steps(machine.Wake{})
+	steps(stage.Wake{})
 	for seq := range uint64(3) {
 		steps(message(seq + 1))
 	}

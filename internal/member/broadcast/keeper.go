@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
-	"github.com/tenure-lease/tenure/internal/host/driver"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -107,12 +106,11 @@ func (n *Node) forgets(position Position) {
 	if more {
 		n.stirs()
 	}
-	n.driver.Step(driver.Look(func() any {
-		if trim := (abcast.Trim{Position: uint64(position)}); n.machine.Worthwhile(trim) {
-			return trim
-		}
-		return nil // a later one will be: until then the log has these messages, too
-	}))
+	n.driver.Look(func() (abcast.Input, bool) {
+		// If this one is not, a later one will be: until then the log has these messages, too.
+		trim := abcast.Trim{Position: uint64(position)}
+		return trim, n.machine.Worthwhile(trim)
+	})
 }
 
 // restored tells the machine the position that its owner has.

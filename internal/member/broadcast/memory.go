@@ -118,38 +118,48 @@ func (in introduction) possible() bool {
 	return in.Dir != 0 && len(in.Notes) <= notesMax && len(in.Lives) > 0 && len(in.Lives) <= livesKept && uint64(len(in.Lives)) <= in.Life
 }
 
-// Inputs of acquainted, and its outcomes.
+// heard is the body of a message of another member, in the life of that number.
+type heard struct {
+	life uint64
+	body any
+}
+
+// Inputs of acquainted, and its outcomes, beside those of package abcast.
 type (
-	// heard is a message of another member, in the life of that number.
-	heard struct {
-		from machine.NodeID
-		life uint64
-		body any
-	}
 	// reached is a member to which messages can be sent from now on.
-	reached struct{ id machine.NodeID }
+	reached struct {
+		abcast.Beside
+		id machine.NodeID
+	}
 
 	// wanted is a want that was heard. listens names a member whose messages are taken from now
 	// on, and the number of its life, or 0 if none is listened to.
 	wanted struct {
+		abcast.Beside
 		from machine.NodeID
 		want want
 	}
 	listens struct {
+		abcast.Beside
 		to   machine.NodeID
 		life uint64
 	}
 	// counts is said once: this member takes part from now on. Until then awaits says now and
 	// then which others have not noted its directory.
-	counts struct{}
-	awaits struct{ whom []machine.NodeID }
+	counts struct{ abcast.Beside }
+	awaits struct {
+		abcast.Beside
+		whom []machine.NodeID
+	}
 	// refuted is a member with a directory that has forgotten something, forgotten that this
 	// one is told so by another.
 	refuted struct {
+		abcast.Beside
 		node machine.NodeID
 		err  error
 	}
 	forgotten struct {
+		abcast.Beside
 		by machine.NodeID
 		forgot
 	}
@@ -176,7 +186,7 @@ type acquainted struct {
 	met    map[machine.NodeID]noted  // members that have noted this life
 	next   machine.Mono
 	say    machine.Mono // when awaits is said again; 0 before the first step
-	ready  machine.Ready
+	ready  machine.Ready[abcast.Outcome]
 }
 
 // A start takes less than awaitsFirst times acquainted.every if all are there; awaitsPause is
@@ -218,39 +228,43 @@ func (a *acquainted) records() (records []any) {
 // number is that of this life.
 func (a *acquainted) number() uint64 { return a.self.Lives[len(a.self.Lives)-1].Number }
 
-// Step takes what package abcast's machine does, and heard and reached.
-func (a *acquainted) Step(now machine.Now, input any) {
-	switch in := input.(type) {
-	case heard:
-		a.hears(now, in)
-	case reached:
+// Step takes what package abcast's machine does, and reached.
+func (a *acquainted) Step(now machine.Now, input abcast.Input) {
+	if in, ok := input.(reached); ok {
 		a.introduces(in.id)
-	case machine.Wake:
-		if a.counts {
-			a.Machine.Step(now, in)
-		}
-		if a.every > 0 && now.Mono >= a.next {
-			a.next = now.Mono.Add(a.every)
-			for _, id := range a.others() {
-				if met, ok := a.met[id]; !ok || met.mark < a.mark() || met.life != a.heard[id] {
-					a.introduces(id)
-				}
+	} else if a.counts {
+		a.Machine.Step(now, input)
+	}
+}
+
+// Wake introduces this member to others that have not answered.
+func (a *acquainted) Wake(now machine.Now) {
+	if a.counts {
+		a.Machine.Wake(now)
+	}
+	if a.every > 0 && now.Mono >= a.next {
+		a.next = now.Mono.Add(a.every)
+		for _, id := range a.others() {
+			if met, ok := a.met[id]; !ok || met.mark < a.mark() || met.life != a.heard[id] {
+				a.introduces(id)
 			}
-			if !a.counts && len(a.met) < a.need {
-				a.waits(now)
-			}
 		}
-	case machine.Envelope: // to itself
-		if _, ok := in.Body.(counted); ok {
-			a.begins(now)
-			return
+		if !a.counts && len(a.met) < a.need {
+			a.waits(now)
 		}
-		if a.counts {
-			a.Machine.Step(now, in)
-		}
+	}
+}
+
+// Receive takes what was heard of another member, and this member's own messages.
+func (a *acquainted) Receive(now machine.Now, e machine.Envelope) {
+	switch b := e.Body.(type) {
+	case heard:
+		a.hears(now, e.From, b)
+	case counted:
+		a.begins(now)
 	default:
 		if a.counts {
-			a.Machine.Step(now, in)
+			a.Machine.Receive(now, e)
 		}
 	}
 }
@@ -271,33 +285,35 @@ func (a *acquainted) send(to machine.NodeID, body any) {
 	a.ready.Sends = append(a.ready.Sends, machine.Envelope{From: a.id, To: to, Body: body})
 }
 
-func (a *acquainted) out(outcome any) { a.ready.Outcomes = append(a.ready.Outcomes, outcome) }
+func (a *acquainted) out(outcome abcast.Outcome) {
+	a.ready.Outcomes = append(a.ready.Outcomes, outcome)
+}
 
 // hears takes in what another member says.
-func (a *acquainted) hears(now machine.Now, h heard) {
+func (a *acquainted) hears(now machine.Now, from machine.NodeID, h heard) {
 	switch b := h.body.(type) {
 	case introduction:
-		a.meets(h.from, h.life, b)
+		a.meets(from, h.life, b)
 		return
 	case met:
 		if b.Life == a.number() {
-			a.isMet(h.from, noted{h.life, b.Mark})
+			a.isMet(from, noted{h.life, b.Mark})
 		}
 		return
 	case forgot:
 		if b.Life == a.number() {
-			a.out(forgotten{h.from, b})
+			a.out(forgotten{by: from, forgot: b})
 		}
 		return
 	}
-	if known := a.known[h.from]; known == 0 || known != h.life || !a.counts {
+	if known := a.known[from]; known == 0 || known != h.life || !a.counts {
 		return
 	}
 	if w, ok := h.body.(want); ok {
-		a.out(wanted{h.from, w})
+		a.out(wanted{from: from, want: w})
 		return
 	}
-	a.Machine.Step(now, machine.Envelope{From: h.from, To: a.id, Body: h.body})
+	a.Machine.Receive(now, machine.Envelope{From: from, To: a.id, Body: h.body})
 }
 
 // meets takes in an introduction. It is believed if its sender was told the number of this
@@ -318,7 +334,7 @@ func (a *acquainted) meets(from machine.NodeID, life uint64, in introduction) {
 		if err := n.refutes(in); err != nil {
 			a.listens(from, 0)
 			a.send(from, forgot{Life: life, Dir: n.Dir, Lives: n.Life, Mark: n.Mark})
-			a.out(refuted{from, err})
+			a.out(refuted{node: from, err: err})
 			return
 		}
 	}
@@ -357,7 +373,7 @@ func (a *acquainted) learns(notes []note) {
 func (a *acquainted) listens(to machine.NodeID, life uint64) {
 	if a.known[to] != life {
 		a.known[to] = life
-		a.out(listens{to, life})
+		a.out(listens{to: to, life: life})
 	}
 }
 
@@ -381,21 +397,21 @@ func (a *acquainted) waits(now machine.Now) {
 		return
 	}
 	a.say = now.Mono.Add(awaitsPause)
-	a.out(awaits{slices.DeleteFunc(a.others(), func(id machine.NodeID) bool { _, met := a.met[id]; return met })})
+	a.out(awaits{whom: slices.DeleteFunc(a.others(), func(id machine.NodeID) bool { _, met := a.met[id]; return met })})
 }
 
 // begins takes part from now on.
 func (a *acquainted) begins(now machine.Now) {
 	if !a.counts {
 		a.counts = true
-		a.Machine.Step(now, machine.Wake{})
+		a.Machine.Wake(now)
 		a.out(counts{})
 	}
 }
 
 // Ready returns the effects of the steps since the last call.
-func (a *acquainted) Ready() machine.Ready {
-	rd := machine.Ready{Alarm: machine.Never}
+func (a *acquainted) Ready() machine.Ready[abcast.Outcome] {
+	rd := machine.Ready[abcast.Outcome]{Alarm: machine.Never}
 	if a.counts {
 		rd = a.compacted()
 	}
@@ -405,12 +421,12 @@ func (a *acquainted) Ready() machine.Ready {
 	if a.every > 0 {
 		rd.Alarm = min(rd.Alarm, a.next)
 	}
-	a.ready = machine.Ready{}
+	a.ready = machine.Ready[abcast.Outcome]{}
 	return rd
 }
 
 // compacted returns the effects of the inner machine, with the log written anew after a Trim.
-func (a *acquainted) compacted() machine.Ready {
+func (a *acquainted) compacted() machine.Ready[abcast.Outcome] {
 	rd := a.Machine.Ready()
 	if c := a.Consensus(); c != nil {
 		for _, r := range c.Refusals() {

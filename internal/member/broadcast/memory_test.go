@@ -21,13 +21,13 @@ import (
 
 // scene is a stage of members with directories, of which messages may be lost.
 type scene struct {
-	*stage.Stage
+	*stage.Stage[abcast.Input, abcast.Outcome]
 	t       *testing.T
 	founded []machine.NodeID
 	members map[machine.NodeID]*acquainted
 	dirs    map[machine.NodeID]*life
-	seq     map[machine.NodeID]uint64 // records in the log
-	said    map[machine.NodeID][]any  // outcomes
+	seq     map[machine.NodeID]uint64           // records in the log
+	said    map[machine.NodeID][]abcast.Outcome // outcomes
 	clients uint64
 }
 
@@ -69,13 +69,11 @@ func recalled(records []any) map[machine.NodeID]uint64 {
 	return lives
 }
 
-func (h heardBy) Step(now machine.Now, input any) {
-	if e, ok := input.(machine.Envelope); ok && e.From != e.To {
-		s := e.Body.(sealedBody)
-		h.acquainted.Step(now, heard{e.From, s.life, s.body})
-		return
+func (h heardBy) Receive(now machine.Now, e machine.Envelope) {
+	if s, ok := e.Body.(sealedBody); ok {
+		e.Body = heard(s)
 	}
-	h.acquainted.Step(now, input)
+	h.acquainted.Receive(now, e)
 }
 
 type sealedBody struct {
@@ -83,7 +81,7 @@ type sealedBody struct {
 	body any
 }
 
-func (h heardBy) Ready() machine.Ready {
+func (h heardBy) Ready() machine.Ready[abcast.Outcome] {
 	rd := h.acquainted.Ready()
 	seal := func(list []machine.Envelope) {
 		for i, e := range list {
@@ -109,8 +107,8 @@ func (h heardBy) Ready() machine.Ready {
 
 func newScene(t *testing.T, founders ...machine.NodeID) *scene {
 	return &scene{
-		Stage: stage.New(t), t: t, founded: founders, members: map[machine.NodeID]*acquainted{}, dirs: map[machine.NodeID]*life{},
-		seq: map[machine.NodeID]uint64{}, said: map[machine.NodeID][]any{},
+		Stage: stage.New[abcast.Input, abcast.Outcome](t), t: t, founded: founders, members: map[machine.NodeID]*acquainted{}, dirs: map[machine.NodeID]*life{},
+		seq: map[machine.NodeID]uint64{}, said: map[machine.NodeID][]abcast.Outcome{},
 	}
 }
 
@@ -186,7 +184,7 @@ func (sc *scene) runs(times int, away ...machine.NodeID) {
 			}
 			e := sc.Wire[0]
 			sc.Wire = sc.Wire[1:]
-			sc.Step(e.To, e)
+			sc.Receive(e)
 		}
 	}
 }
@@ -215,7 +213,7 @@ func (sc *scene) wants(id machine.NodeID, payloads ...string) {
 
 // refused reports whether a member was told by another that it has forgotten something.
 func (sc *scene) refused(id machine.NodeID) bool {
-	return slices.ContainsFunc(sc.said[id], func(out any) bool { _, ok := out.(forgotten); return ok })
+	return slices.ContainsFunc(sc.said[id], func(out abcast.Outcome) bool { _, ok := out.(forgotten); return ok })
 }
 
 func three(t *testing.T) *scene {
@@ -394,7 +392,7 @@ func TestStrangers(t *testing.T) {
 	notes := maps.Clone(sc.members[1].notes)
 	strange := introduction{Dir: 9, Life: 99, Mark: 1 << 60, Lives: []birth{{7, 1}}, Notes: []note{{3, 9, 99, 9, 9}}}
 	says := func(life uint64, body any) {
-		sc.Step(1, machine.Envelope{From: 2, To: 1, Body: sealedBody{life, body}})
+		sc.Receive(machine.Envelope{From: 2, To: 1, Body: sealedBody{life, body}})
 	}
 	says(7, strange)
 	strange.To = 7
@@ -587,7 +585,7 @@ func TestForgottenNode(t *testing.T) {
 func TestContradictedNode(t *testing.T) {
 	n := minority(t)
 	for _, outvoted := range []bool{false, true} {
-		n.outcomes([]any{abcast.Contradicted{From: 2, Position: 5, Outvoted: outvoted}})
+		n.outcomes([]abcast.Outcome{abcast.Contradicted{From: 2, Position: 5, Outvoted: outvoted}})
 		if err := n.reason(); errors.Is(err, ErrOrder) != outvoted {
 			t.Errorf("contradicted by more than half of the others: %v; the member ends because of %v", outvoted, err)
 		}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/machine"
-	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 	"github.com/tenure-lease/tenure/internal/wire"
 )
 
@@ -54,7 +53,7 @@ func FuzzMessages(f *testing.F) {
 					}
 					for _, e := range p.Then {
 						if e.To == 1 {
-							m.Step(now, e)
+							m.Receive(now, e)
 						}
 					}
 				}
@@ -69,18 +68,18 @@ func FuzzMessages(f *testing.F) {
 			}
 			t.Fatal("it does not come to rest")
 		}
-		m.Step(now, machine.Wake{})
-		m.Step(now, fastct.Suspect{Node: 3, Suspected: true})
+		m.Wake(now)
+		m.Step(now, abcast.Suspect{Node: 3, Suspected: true})
 		settles()
 		for i, body := range messages(b) {
 			e := machine.Envelope{From: machine.NodeID(2 + i%2), To: 1, Body: body}
 			if _, ours := body.(want); ours || impossible(e, cfg.clients()) != nil {
 				continue
 			}
-			m.Step(now, e)
+			m.Receive(now, e)
 			settles()
 			now.Mono += machine.Mono(cfg.timeout() / 8)
-			m.Step(now, machine.Wake{})
+			m.Wake(now)
 			settles()
 		}
 		for _, r := range log {

@@ -102,7 +102,7 @@ func TestMoreThanWasLacked(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := abcast.State{Instance: 5, Position: 10, Horizon: 3, Group: group, Clients: clientsDefault}
-	n.driver.Step(machine.Envelope{From: 2, To: 1, Body: abcast.Transfer{Base: abcast.Base{Order: state, Position: 10}}})
+	n.driver.Offer(machine.Envelope{From: 2, To: 1, Body: abcast.Transfer{Base: abcast.Base{Order: state, Position: 10}}})
 	until(t, "the member goes on", func() bool { return n.Position() > 0 })
 	if p := n.Position(); p != 12 {
 		t.Errorf("a member that lacked what led to 10 and has got what led to 12 is at %d, want 12", p)

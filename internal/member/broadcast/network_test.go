@@ -166,14 +166,14 @@ func TestConnectionsWithNewMembers(t *testing.T) {
 		return g
 	}
 	speaks("at first", 2, 3)
-	n.outcomes([]any{abcast.Began{Group: group(5, []machine.NodeID{3}, 1, 2, 4)}})
+	n.outcomes([]abcast.Outcome{abcast.Began{Group: group(5, []machine.NodeID{3}, 1, 2, 4)}})
 	speaks("when 4 has come and 3 is removed", 2, 3, 4)
 	select {
 	case err := <-refused:
 		t.Errorf("member 3 is needed yet, and is refused: %v", err)
 	default:
 	}
-	n.outcomes([]any{abcast.Established{Group: group(5, []machine.NodeID{3}, 1, 2, 4)}})
+	n.outcomes([]abcast.Outcome{abcast.Established{Group: group(5, []machine.NodeID{3}, 1, 2, 4)}})
 	speaks("when 3 is not needed any more", 2, 4)
 	select {
 	case err := <-refused:

@@ -17,7 +17,6 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/driver"
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/machine"
-	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 	"github.com/tenure-lease/tenure/internal/wire"
 )
 
@@ -49,7 +48,7 @@ type Node struct {
 	journal *journal
 	machine *abcast.Machine // of the stepping goroutine
 	self    uint64          // the number of this life
-	driver  *driver.Driver
+	driver  *driver.Driver[abcast.Input, abcast.Outcome]
 	peers   *peer.Transport // nil if there is one member
 	sent    counters
 	refused refused
@@ -165,12 +164,12 @@ func start(cfg Config) (*Node, error) {
 			Up: func(id machine.NodeID) {
 				ready.Wait()
 				n.letIn(id)
-				n.driver.Step(reached{id})
+				n.driver.Step(reached{id: id})
 			},
 			Down: func(id machine.NodeID, reason error) {
 				ready.Wait()
 				cfg.Logger.Info("broadcast: a member's process has ended", "member", id, "reason", reason)
-				n.driver.Step(fastct.Suspect{Node: id, Suspected: true})
+				n.driver.Step(abcast.Suspect{Node: id, Suspected: true})
 			},
 			Refused: func(id machine.NodeID, reason error) {
 				switch {
@@ -186,7 +185,7 @@ func start(cfg Config) (*Node, error) {
 			return nil, errors.Join(err, n.history.close(), j.log.Close())
 		}
 	}
-	n.driver = driver.Start(driver.Config{
+	n.driver = driver.Start(driver.Config[abcast.Input, abcast.Outcome]{
 		Machine: acquainted, Now: ticking(),
 		Send: n.send, Persist: j.write, Linger: linger, Hold: true, Outcome: n.outcomes,
 		Fail: func(err error) { n.breaks(fmt.Errorf("broadcast: %w", err)) },
@@ -304,7 +303,7 @@ const lifeBytes = 8
 
 // deliver takes in messages of another member.
 func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
-	var inputs []any
+	var envelopes []machine.Envelope
 	for _, msg := range msgs {
 		if len(msg) <= lifeBytes {
 			continue
@@ -319,12 +318,12 @@ func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
 			n.drops(from, 1, err)
 			continue
 		}
-		inputs = append(inputs, heard{from, life, body})
+		envelopes = append(envelopes, machine.Envelope{From: from, To: n.cfg.ID, Body: heard{life, body}})
 	}
 	n.mu.Lock()
 	n.waits()
 	n.mu.Unlock()
-	n.driver.Offer(inputs...)
+	n.driver.Offer(envelopes...)
 }
 
 // waits waits while messages are delivered faster than they go to disk. The machine does, too,
@@ -340,7 +339,7 @@ func (n *Node) waits() {
 func (n *Node) full() bool { return n.bytes > memoryFactor*n.cfg.memoryBytes() }
 
 // outcomes is driver.Config.Outcome.
-func (n *Node) outcomes(outs []any) {
+func (n *Node) outcomes(outs []abcast.Outcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	grown := false
@@ -387,7 +386,7 @@ func (n *Node) outcomes(outs []any) {
 			n.begins(o.Group)
 		case abcast.Established:
 			n.established(o.Group)
-		case fastct.Leader:
+		case abcast.Leader:
 			n.leader = o.Node
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/machine"
-	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
 // awaited are calls that wait for a message, as many as there are channels.
@@ -45,7 +44,7 @@ func TestAllWhoWaitForAMessageAreAnswered(t *testing.T) {
 	n := minority(t)
 	k := key{n.NewClient(), 1}
 	for _, tt := range []struct {
-		out      any
+		out      abcast.Outcome
 		position Position
 		err      error
 	}{
@@ -56,7 +55,7 @@ func TestAllWhoWaitForAMessageAreAnswered(t *testing.T) {
 		{abcast.Refused{Client: k.client, Seq: 1, Err: abcast.ErrBusy}, 0, ErrBusy},
 	} {
 		waiters := n.awaited(k, 3)
-		n.outcomes([]any{tt.out})
+		n.outcomes([]abcast.Outcome{tt.out})
 		n.answered(t, reflect.TypeOf(tt.out).String(), waiters, tt.position, tt.err)
 	}
 	waiters := n.awaited(k, 3)
@@ -69,12 +68,12 @@ func TestAllWhoWaitForAMessageAreAnswered(t *testing.T) {
 func TestAStateReplacesWhatIsInMemory(t *testing.T) {
 	n := minority(t)
 	for p := range uint64(3) {
-		n.outcomes([]any{abcast.Delivered{Message: abcast.Message{Client: n.NewClient(), Seq: 1, Payload: make([]byte, 1000)}, Position: p + 1}})
+		n.outcomes([]abcast.Outcome{abcast.Delivered{Message: abcast.Message{Client: n.NewClient(), Seq: 1, Payload: make([]byte, 1000)}, Position: p + 1}})
 	}
 	n.mu.Lock()
 	before, more := n.bytes, n.more
 	n.mu.Unlock()
-	n.outcomes([]any{abcast.Installed{Position: 50}})
+	n.outcomes([]abcast.Outcome{abcast.Installed{Position: 50}})
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ram != 50 || len(n.log) != 0 || n.bytes != 0 {
@@ -112,7 +111,7 @@ func TestMemoryIsCounted(t *testing.T) {
 func TestLeaderIsTheLast(t *testing.T) {
 	n := minority(t)
 	for _, id := range []machine.NodeID{2, 1, 2} {
-		n.outcomes([]any{fastct.Leader{Node: id}})
+		n.outcomes([]abcast.Outcome{abcast.Leader{Node: id}})
 		if got := n.Leader(); got != id {
 			t.Errorf("member %d is trusted to lead now, and Leader says %d", id, got)
 		}

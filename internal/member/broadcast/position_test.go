@@ -59,7 +59,7 @@ func TestPositionOfWhatCameInAState(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		state := uint64(50 * (i + 1))
-		n.outcomes([]any{abcast.Installed{Position: state}, abcast.Repeated{Client: k.client, Seq: k.seq}})
+		n.outcomes([]abcast.Outcome{abcast.Installed{Position: state}, abcast.Repeated{Client: k.client, Seq: k.seq}})
 		got := <-done
 		switch {
 		case tt.unknown && !errors.Is(got.err, ErrUnknown):

@@ -147,7 +147,7 @@ func TestRefusals(t *testing.T) {
 		n.mu.Lock()
 		n.waiting[key{client, 1}] = []*waiter{w}
 		n.mu.Unlock()
-		n.outcomes([]any{abcast.Refused{Client: client, Seq: 1, Err: tt.by}})
+		n.outcomes([]abcast.Outcome{abcast.Refused{Client: client, Seq: 1, Err: tt.by}})
 		if got := <-w.outcome; !errors.Is(got.err, tt.want) {
 			t.Errorf("what the order refuses because of %q: got %v, want %v", tt.by, got.err, tt.want)
 		}

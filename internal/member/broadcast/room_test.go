@@ -41,7 +41,7 @@ func TestTheKeeperIsToldOfTooMuch(t *testing.T) {
 	}
 	n := quiet(t, few)
 	for p := range uint64(6) {
-		n.outcomes([]any{abcast.Delivered{Message: abcast.Message{Client: machine.ID{1}, Seq: p + 1, Payload: m.Payload}, Position: p + 1}})
+		n.outcomes([]abcast.Outcome{abcast.Delivered{Message: abcast.Message{Client: machine.ID{1}, Seq: p + 1, Payload: m.Payload}, Position: p + 1}})
 	}
 	until(t, "what is too much when it is delivered goes to disk", moved(n, 0))
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
-	"github.com/tenure-lease/tenure/internal/host/driver"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -79,7 +78,7 @@ func TestForgottenInAState(t *testing.T) {
 	group := n.group
 	n.mu.Unlock()
 	state := abcast.State{Instance: 5, Position: 4, Horizon: 3, Group: group, Clients: clientsDefault}
-	n.driver.Step(machine.Envelope{From: 2, To: 1, Body: abcast.Transfer{Base: abcast.Base{Order: state, Position: 4}}})
+	n.driver.Offer(machine.Envelope{From: 2, To: 1, Body: abcast.Transfer{Base: abcast.Base{Order: state, Position: 4}}})
 	n.driver.Step(abcast.Restored{Position: 4})
 	if err := <-failed; !errors.Is(err, ErrUnknown) || ctx.Err() != nil {
 		t.Errorf("got %v, want ErrUnknown, and not because of the context", err)
@@ -171,7 +170,7 @@ func TestANodeIsOneClient(t *testing.T) {
 func TestNothingIsSentForWhoHasLeft(t *testing.T) {
 	n := minority(t)
 	goOn := make(chan struct{})
-	n.driver.Step(driver.Look(func() any { <-goOn; return nil })) // as if much were to be done first
+	n.driver.Look(func() (abcast.Input, bool) { <-goOn; return nil, false }) // as if much were to be done first
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	awaited := awaitedContext{ctx, make(chan struct{}, 9)}

@@ -133,7 +133,7 @@ func TestNewMembers(t *testing.T) {
 	n.mu.Unlock()
 	waiters := n.awaited(k, 2)
 	for range 2 { // again, as when another change follows
-		n.outcomes([]any{abcast.Began{Group: abcast.Group{First: 5, Members: []abcast.Member{one, two}}}})
+		n.outcomes([]abcast.Outcome{abcast.Began{Group: abcast.Group{First: 5, Members: []abcast.Member{one, two}}}})
 		select {
 		case <-n.joined:
 		default:
@@ -147,12 +147,12 @@ func TestNewMembers(t *testing.T) {
 		t.Errorf("the members are 1 and 2, and Members says %v", got)
 	}
 	without := abcast.Group{First: 9, Members: []abcast.Member{two}, Removed: []abcast.Member{one}}
-	n.outcomes([]any{abcast.Began{Group: without}})
+	n.outcomes([]abcast.Outcome{abcast.Began{Group: without}})
 	n.answered(t, "the member is removed", waiters, 0, ErrRemoved)
 	if err := n.reason(); err != nil {
 		t.Errorf("a member that the others cannot do without yet has ended: %v", err)
 	}
-	n.outcomes([]any{abcast.Established{Group: without}})
+	n.outcomes([]abcast.Outcome{abcast.Established{Group: without}})
 	if err := n.reason(); !errors.Is(err, ErrRemoved) {
 		t.Errorf("a member that the others can do without goes on: %v", err)
 	}

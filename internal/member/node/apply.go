@@ -44,7 +44,7 @@ func newApplier(n *Node, state *replica.Applier, released uint64) *applier {
 }
 
 // put queues an outcome of the replica.
-func (a *applier) put(item any) {
+func (a *applier) put(item replica.Outcome) {
 	a.mu.Lock()
 	a.queue = append(a.queue, item)
 	a.mu.Unlock()

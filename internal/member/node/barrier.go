@@ -96,18 +96,18 @@ func (bs *barriers) join(n *Node) *barrier {
 		bs.number++
 		bs.open = &barrier{number: bs.number, since: time.Now(), done: make(chan struct{})}
 		bs.waiting = append(bs.waiting, bs.open)
-		n.driver.Step(bs.close)
+		n.driver.Gather(bs.close)
 	}
 	return bs.open
 }
 
 // close runs on the stepping goroutine: it does not cover later callers.
-func (bs *barriers) close() any {
+func (bs *barriers) close() (replica.Input, bool) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	number := bs.number
 	bs.open = nil
-	return replica.Read{Number: number}
+	return replica.Read{Number: number}, true
 }
 
 // confirmed takes the index that all barriers up to a number have to wait for. It looks at

@@ -104,12 +104,22 @@ type watched struct {
 	clocks *clocks
 }
 
-func (w watched) Step(now machine.Now, input any) {
+func (w watched) Step(now machine.Now, input replica.Input) {
 	w.warn(now)
 	w.Replica.Step(now, input)
 }
 
-func (w watched) Ready() machine.Ready {
+func (w watched) Receive(now machine.Now, e machine.Envelope) {
+	w.warn(now)
+	w.Replica.Receive(now, e)
+}
+
+func (w watched) Wake(now machine.Now) {
+	w.warn(now)
+	w.Replica.Wake(now)
+}
+
+func (w watched) Ready() machine.Ready[replica.Outcome] {
 	w.warn(machine.Now{Mono: w.clocks.turn})
 	return w.Replica.Ready()
 }

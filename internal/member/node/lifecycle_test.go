@@ -19,6 +19,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+
+	"github.com/tenure-lease/tenure/internal/core/replica"
 )
 
 func listen(t *testing.T) net.Listener {
@@ -187,7 +189,7 @@ func TestEndedContexts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	n := c.nodes[0]
 	hold := make(chan struct{})
-	n.driver.Step(func() any { <-hold; return nil })
+	n.driver.Gather(func() (replica.Input, bool) { <-hold; return nil, false })
 	var ends sync.WaitGroup
 	for name, call := range map[string]func() error{
 		"put":       func() error { _, err := n.Propose(ctx, &pb.PutRequest{Key: []byte("k")}); return err },

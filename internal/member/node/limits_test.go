@@ -116,7 +116,7 @@ func TestWhatIsDroppedMayHaveBeenDone(t *testing.T) {
 		n := &Node{results: newWaits[result]()}
 		n.leadership.Store(&leadership{leader: tt.leader})
 		answer := n.results.add(7, 100)
-		n.outcomes([]any{replica.Dropped{IDs: []uint64{7}, Ambiguous: tt.ambiguous}})
+		n.outcomes([]replica.Outcome{replica.Dropped{IDs: []uint64{7}, Ambiguous: tt.ambiguous}})
 		if got := <-answer; !errors.Is(got.err, tt.want) {
 			t.Errorf("dropped with leader %d, perhaps done: %v: got %v, want %v", tt.leader, tt.ambiguous, got.err, tt.want)
 		}
@@ -231,7 +231,7 @@ func TestTimeToLiveIsRoundedDown(t *testing.T) {
 	n := newCluster(t, 1).nodes[0]
 	answered := func(a replica.AnswerLease, ask func()) {
 		hold := make(chan struct{})
-		n.driver.Step(func() any { <-hold; return nil }) // the replica does not answer before
+		n.driver.Gather(func() (replica.Input, bool) { <-hold; return nil, false }) // the replica does not answer before
 		defer close(hold)
 		done := make(chan struct{})
 		go func() { ask(); close(done) }()

@@ -31,7 +31,7 @@ type Node struct {
 	directories *directories
 	admission   admission
 	replica     *replica.Replica // stepped by driver only
-	driver      *driver.Driver
+	driver      *driver.Driver[replica.Input, replica.Outcome]
 	applier     *applier
 	peers       links // nil in a cluster of one that cannot grow
 	hub         *watch.Hub
@@ -191,7 +191,7 @@ func (n *Node) stepping(log replica.Log, start replica.Restored, boot uint64, ea
 // waited until here.
 func (n *Node) run() {
 	n.hub = watch.NewHub(n.State().view, n.cfg.Watch)
-	n.driver = driver.Start(driver.Config{
+	n.driver = driver.Start(driver.Config[replica.Input, replica.Outcome]{
 		Machine: watched{n.replica, &n.clocks}, Now: n.clocks.read, Send: n.send, Persist: n.storage.persist,
 		Outcome: n.outcomes, Fail: n.fail,
 	})

@@ -16,7 +16,7 @@ import (
 )
 
 // outcomes takes what the replica reports, on the stepping goroutine.
-func (n *Node) outcomes(list []any) {
+func (n *Node) outcomes(list []replica.Outcome) {
 	for _, out := range list {
 		switch out := out.(type) {
 		case replica.Restore:
@@ -120,7 +120,7 @@ func (n *Node) transport(first map[machine.NodeID]string) peer.Config {
 // deliver steps another member's messages, and waits while there are too many.
 func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
 	<-n.running
-	inputs := make([]any, 0, len(msgs))
+	envelopes := make([]machine.Envelope, 0, len(msgs))
 	for _, p := range msgs {
 		if len(p) > 0 && p[0] == wireGreeting {
 			n.greeted(from, p[1:])
@@ -137,9 +137,9 @@ func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
 		if m, ok := body.(*raftpb.Message); ok && m.GetType() == raftpb.MsgSnap {
 			continue // without the snapshot itself; see receive
 		}
-		inputs = append(inputs, machine.Envelope{From: from, To: n.id, Body: body})
+		envelopes = append(envelopes, machine.Envelope{From: from, To: n.id, Body: body})
 	}
-	n.driver.Offer(inputs...)
+	n.driver.Offer(envelopes...)
 }
 
 // send hands envelopes to the transport.

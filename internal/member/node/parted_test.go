@@ -32,15 +32,21 @@ type listener struct {
 	inputs []any
 }
 
-func (l *listener) Step(_ machine.Now, input any) {
+func (l *listener) Step(_ machine.Now, input replica.Input) { l.hears(input) }
+
+func (l *listener) Receive(_ machine.Now, e machine.Envelope) { l.hears(e) }
+
+func (l *listener) Wake(machine.Now) {}
+
+func (l *listener) hears(input any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, wake := input.(machine.Wake); !wake {
-		l.inputs = append(l.inputs, input)
-	}
+	l.inputs = append(l.inputs, input)
 }
 
-func (l *listener) Ready() machine.Ready { return machine.Ready{Alarm: machine.Never} }
+func (l *listener) Ready() machine.Ready[replica.Outcome] {
+	return machine.Ready[replica.Outcome]{Alarm: machine.Never}
+}
 
 // told waits until the replica was told of something that counts, and returns all such.
 func told[T any](t *testing.T, l *listener) (list []T) {
@@ -76,7 +82,7 @@ func parted(t *testing.T) (*Node, *listener) {
 	n.state.Store(st)
 	n.leadership.Store(&leadership{})
 	l := &listener{}
-	n.driver = driver.Start(driver.Config{Machine: l, Now: hostNow, Send: n.send, Outcome: n.outcomes, Fail: func(err error) { t.Error(err) }})
+	n.driver = driver.Start(driver.Config[replica.Input, replica.Outcome]{Machine: l, Now: hostNow, Send: n.send, Outcome: n.outcomes, Fail: func(err error) { t.Error(err) }})
 	t.Cleanup(n.driver.Stop)
 	t.Cleanup(n.cancel)
 	return n, l

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/tenure-lease/tenure/internal/core/replica"
 )
 
 // TestReadThatJoinsLate has a reader come when its member's lease has run out and
@@ -31,13 +33,13 @@ func (c *cluster) joinsLate(lead int) bool {
 	busy, gather, leased, goOn := make(chan struct{}), make(chan struct{}), make(chan bool), make(chan struct{})
 	resume := sync.OnceFunc(func() { close(goOn) })
 	defer resume()
-	n.driver.Step(func() any { close(busy); <-gather; return nil })
+	n.driver.Gather(func() (replica.Input, bool) { close(busy); <-gather; return nil, false })
 	<-busy // so that the next two are taken together
-	n.driver.Step(func() any {
+	n.driver.Gather(func() (replica.Input, bool) {
 		_, ok := n.reads.leased()
 		leased <- ok
 		<-goOn
-		return nil
+		return nil, false
 	})
 	first := n.barriers.join(n)
 	close(gather)

@@ -18,7 +18,7 @@ type Machine struct {
 	seq   uint64
 	asked []*request           // not decided yet, by Seq
 	held  map[uint64]Permitted // granted and not given back, by the owner's ID
-	ready machine.Ready
+	ready machine.Ready[Verdict]
 	now   machine.Mono
 }
 
@@ -79,8 +79,8 @@ func (m *Machine) Records() []any {
 // Permitted returns what this acceptor has marked, by first integer.
 func (m *Machine) Permitted() []Permitted { return slices.Clone(m.acc.marks) }
 
-// Step takes an Ask, a Return, a Forget, an Envelope or a Wake.
-func (m *Machine) Step(now machine.Now, input any) {
+// Step takes an Ask, a Return or a Forget.
+func (m *Machine) Step(now machine.Now, input Input) {
 	m.now = now.Mono
 	switch in := input.(type) {
 	case Ask:
@@ -92,25 +92,31 @@ func (m *Machine) Step(now machine.Now, input any) {
 			m.record(Floor(in))
 			maps.DeleteFunc(m.held, func(_ uint64, p Permitted) bool { return p.Interval.Last < in.Below })
 		}
-	case machine.Envelope:
-		if slices.Contains(m.cfg.Members, in.From) && in.To == m.cfg.ID && Check(in) == nil {
-			m.receive(in.From, in.Body)
+	}
+}
+
+// Receive takes a message of another member, or of its own that has waited for a record.
+func (m *Machine) Receive(now machine.Now, e machine.Envelope) {
+	m.now = now.Mono
+	if slices.Contains(m.cfg.Members, e.From) && e.To == m.cfg.ID && Check(e) == nil {
+		m.receive(e.From, e.Body)
+	}
+}
+
+// Wake repeats what was not answered in time.
+func (m *Machine) Wake(now machine.Now) {
+	m.now = now.Mono
+	for _, r := range slices.Clone(m.asked) { // sending may end one, in a group of one
+		if m.now >= r.retry {
+			m.send(r)
 		}
-	case machine.Wake:
-		for _, r := range slices.Clone(m.asked) { // sending may end one, in a group of one
-			if m.now >= r.retry {
-				m.send(r)
-			}
-		}
-	default:
-		panic(fmt.Sprintf("asynclease: no such input: %T", input))
 	}
 }
 
 // Ready returns the effects of the steps since the last call.
-func (m *Machine) Ready() machine.Ready {
+func (m *Machine) Ready() machine.Ready[Verdict] {
 	rd := m.ready
-	m.ready = machine.Ready{}
+	m.ready = machine.Ready[Verdict]{}
 	rd.Alarm = machine.Never
 	for _, r := range m.asked {
 		rd.Alarm = min(rd.Alarm, r.retry)
@@ -258,4 +264,4 @@ func (m *Machine) record(r any) {
 	}
 }
 
-var _ machine.Machine = (*Machine)(nil)
+var _ machine.Receiver[Input, Verdict] = (*Machine)(nil)

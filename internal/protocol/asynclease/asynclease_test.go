@@ -45,7 +45,7 @@ func TestIntervalsThatAreNone(t *testing.T) {
 	for _, in := range []asynclease.Interval{{First: 10, Last: 1}, {First: 0, Last: 3}} {
 		m.Step(machine.Now{}, asynclease.Ask{ID: 1, Interval: in})
 		rd := m.Ready()
-		v, _ := rd.Outcomes[0].(asynclease.Verdict)
+		v := rd.Outcomes[0]
 		if !errors.Is(v.Err, asynclease.ErrInterval) || v.Granted || len(rd.Sends)+len(rd.Persists) > 0 {
 			t.Errorf("%v: got %+v, want ErrInterval and nothing else", in, rd)
 		}
@@ -95,7 +95,7 @@ func TestMessagesOfStrangers(t *testing.T) {
 		{From: 2, To: 1, Body: asynclease.Give{Request: asynclease.Request{Node: 3, Life: 1, Seq: 1}, From: 1}},
 		{From: 2, To: 1, Body: asynclease.Ack{Request: asynclease.Request{Node: 1, Life: 1, Seq: 4}}}, {From: 2, To: 1, Body: "hello"},
 	} {
-		m.Step(machine.Now{}, e)
+		m.Receive(machine.Now{}, e)
 		if rd := m.Ready(); len(rd.Sends)+len(rd.Persists)+len(rd.Outcomes) > 0 || len(m.Permitted()) > 0 {
 			t.Errorf("%+v: got %+v, want nothing", e, rd)
 		}
@@ -150,8 +150,8 @@ func TestRecords(t *testing.T) {
 }
 
 // stageOf has three members.
-func stageOf(t *testing.T) *stage.Stage {
-	s := stage.New(t)
+func stageOf(t *testing.T) *stage.Stage[asynclease.Input, asynclease.Verdict] {
+	s := stage.New[asynclease.Input, asynclease.Verdict](t)
 	for id := range machine.NodeID(3) {
 		s.Start(id+1, member(t, id+1))
 	}
@@ -162,7 +162,7 @@ func stageOf(t *testing.T) *stage.Stage {
 func TestRefusalsSayUntilWhere(t *testing.T) {
 	s := stageOf(t)
 	var last asynclease.Verdict
-	s.Outcome = func(_ machine.NodeID, out any) { last = out.(asynclease.Verdict) }
+	s.Outcome = func(_ machine.NodeID, v asynclease.Verdict) { last = v }
 	s.Step(1, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 11, Last: 20}})
 	s.Settle()
 	s.Step(2, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 15, Last: 30}})
@@ -190,7 +190,7 @@ func TestReturnsInParts(t *testing.T) {
 	s.Step(1, asynclease.Return{ID: 1, From: 11})
 	s.Settle()
 	var last asynclease.Verdict
-	s.Outcome = func(_ machine.NodeID, out any) { last = out.(asynclease.Verdict) }
+	s.Outcome = func(_ machine.NodeID, v asynclease.Verdict) { last = v }
 	s.Step(2, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 11, Last: 12}})
 	s.Settle()
 	if !last.Granted {
@@ -231,7 +231,7 @@ func TestPermittedOnceOverACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: lease})
+	m.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: lease})
 	rd := m.Ready()
 	if len(rd.Persists) != 1 || len(rd.Persists[0].Then) != 1 || rd.Persists[0].Then[0].Body != any(asynclease.Ack{Request: lease.Request}) {
 		t.Errorf("got %+v, want one Ack", rd)

@@ -49,10 +49,9 @@ func TestFigure1(t *testing.T) {
 
 // play plays a run and returns it with what came out.
 func play(t *testing.T, run string) string {
-	s := stage.New(t)
+	s := stage.New[asynclease.Input, asynclease.Verdict](t)
 	var said []string
-	s.Outcome = func(id machine.NodeID, out any) {
-		v := out.(asynclease.Verdict)
+	s.Outcome = func(id machine.NodeID, v asynclease.Verdict) {
 		said = append(said, fmt.Sprintf("= member %d: lease(%d,%d) returns %v", id, v.First, v.Last, v.Granted))
 	}
 	for id := range machine.NodeID(3) {

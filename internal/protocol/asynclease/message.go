@@ -56,6 +56,13 @@ type (
 	Forget struct{ Below uint64 }
 )
 
+// Input is an Ask, a Return or a Forget.
+type Input interface{ input() }
+
+func (Ask) input()    {}
+func (Return) input() {}
+func (Forget) input() {}
+
 // Verdict is the outcome of an Ask.
 type Verdict struct {
 	ID uint64

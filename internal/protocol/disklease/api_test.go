@@ -60,7 +60,7 @@ func TestPoll(t *testing.T) {
 					looks++
 					reply = held
 				}
-				l.Step(machine.Now{Mono: now}, machine.Accessed{ID: a.ID, Reply: reply})
+				l.Accessed(machine.Now{Mono: now}, machine.Accessed{ID: a.ID, Reply: reply})
 			}
 			if len(rd.Accesses) > 0 {
 				continue
@@ -69,7 +69,7 @@ func TestPoll(t *testing.T) {
 				t.Errorf("with a δ of %v, told %v: it looks again after %v, want about %v", c.delay, c.poll, pause, c.want)
 			}
 			now = rd.Alarm
-			l.Step(machine.Now{Mono: now}, machine.Wake{})
+			l.Wake(machine.Now{Mono: now})
 		}
 	}
 }
@@ -141,7 +141,7 @@ func TestSecondInputs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, in := range []any{TryAcquire{}, Acquire{}, TryAcquire{}} {
+	for _, in := range []LeaseInput{TryAcquire{}, Acquire{}, TryAcquire{}} {
 		l.Step(machine.Now{Mono: 1}, in)
 	}
 	rd := l.Ready()
@@ -150,7 +150,7 @@ func TestSecondInputs(t *testing.T) {
 	}
 	l.Step(machine.Now{Mono: 2}, Leave{})
 	l.Step(machine.Now{Mono: 2}, Leave{})
-	l.Step(machine.Now{Mono: 3}, machine.Accessed{ID: rd.Accesses[0].ID, Reply: machine.Value{Next: 1}})
+	l.Accessed(machine.Now{Mono: 3}, machine.Accessed{ID: rd.Accesses[0].ID, Reply: machine.Value{Next: 1}})
 	l.Step(machine.Now{Mono: 4}, Leave{})
 	left := 0
 	for _, out := range l.Ready().Outcomes {

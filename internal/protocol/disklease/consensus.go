@@ -66,7 +66,7 @@ type Consensus struct {
 	access uint64 // the latest
 	open   bool   // and it has not ended
 	alarm  machine.Mono
-	out    machine.Ready
+	out    machine.Ready[Outcome]
 }
 
 // doing is where in Figure 8 a machine is.
@@ -99,6 +99,9 @@ type (
 	Decided struct{ Value []byte }
 )
 
+// Proposer is a Consensus, or a machine around one.
+type Proposer = machine.Storing[ConsensusInput, Outcome]
+
 // NewConsensus returns one process's part in an instance. The id is random and new in
 // each life of the process. After about every poll it looks for a decision while it
 // does not lead, and tries again what failed.
@@ -107,7 +110,7 @@ func NewConsensus(id machine.ID, poll time.Duration) *Consensus {
 }
 
 // Step implements machine.Machine.
-func (c *Consensus) Step(now machine.Now, input any) {
+func (c *Consensus) Step(now machine.Now, input ConsensusInput) {
 	switch in := input.(type) {
 	case Propose:
 		switch {
@@ -125,15 +128,21 @@ func (c *Consensus) Step(now machine.Now, input any) {
 		}
 	case Follows:
 		c.until = 0
-	case machine.Wake:
-		if now.Mono >= c.alarm {
-			c.wake(now.Mono)
-		}
-	case machine.Accessed:
-		if c.open && in.ID == c.access {
-			c.open = false
-			c.accessed(now.Mono, in)
-		}
+	}
+}
+
+// Wake implements machine.Machine.
+func (c *Consensus) Wake(now machine.Now) {
+	if now.Mono >= c.alarm {
+		c.wake(now.Mono)
+	}
+}
+
+// Accessed implements machine.Storing.
+func (c *Consensus) Accessed(now machine.Now, in machine.Accessed) {
+	if c.open && in.ID == c.access {
+		c.open = false
+		c.accessed(now.Mono, in)
 	}
 }
 
@@ -223,9 +232,9 @@ func (c *Consensus) report() {
 }
 
 // Ready implements machine.Machine.
-func (c *Consensus) Ready() machine.Ready {
+func (c *Consensus) Ready() machine.Ready[Outcome] {
 	rd := c.out
 	rd.Alarm = c.alarm
-	c.out = machine.Ready{}
+	c.out = machine.Ready[Outcome]{}
 	return rd
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -80,7 +81,7 @@ type chamber struct {
 type seat struct {
 	name    string
 	id      machine.ID
-	m       machine.Machine
+	m       Proposer
 	pending []machine.Access
 	alarm   machine.Mono
 }
@@ -129,7 +130,7 @@ func (c *chamber) do(args []string) {
 		c.now = c.now.Add(d)
 		for _, name := range []string{"ann", "bob", "cem"} {
 			if s := c.seats[name]; s != nil && s.alarm <= c.now {
-				c.step(s, machine.Wake{})
+				c.step(s, stage.Wake{})
 			}
 		}
 	default:
@@ -147,7 +148,7 @@ func (c *chamber) sit(name string) {
 }
 
 func (c *chamber) step(s *seat, input any) {
-	s.m.Step(machine.Now{Mono: c.now}, input)
+	stage.Feed(s.m, machine.Now{Mono: c.now}, input)
 	rd := s.m.Ready()
 	s.alarm = rd.Alarm
 	for _, a := range rd.Accesses {

@@ -15,7 +15,7 @@ var deep = flag.Bool("deep", false, "play the large models of consensus, too: ha
 // newAgreement is a model in which each actor has proposed its own value and the first
 // so many lead, all at once.
 func newAgreement(bases, actors, leaders int) *model {
-	var machines []machine.Machine
+	var machines []Proposer
 	for i := range actors {
 		machines = append(machines, NewConsensus(machine.ID{15: byte(i + 1)}, time.Second))
 	}

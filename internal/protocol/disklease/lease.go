@@ -42,7 +42,7 @@ const (
 // the lease ends Δ+2δ after its write; the rest is for trying again.
 const MinTerms = 12
 
-// Lease is one claim to one lease. It is a machine.Machine.
+// Lease is one claim to one lease, a machine over its register.
 type Lease struct {
 	cfg   Config
 	delay time.Duration // δ that the next record will carry
@@ -73,10 +73,10 @@ type Lease struct {
 	deadline machine.Mono // 0 while the lease is not held
 	limit    machine.Mono // what the deadline was when we left
 
-	out machine.Ready
+	out machine.Ready[Outcome]
 }
 
-var _ machine.Machine = (*Lease)(nil)
+var _ machine.Storing[LeaseInput, Outcome] = (*Lease)(nil)
 
 // New returns a claim that does nothing yet. The error says what is wrong with cfg.
 func New(cfg Config) (*Lease, error) {
@@ -114,11 +114,9 @@ func (l *Lease) Stuck(now machine.Mono) bool {
 }
 
 // Step implements machine.Machine.
-func (l *Lease) Step(now machine.Now, input any) {
+func (l *Lease) Step(now machine.Now, input LeaseInput) {
 	at := now.Mono
-	if l.deadline != 0 && at >= l.deadline && !l.cfg.Trusting {
-		l.lose("its deadline passed without a renewal")
-	}
+	l.expire(at)
 	switch in := input.(type) {
 	case Acquire, TryAcquire:
 		if l.phase == idle {
@@ -133,15 +131,38 @@ func (l *Lease) Step(now machine.Now, input any) {
 	case Measured:
 		l.delay = l.cfg.Delay
 		l.measured(in.Delay)
-	case machine.Accessed:
-		if in.ID == l.pending && in.ID != 0 {
-			l.pending = 0
-			l.accessed(at, in)
-		}
-	case machine.Wake:
 	default:
-		panic(fmt.Sprintf("disklease: unknown input %T", in))
+		panic(fmt.Sprintf("disklease: a lease knows no input %T", in))
 	}
+	l.resume(at)
+}
+
+// Accessed implements machine.Storing.
+func (l *Lease) Accessed(now machine.Now, in machine.Accessed) {
+	at := now.Mono
+	l.expire(at)
+	if in.ID == l.pending && in.ID != 0 {
+		l.pending = 0
+		l.accessed(at, in)
+	}
+	l.resume(at)
+}
+
+// Wake implements machine.Machine.
+func (l *Lease) Wake(now machine.Now) {
+	l.expire(now.Mono)
+	l.resume(now.Mono)
+}
+
+// expire ends a lease whose deadline has passed.
+func (l *Lease) expire(at machine.Mono) {
+	if l.deadline != 0 && at >= l.deadline && !l.cfg.Trusting {
+		l.lose("its deadline passed without a renewal")
+	}
+}
+
+// resume goes on when the alarm has rung and no access is under way.
+func (l *Lease) resume(at machine.Mono) {
 	if l.pending == 0 && at >= l.alarm {
 		l.alarm = machine.Never
 		l.ring(at)
@@ -277,9 +298,9 @@ func (l *Lease) atMost(d time.Duration) time.Duration {
 }
 
 // Ready implements machine.Machine.
-func (l *Lease) Ready() machine.Ready {
+func (l *Lease) Ready() machine.Ready[Outcome] {
 	rd := l.out
-	l.out = machine.Ready{}
+	l.out = machine.Ready[Outcome]{}
 	rd.Alarm = machine.Never
 	if l.pending == 0 {
 		rd.Alarm = l.alarm

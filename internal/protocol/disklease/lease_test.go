@@ -41,11 +41,11 @@ func TestAnAnswerToNothing(t *testing.T) {
 	if len(look) != 1 {
 		t.Fatalf("%d accesses were begun, want the first look", len(look))
 	}
-	l.Step(machine.Now{Mono: 2}, machine.Accessed{ID: look[0].ID + 1, Reply: machine.Value{Next: 1}})
+	l.Accessed(machine.Now{Mono: 2}, machine.Accessed{ID: look[0].ID + 1, Reply: machine.Value{Next: 1}})
 	if rd := l.Ready(); len(rd.Accesses)+len(rd.Outcomes) > 0 {
 		t.Errorf("the end of an access that was never begun led to %+v", rd)
 	}
-	l.Step(machine.Now{Mono: 3}, machine.Accessed{ID: look[0].ID, Reply: machine.Value{Next: 1}})
+	l.Accessed(machine.Now{Mono: 3}, machine.Accessed{ID: look[0].ID, Reply: machine.Value{Next: 1}})
 	if rd := l.Ready(); len(rd.Accesses) == 0 && rd.Alarm == machine.Never {
 		t.Error("the end of the look led to nothing")
 	}
@@ -60,7 +60,7 @@ func TestATryDoesNotWait(t *testing.T) {
 	}
 	l.Step(machine.Now{Mono: 1}, TryAcquire{})
 	for _, a := range l.Ready().Accesses {
-		l.Step(machine.Now{Mono: 2}, machine.Accessed{ID: a.ID, Reply: machine.Value{Next: 1}})
+		l.Accessed(machine.Now{Mono: 2}, machine.Accessed{ID: a.ID, Reply: machine.Value{Next: 1}})
 	}
 	rd := l.Ready()
 	if len(rd.Outcomes) != 1 || len(rd.Accesses) > 0 || rd.Alarm != machine.Never {
@@ -97,7 +97,7 @@ func TestHowLongALeaseLasts(t *testing.T) {
 		l.Step(machine.Now{Mono: now}, Acquire{})
 		for range 100 {
 			rd := l.Ready()
-			if i := slices.IndexFunc(rd.Outcomes, func(out any) bool { _, ok := out.(Acquired); return ok }); i >= 0 {
+			if i := slices.IndexFunc(rd.Outcomes, func(out Outcome) bool { _, ok := out.(Acquired); return ok }); i >= 0 {
 				got := rd.Outcomes[i].(Acquired).Deadline
 				if want := min(now.Add(term), wrote.Add(term+2*delta)); got > want || want.Sub(got) > time.Microsecond {
 					t.Errorf("accesses of %v: the lease lasts until %v after its write, want %v", slow, got.Sub(wrote), want.Sub(wrote))
@@ -109,7 +109,7 @@ func TestHowLongALeaseLasts(t *testing.T) {
 					t.Fatal("it waits for nothing")
 				}
 				now = max(now, rd.Alarm)
-				l.Step(machine.Now{Mono: now}, machine.Wake{})
+				l.Wake(machine.Now{Mono: now})
 			}
 			for _, a := range rd.Accesses {
 				var reply any = value
@@ -119,7 +119,7 @@ func TestHowLongALeaseLasts(t *testing.T) {
 					reply = value.Version
 				}
 				now = now.Add(slow)
-				l.Step(machine.Now{Mono: now}, machine.Accessed{ID: a.ID, Reply: reply})
+				l.Accessed(machine.Now{Mono: now}, machine.Accessed{ID: a.ID, Reply: reply})
 			}
 		}
 		if l.deadline == 0 {

@@ -15,7 +15,7 @@ import (
 //
 // It is a machine over those of its claims, one after the other, and has their accesses.
 //
-//	o := disklease.NewOracle(id, func(id machine.ID) machine.Machine {
+//	o := disklease.NewOracle(id, func(id machine.ID) disklease.Claim {
 //		config.ID = id
 //		lease, _ := disklease.New(config) // a config that New has accepted before
 //		return lease                      // or quorumregister.Over(lease, …)
@@ -25,17 +25,20 @@ import (
 type Oracle struct {
 	id       machine.ID
 	claims   uint32
-	newClaim func(machine.ID) machine.Machine
+	newClaim func(machine.ID) Claim
 
-	claim    machine.Machine // nil while it does not contend
-	before   uint64          // accesses up to this ID were of earlier claims
-	last     uint64          // access
+	claim    Claim  // nil while it does not contend
+	before   uint64 // accesses up to this ID were of earlier claims
+	last     uint64 // access
 	left     bool
 	leads    bool
 	token    uint64
 	deadline machine.Mono
-	out      machine.Ready
+	out      machine.Ready[Outcome]
 }
+
+// Claim is a Lease, or a machine around one.
+type Claim = machine.Storing[LeaseInput, Outcome]
 
 // Outcomes of an Oracle, beside Trouble and Left. They are inputs of a Consensus.
 type (
@@ -52,7 +55,7 @@ type (
 // NewOracle contends from now on. The id is random and new in each life of the process;
 // its last four bytes count the claims that are made by newClaim, for each claim needs
 // an ID of its own.
-func NewOracle(id machine.ID, newClaim func(machine.ID) machine.Machine, now machine.Now) *Oracle {
+func NewOracle(id machine.ID, newClaim func(machine.ID) Claim, now machine.Now) *Oracle {
 	o := &Oracle{id: id, newClaim: newClaim}
 	o.contend(now)
 	o.take(now)
@@ -68,7 +71,7 @@ func (o *Oracle) IsLeader(now machine.Mono) bool { return o.leads && now < o.dea
 func (o *Oracle) Writer() machine.ID { return o.id }
 
 // Step implements machine.Machine. Inputs are Acquire and Leave; others go to the claim.
-func (o *Oracle) Step(now machine.Now, input any) {
+func (o *Oracle) Step(now machine.Now, input LeaseInput) {
 	switch in := input.(type) {
 	case Acquire:
 		o.left = false
@@ -79,13 +82,25 @@ func (o *Oracle) Step(now machine.Now, input any) {
 		o.left = true
 		o.follow("it was told to leave")
 		o.step(now, in)
-	case machine.Accessed:
-		if in.ID > o.before {
-			in.ID -= o.before
-			o.step(now, in)
-		}
 	default:
 		o.step(now, in)
+	}
+	o.take(now)
+}
+
+// Accessed implements machine.Storing.
+func (o *Oracle) Accessed(now machine.Now, in machine.Accessed) {
+	if in.ID > o.before && o.claim != nil {
+		in.ID -= o.before
+		o.claim.Accessed(now, in)
+	}
+	o.take(now)
+}
+
+// Wake implements machine.Machine.
+func (o *Oracle) Wake(now machine.Now) {
+	if o.claim != nil {
+		o.claim.Wake(now)
 	}
 	o.take(now)
 }
@@ -98,7 +113,7 @@ func (o *Oracle) contend(now machine.Now) {
 	o.claim.Step(now, Acquire{})
 }
 
-func (o *Oracle) step(now machine.Now, input any) {
+func (o *Oracle) step(now machine.Now, input LeaseInput) {
 	if o.claim != nil {
 		o.claim.Step(now, input)
 	}
@@ -123,7 +138,7 @@ func (o *Oracle) take(now machine.Now) {
 }
 
 // heard takes what the claim reports, and reports whether that made it go on.
-func (o *Oracle) heard(now machine.Now, outcome any) bool {
+func (o *Oracle) heard(now machine.Now, outcome Outcome) bool {
 	switch outcome := outcome.(type) {
 	case Acquired:
 		o.leads = true
@@ -161,8 +176,8 @@ func (o *Oracle) follow(why string) {
 }
 
 // Ready implements machine.Machine.
-func (o *Oracle) Ready() machine.Ready {
+func (o *Oracle) Ready() machine.Ready[Outcome] {
 	rd := o.out
-	o.out = machine.Ready{Alarm: rd.Alarm}
+	o.out = machine.Ready[Outcome]{Alarm: rd.Alarm}
 	return rd
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -14,14 +15,18 @@ import (
 type claimed struct {
 	id     machine.ID
 	inputs []any
-	rd     machine.Ready
+	rd     machine.Ready[Outcome]
 }
 
-func (c *claimed) Step(_ machine.Now, input any) { c.inputs = append(c.inputs, input) }
+func (c *claimed) Step(_ machine.Now, input LeaseInput) { c.inputs = append(c.inputs, input) }
+func (c *claimed) Wake(machine.Now)                     { c.inputs = append(c.inputs, stage.Wake{}) }
+func (c *claimed) Accessed(_ machine.Now, a machine.Accessed) {
+	c.inputs = append(c.inputs, a)
+}
 
-func (c *claimed) Ready() machine.Ready {
+func (c *claimed) Ready() machine.Ready[Outcome] {
 	rd := c.rd
-	c.rd = machine.Ready{Alarm: rd.Alarm}
+	c.rd = machine.Ready[Outcome]{Alarm: rd.Alarm}
 	return rd
 }
 
@@ -34,22 +39,22 @@ type stand struct {
 
 func newStand(t *testing.T) *stand {
 	s := &stand{t: t}
-	s.o = NewOracle(machine.ID{7}, func(id machine.ID) machine.Machine {
-		s.claims = append(s.claims, &claimed{id: id, rd: machine.Ready{Alarm: machine.Never}})
+	s.o = NewOracle(machine.ID{7}, func(id machine.ID) Claim {
+		s.claims = append(s.claims, &claimed{id: id, rd: machine.Ready[Outcome]{Alarm: machine.Never}})
 		return s.claims[len(s.claims)-1]
 	}, machine.Now{})
 	return s
 }
 
 // hears has the latest claim report something, and returns what the oracle reports.
-func (s *stand) hears(at machine.Mono, outcomes ...any) []any {
+func (s *stand) hears(at machine.Mono, outcomes ...Outcome) []Outcome {
 	c := s.claims[len(s.claims)-1]
 	c.rd.Outcomes = outcomes
-	s.o.Step(machine.Now{Mono: at}, machine.Wake{})
+	s.o.Wake(machine.Now{Mono: at})
 	return s.o.Ready().Outcomes
 }
 
-func (s *stand) wants(after string, got []any, want ...any) {
+func (s *stand) wants(after string, got any, want ...any) {
 	s.t.Helper()
 	if fmt.Sprintf("%v", got) != fmt.Sprintf("%v", want) {
 		s.t.Errorf("%s: got %v, want %v", after, got, want)
@@ -80,7 +85,7 @@ func TestOracle(t *testing.T) {
 		t.Fatalf("%d claims, want a second one", len(s.claims))
 	}
 	first, second := s.claims[0], s.claims[1]
-	s.wants("what the first claim was told", first.inputs, Acquire{}, machine.Wake{}, machine.Wake{}, machine.Wake{}, machine.Wake{}, Leave{}, machine.Wake{})
+	s.wants("what the first claim was told", first.inputs, Acquire{}, stage.Wake{}, stage.Wake{}, stage.Wake{}, stage.Wake{}, Leave{}, stage.Wake{})
 	s.wants("what the second claim was told", second.inputs, Acquire{})
 	if first.id == second.id {
 		t.Error("two claims have one ID")
@@ -104,7 +109,7 @@ func TestOracleLeaves(t *testing.T) {
 	if len(s.claims) != 1 {
 		t.Errorf("%d claims, want no other", len(s.claims))
 	}
-	s.o.Step(machine.Now{Mono: 5}, machine.Wake{}) // with no claim
+	s.o.Wake(machine.Now{Mono: 5}) // with no claim
 	if alarm := s.o.Ready().Alarm; alarm != machine.Never {
 		t.Errorf("the alarm is at %d, want Never", alarm)
 	}
@@ -121,17 +126,17 @@ func TestOracleTellsClaimsApart(t *testing.T) {
 	s := newStand(t)
 	s.claims[0].rd.Accesses = []machine.Access{{ID: 1, Op: machine.Read{}}, {ID: 2, Op: machine.Read{}}}
 	s.hears(1, Lost{"why"})
-	s.claims[0].rd.Outcomes = []any{Left{}}
-	s.o.Step(machine.Now{}, machine.Wake{})
+	s.claims[0].rd.Outcomes = []Outcome{Left{}}
+	s.o.Wake(machine.Now{})
 	s.claims[1].rd.Accesses = []machine.Access{{ID: 1, At: 3, Op: machine.Read{}}}
-	s.o.Step(machine.Now{}, machine.Wake{})
+	s.o.Wake(machine.Now{})
 	begun := s.o.Ready().Accesses
 	if len(begun) != 1 || begun[0].ID != 3 || begun[0].At != 3 {
 		t.Fatalf("the second claim begins %v, want one access with ID 3", begun)
 	}
 	s.claims[1].inputs = nil
-	s.o.Step(machine.Now{}, machine.Accessed{ID: 1, Reply: "for the first claim"})
-	s.o.Step(machine.Now{}, machine.Accessed{ID: 3, Reply: "for the second"})
+	s.o.Accessed(machine.Now{}, machine.Accessed{ID: 1, Reply: "for the first claim"})
+	s.o.Accessed(machine.Now{}, machine.Accessed{ID: 3, Reply: "for the second"})
 	s.wants("the second claim", s.claims[1].inputs, machine.Accessed{ID: 1, Reply: "for the second"})
 }
 
@@ -139,7 +144,7 @@ func TestOracleTellsClaimsApart(t *testing.T) {
 func TestElected(t *testing.T) {
 	id := machine.ID{7}
 	var now machine.Mono
-	o := NewOracle(id, func(id machine.ID) machine.Machine {
+	o := NewOracle(id, func(id machine.ID) Claim {
 		lease, err := New(Config{ID: id, Term: time.Second, Delay: time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
@@ -183,10 +188,10 @@ func TestElected(t *testing.T) {
 		}
 		if len(rd.Accesses) == 0 {
 			now = rd.Alarm
-			e.Step(machine.Now{Mono: now}, machine.Wake{})
+			e.Wake(machine.Now{Mono: now})
 		}
 		for _, a := range rd.Accesses {
-			e.Step(machine.Now{Mono: now}, machine.Accessed{ID: a.ID, Reply: serve(a)})
+			e.Accessed(machine.Now{Mono: now}, machine.Accessed{ID: a.ID, Reply: serve(a)})
 		}
 	}
 	if want := []string{"blue"}; !slices.Equal(decided, want) {

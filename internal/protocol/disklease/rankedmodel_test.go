@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -23,7 +24,7 @@ type model struct {
 // actor is a process: a machine that uses the ranked register, and the machine that serves
 // it.
 type actor struct {
-	m       machine.Machine // rankedBases or rankedNotes
+	m       Proposer // rankedBases or rankedNotes
 	alarm   machine.Mono
 	decided []string
 	done    int // replies of a caller that are in the history
@@ -61,35 +62,39 @@ type caller struct {
 // invoke has a caller begin its next operation.
 type invoke struct{}
 
+func (invoke) input()          {}
+func (invoke) consensusInput() {}
+
 var (
 	errCrossed = errors.New("a reply for another operation")
 	errFailed  = errors.New("the access failed")
 )
 
-func (c *caller) Step(_ machine.Now, input any) {
-	switch in := input.(type) {
-	case invoke:
-		c.out = []machine.Access{{ID: uint64(c.asked + 1), Op: c.script[c.asked]}}
-		c.asked++
-	case machine.Accessed:
-		switch {
-		case in.ID != uint64(c.asked) || len(c.replies) == c.asked:
-			panic(errCrossed)
-		case in.Err != nil: // again
-			c.out = []machine.Access{{ID: in.ID, Op: c.script[c.asked-1]}}
-		default:
-			c.replies = append(slices.Clip(c.replies), in.Reply)
-		}
+func (c *caller) Step(machine.Now, ConsensusInput) {
+	c.out = []machine.Access{{ID: uint64(c.asked + 1), Op: c.script[c.asked]}}
+	c.asked++
+}
+
+func (c *caller) Wake(machine.Now) {}
+
+func (c *caller) Accessed(_ machine.Now, in machine.Accessed) {
+	switch {
+	case in.ID != uint64(c.asked) || len(c.replies) == c.asked:
+		panic(errCrossed)
+	case in.Err != nil: // again
+		c.out = []machine.Access{{ID: in.ID, Op: c.script[c.asked-1]}}
+	default:
+		c.replies = append(slices.Clip(c.replies), in.Reply)
 	}
 }
 
-func (c *caller) Ready() machine.Ready {
-	rd := machine.Ready{Accesses: c.out, Alarm: machine.Never}
+func (c *caller) Ready() machine.Ready[Outcome] {
+	rd := machine.Ready[Outcome]{Accesses: c.out, Alarm: machine.Never}
 	c.out = nil
 	return rd
 }
 
-func copyOf(m machine.Machine) machine.Machine {
+func copyOf(m Proposer) Proposer {
 	switch m := m.(type) {
 	case *rankedBases:
 		c := *m
@@ -123,7 +128,7 @@ func (m *model) clone() *model {
 	return &c
 }
 
-func inner(m machine.Machine) machine.Machine {
+func inner(m Proposer) Proposer {
 	switch m := m.(type) {
 	case *rankedBases:
 		return m.inner
@@ -134,7 +139,7 @@ func inner(m machine.Machine) machine.Machine {
 }
 
 // newModel has an actor for each machine, over n bases, or over notes if n is 0.
-func newModel(n int, machines ...machine.Machine) *model {
+func newModel(n int, machines ...Proposer) *model {
 	m := &model{bases: make([]Ranked, n), ranks: 1 << 60}
 	for i, inner := range machines {
 		id := machine.ID{15: byte(i + 1)}
@@ -156,7 +161,7 @@ func (m *model) step(i int, input any) {
 	if c, ok := inner(a.m).(*caller); ok && input == (invoke{}) {
 		m.history.invoke(c.script[c.asked])
 	}
-	a.m.Step(machine.Now{Mono: m.now}, input)
+	stage.Feed(a.m, machine.Now{Mono: m.now}, input)
 	rd := a.m.Ready()
 	a.alarm = rd.Alarm
 	for _, access := range rd.Accesses {
@@ -276,7 +281,7 @@ func (m *model) apply(mv move) {
 	}
 	if mv.kind == wake {
 		m.now = max(m.now, m.actors[mv.i].alarm)
-		m.step(mv.i, machine.Wake{})
+		m.step(mv.i, stage.Wake{})
 		return
 	}
 	f := &m.flying[mv.i]

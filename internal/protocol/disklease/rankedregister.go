@@ -19,12 +19,12 @@ import (
 //     read. So that base shows r1 or a greater rank, as ranks written never go back.
 //   - Property 5: a base refuses only for a greater rank that was invoked before.
 //   - Property 6: nobody waits for more than a majority.
-func RankedOverBases(inner machine.Machine, n int, pause time.Duration) machine.Machine {
+func RankedOverBases(inner Proposer, n int, pause time.Duration) Proposer {
 	return &rankedBases{inner: inner, pause: pause, bases: make([]rankedBase, n)}
 }
 
 type rankedBases struct {
-	inner machine.Machine
+	inner Proposer
 	pause time.Duration
 	bases []rankedBase
 	now   machine.Now
@@ -47,13 +47,18 @@ type rankedBase struct {
 	again  machine.Mono
 }
 
-func (r *rankedBases) Step(now machine.Now, input any) {
+func (r *rankedBases) Step(now machine.Now, in ConsensusInput) {
 	r.now = now
-	in, ok := input.(machine.Accessed)
-	if !ok {
-		r.inner.Step(now, input)
-		return
-	}
+	r.inner.Step(now, in)
+}
+
+func (r *rankedBases) Wake(now machine.Now) {
+	r.now = now
+	r.inner.Wake(now)
+}
+
+func (r *rankedBases) Accessed(now machine.Now, in machine.Accessed) {
+	r.now = now
 	for i := range r.bases {
 		b := &r.bases[i]
 		if b.access == 0 || b.access != in.ID {
@@ -89,11 +94,11 @@ func (r *rankedBases) replied(reply any) {
 		for i := range r.bases {
 			r.bases[i].ours = false
 		}
-		r.inner.Step(r.now, machine.Accessed{ID: r.id, Reply: answer})
+		r.inner.Accessed(r.now, machine.Accessed{ID: r.id, Reply: answer})
 	}
 }
 
-func (r *rankedBases) Ready() machine.Ready {
+func (r *rankedBases) Ready() machine.Ready[Outcome] {
 	rd := r.inner.Ready()
 	for _, a := range rd.Accesses {
 		r.op, r.id = a.Op, a.ID

@@ -58,12 +58,12 @@ var ErrBlock = errors.New("the register does not hold what a ranked register lef
 // agreement, and so does a base that comes back from a backup: it has to be counted among
 // the t that failed, for ever, as no waiting makes up for what it forgot. A machine does
 // notice the loss of its own block, and reports ErrBlock.
-func RankedOverNotes(inner machine.Machine, id machine.ID) machine.Machine {
+func RankedOverNotes(inner Proposer, id machine.ID) Proposer {
 	return &rankedNotes{inner: inner, id: id}
 }
 
 type rankedNotes struct {
-	inner machine.Machine
+	inner Proposer
 	id    machine.ID
 	now   machine.Now
 
@@ -83,13 +83,18 @@ type block struct {
 	value     []byte
 }
 
-func (r *rankedNotes) Step(now machine.Now, input any) {
+func (r *rankedNotes) Step(now machine.Now, in ConsensusInput) {
 	r.now = now
-	in, ok := input.(machine.Accessed)
-	if !ok {
-		r.inner.Step(now, input)
-		return
-	}
+	r.inner.Step(now, in)
+}
+
+func (r *rankedNotes) Wake(now machine.Now) {
+	r.now = now
+	r.inner.Wake(now)
+}
+
+func (r *rankedNotes) Accessed(now machine.Now, in machine.Accessed) {
+	r.now = now
 	if r.op == nil || in.ID != r.access {
 		return
 	}
@@ -108,10 +113,10 @@ func (r *rankedNotes) Step(now machine.Now, input any) {
 
 func (r *rankedNotes) answer(reply any, err error) {
 	r.op = nil
-	r.inner.Step(r.now, machine.Accessed{ID: r.opID, Reply: reply, Err: err})
+	r.inner.Accessed(r.now, machine.Accessed{ID: r.opID, Reply: reply, Err: err})
 }
 
-func (r *rankedNotes) Ready() machine.Ready {
+func (r *rankedNotes) Ready() machine.Ready[Outcome] {
 	rd := r.inner.Ready()
 	for _, a := range rd.Accesses {
 		r.op, r.opID = a.Op, a.ID

@@ -37,7 +37,7 @@ func TestWhatNotesMustNotShow(t *testing.T) {
 					if _, ok := a.Op.(machine.Read); ok {
 						reply, shows = shows, good
 					}
-					m.Step(machine.Now{}, machine.Accessed{ID: a.ID, Reply: reply})
+					m.Accessed(machine.Now{}, machine.Accessed{ID: a.ID, Reply: reply})
 				}
 			}
 			if err := c.ends[0].Err; !errors.Is(err, ErrBlock) {
@@ -69,7 +69,7 @@ func TestTheSeqOfADecision(t *testing.T) {
 			case machine.Write:
 				seqs = append(seqs, op.Seq)
 			}
-			m.Step(machine.Now{}, machine.Accessed{ID: a.ID, Reply: reply})
+			m.Accessed(machine.Now{}, machine.Accessed{ID: a.ID, Reply: reply})
 		}
 	}
 	if want := []uint64{7, 0}; !slices.Equal(seqs, want) {
@@ -84,10 +84,14 @@ type probe struct {
 	sent int
 }
 
-func (p *probe) Step(_ machine.Now, input any) { p.ends = append(p.ends, input.(machine.Accessed)) }
+func (p *probe) Step(machine.Now, ConsensusInput) {}
+func (p *probe) Wake(machine.Now)                 {}
+func (p *probe) Accessed(_ machine.Now, a machine.Accessed) {
+	p.ends = append(p.ends, a)
+}
 
-func (p *probe) Ready() machine.Ready {
-	rd := machine.Ready{Alarm: machine.Never}
+func (p *probe) Ready() machine.Ready[Outcome] {
+	rd := machine.Ready[Outcome]{Alarm: machine.Never}
 	if p.sent == len(p.ends) && p.sent < len(p.ops) {
 		p.sent++
 		rd.Accesses = []machine.Access{{ID: uint64(p.sent), Op: p.ops[p.sent-1]}}

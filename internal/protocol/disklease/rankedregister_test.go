@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/machine"
 	"pgregory.net/rapid"
 )
 
@@ -38,7 +37,7 @@ func TestPropertiesInAllCourses(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			var callers []machine.Machine
+			var callers []Proposer
 			ops := 0
 			for _, s := range test.scripts {
 				callers = append(callers, &caller{script: s})
@@ -71,7 +70,7 @@ func TestPropertiesInAllCourses(t *testing.T) {
 func TestPropertiesAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bases := rapid.SampledFrom([]int{0, 0, 1, 3, 4, 5}).Draw(t, "bases")
-		var callers []machine.Machine
+		var callers []Proposer
 		for id := range rapid.IntRange(2, 4).Draw(t, "callers") {
 			c := &caller{}
 			for range rapid.IntRange(1, 6).Draw(t, "operations") {

@@ -56,7 +56,7 @@ func TestARenewalReadsFirst(t *testing.T) {
 						value.Data, value.Next = slices.Clone(op.Data), value.Next+1
 						reply = value.Version
 					}
-					l.Step(machine.Now{Mono: now}, machine.Accessed{ID: a.ID, Reply: reply})
+					l.Accessed(machine.Now{Mono: now}, machine.Accessed{ID: a.ID, Reply: reply})
 				}
 			}
 		}
@@ -66,7 +66,7 @@ func TestARenewalReadsFirst(t *testing.T) {
 			if held {
 				break
 			}
-			l.Step(machine.Now{Mono: now}, machine.Wake{})
+			l.Wake(machine.Now{Mono: now})
 		}
 		if !held {
 			t.Fatalf("plain %v: the lease is not acquired", plain)
@@ -76,7 +76,7 @@ func TestARenewalReadsFirst(t *testing.T) {
 		value.Data, value.Next = other.encode(delta), value.Next+1
 		writes := 0
 		for range 100 {
-			l.Step(machine.Now{Mono: now}, machine.Wake{})
+			l.Wake(machine.Now{Mono: now})
 			if writes += turn(); lost || writes > 0 {
 				break
 			}

@@ -23,7 +23,7 @@ type Machine struct {
 
 	now   machine.Mono
 	self  []machine.Envelope // to this member, in crash-stop mode
-	ready machine.Ready
+	ready machine.Ready[Outcome]
 
 	refusals []Refusal // since the owner asked last
 }
@@ -126,13 +126,9 @@ func (m *Machine) Begun() uint64 { return m.begun }
 // Floor is the lowest instance that is not forgotten.
 func (m *Machine) Floor() uint64 { return m.floor }
 
-// Step takes a Propose, a Leased, a Suspect, a Learn, a Trim, an Envelope or a Wake.
-func (m *Machine) Step(now machine.Now, input any) {
-	m.now = now.Mono
-	if !m.started {
-		m.detect()
-		m.started = true
-	}
+// Step takes a Propose, a Leased, a Suspect, a Learn or a Trim.
+func (m *Machine) Step(now machine.Now, input Input) {
+	m.begin(now)
 	switch in := input.(type) {
 	case Propose:
 		m.propose(in)
@@ -151,18 +147,41 @@ func (m *Machine) Step(now machine.Now, input any) {
 			m.forget(in.Below)
 			m.durable(Gone(in))
 		}
-	case machine.Envelope:
-		m.envelope(in)
-	case machine.Wake:
-		m.detect()
-		for _, in := range slices.Clone(m.open) {
-			if m.now >= in.retry && in.phase != settled {
-				m.repeat(in)
-			}
-		}
-	default:
-		panic(fmt.Sprintf("fastct: no such input: %T", input))
 	}
+	m.end()
+}
+
+// Receive takes a message of another member, or of its own that has waited for a record.
+func (m *Machine) Receive(now machine.Now, e machine.Envelope) {
+	m.begin(now)
+	m.envelope(e)
+	m.end()
+}
+
+// Wake suspects members that were silent for too long, and repeats what was not answered in
+// time.
+func (m *Machine) Wake(now machine.Now) {
+	m.begin(now)
+	m.detect()
+	for _, in := range slices.Clone(m.open) {
+		if m.now >= in.retry && in.phase != settled {
+			m.repeat(in)
+		}
+	}
+	m.end()
+}
+
+// begin begins a step.
+func (m *Machine) begin(now machine.Now) {
+	m.now = now.Mono
+	if !m.started {
+		m.detect()
+		m.started = true
+	}
+}
+
+// end ends a step: this member hears what it has said to itself.
+func (m *Machine) end() {
 	for len(m.self) > 0 {
 		e := m.self[0]
 		m.self = m.self[1:]
@@ -172,9 +191,9 @@ func (m *Machine) Step(now machine.Now, input any) {
 }
 
 // Ready returns the effects of the steps since the last call.
-func (m *Machine) Ready() machine.Ready {
+func (m *Machine) Ready() machine.Ready[Outcome] {
 	rd := m.ready
-	m.ready = machine.Ready{}
+	m.ready = machine.Ready[Outcome]{}
 	rd.Alarm = m.watch()
 	for _, in := range m.open {
 		rd.Alarm = min(rd.Alarm, in.retry)
@@ -251,7 +270,7 @@ func (m *Machine) forget(below uint64) {
 	m.forgetLeases()
 }
 
-func (m *Machine) out(outcome any) { m.ready.Outcomes = append(m.ready.Outcomes, outcome) }
+func (m *Machine) out(outcome Outcome) { m.ready.Outcomes = append(m.ready.Outcomes, outcome) }
 
 func (m *Machine) send(to machine.NodeID, body any) {
 	e := machine.Envelope{From: m.cfg.ID, To: to, Body: body}
@@ -289,4 +308,4 @@ func (m *Machine) to(id machine.NodeID, body any) machine.Envelope {
 	return machine.Envelope{From: m.cfg.ID, To: id, Body: body}
 }
 
-var _ machine.Machine = (*Machine)(nil)
+var _ machine.Receiver[Input, Outcome] = (*Machine)(nil)

@@ -101,7 +101,7 @@ func TestMessagesThatMakeNoSense(t *testing.T) {
 		{machine.Envelope{From: 2, To: 1, Body: fastct.Trimmed{}}, ""},
 		{machine.Envelope{From: 2, To: 1, Body: fastct.Estimate{CN: 2 + fastct.Window, Round: 3, TS: -1}}, ""},
 	} {
-		m.Step(machine.Now{}, tc.e)
+		m.Receive(machine.Now{}, tc.e)
 		if rd := m.Ready(); len(rd.Sends)+len(rd.Persists)+len(rd.Outcomes) > 0 {
 			t.Errorf("%+v: got %+v, want nothing", tc.e, rd)
 		}
@@ -114,7 +114,7 @@ func TestMessagesThatMakeNoSense(t *testing.T) {
 		}
 	}
 	// A message that is just possible is followed.
-	m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Call{CN: 1, Round: far}})
+	m.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Call{CN: 1, Round: far}})
 	if rd := m.Ready(); len(rd.Persists) != 1 || rd.Persists[0].Record != (fastct.Entered{CN: 1, Round: far}) || len(m.Refusals()) > 0 {
 		t.Errorf("called to round %d: got %+v, want to enter it", int64(far), rd)
 	}
@@ -124,8 +124,8 @@ func TestMessagesThatMakeNoSense(t *testing.T) {
 func TestRefusalsAreCounted(t *testing.T) {
 	m := member(t, config())
 	for from := range machine.NodeID(10_000) {
-		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: from})
-		m.Step(machine.Now{}, machine.Envelope{From: 4 + from, To: 1, Body: from})
+		m.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: from})
+		m.Receive(machine.Now{}, machine.Envelope{From: 4 + from, To: 1, Body: from})
 	}
 	got := m.Refusals()
 	if len(got) != 64 || got[0].From != 2 || got[0].Count != 10_000 || got[1].From != 4 || got[1].Count != 1 {
@@ -140,7 +140,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 func TestADecisionIsWantedOnce(t *testing.T) {
 	m := member(t, config())
 	for range 3 {
-		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 1, Round: 3}})
+		m.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 1, Round: 3}})
 	}
 	wanted := 0
 	for _, out := range m.Ready().Outcomes {
@@ -158,9 +158,9 @@ func TestADecisionIsWantedOnce(t *testing.T) {
 func TestADecisionOfWhatWasAdopted(t *testing.T) {
 	m := member(t, config())
 	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
-	hears := func(body any) machine.Ready {
+	hears := func(body any) machine.Ready[fastct.Outcome] {
 		m.Ready()
-		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: body})
+		m.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: body})
 		return m.Ready()
 	}
 	const round = 4 // 2's
@@ -172,7 +172,7 @@ func TestADecisionOfWhatWasAdopted(t *testing.T) {
 		}
 	}
 	rd := hears(fastct.Decide{CN: 1, Round: round})
-	if want := []any{fastct.Decided{CN: 1, Value: []byte("b"), Round: round}}; !cmp.Equal(rd.Outcomes, want) {
+	if want := []fastct.Outcome{fastct.Decided{CN: 1, Value: []byte("b"), Round: round}}; !cmp.Equal(rd.Outcomes, want) {
 		t.Errorf("the round has decided, and what it had acknowledged in it is not the decision: %+v", rd.Outcomes)
 	}
 	if want := []machine.Persist{{Record: fastct.Settled{CN: 1, Adopted: true}}}; !cmp.Equal(rd.Persists, want) {
@@ -192,7 +192,7 @@ func TestALateAbort(t *testing.T) {
 		{fastct.Abort{CN: 1, Round: 4}, nil},
 		{fastct.Abort{CN: 1, Round: 7}, []any{fastct.Entered{CN: 1, Round: 8}}},
 	} {
-		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: tc.body})
+		m.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: tc.body})
 		var got []any
 		for _, p := range m.Ready().Persists {
 			got = append(got, p.Record)
@@ -216,7 +216,7 @@ func TestWhoLeavesARoundSaysSo(t *testing.T) {
 		}
 	}
 	hears := func(from machine.NodeID, body any) {
-		m.Step(machine.Now{}, machine.Envelope{From: from, To: 1, Body: body})
+		m.Receive(machine.Now{}, machine.Envelope{From: from, To: 1, Body: body})
 	}
 	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
 	m.Step(machine.Now{}, fastct.Leased{ID: 1}) // not granted: it coordinates round 3
@@ -242,14 +242,14 @@ func TestLeasesAreGivenBack(t *testing.T) {
 		m.Step(machine.Now{}, fastct.Learn{CN: cn}) // so that it is of no use for cn
 		m.Step(machine.Now{}, fastct.Leased{ID: id, Granted: true})
 	}
-	gives := func(counts []uint64, want ...any) {
+	gives := func(counts []uint64, want ...fastct.Outcome) {
 		t.Helper()
 		m.Ready()
-		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Counts{Counts: counts}})
-		if diff := cmp.Diff(append([]any{fastct.Leader{Node: 2}}, want...), m.Ready().Outcomes); diff != "" {
+		m.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Counts{Counts: counts}})
+		if diff := cmp.Diff(append([]fastct.Outcome{fastct.Leader{Node: 2}}, want...), m.Ready().Outcomes); diff != "" {
 			t.Errorf("the leases that are given back differ: %s", diff)
 		}
-		m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Counts{Counts: []uint64{counts[0], counts[0] + 1, counts[0] + 1}}})
+		m.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Counts{Counts: []uint64{counts[0], counts[0] + 1, counts[0] + 1}}})
 	}
 	leases(1, 7) // [7,11]
 	leases(2, 2) // [2,6]
@@ -263,7 +263,7 @@ func TestBufferIsBounded(t *testing.T) {
 	m := member(t, config())
 	for r := range int64(10_000) {
 		for _, from := range []machine.NodeID{2, 3} {
-			m.Step(machine.Now{}, machine.Envelope{From: from, To: 1, Body: fastct.Estimate{CN: 1, Round: 3 * (r + 1), TS: -1, Value: make([]byte, 10)}})
+			m.Receive(machine.Now{}, machine.Envelope{From: from, To: 1, Body: fastct.Estimate{CN: 1, Round: 3 * (r + 1), TS: -1, Value: make([]byte, 10)}})
 		}
 	}
 	if rd := m.Ready(); len(rd.Outcomes) != 2 { // Leader, and Wanted once
@@ -330,8 +330,8 @@ func TestLambdaAdapts(t *testing.T) {
 // Trimmed instances are gone, for this member and for who asks it.
 func TestTrim(t *testing.T) {
 	m := member(t, config())
-	m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 1, Value: []byte("x"), Whole: true}})
-	m.Step(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 2, Value: []byte("y"), Whole: true}})
+	m.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 1, Value: []byte("x"), Whole: true}})
+	m.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 2, Value: []byte("y"), Whole: true}})
 	if v, ok := m.Decision(1); !ok || string(v) != "x" {
 		t.Fatalf("instance 1 has decided %q (%v), want x", v, ok)
 	}
@@ -340,7 +340,7 @@ func TestTrim(t *testing.T) {
 	if _, ok := m.Decision(1); ok {
 		t.Error("instance 1 is still there")
 	}
-	m.Step(machine.Now{}, machine.Envelope{From: 3, To: 1, Body: fastct.Call{CN: 1}})
+	m.Receive(machine.Now{}, machine.Envelope{From: 3, To: 1, Body: fastct.Call{CN: 1}})
 	if rd := m.Ready(); len(rd.Sends) != 1 || rd.Sends[0].Body != (fastct.Trimmed{Below: 2}) {
 		t.Errorf("got %+v, want Trimmed", rd.Sends)
 	}

@@ -88,6 +88,15 @@ type (
 	Trim struct{ Below uint64 }
 )
 
+// Input is one of these.
+type Input interface{ input() }
+
+func (Propose) input() {}
+func (Leased) input()  {}
+func (Suspect) input() {}
+func (Learn) input()   {}
+func (Trim) input()    {}
+
 // Outcomes.
 type (
 	// WantLease asks the owner for lease(First, Last), to be answered with Leased.
@@ -114,6 +123,16 @@ type (
 	// Leader is whom this member trusts from now on: the output of Ω.
 	Leader struct{ Node machine.NodeID }
 )
+
+// Outcome is one of these.
+type Outcome interface{ outcome() }
+
+func (WantLease) outcome() {}
+func (GiveLease) outcome() {}
+func (Wanted) outcome()    {}
+func (Decided) outcome()   {}
+func (Behind) outcome()    {}
+func (Leader) outcome()    {}
 
 // Records of the log, see machine.Persist.
 type (

@@ -359,7 +359,7 @@ func (p *Peer) shutdown() {
 }
 
 // refuseAll answers callers after a shutdown.
-func (p *Peer) refuseAll(input any) {
+func (p *Peer) refuseAll(input Input) {
 	switch in := input.(type) {
 	case Acquire:
 		p.report(Refused{ID: in.ID, State: State{Name: in.Name}, Err: ErrShutdown})

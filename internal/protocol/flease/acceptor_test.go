@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // says steps an input at a peer, and returns its operations for each other peer, and its outcomes.
-func (c *cluster) says(id machine.NodeID, input any) (said map[machine.NodeID][]Op, outcomes []any) {
+func (c *cluster) says(id machine.NodeID, input any) (said map[machine.NodeID][]Op, outcomes []Report) {
 	p := c.peers[id]
-	p.Step(c.now, input)
+	labstage.Feed(p, c.now, input)
 	rd := p.Ready()
 	c.alarm[id] = rd.Alarm
 	for _, env := range rd.Sends {
@@ -26,7 +27,7 @@ func (c *cluster) says(id machine.NodeID, input any) (said map[machine.NodeID][]
 }
 
 // hears steps operations that one peer sends another, as says does.
-func (c *cluster) hears(id, from machine.NodeID, epoch uint64, ops ...Op) (said map[machine.NodeID][]Op, outcomes []any) {
+func (c *cluster) hears(id, from machine.NodeID, epoch uint64, ops ...Op) (said map[machine.NodeID][]Op, outcomes []Report) {
 	return c.says(id, machine.Envelope{From: from, To: id, Body: &Batch{Incarnation: 1, Epoch: epoch, Digest: c.peers[id].lay.digest, Ops: ops}})
 }
 
@@ -116,9 +117,9 @@ func TestAnswersOfAnAcceptor(t *testing.T) {
 		if !reflect.DeepEqual(said, want) {
 			t.Errorf("to a %s the acceptor answers %+v, want %+v", name, said, want)
 		}
-		var alarms []any
+		var alarms []Report
 		if tt.alarm != nil {
-			alarms = []any{*tt.alarm}
+			alarms = []Report{*tt.alarm}
 		}
 		if !reflect.DeepEqual(outcomes, alarms) {
 			t.Errorf("at a %s people hear %+v, want %+v", name, outcomes, alarms)

@@ -28,13 +28,13 @@ func BenchmarkRenew(b *testing.B) {
 		c.settle()
 		c.pass(10 * time.Millisecond)
 	}
-	c.out = map[machine.NodeID][]any{}
+	c.out = map[machine.NodeID][]Report{}
 	c.pass(40 * time.Second)
 	held := 0
 	for _, p := range c.peers {
 		held += p.Stats().Held
 	}
-	c.out = map[machine.NodeID][]any{}
+	c.out = map[machine.NodeID][]Report{}
 	b.ReportMetric(float64(heap()-before)/leases, "B/lease")
 	if held != leases {
 		b.Fatalf("%d leases are held", held)
@@ -44,7 +44,7 @@ func BenchmarkRenew(b *testing.B) {
 	b.ResetTimer()
 	n := 0
 	for n < b.N {
-		c.out = map[machine.NodeID][]any{}
+		c.out = map[machine.NodeID][]Report{}
 		c.pass(100 * time.Millisecond)
 		for _, out := range c.out {
 			n += len(out)

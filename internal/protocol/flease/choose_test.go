@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -147,7 +148,7 @@ func TestAnswersToARenewalThatIsOver(t *testing.T) {
 	var said map[machine.NodeID][]Op
 	for said == nil {
 		c.later(time.Millisecond)
-		said, _ = c.says(1, machine.Wake{})
+		said, _ = c.says(1, labstage.Wake{})
 	}
 	k, ref := p.hlc.last, c.underWay(7)
 	claim := &p.claims[p.byID[7]]

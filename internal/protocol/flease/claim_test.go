@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -25,7 +26,7 @@ func TestWhatIsAskedWithinLimits(t *testing.T) {
 		return func(c *cluster) {
 			for _, n := range some {
 				queuedOnly(n)(c)
-				c.says(1, machine.Wake{})
+				c.says(1, labstage.Wake{})
 			}
 		}
 	}
@@ -59,7 +60,7 @@ func TestWhatIsAskedWithinLimits(t *testing.T) {
 		"when turns were taken": {func(c *cluster) {
 			c.peers[1].cfg.MaxAttempts = 2
 			queued(3)(c)
-			c.says(1, machine.Wake{})
+			c.says(1, labstage.Wake{})
 			c.peers[1].Step(c.now, Acquire{ID: 200, Name: "q"})
 		}, Acquire{Name: "a"}, nil, "", 10_000},
 		"while renewals are late": {func(c *cluster) { c.peers[1].lateUntil = c.now.Mono + 1 }, Acquire{Name: "a"}, ErrBusy, "", 0},
@@ -84,7 +85,7 @@ func TestWhatIsAskedWithinLimits(t *testing.T) {
 				tt.before(c)
 			}
 			p := c.peers[1]
-			p.Step(c.now, in)
+			labstage.Feed(p, c.now, in)
 			var err error
 			out := p.outcomes
 			p.outcomes = nil
@@ -135,7 +136,7 @@ func TestAttemptsThatFailed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		claim    claim // deadline and until are behind now
 		timedOut bool
-		report   any           // but for its id
+		report   Report        // but for its id
 		soonest  time.Duration // when it is tried again at the soonest and at the latest; both 0 if never
 		latest   time.Duration
 		late     bool // nothing new is begun for a while
@@ -179,7 +180,7 @@ func TestAttemptsThatFailed(t *testing.T) {
 			out := p.outcomes
 			p.outcomes = nil
 			if seed == 0 {
-				var got any
+				var got Report
 				if len(out) > 0 {
 					got = out[0]
 				}
@@ -257,8 +258,8 @@ func TestHowLongALockDelayIsRemembered(t *testing.T) {
 func TestWhatAnAlarmBegins(t *testing.T) {
 	const round, ttl = 256 * time.Millisecond, 4096 * time.Millisecond
 	const tick = time.Duration(1 << tickBits)
-	late := func(by time.Duration) []any {
-		return []any{Alarm{Kind: Late, By: by, Why: "renewals are late: this peer has too much to do, or was stopped"}}
+	late := func(by time.Duration) []Report {
+		return []Report{Alarm{Kind: Late, By: by, Why: "renewals are late: this peer has too much to do, or was stopped"}}
 	}
 	for name, tt := range map[string]struct {
 		claim  claim // renewAt, deadline and until are behind now
@@ -267,7 +268,7 @@ func TestWhatAnAlarmBegins(t *testing.T) {
 		aim    aim
 		queued bool
 		rings  time.Duration // when it is looked at again, without a tick or two; 0 for nothing that is wanted
-		report []any
+		report []Report
 	}{
 		"its renewal is due":            {claim{phase: held, deadline: 9e9, until: 9000}, false, reading, renewing, false, 2 * round, nil},
 		"its renewal was due":           {claim{phase: held, renewAt: -machine.Mono(ttl / 16), deadline: 9e9, until: 9000}, false, reading, renewing, false, 2 * round, nil},
@@ -276,10 +277,10 @@ func TestWhatAnAlarmBegins(t *testing.T) {
 		"its renewal, near its end":     {claim{phase: held, deadline: machine.Mono(round), until: 9000}, false, reading, renewing, false, round, nil},
 		"its renewal, behind many":      {claim{phase: held, deadline: 9e9, until: 9000}, true, idle, 0, false, round / 32, nil},
 		"it is not due":                 {claim{phase: held, renewAt: machine.Mono(round), deadline: 9e9, until: 9000}, false, idle, 0, false, round, nil},
-		"it is over":                    {claim{phase: held, deadline: 0, until: 9000}, false, idle, 0, false, 0, []any{Lost{ID: 9, Why: "it was not renewed in time"}}},
+		"it is over":                    {claim{phase: held, deadline: 0, until: 9000}, false, idle, 0, false, 0, []Report{Lost{ID: 9, Why: "it was not renewed in time"}}},
 		"its release is to be tried":    {claim{phase: releasing, until: 9000, wrote: 77}, false, writing, returning, false, 2 * round, nil},
 		"its release, under a new one":  {claim{phase: releasing, until: 9000}, false, reading, returning, false, 2 * round, nil},
-		"what it releases is over":      {claim{phase: releasing, until: -100, wrote: 77}, false, idle, 0, false, 0, []any{Released{ID: 9}}},
+		"what it releases is over":      {claim{phase: releasing, until: -100, wrote: 77}, false, idle, 0, false, 0, []Report{Released{ID: 9}}},
 		"it waits":                      {claim{phase: waiting, ticket: 5}, false, peeking, looking, false, 2 * round, nil},
 		"it is to be tried again":       {claim{phase: trying}, false, idle, 0, true, 0, nil},
 		"it is to be looked at again":   {claim{phase: observing, watches: true}, false, idle, 0, true, 0, nil},
@@ -349,7 +350,7 @@ func TestTurnsThatWait(t *testing.T) {
 		t.Errorf("while renewals are late the peer says %+v, and wants to be woken %v from then", rd.Sends, rd.Alarm.Sub(p.lateUntil))
 	}
 	c.later(100 * time.Millisecond)
-	if said, _ := c.says(1, machine.Wake{}); len(said[2]) != 1 {
+	if said, _ := c.says(1, labstage.Wake{}); len(said[2]) != 1 {
 		t.Errorf("when they are not, it says %+v", said)
 	}
 	i := p.newClaim(9, "b")

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -16,7 +17,7 @@ type cluster struct {
 	now   machine.Now
 	peers map[machine.NodeID]*Peer
 	wire  []machine.Envelope
-	out   map[machine.NodeID][]any
+	out   map[machine.NodeID][]Report
 	ops   map[Kind]int // that went from one peer to another
 	round int          // trips of messages since the last time it was looked at
 	cut   func(machine.Envelope) bool
@@ -37,7 +38,7 @@ func testConfig(self machine.NodeID, n int) Config {
 // newCluster starts n peers, behind their quarantine.
 func newCluster(t testing.TB, n int, edit func(*Config)) *cluster {
 	c := &cluster{
-		t: t, peers: map[machine.NodeID]*Peer{}, out: map[machine.NodeID][]any{}, ops: map[Kind]int{}, alarm: map[machine.NodeID]machine.Mono{},
+		t: t, peers: map[machine.NodeID]*Peer{}, out: map[machine.NodeID][]Report{}, ops: map[Kind]int{}, alarm: map[machine.NodeID]machine.Mono{},
 		now: machine.Now{Mono: 1e12, Wall: machine.Wall(1767225600 * int64(time.Second))},
 	}
 	for i := range n {
@@ -48,7 +49,7 @@ func newCluster(t testing.TB, n int, edit func(*Config)) *cluster {
 		c.start(cfg)
 	}
 	c.pass(c.peers[1].quarantine + time.Millisecond)
-	c.out = map[machine.NodeID][]any{}
+	c.out = map[machine.NodeID][]Report{}
 	return c
 }
 
@@ -58,16 +59,16 @@ func (c *cluster) start(cfg Config) {
 		c.t.Fatal(err)
 	}
 	c.peers[cfg.Self] = p
-	c.step(cfg.Self, machine.Wake{})
+	c.step(cfg.Self, labstage.Wake{})
 }
 
 func (c *cluster) step(id machine.NodeID, input any) {
 	p := c.peers[id]
-	p.Step(c.now, input)
+	labstage.Feed(p, c.now, input)
 	c.ready(id, p.Ready())
 }
 
-func (c *cluster) ready(id machine.NodeID, rd machine.Ready) {
+func (c *cluster) ready(id machine.NodeID, rd machine.Ready[Report]) {
 	c.out[id] = append(c.out[id], rd.Outcomes...)
 	c.wire = append(c.wire, rd.Sends...)
 	c.alarm[id] = rd.Alarm
@@ -133,13 +134,13 @@ func (c *cluster) pass(d time.Duration) {
 		}
 		for _, id := range c.ids() {
 			if c.alarm[id] <= c.now.Mono {
-				c.step(id, machine.Wake{})
+				c.step(id, labstage.Wake{})
 			}
 		}
 		c.settle()
 	}
 	for _, id := range c.ids() {
-		c.do(id, machine.Wake{})
+		c.do(id, labstage.Wake{})
 	}
 }
 
@@ -164,7 +165,7 @@ func last[T any](c *cluster, id machine.NodeID) (got T) {
 }
 
 func has[T any](c *cluster, id machine.NodeID) bool {
-	return slices.ContainsFunc(c.out[id], func(out any) bool { _, ok := out.(T); return ok })
+	return slices.ContainsFunc(c.out[id], func(out Report) bool { _, ok := out.(T); return ok })
 }
 
 // counted resets the counters and returns what they showed.

@@ -36,7 +36,7 @@ func TestWhatIsPersisted(t *testing.T) {
 		{"that it is given back", []Op{{Kind: Write, Name: "a", Ballot: k(6), Value: back}}, []CellRecord{{Name: "a", Promised: k(6), Written: k(6), Value: back}}, []Kind{AckWrite}},
 		{"one of them again", []Op{{Kind: Write, Name: "a", Ballot: k(7)}}, []CellRecord{{Name: "a", Promised: k(7), Written: k(7)}}, []Kind{AckWrite}},
 	} {
-		p.Step(c.now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: tt.ops}})
+		p.Receive(c.now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: tt.ops}})
 		rd := p.Ready()
 		if len(rd.Sends) > 0 || len(rd.Persists) != 1 || len(rd.Persists[0].Then) != 1 {
 			t.Fatalf("%s: it sends %+v at once, and behind what it persists %+v; want its answers behind", tt.name, rd.Sends, rd.Persists)
@@ -72,7 +72,7 @@ func TestOwnPromisesArePersisted(t *testing.T) {
 	for _, env := range rd.Persists[0].Then {
 		if env.To == 1 {
 			own++
-			p.Step(c.now, env)
+			p.Receive(c.now, env)
 		}
 	}
 	if own != 1 || at.acks != 1 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/wire"
 )
@@ -115,7 +116,7 @@ func (e *explorer) begin(offsets [3]time.Duration, proposers []machine.NodeID) *
 	}
 	w.now += w.peers[0].quarantine + time.Millisecond
 	for i := range w.peers {
-		e.step(w, i, machine.Wake{})
+		e.step(w, i, labstage.Wake{})
 	}
 	for _, id := range proposers {
 		e.acquires(w, id)
@@ -134,14 +135,14 @@ func (e *explorer) restart(w *world, i int, inc uint32) {
 		e.t.Fatal(err)
 	}
 	w.peers[i] = p
-	e.step(w, i, machine.Wake{})
+	e.step(w, i, labstage.Wake{})
 }
 
 // step steps one peer and takes what comes of it.
 func (e *explorer) step(w *world, i int, input any) {
 	p := w.peers[i].clone() // other states have it, too
 	w.peers[i] = p
-	p.Step(w.clock(i), input)
+	labstage.Feed(p, w.clock(i), input)
 	rd := p.Ready()
 	if c, known := p.names["r"]; known {
 		// R1 to R5 for all lives: an acceptor that has forgotten k accepts nothing below
@@ -233,7 +234,7 @@ func (e *explorer) from(w *world) {
 				n.passes++
 				n.now += d
 				for i := range n.peers {
-					e.step(n, i, machine.Wake{})
+					e.step(n, i, labstage.Wake{})
 				}
 			})
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -27,14 +28,14 @@ func TestFairness(t *testing.T) {
 			id++
 			offsets[id] += time.Duration(int(id)-2) * 500 * time.Microsecond
 			c.now = at(id)
-			c.step(id, machine.Wake{})
+			c.step(id, labstage.Wake{})
 		}
 	}
 	c.settle()
 	wins := map[machine.NodeID]int{}
 	const rounds = 900
 	for round := range rounds {
-		c.out = map[machine.NodeID][]any{}
+		c.out = map[machine.NodeID][]Report{}
 		begins := [3]int{rng.IntN(6), rng.IntN(6), rng.IntN(6)}
 		winner := machine.NodeID(0)
 		for step := 0; step < 4000 && winner == 0; step++ {
@@ -52,7 +53,7 @@ func TestFairness(t *testing.T) {
 					c.step(id+1, Acquire{ID: uint64(round), Name: "r", Try: true})
 				}
 				if c.alarm[id+1] <= c.now.Mono {
-					c.step(id+1, machine.Wake{})
+					c.step(id+1, labstage.Wake{})
 				}
 				if has[Acquired](c, id+1) {
 					winner = id + 1

@@ -68,7 +68,7 @@ func (g *golden) command(f []string) {
 	if len(f) > 2 {
 		_, _ = fmt.Sscan(f[2], &claim)
 	}
-	g.cluster.out = map[machine.NodeID][]any{}
+	g.cluster.out = map[machine.NodeID][]Report{}
 	// Everything that is sent is shown when it arrives.
 	g.cut = func(env machine.Envelope) bool {
 		lost := ""
@@ -146,7 +146,7 @@ func (g *golden) value(v Value) (s string) {
 	return s
 }
 
-func (g *golden) outcome(out any) string {
+func (g *golden) outcome(out Report) string {
 	switch out := out.(type) {
 	case Acquired:
 		return fmt.Sprintf("acquired %d, token %s, until %d", out.ID, g.ballot(Ballot(out.Token)), TimeOf(out.Until)-g.start0)

@@ -18,7 +18,7 @@ const (
 // Shared is the Slots of a claim that is content with any number of other holders.
 const Shared = 1<<31 - 1
 
-// Inputs, beside machine.Wake and machine.Envelope with a *Batch. IDs are the caller's;
+// Inputs, beside messages, whose Body is a *Batch. IDs are the caller's;
 // claims and observations share them, and one may be used again only after its last
 // outcome.
 type (
@@ -71,7 +71,18 @@ type (
 	ClockFault struct{ Why string }
 )
 
-// Outcomes.
+// Input is one of these.
+type Input interface{ input() }
+
+func (Acquire) input()    {}
+func (Release) input()    {}
+func (Handover) input()   {}
+func (Observe) input()    {}
+func (ChangeView) input() {}
+func (Shutdown) input()   {}
+func (ClockFault) input() {}
+
+// Outcomes: what a peer reports.
 type (
 	// Acquired: the lease is held while the monotonic clock shows less than Deadline and
 	// the synchronized one less than Until. Both have to be looked at: the paper's rule is
@@ -144,6 +155,22 @@ type (
 	// quarantine of its own.
 	Snapshot struct{ Record *Record }
 )
+
+// Report is one of these.
+type Report interface{ outcome() }
+
+func (Acquired) outcome()    {}
+func (Renewed) outcome()     {}
+func (Lost) outcome()        {}
+func (Refused) outcome()     {}
+func (Waits) outcome()       {}
+func (Released) outcome()    {}
+func (Observed) outcome()    {}
+func (Alarm) outcome()       {}
+func (Active) outcome()      {}
+func (Quarantined) outcome() {}
+func (Serving) outcome()     {}
+func (Snapshot) outcome()    {}
 
 // AlarmKind says what an Alarm is about.
 type AlarmKind int

@@ -82,7 +82,7 @@ func (p *Peer) reply(to machine.NodeID, o Op) {
 }
 
 // flush makes batches of what waits, one for each peer, and reports whether something is left.
-func (p *Peer) flush(rd *machine.Ready) (more bool) {
+func (p *Peer) flush(rd *machine.Ready[Report]) (more bool) {
 	var out []machine.Envelope
 	for _, to := range p.peers {
 		l := p.lanes[to]

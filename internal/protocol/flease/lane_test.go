@@ -72,7 +72,7 @@ func TestWhatABatchTakes(t *testing.T) {
 			t.Errorf("%s: when all is sent there comes %d batches more", name, len(rd.Sends))
 		}
 	}
-	var none machine.Ready
+	var none machine.Ready[Report]
 	c := newCluster(t, 3, nil)
 	if more := c.peers[1].flush(&none); more || len(none.Sends) > 0 {
 		t.Errorf("nothing is to be sent, and there is %+v", none)

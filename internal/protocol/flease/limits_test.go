@@ -19,10 +19,10 @@ func TestBatchesAreLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := machine.Now{Mono: 1e12, Wall: machine.Wall(1767225600 * int64(time.Second))}
-		p.Step(now, machine.Wake{})
+		p.Wake(now)
 		p.Ready()
 		now.Mono, now.Wall = now.Mono.Add(p.quarantine), now.Wall+machine.Wall(p.quarantine)
-		p.Step(now, machine.Wake{})
+		p.Wake(now)
 		p.Ready()
 		const asked = MaxOps + 100
 		ops := make([]Op, asked)
@@ -32,14 +32,14 @@ func TestBatchesAreLimited(t *testing.T) {
 		// Their WRITEs carry all the names and holders back.
 		holder := strings.Repeat("h", MaxHolder)
 		for half := range 2 {
-			p.Step(now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: ops[half*asked/2 : (half+1)*asked/2]}})
+			p.Receive(now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: ops[half*asked/2 : (half+1)*asked/2]}})
 		}
 		for i := range ops {
 			ops[i].Kind, ops[i].Value = Write, Value{{Token: ops[i].Ballot, Until: p.c, Holder: holder, Owner: 2, Incarnation: 1, Slots: 1}}
-			p.Step(now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: ops[i : i+1]}})
+			p.Receive(now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: ops[i : i+1]}})
 			ops[i] = Op{Kind: Peek, Ref: uint32(i), Ballot: ops[i].Ballot, Name: ops[i].Name}
 		}
-		p.Step(now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: ops}})
+		p.Receive(now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: ops}})
 		got, batches := 0, 0
 		for rd := p.Ready(); len(rd.Sends) > 0; rd = p.Ready() {
 			for _, env := range rd.Sends {
@@ -112,17 +112,17 @@ func TestBallotsOfTwoLives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Step(now, machine.Wake{})
+		p.Wake(now)
 		p.Step(now, Acquire{ID: 1, Name: "a"})
 		for p.Ready(); first == 0; now.Mono, now.Wall = now.Mono.Add(time.Millisecond/2), now.Wall+machine.Wall(time.Millisecond/2) {
-			p.Step(now, machine.Wake{})
+			p.Wake(now)
 			for _, env := range p.Ready().Sends {
 				first = env.Body.(*Batch).Ops[0].Ballot
 			}
 		}
 		// It hears of the fastest clock.
 		fast := BallotOf(p.c+p.eps, 0, 2)
-		p.Step(now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: []Op{{Kind: Read, Ballot: fast, Name: "b"}}}})
+		p.Receive(now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: []Op{{Kind: Read, Ballot: fast, Name: "b"}}}})
 		return first, p.ballot()
 	}
 	_, before := draws(1)

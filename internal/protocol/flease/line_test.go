@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -49,7 +50,7 @@ func TestWhoIsInTheLine(t *testing.T) {
 	want("beside those with another's ticket, with none, and for no slot", whole...)
 	pass := func(d time.Duration) {
 		c.later(d)
-		c.says(1, machine.Wake{})
+		c.says(1, labstage.Wake{})
 	}
 	pass(poll)
 	waits(second, Shared)

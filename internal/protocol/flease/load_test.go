@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -29,7 +30,7 @@ func TestRenewalsTakeTurns(t *testing.T) {
 		}
 		return false
 	}
-	c.out = map[machine.NodeID][]any{}
+	c.out = map[machine.NodeID][]Report{}
 	c.pass(9 * time.Second)
 	if has[Lost](c, 1) {
 		t.Errorf("lost: %+v", last[Lost](c, 1))
@@ -64,7 +65,7 @@ func TestReleasesDuringRenewalsAreCounted(t *testing.T) {
 	p := c.peers[1]
 	for given := &p.claims[p.byID[2]]; given.att < 0; {
 		c.now.Mono, c.now.Wall = c.now.Mono.Add(time.Millisecond), c.now.Wall+machine.Wall(time.Millisecond)
-		c.step(1, machine.Wake{})
+		c.step(1, labstage.Wake{})
 		if given.att < 0 {
 			c.settle()
 		}

@@ -59,7 +59,7 @@ func TestNewsOfViews(t *testing.T) {
 		for i := range ops {
 			ops[i].Ballot = BallotOf(p.c, 1, 2)
 		}
-		p.Step(c.now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: tt.epoch, Digest: tt.digest, View: tt.news, Ops: ops}})
+		p.Receive(c.now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: tt.epoch, Digest: tt.digest, View: tt.news, Ops: ops}})
 		rd := p.Ready()
 		var told *ViewNews
 		served := false
@@ -129,7 +129,7 @@ func TestAChangeOfTheView(t *testing.T) {
 			}
 		}
 	}
-	news := func(rd machine.Ready) (to []machine.NodeID, said []ViewNews) {
+	news := func(rd machine.Ready[Report]) (to []machine.NodeID, said []ViewNews) {
 		for _, env := range rd.Sends {
 			if v := env.Body.(*Batch).View; v != nil {
 				to, said = append(to, env.To), append(said, *v)
@@ -137,7 +137,7 @@ func TestAChangeOfTheView(t *testing.T) {
 		}
 		return to, said
 	}
-	tells := func(when string, rd machine.Ready, want *ViewNews, members ...machine.NodeID) {
+	tells := func(when string, rd machine.Ready[Report], want *ViewNews, members ...machine.NodeID) {
 		t.Helper()
 		to, said := news(rd)
 		if !slices.Equal(to, members) {
@@ -158,13 +158,13 @@ func TestAChangeOfTheView(t *testing.T) {
 	}
 	votes("during the change", map[string][]uint64{stays: {5, 6}})
 	c.later(p.cfg.poll() - 1)
-	p.Step(c.now, machine.Wake{})
+	p.Wake(c.now)
 	tells("before a poll is over", p.Ready(), nil)
 	c.later(1)
-	p.Step(c.now, machine.Wake{})
+	p.Wake(c.now)
 	tells("when a poll is over", p.Ready(), &ViewNews{View: next, Closed: true}, 2, 3, 4)
-	hears := func(from machine.NodeID, n ViewNews) machine.Ready {
-		p.Step(c.now, machine.Envelope{From: from, To: 1, Body: &Batch{Incarnation: 1, Epoch: 5, Digest: old.digest(), View: &n}})
+	hears := func(from machine.NodeID, n ViewNews) machine.Ready[Report] {
+		p.Receive(c.now, machine.Envelope{From: from, To: 1, Body: &Batch{Incarnation: 1, Epoch: 5, Digest: old.digest(), View: &n}})
 		return p.Ready()
 	}
 	hears(4, ViewNews{View: next, Closed: true})
@@ -181,13 +181,13 @@ func TestAChangeOfTheView(t *testing.T) {
 	hears(4, ViewNews{View: next, Closed: true})
 	for c.now.Mono.Sub(began) < p.quarantine-time.Millisecond {
 		c.later(time.Millisecond)
-		p.Step(c.now, machine.Wake{})
+		p.Wake(c.now)
 		if p.Ready(); p.next == nil {
 			t.Fatalf("the view is active %v behind the last who closed", c.now.Mono.Sub(began))
 		}
 	}
 	c.later(p.quarantine - c.now.Mono.Sub(began))
-	p.Step(c.now, machine.Wake{})
+	p.Wake(c.now)
 	rd = p.Ready()
 	if len(rd.Outcomes) != 1 || !reflect.DeepEqual(rd.Outcomes[0], Active{View: next}) {
 		t.Errorf("when the quarantine is over the peer reports %+v, want that view 6 is active", rd.Outcomes)

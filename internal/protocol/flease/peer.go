@@ -1,7 +1,6 @@
 package flease
 
 import (
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -61,11 +60,11 @@ type Peer struct {
 	alarmed map[alarmKey]machine.Mono
 	random  uint64
 
-	outcomes []any
+	outcomes []Report
 	persists []machine.Persist
 }
 
-var _ machine.Machine = (*Peer)(nil)
+var _ machine.Receiver[Input, Report] = (*Peer)(nil)
 
 // New returns a peer that begins at its first step. The error wraps ErrConfig and says what
 // to change.
@@ -87,20 +86,12 @@ func New(cfg Config) (*Peer, error) {
 }
 
 // Step takes one input.
-func (p *Peer) Step(now machine.Now, input any) {
-	p.tick(now)
-	if p.down {
+func (p *Peer) Step(now machine.Now, input Input) {
+	if !p.enter(now) {
 		p.refuseAll(input)
 		return
 	}
-	p.turnView()
-	p.ring()
 	switch in := input.(type) {
-	case machine.Wake:
-	case machine.Envelope:
-		if b, ok := in.Body.(*Batch); ok && in.To == p.cfg.Self {
-			p.receive(in.From, b)
-		}
 	case Acquire:
 		p.acquire(in)
 	case Release:
@@ -115,19 +106,41 @@ func (p *Peer) Step(now machine.Now, input any) {
 		p.shutdown()
 	case ClockFault:
 		p.fault(0, in.Why)
-	default:
-		panic(fmt.Sprintf("flease: unknown input %T", input))
 	}
+}
+
+// Receive takes a *Batch of another peer.
+func (p *Peer) Receive(now machine.Now, e machine.Envelope) {
+	if !p.enter(now) {
+		return
+	}
+	if b, ok := e.Body.(*Batch); ok && e.To == p.cfg.Self {
+		p.receive(e.From, b)
+	}
+}
+
+// Wake lets time pass.
+func (p *Peer) Wake(now machine.Now) { p.enter(now) }
+
+// enter begins a step: it does what time alone demands. It reports false after a Shutdown.
+func (p *Peer) enter(now machine.Now) bool {
+	p.tick(now)
+	if p.down {
+		return false
+	}
+	p.turnView()
+	p.ring()
+	return true
 }
 
 // Ready returns the effects of all steps since the last call. Operations that waited for
 // their turn come here, behind the renewals of those steps.
-func (p *Peer) Ready() machine.Ready {
+func (p *Peer) Ready() machine.Ready[Report] {
 	if p.started && !p.down {
 		p.takeTurns()
 		p.sweep()
 	}
-	rd := machine.Ready{Outcomes: p.outcomes}
+	rd := machine.Ready[Report]{Outcomes: p.outcomes}
 	p.outcomes = nil
 	more := p.flush(&rd)
 	rd.Persists = p.persists
@@ -191,7 +204,7 @@ func (p *Peer) take(from machine.NodeID, epoch uint64, o *Op) {
 	}
 }
 
-func (p *Peer) report(outcome any) { p.outcomes = append(p.outcomes, outcome) }
+func (p *Peer) report(r Report) { p.outcomes = append(p.outcomes, r) }
 
 // rand draws a number below n from SplitMix64.
 func (p *Peer) rand(n time.Duration) time.Duration {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -60,8 +61,8 @@ func TestIdleForAnHour(t *testing.T) {
 	p := c.peers[1]
 	jumps := func(mono, wall time.Duration) bool {
 		c.now.Mono, c.now.Wall = c.now.Mono.Add(mono), c.now.Wall+machine.Wall(wall)
-		p.Step(c.now, machine.Wake{})
-		return slices.ContainsFunc(p.Ready().Outcomes, func(out any) bool {
+		p.Wake(c.now)
+		return slices.ContainsFunc(p.Ready().Outcomes, func(out Report) bool {
 			a, ok := out.(Alarm)
 			return ok && a.Kind == Jump
 		})
@@ -166,7 +167,7 @@ func TestLockDelay(t *testing.T) {
 		c.pass(2 * time.Second)
 		last[Lost](c, 1)
 		c.cut = nil
-		c.out = map[machine.NodeID][]any{}
+		c.out = map[machine.NodeID][]Report{}
 		c.do(next, Acquire{ID: 2, Name: name})
 		c.pass(2500 * time.Millisecond)
 		if has[Acquired](c, next) {
@@ -286,10 +287,10 @@ func TestDurableRestartsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := c.now
-	pump := func(input any) (out []any) {
+	pump := func(input any) (out []Report) {
 		inputs := []any{input}
 		for len(inputs) > 0 {
-			p.Step(now, inputs[0])
+			labstage.Feed(p, now, inputs[0])
 			inputs = inputs[1:]
 			rd := p.Ready()
 			out = append(out, rd.Outcomes...)
@@ -307,7 +308,7 @@ func TestDurableRestartsAtOnce(t *testing.T) {
 	pass := func(d time.Duration) {
 		now.Mono, now.Wall = now.Mono.Add(d), now.Wall+machine.Wall(d)
 	}
-	pump(machine.Wake{})
+	pump(labstage.Wake{})
 	pass(cfg.Epsilon + time.Millisecond)
 	got, ok := pump(Acquire{ID: 1, Name: "a"})[1].(Acquired)
 	if !ok || len(log) == 0 {
@@ -317,7 +318,7 @@ func TestDurableRestartsAtOnce(t *testing.T) {
 	if p, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	pump(machine.Wake{})
+	pump(labstage.Wake{})
 	pass(cfg.Epsilon + time.Millisecond)
 	out := pump(Acquire{ID: 1, Name: "a", Try: true})
 	if r, ok := out[len(out)-1].(Refused); !ok || len(r.State.Holdings) != 1 || uint64(r.State.Holdings[0].Token) != got.Token {

@@ -68,7 +68,7 @@ func TestSweepsAreNotPutOff(t *testing.T) {
 		t.Errorf("the first name is looked at %v from now, want %v", due.Sub(c.now.Mono), p.sweepEvery())
 	}
 	c.later(p.sweepEvery() / 2)
-	p.Step(c.now, machine.Wake{})
+	p.Wake(c.now)
 	if p.cellOf("second"); p.sweepAt != due {
 		t.Errorf("the second name puts off the look by %v", p.sweepAt.Sub(due))
 	}
@@ -86,7 +86,7 @@ func TestNamesOfThoseThatWait(t *testing.T) {
 		k := BallotOf(p.c, 1, 2)
 		c.hears(1, 2, 1, Op{Kind: Peek, Name: "a", Ballot: k, Ticket: k, Slots: 1})
 		c.later(tt.polls*p.cfg.poll() + tt.more)
-		p.Step(c.now, machine.Wake{})
+		p.Wake(c.now)
 		p.sweeps()
 		if _, kept := p.names["a"]; kept != tt.kept || len(p.lines) > 0 != tt.kept {
 			t.Errorf("%v after it was heard of last a waiter is remembered: %v, %v; want %v", tt.polls*p.cfg.poll()+tt.more, kept, p.lines, tt.kept)
@@ -100,11 +100,11 @@ func TestNothingIsForgottenUnrecorded(t *testing.T) {
 	p := c.peers[1]
 	other := p.cellOf("other")
 	k := BallotOf(p.c, 1, 2)
-	p.Step(c.now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: []Op{{Kind: Read, Name: "a", Ballot: k}}}})
+	p.Receive(c.now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: []Op{{Kind: Read, Name: "a", Ballot: k}}}})
 	p.cells[other].promised = k + 5 // another has that place
 	for range 11 {                  // nobody takes what there is to be done, for long
 		c.later(2 * time.Second)
-		p.Step(c.now, machine.Wake{})
+		p.Wake(c.now)
 	}
 	p.sweeps()
 	rd := p.Ready()
@@ -127,7 +127,7 @@ func TestWhoseBatchesAreTaken(t *testing.T) {
 			}()
 			c := newCluster(t, 3, nil)
 			p := c.peers[1]
-			p.Step(c.now, machine.Envelope{From: from, To: 1, Body: &Batch{Incarnation: 1, Epoch: 0, Ops: []Op{{Kind: Quit, Name: "a", Ticket: 5}}}})
+			p.Receive(c.now, machine.Envelope{From: from, To: 1, Body: &Batch{Incarnation: 1, Epoch: 0, Ops: []Op{{Kind: Quit, Name: "a", Ticket: 5}}}})
 			sends := p.Ready().Sends
 			if answered := len(sends) == 1 && sends[0].To == from && sends[0].Body.(*Batch).View != nil; answered != taken || !taken && len(sends) > 0 {
 				t.Errorf("peer %d, of an old view, is told of the present one: %+v, want %v", from, sends, taken)

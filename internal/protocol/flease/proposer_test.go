@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // want compares the operations of a peer, the same for all others, and its outcomes.
-func (c *cluster) want(what string, said map[machine.NodeID][]Op, outcomes []any, op *Op, reports ...any) {
+func (c *cluster) want(what string, said map[machine.NodeID][]Op, outcomes []Report, op *Op, reports ...Report) {
 	c.t.Helper()
 	var all map[machine.NodeID][]Op
 	if op != nil {
@@ -63,7 +64,7 @@ func TestATenureWordForWord(t *testing.T) {
 	c.want("one more has written", said, out, nil)
 
 	var t1 Time
-	for said = nil; said == nil; said, out = c.says(1, machine.Wake{}) {
+	for said = nil; said == nil; said, out = c.says(1, labstage.Wake{}) {
 		if c.later(time.Millisecond); p.c > t0+1001 {
 			t.Fatal("it is not renewed when half of it is over")
 		}
@@ -194,15 +195,15 @@ func TestRefusalsWordForWord(t *testing.T) {
 			c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
 		}
 		begun := p.hlc.last
-		says := func(from machine.NodeID) []any {
+		says := func(from machine.NodeID) []Report {
 			o := tt.refuses(p, k)
 			o.Ref, o.Ballot = ref, k
 			_, out := c.hears(1, from, 1, o)
 			return out
 		}
-		var alarms []any
+		var alarms []Report
 		if tt.alarm != nil {
-			alarms = []any{*tt.alarm(p, k)}
+			alarms = []Report{*tt.alarm(p, k)}
 		}
 		if out := says(2); len(out)+len(alarms) > 0 && !reflect.DeepEqual(out, alarms) {
 			t.Errorf("refused %s: people hear %+v, want %+v", name, out, alarms)
@@ -277,7 +278,7 @@ func TestWhoIsKeptOut(t *testing.T) {
 			for _, from := range []machine.NodeID{2, 3} {
 				c.hears(1, from, 1, Op{Kind: NackWrite, Ref: ref, Ballot: next, Written: next + 1024})
 			}
-			for said = nil; said == nil && p.Stats().Attempts == 0; said, _ = c.says(1, machine.Wake{}) {
+			for said = nil; said == nil && p.Stats().Attempts == 0; said, _ = c.says(1, labstage.Wake{}) {
 				c.later(time.Millisecond)
 			}
 			if len(said[2]) != 1 || said[2][0].Kind != Read || said[2][0].Slots != 1 {
@@ -299,7 +300,7 @@ func TestDecidedTooLate(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mono, wall time.Duration
 		renews     bool
-		report     any
+		report     Report
 	}{
 		"in time":                          {ttl - ttl/20 - 1, ttl - time.Millisecond, false, Acquired{}},
 		"late by the monotonic clock":      {ttl - ttl/20, 0, false, nil},
@@ -324,21 +325,21 @@ func TestDecidedTooLate(t *testing.T) {
 		p.committed(a)
 		out := p.outcomes
 		p.outcomes = nil
-		want := []any{tt.report}
+		want := []Report{tt.report}
 		deadline, until := m0.Add(ttl-ttl/20), (t0 + 1000).Wall()
 		switch r := tt.report.(type) {
 		case nil:
-			want = []any{Waits{ID: 7, State: State{Name: "a"}, Err: ErrNoMajority}}
+			want = []Report{Waits{ID: 7, State: State{Name: "a"}, Err: ErrNoMajority}}
 			if x := p.claims[i]; x.token != 0 || x.phase != trying || x.tries != 1 || p.rings(i) > c.now.Mono.Add(ttl/4+5*time.Millisecond) {
 				t.Errorf("%s: it goes on as %+v, at %v", name, x, p.rings(i))
 			}
 		case Lost:
 			r.ID = 7
-			want = []any{r}
+			want = []Report{r}
 		case Acquired:
-			want = []any{Acquired{ID: 7, Token: 77, Deadline: deadline, Until: until}}
+			want = []Report{Acquired{ID: 7, Token: 77, Deadline: deadline, Until: until}}
 		case Renewed:
-			want = []any{Renewed{ID: 7, Deadline: deadline, Until: until}}
+			want = []Report{Renewed{ID: 7, Deadline: deadline, Until: until}}
 		}
 		if !reflect.DeepEqual(out, want) {
 			t.Errorf("%s: under %v the peer reports %+v, want %+v", name, k, out, want)
@@ -475,7 +476,7 @@ func TestWhatARenewalFinds(t *testing.T) {
 		at := &p.cells[p.claims[i].cell]
 		at.value = Value{h}
 		c.now.Mono, c.now.Wall = p.claims[i].renewAt.Add(time.Millisecond), c.now.Wall+machine.Wall(p.claims[i].renewAt.Add(time.Millisecond)-c.now.Mono)
-		c.says(1, machine.Wake{})
+		c.says(1, labstage.Wake{})
 		k, ref := p.hlc.last, p.ref(p.claims[i].att)
 		said, out := c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k, Written: wrote, Value: Value{h}})
 		if tt.goesOn {

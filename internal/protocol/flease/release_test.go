@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/machine"
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 )
 
 // A claim may be given up at each of its stages. A lease that it may have written is released under the same ballot, and at once,
@@ -27,7 +27,7 @@ func TestGivenUpAtEachStage(t *testing.T) {
 		if stage > 2 {
 			for p.renewals == 0 {
 				c.later(time.Millisecond)
-				c.says(1, machine.Wake{})
+				c.says(1, labstage.Wake{})
 			}
 			ref, k = c.underWay(7), p.hlc.last
 		}

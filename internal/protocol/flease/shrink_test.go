@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -18,13 +19,13 @@ func TestShrink(t *testing.T) {
 	take := func(id uint64) {
 		c.peers[1].Step(c.now, Acquire{ID: id, Name: fmt.Sprint(id)})
 		if id%256 == 0 {
-			c.do(1, machine.Wake{})
+			c.do(1, labstage.Wake{})
 		}
 	}
 	for id := range uint64(leases) {
 		take(id)
 	}
-	c.do(1, machine.Wake{})
+	c.do(1, labstage.Wake{})
 	for id := range uint64(leases) {
 		if id%each == 0 && id%(2*each) == 0 {
 			c.do(2, Acquire{ID: id, Name: fmt.Sprint(id)}) // and waits
@@ -38,8 +39,8 @@ func TestShrink(t *testing.T) {
 			c.peers[1].Step(c.now, Release{ID: id})
 		}
 	}
-	c.do(1, machine.Wake{})
-	c.out = map[machine.NodeID][]any{}
+	c.do(1, labstage.Wake{})
+	c.out = map[machine.NodeID][]Report{}
 	c.pass(3 * c.peers[1].cfg.TMax)
 	left := (leases + each - 1) / each
 	for id, p := range c.peers {
@@ -70,7 +71,7 @@ func TestShrink(t *testing.T) {
 		}
 	}
 	take(leases + 1) // places of old are free again
-	c.do(1, machine.Wake{})
+	c.do(1, labstage.Wake{})
 	if last[Acquired](c, 1).ID != leases+1 {
 		t.Error("nothing new can be taken")
 	}
@@ -110,26 +111,26 @@ func BenchmarkMemory(b *testing.B) {
 		for i := range uint64(leases) {
 			c.peers[1].Step(c.now, Acquire{ID: i, Name: fmt.Sprintf("resource/%d", i), Holder: "host:1234"})
 			if i%256 == 255 {
-				c.do(1, machine.Wake{})
-				c.out = map[machine.NodeID][]any{}
+				c.do(1, labstage.Wake{})
+				c.out = map[machine.NodeID][]Report{}
 				c.pass(5 * time.Millisecond)
 			}
 		}
-		c.do(1, machine.Wake{})
-		c.out = map[machine.NodeID][]any{}
+		c.do(1, labstage.Wake{})
+		c.out = map[machine.NodeID][]Report{}
 		c.pass(20 * time.Second)
-		c.out = map[machine.NodeID][]any{}
+		c.out = map[machine.NodeID][]Report{}
 		b.ReportMetric(float64(int64(heap()-before))/leases, "B/held")
 		for i := range uint64(leases) {
 			c.peers[1].Step(c.now, Release{ID: i})
 			if i%256 == 255 {
-				c.do(1, machine.Wake{})
+				c.do(1, labstage.Wake{})
 			}
 		}
-		c.do(1, machine.Wake{})
-		c.out = map[machine.NodeID][]any{}
+		c.do(1, labstage.Wake{})
+		c.out = map[machine.NodeID][]Report{}
 		c.pass(80 * time.Second)
-		c.out = map[machine.NodeID][]any{}
+		c.out = map[machine.NodeID][]Report{}
 		b.ReportMetric(float64(int64(heap()-before))/leases, "B/gone")
 		if s := c.peers[1].Stats(); s != (Stats{}) {
 			b.Fatalf("%+v", s)

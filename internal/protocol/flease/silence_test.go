@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -15,7 +16,7 @@ func TestAQuarantineIsOverByBothClocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := machine.Now{Mono: 1e12, Wall: machine.Wall(1767225600 * int64(time.Second))}
-		p.Step(now, machine.Wake{})
+		p.Wake(now)
 		step := p.quarantine / 10
 		for range 10 {
 			now.Mono, now.Wall = now.Mono.Add(step), now.Wall+machine.Wall(step)
@@ -25,13 +26,13 @@ func TestAQuarantineIsOverByBothClocks(t *testing.T) {
 			case "wall":
 				now.Wall -= machine.Wall(step / 1000)
 			}
-			p.Step(now, machine.Wake{})
+			p.Wake(now)
 		}
 		if p.silent() != (slow != "neither") {
 			t.Errorf("when a quarantine is over by all clocks but %s, which was slow, the peer is silent: %v", slow, p.silent())
 		}
 		now.Mono, now.Wall = now.Mono.Add(step), now.Wall+machine.Wall(step)
-		if p.Step(now, machine.Wake{}); p.silent() {
+		if p.Wake(now); p.silent() {
 			t.Errorf("when a quarantine is over by all clocks, %s of which was slow, the peer is silent", slow)
 		}
 	}
@@ -50,7 +51,7 @@ func TestHowFarClocksMayMoveApart(t *testing.T) {
 				p.Ready()
 				c.now.Mono = c.now.Mono.Add(tt.passes)
 				c.now.Wall += machine.Wall(tt.passes + sign*(tt.apart+beyond))
-				_, out := c.says(1, machine.Wake{})
+				_, out := c.says(1, labstage.Wake{})
 				jumps := len(out) > 0 && out[0].(Alarm).Kind == Jump
 				if jumps != (beyond > 0) || p.silent() != jumps {
 					t.Errorf("in %v the clocks have moved apart by %v: that is a fault %v, want %v", tt.passes, sign*(tt.apart+beyond), jumps, beyond > 0)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -18,7 +19,7 @@ func TestWhatAShutdownLeaves(t *testing.T) {
 	c.do(1, Acquire{ID: 1, Name: "held"})
 	c.do(2, Acquire{ID: 1, Name: "others"})
 	c.do(1, Acquire{ID: 2, Name: "others"})
-	c.out = map[machine.NodeID][]any{}
+	c.out = map[machine.NodeID][]Report{}
 	c.cut = func(machine.Envelope) bool { return true }
 	c.do(1, Observe{ID: 3, Name: "held"})
 	c.do(1, Acquire{ID: 4, Name: "tried"})
@@ -75,18 +76,18 @@ func TestWhatAShutdownLeaves(t *testing.T) {
 		t.Errorf("it leaves %v, with what is forgotten", r.Cells)
 	}
 	for _, in := range []any{
-		Acquire{ID: 9, Name: "a"}, Observe{ID: 8, Name: "b"}, Release{ID: 1}, machine.Wake{},
+		Acquire{ID: 9, Name: "a"}, Observe{ID: 8, Name: "b"}, Release{ID: 1}, labstage.Wake{},
 		machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: []Op{{Kind: Peek, Name: "held", Ballot: BallotOf(p.c, 1, 2)}}}},
 	} {
 		c.later(time.Second)
-		p.Step(c.now, in)
+		labstage.Feed(p, c.now, in)
 		rd := p.Ready()
-		var want []any
+		var want []Report
 		switch in := in.(type) {
 		case Acquire:
-			want = []any{Refused{ID: in.ID, State: State{Name: in.Name}, Err: ErrShutdown}}
+			want = []Report{Refused{ID: in.ID, State: State{Name: in.Name}, Err: ErrShutdown}}
 		case Observe:
-			want = []any{Observed{ID: in.ID, State: State{Name: in.Name}, Err: ErrShutdown}}
+			want = []Report{Observed{ID: in.ID, State: State{Name: in.Name}, Err: ErrShutdown}}
 		}
 		if len(rd.Sends) > 0 || rd.Alarm != machine.Never || !reflect.DeepEqual(rd.Outcomes, want) {
 			t.Errorf("to %T a peer that is shut down says %+v and reports %+v, want nothing and %+v", in, rd.Sends, rd.Outcomes, want)
@@ -127,9 +128,9 @@ func TestWhatIsRestored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Step(now, machine.Wake{})
+		p.Wake(now)
 		rd := p.Ready()
-		want := []any{Quarantined{Deadline: now.Mono.Add(tt.silent), Until: now.Wall + machine.Wall(tt.silent)}}
+		want := []Report{Quarantined{Deadline: now.Mono.Add(tt.silent), Until: now.Wall + machine.Wall(tt.silent)}}
 		if !reflect.DeepEqual(rd.Outcomes, want) {
 			t.Errorf("%s: the next life reports %+v, want %+v", name, rd.Outcomes, want)
 		}
@@ -149,8 +150,8 @@ func TestWhatIsRestored(t *testing.T) {
 		}
 		served := func(d time.Duration) bool {
 			then := machine.Now{Mono: now.Mono.Add(d), Wall: now.Wall + machine.Wall(d)}
-			p.Step(then, machine.Wake{})
-			return slices.ContainsFunc(p.Ready().Outcomes, func(out any) bool { return out == Serving{} })
+			p.Wake(then)
+			return slices.ContainsFunc(p.Ready().Outcomes, func(out Report) bool { return out == Serving{} })
 		}
 		if served(tt.silent-1) || !served(tt.silent) || served(tt.silent+1) {
 			t.Errorf("%s: it does not serve just when its silence of %v is over", name, tt.silent)
@@ -167,7 +168,7 @@ func TestWhatAFaultEnds(t *testing.T) {
 	c.do(1, Acquire{ID: 1, Name: "held", TTL: 5 * time.Second, LockDelay: 3 * time.Second})
 	c.do(1, Acquire{ID: 2, Name: "released"})
 	c.do(1, Acquire{ID: 3, Name: "others"})
-	c.out = map[machine.NodeID][]any{}
+	c.out = map[machine.NodeID][]Report{}
 	c.cut = func(machine.Envelope) bool { return true }
 	c.do(1, Acquire{ID: 4, Name: "asked"})
 	c.do(1, Acquire{ID: 5, Name: "tried", Try: true})
@@ -181,7 +182,7 @@ func TestWhatAFaultEnds(t *testing.T) {
 		t.Errorf("a peer that must be silent says %+v", rd.Sends)
 	}
 	w := 10*time.Second + 300*time.Millisecond
-	want := []any{
+	want := []Report{
 		Alarm{Kind: Jump, Why: "a test"}, Lost{ID: 1, Why: "a test"}, Released{ID: 2},
 		Refused{ID: 5, State: State{Name: "tried"}, Err: ErrQuarantine}, Observed{ID: 6, State: State{Name: "seen"}, Err: ErrQuarantine},
 		Quarantined{Deadline: c.now.Mono.Add(w), Until: TimeOf(c.now.Wall + machine.Wall(w)).Wall()},
@@ -201,7 +202,7 @@ func TestWhatAFaultEnds(t *testing.T) {
 		t.Error("it does not serve again")
 	}
 	for _, id := range []uint64{3, 4, 7} {
-		if !slices.ContainsFunc(c.out[1], func(out any) bool { a, ok := out.(Acquired); return ok && a.ID == id }) {
+		if !slices.ContainsFunc(c.out[1], func(out Report) bool { a, ok := out.(Acquired); return ok && a.ID == id }) {
 			t.Errorf("who waits with claim %d gets nothing behind the quarantine: %+v", id, c.out[1])
 		}
 	}
@@ -230,7 +231,7 @@ func TestHowOftenAnAlarmIsTold(t *testing.T) {
 		{1, Alarm{Kind: Skew, Peer: 2, Why: "k"}, true},
 	} {
 		c.later(step.passes)
-		c.says(1, machine.Wake{})
+		c.says(1, labstage.Wake{})
 		p.alert(step.alarm)
 		out := p.Ready().Outcomes
 		if step.want != (len(out) == 1 && out[0] == step.alarm) || !step.want && len(out) > 0 {
@@ -242,7 +243,7 @@ func TestHowOftenAnAlarmIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	young.Step(machine.Now{Mono: 1, Wall: c.now.Wall}, machine.Wake{})
+	young.Wake(machine.Now{Mono: 1, Wall: c.now.Wall})
 	young.Ready()
 	young.alert(Alarm{Kind: Skew, Peer: 2})
 	if out := young.Ready().Outcomes; len(out) != 1 {
@@ -266,7 +267,7 @@ func TestGivenUpInSilence(t *testing.T) {
 		}
 		c.out[1] = append(c.out[1], out...)
 		c.later(10 * time.Millisecond)
-		said, out = c.says(1, machine.Wake{})
+		said, out = c.says(1, labstage.Wake{})
 	}
 	if got := last[Released](c, 1); got != (Released{ID: 7}) || p.Stats().Claims != 0 {
 		t.Errorf("a claim that was given up ends with %+v, and %d claims are left", got, p.Stats().Claims)

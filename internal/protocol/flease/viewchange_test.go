@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -69,8 +70,8 @@ func TestAViewIsActiveByBothClocks(t *testing.T) {
 				case "wall":
 					c.now.Wall -= machine.Wall(step / 1000)
 				}
-				_, out := c.says(1, machine.Wake{})
-				active = active || slices.ContainsFunc(out, func(o any) bool { _, is := o.(Active); return is })
+				_, out := c.says(1, labstage.Wake{})
+				active = active || slices.ContainsFunc(out, func(o Report) bool { _, is := o.(Active); return is })
 			}
 		}
 		if steps(10, slow); active != (slow == "neither") || (p.lay.view.Epoch == 2) != active {
@@ -91,10 +92,10 @@ func TestViewsInAQuarantine(t *testing.T) {
 	for what, input := range map[string]any{
 		"is given the next view": ChangeView{View: next},
 		"hears an old one":       machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 0, Ops: []Op{{Kind: Quit, Name: "a", Ticket: 5}}}},
-		"is woken":               machine.Wake{},
+		"is woken":               labstage.Wake{},
 	} {
 		c.later(p.cfg.poll())
-		p.Step(c.now, input)
+		labstage.Feed(p, c.now, input)
 		if sends := p.Ready().Sends; len(sends) > 0 {
 			t.Errorf("a silent peer that %s says %+v", what, sends[0].Body)
 		}
@@ -104,7 +105,7 @@ func TestViewsInAQuarantine(t *testing.T) {
 	}
 	for p.silent() {
 		c.later(time.Second)
-		p.Step(c.now, machine.Wake{})
+		p.Wake(c.now)
 	}
 	told := map[machine.NodeID]bool{}
 	for _, e := range p.Ready().Sends {

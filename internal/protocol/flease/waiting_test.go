@@ -69,7 +69,7 @@ func TestTheLineIsInOrder(t *testing.T) {
 				t.Fatalf("peer %d acquires out of turn, or %d does not", id+1, next)
 			}
 		}
-		c.out = map[machine.NodeID][]any{}
+		c.out = map[machine.NodeID][]Report{}
 		holder = next
 	}
 }
@@ -136,7 +136,7 @@ func TestWaitersTakeNoTurns(t *testing.T) {
 func TestTriesAndLooksEnd(t *testing.T) {
 	both := func(c *cluster, want error) {
 		t.Helper()
-		c.out = map[machine.NodeID][]any{}
+		c.out = map[machine.NodeID][]Report{}
 		c.do(1, Acquire{ID: 1, Name: "a", Try: true})
 		c.do(1, Observe{ID: 2, Name: "a"})
 		for range 300 {

@@ -41,7 +41,15 @@ var ErrVersion = errors.New("this version was used before; read the register aga
 // damaged, or somebody meddled with it.
 var ErrExhausted = errors.New("a store shows a version after which there is none; it is damaged or was tampered with")
 
-// Outcomes, beside those of the inner machine.
+// Event is what Over tells of the bases: a Took, Failing, Stale or Counted.
+type Event interface{ event() }
+
+func (Took) event()    {}
+func (Failing) event() {}
+func (Stale) event()   {}
+func (Counted) event() {}
+
+// Events.
 type (
 	// Took tells how long an operation took that succeeded.
 	Took struct{ Time time.Duration }

@@ -15,7 +15,7 @@ type operation struct {
 }
 
 // begin starts to serve a request.
-func (o *over) begin(r request) {
+func (o *over[In, Out]) begin(r request) {
 	if r.At != 0 {
 		panic(fmt.Sprintf("quorumregister: there is one register, at 0, and none at %d", r.At))
 	}
@@ -38,13 +38,13 @@ func (o *over) begin(r request) {
 }
 
 // start begins a round: every base is asked anew.
-func (o *over) start(goal any) {
+func (o *over[In, Out]) start(goal any) {
 	o.round++
 	o.op.goal = goal
 }
 
 // next follows a round that a majority has done.
-func (o *over) next() {
+func (o *over[In, Out]) next() {
 	op := o.op
 	switch goal := op.goal.(type) {
 	case PutNote:
@@ -74,7 +74,7 @@ func (o *over) next() {
 
 // put begins the last round of a write, under seq, or after all that was seen. A
 // Seq is used once, for a write that failed may take effect at any later time.
-func (o *over) put(seq uint64, data []byte) {
+func (o *over[In, Out]) put(seq uint64, data []byte) {
 	switch {
 	case seq == 0 && o.highest == math.MaxUint64:
 		o.finish(nil, ErrExhausted)
@@ -90,7 +90,7 @@ func (o *over) put(seq uint64, data []byte) {
 }
 
 // value is what the inner machine sees of a state.
-func (o *over) value(s State) machine.Value {
+func (o *over[In, Out]) value(s State) machine.Value {
 	v := machine.Value{Version: s.Version, Data: s.Data, Next: o.highest + 1}
 	for _, n := range s.Notes {
 		v.Notes = append(v.Notes, machine.Noted{Writer: n.Writer, Data: n.Data})
@@ -99,12 +99,12 @@ func (o *over) value(s State) machine.Value {
 }
 
 // finish answers the request that is being served.
-func (o *over) finish(reply any, err error) {
+func (o *over[In, Out]) finish(reply any, err error) {
 	r := o.queue[0]
 	o.queue = o.queue[1:]
 	o.op = nil
 	if err == nil {
-		o.outcomes = append(o.outcomes, Took{o.now.Mono.Sub(r.since)})
+		o.tell(Took{o.now.Mono.Sub(r.since)})
 	}
-	o.inner.Step(o.now, machine.Accessed{ID: r.ID, Reply: reply, Err: err})
+	o.inner.Accessed(o.now, machine.Accessed{ID: r.ID, Reply: reply, Err: err})
 }

@@ -8,18 +8,19 @@ import (
 
 // Over returns a machine that behaves as inner, but for whose Accesses (Read, Write
 // and Note at 0) it uses bases: its own Accesses are Query, Put and PutNote, with
-// At the number of the base, from 0. It adds Took, Failing, Stale and Counted to the
-// outcomes.
-func Over(inner machine.Machine, cfg Config) machine.Machine {
+// At the number of the base, from 0. It adds its events to the outcomes, each as what
+// report makes of it.
+func Over[In, Out any](inner machine.Storing[In, Out], cfg Config, report func(Event) Out) machine.Storing[In, Out] {
 	cfg.validate()
-	return &over{cfg: cfg, inner: inner, bases: make([]base, cfg.Bases)}
+	return &over[In, Out]{cfg: cfg, inner: inner, report: report, bases: make([]base, cfg.Bases)}
 }
 
-type over struct {
-	cfg   Config
-	inner machine.Machine
-	alarm machine.Mono // inner's
-	now   machine.Now
+type over[In, Out any] struct {
+	cfg    Config
+	inner  machine.Storing[In, Out]
+	report func(Event) Out
+	alarm  machine.Mono // inner's
+	now    machine.Now
 
 	bases   []base
 	queue   []request // the first is being served
@@ -32,7 +33,7 @@ type over struct {
 	note    PutNote // the last of this writer
 
 	accesses []machine.Access
-	outcomes []any
+	outcomes []Out
 }
 
 // request is an access of inner and when it was asked for.
@@ -41,23 +42,28 @@ type request struct {
 	since machine.Mono
 }
 
-func (o *over) Step(now machine.Now, input any) {
+func (o *over[In, Out]) Step(now machine.Now, in In) {
 	o.now = now
-	switch in := input.(type) {
-	case machine.Accessed:
-		o.answer(in)
-	case machine.Wake:
-		if now.Mono >= o.alarm {
-			o.inner.Step(now, in)
-		}
-	default:
-		o.inner.Step(now, in)
+	o.inner.Step(now, in)
+	o.advance()
+}
+
+func (o *over[In, Out]) Accessed(now machine.Now, a machine.Accessed) {
+	o.now = now
+	o.answer(a)
+	o.advance()
+}
+
+func (o *over[In, Out]) Wake(now machine.Now) {
+	o.now = now
+	if now.Mono >= o.alarm {
+		o.inner.Wake(now)
 	}
 	o.advance()
 }
 
-func (o *over) Ready() machine.Ready {
-	var rd machine.Ready
+func (o *over[In, Out]) Ready() machine.Ready[Out] {
+	var rd machine.Ready[Out]
 	for {
 		r := o.inner.Ready()
 		o.alarm = r.Alarm
@@ -80,11 +86,11 @@ func (o *over) Ready() machine.Ready {
 }
 
 // answer takes in the end of an access to a base.
-func (o *over) answer(a machine.Accessed) {
+func (o *over[In, Out]) answer(a machine.Accessed) {
 	for i := range o.bases {
 		if b := &o.bases[i]; a.ID != 0 && b.busy == a.ID {
 			b.busy = 0
-			o.report(i, a.Err)
+			o.works(i, a.Err)
 			if a.Err != nil {
 				b.failed, b.retry = b.round, o.now.Mono.Add(o.cfg.Retry)
 			} else {
@@ -95,16 +101,19 @@ func (o *over) answer(a machine.Accessed) {
 	}
 }
 
-// report tells the owner when a base begins to fail and when it no longer does.
-func (o *over) report(i int, err error) {
+// tell reports an event.
+func (o *over[In, Out]) tell(e Event) { o.outcomes = append(o.outcomes, o.report(e)) }
+
+// works tells the owner when a base begins to fail and when it no longer does.
+func (o *over[In, Out]) works(i int, err error) {
 	if (err == nil) != (o.bases[i].err == nil) {
-		o.outcomes = append(o.outcomes, Failing{i, err})
+		o.tell(Failing{i, err})
 	}
 	o.bases[i].err = err
 }
 
 // ended takes in that an access to a base succeeded.
-func (o *over) ended(i int, reply any) {
+func (o *over[In, Out]) ended(i int, reply any) {
 	b := &o.bases[i]
 	switch op := b.asked.(type) {
 	case Query:
@@ -112,7 +121,7 @@ func (o *over) ended(i int, reply any) {
 		s.Notes = sortNotes(s.Notes)
 		if b.showed(s, o.cfg.Writer) {
 			b.stale, b.back = true, o.now.Mono
-			o.outcomes = append(o.outcomes, Stale{i})
+			o.tell(Stale{i})
 		}
 		o.exists(Put{s.Version, s.Data})
 		o.highest = max(o.highest, s.Floor)
@@ -129,7 +138,7 @@ func (o *over) ended(i int, reply any) {
 }
 
 // exists takes in that a base holds a version.
-func (o *over) exists(p Put) {
+func (o *over[In, Out]) exists(p Put) {
 	if o.newest.Version.Compare(p.Version) < 0 {
 		o.newest = p
 	}
@@ -138,7 +147,7 @@ func (o *over) exists(p Put) {
 
 // advance does what can be done now: ends rounds and operations, counts stale bases
 // again, and gives idle bases what is needed of them.
-func (o *over) advance() {
+func (o *over[In, Out]) advance() {
 	for {
 		if o.op == nil {
 			if len(o.queue) == 0 {
@@ -152,7 +161,7 @@ func (o *over) advance() {
 			b := &o.bases[i]
 			if b.stale && o.current(b) && o.now.Mono >= b.back.Add(o.cfg.Quiet) {
 				b.stale = false
-				o.outcomes = append(o.outcomes, Counted{i})
+				o.tell(Counted{i})
 			}
 			if !b.stale && o.did(b) {
 				count++
@@ -183,13 +192,13 @@ func (o *over) advance() {
 
 // current reports whether a base holds all that this process knows to exist and could
 // give it.
-func (o *over) current(b *base) bool {
+func (o *over[In, Out]) current(b *base) bool {
 	return b.held.Compare(o.newest.Version) >= 0 && b.note >= o.note.Seq
 }
 
 // did reports whether a base has done its part of the round. The base may have stored this
 // version long ago.
-func (o *over) did(b *base) bool {
+func (o *over[In, Out]) did(b *base) bool {
 	switch goal := o.op.goal.(type) {
 	case Put:
 		return b.held.Compare(goal.Version) >= 0
@@ -201,7 +210,7 @@ func (o *over) did(b *base) bool {
 
 // needed returns what an idle base should be asked, or nil. A stale one is brought
 // up to date, first of all, and asked nothing else until it counts again.
-func (o *over) needed(b *base) any {
+func (o *over[In, Out]) needed(b *base) any {
 	switch {
 	case b.busy != 0 || o.op == nil:
 		return nil
@@ -219,7 +228,7 @@ func (o *over) needed(b *base) any {
 }
 
 // wakeup is when time alone will change something for the operation.
-func (o *over) wakeup() machine.Mono {
+func (o *over[In, Out]) wakeup() machine.Mono {
 	at := machine.Never
 	for i := range o.bases {
 		b := &o.bases[i]
@@ -233,7 +242,7 @@ func (o *over) wakeup() machine.Mono {
 	return at
 }
 
-func (o *over) failure() error {
+func (o *over[In, Out]) failure() error {
 	err := ErrMinority
 	for i := range o.bases {
 		if b := &o.bases[i]; b.failed == o.round {

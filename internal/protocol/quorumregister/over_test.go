@@ -12,22 +12,21 @@ type sleeper struct {
 	woken []machine.Mono
 }
 
-func (s *sleeper) Step(now machine.Now, input any) {
-	if _, ok := input.(machine.Wake); ok {
-		s.woken = append(s.woken, now.Mono)
-	}
-}
+func (s *sleeper) Step(machine.Now, struct{})             {}
+func (s *sleeper) Accessed(machine.Now, machine.Accessed) {}
+func (s *sleeper) Wake(now machine.Now)                   { s.woken = append(s.woken, now.Mono) }
+func (s *sleeper) Ready() machine.Ready[Event]            { return machine.Ready[Event]{Alarm: s.alarm} }
 
-func (s *sleeper) Ready() machine.Ready { return machine.Ready{Alarm: s.alarm} }
+func itself(e Event) Event { return e }
 
 func TestTheInnerMachineIsWokenWhenItWantsToBe(t *testing.T) {
 	inner := &sleeper{alarm: 10}
-	m := Over(inner, Config{Writer: me, Bases: 3, Quiet: quiet, Retry: retry})
+	m := Over(inner, Config{Writer: me, Bases: 3, Quiet: quiet, Retry: retry}, itself)
 	if got := m.Ready().Alarm; got != 10 {
 		t.Errorf("the alarm is at %d, want the inner machine's, at 10", got)
 	}
-	m.Step(machine.Now{Mono: 9}, machine.Wake{}) // for the register's own sake
-	m.Step(machine.Now{Mono: 10}, machine.Wake{})
+	m.Wake(machine.Now{Mono: 9}) // for the register's own sake
+	m.Wake(machine.Now{Mono: 10})
 	if len(inner.woken) != 1 || inner.woken[0] != 10 {
 		t.Errorf("the inner machine was woken at %v, want at its alarm only, 10", inner.woken)
 	}
@@ -49,10 +48,10 @@ func TestConfigsThatMakeNoRegister(t *testing.T) {
 					t.Errorf("%s: a register was made of %+v", name, cfg)
 				}
 			}()
-			Over(&sleeper{}, cfg)
+			Over(&sleeper{}, cfg, itself)
 		}()
 	}
-	Over(&sleeper{}, good)
+	Over(&sleeper{}, good, itself)
 }
 
 // A client of a register hands each access on once, and tells of its end.
@@ -64,8 +63,8 @@ func TestRelay(t *testing.T) {
 			t.Errorf("look %d: %+v, want %d accesses and no alarm", i, rd, want)
 		}
 	}
-	r.Step(machine.Now{}, machine.Accessed{ID: 5, Reply: "x"})
-	if rd := r.Ready(); len(rd.Outcomes) != 1 || rd.Outcomes[0].(machine.Accessed).Reply != "x" {
+	r.Accessed(machine.Now{}, machine.Accessed{ID: 5, Reply: "x"})
+	if rd := r.Ready(); len(rd.Outcomes) != 1 || rd.Outcomes[0].Reply != "x" {
 		t.Errorf("the outcomes are %+v, want the reply", rd.Outcomes)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -26,7 +27,7 @@ var (
 // stage is a client whose bases the test plays by hand.
 type stage struct {
 	t     *testing.T
-	m     machine.Machine
+	m     machine.Storing[machine.Access, Outcome]
 	now   machine.Mono
 	alarm machine.Mono
 	open  []machine.Access // begun, by base; nothing has answered them
@@ -38,12 +39,12 @@ type stage struct {
 
 func newStage(t *testing.T, n int, atomic bool) *stage {
 	s := &stage{t: t, m: Client(Config{Writer: me, Bases: n, Atomic: atomic, Quiet: quiet, Retry: retry})}
-	s.step(machine.Wake{})
+	s.step(labstage.Wake{})
 	return s
 }
 
 func (s *stage) step(input any) {
-	s.m.Step(machine.Now{Mono: s.now}, input)
+	labstage.Feed(s.m, machine.Now{Mono: s.now}, input)
 	rd := s.m.Ready()
 	for _, a := range rd.Accesses {
 		s.asked++
@@ -55,12 +56,12 @@ func (s *stage) step(input any) {
 		s.open = append(s.open, a)
 	}
 	for _, out := range rd.Outcomes {
-		switch out := out.(type) {
-		case machine.Accessed:
-			s.done = append(s.done, out)
+		switch event := out.Event.(type) {
+		case nil:
+			s.done = append(s.done, out.Accessed)
 		case Took:
 		default:
-			s.told = append(s.told, out)
+			s.told = append(s.told, event)
 		}
 	}
 	s.alarm = rd.Alarm
@@ -76,7 +77,7 @@ func (s *stage) do(op any) {
 func (s *stage) wait(d time.Duration) {
 	s.now = s.now.Add(d)
 	if s.alarm <= s.now {
-		s.step(machine.Wake{})
+		s.step(labstage.Wake{})
 	}
 }
 

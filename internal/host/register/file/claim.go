@@ -23,7 +23,7 @@ type claim struct {
 	id   machine.ID
 	now  func() machine.Mono // reads the clock
 
-	driver   *driver.Driver
+	driver   *driver.Driver[disklease.LeaseInput, disklease.Outcome]
 	deadline atomic.Int64 // a machine.Mono; 0 while the area is not ours
 	ended    chan contest // of the contest; capacity 1
 	left     chan struct{}
@@ -106,7 +106,7 @@ func (d *device) contend(area int, witness []byte, now func() machine.Mono) (*cl
 	if err != nil {
 		return nil, err
 	}
-	c.driver = driver.Start(driver.Config{
+	c.driver = driver.Start(driver.Config[disklease.LeaseInput, disklease.Outcome]{
 		Machine: lease,
 		Now:     func() machine.Now { return machine.Now{Mono: c.now()} },
 		Access:  c.access,
@@ -130,7 +130,7 @@ func (c *claim) end(with contest) {
 }
 
 // outcomes runs on the driver's goroutine.
-func (c *claim) outcomes(outs []any) {
+func (c *claim) outcomes(outs []disklease.Outcome) {
 	for _, out := range outs {
 		switch out := out.(type) {
 		case disklease.Acquired:
@@ -156,7 +156,7 @@ func (c *claim) access(accesses []machine.Access) {
 	for _, a := range accesses {
 		go func() {
 			reply, err := c.do(a.Op)
-			c.driver.Step(machine.Accessed{ID: a.ID, Reply: reply, Err: err})
+			c.driver.Accessed(machine.Accessed{ID: a.ID, Reply: reply, Err: err})
 		}()
 	}
 }

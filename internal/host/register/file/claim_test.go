@@ -215,7 +215,7 @@ func TestHowLongAClaimHolds(t *testing.T) {
 		}
 	}
 	holds("not had yet", false)
-	c.outcomes([]any{disklease.Acquired{Deadline: 100}})
+	c.outcomes([]disklease.Outcome{disklease.Acquired{Deadline: 100}})
 	if end := <-c.ended; !end.won || end.err != nil {
 		t.Errorf("had: the contest ends with %+v", end)
 	}
@@ -223,15 +223,15 @@ func TestHowLongAClaimHolds(t *testing.T) {
 	holds("just before its deadline", true)
 	now = 100
 	holds("at its deadline", false)
-	c.outcomes([]any{disklease.Renewed{Deadline: 200}})
+	c.outcomes([]disklease.Outcome{disklease.Renewed{Deadline: 200}})
 	holds("renewed", true)
-	c.outcomes([]any{disklease.Lost{}})
+	c.outcomes([]disklease.Outcome{disklease.Lost{}})
 	holds("lost before its deadline", false)
-	c.outcomes([]any{disklease.Refused{Err: errOthers}})
+	c.outcomes([]disklease.Outcome{disklease.Refused{Err: errOthers}})
 	if end := <-c.ended; end.won || end.err != errOthers {
 		t.Errorf("refused: the contest ends with %+v", end)
 	}
-	c.outcomes([]any{disklease.Left{}, disklease.Left{}})
+	c.outcomes([]disklease.Outcome{disklease.Left{}, disklease.Left{}})
 	if len(c.left) != 1 {
 		t.Error("it was left, and nobody is told")
 	}
