@@ -87,7 +87,7 @@ func TestAnAnswerIsToItsQuestion(t *testing.T) {
 	for range 2 {
 		a.answered(r.moment, &r.effects, leaseAnswers{Boot: 3, Answers: []AnswerLease{good}})
 	}
-	if want := []any{good}; !reflect.DeepEqual(r.outcomes, want) || len(a.own) != 1 {
+	if want := []Outcome{good}; !reflect.DeepEqual(r.outcomes, want) || len(a.own) != 1 {
 		t.Errorf("told %+v, want %+v, once", r.outcomes, want)
 	}
 }

@@ -55,7 +55,7 @@ func TestWhatWasAddressedIsGivenUpAsAmbiguous(t *testing.T) {
 		{lane: l, requests: []Propose{{ID: 5}}, term: 2, since: 1, sent: 1},
 	}
 	p.onTick(r.moment, &r.effects)
-	want := []any{Dropped{IDs: []uint64{1, 2}, Ambiguous: true}, Dropped{IDs: []uint64{3}, Ambiguous: true}, Dropped{IDs: []uint64{4}}}
+	want := []Outcome{Dropped{IDs: []uint64{1, 2}, Ambiguous: true}, Dropped{IDs: []uint64{3}, Ambiguous: true}, Dropped{IDs: []uint64{4}}}
 	if !reflect.DeepEqual(r.outcomes, want) || len(p.sent) != 1 {
 		t.Errorf("given up: %+v, and %d batches are kept; want %+v, and 1", r.outcomes, len(p.sent), want)
 	}

@@ -37,7 +37,7 @@ func TestASnapshotTakesThePlaceOfTheLog(t *testing.T) {
 		rl.tail, rl.settings = []*raftpb.Entry{entryAt(11, 1, 0)}, []uint64{11}
 		rl.count(quorumlease.Memberships{member(1, 1, 2), member(11, 1, 2, 3)})
 		rl.replaces(r.moment, &r.effects, 20)
-		if want := []any{Committed{Entries: committed, Held: true}}; !reflect.DeepEqual(r.outcomes, want) {
+		if want := []Outcome{Committed{Entries: committed, Held: true}}; !reflect.DeepEqual(r.outcomes, want) {
 			t.Errorf("a log up to %d is replaced, and the owner is given %+v, want what was committed, not to be seen", last, r.outcomes)
 		}
 		if rl.handedOut != 20 || rl.loading != 20 || len(rl.tail)+len(rl.settings)+len(rl.held) > 0 || len(rl.memberships) != 1 || len(rl.voters) != 2 {

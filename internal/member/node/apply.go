@@ -24,7 +24,7 @@ type applier struct {
 	visible visible
 
 	mu    sync.Mutex
-	queue []any // of replica.Committed, .Released, .Restore, .WantSnapshot
+	queue []replica.Outcome // of replica.Committed, .Released, .Restore, .WantSnapshot
 	wake  chan struct{}
 
 	members   uint64 // index of the change of the membership that the peers know
@@ -54,7 +54,7 @@ func (a *applier) put(item replica.Outcome) {
 	}
 }
 
-func (a *applier) take() []any {
+func (a *applier) take() []replica.Outcome {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	items := a.queue
