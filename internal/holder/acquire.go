@@ -50,7 +50,7 @@ func Admit(outer context.Context, calls *Calls, e Engine, c tenure.Claim, try bo
 			}
 			continue // lost before anybody knew of it
 		}
-		if in.CutShort() {
+		if in.cutShort() {
 			return nil, tenure.ErrClosed
 		}
 		if pause, again := e.Again(in, err); again {
@@ -61,7 +61,7 @@ func Admit(outer context.Context, calls *Calls, e Engine, c tenure.Claim, try bo
 			err = fmt.Errorf("%w: %w", cut, err)
 		}
 		switch {
-		case in.CutShort():
+		case in.cutShort():
 			return nil, tenure.ErrClosed
 		case errors.As(err, new(tenure.HeldError)):
 			return nil, err

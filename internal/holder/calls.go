@@ -53,8 +53,8 @@ func (c *Calls) CutShort(outer context.Context) bool {
 	return outer.Err() == nil && errors.Is(c.Err(), tenure.ErrClosed)
 }
 
-// Enter registers a call that Close waits for, until Leave.
-func (c *Calls) Enter() error {
+// enter registers a call that Close waits for, until Leave.
+func (c *Calls) enter() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.Err(); err != nil {
@@ -70,7 +70,7 @@ func (c *Calls) Leave() { c.under.Done() }
 // Begin is Enter for a call that needs a context of its own, which ends with ctx or with Close.
 // The function that it returns ends the call.
 func (c *Calls) Begin(ctx context.Context) (context.Context, func(), error) {
-	if err := c.Enter(); err != nil {
+	if err := c.enter(); err != nil {
 		return nil, nil, err
 	}
 	ctx, end := c.merge(ctx)
@@ -96,7 +96,7 @@ type Call struct {
 
 // Call enters a call of Close's. It is ended by Leave.
 func (c *Calls) Call(ctx context.Context) (Call, error) {
-	return Call{calls: c, ctx: ctx, outer: ctx}, c.Enter()
+	return Call{calls: c, ctx: ctx, outer: ctx}, c.enter()
 }
 
 // Within bounds the call by a patience of the engine's own. The function frees the bound.
@@ -120,8 +120,8 @@ func (c Call) Cut() error {
 	return c.calls.Err()
 }
 
-// CutShort reports whether Close has ended the call, and not its caller.
-func (c Call) CutShort() bool { return c.calls.CutShort(c.outer) }
+// cutShort reports whether Close has ended the call, and not its caller.
+func (c Call) cutShort() bool { return c.calls.CutShort(c.outer) }
 
 // Wait lets d pass, or returns why the call is over.
 func (c Call) Wait(d time.Duration) error {

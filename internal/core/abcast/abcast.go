@@ -369,7 +369,7 @@ func (m *Machine) envelope(now machine.Now, e machine.Envelope) {
 		return
 	}
 	switch b := e.Body.(type) {
-	case Moved:
+	case moved:
 		if e.From == e.To {
 			m.hasMoved(b.Epoch)
 		}

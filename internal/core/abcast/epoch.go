@@ -15,8 +15,8 @@ type In struct {
 	Body  any
 }
 
-// Moved is to the member itself: that it has begun an epoch is durable.
-type Moved struct{ Epoch uint64 }
+// moved is to the member itself: that it has begun an epoch is durable.
+type moved struct{ Epoch uint64 }
 
 // earlyMax is how many messages of an epoch are kept that has not begun here.
 const earlyMax = 64
@@ -107,7 +107,7 @@ func (m *Machine) starts() {
 		return
 	}
 	m.ready.Persists = append(m.ready.Persists, machine.Persist{
-		Record: Started{first}, Then: []machine.Envelope{{From: m.cfg.Consensus.ID, To: m.cfg.Consensus.ID, Body: Moved{first}}},
+		Record: Started{first}, Then: []machine.Envelope{{From: m.cfg.Consensus.ID, To: m.cfg.Consensus.ID, Body: moved{first}}},
 	})
 }
 

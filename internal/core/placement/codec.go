@@ -53,16 +53,16 @@ func Decode(data []byte) (*Configuration, error) {
 	if v := r.number(255, "the format"); r.err == nil && v != format {
 		r.fail("format %d is not known here: a newer version wrote it", v)
 	}
-	members := make([]machine.NodeID, r.count(MaxMembers, "members"))
+	members := make([]machine.NodeID, r.count(maxMembers, "members"))
 	var last uint64
 	for i := range members {
 		last += r.number(math.MaxUint64-last, "a member")
 		members[i] = machine.NodeID(last)
 	}
 	fallback := Set(r.number(math.MaxUint64, "the default"))
-	cells := make([]Cell, r.count(MaxCells, "cells"))
+	cells := make([]Cell, r.count(maxCells, "cells"))
 	for i := range cells {
-		cells[i] = Cell{r.text(MaxKey, "a key"), r.text(MaxKey, "an end"), Set(r.number(math.MaxUint64, "holders"))}
+		cells[i] = Cell{r.text(maxKey, "a key"), r.text(maxKey, "an end"), Set(r.number(math.MaxUint64, "holders"))}
 	}
 	var buckets []Set
 	if n := r.number(uint64(bits.Len(MaxBuckets)), "the number of buckets"); n > 0 && r.err == nil {

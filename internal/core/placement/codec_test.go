@@ -64,7 +64,7 @@ func TestDecodeNamesTheFault(t *testing.T) {
 
 // TestSizes holds Encode to its word.
 func TestSizes(t *testing.T) {
-	if got := len(must(t)(LeaderOnly([]machine.NodeID{1, 2, 3, 4, 5}, 2)).Encode()); got > 10 {
+	if got := len(must(t)(leaderOnly([]machine.NodeID{1, 2, 3, 4, 5}, 2)).Encode()); got > 10 {
 		t.Errorf("five members and one holder take %d bytes", got)
 	}
 	buckets := make([]Set, MaxBuckets)
@@ -81,7 +81,7 @@ func TestSizes(t *testing.T) {
 	}
 	var cells []Cell
 	key := bytes.Repeat([]byte{'k'}, 100)
-	for i := range MaxCells {
+	for i := range maxCells {
 		cells = append(cells, Cell{append(bytes.Clone(key[:98]), byte(i>>8), byte(i)), nil, 1})
 	}
 	c = must(t)(New([]machine.NodeID{1, 2, 3, 4, 5}, 1, cells, buckets))
@@ -139,7 +139,7 @@ func TestCountsCodec(t *testing.T) {
 		t.Errorf("%+v came back as %+v", want, got)
 	}
 	for n := range data {
-		if _, err := DecodeCounts(data[:n]); !errors.Is(err, ErrCounts) {
+		if _, err := DecodeCounts(data[:n]); !errors.Is(err, errCounts) {
 			t.Fatalf("%d of %d bytes: %v, want an ErrCounts", n, len(data), err)
 		}
 	}
@@ -154,7 +154,7 @@ func TestCountsCodec(t *testing.T) {
 		"\x01\x01\x00\x00\x00\x01\x01b\x01b":                 `the pair of "b" and "b"`,
 		"\x01\x01\x00\x00\x00\x00\x00":                       "1 bytes too many",
 	} {
-		if _, err := DecodeCounts([]byte(data)); !errors.Is(err, ErrCounts) || !strings.Contains(err.Error(), want) {
+		if _, err := DecodeCounts([]byte(data)); !errors.Is(err, errCounts) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want it to say %q", data, err, want)
 		}
 	}
@@ -166,7 +166,7 @@ func FuzzDecodeCounts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := DecodeCounts(data)
 		if err != nil {
-			if !errors.Is(err, ErrCounts) {
+			if !errors.Is(err, errCounts) {
 				t.Fatal(err)
 			}
 			return

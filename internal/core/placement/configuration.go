@@ -15,8 +15,8 @@ import (
 // keys of 100 bytes, and in practice some dozen KiB (see Encode).
 const (
 	MaxBuckets = 1 << 16 // hash buckets
-	MaxCells   = 4096    // keys and ranges with holders of their own
-	MaxKey     = 1024    // bytes of a cell's key and of its end
+	maxCells   = 4096    // keys and ranges with holders of their own
+	maxKey     = 1024    // bytes of a cell's key and of its end
 )
 
 // ErrConfiguration says that something is no configuration: its cells overlap, name
@@ -60,8 +60,8 @@ func New(members []machine.NodeID, fallback Set, cells []Cell, buckets []Set) (*
 	if err := c.checkSet(fallback, "the default"); err != nil {
 		return nil, err
 	}
-	if len(cells) > MaxCells {
-		return nil, fmt.Errorf("%w: %d keys and ranges of their own; want at most %d", ErrConfiguration, len(cells), MaxCells)
+	if len(cells) > maxCells {
+		return nil, fmt.Errorf("%w: %d keys and ranges of their own; want at most %d", ErrConfiguration, len(cells), maxCells)
 	}
 	for i := range c.cells {
 		if err := c.checkCell(&c.cells[i]); err != nil {
@@ -78,9 +78,9 @@ func New(members []machine.NodeID, fallback Set, cells []Cell, buckets []Set) (*
 	return c, c.setBuckets(buckets)
 }
 
-// LeaderOnly is the configuration in which the leader holds everything: the default
+// leaderOnly is the configuration in which the leader holds everything: the default
 // lease of section 3.4, and nothing else.
-func LeaderOnly(members []machine.NodeID, leader machine.NodeID) (*Configuration, error) {
+func leaderOnly(members []machine.NodeID, leader machine.NodeID) (*Configuration, error) {
 	at := place(members, leader)
 	if at < 0 {
 		return nil, fmt.Errorf("%w: the leader %d is not among the members %d", ErrConfiguration, leader, members)
@@ -99,8 +99,8 @@ func (c *Configuration) checkSet(s Set, what string) error {
 }
 
 func (c *Configuration) checkCell(cell *Cell) error {
-	if len(cell.Key) == 0 || len(cell.Key) > MaxKey || len(cell.End) > MaxKey {
-		return fmt.Errorf("%w: a key of %d bytes and an end of %d: keys have from 1 to %d", ErrConfiguration, len(cell.Key), len(cell.End), MaxKey)
+	if len(cell.Key) == 0 || len(cell.Key) > maxKey || len(cell.End) > maxKey {
+		return fmt.Errorf("%w: a key of %d bytes and an end of %d: keys have from 1 to %d", ErrConfiguration, len(cell.Key), len(cell.End), maxKey)
 	}
 	s := cell.span()
 	if s.empty() {

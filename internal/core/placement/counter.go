@@ -94,7 +94,7 @@ func (c *Counter) ReadRange(key, end []byte) {
 	default:
 		if f := c.follows(s.lo); f != nil && f.covers(s) {
 			f.read()
-		} else if len(key) > 0 && len(key) <= MaxKey && len(end) <= MaxKey {
+		} else if len(key) > 0 && len(key) <= maxKey && len(end) <= maxKey {
 			c.scratch = appendPair(c.scratch[:0], key, end)
 			c.ranges.touch(c.scratch).read()
 		}
@@ -123,7 +123,7 @@ func (c *Counter) Write(origin machine.NodeID, keys ...[]byte) {
 			l.write(from)
 		}
 		// A chain of pairs is enough to tell that all of them go together.
-		if i > 0 && len(keys) <= linked && len(keys[i-1]) <= MaxKey && len(key) <= MaxKey {
+		if i > 0 && len(keys) <= linked && len(keys[i-1]) <= maxKey && len(key) <= maxKey {
 			c.scratch = appendPair(c.scratch[:0], keys[i-1], key)
 			c.pairs.touch(c.scratch).write(from)
 		}
@@ -139,7 +139,7 @@ func (c *Counter) point(key []byte) (l *load, bucket bool) {
 			return &f.load, f.single()
 		}
 	}
-	if len(key) > 0 && len(key) <= MaxKey {
+	if len(key) > 0 && len(key) <= maxKey {
 		l = &c.keys.touch(key).load
 	}
 	return l, true
@@ -150,7 +150,7 @@ func (c *Counter) origin(id machine.NodeID) int {
 	if at := slices.Index(c.origins, id); at >= 0 {
 		return at
 	}
-	if len(c.origins) == MaxMembers || id == 0 {
+	if len(c.origins) == maxMembers || id == 0 {
 		return -1
 	}
 	c.origins = append(c.origins, id)
@@ -171,22 +171,22 @@ func (c *Counter) Take() Counts {
 		counts.Origins = append(counts.Origins, c.origins[i])
 		counts.Writes = append(counts.Writes, drain(c.writes[i]))
 	}
-	spans := make([]SpanCount, 0, len(c.followed)+len(c.keys.heap)+len(c.ranges.heap))
+	spans := make([]spanCount, 0, len(c.followed)+len(c.keys.heap)+len(c.ranges.heap))
 	for i := range c.followed {
 		f := &c.followed[i]
 		if f.operations() > 0 {
-			spans = append(spans, SpanCount{[]byte(f.lo), []byte(f.end()), f.load.take(order)})
+			spans = append(spans, spanCount{[]byte(f.lo), []byte(f.end()), f.load.take(order)})
 		}
 	}
 	for _, e := range c.keys.heap {
 		if e.operations() >= fewest {
-			spans = append(spans, SpanCount{Key: []byte(e.id), Load: e.load.take(order)})
+			spans = append(spans, spanCount{Key: []byte(e.id), Load: e.load.take(order)})
 		}
 	}
 	for _, e := range c.ranges.heap {
 		if e.operations() >= fewest {
 			key, end := halves(e.id)
-			spans = append(spans, SpanCount{key, end, e.load.take(order)})
+			spans = append(spans, spanCount{key, end, e.load.take(order)})
 		}
 	}
 	for _, e := range c.pairs.heap {
@@ -195,7 +195,7 @@ func (c *Counter) Take() Counts {
 			counts.Pairs = append(counts.Pairs, PairCount{a, b, e.load.take(order).Writes})
 		}
 	}
-	slices.SortFunc(spans, func(a, b SpanCount) int { return a.compare(b) })
+	slices.SortFunc(spans, func(a, b spanCount) int { return a.compare(b) })
 	slices.SortFunc(counts.Pairs, func(a, b PairCount) int { return a.compare(b) })
 	counts.Spans = merge(spans)
 	c.keys.clear()
@@ -205,7 +205,7 @@ func (c *Counter) Take() Counts {
 }
 
 // merge adds up what was counted as a hot key and then as a cell.
-func merge(spans []SpanCount) []SpanCount {
+func merge(spans []spanCount) []spanCount {
 	kept := spans[:0]
 	for _, s := range spans {
 		if n := len(kept); n > 0 && kept[n-1].compare(s) == 0 {
@@ -221,10 +221,10 @@ func merge(spans []SpanCount) []SpanCount {
 }
 
 // drain lists the buckets that are not 0, and makes them so.
-func drain(buckets []uint32) (list []BucketCount) {
+func drain(buckets []uint32) (list []bucketCount) {
 	for i, n := range buckets {
 		if n > 0 {
-			list = append(list, BucketCount{i, uint64(n)})
+			list = append(list, bucketCount{i, uint64(n)})
 			buckets[i] = 0
 		}
 	}

@@ -31,9 +31,9 @@ func TestCounter(t *testing.T) {
 	want := Counts{
 		Buckets: 1,
 		Origins: []machine.NodeID{3, 9},
-		Reads:   []BucketCount{{0, 10}},
-		Writes:  [][]BucketCount{{{0, 8}}, {{0, 4}}},
-		Spans: []SpanCount{
+		Reads:   []bucketCount{{0, 10}},
+		Writes:  [][]bucketCount{{{0, 8}}, {{0, 4}}},
+		Spans: []spanCount{
 			{[]byte("a"), nil, Load{5, []uint64{4, 4}}},
 			{[]byte("b"), nil, Load{2, []uint64{4, 0}}},
 			{[]byte("r"), []byte("s"), Load{6, []uint64{0, 0}}},
@@ -76,7 +76,7 @@ func TestFollow(t *testing.T) {
 	c.ReadRange([]byte("r1"), []byte("r9"))
 	c.Follow(conf) // forgets nothing
 	times(4, func() { c.ReadRange([]byte("r"), []byte("t")) })
-	want := []SpanCount{
+	want := []spanCount{
 		{[]byte("k"), []byte{}, Load{8, []uint64{0}}},
 		{[]byte("r"), []byte("s"), Load{2, []uint64{1}}},
 		{[]byte("r"), []byte("t"), Load{4, []uint64{0}}},
@@ -88,7 +88,7 @@ func TestFollow(t *testing.T) {
 	if !reflect.DeepEqual(got.Spans, want) {
 		t.Errorf("got  %+v\nwant %+v", got.Spans, want)
 	}
-	if want := []BucketCount{{0, 8}}; !reflect.DeepEqual(got.Reads, want) || got.Writes[0] != nil {
+	if want := []bucketCount{{0, 8}}; !reflect.DeepEqual(got.Reads, want) || got.Writes[0] != nil {
 		t.Errorf("in buckets %+v and %+v, want %+v and nothing", got.Reads, got.Writes, want)
 	}
 }
@@ -130,7 +130,7 @@ func TestCounterIsBounded(t *testing.T) {
 		c.Read(key)
 		c.ReadRange(key, append(key, 'z'))
 		c.Write(machine.NodeID(1+i%70), key, append(key, 'x'))
-		c.Read([]byte(strings.Repeat("k", MaxKey+1+i%3)))
+		c.Read([]byte(strings.Repeat("k", maxKey+1+i%3)))
 	}
 	for _, test := range []struct {
 		what       string
@@ -140,7 +140,7 @@ func TestCounterIsBounded(t *testing.T) {
 		{"keys", c.keys, len(c.keys.heap), hotKeys},
 		{"ranges", c.ranges, len(c.ranges.heap), hotRanges},
 		{"pairs", c.pairs, len(c.pairs.heap), hotPairs},
-		{"origins", nil, len(c.origins), MaxMembers},
+		{"origins", nil, len(c.origins), maxMembers},
 	} {
 		if test.got != test.limit {
 			t.Errorf("%d %s, want %d", test.got, test.what, test.limit)

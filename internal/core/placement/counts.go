@@ -12,8 +12,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/wire"
 )
 
-// ErrCounts says that bytes are no Counts, or that Counts do not fit a Planner.
-var ErrCounts = errors.New("not counts of reads and writes")
+// errCounts says that bytes are no Counts, or that Counts do not fit a Planner.
+var errCounts = errors.New("not counts of reads and writes")
 
 // Counts holds a replica's counts since it last reported them. It sends them to the leader
 // from time to time, the first way of section 3.4. One that is lost costs a little
@@ -21,21 +21,21 @@ var ErrCounts = errors.New("not counts of reads and writes")
 type Counts struct {
 	Buckets int              // how many hash buckets there are
 	Origins []machine.NodeID // whose writes are counted, ascending
-	Reads   []BucketCount    // by this replica's clients; ascending, none is 0
-	Writes  [][]BucketCount  // by origin, each ascending, none is 0
-	Spans   []SpanCount      // hot keys, ranges and cells; ascending by Key, then End
+	Reads   []bucketCount    // by this replica's clients; ascending, none is 0
+	Writes  [][]bucketCount  // by origin, each ascending, none is 0
+	Spans   []spanCount      // hot keys, ranges and cells; ascending by Key, then End
 	Pairs   []PairCount      // keys that were written together; ascending
 }
 
-// BucketCount is the number of operations on a bucket's keys.
-type BucketCount struct {
+// bucketCount is the number of operations on a bucket's keys.
+type bucketCount struct {
 	Bucket int
 	N      uint64
 }
 
-// SpanCount is the operations on a key, or on a range: of a range that is a cell,
+// spanCount is the operations on a key, or on a range: of a range that is a cell,
 // those on its keys too. It is at most what happened.
-type SpanCount struct {
+type spanCount struct {
 	Key, End []byte // as in etcd's requests
 	Load
 }
@@ -54,8 +54,8 @@ type PairCount struct {
 
 // Of returns what was counted of a key by itself: nothing, of one that is not hot.
 func (c Counts) Of(key []byte) Load {
-	i, found := slices.BinarySearchFunc(c.Spans, key, func(s SpanCount, key []byte) int {
-		return s.compare(SpanCount{Key: key})
+	i, found := slices.BinarySearchFunc(c.Spans, key, func(s spanCount, key []byte) int {
+		return s.compare(spanCount{Key: key})
 	})
 	if !found {
 		return Load{}
@@ -63,7 +63,7 @@ func (c Counts) Of(key []byte) Load {
 	return c.Spans[i].Load
 }
 
-func (s SpanCount) compare(o SpanCount) int {
+func (s spanCount) compare(o spanCount) int {
 	return cmp.Or(bytes.Compare(s.Key, o.Key), bytes.Compare(s.End, o.End))
 }
 
@@ -72,7 +72,7 @@ func (p PairCount) compare(o PairCount) int {
 }
 
 // maxSpans bounds what one message may name.
-const maxSpans = MaxCells + hotKeys + hotRanges
+const maxSpans = maxCells + hotKeys + hotRanges
 
 // Encode writes counts: about 3 bytes for each bucket that was used, and for each
 // span its keys and a few bytes more. 5,000 operations of a Zipf distribution take
@@ -100,7 +100,7 @@ func (c Counts) Encode() []byte {
 	return w
 }
 
-func writeBuckets(w *wire.Writer, list []BucketCount) {
+func writeBuckets(w *wire.Writer, list []bucketCount) {
 	w.Count(len(list))
 	next := 0
 	for _, c := range list {
@@ -116,10 +116,10 @@ func writeWrites(w *wire.Writer, writes []uint64) {
 	}
 }
 
-// DecodeCounts reads what Encode wrote, and refuses everything else with ErrCounts.
+// DecodeCounts reads what Encode wrote, and refuses everything else with errCounts.
 // It keeps no reference to data.
 func DecodeCounts(data []byte) (Counts, error) {
-	r := newReader(data, ErrCounts)
+	r := newReader(data, errCounts)
 	if v := r.number(255, "the format"); r.err == nil && v != format {
 		r.fail("format %d is not known here: a newer version wrote it", v)
 	}
@@ -130,7 +130,7 @@ func DecodeCounts(data []byte) (Counts, error) {
 		r.fail("no buckets")
 	}
 	var last uint64
-	for i := range r.count(MaxMembers, "origins") {
+	for i := range r.count(maxMembers, "origins") {
 		step := r.number(math.MaxUint64-last, "an origin")
 		if last += step; step == 0 {
 			r.fail("origin %d of them comes twice, or is nobody", i)
@@ -142,7 +142,7 @@ func DecodeCounts(data []byte) (Counts, error) {
 		c.Writes = append(c.Writes, r.buckets(c.Buckets))
 	}
 	for i := range r.count(maxSpans, "keys and ranges") {
-		s := SpanCount{Key: r.text(MaxKey, "a key"), End: r.text(MaxKey, "an end")}
+		s := spanCount{Key: r.text(maxKey, "a key"), End: r.text(maxKey, "an end")}
 		s.Load = Load{r.number(math.MaxUint32, "a number of reads"), r.writes(len(c.Origins))}
 		if r.err == nil && (len(s.Key) == 0 || spanOf(string(s.Key), string(s.End)).empty()) {
 			r.fail("%q to %q is no range", s.Key, s.End)
@@ -153,7 +153,7 @@ func DecodeCounts(data []byte) (Counts, error) {
 		c.Spans = append(c.Spans, s)
 	}
 	for i := range r.count(hotPairs, "pairs") {
-		p := PairCount{r.text(MaxKey, "a key"), r.text(MaxKey, "a key"), r.writes(len(c.Origins))}
+		p := PairCount{r.text(maxKey, "a key"), r.text(maxKey, "a key"), r.writes(len(c.Origins))}
 		if r.err == nil && (bytes.Compare(p.A, p.B) >= 0 || i > 0 && c.Pairs[i-1].compare(p) >= 0) {
 			r.fail("the pair of %q and %q is not in its place", p.A, p.B)
 		}
@@ -165,12 +165,12 @@ func DecodeCounts(data []byte) (Counts, error) {
 	return c, nil
 }
 
-func (r *reader) buckets(limit int) []BucketCount {
+func (r *reader) buckets(limit int) []bucketCount {
 	n := r.count(limit, "buckets")
 	if n == 0 {
 		return nil
 	}
-	list, next := make([]BucketCount, n), 0
+	list, next := make([]bucketCount, n), 0
 	for i := range list {
 		list[i].Bucket = next + int(r.number(uint64(max(0, limit-1-next)), "a bucket"))
 		list[i].N = r.number(math.MaxUint32, "a number of operations")

@@ -202,13 +202,13 @@ func TestRangesOfAPlanDoNotOverlap(t *testing.T) {
 // TestBucketsThatThereAreNot: counts of more buckets than they say are refused.
 func TestBucketsThatThereAreNot(t *testing.T) {
 	for _, n := range []int{1, 2, 8} {
-		c := Counts{Buckets: n, Reads: []BucketCount{{n - 1, 3}}}
+		c := Counts{Buckets: n, Reads: []bucketCount{{n - 1, 3}}}
 		if _, err := DecodeCounts(c.Encode()); err != nil {
 			t.Errorf("the last of %d buckets is refused: %v", n, err)
 		}
-		c.Reads = append(c.Reads, BucketCount{n, 3})
-		if _, err := DecodeCounts(c.Encode()); !errors.Is(err, ErrCounts) {
-			t.Errorf("bucket %d of %d: %v, want %v", n, n, err, ErrCounts)
+		c.Reads = append(c.Reads, bucketCount{n, 3})
+		if _, err := DecodeCounts(c.Encode()); !errors.Is(err, errCounts) {
+			t.Errorf("bucket %d of %d: %v, want %v", n, n, err, errCounts)
 		}
 	}
 }
@@ -227,8 +227,8 @@ func TestPairsInTheirPlace(t *testing.T) {
 		{[]PairCount{p("b", "a")}, false},
 		{[]PairCount{p("a", "a")}, false},
 	} {
-		c := Counts{Buckets: 1, Origins: []machine.NodeID{1}, Writes: [][]BucketCount{nil}, Pairs: tt.pairs}
-		if _, err := DecodeCounts(c.Encode()); (err == nil) != tt.fine || err != nil && !errors.Is(err, ErrCounts) {
+		c := Counts{Buckets: 1, Origins: []machine.NodeID{1}, Writes: [][]bucketCount{nil}, Pairs: tt.pairs}
+		if _, err := DecodeCounts(c.Encode()); (err == nil) != tt.fine || err != nil && !errors.Is(err, errCounts) {
 			t.Errorf("the pairs %+v: %v, want them taken: %v", tt.pairs, err, tt.fine)
 		}
 	}

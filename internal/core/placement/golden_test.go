@@ -16,9 +16,9 @@ func TestBytesOfCodecs(t *testing.T) {
 	}
 	counts := Counts{
 		Buckets: 8, Origins: []machine.NodeID{1, 1000},
-		Reads:  []BucketCount{{0, 3}, {2, 300}, {7, 1}},
-		Writes: [][]BucketCount{{{1, 1}}, nil},
-		Spans:  []SpanCount{{[]byte("a"), nil, Load{5, []uint64{1, 200}}}, {[]byte("k"), []byte("m"), Load{0, []uint64{0, 1}}}},
+		Reads:  []bucketCount{{0, 3}, {2, 300}, {7, 1}},
+		Writes: [][]bucketCount{{{1, 1}}, nil},
+		Spans:  []spanCount{{[]byte("a"), nil, Load{5, []uint64{1, 200}}}, {[]byte("k"), []byte("m"), Load{0, []uint64{0, 1}}}},
 		Pairs:  []PairCount{{[]byte("a"), []byte("b"), []uint64{1, 2}}},
 	}
 	for name, c := range map[string]struct {

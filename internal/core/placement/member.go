@@ -8,8 +8,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// MaxMembers is how many members a group may have.
-const MaxMembers = 64
+// maxMembers is how many members a group may have.
+const maxMembers = 64
 
 // Member is one replica of the group.
 type Member struct {
@@ -51,8 +51,8 @@ func place(members []machine.NodeID, id machine.NodeID) int {
 
 // checkMembers refuses a list that does not give each Set one meaning.
 func checkMembers(members []machine.NodeID) error {
-	if len(members) == 0 || len(members) > MaxMembers {
-		return fmt.Errorf("%w: %d members, from 1 to %d will do", ErrConfiguration, len(members), MaxMembers)
+	if len(members) == 0 || len(members) > maxMembers {
+		return fmt.Errorf("%w: %d members, from 1 to %d will do", ErrConfiguration, len(members), maxMembers)
 	}
 	for i, id := range members {
 		if id == 0 {

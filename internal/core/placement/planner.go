@@ -65,12 +65,12 @@ func NewPlanner(s Settings, present *Configuration) (*Planner, error) {
 	p.distances = NewDistances(n, voters, place(p.members, s.Leader))
 	p.buckets = make([]float32, 2*n*s.Buckets)
 	if present == nil {
-		p.present, err = LeaderOnly(p.members, s.Leader)
+		p.present, err = leaderOnly(p.members, s.Leader)
 	} else {
 		p.present, err = present.Rebase(p.members, s.Leader)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSettings, err)
+		return nil, fmt.Errorf("%w: %w", errSettings, err)
 	}
 	return p, nil
 }
@@ -105,15 +105,15 @@ func (p *Planner) Down(id machine.NodeID, down bool) {
 }
 
 // Observe takes what a member has counted since it told last. It refuses, with
-// ErrCounts, counts of somebody unknown or in another number of buckets. Writes whose
+// errCounts, counts of somebody unknown or in another number of buckets. Writes whose
 // origin is not in the group are ignored.
 func (p *Planner) Observe(from machine.NodeID, c Counts) error {
 	site, n := place(p.members, from), len(p.members)
 	if site < 0 {
-		return fmt.Errorf("%w: they come from %d, which is not among the members %d", ErrCounts, from, p.members)
+		return fmt.Errorf("%w: they come from %d, which is not among the members %d", errCounts, from, p.members)
 	}
 	if c.Buckets != p.settings.Buckets || len(c.Writes) != len(c.Origins) {
-		return fmt.Errorf("%w: they are in %d buckets with writes of %d origins out of %d, this planner has %d buckets", ErrCounts, c.Buckets, len(c.Writes), len(c.Origins), p.settings.Buckets)
+		return fmt.Errorf("%w: they are in %d buckets with writes of %d origins out of %d, this planner has %d buckets", errCounts, c.Buckets, len(c.Writes), len(c.Origins), p.settings.Buckets)
 	}
 	origins := make([]int, len(c.Origins))
 	for i, id := range c.Origins {
@@ -139,7 +139,7 @@ func (p *Planner) Observe(from machine.NodeID, c Counts) error {
 	for _, s := range c.Spans {
 		var load []float32
 		sp := spanOf(string(s.Key), string(s.End))
-		if len(s.Key) == 0 || len(s.Key) > MaxKey || len(s.End) > MaxKey || sp.empty() {
+		if len(s.Key) == 0 || len(s.Key) > maxKey || len(s.End) > maxKey || sp.empty() {
 			continue // no Counter makes one
 		}
 		if sp.single() {

@@ -115,9 +115,9 @@ func TestUnknownOrigins(t *testing.T) {
 // TestSpansThatCannotBeCells are passed over, whoever made them up.
 func TestSpansThatCannotBeCells(t *testing.T) {
 	p := widePlanner(Settings{Policy: Quorum, Buckets: 4})
-	long := bytes.Repeat([]byte("k"), MaxKey+1)
+	long := bytes.Repeat([]byte("k"), maxKey+1)
 	counts := Counts{Buckets: 4}
-	for _, s := range []SpanCount{{Key: long}, {Key: []byte("b"), End: []byte("a")}, {}, {Key: []byte("b"), End: long}} {
+	for _, s := range []spanCount{{Key: long}, {Key: []byte("b"), End: []byte("a")}, {}, {Key: []byte("b"), End: long}} {
 		s.Reads = 1000
 		counts.Spans = append(counts.Spans, s)
 	}
@@ -188,12 +188,12 @@ func TestPlannerIsBounded(t *testing.T) {
 	p := widePlanner(Settings{Policy: Cost, Buckets: 16})
 	most := 0
 	for i := range 60 {
-		counts := Counts{Buckets: 16, Origins: []machine.NodeID{1, 77}, Writes: make([][]BucketCount, 2)}
+		counts := Counts{Buckets: 16, Origins: []machine.NodeID{1, 77}, Writes: make([][]bucketCount, 2)}
 		for j := range 500 {
 			key := fmt.Appendf(nil, "%d/%d", i, j)
 			counts.Spans = append(counts.Spans,
-				SpanCount{key, nil, Load{Reads: 5, Writes: []uint64{1, 1}}},
-				SpanCount{key, append(key, 'z'), Load{Reads: 5, Writes: []uint64{1, 1}}})
+				spanCount{key, nil, Load{Reads: 5, Writes: []uint64{1, 1}}},
+				spanCount{key, append(key, 'z'), Load{Reads: 5, Writes: []uint64{1, 1}}})
 			counts.Pairs = append(counts.Pairs, PairCount{key, append(key, 'z'), []uint64{4, 4}})
 		}
 		if err := p.Observe(1, counts); err != nil {
@@ -260,7 +260,7 @@ func TestPlannerRefuses(t *testing.T) {
 	} {
 		s := good
 		change(&s)
-		if _, err := NewPlanner(s, nil); !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), want) {
+		if _, err := NewPlanner(s, nil); !errors.Is(err, errSettings) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an ErrSettings that says %q", err, want)
 		}
 	}
@@ -272,7 +272,7 @@ func TestPlannerRefuses(t *testing.T) {
 		"they come from 9":  p.Observe(9, NewCounter(MaxBuckets).Take()),
 		"they are in 8 buc": p.Observe(1, NewCounter(8).Take()),
 	} {
-		if !errors.Is(observe, ErrCounts) || !strings.Contains(observe.Error(), want) {
+		if !errors.Is(observe, errCounts) || !strings.Contains(observe.Error(), want) {
 			t.Errorf("got %v, want an ErrCounts that says %q", observe, want)
 		}
 	}

@@ -65,14 +65,14 @@ type Settings struct {
 	Nearest bool
 }
 
-// ErrSettings says that a Planner cannot work with its settings.
-var ErrSettings = errors.New("invalid settings for the planner of read leases")
+// errSettings says that a Planner cannot work with its settings.
+var errSettings = errors.New("invalid settings for the planner of read leases")
 
 // complete fills in defaults and checks.
 func (s Settings) complete() (Settings, error) {
 	ids := identities(s.Members)
 	if err := checkMembers(ids); err != nil {
-		return s, fmt.Errorf("%w: %w", ErrSettings, err)
+		return s, fmt.Errorf("%w: %w", errSettings, err)
 	}
 	if s.Buckets == 0 {
 		s.Buckets = MaxBuckets
@@ -103,15 +103,15 @@ func (s Settings) complete() (Settings, error) {
 	}
 	switch {
 	case s.Policy != Quorum && s.Policy != Cost:
-		return s, fmt.Errorf("%w: policy %d is neither quorum nor cost", ErrSettings, int(s.Policy))
+		return s, fmt.Errorf("%w: policy %d is neither quorum nor cost", errSettings, int(s.Policy))
 	case place(ids, s.Leader) < 0:
-		return s, fmt.Errorf("%w: the leader %d is not among the members %d", ErrSettings, s.Leader, ids)
+		return s, fmt.Errorf("%w: the leader %d is not among the members %d", errSettings, s.Leader, ids)
 	case s.Buckets < 1 || s.Buckets > MaxBuckets || s.Buckets&(s.Buckets-1) != 0:
-		return s, fmt.Errorf("%w: %d buckets; want a power of two up to %d", ErrSettings, s.Buckets, MaxBuckets)
-	case s.Cells < 0 || s.Cells > MaxCells:
-		return s, fmt.Errorf("%w: %d cells; want at most %d", ErrSettings, s.Cells, MaxCells)
+		return s, fmt.Errorf("%w: %d buckets; want a power of two up to %d", errSettings, s.Buckets, MaxBuckets)
+	case s.Cells < 0 || s.Cells > maxCells:
+		return s, fmt.Errorf("%w: %d cells; want at most %d", errSettings, s.Cells, maxCells)
 	case s.HalfLife < 0 || s.Price < 0 || !(s.Prior >= 0) || !(s.Doubt >= 0):
-		return s, fmt.Errorf("%w: half-life, price, prior and doubt are not negative", ErrSettings)
+		return s, fmt.Errorf("%w: half-life, price, prior and doubt are not negative", errSettings)
 	}
 	return s, nil
 }

@@ -30,8 +30,8 @@ type Applier struct {
 	older    bool
 
 	index, term uint64
-	changes     []LeaseChange
-	fates       []BatchFate
+	changes     []leaseChange
+	fates       []batchFate
 	results     []Result
 }
 
@@ -100,7 +100,7 @@ func (a *Applier) batch(b *batch, term uint64) error {
 	own := b.From == a.id && b.Boot == a.boot
 	refused := b.Term != term
 	if own {
-		a.fates = append(a.fates, BatchFate{Seq: b.Seq, Refused: refused})
+		a.fates = append(a.fates, batchFate{Seq: b.Seq, Refused: refused})
 	}
 	if refused {
 		return nil
@@ -128,7 +128,7 @@ func (a *Applier) change(e *raftpb.Entry) error {
 		return err
 	}
 	if b.From == a.id && b.Boot == a.boot {
-		a.fates = append(a.fates, BatchFate{Seq: b.Seq})
+		a.fates = append(a.fates, batchFate{Seq: b.Seq})
 		list := &pb.MemberListResponse{Header: a.header(), Members: a.roster.Members}
 		a.results = append(a.results, Result{ID: b.Requests[0].ID, Index: e.GetIndex(), Response: list})
 	}
@@ -156,7 +156,7 @@ func (a *Applier) request(kind byte, m proto.Message) (proto.Message, error) {
 		if err := a.store.Grant(m.ID, m.TTL); err != nil {
 			return nil, err
 		}
-		a.changes = append(a.changes, LeaseChange{ID: m.ID, Kind: LeaseGranted, TTL: m.TTL})
+		a.changes = append(a.changes, leaseChange{ID: m.ID, Kind: leaseGranted, TTL: m.TTL})
 		return &pb.LeaseGrantResponse{Header: a.header(), ID: m.ID, TTL: m.TTL}, nil
 	case *pb.LeaseRevokeRequest:
 		if err := a.revoke(m.ID); err != nil {
@@ -198,7 +198,7 @@ func (a *Applier) revoke(id int64) error {
 	if err := a.store.Revoke(id); err != nil {
 		return err
 	}
-	a.changes = append(a.changes, LeaseChange{ID: id, Kind: LeaseGone})
+	a.changes = append(a.changes, leaseChange{ID: id, Kind: leaseGone})
 	return nil
 }
 
@@ -210,7 +210,7 @@ func (a *Applier) leaseEntry(kind byte, c *pb.LeaseCheckpoint) {
 		return
 	}
 	if a.store.Checkpoint(c.ID, c.Remaining_TTL) == nil {
-		a.changes = append(a.changes, LeaseChange{ID: c.ID, Kind: LeaseCheckpointed, Checkpoint: c.Remaining_TTL})
+		a.changes = append(a.changes, leaseChange{ID: c.ID, Kind: leaseCheckpointed, Checkpoint: c.Remaining_TTL})
 	}
 }
 
@@ -228,10 +228,10 @@ func (a *Applier) Take() (Applied, []Result) {
 }
 
 // leaseList is all leases, for a Replica that starts from this state.
-func (a *Applier) leaseList() []LeaseChange {
-	var list []LeaseChange
+func (a *Applier) leaseList() []leaseChange {
+	var list []leaseChange
 	for info := range a.store.View().Leases() {
-		list = append(list, LeaseChange{ID: info.ID, Kind: LeaseGranted, TTL: info.TTL, Checkpoint: info.Remaining})
+		list = append(list, leaseChange{ID: info.ID, Kind: leaseGranted, TTL: info.TTL, Checkpoint: info.Remaining})
 	}
 	return list
 }

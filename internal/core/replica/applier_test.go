@@ -47,15 +47,15 @@ func TestWhatARequestIsAnswered(t *testing.T) {
 	for i, c := range []struct {
 		asked  proto.Message
 		answer proto.Message
-		leases []LeaseChange
+		leases []leaseChange
 	}{
-		{&pb.LeaseGrantRequest{ID: 5, TTL: 60}, &pb.LeaseGrantResponse{Header: head(1), ID: 5, TTL: 60}, []LeaseChange{{ID: 5, Kind: LeaseGranted, TTL: 60}}},
+		{&pb.LeaseGrantRequest{ID: 5, TTL: 60}, &pb.LeaseGrantResponse{Header: head(1), ID: 5, TTL: 60}, []leaseChange{{ID: 5, Kind: leaseGranted, TTL: 60}}},
 		{&pb.PutRequest{Key: []byte("k"), Value: []byte("v"), Lease: 5}, &pb.PutResponse{Header: head(2)}, nil},
 		{&pb.PutRequest{Key: []byte("l")}, &pb.PutResponse{Header: head(3)}, nil},
 		{&pb.DeleteRangeRequest{Key: []byte("l")}, &pb.DeleteRangeResponse{Header: head(4), Deleted: 1}, nil},
 		{&pb.TxnRequest{}, &pb.TxnResponse{Header: head(4), Succeeded: true}, nil},
 		{&pb.CompactionRequest{Revision: 3}, &pb.CompactionResponse{Header: head(4)}, nil},
-		{&pb.LeaseRevokeRequest{ID: 5}, &pb.LeaseRevokeResponse{Header: head(5)}, []LeaseChange{{ID: 5, Kind: LeaseGone}}},
+		{&pb.LeaseRevokeRequest{ID: 5}, &pb.LeaseRevokeResponse{Header: head(5)}, []leaseChange{{ID: 5, Kind: leaseGone}}},
 		{named, named, nil},
 		{wrapperspb.String("all"), wrapperspb.String("all"), nil},
 		{AddMember(9, []string{"z"}, true), &pb.MemberListResponse{Header: head(5), Members: []*pb.Member{
@@ -69,7 +69,7 @@ func TestWhatARequestIsAnswered(t *testing.T) {
 		if len(results) != 1 || results[0].ID != uint64(100+i) || results[0].Index != uint64(2+i) || results[0].Err != nil || !proto.Equal(results[0].Response, c.answer) {
 			t.Errorf("%T is answered %+v, want %v of entry %d", c.asked, results, c.answer, 2+i)
 		}
-		if !reflect.DeepEqual(in.Leases, c.leases) || in.Index != uint64(2+i) || in.Term != 2 || !reflect.DeepEqual(in.Batches, []BatchFate{{Seq: uint64(2 + i)}}) {
+		if !reflect.DeepEqual(in.Leases, c.leases) || in.Index != uint64(2+i) || in.Term != 2 || !reflect.DeepEqual(in.Batches, []batchFate{{Seq: uint64(2 + i)}}) {
 			t.Errorf("%T: %+v is told, want %+v of entry %d", c.asked, in, c.leases, 2+i)
 		}
 	}

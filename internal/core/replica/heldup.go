@@ -61,7 +61,7 @@ func (k *keyOrder) lacking(at positions, l *quorumlease.Ledger) []machine.NodeID
 		}
 	}
 	for n := range k.missed {
-		lack(k.missed[n].entries, k.log.Held, k.missed[n].mayLack)
+		lack(k.missed[n].entries, k.log.held, k.missed[n].mayLack)
 	}
 	lack(k.fences, func(uint64) bool { return true }, everyone)
 	slices.Sort(list)

@@ -17,7 +17,7 @@ import (
 type keyOrder struct {
 	revealed
 	on  bool
-	log TouchLog // what in the log is not released
+	log touchLog // what in the log is not released
 	// fences are entries that everyone with a promise must have, whatever it holds:
 	// a leader's first, and those that change the holders of keys (R13, R17).
 	fences []uint64
@@ -84,8 +84,8 @@ type conf struct {
 func (k *keyOrder) start(index, through uint64, setting readSetting, entries []*raftpb.Entry) {
 	*k = keyOrder{on: true, revealed: k.revealed, news: k.news, leaseKeys: k.leaseKeys}
 	k.through = max(k.through, through)
-	k.log.Restored(index)
-	k.log.ReleaseThrough(k.through)
+	k.log.restored(index)
+	k.log.releaseThrough(k.through)
 	k.behind = map[uint64][]uint64{}
 	k.confs = []conf{{index, setting}}
 	k.blind, k.unknown = k.through < index, index
@@ -129,7 +129,7 @@ func (k *keyOrder) appended(e *raftpb.Entry) account {
 
 // misses notes the members that may lack an entry.
 func (k *keyOrder) misses(i uint64, holders []machine.NodeID, by keeper) {
-	if !k.log.Held(i) {
+	if !k.log.held(i) {
 		return // it touches nothing
 	}
 	n := slices.IndexFunc(k.missed, func(m missed) bool {
@@ -246,7 +246,7 @@ func (k *keyOrder) held(commit uint64) (horizon uint64, held []uint64) {
 	if k.blind {
 		return k.through, nil // what is behind it cannot name
 	}
-	for i := range k.log.Unreleased() {
+	for i := range k.log.unreleased() {
 		if i > commit {
 			break
 		}

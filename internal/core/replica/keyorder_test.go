@@ -156,14 +156,14 @@ func TestAllThatWaitsForAnEntryIsReleasedWithIt(t *testing.T) {
 			k.appended(puts(t, 2, uint64(11+i), key))
 			k.assured(uint64(11 + i)) // no holder lacks it
 		}
-		for i := range k.log.Unreleased() {
+		for i := range k.log.unreleased() {
 			if len(k.fresh) > 0 || i > 13 {
 				t.Fatalf("entries %d are released before the one that they depend on", k.fresh)
 			}
 		}
 		release(k)
 		for i := uint64(10); i < 14; i++ {
-			if k.log.Held(i) {
+			if k.log.held(i) {
 				t.Errorf("entry 10 is released %s, and %d, which waits for it, is not", name, i)
 			}
 		}

@@ -79,7 +79,7 @@ func (k *keyOrder) firstOf(by keeper) uint64 {
 		if !m.isLeftTo(by) {
 			continue
 		}
-		if n := slices.IndexFunc(m.entries, k.log.Held); n >= 0 {
+		if n := slices.IndexFunc(m.entries, k.log.held); n >= 0 {
 			first = min(first, m.entries[n])
 		}
 	}
@@ -93,7 +93,7 @@ func (k *keyOrder) firstOf(by keeper) uint64 {
 // for this one as a holder.
 func (k *keyOrder) mayKeep(self machine.NodeID, term uint64, data []byte) (keyspan.Set, bool) {
 	t := &k.scratch
-	t.Scan(&raftpb.Entry{Term: &term, Data: data})
+	t.scan(&raftpb.Entry{Term: &term, Data: data})
 	return t.Keys.Writes, len(t.ended) == 0 && k.latest().holdsAny(self, t.Keys.Writes)
 }
 
@@ -114,10 +114,10 @@ func (k *keyOrder) isOwn(i uint64) bool {
 // assured tells that no holder lacks an entry: it is released once all are that it
 // depends on (R25).
 func (k *keyOrder) assured(i uint64) {
-	if !k.log.Held(i) {
+	if !k.log.held(i) {
 		return
 	}
-	if before := k.log.Blocked(i); before != 0 {
+	if before := k.log.blocked(i); before != 0 {
 		k.behind[before] = append(k.behind[before], i)
 		return
 	}
@@ -126,7 +126,7 @@ func (k *keyOrder) assured(i uint64) {
 
 // release notes that one entry is released, and so those may be that depend on it.
 func (k *keyOrder) release(i uint64) {
-	k.log.Release(i)
+	k.log.release(i)
 	if i > k.through {
 		k.fresh = append(k.fresh, i)
 	}
@@ -160,7 +160,7 @@ func (k *keyOrder) learn(commit uint64) {
 		}
 		return true
 	})
-	for i := range k.log.Unreleased() {
+	for i := range k.log.unreleased() {
 		if i > upTo {
 			break
 		}
@@ -189,7 +189,7 @@ func (k *keyOrder) releaseThrough(i uint64) {
 		return
 	}
 	k.through = i
-	k.log.ReleaseThrough(i)
+	k.log.releaseThrough(i)
 	k.fences = slices.DeleteFunc(k.fences, func(f uint64) bool { return f <= i })
 	k.unblock()
 }
@@ -198,12 +198,12 @@ func (k *keyOrder) releaseThrough(i uint64) {
 func (k *keyOrder) trim() {
 	for n := range k.missed {
 		m := &k.missed[n]
-		for len(m.entries) > 0 && !k.log.Held(m.entries[0]) {
+		for len(m.entries) > 0 && !k.log.held(m.entries[0]) {
 			m.entries = m.entries[1:]
 		}
 	}
 	k.missed = slices.DeleteFunc(k.missed, func(m missed) bool { return len(m.entries) == 0 })
-	for len(k.own) > 0 && !k.log.Held(k.own[0]) {
+	for len(k.own) > 0 && !k.log.held(k.own[0]) {
 		k.own = k.own[1:]
 	}
 }
@@ -232,7 +232,7 @@ func (k *keyOrder) advance(upTo uint64) {
 	if k.stillBlind() {
 		return
 	}
-	for i := range k.log.Unreleased() {
+	for i := range k.log.unreleased() {
 		upTo = min(upTo, i-1)
 		break
 	}

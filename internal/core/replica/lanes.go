@@ -120,9 +120,9 @@ func (p *proposals) arrived() []Propose {
 func (rl *readLeases) companyOf(leads bool, body []byte) company {
 	k := &rl.keys
 	t := &k.scratch
-	known := t.ScanRequest(body)
+	known := t.scanRequest(body)
 	settles := len(body) > 0 && (body[0] == kindReadPolicy || body[0] == kindReadCells)
-	if !known || settles || t.all || len(t.ended) > 0 || k.log.Entangled(t) {
+	if !known || settles || t.all || len(t.ended) > 0 || k.log.entangled(t) {
 		return apart
 	}
 	kind := byte('w')

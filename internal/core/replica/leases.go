@@ -39,7 +39,7 @@ type leases struct {
 
 	// known are leases of a snapshot that are not in the table yet, late what the
 	// log did since then.
-	known, late []LeaseChange
+	known, late []leaseChange
 
 	grain machine.Mono // checkpoints are made at multiples of it
 
@@ -102,7 +102,7 @@ const (
 	maxExpiryEntries = 4
 )
 
-func (ls *leases) init(known []LeaseChange) {
+func (ls *leases) init(known []leaseChange) {
 	*ls = leases{known: known, table: make(map[int64]*lease, len(known)), heap: dueHeap{all: make([]*lease, 0, len(known))}}
 }
 
@@ -212,7 +212,7 @@ func (ls *leases) applied(now machine.Mono, index uint64) (answers []parkedAnswe
 }
 
 // settled learns the fate of an expiry entry.
-func (ls *leases) settled(at moment, fate BatchFate) {
+func (ls *leases) settled(at moment, fate batchFate) {
 	ids, ok := ls.inFlight[fate.Seq]
 	if !ok {
 		return
@@ -224,7 +224,7 @@ func (ls *leases) settled(at moment, fate BatchFate) {
 }
 
 // changed learns what the log did to leases, and returns the answers that waited for it.
-func (ls *leases) changed(now machine.Mono, changes []LeaseChange) (answers []parkedAnswer) {
+func (ls *leases) changed(now machine.Mono, changes []leaseChange) (answers []parkedAnswer) {
 	if len(ls.known) > 0 {
 		ls.late = append(ls.late, changes...)
 		return nil
@@ -232,14 +232,14 @@ func (ls *leases) changed(now machine.Mono, changes []LeaseChange) (answers []pa
 	for _, c := range changes {
 		l := ls.table[c.ID]
 		switch c.Kind {
-		case LeaseGranted:
+		case leaseGranted:
 			l = &lease{id: c.ID, ttl: c.TTL * 1000}
 			ls.table[c.ID] = l
 			ls.heap.add(l)
 			if ls.ticking {
 				ls.begin(l, now)
 			}
-		case LeaseGone:
+		case leaseGone:
 			delete(ls.table, c.ID)
 			if l != nil && l.slot >= 0 {
 				ls.heap.remove(l)
@@ -247,7 +247,7 @@ func (ls *leases) changed(now machine.Mono, changes []LeaseChange) (answers []pa
 			if ls.ticking {
 				answers = ls.unpark(now, c.ID, answers)
 			}
-		case LeaseCheckpointed:
+		case leaseCheckpointed:
 			if l == nil {
 				continue
 			}

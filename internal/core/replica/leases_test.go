@@ -23,7 +23,7 @@ type alone struct {
 	last    *raftpb.Entry // that was committed
 }
 
-func newAlone(t testing.TB, leases []LeaseChange) *alone {
+func newAlone(t testing.TB, leases []leaseChange) *alone {
 	r, err := New(Config{
 		ID: 1, Boot: 1, Tick: 100 * time.Millisecond, ElectionTicks: 10,
 		Log: Genesis([]machine.NodeID{1}), Restored: Restored{Index: 1, Released: 1, Leases: leases},
@@ -66,16 +66,16 @@ func (a *alone) lead() {
 }
 
 // applied is the report on the entries that were committed.
-func (a *alone) applied(changes ...LeaseChange) Applied {
+func (a *alone) applied(changes ...leaseChange) Applied {
 	return Applied{Index: a.last.GetIndex(), Term: a.last.GetTerm(), Leases: changes}
 }
 
 // A new leader gives leases their time in slices, and waits for the last of them
 // with what it does about leases. Those that come and go meanwhile are no matter.
 func TestLeadersStartInSlices(t *testing.T) {
-	var known []LeaseChange
+	var known []leaseChange
 	for id := int64(1); id <= 3*slice; id++ {
-		known = append(known, LeaseChange{ID: id, TTL: 60 - id%7})
+		known = append(known, leaseChange{ID: id, TTL: 60 - id%7})
 	}
 	known[0].TTL, known[1].TTL = 1, 1
 	known[2].Checkpoint = 3000
@@ -87,10 +87,10 @@ func TestLeadersStartInSlices(t *testing.T) {
 	for n, inputs := range [][]any{
 		{a.applied(), AskLease{ID: 1, Lease: 1, Renew: true}, AskLease{ID: 2, Lease: 3*slice + 1, Renew: true}},
 		{a.applied(
-			LeaseChange{ID: 7, Kind: LeaseGone},                      // it has its time, others take its place
-			LeaseChange{ID: 3 * slice, Kind: LeaseGone},              // it has none yet, and is the last
-			LeaseChange{ID: 2*slice + 1, Kind: LeaseGone},            // nor has this one, others take its place
-			LeaseChange{ID: 3*slice + 1, Kind: LeaseGranted, TTL: 9}, // it is last now
+			leaseChange{ID: 7, Kind: leaseGone},                      // it has its time, others take its place
+			leaseChange{ID: 3 * slice, Kind: leaseGone},              // it has none yet, and is the last
+			leaseChange{ID: 2*slice + 1, Kind: leaseGone},            // nor has this one, others take its place
+			leaseChange{ID: 3*slice + 1, Kind: leaseGranted, TTL: 9}, // it is last now
 		)},
 	} {
 		if alarm := a.turn(inputs...); alarm != a.now {
@@ -137,9 +137,9 @@ func TestLeadersStartInSlices(t *testing.T) {
 // waits for the last one.
 func TestLeasesLoadInSlices(t *testing.T) {
 	const n = 5 * slice
-	var known []LeaseChange
+	var known []leaseChange
 	for id := int64(1); id <= n; id++ {
-		known = append(known, LeaseChange{ID: id, TTL: 60})
+		known = append(known, leaseChange{ID: id, TTL: 60})
 	}
 	a := newAlone(t, known)
 	ls := &a.r.leases
@@ -151,10 +151,10 @@ func TestLeasesLoadInSlices(t *testing.T) {
 		t.Fatal("all leases were loaded before anything was applied")
 	}
 	a.turn(a.applied(
-		LeaseChange{ID: n, Kind: LeaseGone},
-		LeaseChange{ID: n, Kind: LeaseGranted, TTL: 5},
-		LeaseChange{ID: n - 1, Kind: LeaseGone},
-		LeaseChange{ID: n - 2, Kind: LeaseCheckpointed, Checkpoint: 7000},
+		leaseChange{ID: n, Kind: leaseGone},
+		leaseChange{ID: n, Kind: leaseGranted, TTL: 5},
+		leaseChange{ID: n - 1, Kind: leaseGone},
+		leaseChange{ID: n - 2, Kind: leaseCheckpointed, Checkpoint: 7000},
 	), AskLease{ID: 1, Lease: n}, AskLease{ID: 2, Lease: n - 1}, AskLease{ID: 3, Lease: n - 2})
 	for range 10 {
 		a.turn(labstage.Wake{})
@@ -235,10 +235,10 @@ func BenchmarkLeasesLoad(b *testing.B) {
 	}
 }
 
-func manyLeases(n int) []LeaseChange {
-	list := make([]LeaseChange, n)
+func manyLeases(n int) []leaseChange {
+	list := make([]leaseChange, n)
 	for i := range list {
-		list[i] = LeaseChange{ID: int64(i)*7919 + 1, TTL: int64(10 + i%50)}
+		list[i] = leaseChange{ID: int64(i)*7919 + 1, TTL: int64(10 + i%50)}
 	}
 	return list
 }
@@ -246,7 +246,7 @@ func manyLeases(n int) []LeaseChange {
 // A renewal that waits for a revocation is looked at again when that was applied, though it
 // ended nothing.
 func TestRenewalBehindARevocationThatEndedNothing(t *testing.T) {
-	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 60, Checkpoint: 3000}})
+	a := newAlone(t, []leaseChange{{ID: 1, TTL: 60, Checkpoint: 3000}})
 	a.lead()
 	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(labstage.Wake{}) {
 	}
@@ -267,7 +267,7 @@ func TestRenewalBehindARevocationThatEndedNothing(t *testing.T) {
 	if a.last.GetIndex() == revocation {
 		t.Fatal("the renewal is not looked at again: nothing removes the checkpoint")
 	}
-	a.turn(a.applied(LeaseChange{ID: 1, Kind: LeaseCheckpointed}))
+	a.turn(a.applied(leaseChange{ID: 1, Kind: leaseCheckpointed}))
 	if len(a.answers) != 1 || a.answers[0].TTL != 60_000 {
 		t.Errorf("answers %v, want that the renewal has 60 s", a.answers)
 	}
@@ -305,9 +305,9 @@ func TestExpiriesThatDidNotHappen(t *testing.T) {
 		want int
 		open int
 	}{
-		{"refused", func(r *Replica, ls *leases) { ls.settled(r.moment, BatchFate{Seq: 7, Refused: true}) }, 2, 0},
-		{"taken", func(r *Replica, ls *leases) { ls.settled(r.moment, BatchFate{Seq: 7}) }, 0, 0},
-		{"of another batch", func(r *Replica, ls *leases) { ls.settled(r.moment, BatchFate{Seq: 8, Refused: true}) }, 0, 1},
+		{"refused", func(r *Replica, ls *leases) { ls.settled(r.moment, batchFate{Seq: 7, Refused: true}) }, 2, 0},
+		{"taken", func(r *Replica, ls *leases) { ls.settled(r.moment, batchFate{Seq: 7}) }, 0, 0},
+		{"of another batch", func(r *Replica, ls *leases) { ls.settled(r.moment, batchFate{Seq: 8, Refused: true}) }, 0, 1},
 		{"of a leadership that has ended", func(r *Replica, ls *leases) { ls.stop(r.moment) }, 2, 0},
 	} {
 		r, ls := begin()
@@ -355,7 +355,7 @@ func TestRevocationsOfOneLease(t *testing.T) {
 // A lease that is about to be revoked, and granted again under its ID, is not ended by an expiry
 // that was decided about the one before (L6).
 func TestNoExpiryBehindARevocation(t *testing.T) {
-	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 10}, {ID: 2, TTL: 10}})
+	a := newAlone(t, []leaseChange{{ID: 1, TTL: 10}, {ID: 2, TTL: 10}})
 	a.lead()
 	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(labstage.Wake{}) {
 	}
@@ -372,7 +372,7 @@ func TestNoExpiryBehindARevocation(t *testing.T) {
 	if got := entryText(a.last); got != "from 1: expire 2" {
 		t.Errorf("the last entry is %q, want that the lease that nobody revokes expires", got)
 	}
-	a.turn(a.applied(LeaseChange{ID: 1, Kind: LeaseGone}, LeaseChange{ID: 1, Kind: LeaseGranted, TTL: 60}, LeaseChange{ID: 2, Kind: LeaseGone}))
+	a.turn(a.applied(leaseChange{ID: 1, Kind: leaseGone}, leaseChange{ID: 1, Kind: leaseGranted, TTL: 60}, leaseChange{ID: 2, Kind: leaseGone}))
 	a.turn(AskLease{ID: 5, Lease: 1})
 	for range 5 {
 		a.turn(labstage.Wake{})
@@ -385,7 +385,7 @@ func TestNoExpiryBehindARevocation(t *testing.T) {
 // A leadership goes by the checkpoints in the log, and not by what was proposed in an earlier one: that
 // may never have got there, and its lease would end early.
 func TestALeadershipGoesByTheLog(t *testing.T) {
-	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 60, Checkpoint: 3000}, {ID: 2, TTL: 60}, {ID: 3, TTL: 2, Checkpoint: 3000}})
+	a := newAlone(t, []leaseChange{{ID: 1, TTL: 60, Checkpoint: 3000}, {ID: 2, TTL: 60}, {ID: 3, TTL: 2, Checkpoint: 3000}})
 	a.lead()
 	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(labstage.Wake{}) {
 	}
@@ -408,7 +408,7 @@ func TestALeadershipGoesByTheLog(t *testing.T) {
 
 // A checkpoint leaves a lease no less time than it has.
 func TestCheckpointsAreRoundedUp(t *testing.T) {
-	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 10}})
+	a := newAlone(t, []leaseChange{{ID: 1, TTL: 10}})
 	a.lead()
 	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(labstage.Wake{}) {
 	}
@@ -429,7 +429,7 @@ func TestCheckpointsAreRoundedUp(t *testing.T) {
 
 // The answer to a look says what is left of a lease, and not when the leader looks at it next.
 func TestALookSaysWhatIsLeft(t *testing.T) {
-	a := newAlone(t, []LeaseChange{{ID: 1, TTL: 10}})
+	a := newAlone(t, []leaseChange{{ID: 1, TTL: 10}})
 	a.lead()
 	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(labstage.Wake{}) {
 	}
@@ -446,9 +446,9 @@ func TestALookSaysWhatIsLeft(t *testing.T) {
 // However many checkpoints and expiries are due at once, each is in an entry, of a thousand at most.
 func TestAllThatIsDueIsProposed(t *testing.T) {
 	const n = 2*maxExpiries + 500
-	list := make([]LeaseChange, n)
+	list := make([]leaseChange, n)
 	for i := range list {
-		list[i] = LeaseChange{ID: int64(i + 1), TTL: 10}
+		list[i] = leaseChange{ID: int64(i + 1), TTL: 10}
 	}
 	a := newAlone(t, list)
 	a.lead()

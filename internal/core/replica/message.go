@@ -48,8 +48,8 @@ type (
 	// that did to leases, and which of this member's batches it contained.
 	Applied struct {
 		Index, Term uint64
-		Leases      []LeaseChange
-		Batches     []BatchFate
+		Leases      []leaseChange
+		Batches     []batchFate
 		// As of Index:
 		ReadPolicy quorumlease.Policy
 		ReadCells  *placement.Configuration // nil: each member with promises holds all keys
@@ -60,7 +60,7 @@ type (
 	Restored struct {
 		Index, Term uint64
 		Released    uint64 // up to where the state may be seen
-		Leases      []LeaseChange
+		Leases      []leaseChange
 		ReadPolicy  quorumlease.Policy
 		ReadCells   *placement.Configuration
 		LeaseKeys   func(lease int64) [][]byte
@@ -246,25 +246,25 @@ type (
 	}
 )
 
-// LeaseChange tells what an entry did to a lease.
-type LeaseChange struct {
+// leaseChange tells what an entry did to a lease.
+type leaseChange struct {
 	ID         int64
-	Kind       LeaseChangeKind
+	Kind       leaseChangeKind
 	TTL        int64 // seconds, when granted
 	Checkpoint int64 // milliseconds remaining, 0 for none; when granted or checkpointed
 }
 
-// LeaseChangeKind is one of the constants below.
-type LeaseChangeKind uint8
+// leaseChangeKind is one of the constants below.
+type leaseChangeKind uint8
 
 const (
-	LeaseGranted LeaseChangeKind = iota
-	LeaseGone
-	LeaseCheckpointed
+	leaseGranted leaseChangeKind = iota
+	leaseGone
+	leaseCheckpointed
 )
 
-// BatchFate tells what became of one of this member's batches.
-type BatchFate struct {
+// batchFate tells what became of one of this member's batches.
+type batchFate struct {
 	Seq     uint64
 	Refused bool // it reached the log under another term than it was meant for
 }

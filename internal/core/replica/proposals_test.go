@@ -102,11 +102,11 @@ func TestWhatBecomesOfBatches(t *testing.T) {
 		want []uint64 // the terms of those that are left
 	}{
 		{"nothing", Applied{Term: 2}, []uint64{2, 3, 3, 4, 0}},
-		{"that one is done", Applied{Term: 2, Batches: []BatchFate{{Seq: 1}}}, []uint64{3, 3, 4, 0}},
-		{"that one was refused", Applied{Term: 2, Batches: []BatchFate{{Seq: 1, Refused: true}}}, []uint64{0, 3, 3, 4, 0}},
-		{"of an unknown one", Applied{Term: 2, Batches: []BatchFate{{Seq: 9}, {Seq: 0}}}, []uint64{2, 3, 3, 4, 0}},
+		{"that one is done", Applied{Term: 2, Batches: []batchFate{{Seq: 1}}}, []uint64{3, 3, 4, 0}},
+		{"that one was refused", Applied{Term: 2, Batches: []batchFate{{Seq: 1, Refused: true}}}, []uint64{0, 3, 3, 4, 0}},
+		{"of an unknown one", Applied{Term: 2, Batches: []batchFate{{Seq: 9}, {Seq: 0}}}, []uint64{2, 3, 3, 4, 0}},
 		{"of a later term", Applied{Term: 3}, []uint64{0, 3, 3, 4, 0}},
-		{"of a later term, and that one is done", Applied{Term: 3, Batches: []BatchFate{{Seq: 2}}}, []uint64{0, 3, 4, 0}},
+		{"of a later term, and that one is done", Applied{Term: 3, Batches: []batchFate{{Seq: 2}}}, []uint64{0, 3, 4, 0}},
 		{"of two terms later", Applied{Term: 4}, []uint64{0, 0, 0, 4, 0}},
 		{"of an earlier term", Applied{Term: 1}, []uint64{2, 3, 3, 4, 0}},
 	} {

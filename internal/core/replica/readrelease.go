@@ -38,7 +38,7 @@ func (rl *readLeases) wrote(e *raftpb.Entry, from machine.NodeID, touch *Touch) 
 		rl.plans.wrote(from, touch.Keys.Writes)
 	default:
 		glance(e, func(body []byte) {
-			if t.ScanRequest(body) {
+			if t.scanRequest(body) {
 				rl.plans.wrote(from, t.Keys.Writes)
 			}
 		})
@@ -142,7 +142,7 @@ func (rl *readLeases) onApplied(at moment, in Applied) {
 		k.stop()
 	}
 	if k.on {
-		k.log.Forget(in.Index)
+		k.log.forget(in.Index)
 	}
 }
 

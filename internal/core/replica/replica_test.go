@@ -106,7 +106,7 @@ func TestApplierRefuses(t *testing.T) {
 		t.Errorf("a batch for another term: %v", err)
 	}
 	applied, results := a.Take()
-	if len(results) != 0 || len(applied.Batches) != 1 || applied.Batches[0] != (BatchFate{Seq: 7, Refused: true}) {
+	if len(results) != 0 || len(applied.Batches) != 1 || applied.Batches[0] != (batchFate{Seq: 7, Refused: true}) {
 		t.Errorf("a batch for another term: %+v, results %v", applied, results)
 	}
 }
@@ -116,7 +116,7 @@ func TestApplierRefuses(t *testing.T) {
 func TestASnapshotReplacesWhatWaitsToBeShown(t *testing.T) {
 	m := newStage(t).members[0]
 	r := m.r
-	r.unreleased = []Applied{{Index: 3, Term: 1, Leases: []LeaseChange{{ID: 5, Kind: LeaseGranted, TTL: 60}}, Roster: r.roster}}
+	r.unreleased = []Applied{{Index: 3, Term: 1, Leases: []leaseChange{{ID: 5, Kind: leaseGranted, TTL: 60}}, Roster: r.roster}}
 	in := m.a.Restored()
 	in.Index, in.Term, in.Released = 10, 2, 10
 	r.onRestored(in)

@@ -21,8 +21,8 @@ import (
 // no message is stepped before it was found sound, by itself (Sound) and beside what this
 // member knows (misfits).
 
-// ErrUnsound means that a message is one that no member of this version sends.
-var ErrUnsound = errors.New("replica: a message that no member sends")
+// errUnsound means that a message is one that no member of this version sends.
+var errUnsound = errors.New("replica: a message that no member sends")
 
 const (
 	// farAhead is a term, or an index, that no cluster reaches: each election takes a
@@ -42,11 +42,11 @@ type plausible struct {
 }
 
 func unsound(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrUnsound, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", errUnsound, fmt.Sprintf(format, args...))
 }
 
 // Sound returns nil if a message of raft's is one that a member sends to another, as far as
-// can be told by itself, and else an error that matches ErrUnsound.
+// can be told by itself, and else an error that matches errUnsound.
 func Sound(m *raftpb.Message, from, to machine.NodeID) error {
 	switch {
 	case machine.NodeID(m.GetFrom()) != from || machine.NodeID(m.GetTo()) != to:
@@ -90,7 +90,7 @@ func soundEntries(m *raftpb.Message) error {
 		}
 		term = e.GetTerm()
 		if err := soundEntry(e); err != nil {
-			return fmt.Errorf("%w: entry %d: %w", ErrUnsound, index, err)
+			return fmt.Errorf("%w: entry %d: %w", errUnsound, index, err)
 		}
 	}
 	return nil
@@ -211,7 +211,7 @@ func (r *Replica) misfits(m *raftpb.Message) error {
 	case raftpb.MsgHeartbeat:
 		if m.GetCommit() > r.least {
 			return fmt.Errorf("entries up to %d are said to be committed here, and this member's log ends at %d: if no other member is at fault, its disk has lost acknowledged entries; replace it: %w",
-				m.GetCommit(), r.least, ErrUnsound)
+				m.GetCommit(), r.least, errUnsound)
 		}
 	case raftpb.MsgAppResp:
 		if st.RaftState == raft.StateLeader && m.GetTerm() == term && !m.GetReject() && m.GetIndex() > r.last {

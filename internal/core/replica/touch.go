@@ -19,7 +19,7 @@ import (
 // barrier, which touches everything. A batch that apply will refuse, for it was
 // meant for another term, touches nothing.
 //
-// The keys of a lease that ends are not in the entry: see [TouchLog].
+// The keys of a lease that ends are not in the entry: see touchLog.
 type Touch struct {
 	Keys Access
 	// Leases tells which leases begin or end, and whose existence decides. A lease
@@ -55,10 +55,10 @@ type attachment struct {
 // server lets fewer through than a transaction may have operations, 128.
 const maxNesting = 130
 
-// Scan makes t the touch of e, and overwrites what t held before. It reads the
+// scan makes t the touch of e, and overwrites what t held before. It reads the
 // encoded entry without decoding it, and skips values: it allocates nothing once t
 // has been used for an entry as large.
-func (t *Touch) Scan(e *raftpb.Entry) {
+func (t *Touch) scan(e *raftpb.Entry) {
 	t.Keys.reset()
 	t.Leases.reset()
 	t.all, t.attached, t.ended, t.ids = false, t.attached[:0], t.ended[:0], t.ids[:0]
@@ -75,10 +75,10 @@ func (t *Touch) Scan(e *raftpb.Entry) {
 	}
 }
 
-// ScanRequest makes t the touch of a request's body, as that of an entry with nothing else
+// scanRequest makes t the touch of a request's body, as that of an entry with nothing else
 // in it, and reports whether this version would have written it.
-func (t *Touch) ScanRequest(body []byte) bool {
-	t.Scan(emptyEntry)
+func (t *Touch) scanRequest(body []byte) bool {
+	t.scan(emptyEntry)
 	return t.request(body)
 }
 

@@ -78,7 +78,7 @@ func TestTouch(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var touch Touch
-			touch.Scan(entryOf(2, tt.body))
+			touch.scan(entryOf(2, tt.body))
 			if got := shown(&touch); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -88,7 +88,7 @@ func TestTouch(t *testing.T) {
 	var touch Touch
 	later := entryOf(2, put)
 	*later.Term++
-	if touch.Scan(later); shown(&touch) != [4]string{`{}`, `{}`, `{}`, `{}`} {
+	if touch.scan(later); shown(&touch) != [4]string{`{}`, `{}`, `{}`, `{}`} {
 		t.Errorf("a batch of another term: got %q", shown(&touch))
 	}
 	for name, e := range map[string]*raftpb.Entry{
@@ -97,7 +97,7 @@ func TestTouch(t *testing.T) {
 		"version":    {Data: []byte{keptVersion + 1}},
 		"tail":       {Term: proto.Uint64(1), Data: append(entryOf(2, put).Data, 0)},
 	} {
-		if touch.Scan(e); shown(&touch) != [4]string{all, `{}`, all, `{}`} {
+		if touch.scan(e); shown(&touch) != [4]string{all, `{}`, all, `{}`} {
 			t.Errorf("%s: got %q, want a barrier", name, shown(&touch))
 		}
 	}
@@ -123,7 +123,7 @@ func contains(s keyspan.Set, o keyspan.Span) bool {
 func TestTouchIsWhatApplyChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := requests{t}
-		var l TouchLog
+		var l touchLog
 		type pending struct {
 			entry        *raftpb.Entry
 			keys, leases keyspan.Set
@@ -169,7 +169,7 @@ func TestTouchIsWhatApplyChanges(t *testing.T) {
 				if g.one(2, "published") {
 					published = a.Store().View()
 					if g.one(2, "forgotten") {
-						l.Forget(a.Index())
+						l.forget(a.Index())
 					}
 				}
 			}
@@ -200,7 +200,7 @@ func TestTouchIsWhatApplyReads(t *testing.T) {
 			both(body, body)
 		}
 		e := entryOf(0, g.body(), g.body())
-		var l TouchLog
+		var l touchLog
 		*e.Index = 1
 		touch := l.Add(e, a.Store().View().LeaseKeys)
 		for _, k := range touchKeys {

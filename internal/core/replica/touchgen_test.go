@@ -148,7 +148,7 @@ func apply(t fataler, a *Applier, entries ...*raftpb.Entry) (keys []string, leas
 	}
 	report, answers := a.Take()
 	for _, c := range report.Leases {
-		if c.Kind != LeaseCheckpointed {
+		if c.Kind != leaseCheckpointed {
 			leases = append(leases, c.ID)
 		}
 	}

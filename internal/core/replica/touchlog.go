@@ -13,12 +13,12 @@ import (
 // lease with more, all keys from the first to the last are touched.
 const maxLeaseKeys = 1000
 
-// TouchLog keeps, for the end of the log that matters to somebody, which keys and
-// leases its entries touch. The zero TouchLog is empty and ready. Entries are
+// touchLog keeps, for the end of the log that matters to somebody, which keys and
+// leases its entries touch. The zero touchLog is empty and ready. Entries are
 // added before the acknowledgment of them leaves (R8), released when nobody who
 // has a read lease on their keys can miss them, and forgotten once the published
 // state includes them; package keyspan has the rules, and how a reader asks.
-type TouchLog struct {
+type touchLog struct {
 	keys, leases keyspan.Table
 	// guards has what entries read for what they change: a later entry that changes that may
 	// not be visible before them.
@@ -36,9 +36,9 @@ type TouchLog struct {
 // that includes all that was forgotten, and does not include e: the View that
 // was published last, mostly ([github.com/tenure-lease/tenure/internal/state/kv.View.LeaseKeys]). With a nil keysOf the end of
 // a lease is a barrier.
-func (l *TouchLog) Add(e *raftpb.Entry, keysOf func(lease int64) [][]byte) *Touch {
+func (l *touchLog) Add(e *raftpb.Entry, keysOf func(lease int64) [][]byte) *Touch {
 	t := &l.scratch
-	t.Scan(e)
+	t.scan(e)
 	t.resolved = len(t.ended) > 0
 	if t.resolved {
 		if keysOf == nil {
@@ -60,7 +60,7 @@ func (l *TouchLog) Add(e *raftpb.Entry, keysOf func(lease int64) [][]byte) *Touc
 }
 
 // resolve adds the keys of the leases that t ends.
-func (l *TouchLog) resolve(t *Touch, keysOf func(lease int64) [][]byte) {
+func (l *touchLog) resolve(t *Touch, keysOf func(lease int64) [][]byte) {
 	slices.Sort(t.ended)
 	t.ended = slices.Compact(t.ended)
 	for _, a := range l.attached {
@@ -86,7 +86,7 @@ func (l *TouchLog) resolve(t *Touch, keysOf func(lease int64) [][]byte) {
 }
 
 // Truncate tells that entries from the index on were replaced.
-func (l *TouchLog) Truncate(from uint64) {
+func (l *touchLog) Truncate(from uint64) {
 	l.guards.Truncate(from)
 	l.keys.Truncate(from)
 	l.leases.Truncate(from)
@@ -96,33 +96,33 @@ func (l *TouchLog) Truncate(from uint64) {
 	}
 }
 
-// Restored tells that the log starts anew behind a snapshot at index. It may hold
+// restored tells that the log starts anew behind a snapshot at index. It may hold
 // what is not released, of keys that nobody knows, so that it is a barrier until
 // index is released (R16).
-func (l *TouchLog) Restored(index uint64) {
-	*l = TouchLog{}
+func (l *touchLog) restored(index uint64) {
+	*l = touchLog{}
 	l.keys.Add(index, keyspan.Set{keyspan.All()}, nil)
 	l.leases.Add(index, keyspan.Set{keyspan.All()}, nil)
-	l.Forget(index)
+	l.forget(index)
 }
 
-// Release tells that one entry is released, whatever is before it.
-func (l *TouchLog) Release(index uint64) {
+// release tells that one entry is released, whatever is before it.
+func (l *touchLog) release(index uint64) {
 	l.guards.Release(index)
 	l.keys.Release(index)
 	l.leases.Release(index)
 }
 
-// ReleaseThrough tells that all entries up to index are released.
-func (l *TouchLog) ReleaseThrough(index uint64) {
+// releaseThrough tells that all entries up to index are released.
+func (l *touchLog) releaseThrough(index uint64) {
 	l.guards.ReleaseThrough(index)
 	l.keys.ReleaseThrough(index)
 	l.leases.ReleaseThrough(index)
 }
 
-// Forget tells that every state that is captured from now on, and every one that
+// forget tells that every state that is captured from now on, and every one that
 // a keysOf reads, includes index.
-func (l *TouchLog) Forget(index uint64) {
+func (l *touchLog) forget(index uint64) {
 	l.guards.Forget(index)
 	l.keys.Forget(index)
 	l.leases.Forget(index)
@@ -134,11 +134,11 @@ func (l *TouchLog) Forget(index uint64) {
 	l.attached = l.attached[n:]
 }
 
-// Blocked gives the lowest entry that has to be released before index is, since
+// blocked gives the lowest entry that has to be released before index is, since
 // index depends on what it changes (R25), or changes what it depends on: a guard that a
 // transaction has compared must not be seen to be gone before the transaction is. It
 // is 0 if there is none.
-func (l *TouchLog) Blocked(index uint64) uint64 {
+func (l *touchLog) blocked(index uint64) uint64 {
 	first := uint64(0)
 	for _, i := range [...]uint64{l.keys.Blocked(index), l.leases.Blocked(index), l.guards.Overtaken(index)} {
 		if i != 0 && (first == 0 || i < first) {
@@ -148,22 +148,22 @@ func (l *TouchLog) Blocked(index uint64) uint64 {
 	return first
 }
 
-// Entangled reports whether a request would wait for entries that are not released, by way
+// entangled reports whether a request would wait for entries that are not released, by way
 // of a lease, or of what they read: whatever those wait for, it would wait for, too.
-func (l *TouchLog) Entangled(t *Touch) bool {
+func (l *touchLog) entangled(t *Touch) bool {
 	return l.guards.FirstUnreleased(t.Keys.Writes) != 0 ||
 		l.leases.FirstUnreleased(t.Leases.Reads) != 0 || l.leases.FirstUnreleased(t.Leases.Writes) != 0
 }
 
-// Held reports whether an entry touches keys or leases and is not released.
-func (l *TouchLog) Held(index uint64) bool { return l.keys.Held(index) || l.leases.Held(index) }
+// held reports whether an entry touches keys or leases and is not released.
+func (l *touchLog) held(index uint64) bool { return l.keys.Held(index) || l.leases.Held(index) }
 
 // Keys returns the table for questions about keys; nobody else may change it.
-func (l *TouchLog) Keys() *keyspan.Table { return &l.keys }
+func (l *touchLog) Keys() *keyspan.Table { return &l.keys }
 
-// Unreleased gives the entries that touch keys or leases and are not released,
+// unreleased gives the entries that touch keys or leases and are not released,
 // ascending. The one that was given last may be released meanwhile.
-func (l *TouchLog) Unreleased() iter.Seq[uint64] {
+func (l *touchLog) unreleased() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		leases := slices.Collect(l.leases.Unreleased())
 		for key := range l.keys.Unreleased() {

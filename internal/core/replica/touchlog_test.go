@@ -12,9 +12,9 @@ import (
 )
 
 // touchLogOf has entries from index 2 on, of one request each.
-func touchLogOf(t testing.TB, keysOf func(int64) [][]byte, bodies ...[]byte) *TouchLog {
+func touchLogOf(t testing.TB, keysOf func(int64) [][]byte, bodies ...[]byte) *touchLog {
 	t.Helper()
-	l := new(TouchLog)
+	l := new(touchLog)
 	for i, body := range bodies {
 		l.Add(entryOf(uint64(i+2), body), keysOf)
 	}
@@ -56,18 +56,18 @@ func TestTouchLogDependencies(t *testing.T) {
 			l := touchLogOf(t, noKeys, tt.bodies...)
 			var got []uint64
 			for i := range tt.bodies {
-				got = append(got, l.Blocked(uint64(i+2)))
+				got = append(got, l.blocked(uint64(i+2)))
 			}
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 			for i := range tt.bodies { // in order of the log nobody waits
-				l.Release(uint64(i + 2))
-				if got := l.Blocked(uint64(i + 3)); got > uint64(i+2) {
+				l.release(uint64(i + 2))
+				if got := l.blocked(uint64(i + 3)); got > uint64(i+2) {
 					t.Errorf("entry %d waits for %d", i+3, got)
 				}
 			}
-			l.Forget(uint64(len(tt.bodies) + 1))
+			l.forget(uint64(len(tt.bodies) + 1))
 			if got := l.Keys().Len() + l.leases.Len() + len(l.attached); got != 0 {
 				t.Errorf("%d things are kept in the end", got)
 			}
@@ -105,15 +105,15 @@ func TestTouchLogLeaseKeys(t *testing.T) {
 func TestTouchLogRestored(t *testing.T) {
 	put := bodyOf(t, kindPut, &pb.PutRequest{Key: []byte("p")})
 	l := touchLogOf(t, noKeys, put, put, put)
-	l.Restored(9)
+	l.restored(9)
 	l.Add(entryOf(10, put), noKeys)
 	if got := l.Keys().FirstUnreleased(key("other")); got != 9 {
 		t.Errorf("behind a snapshot: got %d, want 9", got)
 	}
-	if got := l.Blocked(10); got != 9 {
+	if got := l.blocked(10); got != 9 {
 		t.Errorf("the first entry after it waits for %d, want 9", got)
 	}
-	l.ReleaseThrough(9)
+	l.releaseThrough(9)
 	if got := l.Keys().LastTouch(key("other")); got != 0 {
 		t.Errorf("once it is released: got %d, want 0", got)
 	}
@@ -127,16 +127,16 @@ func TestTouchLogUnreleased(t *testing.T) {
 	grant := bodyOf(t, kindGrant, &pb.LeaseGrantRequest{ID: 7, TTL: 5})
 	checkpoint := bodyOf(t, kindCheckpoint, &pb.LeaseCheckpointRequest{})
 	l := touchLogOf(t, noKeys, grant, put(7), checkpoint, put(0), grant, grant, put(7), grant)
-	l.Release(6)
+	l.release(6)
 	var got []uint64
-	for index := range l.Unreleased() {
+	for index := range l.unreleased() {
 		got = append(got, index)
-		l.Release(index)
+		l.release(index)
 	}
 	if want := []uint64{2, 3, 5, 7, 8, 9}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	for index := range l.Unreleased() {
+	for index := range l.unreleased() {
 		t.Errorf("%d is still there", index)
 	}
 }
@@ -166,7 +166,7 @@ func FuzzTouch(f *testing.F) {
 				e.Term = proto.Uint64(b.Term)
 			}
 		}
-		var l TouchLog
+		var l touchLog
 		touch := l.Add(e, a.Store().View().LeaseKeys)
 		before := a.Store().Revision()
 		if err := a.Apply(e); err != nil {
@@ -216,7 +216,7 @@ func BenchmarkTouch(b *testing.B) {
 			b.ReportAllocs()
 			var t Touch
 			for b.Loop() {
-				t.Scan(e)
+				t.scan(e)
 			}
 		})
 		b.Run("decode/"+name, func(b *testing.B) { // what apply does, to compare
@@ -235,12 +235,12 @@ func BenchmarkTouch(b *testing.B) {
 		})
 		b.Run("log/"+name, func(b *testing.B) {
 			b.ReportAllocs()
-			var l TouchLog
+			var l touchLog
 			for index := uint64(2); b.Loop(); index++ {
 				*e.Index = index
 				l.Add(e, noKeys)
-				l.Release(index)
-				l.Forget(index)
+				l.release(index)
+				l.forget(index)
 			}
 		})
 	}
@@ -249,8 +249,8 @@ func BenchmarkTouch(b *testing.B) {
 func TestScanAllocatesNothing(t *testing.T) {
 	e := entryOf(2, bodyOf(t, kindPut, &pb.PutRequest{Key: []byte("k"), Value: []byte("v"), Lease: 7}))
 	var touch Touch
-	touch.Scan(e)
-	if got := testing.AllocsPerRun(100, func() { touch.Scan(e) }); got != 0 {
+	touch.scan(e)
+	if got := testing.AllocsPerRun(100, func() { touch.scan(e) }); got != 0 {
 		t.Errorf("got %v allocations, want none", got)
 	}
 }

@@ -28,8 +28,8 @@ type Config struct {
 	Clock clock.Clock
 }
 
-// CheckPaths returns an error if paths cannot be those of a set. It does not look for them.
-func CheckPaths(paths []string) error {
+// checkPaths returns an error if paths cannot be those of a set. It does not look for them.
+func checkPaths(paths []string) error {
 	if len(paths) == 0 {
 		return errors.New("no path is given: name a directory, or several of which a minority may fail")
 	}

@@ -38,7 +38,7 @@ func Init(ctx context.Context, paths []string, spec Spec) (register.Header, erro
 // initBy is Init with the clock that measures δ.
 func initBy(ctx context.Context, now func() machine.Mono, paths []string, spec Spec) (register.Header, error) {
 	var h register.Header
-	if err := CheckPaths(paths); err != nil {
+	if err := checkPaths(paths); err != nil {
 		return h, err
 	}
 	for _, path := range paths { // before any is made

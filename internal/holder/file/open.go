@@ -32,7 +32,7 @@ var _ tenure.Leaser = (*Leaser)(nil)
 // waits for those that hang no longer than until ctx is done, or some seconds after a
 // majority is open.
 func Open(ctx context.Context, cfg Config) (*Leaser, error) {
-	if err := CheckPaths(cfg.Paths); err != nil {
+	if err := checkPaths(cfg.Paths); err != nil {
 		return nil, err
 	}
 	if cfg.Clock == nil {

@@ -29,7 +29,7 @@ func ReadURL(whole string) (cfg Config, err error) {
 		}
 		cfg.Paths = append(cfg.Paths, path)
 	}
-	if err := CheckPaths(cfg.Paths); err != nil {
+	if err := checkPaths(cfg.Paths); err != nil {
 		return cfg, fmt.Errorf("%w %q: %w", address.ErrURL, whole, err)
 	}
 	return cfg, nil

@@ -213,10 +213,10 @@ func TestWhatAPeerTellsOfItself(t *testing.T) {
 	p.serving, p.clock = true, nil
 	want.Serving, want.SilentMS, want.Clock = true, 0, ""
 	for range 100 {
-		p.renewals.note(PunctualityParts, 3)
+		p.renewals.note(punctualityParts, 3)
 	}
-	p.renewals.note(PunctualityParts, 9)
-	want.Renewals, want.RenewedAt = 101, [3]float64{4. / PunctualityParts, 4. / PunctualityParts, 10. / PunctualityParts}
+	p.renewals.note(punctualityParts, 9)
+	want.Renewals, want.RenewedAt = 101, [3]float64{4. / punctualityParts, 4. / punctualityParts, 10. / punctualityParts}
 	if got := p.Status(); !reflect.DeepEqual(got, want) {
 		t.Errorf("the status is %+v, want %+v", got, want)
 	}

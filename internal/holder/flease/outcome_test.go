@@ -70,7 +70,7 @@ func TestWhatTheMachineReports(t *testing.T) {
 			t.Errorf("renewed, it has %v left by the sooner clock, want 12s; who minds is nudged: %v", left, len(moved) == 1)
 		}
 		// It lasts for nine and a half seconds of ten, of which six were left.
-		if at := 35 * PunctualityParts / 100; p.renewals.count.Load() != 1 || p.renewals.parts[at].Load() != 1 {
+		if at := 35 * punctualityParts / 100; p.renewals.count.Load() != 1 || p.renewals.parts[at].Load() != 1 {
 			t.Errorf("a renewal when 3.5 of 10 seconds have passed is not counted as that, of %d", p.renewals.count.Load())
 		}
 		report(flease.Renewed{ID: 5, Deadline: now.Mono.Add(20 * time.Second), Until: now.Wall + machine.Wall(22*time.Second)})

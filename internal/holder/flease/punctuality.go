@@ -6,12 +6,12 @@ import (
 )
 
 // Punctuality counts renewals by the time that they took. Element i counts the renewals that were
-// confirmed when i of PunctualityParts parts of the TTL had passed since the one before was asked
+// confirmed when i of punctualityParts parts of the TTL had passed since the one before was asked
 // for. A half is on time. It counts from the start of the peer; see Since.
-type Punctuality [PunctualityParts]uint64
+type Punctuality [punctualityParts]uint64
 
-// PunctualityParts is the number of parts that a TTL is divided into.
-const PunctualityParts = 512
+// punctualityParts is the number of parts that a TTL is divided into.
+const punctualityParts = 512
 
 // Total returns the number of renewals.
 func (h *Punctuality) Total() (n uint64) {
@@ -35,7 +35,7 @@ func (h *Punctuality) Quantile(share float64) float64 {
 	total, sum := float64(h.Total()), 0.0
 	for i, n := range h {
 		if sum += float64(n); n > 0 && sum >= share*total {
-			return float64(i+1) / PunctualityParts
+			return float64(i+1) / punctualityParts
 		}
 	}
 	return 0
@@ -44,7 +44,7 @@ func (h *Punctuality) Quantile(share float64) float64 {
 // punctuality counts renewals. The goroutine that steps the machine writes it, and any goroutine
 // may read it.
 type punctuality struct {
-	parts [PunctualityParts]atomic.Uint64
+	parts [punctualityParts]atomic.Uint64
 	count atomic.Uint64
 	// the counts of one and two times recentRenewals ago
 	older, old atomic.Pointer[Punctuality]
@@ -56,7 +56,7 @@ const recentRenewals = 1 << 20
 // note counts a renewal that was confirmed when a part of the ttl had passed since the one before
 // was asked for.
 func (h *punctuality) note(ttl, passed time.Duration) {
-	i := min(max(int64(passed)*PunctualityParts/max(int64(ttl), 1), 0), PunctualityParts-1)
+	i := min(max(int64(passed)*punctualityParts/max(int64(ttl), 1), 0), punctualityParts-1)
 	h.parts[i].Add(1)
 	if h.count.Add(1)%recentRenewals == 0 {
 		all := h.all()

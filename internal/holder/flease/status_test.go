@@ -54,15 +54,15 @@ func TestWhyItIsOfNoUse(t *testing.T) {
 func TestPunctuality(t *testing.T) {
 	var h punctuality
 	count := func(n uint64, passed time.Duration) {
-		h.note(PunctualityParts, passed)
+		h.note(punctualityParts, passed)
 		h.count.Add(n - 1)
 		h.parts[passed].Add(n - 1)
 	}
 	count(recentRenewals-1, 10)
-	if p := h.recent(); p.Total() != recentRenewals-1 || p.Quantile(1) != 11./PunctualityParts {
+	if p := h.recent(); p.Total() != recentRenewals-1 || p.Quantile(1) != 11./punctualityParts {
 		t.Errorf("of %d renewals %d are told, all within %v", recentRenewals-1, p.Total(), p.Quantile(1))
 	}
-	h.note(PunctualityParts, 10)
+	h.note(punctualityParts, 10)
 	for round := range uint64(3) {
 		at := time.Duration(100 * (round + 1))
 		count(recentRenewals-1, at)
@@ -70,12 +70,12 @@ func TestPunctuality(t *testing.T) {
 		if n := before.Total(); n < recentRenewals || n >= 3*recentRenewals {
 			t.Errorf("of %d renewals the last %d are told, want %d at least, and fewer than three times as many", h.count.Load(), n, recentRenewals)
 		}
-		h.note(PunctualityParts, at)
+		h.note(punctualityParts, at)
 		after := h.recent()
 		if n := after.Total(); n < recentRenewals || n >= 3*recentRenewals {
 			t.Errorf("of %d renewals the last %d are told, want %d at least, and fewer than three times as many", h.count.Load(), n, recentRenewals)
 		}
-		if old := after.Quantile(0); round > 1 && old < 100./PunctualityParts {
+		if old := after.Quantile(0); round > 1 && old < 100./punctualityParts {
 			t.Errorf("renewals of long ago are told: %v", old)
 		}
 	}
@@ -87,7 +87,7 @@ func TestPunctuality(t *testing.T) {
 	late.note(time.Second, 2*time.Second)
 	late.note(time.Second, -time.Second)
 	late.note(0, time.Second)
-	if late.parts[PunctualityParts-1].Load() != 2 || late.parts[0].Load() != 1 {
+	if late.parts[punctualityParts-1].Load() != 2 || late.parts[0].Load() != 1 {
 		t.Error("a renewal beyond its TTL is not counted as the latest, or one before it as the earliest")
 	}
 	if p := (Punctuality{}); p.Quantile(0.5) != 0 {
@@ -95,7 +95,7 @@ func TestPunctuality(t *testing.T) {
 	}
 	some := Punctuality{1: 50, 2: 49, 3: 1}
 	for share, want := range map[float64]float64{0.5: 2, 0.51: 3, 0.99: 3, 1: 4} {
-		if got := some.Quantile(share) * PunctualityParts; got != want {
+		if got := some.Quantile(share) * punctualityParts; got != want {
 			t.Errorf("%v of the renewals were within %v parts, want %v", share, got, want)
 		}
 	}

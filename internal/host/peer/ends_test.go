@@ -54,9 +54,9 @@ func TestWhichEndsAreADeath(t *testing.T) {
 		again   bool  // that from it is not there again at first
 	}{
 		{"that to it, as by a death", nil, io.EOF, 0, false},
-		{"that from it, as by a death, and that to it for silence", io.EOF, ErrTooQuiet, 0, false},
+		{"that from it, as by a death, and that to it for silence", io.EOF, errTooQuiet, 0, false},
 		{"that to it, as by a death, when that from it had ended so before", nil, io.EOF, 0, true},
-		{"that from it for silence, and that to it as by a death", ErrTooQuiet, io.EOF, 0, false},
+		{"that from it for silence, and that to it as by a death", errTooQuiet, io.EOF, 0, false},
 		{"both, as by a death", io.EOF, io.EOF, 1, false},
 		{"both, when it was connected again", io.EOF, io.EOF, 2, false},
 	} {
@@ -119,7 +119,7 @@ func TestWhatAStreamLeavesUnread(t *testing.T) {
 		}
 		conn.Write(append(appendFrame(nil, frameHeader, nil), tt.frames...))
 		err = readVerdict(conn)
-		if (err == nil) != (tt.want == "") || err != nil && (!errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), tt.want)) {
+		if (err == nil) != (tt.want == "") || err != nil && (!errors.Is(err, errRejected) || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("unread: %s: the verdict is %v, want one of %q", tt.name, err, tt.want)
 		}
 		conn.Close()
@@ -144,7 +144,7 @@ func TestAVerdictWaitsForItsReader(t *testing.T) {
 	defer other.Close()
 	other.SetDeadline(time.Now().Add(20 * time.Second))
 	other.Write(appendFrame(nil, frameHeader, nil))
-	if err := readVerdict(other); !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), "no room") {
+	if err := readVerdict(other); !errors.Is(err, errRejected) || !strings.Contains(err.Error(), "no room") {
 		t.Fatalf("the verdict is %v", err)
 	}
 	if _, err := other.Write(appendFrame(nil, frameChunk, make([]byte, 1000))); err != nil {
@@ -335,7 +335,7 @@ func TestWhoDialsHangsUp(t *testing.T) {
 		c.Dial = d.dial
 		c.Stream = func(_ machine.NodeID, _ []byte, r io.Reader) error { return errors.New("no") }
 	})
-	if err := c[0].SendStream(t.Context(), 2, nil, strings.NewReader("stream")); !errors.Is(err, ErrRejected) {
+	if err := c[0].SendStream(t.Context(), 2, nil, strings.NewReader("stream")); !errors.Is(err, errRejected) {
 		t.Error(err)
 	}
 	poll(t, "the connections to be those of messages alone, one each way", func() bool { return d.open.Load() == 2 })

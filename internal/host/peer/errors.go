@@ -23,19 +23,19 @@ var (
 	ErrUnconfirmed = errors.New("not confirmed at the member's address")
 	// ErrVersion means that the other side speaks another protocol.
 	ErrVersion = errors.New("protocol versions differ")
-	// ErrBusy means that the receiver has a bulk stream from us already.
-	ErrBusy = errors.New("the receiver is busy with another stream")
-	// ErrUnsupported means that the receiver takes no bulk streams.
-	ErrUnsupported = errors.New("the receiver takes no streams")
-	// ErrProtocol means that the other side sent what it must not.
-	ErrProtocol = errors.New("protocol violated")
-	// ErrRejected means that the receiver's Stream function failed.
-	ErrRejected = errors.New("the receiver rejected the stream")
+	// errBusy means that the receiver has a bulk stream from us already.
+	errBusy = errors.New("the receiver is busy with another stream")
+	// errUnsupported means that the receiver takes no bulk streams.
+	errUnsupported = errors.New("the receiver takes no streams")
+	// errProtocol means that the other side sent what it must not.
+	errProtocol = errors.New("protocol violated")
+	// errRejected means that the receiver's Stream function failed.
+	errRejected = errors.New("the receiver rejected the stream")
 	// ErrClosed means that the transport was closed.
 	ErrClosed = errors.New("transport closed")
 
-	// ErrTooQuiet means that nothing was heard for too long.
-	ErrTooQuiet = errors.New("nothing heard for too long")
+	// errTooQuiet means that nothing was heard for too long.
+	errTooQuiet = errors.New("nothing heard for too long")
 
 	errRestarted = errors.New("its process was restarted")
 	errNotMine   = errors.New("this process did not dial that connection")
@@ -61,5 +61,5 @@ func (r *Refusal) Unwrap() error { return r.kind }
 func hex(id machine.NodeID) string { return fmt.Sprintf("%x", uint64(id)) }
 
 func violation(format string, args ...any) error {
-	return fmt.Errorf("peer: %w: %s", ErrProtocol, fmt.Sprintf(format, args...))
+	return fmt.Errorf("peer: %w: %s", errProtocol, fmt.Sprintf(format, args...))
 }

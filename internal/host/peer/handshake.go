@@ -133,9 +133,9 @@ func (s status) err() error {
 	case statusDuplicateID:
 		return ErrDuplicateID
 	case statusBusy:
-		return ErrBusy
+		return errBusy
 	case statusUnsupported:
-		return ErrUnsupported
+		return errUnsupported
 	case statusRemoved:
 		return ErrRemoved
 	case statusUnconfirmed:
@@ -143,7 +143,7 @@ func (s status) err() error {
 	case statusNotMine:
 		return errNotMine
 	}
-	return ErrProtocol
+	return errProtocol
 }
 
 func encodeWelcome(s status, reason string) []byte {

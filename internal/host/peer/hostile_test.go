@@ -189,7 +189,7 @@ func TestPongsThatMakeNoSense(t *testing.T) {
 		conn.Write(frame)
 		io.Copy(io.Discard, conn)
 		m.waitLog("no connection to member")
-		if ended, _, _ := strings.Cut(m.log.String()[strings.Index(m.log.String(), "no connection"):], "\n"); !strings.Contains(ended, ErrProtocol.Error()) {
+		if ended, _, _ := strings.Cut(m.log.String()[strings.Index(m.log.String(), "no connection"):], "\n"); !strings.Contains(ended, errProtocol.Error()) {
 			t.Errorf("an answer to a ping that is %s: the connection goes on, and ends with %q", name, ended)
 		}
 		conn.Close()
@@ -325,7 +325,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		conn.Write(appendFrame(nil, frameHeader, make([]byte, answerMax+1)))
 		io.Copy(io.Discard, conn)
 	}()
-	if said, err := Ask(context.Background(), ln.Addr().String(), nil, nil, nil); !errors.Is(err, ErrProtocol) {
+	if said, err := Ask(context.Background(), ln.Addr().String(), nil, nil, nil); !errors.Is(err, errProtocol) {
 		t.Errorf("an answer of %d bytes, %v; want ErrProtocol", len(said), err)
 	}
 }

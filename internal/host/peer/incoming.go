@@ -95,7 +95,7 @@ func (t *Transport) welcome(by *Guest) (conn net.Conn, r *remote, h hello, err e
 			}
 			return conn, r, h, err
 		default:
-			s, err = statusBusy, ErrBusy
+			s, err = statusBusy, errBusy
 		}
 	}
 	if err == nil && r == nil { // a question
@@ -117,7 +117,7 @@ func (t *Transport) judge(h hello) (*remote, status, error) {
 	t.mu.Unlock()
 	switch {
 	case h.kind == kindInquiry && t.cfg.Answer == nil:
-		return nil, statusUnsupported, ErrUnsupported
+		return nil, statusUnsupported, errUnsupported
 	case h.kind == kindInquiry:
 		return nil, statusWelcome, nil
 	case h.cluster != t.cfg.ClusterID:
@@ -135,7 +135,7 @@ func (t *Transport) judge(h hello) (*remote, status, error) {
 	case r == nil:
 		return nil, statusUnknownMember, fmt.Errorf("%w: %x is not known here", ErrUnknownMember, uint64(h.from))
 	case h.kind == kindBulk && t.cfg.Stream == nil:
-		return nil, statusUnsupported, ErrUnsupported
+		return nil, statusUnsupported, errUnsupported
 	}
 	return r, statusWelcome, nil
 }

@@ -124,7 +124,7 @@ func TestOtherFramesAreNoVerdicts(t *testing.T) {
 	for typ := frameType(0); typ <= frameVerdict+1; typ++ {
 		ours, other := net.Pipe()
 		go func() { other.Write(appendFrame(nil, typ, nil)); other.Close() }()
-		if err := readVerdict(ours); typ == frameVerdict && err != nil || typ != frameVerdict && !errors.Is(err, ErrProtocol) {
+		if err := readVerdict(ours); typ == frameVerdict && err != nil || typ != frameVerdict && !errors.Is(err, errProtocol) {
 			t.Errorf("an empty frame of type %d as a verdict: %v", typ, err)
 		}
 		ours.Close()

@@ -61,7 +61,7 @@ func TestAsk(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	shy := newMember(t, 2, listen(t, "127.0.0.1:0"), nil, quick, nil)
-	if got, err := Ask(context.Background(), shy.addr, nil, nil, nil); !errors.Is(err, ErrUnsupported) {
+	if got, err := Ask(context.Background(), shy.addr, nil, nil, nil); !errors.Is(err, errUnsupported) {
 		t.Errorf("got %q, %v, want a refusal", got, err)
 	}
 }
@@ -118,7 +118,7 @@ func TestOtherFramesAreNoQuestions(t *testing.T) {
 			}()
 			return ours, nil
 		}, nil)
-		if !errors.Is(err, ErrProtocol) {
+		if !errors.Is(err, errProtocol) {
 			t.Errorf("a frame of type %d is taken for an answer: %q, %v", typ, said, err)
 		}
 	}

@@ -154,7 +154,7 @@ func (r *remote) listen(conn net.Conn) error {
 // timeout gives a passed deadline its name.
 func timeout(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("peer: %w", ErrTooQuiet)
+		return fmt.Errorf("peer: %w", errTooQuiet)
 	}
 	return err
 }

@@ -111,7 +111,7 @@ func TestAStreamThatEndsBeforeItsWelcome(t *testing.T) {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, ErrBusy) || time.Now().After(end) {
+		if !errors.Is(err, errBusy) || time.Now().After(end) {
 			t.Fatalf("after a stream that ended before its welcome: %v", err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestStreamsThatStandStill(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn.SetReadDeadline(time.Now().Add(8 * time.Second))
-	if typ, said, err := readFrame(conn, nil, verdictBytesMax); typ != frameVerdict || !strings.Contains(string(said), ErrTooQuiet.Error()) {
+	if typ, said, err := readFrame(conn, nil, verdictBytesMax); typ != frameVerdict || !strings.Contains(string(said), errTooQuiet.Error()) {
 		t.Fatalf("a stream that stands still goes on: %q, %v", said, err)
 	}
 	if _, err := conn.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {

@@ -107,7 +107,7 @@ func TestStoppedProcessIsNotDown(t *testing.T) {
 		}
 	}
 	poll(t, "the silence to be noticed", func() bool { return !m.Stats(2).Connected })
-	poll(t, "the reason", func() bool { return errors.Is(m.Stats(2).LastError, ErrTooQuiet) })
+	poll(t, "the reason", func() bool { return errors.Is(m.Stats(2).LastError, errTooQuiet) })
 	m.waitLog("connection from member ended") // the incoming one too
 	if q := m.Stats(2).QueueBytes; q != 0 {
 		t.Errorf("%d bytes are kept for a peer that is not there", q)

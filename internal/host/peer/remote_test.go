@@ -184,8 +184,8 @@ func TestRefusalsNameTheMember(t *testing.T) {
 	if want := `peer: member abcd refuses this one: "go away": ` + ErrRemoved.Error(); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	for s, want := range []error{nil, ErrProtocol, ErrVersion, ErrWrongCluster, ErrUnknownMember, ErrWrongAddress, ErrDuplicateID,
-		ErrBusy, ErrUnsupported, ErrRemoved, ErrUnconfirmed, errNotMine, ErrProtocol} {
+	for s, want := range []error{nil, errProtocol, ErrVersion, ErrWrongCluster, ErrUnknownMember, ErrWrongAddress, ErrDuplicateID,
+		errBusy, errUnsupported, ErrRemoved, ErrUnconfirmed, errNotMine, errProtocol} {
 		if err := readWelcome(bytes.NewReader(encodeWelcome(status(s), "")), 1); !errors.Is(err, want) {
 			t.Errorf("status %d means %v, want %v", s, err, want)
 		}

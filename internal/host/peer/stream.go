@@ -26,7 +26,7 @@ type sourceError struct{ error }
 
 // SendStream sends all of src to a peer's Stream function, over a connection of
 // its own, and returns what that function returned: nil once it has taken all of
-// it, else an error that matches ErrRejected. An error of src is returned as it
+// it, else an error that matches errRejected. An error of src is returned as it
 // is, and the receiver is told. ctx bounds the whole, the wait for the receiver's
 // verdict included. It ends as well when the receiver's process is found to have ended: see
 // Down. Streams to one peer take turns.
@@ -158,7 +158,7 @@ func readVerdict(conn net.Conn) error {
 	case typ != frameVerdict:
 		return violation("a frame of type %d where a verdict belongs", typ)
 	case len(body) > 0:
-		return fmt.Errorf("%w: %s", ErrRejected, body)
+		return fmt.Errorf("%w: %s", errRejected, body)
 	}
 	return nil
 }

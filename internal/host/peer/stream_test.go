@@ -89,16 +89,16 @@ func TestStreamVerdicts(t *testing.T) {
 		{"empty", takeAll, strings.NewReader(""), nil, ""},
 		{"taken", takeAll, strings.NewReader(big), nil, ""},
 		{"not read to the end", func(machine.NodeID, []byte, io.Reader) error { return nil }, strings.NewReader(big), nil, ""},
-		{"rejected at once", func(machine.NodeID, []byte, io.Reader) error { return errors.New("too old") }, strings.NewReader(big), ErrRejected, "too old"},
+		{"rejected at once", func(machine.NodeID, []byte, io.Reader) error { return errors.New("too old") }, strings.NewReader(big), errRejected, "too old"},
 		{"rejected on the way", func(_ machine.NodeID, _ []byte, r io.Reader) error {
 			io.CopyN(io.Discard, r, 1<<20)
 			return errors.New("disk full")
-		}, strings.NewReader(big), ErrRejected, "disk full"},
-		{"rejected at length", func(machine.NodeID, []byte, io.Reader) error { return errors.New(big[:3*verdictBytesMax]) }, strings.NewReader(big), ErrRejected, "xxx"},
+		}, strings.NewReader(big), errRejected, "disk full"},
+		{"rejected at length", func(machine.NodeID, []byte, io.Reader) error { return errors.New(big[:3*verdictBytesMax]) }, strings.NewReader(big), errRejected, "xxx"},
 		{"the source fails", takeAll, io.MultiReader(strings.NewReader(big), errReader{broken}), broken, "broken source"},
 		{"the source is cut off", takeAll, io.MultiReader(strings.NewReader("half"), errReader{io.ErrUnexpectedEOF}), io.ErrUnexpectedEOF, "unexpected EOF"},
 		{"the source is cut off behind much", takeAll, io.MultiReader(strings.NewReader(big), errReader{io.ErrUnexpectedEOF}), io.ErrUnexpectedEOF, "unexpected EOF"},
-		{"streams are not taken", nil, strings.NewReader(big), ErrUnsupported, "takes no streams"},
+		{"streams are not taken", nil, strings.NewReader(big), errUnsupported, "takes no streams"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestStreamVerdicts(t *testing.T) {
 		t.Errorf("got %v, want ErrUnknownMember", err)
 	}
 	long := make([]byte, streamHeaderMax+1)
-	if err := c[0].SendStream(context.Background(), 2, long, strings.NewReader("")); err == nil || errors.Is(err, ErrRejected) {
+	if err := c[0].SendStream(context.Background(), 2, long, strings.NewReader("")); err == nil || errors.Is(err, errRejected) {
 		t.Errorf("a header of %d bytes: got %v, want that it is not sent", len(long), err)
 	}
 	if err := c[0].SendStream(context.Background(), 2, long[1:], strings.NewReader("")); err != nil {
@@ -204,7 +204,7 @@ func TestStreamsTakeTurns(t *testing.T) {
 	tk, done := c[0].draw(c[0].remote(2))
 	defer done()
 	_, err := greetRaw(t, c[1].addr, hello{kindBulk, 77, 1, 2, 5, tk})
-	if !errors.Is(err, ErrBusy) {
+	if !errors.Is(err, errBusy) {
 		t.Errorf("got %v, want ErrBusy", err)
 	}
 	close(release)

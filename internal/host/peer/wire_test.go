@@ -157,7 +157,7 @@ func TestBadFramesEndTheStream(t *testing.T) {
 			}
 			conn.Write(tt.frame)
 			if tt.kind == kindBulk {
-				if err := readVerdict(conn); !errors.Is(err, ErrRejected) {
+				if err := readVerdict(conn); !errors.Is(err, errRejected) {
 					t.Errorf("verdict %v, want ErrRejected", err)
 				}
 				conn.(*net.TCPConn).CloseWrite()
@@ -199,14 +199,14 @@ func TestBadAnswers(t *testing.T) {
 // The text of a refusal is clipped.
 func TestLongReasons(t *testing.T) {
 	reason := bytes.Repeat([]byte("x"), reasonBytesMax+1)
-	if err := readWelcome(bytes.NewReader(encodeWelcome(statusBusy, string(reason))), 2); !errors.Is(err, ErrBusy) {
+	if err := readWelcome(bytes.NewReader(encodeWelcome(statusBusy, string(reason))), 2); !errors.Is(err, errBusy) {
 		t.Errorf("a refusal for a long reason: got %v, want ErrBusy", err)
 	}
 }
 
 // A verdict has a few words.
 func TestLongVerdicts(t *testing.T) {
-	for size, want := range map[int]error{verdictBytesMax: ErrRejected, verdictBytesMax + 1: ErrProtocol} {
+	for size, want := range map[int]error{verdictBytesMax: errRejected, verdictBytesMax + 1: errProtocol} {
 		ours, other := net.Pipe()
 		go func() { other.Write(appendFrame(nil, frameVerdict, make([]byte, size))); other.Close() }()
 		if err := readVerdict(ours); !errors.Is(err, want) {
@@ -285,9 +285,9 @@ func FuzzHandshake(f *testing.F) {
 func TestEachRefusalHasItsError(t *testing.T) {
 	for s, want := range map[status]error{
 		statusVersion: ErrVersion, statusWrongCluster: ErrWrongCluster, statusUnknownMember: ErrUnknownMember,
-		statusWrongAddress: ErrWrongAddress, statusDuplicateID: ErrDuplicateID, statusBusy: ErrBusy,
-		statusUnsupported: ErrUnsupported, statusRemoved: ErrRemoved, statusUnconfirmed: ErrUnconfirmed,
-		statusNotMine: errNotMine, statusGarbage: ErrProtocol, 99: ErrProtocol,
+		statusWrongAddress: ErrWrongAddress, statusDuplicateID: ErrDuplicateID, statusBusy: errBusy,
+		statusUnsupported: errUnsupported, statusRemoved: ErrRemoved, statusUnconfirmed: ErrUnconfirmed,
+		statusNotMine: errNotMine, statusGarbage: errProtocol, 99: errProtocol,
 	} {
 		var refusal *Refusal
 		err := readWelcome(bytes.NewReader(encodeWelcome(s, "because")), 2)
@@ -337,20 +337,20 @@ func TestWhatIsLeftFreeIsRefused(t *testing.T) {
 	h := hello{kindMessages, 77, 2, 1, 5, ticket{9}}.encode()
 	h[11] = 1
 	le.PutUint32(h[60:], wire.Checksum(h[:60]))
-	if _, _, err := readHello(bytes.NewReader(h)); !errors.Is(err, ErrProtocol) {
-		t.Errorf("a greeting that says more: %v, want %v", err, ErrProtocol)
+	if _, _, err := readHello(bytes.NewReader(h)); !errors.Is(err, errProtocol) {
+		t.Errorf("a greeting that says more: %v, want %v", err, errProtocol)
 	}
 	w := encodeWelcome(statusWelcome, "")
 	w[11] = 1
 	le.PutUint32(w[16:], frameSum(w[:16], nil))
-	if err := readWelcome(bytes.NewReader(w), 2); !errors.Is(err, ErrProtocol) {
-		t.Errorf("an answer that says more: %v, want %v", err, ErrProtocol)
+	if err := readWelcome(bytes.NewReader(w), 2); !errors.Is(err, errProtocol) {
+		t.Errorf("an answer that says more: %v, want %v", err, errProtocol)
 	}
 	for _, at := range []int{2, 3} {
 		f := beginFrame(nil, framePing)
 		f[at] = 1
-		if _, _, err := readFrame(bytes.NewReader(endFrame(f, 0)), nil, 100); !errors.Is(err, ErrProtocol) {
-			t.Errorf("a frame that says more in byte %d: %v, want %v", at, err, ErrProtocol)
+		if _, _, err := readFrame(bytes.NewReader(endFrame(f, 0)), nil, 100); !errors.Is(err, errProtocol) {
+			t.Errorf("a frame that says more in byte %d: %v, want %v", at, err, errProtocol)
 		}
 	}
 }
@@ -358,8 +358,8 @@ func TestWhatIsLeftFreeIsRefused(t *testing.T) {
 // A batch that ends within a length is refused, and no message of it is made up.
 func TestBatchesThatEndWithinALength(t *testing.T) {
 	for _, body := range []string{"\x80", "\x03abc\x80", "\x03abc\xff\xff"} {
-		if msgs, err := splitBatch(nil, []byte(body)); !errors.Is(err, ErrProtocol) || len(msgs) > 1 {
-			t.Errorf("a batch of % x: %d messages, %v, want %v", body, len(msgs), err, ErrProtocol)
+		if msgs, err := splitBatch(nil, []byte(body)); !errors.Is(err, errProtocol) || len(msgs) > 1 {
+			t.Errorf("a batch of % x: %d messages, %v, want %v", body, len(msgs), err, errProtocol)
 		}
 	}
 }

@@ -24,8 +24,8 @@ const (
 	slowly = 8    // the part by which the bound nears a smaller one at each look
 )
 
-// NewDelays begins with a bound that is never undercut.
-func NewDelays(least time.Duration) *Delays { return &Delays{least: least, bound: least} }
+// newDelays begins with a bound that is never undercut.
+func newDelays(least time.Duration) *Delays { return &Delays{least: least, bound: least} }
 
 // Add takes in the time that an operation took.
 func (d *Delays) Add(took time.Duration) {

@@ -21,14 +21,14 @@ type Register interface {
 	Write(ctx context.Context, data []byte) (machine.Version, error)
 }
 
-// Noter is a Register on which every user has a note of his own.
-type Noter interface {
+// noter is a Register on which every user has a note of his own.
+type noter interface {
 	// Note replaces this user's note.
 	Note(ctx context.Context, data []byte) error
 }
 
-// Bounded is a Register that returns its promises.
-type Bounded interface {
+// bounded is a Register that returns its promises.
+type bounded interface {
 	Bounds() Bounds
 }
 
@@ -62,8 +62,8 @@ type Cell struct {
 
 var (
 	_ Register = (*Cell)(nil)
-	_ Noter    = (*Cell)(nil)
-	_ Bounded  = (*Cell)(nil)
+	_ noter    = (*Cell)(nil)
+	_ bounded  = (*Cell)(nil)
 )
 
 // Register opens the register of a name, with atomic reads.
@@ -128,9 +128,9 @@ func (c *Cell) do(ctx context.Context, op any) (any, error) {
 	case <-ctx.Done():
 		return nil, c.troubles.explain(context.Cause(ctx))
 	case <-c.closed:
-		return nil, ErrClosed
+		return nil, errClosed
 	case <-c.set.stop:
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	done := make(chan machine.Accessed, 1)
 	c.id++
@@ -142,9 +142,9 @@ func (c *Cell) do(ctx context.Context, op any) (any, error) {
 	case <-ctx.Done():
 		return nil, c.troubles.explain(context.Cause(ctx))
 	case <-c.closed:
-		return nil, ErrClosed
+		return nil, errClosed
 	case <-c.set.stop:
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 }
 
@@ -164,7 +164,7 @@ func (c *Cell) outcomes(outs []quorumregister.Outcome) {
 }
 
 // Close ends the use of the register here; it closes no store. Operations that last
-// end with ErrClosed.
+// end with errClosed.
 func (c *Cell) Close() error {
 	c.once.Do(func() {
 		close(c.closed)

@@ -48,14 +48,14 @@ func TestACell(t *testing.T) {
 	if err := x.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := x.Note(ctx, nil); !errors.Is(err, ErrClosed) {
+	if err := x.Note(ctx, nil); !errors.Is(err, errClosed) {
 		t.Errorf("closed: %v", err)
 	}
 	if err := x.Close(); err != nil {
 		t.Error(err)
 	}
 	s.Close()
-	if _, err := y.Read(ctx); !errors.Is(err, ErrClosed) {
+	if _, err := y.Read(ctx); !errors.Is(err, errClosed) {
 		t.Errorf("the set is closed: %v", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 	}
 	x.Close()
 	for range 2 {
-		if err := <-errs; !errors.Is(err, ErrClosed) {
+		if err := <-errs; !errors.Is(err, errClosed) {
 			t.Errorf("ended with %v", err)
 		}
 	}
@@ -183,7 +183,7 @@ func TestAStoreThatWentBackIsTold(t *testing.T) {
 
 func TestDelays(t *testing.T) {
 	const least, usual = 10 * time.Millisecond, 8 * time.Millisecond
-	d := NewDelays(least)
+	d := newDelays(least)
 	add := func(n int, took time.Duration) {
 		for range n {
 			d.Add(took)
@@ -220,7 +220,7 @@ func TestABoundMovesSlowly(t *testing.T) {
 		{[]time.Duration{15 * time.Millisecond}, []time.Duration{18750 * time.Microsecond, 17656250, 16699219}},
 		{[]time.Duration{time.Minute, time.Minute}, []time.Duration{80 * time.Millisecond, 160 * time.Millisecond, 320 * time.Millisecond}},
 	} {
-		d := NewDelays(10 * time.Millisecond)
+		d := newDelays(10 * time.Millisecond)
 		for _, took := range tt.slow {
 			d.Add(took)
 		}

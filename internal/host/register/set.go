@@ -13,8 +13,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// ErrClosed is the error of a Set after its Close.
-var ErrClosed = errors.New("closed")
+// errClosed is the error of a Set after its Close.
+var errClosed = errors.New("closed")
 
 // Set is several stores that belong together, opened by one process: the bases of
 // its registers. Each has one goroutine, which does all that waits at once.
@@ -59,7 +59,7 @@ func NewSetBy(now func() machine.Mono, stores []Store) (*Set, error) {
 			ErrMismatch, len(stores), h.Of)
 	}
 	h.Index = 0
-	set := &Set{header: h, delays: NewDelays(h.Delay), now: now, stop: make(chan struct{})}
+	set := &Set{header: h, delays: newDelays(h.Delay), now: now, stop: make(chan struct{})}
 	for _, s := range byIndex {
 		w := newWorker(s)
 		set.workers = append(set.workers, w)
@@ -140,7 +140,7 @@ func (s *Set) Serve(name string, writer machine.ID, step func(machine.Accessed))
 func (s *Set) refuses(name string, a machine.Access) error {
 	select {
 	case <-s.stop:
-		return ErrClosed
+		return errClosed
 	default:
 	}
 	if s.workers[a.At].store == nil {
@@ -197,7 +197,7 @@ func (s *Set) Names(ctx context.Context) ([]string, error) {
 				return nil, fmt.Errorf("list names: %w", err)
 			}
 		case <-s.stop:
-			return nil, ErrClosed
+			return nil, errClosed
 		case <-ctx.Done():
 			return nil, fmt.Errorf("list names: %w", context.Cause(ctx))
 		}

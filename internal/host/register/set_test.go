@@ -283,14 +283,14 @@ func TestCloseLeavesBehindWhatHangs(t *testing.T) {
 		if again := s.Close(); again != err {
 			t.Errorf("closed again with %v", again)
 		}
-		if last := e.got[len(e.got)-1]; last.ID != 3 || !errors.Is(last.Err, ErrClosed) {
+		if last := e.got[len(e.got)-1]; last.ID != 3 || !errors.Is(last.Err, errClosed) {
 			t.Errorf("what waited ended with %+v", last)
 		}
 		access([]machine.Access{{ID: 4, At: 0, Op: quorumregister.Query{}}})
-		if last := e.got[len(e.got)-1]; last.ID != 4 || !errors.Is(last.Err, ErrClosed) {
+		if last := e.got[len(e.got)-1]; last.ID != 4 || !errors.Is(last.Err, errClosed) {
 			t.Errorf("afterwards: %+v", last)
 		}
-		if _, err := s.Names(t.Context()); !errors.Is(err, ErrClosed) {
+		if _, err := s.Names(t.Context()); !errors.Is(err, errClosed) {
 			t.Errorf("names: %v", err)
 		}
 		leave()

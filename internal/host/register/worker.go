@@ -67,7 +67,7 @@ func (w *worker) add(j job) {
 	}
 	w.mu.Unlock()
 	if closed {
-		j.client.end(machine.Accessed{ID: j.ID, Err: ErrClosed})
+		j.client.end(machine.Accessed{ID: j.ID, Err: errClosed})
 		return
 	}
 	select {
@@ -118,7 +118,7 @@ func (w *worker) take(last bool) []job {
 	}
 	w.mu.Unlock()
 	for _, j := range refused {
-		j.client.end(machine.Accessed{ID: j.ID, Err: ErrClosed})
+		j.client.end(machine.Accessed{ID: j.ID, Err: errClosed})
 	}
 	return served
 }

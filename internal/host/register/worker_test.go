@@ -24,7 +24,7 @@ func TestTheLastThatIsDone(t *testing.T) {
 		if want := map[bool]int{false: 2, true: 1}[last]; len(served) != want || served[want-1].ID != 2 {
 			t.Errorf("the last time, %v: %+v are done, want %d", last, served, want)
 		}
-		if told := len(waits.got) == 1 && errors.Is(waits.got[0].Err, ErrClosed); told != last || len(leaves.got) > 0 {
+		if told := len(waits.got) == 1 && errors.Is(waits.got[0].Err, errClosed); told != last || len(leaves.got) > 0 {
 			t.Errorf("the last time, %v: %+v and %+v are told", last, waits.got, leaves.got)
 		}
 	}
@@ -99,8 +99,8 @@ func TestASetThatIsClosed(t *testing.T) {
 		for range 2 {
 			select {
 			case err := <-ended:
-				if !errors.Is(err, ErrClosed) {
-					t.Errorf("ended with %v, want %v", err, ErrClosed)
+				if !errors.Is(err, errClosed) {
+					t.Errorf("ended with %v, want %v", err, errClosed)
 				}
 			case <-time.After(time.Minute):
 				t.Error("the set is closed, and an operation of its register still waits")
@@ -134,7 +134,7 @@ func TestACellGoesByTheClockOfItsSet(t *testing.T) {
 
 // TestABoundThatIsKept: an operation that takes as long as it allows for does not raise it.
 func TestABoundThatIsKept(t *testing.T) {
-	d := NewDelays(time.Second)
+	d := newDelays(time.Second)
 	if d.Add(time.Second); d.Bound() != time.Second {
 		t.Errorf("%v after an operation of a second, want it kept", d.Bound())
 	}
@@ -149,7 +149,7 @@ func TestAWorkerThatHasEnded(t *testing.T) {
 	w.take(true)
 	asks := &ends{}
 	w.add(job{machine.Access{ID: 7, Op: quorumregister.Query{}}, &client{name: "x", step: asks.step, began: make([]bool, 1)}})
-	if len(asks.got) != 1 || asks.got[0].ID != 7 || !errors.Is(asks.got[0].Err, ErrClosed) {
+	if len(asks.got) != 1 || asks.got[0].ID != 7 || !errors.Is(asks.got[0].Err, errClosed) {
 		t.Errorf("told %+v, want ErrClosed once", asks.got)
 	}
 	if len(w.queue) != 0 || len(w.wake) != 0 {

@@ -12,7 +12,7 @@ import (
 // changes lets a client of its own change the members at one of them.
 func (th *theater) changes(client byte, seq uint64, at machine.NodeID, c abcast.Change) {
 	m := abcast.Message{Client: th.client(client, at), Seq: seq, Payload: c.Payload(), Change: true}
-	th.judge.Broadcasts(m)
+	th.judge.broadcasts(m)
 	th.Step(at, abcast.Broadcast{Message: m})
 }
 

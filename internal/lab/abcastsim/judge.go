@@ -10,8 +10,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Judge knows the broadcast messages, and the one order that there is.
-type Judge struct {
+// judge knows the broadcast messages, and the one order that there is.
+type judge struct {
 	broadcast map[key][]byte
 	order     []abcast.Message // position-1
 	at        map[key]uint64
@@ -26,26 +26,26 @@ type key struct {
 	seq    uint64
 }
 
-// NewJudge returns a judge.
-func NewJudge() *Judge {
-	return &Judge{broadcast: map[key][]byte{}, at: map[key]uint64{}, payloads: map[string]uint64{}, members: map[uint64][]abcast.Member{}}
+// newJudge returns a judge.
+func newJudge() *judge {
+	return &judge{broadcast: map[key][]byte{}, at: map[key]uint64{}, payloads: map[string]uint64{}, members: map[uint64][]abcast.Member{}}
 }
 
-func (j *Judge) violated(format string, args ...any) {
+func (j *judge) violated(format string, args ...any) {
 	j.errs = append(j.errs, fmt.Errorf(format, args...))
 }
 
 // Err returns the violations so far.
-func (j *Judge) Err() error { return errors.Join(j.errs...) }
+func (j *judge) Err() error { return errors.Join(j.errs...) }
 
-// Broadcasts is called before a client broadcasts, each time that it does.
-func (j *Judge) Broadcasts(m abcast.Message) { j.broadcast[key{m.Client, m.Seq}] = m.Payload }
+// broadcasts is called before a client broadcasts, each time that it does.
+func (j *judge) broadcasts(m abcast.Message) { j.broadcast[key{m.Client, m.Seq}] = m.Payload }
 
-// Ordered reports whether a message has a position.
-func (j *Judge) Ordered(m abcast.Message) bool { return j.at[key{m.Client, m.Seq}] > 0 }
+// ordered reports whether a message has a position.
+func (j *judge) ordered(m abcast.Message) bool { return j.at[key{m.Client, m.Seq}] > 0 }
 
-// Length is how many messages have a position.
-func (j *Judge) Length() uint64 { return uint64(len(j.order)) }
+// length is how many messages have a position.
+func (j *judge) length() uint64 { return uint64(len(j.order)) }
 
 // replica is the judge's record of a member's life.
 type replica struct {
@@ -54,16 +54,16 @@ type replica struct {
 	owner    *owner
 }
 
-// Begins gets the position after which a member's life begins.
-func (j *Judge) Begins(r *replica, base abcast.Base) {
+// begins gets the position after which a member's life begins.
+func (j *judge) begins(r *replica, base abcast.Base) {
 	if base.Position > r.owner.has {
 		j.violated("durability: %s begins after position %d, and its owner has what led to %d", r.name, base.Position, r.owner.has)
 	}
 	r.position = base.Position
 }
 
-// Delivers is told of each delivery.
-func (j *Judge) Delivers(r *replica, d abcast.Delivered) {
+// delivers is told of each delivery.
+func (j *judge) delivers(r *replica, d abcast.Delivered) {
 	if d.Position != r.position+1 {
 		j.violated("contiguity: %s delivers position %d after %d", r.name, d.Position, r.position)
 	}
@@ -103,9 +103,9 @@ func (j *Judge) Delivers(r *replica, d abcast.Delivered) {
 	}
 }
 
-// Repeats is called when a member says of a message that it is ordered: its client goes on.
+// repeats is called when a member says of a message that it is ordered: its client goes on.
 // Some member has delivered it before.
-func (j *Judge) Repeats(by string, r abcast.Repeated) {
+func (j *judge) repeats(by string, r abcast.Repeated) {
 	k := key{r.Client, r.Seq}
 	if _, ok := j.broadcast[k]; !ok {
 		j.violated("acknowledgment: %s says that number %d of client %.4v is ordered, which was not broadcast", by, r.Seq, r.Client)
@@ -115,8 +115,8 @@ func (j *Judge) Repeats(by string, r abcast.Repeated) {
 	}
 }
 
-// Installs is told when a member goes on from another one's state.
-func (j *Judge) Installs(r *replica, in abcast.Installed) {
+// installs is told when a member goes on from another one's state.
+func (j *judge) installs(r *replica, in abcast.Installed) {
 	if in.Position > r.owner.has || in.Position < r.position {
 		j.violated("durability: %s is at %d and installs the state after %d, and its owner has what led to %d", r.name, r.position, in.Position, r.owner.has)
 	}

@@ -30,7 +30,7 @@ const (
 type play struct {
 	w       *sim.World
 	net     *sim.Network
-	judge   *Judge
+	judge   *judge
 	epochs  *epochs
 	members []*member
 	clients []*client
@@ -70,7 +70,7 @@ type client struct {
 }
 
 func playWorld(w *sim.World) error {
-	p := &play{w: w, net: sim.NewNetwork(w, func(b any) any { return b }), judge: NewJudge()}
+	p := &play{w: w, net: sim.NewNetwork(w, func(b any) any { return b }), judge: newJudge()}
 	for i := range [...]int{3, 5, 3, 4, 2, 7, 1}[w.Seed%7] {
 		p.ids = append(p.ids, machine.NodeID(i+1))
 	}
@@ -129,13 +129,13 @@ func (k *member) starts() {
 		return
 	}
 	k.m = m
-	k.p.judge.Begins(&k.replica, m.Base())
+	k.p.judge.begins(&k.replica, m.Base())
 	messages, ok := m.Messages(k.position, 1<<30)
 	if !ok {
 		k.p.judge.violated("%s has not kept what follows the state that it begins with, %d", k.name, k.position)
 	}
 	for _, d := range messages {
-		k.p.judge.Delivers(&k.replica, d)
+		k.p.judge.delivers(&k.replica, d)
 	}
 	if k.position != m.Position() {
 		k.p.judge.violated("%s begins at %d, and its log ends at %d", k.name, m.Position(), k.position)
@@ -149,13 +149,13 @@ func (k *member) outcome(out abcast.Outcome) {
 	case abcast.Delivered:
 		w.Note("%s delivers %q at %d", k.name, o.Payload, o.Position)
 		w.Count("deliveries", 1)
-		j.Delivers(&k.replica, o)
+		j.delivers(&k.replica, o)
 		for _, c := range k.p.clients {
 			c.delivered(o.Client, o.Seq)
 		}
 	case abcast.Repeated:
 		w.Count("repeated", 1)
-		j.Repeats(k.name, o)
+		j.repeats(k.name, o)
 		for _, c := range k.p.clients {
 			c.delivered(o.Client, o.Seq)
 		}
@@ -182,7 +182,7 @@ func (k *member) outcome(out abcast.Outcome) {
 	case abcast.Installed:
 		w.Note("%s installs %d", k.name, o.Position)
 		w.Count("installed", 1)
-		j.Installs(&k.replica, o)
+		j.installs(&k.replica, o)
 	case abcast.Began:
 		w.Note("%s begins epoch %d: %v", k.name, o.Group.First, o.Group.IDs())
 		w.Count("began", 1)
@@ -243,7 +243,7 @@ func (c *client) act() {
 		c.id, c.seq, c.open = abcast.NewClient(c.at.m.Position(), w.Rand.Uint64()), 1, 0
 	}
 	c.msg.Client, c.msg.Seq = c.id, c.seq
-	c.p.judge.Broadcasts(c.msg)
+	c.p.judge.broadcasts(c.msg)
 	c.open++
 	c.at.host.Step(abcast.Broadcast{Message: c.msg})
 }
@@ -357,8 +357,8 @@ func (p *play) settle() {
 			}
 		}
 		for _, k := range p.members {
-			if !k.dead && p.epochs.last.Has(k.host.ID) && k.position != p.judge.Length() {
-				return fmt.Errorf("agreement: %s has delivered up to %d of %d", k.name, k.position, p.judge.Length())
+			if !k.dead && p.epochs.last.Has(k.host.ID) && k.position != p.judge.length() {
+				return fmt.Errorf("agreement: %s has delivered up to %d of %d", k.name, k.position, p.judge.length())
 			}
 		}
 		return nil

@@ -17,7 +17,7 @@ import (
 type theater struct {
 	*Stage[abcast.Input, abcast.Outcome]
 	t         *testing.T
-	judge     *Judge
+	judge     *judge
 	epochs    *epochs
 	cfg       abcast.Config
 	addresses addresses
@@ -54,7 +54,7 @@ func newTheater(t *testing.T, cfg abcast.Config) *theater { return newTheaterOf(
 
 func newTheaterOf(t *testing.T, cfg abcast.Config, addresses addresses) *theater {
 	th := &theater{
-		Stage: New[abcast.Input, abcast.Outcome](t), t: t, judge: NewJudge(), addresses: addresses, epochs: newEpochs(cfg.Consensus.Members), cfg: cfg, members: map[machine.NodeID]*abcast.Machine{},
+		Stage: New[abcast.Input, abcast.Outcome](t), t: t, judge: newJudge(), addresses: addresses, epochs: newEpochs(cfg.Consensus.Members), cfg: cfg, members: map[machine.NodeID]*abcast.Machine{},
 		replicas: map[machine.NodeID]*replica{}, lives: map[machine.NodeID]uint64{}, refused: map[machine.NodeID]error{}, repeated: map[machine.NodeID]uint64{},
 		established: map[machine.NodeID]uint64{}, owners: map[machine.NodeID]*owner{}, lacks: map[machine.NodeID]uint64{}, gone: map[machine.NodeID]bool{},
 		clients: map[byte]machine.ID{}, forgotten: map[machine.NodeID]uint64{}, impossible: map[machine.NodeID]error{}, contradicted: map[machine.NodeID][]abcast.Contradicted{},
@@ -63,11 +63,11 @@ func newTheaterOf(t *testing.T, cfg abcast.Config, addresses addresses) *theater
 	th.Outcome = func(id machine.NodeID, out abcast.Outcome) {
 		switch o := out.(type) {
 		case abcast.Delivered:
-			th.judge.Delivers(th.replicas[id], o)
+			th.judge.delivers(th.replicas[id], o)
 		case abcast.Lacks:
 			th.lacks[id] = o.Position
 		case abcast.Installed:
-			th.judge.Installs(th.replicas[id], o)
+			th.judge.installs(th.replicas[id], o)
 		case abcast.Refused:
 			th.refused[id] = o.Err
 		case abcast.Contradicted:
@@ -77,7 +77,7 @@ func newTheaterOf(t *testing.T, cfg abcast.Config, addresses addresses) *theater
 		case abcast.Impossible:
 			th.impossible[id] = o.Err
 		case abcast.Repeated:
-			th.judge.Repeats(th.replicas[id].name, o)
+			th.judge.repeats(th.replicas[id].name, o)
 			th.repeated[id] = o.Seq
 		case abcast.Began:
 			th.epochs.begins(th.replicas[id].name, o.Group)
@@ -107,11 +107,11 @@ func (th *theater) starts(id machine.NodeID, records []any) {
 		th.owners[id] = &owner{}
 	}
 	r := &replica{name: fmt.Sprintf("member %d", id), owner: th.owners[id]}
-	th.judge.Begins(r, m.Base())
+	th.judge.begins(r, m.Base())
 	th.members[id], th.replicas[id], th.lacks[id] = m, r, 0
 	messages, _ := m.Messages(r.position, 1000)
 	for _, d := range messages {
-		th.judge.Delivers(r, d)
+		th.judge.delivers(r, d)
 	}
 	rewriting := sim.Rewriting[abcast.Input, abcast.Outcome]{Records: m.Records, When: func() bool { return th.rewrites != nil && th.rewrites() }}
 	rewriting.Receiver = &prompt{Machine: m, gets: func(l abcast.Lacks) abcast.Restored {
@@ -160,7 +160,7 @@ func (th *theater) client(number byte, at machine.NodeID) machine.ID {
 func (th *theater) broadcasts(client byte, seq uint64, at ...machine.NodeID) {
 	for _, id := range at {
 		m := abcast.Message{Client: th.client(client, id), Seq: seq, Payload: fmt.Appendf(nil, "%d.%d", client, seq)}
-		th.judge.Broadcasts(m)
+		th.judge.broadcasts(m)
 		th.Step(id, abcast.Broadcast{Message: m})
 	}
 }
@@ -186,7 +186,7 @@ func (th *theater) delivered(n uint64, ids ...machine.NodeID) {
 // batch is what an instance decides that orders one message of a client.
 func (th *theater) batch(client byte, seq uint64, at machine.NodeID) []byte {
 	m := abcast.Message{Client: th.client(client, at), Seq: seq, Payload: fmt.Appendf(nil, "%d.%d", client, seq)}
-	th.judge.Broadcasts(m)
+	th.judge.broadcasts(m)
 	b := binary.AppendUvarint(m.Client[:], m.Seq)
 	return append(binary.AppendUvarint(b, uint64(2*len(m.Payload))), m.Payload...)
 }

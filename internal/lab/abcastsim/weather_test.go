@@ -80,7 +80,7 @@ func weather(t *testing.T, r *rand.Rand) {
 			for len(members) > 1 && chance(0.5) {
 				c.Remove = append(c.Remove, members[r.IntN(len(members))])
 			}
-			if ordered := th.judge.Ordered(abcast.Message{Client: th.clients[9], Seq: changes}); ordered || changes == 0 {
+			if ordered := th.judge.ordered(abcast.Message{Client: th.clients[9], Seq: changes}); ordered || changes == 0 {
 				changes++
 				th.lastChange = c
 			}
@@ -107,8 +107,8 @@ func weather(t *testing.T, r *rand.Rand) {
 			}
 		}
 		for _, id := range ids {
-			if p := th.replicas[id].position; p != th.judge.Length() && th.epochs.last.Has(id) {
-				return fmt.Errorf("agreement: member %d has delivered up to %d of %d", id, p, th.judge.Length())
+			if p := th.replicas[id].position; p != th.judge.length() && th.epochs.last.Has(id) {
+				return fmt.Errorf("agreement: member %d has delivered up to %d of %d", id, p, th.judge.length())
 			}
 		}
 		return nil
@@ -156,7 +156,7 @@ func (th *theater) mayGo(id machine.NodeID) bool {
 
 // next is the number of a client's first message that has no position.
 func (th *theater) next(client int) (seq uint64) {
-	for seq = 1; th.judge.Ordered(abcast.Message{Client: th.clients[byte(client)], Seq: seq}); seq++ {
+	for seq = 1; th.judge.ordered(abcast.Message{Client: th.clients[byte(client)], Seq: seq}); seq++ {
 	}
 	return seq
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/asynclease"
 )
 
-// Judge knows all invocations and their outcomes, in true order.
-type Judge struct {
+// judge knows all invocations and their outcomes, in true order.
+type judge struct {
 	invocations []*invocation
 	floor       uint64 // the highest that anybody asked for
 	errs        []error
@@ -35,23 +35,23 @@ func overlap(a, b asynclease.Interval) bool {
 	return a.First <= b.First && b.Last <= a.Last
 }
 
-func (j *Judge) violated(format string, args ...any) {
+func (j *judge) violated(format string, args ...any) {
 	j.errs = append(j.errs, fmt.Errorf(format, args...))
 }
 
 // Err returns the violations so far.
-func (j *Judge) Err() error { return errors.Join(j.errs...) }
+func (j *judge) Err() error { return errors.Join(j.errs...) }
 
-// Asks is told before a member asks.
-func (j *Judge) Asks(by machine.NodeID, in asynclease.Ask) {
+// asks is told before a member asks.
+func (j *judge) asks(by machine.NodeID, in asynclease.Ask) {
 	j.invocations = append(j.invocations, &invocation{by: by, id: in.ID, asked: in.Interval})
 }
 
-// Forgets is told before a member forgets.
-func (j *Judge) Forgets(below uint64) { j.floor = max(j.floor, below) }
+// forgets is told before a member forgets.
+func (j *judge) forgets(below uint64) { j.floor = max(j.floor, below) }
 
 // find returns the invocation that a member lasts on, or has made last, under an ID.
-func (j *Judge) find(by machine.NodeID, id uint64) *invocation {
+func (j *judge) find(by machine.NodeID, id uint64) *invocation {
 	for i := len(j.invocations) - 1; i >= 0; i-- {
 		if inv := j.invocations[i]; inv.by == by && inv.id == id && !inv.gone {
 			return inv
@@ -60,8 +60,8 @@ func (j *Judge) find(by machine.NodeID, id uint64) *invocation {
 	return nil
 }
 
-// Verdict is told of an outcome at once.
-func (j *Judge) Verdict(by machine.NodeID, v asynclease.Verdict) {
+// verdict is told of an outcome at once.
+func (j *judge) verdict(by machine.NodeID, v asynclease.Verdict) {
 	inv := j.find(by, v.ID)
 	if inv == nil || inv.answered {
 		j.violated("member %d: a verdict on %d, which nobody awaits: %+v", by, v.ID, v)
@@ -88,8 +88,8 @@ func (j *Judge) Verdict(by machine.NodeID, v asynclease.Verdict) {
 	j.violated("mandatory leasing: member %d is refused %v, and nobody else has asked for any of it", by, inv.asked)
 }
 
-// Returns is told before a member returns.
-func (j *Judge) Returns(by machine.NodeID, r asynclease.Return) {
+// returns is told before a member returns.
+func (j *judge) returns(by machine.NodeID, r asynclease.Return) {
 	inv := j.find(by, r.ID)
 	switch {
 	case inv == nil || inv.held.First == 0:
@@ -100,17 +100,17 @@ func (j *Judge) Returns(by machine.NodeID, r asynclease.Return) {
 	}
 }
 
-// Crashes is called when a member crashes: it will not hear the awaited answers, and no other
+// crashes is called when a member crashes: it will not hear the awaited answers, and no other
 // may get its leases.
-func (j *Judge) Crashes(id machine.NodeID) {
+func (j *judge) crashes(id machine.NodeID) {
 	for _, inv := range j.invocations {
 		inv.gone = inv.gone || inv.by == id
 	}
 }
 
-// Waiting returns one of the first n invocations that lasts though its member lives, if there
+// waiting returns one of the first n invocations that lasts though its member lives, if there
 // is one.
-func (j *Judge) Waiting(n int) error {
+func (j *judge) waiting(n int) error {
 	for _, inv := range j.invocations[:n] {
 		if !inv.answered && !inv.gone {
 			return fmt.Errorf("wait-freedom: member %d still waits for a verdict on %v", inv.by, inv.asked)

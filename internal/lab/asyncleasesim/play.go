@@ -30,7 +30,7 @@ const (
 type play struct {
 	w        *sim.World
 	net      *sim.Network
-	judge    Judge
+	judge    judge
 	members  []*member
 	ids      []machine.NodeID
 	volatile bool // crash-stop
@@ -99,12 +99,12 @@ func (k *member) act() {
 	case x < 0.95 && len(k.held) > 0:
 		r := asynclease.Return{ID: k.held[w.Rand.IntN(len(k.held))], From: k.p.near + uint64(w.Rand.IntN(20))}
 		w.Note("member %d returns %d from %d", k.host.ID, r.ID, r.From)
-		k.p.judge.Returns(k.host.ID, r)
+		k.p.judge.returns(k.host.ID, r)
 		k.host.Step(r)
 	case x >= 0.97:
 		f := asynclease.Forget{Below: k.p.near}
 		w.Note("member %d forgets below %d", k.host.ID, f.Below)
-		k.p.judge.Forgets(f.Below)
+		k.p.judge.forgets(f.Below)
 		k.host.Step(f)
 	}
 }
@@ -122,13 +122,13 @@ func (k *member) ask() {
 	a := asynclease.Ask{ID: k.asks, Interval: in}
 	w.Note("member %d asks for %v as %d", k.host.ID, in, a.ID)
 	w.Count("invocations", 1)
-	k.p.judge.Asks(k.host.ID, a)
+	k.p.judge.asks(k.host.ID, a)
 	k.host.Step(a)
 }
 
 func (k *member) outcome(v asynclease.Verdict) {
 	k.p.w.Note("member %d: %+v", k.host.ID, v)
-	k.p.judge.Verdict(k.host.ID, v)
+	k.p.judge.verdict(k.host.ID, v)
 	if v.Granted {
 		k.held = append(k.held, v.ID)
 		k.p.w.Count("granted", 1)
@@ -145,7 +145,7 @@ func (k *member) crashes() {
 		return // a majority has to live
 	}
 	k.host.Crash()
-	k.p.judge.Crashes(k.host.ID)
+	k.p.judge.crashes(k.host.ID)
 	if k.p.volatile {
 		k.p.down++
 		k.dead = true
@@ -201,7 +201,7 @@ func (p *play) settle() {
 	w.Run(4 * time.Second) // members that are down or paused come back
 	asked := len(p.judge.invocations)
 	w.Run(patience)
-	if err := p.judge.Waiting(asked); err != nil {
+	if err := p.judge.waiting(asked); err != nil {
 		p.judge.errs = append(p.judge.errs, err)
 	}
 	if slices.ContainsFunc(p.members, func(k *member) bool { return !k.dead && !k.host.Up() }) {

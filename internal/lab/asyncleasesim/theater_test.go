@@ -12,7 +12,7 @@ import (
 type theater struct {
 	*stage.Stage[asynclease.Input, asynclease.Verdict]
 	t        *testing.T
-	judge    Judge
+	judge    judge
 	ids      []machine.NodeID
 	lives    map[machine.NodeID]uint64
 	verdicts map[[2]uint64]asynclease.Verdict // by member and the owner's ID
@@ -21,7 +21,7 @@ type theater struct {
 func newTheater(t *testing.T, n int) *theater {
 	th := &theater{Stage: stage.New[asynclease.Input, asynclease.Verdict](t), t: t, lives: map[machine.NodeID]uint64{}, verdicts: map[[2]uint64]asynclease.Verdict{}}
 	th.Outcome = func(id machine.NodeID, v asynclease.Verdict) {
-		th.judge.Verdict(id, v)
+		th.judge.verdict(id, v)
 		th.verdicts[[2]uint64{uint64(id), v.ID}] = v
 	}
 	for i := range n {
@@ -46,25 +46,25 @@ func (th *theater) starts(id machine.NodeID, records []any) {
 // crashes takes a member down, and restarts it from its disk.
 func (th *theater) crashes(id machine.NodeID) {
 	th.t.Helper()
-	th.judge.Crashes(id)
+	th.judge.crashes(id)
 	th.Crash(id)
 	th.starts(id, th.Durable(id))
 }
 
 func (th *theater) asks(by machine.NodeID, id, first, last uint64) {
 	a := asynclease.Ask{ID: id, Interval: asynclease.Interval{First: first, Last: last}}
-	th.judge.Asks(by, a)
+	th.judge.asks(by, a)
 	th.Step(by, a)
 }
 
 func (th *theater) returns(by machine.NodeID, id, from uint64) {
 	r := asynclease.Return{ID: id, From: from}
-	th.judge.Returns(by, r)
+	th.judge.returns(by, r)
 	th.Step(by, r)
 }
 
 func (th *theater) forgets(by machine.NodeID, below uint64) {
-	th.judge.Forgets(below)
+	th.judge.forgets(below)
 	th.Step(by, asynclease.Forget{Below: below})
 }
 

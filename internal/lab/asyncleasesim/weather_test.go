@@ -27,7 +27,7 @@ func weather(t *testing.T, r *rand.Rand) {
 		case x < crash:
 			id := some()
 			records := w.Crashes(id)
-			th.judge.Crashes(id)
+			th.judge.crashes(id)
 			th.starts(id, records)
 			asked[id] = 0
 		case x < crash+0.05:
@@ -48,8 +48,8 @@ func weather(t *testing.T, r *rand.Rand) {
 		}
 	}
 	n := len(th.judge.invocations)
-	if !w.Clears(20, func() bool { return th.judge.Waiting(n) == nil }) {
-		t.Error(th.judge.Waiting(n))
+	if !w.Clears(20, func() bool { return th.judge.waiting(n) == nil }) {
+		t.Error(th.judge.waiting(n))
 	}
 	if err := th.judge.Err(); err != nil {
 		t.Error(err)

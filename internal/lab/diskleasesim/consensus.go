@@ -27,12 +27,12 @@ func ConsensusProtocol() sim.Protocol {
 	return sim.Protocol{
 		Name:  "consensus",
 		About: "consensus by ranked registers and leader oracles: agreement whoever leads, a decision once one leads alone",
-		Play:  PlayConsensus,
+		Play:  playConsensus,
 	}
 }
 
-// PlayConsensus plays the world of a seed.
-func PlayConsensus(w *sim.World) error {
+// playConsensus plays the world of a seed.
+func playConsensus(w *sim.World) error {
 	oracle := []oracleKind{failAware, trusting, wild, wild, wild}[w.Rand.IntN(5)]
 	ballots := 1 + w.Rand.IntN(3)
 	if oracle == wild {

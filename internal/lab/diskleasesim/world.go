@@ -14,12 +14,12 @@ func Protocol() sim.Protocol {
 	return sim.Protocol{
 		Name:  "disklease",
 		About: "storage leases on a shared register: exclusion, tokens, progress and renewal, in the paper's model and beyond",
-		Play:  Play,
+		Play:  play,
 	}
 }
 
-// Play plays the world of a seed.
-func Play(w *sim.World) error {
+// play plays the world of a seed.
+func play(w *sim.World) error {
 	switch w.Seed % 4 {
 	case 0:
 		return paper(w, constants{wait: 60, readBack: 20, early: w.Chance(0.3), known: w.Chance(0.2)}).fault

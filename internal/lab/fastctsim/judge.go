@@ -41,11 +41,11 @@ func (j *Judge) violated(format string, args ...any) {
 // Err returns the violations so far.
 func (j *Judge) Err() error { return errors.Join(j.errs...) }
 
-// Proposes is told before a member proposes.
-func (j *Judge) Proposes(p fastct.Propose) { j.proposed[p.CN] = append(j.proposed[p.CN], p.Value) }
+// proposes is told before a member proposes.
+func (j *Judge) proposes(p fastct.Propose) { j.proposed[p.CN] = append(j.proposed[p.CN], p.Value) }
 
-// Decides is told of each decision.
-func (j *Judge) Decides(by machine.NodeID, life uint64, d fastct.Decided) {
+// decides is told of each decision.
+func (j *Judge) decides(by machine.NodeID, life uint64, d fastct.Decided) {
 	k := decision{by, life, d.CN}
 	if j.by[k] {
 		j.violated("integrity: member %d decides instance %d twice", by, d.CN)

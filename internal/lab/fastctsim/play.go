@@ -128,7 +128,7 @@ func (k *member) propose(cn uint64) {
 	p := fastct.Propose{CN: cn, Value: fmt.Appendf(nil, "%d.%d.%d", k.host.ID, k.lives, cn)}
 	k.p.highest = max(k.p.highest, cn)
 	k.p.w.Note("member %d proposes %q to %d", k.host.ID, p.Value, cn)
-	k.p.judge.Proposes(p)
+	k.p.judge.proposes(p)
 	k.host.Step(p)
 }
 
@@ -142,7 +142,7 @@ func (k *member) outcome(out fastct.Outcome) {
 			w.Count("fast decisions", 1)
 		}
 		w.Mark(sim.Remark, k.host.Lane, "instance %d: %q", o.CN, o.Value)
-		k.p.judge.Decides(k.host.ID, k.lives, o)
+		k.p.judge.decides(k.host.ID, k.lives, o)
 		k.decided[o.CN], k.proposed[o.CN] = true, true
 		for k.decided[k.next] {
 			k.next++

@@ -243,7 +243,7 @@ var scripts = []struct {
 	{name: "a-lease-is-known-from-the-floor-on", cfg: fastct.Config{Lambda: 10, Fixed: true}, play: func(th *theater) {
 		th.proposes(1, "", 1)
 		for cn := range uint64(5) { // it hears the decisions of meanwhile, and forgets them
-			th.judge.Proposes(fastct.Propose{CN: cn + 1})
+			th.judge.proposes(fastct.Propose{CN: cn + 1})
 			th.Step(1, fastct.Learn{CN: cn + 1})
 		}
 		th.Step(1, fastct.Trim{Below: 6})

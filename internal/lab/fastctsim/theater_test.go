@@ -35,7 +35,7 @@ func newTheater(t *testing.T, n int, cfg fastct.Config) *theater {
 	th.Sent = th.judge.Sends
 	th.Outcome = func(id machine.NodeID, out fastct.Outcome) {
 		if d, ok := out.(fastct.Decided); ok {
-			th.judge.Decides(id, th.lives[id], d)
+			th.judge.decides(id, th.lives[id], d)
 			th.decided[id][d.CN] = d
 		}
 	}
@@ -86,7 +86,7 @@ func (th *theater) proposes(cn uint64, value string, ids ...machine.NodeID) {
 			v = string(rune('a' + id - 1))
 		}
 		p := fastct.Propose{CN: cn, Value: []byte(v)}
-		th.judge.Proposes(p)
+		th.judge.proposes(p)
 		th.Step(id, p)
 	}
 }

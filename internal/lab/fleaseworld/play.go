@@ -41,14 +41,14 @@ func Play(t *testing.T, seed uint64) world.Result {
 	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
 }
 
-// PlaySkewed plays the world of a seed in which a clock is wrong by more than ε.
-func PlaySkewed(t *testing.T, seed uint64) world.Result {
+// playSkewed plays the world of a seed in which a clock is wrong by more than ε.
+func playSkewed(t *testing.T, seed uint64) world.Result {
 	sh, plan := drawSkewed(world.Rand(seed, "skewed"))
 	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
 }
 
-// PlayRestarts plays the world of a seed in which peers are cut off and killed in turns.
-func PlayRestarts(t *testing.T, seed uint64) world.Result {
+// playRestarts plays the world of a seed in which peers are cut off and killed in turns.
+func playRestarts(t *testing.T, seed uint64) world.Result {
 	sh, plan := drawRestarts(world.Rand(seed, "restarts"))
 	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
 }

@@ -19,10 +19,10 @@ func TestWorlds(t *testing.T) { world.Batch(t, 8, 150, musts, Play) }
 
 // TestSkew plays peers of which one has a clock that is wrong by more than ε.
 func TestSkew(t *testing.T) {
-	world.Batch(t, 2, 8, []string{"tenures", "skewed: ahead", "skewed: behind", "alarms: skew", "tenures by a clock that is behind"}, PlaySkewed)
+	world.Batch(t, 2, 8, []string{"tenures", "skewed: ahead", "skewed: behind", "alarms: skew", "tenures by a clock that is behind"}, playSkewed)
 }
 
 // TestRestarts plays peers that are cut off and killed in turns.
 func TestRestarts(t *testing.T) {
-	world.Batch(t, 2, 4, []string{"tenures", "fault: isolate", "fault: kill"}, PlayRestarts)
+	world.Batch(t, 2, 4, []string{"tenures", "fault: isolate", "fault: kill"}, playRestarts)
 }

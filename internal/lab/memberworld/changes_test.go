@@ -28,6 +28,6 @@ func TestChanges(t *testing.T) {
 		musts = append(musts, "changes: "+string(policy))
 	}
 	world.Batch(t, 1, 1, musts, func(t *testing.T, seed uint64) world.Result {
-		return Play(t, seed, Spec{Members: 3, Policy: "leader", Storm: at + 2*time.Second, Clients: 3, Accountants: 2, Readers: true, Faults: faults})
+		return play(t, seed, Spec{Members: 3, Policy: "leader", Storm: at + 2*time.Second, Clients: 3, Accountants: 2, Readers: true, Faults: faults})
 	})
 }

@@ -12,7 +12,7 @@ import (
 func directed(t *testing.T, n int, musts []string, spec func(seed uint64, d drawer) Spec) {
 	t.Helper()
 	world.Batch(t, n, n, musts, func(t *testing.T, seed uint64) world.Result {
-		return Play(t, seed, spec(seed, drawer{world.Rand(seed, "spec"), &Spec{Members: 3}}))
+		return play(t, seed, spec(seed, drawer{world.Rand(seed, "spec"), &Spec{Members: 3}}))
 	})
 }
 

@@ -13,8 +13,8 @@ import (
 // storm is how long clients work while faults happen.
 const storm = 30 * time.Second
 
-// Draw draws a world. As in a swarm each has few kinds of faults, and those often.
-func Draw(seed uint64) Spec {
+// draw draws a world. As in a swarm each has few kinds of faults, and those often.
+func draw(seed uint64) Spec {
 	r := world.Rand(seed, "spec")
 	policies := []quorumlease.Policy{quorumlease.Off, quorumlease.Leader, quorumlease.All, quorumlease.AllByKey, quorumlease.LeaderByKey}
 	s := Spec{

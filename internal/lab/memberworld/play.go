@@ -9,9 +9,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/world/network"
 )
 
-// Play plays a world: a storm, in which faults happen while clients work, a time without
+// play plays a world: a storm, in which faults happen while clients work, a time without
 // faults, in which everything has to come to rest, and the judgement.
-func Play(t *testing.T, seed uint64, spec Spec) (r world.Result) {
+func play(t *testing.T, seed uint64, spec Spec) (r world.Result) {
 	t.Helper()
 	var c *cluster
 	// Deferred, for a bubble that has failed ends this goroutine. Outside of it, for a judge

@@ -20,6 +20,6 @@ func TestStrangers(t *testing.T) {
 	}
 	faults = append(faults, world.Fault{Who: "m0", At: 22 * time.Second, Kind: world.Crash})
 	world.Batch(t, 1, 1, []string{"fault: stranger"}, func(t *testing.T, seed uint64) world.Result {
-		return Play(t, seed, Spec{Members: 3, Policy: "leader", Storm: 25 * time.Second, Clients: 2, Faults: faults})
+		return play(t, seed, Spec{Members: 3, Policy: "leader", Storm: 25 * time.Second, Clients: 2, Faults: faults})
 	})
 }

@@ -13,7 +13,7 @@ import (
 
 func TestPeace(t *testing.T) {
 	world.Batch(t, 1, 1, nil, func(t *testing.T, seed uint64) world.Result {
-		return Play(t, seed, Spec{Members: 3, Policy: "leader", Storm: 10 * time.Second, Clients: 3})
+		return play(t, seed, Spec{Members: 3, Policy: "leader", Storm: 10 * time.Second, Clients: 3})
 	})
 }
 
@@ -31,7 +31,7 @@ var musts = []string{
 }
 
 func TestWorlds(t *testing.T) {
-	world.Batch(t, 4, 150, musts, func(t *testing.T, seed uint64) world.Result { return Play(t, seed, Draw(seed)) })
+	world.Batch(t, 4, 150, musts, func(t *testing.T, seed uint64) world.Result { return play(t, seed, draw(seed)) })
 }
 
 // TestDraw wants that any seed draws a world, with faults of hosts that there are, in the time of
@@ -40,7 +40,7 @@ func TestWorlds(t *testing.T) {
 func TestDraw(t *testing.T) {
 	kinds, policies := map[world.Kind]int{}, map[string]int{}
 	for seed := range uint64(2000) {
-		s := Draw(seed)
+		s := draw(seed)
 		policies[s.Policy]++
 		older, wild := false, false
 		for _, f := range s.Faults {

@@ -9,6 +9,6 @@
 // replica.Config, in place of the promises that holders ask for, with read leases that are
 // never idle. Messages are values, which a simulated network may hand over as they are.
 //
-// A [Grantor] takes the place of quorumlease.Grantor, and a [Holder] that of
+// A grantor takes the place of quorumlease.Grantor, and a holder that of
 // quorumlease.Holder.
 package pushlease

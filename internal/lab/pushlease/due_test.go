@@ -31,7 +31,7 @@ func TestWhatIsDueFirst(t *testing.T) {
 		{"earlier lives come last", []machine.Mono{30, 20}, 40, 20, []machine.NodeID{2, 3}, true},
 		{"earlier lives alone", []machine.Mono{9}, 11, 11, nil, true},
 	} {
-		g := &Grantor{forgot: tc.forgot}
+		g := &grantor{forgot: tc.forgot}
 		for i, until := range tc.until {
 			g.holders = append(g.holders, pushed{Lifetime: quorumlease.Lifetime{Member: machine.NodeID(i + 2), Boot: 5}, until: until})
 		}
@@ -52,7 +52,7 @@ func TestWhatIsDueFirst(t *testing.T) {
 // The next turn is that of the holder whose turn comes first, among those that are to have promises;
 // and suspects are those that have acknowledged nothing.
 func TestWhoseTurnIsNext(t *testing.T) {
-	g := &Grantor{}
+	g := &grantor{}
 	if next := g.Next(); next != machine.Never {
 		t.Errorf("where nobody is to have promises, the next turn is at %d", next)
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// Grantor keeps the promises that a voter sends unasked (Figure 5). Each promise binds
+// grantor keeps the promises that a voter sends unasked (Figure 5). Each promise binds
 // it from the sending on: at first for guard and lease, since the promise may be in transit
 // for as long as the guard. Once the promise is acknowledged, it binds the voter for at
 // most a lease from then, unless another is in transit.
-type Grantor struct {
+type grantor struct {
 	cfg     quorumlease.Config
 	lengths Lengths
 	holders []pushed // by member
@@ -43,20 +43,20 @@ type sent struct {
 	at  machine.Mono
 }
 
-// NewGrantor returns a Grantor that starts now. Of cfg it uses all but TTL;
+// newGrantor returns a Grantor that starts now. Of cfg it uses all but TTL;
 // EarlierTTL is the longest Wait of earlier lives.
-func NewGrantor(cfg quorumlease.Config, lengths Lengths, now machine.Mono) *Grantor {
-	return &Grantor{cfg: cfg, lengths: lengths, forgot: cfg.Forgotten(now)}
+func newGrantor(cfg quorumlease.Config, lengths Lengths, now machine.Mono) *grantor {
+	return &grantor{cfg: cfg, lengths: lengths, forgot: cfg.Forgotten(now)}
 }
 
-func (g *Grantor) find(holder machine.NodeID) (int, bool) {
+func (g *grantor) find(holder machine.NodeID) (int, bool) {
 	return slices.BinarySearchFunc(g.holders, holder, func(p pushed, id machine.NodeID) int { return cmp.Compare(p.Member, id) })
 }
 
-// Turn returns the messages to send now, so that the named members get promises, while the
+// turn returns the messages to send now, so that the named members get promises, while the
 // log is as log says (R3). Other members get no more promises. The promises count from now,
 // so the messages must leave now or later.
-func (g *Grantor) Turn(now machine.Mono, to []machine.NodeID, log quorumlease.Log) (list []replica.Addressed) {
+func (g *grantor) turn(now machine.Mono, to []machine.NodeID, log quorumlease.Log) (list []replica.Addressed) {
 	for _, id := range to {
 		if i, known := g.find(id); !known {
 			g.holders = slices.Insert(g.holders, i, pushed{Lifetime: quorumlease.Lifetime{Member: id}})
@@ -88,7 +88,7 @@ func (g *Grantor) Turn(now machine.Mono, to []machine.NodeID, log quorumlease.Lo
 }
 
 // promise binds the grantor (lines 3 and 15).
-func (g *Grantor) promise(now machine.Mono, p *pushed, log quorumlease.Log) Pushed {
+func (g *grantor) promise(now machine.Mono, p *pushed, log quorumlease.Log) Pushed {
 	if p.until <= now {
 		p.stamp = quorumlease.Stamp{Term: log.Term, Index: log.Last}
 	}
@@ -104,8 +104,8 @@ func (g *Grantor) promise(now machine.Mono, p *pushed, log quorumlease.Log) Push
 	}
 }
 
-// GuardAcked takes an acknowledgment of a guard. The next Turn sends a promise.
-func (g *Grantor) GuardAcked(now machine.Mono, from machine.NodeID, m GuardAck) {
+// guardAcked takes an acknowledgment of a guard. The next Turn sends a promise.
+func (g *grantor) guardAcked(now machine.Mono, from machine.NodeID, m GuardAck) {
 	i, known := g.find(from)
 	if !known || m.Boot != g.cfg.Boot {
 		return
@@ -123,10 +123,10 @@ func (g *Grantor) GuardAcked(now machine.Mono, from machine.NodeID, m GuardAck) 
 	p.acked, p.ackedAt, p.suspect = m.Seq, now, false
 }
 
-// Replied takes an acknowledgment of a promise, and returns how long it took. The
+// replied takes an acknowledgment of a promise, and returns how long it took. The
 // acknowledgment ends all earlier promises, but not later ones that may still be in
 // transit. Line 20 of Figure 5 overlooks those.
-func (g *Grantor) Replied(now machine.Mono, from machine.NodeID, m PromiseReply) (took time.Duration, ok bool) {
+func (g *grantor) replied(now machine.Mono, from machine.NodeID, m PromiseReply) (took time.Duration, ok bool) {
 	i, known := g.find(from)
 	if !known || m.Boot != g.cfg.Boot {
 		return 0, false
@@ -148,7 +148,7 @@ func (g *Grantor) Replied(now machine.Mono, from machine.NodeID, m PromiseReply)
 }
 
 // Shortened does the same as quorumlease.Grantor.Shortened.
-func (g *Grantor) Shortened(last uint64) {
+func (g *grantor) Shortened(last uint64) {
 	for i := range g.holders {
 		s := &g.holders[i].stamp
 		s.Index = min(s.Index, last)
@@ -156,7 +156,7 @@ func (g *Grantor) Shortened(last uint64) {
 }
 
 // Holders returns the same as quorumlease.Grantor.Holders.
-func (g *Grantor) Holders(now machine.Mono) (holders []quorumlease.Lifetime, everyone bool) {
+func (g *grantor) Holders(now machine.Mono) (holders []quorumlease.Lifetime, everyone bool) {
 	for _, p := range g.holders {
 		if p.until > now {
 			holders = append(holders, p.Lifetime)
@@ -166,7 +166,7 @@ func (g *Grantor) Holders(now machine.Mono) (holders []quorumlease.Lifetime, eve
 }
 
 // Due returns when the next promise runs out, as quorumlease.Grantor.Due does.
-func (g *Grantor) Due(now machine.Mono) machine.Mono {
+func (g *grantor) Due(now machine.Mono) machine.Mono {
 	due := machine.Never
 	if g.forgot > now {
 		due = g.forgot
@@ -180,7 +180,7 @@ func (g *Grantor) Due(now machine.Mono) machine.Mono {
 }
 
 // Next returns when the next Turn is needed.
-func (g *Grantor) Next() machine.Mono {
+func (g *grantor) Next() machine.Mono {
 	next := machine.Never
 	for _, p := range g.holders {
 		if p.pushing {
@@ -192,7 +192,7 @@ func (g *Grantor) Next() machine.Mono {
 
 // Suspects returns the members that should have promises and have acknowledged nothing for
 // the grace period.
-func (g *Grantor) Suspects() (list []machine.NodeID) {
+func (g *grantor) Suspects() (list []machine.NodeID) {
 	for _, p := range g.holders {
 		if p.suspect {
 			list = append(list, p.Member)

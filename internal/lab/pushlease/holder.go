@@ -8,9 +8,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// Holder keeps the promises that were sent to a member (Figure 5), and computes until
+// holder keeps the promises that were sent to a member (Figure 5), and computes until
 // when it may read.
-type Holder struct {
+type holder struct {
 	cfg      quorumlease.Config
 	held     *quorumlease.Holder // the promise that counts; it asks for nothing
 	grantors []pushSource        // by member
@@ -23,13 +23,13 @@ type pushSource struct {
 	acks   []sent // that its promises may refer to, oldest first
 }
 
-// NewHolder returns a Holder without promises.
-func NewHolder(cfg quorumlease.Config) *Holder {
-	return &Holder{cfg: cfg, held: quorumlease.NewHolder(cfg)}
+// newHolder returns a Holder without promises.
+func newHolder(cfg quorumlease.Config) *holder {
+	return &holder{cfg: cfg, held: quorumlease.NewHolder(cfg)}
 }
 
 // source finds a grantor in its present life; nil if the life is over.
-func (h *Holder) source(from machine.NodeID, boot uint64) *pushSource {
+func (h *holder) source(from machine.NodeID, boot uint64) *pushSource {
 	i, known := slices.BinarySearchFunc(h.grantors, from, func(s pushSource, id machine.NodeID) int { return cmp.Compare(s.member, id) })
 	if !known {
 		h.grantors = slices.Insert(h.grantors, i, pushSource{member: from})
@@ -48,7 +48,7 @@ func (h *Holder) source(from machine.NodeID, boot uint64) *pushSource {
 // sends records an acknowledgment. If one is sent twice, its first time counts: the grantor
 // may have received that copy, and counts from then.
 func (s *pushSource) sends(now machine.Mono, seq uint64) {
-	for len(s.acks) > 0 && now.Sub(s.acks[0].at) > MaxGrace+quorumlease.MaxTTL {
+	for len(s.acks) > 0 && now.Sub(s.acks[0].at) > maxGrace+quorumlease.MaxTTL {
 		s.acks = s.acks[1:]
 	}
 	if !slices.ContainsFunc(s.acks, func(a sent) bool { return a.seq == seq }) {
@@ -56,8 +56,8 @@ func (s *pushSource) sends(now machine.Mono, seq uint64) {
 	}
 }
 
-// Guarded takes a guard and returns its acknowledgment, which must leave now or later.
-func (h *Holder) Guarded(now machine.Mono, from machine.NodeID, m Guard) (ack GuardAck, ok bool) {
+// guarded takes a guard and returns its acknowledgment, which must leave now or later.
+func (h *holder) guarded(now machine.Mono, from machine.NodeID, m Guard) (ack GuardAck, ok bool) {
 	s := h.source(from, m.Boot)
 	if s == nil {
 		return ack, false
@@ -66,10 +66,10 @@ func (h *Holder) Guarded(now machine.Mono, from machine.NodeID, m Guard) (ack Gu
 	return GuardAck{Boot: m.Boot, To: h.cfg.Boot, Seq: m.Seq}, true
 }
 
-// Promised takes a promise and returns its acknowledgment. One that comes too late, or
+// promised takes a promise and returns its acknowledgment. One that comes too late, or
 // after a later one, or that refers to nothing which this life of the holder has
 // acknowledged, does not count and is not acknowledged.
-func (h *Holder) Promised(now machine.Mono, from machine.NodeID, p Pushed, log quorumlease.Log) (reply PromiseReply, ok bool) {
+func (h *holder) promised(now machine.Mono, from machine.NodeID, p Pushed, log quorumlease.Log) (reply PromiseReply, ok bool) {
 	if p.To != h.cfg.Boot || p.Lease <= 0 || p.Lease > quorumlease.MaxTTL || p.Guard > quorumlease.MaxTTL {
 		return reply, false
 	}
@@ -91,6 +91,6 @@ func (h *Holder) Promised(now machine.Mono, from machine.NodeID, p Pushed, log q
 
 // Reached does the same as quorumlease.Holder.Reached.
 // Until returns the same as quorumlease.Holder.Until.
-func (h *Holder) Reached(log quorumlease.Log) { h.held.Reached(log) }
+func (h *holder) Reached(log quorumlease.Log) { h.held.Reached(log) }
 
-func (h *Holder) Until(members quorumlease.Memberships) machine.Mono { return h.held.Until(members) }
+func (h *holder) Until(members quorumlease.Memberships) machine.Mono { return h.held.Until(members) }

@@ -24,23 +24,23 @@ type Lengths struct {
 // PaperLengths are those of section 5.2 and Figure 7.
 var PaperLengths = Lengths{Guard: 2 * time.Second, Lease: 2 * time.Second, Grace: 5 * time.Second, Renew: 500 * time.Millisecond}
 
-// MaxGrace bounds Grace.
-const MaxGrace = time.Minute
+// maxGrace bounds Grace.
+const maxGrace = time.Minute
 
-// ErrLengths reports Lengths out of bounds.
-var ErrLengths = errors.New("pushlease: the lengths of pushed promises are out of bounds")
+// errLengths reports Lengths out of bounds.
+var errLengths = errors.New("pushlease: the lengths of pushed promises are out of bounds")
 
 // Check returns an error if a length is out of bounds.
 func (l Lengths) Check() error {
 	switch {
 	case l.Lease < quorumlease.MinTTL || l.Lease > quorumlease.MaxTTL:
-		return fmt.Errorf("%w: Lease %v is not from %v to %v", ErrLengths, l.Lease, quorumlease.MinTTL, quorumlease.MaxTTL)
+		return fmt.Errorf("%w: Lease %v is not from %v to %v", errLengths, l.Lease, quorumlease.MinTTL, quorumlease.MaxTTL)
 	case l.Guard < quorumlease.MinTTL || l.Guard > quorumlease.MaxTTL:
-		return fmt.Errorf("%w: Guard %v is not from %v to %v", ErrLengths, l.Guard, quorumlease.MinTTL, quorumlease.MaxTTL)
+		return fmt.Errorf("%w: Guard %v is not from %v to %v", errLengths, l.Guard, quorumlease.MinTTL, quorumlease.MaxTTL)
 	case l.Renew <= 0 || l.Renew >= l.Lease:
-		return fmt.Errorf("%w: Renew %v is not less than Lease, %v", ErrLengths, l.Renew, l.Lease)
-	case l.Grace < l.Renew || l.Grace > MaxGrace:
-		return fmt.Errorf("%w: Grace %v is not from Renew, %v, to %v", ErrLengths, l.Grace, l.Renew, MaxGrace)
+		return fmt.Errorf("%w: Renew %v is not less than Lease, %v", errLengths, l.Renew, l.Lease)
+	case l.Grace < l.Renew || l.Grace > maxGrace:
+		return fmt.Errorf("%w: Grace %v is not from Renew, %v, to %v", errLengths, l.Grace, l.Renew, maxGrace)
 	}
 	return nil
 }

@@ -29,11 +29,11 @@ func TestLengths(t *testing.T) {
 		{"renewed when it is over", func(l *Lengths) { l.Renew = l.Lease }, false},
 		{"never renewed", func(l *Lengths) { l.Renew = 0 }, false},
 		{"given up before it is renewed", func(l *Lengths) { l.Grace = l.Renew - 1 }, false},
-		{"hardly given up", func(l *Lengths) { l.Grace = MaxGrace + 1 }, false},
+		{"hardly given up", func(l *Lengths) { l.Grace = maxGrace + 1 }, false},
 	} {
 		l := PaperLengths
 		tc.with(&l)
-		if err := l.Check(); errors.Is(err, ErrLengths) == tc.ok {
+		if err := l.Check(); errors.Is(err, errLengths) == tc.ok {
 			t.Errorf("%s: got %v", tc.name, err)
 		}
 	}
@@ -51,12 +51,12 @@ func voting(voters ...machine.NodeID) quorumlease.Memberships {
 
 // pair are a grantor, member 1, and a holder, member 2, which need each other.
 type pair struct {
-	g *Grantor
-	h *Holder
+	g *grantor
+	h *holder
 }
 
 func newPair() pair {
-	return pair{NewGrantor(config(1), lengths, at(0)), NewHolder(config(2))}
+	return pair{newGrantor(config(1), lengths, at(0)), newHolder(config(2))}
 }
 
 var both = []machine.NodeID{1, 2}
@@ -64,7 +64,7 @@ var both = []machine.NodeID{1, 2}
 // turn are the grantor's messages to the holder.
 func (p pair) turn(t *testing.T, now time.Duration) any {
 	t.Helper()
-	list := p.g.Turn(at(now), both[1:], quorumlease.Log{Term: 1, Last: 10})
+	list := p.g.turn(at(now), both[1:], quorumlease.Log{Term: 1, Last: 10})
 	if len(list) != 1 || list[0].To != 2 {
 		t.Fatalf("at %v it sends %+v, want one message to 2", now, list)
 	}
@@ -75,11 +75,11 @@ func (p pair) turn(t *testing.T, now time.Duration) any {
 // ten milliseconds.
 func (p pair) establish(t *testing.T) Pushed {
 	t.Helper()
-	ack, ok := p.h.Guarded(at(0), 1, p.turn(t, 0).(Guard))
+	ack, ok := p.h.guarded(at(0), 1, p.turn(t, 0).(Guard))
 	if !ok {
 		t.Fatal("the guard is not acknowledged")
 	}
-	p.g.GuardAcked(at(10*time.Millisecond), 2, ack)
+	p.g.guardAcked(at(10*time.Millisecond), 2, ack)
 	return p.turn(t, 10*time.Millisecond).(Pushed)
 }
 
@@ -99,11 +99,11 @@ func TestEstablish(t *testing.T) {
 	if got, want := p.bound(10*ms), 520*ms; got != want { // guard, lease, and ten
 		t.Errorf("bound until %v by the promise, want %v", got, want)
 	}
-	reply, ok := p.h.Promised(at(20*ms), 1, m, quorumlease.Log{Term: 1, Commit: 10})
+	reply, ok := p.h.promised(at(20*ms), 1, m, quorumlease.Log{Term: 1, Commit: 10})
 	if got, want := p.h.Until(voting(both...)).Sub(at(0)), 218*ms; !ok || got != want {
 		t.Errorf("%v, a lease until %v, want %v", ok, got, want)
 	}
-	if took, ok := p.g.Replied(at(30*ms), 2, reply); took != 20*ms || !ok {
+	if took, ok := p.g.replied(at(30*ms), 2, reply); took != 20*ms || !ok {
 		t.Errorf("it took %v (%v)", took, ok)
 	}
 	if got, want := p.bound(30*ms), 240*ms; got != want {
@@ -115,9 +115,9 @@ func TestEstablish(t *testing.T) {
 func TestRepliesToAnotherLife(t *testing.T) {
 	p := newPair()
 	m := p.establish(t)
-	reply, _ := p.h.Promised(at(20*time.Millisecond), 1, m, quorumlease.Log{Term: 1, Commit: 10})
+	reply, _ := p.h.promised(at(20*time.Millisecond), 1, m, quorumlease.Log{Term: 1, Commit: 10})
 	reply.Boot++
-	if _, ok := p.g.Replied(at(30*time.Millisecond), 2, reply); ok {
+	if _, ok := p.g.replied(at(30*time.Millisecond), 2, reply); ok {
 		t.Fatal("it takes an acknowledgment of what another life promised")
 	}
 	if got, want := p.bound(30*time.Millisecond), 520*time.Millisecond; got != want {
@@ -162,7 +162,7 @@ func TestPromised(t *testing.T) {
 		p := newPair()
 		m := p.establish(t)
 		now := tc.change(&m)
-		_, ok := p.h.Promised(at(now), 1, m, quorumlease.Log{Term: 1, Commit: 10})
+		_, ok := p.h.promised(at(now), 1, m, quorumlease.Log{Term: 1, Commit: 10})
 		if leased := p.h.Until(voting(both...)) > at(now); ok != tc.counts || leased != tc.counts {
 			t.Errorf("%s: acknowledged %v, leased %v, want %v", tc.name, ok, leased, tc.counts)
 		}
@@ -174,15 +174,15 @@ func TestPushedTwice(t *testing.T) {
 	p := newPair()
 	ms := time.Millisecond
 	m := p.establish(t)
-	p.h.Guarded(at(250*ms), 1, Guard{Boot: 1, Seq: 1}) // again
-	if _, ok := p.h.Promised(at(310*ms), 1, m, quorumlease.Log{Term: 1, Commit: 10}); ok {
+	p.h.guarded(at(250*ms), 1, Guard{Boot: 1, Seq: 1}) // again
+	if _, ok := p.h.promised(at(310*ms), 1, m, quorumlease.Log{Term: 1, Commit: 10}); ok {
 		t.Error("a promise is taken by an acknowledgment that was repeated later")
 	}
 	p = newPair()
 	m = p.establish(t)
-	p.h.Promised(at(20*ms), 1, m, quorumlease.Log{Term: 1, Commit: 10})
+	p.h.promised(at(20*ms), 1, m, quorumlease.Log{Term: 1, Commit: 10})
 	until := p.h.Until(voting(both...))
-	if _, ok := p.h.Promised(at(200*ms), 1, m, quorumlease.Log{Term: 1, Commit: 10}); ok || p.h.Until(voting(both...)) != until {
+	if _, ok := p.h.promised(at(200*ms), 1, m, quorumlease.Log{Term: 1, Commit: 10}); ok || p.h.Until(voting(both...)) != until {
 		t.Error("a promise that came twice lasts longer")
 	}
 }
@@ -193,12 +193,12 @@ func TestPushedTwice(t *testing.T) {
 func TestLine20(t *testing.T) {
 	p := newPair()
 	ms := time.Millisecond
-	first, _ := p.h.Promised(at(20*ms), 1, p.establish(t), quorumlease.Log{Term: 1, Commit: 10})
+	first, _ := p.h.promised(at(20*ms), 1, p.establish(t), quorumlease.Log{Term: 1, Commit: 10})
 	second := p.turn(t, 110*ms).(Pushed)
 	printed := p.g.Due(at(110 * ms)) // line 15
-	p.g.Replied(at(120*ms), 2, first)
+	p.g.replied(at(120*ms), 2, first)
 	printed = min(printed, at(120*ms).Add(quorumlease.Bound(lengths.Lease))) // line 20
-	if _, ok := p.h.Promised(at(290*ms), 1, second, quorumlease.Log{Term: 1, Commit: 10}); !ok {
+	if _, ok := p.h.promised(at(290*ms), 1, second, quorumlease.Log{Term: 1, Commit: 10}); !ok {
 		t.Fatal("the second promise came too late")
 	}
 	if until := p.h.Until(voting(both...)); printed >= until {
@@ -213,19 +213,19 @@ func TestPushedStamp(t *testing.T) {
 	p := newPair()
 	ms := time.Millisecond
 	first := p.establish(t)
-	p.g.Turn(at(110*ms), both[1:], quorumlease.Log{Term: 2, Last: 20})
-	again := p.g.Turn(at(210*ms), both[1:], quorumlease.Log{Term: 2, Last: 20})[0].Body.(Pushed)
+	p.g.turn(at(110*ms), both[1:], quorumlease.Log{Term: 2, Last: 20})
+	again := p.g.turn(at(210*ms), both[1:], quorumlease.Log{Term: 2, Last: 20})[0].Body.(Pushed)
 	if again.Stamp != first.Stamp || again.Stamp != (quorumlease.Stamp{Term: 1, Index: 10}) {
 		t.Errorf("the renewal is stamped %+v, the first %+v", again.Stamp, first.Stamp)
 	}
-	p.g.Turn(at(220*ms), nil, quorumlease.Log{})
+	p.g.turn(at(220*ms), nil, quorumlease.Log{})
 	p.g.Shortened(15)
 	if p.bound(719*ms) == 0 || p.bound(721*ms) != 0 {
 		t.Error("the last promise binds it for guard and lease, and no longer")
 	}
-	p.g.Turn(at(800*ms), both[1:], quorumlease.Log{Term: 3, Last: 30})
-	p.g.GuardAcked(at(810*ms), 2, GuardAck{Boot: 1, To: 1, Seq: 4})
-	if m := p.g.Turn(at(810*ms), both[1:], quorumlease.Log{Term: 3, Last: 30})[0].Body.(Pushed); m.Stamp != (quorumlease.Stamp{Term: 3, Index: 30}) {
+	p.g.turn(at(800*ms), both[1:], quorumlease.Log{Term: 3, Last: 30})
+	p.g.guardAcked(at(810*ms), 2, GuardAck{Boot: 1, To: 1, Seq: 4})
+	if m := p.g.turn(at(810*ms), both[1:], quorumlease.Log{Term: 3, Last: 30})[0].Body.(Pushed); m.Stamp != (quorumlease.Stamp{Term: 3, Index: 30}) {
 		t.Errorf("after it ran out it is stamped %+v", m.Stamp)
 	}
 }
@@ -256,7 +256,7 @@ func TestGrace(t *testing.T) {
 	if end := p.bound(last); end != 0 && end != last+lengths.Wait()+10*ms {
 		t.Errorf("bound until %v", end)
 	}
-	p.g.GuardAcked(at(3*time.Second), 2, GuardAck{Boot: 1, To: 2, Seq: 7})
+	p.g.guardAcked(at(3*time.Second), 2, GuardAck{Boot: 1, To: 2, Seq: 7})
 	if got := p.g.Suspects(); len(got) > 0 {
 		t.Errorf("it is back, and %v is suspected", got)
 	}
@@ -269,7 +269,7 @@ func TestGrace(t *testing.T) {
 func TestAGrantorThatRestarts(t *testing.T) {
 	cfg := config(1)
 	cfg.EarlierTTL = lengths.Wait()
-	g := NewGrantor(cfg, lengths, at(0))
+	g := newGrantor(cfg, lengths, at(0))
 	for now, want := range map[time.Duration]bool{0: true, 509 * time.Millisecond: true, 510 * time.Millisecond: false} {
 		if _, everyone := g.Holders(at(now)); everyone != want {
 			t.Errorf("after %v everyone is %v", now, everyone)
@@ -289,7 +289,7 @@ func TestPushIsSafe(t *testing.T) {
 			w.cfgs[i] = config(machine.NodeID(i + 1))
 		}
 		w.loss, w.late = 0.4*w.rnd.Float64(), 0.5*w.rnd.Float64()
-		w.g, w.h = NewGrantor(w.cfgs[0], lengths, w.clock(0)), NewHolder(w.cfgs[1])
+		w.g, w.h = newGrantor(w.cfgs[0], lengths, w.clock(0)), newHolder(w.cfgs[1])
 		for range 20_000 {
 			w.millisecond()
 			if w.h.Until(voting(both...)) <= w.clock(1) {
@@ -311,8 +311,8 @@ func TestPushIsSafe(t *testing.T) {
 // pushWorld is a grantor and a holder, a bad wire, and clocks of other rates.
 type pushWorld struct {
 	rnd        *rand.Rand
-	g          *Grantor
-	h          *Holder
+	g          *grantor
+	h          *holder
 	cfgs       [2]quorumlease.Config
 	rates      [2]float64
 	now        time.Duration
@@ -351,29 +351,29 @@ func (w *pushWorld) millisecond() {
 	case w.chance(0.0002):
 		w.cfgs[0].Boot++
 		w.cfgs[0].EarlierTTL = lengths.Wait()
-		w.g = NewGrantor(w.cfgs[0], lengths, w.clock(0))
+		w.g = newGrantor(w.cfgs[0], lengths, w.clock(0))
 	case w.chance(0.0005):
 		w.cfgs[1].Boot++
-		w.h = NewHolder(w.cfgs[1])
+		w.h = newHolder(w.cfgs[1])
 	}
 	for _, body := range w.wire[w.now] {
 		switch m := body.(type) {
 		case Guard:
-			if ack, ok := w.h.Guarded(w.clock(1), 1, m); ok {
+			if ack, ok := w.h.guarded(w.clock(1), 1, m); ok {
 				w.send(ack)
 			}
 		case Pushed:
-			if reply, ok := w.h.Promised(w.clock(1), 1, m, quorumlease.Log{}); ok {
+			if reply, ok := w.h.promised(w.clock(1), 1, m, quorumlease.Log{}); ok {
 				w.send(reply)
 			}
 		case GuardAck:
-			w.g.GuardAcked(w.clock(0), 2, m)
+			w.g.guardAcked(w.clock(0), 2, m)
 		case PromiseReply:
-			w.g.Replied(w.clock(0), 2, m)
+			w.g.replied(w.clock(0), 2, m)
 		}
 	}
 	delete(w.wire, w.now)
-	for _, m := range w.g.Turn(w.clock(0), w.to, quorumlease.Log{}) {
+	for _, m := range w.g.turn(w.clock(0), w.to, quorumlease.Log{}) {
 		w.send(m.Body)
 	}
 }

@@ -37,8 +37,8 @@ type Suspicion struct{ Members []machine.NodeID }
 
 // promises are one member's.
 type promises struct {
-	*Grantor
-	*Holder
+	*grantor
+	*holder
 	ways  Ways
 	self  machine.NodeID
 	every time.Duration // how often the leader is told of suspects
@@ -67,7 +67,7 @@ func (w Ways) Promises(tick, electionTimeout time.Duration) func(quorumlease.Con
 			cfg.EarlierTTL = 0
 		}
 		return &promises{
-			Grantor: NewGrantor(cfg, w.Push, now), Holder: NewHolder(cfg),
+			grantor: newGrantor(cfg, w.Push, now), holder: newHolder(cfg),
 			ways: w, self: cfg.Self, every: tick, good: electionTimeout,
 		}
 	}
@@ -85,18 +85,18 @@ func (p *promises) Receive(at replica.Standing, from machine.NodeID, body any) (
 	case Suspicion:
 		out.Plan = p.suspected(at, from, m.Members)
 	case Guard:
-		if ack, ok := p.Guarded(at.Now, from, m); ok {
+		if ack, ok := p.guarded(at.Now, from, m); ok {
 			out.Reply = ack
 		}
 	case Pushed:
-		if reply, ok := p.Promised(at.Now, from, m, at.Log); ok {
+		if reply, ok := p.promised(at.Now, from, m, at.Log); ok {
 			out.Reply = reply
 		}
 	case GuardAck:
-		p.GuardAcked(at.Now, from, m)
+		p.guardAcked(at.Now, from, m)
 		out.Report, out.ReportAt = true, at.Now
 	case PromiseReply:
-		if took, ok := p.Replied(at.Now, from, m); ok {
+		if took, ok := p.replied(at.Now, from, m); ok {
 			out.Answered, out.Took = true, took
 			out.Report, out.ReportAt = true, p.Due(at.Now)
 		}
@@ -114,7 +114,7 @@ func (p *promises) Turn(at replica.Standing) (out replica.PromiseEffects) {
 		p.abided, p.former = p.abided[1:], p.former[1:]
 	}
 	if p.pushes(at) {
-		out.Sends = p.Grantor.Turn(at.Now, p.receivers(at), at.Log)
+		out.Sends = p.grantor.turn(at.Now, p.receivers(at), at.Log)
 	}
 	if p.ways.ExcludeSuspect {
 		p.tell(at, &out)
@@ -199,7 +199,7 @@ func (p *promises) Suspected(now machine.Mono, m machine.NodeID) bool {
 func (p *promises) Next(at replica.Standing) machine.Mono {
 	due := machine.Never
 	if p.pushes(at) {
-		due = p.Grantor.Next()
+		due = p.grantor.Next()
 	}
 	if p.lapsing {
 		due = min(due, p.Due(at.Now))

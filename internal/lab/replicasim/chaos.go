@@ -10,9 +10,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Chaos lets d pass with faults of all kinds. Each world draws which kinds it
+// chaos lets d pass with faults of all kinds. Each world draws which kinds it
 // has and how many of each: some faults hide others.
-func (c *Cluster) Chaos(d time.Duration) {
+func (c *Cluster) chaos(d time.Duration) {
 	w := c.w
 	c.net.Loss, c.net.Duplicate, c.net.Slow = w.Swarm(0.1), w.Swarm(0.1), w.Swarm(0.02)
 	kinds := []func(){}
@@ -215,8 +215,8 @@ func (c *Cluster) otherRate() {
 // falseDeath lets members be wrong about the death of another.
 func (c *Cluster) falseDeath() { c.died(c.some()) }
 
-// Heal ends all faults.
-func (c *Cluster) Heal() {
+// heal ends all faults.
+func (c *Cluster) heal() {
 	c.checks.quiet = c.w.Now()
 	c.net.Mend()
 	c.net.Take = nil
@@ -234,9 +234,9 @@ func (c *Cluster) Heal() {
 	}
 }
 
-// Recover wants that a healed cluster serves again: a leader within two election
+// recover wants that a healed cluster serves again: a leader within two election
 // timeouts or so, operations, and the lock.
-func (c *Cluster) Recover() error {
+func (c *Cluster) recover() error {
 	if c.OneWay != nil {
 		c.w.Run(lateMessages) // one that is late holds up all behind it
 	}
@@ -263,9 +263,9 @@ func (c *Cluster) Recover() error {
 	return nil
 }
 
-// Settle stops the clients and wants the cluster to come to rest: equal states, and every lease
+// settle stops the clients and wants the cluster to come to rest: equal states, and every lease
 // that is not renewed gone within its TTL and the bound of package replica's comment.
-func (c *Cluster) Settle() error {
+func (c *Cluster) settle() error {
 	for _, cl := range c.clients {
 		cl.stop = true
 	}

@@ -162,13 +162,13 @@ func (cl *client) act(m *Member) {
 	}
 }
 
-// Janitor compacts the history now and then.
-func (c *Cluster) Janitor() {
+// janitor compacts the history now and then.
+func (c *Cluster) janitor() {
 	c.w.After(c.w.Between(0, 6*time.Second), func() {
 		if m := c.anyMember(); m != nil {
 			rev := m.state.Store().Revision() - c.w.Rand.Int64N(50)
 			m.propose(&pb.CompactionRequest{Revision: max(1, rev)}, func(replica.Result, error) {})
 		}
-		c.Janitor()
+		c.janitor()
 	})
 }

@@ -10,14 +10,14 @@ import (
 // may last that was begun before.
 const slowest = time.Second
 
-// Gray lets rounds pass in which one or two things are amiss from the first moment to the last,
+// gray lets rounds pass in which one or two things are amiss from the first moment to the last,
 // while most members are well. A link is cut one way, a disk is slow, a member is down or has
 // just restarted. A leader that stays must release committed entries all the time, whatever
 // members hold leases.
-func (c *Cluster) Gray(rounds int) {
+func (c *Cluster) gray(rounds int) {
 	for range rounds {
 		c.checks.calm.end(c.w.Now())
-		c.Heal()
+		c.heal()
 		c.w.Run(slowest + 2*tick)
 		c.net.Loss = c.w.Swarm(0.05)
 		for range 1 + c.w.Rand.IntN(2) {
@@ -39,7 +39,7 @@ func (c *Cluster) Gray(rounds int) {
 			}
 		}
 	}
-	c.Heal()
+	c.heal()
 }
 
 // spread has messages of the next d be as late, half of the time, as promises are long,

@@ -59,7 +59,7 @@ func playReadLeases(w *sim.World) error {
 	c.Holders(2)
 	c.Watchers(2)
 	c.Lockers(2)
-	c.Janitor()
+	c.janitor()
 	if w.Chance(0.5) {
 		c.politics(w.Between(200*time.Millisecond, 2*time.Second))
 	}
@@ -67,12 +67,12 @@ func playReadLeases(w *sim.World) error {
 	for range 2 {
 		c.spread(14 * time.Second)
 		c.reshape(14 * time.Second)
-		c.Chaos(14 * time.Second)
-		c.Heal()
-		err = errors.Join(err, c.Recover())
+		c.chaos(14 * time.Second)
+		c.heal()
+		err = errors.Join(err, c.recover())
 	}
-	c.Gray(2)
-	err = errors.Join(err, c.Settle(), c.Check())
+	c.gray(2)
+	err = errors.Join(err, c.settle(), c.Check())
 	c.count()
 	return err
 }

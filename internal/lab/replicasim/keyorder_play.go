@@ -62,7 +62,7 @@ func playKeyOrder(w *sim.World) error {
 	c.Watchers(3)
 	if w.Chance(0.5) {
 		c.Holders(2)
-		c.Janitor()
+		c.janitor()
 	}
 	c.checks.quiet = w.Now() + 14*time.Second
 	c.gerrymanders(w.Between(100*time.Millisecond, 2*time.Second), w.Chance(0.5))
@@ -78,9 +78,9 @@ func playKeyOrder(w *sim.World) error {
 		c.slowAppliers()
 	}
 	c.reshape(14 * time.Second)
-	c.Chaos(14 * time.Second)
-	c.Heal()
-	err := errors.Join(c.Recover(), c.Settle(), c.Check())
+	c.chaos(14 * time.Second)
+	c.heal()
+	err := errors.Join(c.recover(), c.settle(), c.Check())
 	c.count()
 	return err
 }

@@ -41,15 +41,15 @@ func play(w *sim.World) error {
 	c.Holders(4)
 	c.Watchers(3)
 	c.Lockers(3)
-	c.Janitor()
+	c.janitor()
 	var err error
 	for range 2 { // faults of other kinds, and two times in which there are none
 		c.reshape(14 * time.Second)
-		c.Chaos(14 * time.Second)
-		c.Heal()
-		err = errors.Join(err, c.Recover())
+		c.chaos(14 * time.Second)
+		c.heal()
+		err = errors.Join(err, c.recover())
 	}
-	err = errors.Join(err, c.Settle(), c.Check())
+	err = errors.Join(err, c.settle(), c.Check())
 	c.count()
 	return err
 }

@@ -56,7 +56,7 @@ func playPushed(w *sim.World) error {
 	c.Holders(2)
 	c.Watchers(2)
 	c.Lockers(2)
-	c.Janitor()
+	c.janitor()
 	switch every := w.Between(200*time.Millisecond, 2*time.Second); {
 	case w.Chance(0.5):
 	case c.byKey():
@@ -67,11 +67,11 @@ func playPushed(w *sim.World) error {
 	var err error
 	for range 2 {
 		c.spread(14 * time.Second)
-		c.Chaos(14 * time.Second)
-		c.Heal()
-		err = errors.Join(err, c.Recover())
+		c.chaos(14 * time.Second)
+		c.heal()
+		err = errors.Join(err, c.recover())
 	}
-	err = errors.Join(err, c.Settle(), c.Check())
+	err = errors.Join(err, c.settle(), c.Check())
 	c.count()
 	return err
 }

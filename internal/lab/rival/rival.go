@@ -32,8 +32,8 @@ const (
 	batchCount = 1000
 )
 
-// ErrClosed says that the node was closed.
-var ErrClosed = errors.New("rival: the node is closed")
+// errClosed says that the node was closed.
+var errClosed = errors.New("rival: the node is closed")
 
 // Node is a member.
 type Node struct {
@@ -117,7 +117,7 @@ func (n *Node) Broadcast(ctx context.Context, payload []byte) error {
 	select {
 	case n.proposed <- p:
 	case <-n.stop:
-		return ErrClosed
+		return errClosed
 	}
 	select {
 	case err := <-p.done:
@@ -125,7 +125,7 @@ func (n *Node) Broadcast(ctx context.Context, payload []byte) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-n.stop:
-		return ErrClosed
+		return errClosed
 	}
 }
 

@@ -41,10 +41,10 @@ type Host struct {
 	down, still *Mark // the crash and the pause that last
 }
 
-// NewHost adds a host to a network, which may be nil. Its monotonic clock shows
+// newHost adds a host to a network, which may be nil. Its monotonic clock shows
 // anything and differs in rate from true time by at most maxRate, each way; its
 // wall clock is right.
-func NewHost(w *World, net *Network, id machine.NodeID, maxRate float64) *Host {
+func newHost(w *World, net *Network, id machine.NodeID, maxRate float64) *Host {
 	h := &Host{ID: id, Lane: fmt.Sprintf("host %d", id), Disk: Disk{w: w}, Lag: 200 * time.Microsecond, w: w, net: net}
 	h.mono = clock{shown: w.Between(0, 100*time.Hour), rate: (2*w.Rand.Float64() - 1) * maxRate}
 	h.wall = clock{shown: epoch}

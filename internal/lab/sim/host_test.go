@@ -225,7 +225,7 @@ func TestFaultsAreMarked(t *testing.T) {
 		return nil
 	}}.Replay(1)
 	var b strings.Builder
-	if err := w.Timeline().Text(&b); err != nil {
+	if err := w.Timeline().text(&b); err != nil {
 		t.Fatal(err)
 	}
 	want := `p, seed 1: from 0.000000 s to 11.000000 s of 11.000000 s

@@ -15,9 +15,9 @@ type Process[In, Out any] struct {
 	Takes func(received []machine.Envelope, rd machine.Ready[Out]) time.Duration
 }
 
-// NewProcess adds a host to a network, see NewHost.
+// NewProcess adds a host to a network, see newHost.
 func NewProcess[In, Out any](w *World, net *Network, id machine.NodeID, maxRate float64) *Process[In, Out] {
-	return &Process[In, Out]{Host: NewHost(w, net, id, maxRate)}
+	return &Process[In, Out]{Host: newHost(w, net, id, maxRate)}
 }
 
 // Start gives the host a machine to run.

@@ -10,7 +10,7 @@ import (
 // does not happen, and the next life starts afresh.
 func TestProcessor(t *testing.T) {
 	w := NewWorld(1)
-	h := NewHost(w, nil, 1, 0)
+	h := newHost(w, nil, 1, 0)
 	var did []string
 	work := func(name string) func() (time.Duration, func()) {
 		return func() (time.Duration, func()) {

@@ -121,7 +121,7 @@ func TestReplay(t *testing.T) {
 		if failure != nil && fmt.Sprint(w.Clues(2)) != fmt.Sprint(v.Recent(2)) {
 			t.Errorf("seed %d: clues %q, want the notes before it failed, %q", seed, w.Clues(2), v.Recent(2))
 		}
-		if v.Recording() || !w.Recording() || v.Timeline() != nil {
+		if v.recording() || !w.recording() || v.Timeline() != nil {
 			t.Errorf("seed %d: only the replay is recorded", seed)
 		}
 	}

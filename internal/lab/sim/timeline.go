@@ -47,8 +47,8 @@ type Mark struct {
 	open bool // To is the end of the timeline
 }
 
-// Recording reports whether marks are kept. Only a replay keeps them.
-func (w *World) Recording() bool { return w.timeline != nil }
+// recording reports whether marks are kept. Only a replay keeps them.
+func (w *World) recording() bool { return w.timeline != nil }
 
 // Timeline returns what was recorded, or nil.
 func (w *World) Timeline() *Timeline { return w.timeline }

@@ -65,7 +65,7 @@ func timeline(t *testing.T) *Timeline {
 
 func TestTimelineGolden(t *testing.T) {
 	tl := timeline(t)
-	for path, draw := range map[string]func(io.Writer) error{"testdata/timeline.svg": tl.SVG, "testdata/timeline.txt": tl.Text} {
+	for path, draw := range map[string]func(io.Writer) error{"testdata/timeline.svg": tl.SVG, "testdata/timeline.txt": tl.text} {
 		var b strings.Builder
 		if err := draw(&b); err != nil {
 			t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Text writes the timeline's last part as lines: when, for how long, who, what.
-func (t *Timeline) Text(w io.Writer) error {
+// text writes the timeline's last part as lines: when, for how long, who, what.
+func (t *Timeline) text(w io.Writer) error {
 	v := t.view()
 	b := bufio.NewWriter(w)
 	if t.Title != "" {

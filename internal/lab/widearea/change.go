@@ -12,13 +12,13 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/sim"
 )
 
-// Changes are runs in which half of the keys get other holders, while all are read and written
+// changes are runs in which half of the keys get other holders, while all are read and written
 // (section 3.5): JP gives its place to VA. Reads are at sites that hold their keys before and
 // after, so that the change need not concern them.
-type Changes struct {
+type changes struct {
 	Seed     uint64        // of the first; the others follow
 	Length   time.Duration // of read leases; 0: the product's
-	Control  Control
+	Control  control
 	Times    int
 	Progress func(changes int)
 }
@@ -55,8 +55,8 @@ const (
 	changeKeys  = deathKeys
 )
 
-// Play plays them all.
-func (d Changes) Play() (Shift, error) {
+// play plays them all.
+func (d changes) play() (Shift, error) {
 	t := Shift{Control: d.Control.Name, Length: d.Length.Seconds(), Changes: d.Times}
 	if w := d.Control.Ways; w != nil {
 		l := w.Push
@@ -100,7 +100,7 @@ type change struct {
 	open, failed  int
 }
 
-func (d Changes) one(seed uint64) (*change, error) {
+func (d changes) one(seed uint64) (*change, error) {
 	defer func(before io.Reader) { rand.Reader = before }(rand.Reader)
 	x := &change{w: sim.NewWorld(seed), keys: keyNames(changeKeys), witness: witness{newest: make([]int64, changeKeys)}}
 	var err error
@@ -199,13 +199,13 @@ func (x *change) local() (list [][2]float64) {
 
 // lapsing and abiding are the paper's two ways of changing the holders (section 3.5), with its
 // own promises.
-func lapsing(l pushlease.Lengths) Control {
+func lapsing(l pushlease.Lengths) control {
 	c := pushed(l)
 	c.Name, c.Ways.Lapse = "lapse", true
 	return c
 }
 
-func abiding(l pushlease.Lengths) Control {
+func abiding(l pushlease.Lengths) control {
 	c := pushed(l)
 	c.Name, c.Ways.Abide = "abide", true
 	return c

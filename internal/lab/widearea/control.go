@@ -7,8 +7,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/pushlease"
 )
 
-// Control is a set of the paper's own ways, in place of the product's.
-type Control struct {
+// control is a set of the paper's own ways, in place of the product's.
+type control struct {
 	Name string // empty: none
 	Ways *pushlease.Ways
 	Plan time.Duration // how often the holders are planned; 0: as the product has it
@@ -16,13 +16,13 @@ type Control struct {
 
 // pushed is the paper's protocol and nothing else of the paper's; the product's leases
 // with other messages (section 3.5, Figure 5).
-func pushed(l pushlease.Lengths) Control {
-	return Control{Name: "pushed", Ways: &pushlease.Ways{Push: l}}
+func pushed(l pushlease.Lengths) control {
+	return control{Name: "pushed", Ways: &pushlease.Ways{Push: l}}
 }
 
 // asInThePaper is all that the paper does (sections 3.5 and 3.7).
-func asInThePaper(l pushlease.Lengths) Control {
-	return Control{
+func asInThePaper(l pushlease.Lengths) control {
+	return control{
 		Name: "the paper's",
 		Ways: &pushlease.Ways{Push: l, Lapse: true, ExcludeSuspect: true, WaitToRejoin: true},
 	}
@@ -31,9 +31,9 @@ func asInThePaper(l pushlease.Lengths) Control {
 // aPlan is how often the paper has another configuration (section 5.2).
 const aPlan = 10 * time.Second
 
-// ControlPlan selects the paper's own ways that are measured beside the product's: deaths, as
+// controlPlan selects the paper's own ways that are measured beside the product's: deaths, as
 // in Figure 7, and a sweep of their cost (section 3.8).
-type ControlPlan struct {
+type controlPlan struct {
 	Lengths pushlease.Lengths // the paper's
 	Ours    []time.Duration   // lengths of the product's leases, to compare with
 	Deaths  int               // of each kind, and changes of holders; 0: no controls at all
@@ -82,7 +82,7 @@ type ControlReport struct {
 }
 
 // units is how many deaths the plan has.
-func (p *ControlPlan) units() int {
+func (p *controlPlan) units() int {
 	if p.Deaths == 0 {
 		return 0
 	}
@@ -90,30 +90,30 @@ func (p *ControlPlan) units() int {
 }
 
 // measure plays the plan.
-func (p *ControlPlan) measure(seed uint64, progress func(what string, deaths int)) (r ControlReport, err error) {
+func (p *controlPlan) measure(seed uint64, progress func(what string, deaths int)) (r ControlReport, err error) {
 	if p.Deaths == 0 {
 		return r, nil
 	}
 	done := 0
-	play := func(to *[]Toll, policy string, c Control, length time.Duration, site, times int) {
+	play := func(to *[]Toll, policy string, c control, length time.Duration, site, times int) {
 		if err != nil {
 			return
 		}
-		d := Deaths{Seed: seed, Policy: policy, Length: length, Control: c, Site: site, Times: times}
+		d := deaths{Seed: seed, Policy: policy, Length: length, Control: c, Site: site, Times: times}
 		d.Progress = func(n int) { progress(fmt.Sprintf("%s, %s, deaths at %s", policy, c.Name, Sites[site]), done+n) }
 		var t Toll
-		if t, err = d.Play(); err == nil {
+		if t, err = d.play(); err == nil {
 			*to = append(*to, t)
 		}
 		done += times
 	}
-	deaths := func(c Control, length time.Duration, site int) {
+	deaths := func(c control, length time.Duration, site int) {
 		c.Plan = aPlan
 		play(&r.Deaths, controlPolicy, c, length, site, p.Deaths)
 	}
 	for _, site := range []int{holderThatDies, Leader} {
 		for _, length := range p.Ours {
-			deaths(Control{}, length, site)
+			deaths(control{}, length, site)
 		}
 		deaths(pushed(p.Lengths), 0, site)
 		if site != Leader { // there it is elections that count
@@ -121,25 +121,25 @@ func (p *ControlPlan) measure(seed uint64, progress func(what string, deaths int
 		}
 	}
 	for _, length := range p.Ours {
-		play(&r.Sweep, sweepPolicy, Control{}, length, holderThatDies, p.Sweeps)
+		play(&r.Sweep, sweepPolicy, control{}, length, holderThatDies, p.Sweeps)
 	}
 	for _, l := range p.Sweep {
 		play(&r.Sweep, sweepPolicy, pushed(l), 0, holderThatDies, p.Sweeps)
 	}
-	shift := func(c Control, length time.Duration) {
+	shift := func(c control, length time.Duration) {
 		if err != nil {
 			return
 		}
-		d := Changes{Seed: seed, Length: length, Control: c, Times: p.Deaths}
+		d := changes{Seed: seed, Length: length, Control: c, Times: p.Deaths}
 		d.Progress = func(n int) { progress(fmt.Sprintf("%s, changes of holders", c.Name), done+n) }
 		var s Shift
-		if s, err = d.Play(); err == nil {
+		if s, err = d.play(); err == nil {
 			r.Changes = append(r.Changes, s)
 		}
 		done += p.Deaths
 	}
 	for _, length := range p.Ours {
-		shift(Control{}, length)
+		shift(control{}, length)
 	}
 	shift(lapsing(p.Lengths), 0)
 	shift(abiding(p.Lengths), 0)

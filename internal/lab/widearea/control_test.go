@@ -13,18 +13,18 @@ import (
 func TestDeathUnderControls(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
-		control  Control
+		control  control
 		length   time.Duration
 		site     int
 		min, max float64 // of the longest wait, s
 		messages float64
 	}{
 		{"pushed", pushed(pushlease.PaperLengths), 0, holderThatDies, 8, 9.4, 80},
-		{"asked for", Control{}, time.Second, holderThatDies, 0.7, 1.5, 160},
+		{"asked for", control{}, time.Second, holderThatDies, 0.7, 1.5, 160},
 		{"pushed, the leader dies", pushed(pushlease.PaperLengths), 0, Leader, 8, 9.4, 80},
 		{"pushed, shorter", pushed(sweepLengths(0.25)[3]), 0, holderThatDies, 2, 2.6, 320},
 	}[:cases(1, 4)] {
-		toll, err := Deaths{Seed: 1, Policy: sweepPolicy, Length: tc.length, Control: tc.control, Site: tc.site, Times: 1}.Play()
+		toll, err := deaths{Seed: 1, Policy: sweepPolicy, Length: tc.length, Control: tc.control, Site: tc.site, Times: 1}.play()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,9 +47,9 @@ func TestDeathUnderControls(t *testing.T) {
 // and the second has writes wait for the former holders. The product's does neither.
 func TestChangesUnderControls(t *testing.T) {
 	shifts := map[string]Shift{}
-	for _, d := range []Changes{{Length: time.Second}, {Control: lapsing(pushlease.PaperLengths)}, {Control: abiding(pushlease.PaperLengths)}} {
+	for _, d := range []changes{{Length: time.Second}, {Control: lapsing(pushlease.PaperLengths)}, {Control: abiding(pushlease.PaperLengths)}} {
 		d.Seed, d.Times = 1, 1
-		s, err := d.Play()
+		s, err := d.play()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestSweepLengths(t *testing.T) {
 // A plan's controls are measured when the policies are there that they take.
 func TestControlPlan(t *testing.T) {
 	long(t)
-	p := ControlPlan{Lengths: sweepLengths(0.25)[3], Deaths: 1, Sweep: sweepLengths(0.25)[3:], Sweeps: 1}
+	p := controlPlan{Lengths: sweepLengths(0.25)[3], Deaths: 1, Sweep: sweepLengths(0.25)[3:], Sweeps: 1}
 	last := 0
 	r, err := p.measure(1, func(_ string, n int) { last = n })
 	if err != nil {
@@ -111,7 +111,7 @@ func TestControlPlan(t *testing.T) {
 	if first := r.Deaths[0]; first.Control != "pushed" || first.Grace != 1.25 || first.Length != 0.5 || r.Deaths[1].Control != "the paper's" {
 		t.Errorf("got %+v, then %q", first, r.Deaths[1].Control)
 	}
-	none := ControlPlan{}
+	none := controlPlan{}
 	if r, err := none.measure(1, nil); err != nil || len(r.Deaths)+len(r.Sweep) != 0 || none.units() != 0 {
 		t.Errorf("no controls: %+v, %v", r, err)
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/sim"
 )
 
-// Deaths are runs of section 5.3: writes at a steady rate while a replica dies, host and all,
+// deaths are runs of section 5.3: writes at a steady rate while a replica dies, host and all,
 // so that no other is told. Half of the keys, the upper, are read at the site of that replica
 // and nowhere else, the other half everywhere but there.
-type Deaths struct {
+type deaths struct {
 	Seed     uint64 // of the first; the others follow
 	Policy   string
 	Length   time.Duration // of read leases; 0: the product's
-	Control  Control
+	Control  control
 	Site     int // the site whose replica dies
 	Times    int // how many there are
 	Progress func(deaths int)
@@ -77,8 +77,8 @@ const (
 	inStep = 500 * time.Millisecond
 )
 
-// Play plays them all.
-func (d Deaths) Play() (Toll, error) {
+// play plays them all.
+func (d deaths) play() (Toll, error) {
 	t := Toll{Policy: d.Policy, Site: Sites[d.Site], Length: d.Length.Seconds(), Control: d.Control.Name, Deaths: d.Times}
 	if w := d.Control.Ways; w != nil {
 		l := w.Push
@@ -142,7 +142,7 @@ type death struct {
 // write is a write that ended; the times are from the death on.
 type write struct{ sent, ended time.Duration }
 
-func (d Deaths) one(seed uint64) (*death, error) {
+func (d deaths) one(seed uint64) (*death, error) {
 	defer func(before io.Reader) { rand.Reader = before }(rand.Reader)
 	x := &death{w: sim.NewWorld(seed), keys: keyNames(deathKeys), site: d.Site, witness: witness{newest: make([]int64, deathKeys)}}
 	var err error

@@ -9,7 +9,7 @@ import (
 
 // Without leases a follower's death costs nothing, and the leader's an election.
 func TestDeathWithoutLeases(t *testing.T) {
-	follower, err := Deaths{Seed: 1, Policy: "off", Site: 3, Times: cases(1, 2)}.Play()
+	follower, err := deaths{Seed: 1, Policy: "off", Site: 3, Times: cases(1, 2)}.play()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestDeathWithoutLeases(t *testing.T) {
 			t.Errorf("%s: %d writes in the series, want about %d", name, len(w.Series), want)
 		}
 	}
-	leader, err := Deaths{Seed: 1, Policy: "off", Site: Leader, Times: 1}.Play()
+	leader, err := deaths{Seed: 1, Policy: "off", Site: Leader, Times: 1}.play()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestDeathWithoutLeases(t *testing.T) {
 	if leader.Failed != 0 || follower.Failed != 0 {
 		t.Errorf("%d and %d writes failed: a change of leader costs time and no error", leader.Failed, follower.Failed)
 	}
-	if again, _ := (Deaths{Seed: 1, Policy: "off", Site: Leader, Times: 1}).Play(); !reflect.DeepEqual(again, leader) {
+	if again, _ := (deaths{Seed: 1, Policy: "off", Site: Leader, Times: 1}).play(); !reflect.DeepEqual(again, leader) {
 		t.Error("the same seed gave another course of events")
 	}
 }
@@ -39,7 +39,7 @@ func TestDeathWithoutLeases(t *testing.T) {
 // A holder that dies keeps writes waiting until its lease is over, and no longer.
 func TestDeathOfAHolder(t *testing.T) {
 	const length = 2 * time.Second
-	toll, err := Deaths{Seed: 1, Policy: "all", Length: length, Site: 3, Times: 2}.Play()
+	toll, err := deaths{Seed: 1, Policy: "all", Length: length, Site: 3, Times: 2}.play()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,14 +18,14 @@
 // site do one operation after the other at the replica of their site. The 100,000 keys have
 // YCSB's popularity, with another order at each site, or are all equally likely. A [Run]
 // measures latencies: Figure 6, Table 2, and operations on several keys, for which section 5.5
-// only states expectations. [Deaths] measure writes at a steady rate while a replica dies:
+// only states expectations. deaths measure writes at a steady rate while a replica dies:
 // Figure 7. All clients ask for the same under each policy, so that differences are the
 // policies'.
 //
 // A policy is a name that the cluster is given and nothing more here. One that the
 // build does not know is left out, and named in the report.
 //
-// A [Control] puts the paper's own ways in the place of the product's: pushed promises, with
+// A control puts the paper's own ways in the place of the product's: pushed promises, with
 // guard and grace, and their consequences. Deaths under it are Figure 7 as the paper has it,
 // over the same code; a sweep of the lengths is its section 3.8.
 //
@@ -48,7 +48,7 @@
 //
 // # Left out
 //
-// The time of processors is left out, except for [Throughput] (Figure 8), which models it.
+// The time of processors is left out, except for throughput (Figure 8), which models it.
 // There each replica has one, and the product's measured costs of a request, a write and a
 // frame of messages ([ServiceTimes]) are taken of it. The effect of a machine's other work on a
 // replica is not in it, nor bytes on a wire.

@@ -20,7 +20,7 @@ type Plan struct {
 	Lengths  []time.Duration // others, for the sweep
 	Sweeps   int             // deaths for each of these
 	Loads    int             // runs of each bar of Figure 8
-	Controls ControlPlan     // if the policies of controls are among Policies
+	Controls controlPlan     // if the policies of controls are among Policies
 	// Progress, if set, is called with the present step, and how far all of it is: units are
 	// operations, or steps that take about as long.
 	Progress func(what string, done, of int)
@@ -32,7 +32,7 @@ var (
 	FullPlan    = Plan{
 		Seed: 1, Policies: AllPolicies, Size: Full, Deaths: 20, Sweeps: 5, Loads: 5,
 		Lengths: []time.Duration{200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second},
-		Controls: ControlPlan{
+		Controls: controlPlan{
 			Lengths: pushlease.PaperLengths, Deaths: 20, Sweeps: 5, Sweep: sweepLengths(0.25, 0.5, 1, 2),
 			Ours: []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second},
 		},
@@ -40,7 +40,7 @@ var (
 	QuickPlan = Plan{
 		Seed: 1, Policies: AllPolicies, Size: Size{Keys: 10_000, Clients: 4, Requests: 120, Discard: 60}, Deaths: 2, Sweeps: 1, Loads: 2,
 		Lengths: []time.Duration{500 * time.Millisecond, 2 * time.Second},
-		Controls: ControlPlan{
+		Controls: controlPlan{
 			Lengths: pushlease.PaperLengths, Deaths: 1, Sweeps: 1, Sweep: sweepLengths(0.5)[3:],
 			Ours: []time.Duration{time.Second},
 		},
@@ -125,7 +125,7 @@ func (p Plan) measure(m *Measured, policies []string) (err error) {
 	if !slices.Contains(policies, controlPolicy) || !slices.Contains(policies, sweepPolicy) {
 		p.Controls.Deaths = 0
 	}
-	done, of := 0, len(policies)*(len(Workloads)*p.Size.Operations()+len(sites)*(p.Deaths+len(p.Lengths)*p.Sweeps)*operationsPerDeath)+p.Controls.units()*operationsPerDeath+len(figure8(policies))*p.Loads*operationsPerLoad
+	done, of := 0, len(policies)*(len(Workloads)*p.Size.operations()+len(sites)*(p.Deaths+len(p.Lengths)*p.Sweeps)*operationsPerDeath)+p.Controls.units()*operationsPerDeath+len(figure8(policies))*p.Loads*operationsPerLoad
 	at := func(n int, format string, args ...any) {
 		if p.Progress != nil {
 			p.Progress(fmt.Sprintf(format, args...), done+n, of)
@@ -141,13 +141,13 @@ func (p Plan) measure(m *Measured, policies []string) (err error) {
 				return err
 			}
 			m.Runs = append(m.Runs, o)
-			done += p.Size.Operations()
+			done += p.Size.operations()
 		}
 		deaths := func(site, times int, length time.Duration) (Toll, error) {
-			t, err := Deaths{
+			t, err := deaths{
 				Seed: p.Seed, Policy: policy, Length: length, Site: site, Times: times,
 				Progress: func(n int) { at(n*operationsPerDeath, "%s, deaths at %s", policy, Sites[site]) },
-			}.Play()
+			}.play()
 			done += times * operationsPerDeath
 			return t, err
 		}
@@ -169,7 +169,7 @@ func (p Plan) measure(m *Measured, policies []string) (err error) {
 	for _, t := range figure8(policies) {
 		t.Seed, t.Runs = p.Seed, p.Loads
 		t.Progress = func(n int) { at(n*operationsPerLoad, "%s, throughput", t.Policy) }
-		r, err := t.Play()
+		r, err := t.play()
 		if err != nil {
 			return err
 		}

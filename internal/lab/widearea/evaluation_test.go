@@ -54,7 +54,7 @@ func TestLengthsOfNoMember(t *testing.T) {
 		plan.Length, plan.Lengths = 0, []time.Duration{length}
 		_, sweep := plan.Evaluate()
 		_, run := Run{Seed: 1, Policy: "all", Length: length, Workload: Figure6, Size: small}.Play()
-		_, deaths := Deaths{Seed: 1, Policy: "all", Length: length, Site: 3, Times: 1}.Play()
+		_, deaths := deaths{Seed: 1, Policy: "all", Length: length, Site: 3, Times: 1}.play()
 		for what, err := range map[string]error{"the evaluation": whole, "its sweep": sweep, "a run": run, "deaths": deaths} {
 			if !errors.Is(err, quorumlease.ErrTTL) {
 				t.Errorf("%s with leases of %v: got %v", what, length, err)

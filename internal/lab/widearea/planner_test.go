@@ -21,7 +21,7 @@ func TestReadsTakeWhatThePlannerThinks(t *testing.T) {
 		}
 	}
 	w := sim.NewWorld(1)
-	c, err := start(w, "static/key", time.Second, Control{}, 1000)
+	c, err := start(w, "static/key", time.Second, control{}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

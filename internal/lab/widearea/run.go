@@ -36,8 +36,8 @@ type Size struct {
 // Full is the paper's size.
 var Full = Size{Keys: 100_000, Clients: 10, Requests: 10_000, Discard: 5_000}
 
-// Operations is how many operations a run of this size has.
-func (s Size) Operations() int { return len(Sites) * s.Clients * s.Requests }
+// operations is how many operations a run of this size has.
+func (s Size) operations() int { return len(Sites) * s.Clients * s.Requests }
 
 // Outcome is the result of a run.
 type Outcome struct {
@@ -93,7 +93,7 @@ func Settling(length time.Duration) time.Duration { return length / 3 }
 func (r Run) Play() (Outcome, error) {
 	defer func(before io.Reader) { rand.Reader = before }(rand.Reader) // it is raft's, and the process's
 	p := &run{Run: r, w: sim.NewWorld(r.Seed), keys: keyNames(r.Size.Keys), witness: witness{newest: make([]int64, r.Size.Keys)}}
-	c, err := start(p.w, r.Policy, r.Length, Control{}, r.Size.Keys)
+	c, err := start(p.w, r.Policy, r.Length, control{}, r.Size.Keys)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -110,13 +110,13 @@ func (r Run) Play() (Outcome, error) {
 		p.w.Run(r.For)
 		return p.outcome(r.For), nil
 	}
-	for p.done < r.Size.Operations() {
+	for p.done < r.Size.operations() {
 		before := p.done
 		p.w.Until(time.Minute, func() bool {
 			if r.Progress != nil {
 				r.Progress(p.done)
 			}
-			return p.done == r.Size.Operations()
+			return p.done == r.Size.operations()
 		})
 		if p.done == before {
 			return Outcome{}, fmt.Errorf("policy %q, %s, seed %d: after %d operations none ended for a minute", r.Policy, r.Workload.Name, r.Seed, p.done)
@@ -141,7 +141,7 @@ func checkLength(length time.Duration) error {
 
 // start starts the five replicas. A static policy has the paper's two cells: half of
 // the keys for JP and OR, the other half for VA and IRL, and all for CA.
-func start(w *sim.World, policy string, length time.Duration, control Control, keys int) (*replicasim.Cluster, error) {
+func start(w *sim.World, policy string, length time.Duration, control control, keys int) (*replicasim.Cluster, error) {
 	if err := replicasim.CheckPolicy(policy); err != nil {
 		return nil, err
 	}

@@ -23,8 +23,8 @@ func TestRun(t *testing.T) {
 		if o.Stale != 0 || o.Failed != 0 {
 			t.Errorf("%s: %d operations are stale and %d failed, want none", policy, o.Stale, o.Failed)
 		}
-		if told != small.Operations() {
-			t.Errorf("%s: progress ended with %d, want %d", policy, told, small.Operations())
+		if told != small.operations() {
+			t.Errorf("%s: progress ended with %d, want %d", policy, told, small.operations())
 		}
 		for _, s := range o.Sites {
 			if got, want := s.Reads.Count+s.Writes.Count, small.Clients*(small.Requests-small.Discard); got != want {

@@ -37,14 +37,14 @@ func (m *Measured) statements() []Finding {
 		found.put("apart-write-ratio", o.Average(MeanWrite)/megastore.Average(MeanWrite), o.Policy, megastore.Policy)
 		found.put("apart-ratio", o.Mean/megastore.Mean, o.Policy, megastore.Policy)
 	}
-	ratio := func(id string, a, b Throughput) {
+	ratio := func(id string, a, b throughput) {
 		if x, y := m.rate(a), m.rate(b); x > 0 && y > 0 {
 			found.put(id, x/y, a.Policy, b.Policy)
 		}
 	}
-	ratio("all-read-throughput", Throughput{Policy: "all", Reads: true, Asks: Anything}, Throughput{Policy: "leader", Reads: true, Asks: TheLeader})
-	ratio("quorum-read-throughput", Throughput{Policy: "static/key", Reads: true, Asks: Held}, Throughput{Policy: "all/key", Reads: true, Asks: Anything})
-	ratio("quorum-write-throughput", Throughput{Policy: "static/key", Asks: Held}, Throughput{Policy: "leader/key", Asks: Anything})
+	ratio("all-read-throughput", throughput{Policy: "all", Reads: true, Asks: Anything}, throughput{Policy: "leader", Reads: true, Asks: TheLeader})
+	ratio("quorum-read-throughput", throughput{Policy: "static/key", Reads: true, Asks: Held}, throughput{Policy: "all/key", Reads: true, Asks: Anything})
+	ratio("quorum-write-throughput", throughput{Policy: "static/key", Asks: Held}, throughput{Policy: "leader/key", Asks: Anything})
 	for _, t := range m.Deaths {
 		if t.Policy == "quorum/key" && t.Site != Sites[Leader] {
 			found.put("quorum-stall", t.Held.Slowest/1000, t.Policy)
@@ -125,7 +125,7 @@ func (o *Outcome) Average(of func(SiteOutcome) float64) float64 {
 }
 
 // rate is a throughput's rate, 0 if it was not measured.
-func (m *Measured) rate(t Throughput) float64 {
+func (m *Measured) rate(t throughput) float64 {
 	for _, r := range m.Throughput {
 		if r.Policy == t.Policy && r.Asks == t.Asks && (r.What == "reads") == t.Reads {
 			return r.Mean

@@ -38,7 +38,7 @@ func TestTargets(t *testing.T) {
 func TestStallTargets(t *testing.T) {
 	long(t)
 	for _, policy := range []string{"quorum/key", "cost/key"} {
-		toll, err := Deaths{Seed: 1, Policy: policy, Site: holderThatDies, Times: cases(1, 5)}.Play()
+		toll, err := deaths{Seed: 1, Policy: policy, Site: holderThatDies, Times: cases(1, 5)}.play()
 		if err != nil {
 			t.Fatal(err)
 		}

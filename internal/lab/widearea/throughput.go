@@ -14,10 +14,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/sim"
 )
 
-// Throughput is section 5.4, Figure 8: how much five replicas in one cluster can do, if
+// throughput is section 5.4, Figure 8: how much five replicas in one cluster can do, if
 // each has one processor and that is all there is. A client a replica keeps more
 // requests under way than the replica can work off.
-type Throughput struct {
+type throughput struct {
 	Seed     uint64 // of the first run; the others follow
 	Runs     int
 	Policy   string
@@ -69,8 +69,8 @@ var ServiceTimes = replicasim.Costs{
 }
 
 // figure8 are the bars of Figure 8, as far as their policies are to be measured.
-func figure8(policies []string) (list []Throughput) {
-	for _, t := range []Throughput{
+func figure8(policies []string) (list []throughput) {
+	for _, t := range []throughput{
 		{Policy: "leader", Reads: true, Asks: TheLeader}, {Policy: "leader", Reads: true, Asks: Anything}, {Policy: "all", Reads: true, Asks: Anything},
 		{Policy: "all/key", Reads: true, Asks: Anything}, {Policy: "static/key", Reads: true, Asks: Held}, {Policy: "static/key", Reads: true, Asks: Anything},
 		{Policy: "leader", Asks: Anything}, {Policy: "all", Asks: Anything},
@@ -93,8 +93,8 @@ const (
 // t95 is Student's t for a two-sided 95 % by degrees of freedom, from 1 on.
 var t95 = []float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262}
 
-// Play plays them all.
-func (t Throughput) Play() (Rate, error) {
+// play plays them all.
+func (t throughput) play() (Rate, error) {
 	r := Rate{Policy: t.Policy, What: "writes", Asks: t.Asks, Runs: t.Runs}
 	if t.Reads {
 		r.What = "reads"
@@ -142,7 +142,7 @@ func interval(list []float64) (mean, low, high float64) {
 
 // saturation is one run, under way.
 type saturation struct {
-	Throughput
+	throughput
 	witness
 	w      *sim.World
 	keys   [][]byte
@@ -152,9 +152,9 @@ type saturation struct {
 	worked [len(Sites)]time.Duration
 }
 
-func (t Throughput) one(seed uint64) (*saturation, error) {
+func (t throughput) one(seed uint64) (*saturation, error) {
 	defer func(before io.Reader) { rand.Reader = before }(rand.Reader)
-	x := &saturation{Throughput: t, w: sim.NewWorld(seed), keys: keyNames(clusterKeys), witness: witness{newest: make([]int64, clusterKeys)}}
+	x := &saturation{throughput: t, w: sim.NewWorld(seed), keys: keyNames(clusterKeys), witness: witness{newest: make([]int64, clusterKeys)}}
 	costs := ServiceTimes
 	c := replicasim.Start(x.w, replicasim.Options{
 		Voters: len(Sites), Tail: 1 << 30, Measured: true, ReadLease: t.Policy, Costs: &costs,

@@ -10,7 +10,7 @@ import (
 // each answers as many as it has time for.
 func TestThroughput(t *testing.T) {
 	rate := func(policy string, reads bool, asks Asks) Rate {
-		r, err := Throughput{Seed: 1, Runs: 1, Policy: policy, Reads: reads, Asks: asks}.Play()
+		r, err := throughput{Seed: 1, Runs: 1, Policy: policy, Reads: reads, Asks: asks}.play()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ const (
 	Disk    Seam = "disk"    // calls of a file system
 	Network Seam = "network" // dial, accept, read, write
 	Clock   Seam = "clock"   // readings
-	Self    Seam = "process" // faults of the process as a whole
+	self    Seam = "process" // faults of the process as a whole
 )
 
 // Kind is what goes wrong.

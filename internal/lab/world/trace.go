@@ -71,8 +71,8 @@ func (t *Trace) Add(format string, args ...any) {
 	t.count++
 }
 
-// Len is how many lines were added.
-func (t *Trace) Len() int {
+// len is how many lines were added.
+func (t *Trace) len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.count

@@ -98,7 +98,7 @@ func Play(t *testing.T, o Options, body func(*World)) (r Result) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		r.Seed, r.Failures, r.Counters = o.Seed, w.failed, w.counters
-		r.Events, r.Digest, r.Took = w.Trace.Len(), w.Trace.Digest(), time.Since(began)
+		r.Events, r.Digest, r.Took = w.Trace.len(), w.Trace.Digest(), time.Since(began)
 		if o.Memory && (len(w.failed) > 0 || t.Failed()) {
 			w.Trace.keep(path)
 		}
@@ -144,7 +144,7 @@ func (w *World) watch(patience time.Duration, path string, over <-chan struct{})
 			return
 		case <-time.After(patience):
 		}
-		now := w.Trace.Len()
+		now := w.Trace.len()
 		if now != seen {
 			seen = now
 			continue

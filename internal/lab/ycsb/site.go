@@ -41,7 +41,7 @@ type Op struct {
 
 // Next draws an operation. Whether it reads does not depend on its key.
 func (s Site) Next(src Source) Op {
-	op := Op{Read: unit(src) < s.Reads, Key: s.Popularity.Rank(src)}
+	op := Op{Read: unit(src) < s.Reads, Key: s.Popularity.rank(src)}
 	if s.Order != nil {
 		op.Key = int(s.Order[op.Key])
 	}

@@ -21,7 +21,7 @@ func TestShares(t *testing.T) {
 	counts := make([]int, z.items)
 	src := source(1)
 	for range draws {
-		counts[z.Rank(src)]++
+		counts[z.rank(src)]++
 	}
 	for _, test := range []struct {
 		most int
@@ -67,7 +67,7 @@ func TestThetaZeroIsUniform(t *testing.T) {
 	counts := make([]float64, 100)
 	const draws = 100_000
 	for range draws {
-		counts[z.Rank(src)]++
+		counts[z.rank(src)]++
 	}
 	chi := 0.0
 	for _, c := range counts {
@@ -87,10 +87,10 @@ func TestRanksStayInside(t *testing.T) {
 	for _, items := range []int{1, 2, 3, 10, 100_000} {
 		for _, theta := range []float64{0, 0.5, Theta} {
 			z := NewZipf(items, theta)
-			if got := z.Rank(edge(0)); got != 0 {
+			if got := z.rank(edge(0)); got != 0 {
 				t.Errorf("%d items, theta %g: the least number gives rank %d, want 0", items, theta, got)
 			}
-			if got := z.Rank(edge(math.MaxUint64)); got != items-1 {
+			if got := z.rank(edge(math.MaxUint64)); got != items-1 {
 				t.Errorf("%d items, theta %g: the greatest number gives rank %d, want the last", items, theta, got)
 			}
 		}
@@ -184,7 +184,7 @@ func TestSite(t *testing.T) {
 func BenchmarkRank(b *testing.B) {
 	z, src := NewZipf(100_000, Theta), source(1)
 	for b.Loop() {
-		z.Rank(src)
+		z.rank(src)
 	}
 }
 

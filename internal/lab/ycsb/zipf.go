@@ -43,8 +43,8 @@ func zeta(items int, theta float64) (sum float64) {
 	return sum
 }
 
-// Rank draws a rank, from 0 for the most popular to the number of items less one.
-func (z *Zipf) Rank(src Source) int {
+// rank draws a rank, from 0 for the most popular to the number of items less one.
+func (z *Zipf) rank(src Source) int {
 	u := unit(src)
 	switch at := u * z.zeta; {
 	case at < 1 || z.items == 1:

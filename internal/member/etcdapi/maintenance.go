@@ -14,9 +14,9 @@ type maintenanceServer struct {
 	pb.UnsafeMaintenanceServer
 }
 
-// Version is the version of etcd whose API this is. Clients derive from it what
+// version is the version of etcd whose API this is. Clients derive from it what
 // they may use.
-const Version = "3.7.3"
+const version = "3.7.3"
 
 // storageVersion is what etcd reports of its data's format.
 const storageVersion = "3.7.0"
@@ -27,7 +27,7 @@ func (s *maintenanceServer) Status(context.Context, *pb.StatusRequest) (*pb.Stat
 	leader, term, _ := s.backend.Leader()
 	resp := &pb.StatusResponse{
 		Header:           s.header(),
-		Version:          Version,
+		Version:          version,
 		Leader:           leader,
 		RaftIndex:        st.CommittedIndex,
 		RaftAppliedIndex: st.AppliedIndex,

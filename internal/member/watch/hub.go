@@ -11,9 +11,9 @@ import (
 // ErrClosed is returned by a stream whose hub or which itself was closed.
 var ErrClosed = errors.New("watch: closed")
 
-// ErrTooManyWatchers is the reason given to a watch that one of the limits of
+// errTooManyWatchers is the reason given to a watch that one of the limits of
 // Config refuses: cancel other watches, or raise the limit.
-var ErrTooManyWatchers = errors.New("watch: too many watchers")
+var errTooManyWatchers = errors.New("watch: too many watchers")
 
 // Config holds the limits of a Hub. A zero field means its default.
 type Config struct {

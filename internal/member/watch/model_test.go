@@ -155,7 +155,7 @@ func runStream(t *testing.T, w *world, seed uint64, published <-chan struct{}) (
 			watchers[r.WatchID], all = g, append(all, g)
 		case r.CompactRevision != 0:
 			g.compacted = r.CompactRevision
-		case r.WatchID == InvalidID:
+		case r.WatchID == invalidID:
 			for _, g := range watchers {
 				if r.Revision < g.progress || r.Revision < g.last {
 					t.Errorf("watch %v: progress %d after progress %d and revision %d", g.request, r.Revision, g.progress, g.last)

@@ -64,7 +64,7 @@ func (s *Stream) Next(ctx context.Context) (Response, error) {
 // deliver makes the response of an item taken from the queue.
 func (s *Stream) deliver(it item) (r Response, ok bool) {
 	w := it.watcher
-	r = Response{WatchID: InvalidID, Revision: it.revision}
+	r = Response{WatchID: invalidID, Revision: it.revision}
 	if w != nil {
 		r.WatchID, r.PrevKV, r.Fragment = w.id, w.prevKV, w.fragment
 	}

@@ -134,7 +134,7 @@ func TestAnswersGiveTheirTokensBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask(t, s)
-	for i, answer := range []string{"0:created@1", "-1:refused " + ErrEmptyRange.Error(), "0:canceled"} {
+	for i, answer := range []string{"0:created@1", "-1:refused " + errEmptyRange.Error(), "0:canceled"} {
 		want(t, s, answer)
 		if got := len(s.controls); got != 2-i {
 			t.Errorf("%d tokens are taken after %s, want %d", got, answer, 2-i)
@@ -459,7 +459,7 @@ func TestProgressBehindARefusal(t *testing.T) {
 	create(t, s, watch("a", "", 0))
 	create(t, s, watch("b", "b", 0))
 	ask(t, s)
-	want(t, s, "0:created@1", "-1:refused "+ErrEmptyRange.Error(), "-1:progress@1")
+	want(t, s, "0:created@1", "-1:refused "+errEmptyRange.Error(), "-1:progress@1")
 }
 
 // Progress that is reported by itself is of what is published, and a watch from the present on is

@@ -12,8 +12,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
-// InvalidID is the watch id of a response that concerns no single watcher.
-const InvalidID = -1
+// invalidID is the watch id of a response that concerns no single watcher.
+const invalidID = -1
 
 // A Stream carries the watchers of one client connection. One goroutine calls
 // Next, any others the rest.
@@ -135,10 +135,10 @@ func (s *Stream) admit(r *pb.WatchCreateRequest) (*watcher, error) {
 	}
 	c := &s.hub.config
 	if len(s.watchers) >= c.MaxStreamWatchers {
-		return nil, fmt.Errorf("%w: this stream has %d, cancel some or open another stream", ErrTooManyWatchers, len(s.watchers))
+		return nil, fmt.Errorf("%w: this stream has %d, cancel some or open another stream", errTooManyWatchers, len(s.watchers))
 	}
 	if s.hub.watchers >= c.MaxWatchers {
-		return nil, fmt.Errorf("%w: this server has %d, cancel some or use another member", ErrTooManyWatchers, s.hub.watchers)
+		return nil, fmt.Errorf("%w: this server has %d, cancel some or use another member", errTooManyWatchers, s.hub.watchers)
 	}
 	id := r.WatchId
 	if id == 0 { // the server chooses
@@ -148,7 +148,7 @@ func (s *Stream) admit(r *pb.WatchCreateRequest) (*watcher, error) {
 		id = s.nextID
 		s.nextID++
 	} else if s.watchers[id] != nil {
-		return nil, ErrDuplicateID
+		return nil, errDuplicateID
 	}
 	w := &watcher{stream: s, id: id, span: span}
 	w.set(r)

@@ -77,7 +77,7 @@ func TestCompactedStart(t *testing.T) {
 	create(t, s, &pb.WatchCreateRequest{Key: []byte("a"), WatchId: 7, StartRevision: 1})
 	want(t, s, "7:created@5", "7:compacted 4")
 	create(t, s, &pb.WatchCreateRequest{Key: []byte("a"), WatchId: 7})
-	want(t, s, "-1:refused "+ErrDuplicateID.Error())
+	want(t, s, "-1:refused "+errDuplicateID.Error())
 	if err := s.Cancel(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +99,8 @@ func TestIDs(t *testing.T) {
 	create(t, s, watch("b", "b", 0))
 	create(t, s, watch("a", "", 0))
 	create(t, s, watch("a", "", 0))
-	want(t, s, "1:created@1", "0:created@1", "2:created@1", "-1:refused "+ErrDuplicateID.Error(),
-		"-1:refused "+ErrEmptyRange.Error(), "3:created@1")
+	want(t, s, "1:created@1", "0:created@1", "2:created@1", "-1:refused "+errDuplicateID.Error(),
+		"-1:refused "+errEmptyRange.Error(), "3:created@1")
 	if got := next(t, s); !strings.HasPrefix(got, "-1:refused watch: too many watchers: this stream") {
 		t.Errorf("got %q", got)
 	}

@@ -11,10 +11,10 @@ import (
 
 // The reasons, in etcd's words, for which a watch is refused.
 var (
-	// ErrEmptyRange refuses a range that ends before it starts.
-	ErrEmptyRange = errors.New("mvcc: watcher range is empty")
-	// ErrDuplicateID refuses an id that another watcher of the stream has.
-	ErrDuplicateID = errors.New("mvcc: duplicate watch ID provided on the WatchStream")
+	// errEmptyRange refuses a range that ends before it starts.
+	errEmptyRange = errors.New("mvcc: watcher range is empty")
+	// errDuplicateID refuses an id that another watcher of the stream has.
+	errDuplicateID = errors.New("mvcc: duplicate watch ID provided on the WatchStream")
 )
 
 // A span is a key, or the keys in [start, end), where end "" is above all.
@@ -34,7 +34,7 @@ func spanOf(key, end []byte) (span, error) {
 		s.end = ""
 	}
 	if s.end != "" && s.start >= s.end {
-		return s, ErrEmptyRange
+		return s, errEmptyRange
 	}
 	return s, nil
 }

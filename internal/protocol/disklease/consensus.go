@@ -191,7 +191,7 @@ func (c *Consensus) accessed(now machine.Mono, in machine.Accessed) {
 // read takes what a look or the read of an attempt has found.
 func (c *Consensus) read(now machine.Mono, found RRSeen) {
 	switch {
-	case found.Rank == Last:
+	case found.Rank == last:
 		c.decide(found.Value)
 	case c.doing == learning && now < c.until:
 		c.turn(now)
@@ -211,8 +211,8 @@ func (c *Consensus) wrote(now machine.Mono, verdict RRVerdict) {
 	case verdict.Commit && c.doing == publishing:
 		c.decide(value)
 	case verdict.Commit:
-		c.begin(publishing, RRWrite{Last, value})
-	case verdict.Above == Last:
+		c.begin(publishing, RRWrite{last, value})
+	case verdict.Above == last:
 		c.begin(learning, RRRead{})
 	default:
 		// Two that both believe they lead could abort each other in step for ever: the
@@ -223,7 +223,7 @@ func (c *Consensus) wrote(now machine.Mono, verdict RRVerdict) {
 }
 
 func (c *Consensus) decide(value []byte) {
-	c.doing, c.op, c.alarm = decided, RRWrite{Last, value}, machine.Never
+	c.doing, c.op, c.alarm = decided, RRWrite{last, value}, machine.Never
 	c.report()
 }
 

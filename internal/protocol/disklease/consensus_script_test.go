@@ -239,7 +239,7 @@ func short(r Rank) string {
 	switch r {
 	case Rank{}:
 		return "0"
-	case Last:
+	case last:
 		return "last"
 	}
 	return fmt.Sprintf("%d%c", r.Counter, r.ID[0])

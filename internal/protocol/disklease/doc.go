@@ -146,7 +146,7 @@
 // rank. [RankedOverBases] makes it of stores that read and modify in one step;
 // [RankedOverNotes] of a register that is only read and written, by Disk Paxos, with each
 // writer's block in its note, so that the number of processes need not be known. Beyond the
-// paper: the decision is written under a rank [Last], which is the register's data, so that
+// paper: the decision is written under a rank last, which is the register's data, so that
 // processes that never lead learn it, too. Such a register asks more of a store than a
 // lease does: a note there is the only witness of what may have been decided, and no
 // waiting makes up for one that was forgotten.

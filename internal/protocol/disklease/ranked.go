@@ -31,9 +31,9 @@ type Rank struct {
 	ID      machine.ID
 }
 
-// Last is the rank above all others. Only a committed value may be written under it, so it
+// last is the rank above all others. Only a committed value may be written under it, so it
 // needs no ID: all its users write the same value. A value under Last is the decision.
-var Last = Rank{Counter: math.MaxUint64}
+var last = Rank{Counter: math.MaxUint64}
 
 // Compare orders ranks.
 func (r Rank) Compare(o Rank) int {

@@ -133,10 +133,10 @@ func TestRankedTells(t *testing.T) {
 		{RRWrite{one, []byte("a")}, RRVerdict{Above: two}},
 		{RRWrite{two, []byte("a")}, RRVerdict{Commit: true}},
 		{RRRead{one}, RRSeen{two, []byte("a")}},
-		{RRWrite{Last, []byte("a")}, RRVerdict{Commit: true}},
-		{RRWrite{Last, []byte("a")}, RRVerdict{Commit: true}},
-		{RRWrite{rank(9, 9), []byte("b")}, RRVerdict{Above: Last}},
-		{RRRead{rank(9, 9)}, RRSeen{Last, []byte("a")}},
+		{RRWrite{last, []byte("a")}, RRVerdict{Commit: true}},
+		{RRWrite{last, []byte("a")}, RRVerdict{Commit: true}},
+		{RRWrite{rank(9, 9), []byte("b")}, RRVerdict{Above: last}},
+		{RRRead{rank(9, 9)}, RRSeen{last, []byte("a")}},
 	}
 	var s Ranked
 	for i, step := range steps {
@@ -158,7 +158,7 @@ func TestRanksAreOrdered(t *testing.T) {
 		if a.Compare(b) <= 0 && b.Compare(c) <= 0 && a.Compare(c) > 0 {
 			t.Errorf("%v <= %v <= %v, but not the first and the last", a, b, c)
 		}
-		if a.Compare(Last) >= 0 {
+		if a.Compare(last) >= 0 {
 			t.Errorf("%v is not before Last", a)
 		}
 	})

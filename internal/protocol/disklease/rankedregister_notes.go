@@ -168,7 +168,7 @@ func (r *rankedNotes) begin() {
 // final reports whether the operation writes under rank Last.
 func (r *rankedNotes) final() bool {
 	w, ok := r.op.(RRWrite)
-	return ok && w.Rank == Last
+	return ok && w.Rank == last
 }
 
 // judge answers the operation from what a read showed.
@@ -192,7 +192,7 @@ func (r *rankedNotes) judge(v machine.Value) (reply any, err error) {
 	case err != nil:
 		return nil, err
 	case decided:
-		top, above = block{bal: Last, value: decision}, Last
+		top, above = block{bal: last, value: decision}, last
 	case r.saved && !shown:
 		r.saved = false
 		return nil, fmt.Errorf("%w: our own note is gone", ErrBlock)
@@ -256,7 +256,7 @@ func decodeBlock(data []byte) (b block, err error) {
 		rest = rest[8+copy(r.ID[:], rest[8:]):]
 	}
 	b.value = rest
-	if b.bal.Compare(b.mbal) > 0 || b.mbal.Compare(Last) >= 0 {
+	if b.bal.Compare(b.mbal) > 0 || b.mbal.Compare(last) >= 0 {
 		return b, fmt.Errorf("%w: a block with ranks out of order", ErrBlock)
 	}
 	return b, nil

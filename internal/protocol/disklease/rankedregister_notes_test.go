@@ -54,7 +54,7 @@ func TestWhatNotesMustNotShow(t *testing.T) {
 // a look; and never twice under the same, for the first write may still come in.
 func TestTheSeqOfADecision(t *testing.T) {
 	me, value := machine.ID{15: 1}, []byte("blue")
-	c := &probe{ops: []any{RRWrite{rank(1, 1), value}, RRWrite{Last, value}, RRWrite{Last, value}}}
+	c := &probe{ops: []any{RRWrite{rank(1, 1), value}, RRWrite{last, value}, RRWrite{last, value}}}
 	m := RankedOverNotes(c, me)
 	var seqs []uint64
 	var notes []machine.Noted

@@ -362,8 +362,8 @@ func (p *Peer) shutdown() {
 func (p *Peer) refuseAll(input Input) {
 	switch in := input.(type) {
 	case Acquire:
-		p.report(Refused{ID: in.ID, State: State{Name: in.Name}, Err: ErrShutdown})
+		p.report(Refused{ID: in.ID, State: State{Name: in.Name}, Err: errShutdown})
 	case Observe:
-		p.report(Observed{ID: in.ID, State: State{Name: in.Name}, Err: ErrShutdown})
+		p.report(Observed{ID: in.ID, State: State{Name: in.Name}, Err: errShutdown})
 	}
 }

@@ -74,10 +74,10 @@ func (p *Peer) acquire(in Acquire) {
 	switch {
 	case used:
 		bad("ID %d is in use", in.ID)
-	case in.Name == "" || len(in.Name) > MaxName:
-		bad("a name of %d bytes; want 1 to %d", len(in.Name), MaxName)
-	case len(in.Holder) > MaxHolder:
-		bad("a holder of %d bytes; at most %d", len(in.Holder), MaxHolder)
+	case in.Name == "" || len(in.Name) > maxName:
+		bad("a name of %d bytes; want 1 to %d", len(in.Name), maxName)
+	case len(in.Holder) > maxHolder:
+		bad("a holder of %d bytes; at most %d", len(in.Holder), maxHolder)
 	case in.Slots < 1 || in.Slots > Shared:
 		bad("%d slots; want 1 for an exclusive lease, or more", in.Slots)
 	case in.LockDelay < 0 || in.TTL < p.cfg.MinTTL():
@@ -104,8 +104,8 @@ func (p *Peer) observe(in Observe) {
 	switch {
 	case used:
 		refuse(fmt.Errorf("%w: ID %d is in use", ErrClaim, in.ID))
-	case in.Name == "" || len(in.Name) > MaxName:
-		refuse(fmt.Errorf("%w: a name of %d bytes; want 1 to %d", ErrClaim, len(in.Name), MaxName))
+	case in.Name == "" || len(in.Name) > maxName:
+		refuse(fmt.Errorf("%w: a name of %d bytes; want 1 to %d", ErrClaim, len(in.Name), maxName))
 	case len(p.byID) >= p.cfg.MaxClaims || len(p.turns)-p.turn >= p.cfg.MaxQueued:
 		refuse(ErrBusy)
 	case p.silent():

@@ -14,7 +14,7 @@ import (
 // A claim is refused at once, with the reason, at each limit and not before it.
 func TestWhatIsAskedWithinLimits(t *testing.T) {
 	const tmax, least = 10 * time.Second, time.Second
-	long := strings.Repeat("x", MaxName)
+	long := strings.Repeat("x", maxName)
 	queuedOnly := func(n uint64) func(*cluster) {
 		return func(c *cluster) {
 			for range n {

@@ -12,8 +12,8 @@ import (
 
 // Limits of a Batch on the wire.
 const (
-	// MaxOps is how many operations a batch may carry.
-	MaxOps = 8192
+	// maxOps is how many operations a batch may carry.
+	maxOps = 8192
 	// MaxBatch is how long an encoded batch may be, in bytes. Peers fill batches up to half
 	// of it.
 	MaxBatch = 4 << 20
@@ -21,8 +21,8 @@ const (
 
 const batchVersion = 1
 
-// ErrBatch is an encoding that no peer sends: of another version, damaged, too large.
-var ErrBatch = errors.New("flease: bad batch")
+// errBatch is an encoding that no peer sends: of another version, damaged, too large.
+var errBatch = errors.New("flease: bad batch")
 
 // Which of an Op's fields follow.
 const (
@@ -44,13 +44,13 @@ func (b *Batch) MarshalBinary() ([]byte, error) {
 	for i := range b.Ops {
 		n += b.Ops[i].size()
 	}
-	return b.AppendBinary(make([]byte, 0, n))
+	return b.appendBinary(make([]byte, 0, n))
 }
 
-// AppendBinary appends what MarshalBinary returns to dst.
-func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
-	if len(b.Ops) > MaxOps {
-		return dst, fmt.Errorf("%w: %d operations, at most %d", ErrBatch, len(b.Ops), MaxOps)
+// appendBinary appends what MarshalBinary returns to dst.
+func (b *Batch) appendBinary(dst []byte) ([]byte, error) {
+	if len(b.Ops) > maxOps {
+		return dst, fmt.Errorf("%w: %d operations, at most %d", errBatch, len(b.Ops), maxOps)
 	}
 	begin := len(dst)
 	flags := byte(0)
@@ -72,7 +72,7 @@ func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 		b.Ops[i].encode(&w)
 	}
 	if n := len(w) - begin; n > MaxBatch {
-		return w[:begin], fmt.Errorf("%w: %d bytes, at most %d", ErrBatch, n, MaxBatch)
+		return w[:begin], fmt.Errorf("%w: %d bytes, at most %d", errBatch, n, MaxBatch)
 	}
 	return w, nil
 }
@@ -154,7 +154,7 @@ func (b *Batch) Reset() {
 	*b = Batch{Ops: b.Ops[:0]}
 }
 
-// UnmarshalBinary decodes a batch. The error wraps ErrBatch.
+// UnmarshalBinary decodes a batch. The error wraps errBatch.
 func (b *Batch) UnmarshalBinary(data []byte) error {
 	b.Reset()
 	return new(Decoder).Decode(data, b)
@@ -177,14 +177,14 @@ func (d *Decoder) known(s string) string {
 	return *at
 }
 
-// Decode decodes data into b, which is empty: new, or after Reset. The error wraps ErrBatch.
+// Decode decodes data into b, which is empty: new, or after Reset. The error wraps errBatch.
 func (d *Decoder) Decode(data []byte, b *Batch) error {
 	if len(data) > MaxBatch {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrBatch, len(data), MaxBatch)
+		return fmt.Errorf("%w: %d bytes, at most %d", errBatch, len(data), MaxBatch)
 	}
 	r := newReader(data, d)
 	if v := r.Byte(); v != batchVersion {
-		return fmt.Errorf("%w: version %d, this peer speaks %d", ErrBatch, v, batchVersion)
+		return fmt.Errorf("%w: version %d, this peer speaks %d", errBatch, v, batchVersion)
 	}
 	flags := r.Byte()
 	b.Incarnation, b.Epoch, b.Digest = r.Uint32(), r.UvarintTo(1<<63-1), r.Uint32()
@@ -192,10 +192,10 @@ func (d *Decoder) Decode(data []byte, b *Batch) error {
 		news := r.Byte()
 		b.View = &ViewNews{Closed: news&1 != 0, Active: news&2 != 0, View: r.view()}
 	}
-	n := int(r.UvarintTo(MaxOps))
+	n := int(r.UvarintTo(maxOps))
 	if flags > 1 || b.Incarnation == 0 || !r.ok(n*11) { // an Op has 11 bytes at least
 		*b = Batch{}
-		return fmt.Errorf("%w: damaged header", ErrBatch)
+		return fmt.Errorf("%w: damaged header", errBatch)
 	}
 	b.Ops = slices.Grow(b.Ops[:0], n)[:n]
 	for i := range b.Ops {
@@ -203,7 +203,7 @@ func (d *Decoder) Decode(data []byte, b *Batch) error {
 	}
 	if !r.Done() {
 		*b = Batch{}
-		return fmt.Errorf("%w: damaged, or not %d bytes long", ErrBatch, len(data))
+		return fmt.Errorf("%w: damaged, or not %d bytes long", errBatch, len(data))
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func (r *reader) string(most uint64) string {
 }
 
 func (r *reader) view() View {
-	v := View{Epoch: r.UvarintTo(1<<63 - 1), Replicas: int(r.UvarintTo(MaxReplicas))}
+	v := View{Epoch: r.UvarintTo(1<<63 - 1), Replicas: int(r.UvarintTo(maxReplicas))}
 	n := int(r.UvarintTo(MaxMember))
 	if !r.ok(n) {
 		return View{}
@@ -263,7 +263,7 @@ func (r *reader) op(o *Op) {
 	o.Ref = uint32(r.UvarintTo(1<<32 - 1))
 	o.Ballot = r.ballot()
 	if fields&hasName != 0 {
-		o.Name = r.string(MaxName)
+		o.Name = r.string(maxName)
 	}
 	if fields&hasWritten != 0 {
 		o.Written = r.ballot()
@@ -308,7 +308,7 @@ func (r *reader) value() Value {
 		if flags&2 != 0 {
 			h.Heir = uint16(r.UvarintTo(MaxMember))
 		}
-		h.Holder = r.d.known(r.string(MaxHolder))
+		h.Holder = r.d.known(r.string(maxHolder))
 		if flags > 7 || h.Owner == 0 || h.Slots == 0 {
 			r.Fail()
 		}

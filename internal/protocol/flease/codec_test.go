@@ -50,17 +50,17 @@ func TestBatchSurvivesTheWire(t *testing.T) {
 		}
 	}
 	for n := range data {
-		if err := got.UnmarshalBinary(data[:n]); !errors.Is(err, ErrBatch) {
+		if err := got.UnmarshalBinary(data[:n]); !errors.Is(err, errBatch) {
 			t.Fatalf("the first %d bytes of %d decode: %v", n, len(data), err)
 		}
 		if got.Incarnation != 0 || got.View != nil || len(got.Ops) > 0 {
 			t.Fatalf("of %d bytes of %d that do not decode a part stays: %+v", n, len(data), got)
 		}
 	}
-	if _, err := (&Batch{Ops: make([]Op, MaxOps+1)}).MarshalBinary(); !errors.Is(err, ErrBatch) {
+	if _, err := (&Batch{Ops: make([]Op, maxOps+1)}).MarshalBinary(); !errors.Is(err, errBatch) {
 		t.Errorf("a batch of too many operations: %v", err)
 	}
-	if err := got.UnmarshalBinary(make([]byte, MaxBatch+1)); !errors.Is(err, ErrBatch) || !strings.Contains(err.Error(), fmt.Sprint(MaxBatch)) {
+	if err := got.UnmarshalBinary(make([]byte, MaxBatch+1)); !errors.Is(err, errBatch) || !strings.Contains(err.Error(), fmt.Sprint(MaxBatch)) {
 		t.Errorf("a batch of too many bytes: %v", err)
 	}
 }
@@ -103,11 +103,11 @@ func TestRecordSurvives(t *testing.T) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 	for n := range data {
-		if err := new(Record).UnmarshalBinary(data[:n]); !errors.Is(err, ErrRecord) {
+		if err := new(Record).UnmarshalBinary(data[:n]); !errors.Is(err, errRecord) {
 			t.Fatalf("the first %d bytes of %d decode: %v", n, len(data), err)
 		}
 	}
-	if err := new(Record).UnmarshalBinary(append(bytes.Clone(data), 0)); !errors.Is(err, ErrRecord) {
+	if err := new(Record).UnmarshalBinary(append(bytes.Clone(data), 0)); !errors.Is(err, errRecord) {
 		t.Errorf("a record with a byte too many: %v", err)
 	}
 }
@@ -118,7 +118,7 @@ func TestRecordsOfAllKinds(t *testing.T) {
 	value := fullBatch().Ops[1].Value
 	for _, want := range []*Record{
 		{}, {Silent: true}, {Floor: 1 << 40, Highest: 1<<63 + 5},
-		{Cells: []CellRecord{{Name: "a", Written: 7}, {Name: "b", Promised: 7, Value: Value{}}, {Name: strings.Repeat("c", MaxName), Value: value}}},
+		{Cells: []CellRecord{{Name: "a", Written: 7}, {Name: "b", Promised: 7, Value: Value{}}, {Name: strings.Repeat("c", maxName), Value: value}}},
 	} {
 		data, err := want.MarshalBinary()
 		if err != nil {
@@ -129,18 +129,18 @@ func TestRecordsOfAllKinds(t *testing.T) {
 			t.Errorf("%+v, %v, want %+v", got, err, want)
 		}
 		for _, version := range []byte{0, 3, 255} {
-			if err := new(Record).UnmarshalBinary(append([]byte{version}, data[1:]...)); !errors.Is(err, ErrRecord) || !strings.Contains(err.Error(), fmt.Sprint("version ", version)) {
+			if err := new(Record).UnmarshalBinary(append([]byte{version}, data[1:]...)); !errors.Is(err, errRecord) || !strings.Contains(err.Error(), fmt.Sprint("version ", version)) {
 				t.Errorf("a record of version %d: %v", version, err)
 			}
 		}
 	}
-	long := &Record{Cells: []CellRecord{{Name: strings.Repeat("x", MaxName+1)}}}
+	long := &Record{Cells: []CellRecord{{Name: strings.Repeat("x", maxName+1)}}}
 	data, err := long.MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := new(Record).UnmarshalBinary(data); !errors.Is(err, ErrRecord) {
-		t.Errorf("a record with a name of %d bytes: %v", MaxName+1, err)
+	if err := new(Record).UnmarshalBinary(data); !errors.Is(err, errRecord) {
+		t.Errorf("a record with a name of %d bytes: %v", maxName+1, err)
 	}
 }
 
@@ -158,8 +158,8 @@ func TestWhatIsSentStaysAsItIs(t *testing.T) {
 		what      string
 		got, want int
 	}{
-		{"MaxName", MaxName, 512}, {"MaxHolder", MaxHolder, 512}, {"MaxHoldings", MaxHoldings, 64}, {"Shared", Shared, 1<<31 - 1},
-		{"MaxOps", MaxOps, 8192}, {"MaxBatch", MaxBatch, 4 << 20}, {"maxQueue", maxQueue, 16},
+		{"MaxName", maxName, 512}, {"MaxHolder", maxHolder, 512}, {"MaxHoldings", MaxHoldings, 64}, {"Shared", Shared, 1<<31 - 1},
+		{"MaxOps", maxOps, 8192}, {"MaxBatch", MaxBatch, 4 << 20}, {"maxQueue", maxQueue, 16},
 	} {
 		if limit.got != limit.want {
 			t.Errorf("%s is %d, and was always %d: batches of other peers would be refused, or ours", limit.what, limit.got, limit.want)

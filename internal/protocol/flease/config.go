@@ -103,9 +103,9 @@ func (c Config) Complete() (Config, error) {
 		return c, fmt.Errorf("%w: t_max = %v; at most 1000h", ErrConfig, c.TMax)
 	case given.RoundTimeout < 0:
 		return c, fmt.Errorf("%w: a round timeout of %v is negative; leave it out for %v", ErrConfig, given.RoundTimeout, min(max(c.TMax/40, 5*time.Millisecond), 500*time.Millisecond))
-	case c.TMax <= c.MinTMax():
+	case c.TMax <= c.minTMax():
 		return c, fmt.Errorf("%w: t_max = %v is too short for ε = %v and a round timeout of %v: make it more than %v, or keep the clocks closer together",
-			ErrConfig, c.TMax, c.Epsilon, c.RoundTimeout, c.MinTMax())
+			ErrConfig, c.TMax, c.Epsilon, c.RoundTimeout, c.minTMax())
 	case c.Guard < 0 || c.Guard > c.TMax/4:
 		return c, fmt.Errorf("%w: a guard of %v; want 0 for the default, at most a quarter of t_max = %v", ErrConfig, c.Guard, c.TMax)
 	case c.MaxClaims < 1 || c.MaxClaims > 1<<attemptBits || c.MaxAttempts < 1 || c.MaxQueued < 1:
@@ -114,9 +114,9 @@ func (c Config) Complete() (Config, error) {
 	return c, nil
 }
 
-// MinTMax returns the bound that t_max must exceed: a lease has to live through two tries
+// minTMax returns the bound that t_max must exceed: a lease has to live through two tries
 // at renewing it, of two rounds each, and ε on both sides.
-func (c Config) MinTMax() time.Duration { return 4*c.Epsilon + 4*c.RoundTimeout }
+func (c Config) minTMax() time.Duration { return 4*c.Epsilon + 4*c.RoundTimeout }
 
 // Advice returns a warning about an allowed but unwise setting; empty if there is none.
 func (c Config) Advice() string {

@@ -65,7 +65,7 @@ func TestConfigsAtTheirLimits(t *testing.T) {
 	}
 	for what, tt := range map[string]struct{ got, want time.Duration }{
 		"a start is silent for":     {cfg.Quarantine(), 10*time.Second + 300*ms},
-		"t_max must be more than":   {cfg.MinTMax(), 4*100*ms + 4*250*ms},
+		"t_max must be more than":   {cfg.minTMax(), 4*100*ms + 4*250*ms},
 		"no TTL is shorter than":    {cfg.MinTTL(), time.Second},
 		"an attempt may take":       {cfg.attemptTimeout(), 500 * ms},
 		"who waits looks every":     {cfg.poll(), 312500 * time.Microsecond},

@@ -41,8 +41,8 @@ func TestWhatNoPeerSends(t *testing.T) {
 		"with no kind":                        {change: func(b *Batch) { b.Ops[0].Kind = 0 }},
 		"with a kind beyond":                  {change: func(b *Batch) { b.Ops[0].Kind = WrongView + 1 }},
 		"with a field beyond":                 {bytes: func(d []byte) []byte { d[13] |= 1 << 7; return d }},
-		"with the longest name":               {change: func(b *Batch) { b.Ops[0].Name = strings.Repeat("x", MaxName) }, good: true},
-		"with a longer name":                  {change: func(b *Batch) { b.Ops[0].Name = strings.Repeat("x", MaxName+1) }},
+		"with the longest name":               {change: func(b *Batch) { b.Ops[0].Name = strings.Repeat("x", maxName) }, good: true},
+		"with a longer name":                  {change: func(b *Batch) { b.Ops[0].Name = strings.Repeat("x", maxName+1) }},
 		"with all slots":                      {change: func(b *Batch) { b.Ops[0].Slots = Shared }, good: true},
 		"with the longest queue":              {change: func(b *Batch) { b.Ops[0].Queue = make([]Waiter, maxQueue) }, good: true},
 		"with a longer queue":                 {change: func(b *Batch) { b.Ops[0].Queue = make([]Waiter, maxQueue+1) }},
@@ -54,8 +54,8 @@ func TestWhatNoPeerSends(t *testing.T) {
 		"with a lease for nobody":             {change: holding(func(h *Holding) { h.Slots = 0 })},
 		"with the latest end":                 {change: holding(func(h *Holding) { h.Until = 1<<42 - 1 }), good: true},
 		"with a later end":                    {change: holding(func(h *Holding) { h.Until = 1 << 42 })},
-		"with the longest holder":             {change: holding(func(h *Holding) { h.Holder = strings.Repeat("x", MaxHolder) }), good: true},
-		"with a longer holder":                {change: holding(func(h *Holding) { h.Holder = strings.Repeat("x", MaxHolder+1) })},
+		"with the longest holder":             {change: holding(func(h *Holding) { h.Holder = strings.Repeat("x", maxHolder) }), good: true},
+		"with a longer holder":                {change: holding(func(h *Holding) { h.Holder = strings.Repeat("x", maxHolder+1) })},
 		"with flags of a later lease":         {change: holding(func(*Holding) {}), bytes: func(d []byte) []byte { d[24] |= 8; return d }},
 		"with the most leases": {change: func(b *Batch) {
 			for range MaxHoldings {
@@ -67,7 +67,7 @@ func TestWhatNoPeerSends(t *testing.T) {
 				b.Ops[0].Value = append(b.Ops[0].Value, Holding{Incarnation: 1, Slots: 1, Owner: 1})
 			}
 		}},
-		"with a view":                    {change: view(View{Epoch: 1, Members: many, Replicas: MaxReplicas}), good: true},
+		"with a view":                    {change: view(View{Epoch: 1, Members: many, Replicas: maxReplicas}), good: true},
 		"with a view of no epoch":        {change: view(View{Members: many[:3]})},
 		"with a view of nobody":          {change: view(View{Epoch: 1})},
 		"with a view of one twice":       {change: view(View{Epoch: 1, Members: []machine.NodeID{1, 2, 2}})},
@@ -79,7 +79,7 @@ func TestWhatNoPeerSends(t *testing.T) {
 		if tt.change != nil {
 			tt.change(b)
 		}
-		data, err := b.AppendBinary(nil)
+		data, err := b.appendBinary(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestWhatNoPeerSends(t *testing.T) {
 		switch {
 		case tt.good && (err != nil || len(got.Ops) != len(b.Ops)):
 			t.Errorf("a batch %s does not decode: %v", name, err)
-		case !tt.good && (!errors.Is(err, ErrBatch) || got.Incarnation != 0 || got.View != nil || len(got.Ops) > 0):
+		case !tt.good && (!errors.Is(err, errBatch) || got.Incarnation != 0 || got.View != nil || len(got.Ops) > 0):
 			t.Errorf("a batch %s decodes to %+v, %v", name, got, err)
 		}
 		// A record has values, too.
@@ -103,12 +103,12 @@ func TestWhatNoPeerSends(t *testing.T) {
 			t.Fatal(err)
 		}
 		var back Record
-		if err := back.UnmarshalBinary(data); (err == nil) != tt.good || err != nil && !errors.Is(err, ErrRecord) || err == nil && !reflect.DeepEqual(back.Cells, r.Cells) {
+		if err := back.UnmarshalBinary(data); (err == nil) != tt.good || err != nil && !errors.Is(err, errRecord) || err == nil && !reflect.DeepEqual(back.Cells, r.Cells) {
 			t.Errorf("a record %s decodes to %+v, %v", name, back, err)
 		}
 	}
 	long := &Batch{Incarnation: 1, Ops: []Op{{Kind: Peek, Value: Value{{Holder: strings.Repeat("x", MaxBatch)}}}}}
-	if data, err := long.AppendBinary([]byte("before")); !errors.Is(err, ErrBatch) || string(data) != "before" {
+	if data, err := long.appendBinary([]byte("before")); !errors.Is(err, errBatch) || string(data) != "before" {
 		t.Errorf("a batch of more than %d bytes is encoded to %d, %v", MaxBatch, len(data), err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 // Limits of what a caller can ask for.
 const (
-	MaxName   = 512 // bytes of a resource's name
-	MaxHolder = 512 // bytes of a holder's
+	maxName   = 512 // bytes of a resource's name
+	maxHolder = 512 // bytes of a holder's
 	// MaxHoldings is how many may share a resource.
 	MaxHoldings = 64
 )
@@ -215,6 +215,6 @@ var (
 	ErrNoMajority = errors.New("flease: no majority of the cell answers")
 	// ErrQuarantine: the peer has restarted and must be silent for a while.
 	ErrQuarantine = errors.New("flease: the peer is in quarantine after its start")
-	// ErrShutdown: the peer has been shut down.
-	ErrShutdown = errors.New("flease: the peer is shut down")
+	// errShutdown: the peer has been shut down.
+	errShutdown = errors.New("flease: the peer is shut down")
 )

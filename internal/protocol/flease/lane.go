@@ -96,7 +96,7 @@ func (p *Peer) flush(rd *machine.Ready[Report]) (more bool) {
 			q := l.ops[how]
 			l.room[how] = (l.room[how] + len(q)) / 2
 			n := 0
-			for n < len(q) && len(b.Ops)+n < MaxOps && size < MaxBatch/2 {
+			for n < len(q) && len(b.Ops)+n < maxOps && size < MaxBatch/2 {
 				size += q[n].size()
 				n++
 			}

@@ -12,7 +12,7 @@ import (
 // A batch takes urgent operations first, and no more of both queues together than there is room for. The rest
 // comes with the next batch. News of a view are said once.
 func TestWhatABatchTakes(t *testing.T) {
-	long := strings.Repeat("x", MaxName-8)
+	long := strings.Repeat("x", maxName-8)
 	for name, tt := range map[string]struct {
 		urgent, patient int
 		of              string // their names begin with it
@@ -20,9 +20,9 @@ func TestWhatABatchTakes(t *testing.T) {
 	}{
 		"few":                      {2, 3, "", [2]int{2, 3}},
 		"none that is urgent":      {0, 3, "", [2]int{0, 3}},
-		"as many as a batch has":   {MaxOps - 5, 5, "", [2]int{MaxOps - 5, 5}},
-		"more that is urgent":      {MaxOps + 5, 5, "", [2]int{MaxOps, 0}},
-		"more that is patient":     {MaxOps - 5, 9, "", [2]int{MaxOps - 5, 5}},
+		"as many as a batch has":   {maxOps - 5, 5, "", [2]int{maxOps - 5, 5}},
+		"more that is urgent":      {maxOps + 5, 5, "", [2]int{maxOps, 0}},
+		"more that is patient":     {maxOps - 5, 9, "", [2]int{maxOps - 5, 5}},
 		"long ones in both queues": {4000, 4000, long, [2]int{3900, 0}},
 	} {
 		c := newCluster(t, 3, nil)
@@ -45,7 +45,7 @@ func TestWhatABatchTakes(t *testing.T) {
 				t.Errorf("%s: batch %d is %d, %d, %d, with news: %v", name, batch, b.Incarnation, b.Epoch, b.Digest, b.View != nil)
 			}
 			data, err := b.MarshalBinary()
-			if err != nil || len(data) > MaxBatch/2+64<<10 || len(b.Ops) > MaxOps {
+			if err != nil || len(data) > MaxBatch/2+64<<10 || len(b.Ops) > maxOps {
 				t.Errorf("%s: batch %d has %d operations and %d bytes, %v", name, batch, len(b.Ops), len(data), err)
 			}
 			for _, o := range b.Ops {

@@ -13,7 +13,7 @@ import (
 // TestBatchesAreLimited: operations beyond a batch's limit, in number or in bytes, all go
 // into the next ones.
 func TestBatchesAreLimited(t *testing.T) {
-	for what, size := range map[string]int{"operations": 8, "bytes": MaxName} {
+	for what, size := range map[string]int{"operations": 8, "bytes": maxName} {
 		p, err := New(testConfig(1, 3))
 		if err != nil {
 			t.Fatal(err)
@@ -24,13 +24,13 @@ func TestBatchesAreLimited(t *testing.T) {
 		now.Mono, now.Wall = now.Mono.Add(p.quarantine), now.Wall+machine.Wall(p.quarantine)
 		p.Wake(now)
 		p.Ready()
-		const asked = MaxOps + 100
+		const asked = maxOps + 100
 		ops := make([]Op, asked)
 		for i := range ops {
 			ops[i] = Op{Kind: Read, Ref: uint32(i), Ballot: BallotOf(TimeOf(now.Wall), uint16(i), 2), Name: fmt.Sprintf("%0*d", size, i)}
 		}
 		// Their WRITEs carry all the names and holders back.
-		holder := strings.Repeat("h", MaxHolder)
+		holder := strings.Repeat("h", maxHolder)
 		for half := range 2 {
 			p.Receive(now, machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: ops[half*asked/2 : (half+1)*asked/2]}})
 		}
@@ -69,7 +69,7 @@ func TestNamesAreLimited(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
 	for more := range 2 {
-		name := strings.Repeat("x", MaxName+more)
+		name := strings.Repeat("x", maxName+more)
 		b := &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: []Op{{Kind: Read, Ballot: BallotOf(p.c, 0, 2), Name: name}}}
 		c.step(1, machine.Envelope{From: 2, To: 1, Body: b})
 		if _, known := p.names[name]; known != (more == 0) {
@@ -79,7 +79,7 @@ func TestNamesAreLimited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := new(Batch).UnmarshalBinary(data); errors.Is(err, ErrBatch) != (more == 1) {
+		if err := new(Batch).UnmarshalBinary(data); errors.Is(err, errBatch) != (more == 1) {
 			t.Errorf("a name of %d bytes decodes: %v", len(name), err)
 		}
 	}
@@ -89,7 +89,7 @@ func TestNamesAreLimited(t *testing.T) {
 func TestSharesAreLimited(t *testing.T) {
 	c := newCluster(t, 1, nil)
 	for i := range uint64(MaxHoldings + 1) {
-		c.do(1, Acquire{ID: i, Name: "a", Slots: Shared, Holder: strings.Repeat("h", MaxHolder)})
+		c.do(1, Acquire{ID: i, Name: "a", Slots: Shared, Holder: strings.Repeat("h", maxHolder)})
 	}
 	if s := c.peers[1].Stats(); s.Held != MaxHoldings {
 		t.Fatalf("%d share the resource, want %d", s.Held, MaxHoldings)

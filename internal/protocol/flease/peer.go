@@ -194,7 +194,7 @@ func (p *Peer) take(from machine.NodeID, epoch uint64, o *Op) {
 	switch o.Kind {
 	case Read, Write, Peek, Quit:
 		// Nobody may draw ballots for another: they would not be unique any more.
-		if o.Name != "" && len(o.Name) <= MaxName && (o.Kind == Quit || o.Ballot.Member() == from) {
+		if o.Name != "" && len(o.Name) <= maxName && (o.Kind == Quit || o.Ballot.Member() == from) {
 			p.serve(from, epoch, o)
 		}
 	case AckRead, NackRead, AckWrite, NackWrite, Skewed, Peeked, WrongView:

@@ -233,8 +233,8 @@ func TestBadClaims(t *testing.T) {
 	c := newCluster(t, 1, nil)
 	for what, in := range map[string]Acquire{
 		"no name":       {},
-		"a long name":   {Name: strings.Repeat("x", MaxName+1)},
-		"a long holder": {Name: "a", Holder: strings.Repeat("x", MaxHolder+1)},
+		"a long name":   {Name: strings.Repeat("x", maxName+1)},
+		"a long holder": {Name: "a", Holder: strings.Repeat("x", maxHolder+1)},
 		"a short TTL":   {Name: "a", TTL: time.Millisecond},
 		"a long TTL":    {Name: "a", TTL: 11 * time.Second},
 		"a long delay":  {Name: "a", TTL: 6 * time.Second, LockDelay: 5 * time.Second},

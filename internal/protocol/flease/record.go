@@ -32,8 +32,8 @@ type CellRecord struct {
 // Version 2 is a Silent one: a peer that knows only version 1 has a quarantine anyway.
 const recordVersion, silentVersion = 1, 2
 
-// ErrRecord is an encoding of a record that no peer wrote.
-var ErrRecord = errors.New("flease: bad record")
+// errRecord is an encoding of a record that no peer wrote.
+var errRecord = errors.New("flease: bad record")
 
 // MarshalBinary encodes a record. Its storage sees to damage.
 func (r *Record) MarshalBinary() ([]byte, error) {
@@ -54,27 +54,27 @@ func (r *Record) MarshalBinary() ([]byte, error) {
 	return w, nil
 }
 
-// UnmarshalBinary decodes a record. The error wraps ErrRecord.
+// UnmarshalBinary decodes a record. The error wraps errRecord.
 func (r *Record) UnmarshalBinary(data []byte) error {
 	rd := newReader(data, new(Decoder))
 	version := rd.Byte()
 	if version != recordVersion && version != silentVersion {
-		return fmt.Errorf("%w: version %d, this peer knows %d and %d", ErrRecord, version, recordVersion, silentVersion)
+		return fmt.Errorf("%w: version %d, this peer knows %d and %d", errRecord, version, recordVersion, silentVersion)
 	}
 	floor := rd.Varint()
 	if rd.Bad {
-		return fmt.Errorf("%w: damaged at its beginning", ErrRecord)
+		return fmt.Errorf("%w: damaged at its beginning", errRecord)
 	}
 	*r = Record{Floor: Time(floor), Highest: rd.ballot(), Silent: version == silentVersion}
 	for count := rd.UvarintTo(1 << 32); count > 0 && !rd.Bad; count-- {
-		c := CellRecord{Name: rd.string(MaxName), Promised: rd.ballot(), Written: rd.ballot()}
+		c := CellRecord{Name: rd.string(maxName), Promised: rd.ballot(), Written: rd.ballot()}
 		if rd.Byte() == 1 {
 			c.Value = rd.value()
 		}
 		r.Cells = append(r.Cells, c)
 	}
 	if !rd.Done() {
-		return fmt.Errorf("%w: damaged, or not %d bytes long", ErrRecord, len(data))
+		return fmt.Errorf("%w: damaged, or not %d bytes long", errRecord, len(data))
 	}
 	return nil
 }

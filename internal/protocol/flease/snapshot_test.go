@@ -85,9 +85,9 @@ func TestWhatAShutdownLeaves(t *testing.T) {
 		var want []Report
 		switch in := in.(type) {
 		case Acquire:
-			want = []Report{Refused{ID: in.ID, State: State{Name: in.Name}, Err: ErrShutdown}}
+			want = []Report{Refused{ID: in.ID, State: State{Name: in.Name}, Err: errShutdown}}
 		case Observe:
-			want = []Report{Observed{ID: in.ID, State: State{Name: in.Name}, Err: ErrShutdown}}
+			want = []Report{Observed{ID: in.ID, State: State{Name: in.Name}, Err: errShutdown}}
 		}
 		if len(rd.Sends) > 0 || rd.Alarm != machine.Never || !reflect.DeepEqual(rd.Outcomes, want) {
 			t.Errorf("to %T a peer that is shut down says %+v and reports %+v, want nothing and %+v", in, rd.Sends, rd.Outcomes, want)

@@ -30,8 +30,8 @@ type View struct {
 	Places uint64
 }
 
-// MaxReplicas is how many members a cell may have.
-const MaxReplicas = 31
+// maxReplicas is how many members a cell may have.
+const maxReplicas = 31
 
 // Check says what is wrong with a view.
 func (v View) Check() error {
@@ -40,8 +40,8 @@ func (v View) Check() error {
 		return fmt.Errorf("%w: view epoch 0; begin with 1", ErrConfig)
 	case len(v.Members) == 0:
 		return fmt.Errorf("%w: a view without members; name them", ErrConfig)
-	case v.Replicas < 0 || v.Replicas > MaxReplicas:
-		return fmt.Errorf("%w: cells of %d members; want 1 to %d, or 0 for three", ErrConfig, v.Replicas, MaxReplicas)
+	case v.Replicas < 0 || v.Replicas > maxReplicas:
+		return fmt.Errorf("%w: cells of %d members; want 1 to %d, or 0 for three", ErrConfig, v.Replicas, maxReplicas)
 	}
 	for i, m := range v.Members {
 		if m < 1 || m > MaxMember || i > 0 && m <= v.Members[i-1] {

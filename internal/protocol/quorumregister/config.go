@@ -32,10 +32,10 @@ func (c Config) majority() int { return c.Bases/2 + 1 }
 // operation was given up; a write may have taken effect, and may yet.
 var ErrMinority = errors.New("too few stores work")
 
-// ErrVersion says that a write asked for a Seq under which this writer has tried to
+// errVersion says that a write asked for a Seq under which this writer has tried to
 // write before: that write may take effect at any later time, and versions are
 // unique. Read the register, and write under its Next.
-var ErrVersion = errors.New("this version was used before; read the register again")
+var errVersion = errors.New("this version was used before; read the register again")
 
 // ErrExhausted says that a base shows the greatest Seq that there is: it is
 // damaged, or somebody meddled with it.

@@ -82,7 +82,7 @@ func (o *over[In, Out]) put(seq uint64, data []byte) {
 	case seq == 0:
 		seq = o.highest + 1
 	case seq <= o.tried:
-		o.finish(nil, ErrVersion)
+		o.finish(nil, errVersion)
 		return
 	}
 	o.tried, o.highest = seq, max(o.highest, seq)

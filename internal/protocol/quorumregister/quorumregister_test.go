@@ -55,7 +55,7 @@ func TestAWriteUnderASeqPutsAtOnce(t *testing.T) {
 	s.wrote(version(4, me))
 
 	s.do(machine.Write{Data: []byte("other"), Seq: next})
-	s.fails(ErrVersion, "read the register again")
+	s.fails(errVersion, "read the register again")
 }
 
 func TestTheVersionOfAFailedWriteIsNotUsedAgain(t *testing.T) {

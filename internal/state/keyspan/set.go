@@ -14,7 +14,7 @@ type Set []Span
 // spans ascend, none is empty, overlaps or touches another, and a range of one
 // key is that key. It works in place.
 func (s Set) Normalize() Set {
-	s = slices.DeleteFunc(s, Span.Empty)
+	s = slices.DeleteFunc(s, Span.empty)
 	for i := range s {
 		s[i] = s[i].canonical()
 	}

@@ -73,7 +73,7 @@ func TestForgetKeepsWhatIsAbove(t *testing.T) {
 // TestEmptyMeetsNothing: a range that ends before it begins has no keys, whatever lies around it.
 func TestEmptyMeetsNothing(t *testing.T) {
 	empty, around := sp("b", "a"), sp("0", "z")
-	if empty.Meets(around) || around.Meets(empty) || empty.Meets(empty) || empty.Contains([]byte("b")) || !empty.Empty() {
+	if empty.Meets(around) || around.Meets(empty) || empty.Meets(empty) || empty.Contains([]byte("b")) || !empty.empty() {
 		t.Errorf("%v meets %v: %v, %v; itself: %v; contains its first key: %v; want it empty", empty, around, empty.Meets(around), around.Meets(empty), empty.Meets(empty), empty.Contains([]byte("b")))
 	}
 }

@@ -18,8 +18,8 @@ type Span struct {
 // All is every key there can be, the empty one included.
 func All() Span { return Span{End: []byte(fromKey)} }
 
-// Empty reports whether no key is in s.
-func (s Span) Empty() bool { return s.span().empty() }
+// empty reports whether no key is in s.
+func (s Span) empty() bool { return s.span().empty() }
 
 // Contains reports whether key is in s.
 func (s Span) Contains(key []byte) bool { return s.Meets(Span{Key: key}) }

@@ -39,10 +39,10 @@ var (
 	ErrStaleView = errors.New("kv: view is older than the history that was reclaimed: take a newer view")
 	// ErrNoState: the View is the zero one, of no state.
 	ErrNoState = errors.New("kv: there is no state to read yet: try again")
-	// ErrNotReadOnly: [View.Txn] was given a transaction that writes.
-	ErrNotReadOnly = errors.New("kv: transaction writes: apply it to the store, not to a view")
-	// ErrSnapshotCorrupt: a snapshot is cut short, damaged or inconsistent.
-	ErrSnapshotCorrupt = errors.New("kv: snapshot is corrupt: take another copy")
-	// ErrSnapshotVersion: a snapshot of a format that this program does not know.
-	ErrSnapshotVersion = errors.New("kv: snapshot has an unknown format version: use the program that wrote it, or a newer one")
+	// errNotReadOnly: [View.Txn] was given a transaction that writes.
+	errNotReadOnly = errors.New("kv: transaction writes: apply it to the store, not to a view")
+	// errSnapshotCorrupt: a snapshot is cut short, damaged or inconsistent.
+	errSnapshotCorrupt = errors.New("kv: snapshot is corrupt: take another copy")
+	// errSnapshotVersion: a snapshot of a format that this program does not know.
+	errSnapshotVersion = errors.New("kv: snapshot has an unknown format version: use the program that wrote it, or a newer one")
 )

@@ -124,8 +124,8 @@ func (p *pair) txn(t *rapid.T) {
 		want, wantErr := p.m.Txn(clone(r), someKeys)
 		got, err := p.s.View().Txn(r)
 		same(t, r, got, err, want, wantErr)
-	} else if _, err := p.s.View().Txn(r); err != ErrNotReadOnly {
-		t.Fatalf("%v on a view: error %v, want %v", r, err, ErrNotReadOnly)
+	} else if _, err := p.s.View().Txn(r); err != errNotReadOnly {
+		t.Fatalf("%v on a view: error %v, want %v", r, err, errNotReadOnly)
 	}
 	want, wantErr := p.m.Txn(clone(r), someKeys)
 	got, err := p.s.Txn(r)

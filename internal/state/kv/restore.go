@@ -13,7 +13,7 @@ import (
 )
 
 // Read makes a Store of a snapshot, which must be all that r holds. It returns
-// [ErrSnapshotCorrupt] for bytes that no View wrote, [ErrSnapshotVersion], or an
+// errSnapshotCorrupt for bytes that no View wrote, errSnapshotVersion, or an
 // error of r. It needs no more memory than the snapshot is long, times a small
 // factor, whatever the bytes say.
 func Read(r io.Reader) (*Store, error) {
@@ -21,7 +21,7 @@ func Read(r io.Reader) (*Store, error) {
 	s := New()
 	err := d.store(s)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = fmt.Errorf("%w: it ends too early", ErrSnapshotCorrupt)
+		err = fmt.Errorf("%w: it ends too early", errSnapshotCorrupt)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot at byte %d: %w", d.n, err)
@@ -29,7 +29,7 @@ func Read(r io.Reader) (*Store, error) {
 	return s, nil
 }
 
-func corrupt(why string) error { return fmt.Errorf("%w: %s", ErrSnapshotCorrupt, why) }
+func corrupt(why string) error { return fmt.Errorf("%w: %s", errSnapshotCorrupt, why) }
 
 // decoder reads and sums up. Its number and bytes methods keep the first error and
 // give zeros after it.
@@ -162,7 +162,7 @@ func (d *decoder) header(s *Store) error {
 		return corrupt("it is not a snapshot of this program")
 	}
 	if v := binary.BigEndian.Uint32(head[len(snapshotMagic):]); v != snapshotVersion {
-		return fmt.Errorf("%w: %d", ErrSnapshotVersion, v)
+		return fmt.Errorf("%w: %d", errSnapshotVersion, v)
 	}
 	s.revision, s.compact = d.number(), d.number()
 	if d.err == nil && (s.revision < 1 || s.revision > maxRevision || s.compact < -1 || s.compact > s.revision) {

@@ -61,7 +61,7 @@ func TestReadRefusesDamage(t *testing.T) {
 	refused := func(what string, at int, data []byte) {
 		t.Helper()
 		s, err := Read(bytes.NewReader(data))
-		if s != nil || !errors.Is(err, ErrSnapshotCorrupt) && !errors.Is(err, ErrSnapshotVersion) {
+		if s != nil || !errors.Is(err, errSnapshotCorrupt) && !errors.Is(err, errSnapshotVersion) {
 			t.Fatalf("%s at byte %d: error %v", what, at, err)
 		}
 	}
@@ -188,8 +188,8 @@ func TestReadRefusesNonsense(t *testing.T) {
 				}
 				return
 			}
-			if !errors.Is(err, ErrSnapshotCorrupt) {
-				t.Errorf("error %v, want %v", err, ErrSnapshotCorrupt)
+			if !errors.Is(err, errSnapshotCorrupt) {
+				t.Errorf("error %v, want %v", err, errSnapshotCorrupt)
 			}
 		})
 	}
@@ -204,7 +204,7 @@ func TestReadSaysWhere(t *testing.T) {
 	whole := snapshot(t, s.View())
 	for _, n := range []int{0, 7, len(snapshotMagic) + 5, 30, grain, len(whole) - 10, len(whole) - 1} {
 		_, err := Read(bytes.NewReader(whole[:n]))
-		if want := fmt.Sprintf("at byte %d:", n); !errors.Is(err, ErrSnapshotCorrupt) || !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("at byte %d:", n); !errors.Is(err, errSnapshotCorrupt) || !strings.Contains(err.Error(), want) {
 			t.Errorf("a snapshot of %d bytes: %v, want it to say %q", n, err, want)
 		}
 	}
@@ -213,8 +213,8 @@ func TestReadSaysWhere(t *testing.T) {
 func TestReadRefusesOtherVersions(t *testing.T) {
 	data := forge(1, -1)
 	data[11] = snapshotVersion + 1
-	if _, err := Read(bytes.NewReader(data)); !errors.Is(err, ErrSnapshotVersion) {
-		t.Errorf("error %v, want %v", err, ErrSnapshotVersion)
+	if _, err := Read(bytes.NewReader(data)); !errors.Is(err, errSnapshotVersion) {
+		t.Errorf("error %v, want %v", err, errSnapshotVersion)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestSnapshotPassesErrorsOn(t *testing.T) {
 	whole := snapshot(t, v)
 	for n := range len(whole) + 1 { // within numbers, too
 		r := &failing{Reader: bytes.NewReader(whole[:n])}
-		if _, err := Read(r); !errors.Is(err, errDisk) || errors.Is(err, ErrSnapshotCorrupt) {
+		if _, err := Read(r); !errors.Is(err, errDisk) || errors.Is(err, errSnapshotCorrupt) {
 			t.Errorf("read of %d bytes: error %v, want %v", n, err, errDisk)
 		}
 	}

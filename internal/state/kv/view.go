@@ -91,11 +91,11 @@ func (v View) fresh(rev int64) error {
 }
 
 // Txn answers a transaction that only reads, see [ReadOnly]. Errors are those of
-// [CheckTxn] without a limit, [ErrNotReadOnly], [ErrFutureRevision],
+// [CheckTxn] without a limit, errNotReadOnly, [ErrFutureRevision],
 // [ErrCompacted], [ErrStaleView] and [ErrNoState].
 func (v View) Txn(r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	if !ReadOnly(r) {
-		return nil, ErrNotReadOnly
+		return nil, errNotReadOnly
 	}
 	if v.none() {
 		return nil, ErrNoState

@@ -21,8 +21,8 @@ var (
 	ErrReplica = errors.New("the server is a replica: connect to its master; a replica cannot stand in for it, for it may lack the last writes")
 	// ErrEvicts is a server that throws away any key when its memory is full.
 	ErrEvicts = errors.New("the server evicts keys when its memory is full (maxmemory-policy allkeys-…): set maxmemory-policy noeviction, or use a server of its own for leases")
-	// ErrCluster is a node of a Redis Cluster that does not serve the keys of the store.
-	ErrCluster = errors.New("the server is a node of a Redis Cluster and another one has the keys: a store is one plain server; several make a set")
+	// errCluster is a node of a Redis Cluster that does not serve the keys of the store.
+	errCluster = errors.New("the server is a node of a Redis Cluster and another one has the keys: a store is one plain server; several make a set")
 
 	errRestoring = errors.New("another restore of this store has begun since: let that one end")
 	// errGone is both: something else is there now, or nothing, and the former content is
@@ -64,7 +64,7 @@ func translate(err error) error {
 		is   error
 	}{
 		{"GONE ", errGone}, {"EXISTS ", ErrExists}, {"RESTORING ", errRestoring},
-		{"MOVED ", ErrCluster}, {"ASK ", ErrCluster}, {"CROSSSLOT ", ErrCluster},
+		{"MOVED ", errCluster}, {"ASK ", errCluster}, {"CROSSSLOT ", errCluster},
 	} {
 		if strings.HasPrefix(text, known.word) {
 			return known.is

@@ -31,7 +31,7 @@ type Store struct {
 var _ register.Store = (*Store)(nil)
 
 // Open opens the store that Init made. The error wraps ErrStale, ErrReplica, ErrEvicts,
-// ErrCluster, or register.ErrForeign, ErrNewer or ErrDamaged, or is the network's.
+// errCluster, or register.ErrForeign, ErrNewer or ErrDamaged, or is the network's.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	h, seal, err := find(ctx, o)
 	if err != nil {

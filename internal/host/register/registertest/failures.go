@@ -44,7 +44,7 @@ var failureChecks = []check{
 	{"AMinorityMayHang", func(p *probe) {
 		set, faults := p.set()
 		hung := p.minority(faults)
-		x := set.Register("x")
+		x := set.register("x")
 		first := p.write(x, "before")
 		for _, f := range hung {
 			f.Hang()
@@ -67,7 +67,7 @@ var failureChecks = []check{
 	}},
 	{"AMinorityMayDie", func(p *probe) {
 		set, faults := p.set()
-		x := set.Register("x")
+		x := set.register("x")
 		p.write(x, "before")
 		for _, f := range p.minority(faults) {
 			f.Fail(errUnplugged)
@@ -75,11 +75,11 @@ var failureChecks = []check{
 		p.reads(x, "before")
 		p.write(x, "after")
 		other, _ := p.set()
-		p.reads(other.Register("x"), "after")
+		p.reads(other.register("x"), "after")
 	}},
 	{"AMajorityMayNot", func(p *probe) {
 		set, faults := p.set()
-		x := set.Register("x")
+		x := set.register("x")
 		p.write(x, "before")
 		for _, f := range faults[:len(faults)/2+1] {
 			f.Fail(errUnplugged)
@@ -109,7 +109,7 @@ var failureChecks = []check{
 	}},
 	{"AStuckWriteThatLandsLateLoses", func(p *probe) {
 		set, faults := p.set()
-		x := set.Register("x")
+		x := set.register("x")
 		for _, f := range faults {
 			f.Plan = func(op register.Op) register.Fault {
 				if put, ok := op.Op.(quorumregister.Put); ok && string(put.Data) == "stuck" {
@@ -122,7 +122,7 @@ var failureChecks = []check{
 			p.errorf("a stuck write succeeded under %v", v)
 		}
 		other, _ := p.set()
-		y := other.Register("x")
+		y := other.register("x")
 		p.reads(y, "")
 		p.write(y, "second")
 		last := p.write(x, "third")
@@ -139,7 +139,7 @@ var failureChecks = []check{
 		if p.Backup == nil {
 			return
 		}
-		x := set.Register("x")
+		x := set.register("x")
 		p.write(x, "old")
 		for _, f := range faults[:t] { // they miss what follows
 			f.Fail(errUnplugged)

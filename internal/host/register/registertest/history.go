@@ -34,15 +34,15 @@ func (o Operation) String() string {
 	return fmt.Sprintf("client %d %s %q (%d-%s)", o.Client, kind, o.Data, o.Begin, end)
 }
 
-// History gathers operations from any goroutine.
-type History struct {
+// history gathers operations from any goroutine.
+type history struct {
 	mu    sync.Mutex
 	clock int64
 	ops   []Operation
 }
 
-// Begin returns the time at which an operation begins.
-func (h *History) Begin() int64 {
+// begin returns the time at which an operation begins.
+func (h *history) begin() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.clock++
@@ -50,7 +50,7 @@ func (h *History) Begin() int64 {
 }
 
 // End adds an operation that ends now, or, with failed, one that did not end.
-func (h *History) End(o Operation, failed bool) {
+func (h *history) End(o Operation, failed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.clock++
@@ -61,8 +61,8 @@ func (h *History) End(o Operation, failed bool) {
 	h.ops = append(h.ops, o)
 }
 
-// Operations returns the operations that were added.
-func (h *History) Operations() []Operation {
+// operations returns the operations that were added.
+func (h *history) operations() []Operation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.ops)

@@ -185,11 +185,11 @@ func TestVersions(t *testing.T) {
 }
 
 func TestHistory(t *testing.T) {
-	var h History
-	a, b := h.Begin(), h.Begin()
+	var h history
+	a, b := h.begin(), h.begin()
 	h.End(r(1, "x", a, 0), false)
 	h.End(w(2, "y", b, 0), true)
-	ops := h.Operations()
+	ops := h.operations()
 	if len(ops) != 2 || ops[0].Begin >= b || ops[0].End <= b || ops[1].End != Unended {
 		t.Errorf("%v", ops)
 	}

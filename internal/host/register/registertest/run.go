@@ -137,7 +137,7 @@ type set struct {
 	p *probe
 }
 
-func (s *set) Register(name string) *register.Cell { return s.closes(s.Set.Register(name)) }
+func (s *set) register(name string) *register.Cell { return s.closes(s.Set.Register(name)) }
 
 func (s *set) Regular(name string) *register.Cell { return s.closes(s.Set.Regular(name)) }
 

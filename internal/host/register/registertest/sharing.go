@@ -16,7 +16,7 @@ const (
 // play has several processes read and write one register, and returns their history. Each cell does
 // n operations; disturb, if set, is called with each process's stores before it begins.
 func (p *probe) play(atomic bool, n int, disturb func(process int, faults []*register.Faults)) []Operation {
-	var h History
+	var h history
 	var players sync.WaitGroup
 	for i := range processes {
 		set, faults := p.set()
@@ -26,7 +26,7 @@ func (p *probe) play(atomic bool, n int, disturb func(process int, faults []*reg
 		for j := range cells {
 			open := set.Regular
 			if atomic {
-				open = set.Register
+				open = set.register
 			}
 			cell := open("x")
 			players.Go(func() {
@@ -36,13 +36,13 @@ func (p *probe) play(atomic bool, n int, disturb func(process int, faults []*reg
 		}
 	}
 	players.Wait()
-	return h.Operations()
+	return h.operations()
 }
 
 // player writes and reads in turn.
-func (p *probe) player(h *History, cell *register.Cell, client, n int) {
+func (p *probe) player(h *history, cell *register.Cell, client, n int) {
 	for i := range n {
-		o := Operation{Client: client, Begin: h.Begin(), Write: (i+client)%3 == 0}
+		o := Operation{Client: client, Begin: h.begin(), Write: (i+client)%3 == 0}
 		var err error
 		if o.Write {
 			o.Data = fmt.Sprintf("%d.%d", client, i)

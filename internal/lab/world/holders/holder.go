@@ -179,8 +179,8 @@ func (h *Holder) claim(me, name string) {
 		return
 	}
 	steady := h.steady()
-	hold := &Hold{l, h, max(c.Slots, 1)}
-	h.Judge.Acquired(hold)
+	hold := &hold{l, h, max(c.Slots, 1)}
+	h.Judge.acquired(hold)
 	most := h.Habits.Hold
 	if most == 0 {
 		most = 2 * h.Habits.Term
@@ -198,7 +198,7 @@ func (h *Holder) claim(me, name string) {
 	if how == "releases" {
 		h.Process.Gate() // it is held as long as it has not been given back
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		h.Judge.Over(hold, how)
+		h.Judge.over(hold, how)
 		_ = l.Release(ctx)
 		cancel()
 		if steady {
@@ -209,7 +209,7 @@ func (h *Holder) claim(me, name string) {
 	if how == "loses" && steady {
 		h.World.Fail("early loss: %s loses %s, token %d, and all is well: %v", h.Name, l.Name(), l.Token(), l.Check())
 	}
-	h.Judge.Over(hold, how)
+	h.Judge.over(hold, how)
 }
 
 // Last acquires every name twice and gives it back: once faults and holders have ended, each has
@@ -229,9 +229,9 @@ func (h *Holder) Last(within time.Duration, atOnce bool) {
 			h.World.Fail("%s %s, and it cannot be had: %v", what, name, err)
 			continue
 		}
-		hold := &Hold{l, h, 1}
-		h.Judge.Acquired(hold)
-		h.Judge.Over(hold, "releases")
+		hold := &hold{l, h, 1}
+		h.Judge.acquired(hold)
+		h.Judge.over(hold, "releases")
 		ctx, cancel = context.WithTimeout(context.Background(), 5*time.Second)
 		if err := l.Release(ctx); err != nil {
 			h.World.Fail("release: %s was held, and all is well: %v", name, err)

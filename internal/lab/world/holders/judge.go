@@ -13,14 +13,14 @@ type Judge struct {
 	w  *world.World
 	mu sync.Mutex
 	// Of each name.
-	held      map[string][]*Hold
+	held      map[string][]*hold
 	greatest  map[string]uint64 // token of all tenures
 	exclusive map[string]uint64 // token of exclusive tenures
 	orphaned  map[string]bool   // the last tenure was not released
 }
 
-// Hold is a tenure that its process believes in.
-type Hold struct {
+// hold is a tenure that its process believes in.
+type hold struct {
 	tenure.Lease
 	Who   *Holder
 	Slots int
@@ -28,11 +28,11 @@ type Hold struct {
 
 // NewJudge makes the judge of a world.
 func NewJudge(w *world.World) *Judge {
-	return &Judge{w: w, held: map[string][]*Hold{}, greatest: map[string]uint64{}, exclusive: map[string]uint64{}, orphaned: map[string]bool{}}
+	return &Judge{w: w, held: map[string][]*hold{}, greatest: map[string]uint64{}, exclusive: map[string]uint64{}, orphaned: map[string]bool{}}
 }
 
-// Acquired takes in a new tenure.
-func (j *Judge) Acquired(h *Hold) {
+// acquired takes in a new tenure.
+func (j *Judge) acquired(h *hold) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	token := h.Token()
@@ -58,8 +58,8 @@ func (j *Judge) Acquired(h *Hold) {
 	j.look(h.Name())
 }
 
-// Over takes in that a tenure is over: it releases, loses or dies.
-func (j *Judge) Over(h *Hold, how string) {
+// over takes in that a tenure is over: it releases, loses or dies.
+func (j *Judge) over(h *hold, how string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.w.Trace.Add("%s %s %s, token %d", h.Who.Name, how, h.Name(), h.Token())
@@ -76,7 +76,7 @@ func (j *Judge) Over(h *Hold, how string) {
 
 // look judges the tenures of a name as they are now.
 func (j *Judge) look(name string) {
-	var live []*Hold
+	var live []*hold
 	var slots []int
 	for _, h := range j.held[name] {
 		if !h.Who.Ended() && h.Check() == nil {

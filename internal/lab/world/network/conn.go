@@ -18,11 +18,11 @@ const windowBytes = 256 << 10
 // pair is the two ends of a connection. All of it is guarded by the network's lock.
 type pair struct {
 	n    *Network
-	ends [2]*Conn
+	ends [2]*conn
 }
 
-// Conn is one end of a connection.
-type Conn struct {
+// conn is one end of a connection.
+type conn struct {
 	pair  *pair
 	p     *world.Process
 	local addr
@@ -35,7 +35,7 @@ type Conn struct {
 	read, written deadline
 }
 
-var _ net.Conn = (*Conn)(nil)
+var _ net.Conn = (*conn)(nil)
 
 // stream is one direction.
 type stream struct {
@@ -62,7 +62,7 @@ func newPair(n *Network, a *world.Process, atA addr, b *world.Process, atB addr)
 	ab := &stream{n: n, from: a.Name(), to: b.Name()}
 	ba := &stream{n: n, from: b.Name(), to: a.Name()}
 	ab.moved.L, ba.moved.L = &n.mu, &n.mu
-	pr.ends = [2]*Conn{
+	pr.ends = [2]*conn{
 		{pair: pr, p: a, local: atA, in: ba, out: ab},
 		{pair: pr, p: b, local: atB, in: ab, out: ba},
 	}
@@ -94,7 +94,7 @@ func (pr *pair) reset() {
 }
 
 // fail ends an end.
-func (c *Conn) fail(err error) {
+func (c *conn) fail(err error) {
 	if c.err == nil {
 		c.err = err
 	}
@@ -179,7 +179,7 @@ func (s *stream) arrive() {
 }
 
 // other is the far end.
-func (c *Conn) other() *Conn {
+func (c *conn) other() *conn {
 	if c.pair.ends[0] == c {
 		return c.pair.ends[1]
 	}
@@ -187,7 +187,7 @@ func (c *Conn) other() *Conn {
 }
 
 // Read reads data that has arrived.
-func (c *Conn) Read(b []byte) (int, error) {
+func (c *conn) Read(b []byte) (int, error) {
 	for {
 		c.wait()
 		// A process that stands still leaves arrived data in the kernel.
@@ -201,7 +201,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 }
 
 // wait returns when a read need not wait.
-func (c *Conn) wait() {
+func (c *conn) wait() {
 	n := c.pair.n
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -212,7 +212,7 @@ func (c *Conn) wait() {
 
 // take is a read that does not wait. It is not done if there was nothing, as when another
 // goroutine has moved the deadline.
-func (c *Conn) take(b []byte) (count int, done bool, err error) {
+func (c *conn) take(b []byte) (count int, done bool, err error) {
 	c.pair.n.mu.Lock()
 	defer c.pair.n.mu.Unlock()
 	switch {
@@ -237,7 +237,7 @@ func (c *Conn) take(b []byte) (count int, done bool, err error) {
 }
 
 // Write puts bytes on the way, and waits while too many are.
-func (c *Conn) Write(b []byte) (int, error) {
+func (c *conn) Write(b []byte) (int, error) {
 	if err := c.p.Do(world.Network, "write", ""); err != nil {
 		return 0, c.error("write", err)
 	}
@@ -271,7 +271,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 
 // put sends a piece. A host that has forgotten the connection answers with a reset, when
 // it hears of it and can be heard.
-func (c *Conn) put(piece []byte) {
+func (c *conn) put(piece []byte) {
 	far := c.other()
 	if !far.gone && !far.closed {
 		c.out.send(flight{data: append([]byte(nil), piece...)})
@@ -285,7 +285,7 @@ func (c *Conn) put(piece []byte) {
 }
 
 // Close ends this end; the other one reads the data that was sent, and then the end.
-func (c *Conn) Close() error {
+func (c *conn) Close() error {
 	n := c.pair.n
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -308,13 +308,13 @@ func (c *Conn) Close() error {
 }
 
 // LocalAddr is this end's address.
-func (c *Conn) LocalAddr() net.Addr { return c.local }
+func (c *conn) LocalAddr() net.Addr { return c.local }
 
 // RemoteAddr is the other end's.
-func (c *Conn) RemoteAddr() net.Addr { return c.other().local }
+func (c *conn) RemoteAddr() net.Addr { return c.other().local }
 
 // SetDeadline sets both deadlines.
-func (c *Conn) SetDeadline(t time.Time) error {
+func (c *conn) SetDeadline(t time.Time) error {
 	if err := c.SetReadDeadline(t); err != nil {
 		return err
 	}
@@ -322,12 +322,12 @@ func (c *Conn) SetDeadline(t time.Time) error {
 }
 
 // SetReadDeadline sets the deadline of Read.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.set(&c.read, t) }
+func (c *conn) SetReadDeadline(t time.Time) error { return c.set(&c.read, t) }
 
 // SetWriteDeadline sets the deadline of Write.
-func (c *Conn) SetWriteDeadline(t time.Time) error { return c.set(&c.written, t) }
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.set(&c.written, t) }
 
-func (c *Conn) set(d *deadline, t time.Time) error {
+func (c *conn) set(d *deadline, t time.Time) error {
 	n := c.pair.n
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -338,7 +338,7 @@ func (c *Conn) set(d *deadline, t time.Time) error {
 	return nil
 }
 
-func (c *Conn) error(op string, err error) error {
+func (c *conn) error(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.other().local, Err: err}
 }
 

@@ -60,7 +60,7 @@ type Listener struct {
 	n       *Network
 	p       *world.Process
 	at      addr
-	backlog []*Conn
+	backlog []*conn
 	ready   sync.Cond
 	closed  bool
 }
