@@ -21,17 +21,6 @@ type Register interface {
 	Write(ctx context.Context, data []byte) (machine.Version, error)
 }
 
-// noter is a Register on which every user has a note of his own.
-type noter interface {
-	// Note replaces this user's note.
-	Note(ctx context.Context, data []byte) error
-}
-
-// bounded is a Register that returns its promises.
-type bounded interface {
-	Bounds() Bounds
-}
-
 // Bounds are a register's promises.
 type Bounds struct {
 	// Delay is δ: how long an operation takes at most, in ordinary times.
@@ -60,11 +49,7 @@ type Cell struct {
 	troubles troubles
 }
 
-var (
-	_ Register = (*Cell)(nil)
-	_ noter    = (*Cell)(nil)
-	_ bounded  = (*Cell)(nil)
-)
+var _ Register = (*Cell)(nil)
 
 // Register opens the register of a name, with atomic reads.
 func (s *Set) Register(name string) *Cell { return s.cell(name, true) }
