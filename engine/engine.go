@@ -62,31 +62,19 @@ func Open(ctx context.Context, url string) (tenure.Leaser, error) {
 		if err != nil {
 			return nil, err
 		}
-		l, err := etcd.Open(ctx, cfg)
-		if err != nil {
-			return nil, err // not l: a nil *etcd.Leaser is no nil Leaser
-		}
-		return l, nil
+		return opened(etcd.Open(ctx, cfg))
 	case "file":
 		cfg, err := file.ReadURL(url)
 		if err != nil {
 			return nil, err
 		}
-		l, err := file.Open(ctx, cfg)
-		if err != nil {
-			return nil, err
-		}
-		return l, nil
+		return opened(file.Open(ctx, cfg))
 	case "redis", "rediss":
 		cfg, err := redis.ReadURL(url)
 		if err != nil {
 			return nil, err
 		}
-		l, err := redis.Open(ctx, cfg)
-		if err != nil {
-			return nil, err
-		}
-		return l, nil
+		return opened(redis.Open(ctx, cfg))
 	case "flease":
 		return openFlease(ctx, url)
 	case "http", "https":
@@ -101,11 +89,7 @@ func openFlease(ctx context.Context, url string) (tenure.Leaser, error) {
 		return nil, err
 	}
 	if socket {
-		c, err := flease.Dial(ctx, path)
-		if err != nil {
-			return nil, err
-		}
-		return c, nil
+		return opened(flease.Dial(ctx, path))
 	}
 	cfg, err := fleasePeer(url)
 	if err != nil {
@@ -113,8 +97,13 @@ func openFlease(ctx context.Context, url string) (tenure.Leaser, error) {
 	}
 	l, err := flease.Open(ctx, cfg)
 	if errors.Is(err, flease.ErrConfig) {
-		return nil, fmt.Errorf("%w %q: %w", ErrURL, url, err)
+		err = fmt.Errorf("%w %q: %w", ErrURL, url, err)
 	}
+	return opened(l, err)
+}
+
+// opened returns no Leaser at all with an error: a nil *etcd.Leaser is no nil Leaser.
+func opened[L tenure.Leaser](l L, err error) (tenure.Leaser, error) {
 	if err != nil {
 		return nil, err
 	}
