@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/lab/rival"
@@ -160,11 +161,17 @@ func orderedMemberCommand() *cobra.Command {
 	}
 }
 
+// algorithm is that of a kind of group.
+func algorithm(kind string) func(*abcast.Config) {
+	return func(a *abcast.Config) { a.Consensus.Plain = kind == "ct96" }
+}
+
 func (c orderedConfig) start(ln net.Listener) (ordered, error) {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	if c.Kind != "raft" {
 		return broadcast.Start(broadcast.Config{
-			ID: c.ID, Group: 1, Members: c.Members, Listener: ln, Dir: c.Dir, Plain: c.Kind == "ct96", Timeout: c.Timeout, Logger: quiet,
+			ID: c.ID, Group: 1, Members: c.Members, Listener: ln, Dir: c.Dir, Timeout: c.Timeout, Logger: quiet,
+			Algorithm: algorithm(c.Kind),
 		})
 	}
 	var ids []machine.NodeID

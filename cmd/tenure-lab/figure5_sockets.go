@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/lab/abcastsim"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
@@ -123,8 +124,8 @@ func startStable(dir string, n int, lambda uint64) (g stable, err error) {
 	}
 	for _, id := range ids {
 		node, err := broadcast.Start(broadcast.Config{
-			ID: id, Group: 1, Members: addrs, Listener: listeners[id], Dir: fmt.Sprintf("%s/%d", dir, id), Lambda: lambda, Plain: lambda == 0, Paper: true,
-			Pipeline: 1, Timeout: silence, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			ID: id, Group: 1, Members: addrs, Listener: listeners[id], Dir: fmt.Sprintf("%s/%d", dir, id),
+			Algorithm: figure5(lambda), Timeout: silence, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
 		if err != nil {
 			return g, err
@@ -132,6 +133,17 @@ func startStable(dir string, n int, lambda uint64) (g stable, err error) {
 		g = append(g, node)
 	}
 	return g, nil
+}
+
+// figure5 is the algorithm of the paper's figure: each lease is for lambda instances, is asked for
+// when an instance needs it, and messages go to all members. Without leases it is CT96.
+func figure5(lambda uint64) func(*abcast.Config) {
+	return func(c *abcast.Config) {
+		f := &c.Consensus
+		f.Plain, f.Lambda, f.Fixed = lambda == 0, max(lambda, 1), true
+		f.Spread, f.Prefetch, c.Direct = false, false, false
+		c.Pipeline = 1
+	}
 }
 
 // connected waits until all reach each other: earlier messages are lost, and a member would

@@ -42,24 +42,12 @@ type Config struct {
 	Dir string
 	WAL wal.Options
 
-	// Lambda is for how many instances of consensus a leader asks for a lease at most; 0
-	// means 1,000. A longer one costs more if the leader dies.
-	Lambda uint64
-	// Fixed asks for Lambda each time. Else the length adapts: a new leader asks for half of
-	// Lambda, or for all of it if Optimistic, for a quarter more after each lease, and for half
-	// after a refusal.
-	Fixed, Optimistic bool
-	// Plain is CT96 without leases, for comparison. The same at all members.
-	Plain bool
-	// Paper has leases and coordinators as the paper counts them, for comparison: each lease
-	// is for Lambda instances and asked for when an instance needs it, and NORMAL rounds
-	// begin with the first member. Messages go to all members. The same at all members.
-	Paper bool
+	// Algorithm changes the algorithm of the group, for measurements: to CT96, say, or to the
+	// paper's ways. Members with other algorithms refuse each other. Nil is the product's.
+	Algorithm func(*abcast.Config)
 	// Timeout is after what silence a member is suspected; 0 means 1 s. For one that was
 	// suspected wrongly it is longer for some time: see the package comment.
 	Timeout time.Duration
-	// Pipeline is how many batches may be under way at a time; 0 means 4.
-	Pipeline int
 	// PendingBytes bounds the payloads that wait here to be ordered; 0 means 16 MiB.
 	PendingBytes int
 	// MemoryBytes bounds the delivered messages that are kept in memory; older ones are read
@@ -141,12 +129,6 @@ func (c Config) validate() error {
 		return errors.New("broadcast: a member and its group need numbers other than 0")
 	case c.Timeout < 0 || c.Timeout > timeoutMax:
 		return fmt.Errorf("broadcast: Timeout is %v: must be from 0, the default, to %v", c.Timeout, timeoutMax)
-	case c.Pipeline < 0 || c.Pipeline > fastct.Window/2:
-		return fmt.Errorf("broadcast: Pipeline is %d: must be from 0, the default, to %d", c.Pipeline, fastct.Window/2)
-	case c.Lambda > fastct.LambdaMax:
-		return fmt.Errorf("broadcast: Lambda is %d: must be from 0, the default, to %d", c.Lambda, fastct.LambdaMax)
-	case c.Fixed && c.Optimistic:
-		return errors.New("broadcast: Fixed and Optimistic exclude each other: a fixed length does not adapt")
 	case c.PendingBytes < 0:
 		return fmt.Errorf("broadcast: PendingBytes is %d: must not be negative", c.PendingBytes)
 	case c.MemoryBytes < 0:
@@ -182,8 +164,9 @@ func (c Config) clients() int           { return cmp.Or(c.Clients, clientsDefaul
 // cluster is what members tell each other to be of. Those that go by other rules would order
 // other messages, or wait for each other: they are of another group.
 func (c Config) cluster() uint64 {
+	algorithm := c.machine(1).Consensus
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d %d %d %t %t", wireVersion, c.Group, c.clients(), c.Plain, c.Paper)
+	fmt.Fprintf(h, "%d %d %d %t %t", wireVersion, c.Group, c.clients(), algorithm.Plain, !algorithm.Spread)
 	return h.Sum64()
 }
 
@@ -196,12 +179,16 @@ func (c Config) machine(life uint64) abcast.Config {
 	slices.Sort(ids)
 	timeout := c.timeout()
 	waits := max(cmp.Or(c.PendingBytes, 16<<20), batchBytes)
-	return abcast.Config{
+	cfg := abcast.Config{
 		Consensus: fastct.Config{
-			ID: c.ID, Members: ids, Plain: c.Plain, Spread: !c.Paper, Lambda: cmp.Or(c.Lambda, 1000), Fixed: c.Fixed || c.Paper, Optimistic: c.Optimistic, Prefetch: !c.Paper,
+			ID: c.ID, Members: ids, Spread: true, Lambda: 1000, Prefetch: true,
 			Retry: timeout / 4, Heartbeat: timeout / 5, Timeout: timeout,
 		},
 		Addresses: c.Members, Join: c.Join, Life: life, BatchCount: batchCount, BatchBytes: batchBytes, PendingCount: 1 << 16, PendingBytes: waits,
-		Pipeline: cmp.Or(c.Pipeline, 4), Relay: timeout, Direct: !c.Paper, Clients: c.clients(),
+		Pipeline: 4, Relay: timeout, Direct: true, Clients: c.clients(),
 	}
+	if c.Algorithm != nil {
+		c.Algorithm(&cfg)
+	}
+	return cfg
 }

@@ -28,19 +28,14 @@ func TestConfigOfTheProtocol(t *testing.T) {
 		change func(*Config)
 		want   func(*abcast.Config)
 	}{
-		"defaults":   {func(*Config) {}, func(*abcast.Config) {}},
-		"Join":       {func(c *Config) { c.Join = true }, func(c *abcast.Config) { c.Join = true }},
-		"Lambda":     {func(c *Config) { c.Lambda = 5 }, func(c *abcast.Config) { c.Consensus.Lambda = 5 }},
-		"Fixed":      {func(c *Config) { c.Fixed = true }, func(c *abcast.Config) { c.Consensus.Fixed = true }},
-		"Optimistic": {func(c *Config) { c.Optimistic = true }, func(c *abcast.Config) { c.Consensus.Optimistic = true }},
-		"Plain":      {func(c *Config) { c.Plain = true }, func(c *abcast.Config) { c.Consensus.Plain = true }},
-		"Paper": {func(c *Config) { c.Paper = true }, func(c *abcast.Config) {
-			c.Consensus.Spread, c.Consensus.Fixed, c.Consensus.Prefetch, c.Direct = false, true, false, false
-		}},
+		"defaults": {func(*Config) {}, func(*abcast.Config) {}},
+		"Join":     {func(c *Config) { c.Join = true }, func(c *abcast.Config) { c.Join = true }},
+		"Algorithm": {func(c *Config) {
+			c.Algorithm = func(a *abcast.Config) { a.Consensus.Lambda, a.Pipeline, a.Direct = 5, 7, false }
+		}, func(c *abcast.Config) { c.Consensus.Lambda, c.Pipeline, c.Direct = 5, 7, false }},
 		"Timeout": {func(c *Config) { c.Timeout = 20 * time.Second }, func(c *abcast.Config) {
 			c.Consensus.Retry, c.Consensus.Heartbeat, c.Consensus.Timeout, c.Relay = 5*time.Second, 4*time.Second, 20*time.Second, 20*time.Second
 		}},
-		"Pipeline":                            {func(c *Config) { c.Pipeline = 7 }, func(c *abcast.Config) { c.Pipeline = 7 }},
 		"PendingBytes":                        {func(c *Config) { c.PendingBytes = 3 << 20 }, func(c *abcast.Config) { c.PendingBytes = 3 << 20 }},
 		"PendingBytes of less than one batch": {func(c *Config) { c.PendingBytes = 1 }, func(c *abcast.Config) { c.PendingBytes = 1 << 20 }},
 		"Clients":                             {func(c *Config) { c.Clients = 12 }, func(c *abcast.Config) { c.Clients = 12 }},

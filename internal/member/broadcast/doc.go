@@ -1,15 +1,15 @@
 // Package broadcast is a member of a group with atomic broadcast: package abcast with disks,
 // sockets and goroutines around it. The public package broadcast has its promises, and is a
 // shell over this one. This one has besides what worlds and measurements need: another disk
-// (Config.WAL), another network (Config.Dial), the algorithms to compare with (Config.Plain and
-// Config.Paper), and counts of messages (Stats).
+// (Config.WAL), another network (Config.Dial), other algorithms to compare with
+// (Config.Algorithm), and counts of messages (Stats).
 //
 // # Leases
 //
 // A leader orders in three steps and not four while it has a lease for the next instances of
 // consensus; if it dies, those of the lease that are left take the longer way. So the length
-// of a lease is a trade: Config.Lambda instances at most, fewer after refusals, or always as
-// many (Config.Fixed). `tenure-lab figure5` counts both sides of it.
+// of a lease is a trade: it is 1,000 instances at most, and fewer after refusals.
+// `tenure-lab figure5` counts both sides of it.
 //
 // # Files
 //

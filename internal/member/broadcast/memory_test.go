@@ -533,7 +533,8 @@ func TestLives(t *testing.T) {
 // A member's request in one life is not its request in another: consensus tells the lives
 // apart.
 func TestRequestsOfEachLife(t *testing.T) {
-	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(), Lambda: 1, Fixed: true}
+	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(),
+		Algorithm: func(c *abcast.Config) { c.Consensus.Lambda, c.Consensus.Fixed = 1, true }}
 	for range 3 {
 		n, err := Start(cfg)
 		if err != nil {

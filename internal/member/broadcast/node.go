@@ -176,8 +176,8 @@ func start(cfg Config) (*Node, error) {
 				case errors.Is(reason, peer.ErrRemoved):
 					n.saidToBeRemoved(id)
 				case errors.Is(reason, peer.ErrWrongCluster):
-					cfg.Logger.Error("broadcast: a member refuses this one: Group, Clients, Plain or Paper is another in its configuration, or it runs another version; these have to be the same",
-						"member", id, "group", cfg.Group, "clients", cfg.clients(), "plain", cfg.Plain, "paper", cfg.Paper)
+					cfg.Logger.Error("broadcast: a member refuses this one: Group, Clients or Algorithm is another in its configuration, or it runs another version; these have to be the same",
+						"member", id, "group", cfg.Group, "clients", cfg.clients())
 				}
 			},
 		})

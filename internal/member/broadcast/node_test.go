@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
@@ -280,7 +281,7 @@ func TestExactlyOnce(t *testing.T) {
 // A caller that gives up may use its payload's memory again, though the message may still be
 // ordered.
 func TestPayloadIsCopied(t *testing.T) {
-	g := newGroupOf(t, 2, func(c *broadcast.Config) { c.Pipeline = 1 }) // the second waits behind the first
+	g := newGroupOf(t, 2, func(c *broadcast.Config) { c.Algorithm = func(a *abcast.Config) { a.Pipeline = 1 } }) // the second waits behind the first
 	g.broadcasts(1, "before")
 	g.stop(2)
 	for _, text := range []string{"first", "second"} {

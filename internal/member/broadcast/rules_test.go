@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -34,8 +35,8 @@ func TestOtherRules(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"group":   func(c *Config) { c.Group = 8 },
 		"clients": func(c *Config) { c.Clients = 5 },
-		"plain":   func(c *Config) { c.Plain = true },
-		"paper":   func(c *Config) { c.Paper = true },
+		"plain":   func(c *Config) { c.Algorithm = func(a *abcast.Config) { a.Consensus.Plain = true } },
+		"paper":   func(c *Config) { c.Algorithm = func(a *abcast.Config) { a.Consensus.Spread = false } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			members, listeners := map[machine.NodeID]string{}, map[machine.NodeID]net.Listener{}
@@ -60,7 +61,7 @@ func TestOtherRules(t *testing.T) {
 				t.Cleanup(func() { n.Close() })
 			}
 			for _, log := range logs {
-				until(t, "both say why they do not talk", func() bool { return log.has("Group, Clients, Plain or Paper is another") })
+				until(t, "both say why they do not talk", func() bool { return log.has("Group, Clients or Algorithm is another") })
 			}
 		})
 	}
@@ -68,8 +69,16 @@ func TestOtherRules(t *testing.T) {
 
 // A number that is given is the same as the one that it stands for.
 func TestSameRules(t *testing.T) {
-	a, b := Config{Group: 7}, Config{Group: 7, Clients: clientsDefault, Pipeline: 2, Lambda: 5}
+	a, b := Config{Group: 7}, Config{Group: 7, Clients: clientsDefault, Algorithm: func(c *abcast.Config) { c.Pipeline, c.Consensus.Lambda = 2, 5 }}
 	if a.cluster() != b.cluster() {
 		t.Errorf("%x and %x: what each member may choose for itself makes other groups of them", a.cluster(), b.cluster())
+	}
+	for what, algorithm := range map[string]func(*abcast.Config){
+		"without leases": func(c *abcast.Config) { c.Consensus.Plain = true },
+		"other leaders":  func(c *abcast.Config) { c.Consensus.Spread = false },
+	} {
+		if b := (Config{Group: 7, Algorithm: algorithm}); a.cluster() == b.cluster() {
+			t.Errorf("%s: members with other algorithms are of one group", what)
+		}
 	}
 }

@@ -18,19 +18,15 @@ import (
 // and the listener that Start was given does not stay open.
 func TestConfigsThatCannotBe(t *testing.T) {
 	for want, change := range map[string]func(*broadcast.Config){
-		"Timeout is -1ns":      func(c *broadcast.Config) { c.Timeout = -1 },
-		"Timeout is 25h":       func(c *broadcast.Config) { c.Timeout = 25 * time.Hour },
-		"Pipeline is -1":       func(c *broadcast.Config) { c.Pipeline = -1 },
-		"Pipeline is 513":      func(c *broadcast.Config) { c.Pipeline = 513 },
-		"PendingBytes is -1":   func(c *broadcast.Config) { c.PendingBytes = -1 },
-		"MemoryBytes is -1":    func(c *broadcast.Config) { c.MemoryBytes = -1 },
-		"Clients is -1":        func(c *broadcast.Config) { c.Clients = -1 },
-		"Lambda is 1048577":    func(c *broadcast.Config) { c.Lambda = 1<<20 + 1 },
-		"Fixed and Optimistic": func(c *broadcast.Config) { c.Fixed, c.Optimistic = true, true },
-		"is not one of":        func(c *broadcast.Config) { c.ID = 2 },
-		"other than 0":         func(c *broadcast.Config) { c.Group = 0 },
-		"Dir is missing":       func(c *broadcast.Config) { c.Dir = "" },
-		"peer":                 func(c *broadcast.Config) { c.Members[2] = "nowhere" }, // found by the transport, in the end
+		"Timeout is -1ns":    func(c *broadcast.Config) { c.Timeout = -1 },
+		"Timeout is 25h":     func(c *broadcast.Config) { c.Timeout = 25 * time.Hour },
+		"PendingBytes is -1": func(c *broadcast.Config) { c.PendingBytes = -1 },
+		"MemoryBytes is -1":  func(c *broadcast.Config) { c.MemoryBytes = -1 },
+		"Clients is -1":      func(c *broadcast.Config) { c.Clients = -1 },
+		"is not one of":      func(c *broadcast.Config) { c.ID = 2 },
+		"other than 0":       func(c *broadcast.Config) { c.Group = 0 },
+		"Dir is missing":     func(c *broadcast.Config) { c.Dir = "" },
+		"peer":               func(c *broadcast.Config) { c.Members[2] = "nowhere" }, // found by the transport, in the end
 	} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
