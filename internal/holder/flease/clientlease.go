@@ -46,7 +46,7 @@ func (clientEngine) Again(in holder.Call, err error) (time.Duration, bool) {
 	case errors.As(err, new(away)), !in.Try && errors.Is(err, tenure.ErrUnavailable) && in.Cut() == nil:
 		return 50 * time.Millisecond, true
 	}
-	return 0, errors.Is(err, tenure.ErrLost) // before the caller knew of it
+	return 0, errors.Is(err, tenure.ErrLost) && in.Cut() == nil // before the caller knew of it
 }
 
 // Explain implements holder.Engine.

@@ -3,6 +3,7 @@ package flease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -162,4 +163,24 @@ func TestWhatAClientAsksFor(t *testing.T) {
 func equalRequests(a, b request) bool {
 	return a.Op == b.Op && a.ID == b.ID && a.At == b.At && a.Name == b.Name && a.Holder == b.Holder &&
 		a.TTLMS == b.TTLMS && a.LockDelayMS == b.LockDelayMS && a.Slots == b.Slots && a.Try == b.Try
+}
+
+// A claim that was lost before its caller knew of it is made again, but not for a caller that has
+// given up, though it says that it lost a lease of its own.
+func TestALostClaimIsMadeAgain(t *testing.T) {
+	calls := holder.NewCalls(t.Context(), nil)
+	lost := fmt.Errorf("%w: it was revoked", tenure.ErrLost)
+	ctx, giveUp := context.WithCancelCause(t.Context())
+	in, err := calls.Call(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer calls.Leave()
+	if _, again := (clientEngine{}).Again(in, lost); !again {
+		t.Error("a claim that was lost is not made again")
+	}
+	giveUp(lost)
+	if _, again := (clientEngine{}).Again(in, lost); again {
+		t.Error("a claim of a caller that has given up is made again")
+	}
 }
