@@ -30,7 +30,7 @@ steady: ## the packages with goroutines RUNS (100) times, under load
 	go test -p 6 -count $(RUNS) -timeout 24h -skip "^TestMutants$$" $(RACE) $(WHOLE)
 	@echo "$(RUNS) runs of each"
 
-# What is drawn follows from the commit: another one draws others, the same one the same.
+# The draw follows from the commit: another one draws others, the same one the same.
 COMMIT := $(shell git rev-parse HEAD)
 SHUF := shuf --random-source=<(yes $(COMMIT) | head -c 65536)
 fuzz-draw: SHELL := /bin/bash

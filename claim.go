@@ -27,9 +27,9 @@ type Claim struct {
 	// two resources that have nothing to do with each other.
 	Name string
 
-	// Holder tells people and observers who we are; it decides nothing. Give
-	// it what others need to find the holder, such as an address. Default
-	// "host:pid". The same rules hold as for a name.
+	// Holder is our name to people and observers; it decides nothing. Give it what others
+	// need to find the holder, such as an address. Default "host:pid". The same rules hold
+	// as for a name.
 	Holder string
 
 	// TTL is how long the lease outlives its last renewal: the longest that
@@ -39,11 +39,11 @@ type Claim struct {
 	// states for clocks that do not tick alike. Default DefaultTTL.
 	TTL time.Duration
 
-	// Slots is how many may hold the name at once, this claim included. 0 and 1
-	// ask for exclusive tenure; n > 1 is one of n slots of a semaphore;
-	// Shared is a reader among readers. Claims of different kinds may meet: a
-	// claim is never held while more than its own Slots hold the name,
-	// and claims are admitted in their order of arrival.
+	// Slots is the number of claims that may hold the name at once, this one included. 0
+	// and 1 ask for exclusive tenure; n > 1 is one of n slots of a semaphore; Shared is a
+	// reader among readers. Claims of different kinds may meet: a claim is never held while
+	// more than its own Slots hold the name, and claims are admitted in their order of
+	// arrival.
 	Slots int
 
 	// LockDelay is how much time passes between the end of our tenure and the

@@ -82,7 +82,7 @@ func TestAdmitted(t *testing.T) {
 	}
 }
 
-// TestAdmittedStay: whoever holds goes on holding when others leave or arrive.
+// TestAdmittedStay: a holder goes on holding when others leave or arrive.
 func TestAdmittedStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slots := rapid.SampledFrom([]int{1, 2, 3, 5, tenure.Shared})

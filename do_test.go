@@ -156,8 +156,8 @@ func TestDoReleasesForWhoIsGone(t *testing.T) {
 	})
 }
 
-// TestTheContextEndsBeforeTheRelease: what the work has begun under its context is told to stop
-// before the next holder may start.
+// TestTheContextEndsBeforeTheRelease: goroutines that the work has begun under its context
+// are told to stop before the next holder may start.
 func TestTheContextEndsBeforeTheRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 		l := store.Open()

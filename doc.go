@@ -26,8 +26,8 @@
 //     renewal is a loss, even if the store still shows our name.
 //   - Release happens after the guarded work returned, and can never free a
 //     newer holder's lease. Close releases.
-//   - Anyone can look without contending, and is told who holds and until when.
-//     Waiting is by context. Every error says what to do.
+//   - Anyone can look without contending, and sees the holders and their deadlines. Waiting
+//     is by context. Every error says what to do.
 //
 // # What no engine promises
 //

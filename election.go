@@ -38,7 +38,7 @@ func (e Election) Lead(ctx context.Context, fn func(ctx context.Context, lease L
 	}
 }
 
-// Leader returns who leads, or ErrNoLeader.
+// Leader returns the present leader, or ErrNoLeader.
 func (e Election) Leader(ctx context.Context) (Holding, error) {
 	s, err := e.Leaser.Observe(ctx, e.Claim.Name)
 	if err != nil {
@@ -50,9 +50,9 @@ func (e Election) Leader(ctx context.Context) (Holding, error) {
 	return s.Holders[0], nil
 }
 
-// Observe yields each leader, the present one first, without contending. A
-// reign that is shorter than the observer takes to look may be missed; tokens
-// never go back. It ends when ctx is done or with the first error.
+// Observe yields each leader, the present one first, without contending. A leadership that
+// is shorter than the observer takes to look may be missed; tokens never go back. It ends
+// when ctx is done or with the first error.
 func (e Election) Observe(ctx context.Context) iter.Seq2[Holding, error] {
 	return func(yield func(Holding, error) bool) {
 		s, err := e.Leaser.Observe(ctx, e.Claim.Name)

@@ -61,7 +61,7 @@ func TestElection(t *testing.T) {
 	})
 }
 
-// TestLead: who loses leadership campaigns again, after its work has returned.
+// TestLead: a leader that loses its lease campaigns again, after its work has returned.
 func TestLead(t *testing.T) {
 	bubble(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
 		l, m := store.Open(), store.Open()
@@ -86,7 +86,7 @@ func TestLead(t *testing.T) {
 		fix.Heal(l)
 		synctest.Wait()
 		if n := len(reigns); n != 0 {
-			t.Errorf("%d more reigns while another leads, want none", n)
+			t.Errorf("led %d more times while another leads, want none", n)
 		}
 		if err := lease.Release(t.Context()); err != nil {
 			t.Error(err)
@@ -94,7 +94,7 @@ func TestLead(t *testing.T) {
 		select {
 		case second := <-reigns:
 			if second <= lease.Token() || lease.Token() <= first {
-				t.Errorf("reigns with tokens %d, %d, %d; want them to grow", first, lease.Token(), second)
+				t.Errorf("leaders with tokens %d, %d, %d; want them to grow", first, lease.Token(), second)
 			}
 		case err := <-ended:
 			cancel()
@@ -129,7 +129,7 @@ func TestLeadEndsWithAnotherLoss(t *testing.T) {
 			})
 		})
 		if !errors.Is(err, tenure.ErrLost) || reigns != 1 {
-			t.Errorf("Lead returns %v after %d reigns, want %v after 1", err, reigns, tenure.ErrLost)
+			t.Errorf("Lead returns %v after leading %d times, want %v after 1", err, reigns, tenure.ErrLost)
 		}
 	})
 }
@@ -151,7 +151,7 @@ func TestLeadEndsWithTheWork(t *testing.T) {
 				return want
 			})
 			if err != want || reigns != 1 {
-				t.Errorf("the work returns %v while it leads, and Lead %v after %d reigns; want that after 1", want, err, reigns)
+				t.Errorf("the work returns %v while it leads, and Lead %v after leading %d times; want that after 1", want, err, reigns)
 			}
 			if s, err := m.Observe(t.Context(), "n"); err != nil || len(s.Holders) > 0 {
 				t.Errorf("then %+v lead, %v; want nobody", s.Holders, err)
@@ -246,7 +246,7 @@ func TestAwaitTellsFailures(t *testing.T) {
 type shows struct {
 	tenure.Leaser
 	states []tenure.State
-	since  []tenure.State // what was awaited from
+	since  []tenure.State // the State that was awaited from
 }
 
 func (s *shows) Observe(context.Context, string) (tenure.State, error) {

@@ -29,12 +29,11 @@ type Lease interface {
 	// moment, else what Err returns. It needs no round trip. It is exact where
 	// Done, which a goroutine has to close, may come a moment later.
 	Check() error
-	// Release ends the tenure, so that the next holder need not wait for the
-	// deadline. Call it after the guarded work has returned. It can never
-	// free a newer holder's lease. To release twice is no error. It returns an
-	// error that wraps ErrLost if the tenure had ended before, so that the
-	// work may have overlapped with another's; or the store's error if the
-	// release was not confirmed, in which case the lease ends by itself at its
+	// Release ends the tenure, so that the next holder need not wait for the deadline. Call
+	// it after the guarded work has returned. It can never free a newer holder's lease. To
+	// release twice is no error. It returns an error that wraps ErrLost if the tenure had
+	// ended before, so that the work may have overlapped with another's. It returns the
+	// store's error if the release was not confirmed; then the lease ends by itself at its
 	// deadline.
 	Release(ctx context.Context) error
 }
@@ -50,7 +49,7 @@ type Leaser interface {
 	// admitted at once, and an error that wraps ErrUnavailable if the store does not
 	// answer.
 	TryAcquire(ctx context.Context, c Claim) (Lease, error)
-	// Observe tells who holds the name and until when, without contending.
+	// Observe returns the holders of the name and their deadlines, without contending.
 	Observe(ctx context.Context, name string) (State, error)
 	// Close releases all leases of this Leaser, ends its waiting Acquires with
 	// ErrClosed and frees its resources. Closing twice is no error.

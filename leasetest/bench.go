@@ -148,7 +148,7 @@ func within(c <-chan struct{}, d time.Duration) bool {
 		}
 		d -= min(time.Since(began), 2*turn)
 	}
-	<-time.After(time.Nanosecond) // what happens at that very moment counts
+	<-time.After(time.Nanosecond) // events at that very moment count
 	return closed(c)
 }
 
@@ -164,7 +164,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// judge knows who is inside and complains about whoever must not be.
+// judge knows the holders that are inside and complains about each that must not be.
 type judge struct {
 	b      *bench
 	mu     sync.Mutex

@@ -355,7 +355,7 @@ func believeTheStore(m *Memory, l *broken) {
 	}
 }
 
-// lastFirst has exclusive claims that wait give way to whoever comes later.
+// lastFirst has exclusive claims that wait give way to every later one.
 func lastFirst() Fixture {
 	var mu sync.Mutex
 	waiting := map[string][]int{}

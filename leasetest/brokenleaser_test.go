@@ -12,7 +12,7 @@ type broken struct {
 	*memoryLeaser
 	wait    func(context.Context, tenure.Claim) (tenure.Lease, error) // Acquire
 	try     func(context.Context, tenure.Claim) (tenure.Lease, error) // TryAcquire
-	claim   func(tenure.Claim) tenure.Claim                           // what is claimed instead
+	claim   func(tenure.Claim) tenure.Claim                           // the claim made instead
 	lease   func(*brokenLease)                                        // breaks each lease
 	observe func(tenure.State) tenure.State
 	look    func(name string) error // of Observe, instead; nil goes on

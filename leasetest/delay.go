@@ -29,8 +29,8 @@ func lockDelay(b *bench) {
 	b.delayed(m, lost, c.LockDelay)
 }
 
-// delayed reports a next holder who does not wait for the lock delay after the loss,
-// or for much longer.
+// delayed reports a next holder that does not wait for the lock delay after the loss, or
+// waits for much longer.
 func (b *bench) delayed(l tenure.Leaser, lost time.Time, delay time.Duration) {
 	b.Helper()
 	next := b.acquire(l, b.claim())

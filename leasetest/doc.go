@@ -19,10 +19,10 @@
 // of a lease when the clock that it was given has gone on), whether the store's durable state is
 // durable (Crash believes the fixture), and whether the advice in an error is good.
 //
-// Exclusion is judged as it happens: whenever somebody is admitted, everybody
-// who must be out is asked at that moment whether they believe to hold. A
-// holder's goroutine that closes Done gets a grace of 100 ms, for on a busy
-// machine it may have to wait for its turn; Check gets none.
+// Exclusion is judged as it happens: at each admission every claim that must be out is
+// asked at that moment whether it believes that it holds. A holder's goroutine that closes
+// Done gets a grace of 100 ms, for on a busy machine it may have to wait for its turn;
+// Check gets none.
 //
 // [Memory] is the engine in memory. It makes every kind of trouble, measures
 // with Go's clock, and therefore runs in a bubble of testing/synctest, too. It is

@@ -9,9 +9,9 @@ import (
 	"github.com/tenure-lease/tenure"
 )
 
-// errorsAdvise wants errors that say what somebody has to know to do something: who holds,
-// what is wrong with a claim, why a lease was lost, that it is the store which is silent. Whether
-// the advice is good the suite cannot tell.
+// errorsAdvise wants errors that name the facts needed to act: the holder, the fault of a
+// claim, the reason for a loss, or the silence of the store. Whether the advice is good the
+// suite cannot tell.
 func errorsAdvise(b *bench) {
 	l, m := b.leaser(), b.leaser()
 	lease := b.acquire(l, b.claim())

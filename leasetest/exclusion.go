@@ -32,8 +32,8 @@ func exclusive(b *bench) {
 	}
 }
 
-// exclusiveUnderPartitions cuts off holders for longer than their leases last, while
-// others wait, who are cut off now and then as well.
+// exclusiveUnderPartitions cuts off holders for longer than their leases last. Others wait
+// meanwhile, and are cut off now and then as well.
 func exclusiveUnderPartitions(b *bench) {
 	b.needs("Cut", b.Cut != nil)
 	j := b.judge()

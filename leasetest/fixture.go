@@ -65,8 +65,9 @@ func Run(t *testing.T, open func(t testing.TB) Fixture) {
 // Simulate is Run with each case in a bubble of testing/synctest: waiting for leases to run
 // out takes no time, and no lease is lost because the machine is busy. It is for engines
 // whose clock follows package time. A call of the system, or of a server outside of the
-// bubble, takes no time in it; but time stands still while a goroutine waits for one, so
-// that no engine will do that keeps one waiting, as for the next message of a connection.
+// bubble, takes no time in it. But time stands still while a goroutine waits for one. So an
+// engine that keeps one waiting, as for the next message of a connection, cannot be tested
+// in a bubble.
 func Simulate(t *testing.T, open func(t testing.TB) Fixture) {
 	Each(t, func(t *testing.T, run func(testing.TB, Fixture)) {
 		synctest.Test(t, func(t *testing.T) {

@@ -43,7 +43,7 @@ func (m *Memory) Fixture(ttl time.Duration) Fixture {
 	}
 }
 
-// crash forgets nothing: every entry is durable before its owner hears of it. Whoever waits
+// crash forgets nothing: every entry is durable before its owner hears of it. Every waiter
 // looks again.
 func (m *Memory) crash() {
 	m.mu.Lock()
@@ -117,7 +117,7 @@ func (m *Memory) expire(name string) {
 	m.keep(name, func(e *entry) bool { return now.Before(e.until) })
 }
 
-// keep drops the entries that are not to be kept, and wakes who waits.
+// keep drops the entries that are not to be kept, and wakes the waiters.
 func (m *Memory) keep(name string, stays func(*entry) bool) {
 	queue := slices.DeleteFunc(slices.Clone(m.queues[name]), func(e *entry) bool { return !stays(e) })
 	if len(queue) == len(m.queues[name]) {

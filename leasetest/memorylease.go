@@ -28,7 +28,7 @@ type memoryLease struct {
 func (l *memoryLeaser) join(ctx context.Context, c tenure.Claim) (*memoryLease, error) {
 	sent := l.now()
 	x := &memoryLease{leaser: l, done: make(chan struct{})}
-	var mu sync.Mutex // who gives up and who is let in late must agree
+	var mu sync.Mutex // giving up and being let in late must agree
 	gaveUp := false
 	err := l.line.call(ctx, func() {
 		mu.Lock()

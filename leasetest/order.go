@@ -27,7 +27,8 @@ func inOrder(b *bench) {
 	b.Errorf("in %d lines of %d exclusive waiters others were let in before those who came first: the last line in the order %v", rounds, waiters, got)
 }
 
-// line returns the order in which waiters were let in, who came in the order of their numbers.
+// line returns the order in which waiters were let in. They came in the order of their
+// numbers.
 func (b *bench) line() (order []int) {
 	l := b.leaser()
 	holder := b.acquire(l, b.claim())

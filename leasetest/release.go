@@ -44,7 +44,7 @@ func releaseNotNewer(b *bench) {
 		b.Errorf("Release of a lost lease returns %v, want %q: the work may have overlapped", err, tenure.ErrLost)
 	}
 	b.held(newer, "after the release of the lost lease")
-	// Who was cut off may say that it cannot tell, until it has found its feet.
+	// A Leaser that was cut off may say that it cannot tell, until it has found its feet.
 	other := b.claim()
 	other.Name += "/other"
 	b.release(b.acquire(l, other))

@@ -36,7 +36,7 @@ func unconfirmed(b *bench) {
 		b.Errorf("the next holder came %v before the deadline of a lease whose release was not confirmed", d)
 	}
 	b.Heal(l)
-	b.pass(b.TTL / 2) // what was on its way arrives
+	b.pass(b.TTL / 2) // a request that was on its way arrives
 	b.held(next, "after the late release of another")
 	b.release(next)
 }

@@ -50,7 +50,7 @@ func waitingEnds(b *bench) {
 		}
 		b.Heal(m)
 	}
-	// Who gave up stands in nobody's way.
+	// A claim that gave up stands in nobody's way.
 	b.release(lease)
 	next, err := l.TryAcquire(b.ctx, b.claim())
 	if err != nil {

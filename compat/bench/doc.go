@@ -8,9 +8,9 @@
 //	go run ./bench -o json > result.json
 //	go run ./bench -plot ratios.svg
 //
-// A run starts each variant on empty data, alone, one after the other, and the
-// order turns from run to run; what is printed are medians over runs and
-// ratios to etcd at its defaults, better ones above 1.
+// A run starts each variant on empty data, alone, one after the other, and the order turns
+// from run to run. It prints medians over runs and ratios to etcd at its defaults; better
+// ones are above 1.
 //
 // `tenure serve` counts 128 MiB of nothing as heap, so that a small server does
 // not collect garbage all the time. With the 20 to 40 MB that an etcd has alive

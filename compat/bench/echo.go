@@ -18,8 +18,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
 
-// kindEcho is this program as a server that knows nothing and answers at once: what is
-// left of a get when nothing has to be found out.
+// kindEcho is this program as a server that knows nothing and answers at once: the
+// remaining cost of a get when nothing has to be found out.
 const kindEcho server.Kind = "echo"
 
 // echoVariable is the environment variable that makes this program an echo.

@@ -76,7 +76,7 @@ func parse(args []string) (options, error) {
 	fs.IntVar(&opt.runs, "runs", 3, "runs, interleaved; medians are printed")
 	fs.StringVar(&opt.plot, "plot", "", "write the ratios as SVG to this file")
 	only := fs.String("only", "", "parts of case names, separated by commas")
-	kinds := fs.String("kinds", "etcd,tenure,echo", "what to measure, separated by commas")
+	kinds := fs.String("kinds", "etcd,tenure,echo", "the kinds to measure, separated by commas")
 	env := fs.String("etcd-env", "", "measure etcd a second time, with these NAME=VALUE, separated by commas")
 	output := fs.String("o", "table", "table or json")
 	if err := fs.Parse(args); err != nil {

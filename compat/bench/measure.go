@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// result is one case in one run. What a case does not measure is zero.
+// result is one case in one run. Values that a case does not measure are zero.
 type result struct {
 	Case    string
 	Variant string

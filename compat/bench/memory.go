@@ -53,7 +53,7 @@ func memory(ctx context.Context, b *bench) (result, error) {
 		}
 		return sum
 	}
-	// What a server needs for its connections and its first requests is no
+	// The memory that a server needs for its connections and its first requests is no
 	// lease's.
 	if _, err := grantMany(ctx, clients, 1000, 36_000); err != nil {
 		return result{}, err

@@ -8,8 +8,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// policyCases is how the names of the cases begin that decide which policy of read
-// leases a cluster begins with. All the while each member is read from, so that who may
+// policyCases is the beginning of the names of the cases that decide on the cluster's first
+// policy of read leases. All the while each member is read from, so that each one that may
 // hold a lease does.
 const policyCases = "policy-"
 

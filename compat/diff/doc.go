@@ -12,12 +12,11 @@
 // moment, a lease chosen by the server by its index (see symbol.go). A list can
 // therefore lose steps and still mean something.
 //
-// Each server is one member or three (flags -members and -stock). Of three, each
-// step goes to a random one and the watches are at the two followers, so what
-// followers forward, read under a barrier and watch has to look like the work of
-// one member.
+// Each server is one member or three (flags -members and -stock). Of three, each step goes
+// to a random one and the watches are at the two followers. So the forwarded calls, reads
+// under a barrier and watches of followers have to look like the work of one member.
 //
-// What may differ and is not compared:
+// Some answers may differ and are not compared:
 //   - cluster id, member id, raft term (only whether they are set);
 //   - lease ids chosen by the server (renamed to their index), the order of
 //     LeaseLeases and of a lease's keys (etcd's follows expiry times and a map);

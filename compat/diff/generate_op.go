@@ -96,10 +96,9 @@ func (g *generator) txn(depth int) *pb.TxnRequest {
 	return req
 }
 
-// deletesFromKey looks for a delete of all keys from one on. etcd does not see
-// that it overlaps with a put of the same branch, and panics when that put is
-// to keep the lease or the value of a key that it has just deleted. All members
-// do, and again at each start.
+// deletesFromKey looks for a delete of all keys from one on. etcd does not see that it
+// overlaps with a put of the same branch. It panics when that put is to keep the lease or
+// the value of a key that it has just deleted. All members do, and again at each start.
 func deletesFromKey(t *pb.TxnRequest) bool {
 	return anyOp(t, func(op *pb.RequestOp) bool {
 		return bytes.Equal(op.GetRequestDeleteRange().GetRangeEnd(), []byte{0})

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// local says whether a member may answer the request from what it has itself,
-// so that one which lags answers out of the past. Watches are such, too.
+// local reports whether a member may answer the request from its own state, so that one
+// which lags answers out of the past. Watches are such, too.
 func local(req proto.Message) bool {
 	switch r := req.(type) {
 	case *pb.RangeRequest:

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// normalize removes, in place, what two correct servers may answer differently.
+// normalize removes, in place, the fields in which two correct servers' answers may differ.
 func normalize(reply proto.Message, granted []int64) {
 	rename(reply, granted)
 	normalizeHeaders(reply.ProtoReflect())
@@ -21,8 +21,8 @@ func normalize(reply proto.Message, granted []int64) {
 	}
 }
 
-// sameTime says whether two replies are remaining times to live that are about
-// the same, and differ in nothing else. The replies are normalized.
+// sameTime reports whether two replies are remaining times to live that are about the same,
+// and differ in nothing else. The replies are normalized.
 func sameTime(a, b proto.Message) bool {
 	x, xok := a.(*pb.LeaseTimeToLiveResponse)
 	y, yok := b.(*pb.LeaseTimeToLiveResponse)

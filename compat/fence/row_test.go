@@ -154,8 +154,8 @@ func (b *base) waits(t *testing.T) {
 	}
 }
 
-// crowd: transactions under many tokens write a log in the same transaction; whatever order
-// they commit in is the tokens'.
+// crowd: transactions under many tokens write a log in the same transaction; they must
+// commit in the order of their tokens.
 func (b *base) crowd(t *testing.T) {
 	name := fmt.Sprintf("log_%d", b.level)
 	resource := fmt.Sprintf("%v-crowd", b.level)

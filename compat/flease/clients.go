@@ -72,7 +72,7 @@ func (c *clients) close() {
 	for _, l := range c.conns {
 		err = errors.Join(err, l.Close())
 	}
-	_ = err // what was taken ends by itself
+	_ = err // a lease that was taken ends by itself
 	c.peers.close()
 	os.RemoveAll(c.dir)
 }

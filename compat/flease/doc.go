@@ -6,7 +6,8 @@
 //	go run ./internal/protocol/flease                      # etcd is built; ZooKeeper is Debian's package zookeeper
 //	go run ./internal/protocol/flease -runs 5 -callers 256 -json
 //
-// What is measured, with callers that each wait for their answer before they ask again:
+// These operations are measured, with callers that each wait for their answer before they
+// ask again:
 //
 //	turn   take a free lease and give it back: Acquire and Release; Lock and Unlock of a
 //	       concurrency.Mutex; create and delete an ephemeral node
@@ -17,14 +18,14 @@
 //	       one server alone, and what is set is agreed on by a majority as a renewal is
 //
 // Renewals of flease cannot be asked for. So leases of four seconds are added until one
-// renewal in a hundred comes later than a tenth of that, or a lease is lost; what counts is
-// the last rate before. In the place of latencies stands by how much they were late.
+// renewal in a hundred comes later than a tenth of that, or a lease is lost; the last rate
+// before that counts. In the place of latencies stands by how much they were late.
 //
 // Beside the rate stands what the whole machine spent on each, in CPU time of all processes
 // that the contestant needs, callers included, for the callers of flease are its
 // peers.
 //
-// What the comparison leaves out: etcd and ZooKeeper write each change to three disks, and
-// survive a power cut; flease has nothing on disk, and is silent for t_max after a restart
-// instead. That is the bargain which the paper offers.
+// The comparison leaves out durability. etcd and ZooKeeper write each change to three
+// disks, and survive a power cut. flease has nothing on disk, and is silent for t_max after
+// a restart instead. That is the bargain which the paper offers.
 package main

@@ -25,7 +25,7 @@ const (
 // until renewals are late, or one is lost. Its latencies are by how much renewals were
 // later than half of the lease.
 func (p *peers) renewals(ctx context.Context, d time.Duration) (best result, err error) {
-	p.release() // what the cases before hold
+	p.release() // the leases that the cases before hold
 	defer p.release()
 	var held []tenure.Lease
 	for want := firstLeases; ; want += want / 3 {

@@ -10,8 +10,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/mutant"
 )
 
-// hooks let a plan reach into members (package hook), and have them plan who holds what
-// every 300 ms and by what was read in the last seconds: of that safety knows nothing.
+// hooks let a plan reach into members (package hook). With them members plan the holders of
+// the keys every 300 ms, by the reads of the last seconds. Safety does not depend on that.
 var hooks = []mutant.Edit{
 	{Path: "internal/host/clock/now.go", Before: "machine.Mono(ts.Nano())", After: "machine.Mono(hook.Drift(ts.Nano()))"},
 	{Path: "internal/host/clock/boottime_linux.go", Before: "max(int64(at), 1)", After: "max(hook.Undrift(int64(at)), 1)"},

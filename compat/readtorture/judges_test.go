@@ -18,7 +18,8 @@ import (
 
 var first = [together]bool{true, false, false}
 
-// good is a history that every judge accepts, and what watches showed of it.
+// good returns a history that every judge accepts, and the events that watches showed of
+// it.
 func good() ([]operation, []event) {
 	all := [together]bool{true, true, true}
 	return []operation{
@@ -42,7 +43,7 @@ func good() ([]operation, []event) {
 		}
 }
 
-// verdict is who accepts a history.
+// verdict has the judges that accept a history.
 type verdict struct{ porcupine, audit, strict, byKey, asked bool }
 
 func judge(history []operation, events []event) verdict {
@@ -159,8 +160,8 @@ func TestJudgeOfTheEnd(t *testing.T) {
 		{"the truth", []*mvccpb.KeyValue{kv("q/0", "9", 8)}, true},
 		{"nothing", nil, false},
 		{"another revision", []*mvccpb.KeyValue{kv("q/0", "9", 7)}, false},
-		{"what was deleted", []*mvccpb.KeyValue{kv("q/0", "9", 8), kv("p/0", "4", 5)}, false},
-		{"what never was", []*mvccpb.KeyValue{kv("q/0", "9", 8), kv("r/0", "4", 5)}, false},
+		{"a deleted version", []*mvccpb.KeyValue{kv("q/0", "9", 8), kv("p/0", "4", 5)}, false},
+		{"a version that never was", []*mvccpb.KeyValue{kv("q/0", "9", 8), kv("r/0", "4", 5)}, false},
 	} {
 		if faults := adds(0, &clientv3.GetResponse{Kvs: tt.kvs}, v); (len(faults) == 0) != tt.fair {
 			t.Errorf("%s: %v", tt.name, faults)

@@ -130,7 +130,7 @@ func (a change) carryOut(ctx context.Context, c *cluster) error {
 	}
 	pause(ctx, a.Learns-time.Since(began))
 	if _, err := clients.until(ctx, m.PeerURL, func(ctx context.Context, cli *clientv3.Client, id uint64) error {
-		if !m.Running() { // nobody told it in time who it is
+		if !m.Running() { // it was not told its identity in time
 			m.Kill()
 			if err := m.Launch(); err != nil {
 				return err
@@ -167,8 +167,8 @@ type council []*clientv3.Client
 
 func (all council) one() *clientv3.Client { return all[rand.IntN(len(all))] }
 
-// until asks for a change again and again until the members' list shows it. It returns
-// who was at that address before, as it found it first.
+// until asks for a change again and again until the members' list shows it. It returns the
+// member that it first found at that address.
 func (all council) until(ctx context.Context, url string, ask func(context.Context, *clientv3.Client, uint64) error, done func(*etcdserverpb.Member) bool) (before uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 
 // broken is a member that breaks a rule of read leases.
 type broken struct {
-	name     string        // one of package replicasim's mutants, or what rule is broken
+	name     string        // one of package replicasim's mutants, or the rule that is broken
 	edits    []mutant.Edit // how, if it is none of those
 	policies string
 	insides  bool // the plan's attacks on insides are needed
@@ -34,7 +34,7 @@ var mutants = []broken{
 	{name: "a member reads what its log has, not what it has applied", edits: []mutant.Edit{
 		{Path: "internal/core/replica/readrelease.go", Before: "now.Index = r.last\n", After: "now.Index = rl.released\n"},
 	}, policies: "all"},
-	{name: "a range is read by who holds all of it", edits: []mutant.Edit{
+	{name: "a range is read by a holder of all of it", edits: []mutant.Edit{
 		{Path: "internal/core/replica/keyorder.go", Before: "if every, _ := c.setting", After: "if _, every := c.setting"},
 	}, policies: "static/key"},
 	{name: "lease-r1-holders-ignored", policies: "all"},
@@ -110,9 +110,9 @@ func TestMutantsAreFound(t *testing.T) {
 	}
 }
 
-// TestClocksAreFound has one member's clock slow and those of the others fast, and cuts it off
-// again and again: within what read leases allow for that does nothing, and far beyond that
-// it has to be seen.
+// TestClocksAreFound has one member's clock slow and those of the others fast, and cuts it
+// off again and again. Within the rates that read leases allow for nothing goes wrong, and
+// far beyond them the judges have to see it.
 func TestClocksAreFound(t *testing.T) {
 	if testing.Short() || !server.Has(server.Tenure) {
 		t.Skip("it is built and run: the clock's own tests run")

@@ -38,13 +38,13 @@ func (k *kind) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// operation is one call and what came of it. It is about the keys of one object.
+// operation is one call and its result. It is about the keys of one object.
 type operation struct {
 	Member int
 	Kind   kind
 	Object string
-	Looks  [together]bool // what it reads, before it writes
-	Writes [together]bool // what it writes, a CAS if it swaps
+	Looks  [together]bool // the keys that it reads, before it writes
+	Writes [together]bool // its writes, a CAS if it swaps
 	Value  string         // "" deletes
 	Old    string         // of a CAS; "" for no key
 

@@ -18,8 +18,8 @@ type Plan struct {
 	Heartbeat time.Duration
 	Binary    string // of the members, if it is another than Tenure as it is here
 	Hooked    bool   // it has package hook, which clocks, snapshots and the attacks on insides take
-	// Life is how long an object is used until another takes its place. Who plans by what
-	// is read needs some time.
+	// Life is how long an object is used until another takes its place. A policy that plans
+	// by the reads needs some time.
 	Life      time.Duration
 	Apart     [][]time.Duration // how much longer it takes from one member to another; nil: no longer
 	Rates     []int             // by how many millionths members' clocks are fast; nil: drawn for each life
@@ -128,7 +128,7 @@ var rates = []int{-9000, -9000, -5000, 0, 5000, 9000, 9000}
 // a snapshot.
 var tails = []int{128 << 10, 512 << 10, 0}
 
-// env is that of a member's n-th life. What package hook is told stays so in its file.
+// env is that of a member's n-th life. Settings for package hook stay in its file.
 func (p *Plan) env(dir string, member, n int) []string {
 	const order = "TENURE_READ_LEASE_CHANGES=order" // no flag: older versions have none
 	if !p.Hooked {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// victim is who an attack hits: the leader of that time, or another by number.
+// victim is the member that an attack hits: the leader of that time, or another by number.
 type victim int
 
 func (v victim) String() string {

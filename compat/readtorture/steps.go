@@ -60,7 +60,7 @@ func (v *versions) saw(o *operation, i int) int64 {
 	return never
 }
 
-// readsOf are the reads of a history, and what only read in the end.
+// readsOf returns the reads of a history, and the operations that only read in the end.
 func readsOf(history []operation, v *versions) (reads []step) {
 	for i := range history {
 		o := &history[i]
@@ -77,9 +77,9 @@ func readsOf(history []operation, v *versions) (reads []step) {
 }
 
 // writesOf are the changes of a history, with those whose answer did not come: they took
-// effect before they were shown first, or never. What was deleted without an answer
-// cannot be told from what another such operation deleted; the deletions that were
-// shown stand for them, from the start of the first that it may have been.
+// effect before they were shown first, or never. Deletions of two operations without an
+// answer cannot be told apart. The deletions that were shown stand for them, from the start
+// of the first operation that may have made them.
 func writesOf(history []operation, v *versions) (writes []*operation) {
 	claimed := map[int64]bool{} // revisions
 	lost := map[string][]*operation{}

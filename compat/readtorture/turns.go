@@ -44,7 +44,7 @@ func turns(ctx context.Context, c *server.Cluster, p *Plan) (done int, err error
 }
 
 // cells divides the keys: some objects as a whole, those of others by their hash, so that
-// what is read and written together is held by different members.
+// keys that are read and written together are held by different members.
 func cells(random *rand.Rand, members []*server.Member) string {
 	holders := func() string {
 		var names []string

@@ -6,7 +6,7 @@ import "sort"
 // store.
 type versions struct {
 	keys   map[string][]event
-	at     map[int64]map[string]string // by revision: what changed
+	at     map[int64]map[string]string // by revision: the changes
 	values map[string]event            // by value: when it was written first
 	twice  []event                     // values that were written again
 }

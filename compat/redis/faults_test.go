@@ -55,7 +55,7 @@ func TestRestart(t *testing.T) {
 			if w := store.Warning(); (w == "") != c.keep {
 				t.Errorf("the warning is %q", w)
 			}
-			for range 2 { // what is kept is kept over a second restart
+			for range 2 { // the data outlive a second restart
 				s.kill()
 				s.start(c.how...)
 				r := settled(t, store, "x")

@@ -25,7 +25,7 @@ var (
 	always   = []string{"--appendonly", "yes", "--appendfsync", "always", "--save", ""}
 )
 
-// server is a redis-server process, and what is needed to start it again.
+// server is a redis-server process, with the data needed to start it again.
 type server struct {
 	tb   testing.TB
 	addr string

@@ -35,7 +35,7 @@ func Kinds() []Kind {
 	return kinds
 }
 
-// Has says whether kind is among Kinds.
+// Has reports whether kind is among Kinds.
 func Has(kind Kind) bool { return slices.Contains(Kinds(), kind) }
 
 // Binary builds the server of a kind, or etcdctl when asked for "etcdctl", and

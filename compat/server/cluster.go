@@ -226,8 +226,7 @@ func Client(endpoints ...string) (*clientv3.Client, error) {
 	})
 }
 
-// Leader asks the members who leads, until one that answers says it does, and
-// returns its index.
+// Leader asks the members until one answers that it leads, and returns its index.
 func (c *Cluster) Leader(ctx context.Context) (int, error) {
 	for {
 		for i, m := range c.Members {

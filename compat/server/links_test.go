@@ -86,9 +86,9 @@ func leader(t *testing.T, ctx context.Context, c *server.Cluster) int {
 	return i
 }
 
-// TestDelays has all ways of a cluster take long, and wants what needs them to take longer:
-// from a follower to the leader and back a read, and a write that and the leader's
-// round besides.
+// TestDelays delays all links of a cluster, and wants operations over them to take longer:
+// a read goes from a follower to the leader and back, and a write takes the leader's round
+// besides.
 func TestDelays(t *testing.T) {
 	const oneWay = 40 * time.Millisecond
 	for _, kind := range server.Kinds() {

@@ -19,7 +19,7 @@ import (
 
 const readyLine = "ready to serve client requests"
 
-// Member is one server process and what is needed to start it again.
+// Member is one server process, with the data needed to start it again.
 type Member struct {
 	Name     string
 	Endpoint string // for clients, host:port
@@ -101,7 +101,7 @@ func (m *Member) Launch() error {
 }
 
 // Renew makes another member in place of one that was removed and does not run: without
-// data, to be started when it was added. Links have to Know who it is.
+// data, to be started when it was added. Links have to Know its identity.
 func (m *Member) Renew() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,8 +207,7 @@ func (m *Member) Starts() int {
 	return m.starts
 }
 
-// Running says whether the process was started and has not ended, by us or by
-// itself.
+// Running reports whether the process was started and has not ended, by us or by itself.
 func (m *Member) Running() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

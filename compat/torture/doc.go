@@ -18,19 +18,19 @@
 //   - every acknowledged write is in the watched history, at its revision and
 //     with its value; every read equals that history at its header's revision;
 //     revisions follow real time over all keys (audit.go);
-//   - no two holders of a lock at once: a holder holds from the answer that gave
-//     it the lock to the last instant at which it judged its own lease to be
-//     valid, which is until TTL after its last successful renewal was sent; and
-//     a later holder has a higher token (holders.go);
+//   - no two holders of a lock at once: a holder holds from the answer that gave it the
+//     lock to the last instant at which it judged its own lease to be valid. A lease is
+//     valid until TTL after its last successful renewal was sent. A later holder has a
+//     higher token (holders.go);
 //   - no lease ends before TTL after its last successful renewal was sent; those
 //     renewed to the end exist at the end, abandoned ones do not (leases.go).
 //
 // Each judge is shown false histories in its tests, and the whole is shown
 // holders that do not watch their deadline.
 //
-// What a stock etcd does under the same attacks is logged and fails nothing. In
-// three of five runs of a minute leases of etcd 3.7.3 ended up to a whole TTL early:
-// a leader that was stopped and wakes expires, through its successor, what was
+// The behaviour of a stock etcd under the same attacks is logged and fails nothing. In
+// three of five runs of a minute leases of etcd 3.7.3 ended up to a whole TTL early. A
+// leader that was stopped and wakes expires, through its successor, the leases that were
 // renewed there.
 //
 // On failure the seed and the schedule are printed: -seed runs it again. The

@@ -39,8 +39,8 @@ type holderConfig struct {
 // hold takes locks, claims them while it may, and gives them back, until ctx
 // ends. It writes a claim at least every 10 ms of holding.
 //
-// It renews its lease by the client's rule: the lease is valid until its TTL
-// after the last renewal that succeeded was sent, and what is lost stays lost.
+// It renews its lease by the client's rule: the lease is valid until its TTL after the last
+// renewal that succeeded was sent, and a lost lease stays lost.
 func hold(ctx context.Context, cfg holderConfig, out io.Writer) error {
 	random := rand.New(rand.NewPCG(cfg.Seed, 0))
 	cli, err := server.Client(cfg.Endpoints...)

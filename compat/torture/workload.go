@@ -21,7 +21,7 @@ const (
 	kindDelete      //
 )
 
-// operation is one call of a worker and what came of it.
+// operation is one call of a worker and its result.
 type operation struct {
 	worker     int
 	kind       kind
@@ -43,7 +43,7 @@ func (o operation) String() string {
 		o.worker, name, o.key, o.old, o.value, o.start, o.end, o.known, o.got, o.swapped, o.deleted, o.revision)
 }
 
-// writes says whether the answer tells that the operation changed the key.
+// writes reports whether the operation changed the key, by its answer.
 func (o operation) writes() bool {
 	return o.known && (o.kind == kindPut || o.kind == kindCAS && o.swapped || o.kind == kindDelete && o.deleted)
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/tenure-lease/tenure/compat/server"
 	"github.com/tenure-lease/tenure/compat/upstream/integration"
 
-	// What etcd's tests import and this module does not: they are built here.
+	// These packages are imported by etcd's tests, which are built here, and not by this
+	// module.
 	_ "github.com/google/go-cmp/cmp"
 	_ "github.com/stretchr/testify/assert"
 	_ "github.com/stretchr/testify/require"

@@ -85,7 +85,7 @@ func parse(args []string) (options, error) {
 	fs.Uint64Var(&opt.seed, "seed", 1, "of what the clients ask for")
 	policies := fs.String("policies", "off,all,cost/key", "policies of read leases, separated by commas")
 	reads := fs.String("reads", "0.9", "shares of reads, separated by commas: a run each")
-	kinds := fs.String("kinds", "etcd,tenure", "what to measure, separated by commas")
+	kinds := fs.String("kinds", "etcd,tenure", "the kinds to measure, separated by commas")
 	output := fs.String("o", "table", "table or json")
 	if err := fs.Parse(args); err != nil {
 		return opt, err

@@ -31,7 +31,7 @@ type result struct {
 	Workload  string  `json:"workload"`
 	Round     int     `json:"round"` // of medians, how many there were
 	Mean      float64 `json:"mean_operation_ms"`
-	Stale     int     `json:"stale"` // this and what follows: of all rounds
+	Stale     int     `json:"stale"` // this and the following: of all rounds
 	Failed    int     `json:"failed"`
 	Elections int     `json:"elections"`
 	Sites     []site  `json:"sites"`

@@ -193,7 +193,7 @@ func TestRenewalsSave(t *testing.T) {
 	}
 }
 
-// TestNoRenewalWithoutSaving: who cannot save does not keep the file.
+// TestNoRenewalWithoutSaving: a client that cannot save does not keep the file.
 func TestNoRenewalWithoutSaving(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "shared")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -256,7 +256,7 @@ func TestLateButAlone(t *testing.T) {
 	}
 }
 
-// TestCarrier: what a carrier cannot carry holds back Puts, and nothing else.
+// TestCarrier: a carrier that fails holds back Puts, and nothing else.
 func TestCarrier(t *testing.T) {
 	why := errors.New("too heavy")
 	c := carrier{newLeases().Open(), func() error { return why }}

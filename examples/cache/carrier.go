@@ -5,11 +5,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// carrier is a store whose writes carry something. To renew a lease is to Put its
-// register; before that, what is to be carried is done, and if it fails the Put fails
-// too, the renewal with it, and both are tried again. The renewal counts from when it
-// was begun, so all that was there to be carried then is on disk when the lease
-// has been prolonged.
+// carrier is a store whose writes carry something. To renew a lease is to Put its register.
+// The carried operation is done before that. If it fails, the Put and the renewal fail too,
+// and both are tried again. The renewal counts from when it was begun, so all that was
+// there to be carried then is on disk when the lease has been prolonged.
 //
 // The store is slower by what it carries, and the claim's δ adapts to that: carry little.
 type carrier struct {

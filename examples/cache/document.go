@@ -56,7 +56,7 @@ func (e LossError) Error() string {
 func (e LossError) Unwrap() error { return e.Err }
 
 // Open waits until the file is ours, and reads it. Leases are kept in the store, which
-// belongs to the Document from now on. What cannot be saved is put in the directory
+// belongs to the Document from now on. Text that cannot be saved is put in the directory
 // rescue.
 func Open(ctx context.Context, store register.Store, path, rescue string) (*Document, error) {
 	d := &Document{path: path, rescue: rescue, over: make(chan struct{}), saved: time.Now()}

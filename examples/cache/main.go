@@ -1,6 +1,6 @@
-// Command cache is an editor of a file that several machines share: it works on a copy
-// of its own, under a lease, and what one types is written back together with each
-// renewal of the lease.
+// Command cache is an editor of a file that several machines share. It works on a copy of
+// its own, under a lease, and writes the user's changes back together with each renewal of
+// the lease.
 //
 //	mkdir /tmp/shared
 //	go run ./examples/cache -dir /tmp/shared    # type lines; an empty one ends it
@@ -12,14 +12,15 @@
 // being dead. So the two go together here:
 //
 //   - No renewal without a write-back. A client that cannot save loses the file within the
-//     lease's term, instead of keeping it from others who could. It needs no timer of its
-//     own, and while nothing was typed a renewal costs what it costs without a cache.
-//   - What can be lost is bounded: what was typed since the last renewal, a third of a
-//     term ago if all is well, and after a whole term without one nothing more is taken.
+//     lease's term, instead of keeping it from clients that could. It needs no timer of its
+//     own, and while nothing was typed a renewal costs as much as without a cache.
+//   - The possible loss is bounded: it is the text typed since the last renewal, a third of
+//     a term ago if all is well. After a whole term without a renewal the editor takes no
+//     more text.
 //   - A write-back that comes late, as after the client was stopped for a while, is refused
 //     if another client has opened the file in between: package fence compares tokens. If
 //     nobody has, it is not too late, and nothing is lost.
-//   - The user is told what is lost, and where it has been put.
+//   - The user is told which text is lost, and where it has been put.
 //
 // To see it, stop the command (Ctrl-Z) after typing, edit the file by another, and go on
 // (fg).

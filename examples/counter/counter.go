@@ -53,8 +53,8 @@ func (c *counter) close() error {
 	return c.node.Close()
 }
 
-// apply applies one message after the other, for good. What was trimmed before it was
-// applied here is in the state that stands in its place.
+// apply applies one message after the other, for good. A message that was trimmed before it
+// was applied here is in the state that stands in its place.
 func (c *counter) apply() {
 	for {
 		err := c.begin()

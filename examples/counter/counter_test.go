@@ -112,7 +112,7 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// gate is a log that stops who says a text, until it is opened.
+// gate is a log that blocks the writer of a given text until the gate is opened.
 type gate struct {
 	slog.Handler
 	text   string

@@ -12,11 +12,11 @@
 //
 // Kill one, with -9, and go on with the others; start it again and it has what it missed.
 //
-// An addition is a message of package broadcast. It is applied by whoever delivers it, at
-// its position, once; the process that broadcast it waits for that and answers. A read
+// An addition is a message of package broadcast. Each process that delivers it applies it
+// at its position, once. The process that broadcast it waits for that and answers. A read
 // waits for a barrier, so that it shows all that was answered before. Now and then a
-// snapshot is made, and what led to it is trimmed: the disk stays empty, and a member that
-// was away for long gets the snapshot in place of the messages.
+// snapshot is made, and the messages before it are trimmed: the disk stays empty, and a
+// member that was away for long gets the snapshot in place of the messages.
 package main
 
 import (

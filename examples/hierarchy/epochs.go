@@ -13,7 +13,7 @@ type Agreements interface {
 	Decided(ctx context.Context, name string) (value []byte, ok bool, err error)
 }
 
-// Owner is who owns an epoch.
+// Owner is the owner of an epoch.
 type Owner struct {
 	ID      string `json:"id"`      // random, of one life of a process
 	Address string `json:"address"` // for clients

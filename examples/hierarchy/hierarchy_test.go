@@ -41,7 +41,7 @@ func join(t *testing.T, m *register.Memory) (*storage.Leaser, *register.Faults) 
 	return l, faults
 }
 
-// owner is a process that owns whenever it can, and has clients who take all that they
+// owner is a process that owns whenever it can. Its clients take every sub-lease that they
 // can get.
 type owner struct {
 	table  *Table
@@ -88,26 +88,26 @@ func start(t *testing.T, m *register.Memory, election string) *owner {
 	return o
 }
 
-// reign is what was granted in an epoch, all of it.
-type reign struct {
+// ownership summarizes the sub-leases that an epoch granted.
+type ownership struct {
 	owner        *owner
 	since, until machine.Mono
 	grants       int
 }
 
 // judge returns the epochs. No sub-lease of one lasts into another.
-func judge(t *testing.T, owners ...*owner) map[uint64]*reign {
+func judge(t *testing.T, owners ...*owner) map[uint64]*ownership {
 	t.Helper()
-	reigns := map[uint64]*reign{}
+	epochs := map[uint64]*ownership{}
 	for _, o := range owners {
 		o.mu.Lock()
 		granted := slices.Clone(o.granted)
 		o.mu.Unlock()
 		for _, h := range granted {
-			r := reigns[Epoch(h.token)]
+			r := epochs[Epoch(h.token)]
 			if r == nil {
-				r = &reign{owner: o, since: h.since}
-				reigns[Epoch(h.token)] = r
+				r = &ownership{owner: o, since: h.since}
+				epochs[Epoch(h.token)] = r
 			}
 			if r.owner != o {
 				t.Fatalf("epoch %d has two owners", Epoch(h.token))
@@ -116,52 +116,52 @@ func judge(t *testing.T, owners ...*owner) map[uint64]*reign {
 		}
 	}
 	last := machine.Mono(0)
-	for _, epoch := range slices.Sorted(maps.Keys(reigns)) {
-		r := reigns[epoch]
+	for _, epoch := range slices.Sorted(maps.Keys(epochs)) {
+		r := epochs[epoch]
 		if r.since < last {
 			t.Fatalf("epoch %d grants %v before what was granted earlier is over", epoch, last.Sub(r.since))
 		}
 		last = r.until
 	}
-	return reigns
+	return epochs
 }
 
 // await judges until the epochs are as wanted.
-func await(t *testing.T, owners []*owner, what string, want func(map[uint64]*reign) bool) {
+func await(t *testing.T, owners []*owner, what string, want func(map[uint64]*ownership) bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(delay) {
-		reigns := judge(t, owners...)
-		if want(reigns) {
+		epochs := judge(t, owners...)
+		if want(epochs) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%s: not after a minute; there were %d epochs", what, len(reigns))
+			t.Fatalf("%s: not after a minute; there were %d epochs", what, len(epochs))
 		}
 	}
 }
 
-// newest returns who granted something in the latest epoch.
-func newest(reigns map[uint64]*reign) *owner {
-	if len(reigns) == 0 {
+// newest returns the owner of the latest epoch in which a sub-lease was granted.
+func newest(epochs map[uint64]*ownership) *owner {
+	if len(epochs) == 0 {
 		return nil
 	}
-	return reigns[slices.Max(slices.Collect(maps.Keys(reigns)))].owner
+	return epochs[slices.Max(slices.Collect(maps.Keys(epochs)))].owner
 }
 
-// TestDeposed: an owner who is cut off goes on granting for as long as it may, and that is
+// TestDeposed: an owner that is cut off goes on granting for as long as it may, and that is
 // over before the next one grants.
 func TestDeposed(t *testing.T) {
 	t.Parallel()
 	m := newStorage()
 	a, b := start(t, m, "owner"), start(t, m, "owner")
 	owners := []*owner{a, b}
-	await(t, owners, "the first owner", func(r map[uint64]*reign) bool { return len(r) > 0 })
+	await(t, owners, "the first owner", func(r map[uint64]*ownership) bool { return len(r) > 0 })
 	for range 2 {
 		first := newest(judge(t, owners...))
 		first.faults.Hang()
-		await(t, owners, "the next owner", func(r map[uint64]*reign) bool { return newest(r) != first })
+		await(t, owners, "the next owner", func(r map[uint64]*ownership) bool { return newest(r) != first })
 		if _, err := first.table.Grant("another name", "somebody", span); !errors.Is(err, ErrNotOwner) {
-			t.Errorf("who was deposed grants: %v", err)
+			t.Errorf("a deposed owner grants: %v", err)
 		}
 		first.faults.Heal()
 	}
@@ -173,16 +173,16 @@ func TestEverybodyLeads(t *testing.T) {
 	t.Parallel()
 	m := newStorage()
 	owners := []*owner{start(t, m, "an election"), start(t, m, "another")}
-	await(t, owners, "two reigns of each", func(r map[uint64]*reign) bool {
-		reigns := map[*owner]int{}
+	await(t, owners, "two epochs of each owner", func(r map[uint64]*ownership) bool {
+		epochs := map[*owner]int{}
 		for _, x := range r {
-			reigns[x.owner]++
+			epochs[x.owner]++
 		}
-		return reigns[owners[0]] >= 2 && reigns[owners[1]] >= 2
+		return epochs[owners[0]] >= 2 && epochs[owners[1]] >= 2
 	})
 }
 
-// TestCheap: what is granted costs no access to the storage.
+// TestCheap: a grant costs no access to the storage.
 func TestCheap(t *testing.T) {
 	t.Parallel()
 	l, faults := join(t, newStorage())
@@ -262,7 +262,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("prolonged to %+v, %v", longer, err)
 	}
 	if shorter, err := table.Grant("x", "a", time.Second); err != nil || shorter.until != soon.Add(time.Minute) {
-		t.Errorf("what was promised is cut to %+v, %v", shorter, err)
+		t.Errorf("a promise is cut to %+v, %v", shorter, err)
 	}
 	table.Release("x", x.token+1)
 	if _, err := table.Grant("x", "b", time.Hour); !errors.Is(err, ErrHeld) {

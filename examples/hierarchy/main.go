@@ -13,27 +13,26 @@
 //
 // # The outer lease
 //
-// Who owns is decided by consensus over the storage, one instance for each epoch: the
-// value of epoch 7 is its owner, for ever. Owners are not elected by it, only confirmed:
-// a plain lease elects (the leader oracle of section 8), and who has that proposes
-// himself for the next epoch. So it does not matter whether that lease is ever violated,
-// by clocks run wild or by two elections where there should be one: each epoch has
-// one owner, and they follow one another. (TestEverybodyLeads has two that are elected all
-// the time.)
+// Consensus over the storage decides on the owner, with one instance for each epoch: the
+// value of epoch 7 is its owner, for ever. Consensus only confirms owners. A plain lease
+// elects them (the leader oracle of section 8), and its holder proposes itself for the next
+// epoch. So it does not matter if that lease is ever violated, by clocks run wild or by two
+// elections where there should be one. Each epoch has one owner, and epochs follow one
+// another. (TestEverybodyLeads has two that are elected all the time.)
 //
 // An owner owns until somebody else's epoch begins, and finds out by looking: a look at
 // time t that shows that the next epoch is undecided is worth a span S, until t + S. It
 // looks every S/3. To renew the outer lease is one read.
 //
-// A new owner waits for W = S (1+ρ)/(1-ρ) after he was told that his epoch is decided,
-// and then begins. What his predecessor last saw, he saw before the decision, so it is
-// worth nothing any more, even if their clocks differ in rate by ρ both ways.
+// A new owner learns that its epoch is decided, waits for W = S (1+ρ)/(1-ρ), and then
+// begins. The predecessor's last look was before the decision, so it is worth nothing any
+// more, even if their clocks differ in rate by ρ both ways.
 //
 // # Sub-leases
 //
 // The owner keeps them in memory (table.go): to grant one is to write into a map. Each ends
-// before the outer one as it stands, so with the owner's span they are all over,
-// whether he knows that he was deposed, is dead, or is asleep. Clients count from when
+// before the outer lease does. So they are all over at the end of the owner's span, even if
+// the owner is dead or asleep or does not know that it was deposed. Clients count from when
 // they asked, and by clocks that may differ in rate from the owner's.
 //
 // Their tokens have the epoch in front, so they grow from owner to owner, too, and a
@@ -46,7 +45,7 @@
 // decided that would otherwise be per lock. Each change of owner leaves a decision in the
 // storage, for ever: choose a span that is not shorter than the machine's usual hiccups.
 //
-// An owner who leaves on purpose is not faster here than one who dies.
+// Leaving on purpose is no faster here than dying.
 package main
 
 import (
@@ -126,7 +125,7 @@ func serve(ctx context.Context, dir, listen string, span time.Duration, spec fil
 	return outer.Run(ctx)
 }
 
-// lock locks and unlocks names, whoever owns them.
+// lock locks and unlocks names, at any owner.
 func lock(ctx context.Context, dir, prefix string, n int, span time.Duration) error {
 	path, err := filepath.Abs(filepath.Join(dir, "leases"))
 	if err != nil {

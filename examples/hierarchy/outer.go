@@ -14,11 +14,11 @@ import (
 // Outer is one process's part in the outer lease.
 type Outer struct {
 	Epochs   Epochs
-	Election tenure.Election // who should own; it may be wrong
+	Election tenure.Election // the process that should own; it may be wrong
 	Me       Owner
 	Span     time.Duration // S: how long a look is worth
 	Drift    int           // ρ: parts per million by which clocks differ in rate from true time
-	Table    *Table        // what to own is for
+	Table    *Table        // the owner's work
 
 	epoch uint64       // that is ours, or was
 	begin machine.Mono // when it begins to be of use
@@ -34,7 +34,7 @@ func (o *Outer) Run(ctx context.Context) error {
 			}
 			switch {
 			case errors.Is(err, errDeposed):
-				// There are two who believe that they lead. Leave the other some time.
+				// Two processes believe that they lead. Leave the other some time.
 				pause(ctx, 2*o.Span+rand.N(2*o.Span))
 			case errors.Is(err, tenure.ErrUnavailable):
 				pause(ctx, o.Span/3)
@@ -70,8 +70,8 @@ func (o *Outer) own(ctx context.Context) error {
 	return nil
 }
 
-// Wait is how long after a decision the owners before it have come to know of it, or have
-// ended: S and a margin for two clocks, one of them too slow and the other too fast.
+// Wait returns the time after a decision by which every earlier owner knows of it or has
+// ended. It is S and a margin for two clocks, one too slow and the other too fast.
 func Wait(span time.Duration, drift int) time.Duration {
 	rho := float64(drift) / 1e6
 	return time.Duration(float64(span)*(1+rho)/(1-rho)) + 1

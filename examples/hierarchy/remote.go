@@ -65,7 +65,7 @@ func Serve(listener net.Listener, table *Table) {
 	}
 }
 
-// Client takes sub-leases from whoever owns the outer lease.
+// Client takes sub-leases from the owner of the outer lease.
 type Client struct {
 	epochs Epochs
 	drift  int
@@ -78,7 +78,7 @@ func NewClient(epochs Epochs, drift int) *Client {
 	return &Client{epochs: epochs, drift: drift, id: rand.Text()}
 }
 
-// Close hangs up. What is locked stays locked until it ends.
+// Close hangs up. A held lock stays held until it ends.
 func (c *Client) Close() {
 	if c.owner != nil {
 		c.owner.Close()

@@ -83,7 +83,7 @@ func (t *Table) Grant(name, client string, ttl time.Duration) (held, error) {
 		t.count++
 		h = held{client: client, token: t.epoch<<32 | uint64(t.count), since: now}
 	}
-	h.until = max(h.until, min(now.Add(ttl), t.until)) // what was promised stays
+	h.until = max(h.until, min(now.Add(ttl), t.until)) // a promise is kept
 	t.held[name] = h
 	return h, nil
 }

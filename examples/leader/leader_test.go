@@ -68,8 +68,8 @@ func start(t *testing.T, dir string) member {
 	return member{address, cmd.Process}
 }
 
-// count counts one more by way of a member, and returns the count and who answered. It
-// tries until somebody leads.
+// count counts one more by way of a member, and returns the count and the member that
+// answered. It tries until somebody leads.
 func (m member) count(t *testing.T) (n int, by string) {
 	t.Helper()
 	client := http.Client{Timeout: time.Second} // a stopped one takes requests, and does not answer
@@ -112,8 +112,8 @@ func (m member) stop(t *testing.T, dir string) {
 	}
 }
 
-// TestLeader kills one leader and stops another: the count goes on where it was, and who
-// wakes up does not believe that it still leads.
+// TestLeader kills one leader and stops another: the count goes on where it was, and the
+// leader that wakes up does not believe that it still leads.
 func TestLeader(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	dir := t.TempDir()
@@ -215,10 +215,10 @@ func TestLateLeader(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if w := do(paused, "POST"); w.Code != http.StatusConflict {
-		t.Errorf("a write of one who was deposed: %d %s, want it refused", w.Code, w.Body)
+		t.Errorf("a write of a deposed leader: %d %s, want it refused", w.Code, w.Body)
 	}
 	if w := do(service("third"), "POST"); w.Code != http.StatusTemporaryRedirect || w.Header().Get("Location") != "http://new/" {
-		t.Errorf("who does not lead: %d, to %q", w.Code, w.Header().Get("Location"))
+		t.Errorf("a process that does not lead: %d, to %q", w.Code, w.Header().Get("Location"))
 	}
 	if w := do(next, "POST"); w.Code != http.StatusOK || w.Body.String() != "2\n" {
 		t.Errorf("the leader: %d %s, want 2", w.Code, w.Body)

@@ -5,7 +5,7 @@
 //	mkdir /tmp/shared
 //	go run ./examples/leader -dir /tmp/shared -listen 127.0.0.1:8001 &
 //	go run ./examples/leader -dir /tmp/shared -listen 127.0.0.1:8002 &
-//	curl -L -X POST http://127.0.0.1:8002/    # counts, whoever leads
+//	curl -L -X POST http://127.0.0.1:8002/    # counts, at any process
 //	curl -L http://127.0.0.1:8001/
 //
 // The service counts. The count is a file in the directory, so it outlives everybody.
@@ -14,14 +14,15 @@
 //
 // Three things make it right, and they are all of service.go:
 //
-//   - The claim's Holder is the leader's address. Who does not lead looks up the holder,
-//     and sends clients there: Observe needs no contending, one read of the directory.
-//   - Who leads asks his lease (Check) before he answers, and again after he has read:
-//     what was read in between was the newest.
+//   - The claim's Holder is the leader's address. A process that does not lead looks up the
+//     holder and sends clients there. Observe is one read of the directory, and needs no
+//     contending.
+//   - The leader asks its lease (Check) before it answers, and again after it has read. So
+//     a read in between saw the newest count.
 //   - A leader that was paused between a Check and its write may come late. The lease
-//     cannot stop that; the fence can. Each count is written under the token of
-//     the lease, a newer leader announces its token before it does anything else, and
-//     what is written under an older one is refused: status 409.
+//     cannot stop that; the fence can. Each count is written under the token of the lease.
+//     A newer leader announces its token before it does anything else, and later writes
+//     under an older token are refused with status 409.
 package main
 
 import (

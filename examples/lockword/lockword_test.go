@@ -156,7 +156,7 @@ func TestVolumes(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer v.Close()
-		sum, made, perhaps := 0, 0, 1 // what the killed one was at
+		sum, made, perhaps := 0, 0, 1 // the file that the killed one was at
 		for i := range files {
 			text, err := v.Read(fmt.Sprintf("file%d", i))
 			if err != nil {
@@ -180,7 +180,8 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// TestLate: what a writer writes who was paused until the lock was another's is not read.
+// TestLate: a writer that was paused until the lock was another's writes data that nobody
+// reads.
 func TestLate(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	v, err := OpenVolume(t.Context(), t.TempDir(), spec)

@@ -7,17 +7,17 @@
 //	go run ./examples/lockword -n 100 /tmp/vol1 /tmp/vol2
 //	go run ./examples/lockword -n 0 /tmp/vol1 /tmp/vol2    # looks only
 //
-// Every process adds 1 to files at random, so many times on each volume, as one does it
-// to a file: read, change, write. In the end the files count what was added.
+// Every process adds 1 to files at random, so many times on each volume, as one does it to
+// a file: read, change, write. In the end the files' counts are the sums of the additions.
 //
 // Section 2.3 of G. Chockler and D. Malkhi, "Light-Weight Leases for Storage-Centric
 // Coordination", 2006, says why one wants that:
 //
-//   - Who can reach the data can reach its lock, and when a volume is gone its locks are,
-//     which nobody needs then. Take /tmp/vol2 away while this runs (mv) and see vol1 go
-//     on; put it back and see vol2 go on.
-//   - Locking costs some accesses to a disk that is accessed anyway, and no
-//     hop to a server. What it costs is printed.
+//   - A process that can reach the data can reach its lock. When a volume is gone its locks
+//     are gone too, and nobody needs them then. Take /tmp/vol2 away while this runs (mv)
+//     and see vol1 go on; put it back and see vol2 go on.
+//   - Locking costs some accesses to a disk that is accessed anyway, and no hop to a
+//     server. The cost is printed.
 //   - A lock is a word that can be read and written and nothing more, as every disk
 //     offers. The word per file here is the register of the file's name in VOLUME/locks.
 //

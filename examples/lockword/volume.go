@@ -19,11 +19,11 @@ import (
 
 // Volume is a directory of files and, in a directory within, of the words that lock them.
 //
-// A file has the token of the lease under which it was written in its name: NAME@TOKEN,
-// and the greatest token is the file. That is the fence. A writer who was paused, and
-// comes when the lock has passed to another, writes under a name that is out of date, and
-// nobody will read it: as a word on a disk, a file only goes forward. It needs no other
-// lock, and no check that would have to be one with the write.
+// A file has the token of the lease under which it was written in its name: NAME@TOKEN, and
+// the greatest token is the file. That is the fence. A writer that was paused until the
+// lock passed to another writes under a name that is out of date, and nobody will read it.
+// As a word on a disk, a file only goes forward. It needs no other lock, and no check that
+// would have to be one with the write.
 type Volume struct {
 	dir     string
 	leaser  tenure.Leaser
@@ -158,8 +158,8 @@ func (v *Volume) write(name string, token uint64, text []byte) error {
 	return d.Sync()
 }
 
-// tidy removes what ours has replaced, and what others did not finish. What it cannot
-// remove the next one will: none of it is read.
+// tidy removes the files that ours has replaced, and those that others did not finish. If
+// it cannot remove one, the next tidy will: none of them is read.
 func (v *Volume) tidy(name string, ours uint64) {
 	entries, _ := os.ReadDir(v.dir)
 	for _, e := range entries {

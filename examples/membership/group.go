@@ -40,7 +40,7 @@ func (g Group) Join(ctx context.Context, id, value string) (leave func(), err er
 				}
 			}
 		}
-		// Who leaves need not be waited for.
+		// A leaving member need not be waited for.
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.TTL)
 		defer cancel()
 		_, _ = g.Client.Revoke(end, lease)

@@ -1,14 +1,13 @@
-// Command membership is group membership and failure detection by a leased key and
-// a watch: each process puts a key that names it, attached to a lease that it keeps
-// alive. When the process fails the lease expires, the key vanishes, and everybody who
-// watches is told.
+// Command membership is group membership and failure detection by a leased key and a watch:
+// each process puts a key that names it, attached to a lease that it keeps alive. When the
+// process fails the lease expires, the key vanishes, and every watcher is told.
 //
 //	go run ./cmd/tenure serve &
 //	go run ./examples/membership -id a -value 10.0.0.1:8000 &
 //	go run ./examples/membership -id b -value 10.0.0.2:8000
 //
-// Each prints who comes and goes. Kill one with -9 and see the others notice, after
-// at most the TTL and the server's delay.
+// Each prints the members that come and go. Kill one with -9 and see the others notice,
+// after at most the TTL and the server's delay.
 package main
 
 import (

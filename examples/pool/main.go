@@ -1,6 +1,6 @@
-// Command pool leases one free name of N, as DHCP leases addresses: whoever comes
-// gets one that nobody holds, the one it had before if it can, and keeps it for as long
-// as it lives. What crashed clients held comes back by itself.
+// Command pool leases one free name of N, as DHCP leases addresses. A client gets a name
+// that nobody holds, if possible its last one, and keeps it for as long as it lives. The
+// names of crashed clients come back by themselves.
 //
 //	go run ./cmd/tenure serve &
 //	go run ./examples/pool -size 3 &

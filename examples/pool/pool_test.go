@@ -38,7 +38,7 @@ func TestPool(t *testing.T) {
 			t.Errorf("a fourth of three: got %v, want that all are taken", err)
 		}
 
-		// What a client that is gone held comes back.
+		// The name of a client that is gone comes back.
 		fix.Cut(crashing)
 		began := time.Now()
 		n, lease, err := pool.Take(t.Context(), l, 2)

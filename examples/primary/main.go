@@ -8,24 +8,25 @@
 //			-peers 127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003 \
 //			-replicas 127.0.0.1:8001,127.0.0.1:8002,127.0.0.1:8003 &
 //	done
-//	curl -L -X POST http://127.0.0.1:8002/    # counts, whoever is the primary
+//	curl -L -X POST http://127.0.0.1:8002/    # counts, at any process
 //	curl -L http://127.0.0.1:8001/
 //
 // Kill the primary with -9: when its lease has run out, another goes on counting where it
 // was, without a count lost or given twice. What makes it right:
 //
-//   - A count is answered once a majority of the replicas stores it. Who becomes primary
-//     asks a majority first, and so finds it.
+//   - A count is answered once a majority of the replicas stores it. A new primary asks a
+//     majority first, and so finds it.
 //   - Replicas are fenced: each remembers the highest token that it has seen, and refuses
-//     what comes under a lower one. A primary that was paused for longer than its lease can
-//     ask whomever it wants: a majority has promised itself to the next.
-//   - Who is asked to read looks whether the lease holds (Check), before and after.
+//     requests under a lower one. A primary that was paused for longer than its lease gets
+//     no majority any more: a majority has promised itself to the next.
+//   - A process that is asked to read checks that its lease holds (Check), before and
+//     after.
 //
-// The data are in memory: they outlive any minority of the processes, and no more. A process
-// that is started anew has forgotten what it stored, so it must not count as one that
-// stored nothing: it is a peer again only after a quarantine, and as a replica it learns
-// first who is the primary, whom it may have promised itself to, and then waits until that one
-// has told it what there is.
+// The data are in memory: they outlive any minority of the processes, and no more. A
+// process that is started anew has forgotten its data, so it must not count as one that
+// stored nothing. It is a peer again only after a quarantine. As a replica it may have
+// promised itself to the primary, so it first finds the primary, and then waits until the
+// primary has sent it the data.
 package main
 
 import (

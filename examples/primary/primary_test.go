@@ -74,8 +74,8 @@ func (g *group) stop(i int) {
 	}
 }
 
-// count counts one more by way of process i, and returns the count and who is the
-// primary. It tries until there is one.
+// count counts one more by way of process i, and returns the count and the primary. It
+// tries until there is one.
 func (g *group) count(i int) (n, primary int) {
 	g.t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -101,8 +101,8 @@ func (g *group) count(i int) (n, primary int) {
 	return 0, 0
 }
 
-// addresses finds free ones that nobody takes by chance while a process is down: not from
-// the range of which the system gives ports to whoever connects.
+// addresses finds free addresses that nobody takes by chance while a process is down: none
+// is from the range of ports that the system gives to clients.
 func addresses(t *testing.T, n int) (list []string) {
 	t.Helper()
 	for tries := 0; len(list) < n; tries++ {
@@ -162,7 +162,7 @@ func TestPrimary(t *testing.T) {
 			}
 		}
 	}
-	for range 20 { // one of them is stored there, once it has heard who the primary is
+	for range 20 { // one of them is stored there, once it has heard of the primary
 		count(second)
 		time.Sleep(50 * time.Millisecond)
 	}

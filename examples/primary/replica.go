@@ -25,8 +25,8 @@ type Replica struct {
 	blank   bool // it was started anew, and does not know what it had stored
 }
 
-// Promise is the answer to a new primary: what is stored, unless there is one with a higher
-// token. After it, nothing of an older primary is stored.
+// Promise answers a new primary with the stored entry, unless there is a primary with a
+// higher token. After it, nothing of an older primary is stored.
 func (r *Replica) Promise(token uint64) (e Entry, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,11 +24,11 @@ type Service struct {
 
 	mu    sync.Mutex
 	lease tenure.Lease       // while it is the primary
-	quit  context.CancelFunc // of the reign
+	quit  context.CancelFunc // ends the work under the lease
 	entry Entry
 }
 
-// Lead is what the primary does under its lease.
+// Lead does the primary's work under its lease.
 func (s *Service) Lead(ctx context.Context, lease tenure.Lease) error {
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
@@ -36,7 +36,7 @@ func (s *Service) Lead(ctx context.Context, lease tenure.Lease) error {
 	if err != nil {
 		wait, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
-		<-wait.Done() // whoever is needed may come
+		<-wait.Done() // the process that is needed may come
 		return err
 	}
 	s.mu.Lock()
@@ -49,8 +49,8 @@ func (s *Service) Lead(ctx context.Context, lease tenure.Lease) error {
 	return ctx.Err()
 }
 
-// Rejoin lets a replica that was started anew take part again: what it has promised, it
-// has promised to the primary that there is now, or to one before.
+// Rejoin lets a replica that was started anew take part again. It made its promises to the
+// present primary, or to one before.
 func (s *Service) Rejoin(ctx context.Context) {
 	for ctx.Err() == nil {
 		state, err := s.Leaser.Observe(ctx, s.Claim.Name)
@@ -98,7 +98,7 @@ func (s *Service) majority(ctx context.Context, verb string, e Entry) (answers [
 			all <- answer{got, err}
 		})
 	}
-	go func() { // those who are late store it, too
+	go func() { // late replicas store it, too
 		asked.Wait()
 		cancel()
 	}()
@@ -154,10 +154,10 @@ func (s *Service) serve(w http.ResponseWriter, q *http.Request, add int) {
 	next := s.entry
 	if add > 0 {
 		next.Seq, next.Count = next.Seq+1, next.Count+add
-		// Not as long as the client waits: one that hangs up would end the reign, and keep it
-		// from those who are late.
+		// The client's context must not end this: a client that hangs up would depose the
+		// primary, and keep the entry from late replicas.
 		if _, err := s.majority(context.WithoutCancel(q.Context()), "store", next); err != nil {
-			// It may be stored somewhere, or not: the next reign finds out.
+			// It may be stored somewhere, or not: the next primary finds out.
 			s.quit()
 			http.Error(w, fmt.Sprintf("it may have been counted: %v", err), http.StatusServiceUnavailable)
 			return

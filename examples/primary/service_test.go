@@ -16,12 +16,12 @@ type held struct{ tenure.Lease }
 
 func (held) Check() error { return nil }
 
-// TestClientHangsUp: what a client that has left asked for is stored all the same, and by
-// those who are late, too; the primary goes on.
+// TestClientHangsUp: the request of a client that has left is stored all the same, by late
+// replicas, too, and the primary goes on.
 func TestClientHangsUp(t *testing.T) {
 	late := make(chan struct{})
 	replicas := make([]Replica, 3)
-	s := &Service{lease: held{}, entry: Entry{Token: 7, Seq: 1}, quit: func() { t.Error("the reign ends") }}
+	s := &Service{lease: held{}, entry: Entry{Token: 7, Seq: 1}, quit: func() { t.Error("the primary steps down") }}
 	for i := range replicas {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 			if i == 2 {
@@ -47,7 +47,7 @@ func TestClientHangsUp(t *testing.T) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("who is late has %+v", e)
+			t.Fatalf("the late replica has %+v", e)
 		}
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"encoding/hex"
 )
 
-// ID names whoever writes registers: a random number, made anew for each claim
-// and each life of a process and never used again, so that nobody takes what an
-// earlier self wrote for his own.
+// ID names a writer of registers. It is a random number, made anew for each claim and each
+// life of a process and never used again, so that no writer takes an earlier life's record
+// for its own.
 type ID [16]byte
 
 func (id ID) String() string { return hex.EncodeToString(id[:]) }

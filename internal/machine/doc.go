@@ -1,7 +1,7 @@
 // Package machine says what a protocol looks like here: a deterministic state
 // machine that one goroutine steps.
 //
-// A machine takes inputs one at a time, together with the time at which they arrived, and
+// A machine takes inputs one at a time, together with the time at which they arrived. It
 // gives back a [Ready]: messages to send, records to make durable before certain messages
 // leave, outcomes, and the next alarm. It has no goroutine, clock, lock, random source or
 // I/O of its own, so the same inputs always give the same outputs. Two drivers exist:

@@ -89,7 +89,7 @@ func Undrift(reading int64) int64 {
 
 func drifted(span, ppm int64) int64 { return int64(float64(span) * float64(ppm) / 1e6) }
 
-// Disk takes the time of a slow disk's sync: what is set, or up to twice as long.
+// Disk takes the time of a slow disk's sync: the time that is set, or up to twice as long.
 func Disk() {
 	if d := syncs.Load(); d > 0 {
 		time.Sleep(time.Duration(d + rand.Int64N(d)))

@@ -66,7 +66,7 @@ func measure(ctx context.Context, opt options, progress io.Writer) (_ []result, 
 	} else if err != nil {
 		return nil, err
 	}
-	// What takes long is waiting, which costs nothing: let it go on beside the rest.
+	// Waiting takes long and costs nothing: let it go on beside the rest.
 	waits := b.begin(ctx)
 	err = errors.Join(b.operations(ctx), b.costs(ctx), waits())
 	return b.results, err

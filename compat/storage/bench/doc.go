@@ -7,9 +7,9 @@
 //	go run ./storage/bench -o json > result.json
 //	go run ./storage/bench -svg cost.svg
 //
-// Everything is in one run: variants take turns, medians are printed, and ratios to
-// the first variant of a part, better ones above 1. What is not installed (sanlock,
-// strace, redis-server) is left out, with a word about it.
+// Everything is in one run: variants take turns, medians are printed, and ratios to the
+// first variant of a part, better ones above 1. Programs that are not installed (sanlock,
+// strace, redis-server) are left out, with a note.
 //
 // # Beside sanlock: acquire, renew, release, takeover
 //
@@ -22,27 +22,27 @@
 //	tenure       Tenure with the δ that it chose there itself, Δ = 15 s
 //	Δ = 8 s      the same, with sanlock's promise to the holder: see below
 //
-// Times are those of the operation: ours by the process's own clock, sanlock's by its
-// I/Os, from the first to the last (by strace, which adds some 0.1 ms). "Process" is what
-// `sanlock direct` took from start to exit, and CPU that of the process; ours is a
-// small process that acquires and releases. I/Os and bytes are from strace of one
-// operation each: what goes to the lease file or directory, and how many other
-// calls (open, stat, list, close) go there.
+// Times are those of the operation: ours by the process's own clock, sanlock's by its I/Os,
+// from the first to the last (by strace, which adds some 0.1 ms). "Process" is what
+// `sanlock direct` took from start to exit, and CPU that of the process; ours is a small
+// process that acquires and releases. I/Os and bytes are from strace of one operation each:
+// reads and writes of the lease file or directory, and the number of other calls (open,
+// stat, list, close).
 //
-// Mind what a renewal is. Ours is Figure 5: read, write, 2δ, read back. sanlock leaves
-// the 2δ and the read-back to the next renewal, so its renewal is over with the write;
-// a lost lease is noticed a period later, and it is its watchdog that makes up for it.
-// Besides, it reads the whole lockspace (1 MiB) for its messages between hosts.
+// Mind what a renewal is. Ours is Figure 5: read, write, 2δ, read back. sanlock leaves the
+// 2δ and the read-back to the next renewal, so its renewal is over with the write. A lost
+// lease is noticed a period later, and its watchdog makes up for that. Besides, it reads
+// the whole lockspace (1 MiB) for its messages between hosts.
 //
-// Which Δ is the same promise? A holder of sanlock's holds for 8 io_timeouts after its
-// last renewal, and is then being killed; others wait for another 60 s in which the
-// watchdog is to reset its host: 8+60 s, and 2 δ. So what the holder is promised at
-// -o 1 is Δ = 8 s. Tenure has no watchdog to wait for: Done closes at the holder's
-// deadline, and a guardian kills what runs; what has stopped altogether is left to the
-// fence. At δ = 1 s it makes no lease shorter than 12 δ, so that variant has Δ = 12 s:
-// it promises more. The takeover ought to be Δ + 6δ, a poll, and the 2δ and three
-// accesses of the new holder. It is counted from the beginning of the contender, who
-// begins when the holder has just died.
+// Which Δ is the same promise? A holder of sanlock's holds for 8 io_timeouts after its last
+// renewal, and is then killed. Others wait for another 60 s in which the watchdog is to
+// reset its host: 8+60 s, and 2 δ. So what the holder is promised at -o 1 is Δ = 8 s.
+// Tenure has no watchdog to wait for: Done closes at the holder's deadline, and a guardian
+// kills what runs; a process that has stopped altogether is left to the fence. At δ = 1 s
+// it makes no lease shorter than 12 δ, so that variant has Δ = 12 s: it promises more. The
+// takeover ought to be Δ + 6δ, a poll, and the 2δ and three accesses of the new holder. It
+// is counted from the beginning of the contender, which begins when the holder has just
+// died.
 //
 // # Beside servers: cost
 //

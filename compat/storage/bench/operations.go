@@ -142,8 +142,8 @@ func (b *bench) traceSanlock(ctx context.Context) error {
 	return nil
 }
 
-// traceTenure does so for ours. What is done to acquire and to renew does not depend on
-// Δ and δ.
+// traceTenure does so for ours. The operations of acquiring and renewing do not depend on Δ
+// and δ.
 func (b *bench) traceTenure(ctx context.Context) error {
 	dirs, err := b.store(1, 1500*time.Millisecond, b.delay)
 	if err != nil {

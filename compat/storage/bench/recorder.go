@@ -64,9 +64,9 @@ func (r *recorder) reset() {
 	r.batches, r.asked = 0, nil
 }
 
-// renewals are how many were written, and how long those took that were complete: a
-// Query, a Put and a Query at a store, from the first Query of all stores to the last
-// Query of a majority.
+// renewals counts the renewals that were written, and times those that were complete. Such
+// a renewal is a Query, a Put and a Query at a store. It lasts from the first Query of all
+// stores to the last Query of a majority.
 func (r *recorder) renewals() (n int, took []time.Duration, batches int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

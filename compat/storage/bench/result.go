@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// result is a variant of a part in one run, or the medians of several. What was not
-// measured is zero.
+// result is a variant of a part in one run, or the medians of several. Values that were not
+// measured are zero.
 type result struct {
 	Part, Variant string
 	Runs          int

@@ -19,8 +19,8 @@ func (u usage) less(o usage) usage {
 	return usage{u.CPU - o.CPU, u.ReadBytes - o.ReadBytes, u.WrittenBytes - o.WrittenBytes}
 }
 
-// use reads it from /proc; what is not there (on other systems, and to other users)
-// counts as nothing.
+// use reads it from /proc; values that are missing there (on other systems, and to other
+// users) count as zero.
 func use(pids []int) (u usage) {
 	for _, pid := range pids {
 		// The time of each thread that lives, in nanoseconds: those of our processes do.

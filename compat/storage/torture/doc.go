@@ -7,8 +7,8 @@
 //   - guardians: `tenure lock a --at file://… -- COMMAND`, again and again. The command
 //     never looks at a clock; to end it in time is the guardian's business.
 //
-// One that ends is started again. The nemesis draws its schedule from a seed, and
-// attacks whoever holds a name more often than others:
+// One that ends is started again. The nemesis draws its schedule from a seed, and attacks a
+// name's holder more often than others:
 //
 //	kill-child, -guardian, -command, -guarded  SIGKILL; of a guarded command, both
 //	stop-child, -guarded   SIGSTOP until the lease is another's, then SIGCONT
@@ -25,13 +25,13 @@
 // possible.
 //
 // A device is only frozen, for less than Δ, as that is what it assumes of one. A handle
-// needs an area of it, so whoever was killed keeps one for a while.
+// needs an area of it, so a killed process keeps one for a while.
 //
-// Directories are attacked one at a time, and the next only when the last has been
-// good for (Δ+6δ)·1.1, for no more is promised: a majority has to be there, and one
-// that was put back from an old copy counts again only then. That a process which has
-// just begun meets an old copy and a directory that lacks the same writes is not
-// masked (see package quorumregister), and does not come about here.
+// Directories are attacked one at a time, and the next only when the last has been good for
+// (Δ+6δ)·1.1. Tenure promises no more: a majority has to be there, and a directory that was
+// put back from an old copy counts again only then. That a process which has just begun
+// meets an old copy and a directory that lacks the same writes is not masked (see package
+// quorumregister), and does not come about here.
 //
 // # The judge
 //
@@ -41,10 +41,10 @@
 //
 //   - Never two holders: from the first to the last such time no two tenures overlap.
 //   - Tokens only grow, and none is used by two processes.
-//   - The fence, a file with the highest token, lets writes in in the order of tokens,
-//     and refuses nobody but those whom a newer holder has overtaken.
-//   - Who loses a lease is told by its deadline: a child by Done. A guardian exits with
-//     76 and not 0, and its command is dead before the deadline it last printed.
+//   - The fence, a file with the highest token, lets writes in in the order of tokens, and
+//     refuses only holders that a newer one has overtaken.
+//   - A process that loses a lease is told by its deadline: a child by Done. A guardian
+//     exits with 76 and not 0, and its command is dead before the deadline it last printed.
 //   - When it can be had, somebody gets the lease within Δ+6δ and a poll for the dead
 //     holder, 5δ for what the next one has to do, and Δ/2+6δ if a waiter before it is
 //     dead, too. δ is what the holders measured, at most Δ/12. A second is for a busy
@@ -52,9 +52,9 @@
 //     claim costs. With a single directory the times in which it was away, full or
 //     frozen do not count, nor the (Δ+6δ)·1.1 for which what may be damaged is waited out.
 //
-// Two limits are the product's own and are respected: a child that was stopped is told
-// when it goes on, not before; and a command that was stopped together with its guardian
-// may do some harm before it is killed. From its stop on it is judged by the fence alone.
+// Two limits are the product's own and are respected. A child that was stopped is told when
+// it goes on, not before. A command that was stopped together with its guardian may do some
+// harm before it is killed. From its stop on it is judged by the fence alone.
 //
 // The judge is shown false histories in its tests, and the whole is shown holders that
 // never look at their deadline.
@@ -62,6 +62,6 @@
 //	go test ./storage/torture -short                 # two seeds, of about 20 s each
 //	go test ./storage/torture -seed 7 -time 45s -v   # a seed again; -dir D keeps its files below D
 //
-// On failure the seed and what was done are printed. A seed's schedule is always the
-// same; what the machine makes of it is not.
+// On failure the seed and the attacks are printed. A seed's schedule is always the same;
+// its timing on the machine is not.
 package torture

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What tenure lock exits with, see its help.
+// The exit codes of tenure lock, see its help.
 const (
 	exitNotAcquired = 75
 	exitLost        = 76

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// history is what holders of one name reported, in the order of the log, and what was
-// done to them.
+// history has the reports of one name's holders and the attacks on them, in the order of
+// the log.
 type history struct {
 	name  string
 	lines []line
@@ -98,8 +98,8 @@ func exclusive(name string, all []*tenancy) (err error) {
 	return err
 }
 
-// fenced wants what the fence let in to be in the order of tokens, and nobody to be
-// refused but for a newer holder who had begun.
+// fenced wants the fence to admit writes in the order of tokens, and to refuse only those
+// of a holder after which a newer one had begun.
 func fenced(name string, lines []line) (err error) {
 	var written, begun uint64
 	for _, l := range lines {
@@ -121,7 +121,8 @@ func fenced(name string, lines []line) (err error) {
 // later than it should anything may run before it counts as late.
 const lateness = 100 * time.Millisecond
 
-// toldInTime wants who lost a lease to be told by its deadline, unless it did not run.
+// toldInTime wants a holder that lost its lease to be told by its deadline, unless it did
+// not run.
 func (h *history) toldInTime(all []*tenancy) (err error) {
 	deadlines := map[uint64]time.Duration{} // as far as the holder knew last
 	for _, l := range h.lines {
@@ -146,10 +147,10 @@ func (h *history) excused(pid int, from, to time.Duration) bool {
 	})
 }
 
-// takeover is the longest that nobody may hold a name that others wait for: Δ+6δ for a
-// dead holder, a poll, the three accesses and 2δ of whoever is next, and Δ/2+6δ for a
-// dead waiter before it in the queue. δ is the greatest that anybody measured, of which
-// no more than Δ/12 goes into records.
+// takeover returns the longest that a name may be free while others wait for it. A dead
+// holder takes Δ+6δ, and the next holder a poll, its three accesses and 2δ. A dead waiter
+// before it in the queue takes Δ/2+6δ. δ is the greatest that any process measured; no more
+// than Δ/12 goes into records.
 func (h *history) takeover() time.Duration {
 	delay := h.delay
 	for _, l := range h.lines {
@@ -162,7 +163,7 @@ func (h *history) takeover() time.Duration {
 // gap is a time without a holder, less what of it nobody could have held.
 type gap struct {
 	from, to time.Duration
-	late     time.Duration // what may be added for a machine that was late: a claim that was slow has to be waited out, too
+	late     time.Duration // added for a machine that was late: a slow claim has to be waited out, too
 }
 
 // gaps are the times without a holder, from report to report.

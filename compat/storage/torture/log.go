@@ -13,7 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/compat/storage"
 )
 
-// What holders report.
+// The reports of holders.
 const (
 	begin = "begin" // holds from here on
 	beat  = "beat"  // still holds

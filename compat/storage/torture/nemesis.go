@@ -14,7 +14,7 @@ type fault string
 const (
 	killChild    fault = "kill-child"    // a process that uses the engine itself, by SIGKILL
 	killGuardian fault = "kill-guardian" // a tenure lock
-	killCommand  fault = "kill-command"  // what runs under it
+	killCommand  fault = "kill-command"  // its command
 	killGuarded  fault = "kill-guarded"  // both
 	stopChild    fault = "stop-child"    // SIGSTOP beyond the deadline, then SIGCONT
 	stopGuarded  fault = "stop-guarded"

@@ -15,10 +15,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/register/file"
 )
 
-// place is where one store is, and what can be done to it. Where we may, each has a
-// small filesystem of its own, which can be filled and frozen.
+// place is one store's place, with the attacks that can be made on it. Where we may, each
+// has a small filesystem of its own, which can be filled and frozen.
 type place struct {
-	root    string // holds the store and what was put aside
+	root    string // holds the store and the copies that were put aside
 	mounted bool
 }
 

@@ -94,13 +94,13 @@ func (ps *processes) start(p *process) error {
 	if p.guardian {
 		cmd = exec.Command(ps.tenure, "lock", cfg.Names[0], "--at", ps.at, "--ttl", ps.ttl.String(), "--events", "--", ps.self)
 	}
-	// Away from the state of whoever runs the tests.
+	// Away from the state of the user that runs the tests.
 	cmd.Env = append(os.Environ(), Variable+"="+string(text), "XDG_STATE_HOME="+ps.dir)
 	// Their standard input ends when this process does, and then they end too.
 	if _, err := cmd.StdinPipe(); err != nil {
 		return err
 	}
-	// A file, and no pipe of ours: what it started may outlive it.
+	// A file, and no pipe of ours: its children may outlive it.
 	said := filepath.Join(ps.dir, "stderr")
 	if p.guardian {
 		said = fmt.Sprintf("%s-of-guardian%d", said, ps.seed)
@@ -165,7 +165,7 @@ func (ps *processes) ours(pid int) bool {
 	return err == nil && bytes.Contains(env, []byte(ps.dir))
 }
 
-// pick chooses a place: every other time that of who holds a name, if it is of the kind.
+// pick chooses a place: every other time that of a name's holder, if it is of the kind.
 func (ps *processes) pick(guardian bool, n int) *process {
 	holder := 0
 	if n%2 == 0 {

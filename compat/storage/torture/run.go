@@ -43,7 +43,7 @@ type Outcome struct {
 	Tenures, Told, Refused int
 	Guarded, Lost          int           // runs of guardians, those that ended with 76
 	Longest                time.Duration // without a holder, when there could have been one
-	Takeover               time.Duration // what that may be, without slack
+	Takeover               time.Duration // its bound, without slack
 	Late                   time.Duration // in which this machine was
 }
 

@@ -116,8 +116,8 @@ func BenchmarkLinger(b *testing.B) {
 	}
 }
 
-// BenchmarkTurns shows how many turns a question costs, by the number of clients: what the
-// runtime.Gosched of makeTurns saves shows when busyTurns is 0.
+// BenchmarkTurns shows how many turns a question costs, by the number of clients: with
+// busyTurns at 0 it shows the savings by the runtime.Gosched of makeTurns.
 func BenchmarkTurns(b *testing.B) {
 	for name, clients := range map[string]int{"1": 1, "8": 8, "64": 64} {
 		b.Run("clients="+name, func(b *testing.B) {

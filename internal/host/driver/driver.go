@@ -24,8 +24,8 @@ type Config[In, Out any] struct {
 	// Linger is how long records that nothing waits for may wait for one that is forced, to
 	// be written with it; 0: not at all. Until then they do not outlive the process.
 	Linger time.Duration
-	// Hold has what a turn sends wait for those who were told something in it: what they say
-	// at once is stepped, and leaves with it.
+	// Hold has a turn's messages wait for the goroutines that were told something in it:
+	// their immediate answers are stepped, and leave with the turn.
 	Hold bool
 	// Access begins operations on shared storage. It must not block; each ends in a call of
 	// Driver.Accessed. Nil if the machine has none.
@@ -51,7 +51,7 @@ type Driver[In, Out any] struct {
 	room    sync.Cond // signaled when the queue was taken
 	queue   []input[In]
 	rang    bool // the timer has, and no turn was made since
-	turning bool // somebody makes turns, and looks at queue and rang before he stops
+	turning bool // a goroutine makes turns, and looks at queue and rang before it stops
 	stopped bool
 	wake    chan struct{} // capacity 1
 
@@ -198,9 +198,9 @@ func poke(c chan struct{}) {
 	}
 }
 
-// work makes turns and writes what they leave, until the end. Two goroutines do it, of which
-// one at a time makes turns and one at a time writes: so nobody need be woken to write what
-// another has stepped, and while he writes somebody steps what comes.
+// work makes turns and writes what they leave, until the end. Two goroutines do it, of
+// which one at a time makes turns and one at a time writes. So no goroutine need be woken
+// to write another's records, and while one writes the other steps new inputs.
 func (d *Driver[In, Out]) work() {
 	woken := false
 	for {

@@ -168,7 +168,7 @@ func TestInputsThatWaitShareATurn(t *testing.T) {
 }
 
 // TestTheClockIsReadBehindWhatGathers has the process stand still while inputs are
-// gathered: what they gather may have come since their turn began.
+// gathered: some of these may have come since their turn began.
 func TestTheClockIsReadBehindWhatGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &recorder{}
@@ -393,8 +393,9 @@ func TestOfferWaitsWhileTheQueueIsFull(t *testing.T) {
 	})
 }
 
-// TestRoomInAQueueThatIsJustFull has exactly as many inputs wait as may: who offers more goes on
-// when they are taken, and not only when somebody else has queued one besides.
+// TestRoomInAQueueThatIsJustFull has exactly as many inputs wait as may. A caller that
+// offers more goes on when they are taken, and not only when another has queued one
+// besides.
 func TestRoomInAQueueThatIsJustFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &recorder{}
@@ -498,7 +499,7 @@ func TestWhatComesAfterTheEndIsDropped(t *testing.T) {
 	})
 }
 
-// What the documentation of Config gives as a default is what holds.
+// The defaults are those of Config's documentation.
 func TestTheQueueByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if got := start(t, &recorder{}, &world{}, 0).cfg.QueueLimit; got != 16384 {

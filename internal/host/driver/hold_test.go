@@ -9,8 +9,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestWhatIsSaidAtOnceLeavesTogether has an owner who answers what he is told. Every second
-// turn sends, however long he goes on.
+// TestWhatIsSaidAtOnceLeavesTogether has an owner that answers each outcome. Every second
+// turn sends, however long the owner goes on.
 func TestWhatIsSaidAtOnceLeavesTogether(t *testing.T) {
 	say := func(body string, outcomes ...any) effects {
 		return effects{Sends: []machine.Envelope{env(2, body)}, Outcomes: outcomes}
@@ -50,7 +50,7 @@ func TestWhatIsSaidAtOnceLeavesTogether(t *testing.T) {
 				},
 			})
 			defer d.Stop()
-			synctest.Wait() // until both wait: who begins late may find what is to be written
+			synctest.Wait() // until both wait: a goroutine that begins late may find the records to be written
 			d.Step(c.says[0])
 			synctest.Wait()
 			if !slices.Equal(sent, c.want) {
@@ -87,7 +87,7 @@ func TestNothingIsHeldDuringAWrite(t *testing.T) {
 	})
 }
 
-// What is sent in a turn in which nobody was told anything waits for nobody.
+// Messages of a turn without outcomes wait for nobody.
 func TestNobodyIsWaitedForWhoWasToldNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent []int

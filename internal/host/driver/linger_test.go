@@ -54,7 +54,7 @@ func TestWhatLingersIsWrittenInTime(t *testing.T) {
 	})
 }
 
-// What comes while something lingers does not put that off.
+// Records that come while one lingers do not put that off.
 func TestWhatLingersIsNotPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}

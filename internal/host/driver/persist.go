@@ -73,8 +73,8 @@ func (q *writeQueue) take() []machine.Persist {
 	return list
 }
 
-// begin reports whether something has to be written now, and nobody writes: who does will look
-// again. It takes writing, which write gives back.
+// begin reports whether something has to be written now, and nobody writes: a goroutine
+// that writes will look again. It takes writing, which write gives back.
 func (q *writeQueue) begin() bool { return q.due() && q.writing.TryLock() }
 
 // write makes records durable, all that wait in one go, and then lets go of what waited
@@ -144,7 +144,8 @@ func (d *Driver[In, Out]) release(then []machine.Envelope) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.stopped {
-		// Nobody need be woken: who has written steps next, or wakes the other if he writes on.
+		// Nobody need be woken: the goroutine that has written steps next, or wakes the
+		// other if it writes on.
 		d.queue = append(d.queue, own...)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// turns is what one turn leaves to the next. It belongs to whoever makes turns; armed to
-// whoever holds Driver.mu.
+// turns is what one turn leaves to the next. It belongs to the goroutine that makes turns;
+// armed is guarded by Driver.mu.
 type turns[In any] struct {
 	timer *time.Timer
 	armed machine.Mono // until when timer waits
@@ -29,8 +29,9 @@ func (d *Driver[In, Out]) makeTurns(woken bool) {
 	if !d.begin() {
 		return
 	}
-	// Who is about to step goes first and shares the turn: under load a turn is dearer than
-	// what is stepped in it. Without load nobody is, and looking for him wakes a thread.
+	// A goroutine that is about to step goes first and shares the turn: under load a turn
+	// is dearer than its inputs. Without load nobody is, and looking for him wakes a
+	// thread.
 	if woken && d.turns.busy > 0 {
 		d.turns.busy--
 		runtime.Gosched()
@@ -47,7 +48,7 @@ func (d *Driver[In, Out]) makeTurns(woken bool) {
 	}
 }
 
-// begin reports whether there is something to step, and nobody who does.
+// begin reports whether there is something to step and no goroutine steps.
 func (d *Driver[In, Out]) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +88,8 @@ func (d *Driver[In, Out]) giveWay() {
 	}
 }
 
-// letStep has the other goroutine step if there is something, and nobody who does.
+// letStep has the other goroutine step if there is something to step and no goroutine
+// steps.
 func (d *Driver[In, Out]) letStep() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -181,8 +183,8 @@ func (d *Driver[In, Out]) step(in *input[In]) bool {
 	return true
 }
 
-// more lets those go first who were told something, and reports whether there is something
-// to step then. Whoever queues it wakes nobody meanwhile.
+// more lets the goroutines that were told something go first, and reports whether there is
+// something to step then. A goroutine that queues an input wakes nobody meanwhile.
 func (d *Driver[In, Out]) more() bool {
 	runtime.Gosched()
 	d.mu.Lock()
@@ -190,8 +192,8 @@ func (d *Driver[In, Out]) more() bool {
 	return len(d.queue) > 0 && !d.stopped
 }
 
-// read reads the clocks. One that goes back is worse than none: what a machine
-// believes or has promised for a time may be over, and it cannot know.
+// read reads the clocks. One that goes back is worse than none: a machine's beliefs and
+// promises for a time may be over, and it cannot know.
 func (d *Driver[In, Out]) read(now *machine.Now) bool {
 	next := d.cfg.Now()
 	if back := now.Mono.Sub(next.Mono); back > 0 {

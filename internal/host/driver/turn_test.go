@@ -10,7 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// What others are sent in a turn may rest on what the owner is told in it.
+// Messages of a turn may rest on outcomes that the owner is told in it.
 func TestTheOwnerHearsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var did []string
@@ -28,8 +28,9 @@ func TestTheOwnerHearsFirst(t *testing.T) {
 	})
 }
 
-// Nor is anything written of a turn before the owner has heard: what waits for a record may
-// rest on what he is told, and another goroutine writes while he is.
+// Nor is any record of a turn written before the owner has heard its outcomes. Messages
+// that wait for a record may rest on them, and another goroutine writes while the owner is
+// told.
 func TestTheOwnerHearsBeforeAnythingIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -76,7 +77,8 @@ func TestAnAlarmBehindASuspend(t *testing.T) {
 	})
 }
 
-// A turn behind a suspend sets the timer anew: what is due soon does not wait for one that has slept.
+// A turn behind a suspend sets the timer anew: an alarm that is due soon does not wait for
+// a timer that has slept.
 func TestAnAlarmSoonBehindASuspend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, w := &recorder{}, &world{}
@@ -129,7 +131,8 @@ func TestAnAlarmThatIsDueSharesATurn(t *testing.T) {
 	})
 }
 
-// A clock that is slower than Go's timers has them ring early. What is due then is stepped all the same.
+// A clock that is slower than Go's timers has them ring early. An alarm that is due then is
+// stepped all the same.
 func TestAnAlarmOfASlowClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, began, at := &recorder{}, time.Now(), machine.Mono(400*time.Millisecond)

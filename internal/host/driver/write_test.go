@@ -22,8 +22,8 @@ func goroutine() string {
 	return strings.Fields(string(b[:runtime.Stack(b, false)]))[1]
 }
 
-// TestNobodyIsWokenToWrite has one input at a time: who steps it writes, too, and steps the
-// machine's own envelope.
+// TestNobodyIsWokenToWrite has one input at a time: the goroutine that steps it writes,
+// too, and steps the machine's own envelope.
 func TestNobodyIsWokenToWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var did []string
@@ -33,7 +33,7 @@ func TestNobodyIsWokenToWrite(t *testing.T) {
 			Outcome: func([]any) { did = append(did, goroutine()) },
 		})
 		defer d.Stop()
-		synctest.Wait() // until both wait: who begins late may find the first input
+		synctest.Wait() // until both wait: a goroutine that begins late may find the first input
 		for i := range 10 {
 			did = nil
 			own := env(1, "own")
@@ -70,8 +70,9 @@ func TestTheOtherStepsDuringAWrite(t *testing.T) {
 	})
 }
 
-// TestWhatWasSteppedDuringAWriteIsWrittenNext has b stepped while a is written, and then an
-// owner who takes long over what a was written for: b does not wait for him, nor he for b.
+// TestWhatWasSteppedDuringAWriteIsWrittenNext has b stepped while a is written. Then the
+// owner takes long over the outcome that waited for a: b does not wait for the owner, nor
+// the owner for b.
 func TestWhatWasSteppedDuringAWriteIsWrittenNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun, told []any
@@ -184,7 +185,7 @@ func TestAFailedWriteOfWhoStepsEndsEverything(t *testing.T) {
 	})
 }
 
-// What lingers comes before what the goroutine that steps writes itself.
+// Lingering records come before those that the goroutine that steps writes itself.
 func TestWhoStepsWritesWhatLingersFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -240,7 +241,7 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 	}
 }
 
-// What comes during a turn is stepped while the records of that turn are written.
+// Inputs that come during a turn are stepped while the records of that turn are written.
 func TestWhatComesDuringATurnDoesNotWaitForItsWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, w := &recorder{}, &world{hold: make(chan struct{})}
@@ -330,7 +331,7 @@ func TestOneForcedRecordForcesItsTurn(t *testing.T) {
 	}
 }
 
-// What something waits for is written though there is always more to step.
+// A record that something waits for is written though there is always more to step.
 func TestWhatIsForcedIsWrittenBesideAllElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun, took, written := time.Now(), time.Duration(0), make(chan struct{})

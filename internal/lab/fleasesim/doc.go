@@ -1,6 +1,5 @@
-// Package fleasesim plays worlds of package flease: peers that keep leases among
-// themselves while the network, the clocks and the peers fail, with a judge who knows true
-// time.
+// Package fleasesim plays worlds of package flease: peers that keep leases among themselves
+// while the network, the clocks and the peers fail, with a judge that knows true time.
 //
 // # Worlds
 //

@@ -304,7 +304,7 @@ func durableBeforeAnswer(th *theater) {
 		th.back(4, 1)
 		th.back(5, 1)
 	}
-	// Whatever has come back by now is durable.
+	// Everything that has come back by now is durable.
 	th.p(5).host.Disk.Queue = nil
 	th.p(5).crashes(0)
 	th.pass(5 * time.Millisecond)

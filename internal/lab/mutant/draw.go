@@ -41,7 +41,7 @@ func changedSince(root string, list []mutant, commit string) ([]mutant, error) {
 	git.Dir = root
 	out, err := git.Output()
 	if err != nil {
-		return nil, fmt.Errorf("what has changed since %s: %w", commit, err)
+		return nil, fmt.Errorf("finding the changes since %s: %w", commit, err)
 	}
 	changed := map[string]bool{}
 	for name := range strings.Lines(string(out)) {

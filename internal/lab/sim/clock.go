@@ -5,7 +5,7 @@ import "time"
 // clock is a faulty clock: it shows some time and goes at a rate of its own.
 type clock struct {
 	since time.Duration // the true time since when it goes at this rate
-	shown time.Duration // what it showed then
+	shown time.Duration // its reading then
 	rate  float64       // how much faster than true time it goes: 1e-4 is 100 ppm
 }
 

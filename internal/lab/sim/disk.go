@@ -33,7 +33,7 @@ func (d *Disk) sync(n int) []machine.Persist {
 			d.Durable, force = slices.Clone(r.Records), true
 		default:
 			d.Durable = append(d.Durable, r)
-			force = force || len(p.Then) > 0 // what merely waits forces nothing: machine.Persist
+			force = force || len(p.Then) > 0 // a message that merely waits forces nothing: machine.Persist
 		}
 	}
 	if force {

@@ -19,8 +19,8 @@
 //     seed decides what happens. Map order must not reach the world;
 //  2. draws which kinds of faults there are (World.Swarm), for faults hide others;
 //  3. heals, wants progress within a bound, and breaks things again;
-//  4. says what happens with World.Note, which the hash covers, and adds what there
-//     was to be judged to World.Count;
+//  4. records events with World.Note, which the hash covers, and counts the judged cases
+//     with World.Count;
 //  5. returns the first violations. A panic is one, too.
 //
 // [Run] plays the worlds of many seeds, in parallel where the protocol allows; the
@@ -30,10 +30,9 @@
 //
 // # Pictures
 //
-// Protocol.Replay plays a world again and keeps a [Timeline]: who held what, which
-// operation was under way, what was broken meanwhile. World.Mark adds to it, and
-// costs next to nothing when nobody looks. Marks neither draw random numbers nor
-// change the hash.
+// Protocol.Replay plays a world again and keeps a [Timeline]: the rights that each held,
+// the operations under way, and the faults meanwhile. World.Mark adds to it, and costs next
+// to nothing when nobody looks. Marks neither draw random numbers nor change the hash.
 //
 //	m := w.Mark(sim.Holds, h.Lane, "token %d", token).Of("x")
 //	m.Until(deadline)                   // again at each renewal

@@ -17,9 +17,10 @@ type Host struct {
 	Lag time.Duration
 	// Processor, if set, takes the time that Process.Takes says for each turn.
 	Processor *Processor
-	// Access begins an operation on a storage that is outside the host. Its end is
-	// told by Accessed, within After, so that it answers no later life of the host; what the operation does to the storage it does with
-	// World.After, for it takes effect even if the host has crashed meanwhile.
+	// Access begins an operation on a storage that is outside the host. Its end is told by
+	// Accessed, within After, so that it answers no later life of the host. The operation
+	// changes the storage with World.After, for it takes effect even if the host has
+	// crashed meanwhile.
 	Access func(*Host, machine.Access)
 
 	w    *World
@@ -28,11 +29,11 @@ type Host struct {
 	wall clock
 
 	m         runs // nil while crashed
-	life      int  // counts starts and crashes: what an earlier life began is void
+	life      int  // counts starts and crashes: operations of an earlier life are void
 	paused    bool
 	suspended bool // paused, and with it all that is around the process
 	inbox     []input
-	resumed   []func() // what waits for the end of a pause
+	resumed   []func() // the calls that wait for the end of a pause
 	stepped   bool     // a step is scheduled
 	alarm     uint64
 	idle      int // turns in a row that had no input and no effect, and were wanted
@@ -132,13 +133,13 @@ func (h *Host) Crash() {
 	h.w.Note("crash %d", h.ID)
 }
 
-// Pause stops the process as SIGSTOP does: clocks go on, what arrives piles up,
-// writes under way end.
+// Pause stops the process as SIGSTOP does: clocks go on, arrivals pile up, writes under way
+// end.
 func (h *Host) Pause() { h.stop("pause") }
 
-// Suspend stops the whole host, as a laptop's lid or a virtual machine's monitor
-// does. To the machine it is a pause, for its clock counts the time; but what is
-// sent to the host meanwhile is lost.
+// Suspend stops the whole host, as a laptop's lid or a virtual machine's monitor does. To
+// the machine it is a pause, for its clock counts the time; but envelopes sent to the host
+// meanwhile are lost.
 func (h *Host) Suspend() { h.suspended = true; h.stop("suspend") }
 
 func (h *Host) stop(how string) {
@@ -210,7 +211,7 @@ func (h *Host) wake() {
 	})
 }
 
-// turn is the driver's loop body; what comes of it leaves at the end.
+// turn does the driver's loop body; its results leave at the end.
 func (h *Host) turn() (takes time.Duration, end func()) {
 	h.stepped = false
 	if h.m == nil || h.paused {
@@ -277,8 +278,8 @@ func (h *Host) setAlarm(at machine.Mono) {
 	})
 }
 
-// write makes everything queued durable in one go, after a while. A pause ends
-// no write, but whoever waits for it hears of it only afterwards.
+// write makes everything queued durable in one go, after a while. A pause ends no write,
+// but its waiters hear of it only afterwards.
 func (h *Host) write() {
 	if h.writing || len(h.Disk.Queue) == 0 {
 		return

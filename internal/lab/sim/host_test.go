@@ -75,7 +75,7 @@ func storage(w *World, d time.Duration) (access func(*Host, machine.Access), eff
 func TestAccess(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fate func(*World, *Process[act, string], *probe)
-		want string // what the machine hears
+		want string // the inputs of the machine
 	}{
 		"answered":             {func(*World, *Process[act, string], *probe) {}, "[{7 done <nil>}]"},
 		"crashed":              {func(w *World, h *Process[act, string], p *probe) { h.Crash() }, "[]"},
@@ -157,7 +157,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// What is sent to a paused process waits for it; a suspended host is not there.
+// Envelopes to a paused process wait for it; those to a suspended host are lost.
 func TestPauseAndSuspend(t *testing.T) {
 	for name, tc := range map[string]struct {
 		stop func(*Host)
@@ -186,8 +186,8 @@ func TestPauseAndSuspend(t *testing.T) {
 	}
 }
 
-// A record that became durable during a pause is there, but what waits for it
-// leaves only when the process goes on.
+// A record that became durable during a pause is there, but messages that wait for it leave
+// only when the process goes on.
 func TestWriteEndsInAPause(t *testing.T) {
 	w := NewWorld(1)
 	net := NewNetwork(w, same)

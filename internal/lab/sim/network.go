@@ -11,13 +11,13 @@ type Network struct {
 	w     *World
 	hosts map[machine.NodeID]*Host
 	cut   map[[2]machine.NodeID]bool
-	cuts  *Mark // what is cut now
+	cuts  *Mark // the links that are cut now
 
 	Loss, Duplicate float64
 	Min, Max        time.Duration // delay; different delays reorder
 	Slow            float64       // chance of a delay far beyond Max
-	// OneWay, if set, is how far it is from one host to another, beside the delay
-	// above. What one host sends to another then arrives in the order of sending.
+	// OneWay, if set, is how far it is from one host to another, beside the delay above.
+	// Envelopes from one host to another then arrive in the order of sending.
 	OneWay func(from, to machine.NodeID) time.Duration
 	last   map[[2]machine.NodeID]time.Duration // when the last message arrives, by OneWay
 	// Copy makes what arrives from what was sent, as a wire would.
@@ -68,8 +68,8 @@ func (n *Network) send(env machine.Envelope) {
 	}
 }
 
-// Deliver has an envelope arrive after the network's delay, whatever Loss,
-// Duplicate and Take would make of it: to let one that was taken go on.
+// Deliver has an envelope arrive after the network's delay, without regard to Loss,
+// Duplicate and Take: to let one that was taken go on.
 func (n *Network) Deliver(env machine.Envelope) {
 	env.Body = n.Copy(env.Body)
 	d := n.w.Between(n.Min, n.Max)

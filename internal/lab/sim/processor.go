@@ -2,9 +2,9 @@ package sim
 
 import "time"
 
-// Processor does one piece of work after the other. A host that has one takes time for
-// its turns, so that it can have too much to do. What its machine has to do goes before
-// what clients ask for, as goroutines that are woken go before those that queue.
+// Processor does one piece of work after the other. A host that has one takes time for its
+// turns, so that it can have too much to do. Its machine's work goes before the requests of
+// clients, as goroutines that are woken go before those that queue.
 type Processor struct {
 	w     *World
 	queue [2][]work // the machine's, and clients'
@@ -22,8 +22,8 @@ type work struct {
 }
 
 // Serve has the host's processor work for a client when all work before is done: begin
-// tells how long it takes, and what happens at its end. A host without a processor takes
-// no time. What a crash overtakes does not happen.
+// returns the time that it takes, and a function for its end. A host without a processor
+// takes no time. A crash cancels all work that has not ended.
 func (h *Host) Serve(begin func() (takes time.Duration, end func())) { h.queue(1, begin) }
 
 // Work has it work for the machine.

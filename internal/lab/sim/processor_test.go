@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A processor does one thing at a time, a machine's work first; what a crash overtakes
-// does not happen, and the next life starts afresh.
+// A processor does one thing at a time, a machine's work first; a crash cancels the rest,
+// and the next life starts afresh.
 func TestProcessor(t *testing.T) {
 	w := NewWorld(1)
 	h := newHost(w, nil, 1, 0)

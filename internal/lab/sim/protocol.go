@@ -10,11 +10,11 @@ import (
 type Protocol struct {
 	// Name is the name of the package that is judged.
 	Name string
-	// About says in a line what the worlds are made of and what is checked.
+	// About describes in a line the worlds and the rules that are checked.
 	About string
-	// Play plays one world to its end: it draws from w what there is and what fails,
-	// lets time pass, heals everything, and returns what was violated, if
-	// anything. All that it does must follow from w.
+	// Play plays one world to its end: it draws the processes and the faults from w, lets
+	// time pass, heals everything, and returns the violation, if any. All that it does must
+	// follow from w.
 	Play func(w *World) error
 	// Alone says that no other world may be played in this process meanwhile.
 	Alone bool

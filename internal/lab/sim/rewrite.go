@@ -11,7 +11,7 @@ import (
 type Rewrite struct{ Records []any }
 
 // Rewriting is a machine whose owner compacts its log: at a turn that writes something, if
-// When says so, what Records returns takes the place of the log. The records of that turn
+// When says so, the result of Records takes the place of the log. The records of that turn
 // are part of it, as they are when package broadcast rewrites a member's log.
 type Rewriting[In, Out any] struct {
 	machine.Receiver[In, Out]

@@ -26,7 +26,7 @@ type Options struct {
 type Report struct {
 	Worlds   int // played
 	Failures []Failure
-	Counters map[string]int // what the worlds counted
+	Counters map[string]int // the counts of the worlds
 	Hash     uint64         // of all worlds in the order of their seeds; the same each time
 }
 

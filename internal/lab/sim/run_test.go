@@ -127,7 +127,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// What comes after a violation does not hide what led to it.
+// Events after a violation do not hide those before it.
 func TestClues(t *testing.T) {
 	w, err := Protocol{Name: "p", Play: func(w *World) error {
 		w.Note("a clue")

@@ -16,15 +16,15 @@ const (
 	Reads                 // an operation that does not
 	Fault                 // something is amiss: a crash, a pause, a slow disk
 	Remark                // a word
-	Violation             // what must not be
+	Violation             // a broken rule
 )
 
 var kindNames = [...]string{"holds", "shares", "writes", "reads", "fault", "", "VIOLATION"}
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Timeline is a world's history for the eye: what happened to whom, from when
-// to when. World.Mark adds to it.
+// Timeline is a world's history for the eye: the events of each host and client, with their
+// beginnings and ends. World.Mark adds to it.
 type Timeline struct {
 	Title string
 
@@ -53,8 +53,8 @@ func (w *World) recording() bool { return w.timeline != nil }
 // Timeline returns what was recorded, or nil.
 func (w *World) Timeline() *Timeline { return w.timeline }
 
-// Mark marks the present moment in a lane; an empty lane means the whole world.
-// What the mark shows may go on: see Begin, End and Until.
+// Mark marks the present moment in a lane; an empty lane means the whole world. The event
+// of a mark may go on: see Begin, End and Until.
 func (w *World) Mark(kind Kind, lane, format string, args ...any) *Mark {
 	if w.timeline == nil {
 		return nil

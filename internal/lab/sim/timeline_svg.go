@@ -36,10 +36,10 @@ text{fill:#d9dee6}.wrong{fill:#ff6474}.faint{fill:#97a1ae}
 .clash{fill:#ff3b52}.violation{stroke:#ff6474}}
 `
 
-// SVG draws the timeline's last part: a lane for each host and client, with the
-// rights that it held as bars, those held by two at once in red, operations as
-// lines whose arrow is where they ended, faults as shades. Every shape tells
-// more as a tooltip. It is readable on light and dark grounds.
+// SVG draws the timeline's last part, with a lane for each host and client. Rights are
+// bars, in red where two held them at once. Operations are lines whose arrow is where they
+// ended, and faults are shades. Every shape tells more as a tooltip. It is readable on
+// light and dark grounds.
 func (t *Timeline) SVG(w io.Writer) error {
 	p := picture{Writer: bufio.NewWriter(w), view: t.view()}
 	p.draw(t.Title)
@@ -88,7 +88,7 @@ func (p *picture) draw(title string) {
 		p.put(`<text x="16" y="%d">%s</text>`, svgTop+svgLane*i+26, escape(short(lane, (svgLeft-20)/svgLetter)))
 	}
 	p.axis()
-	// What lies beneath comes first.
+	// Lower layers come first.
 	for _, kinds := range [][]Kind{{Fault}, {Shares, Holds}, {Reads, Writes, Remark}} {
 		for _, m := range p.marks {
 			for _, k := range kinds {

@@ -179,7 +179,7 @@ func TestTimelineExtremes(t *testing.T) {
 	}
 }
 
-// Of those who hold at once only pairs with an exclusive holder clash.
+// Of holders at one time only pairs with an exclusive holder clash.
 func TestClashes(t *testing.T) {
 	mark := func(kind Kind, from, to int, right string) Mark {
 		return Mark{Kind: kind, From: time.Duration(from), To: time.Duration(to), Right: right}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxMarks is how many marks a picture shows: what came before is far from the
+// maxMarks is the number of marks that a picture shows: earlier ones are far from the
 // trouble.
 const maxMarks = 800
 

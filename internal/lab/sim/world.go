@@ -18,7 +18,7 @@ type World struct {
 	next   uint64
 	trace  hash.Hash64
 	line   []byte
-	recent []string // the last notes, for whoever has to explain a failure
+	recent []string // the last notes, to explain a failure
 
 	counters map[string]int
 	timeline *Timeline // nil unless somebody wants to see it

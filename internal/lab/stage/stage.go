@@ -43,7 +43,7 @@ func New[In, Out any](t Tester) *Stage[In, Out] {
 	return &Stage[In, Out]{T: t, members: map[machine.NodeID]*member[In, Out]{}}
 }
 
-// Start gives a member a machine. What its disk has kept stays.
+// Start gives a member a machine. Its disk keeps its records.
 func (s *Stage[In, Out]) Start(id machine.NodeID, m machine.Receiver[In, Out]) {
 	if s.members[id] == nil {
 		s.members[id] = &member[In, Out]{}
@@ -142,8 +142,8 @@ func (s *Stage[In, Out]) Rewrite(id machine.NodeID, records []any) {
 	k.durable, k.forced = slices.Clone(records), len(records)
 }
 
-// Crash takes a member's machine away and all that was not durable. What it has sent
-// is on its way.
+// Crash takes a member's machine away and all that was not durable. Its envelopes are on
+// their way.
 func (s *Stage[In, Out]) Crash(id machine.NodeID) {
 	k := s.members[id]
 	k.m, k.queue, k.alarm, k.held = nil, nil, machine.Never, false
@@ -222,8 +222,8 @@ func (s *Stage[In, Out]) take(matches []Match) (taken []machine.Envelope) {
 // Has reports whether such a message is on the wire.
 func (s *Stage[In, Out]) Has(matches ...Match) bool { return slices.ContainsFunc(s.Wire, all(matches)) }
 
-// Settle delivers what is on the wire and what comes of it, until nothing does.
-// Messages that a match chooses stay.
+// Settle delivers the envelopes on the wire and all that follow from them, until none is
+// left. Messages that a match chooses stay.
 func (s *Stage[In, Out]) Settle(but ...Match) {
 	s.T.Helper()
 	for range 100_000 {

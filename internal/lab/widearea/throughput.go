@@ -62,8 +62,9 @@ type Rate struct {
 //     each, of which frames take some 4.
 //   - Frame: `go test ./internal/host/peer -bench Messages/1$`: 14 µs at both ends of a connection.
 //
-// What a batch saves is in it, for the simulator batches as the product does. Nothing
-// is in it that takes no messages: a leased read costs what a serializable one does.
+// It includes the savings of batches, for the simulator batches as the product does.
+// Nothing is in it that takes no messages: a leased read costs what a serializable one
+// does.
 var ServiceTimes = replicasim.Costs{
 	Request: 60 * time.Microsecond, Entry: 45 * time.Microsecond, Frame: 7 * time.Microsecond,
 }

@@ -28,8 +28,8 @@ var (
 	Table2  = Workload{Name: "zipf 9:1", Theta: ycsb.Theta, Reads: 0.9}
 )
 
-// The paper has no run of operations on several keys, but says in section 5.5 what to
-// expect of them: together, what single keys cost; apart, writes like Megastore's.
+// The paper has no run of operations on several keys, but section 5.5 gives the expected
+// times: together, what single keys cost; apart, writes like Megastore's.
 var (
 	Together = Workload{Name: "3 keys together", Theta: ycsb.Theta, Reads: 0.5, Keys: 3}
 	Apart    = Workload{Name: "3 keys apart", Theta: ycsb.Theta, Reads: 0.5, Keys: 3, Apart: true}
@@ -42,11 +42,11 @@ var Workloads = []Workload{Figure6, Uniform, Table2, Together, Apart}
 type Load struct {
 	Workload
 	site  int
-	sites []ycsb.Site // what is popular at each
+	sites []ycsb.Site // the popular keys of each
 }
 
-// Loads says what each site's clients ask for: what is popular at one is not at
-// another.
+// Loads returns the keys that each site's clients ask for: each site has its own popular
+// keys.
 func (w Workload) Loads(seed uint64, keys int) []Load {
 	if !w.Apart {
 		keys /= max(w.Keys, 1) // as many groups

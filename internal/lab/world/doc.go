@@ -64,13 +64,13 @@
 // # How far a seed goes
 //
 // The plan, the clients' requests, crypto/rand (and so raft's timeouts and all IDs), the
-// outcome of a power cut and the delays come from the seed. The order in which goroutines run
-// that are ready at the same moment does not, and neither do math/rand/v2's own functions, map
-// iterations and select. So a seed names a world but not one course of events: one that failed
-// fails again often, not always. On one P (Options.Procs) a program without gRPC mostly
-// repeats exactly; compare [Result] Digest. Whatever failed leaves its trace behind, in
-// the file that [TraceFile] names, which is written line by line, so that it is there after a
-// panic, too.
+// outcome of a power cut and the delays come from the seed. The order in which goroutines
+// run that are ready at the same moment does not, and neither do math/rand/v2's own
+// functions, map iterations and select. So a seed names a world but not one course of
+// events: one that failed fails again often, not always. On one P (Options.Procs) a program
+// without gRPC mostly repeats exactly; compare [Result] Digest. A world that failed leaves
+// its trace behind, in the file that [TraceFile] names. It is written line by line, so that
+// it is there after a panic, too.
 //
 // To try a seed again: go test ./internal/lab/memberworld -run TestWorlds -seed 42 -count 20.
 package world

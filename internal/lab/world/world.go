@@ -157,7 +157,7 @@ func (w *World) watch(patience time.Duration, path string, over <-chan struct{})
 }
 
 // Rand is a source of random numbers for one purpose. The same seed and purpose give the
-// same numbers, whatever others draw.
+// same numbers, no matter how much others draw.
 func (w *World) Rand(purpose string) *rand.Rand { return Rand(w.Seed, purpose) }
 
 // Rand is the source that a World of the seed has for a purpose.

@@ -141,7 +141,7 @@ func leaderFirst() []int {
 	return list
 }
 
-// elect has whoever leads hand over to the member that is to lead.
+// elect has the leader hand over to the member that is to lead.
 func (r *run) elect(ctx context.Context) error {
 	wanted := r.members[widearea.Leader].ID()
 	for ctx.Err() == nil {
@@ -150,7 +150,7 @@ func (r *run) elect(ctx context.Context) error {
 			return nil
 		}
 		if site := slices.IndexFunc(r.members, func(n *node.Node) bool { return n.ID() == id }); site >= 0 {
-			// It may have lost the lead meanwhile; the next round sees who has it.
+			// It may have lost the lead meanwhile; the next round sees the new leader.
 			_ = r.members[site].MoveLeader(ctx, wanted)
 		}
 		time.Sleep(200 * time.Millisecond)
