@@ -11,7 +11,7 @@ import (
 // Machine is a member. It is a machine.Machine.
 type Machine struct {
 	cfg     Config
-	cons    *Consensus // of the present epoch; nil for who is no member of it
+	cons    *Consensus // of the present epoch; nil if this is no member of it
 	order   *order
 	epoch   epoch
 	pending pending
@@ -21,12 +21,12 @@ type Machine struct {
 	dropped int            // in bytes, of decisions that are no longer kept
 	opened  uint64         // the highest instance that was proposed to in this life
 	wanted  uint64         // the highest instance that somebody takes part in
-	base    Base           // what the first decision that is kept applies to, without Sessions until they are needed
+	base    Base           // the state that the first kept decision applies to, without Sessions until they are needed
 	behind  *order         // is at base
 	lacks   *Base          // where to go on from when the owner has what led there
 	submit  []Message      // of this step
 	again   bool           // some of them were sent before
-	fast    machine.NodeID // who led the last instance that was decided, if that was in FAST mode; else 0
+	fast    machine.NodeID // the leader of the last instance that was decided, if that was in FAST mode; else 0
 	status  machine.Mono   // when the next Status leaves
 	fetched machine.Mono   // when Fetch was sent last
 	asked   machine.NodeID
@@ -45,7 +45,7 @@ type decided struct {
 }
 
 // New returns a member that has the given durable records, none at its first start. The
-// owner knows the messages up to Position from what he has kept, or asks for Messages.
+// owner knows the messages up to Position from its own records, or asks for Messages.
 func New(cfg Config, records []any) (*Machine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (m *Machine) replay(learned map[uint64][]byte, epochs map[uint64][]any) err
 	if m.cons.Floor() > m.order.instance+1 {
 		return fmt.Errorf("abcast: %w: decisions are kept from instance %d on, and the state is of instance %d", ErrLog, m.cons.Floor(), m.order.instance)
 	}
-	m.wanted = m.cons.Begun() // what is decided may have been delivered: it must not wait for more to order
+	m.wanted = m.cons.Begun() // a decision may have been delivered: it must not wait for more to order
 	return nil
 }
 
@@ -135,7 +135,7 @@ func (m *Machine) Position() uint64 { return max(m.order.position, m.base.Positi
 // Instance is the last instance of consensus that was delivered; some order nothing.
 func (m *Machine) Instance() uint64 { return m.order.instance }
 
-// Consensus is for looking at the counters of the present epoch; nil for who is no member.
+// Consensus is for looking at the counters of the present epoch; nil if this is no member.
 func (m *Machine) Consensus() *Consensus { return m.cons }
 
 // Messages returns the messages behind a position that are not trimmed, at most n; ok
@@ -323,7 +323,7 @@ func (m *Machine) apply(now machine.Now, batch []byte) {
 	m.reaches()
 	for _, w := range m.pending.drop(m.order) {
 		if w.own {
-			m.out(Refused{w.Client, w.Seq, ErrSequence}) // what was ordered until now is known here
+			m.out(Refused{w.Client, w.Seq, ErrSequence}) // all messages ordered until now are known here
 		}
 	}
 	m.pending.free(m.order.instance)
@@ -401,7 +401,7 @@ func (m *Machine) envelope(now machine.Now, e machine.Envelope) {
 }
 
 // tells reports whether the others are told how far this member is: one that was removed
-// has nothing to tell when it is not needed any more, nor has who does not know anybody.
+// has nothing to tell when it is not needed any more, nor has one that knows nobody.
 func (m *Machine) tells() bool {
 	return m.cfg.Consensus.Heartbeat > 0 && !m.joins() && !(m.removed() && m.epoch.established)
 }

@@ -21,7 +21,7 @@ func config() abcast.Config {
 	}
 }
 
-// alone runs a group of one: what is to be durable is at once.
+// alone runs a group of one: its records are durable at once.
 type alone struct {
 	t         *testing.T
 	m         *abcast.Machine
@@ -154,7 +154,7 @@ func TestLogsWithAGap(t *testing.T) {
 	}
 }
 
-// The configuration says who the members are at the first start. A log that is there knows.
+// The configuration names the members at the first start. A log that is there knows.
 func TestMembersAreOfTheLog(t *testing.T) {
 	a := starts(t, config(), nil)
 	a.step(message(1, 1, "x"))
@@ -229,7 +229,7 @@ func TestConfigsAtTheLimits(t *testing.T) {
 	}
 }
 
-// The founders are in order, each at its address, whatever order they were named in.
+// The founders are in order, each at its address, in whichever order they were named.
 func TestFounders(t *testing.T) {
 	cfg := config()
 	cfg.Consensus.Members = []machine.NodeID{3, 1, 2}

@@ -35,8 +35,8 @@ func FuzzBatch(f *testing.F) {
 	})
 }
 
-// A batch has no more messages than it may have, and no more bytes; what it leaves goes into
-// the next.
+// A batch has no more messages than it may have, and no more bytes; the rest goes into the
+// next.
 func TestBatchesAreBounded(t *testing.T) {
 	for name, bound := range map[string]struct{ count, size int }{"messages": {2, 1 << 20}, "bytes": {100, 0}} {
 		var p pending

@@ -19,7 +19,7 @@ const (
 func (m *Machine) fetch(from machine.NodeID) {
 	pause := m.once()
 	if m.lacks != nil {
-		pause = m.cfg.Relay // it is for the owner to act; but who is asked next may have the decisions
+		pause = m.cfg.Relay // it is for the owner to act; but the member asked next may have the decisions
 	}
 	if m.fetched != 0 && m.now < m.fetched.Add(pause) || m.removed() {
 		return
@@ -46,7 +46,7 @@ func (m *Machine) serve(to machine.NodeID, from uint64) {
 	}
 	if from <= m.base.Order.Instance {
 		if last, any := m.told[to]; any && last.instance == m.base.Order.Instance && m.now < last.at.Add(m.cfg.Relay) {
-			return // it is large, and may be on its way for longer than who wants it waits
+			return // it is large, and may be on its way for longer than its receiver waits
 		}
 		m.told[to] = told{m.base.Order.Instance, m.now}
 		m.send(to, Transfer{m.Base()})
@@ -210,9 +210,9 @@ const (
 	instancesMany = 4096
 )
 
-// Worthwhile reports whether a Trim would drop as much as the Base takes that becomes durable
-// with it, or many instances. An owner who waits for that writes about as much for all of his
-// Trims as was broadcast, and keeps that much longer.
+// Worthwhile reports whether a Trim would drop as much as the Base takes that becomes
+// durable with it, or many instances. An owner that waits for that writes about as much for
+// all of its Trims as was broadcast, and keeps that much longer.
 func (m *Machine) Worthwhile(t Trim) bool {
 	n := m.upto(t.Position)
 	sessions := len(m.behind.sessions)

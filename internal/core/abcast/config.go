@@ -10,12 +10,11 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
-// Config says who broadcasts to whom, and in which portions.
+// Config names the members of the broadcast, and bounds its portions.
 type Config struct {
-	// Consensus is that of each instance. Its Heartbeat is also how often members tell
-	// each other how far they are. Its Members are the founders; they and Addresses
-	// describe the first start. Afterwards the log knows who the members are, and they are
-	// not looked at.
+	// Consensus is that of each instance. Its Heartbeat is also how often members tell each
+	// other how far they are. Its Members are the founders; they and Addresses describe the
+	// first start. Afterwards the log knows the members, and these are not looked at.
 	Consensus fastct.Config
 	// Addresses are where the founders can be reached from here; see Member. Other members
 	// may have others.

@@ -37,7 +37,7 @@ type agreement struct {
 	first  uint64                    // the lowest position of which it is known
 	last   uint64                    // and the highest
 	ahead  map[machine.NodeID]Status // of those that are further than this member
-	denied map[machine.NodeID]bool   // who contradicts it
+	denied map[machine.NodeID]bool   // the members that contradict it
 }
 
 func newAgreement() agreement {

@@ -2,11 +2,11 @@ package abcast
 
 import "github.com/tenure-lease/tenure/internal/machine"
 
-// direct is who alone gets what is broadcast here, with Config.Direct: the member that this
-// one trusts, as long as what that member proposes is decided, in FAST mode. Otherwise, 0,
-// all get it. In NORMAL mode a majority has to take part with a proposal, and one of these
-// is decided, perhaps that of a member that lacks the message. After a leader's death, for
-// as long as its lease reaches, each instance would wait until a member was called, or be
+// direct is the only member that gets the messages broadcast here, with Config.Direct. This
+// member trusts it, as long as its proposals are decided, in FAST mode. Otherwise, 0, all
+// get it. In NORMAL mode a majority has to take part with a proposal, and one of these is
+// decided, perhaps that of a member that lacks the message. After a leader's death, for as
+// long as its lease reaches, each instance would wait until a member was called, or be
 // decided without the message.
 func (m *Machine) direct() machine.NodeID {
 	if m.cons == nil {
@@ -19,8 +19,9 @@ func (m *Machine) direct() machine.NodeID {
 	return leader
 }
 
-// routes sees who is direct now. If it was another one until now, what he may have had
-// alone is sent again, to all; by himself, too, who was sent it by others.
+// routes finds the member that is direct now. If it was another one until now, the messages
+// that only that one may have had are sent again, to all. That member, too, sends again
+// those that others had sent it.
 func (m *Machine) routes() {
 	p := &m.pending
 	to := m.direct()

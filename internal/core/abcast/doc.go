@@ -17,9 +17,9 @@
 //     broadcast, and after the one before it. Every ordered message was broadcast.
 //   - Agreement and validity: with a majority that works, members that work deliver all
 //     that any member delivered, and all that was broadcast at them.
-//   - Positions have no gap, restarts included. After one, what was delivered last may be
-//     delivered again, each message at its position: an application that keeps the
-//     position with its own state applies each once.
+//   - Positions have no gap, restarts included. After one, the last messages may be
+//     delivered again, each at its position: an application that keeps the position with
+//     its own state applies each once.
 //
 // # How
 //

@@ -25,12 +25,12 @@ const earlyMax = 64
 type epoch struct {
 	first       uint64                    // of cons
 	moved       uint64                    // the last epoch that has begun here, durably
-	begun       map[machine.NodeID]uint64 // what others say of themselves
+	begun       map[machine.NodeID]uint64 // the others' reports of themselves
 	established bool                      // a majority of its members has begun it
 	early       []machine.Envelope        // of epochs behind this one
 }
 
-// Group is who the members are. It has none before a joining member knows.
+// Group is the members. It has none before a joining member knows.
 func (m *Machine) Group() Group { return m.order.group }
 
 // joins reports whether this member does not know of any group yet.
@@ -39,8 +39,8 @@ func (m *Machine) joins() bool { return len(m.order.group.Members) == 0 }
 // removed reports whether this member was one and is no more.
 func (m *Machine) removed() bool { return m.order.group.Gone(m.cfg.Consensus.ID) }
 
-// knows reports whether somebody is believed what was decided: a member of any epoch, or
-// who was asked. A member that is far behind may know none of the present members, and asks
+// knows reports whether a sender is believed about decisions: it is a member of any epoch,
+// or was asked. A member that is far behind may know none of the present members, and asks
 // any member that claims to be further.
 func (m *Machine) knows(id machine.NodeID) bool {
 	g := m.order.group

@@ -17,7 +17,7 @@ type Member struct {
 	Address string
 }
 
-// Group is who orders the messages of the instances from First on: an epoch.
+// Group is the members that order the messages of the instances from First on: an epoch.
 type Group struct {
 	First   uint64   // 1 for the founders
 	Members []Member // by ID
@@ -111,9 +111,9 @@ func decodeChange(b []byte) (c Change, err error) {
 }
 
 // after returns the group that a change makes, with g's First; changed is false if it is
-// the same. All members find the same, whatever is Configured: to name a founder's address
-// for the first time is a change, and the member at an address is looked up among the named
-// ones.
+// the same. All members find the same, independently of what is Configured: to name a
+// founder's address for the first time is a change, and the member at an address is looked
+// up among the named ones.
 func (g Group) after(c Change) (_ Group, changed bool, err error) {
 	n := Group{First: g.First, Members: slices.Clone(g.Members), Removed: slices.Clone(g.Removed), Configured: slices.Clone(g.Configured)}
 	for _, m := range c.Add {

@@ -21,21 +21,21 @@ func TestChanges(t *testing.T) {
 		changed bool
 		err     error
 	}{
-		"nothing":           {Change{}, []machine.NodeID{1, 3}, false, nil},
-		"a new one":         {Change{Add: []Member{{ID: 4, Address: "d"}}}, []machine.NodeID{1, 3, 4}, true, nil},
-		"who is there":      {Change{Add: []Member{{ID: 3, Address: "c"}}}, []machine.NodeID{1, 3}, false, nil},
-		"who has moved":     {Change{Add: []Member{{ID: 3, Address: "x"}}}, []machine.NodeID{1, 3}, true, nil},
-		"where another is":  {Change{Add: []Member{{ID: 4, Address: "c"}}}, []machine.NodeID{1, 3}, false, ErrChange},
-		"two at one place":  {Change{Add: []Member{{ID: 4, Address: "d"}, {ID: 5, Address: "d"}}}, []machine.NodeID{1, 3}, false, ErrChange},
-		"in his place":      {Change{Add: []Member{{ID: 4, Address: "c"}}, Remove: []machine.NodeID{3}}, []machine.NodeID{1, 4}, true, nil},
-		"they change seats": {Change{Add: []Member{{ID: 1, Address: "c"}, {ID: 3, Address: "a"}}}, []machine.NodeID{1, 3}, true, nil},
-		"who was removed":   {Change{Add: []Member{{ID: 2, Address: "b"}}}, []machine.NodeID{1, 3}, false, ErrChange},
-		"nobody":            {Change{Add: []Member{{ID: 0, Address: "d"}}}, []machine.NodeID{1, 3}, false, ErrChange},
-		"one less":          {Change{Remove: []machine.NodeID{1}}, []machine.NodeID{3}, true, nil},
-		"a stranger leaves": {Change{Remove: []machine.NodeID{9}}, []machine.NodeID{1, 3}, false, nil},
-		"all leave":         {Change{Remove: []machine.NodeID{1, 3}}, []machine.NodeID{1, 3}, false, ErrChange},
-		"all are replaced":  {Change{Add: []Member{{ID: 4, Address: "d"}}, Remove: []machine.NodeID{1, 3}}, []machine.NodeID{4}, true, nil},
-		"too many":          {Change{Add: many}, []machine.NodeID{1, 3}, false, ErrChange},
+		"nothing":                   {Change{}, []machine.NodeID{1, 3}, false, nil},
+		"a new one":                 {Change{Add: []Member{{ID: 4, Address: "d"}}}, []machine.NodeID{1, 3, 4}, true, nil},
+		"a member that is there":    {Change{Add: []Member{{ID: 3, Address: "c"}}}, []machine.NodeID{1, 3}, false, nil},
+		"a member that has moved":   {Change{Add: []Member{{ID: 3, Address: "x"}}}, []machine.NodeID{1, 3}, true, nil},
+		"where another is":          {Change{Add: []Member{{ID: 4, Address: "c"}}}, []machine.NodeID{1, 3}, false, ErrChange},
+		"two at one place":          {Change{Add: []Member{{ID: 4, Address: "d"}, {ID: 5, Address: "d"}}}, []machine.NodeID{1, 3}, false, ErrChange},
+		"in his place":              {Change{Add: []Member{{ID: 4, Address: "c"}}, Remove: []machine.NodeID{3}}, []machine.NodeID{1, 4}, true, nil},
+		"they change seats":         {Change{Add: []Member{{ID: 1, Address: "c"}, {ID: 3, Address: "a"}}}, []machine.NodeID{1, 3}, true, nil},
+		"a member that was removed": {Change{Add: []Member{{ID: 2, Address: "b"}}}, []machine.NodeID{1, 3}, false, ErrChange},
+		"nobody":                    {Change{Add: []Member{{ID: 0, Address: "d"}}}, []machine.NodeID{1, 3}, false, ErrChange},
+		"one less":                  {Change{Remove: []machine.NodeID{1}}, []machine.NodeID{3}, true, nil},
+		"a stranger leaves":         {Change{Remove: []machine.NodeID{9}}, []machine.NodeID{1, 3}, false, nil},
+		"all leave":                 {Change{Remove: []machine.NodeID{1, 3}}, []machine.NodeID{1, 3}, false, ErrChange},
+		"all are replaced":          {Change{Add: []Member{{ID: 4, Address: "d"}}, Remove: []machine.NodeID{1, 3}}, []machine.NodeID{4}, true, nil},
+		"too many":                  {Change{Add: many}, []machine.NodeID{1, 3}, false, ErrChange},
 	} {
 		back, err := decodeChange(tc.c.Payload())
 		if err != nil || !reflect.DeepEqual(back, tc.c) {

@@ -45,8 +45,8 @@ type (
 	// from him, what the messages up to Position led to. They are forgotten here. A
 	// Position that was not delivered, or is below an earlier one, is passed over.
 	Trim struct{ Position uint64 }
-	// Restored says that the owner has, durably, what the messages up to Position led to,
-	// though they were not delivered here: he was told that he Lacks them.
+	// Restored says that the owner has, durably, the state after the messages up to
+	// Position, though they were not delivered here: it was told that it Lacks them.
 	Restored struct{ Position uint64 }
 	// Suspect is fastct.Suspect, for the consensus of the present epoch.
 	Suspect fastct.Suspect
@@ -74,8 +74,8 @@ type (
 		// Digest is that of all messages up to this one, the same at all members.
 		Digest uint64
 	}
-	// Began tells who the members are from now on. A member that is none of them orders
-	// nothing any more, and has work until Established.
+	// Began lists the members from now on. A member that is none of them orders nothing any
+	// more, and has work until Established.
 	Began struct{ Group Group }
 	// Established reports that a majority of the members has begun their epoch: removed
 	// members are not needed any more.
@@ -159,8 +159,8 @@ type (
 		CN    uint64
 		Value []byte
 	}
-	// Started is that an epoch has begun here. It is forced, so that what led there is
-	// durable, too.
+	// Started is that an epoch has begun here. It is forced, so that the records before it
+	// are durable, too.
 	Started struct{ Epoch uint64 }
 	// Base is what later decisions are applied to: the order's state after an instance. The
 	// owner has what the messages up to Position led to, which may be some further.

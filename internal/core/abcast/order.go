@@ -98,10 +98,10 @@ func (o *order) upto(client machine.ID) uint64 {
 }
 
 // due is the number of the only message of a client that may be ordered next; 0 if none
-// ever will: he was forgotten. It is not known of a client without a session. But a client
-// that was dropped once has an ID from before the horizon: its messages are behind the
-// position in the ID, and the horizon is not before the last of them. So nobody begins anew
-// who may have begun before, wherever and however late his messages come.
+// ever will: the client was forgotten. It is not known of a client without a session. But a
+// client that was dropped once has an ID from before the horizon: its messages are behind
+// the position in the ID, and the horizon is not before the last of them. So no client
+// begins anew that may have begun before, wherever and however late its messages come.
 func (o *order) due(client machine.ID) uint64 {
 	if i := o.sessions[client]; i != 0 {
 		return o.slots[i].Upto + 1

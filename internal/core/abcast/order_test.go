@@ -79,7 +79,7 @@ func TestWorthwhile(t *testing.T) {
 	}
 	few := &Machine{order: newOrder(State{Clients: 1}), behind: newOrder(State{Clients: 1})}
 	if !few.Worthwhile(Trim{Position: 1}) {
-		t.Error("what is small is not written")
+		t.Error("a small log is not written")
 	}
 }
 

@@ -13,7 +13,8 @@ type pending struct {
 	bytes int
 	// proposed is how many of the list are proposed to an undecided instance.
 	proposed int
-	// leader is who alone gets what is new, and leads whether that is this member.
+	// leader is the only member that gets new messages, and leads is true if that is this
+	// member.
 	leader machine.NodeID
 	leads  bool
 }

@@ -24,8 +24,8 @@ import (
 //   - Agreement: no two processes decide different values.
 //   - Integrity: a machine decides once.
 //
-// Termination needs one that leads, alone and for long enough: then all who proposed
-// and live decide. This is what the lease is for, and all that it is for.
+// Termination needs one that leads, alone and for long enough: then all live proposers
+// decide. This is what the lease is for, and all that it is for.
 //
 // # How
 //
@@ -39,9 +39,9 @@ import (
 // read with the same rank, which by Property 4 saw r or more: v, or what an earlier one
 // of those writes wrote, which is v too.
 //
-// # Who does not lead
+// # Followers
 //
-// Figure 8 leaves those who never lead without an answer. Here the decision is written
+// Figure 8 leaves processes that never lead without an answer. Here the decision is written
 // again under rank Last once it has committed. A process that does not lead looks for it
 // about once every poll, by a read under the zero Rank, which disturbs no other operation.
 // The decision is reported only after that write, so that a process may stop for good after

@@ -91,7 +91,7 @@ func TestAgreementInAllCourses(t *testing.T) {
 		{"one base, three proposers", 1, 3, 3, 2, false},
 		{"three bases", 3, 2, 2, 1, true},
 		{"notes", 0, 2, 2, 4, false},
-		{"notes, one who follows", 0, 3, 2, 1, false},
+		{"notes, a follower", 0, 3, 2, 1, false},
 		{"notes, three proposers", 0, 3, 3, 1, false},
 		{"notes, three proposers, two ranks each", 0, 3, 3, 2, true},
 	}
@@ -135,7 +135,7 @@ func TestAgreementAtRandom(t *testing.T) {
 		if bases > 0 {
 			m.dead = rapid.IntRange(0, (bases-1)/2).Draw(t, "dead")
 		}
-		for range rapid.IntRange(1, 5).Draw(t, "reigns") {
+		for range rapid.IntRange(1, 5).Draw(t, "leaderships") {
 			i := rapid.IntRange(0, len(m.actors)-1).Draw(t, "who")
 			if rapid.Bool().Draw(t, "leads") {
 				m.step(i, Leads{Deadline: m.now.Add(time.Minute)})

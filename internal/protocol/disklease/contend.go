@@ -221,8 +221,8 @@ func (l *Lease) queueUp(now machine.Mono) {
 	l.access(now, noting, machine.Note{Data: l.note.encode()})
 }
 
-// pause waits for the next look: sooner when an entry's time is over, later for those
-// who are not next.
+// pause waits for the next look: sooner when an entry's time is over, later for claims that
+// are not next.
 func (l *Lease) pause(now machine.Mono) {
 	if l.leave {
 		l.depart(now)

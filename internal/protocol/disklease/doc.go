@@ -52,33 +52,33 @@
 //     wait. Only a timestamp that was held is released. A timestamp that was written too
 //     late may cover another claim's record. All contenders have to wait for its end,
 //     including its own claim, even if that has been told to leave meanwhile.
-//   - δ travels in the record (T-1). All who race have read the same record and use its δ;
-//     one who has measured a greater one writes it, with its claim, for the next. No record
-//     has less than the header's, and a deadline allows for no more than that. A store must
-//     not forget a record with a greater δ while there is no newer one, because a contender
-//     that finds no record takes the header's. Δ is a constant of the header (T-2).
+//   - δ travels in the record (T-1). All claims that race have read the same record and use
+//     its δ; one that has measured a greater δ writes it, with its claim, for the next. No
+//     record has less than the header's, and a deadline allows for no more than that. A
+//     store must not forget a record with a greater δ while there is no newer one, because
+//     a contender that finds no record takes the header's. Δ is a constant of the header
+//     (T-2).
 //   - Tokens are the Seq of the version of the winning write. The register never shows a
 //     smaller one again, so stuck writes cannot turn tokens back.
-//   - A queue. A claim that waits says so in its note, with a ticket, and lets those
-//     who came before go first while their notes change. That is courtesy: no
-//     promise of exclusion depends on it, and a dead waiter costs others Δ/2+6δ.
+//   - A queue. A claim that waits says so in its note, with a ticket, and lets earlier
+//     claims go first while their notes change. That is courtesy: no promise of exclusion
+//     depends on it, and a dead waiter costs others Δ/2+6δ.
 //
 // # Shared holders (section 10)
 //
-// The paper suggests that readers write a common name. Then nobody could tell when the last
-// one leaves, who renews, or whether a writer slipped in between. Here the record lists all
-// who hold, each with its Slots, how many it bears. A reader reads, adds itself to the
-// list, and holds if the record that it reads back lists its own timestamp (T-8). It renews
-// by a beat of its note, a register that it alone writes: two who renewed in the record
-// would undo each other's renewals. An entry whose timestamp and beat have not changed for
-// Δ+6δ is dead, and the next writer leaves it out.
+// The paper suggests that readers write a common name. Then no process could tell when the
+// last one leaves, which ones renew, or whether a writer slipped in between. Here the
+// record lists all holders, each with its Slots, how many it bears. A reader reads, adds
+// itself to the list, and holds if the record that it reads back lists its own timestamp
+// (T-8). It renews by a beat of its note, a register that it alone writes: two that renewed
+// in the record would undo each other's renewals. An entry whose timestamp and beat have
+// not changed for Δ+6δ is dead, and the next writer leaves it out.
 //
-// A reader's entry is open to others only once its claim has confirmed, by its first
-// beat, that it holds. For a write that got stuck may come in over a writer who
-// holds. Its claim will not confirm it; unconfirmed entries exclude everybody; and
-// by the time one is dead, whoever it covers has lost its lease. (Random worlds found
-// the schedule, seed 10017 of the version before: see the script
-// reader-may-hide-a-writer.)
+// A reader's entry is open to others only once its claim has confirmed, by its first beat,
+// that it holds. For a write that got stuck may come in over a writer that holds. Its claim
+// will not confirm it; unconfirmed entries exclude everybody; and by the time one is dead,
+// the holder that it covers has lost its lease. (Random worlds found the schedule, seed
+// 10017 of the version before: see the script reader-may-hide-a-writer.)
 //
 // Tokens of claims that share may be handed out in another order than they are
 // written, when they come within a few δ of each other. Each is greater than that
@@ -91,7 +91,7 @@
 //   - A claim's ID is used once. A copy of a process (a cloned virtual machine, a
 //     restored checkpoint) is two claims under one ID, which nothing here tells apart.
 //   - Clocks count suspend and differ in rate from true time by no more than Drift.
-//   - All who use a register know the same Term, Delay and Drift.
+//   - All users of a register know the same Term, Delay and Drift.
 //   - Nobody acts on a lease after its Deadline. A process that was stopped between a
 //     look at the clock and the act needs the resource to check its token.
 //
@@ -105,7 +105,7 @@
 // newer record, and costs its holder the lease, never others their safety:
 //
 //   - It has a time stamp of its own, which no look has seen before, and which no note has
-//     released. So whoever sees it waits Δ+6δ from then on.
+//     released. So each claim that sees it waits Δ+6δ from then on.
 //   - Its claim does not come to hold by it: it was lost at its deadline, or refused for being
 //     late (fail-aware check 1), or has written again since.
 //   - The holder whose record it covers confirmed that at the latest when the write landed. Its

@@ -71,7 +71,7 @@ type Lease struct {
 	held     uint64        // our last stamp that was confirmed; 0 if none ever was
 	token    uint64
 	deadline machine.Mono // 0 while the lease is not held
-	limit    machine.Mono // what the deadline was when we left
+	limit    machine.Mono // the deadline when we left
 
 	out machine.Ready[Outcome]
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/wire"
 )
 
-// Look tells what a register shows to somebody who does not contend. It cannot tell a
-// living holder from a dead one: only watching for longer than Δ can.
+// Look reads a register for an observer that does not contend. It cannot tell a living
+// holder from a dead one: only watching for longer than Δ can.
 func Look(v machine.Value) (State, error) {
 	rec, err := decodeRecord(v, 1)
 	if err != nil {
@@ -26,7 +26,7 @@ func Look(v machine.Value) (State, error) {
 	return s.state(), nil
 }
 
-// Saw is Look for somebody who looks again and again: it judges a read of the register
+// Saw is Look for an observer that looks again and again: it judges a read of the register
 // that others made, from begun to ended, by a claim that has not begun and never will.
 func (l *Lease) Saw(begun, ended machine.Mono, v machine.Value) (State, error) {
 	l.begun = begun
@@ -68,7 +68,7 @@ func (s *sight) state() State {
 }
 
 // Obsolete reports whether a store may forget what the writer left at the register that
-// shows v: nobody is, or may be, held off or let in by it. A writer who lives and is
+// shows v: nobody is, or may be, held off or let in by it. A writer that lives and is
 // forgotten loses nothing but time.
 //
 // A record that has raised δ is never obsolete: a contender that finds no record takes the

@@ -89,9 +89,9 @@ type (
 	Renewed struct{ Deadline machine.Mono }
 	// Lost: the deadline passed, or the register shows that we do not hold it any more.
 	Lost struct{ Why string }
-	// Refused answers TryAcquire. Err is set if it is not others who are in the way.
-	// Witness is for the next try: a single look cannot tell a dead holder from a
-	// living one, two looks that are far enough apart can.
+	// Refused answers TryAcquire. Err is set if the cause is not another claim. Witness is
+	// for the next try: a single look cannot tell a dead holder from a living one, two
+	// looks that are far enough apart can.
 	Refused struct {
 		State   State
 		Witness []byte
@@ -106,7 +106,7 @@ type (
 
 // State describes a register to an onlooker.
 type State struct {
-	Members []Member // who hold it or did until they were cut off
+	Members []Member // the claims that hold it or did until they were cut off
 	Waiting int
 }
 

@@ -85,8 +85,8 @@ func TestOracle(t *testing.T) {
 		t.Fatalf("%d claims, want a second one", len(s.claims))
 	}
 	first, second := s.claims[0], s.claims[1]
-	s.wants("what the first claim was told", first.inputs, Acquire{}, stage.Wake{}, stage.Wake{}, stage.Wake{}, stage.Wake{}, Leave{}, stage.Wake{})
-	s.wants("what the second claim was told", second.inputs, Acquire{})
+	s.wants("the outcomes of the first claim", first.inputs, Acquire{}, stage.Wake{}, stage.Wake{}, stage.Wake{}, stage.Wake{}, Leave{}, stage.Wake{})
+	s.wants("the outcomes of the second claim", second.inputs, Acquire{})
 	if first.id == second.id {
 		t.Error("two claims have one ID")
 	}

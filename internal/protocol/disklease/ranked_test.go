@@ -11,7 +11,7 @@ import (
 
 func rank(counter uint64, id byte) Rank { return Rank{counter, machine.ID{15: id}} }
 
-// invocation is an operation on a ranked register and what came of it.
+// invocation is an operation on a ranked register and its result.
 type invocation struct {
 	op    any
 	reply any // nil while it has not returned

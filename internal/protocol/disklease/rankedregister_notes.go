@@ -14,12 +14,12 @@ import (
 // committed and nothing is given up: the operation fails.
 var ErrBlock = errors.New("the register does not hold what a ranked register left in it")
 
-// RankedOverNotes serves the RRReads and RRWrites of a machine by a register that can
-// only be read and written, and that nothing else may use: Disk Paxos (Gafni and
-// Lamport, 2003) in two logical registers, the register's notes for its blocks and the
-// register's data for what is written under rank Last. Its accesses are Notes, Reads
-// and Writes at At 0; package quorumregister makes such a register of n > 2t disks.
-// id is who invokes, and no machine before or beside it may have had the same.
+// RankedOverNotes serves the RRReads and RRWrites of a machine by a register that can only
+// be read and written, and that nothing else may use: Disk Paxos (Gafni and Lamport, 2003)
+// in two logical registers, the register's notes for its blocks and the register's data for
+// what is written under rank Last. Its accesses are Notes, Reads and Writes at At 0;
+// package quorumregister makes such a register of n > 2t disks. id names the invoker, and
+// no machine before or beside it may have had the same.
 //
 // Each writer keeps one block: the greatest rank that it invoked anything with (mbal),
 // the greatest that it wrote (bal), and the value. To read under a rank is to raise
@@ -219,8 +219,9 @@ func Decision(v machine.Value) (value []byte, ok bool, err error) {
 	return v.Data[1:], true, nil
 }
 
-// ObsoleteBlock reports whether a base that shows v may forget what a writer, who is gone,
-// left there for RankedOverNotes: the base holds the decision, and not as that writer's.
+// ObsoleteBlock reports whether a base that shows v may forget the block that a writer, now
+// gone, left there for RankedOverNotes: the base holds the decision, and not as that
+// writer's.
 func ObsoleteBlock(v machine.Value, writer machine.ID) bool {
 	_, ok, _ := Decision(v)
 	return ok && v.Version.Writer != writer

@@ -9,8 +9,8 @@ import (
 )
 
 // A renewal that reads another's record ends the tenure and writes nothing: line 2 of Figure
-// 5. Two who both hold, as the paper's lease may have it before GST, would write in turns and
-// read themselves back for ever.
+//  5. Two holders at once, possible with the paper's lease before GST, would write in turns
+//     and read themselves back for ever.
 func TestARenewalReadsFirst(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		const delta = 10 * time.Millisecond

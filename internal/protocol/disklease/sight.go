@@ -35,14 +35,14 @@ func (w wish) before(ticket uint64, id machine.ID) bool {
 	return w.ticket < ticket || w.ticket == ticket && w.id.Compare(id) < 0
 }
 
-// released reports whether the entry's claim has given it back. Only a stamp that was
-// held is ever released: an entry that got into the register otherwise may hide
-// somebody who holds, and has to be waited out (see doc.go).
+// released reports whether the entry's claim has given it back. Only a stamp that was held
+// is ever released: an entry that got into the register otherwise may hide a holder, and
+// has to be waited out (see doc.go).
 func (s *sight) released(e entry) bool { return s.notes[e.id].released == e.stamp }
 
-// confirmed reports whether the entry's claim has said that it holds. Until then nobody
-// may share with it: its write may have got stuck and come in late, over somebody
-// who holds and minds (see doc.go).
+// confirmed reports whether the entry's claim has said that it holds. Until then no claim
+// may share with it: its write may have got stuck and come in late, over a holder that
+// excludes it (see doc.go).
 func (s *sight) confirmed(e entry) bool { return s.notes[e.id].stamp == e.stamp }
 
 // evidence is a value that a living claim has to change within Δ.

@@ -299,7 +299,7 @@ type admission struct {
 	least   int32 // of their Slots; 0 for none yet
 }
 
-// admission counts those who may hold.
+// admission counts the claims that may hold.
 func (p *Peer) admission(v Value) (a admission) {
 	for j := range v {
 		if h := &v[j]; p.mayHold(h) {

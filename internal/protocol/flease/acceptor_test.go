@@ -56,7 +56,7 @@ func TestAnswersOfAnAcceptor(t *testing.T) {
 		of     cell
 		ask    Op
 		answer *Op  // but for its Ref; nil for none
-		then   cell // what is known afterwards
+		then   cell // the knowledge afterwards
 		alarm  *Alarm
 	}{
 		"read": {was, Op{Kind: Read, Ballot: of2(0)},
@@ -131,8 +131,8 @@ func TestAnswersOfAnAcceptor(t *testing.T) {
 		if !reflect.DeepEqual(got, tt.then) {
 			t.Errorf("behind a %s the acceptor knows %+v, want %+v", name, got, tt.then)
 		}
-		// Of what is served a greater ballot is drawn next, and of a look or what is refused as
-		// being ahead nothing moves ours.
+		// After a message that is served we draw a greater ballot next. A look, or a
+		// message that is refused as being ahead, does not move ours.
 		served := tt.answer != nil && tt.answer.Kind != Skewed && tt.ask.Kind != Peek
 		if heard := p.hlc.last == tt.ask.Ballot; heard != served && name != "write of a longer one" {
 			t.Errorf("a %s has moved our own ballots to %v: %v, want %v", name, p.hlc.last, heard, served)

@@ -49,7 +49,7 @@ type attempt struct {
 	queue       []Waiter // the waiters that all answers name
 	waiting     uint32
 	agree       bool  // all showed the same
-	wrote       Value // what it writes
+	wrote       Value // the value that it writes
 	other       bool  // a refusal had another reason than a greater ballot
 	back        bool  // it writes another's lease back, to decide it
 }
@@ -80,7 +80,7 @@ func (p *Peer) newAttempt(i int32, why aim) int32 {
 }
 
 // under is the counter that attempts of a kind go by. Each kind has its own limit: claims
-// that wait, for peers that are gone perhaps, take no turns from those who could acquire.
+// that wait, for peers that are gone perhaps, take no turns from those that could acquire.
 func (p *Peer) under(why aim, c *claim) *int {
 	switch {
 	case why == renewing:

@@ -51,7 +51,7 @@ func TestRefusalOfACopy(t *testing.T) {
 	c.cut = func(machine.Envelope) bool { return true }
 	c.do(1, Acquire{ID: 1, Name: "a"})
 	at := &p.attempts[p.claims[p.byID[1]].att]
-	at.acks = 0 // what we have said ourselves does not matter here
+	at.acks = 0 // our own messages do not matter here
 	answer := func(from machine.NodeID, kind Kind) {
 		p.answered(from, &Op{Kind: kind, Ref: p.ref(0), Ballot: at.k, Written: at.k - 1})
 	}

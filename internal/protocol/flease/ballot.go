@@ -39,10 +39,10 @@ func millis(d time.Duration) Time { return Time((d + time.Millisecond - 1) / tim
 
 func (t Time) duration() time.Duration { return time.Duration(t) * time.Millisecond }
 
-// Ballot is the k of section 3.2 in one word, so that ballots, fencing tokens and what
-// compares them are plain integers: 41 bits of Time, 13 bits of sequence, 10 bits of
-// member index. They are totally ordered, by time first. The paper's fuzzy comparison
-// (3.6, times within ε count as equal) is no order: see package doc, E1.
+// Ballot is the k of section 3.2 in one word, so that ballots and fencing tokens are
+// compared as plain integers: 41 bits of Time, 13 bits of sequence, 10 bits of member
+// index. They are totally ordered, by time first. The paper's fuzzy comparison (3.6, times
+// within ε count as equal) is no order: see package doc, E1.
 type Ballot uint64
 
 // ballotAt is the least ballot of a time.
@@ -58,7 +58,7 @@ func BallotOf(t Time, seq uint16, member machine.NodeID) Ballot {
 // Time is when the ballot was drawn, by a clock that is not ahead of the fastest.
 func (k Ballot) Time() Time { return Time(k >> (seqBits + memberBits)) }
 
-// Member is who drew it.
+// Member is the index of the member that drew it.
 func (k Ballot) Member() machine.NodeID { return machine.NodeID(k & MaxMember) }
 
 func (k Ballot) String() string {

@@ -109,7 +109,7 @@ func (p *Peer) admissible(a int32, others *Value) bool {
 	if heir == p.cfg.Self {
 		return true
 	}
-	// From here on it is courtesy: to an heir, and to those who came before.
+	// From here on it is courtesy: to an heir, and to earlier claims.
 	polite, blocked := heir != 0, false
 	for j, w := range at.queue {
 		if c.ticket != 0 && w.Ticket >= c.ticket && c.lined || polite {
@@ -153,7 +153,7 @@ func (p *Peer) wait(a int32) {
 		p.report(Waits{ID: c.id, State: s})
 	}
 	if !c.lined {
-		p.look(i) // so that those who come later see us
+		p.look(i) // so that later claims see us
 		return
 	}
 	again := p.now.Mono.Add(p.cfg.poll()*3/4 + p.rand(p.cfg.poll()/4))
@@ -194,7 +194,8 @@ func (p *Peer) prolong(a int32) {
 	p.propose(a, v)
 }
 
-// replaced is what was read, with our own holding changed and what is over left out.
+// replaced returns the value that was read, with our own holding changed and expired ones
+// left out.
 func (p *Peer) replaced(a int32, change func(*Holding)) (v Value, found bool) {
 	at := &p.attempts[a]
 	c := &p.claims[at.claim]

@@ -24,7 +24,7 @@ const (
 type claim struct {
 	id     uint64
 	holder string
-	value  Value  // what its last WRITE wrote
+	value  Value  // the value of its last WRITE
 	wrote  Ballot // the ballot of that WRITE: the highest ever
 	// token is set from the first WRITE of a tenure on, until that is over or given up.
 	token  Ballot

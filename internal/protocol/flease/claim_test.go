@@ -270,21 +270,21 @@ func TestWhatAnAlarmBegins(t *testing.T) {
 		rings  time.Duration // when it is looked at again, without a tick or two; 0 for nothing that is wanted
 		report []Report
 	}{
-		"its renewal is due":            {claim{phase: held, deadline: 9e9, until: 9000}, false, reading, renewing, false, 2 * round, nil},
-		"its renewal was due":           {claim{phase: held, renewAt: -machine.Mono(ttl / 16), deadline: 9e9, until: 9000}, false, reading, renewing, false, 2 * round, nil},
-		"its renewal was due long ago":  {claim{phase: held, renewAt: -machine.Mono(ttl/16) - 1, deadline: 9e9, until: 9000}, false, reading, renewing, false, 2 * round, late(ttl/16 + 1)},
-		"its next try was due long ago": {claim{phase: held, renewAt: -machine.Mono(ttl), deadline: 9e9, until: 9000, tries: 1}, false, reading, renewing, false, 2 * round, nil},
-		"its renewal, near its end":     {claim{phase: held, deadline: machine.Mono(round), until: 9000}, false, reading, renewing, false, round, nil},
-		"its renewal, behind many":      {claim{phase: held, deadline: 9e9, until: 9000}, true, idle, 0, false, round / 32, nil},
-		"it is not due":                 {claim{phase: held, renewAt: machine.Mono(round), deadline: 9e9, until: 9000}, false, idle, 0, false, round, nil},
-		"it is over":                    {claim{phase: held, deadline: 0, until: 9000}, false, idle, 0, false, 0, []Report{Lost{ID: 9, Why: "it was not renewed in time"}}},
-		"its release is to be tried":    {claim{phase: releasing, until: 9000, wrote: 77}, false, writing, returning, false, 2 * round, nil},
-		"its release, under a new one":  {claim{phase: releasing, until: 9000}, false, reading, returning, false, 2 * round, nil},
-		"what it releases is over":      {claim{phase: releasing, until: -100, wrote: 77}, false, idle, 0, false, 0, []Report{Released{ID: 9}}},
-		"it waits":                      {claim{phase: waiting, ticket: 5}, false, peeking, looking, false, 2 * round, nil},
-		"it is to be tried again":       {claim{phase: trying}, false, idle, 0, true, 0, nil},
-		"it is to be looked at again":   {claim{phase: observing, watches: true}, false, idle, 0, true, 0, nil},
-		"its turn has not come":         {claim{phase: queued}, false, idle, 0, false, 0, nil},
+		"its renewal is due":                 {claim{phase: held, deadline: 9e9, until: 9000}, false, reading, renewing, false, 2 * round, nil},
+		"its renewal was due":                {claim{phase: held, renewAt: -machine.Mono(ttl / 16), deadline: 9e9, until: 9000}, false, reading, renewing, false, 2 * round, nil},
+		"its renewal was due long ago":       {claim{phase: held, renewAt: -machine.Mono(ttl/16) - 1, deadline: 9e9, until: 9000}, false, reading, renewing, false, 2 * round, late(ttl/16 + 1)},
+		"its next try was due long ago":      {claim{phase: held, renewAt: -machine.Mono(ttl), deadline: 9e9, until: 9000, tries: 1}, false, reading, renewing, false, 2 * round, nil},
+		"its renewal, near its end":          {claim{phase: held, deadline: machine.Mono(round), until: 9000}, false, reading, renewing, false, round, nil},
+		"its renewal, behind many":           {claim{phase: held, deadline: 9e9, until: 9000}, true, idle, 0, false, round / 32, nil},
+		"it is not due":                      {claim{phase: held, renewAt: machine.Mono(round), deadline: 9e9, until: 9000}, false, idle, 0, false, round, nil},
+		"it is over":                         {claim{phase: held, deadline: 0, until: 9000}, false, idle, 0, false, 0, []Report{Lost{ID: 9, Why: "it was not renewed in time"}}},
+		"its release is to be tried":         {claim{phase: releasing, until: 9000, wrote: 77}, false, writing, returning, false, 2 * round, nil},
+		"its release, under a new one":       {claim{phase: releasing, until: 9000}, false, reading, returning, false, 2 * round, nil},
+		"the lease that it releases is over": {claim{phase: releasing, until: -100, wrote: 77}, false, idle, 0, false, 0, []Report{Released{ID: 9}}},
+		"it waits":                           {claim{phase: waiting, ticket: 5}, false, peeking, looking, false, 2 * round, nil},
+		"it is to be tried again":            {claim{phase: trying}, false, idle, 0, true, 0, nil},
+		"it is to be looked at again":        {claim{phase: observing, watches: true}, false, idle, 0, true, 0, nil},
+		"its turn has not come":              {claim{phase: queued}, false, idle, 0, false, 0, nil},
 	} {
 		c := newCluster(t, 3, func(cfg *Config) { cfg.RoundTimeout = round })
 		p := c.peers[1]

@@ -24,7 +24,7 @@ type cluster struct {
 	alarm map[machine.NodeID]machine.Mono
 
 	decoder Decoder
-	came    Batch // what is being delivered
+	came    Batch // the envelope that is being delivered
 }
 
 func testConfig(self machine.NodeID, n int) Config {

@@ -8,9 +8,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Config describes one peer. Self, Incarnation, View, TMax and Epsilon are required.
-// All peers of a cluster must have the same TMax, Epsilon and View; those who carry
-// messages between them see to that when they meet.
+// Config describes one peer. Self, Incarnation, View, TMax and Epsilon are required. All
+// peers of a cluster must have the same TMax, Epsilon and View; the transports between them
+// check that when they connect.
 type Config struct {
 	// Self is this peer's index among the members, 1 to MaxMember. No two peers may
 	// share one: they would draw the same ballots.

@@ -23,7 +23,7 @@ func TestConfigsAtTheirLimits(t *testing.T) {
 		"the shortest round":       {func(c *Config) { c.TMax, c.Epsilon = 100*ms, ms }, "", func(c Config) bool { return c.RoundTimeout == 5*ms }},
 		"the longest round":        {func(c *Config) { c.TMax = time.Hour }, "", func(c Config) bool { return c.RoundTimeout == 500*ms }},
 		"fractions are rounded up": {func(c *Config) { c.Epsilon, c.RoundTimeout = ms+1, 7*ms+1 }, "", func(c Config) bool { return c.Epsilon == 2*ms && c.RoundTimeout == 8*ms }},
-		"what is given stays": {func(c *Config) { c.MaxClaims, c.MaxAttempts, c.MaxQueued, c.Guard = 1, 2, 3, 2500*ms }, "", func(c Config) bool {
+		"given values stay": {func(c *Config) { c.MaxClaims, c.MaxAttempts, c.MaxQueued, c.Guard = 1, 2, 3, 2500*ms }, "", func(c Config) bool {
 			return c.MaxClaims == 1 && c.MaxAttempts == 2 && c.MaxQueued == 3 && c.Guard == 2500*ms
 		}},
 		"the greatest index":              {func(c *Config) { c.Self = 1023 }, "", nil},
@@ -68,7 +68,7 @@ func TestConfigsAtTheirLimits(t *testing.T) {
 		"t_max must be more than":   {cfg.minTMax(), 4*100*ms + 4*250*ms},
 		"no TTL is shorter than":    {cfg.MinTTL(), time.Second},
 		"an attempt may take":       {cfg.attemptTimeout(), 500 * ms},
-		"who waits looks every":     {cfg.poll(), 312500 * time.Microsecond},
+		"a waiter looks every":      {cfg.poll(), 312500 * time.Microsecond},
 		"a holder stops earlier by": {cfg.guard(2 * time.Second), 100 * ms},
 	} {
 		if tt.got != tt.want {
@@ -77,9 +77,9 @@ func TestConfigsAtTheirLimits(t *testing.T) {
 	}
 	cfg.TMax, cfg.Guard = 4*time.Second, time.Second
 	for what, tt := range map[string]struct{ got, want time.Duration }{
-		"in rounds that are longer, who waits looks every": {cfg.poll(), 250 * ms},
-		"by what is configured":                            {cfg.guard(4 * time.Second), time.Second},
-		"by a quarter at most":                             {cfg.guard(4*time.Second - 4), time.Second - 1},
+		"in rounds that are longer, a waiter looks every": {cfg.poll(), 250 * ms},
+		"by what is configured":                           {cfg.guard(4 * time.Second), time.Second},
+		"by a quarter at most":                            {cfg.guard(4*time.Second - 4), time.Second - 1},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s %v, want %v", what, tt.got, tt.want)

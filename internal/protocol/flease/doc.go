@@ -24,7 +24,7 @@
 //  4. Envelopes come from who they say; damage is found before UnmarshalBinary.
 //  5. From the moment that a next view is decided, a peer that starts gets it as a
 //     ChangeView before anything else. The one after it waits for Active.
-//  6. It wakes the peer about every second, though it has no alarm: what is compared is the
+//  6. It wakes the peer about every second, though it has no alarm. The peer compares the
 //     readings of two steps, and a clock that is slewed for longer than ten seconds between
 //     two may look as if it had been set.
 //  7. A Snapshot is used once. Records of a Durable peer are all kept, in order; it may
@@ -84,9 +84,10 @@
 //     ([Alarm]), and moves nobody's clock, in refusals neither.
 //   - A step of the synchronized clock by more than ε/4 is as good as a crash.
 //   - Peek promises nothing, so that waiting disturbs no renewal. A READ whose claim the
-//     acceptor's lease keeps out is answered like a Peek, so that trying disturbs none either:
-//     many who try would else have every renewal refused. A claim that is kept out only as
-//     far as some acceptors know insists. The paper's GetLease (Decide) does not ask so.
+//     acceptor's lease keeps out is answered like a Peek, so that trying disturbs none
+//     either: many tries would else have every renewal refused. A claim that is kept out
+//     only as far as some acceptors know insists. The paper's GetLease (Decide) does not
+//     ask so.
 //   - The acceptors remember a waiter for a while, and call it when its turn may have come.
 //     That is courtesy: exclusion never rests on it. It lasts while the holders keep out
 //     the first in the line, as readers keep out a writer. A waiter that could acquire and
@@ -98,14 +99,16 @@
 //     release written under it; if others have written since, the release takes a ballot of
 //     its own. A proposer that had read the lease before and writes it back may undo even a
 //     confirmed release. Others then wait for its end, and nobody holds it.
-//   - Handover is a release that names an heir, who may come first for two round timeouts.
-//   - A value lists all who share, each with its Slots; the paper's has one lease. A
+//   - Handover is a release that names an heir, which may come first for two round
+//     timeouts.
+//   - A value lists all that share, each with its Slots; the paper's has one lease. A
 //     proposer keeps the others' as it read them. L2 holds for each.
 //   - A lock delay is a part of λ.t that the holder itself does not use.
 //   - Views go up by one, each when the last is active. Cells that a change leaves alone go
-//     on (internal/holder/flease ends a peer that is no member any more, with all its leases). The
-//     others close at a majority of each old cell, then W passes, then the new view votes,
-//     whatever the change (F-1). A closed cell stays closed, whatever view comes next.
+//     on (internal/holder/flease ends a peer that is no member any more, with all its
+//     leases). The others close at a majority of each old cell, then W passes, then the new
+//     view votes, whatever the change (F-1). A closed cell stays closed under all later
+//     views.
 //
 // # Invariants
 //
@@ -163,16 +166,17 @@
 //
 // # What was covered
 //
-// TestExplore looks at every state of small scopes over this very code: three acceptors that
-// propose as well, all orders of messages, crash and restart at any moment, jumps of time.
-// Two ballots: 1,981 states. The third peer crashes, and a quarantine passes: 8,618, or any
-// peer does: 14,249; with two jumps and other clocks: 41,749. Three ballots and one crash:
-// 55,595. Three proposers: 22,523. A holder, then the crash of an acceptor that had voted for
-// it, then half of t_max, t_max or W, then another claim and a renewal: 4,072; these in any
-// order, with clocks ε apart: 159,080. At most one lease is believed in, tokens grow, and no
-// acceptor promises less than in an earlier life. (`go test ./internal/protocol/flease -run TestExplore -explore`
-// looks at all, `go test ./internal/protocol/flease` at 14,671.) A quarantine of half its length and a floor
-// that is left away are found so; that it needs the 3ε beside t_max follows from clocks that
-// are slewed meanwhile, for which internal/lab/fleasesim has a script. Random worlds check exclusion, L1,
-// L2, R1 to R5 and tokens under everything else.
+// TestExplore looks at every state of small scopes over this very code: three acceptors
+// that propose as well, all orders of messages, crash and restart at any moment, jumps of
+// time. Two ballots: 1,981 states. The third peer crashes, and a quarantine passes: 8,618,
+// or any peer does: 14,249; with two jumps and other clocks: 41,749. Three ballots and one
+// crash: 55,595. Three proposers: 22,523. A holder, the crash of an acceptor that had voted
+// for it, half of t_max, t_max or W, another claim and a renewal: 4,072; these in any
+// order, with clocks ε apart: 159,080. At most one lease is believed in, tokens grow, and
+// no acceptor promises less than in an earlier life. (`go test ./internal/protocol/flease
+// -run TestExplore -explore` looks at all, `go test ./internal/protocol/flease` at 14,671.)
+// A quarantine of half its length and a floor that is left away are found so; that it needs
+// the 3ε beside t_max follows from clocks that are slewed meanwhile, for which
+// internal/lab/fleasesim has a script. Random worlds check exclusion, L1, L2, R1 to R5 and
+// tokens under everything else.
 package flease

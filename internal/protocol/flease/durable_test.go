@@ -29,7 +29,7 @@ func TestWhatIsPersisted(t *testing.T) {
 		{"a look", []Op{{Kind: Peek, Name: "a", Ballot: k(9)}}, nil, []Kind{Peeked}},
 		{"two registers", []Op{{Kind: Read, Name: "b", Ballot: k(4)}, {Kind: Read, Name: "a", Ballot: k(5)}, {Kind: Write, Name: "b", Ballot: k(6)}},
 			[]CellRecord{{Name: "b", Promised: k(6), Written: k(6)}, {Name: "a", Promised: k(5), Written: k(3), Value: lease}}, []Kind{AckRead, AckRead, AckWrite}},
-		{"what is given back under the same ballot", []Op{{Kind: Write, Name: "a", Ballot: k(5), Value: lease}, {Kind: Write, Name: "a", Ballot: k(5), Value: back}},
+		{"a value given back under the same ballot", []Op{{Kind: Write, Name: "a", Ballot: k(5), Value: lease}, {Kind: Write, Name: "a", Ballot: k(5), Value: back}},
 			[]CellRecord{{Name: "a", Promised: k(5), Written: k(5), Value: back}}, []Kind{AckWrite, AckWrite}},
 		{"that again", []Op{{Kind: Write, Name: "a", Ballot: k(5), Value: lease}, {Kind: Write, Name: "a", Ballot: k(5), Value: back}}, nil, []Kind{AckWrite, AckWrite}},
 		{"a lease", []Op{{Kind: Write, Name: "a", Ballot: k(6), Value: lease}}, []CellRecord{{Name: "a", Promised: k(6), Written: k(6), Value: lease}}, []Kind{AckWrite}},

@@ -182,7 +182,7 @@ func TestSafetyPeriodSkipped(t *testing.T) {
 	}
 }
 
-// Algorithm 3 where clocks differ has two who hold; Algorithm 4 has not.
+// Algorithm 3 where clocks differ has two holders; Algorithm 4 has not.
 func TestLooseClocksNeedTheSafetyPeriod(t *testing.T) {
 	for _, form := range []Form{Renewing, Loose} {
 		c := newPaperCell(t, Strict)

@@ -26,7 +26,7 @@ func TestHandoverReserves(t *testing.T) {
 	c.pass(c.peers[2].cfg.RoundTimeout)
 	c.do(2, Acquire{ID: 4, Name: "a", Try: true})
 	if has[Acquired](c, 2) {
-		t.Fatal("another comes before the heir, who has a round timeout left")
+		t.Fatal("another comes before the heir, which has a round timeout left")
 	}
 	c.pass(c.peers[2].cfg.RoundTimeout + c.peers[2].cfg.RoundTimeout/10)
 	c.do(2, Acquire{ID: 5, Name: "a", Try: true})

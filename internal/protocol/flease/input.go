@@ -82,7 +82,7 @@ func (ChangeView) input() {}
 func (Shutdown) input()   {}
 func (ClockFault) input() {}
 
-// Outcomes: what a peer reports.
+// Outcomes: the reports of a peer.
 type (
 	// Acquired: the lease is held while the monotonic clock shows less than Deadline and
 	// the synchronized one less than Until. Both have to be looked at: the paper's rule is
@@ -137,7 +137,7 @@ type (
 	// Alarm is trouble that people should hear of. It is repeated at most once per TMax.
 	Alarm struct {
 		Kind AlarmKind
-		Peer machine.NodeID // who is meant, 0 if it is not known
+		Peer machine.NodeID // the heir, 0 if it is not known
 		By   time.Duration  // Skew: how far it is ahead beyond ε, about; Jump: how far
 		Why  string
 	}

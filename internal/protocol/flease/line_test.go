@@ -57,7 +57,7 @@ func TestWhoIsInTheLine(t *testing.T) {
 	pass(2 * poll)
 	want("three polls later", whole...)
 	pass(1)
-	want("a moment later, but for who was heard of since", Waiter{second, Shared})
+	want("a moment later, but for a waiter that was heard of since", Waiter{second, Shared})
 	pass(poll - 1)
 	want("three polls after that", Waiter{second, Shared})
 	pass(1)
@@ -84,8 +84,8 @@ func TestWhoIsCalled(t *testing.T) {
 	for name, tt := range map[string]struct {
 		line  []int32 // slots of those who wait: 1 and 3 at peer 2, 2 and 4 at peer 3
 		value func(p *Peer) Value
-		quits int   // who leaves in the place of a write
-		want  []int // who is called
+		quits int   // the waiter that leaves in the place of a write
+		want  []int // the waiters that are called
 		later []int // and when the last of those has left
 	}{
 		"released, one waits":             {[]int32{1}, func(p *Peer) Value { return Value{{Until: p.c + 99, Slots: 1, Released: true}} }, 0, []int{1}, nil},
@@ -94,8 +94,8 @@ func TestWhoIsCalled(t *testing.T) {
 		"not over at the slowest":         {[]int32{1, 1}, func(p *Peer) Value { return Value{{Until: p.c - p.eps + 1, Slots: 1}} }, 0, nil, nil},
 		"many may share it":               {[]int32{Shared, Shared, 1, Shared}, func(p *Peer) Value { return nil }, 0, []int{1, 2}, nil},
 		"two may share it":                {[]int32{2, Shared, Shared}, func(p *Peer) Value { return nil }, 0, []int{1, 2}, []int{3}},
-		"one beside who holds":            {[]int32{2, 2}, func(p *Peer) Value { return Value{{Until: p.c + 99, Slots: 2}} }, 0, []int{1}, []int{2}},
-		"who holds has room for one":      {[]int32{2, 2}, func(p *Peer) Value { return Value{{Until: p.c + 99, Slots: 1}} }, 0, nil, nil},
+		"one beside the holder":           {[]int32{2, 2}, func(p *Peer) Value { return Value{{Until: p.c + 99, Slots: 2}} }, 0, []int{1}, []int{2}},
+		"the holder has room for one":     {[]int32{2, 2}, func(p *Peer) Value { return Value{{Until: p.c + 99, Slots: 1}} }, 0, nil, nil},
 		"an exclusive one keeps others":   {[]int32{1, Shared}, func(p *Peer) Value { return Value{{Until: p.c + 99, Slots: Shared}} }, 0, nil, nil},
 		"an heir is called before others": {[]int32{1, 1}, func(p *Peer) Value { return Value{{Until: p.c + 99, Slots: 1, Released: true, Heir: 3}} }, 0, []int{2}, nil},
 		"an heir that has not come":       {[]int32{1, 1}, func(p *Peer) Value { return Value{{Until: p.c, Slots: 1, Released: true, Heir: 3}} }, 0, []int{1}, []int{2}},
@@ -145,7 +145,7 @@ func TestWhoIsCalled(t *testing.T) {
 		said, _ := c.hears(1, 2, 1, ask)
 		check("", said, tt.want)
 		if tt.quits > 0 {
-			continue // while nothing is written they are called with each who leaves
+			continue // while nothing is written they are called with each that leaves
 		}
 		said, _ = c.hears(1, 2, 1, ask)
 		check(" and the same is written again", said, nil)
@@ -157,8 +157,8 @@ func TestWhoIsCalled(t *testing.T) {
 	}
 }
 
-// A claim that writes is in the line no more, and is not called itself. A waiter that was called for a
-// WRITE is not called for it again, whatever was promised since.
+// A claim that writes is in the line no more, and is not called itself. A waiter that was
+// called for a WRITE is not called for it again, despite any promise since.
 func TestNobodyIsCalledTwice(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]

@@ -5,7 +5,7 @@ import (
 )
 
 // Holding is a lease λ = (p, t) of section 3.1, in the register of its resource. The
-// paper's register has one; a Value lists all who share.
+// paper's register has one; a Value lists all that share.
 type Holding struct {
 	// Token names the tenure: the ballot of its first WRITE.
 	Token Ballot
@@ -71,7 +71,7 @@ type Op struct {
 
 	Ticket Ballot // of Peek and Quit, and of a Write that ends a wait; of Learn whose turn it is
 	Slots  int32  // of Peek with a Ticket, and of a Read that promises nothing while they do not fit
-	// Queue is, of AckRead and Peeked, who waits, by ticket: the first few.
+	// Queue has, in AckRead and Peeked, the first few waiters, by ticket.
 	Queue []Waiter
 	// Waiting is how many wait.
 	Waiting uint32

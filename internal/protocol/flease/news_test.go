@@ -24,10 +24,10 @@ func TestNewsOfViews(t *testing.T) {
 		news     *ViewNews
 		ops      []Op
 		served   bool
-		told     *ViewNews // what 2 is told besides
+		told     *ViewNews // further news to 2
 		alarm    string
 		then     uint64           // the epoch of the next view
-		who      []machine.NodeID // who have closed
+		who      []machine.NodeID // the members that have closed
 		closed   bool
 	}{
 		"the same":                            {false, 5, cur.digest(), nil, ask, true, nil, "", 0, nil, false},

@@ -53,7 +53,7 @@ type Peer struct {
 	lateUntil    machine.Mono
 
 	lanes   []*lane          // by member
-	peers   []machine.NodeID // who have a lane, ascending
+	peers   []machine.NodeID // the peers that have a lane, ascending
 	spare   [][]Op           // used before, see Reuse
 	changed []CellRecord     // of a Durable peer, to be persisted
 	delays  map[Ballot]Time  // tokens of ours that were lost with a lock delay, and until when that lasts
@@ -277,8 +277,8 @@ func (p *Peer) sweep() {
 	p.shrink()
 }
 
-// Names are the resources of which this peer, as an acceptor, remembers a lease that may be
-// valid, or somebody who waits; in no particular order.
+// Names returns the resources of which this peer, as an acceptor, remembers a lease that
+// may be valid, or a waiter; in no particular order.
 func (p *Peer) Names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range p.cells {

@@ -112,7 +112,7 @@ func TestReleasesWordForWord(t *testing.T) {
 		input   any
 		until   Time // of the released holding, behind now; 0 for its own
 		heir    uint16
-		refused bool // by the others, who have written another's lease beside it
+		refused bool // by the others, which have written another's lease beside it
 	}{
 		"one round":                    {Release{ID: 7}, 0, 0, false},
 		"two rounds":                   {Release{ID: 7}, 0, 0, true},

@@ -11,8 +11,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestShrink: when most leases are gone, the tables are as large as what is left, which
-// goes on as before: it is renewed, given back, and taken by who waits.
+// TestShrink: when most leases are gone, the tables are only as large as the rest needs.
+// The rest goes on as before: it is renewed, given back, and taken by waiters.
 func TestShrink(t *testing.T) {
 	const leases, each = 3 * minTable, 100
 	c := newCluster(t, 3, nil)
@@ -171,8 +171,9 @@ func (p *Peer) logical() (lines []string) {
 	return lines
 }
 
-// TestWhatMovesStaysTheSame: tables that shrink have all that they had, but for what was given up: claims, those to one
-// name, their alarms and turns, what is under way, and the lines of those that wait.
+// TestWhatMovesStaysTheSame: tables that shrink have all that they had, but for claims that
+// were given up. They keep claims, those to one name, their alarms and turns, the attempts
+// under way, and the lines of waiters.
 func TestWhatMovesStaysTheSame(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]

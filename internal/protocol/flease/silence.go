@@ -33,8 +33,8 @@ func (p *Peer) beginQuarantine() {
 }
 
 // silentFor begins a silence of d on both clocks. If the synchronized clock was ahead of
-// others' for long and has been set right, it lasts until that clock is back where it was:
-// till then the peer could accept and draw no ballots, or tokens would go back.
+// others' for long and has been set right, it lasts until that clock is back where it was.
+// Till then the peer could accept and draw no ballots, or tokens would go back.
 func (p *Peer) silentFor(d time.Duration) {
 	until := max(p.c+millis(d), p.floor, p.hlc.last.Time()-p.eps)
 	p.silence = silence{mono: p.now.Mono.Add(d), wall: until, on: true}
@@ -79,7 +79,7 @@ func (p *Peer) tick(now machine.Now) {
 	if limit := p.cfg.Epsilon/4 + min(passed, unwatched)/500; apart > limit || -apart > limit {
 		p.fault(apart, fmt.Sprintf("the synchronized clock went %v while the monotonic one went %v", passed+apart, passed))
 	}
-	// Monotone, so that what was forgotten stays refused if the clock is set back.
+	// Monotone, so that forgotten ballots stay refused if the clock is set back.
 	p.floor = max(p.floor, p.c-p.tmax-2*p.eps)
 	if p.silence.on && now.Mono >= p.silence.mono && p.c >= p.silence.wall {
 		p.silence.on = false

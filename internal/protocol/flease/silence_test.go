@@ -38,8 +38,9 @@ func TestAQuarantineIsOverByBothClocks(t *testing.T) {
 	}
 }
 
-// A clock that moves apart from the other between two steps by more than ε/4, and what slewing makes of the time between,
-// forwards or backwards, is a fault; by that much it is none.
+// A clock is at fault if it moves apart from the other between two steps, forwards or
+// backwards, by more than ε/4 and the effect of slewing in that time. By that much it is
+// not.
 func TestHowFarClocksMayMoveApart(t *testing.T) {
 	for _, tt := range []struct {
 		passes, apart time.Duration

@@ -48,7 +48,7 @@ func TestWhatAShutdownLeaves(t *testing.T) {
 			ends[out.ID] = out.Confirmed
 		case Snapshot:
 			if r = out.Record; i != len(rd.Outcomes)-1 {
-				t.Error("what it leaves is not its last word")
+				t.Error("the value that it leaves is not its last word")
 			}
 		}
 	}
@@ -251,8 +251,9 @@ func TestHowOftenAnAlarmIsTold(t *testing.T) {
 	}
 }
 
-// A claim that is given up in a silence is not given back, though its WRITE may have been decided: the peer says nothing,
-// and the claim ends when its lease would be over at all clocks.
+// A claim that is given up in a silence is not given back, though its WRITE may have been
+// decided. The peer says nothing, and the claim ends when its lease would be over at all
+// clocks.
 func TestGivenUpInSilence(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]

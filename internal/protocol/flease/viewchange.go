@@ -42,10 +42,10 @@ func (p *Peer) expect(v View) {
 
 func sameCell(a, b *cellGroup) bool { return slices.Equal(a.members, b.members) }
 
-// changeView begins a change of the membership. Whichever way members change, a majority
-// of each old cell stops voting in it first, for good; then all wait for a quarantine,
-// so that no lease of an old cell is left, and the next change cannot begin earlier
-// (F-1). Cells that stay as they are go on through it all.
+// changeView begins a change of the membership. Whichever way members change, a majority of
+// each old cell stops voting in it first, for good. Then all wait for a quarantine, so that
+// no lease of an old cell is left, and the next change cannot begin earlier (F-1). Cells
+// that stay as they are go on through it all.
 func (p *Peer) changeView(v View) {
 	switch {
 	case v.Check() != nil:

@@ -98,8 +98,8 @@ func TestOneMemberCallsItself(t *testing.T) {
 	}
 }
 
-// TestWaitersTakeNoTurns: many who wait for peers that are gone keep nobody from acquiring
-// elsewhere.
+// TestWaitersTakeNoTurns: many claims that wait for peers that are gone keep no other from
+// acquiring elsewhere.
 func TestWaitersTakeNoTurns(t *testing.T) {
 	c := newCluster(t, 6, func(cfg *Config) { cfg.MaxAttempts = 4; cfg.View.Replicas = 3 })
 	v := c.peers[1].cfg.View

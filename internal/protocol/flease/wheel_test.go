@@ -10,7 +10,7 @@ import (
 )
 
 // A wheel rings each alarm once, never early, and in the tick in which next said it would
-// have to be looked at, whatever is set and taken back meanwhile.
+// have to be looked at, even if others are set and taken back meanwhile.
 func TestWheel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := machine.Mono(rapid.Int64Range(0, 1<<50).Draw(t, "start"))
