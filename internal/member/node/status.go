@@ -67,9 +67,6 @@ func (n *Node) RoundTrip(id uint64) time.Duration {
 	return n.peers.Stats(machine.NodeID(id)).RTT
 }
 
-// diskUsage is the size in bytes of the log's segments.
-func (n *Node) diskUsage() int64 { return n.storage.log.Usage() }
-
 // Stats are of the newest state, whether it may be seen or not.
 func (n *Node) Stats() kv.Stats { return n.applied().view.Stats() }
 
