@@ -77,7 +77,7 @@ func replay(t *testing.T, p sim.Protocol, seed uint64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Fatalf("seed %d: %v\n%s\nreplay: go test ./internal/lab/sim/%s -run '^%s$' -seed %d",
+		t.Fatalf("seed %d: %v\n%s\nreplay: go test ./internal/lab/%s -run '^%s$' -seed %d",
 			seed, failure, strings.Join(w.Clues(*notesFlag), "\n"), filepath.Base(dir), t.Name(), seed)
 	}
 }
