@@ -21,7 +21,7 @@ var hooks = []mutant.Edit{
 	{Path: "internal/member/node/barrier.go", Before: "if n.State().index >= index {\n", After: "if hook.Pause() && n.State().index >= index {\n"},
 	{Path: "internal/member/node/readview.go", Before: "n.order.Load() == order", After: "hook.Pause() && n.order.Load() == order"},
 	{Path: "internal/member/node/readview.go", Before: "if r.ready.ByLog {\n", After: "if hook.Pause() && r.ready.ByLog {\n"},
-	{Path: "internal/member/node/readview.go", Before: "ok := seen.For(*n.ahead.Load(), r.ready); err", After: "ok := seen.For(*n.ahead.Load(), r.ready); hook.Pause() && err"},
+	{Path: "internal/member/node/readview.go", Before: "ok := visibility.For(*n.ahead.Load(), r.ready); err", After: "ok := visibility.For(*n.ahead.Load(), r.ready); hook.Pause() && err"},
 	{Path: "internal/member/node/node.go", Before: "MaxTailBytes: n.cfg.MaxTailBytes", After: "MaxTailBytes: hook.Tail(n.cfg.MaxTailBytes)"},
 	{Path: "internal/core/replica/readleases.go", Before: "c.PlanEvery = 5 * time.Second", After: "c.PlanEvery = 300 * time.Millisecond"},
 	{Path: "internal/core/replica/readleases.go", Before: "c.Planner.Buckets = placement.MaxBuckets", After: "c.Planner.Buckets = 256"},

@@ -32,7 +32,7 @@ var mutants = []broken{
 		{Path: "internal/member/node/readview.go", Before: "if view := n.View(); n.order", After: "if n.order"},
 	}, policies: "all", insides: true},
 	{name: "a member reads what its log has, not what it has applied", edits: []mutant.Edit{
-		{Path: "internal/core/replica/readrelease.go", Before: "now.Index = r.last\n", After: "now.Index = rl.released\n"},
+		{Path: "internal/core/replica/readrelease.go", Before: "now.Index = at.last\n", After: "now.Index = rl.released\n"},
 	}, policies: "all"},
 	{name: "a range is read by a holder of all of it", edits: []mutant.Edit{
 		{Path: "internal/core/replica/keyorder.go", Before: "if every, _ := c.setting", After: "if _, every := c.setting"},
