@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	miniserver "github.com/alicebob/miniredis/v2/server"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
@@ -19,13 +18,7 @@ func TestRestoreCommand(t *testing.T) {
 	var servers []*miniredis.Miniredis
 	var addrs []string
 	for range 3 {
-		h := miniredis.RunT(t)
-		h.Server().SetPreHook(func(c *miniserver.Peer, cmd string, _ ...string) bool {
-			if strings.EqualFold(cmd, "INFO") { // with which it would race
-				c.WriteBulk("# Clients\r\nconnected_clients:1\r\n")
-			}
-			return strings.EqualFold(cmd, "INFO")
-		})
+		h := redisServer(t)
 		servers, addrs = append(servers, h), append(addrs, h.Addr())
 	}
 	at := "redis://" + strings.Join(addrs, ",")

@@ -54,15 +54,21 @@ func TestLocalStoresAreOfOneHost(t *testing.T) {
 	}
 }
 
-// Stores on a Redis server are made and shown, with what may happen to them.
-func TestShowsWhatRedisMayLose(t *testing.T) {
+// redisServer is a stand-in for Redis. It answers INFO itself, with which miniredis would race.
+func redisServer(t *testing.T) *miniredis.Miniredis {
 	h := miniredis.RunT(t)
 	h.Server().SetPreHook(func(c *miniserver.Peer, cmd string, _ ...string) bool {
-		if strings.EqualFold(cmd, "INFO") { // with which it would race
+		if strings.EqualFold(cmd, "INFO") {
 			c.WriteBulk("# Clients\r\nconnected_clients:1\r\n")
 		}
 		return strings.EqualFold(cmd, "INFO")
 	})
+	return h
+}
+
+// Stores on a Redis server are made and shown, with what may happen to them.
+func TestShowsWhatRedisMayLose(t *testing.T) {
+	h := redisServer(t)
 	at := "redis://" + h.Addr()
 	if out, err := command(t, "lease", "init", "--at", at, "--ttl", "30s", "--delay", "100ms", "-o", "json"); err != nil || !strings.Contains(out, `"ttl_ms": 30000`) {
 		t.Fatalf("%s, %v", out, err)

@@ -393,6 +393,40 @@ func TestOfferWaitsWhileTheQueueIsFull(t *testing.T) {
 	})
 }
 
+// StepInTurn waits as Offer does, and steps its input once there is room. When the driver stops
+// first, it returns.
+func TestStepInTurnWaitsWhileTheQueueIsFull(t *testing.T) {
+	for _, stops := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &recorder{}
+			d := start(t, m, &world{}, 1)
+			release := make(chan struct{})
+			d.Gather(yields(func() any { <-release; return nil }))
+			synctest.Wait()
+			d.Step("first")
+			stepped := false
+			go func() { d.StepInTurn("in turn"); stepped = true }()
+			synctest.Wait()
+			if stepped {
+				t.Error("StepInTurn returned while the queue was full")
+			}
+			if stops {
+				go d.Stop()
+				synctest.Wait()
+			}
+			close(release)
+			synctest.Wait()
+			if !stepped {
+				t.Errorf("stops: %v: StepInTurn still waits", stops)
+			}
+			saw, _, _ := m.saw()
+			if got, want := slices.Contains(saw, any("in turn")), !stops; got != want {
+				t.Errorf("stops: %v: the input was stepped: %v, want %v", stops, got, want)
+			}
+		})
+	}
+}
+
 // TestRoomInAQueueThatIsJustFull has exactly as many inputs wait as may. A caller that
 // offers more goes on when they are taken, and not only when another has queued one
 // besides.
