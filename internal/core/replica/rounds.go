@@ -3,6 +3,7 @@ package replica
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
@@ -22,6 +23,10 @@ type rounds struct {
 	wanted uint64 // highest Read asked for
 	done   uint64 // highest Read answered
 	flying []round
+	// wait is how long the oldest of these may be on its way before all count as lost, beside
+	// half an election timeout. An answer to a round that was given up counts for nothing,
+	// so it grows where answers take longer: otherwise none would ever count.
+	wait time.Duration
 
 	inbox []question // at the leader: of others, waiting for a round to begin
 	// late are rounds that were confirmed, at a leader that has to commit first what
@@ -75,7 +80,19 @@ func (rs *rounds) due(now machine.Mono, waiting int) machine.Mono {
 	return machine.Never
 }
 
-func (rs *rounds) reset() { rs.flying, rs.inbox, rs.late = nil, nil, nil }
+func (rs *rounds) reset() { rs.flying, rs.inbox, rs.late, rs.wait = nil, nil, nil, 0 }
+
+// patience returns how long a round may be on its way before it counts as lost.
+func (rs *rounds) patience(at moment) time.Duration {
+	return min(max(rs.wait, at.cfg.electionTimeout()/2), 2*at.cfg.electionTimeout())
+}
+
+// took notes how long the nth round in flight, if there is one, was on its way.
+func (rs *rounds) took(at moment, n int) {
+	if n >= 0 {
+		rs.wait = 2 * at.now.Sub(rs.flying[n].since)
+	}
+}
 
 // turnRounds ends rounds, and sends others out for what waits for one.
 func (r *Replica) turnRounds() {
@@ -244,6 +261,7 @@ func (rs *rounds) answered(at moment, eff *effects, m readAnswer, b readBound) [
 		return nil // to an earlier life, which used the same numbers
 	}
 	n := slices.IndexFunc(rs.flying, func(f round) bool { return f.id == m.Round })
+	rs.took(at, n)
 	if n < 0 || len(rs.flying[n].keys) == 0 {
 		return rs.end(at, eff, n, b)
 	}
@@ -255,9 +273,9 @@ func (rs *rounds) answered(at moment, eff *effects, m readAnswer, b readBound) [
 // confirmed takes raft's word that this leader was the leader after the round
 // began, and that nothing later than the bound's index was answered before.
 func (rs *rounds) confirmed(at moment, eff *effects, context []byte, b readBound) []askBatch {
-	return rs.end(at, eff, slices.IndexFunc(rs.flying, func(f round) bool {
-		return bytes.Equal(context, readContext(f.id))
-	}), b)
+	n := slices.IndexFunc(rs.flying, func(f round) bool { return bytes.Equal(context, readContext(f.id)) })
+	rs.took(at, n)
+	return rs.end(at, eff, n, b)
 }
 
 // end ends the nth round in flight, if there is one, and those before.
@@ -320,9 +338,10 @@ func (rs *rounds) finish(eff *effects, done []round, index uint64) (asks []askBa
 // giveUp gives up rounds whose messages seem lost, so that fresh ones set out, and reports
 // whether there were any. It returns their asks.
 func (rs *rounds) giveUp(at moment) (asks []askBatch, lost bool) {
-	if len(rs.flying) == 0 || at.now.Sub(rs.flying[0].since) < at.cfg.electionTimeout()/2 {
+	if len(rs.flying) == 0 || at.now.Sub(rs.flying[0].since) < rs.patience(at) {
 		return nil, false
 	}
+	rs.wait = 2 * rs.patience(at)
 	for _, f := range rs.flying {
 		asks = append(asks, f.asks...)
 		rs.inbox = append(rs.inbox, f.questions...)

@@ -64,3 +64,43 @@ func TestRoundsAreGivenUpByTheFirst(t *testing.T) {
 		t.Errorf("of an earlier leadership %d rounds go on, %d questions wait, and %d rounds are late", len(rs.flying), len(rs.inbox), len(rs.late))
 	}
 }
+
+// A round that was given up is lost, whatever comes of it. So the next has twice as long, up to two
+// election timeouts, and an answer says how long to wait from then on: a member whose answers take
+// longer than half an election timeout would otherwise never have one.
+func TestRoundsOfDistantMembersAreWaitedFor(t *testing.T) {
+	r := keyReader(9)
+	rs, timeout := &r.rounds, r.cfg.electionTimeout()
+	fly := func(age time.Duration) { rs.flying = []round{{id: 1, reads: 1, since: r.now.Add(-age)}} }
+	lost := func(age time.Duration) bool {
+		fly(age)
+		_, lost := rs.giveUp(r.moment)
+		return lost
+	}
+	answered := map[string]func(){
+		"the leader's answer": func() {
+			rs.answered(r.moment, &r.effects, readAnswer{Round: 1, Index: 7}, r.reads.bound(r.moment, 7))
+		},
+		"raft's": func() { rs.confirmed(r.moment, &r.effects, readContext(1), r.reads.bound(r.moment, 7)) },
+	}
+	for _, want := range []time.Duration{timeout / 2, timeout, 2 * timeout, 2 * timeout} {
+		if lost(want-1) || !lost(want) {
+			t.Errorf("a round is not given up after %v", want)
+		}
+	}
+	for name, answer := range answered {
+		fly(timeout * 3 / 5)
+		answer()
+		if want := timeout * 6 / 5; lost(want-1) || !lost(want) {
+			t.Errorf("%s took %v, and the next round is not given up after %v", name, timeout*3/5, want)
+		}
+		fly(1)
+		answer()
+		if want := timeout / 2; lost(want-1) || !lost(want) {
+			t.Errorf("%s took a moment, and the next round is not given up after %v", name, want)
+		}
+	}
+	if rs.reset(); lost(timeout/2-1) || !lost(timeout/2) {
+		t.Errorf("the first round of a leadership is not given up after %v", timeout/2)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // readScripts: a linearizable read sees every write acknowledged before it was
@@ -197,6 +198,19 @@ var readScripts = []script{
 		lost.catch(1)
 		lost.away()
 		s.success(2*time.Second, "the read", r)
+	}},
+	{name: "read-far-from-the-leader", play: func(s *stage) {
+		// The answer comes when the round was given up already, and so would each.
+		_, f, _ := s.three()
+		s.net.OneWay = func(from, to machine.NodeID) time.Duration {
+			if from == f.ID || to == f.ID {
+				return 3 * tick // there and back, more than half an election timeout
+			}
+			return 0
+		}
+		s.w.Run(electionTicks * tick)
+		s.success(2*electionTicks*tick, "a read", s.read(f, "k"))
+		s.success(7*tick, "another, since the first says how long that takes", s.read(f, "k"))
 	}},
 	{name: "read-over-a-change-of-leader", play: func(s *stage) {
 		lead, f, g := s.three()
