@@ -1,6 +1,6 @@
 # The verbs of this repository. `make` prints this help.
 .DEFAULT_GOAL := help
-.PHONY: help build lab test race modules modules-long vet fuzz fuzz-draw bench sim wholesim mutants draw survivors worlds-draw compare nightly
+.PHONY: help build lab test race modules modules-long upgrade vet fuzz fuzz-draw bench sim wholesim mutants draw survivors worlds-draw compare nightly
 
 help: ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,6 +45,13 @@ modules: ## build, vet and test (-short) every other Go module in the repository
 
 modules-long: ## the same without -short: the whole differential test, torture, peers; for hours
 	@bad=; for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go test -count=1 -timeout 3h -skip '^TestReadTorture$$' ./...) || bad="$$bad $$d"; done; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
+
+# The first commit whose members talk to those of today.
+OLDER ?= a972660d
+upgrade: ## members of an OLDER commit, upgraded one after the other under attack
+	@dir=$$(mktemp -d) && git archive $(OLDER) | tar x -C "$$dir" && (cd "$$dir" && go build -o tenure-older ./cmd/tenure) && \
+		(cd compat && TENURE_COMPAT_OLDER="$$dir/tenure-older" go test ./torture -run '^TestUpgrade$$' -count=1 -timeout 1h -v $(if $(SEEDS),-seeds $(SEEDS))); \
+		bad=$$?; rm -rf "$$dir"; exit $$bad
 
 # Counted, not timed: before Go 1.27 the end of a time may be taken for a failure, most of all
 # on a busy machine (go.dev/issue/75804).

@@ -33,7 +33,7 @@ type Config struct {
 	// EnvOf does so for the environment.
 	EnvOf func(i, n int) []string
 
-	// Binary overrides the program of a kind, for a mutant of it.
+	// Binary overrides the program of a kind, for a mutant of it or an older version.
 	Binary string
 }
 

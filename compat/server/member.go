@@ -114,6 +114,13 @@ func (m *Member) Renew() error {
 	return os.RemoveAll(m.DataDir)
 }
 
+// Upgrade has later starts run another program, over the same data: another version of the server.
+func (m *Member) Upgrade(binary string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.binary = binary
+}
+
 // startMark begins the line that separates runs in the log.
 const startMark = "---- started "
 

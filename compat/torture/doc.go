@@ -25,6 +25,9 @@
 //   - no lease ends before TTL after its last successful renewal was sent; those
 //     renewed to the end exist at the end, abandoned ones do not (leases.go).
 //
+// TestUpgrade starts the members with an older version, and the nemesis upgrades each of them to
+// this one, between its attacks (`make upgrade`).
+//
 // Each judge is shown false histories in its tests, and the whole is shown
 // holders that do not watch their deadline.
 //

@@ -21,12 +21,14 @@ const (
 	stopFollower
 	stopHolder
 	killHolder
+	upgrade // not drawn: see upgrades
 )
 
 func (f fault) String() string {
 	return [...]string{
 		"kill -9 the leader", "kill -9 a follower", "kill -9 all",
 		"SIGSTOP the leader", "SIGSTOP a follower", "SIGSTOP a holder", "kill -9 a holder",
+		"upgrade a member",
 	}[f]
 }
 
@@ -35,7 +37,7 @@ type attack struct {
 	Wait  time.Duration // since the last was undone
 	Fault fault
 	Last  time.Duration // until it is undone
-	Pick  int           // which follower or holder
+	Pick  int           // which follower, holder or member
 }
 
 func (a attack) String() string {
@@ -49,7 +51,7 @@ func schedule(seed uint64, total time.Duration) (attacks []attack) {
 	ms := func(from, to int) time.Duration { return time.Duration(from+random.IntN(to-from)) * time.Millisecond }
 	beyondTTL := func() time.Duration { return holderTTL*time.Second + ms(200, 2500) }
 	for sum := time.Duration(0); sum < total; {
-		a := attack{Wait: ms(200, 1500), Fault: fault(random.IntN(7)), Pick: random.IntN(100)}
+		a := attack{Wait: ms(200, 1500), Fault: fault(random.IntN(int(upgrade))), Pick: random.IntN(100)}
 		switch a.Fault {
 		case stopLeader, stopFollower:
 			a.Last = ms(100, 1200)
@@ -68,10 +70,25 @@ func schedule(seed uint64, total time.Duration) (attacks []attack) {
 	return attacks
 }
 
+// upgrades puts the upgrade of each member among the attacks, spread over them all, in an order
+// that the seed draws: before the first and after the last of them the attacks go on.
+func upgrades(seed uint64, attacks []attack, members int) (all []attack) {
+	order := rand.New(rand.NewPCG(seed, 2)).Perm(members)
+	for i, a := range attacks {
+		for done := members - len(order); len(order) > 0 && i >= (done+1)*len(attacks)/(members+1); done++ {
+			all = append(all, attack{Wait: a.Wait, Fault: upgrade, Pick: order[0]})
+			order = order[1:]
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
 // nemesis carries the attacks out.
 type nemesis struct {
 	cluster *server.Cluster
 	holders *holders
+	newer   string // the program that a member runs once it is upgraded
 }
 
 func (n *nemesis) run(ctx context.Context, attacks []attack) error {
@@ -97,6 +114,13 @@ func (n *nemesis) attack(ctx context.Context, a attack) error {
 		n.cluster.Stop()
 		time.Sleep(a.Last)
 		return n.cluster.Restart(ctx)
+	case upgrade:
+		m := n.cluster.Members[a.Pick]
+		if !m.Terminate() {
+			return fmt.Errorf("%s does not end when it is told to", m.Name)
+		}
+		m.Upgrade(n.newer)
+		return m.Start(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

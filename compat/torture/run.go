@@ -21,6 +21,8 @@ type Config struct {
 	Holder  string        // program that calls Holder when HolderVariable is set
 	Holders int
 	Naive   bool // holders that do not watch their deadline, to see them found
+	// Newer, if set, is the program to which each member is upgraded, one after the other.
+	Newer string
 }
 
 // Outcome counts what a run saw, so that a run in which nothing happened does
@@ -42,6 +44,9 @@ const settling = 10 * time.Second
 // Run tortures a cluster and returns what its judges found.
 func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	out := Outcome{Attacks: schedule(cfg.Seed, cfg.Time)}
+	if cfg.Newer != "" {
+		out.Attacks = upgrades(cfg.Seed, out.Attacks, len(cfg.Cluster.Members))
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	watching, err := record(ctx, cfg.Cluster)
@@ -67,7 +72,7 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	load.Go(func() { history, workErr = work(loading, cfg.Cluster, cfg.Seed) })
 	go func() { leaseErr <- l.run(loading, ctx) }()
 
-	attackErr := (&nemesis{cfg.Cluster, h}).run(ctx, out.Attacks)
+	attackErr := (&nemesis{cfg.Cluster, h, cfg.Newer}).run(ctx, out.Attacks)
 	stopLoad()
 	load.Wait()
 	claims := h.stop()
