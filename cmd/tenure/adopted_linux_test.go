@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -64,9 +65,22 @@ func adopt() error {
 		return fmt.Errorf("%d processes are ours", adopted)
 	}
 	fmt.Fprintln(gate, "go")
-	// More than the pipe has room for: in the end it has read the first ones.
-	if _, err := pipe.WriteString(strings.Repeat(orderUntil+" 1\n", 12_000)); err != nil {
-		return err
+	// The deadline counts once no order waits, and so it is told many times, each time when the
+	// shepherd has read the one before.
+	for range 500 {
+		if _, err := fmt.Fprintln(pipe, orderUntil, 1); err != nil {
+			return err
+		}
+		for {
+			unread, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
+			if err != nil {
+				return err
+			}
+			if unread == 0 {
+				break
+			}
+			runtime.Gosched()
+		}
 	}
 	pipe.Close()
 	var status unix.WaitStatus
