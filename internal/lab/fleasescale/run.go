@@ -15,7 +15,7 @@ type Costs struct {
 	Frame, Op time.Duration
 }
 
-// ServiceTimes are the product's costs, in processor time, on the machine of README.md's
+// ServiceTimes are the product's costs, in processor time, on the machine of docs/performance.md's
 // figures:
 //
 //   - Frame: `go test ./internal/host/peer -bench Messages/1$`: 14 µs at both ends of a connection.

@@ -3,7 +3,7 @@ package widearea
 import "testing"
 
 // The published figures stay within reach. A world of this size is too small for all of them
-// (README.md has those of the full one), but large enough to notice a policy, or a release,
+// (docs/wide-area.md has those of the full one), but large enough to notice a policy, or a release,
 // that has become worse. The measurements follow from the seed.
 func TestTargets(t *testing.T) {
 	long(t)

@@ -54,7 +54,7 @@ type Rate struct {
 	Failed int     `json:"failed"` // this, too; they are not among the operations
 }
 
-// ServiceTimes are the product's costs, in processor time, on the machine of README.md's
+// ServiceTimes are the product's costs, in processor time, on the machine of docs/performance.md's
 // figures:
 //
 //   - Request: a serializable get over gRPC, `make compare`: 60 µs of the servers.
