@@ -72,25 +72,32 @@ func TestLabelsAreDefined(t *testing.T) {
 	}
 }
 
-// Each file that the rules and the glossary link to exists.
+// Each file that a page links to exists.
 func TestLinkedFilesExist(t *testing.T) {
 	root, err := moduleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"rules.md", "glossary.md"} {
-		page, err := os.ReadFile(filepath.Join(root, "docs", name))
+	links := 0
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
+		pages, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
 		}
-		links := link.FindAllStringSubmatch(string(page), -1)
-		if len(links) < 10 {
-			t.Errorf("docs/%s has %d links", name, len(links))
-		}
-		for _, l := range links {
-			if _, err := os.Stat(filepath.Join(root, "docs", l[1])); err != nil {
-				t.Errorf("docs/%s: %v", name, err)
+		for _, name := range pages {
+			page, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range link.FindAllStringSubmatch(string(page), -1) {
+				links++
+				if _, err := os.Stat(filepath.Join(filepath.Dir(name), l[1])); err != nil {
+					t.Errorf("%s: %v", filepath.Base(name), err)
+				}
 			}
 		}
+	}
+	if links < 300 {
+		t.Errorf("all pages have %d links", links)
 	}
 }
