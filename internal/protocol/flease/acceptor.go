@@ -17,6 +17,19 @@ type cell struct {
 	dirty    bool // it is in p.changed
 }
 
+// cellTable has the cells of the resources that somebody asks about, and their waiters.
+type cellTable struct {
+	names     map[string]int32
+	cells     []cell
+	freeCells []int32
+	lines     map[int32][]waiter // waiters of the cells that have some
+	changed   []CellRecord       // of a Durable peer, to be persisted
+	sweepNext int
+	// sweepLeast is how many cells are looked at in each sweep of this round at least.
+	sweepLeast int
+	sweepAt    machine.Mono
+}
+
 // serve answers a request.
 func (p *Peer) serve(from machine.NodeID, epoch uint64, o *Op) {
 	i, known := p.names[o.Name]
@@ -193,12 +206,12 @@ func (p *Peer) line(i int32) []waiter {
 	return kept
 }
 
-func (p *Peer) setLine(i int32, line []waiter) {
-	p.cells[i].lined = len(line) > 0
+func (t *cellTable) setLine(i int32, line []waiter) {
+	t.cells[i].lined = len(line) > 0
 	if len(line) > 0 {
-		p.lines[i] = line
+		t.lines[i] = line
 	} else {
-		delete(p.lines, i)
+		delete(t.lines, i)
 	}
 }
 
@@ -359,11 +372,11 @@ func (p *Peer) shutdown() {
 }
 
 // refuseAll answers callers after a shutdown.
-func (p *Peer) refuseAll(input Input) {
+func (rs *reports) refuseAll(input Input) {
 	switch in := input.(type) {
 	case Acquire:
-		p.report(Refused{ID: in.ID, State: State{Name: in.Name}, Err: errShutdown})
+		rs.report(Refused{ID: in.ID, State: State{Name: in.Name}, Err: errShutdown})
 	case Observe:
-		p.report(Observed{ID: in.ID, State: State{Name: in.Name}, Err: errShutdown})
+		rs.report(Observed{ID: in.ID, State: State{Name: in.Name}, Err: errShutdown})
 	}
 }

@@ -54,9 +54,19 @@ type attempt struct {
 	back        bool  // it writes another's lease back, to decide it
 }
 
+// attemptTable has the attempts under way, and how many there are of each aim.
+type attemptTable struct {
+	attempts     []attempt
+	freeAttempts []int32
+	busy         int // to acquire and to observe
+	renewals     int
+	looks        int // of claims that wait
+	returns      int // without limit
+}
+
 const attemptBits = 22 // of a Ref; the rest is gen
 
-func (p *Peer) ref(a int32) uint32 { return uint32(a) | p.attempts[a].gen<<attemptBits }
+func (t *attemptTable) ref(a int32) uint32 { return uint32(a) | t.attempts[a].gen<<attemptBits }
 
 // newAttempt takes a place.
 func (p *Peer) newAttempt(i int32, why aim) int32 {
@@ -81,16 +91,16 @@ func (p *Peer) newAttempt(i int32, why aim) int32 {
 
 // under is the counter that attempts of a kind go by. Each kind has its own limit: claims
 // that wait, for peers that are gone perhaps, take no turns from those that could acquire.
-func (p *Peer) under(why aim, c *claim) *int {
+func (t *attemptTable) under(why aim, c *claim) *int {
 	switch {
 	case why == renewing:
-		return &p.renewals
+		return &t.renewals
 	case why == returning:
-		return &p.returns
+		return &t.returns
 	case why == looking && !c.watches:
-		return &p.looks
+		return &t.looks
 	}
-	return &p.busy
+	return &t.busy
 }
 
 func (p *Peer) alarmOf(c *claim, at machine.Mono) machine.Mono {

@@ -53,6 +53,17 @@ type claim struct {
 	heir       uint16
 }
 
+// claimTable has the claims of this peer's owner.
+type claimTable struct {
+	claims     []claim
+	freeClaims []int32
+	byID       map[uint64]int32
+	wheel      wheel  // alarms of claims
+	turns      []turn // claims that wait for their turn, from turn on
+	turn       int
+	lateUntil  machine.Mono
+}
+
 type turn struct {
 	claim int32
 	life  uint32
@@ -185,15 +196,15 @@ func (p *Peer) endWith(i int32, err error) {
 }
 
 // requeue has a claim wait for its turn to try.
-func (p *Peer) requeue(i int32) {
-	c := &p.claims[i]
+func (t *claimTable) requeue(i int32) {
+	c := &t.claims[i]
 	c.phase = queued
-	p.wheel.clear(i)
-	if p.turn > 1024 && p.turn*2 > len(p.turns) {
-		p.turns = append(p.turns[:0], p.turns[p.turn:]...)
-		p.turn = 0
+	t.wheel.clear(i)
+	if t.turn > 1024 && t.turn*2 > len(t.turns) {
+		t.turns = append(t.turns[:0], t.turns[t.turn:]...)
+		t.turn = 0
 	}
-	p.turns = append(p.turns, turn{i, c.life})
+	t.turns = append(t.turns, turn{i, c.life})
 }
 
 // takeTurns begins the attempts that there is room for.

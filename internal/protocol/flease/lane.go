@@ -22,19 +22,26 @@ type lane struct {
 
 func (l *lane) drop() { *l = lane{} }
 
-func (p *Peer) add(l *lane, how int, o *Op) {
+// mail is what waits to be sent to the other peers.
+type mail struct {
+	lanes []*lane          // by member
+	peers []machine.NodeID // the peers that have a lane, ascending
+	spare [][]Op           // used before, see Reuse
+}
+
+func (m *mail) add(l *lane, how int, o *Op) {
 	if l.ops[how] == nil {
-		l.ops[how] = p.opsFor(l.room[how] + l.room[how]/8 + 1)
+		l.ops[how] = m.opsFor(l.room[how] + l.room[how]/8 + 1)
 	}
 	l.ops[how] = append(l.ops[how], *o)
 }
 
 // opsFor returns room for n operations, used before or new.
-func (p *Peer) opsFor(n int) []Op {
-	if last := len(p.spare) - 1; last >= 0 {
-		ops := p.spare[last]
-		p.spare[last] = nil
-		if p.spare = p.spare[:last]; cap(ops) >= n {
+func (m *mail) opsFor(n int) []Op {
+	if last := len(m.spare) - 1; last >= 0 {
+		ops := m.spare[last]
+		m.spare[last] = nil
+		if m.spare = m.spare[:last]; cap(ops) >= n {
 			return ops
 		}
 	}
@@ -46,22 +53,22 @@ const maxSpare = 16
 
 // Reuse takes a batch of Ready's back, once its envelope has been encoded and nobody else
 // holds it: the memory serves for batches to come. A driver need not do so.
-func (p *Peer) Reuse(b *Batch) {
-	if len(p.spare) < maxSpare && cap(b.Ops) > 0 {
+func (m *mail) Reuse(b *Batch) {
+	if len(m.spare) < maxSpare && cap(b.Ops) > 0 {
 		clear(b.Ops)
-		p.spare = append(p.spare, b.Ops[:0])
+		m.spare = append(m.spare, b.Ops[:0])
 	}
 	*b = Batch{}
 }
 
 // lane of a peer.
-func (p *Peer) lane(to machine.NodeID) *lane {
-	if p.lanes[to] == nil {
-		p.lanes[to] = &lane{}
-		at, _ := slices.BinarySearch(p.peers, to)
-		p.peers = slices.Insert(p.peers, at, to)
+func (m *mail) lane(to machine.NodeID) *lane {
+	if m.lanes[to] == nil {
+		m.lanes[to] = &lane{}
+		at, _ := slices.BinarySearch(m.peers, to)
+		m.peers = slices.Insert(m.peers, at, to)
 	}
-	return p.lanes[to]
+	return m.lanes[to]
 }
 
 func (p *Peer) send(to machine.NodeID, how int, o Op) {

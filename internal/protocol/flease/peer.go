@@ -24,42 +24,20 @@ type Peer struct {
 	silence silence
 	down    bool // after Shutdown
 
-	lay   *layout
-	since []uint64 // by slot: the epoch from which on its cell has been what it is
-	next  *viewChange
+	views
+	cellTable
+	claimTable
+	attemptTable
+	mail
+	reports
 
-	names     map[string]int32
-	cells     []cell
-	freeCells []int32
-	lines     map[int32][]waiter // waiters of the cells that have some
-	sweepNext int
-	// sweepLeast is how many cells are looked at in each sweep of this round at least.
-	sweepLeast int
-	sweepAt    machine.Mono
-
-	claims     []claim
-	freeClaims []int32
-	byID       map[uint64]int32
-	wheel      wheel // alarms of claims
-
-	attempts     []attempt
-	freeAttempts []int32
-	busy         int    // attempts under way to acquire and to observe
-	renewals     int    // those that renew
-	looks        int    // those of claims that wait
-	returns      int    // those that release: without limit
-	turns        []turn // claims that wait for their turn, from turn on
-	turn         int
-	lateUntil    machine.Mono
-
-	lanes   []*lane          // by member
-	peers   []machine.NodeID // the peers that have a lane, ascending
-	spare   [][]Op           // used before, see Reuse
-	changed []CellRecord     // of a Durable peer, to be persisted
-	delays  map[Ballot]Time  // tokens of ours that were lost with a lock delay, and until when that lasts
+	delays  map[Ballot]Time // tokens of ours that were lost with a lock delay, and until when that lasts
 	alarmed map[alarmKey]machine.Mono
 	random  uint64
+}
 
+// reports are what the owner is told next.
+type reports struct {
 	outcomes []Report
 	persists []machine.Persist
 }
@@ -75,12 +53,11 @@ func New(cfg Config) (*Peer, error) {
 	}
 	p := &Peer{
 		cfg: cfg, eps: millis(cfg.Epsilon), tmax: millis(cfg.TMax), quarantine: cfg.Quarantine(),
-		names: map[string]int32{}, lines: map[int32][]waiter{}, byID: map[uint64]int32{},
-		delays: map[Ballot]Time{}, alarmed: map[alarmKey]machine.Mono{}, random: cfg.Seed, since: make([]uint64, slots), lanes: make([]*lane, MaxMember+1),
-	}
-	p.lay = newLayout(cfg.View, cfg.Self)
-	for s := range p.since {
-		p.since[s] = cfg.View.Epoch
+		views:      newViews(cfg.View, cfg.Self),
+		cellTable:  cellTable{names: map[string]int32{}, lines: map[int32][]waiter{}},
+		claimTable: claimTable{byID: map[uint64]int32{}},
+		mail:       mail{lanes: make([]*lane, MaxMember+1)},
+		delays:     map[Ballot]Time{}, alarmed: map[alarmKey]machine.Mono{}, random: cfg.Seed,
 	}
 	return p, nil
 }
@@ -204,7 +181,7 @@ func (p *Peer) take(from machine.NodeID, epoch uint64, o *Op) {
 	}
 }
 
-func (p *Peer) report(r Report) { p.outcomes = append(p.outcomes, r) }
+func (rs *reports) report(r Report) { rs.outcomes = append(rs.outcomes, r) }
 
 // rand draws a number below n from SplitMix64.
 func (p *Peer) rand(n time.Duration) time.Duration {

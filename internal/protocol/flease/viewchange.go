@@ -18,18 +18,33 @@ type viewChange struct {
 	tell   machine.Mono // when to tell others again
 }
 
+// views are the view in force and the one that may come after it.
+type views struct {
+	lay   *layout
+	since []uint64 // by slot: the epoch from which on its cell has been what it is
+	next  *viewChange
+}
+
+func newViews(v View, self machine.NodeID) views {
+	vs := views{lay: newLayout(v, self), since: make([]uint64, slots)}
+	for s := range vs.since {
+		vs.since[s] = v.Epoch
+	}
+	return vs
+}
+
 // votes reports whether our acceptor serves a slot for a request of an epoch: one under
 // which the slot's cell was what it is, and that we know.
-func (p *Peer) votes(slot int, epoch uint64) bool {
-	newest := p.lay.view.Epoch
-	if p.next != nil {
-		newest = p.next.lay.view.Epoch
+func (vs *views) votes(slot int, epoch uint64) bool {
+	newest := vs.lay.view.Epoch
+	if vs.next != nil {
+		newest = vs.next.lay.view.Epoch
 	}
-	return p.lay.cells[slot].self >= 0 && epoch >= p.since[slot] && epoch <= newest && !p.closed(slot)
+	return vs.lay.cells[slot].self >= 0 && epoch >= vs.since[slot] && epoch <= newest && !vs.closed(slot)
 }
 
 // closed: the slot is between two cells, and belongs to neither.
-func (p *Peer) closed(slot int) bool { return p.next != nil && p.next.shut[slot] }
+func (vs *views) closed(slot int) bool { return vs.next != nil && vs.next.shut[slot] }
 
 // expect begins a change to a view, or to a later one instead of that which was next.
 func (p *Peer) expect(v View) {
@@ -66,12 +81,12 @@ func (p *Peer) changeView(v View) {
 }
 
 // knows reports whether a view is the one that we have under its epoch, or have forgotten.
-func (p *Peer) knows(v View) bool {
+func (vs *views) knows(v View) bool {
 	switch {
-	case v.Epoch == p.lay.view.Epoch:
-		return v.digest() == p.lay.digest
-	case p.next != nil && v.Epoch == p.next.lay.view.Epoch:
-		return v.digest() == p.next.lay.digest
+	case v.Epoch == vs.lay.view.Epoch:
+		return v.digest() == vs.lay.digest
+	case vs.next != nil && v.Epoch == vs.next.lay.view.Epoch:
+		return v.digest() == vs.next.lay.digest
 	}
 	return true
 }
@@ -109,9 +124,9 @@ func (p *Peer) rest() {
 }
 
 // changes reports whether some names of a cell get another.
-func (p *Peer) changes(g *cellGroup) bool {
+func (vs *views) changes(g *cellGroup) bool {
 	for s := range slots {
-		if p.lay.cells[s] == g && p.closed(s) {
+		if vs.lay.cells[s] == g && vs.closed(s) {
 			return true
 		}
 	}
