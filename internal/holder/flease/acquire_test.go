@@ -65,8 +65,8 @@ func scriptedPeer(t *testing.T, m *scripted, round time.Duration) *Peer {
 			Logger: slog.New(slog.DiscardHandler),
 		},
 		clocks: holder.Clocks{Mono: now, Wall: func() time.Time { return time.Unix(1e9, 0) }},
-		pure:   flease.Config{RoundTimeout: round}, serving: true, claims: map[uint64]*claim{},
-		looks: map[uint64]chan flease.Observed{},
+		pure:   flease.Config{RoundTimeout: round}, health: health{serving: true},
+		wishes: wishes{claims: map[uint64]*claim{}, looks: map[uint64]chan flease.Observed{}},
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.startOver(t, m)
@@ -82,7 +82,7 @@ func barePeer(t *testing.T, cfg Config) *Peer {
 	if cfg.Wall == nil {
 		cfg.Wall = func() time.Time { return time.Unix(0, 0) }
 	}
-	p := &Peer{cfg: cfg, clocks: holder.Clocks{Mono: cfg.Clock, Wall: cfg.Wall}, claims: map[uint64]*claim{}}
+	p := &Peer{cfg: cfg, clocks: holder.Clocks{Mono: cfg.Clock, Wall: cfg.Wall}, wishes: wishes{claims: map[uint64]*claim{}}}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	t.Cleanup(func() { p.cancel(nil) })
 	return p

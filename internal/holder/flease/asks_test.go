@@ -134,7 +134,7 @@ func TestWhatAComparisonFinds(t *testing.T) {
 	p := &Peer{
 		cfg: Config{Cluster: "c", TMax: time.Minute, Epsilon: time.Second, Replicas: 3, Clock: new(clock.Fake), Logger: slog.New(slog.DiscardHandler)}, self: 1,
 		members: Members{Epoch: 5, Addrs: map[machine.NodeID]string{1: "a:1", 2: there.addr, 3: "127.0.0.1:1"}},
-		heard:   map[machine.NodeID]heard{},
+		health:  health{heard: map[machine.NodeID]heard{}},
 	}
 	p.ctx, p.cancel = context.WithCancelCause(t.Context())
 	same := p.terms()
@@ -190,7 +190,7 @@ func TestWhatAPeerTellsOfItself(t *testing.T) {
 	p := &Peer{
 		cfg:  Config{Cluster: "c", Self: "a:1", TMax: time.Minute, Epsilon: time.Second, Replicas: 3, Clock: now, Wall: func() time.Time { return time.Unix(1e9, 0) }},
 		self: 4, members: Members{Epoch: 6, Addrs: map[machine.NodeID]string{4: "a:1"}, Was: map[machine.NodeID]string{4: "a:1", 5: "b:1"}},
-		claims: map[uint64]*claim{1: {}, 2: {}}, clock: errors.New("nobody vouches for it"), silent: flease.Quarantined{Deadline: now.Now().Add(5 * time.Second)},
+		wishes: wishes{claims: map[uint64]*claim{1: {}, 2: {}}}, health: health{clock: errors.New("nobody vouches for it"), silent: flease.Quarantined{Deadline: now.Now().Add(5 * time.Second)}},
 	}
 	p.pure.Incarnation = 7
 	p.activeEpoch.Store(5)
@@ -226,7 +226,7 @@ func TestWhatAPeerTellsOfItself(t *testing.T) {
 // once. Trouble with the peer's terms comes first.
 func TestHowLongSomethingIsHeard(t *testing.T) {
 	now := new(clock.Fake)
-	p := &Peer{cfg: Config{Clock: now, TMax: time.Minute}, troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}}
+	p := &Peer{cfg: Config{Clock: now, TMax: time.Minute}, health: health{troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}}}
 	skew, junk, other := errors.New("skew"), errors.New("junk"), errors.New("other terms")
 	is := func(when string, want error) {
 		t.Helper()

@@ -41,7 +41,7 @@ func telling(t *testing.T, says func() []byte) string {
 func comparing(addrs map[machine.NodeID]string) *Peer {
 	p := &Peer{
 		cfg:  Config{Cluster: "c", TMax: time.Minute, Epsilon: time.Second, Logger: slog.New(slog.DiscardHandler)},
-		self: 1, members: Members{Epoch: 5, Addrs: addrs}, troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{},
+		self: 1, members: Members{Epoch: 5, Addrs: addrs}, health: health{troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}},
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	return p

@@ -38,31 +38,46 @@ type Peer struct {
 	// activeEpoch is the epoch of the view in which the peer votes.
 	activeEpoch atomic.Uint64
 
+	lifecycle
+
+	changing sync.Mutex // held while the members change
+
+	mu      sync.Mutex // of what follows
+	ended   bool       // Close has ended the peer
+	members Members
+	later   Members // next members, which wait until the epoch of members is active; or zero
+	health
+	wishes
+
+	watcher *Leaser // the peer's own, for watches
+}
+
+// lifecycle is how a peer ends.
+type lifecycle struct {
 	ctx     context.Context // ends with Close, or when the peer fails
 	cancel  context.CancelCauseFunc
 	running sync.WaitGroup
 	close   sync.Once
 	closed  error
+}
 
-	changing sync.Mutex // held while the members change
-
-	mu       sync.Mutex
-	ended    bool // Close has ended the peer
-	members  Members
-	later    Members                  // next members, which wait until the epoch of members is active; or zero
+// health is what keeps a peer, or others, from helping.
+type health struct {
 	troubles map[machine.NodeID]error // why a peer's terms keep it from helping
 	heard    map[machine.NodeID]heard // faults that were heard of a peer
 	twice    map[machine.NodeID]bool  // the peers that say that another process runs as this one
 	clock    error                    // why the kernel does not vouch for our clock
 	serving  bool
 	silent   flease.Quarantined // until when the peer is silent, while it does not serve
+}
+
+// wishes are what callers have asked the machine for.
+type wishes struct {
 	claims   map[uint64]*claim
 	most     int // most claims since the map was made
 	looks    map[uint64]chan flease.Observed
 	watches  map[string]*watch
 	snapshot chan *flease.Record
-
-	watcher *Leaser // the peer's own, for watches
 }
 
 // Start starts a peer. It does not wait for other peers, nor for the silence after the start to
@@ -73,8 +88,9 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		return nil, err
 	}
 	p := &Peer{
-		cfg: cfg, clocks: holder.Clocks{Mono: cfg.Clock, Wall: cfg.Wall}, troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}, claims: map[uint64]*claim{},
-		looks: map[uint64]chan flease.Observed{}, watches: map[string]*watch{}, snapshot: make(chan *flease.Record, 1),
+		cfg: cfg, clocks: holder.Clocks{Mono: cfg.Clock, Wall: cfg.Wall},
+		health: health{troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}},
+		wishes: wishes{claims: map[uint64]*claim{}, looks: map[uint64]chan flease.Observed{}, watches: map[string]*watch{}, snapshot: make(chan *flease.Record, 1)},
 	}
 	if p.members, err = cfg.Membership(ctx, Members{}); err != nil {
 		return nil, err

@@ -200,7 +200,7 @@ func TestHowManySayThatItRunsTwice(t *testing.T) {
 		{5, []machine.NodeID{2, 4}, false},
 		{5, []machine.NodeID{2, 4, 5}, true},
 	} {
-		p := &Peer{cfg: Config{Self: "127.0.0.1:1", Clock: new(clock.Fake), Wall: time.Now, Logger: slog.New(slog.DiscardHandler)}, self: 1, members: Members{Epoch: 1, Addrs: map[machine.NodeID]string{}}, heard: map[machine.NodeID]heard{}}
+		p := &Peer{cfg: Config{Self: "127.0.0.1:1", Clock: new(clock.Fake), Wall: time.Now, Logger: slog.New(slog.DiscardHandler)}, self: 1, members: Members{Epoch: 1, Addrs: map[machine.NodeID]string{}}, health: health{heard: map[machine.NodeID]heard{}}}
 		for i := range tt.members {
 			p.members.Addrs[machine.NodeID(i+1)] = fmt.Sprintf("127.0.0.1:%d", i+1)
 		}

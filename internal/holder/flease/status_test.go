@@ -43,7 +43,7 @@ func TestSilenceEndsByBothClocks(t *testing.T) {
 
 // TestWhyItIsOfNoUse: errors of calls without an answer have all known reasons.
 func TestWhyItIsOfNoUse(t *testing.T) {
-	p := &Peer{serving: true, clock: fmt.Errorf("nobody vouches for the clock")}
+	p := &Peer{health: health{serving: true, clock: fmt.Errorf("nobody vouches for the clock")}}
 	if why := fmt.Sprint(p.why()); !strings.Contains(why, "nobody vouches for the clock") {
 		t.Errorf("calls are told %q, and nothing of the clock", why)
 	}

@@ -49,7 +49,7 @@ func TestDropsNonsenseOnly(t *testing.T) {
 			}
 			msgs = append(msgs, data, nil, data[:len(data)-1], []byte{0xff})
 		}
-		p := &Peer{cfg: cfg, self: 1, heard: map[machine.NodeID]heard{}}
+		p := &Peer{cfg: cfg, self: 1, health: health{heard: map[machine.NodeID]heard{}}}
 		if tapped {
 			p.cfg.tap = func(sending bool, forward func()) {
 				if sending {

@@ -55,35 +55,55 @@ type Node struct {
 	client  machine.ID // of the stepping goroutine, as is seq: the client of Broadcast
 	seq     uint64
 
+	storing
+
+	mu sync.Mutex // of what follows
+	delivered
+	lagging
+	company
+	transfers map[machine.NodeID]*transfer // to others
+	waiting   map[key][]*waiter
+	err       error // why nothing goes on; ErrClosed after Close
+
+	ctx     context.Context // ends with err
+	cancel  context.CancelFunc
+	closing sync.Once
+}
+
+// storing is how messages get from memory to the disk.
+type storing struct {
 	keeping turn // held by the writer of history, and for no longer; before mu
 	history *history
 	saving  turn           // held by Snapshot
 	stir    chan struct{}  // of the keeper
 	work    sync.WaitGroup // of the keeper, and of state transfers to others
+}
 
-	mu        sync.Mutex
-	ram       Position     // of the message before the first of log: history has it, or it is trimmed
-	log       []Message    // delivered and in memory
-	bytes     int          // of log
-	lacks     abcast.Lacks // zero: nothing
-	transfers map[machine.NodeID]*transfer
-	taking    bool           // a state transfer from another member is being taken in
-	source    machine.NodeID // the member whose stream brought something last; 0: none
-	tries     int            // how often others were asked since
-	room      sync.Cond      // signaled when bytes has become less, or err is set
-	more      chan struct{}  // closed when log has grown
-	waiting   map[key][]*waiter
-	leader    machine.NodeID
-	group     abcast.Group
-	joined    chan struct{}             // closed once this is a member
-	counts    chan struct{}             // closed once this member takes part
-	known     map[machine.NodeID]uint64 // the number of the life that is listened to, of each other member
-	outBy     map[machine.NodeID]bool   // the members that say that this one was removed
-	err       error                     // why nothing goes on; ErrClosed after Close
+// delivered are the messages that were delivered last, in memory.
+type delivered struct {
+	ram   Position      // of the message before the first of log: history has it, or it is trimmed
+	log   []Message     // delivered and in memory
+	bytes int           // of log
+	room  sync.Cond     // signaled when bytes has become less, or err is set
+	more  chan struct{} // closed when log has grown
+}
 
-	ctx     context.Context // ends with err
-	cancel  context.CancelFunc
-	closing sync.Once
+// lagging is how this member gets messages that it lacks.
+type lagging struct {
+	lacks  abcast.Lacks   // zero: nothing
+	taking bool           // a state transfer from another member is being taken in
+	source machine.NodeID // the member whose stream brought something last; 0: none
+	tries  int            // how often others were asked since
+}
+
+// company is the group as this member knows it.
+type company struct {
+	leader machine.NodeID
+	group  abcast.Group
+	joined chan struct{}             // closed once this is a member
+	counts chan struct{}             // closed once this member takes part
+	known  map[machine.NodeID]uint64 // the number of the life that is listened to, of each other member
+	outBy  map[machine.NodeID]bool   // the members that say that this one was removed
 }
 
 type key struct {
@@ -125,8 +145,10 @@ func start(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, journal: j, more: make(chan struct{}), joined: make(chan struct{}), counts: make(chan struct{}), known: map[machine.NodeID]uint64{}, waiting: map[key][]*waiter{},
-		stir: make(chan struct{}, 1), keeping: make(turn, 1), saving: make(turn, 1), transfers: map[machine.NodeID]*transfer{},
+		cfg: cfg, journal: j, waiting: map[key][]*waiter{}, transfers: map[machine.NodeID]*transfer{},
+		storing:   storing{stir: make(chan struct{}, 1), keeping: make(turn, 1), saving: make(turn, 1)},
+		delivered: delivered{more: make(chan struct{})},
+		company:   company{joined: make(chan struct{}), counts: make(chan struct{}), known: map[machine.NodeID]uint64{}},
 	}
 	n.room.L = &n.mu
 	n.ctx, n.cancel = context.WithCancel(context.Background())

@@ -70,7 +70,7 @@ func (b *barrier) wait(ctx context.Context, n *Node) error {
 // errOverdue tells that an index of this member's own log was not reached in time.
 var errOverdue = errors.New("node: the entries in the log were not released in time")
 
-func (n *Node) publishedIndex() uint64 { return n.State().index }
+func (p *published) publishedIndex() uint64 { return p.State().index }
 
 // awaitIndex gives a barrier for an index of this member's log, of which now tells
 // how far it has come.

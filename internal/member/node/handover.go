@@ -51,7 +51,7 @@ func (n *Node) MoveLeader(ctx context.Context, to uint64) error {
 	}
 }
 
-func (n *Node) voters() []uint64 { return n.applied().roster.ConfState().GetVoters() }
+func (p *published) voters() []uint64 { return p.applied().roster.ConfState().GetVoters() }
 
 // await waits for half a heartbeat.
 func (n *Node) await(ctx context.Context, doing string) error {

@@ -113,7 +113,7 @@ func TestWhatIsDroppedMayHaveBeenDone(t *testing.T) {
 		{0, true, rpctypes.ErrGRPCTimeoutDueToLeaderFail},
 		{2, true, rpctypes.ErrGRPCTimeoutDueToLeaderFail},
 	} {
-		n := &Node{results: newWaits[result]()}
+		n := &Node{calls: calls{results: newWaits[result]()}}
 		n.leadership.Store(&leadership{leader: tt.leader})
 		answer := n.results.add(7, 100)
 		n.outcomes([]replica.Outcome{replica.Dropped{IDs: []uint64{7}, Ambiguous: tt.ambiguous}})

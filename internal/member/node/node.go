@@ -38,6 +38,17 @@ type Node struct {
 	contacts    contacts
 	clocks      clocks
 
+	calls
+	published
+	reads      reads
+	leadership atomic.Pointer[leadership]
+	snapshots  snapshotting
+	refusals   refusals
+	lifecycle
+}
+
+// calls are the callers that wait, each for an outcome of the replica.
+type calls struct {
 	ids      atomic.Uint64
 	granting atomic.Int64 // leases that are being granted
 	results  *waits[result]
@@ -46,17 +57,10 @@ type Node struct {
 	barriers barriers
 	// applications are waits for an index to be applied, released or not.
 	applications barriers
+}
 
-	state      atomic.Pointer[state]
-	ahead      atomic.Pointer[[]*state] // that one, and those that are not released
-	order      atomic.Uint64            // how often reads began or ceased to go by keys
-	reads      reads
-	leadership atomic.Pointer[leadership]
-	snapshots  snapshotting
-	refusals   refusals
-
-	shown    chan struct{} // closed when state is of a store
-	showing  sync.Once
+// lifecycle is how the member starts and ends.
+type lifecycle struct {
 	running  chan struct{}   // closed when all parts are there
 	stop     chan struct{}   // closed when callers are to go
 	ctx      context.Context // ends then, too
@@ -65,6 +69,15 @@ type Node struct {
 	failing  sync.Once
 	stopping sync.Once
 	done     sync.WaitGroup
+}
+
+// published is what readers see of the applied states.
+type published struct {
+	state   atomic.Pointer[state]
+	ahead   atomic.Pointer[[]*state] // that one, and those that are not released
+	order   atomic.Uint64            // how often reads began or ceased to go by keys
+	shown   chan struct{}            // closed when state is of a store
+	showing sync.Once
 }
 
 // state is what the applier has published: immutable, whole, and stored before
@@ -94,8 +107,9 @@ func Start(cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{
 		cfg: cfg, id: memberID(cfg.Peers[cfg.Name], cfg.ClusterToken, ""), logger: cfg.Logger,
-		results: newWaits[result](), asks: newWaits[askResult](), keyReads: newWaits[keysResult](),
-		shown: make(chan struct{}), running: make(chan struct{}), stop: make(chan struct{}),
+		calls:     calls{results: newWaits[result](), asks: newWaits[askResult](), keyReads: newWaits[keysResult]()},
+		published: published{shown: make(chan struct{})},
+		lifecycle: lifecycle{running: make(chan struct{}), stop: make(chan struct{})},
 	}
 	if n.founders, err = roster(cfg.Peers, cfg.ClusterToken); err != nil {
 		return nil, err

@@ -22,14 +22,14 @@ func (n *Node) ID() uint64 { return uint64(n.id) }
 func (n *Node) ClusterID() uint64 { return n.cluster }
 
 // State is the published state.
-func (n *Node) State() *state { return n.state.Load() }
+func (p *published) State() *state { return p.state.Load() }
 
 // View is the published state of the store: immutable, for any goroutine. It is the zero
 // View while there is none.
-func (n *Node) View() kv.View { return n.State().view }
+func (p *published) View() kv.View { return p.State().view }
 
 // Shown is closed when View is a state for the first time.
-func (n *Node) Shown() <-chan struct{} { return n.shown }
+func (p *published) Shown() <-chan struct{} { return p.shown }
 
 // Watches is where watchers of this member's published states register.
 func (n *Node) Watches() *watch.Hub { return n.hub }
@@ -68,10 +68,10 @@ func (n *Node) RoundTrip(id uint64) time.Duration {
 }
 
 // Stats are of the newest state, whether it may be seen or not.
-func (n *Node) Stats() kv.Stats { return n.applied().view.Stats() }
+func (p *published) Stats() kv.Stats { return p.applied().view.Stats() }
 
 // Members lists the members, by ID: those that have not started have no name.
-func (n *Node) Members() []*pb.Member { return n.State().roster.Members }
+func (p *published) Members() []*pb.Member { return p.State().roster.Members }
 
 func announced(told []*pb.Member, me *pb.Member) bool {
 	return slices.ContainsFunc(told, func(t *pb.Member) bool {

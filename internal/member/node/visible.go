@@ -44,9 +44,9 @@ func (st *state) Index() uint64 { return st.index }
 
 // applied is the newest state: the member itself uses it, and shows it to nobody. A member
 // has to know the members and their addresses before others can tell it what is released.
-func (n *Node) applied() *state {
-	ahead := *n.ahead.Load()
+func (p *published) applied() *state {
+	ahead := *p.ahead.Load()
 	return ahead[len(ahead)-1]
 }
 
-func (n *Node) appliedIndex() uint64 { return n.applied().index }
+func (p *published) appliedIndex() uint64 { return p.applied().index }
