@@ -48,6 +48,16 @@ func TestJudge(t *testing.T) {
 		}, nil},
 		{"a daemon steps the time of day by little", func(c *clocks) { c.Wall += machine.Wall(4 * ms) }, nil},
 		{"a daemon steps the time of day by too much", func(c *clocks) { c.Wall += machine.Wall(6 * ms) }, []Kind{Set}},
+		{"the time of day is set by little, at each look", func(c *clocks) {
+			c.goOn(500*ms, 0, 0)
+			for range 2 {
+				c.Wall += machine.Wall(3 * ms)
+				c.goOn(100*ms, 0, 0)
+			}
+		}, []Kind{Set}},
+		{"a long look that shows the clock of leases ahead of the other", func(c *clocks) {
+			c.Within, c.Now, c.Wall = 20*ms, c.Now.Add(15*ms), c.Wall+machine.Wall(15*ms)
+		}, nil},
 		{"the time of day is set forward", func(c *clocks) { c.Wall += machine.Wall(20 * ms) }, []Kind{Set}},
 		{"the time of day is set back", func(c *clocks) { c.Wall -= machine.Wall(time.Hour) }, []Kind{Set}},
 		{"suspended", func(c *clocks) { c.Now, c.Wall = c.Now.Add(time.Hour), c.Wall+machine.Wall(time.Hour) }, []Kind{Slept}},
@@ -155,7 +165,13 @@ func TestWhatIsComparedTo(t *testing.T) {
 func TestEachClockIsRead(t *testing.T) {
 	shows := map[int32]time.Duration{unix.CLOCK_MONOTONIC: 5 * time.Second, unix.CLOCK_MONOTONIC_RAW: 7 * time.Second}
 	for hidden, want := range map[int32]time.Duration{-1: 7 * time.Second, unix.CLOCK_MONOTONIC_RAW: 5 * time.Second} {
+		var first, last machine.Mono // when another clock was read
 		e := readAllBy(func(id int32) (time.Duration, error) {
+			if last = Now(); first == 0 {
+				first = last
+			}
+			for Now() == last { // until a moment has passed
+			}
 			if id == hidden {
 				return time.Hour, unix.EINVAL
 			}
@@ -163,6 +179,9 @@ func TestEachClockIsRead(t *testing.T) {
 		})
 		if e.Running != 5*time.Second || e.Raw != want {
 			t.Errorf("the clock that stands still in suspend shows 5s and the raw one 7s, without clock %d: a look has %v and %v, want 5s and %v", hidden, e.Running, e.Raw, want)
+		}
+		if e.Now > first || e.Now.Add(e.Within) <= last {
+			t.Errorf("a look says that it took from %v to %v, and clocks were read from %v to %v", e.Now, e.Now.Add(e.Within), first, last)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
 )
@@ -63,5 +64,39 @@ func TestTheNextAlarmIsWaitedFor(t *testing.T) {
 	}
 	if got := w.last(s); got != 0 {
 		t.Errorf("the last was stopped, and %v is waited for", got-begun)
+	}
+}
+
+// A waiter goes by readings of the clock, of which one may be over by the time that it is armed.
+func TestAWaiterEndsAtItsReading(t *testing.T) {
+	for name, waits := range map[string]func() waiter{"kernel": newWaiter, "slices": func() waiter { return newSliceWaiter() }} {
+		for _, from := range []time.Duration{-time.Hour, 5 * time.Millisecond} {
+			w, over := waits(), make(chan struct{})
+			w.arm(now().Add(from))
+			go func() { w.wait(); close(over) }()
+			select {
+			case <-over:
+			case <-time.After(30 * time.Second):
+				t.Fatalf("%s: 30 s later a waiter waits for a reading %v from when it was armed", name, from)
+			}
+		}
+	}
+}
+
+// A waiter whose reading is just now ends.
+func TestAWaiterEndsAtJustItsReading(t *testing.T) {
+	w, over := newSliceWaiter(), make(chan struct{})
+	w.now = func() machine.Mono { return 7 }
+	w.arm(7)
+	go func() {
+		for w.at == 0 {
+			w.wait()
+		}
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(30 * time.Second):
+		t.Fatal("a waiter waits on though the clock shows its reading")
 	}
 }

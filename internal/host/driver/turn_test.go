@@ -183,3 +183,29 @@ func TestBothClocksAreTold(t *testing.T) {
 		d.Stop()
 	})
 }
+
+// waking is a machine that says something when it is woken.
+type waking struct{ recorder }
+
+func (m *waking) Wake(now machine.Now) {
+	m.recorder.Wake(now)
+	m.next.Sends = append(m.next.Sends, env(2, "awake"))
+}
+
+// A wake-up that is asked for wakes the machine though no alarm is due; what comes of a wake-up leaves
+// with its turn.
+func TestAWakeUpThatIsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := &waking{}, &world{}
+		d := start(t, m, w, 0)
+		synctest.Wait()
+		if len(w.sent) != 1 {
+			t.Errorf("an alarm has rung, and what the machine says at it is not sent: %v", w.sent)
+		}
+		d.Wake()
+		synctest.Wait()
+		if steps, _, _ := m.saw(); !slices.Equal(steps, []any{wake{}, wake{}}) || len(w.sent) != 2 {
+			t.Errorf("a wake-up was asked for: stepped %v, sent %v, want a second Wake, and what it says", steps, w.sent)
+		}
+	})
+}

@@ -171,7 +171,7 @@ func TestHearsayIsConnected(t *testing.T) {
 func TestWhoIsAskedWithoutALeader(t *testing.T) {
 	for _, existing := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			n, _, _ := linked(t)
+			n, _, links := linked(t)
 			defer n.ends()
 			n.cfg.Existing = existing
 			n.cfg.Peers = map[string]string{"a": "http://m:1", "old": "http://old:1", "two": "http://m:2", "bad": "nowhere"}
@@ -230,7 +230,17 @@ func TestWhoIsAskedWithoutALeader(t *testing.T) {
 			mu.Unlock()
 			look("when all have been asked", 10*n.cfg.ElectionTimeout, all...)
 			n.leadership.Store(&leadership{leader: 2})
-			look("with a leader", 20*n.cfg.ElectionTimeout)
+			for _, tt := range []struct {
+				after time.Duration
+				turn  int
+				peers int // how often it is connected anew
+			}{{12 * n.cfg.ElectionTimeout, 4, 0}, {12*n.cfg.ElectionTimeout + 1, 0, 1}, {20 * n.cfg.ElectionTimeout, 0, 0}} {
+				links.peers = nil
+				look("with a leader", tt.after)
+				if n.contacts.turn != tt.turn || len(links.peers) != tt.peers {
+					t.Errorf("existing: %v: it has had a leader for %v since it asked last: it is at turn %d and was connected anew %d times, want turn %d and %d times", existing, tt.after-10*n.cfg.ElectionTimeout, n.contacts.turn, len(links.peers), tt.turn, tt.peers)
+				}
+			}
 		})
 	}
 }

@@ -205,7 +205,8 @@ func TestWhatIsHeldIsNotSeen(t *testing.T) {
 // A member goes on from the state of a snapshot as if it had applied all of that: by its policy, as
 // far as it is released, with its members.
 func TestWhatASnapshotRestores(t *testing.T) {
-	w := write(t, &pb.PutRequest{Key: []byte("k"), Value: []byte("1")}, wrapperspb.String("all/key"), &pb.PutRequest{Key: []byte("k"), Value: []byte("2")}, wrapperspb.String("leader"))
+	w := write(t, &pb.PutRequest{Key: []byte("k"), Value: []byte("1")}, wrapperspb.String("all/key"), &pb.PutRequest{Key: []byte("k"), Value: []byte("2")}, wrapperspb.String("leader"),
+		replica.AddMember(77, []string{"http://127.0.0.1:77"}, true))
 	for _, tt := range []struct {
 		name     string
 		upTo     int // request
@@ -217,6 +218,7 @@ func TestWhatASnapshotRestores(t *testing.T) {
 		{"in key order", 3, w.at[2], true, true},
 		{"in key order, and not all of it is released", 3, w.at[1], true, false},
 		{"in strict order again", 4, w.at[3], false, true},
+		{"with another member", 5, w.at[4], false, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			index := w.at[tt.upTo-1]
@@ -237,6 +239,8 @@ func TestWhatASnapshotRestores(t *testing.T) {
 			}
 			n.applier.reclaim = false
 			links.peers = nil
+			isShown, isApplied := n.barriers.awaitIndex(n.publishedIndex, index+1), n.applications.awaitIndex(n.appliedIndex, index+1)
+			isShown.index, isApplied.index = index, index // as if that state were to come
 			n.do(t, replica.Restore{Index: index, Term: snap.Term})
 			synctest.Wait()
 			if got := n.appliedIndex(); got != index {
@@ -247,6 +251,12 @@ func TestWhatASnapshotRestores(t *testing.T) {
 			}
 			if got := byKey(n.order.Load()); got != tt.byKey {
 				t.Errorf("%s: reads go by keys: %v, want %v", tt.name, got, tt.byKey)
+			}
+			if ended(isShown) != tt.shown || !ended(isApplied) {
+				t.Errorf("%s: who waits for what the snapshot holds to be shown is let go: %v, and to be applied: %v; want %v, and the other", tt.name, ended(isShown), ended(isApplied), tt.shown)
+			}
+			if got, want := len(links.peers), tt.upTo/5; got != want || want > 0 && links.peers[0].addrs[77] != "127.0.0.1:77" {
+				t.Errorf("%s: connections are made anew %d times, to %v; want %d", tt.name, got, links.peers, want)
 			}
 			if n.storage.newest != index || !n.applier.reclaim {
 				t.Errorf("%s: snapshot %d is in use, want %d; history is given back: %v", tt.name, n.storage.newest, index, n.applier.reclaim)
@@ -262,7 +272,7 @@ func TestWhatASnapshotRestores(t *testing.T) {
 			if got, want := n.applied().view.Revision(), from.Store().View().Revision(); got != want {
 				t.Errorf("%s: the state is of revision %d, want %d", tt.name, got, want)
 			}
-			if got := l.heard(); len(got) != 1 || got[0].(replica.Restored).Index != index || got[0].(replica.Restored).Released != tt.released {
+			if got := l.heard(); len(got) != 1 || got[0].(replica.Restored).Index != index || got[0].(replica.Restored).Term != snap.Term || got[0].(replica.Restored).Released != tt.released {
 				t.Errorf("%s: the replica is told %+v, want what was restored", tt.name, got)
 			}
 			if k := disk.open.Load(); k != 0 {
@@ -271,8 +281,8 @@ func TestWhatASnapshotRestores(t *testing.T) {
 			// So does a member that is started.
 			again, _, _ := w.applies(t, from, 0)
 			defer again.ends()
-			if got := len(again.Members()); got != 1 {
-				t.Errorf("%s: a member starts with %d members, want one", tt.name, got)
+			if got, want := len(again.Members()), 1+tt.upTo/5; got != want {
+				t.Errorf("%s: a member starts with %d members, want %d", tt.name, got, want)
 			}
 			if now := again.View().Revision(); !tt.shown && now != 0 {
 				t.Errorf("%s: a member starts and shows revision %d", tt.name, now)

@@ -259,7 +259,13 @@ func TestAnOpenBarrierDoesNotExpire(t *testing.T) {
 	bs := &barriers{number: 3, open: open, waiting: []*barrier{closed, young, open}}
 	var since []time.Time
 	expire := func(before time.Time) {
-		bs.expire(before, func(at time.Time) error { since = append(since, at); return errDisk })
+		bs.expire(before, func(at time.Time) error {
+			if ended(bs.waiting[0]) {
+				t.Error("a caller is let go before it can see why")
+			}
+			since = append(since, at)
+			return errDisk
+		})
 	}
 	expire(long.Add(time.Minute))
 	if !ended(closed) || ended(young) || ended(open) {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -525,6 +526,54 @@ func TestEveryFailedWriteOfAMemoryIsTold(t *testing.T) {
 		fsys.Fault = nil
 		if err := d.met(7, origin{Directory: 1, Boot: 3 << 32}, nil); err != nil {
 			t.Errorf("after %s failed once: %v", failed, err)
+		}
+	}
+}
+
+// What a start has to wait for is in its directory: who has to confirm it, and who has doubted it.
+func TestWhatAStartWaitsFor(t *testing.T) {
+	const boot = 5<<32 | 1
+	founds := identity{Member: 1, Voters: []uint64{1, 2, 3}}
+	joined := identity{Member: 9, Voters: []uint64{1, 2}, Joined: true, Witnesses: []uint64{2, 4}}
+	for _, tt := range []struct {
+		name        string
+		id          identity
+		founding    bool
+		m           memory
+		need, voted []uint64
+		open        bool
+		fails       bool
+	}{
+		{"of a founder, in a new directory", founds, true, memory{}, []uint64{2, 3}, nil, false, false},
+		{"of one that joins, in a new directory", joined, true, memory{}, nil, []uint64{2, 4}, false, false},
+		{"of a founder", founds, false, memory{Own: 1, Admitted: true}, nil, nil, true, false},
+		{"of one that joined", joined, false, memory{Own: 1, Admitted: true}, nil, nil, true, false},
+		{"of a founder whose directory was doubted", founds, false, memory{Own: 1, Admitted: true, Doubt: &doubt{By: []uint64{3}, Boot: 4}}, []uint64{3}, nil, false, false},
+		{"with another log", founds, false, memory{Own: 2, Admitted: true}, nil, nil, false, true},
+		{"with another log, in a new directory", founds, true, memory{Own: 2}, nil, nil, false, true},
+	} {
+		n, _, _ := linked(t)
+		n.admission.boot, n.admission.me = 0, origin{}
+		b := newBench(t)
+		n.storage = b.s
+		b.s.identity, b.s.founding = tt.id, tt.founding
+		if tt.m.Own == 1 { // its own
+			tt.m.Own = b.s.log.ID()
+		}
+		n.directories.now = tt.m
+		if err := n.admit(boot); (err != nil) != tt.fails || tt.fails && !errors.Is(err, errForgetful) {
+			t.Errorf("a start %s: %v, want that it is refused: %v", tt.name, err, tt.fails)
+		}
+		if tt.fails {
+			continue
+		}
+		a := &n.admission
+		if a.open.Load() != tt.open || !slices.Equal(a.need, tt.need) || !slices.Equal(a.voted, tt.voted) || a.joins != (tt.voted != nil) {
+			t.Errorf("a start %s: it takes part at once: %v, it needs %v and a majority of %v: %v; want %v, %v, %v", tt.name, a.open.Load(), a.need, a.voted, a.joins, tt.open, tt.need, tt.voted)
+		}
+		var g greeting
+		if err := json.Unmarshal(n.greeting(2, greeting{})[1:], &g); err != nil || g.First != tt.founding {
+			t.Errorf("a start %s: others are told that it has done nothing yet: %v, %v; want %v", tt.name, g.First, err, tt.founding)
 		}
 	}
 }

@@ -82,6 +82,10 @@ func TestWhatAGreetingDoes(t *testing.T) {
 		{"one that has forgotten, and confirms", awaiting(2), 2, greeting{Origin: at(23, 9), Yours: me}, told(at(22, 3), "refused first"), known, true, false, false},
 		{"a stranger, to one that joins", func(n *Node) { awaiting()(n); n.admission.joins, n.admission.voted = true, []uint64{2} }, 9,
 			greeting{Origin: at(99, 1), Ask: true}, told(at(99, 1), "first"), with(9, at(99, 1)), true, false, false},
+		{"a stranger, to one that has joined", func(n *Node) { n.admission.joins, n.admission.voted = true, []uint64{2} }, 9,
+			greeting{Origin: at(99, 1), Ask: true}, nil, known, false, false, false},
+		{"a stranger that had to confirm, to one that takes part", func(n *Node) { n.admission.need = []uint64{9} }, 9,
+			greeting{Origin: at(99, 1), Ask: true}, nil, known, false, false, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, _, links := linked(t)

@@ -416,3 +416,17 @@ func TestOutcomesReachTheirParts(t *testing.T) {
 		}
 	})
 }
+
+// Since when a member leads counts anew in each term: who has waited since before may have lost its request.
+func TestSinceWhenAMemberLeads(t *testing.T) {
+	n, _, _ := linked(t)
+	before := time.Now().Add(-time.Hour)
+	n.leadership.Store(&leadership{leader: 2, term: 3, at: before})
+	n.outcomes([]replica.Outcome{replica.LeaderChanged{Leader: 2, Term: 4}})
+	if l := n.leadership.Load(); l.leader != 2 || l.term != 4 || !l.at.After(before.Add(time.Minute)) {
+		t.Errorf("member %d leads in term %d since %v, want 2 in term 4 since now", l.leader, l.term, l.at)
+	}
+	if err := n.timeout(before.Add(time.Minute)); !errors.Is(err, rpctypes.ErrGRPCTimeoutDueToLeaderFail) {
+		t.Errorf("who has waited since the term before is told %v, want %v", err, rpctypes.ErrGRPCTimeoutDueToLeaderFail)
+	}
+}

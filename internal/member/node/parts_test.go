@@ -368,6 +368,29 @@ func TestMembersAreChangedAsAskedFor(t *testing.T) {
 		if ids[0] == ids[1] {
 			t.Error("two members that were added at one URL have the same ID")
 		}
+		for _, tt := range []struct {
+			name string
+			do   func() ([]*pb.Member, error)
+			want *raftpb.ConfChange
+		}{
+			{"removed", func() ([]*pb.Member, error) { return n.RemoveMember(t.Context(), 3) }, replica.RemoveMember(3)},
+			{"promoted", func() ([]*pb.Member, error) { return n.PromoteMember(t.Context(), 3) }, replica.PromoteMember(3)},
+			{"moved", func() ([]*pb.Member, error) { return n.UpdateMember(t.Context(), 3, []string{"http://m:8"}) }, replica.UpdateMember(3, []string{"http://m:8"})},
+		} {
+			var list []*pb.Member
+			var err error
+			go func() { list, err = tt.do() }()
+			synctest.Wait()
+			asked := told[replica.Propose](t, l)
+			last := asked[len(asked)-1]
+			if want, err := replica.EncodeRequest(tt.want); err != nil || !bytes.Equal(last.Body, want) {
+				t.Errorf("a member is %s: %q is proposed, want %q, %v", tt.name, last.Body, want, err)
+			}
+			n.results.answer(last.ID, result{response: &pb.MemberListResponse{Members: []*pb.Member{{ID: 1}, {ID: 2}}}})
+			if synctest.Wait(); err != nil || len(list) != 2 {
+				t.Errorf("a member is %s: told are %v, %v", tt.name, list, err)
+			}
+		}
 		n.peers = nil
 		if _, _, err := n.AddMember(t.Context(), []string{"http://m:9"}, true); err == nil || !strings.Contains(err.Error(), "PeerListener") {
 			t.Errorf("without a listener for others: %v", err)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,9 +78,18 @@ func TestWhatANewcomerMakesOfAnAnswer(t *testing.T) {
 		Members: []founder{{1, "http://a:1"}, {2, "http://b:1"}, {3, "http://c:1"}, {4, "http://d:1"}},
 	}
 	other := listen(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	asked := 0
 	tr, err := peer.New(peer.Config{
 		Self: 9, ClusterID: 7, Listener: other, Logger: slog.New(slog.DiscardHandler), Deliver: func(machine.NodeID, [][]byte) {},
-		Answer: func([]byte) []byte { p, _ := json.Marshal(says); return p },
+		Answer: func([]byte) []byte {
+			if asked++; asked > 5 {
+				cancel()
+			}
+			p, _ := json.Marshal(says)
+			return p
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -109,6 +119,12 @@ func TestWhatANewcomerMakesOfAnAnswer(t *testing.T) {
 		if len(n.contacts.heard) != 3 || n.contacts.heard[3] != "c:1" || n.contacts.heard[4] != "" {
 			t.Errorf("at %s: it has heard of %v, want the others", tt.url, n.contacts.heard)
 		}
+	}
+	// That its member has run before does not pass, and is not asked for again.
+	n := &Node{cfg: Config{Name: "n", HeartbeatInterval: time.Nanosecond}}
+	before := asked
+	if _, err := n.askAll(ctx, map[machine.NodeID]string{9: other.Addr().String()}, "http://c:1"); !errors.Is(err, errForgetful) || asked != before+1 {
+		t.Errorf("one that has run before asks %d times, and is told %v; want one question, and %v", asked-before, err, errForgetful)
 	}
 }
 
@@ -296,7 +312,13 @@ func TestHousekeepingLetsEverybodyGo(t *testing.T) {
 func TestWhoWaitsForAnIndex(t *testing.T) {
 	bs := &barriers{}
 	now := uint64(5)
-	at := func() uint64 { return now }
+	at := func() uint64 {
+		if bs.mu.TryLock() {
+			bs.mu.Unlock()
+			t.Error("how far the log has come is looked at without the lock: who is let go in between is not seen")
+		}
+		return now
+	}
 	if b := bs.awaitIndex(at, 5); !ended(b) || b.err != nil || len(bs.leased) != 0 {
 		t.Errorf("the index is there: ended %v with %v, and %d wait", ended(b), b.err, len(bs.leased))
 	}

@@ -211,12 +211,16 @@ func TestReceivedSnapshots(t *testing.T) {
 		{"no header", nil, whole, "no sense"},
 		{"another message", message(raftpb.MsgApp, 9), whole, "not a snapshot"},
 		{"another index", message(raftpb.MsgSnap, 8), whole, "snapshot 8 was announced"},
+		{"another term", message(raftpb.MsgSnap, 9), whole, "came with the file of"},
 		{"cut off", message(raftpb.MsgSnap, 9), whole[:len(whole)-1], "damaged"},
 		{"damaged", message(raftpb.MsgSnap, 9), damaged, "damaged"},
 		{"nothing", message(raftpb.MsgSnap, 9), nil, "damaged"},
 	} {
 		if err := n.receive(from, tt.header, bytes.NewReader(tt.body)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+		if left, err := n.cfg.WAL.FS.ReadDir("/data/snap"); err != nil || len(left) > 0 {
+			t.Errorf("%s: files %q are left, %v", tt.name, left, err)
 		}
 	}
 	// A message that announces a snapshot and comes without one.
