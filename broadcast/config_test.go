@@ -35,3 +35,18 @@ func TestOptionsReachTheMember(t *testing.T) {
 		t.Errorf("an empty Config configures %+v, want the defaults", got)
 	}
 }
+
+// Each error is the member's of the same name.
+func TestErrorsAreTheMembers(t *testing.T) {
+	for name, is := range map[string]struct{ got, want error }{
+		"ErrBusy": {ErrBusy, broadcast.ErrBusy}, "ErrUnknown": {ErrUnknown, broadcast.ErrUnknown}, "ErrClosed": {ErrClosed, broadcast.ErrClosed},
+		"ErrTrimmed": {ErrTrimmed, broadcast.ErrTrimmed}, "ErrPosition": {ErrPosition, broadcast.ErrPosition}, "ErrTooLarge": {ErrTooLarge, broadcast.ErrTooLarge},
+		"ErrSequence": {ErrSequence, broadcast.ErrSequence}, "ErrClient": {ErrClient, broadcast.ErrClient}, "ErrNotMember": {ErrNotMember, broadcast.ErrNotMember},
+		"ErrRemoved": {ErrRemoved, broadcast.ErrRemoved}, "ErrChange": {ErrChange, broadcast.ErrChange}, "ErrForgotten": {ErrForgotten, broadcast.ErrForgotten},
+		"ErrOrder": {ErrOrder, broadcast.ErrOrder},
+	} {
+		if is.got != is.want {
+			t.Errorf("%s is %q, want %q", name, is.got, is.want)
+		}
+	}
+}

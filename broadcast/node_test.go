@@ -1,6 +1,7 @@
 package broadcast_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenure-lease/tenure/broadcast"
 )
@@ -113,6 +115,11 @@ func TestNode(t *testing.T) {
 		}
 		break
 	}
+	soon, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if moved, err = n.ReplaceMember(soon, 9, 1, "localhost:7002"); err != nil || n.Members()[1] != "localhost:7002" {
+		t.Errorf("the lone member moves, in the place of nobody: at %d, %v, and the members are %v; want it at localhost:7002", moved, err, n.Members())
+	}
 	none, err := n.RemoveMember(ctx, 9)
 	if err != nil || none <= moved {
 		t.Errorf("removing no member: at %d, %v; want a position behind %d", none, err, moved)
@@ -128,8 +135,59 @@ func TestNode(t *testing.T) {
 	if _, err := n.Broadcast(ctx, nil); !errors.Is(err, broadcast.ErrClosed) {
 		t.Errorf("after Close: got %v, want ErrClosed", err)
 	}
+	if err := n.Waiting(); !errors.Is(err, broadcast.ErrClosed) {
+		t.Errorf("after Close nothing is ordered because of %v, want ErrClosed", err)
+	}
 	cfg.Group, cfg.Listener = 43, nil
 	if _, err := broadcast.Start(cfg); err == nil || !strings.Contains(err.Error(), "another group") {
 		t.Errorf("another group's directory: got %v, want it refused", err)
+	}
+}
+
+// A caller that has given up gets no other answer than the reason, from each call that waits.
+func TestCallsEndWithTheirContext(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := broadcast.Start(broadcast.Config{ // it waits to be made a member
+		ID: 2, Group: 42, Members: map[broadcast.MemberID]string{1: "127.0.0.1:1"}, Join: true,
+		Listener: listener, DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	why := errors.New("it takes too long")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	position := func(_ broadcast.Position, err error) error { return err }
+	for call, waits := range map[string]func() error{
+		"Broadcast":     func() error { return position(n.Broadcast(ctx, nil)) },
+		"BroadcastAs":   func() error { return position(n.BroadcastAs(ctx, n.NewClient(), 1, nil)) },
+		"Barrier":       func() error { return position(n.Barrier(ctx)) },
+		"AddMember":     func() error { return position(n.AddMember(ctx, 3, "localhost:7003")) },
+		"RemoveMember":  func() error { return position(n.RemoveMember(ctx, 3)) },
+		"ReplaceMember": func() error { return position(n.ReplaceMember(ctx, 3, 4, "localhost:7003")) },
+		"Joined":        func() error { return n.Joined(ctx) },
+		"Deliver": func() (last error) {
+			for _, err := range n.Deliver(ctx, 1) {
+				last = err
+			}
+			return last
+		},
+	} {
+		ended := make(chan error, 1)
+		go func() { ended <- waits() }()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, why) {
+				t.Errorf("%s: got %v, want %v", call, err, why)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s goes on waiting for a caller that has given up", call)
+		}
+	}
+	if err := n.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -31,8 +31,14 @@ func TestAsksOneAfterTheOther(t *testing.T) {
 	for range 3 {
 		n.asks(lacks, 5)
 	}
-	if got, want := asked(), []string{"3", "2", "4", "3", "4", "3", "2"}; !slices.Equal(got, want) {
-		t.Errorf("member 3 said what is lacked, and later 4 gave some of it: asked are %v, want %v", got, want)
+	n.mu.Lock()
+	n.source, n.tries = 3, 0
+	n.mu.Unlock()
+	for range 3 {
+		n.asks(lacks, 7)
+	}
+	if got, want := asked(), []string{"3", "2", "4", "3", "4", "3", "2", "3", "2", "4"}; !slices.Equal(got, want) {
+		t.Errorf("member 3 said what is lacked, and later 4, and then 3 itself, gave some of it: asked are %v, want %v", got, want)
 	}
 }
 

@@ -50,8 +50,18 @@ func TestTransfersLeaveNoFileOpen(t *testing.T) {
 		}
 	}
 	for _, from := range []Position{5, 15} {
-		if _, err := n.sendTransfer(99, &transfer{}, from); !errors.Is(err, peer.ErrUnknownMember) {
-			t.Errorf("a transfer for nobody, from %d on: got %v, want ErrUnknownMember", from, err)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := n.sendTransfer(99, &transfer{}, from)
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, peer.ErrUnknownMember) {
+				t.Errorf("a transfer for nobody, from %d on: got %v, want ErrUnknownMember", from, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("a transfer for nobody, from %d on, is written for ever", from)
 		}
 		want("a transfer that cannot be sent")
 	}

@@ -158,7 +158,10 @@ func (h *history) trim(position Position) error {
 	case position >= last:
 		return h.restart(position)
 	}
-	return h.log.ReleaseTo(h.seq(position) + 1)
+	if err := h.log.ReleaseTo(h.seq(position) + 1); err != nil {
+		return fmt.Errorf("broadcast: %w", err)
+	}
+	return nil
 }
 
 func (h *history) close() error { return h.log.Close() }

@@ -1,9 +1,11 @@
 package broadcast
 
 import (
+	"errors"
 	"math/rand/v2"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
@@ -146,6 +148,64 @@ func TestRewritingIsOnDiskFirst(t *testing.T) {
 		if !reflect.DeepEqual(records, before) && !reflect.DeepEqual(records, after) {
 			t.Errorf("rewriting, seed %d: the log has %d records, want the %d of before or the one in their place", seed, len(records), len(before))
 		}
+		if got, was := again.self, j.self; got.N != 2 || got.Dir != was.Dir || len(got.Lives) != 2 || got.Lives[0] != was.Lives[0] {
+			t.Errorf("rewriting, seed %d: the next life is %+v, behind %+v", seed, got, was)
+		}
 		again.ends(t, nil)
+	}
+}
+
+// A log whose old records cannot be removed says so: its member cannot rely on the disk any more.
+func TestARewritingThatCannotBeReleased(t *testing.T) {
+	fs := waltest.NewDisk().FS()
+	j, _, err := openJournal(aloneConfig(fs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.log.Close()
+	for cn := range uint64(3) { // each has a file of its own
+		if err := j.write([]any{fastct.Adopted{CN: cn + 1, Round: 3, Value: make([]byte, 3<<10)}}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fs.Fault = func(op, path string) error {
+		if op == "remove" {
+			return errBroken
+		}
+		return nil
+	}
+	if err := j.write([]any{rewrite{records(50)}}, true); !errors.Is(err, errBroken) {
+		t.Errorf("a log is written anew, and the old one cannot be removed: got %v, want %v", err, errBroken)
+	}
+}
+
+// With many clients a Trim of little is not worth writing the log anew, with all of them.
+func TestALogWithManyClientsIsSeldomWrittenAnew(t *testing.T) {
+	n, _ := aloneOn(t, 0)
+	const clients = 1100
+	all := n.NewClient()
+	var calls sync.WaitGroup
+	for i := range clients {
+		calls.Go(func() {
+			client := all
+			client[15], client[14] = byte(i), byte(i>>8)
+			if _, err := n.BroadcastAs(t.Context(), client, 1, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	for at := Position(clients); at <= clients+1; at++ { // the state before the first Trim has no clients
+		if err := errors.Join(n.saves(at), n.Trim(at)); err != nil {
+			t.Fatal(err)
+		}
+		var base uint64
+		n.driver.Do(func() { base = n.machine.Base().Position })
+		if base != clients {
+			t.Errorf("all messages up to %d are trimmed, and the log begins behind position %d, want %d", at, base, clients)
+		}
+		if _, err := n.Barrier(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -22,10 +22,7 @@ func aloneOn(t *testing.T, messages Position) (*Node, *faults) {
 	t.Helper()
 	fs, faults := waltest.NewDisk().FS(), &faults{}
 	fs.Fault = faults.meets
-	n, err := Start(Config{
-		ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: "/data",
-		WAL: wal.Options{FS: fs, SegmentBytes: 4 << 10},
-	})
+	n, err := Start(aloneConfig(fs))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +33,14 @@ func aloneOn(t *testing.T, messages Position) (*Node, *faults) {
 		}
 	}
 	return n, faults
+}
+
+// aloneConfig is that of a member that is alone.
+func aloneConfig(fs wal.FS) Config {
+	return Config{
+		ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: "/data",
+		WAL: wal.Options{FS: fs, SegmentBytes: 4 << 10},
+	}
 }
 
 // faults are those of a disk. They may change while the disk works.
@@ -155,6 +160,14 @@ func TestSnapshotsOnABrokenDisk(t *testing.T) {
 			n.mu.Lock()
 			n.transfers[2] = &transfer{writing: true, from: 2}
 			n.mu.Unlock()
+			return n.Trim(4)
+		}, true},
+		{"Trim cannot remove what is trimmed", fails("remove", "/data/history"), func(n *Node) error {
+			for p := range Position(6) { // each has a file of its own
+				if err := n.takes([]Message{{Position: p + 1, Payload: make([]byte, 3<<10)}}); err != nil {
+					return err
+				}
+			}
 			return n.Trim(4)
 		}, true},
 	} {

@@ -195,3 +195,84 @@ func TestLooseClocksNeedTheSafetyPeriod(t *testing.T) {
 		}
 	}
 }
+
+// Of five answers a majority decides: one refusal among them aborts, the highest rank's lease counts,
+// and answers that come later, or are another stage's, change nothing.
+func TestAnswersOfGetLease(t *testing.T) {
+	const now, tmax, eps = 1000, 100, 10
+	type answer func(g *GetLease)
+	ack := func(at Time, l Lambda) answer {
+		return func(g *GetLease) { g.AckRead(Strict, &Rank{Time: at}, &l, func() Time { return now }) }
+	}
+	nothing := func(g *GetLease) { g.AckRead(Strict, nil, nil, func() Time { return now }) }
+	nack, ackWrite, nackWrite := (*GetLease).NackRead, (*GetLease).AckWrite, (*GetLease).NackWrite
+	own := Lambda{1, now + tmax}
+	theirs, older, oldest := Lambda{2, now + 50}, Lambda{3, now + 60}, Lambda{4, now + 70}
+	read := []answer{nothing, nothing, nothing}
+	after := func(more ...answer) []answer { return append(read[:3:3], more...) }
+	for name, tt := range map[string]struct {
+		answers []answer
+		writes  *Lambda
+		outcome Outcome
+	}{
+		"two of five have nothing":                  {read[:2], nil, Pending},
+		"three of five have nothing":                {read, &own, Pending},
+		"the highest rank comes first":              {[]answer{ack(9, theirs), ack(7, older), ack(5, oldest)}, &theirs, Pending},
+		"the highest rank comes last":               {[]answer{ack(5, oldest), ack(7, older), ack(9, theirs)}, &theirs, Pending},
+		"the highest rank comes between":            {[]answer{ack(5, oldest), ack(9, theirs), nothing}, &theirs, Pending},
+		"its own lease is extended":                 {[]answer{nothing, ack(9, Lambda{1, now + 1}), nothing}, &own, Pending},
+		"the lease ends this moment":                {[]answer{ack(9, Lambda{2, now}), nothing, nothing}, &Lambda{2, now}, Pending},
+		"the lease was over a moment ago":           {[]answer{ack(9, Lambda{2, now - 1}), nothing, nothing}, nil, Again},
+		"the lease is over at nearly all clocks":    {[]answer{ack(9, Lambda{2, now - eps + 1}), nothing, nothing}, nil, Again},
+		"the lease is over at all clocks":           {[]answer{ack(9, Lambda{2, now - eps}), nothing, nothing}, &own, Pending},
+		"two refuse":                                {[]answer{nack, nack}, nil, Pending},
+		"one refuses first":                         {[]answer{nack, nothing, nothing}, nil, Aborted},
+		"one refuses last":                          {[]answer{nothing, nothing, nack}, nil, Aborted},
+		"three refuse":                              {[]answer{nack, nack, nack}, nil, Aborted},
+		"it was refused, and more answer":           {[]answer{nack, nothing, nothing, ack(9, theirs), nothing}, nil, Aborted},
+		"a higher rank comes behind the majority":   {after(ack(9, theirs)), &own, Pending},
+		"two have written":                          {after(ackWrite, ackWrite), &own, Pending},
+		"three have written":                        {after(ackWrite, ackWrite, ackWrite), &own, Committed},
+		"the read is refused behind the majority":   {after(nack, ackWrite, ackWrite, ackWrite), &own, Committed},
+		"the read is granted behind the majority":   {after(nothing, ackWrite, ackWrite), &own, Pending},
+		"one refuses to write first":                {after(nackWrite, ackWrite, ackWrite), &own, Aborted},
+		"one refuses to write last":                 {after(ackWrite, ackWrite, nackWrite), &own, Aborted},
+		"one refuses to write behind the majority":  {after(ackWrite, ackWrite, ackWrite, nackWrite), &own, Committed},
+		"one writes behind a refusal":               {after(nackWrite, nackWrite, nackWrite, ackWrite, ackWrite), &own, Aborted},
+		"answers to a write that was not yet asked": {[]answer{nothing, ackWrite, nackWrite, nothing, nothing, ackWrite, ackWrite, ackWrite}, &own, Committed},
+	} {
+		g := NewGetLease(Loose, 1, 5, Rank{Time: now, Proc: 1}, tmax, eps)
+		for _, a := range tt.answers {
+			a(g)
+		}
+		v, ok := g.Writes()
+		if ok != (tt.writes != nil) || ok && *v != *tt.writes {
+			t.Errorf("%s: it writes %v (%+v), want %+v", name, ok, v, tt.writes)
+		}
+		var decided Lambda
+		if tt.outcome == Committed {
+			decided = *tt.writes
+		}
+		if outcome, l := g.Result(); outcome != tt.outcome || l != decided {
+			t.Errorf("%s: it is %v with %+v, want %v with %+v", name, outcome, l, tt.outcome, decided)
+		}
+	}
+}
+
+// A GetLease of nobody, for no time, or with clocks that differ by less than nothing is a bug of the caller.
+func TestGetLeasesThatCannotBe(t *testing.T) {
+	for what, begins := range map[string]func(){
+		"of no process": func() { NewGetLease(Loose, 1, 0, Rank{}, 100, 10) },
+		"for no time":   func() { NewGetLease(Loose, 1, 3, Rank{}, 0, 10) },
+		"with clocks that differ by less than nothing": func() { NewGetLease(Loose, 1, 3, Rank{}, 100, -1) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("a GetLease %s begins", what)
+				}
+			}()
+			begins()
+		}()
+	}
+}

@@ -64,3 +64,20 @@ func TestHowFarClocksMayMoveApart(t *testing.T) {
 		}
 	}
 }
+
+// A silent peer looks at the clocks again when both would have come far enough, and a millisecond later
+// at the earliest.
+func TestWhenAQuarantineIsLookedAt(t *testing.T) {
+	const ms = machine.Mono(time.Millisecond)
+	for _, tt := range []struct {
+		mono machine.Mono // behind now, as wall is
+		wall Time
+		next machine.Mono // so, too
+	}{{500 * ms, 300, 500 * ms}, {300 * ms, 500, 500 * ms}, {-5 * ms, 2, 2 * ms}, {3 * ms, -500, 3 * ms}, {-5 * ms, -5, ms}, {0, 0, ms}} {
+		now := machine.Now{Mono: 1e12, Wall: machine.Wall(1767225600 * int64(time.Second))}
+		s := silence{mono: now.Mono + tt.mono, wall: TimeOf(now.Wall) + tt.wall}
+		if got := s.next(now) - now.Mono; got != tt.next {
+			t.Errorf("a quarantine lasts for %v by one clock and %d ms by the other, and is looked at in %v, want %v", time.Duration(tt.mono), tt.wall, time.Duration(got), time.Duration(tt.next))
+		}
+	}
+}

@@ -132,10 +132,7 @@ func (w *wheel) spread(level int, slot int64) {
 		id := w.heads[level][slot] - 1
 		at := w.links[id].at
 		w.clear(id)
-		w.put(id, max(at, w.cur))
-		if l := &w.links[id]; int(l.level) == level && int64(l.slot) == slot {
-			return // beyond the wheel: it goes round once more
-		}
+		w.put(id, max(at, w.cur)) // below, or, if it is beyond the wheel, into the slot before
 	}
 }
 

@@ -127,3 +127,49 @@ func TestAnAlarmForNever(t *testing.T) {
 		}
 	}
 }
+
+// An alarm in the past rings in the next tick, and not in the same one: an owner that sets it again would
+// be rung for ever.
+func TestAnAlarmInThePast(t *testing.T) {
+	for _, at := range []int64{-1 << 40, 0, 99, 100} {
+		w := wheel{cur: 100}
+		w.set(0, machine.Mono(at<<tickBits))
+		if id, ok := w.ring(machine.Mono(101<<tickBits - 1)); ok {
+			t.Errorf("in tick 100 an alarm for tick %d is set, and alarm %d rings in the same tick", at, id)
+		}
+		if id, ok := w.ring(machine.Mono(101 << tickBits)); !ok || id != 0 {
+			t.Errorf("in tick 100 an alarm for tick %d is set, and none rings in tick 101", at)
+		}
+	}
+}
+
+// Alarms that are further away than the wheel reaches ring in their ticks, each of them, and the wheel is
+// looked at seldom until then.
+func TestAlarmsBeyondTheWheel(t *testing.T) {
+	const round = int64(1) << (wheelBits * wheelLevels)
+	for _, from := range []int64{0, 77, 1<<30 + 5} {
+		w := wheel{cur: from}
+		due := map[int32]int64{}
+		for i, ahead := range []int64{round - 1, round, round + 1, round + 1<<30, 2*round - 1, 2 * round, 2*round + 5, 3*round + 1<<31} {
+			due[int32(i)] = from + ahead
+			w.set(int32(i), machine.Mono((from+ahead)<<tickBits))
+		}
+		for looks := 0; len(due) > 0; looks++ {
+			next := w.next()
+			if looks > 200 || next == machine.Never {
+				t.Errorf("from tick %d: after %d looks, and with the next at %d, alarms for ticks %v have not rung", from, looks, next, due)
+				break
+			}
+			for {
+				id, ok := w.ring(next)
+				if !ok {
+					break
+				}
+				if tick := int64(next) >> tickBits; due[id] != tick {
+					t.Errorf("from tick %d: alarm %d, for tick %d, rings in tick %d", from, id, due[id], tick)
+				}
+				delete(due, id)
+			}
+		}
+	}
+}
