@@ -258,7 +258,7 @@ func TestLines(t *testing.T) {
 func TestRegroup(t *testing.T) {
 	limit, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	ports := freeAddresses(t, 2)
+	ports := freeAddresses(t, 3)
 	one, two := "1="+ports[0], "2="+ports[1]
 	dir := t.TempDir()
 	command := func(ctx context.Context, out io.Writer, args ...string) error {
@@ -298,13 +298,29 @@ func TestRegroup(t *testing.T) {
 	if err := command(limit, &out, "regroup", "--at", dir+"/2", "-o", "json"); err != nil || !strings.Contains(out.String(), ports[1]) {
 		t.Errorf("got %q, %v; want the new member alone", out.String(), err)
 	}
-	for strings.Count(joined.String(), "\n") < 3 && limit.Err() == nil { // it may print later than it answers
+	three := "3=" + ports[2]
+	third := make(chan error, 1)
+	go func() {
+		third <- command(limit, io.Discard, "deliver", "--id", "3", "--join", "--members", two+","+three, "--data-dir", dir+"/3")
+	}()
+	out.Reset()
+	if err := command(limit, &out, "regroup", "--at", dir+"/2", "--add", three); err != nil || out.String() != two+"\n"+three+"\n" {
+		t.Errorf("when 3 is added, there are %q, %v; want 2 and 3", out.String(), err)
+	}
+	out.Reset()
+	if err := command(limit, &out, "regroup", "--at", dir+"/2", "--remove", "3"); err != nil || out.String() != two+"\n" {
+		t.Errorf("when 3 is removed, left is %q, %v; want %q", out.String(), err, two)
+	}
+	if err := <-third; !errors.Is(err, broadcast.ErrRemoved) {
+		t.Errorf("the member that was removed ends with %v, want ErrRemoved", err)
+	}
+	for strings.Count(joined.String(), "\n") < 5 && limit.Err() == nil { // it may print later than it answers
 		time.Sleep(5 * time.Millisecond)
 	}
 	stop()
 	joining.Wait()
-	if got := joined.String(); got != fmt.Sprintf("1\tx\n2\t(members %s)\n3\t(barrier)\n", two) {
-		t.Errorf("the new member prints %q", got)
+	if got, want := joined.String(), fmt.Sprintf("1\tx\n2\t(members %s)\n3\t(barrier)\n4\t(members %s %s)\n5\t(members %s)\n", two, two, three, two); got != want {
+		t.Errorf("the new member prints %q, want %q", got, want)
 	}
 }
 

@@ -153,3 +153,15 @@ func TestReignsWithItsValue(t *testing.T) {
 		t.Errorf("the command finds the value %q, %v; want us, once", value, err)
 	}
 }
+
+// A campaign waits while another leads, and ends only when told to.
+func TestCampaignsUntilItLeads(t *testing.T) {
+	ten, waits := fakeTenancy("sh", "-c", "exit 4"), 0
+	err := ten.lead(t.Context(), fakeLeaser{
+		try:  func(context.Context) (tenure.Lease, error) { return nil, tenure.HeldError{Name: "fake"} },
+		wait: func(context.Context) (tenure.Lease, error) { waits++; return &fakeLease{}, nil },
+	}, true)
+	if wantExit(t, err, 4); waits != 1 {
+		t.Errorf("it waits %d times for its turn, want once", waits)
+	}
+}

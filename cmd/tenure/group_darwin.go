@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +12,13 @@ import (
 // input.
 func childAttributes(tty bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Foreground: tty, Ctty: 0}
+}
+
+// unstopped calls a function that SIGTTOU does not stop.
+func unstopped(do func()) {
+	signal.Ignore(syscall.SIGTTOU)
+	defer signal.Reset(syscall.SIGTTOU)
+	do()
 }
 
 // alive takes EPERM for the end: it is also the answer if all processes of the group have

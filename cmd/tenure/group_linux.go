@@ -5,8 +5,11 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // childAttributes put a command into a process group of its own. The kernel
@@ -14,6 +17,22 @@ import (
 // thread is kept. With tty the group gets the terminal on standard input.
 func childAttributes(tty bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Foreground: tty, Ctty: 0, Pdeathsig: syscall.SIGKILL}
+}
+
+// unstopped calls a function that no signal stops, by a mask of its thread. To ignore SIGTTOU for as
+// long would be of consequence: Go does not give it back its default action, and commands that are
+// started later would ignore it, too.
+func unstopped(do func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all, before unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^all.Val[i]
+	}
+	if unix.PthreadSigmask(unix.SIG_BLOCK, &all, &before) == nil {
+		defer func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil) }()
+	}
+	do()
 }
 
 // alive asks /proc, too. For kill(2) a process counts that has ended and was not reaped;

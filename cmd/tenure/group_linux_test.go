@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -120,5 +121,20 @@ func TestWhatIsNotShownIsAlive(t *testing.T) {
 		if got := aliveIn(slices.Values(tt.shown), tt.group); got != tt.alive {
 			t.Errorf("%s: the group is alive: %v, want %v", name, got, tt.alive)
 		}
+	}
+}
+
+// To hand the terminal on makes no signal ignored for good: the next command would ignore it, too.
+func TestTheTerminalIsHandedOnWithoutATrace(t *testing.T) {
+	signal.Reset(syscall.SIGTTOU)
+	before := ignored(t, os.Getpid(), syscall.SIGTTOU)
+	during, mask := false, ""
+	unstopped(func() { during, mask = true, statusLine(t, "thread-self", "SigBlk") })
+	var blocked uint64
+	if _, err := fmt.Sscanf(mask, "%x", &blocked); err != nil || !during || blocked>>(syscall.SIGTTOU-1)&1 == 0 {
+		t.Errorf("while the terminal is handed on the mask of signals is %s, %v: SIGTTOU would stop this process", mask, err)
+	}
+	if passTerminal(foreground()); ignored(t, os.Getpid(), syscall.SIGTTOU) != before {
+		t.Errorf("SIGTTOU was ignored: %v, and the terminal was handed on; now it is the other way", before)
 	}
 }

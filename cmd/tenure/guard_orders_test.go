@@ -18,6 +18,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // written keeps the orders to a shepherd.
@@ -47,19 +48,83 @@ func (nobody) alive(int) bool           { return false }
 // A guard that did not run until the deadline that it had told knows that the shepherd may have
 // killed the command.
 func TestTellsThatItIsLate(t *testing.T) {
-	fake := &clock.Fake{}
-	lease := &ending{at: time.Now().Add(10 * time.Second)}
-	g := guard{lease: lease, clock: fake, ttl: 20 * time.Second}
-	s := &shepherd{pipe: &written{}}
-	for i, step := range []struct {
-		after time.Duration
-		late  bool
-	}{{0, false}, {5 * time.Second, false}, {time.Minute, true}, {0, true}} {
-		fake.Advance(step.after)
-		lease.at = time.Now().Add(10 * time.Second)
-		if g.tell(s); s.late != step.late {
-			t.Errorf("step %d: late: %v, want %v", i, s.late, step.late)
+	synctest.Test(t, func(t *testing.T) {
+		type step struct {
+			after time.Duration
+			late  bool
 		}
+		for _, steps := range [][]step{
+			{{0, false}, {5 * time.Second, false}, {time.Minute, true}, {0, true}},
+			{{0, false}, {9*time.Second - 1, false}}, // a second before the deadline of ten the command is killed
+			{{0, false}, {9 * time.Second, true}},
+		} {
+			fake := &clock.Fake{}
+			lease := &ending{}
+			g := guard{lease: lease, clock: fake, ttl: 20 * time.Second}
+			s := &shepherd{pipe: &written{}}
+			for i, step := range steps {
+				fake.Advance(step.after)
+				lease.at = time.Now().Add(10 * time.Second)
+				if g.tell(s); s.late != step.late {
+					t.Errorf("after %v, step %d: the shepherd may have killed: %v, want %v", steps, i, s.late, step.late)
+				}
+			}
+		}
+	})
+}
+
+// A time to kill is told when it moves by more than a millisecond, and in either direction: a deadline that
+// comes nearer, as after a suspend, counts too. What could not be told is told again.
+func TestTellsEachTimeThatMoves(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	pipe := &written{}
+	s := &shepherd{pipe: pipe}
+	for _, at := range []int64{100 * ms, 100*ms + 1, 101 * ms, 101*ms + 1, 50 * ms, 49 * ms, 48 * ms} {
+		s.until(machine.Mono(at))
+	}
+	want := []string{"until 100000000", "until 101000001", "until 50000000", "until 48000000"}
+	if !slices.Equal(pipe.lines(), want) {
+		t.Errorf("the shepherd is told %q, want %q", pipe.lines(), want)
+	}
+}
+
+// full is a pipe that has no room for some writes, each of which has a time limit.
+type full struct {
+	heard   string
+	times   int // how often there is no room
+	limited int // writes with a limit
+	tries   int
+}
+
+func (f *full) SetWriteDeadline(at time.Time) error {
+	if left := time.Until(at); left > 0 && left <= 10*time.Millisecond {
+		f.limited++
+	}
+	return nil
+}
+
+func (f *full) Write(p []byte) (int, error) {
+	if f.tries++; f.tries <= f.times {
+		return 0, os.ErrDeadlineExceeded
+	}
+	f.heard += string(p)
+	return len(p), nil
+}
+
+func (*full) Close() error { return nil }
+
+// An order is tried three times, each with a limit: a guard that was stopped during a try has another, and
+// a shepherd that is stopped keeps no guard.
+func TestAnOrderHasThreeTries(t *testing.T) {
+	for times, told := range map[int]bool{0: true, 1: true, 2: true, 3: false} {
+		synctest.Test(t, func(t *testing.T) {
+			pipe := &full{times: times}
+			s := &shepherd{pipe: pipe}
+			s.until(7_000_000)
+			if (s.told == 7_000_000) != told || (pipe.heard == "until 7000000\n") != told || pipe.tries != min(times+1, 3) || pipe.limited != pipe.tries {
+				t.Errorf("a pipe without room for %d tries: the shepherd is taken for told of %d and has heard %q, in %d tries, %d with a limit; want it told: %v", times, s.told, pipe.heard, pipe.tries, pipe.limited, told)
+			}
+		})
 	}
 }
 
@@ -130,7 +195,8 @@ func (s *stuck) alive(int) bool         { return time.Now().Before(s.until) }
 // expiring is a lease that is renewed until a time, and lost then.
 type expiring struct {
 	fading
-	until time.Time
+	until  time.Time
+	checks int
 }
 
 func (e *expiring) Deadline() time.Time {
@@ -138,14 +204,15 @@ func (e *expiring) Deadline() time.Time {
 }
 
 func (e *expiring) Check() error {
-	if time.Now().Before(e.until) {
+	// A guard that asks again and again lets no time pass in a bubble: it would do so for ever.
+	if e.checks++; time.Now().Before(e.until) && e.checks < 10_000 {
 		return nil
 	}
 	return tenure.ErrLost
 }
 
-// The lease is kept while processes live that were killed, and the operator is told. The
-// shepherd knows of the renewals meanwhile.
+// The lease is kept while processes live that were killed, and the operator is told, once: the guard
+// waits for no reader. The shepherd knows of the renewals meanwhile.
 func TestKeepsTheLeaseWhileTheKilledLive(t *testing.T) {
 	for _, tt := range []struct {
 		name              string
@@ -159,15 +226,25 @@ func TestKeepsTheLeaseWhileTheKilledLive(t *testing.T) {
 			read, words := io.Pipe()
 			heard := make(chan string)
 			go func() {
-				line, _ := bufio.NewReader(read).ReadString('\n')
+				time.Sleep(5 * time.Minute) // longer than all of this takes
+				all := bufio.NewReader(read)
+				line, _ := all.ReadString('\n')
 				heard <- line
+				_, _ = io.Copy(io.Discard, all)
 			}()
 			exited := make(chan int, 1)
 			exited <- 0
 			pipe := &written{}
 			system := clock.NewSimulated(0)
-			g := guard{lease: &expiring{until: begun.Add(tt.held)}, clock: system, ttl: 10 * time.Second, events: &events{}, words: words}
-			_, err := g.tend(&group{processes: &stuck{begun.Add(tt.lives)}, shepherd: &shepherd{pipe: pipe, gone: func() error { return nil }}, clock: system, exited: exited})
+			ten := fakeTenancy()
+			var err error
+			events := told(t, ten, func() {
+				g := guard{lease: &expiring{until: begun.Add(tt.held)}, clock: system, ttl: 10 * time.Second, events: &ten.events, words: words}
+				_, err = g.tend(&group{processes: &stuck{begun.Add(tt.lives)}, shepherd: &shepherd{pipe: pipe, gone: func() error { return nil }}, clock: system, exited: exited})
+			})
+			if len(events) != 2 || events[0].Event != "lingering" || events[1].Event != "exited" {
+				t.Errorf("%s: the events are %+v, want that processes linger, once, and the end", tt.name, events)
+			}
 			if took := time.Since(begun); took < tt.want || took > tt.want+time.Second {
 				t.Errorf("%s: the guard is done after %v, want %v", tt.name, took, tt.want)
 			}
@@ -287,6 +364,25 @@ func TestObeysAllOrdersBeforeItKills(t *testing.T) {
 			t.Errorf("%s: the shepherd kills a command whose guard has told it of a later time", name)
 		}
 	}
+}
+
+// A shepherd that was dismissed kills nothing, though the time that it knows comes.
+func TestADismissedShepherdLetsTheTimePass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, out := io.Pipe()
+		kills := 0
+		obeyed := make(chan struct{})
+		go func() {
+			defer close(obeyed)
+			obey(in, func() bool { return false }, clock.NewSimulated(0), func(int) { kills++ })
+		}()
+		fmt.Fprintf(out, "until %d\ngroup 7\n%s 0\n", time.Minute, orderDesert)
+		time.Sleep(time.Hour)
+		out.Close()
+		if <-obeyed; kills > 0 {
+			t.Errorf("a shepherd that was dismissed kills %d times", kills)
+		}
+	})
 }
 
 // Orders in the pipe wait until they have been obeyed, and so does the pipe's end.

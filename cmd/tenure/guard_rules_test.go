@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,9 +17,11 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// cast is a process group that notes which signals it gets and when, and ends by those that it heeds.
+// cast is a process group that notes which signals it gets and when, and ends by those that it heeds. It notes, too,
+// when its shepherd is dismissed, which does nothing.
 type cast struct {
 	begun  time.Time
 	heeds  []syscall.Signal
@@ -54,9 +57,19 @@ func (c *cast) end(code int) {
 	}
 }
 
-// group is the group of these processes, with a shepherd that does nothing.
-func (c *cast) group(t *testing.T, system clock.Clock) *group {
-	return &group{processes: c, clock: system, shepherd: unheard(t), id: 4711, exited: c.exited}
+// Write, Close and SetWriteDeadline are of the shepherd's pipe.
+func (c *cast) Write(p []byte) (int, error) {
+	if strings.HasPrefix(string(p), orderDesert) {
+		c.notes = append(c.notes, fmt.Sprintf("%v dismissed", time.Since(c.begun).Round(time.Millisecond)))
+	}
+	return len(p), nil
+}
+func (*cast) Close() error                     { return nil }
+func (*cast) SetWriteDeadline(time.Time) error { return nil }
+
+// group is the group of these processes.
+func (c *cast) group(system clock.Clock) *group {
+	return &group{processes: c, clock: system, shepherd: &shepherd{pipe: c, gone: func() error { return nil }}, id: 4711, exited: c.exited}
 }
 
 // planned is a lease whose deadline is another from time to time.
@@ -84,12 +97,14 @@ func (p *planned) Check() error {
 func TestWhenAGuardStopsItsCommand(t *testing.T) {
 	const ttl, all = 20 * time.Second, time.Hour
 	fixed := func(time.Duration) time.Duration { return ttl }
+	long := func(time.Duration) time.Duration { return time.Hour }
 	always := func(passed time.Duration) time.Duration { return passed + ttl }
 	term, kill := syscall.SIGTERM, syscall.SIGKILL
 	for name, tt := range map[string]struct {
 		until  func(time.Duration) time.Duration
 		lost   time.Duration // when it is lost
 		exits  time.Duration // when the command ends by itself
+		cont   time.Duration // when another process makes the guard go on
 		heeds  []syscall.Signal
 		leaves bool // a process that ends by SIGKILL only
 		code   int
@@ -97,26 +112,30 @@ func TestWhenAGuardStopsItsCommand(t *testing.T) {
 		notes  string
 		events string
 	}{
-		"no renewal": {fixed, all, all, []syscall.Signal{term}, false, 143, "no renewal until 5s before its deadline",
-			"15s terminated, 15s continued, 15s terminated, 15s continued", "stopping exited"},
-		"no renewal, deaf": {fixed, all, all, []syscall.Signal{kill}, false, 137, "no renewal until 5s before its deadline",
-			"15s terminated, 15s continued, 19s killed, 19s terminated, 19s continued", "stopping exited"},
-		"no renewal, and it leaves what is deaf": {fixed, all, all, []syscall.Signal{term, kill}, true, 143, "no renewal until 5s before its deadline",
-			"15s terminated, 15s continued, 15s terminated, 15s continued, 15s killed", "stopping exited"},
-		"lost": {always, 3 * time.Second, all, []syscall.Signal{term, kill}, false, 137, "lost: odd",
-			"3s killed, 3s terminated, 3s continued", "lost exited"},
+		"no renewal": {fixed, all, all, all, []syscall.Signal{term}, false, 143, "no renewal until 5s before its deadline",
+			"15s terminated, 15s continued, 15s terminated, 15s continued, 15s dismissed", "stopping exited"},
+		"no renewal, deaf": {fixed, all, all, all, []syscall.Signal{kill}, false, 137, "no renewal until 5s before its deadline",
+			"15s terminated, 15s continued, 19s killed, 19s terminated, 19s continued, 19s dismissed", "stopping exited"},
+		"no renewal, and it leaves what is deaf": {fixed, all, all, all, []syscall.Signal{term, kill}, true, 143, "no renewal until 5s before its deadline",
+			"15s terminated, 15s continued, 15s terminated, 15s continued, 15s killed, 15s dismissed", "stopping exited"},
+		"lost": {always, 3 * time.Second, all, all, []syscall.Signal{term, kill}, false, 137, "lost: odd",
+			"3s killed, 3s terminated, 3s continued, 3s dismissed", "lost exited"},
 		"renewed for a while": {func(passed time.Duration) time.Duration {
 			if passed < 8*time.Second {
 				return ttl
 			}
 			return 28 * time.Second
-		}, all, all, []syscall.Signal{term}, false, 143, "no renewal until 5s before its deadline",
-			"23s terminated, 23s continued, 23s terminated, 23s continued", "renewed stopping exited"},
-		"it ends, and leaves nothing": {always, all, time.Second, []syscall.Signal{term}, false, 3, "", "1s terminated, 1s continued", "exited"},
-		"it ends, and leaves what is deaf": {always, all, time.Second, []syscall.Signal{kill}, false, 3, "",
-			"1s terminated, 1s continued, 6s killed", "exited"},
-		"it ends shortly before the deadline, and leaves what is deaf": {fixed, all, 14500 * time.Millisecond, []syscall.Signal{kill}, false, 3, "",
-			"14.5s terminated, 14.5s continued, 19s killed", "exited"},
+		}, all, all, all, []syscall.Signal{term}, false, 143, "no renewal until 5s before its deadline",
+			"23s terminated, 23s continued, 23s terminated, 23s continued, 23s dismissed", "renewed stopping exited"},
+		"it ends, and leaves nothing": {always, all, time.Second, all, []syscall.Signal{term}, false, 3, "", "1s terminated, 1s continued, 1s dismissed", "exited"},
+		"it ends, and leaves what is deaf": {always, all, time.Second, all, []syscall.Signal{kill}, false, 3, "",
+			"1s terminated, 1s continued, 6s killed, 6s dismissed", "exited"},
+		"it ends shortly before the deadline, and leaves what is deaf": {fixed, all, 14500 * time.Millisecond, all, []syscall.Signal{kill}, false, 3, "",
+			"14.5s terminated, 14.5s continued, 19s killed, 19s dismissed", "exited"},
+		"made to go on": {long, all, 3 * time.Second, 2 * time.Second, []syscall.Signal{term}, false, 3, "",
+			"2s continued, 3s terminated, 3s continued, 3s dismissed", "exited"},
+		"made to go on when it is to end, which it does": {fixed, all, 16 * time.Second, 15500 * time.Millisecond, []syscall.Signal{kill}, false, 3, "no renewal until 5s before its deadline",
+			"15s terminated, 15s continued, 16s terminated, 16s continued, 16s killed, 16s dismissed", "stopping exited"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ten, system, c := fakeTenancy(), clock.NewSimulated(0), newCast(tt.heeds...)
@@ -134,11 +153,13 @@ func TestWhenAGuardStopsItsCommand(t *testing.T) {
 					close(lease.done)
 				}
 			})
+			jobs := make(chan os.Signal, 1)
+			time.AfterFunc(tt.cont, func() { jobs <- syscall.SIGCONT })
 			var code int
 			var err error
 			list := told(t, ten, func() {
-				g := guard{lease: lease, clock: system, ttl: ttl, events: &ten.events, words: io.Discard}
-				code, err = g.tend(c.group(t, system))
+				g := guard{lease: lease, clock: system, ttl: ttl, events: &ten.events, words: io.Discard, jobs: jobs}
+				code, err = g.tend(c.group(system))
 			})
 			if got := strings.Join(c.notes, ", "); code != tt.code || got != tt.notes {
 				t.Errorf("%s: the command ends with %d, and its group gets %s; want %d, and %s", name, code, got, tt.code, tt.notes)
@@ -150,6 +171,9 @@ func TestWhenAGuardStopsItsCommand(t *testing.T) {
 			var names []string
 			for _, e := range list {
 				names = append(names, e.Event)
+				if late := e.Time.Sub(lease.begun) - 8*time.Second; e.Event == "renewed" && (late < 0 || late > ttl/3) {
+					t.Errorf("%s: a renewal is told %v after it, want within a third of the time", name, late)
+				}
 				if e.Token != 1 || e.Name != "fading" || e.Event != "renewed" && e.Why != tt.why || e.Event == "exited" && (e.Code == nil || *e.Code != tt.code) {
 					t.Errorf("%s: the event %+v, want the lease, the code %d, and why: %q", name, e, tt.code, tt.why)
 				}
@@ -159,6 +183,67 @@ func TestWhenAGuardStopsItsCommand(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unrung is a clock whose alarms do not ring: that of a guard which stands still.
+type unrung struct {
+	clock.Fake
+	alarms clock.Fake
+}
+
+func (u *unrung) Alarm(at machine.Mono) *clock.Alarm { return u.alarms.Alarm(at) }
+
+// A command that was killed when the shepherd may have done so has lost its lease. One that another process killed
+// has not, nor has one that ended by itself.
+func TestWhatAKilledCommandMeans(t *testing.T) {
+	const late = "this process did not run until shortly before the deadline"
+	for name, tt := range map[string]struct {
+		code   int
+		stands time.Duration // for how long the guard does not run; after 9s the shepherd kills
+		why    string
+	}{
+		"the shepherd may have killed it":       {137, 9 * time.Second, late},
+		"the shepherd cannot have killed it":    {137, 9*time.Second - 1, ""},
+		"it ended by itself, and late":          {0, time.Minute, ""},
+		"another signal ended it, and late":     {143, time.Minute, ""},
+		"it has a code of its own, and is late": {9, time.Minute, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			system, c := &unrung{}, newCast()
+			g := guard{lease: &ending{at: time.Now().Add(10 * time.Second)}, clock: system, ttl: 20 * time.Second, events: &events{}}
+			time.AfterFunc(0, func() {
+				system.Advance(tt.stands)
+				c.exited <- tt.code
+			})
+			if code, why := g.watch(c.group(system)); code != tt.code || why != tt.why {
+				t.Errorf("%s: the command ends with %d, and was stopped for %q; want %d, and %q", name, code, why, tt.code, tt.why)
+			}
+		})
+	}
+}
+
+// A guard that was told of a loss kills once, and then waits for the end.
+func TestALossIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ten, system, c := fakeTenancy(), clock.NewSimulated(0), newCast()
+		kills := 0
+		c.hears = func(syscall.Signal) {
+			if kills++; kills == 1 {
+				time.AfterFunc(100*time.Millisecond, func() { c.end(137) })
+			} else {
+				c.end(137) // or the guard would go on for ever
+			}
+		}
+		lease := &planned{begun: time.Now(), done: make(chan struct{}), lost: tenure.ErrLost, until: func(passed time.Duration) time.Duration { return passed + 20*time.Second }}
+		close(lease.done)
+		list := told(t, ten, func() {
+			g := guard{lease: lease, clock: system, ttl: 20 * time.Second, events: &ten.events}
+			g.watch(c.group(system))
+		})
+		if len(list) != 1 || list[0].Event != "lost" || kills != 1 || time.Since(c.begun) != 100*time.Millisecond {
+			t.Errorf("the events are %+v, and the group gets %q, within %v; want that the lease is lost, and one kill", list, c.notes, time.Since(c.begun))
+		}
+	})
 }
 
 // A guard forwards each signal, and remembers the last that asks for the end.
@@ -171,7 +256,7 @@ func TestAGuardForwardsSignals(t *testing.T) {
 		c.hears = func(syscall.Signal) { c.end(0) }
 		signals <- tt.sig
 		g := guard{lease: &fakeLease{}, clock: clock.System, ttl: time.Minute, signals: signals, events: &events{}}
-		g.watch(c.group(t, clock.System))
+		g.watch(c.group(clock.System))
 		if len(c.notes) != 1 || !strings.HasSuffix(c.notes[0], " "+tt.sig.String()) || (g.told == tt.sig) != tt.told {
 			t.Errorf("%v: the group gets %v, and the guard is told %v; want it forwarded, and remembered: %v", tt.sig, c.notes, g.told, tt.told)
 		}
@@ -242,7 +327,7 @@ func TestWhenAGroupGoesOn(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCast()
 			g := guard{lease: &planned{begun: time.Now(), until: tt.until}, clock: clock.NewSimulated(0), ttl: ttl, events: &events{}}
-			g.proceed(c.group(t, g.clock))
+			g.proceed(c.group(g.clock))
 			if got := strings.Join(c.notes, ", "); got != tt.notes {
 				t.Errorf("%s: the group gets %q, want %q", name, got, tt.notes)
 			}
@@ -273,7 +358,7 @@ func TestAGroupIsAskedToStop(t *testing.T) {
 					}
 				}
 			}
-			group := c.group(t, clock.NewSimulated(0))
+			group := c.group(clock.NewSimulated(0))
 			group.stopped, group.tty = stopped, true
 			begun := time.Now()
 			group.pause(tt.already)
@@ -294,6 +379,35 @@ func TestContinuedBeforeItStopped(t *testing.T) {
 		if got := g.continued(); got != want || len(g.jobs) > 0 {
 			t.Errorf("after %v it was made to go on: %v, and %d signals are left", jobs, got, len(g.jobs))
 		}
+	}
+}
+
+// A guard hears what stops it and makes it go on as long as there is a command, and not afterwards.
+func TestAGuardHearsStopsWhileThereIsACommand(t *testing.T) {
+	survived := make(chan os.Signal, 1) // this process
+	signal.Notify(survived, syscall.SIGCONT)
+	defer signal.Stop(survived)
+	var g guard
+	restore := g.catchStops()
+	for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGCONT} {
+		_ = syscall.Kill(os.Getpid(), sig)
+		select {
+		case got := <-g.jobs:
+			if got != sig {
+				t.Errorf("a guard hears %v, want %v", got, sig)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("a guard does not hear %v", sig)
+		}
+	}
+	<-survived
+	restore()
+	if _, err := g.run([]string{"/no/such/command"}); err == nil {
+		t.Fatal("a command that is not there has run")
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGCONT)
+	if <-survived; len(g.jobs) > 0 {
+		t.Errorf("the command has ended, and its guard hears %v", <-g.jobs)
 	}
 }
 

@@ -138,10 +138,8 @@ func foreground() int {
 	return group
 }
 
+// passTerminal gives a process group the terminal. A process that does so from the background is
+// stopped, unless it does not heed that.
 func passTerminal(group int) {
-	// A process that asks for the terminal from the background is stopped, unless it ignores
-	// that.
-	signal.Ignore(syscall.SIGTTOU)
-	defer signal.Reset(syscall.SIGTTOU)
-	_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group)
+	unstopped(func() { _ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group) })
 }

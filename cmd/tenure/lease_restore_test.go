@@ -43,10 +43,13 @@ func TestRestoreCommand(t *testing.T) {
 		t.Fatalf("%d stores count, of which one is empty", n)
 	}
 	_, port, _ := net.SplitHostPort(addrs[1])
-	out, err := command(t, "lease", "restore", "--at", at, "--server", "127.0.0.1:"+port, "-o", "json")
+	code, out, errs := ran(t, "lease", "restore", "--at", at, "--server", "127.0.0.1:"+port, "-o", "json")
 	var done restoredStore
-	if err != nil || json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &done) != nil || done.Server != addrs[1] || done.TookMS < 3000 {
-		t.Fatalf("%s, %v; want that %s was restored, in three seconds or more", out, err, addrs[1])
+	if err := json.Unmarshal([]byte(out), &done); err != nil || code != 0 || done.At != at || done.Server != addrs[1] || done.TookMS < 3000 {
+		t.Fatalf("it ends with %d, %v, and says %s; want that %s was restored, in three seconds or more", code, err, out, addrs[1])
+	}
+	if want := "restoring " + addrs[1] + ", which takes 3s\n"; errs != want {
+		t.Errorf("while it waits it says %q, want %q", errs, want)
 	}
 	if n := counts(); n != 3 {
 		t.Errorf("%d stores count, and one was restored", n)

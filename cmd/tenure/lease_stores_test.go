@@ -52,6 +52,17 @@ func TestLocalStoresAreOfOneHost(t *testing.T) {
 	if header[single] != 1 {
 		t.Errorf("the header of the store begins with %x, want that it is of a single host", header[:single+1])
 	}
+	if code, _, errs := ran(t, "lock", "n", "--at", "local", "--", "true"); code != 0 {
+		t.Fatalf("to lock ends with %d, %q", code, errs)
+	}
+	if header, err = os.ReadFile(filepath.Join(os.Getenv("XDG_STATE_HOME"), "tenure/leases/TENURE")); err != nil || header[single] != 1 {
+		t.Errorf("the header of a store that lock has made begins with %x, %v; want that it is of a single host", header[:single+1], err)
+	}
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("HOME", "")
+	if cfg, err := local(); err == nil || !strings.Contains(err.Error(), "set HOME or XDG_STATE_HOME") {
+		t.Errorf("without a place for it this user's store is at %q, %v; want to be told what to set", cfg.Paths, err)
+	}
 }
 
 // redisServer is a stand-in for Redis. It answers INFO itself, with which miniredis would race.
@@ -150,5 +161,30 @@ func TestTableOfStores(t *testing.T) {
 		"f 0.0 ms 0 damaged: torn|g - 2 silent"
 	if strings.Join(got, "|") != want {
 		t.Errorf("got\n%s\nwant %s", text.String(), want)
+	}
+}
+
+// A measurement is told whole, in JSON as in the table: how long accesses take, what to make of them, and for whom.
+func TestTableOfABench(t *testing.T) {
+	times := make([]time.Duration, 2000)
+	for i := range times {
+		times[i] = time.Duration(i) * time.Millisecond
+	}
+	if got, want := quantilesOf(times), (quantiles{1000, 1980, 1998, 1999}); got != want {
+		t.Errorf("the quantiles of 0 to 1999 ms are %+v, want %+v", got, want)
+	}
+	b := benched{At: "file:///d", Medium: []benchedStore{{Store: "/d", Accesses: 10, Read: quantiles{1, 2, 3, 4}, Write: quantiles{5, 6, 7, 8}}}}
+	b.Proposed.TTLMS, b.Proposed.DelayMS, b.Proposed.TakeoverMS = 15000, 20, 15135
+	b.Leases.AcquireMS, b.Leases.RenewMS, b.Leases.ReleaseMS = 41, 42, 43
+	var text strings.Builder
+	b.table(&text)
+	want := "STORE ACCESS p50 p99 p99.9 MAX|/d read 1.00 ms 2.00 ms 3.00 ms 4.00 ms|/d write 5.00 ms 6.00 ms 7.00 ms 8.00 ms||" +
+		"proposed: tenure lease init --at file:///d --ttl 15s --delay 20ms|a dead holder's lease is another's 15.135s after its last renewal|medians: acquire 41.0 ms, renew 42.0 ms, release 43.0 ms"
+	var got []string
+	for line := range strings.Lines(text.String()) {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	if strings.Join(got, "|") != want {
+		t.Errorf("told is\n%s\nwant %s", &text, want)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,9 +11,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,7 +100,10 @@ func TestWhatAClientMakesOfAnswers(t *testing.T) {
 			answer(w, r)
 		})
 		c := newMemberClient(dir)
-		wantExit(t, cli.Interrupted(c.ask(ctx, "POST", "/broadcast", "words", new(any))), cli.ExitSignal+int(syscall.SIGTERM))
+		err := cli.Interrupted(c.ask(ctx, "POST", "/broadcast", "words", new(any)))
+		if wantExit(t, err, cli.ExitSignal+int(syscall.SIGTERM)); err != nil && strings.Contains(err.Error(), "ended") {
+			t.Errorf("a signal has ended a request, and told is %v: the member lives", err)
+		}
 		if c.close(); t.Failed() {
 			t.Fatalf("a signal has ended a request while %s", name)
 		}
@@ -125,6 +132,49 @@ func TestBroadcastCountsFromOne(t *testing.T) {
 		root.SetArgs(append([]string{"broadcast", "--at", dir}, args...))
 		if err := root.Execute(); err == nil || err.Error() != in || out.String() != "1\n" || sent != 2 {
 			t.Errorf("%q: %v, printed %q, sent %d; want %q, the first position, and 2", args, err, &out, sent, in)
+		}
+	}
+}
+
+// errFull is the error of an output that takes nothing.
+var errFull = errors.New("the disk is full")
+
+// Lines of the input are messages only if the command line has none. One may be as long as a message may be, whatever
+// it ends with. A position that cannot be printed is a failure.
+func TestWhatIsBroadcast(t *testing.T) {
+	long := strings.Repeat("x", broadcast.MaxMessageBytes)
+	for name, tt := range map[string]struct {
+		args []string
+		in   string
+		want []string
+	}{
+		"of the command line": {[]string{"one", "two"}, "three\n", []string{"one", "two"}},
+		"lines":               {nil, "one\n\ntwo", []string{"one", "", "two"}},
+		"a line that is long": {nil, long + "\r\nnext\n", []string{long, "next"}},
+		"nothing":             {nil, "", nil},
+		"an empty word":       {[]string{""}, "three\n", []string{""}},
+	} {
+		var sent []string
+		dir := memberOf(t, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			sent = append(sent, string(body))
+			fmt.Fprint(w, len(sent))
+		})
+		root := rootCommand()
+		root.SetOut(io.Discard)
+		root.SetIn(strings.NewReader(tt.in))
+		root.SetArgs(append([]string{"broadcast", "--at", dir}, tt.args...))
+		if err := root.Execute(); err != nil || !slices.Equal(sent, tt.want) {
+			t.Errorf("%s: %d messages are sent, %v; want %d", name, len(sent), err, len(tt.want))
+		}
+		full, w := io.Pipe()
+		full.CloseWithError(errFull)
+		root = rootCommand()
+		root.SetOut(w)
+		root.SetIn(strings.NewReader(tt.in))
+		root.SetArgs(append([]string{"broadcast", "--at", dir}, tt.args...))
+		if err := root.Execute(); len(tt.want) > 0 && !errors.Is(err, errFull) {
+			t.Errorf("%s: its position cannot be printed, and it ends with %v, want %v", name, err, errFull)
 		}
 	}
 }
@@ -187,29 +237,123 @@ func TestTheSocketOfAMember(t *testing.T) {
 	wantRefused(t, err, `--add "4": want ID=HOST:PORT`)
 }
 
-// A client that waits says for what, once for each reason.
+// answered is the way to a member that answers as the test says.
+type answered func(*http.Request) (*http.Response, error)
+
+func (a answered) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
+
+// A client that waits says for what, once for each reason, and is silent when it is told to.
 func TestSaysWhatItWaitsFor(t *testing.T) {
-	said := make(chan string, 10)
-	dir := memberOf(t, func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "broadcast: not connected", http.StatusConflict)
-	})
-	c := newMemberClient(dir)
-	defer c.close()
-	quiet := c.says(t.Context(), writerTo(said))
-	select {
-	case line := <-said:
-		if line != "tenure: waiting: not connected\n" {
-			t.Errorf("it says %q", line)
+	synctest.Test(t, func(t *testing.T) {
+		begun, asked := time.Now(), 0
+		c := &memberClient{"d", &http.Client{Transport: answered(func(r *http.Request) (*http.Response, error) {
+			if r.Method != "GET" || r.URL.Path != "/waiting" {
+				t.Errorf("it asks %s %s", r.Method, r.URL.Path)
+			}
+			asked++
+			why := []string{"broadcast: not connected", "broadcast: not connected", "odd", "", "odd"}[asked-1]
+			if why == "" {
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("null"))}, nil
+			}
+			return &http.Response{StatusCode: http.StatusConflict, Body: io.NopCloser(strings.NewReader(why + "\n"))}, nil
+		})}}
+		var said []string
+		quiet := c.says(t.Context(), writerTo(func(line string) {
+			said = append(said, fmt.Sprintf("%v %s", time.Since(begun), line))
+		}))
+		time.Sleep(5*patience + time.Second)
+		quiet()
+		time.Sleep(time.Hour)
+		want := []string{
+			"3s tenure: waiting: not connected\n", "9s tenure: waiting: odd\n", "12s tenure: waiting: the members have not answered for 3s\n", "15s tenure: waiting: odd\n",
 		}
-	case <-time.After(time.Minute):
-		t.Error("it waits, and does not say for what")
-	}
-	quiet()
+		if !slices.Equal(said, want) {
+			t.Errorf("it says %q, want %q", said, want)
+		}
+	})
 }
 
-type writerTo chan string
+type writerTo func(line string)
 
 func (w writerTo) Write(p []byte) (int, error) {
-	w <- string(p)
+	w(string(p))
 	return len(p), nil
+}
+
+// A member that ended during a request may have ordered the message: only one that could not be dialed has not.
+func TestALostAnswerIsNoRefusal(t *testing.T) {
+	for op, says := range map[string]string{"dial": "no member runs in the directory d", "read": "may or may not be ordered", "write": "may or may not be ordered"} {
+		c := &memberClient{"d", &http.Client{Transport: answered(func(*http.Request) (*http.Response, error) {
+			return nil, &net.OpError{Op: op, Net: "unix", Err: syscall.ECONNRESET}
+		})}}
+		err := c.ask(t.Context(), "POST", "/broadcast", "x", new(any))
+		if wantExit(t, err, cli.ExitUnavailable); err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("when it could not %s: %v, want %q", op, err, says)
+		}
+	}
+	c := &memberClient{"d", &http.Client{Transport: answered(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(syscall.ECONNRESET))}, nil
+	})}}
+	err := c.ask(t.Context(), "POST", "/broadcast", "x", new(any))
+	if wantExit(t, err, cli.ExitUnavailable); err != nil && !strings.Contains(err.Error(), "may or may not be ordered") {
+		t.Errorf("when the answer broke off: %v", err)
+	}
+}
+
+// A member orders messages as long as may be, and none that is longer or has come in part. A change that makes no
+// sense is refused.
+func TestWhatAMemberTakes(t *testing.T) {
+	dir := t.TempDir()
+	o := memberOptions{id: 7, group: 1, members: []string{"7=" + freeAddresses(t, 1)[0]}, dir: dir}
+	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
+	cmd.SetErr(io.Discard)
+	err := o.run(cmd, func(ctx context.Context, n *broadcast.Node) error {
+		c := newMemberClient(dir)
+		defer c.close()
+		var position broadcast.Position
+		if err := c.ask(ctx, "POST", "/broadcast", strings.Repeat("x", broadcast.MaxMessageBytes), &position); err != nil || position != 1 {
+			t.Errorf("a message that is as long as may be is at %d, %v; want 1", position, err)
+		}
+		for more := range 3 {
+			if err := c.ask(ctx, "POST", "/broadcast", strings.Repeat("x", broadcast.MaxMessageBytes+1+more), &position); err != errTooLong {
+				t.Errorf("a message that is %d bytes too long is at %d, %v; want it refused", more+1, position, err)
+			}
+		}
+		part, err := net.Dial("unix", socketPath(dir))
+		if err != nil {
+			return err
+		}
+		defer part.Close()
+		fmt.Fprint(part, "POST /broadcast HTTP/1.1\r\nHost: member\r\nContent-Length: 10\r\n\r\npart")
+		_ = part.(*net.UnixConn).CloseWrite()
+		answer, _ := io.ReadAll(part)
+		if status, _, _ := strings.Cut(string(answer), "\r\n"); !strings.Contains(status, " 413 ") {
+			t.Errorf("a message that has come in part is answered with %q, want it refused", status)
+		}
+		members := map[broadcast.MemberID]string{}
+		if err := c.ask(ctx, "POST", "/regroup", `nonsense`, &members); err == nil {
+			t.Errorf("nonsense has changed the members to %v", members)
+		}
+		if position := n.Position(); position != 1 {
+			t.Errorf("%d messages are ordered, want the first alone", position)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Members are listed in the order of their IDs.
+func TestRegroupListsMembersInOrder(t *testing.T) {
+	members, want := map[broadcast.MemberID]string{}, ""
+	for id := range broadcast.MemberID(9) {
+		members[id+1] = "h:1"
+		want += fmt.Sprintf("%d=h:1\n", id+1)
+	}
+	dir := memberOf(t, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(members) })
+	if out, err := command(t, "regroup", "--at", dir); err != nil || out != want {
+		t.Errorf("listed is %q, %v; want %q", out, err, want)
+	}
 }

@@ -24,6 +24,7 @@ func TestMemoryLimit(t *testing.T) {
 		{"of the group", map[string]string{
 			"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "1000\n", "sys/fs/cgroup/a/memory.max": "2000\n",
 		}, 1000},
+		{"no number of bytes", map[string]string{"proc/meminfo": "MemTotal: 2000 kB\n", "proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "0\n", "sys/fs/cgroup/memory.max": "-1\n"}, 2000 << 10},
 		{"another group's", map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/b/memory.max": "1000\n"}, 0},
 		{"version 1", map[string]string{
 			"proc/self/cgroup": "12:cpu,cpuacct:/x\n4:memory:/a\n0::/\n", "sys/fs/cgroup/memory/a/memory.limit_in_bytes": "5000\n",

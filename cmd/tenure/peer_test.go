@@ -144,3 +144,27 @@ func TestAPeerThatCannotStartLeavesNoSocket(t *testing.T) {
 		t.Errorf("a peer that cannot start leaves its socket: %v", err)
 	}
 }
+
+// A list of peers is found from wherever the command line was written, whatever its name is.
+func TestPeersOfAFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"peers", "a list,of?peers#50%25"} {
+		if err := os.WriteFile(name, []byte("epoch 2\n1 a:7000\n2 b:7000\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, _, err := peerFlags(t, "--self", "a:7000", "--members", name).complete()
+		if err != nil {
+			t.Errorf("a list called %q: %v", name, err)
+			continue
+		}
+		dir, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Chdir("/")
+		if list, err := cfg.Membership(t.Context(), flease.Members{}); err != nil || list.Epoch != 2 || len(list.Addrs) != 2 || list.Addrs[2] != "b:7000" {
+			t.Errorf("a list called %q is read as %+v, %v", name, list, err)
+		}
+		t.Chdir(dir)
+	}
+}

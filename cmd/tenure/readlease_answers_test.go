@@ -91,8 +91,12 @@ func TestMembersAreAskedAtAllTheirURLs(t *testing.T) {
 func TestHoldersOfAKey(t *testing.T) {
 	l := listenLocal(t)
 	s := &story{policy: "all"}
-	s.members = []*pb.Member{{ID: 0xa, Name: "a", ClientURLs: []string{"http://" + l.Addr().String()}}}
+	beside := listenLocal(t)
+	s.members = []*pb.Member{
+		{ID: 0xa, Name: "a", ClientURLs: []string{"http://" + l.Addr().String()}}, {ID: 0xb, Name: "b", ClientURLs: []string{"http://" + beside.Addr().String()}},
+	}
 	s.serve(t, l, 0xa, etcdapi.ReadLeaseStatus{Left: time.Second, Holders: []etcdapi.ReadLeaseHolder{{Member: 0xa, Boot: 4}, {Member: 0xb, Boot: 5}}})
+	s.serve(t, beside, 0xb, etcdapi.ReadLeaseStatus{Holders: []etcdapi.ReadLeaseHolder{{Member: 0xa, Boot: 4, Grantors: []uint64{0xa, 0xb}}}})
 	at := "etcd://" + l.Addr().String()
 	out, err := command(t, "read-lease", "holders", "k", "--at", at, "-o", "json")
 	var holders keyHolders

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -143,6 +144,13 @@ func TestColumnsOfAMember(t *testing.T) {
 			t.Errorf("%+v is %s, want %s", tt.m, got, tt.want)
 		}
 	}
+	for want, h := range map[string]*readleasepb.Holder{
+		"all keys": {}, "some keys": {Partial: true}, "1 range": {Partial: true, Keys: make([]*readleasepb.KeyRange, 1)}, "2 ranges": {Keys: make([]*readleasepb.KeyRange, 2)},
+	} {
+		if got := holding(h); got != want {
+			t.Errorf("a holder of %s is told as one of %s", want, got)
+		}
+	}
 	if got, want := (&reads{Local: 1, Rounds: 2, Forwarded: 5}).cells(), "8\t12.5 %"; got != want {
 		t.Errorf("the reads are %q, want %q", got, want)
 	}
@@ -153,5 +161,43 @@ func TestColumnsOfAMember(t *testing.T) {
 	(&readLeases{Members: []readLeaseMember{{ID: "a", Has: 1, Reads: &reads{Rounds: 2, Forwarded: 5}}}}).table(&text)
 	if got, want := strings.Join(strings.Fields(strings.Split(text.String(), "\n")[4]), " "), "a follower - - - 1 7 0.0 % 2 5"; got != want {
 		t.Errorf("the member's line is %q, want %q", got, want)
+	}
+}
+
+// Of the holders of keys as many are shown as fit, with how many more there are.
+func TestSomeHoldersOfKeys(t *testing.T) {
+	cells := func(keys int, sets ...int) (list []string) {
+		for i := range keys {
+			list = append(list, fmt.Sprintf("key:%d=a", i))
+		}
+		for set, buckets := range sets {
+			for range buckets {
+				list = append(list, fmt.Sprintf("hash:0/64=%c", 'a'+set))
+			}
+		}
+		return append(list, "default=z")
+	}
+	for name, tt := range map[string]struct {
+		cells []string
+		want  string
+	}{
+		"none":           {nil, ""},
+		"the default":    {cells(0), "who holds which keys:|default=z"},
+		"just as many":   {cells(8), "who holds which keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|default=z"},
+		"some keys more": {cells(10), "who holds which keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|default=z|and 2 more: tenure read-lease --cells shows all"},
+		"buckets":        {cells(1, 3, 5), "who holds which keys:|key:0=a|5 hash buckets=b|3 hash buckets=a|default=z|tenure read-lease --cells shows all buckets"},
+		"many of all":    {cells(9, 9, 8, 7, 6, 5, 4, 3, 2, 2, 1), "who holds which keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|9 hash buckets=a|8 hash buckets=b|7 hash buckets=c|6 hash buckets=d|5 hash buckets=e|4 hash buckets=f|3 hash buckets=g|2 hash buckets=h|default=z|and 4 more: tenure read-lease --cells shows all"},
+	} {
+		var text strings.Builder
+		(&readLeases{Cells: tt.cells}).someCells(&text)
+		var lines []string
+		for line := range strings.Lines(text.String()) {
+			if line = strings.TrimSpace(line); line != "" {
+				lines = append(lines, line)
+			}
+		}
+		if got := strings.Join(lines, "|"); got != tt.want {
+			t.Errorf("%s: shown is %s\nwant %s", name, got, tt.want)
+		}
 	}
 }

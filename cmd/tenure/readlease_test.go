@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -93,6 +94,8 @@ type story struct {
 	refusal    error // of changes of the policy
 	mu         sync.Mutex
 	policy     string
+	limited    bool // it fails after so many answers
+	answers    int
 }
 
 // teller is a member of it. Nothing here asks for anything else.
@@ -111,13 +114,20 @@ func (s *story) serve(t *testing.T, l net.Listener, id uint64, leases etcdapi.Re
 	serveUntilEnd(t, g, l)
 }
 
-func (m *teller) ID() uint64                    { return m.id }
-func (m *teller) ClusterID() uint64             { return 0xc1 }
-func (m *teller) View() kv.View                 { return kv.New().View() }
-func (m *teller) Shown() <-chan struct{}        { return nil }
-func (m *teller) Members() []*pb.Member         { return m.members }
-func (m *teller) Status() etcdapi.Status        { return etcdapi.Status{} }
-func (m *teller) Barrier(context.Context) error { return nil }
+func (m *teller) ID() uint64             { return m.id }
+func (m *teller) ClusterID() uint64      { return 0xc1 }
+func (m *teller) View() kv.View          { return kv.New().View() }
+func (m *teller) Shown() <-chan struct{} { return nil }
+func (m *teller) Members() []*pb.Member  { return m.members }
+func (m *teller) Status() etcdapi.Status { return etcdapi.Status{} }
+
+// Barrier is what takes a leader.
+func (m *teller) Barrier(context.Context) error {
+	if m.leaderless {
+		return rpctypes.ErrGRPCNoLeader
+	}
+	return nil
+}
 
 func (m *teller) Leader() (uint64, uint64, time.Duration) {
 	if m.leaderless {
@@ -129,6 +139,11 @@ func (m *teller) Leader() (uint64, uint64, time.Duration) {
 func (m *teller) ReadLeases() (etcdapi.ReadLeaseStatus, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.limited {
+		if m.answers--; m.answers < 0 {
+			return etcdapi.ReadLeaseStatus{}, rpctypes.ErrGRPCTimeout
+		}
+	}
 	st := m.leases
 	st.Policy = m.policy
 	return st, nil
@@ -250,5 +265,48 @@ func TestTheLatestTermIsBelieved(t *testing.T) {
 	}
 	if got := latest([]*readleasepb.HoldersResponse{nil}); got != nil {
 		t.Errorf("without an answer believed is %v", got)
+	}
+}
+
+// The holders of keys are told whole, however many they are. If they cannot be had, or not be printed, that is a failure for
+// those that asked for them alone.
+func TestAllHoldersOfKeysAreTold(t *testing.T) {
+	long := "default=" + strings.Repeat("x", 5<<20) // more than gRPC takes unless it is told to
+	l := listenLocal(t)
+	s := &story{policy: "cost/key"}
+	s.members = []*pb.Member{{ID: 0xa, Name: "a", ClientURLs: []string{"http://" + l.Addr().String()}}}
+	s.serve(t, l, 0xa, etcdapi.ReadLeaseStatus{Order: "key", Cells: func() []string { return []string{"key:/k=a", long} }})
+	at := "etcd://" + l.Addr().String()
+	if out, err := command(t, "read-lease", "--cells", "--at", at); err != nil || out != "key:/k=a;\n"+long+"\n" {
+		t.Errorf("told are %d bytes, %v, want %d", len(out), err, len(long)+12)
+	}
+	s.mu.Lock()
+	s.limited, s.answers = true, 1
+	s.mu.Unlock()
+	_, err := command(t, "read-lease", "--cells", "--at", at)
+	wantExit(t, err, cli.ExitUnavailable)
+	s.mu.Lock()
+	s.answers = 1
+	s.mu.Unlock()
+	if out, err := command(t, "read-lease", "--at", at); err != nil || !strings.Contains(out, "policy cost/key, key order") {
+		t.Errorf("without the holders of keys the rest is told as %q, %v", out, err)
+	}
+	full := errors.New("the disk is full")
+	r, w := io.Pipe()
+	r.CloseWithError(full)
+	if err := (&readLeases{Cells: []string{"default=a"}}).allCells(w); err != full {
+		t.Errorf("an output that takes nothing: %v, want %v", err, full)
+	}
+}
+
+// A cluster of which no member tells its state is shown by its list of members.
+func TestStatusWithoutAnswers(t *testing.T) {
+	s := &story{policy: "all"}
+	at := tell(t, s)
+	s.members = []*pb.Member{{ID: 0xb, Name: "b"}}
+	out, err := command(t, "status", "--at", at, "-o", "json")
+	wantExit(t, err, cli.ExitUnavailable)
+	if !strings.Contains(out, `"name": "b"`) || strings.Contains(out, "read_leases") {
+		t.Errorf("it prints %s, want b, and no read leases", out)
 	}
 }

@@ -70,3 +70,33 @@ func TestServeWhereAMemberHasMoved(t *testing.T) {
 		t.Errorf("later: %v", err)
 	}
 }
+
+// A member that has joined starts again by the flags of its first start, though it is alone in them: it asks no
+// other for its ID.
+func TestServeWhereAMemberHasJoined(t *testing.T) {
+	dir := t.TempDir()
+	config := func() error {
+		o, err := parse(t, []string{"--name=a", "--listen-client-urls=http://127.0.0.1:0", "--listen-peer-urls=http://127.0.0.1:0", "--data-dir=" + dir, "--initial-cluster-state=existing"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := o.config(slog.New(slog.DiscardHandler), nil)
+		if err != nil {
+			return err
+		}
+		cfg.Node.PeerListener.Close()
+		for _, l := range cfg.Clients {
+			l.Close()
+		}
+		return nil
+	}
+	if err := config(); err == nil || !strings.Contains(err.Error(), "must name other members") {
+		t.Errorf("at the first start: %v, want that it needs others to be asked", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "wal"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := config(); err != nil {
+		t.Errorf("later: %v", err)
+	}
+}

@@ -434,6 +434,7 @@ func TestCheckAddress(t *testing.T) {
 		{[]string{"10.0.0.1"}, nil, "10.0.0.2:5", false},
 		{nil, []string{"a.db.example"}, "10.0.0.1:5", true},
 		{nil, []string{"a.db.example"}, "10.0.0.2:5", false},
+		{nil, []string{"db.example"}, "10.0.0.1:5", false}, // the whole name counts
 		{nil, []string{"*.db.example"}, "10.0.0.1:5", true},
 		{nil, []string{"*.other.example"}, "10.0.0.1:5", false},
 		{nil, []string{"*.db.example"}, "10.0.0.4:5", false}, // a stranger's zone

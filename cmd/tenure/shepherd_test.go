@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -37,21 +38,34 @@ func killed(t *testing.T, cmd *exec.Cmd) bool {
 func awaitIgnored(t *testing.T, id int, sig syscall.Signal) {
 	t.Helper()
 	for range 2000 {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
-		if err != nil {
-			t.Skipf("this kernel does not tell which signals a process ignores: %v", err)
-		}
-		_, mask, _ := strings.Cut(string(status), "SigIgn:")
-		var bits uint64
-		if _, err := fmt.Sscanf(mask, "%x", &bits); err != nil {
-			t.Fatal(err)
-		}
-		if bits>>(sig-1)&1 == 1 {
+		if ignored(t, id, sig) {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatalf("the shepherd does not ignore %v: it would end with a job that is ended", sig)
+}
+
+// ignored reports whether a process ignores a signal.
+func ignored(t *testing.T, id int, sig syscall.Signal) bool {
+	t.Helper()
+	var bits uint64
+	if _, err := fmt.Sscanf(statusLine(t, fmt.Sprint(id), "SigIgn"), "%x", &bits); err != nil {
+		t.Fatal(err)
+	}
+	return bits>>(sig-1)&1 == 1
+}
+
+// statusLine is what the kernel says of a process under a heading.
+func statusLine(t *testing.T, id, heading string) string {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%s/status", id))
+	if err != nil {
+		t.Skipf("this kernel does not tell which signals a process ignores: %v", err)
+	}
+	_, text, _ := strings.Cut(string(status), heading+":")
+	line, _, _ := strings.Cut(text, "\n")
+	return strings.TrimSpace(line)
 }
 
 // A shepherd lives on through what ends or stops a job, and kills at the deadline while the
@@ -242,7 +256,7 @@ func TestASuccessorHearsTheOrder(t *testing.T) {
 	command := sleeper(t)
 	s.until(clock.After(clock.System, time.Hour))
 	s.watch(command.Process.Pid)
-	first := s.process.Pid
+	first, pipe := s.process.Pid, s.pipe
 	_ = s.process.Kill()
 	for s.write("odd 0\n") == nil { // the kernel has not ended it yet
 		time.Sleep(2 * time.Millisecond)
@@ -253,6 +267,9 @@ func TestASuccessorHearsTheOrder(t *testing.T) {
 	}
 	if !killed(t, command) {
 		t.Error("the successor has not heard of the deadline by whose order it was started")
+	}
+	if err := pipe.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the pipe to a shepherd that was replaced is left open: %v", err)
 	}
 	for end := time.Now().Add(20 * time.Second); syscall.Kill(first, 0) == nil; time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -265,6 +282,58 @@ func TestASuccessorHearsTheOrder(t *testing.T) {
 		t.Error("to dismiss a shepherd that has ended another was started")
 		s.dismiss()
 	}
+}
+
+// A guard that could start no successor tries again with the next order.
+func TestTheNextOrderTriesAgain(t *testing.T) {
+	s, err := startShepherd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := sleeper(t)
+	s.until(clock.After(clock.System, time.Hour))
+	s.watch(command.Process.Pid)
+	first := s.process.Pid
+	_ = s.process.Kill()
+	_ = s.pipe.Close() // as it is where no other could be started
+	if s.until(clock.After(clock.System, 100*time.Millisecond)); s.process.Pid == first {
+		t.Error("a shepherd that could not be replaced is not replaced by the next order")
+	}
+	if !killed(t, command) {
+		t.Error("the command outlives the deadline for which a second successor was started")
+	}
+	s.dismiss()
+}
+
+// A guard that was not stopped for a group of its own is killed alone: its group may be that of the shell.
+func TestTheGroupOfAStartingGuardIsSpared(t *testing.T) {
+	guard := exec.Command("sh", "-c", "sleep 60 & echo $!; wait")
+	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := guard.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Start(); err != nil {
+		t.Fatal(err)
+	}
+	beside := exec.Command("sleep", "60")
+	beside.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: guard.Process.Pid}
+	if err := beside.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var child int
+	if _, err := fmt.Fscan(out, &child); err != nil {
+		t.Fatal(err)
+	}
+	killStarting(guard.Process.Pid)
+	if !killed(t, guard) {
+		t.Error("the guard lives")
+	}
+	_ = beside.Process.Signal(syscall.SIGTERM) // which ends it, unless it was killed
+	if killed(t, beside) {
+		t.Error("a process of the guard's own group was killed: that may be a shell's job")
+	}
+	_ = syscall.Kill(child, syscall.SIGKILL)
 }
 
 // A line that makes no sense is no order, and nor is a group that would be all processes.

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"io"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/broadcast"
@@ -23,6 +26,9 @@ func TestRenewalsLeaveRoom(t *testing.T) {
 	e := events{lines: make(chan []byte, 10)}
 	for range 20 {
 		e.print(event{Event: "renewed"})
+	}
+	if n := len(e.lines); n != 6 {
+		t.Errorf("of twenty renewals %d are queued, want as many as half of the room, and one", n)
 	}
 	e.print(event{Event: "lost"})
 	for len(e.lines) > 1 {
@@ -51,4 +57,38 @@ func TestAnswersOfAMember(t *testing.T) {
 			t.Errorf("%v is answered with %d, want %d", err, w.Code, want)
 		}
 	}
+}
+
+// An output that is not read holds nothing up: what has no room is left out, and the last lines have a second.
+func TestAnOutputThatIsNotReadHoldsNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		unread, w := io.Pipe()
+		go func() {
+			time.Sleep(time.Hour)
+			_, _ = io.Copy(io.Discard, unread)
+		}()
+		begun, e := time.Now(), newEvents(w)
+		for range 1000 {
+			e.print(event{Event: "lost"})
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("to print what is not read takes %v", took)
+		}
+		if e.close(); time.Since(begun) != time.Second {
+			t.Errorf("an output that is not read is waited for for %v, want a second", time.Since(begun))
+		}
+		time.Sleep(time.Hour)
+		w.Close()
+	})
+}
+
+// When all has been written nothing is waited for.
+func TestAnOutputThatIsReadIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, e := time.Now(), newEvents(io.Discard)
+		e.print(event{Event: "lost"})
+		if e.close(); time.Since(begun) > 0 {
+			t.Errorf("an output that is read is waited for for %v", time.Since(begun))
+		}
+	})
 }

@@ -48,6 +48,9 @@ func TestHearsSignals(t *testing.T) {
 	ten := fakeTenancy("true")
 	ten.catch()
 	defer signal.Stop(ten.signals)
+	if signal.Ignored(syscall.SIGPIPE) {
+		t.Error("a tenure ignores SIGPIPE, and so would its command")
+	}
 	for _, sig := range all {
 		_ = syscall.Kill(os.Getpid(), sig.(syscall.Signal))
 		if got := <-survived; got != sig {
@@ -88,16 +91,24 @@ func TestClaimsOfCommandLines(t *testing.T) {
 // lease in its environment.
 func TestGuardOfATenure(t *testing.T) {
 	t.Setenv("MARK", "inherited")
+	for _, name := range []string{"TENURE_LEASE", "TENURE_TOKEN", "TENURE_AT", "TENURE_LEADER"} {
+		t.Setenv(name, "of a tenure around this one")
+	}
 	for asked, least := range map[time.Duration]time.Duration{0: 59 * time.Second, 2 * time.Second: 59 * time.Second, 2 * time.Minute: 2 * time.Minute} {
 		ten := fakeTenancy()
 		ten.claim.TTL, ten.at = asked, "etcd://x"
-		g := ten.guard(&fakeLease{}, "MORE=1")
+		g := ten.guard(&fakeLease{}, "TENURE_LEADER=us")
 		if g.ttl < least || g.ttl > max(asked, time.Minute) {
 			t.Errorf("asked for %v, and granted a minute: the guard has %v", asked, g.ttl)
 		}
-		for _, want := range []string{"TENURE_LEASE=fake", "TENURE_TOKEN=1", "TENURE_AT=etcd://x", "MORE=1", "MARK=inherited"} {
-			if !slices.Contains(g.env, want) {
-				t.Errorf("the command's environment has no %s", want)
+		finds := map[string]string{} // of two values a command finds the last
+		for _, line := range g.env {
+			name, value, _ := strings.Cut(line, "=")
+			finds[name] = value
+		}
+		for name, want := range map[string]string{"TENURE_LEASE": "fake", "TENURE_TOKEN": "1", "TENURE_AT": "etcd://x", "TENURE_LEADER": "us", "MARK": "inherited"} {
+			if finds[name] != want {
+				t.Errorf("the command finds %s=%s in its environment, want %s", name, finds[name], want)
 			}
 		}
 		if g.events != &ten.events || g.words != os.Stderr || g.signals == nil {
@@ -123,6 +134,7 @@ func TestEndsOfATenure(t *testing.T) {
 		"a release that failed":           {argv: []string{"sh", "-c", "exit 3"}, release: odd, code: 3, events: "acquired exited"},
 		"lost at the release":             {argv: []string{"true"}, release: tenure.ErrLost, exit: cli.ExitLost, says: "lease lost", events: "acquired exited"},
 		"lost before the release":         {argv: []string{"sh", "-c", "exit 3"}, check: errors.New("gone"), release: odd, code: 3, exit: cli.ExitLost, says: "gone", events: "acquired exited"},
+		"lost, and released all the same": {argv: []string{"sh", "-c", "exit 3"}, check: errors.New("gone"), code: 3, exit: cli.ExitLost, says: "gone", events: "acquired exited released"},
 		"no command":                      {events: "acquired released"},
 		"no command, a release failed":    {release: odd, exit: cli.ExitUnavailable, says: "odd", events: "acquired"},
 		"no command, lost at the release": {release: tenure.ErrLost, exit: cli.ExitLost, says: "lease lost", events: "acquired"},
@@ -180,6 +192,19 @@ func TestASignalLeavesTheReleaseASecond(t *testing.T) {
 		}
 		if ten.caught != syscall.SIGTERM {
 			t.Errorf("the signal is kept as %v", ten.caught)
+		}
+	})
+}
+
+// A signal that a wait has taken is known when that ends, however soon.
+func TestASignalIsKnownWhenAWaitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ten := fakeTenancy("true")
+		ctx, stop := ten.calm(t.Context())
+		synctest.Wait()
+		ten.signals <- syscall.SIGTERM
+		if stop(); ten.caught != syscall.SIGTERM || ctx.Err() == nil {
+			t.Errorf("a wait that a signal has ended knows %v, and its context says %v", ten.caught, ctx.Err())
 		}
 	})
 }
