@@ -1,8 +1,11 @@
 package register
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -52,6 +55,8 @@ func TestStoresOfASetBelongTogether(t *testing.T) {
 		"a majority":       {[]Store{with(func(*Header) {}), first}, ""},
 		"none":             {nil, "name one or more"},
 		"a minority":       {[]Store{first}, "1 of the 3 stores"},
+		"half of four":     {[]Store{NewMemory(header(4, 0)).Open(), NewMemory(header(4, 3)).Open()}, "2 of the 4 stores"},
+		"most of four":     {[]Store{NewMemory(header(4, 0)).Open(), NewMemory(header(4, 3)).Open(), NewMemory(header(4, 1)).Open()}, ""},
 		"twice":            {[]Store{first, first}, "given twice"},
 		"a copy":           {[]Store{first, NewMemory(header(3, 0)).Open()}, "given twice, or copied"},
 		"another set":      {[]Store{first, with(func(h *Header) { h.Set = machine.ID{8} })}, "number 2 of the stores given belong to different sets"},
@@ -385,9 +390,11 @@ type namesHang struct {
 	Store
 	healed  chan struct{}
 	hanging atomic.Int64
+	asked   atomic.Int64
 }
 
 func (s *namesHang) Names() ([]string, error) {
+	s.asked.Add(1)
 	s.hanging.Add(1)
 	defer s.hanging.Add(-1)
 	<-s.healed
@@ -413,6 +420,86 @@ func TestListingsDoNotPileUp(t *testing.T) {
 		synctest.Wait()
 		if _, err := s.Names(t.Context()); err != nil || h.hanging.Load() != 0 {
 			t.Errorf("when the store works again: %v, and %d listings still hang", err, h.hanging.Load())
+		}
+	})
+}
+
+// TestAListingThatIsDoneWaitsForNobody: the stores that a majority made unnecessary, and that hang, are
+// not asked later for the sake of a caller that has its answer.
+func TestAListingThatIsDoneWaitsForNobody(t *testing.T) {
+	for what, fail := range map[string]error{"the others list": nil, "the others fail": errors.New("unplugged")} {
+		synctest.Test(t, func(t *testing.T) {
+			stores, faults := memories(3)
+			h := &namesHang{Store: stores[2], healed: make(chan struct{})}
+			s := newSet(t, []Store{stores[0], stores[1], h})
+			synctest.Wait()
+			before := runtime.NumGoroutine()
+			for range 5 {
+				faults[0].Fail(fail)
+				faults[1].Fail(fail)
+				if _, err := s.Names(t.Context()); (err == nil) != (fail == nil) {
+					t.Errorf("%s: %v", what, err)
+				}
+				synctest.Wait()
+			}
+			if waits := runtime.NumGoroutine() - before; waits != 1 {
+				t.Errorf("%s: five listings are done, and %d wait for the store that hangs, want one", what, waits)
+			}
+			close(h.healed)
+			synctest.Wait()
+			if asked, waits := h.asked.Load(), runtime.NumGoroutine()-before; asked != 1 || waits != 0 {
+				t.Errorf("%s: the store that hung was asked for its names %d times, and %d still wait; want once, and none", what, asked, waits)
+			}
+		})
+	}
+}
+
+// TestWhatEachStoreIsTold: of several accesses at once each goes to its store, also behind one that is
+// refused, and a writer leaves the stores that know it, and no others.
+func TestWhatEachStoreIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stores []Store
+		var told []*batches
+		for i := range 5 {
+			b := &batches{Store: NewMemory(header(5, i)).Open()}
+			stores, told = append(stores, b), append(told, b)
+		}
+		s := newSet(t, []Store{stores[4], stores[0], stores[2], stores[3]}) // the second is missing
+		e := &ends{}
+		access, leave := s.Serve("x", machine.ID{9}, e.step)
+		access([]machine.Access{
+			{ID: 10, At: 0, Op: quorumregister.Put{Version: machine.Version{Seq: 1}, Data: []byte("zero")}},
+			{ID: 11, At: 1, Op: quorumregister.Query{}},
+			{ID: 12, At: 4, Op: quorumregister.Put{Version: machine.Version{Seq: 2}, Data: []byte("four")}},
+			{ID: 13, At: 2, Op: quorumregister.PutNote{Data: make([]byte, MaxNote+1)}},
+			{ID: 14, At: 0, Op: quorumregister.Query{}},
+		})
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		wants := map[int]string{0: "Put Query Leave", 1: "", 2: "", 3: "", 4: "Put Leave"}
+		for i, b := range told {
+			var ops []string
+			for _, op := range slices.Concat(b.got...) {
+				_, kind, _ := strings.Cut(fmt.Sprintf("%T", op.Op), ".")
+				ops = append(ops, kind)
+				if op.Name != "x" || op.Writer != (machine.ID{9}) {
+					t.Errorf("store %d is told of %q and writer %v, want x and the writer that asks", i, op.Name, op.Writer)
+				}
+			}
+			if got := strings.Join(ops, " "); got != wants[i] {
+				t.Errorf("store %d is told %q, want %q", i, got, wants[i])
+			}
+		}
+		slices.SortFunc(e.got, func(a, b machine.Accessed) int { return cmp.Compare(a.ID, b.ID) })
+		want := map[uint64]error{11: errMissing, 13: ErrTooLong}
+		if len(e.got) != 5 {
+			t.Errorf("of five accesses %d have ended: %+v", len(e.got), e.got)
+		}
+		for i, a := range e.got {
+			if a.ID != uint64(10+i) || !errors.Is(a.Err, want[a.ID]) || (a.Err == nil) != (want[a.ID] == nil) {
+				t.Errorf("access %d ends with %v, want %v", a.ID, a.Err, want[a.ID])
+			}
 		}
 	})
 }

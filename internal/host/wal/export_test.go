@@ -36,6 +36,21 @@ func (l *Log) Free() bool {
 	return free
 }
 
+// FlushBytes is how much is buffered before it is handed to the kernel.
+const FlushBytes = flushBytes
+
+// Buffer is the memory that the log holds for what is not handed to the kernel yet.
+func (l *Log) Buffer() int { return cap(l.buf) }
+
+// MayRelease reports whether a call of ReleaseTo would wait for no other one.
+func (l *Log) MayRelease() bool {
+	may := l.releasing.TryLock()
+	if may {
+		l.releasing.Unlock()
+	}
+	return may
+}
+
 // SyncEveryBytes is how much of a snapshot is written between two fsyncs.
 const SyncEveryBytes = syncEveryBytes
 

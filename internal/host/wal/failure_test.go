@@ -54,6 +54,14 @@ func TestFailureIsFinal(t *testing.T) {
 			if calls != 1 {
 				t.Errorf("%s was tried %d times, want 1", tt.op, calls)
 			}
+			last, asked := l.LastSeq(), []string{}
+			fs.Fault = func(op, path string) error { asked = append(asked, op+" "+path); return nil }
+			_, again := l.Append(Record{Payload: payload(3, FlushBytes)}) // so much is handed to the kernel at once
+			flushed := l.Flush()
+			if again != err || flushed != err || l.LastSeq() != last || len(asked) > 0 {
+				t.Errorf("a log that has failed takes more: Append says %v and Flush %v, its last record is %d and was %d, and of the disk it asks %q",
+					again, flushed, l.LastSeq(), last, asked)
+			}
 			fs.Fault = nil
 			l.Close()
 			if again := l.Sync(); again != err {

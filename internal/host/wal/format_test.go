@@ -54,6 +54,21 @@ func TestHeadersOfRecords(t *testing.T) {
 	}
 }
 
+// A record tells how far the log was durable. Where that is further back than its field can say it tells
+// less, and never more.
+func TestHowFarBackARecordCanTell(t *testing.T) {
+	c := newCodec(1)
+	for _, tt := range []struct{ seq, durable, want uint64 }{
+		{8, 7, 7}, {8, 0, 0}, {1 << 40, 1<<40 - 1, 1<<40 - 1},
+		{1<<32 + 8, 8, 9}, {1<<32 + 8, 9, 9}, {1<<32 + 8, 7, 9}, {1<<40 + 5, 5, 1<<40 + 5 - (1<<32 - 1)},
+	} {
+		h, ok := c.parseHeader(c.append(nil, tt.seq, tt.durable, 1, nil))
+		if !ok || h.durable != tt.want {
+			t.Errorf("record %d, written when %d was durable, says %d, %v; want %d", tt.seq, tt.durable, h.durable, ok, tt.want)
+		}
+	}
+}
+
 // Files are found by names of 16 hexadecimal digits, and no others.
 func TestNumbersInNames(t *testing.T) {
 	for name, want := range map[string]uint64{

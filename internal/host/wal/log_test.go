@@ -36,6 +36,9 @@ func open(t testing.TB, dir string, opts Options) (*Log, []Record) {
 func tryOpen(dir string, opts Options) (*Log, []Record, error) {
 	var got []Record
 	l, err := Open(dir, opts, func(r Record) error {
+		if room := cap(r.Payload) - len(r.Payload); room > 0 {
+			return fmt.Errorf("what a caller appends to the payload of record %d is written over the %d bytes that follow", r.Seq, room)
+		}
 		r.Payload = bytes.Clone(r.Payload)
 		got = append(got, r)
 		return nil
@@ -96,6 +99,81 @@ func TestReopenKeepsEverything(t *testing.T) {
 		write(t, l, 11)
 		sizes = append(sizes, 11)
 		l.Close()
+	}
+}
+
+// A log keeps the ID that was drawn for it, and no other log has it.
+func TestALogKeepsItsID(t *testing.T) {
+	disk := waltest.NewDisk()
+	opts := Options{FS: disk.FS(), SegmentBytes: 2048}
+	l := create(t, "/d", opts)
+	write(t, l, 1900, 1900)
+	id := l.ID()
+	l.Close()
+	if other := create(t, "/e", opts); other.ID() == id {
+		t.Errorf("two logs have the ID %x", id)
+	}
+	l, _ = open(t, "/d", opts)
+	if l.ID() != id {
+		t.Errorf("a log had the ID %x, and has %x when it is opened again", id, l.ID())
+	}
+	l.Close()
+	if l, _ = openEnds(t, disk); l.ID() != id {
+		t.Errorf("a log had the ID %x, and has %x when it is opened by its ends", id, l.ID())
+	}
+	if from := binary.LittleEndian.Uint64(disk.ReadFile(segmentName)[16:]); from != id {
+		t.Errorf("the segments are those of the log %x, and its ID is %x", from, id)
+	}
+}
+
+// A segment is filled to its last byte, and the next record is the first of another one.
+func TestASegmentIsFilled(t *testing.T) {
+	disk := waltest.NewDisk()
+	empty := create(t, "/e", Options{FS: disk.FS(), SegmentBytes: 4096})
+	size := int64(empty.Offset() + 2*RecordBytes(600))
+	for what, batch := range map[string]bool{"one by one": false, "at once": true} {
+		fs := waltest.NewDisk().FS()
+		l := create(t, "/d", Options{FS: fs, SegmentBytes: size})
+		if batch {
+			if _, err := l.Append(Record{Kind: 7, Payload: payload(1, 600)}, Record{Kind: 7, Payload: payload(2, 600)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Sync(); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			write(t, l, 600, 600)
+		}
+		if names, err := fs.ReadDir("/d/wal"); err != nil || len(names) != 1 || l.Usage() != size {
+			t.Errorf("two records that fill a segment, written %s: segments %q of %d bytes, %v; want one of %d bytes", what, names, l.Usage(), err, size)
+		}
+		write(t, l, 0)
+		if names, err := fs.ReadDir("/d/wal"); err != nil || len(names) != 2 || names[1] != "0000000000000003.wal" || l.Usage() != 2*size {
+			t.Errorf("one more, behind two that were written %s: segments %q of %d bytes, %v; want a second one, from record 3 on", what, names, l.Usage(), err)
+		}
+	}
+}
+
+// A batch that is larger than a segment is the first one's of an empty log, and begins no other.
+func TestALargeBatchInAnEmptyLog(t *testing.T) {
+	fs := waltest.NewDisk().FS()
+	l := create(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+	made := calls(fs, func() { write(t, l, 9000) }, "open", "rename", "truncate")
+	if len(made) > 0 || l.Usage() != int64(l.Offset()) {
+		t.Errorf("a large record in an empty log: it did %q, and says %d bytes; want the one segment that is there, of %d", made, l.Usage(), l.Offset())
+	}
+}
+
+// The memory of a batch is used again, but for that of a rare giant one.
+func TestTheBufferOfAGiantBatchIsGivenBack(t *testing.T) {
+	l := create(t, "/d", Options{FS: waltest.NewDisk().FS(), SegmentBytes: 4096})
+	write(t, l, 1000)
+	if l.Buffer() == 0 {
+		t.Error("the memory of a small batch is not kept for the next one")
+	}
+	write(t, l, 5*FlushBytes)
+	if got := l.Buffer(); got > 4*FlushBytes {
+		t.Errorf("a batch of %d bytes was written, and the log goes on holding %d bytes", 5*FlushBytes, got)
 	}
 }
 

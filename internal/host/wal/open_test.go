@@ -129,13 +129,48 @@ func TestSyncOfNothingNew(t *testing.T) {
 	l, _ := open(t, "/d", Options{FS: fs, SegmentBytes: 16 << 10})
 	got := calls(fs, func() {
 		for range 2 {
-			if err := l.Sync(); err != nil {
+			if err := errors.Join(l.Sync(), l.Flush()); err != nil {
 				t.Error(err)
 			}
 		}
-	}, "write", "sync")
+	}, "write", "sync", "open")
 	if len(got) != 0 {
-		t.Errorf("Sync of nothing new did %q", got)
+		t.Errorf("Sync and Flush of nothing new did %q", got)
+	}
+}
+
+// Flush of nothing new begins no segment, though the last one is larger than it was to be.
+func TestFlushOfNothingNewBeginsNoSegment(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, Options{SegmentBytes: 4096})
+	write(t, l, 100, 5000)
+	before := segmentNames(t, dir)
+	if err := l.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if after := segmentNames(t, dir); !slices.Equal(after, before) {
+		t.Errorf("after a Flush of nothing new there are the segments %q, and were %q", after, before)
+	}
+}
+
+// A process that is refused the lock touches nothing: an unfinished file may be in the making by the
+// process that has it.
+func TestWhoIsRefusedTheLockTouchesNothing(t *testing.T) {
+	disk := waltest.NewDisk()
+	fs := disk.FS()
+	create(t, "/d", Options{FS: fs, SegmentBytes: 2048})
+	const made = "/d/snap/1.snap.tmp"
+	disk.WriteFile(made, []byte("in the making"))
+	for name, open := range map[string]func() error{
+		"Open":     func() error { _, _, err := tryOpen("/d", Options{FS: fs}); return err },
+		"OpenEnds": func() error { _, err := OpenEnds("/d", Options{FS: fs}, func(Record) error { return nil }); return err },
+		"Create":   func() error { _, err := Create("/d", nil, Options{FS: fs}); return err },
+	} {
+		var err error
+		did := calls(fs, func() { err = open() }, "remove", "write", "rename", "truncate", "preallocate", "syncdir", "sync")
+		if !errors.Is(err, ErrLocked) || len(did) > 0 || disk.ReadFile(made) == nil {
+			t.Errorf("%s beside the process that has the lock: %v, and it did %q; want ErrLocked, and that nothing is touched", name, err, did)
+		}
 	}
 }
 

@@ -119,6 +119,10 @@ func TestInitDevice(t *testing.T) {
 		{"a superblock", size, opts, func(b []byte) { b[1080] = 0x53 }, register.ErrForeign, "byte 0"},
 		{"something within", size, opts, func(b []byte) { b[h.areaAt(2)] = 1 }, register.ErrForeign, fmt.Sprint("something else at byte ", h.areaAt(2))},
 		{"something right behind the store", int(long.size()) + 2*block, InitOptions{Handles: 4, Slots: 40}, func(b []byte) { b[long.size()] = 1 }, register.ErrForeign, fmt.Sprint("something else at byte ", long.size())},
+		{"something late within a large store", 4 << 20, InitOptions{Handles: 4, Slots: 40}, func(b []byte) { b[long.size()-1] = 1 }, register.ErrForeign, fmt.Sprint("something else at byte ", long.size()-block)},
+		{"something behind a small store", 4 << 20, opts, func(b []byte) { b[1<<20-1] = 1 }, register.ErrForeign, fmt.Sprint("something else at byte ", 1<<20-block)},
+		{"something in the middle of nowhere", 4 << 20, opts, func(b []byte) { b[2<<20] = 1 }, nil, ""},
+		{"something shortly before the end", 4 << 20, opts, func(b []byte) { b[3<<20] = 1 }, register.ErrForeign, fmt.Sprint("something else at byte ", 3<<20)},
 		{"something at the end", size, opts, func(b []byte) { b[len(b)-1] = 1 }, register.ErrForeign, "something else"},
 		{"an Init that crashed", size, opts, func(b []byte) {
 			claimBlock{}.encode(b[block : 2*block])
