@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -106,7 +107,7 @@ func TestAdmit(t *testing.T) {
 		"closed between two attempts":     {"n", []func(Call) (Claim, error){fails(errBusy)}, false, 0, 1500 * time.Millisecond, tenure.ErrClosed, tenure.ErrClosed.Error(), 2, 1500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if c.patience > 0 {

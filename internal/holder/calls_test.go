@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 // TestAwait: a call that waits for a value gets it, or ends with its caller or with Close.
@@ -67,7 +68,7 @@ func TestEndedCallsAreForgotten(t *testing.T) {
 // TestCloseOfCalls: Close ends the calls that are under way, lets none begin, and returns once all
 // have left. A call whose caller has gone before was not cut short by it.
 func TestCloseOfCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		calls := NewCalls(context.Background(), nil)
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()

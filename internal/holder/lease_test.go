@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -65,7 +66,7 @@ func TestEnds(t *testing.T) {
 
 // TestWatch: the deadline ends the tenure though nobody asks.
 func TestWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var c clock.Fake
 		s := held(&c, 60)
 		ended := make(chan error, 1)
@@ -92,7 +93,7 @@ func TestWatchLeavesNoAlarm(t *testing.T) {
 		"late":               func(_ *Lease, c *clock.Fake) { c.Advance(60) },
 		"extended, and late": func(s *Lease, c *clock.Fake) { s.Extend(61, 0); c.Advance(60); synctest.Wait(); c.Advance(1) },
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var c clock.Fake
 			s := held(&c, 60)
 			ended := make(chan error, 1)
@@ -270,7 +271,7 @@ func TestAClaimIsNotATenure(t *testing.T) {
 
 // TestWhatALeaseSays: its name, its holder, its token and its deadline are those it was given.
 func TestWhatALeaseSays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var clk clock.Fake
 		l := Make(&Clocks{Mono: &clk}, "the name", "the holder", nil)
 		if l.Begun() {
@@ -299,7 +300,7 @@ func TestWhatALeaseSays(t *testing.T) {
 // TestVerdict: the first decision reaches the caller that waits; later ones, and those for which
 // nobody waits, hold nobody up.
 func TestVerdict(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := held(new(clock.Fake), 60)
 		l.Decide(errTrouble) // nobody waits
 		verdict := l.Verdict()

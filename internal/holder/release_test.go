@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 // recorded is a claim that notes the calls of the runtime.
@@ -92,7 +93,7 @@ func TestReleaseAll(t *testing.T) {
 		"one was lost":         {[]func(context.Context) error{nil, after(time.Second, nil)}, false, time.Second, ""},
 		"too many errors":      {twelve, false, 0, "\"a\": broken\n\"b\": broken\n\"c\": broken\n\"d\": broken\n\"e\": broken\n\"f\": broken\n\"g\": broken\n\"h\": broken\n\"i\": broken\n\"j\": broken"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var clk clock.Fake
 			var all []*recorded
 			for i, wait := range c.claims {
@@ -116,7 +117,7 @@ func TestReleaseAll(t *testing.T) {
 // TestReleasesUnderWay: releases begin in the order of the claims, and no more than the window
 // holds are under way.
 func TestReleasesUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const many = window + 10
 		var clk clock.Fake
 		underWay, confirmed := 0, make(chan struct{})

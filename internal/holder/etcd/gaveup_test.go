@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 // scripted is a cluster that answers as a test says. Where the test says nothing, nobody holds anything.
@@ -169,7 +169,7 @@ func looked(ahead ...*mvccpb.KeyValue) *clientv3.TxnResponse {
 // scriptedTest runs f in a bubble with a Leaser of a cluster.
 func scriptedTest(t *testing.T, c *scripted, f func(t *testing.T, l *Leaser)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		client := clientv3.NewCtxClient(t.Context())
 		client.KV, client.Lease, client.Watcher = c, c, c
 		l := New(client, &clock.Fake{})

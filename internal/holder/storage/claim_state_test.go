@@ -5,13 +5,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/disklease"
 )
@@ -39,7 +39,7 @@ func aMember(id byte, since machine.Mono) disklease.Member {
 // own fields and the latest end of its lease. The end has a margin for accesses that were under way
 // at the look.
 func TestWhatAStateShows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l, fake := alone(1)
 		now := fake.Now()
 		ago := func(d time.Duration) machine.Mono { return now.Add(-d) }
@@ -65,7 +65,7 @@ func TestWhatAStateShows(t *testing.T) {
 // TestARefusal: it names the first holder, and remembers the members that are in the way. Members
 // that released and dead members are not. Trouble is told as such.
 func TestARefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l, fake := alone(3)
 		disk := errors.New("the disk is on fire")
 		released, dead := aMember(8, fake.Now()), aMember(9, fake.Now())
