@@ -398,3 +398,28 @@ func TestATryThatLosesItsPlace(t *testing.T) {
 		}
 	})
 }
+
+// TestATryBehindAHolderThatEnds: a try that finds a holder whose lease has ended meanwhile, and nobody
+// else, claims the name: there is nobody to name in a refusal.
+func TestATryBehindAHolderThatEnds(t *testing.T) {
+	c := &scripted{
+		queue: queueOf(5), grant: func() error { return nil },
+		left: func(clientv3.LeaseID) (int64, error) { return -1, nil },
+	}
+	scriptedTest(t, c, func(t *testing.T, l *Leaser) {
+		defer func() {
+			if p := recover(); p != nil {
+				t.Errorf("a try behind a holder that has ended: %v", p)
+			}
+		}()
+		c.commits = []func() *clientv3.TxnResponse{func() *clientv3.TxnResponse { return joined(9) }}
+		lease, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "n", TTL: time.Minute})
+		if err != nil || c.grants != 1 {
+			t.Errorf("a try behind a holder that has ended returns %v after %d grants, want the lease by one", err, c.grants)
+			return
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

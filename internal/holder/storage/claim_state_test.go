@@ -14,6 +14,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/disklease"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
 const (
@@ -168,4 +169,28 @@ func TestEachNameHasAFile(t *testing.T) {
 	if n := len(filepath.Base(w.path("x"))); n != 32 {
 		t.Errorf("the file of a name is called by %d digits, want 32, so that no two names have one", n)
 	}
+}
+
+// TestAMeasuredDelayIsPassedOn: the δ that follows from an access is passed to the machine with that
+// access. A later one may be the write that it would be too late for.
+func TestAMeasuredDelayIsPassedOn(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		clk := clock.NewSimulated(machine.Mono(time.Hour))
+		memory := register.NewMemory(register.Header{Set: machine.ID{1}, Of: 1, Term: stateTerm, Delay: stateDelay / 10, Drift: 1000})
+		set, err := register.NewSetBy(clk.Now, []register.Store{memory.Open()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := New(set, Options{Clock: clk})
+		defer l.Close()
+		x, err := l.pursue(tenure.Claim{Name: "x", Holder: "me", Slots: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.outcomes([]disklease.Outcome{storesTold{Event: quorumregister.Took{Time: stateDelay / 10 * 3}}})
+		if want := stateDelay / 10 * 2; l.Delay() != want || x.bound != want || !x.answered {
+			t.Errorf("after a slow access δ is %v, and the claim's machine knows of %v; want %v", l.Delay(), x.bound, want)
+		}
+		x.depart()
+	})
 }
