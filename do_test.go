@@ -6,25 +6,26 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/leasetest"
 )
 
 const ttl = 10 * time.Second
 
-// bubble runs f with fake time and a store of leases.
-func bubble(t *testing.T, f func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture)) {
-	synctest.Test(t, func(t *testing.T) {
+// inMemory runs f with fake time and a store of leases.
+func inMemory(t *testing.T, f func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture)) {
+	t.Helper()
+	bubble.Test(t, func(t *testing.T) {
 		store := leasetest.NewMemory()
 		f(t, store, store.Fixture(ttl))
 	})
 }
 
 func TestDo(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 		l := store.Open()
 		defer l.Close()
 		claim := tenure.Claim{Name: "n", TTL: ttl}
@@ -50,7 +51,7 @@ func TestDo(t *testing.T) {
 }
 
 func TestDoLosesTheLease(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
 		l := store.Open()
 		defer l.Close()
 		failure := errors.New("failure")
@@ -80,7 +81,7 @@ func TestDoLosesTheLease(t *testing.T) {
 }
 
 func TestDoReleases(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 		l := store.Open()
 		defer l.Close()
 		claim := tenure.Claim{Name: "n", TTL: ttl}
@@ -137,7 +138,7 @@ func (l heardLease) Release(ctx context.Context) error {
 
 // TestDoReleasesForWhoIsGone: the store is told, though the caller's context is over.
 func TestDoReleasesForWhoIsGone(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 		l := store.Open()
 		defer l.Close()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -159,7 +160,7 @@ func TestDoReleasesForWhoIsGone(t *testing.T) {
 // TestTheContextEndsBeforeTheRelease: goroutines that the work has begun under its context
 // are told to stop before the next holder may start.
 func TestTheContextEndsBeforeTheRelease(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 		l := store.Open()
 		defer l.Close()
 		for _, want := range []error{nil, errors.New("failure")} {
@@ -184,7 +185,7 @@ func TestTheContextEndsBeforeTheRelease(t *testing.T) {
 }
 
 func TestDoIsNotAdmitted(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 		l := store.Open()
 		defer l.Close()
 		err := tenure.Do(t.Context(), l, tenure.Claim{}, func(context.Context, tenure.Lease) error {
@@ -199,7 +200,7 @@ func TestDoIsNotAdmitted(t *testing.T) {
 
 // TestDoGivesUp: the caller's context is over while the lease is another's.
 func TestDoGivesUp(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 		holder, l := store.Open(), store.Open()
 		defer holder.Close()
 		defer l.Close()
@@ -224,7 +225,7 @@ func TestDoGivesUp(t *testing.T) {
 
 // TestDoUnguardedEnd: work that does not notice that its lease is lost succeeds, and was not guarded.
 func TestDoUnguardedEnd(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
 		l := store.Open()
 		defer l.Close()
 		err := tenure.Do(t.Context(), l, tenure.Claim{Name: "n", TTL: ttl}, func(context.Context, tenure.Lease) error {
@@ -241,7 +242,7 @@ func TestDoUnguardedEnd(t *testing.T) {
 // TestDoTellsThatNothingWasReleased: the work was guarded to its end, and the store did not hear
 // that it is over: the next holder waits for the deadline.
 func TestDoTellsThatNothingWasReleased(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
 		l := store.Open()
 		defer l.Close()
 		failure := errors.New("failure")
@@ -270,7 +271,7 @@ func (lateLease) Check() error { return fmt.Errorf("%w: its deadline has passed"
 // TestDoReadsTheClock: the work was guarded to its end if the lease was held then by the clock, for what
 // closes Done may come a moment later.
 func TestDoReadsTheClock(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 		l := store.Open()
 		defer l.Close()
 		err := tenure.Do(t.Context(), late{l}, tenure.Claim{Name: "n", TTL: ttl}, func(context.Context, tenure.Lease) error { return nil })

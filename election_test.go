@@ -18,7 +18,7 @@ func election(l tenure.Leaser, who string) tenure.Election {
 }
 
 func TestElection(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 		l := store.Open()
 		defer l.Close()
 		a, b := election(l, "a"), election(l, "b")
@@ -63,7 +63,7 @@ func TestElection(t *testing.T) {
 
 // TestLead: a leader that loses its lease campaigns again, after its work has returned.
 func TestLead(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
 		l, m := store.Open(), store.Open()
 		defer l.Close()
 		defer m.Close()
@@ -109,7 +109,7 @@ func TestLead(t *testing.T) {
 
 // TestLeadEndsWithAnotherLoss: work that lost a lease of its own, while we lead, has failed.
 func TestLeadEndsWithAnotherLoss(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
 		l, m := store.Open(), store.Open()
 		defer l.Close()
 		defer m.Close()
@@ -137,7 +137,7 @@ func TestLeadEndsWithAnotherLoss(t *testing.T) {
 // TestLeadEndsWithTheWork: work that returns while it leads is done, whatever it returns, and leadership is given up.
 func TestLeadEndsWithTheWork(t *testing.T) {
 	for _, want := range []error{nil, errors.New("failure")} {
-		bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+		inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 			l, m := store.Open(), store.Open()
 			defer l.Close()
 			defer m.Close()
@@ -162,7 +162,7 @@ func TestLeadEndsWithTheWork(t *testing.T) {
 
 // TestLeadWithoutAStore: an election that cannot be held is told, and the work does not begin.
 func TestLeadWithoutAStore(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 		l := store.Open()
 		l.Close()
 		err := election(l, "a").Lead(t.Context(), func(context.Context, tenure.Lease) error {
@@ -181,7 +181,7 @@ func TestLeadWithoutAStore(t *testing.T) {
 // TestLeadIsOverAndLost: the caller wants no more, and leadership is lost before the work has
 // returned. Lead returns the error of the work, and that the lease was lost before its end.
 func TestLeadIsOverAndLost(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, fix leasetest.Fixture) {
 		l := store.Open()
 		defer l.Close()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -204,7 +204,7 @@ type plain struct{ tenure.Leaser }
 
 // TestAwaitLooks: a Leaser that does not notice changes by itself is looked at once a second.
 func TestAwaitLooks(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 		l := store.Open()
 		defer l.Close()
 		free, err := l.Observe(t.Context(), "n")
@@ -229,7 +229,7 @@ func TestAwaitLooks(t *testing.T) {
 
 // TestAwaitTellsFailures: a look that fails ends the wait, although it shows the holders of before: none.
 func TestAwaitTellsFailures(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 		l := store.Open()
 		l.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -297,7 +297,7 @@ func TestObserveAwaitsWhatItHasNotSeen(t *testing.T) {
 
 // TestObserveEndsWithAnError: it is yielded once, and nothing after it.
 func TestObserveEndsWithAnError(t *testing.T) {
-	bubble(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
 		l := store.Open()
 		l.Close()
 		var errs []error

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 var serial atomic.Uint64
@@ -413,7 +413,7 @@ func TestSuiteHasTeeth(t *testing.T) {
 	for _, m := range misbehaviors {
 		caught[m.want] = true
 		t.Run(m.what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				r := record(t, m.want, m.make())
 				if errs := r.found(); len(errs) == 0 {
 					t.Errorf("%q found nothing (skipped: %v)", m.want, r.skipped)

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 // impatient has the suite look a few times only whether something refers to a call: for engines of
@@ -78,7 +78,7 @@ func TestRememberedCallsAreSeen(t *testing.T) {
 			if fails != nil && slices.Contains([]string{"Await that gave up", "TryAcquire of a name that is held", "Acquire that gave up"}, call) {
 				continue // it fails anyway
 			}
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				m := NewMemory()
 				first := true
 				found := record(t, "ended-calls-are-forgotten", Fixture{TTL: brokenTTL, Open: func() (tenure.Leaser, error) {

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 // judgements are what a case looks at beside what TestSuiteHasTeeth sees it fail by: an engine that breaks just
@@ -379,7 +379,7 @@ func breakLooks(f func(*tenure.State)) Fixture {
 func TestEachJudgement(t *testing.T) {
 	for _, j := range judgements {
 		t.Run(j.what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				found := record(t, j.name, j.make()).found()
 				if !slices.ContainsFunc(found, func(said string) bool { return strings.Contains(said, j.says) }) {
 					t.Errorf("%q does not say %q; it says %q", j.name, j.says, found)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 const memoryTTL = 20 * time.Second
@@ -17,7 +18,7 @@ const memoryTTL = 20 * time.Second
 // inMemory runs a test with a Memory and a Leaser of it, in a bubble.
 func inMemory(t *testing.T, f func(t *testing.T, m *Memory, l *memoryLeaser)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := NewMemory()
 		l := m.Open().(*memoryLeaser)
 		f(t, m, l)
@@ -193,7 +194,7 @@ func TestMemoryMakesAllTrouble(t *testing.T) {
 
 // A call over a line is late by the line's lag, and waits while the line is cut. A caller that gives up is told why.
 func TestLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var n line
 		call := func(ctx context.Context) (did *atomic.Bool, took time.Duration, err error) {
 			did = new(atomic.Bool)

@@ -3,12 +3,14 @@ package holder
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -17,16 +19,25 @@ type scripted struct {
 	attempts []func(Call) (Claim, error) // one after the other; the last again and again
 	made     int
 	again    error // is worth another attempt, a second later
+	try      bool
+	odd      []string // about the calls of Contend
 }
 
 func (e *scripted) Complete(c tenure.Claim) (tenure.Claim, error) {
 	if c.Name == "" {
 		return c, tenure.ErrClaim
 	}
+	c.Slots = 7
 	return c, nil
 }
 
-func (e *scripted) Contend(in Call, _ tenure.Claim) (Claim, error) {
+func (e *scripted) Contend(in Call, c tenure.Claim) (Claim, error) {
+	if c.Slots != 7 {
+		e.odd = append(e.odd, "a claim that the engine did not complete")
+	}
+	if in.Try != e.try {
+		e.odd = append(e.odd, fmt.Sprintf("a call whose Try is %v", in.Try))
+	}
 	attempt := e.attempts[min(e.made, len(e.attempts)-1)]
 	e.made++
 	return attempt(in)
@@ -60,6 +71,13 @@ func waits(in Call) (Claim, error) {
 	return nil, errors.New("it waited for an hour")
 }
 
+// waitsAndCleansUp is an attempt that takes a second to end after its call.
+func waitsAndCleansUp(in Call) (Claim, error) {
+	_, err := waits(in)
+	time.Sleep(time.Second)
+	return nil, err
+}
+
 // Acquire and TryAcquire of all engines: their results, after how many attempts, and when.
 func TestAdmit(t *testing.T) {
 	errBusy, errBroken := errors.New("busy"), errors.New("broken")
@@ -83,12 +101,13 @@ func TestAdmit(t *testing.T) {
 		"broken":                          {"n", []func(Call) (Claim, error){fails(errBroken)}, false, 0, 0, errBroken, `acquire "n": broken`, 1, 0},
 		"a try waits for some seconds":    {"n", []func(Call) (Claim, error){waits}, true, 0, 0, ErrPatience, "", 1, 5 * time.Second},
 		"an Acquire waits for its caller": {"n", []func(Call) (Claim, error){waits}, false, time.Minute, 0, context.DeadlineExceeded, "", 1, time.Minute},
-		"cut short between two attempts":  {"n", []func(Call) (Claim, error){fails(errBusy)}, false, 1500 * time.Millisecond, 0, context.DeadlineExceeded, "", 2, 1500 * time.Millisecond},
+		"cut short between two attempts":  {"n", []func(Call) (Claim, error){fails(errBusy)}, false, 1500 * time.Millisecond, 0, context.DeadlineExceeded, `acquire "n": context deadline exceeded: busy`, 2, 1500 * time.Millisecond},
 		"closed":                          {"n", []func(Call) (Claim, error){waits}, false, 0, 3 * time.Second, tenure.ErrClosed, tenure.ErrClosed.Error(), 1, 3 * time.Second},
+		"closed after its caller went":    {"n", []func(Call) (Claim, error){waitsAndCleansUp}, false, time.Second, 1500 * time.Millisecond, context.DeadlineExceeded, `acquire "n": context deadline exceeded`, 1, 2 * time.Second},
 		"closed between two attempts":     {"n", []func(Call) (Claim, error){fails(errBusy)}, false, 0, 1500 * time.Millisecond, tenure.ErrClosed, tenure.ErrClosed.Error(), 2, 1500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if c.patience > 0 {
@@ -99,7 +118,7 @@ func TestAdmit(t *testing.T) {
 				if c.close > 0 {
 					time.AfterFunc(c.close, calls.Close)
 				}
-				e, begun := &scripted{attempts: c.attempts, again: errBusy}, time.Now()
+				e, begun := &scripted{attempts: c.attempts, again: errBusy, try: c.try}, time.Now()
 				x, err := Admit(ctx, calls, e, tenure.Claim{Name: c.claim}, c.try)
 				if !errors.Is(err, c.want) || c.text != "" && err.Error() != c.text {
 					t.Errorf("the error is %v, want %v %s", err, c.want, c.text)
@@ -110,7 +129,15 @@ func TestAdmit(t *testing.T) {
 				if took := time.Since(begun); took != c.took || e.made != c.made {
 					t.Errorf("it took %v and %d attempts, want %v and %d", took, e.made, c.took, c.made)
 				}
-				calls.Close() // waits for ever if a call has not left
+				if len(e.odd) > 0 {
+					t.Errorf("the engine gets %q", e.odd)
+				}
+				closed := false
+				go func() { calls.Close(); closed = true }()
+				if synctest.Wait(); !closed {
+					t.Error("the call has returned, and Close waits for it")
+					calls.Leave()
+				}
 			})
 		})
 	}

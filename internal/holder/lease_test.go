@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -65,7 +66,7 @@ func TestEnds(t *testing.T) {
 
 // TestWatch: the deadline ends the tenure though nobody asks.
 func TestWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var c clock.Fake
 		s := held(&c, 60)
 		ended := make(chan error, 1)
@@ -92,7 +93,7 @@ func TestWatchLeavesNoAlarm(t *testing.T) {
 		"late":               func(_ *Lease, c *clock.Fake) { c.Advance(60) },
 		"extended, and late": func(s *Lease, c *clock.Fake) { s.Extend(61, 0); c.Advance(60); synctest.Wait(); c.Advance(1) },
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var c clock.Fake
 			s := held(&c, 60)
 			ended := make(chan error, 1)
@@ -189,4 +190,135 @@ func TestLostLateForAReason(t *testing.T) {
 	if err := s.Check(); !errors.Is(err, tenure.ErrLost) || !errors.Is(err, errTrouble) {
 		t.Errorf("lost after the deadline: %v; want %v because of %v", err, tenure.ErrLost, errTrouble)
 	}
+}
+
+// TestTheEarlierClockCounts: a tenure that ends by two clocks is over when the first of them says so.
+// A renewal replaces the end by the synchronized clock, which may go back.
+func TestTheEarlierClockCounts(t *testing.T) {
+	const begun = 1_000_000
+	for name, c := range map[string]struct {
+		wall   time.Duration // how far the synchronized clock advances; the other one advances by 10
+		extend machine.Wall  // 0: it is not extended
+		want   time.Duration
+	}{
+		"the synchronized clock is ahead":  {30, 0, 20},
+		"the synchronized clock is behind": {0, 0, 40},
+		"a later end":                      {10, begun + 70, 50},
+		"an earlier end":                   {10, begun + 30, 20},
+		"over by the synchronized clock":   {50, 0, 0},
+	} {
+		var clk clock.Fake
+		wall := time.Unix(0, begun)
+		l := Make(&Clocks{Mono: &clk, Wall: func() time.Time { return wall }}, "name", "holder", nil)
+		l.Begin(1, 50, begun+50)
+		clk.Advance(10)
+		wall = wall.Add(c.wall)
+		if c.extend != 0 && !l.Extend(60, c.extend) {
+			t.Errorf("%s: Extend returns false", name)
+		}
+		if left, err := l.Left(), l.Check(); left != c.want || (err != nil) != (c.want <= 0) {
+			t.Errorf("%s: %d is left, want %d; Check returns %v", name, left, c.want, err)
+		}
+	}
+}
+
+// TestAClaimIsNotATenure: a claim that ends before it was admitted has lost nothing, and is never
+// admitted; a tenure that is given up after its deadline was lost.
+func TestAClaimIsNotATenure(t *testing.T) {
+	for name, c := range map[string]struct {
+		begun bool
+		end   func(l *Lease)
+		want  error
+		lost  bool
+	}{
+		"refused":              {false, func(l *Lease) { l.End(errTrouble) }, errTrouble, false},
+		"given up":             {false, (*Lease).GiveUp, errGaveUp, false},
+		"given up as a tenure": {true, (*Lease).GiveUp, tenure.ErrLost, true},
+		"released too late":    {true, func(l *Lease) { l.End(errTrouble) }, tenure.ErrLost, true},
+	} {
+		var clk clock.Fake
+		stopped := 0
+		l := Make(&Clocks{Mono: &clk}, "name", "holder", func() { stopped++ })
+		if c.begun {
+			l.Begin(7, 60, 0)
+		}
+		clk.Advance(60)
+		if stopped != 0 {
+			t.Errorf("%s: it was stopped before its end", name)
+		}
+		c.end(&l)
+		if err := l.Err(); !errors.Is(err, c.want) || errors.Is(err, tenure.ErrLost) != c.lost {
+			t.Errorf("%s: it ended with %v, want %v", name, err, c.want)
+		}
+		why := l.Err()
+		l.Trouble(errors.New("trouble afterwards"))
+		if again := l.End(errors.New("again")); again != why || l.Err() != why || l.Check() != why {
+			t.Errorf("%s: it ended with %v, and later says %v, %v and %v", name, why, again, l.Err(), l.Check())
+		}
+		if l.Begin(9, 99, 0) || l.Token() == 9 || l.Begun() != c.begun || l.Check() != why {
+			t.Errorf("%s: it has ended, and begins", name)
+		}
+		if stopped != 1 {
+			t.Errorf("%s: it was stopped %d times, want once", name, stopped)
+		}
+		select {
+		case <-l.Done():
+		default:
+			t.Errorf("%s: it has ended, and Done is open to a caller that asks late", name)
+		}
+	}
+}
+
+// TestWhatALeaseSays: its name, its holder, its token and its deadline are those it was given.
+func TestWhatALeaseSays(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var clk clock.Fake
+		l := Make(&Clocks{Mono: &clk}, "the name", "the holder", nil)
+		if l.Begun() {
+			t.Error("it has begun before it was admitted")
+		}
+		if !l.Begin(7, machine.Mono(time.Minute), 0) || !l.Begun() {
+			t.Error("it does not begin")
+		}
+		clk.Advance(20 * time.Second)
+		if l.Name() != "the name" || l.Holder() != "the holder" || l.Token() != 7 {
+			t.Errorf("it says %q, %q and %d", l.Name(), l.Holder(), l.Token())
+		}
+		if want := time.Now().Add(40 * time.Second); !l.Deadline().Equal(want) {
+			t.Errorf("its deadline is %v, want %v", l.Deadline(), want)
+		}
+		now := machine.Now{Mono: machine.Mono(50 * time.Second)}
+		if got := l.LeftAt(now); got != 10*time.Second {
+			t.Errorf("at 50 s of a minute, %v are left", got)
+		}
+		if l.ExtendAt(machine.Now{Mono: machine.Mono(time.Minute)}, machine.Mono(time.Hour), 0) {
+			t.Error("it is extended at a time that is its deadline")
+		}
+	})
+}
+
+// TestVerdict: the first decision reaches the caller that waits; later ones, and those for which
+// nobody waits, hold nobody up.
+func TestVerdict(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		l := held(new(clock.Fake), 60)
+		l.Decide(errTrouble) // nobody waits
+		verdict := l.Verdict()
+		decided := false
+		go func() {
+			l.Decide(nil)
+			l.Decide(errTrouble)
+			decided = true
+		}()
+		if synctest.Wait(); !decided {
+			t.Error("a second decision waits for the caller")
+		}
+		if err := <-verdict; err != nil {
+			t.Errorf("the caller gets %v, want the first decision", err)
+		}
+		synctest.Wait()
+		if len(verdict) != 0 {
+			t.Error("the caller is told twice")
+		}
+	})
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 // scripted is a cluster that answers as a test says. Where the test says nothing, nobody holds anything.
@@ -169,7 +169,7 @@ func looked(ahead ...*mvccpb.KeyValue) *clientv3.TxnResponse {
 // scriptedTest runs f in a bubble with a Leaser of a cluster.
 func scriptedTest(t *testing.T, c *scripted, f func(t *testing.T, l *Leaser)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		client := clientv3.NewCtxClient(t.Context())
 		client.KV, client.Lease, client.Watcher = c, c, c
 		l := New(client, &clock.Fake{})
@@ -395,6 +395,31 @@ func TestATryThatLosesItsPlace(t *testing.T) {
 		}
 		if err := lease.Release(t.Context()); err != nil || len(c.revocations()) != 2 {
 			t.Errorf("Release: %v, and the leases %v are revoked; want 7 again", err, c.revocations())
+		}
+	})
+}
+
+// TestATryBehindAHolderThatEnds: a try that finds a holder whose lease has ended meanwhile, and nobody
+// else, claims the name: there is nobody to name in a refusal.
+func TestATryBehindAHolderThatEnds(t *testing.T) {
+	c := &scripted{
+		queue: queueOf(5), grant: func() error { return nil },
+		left: func(clientv3.LeaseID) (int64, error) { return -1, nil },
+	}
+	scriptedTest(t, c, func(t *testing.T, l *Leaser) {
+		defer func() {
+			if p := recover(); p != nil {
+				t.Errorf("a try behind a holder that has ended: %v", p)
+			}
+		}()
+		c.commits = []func() *clientv3.TxnResponse{func() *clientv3.TxnResponse { return joined(9) }}
+		lease, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "n", TTL: time.Minute})
+		if err != nil || c.grants != 1 {
+			t.Errorf("a try behind a holder that has ended returns %v after %d grants, want the lease by one", err, c.grants)
+			return
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }

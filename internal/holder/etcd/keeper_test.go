@@ -10,6 +10,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -36,7 +37,7 @@ func (r renewals) renew(ctx context.Context) (time.Duration, error) {
 
 // keeperTest runs f in a bubble, with a keeper of 90 s whose clock is the test's.
 func keeperTest(t *testing.T, delay time.Duration, f func(k *keeper, c *clock.Fake, asked chan chan answer)) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var c clock.Fake
 		c.Advance(time.Hour)
 		r := renewals{asked: make(chan chan answer, 100)}
@@ -78,7 +79,7 @@ func TestKeeperRenewsAtAThird(t *testing.T) {
 
 // The first term counts from when it was asked for, however long the answer took.
 func TestKeeperCountsFromTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var c clock.Fake
 		c.Advance(time.Hour)
 		sent := c.Now()
@@ -225,7 +226,7 @@ func TestKeeperWithLongDelay(t *testing.T) {
 // TestKeeperForgetsOldAttempts: an attempt that gets no answer ends when its answer
 // could promise nothing, though the tenure goes on.
 func TestKeeperForgetsOldAttempts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var c clock.Fake
 		c.Advance(time.Hour)
 		ended := make(chan struct{})

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 // TestPassing: trouble that waiting may cure is distinguished from mistakes.
@@ -35,7 +36,7 @@ func TestPassing(t *testing.T) {
 // TestRetry: a request that gets no answer is sent again. An error that waiting does not cure is
 // returned at once, and with the caller's patience the last error.
 func TestRetry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		calls := 0
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,38 @@ func TestReleasesAreConfirmed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOneRevokeIsTriedOn: however often a lease is released without an answer, one goroutine tries on
+// in the background.
+func TestOneRevokeIsTriedOn(t *testing.T) {
+	c := &scripted{grant: func() error { return nil }}
+	scriptedTest(t, c, func(t *testing.T, l *Leaser) {
+		var underWay atomic.Int32
+		c.revoke = func() error {
+			underWay.Add(1)
+			defer underWay.Add(-1)
+			time.Sleep(time.Second)
+			return status.Error(codes.Unavailable, "no")
+		}
+		x := c.admits(t, l)
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 3 {
+			if err := x.Release(over); !errors.Is(err, context.Canceled) {
+				t.Errorf("Release returns %v, want %v", err, context.Canceled)
+			}
+		}
+		time.Sleep(5 * time.Second) // they are tried on
+		most := int32(0)
+		for range 50 {
+			time.Sleep(100 * time.Millisecond)
+			most = max(most, underWay.Load())
+		}
+		if most != 1 {
+			t.Errorf("at most %d revokes of one lease are under way at a time, want one", most)
+		}
+	})
 }
 
 // TestCloseTriesOnceMore: Close repeats each release that is not confirmed. Later, nobody goes on.

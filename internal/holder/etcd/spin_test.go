@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -14,6 +13,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 // leaderless is a cluster that ends each watch at once, and otherwise shows a queue that never
@@ -90,7 +90,7 @@ func TestNobodySpins(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				ctx, giveUp := context.WithTimeout(t.Context(), 10*time.Second)
 				defer giveUp()
 				c := &leaderless{queue: tt.queue, giveUp: giveUp}

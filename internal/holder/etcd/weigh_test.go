@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 // A TTL has to leave time for three renewals. A first call that was slow gets a second
@@ -28,7 +28,7 @@ func TestWeigh(t *testing.T) {
 		"the renewal cannot be performed": {trip: 4 * time.Second, fails: broken, renewed: true, want: broken},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				renewed := false
 				err := (&Leaser{clock: clock.NewSimulated(1)}).weigh(t.Context(), 9*time.Second, tt.trip, func(context.Context) (time.Duration, error) {
 					renewed = true

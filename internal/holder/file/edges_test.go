@@ -18,6 +18,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register"
 	"github.com/tenure-lease/tenure/internal/host/register/file"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -63,7 +64,7 @@ func opened(t *testing.T, cfg Config) *Leaser {
 
 // TestHandlesSayTheirProcess, so that people find it.
 func TestHandlesSayTheirProcess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := opened(t, Config{Paths: made(t, 1)})
 		if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "x"}); err != nil {
 			t.Fatal(err)
@@ -87,7 +88,7 @@ func TestHandlesSayTheirProcess(t *testing.T) {
 
 // TestReleasedLeasesLeaveNoFiles: the files of processes that have ended go when their leases were released.
 func TestReleasedLeasesLeaveNoFiles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		paths := made(t, 1)
 		for i := range 5 {
 			l := opened(t, Config{Paths: paths})
@@ -112,7 +113,7 @@ func TestReleasedLeasesLeaveNoFiles(t *testing.T) {
 // TestADeviceWhoseHandleDied: it takes two Terms to have its area. Open waits for that, though a
 // majority is open.
 func TestADeviceWhoseHandleDied(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		paths := []string{blankDevice(t), t.TempDir(), t.TempDir()}
 		h := register.Header{Set: machine.ID{9}, Of: 3, Term: brief.Term, Delay: brief.Delay}
 		for i, path := range paths {
@@ -146,7 +147,7 @@ func TestADeviceWhoseHandleDied(t *testing.T) {
 
 // TestOpenGivesUpWithItsContext: a store that has not answered by then is said to be silent.
 func TestOpenGivesUpWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		hangs := make(chan struct{})
@@ -171,7 +172,7 @@ func TestOpenGivesUpWithItsContext(t *testing.T) {
 // TestASetThatIsNeverMade: a process that came second is told which store is missing, when the
 // first has not made it for some seconds, or at the end of its context.
 func TestASetThatIsNeverMade(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 		for _, path := range []string{a, b} {
@@ -251,7 +252,7 @@ func TestDelaysThatAreChosen(t *testing.T) {
 // TestStateIsKept where the configuration says, or else where users expect it.
 func TestStateIsKept(t *testing.T) {
 	for _, given := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			usual, own := t.TempDir(), t.TempDir()
 			t.Setenv("XDG_STATE_HOME", usual)
 			cfg := Config{Paths: made(t, 1)}
@@ -277,7 +278,7 @@ func TestStateIsKept(t *testing.T) {
 
 // TestStoresGoByTheClockThatIsGiven: whether a header is looked at again is a matter of time.
 func TestStoresGoByTheClockThatIsGiven(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := oneClock()
 		paths := made(t, 1)
 		l := opened(t, Config{Paths: paths, Clock: c})
@@ -298,7 +299,7 @@ func TestStoresGoByTheClockThatIsGiven(t *testing.T) {
 
 // TestHealthTellsStoresOfOneHost from those that hosts share.
 func TestHealthTellsStoresOfOneHost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, single := range []bool{false, true} {
 			path := blankDevice(t)
 			spec := brief
@@ -320,7 +321,7 @@ func TestHealthTellsStoresOfOneHost(t *testing.T) {
 
 // TestHealthTellsDamagedHeaders of handles, and names them.
 func TestHealthTellsDamagedHeaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := opened(t, Config{Paths: made(t, 1)})
 		if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "x"}); err != nil {
 			t.Fatal(err)

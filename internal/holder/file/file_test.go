@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +20,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 	"github.com/tenure-lease/tenure/internal/host/register"
 	"github.com/tenure-lease/tenure/internal/host/register/file"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 func mkdir(t testing.TB, path string) string {
@@ -53,7 +53,7 @@ func hold(t testing.TB, l tenure.Leaser, name string) tenure.Lease {
 
 // TestAnEmptyDirectory becomes a store for the first process, with a lease at once.
 func TestAnEmptyDirectory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		cfg := engine.Config{Paths: []string{t.TempDir()}, SingleHost: true}
 		if _, err := engine.Open(t.Context(), engine.Config{Paths: cfg.Paths, Existing: true}); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("open where none may be made: %v, want %v", err, fs.ErrNotExist)
@@ -82,7 +82,7 @@ func TestAnEmptyDirectory(t *testing.T) {
 
 // TestManyFirsts: processes that open empty directories at once use one set.
 func TestManyFirsts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, n := range []int{1, 3} {
 			dir := t.TempDir()
 			cfg := engine.Config{SingleHost: true}
@@ -106,7 +106,7 @@ func TestManyFirsts(t *testing.T) {
 
 // TestAMinorityIsMissing: two of three do, whichever, and in any order.
 func TestAMinorityIsMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		paths := directories(t, 3)
 		lease := hold(t, open(t, engine.Config{Paths: paths}), "x")
 		if err := os.Rename(paths[1], paths[1]+".away"); err != nil {
@@ -141,7 +141,7 @@ func TestAMinorityIsMissing(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		junk := mkdir(t, filepath.Join(dir, "junk"))
 		if err := os.WriteFile(filepath.Join(junk, "thesis.txt"), []byte("…"), 0o600); err != nil {
@@ -179,7 +179,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestInit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		a, b := mkdir(t, filepath.Join(dir, "a")), mkdir(t, filepath.Join(dir, "b"))
 		if err := os.WriteFile(filepath.Join(b, "x"), nil, 0o600); err != nil {
@@ -209,7 +209,7 @@ func TestInit(t *testing.T) {
 
 // TestLooking needs no right to write, makes nothing, and sees the holder.
 func TestLooking(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		if _, err := engine.Open(t.Context(), engine.Config{Paths: []string{t.TempDir()}, ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("where nothing is: %v, want %v", err, fs.ErrNotExist)
 		}
@@ -231,7 +231,7 @@ func TestLooking(t *testing.T) {
 
 // TestADevice: a file in its place will do.
 func TestADevice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "device")
 		if err := os.WriteFile(path, make([]byte, 4<<20), 0o600); err != nil {
 			t.Fatal(err)
@@ -277,7 +277,7 @@ func TestInitOfSeveralDevices(t *testing.T) {
 // TestAnEmptiedDirectory: one store of a set has lost its contents. It counts as missing, and nothing is
 // made in its place.
 func TestAnEmptiedDirectory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		paths := directories(t, 3)
 		if err := os.RemoveAll(paths[1]); err != nil {
 			t.Fatal(err)
@@ -297,7 +297,7 @@ func TestAnEmptiedDirectory(t *testing.T) {
 
 // TestHealthOfAHandle: one that was closed is in use no more, and damage to it is told.
 func TestHealthOfAHandle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		paths := directories(t, 1)
 		l, looking := open(t, engine.Config{Paths: paths}), open(t, engine.Config{Paths: paths, ReadOnly: true})
 		hold(t, l, "x")
@@ -338,7 +338,7 @@ func TestHealthOfAHandle(t *testing.T) {
 
 // TestAFailedOpenLetsGo: the only area of a device can be had after an Open that took it and failed.
 func TestAFailedOpenLetsGo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "device")
 		if err := os.WriteFile(path, make([]byte, 4<<20), 0o600); err != nil {
@@ -414,7 +414,7 @@ func contents(t *testing.T, dir string) string {
 }
 
 func TestMeasure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		done, dir, states := 0, t.TempDir(), map[string]bool{}
 		times, err := engine.Measure(t.Context(), dir, true, 20, func(n int) {
 			done = n

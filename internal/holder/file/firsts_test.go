@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	engine "github.com/tenure-lease/tenure/internal/holder/file"
@@ -14,6 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register"
 	"github.com/tenure-lease/tenure/internal/host/register/file"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -28,7 +28,7 @@ func emptyDirectories(t *testing.T) (paths []string) {
 // TestFirstsInAnyOrder: processes that come at once and name the paths in different orders make one
 // set, for all begin with the same store.
 func TestFirstsInAnyOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		paths := emptyDirectories(t)
 		backwards := slices.Clone(paths)
 		slices.Reverse(backwards)
@@ -58,7 +58,7 @@ func TestFirstsInAnyOrder(t *testing.T) {
 
 // TestTheFirstPathToBegin is the same in any order of the paths.
 func TestTheFirstPathToBegin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		paths := emptyDirectories(t)
 		backwards := slices.Clone(paths)
 		slices.Reverse(backwards)
@@ -77,7 +77,7 @@ func TestTheFirstPathToBegin(t *testing.T) {
 // TestOpenWhileASetIsMade: an Open that finds one of three stores waits for the others. If nobody
 // makes them, he is told soon.
 func TestOpenWhileASetIsMade(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		paths := emptyDirectories(t)
 		h := register.Header{Set: machine.ID{9}, Of: 3, Term: term, Delay: delay}
 		makeOne := func(i int) {
@@ -106,7 +106,7 @@ func TestOpenWhileASetIsMade(t *testing.T) {
 // TestADeviceIsOpenedAgain: an Open that found one of three stores, a device, and waited for the
 // others opens all again. He has let go of the device before, or he would be in his own way.
 func TestADeviceIsOpenedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		paths := emptyDirectories(t)
 		paths[0] = filepath.Join(t.TempDir(), "device")
 		if err := os.WriteFile(paths[0], make([]byte, 4<<20), 0o600); err != nil {
@@ -146,7 +146,7 @@ func (c hasty) Now() machine.Mono {
 
 // TestOneClock: the registers go by the clock that the leases go by.
 func TestOneClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		paths, spec := []string{quick(t)}, storage.Spec{Term: time.Hour, Delay: time.Minute}
 		if _, err := engine.Init(t.Context(), paths, engine.Spec{Spec: spec, SingleHost: true}); err != nil {
 			t.Fatal(err)

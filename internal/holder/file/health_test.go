@@ -13,6 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register"
 	"github.com/tenure-lease/tenure/internal/host/register/file"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
@@ -54,7 +55,7 @@ func overFS(t *testing.T, sys file.FS) *Leaser {
 // has answered a look or when its handles are counted.
 func TestHealthOfAStoreThatHangs(t *testing.T) {
 	for lists := range 4 {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			sys := &hanging{FS: file.OS, healed: make(chan struct{})}
 			sys.left.Store(int64(lists))
 			l := overFS(t, sys)
@@ -104,7 +105,7 @@ func (f *failing) Names(dir string) ([]string, error) {
 // counted. Health returns the error in both cases, and no count.
 func TestHealthOfAStoreThatFails(t *testing.T) {
 	for lists := range 5 {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			sys := &failing{FS: file.OS}
 			sys.left.Store(int64(lists))
 			l := overFS(t, sys)
@@ -125,7 +126,7 @@ func TestHealthOfAStoreThatFails(t *testing.T) {
 // TestAStoreThatIsOpenTooLate: a store that answers when Open has gone on without it is closed. On a
 // device its area would be in use for good.
 func TestAStoreThatIsOpenTooLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := clock.NewSimulated(machine.Mono(time.Now().UnixNano()))
 		cfg := Config{Paths: []string{t.TempDir(), t.TempDir(), t.TempDir()}, SingleHost: true, Clock: c, State: t.TempDir()}
 		if _, err := initBy(t.Context(), c.Now, cfg.Paths, Spec{Spec: storage.Spec{Term: 4 * time.Second, Delay: 150 * time.Millisecond}, SingleHost: true}); err != nil {

@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register"
 	"github.com/tenure-lease/tenure/internal/host/register/file"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -35,7 +35,7 @@ func TestHowLongOpenWaits(t *testing.T) {
 		"a store of one, however": {[]time.Duration{5 * wait}, []bool{true}},
 	} {
 		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				cfg := Config{Paths: made(t, len(c.answers)), Clock: oneClock()}
 				found := openAllBy(t.Context(), cfg.Paths, func(path string) finding {
 					time.Sleep(c.answers[slices.Index(cfg.Paths, path)])
@@ -68,7 +68,7 @@ func TestOpenWaitsForNobody(t *testing.T) {
 		"something else is there": {1, true, func(*Config) {}, false},
 	} {
 		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				cfg := Config{Paths: []string{t.TempDir(), t.TempDir(), t.TempDir()}, SingleHost: true, Clock: oneClock()}
 				h := register.Header{Set: machine.ID{9}, Of: 3, Term: brief.Term, Delay: brief.Delay}
 				for h.Index < c.stores {
@@ -106,7 +106,7 @@ func (c hasty) Now() machine.Mono {
 
 // TestWhyNothingWasMade: a process that comes first, and can make no stores, is told why.
 func TestWhyNothingWasMade(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		began := time.Now()
 		_, err := Open(t.Context(), Config{Paths: []string{t.TempDir()}, SingleHost: true, Clock: hasty{oneClock()}})
 		if err == nil || !strings.Contains(err.Error(), "too short for accesses") || time.Since(began) > 0 {
@@ -133,7 +133,7 @@ func TestInitTellsOfASet(t *testing.T) {
 
 // TestMadeByAnother: a process that came second goes on as soon as the first has made all stores.
 func TestMadeByAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		paths := made(t, 3)
 		began := time.Now()
 		if missing, err := awaitAll(t.Context(), paths); missing != "" || err != nil || time.Since(began) > 0 {
@@ -147,7 +147,7 @@ func TestMadeByAnother(t *testing.T) {
 
 // TestHealthAfterClose is that of no stores.
 func TestHealthAfterClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := opened(t, Config{Paths: made(t, 1)})
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
@@ -225,7 +225,7 @@ func TestMeasuredAsTheStoreWillBe(t *testing.T) {
 
 // TestEveryStoreThatIsMissing is named, with its error.
 func TestEveryStoreThatIsMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		paths := made(t, 3)
 		for _, path := range paths[:2] {
 			if err := os.RemoveAll(path); err != nil {
@@ -241,7 +241,7 @@ func TestEveryStoreThatIsMissing(t *testing.T) {
 
 // TestHealthTellsDamagedSlots by their numbers.
 func TestHealthTellsDamagedSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := opened(t, Config{Paths: made(t, 1)})
 		for _, name := range []string{"x", "y", "z"} {
 			if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: name}); err != nil {

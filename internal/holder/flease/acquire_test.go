@@ -13,6 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/driver"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
@@ -142,7 +143,7 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 		"no answer":                      {true, none, 9, round, 1, 5 * time.Second, tenure.ErrUnavailable, "waited for some seconds"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				m := &scripted{answer: func(n int, id uint64) flease.Report {
 					if n <= tt.many {
 						return tt.first(id)
@@ -203,7 +204,7 @@ func TestHowLongLooksAreRepeated(t *testing.T) {
 		"a bad name":          {flease.ErrClaim, 900, 1, 0, []error{tenure.ErrClaim}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				m := &scripted{look: func(n int) flease.Observed {
 					if n <= tt.many {
 						return flease.Observed{Err: tt.err}

@@ -12,6 +12,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -56,7 +57,7 @@ func TestAdmittedAsItsCallerLeaves(t *testing.T) {
 		"admitted": {event{Event: "acquired", Token: 7, Until: machine.Mono(time.Hour)}, nil},
 		"refused":  {event{Event: "refused"}.fill(tenure.ErrClaim), tenure.ErrClaim},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var released []uint64
 			n := promptConn(func(n *clientConn, r request) {
 				switch r.Op {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 // TestWhatEndsEachCallOfAClient: a call whose peer is silent ends at once when its caller gives up, with the caller's
@@ -27,7 +27,7 @@ func TestWhatEndsEachCallOfAClient(t *testing.T) {
 		"Status": func(ctx context.Context, c *Client) error { _, err := c.Status(ctx); return err },
 	} {
 		for what, want := range map[string]error{"its caller": why, "the client": tenure.ErrClosed} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := promptClient(func(*clientConn, request) {})
 				ctx, giveUp := context.WithCancelCause(context.Background())
 				ended, closed := make(chan error, 1), make(chan struct{})

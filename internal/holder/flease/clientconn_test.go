@@ -18,6 +18,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -88,7 +89,7 @@ func TestWhyAConnectionEnded(t *testing.T) {
 // TestWhatAClientNames: a client names the claims that callers wait for and the leases that are held,
 // four times in the shortest TTL of these, and nothing else.
 func TestWhatAClientNames(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var said []request
 		n := promptConn(func(_ *clientConn, r request) {
 			if r.Op == "alive" {
@@ -211,7 +212,7 @@ func TestHowLongAClientAsks(t *testing.T) {
 		"too much to do, he gives up": {true, 125 * time.Millisecond, busy, 900, 125 * time.Millisecond, 3, why},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var asked, canceled []uint64
 				c := promptClient(func(n *clientConn, r request) {
 					switch r.Op {
@@ -263,7 +264,7 @@ func TestHowLongAClientAsks(t *testing.T) {
 // TestReleasesThatNobodyAnswers: a release waits for its answer until the lease has run out, or for a second.
 func TestReleasesThatNobodyAnswers(t *testing.T) {
 	for left, want := range map[time.Duration]time.Duration{5 * time.Second: 5 * time.Second, 200 * time.Millisecond: time.Second} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			n := promptConn(func(*clientConn, request) {})
 			l := &clientLease{Lease: holder.Make(&holder.Clocks{Mono: n.client.cfg.Clock}, "x", "h", nil), conn: n, id: 9}
 			l.Begin(1, machine.Mono(left), 0)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -66,7 +67,7 @@ func TestHowLongAClientRepeatsClaims(t *testing.T) {
 		"the peer says that it is closed": {false, 0, says(tenure.ErrClosed), 9, 1, 0, []error{tenure.ErrClosed}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				claims := 0
 				c := promptClient(func(n *clientConn, r request) {
 					switch r.Op {

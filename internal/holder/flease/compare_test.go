@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
@@ -129,7 +130,7 @@ func (d *dialed) since() []string {
 // is. A peer with trouble is asked again, unless it does not know this one. Before a start all other members are asked,
 // and those of the epoch before, too.
 func TestWhichPeersAreAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var d dialed
 		p := comparing(map[machine.NodeID]string{1: "a:1", 2: "b:1", 3: "c:1"})
 		p.cfg.Dial = d.dial
@@ -175,7 +176,7 @@ func TestWhichPeersAreAsked(t *testing.T) {
 // TestHowLongWhatIsHeardCounts: a fault counts from its last occurrence. It is new if it differs from the one before, or if
 // that was forgotten.
 func TestHowLongWhatIsHeardCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := scriptedPeer(t, &scripted{}, time.Second)
 		defer p.driver.Stop()
 		p.heard = map[machine.NodeID]heard{}

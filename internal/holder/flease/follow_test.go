@@ -11,11 +11,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
@@ -23,7 +23,7 @@ import (
 // TestHowListsAreFollowed: the next list is compared with the last that was taken. The same trouble is logged
 // once, and the Membership is called again a second later. A list that waits is not logged.
 func TestHowListsAreFollowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		list := func(epoch uint64) Members { return Members{Epoch: epoch, Addrs: map[machine.NodeID]string{1: "a:1"}} }
 		var log strings.Builder
 		p := &Peer{self: 1, members: list(2), cfg: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}

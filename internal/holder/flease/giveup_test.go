@@ -13,6 +13,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
@@ -30,7 +31,7 @@ func TestWhoGivesUpHearsWhoHolds(t *testing.T) {
 		"nobody does":     {flease.State{Waiting: 2}, nil},
 		"nobody can tell": {nil, nil},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			m := &scripted{answer: func(_ int, id uint64) flease.Report {
 				if s, ok := tt.waits.(flease.State); ok {
 					return flease.Waits{ID: id, State: s}
@@ -80,7 +81,7 @@ func TestWhatIsAskedOfTheMachine(t *testing.T) {
 		"a TTL too short": {tenure.Claim{Name: "x", Holder: "h", TTL: time.Second, LockDelay: 7 * time.Second}, false, flease.Acquire{TTL: 4 * time.Second, LockDelay: 7 * time.Second, Slots: 1}},
 		"no TTL":          {tenure.Claim{Name: "x", Holder: "h", LockDelay: 50 * time.Second}, false, flease.Acquire{TTL: 10 * time.Second, LockDelay: 50 * time.Second, Slots: 1}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			m := &scripted{}
 			p := scriptedPeer(t, m, time.Second)
 			m.answer = func(_ int, id uint64) flease.Report {
@@ -150,7 +151,7 @@ func TestWelcomedTooLate(t *testing.T) {
 
 // TestWhyACallHasNoAnswer: a call that ends while it waits to connect again returns why the connection ended.
 func TestWhyACallHasNoAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		now := new(clock.Fake)
 		ours, theirs := net.Pipe()
 		peer := newLines(theirs, answerBytesMax)

@@ -15,13 +15,14 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
 // TestWhatTheMachineReports: each outcome reaches its claim, whole, and no other claim.
 func TestWhatTheMachineReports(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := scriptedPeer(t, &scripted{}, time.Second)
 		defer p.driver.Stop()
 		p.heard, p.snapshot = map[machine.NodeID]heard{}, make(chan *flease.Record, 1)
@@ -135,7 +136,7 @@ func TestWhatTheMachineReports(t *testing.T) {
 func TestRenewedWhenItIsLost(t *testing.T) {
 	const delay = 3 * time.Second
 	for _, ended := range []error{tenure.ErrLost, errReleased} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			m := &scripted{}
 			p := scriptedPeer(t, m, time.Second)
 			defer p.driver.Stop()
@@ -188,7 +189,7 @@ func (l *lockedLog) String() string {
 // TestTheKernelDoubts: the kernel is asked again and again. Each doubt begins the silence anew, and is logged
 // once. Errors of calls name the doubt for as long as it lasts.
 func TestTheKernelDoubts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log lockedLog
 		m := &faults{}
 		p := scriptedPeer(t, &m.scripted, time.Second)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
@@ -125,7 +126,7 @@ func TestASocketAtItsPath(t *testing.T) {
 // TestAPeerThatFails: a peer ends for good, with all its leases, for the first reason. Its machine takes no more steps,
 // because other peers could believe its messages.
 func TestAPeerThatFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		m := &scripted{answer: func(int, uint64) flease.Report { return nil }}
 		p := scriptedPeer(t, m, time.Second)

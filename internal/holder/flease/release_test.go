@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
@@ -22,7 +23,7 @@ func (x *claim) confirms() { x.over(errReleased, &flease.Released{ID: x.id, Conf
 // TestCloseIsPatientWithEach: Close waits for as long as releases are confirmed, however many there
 // are, and gives up when none was confirmed for a while. Its error names no lost leases.
 func TestCloseIsPatientWithEach(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := barePeer(t, Config{})
 		p.pure.RoundTimeout = time.Second
 		l, other := p.Leaser(), p.Leaser()
@@ -70,7 +71,7 @@ func TestHowLongAReleasedLeaseLasts(t *testing.T) {
 		"nobody answers":      {func(*Peer, context.CancelCauseFunc) {}, "no majority answered"},
 		"it is not confirmed": {func(p *Peer, _ context.CancelCauseFunc) { p.claims[1].over(errReleased, nil) }, "no majority answered"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var now clock.Fake
 			p := barePeer(t, Config{Clock: &now, Epsilon: 250 * time.Millisecond})
 			x := heldClaim(p.Leaser(), tenure.Claim{TTL: 20 * time.Second, LockDelay: 7 * time.Second}, machine.Mono(15*time.Second), machine.Wall(16*time.Second))
@@ -95,7 +96,7 @@ func TestHowLongAReleasedLeaseLasts(t *testing.T) {
 
 // TestReleasedTwice: the second Release of a lease waits for the first, and returns the same.
 func TestReleasedTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := barePeer(t, Config{}).Leaser()
 		x := heldClaim(l, tenure.Claim{TTL: time.Hour}, machine.Mono(time.Hour), 0)
 		_ = x.End(errReleased)

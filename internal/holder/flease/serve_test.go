@@ -11,13 +11,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tenure-lease/tenure"
 	engine "github.com/tenure-lease/tenure/internal/holder/flease"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 // faltering is a listener whose Accept fails for a while.
@@ -141,7 +141,7 @@ func TestALockedDirectory(t *testing.T) {
 	if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {
 		t.Skipf("directories are not locked here: %v", err)
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		began := time.Now()
 		l, err := engine.ListenSocket(filepath.Join(dir, "s"), 0o600)
 		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "another process has locked") || took < 5*time.Second || took > time.Minute {
@@ -151,7 +151,7 @@ func TestALockedDirectory(t *testing.T) {
 			l.Close()
 		}
 	})
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		time.AfterFunc(3*time.Second, func() { _ = unix.Flock(int(other.Fd()), unix.LOCK_UN) })
 		l, err := engine.ListenSocket(filepath.Join(dir, "s"), 0o600)
 		if err != nil {

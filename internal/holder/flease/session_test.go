@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
@@ -79,7 +80,7 @@ const servedTTL, servedDelay = 10 * time.Second, 3 * time.Second
 // inSession runs a test with a client of a peer whose machine admits each claim for eight seconds.
 func inSession(t *testing.T, f func(*served)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		k := &served{t: t, m: &scripted{}}
 		k.p = scriptedPeer(t, k.m, 100*time.Millisecond)
 		k.clk = k.p.cfg.Clock.(*clock.Fake)

@@ -99,6 +99,15 @@ func TestAWaitForOneself(t *testing.T) {
 			t.Errorf("%v, want %v because of %v", err, tenure.ErrUnavailable, disklease.ErrSlow)
 		}
 	})
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		atPut(faults, func() { time.Sleep(3 * delay) })
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(term/2, cancel)
+		if _, err := l.TryAcquire(ctx, tenure.Claim{Name: "x"}); !errors.Is(err, disklease.ErrSlow) {
+			t.Errorf("a try whose caller goes while it waits for itself: %v, want it to be because of %v", err, disklease.ErrSlow)
+		}
+	})
 }
 
 // TestNobodyIsInHisOwnWay: a claim does not wait for itself, though it stands in the register.

@@ -530,6 +530,25 @@ func TestCloseEndsAnAgreement(t *testing.T) {
 	})
 }
 
+// TestGivingUpAnAgreement: a caller that gives up gets the cause that ended its context.
+func TestGivingUpAnAgreement(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		looks(faults[0], func(n int) register.Fault {
+			if n == 1 { // which is that of Decided
+				return register.None
+			}
+			return register.LostBefore
+		})
+		impatient := errors.New("no more patience")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(term, func() { cancel(impatient) })
+		if _, err := l.Agree(ctx, "x", nil); !errors.Is(err, impatient) || !errors.Is(err, register.ErrInjected) {
+			t.Errorf("%v, want %v and the trouble with the store", err, impatient)
+		}
+	})
+}
+
 // TestWhoLostTheLeaseFollows: a proposer that has lost the lease, and meets a rank that is greater
 // than its own, raises no other while somebody else leads. He would be in his way.
 func TestWhoLostTheLeaseFollows(t *testing.T) {

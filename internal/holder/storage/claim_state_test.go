@@ -5,15 +5,16 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/disklease"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
 const (
@@ -39,7 +40,7 @@ func aMember(id byte, since machine.Mono) disklease.Member {
 // own fields and the latest end of its lease. The end has a margin for accesses that were under way
 // at the look.
 func TestWhatAStateShows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l, fake := alone(1)
 		now := fake.Now()
 		ago := func(d time.Duration) machine.Mono { return now.Add(-d) }
@@ -65,7 +66,7 @@ func TestWhatAStateShows(t *testing.T) {
 // TestARefusal: it names the first holder, and remembers the members that are in the way. Members
 // that released and dead members are not. Trouble is told as such.
 func TestARefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l, fake := alone(3)
 		disk := errors.New("the disk is on fire")
 		released, dead := aMember(8, fake.Now()), aMember(9, fake.Now())
@@ -168,4 +169,28 @@ func TestEachNameHasAFile(t *testing.T) {
 	if n := len(filepath.Base(w.path("x"))); n != 32 {
 		t.Errorf("the file of a name is called by %d digits, want 32, so that no two names have one", n)
 	}
+}
+
+// TestAMeasuredDelayIsPassedOn: the δ that follows from an access is passed to the machine with that
+// access. A later one may be the write that it would be too late for.
+func TestAMeasuredDelayIsPassedOn(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		clk := clock.NewSimulated(machine.Mono(time.Hour))
+		memory := register.NewMemory(register.Header{Set: machine.ID{1}, Of: 1, Term: stateTerm, Delay: stateDelay / 10, Drift: 1000})
+		set, err := register.NewSetBy(clk.Now, []register.Store{memory.Open()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := New(set, Options{Clock: clk})
+		defer l.Close()
+		x, err := l.pursue(tenure.Claim{Name: "x", Holder: "me", Slots: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.outcomes([]disklease.Outcome{storesTold{Event: quorumregister.Took{Time: stateDelay / 10 * 3}}})
+		if want := stateDelay / 10 * 2; l.Delay() != want || x.bound != want || !x.answered {
+			t.Errorf("after a slow access δ is %v, and the claim's machine knows of %v; want %v", l.Delay(), x.bound, want)
+		}
+		x.depart()
+	})
 }

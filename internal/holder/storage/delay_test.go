@@ -116,6 +116,52 @@ func TestStoresThatFailAtFirst(t *testing.T) {
 	})
 }
 
+// TestStoresThatAllFailAtFirst: all stores that failed are asked again, and not only the last of
+// them: if another one hangs, each of them is needed.
+func TestStoresThatAllFailAtFirst(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(3, term, delay).open(t, storage.Options{})
+		began := time.Now()
+		for _, f := range faults[:2] {
+			f.Plan = func(register.Op) register.Fault {
+				if time.Since(began) < 7*delay {
+					return register.LostBefore
+				}
+				return register.None
+			}
+		}
+		faults[2].Hang()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*term)
+		defer cancel()
+		if _, err := l.Acquire(ctx, tenure.Claim{Name: "x"}); err != nil {
+			t.Errorf("one store hangs, and two failed for %v: no lease is had for ten Terms: %v", 7*delay, err)
+		}
+	})
+}
+
+// TestAStoreThatIsReadyIsNotBlamed: a caller that gives up is not told of the trouble that a store
+// had before it was ready.
+func TestAStoreThatIsReadyIsNotBlamed(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(3, term, delay).open(t, storage.Options{})
+		asked := 0
+		faults[0].Plan = func(register.Op) register.Fault {
+			if asked++; asked == 1 {
+				return register.LostBefore
+			}
+			return register.None
+		}
+		faults[1].Hang()
+		faults[2].Hang()
+		ctx, cancel := context.WithTimeout(t.Context(), term)
+		defer cancel()
+		_, err := l.Acquire(ctx, tenure.Claim{Name: "x"})
+		if !errors.Is(err, tenure.ErrUnavailable) || errors.Is(err, register.ErrInjected) || asked < 2 {
+			t.Errorf("two stores hang, and one failed the first of %d times: %v, want %v without its old trouble", asked, err, tenure.ErrUnavailable)
+		}
+	})
+}
+
 // TestRenewal: Renewal returns the time of the latest renewal, from the beginning of its first
 // access.
 func TestRenewal(t *testing.T) {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -49,7 +49,7 @@ func TestEndedClaimsAreForgotten(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := clock.NewSimulated(1)
 				h := register.Header{Set: machine.ID{1}, Of: 1, Term: 2 * time.Second, Delay: 10 * time.Millisecond}
 				f := &register.Faults{Store: register.NewMemory(h).Open()}

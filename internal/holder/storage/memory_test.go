@@ -2,12 +2,12 @@ package storage_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -44,7 +44,8 @@ func (all memories) open(t testing.TB, o storage.Options) (*storage.Leaser, []*r
 
 // simulate plays a test in a bubble of testing/synctest: how busy the machine is does not matter.
 func simulate(t *testing.T, f func(t *testing.T)) {
-	synctest.Test(t, func(t *testing.T) {
+	t.Helper()
+	bubble.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // the accesses left behind end
 		f(t)
 	})

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/disklease"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
@@ -38,7 +38,7 @@ func deadContender(t *testing.T, into *register.Memory) {
 // for that of a dead holder.
 func TestAnOnlookerIsNoWitnessOfARegularRead(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			t.Cleanup(func() { time.Sleep(time.Minute) }) // the accesses left behind end
 			all := newMemories(3, term, delay)
 			deadContender(t, all[0])
@@ -84,7 +84,7 @@ func TestAnOnlookerIsNoWitnessOfARegularRead(t *testing.T) {
 
 // A look shows the state at its beginning: a holder that renewed during a long look is alive.
 func TestALookThatTakesLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // the accesses left behind end
 		all := newMemories(1, term, delay)
 		holder, hf := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})
@@ -133,7 +133,7 @@ func (s *slowReplies) Do(ops []register.Op) []register.Reply {
 
 // The observation of a claim that was refused is evidence for later claims.
 func TestARefusedClaimIsNoWitnessOfARegularRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // the accesses left behind end
 		all := newMemories(3, term, delay)
 		deadContender(t, all[0])
@@ -159,7 +159,7 @@ func TestARefusedClaimIsNoWitnessOfARegularRead(t *testing.T) {
 // Clocks may differ from true time by Drift: a holder ends that much earlier, and claims wait that
 // much longer.
 func TestDriftIsAllowedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // the accesses left behind end
 		const drift = 40_000
 		all := newDrifting(1, term, delay, drift)
@@ -193,7 +193,7 @@ func TestDriftIsAllowedFor(t *testing.T) {
 
 // A sharer's deadline counts from when its beat was begun, not from the answer.
 func TestASharersDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // the accesses left behind end
 		all := newMemories(1, term, delay)
 		l, f := all.open(t, storage.Options{Clock: clock.NewSimulated(1)})

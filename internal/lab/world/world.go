@@ -12,8 +12,9 @@ import (
 	"sync"
 	"testing"
 	"testing/cryptotest"
-	"testing/synctest"
 	"time"
+
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 // World is a world while it is played. Its methods may be called by any goroutine of it.
@@ -112,7 +113,7 @@ func Play(t *testing.T, o Options, body func(*World)) (r Result) {
 			t.Logf("seed %d: the trace is in %s, its end is\n%s", o.Seed, path, strings.Join(w.Trace.Last(20), "\n"))
 		}
 	}()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w.t = t
 		w.began = time.Now()
 		w.Trace.began = w.began
