@@ -2,12 +2,15 @@ package replica
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/state/keyspan"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -154,4 +157,189 @@ func TestBytesOfASnapshot(t *testing.T) {
 	if got := hex.EncodeToString(b.Bytes()); !strings.HasPrefix(got, want) {
 		t.Errorf("a snapshot begins with\n%s, want\n%s", got[:min(len(got), len(want))], want)
 	}
+}
+
+// What entries do to leases, to the setting and to the members is told as it is: nothing of a lease that there is
+// not, and each with what it has.
+func TestWhatEntriesHaveDoneIsTold(t *testing.T) {
+	a := NewApplier(1, 7)
+	a.Found(FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}}))
+	cells := division(t)
+	own := func(kind byte, ids ...int64) *raftpb.Entry {
+		list := listOf(ids)
+		for _, c := range list.Checkpoints {
+			if kind == kindCheckpoint {
+				c.Remaining_TTL = 3000
+			}
+		}
+		return entryOf(a.Index()+1, bodyOf(t, kind, list))
+	}
+	request := func(m proto.Message) *raftpb.Entry {
+		body, err := EncodeRequest(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return entryOf(a.Index()+1, body)
+	}
+	for _, c := range []struct {
+		name   string
+		entry  func() *raftpb.Entry
+		leases []leaseChange
+	}{
+		{"a grant", func() *raftpb.Entry { return request(&pb.LeaseGrantRequest{ID: 5, TTL: 60}) }, []leaseChange{{ID: 5, Kind: leaseGranted, TTL: 60}}},
+		{"a grant again", func() *raftpb.Entry { return request(&pb.LeaseGrantRequest{ID: 5, TTL: 90}) }, nil},
+		{"another grant", func() *raftpb.Entry { return request(&pb.LeaseGrantRequest{ID: 6, TTL: 30}) }, []leaseChange{{ID: 6, Kind: leaseGranted, TTL: 30}}},
+		{"checkpoints", func() *raftpb.Entry { return own(kindCheckpoint, 9, 5) }, []leaseChange{{ID: 5, Kind: leaseCheckpointed, Checkpoint: 3000}}},
+		{"expiries", func() *raftpb.Entry { return own(kindExpire, 9, 6) }, []leaseChange{{ID: 6, Kind: leaseGone}}},
+		{"a revocation of none", func() *raftpb.Entry { return request(&pb.LeaseRevokeRequest{ID: 6}) }, nil},
+		{"a policy", func() *raftpb.Entry { return request(wrapperspb.String("static/key")) }, nil},
+		{"a division", func() *raftpb.Entry { return request(wrapperspb.Bytes(cells.Encode())) }, nil},
+		{"no such policy", func() *raftpb.Entry { return request(wrapperspb.String("some")) }, nil},
+	} {
+		if err := a.Apply(c.entry()); err != nil {
+			t.Fatal(err)
+		}
+		if in, _ := a.Take(); !reflect.DeepEqual(in.Leases, c.leases) {
+			t.Errorf("%s: of leases it is told %+v, want %+v", c.name, in.Leases, c.leases)
+		}
+	}
+	in, _ := a.Take()
+	state := a.Restored()
+	for name, got := range map[string]readSetting{"an Applied": {in.ReadPolicy, in.ReadCells}, "a state": {state.ReadPolicy, state.ReadCells}} {
+		if got.policy != "static/key" || got.cells == nil || !got.cells.Equal(cells) {
+			t.Errorf("%s says that the policy is %q and the holders are %v, want static/key and %v", name, got.policy, got.cells, cells)
+		}
+	}
+	if want := []leaseChange{{ID: 5, Kind: leaseGranted, TTL: 60, Checkpoint: 3000}}; !reflect.DeepEqual(state.Leases, want) {
+		t.Errorf("a state has the leases %+v, want %+v", state.Leases, want)
+	}
+	if in.LeaseKeys == nil || state.LeaseKeys == nil || len(in.Roster.Members) != 2 || len(state.Roster.Members) != 2 {
+		t.Errorf("of the keys of leases and the members it is told %+v, and the state has %+v", in, state)
+	}
+}
+
+// A read that only takes a place in the log is answered with nothing and does nothing. A change of the members counts
+// from its own entry on, and is answered in the life that asked for it.
+func TestEntriesThatOnlyTakeAPlace(t *testing.T) {
+	a := NewApplier(1, 7)
+	a.Found(FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}}))
+	e := entryOf(2)
+	e.Data = (&batch{Term: e.GetTerm(), From: 1, Boot: 7, Seq: 3, Requests: []Propose{{ID: 4, Body: EncodeRead(keyspan.Set{{Key: []byte("k")}})}}}).encode()
+	if err := a.Apply(e); err != nil {
+		t.Fatal(err)
+	}
+	if _, results := a.Take(); !reflect.DeepEqual(results, []Result{{ID: 4, Index: 2}}) || a.Store().Revision() != 1 {
+		t.Errorf("a read that takes a place in the log is answered %+v at revision %d, want nothing, at 1", results, a.Store().Revision())
+	}
+	in, results := applyOne(t, a, 1, 6, 5, AddMember(9, []string{"z"}, true))
+	if len(results)+len(in.Batches) > 0 {
+		t.Errorf("a change that an earlier life has asked for: results %+v, fates %+v", results, in.Batches)
+	}
+	if in, results = applyOne(t, a, 2, 7, 5, AddMember(8, []string{"y"}, false)); len(results)+len(in.Batches) > 0 {
+		t.Errorf("a change that another member has asked for: results %+v, fates %+v", results, in.Batches)
+	}
+	if now := in.Roster.Memberships.Newest(); now.Index != 4 || len(now.Learners) != 1 {
+		t.Errorf("a change by entry 4 makes the membership %+v, want one that counts from 4 on", now)
+	}
+}
+
+// An entry that this version cannot read, or that would leave a gap, is an error, and changes nothing.
+func TestEntriesThatAreNotApplied(t *testing.T) {
+	put := entryOf(2, putOf(t, "k"))
+	kept := entryOf(2, putOf(t, "k"))
+	keep(kept.Data)
+	unreadable := AddMember(4, []string{"d"}, true)
+	unreadable.Context = append(unreadable.Context, 0)
+	next := entryOf(3, putOf(t, "k"))
+	for name, c := range map[string]struct {
+		e     *raftpb.Entry
+		older bool
+		ok    bool
+	}{
+		"a put":                           {put, false, true},
+		"a put that is kept":              {kept, false, true},
+		"a put, at an earlier version":    {put, true, true},
+		"one kept, at an earlier version": {kept, true, false},
+		"a first entry":                   {&raftpb.Entry{Index: new(uint64(2)), Term: new(uint64(2))}, true, true},
+		"a gap":                           {next, false, false},
+		"the entry before":                {&raftpb.Entry{Index: new(uint64(1)), Term: new(uint64(2))}, false, false},
+		"a change of many members":        {&raftpb.Entry{Index: new(uint64(2)), Term: new(uint64(2)), Type: raftpb.EntryConfChangeV2.Enum()}, false, false},
+		"a change of an unreadable one":   {encodedChange(t, 1, unreadable, unreadable), false, false},
+	} {
+		a := NewApplier(1, 7)
+		a.Found(FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}}))
+		if c.older {
+			a.Older()
+		}
+		want := uint64(1)
+		if c.ok {
+			want = 2
+		}
+		err := a.Apply(c.e)
+		if (err == nil) != c.ok || a.Index() != want || len(a.Roster().Members) != 2 {
+			t.Errorf("%s: %v, applied up to %d, want applied: %v", name, err, a.Index(), c.ok)
+		}
+	}
+}
+
+// A state's snapshot says how many bytes it has, and hears of a disk that is full; one that claims too much
+// is not read. What was released stays so, but for a snapshot of another state, in whose place and term it goes on.
+func TestSnapshotsAsTheyAreWritten(t *testing.T) {
+	a := NewApplier(1, 7)
+	a.Found(FoundedBy([]*pb.Member{{ID: 1}}))
+	for range 3 {
+		applyOne(t, a, 1, 7, 5, &pb.PutRequest{Key: []byte("k")})
+	}
+	a.Released(3)
+	if a.Released(2); a.Restored().Released != 3 {
+		t.Errorf("released up to 3, then told up to 2: it is %d", a.Restored().Released)
+	}
+	snap := a.Snapshot()
+	defer snap.Release()
+	var b bytes.Buffer
+	n, err := snap.WriteTo(&b)
+	if err != nil || n != int64(b.Len()) {
+		t.Errorf("a snapshot of %d bytes says it has %d, %v", b.Len(), n, err)
+	}
+	for _, room := range []int{0, 5, b.Len() - 1} {
+		full := &fullDisk{room: room}
+		if n, err := snap.WriteTo(full); !errors.Is(err, errFull) || n != int64(room) {
+			t.Errorf("on a disk with room for %d bytes, %d are written, %v", room, n, err)
+		}
+	}
+	to := NewApplier(1, 7)
+	for range 6 {
+		applyOne(t, to, 1, 7, 5, &pb.LeaseGrantRequest{ID: int64(to.Index()), TTL: 60})
+	}
+	to.Released(6)
+	if err := to.Restore(bytes.NewReader(b.Bytes()), 4, 9); err != nil {
+		t.Fatal(err)
+	}
+	if got := to.Restored(); got.Index != 4 || got.Term != 9 || got.Released != 3 || len(got.Leases) != 0 {
+		t.Errorf("a state that is replaced by one of entry 4 of term 9, released up to 3, is %+v", got)
+	}
+	if in, _ := to.Take(); in.Index != 4 || in.Term != 9 {
+		t.Errorf("behind a snapshot of entry 4 of term 9, entry %d of term %d is told", in.Index, in.Term)
+	}
+	much := append(binary.BigEndian.AppendUint32(nil, maxSectionBytes+1), make([]byte, maxSectionBytes+1)...)
+	if _, err := readSection(bytes.NewReader(much)); err == nil || !strings.Contains(err.Error(), "a section of") {
+		t.Errorf("a section of more than %d bytes is read: %v", maxSectionBytes, err)
+	}
+	if p, err := readSection(bytes.NewReader(append(binary.BigEndian.AppendUint32(nil, 3), "abcd"...))); string(p) != "abc" || err != nil {
+		t.Errorf("a section of 3 bytes is %q, %v", p, err)
+	}
+}
+
+// fullDisk has room for some bytes.
+type fullDisk struct{ room int }
+
+var errFull = errors.New("the disk is full")
+
+func (f *fullDisk) Write(p []byte) (int, error) {
+	if n := f.room; n < len(p) {
+		f.room = 0
+		return n, errFull
+	}
+	f.room -= len(p)
+	return len(p), nil
 }

@@ -1,10 +1,12 @@
 package replica
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
 // However much is held, the first of it is told since when it was committed; of what stands for
@@ -28,5 +30,44 @@ func TestHeldUpSinceTheFirst(t *testing.T) {
 	}
 	if h.released(n); h.since(now) != 0 {
 		t.Errorf("nothing is held, and it has waited for %v", h.since(now))
+	}
+}
+
+// The members that hold up what is committed are those that hold keys of it, or for a change of the holders all, that lack it, and to which
+// some member is bound; each is named once.
+func TestMembersThatHoldUp(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(k *keyOrder)
+		want   []machine.NodeID
+	}{
+		{"nothing is held", func(*keyOrder) {}, nil},
+		{"an entry of one member's keys", func(k *keyOrder) { k.missed[0].entries = []uint64{12} }, []machine.NodeID{3}},
+		{"an entry of everyone's keys", func(k *keyOrder) { k.missed[1].entries = []uint64{12} }, []machine.NodeID{2, 3}},
+		{"an entry that is not committed", func(k *keyOrder) { k.missed[0].entries, k.missed[1].entries = []uint64{14}, []uint64{14} }, nil},
+		{"an entry that all have", func(k *keyOrder) { k.missed[1].entries = []uint64{10} }, nil},
+		{"an entry that one has", func(k *keyOrder) { k.missed[1].entries = []uint64{11} }, []machine.NodeID{3}},
+		{"an entry that was released", func(k *keyOrder) { k.missed[1].entries = []uint64{12}; k.log.release(12) }, nil},
+		{"a change of the holders", func(k *keyOrder) { k.fences = []uint64{12} }, []machine.NodeID{2, 3}},
+		{"all of them", func(k *keyOrder) {
+			k.missed[0].entries, k.missed[1].entries, k.fences = []uint64{12, 14}, []uint64{11, 14}, []uint64{12, 14}
+		}, []machine.NodeID{2, 3}},
+	} {
+		r := keyReader(9)
+		k := &r.reads.keys
+		for i := range uint64(5) {
+			k.log.Add(puts(t, 2, 10+i, "k"), nil)
+		}
+		k.missed = []missed{{holders: []machine.NodeID{3}}, {}}
+		tt.change(k)
+		var l quorumlease.Ledger
+		l.Begin(2, quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2, 3}}})
+		bound := []quorumlease.Lifetime{{Member: 2, Boot: 5}, {Member: 3, Boot: 6}}
+		l.Report(1, quorumlease.Report{Boot: 4, Term: 2, Durable: 14, Received: 14, Holders: bound})
+		l.Report(2, quorumlease.Report{Boot: 5, Term: 2, Durable: 11, Received: 11})
+		l.Report(3, quorumlease.Report{Boot: 6, Term: 2, Durable: 10, Received: 10})
+		if got := k.lacking(positions{committed: 13}, &l); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: members %d hold it up, want %d", tt.name, got, tt.want)
+		}
 	}
 }

@@ -244,32 +244,43 @@ func manyLeases(n int) []leaseChange {
 }
 
 // A renewal that waits for a revocation is looked at again when that was applied, though it
-// ended nothing.
+// ended nothing: one that came behind it, and one that came with it.
 func TestRenewalBehindARevocationThatEndedNothing(t *testing.T) {
-	a := newAlone(t, []leaseChange{{ID: 1, TTL: 60, Checkpoint: 3000}})
-	a.lead()
-	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(labstage.Wake{}) {
-	}
-	first := a.last.GetIndex()
-	for a.turn(Propose{ID: 9, Body: bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: 1})}); a.last.GetIndex() == first; a.turn(labstage.Wake{}) {
-	}
-	a.turn(AskLease{ID: 5, Lease: 1, Renew: true})
-	revocation := a.last.GetIndex()
-	for range 5 {
-		if a.turn(labstage.Wake{}); len(a.answers) > 0 || a.last.GetIndex() != revocation {
-			t.Fatalf("before the revocation was applied: answers %v, entry %d", a.answers, a.last.GetIndex())
+	for _, together := range []bool{false, true} {
+		a := newAlone(t, []leaseChange{{ID: 1, TTL: 60, Checkpoint: 3000}})
+		a.lead()
+		for a.turn(a.applied()); !a.r.leases.ticking; a.turn(labstage.Wake{}) {
 		}
-	}
-	a.turn(a.applied())
-	for range 5 {
-		a.turn(labstage.Wake{})
-	}
-	if a.last.GetIndex() == revocation {
-		t.Fatal("the renewal is not looked at again: nothing removes the checkpoint")
-	}
-	a.turn(a.applied(leaseChange{ID: 1, Kind: leaseCheckpointed}))
-	if len(a.answers) != 1 || a.answers[0].TTL != 60_000 {
-		t.Errorf("answers %v, want that the renewal has 60 s", a.answers)
+		first := a.last.GetIndex()
+		revoke, renew := Propose{ID: 9, Body: bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: 1})}, AskLease{ID: 5, Lease: 1, Renew: true}
+		if together {
+			a.turn(revoke, renew)
+		} else {
+			a.turn(revoke)
+		}
+		for a.last.GetIndex() == first {
+			a.turn(labstage.Wake{})
+		}
+		if !together {
+			a.turn(renew)
+		}
+		revocation := a.last.GetIndex()
+		for range 5 {
+			if a.turn(labstage.Wake{}); len(a.answers) > 0 || a.last.GetIndex() != revocation {
+				t.Fatalf("together %v: before the revocation was applied: answers %v, entry %d", together, a.answers, a.last.GetIndex())
+			}
+		}
+		a.turn(a.applied())
+		for range 5 {
+			a.turn(labstage.Wake{})
+		}
+		if a.last.GetIndex() == revocation {
+			t.Fatalf("together %v: the renewal is not looked at again: nothing removes the checkpoint", together)
+		}
+		a.turn(a.applied(leaseChange{ID: 1, Kind: leaseCheckpointed}))
+		if len(a.answers) != 1 || a.answers[0].TTL != 60_000 {
+			t.Errorf("together %v: answers %v, want that the renewal has 60 s", together, a.answers)
+		}
 	}
 }
 
@@ -463,4 +474,271 @@ func TestAllThatIsDueIsProposed(t *testing.T) {
 			t.Errorf("%d leases want attention after %v, and %d entries are proposed, want 3", n, after, got)
 		}
 	}
+}
+
+// countingLeases are those of a leader that counts time, with one lease of 10 s for each of some IDs.
+func countingLeases(now machine.Mono, ids ...int64) *leases {
+	ls := new(leases)
+	ls.init(nil)
+	ls.ticking, ls.grain = true, machine.Mono(100*time.Millisecond)
+	ls.inFlight, ls.parked = map[uint64][]int64{}, map[int64][]parkedAsk{}
+	for _, id := range ids {
+		ls.changed(now, []leaseChange{{ID: id, Kind: leaseGranted, TTL: 10}})
+	}
+	return ls
+}
+
+// A renewal moves the deadline to a whole TTL from now, and is answered at once, unless it has to wait: for the removal
+// of a checkpoint, which is proposed once, but not behind a revocation; or for the outcome of an expiry, and then
+// it moves nothing. A look waits for nothing, and nothing has less than no time left.
+func TestWhatAnAskIsAnswered(t *testing.T) {
+	const start = machine.Mono(time.Hour)
+	for _, tt := range []struct {
+		name     string
+		change   func(ls *leases, l *lease)
+		lease    int64
+		renew    bool
+		want     AnswerLease
+		waits    bool
+		deadline time.Duration // from start
+		renewed  []int64
+		clearing bool
+	}{
+		{"a renewal", nil, 1, true, AnswerLease{TTL: 10_000, Remaining: 10_000}, false, 12 * time.Second, nil, false},
+		{"a look", nil, 1, false, AnswerLease{TTL: 10_000, Remaining: 8000}, false, 10 * time.Second, nil, false},
+		{"a look at one that is over", func(_ *leases, l *lease) { l.deadline = start }, 1, false, AnswerLease{TTL: 10_000}, false, 0, nil, false},
+		{"a renewal of none", nil, 5, true, AnswerLease{}, false, 10 * time.Second, nil, false},
+		{"a look at none", nil, 5, false, AnswerLease{}, false, 10 * time.Second, nil, false},
+		{"a renewal behind a checkpoint", func(_ *leases, l *lease) { l.mark = &mark{6000, 6000} }, 1, true, AnswerLease{}, true, 12 * time.Second, []int64{1}, true},
+		{"a look behind a checkpoint", func(_ *leases, l *lease) { l.mark = &mark{6000, 6000} }, 1, false, AnswerLease{TTL: 10_000, Remaining: 8000}, false, 10 * time.Second, nil, false},
+		{"a renewal with the removal on its way", func(_ *leases, l *lease) { l.mark, l.clearing = &mark{6000, 6000}, true }, 1, true, AnswerLease{}, true, 12 * time.Second, nil, true},
+		{"a renewal of a checkpoint behind a revocation", func(ls *leases, l *lease) {
+			l.mark, ls.revoking = &mark{6000, 6000}, map[int64]uint64{1: 7}
+		}, 1, true, AnswerLease{}, true, 12 * time.Second, nil, false},
+		{"a renewal during an expiry", func(_ *leases, l *lease) { l.expiring = true }, 1, true, AnswerLease{}, true, 10 * time.Second, nil, false},
+		{"a look during an expiry", func(_ *leases, l *lease) { l.expiring = true }, 1, false, AnswerLease{TTL: 10_000, Remaining: 8000}, false, 10 * time.Second, nil, false},
+	} {
+		ls := countingLeases(start, 1)
+		l := ls.table[1]
+		if tt.change != nil {
+			tt.change(ls, l)
+		}
+		tt.want.ID, tt.want.Lease = 4, tt.lease
+		got, ok := ls.ask(start.Add(2*time.Second), asker{2, 1}, leaseAsk{ID: 4, Lease: tt.lease, Renew: tt.renew})
+		if ok == tt.waits || ok && got != tt.want || len(ls.parked[1]) > 0 != tt.waits {
+			t.Errorf("%s is answered %+v, %v, and %d asks wait; want %+v, and that it waits: %v", tt.name, got, ok, len(ls.parked[1]), tt.want, tt.waits)
+		}
+		if l.deadline != start.Add(tt.deadline) || !slices.Equal(ls.renewed, tt.renewed) || l.clearing != tt.clearing {
+			t.Errorf("%s: the lease ends after %v, checkpoints to be removed are of %d, on its way: %v; want %v, %d, %v",
+				tt.name, l.deadline.Sub(start), ls.renewed, l.clearing, tt.deadline, tt.renewed, tt.clearing)
+		}
+	}
+}
+
+// Asks that wait are answered when what they wait for has happened, each asker once, and only then: when a lease is
+// gone, or its checkpoint is removed by the entry that was proposed for that.
+func TestAsksThatWaitAreAnsweredOnce(t *testing.T) {
+	const start = machine.Mono(time.Hour)
+	now := start.Add(2 * time.Second)
+	first, second := asker{2, 1}, asker{3, 5}
+	for _, tt := range []struct {
+		name    string
+		change  leaseChange
+		prepare func(l *lease)
+		want    AnswerLease // of both
+		waits   bool
+		mark    *mark
+	}{
+		{"the removal of its checkpoint", leaseChange{ID: 1, Kind: leaseCheckpointed}, func(l *lease) { l.mark = &mark{6000, 6000} }, AnswerLease{TTL: 10_000, Remaining: 10_000}, false, nil},
+		{"another checkpoint", leaseChange{ID: 1, Kind: leaseCheckpointed, Checkpoint: 4000}, func(l *lease) { l.mark = &mark{6000, 6000} }, AnswerLease{}, true, &mark{4000, 6000}},
+		{"its end", leaseChange{ID: 1, Kind: leaseGone}, func(l *lease) { l.expiring = true }, AnswerLease{}, false, nil},
+		{"the end of another", leaseChange{ID: 2, Kind: leaseGone}, func(l *lease) { l.mark = &mark{6000, 6000} }, AnswerLease{}, true, &mark{6000, 6000}},
+	} {
+		ls := countingLeases(start, 1, 2)
+		l := ls.table[1]
+		tt.prepare(l)
+		for i, from := range []asker{first, second} {
+			if _, ok := ls.ask(now, from, leaseAsk{ID: uint64(20 + i), Lease: 1, Renew: true}); ok {
+				t.Errorf("%s: an ask does not wait", tt.name)
+			}
+		}
+		got := ls.changed(now, []leaseChange{{ID: 7, Kind: leaseCheckpointed, Checkpoint: 1000}, tt.change})
+		want := []parkedAnswer{{first, tt.want}, {second, tt.want}}
+		for i := range want {
+			want[i].answer.ID, want[i].answer.Lease = uint64(20+i), 1
+		}
+		if tt.waits {
+			want = nil
+		}
+		if !slices.Equal(got, want) || len(ls.parked[1]) > 0 != tt.waits {
+			t.Errorf("%s: answers %+v, and %d asks wait; want %+v", tt.name, got, len(ls.parked[1]), want)
+		}
+		if (l.mark == nil) != (tt.mark == nil) || l.mark != nil && *l.mark != *tt.mark || l.clearing != (tt.mark != nil) {
+			t.Errorf("%s: the lease has the checkpoint %+v, and its removal is on its way: %v", tt.name, l.mark, l.clearing)
+		}
+		if tt.mark == nil && ls.table[1] != nil && (l.due != ls.nextDue(l) || l.due >= l.deadline) {
+			t.Errorf("%s: the lease is looked at after %v, want %v", tt.name, l.due.Sub(start), ls.nextDue(l).Sub(start))
+		}
+		checkHeap(t, ls, len(ls.table))
+	}
+	// A removal that was proposed in an earlier leadership answers nobody.
+	ls := countingLeases(start, 1)
+	ls.table[1].mark = &mark{6000, 6000}
+	ls.revoking = map[int64]uint64{1: 9}
+	ls.ask(now, first, leaseAsk{ID: 20, Lease: 1, Renew: true})
+	if got := ls.changed(now, []leaseChange{{ID: 1, Kind: leaseCheckpointed}}); len(got) > 0 || ls.table[1].mark == nil || len(ls.parked[1]) != 1 {
+		t.Errorf("a checkpoint is removed, as nobody in this leadership has proposed: answers %+v, %d asks wait", got, len(ls.parked[1]))
+	}
+	if ls.init(nil); ls.parked != nil || ls.ticking || len(ls.table)+len(ls.heap.all)+len(ls.revoking) > 0 {
+		t.Errorf("a state from a snapshot begins with what was before: %+v", ls)
+	}
+}
+
+// A lease wants attention at 0.6 TTL, then each 0.2 TTL below the last checkpoint, on a tick, and at its end at the latest;
+// none is made while one is being removed.
+func TestWhenALeaseWantsAttention(t *testing.T) {
+	const start = machine.Mono(time.Hour)
+	for _, tt := range []struct {
+		name  string
+		ttl   int64
+		set   func(ls *leases, l *lease)
+		after time.Duration
+	}{
+		{"a new one", 10, nil, 4 * time.Second},
+		{"one with a checkpoint", 10, func(_ *leases, l *lease) { l.mark = &mark{proposed: 6000} }, 6 * time.Second},
+		{"one with a checkpoint to the log's account", 10, func(_ *leases, l *lease) { l.mark = &mark{logged: 6000} }, 4 * time.Second},
+		{"one with the last checkpoint", 10, func(_ *leases, l *lease) { l.mark = &mark{proposed: 2000} }, 10 * time.Second},
+		{"one whose checkpoint is being removed", 10, func(_ *leases, l *lease) { l.mark, l.clearing = &mark{proposed: 6000}, true }, 10 * time.Second},
+		{"one between two ticks", 10, func(ls *leases, _ *lease) { ls.grain = machine.Mono(700 * time.Millisecond) }, 4300 * time.Millisecond},
+		{"one shorter than a tick", 1, func(ls *leases, _ *lease) { ls.grain = machine.Mono(7 * time.Second) }, time.Second},
+	} {
+		ls := countingLeases(start)
+		ls.changed(start, []leaseChange{{ID: 1, Kind: leaseGranted, TTL: tt.ttl}})
+		l := ls.table[1]
+		if tt.set != nil {
+			tt.set(ls, l)
+		}
+		if got := ls.nextDue(l).Sub(start); got != tt.after {
+			t.Errorf("%s wants attention after %v, want %v", tt.name, got, tt.after)
+		}
+	}
+}
+
+// As many leases share an expiry as may, and no more are taken while the log has enough expiries to do; nor does
+// the alarm go off for them.
+func TestExpiriesAreBounded(t *testing.T) {
+	const start = machine.Mono(time.Hour)
+	ids := make([]int64, maxExpiries+3)
+	for i := range ids {
+		ids[i] = int64(i + 1)
+	}
+	at := moment{cfg: &Config{ID: 1, Tick: 100 * time.Millisecond}, now: start.Add(11 * time.Second), leader: 1}
+	ls := countingLeases(start, ids...)
+	for n := range uint64(maxExpiryEntries) {
+		ls.inFlight[n] = nil
+	}
+	if got := ls.expire(at); len(got) > 0 || ls.due(at) != machine.Never {
+		t.Errorf("with %d expiries on their way another takes %d leases, and the alarm is for %v", len(ls.inFlight), len(got), ls.due(at))
+	}
+	delete(ls.inFlight, 0)
+	if due := ls.due(at); due > at.now {
+		t.Errorf("leases are over, and the alarm is in %v", due.Sub(at.now))
+	}
+	for _, want := range []int{maxExpiries, 3, 0} {
+		got := ls.expire(at)
+		if len(got) != want {
+			t.Errorf("%d leases share an expiry, want %d", len(got), want)
+		}
+		for _, id := range got {
+			if l := ls.table[id]; !l.expiring || l.slot != -1 {
+				t.Errorf("lease %d is in an expiry, and is looked at again: %+v", id, *l)
+			}
+		}
+	}
+}
+
+// What a log without room does not take is tried again: a lease that is over with the next tick and not before, and
+// the removal of a checkpoint with the next renewal.
+func TestLeasesOfALogWithoutRoom(t *testing.T) {
+	a := newAlone(t, []leaseChange{{ID: 1, TTL: 10}, {ID: 2, TTL: 60, Checkpoint: 30_000}})
+	a.lead()
+	for a.turn(a.applied()); !a.r.leases.ticking; a.turn(labstage.Wake{}) {
+	}
+	ls := &a.r.leases
+	last := a.r.last
+	had := a.r.tail.bytes
+	a.r.tail.bytes = 2 * a.r.cfg.MaxTailBytes
+	a.now = a.now.Add(11 * time.Second)
+	a.turn(AskLease{ID: 5, Lease: 2, Renew: true})
+	for range 3 {
+		a.turn(labstage.Wake{})
+	}
+	if l := ls.table[1]; a.r.last != last || l.expiring || l.slot < 0 || l.due != a.now.Add(a.r.cfg.Tick) || len(ls.inFlight) > 0 {
+		t.Errorf("entry %d is the last, %d before: a lease whose expiry has no room is looked at in %v, want a tick; expiries on their way: %d", a.r.last, last, l.due.Sub(a.now), len(ls.inFlight))
+	}
+	if l := ls.table[2]; l.clearing || len(ls.parked[2]) != 1 {
+		t.Errorf("the removal of a checkpoint has no room, and is taken to be on its way: %v; %d renewals wait", l.clearing, len(ls.parked[2]))
+	}
+	a.r.tail.bytes = had
+	a.now = a.now.Add(a.r.cfg.Tick)
+	a.turn(AskLease{ID: 6, Lease: 2, Renew: true})
+	for range 3 {
+		a.turn(labstage.Wake{})
+	}
+	if !ls.table[1].expiring || !ls.table[2].clearing || a.r.last != last+2 {
+		t.Errorf("with room again, a lease that is over expires: %v; the removal of a checkpoint is on its way: %v; entry %d is the last, want %d", ls.table[1].expiring, ls.table[2].clearing, a.r.last, last+2)
+	}
+	a.turn(a.applied(leaseChange{ID: 1, Kind: leaseGone}, leaseChange{ID: 2, Kind: leaseCheckpointed}))
+	for range 3 {
+		a.turn(labstage.Wake{})
+	}
+	want := []AnswerLease{{ID: 5, Lease: 2, TTL: 60_000, Remaining: 60_000}, {ID: 6, Lease: 2, TTL: 60_000, Remaining: 60_000}}
+	if !slices.Equal(a.answers, want) {
+		t.Errorf("both renewals are answered %+v, want %+v", a.answers, want)
+	}
+}
+
+// However many renewed leases have checkpoints, and however many checkpoints are due, each is in an entry, and an entry
+// has a thousand at most.
+func TestEntriesAboutLeasesAreBounded(t *testing.T) {
+	const n = 2*maxExpiries + 3
+	ls := countingLeases(machine.Mono(time.Hour))
+	for id := range int64(n) {
+		ls.renewed = append(ls.renewed, id)
+		ls.marks = append(ls.marks, &pb.LeaseCheckpoint{ID: id})
+	}
+	var renewed, marked []int64
+	for _, want := range []int{maxExpiries, maxExpiries, 3, 0} {
+		ids, marks := ls.nextRenewed(), ls.nextMarks()
+		if len(ids) != want || len(marks) != want {
+			t.Errorf("an entry removes %d checkpoints, and another makes %d; want %d", len(ids), len(marks), want)
+		}
+		renewed = append(renewed, ids...)
+		for _, c := range marks {
+			marked = append(marked, c.ID)
+		}
+	}
+	for id := range int64(min(n, len(renewed), len(marked))) {
+		if renewed[id] != id || marked[id] != id {
+			t.Fatalf("of lease %d a checkpoint is removed, and of %d one is made; want lease %d", renewed[id], marked[id], id)
+		}
+	}
+}
+
+// A leader that has its leases from a snapshot gives no lease its time before all are loaded: those that came later
+// would have none.
+func TestNoTimeBeforeAllAreLoaded(t *testing.T) {
+	known := manyLeases(2*slice + 1)
+	r := keyReader(9)
+	r.leases.init(known)
+	r.leader, r.term, r.visibleTerm = 1, 2, 2
+	for n, want := range []int{slice, 2 * slice, 2*slice + 1} {
+		if r.turnLeases(); len(r.leases.table) != want || r.leases.heap.ordered > 0 && n < 2 {
+			t.Errorf("in turn %d %d leases are loaded, and %d have their time; want %d loaded, and no time before the last", n, len(r.leases.table), r.leases.heap.ordered, want)
+		}
+	}
+	// An expiry that was refused is none of a lease that was granted since under its ID.
+	ls := countingLeases(machine.Mono(time.Hour), 1, 2)
+	ls.revive(machine.Mono(time.Hour), []int64{1, 9})
+	checkHeap(t, ls, 2)
 }

@@ -5,8 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/core/placement"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // A voter that follows a leader binds itself to members, and not to one that this leader has given
@@ -101,5 +104,253 @@ func TestATermBeginsWithWhatIsCommitted(t *testing.T) {
 		if rl.far == tt.fresh || len(rl.stalled) == 0 != tt.fresh || uint64(len(rl.told)) != tt.told || rl.ledger.Term() != 5 {
 			t.Errorf("another term %v: others judged by themselves %v, given up are %d, told were %v, reports are of term %d", tt.fresh, rl.far, rl.stalled, rl.told, rl.ledger.Term())
 		}
+	}
+}
+
+// A member begins where its log and its state say: what is committed is the leader's for sure and durable, the state was given to the Applier, and
+// the disk knows what it said to be released. What an earlier life may have promised binds it to everyone.
+func TestWhereAMemberBegins(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		commit   uint64
+		released uint64
+		want     positions
+	}{
+		{"that knows of a commit", 4, 3, positions{received: 4, durable: 4, committed: 4, released: 3, handedOut: 2, applied: 2, recorded: 3}},
+		{"that knows of no commit behind it", 2, 0, positions{received: 2, durable: 2, committed: 2, released: 2, handedOut: 2, applied: 2, recorded: 0}},
+	} {
+		log := Genesis([]machine.NodeID{1, 2, 3})
+		log.Snapshot.Index, log.HardState.Commit, log.Released = new(uint64(2)), &tt.commit, tt.released
+		log.Entries = []*raftpb.Entry{entryAt(3, 1, 0), entryAt(4, 1, 0), entryAt(5, 1, 0)}
+		now := machine.Now{Mono: machine.Mono(time.Hour)}
+		r, err := New(Config{ID: 1, Boot: 2, Tick: 100 * time.Millisecond, ElectionTicks: 10, Log: log, Restored: Restored{Index: 2, Released: 2},
+			ReadLeases: ReadLeases{EarlierTTL: 5 * time.Second, Idle: -1}}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rl := &r.reads
+		if rl.positions != tt.want || len(rl.tail) != 3 || r.last != 5 || !rl.accounted(5) {
+			t.Errorf("a member %s begins at %+v with %d entries up to %d, want %+v with 3 up to 5", tt.name, rl.positions, len(rl.tail), r.last, tt.want)
+		}
+		log.Entries[0] = nil
+		if rl.tail[0] == nil {
+			t.Error("the owner's log is the member's own")
+		}
+		_, soon := rl.promises.Holders(now.Mono.Add(4 * time.Second))
+		_, late := rl.promises.Holders(now.Mono.Add(quorumlease.MaxTTL))
+		if !soon || late || rl.wanted != machine.Never {
+			t.Errorf("with promises of 5 s in an earlier life, it is bound to everyone after 4 s: %v, and for ever: %v; it wants a lease until %v", soon, late, rl.wanted)
+		}
+	}
+}
+
+// A member wants a lease while somebody reads there, under a policy by which it may have one, of keys that it holds, and if it is a member. A leader that
+// holds none has leases of clients to answer for.
+func TestWhoWantsALease(t *testing.T) {
+	cells := division(t) // member 3 holds nothing
+	for _, tt := range []struct {
+		name   string
+		change func(r *Replica)
+		want   bool
+	}{
+		{"a follower", func(*Replica) {}, true},
+		{"one where nobody reads", func(r *Replica) { r.reads.wanted = r.now }, false},
+		{"one that doubts its clock", func(r *Replica) { r.reads.doubted = r.now + 1 }, false},
+		{"a follower under the leader's policy", func(r *Replica) { r.reads.set(r.moment, readSetting{policy: quorumlease.Leader}) }, false},
+		{"the leader under its policy", func(r *Replica) { r.leader = 3; r.reads.set(r.moment, readSetting{policy: quorumlease.Leader}) }, true},
+		{"one that holds nothing", func(r *Replica) { r.reads.set(r.moment, readSetting{quorumlease.Static, cells}) }, false},
+		{"a leader that holds nothing", func(r *Replica) { r.leader = 3; r.reads.set(r.moment, readSetting{quorumlease.Static, cells}) }, true},
+		{"one that holds all again", func(r *Replica) {
+			r.reads.set(r.moment, readSetting{quorumlease.Static, cells})
+			r.reads.set(r.moment, readSetting{policy: quorumlease.All})
+		}, true},
+		{"one that was removed", func(r *Replica) { r.reads.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2}}}) }, false},
+	} {
+		r := keyReader(9)
+		r.cfg.ID, r.leader, r.term, r.now = 3, 2, 5, machine.Mono(time.Hour)
+		rl := &r.reads
+		rl.promises = newAsked(quorumlease.Config{Self: 3}, r.now)
+		rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2, 3}}})
+		tt.change(r)
+		if got := rl.wants(r.moment); got != tt.want || !tt.want && rl.until(r.moment) != 0 {
+			t.Errorf("%s wants a lease: %v, want %v; its lease lasts until %v", tt.name, got, tt.want, rl.until(r.moment))
+		}
+	}
+	// It wants one for a while after a read; the leader also when others ask it, and then only the leader.
+	for _, leader := range []machine.NodeID{1, 2} {
+		r := keyReader(9)
+		r.leader, r.now = leader, machine.Mono(time.Hour)
+		r.reads.cfg.Idle, r.reads.wanted = time.Second, 0
+		if r.reads.asked(r.moment); r.reads.wanted == r.now.Add(time.Second) != (leader == 1) {
+			t.Errorf("member 1 is asked, and %d leads: it wants a lease until %v", leader, r.reads.wanted)
+		}
+		r.reads.served(r.now)
+		if r.reads.yield(); r.reads.wanted != 0 {
+			t.Errorf("a lease that is given up is wanted until %v", r.reads.wanted)
+		}
+		r.reads.cfg.Idle, r.reads.wanted = -1, machine.Never
+		if r.reads.yield(); r.reads.wanted != machine.Never {
+			t.Error("a lease that is wanted for ever is given up")
+		}
+	}
+}
+
+// What promises call for goes where it is to: to voters of any membership that counts, but for the member itself and those that learn, to the
+// sender, and to those that are named. A report that is due sooner stays so.
+func TestWhatPromisesCallForIsDone(t *testing.T) {
+	r := keyReader(9)
+	r.now, r.leader = machine.Mono(time.Hour), 2
+	rl := &r.reads
+	rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2, 3}}}.With(quorumlease.Membership{Index: 5, Voters: []machine.NodeID{1, 2}, Learners: []machine.NodeID{4}}))
+	rl.reported.lapse = r.now.Add(time.Second)
+	rl.plans.next = machine.Never
+	rl.calledFor(r.moment, &r.effects, 3, PromiseEffects{
+		ToVoters: "all", Reply: "one", Sends: []Addressed{{To: 4, Body: "another"}}, Answered: true, Took: 8 * time.Millisecond,
+		Report: true, ReportAt: r.now.Add(2 * time.Second), Plan: true,
+	})
+	want := []machine.Envelope{{From: 1, To: 2, Body: "all"}, {From: 1, To: 3, Body: "all"}, {From: 1, To: 3, Body: "one"}, {From: 1, To: 4, Body: "another"}}
+	if !slices.Equal(r.sends, want) {
+		t.Errorf("promises call for %+v, want %+v", r.sends, want)
+	}
+	if !slices.Equal(rl.plans.trips, []roundTrip{{3, 8 * time.Millisecond}}) || rl.plans.next != r.now {
+		t.Errorf("the trips are %+v, and the next plan is at %v", rl.plans.trips, rl.plans.next)
+	}
+	if rl.reported.lapse != r.now.Add(time.Second) {
+		t.Errorf("a report that is due in 1 s is due in %v since one was called for in 2 s", rl.reported.lapse.Sub(r.now))
+	}
+	rl.calledFor(r.moment, &r.effects, 3, PromiseEffects{Report: true, ReportAt: r.now})
+	if rl.reported.lapse != r.now {
+		t.Errorf("a report that is called for now is due in %v", rl.reported.lapse.Sub(r.now))
+	}
+	if rl.calledFor(r.moment, &r.effects, 3, PromiseEffects{}); len(r.sends) != len(want) {
+		t.Errorf("nothing is called for, and %+v is sent", r.sends[len(want):])
+	}
+}
+
+// A leader leads beyond doubt while its lease lasts, it has an entry of its term released, and raft has it lead in that term; and what it
+// returns then is up to where the log is committed.
+func TestWhoLeadsBeyondDoubt(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		member int
+		change func(r *Replica)
+		want   bool
+	}{
+		{"the leader", 0, func(*Replica) {}, true},
+		{"a follower", 1, func(*Replica) {}, false},
+		{"a follower that takes itself for the leader", 1, func(r *Replica) { r.leader = 2 }, false},
+		{"a leader without an entry of its term", 0, func(r *Replica) { r.visibleTerm-- }, false},
+		{"a leader at the end of its lease", 0, func(r *Replica) { r.now = r.reads.until(r.moment) }, false},
+		{"a leader just before the end of its lease", 0, func(r *Replica) { r.now = r.reads.until(r.moment) - 1 }, true},
+		{"a leader that has no use for a lease", 0, func(r *Replica) { r.reads.wanted = 0 }, false},
+		{"a leader that was reported to lead in an earlier term", 0, func(r *Replica) { r.term, r.visibleTerm = r.term-1, r.visibleTerm-1 }, false},
+	} {
+		s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
+		for _, command := range []string{"elect 1", "pass 500ms"} {
+			s.do(command)
+		}
+		r := s.members[tt.member].r
+		tt.change(r)
+		if index, ok := r.reads.assured(r.moment, r.raft); ok != tt.want || index != r.Status().Commit {
+			t.Errorf("%s leads beyond doubt: %v up to %d, want %v up to %d", tt.name, ok, index, tt.want, r.Status().Commit)
+		}
+	}
+}
+
+// A leader proposes the policy that a cluster begins with once in a term, once all of its log is accounted for, and none has a policy in it; a report is made when it has
+// changed to whom this member is bound, and not before.
+func TestWhatATurnOfReadLeasesDoes(t *testing.T) {
+	policy := entryOf(10, bodyOf(t, kindReadPolicy, wrapperspb.String("off")))
+	for _, tt := range []struct {
+		name   string
+		change func(r *Replica)
+		want   quorumlease.Policy
+	}{
+		{"a leader", func(*Replica) {}, quorumlease.All},
+		{"a follower", func(r *Replica) { r.leader = 2 }, ""},
+		{"a leader without an entry of its term", func(r *Replica) { r.visibleTerm = 4 }, ""},
+		{"a cluster that has a policy", func(r *Replica) { r.reads.setting.policy = quorumlease.Off }, ""},
+		{"a cluster that begins without", func(r *Replica) { r.reads.cfg.Policy = "" }, ""},
+		{"a leader that has proposed one", func(r *Replica) { r.reads.proposed = 5 }, ""},
+		{"a leader that has proposed one in an earlier term", func(r *Replica) { r.reads.proposed = 4 }, quorumlease.All},
+		{"a log of which a part is not accounted for", func(r *Replica) { r.last = 10 }, ""},
+		{"a log with a policy in it", func(r *Replica) { r.last = 10; r.reads.tail = []*raftpb.Entry{policy} }, ""},
+		{"a log with a put in it", func(r *Replica) { r.last = 10; r.reads.tail = []*raftpb.Entry{entryOf(10, putOf(t, "k"))} }, quorumlease.All},
+	} {
+		r := keyReader(9)
+		r.leader, r.term, r.visibleTerm, r.last = 1, 5, 5, 9
+		rl := &r.reads
+		rl.keys.stop()
+		rl.stalls = quorumlease.NewStalls(quorumlease.Config{TTL: time.Second})
+		rl.setting, rl.cfg.Policy, rl.applied, rl.reported.lapse = readSetting{}, quorumlease.All, 9, machine.Never
+		tt.change(r)
+		got, again := rl.turn(r.moment, &r.effects), rl.turn(r.moment, &r.effects)
+		if got != tt.want || again != "" {
+			t.Errorf("%s: the policy %q is proposed, and then %q; want %q, once", tt.name, got, again, tt.want)
+		}
+	}
+	bound := []quorumlease.Lifetime{{Member: 3, Boot: 5}}
+	for _, tt := range []struct {
+		name  string
+		last  lastReport
+		tells bool
+	}{
+		{"all that was reported", lastReport{holders: bound}, false},
+		{"another life of the holder", lastReport{holders: []quorumlease.Lifetime{{Member: 3, Boot: 4}}}, true},
+		{"fewer", lastReport{}, true},
+		{"everyone beside", lastReport{holders: bound, everyone: true}, true},
+	} {
+		r := keyReader(9)
+		r.leader, r.term, r.now = 2, 5, machine.Mono(time.Hour)
+		rl := &r.reads
+		rl.keys.stop()
+		p := newAsked(quorumlease.Config{Self: 1, TTL: time.Second}, 0)
+		p.Grant(r.now, 3, quorumlease.Request{Boot: 5, Seq: 1}, quorumlease.Log{Term: 5, Last: 9, Received: 9})
+		rl.promises, rl.wanted = p, 0
+		tt.last.lapse = r.now + 1
+		for _, due := range []bool{false, true} {
+			if rl.reported = tt.last; due {
+				rl.reported.lapse = r.now
+			}
+			r.sends = nil
+			rl.turn(r.moment, &r.effects)
+			if tells := len(r.sends) > 0; tells != (due && tt.tells) || due && rl.reported.lapse != p.Due(r.now) {
+				t.Errorf("%s, looked at: %v: the leader is told %v; it is looked at again at %v, want %v", tt.name, due, tells, rl.reported.lapse, p.Due(r.now))
+			}
+		}
+	}
+}
+
+// The next turn of read leases is needed when a report may be another, when there is something to tell of what is read, and at the leader when a holder may have
+// stalled.
+func TestWhenReadLeasesNeedATurn(t *testing.T) {
+	r := keyReader(9)
+	r.leader, r.term, r.now = 2, 5, machine.Mono(time.Hour)
+	rl := &r.reads
+	rl.wanted, rl.reported.lapse, rl.stalls = 0, machine.Never, quorumlease.NewStalls(quorumlease.Config{TTL: time.Second})
+	if got := rl.due(r.moment); got != machine.Never {
+		t.Errorf("with nothing to do the next turn is at %v", got)
+	}
+	if rl.reported.lapse = r.now + 3; rl.due(r.moment) != r.now+3 {
+		t.Errorf("a promise runs out in 3, and the next turn is in %d", rl.due(r.moment).Sub(r.now))
+	}
+	rl.plans.counter, rl.plans.next = placement.NewCounter(16), r.now+2
+	if rl.due(r.moment) != r.now+2 {
+		t.Errorf("counts are to be told in 2, and the next turn is in %d", rl.due(r.moment).Sub(r.now))
+	}
+	rl.plans.counter, rl.reported.lapse = nil, machine.Never
+	three := quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2, 3}}}
+	rl.ledger.Begin(5, three)
+	rl.ledger.Report(2, quorumlease.Report{Boot: 1, Term: 5, Durable: 9, Received: 9, Holders: []quorumlease.Lifetime{{Member: 3, Boot: 1}}})
+	rl.stalls.Look(r.now, 9, &rl.ledger)
+	stall := rl.stalls.Due()
+	if stall == machine.Never || rl.due(r.moment) != machine.Never {
+		t.Fatalf("a holder may have stalled by %v, and a follower's next turn is at %v", stall, rl.due(r.moment))
+	}
+	if r.leader = 1; rl.due(r.moment) != stall {
+		t.Errorf("a holder may have stalled by %v, and the leader's next turn is at %v", stall, rl.due(r.moment))
+	}
+	if got, want := rl.log(moment{term: 7, last: 12}), (quorumlease.Log{Term: 7, Last: 12, Received: rl.received, Commit: 9}); got != want {
+		t.Errorf("of the log promises hear %+v, want %+v", got, want)
 	}
 }

@@ -6,7 +6,10 @@ import (
 	"testing"
 
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/tenure-lease/tenure/internal/core/placement"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
@@ -84,6 +87,291 @@ func TestReplacedEntriesCountNoMore(t *testing.T) {
 		if !slices.Equal(rl.settings, want.settings) || len(rl.voters) != want.voters || len(rl.tail) != want.tail || rl.tail[want.tail-1].GetTerm() != 2 || !slices.Equal(bound.last, want.cut) {
 			t.Errorf("replaced from %d on: keys are divided by %d, %d vote, %d entries are not applied, promises hear of cuts to %d; want %+v",
 				from, rl.settings, rl.voters, len(rl.tail), bound.last, want)
+		}
+	}
+}
+
+// A leader counts what its own term's entries write, and keeps those of its own that are marked; a follower, and an
+// entry of an earlier term, tell nothing of that.
+func TestWhatALeaderTakesAccountOf(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		leader machine.NodeID
+		term   uint64
+		from   machine.NodeID
+		kept   bool
+		writes int
+		own    []uint64
+	}{
+		{"the leader's", 1, 2, 1, false, 1, nil},
+		{"the leader's, kept", 1, 2, 1, true, 1, []uint64{10}},
+		{"another's, kept", 1, 2, 3, true, 1, nil},
+		{"one of an earlier term, kept", 1, 1, 1, true, 0, nil},
+		{"a follower's, kept", 2, 2, 1, true, 0, nil},
+	} {
+		r := keyReader(9)
+		r.leader, r.term, r.last = tt.leader, 2, 9
+		rl := &r.reads
+		rl.plans.counter = placement.NewCounter(16)
+		var entries []*raftpb.Entry
+		for i := range uint64(100) {
+			e := &raftpb.Entry{Index: new(10 + i), Term: new(tt.term)}
+			e.Data = (&batch{Term: tt.term, From: tt.from, Requests: []Propose{{Body: putOf(t, "k")}}}).encode()
+			if tt.kept && i == 0 {
+				keep(e.Data)
+			}
+			entries = append(entries, e)
+		}
+		rl.appends(r.moment, entries)
+		if got := len(rl.plans.counter.Take().Of([]byte("k")).Writes); got != tt.writes || !slices.Equal(rl.keys.own, tt.own) {
+			t.Errorf("an entry %s: writes of %d members are counted, and entries %d are kept; want %d, %d", tt.name, got, rl.keys.own, tt.writes, tt.own)
+		}
+	}
+}
+
+// A leader keeps a batch of its own in key order, if it holds the keys, all members can read that it does, and it is read here.
+func TestWhatALeaderKeeps(t *testing.T) {
+	put, expiry := putOf(t, "k"), bodyOf(t, kindExpire, listOf([]int64{1}))
+	all := levels{2: keepsLevel, 3: keepsLevel}
+	for _, tt := range []struct {
+		name   string
+		change func(r *Replica)
+		known  levels
+		body   []byte
+		want   bool
+	}{
+		{"a put", func(*Replica) {}, all, put, true},
+		{"a put in strict order", func(r *Replica) { r.reads.keys.on = false }, all, put, false},
+		{"a follower's put", func(r *Replica) { r.leader = 2 }, all, put, false},
+		{"a put of an earlier version", func(r *Replica) { r.cfg.Older = true }, all, put, false},
+		{"a put beside a voter of an earlier version", func(*Replica) {}, levels{3: keepsLevel}, put, false},
+		{"a put beside a learner of an earlier version", func(*Replica) {}, levels{2: keepsLevel, 3: 0}, put, false},
+		{"the end of a lease", func(*Replica) {}, all, expiry, false},
+		{"a put of what is not read here", func(r *Replica) { r.reads.plans.counter = placement.NewCounter(16) }, all, put, false},
+	} {
+		r := keyReader(9)
+		r.leader, r.term = 1, 2
+		r.reads.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2}, Learners: []machine.NodeID{3}}})
+		tt.change(r)
+		data := (&batch{Term: 2, From: 1, Requests: []Propose{{Body: tt.body}}}).encode()
+		if got := r.reads.keeps(r.moment, tt.known, data); got != tt.want {
+			t.Errorf("%s is kept: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Each entry that divides keys or changes the members is taken note of, wherever it is among others.
+func TestEntriesAreLookedAtOneByOne(t *testing.T) {
+	setting := func(index uint64, m proto.Message) *raftpb.Entry {
+		body, err := EncodeRequest(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return entryOf(index, body)
+	}
+	change := func(index uint64, cc *raftpb.ConfChange) *raftpb.Entry {
+		e := encodedChange(t, 1, cc, cc)
+		e.Index = &index
+		return e
+	}
+	r := keyReader(9)
+	rl := &r.reads
+	rl.memberships, rl.settings = nil, []uint64{5}
+	rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1}}})
+	rl.look([]*raftpb.Entry{
+		setting(10, wrapperspb.String("all")), setting(11, wrapperspb.Bytes(division(t).Encode())), change(12, AddMember(2, []string{"b"}, false)),
+		setting(13, wrapperspb.String("all/key")), change(14, AddMember(3, []string{"c"}, true)),
+	})
+	if !slices.Equal(rl.settings, []uint64{5, 11, 13}) {
+		t.Errorf("keys are divided by entries %d, want 5, 11 and 13", rl.settings)
+	}
+	if !slices.Equal(rl.everyone, []machine.NodeID{1, 2, 3}) || len(rl.memberships) != 2 || rl.memberships.Newest().Index != 14 || !slices.Equal(rl.voters, []machine.NodeID{1, 2}) {
+		t.Errorf("the members are %d by %+v", rl.everyone, rl.memberships)
+	}
+}
+
+// In key order a snapshot that is being loaded is not to be seen, and nobody knows its keys. What was loaded is seen as far as it is
+// released: in key order its account begins there, and in strict order, too, if not all of it is.
+func TestAnAccountBeginsWithASnapshot(t *testing.T) {
+	r := keyReader(9)
+	rl := &r.reads
+	rl.committed, r.last = 20, 20
+	rl.replaces(r.moment, &r.effects, 20)
+	if k := &rl.keys; !k.on || !k.loading || !k.blind || k.through != 9 || k.unknown != 20 || len(k.confs) != 1 || k.confs[0].index != 20 {
+		t.Errorf("while a snapshot of 20 is loaded: in key order %v, loading %v, blind %v, released through %d, want 9; unknown up to %d, divisions %+v",
+			k.on, k.loading, k.blind, k.through, k.unknown, k.confs)
+	}
+	body, err := EncodeRequest(wrapperspb.Bytes(division(t).Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name            string
+		policy          quorumlease.Policy
+		released, knows uint64
+		on, blind       bool
+		through, told   uint64
+		outcomes        []Outcome
+	}{
+		{"in key order, of which a part is released", quorumlease.AllByKey, 15, 12, true, true, 15, 15, nil},
+		{"in key order, of which this member knows more", quorumlease.AllByKey, 15, 17, true, true, 17, 15, nil},
+		{"in key order, that is released", quorumlease.AllByKey, 20, 20, true, false, 20, 20, nil},
+		{"in strict order, of which a part is released", quorumlease.All, 15, 17, true, true, 17, 15, nil},
+		{"in strict order, that is released", quorumlease.All, 20, 12, false, false, 9, 20, nil},
+		{"in strict order, and more is released", quorumlease.All, 20, 25, false, false, 9, 20, []Outcome{Released{Through: 25}}},
+	} {
+		r := keyReader(9)
+		rl := &r.reads
+		rl.committed, r.last = 20, 20
+		rl.replaces(r.moment, &r.effects, 20)
+		rl.released, rl.settings = tt.knows, []uint64{11}
+		rl.tail = []*raftpb.Entry{entryOf(21, putOf(t, "k")), entryOf(22, body)}
+		rl.restored(r.moment, &r.effects, Restored{
+			Index: 20, Term: 2, Released: tt.released, ReadPolicy: tt.policy, LeaseKeys: func(int64) [][]byte { return nil },
+			Roster: Roster{Memberships: rl.memberships},
+		})
+		k := &rl.keys
+		if k.on != tt.on || k.blind != tt.blind || k.loading || k.through != tt.through || k.told != tt.told || tt.on && !k.log.Keys().Held(21) {
+			t.Errorf("a snapshot %s: account of keys %v, blind %v, loading %v, released through %d, told %d; want %v, %v, false, %d, %d",
+				tt.name, k.on, k.blind, k.loading, k.through, k.told, tt.on, tt.blind, tt.through, tt.told)
+		}
+		if !reflect.DeepEqual(r.outcomes, tt.outcomes) || !slices.Equal(rl.settings, []uint64{22}) || tt.on && k.leaseKeys == nil {
+			t.Errorf("a snapshot %s: outcomes %+v, keys are divided by %d behind it, and the keys of leases are known: %v", tt.name, r.outcomes, rl.settings, k.leaseKeys != nil)
+		}
+	}
+}
+
+// The account of keys begins with the entry by which the order becomes that of the keys, from which on all is held that the log has, and ends with
+// one of strict order once nothing is held. What was applied from before a snapshot says nothing of it.
+func TestTheOrderChangesWithTheLog(t *testing.T) {
+	keysOf := func(int64) [][]byte { return nil }
+	r := keyReader(9)
+	rl := &r.reads
+	rl.keys.stop()
+	rl.setting.policy, rl.tail, rl.committed, rl.handedOut = quorumlease.All, []*raftpb.Entry{entryOf(12), entryOf(13, putOf(t, "k"))}, 13, 13
+	rl.onApplied(r.moment, Applied{Index: 12, ReadPolicy: quorumlease.AllByKey, LeaseKeys: keysOf})
+	if k := &rl.keys; !k.on || k.through != 12 || !k.log.Keys().Held(13) || k.blind || k.leaseKeys == nil || len(rl.tail) != 1 {
+		t.Errorf("key order begins with entry 12: account of keys %v, released through %d, entry 13 is held %v, blind %v, the keys of leases are known %v", k.on, k.through, k.log.Keys().Held(13), k.blind, k.leaseKeys != nil)
+	}
+	for _, tt := range []struct {
+		name      string
+		through   uint64
+		handedOut uint64
+		policy    quorumlease.Policy
+		on        bool
+		floor     uint64
+	}{
+		{"in key order", 12, 12, quorumlease.AllByKey, true, 11},
+		{"in key order, with more handed out", 12, 14, quorumlease.AllByKey, true, 11},
+		{"back to strict order", 12, 12, quorumlease.All, false, 0},
+		{"back to strict order, with an entry that is held", 11, 12, quorumlease.All, true, 11},
+	} {
+		r := keyReader(9)
+		rl := &r.reads
+		rl.keys.leaseKeys = nil
+		for i := range uint64(5) {
+			rl.keys.appended(puts(t, 2, 10+i, "k"))
+		}
+		rl.keys.releaseThrough(tt.through)
+		rl.handedOut = tt.handedOut
+		rl.onApplied(r.moment, Applied{Index: 11, ReadPolicy: tt.policy, LeaseKeys: keysOf})
+		if k := &rl.keys; k.on != tt.on || k.on && (k.log.Keys().Floor() != tt.floor || k.leaseKeys == nil) {
+			t.Errorf("%s: account of keys %v, in every state is what is up to %d, the keys of leases are known: %v; want %v, %d", tt.name, k.on, k.log.Keys().Floor(), k.leaseKeys != nil, tt.on, tt.floor)
+		}
+	}
+	r = keyReader(9)
+	rl = &r.reads
+	rl.replaces(r.moment, &r.effects, 20)
+	rl.keys.leaseKeys = nil
+	rl.onApplied(r.moment, Applied{Index: 9, ReadPolicy: quorumlease.All, LeaseKeys: keysOf})
+	if k := &rl.keys; !k.on || !k.loading || k.leaseKeys != nil {
+		t.Errorf("while a snapshot is loaded, what was applied before it ends the account: %v, it is loading: %v, keys of leases: %v", !k.on, k.loading, k.leaseKeys != nil)
+	}
+}
+
+// In strict order a reader at a follower waits for all of its log, and at a leader that leads beyond doubt for what was acknowledged. Readers have one
+// lease, of the order that is in force, and none while the log changes the holders of keys; it is told when it is another.
+func TestWhatReadersAreTold(t *testing.T) {
+	s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
+	for _, command := range []string{"elect 1", "pass 500ms"} {
+		s.do(command)
+	}
+	for _, tt := range []struct {
+		name   string
+		member int
+		change func(r *Replica)
+		index  func(r *Replica) uint64 // nil: no lease
+	}{
+		{"the leader", 0, func(r *Replica) { r.last += 2 }, func(r *Replica) uint64 { return r.Status().Commit }},
+		{"a leader in whose leadership others judged", 0, func(r *Replica) { r.last, r.reads.far = r.last+2, true }, func(r *Replica) uint64 { return r.last }},
+		{"a follower", 1, func(r *Replica) { r.last += 2 }, func(r *Replica) uint64 { return r.last }},
+		{"a follower whose log divides keys", 1, func(r *Replica) { r.reads.settings = []uint64{r.last} }, nil},
+		{"a follower that loads a snapshot", 1, func(r *Replica) { r.reads.loading = r.last }, nil},
+		{"a follower in key order", 1, func(r *Replica) { r.reads.keys.on = true }, nil},
+	} {
+		r := s.members[tt.member].r
+		had, hadMoment := r.reads, r.moment
+		r.outcomes, r.reads.shown = nil, ReadLease{Index: 1}
+		tt.change(r)
+		want := ReadLease{}
+		if tt.index != nil {
+			want = ReadLease{Until: r.reads.until(r.moment), Index: tt.index(r)}
+		}
+		r.reads.publish(r.moment, &r.effects, r.raft)
+		if !reflect.DeepEqual(r.outcomes, []Outcome{want}) {
+			t.Errorf("readers of %s are told %+v, want %+v", tt.name, r.outcomes, want)
+		}
+		if r.reads.publish(r.moment, &r.effects, r.raft); len(r.outcomes) != 1 {
+			t.Errorf("readers of %s are told the same again: %+v", tt.name, r.outcomes)
+		}
+		r.reads, r.moment, r.outcomes = had, hadMoment, nil
+	}
+	r := keyReader(9)
+	rl := &r.reads
+	if rl.publish(r.moment, &r.effects, nil); len(r.outcomes) != 1 || r.outcomes[0].(*KeyLease) == nil {
+		t.Fatalf("in key order readers are told %+v, want a lease", r.outcomes)
+	}
+	rl.settings = []uint64{9} // so that strict order has no lease
+	for _, stop := range []func(){func() { rl.keys.blind = true }, rl.keys.stop} {
+		r.outcomes, rl.shownKeys, rl.keys.blind, rl.keys.on = nil, new(KeyLease), false, true
+		stop()
+		for range 2 {
+			rl.publish(r.moment, &r.effects, nil)
+		}
+		if len(r.outcomes) != 1 || r.outcomes[0].(*KeyLease) != nil || rl.shownKeys != nil {
+			t.Errorf("the lease by keys has ended, and readers are told %+v, want once that there is none", r.outcomes)
+		}
+	}
+}
+
+// The leader of the ledger's term judges what is released, and none that loads a snapshot: it does not know the members. That others have judged for
+// themselves is remembered for the whole leadership.
+func TestWhichLeaderJudges(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(rl *readLeases, term uint64)
+		judges bool
+		far    bool
+	}{
+		{"the leader", func(*readLeases, uint64) {}, true, false},
+		{"one that was in key order", func(rl *readLeases, _ uint64) { rl.far = true }, true, true},
+		{"with reports of an earlier term", func(rl *readLeases, term uint64) { rl.ledger.Begin(term-1, rl.memberships) }, false, false},
+		{"that loads a snapshot", func(rl *readLeases, _ uint64) { rl.loading = 50 }, false, false},
+	} {
+		s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
+		for _, command := range []string{"elect 1", "pass 500ms"} {
+			s.do(command)
+		}
+		r := s.members[0].r
+		rl := &r.reads
+		commit := rl.committed
+		tt.change(rl, r.term)
+		rl.committed, rl.released = 1, 1
+		version := rl.version
+		rl.release(r.moment, &r.effects, r.raft)
+		if judges := rl.committed == commit; judges != tt.judges || (rl.released == commit) != judges || (rl.version > version) != judges || rl.far != tt.far {
+			t.Errorf("a leader %s: committed up to %d, released up to %d, others are to be told %v, others judged %v; want that it judges: %v, %v",
+				tt.name, rl.committed, rl.released, rl.version > version, rl.far, tt.judges, tt.far)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/keyspan"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -152,6 +154,241 @@ func TestWhatIsFlushed(t *testing.T) {
 	for _, step := range []struct{ term, index, want uint64 }{{5, 12, 12}, {5, 11, 12}, {4, 20, 12}, {6, 20, 12}, {5, 13, 13}} {
 		if rl.flushed(r.moment, durable{Term: step.term, Index: step.index}); rl.durable != step.want {
 			t.Errorf("a write up to %d of term %d is durable, and the log up to %d; want %d", step.index, step.term, rl.durable, step.want)
+		}
+	}
+}
+
+// What a member tells without an acknowledgment goes to the leader, and in key order to all others, once each; its own ledger has it, and what
+// was told is remembered, so that it is told again when it has changed.
+func TestToWhomAMemberReports(t *testing.T) {
+	bound := []quorumlease.Lifetime{{Member: 3, Boot: 5}}
+	for _, tt := range []struct {
+		name     string
+		leader   machine.NodeID
+		keyOrder bool
+		want     []machine.NodeID
+	}{
+		{"a follower", 2, false, []machine.NodeID{2}},
+		{"a follower in key order", 2, true, []machine.NodeID{2, 3}},
+		{"the leader", 1, false, nil},
+		{"the leader in key order", 1, true, []machine.NodeID{2, 3}},
+		{"one without a leader", 0, false, nil},
+		{"one without a leader, in key order", 0, true, []machine.NodeID{2, 3}},
+	} {
+		r := keyReader(9)
+		r.leader, r.term, r.now, r.cfg.Boot = tt.leader, 5, machine.Mono(time.Hour), 7
+		rl := &r.reads
+		rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2, 3}}})
+		if !tt.keyOrder {
+			rl.keys.stop()
+		}
+		p := newAsked(quorumlease.Config{Self: 1, TTL: time.Second}, 0)
+		p.Grant(r.now, 3, quorumlease.Request{Boot: 5, Seq: 1}, quorumlease.Log{Term: 5, Last: 9, Received: 9})
+		rl.promises, rl.durable, rl.received = p, 12, 14
+		rl.ledger.Begin(5, rl.memberships)
+		rl.tell(r.moment, &r.effects)
+		report := quorumlease.Report{Boot: 7, Term: 5, Durable: 12, Received: 14, Holders: bound}
+		var to []machine.NodeID
+		for _, env := range r.sends {
+			to = append(to, env.To)
+			if env.From != 1 || !reflect.DeepEqual(env.Body, report) {
+				t.Errorf("%s tells %+v, want %+v", tt.name, env, report)
+			}
+		}
+		if !slices.Equal(to, tt.want) {
+			t.Errorf("%s tells members %d, want %d", tt.name, to, tt.want)
+		}
+		if want := (lastReport{bound, false, p.Due(r.now)}); !reflect.DeepEqual(rl.reported, want) {
+			t.Errorf("%s remembers to have told %+v, want %+v", tt.name, rl.reported, want)
+		}
+		if got := rl.ledger.Holdings(); len(got) != 1 || got[0].Member != 3 {
+			t.Errorf("%s takes its own report into account: %+v", tt.name, got)
+		}
+	}
+}
+
+// The leader's own acknowledgment tells all in key order at once what it has received, flushed or not (R31); what goes with any
+// acknowledgment is remembered as told.
+func TestTheLeadersOwnAcknowledgment(t *testing.T) {
+	r := keyReader(9)
+	r.leader, r.term = 1, 5
+	rl := &r.reads
+	rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2, 3}}})
+	rl.durable, rl.reported = 10, lastReport{everyone: true, lapse: 1}
+	m := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), Term: new(uint64(5)), To: new(uint64(1)), Index: new(uint64(12))}
+	got, ok := rl.acknowledges(r.moment, &r.effects, m).(reported)
+	if !ok || got.Report.Durable != 12 || got.Report.Received != 12 || len(r.sends) != 2 {
+		t.Errorf("the leader acknowledges 12 with %+v, and %d messages go at once, want 2", got, len(r.sends))
+	}
+	for _, env := range r.sends {
+		if report, ok := env.Body.(quorumlease.Report); !ok || report.Received != 12 || report.Durable != 10 {
+			t.Errorf("the leader tells %+v before it has flushed, want that it has received up to 12, and has 10 on its disk", env)
+		}
+	}
+	for _, leader := range []machine.NodeID{1, 2} {
+		rl.reported = lastReport{everyone: true, lapse: 1}
+		r.leader, m.To = leader, new(uint64(leader))
+		if rl.acknowledges(r.moment, &r.effects, m); rl.reported.everyone || rl.reported.lapse != machine.Never {
+			t.Errorf("with an acknowledgment to %d, what was told is remembered as %+v", leader, rl.reported)
+		}
+	}
+}
+
+// A follower finds out for itself what is released only in key order, of its leader's term, if that leader knows that followers do, while
+// raft follows it still, and not while it loads a snapshot.
+func TestWhoForesees(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(r *Replica)
+		lead   uint64
+		want   bool
+	}{
+		{"a follower", func(*Replica) {}, 2, true},
+		{"in strict order", func(r *Replica) { r.reads.keys.on = false }, 2, false},
+		{"while it loads a snapshot", func(r *Replica) { r.reads.loading = 20 }, 2, false},
+		{"without a leader", func(r *Replica) { r.leader = 0 }, 0, false},
+		{"the leader", func(r *Replica) { r.leader = 1 }, 1, false},
+		{"whose leader raft has forgotten", func(*Replica) {}, 0, false},
+		{"whom raft has another leader for", func(*Replica) {}, 3, false},
+		{"with reports of an earlier term", func(r *Replica) { r.reads.ledger.Begin(4, r.reads.memberships) }, 2, false},
+		{"with news of an earlier term", func(r *Replica) { r.reads.keys.news.Term = 4 }, 2, false},
+		{"with news without a horizon", func(r *Replica) { r.reads.keys.news.Horizon = 0 }, 2, false},
+	} {
+		r := keyReader(9)
+		r.leader, r.term = 2, 5
+		r.reads.ledger.Begin(5, r.reads.memberships)
+		r.reads.keys.news = quorumlease.News{Term: 5, Horizon: 9}
+		tt.change(r)
+		if got := r.reads.foresees(r.moment, tt.lead); got != tt.want {
+			t.Errorf("one %s foresees: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What is foreseen to be committed is what a majority has acknowledged, no further than this member's log is the leader's, than it goes, and than
+// its own term; and nothing that is committed already.
+func TestWhatIsForeseen(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(r *Replica)
+		want   uint64 // 0: nothing
+	}{
+		{"what is acknowledged", func(*Replica) {}, 14},
+		{"what was received", func(r *Replica) { r.reads.received = 13 }, 13},
+		{"up to the end of the log", func(r *Replica) { r.last = 12 }, 12},
+		{"what is committed already", func(r *Replica) { r.reads.committed = 14 }, 0},
+		{"of an earlier term", func(r *Replica) { r.reads.received = 11 }, 0},
+		{"what is not in the log", func(r *Replica) { r.reads.tail = nil }, 0},
+		{"in strict order", func(r *Replica) { r.reads.keys.on = false }, 0},
+	} {
+		s := newStage(t)
+		for _, command := range []string{"elect 1", "pass 200ms"} {
+			s.do(command)
+		}
+		r := s.members[1].r
+		rl := &r.reads
+		rl.keys.start(9, 9, readSetting{policy: quorumlease.AllByKey}, nil)
+		rl.keys.news = quorumlease.News{Term: r.term, Horizon: 9}
+		rl.ledger.Begin(r.term, rl.memberships)
+		for id := machine.NodeID(1); id <= 2; id++ {
+			rl.ledger.Report(id, quorumlease.Report{Boot: 1, Term: r.term, Durable: 14, Received: 14})
+		}
+		rl.tail = []*raftpb.Entry{entryAt(10, r.term-1, 0), entryAt(11, r.term-1, 0), entryAt(12, r.term, 0), entryAt(13, r.term, 0), entryAt(14, r.term, 0)}
+		rl.committed, rl.received, r.last = 10, 14, 14
+		tt.change(r)
+		m := rl.foresee(r.moment, r.raft)
+		if (m != nil) != (tt.want > 0) || m != nil && (m.GetCommit() != tt.want || m.GetFrom() != 1 || m.GetTo() != 2 || m.GetTerm() != r.term) {
+			t.Errorf("%s: foreseen is %v, want a commit of %d", tt.name, m, tt.want)
+		}
+	}
+}
+
+// Readers at a leader in whose leadership others have judged for themselves wait for all of its log, and readers of some keys for what the log, or a
+// state that readers may have, has of them; others wait for what is committed.
+func TestUpToWhereReadersWait(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		far, leads, on  bool
+		all, some, none uint64
+	}{
+		{"the leader", false, true, true, 11, 11, 11},
+		{"a leader in whose leadership others judge", true, true, true, 13, 12, 10},
+		{"one that has gone to strict order", true, true, false, 13, 13, 13},
+		{"a follower", false, false, true, 11, 11, 11},
+		{"one that has led", true, false, true, 11, 12, 10},
+	} {
+		r := keyReader(9)
+		r.term, r.last = 2, 13
+		if r.leader = 2; tt.leads {
+			r.leader = 1
+		}
+		rl := &r.reads
+		rl.far = tt.far
+		for i, key := range []string{"a", "b", "k", "c"} {
+			rl.keys.log.Add(puts(t, 2, 10+uint64(i), key), nil)
+		}
+		rl.keys.log.releaseThrough(10)
+		rl.keys.log.forget(10)
+		rl.keys.on = tt.on
+		b := rl.bound(r.moment, 11)
+		some, none := b.of(keyspan.Set{{Key: []byte("k")}}), b.of(keyspan.Set{{Key: []byte("z")}})
+		if b.all() != tt.all || some != tt.some || none != tt.none || b.committed != 9 {
+			t.Errorf("%s: readers wait for %d, those of a key of entry 12 for %d, and those of a key that the log has not for %d; want %d, %d, %d", tt.name, b.all(), some, none, tt.all, tt.some, tt.none)
+		}
+	}
+}
+
+// How long a flush takes is smoothed, and told by records with entries only. A member that holds a lease and whose disk is slow tells at once
+// what has arrived, and no other does.
+func TestReceiptsOfSlowDisks(t *testing.T) {
+	r := keyReader(9)
+	r.leader, r.term, r.now = 2, 5, machine.Mono(time.Hour)
+	rl := &r.reads
+	rec := Record{Entries: []*raftpb.Entry{entryAt(10, 5, 0)}}
+	for _, step := range []struct {
+		rec  Record
+		took time.Duration
+		want time.Duration
+	}{{rec, 16 * time.Millisecond, 2 * time.Millisecond}, {Record{}, time.Second, 2 * time.Millisecond}, {rec, 10 * time.Millisecond, 3 * time.Millisecond}} {
+		if rl.flushed(r.moment, durable{Record: step.rec, Term: 5, Since: r.now.Add(-step.took)}); rl.flush != step.want {
+			t.Errorf("a flush of %d entries took %v: a flush takes %v, want %v", len(step.rec.Entries), step.took, rl.flush, step.want)
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		flush time.Duration
+		reads bool
+		want  bool
+	}{{"a slow disk", slowFlush + 1, true, true}, {"a fast disk", slowFlush, true, false}, {"a slow disk without a lease", slowFlush + 1, false, false}} {
+		rl.keys.stop()
+		rl.flush, r.sends = tt.flush, nil
+		if rl.wanted = 0; tt.reads {
+			rl.wanted = machine.Never
+		}
+		if rl.receipt(r.moment, &r.effects); len(r.sends) == 1 != tt.want {
+			t.Errorf("with %s the leader is told at once: %v, want %v", tt.name, r.sends, tt.want)
+		}
+	}
+}
+
+// While something is held, a member reports with each tick, for a report may have been lost.
+func TestReportsAreMadeUpFor(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		set  func(rl *readLeases)
+		want int
+	}{
+		{"nothing is held", func(*readLeases) {}, 0},
+		{"an entry is not given to the Applier", func(rl *readLeases) { rl.held = []*raftpb.Entry{entryAt(10, 5, 0)} }, 1},
+		{"an entry is not to be seen", func(rl *readLeases) { rl.handedOut = 10 }, 1},
+	} {
+		r := keyReader(9)
+		r.leader, r.term = 2, 5
+		rl := &r.reads
+		rl.handedOut = 9
+		tt.set(rl)
+		if rl.onTick(r.moment, &r.effects); len(r.sends) != tt.want {
+			t.Errorf("%s: %d reports go with a tick, want %d", tt.name, len(r.sends), tt.want)
 		}
 	}
 }
