@@ -80,7 +80,7 @@ func TestWhenAMemberAsks(t *testing.T) {
 		asked("as soon as it lacks something", 1)
 		time.Sleep(n.cfg.timeout() - 1)
 		asked("before Timeout is over", 1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		asked("when Timeout is over", 2)
 		takes(true)
 		time.Sleep(3 * n.cfg.timeout())
@@ -167,7 +167,7 @@ func TestMuchLeavesMemoryByPortions(t *testing.T) {
 	for p := range Position(12) {
 		list = append(list, Message{Position: p + 1, Payload: make([]byte, MessageBytesMax)})
 	}
-	if err := (&Node{history: h}).stores(list); err != nil {
+	if err := (&Node{storing: storing{history: h}}).stores(list); err != nil {
 		t.Fatal(err)
 	}
 	if _, last := h.bounds(); syncs < 3 || last != 12 {
