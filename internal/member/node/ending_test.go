@@ -35,11 +35,14 @@ func TestWhatStopWaitsFor(t *testing.T) {
 			stream := n.Watches().NewStream(0)
 			watching := make(chan error, 1)
 			go func() { _, err := stream.Next(t.Context()); watching <- err }()
+			var mu sync.Mutex
 			ended := map[string]error{}
 			for what, of := range map[string]*sync.WaitGroup{"what is under way": &n.done, "a snapshot": &n.snapshots.done} {
 				of.Go(func() {
 					<-n.stop
 					time.Sleep(takes[what])
+					mu.Lock()
+					defer mu.Unlock()
 					ended[what] = n.storage.log.Sync()
 				})
 			}

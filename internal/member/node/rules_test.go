@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,11 +81,11 @@ func TestWhatANewcomerMakesOfAnAnswer(t *testing.T) {
 	other := listen(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	asked := 0
+	var asked atomic.Int64
 	tr, err := peer.New(peer.Config{
 		Self: 9, ClusterID: 7, Listener: other, Logger: slog.New(slog.DiscardHandler), Deliver: func(machine.NodeID, [][]byte) {},
 		Answer: func([]byte) []byte {
-			if asked++; asked > 5 {
+			if asked.Add(1) > 5 {
 				cancel()
 			}
 			p, _ := json.Marshal(says)
@@ -122,9 +123,9 @@ func TestWhatANewcomerMakesOfAnAnswer(t *testing.T) {
 	}
 	// That its member has run before does not pass, and is not asked for again.
 	n := &Node{cfg: Config{Name: "n", HeartbeatInterval: time.Nanosecond}}
-	before := asked
-	if _, err := n.askAll(ctx, map[machine.NodeID]string{9: other.Addr().String()}, "http://c:1"); !errors.Is(err, errForgetful) || asked != before+1 {
-		t.Errorf("one that has run before asks %d times, and is told %v; want one question, and %v", asked-before, err, errForgetful)
+	before := asked.Load()
+	if _, err := n.askAll(ctx, map[machine.NodeID]string{9: other.Addr().String()}, "http://c:1"); !errors.Is(err, errForgetful) || asked.Load() != before+1 {
+		t.Errorf("one that has run before asks %d times, and is told %v; want one question, and %v", asked.Load()-before, err, errForgetful)
 	}
 }
 
