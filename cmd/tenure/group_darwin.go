@@ -14,7 +14,8 @@ func childAttributes(tty bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Foreground: tty, Ctty: 0}
 }
 
-// unstopped calls a function that SIGTTOU does not stop.
+// unstopped calls a function while SIGTTOU does not stop this process. Commands that are started later
+// ignore SIGTTOU, too, because Go does not restore the default action; a thread's mask cannot be set here.
 func unstopped(do func()) {
 	signal.Ignore(syscall.SIGTTOU)
 	defer signal.Reset(syscall.SIGTTOU)

@@ -19,9 +19,9 @@ func childAttributes(tty bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Foreground: tty, Ctty: 0, Pdeathsig: syscall.SIGKILL}
 }
 
-// unstopped calls a function that no signal stops, by a mask of its thread. To ignore SIGTTOU for as
-// long would be of consequence: Go does not give it back its default action, and commands that are
-// started later would ignore it, too.
+// unstopped calls a function with all signals of its thread blocked, so that SIGTTOU does not stop this
+// process. Ignoring SIGTTOU meanwhile would outlast the call: Go does not restore the default action,
+// and commands that are started later would ignore it, too.
 func unstopped(do func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

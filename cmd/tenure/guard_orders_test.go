@@ -73,8 +73,8 @@ func TestTellsThatItIsLate(t *testing.T) {
 	})
 }
 
-// A time to kill is told when it moves by more than a millisecond, and in either direction: a deadline that
-// comes nearer, as after a suspend, counts too. What could not be told is told again.
+// The guard sends the shepherd a time to kill if it has moved by more than a millisecond, in either
+// direction: a suspend moves a deadline nearer. It repeats a message that could not be sent.
 func TestTellsEachTimeThatMoves(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	pipe := &written{}

@@ -138,8 +138,8 @@ func foreground() int {
 	return group
 }
 
-// passTerminal gives a process group the terminal. A process that does so from the background is
-// stopped, unless it does not heed that.
+// passTerminal gives a process group the terminal. SIGTTOU would stop a process that does so from the
+// background.
 func passTerminal(group int) {
 	unstopped(func() { _ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group) })
 }

@@ -282,8 +282,9 @@ func TestEntriesThatAreNotApplied(t *testing.T) {
 	}
 }
 
-// A state's snapshot says how many bytes it has, and hears of a disk that is full; one that claims too much
-// is not read. What was released stays so, but for a snapshot of another state, in whose place and term it goes on.
+// A snapshot states its size, and fails if the disk is full. A snapshot that claims too large a size is
+// refused. Released entries stay released, unless a snapshot of another state replaces this one: then its
+// position and term count.
 func TestSnapshotsAsTheyAreWritten(t *testing.T) {
 	a := NewApplier(1, 7)
 	a.Found(FoundedBy([]*pb.Member{{ID: 1}}))

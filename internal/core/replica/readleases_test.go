@@ -107,8 +107,9 @@ func TestATermBeginsWithWhatIsCommitted(t *testing.T) {
 	}
 }
 
-// A member begins where its log and its state say: what is committed is the leader's for sure and durable, the state was given to the Applier, and
-// the disk knows what it said to be released. What an earlier life may have promised binds it to everyone.
+// A member begins at the positions that its log and its state give. Committed entries are durable and no
+// leader lacks them, the Applier has the state, and the disk has the released index. Promises of an earlier
+// life may have gone to any member, so all members count as holding one.
 func TestWhereAMemberBegins(t *testing.T) {
 	for _, tt := range []struct {
 		name     string

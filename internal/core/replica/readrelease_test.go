@@ -190,8 +190,9 @@ func TestEntriesAreLookedAtOneByOne(t *testing.T) {
 	}
 }
 
-// In key order a snapshot that is being loaded is not to be seen, and nobody knows its keys. What was loaded is seen as far as it is
-// released: in key order its account begins there, and in strict order, too, if not all of it is.
+// In key order a snapshot is invisible while it is being loaded, and its keys are unknown. Once loaded, it is
+// visible as far as it is released. The account of keys begins there, in strict order only if some of the
+// state is not released.
 func TestAnAccountBeginsWithASnapshot(t *testing.T) {
 	r := keyReader(9)
 	rl := &r.reads
@@ -241,8 +242,9 @@ func TestAnAccountBeginsWithASnapshot(t *testing.T) {
 	}
 }
 
-// The account of keys begins with the entry by which the order becomes that of the keys, from which on all is held that the log has, and ends with
-// one of strict order once nothing is held. What was applied from before a snapshot says nothing of it.
+// The account of keys begins with the entry that turns to key order. From there on every entry of the log is
+// held. It ends with an entry that turns to strict order, once nothing is held. Entries that were applied
+// before a snapshot do not change its account.
 func TestTheOrderChangesWithTheLog(t *testing.T) {
 	keysOf := func(int64) [][]byte { return nil }
 	r := keyReader(9)

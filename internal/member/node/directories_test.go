@@ -530,7 +530,7 @@ func TestEveryFailedWriteOfAMemoryIsTold(t *testing.T) {
 	}
 }
 
-// What a start has to wait for is in its directory: who has to confirm it, and who has doubted it.
+// A member's directory lists the members that have to confirm its start, and those that doubted it.
 func TestWhatAStartWaitsFor(t *testing.T) {
 	const boot = 5<<32 | 1
 	founds := identity{Member: 1, Voters: []uint64{1, 2, 3}}

@@ -211,9 +211,9 @@ func TestWhatAHandleFindsInItsArea(t *testing.T) {
 	}
 }
 
-// TestAMoveToAnotherArea: what a handle has is written there, in slots of the new area. The area that it
-// leaves is renewed no more, and whoever had failed there is no reason for doubt any more. If the writing
-// fails, all of it is to be written again.
+// TestAMoveToAnotherArea moves a handle. It writes its registers into slots of the new area, renews the old
+// area no more, and forgets the doubts about failed neighbors there. If a write fails, it writes all of them
+// again.
 func TestAMoveToAnotherArea(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/register"
 )
 
-// TestWhatVerifyFinds: the own place at the latest look is compared with what was written there. Another
-// content says by its generation whether the place went back or has another writer. What is damaged is
-// to be written anew, and of a place in doubt nothing is concluded.
+// TestWhatVerifyFinds compares a handle's own place, at the latest look, with the handle's last write. If they
+// differ, the generation shows whether the place went back in time or has another writer. A damaged place is
+// written anew, and a place in doubt proves nothing.
 func TestWhatVerifyFinds(t *testing.T) {
 	home := toldHome()
 	rec := func(slot int, gen uint64, data string) []byte {
