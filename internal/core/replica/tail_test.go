@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -286,5 +287,94 @@ func TestWhatIsWrittenIsKnownHereFirst(t *testing.T) {
 	r.persist(&again, nil)
 	if got := r.persists[1].Record.(Record).Released; got != 0 {
 		t.Errorf("the next record says again that %d is released", got)
+	}
+}
+
+// Raft may hold parts of a tail while it changes, and what it holds stays as it was. A snapshot counts if it is newer than the last, and of what the log
+// has. What there is, is found; what is not there is not.
+func TestATailAsRaftSeesIt(t *testing.T) {
+	begin := func() *tail {
+		tl := newTail(&raftpb.HardState{}, snapshotAt(4, 2), nil, 1<<20)
+		tl.append([]*raftpb.Entry{entryAt(5, 2, 10), entryAt(6, 2, 10), entryAt(7, 3, 10)})
+		return tl
+	}
+	tl := begin()
+	held, err := tl.Entries(5, 8, 1<<20)
+	if err != nil || len(held) != 3 {
+		t.Fatalf("%d entries, %v", len(held), err)
+	}
+	tl.append([]*raftpb.Entry{entryAt(6, 4, 10), entryAt(7, 4, 10)})
+	if held[1].GetTerm() != 2 || held[2].GetTerm() != 3 || len(tl.entries) != 4 {
+		t.Errorf("entries that raft holds have become those of another term: %v", held)
+	}
+	tl.append([]*raftpb.Entry{entryAt(3, 1, 10), entryAt(4, 2, 10), entryAt(5, 2, 10)}) // over again, from before the snapshot
+	if tl.last() != 5 || tl.first() != 5 || tl.bytes != entryBytes(entryAt(5, 2, 10)) {
+		t.Errorf("entries from before the snapshot are appended, and the log goes from %d to %d in %d bytes", tl.first(), tl.last(), tl.bytes)
+	}
+	for _, tt := range []struct {
+		index, snap uint64
+		covered     int
+	}{{4, 4, 0}, {3, 4, 0}, {8, 4, 0}, {7, 7, 3}, {5, 5, 1}} {
+		tl := begin()
+		if tl.snapshotted(snapshotAt(tt.index, 2)); tl.snap.GetIndex() != tt.snap || tl.covered != tt.covered*entryBytes(entryAt(5, 2, 10)) {
+			t.Errorf("a log from 5 to 7, with a snapshot of 4 and another of %d: the newest is of %d, and covers %d bytes; want of %d", tt.index, tl.snap.GetIndex(), tl.covered, tt.snap)
+		}
+	}
+	tl = begin()
+	tl.keepBytes = entryBytes(entryAt(5, 2, 10))
+	tl.snapshotted(snapshotAt(6, 2))
+	if term, err := tl.Term(6); tl.first() != 7 || term != 2 || err != nil || len(tl.entries[0].GetData()) > 0 {
+		t.Errorf("memory is given back up to a snapshot of 6: the log goes from %d on, entry 6 is of term %d, %v, with %d bytes", tl.first(), term, err, len(tl.entries[0].GetData()))
+	}
+	tl = begin() // with room for two of three
+	tl.keepBytes = 2 * entryBytes(entryAt(5, 2, 10))
+	if tl.snapshotted(snapshotAt(7, 3)); tl.first() != 6 || tl.covered != tl.keepBytes {
+		t.Errorf("a log is kept as far as there is room: from %d on, %d bytes of it covered; want from 6 on", tl.first(), tl.covered)
+	}
+	for _, tt := range []struct {
+		lo, hi, size uint64
+		n            int
+		err          error
+	}{{5, 8, 1 << 20, 3, nil}, {4, 8, 1 << 20, 0, raft.ErrCompacted}, {5, 9, 1 << 20, 0, raft.ErrUnavailable}, {5, 8, 1, 1, nil}, {5, 8, 2 * 34, 2, nil}, {5, 8, 2*34 - 1, 1, nil}} {
+		tl := begin()
+		if got, err := tl.Entries(tt.lo, tt.hi, tt.size); len(got) != tt.n || !errors.Is(err, tt.err) {
+			t.Errorf("entries from %d to %d, of %d bytes at most: %d, %v; want %d, %v", tt.lo, tt.hi, tt.size, len(got), err, tt.n, tt.err)
+		}
+	}
+	for index, want := range map[uint64]error{3: raft.ErrCompacted, 4: nil, 7: nil, 8: raft.ErrUnavailable} {
+		tl := begin()
+		if term, err := tl.Term(index); !errors.Is(err, want) || err == nil && term != map[uint64]uint64{4: 2, 7: 3}[index] {
+			t.Errorf("the term of entry %d is %d, %v, want %v", index, term, err, want)
+		}
+	}
+	// A snapshot that was asked for is had once the leader's has come.
+	tl = begin()
+	tl.missed = true
+	tl.restored(snapshotAt(9, 3))
+	if tl.missed || tl.last() != 9 || tl.snap.GetIndex() != 9 {
+		t.Errorf("behind the leader's snapshot of 9 the log ends at %d, and another is wanted: %v", tl.last(), tl.missed)
+	}
+}
+
+// What was applied or replaced divides no keys; a snapshot that is loaded may.
+func TestWhatIsNotApplied(t *testing.T) {
+	begin := func() *unapplied {
+		return &unapplied{tail: []*raftpb.Entry{entryAt(5, 1, 0), entryAt(6, 1, 0), entryAt(7, 1, 0)}, settings: []uint64{5, 7}}
+	}
+	for applied, want := range map[uint64][]uint64{4: {5, 7}, 5: {7}, 6: {7}, 7: nil} {
+		u := begin()
+		if u.forget(applied); !slices.Equal(u.settings, want) || uint64(len(u.tail)) != 7-applied || u.unsettled() != (len(want) > 0) {
+			t.Errorf("applied up to %d: keys are divided by %d, unsettled %v, and %d entries are left; want %d", applied, u.settings, u.unsettled(), len(u.tail), want)
+		}
+	}
+	u := begin()
+	held := u.tail
+	u.cut(6)
+	u.add([]*raftpb.Entry{entryAt(6, 2, 0)})
+	if held[1].GetTerm() != 1 || !slices.Equal(u.settings, []uint64{5}) || len(u.tail) != 2 {
+		t.Errorf("entries are replaced from 6 on: those that were given out are %v, keys are divided by %d", held, u.settings)
+	}
+	if u = (&unapplied{loading: 9}); !u.unsettled() {
+		t.Error("keys are not divided anew, and a snapshot is being loaded that may do so")
 	}
 }

@@ -254,3 +254,167 @@ func TestScanAllocatesNothing(t *testing.T) {
 		t.Errorf("got %v allocations, want none", got)
 	}
 }
+
+// One Touch serves all entries, and what it was for one says nothing of the next: neither the keys, nor the leases that are attached to or
+// ended, nor that its keys depend on a state.
+func TestATouchIsOfOneEntry(t *testing.T) {
+	put := func(k string, lease int64) []byte {
+		return bodyOf(t, kindPut, &pb.PutRequest{Key: []byte(k), Lease: lease})
+	}
+	revoke := bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: 7})
+	var l touchLog
+	for i, step := range []struct {
+		body     []byte
+		want     string
+		resolved bool
+		attached int // in all
+	}{
+		{put("a", 7), `{"a"}`, false, 1},
+		{revoke, `{"a"}`, true, 1},
+		{put("b", 0), `{"b"}`, false, 1},
+		{put("c", -3), `{"c"}`, false, 2},
+		{[]byte{200}, `{["", …)}`, false, 2},
+		{put("d", 0), `{"d"}`, false, 2},
+	} {
+		touch := l.Add(entryOf(uint64(i+2), step.body), noKeys)
+		if got := touch.Keys.Writes.String(); got != step.want || touch.resolved != step.resolved || len(l.attached) != step.attached {
+			t.Errorf("entry %d touches %s, by a state: %v, and %d keys are attached to leases; want %s, %v, %d", i+2, got, touch.resolved, len(l.attached), step.want, step.resolved, step.attached)
+		}
+	}
+}
+
+// An entry that cannot be read may attach any key to any lease, so that a lease that ends behind it is a barrier. A lease that ends by several
+// requests ends all its keys, and the others' as well, and a barrier ends none of its own.
+func TestLeasesThatEndTogether(t *testing.T) {
+	put := func(k string, lease int64) []byte {
+		return bodyOf(t, kindPut, &pb.PutRequest{Key: []byte(k), Lease: lease})
+	}
+	revoke := func(id int64) []byte { return bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: id}) }
+	of := func(id int64) [][]byte { return [][]byte{fmt.Appendf(nil, "of %d", id)} }
+	for _, tt := range []struct {
+		name    string
+		entries [][][]byte
+		want    string // the keys of the last
+	}{
+		{"one behind what cannot be read", [][][]byte{{{kindPut, 1 << 3, 5}}, {revoke(7)}}, `{["", …)}`},
+		{"two, the later first", [][][]byte{{put("a", 7), put("b", 9), put("c", 8)}, {revoke(9), revoke(7), revoke(9)}}, `{"a", "b", "of 7", "of 9"}`},
+		{"one with what it is attached to in the same entry", [][][]byte{{put("a", 7), revoke(7)}}, `{"a", "of 7"}`},
+		{"one beside a barrier", [][][]byte{{put("a", 7)}, {revoke(7), {200}}}, `{["", …)}`},
+	} {
+		var l touchLog
+		var touch *Touch
+		for i, bodies := range tt.entries {
+			touch = l.Add(entryOf(uint64(i+2), bodies...), of)
+		}
+		if got := slices.Clone(touch.Keys.Writes).Normalize().String(); got != tt.want {
+			t.Errorf("%s: the keys that end are %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What is replaced, released, or in every state binds nobody more, whether keys, leases or guards; what is not does. The lowest of the
+// entries that another waits for is what it waits for.
+func TestWhatATouchLogKeeps(t *testing.T) {
+	put := func(k string, lease int64) []byte {
+		return bodyOf(t, kindPut, &pb.PutRequest{Key: []byte(k), Lease: lease})
+	}
+	ask := func(k string) []byte {
+		return bodyOf(t, kindTxn, &pb.TxnRequest{Compare: []*pb.Compare{{Key: []byte(k)}}, Success: []*pb.RequestOp{putOp(&pb.PutRequest{Key: []byte("z")})}})
+	}
+	grant := bodyOf(t, kindGrant, &pb.LeaseGrantRequest{ID: 7, TTL: 5})
+	scanned := func(body []byte) *Touch {
+		touch := new(Touch)
+		touch.scanRequest(body)
+		return touch
+	}
+	begin := func() *touchLog { return touchLogOf(t, noKeys, grant, ask("a"), put("b", 0)) } // 2, 3, 4
+	onLease, onGuard, onKey := scanned(put("x", 7)), scanned(put("a", 0)), scanned(put("b", 0))
+	again := scanned(grant)
+	for _, tt := range []struct {
+		name         string
+		do           func(l *touchLog)
+		lease, guard bool
+		held         []uint64
+	}{
+		{"nothing", func(*touchLog) {}, true, true, []uint64{2, 3, 4}},
+		{"2 is released", func(l *touchLog) { l.release(2) }, false, true, []uint64{3, 4}},
+		{"3 is released", func(l *touchLog) { l.release(3) }, true, false, []uint64{2, 4}},
+		{"all up to 3 is released", func(l *touchLog) { l.releaseThrough(3) }, false, false, []uint64{4}},
+		{"all from 3 on is replaced", func(l *touchLog) { l.Truncate(3) }, true, false, []uint64{2}},
+		{"all is replaced", func(l *touchLog) { l.Truncate(2) }, false, false, nil},
+	} {
+		l := begin()
+		tt.do(l)
+		if l.entangled(onLease) != tt.lease || l.entangled(again) != tt.lease || l.entangled(onGuard) != tt.guard || l.entangled(onKey) {
+			t.Errorf("%s: a put to the lease waits %v, another grant %v, a put of the guard %v, one of a key that was put %v; want %v, %v, %v, false",
+				tt.name, l.entangled(onLease), l.entangled(again), l.entangled(onGuard), l.entangled(onKey), tt.lease, tt.lease, tt.guard)
+		}
+		var held []uint64
+		for i := uint64(2); i <= 4; i++ {
+			if l.held(i) {
+				held = append(held, i)
+			}
+		}
+		if !slices.Equal(held, tt.held) || !slices.Equal(slices.Collect(l.unreleased()), tt.held) {
+			t.Errorf("%s: entries %d are held, and %d are not released; want %d", tt.name, held, slices.Collect(l.unreleased()), tt.held)
+		}
+	}
+	l := begin()
+	l.releaseThrough(4)
+	if l.forget(4); l.keys.Len()+l.leases.Len()+l.guards.Len() > 0 {
+		t.Errorf("of what is in every state %d keys, %d leases and %d guards are kept", l.keys.Len(), l.leases.Len(), l.guards.Len())
+	}
+	l = touchLogOf(t, noKeys, grant, ask("a"), put("k", 0), bodyOf(t, kindTxn, &pb.TxnRequest{Success: []*pb.RequestOp{
+		putOp(&pb.PutRequest{Key: []byte("k"), Lease: 7}), putOp(&pb.PutRequest{Key: []byte("a")}),
+	}}))
+	for _, want := range []uint64{2, 3, 4} { // by its lease, by its guard, by its key
+		if got := l.blocked(5); got != want {
+			t.Errorf("an entry that waits for %d and others waits for %d first", want, got)
+		}
+		l.release(want)
+	}
+	l.restored(9)
+	if !l.held(9) || l.leases.FirstUnreleased(onLease.Leases.Reads) != 9 {
+		t.Error("behind a snapshot whose leases nobody knows, a put to one of them waits for nothing")
+	}
+	l = touchLogOf(t, noKeys, put("a", 7), put("b", 7))
+	if l.Truncate(3); len(l.attached) != 1 || string(l.attached[0].key) != "a" {
+		t.Errorf("with the second entry replaced, the keys that are attached to leases are %+v", l.attached)
+	}
+	if l.forget(2); len(l.attached) > 0 {
+		t.Errorf("what is in every state is attached still: %+v", l.attached)
+	}
+}
+
+// A read that takes a place in the log reads its keys, transactions may nest as far as servers let them, and a field that is not known hides none behind it.
+func TestWhatIsReadOfRequests(t *testing.T) {
+	nested := &pb.TxnRequest{Success: []*pb.RequestOp{putOp(&pb.PutRequest{Key: []byte("k")})}}
+	for range maxNesting - 1 {
+		nested = &pb.TxnRequest{Failure: []*pb.RequestOp{txnOp(nested)}}
+	}
+	unknown := []byte{9<<3 | 0, 5}
+	expiry := bodyOf(t, kindExpire, listOf([]int64{7}))
+	txn := bodyOf(t, kindTxn, &pb.TxnRequest{Success: []*pb.RequestOp{putOp(&pb.PutRequest{Key: []byte("k")})}})
+	behind := func(body []byte) []byte { return append(append(slices.Clone(body[:1]), unknown...), body[1:]...) }
+	for _, tt := range []struct {
+		name          string
+		body          []byte
+		writes, reads string
+		ended         int
+		ok            bool
+	}{
+		{"a read", EncodeRead(keyspan.Set{{Key: []byte("k")}, {Key: []byte("l"), End: []byte("m")}}), `{}`, `{"k", ["l", "m")}`, 0, true},
+		{"a transaction in many", bodyOf(t, kindTxn, nested), `{"k"}`, `{}`, 0, true},
+		{"an expiry", expiry, `{}`, `{}`, 1, true},
+		{"an expiry behind what is not known", behind(expiry), `{}`, `{}`, 1, true},
+		{"a transaction behind what is not known", behind(txn), `{"k"}`, `{}`, 0, true},
+		{"an expiry of a number", []byte{kindExpire, 1 << 3, 7}, `{}`, `{}`, 0, false},
+		{"an expiry that is cut off", expiry[:len(expiry)-1], `{}`, `{}`, 0, false},
+	} {
+		var touch Touch
+		ok := touch.scanRequest(tt.body)
+		if got := touch.Keys.Reads.String(); ok != tt.ok || ok && (touch.Keys.Writes.String() != tt.writes || got != tt.reads || len(touch.ended) != tt.ended) {
+			t.Errorf("%s writes %s and reads %s, and ends %d leases, %v; want %s, %s, %d, %v", tt.name, touch.Keys.Writes, got, len(touch.ended), ok, tt.writes, tt.reads, tt.ended, tt.ok)
+		}
+	}
+}
