@@ -283,9 +283,9 @@ func (p *plans) planned(in Planned) {
 	}
 }
 
-// propose takes the plan that is to be brought into the log, if it says anything new; not
-// before all of the log is accounted for and the change before is released, and then a later
-// plan may take its place.
+// propose takes the plan that is to be brought into the log, if it says anything new. It
+// takes none before all of the log is accounted for and the change before is released; by
+// then a later plan may have taken its place.
 func (p *plans) propose(at moment, by planning) *placement.Configuration {
 	if p.ready == nil || !at.presides() || !by.settled {
 		return nil

@@ -109,8 +109,9 @@ func TestASnapshotIsTakenBeforeItIsRestored(t *testing.T) {
 	}
 }
 
-// Of a member that is not listened to greetings are heard, wherever in a batch they are, and nothing else;
-// of others all that makes sense is stepped, as theirs, but a snapshot without its file.
+// If a member is not listened to, its greetings are heard, wherever in a batch they are, and nothing else.
+// All messages of other members that make sense are stepped, as theirs, except a snapshot without its
+// file.
 func TestWhatIsHeardOfABatch(t *testing.T) {
 	term := uint64(3)
 	message := func(typ raftpb.MessageType) []byte {

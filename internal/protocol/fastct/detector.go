@@ -10,17 +10,17 @@ import (
 // peer is the state that the failure detector, ◇S by heartbeats, keeps of a member.
 //
 // A timeout that was too short doubles, up to timeoutMax times Config.Timeout. It is halved
-// again when, for as long as quiet says, no silence of the member was longer than the half:
-// or else a few bad minutes would have a later hang go unnoticed for ever. Quiet doubles
+// again when, for as long as quiet says, no silence of the member was longer than the half.
+// Otherwise a few bad minutes would have a later hang go unnoticed for ever. Quiet doubles
 // with each mistake, too.
 //
 // Why Ω is still right eventually, if messages take less than timeoutMax times
-// Config.Timeout: from where it was, a timeout is too short at most six times until it is
-// long enough, and then once for each time that it was halved. Silences of that length that
-// come more than once in a quiet prevent halving. Rarer ones cause one mistake in a quiet,
-// which soon is quietMax times Config.Timeout. The paper has mistakes end. An instance
-// needs no more than that there are none for as long as it takes: some rounds, of a few
-// messages each.
+// Config.Timeout: a timeout is too short at most six times, from its present length, until
+// it is long enough. After that it is too short once for each time that it was halved.
+// Silences of that length that come more than once in a quiet prevent halving. Rarer ones
+// cause one mistake in a quiet, which soon is quietMax times Config.Timeout. The paper has
+// mistakes end. An instance needs no more than that there are none for as long as it takes:
+// some rounds, of a few messages each.
 type peer struct {
 	suspected bool
 	silent    bool // that is why, and nobody has said that its process ended

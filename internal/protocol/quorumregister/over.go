@@ -6,9 +6,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Over returns a machine that behaves as inner, but for whose Accesses (Read, Write
-// and Note at 0) it uses bases: its own Accesses are Query, Put and PutNote, with
-// At the number of the base, from 0. It adds its events to the outcomes, each as what
+// Over returns a machine that behaves as inner, but uses bases for inner's Accesses
+// (Read, Write and Note at 0). Its own Accesses are Query, Put and PutNote, with At
+// the number of the base, from 0. It adds its events to the outcomes, each as what
 // report makes of it.
 func Over[In, Out any](inner machine.Storing[In, Out], cfg Config, report func(Event) Out) machine.Storing[In, Out] {
 	cfg.validate()
