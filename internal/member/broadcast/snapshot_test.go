@@ -21,7 +21,7 @@ var errBroken = errors.New("the disk is broken")
 func aloneOn(t *testing.T, messages Position) (*Node, *faults) {
 	t.Helper()
 	fs, faults := waltest.NewDisk().FS(), &faults{}
-	fs.Fault = faults.meets
+	fs.Fault = faults.fail
 	n, err := Start(Config{
 		ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: "/data",
 		WAL: wal.Options{FS: fs, SegmentBytes: 4 << 10},
@@ -43,7 +43,7 @@ type faults struct {
 	now atomic.Pointer[func(op, path string) error]
 }
 
-func (f *faults) meets(op, path string) error {
+func (f *faults) fail(op, path string) error {
 	if now := f.now.Load(); now != nil {
 		return (*now)(op, path)
 	}
@@ -53,8 +53,8 @@ func (f *faults) meets(op, path string) error {
 func (f *faults) set(now func(op, path string) error) { f.now.Store(&now) }
 func (f *faults) end()                                { f.now.Store(nil) }
 
-// saves keeps a state that says its position.
-func (n *Node) saves(at Position) error {
+// saveState keeps a state that says its position.
+func (n *Node) saveState(at Position) error {
 	return n.Snapshot(at, func(w io.Writer) error { _, err := fmt.Fprint(w, at); return err })
 }
 
@@ -62,7 +62,7 @@ func (n *Node) saves(at Position) error {
 // installs the newer one, and another member gets that one, too.
 func TestASnapshotThatIsReplacedMeanwhile(t *testing.T) {
 	n, disk := aloneOn(t, 9)
-	if err := n.saves(1); err != nil {
+	if err := n.saveState(1); err != nil {
 		t.Fatal(err)
 	}
 	next := Position(2)
@@ -71,7 +71,7 @@ func TestASnapshotThatIsReplacedMeanwhile(t *testing.T) {
 		disk.set(func(op, path string) error {
 			if once && op == "open" && filepath.Dir(path) == "/data/snap" {
 				once = false
-				return n.saves(next)
+				return n.saveState(next)
 			}
 			return nil
 		})
@@ -139,9 +139,9 @@ func TestSnapshotsOnABrokenDisk(t *testing.T) {
 				}
 				return err
 			}
-		}(), func(n *Node) error { return n.saves(3) }, false},
-		{"Snapshot cannot write", fails("write", "/data/snap"), func(n *Node) error { return n.saves(7) }, false},
-		{"Snapshot cannot remove the one before", fails("remove", "/data/snap"), func(n *Node) error { return n.saves(7) }, false},
+		}(), func(n *Node) error { return n.saveState(3) }, false},
+		{"Snapshot cannot write", fails("write", "/data/snap"), func(n *Node) error { return n.saveState(7) }, false},
+		{"Snapshot cannot remove the one before", fails("remove", "/data/snap"), func(n *Node) error { return n.saveState(7) }, false},
 		{"Install cannot look", fails("readdir", "/data/snap"), func(n *Node) error { _, _, err := n.Install(); return err }, false},
 		{"Install cannot open", fails("open", "/data/snap"), func(n *Node) error { _, _, err := n.Install(); return err }, false},
 		{"a transfer cannot look", fails("readdir", "/data/snap"), func(n *Node) error { _, _, _, err := n.openSnapshotFile(); return err }, false},
@@ -159,7 +159,7 @@ func TestSnapshotsOnABrokenDisk(t *testing.T) {
 		}, true},
 	} {
 		n, disk := aloneOn(t, 9)
-		if err := n.saves(5); err != nil {
+		if err := n.saveState(5); err != nil {
 			t.Fatal(err)
 		}
 		disk.set(tt.fault)
