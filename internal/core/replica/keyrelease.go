@@ -97,9 +97,9 @@ func (k *keyOrder) mayKeep(self machine.NodeID, term uint64, data []byte) (keysp
 	return t.Keys.Writes, len(t.ended) == 0 && k.latest().holdsAny(self, t.Keys.Writes)
 }
 
-// keeps notes an entry that this leader has proposed and keeps, by the configuration of
+// noteKept notes an entry that this leader has proposed and keeps, by the configuration of
 // this moment (R13).
-func (k *keyOrder) keeps(self machine.NodeID, i uint64, touch *Touch) {
+func (k *keyOrder) noteKept(self machine.NodeID, i uint64, touch *Touch) {
 	if !touch.resolved && k.latest().holdsAny(self, touch.Keys.Writes) {
 		k.own = append(k.own, i)
 	}

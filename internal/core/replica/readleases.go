@@ -185,7 +185,7 @@ func (rl *readLeases) set(at moment, s readSetting) {
 		place := s.cells.Place(at.cfg.ID)
 		rl.placed = place >= 0 && some.Has(place)
 	}
-	rl.plans.follows(at, s)
+	rl.plans.follow(at, s)
 	if rl.setting.policy != "" { // else the cluster begins
 		rl.promises.Replaced(rl.standing(at), rl.setting.cells, s.cells)
 		rl.keys.former = rl.promises.Former()

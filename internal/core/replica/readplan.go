@@ -117,8 +117,8 @@ func (c *Config) planner(policy quorumlease.Policy, voters, learners []machine.N
 	return s
 }
 
-// follows learns what the cluster has decided.
-func (p *plans) follows(at moment, s readSetting) {
+// follow learns what the cluster has decided.
+func (p *plans) follow(at moment, s readSetting) {
 	switch {
 	case !s.policy.Planned():
 		*p = plans{seq: p.seq, trips: p.trips}

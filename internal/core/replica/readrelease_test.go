@@ -36,7 +36,7 @@ func TestASnapshotTakesThePlaceOfTheLog(t *testing.T) {
 		rl.held, rl.committed, rl.handedOut, r.last = committed, 9, 7, last
 		rl.tail, rl.settings = []*raftpb.Entry{entryAt(11, 1, 0)}, []uint64{11}
 		rl.count(quorumlease.Memberships{member(1, 1, 2), member(11, 1, 2, 3)})
-		rl.replaces(r.moment, &r.effects, 20)
+		rl.noteSnapshot(r.moment, &r.effects, 20)
 		if want := []Outcome{Committed{Entries: committed, Held: true}}; !reflect.DeepEqual(r.outcomes, want) {
 			t.Errorf("a log up to %d is replaced, and the owner is given %+v, want what was committed, not to be seen", last, r.outcomes)
 		}
@@ -80,7 +80,7 @@ func TestReplacedEntriesCountNoMore(t *testing.T) {
 		rl.promises, r.last, rl.settings = bound, 12, []uint64{10, 12}
 		rl.tail = []*raftpb.Entry{entryAt(10, 1, 0), entryAt(11, 1, 0), entryAt(12, 1, 0)}
 		rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2}}, {Index: 11, Voters: []machine.NodeID{1, 2, 3}}})
-		rl.appends(r.moment, []*raftpb.Entry{entryAt(from, 2, 0)})
+		rl.noteAppended(r.moment, []*raftpb.Entry{entryAt(from, 2, 0)})
 		if !slices.Equal(rl.settings, want.settings) || len(rl.voters) != want.voters || len(rl.tail) != want.tail || rl.tail[want.tail-1].GetTerm() != 2 || !slices.Equal(bound.last, want.cut) {
 			t.Errorf("replaced from %d on: keys are divided by %d, %d vote, %d entries are not applied, promises hear of cuts to %d; want %+v",
 				from, rl.settings, rl.voters, len(rl.tail), bound.last, want)

@@ -27,7 +27,7 @@ func (b *ballot) seat() {
 	v.host.Lane = fmt.Sprintf("process %d", v.host.ID)
 	v.host.Lag = b.w.Between(0, delta/20)
 	b.voters = append(b.voters, v)
-	b.w.After(b.w.Between(0, b.spread), v.starts)
+	b.w.After(b.w.Between(0, b.spread), v.start)
 }
 
 // start begins a life, with an identity of its own.
@@ -125,7 +125,7 @@ func (v *voter) crash(down time.Duration) {
 	if v.host.Up() {
 		v.host.Crash()
 		v.decided = false
-		v.b.w.After(down, v.starts)
+		v.b.w.After(down, v.start)
 	}
 }
 

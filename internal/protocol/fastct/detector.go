@@ -42,10 +42,10 @@ func newPeer(timeout time.Duration) peer {
 	return peer{timeout: timeout, quiet: quietMin * timeout}
 }
 
-// returns ends a suspicion. It was right, and the timeout was not too short, if somebody
+// endSuspicion ends a suspicion. It was right, and the timeout was not too short, if somebody
 // had seen the process end, or if no message can have taken that long; so the timeout gets no
 // longer than that.
-func (p *peer) returns(now machine.Mono, silence, timeout time.Duration) {
+func (p *peer) endSuspicion(now machine.Mono, silence, timeout time.Duration) {
 	if p.silent && silence <= timeoutMax*timeout {
 		p.timeout *= 2
 		p.quiet = min(2*p.quiet, quietMax*timeout)
@@ -77,8 +77,8 @@ func (m *Machine) Suspects() (ids []machine.NodeID) {
 
 func (m *Machine) suspects(id machine.NodeID) bool { return m.omega.peers[m.index(id)].suspected }
 
-// hears takes in that a member lives.
-func (m *Machine) hears(id machine.NodeID) {
+// noteLife takes in that a member lives.
+func (m *Machine) noteLife(id machine.NodeID) {
 	if m.cfg.Heartbeat == 0 {
 		return
 	}
@@ -89,7 +89,7 @@ func (m *Machine) hears(id machine.NodeID) {
 		p.goesOn(m.now, silence, m.cfg.Timeout)
 		return
 	}
-	p.returns(m.now, silence, m.cfg.Timeout)
+	p.endSuspicion(m.now, silence, m.cfg.Timeout)
 	for _, in := range m.open { // it may answer now
 		in.retry, in.pause = min(in.retry, m.now.Add(m.cfg.Retry)), min(in.pause, 2*m.cfg.Retry)
 	}
